@@ -1,0 +1,114 @@
+#include "core/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/base/text.h"
+
+namespace foregather {
+
+Result<std::string> read_file(const std::string& path, Bytes limit) {
+  // Non-blocking, so that a pipe without a writer does not hang the open.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return fail_at(path, "cannot be read: {}", std::strerror(errno));
+  struct stat status {};
+  const bool known = ::fstat(descriptor, &status) == 0;
+  if (!known || !S_ISREG(status.st_mode)) {
+    ::close(descriptor);
+    return fail_at(path, "is {}, expected a regular file",
+                   known && S_ISDIR(status.st_mode) ? "a directory" : "not a regular file");
+  }
+  if (status.st_size > limit) {
+    ::close(descriptor);
+    return fail_at(path, "is {} long, expected at most {}", format_bytes(status.st_size),
+                   format_bytes(limit));
+  }
+  std::string content(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t got = 0;
+  while (got < content.size()) {
+    const ssize_t n = ::read(descriptor, content.data() + got, content.size() - got);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      const int reason = errno;
+      ::close(descriptor);
+      return fail_at(path, "cannot be read: {}", std::strerror(reason));
+    }
+    if (n == 0) break;
+    got += static_cast<std::size_t>(n);
+  }
+  ::close(descriptor);
+  content.resize(got);
+  return content;
+}
+
+Result<PendingFile> PendingFile::create(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode))
+    return fail_at(path, "is a directory, expected a file to write");
+  PendingFile file;
+  file.path_ = path;
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    file.descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (file.descriptor_ < 0) return fail_at(path, "cannot be written: {}", std::strerror(errno));
+    ::fcntl(file.descriptor_, F_SETFL, 0);
+    return file;
+  }
+  file.target_ = path;
+  if (char* const real = ::realpath(path.c_str(), nullptr); real != nullptr) {
+    file.target_ = real;
+    std::free(real);
+  }
+  std::string name = file.target_ + ".tmp-XXXXXX";
+  file.descriptor_ = ::mkstemp(name.data());
+  if (file.descriptor_ < 0) return fail_at(path, "cannot be written: {}", std::strerror(errno));
+  file.temporary_ = name;
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  ::fchmod(file.descriptor_, 0666 & ~mask);
+  return file;
+}
+
+PendingFile::PendingFile(PendingFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      target_(std::move(other.target_)),
+      temporary_(std::move(other.temporary_)),
+      descriptor_(other.descriptor_) {
+  other.descriptor_ = -1;
+  other.temporary_.clear();
+}
+
+PendingFile::~PendingFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Status PendingFile::write(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(descriptor_, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return fail_work(path_, "cannot be written: {}", std::strerror(errno));
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+Status PendingFile::commit() {
+  const bool flushed = ::fsync(descriptor_) == 0 || errno == EINVAL || errno == EROFS;
+  const int reason = errno;
+  ::close(descriptor_);
+  descriptor_ = -1;
+  if (!flushed) return fail_work(path_, "cannot be written: {}", std::strerror(reason));
+  if (temporary_.empty()) return {};
+  if (std::rename(temporary_.c_str(), target_.c_str()) != 0)
+    return fail_work(path_, "cannot be written: {}", std::strerror(errno));
+  temporary_.clear();
+  return {};
+}
+
+}  // namespace foregather

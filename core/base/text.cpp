@@ -1,0 +1,68 @@
+#include "core/base/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+namespace foregather {
+namespace {
+
+// Counts code points, so that "µs" lines up.
+std::size_t width_of(std::string_view cell) {
+  return static_cast<std::size_t>(
+      std::count_if(cell.begin(), cell.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+std::string format_time(Ns time) {
+  const double ns = static_cast<double>(time);
+  const double size = std::abs(ns);
+  if (size < 1e3) return fmt::format("{} ns", time);
+  if (size < 1e6) return fmt::format("{:.2f} µs", ns / 1e3);
+  if (size < 1e9) return fmt::format("{:.2f} ms", ns / 1e6);
+  return fmt::format("{:.3f} s", ns / 1e9);
+}
+
+std::string format_bytes(Bytes size) {
+  const double bytes = static_cast<double>(size);
+  const double magnitude = std::abs(bytes);
+  if (magnitude < 1024.0) return fmt::format("{} B", size);
+  if (magnitude < 1024.0 * 1024) return fmt::format("{:.1f} KiB", bytes / 1024);
+  if (magnitude < 1024.0 * 1024 * 1024) return fmt::format("{:.1f} MiB", bytes / 1024 / 1024);
+  return fmt::format("{:.2f} GiB", bytes / 1024 / 1024 / 1024);
+}
+
+std::string format_count(std::int64_t count) {
+  std::string digits = std::to_string(count);
+  const std::size_t first = count < 0 ? 1 : 0;
+  for (std::size_t at = digits.size(); at > first + 3; at -= 3) digits.insert(at - 3, 1, ',');
+  return digits;
+}
+
+void TextTable::row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+std::string TextTable::text(std::size_t indent) const {
+  std::vector<std::size_t> widths;
+  for (const auto& cells : rows_) {
+    widths.resize(std::max(widths.size(), cells.size()));
+    for (std::size_t c = 0; c < cells.size(); ++c)
+      widths[c] = std::max(widths[c], width_of(cells[c]));
+  }
+  std::string out;
+  for (const auto& cells : rows_) {
+    std::string line(indent, ' ');
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      const std::string padding(widths[c] - width_of(cells[c]), ' ');
+      if (c != 0) line += "  ";
+      line += c == 0 ? cells[c] + padding : padding + cells[c];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + '\n';
+  }
+  return out;
+}
+
+}  // namespace foregather
