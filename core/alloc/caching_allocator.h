@@ -1,0 +1,248 @@
+// A replica of PyTorch's native CUDA caching allocator: same placement, same driver calls, same
+// statistics, decision by decision, over a device memory and an event clock that the caller gives.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/alloc/block_table.h"
+#include "core/alloc/config.h"
+#include "core/alloc/device_memory.h"
+#include "core/alloc/driver_calls.h"
+#include "core/alloc/event_clock.h"
+#include "core/alloc/event_queues.h"
+#include "core/alloc/ids.h"
+#include "core/alloc/layout.h"
+#include "core/alloc/pool.h"
+#include "core/alloc/rounding.h"
+#include "core/alloc/sink.h"
+#include "core/alloc/stats.h"
+#include "core/alloc/stats_recorder.h"
+#include "core/alloc/stream_uses.h"
+#include "core/base/result.h"
+
+namespace foregather::alloc {
+
+enum class AllocStatus : std::uint8_t {
+  ok,
+  empty,          ///< 0 bytes asked for: a null address, no block, nothing counted
+  out_of_memory,  ///< counted in num_ooms; the allocator stays usable
+  too_big,        ///< more than 1 EiB asked for: refused before anything else
+};
+
+/// What malloc returns. `block` and `address` mean something only if `status` is ok.
+struct Allocation {
+  AllocStatus status = AllocStatus::ok;
+  /// The driver or the event clock was called: see CachingAllocator::last_calls.
+  bool called_driver = false;
+  BlockId block{};
+  Address address = 0;
+
+  bool ok() const { return status == AllocStatus::ok; }
+};
+
+/// The allocator of one device. One thread.
+///
+/// Algorithm: blocks live in a dense table and know their neighbours in the segment. Free blocks of
+/// a (pool, stream) are in a FreeIndex ordered by (size, address); a malloc takes the first that is
+/// large enough and splits it, a free merges with its neighbours. Everything else (segments,
+/// retries, garbage collection, expandable segments) happens only on a miss.
+///
+/// Cost: on a hit a few tens of nanoseconds, without heap allocation or virtual call once the
+/// tables have grown, as long as no freed block waits for an event.
+///
+/// Assumes that requests come in host order, that memory and clock outlive it, and that nobody else
+/// uses that memory object. The result depends on nothing else.
+class CachingAllocator {
+ public:
+  /// Memory and clock are borrowed. The configuration must be one that parse_alloc_conf accepts.
+  CachingAllocator(const AllocConfig& config, DeviceMemory& memory, EventClock& clock);
+  /// A copy of the state of `other`, over a memory and a clock that are copies of its. Cost: a few
+  /// flat arrays. The sink is not copied.
+  CachingAllocator(const CachingAllocator& other, DeviceMemory& memory, EventClock& clock);
+  CachingAllocator(CachingAllocator&&) noexcept = default;
+  CachingAllocator(const CachingAllocator&) = delete;
+  CachingAllocator& operator=(const CachingAllocator&) = delete;
+
+  // --- what a program does -------------------------------------------------------------------
+
+  /// A block of at least `requested` bytes (>= 0) for work on `stream`.
+  Allocation malloc(Bytes requested, StreamId stream);
+  /// The block is also used by work on `stream`: its free will wait for that. No effect if it is
+  /// the block's own stream. The block must be allocated.
+  void record_stream(BlockId block, StreamId stream);
+  /// Gives a block back. With recorded streams it stays active until their events have happened
+  /// and a later malloc has seen that. The block must be allocated. Calls: last_calls().
+  void free(BlockId block);
+  /// torch.cuda.empty_cache(): waits for all events, then gives all releasable memory back.
+  DriverCalls empty_cache();
+
+  /// Driver calls of the last malloc, free or empty_cache.
+  const DriverCalls& last_calls() const { return calls_; }
+
+  // --- private pools: CUDA graphs and user memory pools ----------------------------------------
+
+  struct PoolOptions {
+    bool no_split = false;    ///< its blocks are never split
+    bool use_on_oom = false;  ///< its cached blocks may serve anyone before memory is released
+  };
+  /// A new pool with use count 1.
+  PoolId create_pool(PoolOptions options);
+  PoolId create_pool() { return create_pool(PoolOptions{}); }
+  /// From now on mallocs on `stream` (absent: on any) go to `pool`. Routes nest; the newest match
+  /// wins. While any route is open, events are neither recorded nor polled, and a malloc that finds
+  /// no memory does not release what is cached.
+  void begin_allocate_to_pool(PoolId pool, StreamId stream = {});
+  /// Closes the oldest route to `pool`.
+  void end_allocate_to_pool(PoolId pool);
+  /// The pool has one more, or one fewer user. Without users its cached memory is released with
+  /// that of the default pool.
+  void retain_pool(PoolId pool);
+  void release_pool(PoolId pool);
+
+  // --- settings ----------------------------------------------------------------------------
+
+  /// Order key of a stream: the value of its handle. Default: its row. Matters for the order in
+  /// which cached segments of several streams are released. Set it before the stream's first use.
+  void set_stream_handle(StreamId stream, std::uint64_t handle);
+  /// Switches expandable segments for later mallocs, as PyTorch allows in the middle of a run.
+  void set_expandable_segments(bool on);
+  /// torch.cuda.set_per_process_memory_fraction: in [0, 1]; 1 is no limit.
+  void set_memory_fraction(double fraction);
+  /// Borrowed; null: none.
+  void set_sink(AllocatorSink* sink) { sink_ = sink; }
+
+  // --- state ---------------------------------------------------------------------------------
+
+  /// Bytes now. Cheap: a reference to what is kept anyway.
+  const Usage& usage() const { return recorder_.usage(); }
+  /// Peaks of the same since the last reset_peak_stats.
+  const Usage& peak() const { return recorder_.peak(); }
+  /// All statistics, put together from what is kept.
+  Stats stats() const { return recorder_.stats(); }
+  /// Peaks become the present values.
+  void reset_peak_stats() { recorder_.reset_peak(); }
+  /// The largest cached block of any stream and pool: 0 if none. What a request can find without
+  /// the driver.
+  Bytes largest_free_block() const;
+  /// Freed blocks wait for events: GPU time matters to the next malloc.
+  bool has_pending() const { return !events_.empty() || !deferred_.empty(); }
+
+  Address address(BlockId block) const { return blocks_[block.row()].address; }
+  /// Its size with rounding and slack.
+  Bytes block_size(BlockId block) const { return blocks_[block.row()].size; }
+  Bytes requested_size(BlockId block) const { return blocks_[block.row()].requested; }
+
+  const AllocConfig& config() const { return config_; }
+  /// All segments and their blocks, by address. Slow.
+  Layout layout() const;
+  /// Takes over a state, e.g. that at the start of a recorded window. The allocator must be fresh
+  /// and `memory` must already hold these segments; BlockLayout::id is ignored. Returns the ids of
+  /// allocated and waiting blocks in layout order; statistics then are as if they had just been
+  /// allocated. Errors: blocks that do not fill their segment, sizes that are no multiple of 512, a
+  /// private pool, neighbouring free blocks.
+  Result<std::vector<BlockId>> restore(const Layout& layout);
+
+ private:
+  /// What a malloc looks for.
+  struct Request {
+    Bytes requested;
+    Bytes size;
+    std::uint32_t stream;
+    std::uint32_t pool;
+    bool expandable;
+  };
+  /// An expandable segment: a reserved range of addresses.
+  struct Arena {
+    Address base = 0;
+    Bytes size = 0;
+    Bytes granule = 0;
+  };
+  struct PrivatePool {
+    PoolOptions options;
+    int users = 1;
+  };
+  struct Route {
+    PoolId pool;
+    StreamId stream;  ///< absent: any
+  };
+
+  // caching_allocator.cpp: the fast path
+  void begin_operation() {
+    if (calls_dirty_) [[unlikely]] {
+      calls_ = {};
+      calls_dirty_ = false;
+    }
+  }
+  Request request_for(Bytes requested, StreamId stream) const;
+  BlockIndex take_cached(const Request& request);
+  BlockIndex take_cached_slow(const Request& request);
+  bool may_split(const Request& request, const Block& block) const;
+  Allocation hand_out(const Request& request, BlockIndex found);
+  void insert_free(BlockIndex index);
+  void complete_free(BlockIndex index);
+  void merge(BlockIndex into, BlockIndex neighbour);
+
+  // deferred.cpp: frees that wait for events
+  void defer_free(BlockIndex index);
+  void record_events(BlockIndex index);
+  void flush_deferred();
+  void poll_events();
+  void synchronize_events();
+  void event_happened(std::uint32_t stream);
+
+  // growth.cpp: a miss
+  BlockIndex allocate_from_driver(Request& request);
+  BlockIndex allocate_segment(const Request& request, bool retry);
+  BlockIndex take_from_overflow_pool(Request& request);
+
+  // release.cpp
+  std::vector<std::uint32_t> streams_in_order(const Pool& pool) const;
+  std::vector<BlockIndex> free_blocks(const Pool& pool) const;
+  bool release_oversize(const Request& request);
+  void release_cached();
+  void release_pool_blocks(std::uint32_t pool);
+  void release_segment(BlockIndex index);
+  void collect_garbage();
+
+  // expandable.cpp
+  BlockIndex allocate_expandable(const Request& request);
+  BlockIndex find_expandable(const Request& request);
+  BlockIndex new_arena(const Request& request);
+  bool map_block(BlockIndex index, Bytes size);
+  void unmap_block(BlockIndex index);
+  BlockIndex add_part(const Block& of, Address address, Bytes size, BlockState state,
+                      BlockIndex previous, BlockIndex next);
+  void release_arena(BlockIndex index);
+
+  void restore_segment(const SegmentLayout& segment, std::vector<BlockId>& ids);  // restore.cpp
+  void report(SegmentAction action, const Block& block, Address address, Bytes size);
+
+  AllocConfig config_;
+  Rounding rounding_;
+  Bytes max_split_;  ///< greatest Bytes if unlimited
+  std::optional<Bytes> limit_;
+  bool counts_searches_ = false;
+  bool plain_search_ = true;  ///< no rule can reject or move what a best-fit search finds
+
+  BlockTable blocks_;
+  std::vector<Pool> pools_;  ///< 2k + kind; k = 0: the default pool, else private pool k − 1
+  StatsRecorder recorder_;
+  StreamUses uses_;
+  EventQueues events_;
+  std::vector<BlockIndex> deferred_;  ///< freed in a capture: events not yet recorded
+  std::vector<Route> routes_;
+  std::vector<PrivatePool> private_pools_;
+  std::vector<Arena> arenas_;
+  std::vector<std::uint32_t> spare_arenas_;
+  std::vector<std::uint64_t> stream_handles_;  ///< by stream; missing: its row
+
+  DeviceMemory* memory_;
+  EventClock* clock_;
+  AllocatorSink* sink_ = nullptr;
+  DriverCalls calls_;
+  bool calls_dirty_ = false;
+};
+
+}  // namespace foregather::alloc
