@@ -1,0 +1,152 @@
+#include "sim/engine/class_memory.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace foregather::sim {
+
+ClassMemory::ClassMemory(const Graph& graph, const Program& program,
+                         const alloc::AllocConfig& config, Bytes capacity,
+                         alloc::EventClock& clock, bool record)
+    : graph_(graph),
+      storages_(program.storages),
+      memory_(capacity == 0 ? alloc::SimulatedMemory::kUnlimited : capacity),
+      allocator_(config, memory_, clock),
+      record_(record),
+      slots_(program.storages.count),
+      tensors_of_(program.storages.count) {
+  for (std::uint32_t i = 0; i < storages_.count; ++i)
+    slots_[i].cause = graph.storages[storages_.first + i].cause;
+  for (const Tensor& tensor : graph.tensors)
+    if (storages_.contains(tensor.storage.row()))
+      ++tensors_of_[tensor.storage.row() - storages_.first];
+}
+
+bool ClassMemory::alloc(std::uint32_t storage, StreamId stream, Ns now) {
+  const std::uint32_t local = storage - storages_.first;
+  Slot& slot = slots_[local];
+  assert(!slot.bound);
+  if (graph_.storages[storage].on_host) {
+    slot.bound = true;
+    slot.tensors = tensors_of_[local];
+    slot.binding = kNoBinding;
+    calls_ = nullptr;
+    return true;
+  }
+  const alloc::Allocation got =
+      allocator_.malloc(graph_.storages[storage].bytes, alloc::StreamId(stream.row()));
+  calls_ = got.called_driver ? &allocator_.last_calls() : nullptr;
+  if (calls_ != nullptr && (calls_->retried || calls_->synchronized || calls_->event_queries != 0))
+    timeless_ = false;
+  if (calls_ != nullptr && calls_->retried) ++step_.peaks.retries;
+  if (got.status != alloc::AllocStatus::ok && got.status != alloc::AllocStatus::empty) return false;
+  slot.bound = true;
+  slot.tensors = tensors_of_[local];
+  slot.block = got.block;
+  Bytes block_bytes = 0;
+  if (got.ok()) {
+    block_bytes = allocator_.block_size(got.block);
+    by_cause_[static_cast<std::size_t>(slot.cause)] += block_bytes;
+    const Bytes allocated = allocator_.usage().allocated;
+    if (allocated > step_.peaks.allocated) {
+      step_.peaks.allocated = allocated;
+      step_.peaks.by_cause = by_cause_;
+      peak_unnamed_ = has_unnamed_ = true;
+    }
+  }
+  if (record_) {
+    slot.binding = static_cast<std::uint32_t>(step_.bindings.size());
+    step_.bindings.push_back(
+        {StorageId(storage), block_bytes, static_cast<std::uint64_t>(got.address), now, 0, 0,
+         false, true});
+    has_unnamed_ = true;
+    note(now);
+  }
+  return true;
+}
+
+void ClassMemory::free(std::uint32_t storage, Ns now) {
+  const std::uint32_t local = storage - storages_.first;
+  Slot& slot = slots_[local];
+  assert(slot.bound);
+  slot.bound = false;
+  calls_ = nullptr;
+  if (slot.block) {
+    by_cause_[static_cast<std::size_t>(slot.cause)] -= allocator_.block_size(slot.block);
+    allocator_.free(slot.block);
+    if (allocator_.last_calls().event_records != 0) {
+      calls_ = &allocator_.last_calls();
+      timeless_ = false;
+    }
+    slot.block = {};
+  }
+  if (!record_ || slot.binding == kNoBinding) return;
+  step_.bindings[slot.binding].freed = now;
+  step_.bindings[slot.binding].still_bound = false;
+  note(now);
+}
+
+void ClassMemory::release(std::uint32_t tensor, Ns now) {
+  const std::uint32_t storage = graph_.tensors[tensor].storage.row();
+  calls_ = nullptr;
+  if (--slots_[storage - storages_.first].tensors == 0) free(storage, now);
+}
+
+void ClassMemory::record_stream(std::uint32_t storage, StreamId stream) {
+  const Slot& slot = slots_[storage - storages_.first];
+  if (slot.block) allocator_.record_stream(slot.block, alloc::StreamId(stream.row()));
+}
+
+void ClassMemory::empty_cache(Ns now) {
+  allocator_.empty_cache();
+  calls_ = &allocator_.last_calls();
+  if (calls_->event_syncs != 0) timeless_ = false;
+  if (record_) note(now);
+}
+
+void ClassMemory::note(Ns now) {
+  const alloc::Usage& usage = allocator_.usage();
+  step_.points.push_back(
+      {now, usage.requested, usage.allocated, usage.active, usage.reserved});
+}
+
+void ClassMemory::begin_step(Ns now) {
+  step_ = {};
+  allocator_.reset_peak_stats();
+  step_.peaks.allocated = allocator_.usage().allocated;
+  step_.peaks.by_cause = by_cause_;
+  peak_unnamed_ = has_unnamed_ = true;
+  first_unnamed_ = 0;
+  if (!record_) return;
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (!slot.bound || slot.binding == kNoBinding) continue;
+    slot.binding = static_cast<std::uint32_t>(step_.bindings.size());
+    const Bytes bytes = slot.block ? allocator_.block_size(slot.block) : 0;
+    const alloc::Address address = slot.block ? allocator_.address(slot.block) : 0;
+    step_.bindings.push_back({StorageId(storages_.first + i), bytes,
+                              static_cast<std::uint64_t>(address), now, 0, 0, true, true});
+  }
+  note(now);
+}
+
+void ClassMemory::name_op(std::uint32_t op_row) {
+  if (peak_unnamed_) step_.peaks.at = OpId(op_row);
+  for (std::size_t row = first_unnamed_; row < step_.bindings.size(); ++row)
+    step_.bindings[row].before_op = op_row;
+  first_unnamed_ = static_cast<std::uint32_t>(step_.bindings.size());
+  peak_unnamed_ = has_unnamed_ = false;
+}
+
+MemoryStep ClassMemory::end_step(Ns now) {
+  for (Binding& binding : step_.bindings)
+    if (binding.still_bound) binding.freed = now;
+  const alloc::Usage& peak = allocator_.peak();
+  step_.peaks.requested = peak.requested;
+  step_.peaks.allocated = peak.allocated;
+  step_.peaks.active = peak.active;
+  step_.peaks.reserved = peak.reserved;
+  return std::move(step_);
+}
+
+}  // namespace foregather::sim

@@ -1,0 +1,104 @@
+#include "sim/engine/device_state.h"
+
+#include <algorithm>
+
+namespace foregather::sim {
+namespace {
+
+constexpr Ns kMillion = 1'000'000;
+
+// time × ppm / 10^6 without overflow, rounded down.
+Ns scaled(Ns time, std::int32_t ppm) {
+  return time / kMillion * ppm + time % kMillion * ppm / kMillion;
+}
+
+}  // namespace
+
+StepTimes& Timeline::step(std::uint32_t number) {
+  while (oldest_ + steps_.size() <= number) {
+    if (spare_.empty()) spare_.emplace_back();
+    steps_.push_back(std::move(spare_.back()));
+    spare_.pop_back();
+    StepTimes& times = steps_.back();
+    times.ops.resize(ops_.count);
+    times.states.assign(ops_.count, OpState::absent);
+    times.end = 0;
+    times.unfinished = 0;
+  }
+  return steps_[number - oldest_];
+}
+
+void Timeline::forget_before(std::uint32_t number) {
+  while (oldest_ < number && !steps_.empty()) {
+    spare_.push_back(std::move(steps_.front()));
+    steps_.pop_front();
+    ++oldest_;
+  }
+}
+
+void Timeline::clear() {
+  while (!steps_.empty()) {
+    spare_.push_back(std::move(steps_.front()));
+    steps_.pop_front();
+  }
+  oldest_ = 0;
+}
+
+Meetings::Meetings(const Graph& graph) : communicators_(graph.communicators.size()) {
+  const std::size_t classes = graph.classes.size();
+  std::vector<bool> uses(classes * communicators_);
+  for (std::size_t c = 0; c < classes; ++c) {
+    const Range ops = graph.at(graph.classes[c].program).ops;
+    for (std::uint32_t row = ops.first; row < ops.end(); ++row)
+      if (graph.ops[row].communicator)
+        uses[c * communicators_ + graph.ops[row].communicator.row()] = true;
+  }
+  const auto is_member = [&](std::size_t c, const Group& group) {
+    if (group.instances > 1) return true;
+    const auto ranks = graph.ranks_of(group.ranks);
+    return std::ranges::any_of(graph.ranks_of(graph.classes[c].ranks), [&](std::uint32_t rank) {
+      return std::ranges::find(ranks, rank) != ranks.end();
+    });
+  };
+  members_.resize(classes * communicators_);
+  for (std::size_t k = 0; k < communicators_; ++k) {
+    const Group& group = graph.at(graph.communicators[k].group);
+    std::vector<std::uint16_t> together;
+    for (std::size_t c = 0; c < classes; ++c)
+      if (uses[c * communicators_ + k] && is_member(c, group))
+        together.push_back(static_cast<std::uint16_t>(c));
+    for (std::size_t c = 0; c < classes; ++c) {
+      auto& mine = members_[c * communicators_ + k];
+      const bool alone = group.ranks.count <= 1 || !is_member(c, group);
+      mine = alone ? std::vector<std::uint16_t>{static_cast<std::uint16_t>(c)} : together;
+    }
+  }
+}
+
+std::span<const std::uint16_t> Meetings::classes(std::uint16_t rank_class,
+                                                 std::uint32_t communicator) const {
+  return members_[rank_class * communicators_ + communicator];
+}
+
+std::vector<LaunchRow> launch_rows(const Graph& graph, const CostTable& prices,
+                                   const RankClass& rank_class) {
+  const Range ops = graph.at(rank_class.program).ops;
+  std::vector<LaunchRow> rows(ops.count);
+  for (std::uint32_t i = 0; i < ops.count; ++i) {
+    const Op& op = graph.ops[ops.first + i];
+    const Price& price = prices.prices[op.cost.row()];
+    LaunchRow& row = rows[i];
+    row.collective = static_cast<bool>(op.communicator);
+    row.duration = price.duration;
+    if (!row.collective && rank_class.compute_scale_ppm != kMillion)
+      row.duration = scaled(price.duration, rank_class.compute_scale_ppm);
+    row.host = price.host;
+    row.stream = op.stream.row();
+    row.communicator = row.collective ? op.communicator.row() : 0;
+    row.cost = op.cost.row();
+    row.has_deps = op.deps.count != 0;
+  }
+  return rows;
+}
+
+}  // namespace foregather::sim

@@ -1,0 +1,123 @@
+// What the two device models (list_device.h, shared_device.h) have in common: events, causes, and
+// the rows that they write.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "core/ir/graph.h"
+#include "sim/cost/cost_table.h"
+#include "sim/engine/simulation.h"
+
+namespace foregather::sim {
+
+inline constexpr Ns kForever = std::numeric_limits<Ns>::max();
+
+/// The op that decided a time, in whichever step and class it ran.
+struct OpInstance {
+  std::uint32_t op = 0;    ///< row of Graph::ops
+  std::uint32_t step = 0;
+  std::uint16_t rank_class = 0;
+  bool exists = false;
+};
+
+struct Cause {
+  OpInstance by;
+  Reason reason = Reason::start;
+};
+
+/// One recording of an event. Time and cause mean something once `done`.
+struct EventRecord {
+  Ns time = 0;
+  OpInstance by;
+  bool done = false;
+};
+
+/// Index into Device::events_; 0 is an event that has always happened.
+using EventHandle = std::uint32_t;
+
+enum class OpState : std::uint8_t { absent, launched, done };
+
+/// The op times of one execution of a section by one class, by row − program.ops.first.
+struct StepTimes {
+  std::vector<OpTime> ops;
+  std::vector<OpState> states;
+  Ns end = 0;                   ///< of the ops that are done
+  std::uint32_t unfinished = 0;
+};
+
+/// Steps of one class by number: 0 is init, 1 the first step, then bodies.
+class Timeline {
+ public:
+  explicit Timeline(Range ops) : ops_(ops) {}
+
+  StepTimes& step(std::uint32_t number);
+  const StepTimes& step(std::uint32_t number) const { return steps_[number - oldest_]; }
+  std::uint32_t local(std::uint32_t op_row) const { return op_row - ops_.first; }
+  /// The lowest step whose buffer is kept.
+  std::uint32_t oldest() const { return oldest_; }
+  /// Buffers of steps before `number` may be used again.
+  void forget_before(std::uint32_t number);
+  void clear();
+
+ private:
+  Range ops_;
+  std::uint32_t oldest_ = 0;
+  std::deque<StepTimes> steps_;
+  std::vector<StepTimes> spare_;
+};
+
+/// The launches that a stream holds: a launch takes the place of the one `depth` launches before.
+class LaunchQueue {
+ public:
+  explicit LaunchQueue(std::uint32_t depth = 0) : depth_(depth), ends_(depth) {}
+
+  void launched() { ++launched_; }
+  void ended(Ns time, OpInstance by) {
+    if (depth_ != 0) ends_[ended_ % depth_] = {time, by, true};
+    ++ended_;
+  }
+  /// The end of the launch whose place the next one takes; done and 0 if a place was never used.
+  EventRecord place() const {
+    if (depth_ == 0 || launched_ < depth_) return {0, {}, true};
+    return launched_ - depth_ < ended_ ? ends_[launched_ % depth_] : EventRecord{};
+  }
+
+ private:
+  std::uint32_t depth_;
+  std::uint64_t launched_ = 0;
+  std::uint64_t ended_ = 0;
+  std::vector<EventRecord> ends_;
+};
+
+/// What an op does to a device, gathered from graph and prices once per run.
+struct LaunchRow {
+  Ns duration = 0;
+  Ns host = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t communicator = 0;  ///< only if `collective`
+  std::uint32_t cost = 0;
+  bool collective = false;
+  bool has_deps = false;
+};
+
+/// Which classes meet in each communicator.
+class Meetings {
+ public:
+  explicit Meetings(const Graph& graph);
+  /// The classes that a collective of `rank_class` on `communicator` waits for, itself included.
+  std::span<const std::uint16_t> classes(std::uint16_t rank_class, std::uint32_t communicator) const;
+
+ private:
+  std::size_t communicators_;
+  std::vector<std::vector<std::uint16_t>> members_;  ///< by class × communicator
+};
+
+/// Prices of all ops for one class.
+std::vector<LaunchRow> launch_rows(const Graph& graph, const CostTable& prices,
+                                   const RankClass& rank_class);
+
+}  // namespace foregather::sim

@@ -1,0 +1,158 @@
+#include "sim/engine/engine.h"
+
+#include <algorithm>
+
+#include "sim/engine/host_loop.h"
+#include "sim/engine/list_device.h"
+#include "sim/engine/shared_device.h"
+
+namespace foregather::sim {
+namespace {
+
+constexpr std::uint32_t kFirst = 1;  // number of the first step; 0 is init
+
+// When the device was done with a step; the host's time if it launched nothing.
+Ns step_end(const StepTimes& times, const StepRecord& record) {
+  return times.end == 0 ? record.host_end : times.end;
+}
+
+template <class Device>
+struct Run {
+  const Graph& graph;
+  std::vector<Timeline>& timelines;
+  HostLoop<Device>& host;
+
+  Ns end(std::uint16_t c, std::uint32_t step) {
+    return step_end(timelines[c].step(step), host.record(c, step));
+  }
+
+  // Step times of the last two steps agree, and so do their memory peaks.
+  bool repeats(std::uint32_t last) {
+    for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {
+      if (timelines[c].step(last).unfinished != 0) return false;
+      if (end(c, last) - end(c, last - 1) != end(c, last - 1) - end(c, last - 2)) return false;
+      const MemoryPeaks& now = host.record(c, last).memory.peaks;
+      const MemoryPeaks& before = host.record(c, last - 1).memory.peaks;
+      if (now.reserved != before.reserved || now.allocated != before.allocated) return false;
+    }
+    return true;
+  }
+
+  // Gives up the buffers of steps before `oldest` that the device is done with.
+  void retire(std::uint16_t c, std::uint32_t oldest, ClassResult& result) {
+    if (timelines[c].oldest() == 0) {
+      if (timelines[c].step(kFirst).unfinished != 0) return;
+      result.first = take(c, kFirst);
+      timelines[c].forget_before(kFirst + 1);
+    }
+    while (timelines[c].oldest() < oldest &&
+           timelines[c].step(timelines[c].oldest()).unfinished == 0) {
+      host.record(c, timelines[c].oldest()).memory = {};
+      timelines[c].forget_before(timelines[c].oldest() + 1);
+    }
+  }
+
+  StepResult take(std::uint16_t c, std::uint32_t step) {
+    StepTimes& times = timelines[c].step(step);
+    StepRecord& record = host.record(c, step);
+    StepResult result;
+    result.begin = step == kFirst ? record.host_begin : end(c, step - 1);
+    result.end = end(c, step);
+    result.host_end = record.host_end;
+    result.ran.resize(times.states.size());
+    std::ranges::transform(times.states, result.ran.begin(), [](OpState state) {
+      return static_cast<std::uint8_t>(state == OpState::done);
+    });
+    result.ops = std::move(times.ops);
+    result.bindings = std::move(record.memory.bindings);
+    result.memory = std::move(record.memory.points);
+    result.peaks = record.memory.peaks;
+    return result;
+  }
+};
+
+// What the rest of the job would do if nothing more were launched: played on a copy.
+void play_ahead(const ListDevice&, std::vector<SharedDevice::Ended>&) {}
+void play_ahead(const SharedDevice& device, std::vector<SharedDevice::Ended>& log) {
+  SharedDevice copy = device;
+  copy.log_to(&log);
+  copy.advance(kForever - 1);
+}
+
+template <class Device>
+Result<Simulation> run(const Graph& graph, std::span<const CostTable> prices,
+                       const EngineOptions& options) {
+  std::vector<std::vector<LaunchRow>> rows;
+  std::vector<Timeline> timelines;
+  for (const RankClass& rank_class : graph.classes) {
+    rows.push_back(launch_rows(graph, prices[rank_class.hardware], rank_class));
+    timelines.emplace_back(graph.at(rank_class.program).ops);
+  }
+  const Meetings meetings(graph);
+  Device device(graph, rows, prices, timelines, meetings);
+  HostLoop<Device> host(graph, rows, prices, options, device);
+  Run<Device> all{graph, timelines, host};
+  Simulation simulation;
+  simulation.classes.resize(graph.classes.size());
+
+  std::uint32_t last = kFirst + 2;
+  const std::uint32_t limit = kFirst + std::max<std::uint32_t>(options.max_bodies, 2);
+  while (true) {
+    if (Status issued = host.issue(last); !issued) return tl::unexpected(issued.error());
+    if (host.oom()) break;
+    std::vector<SharedDevice::Ended> log;
+    play_ahead(device, log);
+    simulation.converged = all.repeats(last);
+    if (simulation.converged || last == limit) break;
+    SharedDevice::undo(log, timelines);
+    for (std::uint16_t c = 0; c < graph.classes.size(); ++c)
+      all.retire(c, last - 1, simulation.classes[c]);
+    ++last;
+  }
+  simulation.unresolved_synchronizations = host.unresolved_synchronizations();
+  simulation.steps = last;
+  if (host.oom()) {
+    simulation.oom = host.oom();
+    simulation.converged = false;
+    const std::uint16_t c = host.oom_class();
+    ClassResult& result = simulation.classes[c];
+    result.steady.peaks = host.record(c, host.oom_step()).memory.peaks;
+    if (host.oom_step() <= kFirst) result.first.peaks = result.steady.peaks;
+    return simulation;
+  }
+  for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {
+    simulation.classes[c].steady = all.take(c, last);
+    if (timelines[c].oldest() <= kFirst) simulation.classes[c].first = all.take(c, kFirst);
+  }
+  return simulation;
+}
+
+}  // namespace
+
+Result<Simulation> simulate(const Graph& graph, std::span<const CostTable> prices,
+                            const EngineOptions& options) {
+  return options.contention ? run<SharedDevice>(graph, prices, options)
+                            : run<ListDevice>(graph, prices, options);
+}
+
+std::string_view name(Reason reason) {
+  switch (reason) {
+    case Reason::start:
+      return "start";
+    case Reason::host:
+      return "host";
+    case Reason::stream:
+      return "stream";
+    case Reason::event:
+      return "event";
+    case Reason::communicator:
+      return "communicator";
+    case Reason::rendezvous:
+      return "rendezvous";
+    case Reason::dependency:
+      return "dependency";
+  }
+  return "?";
+}
+
+}  // namespace foregather::sim

@@ -1,0 +1,381 @@
+#include "sim/engine/host_loop.h"
+
+#include <algorithm>
+
+#include "core/ir/op_key.h"
+#include "sim/engine/list_device.h"
+#include "sim/engine/shared_device.h"
+
+namespace foregather::sim {
+
+// The allocator's view of device time while one of its calls is under way.
+template <class Device>
+struct HostLoop<Device>::Clock final : alloc::EventClock {
+  Clock(HostLoop& owner, std::uint16_t rank_class) : loop(owner), c(rank_class) {}
+
+  alloc::EventToken record(alloc::StreamId stream) override {
+    return {loop.device_.record(c, stream.row(), now)};
+  }
+  bool query(alloc::EventToken token) override {
+    loop.device_.advance(now);
+    const EventRecord& event = loop.device_.event(static_cast<EventHandle>(token.value));
+    return event.done && event.time <= now;
+  }
+  void synchronize(alloc::EventToken token) override {
+    const EventRecord& event = loop.device_.event(static_cast<EventHandle>(token.value));
+    while (!event.done && loop.device_.next_time() != kForever)
+      loop.device_.advance(loop.device_.next_time());
+    if (!event.done) ++loop.unresolved_;
+    if (event.done && event.time > now) {
+      now = event.time;
+      by = event.by;
+    }
+  }
+
+  HostLoop& loop;
+  std::uint16_t c;
+  Ns now = 0;
+  OpInstance by;
+};
+
+template <class Device>
+HostLoop<Device>::HostLoop(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
+                           std::span<const CostTable> prices, const EngineOptions& options,
+                           Device& device)
+    : graph_(graph), rows_(rows), options_(options), device_(device) {
+  for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {
+    auto run = std::make_unique<ClassRun>();
+    run->program = &graph.at(graph.classes[c].program);
+    run->prices = &prices[graph.classes[c].hardware].host;
+    run->first_op = run->program->ops.first;
+    run->first_event = run->program->events.first;
+    run->events.assign(run->program->events.count, 0);
+    run->clock = std::make_unique<Clock>(*this, c);
+    if (options.memory)
+      run->memory = std::make_unique<ClassMemory>(graph, *run->program, options.alloc,
+                                                  options.capacity, *run->clock,
+                                                  options.record_memory);
+    run->threads.resize(run->program->threads.size());
+    for (std::uint16_t t = 0; t < run->threads.size(); ++t) {
+      run->threads[t].rank_class = c;
+      run->threads[t].index = t;
+      threads_.push_back(&run->threads[t]);
+    }
+    runs_.push_back(std::move(run));
+    begin_section(c, 0);
+  }
+}
+
+template <class Device>
+HostLoop<Device>::~HostLoop() = default;
+
+template <class Device>
+void HostLoop<Device>::begin_section(std::uint16_t c, Ns time) {
+  ClassRun& run = *runs_[c];
+  const std::size_t section = std::min<std::size_t>(run.step, kSections - 1);
+  run.records.resize(run.step + 1);
+  run.records.back().host_begin = time;
+  run.active = static_cast<std::uint32_t>(run.threads.size());
+  if (run.memory) run.memory->begin_step(time);
+  for (Thread& thread : run.threads) {
+    const auto actions = run.program->threads[thread.index].actions(static_cast<Section>(section));
+    thread.begin = thread.at = actions.data();
+    thread.end = actions.data() + actions.size();
+    thread.time = thread.last_end = time;
+    thread.state = State::ready;
+  }
+  if (run.step > 0 && !run.threads.empty())
+    run.threads[0].time += graph_.classes[c].start_delay;
+}
+
+template <class Device>
+void HostLoop<Device>::end_thread(Thread& thread) {
+  ClassRun& run = *runs_[thread.rank_class];
+  thread.state = State::done;
+  if (--run.active != 0) return;
+  Ns time = 0;
+  for (const Thread& each : run.threads) time = std::max(time, each.time);
+  StepRecord& record = run.records.back();
+  record.host_end = time;
+  if (run.memory) record.memory = run.memory->end_step(time);
+  ++run.step;
+  begin_section(thread.rank_class, time);
+}
+
+template <class Device>
+auto HostLoop<Device>::pick(Ns& others) -> Thread* {
+  Thread* best = nullptr;
+  others = kForever;
+  for (Thread* thread : threads_) {
+    if (thread->state != State::ready) continue;
+    if (best == nullptr) {
+      best = thread;
+    } else if (thread->time < best->time) {
+      others = best->time;
+      best = thread;
+    } else {
+      others = std::min(others, thread->time);
+    }
+  }
+  return best;
+}
+
+template <class Device>
+Status HostLoop<Device>::issue(std::uint32_t target) {
+  const auto finished = [&] {
+    return std::ranges::all_of(runs_, [&](const auto& run) { return run->step > target; });
+  };
+  while (!finished()) {
+    Ns others = kForever;
+    Thread* thread = pick(others);
+    if (blocked_ != 0 || thread == nullptr) {
+      const Ns next = device_.next_time();
+      if (next != kForever && (thread == nullptr || next <= thread->time)) {
+        device_.advance(next);
+        wake();
+        continue;
+      }
+      if (thread == nullptr) {
+        if (blocked_ == 0) return {};  // programs without threads
+        return tl::unexpected(deadlock());
+      }
+    }
+    const std::uint32_t step = runs_[thread->rank_class]->step;
+    do {
+      if (thread->at == thread->end) {
+        end_thread(*thread);
+        break;
+      }
+      if (!perform(*thread)) {
+        thread->state = State::blocked;
+        ++blocked_;
+        break;
+      }
+      if (oom_) return {};
+      // Strictly earlier: at equal times the lower class and thread goes first.
+    } while (blocked_ == 0 && thread->time < others &&
+             step == runs_[thread->rank_class]->step);
+    if (blocked_ != 0) wake();
+  }
+  return {};
+}
+
+// Frees blocked threads that can go on. Waits are over with that; launches happen in their turn.
+template <class Device>
+void HostLoop<Device>::wake() {
+  for (Thread* thread : threads_) {
+    if (thread->state != State::blocked) continue;
+    const bool launches = thread->at->kind == ActionKind::launch;
+    if (launches ? !has_place(*runs_[thread->rank_class], *thread, thread->at->a)
+                 : !perform(*thread))
+      continue;
+    thread->state = State::ready;
+    --blocked_;
+  }
+}
+
+template <class Device>
+bool HostLoop<Device>::perform(Thread& thread) {
+  ClassRun& run = *runs_[thread.rank_class];
+  const Action& action = *thread.at;
+  switch (action.kind) {
+    case ActionKind::launch: {
+      const Ns before = thread.time;
+      if (!has_place(run, thread, action.a)) return false;
+      if (thread.time != before) return true;  // others may come first now: try again
+      launch(run, thread, action.a);
+      break;
+    }
+    case ActionKind::alloc:
+      allocate(run, thread, action);
+      break;
+    case ActionKind::free:
+      if (run.memory) {
+        run.clock->now = thread.time;
+        run.memory->free(action.a, thread.time);
+        if (run.memory->driver_calls() != nullptr) charge(run, thread);
+      }
+      thread.time += run.prices->free;
+      break;
+    case ActionKind::release:
+      if (run.memory) {
+        run.clock->now = thread.time;
+        run.memory->release(action.a, thread.time);
+        if (run.memory->driver_calls() != nullptr) charge(run, thread);
+      }
+      thread.time += run.prices->free;
+      break;
+    case ActionKind::record_stream:
+      if (run.memory) run.memory->record_stream(action.a, action.stream);
+      break;
+    case ActionKind::record:
+      thread.time += run.prices->record;
+      run.events[action.a - run.first_event] =
+          device_.record(thread.rank_class, action.stream.row(), thread.time);
+      break;
+    case ActionKind::wait: {
+      thread.time += run.prices->wait;
+      const EventHandle event = run.events[action.a - run.first_event];
+      if (event != 0) device_.wait(thread.rank_class, action.stream.row(), event);
+      break;
+    }
+    case ActionKind::host_wait_event:
+      if (!wait_for(run, thread, run.events[action.a - run.first_event])) return false;
+      break;
+    case ActionKind::host_wait_stream:
+      if (thread.handles.empty())
+        thread.handles = {device_.record(thread.rank_class, action.stream.row(), thread.time)};
+      if (!wait_all(run, thread)) return false;
+      break;
+    case ActionKind::host_wait_device:
+      if (thread.handles.empty())
+        for (std::uint32_t s = 0; s < run.program->streams.size(); ++s)
+          thread.handles.push_back(device_.record(thread.rank_class, s, thread.time));
+      if (!wait_all(run, thread)) return false;
+      break;
+    case ActionKind::host_wait_action:
+      if (!wait_action(run, thread, action)) return false;
+      break;
+    case ActionKind::host_delay:
+      thread.time += action.a;
+      break;
+    case ActionKind::empty_cache:
+      if (run.memory) {
+        run.clock->now = thread.time;
+        run.memory->empty_cache(thread.time);
+        charge(run, thread);
+      }
+      break;
+    case ActionKind::mark:
+      break;
+  }
+  ++thread.at;
+  thread.last_end = thread.time;
+  return true;
+}
+
+// False: the stream's launch queue is full. Else the thread's time is not before a place is free.
+template <class Device>
+bool HostLoop<Device>::has_place(const ClassRun& run, Thread& thread, std::uint32_t op) {
+  const LaunchRow& row = rows_[thread.rank_class][op - run.first_op];
+  const EventRecord place = device_.place(thread.rank_class, row.stream);
+  if (place.done && place.time > thread.time) {
+    thread.time = place.time;
+    thread.last_wait = place.by;
+  }
+  return place.done;
+}
+
+template <class Device>
+void HostLoop<Device>::launch(ClassRun& run, Thread& thread, std::uint32_t op) {
+  const std::uint32_t local = op - run.first_op;
+  thread.time += rows_[thread.rank_class][local].host;
+  if (run.memory) run.memory->launched(op);
+  device_.launch(thread.rank_class, local, thread.time, thread.last_wait, run.step);
+}
+
+template <class Device>
+void HostLoop<Device>::allocate(ClassRun& run, Thread& thread, const Action& action) {
+  thread.time += run.prices->alloc;
+  if (!run.memory) return;
+  run.clock->now = thread.time;
+  run.clock->by = {};
+  const bool ok = run.memory->alloc(action.a, action.stream, thread.time);
+  if (run.memory->driver_calls() != nullptr) charge(run, thread);
+  if (!ok) run_out(run, thread, action.a);
+}
+
+// Host time of driver calls. A cudaFree waits for the whole device first.
+template <class Device>
+void HostLoop<Device>::charge(ClassRun& run, Thread& thread) {
+  const alloc::DriverCalls& calls = *run.memory->driver_calls();
+  Clock& clock = *run.clock;
+  if (calls.frees != 0 || calls.unmaps != 0)
+    for (std::uint32_t s = 0; s < run.program->streams.size(); ++s)
+      clock.synchronize({device_.record(thread.rank_class, s, clock.now)});
+  if (clock.now > thread.time) {
+    thread.time = clock.now;
+    if (clock.by.exists) thread.last_wait = clock.by;
+  }
+  const HostPrices& prices = *run.prices;
+  thread.time += calls.mallocs * prices.device_malloc + calls.frees * prices.device_free +
+                 calls.granules * prices.device_map + calls.event_records * prices.record;
+  if (calls.mallocs != 0)
+    thread.time += calls.bytes_allocated / MiB * prices.device_malloc_per_gib / 1024;
+}
+
+template <class Device>
+bool HostLoop<Device>::wait_for(ClassRun& run, Thread& thread, EventHandle handle) {
+  const EventRecord& event = device_.event(handle);
+  if (!event.done) return false;
+  if (event.time > thread.time) {
+    thread.time = event.time + run.prices->synchronize;
+    thread.last_wait = event.by;
+  }
+  return true;
+}
+
+template <class Device>
+bool HostLoop<Device>::wait_all(ClassRun& run, Thread& thread) {
+  EventRecord last;
+  for (EventHandle handle : thread.handles) {
+    const EventRecord& event = device_.event(handle);
+    if (!event.done) return false;
+    if (event.time > last.time) last = event;
+  }
+  thread.handles.clear();
+  if (last.time > thread.time) {
+    thread.time = last.time + run.prices->synchronize;
+    thread.last_wait = last.by;
+  }
+  return true;
+}
+
+// An action before the target's last one ended before the target's last one began: in the past.
+template <class Device>
+bool HostLoop<Device>::wait_action(ClassRun& run, Thread& thread, const Action& action) {
+  const Thread& target = run.threads[action.a];
+  const auto performed = static_cast<std::uint32_t>(target.at - target.begin);
+  if (performed <= action.b) return false;
+  if (performed == action.b + 1 && target.last_end > thread.time) {
+    thread.time = target.last_end;
+    thread.last_wait = target.last_wait;
+  }
+  return true;
+}
+
+template <class Device>
+void HostLoop<Device>::run_out(ClassRun& run, const Thread& thread, std::uint32_t storage) {
+  OutOfMemory oom;
+  oom.storage = StorageId(storage);
+  oom.requested = graph_.storages[storage].bytes;
+  oom.in_first_step = run.step <= 1;
+  for (const Action* at = thread.at; at != thread.end && !oom.op; ++at)
+    if (at->kind == ActionKind::launch) oom.op = OpId(at->a);
+  run.records.back().host_end = thread.time;
+  run.records.back().memory = run.memory->end_step(thread.time);
+  oom_ = oom;
+  oom_class_ = thread.rank_class;
+}
+
+template <class Device>
+Error HostLoop<Device>::deadlock() const {
+  std::string where;
+  for (const Thread* thread : threads_) {
+    if (thread->state != State::blocked) continue;
+    const ClassRun& run = *runs_[thread->rank_class];
+    const auto name = graph_.text(run.program->threads[thread->index].name);
+    where += fmt::format("{}class {} thread '{}' at action {}", where.empty() ? "" : ", ",
+                         thread->rank_class, name, thread->at - thread->begin);
+    if (thread->at->kind == ActionKind::launch)
+      where += fmt::format(
+          " ({})", op_key(graph_, OpId(thread->at->a),
+                          graph_.ranks_of(graph_.classes[thread->rank_class].ranks).front(), 0));
+  }
+  return {{}, "deadlock: every host thread waits: " + where, Fault::input};
+}
+
+template class HostLoop<ListDevice>;
+template class HostLoop<SharedDevice>;
+
+}  // namespace foregather::sim

@@ -1,0 +1,103 @@
+// The host threads of all ranks: they perform their actions in time order and drive the devices and
+// the allocators.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/base/result.h"
+#include "sim/engine/class_memory.h"
+#include "sim/engine/device_state.h"
+#include "sim/engine/engine.h"
+
+namespace foregather::sim {
+
+/// What is left of one step besides its op times.
+struct StepRecord {
+  Ns host_begin = 0;
+  Ns host_end = 0;
+  MemoryStep memory;
+};
+
+/// Threads interleave by (time, class, thread): an action is performed only when no other thread
+/// could still perform an earlier one. A thread that waits for the device lets device time pass.
+/// Instantiated for ListDevice and SharedDevice.
+template <class Device>
+class HostLoop {
+ public:
+  HostLoop(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
+           std::span<const CostTable> prices, const EngineOptions& options, Device& device);
+  ~HostLoop();
+
+  /// Goes on until every class has issued step `target` (0 is init, 1 the first step). Returns
+  /// early when memory has run out: see oom(). Errors: a deadlock.
+  Status issue(std::uint32_t target);
+
+  const std::optional<OutOfMemory>& oom() const { return oom_; }
+  std::uint16_t oom_class() const { return oom_class_; }
+  std::uint32_t oom_step() const { return runs_[oom_class_]->step; }
+  std::uint32_t unresolved_synchronizations() const { return unresolved_; }
+  /// Of a step that was issued (or in which memory ran out).
+  StepRecord& record(std::uint16_t c, std::uint32_t step) { return runs_[c]->records[step]; }
+  Bytes reserved(std::uint16_t c) const { return runs_[c]->memory->reserved(); }
+
+ private:
+  enum class State : std::uint8_t { ready, blocked, done };
+  struct Thread {
+    std::uint16_t rank_class = 0;
+    std::uint16_t index = 0;
+    State state = State::done;
+    const Action* begin = nullptr;
+    const Action* at = nullptr;
+    const Action* end = nullptr;
+    Ns time = 0;
+    Ns last_end = 0;  ///< of its last action: before `time` while it waits for the next
+    OpInstance last_wait;
+    std::vector<EventHandle> handles;  ///< of a stream or device wait under way
+  };
+  struct Clock;
+  struct ClassRun {
+    std::vector<Thread> threads;
+    std::uint32_t step = 0;
+    std::uint32_t active = 0;  ///< threads not done
+    std::vector<EventHandle> events;
+    std::unique_ptr<Clock> clock;
+    std::unique_ptr<ClassMemory> memory;
+    std::vector<StepRecord> records;
+    const Program* program = nullptr;
+    const HostPrices* prices = nullptr;
+    std::uint32_t first_op = 0;
+    std::uint32_t first_event = 0;
+  };
+
+  void begin_section(std::uint16_t c, Ns time);
+  void end_thread(Thread& thread);
+  /// The ready thread that is next, and the earliest (time, class, thread) of the others.
+  Thread* pick(Ns& others);
+  /// One action; false if the thread must wait and did nothing.
+  bool perform(Thread& thread);
+  bool has_place(const ClassRun& run, Thread& thread, std::uint32_t op);
+  void launch(ClassRun& run, Thread& thread, std::uint32_t op);
+  void allocate(ClassRun& run, Thread& thread, const Action& action);
+  void charge(ClassRun& run, Thread& thread);
+  bool wait_for(ClassRun& run, Thread& thread, EventHandle event);
+  bool wait_all(ClassRun& run, Thread& thread);
+  bool wait_action(ClassRun& run, Thread& thread, const Action& action);
+  void wake();
+  void run_out(ClassRun& run, const Thread& thread, std::uint32_t storage);
+  Error deadlock() const;
+
+  const Graph& graph_;
+  std::span<const std::vector<LaunchRow>> rows_;
+  const EngineOptions& options_;
+  Device& device_;
+  std::vector<std::unique_ptr<ClassRun>> runs_;
+  std::vector<Thread*> threads_;  ///< all, by (class, index)
+  std::size_t blocked_ = 0;
+  std::optional<OutOfMemory> oom_;
+  std::uint16_t oom_class_ = 0;
+  std::uint32_t unresolved_ = 0;
+};
+
+}  // namespace foregather::sim

@@ -1,0 +1,231 @@
+#include "sim/engine/list_device.h"
+
+#include <algorithm>
+
+namespace foregather::sim {
+
+ListDevice::ListDevice(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
+                       std::span<const CostTable> prices, std::vector<Timeline>& timelines,
+                       const Meetings& meetings)
+    : graph_(graph),
+      rows_(rows),
+      prices_(prices),
+      timelines_(timelines),
+      meetings_(meetings),
+      communicators_(graph.communicators.size()),
+      queues_(graph.classes.size() * communicators_) {
+  for (const RankClass& rank_class : graph.classes) {
+    first_stream_.push_back(static_cast<std::uint32_t>(streams_.size()));
+    const std::uint32_t depth = prices[rank_class.hardware].host.launch_queue;
+    for (std::size_t s = 0; s < graph.at(rank_class.program).streams.size(); ++s)
+      streams_.emplace_back().places = LaunchQueue(depth);
+  }
+  events_.push_back({0, {}, true});
+}
+
+void ListDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
+                        std::uint32_t step) {
+  const LaunchRow& row = rows_[c][local_op];
+  StepTimes& times = timelines_[c].step(step);
+  times.states[local_op] = OpState::launched;
+  ++times.unfinished;
+  Item item;
+  item.id = local_op;
+  item.step = step;
+  item.issued = issued;
+  item.host = host;
+  if (row.collective) item.order = queue(c, row.communicator).launched++;
+  Stream& on = stream(c, row.stream);
+  on.places.launched();
+  if (!on.empty() || !start(c, item)) enqueue(on, item);
+  if (queued_ != 0) drain(c);
+  while (!dirty_.empty()) {
+    const std::uint16_t next = dirty_.back();
+    dirty_.pop_back();
+    drain(next);
+  }
+}
+
+EventHandle ListDevice::record(std::uint16_t c, std::uint32_t s, Ns host_time) {
+  const auto handle = static_cast<EventHandle>(events_.size());
+  Stream& on = stream(c, s);
+  if (on.empty()) {
+    events_.push_back({std::max(on.ready, host_time), on.cause.by, true});
+    return handle;
+  }
+  events_.emplace_back();
+  Item item;
+  item.kind = ItemKind::record;
+  item.id = handle;
+  item.issued = host_time;
+  enqueue(on, item);
+  return handle;
+}
+
+void ListDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event) {
+  Stream& on = stream(c, s);
+  Item item;
+  item.kind = ItemKind::wait;
+  item.id = event;
+  if (!on.empty() || !perform(c, on, item)) enqueue(on, item);
+}
+
+EventRecord ListDevice::place(std::uint16_t c, std::uint32_t s) const {
+  return stream(c, s).places.place();
+}
+
+void ListDevice::enqueue(Stream& on, const Item& item) {
+  on.queue.push_back(item);
+  ++queued_;
+}
+
+// Starts and ends an op if all that it waits for is known. False: it stays at the head of its
+// stream.
+bool ListDevice::start(std::uint16_t c, Item& item) {
+  const LaunchRow& row = rows_[c][item.id];
+  const Stream& on = stream(c, row.stream);
+  item.start = on.ready;
+  item.cause = on.cause;
+  if (item.issued > item.start) {
+    item.start = item.issued;
+    item.cause = {item.host, Reason::host};
+  }
+  if (row.has_deps) {
+    const Range ops = graph_.at(graph_.classes[c].program).ops;
+    const StepTimes& times = timelines_[c].step(item.step);
+    for (OpId dep : graph_.deps_of(graph_.ops[ops.first + item.id])) {
+      const std::uint32_t local = dep.row() - ops.first;
+      if (times.states[local] != OpState::done) return false;
+      if (times.ops[local].end > item.start) {
+        item.start = times.ops[local].end;
+        item.cause = {{dep.row(), item.step, c, true}, Reason::dependency};
+      }
+    }
+  }
+  if (row.collective) return arrive(c, item, row);
+  finish(c, item, row, item.start, item.start + row.duration);
+  return true;
+}
+
+bool ListDevice::arrive(std::uint16_t c, Item& item, const LaunchRow& row) {
+  Queue& mine = queue(c, row.communicator);
+  if (item.order != mine.started) return false;
+  if (mine.end > item.start) {
+    item.start = mine.end;
+    item.cause = {mine.last, Reason::communicator};
+  }
+  const auto members = meetings_.classes(c, row.communicator);
+  if (members.size() == 1) {
+    finish(c, item, row, item.start, item.start + row.duration);
+    return true;
+  }
+  item.arrived = true;
+  // The others wait at the heads of their streams; this one may not be in a queue yet.
+  std::vector<Item*>& meeting = meeting_;
+  meeting.clear();
+  for (std::uint16_t member : members) {
+    if (member == c) {
+      meeting.push_back(&item);
+      continue;
+    }
+    const std::size_t streams = graph_.at(graph_.classes[member].program).streams.size();
+    for (std::uint32_t s = 0; s < streams; ++s) {
+      Stream& other = stream(member, s);
+      if (other.empty()) continue;
+      Item& head = other.queue[other.head];
+      if (head.kind == ItemKind::op && head.arrived &&
+          rows_[member][head.id].communicator == row.communicator && head.order == item.order)
+        meeting.push_back(&head);
+    }
+  }
+  if (meeting.size() < members.size()) return false;
+  std::size_t last = 0;
+  Ns duration = 0;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (meeting[i]->start > meeting[last]->start) last = i;
+    duration = std::max(duration, rows_[members[i]][meeting[i]->id].duration);
+  }
+  const Ns transfer = meeting[last]->start;
+  const Range last_ops = graph_.at(graph_.classes[members[last]].program).ops;
+  const OpInstance late{last_ops.first + meeting[last]->id, meeting[last]->step, members[last],
+                        true};
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    Item& part = *meeting[i];
+    if (part.start < transfer) part.cause = {late, Reason::rendezvous};
+    const LaunchRow& part_row = rows_[members[i]][part.id];
+    finish(members[i], part, part_row, transfer, transfer + duration);
+    if (members[i] == c) continue;
+    ++stream(members[i], part_row.stream).head;
+    --queued_;
+    dirty_.push_back(members[i]);
+  }
+  return true;
+}
+
+void ListDevice::finish(std::uint16_t c, const Item& item, const LaunchRow& row, Ns transfer,
+                        Ns end) {
+  Timeline& timeline = timelines_[c];
+  StepTimes& times = timeline.step(item.step);
+  const std::uint32_t op_row = graph_.at(graph_.classes[c].program).ops.first + item.id;
+  times.ops[item.id] = {item.issued,
+                        item.start,
+                        transfer,
+                        end,
+                        item.cause.by.op,
+                        item.cause.by.rank_class,
+                        item.cause.by.exists && item.cause.by.step != item.step,
+                        item.cause.reason};
+  times.states[item.id] = OpState::done;
+  times.end = std::max(times.end, end);
+  --times.unfinished;
+  Stream& on = stream(c, row.stream);
+  const OpInstance self{op_row, item.step, c, true};
+  on.ready = end;
+  on.cause = {self, Reason::stream};
+  on.places.ended(end, self);
+  if (!row.collective) return;
+  Queue& mine = queue(c, row.communicator);
+  mine.end = end;
+  mine.last = self;
+  ++mine.started;
+}
+
+// Records and waits; false if the event is not known yet.
+bool ListDevice::perform(std::uint16_t, Stream& on, Item& item) {
+  EventRecord& event = events_[item.id];
+  if (item.kind == ItemKind::record) {
+    event = {std::max(on.ready, item.issued), on.cause.by, true};
+    return true;
+  }
+  if (!event.done) return false;
+  if (event.time > on.ready) {
+    on.ready = event.time;
+    on.cause = {event.by, Reason::event};
+  }
+  return true;
+}
+
+void ListDevice::drain(std::uint16_t c) {
+  const std::size_t streams = graph_.at(graph_.classes[c].program).streams.size();
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (std::uint32_t s = 0; s < streams; ++s) {
+      Stream& on = stream(c, s);
+      while (!on.empty()) {
+        Item& head = on.queue[on.head];
+        const bool done =
+            head.kind == ItemKind::op ? !head.arrived && start(c, head) : perform(c, on, head);
+        if (!done) break;
+        ++on.head;
+        --queued_;
+        progress = true;
+      }
+      if (on.empty()) {
+        on.queue.clear();
+        on.head = 0;
+      }
+    }
+  }
+}
+
+}  // namespace foregather::sim

@@ -1,0 +1,88 @@
+// The device without contention: every op runs at full speed, so its times follow from what came
+// before it and are known when it is launched.
+#pragma once
+
+#include "sim/engine/device_state.h"
+
+namespace foregather::sim {
+
+/// All devices of a job. Launches resolve at once, in O(1); only a collective whose other ranks
+/// have not arrived makes the rest of its stream wait in a queue. The order of launches on a stream
+/// and on a communicator is the order of the calls.
+class ListDevice {
+ public:
+  static constexpr bool needs_time = false;  ///< advance() does nothing
+
+  ListDevice(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
+             std::span<const CostTable> prices, std::vector<Timeline>& timelines,
+             const Meetings& meetings);
+
+  void launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
+              std::uint32_t step);
+  /// An event after all work that was enqueued on the stream.
+  EventHandle record(std::uint16_t c, std::uint32_t stream, Ns host_time);
+  void wait(std::uint16_t c, std::uint32_t stream, EventHandle event);
+  const EventRecord& event(EventHandle handle) const { return events_[handle]; }
+  /// The end of the launch whose place in the launch queue the next launch takes.
+  EventRecord place(std::uint16_t c, std::uint32_t stream) const;
+
+  Ns next_time() const { return kForever; }
+  void advance(Ns) {}
+  bool idle() const { return queued_ == 0; }
+
+ private:
+  enum class ItemKind : std::uint8_t { op, record, wait };
+  struct Item {
+    ItemKind kind = ItemKind::op;
+    bool arrived = false;
+    std::uint32_t id = 0;  ///< local op or event
+    std::uint32_t step = 0;
+    std::uint32_t order = 0;  ///< of a collective on its communicator
+    Ns issued = 0;
+    OpInstance host;
+    Ns start = 0;
+    Cause cause;
+  };
+  struct Stream {
+    Ns ready = 0;
+    Cause cause;
+    std::vector<Item> queue;
+    std::size_t head = 0;
+    LaunchQueue places;
+
+    bool empty() const { return head == queue.size(); }
+  };
+  struct Queue {  ///< a communicator as a class sees it
+    Ns end = 0;
+    OpInstance last;
+    std::uint32_t launched = 0, started = 0;
+  };
+
+  Stream& stream(std::uint16_t c, std::uint32_t s) { return streams_[first_stream_[c] + s]; }
+  const Stream& stream(std::uint16_t c, std::uint32_t s) const {
+    return streams_[first_stream_[c] + s];
+  }
+  Queue& queue(std::uint16_t c, std::uint32_t k) { return queues_[c * communicators_ + k]; }
+  bool start(std::uint16_t c, Item& item);
+  bool arrive(std::uint16_t c, Item& item, const LaunchRow& row);
+  void finish(std::uint16_t c, const Item& item, const LaunchRow& row, Ns transfer, Ns end);
+  bool perform(std::uint16_t c, Stream& stream, Item& item);
+  void enqueue(Stream& stream, const Item& item);
+  void drain(std::uint16_t c);
+
+  const Graph& graph_;
+  std::span<const std::vector<LaunchRow>> rows_;
+  std::span<const CostTable> prices_;
+  std::vector<Timeline>& timelines_;
+  const Meetings& meetings_;
+  std::size_t communicators_;
+  std::vector<std::uint32_t> first_stream_;
+  std::vector<Stream> streams_;
+  std::vector<Queue> queues_;
+  std::vector<EventRecord> events_;
+  std::size_t queued_ = 0;
+  std::vector<std::uint16_t> dirty_;   ///< classes whose streams may go on
+  std::vector<Item*> meeting_;         ///< scratch of arrive(), in order of the members
+};
+
+}  // namespace foregather::sim

@@ -1,0 +1,338 @@
+#include "sim/engine/shared_device.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace foregather::sim {
+namespace {
+
+// Whole nanoseconds until `work` is done.
+Ns time_for(std::int64_t work, std::uint32_t speed) {
+  return speed == kWhole ? (work + kWhole - 1) / kWhole : (work + speed - 1) / speed;
+}
+
+}  // namespace
+
+SharedDevice::SharedDevice(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
+                           std::span<const CostTable> prices, std::vector<Timeline>& timelines,
+                           const Meetings& meetings)
+    : graph_(graph),
+      rows_(rows),
+      prices_(prices),
+      timelines_(timelines),
+      meetings_(meetings),
+      communicators_(graph.communicators.size()),
+      first_stream_{0},
+      queues_(graph.classes.size() * communicators_),
+      next_(graph.classes.size(), kForever),
+      changed_(graph.classes.size()),
+      dirty_(graph.classes.size()) {
+  for (const RankClass& rank_class : graph.classes) {
+    const std::uint32_t depth = prices[rank_class.hardware].host.launch_queue;
+    for (std::size_t s = 0; s < graph.at(rank_class.program).streams.size(); ++s)
+      streams_.emplace_back().places = LaunchQueue(depth);
+    first_stream_.push_back(static_cast<std::uint32_t>(streams_.size()));
+  }
+  events_.push_back({0, {}, true});
+}
+
+void SharedDevice::enqueue(std::uint16_t c, Stream& on, const Item& item) {
+  constexpr std::size_t kCompactAt = 4096;
+  if (on.head == on.queue.size()) {
+    on.queue.clear();
+    on.head = 0;
+    if (on.running == Running::no) next_[c] = std::min(next_[c], std::max(now_, item.issued));
+  } else if (on.head >= kCompactAt && 2 * on.head > on.queue.size()) {
+    on.queue.erase(on.queue.begin(), on.queue.begin() + static_cast<std::ptrdiff_t>(on.head));
+    on.head = 0;
+  }
+  on.queue.push_back(item);
+  ++queued_;
+}
+
+void SharedDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
+                          std::uint32_t step) {
+  const LaunchRow& row = rows_[c][local_op];
+  StepTimes& times = timelines_[c].step(step);
+  times.states[local_op] = OpState::launched;
+  ++times.unfinished;
+  Item item{ItemKind::op, local_op, step, 0, issued, host};
+  if (row.collective) item.order = queue(c, row.communicator).launched++;
+  Stream& on = stream(c, row.stream);
+  on.places.launched();
+  enqueue(c, on, item);
+}
+
+EventHandle SharedDevice::record(std::uint16_t c, std::uint32_t s, Ns host_time) {
+  const auto handle = static_cast<EventHandle>(events_.size());
+  events_.emplace_back();
+  enqueue(c, stream(c, s), {ItemKind::record, handle, 0, 0, host_time, {}});
+  return handle;
+}
+
+void SharedDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event) {
+  enqueue(c, stream(c, s), {ItemKind::wait, event, 0, 0, 0, {}});
+}
+
+EventRecord SharedDevice::place(std::uint16_t c, std::uint32_t s) const {
+  return streams_[first_stream_[c] + s].places.place();
+}
+
+Ns SharedDevice::next_time() const { return *std::min_element(next_.begin(), next_.end()); }
+
+void SharedDevice::advance(Ns time) {
+  const auto classes = static_cast<std::uint16_t>(next_.size());
+  while (true) {
+    const Ns now = next_time();
+    if (now > time || now == kForever) return;
+    now_ = now;
+    for (std::uint16_t c = 0; c < classes; ++c) {
+      if (next_[c] > now) continue;
+      dirty_[c] = 1;
+      end_ops(c, now);
+    }
+    // A class that starts a collective may let others go on.
+    for (bool again = true; again;) {
+      again = false;
+      for (std::uint16_t c = 0; c < classes; ++c) {
+        if (dirty_[c] != 1) continue;
+        dirty_[c] = 2;
+        again = true;
+        settle(c, now);
+      }
+    }
+    for (std::uint16_t c = 0; c < classes; ++c) {
+      if (changed_[c] == 0) continue;
+      changed_[c] = 0;
+      set_speeds(c, now);
+    }
+    for (std::uint16_t c = 0; c < classes; ++c) {
+      if (dirty_[c] == 0) continue;
+      dirty_[c] = 0;
+      plan_next(c, now);
+    }
+  }
+}
+
+void SharedDevice::end_ops(std::uint16_t c, Ns now) {
+  for (Stream& on : streams(c))
+    if (on.running == Running::yes && on.finish == now) end_op(c, on, now);
+}
+
+void SharedDevice::end_op(std::uint16_t c, Stream& on, Ns now) {
+  const Item& item = on.current;
+  const LaunchRow& row = rows_[c][item.id];
+  StepTimes& times = timelines_[c].step(item.step);
+  if (log_ != nullptr) log_->push_back({c, item.step, item.id, times.end});
+  times.ops[item.id] = {item.issued,
+                        on.start,
+                        on.transfer,
+                        now,
+                        on.current_cause.by.op,
+                        on.current_cause.by.rank_class,
+                        on.current_cause.by.exists && on.current_cause.by.step != item.step,
+                        on.current_cause.reason};
+  times.states[item.id] = OpState::done;
+  times.end = std::max(times.end, now);
+  --times.unfinished;
+  const OpInstance self{graph_.at(graph_.classes[c].program).ops.first + item.id, item.step, c,
+                        true};
+  on.ready = now;
+  on.cause = {self, Reason::stream};
+  on.running = Running::no;
+  on.finish = kForever;
+  on.places.ended(now, self);
+  --queued_;
+  changed_[c] = 1;
+  if (!row.collective) return;
+  Communicator& mine = queue(c, row.communicator);
+  mine.end = now;
+  mine.last = self;
+  mine.busy = false;
+}
+
+void SharedDevice::undo(const std::vector<Ended>& log, std::vector<Timeline>& timelines) {
+  for (auto it = log.rbegin(); it != log.rend(); ++it) {
+    StepTimes& times = timelines[it->rank_class].step(it->step);
+    times.states[it->local_op] = OpState::launched;
+    times.end = it->end_before;
+    ++times.unfinished;
+  }
+}
+
+void SharedDevice::settle(std::uint16_t c, Ns now) {
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (Stream& on : streams(c))
+      while (on.running == Running::no && on.head != on.queue.size() && take(c, on, now))
+        progress = true;
+  }
+}
+
+// Performs the head of an idle stream if it can happen now.
+bool SharedDevice::take(std::uint16_t c, Stream& on, Ns now) {
+  const Item item = on.queue[on.head];
+  EventRecord* event = item.kind == ItemKind::op ? nullptr : &events_[item.id];
+  switch (item.kind) {
+    case ItemKind::wait:
+      if (!event->done) return false;
+      if (event->time > on.ready) {
+        on.ready = event->time;
+        on.cause = {event->by, Reason::event};
+      }
+      break;
+    case ItemKind::record:
+      if (item.issued > now) return false;
+      *event = {std::max(on.ready, item.issued), on.cause.by, true};
+      break;
+    case ItemKind::op:
+      if (item.issued > now || !begin(c, on, item, now)) return false;
+      ++on.head;
+      return true;
+  }
+  ++on.head;
+  --queued_;
+  return true;
+}
+
+bool SharedDevice::begin(std::uint16_t c, Stream& on, const Item& item, Ns now) {
+  const LaunchRow& row = rows_[c][item.id];
+  Ns ready = on.ready;
+  Cause cause = on.cause;
+  if (item.issued > ready) {
+    ready = item.issued;
+    cause = {item.host, Reason::host};
+  }
+  if (row.has_deps) {
+    const Range ops = graph_.at(graph_.classes[c].program).ops;
+    const StepTimes& times = timelines_[c].step(item.step);
+    for (OpId dep : graph_.deps_of(graph_.ops[ops.first + item.id])) {
+      const std::uint32_t local = dep.row() - ops.first;
+      if (times.states[local] != OpState::done) return false;
+      if (times.ops[local].end <= ready) continue;
+      ready = times.ops[local].end;
+      cause = {{dep.row(), item.step, c, true}, Reason::dependency};
+    }
+  }
+  if (row.collective) {
+    Communicator& mine = queue(c, row.communicator);
+    if (mine.busy || item.order != mine.started) return false;
+    if (mine.end > ready) cause = {mine.last, Reason::communicator};
+    mine.busy = true;
+    ++mine.started;
+  }
+  on.current = item;
+  on.current_cause = cause;
+  on.start = on.transfer = now;
+  on.demand = prices_[graph_.classes[c].hardware].prices[row.cost].demand;
+  changed_[c] = 1;
+  if (row.collective && meetings_.classes(c, row.communicator).size() > 1) {
+    arrive(c, on, now);
+    return true;
+  }
+  on.running = Running::yes;
+  on.work = row.duration * kWhole;
+  on.updated = now;
+  on.speed = on.own_speed = kWhole;
+  on.finish = now + row.duration;
+  return true;
+}
+
+// The streams that take part in the collective of `on`, as far as they have arrived, by member.
+void SharedDevice::find_parts(std::uint16_t c, const Stream& on) {
+  const std::uint32_t communicator = rows_[c][on.current.id].communicator;
+  parts_.clear();
+  for (std::uint16_t member : meetings_.classes(c, communicator))
+    for (Stream& other : streams(member))
+      if (other.running != Running::no && rows_[member][other.current.id].collective &&
+          rows_[member][other.current.id].communicator == communicator &&
+          other.current.order == on.current.order)
+        parts_.push_back(&other);
+}
+
+void SharedDevice::arrive(std::uint16_t c, Stream& on, Ns now) {
+  on.running = Running::waiting;
+  on.finish = kForever;
+  // It spins on its SMs, but moves nothing.
+  const Demand full = on.demand;
+  on.demand = {full[static_cast<std::size_t>(Resource::sm)]};
+  const auto members = meetings_.classes(c, rows_[c][on.current.id].communicator);
+  find_parts(c, on);
+  if (parts_.size() == members.size()) transfer(parts_, members, now);
+}
+
+void SharedDevice::transfer(std::span<Stream* const> parts, std::span<const std::uint16_t> members,
+                            Ns now) {
+  std::size_t last = 0;
+  Ns duration = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i]->start > parts[last]->start) last = i;
+    duration = std::max(duration, rows_[members[i]][parts[i]->current.id].duration);
+  }
+  const OpInstance late{
+      graph_.at(graph_.classes[members[last]].program).ops.first + parts[last]->current.id,
+      parts[last]->current.step, members[last], true};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Stream& part = *parts[i];
+    const std::uint32_t cost = rows_[members[i]][part.current.id].cost;
+    if (part.start < now) part.current_cause = {late, Reason::rendezvous};
+    part.running = Running::yes;
+    part.transfer = part.updated = now;
+    part.work = duration * kWhole;
+    part.speed = part.own_speed = kWhole;
+    part.finish = now + duration;
+    part.demand = prices_[graph_.classes[members[i]].hardware].prices[cost].demand;
+    changed_[members[i]] = 1;
+    if (dirty_[members[i]] == 0) dirty_[members[i]] = 2;
+  }
+}
+
+void SharedDevice::set_speeds(std::uint16_t c, Ns now) {
+  active_.clear();
+  demands_.clear();
+  for (Stream& on : streams(c)) {
+    if (on.running == Running::no) continue;
+    active_.push_back(&on);
+    demands_.push_back(&on.demand);
+  }
+  speeds_.resize(active_.size());
+  share(demands_, speeds_);
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    Stream& on = *active_[i];
+    on.own_speed = speeds_[i];
+    if (on.running != Running::yes) continue;
+    const LaunchRow& row = rows_[c][on.current.id];
+    if (!row.collective || meetings_.classes(c, row.communicator).size() == 1) {
+      set_speed(c, on, on.own_speed, now);
+      continue;
+    }
+    find_parts(c, on);
+    std::uint32_t least = kWhole;
+    for (const Stream* part : parts_) least = std::min(least, part->own_speed);
+    const auto members = meetings_.classes(c, row.communicator);
+    for (std::size_t m = 0; m < parts_.size(); ++m) set_speed(members[m], *parts_[m], least, now);
+  }
+}
+
+void SharedDevice::set_speed(std::uint16_t c, Stream& on, std::uint32_t speed, Ns now) {
+  if (speed == on.speed) return;
+  on.work -= (now - on.updated) * on.speed;
+  on.updated = now;
+  on.speed = speed;
+  on.finish = now + time_for(std::max<std::int64_t>(on.work, 0), speed);
+  if (dirty_[c] == 0) dirty_[c] = 2;
+}
+
+void SharedDevice::plan_next(std::uint16_t c, Ns now) {
+  Ns next = kForever;
+  for (const Stream& on : streams(c)) {
+    if (on.running != Running::no) {
+      next = std::min(next, on.finish);
+    } else if (on.head != on.queue.size() && on.queue[on.head].issued > now) {
+      next = std::min(next, on.queue[on.head].issued);
+    }
+  }
+  next_[c] = next;
+}
+
+}  // namespace foregather::sim

@@ -1,0 +1,123 @@
+// The device with contention: ops that run at one time share SMs, memory bandwidth and links.
+#pragma once
+
+#include "sim/engine/device_state.h"
+#include "sim/engine/rates.h"
+
+namespace foregather::sim {
+
+/// All devices of a job. Launches, event records and waits queue on their streams; advance() plays
+/// them in time order. Speeds change only when an op starts or ends, and work is counted in integer
+/// units (ns × kWhole), so the result does not depend on when advance() is called. Cost: per op two
+/// events, each linear in the streams of a device.
+///
+/// Assumes that nothing is launched before the time that advance() has reached.
+class SharedDevice {
+ public:
+  static constexpr bool needs_time = true;
+
+  SharedDevice(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
+               std::span<const CostTable> prices, std::vector<Timeline>& timelines,
+               const Meetings& meetings);
+
+  void launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
+              std::uint32_t step);
+  EventHandle record(std::uint16_t c, std::uint32_t stream, Ns host_time);
+  void wait(std::uint16_t c, std::uint32_t stream, EventHandle event);
+  const EventRecord& event(EventHandle handle) const { return events_[handle]; }
+  EventRecord place(std::uint16_t c, std::uint32_t stream) const;
+
+  /// When something happens next; kForever if nothing will without further launches.
+  Ns next_time() const;
+  /// Plays everything that happens until `time`, inclusive.
+  void advance(Ns time);
+  bool idle() const { return queued_ == 0; }
+
+  /// Notes every op that ends from now on, so that undo() of the same log takes it back from the
+  /// timelines: for a copy that plays ahead what may still change.
+  struct Ended {
+    std::uint16_t rank_class;
+    std::uint32_t step;
+    std::uint32_t local_op;
+    Ns end_before;
+  };
+  void log_to(std::vector<Ended>* log) { log_ = log; }
+  static void undo(const std::vector<Ended>& log, std::vector<Timeline>& timelines);
+
+ private:
+  enum class ItemKind : std::uint8_t { op, record, wait };
+  struct Item {
+    ItemKind kind = ItemKind::op;
+    std::uint32_t id = 0;
+    std::uint32_t step = 0;
+    std::uint32_t order = 0;
+    Ns issued = 0;
+    OpInstance host;
+  };
+  enum class Running : std::uint8_t { no, yes, waiting };  ///< waiting: arrived, others have not
+  struct Stream {
+    Cause cause;          ///< what its next op would be bound by
+    Ns ready = 0;         ///< since when
+    Running running = Running::no;
+    Item current;
+    Ns start = 0;
+    Ns transfer = 0;
+    Cause current_cause;
+    std::int64_t work = 0;  ///< left at `updated`, in ns × kWhole
+    Ns updated = 0;
+    std::uint32_t own_speed = kWhole;  ///< that its device allows
+    std::uint32_t speed = kWhole;      ///< of a collective: the least of its members
+    Demand demand{};
+    Ns finish = kForever;
+    std::vector<Item> queue;
+    std::size_t head = 0;
+    LaunchQueue places;
+  };
+  struct Communicator {
+    Ns end = 0;
+    OpInstance last;
+    std::uint32_t launched = 0, started = 0;
+    bool busy = false;
+  };
+
+  Stream& stream(std::uint16_t c, std::uint32_t s) { return streams_[first_stream_[c] + s]; }
+  Communicator& queue(std::uint16_t c, std::uint32_t k) { return queues_[c * communicators_ + k]; }
+  void enqueue(std::uint16_t c, Stream& on, const Item& item);
+  std::span<Stream> streams(std::uint16_t c) {
+    return std::span(streams_).subspan(first_stream_[c], first_stream_[c + 1U] - first_stream_[c]);
+  }
+  void end_ops(std::uint16_t c, Ns now);
+  void end_op(std::uint16_t c, Stream& on, Ns now);
+  void settle(std::uint16_t c, Ns now);
+  bool take(std::uint16_t c, Stream& on, Ns now);
+  bool begin(std::uint16_t c, Stream& on, const Item& item, Ns now);
+  void arrive(std::uint16_t c, Stream& on, Ns now);
+  void transfer(std::span<Stream* const> parts, std::span<const std::uint16_t> members, Ns now);
+  void find_parts(std::uint16_t c, const Stream& on);
+  void set_speeds(std::uint16_t c, Ns now);
+  void set_speed(std::uint16_t c, Stream& on, std::uint32_t speed, Ns now);
+  void plan_next(std::uint16_t c, Ns now);
+
+  const Graph& graph_;
+  std::span<const std::vector<LaunchRow>> rows_;
+  std::span<const CostTable> prices_;
+  std::vector<Timeline>& timelines_;
+  const Meetings& meetings_;
+  std::size_t communicators_;
+  std::vector<std::uint32_t> first_stream_;  ///< one more than classes
+  std::vector<Stream> streams_;
+  std::vector<Communicator> queues_;
+  std::vector<EventRecord> events_;
+  std::vector<Ns> next_;                ///< by class
+  std::vector<std::uint8_t> changed_;   ///< by class: speeds must be set again
+  std::vector<std::uint8_t> dirty_;     ///< by class: heads must be looked at, next_ planned
+  std::vector<Stream*> parts_;              ///< scratch: a collective's streams, by member
+  std::vector<Stream*> active_;             ///< scratch of set_speeds
+  std::vector<const Demand*> demands_;      ///< scratch of set_speeds
+  std::vector<std::uint32_t> speeds_;       ///< scratch of set_speeds
+  std::vector<Ended>* log_ = nullptr;
+  Ns now_ = 0;
+  std::size_t queued_ = 0;              ///< items, running ops included
+};
+
+}  // namespace foregather::sim
