@@ -1,0 +1,360 @@
+#include "core/plan/build_attention.h"
+
+#include <utility>
+
+namespace foregather::plan {
+
+namespace {
+
+constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// --- rotary ---
+
+// x[..., a:b], half of the last dimension. SliceBackward: zeros of x's shape, then a copy into them.
+ValueIndex half_of(TapeBuilder& t, ValueIndex x, const std::string& name) {
+  const ValueIndex y = t.view(name, x, t.elements(x) / 2);
+  t.node({y}, [x](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+    OpSpec spec;
+    spec.kind = OpKind::copy;
+    spec.reads = {*g[0]};
+    spec.writes = {dx};
+    spec.bytes_read = b.size(*g[0]);
+    spec.bytes_written = b.size(dx) + b.size(*g[0]);
+    spec.kernels = 2;
+    spec.host_ops = 2;
+    b.op(std::move(spec));
+    b.give(x, dx);
+  });
+  return y;
+}
+
+// x times a table of S rows that all sequences and heads share.
+void table_product(TapeBuilder& t, const LayerContext& context, ValueIndex x, ValueIndex y) {
+  OpSpec spec;
+  spec.reads = {x};
+  spec.writes = {y};
+  spec.flops = t.elements(x);
+  spec.bytes_read =
+      t.size(x) + context.positions * context.config.head_dim * size_of(t.dtype(x));
+  t.op(std::move(spec));
+}
+
+ValueIndex times_table(TapeBuilder& t, const LayerContext& context, ValueIndex x,
+                       const std::string& name) {
+  const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
+  table_product(t, context, x, y);
+  t.node({y}, [x, context](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+    table_product(b, context, *g[0], dx);
+    b.give(x, dx);
+  });
+  return y;
+}
+
+// rotate_half(): cat((-x2, x1)). CatBackward hands on views of its gradient.
+ValueIndex rotate_half(TapeBuilder& t, ValueIndex x, const std::string& name) {
+  const ValueIndex first = half_of(t, x, name + " x1");
+  const ValueIndex second = half_of(t, x, name + " x2");
+  const ValueIndex negative = t.make(name + " -x2", t.elements(second), t.dtype(x));
+  t.elementwise({second}, {negative});
+  t.node({negative}, [second](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex dx = b.make("grad " + b.name(second), b.elements(second), b.dtype(second));
+    b.elementwise({*g[0]}, {dx});
+    b.give(second, dx);
+  });
+  const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
+  OpSpec cat;
+  cat.kind = OpKind::copy;
+  cat.reads = {negative, first};
+  cat.writes = {y};
+  t.op(std::move(cat));
+  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const std::int64_t half = b.elements(first);
+    b.give(negative, b.view("grad " + b.name(negative), *g[0], half));
+    b.give(first, b.view("grad " + b.name(first), *g[0], half));
+  });
+  return y;
+}
+
+// transformers/models/llama/modeling_llama.py, apply_rotary_pos_emb.
+ValueIndex rotate_real(TapeBuilder& t, const LayerContext& context, ValueIndex x,
+                       const std::string& name, std::vector<ValueIndex> holds) {
+  const ValueIndex straight = times_table(t, context, x, name + "·cos");
+  const ValueIndex rotated = rotate_half(t, x, name + " rotated");
+  const ValueIndex turned = times_table(t, context, rotated, name + " rotated·sin");
+  return add(t, straight, turned, name + " with positions", std::move(holds));
+}
+
+// --- fused attention ---
+
+struct AttentionSize {
+  std::int64_t batch_heads = 0;  // B · heads
+  std::int64_t positions = 0;
+  std::int64_t head_dim = 0;
+
+  // Two matmuls of S×S×D a head, half of it under the causal mask.
+  std::int64_t forward_flops() const {
+    return times(times(times(2 * batch_heads, positions), positions), head_dim);
+  }
+};
+
+AttentionSize size_of_attention(const LayerContext& context) {
+  return {times(context.sequences, context.config.heads), context.positions,
+          context.config.head_dim};
+}
+
+OpSpec attention_op(const AttentionSize& size) {
+  OpSpec spec;
+  spec.kind = OpKind::attention;
+  spec.m = size.positions;
+  spec.n = size.positions;
+  spec.k = size.head_dim;
+  spec.batch = size.batch_heads;
+  return spec;
+}
+
+void sum_groups(TapeBuilder& b, ValueIndex expanded, ValueIndex sum,
+                std::vector<ValueIndex> holds = {}) {
+  OpSpec spec;
+  spec.kind = OpKind::reduction;
+  spec.reads = {expanded};
+  spec.writes = {sum};
+  spec.holds = std::move(holds);
+  spec.flops = b.elements(expanded);
+  b.op(std::move(spec));
+}
+
+struct Saved {
+  Heads heads;
+  ValueIndex out = 0;
+  ValueIndex logsumexp = 0;
+  std::vector<ValueIndex> random_state;
+};
+
+// mha_bwd of flash_api.cpp: what it allocates, in its order.
+void flash_backward(TapeBuilder& b, const AttentionSize& size, const Saved& saved, ValueIndex dout) {
+  const auto like = [&b](ValueIndex x) {
+    return b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+  };
+  const Heads& h = saved.heads;
+  const ValueIndex dq = like(h.query);
+  const ValueIndex dk = like(h.key);
+  const ValueIndex dv = like(h.value);
+  const std::int64_t rows = times(size.batch_heads, round_up(size.positions, 128));
+  const std::int64_t width = round_up(size.head_dim, size.head_dim <= 128 ? 32 : 64);
+  const ValueIndex row_sums = b.scratch("softmax_d", rows, DType::f32);
+  const ValueIndex accumulator = b.scratch("dq_accum", times(rows, width), DType::f32);
+  OpSpec spec = attention_op(size);
+  spec.reads = {dout, h.query, h.key, h.value, saved.out, saved.logsumexp};
+  for (const ValueIndex state : saved.random_state) spec.reads.push_back(state);
+  spec.writes = {dq, dk, dv, row_sums, accumulator};
+  spec.flops = times(5, size.forward_flops()) / 2;
+  spec.kernels = 3;  // dO·O row sums, the gradients, dq to its dtype
+  const bool grouped = b.elements(h.key) != b.elements(h.query);
+  ValueIndex expanded_k = dk;
+  ValueIndex expanded_v = dv;
+  if (grouped) {
+    expanded_k = b.scratch("dk_expanded", b.elements(h.query), b.dtype(dk));
+    expanded_v = b.scratch("dv_expanded", b.elements(h.query), b.dtype(dv));
+    spec.writes.push_back(expanded_k);
+    spec.writes.push_back(expanded_v);
+  }
+  b.op(std::move(spec));
+  if (grouped) {
+    sum_groups(b, expanded_k, dk);
+    sum_groups(b, expanded_v, dv, {expanded_k, row_sums, accumulator});
+  }
+  b.give(h.query, dq);
+  b.give(h.key, dk);
+  b.give(h.value, dv);
+}
+
+// Memory-efficient attention: no rounding, no fp32 accumulators for fp32 inputs.
+void efficient_backward(TapeBuilder& b, const AttentionSize& size, const Saved& saved,
+                        ValueIndex dout) {
+  const auto like = [&b](ValueIndex x) {
+    return b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+  };
+  const Heads& h = saved.heads;
+  const ValueIndex dq = like(h.query);
+  const ValueIndex dk = like(h.key);
+  const ValueIndex dv = like(h.value);
+  OpSpec spec = attention_op(size);
+  spec.reads = {dout, h.query, h.key, h.value, saved.out, saved.logsumexp};
+  for (const ValueIndex state : saved.random_state) spec.reads.push_back(state);
+  spec.writes = {dq, dk, dv,
+                 b.scratch("delta", times(size.batch_heads, size.positions), DType::f32)};
+  spec.flops = times(5, size.forward_flops()) / 2;
+  spec.kernels = 2;
+  b.op(std::move(spec));
+  b.give(h.query, dq);
+  b.give(h.key, dk);
+  b.give(h.value, dv);
+}
+
+ValueIndex fused_attention(TapeBuilder& t, const LayerContext& context, const Heads& heads) {
+  const AttentionSize size = size_of_attention(context);
+  const bool is_flash = t.compute() != DType::f32;
+  const std::int64_t rows =
+      times(size.batch_heads, is_flash ? size.positions : round_up(size.positions, 32));
+  Saved saved;
+  saved.heads = heads;
+  saved.out = t.make("attention", t.elements(heads.query));
+  saved.logsumexp = t.make("attention logsumexp", rows, DType::f32);
+  // Allocated also without dropout ("BC breaking change to flash seed/offset" in flash_api.cpp).
+  saved.random_state = {t.make("attention seed", is_flash ? 2 : 1, DType::i64),
+                        t.make("attention offset", 1, DType::i64)};
+  OpSpec spec = attention_op(size);
+  spec.reads = {heads.query, heads.key, heads.value};
+  spec.writes = {saved.out, saved.logsumexp};
+  for (const ValueIndex state : saved.random_state) spec.writes.push_back(state);
+  spec.flops = size.forward_flops();
+  spec.keep_under_selective = true;  // torchtitan's list names both SDPA kernels
+  spec.host_ops = 2;
+  t.op(std::move(spec));
+  t.node({saved.out}, [size, saved, is_flash](TapeBuilder& b, TapeBuilder::Gradients g) {
+    if (is_flash)
+      flash_backward(b, size, saved, *g[0]);
+    else
+      efficient_backward(b, size, saved, *g[0]);
+  });
+  return saved.out;
+}
+
+// --- eager attention ---
+
+// repeat_kv: expand and reshape copy; the backward sums over the copies.
+ValueIndex repeat_kv(TapeBuilder& t, const LayerContext& context, ValueIndex x) {
+  const std::int64_t groups = context.config.heads / context.config.kv_heads;
+  const ValueIndex y = t.make(t.name(x) + " repeated", t.elements(x) * groups, t.dtype(x));
+  OpSpec spec;
+  spec.kind = OpKind::copy;
+  spec.reads = {x};
+  spec.writes = {y};
+  t.op(std::move(spec));
+  t.node({y}, [x](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+    sum_groups(b, *g[0], dx);
+    b.give(x, dx);
+  });
+  return y;
+}
+
+// a·b a head. BmmBackward yields the gradient of the second factor first.
+ValueIndex batched_matmul(TapeBuilder& t, std::int64_t batch, std::int64_t m, std::int64_t n,
+                          std::int64_t k, ValueIndex a, ValueIndex b, const std::string& name) {
+  const ValueIndex y = t.make(name, times(times(batch, m), n));
+  t.gemm({a, b}, y, batch, m, n, k);
+  t.node({y}, [=](TapeBuilder& back, TapeBuilder::Gradients g) {
+    const ValueIndex db = back.make("grad " + back.name(b), back.elements(b));
+    back.gemm({a, *g[0]}, db, batch, k, n, m);
+    const ValueIndex da = back.make("grad " + back.name(a), back.elements(a));
+    back.gemm({*g[0], b}, da, batch, m, k, n);
+    back.give(a, da);
+    back.give(b, db);
+  });
+  return y;
+}
+
+ValueIndex add_mask(TapeBuilder& t, const LayerContext& context, ValueIndex scores) {
+  const ValueIndex y = t.make("attention scores, masked", t.elements(scores), t.dtype(scores));
+  OpSpec spec;
+  spec.reads = {scores};
+  spec.writes = {y};
+  spec.flops = t.elements(scores);
+  spec.bytes_read =
+      t.size(scores) + times(context.tokens, context.positions) * size_of(t.dtype(scores));
+  t.op(std::move(spec));
+  t.node({y}, [scores](TapeBuilder& b, TapeBuilder::Gradients g) { b.give(scores, *g[0]); });
+  return y;
+}
+
+ValueIndex softmax(TapeBuilder& t, ValueIndex x) {
+  const ValueIndex y = t.make("attention weights", t.elements(x), t.dtype(x));
+  OpSpec spec;
+  spec.kind = OpKind::softmax;
+  spec.reads = {x};
+  spec.writes = {y};
+  spec.flops = times(5, t.elements(x));
+  t.op(std::move(spec));
+  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+    OpSpec back;
+    back.kind = OpKind::softmax;
+    back.reads = {*g[0], y};
+    back.writes = {dx};
+    back.flops = times(4, b.elements(x));
+    b.op(std::move(back));
+    b.give(x, dx);
+  });
+  return y;
+}
+
+// eager_attention_forward of transformers/models/{llama,gpt2}/modeling_*.py. Query, and keys and
+// values that were not repeated, are strided views that matmul copies.
+ValueIndex eager_attention(TapeBuilder& t, const LayerContext& context, const Heads& heads,
+                           const EagerStyle& style, AttentionLocals& locals) {
+  const AttentionSize size = size_of_attention(context);
+  const bool repeated = t.elements(heads.key) != t.elements(heads.query);
+  ValueIndex key = heads.key;
+  ValueIndex value = heads.value;
+  if (repeated) {
+    key = repeat_kv(t, context, key);
+    value = repeat_kv(t, context, value);
+  }
+  const ValueIndex query = copy(t, heads.query, "query, contiguous", false);
+  if (!repeated) key = copy(t, key, "key, contiguous", false);
+  const std::int64_t s = size.positions;
+  const ValueIndex raw = batched_matmul(t, size.batch_heads, s, s, size.head_dim, query, key,
+                                        "attention scores, unscaled");
+  const ValueIndex scores = scale(t, raw, "attention scores");
+  const ValueIndex masked = add_mask(t, context, scores);
+  ValueIndex weights = masked;
+  if (style.softmax_in_f32) weights = cast(t, weights, DType::f32, "attention scores, fp32");
+  weights = softmax(t, weights);
+  weights = cast(t, weights, t.compute(), "attention weights, narrow");
+  weights = dropout(t, weights, context.dropout(context.config.attention_dropout));
+  if (!repeated) value = copy(t, value, "value, contiguous", false);
+  const ValueIndex out = batched_matmul(t, size.batch_heads, s, size.head_dim, s, weights, value,
+                                        "attention, by head");
+  locals.in_attention.push_back(weights);
+  locals.in_block.push_back(weights);
+  return copy(t, out, "attention", true);
+}
+
+}  // namespace
+
+void apply_rotary(TapeBuilder& t, const LayerContext& context, Heads& heads) {
+  if (context.implementation.rotary == Implementation::Rotary::real) {
+    const Heads raw = heads;
+    heads.query = rotate_real(t, context, raw.query, "query", {});
+    heads.key = rotate_real(t, context, raw.key, "key", {raw.query, raw.key});
+    return;
+  }
+  // torchtitan/models/llama3/model/model.py, apply_rotary_emb: both in fp32 pairs, then back.
+  const ValueIndex wide_q = cast(t, heads.query, DType::f32, "query fp32");
+  const ValueIndex wide_k = cast(t, heads.key, DType::f32, "key fp32");
+  const ValueIndex turned_q = times_table(t, context, wide_q, "query turned");
+  const ValueIndex turned_k = times_table(t, context, wide_k, "key turned");
+  heads.query = cast(t, turned_q, t.compute(), "query with positions");
+  heads.key = cast(t, turned_k, t.compute(), "key with positions");
+}
+
+ValueIndex attend(TapeBuilder& t, const LayerContext& context, const Heads& heads,
+                  const EagerStyle& style, AttentionLocals& locals) {
+  locals.in_attention = {heads.query, heads.key, heads.value};
+  if (context.train.attention == Attention::eager)
+    return eager_attention(t, context, heads, style, locals);
+  Heads used = heads;
+  const bool grouped = t.elements(heads.key) != t.elements(heads.query);
+  if (grouped && (context.implementation.repeat_kv || t.compute() == DType::f32)) {
+    used.key = repeat_kv(t, context, heads.key);
+    used.value = repeat_kv(t, context, heads.value);
+  }
+  return fused_attention(t, context, used);
+}
+
+}  // namespace foregather::plan

@@ -1,0 +1,40 @@
+// Attention: rotary embedding, then fused or eager attention.
+#pragma once
+
+#include <vector>
+
+#include "core/plan/build_layers.h"
+
+namespace foregather::plan {
+
+/// Query, key and value heads, each [B, S, heads, head_dim] in memory, seen as [B, heads, S, head_dim].
+struct Heads {
+  ValueIndex query = 0;
+  ValueIndex key = 0;
+  ValueIndex value = 0;
+};
+
+/// The rotary embedding of query and key. The cos and sin (or complex) tables are the embedding's.
+void apply_rotary(TapeBuilder& tape, const LayerContext& context, Heads& heads);
+
+/// How eager attention differs between the families.
+struct EagerStyle {
+  bool softmax_in_f32 = true;  ///< Llama: softmax(dtype=float32).to(dtype); GPT-2: as it comes
+};
+
+/// Python variables that keep values alive beyond their last use.
+struct AttentionLocals {
+  std::vector<ValueIndex> in_attention;  ///< until the output projection has run
+  std::vector<ValueIndex> in_block;      ///< until the block returns: eager attention's weights
+};
+
+/// The attention of one block up to, not including, the output projection: [B, S, heads·head_dim].
+///
+/// Train::attention sdpa and flash are FlashAttention-2 (PyTorch's flash_attn/flash_api.cpp): saves
+/// query, key, value, the output, the fp32 logsumexp [B, heads, S] and the random state. In fp32,
+/// which flash does not take, it is memory-efficient attention. Causal; FLOPs are half of the
+/// full square (4·B·heads·S²·head_dim forward), and the backward is 2.5 × the forward.
+ValueIndex attend(TapeBuilder& tape, const LayerContext& context, const Heads& heads,
+                  const EagerStyle& style, AttentionLocals& locals);
+
+}  // namespace foregather::plan

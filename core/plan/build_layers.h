@@ -1,0 +1,79 @@
+// The layers that transformers are made of, each with the ops, saved tensors and temporaries of its
+// PyTorch eager implementation on CUDA. Where a layer names no other source, the op lists follow
+// what PyTorch 2.9+ and Hugging Face transformers 5 dispatch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/plan/model.h"
+#include "core/plan/tape_builder.h"
+
+namespace foregather::plan {
+
+/// What all layers of a model share.
+struct LayerContext {
+  const ModelConfig& config;
+  const Train& train;
+  const Implementation& implementation;
+  std::int64_t sequences = 0;  ///< B: sequences of a micro-batch
+  std::int64_t positions = 0;  ///< S: tokens of a sequence
+  std::int64_t tokens = 0;     ///< N = B·S
+
+  /// The rate if dropout runs, else 0 (then PyTorch dispatches nothing).
+  double dropout(double rate) const { return train.dropout.value_or(true) ? rate : 0.0; }
+};
+
+/// x @ weightᵀ (+ bias) over the last dimension, `in` → `out` features. Saves x.
+/// `transposed`: the weight is stored [in, out] (GPT-2's Conv1D).
+struct LinearSpec {
+  std::string name;  ///< of the output
+  std::string weight;
+  std::string bias;  ///< empty: none
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  bool transposed = false;
+  std::vector<ValueIndex> holds;  ///< locals of the caller that live until this op ends
+};
+ValueIndex linear(TapeBuilder& tape, ValueIndex x, const LinearSpec& spec);
+
+/// RMSNorm over rows of `width`. Fused (torch.nn.RMSNorm): saves x and the fp32 reciprocal root mean
+/// square of each row. Decomposed (Hugging Face's LlamaRMSNorm): the chain to fp32 and back, which
+/// saves x in fp32 and the normalized rows in the compute dtype besides.
+ValueIndex rms_norm(TapeBuilder& tape, const Implementation& implementation, ValueIndex x,
+                    const std::string& weight, std::int64_t width, const std::string& name);
+
+/// torch.nn.LayerNorm: saves x and each row's fp32 mean and reciprocal deviation.
+ValueIndex layer_norm(TapeBuilder& tape, ValueIndex x, const std::string& module,
+                      std::int64_t width, const std::string& name);
+
+/// a + b. Saves nothing; both get the very same gradient tensor. `holds`: as in LinearSpec.
+ValueIndex add(TapeBuilder& tape, ValueIndex a, ValueIndex b, const std::string& name,
+               std::vector<ValueIndex> holds = {});
+
+/// torch.nn.Dropout (aten::native_dropout): saves a mask of one byte an element. x itself if the
+/// rate is 0.
+ValueIndex dropout(TapeBuilder& tape, ValueIndex x, double rate);
+
+/// x.to(dtype); x itself if it has that dtype.
+ValueIndex cast(TapeBuilder& tape, ValueIndex x, DType dtype, const std::string& name);
+
+/// x.clone() in another layout. `copies_gradient`: its gradient has to change layout as well.
+ValueIndex copy(TapeBuilder& tape, ValueIndex x, const std::string& name, bool copies_gradient);
+
+/// factor · x. Saves nothing.
+ValueIndex scale(TapeBuilder& tape, ValueIndex x, const std::string& name);
+
+/// A view of x whose gradient does not come back in x's layout: backward copies it.
+ValueIndex view_with_copied_gradient(TapeBuilder& tape, ValueIndex x, const std::string& name);
+
+/// down(silu(gate(x)) · up(x)), torch.nn.functional.silu: saves x, gate, silu, up and the product.
+ValueIndex swiglu(TapeBuilder& tape, const ModelConfig& config, ValueIndex x);
+
+/// Hugging Face's NewGELUActivation: 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))) with one kernel an
+/// operator; saves x, 0.5·x, the tanh and 1 + tanh. Or torch's fused gelu, which saves x.
+ValueIndex gelu(TapeBuilder& tape, bool is_fused, ValueIndex x);
+
+}  // namespace foregather::plan

@@ -1,0 +1,240 @@
+#include "core/plan/fsdp2_schedule.h"
+#include "core/plan/host_overhead.h"
+
+namespace foregather::plan {
+
+namespace overhead = host_overhead;
+
+// --- hooks ---
+
+void Fsdp2Schedule::begin_forward() {
+  // The all-gathers see the optimizer's update.
+  lowering_.wait_stream(copy_in_stream_, lowering_.compute);
+  lowering_.wait_stream(gather_stream_, lowering_.compute);
+  pre_forward(units_[0]);
+}
+
+void Fsdp2Schedule::before_forward(std::uint32_t module) {
+  const std::uint32_t u = lowering_.layout.unit_of_module[module];
+  if (u != 0 && lowering_.layout.units[u].first_module == module) pre_forward(units_[u]);
+}
+
+void Fsdp2Schedule::after_forward(std::uint32_t module) {
+  const std::uint32_t u = lowering_.layout.unit_of_module[module];
+  if (u != 0 && lowering_.layout.units[u].last_module == module) post_forward(units_[u]);
+}
+
+void Fsdp2Schedule::end_forward() {
+  post_forward(units_[0]);
+  flush_held_gather();
+}
+
+void Fsdp2Schedule::begin_backward() {
+  if (accumulates_in_place_)
+    for (std::size_t row = 0; row < last_place_.size(); ++row) {
+      const LastPlace& place = last_place_[row];
+      modules_->set_gradient(place.module, place.index,
+                             lowering_.micro_batch == 0 ? accumulators_[row] : place.gradient);
+    }
+  for (Fsdp2Unit& unit : units_) {
+    unit.is_reduced = false;
+    unit.has_post_reduce = false;
+  }
+  pre_backward(units_[0]);
+}
+
+void Fsdp2Schedule::before_backward(std::uint32_t module) {
+  const std::uint32_t u = lowering_.layout.unit_of_module[module];
+  if (u != 0 && lowering_.layout.units[u].last_module == module) pre_backward(units_[u]);
+}
+
+void Fsdp2Schedule::pre_forward(Fsdp2Unit& unit) {
+  if (!has_work(unit)) return;
+  lowering_.builder.host_delay(overhead::kHook);
+  unshard(unit);
+  wait_for_unshard(unit, true);
+  if (lowering_.workload.parallel.forward_prefetch) prefetch_forward(unit);
+}
+
+void Fsdp2Schedule::post_forward(Fsdp2Unit& unit) {
+  if (!has_work(unit)) return;
+  lowering_.builder.host_delay(overhead::kHook);
+  if (unit.reshards) {
+    if (kept_group_.ranks > 1)
+      keep_part(unit);
+    else
+      reshard(unit);
+  }
+  unit.forward_positions.push_back(static_cast<std::uint32_t>(forward_order_.size()));
+  forward_order_.push_back(static_cast<std::uint32_t>(&unit - units_.data()));
+}
+
+void Fsdp2Schedule::pre_backward(Fsdp2Unit& unit) {
+  if (!has_work(unit)) return;
+  lowering_.builder.host_delay(overhead::kHook);
+  unshard(unit);
+  wait_for_unshard(unit, false);
+  if (lowering_.workload.parallel.backward_prefetch == Prefetch::pre) prefetch_backward(unit);
+}
+
+void Fsdp2Schedule::prefetch_forward(const Fsdp2Unit& unit) {
+  const auto next = static_cast<std::size_t>(&unit - units_.data()) + 1;
+  if (next > 1 && next < units_.size()) unshard(units_[next]);
+}
+
+void Fsdp2Schedule::prefetch_backward(Fsdp2Unit& unit) {
+  if (unit.forward_positions.empty()) return;
+  const std::uint32_t position = unit.forward_positions.back();
+  unit.forward_positions.pop_back();
+  if (position > 0) unshard(units_[forward_order_[position - 1]]);
+}
+
+// --- unshard ---
+
+void Fsdp2Schedule::gather_streams_wait(EventId event) {
+  lowering_.builder.wait(copy_in_stream_, event);
+  lowering_.builder.wait(gather_stream_, event);
+}
+
+void Fsdp2Schedule::unshard(Fsdp2Unit& unit) {
+  if (unit.is_pending || unit.is_unsharded) return;
+  if (unit.is_kept) gather_streams_wait(unit.was_resharded);
+  unit.is_pending = true;
+  if (groups_.shard.ranks > 1) gather(unit);
+}
+
+void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
+  Lowering& low = lowering_;
+  const Fsdp2Costs& costs = *unit.costs;
+  const bool kept = unit.is_kept;
+  const std::span<const Buffer> inputs = std::span(kept ? kept_ : shards_)
+                                             .subspan(unit.parameters.first, unit.parameters.count);
+  const Buffer& cast = kept ? unit.kept_cast : unit.cast;
+  const Bytes own = unit.gathered.bytes / (kept ? kept_group_.ranks : groups_.shard.ranks);
+  low.builder.host_delay(overhead::kUnshard);
+  if (types_.casts_in()) {
+    low.alloc(cast, copy_in_stream_);
+    scratch_.clear();
+    for (const Buffer& input : inputs) scratch_.push_back(reads(input));
+    scratch_.push_back(writes(cast));
+    low.launch({kept ? OpKind::copy : OpKind::cast, Role::cast, copy_in_stream_,
+                kept ? costs.regather_cast_in : costs.cast_in, {}},
+               unit.owner, scratch_);
+  }
+  low.alloc(unit.gathered, copy_in_stream_);
+  scratch_.clear();
+  if (types_.casts_in())
+    scratch_.push_back(reads(cast));
+  else
+    for (const Buffer& input : inputs) scratch_.push_back(reads(input));
+  scratch_.push_back(writes(unit.gathered, 0, own));
+  low.launch({OpKind::copy, Role::copy_in, copy_in_stream_,
+              kept ? costs.regather_copy_in : costs.copy_in, {}},
+             unit.owner, scratch_);
+  if (types_.casts_in()) low.free(cast);
+
+  low.wait_stream(gather_stream_, copy_in_stream_);
+  // In place: this rank's part is already there.
+  scratch_.assign({reads(unit.gathered, 0, own), writes(unit.gathered)});
+  low.launch({OpKind::all_gather, Role::gather, gather_stream_, kept ? costs.regather : costs.gather,
+              kept ? kept_group_.communicator : groups_.shard.communicator},
+             unit.owner, scratch_);
+  low.builder.record(unit.was_gathered, gather_stream_);
+}
+
+void Fsdp2Schedule::wait_for_unshard(Fsdp2Unit& unit, bool in_forward) {
+  if (!unit.is_pending) return;
+  const bool alone = groups_.shard.ranks == 1;
+  if (in_forward) flush_held_gather();
+  if (alone)
+    copy_out_alone(unit);
+  else
+    copy_out(unit);
+  if (unit.is_kept)
+    for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row)
+      lowering_.free(kept_[row]);
+  lowering_.builder.host_delay(overhead::kUseViews);
+  unit.is_kept = false;
+  unit.is_pending = false;
+  unit.is_unsharded = true;
+  if (alone) return;
+  lowering_.builder.record(unit.was_copied_out, lowering_.compute);
+  if (in_forward) {
+    // The output lives until the next copy-out, so that the next copy-in needs other memory.
+    held_gather_ = static_cast<std::uint32_t>(&unit - units_.data());
+  } else {
+    gather_streams_wait(unit.was_copied_out);
+    lowering_.free(unit.gathered);
+  }
+}
+
+void Fsdp2Schedule::flush_held_gather() {
+  if (!held_gather_) return;
+  const Fsdp2Unit& held = units_[*held_gather_];
+  gather_streams_wait(held.was_copied_out);
+  lowering_.free(held.gathered);
+  held_gather_.reset();
+}
+
+void Fsdp2Schedule::copy_out(Fsdp2Unit& unit) {
+  lowering_.builder.wait(lowering_.compute, unit.was_gathered);
+  scratch_.assign({reads(unit.gathered)});
+  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
+    lowering_.alloc(full_[row], lowering_.compute);
+    scratch_.push_back(writes(full_[row]));
+  }
+  lowering_.launch({OpKind::copy, Role::copy_out, lowering_.compute, unit.costs->copy_out, {}},
+                   unit.owner, scratch_);
+}
+
+// In a world of one each parameter is cast and copied by itself, on the compute stream.
+void Fsdp2Schedule::copy_out_alone(Fsdp2Unit& unit) {
+  Lowering& low = lowering_;
+  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
+    const Buffer* from = &shards_[row];
+    Buffer cast;
+    if (types_.casts_in()) {
+      cast = casts_[row];
+      low.alloc(cast, low.compute);
+      scratch_.assign({reads(*from), writes(cast)});
+      low.launch({OpKind::cast, Role::cast, low.compute,
+                  low.copy_cost(OpKind::cast, types_.gathered, from->bytes, cast.bytes), {}},
+                 unit.owner, scratch_);
+      from = &cast;
+    }
+    low.alloc(full_[row], low.compute);
+    scratch_.assign({reads(*from), writes(full_[row])});
+    low.launch({OpKind::copy, Role::copy_out, low.compute,
+                low.copy_cost(OpKind::copy, types_.gathered, from->bytes, full_[row].bytes), {}},
+               unit.owner, scratch_);
+    if (types_.casts_in()) low.free(cast);
+  }
+}
+
+// --- reshard ---
+
+void Fsdp2Schedule::reshard(Fsdp2Unit& unit) {
+  if (!unit.is_unsharded) return;
+  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row)
+    lowering_.free(full_[row]);
+  unit.is_unsharded = false;
+}
+
+// An integer reshard clones this rank's larger part of each parameter before it frees the whole.
+void Fsdp2Schedule::keep_part(Fsdp2Unit& unit) {
+  Lowering& low = lowering_;
+  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
+    const Buffer& part = kept_[row];
+    low.alloc(part, low.compute);
+    scratch_.assign({reads(full_[row], 0, part.bytes), writes(part)});
+    low.launch({OpKind::copy, Role::copy_out, low.compute,
+                low.copy_cost(OpKind::copy, types_.gathered, part.bytes, part.bytes), {}},
+               unit.owner, scratch_);
+    low.free(full_[row]);
+  }
+  low.builder.record(unit.was_resharded, low.compute);
+  unit.is_unsharded = false;
+  unit.is_kept = true;
+}
+
+}  // namespace foregather::plan

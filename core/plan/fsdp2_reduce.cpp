@@ -1,0 +1,243 @@
+#include "core/plan/fsdp2_schedule.h"
+#include "core/plan/host_overhead.h"
+
+namespace foregather::plan {
+
+namespace overhead = host_overhead;
+
+// --- hooks ---
+
+void Fsdp2Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
+                                   const Buffer& gradient) {
+  Buffer& held = gradients_[lowering_.layout.row_of(module, index)];
+  if (!held.storage) {
+    held = gradient;
+    return;
+  }
+  // A tied parameter's second share, or accumulation without communication.
+  const Owner owner = units_[lowering_.layout.unit_of_parameter[lowering_.layout.row_of(
+                                 module, index)]].owner;
+  scratch_.assign({reads(gradient), updates(held)});
+  lowering_.launch({OpKind::elementwise, Role::accumulate, lowering_.compute,
+                    lowering_.copy_cost(OpKind::elementwise, types_.gathered,
+                                        2 * gradient.bytes, gradient.bytes), {}},
+                   owner, scratch_);
+  lowering_.free(gradient);
+}
+
+void Fsdp2Schedule::after_backward(std::uint32_t module) {
+  const std::uint32_t u = lowering_.layout.unit_of_module[module];
+  // The hook sits on the inputs' gradients; a unit whose input has none waits for the final callback.
+  if (u != 0 && lowering_.layout.units[u].first_module == module &&
+      lowering_.tape_of(module).has_input_grad)
+    post_backward(units_[u]);
+}
+
+void Fsdp2Schedule::end_backward() {
+  for (Fsdp2Unit& unit : units_) {
+    if (!has_work(unit)) continue;
+    if (!unit.is_reduced) post_backward(unit);
+    finalize(unit);
+  }
+  if (held_output_) {
+    lowering_.builder.wait(lowering_.compute, held_output_->event);
+    lowering_.free(held_output_->output);
+    held_output_.reset();
+  }
+  drain_reduce_inputs(0);
+  forward_order_.clear();
+  for (Fsdp2Unit& unit : units_) unit.forward_positions.clear();
+  if (lowering_.is_unsynchronised()) {
+    has_accumulated_ = true;
+  } else if (lowering_.is_last_micro_batch()) {
+    has_accumulated_ = false;
+    for (Fsdp2Unit& unit : units_) unit.has_gradient = false;
+  }
+}
+
+void Fsdp2Schedule::finalize(Fsdp2Unit& unit) {
+  if (unit.has_post_reduce) lowering_.builder.wait(lowering_.compute, unit.was_post_reduced);
+  if (unit.is_pending) {  // a prefetch that nobody waited for
+    lowering_.builder.wait(lowering_.compute, unit.was_gathered);
+    lowering_.free(unit.gathered);
+    unit.is_pending = false;
+  }
+}
+
+void Fsdp2Schedule::post_backward(Fsdp2Unit& unit) {
+  unit.is_reduced = true;
+  lowering_.builder.host_delay(overhead::kHook);
+  if (has_accumulated_ && !accumulates_in_place_) accumulate_unsharded(unit);
+  reshard(unit);
+  if (lowering_.workload.parallel.backward_prefetch == Prefetch::post) prefetch_backward(unit);
+  if (lowering_.is_unsynchronised()) {
+    if (!has_accumulated_ && !accumulates_in_place_) cast_accumulated(unit);
+    return;
+  }
+  lowering_.builder.host_delay(overhead::kReduce);
+  // The compute stream waits for the oldest reduce-scatter before its input is dropped.
+  drain_reduce_inputs(lowering_.workload.parallel.reduce_buffers - 1);
+  reduce(unit);
+}
+
+// --- accumulation without communication ---
+
+void Fsdp2Schedule::accumulate_unsharded(Fsdp2Unit& unit) {
+  Lowering& low = lowering_;
+  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
+    Buffer& fresh = gradients_[row];
+    if (!fresh.storage) continue;
+    const Buffer& sum = accumulators_[row];
+    scratch_.assign({reads(fresh), updates(sum)});
+    low.launch({OpKind::elementwise, Role::accumulate, low.compute,
+                low.copy_cost(OpKind::elementwise, types_.reduced, fresh.bytes + sum.bytes,
+                              sum.bytes), {}},
+               unit.owner, scratch_);
+    low.free(fresh);
+    fresh = {};
+  }
+}
+
+void Fsdp2Schedule::cast_accumulated(Fsdp2Unit& unit) {
+  Lowering& low = lowering_;
+  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
+    Buffer& fresh = gradients_[row];
+    if (!fresh.storage) continue;
+    const Buffer& sum = accumulators_[row];
+    low.alloc(sum, low.compute);
+    scratch_.assign({reads(fresh), writes(sum)});
+    low.launch({OpKind::cast, Role::accumulate, low.compute,
+                low.copy_cost(OpKind::cast, types_.reduced, fresh.bytes, sum.bytes), {}},
+               unit.owner, scratch_);
+    low.free(fresh);
+    fresh = {};
+  }
+}
+
+// --- reduction ---
+
+void Fsdp2Schedule::drain_reduce_inputs(std::size_t most) {
+  while (held_inputs_.size() > most) {
+    const Fsdp2Unit& oldest = units_[held_inputs_.front()];
+    held_inputs_.pop_front();
+    lowering_.builder.wait(lowering_.compute, oldest.was_reduced);
+    lowering_.free(oldest.reduce_input);
+  }
+}
+
+void Fsdp2Schedule::fill_reduce_input(Fsdp2Unit& unit) {
+  Lowering& low = lowering_;
+  std::vector<Buffer>& from = has_accumulated_ && !accumulates_in_place_ ? accumulators_ : gradients_;
+  low.alloc(unit.reduce_input, low.compute);
+  const Buffer& chunks = types_.narrows() ? unit.reduce_temporary : unit.reduce_input;
+  if (types_.narrows()) low.alloc(chunks, low.compute);
+  scratch_.clear();
+  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row)
+    if (from[row].storage) scratch_.push_back(reads(from[row]));
+  scratch_.push_back(writes(chunks));
+  low.launch({OpKind::copy, Role::copy_in, low.compute, unit.costs->gradient_copy_in, {}},
+             unit.owner, scratch_);
+  if (types_.narrows()) {
+    scratch_.assign({reads(chunks), writes(unit.reduce_input)});
+    low.launch({OpKind::cast, Role::cast, low.compute, unit.costs->gradient_cast, {}}, unit.owner,
+               scratch_);
+    low.free(chunks);
+  }
+  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
+    low.free(from[row]);
+    gradients_[row] = {};
+  }
+}
+
+void Fsdp2Schedule::reduce(Fsdp2Unit& unit) {
+  Lowering& low = lowering_;
+  fill_reduce_input(unit);
+  low.wait_stream(reduce_stream_, low.compute);
+  // The output becomes the gradient where nothing is cast and no gradient is there yet.
+  const bool becomes_gradient = !types_.casts_out() && !unit.has_gradient;
+  const Buffer& output = becomes_gradient ? unit.gradient : unit.reduce_output;
+  low.alloc(output, reduce_stream_);
+  const StreamId stream = communicate(unit, output);
+  collect(unit, output, stream);
+  low.builder.record(unit.was_post_reduced, stream);
+  unit.has_post_reduce = true;
+  if (!becomes_gradient) drop_reduced(output, unit.was_post_reduced);
+  unit.has_gradient = true;
+  held_inputs_.push_back(static_cast<std::uint32_t>(&unit - units_.data()));
+}
+
+StreamId Fsdp2Schedule::communicate(Fsdp2Unit& unit, const Buffer& output) {
+  Lowering& low = lowering_;
+  const Fsdp2Costs& costs = *unit.costs;
+  const auto scale = [&](Role role, const Buffer& buffer, CostId cost, StreamId stream) {
+    scratch_.assign({updates(buffer)});
+    low.launch({OpKind::elementwise, role, stream, cost, {}}, unit.owner, scratch_);
+  };
+  if (types_.scales()) scale(Role::pre_scale, unit.reduce_input, costs.pre_scale, reduce_stream_);
+  scratch_.assign({reads(unit.reduce_input), writes(output)});
+  if (groups_.shard.ranks > 1)
+    low.launch({OpKind::reduce_scatter, Role::reduce, reduce_stream_, costs.reduce,
+                reduce_communicator_},
+               unit.owner, scratch_);
+  else
+    low.launch({OpKind::copy, Role::reduce, reduce_stream_, costs.local_reduce, {}}, unit.owner,
+               scratch_);
+  low.builder.record(unit.was_reduced, reduce_stream_);
+  StreamId stream = reduce_stream_;
+  if (groups_.replicate.ranks > 1) {
+    stream = all_reduce_stream_;
+    low.wait_stream(stream, reduce_stream_);
+    scratch_.assign({updates(output)});
+    low.launch({OpKind::all_reduce, Role::reduce, stream, costs.all_reduce,
+                groups_.replicate.communicator},
+               unit.owner, scratch_);
+  }
+  if (types_.scales()) scale(Role::post_scale, output, costs.post_scale, stream);
+  return stream;
+}
+
+void Fsdp2Schedule::collect(Fsdp2Unit& unit, const Buffer& output, StreamId stream) {
+  Lowering& low = lowering_;
+  if (!types_.casts_out()) {
+    if (unit.has_gradient) add_to_gradient(unit, output, stream);
+    return;
+  }
+  const Buffer& cast = unit.has_gradient ? unit.cast_output : unit.gradient;
+  low.alloc(cast, stream);
+  scratch_.assign({reads(output), writes(cast)});
+  low.launch({OpKind::cast, Role::cast, stream, unit.costs->cast_out, {}}, unit.owner, scratch_);
+  if (!unit.has_gradient) return;
+  add_to_gradient(unit, cast, stream);
+  low.free(cast);
+}
+
+void Fsdp2Schedule::add_to_gradient(Fsdp2Unit& unit, const Buffer& from, StreamId stream) {
+  Bytes offset = 0;
+  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
+    const Bytes bytes = shards_[row].bytes;
+    scratch_.assign({reads(from, offset, bytes),
+                     AccessedTensor{unit.gradient.tensor, Access::accumulate, offset, bytes}});
+    lowering_.launch({OpKind::elementwise, Role::accumulate, stream,
+                      lowering_.copy_cost(OpKind::elementwise, types_.stored, 2 * bytes, bytes), {}},
+                     unit.owner, scratch_);
+    offset += bytes;
+  }
+}
+
+// The output belongs to the reduce-scatter stream. Where an all-reduce uses it on another stream,
+// it is held until the next unit's reduction is issued; from then on the reduce-scatter stream is
+// behind that use (pytorch #179443: the shared all-reduce state; the place of the wait is an
+// assumption).
+void Fsdp2Schedule::drop_reduced(const Buffer& output, EventId event) {
+  if (groups_.replicate.ranks <= 1) {
+    lowering_.free(output);
+    return;
+  }
+  if (held_output_) {
+    lowering_.builder.wait(reduce_stream_, held_output_->event);
+    lowering_.free(held_output_->output);
+  }
+  held_output_ = HeldOutput{output, event};
+}
+
+}  // namespace foregather::plan

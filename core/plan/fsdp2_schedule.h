@@ -1,0 +1,121 @@
+// FSDP2 (torch.distributed.fsdp.fully_shard): parameters sharded one by one, gathered and reduced a
+// group at a time. Follows PyTorch 2.13 (reference: PyTorch §C).
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/plan/fsdp2_unit.h"
+#include "core/plan/module_writer.h"
+#include "core/plan/strategy_schedule.h"
+
+namespace foregather::plan {
+
+/// A unit's actions happen in host order exactly where PyTorch's hooks have them. What PyTorch keeps
+/// as object state between hooks, this class keeps while it writes; nothing depends on time.
+///
+/// Streams: default (compute, copy-out, gradient copy-in), all_gather_copy_in, all_gather,
+/// reduce_scatter (priority −1), all_reduce (hybrid sharding). No record_stream, no rate limiter.
+///
+/// backward_prefetch: `pre` is FSDP2's own implicit prefetch; `none` and `post` (after the unit's
+/// backward, before its reduction) do not exist in PyTorch and answer what-if questions.
+/// forward_prefetch: set_modules_to_forward_prefetch of each unit to the next one.
+class Fsdp2Schedule final : public StrategySchedule {
+ public:
+  explicit Fsdp2Schedule(Lowering& lowering);
+
+  void init(ModuleWriter& modules) override;
+  void begin_forward() override;
+  void before_forward(std::uint32_t module) override;
+  void after_forward(std::uint32_t module) override;
+  void end_forward() override;
+  void begin_backward() override;
+  void before_backward(std::uint32_t module) override;
+  void gradient_ready(std::uint32_t module, ParameterIndex index, const Buffer& gradient) override;
+  void after_backward(std::uint32_t module) override;
+  void end_backward() override;
+  void drop_gradients() override;
+  std::span<const OptimizedTensor> optimized() const override { return optimized_; }
+  std::span<const CommunicatorId> norm_communicators() const override { return norm_; }
+
+ private:
+  // fsdp2_setup.cpp
+  void add_units();
+  void add_parameters(ModuleWriter& modules);
+  void add_unit_buffers(Fsdp2Unit& unit);
+  void price(Fsdp2Unit& unit, const Fsdp2Unit* before);
+  void add_accumulators(ModuleWriter& modules);
+
+  // fsdp2_gather.cpp
+  bool has_work(const Fsdp2Unit& unit) const { return unit.parameters.count > 0; }
+  void pre_forward(Fsdp2Unit& unit);
+  void post_forward(Fsdp2Unit& unit);
+  void pre_backward(Fsdp2Unit& unit);
+  void unshard(Fsdp2Unit& unit);
+  void gather(Fsdp2Unit& unit);
+  void wait_for_unshard(Fsdp2Unit& unit, bool in_forward);
+  void copy_out(Fsdp2Unit& unit);
+  void copy_out_alone(Fsdp2Unit& unit);
+  void reshard(Fsdp2Unit& unit);
+  void keep_part(Fsdp2Unit& unit);
+  void prefetch_backward(Fsdp2Unit& unit);
+  void prefetch_forward(const Fsdp2Unit& unit);
+  void flush_held_gather();
+  void gather_streams_wait(EventId event);
+
+  // fsdp2_reduce.cpp
+  void post_backward(Fsdp2Unit& unit);
+  void finalize(Fsdp2Unit& unit);
+  void accumulate_unsharded(Fsdp2Unit& unit);
+  void cast_accumulated(Fsdp2Unit& unit);
+  void drain_reduce_inputs(std::size_t most);
+  void reduce(Fsdp2Unit& unit);
+  void fill_reduce_input(Fsdp2Unit& unit);
+  StreamId communicate(Fsdp2Unit& unit, const Buffer& output);
+  void collect(Fsdp2Unit& unit, const Buffer& output, StreamId stream);
+  void add_to_gradient(Fsdp2Unit& unit, const Buffer& from, StreamId stream);
+  void drop_reduced(const Buffer& output, EventId event);
+
+  Lowering& lowering_;
+  Fsdp2Types types_;
+  ShardGroups groups_;
+  ProcessGroup kept_group_;            ///< of an integer reshard
+  CommunicatorId reduce_communicator_;
+  StreamId copy_in_stream_, gather_stream_, reduce_stream_, all_reduce_stream_;
+  std::vector<Fsdp2Unit> units_;       ///< as ShardLayout::units; [0] is the root
+  std::deque<Fsdp2Costs> costs_;
+  // By row of ShardLayout::parameters:
+  std::vector<Buffer> shards_, full_;
+  std::vector<Buffer> kept_;           ///< parts of an integer reshard
+  std::vector<Buffer> casts_;          ///< of a world of one
+  std::vector<Buffer> gradients_;      ///< unsharded, in the compute dtype; absent: none yet
+  std::vector<Buffer> accumulators_;   ///< unsharded, in the reduce dtype (no_sync)
+  /// The last module that has the parameter, its index there, and the gradient buffer of that place.
+  struct LastPlace {
+    std::uint32_t module = 0;
+    ParameterIndex index = 0;
+    Buffer gradient;
+  };
+  std::vector<LastPlace> last_place_;  ///< filled where gradients accumulate unsharded
+  bool accumulates_in_place_ = false;  ///< no_sync and the gradient has the reduce dtype
+  bool has_accumulated_ = false;       ///< accumulators_ hold gradients
+  std::vector<OptimizedTensor> optimized_;
+  std::vector<CommunicatorId> norm_;
+  ModuleWriter* modules_ = nullptr;
+
+  // State across units.
+  std::optional<std::uint32_t> held_gather_;  ///< unit whose all-gather output waits for the next copy-out
+  std::vector<std::uint32_t> forward_order_;  ///< units in the order in which their forward ended
+  std::deque<std::uint32_t> held_inputs_;     ///< units whose reduce-scatter input is held
+  struct HeldOutput {
+    Buffer output;
+    EventId event;
+  };
+  std::optional<HeldOutput> held_output_;     ///< an all-reduced buffer (hybrid sharding)
+  std::vector<AccessedTensor> scratch_;
+};
+
+}  // namespace foregather::plan

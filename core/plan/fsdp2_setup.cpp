@@ -1,0 +1,183 @@
+#include "core/plan/fsdp2_costs.h"
+#include "core/plan/fsdp2_schedule.h"
+
+namespace foregather::plan {
+
+Fsdp2Schedule::Fsdp2Schedule(Lowering& lowering) : lowering_(lowering) {
+  const Parallel& parallel = lowering.workload.parallel;
+  types_ = {lowering.workload.train.master, parallel.param_dtype, parallel.reduce_dtype};
+  GraphBuilder& builder = lowering.builder;
+  groups_ = make_shard_groups(builder, lowering.workload);
+  if (parallel.reshard_to > 1)
+    kept_group_ = make_group(builder, "post_forward", parallel.reshard_to, 1, lowering.workload);
+  reduce_communicator_ = groups_.shard.communicator;
+  if (parallel.separate_reduce_communicator)
+    reduce_communicator_ = another_communicator(builder, "reduce_scatter", groups_.shard);
+  if (groups_.shard.ranks > 1) norm_.push_back(groups_.shard.communicator);
+  copy_in_stream_ = builder.stream("all_gather_copy_in", -1);
+  gather_stream_ = builder.stream("all_gather", -1);
+  reduce_stream_ = builder.stream("reduce_scatter", -1);
+  all_reduce_stream_ =
+      groups_.replicate.ranks > 1 ? builder.stream("all_reduce") : reduce_stream_;
+  add_units();
+}
+
+void Fsdp2Schedule::add_units() {
+  const Parallel& parallel = lowering_.workload.parallel;
+  GraphBuilder& builder = lowering_.builder;
+  units_.resize(lowering_.layout.units.size());
+  lowering_.owners.assign(units_.size(), lowering_.root);
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    Fsdp2Unit& unit = units_[u];
+    const UnitPlan& plan = lowering_.layout.units[u];
+    unit.parameters = plan.parameters;
+    if (!has_work(unit)) continue;
+    Unit row;
+    row.scope = plan.is_root ? lowering_.root.scope
+                             : builder.scope(lowering_.model.modules[plan.first_module].path);
+    row.group = groups_.shard.group;
+    for (const ShardedParameter& parameter : lowering_.layout.parameters_of(plan)) {
+      row.parameters += parameter.elements;
+      unit.shard_elements += padded_shard_elements(parameter, groups_.shard.ranks);
+    }
+    row.padded_elements = unit.shard_elements * groups_.shard.ranks;
+    row.stored = types_.stored;
+    row.gathered = types_.gathered;
+    row.reduced = types_.reduced;
+    unit.reshards = parallel.reshard_to > 1 ? !plan.is_root
+                                            : parallel.reshard_after_forward.value_or(!plan.is_root);
+    row.reshard = unit.reshards ? Reshard::after_forward : Reshard::after_backward;
+    unit.owner = {row.scope, builder.unit(row)};
+    lowering_.owners[u] = unit.owner;
+  }
+}
+
+void Fsdp2Schedule::init(ModuleWriter& modules) {
+  modules_ = &modules;
+  add_parameters(modules);
+  const std::size_t parameters = lowering_.layout.parameters.size();
+  const Fsdp2Unit* before = nullptr;
+  for (Fsdp2Unit& unit : units_) {
+    if (!has_work(unit)) continue;
+    add_unit_buffers(unit);
+    price(unit, before);
+    before = &unit;
+  }
+  gradients_.resize(parameters);
+  add_accumulators(modules);
+
+  optimized_.reserve(parameters);
+  for (const Fsdp2Unit& unit : units_) {
+    Bytes offset = 0;
+    for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
+      const std::int64_t elements = shards_[row].bytes / size_of(types_.stored);
+      optimized_.push_back({shards_[row], unit.gradient, offset, elements, unit.owner});
+      offset += shards_[row].bytes;
+    }
+  }
+}
+
+void Fsdp2Schedule::add_parameters(ModuleWriter& modules) {
+  const ShardLayout& layout = lowering_.layout;
+  const std::int64_t ranks = groups_.shard.ranks;
+  const std::uint32_t kept_ranks = lowering_.workload.parallel.reshard_to;
+  shards_.reserve(layout.parameters.size());
+  full_.reserve(layout.parameters.size());
+  for (std::uint32_t row = 0; row < layout.parameters.size(); ++row) {
+    const ShardedParameter& parameter = layout.parameters[row];
+    const Owner owner{modules.scope(parameter.module),
+                      units_[layout.unit_of_parameter[row]].owner.unit};
+    const std::string& name = lowering_.tape_of(parameter.module).parameters[parameter.parameter].name;
+    const std::int64_t elements = padded_shard_elements(parameter, ranks);
+    shards_.push_back(
+        lowering_.buffer(elements, types_.stored, name, Cause::parameter_shard, owner));
+    full_.push_back(lowering_.buffer(elements * ranks, types_.gathered, name,
+                                     Cause::unsharded_parameter, owner));
+    if (kept_ranks > 1)
+      kept_.push_back(lowering_.buffer(elements * ranks / kept_ranks, types_.gathered, name,
+                                       Cause::unsharded_parameter, owner));
+    if (ranks == 1 && types_.casts_in())
+      casts_.push_back(
+          lowering_.buffer(elements, types_.gathered, name, Cause::cast_copy, owner));
+    lowering_.alloc(shards_.back(), lowering_.compute);
+  }
+  for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
+    for (ParameterIndex p = 0; p < lowering_.tape_of(m).parameters.size(); ++p)
+      modules.set_parameter(m, p, full_[layout.row_of(m, p)]);
+}
+
+void Fsdp2Schedule::add_unit_buffers(Fsdp2Unit& unit) {
+  const std::int64_t shard = unit.shard_elements;
+  const std::int64_t whole = shard * groups_.shard.ranks;
+  const bool repeats = lowering_.workload.train.grad_accum > 1;
+  const auto add = [&](std::int64_t elements, DType type, std::string_view name, Cause cause) {
+    return lowering_.buffer(elements, type, name, cause, unit.owner);
+  };
+  if (groups_.shard.ranks > 1) {
+    if (types_.casts_in())
+      unit.cast = add(shard, types_.gathered, "all-gather input cast", Cause::cast_copy);
+    if (types_.casts_in() && kept_group_.ranks > 1)
+      unit.kept_cast = add(whole / kept_group_.ranks, types_.gathered, "all-gather input copy",
+                           Cause::cast_copy);
+    unit.gathered =
+        add(whole, types_.gathered, "all-gather output", Cause::communication_buffer);
+  }
+  if (types_.narrows())
+    unit.reduce_temporary =
+        add(whole, types_.gathered, "gradient chunks", Cause::communication_buffer);
+  unit.reduce_input =
+      add(whole, types_.reduced, "reduce-scatter input", Cause::communication_buffer);
+  if (types_.casts_out() || repeats)
+    unit.reduce_output =
+        add(shard, types_.reduced, "reduce-scatter output", Cause::communication_buffer);
+  if (types_.casts_out() && repeats)
+    unit.cast_output = add(shard, types_.stored, "reduced gradient", Cause::cast_copy);
+  unit.gradient = add(shard, types_.stored, "sharded gradient", Cause::reduced_gradient);
+  GraphBuilder& builder = lowering_.builder;
+  for (EventId* event : {&unit.was_gathered, &unit.was_copied_out, &unit.was_resharded,
+                         &unit.was_reduced, &unit.was_post_reduced})
+    *event = builder.event();
+}
+
+void Fsdp2Schedule::price(Fsdp2Unit& unit, const Fsdp2Unit* before) {
+  // Repeated blocks have equal prices.
+  if (before != nullptr && before->shard_elements == unit.shard_elements &&
+      before->parameters.count == unit.parameters.count) {
+    unit.costs = before->costs;
+    return;
+  }
+  costs_.push_back(fsdp2_costs(lowering_, unit, types_, groups_, kept_group_));
+  unit.costs = &costs_.back();
+}
+
+// Without communication gradients accumulate unsharded. In the reduce dtype they stay where
+// autograd put them in the first micro-batch, so that the later ones need other buffers; otherwise
+// each micro-batch's gradients are cast to, or added to, accumulators.
+void Fsdp2Schedule::add_accumulators(ModuleWriter& modules) {
+  const Train& train = lowering_.workload.train;
+  const ShardLayout& layout = lowering_.layout;
+  accumulators_.resize(layout.parameters.size());
+  if (!train.no_sync || train.grad_accum < 2) return;
+  accumulates_in_place_ = types_.reduced == types_.gathered;
+  last_place_.resize(layout.parameters.size());
+  for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
+    for (ParameterIndex p = 0; p < lowering_.tape_of(m).parameters.size(); ++p)
+      last_place_[layout.row_of(m, p)] = {m, p, modules.gradient(m, p)};
+  for (std::uint32_t row = 0; row < layout.parameters.size(); ++row) {
+    const ShardedParameter& parameter = layout.parameters[row];
+    const Owner owner{modules.scope(parameter.module),
+                      units_[layout.unit_of_parameter[row]].owner.unit};
+    accumulators_[row] = lowering_.buffer(parameter.elements, types_.reduced,
+                                          "accumulated gradient", Cause::gradient, owner);
+  }
+}
+
+// PyTorch needs no wait here: before their memory is used again, the next reduce-scatter has waited
+// for the compute stream. It costs nothing and lets validate() see at the free that it is safe.
+void Fsdp2Schedule::drop_gradients() {
+  lowering_.wait_stream(types_.casts_out() ? all_reduce_stream_ : reduce_stream_, lowering_.compute);
+  for (const Fsdp2Unit& unit : units_)
+    if (has_work(unit)) lowering_.free(unit.gradient);
+}
+
+}  // namespace foregather::plan

@@ -1,0 +1,60 @@
+// One FSDP2 parameter group: its buffers, its prices, its state while a step is written.
+#pragma once
+
+#include <vector>
+
+#include "core/plan/lowering.h"
+#include "core/plan/process_groups.h"
+
+namespace foregather::plan {
+
+/// The prices of a unit's work; units of one shape share them.
+struct Fsdp2Costs {
+  CostId cast_in, copy_in, gather, copy_out;
+  CostId regather_cast_in, regather_copy_in, regather;  ///< integer reshard
+  CostId gradient_copy_in, gradient_cast, pre_scale, reduce, local_reduce;
+  CostId all_reduce, post_scale, cast_out;
+};
+
+/// Sizes are those of PyTorch §C.3 and C.5: G = padded shard elements of all parameters, N ranks.
+struct Fsdp2Unit {
+  Owner owner;
+  Range parameters;             ///< rows of ShardLayout::parameters
+  std::int64_t shard_elements = 0;  ///< G
+  bool reshards = false;        ///< after forward
+  const Fsdp2Costs* costs = nullptr;
+
+  Buffer cast;                  ///< G in the gathered dtype, on the copy-in stream
+  Buffer kept_cast;             ///< the same for an integer reshard's larger part
+  Buffer gathered;              ///< N·G, on the copy-in stream
+  Buffer reduce_temporary;      ///< N·G in the gradient's dtype, where the reduction narrows it
+  Buffer reduce_input;          ///< N·G in the reduce dtype
+  Buffer reduce_output;         ///< G in the reduce dtype, unless it is the gradient itself
+  Buffer cast_output;           ///< G in the stored dtype of a micro-batch that adds to the gradient
+  Buffer gradient;              ///< G in the stored dtype, until zero_grad
+  EventId was_gathered, was_copied_out, was_resharded, was_reduced, was_post_reduced;
+
+  // State.
+  bool is_unsharded = false;
+  bool is_pending = false;      ///< its all-gather is issued, its copy-out is not
+  bool is_kept = false;         ///< resharded to a smaller group
+  bool is_reduced = false;      ///< its post-backward ran in this backward
+  bool has_post_reduce = false; ///< was_post_reduced was recorded in this backward
+  bool has_gradient = false;    ///< a micro-batch of this step has reduced into `gradient`
+  std::vector<std::uint32_t> forward_positions;  ///< in the recorded post-forward order
+};
+
+/// The dtypes of a unit's life.
+struct Fsdp2Types {
+  DType stored = DType::f32;
+  DType gathered = DType::f32;
+  DType reduced = DType::f32;
+
+  bool casts_in() const { return gathered != stored; }
+  bool narrows() const { return reduced != gathered && size_of(reduced) < size_of(gathered); }
+  bool casts_out() const { return reduced != stored; }
+  /// NCCL divides fp32 and bf16 itself (AVG); other types are scaled before and after.
+  bool scales() const { return reduced != DType::f32 && reduced != DType::bf16; }
+};
+
+}  // namespace foregather::plan

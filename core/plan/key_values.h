@@ -1,0 +1,25 @@
+// Conversions of one written value to the type of a key. Errors have no place; they name what was
+// expected.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "core/plan/workload_keys.h"
+
+namespace foregather::plan {
+
+/// An integer in [least, most].
+Result<std::int64_t> to_integer(const KeyValue& value, std::int64_t least, std::int64_t most);
+/// Bytes in [least, most]: an integer, or a text such as "25MiB" (KiB MiB GiB TiB, KB MB GB TB, B).
+Result<Bytes> to_bytes(const KeyValue& value, Bytes least, Bytes most);
+/// A finite number in [least, most].
+Result<double> to_number(const KeyValue& value, double least, double most);
+Result<bool> to_bool(const KeyValue& value);
+Result<std::string> to_text(const KeyValue& value);
+/// The position of a text in `names`; the error lists them and suggests the nearest.
+Result<std::size_t> to_choice(const KeyValue& value, std::span<const std::string_view> names);
+/// The value as it was written, quoted if it is a text, for messages.
+std::string written(const KeyValue& value);
+
+}  // namespace foregather::plan

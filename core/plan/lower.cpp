@@ -1,0 +1,75 @@
+#include "core/plan/lower.h"
+
+#include <memory>
+#include <numeric>
+#include <string>
+
+#include "core/plan/fsdp2_schedule.h"
+#include "core/plan/lower_checks.h"
+#include "core/plan/lowering.h"
+#include "core/plan/module_writer.h"
+#include "core/plan/step_writer.h"
+
+namespace foregather::plan {
+
+namespace {
+
+std::unique_ptr<StrategySchedule> make_schedule(Lowering& lowering) {
+  switch (lowering.workload.parallel.strategy) {
+    case Strategy::fsdp2:
+      return std::make_unique<Fsdp2Schedule>(lowering);
+    case Strategy::fsdp1:
+    case Strategy::ddp:
+      break;
+  }
+  return nullptr;
+}
+
+void describe(const Lowering& lowering, ProgramId program, GraphBuilder& builder) {
+  const Train& train = lowering.workload.train;
+  Graph& graph = builder.graph();
+  graph.world_size = lowering.workload.parallel.world_size;
+  graph.parameters = lowering.model.parameters;
+  graph.tokens_per_rank_step = lowering.model.tokens * train.grad_accum;
+  for (std::uint32_t m = 0; m < lowering.modules(); ++m)
+    graph.model_flops_per_rank_step += lowering.tape_of(m).model_flops * train.grad_accum;
+  std::vector<std::uint32_t> ranks(graph.world_size);
+  std::iota(ranks.begin(), ranks.end(), 0U);
+  RankClass all;
+  all.name = graph.strings.intern("all");
+  all.program = program;
+  builder.rank_class(all, ranks);
+}
+
+}  // namespace
+
+Result<Graph> lower(const Model& model, const Workload& workload) {
+  if (const Status checked = check_plan(model, workload); !checked)
+    return tl::unexpected(checked.error());
+  const bool fsdp1 = workload.parallel.strategy == Strategy::fsdp1;
+  const bool ddp = workload.parallel.strategy == Strategy::ddp;
+  Lowering lowering(model, workload, fsdp1 ? TiedUnits::at_root : TiedUnits::merged,
+                    ddp ? Wrap::model : workload.parallel.wrap);
+  GraphBuilder& builder = lowering.builder;
+  const ProgramId program = builder.begin_program("rank");
+  lowering.compute = builder.stream("default");
+  lowering.main_thread = builder.thread("main");
+  lowering.autograd_thread = builder.thread("autograd");
+  lowering.join = builder.event();
+  lowering.root.scope = builder.scope("");
+
+  const std::unique_ptr<StrategySchedule> strategy = make_schedule(lowering);
+  if (strategy == nullptr) return fail("this strategy is not lowered yet");
+  ModuleWriter modules(lowering);
+  builder.select(lowering.main_thread, Section::init);
+  strategy->init(modules);
+  OptimizerStep optimizer(lowering, strategy->optimized());
+  modules.reserve(static_cast<std::size_t>(workload.train.grad_accum) *
+                  (strategy->first_step_differs() ? 2 : 1));
+  StepWriter(lowering, modules, *strategy, optimizer).write();
+  builder.end_program();
+  describe(lowering, program, builder);
+  return builder.finish();
+}
+
+}  // namespace foregather::plan

@@ -1,0 +1,83 @@
+#include "core/plan/lowering.h"
+
+#include <algorithm>
+
+#include "core/plan/foreach_kernels.h"
+
+namespace foregather::plan {
+
+Buffer Lowering::buffer(std::int64_t elements, DType dtype, StringId name, Cause cause,
+                        const Owner& owner) {
+  Storage storage;
+  storage.bytes = elements * size_of(dtype);
+  storage.name = name;
+  storage.scope = owner.scope;
+  storage.unit = owner.unit;
+  storage.cause = cause;
+  const StorageId id = builder.storage(storage);
+  return {id, builder.tensor(id, dtype, std::span(&elements, 1)), storage.bytes};
+}
+
+OpId Lowering::launch(const Work& work, const Owner& owner,
+                      std::span<const AccessedTensor> accesses) {
+  const OpId op = builder.op({.kind = work.kind,
+                              .role = work.role,
+                              .phase = phase,
+                              .micro_batch = micro_batch,
+                              .scope = owner.scope,
+                              .unit = owner.unit,
+                              .stream = work.stream,
+                              .communicator = work.communicator,
+                              .cost = work.cost},
+                             accesses);
+  builder.launch(op);
+  return op;
+}
+
+void Lowering::wait_stream(StreamId waiter, StreamId other) {
+  builder.record(join, other);
+  builder.wait(waiter, join);
+}
+
+CostId Lowering::copy_cost(OpKind kind, DType dtype, Bytes read, Bytes written,
+                           std::size_t tensors) {
+  Cost cost;
+  cost.kind = kind;
+  cost.dtype = dtype;
+  cost.bytes_read = read;
+  cost.bytes_written = written;
+  const std::int64_t elements = std::max(read, written) / size_of(dtype);
+  cost.kernels = foreach_kernels(2, tensors, elements);
+  return builder.cost(cost);
+}
+
+CostId Lowering::collective_cost(OpKind kind, DType dtype, Bytes message, GroupId group) {
+  const Group& members = builder.graph().at(group);
+  const Bytes ranks = members.ranks.count;
+  Cost cost;
+  cost.kind = kind;
+  cost.dtype = dtype;
+  cost.message_bytes = message;
+  cost.group = group;
+  cost.bytes_read = kind == OpKind::all_gather ? message / ranks : message;
+  cost.bytes_written = kind == OpKind::reduce_scatter ? message / ranks : message;
+  return builder.cost(cost);
+}
+
+AccessedTensor reads(const Buffer& buffer) {
+  return {buffer.tensor, Access::read, 0, buffer.bytes};
+}
+AccessedTensor writes(const Buffer& buffer) {
+  return {buffer.tensor, Access::write, 0, buffer.bytes};
+}
+AccessedTensor updates(const Buffer& buffer) {
+  return {buffer.tensor, Access::accumulate, 0, buffer.bytes};
+}
+AccessedTensor reads(const Buffer& buffer, Bytes offset, Bytes bytes) {
+  return {buffer.tensor, Access::read, offset, bytes};
+}
+AccessedTensor writes(const Buffer& buffer, Bytes offset, Bytes bytes) {
+  return {buffer.tensor, Access::write, offset, bytes};
+}
+
+}  // namespace foregather::plan

@@ -1,0 +1,95 @@
+// What the parts of a lowering share: the graph under construction and how to append to it.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/ir/builder.h"
+#include "core/plan/shard_layout.h"
+#include "core/plan/tape.h"
+#include "core/plan/workload.h"
+
+namespace foregather::plan {
+
+/// A storage with a tensor over all of it.
+struct Buffer {
+  StorageId storage;
+  TensorId tensor;
+  Bytes bytes = 0;
+};
+
+/// Whom an op or a buffer belongs to.
+struct Owner {
+  ScopeId scope;
+  UnitId unit;
+};
+
+/// An op of a strategy or an optimizer, as opposed to one of a tape.
+struct Work {
+  OpKind kind = OpKind::other;
+  Role role = Role::other;
+  StreamId stream;
+  CostId cost;
+  CommunicatorId communicator;
+};
+
+/// Collectives are launched on the stream that the calling code has selected (PyTorch ≥ 2.8; before,
+/// on the process group's own stream with a wait on either side).
+struct Lowering {
+  Lowering(const Model& given_model, const Workload& given_workload, TiedUnits tied, Wrap wrap)
+      : model(given_model),
+        workload(given_workload),
+        layout(shard_layout(given_model, wrap, tied)) {}
+
+  const Model& model;
+  const Workload& workload;
+  ShardLayout layout;
+  GraphBuilder builder;
+  StreamId compute;                 ///< PyTorch's default stream
+  std::uint32_t main_thread = 0;
+  std::uint32_t autograd_thread = 0;
+  EventId join;                     ///< of wait_stream; recorded anew each time
+  Owner root;                       ///< what belongs to no module
+  std::vector<Owner> owners;        ///< of the layout's units
+  // Where the schedule is being written.
+  Phase phase = Phase::other;
+  std::uint16_t micro_batch = 0;
+  bool first_step = false;
+
+  const Tape& tape_of(std::uint32_t module) const {
+    return model.tapes[model.modules[module].tape];
+  }
+  std::uint32_t modules() const { return static_cast<std::uint32_t>(model.modules.size()); }
+  bool is_last_micro_batch() const { return micro_batch + 1 == workload.train.grad_accum; }
+  /// Do gradients accumulate without communication in this micro-batch?
+  bool is_unsynchronised() const { return workload.train.no_sync && !is_last_micro_batch(); }
+
+  Buffer buffer(std::int64_t elements, DType dtype, StringId name, Cause cause,
+                const Owner& owner);
+  Buffer buffer(std::int64_t elements, DType dtype, std::string_view name, Cause cause,
+                const Owner& owner) {
+    return buffer(elements, dtype, builder.graph().strings.intern(name), cause, owner);
+  }
+
+  void alloc(const Buffer& buffer, StreamId stream) {
+    if (buffer.bytes > 0) builder.alloc(buffer.storage, stream);
+  }
+  void free(const Buffer& buffer) {
+    if (buffer.bytes > 0) builder.free(buffer.storage);
+  }
+  OpId launch(const Work& work, const Owner& owner, std::span<const AccessedTensor> accesses);
+  /// What is enqueued on `waiter` from now on runs after all that is enqueued on `other`.
+  void wait_stream(StreamId waiter, StreamId other);
+
+  CostId copy_cost(OpKind kind, DType dtype, Bytes read, Bytes written, std::size_t tensors = 1);
+  CostId collective_cost(OpKind kind, DType dtype, Bytes message, GroupId group);
+};
+
+AccessedTensor reads(const Buffer& buffer);
+AccessedTensor writes(const Buffer& buffer);
+AccessedTensor updates(const Buffer& buffer);
+AccessedTensor reads(const Buffer& buffer, Bytes offset, Bytes bytes);
+AccessedTensor writes(const Buffer& buffer, Bytes offset, Bytes bytes);
+
+}  // namespace foregather::plan

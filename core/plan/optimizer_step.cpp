@@ -1,0 +1,201 @@
+#include "core/plan/optimizer_step.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "core/plan/foreach_kernels.h"
+
+namespace foregather::plan {
+
+namespace {
+
+bool is_adamw(const Lowering& lowering) {
+  return lowering.workload.train.optimizer == Optimizer::adamw;
+}
+bool is_fused(const Lowering& lowering) {
+  return lowering.workload.train.optimizer_impl == OptimizerImpl::fused;
+}
+
+}  // namespace
+
+OptimizerStep::OptimizerStep(Lowering& lowering, std::span<const OptimizedTensor> tensors)
+    : lowering_(lowering), tensors_(tensors), type_(lowering.workload.train.master) {
+  const bool adamw = is_adamw(lowering);
+  const bool fused = is_fused(lowering);
+  has_momentum_ = !adamw && lowering.workload.train.momentum != 0;
+  StringTable& strings = lowering.builder.graph().strings;
+  const StringId first = strings.intern(adamw ? "exp_avg" : "momentum");
+  const StringId second = strings.intern("exp_avg_sq");
+  const StringId step = strings.intern("step");
+  const StringId root = strings.intern("exp_avg_sq_sqrt");
+  states_.reserve(tensors.size());
+  for (const OptimizedTensor& tensor : tensors) {
+    elements_ += tensor.elements;
+    State& state = states_.emplace_back();
+    const auto add = [&](StringId name, Cause cause) {
+      return lowering.buffer(tensor.elements, type_, name, cause, tensor.owner);
+    };
+    if (adamw || has_momentum_) state.first = add(first, Cause::optimizer_state);
+    if (!adamw) continue;
+    state.second = add(second, Cause::optimizer_state);
+    if (fused)
+      state.step = lowering.buffer(1, DType::f32, step, Cause::optimizer_state, tensor.owner);
+    else
+      state.temporary = add(root, Cause::temporary);
+  }
+}
+
+const Buffer& OptimizerStep::of(std::size_t tensor, List list) const {
+  switch (list) {
+    case List::parameter:
+      return tensors_[tensor].parameter;
+    case List::gradient:
+      return tensors_[tensor].gradient;
+    case List::first:
+      return states_[tensor].first;
+    case List::second:
+      return states_[tensor].second;
+    case List::step:
+      return states_[tensor].step;
+    case List::temporary:
+      break;
+  }
+  return states_[tensor].temporary;
+}
+
+void OptimizerStep::launch(OpKind kind, std::span<const Operand> operands,
+                           std::int64_t flops_an_element) {
+  scratch_.clear();
+  Cost cost;
+  for (const Operand operand : operands) {
+    Bytes total = 0;
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      const Buffer& buffer = of(t, operand.list);
+      const bool is_gradient = operand.list == List::gradient;
+      const Bytes offset = is_gradient ? tensors_[t].gradient_offset : 0;
+      const Bytes bytes = is_gradient ? tensors_[t].elements * size_of(type_) : buffer.bytes;
+      total += bytes;
+      // Neighbours in one buffer are one access.
+      if (t > 0 && is_gradient && !scratch_.empty() && scratch_.back().tensor == buffer.tensor &&
+          scratch_.back().offset + scratch_.back().bytes == offset)
+        scratch_.back().bytes += bytes;
+      else
+        scratch_.push_back({buffer.tensor, operand.mode, offset, bytes});
+    }
+    if (operand.mode != Access::write) cost.bytes_read += total;
+    if (operand.mode != Access::read) cost.bytes_written += total;
+  }
+  cost.kind = kind;
+  cost.dtype = type_;
+  cost.flops = elements_ * flops_an_element;
+  cost.kernels = foreach_kernels(operands.size(), tensors_.size(), elements_);
+  // One dispatched op, whose host time grows with the lists: assumed 25 tensors to one ordinary op.
+  constexpr std::size_t kTensorsAnOp = 25;
+  cost.host_ops = static_cast<std::uint16_t>(std::min<std::size_t>(
+      1 + tensors_.size() / kTensorsAnOp, std::numeric_limits<std::uint16_t>::max()));
+  lowering_.launch({OpKind::optimizer, Role::optimizer, lowering_.compute,
+                    lowering_.builder.cost(cost), {}},
+                   lowering_.root, scratch_);
+}
+
+void OptimizerStep::fill(const Buffer& buffer, const Owner& owner) {
+  lowering_.alloc(buffer, lowering_.compute);
+  auto known = std::find_if(fills_.begin(), fills_.end(),
+                            [&](const auto& entry) { return entry.first == buffer.bytes; });
+  if (known == fills_.end()) {
+    fills_.emplace_back(buffer.bytes,
+                        lowering_.copy_cost(OpKind::fill, type_, 0, buffer.bytes));
+    known = fills_.end() - 1;
+  }
+  scratch_.assign({writes(buffer)});
+  lowering_.launch({OpKind::fill, Role::optimizer, lowering_.compute, known->second, {}}, owner,
+                   scratch_);
+}
+
+void OptimizerStep::create_states() {
+  if (!is_adamw(lowering_)) return;
+  for (std::size_t t = 0; t < tensors_.size(); ++t) {
+    if (states_[t].step.storage) fill(states_[t].step, tensors_[t].owner);
+    fill(states_[t].first, tensors_[t].owner);
+    fill(states_[t].second, tensors_[t].owner);
+  }
+}
+
+void OptimizerStep::update() {
+  if (!is_adamw(lowering_))
+    sgd();
+  else if (is_fused(lowering_))
+    adamw_fused();
+  else
+    adamw_foreach();
+}
+
+void OptimizerStep::adamw_foreach() {
+  using enum List;
+  constexpr Access r = Access::read, w = Access::write, u = Access::accumulate;
+  constexpr OpKind kind = OpKind::optimizer;
+  launch(kind, std::array{Operand{parameter, u}}, 1);                          // weight decay
+  launch(kind, std::array{Operand{first, u}, Operand{gradient, r}}, 3);        // lerp
+  launch(kind, std::array{Operand{second, u}}, 1);                             // × beta2
+  launch(kind, std::array{Operand{second, u}, Operand{gradient, r}}, 3);       // addcmul
+  for (const State& state : states_) lowering_.alloc(state.temporary, lowering_.compute);
+  launch(kind, std::array{Operand{temporary, w}, Operand{second, r}}, 1);      // sqrt
+  launch(kind, std::array{Operand{temporary, u}}, 1);                          // ÷ correction
+  launch(kind, std::array{Operand{temporary, u}}, 1);                          // + eps
+  launch(kind, std::array{Operand{parameter, u}, Operand{first, r}, Operand{temporary, r}}, 3);
+  for (const State& state : states_) lowering_.free(state.temporary);
+}
+
+void OptimizerStep::adamw_fused() {
+  using enum List;
+  constexpr Access r = Access::read, u = Access::accumulate;
+  launch(OpKind::optimizer, std::array{Operand{step, u}}, 1);
+  launch(OpKind::optimizer,
+         std::array{Operand{parameter, u}, Operand{gradient, r}, Operand{first, u},
+                    Operand{second, u}, Operand{step, r}},
+         12);
+}
+
+void OptimizerStep::sgd() {
+  using enum List;
+  constexpr Access r = Access::read, u = Access::accumulate;
+  if (!has_momentum_) {
+    launch(OpKind::optimizer, std::array{Operand{parameter, u}, Operand{gradient, r}}, 2);
+    return;
+  }
+  if (is_fused(lowering_)) {
+    launch(OpKind::optimizer,
+           std::array{Operand{parameter, u}, Operand{gradient, r}, Operand{first, u}}, 4);
+    return;
+  }
+  launch(OpKind::optimizer, std::array{Operand{first, u}}, 1);
+  launch(OpKind::optimizer, std::array{Operand{first, u}, Operand{gradient, r}}, 2);
+  launch(OpKind::optimizer, std::array{Operand{parameter, u}, Operand{first, r}}, 2);
+}
+
+bool OptimizerStep::first_update_is_usual() const { return !has_momentum_; }
+
+void OptimizerStep::first_update() {
+  using enum List;
+  constexpr Access r = Access::read, w = Access::write, u = Access::accumulate;
+  if (is_fused(lowering_)) {
+    for (const State& state : states_) lowering_.alloc(state.first, lowering_.compute);
+    launch(OpKind::optimizer,
+           std::array{Operand{parameter, u}, Operand{gradient, r}, Operand{first, w}}, 4);
+    return;
+  }
+  for (std::size_t t = 0; t < tensors_.size(); ++t) {
+    const Buffer& state = states_[t].first;
+    const Bytes bytes = state.bytes;
+    lowering_.alloc(state, lowering_.compute);
+    scratch_.assign({reads(tensors_[t].gradient, tensors_[t].gradient_offset, bytes),
+                     writes(state)});
+    lowering_.launch({OpKind::copy, Role::optimizer, lowering_.compute,
+                      lowering_.copy_cost(OpKind::copy, type_, bytes, bytes), {}},
+                     tensors_[t].owner, scratch_);
+  }
+  launch(OpKind::optimizer, std::array{Operand{parameter, u}, Operand{first, r}}, 2);
+}
+
+}  // namespace foregather::plan

@@ -1,0 +1,62 @@
+// The optimizer's ops, states and temporaries.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/plan/lowering.h"
+#include "core/plan/strategy_schedule.h"
+
+namespace foregather::plan {
+
+/// AdamW and SGD with momentum as torch.optim runs them on CUDA (torch/optim/adam.py, sgd.py), each
+/// as one foreach call over all parameters or as one fused kernel family. States are in the
+/// parameters' dtype and are made when step() first runs; `step` counters of the foreach AdamW are
+/// host tensors.
+///
+/// foreach AdamW allocates one temporary a parameter (the square roots) and frees all when it ends.
+/// SGD's momentum buffers begin as clones of the gradients.
+class OptimizerStep {
+ public:
+  /// Makes the storages of states and temporaries. `tensors` outlives the step.
+  OptimizerStep(Lowering& lowering, std::span<const OptimizedTensor> tensors);
+
+  /// What only the first step does: allocates states and fills them.
+  void create_states();
+  void update();
+  /// Is update() of the first step the same as that of the others?
+  bool first_update_is_usual() const;
+  /// update() of the first step, where it is not.
+  void first_update();
+
+ private:
+  struct State {
+    Buffer first;      ///< AdamW: mean of gradients; SGD: momentum
+    Buffer second;     ///< AdamW: mean of squares
+    Buffer step;       ///< fused AdamW: a device scalar
+    Buffer temporary;  ///< foreach AdamW
+  };
+  enum class List : std::uint8_t { parameter, gradient, first, second, step, temporary };
+  struct Operand {
+    List list;
+    Access mode;
+  };
+
+  void launch(OpKind kind, std::span<const Operand> operands, std::int64_t flops_an_element);
+  void fill(const Buffer& buffer, const Owner& owner);
+  void adamw_foreach();
+  void adamw_fused();
+  void sgd();
+  const Buffer& of(std::size_t tensor, List list) const;
+
+  Lowering& lowering_;
+  std::span<const OptimizedTensor> tensors_;
+  std::vector<State> states_;
+  std::int64_t elements_ = 0;
+  DType type_ = DType::f32;
+  bool has_momentum_ = false;
+  std::vector<std::pair<Bytes, CostId>> fills_;  ///< by size
+  std::vector<AccessedTensor> scratch_;
+};
+
+}  // namespace foregather::plan

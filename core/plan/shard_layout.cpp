@@ -1,0 +1,139 @@
+#include "core/plan/shard_layout.h"
+
+#include <map>
+#include <string_view>
+
+namespace foregather::plan {
+
+namespace {
+
+constexpr std::uint32_t kNoUnit = 0xffffffffU;
+
+const Tape& tape_of(const Model& model, std::size_t module) {
+  return model.tapes[model.modules[module].tape];
+}
+
+/// For each module the unit that wraps it, in order of modules; kNoUnit: the root's.
+std::vector<std::uint32_t> wrapped_by(const Model& model, Wrap wrap) {
+  std::vector<std::uint32_t> unit_of(model.modules.size(), kNoUnit);
+  std::uint32_t units = 1;
+  std::uint32_t run = kNoUnit;  // the unit of a run of modules that are no blocks
+  for (std::size_t m = 0; m < model.modules.size(); ++m) {
+    if (wrap == Wrap::model) continue;
+    if (model.modules[m].is_block) {
+      run = kNoUnit;
+      unit_of[m] = units++;
+    } else if (wrap == Wrap::block_embed_head) {
+      if (run == kNoUnit) run = units++;
+      unit_of[m] = run;
+    }
+  }
+  return unit_of;
+}
+
+/// Resolves ties across units in `unit_of`.
+void join_tied(const Model& model, TiedUnits rule, std::vector<std::uint32_t>& unit_of) {
+  std::map<std::string_view, std::uint32_t> owner;  // tie -> unit
+  for (std::size_t m = 0; m < model.modules.size(); ++m) {
+    for (const Parameter& parameter : tape_of(model, m).parameters) {
+      if (parameter.tie.empty()) continue;
+      const auto [found, is_new] = owner.try_emplace(parameter.tie, unit_of[m]);
+      if (is_new || found->second == unit_of[m]) continue;
+      const std::uint32_t from = unit_of[m];
+      const std::uint32_t kept = found->second;
+      const std::uint32_t joined = rule == TiedUnits::at_root ? kNoUnit : kept;
+      for (std::uint32_t& unit : unit_of)
+        if (unit == from || unit == kept) unit = joined;
+      found->second = joined;
+    }
+  }
+}
+
+/// Numbers the units 1, 2, … in order of their first module; the root is 0.
+std::uint32_t renumber(std::vector<std::uint32_t>& unit_of) {
+  std::map<std::uint32_t, std::uint32_t> numbers;
+  for (std::uint32_t& unit : unit_of) {
+    if (unit == kNoUnit) {
+      unit = 0;
+      continue;
+    }
+    unit = numbers.try_emplace(unit, static_cast<std::uint32_t>(numbers.size() + 1)).first->second;
+  }
+  return static_cast<std::uint32_t>(numbers.size() + 1);
+}
+
+}  // namespace
+
+ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied) {
+  ShardLayout layout;
+  layout.unit_of_module = wrapped_by(model, wrap);
+  join_tied(model, tied, layout.unit_of_module);
+  const std::uint32_t units = renumber(layout.unit_of_module);
+  const auto modules = static_cast<std::uint32_t>(model.modules.size());
+
+  layout.units.resize(units);
+  layout.units[0] = {true, 0, modules - 1, {}};
+  for (std::uint32_t m = modules; m-- > 0;)
+    if (layout.unit_of_module[m] != 0) layout.units[layout.unit_of_module[m]].first_module = m;
+  for (std::uint32_t m = 0; m < modules; ++m)
+    if (layout.unit_of_module[m] != 0) layout.units[layout.unit_of_module[m]].last_module = m;
+
+  std::uint32_t places = 0;
+  layout.first_parameter.reserve(modules);
+  for (std::uint32_t m = 0; m < modules; ++m) {
+    layout.first_parameter.push_back(places);
+    places += static_cast<std::uint32_t>(tape_of(model, m).parameters.size());
+  }
+  layout.parameter_rows.resize(places);
+  layout.parameters.reserve(places);
+  layout.unit_of_parameter.reserve(places);
+
+  // Modules by unit, in order: a unit's parameters are consecutive rows.
+  std::vector<std::vector<std::uint32_t>> members(units);
+  for (std::uint32_t m = 0; m < modules; ++m) members[layout.unit_of_module[m]].push_back(m);
+  std::map<std::string_view, std::uint32_t> ties;
+  for (std::uint32_t u = 0; u < units; ++u) {
+    Range& rows = layout.units[u].parameters;
+    rows.first = static_cast<std::uint32_t>(layout.parameters.size());
+    for (const std::uint32_t m : members[u]) {
+      const std::vector<Parameter>& parameters = tape_of(model, m).parameters;
+      for (ParameterIndex p = 0; p < parameters.size(); ++p) {
+        const auto row = static_cast<std::uint32_t>(layout.parameters.size());
+        std::uint32_t& place = layout.parameter_rows[layout.first_parameter[m] + p];
+        place = row;
+        if (!parameters[p].tie.empty()) {
+          const auto [found, is_new] = ties.try_emplace(parameters[p].tie, row);
+          place = found->second;
+          if (!is_new) continue;
+        }
+        const std::int64_t first_dim = parameters[p].shape.empty() ? 1 : parameters[p].shape[0];
+        layout.parameters.push_back({m, p, parameters[p].elements, first_dim});
+        layout.unit_of_parameter.push_back(u);
+      }
+    }
+    rows.count = static_cast<std::uint32_t>(layout.parameters.size()) - rows.first;
+  }
+  return layout;
+}
+
+std::int64_t padded_shard_elements(const ShardedParameter& parameter, std::int64_t ranks) {
+  if (parameter.elements == 0) return 0;
+  return (parameter.rows + ranks - 1) / ranks * (parameter.elements / parameter.rows);
+}
+
+FlatParameter flat_parameter(std::span<const ShardedParameter> parameters, std::int64_t ranks,
+                             std::int64_t alignment) {
+  FlatParameter flat;
+  flat.offsets.reserve(parameters.size());
+  for (const ShardedParameter& parameter : parameters) {
+    if (alignment > 0)
+      flat.elements = (flat.elements + alignment - 1) / alignment * alignment;
+    flat.offsets.push_back(flat.elements);
+    flat.elements += parameter.elements;
+  }
+  flat.shard = (flat.elements + ranks - 1) / ranks;
+  if (alignment > 0) flat.elements = flat.padded(ranks);
+  return flat;
+}
+
+}  // namespace foregather::plan

@@ -1,0 +1,74 @@
+// Which parameters are sharded together: the units of a wrap policy, and what padding they need.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/plan/tape.h"
+#include "core/plan/workload.h"
+
+namespace foregather::plan {
+
+/// One storage of parameters (tied ones once).
+struct ShardedParameter {
+  std::uint32_t module = 0;      ///< the first module that has it
+  ParameterIndex parameter = 0;  ///< in that module's tape
+  std::int64_t elements = 0;
+  std::int64_t rows = 1;  ///< dimension 0
+};
+
+/// A wrapped module, or a list of modules wrapped as one.
+struct UnitPlan {
+  bool is_root = false;
+  std::uint32_t first_module = 0;  ///< its forward begins before this one
+  std::uint32_t last_module = 0;   ///< … and ends after this one
+  Range parameters;                ///< rows of ShardLayout::parameters, in registration order
+};
+
+/// The units of a model. units[0] is the root: the whole model, with the parameters that no other
+/// unit has claimed (perhaps none). The others follow in order of registration.
+struct ShardLayout {
+  std::vector<UnitPlan> units;
+  std::vector<ShardedParameter> parameters;
+  std::vector<std::uint32_t> unit_of_module;  ///< the innermost one
+  /// Rows of `parameters`: that of parameter p of module m is at first_parameter[m] + p.
+  std::vector<std::uint32_t> parameter_rows;
+  std::vector<std::uint32_t> first_parameter;
+  std::vector<std::uint32_t> unit_of_parameter;  ///< by row of `parameters`
+
+  std::uint32_t row_of(std::uint32_t module, ParameterIndex parameter) const {
+    return parameter_rows[first_parameter[module] + parameter];
+  }
+  std::span<const ShardedParameter> parameters_of(const UnitPlan& unit) const {
+    return std::span(parameters).subspan(unit.parameters.first, unit.parameters.count);
+  }
+};
+
+/// What happens to a parameter that is tied across two units.
+enum class TiedUnits : std::uint8_t {
+  merged,   ///< they are wrapped as one (FSDP2: fully_shard of a list of modules)
+  at_root,  ///< their parameters are left to the root (FSDP1)
+};
+
+ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied);
+
+/// Elements of one rank's shard under FSDP2's per-parameter sharding: dimension 0 is cut into
+/// `ranks` chunks of equal size, the last ones padded (reference: PyTorch §C.1).
+std::int64_t padded_shard_elements(const ShardedParameter& parameter, std::int64_t ranks);
+
+/// The flat parameter of an FSDP1 unit (PyTorch §B.1), in elements.
+struct FlatParameter {
+  std::vector<std::int64_t> offsets;  ///< of each parameter
+  std::int64_t elements = 0;          ///< of the flat parameter, alignment included
+  std::int64_t shard = 0;             ///< of one rank: elements / ranks, rounded up
+
+  std::int64_t padded(std::int64_t ranks) const { return shard * ranks; }
+};
+
+/// With `alignment` > 0 (use_orig_params: 16 bytes in elements) each parameter starts at a multiple
+/// of it and the total is padded to a multiple of `ranks`; otherwise parameters are packed.
+FlatParameter flat_parameter(std::span<const ShardedParameter> parameters, std::int64_t ranks,
+                             std::int64_t alignment);
+
+}  // namespace foregather::plan

@@ -1,0 +1,149 @@
+#include "core/plan/step_writer.h"
+
+#include "core/plan/gradient_clip.h"
+
+namespace foregather::plan {
+
+StepWriter::StepWriter(Lowering& lowering, ModuleWriter& modules, StrategySchedule& strategy,
+                       OptimizerStep& optimizer)
+    : lowering_(lowering),
+      builder_(lowering.builder),
+      modules_(modules),
+      strategy_(strategy),
+      optimizer_(optimizer) {
+  const Bytes batch = modules.batch().bytes;
+  batch_cost_ = lowering.copy_cost(OpKind::host_to_device, DType::i64, batch, batch);
+  const Bytes loss = modules.loss_gradient().bytes;
+  loss_cost_ = lowering.copy_cost(OpKind::fill, DType::f32, 0, loss);
+}
+
+void StepWriter::write() {
+  lowering_.first_step = true;
+  builder_.select(lowering_.main_thread, Section::first);
+  micro_batches(Section::first);
+  finish_first();
+
+  lowering_.first_step = false;
+  builder_.select(lowering_.main_thread, Section::body);
+  lowering_.phase = Phase::other;
+  builder_.mark(0, Phase::other);
+  strategy_.drop_gradients();
+  if (strategy_.first_step_differs())
+    micro_batches(Section::body);
+  else
+    copy_step();
+  finish_body();
+}
+
+void StepWriter::micro_batches(Section section) {
+  for (std::int64_t m = 0; m < lowering_.workload.train.grad_accum; ++m) {
+    lowering_.micro_batch = static_cast<std::uint16_t>(m);
+    forward();
+    backward(section);
+  }
+}
+
+void StepWriter::load_batch() {
+  const Buffer& batch = modules_.batch();
+  if (batch.bytes == 0) return;
+  lowering_.alloc(batch, lowering_.compute);
+  const AccessedTensor access = writes(batch);
+  lowering_.launch({OpKind::host_to_device, Role::other, lowering_.compute, batch_cost_, {}},
+                   lowering_.root, std::span(&access, 1));
+}
+
+void StepWriter::forward() {
+  lowering_.phase = Phase::forward;
+  builder_.mark(lowering_.micro_batch, Phase::forward);
+  load_batch();
+  strategy_.begin_forward();
+  for (std::uint32_t m = 0; m < lowering_.modules(); ++m) {
+    strategy_.before_forward(m);
+    modules_.forward(m);
+    strategy_.after_forward(m);
+  }
+  strategy_.end_forward();
+}
+
+void StepWriter::backward(Section section) {
+  lowering_.phase = Phase::backward;
+  const Buffer& gradient = modules_.loss_gradient();
+  lowering_.alloc(gradient, lowering_.compute);
+  const AccessedTensor access = writes(gradient);
+  lowering_.launch({OpKind::fill, Role::other, lowering_.compute, loss_cost_, {}}, lowering_.root,
+                   std::span(&access, 1));
+  const std::uint32_t begun = builder_.position();
+  builder_.mark(lowering_.micro_batch, Phase::backward);
+
+  builder_.select(lowering_.autograd_thread, section);
+  builder_.host_wait_action(lowering_.main_thread, begun);
+  strategy_.begin_backward();
+  for (std::uint32_t m = lowering_.modules(); m-- > 0;) {
+    strategy_.before_backward(m);
+    modules_.backward(m, strategy_);
+    strategy_.after_backward(m);
+  }
+  strategy_.end_backward();
+  const std::uint32_t last = builder_.position() - 1;
+
+  builder_.select(lowering_.main_thread, section);
+  builder_.host_wait_action(lowering_.autograd_thread, last);
+  lowering_.free(modules_.loss());
+}
+
+void StepWriter::clip() {
+  if (!lowering_.workload.train.clip_grad_norm) return;
+  write_gradient_clip(lowering_, strategy_.optimized(), strategy_.norm_communicators(),
+                      lowering_.workload.parallel.strategy == Strategy::fsdp1);
+}
+
+void StepWriter::finish_first() {
+  lowering_.phase = Phase::optimizer;
+  batches_end_ = builder_.position();
+  builder_.mark(lowering_.micro_batch, Phase::optimizer);
+  clip_.first = batches_end_;
+  clip();
+  clip_.count = builder_.position() - clip_.first;
+  optimizer_.create_states();
+  update_.first = builder_.position();
+  if (optimizer_.first_update_is_usual())
+    optimizer_.update();
+  else
+    optimizer_.first_update();
+  update_.count = builder_.position() - update_.first;
+}
+
+void StepWriter::finish_body() {
+  lowering_.phase = Phase::optimizer;
+  append(lowering_.main_thread, Section::body, clip_.first, clip_.end(), 0);
+  if (optimizer_.first_update_is_usual())
+    append(lowering_.main_thread, Section::body, update_.first, update_.end(), 0);
+  else
+    optimizer_.update();
+}
+
+void StepWriter::copy_step() {
+  const std::uint32_t shift = builder_.position();
+  append(lowering_.main_thread, Section::body, 0, batches_end_, 0);
+  const Program& program = builder_.graph().programs.back();
+  const auto autograd = static_cast<std::uint32_t>(
+      program.threads[lowering_.autograd_thread].actions(Section::first).size());
+  append(lowering_.autograd_thread, Section::body, 0, autograd, shift);
+}
+
+// Appends actions [first, end) of section first to another section. Waits for an action of the main
+// thread are moved by `shift_of_main`.
+void StepWriter::append(std::uint32_t thread, Section section, std::uint32_t first,
+                        std::uint32_t end, std::uint32_t shift_of_main) {
+  HostThread& host = builder_.graph().programs.back().threads[thread];
+  const std::vector<Action>& from = host.sections[static_cast<std::size_t>(Section::first)];
+  std::vector<Action>& to = host.sections[static_cast<std::size_t>(section)];
+  const std::size_t begin = to.size();
+  to.insert(to.end(), from.begin() + first, from.begin() + end);
+  if (shift_of_main == 0) return;
+  for (std::size_t i = begin; i < to.size(); ++i)
+    if (to[i].kind == ActionKind::host_wait_action && to[i].a == lowering_.main_thread)
+      to[i].b += shift_of_main;
+}
+
+}  // namespace foregather::plan

@@ -1,0 +1,55 @@
+// What a data-parallel strategy adds to the modules' own work.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/plan/lowering.h"
+
+namespace foregather::plan {
+
+class ModuleWriter;
+
+/// A parameter as the optimizer sees it on one rank.
+struct OptimizedTensor {
+  Buffer parameter;
+  Buffer gradient;            ///< shared by the parameters of a unit where gradients are views
+  Bytes gradient_offset = 0;
+  std::int64_t elements = 0;
+  Owner owner;
+};
+
+/// Hooks in the order in which a step calls them. Forward hooks append to the main thread, backward
+/// hooks to the autograd thread; the Lowering says which micro-batch and phase it is.
+class StrategySchedule {
+ public:
+  virtual ~StrategySchedule() = default;
+
+  /// Persistent storages, in section init. Tells the writer where parameters are.
+  virtual void init(ModuleWriter& modules) = 0;
+
+  virtual void begin_forward() {}
+  virtual void before_forward(std::uint32_t /*module*/) {}
+  virtual void after_forward(std::uint32_t /*module*/) {}
+  virtual void end_forward() {}
+  virtual void begin_backward() {}
+  virtual void before_backward(std::uint32_t /*module*/) {}
+  /// Parameter `index` of `module` has got this module's share of its gradient, in `gradient`, which
+  /// the strategy owns from now on.
+  virtual void gradient_ready(std::uint32_t module, ParameterIndex index,
+                              const Buffer& gradient) = 0;
+  virtual void after_backward(std::uint32_t /*module*/) {}
+  virtual void end_backward() {}
+
+  /// zero_grad(set_to_none=True), at the begin of each step but the first.
+  virtual void drop_gradients() = 0;
+  /// What the optimizer updates; valid after init().
+  virtual std::span<const OptimizedTensor> optimized() const = 0;
+  /// The communicators over which a norm of all gradients is summed, one after the other.
+  virtual std::span<const CommunicatorId> norm_communicators() const = 0;
+  /// Does the first step issue its ops in another order than the others?
+  virtual bool first_step_differs() const { return false; }
+};
+
+}  // namespace foregather::plan

@@ -1,0 +1,98 @@
+// What a module computes: its parameters, the ops of its forward and of its backward, and the values
+// that pass between them. A tape is a template; the lowering stamps it once a layer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/ir/graph.h"
+
+namespace foregather::plan {
+
+/// Index in Tape::values / parameters / scopes; -1 is written nowhere: absent is an empty optional
+/// or a range of count 0.
+using ValueIndex = std::uint32_t;
+using ParameterIndex = std::uint32_t;
+
+struct Parameter {
+  std::string name;  ///< within the module: "attn.wq.weight"
+  std::vector<std::int64_t> shape;
+  std::int64_t elements = 0;
+  bool trainable = true;
+  /// Parameters with one non-empty tie name are one storage (tied embeddings).
+  std::string tie;
+};
+
+/// What a value is, which decides who allocates it and what its bytes are called.
+enum class ValueKind : std::uint8_t {
+  input,            ///< the module's input: owned by the module before
+  output,           ///< the module's output
+  activation,       ///< made by a forward op
+  temporary,        ///< scratch of one op (a workspace, an fp32 copy)
+  parameter,        ///< an unsharded parameter: made by the strategy
+  parameter_grad,   ///< of parameter `index`, in the compute dtype; the strategy owns it from then on
+  output_grad,      ///< the gradient that backward starts from: owned by the module after
+  input_grad,       ///< the gradient that backward hands on
+  gradient,         ///< of an activation, made by a backward op
+};
+
+struct Value {
+  ValueKind kind = ValueKind::activation;
+  std::string name;
+  Bytes bytes = 0;
+  DType dtype = DType::bf16;
+  ParameterIndex parameter = 0;  ///< for parameter and parameter_grad
+  /// A view shares the storage of `base` (transposes, splits, reshapes); 0 bytes of its own.
+  bool is_view = false;
+  ValueIndex base = 0;
+};
+
+struct TapeOp {
+  Cost cost;               ///< priced work; its kind is the op's kind
+  std::uint32_t scope = 0; ///< index of Tape::scopes
+  std::vector<ValueIndex> reads;
+  std::vector<ValueIndex> writes;  ///< allocated right before the op unless bound already
+  /// Read-modify-write (in-place add, gradient accumulation): must be bound already.
+  std::vector<ValueIndex> updates;
+  /// Host time that the framework spends on this op beyond one launch, in units of one dispatched
+  /// framework op (1 = one ordinary PyTorch op).
+  float host_ops = 1;
+  /// Forward only: selective per-op checkpointing keeps this op's outputs instead of recomputing
+  /// them (torchtitan: attention and every second matmul of a block).
+  bool keep_under_selective = false;
+};
+
+/// A module's work for one micro-batch. A value is made by the first op that writes it and dies
+/// after the last op that reads it; forward values that backward reads are what autograd saves.
+struct Tape {
+  std::vector<std::string> scopes;  ///< relative module paths; scopes[0] is "" (the module itself)
+  std::vector<Parameter> parameters;
+  std::vector<Value> values;
+  std::vector<TapeOp> forward;
+  std::vector<TapeOp> backward;
+  ValueIndex input = 0;
+  ValueIndex output = 0;
+  ValueIndex output_grad = 0;
+  ValueIndex input_grad = 0;  ///< unused by a module whose input needs no gradient (embedding)
+  bool has_input_grad = true;
+  std::int64_t model_flops = 0;  ///< forward + backward without recomputation, one micro-batch
+};
+
+/// A place in the model where a tape is stamped.
+struct Module {
+  std::string path;        ///< "model.layers.3"
+  std::uint32_t tape = 0;  ///< index of Model::tapes
+  bool is_block = false;   ///< a repeated block: the default wrap unit and checkpointing unit
+};
+
+/// A chain of modules: each one's output is the next one's input; the last one ends in the loss.
+struct Model {
+  std::string name;
+  std::vector<Tape> tapes;
+  std::vector<Module> modules;
+  std::int64_t parameters = 0;  ///< each tie counted once
+  std::int64_t tokens = 0;      ///< of one micro-batch
+};
+
+}  // namespace foregather::plan

@@ -1,0 +1,281 @@
+#include "core/plan/tape_builder.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "core/plan/checkpoint.h"
+
+namespace foregather::plan {
+
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 60;
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) || product > kMost ? kMost : product;
+}
+
+TapeBuilder::TapeBuilder(DType compute, bool counts_matmuls)
+    : compute_(compute), counts_matmuls_(counts_matmuls) {
+  tape_.scopes.emplace_back();
+}
+
+void TapeBuilder::enter(std::string_view scope) {
+  const auto found = std::find(tape_.scopes.begin(), tape_.scopes.end(), scope);
+  scope_ = static_cast<std::uint32_t>(found - tape_.scopes.begin());
+  if (found == tape_.scopes.end()) tape_.scopes.emplace_back(scope);
+}
+
+// --- values ---
+
+ValueIndex TapeBuilder::add_value(Value value, std::int64_t elements) {
+  if (!value.is_view) value.bytes = times(elements, size_of(value.dtype));
+  tape_.values.push_back(std::move(value));
+  elements_.push_back(elements);
+  return static_cast<ValueIndex>(tape_.values.size() - 1);
+}
+
+void TapeBuilder::add_parameter(std::string name, std::vector<std::int64_t> shape,
+                                std::string tie) {
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : shape) elements = times(elements, extent);
+  Value value;
+  value.kind = ValueKind::parameter;
+  value.name = name;
+  value.dtype = compute_;
+  value.parameter = static_cast<ParameterIndex>(tape_.parameters.size());
+  tape_.parameters.push_back({std::move(name), std::move(shape), elements, true, std::move(tie)});
+  parameter_values_.push_back(add_value(std::move(value), elements));
+}
+
+ValueIndex TapeBuilder::parameter(std::string_view name) const {
+  for (std::size_t p = 0; p < tape_.parameters.size(); ++p)
+    if (tape_.parameters[p].name == name) return parameter_values_[p];
+  assert(false && "no parameter of that name");
+  return 0;
+}
+
+std::int64_t TapeBuilder::parameter_elements() const {
+  std::int64_t count = 0;
+  for (const Parameter& parameter : tape_.parameters) count += parameter.elements;
+  return count;
+}
+
+ValueIndex TapeBuilder::input(std::string name, std::int64_t elements, DType dtype) {
+  Value value;
+  value.kind = ValueKind::input;
+  value.name = std::move(name);
+  value.dtype = dtype;
+  tape_.input = add_value(std::move(value), elements);
+  return tape_.input;
+}
+
+ValueIndex TapeBuilder::make(std::string name, std::int64_t elements, DType dtype) {
+  Value value;
+  value.kind = in_backward_ ? ValueKind::gradient : ValueKind::activation;
+  value.name = std::move(name);
+  value.dtype = dtype;
+  return add_value(std::move(value), elements);
+}
+
+ValueIndex TapeBuilder::scratch(std::string name, std::int64_t elements, DType dtype) {
+  Value value;
+  value.kind = ValueKind::temporary;
+  value.name = std::move(name);
+  value.dtype = dtype;
+  return add_value(std::move(value), elements);
+}
+
+ValueIndex TapeBuilder::view(std::string name, ValueIndex base, std::int64_t elements) {
+  Value value = tape_.values[base];
+  value.name = std::move(name);
+  value.bytes = 0;
+  value.is_view = true;
+  value.base = base;
+  return add_value(std::move(value), elements);
+}
+
+ValueIndex TapeBuilder::gradient_of(ValueIndex parameter) {
+  assert(in_backward_ && tape_.values[parameter].kind == ValueKind::parameter);
+  Value value = tape_.values[parameter];
+  value.kind = ValueKind::parameter_grad;
+  value.name = "grad " + value.name;
+  return add_value(std::move(value), elements_[parameter]);
+}
+
+// --- ops ---
+
+void TapeBuilder::op(OpSpec spec) {
+  const auto sum = [this](const std::vector<ValueIndex>& values) {
+    Bytes bytes = 0;
+    for (const ValueIndex value : values) bytes += size(value);
+    return bytes;
+  };
+  TapeOp op;
+  op.cost.kind = spec.kind;
+  op.cost.kernels = spec.kernels;
+  op.cost.flops = spec.flops;
+  op.cost.bytes_read = spec.bytes_read.value_or(sum(spec.reads) + sum(spec.updates));
+  op.cost.bytes_written = spec.bytes_written.value_or(sum(spec.writes) + sum(spec.updates));
+  op.cost.m = spec.m;
+  op.cost.n = spec.n;
+  op.cost.k = spec.k;
+  op.cost.batch = spec.batch;
+  const bool writes = !spec.writes.empty();
+  op.cost.dtype =
+      spec.dtype.value_or(writes ? dtype(spec.writes.front()) : dtype(spec.updates.front()));
+  op.scope = scope_;
+  op.host_ops = spec.host_ops;
+  op.keep_under_selective = spec.keep_under_selective;
+  op.reads = std::move(spec.reads);
+  op.writes = std::move(spec.writes);
+  op.updates = std::move(spec.updates);
+  for (const ValueIndex held : spec.holds)
+    if (std::find(op.reads.begin(), op.reads.end(), held) == op.reads.end())
+      op.reads.push_back(held);
+  (in_backward_ ? tape_.backward : tape_.forward).push_back(std::move(op));
+}
+
+void TapeBuilder::elementwise(std::vector<ValueIndex> reads, std::vector<ValueIndex> writes,
+                              std::int64_t flops) {
+  OpSpec spec;
+  spec.flops = times(flops, elements(writes.front()));
+  spec.reads = std::move(reads);
+  spec.writes = std::move(writes);
+  op(std::move(spec));
+}
+
+void TapeBuilder::gemm(std::vector<ValueIndex> reads, ValueIndex out, std::int64_t batch,
+                       std::int64_t m, std::int64_t n, std::int64_t k, float host_ops, bool keep,
+                       std::vector<ValueIndex> holds) {
+  OpSpec spec;
+  spec.kind = OpKind::gemm;
+  spec.reads = std::move(reads);
+  spec.writes = {out};
+  spec.flops = times(times(times(2 * batch, m), n), k);
+  spec.m = m;
+  spec.n = n;
+  spec.k = k;
+  spec.batch = batch;
+  spec.host_ops = host_ops;
+  spec.keep_under_selective = keep;
+  spec.holds = std::move(holds);
+  op(std::move(spec));
+}
+
+bool TapeBuilder::next_matmul_is_kept() { return counts_matmuls_ && ++matmuls_ % 2 == 1; }
+
+void TapeBuilder::node(std::vector<ValueIndex> outputs, Backward backward) {
+  assert(!in_backward_);
+  nodes_.push_back({std::move(outputs), scope_, std::move(backward)});
+}
+
+void TapeBuilder::hold_until_backward_ends(std::vector<ValueIndex> values) {
+  held_to_the_end_ = std::move(values);
+}
+
+// --- backward ---
+
+void TapeBuilder::give(ValueIndex value, ValueIndex gradient) {
+  assert(in_backward_);
+  given_.emplace_back(value, gradient);
+}
+
+void TapeBuilder::run(const Node& node) {
+  std::vector<std::optional<ValueIndex>> gradients;
+  bool any = false;
+  for (const ValueIndex output : node.outputs) {
+    gradients.push_back(std::exchange(pending_[output], std::nullopt));
+    any = any || gradients.back().has_value();
+  }
+  if (!any) return;
+  scope_ = node.scope;
+  const std::size_t first = tape_.backward.size();
+  given_.clear();
+  node.backward(*this, gradients);
+  hold_through(first, gradients);
+  for (const auto& [value, gradient] : std::exchange(given_, {})) accumulate(value, gradient);
+}
+
+void TapeBuilder::hold_through(std::size_t first_op, Gradients gradients) {
+  if (tape_.backward.size() < first_op + 2) return;
+  TapeOp& last = tape_.backward.back();
+  const auto hold = [&](ValueIndex value) {
+    const auto touches = [value](const std::vector<ValueIndex>& list) {
+      return std::find(list.begin(), list.end(), value) != list.end();
+    };
+    if (!touches(last.reads) && !touches(last.writes) && !touches(last.updates))
+      last.reads.push_back(value);
+  };
+  for (std::size_t i = first_op; i + 1 < tape_.backward.size(); ++i) {
+    for (const ValueIndex value : tape_.backward[i].reads) {
+      const ValueKind kind = tape_.values[storage_of(tape_, value)].kind;
+      const bool is_saved = kind == ValueKind::activation || kind == ValueKind::input;
+      if (is_saved) hold(value);
+    }
+  }
+  for (const auto& gradient : gradients)
+    if (gradient) hold(*gradient);
+}
+
+void TapeBuilder::accumulate(ValueIndex value, ValueIndex gradient) {
+  if (!pending_[value]) {
+    pending_[value] = gradient;
+    return;
+  }
+  const ValueIndex sum = *pending_[value];
+  const ValueIndex storage = storage_of(tape_, sum);
+  std::ptrdiff_t holders = 0;
+  for (const auto& other : pending_)
+    if (other && storage_of(tape_, *other) == storage) ++holders;
+  OpSpec spec;
+  spec.flops = elements(value);
+  if (holders == 1) {
+    spec.reads = {gradient};
+    spec.updates = {sum};
+  } else {
+    spec.reads = {sum, gradient};
+    spec.writes = {make("grad " + name(value), elements(value), dtype(value))};
+    pending_.resize(tape_.values.size());
+    pending_[value] = spec.writes.front();
+  }
+  op(std::move(spec));
+}
+
+void TapeBuilder::hand_on_input_gradient() {
+  const ValueIndex gradient = pending_[tape_.input].value();
+  Value& value = tape_.values[gradient];
+  if (value.kind == ValueKind::gradient && !value.is_view) {
+    value.kind = ValueKind::input_grad;
+    tape_.input_grad = gradient;
+  } else {
+    // The gradient of a residual stream: one buffer from the module's end to its start.
+    tape_.input_grad = view("input gradient", gradient, elements(gradient));
+    tape_.values[tape_.input_grad].kind = ValueKind::input_grad;
+  }
+}
+
+Tape TapeBuilder::finish(ValueIndex output, bool has_input_grad, std::int64_t model_flops) {
+  in_backward_ = true;
+  tape_.output = output;
+  if (tape_.values[output].kind == ValueKind::activation)
+    tape_.values[output].kind = ValueKind::output;
+  Value start;
+  start.kind = ValueKind::output_grad;
+  start.name = "output gradient";
+  start.dtype = dtype(output);
+  tape_.output_grad = add_value(std::move(start), elements(output));
+  pending_.resize(tape_.values.size());
+  pending_[output] = tape_.output_grad;
+  for (std::size_t i = nodes_.size(); i-- > 0;) {
+    pending_.resize(tape_.values.size());
+    run(nodes_[i]);
+  }
+  std::vector<ValueIndex>& last = tape_.backward.back().reads;
+  last.insert(last.end(), held_to_the_end_.begin(), held_to_the_end_.end());
+  tape_.has_input_grad = has_input_grad;
+  if (has_input_grad) hand_on_input_gradient();
+  tape_.model_flops = model_flops;
+  return std::move(tape_);
+}
+
+}  // namespace foregather::plan

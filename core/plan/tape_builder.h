@@ -1,0 +1,137 @@
+// A small autograd: layers append forward ops and say how their backward goes; finish() runs the
+// backwards in the order in which PyTorch's engine runs them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/plan/tape.h"
+
+namespace foregather::plan {
+
+/// a × b, at most 2^60: absurd sizes must not overflow.
+std::int64_t times(std::int64_t a, std::int64_t b);
+
+/// One framework op. Without the optional sizes, the cost reads all `reads` and writes all `writes`
+/// once (`updates` both).
+struct OpSpec {
+  OpKind kind = OpKind::elementwise;
+  std::vector<ValueIndex> reads;
+  std::vector<ValueIndex> writes;
+  std::vector<ValueIndex> updates;
+  /// Values that stay alive until this op ends though it does not read them: a caller's local
+  /// variable, the other saved tensors of an autograd node.
+  std::vector<ValueIndex> holds;
+  std::int64_t flops = 0;
+  std::optional<Bytes> bytes_read;
+  std::optional<Bytes> bytes_written;
+  std::uint8_t kernels = 1;
+  float host_ops = 1;
+  std::int64_t m = 0, n = 0, k = 0, batch = 0;
+  std::optional<DType> dtype;  ///< of the arithmetic; unset: that of the first value written
+  bool keep_under_selective = false;
+};
+
+/// Builds one tape. Use: add the parameters in the order in which the framework registers them, the
+/// input, then layers; finish() last. Rules that make lifetimes exact:
+///
+/// - A node (one autograd function) holds its gradient and all that it saved until it returns, so
+///   these stay alive through the last of its ops.
+/// - Nodes run newest first. The engine runs the ready node with the highest sequence number; in the
+///   order of creation backwards every node is ready (torch/csrc/autograd/engine.cpp).
+/// - When a second gradient arrives at a value, it is added in place if nobody else holds the
+///   first, else into a new tensor (torch/csrc/autograd/input_buffer.cpp, can_accumulate_inplace).
+class TapeBuilder {
+ public:
+  /// The gradients of a node's outputs, in their order; an output that got none is absent.
+  using Gradients = std::span<const std::optional<ValueIndex>>;
+  using Backward = std::function<void(TapeBuilder&, Gradients)>;
+
+  /// `counts_matmuls`: bias-free matmuls follow torchtitan's selective rule (see next_matmul_is_kept).
+  TapeBuilder(DType compute, bool counts_matmuls);
+
+  DType compute() const { return compute_; }
+
+  /// Ops and values from here on belong to that module path (relative; "" is the module itself).
+  void enter(std::string_view scope);
+
+  /// A parameter, and the value that stands for it unsharded in the compute dtype.
+  void add_parameter(std::string name, std::vector<std::int64_t> shape, std::string tie = "");
+  ValueIndex parameter(std::string_view name) const;
+  /// Of all parameters of the tape.
+  std::int64_t parameter_elements() const;
+  ValueIndex input(std::string name, std::int64_t elements, DType dtype);
+
+  /// A tensor that an op makes: an activation in the forward, a gradient in the backward.
+  ValueIndex make(std::string name, std::int64_t elements, DType dtype);
+  ValueIndex make(std::string name, std::int64_t elements) { return make(name, elements, compute_); }
+  /// Scratch memory of one op, or of a few.
+  ValueIndex scratch(std::string name, std::int64_t elements, DType dtype);
+  /// Part or all of another value's storage.
+  ValueIndex view(std::string name, ValueIndex base, std::int64_t elements);
+  /// The gradient of a parameter, in the compute dtype. Backward only.
+  ValueIndex gradient_of(ValueIndex parameter);
+
+  std::int64_t elements(ValueIndex value) const { return elements_[value]; }
+  DType dtype(ValueIndex value) const { return tape_.values[value].dtype; }
+  const std::string& name(ValueIndex value) const { return tape_.values[value].name; }
+  Bytes size(ValueIndex value) const { return elements_[value] * size_of(dtype(value)); }
+
+  void op(OpSpec spec);
+  /// Elementwise over the first value written, `flops` a value.
+  void elementwise(std::vector<ValueIndex> reads, std::vector<ValueIndex> writes,
+                   std::int64_t flops = 1);
+  /// batch × (m×k)·(k×n).
+  void gemm(std::vector<ValueIndex> reads, ValueIndex out, std::int64_t batch, std::int64_t m,
+            std::int64_t n, std::int64_t k, float host_ops = 1, bool keep = false,
+            std::vector<ValueIndex> holds = {});
+
+  /// Registers the backward of the forward ops since the last node.
+  void node(std::vector<ValueIndex> outputs, Backward backward);
+  /// From within a Backward: `gradient` is (part of) the gradient of `value`.
+  void give(ValueIndex value, ValueIndex gradient);
+
+  /// These stay alive until the last op of the backward.
+  void hold_until_backward_ends(std::vector<ValueIndex> values);
+
+  /// Counts a bias-free matmul. torchtitan's per-op rule (torchtitan/distributed/
+  /// activation_checkpoint.py): of the aten.mm of a block, in order, every second is recomputed, so
+  /// the 1st, 3rd, … are kept. aten.addmm (a linear with bias) is not in its list.
+  bool next_matmul_is_kept();
+
+  /// Runs the backward from `output`. The builder is empty afterwards. `model_flops` as in Tape.
+  Tape finish(ValueIndex output, bool has_input_grad, std::int64_t model_flops);
+
+ private:
+  struct Node {
+    std::vector<ValueIndex> outputs;
+    std::uint32_t scope = 0;
+    Backward backward;
+  };
+
+  ValueIndex add_value(Value value, std::int64_t elements);
+  void run(const Node& node);
+  void hold_through(std::size_t first_op, Gradients gradients);
+  void accumulate(ValueIndex value, ValueIndex gradient);
+  void hand_on_input_gradient();
+
+  Tape tape_;
+  DType compute_;
+  bool counts_matmuls_;
+  int matmuls_ = 0;
+  bool in_backward_ = false;
+  std::uint32_t scope_ = 0;
+  std::vector<std::int64_t> elements_;         // by value
+  std::vector<ValueIndex> parameter_values_;   // by parameter
+  std::vector<Node> nodes_;
+  std::vector<ValueIndex> held_to_the_end_;
+  std::vector<std::optional<ValueIndex>> pending_;         // by value: its gradient so far
+  std::vector<std::pair<ValueIndex, ValueIndex>> given_;   // by the running node
+};
+
+}  // namespace foregather::plan

@@ -1,0 +1,86 @@
+// A workload: which model is trained how, on what. Read from TOML, every key settable by its dotted
+// path. This header is the result; workload_toml.h reads it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/ir/kinds.h"
+
+namespace foregather::plan {
+
+enum class Attention : std::uint8_t { eager, sdpa, flash };
+enum class Checkpointing : std::uint8_t { none, full, selective_op, selective_layers };
+enum class Optimizer : std::uint8_t { adamw, sgd };
+enum class OptimizerImpl : std::uint8_t { foreach, fused };
+enum class Strategy : std::uint8_t { ddp, fsdp1, fsdp2 };
+enum class Prefetch : std::uint8_t { none, pre, post };
+enum class Fsdp1Sharding : std::uint8_t { full_shard, shard_grad_op, no_shard };
+/// What one unit is: a repeated block (and the rest at the root), the whole model, or blocks with
+/// the embedding and the head as units of their own.
+enum class Wrap : std::uint8_t { block, model, block_embed_head };
+
+/// [train]
+struct Train {
+  std::int64_t micro_batch = 1;   ///< sequences a rank and micro-batch
+  std::int64_t seq_len = 0;       ///< tokens; 0: the model's maximum, at most 8,192
+  std::int64_t grad_accum = 1;    ///< micro-batches a step
+  bool no_sync = false;           ///< accumulate without reducing until the last micro-batch
+  DType master = DType::f32;      ///< of stored parameters and optimizer states
+  DType compute = DType::bf16;    ///< of matmuls and activations
+  Attention attention = Attention::sdpa;
+  Checkpointing checkpointing = Checkpointing::none;
+  std::int64_t checkpoint_every = 1;  ///< for selective_layers: every Nth block
+  Optimizer optimizer = Optimizer::adamw;
+  OptimizerImpl optimizer_impl = OptimizerImpl::foreach;
+  double momentum = 0.9;          ///< SGD; 0 has no state
+  bool clip_grad_norm = true;
+  std::optional<bool> dropout;    ///< whether dropout ops run; unset: as the model's config says
+};
+
+/// [parallel]
+struct Parallel {
+  Strategy strategy = Strategy::fsdp2;
+  std::uint32_t world_size = 0;   ///< 0: nodes × gpus_per_node
+  std::uint32_t shard_size = 0;   ///< ranks of a shard group (hybrid); 0: world_size
+  Wrap wrap = Wrap::block;
+  Fsdp1Sharding sharding = Fsdp1Sharding::full_shard;
+  /// FSDP2: unset = PyTorch's default (true, false at the root). A number N reshards to groups of N.
+  std::optional<bool> reshard_after_forward;
+  std::uint32_t reshard_to = 0;   ///< FSDP2 integer reshard; 0: off
+  Prefetch backward_prefetch = Prefetch::pre;
+  bool forward_prefetch = false;
+  bool limit_all_gathers = true;  ///< FSDP1's rate limiter
+  bool use_orig_params = true;    ///< FSDP1: 16-byte aligned parameters in the flat parameter
+  DType param_dtype = DType::bf16;   ///< of gathered parameters
+  DType reduce_dtype = DType::f32;   ///< of gradient reduction
+  bool separate_reduce_communicator = false;  ///< FSDP2 set_separate_reduce_scatter_group
+  std::uint32_t reduce_buffers = 1;  ///< FSDP2 set_reduce_scatter_max_input_buffers
+  Bytes bucket_bytes = 25 * MiB;     ///< DDP bucket_cap_mb
+  Bytes first_bucket_bytes = 1 * MiB;
+  bool gradient_as_bucket_view = false;  ///< DDP
+};
+
+/// [cluster]
+struct Cluster {
+  std::string hardware = "h100_sxm";  ///< name or path of a hardware file
+  std::uint32_t nodes = 0;            ///< 0: world_size / gpus_per_node, at least 1
+  std::uint32_t gpus_per_node = 8;
+  double link_bandwidth_scale = 1.0;  ///< multiplies every link
+  bool contention = true;             ///< overlapped work shares SMs, memory and links
+};
+
+/// A whole workload file. After resolve_workload() no field is "0: default" any more.
+struct Workload {
+  std::string path;          ///< of the file, for messages
+  std::string model_config;  ///< path of the Hugging Face config.json, resolved against the file
+  std::int64_t layers = 0;   ///< overrides the model's; 0: as configured
+  Train train;
+  Parallel parallel;
+  Cluster cluster;
+  std::string allocator_conf;  ///< PYTORCH_CUDA_ALLOC_CONF
+};
+
+}  // namespace foregather::plan

@@ -1,0 +1,300 @@
+#include "core/plan/workload_keys.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "core/base/suggest.h"
+#include "core/plan/key_values.h"
+
+namespace foregather::plan {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::int64_t kMostRanks = 1 << 20;
+constexpr std::int64_t kMostLayers = 1'000'000;
+constexpr Bytes kMostBytes = Bytes{1} << 40;
+
+// Names of the enumerators, in the order of the enum.
+constexpr std::array kAttention{"eager"sv, "sdpa"sv, "flash"sv};
+constexpr std::array kOptimizer{"adamw"sv, "sgd"sv};
+constexpr std::array kOptimizerImpl{"foreach"sv, "fused"sv};
+constexpr std::array kStrategy{"ddp"sv, "fsdp1"sv, "fsdp2"sv};
+constexpr std::array kPrefetch{"none"sv, "pre"sv, "post"sv};
+constexpr std::array kSharding{"full_shard"sv, "shard_grad_op"sv, "no_shard"sv};
+constexpr std::array kWrap{"block"sv, "model"sv, "block_embed_head"sv};
+
+// Names of dtypes that training uses, and what they are.
+constexpr std::array kDTypeNames{"bf16"sv, "fp32"sv, "fp16"sv, "f32"sv, "f16"sv};
+constexpr std::array kDTypeValues{DType::bf16, DType::f32, DType::f16, DType::f32, DType::f16};
+
+struct Precision {
+  DType master;
+  DType compute;
+};
+constexpr std::array kPrecisionNames{"bf16-mixed"sv, "bf16"sv, "fp32"sv, "fp16-mixed"sv};
+constexpr std::array kPrecisions{
+    Precision{DType::f32, DType::bf16}, Precision{DType::bf16, DType::bf16},
+    Precision{DType::f32, DType::f32}, Precision{DType::f32, DType::f16}};
+
+// Setters of one field of one section.
+template <auto Section, auto Field, std::int64_t Least, std::int64_t Most>
+Status set_integer(Workload& workload, const KeyValue& value) {
+  return to_integer(value, Least, Most).map([&](std::int64_t number) {
+    auto& field = workload.*Section.*Field;
+    field = static_cast<std::remove_reference_t<decltype(field)>>(number);
+  });
+}
+
+template <auto Section, auto Field, Bytes Least, Bytes Most>
+Status set_bytes(Workload& workload, const KeyValue& value) {
+  return to_bytes(value, Least, Most).map([&](Bytes size) { workload.*Section.*Field = size; });
+}
+
+template <auto Section, auto Field>
+Status set_bool(Workload& workload, const KeyValue& value) {
+  return to_bool(value).map([&](bool flag) { workload.*Section.*Field = flag; });
+}
+
+template <auto Section, auto Field, const auto& Names>
+Status set_choice(Workload& workload, const KeyValue& value) {
+  return to_choice(value, Names).map([&](std::size_t choice) {
+    auto& field = workload.*Section.*Field;
+    field = static_cast<std::remove_reference_t<decltype(field)>>(choice);
+  });
+}
+
+template <auto Section, auto Field>
+Status set_dtype(Workload& workload, const KeyValue& value) {
+  return to_choice(value, kDTypeNames).map([&](std::size_t choice) {
+    workload.*Section.*Field = kDTypeValues[choice];
+  });
+}
+
+Status set_precision(Workload& workload, const KeyValue& value) {
+  return to_choice(value, kPrecisionNames).map([&](std::size_t choice) {
+    workload.train.master = kPrecisions[choice].master;
+    workload.train.compute = kPrecisions[choice].compute;
+  });
+}
+
+Status set_checkpointing(Workload& workload, const KeyValue& value) {
+  constexpr auto kEvery = "selective:"sv;
+  const auto* text = std::get_if<std::string>(&value.content);
+  if (text != nullptr && text->starts_with(kEvery)) {
+    const KeyValue number{text->substr(kEvery.size()), true};
+    const auto every = to_integer(number, 1, kMostLayers);
+    if (!every) return tl::unexpected(every.error());
+    workload.train.checkpointing = Checkpointing::selective_layers;
+    workload.train.checkpoint_every = *every;
+    return {};
+  }
+  constexpr std::array kNames{"none"sv, "full"sv, "selective"sv, "selective:N"sv};
+  return to_choice(value, kNames).and_then([&](std::size_t choice) -> Status {
+    if (choice == 3) return fail("'selective:N' needs a number for N, for example 'selective:2'");
+    workload.train.checkpointing = static_cast<Checkpointing>(choice);
+    return {};
+  });
+}
+
+Status set_reshard(Workload& workload, const KeyValue& value) {
+  if (const auto flag = to_bool(value)) {
+    workload.parallel.reshard_after_forward = *flag;
+    workload.parallel.reshard_to = 0;
+    return {};
+  }
+  const auto size = to_integer(value, 2, kMostRanks);
+  if (!size) return fail("{} is not true, false or a group size from 2", written(value));
+  workload.parallel.reshard_after_forward = true;
+  workload.parallel.reshard_to = static_cast<std::uint32_t>(*size);
+  return {};
+}
+
+Status set_scale(Workload& workload, const KeyValue& value) {
+  return to_number(value, 1e-6, 1e6).map([&](double scale) {
+    workload.cluster.link_bandwidth_scale = scale;
+  });
+}
+
+Status set_momentum(Workload& workload, const KeyValue& value) {
+  return to_number(value, 0, 1).map([&](double momentum) { workload.train.momentum = momentum; });
+}
+
+// A file name written in the workload is relative to the workload, one written on the command line
+// to the working directory.
+std::string resolved_path(const Workload& workload, const KeyValue& value,
+                          const std::string& path) {
+  const auto slash = workload.path.rfind('/');
+  if (value.is_text || path.starts_with('/') || slash == std::string::npos) return path;
+  return workload.path.substr(0, slash + 1) + path;
+}
+
+Status set_config(Workload& workload, const KeyValue& value) {
+  return to_text(value).and_then([&](const std::string& path) -> Status {
+    if (path.empty()) return fail("the path of a config.json is empty");
+    workload.model_config = resolved_path(workload, value, path);
+    return {};
+  });
+}
+
+Status set_layers(Workload& workload, const KeyValue& value) {
+  return to_integer(value, 1, kMostLayers).map([&](std::int64_t layers) {
+    workload.layers = layers;
+  });
+}
+
+Status set_hardware(Workload& workload, const KeyValue& value) {
+  return to_text(value).and_then([&](const std::string& name) -> Status {
+    if (name.empty()) return fail("the name of the hardware is empty");
+    const bool is_path = name.find('/') != std::string::npos || name.ends_with(".toml");
+    workload.cluster.hardware = is_path ? resolved_path(workload, value, name) : name;
+    return {};
+  });
+}
+
+Status set_allocator_conf(Workload& workload, const KeyValue& value) {
+  return to_text(value).map([&](const std::string& conf) { workload.allocator_conf = conf; });
+}
+
+constexpr auto kTrain = &Workload::train;
+constexpr auto kParallel = &Workload::parallel;
+constexpr auto kCluster = &Workload::cluster;
+
+constexpr auto kCount = "integer from 1"sv;
+constexpr auto kFlag = "true | false"sv;
+constexpr auto kSize = "bytes, or \"25MiB\""sv;
+constexpr auto kDType = "bf16 | fp32 | fp16"sv;
+
+constexpr std::array kKeys{
+    WorkloadKey{"model.config", "path", "", "The model: a Hugging Face config.json", set_config},
+    WorkloadKey{"model.layers", kCount, "as the config says", "Number of repeated blocks",
+                set_layers},
+
+    WorkloadKey{"train.micro_batch", kCount, "1", "Sequences a rank and micro-batch",
+                set_integer<kTrain, &Train::micro_batch, 1, kMostRanks>},
+    WorkloadKey{"train.seq_len", kCount, "the model's maximum, at most 8192",
+                "Tokens of a sequence", set_integer<kTrain, &Train::seq_len, 1, 1 << 24>},
+    WorkloadKey{"train.grad_accum", kCount, "1", "Micro-batches a step",
+                set_integer<kTrain, &Train::grad_accum, 1, 65'535>},
+    WorkloadKey{"train.no_sync", kFlag, "false",
+                "Accumulates without reducing gradients until the last micro-batch",
+                set_bool<kTrain, &Train::no_sync>},
+    WorkloadKey{"train.precision", "bf16-mixed | bf16 | fp32 | fp16-mixed", "bf16-mixed",
+                "Mixed: fp32 parameters and optimizer states, compute in the short type",
+                set_precision},
+    WorkloadKey{"train.attention", "eager | sdpa | flash", "sdpa", "Attention implementation",
+                set_choice<kTrain, &Train::attention, kAttention>},
+    WorkloadKey{"train.activation_checkpointing", "none | full | selective | selective:N", "none",
+                "selective: per op; selective:N: every Nth block", set_checkpointing},
+    WorkloadKey{"train.optimizer", "adamw | sgd", "adamw", "Optimizer",
+                set_choice<kTrain, &Train::optimizer, kOptimizer>},
+    WorkloadKey{"train.optimizer_impl", "foreach | fused", "foreach", "How the optimizer runs",
+                set_choice<kTrain, &Train::optimizer_impl, kOptimizerImpl>},
+    WorkloadKey{"train.momentum", "number from 0 to 1", "0.9", "Of SGD; 0 keeps no state",
+                set_momentum},
+    WorkloadKey{"train.clip_grad_norm", kFlag, "true", "Clips the norm of the gradients",
+                set_bool<kTrain, &Train::clip_grad_norm>},
+    WorkloadKey{"train.dropout", kFlag, "as the config says", "Whether dropout runs",
+                set_bool<kTrain, &Train::dropout>},
+
+    WorkloadKey{"parallel.strategy", "fsdp2 | fsdp1 | ddp", "fsdp2", "Sharding strategy",
+                set_choice<kParallel, &Parallel::strategy, kStrategy>},
+    WorkloadKey{"parallel.world_size", kCount, "nodes × gpus_per_node", "Ranks of the job",
+                set_integer<kParallel, &Parallel::world_size, 1, kMostRanks>},
+    WorkloadKey{"parallel.shard_size", kCount, "world_size",
+                "Ranks of a shard group; fewer than the world: hybrid sharding",
+                set_integer<kParallel, &Parallel::shard_size, 1, kMostRanks>},
+    WorkloadKey{"parallel.wrap", "block | model | block_embed_head", "block",
+                "What one FSDP unit is", set_choice<kParallel, &Parallel::wrap, kWrap>},
+    WorkloadKey{"parallel.sharding", "full_shard | shard_grad_op | no_shard", "full_shard",
+                "FSDP1's sharding strategy",
+                set_choice<kParallel, &Parallel::sharding, kSharding>},
+    WorkloadKey{"parallel.reshard_after_forward", "true | false | N", "true, false at the root",
+                "FSDP2: frees unsharded parameters after forward, or reshards to groups of N",
+                set_reshard},
+    WorkloadKey{"parallel.backward_prefetch", "pre | post | none", "pre",
+                "When backward gathers the next unit",
+                set_choice<kParallel, &Parallel::backward_prefetch, kPrefetch>},
+    WorkloadKey{"parallel.forward_prefetch", kFlag, "false",
+                "Gathers the next unit before this one computes",
+                set_bool<kParallel, &Parallel::forward_prefetch>},
+    WorkloadKey{"parallel.limit_all_gathers", kFlag, "true", "FSDP1's rate limiter",
+                set_bool<kParallel, &Parallel::limit_all_gathers>},
+    WorkloadKey{"parallel.use_orig_params", kFlag, "true",
+                "FSDP1: 16-byte aligned parameters in the flat parameter",
+                set_bool<kParallel, &Parallel::use_orig_params>},
+    WorkloadKey{"parallel.param_dtype", kDType, "the compute dtype", "Of gathered parameters",
+                set_dtype<kParallel, &Parallel::param_dtype>},
+    WorkloadKey{"parallel.reduce_dtype", kDType, "fp32 if mixed, else the compute dtype",
+                "Of gradient reduction", set_dtype<kParallel, &Parallel::reduce_dtype>},
+    WorkloadKey{"parallel.separate_reduce_communicator", kFlag, "false",
+                "FSDP2: reduce-scatters on a communicator of their own",
+                set_bool<kParallel, &Parallel::separate_reduce_communicator>},
+    WorkloadKey{"parallel.reduce_buffers", kCount, "1",
+                "FSDP2: reduce-scatter inputs that may wait at one time",
+                set_integer<kParallel, &Parallel::reduce_buffers, 1, kMostLayers>},
+    WorkloadKey{"parallel.bucket_bytes", kSize, "25MiB", "DDP: gradient bucket",
+                set_bytes<kParallel, &Parallel::bucket_bytes, 1, kMostBytes>},
+    WorkloadKey{"parallel.first_bucket_bytes", kSize, "1MiB", "DDP: first bucket",
+                set_bytes<kParallel, &Parallel::first_bucket_bytes, 1, kMostBytes>},
+    WorkloadKey{"parallel.gradient_as_bucket_view", kFlag, "false",
+                "DDP: gradients live in the buckets",
+                set_bool<kParallel, &Parallel::gradient_as_bucket_view>},
+
+    WorkloadKey{"cluster.hardware", "name or path", "h100_sxm",
+                "Hardware file; cluster.hw is the same", set_hardware},
+    WorkloadKey{"cluster.nodes", kCount, "world_size / gpus_per_node", "Machines",
+                set_integer<kCluster, &Cluster::nodes, 1, kMostRanks>},
+    WorkloadKey{"cluster.gpus_per_node", kCount, "world_size / nodes, at most 8", "Ranks a machine",
+                set_integer<kCluster, &Cluster::gpus_per_node, 1, 1024>},
+    WorkloadKey{"cluster.link_bandwidth_scale", "number from 1e-6 to 1e6", "1",
+                "Multiplies the bandwidth of every link", set_scale},
+    WorkloadKey{"cluster.contention", kFlag, "true",
+                "Overlapped work shares SMs, memory bandwidth and links",
+                set_bool<kCluster, &Cluster::contention>},
+
+    WorkloadKey{"allocator.conf", "text", "", "PYTORCH_CUDA_ALLOC_CONF", set_allocator_conf},
+};
+
+constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
+    {"cluster.hw", "cluster.hardware"}};
+
+// "micro_batch" of "train.micro_batch".
+std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
+}  // namespace
+
+std::span<const WorkloadKey> workload_keys() { return kKeys; }
+
+const WorkloadKey* find_workload_key(std::string_view name) {
+  for (const auto& [alias, target] : kAliases)
+    if (name == alias) name = target;
+  const auto found = std::find_if(kKeys.begin(), kKeys.end(),
+                                  [&](const WorkloadKey& key) { return key.name == name; });
+  return found == kKeys.end() ? nullptr : &*found;
+}
+
+std::string unknown_key_message(std::string_view name) {
+  constexpr std::size_t kLongest = 80;
+  const std::string shown = written({std::string(name.substr(0, kLongest)), true});
+  // A right name in the wrong section is a better guess than a near spelling.
+  for (const WorkloadKey& key : kKeys)
+    if (last_part(key.name) == last_part(name))
+      return fmt::format("unknown key {}, did you mean '{}'?", shown, key.name);
+  std::vector<std::string_view> names;
+  for (const WorkloadKey& key : kKeys) names.push_back(key.name);
+  const std::string guess = did_you_mean(name, names);
+  if (!guess.empty()) return fmt::format("unknown key {}{}", shown, guess);
+  std::vector<std::string_view> last_parts;
+  for (const WorkloadKey& key : kKeys) last_parts.push_back(last_part(key.name));
+  if (const auto part = nearest(last_part(name), last_parts))
+    for (const WorkloadKey& key : kKeys)
+      if (last_part(key.name) == *part)
+        return fmt::format("unknown key {}, did you mean '{}'?", shown, key.name);
+  return fmt::format("unknown key {}, expected one of the sections model, train, parallel, "
+                     "cluster, allocator and their keys", shown);
+}
+
+}  // namespace foregather::plan

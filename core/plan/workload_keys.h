@@ -1,0 +1,40 @@
+// The keys of a workload, declared once: reading, `--set`, suggestions and help all use this table.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "core/base/result.h"
+#include "core/plan/workload.h"
+
+namespace foregather::plan {
+
+/// A value as somebody wrote it.
+struct KeyValue {
+  std::variant<bool, std::int64_t, double, std::string> content;
+  /// It came from a command line: the text may stand for any type.
+  bool is_text = false;
+};
+
+/// One key.
+struct WorkloadKey {
+  std::string_view name;           ///< dotted path: "train.micro_batch"
+  std::string_view values;         ///< what it accepts, for people: "none | full | selective"
+  std::string_view default_value;  ///< for people
+  std::string_view doc;            ///< one sentence
+  /// Checks type and range, then stores. The error has no place.
+  Status (*set)(Workload&, const KeyValue&);
+};
+
+/// All keys, in the order in which documentation lists them.
+std::span<const WorkloadKey> workload_keys();
+
+/// The key of that dotted path or of its alias (`cluster.hw`), null if there is none.
+const WorkloadKey* find_workload_key(std::string_view name);
+
+/// "unknown key 'x', did you mean 'y'?"
+std::string unknown_key_message(std::string_view name);
+
+}  // namespace foregather::plan

@@ -1,0 +1,175 @@
+#include "core/plan/workload_toml.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "core/base/file.h"
+#include "core/plan/key_values.h"
+#include "core/plan/workload_keys.h"
+
+namespace foregather::plan {
+namespace {
+
+struct Entry {
+  toml::source_position at;  ///< of the key
+  toml::source_position value_at;
+  std::string name;  ///< dotted
+  const toml::node* node;
+};
+
+std::string place(const std::string& path, const toml::source_position& at) {
+  return fmt::format("{}:{}:{}", path, at.line, at.column);
+}
+
+// Messages are one line of printable text, whatever bytes the parser quotes.
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) line += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  return line;
+}
+
+Result<toml::table> parse(std::string_view text, const std::string& path) {
+  try {
+    return toml::parse(text, std::string_view(path));
+  } catch (const toml::parse_error& error) {
+    return fail_at(place(path, error.source().begin), "{}", one_line(error.description()));
+  }
+}
+
+// All leaves of the document, in the order of the file.
+std::vector<Entry> leaves(const toml::table& document) {
+  std::vector<Entry> entries;
+  for (const auto& [key, node] : document) {
+    const toml::table* section = node.as_table();
+    if (section == nullptr) {
+      entries.push_back({key.source().begin, node.source().begin, std::string(key.str()), &node});
+      continue;
+    }
+    for (const auto& [inner, value] : *section)
+      entries.push_back({inner.source().begin, value.source().begin,
+                         std::string(key.str()) + "." + std::string(inner.str()), &value});
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.at.line, a.at.column) < std::tie(b.at.line, b.at.column);
+  });
+  return entries;
+}
+
+Result<KeyValue> value_of(const toml::node& node) {
+  if (const auto flag = node.value_exact<bool>()) return KeyValue{*flag};
+  if (const auto integer = node.value_exact<std::int64_t>()) return KeyValue{*integer};
+  if (const auto real = node.value_exact<double>()) return KeyValue{*real};
+  if (const auto text = node.value_exact<std::string>()) return KeyValue{*text};
+  std::string kind = "a date or time";
+  if (node.is_table()) kind = "a table";
+  if (node.is_array()) kind = "an array";
+  return fail("is {}, expected a single value", kind);
+}
+
+Status known_sections(const toml::table& document, const std::string& path) {
+  std::set<std::string_view> sections;
+  for (const WorkloadKey& key : workload_keys())
+    sections.insert(key.name.substr(0, key.name.find('.')));
+  for (const auto& [key, node] : document) {
+    const toml::table* section = node.as_table();
+    // A section with keys is reported with its first key.
+    if (section == nullptr || !section->empty() || sections.contains(key.str())) continue;
+    return fail_at(place(path, key.source().begin), "{}", unknown_key_message(key.str()));
+  }
+  return {};
+}
+
+using KeyNames = std::set<std::string_view>;
+
+Status apply_entry(Workload& workload, const Entry& entry, KeyNames& given) {
+  const WorkloadKey* key = find_workload_key(entry.name);
+  if (key == nullptr)
+    return fail_at(place(workload.path, entry.at), "{}", unknown_key_message(entry.name));
+  const auto value = value_of(*entry.node);
+  if (!value)
+    return fail_at(place(workload.path, entry.value_at), "{} {}", entry.name,
+                   value.error().message);
+  given.insert(key->name);
+  if (const Status set = key->set(workload, *value); !set)
+    return fail_at(place(workload.path, entry.value_at), "{}: {}", entry.name,
+                   set.error().message);
+  return {};
+}
+
+Status apply_set(Workload& workload, const std::string& text, KeyNames& given) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    return fail_at("--set " + one_line(text), "expected KEY=VALUE, for example "
+                   "train.micro_batch=2");
+  const std::string name = text.substr(0, equals);
+  const WorkloadKey* key = find_workload_key(name);
+  if (key == nullptr) return fail_at("--set " + one_line(name), "{}", unknown_key_message(name));
+  given.insert(key->name);
+  if (const Status set = key->set(workload, {text.substr(equals + 1), true}); !set)
+    return fail_at("--set " + name, "{}", set.error().message);
+  return {};
+}
+
+// Defaults that depend on which keys were given.
+void fill_dependent_defaults(Workload& workload, const KeyNames& given) {
+  Parallel& parallel = workload.parallel;
+  const bool mixed = workload.train.master != workload.train.compute;
+  if (!given.contains("parallel.param_dtype")) parallel.param_dtype = workload.train.compute;
+  if (!given.contains("parallel.reduce_dtype"))
+    parallel.reduce_dtype = mixed ? DType::f32 : workload.train.compute;
+  if (!given.contains("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
+}
+
+}  // namespace
+
+Result<Workload> parse_workload(std::string_view text, const std::string& path,
+                                const std::vector<std::string>& sets) {
+  const auto document = parse(text, path);
+  if (!document) return tl::unexpected(document.error());
+
+  Workload workload;
+  workload.path = path;
+  KeyNames given;
+  for (const Entry& entry : leaves(*document))
+    if (const Status applied = apply_entry(workload, entry, given); !applied)
+      return tl::unexpected(applied.error());
+  if (const Status known = known_sections(*document, path); !known)
+    return tl::unexpected(known.error());
+  for (const std::string& set : sets)
+    if (const Status applied = apply_set(workload, set, given); !applied)
+      return tl::unexpected(applied.error());
+
+  if (workload.model_config.empty())
+    return fail_at(path, "model.config is missing: it names the model's config.json");
+  fill_dependent_defaults(workload, given);
+  if (const Status resolved = resolve_cluster(workload); !resolved)
+    return tl::unexpected(resolved.error());
+  return workload;
+}
+
+Result<Workload> machine_of_sets(const std::vector<std::string>& sets) {
+  static const KeyNames kOpen = {"cluster.hardware", "cluster.link_bandwidth_scale",
+                                 "cluster.contention", "cluster.gpus_per_node", "allocator.conf"};
+  Workload workload;
+  KeyNames given;
+  for (const std::string& set : sets) {
+    if (const Status applied = apply_set(workload, set, given); !applied)
+      return tl::unexpected(applied.error());
+    for (const std::string_view key : given)
+      if (!kOpen.contains(key))
+        return fail_at("--set " + std::string(key), "the source is a ready schedule; only {} can "
+                       "be set", fmt::join(kOpen, ", "));
+  }
+  return workload;
+}
+
+Result<Workload> read_workload(const std::string& path, const std::vector<std::string>& sets) {
+  const auto text = read_file(path, kWorkloadFileLimit);
+  if (!text) return tl::unexpected(text.error());
+  return parse_workload(*text, path, sets);
+}
+
+}  // namespace foregather::plan

@@ -1,0 +1,39 @@
+// A workload from its TOML file.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/plan/model.h"
+#include "core/plan/workload.h"
+
+namespace foregather::plan {
+
+inline constexpr Bytes kWorkloadFileLimit = 1 * MiB;
+
+/// Reads the file, applies each KEY=VALUE of `sets` over it in order, and resolves what needs no
+/// model (see resolve_cluster). Unset dtypes of communication follow train.precision. The path of
+/// the config.json is relative to the file, or to the working directory when it comes from `sets`.
+///
+/// Errors: FILE:LINE:COL for syntax, unknown keys (the nearest is suggested), types and ranges;
+/// `--set KEY` for those of `sets`.
+Result<Workload> read_workload(const std::string& path, const std::vector<std::string>& sets);
+
+/// The same from text; `path` is for places and relative paths.
+Result<Workload> parse_workload(std::string_view text, const std::string& path,
+                                const std::vector<std::string>& sets);
+
+/// A workload without file and model: only what a ready schedule leaves open may be set (hardware,
+/// link_bandwidth_scale, contention, gpus_per_node, allocator.conf); other keys are an error.
+Result<Workload> machine_of_sets(const std::vector<std::string>& sets);
+
+/// Fills world size, nodes, GPUs per node and shard size from each other. Errors: a world that the
+/// nodes do not divide, a shard group that does not divide the world.
+Status resolve_cluster(Workload& workload);
+
+/// resolve_cluster, and the defaults that the model gives: the sequence length.
+Status resolve_workload(Workload& workload, const ModelConfig& model);
+
+}  // namespace foregather::plan

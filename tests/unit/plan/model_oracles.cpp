@@ -1,0 +1,173 @@
+// Blocks against what real PyTorch and Hugging Face transformers did with them:
+// tests/oracles/data/block_memory.json and fsdp2_memory.json.
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/unit/plan/model_live_bytes.h"
+
+using namespace foregather;
+using namespace foregather::plan;
+using namespace foregather::test;
+using Json = nlohmann::json;
+
+namespace {
+
+Json read_json(const std::string& name) {
+  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/" + name);
+  return Json::parse(file);
+}
+
+ModelConfig config_of(const Json& json) {
+  const auto size = [&](const char* key, std::int64_t fallback) {
+    return json.contains(key) && !json[key].is_null() ? json[key].get<std::int64_t>() : fallback;
+  };
+  const auto flag = [&](const char* key) { return json.contains(key) && json[key].get<bool>(); };
+  ModelConfig c;
+  c.model_type = json["model_type"];
+  c.layers = 1;
+  c.vocab = size("vocab_size", 0);
+  if (c.model_type == "gpt2") {
+    c.family = ModelConfig::Family::gpt2;
+    c.hidden = size("n_embd", 0);
+    c.heads = c.kv_heads = size("n_head", 0);
+    c.head_dim = c.hidden / c.heads;
+    c.intermediate = 4 * c.hidden;
+    c.max_positions = size("n_positions", 0);
+    c.qkv_bias = c.output_bias = c.mlp_bias = true;
+    c.tied_embeddings = true;
+    return c;
+  }
+  c.hidden = size("hidden_size", 0);
+  c.heads = size("num_attention_heads", 0);
+  c.kv_heads = size("num_key_value_heads", 0);
+  c.head_dim = size("head_dim", c.hidden / c.heads);
+  c.intermediate = size("intermediate_size", 0);
+  c.max_positions = size("max_position_embeddings", 0);
+  c.qkv_bias = flag("attention_bias") || c.model_type == "qwen2";
+  c.output_bias = flag("attention_bias");
+  c.mlp_bias = flag("mlp_bias");
+  c.qk_norm = c.model_type == "qwen3";
+  return c;
+}
+
+DType dtype_of(const Json& row) { return row["dtype"] == "f32" ? DType::f32 : DType::bf16; }
+
+std::vector<Bytes> saved_sizes(const Tape& tape) {
+  const SavedValues saved = saved_values(tape, SavePolicy::none);
+  std::vector<Bytes> sizes;
+  for (std::size_t v = 0; v < tape.values.size(); ++v)
+    if (saved.saved[v] && !tape.values[v].is_view && v != tape.input)
+      sizes.push_back(tape.values[v].bytes);
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
+}
+
+using Matmul = std::array<std::int64_t, 4>;
+
+std::vector<Matmul> matmuls(const Tape& tape) {
+  std::vector<Matmul> rows;
+  for (const auto* ops : {&tape.forward, &tape.backward})
+    for (const TapeOp& op : *ops)
+      if (op.cost.kind == OpKind::gemm)
+        rows.push_back({op.cost.batch, op.cost.m, op.cost.n, op.cost.k});
+  return rows;
+}
+
+/// PyTorch keeps each Python number that scales a tensor, and the gradient that a backward starts
+/// from, as a scalar, on a CPU in the account of everything else.
+constexpr Bytes kScalars = 64;
+
+void check_near(Bytes ours, Bytes recorded) {
+  CHECK(ours <= recorded + kScalars);
+  CHECK(ours >= recorded - kScalars);
+}
+
+void check_peaks(const Tape& tape, SavePolicy policy, const Json& recorded) {
+  INFO("policy " << static_cast<int>(policy));
+  const LiveBytes live = live_bytes(tape, policy);
+  check_near(live.after_forward - tape.values[tape.output].bytes, recorded["saved_bytes"]);
+  check_near(live.forward_peak, recorded["forward_peak_bytes"]);
+  check_near(live.backward_peak, recorded["backward_peak_bytes"]);
+  check_near(live.after_backward, recorded["after_backward_bytes"]);
+}
+
+}  // namespace
+
+TEST_CASE("a block saves, computes and peaks as Hugging Face's does") {
+  const Json oracle = read_json("block_memory.json");
+  for (const Json& row : oracle["cases"]) {
+    INFO(row["name"] << " " << row["dtype"]);
+    Train train;
+    train.micro_batch = oracle["batch"];
+    train.seq_len = oracle["positions"];
+    train.compute = dtype_of(row);
+    train.attention = Attention::eager;
+    Implementation implementation;
+    implementation.fused_rms_norm = false;
+    const Model model = build_model(config_of(row["config"]), train, implementation);
+    const Tape& block = model.tapes[1];
+    CHECK(malformed(block) == "");
+    CHECK(saved_sizes(block) == row["saved"].get<std::vector<Bytes>>());
+    CHECK(matmuls(block) == row["matmuls"].get<std::vector<Matmul>>());
+    if (!row.contains("forward_peak_bytes")) continue;
+    check_peaks(block, SavePolicy::none, row);
+    if (row.contains("full")) check_peaks(block, SavePolicy::full, row["full"]);
+    if (row.contains("selective"))
+      check_peaks(block, SavePolicy::selective_op, row["selective"]);
+  }
+}
+
+TEST_CASE("a head saves and peaks as Hugging Face's does") {
+  const Json oracle = read_json("block_memory.json");
+  for (const Json& row : oracle["heads"]) {
+    INFO(row["name"] << " " << row["dtype"]);
+    Train train;
+    train.micro_batch = oracle["batch"];
+    train.seq_len = oracle["positions"];
+    train.compute = dtype_of(row);
+    Implementation implementation;
+    implementation.fused_rms_norm = false;
+    const Model model = build_model(config_of(row["config"]), train, implementation);
+    CHECK(malformed(model.tapes[2]) == "");
+    check_peaks(model.tapes[2], SavePolicy::none, row);
+  }
+}
+
+TEST_CASE("a block saves what the tiny models of the oracles save") {
+  const Json oracle = read_json("fsdp2_memory.json")["saved"];
+  for (const Json& row : oracle["cases"]) {
+    INFO(row["model"] << " " << row["dtype"] << " " << row["attention"]);
+    ModelConfig config = config_of(oracle["models"][row["model"].get<std::string>()]);
+    config.fused_gelu = row.contains("gelu") && row["gelu"] == "fused";
+    const bool is_gpt2 = config.family == ModelConfig::Family::gpt2;
+    Train train;
+    train.micro_batch = oracle["batch"][0];
+    train.seq_len = oracle["batch"][1];
+    train.compute = dtype_of(row);
+    train.attention = row["attention"] == "eager" ? Attention::eager : Attention::sdpa;
+    Implementation implementation;
+    implementation.fused_rms_norm = false;
+    implementation.repeat_kv = true;
+    const Model model = build_model(config, train, implementation);
+    const Tape& block = model.tapes[1];
+    const SavedValues values = saved_values(block, SavePolicy::none);
+    const Bytes saved =
+        values.saved_bytes + (values.saved[block.input] ? block.values[block.input].bytes : 0);
+    Bytes expected = row["bytes"].get<Bytes>();
+    // The tiny Llama makes its rotary tables in each block.
+    if (!is_gpt2) expected -= 2 * train.seq_len * config.head_dim * size_of(train.compute);
+    // The tiny GPT-2 has Llama's fp32 softmax.
+    if (is_gpt2 && train.attention == Attention::eager && train.compute == DType::bf16)
+      expected -= train.micro_batch * config.heads * train.seq_len * train.seq_len * 4;
+    // CUDA's kernels save the random state (fp32 inputs: two scalars; flash: three words).
+    if (train.attention == Attention::sdpa) expected += train.compute == DType::f32 ? 16 : 24;
+    // A CPU keeps LayerNorm's statistics in bf16, CUDA in fp32: 4 of 2·128 rows.
+    if (is_gpt2 && train.compute == DType::bf16) expected += 4 * 256 * 2;
+    CHECK(saved == expected);
+  }
+}
