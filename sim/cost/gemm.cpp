@@ -1,0 +1,81 @@
+#include "sim/cost/gemm.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "sim/cost/waves.h"
+
+namespace foregather::sim {
+
+namespace {
+
+struct Tile {
+  std::int64_t rows, columns;
+  double rate;  ///< relative to the largest
+};
+
+/// Tiles that cuBLAS picks among. That smaller ones run slower is NVIDIA's "Matrix Multiplication
+/// Background User's Guide" (tile quantisation and efficiency); the ratios are assumed.
+constexpr std::array kTiles{Tile{256, 128, 1.0}, Tile{128, 256, 1.0}, Tile{128, 128, 0.9},
+                            Tile{128, 64, 0.7}, Tile{64, 64, 0.5}};
+/// Steps of the reduction that a tile spends filling and draining its pipeline.
+constexpr double kPipelineSteps = 64;
+constexpr std::int64_t kMostSplits = 16;
+
+double compute_time(const Cost& cost, const Hardware& hardware) {
+  const double per_ns = matmul_rate(hardware, cost.dtype) * hardware.efficiency.gemm / 1e9;
+  if (cost.m <= 0 || cost.n <= 0 || cost.k <= 0) return static_cast<double>(cost.flops) / per_ns;
+  const double sms = hardware.compute.sms;
+  const double batch = std::max(static_cast<double>(cost.batch), 1.0);
+  const double outputs = batch * static_cast<double>(cost.m) * static_cast<double>(cost.n);
+  // One split's fp32 partial sums, written and read again.
+  const double partial_sums = 8.0 * outputs / (hardware.memory.bandwidth / 1e9);
+
+  double best = -1;
+  for (const Tile& tile : kTiles) {
+    const double tiles = batch * ceil_div(cost.m, tile.rows) * ceil_div(cost.n, tile.columns);
+    const double flops_per_step = 2.0 * static_cast<double>(tile.rows * tile.columns);
+    const double step = flops_per_step * sms / (per_ns * tile.rate);
+    for (std::int64_t splits = 1; splits <= kMostSplits; splits *= 2) {
+      const auto parts = static_cast<double>(splits);
+      if (splits > 1 && tiles * parts > sms) break;
+      const double steps = ceil_div(cost.k, splits) + kPipelineSteps;
+      const double time =
+          waves_of(tiles * parts, sms) * steps * step + (splits > 1 ? parts * partial_sums : 0.0);
+      if (best < 0 || time < best) best = time;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+double matmul_rate(const Hardware& hardware, DType type) {
+  const Hardware::Compute& c = hardware.compute;
+  double rate = c.matmul_f32;
+  switch (type) {
+    case DType::bf16: rate = c.matmul_bf16 > 0 ? c.matmul_bf16 : c.matmul_f32; break;
+    case DType::f16: rate = c.matmul_f16; break;
+    case DType::f8e4m3:
+    case DType::f8e5m2: rate = c.matmul_f8 > 0 ? c.matmul_f8 : c.matmul_f16; break;
+    case DType::f64: rate = c.matmul_f64; break;
+    default: break;
+  }
+  return rate * c.sustained_clock;
+}
+
+Work gemm_work(const Cost& cost, const Hardware& hardware) {
+  const double bytes =
+      static_cast<double>(cost.bytes_read) + static_cast<double>(cost.bytes_written);
+  const double peak = hardware.memory.bandwidth / 1e9;
+  const double memory = bytes / (peak * hardware.efficiency.copy);
+  Work work;
+  work.time = std::max(compute_time(cost, hardware), memory) +
+              hardware.kernel.gemm_ramp * std::max<double>(cost.kernels, 1);
+  work[Resource::sm] = 1;
+  work[Resource::hbm] = bytes / peak / work.time;
+  return work;
+}
+
+}  // namespace foregather::sim

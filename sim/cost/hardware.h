@@ -1,0 +1,149 @@
+// One GPU and the machine around it, as figures with sources.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/base/units.h"
+
+namespace foregather::sim {
+
+/// Row of the tables that NCCL keys by GPU generation.
+enum class Generation : std::uint8_t { volta, ampere, hopper, blackwell };
+
+/// How the GPUs of one node reach each other.
+enum class IntraLink : std::uint8_t {
+  nvswitch,   ///< NVLink through switches: any pair at full speed
+  nvlink,     ///< NVLink point to point
+  pcie_p2p,   ///< PCIe with peer access
+  pcie_host,  ///< PCIe through buffers in host memory (no peer access)
+};
+
+/// What connects nodes. The kind names the fabric in messages; only its figures enter the prices.
+enum class InterLink : std::uint8_t { none, infiniband, roce, efa, tcp, slingshot };
+
+std::string_view name(IntraLink);
+std::string_view name(InterLink);
+
+/// Rates are per second, times are nanoseconds, efficiencies are fractions of the rate they name.
+/// Figures are doubles because they only ever enter cost formulas. See docs/cost-model.md for what
+/// each one means; hardware/*.toml says where each value comes from.
+struct Hardware {
+  std::string name;
+  std::string description;
+
+  struct Memory {
+    double capacity = 0;   ///< bytes that the driver offers to one process, context included
+    double bandwidth = 0;  ///< B/s
+    double l2 = 0;         ///< bytes
+  } memory;
+
+  struct Compute {
+    double compute_capability = 0;  ///< 70, 80, 89, 90, 100
+    double sms = 0;
+    double boost_clock = 0;  ///< Hz; the clock that the rates are stated at
+    /// Clock under sustained training load, as a fraction of boost_clock.
+    double sustained_clock = 1;
+    double matmul_bf16 = 0;  ///< FLOP/s, dense; 0: no such unit
+    double matmul_f16 = 0;
+    double matmul_f8 = 0;
+    double matmul_f32 = 0;  ///< what a framework's default fp32 matmul runs on
+    double matmul_f64 = 0;
+    double vector_f32 = 0;
+  } compute;
+
+  /// Fractions of matmul rate (gemm, attention) or memory bandwidth (the others).
+  struct Efficiency {
+    double gemm = 0;
+    double attention_forward = 0;
+    double attention_backward = 0;
+    double elementwise = 0;
+    double norm = 0;
+    double softmax = 0;
+    double reduction = 0;
+    double embedding = 0;
+    double cross_entropy = 0;
+    double optimizer = 0;
+    double copy = 0;
+    double cast = 0;
+    double fill = 0;
+  } efficiency;
+
+  /// Floors of device work, independent of size.
+  struct Kernel {
+    double floor = 0;           ///< ns of a kernel that does nothing
+    double gemm_ramp = 0;       ///< ns of prologue and epilogue of a matrix kernel
+    double attention_ramp = 0;  ///< rows of the query at which attention reaches half its rate
+  } kernel;
+
+  struct Intra {
+    IntraLink kind = IntraLink::pcie_host;
+    double links = 0;           ///< NVLink links a GPU; 1 for PCIe
+    double link_bandwidth = 0;  ///< B/s a link and direction, as NCCL counts it
+    double efficiency = 1;      ///< measured large-message bus bandwidth / NCCL's ring bandwidth
+    double host_bandwidth = 0;  ///< B/s between GPU and host memory, each direction
+  } intra;
+
+  struct Inter {
+    InterLink kind = InterLink::none;
+    double nic_bandwidth = 0;  ///< B/s a GPU and direction, line rate
+    double efficiency = 1;     ///< of line rate, large messages
+    double latency = 0;        ///< ns that the NIC adds to each hop
+  } inter;
+
+  struct Nccl {
+    double version = 0;         ///< NCCL_VERSION_CODE: 22809 is 2.28.9
+    double launch_floor = 0;    ///< ns: no collective of more than one rank is shorter
+    double launch_exposed = 0;  ///< share of launch_floor that comes on top of NCCL's own estimate
+    /// Share of one slice's transfer time that the pipeline of a Simple ring exposes.
+    double pipeline_fill = 0;
+    double small_message_slowdown = 1;  ///< of NCCL's latency terms
+  } nccl;
+
+  /// Host time in ns.
+  struct Host {
+    double dispatch = 0;             ///< of the framework for one op
+    double launch = 0;               ///< a kernel launch
+    double collective_dispatch = 0;  ///< a collective, launch included
+    double alloc = 0;
+    double free = 0;
+    double record = 0;
+    double wait = 0;
+    double synchronize = 0;
+    double device_malloc = 0;
+    double device_malloc_per_gib = 0;
+    double device_free = 0;
+    double device_map = 0;
+  } host;
+
+  /// Device bytes that the allocator never sees.
+  struct Outside {
+    double context = 0;
+    double nccl_per_channel = 0;  ///< of one communicator
+    double libraries = 0;         ///< kernels and handles that cuBLAS and others load
+  } outside;
+
+  Generation generation() const;
+  bool has_nvlink() const {
+    return intra.kind == IntraLink::nvswitch || intra.kind == IntraLink::nvlink;
+  }
+};
+
+/// The hardware of a built-in name ("h100_sxm") or of the TOML file at a path (anything that holds
+/// '/' or ends in ".toml"). A file may set `base = "NAME"` and give only what differs.
+///
+/// Errors: an unknown name (the nearest and all known ones are listed); unknown keys, missing
+/// figures, figures without a source, wrong units, and values that are not finite or out of the
+/// figure's plausible range, each at FILE:LINE:COL.
+Result<Hardware> load_hardware(const std::string& name_or_path);
+
+/// The same from text; `place` is the FILE of error messages.
+Result<Hardware> parse_hardware(std::string_view text, const std::string& place);
+
+/// Built-in names, sorted.
+std::vector<std::string_view> hardware_names();
+
+}  // namespace foregather::sim

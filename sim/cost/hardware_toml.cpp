@@ -1,0 +1,314 @@
+// The only source that knows toml++.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+#include <toml++/toml.h>
+
+#include "core/base/file.h"
+#include "core/base/suggest.h"
+#include "sim/cost/catalogue.h"
+#include "sim/cost/hardware.h"
+#include "sim/cost/hardware_schema.h"
+
+namespace foregather::sim {
+
+namespace {
+
+constexpr Bytes kLargestFile = 1 * MiB;
+constexpr int kDeepestBase = 4;
+
+constexpr std::array<std::pair<std::string_view, IntraLink>, 4> kIntraLinks{{
+    {"nvswitch", IntraLink::nvswitch},
+    {"nvlink", IntraLink::nvlink},
+    {"pcie_p2p", IntraLink::pcie_p2p},
+    {"pcie_host", IntraLink::pcie_host},
+}};
+constexpr std::array<std::pair<std::string_view, InterLink>, 6> kInterLinks{{
+    {"none", InterLink::none},
+    {"infiniband", InterLink::infiniband},
+    {"roce", InterLink::roce},
+    {"efa", InterLink::efa},
+    {"tcp", InterLink::tcp},
+    {"slingshot", InterLink::slingshot},
+}};
+
+std::string joined(const std::vector<std::string_view>& words) {
+  std::string out;
+  for (std::string_view word : words) {
+    if (!out.empty()) out += ", ";
+    out += word;
+  }
+  return out;
+}
+
+/// Reads one file into a Hardware that may already hold a base's figures.
+class Reader {
+ public:
+  Reader(std::string place, Hardware& hardware, std::vector<bool>& given)
+      : place_(std::move(place)), hardware_(hardware), given_(given) {}
+
+  Status read(const toml::table& root) {
+    for (const auto& [key, node] : root) {
+      const std::string_view name = key.str();
+      if (name == "base") continue;
+      if (name == "name" || name == "description") {
+        const std::optional<std::string> text = node.value<std::string>();
+        if (!node.is_string() || text->empty()) {
+          return fail_at(at(key.source()), "'{}' must be a text in quotes", name);
+        }
+        (name == "name" ? hardware_.name : hardware_.description) = *text;
+        continue;
+      }
+      const std::vector<std::string_view> sections = section_names();
+      if (std::find(sections.begin(), sections.end(), name) == sections.end()) {
+        std::vector<std::string_view> known{"name", "description", "base"};
+        known.insert(known.end(), sections.begin(), sections.end());
+        return fail_at(at(key.source()), "unknown key '{}'{}; expected one of {}", name,
+                       did_you_mean(name, known), joined(known));
+      }
+      const toml::table* section = node.as_table();
+      if (section == nullptr) {
+        return fail_at(at(key.source()), "'{}' must be a section: write [{}]", name, name);
+      }
+      if (Status done = read_section(name, *section); !done) return done;
+    }
+    return {};
+  }
+
+ private:
+  static std::vector<std::string_view> section_names() {
+    std::vector<std::string_view> names;
+    for (const FigureSpec& spec : figure_specs()) {
+      if (names.empty() || names.back() != spec.section) names.push_back(spec.section);
+    }
+    return names;
+  }
+
+  std::string at(const toml::source_region& region) const {
+    return fmt::format("{}:{}:{}", place_, region.begin.line, region.begin.column);
+  }
+
+  Status read_section(std::string_view section, const toml::table& table) {
+    const bool has_kind = section == "intra" || section == "inter";
+    for (const auto& [key, node] : table) {
+      const std::string_view name = key.str();
+      if (has_kind && name == "kind") {
+        if (Status done = read_kind(section, key, node); !done) return done;
+        continue;
+      }
+      std::vector<std::string_view> known;
+      std::optional<std::size_t> row;
+      for (std::size_t i = 0; i < figure_specs().size(); ++i) {
+        if (figure_specs()[i].section != section) continue;
+        known.push_back(figure_specs()[i].key);
+        if (figure_specs()[i].key == name) row = i;
+      }
+      if (has_kind) known.push_back("kind");
+      if (!row) {
+        return fail_at(at(key.source()), "unknown key '{}.{}'{}; [{}] has {}", section, name,
+                       did_you_mean(name, known), section, joined(known));
+      }
+      if (Status done = read_figure(figure_specs()[*row], key, node); !done) return done;
+      given_[*row] = true;
+    }
+    return {};
+  }
+
+  /// The inline table of a figure, with its source checked.
+  Result<const toml::table*> figure_table(std::string_view section, const toml::key& key,
+                                          const toml::node& node, bool has_unit) {
+    const toml::table* table = node.as_table();
+    if (table == nullptr) {
+      return fail_at(at(key.source()),
+                     "'{}.{}' must state its source: {{ value = …, {}source = \"…\" }}", section,
+                     key.str(), has_unit ? "unit = \"…\", " : "");
+    }
+    constexpr std::array<std::string_view, 3> with_unit{"value", "unit", "source"};
+    constexpr std::array<std::string_view, 2> without_unit{"value", "source"};
+    const std::span<const std::string_view> parts =
+        has_unit ? std::span<const std::string_view>(with_unit)
+                 : std::span<const std::string_view>(without_unit);
+    for (const auto& [part, ignored] : *table) {
+      if (std::find(parts.begin(), parts.end(), part.str()) == parts.end()) {
+        return fail_at(at(part.source()), "unknown key '{}'{}; a figure has {}", part.str(),
+                       did_you_mean(part.str(), parts),
+                       joined(std::vector<std::string_view>(parts.begin(), parts.end())));
+      }
+    }
+    const toml::node* source = table->get("source");
+    const std::optional<std::string> text =
+        source != nullptr ? source->value<std::string>() : std::nullopt;
+    if (!text || text->find_first_not_of(" \t") == std::string::npos) {
+      return fail_at(at(key.source()),
+                     "'{}.{}' has no source: say where the figure comes from, source = \"…\"",
+                     section, key.str());
+    }
+    if (table->get("value") == nullptr) {
+      return fail_at(at(key.source()), "'{}.{}' has no value", section, key.str());
+    }
+    return table;
+  }
+
+  Status read_figure(const FigureSpec& spec, const toml::key& key, const toml::node& node) {
+    const Result<const toml::table*> table = figure_table(spec.section, key, node, true);
+    if (!table) return tl::unexpected(table.error());
+    const toml::node& value = *(*table)->get("value");
+    const std::optional<double> number =
+        value.is_number() ? value.value<double>() : std::optional<double>();
+    if (!number) {
+      return fail_at(at(value.source()), "'{}.{}' must be a number", spec.section, spec.key);
+    }
+    const toml::node* unit = (*table)->get("unit");
+    const std::optional<std::string> unit_text =
+        unit != nullptr ? unit->value<std::string>() : std::nullopt;
+    const std::optional<double> factor =
+        unit_text ? unit_factor(spec.dimension, *unit_text) : std::nullopt;
+    if (!factor) {
+      return fail_at(at(unit != nullptr ? unit->source() : key.source()),
+                     "'{}.{}' needs a unit: {}", spec.section, spec.key, unit_list(spec.dimension));
+    }
+    const double base = *number * *factor;
+    if (!std::isfinite(base) || base < spec.least || base > spec.most) {
+      return fail_at(at(value.source()), "'{}.{}' = {} {} is not plausible, expected {} to {} {}",
+                     spec.section, spec.key, *number, *unit_text, spec.least / *factor,
+                     spec.most / *factor, *unit_text);
+    }
+    spec.field(hardware_) = base;
+    return {};
+  }
+
+  Status read_kind(std::string_view section, const toml::key& key, const toml::node& node) {
+    const Result<const toml::table*> table = figure_table(section, key, node, false);
+    if (!table) return tl::unexpected(table.error());
+    const toml::node& value = *(*table)->get("value");
+    const std::string text = value.value<std::string>().value_or("");
+    std::vector<std::string_view> known;
+    const auto find = [&](const auto& kinds, auto& out) {
+      for (const auto& [kind_name, kind] : kinds) {
+        known.push_back(kind_name);
+        if (kind_name == text) {
+          out = kind;
+          return true;
+        }
+      }
+      return false;
+    };
+    const bool found = section == "intra" ? find(kIntraLinks, hardware_.intra.kind)
+                                          : find(kInterLinks, hardware_.inter.kind);
+    if (found) return {};
+    return fail_at(at(value.source()), "unknown kind '{}'{}; expected one of {}", text,
+                   did_you_mean(text, known), joined(known));
+  }
+
+  std::string place_;
+  Hardware& hardware_;
+  std::vector<bool>& given_;
+};
+
+Result<toml::table> parse_toml(std::string_view text, const std::string& place) {
+  try {
+    return toml::parse(text, place);
+  } catch (const toml::parse_error& error) {
+    return fail_at(
+        fmt::format("{}:{}:{}", place, error.source().begin.line, error.source().begin.column),
+        "{}", error.description());
+  }
+}
+
+Result<std::pair<std::string, std::string>> text_and_place(const std::string& name_or_path) {
+  const bool is_path = name_or_path.find('/') != std::string::npos ||
+                       (name_or_path.size() > 5 && name_or_path.ends_with(".toml"));
+  if (is_path) {
+    Result<std::string> text = read_file(name_or_path, kLargestFile);
+    if (!text) return tl::unexpected(text.error());
+    return std::pair(std::move(*text), name_or_path);
+  }
+  for (const CatalogueEntry& entry : catalogue()) {
+    if (entry.name == name_or_path) {
+      return std::pair(std::string(entry.text), fmt::format("{}.toml (built in)", entry.name));
+    }
+  }
+  const std::vector<std::string_view> known = hardware_names();
+  return fail("unknown hardware '{}'{}; known are {}, or give the path of a .toml file",
+              name_or_path, did_you_mean(name_or_path, known), joined(known));
+}
+
+Status read_into(std::string_view text, const std::string& place, Hardware& hardware,
+                 std::vector<bool>& given, int depth) {
+  const Result<toml::table> root = parse_toml(text, place);
+  if (!root) return tl::unexpected(root.error());
+  if (const toml::node* base = root->get("base"); base != nullptr) {
+    const auto& begin = base->source().begin;
+    const std::string here = fmt::format("{}:{}:{}", place, begin.line, begin.column);
+    const std::string base_name = base->value<std::string>().value_or("");
+    if (base_name.empty()) return fail_at(here, "'base' must name a hardware");
+    if (depth >= kDeepestBase) return fail_at(here, "'base' leads through too many files");
+    Result<std::pair<std::string, std::string>> found = text_and_place(base_name);
+    if (!found) {
+      return tl::unexpected(
+          Error{here, fmt::format("'base': {}", found.error().text()), found.error().fault});
+    }
+    if (Status done = read_into(found->first, found->second, hardware, given, depth + 1); !done) {
+      return done;
+    }
+  }
+  return Reader(place, hardware, given).read(*root);
+}
+
+Status check_complete(const Hardware& hardware, const std::vector<bool>& given,
+                      const std::string& place) {
+  if (hardware.name.empty()) return fail_at(place, "has no name: write name = \"…\"");
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (given[i]) continue;
+    const FigureSpec& spec = figure_specs()[i];
+    return fail_at(place,
+                   "the figure '{}.{}' is missing; give it, or start from a built-in one with "
+                   "base = \"NAME\"",
+                   spec.section, spec.key);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view name(IntraLink kind) { return kIntraLinks[static_cast<std::size_t>(kind)].first; }
+
+std::string_view name(InterLink kind) { return kInterLinks[static_cast<std::size_t>(kind)].first; }
+
+std::vector<std::string_view> hardware_names() {
+  std::vector<std::string_view> names;
+  for (const CatalogueEntry& entry : catalogue()) names.push_back(entry.name);
+  return names;
+}
+
+Result<Hardware> parse_hardware(std::string_view text, const std::string& place) {
+  Hardware hardware;
+  std::vector<bool> given(figure_specs().size(), false);
+  if (Status done = read_into(text, place, hardware, given, 0); !done) {
+    return tl::unexpected(done.error());
+  }
+  if (Status done = check_complete(hardware, given, place); !done) {
+    return tl::unexpected(done.error());
+  }
+  return hardware;
+}
+
+Result<Hardware> load_hardware(const std::string& name_or_path) {
+  const Result<std::pair<std::string, std::string>> found = text_and_place(name_or_path);
+  if (!found) return tl::unexpected(found.error());
+  return parse_hardware(found->first, found->second);
+}
+
+Generation Hardware::generation() const {
+  if (compute.compute_capability < 80) return Generation::volta;
+  if (compute.compute_capability < 90) return Generation::ampere;
+  if (compute.compute_capability < 100) return Generation::hopper;
+  return Generation::blackwell;
+}
+
+}  // namespace foregather::sim

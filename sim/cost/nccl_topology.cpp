@@ -1,0 +1,116 @@
+#include "sim/cost/nccl_topology.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+namespace foregather::sim {
+
+namespace {
+
+constexpr double kGiga = 1e9;
+
+// NCCL's speedArray* (src/graph/search.cc), GB/s.
+constexpr std::array kIntra70{40.0, 30.0, 20.0, 18.0, 15.0, 12.0, 10.0,
+                              9.0,  7.0,  6.0,  5.0,  4.0,  3.0};
+constexpr std::array kIntra90{60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 15.0, 12.0, 11.0, 6.0, 3.0};
+constexpr std::array kIntra100{90.0, 80.0, 70.0, 60.0, 50.0, 45.0,
+                               40.0, 30.0, 24.0, 20.0, 19.0, 18.0};
+constexpr std::array kInter70{48.0, 30.0, 28.0, 24.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0,
+                              7.0,  6.0,  5.0,  4.0,  3.0,  2.4,  1.2,  0.24, 0.12};
+constexpr std::array kInter90{48.0, 45.0, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5,
+                              15.0, 12.0, 6.0,  3.0,  2.4,  1.2,  0.24, 0.12};
+constexpr std::array kInter100{96.0, 86.0, 80.0, 48.0, 45.1, 42.0, 40.0, 30.0, 24.0, 22.0,
+                               20.0, 17.5, 15.0, 12.0, 6.0,  3.0,  2.4,  1.2,  0.24, 0.12};
+
+std::span<const double> intra_speeds(Generation generation) {
+  switch (generation) {
+    case Generation::hopper: return kIntra90;
+    case Generation::blackwell: return kIntra100;
+    default: return kIntra70;
+  }
+}
+
+std::span<const double> inter_speeds(Generation generation) {
+  switch (generation) {
+    case Generation::hopper: return kInter90;
+    case Generation::blackwell: return kInter100;
+    default: return kInter70;
+  }
+}
+
+/// Channels of speed s that fit `links` GB/s, at most `most`; the fullest fit, then the fastest.
+NcclGraph fill(std::span<const double> speeds, double links, double each, int most) {
+  NcclGraph best;
+  for (double speed : speeds) {
+    if (speed > each) continue;
+    const int fitting = std::min(most, static_cast<int>(links / speed));
+    if (fitting * speed > best.channels * best.intra) best = {fitting, speed, speed};
+  }
+  if (best.channels == 0) {
+    const double speed = std::min(links, each);
+    best = {1, speed, speed};
+  }
+  return best;
+}
+
+/// Fast rings use two channels of half the speed each.
+void split(NcclGraph& ring, double compute_capability) {
+  const bool spared = compute_capability > 80 && ring.intra < 50 && ring.channels > 4;
+  if (ring.intra < 25 || spared) return;
+  ring = {ring.channels * 2, ring.intra / 2, ring.inter / 2};
+}
+
+NcclGraph nvls_graph(const Hardware& hardware, double links, double nic, int heads, int nodes) {
+  const Generation generation = hardware.generation();
+  if (hardware.intra.kind != IntraLink::nvswitch || generation < Generation::hopper || heads < 2) {
+    return {};
+  }
+  // Every GPU is the head of one channel; a link carries one channel more than there are heads.
+  // That restates what NCCL reports: 4×60 and 8×40 on H100, 8×80 on B200.
+  for (double speed : intra_speeds(generation)) {
+    if ((heads + 1) * speed > links) continue;
+    const double inter = nodes == 1 ? intra_speeds(generation).front()
+                                    : fill(inter_speeds(generation), nic, nic, 1).inter;
+    return {heads, speed, inter};
+  }
+  return {};
+}
+
+}  // namespace
+
+NcclTopology nccl_topology(const Hardware& hardware, int ranks, int nodes) {
+  constexpr int kMaxChannels = 64;
+  const Generation generation = hardware.generation();
+  const double links = hardware.intra.links * hardware.intra.link_bandwidth / kGiga;
+  const double nic = hardware.inter.nic_bandwidth / kGiga;
+
+  NcclTopology t;
+  t.ranks = ranks;
+  t.nodes = nodes;
+  t.hop = hardware.has_nvlink() ? NcclHop::nvlink : NcclHop::pci;
+  const int local = t.ranks_per_node();
+  if (nodes == 1) {
+    t.ring = fill(intra_speeds(generation), links, links, kMaxChannels / 2);
+  } else {
+    // A channel per NIC. Its ring also passes through every GPU of the node, unless there is one.
+    const double through = local > 1 ? links : nic;
+    t.ring = fill(inter_speeds(generation), through, nic, local);
+  }
+  split(t.ring, hardware.compute.compute_capability);
+  t.nvls = nvls_graph(hardware, links, nic, local, nodes);
+
+  t.comm_channels = 2 * t.ring.channels;
+  if (nodes > 1 && generation >= Generation::hopper && t.ring.intra > 45 && t.ring.channels < 16) {
+    t.comm_channels *= 2;
+  }
+  t.comm_channels = std::min(t.comm_channels, kMaxChannels);
+  if (t.nvls.channels > 0) {
+    const bool blackwell = generation == Generation::blackwell;
+    t.nvls_channels = !blackwell ? 16 : nodes == 1 ? 24 : 32;
+  }
+  t.ll128 = local == 1 || t.hop == NcclHop::nvlink;
+  return t;
+}
+
+}  // namespace foregather::sim

@@ -1,0 +1,34 @@
+// What NCCL's topology search finds: how many channels, how fast.
+#pragma once
+
+#include "sim/cost/hardware.h"
+#include "sim/cost/nccl_tables.h"
+
+namespace foregather::sim {
+
+/// Channels of one pattern, each of `intra` GB/s inside a node and `inter` GB/s between nodes.
+struct NcclGraph {
+  int channels = 0;  ///< 0: the pattern is not available
+  double intra = 0;
+  double inter = 0;
+};
+
+struct NcclTopology {
+  int ranks = 1;
+  int nodes = 1;
+  NcclHop hop = NcclHop::pci;  ///< of a hop inside a node
+  NcclGraph ring;              ///< trees use the same channels
+  NcclGraph nvls;
+  int comm_channels = 1;  ///< CTAs that a large ring collective launches
+  int nvls_channels = 0;  ///< the same for NVLS
+  bool ll128 = false;     ///< the protocol is used by default
+
+  int ranks_per_node() const { return (ranks + nodes - 1) / nodes; }
+};
+
+/// The search in closed form: speeds are tried downwards from NCCL's lists and the one that fills
+/// the links best wins; fast rings are split in two. Assumes one NIC a GPU where there are several
+/// nodes, and links that are all alike. `ranks` and `nodes` are at least 1.
+NcclTopology nccl_topology(const Hardware& hardware, int ranks, int nodes);
+
+}  // namespace foregather::sim

@@ -1,0 +1,149 @@
+#include "sim/cost/price.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/cost/collective.h"
+#include "sim/cost/gemm.h"
+#include "sim/cost/host_cost.h"
+#include "sim/cost/roofline.h"
+#include "sim/cost/rounding.h"
+
+namespace foregather::sim {
+
+namespace {
+
+/// Ranks of a collective and the nodes that they are spread over.
+struct Span {
+  std::uint32_t ranks = 1;
+  std::uint32_t nodes = 1;
+};
+
+/// A group that says less nodes than its ranks need (a recording that does not know) gets them.
+Span span_of(const Graph& graph, const Cost& cost, std::uint32_t gpus_per_node) {
+  if (!is_collective(cost.kind) || !cost.group) return {};
+  const Group& group = graph.at(cost.group);
+  const std::uint32_t ranks = group.ranks.count;
+  const std::uint32_t least = gpus_per_node > 0 ? (ranks + gpus_per_node - 1) / gpus_per_node : 1;
+  return {ranks, std::max(group.nodes, least)};
+}
+
+/// Texts of CostTable::sources, made on first use of each distinct model.
+class Sources {
+ public:
+  Sources(const Hardware& hardware, std::vector<std::string>& texts)
+      : hardware_(hardware), texts_(texts) {}
+
+  std::uint16_t fixed() {
+    return row(1U << 24, [] { return std::string("given by the schedule"); });
+  }
+
+  std::uint16_t roofline(const Cost& cost) {
+    const auto key = (2U << 24) | (static_cast<std::uint32_t>(cost.kind) << 8) |
+                     static_cast<std::uint32_t>(cost.dtype);
+    return row(key, [&] {
+      return fmt::format("roofline {} {} {}", foregather::name(cost.kind),
+                         foregather::name(cost.dtype), hardware_.name);
+    });
+  }
+
+  std::uint16_t collective(const Cost& cost, const CollectiveWork& work, Span span) {
+    const std::uint32_t nodes = span.nodes;
+    if (span.ranks <= 1) {
+      return row(4U << 24, [&] { return fmt::format("copy, one rank {}", hardware_.name); });
+    }
+    const std::uint32_t choice = !work.is_nccl_choice
+                                     ? 255U
+                                     : (static_cast<std::uint32_t>(work.choice.algorithm) << 4) |
+                                           static_cast<std::uint32_t>(work.choice.protocol);
+    const std::uint32_t key = (3U << 24) | ((nodes & 0xffU) << 16) |
+                              (static_cast<std::uint32_t>(cost.kind) << 8) | choice;
+    return row(key, [&] {
+      const int version = static_cast<int>(hardware_.nccl.version);
+      const std::string how =
+          work.is_nccl_choice
+              ? fmt::format("{} {}", name(work.choice.algorithm), name(work.choice.protocol))
+              : std::string("point-to-point");
+      return fmt::format("nccl {}.{} {} {}, {} node{}, {} {}", version / 10000, version / 100 % 100,
+                         foregather::name(cost.kind), how, nodes, nodes == 1 ? "" : "s",
+                         hardware_.name,
+                         nodes == 1 ? name(hardware_.intra.kind) : name(hardware_.inter.kind));
+    });
+  }
+
+ private:
+  template <class Text>
+  std::uint16_t row(std::uint32_t key, Text text) {
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      if (keys_[i] == key) return static_cast<std::uint16_t>(i);
+    }
+    keys_.push_back(key);
+    texts_.push_back(text());
+    return static_cast<std::uint16_t>(keys_.size() - 1);
+  }
+
+  const Hardware& hardware_;
+  std::vector<std::string>& texts_;
+  std::vector<std::uint32_t> keys_;
+};
+
+Work compute_work(const Cost& cost, const Hardware& hardware) {
+  switch (cost.kind) {
+    case OpKind::gemm: return gemm_work(cost, hardware);
+    case OpKind::attention: return attention_work(cost, hardware);
+    case OpKind::host_to_device:
+    case OpKind::device_to_host: return host_copy_work(cost, hardware);
+    default: return memory_work(cost, hardware);
+  }
+}
+
+/// The same traffic in another time: SMs stay, bandwidth shares change.
+void take_fixed_time(Work& work, Ns fixed) {
+  const double ratio = fixed > 0 ? work.time / static_cast<double>(fixed) : 0.0;
+  for (Resource r : {Resource::hbm, Resource::intra_link, Resource::inter_link}) work[r] *= ratio;
+  work.time = static_cast<double>(fixed);
+}
+
+Price rounded(const Work& work, double host, std::uint16_t source) {
+  Price price;
+  price.duration = round_ns(work.time);
+  price.host = round_ns(host);
+  for (std::size_t i = 0; i < kResources; ++i) price.demand[i] = round_share(work.share[i]);
+  price.source = source;
+  return price;
+}
+
+}  // namespace
+
+CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions& options) {
+  CostTable table;
+  table.host = host_prices(hardware);
+  table.prices.reserve(graph.costs.size());
+  Sources sources(hardware, table.sources);
+  CollectivePricer collectives(hardware, options.link_bandwidth_scale);
+
+  for (const Cost& cost : graph.costs) {
+    const Span span = span_of(graph, cost, options.gpus_per_node);
+    Work work;
+    std::uint16_t source = 0;
+    if (is_collective(cost.kind)) {
+      const CollectiveWork priced =
+          collectives.price(cost.kind, cost.message_bytes, span.ranks, span.nodes);
+      work = priced.work;
+      source = cost.is_fixed ? sources.fixed() : sources.collective(cost, priced, span);
+    } else {
+      work = compute_work(cost, hardware);
+      work.time /= options.compute_scale;
+      work[Resource::hbm] *= options.compute_scale;
+      source = cost.is_fixed ? sources.fixed() : sources.roofline(cost);
+    }
+    if (cost.is_fixed) take_fixed_time(work, cost.fixed_time);
+    table.prices.push_back(rounded(work, host_time(cost, hardware), source));
+  }
+  return table;
+}
+
+}  // namespace foregather::sim

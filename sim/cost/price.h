@@ -1,0 +1,21 @@
+// Graph × hardware -> CostTable.
+#pragma once
+
+#include "core/base/result.h"
+#include "sim/cost/cost_table.h"
+#include "sim/cost/hardware.h"
+
+namespace foregather::sim {
+
+/// What a workload changes about the machine.
+struct PriceOptions {
+  double link_bandwidth_scale = 1.0;  ///< every link's bandwidth × this
+  double compute_scale = 1.0;         ///< speed of compute × this
+  std::uint32_t gpus_per_node = 8;
+};
+
+/// Prices each row of graph.costs; deterministic (+ − × ÷ sqrt and table interpolation only).
+/// Linear in the number of rows.
+CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions& options);
+
+}  // namespace foregather::sim

@@ -1,0 +1,92 @@
+#include "sim/cost/roofline.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "sim/cost/gemm.h"
+#include "sim/cost/waves.h"
+
+namespace foregather::sim {
+
+namespace {
+
+constexpr std::int64_t kQueryBlock = 128;
+constexpr double kBackwardFlops = 4.5;
+/// SMs that a memory-bound kernel needs to reach full bandwidth, as a share; an assumption: a
+/// collective on a fifth of the SMs does not slow it by taking those.
+constexpr double kMemoryBoundSms = 0.5;
+constexpr double kVectorEfficiency = 0.5;
+
+double bytes_of(const Cost& cost) {
+  return static_cast<double>(cost.bytes_read) + static_cast<double>(cost.bytes_written);
+}
+
+double kernels_of(const Cost& cost) { return std::max<double>(cost.kernels, 1); }
+
+double memory_efficiency(const Hardware::Efficiency& efficiency, OpKind kind) {
+  switch (kind) {
+    case OpKind::norm: return efficiency.norm;
+    case OpKind::softmax: return efficiency.softmax;
+    case OpKind::embedding: return efficiency.embedding;
+    case OpKind::cross_entropy: return efficiency.cross_entropy;
+    case OpKind::reduction: return efficiency.reduction;
+    case OpKind::optimizer: return efficiency.optimizer;
+    case OpKind::copy: return efficiency.copy;
+    case OpKind::cast: return efficiency.cast;
+    case OpKind::fill: return efficiency.fill;
+    default: return efficiency.elementwise;
+  }
+}
+
+}  // namespace
+
+Work attention_work(const Cost& cost, const Hardware& hardware) {
+  const double rate = matmul_rate(hardware, cost.dtype) / 1e9;
+  const auto flops = static_cast<double>(cost.flops);
+  const auto queries = static_cast<double>(cost.m);
+  const auto keys = static_cast<double>(cost.n);
+  const double batch = std::max<double>(static_cast<double>(cost.batch), 1);
+  const double triples = batch * queries * keys * static_cast<double>(cost.k);
+  const bool backward = triples > 0 && flops > kBackwardFlops * triples;
+  const double per_ns = rate * (backward ? hardware.efficiency.attention_backward
+                                         : hardware.efficiency.attention_forward);
+  double time = flops / per_ns;
+  if (triples > 0) {
+    const double sms = hardware.compute.sms;
+    const double waves = waves_of(batch * ceil_div(cost.m, kQueryBlock), sms);
+    const double block_flops = flops / (batch * queries) * static_cast<double>(kQueryBlock);
+    time = waves * block_flops * sms / per_ns * (keys + hardware.kernel.attention_ramp) / keys;
+  }
+  const double peak = hardware.memory.bandwidth / 1e9;
+  Work work;
+  work.time = std::max(time, bytes_of(cost) / (peak * hardware.efficiency.copy)) +
+              hardware.kernel.floor * kernels_of(cost);
+  work[Resource::sm] = 1;
+  work[Resource::hbm] = bytes_of(cost) / peak / work.time;
+  return work;
+}
+
+Work memory_work(const Cost& cost, const Hardware& hardware) {
+  const double peak = hardware.memory.bandwidth / 1e9;
+  const double memory = bytes_of(cost) / (peak * memory_efficiency(hardware.efficiency, cost.kind));
+  const double vector =
+      static_cast<double>(cost.flops) /
+      (hardware.compute.vector_f32 * hardware.compute.sustained_clock * kVectorEfficiency / 1e9);
+  Work work;
+  work.time = std::max(memory, vector) + hardware.kernel.floor * kernels_of(cost);
+  work[Resource::sm] = vector > memory ? 1.0 : kMemoryBoundSms;
+  work[Resource::hbm] = bytes_of(cost) / peak / work.time;
+  return work;
+}
+
+Work host_copy_work(const Cost& cost, const Hardware& hardware) {
+  // A cost may name one side of the copy or both.
+  const auto bytes = static_cast<double>(std::max(cost.bytes_read, cost.bytes_written));
+  Work work;
+  work.time =
+      bytes / (hardware.intra.host_bandwidth / 1e9) + hardware.kernel.floor * kernels_of(cost);
+  work[Resource::hbm] = bytes / (hardware.memory.bandwidth / 1e9) / work.time;
+  return work;
+}
+
+}  // namespace foregather::sim

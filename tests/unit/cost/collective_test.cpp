@@ -1,0 +1,115 @@
+#include "sim/cost/collective.h"
+
+#include <catch2/catch.hpp>
+
+using namespace foregather;
+using namespace foregather::sim;
+
+namespace {
+
+constexpr OpKind kCollectives[] = {OpKind::all_gather, OpKind::reduce_scatter, OpKind::all_reduce,
+                                   OpKind::broadcast,  OpKind::reduce,         OpKind::all_to_all,
+                                   OpKind::send_recv,  OpKind::barrier};
+
+double time_of(const Hardware& hw, double scale, OpKind kind, Bytes bytes, std::uint32_t ranks,
+               std::uint32_t nodes) {
+  return CollectivePricer(hw, scale).price(kind, bytes, ranks, nodes).work.time;
+}
+
+}  // namespace
+
+TEST_CASE("a collective never gets faster as its message grows") {
+  for (std::string_view name : hardware_names()) {
+    const Hardware hw = load_hardware(std::string(name)).value();
+    CollectivePricer pricer(hw, 1.0);
+    for (OpKind kind : kCollectives) {
+      for (const auto& [ranks, nodes] :
+           {std::pair(2U, 1U), std::pair(8U, 1U), std::pair(8U, 8U), std::pair(16U, 2U),
+            std::pair(24U, 3U), std::pair(512U, 64U)}) {
+        double before = 0;
+        for (Bytes bytes = 1; bytes < 64 * GiB; bytes += 1 + bytes / 5) {
+          const double time = pricer.price(kind, bytes, ranks, nodes).work.time;
+          INFO(name << ' ' << foregather::name(kind) << ' ' << ranks << '/' << nodes << ' '
+                    << bytes);
+          REQUIRE(time >= before);
+          before = time;
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("faster links never slow a collective, and leave its latency") {
+  for (std::string_view name : hardware_names()) {
+    const Hardware hw = load_hardware(std::string(name)).value();
+    for (OpKind kind : kCollectives) {
+      for (const auto& [ranks, nodes] :
+           {std::pair(4U, 1U), std::pair(8U, 1U), std::pair(16U, 2U), std::pair(64U, 8U)}) {
+        for (Bytes bytes : {1 * KiB, 100 * KiB, 3 * MiB, 400 * MiB}) {
+          double before = time_of(hw, 1.0 / 8, kind, bytes, ranks, nodes);
+          for (double scale : {0.25, 0.5, 1.0, 2.0, 4.0, 1000.0}) {
+            const double time = time_of(hw, scale, kind, bytes, ranks, nodes);
+            REQUIRE(time <= before);
+            REQUIRE(time >= hw.nccl.launch_floor);
+            before = time;
+          }
+          const double tiny = time_of(hw, 1.0, kind, 1, ranks, nodes);
+          CHECK(before <= 4 * tiny + 1e5);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("twice the adapter bandwidth never slows a collective") {
+  Hardware slow = load_hardware("h100_sxm").value();
+  for (double nic : {3e9, 6e9, 12.5e9, 25e9, 50e9}) {
+    slow.inter.nic_bandwidth = nic;
+    Hardware fast = slow;
+    fast.inter.nic_bandwidth = 2 * nic;
+    for (OpKind kind : kCollectives) {
+      for (Bytes bytes : {64 * KiB, 16 * MiB, 1 * GiB}) {
+        CHECK(time_of(fast, 1, kind, bytes, 32, 4) <= time_of(slow, 1, kind, bytes, 32, 4));
+      }
+    }
+  }
+}
+
+TEST_CASE("large rings move data at the measured bus bandwidth") {
+  const Hardware h100 = load_hardware("h100_sxm").value();
+  const double bus = 7.0 / 8 * 4 * GiB / time_of(h100, 1, OpKind::all_gather, 4 * GiB, 8, 1);
+  CHECK(bus == Approx(350).epsilon(0.03));
+  const double two = 15.0 / 16 * 4 * GiB / time_of(h100, 1, OpKind::all_gather, 4 * GiB, 16, 2);
+  CHECK(two == Approx(320).epsilon(0.03));
+  const Hardware host = load_hardware("rtx_4090").value();
+  const double pcie = 1.5 * GiB / time_of(host, 1, OpKind::all_reduce, 1 * GiB, 4, 1);
+  CHECK(pcie == Approx(13.7).epsilon(0.03));
+}
+
+TEST_CASE("collectives take SMs, memory bandwidth and the link of their nodes") {
+  const Hardware hw = load_hardware("h100_sxm").value();
+  CollectivePricer pricer(hw, 1.0);
+  const auto share = [](const CollectiveWork& w, Resource r) {
+    return w.work.share[static_cast<std::size_t>(r)];
+  };
+  const CollectiveWork one = pricer.price(OpKind::all_gather, 1 * GiB, 8, 1);
+  CHECK(share(one, Resource::sm) == Approx(24.0 / 132));
+  CHECK(share(one, Resource::intra_link) > 0.9);
+  CHECK(share(one, Resource::intra_link) <= 1.0);
+  CHECK(share(one, Resource::inter_link) == 0);
+  CHECK(share(one, Resource::hbm) > 0.15);
+  CHECK(share(one, Resource::hbm) < 0.3);
+  const CollectiveWork two = pricer.price(OpKind::all_gather, 1 * GiB, 16, 2);
+  CHECK(share(two, Resource::inter_link) > 0.9);
+  CHECK(share(two, Resource::inter_link) <= 1.0);
+  const CollectiveWork small = pricer.price(OpKind::all_gather, 1 * KiB, 8, 1);
+  CHECK(share(small, Resource::intra_link) < 0.01);
+}
+
+TEST_CASE("one rank alone copies") {
+  const Hardware hw = load_hardware("h100_sxm").value();
+  const CollectiveWork work =
+      CollectivePricer(hw, 1.0).price(OpKind::all_gather, 1'000'000'000, 1, 1);
+  CHECK(!work.is_nccl_choice);
+  CHECK(work.work.time == Approx(2e6 / 3.35 / 0.87 + 2200));
+}

@@ -1,0 +1,134 @@
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "sim/cost/catalogue.h"
+#include "sim/cost/hardware.h"
+#include "sim/cost/hardware_schema.h"
+
+using namespace foregather;
+using namespace foregather::sim;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::string error_of(const std::string& text) {
+  const Result<Hardware> read = parse_hardware(text, "my.toml");
+  REQUIRE(!read.has_value());
+  return read.error().text();
+}
+
+const std::string kBase = "base = \"h100_sxm\"\n";
+
+}  // namespace
+
+TEST_CASE("every built-in hardware loads under its own name") {
+  REQUIRE(hardware_names().size() == 4);
+  for (std::string_view name : hardware_names()) {
+    const Result<Hardware> hw = load_hardware(std::string(name));
+    REQUIRE(hw.has_value());
+    CHECK(hw->name == name);
+    CHECK(!hw->description.empty());
+  }
+}
+
+TEST_CASE("figures come in base units") {
+  const Hardware hw = load_hardware("h100_sxm").value();
+  CHECK(hw.memory.bandwidth == 3.35e12);
+  CHECK(hw.compute.matmul_bf16 == Approx(989.4e12));
+  CHECK(hw.compute.boost_clock == Approx(1.83e9));
+  CHECK(hw.host.launch == Approx(2500));
+  CHECK(hw.intra.kind == IntraLink::nvswitch);
+  CHECK(hw.generation() == Generation::hopper);
+  CHECK(load_hardware("rtx_4090")->generation() == Generation::ampere);
+  CHECK(load_hardware("v100_sxm")->generation() == Generation::volta);
+}
+
+TEST_CASE("an unknown hardware is refused with the nearest and all known names") {
+  const Result<Hardware> hw = load_hardware("h100_sxn");
+  REQUIRE(!hw.has_value());
+  CHECK(hw.error().text() ==
+        "unknown hardware 'h100_sxn', did you mean 'h100_sxm'?; known are a100_80_sxm, h100_sxm, "
+        "rtx_4090, v100_sxm, or give the path of a .toml file");
+}
+
+TEST_CASE("a hardware file may start from another") {
+  const Result<Hardware> hw = parse_hardware(kBase +
+                                                 "name = \"mine\"\n[memory]\nbandwidth = { value = "
+                                                 "2.4, unit = \"TB/s\", source = \"x\" }\n",
+                                             "my.toml");
+  REQUIRE(hw.has_value());
+  CHECK(hw->name == "mine");
+  CHECK(hw->memory.bandwidth == Approx(2.4e12));
+  CHECK(hw->compute.sms == 132);
+}
+
+TEST_CASE("a hardware file is read from a path") {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / "foregather_hardware_test.toml";
+  std::ofstream(path) << kBase << "name = \"from_path\"\n";
+  const Result<Hardware> hw = load_hardware(path.string());
+  std::filesystem::remove(path);
+  REQUIRE(hw.has_value());
+  CHECK(hw->name == "from_path");
+  CHECK(!load_hardware("/nonexistent/x.toml").has_value());
+  CHECK(!load_hardware(std::filesystem::temp_directory_path().string()).has_value());
+}
+
+TEST_CASE("unknown keys are refused where they stand") {
+  CHECK(
+      error_of(kBase + "[memroy]\n") ==
+      "my.toml:2:2: unknown key 'memroy', did you mean 'memory'?; expected one of name, "
+      "description, base, memory, compute, efficiency, kernel, intra, inter, nccl, host, outside");
+  CHECK_THAT(error_of(kBase + "[memory]\nbandwith = { value = 1 }\n"),
+             Contains("my.toml:3:1: unknown key 'memory.bandwith', did you mean 'bandwidth'?"));
+  CHECK_THAT(error_of(kBase + "[memory]\nl2 = { value = 1, unti = \"B\", source = \"x\" }\n"),
+             Contains("my.toml:3:19: unknown key 'unti', did you mean 'unit'?"));
+}
+
+TEST_CASE("a figure without a source is refused") {
+  CHECK_THAT(error_of(kBase + "[memory]\nl2 = { value = 50, unit = \"MiB\" }\n"),
+             Contains("my.toml:3:1: 'memory.l2' has no source"));
+  CHECK_THAT(error_of(kBase + "[memory]\nl2 = { value = 50, unit = \"MiB\", source = \" \" }\n"),
+             Contains("has no source"));
+  CHECK_THAT(error_of(kBase + "[memory]\nl2 = 50\n"), Contains("must state its source"));
+  CHECK_THAT(error_of(kBase + "[intra]\nkind = \"nvswitch\"\n"), Contains("must state its source"));
+}
+
+TEST_CASE("values that cannot be are refused") {
+  const auto bandwidth = [](const char* value, const char* unit) {
+    return error_of(kBase + "[memory]\nbandwidth = { value = " + value + ", unit = \"" + unit +
+                    "\", source = \"x\" }\n");
+  };
+  CHECK_THAT(bandwidth("nan", "TB/s"),
+             Contains("my.toml:3:23: 'memory.bandwidth' = nan TB/s is not plausible"));
+  CHECK_THAT(bandwidth("inf", "TB/s"), Contains("not plausible"));
+  CHECK_THAT(bandwidth("-3.35", "TB/s"), Contains("expected 0.001 to 1000 TB/s"));
+  CHECK_THAT(bandwidth("3.35e12", "TB/s"), Contains("not plausible"));
+  CHECK_THAT(bandwidth("3.35", "TFLOP/s"), Contains("needs a unit: B/s"));
+  CHECK_THAT(bandwidth("\"fast\"", "TB/s"), Contains("must be a number"));
+  CHECK_THAT(error_of(kBase + "[intra]\nkind = { value = \"nvswich\", source = \"x\" }\n"),
+             Contains("unknown kind 'nvswich', did you mean 'nvswitch'?"));
+}
+
+TEST_CASE("incomplete and broken hardware files are refused") {
+  CHECK_THAT(error_of("name = \"mine\"\n"), Contains("the figure 'memory.capacity' is missing"));
+  CHECK_THAT(error_of(""), Contains("has no name"));
+  CHECK_THAT(error_of("name = \"a\nb\""), Contains("my.toml:1:"));
+  CHECK_THAT(error_of("base = \"nothing\"\n"), Contains("my.toml:1:8: 'base': unknown hardware"));
+  CHECK_THAT(error_of("base = 7\n"), Contains("'base' must name a hardware"));
+  CHECK_THAT(error_of("memory = 7\n"), Contains("write [memory]"));
+}
+
+TEST_CASE("the catalogue is sorted and each figure is known once") {
+  const auto entries = catalogue();
+  for (std::size_t i = 1; i < entries.size(); ++i) CHECK(entries[i - 1].name < entries[i].name);
+  for (const FigureSpec& a : figure_specs()) {
+    int same = 0;
+    for (const FigureSpec& b : figure_specs()) same += a.section == b.section && a.key == b.key;
+    CHECK(same == 1);
+  }
+}

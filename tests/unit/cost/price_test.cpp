@@ -1,0 +1,176 @@
+#include "sim/cost/price.h"
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "core/ir/builder.h"
+#include "sim/cost/outside.h"
+#include "sim/cost/rounding.h"
+
+using namespace foregather;
+using namespace foregather::sim;
+
+namespace {
+
+Cost row(OpKind kind, DType type, Bytes read, Bytes written) {
+  Cost cost;
+  cost.kind = kind;
+  cost.dtype = type;
+  cost.bytes_read = read;
+  cost.bytes_written = written;
+  return cost;
+}
+
+Cost message(OpKind kind, DType type, Bytes bytes, GroupId group) {
+  Cost cost = row(kind, type, 0, 0);
+  cost.message_bytes = bytes;
+  cost.group = group;
+  return cost;
+}
+
+/// A few rows of every model, over eight ranks on one node and sixteen on two.
+Graph sample() {
+  GraphBuilder builder;
+  std::vector<std::uint32_t> ranks(16);
+  for (std::uint32_t i = 0; i < 16; ++i) ranks[i] = i;
+  const GroupId node = builder.group("node", std::span(ranks).first(8), 1);
+  const GroupId all = builder.group("all", ranks, 2);
+  builder.communicator("node", node);
+
+  Cost gemm = row(OpKind::gemm, DType::bf16, 2 * (8192 + 4096) * 14336, 2 * 8192 * 4096);
+  gemm.flops = 2LL * 8192 * 4096 * 14336;
+  gemm.m = 8192;
+  gemm.n = 4096;
+  gemm.k = 14336;
+  gemm.batch = 1;
+  builder.cost(gemm);
+  Cost attention = row(OpKind::attention, DType::bf16, 3 * 8192 * 4096 * 2, 2 * 8192 * 4096);
+  attention.flops = 2LL * 32 * 8192 * 8192 * 128;
+  attention.m = attention.n = 8192;
+  attention.k = 128;
+  attention.batch = 32;
+  builder.cost(attention);
+  Cost norm = row(OpKind::norm, DType::f32, 1 << 28, 1 << 27);
+  norm.kernels = 5;
+  builder.cost(norm);
+  Cost optimizer = row(OpKind::optimizer, DType::f32, 1 << 30, 1 << 29);
+  optimizer.kernels = 60;
+  builder.cost(optimizer);
+  builder.cost(row(OpKind::device_to_host, DType::f32, 1 << 20, 1 << 20));
+
+  builder.cost(message(OpKind::all_gather, DType::bf16, 436'224'000, node));
+  builder.cost(message(OpKind::reduce_scatter, DType::f32, 872'448'000, all));
+  builder.cost(message(OpKind::all_reduce, DType::f32, 4, all));
+  builder.cost(message(OpKind::all_to_all, DType::bf16, 1 << 26, node));
+  Cost fixed = row(OpKind::fused, DType::f32, 1 << 20, 0);
+  fixed.is_fixed = true;
+  fixed.fixed_time = 12'345;
+  builder.cost(fixed);
+  return builder.finish();
+}
+
+}  // namespace
+
+TEST_CASE("prices of a sample on H100 are what they were") {
+  const CostTable table = price(sample(), load_hardware("h100_sxm").value(), {});
+  std::string text;
+  for (const Price& p : table.prices) {
+    text +=
+        fmt::format("{:>9} {:>6} {:>5} {:>5} {:>5} {:>5}  {}\n", p.duration, p.host, p.demand[0],
+                    p.demand[1], p.demand[2], p.demand[3], table.sources[p.source]);
+  }
+  CHECK(text == R"(  1351385   7000 32768  3036     0     0  roofline gemm bf16 h100_sxm
+  1865714   7000 32768  1407     0     0  roofline attention bf16 h100_sxm
+   165096  17000 16384 23856     0     0  roofline norm f32 h100_sxm
+   718317 154500 16384 21932     0     0  roofline optimizer f32 h100_sxm
+    22365   7000     0   459     0     0  roofline device_to_host f32 h100_sxm
+  1182172  25000  5958  6316 30298     0  nccl 2.26 all_gather ring Simple, 1 node, h100_sxm nvswitch
+  2688214  25000  3972  8928 28551 31156  nccl 2.26 reduce_scatter ring Simple, 2 nodes, h100_sxm infiniband
+    43280  25000   248     0     0     0  nccl 2.26 all_reduce tree LL, 2 nodes, h100_sxm infiniband
+   192677  25000  5958  6814 28598     0  nccl 2.26 all_to_all point-to-point, 1 node, h100_sxm nvswitch
+    12345   7000 16384   831     0     0  given by the schedule
+)");
+}
+
+TEST_CASE("a fixed cost takes the time it was given") {
+  const Graph graph = sample();
+  PriceOptions options;
+  options.compute_scale = 3;
+  const CostTable table = price(graph, load_hardware("v100_sxm").value(), options);
+  CHECK(table.prices.back().duration == 12'345);
+  CHECK(table.sources[table.prices.back().source] == "given by the schedule");
+}
+
+TEST_CASE("options scale what they name") {
+  const Graph graph = sample();
+  const Hardware hw = load_hardware("h100_sxm").value();
+  const CostTable plain = price(graph, hw, {});
+  PriceOptions links;
+  links.link_bandwidth_scale = 2;
+  PriceOptions compute;
+  compute.compute_scale = 2;
+  const CostTable fast_links = price(graph, hw, links);
+  const CostTable fast_compute = price(graph, hw, compute);
+  for (std::size_t i = 0; i + 1 < graph.costs.size(); ++i) {
+    const Ns before = plain.prices[i].duration;
+    if (is_collective(graph.costs[i].kind)) {
+      CHECK(fast_links.prices[i].duration <= before);
+      CHECK(fast_links.prices[i].duration * 2 >= before);
+      CHECK(fast_compute.prices[i].duration == before);
+    } else {
+      CHECK(fast_links.prices[i].duration == before);
+      CHECK(std::abs(fast_compute.prices[i].duration * 2 - before) <= 1);
+    }
+  }
+}
+
+TEST_CASE("a group that does not know its nodes gets as many as its ranks need") {
+  GraphBuilder builder;
+  std::vector<std::uint32_t> ranks(16);
+  for (std::uint32_t i = 0; i < 16; ++i) ranks[i] = i;
+  const GroupId group = builder.group("all", ranks, 1);
+  builder.cost(message(OpKind::all_gather, DType::bf16, 1 << 28, group));
+  const Graph graph = builder.finish();
+  const CostTable table = price(graph, load_hardware("h100_sxm").value(), {});
+  CHECK(table.sources[0].find("2 nodes") != std::string::npos);
+}
+
+TEST_CASE("bytes outside the allocator count each communicator once") {
+  const Hardware hw = load_hardware("h100_sxm").value();
+  const Bytes one = outside_allocator_bytes(sample(), hw);
+  CHECK(one == 520 * MiB + 64 * MiB + 24 * 14 * MiB);
+  CHECK(outside_allocator_bytes(Graph{}, hw) == 520 * MiB + 64 * MiB);
+}
+
+TEST_CASE("times and shares round once, and saturate") {
+  CHECK(round_ns(0.4) == 0);
+  CHECK(round_ns(0.5) == 1);
+  CHECK(round_ns(-3) == 0);
+  CHECK(round_ns(0.0 / 1e300) == 0);
+  CHECK(round_ns(1e30) == static_cast<Ns>(kLongestNs));
+  CHECK(round_share(0.5) == kWhole / 2);
+  CHECK(round_share(7) == kWhole);
+}
+
+TEST_CASE("pricing is fast") {
+  Graph graph = sample();
+  std::vector<Cost> rows = graph.costs;
+  for (std::int64_t i = 0; i < 10'000; ++i) {
+    Cost cost = rows[static_cast<std::size_t>(i) % rows.size()];
+    cost.m += i;
+    cost.message_bytes += i;
+    graph.costs.push_back(cost);
+  }
+  const Hardware hw = load_hardware("h100_sxm").value();
+  const auto begin = std::chrono::steady_clock::now();
+  const CostTable table = price(graph, hw, {});
+  const auto end = std::chrono::steady_clock::now();
+  const double each = std::chrono::duration<double, std::nano>(end - begin).count() /
+                      static_cast<double>(table.prices.size());
+  std::cout << "price: " << each << " ns a row\n";
+  CHECK(each < 5000);
+}

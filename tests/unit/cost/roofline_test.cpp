@@ -1,0 +1,157 @@
+#include "sim/cost/roofline.h"
+
+#include <catch2/catch.hpp>
+
+#include "sim/cost/gemm.h"
+
+using namespace foregather;
+using namespace foregather::sim;
+
+namespace {
+
+Cost gemm(std::int64_t m, std::int64_t n, std::int64_t k, DType type = DType::bf16) {
+  Cost cost;
+  cost.kind = OpKind::gemm;
+  cost.dtype = type;
+  cost.m = m;
+  cost.n = n;
+  cost.k = k;
+  cost.batch = 1;
+  cost.flops = 2 * m * n * k;
+  cost.bytes_read = (m * k + k * n) * size_of(type);
+  cost.bytes_written = m * n * size_of(type);
+  return cost;
+}
+
+Cost attention(std::int64_t batch, std::int64_t length, std::int64_t flops_per_triple) {
+  Cost cost;
+  cost.kind = OpKind::attention;
+  cost.dtype = DType::bf16;
+  cost.batch = batch;
+  cost.m = cost.n = length;
+  cost.k = 128;
+  cost.flops = flops_per_triple * batch * length * length * 128;
+  cost.bytes_read = 3 * batch * length * 128 * 2;
+  cost.bytes_written = batch * length * 128 * 2;
+  return cost;
+}
+
+Cost stream(OpKind kind, Bytes bytes) {
+  Cost cost;
+  cost.kind = kind;
+  cost.bytes_read = bytes / 2;
+  cost.bytes_written = bytes - bytes / 2;
+  return cost;
+}
+
+double rate(const Cost& cost, const Hardware& hw) {
+  return static_cast<double>(cost.flops) / gemm_work(cost, hw).time / 1000;  // TFLOP/s
+}
+
+}  // namespace
+
+TEST_CASE("large matrix products run at the published achievable rates") {
+  // ml-engineering's table, boost clock: 794.5 and 271.2 TFLOP/s at these shapes.
+  Hardware h100 = load_hardware("h100_sxm").value();
+  Hardware a100 = load_hardware("a100_80_sxm").value();
+  h100.compute.sustained_clock = a100.compute.sustained_clock = 1;
+  CHECK(rate(gemm(2048, 2048, 13312), h100) == Approx(794.5).epsilon(0.04));
+  CHECK(rate(gemm(1024, 10240, 5120), a100) == Approx(271.2).epsilon(0.04));
+}
+
+TEST_CASE("a matrix product never gets faster as it grows") {
+  for (const char* name : {"h100_sxm", "a100_80_sxm", "v100_sxm"}) {
+    const Hardware hw = load_hardware(name).value();
+    for (int axis = 0; axis < 3; ++axis) {
+      double before = 0;
+      for (std::int64_t size = 1; size < 20000; size += 1 + size / 7) {
+        const Cost cost = axis == 0   ? gemm(size, 1500, 700, DType::f16)
+                          : axis == 1 ? gemm(900, size, 3000, DType::f16)
+                                      : gemm(333, 444, size, DType::f16);
+        const double time = gemm_work(cost, hw).time;
+        INFO(name << " axis " << axis << " size " << size);
+        REQUIRE(time >= before);
+        before = time;
+      }
+    }
+  }
+}
+
+TEST_CASE("one tile more than a wave costs a wave more") {
+  const Hardware hw = load_hardware("h100_sxm").value();
+  const double full = gemm_work(gemm(256 * 12, 128 * 11, 8192), hw).time;
+  const double over = gemm_work(gemm(256 * 12 + 1, 128 * 11, 8192), hw).time;
+  CHECK(over > 1.15 * full);
+}
+
+TEST_CASE("a thin product is bound by the bytes of its weights") {
+  const Hardware hw = load_hardware("h100_sxm").value();
+  const Cost cost = gemm(1, 8192, 8192);
+  const double bytes_time = 8192.0 * 8192 * 2 / 3350;
+  CHECK(gemm_work(cost, hw).time > bytes_time);
+  CHECK(gemm_work(cost, hw).time < 2 * bytes_time);
+}
+
+TEST_CASE("types without a unit run on the next wider one") {
+  const Hardware v100 = load_hardware("v100_sxm").value();
+  CHECK(matmul_rate(v100, DType::bf16) == matmul_rate(v100, DType::f32));
+  CHECK(matmul_rate(v100, DType::f8e4m3) == matmul_rate(v100, DType::f16));
+  const Hardware h100 = load_hardware("h100_sxm").value();
+  CHECK(matmul_rate(h100, DType::f8e4m3) > 1.9 * matmul_rate(h100, DType::bf16));
+}
+
+TEST_CASE("a product without a shape counts its operations") {
+  const Hardware hw = load_hardware("h100_sxm").value();
+  Cost cost;
+  cost.kind = OpKind::gemm;
+  cost.dtype = DType::bf16;
+  cost.flops = 1'000'000'000'000;
+  CHECK(gemm_work(cost, hw).time == Approx(1e9 / (989.4 * 0.9 * 0.83) + 3000).epsilon(1e-3));
+}
+
+TEST_CASE("flash attention forward follows its published curve") {
+  // FlashAttention-3 paper, H100, FlashAttention-2, causal, head dimension 128, 16k tokens.
+  Hardware hw = load_hardware("h100_sxm").value();
+  hw.compute.sustained_clock = 1;
+  const std::pair<std::int64_t, double> points[] = {{512, 191},  {1024, 260}, {2048, 298},
+                                                    {4096, 319}, {8192, 333}, {16384, 335}};
+  for (const auto& [length, published] : points) {
+    const Cost cost = attention(16 * 16384 / length, length, 2);
+    const double achieved = static_cast<double>(cost.flops) / attention_work(cost, hw).time / 1000;
+    INFO(length);
+    CHECK(achieved == Approx(published).epsilon(0.09));
+  }
+}
+
+TEST_CASE("attention backward is slower a FLOP, and time grows with length") {
+  const Hardware hw = load_hardware("h100_sxm").value();
+  const double forward = attention_work(attention(32, 4096, 2), hw).time;
+  CHECK(attention_work(attention(32, 4096, 5), hw).time > 2.5 * forward);
+  double before = 0;
+  for (std::int64_t length = 16; length < 70000; length += 1 + length / 5) {
+    const double time = attention_work(attention(32, length, 2), hw).time;
+    REQUIRE(time >= before);
+    before = time;
+  }
+}
+
+TEST_CASE("memory-bound work takes its bytes, and at least its kernels") {
+  const Hardware hw = load_hardware("h100_sxm").value();
+  CHECK(memory_work(stream(OpKind::elementwise, 0), hw).time == Approx(2200));
+  const Work large = memory_work(stream(OpKind::elementwise, 3'350'000'000), hw);
+  CHECK(large.time == Approx(1e6 / 0.87 + 2200));
+  CHECK(large.share[static_cast<std::size_t>(Resource::hbm)] == Approx(0.87).epsilon(0.01));
+  Cost many = stream(OpKind::optimizer, 1000);
+  many.kernels = 60;
+  CHECK(memory_work(many, hw).time == Approx(60 * 2200).epsilon(0.01));
+  CHECK(memory_work(stream(OpKind::embedding, 1'000'000), hw).time >
+        memory_work(stream(OpKind::copy, 1'000'000), hw).time);
+}
+
+TEST_CASE("host copies take the bytes of one side") {
+  const Hardware hw = load_hardware("h100_sxm").value();
+  Cost cost;
+  cost.kind = OpKind::host_to_device;
+  cost.bytes_read = cost.bytes_written = 52'000'000;
+  CHECK(host_copy_work(cost, hw).time == Approx(1e6 + 2200));
+}
