@@ -1,0 +1,60 @@
+#include "core/compare/critical_path.h"
+
+#include <algorithm>
+
+namespace foregather::compare {
+namespace {
+
+using run::BoundReason;
+using run::OpRow;
+
+OpRow last_to_end(run::RunView run, run::StepRow step) {
+  const auto [first, last] = run::ops_of(run, step);
+  OpRow found;
+  for (std::size_t i = first; i < last; ++i)
+    if (!found || run.ops.end[i] >= run.ops.end[found.row()]) found = OpRow(i);
+  return found;
+}
+
+bool is_host(BoundReason reason) {
+  return reason == BoundReason::host || reason == BoundReason::start;
+}
+
+}  // namespace
+
+CriticalPath critical_path(run::RunView run, run::StepRow step) {
+  CriticalPath path;
+  const run::StepInfo& info = run.steps[step.row()];
+  OpRow at = last_to_end(run, step);
+  if (!at) {
+    path.host = info.end - info.begin;
+    return path;
+  }
+  // `cursor` is the time that is explained from here to the step's end.
+  Ns cursor = info.end;
+  const std::size_t most = run.ops.size();
+  while (path.steps.size() < most) {
+    const std::size_t row = at.row();
+    const BoundReason reason = run.ops.reason[row];
+    const bool met = reason == BoundReason::rendezvous;
+    const Ns from = std::max(met ? run.ops.transfer[row] : run.ops.start[row], info.begin);
+    PathStep entry{at, std::max<Ns>(cursor - from, 0), 0, reason};
+    cursor = std::min(cursor, from);
+    const OpRow next = run.ops.bound_by[row];
+    const bool goes_on = next && cursor > info.begin && run.ops.start[next.row()] <= cursor;
+    const Ns reached = goes_on ? std::clamp(run.ops.end[next.row()], info.begin, cursor)
+                               : info.begin;
+    // The last rank's part of a collective begins where this one's wait ends.
+    entry.gap = goes_on && met ? 0 : cursor - reached;
+    (is_host(reason) ? path.host : path.other) += entry.gap;
+    (is_collective(run.ops.kind[row]) ? path.comm : path.compute) += entry.time;
+    cursor -= entry.gap;
+    path.steps.push_back(entry);
+    if (!goes_on) break;
+    at = next;
+  }
+  std::reverse(path.steps.begin(), path.steps.end());
+  return path;
+}
+
+}  // namespace foregather::compare

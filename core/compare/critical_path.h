@@ -1,0 +1,30 @@
+// What the end of a step waited for, all the way back to its begin.
+#pragma once
+
+#include <vector>
+
+#include "core/run/run.h"
+
+namespace foregather::compare {
+
+/// One op on the critical path.
+struct PathStep {
+  run::OpRow op;
+  Ns time = 0;  ///< that the op itself adds to the step
+  Ns gap = 0;   ///< between what bound it and the op: the host's time if `reason` is host
+  run::BoundReason reason = run::BoundReason::start;
+};
+
+struct CriticalPath {
+  std::vector<PathStep> steps;  ///< in order of time
+  Ns host = 0;   ///< gaps that the host's launches explain
+  Ns other = 0;  ///< all other gaps (work of the step before)
+  Ns compute = 0;
+  Ns comm = 0;
+};
+
+/// Walks `bound_by` back from the op that ends the step last; among several the one added last. Times
+/// and gaps add up to the step's time. Linear in the length of the path.
+CriticalPath critical_path(run::RunView run, run::StepRow step);
+
+}  // namespace foregather::compare

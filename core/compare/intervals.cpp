@@ -1,0 +1,41 @@
+#include "core/compare/intervals.h"
+
+#include <algorithm>
+
+namespace foregather::compare {
+
+IntervalSet united(std::vector<Interval> intervals) {
+  std::erase_if(intervals, [](const Interval& i) { return i.end <= i.begin; });
+  std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) {
+    return a.begin < b.begin || (a.begin == b.begin && a.end < b.end);
+  });
+  IntervalSet set;
+  for (const Interval& next : intervals) {
+    if (!set.empty() && next.begin <= set.back().end)
+      set.back().end = std::max(set.back().end, next.end);
+    else
+      set.push_back(next);
+  }
+  return set;
+}
+
+IntervalSet intersection(const IntervalSet& a, const IntervalSet& b) {
+  IntervalSet both;
+  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    const Interval common{std::max(a[i].begin, b[j].begin), std::min(a[i].end, b[j].end)};
+    if (common.begin < common.end) both.push_back(common);
+    if (a[i].end < b[j].end)
+      ++i;
+    else
+      ++j;
+  }
+  return both;
+}
+
+Ns length(const IntervalSet& set) {
+  Ns total = 0;
+  for (const Interval& interval : set) total += interval.end - interval.begin;
+  return total;
+}
+
+}  // namespace foregather::compare

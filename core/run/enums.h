@@ -1,0 +1,34 @@
+// The vocabulary of a run, beyond core/ir/kinds.h. Enumerators are persisted by value: append only.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace foregather::run {
+
+/// Where the rows of a run come from.
+enum class RunKind : std::uint8_t { predicted, measured };
+
+/// Why an op did not start earlier.
+enum class BoundReason : std::uint8_t {
+  start,         ///< nothing before it
+  host,          ///< its launch
+  stream,        ///< the op before it on its stream
+  event,         ///< an op behind an event that its stream waited for
+  communicator,  ///< the collective before it
+  rendezvous,    ///< the last rank to arrive
+  dependency,    ///< an explicit dependency
+};
+
+/// Which step of a run.
+enum class StepKind : std::uint8_t {
+  first,   ///< may create optimizer states
+  steady,  ///< every later step is like it
+  other,   ///< one of several recorded steps
+};
+
+std::string_view name(RunKind);
+std::string_view name(BoundReason);
+std::string_view name(StepKind);
+
+}  // namespace foregather::run

@@ -1,0 +1,60 @@
+// Checked access to the columns of one query row.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "core/base/ids.h"
+#include "core/base/result.h"
+#include "core/store/sqlite.h"
+
+namespace foregather::store {
+
+/// Reads columns from left to right and remembers the first one that does not fit.
+class RowReader {
+ public:
+  explicit RowReader(const Statement& statement) : statement_(statement) {}
+
+  std::int64_t integer() { return statement_.integer(column_++); }
+  bool flag() { return within(integer(), 0, 1) == 1; }
+  std::string text() { return std::string(statement_.text(column_++)); }
+
+  template <class Number>
+  Number number() {
+    return static_cast<Number>(within(integer(), std::numeric_limits<Number>::min(),
+                                      std::numeric_limits<Number>::max()));
+  }
+  template <class Enum>
+  Enum choice(Enum last) {
+    return static_cast<Enum>(within(integer(), 0, static_cast<std::int64_t>(last)));
+  }
+  /// A reference to one of `rows` rows.
+  template <class Row>
+  Row row(std::size_t rows) {
+    const std::int64_t id = integer();
+    ok_ = ok_ && id >= 0 && id < static_cast<std::int64_t>(rows);
+    return ok_ ? Row(static_cast<std::size_t>(id)) : Row();
+  }
+  /// The same, or NULL.
+  template <class Row>
+  Row maybe_row(std::size_t rows) {
+    if (!statement_.maybe_integer(column_)) return ++column_, Row();
+    return row<Row>(rows);
+  }
+  /// The row's own id, which must be `expected`.
+  void id(std::size_t expected) { within(integer(), number_of(expected), number_of(expected)); }
+
+  /// Everything so far fitted.
+  bool ok() const { return ok_; }
+
+ private:
+  static std::int64_t number_of(std::size_t value) { return static_cast<std::int64_t>(value); }
+  std::int64_t within(std::int64_t value, std::int64_t least, std::int64_t most);
+
+  const Statement& statement_;
+  int column_ = 0;
+  bool ok_ = true;
+};
+
+}  // namespace foregather::store

@@ -1,0 +1,183 @@
+#include "core/store/sqlite.h"
+
+#include <sqlite3.h>
+
+#include <memory>
+#include <utility>
+
+namespace foregather::store {
+namespace {
+
+struct Site {
+  const char* expression;
+  const char* file;
+  int line;
+};
+
+bool is_our_fault(int code) {
+  switch (code & 0xff) {
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+    case SQLITE_READONLY:
+    case SQLITE_ERROR:
+    case SQLITE_TOOBIG:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// "disk full" says all; other errors help only with the call that met them.
+tl::unexpected<Error> failure(int code, sqlite3* handle, const std::string& path, Site site) {
+  const Fault fault = is_our_fault(code) ? Fault::work : Fault::input;
+  if ((code & 0xff) == SQLITE_FULL)
+    return tl::unexpected(Error{path, "cannot be written: No space left on device", fault});
+  const char* reason = handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
+  return tl::unexpected(Error{path, fmt::format("{} ({} at {}:{})", reason, site.expression,
+                                                site.file, site.line), fault});
+}
+
+// Returns from the calling function unless the call succeeds.
+#define FOREGATHER_SQLITE(call, handle, path)                                     \
+  do {                                                                            \
+    if (const int code_ = (call); code_ != SQLITE_OK)                             \
+      return failure(code_, handle, path, Site{#call, __FILE__, __LINE__});       \
+  } while (false)
+
+}  // namespace
+
+Statement::Statement(Statement&& other) noexcept
+    : handle_(std::exchange(other.handle_, nullptr)),
+      path_(std::move(other.path_)),
+      bind_error_(other.bind_error_) {}
+
+Statement::~Statement() { sqlite3_finalize(handle_); }
+
+void Statement::bind(int at, std::int64_t value) {
+  if (const int code = sqlite3_bind_int64(handle_, at, value); code != SQLITE_OK) bind_error_ = code;
+}
+
+void Statement::bind(int at, std::optional<std::int64_t> value) {
+  if (value) return bind(at, *value);
+  if (const int code = sqlite3_bind_null(handle_, at); code != SQLITE_OK) bind_error_ = code;
+}
+
+void Statement::bind(int at, std::string_view value) {
+  const int code = sqlite3_bind_text64(handle_, at, value.data() == nullptr ? "" : value.data(),
+                                       value.size(), SQLITE_STATIC, SQLITE_UTF8);
+  if (code != SQLITE_OK) bind_error_ = code;
+}
+
+Status Statement::finish_run() {
+  sqlite3* database = sqlite3_db_handle(handle_);
+  if (bind_error_ != SQLITE_OK)
+    return failure(bind_error_, database, path_, Site{"sqlite3_bind", __FILE__, __LINE__});
+  if (const int code = sqlite3_step(handle_); code != SQLITE_DONE)
+    return failure(code, database, path_, Site{"sqlite3_step(handle_)", __FILE__, __LINE__});
+  FOREGATHER_SQLITE(sqlite3_reset(handle_), database, path_);
+  return {};
+}
+
+Result<bool> Statement::next() {
+  const int code = sqlite3_step(handle_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  return failure(code, sqlite3_db_handle(handle_), path_,
+                 Site{"sqlite3_step(handle_)", __FILE__, __LINE__});
+}
+
+std::int64_t Statement::integer(int column) const { return sqlite3_column_int64(handle_, column); }
+
+std::optional<std::int64_t> Statement::maybe_integer(int column) const {
+  if (sqlite3_column_type(handle_, column) == SQLITE_NULL) return std::nullopt;
+  return integer(column);
+}
+
+std::string_view Statement::text(int column) const {
+  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(handle_, column));
+  if (text == nullptr) return {};
+  return {text, static_cast<std::size_t>(sqlite3_column_bytes(handle_, column))};
+}
+
+Result<Database> Database::open_with(const std::string& path, const std::string& shown, int flags) {
+  sqlite3* handle = nullptr;
+  const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX, nullptr);
+  Database database(handle, shown);
+  if (code != SQLITE_OK)
+    return failure(code, handle, shown, Site{"sqlite3_open_v2", __FILE__, __LINE__});
+  FOREGATHER_SQLITE(sqlite3_extended_result_codes(handle, 1), handle, shown);
+  return database;
+}
+
+Result<Database> Database::create(const std::string& path, const std::string& shown_path) {
+  auto database = open_with(path, shown_path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  if (!database) return database;
+  const Status set = database->execute(
+      "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"
+      "PRAGMA page_size = 8192;");
+  if (!set) return tl::unexpected(set.error());
+  return database;
+}
+
+Result<Database> Database::open(const std::string& path) {
+  // A percent-encoded name would be a URI; plain names never are without SQLITE_OPEN_URI.
+  auto database = open_with(path, path, SQLITE_OPEN_READONLY);
+  if (!database) return database;
+  sqlite3* handle = database->handle_;
+  constexpr int kLongestValue = 256 << 20;
+  sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, kLongestValue);
+  FOREGATHER_SQLITE(sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr), handle, path);
+  FOREGATHER_SQLITE(sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr), handle,
+                    path);
+  const Status set = database->execute("PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;");
+  if (!set) return tl::unexpected(set.error());
+  return database;
+}
+
+Database::Database(Database&& other) noexcept
+    : handle_(std::exchange(other.handle_, nullptr)), path_(std::move(other.path_)) {}
+
+Database::~Database() { sqlite3_close_v2(handle_); }
+
+Status Database::execute(const char* sql) {
+  FOREGATHER_SQLITE(sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr), handle_, path_);
+  return {};
+}
+
+Result<Statement> Database::prepare(const char* sql) {
+  sqlite3_stmt* statement = nullptr;
+  FOREGATHER_SQLITE(sqlite3_prepare_v2(handle_, sql, -1, &statement, nullptr), handle_, path_);
+  return Statement(statement, path_);
+}
+
+Result<std::int64_t> Database::integer(const char* sql) {
+  auto statement = prepare(sql);
+  if (!statement) return tl::unexpected(statement.error());
+  const auto row = statement->next();
+  if (!row) return tl::unexpected(row.error());
+  if (!*row) return fail_at(path_, "'{}' has no result", sql);
+  return statement->integer(0);
+}
+
+Result<std::string> Database::serialize() {
+  sqlite3_int64 size = 0;
+  const std::unique_ptr<unsigned char, decltype(&sqlite3_free)> bytes(
+      sqlite3_serialize(handle_, "main", &size, 0), &sqlite3_free);
+  if (!bytes) return fail_work(path_, "cannot be written: out of memory");
+  return std::string(reinterpret_cast<const char*>(bytes.get()), static_cast<std::size_t>(size));
+}
+
+Status Database::finish() {
+  sqlite3* handle = std::exchange(handle_, nullptr);
+  if (const int code = sqlite3_close(handle); code != SQLITE_OK) {
+    auto error = failure(code, handle, path_, Site{"sqlite3_close(handle)", __FILE__, __LINE__});
+    sqlite3_close_v2(handle);
+    return error;
+  }
+  return {};
+}
+
+}  // namespace foregather::store

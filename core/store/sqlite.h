@@ -1,0 +1,87 @@
+// The only wrapper around the SQLite C API. Each failure names the call, file and line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/base/result.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace foregather::store {
+
+class Database;
+
+/// A prepared statement. Must not outlive its database.
+class Statement {
+ public:
+  Statement(Statement&& other) noexcept;
+  Statement& operator=(Statement&&) = delete;
+  ~Statement();
+
+  /// Runs the statement with these parameters, for statements without rows. Parameters: integers,
+  /// texts (borrowed until the call returns), std::nullopt for NULL.
+  template <class... Values>
+  Status run(const Values&... values) {
+    int at = 0;
+    (bind(++at, values), ...);
+    return finish_run();
+  }
+  /// Starts a query with one integer parameter.
+  void start(std::int64_t parameter) { bind(1, parameter); }
+  /// True: there is a row. False: there are no more.
+  Result<bool> next();
+
+  std::int64_t integer(int column) const;
+  std::optional<std::int64_t> maybe_integer(int column) const;
+  /// Borrowed until the next call of next().
+  std::string_view text(int column) const;
+
+ private:
+  friend class Database;
+  Statement(sqlite3_stmt* handle, const std::string& path) : handle_(handle), path_(path) {}
+  void bind(int at, std::int64_t value);
+  void bind(int at, std::optional<std::int64_t> value);
+  void bind(int at, std::string_view value);
+  Status finish_run();
+
+  sqlite3_stmt* handle_;
+  std::string path_;
+  int bind_error_ = 0;
+};
+
+/// One connection, used by one thread.
+class Database {
+ public:
+  /// An empty database for writing: no journal, no synchronisation. The file must exist or be
+  /// creatable; ":memory:" keeps it in memory. `shown_path` is the path of error messages.
+  static Result<Database> create(const std::string& path, const std::string& shown_path);
+  /// An existing database for reading, hardened against hostile content.
+  static Result<Database> open(const std::string& path);
+  Database(Database&& other) noexcept;
+  Database& operator=(Database&&) = delete;
+  ~Database();
+
+  Status execute(const char* sql);
+  Result<Statement> prepare(const char* sql);
+  /// The result of a query that yields one integer.
+  Result<std::int64_t> integer(const char* sql);
+  /// The whole database as the bytes of its file.
+  Result<std::string> serialize();
+  /// Closes; errors that the destructor would have to swallow. All statements must be gone.
+  Status finish();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  Database(sqlite3* handle, const std::string& path) : handle_(handle), path_(path) {}
+  static Result<Database> open_with(const std::string& path, const std::string& shown, int flags);
+
+  sqlite3* handle_;
+  std::string path_;
+};
+
+}  // namespace foregather::store

@@ -1,0 +1,198 @@
+#include "core/store/writer.h"
+
+#include <optional>
+
+#include "core/store/schema.h"
+
+namespace foregather::store {
+namespace {
+
+using run::RunView;
+
+template <class Row>
+std::optional<std::int64_t> maybe(Row row) {
+  if (!row) return std::nullopt;
+  return std::int64_t{row.row()};
+}
+
+template <class Enum>
+std::int64_t number(Enum value) {
+  return static_cast<std::int64_t>(value);
+}
+
+// Prepares `sql` and runs it for rows 0 … count-1; `insert(statement, row)` runs it once.
+template <class Insert>
+Status insert_rows(Database& database, const char* sql, std::size_t count, Insert&& insert) {
+  auto statement = database.prepare(sql);
+  if (!statement) return tl::unexpected(statement.error());
+  for (std::size_t row = 0; row < count; ++row)
+    if (Status inserted = insert(*statement, row); !inserted) return inserted;
+  return {};
+}
+
+Status insert_info(Database& database, std::int64_t id, const run::RunInfo& info) {
+  return insert_rows(
+      database, "INSERT INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", 1,
+      [&](Statement& statement, std::size_t) {
+        return statement.run(id, std::string_view(info.name), number(info.kind),
+                             std::string_view(info.tool), std::string_view(info.source),
+                             std::string_view(info.source_text), std::string_view(info.options),
+                             std::string_view(info.hardware), std::string_view(info.strategy),
+                             std::int64_t{info.world_size}, info.parameters,
+                             info.tokens_per_rank_step, info.model_flops_per_rank_step,
+                             info.capacity, info.outside_allocator);
+      });
+}
+
+Status insert_strings(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO string VALUES (?,?,?)", run.strings.size(),
+                     [&](Statement& statement, std::size_t row) {
+                       return statement.run(id, static_cast<std::int64_t>(row),
+                                            run.strings.text(StringId(row)));
+                     });
+}
+
+Status insert_class_ranks(Database& database, std::int64_t id, RunView run) {
+  const auto insert = [&](Statement& statement, std::size_t row) -> Status {
+    const auto& ranks = run.classes[row].ranks;
+    for (std::size_t first = 0; first < ranks.size();) {
+      std::size_t last = first;
+      while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+      const Status inserted = statement.run(id, static_cast<std::int64_t>(row),
+                                            std::int64_t{ranks[first]}, std::int64_t{ranks[last]});
+      if (!inserted) return inserted;
+      first = last + 1;
+    }
+    return {};
+  };
+  return insert_rows(database, "INSERT INTO class_ranks VALUES (?,?,?,?)", run.classes.size(),
+                     insert);
+}
+
+Status insert_classes(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO rank_class VALUES (?,?,?)", run.classes.size(),
+                     [&](Statement& statement, std::size_t row) {
+                       return statement.run(id, static_cast<std::int64_t>(row),
+                                            maybe(run.classes[row].name));
+                     });
+}
+
+Status insert_streams(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO stream VALUES (?,?,?,?,?)", run.streams.size(),
+                     [&](Statement& statement, std::size_t row) {
+                       const auto& stream = run.streams[row];
+                       return statement.run(id, static_cast<std::int64_t>(row),
+                                            maybe(stream.rank_class), maybe(stream.name),
+                                            std::int64_t{stream.priority});
+                     });
+}
+
+Status insert_communicators(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO communicator VALUES (?,?,?,?,?)",
+                     run.communicators.size(), [&](Statement& statement, std::size_t row) {
+                       const auto& communicator = run.communicators[row];
+                       return statement.run(id, static_cast<std::int64_t>(row),
+                                            maybe(communicator.name),
+                                            std::int64_t{communicator.ranks},
+                                            std::int64_t{communicator.nodes});
+                     });
+}
+
+Status insert_steps(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO step VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                     run.steps.size(), [&](Statement& statement, std::size_t row) {
+                       const run::StepInfo& step = run.steps[row];
+                       return statement.run(
+                           id, static_cast<std::int64_t>(row), maybe(step.rank_class),
+                           number(step.kind), std::int64_t{step.number}, step.begin, step.end,
+                           step.host_end, step.peak_requested, step.peak_allocated,
+                           step.peak_active, step.peak_reserved, maybe(step.peak_at));
+                     });
+}
+
+Status insert_ops(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(
+      database, "INSERT INTO op VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+      run.ops.size(), [&](Statement& statement, std::size_t row) {
+        const run::OpRecord op = run.ops.at(run::OpRow(row));
+        return statement.run(
+            id, static_cast<std::int64_t>(row), maybe(op.step), maybe(op.stream),
+            std::int64_t{op.micro_batch}, maybe(op.scope), number(op.phase), number(op.kind),
+            std::int64_t{op.ordinal}, number(op.role), maybe(op.unit), maybe(op.communicator),
+            std::int64_t{op.sequence}, op.issued, op.start, op.transfer, op.end, op.alone,
+            number(op.reason),
+            maybe(op.bound_by), std::int64_t{op.bound_by_previous_step}, maybe(op.source), op.bytes,
+            op.wire_bytes, op.flops);
+      });
+}
+
+Status insert_bindings(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO binding VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                     run.bindings.size(), [&](Statement& statement, std::size_t row) {
+                       const run::BindingRecord& binding = run.bindings[row];
+                       return statement.run(
+                           id, static_cast<std::int64_t>(row), maybe(binding.step),
+                           maybe(binding.name), maybe(binding.scope), number(binding.cause),
+                           binding.bytes, binding.block_bytes,
+                           static_cast<std::int64_t>(binding.address), binding.allocated,
+                           binding.freed, maybe(binding.before_op),
+                           std::int64_t{binding.from_before}, std::int64_t{binding.still_bound});
+                     });
+}
+
+Status insert_memory(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO memory VALUES (?,?,?,?,?,?,?,?)", run.memory.size(),
+                     [&](Statement& statement, std::size_t row) {
+                       const run::MemoryRecord& point = run.memory[row];
+                       return statement.run(id, static_cast<std::int64_t>(row), maybe(point.step),
+                                            point.time, point.requested, point.allocated,
+                                            point.active, point.reserved);
+                     });
+}
+
+Status insert_causes(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO peak_cause VALUES (?,?,?,?,?)", run.causes.size(),
+                     [&](Statement& statement, std::size_t row) {
+                       const run::CauseRecord& cause = run.causes[row];
+                       return statement.run(id, static_cast<std::int64_t>(row), maybe(cause.step),
+                                            number(cause.cause), cause.bytes);
+                     });
+}
+
+}  // namespace
+
+Result<RunWriter> RunWriter::create(const std::string& path) {
+  auto file = PendingFile::create(path);
+  if (!file) return tl::unexpected(file.error());
+  const bool in_memory = file->temporary_path().empty();
+  auto database = Database::create(in_memory ? ":memory:" : file->temporary_path(), path);
+  if (!database) return tl::unexpected(database.error());
+  if (const Status begun = database->execute("BEGIN"); !begun) return tl::unexpected(begun.error());
+  if (const Status created = create_schema(*database); !created)
+    return tl::unexpected(created.error());
+  return RunWriter(std::move(*file), std::move(*database), in_memory);
+}
+
+Status RunWriter::write(RunView run) {
+  const std::int64_t id = runs_++;
+  if (Status done = insert_info(database_, id, run.about); !done) return done;
+  constexpr Status (*kInserts[])(Database&, std::int64_t, RunView) = {
+      insert_strings, insert_classes,  insert_class_ranks, insert_streams, insert_communicators,
+      insert_steps,   insert_ops,      insert_bindings,    insert_memory,  insert_causes};
+  for (const auto insert : kInserts)
+    if (Status done = insert(database_, id, run); !done) return done;
+  return {};
+}
+
+Status RunWriter::finish() {
+  if (Status done = database_.execute("COMMIT"); !done) return done;
+  if (in_memory_) {
+    const auto bytes = database_.serialize();
+    if (!bytes) return tl::unexpected(bytes.error());
+    if (Status done = file_.write(*bytes); !done) return done;
+  }
+  if (Status done = database_.finish(); !done) return done;
+  return file_.commit();
+}
+
+}  // namespace foregather::store

@@ -1,0 +1,195 @@
+#include <catch2/catch.hpp>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "core/store/location.h"
+#include "core/store/reader.h"
+#include "core/store/schema.h"
+#include "core/store/sqlite.h"
+#include "core/store/writer.h"
+#include "tests/support/example_run.h"
+
+using namespace foregather;
+using namespace foregather::store;
+
+namespace {
+
+struct Folder {
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("store-" + std::to_string(::getpid()));
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string file(const char* name) const { return (path / name).string(); }
+  std::size_t count() const {
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path),
+                                                  std::filesystem::directory_iterator()));
+  }
+};
+
+void write(const std::string& path, const std::vector<std::string>& names) {
+  auto writer = RunWriter::create(path);
+  REQUIRE(writer.has_value());
+  for (const std::string& name : names) {
+    run::Run run = test::example_run();
+    run.about.name = name;
+    REQUIRE(writer->write(run).has_value());
+  }
+  REQUIRE(writer->finish().has_value());
+}
+
+std::string content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void change(const std::string& path, const char* sql) {
+  auto database = Database::create(path, path);
+  REQUIRE(database.has_value());
+  const Status done = database->execute(sql);
+  if (!done) FAIL(done.error().text());
+}
+
+std::string error_of(const std::string& location) {
+  const auto run = read_run(location);
+  REQUIRE_FALSE(run.has_value());
+  return run.error().text();
+}
+
+}  // namespace
+
+TEST_CASE("what is written is read again, row by row") {
+  const Folder folder;
+  const std::string path = folder.file("run.db");
+  write(path, {"example"});
+  const auto read = read_run(path);
+  if (!read) FAIL(read.error().text());
+  const run::Run run = test::example_run();
+  CHECK(read->about == run.about);
+  CHECK(read->classes == run.classes);
+  CHECK(read->streams == run.streams);
+  CHECK(read->communicators == run.communicators);
+  CHECK(read->steps == run.steps);
+  CHECK(read->bindings == run.bindings);
+  CHECK(read->memory == run.memory);
+  CHECK(read->causes == run.causes);
+  REQUIRE(read->ops.size() == run.ops.size());
+  for (std::size_t row = 0; row < run.ops.size(); ++row)
+    CHECK(read->ops.at(run::OpRow(row)) == run.ops.at(run::OpRow(row)));
+  CHECK(folder.count() == 1);
+}
+
+TEST_CASE("the same run gives the same bytes") {
+  const Folder folder;
+  write(folder.file("a.db"), {"example"});
+  write(folder.file("b.db"), {"example"});
+  CHECK(content(folder.file("a.db")) == content(folder.file("b.db")));
+}
+
+TEST_CASE("a name selects one of several runs") {
+  const Folder folder;
+  const std::string path = folder.file("run.db");
+  write(path, {"one", "two"});
+  CHECK(read_run(path + ":two")->about.name == "two");
+  CHECK(error_of(path).find("holds 2 runs") != std::string::npos);
+  CHECK(error_of(path + ":three").find("only one, two") != std::string::npos);
+  CHECK(run_names(path).value() == std::vector<std::string>{"one", "two"});
+}
+
+TEST_CASE("a writer that is not finished leaves nothing") {
+  const Folder folder;
+  { auto writer = RunWriter::create(folder.file("run.db")); }
+  CHECK(folder.count() == 0);
+}
+
+TEST_CASE("a full disk is a failure of the work") {
+  auto writer = RunWriter::create("/dev/full");
+  REQUIRE(writer.has_value());
+  REQUIRE(writer->write(test::example_run()).has_value());
+  const Status finished = writer->finish();
+  REQUIRE_FALSE(finished.has_value());
+  CHECK(finished.error().fault == Fault::work);
+  CHECK(std::filesystem::is_character_file("/dev/full"));
+}
+
+TEST_CASE("newer and foreign databases are refused by name") {
+  const Folder folder;
+  const std::string path = folder.file("run.db");
+  write(path, {"example"});
+  change(path, "PRAGMA user_version = 2");
+  CHECK(error_of(path).find("has version 2, this program reads up to 1") != std::string::npos);
+  change(path, "PRAGMA user_version = 1; PRAGMA application_id = 5");
+  CHECK(error_of(path).find("another program") != std::string::npos);
+}
+
+TEST_CASE("damaged content is refused, never followed") {
+  const char* const kDamages[] = {
+      "UPDATE op SET bound_by = 999999",
+      "UPDATE op SET bound_by = -1 WHERE id = 0",
+      "UPDATE op SET kind = 200 WHERE id = 0",
+      "UPDATE op SET step = 77",
+      "UPDATE op SET step = 1 WHERE id = 0",
+      "UPDATE op SET scope = 123456789",
+      "DELETE FROM op WHERE id = 2",
+      "DELETE FROM class_ranks",
+      "UPDATE class_ranks SET last = 4000000000",
+      "UPDATE class_ranks SET first = 5, last = 1 WHERE rank_class = 1",
+      "UPDATE step SET peak_at = 100",
+      "UPDATE string SET text = 'same'",
+      "UPDATE run SET kind = 9",
+      "UPDATE binding SET before_op = 1000",
+      "UPDATE stream SET rank_class = 2",
+      "DELETE FROM run",
+      "DROP TABLE memory",
+      "DROP TABLE memory; CREATE VIEW memory AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT "
+      "x + 1 FROM c) SELECT 0 AS run, x AS id, 0 AS step, 0 AS time_ns, 0 AS requested, 0 AS "
+      "allocated, 0 AS active, 0 AS reserved FROM c",
+      "CREATE TABLE more (x)",
+  };
+  const Folder folder;
+  for (const char* damage : kDamages) {
+    CAPTURE(damage);
+    const std::string path = folder.file("run.db");
+    write(path, {"example"});
+    change(path, damage);
+    const auto run = read_run(path);
+    CHECK_FALSE(run.has_value());
+  }
+}
+
+TEST_CASE("flipped and missing bytes never crash the reader") {
+  const Folder folder;
+  const std::string path = folder.file("run.db");
+  write(path, {"example"});
+  const std::string whole = content(path);
+  std::uint64_t state = 1;
+  for (int round = 0; round < 300; ++round) {
+    std::string bytes = whole;
+    for (int flips = 0; flips < 1 + round % 7; ++flips) {
+      state = state * 6364136223846793005U + 1442695040888963407U;
+      bytes[(state >> 20) % bytes.size()] = static_cast<char>(state >> 56);
+    }
+    if (round % 5 == 0) bytes.resize((state >> 13) % bytes.size());
+    std::ofstream(path, std::ios::binary) << bytes;
+    const auto run = read_run(path);
+    if (!run) CHECK_FALSE(run.error().message.empty());
+  }
+}
+
+TEST_CASE("what is no database") {
+  const Folder folder;
+  CHECK(error_of(folder.file("missing.db")).find("No such file") != std::string::npos);
+  CHECK(error_of(folder.path.string()).find("is a directory") != std::string::npos);
+  std::ofstream(folder.file("text.db")) << "hello hello hello";
+  CHECK(error_of(folder.file("text.db")).find("not a database") != std::string::npos);
+  CHECK(error_of("/dev/null").find("not a regular file") != std::string::npos);
+}
+
+TEST_CASE("locations") {
+  CHECK(parse_location("run.db").path == "run.db");
+  CHECK_FALSE(parse_location("run.db").name.has_value());
+  CHECK(parse_location("a:b.db:c").path == "a:b.db");
+  CHECK(parse_location("a:b.db:c").name == "c");
+}
