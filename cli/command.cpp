@@ -1,0 +1,13 @@
+#include "cli/command.h"
+
+namespace foregather::cli {
+
+std::vector<Command> commands() {
+  std::vector<Command> all;
+  all.push_back(simulate_command());
+  all.push_back(export_command());
+  all.push_back(doctor_command());
+  return all;
+}
+
+}  // namespace foregather::cli

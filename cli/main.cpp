@@ -1,0 +1,19 @@
+#include <exception>
+#include <new>
+
+#include "cli/command.h"
+#include "cli/parser.h"
+#include "cli/terminal.h"
+
+// Exceptions come from the standard library alone; none is expected.
+int main(int argc, char** argv) {
+  using namespace foregather::cli;
+  try {
+    return dispatch(commands(), argc, argv);
+  } catch (const std::bad_alloc&) {
+    complain("out of memory");
+  } catch (const std::exception& error) {
+    complain(std::string("internal error: ") + error.what());
+  }
+  return 1;
+}

@@ -1,0 +1,105 @@
+#include "cli/parser.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+
+#include "cli/help.h"
+#include "cli/terminal.h"
+#include "core/base/suggest.h"
+#include "tasks/version.h"
+
+namespace foregather::cli {
+namespace {
+
+constexpr int kBadUsage = 2;
+
+int bad_usage(const std::string& command, const std::string& message) {
+  complain(message);
+  complain(fmt::format("try 'foregather {}--help'", command.empty() ? "" : command + " "));
+  return kBadUsage;
+}
+
+void declare(CLI::App& app, const Option& option) {
+  const bool is_positional = !option.names.starts_with('-');
+  // Names of positional arguments are for people; CLI11 knows them by order.
+  const std::string names = is_positional
+                                ? fmt::format("argument{}", app.get_options().size())
+                                : option.names;
+  if (option.flag != nullptr) {
+    app.add_flag(names, *option.flag);
+  } else if (option.text != nullptr) {
+    app.add_option(names, *option.text);
+  } else {
+    CLI::Option* list = app.add_option(names, *option.texts);
+    if (!is_positional) list->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+}
+
+bool is_missing(const Option& option) {
+  return (option.text != nullptr && option.text->empty()) ||
+         (option.texts != nullptr && option.texts->empty());
+}
+
+// "--output" of "-o,--output".
+std::string_view long_name(const Option& option) {
+  const auto dashes = option.names.find("--");
+  return std::string_view(option.names).substr(dashes == std::string::npos ? 0 : dashes);
+}
+
+// A misspelt option is worth a suggestion; CLI11 only names it.
+std::string explained(const Command& command, const CLI::ParseError& error) {
+  const auto* extra = dynamic_cast<const CLI::ExtrasError*>(&error);
+  std::string message = error.what();
+  for (char& c : message) c = c == '\n' ? ' ' : c;
+  if (extra == nullptr) return message;
+  const auto dash = message.rfind(" --");
+  if (dash == std::string::npos) return message;
+  const std::string word = message.substr(dash + 1, message.find_first_of(" =", dash + 1) - dash - 1);
+  std::vector<std::string_view> names;
+  for (const Option& option : command.options)
+    names.push_back(long_name(option));
+  return fmt::format("unknown option {}{}", word, did_you_mean(word, names));
+}
+
+int parse_and_run(const Command& command, std::vector<std::string> arguments) {
+  CLI::App app;
+  app.set_help_flag();
+  bool help = false;
+  app.add_flag("-h,--help", help);
+  for (const Option& option : command.options) declare(app, option);
+  try {
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    return bad_usage(std::string(command.name), explained(command, error));
+  }
+  if (help) return print(help_text(command));
+  // Checked here and not by CLI11, so that --help goes first.
+  for (const Option& option : command.options)
+    if (option.required && is_missing(option))
+      return bad_usage(std::string(command.name),
+                       fmt::format("{} is missing: {}", long_name(option), option.doc));
+  return command.run();
+}
+
+}  // namespace
+
+int dispatch(std::span<const Command> commands, int argc, const char* const* argv) {
+  if (argc < 2) {
+    complain("expected a command");
+    return bad_usage("", "the commands are listed by --help");
+  }
+  const std::string_view first = argv[1];
+  if (first == "-h" || first == "--help" || first == "help") return print(help_text(commands));
+  if (first == "--version") return print(fmt::format("{}\n", tasks::version()));
+  for (const Command& command : commands)
+    if (command.name == first)
+      return parse_and_run(command, std::vector<std::string>(argv + 2, argv + argc));
+  std::vector<std::string_view> names;
+  for (const Command& command : commands) names.push_back(command.name);
+  return bad_usage("", fmt::format("unknown command '{}'{}", first, did_you_mean(first, names)));
+}
+
+}  // namespace foregather::cli

@@ -1,0 +1,151 @@
+#include "tasks/simulate.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/summary_text.h"
+#include "cli/terminal.h"
+#include "core/base/suggest.h"
+#include "core/base/text.h"
+#include "tasks/keys.h"
+#include "tasks/outputs.h"
+
+namespace foregather::cli {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> sources, sets, what_if;
+  std::string hardware, memory_model, as, step, database, trace;
+  bool json = false, keys = false;
+};
+
+Result<tasks::MemoryModel> memory_model(const std::string& name) {
+  using namespace std::string_view_literals;
+  constexpr std::array kNames{"allocator"sv, "live"sv, "thunder-estimator"sv};
+  if (name.empty() || name == "allocator") return tasks::MemoryModel::allocator;
+  if (name == "live") return tasks::MemoryModel::live;
+  if (name == "thunder-estimator")
+    return fail_at("--memory-model", "thunder-estimator needs a Thunder trace as SOURCE");
+  return fail_at("--memory-model", "unknown model '{}'{}; known are {}", name,
+                 did_you_mean(name, kNames), fmt::join(kNames, ", "));
+}
+
+Result<tasks::SimulateRequest> request_of(const Arguments& arguments) {
+  if (arguments.sources.empty())
+    return fail("SOURCE is missing: name a workload (.toml) or a schedule dump; try 'foregather "
+                "simulate --help'");
+  if (arguments.sources.size() > 1)
+    return fail("{} sources: several files are several ranks of one recording, which cannot be "
+                "read yet", arguments.sources.size());
+  if (!arguments.as.empty())
+    return fail_at("--as", "says how several sources belong together, and there is one");
+  if (!arguments.step.empty())
+    return fail_at("--step", "chooses a step of a recorded run, and {} is none",
+                   arguments.sources.front());
+  const auto model = memory_model(arguments.memory_model);
+  if (!model) return tl::unexpected(model.error());
+  tasks::SimulateRequest request;
+  request.source = arguments.sources.front();
+  request.sets = arguments.sets;
+  if (!arguments.hardware.empty()) request.sets.push_back("cluster.hardware=" + arguments.hardware);
+  request.what_if = arguments.what_if;
+  request.memory_model = *model;
+  return request;
+}
+
+std::string keys_text() {
+  std::string text = "Keys of a workload, as --set takes them:\n";
+  for (const tasks::KeyHelp& key : tasks::workload_keys()) {
+    text += fmt::format("\n  {} = {}\n      {}", key.name, key.values, key.doc);
+    text += key.default_value.empty() ? "\n" : fmt::format(". Default: {}\n", key.default_value);
+  }
+  text += fmt::format("\nHardware: {}\n", fmt::join(tasks::hardware_names(), ", "));
+  return text;
+}
+
+std::string wrote(const Arguments& arguments) {
+  std::string text;
+  for (const std::string& path : {arguments.database, arguments.trace})
+    if (!path.empty()) text += fmt::format("wrote {}\n", path);
+  return text;
+}
+
+int run(const Arguments& arguments) {
+  if (arguments.keys) return print(keys_text());
+  auto request = request_of(arguments);
+  if (!request) return give_up(request.error());
+  auto outputs = tasks::Outputs::open(arguments.database, arguments.trace);
+  if (!outputs) return give_up(outputs.error());
+  request->record_memory = outputs->wants_run();
+  const auto outcome = tasks::simulate(*request);
+  if (!outcome) return give_up(outcome.error());
+  if (const Status written = outputs->write(outcome->run); !written)
+    return give_up(written.error());
+  for (const std::string& warning : outcome->summary.warnings) complain("warning: " + warning);
+  if (arguments.json) return print(tasks::to_json(outcome->summary));
+  std::string text = summary_text(outcome->summary);
+  if (const std::string files = wrote(arguments); !files.empty()) text += "\n" + files;
+  return print(text);
+}
+
+std::vector<Option> options(Arguments& arguments) {
+  return {
+      {"SOURCE", "", "a workload (.toml) or a schedule dump; the content decides", nullptr, nullptr,
+       &arguments.sources},
+      {"--hw", "HW",
+       fmt::format("the hardware: {}, or the path of a hardware file. The same as --set "
+                   "cluster.hardware=HW",
+                   fmt::join(tasks::hardware_names(), ", ")),
+       nullptr, &arguments.hardware, nullptr},
+      {"--set", "KEY=VALUE", "sets a key of the workload by its dotted path; may be repeated, the "
+       "last one wins. --keys lists the keys", nullptr, nullptr, &arguments.sets},
+      {"--keys", "", "lists the keys of a workload with their values and defaults",
+       &arguments.keys, nullptr, nullptr},
+      {"--what-if", "PASS", "changes the schedule or its prices; may be repeated and applies in "
+       "order. scale=links:F, scale=compute:F and scale=KIND:F make links, all compute or one kind "
+       "of op F times as fast", nullptr, nullptr, &arguments.what_if},
+      {"--memory-model", "MODEL", "allocator (default): PyTorch's caching allocator, decision by "
+       "decision; live: bytes of live tensors in program order, without rounding or streams; "
+       "thunder-estimator: Thunder's own rules, for Thunder traces", nullptr,
+       &arguments.memory_model, nullptr},
+      {"--as", "ranks|fwd-bwd", "what several sources are: ranks, or a forward and a backward",
+       nullptr, &arguments.as, nullptr},
+      {"--step", "N", "which step of a recorded run", nullptr, &arguments.step, nullptr},
+      {"-o,--output", "RUN.db", "writes the predicted run: every op, allocation and memory curve",
+       nullptr, &arguments.database, nullptr},
+      {"--trace", "OUT.json", "writes the timeline as Chrome trace, for https://ui.perfetto.dev",
+       nullptr, &arguments.trace, nullptr},
+      {"--json", "", "prints one JSON object, times in ns and sizes in bytes, and nothing else",
+       &arguments.json, nullptr, nullptr},
+  };
+}
+
+}  // namespace
+
+Command simulate_command() {
+  const auto arguments = std::make_shared<Arguments>();
+  Command command;
+  command.name = "simulate";
+  command.summary = "predicts one training step";
+  command.description =
+      "Predicts what one training step costs: its time, what of the communication stays exposed, the "
+      "memory peak and what holds it, and whether it fits.\n\nFigures describe the steady step; the "
+      "first step, which makes the optimizer states, is reported apart.";
+  command.options = options(*arguments);
+  command.examples = {
+      "foregather simulate traces/samples/llama3_8b_fsdp2.toml\tLlama-3.1-8B on 8 H100",
+      "foregather simulate w.toml --set train.micro_batch=2 --set "
+      "train.activation_checkpointing=full\tanother configuration of the same workload",
+      "foregather simulate w.toml --hw a100_80_sxm -o run.db --trace step.json\ton other hardware, "
+      "with all rows and a timeline",
+      "foregather simulate w.toml --what-if scale=links:2 --json\twith links twice as fast, for a "
+      "program",
+  };
+  command.run = [arguments] { return run(*arguments); };
+  return command;
+}
+
+}  // namespace foregather::cli

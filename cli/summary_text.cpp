@@ -1,0 +1,177 @@
+#include "cli/summary_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/text.h"
+
+namespace foregather::cli {
+namespace {
+
+using tasks::Summary;
+
+double percent(Ns part, Ns whole) {
+  return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+// `part` of `whole` as a bar of eighths of blocks.
+std::string bar(Ns part, Ns whole) {
+  constexpr std::int64_t kWidth = 40;
+  constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const std::int64_t eighths =
+      whole <= 0 ? 0
+                 : static_cast<std::int64_t>(std::clamp(percent(part, whole), 0.0, 100.0) / 100 *
+                                             8 * kWidth);
+  std::string text;
+  for (std::int64_t i = 0; i < eighths / 8; ++i) text += "█";
+  text += kEighths[eighths % 8];
+  const std::int64_t drawn = eighths / 8 + (eighths % 8 != 0 ? 1 : 0);
+  for (std::int64_t i = drawn; i < kWidth; ++i) text += "·";
+  return text;
+}
+
+std::string header(const Summary& summary) {
+  std::string text = summary.name + "\n";
+  if (!summary.model.empty())
+    text += fmt::format("  {}, {} parameters\n", summary.model, format_count(summary.parameters));
+  text += fmt::format("  {}{} × {}\n", summary.strategy.empty() ? "" : summary.strategy + " on ",
+                      format_count(summary.world_size), summary.hardware);
+  for (const std::string& pass : summary.what_if) text += fmt::format("  what if {}\n", pass);
+  return text;
+}
+
+std::string step_line(const Summary& summary) {
+  std::string text = fmt::format("\nStep time  {}", format_time(*summary.step_time()));
+  if (summary.tokens_per_second)
+    text += fmt::format("   {} tokens/s/GPU",
+                        format_count(static_cast<std::int64_t>(*summary.tokens_per_second + 0.5)));
+  if (summary.mfu) text += fmt::format("   MFU {:.1f} %", *summary.mfu * 100);
+  return text + "\n";
+}
+
+std::string bars(const Summary& summary) {
+  const tasks::StepTimes& times = *summary.slow().times;
+  TextTable table;
+  const auto row = [&](const char* what, Ns time) {
+    table.row({what, bar(time, times.step), format_time(time),
+               fmt::format("{:.1f} %", percent(time, times.step))});
+  };
+  row("compute", times.busy.compute);
+  row("communication", times.busy.comm);
+  row("  exposed", times.busy.exposed);
+  if (times.busy.wait > 0)
+    table.row({"waiting for other ranks", "", format_time(times.busy.wait), ""});
+  return table.text(2);
+}
+
+// Which parts of the critical path are no compute at full speed.
+std::string above_bound(const Summary& summary) {
+  const Ns step = *summary.step_time();
+  const Ns above = step - *summary.bound;
+  std::string text = fmt::format("\nBound      {}", format_time(*summary.bound));
+  if (above == 0) return text + "   the step cannot be faster in any order\n";
+  text += fmt::format("   the step takes {} ({:.1f} %) more; on its critical path are\n",
+                      format_time(above), percent(above, *summary.bound));
+  TextTable table;
+  const auto row = [&](const char* what, Ns time) {
+    if (time > 0)
+      table.row({what, format_time(time), fmt::format("{:.1f} %", percent(time, step))});
+  };
+  row("compute", summary.path.compute);
+  row("communication", summary.path.comm);
+  row("the host's launches", summary.path.host);
+  row("work of the step before", summary.path.other);
+  row("of this, contention of overlapped work", summary.path.contention);
+  return text + table.text(2);
+}
+
+std::string collectives(const Summary& summary) {
+  TextTable table;
+  const tasks::StepTimes& times = *summary.slow().times;
+  table.row({"Collectives", "count", "bytes", "busy", "exposed"});
+  for (std::size_t kind = 0; kind < compare::kOpKinds; ++kind) {
+    const compare::CollectiveUse& use = times.busy.by_kind[kind];
+    if (use.count == 0) continue;
+    table.row({"  " + std::string(name(static_cast<OpKind>(kind))), format_count(use.count),
+               format_bytes(use.bytes), format_time(use.busy), format_time(use.exposed)});
+  }
+  return fmt::format("\n{}  {} on the wire, sent by each rank\n", table.text(),
+                     format_bytes(times.busy.wire_bytes));
+}
+
+std::string causes(const tasks::StepMemory& memory) {
+  std::vector<std::size_t> order;
+  for (std::size_t cause = 0; cause < kCauses; ++cause)
+    if (memory.by_cause[cause] > 0) order.push_back(cause);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return memory.by_cause[a] > memory.by_cause[b];
+  });
+  TextTable table;
+  for (const std::size_t cause : order) {
+    std::string what(name(static_cast<Cause>(cause)));
+    std::replace(what.begin(), what.end(), '_', ' ');
+    table.row({what, format_bytes(memory.by_cause[cause]),
+               fmt::format("{:.1f} %", percent(memory.by_cause[cause], memory.peaks.allocated))});
+  }
+  std::string text = table.text(4);
+  if (memory.peak_at) text += fmt::format("    at {}\n", *memory.peak_at);
+  return text;
+}
+
+std::string memory(const Summary& summary) {
+  const tasks::StepMemory& steady = summary.large().memory;
+  const bool live = summary.memory_model == tasks::MemoryModel::live;
+  TextTable table;
+  const auto row = [&](const char* what, Bytes bytes) {
+    table.row({what, format_bytes(bytes)});
+  };
+  if (!live) {
+    row("requested", steady.peaks.requested);
+    row("allocated", steady.peaks.allocated);
+    row("active", steady.peaks.active);
+    row("reserved", steady.peaks.reserved);
+  } else {
+    row("live", steady.peaks.requested);
+  }
+  row("bound", summary.memory_bound);
+  return fmt::format("\nPeak memory{}\n{}  held at the peak by\n{}",
+                     live ? " (live bytes, no allocator)" : "", table.text(2), causes(steady));
+}
+
+std::string fits(const Summary& summary) {
+  std::string text = fmt::format("\n{} of {}, {} outside the allocator: ", summary.hardware,
+                                 format_bytes(summary.capacity),
+                                 format_bytes(summary.outside_allocator));
+  if (summary.oom) {
+    text += fmt::format("does not fit\n  out of memory{}: {} for {}",
+                        summary.oom->in_first_step ? " in the first step" : "",
+                        format_bytes(summary.oom->requested), summary.oom->storage);
+    if (summary.oom->op) text += fmt::format(", before {}", *summary.oom->op);
+    return text + "\n";
+  }
+  const Bytes margin = *summary.margin();
+  if (margin >= 0) return text + fmt::format("fits, {} left\n", format_bytes(margin));
+  return text + fmt::format("does not fit, {} too much\n", format_bytes(-margin));
+}
+
+std::string first_step(const Summary& summary) {
+  const tasks::ClassFigures& slow = summary.slow();
+  if (!slow.first_step) return {};
+  return fmt::format("First step {}, reserved {}\n", format_time(*slow.first_step),
+                     format_bytes(summary.large().first_memory.peaks.reserved));
+}
+
+}  // namespace
+
+std::string summary_text(const Summary& summary) {
+  std::string text = header(summary);
+  if (summary.step_time()) {
+    text += step_line(summary) + bars(summary) + above_bound(summary);
+    if (summary.slow().times->busy.comm > 0) text += collectives(summary);
+  }
+  text += memory(summary) + fits(summary) + first_step(summary);
+  return text;
+}
+
+}  // namespace foregather::cli

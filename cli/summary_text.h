@@ -1,0 +1,13 @@
+// The summary of a prediction, for a person.
+#pragma once
+
+#include <string>
+
+#include "tasks/summary.h"
+
+namespace foregather::cli {
+
+/// Some twenty lines: step time, where it goes, memory and what holds it, does it fit.
+std::string summary_text(const tasks::Summary& summary);
+
+}  // namespace foregather::cli

@@ -1,0 +1,27 @@
+#include "cli/terminal.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace foregather::cli {
+
+int print(std::string_view text) {
+  errno = 0;
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (written && std::fflush(stdout) == 0) return 0;
+  return give_up(Error{"standard output",
+                       fmt::format("cannot be written: {}", std::strerror(errno)), Fault::work});
+}
+
+void complain(std::string_view message) {
+  const std::string line = fmt::format("foregather: {}\n", message);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+int give_up(const Error& error) {
+  complain(error.text());
+  return error.fault == Fault::work ? 1 : 2;
+}
+
+}  // namespace foregather::cli

@@ -1,0 +1,57 @@
+#include "tasks/busy_figures.h"
+
+#include <algorithm>
+
+#include "core/compare/critical_path.h"
+#include "core/run/key.h"
+
+namespace foregather::tasks {
+namespace {
+
+// How much longer the op took than alone, as far as it lies on the path.
+Ns contention(run::RunView run, const compare::PathStep& step) {
+  const std::size_t row = step.op.row();
+  const Ns alone = run.ops.alone[row];
+  const Ns took = run.ops.end[row] - run.ops.transfer[row];
+  return alone == 0 ? 0 : std::clamp<Ns>(took - alone, 0, step.time);
+}
+
+PathFigures path_figures(run::RunView run, const compare::CriticalPath& path) {
+  PathFigures figures;
+  figures.compute = path.compute;
+  figures.comm = path.comm;
+  figures.host = path.host;
+  figures.other = path.other;
+  for (const compare::PathStep& step : path.steps) {
+    figures.contention += contention(run, step);
+    std::string key = op_key(run, step.op);
+    if (!figures.ops.empty() && figures.ops.back().op == key)
+      figures.ops.back().time += step.time;
+    else
+      figures.ops.push_back({std::move(key), step.time, step.gap, run::name(step.reason)});
+  }
+  return figures;
+}
+
+}  // namespace
+
+void fill_times(run::RunView run, Summary& summary) {
+  for (const run::StepRow row : run::steps_of(run, run::StepKind::first)) {
+    const run::StepInfo& step = run.steps[row.row()];
+    summary.classes[step.rank_class.row()].first_step = step.end - step.begin;
+  }
+  Ns slowest = -1;
+  for (const run::StepRow row : run::steps_of(run, run::StepKind::steady)) {
+    const run::StepInfo& step = run.steps[row.row()];
+    const compare::CriticalPath path = compare::critical_path(run, row);
+    const Ns time = step.end - step.begin;
+    summary.classes[step.rank_class.row()].times =
+        StepTimes{time, compare::busy_times(run, row), path.host};
+    if (time <= slowest) continue;
+    slowest = time;
+    summary.slowest = step.rank_class.row();
+    summary.path = path_figures(run, path);
+  }
+}
+
+}  // namespace foregather::tasks

@@ -1,0 +1,21 @@
+// The use case of `foregather doctor`: what this machine offers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace foregather::tasks {
+
+/// One thing that was looked for.
+struct Finding {
+  std::string what;     ///< "GPU driver"
+  bool present = false;
+  std::string detail;   ///< what was found, or what failed
+  std::string enables;  ///< what it is good for
+  std::string fix;      ///< what to do if it is missing
+};
+
+/// Looks at the machine without changing it: opens libraries, reads /proc and /dev.
+std::vector<Finding> examine_machine();
+
+}  // namespace foregather::tasks

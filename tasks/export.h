@@ -1,0 +1,27 @@
+// The use case of `foregather export`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/file.h"
+#include "core/base/result.h"
+#include "core/run/run.h"
+
+namespace foregather::tasks {
+
+/// A format that export writes.
+struct ExportFormat {
+  std::string name;
+  std::string doc;
+};
+std::vector<ExportFormat> export_formats();
+
+/// Writes a run into an open file, which stays uncommitted.
+Status write_run(run::RunView run, const std::string& format, PendingFile& file);
+
+/// Reads one run ("RUN.db" or "RUN.db:NAME") and writes it. Nothing partial is left.
+Status export_run(const std::string& location, const std::string& format,
+                  const std::string& output);
+
+}  // namespace foregather::tasks

@@ -1,0 +1,19 @@
+// The keys of a workload, for help texts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace foregather::tasks {
+
+struct KeyHelp {
+  std::string name, values, default_value, doc;
+};
+
+/// All keys, in the order of the documentation.
+std::vector<KeyHelp> workload_keys();
+
+/// Names of the built-in hardware files, sorted.
+std::vector<std::string> hardware_names();
+
+}  // namespace foregather::tasks

@@ -1,0 +1,126 @@
+#include "tasks/schedule.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/alloc/config.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
+#include "core/ir/dump.h"
+#include "core/ir/validate.h"
+#include "core/plan/lower.h"
+#include "core/plan/model.h"
+#include "core/plan/workload_toml.h"
+#include "sim/cost/outside.h"
+#include "sim/cost/price.h"
+#include "tasks/sniff.h"
+
+namespace foregather::tasks {
+namespace {
+
+std::string_view name_of(plan::Strategy strategy) {
+  switch (strategy) {
+    case plan::Strategy::ddp:
+      return "ddp";
+    case plan::Strategy::fsdp1:
+      return "fsdp1";
+    case plan::Strategy::fsdp2:
+      return "fsdp2";
+  }
+  return "";
+}
+
+// Fills graph, model and strategy; returns the machine to price it on.
+Result<plan::Workload> lower_workload(std::string text, const std::string& source,
+                                      const std::vector<std::string>& sets, Schedule& schedule) {
+  if (std::ssize(text) > plan::kWorkloadFileLimit)
+    return fail_at(source, "is {} long, expected a workload of at most {}",
+                   format_bytes(std::ssize(text)), format_bytes(plan::kWorkloadFileLimit));
+  auto workload = plan::parse_workload(text, source, sets);
+  if (!workload) return workload;
+  auto config = plan::read_model_config(workload->model_config);
+  if (!config) return tl::unexpected(config.error());
+  if (workload->layers != 0) config->layers = workload->layers;
+  if (const Status resolved = plan::resolve_workload(*workload, *config); !resolved)
+    return tl::unexpected(resolved.error());
+  const plan::Model model = plan::build_model(*config, workload->train);
+  auto graph = plan::lower(model, *workload);
+  if (!graph) return tl::unexpected(graph.error());
+  schedule.source_text = std::move(text);
+  schedule.graph = std::move(*graph);
+  schedule.model = fmt::format("{}, {} layers", config->model_type, config->layers);
+  schedule.strategy = name_of(workload->parallel.strategy);
+  return workload;
+}
+
+Result<plan::Workload> read_schedule(const std::string& text, const std::string& source,
+                                     const std::vector<std::string>& sets, Schedule& schedule) {
+  auto machine = plan::machine_of_sets(sets);
+  if (!machine) return machine;
+  auto graph = read_dump(text, source);
+  if (!graph) return tl::unexpected(graph.error());
+  const auto problems = validate(*graph, 1);
+  if (!problems.empty())
+    return fail_at(source, "is no schedule that could run: {}", problems.front().message);
+  schedule.graph = std::move(*graph);
+  return machine;
+}
+
+Status price_schedule(const plan::Workload& machine, const WhatIf& what_if, Schedule& schedule) {
+  auto hardware = sim::load_hardware(machine.cluster.hardware);
+  if (!hardware) return tl::unexpected(hardware.error());
+  sim::PriceOptions options;
+  options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * what_if.links;
+  options.compute_scale = what_if.compute;
+  options.gpus_per_node = std::max(machine.cluster.gpus_per_node, 1U);
+  sim::CostTable table = sim::price(schedule.graph, *hardware, options);
+  scale_kinds(what_if, schedule.graph, table);
+  std::size_t rows = 1;
+  for (const RankClass& rank_class : schedule.graph.classes)
+    rows = std::max(rows, std::size_t{rank_class.hardware} + 1);
+  if (rows > 1) schedule.warnings.push_back("all rank classes are priced on one hardware");
+  schedule.prices.assign(rows, table);
+  schedule.hardware = std::move(*hardware);
+  return {};
+}
+
+Status set_engine(const plan::Workload& machine, Schedule& schedule) {
+  auto config = alloc::parse_alloc_conf(machine.allocator_conf);
+  if (!config) {
+    config.error().place = "allocator.conf";
+    return tl::unexpected(config.error());
+  }
+  schedule.engine.alloc = *config;
+  schedule.engine.contention = machine.cluster.contention;
+  schedule.capacity = static_cast<Bytes>(schedule.hardware.memory.capacity);
+  schedule.outside_allocator =
+      sim::outside_allocator_bytes(schedule.graph, schedule.hardware);
+  schedule.engine.capacity = schedule.capacity - schedule.outside_allocator;
+  if (schedule.engine.capacity <= 0)
+    return fail("{} holds {}, less than the {} outside the allocator", schedule.hardware.name,
+                schedule.capacity, schedule.outside_allocator);
+  return {};
+}
+
+}  // namespace
+
+Result<Schedule> load_schedule(const std::string& source, const std::vector<std::string>& sets,
+                               const WhatIf& what_if) {
+  constexpr Bytes kLongestSource = 4 * GiB;
+  auto text = read_file(source, kLongestSource);
+  if (!text) return tl::unexpected(text.error());
+  const auto kind = sniff(*text, source);
+  if (!kind) return tl::unexpected(kind.error());
+  Schedule schedule;
+  schedule.name = std::filesystem::path(source).stem().string();
+  const auto machine = *kind == SourceKind::workload
+                           ? lower_workload(std::move(*text), source, sets, schedule)
+                           : read_schedule(*text, source, sets, schedule);
+  if (!machine) return tl::unexpected(machine.error());
+  if (const Status priced = price_schedule(*machine, what_if, schedule); !priced)
+    return tl::unexpected(priced.error());
+  if (const Status set = set_engine(*machine, schedule); !set) return tl::unexpected(set.error());
+  return schedule;
+}
+
+}  // namespace foregather::tasks

@@ -1,0 +1,34 @@
+// SOURCE -> a priced schedule, ready for the engine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/ir/graph.h"
+#include "sim/cost/cost_table.h"
+#include "sim/cost/hardware.h"
+#include "sim/engine/engine.h"
+#include "tasks/what_if.h"
+
+namespace foregather::tasks {
+
+struct Schedule {
+  std::string name;      ///< of the source: its file name without folder and ending
+  std::string model;     ///< "llama, 32 layers"; empty for a schedule dump
+  std::string strategy;  ///< "fsdp2"; empty for a schedule dump
+  std::string source_text;
+  Graph graph;
+  sim::Hardware hardware;
+  std::vector<sim::CostTable> prices;  ///< by RankClass::hardware
+  sim::EngineOptions engine;           ///< capacity without what lies outside the allocator
+  Bytes capacity = 0;
+  Bytes outside_allocator = 0;
+  std::vector<std::string> warnings;
+};
+
+/// Reads, lowers and prices a workload or a schedule dump. `sets` are KEY=VALUE.
+Result<Schedule> load_schedule(const std::string& source, const std::vector<std::string>& sets,
+                               const WhatIf& what_if);
+
+}  // namespace foregather::tasks

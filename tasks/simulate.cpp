@@ -1,0 +1,152 @@
+#include "tasks/simulate.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "sim/engine/bounds.h"
+#include "sim/memory/memory_bound.h"
+#include "tasks/busy_figures.h"
+#include "tasks/memory_figures.h"
+#include "tasks/record_run.h"
+#include "tasks/schedule.h"
+#include "tasks/version.h"
+#include "tasks/what_if.h"
+
+namespace foregather::tasks {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+run::RunInfo run_info(const SimulateRequest& request, const Schedule& schedule) {
+  run::RunInfo info;
+  info.name = schedule.name;
+  info.kind = run::RunKind::predicted;
+  info.tool = version();
+  info.source = request.source;
+  info.source_text = schedule.source_text;
+  for (const std::string& set : request.sets) info.options += "--set " + set + "\n";
+  for (const std::string& pass : request.what_if) info.options += "--what-if " + pass + "\n";
+  info.hardware = schedule.hardware.name;
+  info.strategy = schedule.strategy;
+  info.world_size = schedule.graph.world_size;
+  info.parameters = schedule.graph.parameters;
+  info.tokens_per_rank_step = schedule.graph.tokens_per_rank_step;
+  info.model_flops_per_rank_step = schedule.graph.model_flops_per_rank_step;
+  info.capacity = schedule.capacity;
+  info.outside_allocator = schedule.outside_allocator;
+  return info;
+}
+
+void fill_header(const SimulateRequest& request, const Schedule& schedule, Summary& summary) {
+  summary.source = request.source;
+  summary.name = schedule.name;
+  summary.model = schedule.model;
+  summary.strategy = schedule.strategy;
+  summary.hardware = schedule.hardware.name;
+  summary.world_size = schedule.graph.world_size;
+  summary.parameters = schedule.graph.parameters;
+  summary.tokens_per_rank_step = schedule.graph.tokens_per_rank_step;
+  summary.memory_model = request.memory_model;
+  summary.capacity = schedule.capacity;
+  summary.outside_allocator = schedule.outside_allocator;
+  summary.what_if = request.what_if;
+  summary.warnings = schedule.warnings;
+  for (const RankClass& rank_class : schedule.graph.classes) {
+    ClassFigures figures;
+    figures.name = schedule.graph.text(rank_class.name);
+    const auto ranks = schedule.graph.ranks_of(rank_class.ranks);
+    figures.ranks.assign(ranks.begin(), ranks.end());
+    summary.classes.push_back(std::move(figures));
+  }
+}
+
+// Rounded to hundredths, so that they read well and are exact.
+std::optional<double> tokens_per_second(const Schedule& schedule, Ns step) {
+  const std::int64_t tokens = schedule.graph.tokens_per_rank_step;
+  if (tokens == 0 || step <= 0) return std::nullopt;
+  const double hundredths = static_cast<double>(tokens) * 1e11 / static_cast<double>(step);
+  return static_cast<double>(static_cast<std::int64_t>(hundredths + 0.5)) / 100;
+}
+
+// Model FLOPs over what the dense bf16 units could do (fp16 where there are none).
+std::optional<double> mfu(const Schedule& schedule, Ns step) {
+  const sim::Hardware::Compute& compute = schedule.hardware.compute;
+  const double peak = compute.matmul_bf16 > 0 ? compute.matmul_bf16 : compute.matmul_f16;
+  const std::int64_t flops = schedule.graph.model_flops_per_rank_step;
+  if (flops == 0 || step <= 0 || !(peak > 0)) return std::nullopt;
+  const double share = static_cast<double>(flops) * 1e9 / static_cast<double>(step) / peak;
+  return static_cast<double>(static_cast<std::int64_t>(share * 1e6 + 0.5)) / 1e6;
+}
+
+void fill_rates(const Schedule& schedule, Summary& summary) {
+  const Ns step = *summary.step_time();
+  // A transient that has not settled may beat the bound of the steady step: then the step is the
+  // best that is known.
+  summary.bound =
+      std::min(step, sim::step_time_bounds(schedule.graph, schedule.prices).bound());
+  summary.tokens_per_second = tokens_per_second(schedule, step);
+  summary.mfu = mfu(schedule, step);
+}
+
+void fill_warnings(const sim::Simulation& simulation, Summary& summary) {
+  if (!simulation.oom && !simulation.converged)
+    summary.warnings.push_back(
+        fmt::format("the step had not settled after {} steps", simulation.steps));
+  if (simulation.unresolved_synchronizations != 0)
+    summary.warnings.push_back(
+        fmt::format("{} allocator synchronisations with other rank classes taken as instant",
+                    simulation.unresolved_synchronizations));
+}
+
+}  // namespace
+
+std::optional<Ns> Summary::step_time() const {
+  if (classes.empty() || !slow().times) return std::nullopt;
+  return slow().times->step;
+}
+
+Bytes Summary::reserved() const {
+  Bytes most = 0;
+  for (const ClassFigures& figures : classes)
+    most = std::max({most, figures.memory.peaks.reserved, figures.first_memory.peaks.reserved});
+  return most;
+}
+
+std::optional<Bytes> Summary::margin() const {
+  if (oom) return std::nullopt;
+  return capacity - outside_allocator - reserved();
+}
+
+Result<Outcome> simulate(const SimulateRequest& request) {
+  const auto begin = Clock::now();
+  const auto what_if = parse_what_if(request.what_if);
+  if (!what_if) return tl::unexpected(what_if.error());
+  auto schedule = load_schedule(request.source, request.sets, *what_if);
+  if (!schedule) return tl::unexpected(schedule.error());
+  schedule->engine.memory = request.memory_model == MemoryModel::allocator;
+  schedule->engine.record_memory = request.record_memory && schedule->engine.memory;
+  const auto simulation = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
+  if (!simulation) {
+    Error error = simulation.error();
+    if (error.place.empty()) error.place = request.source;
+    return tl::unexpected(std::move(error));
+  }
+  const auto end = Clock::now();
+
+  Outcome outcome;
+  fill_header(request, *schedule, outcome.summary);
+  outcome.run = record_run(schedule->graph, schedule->prices, *simulation);
+  outcome.run.about = run_info(request, *schedule);
+  fill_memory(schedule->graph, *simulation, outcome.summary);
+  outcome.summary.memory_bound = sim::peak_memory_bound(schedule->graph);
+  if (!simulation->oom) {
+    fill_times(outcome.run, outcome.summary);
+    fill_rates(*schedule, outcome.summary);
+  }
+  fill_warnings(*simulation, outcome.summary);
+  outcome.summary.simulated_in =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();
+  return outcome;
+}
+
+}  // namespace foregather::tasks

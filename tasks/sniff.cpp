@@ -1,0 +1,46 @@
+#include "tasks/sniff.h"
+
+#include <algorithm>
+
+#include "core/ir/dump.h"
+#include "core/store/reader.h"
+
+namespace foregather::tasks {
+namespace {
+
+constexpr std::string_view kReadable = "expected a workload (.toml) or a schedule dump";
+
+bool is_text(std::string_view head) {
+  return std::none_of(head.begin(), head.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x09 || (byte > 0x0d && byte < 0x20);
+  });
+}
+
+// Of the first line that is neither blank nor a comment: a table header or a key.
+bool is_like_toml(std::string_view text) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const auto first = line.find_first_not_of(" \t\r");
+    if (first == std::string_view::npos || line[first] == '#') continue;
+    return (line[first] == '[' && line.find(']') != std::string_view::npos) ||
+           (line[first] != '{' && line.find('=') != std::string_view::npos);
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<SourceKind> sniff(std::string_view content, const std::string& path) {
+  constexpr std::size_t kHead = 4096;
+  const std::string_view head = content.substr(0, kHead);
+  if (head.starts_with(kDumpHeader)) return SourceKind::schedule;
+  if (store::is_database(head))
+    return fail_at(path, "is a database, and recorded runs cannot be simulated yet: {}", kReadable);
+  if (head.empty()) return fail_at(path, "is empty, {}", kReadable);
+  if (is_text(head) && (path.ends_with(".toml") || is_like_toml(head))) return SourceKind::workload;
+  return fail_at(path, "is in no format that simulate reads, {}", kReadable);
+}
+
+}  // namespace foregather::tasks

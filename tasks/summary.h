@@ -1,0 +1,98 @@
+// The figures of a prediction, as `simulate` reports them. Times are ns, sizes bytes; a figure is
+// absent where there is none (times after an out-of-memory).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/units.h"
+#include "core/compare/exposed.h"
+#include "core/ir/kinds.h"
+
+namespace foregather::tasks {
+
+struct Peaks {
+  Bytes requested = 0, allocated = 0, active = 0, reserved = 0;
+};
+
+/// Of one step of one rank class.
+struct StepTimes {
+  Ns step = 0;
+  compare::BusyTimes busy;
+  Ns host_bound = 0;  ///< time of the critical path that waits for the host's launches
+};
+
+struct StepMemory {
+  Peaks peaks;
+  std::optional<std::string> peak_at;  ///< op key of the launch after `allocated` was largest
+  std::array<Bytes, kCauses> by_cause{};
+};
+
+struct ClassFigures {
+  std::string name;
+  std::vector<std::uint32_t> ranks;
+  std::optional<StepTimes> times;  ///< steady
+  StepMemory memory;               ///< steady
+  std::optional<Ns> first_step;
+  StepMemory first_memory;
+};
+
+struct PathFigure {
+  std::string op;  ///< op key
+  Ns time = 0;     ///< that the op adds to the step
+  Ns gap = 0;      ///< before it
+  std::string_view reason;
+};
+
+/// The critical path of the slowest class.
+struct PathFigures {
+  std::vector<PathFigure> ops;  ///< in order of time
+  Ns compute = 0, comm = 0, host = 0, other = 0;  ///< add up to the step time
+  Ns contention = 0;  ///< part of compute and comm: longer than alone
+};
+
+struct OomFigures {
+  std::optional<std::string> op;  ///< op key of the launch after the failing allocation
+  std::string storage;
+  Bytes requested = 0;
+  bool in_first_step = false;
+};
+
+enum class MemoryModel : std::uint8_t { allocator, live };
+
+struct Summary {
+  std::string source, name, model, strategy, hardware;
+  std::uint32_t world_size = 1;
+  std::int64_t parameters = 0;
+  std::int64_t tokens_per_rank_step = 0;
+  MemoryModel memory_model = MemoryModel::allocator;
+  std::vector<ClassFigures> classes;
+  std::size_t slowest = 0;   ///< class whose times are the job's
+  std::size_t largest = 0;   ///< class whose memory is the job's
+  std::optional<Ns> bound;   ///< of the step time
+  Bytes memory_bound = 0;
+  PathFigures path;
+  std::optional<OomFigures> oom;
+  std::optional<double> tokens_per_second;  ///< of one GPU
+  std::optional<double> mfu;
+  Bytes capacity = 0;
+  Bytes outside_allocator = 0;
+  std::vector<std::string> what_if, warnings;
+  Ns simulated_in = 0;  ///< wall time
+
+  const ClassFigures& slow() const { return classes[slowest]; }
+  const ClassFigures& large() const { return classes[largest]; }
+  std::optional<Ns> step_time() const;
+  /// Of the first and all later steps.
+  Bytes reserved() const;
+  /// Bytes left on the device, negative if too small; nothing after an out-of-memory.
+  std::optional<Bytes> margin() const;
+};
+
+/// The JSON object of `simulate --json`, with a line end. See docs/formats.md.
+std::string to_json(const Summary& summary);
+
+}  // namespace foregather::tasks

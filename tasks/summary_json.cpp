@@ -1,0 +1,176 @@
+#include "core/base/json_writer.h"
+#include "tasks/summary.h"
+
+namespace foregather::tasks {
+namespace {
+
+constexpr int kSchema = 1;
+
+template <class T>
+void optional_field(JsonWriter& json, std::string_view name, const std::optional<T>& value) {
+  if (value)
+    json.field(name, *value);
+  else
+    json.key(name).null();
+}
+
+void text_list(JsonWriter& json, std::string_view name, const std::vector<std::string>& texts) {
+  json.key(name).begin_array();
+  for (const std::string& text : texts) json.value(std::string_view(text));
+  json.end_array();
+}
+
+void write_peaks(JsonWriter& json, const Peaks& peaks) {
+  json.field("peak_requested_bytes", peaks.requested);
+  json.field("peak_allocated_bytes", peaks.allocated);
+  json.field("peak_active_bytes", peaks.active);
+  json.field("peak_reserved_bytes", peaks.reserved);
+}
+
+void write_memory(JsonWriter& json, const StepMemory& memory) {
+  write_peaks(json, memory.peaks);
+  optional_field(json, "peak_at", memory.peak_at);
+  json.key("peak_by_cause").begin_object();
+  for (std::size_t cause = 0; cause < kCauses; ++cause)
+    json.field(name(static_cast<Cause>(cause)), memory.by_cause[cause]);
+  json.end_object();
+}
+
+void write_collectives(JsonWriter& json, const std::optional<StepTimes>& times) {
+  if (!times) {
+    json.key("collectives").null();
+    return;
+  }
+  json.key("collectives").begin_object();
+  for (std::size_t kind = 0; kind < compare::kOpKinds; ++kind) {
+    const compare::CollectiveUse& use = times->busy.by_kind[kind];
+    if (use.count == 0) continue;
+    json.key(name(static_cast<OpKind>(kind))).begin_object();
+    json.field("count", use.count);
+    json.field("bytes", use.bytes);
+    json.field("busy_ns", use.busy);
+    json.field("exposed_ns", use.exposed);
+    json.end_object();
+  }
+  json.end_object();
+}
+
+// The figures that a class has and the job takes from its slowest class.
+void write_times(JsonWriter& json, const std::optional<StepTimes>& times) {
+  const auto field = [&](std::string_view name, auto member) {
+    if (times)
+      json.field(name, member(*times));
+    else
+      json.key(name).null();
+  };
+  field("ops", [](const StepTimes& t) { return t.busy.ops; });
+  field("step_time_ns", [](const StepTimes& t) { return t.step; });
+  field("compute_busy_ns", [](const StepTimes& t) { return t.busy.compute; });
+  field("comm_busy_ns", [](const StepTimes& t) { return t.busy.comm; });
+  field("exposed_comm_ns", [](const StepTimes& t) { return t.busy.exposed; });
+  field("comm_wait_ns", [](const StepTimes& t) { return t.busy.wait; });
+  field("host_bound_ns", [](const StepTimes& t) { return t.host_bound; });
+  field("bytes_on_wire", [](const StepTimes& t) { return t.busy.wire_bytes; });
+  write_collectives(json, times);
+}
+
+void write_first_step(JsonWriter& json, const ClassFigures& times, const ClassFigures& memory) {
+  json.key("first_step").begin_object();
+  optional_field(json, "step_time_ns", times.first_step);
+  write_memory(json, memory.first_memory);
+  json.end_object();
+}
+
+void write_path(JsonWriter& json, const Summary& summary) {
+  if (!summary.step_time()) {
+    json.key("critical_path").null();
+    return;
+  }
+  json.key("critical_path").begin_array();
+  for (const PathFigure& figure : summary.path.ops) {
+    json.begin_object();
+    json.field("op", std::string_view(figure.op));
+    json.field("ns", figure.time);
+    json.field("gap_ns", figure.gap);
+    json.field("bound_by", figure.reason);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_oom(JsonWriter& json, const Summary& summary) {
+  if (!summary.oom) {
+    json.key("oom").null();
+    return;
+  }
+  json.key("oom").begin_object();
+  optional_field(json, "op", summary.oom->op);
+  json.field("storage", std::string_view(summary.oom->storage));
+  json.field("requested_bytes", summary.oom->requested);
+  json.field("in_first_step", summary.oom->in_first_step);
+  json.end_object();
+}
+
+void write_fits(JsonWriter& json, const Summary& summary) {
+  const auto margin = summary.margin();
+  json.key("fits").begin_object();
+  json.field("answer", margin && *margin >= 0 ? "yes" : "no");
+  optional_field(json, "margin_bytes", margin);
+  json.end_object();
+  json.field("capacity_bytes", summary.capacity);
+  json.field("outside_allocator_bytes", summary.outside_allocator);
+}
+
+void write_classes(JsonWriter& json, const Summary& summary) {
+  json.key("classes").begin_array();
+  for (const ClassFigures& figures : summary.classes) {
+    json.begin_object();
+    json.field("name", std::string_view(figures.name));
+    json.field("ranks", figures.ranks.size());
+    json.field("first_rank", std::int64_t{figures.ranks.front()});
+    write_times(json, figures.times);
+    write_memory(json, figures.memory);
+    write_first_step(json, figures, figures);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+}  // namespace
+
+std::string to_json(const Summary& summary) {
+  JsonWriter json;
+  json.begin_object();
+  json.field("schema", kSchema);
+  json.field("source", std::string_view(summary.source));
+  json.field("name", std::string_view(summary.name));
+  json.field("model", std::string_view(summary.model));
+  json.field("strategy", std::string_view(summary.strategy));
+  json.field("hardware", std::string_view(summary.hardware));
+  json.field("memory_model", summary.memory_model == MemoryModel::live ? "live" : "allocator");
+  json.field("world_size", std::int64_t{summary.world_size});
+  json.field("parameters", summary.parameters);
+  write_times(json, summary.slow().times);
+  optional_field(json, "step_time_bound_ns", summary.bound);
+  optional_field(json, "tokens_per_s_per_gpu", summary.tokens_per_second);
+  optional_field(json, "mfu", summary.mfu);
+  write_memory(json, summary.large().memory);
+  json.field("peak_memory_bound_bytes", summary.memory_bound);
+  write_oom(json, summary);
+  write_fits(json, summary);
+  write_first_step(json, summary.slow(), summary.large());
+  // Until residuals of measured runs give the error of a prediction.
+  json.key("interval").begin_object();
+  json.key("step_time_ns").null();
+  json.key("peak_reserved_bytes").null();
+  json.end_object();
+  text_list(json, "what_if", summary.what_if);
+  text_list(json, "warnings", summary.warnings);
+  write_classes(json, summary);
+  write_path(json, summary);
+  json.field("simulated_in_ns", summary.simulated_in);
+  json.end_object();
+  return json.text() + "\n";
+}
+
+}  // namespace foregather::tasks
