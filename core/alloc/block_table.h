@@ -20,27 +20,26 @@ enum class BlockState : std::uint8_t {
 };
 
 /// A part of a segment. One cache line.
-struct Block {
+struct alignas(64) Block {
   Address address = 0;
-  Bytes size = 0;
-  Bytes requested = 0;        ///< of the latest malloc
-  std::uint64_t age_base = 0; ///< searches made in the pool when it became free
-  BlockIndex previous = 0;    ///< neighbours in the segment; 0: the segment ends here
+  Bytes size = 0;              ///< 0: the row is unused
+  Bytes requested = 0;         ///< of the latest malloc
+  std::uint64_t age_base = 0;  ///< searches made in the pool when it became free
+  BlockIndex previous = 0;     ///< neighbours in the segment; 0: the segment ends here
   BlockIndex next = 0;
-  std::uint32_t stream = 0;
+  std::uint32_t list = 0;       ///< BlockList of its pool and stream; never changes
   std::uint32_t arena = kNone;  ///< expandable segment, or kNone
   std::uint32_t uses = kNone;   ///< first of the other streams that used it (StreamUses)
   std::uint32_t events = 0;     ///< outstanding
-  std::uint16_t pool = 0;
   BlockState state = BlockState::allocated;
 
-  bool split() const { return previous != 0 || next != 0; }
+  bool split() const { return (previous | next) != 0; }
   bool expandable() const { return arena != kNone; }
   bool idle() const { return state >= BlockState::free; }
 };
 
 /// Row 0 is the border: the neighbour of every segment's ends. It counts as allocated, so nothing
-/// merges with it.
+/// merges with it, and linking may write to it; its own links mean nothing.
 class BlockTable {
  public:
   BlockTable() : blocks_(1) {}
@@ -57,29 +56,26 @@ class BlockTable {
   /// A row with unspecified contents but no uses and no events. References to other rows become
   /// invalid.
   BlockIndex acquire() {
-    if (spare_.empty()) {
+    const BlockIndex index = spare_;
+    if (index == 0) {
       blocks_.emplace_back();
       return static_cast<BlockIndex>(blocks_.size() - 1);
     }
-    const BlockIndex index = spare_.back();
-    spare_.pop_back();
+    spare_ = blocks_[index].next;
     return index;
   }
-  /// Marks the row as unused by a size of 0.
   void release(BlockIndex index) {
     blocks_[index].size = 0;
-    spare_.push_back(index);
+    blocks_[index].next = spare_;
+    spare_ = index;
   }
-  /// Undoes what linking a segment's end wrote to the border; keeps linking free of branches.
-  void reset_border() { blocks_[0].previous = blocks_[0].next = 0; }
-
   bool in_use(BlockIndex index) const { return blocks_[index].size > 0; }
   /// Rows including unused ones and the border.
   std::size_t rows() const { return blocks_.size(); }
 
  private:
   std::vector<Block> blocks_;
-  std::vector<BlockIndex> spare_;
+  BlockIndex spare_ = 0;  ///< first unused row; they are linked by `next`
 };
 
 }  // namespace foregather::alloc

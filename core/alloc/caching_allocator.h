@@ -62,7 +62,6 @@ class CachingAllocator {
   /// flat arrays. The sink is not copied.
   CachingAllocator(const CachingAllocator& other, DeviceMemory& memory, EventClock& clock);
   CachingAllocator(CachingAllocator&&) noexcept = default;
-  CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
   // --- what a program does -------------------------------------------------------------------
@@ -78,7 +77,7 @@ class CachingAllocator {
   /// torch.cuda.empty_cache(): waits for all events, then gives all releasable memory back.
   DriverCalls empty_cache();
 
-  /// Driver calls of the last malloc, free or empty_cache.
+  /// Driver calls of the last malloc, free or empty_cache. The reference stays valid.
   const DriverCalls& last_calls() const { return calls_; }
 
   // --- private pools: CUDA graphs and user memory pools ----------------------------------------
@@ -115,10 +114,10 @@ class CachingAllocator {
 
   // --- state ---------------------------------------------------------------------------------
 
-  /// Bytes now. Cheap: a reference to what is kept anyway.
-  const Usage& usage() const { return recorder_.usage(); }
+  /// Bytes now. Cheap: read from what is kept anyway.
+  Usage usage() const { return recorder_.usage(); }
   /// Peaks of the same since the last reset_peak_stats.
-  const Usage& peak() const { return recorder_.peak(); }
+  Usage peak() const { return recorder_.peak(); }
   /// All statistics, put together from what is kept.
   Stats stats() const { return recorder_.stats(); }
   /// Peaks become the present values.
@@ -145,12 +144,15 @@ class CachingAllocator {
   Result<std::vector<BlockId>> restore(const Layout& layout);
 
  private:
+  CachingAllocator(const CachingAllocator&) = default;
+
   /// What a malloc looks for.
   struct Request {
     Bytes requested;
     Bytes size;
     std::uint32_t stream;
     std::uint32_t pool;
+    std::uint32_t list;
     bool expandable;
   };
   /// An expandable segment: a reserved range of addresses.
@@ -169,20 +171,25 @@ class CachingAllocator {
   };
 
   // caching_allocator.cpp: the fast path
-  void begin_operation() {
-    if (calls_dirty_) [[unlikely]] {
-      calls_ = {};
-      calls_dirty_ = false;
-    }
+  void begin_operation();
+  std::uint32_t routed_pool(std::uint32_t pool, StreamId stream) const;
+  std::uint32_t list_of(std::uint32_t pool, std::uint32_t stream) {
+    const std::vector<std::uint32_t>& lists = pools_[pool].lists;
+    if (stream < lists.size() && lists[stream] != kNone) [[likely]] return lists[stream];
+    return new_list(pool, stream);
   }
-  Request request_for(Bytes requested, StreamId stream) const;
-  BlockIndex take_cached(const Request& request);
-  BlockIndex take_cached_slow(const Request& request);
-  bool may_split(const Request& request, const Block& block) const;
-  Allocation hand_out(const Request& request, BlockIndex found);
+  std::uint32_t new_list(std::uint32_t pool, std::uint32_t stream);
+  Allocation malloc_unusual(const Request& request);
+  bool search(const Request& request, FreeIndex::Position& at);
+  Bytes least_remainder(const Request& request) const;
+  Allocation take_cached(const Request& request, const FreeIndex::Position& at);
+  Allocation take_new(const Request& request, BlockIndex found);
+  Allocation hand_out(const Request& request, BlockIndex index, StatsRecorder::SplitChange split);
+  BlockIndex split_front(BlockIndex from, Bytes size);
+  StatsRecorder::SplitChange make_idle(BlockIndex index);
   void insert_free(BlockIndex index);
-  void complete_free(BlockIndex index);
   void merge(BlockIndex into, BlockIndex neighbour);
+  void update_fast();
 
   // deferred.cpp: frees that wait for events
   void defer_free(BlockIndex index);
@@ -191,14 +198,13 @@ class CachingAllocator {
   void poll_events();
   void synchronize_events();
   void event_happened(std::uint32_t stream);
+  void complete_free(BlockIndex index);
 
   // growth.cpp: a miss
-  BlockIndex allocate_from_driver(Request& request);
+  Allocation malloc_missed(Request request);
   BlockIndex allocate_segment(const Request& request, bool retry);
-  BlockIndex take_from_overflow_pool(Request& request);
 
   // release.cpp
-  std::vector<std::uint32_t> streams_in_order(const Pool& pool) const;
   std::vector<BlockIndex> free_blocks(const Pool& pool) const;
   bool release_oversize(const Request& request);
   void release_cached();
@@ -224,9 +230,13 @@ class CachingAllocator {
   Bytes max_split_;  ///< greatest Bytes if unlimited
   std::optional<Bytes> limit_;
   bool counts_searches_ = false;
-  bool plain_search_ = true;  ///< no rule can reject or move what a best-fit search finds
+  /// No rule can reject or move what a best-fit search finds, no route is open, no freed block
+  /// waits and calls_ is zero: a malloc is a lookup.
+  bool fast_ = false;
+  bool calls_dirty_ = false;
 
   BlockTable blocks_;
+  std::vector<BlockList> lists_;
   std::vector<Pool> pools_;  ///< 2k + kind; k = 0: the default pool, else private pool k − 1
   StatsRecorder recorder_;
   StreamUses uses_;
@@ -242,7 +252,6 @@ class CachingAllocator {
   EventClock* clock_;
   AllocatorSink* sink_ = nullptr;
   DriverCalls calls_;
-  bool calls_dirty_ = false;
 };
 
 }  // namespace foregather::alloc

@@ -8,12 +8,13 @@ namespace foregather::alloc {
 void CachingAllocator::record_stream(BlockId id, StreamId stream) {
   Block& block = blocks_[id.row()];
   assert(id && block.state == BlockState::allocated && stream);
-  if (block.stream == stream.row()) return;
+  if (lists_[block.list].stream == stream.row()) return;
   uses_.add(block.uses, stream.row(), !routes_.empty());
 }
 
 void CachingAllocator::defer_free(BlockIndex index) {
   blocks_[index].state = BlockState::waiting;
+  fast_ = false;
   if (routes_.empty()) {
     record_events(index);
   } else {
@@ -40,7 +41,6 @@ void CachingAllocator::flush_deferred() {
     uses_.drop_captured(blocks_[index].uses);
     record_events(index);
     if (blocks_[index].events > 0) continue;
-    if (sink_ != nullptr) sink_->free_completed(BlockId(index));
     complete_free(index);
   }
   deferred_.clear();
@@ -76,9 +76,16 @@ void CachingAllocator::synchronize_events() {
 void CachingAllocator::event_happened(std::uint32_t stream) {
   const BlockIndex index = events_.front(stream).block;
   events_.pop(stream);
-  if (--blocks_[index].events > 0) return;
+  if (--blocks_[index].events == 0) complete_free(index);
+}
+
+void CachingAllocator::complete_free(BlockIndex index) {
   if (sink_ != nullptr) sink_->free_completed(BlockId(index));
-  complete_free(index);
+  const Block& block = blocks_[index];
+  const Bytes size = block.size;
+  const Bytes requested = block.requested;
+  const PoolKind kind = lists_[block.list].kind;
+  recorder_.free_completed(kind, size, requested, make_idle(index));
 }
 
 }  // namespace foregather::alloc

@@ -22,13 +22,13 @@ BlockIndex CachingAllocator::allocate_expandable(const Request& request) {
     candidate = next;
   }
   const Block& block = blocks_[candidate];
-  pools_[block.pool].on(block.stream).free.erase(block.size, block.address);
+  lists_[block.list].free.erase(block.size, block.address);
   return candidate;
 }
 
 // The start of the lowest run of idle blocks, with or without memory, that is long enough.
 BlockIndex CachingAllocator::find_expandable(const Request& request) {
-  const UnmappedList& unmapped = pools_[request.pool].on(request.stream).unmapped;
+  const UnmappedList& unmapped = lists_[request.list].unmapped;
   const auto long_enough = [&](BlockIndex from) {
     Bytes bytes = 0;
     for (BlockIndex at = from; bytes < request.size && blocks_[at].idle(); at = blocks_[at].next) {
@@ -63,16 +63,15 @@ BlockIndex CachingAllocator::new_arena(const Request& request) {
     spare_arenas_.pop_back();
   }
   arenas_[arena] = {*base, size, granule};
-  plain_search_ = false;
+  update_fast();
 
   Block whole;
-  whole.stream = request.stream;
+  whole.list = request.list;
   whole.arena = arena;
-  whole.pool = static_cast<std::uint16_t>(request.pool);
   return add_part(whole, *base, size, BlockState::unmapped, 0, 0);
 }
 
-// A new block of the pool, stream and arena of `of`, linked between its neighbours and listed
+// A new block of the list and arena of `of`, linked between its neighbours and listed
 // according to its state. `of` is no row of the table.
 BlockIndex CachingAllocator::add_part(const Block& of, Address address, Bytes size, BlockState state,
                                       BlockIndex previous, BlockIndex next) {
@@ -83,17 +82,15 @@ BlockIndex CachingAllocator::add_part(const Block& of, Address address, Bytes si
   part.size = size;
   part.previous = previous;
   part.next = next;
-  part.stream = of.stream;
+  part.list = of.list;
   part.arena = of.arena;
-  part.pool = of.pool;
   part.state = state;
   blocks_[previous].next = index;
   blocks_[next].previous = index;
-  blocks_.reset_border();
   if (state == BlockState::free) {
     insert_free(index);
   } else if (state == BlockState::unmapped) {
-    pools_[part.pool].on(part.stream).unmapped.insert(address, index);
+    lists_[part.list].unmapped.insert(address, index);
   }
   return index;
 }
@@ -113,8 +110,8 @@ bool CachingAllocator::map_block(BlockIndex index, Bytes size) {
   calls_.granules += static_cast<std::uint32_t>(mapped / arena.granule);
   calls_.bytes_allocated += mapped;
 
-  StreamBlocks& lists = pools_[before.pool].on(before.stream);
-  lists.unmapped.erase(before.address);
+  BlockList& list = lists_[before.list];
+  list.unmapped.erase(before.address);
   if (mapped < before.size) {
     add_part(before, before.address + mapped, before.size - mapped, BlockState::unmapped, index,
              before.next);
@@ -125,7 +122,7 @@ bool CachingAllocator::map_block(BlockIndex index, Bytes size) {
   if (blocks_[block.previous].state == BlockState::free) merge(index, block.previous);
   if (blocks_[block.next].state == BlockState::free) merge(index, block.next);
   insert_free(index);
-  recorder_.reserved(pools_[before.pool].kind, 0, mapped);
+  recorder_.reserved(list.kind, 0, mapped);
   report(SegmentAction::map, before, before.address, mapped);
   return true;
 }
@@ -144,8 +141,8 @@ void CachingAllocator::unmap_block(BlockIndex index) {
   calls_.granules += static_cast<std::uint32_t>(size / arena.granule);
   calls_.bytes_released += size;
 
-  StreamBlocks& lists = pools_[before.pool].on(before.stream);
-  lists.free.erase(before.size, before.address);
+  BlockList& list = lists_[before.list];
+  list.free.erase(before.size, before.address);
   if (begin > before.address) {
     add_part(before, before.address, begin - before.address, BlockState::free, before.previous,
              index);
@@ -160,10 +157,40 @@ void CachingAllocator::unmap_block(BlockIndex index) {
   block.state = BlockState::unmapped;
   if (blocks_[block.previous].state == BlockState::unmapped) merge(index, block.previous);
   if (blocks_[block.next].state == BlockState::unmapped) merge(index, block.next);
-  lists.unmapped.insert(block.address, index);
-  recorder_.reserved(pools_[before.pool].kind, 0, -size);
+  list.unmapped.insert(block.address, index);
+  recorder_.reserved(list.kind, 0, -size);
   report(SegmentAction::unmap, before, begin, size);
   if (!block.split()) release_arena(index);
+}
+
+void CachingAllocator::insert_free(BlockIndex index) {
+  Block& block = blocks_[index];
+  BlockList& list = lists_[block.list];
+  block.age_base = pools_[list.pool].searches;
+  list.free.insert(block.size, block.address, index);
+}
+
+// The neighbour is idle and in the same state; it leaves its list and disappears. The block itself
+// is in no list.
+void CachingAllocator::merge(BlockIndex into, BlockIndex neighbour) {
+  Block& block = blocks_[into];
+  const Block& gone = blocks_[neighbour];
+  BlockList& list = lists_[gone.list];
+  if (gone.state == BlockState::free) {
+    list.free.erase(gone.size, gone.address);
+  } else {
+    list.unmapped.erase(gone.address);
+  }
+  if (block.previous == neighbour) {
+    block.address = gone.address;
+    block.previous = gone.previous;
+    blocks_[block.previous].next = into;
+  } else {
+    block.next = gone.next;
+    blocks_[block.next].previous = into;
+  }
+  block.size += gone.size;
+  blocks_.release(neighbour);
 }
 
 void CachingAllocator::release_arena(BlockIndex index) {
@@ -172,7 +199,7 @@ void CachingAllocator::release_arena(BlockIndex index) {
   assert(block.address == arena.base && block.size == arena.size);
   ++calls_.reservations;
   memory_->unreserve(arena.base, arena.size);
-  pools_[block.pool].on(block.stream).unmapped.erase(block.address);
+  lists_[block.list].unmapped.erase(block.address);
   spare_arenas_.push_back(block.arena);
   blocks_.release(index);
 }

@@ -1,8 +1,10 @@
 // The free blocks of one pool and stream, ordered by (size, address).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -29,7 +31,7 @@ class FreeIndex {
   static constexpr Bytes kSizeLimit = Bytes{1} << 40;
   static constexpr Address kAddressLimit = Address{1} << 51;
 
-  /// Where an entry is; becomes invalid with any insert or erase.
+  /// Where an entry is; becomes invalid with any change of the index.
   struct Position {
     std::uint32_t cls = 0;
     std::uint32_t ordinal = 0;  ///< of the chunk in its class
@@ -37,15 +39,18 @@ class FreeIndex {
     std::uint32_t slot = 0;
   };
 
-  FreeIndex();
+  FreeIndex() { heads_.fill(kUnused); }
 
-  std::size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
+  std::size_t size() const;
+  bool empty() const { return inhabited_words_ == 0; }
 
   void insert(Bytes size, Address address, BlockIndex block);
   /// The entry must be there.
   void erase(Bytes size, Address address);
   void erase(const Position& position);
+  /// The block of an entry has become another part of memory. Cheap where the size changes little.
+  void move(const Position& from, Bytes size, Address address);
+  void move(Bytes from_size, Address from_address, Bytes size, Address address);
 
   /// The first entry of at least `size` bytes; false if there is none.
   bool lower_bound(Bytes size, Position& position) const;
@@ -64,11 +69,15 @@ class FreeIndex {
   static constexpr std::uint32_t kClasses = 1216;
   static constexpr std::uint32_t kWords = kClasses / 64;
   static constexpr std::uint64_t kEndKey = ~std::uint64_t{0};
-  static constexpr std::uint32_t kEmpty = 0xffffffffU;
   static constexpr std::uint32_t kDirectory = 0x80000000U;  ///< flag in heads_
+  static constexpr std::uint32_t kUnused = 0x7fffffffU;
+  static constexpr int kUnitBits = 9;      ///< sizes and addresses count units of 512 bytes
+  static constexpr int kAddressBits = 42;  ///< of a key: address in units
+  static constexpr int kOffsetBits = 64 - kAddressBits;
+  static constexpr int kStepBits = 5;  ///< 32 classes an octave
 
   /// Sorted by key; keys[count] is kEndKey.
-  struct Chunk {
+  struct alignas(64) Chunk {
     std::array<std::uint64_t, kChunkEntries + 1> keys;
     std::array<BlockIndex, kChunkEntries> blocks;
     std::uint32_t count;
@@ -82,14 +91,17 @@ class FreeIndex {
   static Place place(Bytes size, Address address);
 
   std::uint32_t new_chunk();
-  void insert_into_chunk(Chunk& chunk, std::uint64_t key, BlockIndex block);
+  static void insert_into_chunk(Chunk& chunk, std::uint64_t key, BlockIndex block);
   static void erase_from_chunk(Chunk& chunk, std::uint32_t slot);
   static std::uint32_t slot_of(const Chunk& chunk, std::uint64_t key);
-  void insert_overflowing(std::uint32_t cls, std::uint64_t key, BlockIndex block);
-  void erase_in_directory(std::uint32_t cls, std::uint32_t ordinal, std::uint32_t slot);
+  void insert_elsewhere(const Place& at, BlockIndex block);
+  void erase_in_directory(const Position& position);
   void remove_chunk(Directory& directory, std::uint32_t ordinal);
+  void mark_inhabited(std::uint32_t cls);
   void mark_empty(std::uint32_t cls);
 
+  Position find(const Place& at) const;
+  bool has_directory(std::uint32_t cls) const { return heads_[cls] >= kDirectory; }
   std::uint32_t chunk_count(std::uint32_t cls) const;
   std::uint32_t chunk_at(std::uint32_t cls, std::uint32_t ordinal) const;
   std::uint32_t ordinal_of(std::uint32_t cls, std::uint64_t key) const;
@@ -98,19 +110,171 @@ class FreeIndex {
     return directories_[heads_[cls] & ~kDirectory];
   }
 
+  bool lower_bound_in_directory(const Place& at, Position& position) const;
   bool class_at_or_after(std::uint32_t from, std::uint32_t& cls) const;
   bool class_before(std::uint32_t before, std::uint32_t& cls) const;
   void enter_front(std::uint32_t cls, Position& position) const;
   void enter_back(std::uint32_t cls, Position& position) const;
 
-  std::size_t size_ = 0;
   std::uint32_t inhabited_words_ = 0;
   std::array<std::uint64_t, kWords> inhabited_{};
-  std::vector<std::uint32_t> heads_;  ///< by class: kEmpty, a chunk, or kDirectory | directory
+  /// By class: kUnused, a chunk (maybe empty), or kDirectory | directory of inhabited chunks.
+  std::array<std::uint32_t, kClasses> heads_;
   std::vector<Chunk> chunks_;
   std::vector<std::uint32_t> spare_chunks_;
   std::vector<Directory> directories_;
   std::vector<std::uint32_t> spare_directories_;
 };
+
+// The fast path: classes of one chunk.
+
+inline FreeIndex::Place FreeIndex::place(Bytes size, Address address) {
+  assert(size >= 512 && size < kSizeLimit && size % 512 == 0);
+  assert(address >= 0 && address < kAddressLimit && address % 512 == 0);
+  const auto units = static_cast<std::uint64_t>(size) >> kUnitBits;
+  const int octave = 63 - std::countl_zero(units);
+  const int shift = std::clamp(octave - kStepBits, 0, kOffsetBits);
+  // Octaves below kStepBits have a class for each size; then 32 an octave; classes never get wider
+  // than an offset can tell apart.
+  const std::uint64_t cls = (units >> shift) + (static_cast<std::uint64_t>(shift) << kStepBits);
+  const std::uint64_t offset = units & ((std::uint64_t{1} << shift) - 1);
+  return {static_cast<std::uint32_t>(cls),
+          offset << kAddressBits | static_cast<std::uint64_t>(address) >> kUnitBits};
+}
+
+inline void FreeIndex::insert_into_chunk(Chunk& chunk, std::uint64_t key, BlockIndex block) {
+  std::uint32_t slot = chunk.count++;
+  chunk.keys[slot + 1] = kEndKey;
+  for (; slot > 0 && chunk.keys[slot - 1] > key; --slot) {
+    chunk.keys[slot] = chunk.keys[slot - 1];
+    chunk.blocks[slot] = chunk.blocks[slot - 1];
+  }
+  chunk.keys[slot] = key;
+  chunk.blocks[slot] = block;
+}
+
+inline void FreeIndex::erase_from_chunk(Chunk& chunk, std::uint32_t slot) {
+  --chunk.count;
+  while ((chunk.keys[slot] = chunk.keys[slot + 1]) != kEndKey) {
+    chunk.blocks[slot] = chunk.blocks[slot + 1];
+    ++slot;
+  }
+}
+
+inline std::uint32_t FreeIndex::slot_of(const Chunk& chunk, std::uint64_t key) {
+  std::uint32_t slot = 0;
+  while (chunk.keys[slot] < key) ++slot;
+  return slot;
+}
+
+inline void FreeIndex::mark_inhabited(std::uint32_t cls) {
+  inhabited_[cls / 64] |= std::uint64_t{1} << (cls % 64);
+  inhabited_words_ |= std::uint32_t{1} << (cls / 64);
+}
+
+inline void FreeIndex::mark_empty(std::uint32_t cls) {
+  std::uint64_t& word = inhabited_[cls / 64];
+  word &= ~(std::uint64_t{1} << (cls % 64));
+  if (word == 0) inhabited_words_ &= ~(std::uint32_t{1} << (cls / 64));
+}
+
+inline FreeIndex::Position FreeIndex::find(const Place& at) const {
+  const std::uint32_t ordinal = has_directory(at.cls) ? ordinal_of(at.cls, at.key) : 0;
+  const std::uint32_t chunk = chunk_at(at.cls, ordinal);
+  const std::uint32_t slot = slot_of(chunks_[chunk], at.key);
+  assert(chunks_[chunk].keys[slot] == at.key);
+  return {at.cls, ordinal, chunk, slot};
+}
+
+inline std::uint32_t FreeIndex::chunk_at(std::uint32_t cls, std::uint32_t ordinal) const {
+  return has_directory(cls) ? directory(cls)[ordinal] : heads_[cls];
+}
+
+inline void FreeIndex::insert(Bytes size, Address address, BlockIndex block) {
+  const Place at = place(size, address);
+  const std::uint32_t head = heads_[at.cls];
+  if (head >= kUnused || chunks_[head].count == kChunkEntries) [[unlikely]] {
+    insert_elsewhere(at, block);
+  } else {
+    insert_into_chunk(chunks_[head], at.key, block);
+  }
+  mark_inhabited(at.cls);
+}
+
+inline void FreeIndex::erase(Bytes size, Address address) { erase(find(place(size, address))); }
+
+inline void FreeIndex::erase(const Position& position) {
+  if (has_directory(position.cls)) [[unlikely]] {
+    erase_in_directory(position);
+    return;
+  }
+  Chunk& chunk = chunks_[position.chunk];
+  erase_from_chunk(chunk, position.slot);
+  if (chunk.count == 0) mark_empty(position.cls);
+}
+
+inline void FreeIndex::move(const Position& from, Bytes size, Address address) {
+  const Place at = place(size, address);
+  Chunk& chunk = chunks_[from.chunk];
+  std::uint32_t slot = from.slot;
+  const BlockIndex block = chunk.blocks[slot];
+  if (at.cls != from.cls || has_directory(at.cls)) {
+    erase(from);
+    insert(size, address, block);
+    return;
+  }
+  for (; chunk.keys[slot + 1] < at.key; ++slot) {
+    chunk.keys[slot] = chunk.keys[slot + 1];
+    chunk.blocks[slot] = chunk.blocks[slot + 1];
+  }
+  for (; slot > 0 && chunk.keys[slot - 1] > at.key; --slot) {
+    chunk.keys[slot] = chunk.keys[slot - 1];
+    chunk.blocks[slot] = chunk.blocks[slot - 1];
+  }
+  chunk.keys[slot] = at.key;
+  chunk.blocks[slot] = block;
+}
+
+inline void FreeIndex::move(Bytes from_size, Address from_address, Bytes size, Address address) {
+  move(find(place(from_size, from_address)), size, address);
+}
+
+inline bool FreeIndex::lower_bound(Bytes size, Position& position) const {
+  if (size >= kSizeLimit) [[unlikely]] return false;
+  const Place at = place(size, 0);
+  const std::uint32_t head = heads_[at.cls];
+  if (head < kUnused) [[likely]] {
+    const Chunk& chunk = chunks_[head];
+    const std::uint32_t slot = slot_of(chunk, at.key);
+    if (chunk.keys[slot] != kEndKey) {
+      position = {at.cls, 0, head, slot};
+      return true;
+    }
+  } else if (head >= kDirectory && lower_bound_in_directory(at, position)) {
+    return true;
+  }
+  std::uint32_t cls;
+  if (!class_at_or_after(at.cls + 1, cls)) return false;
+  enter_front(cls, position);
+  return true;
+}
+
+inline bool FreeIndex::class_at_or_after(std::uint32_t from, std::uint32_t& cls) const {
+  if (from >= kClasses) return false;
+  std::uint32_t word = from / 64;
+  std::uint64_t bits = inhabited_[word] >> (from % 64) << (from % 64);
+  if (bits == 0) {
+    const std::uint32_t words = inhabited_words_ >> word >> 1 << word << 1;
+    if (words == 0) return false;
+    word = static_cast<std::uint32_t>(std::countr_zero(words));
+    bits = inhabited_[word];
+  }
+  cls = word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+  return true;
+}
+
+inline void FreeIndex::enter_front(std::uint32_t cls, Position& position) const {
+  position = {cls, 0, chunk_at(cls, 0), 0};
+}
 
 }  // namespace foregather::alloc

@@ -5,18 +5,41 @@
 
 namespace foregather::alloc {
 
-BlockIndex CachingAllocator::allocate_from_driver(Request& request) {
+Allocation CachingAllocator::malloc_missed(Request request) {
+  calls_dirty_ = true;
+  fast_ = false;
   if (counts_searches_) collect_garbage();
-  if (const BlockIndex found = allocate_segment(request, false)) return found;
-  if (const BlockIndex found = take_from_overflow_pool(request)) return found;
-  if (release_oversize(request)) {
-    if (const BlockIndex found = allocate_segment(request, false)) return found;
+  if (const BlockIndex found = allocate_segment(request, false)) return take_new(request, found);
+
+  // Cached blocks of pools that offer themselves when memory is short, in order of creation. There
+  // the rules of segments hold that are not expandable.
+  if (request.pool < 2) {
+    for (std::size_t id = 0; id < private_pools_.size(); ++id) {
+      if (!private_pools_[id].options.use_on_oom) continue;
+      Request there = request;
+      there.pool = static_cast<std::uint32_t>(2 + 2 * id) + request.pool;
+      there.list = list_of(there.pool, there.stream);
+      there.expandable = false;
+      FreeIndex::Position at;
+      if (search(there, at)) return take_cached(there, at);
+    }
   }
-  if (!routes_.empty()) return 0;
-  release_cached();
-  return allocate_segment(request, true);
+
+  if (release_oversize(request)) {
+    if (const BlockIndex found = allocate_segment(request, false)) return take_new(request, found);
+  }
+  if (routes_.empty()) {
+    release_cached();
+    if (const BlockIndex found = allocate_segment(request, true)) return take_new(request, found);
+  }
+  recorder_.out_of_memory();
+  if (sink_ != nullptr) {
+    sink_->out_of_memory(request.requested, StreamId(request.stream), memory_->available());
+  }
+  return {AllocStatus::out_of_memory, true};
 }
 
+// A free block in no list, or 0.
 BlockIndex CachingAllocator::allocate_segment(const Request& request, bool retry) {
   if (retry) {
     recorder_.retried();
@@ -24,7 +47,7 @@ BlockIndex CachingAllocator::allocate_segment(const Request& request, bool retry
   }
   // Expandable segments pass this gate with the size that they would have had.
   const Bytes size = rounding_.segment_size(request.size);
-  if (limit_ && usage().reserved + size > *limit_) return 0;
+  if (limit_ && recorder_.reserved() + size > *limit_) return 0;
   if (request.expandable) return allocate_expandable(request);
 
   ++calls_.mallocs;
@@ -39,38 +62,21 @@ BlockIndex CachingAllocator::allocate_segment(const Request& request, bool retry
   const BlockIndex index = blocks_.acquire();
   Block& block = blocks_[index];
   block = Block{};
-  block.state = BlockState::free;
   block.address = *address;
   block.size = size;
-  block.stream = request.stream;
-  block.pool = static_cast<std::uint16_t>(request.pool);
+  block.list = request.list;
+  block.state = BlockState::free;
   recorder_.reserved(pools_[request.pool].kind, 1, size);
   if (size >= max_split_) recorder_.oversize_segment(+1);
   report(SegmentAction::alloc, block, *address, size);
   return index;
 }
 
-// Cached blocks of pools that offer themselves when memory is short, in order of creation. Their
-// segments are not expandable ones.
-BlockIndex CachingAllocator::take_from_overflow_pool(Request& request) {
-  if (pools_[request.pool].owner) return 0;
-  for (std::size_t id = 0; id < private_pools_.size(); ++id) {
-    if (!private_pools_[id].options.use_on_oom) continue;
-    Request there = request;
-    there.pool = static_cast<std::uint32_t>(2 + 2 * id) + request.pool;
-    there.expandable = false;
-    if (const BlockIndex found = take_cached_slow(there)) {
-      request = there;
-      return found;
-    }
-  }
-  return 0;
-}
-
 void CachingAllocator::report(SegmentAction action, const Block& block, Address address,
                               Bytes size) {
   if (sink_ == nullptr) return;
-  sink_->segment({action, pools_[block.pool].kind, StreamId(block.stream), address, size});
+  const BlockList& list = lists_[block.list];
+  sink_->segment({action, list.kind, StreamId(list.stream), address, size});
 }
 
 }  // namespace foregather::alloc

@@ -26,9 +26,9 @@ Layout CachingAllocator::layout() const {
   for (BlockIndex head = 1; head < blocks_.rows(); ++head) {
     if (!blocks_.in_use(head) || blocks_[head].previous != 0) continue;
     const Block& first = blocks_[head];
-    const Pool& pool = pools_[first.pool];
-    SegmentLayout segment{first.address, 0,           StreamId(first.stream), pool.kind,
-                          pool.owner,    first.expandable(), {}};
+    const BlockList& list = lists_[first.list];
+    SegmentLayout segment{first.address, 0, StreamId(list.stream), list.kind,
+                          pools_[list.pool].owner, first.expandable(), {}};
     for (BlockIndex index = head; index != 0; index = blocks_[index].next) {
       const Block& block = blocks_[index];
       BlockLayout part{block.state, block.address, block.size, 0, {}, {}};

@@ -1,4 +1,4 @@
-// A pool: the free blocks of one kind, stream by stream.
+// Pools, and the lists of idle blocks that they keep for each stream.
 #pragma once
 
 #include <cstdint>
@@ -31,23 +31,21 @@ class UnmappedList {
   std::vector<Entry> entries_;
 };
 
-/// What a pool keeps for one stream.
-struct StreamBlocks {
+/// The idle blocks of one pool and stream. A block stays in the list of its segment for ever.
+struct BlockList {
   FreeIndex free;
   UnmappedList unmapped;
+  std::uint32_t stream = 0;
+  std::uint32_t pool = 0;
+  PoolKind kind = PoolKind::small;
 };
 
-/// Half of the default pool or of a private pool. Blocks never move to another pool or stream.
+/// Half of the default pool or of a private pool.
 struct Pool {
   PoolKind kind = PoolKind::small;
-  PoolId owner;                ///< absent: the default pool
-  std::uint64_t searches = 0;  ///< best-fit searches, counted only for garbage collection
-  std::vector<StreamBlocks> streams;
-
-  StreamBlocks& on(std::uint32_t stream) {
-    if (stream >= streams.size()) [[unlikely]] streams.resize(stream + 1);
-    return streams[stream];
-  }
+  PoolId owner;                      ///< absent: the default pool
+  std::uint64_t searches = 0;        ///< best-fit searches, counted only for garbage collection
+  std::vector<std::uint32_t> lists;  ///< by stream: a BlockList, or kNone
 };
 
 }  // namespace foregather::alloc

@@ -17,6 +17,7 @@ PoolId CachingAllocator::create_pool(PoolOptions options) {
 void CachingAllocator::begin_allocate_to_pool(PoolId pool, StreamId stream) {
   assert(pool && pool.row() < private_pools_.size());
   routes_.push_back({pool, stream});
+  update_fast();
 }
 
 void CachingAllocator::end_allocate_to_pool(PoolId pool) {
@@ -24,6 +25,14 @@ void CachingAllocator::end_allocate_to_pool(PoolId pool) {
                                   [&](const Route& open) { return open.pool == pool; });
   assert(route != routes_.end());
   routes_.erase(route);
+  update_fast();
+}
+
+std::uint32_t CachingAllocator::routed_pool(std::uint32_t pool, StreamId stream) const {
+  for (auto route = routes_.rbegin(); route != routes_.rend(); ++route) {
+    if (!route->stream || route->stream == stream) return pool + 2 + 2 * route->pool.row();
+  }
+  return pool;
 }
 
 void CachingAllocator::retain_pool(PoolId pool) {

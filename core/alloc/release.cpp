@@ -1,7 +1,6 @@
 // Giving cached memory back to the driver: everything, oversize blocks, old blocks.
 #include <algorithm>
 #include <cassert>
-#include <numeric>
 
 #include "core/alloc/caching_allocator.h"
 
@@ -10,25 +9,24 @@ namespace foregather::alloc {
 DriverCalls CachingAllocator::empty_cache() {
   begin_operation();
   calls_dirty_ = true;
+  fast_ = false;
   release_cached();
   return calls_;
 }
 
-std::vector<std::uint32_t> CachingAllocator::streams_in_order(const Pool& pool) const {
-  std::vector<std::uint32_t> streams(pool.streams.size());
-  std::iota(streams.begin(), streams.end(), 0U);
-  const auto handle = [this](std::uint32_t stream) {
+// In order of (stream handle, size, address).
+std::vector<BlockIndex> CachingAllocator::free_blocks(const Pool& pool) const {
+  std::vector<std::uint32_t> lists = pool.lists;
+  std::erase(lists, kNone);
+  const auto handle = [this](std::uint32_t list) {
+    const std::uint32_t stream = lists_[list].stream;
     return stream < stream_handles_.size() ? stream_handles_[stream] : stream;
   };
-  std::stable_sort(streams.begin(), streams.end(),
+  std::stable_sort(lists.begin(), lists.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return handle(a) < handle(b); });
-  return streams;
-}
-
-std::vector<BlockIndex> CachingAllocator::free_blocks(const Pool& pool) const {
   std::vector<BlockIndex> out;
-  for (const std::uint32_t stream : streams_in_order(pool)) {
-    const FreeIndex& free = pool.streams[stream].free;
+  for (const std::uint32_t list : lists) {
+    const FreeIndex& free = lists_[list].free;
     FreeIndex::Position at;
     for (bool more = free.first(at); more; more = free.next(at)) out.push_back(free.block(at));
   }
@@ -67,9 +65,10 @@ void CachingAllocator::release_segment(BlockIndex index) {
   memory_->release(block.address, block.size);
   ++calls_.frees;
   calls_.bytes_released += block.size;
-  recorder_.reserved(pools_[block.pool].kind, -1, -block.size);
+  BlockList& list = lists_[block.list];
+  recorder_.reserved(list.kind, -1, -block.size);
   if (block.size >= max_split_) recorder_.oversize_segment(-1);
-  pools_[block.pool].on(block.stream).free.erase(block.size, block.address);
+  list.free.erase(block.size, block.address);
   blocks_.release(index);
 }
 
@@ -78,7 +77,7 @@ void CachingAllocator::release_segment(BlockIndex index) {
 bool CachingAllocator::release_oversize(const Request& request) {
   if (!config_.max_split_size) return false;
   const Bytes wanted = std::max(request.size, max_split_);
-  const FreeIndex& free = pools_[request.pool].on(request.stream).free;
+  const FreeIndex& free = lists_[request.list].free;
   // A split oversize block can only come from switching expandable segments in the middle of a
   // run; PyTorch would hand a part of a segment to cudaFree.
   const auto releasable = [this](BlockIndex index) {
@@ -115,7 +114,7 @@ bool CachingAllocator::release_oversize(const Request& request) {
 void CachingAllocator::collect_garbage() {
   const auto threshold =
       static_cast<Bytes>(config_.garbage_collection_threshold * static_cast<double>(*limit_));
-  if (usage().reserved <= threshold) return;
+  if (recorder_.reserved() <= threshold) return;
   const Pool& pool = pools_[1];
   const auto age = [&](BlockIndex index) { return pool.searches - blocks_[index].age_base; };
 
@@ -125,7 +124,7 @@ void CachingAllocator::collect_garbage() {
   for (const BlockIndex index : candidates) total_age += age(index);
 
   bool found = true;
-  while (usage().reserved > threshold && found && !candidates.empty()) {
+  while (recorder_.reserved() > threshold && found && !candidates.empty()) {
     found = false;
     // age >= total_age / count, as it was at the start of the pass
     const std::uint64_t sum = total_age;

@@ -52,13 +52,13 @@ Result<std::vector<BlockId>> CachingAllocator::restore(const Layout& layout) {
   }
   std::vector<BlockId> ids;
   for (const SegmentLayout& segment : layout) restore_segment(segment, ids);
+  update_fast();
   return ids;
 }
 
 void CachingAllocator::restore_segment(const SegmentLayout& segment, std::vector<BlockId>& ids) {
   Block like;
-  like.stream = segment.stream.row();
-  like.pool = static_cast<std::uint16_t>(segment.kind);
+  like.list = list_of(static_cast<std::uint32_t>(segment.kind), segment.stream.row());
   Bytes mapped = 0;
   for (const BlockLayout& block : segment.blocks) {
     if (block.state != BlockState::unmapped) mapped += block.size;
@@ -66,7 +66,6 @@ void CachingAllocator::restore_segment(const SegmentLayout& segment, std::vector
   if (segment.expandable) {
     like.arena = static_cast<std::uint32_t>(arenas_.size());
     arenas_.push_back({segment.address, segment.size, rounding_.granule(segment.kind)});
-    plain_search_ = false;
   } else if (segment.size >= max_split_) {
     recorder_.oversize_segment(+1);
   }
@@ -78,13 +77,13 @@ void CachingAllocator::restore_segment(const SegmentLayout& segment, std::vector
     if (block.state == BlockState::unmapped) continue;
     if (block.state == BlockState::free) {
       if (segment.blocks.size() > 1 && !segment.expandable) {
-        recorder_.inactive_split(segment.kind, 1, block.size);
+        recorder_.inactive_split(segment.kind, {1, block.size});
       }
       continue;
     }
     Block& live = blocks_[previous];
     live.requested = block.requested;
-    recorder_.allocated(segment.kind, block.size, block.requested);
+    recorder_.allocated(segment.kind, block.size, block.requested, {});
     if (block.size >= max_split_) recorder_.oversize_allocation(+1);
     for (const StreamId use : block.uses) uses_.add(live.uses, use.row(), false);
     ids.push_back(BlockId(previous));

@@ -3,16 +3,17 @@
 namespace foregather::alloc {
 
 void StatsRecorder::reserved(PoolKind kind, std::int64_t segments, Bytes bytes) {
-  Counters& pool = pools_[static_cast<std::size_t>(kind)];
-  pool.sum.segments += std::max<std::int64_t>(segments, 0);
-  pool.sum.reserved += std::max<Bytes>(bytes, 0);
-  for (Level* level : {&pool.level, &all_}) {
-    level->segments += segments;
-    level->segments_peak = std::max(level->segments_peak, level->segments);
-    level->now.reserved += bytes;
-    level->peak.reserved = std::max(level->peak.reserved, level->now.reserved);
-  }
+  sums_[static_cast<std::size_t>(kind)][kReserved] += std::max<Bytes>(bytes, 0);
+  apply(kind, {0, 0, 0, bytes, 0, 0, 0, 0});
+  add(pools_[static_cast<std::size_t>(kind)].segments, segments);
+  add(all_.segments, segments);
   ++(bytes > 0 ? num_device_alloc_ : num_device_free_);
+}
+
+void StatsRecorder::raise_peaks(Level& level) {
+  for (std::size_t i = 0; i < level.now.size(); ++i) {
+    level.peak[i] = std::max(level.peak[i], level.now[i]);
+  }
 }
 
 void StatsRecorder::add(Stat& stat, std::int64_t change) {
@@ -21,35 +22,31 @@ void StatsRecorder::add(Stat& stat, std::int64_t change) {
   (change > 0 ? stat.allocated : stat.freed) += change > 0 ? change : -change;
 }
 
-PoolStats StatsRecorder::pool_stats(const Level& level, const Sums& sum) {
-  const auto stat = [](std::int64_t now, std::int64_t peak, std::int64_t raised) {
-    return Stat{now, peak, raised, raised - now};
+PoolStats StatsRecorder::pool_stats(const Level& level, const Row& sums) {
+  const auto stat = [&](Metric metric, Metric sum) {
+    const std::int64_t now = level.now[metric];
+    return Stat{now, level.peak[metric], sums[sum], sums[sum] - now};
   };
   PoolStats out;
-  out.allocation = stat(level.allocations, level.allocations_peak, sum.blocks);
-  out.allocated_bytes = stat(level.now.allocated, level.peak.allocated, sum.bytes);
-  out.active = stat(level.actives, level.actives_peak, sum.blocks);
-  out.active_bytes = stat(level.now.active, level.peak.active, sum.bytes);
-  out.requested_bytes = stat(level.now.requested, level.peak.requested, sum.requested);
-  out.segment = stat(level.segments, level.segments_peak, sum.segments);
-  out.reserved_bytes = stat(level.now.reserved, level.peak.reserved, sum.reserved);
-  out.inactive_split = stat(level.splits, level.splits_peak, sum.splits);
-  out.inactive_split_bytes =
-      stat(level.now.inactive_split, level.peak.inactive_split, sum.split_bytes);
+  out.allocation = stat(kBlocks, kBlocks);
+  out.allocated_bytes = stat(kAllocated, kAllocated);
+  out.active = stat(kActives, kBlocks);
+  out.active_bytes = stat(kActive, kAllocated);
+  out.requested_bytes = stat(kRequested, kRequested);
+  out.segment = level.segments;
+  out.reserved_bytes = stat(kReserved, kReserved);
+  out.inactive_split = stat(kSplits, kSplits);
+  out.inactive_split_bytes = stat(kSplitBytes, kSplitBytes);
   return out;
 }
 
 Stats StatsRecorder::stats() const {
-  const Sums& small = pools_[0].sum;
-  const Sums& large = pools_[1].sum;
-  const Sums both{small.blocks + large.blocks,       small.bytes + large.bytes,
-                  small.requested + large.requested, small.splits + large.splits,
-                  small.split_bytes + large.split_bytes, small.segments + large.segments,
-                  small.reserved + large.reserved};
+  Row both;
+  for (std::size_t i = 0; i < both.size(); ++i) both[i] = sums_[0][i] + sums_[1][i];
   Stats out;
   out.all = pool_stats(all_, both);
-  out.small_pool = pool_stats(pools_[0].level, small);
-  out.large_pool = pool_stats(pools_[1].level, large);
+  out.small_pool = pool_stats(pools_[0], sums_[0]);
+  out.large_pool = pool_stats(pools_[1], sums_[1]);
   out.oversize_allocations = oversize_allocations_;
   out.oversize_segments = oversize_segments_;
   out.num_alloc_retries = num_alloc_retries_;
@@ -60,17 +57,11 @@ Stats StatsRecorder::stats() const {
   return out;
 }
 
-void StatsRecorder::reset(Level& level) {
-  level.peak = level.now;
-  level.allocations_peak = level.allocations;
-  level.actives_peak = level.actives;
-  level.splits_peak = level.splits;
-  level.segments_peak = level.segments;
-}
-
 void StatsRecorder::reset_peak() {
-  reset(all_);
-  for (Counters& pool : pools_) reset(pool.level);
+  for (Level* level : {&pools_[0], &pools_[1], &all_}) {
+    level->peak = level->now;
+    level->segments.peak = level->segments.current;
+  }
   oversize_allocations_.peak = oversize_allocations_.current;
   oversize_segments_.peak = oversize_segments_.current;
 }

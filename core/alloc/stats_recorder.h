@@ -10,44 +10,39 @@
 
 namespace foregather::alloc {
 
-/// Only what cannot be derived is kept: sums over both kinds of pool and sums of decreases are put
-/// together by stats().
+/// Only what cannot be derived is kept, in rows of eight numbers that change together: sums of
+/// increases over both kinds of pool, and sums of decreases, are put together by stats().
+///
+/// Each operation changes a number at most once, so peaks may be looked at after the change.
 class StatsRecorder {
  public:
-  void allocated(PoolKind kind, Bytes block, Bytes requested) {
-    Counters& pool = pools_[static_cast<std::size_t>(kind)];
-    pool.sum.blocks += 1;
-    pool.sum.bytes += block;
-    pool.sum.requested += requested;
-    raise(pool.level, block, requested);
-    raise(all_, block, requested);
+  /// How the number and bytes of free blocks in split segments change with an operation.
+  struct SplitChange {
+    std::int64_t blocks = 0;
+    Bytes bytes = 0;
+  };
+
+  void allocated(PoolKind kind, Bytes block, Bytes requested, SplitChange split) {
+    const Row change{requested, block, block, 0, split.bytes, 1, 1, split.blocks};
+    Row& sums = sums_[static_cast<std::size_t>(kind)];
+    for (const Metric metric : {kRequested, kAllocated, kBlocks}) sums[metric] += change[metric];
+    apply(kind, change);
   }
-  void free_requested(PoolKind kind, Bytes block) {
-    Level& pool = pools_[static_cast<std::size_t>(kind)].level;
-    pool.now.allocated -= block;
-    pool.allocations -= 1;
-    all_.now.allocated -= block;
-    all_.allocations -= 1;
+  /// A free that needs to wait for nothing.
+  void freed(PoolKind kind, Bytes block, Bytes requested, SplitChange split) {
+    apply(kind, {-requested, -block, -block, 0, split.bytes, -1, -1, split.blocks});
   }
-  void free_completed(PoolKind kind, Bytes block, Bytes requested) {
-    Level& pool = pools_[static_cast<std::size_t>(kind)].level;
-    pool.now.active -= block;
-    pool.now.requested -= requested;
-    pool.actives -= 1;
-    all_.now.active -= block;
-    all_.now.requested -= requested;
-    all_.actives -= 1;
-  }
-  /// Free blocks in split segments changed in number and bytes.
-  void inactive_split(PoolKind kind, std::int64_t blocks, Bytes bytes) {
-    Counters& pool = pools_[static_cast<std::size_t>(kind)];
-    pool.sum.splits += std::max<std::int64_t>(blocks, 0);
-    pool.sum.split_bytes += std::max<Bytes>(bytes, 0);
-    change_split(pool.level, blocks, bytes);
-    change_split(all_, blocks, bytes);
+  /// The two halves of a free that waits for events.
+  void free_requested(PoolKind kind, Bytes block) { apply(kind, {0, -block, 0, 0, 0, -1, 0, 0}); }
+  void free_completed(PoolKind kind, Bytes block, Bytes requested, SplitChange split) {
+    apply(kind, {-requested, 0, -block, 0, split.bytes, 0, -1, split.blocks});
   }
   /// Memory came from (+) or went to (−) the driver; `segments` is 0 for expandable segments.
   void reserved(PoolKind kind, std::int64_t segments, Bytes bytes);
+  /// A free block of a split segment was restored.
+  void inactive_split(PoolKind kind, SplitChange split) {
+    apply(kind, {0, 0, 0, 0, split.bytes, 0, 0, split.blocks});
+  }
 
   void oversize_allocation(std::int64_t change) { add(oversize_allocations_, change); }
   void oversize_segment(std::int64_t change) { add(oversize_segments_, change); }
@@ -55,53 +50,56 @@ class StatsRecorder {
   void out_of_memory() { ++num_ooms_; }
   void synchronized() { ++num_sync_all_streams_; }
 
-  const Usage& usage() const { return all_.now; }
-  const Usage& peak() const { return all_.peak; }
+  Usage usage() const { return usage_of(all_.now); }
+  Usage peak() const { return usage_of(all_.peak); }
+  Bytes reserved() const { return all_.now[kReserved]; }
   Stats stats() const;
   void reset_peak();
 
  private:
+  enum Metric : std::size_t {
+    kRequested,
+    kAllocated,
+    kActive,
+    kReserved,
+    kSplitBytes,
+    kBlocks,
+    kActives,
+    kSplits,
+  };
+  using Row = std::array<std::int64_t, 8>;
   struct Level {
-    Usage now;
-    Usage peak;
-    std::int64_t allocations = 0, allocations_peak = 0;
-    std::int64_t actives = 0, actives_peak = 0;
-    std::int64_t splits = 0, splits_peak = 0;
-    std::int64_t segments = 0, segments_peak = 0;
-  };
-  /// Sums of increases.
-  struct Sums {
-    std::int64_t blocks = 0;
-    Bytes bytes = 0;
-    Bytes requested = 0;
-    std::int64_t splits = 0;
-    Bytes split_bytes = 0;
-    std::int64_t segments = 0;
-    Bytes reserved = 0;
-  };
-  struct Counters {
-    Level level;
-    Sums sum;
+    Row now{};
+    Row peak{};
+    Stat segments;
   };
 
-  static void raise(Level& level, Bytes block, Bytes requested) {
-    level.peak.allocated = std::max(level.peak.allocated, level.now.allocated += block);
-    level.peak.active = std::max(level.peak.active, level.now.active += block);
-    level.peak.requested = std::max(level.peak.requested, level.now.requested += requested);
-    level.allocations_peak = std::max(level.allocations_peak, level.allocations += 1);
-    level.actives_peak = std::max(level.actives_peak, level.actives += 1);
+  void apply(PoolKind kind, const Row& change) {
+    Row& sums = sums_[static_cast<std::size_t>(kind)];
+    for (const Metric metric : {kSplitBytes, kSplits}) {
+      sums[metric] += std::max<std::int64_t>(change[metric], 0);
+    }
+    shift(pools_[static_cast<std::size_t>(kind)], change);
+    shift(all_, change);
   }
-  static void change_split(Level& level, std::int64_t blocks, Bytes bytes) {
-    level.splits_peak = std::max(level.splits_peak, level.splits += blocks);
-    level.peak.inactive_split =
-        std::max(level.peak.inactive_split, level.now.inactive_split += bytes);
+  static void shift(Level& level, const Row& change) {
+    std::int64_t room = 0;  // negative if any number exceeds its peak
+    for (std::size_t i = 0; i < change.size(); ++i) {
+      level.now[i] += change[i];
+      room |= level.peak[i] - level.now[i];
+    }
+    if (room < 0) [[unlikely]] raise_peaks(level);
   }
+  static void raise_peaks(Level& level);
   static void add(Stat& stat, std::int64_t change);
-  static void reset(Level& level);
-  static PoolStats pool_stats(const Level& level, const Sums& sum);
+  static Usage usage_of(const Row& row) {
+    return {row[kRequested], row[kAllocated], row[kActive], row[kReserved], row[kSplitBytes]};
+  }
+  static PoolStats pool_stats(const Level& level, const Row& sums);
 
-  std::array<Counters, 2> pools_;  // by PoolKind
+  std::array<Level, 2> pools_;  ///< by PoolKind
   Level all_;
+  std::array<Row, 2> sums_{};  ///< of increases, by PoolKind; kActive and kActives are not kept
   Stat oversize_allocations_;
   Stat oversize_segments_;
   std::int64_t num_alloc_retries_ = 0;

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
+#include <span>
 #include <vector>
 
 namespace foregather {
@@ -38,13 +40,45 @@ std::uint64_t packed_key(const Op& op) {
          (static_cast<std::uint64_t>(op.phase) << 8) | static_cast<std::uint64_t>(op.kind);
 }
 
+// The same for keys that nearly all exist: one counter for each possible key.
+class DenseCounter {
+ public:
+  static constexpr std::size_t kPhases = static_cast<std::size_t>(Phase::other) + 1;
+  static constexpr std::size_t kKinds = static_cast<std::size_t>(OpKind::other) + 1;
+
+  static std::size_t keys(std::size_t scopes, std::size_t micro_batches) {
+    return (scopes + 1) * micro_batches * kPhases * kKinds;
+  }
+  DenseCounter(std::size_t scopes, std::size_t micro_batches)
+      : scopes_(scopes + 1), counts_(keys(scopes, micro_batches)) {}
+
+  std::uint16_t next(const Op& op) {
+    const std::size_t scope = op.scope ? op.scope.row() + 1 : 0;
+    return counts_[((op.micro_batch * scopes_ + scope) * kPhases +
+                    static_cast<std::size_t>(op.phase)) * kKinds +
+                   static_cast<std::size_t>(op.kind)]++;
+  }
+
+ private:
+  std::size_t scopes_;
+  std::vector<std::uint16_t> counts_;
+};
+
 }  // namespace
 
 void assign_ordinals(Graph& graph) {
   for (const Program& program : graph.programs) {
-    KeyCounter counter(program.ops.count);
-    for (std::uint32_t row = program.ops.first; row < program.ops.end(); ++row)
-      graph.ops[row].ordinal = counter.next(packed_key(graph.ops[row]));
+    const auto ops = std::span(graph.ops).subspan(program.ops.first, program.ops.count);
+    std::size_t micro_batches = 1;
+    for (const Op& op : ops) micro_batches = std::max<std::size_t>(micro_batches, op.micro_batch + 1U);
+    constexpr std::size_t kMostKeysAnOp = 16;
+    if (DenseCounter::keys(graph.scopes.size(), micro_batches) <= kMostKeysAnOp * ops.size()) {
+      DenseCounter counter(graph.scopes.size(), micro_batches);
+      for (Op& op : ops) op.ordinal = counter.next(op);
+    } else {
+      KeyCounter counter(ops.size());
+      for (Op& op : ops) op.ordinal = counter.next(packed_key(op));
+    }
   }
 }
 

@@ -14,7 +14,7 @@ struct HostLoop<Device>::Clock final : alloc::EventClock {
   Clock(HostLoop& owner, std::uint16_t rank_class) : loop(owner), c(rank_class) {}
 
   alloc::EventToken record(alloc::StreamId stream) override {
-    return {loop.device_.record(c, stream.row(), now)};
+    return {loop.device_.record(c, stream.row(), now, host)};
   }
   bool query(alloc::EventToken token) override {
     loop.device_.advance(now);
@@ -35,7 +35,8 @@ struct HostLoop<Device>::Clock final : alloc::EventClock {
   HostLoop& loop;
   std::uint16_t c;
   Ns now = 0;
-  OpInstance by;
+  OpInstance host;  ///< what the calling thread last waited for
+  OpInstance by;    ///< what synchronize() last waited for
 };
 
 template <class Device>
@@ -99,6 +100,8 @@ void HostLoop<Device>::end_thread(Thread& thread) {
   record.host_end = time;
   if (run.memory) record.memory = run.memory->end_step(time);
   ++run.step;
+  slowest_ = run.step;
+  for (const auto& each : runs_) slowest_ = std::min(slowest_, each->step);
   begin_section(thread.rank_class, time);
 }
 
@@ -108,6 +111,7 @@ auto HostLoop<Device>::pick(Ns& others) -> Thread* {
   others = kForever;
   for (Thread* thread : threads_) {
     if (thread->state != State::ready) continue;
+    if (runs_[thread->rank_class]->step > slowest_ + kMostStepsAhead) continue;
     if (best == nullptr) {
       best = thread;
     } else if (thread->time < best->time) {
@@ -191,7 +195,7 @@ bool HostLoop<Device>::perform(Thread& thread) {
       break;
     case ActionKind::free:
       if (run.memory) {
-        run.clock->now = thread.time;
+        set_clock(run, thread);
         run.memory->free(action.a, thread.time);
         if (run.memory->driver_calls() != nullptr) charge(run, thread);
       }
@@ -199,7 +203,7 @@ bool HostLoop<Device>::perform(Thread& thread) {
       break;
     case ActionKind::release:
       if (run.memory) {
-        run.clock->now = thread.time;
+        set_clock(run, thread);
         run.memory->release(action.a, thread.time);
         if (run.memory->driver_calls() != nullptr) charge(run, thread);
       }
@@ -211,7 +215,8 @@ bool HostLoop<Device>::perform(Thread& thread) {
     case ActionKind::record:
       thread.time += run.prices->record;
       run.events[action.a - run.first_event] =
-          device_.record(thread.rank_class, action.stream.row(), thread.time);
+          device_.record(thread.rank_class, action.stream.row(), thread.time,
+                         thread.last_wait);
       break;
     case ActionKind::wait: {
       thread.time += run.prices->wait;
@@ -220,17 +225,21 @@ bool HostLoop<Device>::perform(Thread& thread) {
       break;
     }
     case ActionKind::host_wait_event:
-      if (!wait_for(run, thread, run.events[action.a - run.first_event])) return false;
+      // The recording that is the latest now; later ones do not matter.
+      if (thread.handles.empty()) thread.handles = {run.events[action.a - run.first_event]};
+      if (!wait_all(run, thread)) return false;
       break;
     case ActionKind::host_wait_stream:
       if (thread.handles.empty())
-        thread.handles = {device_.record(thread.rank_class, action.stream.row(), thread.time)};
+        thread.handles = {device_.record(thread.rank_class, action.stream.row(), thread.time,
+                                         thread.last_wait)};
       if (!wait_all(run, thread)) return false;
       break;
     case ActionKind::host_wait_device:
       if (thread.handles.empty())
         for (std::uint32_t s = 0; s < run.program->streams.size(); ++s)
-          thread.handles.push_back(device_.record(thread.rank_class, s, thread.time));
+          thread.handles.push_back(
+              device_.record(thread.rank_class, s, thread.time, thread.last_wait));
       if (!wait_all(run, thread)) return false;
       break;
     case ActionKind::host_wait_action:
@@ -241,7 +250,7 @@ bool HostLoop<Device>::perform(Thread& thread) {
       break;
     case ActionKind::empty_cache:
       if (run.memory) {
-        run.clock->now = thread.time;
+        set_clock(run, thread);
         run.memory->empty_cache(thread.time);
         charge(run, thread);
       }
@@ -275,11 +284,17 @@ void HostLoop<Device>::launch(ClassRun& run, Thread& thread, std::uint32_t op) {
 }
 
 template <class Device>
+void HostLoop<Device>::set_clock(ClassRun& run, const Thread& thread) {
+  run.clock->now = thread.time;
+  run.clock->host = thread.last_wait;
+  run.clock->by = {};
+}
+
+template <class Device>
 void HostLoop<Device>::allocate(ClassRun& run, Thread& thread, const Action& action) {
   thread.time += run.prices->alloc;
   if (!run.memory) return;
-  run.clock->now = thread.time;
-  run.clock->by = {};
+  set_clock(run, thread);
   const bool ok = run.memory->alloc(action.a, action.stream, thread.time);
   if (run.memory->driver_calls() != nullptr) charge(run, thread);
   if (!ok) run_out(run, thread, action.a);
@@ -292,7 +307,7 @@ void HostLoop<Device>::charge(ClassRun& run, Thread& thread) {
   Clock& clock = *run.clock;
   if (calls.frees != 0 || calls.unmaps != 0)
     for (std::uint32_t s = 0; s < run.program->streams.size(); ++s)
-      clock.synchronize({device_.record(thread.rank_class, s, clock.now)});
+      clock.synchronize({device_.record(thread.rank_class, s, clock.now, thread.last_wait)});
   if (clock.now > thread.time) {
     thread.time = clock.now;
     if (clock.by.exists) thread.last_wait = clock.by;
@@ -302,17 +317,6 @@ void HostLoop<Device>::charge(ClassRun& run, Thread& thread) {
                  calls.granules * prices.device_map + calls.event_records * prices.record;
   if (calls.mallocs != 0)
     thread.time += calls.bytes_allocated / MiB * prices.device_malloc_per_gib / 1024;
-}
-
-template <class Device>
-bool HostLoop<Device>::wait_for(ClassRun& run, Thread& thread, EventHandle handle) {
-  const EventRecord& event = device_.event(handle);
-  if (!event.done) return false;
-  if (event.time > thread.time) {
-    thread.time = event.time + run.prices->synchronize;
-    thread.last_wait = event.by;
-  }
-  return true;
 }
 
 template <class Device>

@@ -13,6 +13,9 @@
 
 namespace foregather::sim {
 
+/// A class whose steps take no time, next to one whose steps do, must not run away.
+inline constexpr std::uint32_t kMostStepsAhead = 2;
+
 /// What is left of one step besides its op times.
 struct StepRecord {
   Ns host_begin = 0;
@@ -54,7 +57,7 @@ class HostLoop {
     Ns time = 0;
     Ns last_end = 0;  ///< of its last action: before `time` while it waits for the next
     OpInstance last_wait;
-    std::vector<EventHandle> handles;  ///< of a stream or device wait under way
+    std::vector<EventHandle> handles;  ///< what the wait under way is for
   };
   struct Clock;
   struct ClassRun {
@@ -79,9 +82,9 @@ class HostLoop {
   bool perform(Thread& thread);
   bool has_place(const ClassRun& run, Thread& thread, std::uint32_t op);
   void launch(ClassRun& run, Thread& thread, std::uint32_t op);
+  void set_clock(ClassRun& run, const Thread& thread);
   void allocate(ClassRun& run, Thread& thread, const Action& action);
   void charge(ClassRun& run, Thread& thread);
-  bool wait_for(ClassRun& run, Thread& thread, EventHandle event);
   bool wait_all(ClassRun& run, Thread& thread);
   bool wait_action(ClassRun& run, Thread& thread, const Action& action);
   void wake();
@@ -95,6 +98,7 @@ class HostLoop {
   std::vector<std::unique_ptr<ClassRun>> runs_;
   std::vector<Thread*> threads_;  ///< all, by (class, index)
   std::size_t blocked_ = 0;
+  std::uint32_t slowest_ = 0;  ///< the least step of all classes
   std::optional<OutOfMemory> oom_;
   std::uint16_t oom_class_ = 0;
   std::uint32_t unresolved_ = 0;

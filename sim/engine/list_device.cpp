@@ -46,19 +46,20 @@ void ListDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpIn
   }
 }
 
-EventHandle ListDevice::record(std::uint16_t c, std::uint32_t s, Ns host_time) {
+EventHandle ListDevice::record(std::uint16_t c, std::uint32_t s, Ns host_time, OpInstance host) {
   const auto handle = static_cast<EventHandle>(events_.size());
-  Stream& on = stream(c, s);
-  if (on.empty()) {
-    events_.push_back({std::max(on.ready, host_time), on.cause.by, true});
-    return handle;
-  }
   events_.emplace_back();
   Item item;
   item.kind = ItemKind::record;
   item.id = handle;
   item.issued = host_time;
-  enqueue(on, item);
+  item.host = host;
+  Stream& on = stream(c, s);
+  if (on.empty()) {
+    perform(on, item);
+  } else {
+    enqueue(on, item);
+  }
   return handle;
 }
 
@@ -67,7 +68,7 @@ void ListDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event) {
   Item item;
   item.kind = ItemKind::wait;
   item.id = event;
-  if (!on.empty() || !perform(c, on, item)) enqueue(on, item);
+  if (!on.empty() || !perform(on, item)) enqueue(on, item);
 }
 
 EventRecord ListDevice::place(std::uint16_t c, std::uint32_t s) const {
@@ -191,10 +192,14 @@ void ListDevice::finish(std::uint16_t c, const Item& item, const LaunchRow& row,
 }
 
 // Records and waits; false if the event is not known yet.
-bool ListDevice::perform(std::uint16_t, Stream& on, Item& item) {
+bool ListDevice::perform(Stream& on, const Item& item) {
   EventRecord& event = events_[item.id];
   if (item.kind == ItemKind::record) {
-    event = {std::max(on.ready, item.issued), on.cause.by, true};
+    if (item.issued > on.ready) {
+      on.ready = item.issued;
+      on.cause = {item.host, Reason::host};
+    }
+    event = {on.ready, on.cause.by, true};
     return true;
   }
   if (!event.done) return false;
@@ -214,7 +219,7 @@ void ListDevice::drain(std::uint16_t c) {
       while (!on.empty()) {
         Item& head = on.queue[on.head];
         const bool done =
-            head.kind == ItemKind::op ? !head.arrived && start(c, head) : perform(c, on, head);
+            head.kind == ItemKind::op ? !head.arrived && start(c, head) : perform(on, head);
         if (!done) break;
         ++on.head;
         --queued_;

@@ -19,8 +19,8 @@ class ListDevice {
 
   void launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
               std::uint32_t step);
-  /// An event after all work that was enqueued on the stream.
-  EventHandle record(std::uint16_t c, std::uint32_t stream, Ns host_time);
+  /// An event after all work that was enqueued on the stream. Later work comes after it.
+  EventHandle record(std::uint16_t c, std::uint32_t stream, Ns host_time, OpInstance host);
   void wait(std::uint16_t c, std::uint32_t stream, EventHandle event);
   const EventRecord& event(EventHandle handle) const { return events_[handle]; }
   /// The end of the launch whose place in the launch queue the next launch takes.
@@ -66,7 +66,7 @@ class ListDevice {
   bool start(std::uint16_t c, Item& item);
   bool arrive(std::uint16_t c, Item& item, const LaunchRow& row);
   void finish(std::uint16_t c, const Item& item, const LaunchRow& row, Ns transfer, Ns end);
-  bool perform(std::uint16_t c, Stream& stream, Item& item);
+  bool perform(Stream& on, const Item& item);
   void enqueue(Stream& stream, const Item& item);
   void drain(std::uint16_t c);
 

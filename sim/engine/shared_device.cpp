@@ -63,10 +63,11 @@ void SharedDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, Op
   enqueue(c, on, item);
 }
 
-EventHandle SharedDevice::record(std::uint16_t c, std::uint32_t s, Ns host_time) {
+EventHandle SharedDevice::record(std::uint16_t c, std::uint32_t s, Ns host_time,
+                                 OpInstance host) {
   const auto handle = static_cast<EventHandle>(events_.size());
   events_.emplace_back();
-  enqueue(c, stream(c, s), {ItemKind::record, handle, 0, 0, host_time, {}});
+  enqueue(c, stream(c, s), {ItemKind::record, handle, 0, 0, host_time, host});
   return handle;
 }
 
@@ -183,7 +184,11 @@ bool SharedDevice::take(std::uint16_t c, Stream& on, Ns now) {
       break;
     case ItemKind::record:
       if (item.issued > now) return false;
-      *event = {std::max(on.ready, item.issued), on.cause.by, true};
+      if (item.issued > on.ready) {
+        on.ready = item.issued;
+        on.cause = {item.host, Reason::host};
+      }
+      *event = {on.ready, on.cause.by, true};
       break;
     case ItemKind::op:
       if (item.issued > now || !begin(c, on, item, now)) return false;

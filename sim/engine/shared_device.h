@@ -22,7 +22,7 @@ class SharedDevice {
 
   void launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
               std::uint32_t step);
-  EventHandle record(std::uint16_t c, std::uint32_t stream, Ns host_time);
+  EventHandle record(std::uint16_t c, std::uint32_t stream, Ns host_time, OpInstance host);
   void wait(std::uint16_t c, std::uint32_t stream, EventHandle event);
   const EventRecord& event(EventHandle handle) const { return events_[handle]; }
   EventRecord place(std::uint16_t c, std::uint32_t stream) const;

@@ -112,7 +112,7 @@ class Pair {
   }
 
   void check_invariants() const {
-    const Usage& usage = fast_.usage();
+    const Usage usage = fast_.usage();
     RC_ASSERT(usage.reserved >= usage.active);
     RC_ASSERT(usage.active >= usage.allocated);
     RC_ASSERT(usage.allocated >= 0);

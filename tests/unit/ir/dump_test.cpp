@@ -254,7 +254,7 @@ TEST_CASE("mistakes are told with their place") {
   CHECK(error_of(broken("bf16[16,8]", "bf16[16,8]+128")) ==
         "x.fg:20:17: expected a space or the end of the line");
   CHECK(error_of(broken("flops=12288", "flops=99999999999999999999")) ==
-        "x.fg:2:38: 99999999999999999999 is out of range, expected a number from 0 to "
+        "x.fg:2:43: 99999999999999999999 is out of range, expected a number from 0 to "
         "2305843009213693952");
   CHECK(error_of(broken("launch o2", "lunch o2")) ==
         "x.fg:32:7: 'lunch' is neither a row nor an action, did you mean 'launch'?");
@@ -266,7 +266,7 @@ TEST_CASE("mistakes are told with their place") {
   CHECK(error_of(broken("section init", "section body")) ==
         "x.fg:31:13: section body is given twice");
   CHECK(error_of(broken("end\n", "")) ==
-        "x.fg:48:1: the dump ends here, expected more rows and 'end'");
+        "x.fg:48:59: the dump ends here, expected more rows and 'end'");
   CHECK(error_of(broken("end\n", "end\nend\n")) == "x.fg:50:1: text after 'end', expected nothing");
 }
 
@@ -278,7 +278,7 @@ TEST_CASE("bad references are told with their place") {
   CHECK(error_of(broken("host_wait_action h0 4", "host_wait_action h0 11")) ==
         "x.fg:47:7: p0 h1 body action 0: thread h0 has no action 11 in body, expected less than "
         "11");
-  CHECK(error_of(broken("read=t0", "read=t7")) == "x.fg:24:100: tensor t7 is not defined above");
+  CHECK(error_of(broken("read=t0", "read=t7")) == "x.fg:24:81: tensor t7 is not defined above");
   CHECK(error_of(broken("write=t0+8:16", "write=t0+250:16")) ==
         "x.fg:24:1: o2: touches 16 bytes at 250 of tensor t0, which has 256");
   CHECK(error_of(broken("+128", "+4000")) ==
@@ -286,7 +286,7 @@ TEST_CASE("bad references are told with their place") {
   CHECK(error_of(broken("ranks=3", "ranks=8")) ==
         "x.fg:48:1: r0: rank 8 is out of range, expected 0 to 7");
   CHECK(error_of(broken("priority=-5", "priority=-5\n  q2 \"c\"\np1 ops=o1+1")) ==
-        "x.fg:28:1: p1: shares rows with p0");
+        "x.fg:29:1: p1: shares rows with p0");
 }
 
 TEST_CASE("few bytes cannot ask for much memory") {

@@ -129,7 +129,7 @@ const std::vector<Break>& breaks() {
        [](Graph& g) { body_action(g, ActionKind::wait).stream = StreamId(99); }},
       {"p0 h0 body action 12", "tensor t999",
        [](Graph& g) { body_action(g, ActionKind::release).a = 999; }},
-      {"p0 h0 body action 35", "is a host_wait_stream with",
+      {"p0 h0 body action 36", "is a host_wait_stream with",
        [](Graph& g) { body_action(g, ActionKind::host_wait_stream).a = 1; }},
       {"p0 h0 body action 0", "thread h1",
        [](Graph& g) {

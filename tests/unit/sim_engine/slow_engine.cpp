@@ -5,6 +5,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "sim/engine/host_loop.h"
+
 namespace foregather::sim {
 namespace {
 
@@ -281,8 +283,11 @@ class SlowEngine {
   // The next action of the first thread that is due and can go on.
   bool act() {
     if (all_issued()) return false;
+    std::uint32_t slowest = classes_[0].step;
+    for (const SlowClass& k : classes_) slowest = std::min(slowest, k.step);
     for (std::size_t c = 0; c < classes_.size(); ++c)
       for (SlowThread& thread : classes_[c].threads) {
+        if (classes_[c].step > slowest + kMostStepsAhead) continue;
         if (thread.done || thread.time > now_) continue;
         if (enqueue_waits(c, thread)) return true;
         if (!can_go(c, thread)) continue;
@@ -299,11 +304,14 @@ class SlowEngine {
 
   bool happened(std::size_t event) const { return events_[event] <= now_; }
 
-  // A stream or device wait is an event on each stream, recorded when the thread gets there.
+  // A wait is for events as they are when the thread gets there; a stream or device wait records
+  // its own.
   bool enqueue_waits(std::size_t c, SlowThread& thread) {
     const auto& list = actions(c, thread);
     if (thread.at == list.size() || !thread.handles.empty()) return false;
     const Action& action = list[thread.at];
+    if (action.kind == ActionKind::host_wait_event)
+      thread.handles.push_back(slots_[c][action.a - program(c).events.first]);
     for (std::size_t s = 0; s < classes_[c].streams.size(); ++s)
       if (action.kind == ActionKind::host_wait_device ||
           (action.kind == ActionKind::host_wait_stream && s == action.stream.row()))
@@ -321,10 +329,7 @@ class SlowEngine {
       return depth == 0 || stream.launched < depth ||
              stream.launched - depth < stream.ends.size();
     }
-    if (action.kind == ActionKind::host_wait_event)
-      return happened(slots_[c][action.a - program(c).events.first]);
-    if (action.kind == ActionKind::host_wait_stream ||
-        action.kind == ActionKind::host_wait_device)
+    if (!thread.handles.empty())
       return std::all_of(thread.handles.begin(), thread.handles.end(),
                          [&](std::size_t event) { return happened(event); });
     if (action.kind == ActionKind::host_wait_action) {
@@ -394,8 +399,6 @@ class SlowEngine {
         break;
       }
       case ActionKind::host_wait_event:
-        wait_until(c, thread, events_[slots_[c][action.a - program(c).events.first]]);
-        break;
       case ActionKind::host_wait_stream:
       case ActionKind::host_wait_device: {
         Ns last = 0;

@@ -1,0 +1,61 @@
+#include <catch2/catch.hpp>
+
+#include "core/compare/critical_path.h"
+#include "core/compare/exposed.h"
+#include "core/compare/intervals.h"
+#include "tests/support/example_run.h"
+
+using namespace foregather;
+using namespace foregather::compare;
+
+TEST_CASE("unions join what touches and forget what is empty") {
+  CHECK(united({{5, 7}, {1, 3}, {3, 4}, {9, 9}}) == IntervalSet{{1, 4}, {5, 7}});
+  CHECK(united({}).empty());
+  CHECK(length(united({{0, 10}, {2, 3}})) == 10);
+}
+
+TEST_CASE("intersections") {
+  CHECK(intersection({{0, 10}, {20, 30}}, {{5, 25}}) == IntervalSet{{5, 10}, {20, 25}});
+  CHECK(intersection({{0, 10}}, {{10, 20}}).empty());
+}
+
+TEST_CASE("busy times by hand") {
+  const run::Run run = test::example_run();
+  const BusyTimes fast = busy_times(run, run::StepRow(0));
+  CHECK(fast.compute == 30);
+  CHECK(fast.comm == 15);
+  CHECK(fast.exposed == 15);
+  CHECK(fast.wait == 5);
+  CHECK(fast.wire_bytes == 3072);
+  CHECK(fast.ops == 3);
+  const CollectiveUse& gathers = fast.by_kind[static_cast<std::size_t>(OpKind::all_gather)];
+  CHECK(gathers.count == 1);
+  CHECK(gathers.bytes == 4096);
+  CHECK(gathers.busy == 15);
+  CHECK(gathers.exposed == 15);
+}
+
+TEST_CASE("the critical path goes over to the rank that came last") {
+  const run::Run run = test::example_run();
+  const CriticalPath path = critical_path(run, run::StepRow(0));
+  REQUIRE(path.steps.size() == 4);
+  CHECK(path.steps[0].op == run::OpRow(3));  // the straggler's gemm
+  CHECK(path.steps[0].time == 15);
+  CHECK(path.steps[0].gap == 10);            // from the begin of the step
+  CHECK(path.steps[1].op == run::OpRow(4));
+  CHECK(path.steps[1].time == 0);
+  CHECK(path.steps[2].op == run::OpRow(1));
+  CHECK(path.steps[2].time == 15);
+  CHECK(path.steps[3].time == 20);
+  CHECK(path.compute + path.comm + path.host + path.other == 60);
+}
+
+TEST_CASE("a path of one op that the host launched late") {
+  run::Run run = test::example_run();
+  run.ops.bound_by[2] = {};
+  run.ops.reason[2] = run::BoundReason::host;
+  const CriticalPath path = critical_path(run, run::StepRow(0));
+  REQUIRE(path.steps.size() == 1);
+  CHECK(path.host == 40);
+  CHECK(path.compute == 20);
+}

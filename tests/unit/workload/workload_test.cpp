@@ -1,0 +1,163 @@
+#include <catch2/catch.hpp>
+
+#include "core/plan/workload_keys.h"
+#include "core/plan/workload_toml.h"
+
+using namespace foregather;
+using namespace foregather::plan;
+
+namespace {
+
+using Sets = std::vector<std::string>;
+
+const std::string kModel = "[model]\nconfig = \"m.json\"\n";
+
+Workload good(const std::string& text, const Sets& sets = {}) {
+  const auto workload = parse_workload(kModel + text, "dir/w.toml", sets);
+  if (!workload) FAIL(workload.error().text());
+  return *workload;
+}
+
+std::string error_of(const std::string& text, const Sets& sets = {}) {
+  const auto workload = parse_workload(kModel + text, "w.toml", sets);
+  REQUIRE_FALSE(workload.has_value());
+  CHECK(workload.error().fault == Fault::input);
+  return workload.error().text();
+}
+
+}  // namespace
+
+TEST_CASE("an almost empty workload has the documented defaults") {
+  const Workload workload = good("");
+  CHECK(workload.model_config == "dir/m.json");
+  CHECK(workload.train.micro_batch == 1);
+  CHECK(workload.train.master == DType::f32);
+  CHECK(workload.train.compute == DType::bf16);
+  CHECK(workload.parallel.strategy == Strategy::fsdp2);
+  CHECK(workload.parallel.world_size == 8);
+  CHECK(workload.parallel.shard_size == 8);
+  CHECK(workload.cluster.nodes == 1);
+  CHECK(workload.cluster.gpus_per_node == 8);
+}
+
+TEST_CASE("values of the file and of --set") {
+  const std::string file = "[train]\nmicro_batch = 2\nprecision = \"fp32\"\n"
+                           "[parallel]\nbucket_bytes = \"10MiB\"\nfirst_bucket_bytes = 4096\n";
+  const Workload workload = good(file, {"train.micro_batch=3", "parallel.strategy=ddp",
+                                        "train.micro_batch=4", "allocator.conf=expandable_segments:True",
+                                        "model.config=other.json"});
+  CHECK(workload.train.micro_batch == 4);
+  CHECK(workload.train.compute == DType::f32);
+  CHECK(workload.parallel.strategy == Strategy::ddp);
+  CHECK(workload.parallel.bucket_bytes == 10 * MiB);
+  CHECK(workload.parallel.first_bucket_bytes == 4096);
+  CHECK(workload.allocator_conf == "expandable_segments:True");
+  CHECK(workload.model_config == "other.json");
+}
+
+TEST_CASE("dtypes of communication follow the precision") {
+  CHECK(good("").parallel.reduce_dtype == DType::f32);
+  CHECK(good("").parallel.param_dtype == DType::bf16);
+  const Workload pure = good("[train]\nprecision = \"bf16\"\n");
+  CHECK(pure.parallel.reduce_dtype == DType::bf16);
+  const Workload full = good("[train]\nprecision = \"fp32\"\n");
+  CHECK(full.parallel.param_dtype == DType::f32);
+  const Workload chosen = good("[parallel]\nreduce_dtype = \"bf16\"\n");
+  CHECK(chosen.parallel.reduce_dtype == DType::bf16);
+}
+
+TEST_CASE("reshard_after_forward is a flag or a group size") {
+  CHECK_FALSE(good("").parallel.reshard_after_forward.has_value());
+  CHECK(good("[parallel]\nreshard_after_forward = false\n").parallel.reshard_after_forward == false);
+  const Workload group = good("[parallel]\nreshard_after_forward = 4\n");
+  CHECK(group.parallel.reshard_after_forward == true);
+  CHECK(group.parallel.reshard_to == 4);
+  CHECK(good("", {"parallel.reshard_after_forward=2"}).parallel.reshard_to == 2);
+}
+
+TEST_CASE("activation checkpointing") {
+  CHECK(good("", {"train.activation_checkpointing=full"}).train.checkpointing ==
+        Checkpointing::full);
+  const Workload every = good("", {"train.activation_checkpointing=selective:3"});
+  CHECK(every.train.checkpointing == Checkpointing::selective_layers);
+  CHECK(every.train.checkpoint_every == 3);
+}
+
+TEST_CASE("world size, nodes and GPUs per node follow from each other") {
+  struct Case {
+    std::string text;
+    std::uint32_t world, nodes, gpus;
+  };
+  const std::vector<Case> cases = {
+      {"[parallel]\nworld_size = 64\n", 64, 8, 8},
+      {"[parallel]\nworld_size = 2\n", 2, 1, 2},
+      {"[cluster]\nnodes = 3\n", 24, 3, 8},
+      {"[cluster]\nnodes = 3\ngpus_per_node = 4\n", 12, 3, 4},
+      {"[parallel]\nworld_size = 12\n[cluster]\nnodes = 3\n", 12, 3, 4},
+      {"[parallel]\nworld_size = 12\n[cluster]\ngpus_per_node = 4\n", 12, 3, 4},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.text);
+    const Workload workload = good(c.text);
+    CHECK(workload.parallel.world_size == c.world);
+    CHECK(workload.cluster.nodes == c.nodes);
+    CHECK(workload.cluster.gpus_per_node == c.gpus);
+  }
+}
+
+TEST_CASE("errors have a place, a reason and a remedy") {
+  CHECK(error_of("[train]\nmicro_bach = 1\n") ==
+        "w.toml:4:1: unknown key 'train.micro_bach', did you mean 'train.micro_batch'?");
+  CHECK(error_of("[train]\nworld_size = 1\n") ==
+        "w.toml:4:1: unknown key 'train.world_size', did you mean 'parallel.world_size'?");
+  CHECK(error_of("[train]\nmicro_batch = \"2\"\n") ==
+        "w.toml:4:15: train.micro_batch: '2' is not an integer from 1 to 1048576");
+  CHECK(error_of("[train]\nmicro_batch = [1]\n") ==
+        "w.toml:4:15: train.micro_batch is an array, expected a single value");
+  CHECK(error_of("[cluster]\nlink_bandwidth_scale = nan\n").find("out of range") !=
+        std::string::npos);
+  CHECK(error_of("", {"cluster.link_bandwidth_scale=inf"}).find("out of range") !=
+        std::string::npos);
+  CHECK(error_of("", {"parallel.strategy=fsdp3"}) ==
+        "--set parallel.strategy: 'fsdp3' is not one of ddp, fsdp1, fsdp2; did you mean 'fsdp1'?");
+  CHECK(error_of("", {"train.micro_batch"}).starts_with("--set train.micro_batch: expected"));
+  CHECK(error_of("", {"nonsense_without_end=1"}).starts_with("--set nonsense_without_end: unknown"));
+  CHECK(error_of("[parallel]\nworld_size = 10\n[cluster]\nnodes = 4\n").find("12") !=
+        std::string::npos);
+  CHECK(error_of("[parallel]\nshard_size = 3\n").find("does not divide") != std::string::npos);
+  CHECK(error_of("[oops\n").starts_with("w.toml:3:"));
+}
+
+TEST_CASE("a workload without model says so") {
+  const auto workload = parse_workload("", "w.toml", {});
+  REQUIRE_FALSE(workload.has_value());
+  CHECK(workload.error().text() ==
+        "w.toml: model.config is missing: it names the model's config.json");
+}
+
+TEST_CASE("every key accepts what its help promises") {
+  for (const WorkloadKey& key : workload_keys()) {
+    CAPTURE(key.name);
+    CHECK(find_workload_key(key.name) == &key);
+    CHECK_FALSE(key.doc.empty());
+    std::string_view values = key.values;
+    if (values.find(" | ") == std::string_view::npos) continue;
+    while (!values.empty()) {
+      const std::string_view value = values.substr(0, values.find(" | "));
+      values.remove_prefix(std::min(values.size(), value.size() + 3));
+      Workload workload;
+      std::string text(value);
+      if (text == "selective:N") text = "selective:2";
+      if (text == "N") text = "2";
+      CAPTURE(text);
+      CHECK(key.set(workload, {text, true}).has_value());
+    }
+    Workload workload;
+    CHECK_FALSE(key.set(workload, {std::string("no such value"), true}).has_value());
+  }
+}
+
+TEST_CASE("a ready schedule leaves only the machine open") {
+  CHECK(machine_of_sets({"cluster.hw=a100_80_sxm", "cluster.contention=false"}).has_value());
+  CHECK_FALSE(machine_of_sets({"train.micro_batch=2"}).has_value());
+}
