@@ -16,8 +16,8 @@ namespace {
 constexpr int kBadUsage = 2;
 
 int bad_usage(const std::string& command, const std::string& message) {
-  complain(message);
-  complain(fmt::format("try 'foregather {}--help'", command.empty() ? "" : command + " "));
+  complain(fmt::format("{} (try 'foregather {}--help')", message,
+                       command.empty() ? "" : command + " "));
   return kBadUsage;
 }
 
@@ -87,10 +87,7 @@ int parse_and_run(const Command& command, std::vector<std::string> arguments) {
 }  // namespace
 
 int dispatch(std::span<const Command> commands, int argc, const char* const* argv) {
-  if (argc < 2) {
-    complain("expected a command");
-    return bad_usage("", "the commands are listed by --help");
-  }
+  if (argc < 2) return bad_usage("", "a command is missing");
   const std::string_view first = argv[1];
   if (first == "-h" || first == "--help" || first == "help") return print(help_text(commands));
   if (first == "--version") return print(fmt::format("{}\n", tasks::version()));

@@ -35,8 +35,8 @@ Result<tasks::MemoryModel> memory_model(const std::string& name) {
 
 Result<tasks::SimulateRequest> request_of(const Arguments& arguments) {
   if (arguments.sources.empty())
-    return fail("SOURCE is missing: name a workload (.toml) or a schedule dump; try 'foregather "
-                "simulate --help'");
+    return fail("SOURCE is missing: name a workload (.toml) or a schedule dump (try 'foregather "
+                "simulate --help')");
   if (arguments.sources.size() > 1)
     return fail("{} sources: several files are several ranks of one recording, which cannot be "
                 "read yet", arguments.sources.size());

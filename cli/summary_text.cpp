@@ -46,7 +46,9 @@ std::string step_line(const Summary& summary) {
   if (summary.tokens_per_second)
     text += fmt::format("   {} tokens/s/GPU",
                         format_count(static_cast<std::int64_t>(*summary.tokens_per_second + 0.5)));
-  if (summary.mfu) text += fmt::format("   MFU {:.1f} %", *summary.mfu * 100);
+  if (summary.mfu)
+    text += *summary.mfu < 0.001 ? "   MFU < 0.1 %"
+                                 : fmt::format("   MFU {:.1f} %", *summary.mfu * 100);
   return text + "\n";
 }
 

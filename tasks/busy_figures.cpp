@@ -25,10 +25,12 @@ PathFigures path_figures(run::RunView run, const compare::CriticalPath& path) {
   for (const compare::PathStep& step : path.steps) {
     figures.contention += contention(run, step);
     std::string key = op_key(run, step.op);
-    if (!figures.ops.empty() && figures.ops.back().op == key)
-      figures.ops.back().time += step.time;
-    else
+    if (figures.ops.empty() || figures.ops.back().op != key) {
       figures.ops.push_back({std::move(key), step.time, step.gap, run::name(step.reason)});
+      continue;
+    }
+    figures.ops.back().time += step.time;
+    figures.ops.back().gap += step.gap;
   }
   return figures;
 }

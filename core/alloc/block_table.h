@@ -32,6 +32,7 @@ struct alignas(64) Block {
   std::uint32_t uses = kNone;   ///< first of the other streams that used it (StreamUses)
   std::uint32_t events = 0;     ///< outstanding
   BlockState state = BlockState::allocated;
+  PoolKind kind = PoolKind::small;  ///< of its list
 
   bool split() const { return (previous | next) != 0; }
   bool expandable() const { return arena != kNone; }

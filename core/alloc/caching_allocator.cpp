@@ -34,7 +34,11 @@ Allocation CachingAllocator::malloc_unusual(const Request& request) {
   begin_operation();
   if (has_pending() && routes_.empty()) poll_events();
   FreeIndex::Position at;
-  return search(request, at) ? take_cached(request, at) : malloc_missed(request);
+  return search(request, at) ? take_found(request, at) : malloc_missed(request);
+}
+
+Allocation CachingAllocator::take_found(const Request& request, const FreeIndex::Position& at) {
+  return take_cached(request, at);
 }
 
 // Best fit with all its exceptions.
@@ -71,7 +75,7 @@ bool CachingAllocator::search(const Request& request, FreeIndex::Position& at) {
 }
 
 // What must be left for a block to be split.
-inline Bytes CachingAllocator::least_remainder(const Request& request) const {
+[[gnu::always_inline]] inline Bytes CachingAllocator::least_remainder(const Request& request) const {
   constexpr Bytes kNever = kMaxRequest;
   if (request.pool >= 2) [[unlikely]] {
     const PoolId owner = pools_[request.pool].owner;
@@ -81,7 +85,7 @@ inline Bytes CachingAllocator::least_remainder(const Request& request) const {
   return request.size < max_split_ ? kSmallSize + 1 : kNever;
 }
 
-inline Allocation CachingAllocator::take_cached(const Request& request,
+[[gnu::always_inline]] inline Allocation CachingAllocator::take_cached(const Request& request,
                                                 const FreeIndex::Position& at) {
   FreeIndex& free = lists_[request.list].free;
   const BlockIndex found = free.block(at);
@@ -117,7 +121,7 @@ Allocation CachingAllocator::take_new(const Request& request, BlockIndex found) 
 }
 
 // Makes the front of a block a block of its own; what remains keeps the number.
-inline BlockIndex CachingAllocator::split_front(BlockIndex from, Bytes size) {
+[[gnu::always_inline]] inline BlockIndex CachingAllocator::split_front(BlockIndex from, Bytes size) {
   const BlockIndex index = blocks_.acquire();
   Block& front = blocks_[index];
   Block& rest = blocks_[from];
@@ -126,6 +130,7 @@ inline BlockIndex CachingAllocator::split_front(BlockIndex from, Bytes size) {
   front.previous = rest.previous;
   front.next = from;
   front.list = rest.list;
+  front.kind = rest.kind;
   front.arena = rest.arena;
   blocks_[rest.previous].next = index;
   rest.previous = index;
@@ -134,7 +139,7 @@ inline BlockIndex CachingAllocator::split_front(BlockIndex from, Bytes size) {
   return index;
 }
 
-inline Allocation CachingAllocator::hand_out(const Request& request, BlockIndex index,
+[[gnu::always_inline]] inline Allocation CachingAllocator::hand_out(const Request& request, BlockIndex index,
                                              StatsRecorder::SplitChange split) {
   Block& block = blocks_[index];
   block.state = BlockState::allocated;
@@ -152,7 +157,7 @@ void CachingAllocator::free(BlockId id) {
   assert(id && index != 0 && block.state == BlockState::allocated && block.size > 0);
   const Bytes size = block.size;
   const Bytes requested = block.requested;
-  const PoolKind kind = lists_[block.list].kind;
+  const PoolKind kind = block.kind;
   if (size >= max_split_) [[unlikely]] recorder_.oversize_allocation(-1);
   if (block.uses != kNone) [[unlikely]] {
     recorder_.free_requested(kind, size);
@@ -162,9 +167,19 @@ void CachingAllocator::free(BlockId id) {
   recorder_.freed(kind, size, requested, make_idle(index));
 }
 
+// The events of a block freed earlier have happened.
+void CachingAllocator::complete_free(BlockIndex index) {
+  if (sink_ != nullptr) sink_->free_completed(BlockId(index));
+  const Block& block = blocks_[index];
+  const Bytes size = block.size;
+  const Bytes requested = block.requested;
+  const PoolKind kind = block.kind;
+  recorder_.free_completed(kind, size, requested, make_idle(index));
+}
+
 // Merges the block with its free neighbours and lists the result. A neighbour that is listed
 // already keeps its number and grows.
-StatsRecorder::SplitChange CachingAllocator::make_idle(BlockIndex index) {
+[[gnu::always_inline]] inline StatsRecorder::SplitChange CachingAllocator::make_idle(BlockIndex index) {
   Block& block = blocks_[index];
   FreeIndex& free = lists_[block.list].free;
   const BlockIndex previous = block.previous;

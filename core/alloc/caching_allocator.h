@@ -114,10 +114,10 @@ class CachingAllocator {
 
   // --- state ---------------------------------------------------------------------------------
 
-  /// Bytes now. Cheap: read from what is kept anyway.
-  Usage usage() const { return recorder_.usage(); }
+  /// Bytes now. Cheap: a reference to what is kept anyway.
+  const Usage& usage() const { return recorder_.usage(); }
   /// Peaks of the same since the last reset_peak_stats.
-  Usage peak() const { return recorder_.peak(); }
+  const Usage& peak() const { return recorder_.peak(); }
   /// All statistics, put together from what is kept.
   Stats stats() const { return recorder_.stats(); }
   /// Peaks become the present values.
@@ -183,6 +183,7 @@ class CachingAllocator {
   bool search(const Request& request, FreeIndex::Position& at);
   Bytes least_remainder(const Request& request) const;
   Allocation take_cached(const Request& request, const FreeIndex::Position& at);
+  Allocation take_found(const Request& request, const FreeIndex::Position& at);
   Allocation take_new(const Request& request, BlockIndex found);
   Allocation hand_out(const Request& request, BlockIndex index, StatsRecorder::SplitChange split);
   BlockIndex split_front(BlockIndex from, Bytes size);

@@ -79,13 +79,4 @@ void CachingAllocator::event_happened(std::uint32_t stream) {
   if (--blocks_[index].events == 0) complete_free(index);
 }
 
-void CachingAllocator::complete_free(BlockIndex index) {
-  if (sink_ != nullptr) sink_->free_completed(BlockId(index));
-  const Block& block = blocks_[index];
-  const Bytes size = block.size;
-  const Bytes requested = block.requested;
-  const PoolKind kind = lists_[block.list].kind;
-  recorder_.free_completed(kind, size, requested, make_idle(index));
-}
-
 }  // namespace foregather::alloc

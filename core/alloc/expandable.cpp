@@ -83,6 +83,7 @@ BlockIndex CachingAllocator::add_part(const Block& of, Address address, Bytes si
   part.previous = previous;
   part.next = next;
   part.list = of.list;
+  part.kind = lists_[of.list].kind;
   part.arena = of.arena;
   part.state = state;
   blocks_[previous].next = index;

@@ -178,7 +178,7 @@ inline void FreeIndex::mark_empty(std::uint32_t cls) {
   if (word == 0) inhabited_words_ &= ~(std::uint32_t{1} << (cls / 64));
 }
 
-inline FreeIndex::Position FreeIndex::find(const Place& at) const {
+[[gnu::always_inline]] inline FreeIndex::Position FreeIndex::find(const Place& at) const {
   const std::uint32_t ordinal = has_directory(at.cls) ? ordinal_of(at.cls, at.key) : 0;
   const std::uint32_t chunk = chunk_at(at.cls, ordinal);
   const std::uint32_t slot = slot_of(chunks_[chunk], at.key);
@@ -203,7 +203,7 @@ inline void FreeIndex::insert(Bytes size, Address address, BlockIndex block) {
 
 inline void FreeIndex::erase(Bytes size, Address address) { erase(find(place(size, address))); }
 
-inline void FreeIndex::erase(const Position& position) {
+[[gnu::always_inline]] inline void FreeIndex::erase(const Position& position) {
   if (has_directory(position.cls)) [[unlikely]] {
     erase_in_directory(position);
     return;
@@ -213,7 +213,7 @@ inline void FreeIndex::erase(const Position& position) {
   if (chunk.count == 0) mark_empty(position.cls);
 }
 
-inline void FreeIndex::move(const Position& from, Bytes size, Address address) {
+[[gnu::always_inline]] inline void FreeIndex::move(const Position& from, Bytes size, Address address) {
   const Place at = place(size, address);
   Chunk& chunk = chunks_[from.chunk];
   std::uint32_t slot = from.slot;
@@ -239,7 +239,7 @@ inline void FreeIndex::move(Bytes from_size, Address from_address, Bytes size, A
   move(find(place(from_size, from_address)), size, address);
 }
 
-inline bool FreeIndex::lower_bound(Bytes size, Position& position) const {
+[[gnu::always_inline]] inline bool FreeIndex::lower_bound(Bytes size, Position& position) const {
   if (size >= kSizeLimit) [[unlikely]] return false;
   const Place at = place(size, 0);
   const std::uint32_t head = heads_[at.cls];

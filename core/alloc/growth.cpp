@@ -21,7 +21,7 @@ Allocation CachingAllocator::malloc_missed(Request request) {
       there.list = list_of(there.pool, there.stream);
       there.expandable = false;
       FreeIndex::Position at;
-      if (search(there, at)) return take_cached(there, at);
+      if (search(there, at)) return take_found(there, at);
     }
   }
 
@@ -47,7 +47,7 @@ BlockIndex CachingAllocator::allocate_segment(const Request& request, bool retry
   }
   // Expandable segments pass this gate with the size that they would have had.
   const Bytes size = rounding_.segment_size(request.size);
-  if (limit_ && recorder_.reserved() + size > *limit_) return 0;
+  if (limit_ && usage().reserved + size > *limit_) return 0;
   if (request.expandable) return allocate_expandable(request);
 
   ++calls_.mallocs;
@@ -65,8 +65,9 @@ BlockIndex CachingAllocator::allocate_segment(const Request& request, bool retry
   block.address = *address;
   block.size = size;
   block.list = request.list;
+  block.kind = pools_[request.pool].kind;
   block.state = BlockState::free;
-  recorder_.reserved(pools_[request.pool].kind, 1, size);
+  recorder_.reserved(block.kind, 1, size);
   if (size >= max_split_) recorder_.oversize_segment(+1);
   report(SegmentAction::alloc, block, *address, size);
   return index;

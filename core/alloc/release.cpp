@@ -114,7 +114,7 @@ bool CachingAllocator::release_oversize(const Request& request) {
 void CachingAllocator::collect_garbage() {
   const auto threshold =
       static_cast<Bytes>(config_.garbage_collection_threshold * static_cast<double>(*limit_));
-  if (recorder_.reserved() <= threshold) return;
+  if (usage().reserved <= threshold) return;
   const Pool& pool = pools_[1];
   const auto age = [&](BlockIndex index) { return pool.searches - blocks_[index].age_base; };
 
@@ -124,7 +124,7 @@ void CachingAllocator::collect_garbage() {
   for (const BlockIndex index : candidates) total_age += age(index);
 
   bool found = true;
-  while (recorder_.reserved() > threshold && found && !candidates.empty()) {
+  while (usage().reserved > threshold && found && !candidates.empty()) {
     found = false;
     // age >= total_age / count, as it was at the start of the pass
     const std::uint64_t sum = total_age;

@@ -3,16 +3,24 @@
 namespace foregather::alloc {
 
 void StatsRecorder::reserved(PoolKind kind, std::int64_t segments, Bytes bytes) {
-  sums_[static_cast<std::size_t>(kind)][kReserved] += std::max<Bytes>(bytes, 0);
-  apply(kind, {0, 0, 0, bytes, 0, 0, 0, 0});
-  add(pools_[static_cast<std::size_t>(kind)].segments, segments);
-  add(all_.segments, segments);
+  Counters& pool = pools_[static_cast<std::size_t>(kind)];
+  pool.sum.segments += std::max<std::int64_t>(segments, 0);
+  pool.sum.reserved += std::max<Bytes>(bytes, 0);
+  for (Level* level : {&pool.level, &all_}) {
+    level->segments.now += segments;
+    level->now.reserved += bytes;
+    raise_peaks(*level);
+  }
   ++(bytes > 0 ? num_device_alloc_ : num_device_free_);
 }
 
 void StatsRecorder::raise_peaks(Level& level) {
-  for (std::size_t i = 0; i < level.now.size(); ++i) {
-    level.peak[i] = std::max(level.peak[i], level.now[i]);
+  for (Bytes Usage::*bytes : {&Usage::requested, &Usage::allocated, &Usage::active,
+                              &Usage::reserved, &Usage::inactive_split}) {
+    level.peak.*bytes = std::max(level.peak.*bytes, level.now.*bytes);
+  }
+  for (Count* count : {&level.allocations, &level.actives, &level.splits, &level.segments}) {
+    count->peak = std::max(count->peak, count->now);
   }
 }
 
@@ -22,31 +30,43 @@ void StatsRecorder::add(Stat& stat, std::int64_t change) {
   (change > 0 ? stat.allocated : stat.freed) += change > 0 ? change : -change;
 }
 
-PoolStats StatsRecorder::pool_stats(const Level& level, const Row& sums) {
-  const auto stat = [&](Metric metric, Metric sum) {
-    const std::int64_t now = level.now[metric];
-    return Stat{now, level.peak[metric], sums[sum], sums[sum] - now};
+PoolStats StatsRecorder::pool_stats(const Level& level, const Sums& sum) {
+  const auto stat = [](std::int64_t now, std::int64_t peak, std::int64_t raised) {
+    return Stat{now, peak, raised, raised - now};
+  };
+  const auto count = [&](const Count& value, std::int64_t raised) {
+    return stat(value.now, value.peak, raised);
+  };
+  const auto bytes = [&](Bytes Usage::*value, Bytes raised) {
+    return stat(level.now.*value, level.peak.*value, raised);
   };
   PoolStats out;
-  out.allocation = stat(kBlocks, kBlocks);
-  out.allocated_bytes = stat(kAllocated, kAllocated);
-  out.active = stat(kActives, kBlocks);
-  out.active_bytes = stat(kActive, kAllocated);
-  out.requested_bytes = stat(kRequested, kRequested);
-  out.segment = level.segments;
-  out.reserved_bytes = stat(kReserved, kReserved);
-  out.inactive_split = stat(kSplits, kSplits);
-  out.inactive_split_bytes = stat(kSplitBytes, kSplitBytes);
+  out.allocation = count(level.allocations, sum.blocks);
+  out.allocated_bytes = bytes(&Usage::allocated, sum.bytes);
+  out.active = count(level.actives, sum.blocks);
+  out.active_bytes = bytes(&Usage::active, sum.bytes);
+  out.requested_bytes = bytes(&Usage::requested, sum.requested);
+  out.segment = count(level.segments, sum.segments);
+  out.reserved_bytes = bytes(&Usage::reserved, sum.reserved);
+  out.inactive_split = count(level.splits, sum.splits);
+  out.inactive_split_bytes = bytes(&Usage::inactive_split, sum.split_bytes);
   return out;
 }
 
 Stats StatsRecorder::stats() const {
-  Row both;
-  for (std::size_t i = 0; i < both.size(); ++i) both[i] = sums_[0][i] + sums_[1][i];
+  const Sums& small = pools_[0].sum;
+  const Sums& large = pools_[1].sum;
+  const Sums both{small.blocks + large.blocks,
+                  small.bytes + large.bytes,
+                  small.requested + large.requested,
+                  small.splits + large.splits,
+                  small.split_bytes + large.split_bytes,
+                  small.segments + large.segments,
+                  small.reserved + large.reserved};
   Stats out;
   out.all = pool_stats(all_, both);
-  out.small_pool = pool_stats(pools_[0], sums_[0]);
-  out.large_pool = pool_stats(pools_[1], sums_[1]);
+  out.small_pool = pool_stats(pools_[0].level, small);
+  out.large_pool = pool_stats(pools_[1].level, large);
   out.oversize_allocations = oversize_allocations_;
   out.oversize_segments = oversize_segments_;
   out.num_alloc_retries = num_alloc_retries_;
@@ -57,11 +77,16 @@ Stats StatsRecorder::stats() const {
   return out;
 }
 
-void StatsRecorder::reset_peak() {
-  for (Level* level : {&pools_[0], &pools_[1], &all_}) {
-    level->peak = level->now;
-    level->segments.peak = level->segments.current;
+void StatsRecorder::reset(Level& level) {
+  level.peak = level.now;
+  for (Count* count : {&level.allocations, &level.actives, &level.splits, &level.segments}) {
+    count->peak = count->now;
   }
+}
+
+void StatsRecorder::reset_peak() {
+  reset(all_);
+  for (Counters& pool : pools_) reset(pool.level);
   oversize_allocations_.peak = oversize_allocations_.current;
   oversize_segments_.peak = oversize_segments_.current;
 }

@@ -10,10 +10,9 @@
 
 namespace foregather::alloc {
 
-/// Only what cannot be derived is kept, in rows of eight numbers that change together: sums of
-/// increases over both kinds of pool, and sums of decreases, are put together by stats().
-///
-/// Each operation changes a number at most once, so peaks may be looked at after the change.
+/// Only what cannot be derived is kept: sums of increases over both kinds of pool and sums of
+/// decreases are put together by stats(). This is a third of the cost of a malloc, so peaks are
+/// compared all at once: they rarely move.
 class StatsRecorder {
  public:
   /// How the number and bytes of free blocks in split segments change with an operation.
@@ -23,26 +22,49 @@ class StatsRecorder {
   };
 
   void allocated(PoolKind kind, Bytes block, Bytes requested, SplitChange split) {
-    const Row change{requested, block, block, 0, split.bytes, 1, 1, split.blocks};
-    Row& sums = sums_[static_cast<std::size_t>(kind)];
-    for (const Metric metric : {kRequested, kAllocated, kBlocks}) sums[metric] += change[metric];
-    apply(kind, change);
+    Counters& pool = pools_[static_cast<std::size_t>(kind)];
+    pool.sum.blocks += 1;
+    pool.sum.bytes += block;
+    pool.sum.requested += requested;
+    raise(pool.level, block, requested);
+    raise(all_, block, requested);
+    inactive_split(kind, split);
   }
   /// A free that needs to wait for nothing.
   void freed(PoolKind kind, Bytes block, Bytes requested, SplitChange split) {
-    apply(kind, {-requested, -block, -block, 0, split.bytes, -1, -1, split.blocks});
+    free_requested(kind, block);
+    free_completed(kind, block, requested, split);
   }
   /// The two halves of a free that waits for events.
-  void free_requested(PoolKind kind, Bytes block) { apply(kind, {0, -block, 0, 0, 0, -1, 0, 0}); }
+  void free_requested(PoolKind kind, Bytes block) {
+    for (Level* level : {&pools_[static_cast<std::size_t>(kind)].level, &all_}) {
+      level->now.allocated -= block;
+      level->allocations.now -= 1;
+    }
+  }
   void free_completed(PoolKind kind, Bytes block, Bytes requested, SplitChange split) {
-    apply(kind, {-requested, 0, -block, 0, split.bytes, 0, -1, split.blocks});
+    for (Level* level : {&pools_[static_cast<std::size_t>(kind)].level, &all_}) {
+      level->now.active -= block;
+      level->now.requested -= requested;
+      level->actives.now -= 1;
+    }
+    inactive_split(kind, split);
+  }
+  /// Only the free blocks in split segments change.
+  void inactive_split(PoolKind kind, SplitChange split) {
+    Counters& pool = pools_[static_cast<std::size_t>(kind)];
+    pool.sum.splits += std::max<std::int64_t>(split.blocks, 0);
+    pool.sum.split_bytes += std::max<Bytes>(split.bytes, 0);
+    for (Level* level : {&pool.level, &all_}) {
+      level->splits.now += split.blocks;
+      level->now.inactive_split += split.bytes;
+      const std::int64_t room = (level->splits.peak - level->splits.now) |
+                                (level->peak.inactive_split - level->now.inactive_split);
+      if (room < 0) [[unlikely]] raise_peaks(*level);
+    }
   }
   /// Memory came from (+) or went to (−) the driver; `segments` is 0 for expandable segments.
   void reserved(PoolKind kind, std::int64_t segments, Bytes bytes);
-  /// A free block of a split segment was restored.
-  void inactive_split(PoolKind kind, SplitChange split) {
-    apply(kind, {0, 0, 0, 0, split.bytes, 0, 0, split.blocks});
-  }
 
   void oversize_allocation(std::int64_t change) { add(oversize_allocations_, change); }
   void oversize_segment(std::int64_t change) { add(oversize_segments_, change); }
@@ -50,56 +72,56 @@ class StatsRecorder {
   void out_of_memory() { ++num_ooms_; }
   void synchronized() { ++num_sync_all_streams_; }
 
-  Usage usage() const { return usage_of(all_.now); }
-  Usage peak() const { return usage_of(all_.peak); }
-  Bytes reserved() const { return all_.now[kReserved]; }
+  const Usage& usage() const { return all_.now; }
+  const Usage& peak() const { return all_.peak; }
   Stats stats() const;
   void reset_peak();
 
  private:
-  enum Metric : std::size_t {
-    kRequested,
-    kAllocated,
-    kActive,
-    kReserved,
-    kSplitBytes,
-    kBlocks,
-    kActives,
-    kSplits,
+  struct Count {
+    std::int64_t now = 0;
+    std::int64_t peak = 0;
   };
-  using Row = std::array<std::int64_t, 8>;
   struct Level {
-    Row now{};
-    Row peak{};
-    Stat segments;
+    Usage now;
+    Usage peak;
+    Count allocations, actives, splits, segments;
+  };
+  /// Of increases.
+  struct Sums {
+    std::int64_t blocks = 0;
+    Bytes bytes = 0;
+    Bytes requested = 0;
+    std::int64_t splits = 0;
+    Bytes split_bytes = 0;
+    std::int64_t segments = 0;
+    Bytes reserved = 0;
+  };
+  struct Counters {
+    Level level;
+    Sums sum;
   };
 
-  void apply(PoolKind kind, const Row& change) {
-    Row& sums = sums_[static_cast<std::size_t>(kind)];
-    for (const Metric metric : {kSplitBytes, kSplits}) {
-      sums[metric] += std::max<std::int64_t>(change[metric], 0);
-    }
-    shift(pools_[static_cast<std::size_t>(kind)], change);
-    shift(all_, change);
-  }
-  static void shift(Level& level, const Row& change) {
-    std::int64_t room = 0;  // negative if any number exceeds its peak
-    for (std::size_t i = 0; i < change.size(); ++i) {
-      level.now[i] += change[i];
-      room |= level.peak[i] - level.now[i];
-    }
+  static void raise(Level& level, Bytes block, Bytes requested) {
+    level.now.allocated += block;
+    level.now.active += block;
+    level.now.requested += requested;
+    level.allocations.now += 1;
+    level.actives.now += 1;
+    const std::int64_t room = (level.peak.allocated - level.now.allocated) |
+                              (level.peak.active - level.now.active) |
+                              (level.peak.requested - level.now.requested) |
+                              (level.allocations.peak - level.allocations.now) |
+                              (level.actives.peak - level.actives.now);
     if (room < 0) [[unlikely]] raise_peaks(level);
   }
   static void raise_peaks(Level& level);
+  static void reset(Level& level);
   static void add(Stat& stat, std::int64_t change);
-  static Usage usage_of(const Row& row) {
-    return {row[kRequested], row[kAllocated], row[kActive], row[kReserved], row[kSplitBytes]};
-  }
-  static PoolStats pool_stats(const Level& level, const Row& sums);
+  static PoolStats pool_stats(const Level& level, const Sums& sums);
 
-  std::array<Level, 2> pools_;  ///< by PoolKind
+  std::array<Counters, 2> pools_;  ///< by PoolKind
   Level all_;
-  std::array<Row, 2> sums_{};  ///< of increases, by PoolKind; kActive and kActives are not kept
   Stat oversize_allocations_;
   Stat oversize_segments_;
   std::int64_t num_alloc_retries_ = 0;

@@ -49,6 +49,7 @@ Result<std::string> read_file(const std::string& path, Bytes limit) {
 
 Result<PendingFile> PendingFile::create(const std::string& path) {
   struct stat status {};
+  if (path.empty()) return fail("an empty file name, expected a file to write");
   if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode))
     return fail_at(path, "is a directory, expected a file to write");
   PendingFile file;
@@ -101,9 +102,10 @@ Status PendingFile::write(std::string_view text) {
 Status PendingFile::commit() {
   const bool flushed = ::fsync(descriptor_) == 0 || errno == EINVAL || errno == EROFS;
   const int reason = errno;
-  ::close(descriptor_);
+  const bool closed = ::close(descriptor_) == 0;
   descriptor_ = -1;
-  if (!flushed) return fail_work(path_, "cannot be written: {}", std::strerror(reason));
+  if (!flushed || !closed)
+    return fail_work(path_, "cannot be written: {}", std::strerror(flushed ? errno : reason));
   if (temporary_.empty()) return {};
   if (std::rename(temporary_.c_str(), target_.c_str()) != 0)
     return fail_work(path_, "cannot be written: {}", std::strerror(errno));

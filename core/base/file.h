@@ -19,7 +19,7 @@ Result<std::string> read_file(const std::string& path, Bytes limit);
 /// it must not be replaced by a file.
 class PendingFile {
  public:
-  /// An unwritable directory, or a path that is a directory, is an input error.
+  /// An unwritable directory, or a path that is empty or a directory, is an input error.
   static Result<PendingFile> create(const std::string& path);
   PendingFile(PendingFile&& other) noexcept;
   PendingFile& operator=(PendingFile&&) = delete;

@@ -9,6 +9,10 @@
 namespace foregather {
 namespace {
 
+// With one decimal these would show the next unit's 1.
+constexpr double kRoundsTo1000 = 999.95;
+constexpr double kRoundsTo1024 = 1023.95;
+
 // Counts code points, so that "µs" lines up.
 std::size_t width_of(std::string_view cell) {
   return static_cast<std::size_t>(
@@ -18,21 +22,24 @@ std::size_t width_of(std::string_view cell) {
 }  // namespace
 
 std::string format_time(Ns time) {
-  const double ns = static_cast<double>(time);
-  const double size = std::abs(ns);
-  if (size < 1e3) return fmt::format("{} ns", time);
-  if (size < 1e6) return fmt::format("{:.2f} µs", ns / 1e3);
-  if (size < 1e9) return fmt::format("{:.2f} ms", ns / 1e6);
-  return fmt::format("{:.3f} s", ns / 1e9);
+  double value = static_cast<double>(time);
+  if (std::abs(value) < 1e3) return fmt::format("{} ns", time);
+  for (const char* unit : {"µs", "ms"}) {
+    value /= 1e3;
+    if (std::abs(value) < 9.995) return fmt::format("{:.2f} {}", value, unit);
+    if (std::abs(value) < kRoundsTo1000) return fmt::format("{:.1f} {}", value, unit);
+  }
+  return fmt::format("{:.3f} s", value / 1e3);
 }
 
 std::string format_bytes(Bytes size) {
-  const double bytes = static_cast<double>(size);
-  const double magnitude = std::abs(bytes);
-  if (magnitude < 1024.0) return fmt::format("{} B", size);
-  if (magnitude < 1024.0 * 1024) return fmt::format("{:.1f} KiB", bytes / 1024);
-  if (magnitude < 1024.0 * 1024 * 1024) return fmt::format("{:.1f} MiB", bytes / 1024 / 1024);
-  return fmt::format("{:.2f} GiB", bytes / 1024 / 1024 / 1024);
+  double value = static_cast<double>(size);
+  if (std::abs(value) < 1024.0) return fmt::format("{} B", size);
+  for (const char* unit : {"KiB", "MiB"}) {
+    value /= 1024.0;
+    if (std::abs(value) < kRoundsTo1024) return fmt::format("{:.1f} {}", value, unit);
+  }
+  return fmt::format("{:.2f} GiB", value / 1024.0);
 }
 
 std::string format_count(std::int64_t count) {

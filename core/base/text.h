@@ -8,7 +8,7 @@
 
 namespace foregather {
 
-/// "812 ns", "3.41 µs", "27.5 ms", "1.204 s": three or four significant digits.
+/// "812 ns", "3.41 µs", "27.5 ms", "1.204 s": three to five digits.
 std::string format_time(Ns time);
 /// "512 B", "12.0 KiB", "79.15 GiB".
 std::string format_bytes(Bytes size);

@@ -41,7 +41,8 @@ CriticalPath critical_path(run::RunView run, run::StepRow step) {
     PathStep entry{at, std::max<Ns>(cursor - from, 0), 0, reason};
     cursor = std::min(cursor, from);
     const OpRow next = run.ops.bound_by[row];
-    const bool goes_on = next && cursor > info.begin && run.ops.start[next.row()] <= cursor;
+    const bool goes_on =
+        next && next != at && cursor > info.begin && run.ops.start[next.row()] <= cursor;
     const Ns reached = goes_on ? std::clamp(run.ops.end[next.row()], info.begin, cursor)
                                : info.begin;
     // The last rank's part of a collective begins where this one's wait ends.

@@ -301,9 +301,11 @@ ValueIndex eager_attention(TapeBuilder& t, const LayerContext& context, const He
   const bool repeated = t.elements(heads.key) != t.elements(heads.query);
   ValueIndex key = heads.key;
   ValueIndex value = heads.value;
+  std::vector<ValueIndex> variables;  // of eager_attention_forward
   if (repeated) {
     key = repeat_kv(t, context, key);
     value = repeat_kv(t, context, value);
+    variables = {key, value};
   }
   const ValueIndex query = copy(t, heads.query, "query, contiguous", false);
   if (!repeated) key = copy(t, key, "key, contiguous", false);
@@ -322,7 +324,8 @@ ValueIndex eager_attention(TapeBuilder& t, const LayerContext& context, const He
                                         "attention, by head");
   locals.in_attention.push_back(weights);
   locals.in_block.push_back(weights);
-  return copy(t, out, "attention", true);
+  variables.push_back(weights);
+  return copy(t, out, "attention", true, std::move(variables));
 }
 
 }  // namespace

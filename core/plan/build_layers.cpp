@@ -18,11 +18,13 @@ void column_sum(TapeBuilder& t, ValueIndex gradient, ValueIndex bias) {
   t.op(std::move(spec));
 }
 
-void copy_into(TapeBuilder& t, ValueIndex from, ValueIndex to) {
+void copy_into(TapeBuilder& t, ValueIndex from, ValueIndex to,
+               std::vector<ValueIndex> holds = {}) {
   OpSpec spec;
   spec.kind = OpKind::copy;
   spec.reads = {from};
   spec.writes = {to};
+  spec.holds = std::move(holds);
   t.op(std::move(spec));
 }
 
@@ -314,9 +316,10 @@ ValueIndex scale(TapeBuilder& t, ValueIndex x, const std::string& name) {
   return y;
 }
 
-ValueIndex copy(TapeBuilder& t, ValueIndex x, const std::string& name, bool copies_gradient) {
+ValueIndex copy(TapeBuilder& t, ValueIndex x, const std::string& name, bool copies_gradient,
+                std::vector<ValueIndex> holds) {
   const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
-  copy_into(t, x, y);
+  copy_into(t, x, y, std::move(holds));
   t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
     if (!copies_gradient) return b.give(x, *g[0]);
     const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));

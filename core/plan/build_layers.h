@@ -61,7 +61,8 @@ ValueIndex dropout(TapeBuilder& tape, ValueIndex x, double rate);
 ValueIndex cast(TapeBuilder& tape, ValueIndex x, DType dtype, const std::string& name);
 
 /// x.clone() in another layout. `copies_gradient`: its gradient has to change layout as well.
-ValueIndex copy(TapeBuilder& tape, ValueIndex x, const std::string& name, bool copies_gradient);
+ValueIndex copy(TapeBuilder& tape, ValueIndex x, const std::string& name, bool copies_gradient,
+                std::vector<ValueIndex> holds = {});
 
 /// factor · x. Saves nothing.
 ValueIndex scale(TapeBuilder& tape, ValueIndex x, const std::string& name);

@@ -60,6 +60,11 @@ std::int64_t count_parameters(const ModelConfig& c) {
 }
 
 Status check_model_size(const ModelConfig& c, const Train& train) {
+  if (c.family == ModelConfig::Family::gpt2 && train.seq_len > c.max_positions)
+    return fail(
+        "train.seq_len = {} but the model has {} learned positions (n_positions), expected at most "
+        "as many",
+        train.seq_len, c.max_positions);
   // In floating point, where nothing overflows; the bounds leave room for sums.
   constexpr double kMostFlops = 4e18;
   constexpr double kMostBytes = 7e16;

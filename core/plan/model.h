@@ -55,7 +55,8 @@ Result<ModelConfig> read_model_config(const std::string& path);
 /// Parameters of the model, tied ones once.
 std::int64_t count_parameters(const ModelConfig& config);
 
-/// An error if the sizes that build_model() would compute leave 64 bits (absurd batches).
+/// An error if the sizes that build_model() would compute leave 64 bits (absurd batches), or if the
+/// sequence is longer than learned position embeddings reach.
 Status check_model_size(const ModelConfig& config, const Train& train);
 
 /// The chain embedding, blocks, head (final norm, vocabulary projection, loss) with the ops that

@@ -126,7 +126,7 @@ CREATE TABLE op (
   alone_ns INTEGER NOT NULL,     -- predicted: how long it takes with nothing beside it; 0: unknown
   reason INTEGER NOT NULL,       -- why it did not start earlier
   bound_by INTEGER,              -- the op that `reason` means
-  bound_by_previous_step INTEGER NOT NULL,  -- 1: that op belongs to the step before
+  bound_by_previous_step INTEGER NOT NULL,  -- 1: nothing in this step held it back
   source INTEGER,             -- string: the model or table that its duration came from
   bytes INTEGER NOT NULL,     -- collective: NCCL's message size; else device memory read + written
   wire_bytes INTEGER NOT NULL,  -- a collective: sent by one rank

@@ -100,9 +100,12 @@ void HostLoop<Device>::end_thread(Thread& thread) {
   record.host_end = time;
   if (run.memory) record.memory = run.memory->end_step(time);
   ++run.step;
-  slowest_ = run.step;
-  for (const auto& each : runs_) slowest_ = std::min(slowest_, each->step);
-  begin_section(thread.rank_class, time);
+  run.idle_since = time;
+  std::uint32_t slowest = run.step;
+  for (const auto& each : runs_) slowest = std::min(slowest, each->step);
+  for (std::uint16_t c = 0; c < runs_.size(); ++c)
+    if (runs_[c]->active == 0 && runs_[c]->step <= slowest + kMostStepsAhead)
+      begin_section(c, std::max(runs_[c]->idle_since, time));
 }
 
 template <class Device>
@@ -111,7 +114,6 @@ auto HostLoop<Device>::pick(Ns& others) -> Thread* {
   others = kForever;
   for (Thread* thread : threads_) {
     if (thread->state != State::ready) continue;
-    if (runs_[thread->rank_class]->step > slowest_ + kMostStepsAhead) continue;
     if (best == nullptr) {
       best = thread;
     } else if (thread->time < best->time) {

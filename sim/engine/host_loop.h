@@ -13,7 +13,8 @@
 
 namespace foregather::sim {
 
-/// A class whose steps take no time, next to one whose steps do, must not run away.
+/// A class that is further ahead of the slowest one waits for it before its next step: one whose
+/// steps take no time must not run away.
 inline constexpr std::uint32_t kMostStepsAhead = 2;
 
 /// What is left of one step besides its op times.
@@ -63,7 +64,8 @@ class HostLoop {
   struct ClassRun {
     std::vector<Thread> threads;
     std::uint32_t step = 0;
-    std::uint32_t active = 0;  ///< threads not done
+    std::uint32_t active = 0;  ///< threads not done; 0 while the class waits for slower ones
+    Ns idle_since = 0;
     std::vector<EventHandle> events;
     std::unique_ptr<Clock> clock;
     std::unique_ptr<ClassMemory> memory;
@@ -98,7 +100,6 @@ class HostLoop {
   std::vector<std::unique_ptr<ClassRun>> runs_;
   std::vector<Thread*> threads_;  ///< all, by (class, index)
   std::size_t blocked_ = 0;
-  std::uint32_t slowest_ = 0;  ///< the least step of all classes
   std::optional<OutOfMemory> oom_;
   std::uint16_t oom_class_ = 0;
   std::uint32_t unresolved_ = 0;

@@ -174,7 +174,7 @@ void ListDevice::finish(std::uint16_t c, const Item& item, const LaunchRow& row,
                         end,
                         item.cause.by.op,
                         item.cause.by.rank_class,
-                        item.cause.by.exists && item.cause.by.step != item.step,
+                        !item.cause.by.exists || item.cause.by.step != item.step,
                         item.cause.reason};
   times.states[item.id] = OpState::done;
   times.end = std::max(times.end, end);

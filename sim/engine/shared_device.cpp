@@ -131,7 +131,7 @@ void SharedDevice::end_op(std::uint16_t c, Stream& on, Ns now) {
                         now,
                         on.current_cause.by.op,
                         on.current_cause.by.rank_class,
-                        on.current_cause.by.exists && on.current_cause.by.step != item.step,
+                        !on.current_cause.by.exists || on.current_cause.by.step != item.step,
                         on.current_cause.reason};
   times.states[item.id] = OpState::done;
   times.end = std::max(times.end, now);

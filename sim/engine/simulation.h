@@ -32,7 +32,7 @@ struct OpTime {
   Ns end = 0;
   std::uint32_t bound_by = 0;        ///< row of Graph::ops; meaningful unless reason is start
   std::uint16_t bound_class = 0;     ///< class of that op
-  bool bound_previous_step = false;  ///< it belongs to the step before
+  bool bound_previous_step = false;  ///< it belongs to the step before, or there is none
   Reason reason = Reason::start;
 };
 

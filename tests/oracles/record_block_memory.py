@@ -11,14 +11,14 @@ every allocation and release of PyTorch's CPU allocator, and writes down, relati
 * saved: bytes of each distinct storage that autograd saves, without parameters and the block's input, sorted;
 * matmuls: [batch, m, n, k] of each matrix product, forward then backward, in order.
 
+Peaks of blocks are recorded in float32 only: in bfloat16 the CPU's matrix products and sums take scratch memory of their own.
+
 The same, less `saved`, under activation checkpointing (use_reentrant=False): `full`, and `selective` by torchtitan's per-op policy
 (every second aten.mm is kept; eager attention has no other op of its list).  `heads` are final norm, vocabulary projection and
 ForCausalLMLoss.
 
 The sizes are large against what a profiler or Python itself might allocate, and small enough for a laptop.  Attention is eager:
 the fused kernels of CPU and CUDA differ in what they save, eager attention does not.  Dropout is off: CPU and CUDA differ here too.
-Where bfloat16 products of the CPU library take scratch memory of their own, the peaks would not be comparable: peaks are for
-float32 only.
 """
 
 import gc
@@ -38,7 +38,6 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
 
 B, S = 2, 96
-PEAKS_ANYWAY = True
 
 LLAMA = dict(
     hidden_size=192, intermediate_size=448, num_attention_heads=6, num_key_value_heads=2, num_hidden_layers=1, vocab_size=512,
@@ -122,10 +121,10 @@ def checkpointed(run, policy):
 def profile(kind, sizes, dtype, policy="none"):
     config, layer = build(kind, sizes, dtype)
     x, run = runner(kind, config, layer, dtype)
-    return measure(layer, x, checkpointed(run, policy), dtype)
+    return measure(layer, x, checkpointed(run, policy), dtype == torch.float32)
 
 
-def measure(module, x, run, dtype):
+def measure(module, x, run, with_peaks):
     first(run(x)).sum().backward()  # warm up: lazy buffers of the library
     module.zero_grad(set_to_none=True)
     x.grad = None
@@ -148,7 +147,7 @@ def measure(module, x, run, dtype):
     output = z.numel() * z.element_size()
     backward = [total - before - output for ts, total in rows if marks["backward"][0] <= ts <= marks["backward"][1]]
     result = {"saved_bytes": forward[-1] - output}
-    if dtype == torch.float32 or PEAKS_ANYWAY:
+    if with_peaks:
         result["forward_peak_bytes"] = max(forward)
         result["backward_peak_bytes"] = max(backward)
         result["after_backward_bytes"] = backward[-1]
@@ -175,7 +174,7 @@ def measure_head(sizes, dtype):
     module = LlamaHead(hidden, vocab).to(dtype)
     labels = torch.randint(0, vocab, (B, S))
     x = torch.randn(B, S, hidden, dtype=dtype, requires_grad=True)
-    return measure(module, x, lambda x: module(x, labels), dtype)
+    return measure(module, x, lambda x: module(x, labels), True)
 
 
 class Matmuls(TorchDispatchMode):

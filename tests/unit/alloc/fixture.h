@@ -52,7 +52,7 @@ struct Device {
     return allocator.malloc(bytes, stream).status;
   }
   void free(BlockId block) { allocator.free(block); }
-  Usage usage() const { return allocator.usage(); }
+  const Usage& usage() const { return allocator.usage(); }
 
   SimulatedMemory memory;
   ManualClock clock;

@@ -115,7 +115,7 @@ TEST_CASE("a block saves, computes and peaks as Hugging Face's does") {
     CHECK(saved_sizes(block) == row["saved"].get<std::vector<Bytes>>());
     CHECK(matmuls(block) == row["matmuls"].get<std::vector<Matmul>>());
     if (!row.contains("forward_peak_bytes")) continue;
-    check_peaks(block, SavePolicy::none, row);
+    if (row.contains("forward_peak_bytes")) check_peaks(block, SavePolicy::none, row);
     if (row.contains("full")) check_peaks(block, SavePolicy::full, row["full"]);
     if (row.contains("selective"))
       check_peaks(block, SavePolicy::selective_op, row["selective"]);

@@ -46,6 +46,8 @@ struct SlowClass {
   std::vector<SlowThread> threads;
   std::vector<SlowStream> streams;
   std::uint32_t step = 0;
+  bool waits = false;  // for slower classes, before its next step
+  Ns idle_since = 0;
   std::vector<std::vector<std::uint32_t>> collectives;  // by communicator: ops in launch order
   std::vector<std::size_t> started;                     // by communicator
   std::vector<bool> busy;                               // by communicator
@@ -283,11 +285,8 @@ class SlowEngine {
   // The next action of the first thread that is due and can go on.
   bool act() {
     if (all_issued()) return false;
-    std::uint32_t slowest = classes_[0].step;
-    for (const SlowClass& k : classes_) slowest = std::min(slowest, k.step);
     for (std::size_t c = 0; c < classes_.size(); ++c)
       for (SlowThread& thread : classes_[c].threads) {
-        if (classes_[c].step > slowest + kMostStepsAhead) continue;
         if (thread.done || thread.time > now_) continue;
         if (enqueue_waits(c, thread)) return true;
         if (!can_go(c, thread)) continue;
@@ -431,11 +430,23 @@ class SlowEngine {
     }
     ++k.step;
     k.times.emplace_back(program(c).ops.count);
+    k.waits = true;
+    k.idle_since = last;
+    std::uint32_t slowest = k.step;
+    for (const SlowClass& each : classes_) slowest = std::min(slowest, each.step);
+    for (std::size_t other = 0; other < classes_.size(); ++other)
+      if (classes_[other].waits && classes_[other].step <= slowest + kMostStepsAhead)
+        begin_step(other, std::max(last, classes_[other].idle_since));
+  }
+
+  void begin_step(std::size_t c, Ns time) {
+    SlowClass& k = classes_[c];
+    k.waits = false;
     for (SlowThread& each : k.threads) {
       each.at = 0;
       each.performed.clear();
       each.done = false;
-      each.time = last;
+      each.time = time;
     }
     if (k.step > 0 && !k.threads.empty()) k.threads[0].time += g_.classes[c].start_delay;
   }

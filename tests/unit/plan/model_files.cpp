@@ -1,0 +1,272 @@
+// config.json files: the counts of published models, the defaults, and what is wrong with bad ones.
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/skip.h"
+#include "tests/unit/plan/model_live_bytes.h"
+
+using namespace foregather;
+using namespace foregather::plan;
+using namespace foregather::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A file that goes with the scope.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text) {
+    static int next = 0;
+    path_ = (fs::temp_directory_path() /
+             ("foregather_config_" + std::to_string(::getpid()) + "_" + std::to_string(next++)))
+                .string();
+    std::ofstream(path_, std::ios::binary) << text;
+  }
+  ~TemporaryFile() { fs::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+Result<ModelConfig> read_text(const std::string& text) {
+  return read_model_config(TemporaryFile(text).path());
+}
+
+ModelConfig good(const std::string& text) {
+  Result<ModelConfig> config = read_text(text);
+  if (!config) FAIL(config.error().text());
+  return *config;
+}
+
+/// "LINE:COL: message" of the error that `text` gives.
+std::string complaint(const std::string& text) {
+  const TemporaryFile file(text);
+  const Result<ModelConfig> config = read_model_config(file.path());
+  if (config) return "no error";
+  CHECK(config.error().fault == Fault::input);
+  const std::string line = config.error().text();
+  CHECK(line.find('\n') == std::string::npos);
+  CHECK(line.size() < 500);
+  CHECK(line.find("expected") != std::string::npos);
+  if (line.compare(0, file.path().size() + 1, file.path() + ":") != 0) return "no place: " + line;
+  return line.substr(file.path().size() + 1);
+}
+
+/// A good Llama config with one line in place of another's key.
+std::string llama_with(const std::string& key, const std::string& value) {
+  const std::vector<std::pair<std::string, std::string>> lines = {
+      {"architectures", "[\"LlamaForCausalLM\"]"},
+      {"model_type", "\"llama\""},
+      {"hidden_size", "64"},
+      {"num_hidden_layers", "2"},
+      {"num_attention_heads", "4"},
+      {"num_key_value_heads", "2"},
+      {"intermediate_size", "160"},
+      {"vocab_size", "100"},
+  };
+  std::string text = "{\n";
+  bool replaced = false;
+  for (const auto& [name, content] : lines) {
+    if (name == key && value.empty()) {
+      replaced = true;
+      continue;
+    }
+    if (text.size() > 2) text += ",\n";
+    text += "  \"" + name + "\": " + (name == key ? value : content);
+    replaced = replaced || name == key;
+  }
+  if (!replaced) text += ",\n  \"" + key + "\": " + value;
+  return text + "\n}\n";
+}
+
+}  // namespace
+
+TEST_CASE("sample configs have the published parameter counts") {
+  CHECK(count_parameters(sample("llama3_8b")) == 8'030'261'248);
+  CHECK(count_parameters(sample("llama3_70b")) == 70'553'706'496);
+  CHECK(count_parameters(sample("llama2_7b")) == 6'738'415'616);
+  CHECK(count_parameters(sample("gpt2")) == 124'439'808);
+  CHECK(count_parameters(sample("tiny_llama")) < 2'000'000);
+}
+
+TEST_CASE("counts by hand") {
+  // Mistral-7B-v0.3: its vocabulary has 768 rows more than Llama 2's, its key heads are 8.
+  CHECK(count_parameters(good(R"({"architectures": ["MistralForCausalLM"], "hidden_size": 4096,
+      "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+      "intermediate_size": 14336, "vocab_size": 32768})")) == 7'248'023'552);
+  CHECK(count_parameters(good(R"({"architectures": ["Qwen2ForCausalLM"], "hidden_size": 3584,
+      "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
+      "intermediate_size": 18944, "vocab_size": 152064})")) == 7'615'616'512);
+  CHECK(count_parameters(good(R"({"architectures": ["GPT2LMHeadModel"], "n_embd": 1280,
+      "n_layer": 36, "n_head": 20, "vocab_size": 50257, "n_positions": 1024})")) == 774'030'080);
+}
+
+TEST_CASE("configs of published models read and count as transformers counts them") {
+  if (!shared_data("configs/hf")) FOREGATHER_SKIP("the shared configs are absent");
+  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/parameter_counts.json");
+  const nlohmann::json counts = nlohmann::json::parse(file);
+  int known = 0;
+  int unknown = 0;
+  for (const auto& [name, row] : counts["models"].items()) {
+    auto path = shared_data("configs/hf/" + name);
+    if (!path) path = shared_data("configs/hf_transcribed/" + name);
+    if (!path) continue;
+    INFO(name);
+    const Result<ModelConfig> config = read_model_config(path->string());
+    const std::string kind = row["class"];
+    const bool is_known = kind == "LlamaForCausalLM" || kind == "MistralForCausalLM" ||
+                          kind == "Qwen2ForCausalLM" || kind == "Qwen3ForCausalLM" ||
+                          kind == "GPT2LMHeadModel";
+    (is_known ? known : unknown) += 1;
+    REQUIRE(config.has_value() == is_known);
+    if (is_known)
+      CHECK(count_parameters(*config) == row["total"].get<std::int64_t>());
+    else
+      CHECK(config.error().message.find("LlamaForCausalLM, MistralForCausalLM") !=
+            std::string::npos);
+  }
+  CHECK(known >= 10);
+  CHECK(unknown >= 3);
+}
+
+TEST_CASE("what a config leaves out is as in transformers") {
+  const ModelConfig llama = good(llama_with("num_key_value_heads", ""));
+  CHECK(llama.kv_heads == 4);
+  CHECK(llama.head_dim == 16);
+  CHECK(llama.max_positions == 2048);
+  CHECK_FALSE(llama.tied_embeddings);
+  CHECK_FALSE(llama.qkv_bias);
+  CHECK(good(llama_with("num_key_value_heads", "null")).kv_heads == 4);
+  CHECK(good(llama_with("head_dim", "32")).head_dim == 32);
+  const ModelConfig biased = good(llama_with("attention_bias", "true"));
+  CHECK(biased.qkv_bias);
+  CHECK(biased.output_bias);
+  CHECK_FALSE(biased.mlp_bias);
+  CHECK(good(llama_with("tie_word_embeddings", "true")).tied_embeddings);
+
+  const std::string sizes = R"("hidden_size": 4096, "num_hidden_layers": 2,
+      "num_attention_heads": 32, "intermediate_size": 160, "vocab_size": 100})";
+  const ModelConfig mistral = good(R"({"model_type": "mistral", )" + sizes);
+  CHECK(mistral.kv_heads == 8);
+  CHECK(mistral.max_positions == 131072);
+  const ModelConfig qwen2 = good(R"({"model_type": "qwen2", )" + sizes);
+  CHECK(qwen2.kv_heads == 32);
+  CHECK(qwen2.qkv_bias);
+  CHECK_FALSE(qwen2.output_bias);
+  const ModelConfig qwen3 = good(R"({"model_type": "qwen3", )" + sizes);
+  CHECK(qwen3.head_dim == 128);
+  CHECK(qwen3.qk_norm);
+
+  const ModelConfig gpt2 = good(
+      R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 9})");
+  CHECK(gpt2.intermediate == 256);
+  CHECK(gpt2.max_positions == 1024);
+  CHECK(gpt2.tied_embeddings);
+  CHECK(gpt2.residual_dropout == 0.1);
+  CHECK_FALSE(gpt2.fused_gelu);
+}
+
+TEST_CASE("bad configs say where and what to do") {
+  struct Case {
+    std::string text;
+    std::string starts;    // "LINE:COL: …"
+    std::string contains;  // the remedy
+  };
+  const std::string good_text = llama_with("vocab_size", "100");
+  const std::vector<Case> cases = {
+      {"", "1:1: not valid JSON", "config.json"},
+      {good_text.substr(0, 60), "3:16: not valid JSON", "unexpected end of input"},
+      {good_text.substr(0, good_text.size() - 3), "9:20: not valid JSON", "expected '}'"},
+      {"\x93\xff\x01\xfe random \n bytes", "1:1: not valid JSON", "expected"},
+      {std::string("{\"a\0b\": 1}", 10), "1:4: not valid JSON", "control character"},
+      {std::string(200'000, '['), "1:200001: not valid JSON", "unexpected end"},
+      {std::string(300'000, '{'), "1:2: not valid JSON", "expected string literal"},
+      {"[1, 2]", "1:1: this is a JSON array", "expected the object"},
+      {"17", "1:1: this is a JSON number", "expected the object"},
+      {"{}", "1:1: neither 'architectures' nor 'model_type'", "LlamaForCausalLM"},
+      {llama_with("architectures", "[\"LamaForCausalLM\"]"),
+       "2:3: unknown architecture \"LamaForCausalLM\"", "did you mean 'LlamaForCausalLM'?"},
+      {llama_with("architectures", "[\"FalconForCausalLM\"]"), "2:3: unknown architecture",
+       "GPT2LMHeadModel"},
+      {llama_with("architectures", "[]"), "2:3: 'architectures' is a list", "model class"},
+      {llama_with("architectures", "\"LlamaForCausalLM\""), "2:3: 'architectures' is", "a list"},
+      {llama_with("model_type", "\"gpt2\""), "3:3: 'model_type' is \"gpt2\"", "\"llama\""},
+      {llama_with("model_type", "3"), "3:3: 'model_type' is 3", "expected a string"},
+      {R"({"model_type": "gpt3"})", "1:2: unknown model_type", "did you mean 'gpt2'?"},
+      {llama_with("hidden_size", ""), "1:1: 'hidden_size' is missing", "integer"},
+      {llama_with("hidden_size", "\"64\""), "4:3: 'hidden_size' is \"64\"", "an integer of 1"},
+      {llama_with("hidden_size", "64.0"), "4:3: 'hidden_size' is 64.0", "an integer of 1"},
+      {llama_with("hidden_size", "-64"), "4:3: 'hidden_size' is -64", "an integer of 1"},
+      {llama_with("hidden_size", "0"), "4:3: 'hidden_size' is 0", "an integer of 1"},
+      {llama_with("hidden_size", "true"), "4:3: 'hidden_size' is true", "an integer of 1"},
+      {llama_with("hidden_size", "[64]"), "4:3: 'hidden_size' is a list", "an integer of 1"},
+      {llama_with("hidden_size", "16777217"), "4:3: 'hidden_size' is 16777217", "16777216"},
+      {llama_with("hidden_size", "18446744073709551615"), "4:3: 'hidden_size' is", "16777216"},
+      {llama_with("hidden_size", "99999999999999999999999"), "4:3: 'hidden_size' is 1e+23",
+       "an integer"},
+      {llama_with("hidden_size", "1e999"), "1:1: not valid JSON", "config.json"},
+      {llama_with("hidden_size", "NaN"), "4:18: not valid JSON", "expected"},
+      {llama_with("hidden_size", "66"), "6:3: 'num_attention_heads' = 4 does not divide",
+       "a divisor or a 'head_dim'"},
+      {llama_with("num_hidden_layers", "4097"), "5:3: 'num_hidden_layers' is 4097", "1 to 4096"},
+      {llama_with("num_key_value_heads", "3"), "7:3: 'num_key_value_heads' = 3", "a divisor"},
+      {llama_with("num_key_value_heads", "8"), "7:3: 'num_key_value_heads' = 8", "a divisor"},
+      {llama_with("head_dim", "15"), "10:3: the head dimension is 15", "even"},
+      {llama_with("tie_word_embeddings", "1"), "10:3: 'tie_word_embeddings' is 1", "true or false"},
+      {llama_with("attention_dropout", "1.5"), "10:3: 'attention_dropout' is 1.5", "below 1"},
+      {llama_with("hidden_act", "\"relu\""), "10:3: 'hidden_act' is \"relu\"", "silu"},
+      {llama_with("rope_scaling", "{\"hidden_size\": 1}, \"vocab_size\": 0"),
+       "10:39: 'vocab_size' is 0", "an integer"},
+      {R"({"model_type": "llama", "hidden_size": 16777216, "num_hidden_layers": 4096,
+ "num_attention_heads": 8, "intermediate_size": 16777216, "vocab_size": 16777216})",
+       "1:25: these sizes make a model", "smaller"},
+      {R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 7, "vocab_size": 9})",
+       "1:52: 'n_head' = 7 does not divide", "a divisor"},
+      {R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 9,
+ "activation_function": "relu"})",
+       "2:2: 'activation_function' is \"relu\"", "gelu_new"},
+  };
+  for (const Case& c : cases) {
+    INFO(c.text.substr(0, 300));
+    const std::string got = complaint(c.text);
+    CHECK_THAT(got, Catch::StartsWith(c.starts));
+    CHECK_THAT(got, Catch::Contains(c.contains));
+  }
+}
+
+TEST_CASE("a config that is no file of reasonable size is an input error") {
+  const auto fails = [](const std::string& path) {
+    const Result<ModelConfig> config = read_model_config(path);
+    REQUIRE_FALSE(config.has_value());
+    CHECK(config.error().fault == Fault::input);
+    CHECK_THAT(config.error().text(), Catch::Contains(path));
+  };
+  fails("/nowhere/at/all/config.json");
+  fails(fs::temp_directory_path().string());
+  fails(TemporaryFile(std::string((1 << 20) + 1, ' ')).path());
+  fails("");
+}
+
+TEST_CASE("batches beyond counting are refused") {
+  const ModelConfig llama = sample("llama3_8b");
+  Train train;
+  train.seq_len = 8192;
+  CHECK(check_model_size(llama, train));
+  train.micro_batch = 1'000'000'000;
+  CHECK_FALSE(check_model_size(llama, train));
+  train.micro_batch = 1;
+  train.seq_len = 1 << 24;
+  CHECK(check_model_size(llama, train));
+  train.seq_len = 2048;
+  CHECK_FALSE(check_model_size(sample("gpt2"), train));
+}

@@ -1,0 +1,227 @@
+// Tapes against hand formulas: FLOPs, saved bytes, the copies of the loss, what is selective.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+
+#include "tests/unit/plan/model_live_bytes.h"
+
+using namespace foregather;
+using namespace foregather::plan;
+using namespace foregather::test;
+
+namespace {
+
+Train bf16_train(std::int64_t sequences, std::int64_t positions) {
+  Train train;
+  train.micro_batch = sequences;
+  train.seq_len = positions;
+  return train;
+}
+
+std::int64_t flops(const std::vector<TapeOp>& ops, OpKind kind) {
+  std::int64_t sum = 0;
+  for (const TapeOp& op : ops)
+    if (op.cost.kind == kind) sum += op.cost.flops;
+  return sum;
+}
+
+Bytes bytes_of(const Tape& tape, const std::string& name) {
+  for (const Value& value : tape.values)
+    if (value.name == name) return value.bytes;
+  FAIL("no value " + name);
+  return 0;
+}
+
+std::int64_t elements_of(const Tape& tape) {
+  std::int64_t sum = 0;
+  for (const Parameter& parameter : tape.parameters) sum += parameter.elements;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("tapes are well formed for every family, attention and precision") {
+  for (const char* name : {"llama3_8b", "llama2_7b", "gpt2", "tiny_llama"}) {
+    for (const Attention attention : {Attention::eager, Attention::sdpa, Attention::flash}) {
+      for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+        for (const bool modern : {true, false}) {
+          INFO(name << " " << static_cast<int>(attention) << " " << foregather::name(dtype));
+          Train train = bf16_train(2, 64);
+          train.attention = attention;
+          train.compute = dtype;
+          Implementation implementation;
+          implementation.fused_rms_norm = modern;
+          implementation.repeat_kv = !modern;
+          implementation.conv1d = modern;
+          implementation.rotary =
+              modern ? Implementation::Rotary::real : Implementation::Rotary::complex;
+          const ModelConfig config = sample(name);
+          const Model model = build_model(config, train, implementation);
+          for (const Tape& tape : model.tapes) CHECK(malformed(tape) == "");
+          CHECK(model.parameters == count_parameters(config));
+          CHECK(model.modules.size() == static_cast<std::size_t>(config.layers) + 2);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("matmul FLOPs are 2, 4 a weight and token, and half a square for flash") {
+  const ModelConfig c = sample("llama3_8b");
+  const Train train = bf16_train(2, 1024);
+  const Model model = build_model(c, train);
+  const Tape& block = model.tapes[1];
+  const std::int64_t tokens = 2048;
+  const std::int64_t weights = elements_of(block) - 2 * c.hidden;
+  CHECK(flops(block.forward, OpKind::gemm) == 2 * weights * tokens);
+  CHECK(flops(block.backward, OpKind::gemm) == 4 * weights * tokens);
+  const std::int64_t square = 4 * tokens * 1024 * c.heads * c.head_dim;
+  CHECK(flops(block.forward, OpKind::attention) == square / 2);
+  CHECK(flops(block.backward, OpKind::attention) == square / 4 * 5);
+  CHECK(flops(model.tapes[2].forward, OpKind::gemm) == 2 * tokens * c.vocab * c.hidden);
+  CHECK(flops(model.tapes[2].backward, OpKind::gemm) == 4 * tokens * c.vocab * c.hidden);
+  // torchtitan: 6 · parameters without the embedding, and 12 · layers · heads · head_dim · S.
+  std::int64_t total = 0;
+  for (const Module& module : model.modules) total += model.tapes[module.tape].model_flops;
+  CHECK(total == tokens * (6 * (model.parameters - c.vocab * c.hidden) +
+                           12 * c.layers * c.heads * c.head_dim * 1024));
+}
+
+TEST_CASE("eager attention multiplies whole squares") {
+  const ModelConfig c = sample("llama3_8b");
+  Train train = bf16_train(1, 512);
+  train.attention = Attention::eager;
+  const Tape block = build_model(c, train).tapes[1];
+  const std::int64_t weights = elements_of(block) - 2 * c.hidden;
+  const std::int64_t square = 4 * 512 * 512 * c.heads * c.head_dim;
+  CHECK(flops(block.forward, OpKind::gemm) == 2 * weights * 512 + square);
+  CHECK(flops(block.backward, OpKind::gemm) == 4 * weights * 512 + 2 * square);
+}
+
+TEST_CASE("a Llama block with flash attention saves what the formula says") {
+  const ModelConfig c = sample("llama3_8b");
+  const Train train = bf16_train(1, 8192);
+  const Tape block = build_model(c, train).tapes[1];
+  const SavedValues saved = saved_values(block, SavePolicy::none);
+  const Bytes n = 8192;
+  const Bytes queries = c.heads * c.head_dim;
+  const Bytes keys = c.kv_heads * c.head_dim;
+  const Bytes expected = 2 * (4 * n)                  // reciprocal roots of both norms
+                         + 3 * (2 * n * c.hidden)     // both norms' outputs, the residual between
+                         + 2 * n * (queries + 2 * keys)  // query, key, value
+                         + 2 * n * queries + 4 * n * c.heads + 24  // output, logsumexp, random state
+                         + 4 * (2 * n * c.intermediate);  // gate, silu, up, product
+  CHECK(saved.saved_bytes == expected);
+  CHECK(saved.saved[block.input]);
+  CHECK(saved.recompute.empty());
+  // The residual stream's gradient is one buffer.
+  CHECK(storage_of(block, block.input_grad) == block.output_grad);
+}
+
+TEST_CASE("a GPT-2 block saves a mask of one byte where dropout runs") {
+  const ModelConfig c = sample("gpt2");
+  Train train = bf16_train(2, 1024);
+  const Bytes n = 2048;
+  const auto saved = [&] {
+    return saved_values(build_model(c, train).tapes[1], SavePolicy::none).saved_bytes;
+  };
+  const Bytes with = saved();
+  train.dropout = false;
+  const Bytes without = saved();
+  CHECK(with - without == 2 * n * c.hidden);
+  // Norms: output and two statistics; fused query, key, value; attention; residual; gelu's four and
+  // its output.
+  const Bytes h = c.hidden;
+  CHECK(without == 2 * (2 * n * h + 8 * n) + 2 * n * 3 * h + 2 * n * h + 4 * n * c.heads + 24 +
+                       2 * n * h + 5 * (2 * n * 4 * h));
+}
+
+TEST_CASE("the loss holds logits in bf16, in fp32 and as log probabilities") {
+  const ModelConfig c = sample("llama3_8b");
+  const Tape head = build_model(c, bf16_train(1, 8192)).tapes[2];
+  const Bytes logits = 8192 * c.vocab;
+  CHECK(bytes_of(head, "logits") == 2 * logits);
+  CHECK(bytes_of(head, "logits fp32") == 4 * logits);
+  CHECK(bytes_of(head, "log probabilities") == 4 * logits);
+  const LiveBytes live = live_bytes(head, SavePolicy::none);
+  // Forward: 2 + 4 + 4 bytes a logit. Backward: saved 4, two gradients of 4.
+  CHECK(live.forward_peak > 10 * logits);
+  CHECK(live.forward_peak < 10 * logits + 2 * 8192 * c.hidden + (1 << 20));
+  CHECK(live.backward_peak > 12 * logits);
+  CHECK(live.backward_peak < 12 * logits + 2 * 8192 * c.hidden + (1 << 20));
+  CHECK(saved_values(head, SavePolicy::none).saved_bytes < 4 * logits + 2 * 8192 * c.hidden + (1 << 20));
+}
+
+TEST_CASE("in fp32 nothing is cast") {
+  Train train = bf16_train(1, 128);
+  train.compute = DType::f32;
+  for (const Tape& tape : build_model(sample("tiny_llama"), train).tapes)
+    for (const auto* ops : {&tape.forward, &tape.backward})
+      for (const TapeOp& op : *ops) CHECK(op.cost.kind != OpKind::cast);
+}
+
+TEST_CASE("the embedding's gradient is a dense table, sorted for long batches") {
+  const ModelConfig c = sample("llama3_8b");
+  const Tape small = build_model(c, bf16_train(1, 3072)).tapes[0];
+  const Tape large = build_model(c, bf16_train(1, 3073)).tapes[0];
+  CHECK_FALSE(small.has_input_grad);
+  const Bytes table = 2 * c.vocab * c.hidden;
+  CHECK(bytes_of(small, "grad embed_tokens.weight") == table);
+  CHECK(live_bytes(small, SavePolicy::none).after_backward >= table);
+  CHECK(live_bytes(small, SavePolicy::none).backward_peak < table + 3072 * c.hidden * 2 + (4 << 20));
+  CHECK(bytes_of(large, "partial sums of rows") == 4 * 3073 * c.hidden);
+}
+
+TEST_CASE("tied embeddings are one storage of the model") {
+  const Model model = build_model(sample("gpt2"), bf16_train(1, 64));
+  CHECK(model.tapes[0].parameters[0].tie == "embedding");
+  CHECK(model.tapes[2].parameters.back().tie == "embedding");
+  CHECK(model.parameters == 124'439'808);
+  CHECK(build_model(sample("llama2_7b"), bf16_train(1, 64)).tapes[0].parameters[0].tie.empty());
+}
+
+TEST_CASE("selective checkpointing keeps attention and every second matmul") {
+  const Tape block = build_model(sample("llama3_8b"), bf16_train(1, 256)).tapes[1];
+  std::vector<std::string> kept;
+  for (const TapeOp& op : block.forward)
+    if (op.keep_under_selective) kept.push_back(block.values[op.writes.front()].name);
+  CHECK(kept == std::vector<std::string>{"query", "value", "attention", "mlp gate", "mlp out"});
+  // A linear with bias is aten.addmm, which torchtitan's list does not have.
+  const Tape gpt2 = build_model(sample("gpt2"), bf16_train(1, 256)).tapes[1];
+  for (const TapeOp& op : gpt2.forward)
+    CHECK(op.keep_under_selective == (op.cost.kind == OpKind::attention));
+}
+
+TEST_CASE("full checkpointing recomputes all but the last projection") {
+  const Tape block = build_model(sample("llama3_8b"), bf16_train(1, 256)).tapes[1];
+  const SavedValues saved = saved_values(block, SavePolicy::full);
+  CHECK(saved.saved_bytes == 0);
+  CHECK(saved.saved[block.input]);
+  // Early stop: down projection and residual add are not run again.
+  REQUIRE(saved.recompute.size() == block.forward.size() - 2);
+  for (std::size_t i = 0; i < saved.recompute.size(); ++i) CHECK(saved.recompute[i] == i);
+  const SavedValues selective = saved_values(block, SavePolicy::selective_op);
+  CHECK(selective.recompute.size() == block.forward.size() - 2 - 4);
+  for (const std::uint32_t index : selective.recompute)
+    CHECK_FALSE(block.forward[index].keep_under_selective);
+}
+
+TEST_CASE("ops and scopes carry the framework's names, and equal input gives equal tapes") {
+  const ModelConfig c = sample("tiny_llama");
+  const Model model = build_model(c, bf16_train(2, 32));
+  CHECK(model.modules[0].path == "model");
+  CHECK(model.modules[1].path == "model.layers.0");
+  CHECK(model.modules[1].is_block);
+  CHECK(model.modules.back().path.empty());
+  CHECK(model.tokens == 64);
+  const Tape& block = model.tapes[1];
+  CHECK(block.parameters.front().name == "self_attn.q_proj.weight");
+  CHECK(std::count(block.scopes.begin(), block.scopes.end(), "self_attn") == 1);
+  const Model again = build_model(c, bf16_train(2, 32));
+  REQUIRE(again.tapes[1].backward.size() == block.backward.size());
+  for (std::size_t i = 0; i < block.backward.size(); ++i) {
+    CHECK(again.tapes[1].backward[i].cost == block.backward[i].cost);
+    CHECK(again.tapes[1].backward[i].reads == block.backward[i].reads);
+  }
+}
