@@ -75,7 +75,8 @@ bool CachingAllocator::search(const Request& request, FreeIndex::Position& at) {
 }
 
 // What must be left for a block to be split.
-[[gnu::always_inline]] inline Bytes CachingAllocator::least_remainder(const Request& request) const {
+[[gnu::always_inline]] inline Bytes CachingAllocator::least_remainder(
+    const Request& request) const {
   constexpr Bytes kNever = kMaxRequest;
   if (request.pool >= 2) [[unlikely]] {
     const PoolId owner = pools_[request.pool].owner;
@@ -85,8 +86,8 @@ bool CachingAllocator::search(const Request& request, FreeIndex::Position& at) {
   return request.size < max_split_ ? kSmallSize + 1 : kNever;
 }
 
-[[gnu::always_inline]] inline Allocation CachingAllocator::take_cached(const Request& request,
-                                                const FreeIndex::Position& at) {
+[[gnu::always_inline]] inline Allocation CachingAllocator::take_cached(
+    const Request& request, const FreeIndex::Position& at) {
   FreeIndex& free = lists_[request.list].free;
   const BlockIndex found = free.block(at);
   const Block& block = blocks_[found];
@@ -94,18 +95,18 @@ bool CachingAllocator::search(const Request& request, FreeIndex::Position& at) {
   const Bytes remaining = block.size - request.size;
   if (remaining < least_remainder(request)) {
     free.erase(at);
-    return hand_out(request, found,
-                    counted ? StatsRecorder::SplitChange{-1, -block.size}
-                            : StatsRecorder::SplitChange{});
+    return hand_out(
+        request, found,
+        counted ? StatsRecorder::SplitChange{-1, -block.size} : StatsRecorder::SplitChange{});
   }
   free.move(at, remaining, block.address + request.size);
   if (counts_searches_) blocks_[found].age_base = pools_[request.pool].searches;
   const bool expandable = block.expandable();
   const BlockIndex front = split_front(found, request.size);
   if (counted) return hand_out(request, front, {0, -request.size});
-  return hand_out(request, front,
-                  expandable ? StatsRecorder::SplitChange{}
-                             : StatsRecorder::SplitChange{1, remaining});
+  return hand_out(
+      request, front,
+      expandable ? StatsRecorder::SplitChange{} : StatsRecorder::SplitChange{1, remaining});
 }
 
 // A block that came from the driver and is in no list.
@@ -115,13 +116,14 @@ Allocation CachingAllocator::take_new(const Request& request, BlockIndex found) 
   if (remaining < least_remainder(request)) return hand_out(request, found, {});
   const BlockIndex front = split_front(found, request.size);
   insert_free(found);
-  return hand_out(request, front,
-                  expandable ? StatsRecorder::SplitChange{}
-                             : StatsRecorder::SplitChange{1, remaining});
+  return hand_out(
+      request, front,
+      expandable ? StatsRecorder::SplitChange{} : StatsRecorder::SplitChange{1, remaining});
 }
 
 // Makes the front of a block a block of its own; what remains keeps the number.
-[[gnu::always_inline]] inline BlockIndex CachingAllocator::split_front(BlockIndex from, Bytes size) {
+[[gnu::always_inline]] inline BlockIndex CachingAllocator::split_front(BlockIndex from,
+                                                                       Bytes size) {
   const BlockIndex index = blocks_.acquire();
   Block& front = blocks_[index];
   Block& rest = blocks_[from];
@@ -139,26 +141,29 @@ Allocation CachingAllocator::take_new(const Request& request, BlockIndex found) 
   return index;
 }
 
-[[gnu::always_inline]] inline Allocation CachingAllocator::hand_out(const Request& request, BlockIndex index,
-                                             StatsRecorder::SplitChange split) {
+[[gnu::always_inline]] inline Allocation CachingAllocator::hand_out(
+    const Request& request, BlockIndex index, StatsRecorder::SplitChange split) {
   Block& block = blocks_[index];
   block.state = BlockState::allocated;
   block.requested = request.requested;
   recorder_.allocated(static_cast<PoolKind>(request.pool % 2), block.size, request.requested,
                       split);
-  if (block.size >= max_split_) [[unlikely]] recorder_.oversize_allocation(+1);
+  if (block.size >= max_split_) [[unlikely]]
+    recorder_.oversize_allocation(+1);
   return {AllocStatus::ok, calls_dirty_, BlockId(index), block.address};
 }
 
 void CachingAllocator::free(BlockId id) {
-  if (calls_dirty_) [[unlikely]] begin_operation();
+  if (calls_dirty_) [[unlikely]]
+    begin_operation();
   const BlockIndex index = id.row();
   const Block& block = blocks_[index];
   assert(id && index != 0 && block.state == BlockState::allocated && block.size > 0);
   const Bytes size = block.size;
   const Bytes requested = block.requested;
   const PoolKind kind = block.kind;
-  if (size >= max_split_) [[unlikely]] recorder_.oversize_allocation(-1);
+  if (size >= max_split_) [[unlikely]]
+    recorder_.oversize_allocation(-1);
   if (block.uses != kNone) [[unlikely]] {
     recorder_.free_requested(kind, size);
     defer_free(index);
@@ -179,7 +184,8 @@ void CachingAllocator::complete_free(BlockIndex index) {
 
 // Merges the block with its free neighbours and lists the result. A neighbour that is listed
 // already keeps its number and grows.
-[[gnu::always_inline]] inline StatsRecorder::SplitChange CachingAllocator::make_idle(BlockIndex index) {
+[[gnu::always_inline]] inline StatsRecorder::SplitChange CachingAllocator::make_idle(
+    BlockIndex index) {
   Block& block = blocks_[index];
   FreeIndex& free = lists_[block.list].free;
   const BlockIndex previous = block.previous;

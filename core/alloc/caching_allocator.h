@@ -175,7 +175,8 @@ class CachingAllocator {
   std::uint32_t routed_pool(std::uint32_t pool, StreamId stream) const;
   std::uint32_t list_of(std::uint32_t pool, std::uint32_t stream) {
     const std::vector<std::uint32_t>& lists = pools_[pool].lists;
-    if (stream < lists.size() && lists[stream] != kNone) [[likely]] return lists[stream];
+    if (stream < lists.size() && lists[stream] != kNone) [[likely]]
+      return lists[stream];
     return new_list(pool, stream);
   }
   std::uint32_t new_list(std::uint32_t pool, std::uint32_t stream);

@@ -39,8 +39,8 @@ struct AllocConfig {
 
 /// Reads the text form, e.g. "expandable_segments:True,max_split_size_mb:128". An empty text is
 /// the default. Spaces do not matter; later keys win. Keys without effect on placement (pinned
-/// memory, locks, tracing) are checked and dropped. Errors: an unknown key (naming the nearest known
-/// one), a bad value; the place of an error is empty.
+/// memory, locks, tracing) are checked and dropped. Errors: an unknown key (naming the nearest
+/// known one), a bad value; the place of an error is empty.
 ///
 /// In a list of roundup_power2_divisions, `>` overwrites the last named interval too, as PyTorch up
 /// to 2.8 does; later versions start after it.

@@ -12,23 +12,22 @@
 namespace foregather::alloc {
 namespace {
 
-constexpr std::array<std::string_view, 16> kKeys{
-    "backend",
-    "expandable_segments",
-    "garbage_collection_threshold",
-    "graph_capture_record_stream_reuse",
-    "large_segment_size_mb",
-    "max_non_split_rounding_mb",
-    "max_split_size_mb",
-    "per_process_memory_fraction",
-    "pinned_num_register_threads",
-    "pinned_reserve_segment_size_mb",
-    "pinned_use_background_threads",
-    "pinned_use_cuda_host_register",
-    "pinned_use_hip_host_register",
-    "release_lock_on_cudamalloc",
-    "release_lock_on_hipmalloc",
-    "roundup_power2_divisions"};
+constexpr std::array<std::string_view, 16> kKeys{"backend",
+                                                 "expandable_segments",
+                                                 "garbage_collection_threshold",
+                                                 "graph_capture_record_stream_reuse",
+                                                 "large_segment_size_mb",
+                                                 "max_non_split_rounding_mb",
+                                                 "max_split_size_mb",
+                                                 "per_process_memory_fraction",
+                                                 "pinned_num_register_threads",
+                                                 "pinned_reserve_segment_size_mb",
+                                                 "pinned_use_background_threads",
+                                                 "pinned_use_cuda_host_register",
+                                                 "pinned_use_hip_host_register",
+                                                 "release_lock_on_cudamalloc",
+                                                 "release_lock_on_hipmalloc",
+                                                 "roundup_power2_divisions"};
 
 // Greatest number of MiB that still makes a sensible size; PyTorch clamps to what fits 64 bits.
 constexpr std::uint64_t kMaxMiB = std::uint64_t{1} << 40;

@@ -24,7 +24,9 @@ class EventQueues {
   /// Streams are 0 … streams() − 1; some may have an empty queue.
   std::uint32_t streams() const { return static_cast<std::uint32_t>(queues_.size()); }
 
-  bool empty(std::uint32_t stream) const { return queues_[stream].head == queues_[stream].entries.size(); }
+  bool empty(std::uint32_t stream) const {
+    return queues_[stream].head == queues_[stream].entries.size();
+  }
   const Entry& front(std::uint32_t stream) const {
     assert(!empty(stream));
     return queues_[stream].entries[queues_[stream].head];

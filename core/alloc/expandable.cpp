@@ -73,8 +73,8 @@ BlockIndex CachingAllocator::new_arena(const Request& request) {
 
 // A new block of the list and arena of `of`, linked between its neighbours and listed
 // according to its state. `of` is no row of the table.
-BlockIndex CachingAllocator::add_part(const Block& of, Address address, Bytes size, BlockState state,
-                                      BlockIndex previous, BlockIndex next) {
+BlockIndex CachingAllocator::add_part(const Block& of, Address address, Bytes size,
+                                      BlockState state, BlockIndex previous, BlockIndex next) {
   const BlockIndex index = blocks_.acquire();
   Block& part = blocks_[index];
   part = Block{};
@@ -149,8 +149,7 @@ void CachingAllocator::unmap_block(BlockIndex index) {
              index);
   }
   if (end < before.address + before.size) {
-    add_part(before, end, before.address + before.size - end, BlockState::free, index,
-             before.next);
+    add_part(before, end, before.address + before.size - end, BlockState::free, index, before.next);
   }
   Block& block = blocks_[index];
   block.address = begin;

@@ -213,7 +213,8 @@ inline void FreeIndex::erase(Bytes size, Address address) { erase(find(place(siz
   if (chunk.count == 0) mark_empty(position.cls);
 }
 
-[[gnu::always_inline]] inline void FreeIndex::move(const Position& from, Bytes size, Address address) {
+[[gnu::always_inline]] inline void FreeIndex::move(const Position& from, Bytes size,
+                                                   Address address) {
   const Place at = place(size, address);
   Chunk& chunk = chunks_[from.chunk];
   std::uint32_t slot = from.slot;
@@ -240,7 +241,8 @@ inline void FreeIndex::move(Bytes from_size, Address from_address, Bytes size, A
 }
 
 [[gnu::always_inline]] inline bool FreeIndex::lower_bound(Bytes size, Position& position) const {
-  if (size >= kSizeLimit) [[unlikely]] return false;
+  if (size >= kSizeLimit) [[unlikely]]
+    return false;
   const Place at = place(size, 0);
   const std::uint32_t head = heads_[at.cls];
   if (head < kUnused) [[likely]] {

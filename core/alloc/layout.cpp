@@ -27,8 +27,9 @@ Layout CachingAllocator::layout() const {
     if (!blocks_.in_use(head) || blocks_[head].previous != 0) continue;
     const Block& first = blocks_[head];
     const BlockList& list = lists_[first.list];
-    SegmentLayout segment{first.address, 0, StreamId(list.stream), list.kind,
-                          pools_[list.pool].owner, first.expandable(), {}};
+    SegmentLayout segment{
+        first.address,      0, StreamId(list.stream), list.kind, pools_[list.pool].owner,
+        first.expandable(), {}};
     for (BlockIndex index = head; index != 0; index = blocks_[index].next) {
       const Block& block = blocks_[index];
       BlockLayout part{block.state, block.address, block.size, 0, {}, {}};
@@ -45,9 +46,8 @@ Layout CachingAllocator::layout() const {
     }
     out.push_back(std::move(segment));
   }
-  std::sort(out.begin(), out.end(), [](const SegmentLayout& a, const SegmentLayout& b) {
-    return a.address < b.address;
-  });
+  std::sort(out.begin(), out.end(),
+            [](const SegmentLayout& a, const SegmentLayout& b) { return a.address < b.address; });
   return out;
 }
 

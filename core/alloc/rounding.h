@@ -10,11 +10,11 @@
 
 namespace foregather::alloc {
 
-inline constexpr Bytes kMinBlockSize = 512;    ///< every block is a multiple of this
-inline constexpr Bytes kSmallSize = 1 * MiB;   ///< greatest size in the small pool
-inline constexpr Bytes kSmallBuffer = 2 * MiB; ///< segment (and granule) of the small pool
-inline constexpr Bytes kMinLargeAlloc = 10 * MiB;  ///< from here a request has its own segment,
-inline constexpr Bytes kRoundLarge = 2 * MiB;      ///< rounded up to this
+inline constexpr Bytes kMinBlockSize = 512;           ///< every block is a multiple of this
+inline constexpr Bytes kSmallSize = 1 * MiB;          ///< greatest size in the small pool
+inline constexpr Bytes kSmallBuffer = 2 * MiB;        ///< segment (and granule) of the small pool
+inline constexpr Bytes kMinLargeAlloc = 10 * MiB;     ///< from here a request has its own segment,
+inline constexpr Bytes kRoundLarge = 2 * MiB;         ///< rounded up to this
 inline constexpr Bytes kMaxRequest = Bytes{1} << 60;  ///< PyTorch refuses more than 1 EiB
 
 constexpr Bytes round_up(Bytes size, Bytes multiple) {
@@ -34,7 +34,8 @@ class Rounding {
 
   /// Block size for a request of 1 … kMaxRequest bytes: a multiple of 512.
   Bytes block_size(Bytes requested) const {
-    if (divided_ && requested > kMinBlockSize) [[unlikely]] return divided_size(requested);
+    if (divided_ && requested > kMinBlockSize) [[unlikely]]
+      return divided_size(requested);
     return requested < kMinBlockSize ? kMinBlockSize : (requested + 511) & ~Bytes{511};
   }
 

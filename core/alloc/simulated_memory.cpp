@@ -40,9 +40,9 @@ void SimulatedMemory::release(Address address, Bytes size) {
   used_ -= size;
   if (!options_.reuse) return;
   const Bytes freed = round_up(size, kPage);
-  auto after = std::upper_bound(
-      holes_.begin(), holes_.end(), address,
-      [](Address wanted, const Hole& range) { return wanted < range.address; });
+  auto after =
+      std::upper_bound(holes_.begin(), holes_.end(), address,
+                       [](Address wanted, const Hole& range) { return wanted < range.address; });
   after = holes_.insert(after, Hole{address, freed});
   const auto join_next = [this](std::vector<Hole>::iterator hole) {
     const auto next = hole + 1;
@@ -56,24 +56,27 @@ void SimulatedMemory::release(Address address, Bytes size) {
 
 void SimulatedMemory::adopt_segment(Address address, Bytes size) {
   const Bytes taken = round_up(size, kPage);
-  auto hole = std::upper_bound(
-      holes_.begin(), holes_.end(), address,
-      [](Address wanted, const Hole& range) { return wanted < range.address; });
+  auto hole =
+      std::upper_bound(holes_.begin(), holes_.end(), address,
+                       [](Address wanted, const Hole& range) { return wanted < range.address; });
   assert(hole != holes_.begin());
   --hole;
   const Address end = hole->address + hole->size;
   assert(address + taken <= end);
   const Hole rest{address + taken, end - address - taken};
   hole->size = address - hole->address;
-  if (hole->size == 0) hole = holes_.erase(hole);
-  else ++hole;
+  if (hole->size == 0)
+    hole = holes_.erase(hole);
+  else
+    ++hole;
   if (rest.size > 0) holes_.insert(hole, rest);
   used_ += size;
 }
 
 std::optional<Address> SimulatedMemory::reserve(Bytes size, StreamId) {
   assert(size <= options_.arena_stride);
-  const auto spare = options_.reuse ? std::find(arenas_.begin(), arenas_.end(), false) : arenas_.end();
+  const auto spare =
+      options_.reuse ? std::find(arenas_.begin(), arenas_.end(), false) : arenas_.end();
   const Bytes k = spare - arenas_.begin() + 1;
   const Address address = options_.arena_base + k * options_.arena_stride;
   if (address + size > FreeIndex::kAddressLimit) return std::nullopt;

@@ -61,8 +61,8 @@ class SimulatedMemory final : public DeviceMemory {
   Bytes total_;
   Options options_;
   Bytes used_ = 0;
-  std::vector<Hole> holes_;  ///< free ranges in order, the last without end
-  std::vector<bool> arenas_; ///< by k − 1: reserved
+  std::vector<Hole> holes_;   ///< free ranges in order, the last without end
+  std::vector<bool> arenas_;  ///< by k − 1: reserved
 };
 
 }  // namespace foregather::alloc

@@ -56,12 +56,9 @@ PoolStats StatsRecorder::pool_stats(const Level& level, const Sums& sum) {
 Stats StatsRecorder::stats() const {
   const Sums& small = pools_[0].sum;
   const Sums& large = pools_[1].sum;
-  const Sums both{small.blocks + large.blocks,
-                  small.bytes + large.bytes,
-                  small.requested + large.requested,
-                  small.splits + large.splits,
-                  small.split_bytes + large.split_bytes,
-                  small.segments + large.segments,
+  const Sums both{small.blocks + large.blocks,           small.bytes + large.bytes,
+                  small.requested + large.requested,     small.splits + large.splits,
+                  small.split_bytes + large.split_bytes, small.segments + large.segments,
                   small.reserved + large.reserved};
   Stats out;
   out.all = pool_stats(all_, both);

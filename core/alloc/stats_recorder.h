@@ -60,7 +60,8 @@ class StatsRecorder {
       level->now.inactive_split += split.bytes;
       const std::int64_t room = (level->splits.peak - level->splits.now) |
                                 (level->peak.inactive_split - level->now.inactive_split);
-      if (room < 0) [[unlikely]] raise_peaks(*level);
+      if (room < 0) [[unlikely]]
+        raise_peaks(*level);
     }
   }
   /// Memory came from (+) or went to (−) the driver; `segments` is 0 for expandable segments.
@@ -108,12 +109,12 @@ class StatsRecorder {
     level.now.requested += requested;
     level.allocations.now += 1;
     level.actives.now += 1;
-    const std::int64_t room = (level.peak.allocated - level.now.allocated) |
-                              (level.peak.active - level.now.active) |
-                              (level.peak.requested - level.now.requested) |
-                              (level.allocations.peak - level.allocations.now) |
-                              (level.actives.peak - level.actives.now);
-    if (room < 0) [[unlikely]] raise_peaks(level);
+    const std::int64_t room =
+        (level.peak.allocated - level.now.allocated) | (level.peak.active - level.now.active) |
+        (level.peak.requested - level.now.requested) |
+        (level.allocations.peak - level.allocations.now) | (level.actives.peak - level.actives.now);
+    if (room < 0) [[unlikely]]
+      raise_peaks(level);
   }
   static void raise_peaks(Level& level);
   static void reset(Level& level);

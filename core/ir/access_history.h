@@ -36,9 +36,9 @@ class AccessHistory {
       return is_covered && (touch.writes || (!earlier.writes && earlier.stream == touch.stream));
     };
     std::erase_if(whole_, forget);
-    const auto first = std::partition_point(slices_.begin(), slices_.end(), [&](const Touch& other) {
-      return other.begin <= touch.begin - longest_;
-    });
+    const auto first = std::partition_point(
+        slices_.begin(), slices_.end(),
+        [&](const Touch& other) { return other.begin <= touch.begin - longest_; });
     const auto last = std::partition_point(
         first, slices_.end(), [&](const Touch& other) { return other.begin < touch.end; });
     slices_.erase(std::remove_if(first, last, forget), last);
@@ -47,9 +47,9 @@ class AccessHistory {
       return;
     }
     longest_ = std::max(longest_, touch.end - touch.begin);
-    const auto place = std::partition_point(
-        slices_.begin(), slices_.end(),
-        [&](const Touch& other) { return other.begin <= touch.begin; });
+    const auto place =
+        std::partition_point(slices_.begin(), slices_.end(),
+                             [&](const Touch& other) { return other.begin <= touch.begin; });
     slices_.insert(place, touch);
   }
 

@@ -70,9 +70,7 @@ class GraphBuilder {
   void record_stream(StorageId storage, StreamId stream) {
     act({ActionKind::record_stream, stream, storage.row(), 0});
   }
-  void record(EventId event, StreamId stream) {
-    act({ActionKind::record, stream, event.row(), 0});
-  }
+  void record(EventId event, StreamId stream) { act({ActionKind::record, stream, event.row(), 0}); }
   void wait(StreamId stream, EventId event) { act({ActionKind::wait, stream, event.row(), 0}); }
   void host_wait(EventId event) { act({ActionKind::host_wait_event, {}, event.row(), 0}); }
   void host_wait_stream(StreamId stream) { act({ActionKind::host_wait_stream, stream, 0, 0}); }

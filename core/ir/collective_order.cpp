@@ -19,10 +19,10 @@ class ByCommunicator {
                      [this](OpId a, OpId b) { return communicator(a) < communicator(b); });
   }
   std::span<const OpId> of(CommunicatorId wanted) const {
-    const auto first = std::partition_point(
-        ops_.begin(), ops_.end(), [&](OpId op) { return communicator(op) < wanted; });
-    const auto last = std::partition_point(
-        first, ops_.end(), [&](OpId op) { return communicator(op) == wanted; });
+    const auto first = std::partition_point(ops_.begin(), ops_.end(),
+                                            [&](OpId op) { return communicator(op) < wanted; });
+    const auto last = std::partition_point(first, ops_.end(),
+                                           [&](OpId op) { return communicator(op) == wanted; });
     return {first, last};
   }
 
@@ -70,8 +70,9 @@ class Comparison {
 
   bool launches(const RankClass& rank_class, std::uint32_t row) const {
     const auto& sections = launched_[rank_class.program.row()];
-    return std::any_of(sections.begin(), sections.end(),
-                       [&](const ByCommunicator& section) { return !section.of(CommunicatorId(row)).empty(); });
+    return std::any_of(sections.begin(), sections.end(), [&](const ByCommunicator& section) {
+      return !section.of(CommunicatorId(row)).empty();
+    });
   }
 
   void outsider(const RankClass& rank_class, std::uint32_t row) {
@@ -90,11 +91,10 @@ class Comparison {
       };
       const std::span<const OpId> left = list(a);
       const std::span<const OpId> right = list(b);
-      const auto [l, r] =
-          std::mismatch(left.begin(), left.end(), right.begin(), right.end(),
-                        [this](OpId x, OpId y) {
-                          return graph_.at(x).kind == graph_.at(y).kind && bytes(x) == bytes(y);
-                        });
+      const auto [l, r] = std::mismatch(
+          left.begin(), left.end(), right.begin(), right.end(), [this](OpId x, OpId y) {
+            return graph_.at(x).kind == graph_.at(y).kind && bytes(x) == bytes(y);
+          });
       if (l == left.end() && r == right.end()) continue;
       const auto text = [&](const RankClass& rank_class, std::span<const OpId> ops, auto at) {
         if (at == ops.end()) return std::string("nothing");

@@ -63,10 +63,10 @@ class DumpLexer {
   std::string_view text_;
   std::string path_;
   std::size_t at_ = 0;
-  std::size_t next_ = 0;        ///< begin of the next line
+  std::size_t next_ = 0;  ///< begin of the next line
   std::size_t line_begin_ = 0;
   std::size_t line_end_ = 0;
-  std::size_t line_ = 0;        ///< counts from 1
+  std::size_t line_ = 0;  ///< counts from 1
   std::size_t marked_ = 0;
   std::string unescaped_;
   std::optional<Error> error_;

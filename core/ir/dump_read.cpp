@@ -32,99 +32,55 @@ void DumpReader::job() {
   if (in_.failed()) return;
   if (!in_.next_line() || in_.symbol() != "job") return in_.fail("expected 'job world=…'");
   std::uint32_t seen = 0;
-  while (in_.more()) switch (field(kKeys, seen)) {
-      case 0:
-        graph_.world_size = static_cast<std::uint32_t>(in_.number(1, kMostRanks));
-        break;
-      case 1:
-        graph_.parameters = in_.number(0, kMostWork);
-        break;
-      case 2:
-        graph_.tokens_per_rank_step = in_.number(0, kMostWork);
-        break;
-      case 3:
-        graph_.model_flops_per_rank_step = in_.number(0, kMostWork);
-        break;
-      default:
-        break;
+  while (in_.more()) {
+    switch (field(kKeys, seen)) {
+      case 0: graph_.world_size = static_cast<std::uint32_t>(in_.number(1, kMostRanks)); break;
+      case 1: graph_.parameters = in_.number(0, kMostWork); break;
+      case 2: graph_.tokens_per_rank_step = in_.number(0, kMostWork); break;
+      case 3: graph_.model_flops_per_rank_step = in_.number(0, kMostWork); break;
+      default: break;
     }
+  }
+}
+
+std::size_t DumpReader::next_row(char letter) const {
+  switch (letter) {
+    case 'n': return graph_.strings.size();
+    case 's': return graph_.scopes.size();
+    case 'g': return graph_.groups.size();
+    case 'c': return graph_.communicators.size();
+    case 'u': return graph_.units.size();
+    case 'k': return graph_.costs.size();
+    case 'b': return graph_.storages.size();
+    case 't': return graph_.tensors.size();
+    case 'o': return graph_.ops.size();
+    case 'p': return graph_.programs.size();
+    case 'q': return graph_.programs.empty() ? 0 : graph_.programs.back().streams.size();
+    case 'h': return graph_.programs.empty() ? 0 : graph_.programs.back().threads.size();
+    default: return graph_.classes.size();
+  }
 }
 
 void DumpReader::row() {
   const char letter = in_.peek_id();
-  std::size_t next = 0;
-  switch (letter) {
-    case 'n':
-      next = graph_.strings.size();
-      break;
-    case 's':
-      next = graph_.scopes.size();
-      break;
-    case 'g':
-      next = graph_.groups.size();
-      break;
-    case 'c':
-      next = graph_.communicators.size();
-      break;
-    case 'u':
-      next = graph_.units.size();
-      break;
-    case 'k':
-      next = graph_.costs.size();
-      break;
-    case 'b':
-      next = graph_.storages.size();
-      break;
-    case 't':
-      next = graph_.tensors.size();
-      break;
-    case 'o':
-      next = graph_.ops.size();
-      break;
-    case 'p':
-      next = graph_.programs.size();
-      break;
-    case 'q':
-      next = graph_.programs.empty() ? 0 : graph_.programs.back().streams.size();
-      break;
-    case 'h':
-      next = graph_.programs.empty() ? 0 : graph_.programs.back().threads.size();
-      break;
-    case 'r':
-      next = graph_.classes.size();
-      break;
-    default:
-      return keyword();
-  }
+  if (letter == 0 || std::string_view("nsgcukbtopqhr").find(letter) == std::string_view::npos)
+    return keyword();
+  const std::size_t next = next_row(letter);
   if (in_.id(letter, "a row") != next) return in_.fail("expected {}{}, the next row", letter, next);
   switch (letter) {
-    case 'n':
-      return string();
-    case 's':
-      graph_.scopes.push_back({name_field()});
-      return;
-    case 'g':
-      return group();
-    case 'c':
-      return communicator();
-    case 'u':
-      return unit();
-    case 'k':
-      return cost();
-    case 'b':
-      return storage();
-    case 't':
-      return tensor();
-    case 'o':
-      return op();
-    case 'p':
-      return program();
-    case 'q':
-      return stream();
-    case 'h':
-      return thread();
-    default:
-      return rank_class();
+    case 'n': return string();
+    case 's': graph_.scopes.push_back({name_field()}); return;
+    case 'g': return group();
+    case 'c': return communicator();
+    case 'u': return unit();
+    case 'k': return cost();
+    case 'b': return storage();
+    case 't': return tensor();
+    case 'o': return op();
+    case 'p': return program();
+    case 'q': return stream();
+    case 'h': return thread();
+    default: return rank_class();
   }
 }
 
@@ -161,8 +117,9 @@ Status DumpReader::references() const {
   const std::size_t most_events = (std::size_t{1} << 20) + 4 * action_rows_;
   for (std::uint32_t p = 0; p < graph_.programs.size() && bad.empty(); ++p)
     if (graph_.programs[p].events.end() > most_events)
-      bad.push_back({RowTable::program, p, 0, 0, Section::init,
-                     fmt::format("more events than {}, for {} actions", most_events, action_rows_)});
+      bad.push_back(
+          {RowTable::program, p, 0, 0, Section::init,
+           fmt::format("more events than {}, for {} actions", most_events, action_rows_)});
   if (bad.empty()) return {};
   return fail_at(place_of(bad[0]), "{}: {}", bad[0].label(), bad[0].message);
 }

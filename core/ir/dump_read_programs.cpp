@@ -23,19 +23,14 @@ void DumpReader::program() {
   row.name = name_field();
   actions_ = nullptr;
   std::uint32_t seen = 0;
-  while (in_.more()) switch (field(kKeys, seen)) {
-      case 0:
-        row.ops = rows('o', "op");
-        break;
-      case 1:
-        row.storages = rows('b', "storage");
-        break;
-      case 2:
-        row.events = rows('e', "event");
-        break;
-      default:
-        break;
+  while (in_.more()) {
+    switch (field(kKeys, seen)) {
+      case 0: row.ops = rows('o', "op"); break;
+      case 1: row.storages = rows('b', "storage"); break;
+      case 2: row.events = rows('e', "event"); break;
+      default: break;
     }
+  }
 }
 
 void DumpReader::stream() {
@@ -83,20 +78,14 @@ void DumpReader::action(std::string_view word) {
   row.kind = *kind;
   const auto stream = [&] { row.stream = StreamId(word_id('q', "stream")); };
   switch (*kind) {
-    case ActionKind::launch:
-      row.a = word_id('o', "op");
-      break;
+    case ActionKind::launch: row.a = word_id('o', "op"); break;
     case ActionKind::alloc:
     case ActionKind::record_stream:
       row.a = word_id('b', "storage");
       stream();
       break;
-    case ActionKind::free:
-      row.a = word_id('b', "storage");
-      break;
-    case ActionKind::release:
-      row.a = word_id('t', "tensor");
-      break;
+    case ActionKind::free: row.a = word_id('b', "storage"); break;
+    case ActionKind::release: row.a = word_id('t', "tensor"); break;
     case ActionKind::record:
       row.a = word_id('e', "event");
       stream();
@@ -105,12 +94,8 @@ void DumpReader::action(std::string_view word) {
       stream();
       row.a = word_id('e', "event");
       break;
-    case ActionKind::host_wait_event:
-      row.a = word_id('e', "event");
-      break;
-    case ActionKind::host_wait_stream:
-      stream();
-      break;
+    case ActionKind::host_wait_event: row.a = word_id('e', "event"); break;
+    case ActionKind::host_wait_stream: stream(); break;
     case ActionKind::host_wait_action:
       row.a = word_id('h', "thread");
       row.b = static_cast<std::uint32_t>(word_number(kMostRows));
@@ -123,8 +108,7 @@ void DumpReader::action(std::string_view word) {
       row.b = static_cast<std::uint32_t>(word_choice("phase", Phase::other));
       break;
     case ActionKind::host_wait_device:
-    case ActionKind::empty_cache:
-      break;
+    case ActionKind::empty_cache: break;
   }
   actions_->push_back(row);
   ++action_rows_;

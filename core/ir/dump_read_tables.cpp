@@ -40,19 +40,14 @@ void DumpReader::group() {
   Group& row = graph_.groups.emplace_back();
   row.name = name_field();
   std::uint32_t seen = 0;
-  while (in_.more()) switch (field(kKeys, seen)) {
-      case 0:
-        row.ranks = ranks();
-        break;
-      case 1:
-        row.instances = static_cast<std::uint32_t>(in_.number(1, kMostRanks));
-        break;
-      case 2:
-        row.nodes = static_cast<std::uint32_t>(in_.number(1, kMostCount));
-        break;
-      default:
-        break;
+  while (in_.more()) {
+    switch (field(kKeys, seen)) {
+      case 0: row.ranks = ranks(); break;
+      case 1: row.instances = static_cast<std::uint32_t>(in_.number(1, kMostRanks)); break;
+      case 2: row.nodes = static_cast<std::uint32_t>(in_.number(1, kMostCount)); break;
+      default: break;
     }
+  }
 }
 
 void DumpReader::communicator() {
@@ -77,26 +72,13 @@ void DumpReader::unit() {
       continue;
     }
     switch (field(kKeys, seen)) {
-      case 0:
-        row.parameters = in_.number(0, kMostWork);
-        break;
-      case 1:
-        row.padded_elements = in_.number(0, kMostWork);
-        break;
-      case 2:
-        row.stored = choice("dtype", DType::boolean);
-        break;
-      case 3:
-        row.gathered = choice("dtype", DType::boolean);
-        break;
-      case 4:
-        row.reduced = choice("dtype", DType::boolean);
-        break;
-      case 5:
-        row.reshard = choice("time to reshard", Reshard::after_backward);
-        break;
-      default:
-        break;
+      case 0: row.parameters = in_.number(0, kMostWork); break;
+      case 1: row.padded_elements = in_.number(0, kMostWork); break;
+      case 2: row.stored = choice("dtype", DType::boolean); break;
+      case 3: row.gathered = choice("dtype", DType::boolean); break;
+      case 4: row.reduced = choice("dtype", DType::boolean); break;
+      case 5: row.reshard = choice("time to reshard", Reshard::after_backward); break;
+      default: break;
     }
   }
 }
@@ -107,46 +89,20 @@ void DumpReader::cost() {
   Cost& row = graph_.costs.emplace_back();
   row.kind = word_choice("kind of op", OpKind::other);
   if (in_.more()) row.dtype = choice("dtype", DType::boolean);
+  const std::array numbers{&row.flops, &row.bytes_read, &row.bytes_written, &row.m,         &row.n,
+                           &row.k,     &row.batch,      &row.message_bytes, &row.fixed_time};
   std::uint32_t seen = 0;
   while (in_.more()) {
     if (in_.peek_id() == 'g') {
       only_id(row.group, 'g', "group");
       continue;
     }
-    switch (field(kKeys, seen)) {
-      case 0:
-        row.flops = in_.number(0, kMostWork);
-        break;
-      case 1:
-        row.bytes_read = in_.number(0, kMostBytes);
-        break;
-      case 2:
-        row.bytes_written = in_.number(0, kMostBytes);
-        break;
-      case 3:
-        row.m = in_.number(0, kMostWork);
-        break;
-      case 4:
-        row.n = in_.number(0, kMostWork);
-        break;
-      case 5:
-        row.k = in_.number(0, kMostWork);
-        break;
-      case 6:
-        row.batch = in_.number(0, kMostWork);
-        break;
-      case 7:
-        row.message_bytes = in_.number(0, kMostBytes);
-        break;
-      case 8:
-        row.is_fixed = true;
-        row.fixed_time = in_.number(0, kMostTime);
-        break;
-      case 9:
-        row.kernels = static_cast<std::uint8_t>(in_.number(0, 255));
-        break;
-      default:
-        break;
+    const std::size_t key = field(kKeys, seen);
+    if (key < numbers.size()) {
+      *numbers[key] = in_.number(0, kMostWork);
+      row.is_fixed |= numbers[key] == &row.fixed_time;
+    } else if (key == numbers.size()) {
+      row.kernels = static_cast<std::uint8_t>(in_.number(0, 255));
     }
   }
 }
@@ -215,8 +171,8 @@ Range DumpReader::op_list() {
 }
 
 void DumpReader::op() {
-  static constexpr std::array kKeys{"read"sv,     "write"sv,       "accumulate"sv, "deps"sv,
-                                    "origins"sv,  "micro_batch"sv, "ordinal"sv,    "sequence"sv};
+  static constexpr std::array kKeys{"read"sv,    "write"sv,       "accumulate"sv, "deps"sv,
+                                    "origins"sv, "micro_batch"sv, "ordinal"sv,    "sequence"sv};
   Op row;
   row.kind = word_choice("kind of op", OpKind::other);
   row.role = word_choice("role", Role::other);
@@ -226,23 +182,12 @@ void DumpReader::op() {
   std::uint32_t seen = 0;
   while (in_.more()) {
     switch (in_.peek_id()) {
-      case 's':
-        only_id(row.scope, 's', "scope");
-        continue;
-      case 'u':
-        only_id(row.unit, 'u', "unit");
-        continue;
-      case 'q':
-        only_id(row.stream, 'q', "stream");
-        continue;
-      case 'c':
-        only_id(row.communicator, 'c', "communicator");
-        continue;
-      case 'k':
-        only_id(row.cost, 'k', "cost");
-        continue;
-      default:
-        break;
+      case 's': only_id(row.scope, 's', "scope"); continue;
+      case 'u': only_id(row.unit, 'u', "unit"); continue;
+      case 'q': only_id(row.stream, 'q', "stream"); continue;
+      case 'c': only_id(row.communicator, 'c', "communicator"); continue;
+      case 'k': only_id(row.cost, 'k', "cost"); continue;
+      default: break;
     }
     switch (const std::size_t key = field(kKeys, seen)) {
       case 0:
@@ -255,20 +200,11 @@ void DumpReader::op() {
         row.deps = op_list();
         if (row.origins.count == 0) row.origins.first = row.deps.end();
         break;
-      case 4:
-        row.origins = op_list();
-        break;
-      case 5:
-        row.micro_batch = static_cast<std::uint16_t>(in_.number(0, 0xffff));
-        break;
-      case 6:
-        row.ordinal = static_cast<std::uint16_t>(in_.number(0, 0xffff));
-        break;
-      case 7:
-        row.sequence = static_cast<std::uint32_t>(in_.number(0, kMostCount));
-        break;
-      default:
-        break;
+      case 4: row.origins = op_list(); break;
+      case 5: row.micro_batch = static_cast<std::uint16_t>(in_.number(0, 0xffff)); break;
+      case 6: row.ordinal = static_cast<std::uint16_t>(in_.number(0, 0xffff)); break;
+      case 7: row.sequence = static_cast<std::uint32_t>(in_.number(0, kMostCount)); break;
+      default: break;
     }
   }
   row.accesses.count = static_cast<std::uint32_t>(graph_.accesses.size()) - row.accesses.first;
@@ -281,23 +217,18 @@ void DumpReader::rank_class() {
   row.name = name_field();
   if (in_.more() && in_.peek_id() == 'p') only_id(row.program, 'p', "program");
   std::uint32_t seen = 0;
-  while (in_.more()) switch (field(kKeys, seen)) {
-      case 0:
-        row.ranks = ranks();
-        break;
-      case 1:
-        row.hardware = static_cast<std::uint32_t>(in_.number(0, kMostCount));
-        break;
+  while (in_.more()) {
+    switch (field(kKeys, seen)) {
+      case 0: row.ranks = ranks(); break;
+      case 1: row.hardware = static_cast<std::uint32_t>(in_.number(0, kMostCount)); break;
       case 2:
         row.compute_scale_ppm =
             static_cast<std::int32_t>(in_.number(0, std::numeric_limits<std::int32_t>::max()));
         break;
-      case 3:
-        row.start_delay = in_.number(0, kMostTime);
-        break;
-      default:
-        break;
+      case 3: row.start_delay = in_.number(0, kMostTime); break;
+      default: break;
     }
+  }
 }
 
 }  // namespace foregather

@@ -29,6 +29,7 @@ class DumpReader {
   void header();
   void job();
   void row();
+  std::size_t next_row(char letter) const;
   void keyword();
   Status references() const;
   std::string place_of(const BadRow& bad) const;

@@ -11,15 +11,12 @@ namespace foregather {
 std::string BadRow::label() const {
   const char letter = static_cast<char>(table);
   switch (table) {
-    case RowTable::job:
-      return "job";
+    case RowTable::job: return "job";
     case RowTable::stream:
-    case RowTable::thread:
-      return fmt::format("p{} {}{}", program, letter, row);
+    case RowTable::thread: return fmt::format("p{} {}{}", program, letter, row);
     case RowTable::action:
       return fmt::format("p{} h{} {} action {}", program, thread, name(section), row);
-    default:
-      return fmt::format("{}{}", letter, row);
+    default: return fmt::format("{}{}", letter, row);
   }
 }
 
@@ -183,7 +180,8 @@ class ReferenceCheck {
     quantity("bytes written", row.bytes_written, kMostBytes);
     quantity("message bytes", row.message_bytes, kMostBytes);
     quantity("fixed time", row.fixed_time, kMostTime);
-    for (std::int64_t extent : {row.m, row.n, row.k, row.batch}) quantity("extent", extent, kMostWork);
+    for (std::int64_t extent : {row.m, row.n, row.k, row.batch})
+      quantity("extent", extent, kMostWork);
     if (!row.is_fixed && row.fixed_time != 0) report("has a fixed time but is not fixed");
     optional("group", 'g', row.group, graph_.groups.size());
     if (is_collective(row.kind) && !row.is_fixed && !row.group)
@@ -218,8 +216,7 @@ class ReferenceCheck {
   void program(const Program& row) {
     named(row.name);
     if (!inside(row.ops, graph_.ops.size()))
-      report("ops o{}+{} lie outside the {} rows", row.ops.first, row.ops.count,
-             graph_.ops.size());
+      report("ops o{}+{} lie outside the {} rows", row.ops.first, row.ops.count, graph_.ops.size());
     if (!inside(row.storages, graph_.storages.size()))
       report("storages b{}+{} lie outside the {} rows", row.storages.first, row.storages.count,
              graph_.storages.size());
@@ -239,9 +236,8 @@ class ReferenceCheck {
       for (std::uint32_t p = 0; p < graph_.programs.size(); ++p)
         if ((graph_.programs[p].*rows).count > 0) order.push_back(p);
       const auto range = [&](std::uint32_t p) { return graph_.programs[p].*rows; };
-      std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-        return range(a).first < range(b).first;
-      });
+      std::sort(order.begin(), order.end(),
+                [&](std::uint32_t a, std::uint32_t b) { return range(a).first < range(b).first; });
       for (std::size_t i = 1; i < order.size(); ++i) {
         if (range(order[i - 1]).end() <= range(order[i]).first) continue;
         here_.table = RowTable::program;
@@ -315,8 +311,7 @@ class ReferenceCheck {
     enumerator("access", part.mode, Access::accumulate);
     if (!required("tensor", 't', part.tensor, graph_.tensors.size())) return;
     const Tensor& tensor = graph_.at(part.tensor);
-    if (tensor.storage.row() >= graph_.storages.size() ||
-        !inside(tensor.shape, graph_.dims.size()))
+    if (tensor.storage.row() >= graph_.storages.size() || !inside(tensor.shape, graph_.dims.size()))
       return;  // reported with the tensor
     owned("storage", 'b', tensor.storage.row(), program.storages);
     const Bytes bytes = bytes_of(graph_, tensor).value_or(0);
@@ -343,23 +338,17 @@ class ReferenceCheck {
 
   void operand(const Program& program, const Action& row) {
     switch (row.kind) {
-      case ActionKind::launch:
-        owned("op", 'o', row.a, program.ops);
-        break;
+      case ActionKind::launch: owned("op", 'o', row.a, program.ops); break;
       case ActionKind::alloc:
       case ActionKind::free:
-      case ActionKind::record_stream:
-        owned("storage", 'b', row.a, program.storages);
-        break;
+      case ActionKind::record_stream: owned("storage", 'b', row.a, program.storages); break;
       case ActionKind::release:
         if (required("tensor", 't', TensorId(row.a), graph_.tensors.size()))
           owned("storage", 'b', graph_.tensors[row.a].storage.row(), program.storages);
         break;
       case ActionKind::record:
       case ActionKind::wait:
-      case ActionKind::host_wait_event:
-        owned("event", 'e', row.a, program.events);
-        break;
+      case ActionKind::host_wait_event: owned("event", 'e', row.a, program.events); break;
       case ActionKind::host_wait_action:
         if (row.a >= program.threads.size())
           report("thread h{} does not exist, expected one of {}", row.a, program.threads.size());
@@ -371,8 +360,7 @@ class ReferenceCheck {
         if (row.a > 0xffff) report("micro-batch {} is out of range, expected 0 to 65535", row.a);
         enumerator("phase", row.b, static_cast<std::uint32_t>(Phase::other));
         break;
-      default:
-        break;
+      default: break;
     }
   }
 

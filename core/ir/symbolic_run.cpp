@@ -51,7 +51,8 @@ SymbolicRun::SymbolicRun(const Graph& graph, ProgramId program, TensorFacts& ten
   for (const HostThread& thread : program_.threads)
     for (const auto& section : thread.sections)
       for (const Action& action : section)
-        if (action.kind == ActionKind::record) is_recorded_[action.a - program_.events.first] = true;
+        if (action.kind == ActionKind::record)
+          is_recorded_[action.a - program_.events.first] = true;
   for (std::uint32_t row = program_.ops.first; row < program_.ops.end(); ++row)
     for (OpId dep : graph.deps_of(graph.ops[row])) {
       is_dep_[dep.row() - program_.ops.first] = true;
@@ -130,20 +131,11 @@ void SymbolicRun::run_thread(std::uint32_t thread, Section section) {
 // False if the thread has to wait.
 bool SymbolicRun::perform(std::uint32_t thread, const Action& action, Section section) {
   switch (action.kind) {
-    case ActionKind::launch:
-      return launch(thread, OpId(action.a), section);
-    case ActionKind::alloc:
-      alloc(StorageId(action.a), action.stream);
-      return true;
-    case ActionKind::free:
-      free(thread, StorageId(action.a));
-      return true;
-    case ActionKind::release:
-      release(thread, TensorId(action.a));
-      return true;
-    case ActionKind::record_stream:
-      record_stream(StorageId(action.a), action.stream);
-      return true;
+    case ActionKind::launch: return launch(thread, OpId(action.a), section);
+    case ActionKind::alloc: alloc(StorageId(action.a), action.stream); return true;
+    case ActionKind::free: free(thread, StorageId(action.a)); return true;
+    case ActionKind::release: release(thread, TensorId(action.a)); return true;
+    case ActionKind::record_stream: record_stream(StorageId(action.a), action.stream); return true;
     case ActionKind::record:
       order_.record(thread, action.stream, events_[action.a - program_.events.first]);
       return true;
@@ -160,9 +152,7 @@ bool SymbolicRun::perform(std::uint32_t thread, const Action& action, Section se
     case ActionKind::host_wait_stream:
       order_.host_learns_stream(thread, action.stream);
       return true;
-    case ActionKind::host_wait_device:
-      order_.host_learns_all(thread);
-      return true;
+    case ActionKind::host_wait_device: order_.host_learns_all(thread); return true;
     case ActionKind::host_wait_action: {
       if (cursors_[action.a] <= action.b) return false;
       const Awaited& awaited = awaited_[action.a];
@@ -174,8 +164,7 @@ bool SymbolicRun::perform(std::uint32_t thread, const Action& action, Section se
     }
     case ActionKind::host_delay:
     case ActionKind::empty_cache:
-    case ActionKind::mark:
-      return true;
+    case ActionKind::mark: return true;
   }
   return true;
 }
@@ -291,8 +280,7 @@ void SymbolicRun::access(OpId id, const Op& op, const AccessedTensor& part,
                               : earlier.writes ? "both writing"
                                                : "the second one writing"));
   });
-  if (op.stream != storage.owner &&
-      !order_.stream_knows(op.stream, storage.owner, storage.born) &&
+  if (op.stream != storage.owner && !order_.stream_knows(op.stream, storage.owner, storage.born) &&
       problems_.is_new(ProblemKind::hazard, id.row(), storage_key(tensor.storage)))
     problems_.add(
         ProblemKind::hazard,
@@ -416,8 +404,8 @@ void SymbolicRun::report_never_launched() {
         is_origin[origin.row() - program_.ops.first] = true;
   for (std::uint32_t i = 0; i < program_.ops.count && !problems_.is_full(); ++i)
     if (launched_[i] == 0 && !is_origin[i])
-      problems_.add(ProblemKind::never_launched, fmt::format("{} is never launched",
-                                                             op_text(OpId(program_.ops.first + i))));
+      problems_.add(ProblemKind::never_launched,
+                    fmt::format("{} is never launched", op_text(OpId(program_.ops.first + i))));
 }
 
 std::string SymbolicRun::op_text(OpId id) const {

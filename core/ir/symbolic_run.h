@@ -51,11 +51,11 @@ struct TensorFacts {
 
 /// Performs init, first, body and body of one program whose references hold.
 ///
-/// Host threads take turns: each runs until it has to wait, for a host_wait_action or for a dep that
-/// another thread launches. Waits for events order what comes after them but stop nobody, as an
-/// event that was never recorded is over. What depends on the order of unordered threads is checked
-/// in this one interleaving only, but for launches on a communicator, which must be ordered. Linear
-/// in actions and accesses, times streams.
+/// Host threads take turns: each runs until it has to wait, for a host_wait_action or for a dep
+/// that another thread launches. Waits for events order what comes after them but stop nobody, as
+/// an event that was never recorded is over. What depends on the order of unordered threads is
+/// checked in this one interleaving only, but for launches on a communicator, which must be
+/// ordered. Linear in actions and accesses, times streams.
 class SymbolicRun {
  public:
   SymbolicRun(const Graph& graph, ProgramId program, TensorFacts& tensors, ProblemList& problems);
@@ -74,10 +74,10 @@ class SymbolicRun {
   struct StorageState {
     std::uint32_t history = kNone;  ///< of the current binding; kNone: not bound
     StreamId owner;
-    std::uint32_t binding = 0;       ///< counts allocs
+    std::uint32_t binding = 0;  ///< counts allocs
     std::uint32_t live_tensors = 0;
-    std::uint32_t bound_in = 0;      ///< execution
-    std::uint32_t born = 0;  ///< the memory may be in use by the owner's ops up to this one
+    std::uint32_t bound_in = 0;  ///< execution
+    std::uint32_t born = 0;      ///< the memory may be in use by the owner's ops up to this one
   };
   struct History {
     AccessHistory touches;
@@ -86,7 +86,7 @@ class SymbolicRun {
   struct CommunicatorState {
     DeviceOrder::Saved end = 0;  ///< clock of the last collective
     OpId last;
-    std::uint32_t thread = 0;    ///< that launched it, and as which of its actions
+    std::uint32_t thread = 0;  ///< that launched it, and as which of its actions
     std::uint32_t performed = 0;
     std::uint32_t execution = kNone;
   };

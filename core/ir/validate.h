@@ -12,16 +12,16 @@ enum class ProblemKind : std::uint8_t {
   bad_reference,   ///< an id outside its table or its program, a malformed row
   use_after_free,  ///< an op touches a storage that is not bound, or a released tensor
   double_alloc,
-  double_free,     ///< a free of a storage that is not bound, a release of a tensor not live
-  leak,            ///< an alloc of a storage that the step before left bound
-  never_recorded,  ///< a wait for an event that nothing ever records
-  launched_twice,  ///< an op launched twice in one section execution
-  never_launched,  ///< neither launched nor the origin of an op that is
+  double_free,          ///< a free of a storage that is not bound, a release of a tensor not live
+  leak,                 ///< an alloc of a storage that the step before left bound
+  never_recorded,       ///< a wait for an event that nothing ever records
+  launched_twice,       ///< an op launched twice in one section execution
+  never_launched,       ///< neither launched nor the origin of an op that is
   collective_mismatch,  ///< ranks of a group disagree on a communicator's sequence, or could
   /// Conflicting accesses on two streams without an order; or memory that goes back to its stream's
   /// pool while another stream may use it, or is used before its stream is done with it.
   hazard,
-  deadlock,        ///< a host thread waits for an action that cannot happen, an op for a dep
+  deadlock,  ///< a host thread waits for an action that cannot happen, an op for a dep
 };
 
 struct Problem {

@@ -12,7 +12,8 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 
 // --- rotary ---
 
-// x[..., a:b], half of the last dimension. SliceBackward: zeros of x's shape, then a copy into them.
+// x[..., a:b], half of the last dimension. SliceBackward: zeros of x's shape, then a copy into
+// them.
 ValueIndex half_of(TapeBuilder& t, ValueIndex x, const std::string& name) {
   const ValueIndex y = t.view(name, x, t.elements(x) / 2);
   t.node({y}, [x](TapeBuilder& b, TapeBuilder::Gradients g) {
@@ -37,8 +38,7 @@ void table_product(TapeBuilder& t, const LayerContext& context, ValueIndex x, Va
   spec.reads = {x};
   spec.writes = {y};
   spec.flops = t.elements(x);
-  spec.bytes_read =
-      t.size(x) + context.positions * context.config.head_dim * size_of(t.dtype(x));
+  spec.bytes_read = t.size(x) + context.positions * context.config.head_dim * size_of(t.dtype(x));
   t.op(std::move(spec));
 }
 
@@ -135,7 +135,8 @@ struct Saved {
 };
 
 // mha_bwd of flash_api.cpp: what it allocates, in its order.
-void flash_backward(TapeBuilder& b, const AttentionSize& size, const Saved& saved, ValueIndex dout) {
+void flash_backward(TapeBuilder& b, const AttentionSize& size, const Saved& saved,
+                    ValueIndex dout) {
   const auto like = [&b](ValueIndex x) {
     return b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
   };

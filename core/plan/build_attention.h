@@ -7,7 +7,8 @@
 
 namespace foregather::plan {
 
-/// Query, key and value heads, each [B, S, heads, head_dim] in memory, seen as [B, heads, S, head_dim].
+/// Query, key and value heads, each [B, S, heads, head_dim] in memory, seen as [B, heads, S,
+/// head_dim].
 struct Heads {
   ValueIndex query = 0;
   ValueIndex key = 0;

@@ -45,8 +45,8 @@ void embedding_backward(TapeBuilder& b, ValueIndex ids, ValueIndex weight, Value
   spread.reads.push_back(sorted);
   spread.reads.push_back(order);
   spread.writes = {dw};
-  for (const char* name : {"segment offsets", "partials a segment", "partial offsets",
-                           "partial segment offsets"})
+  for (const char* name :
+       {"segment offsets", "partials a segment", "partial offsets", "partial segment offsets"})
     spread.writes.push_back(b.scratch(name, n, DType::i64));
   const ValueIndex partial = b.scratch("partial sums of rows", b.elements(dy), DType::f32);
   spread.writes.push_back(partial);
@@ -128,8 +128,7 @@ ValueIndex causal_lm_loss(TapeBuilder& t, const LayerContext& context, ValueInde
   shift.writes = {labels};
   t.op(std::move(shift));
 
-  const ValueIndex log_probabilities =
-      t.make("log probabilities", t.elements(logits), DType::f32);
+  const ValueIndex log_probabilities = t.make("log probabilities", t.elements(logits), DType::f32);
   OpSpec log_softmax;
   log_softmax.kind = OpKind::cross_entropy;
   log_softmax.reads = {wide};

@@ -5,8 +5,8 @@
 
 namespace foregather::plan {
 
-/// weight[ids]: saves the ids. The backward is aten::embedding_dense_backward on CUDA: a gradient of
-/// the whole table, zeroed, then summed into; for more than 3,072 ids the rows are sorted first
+/// weight[ids]: saves the ids. The backward is aten::embedding_dense_backward on CUDA: a gradient
+/// of the whole table, zeroed, then summed into; for more than 3,072 ids the rows are sorted first
 /// (aten/src/ATen/native/cuda/Embedding.cu, EmbeddingBackwardKernel.cu).
 ValueIndex embedding(TapeBuilder& tape, ValueIndex ids, const std::string& weight,
                      std::int64_t width, const std::string& name);

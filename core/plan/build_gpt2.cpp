@@ -43,8 +43,7 @@ Tape embedding_tape(const LayerContext& context) {
   arange.kind = OpKind::fill;
   arange.writes = {places};
   t.op(std::move(arange));
-  const ValueIndex positions =
-      embedding(t, places, "wpe.weight", c.hidden, "position embeddings");
+  const ValueIndex positions = embedding(t, places, "wpe.weight", c.hidden, "position embeddings");
   t.enter("");
   ValueIndex y = add_positions(t, tokens, positions);
   if (context.train.attention == Attention::eager) {
@@ -123,8 +122,7 @@ Tape block_tape(const LayerContext& context) {
   const ValueIndex fused = linear(
       t, normal, projection(context, "query, key, value", "attn.c_attn", c.hidden, 3 * c.hidden));
   AttentionLocals locals;
-  const ValueIndex attended =
-      attend(t, context, split_heads(t, context, fused), {false}, locals);
+  const ValueIndex attended = attend(t, context, split_heads(t, context, fused), {false}, locals);
   LinearSpec out = projection(context, "attention out", "attn.c_proj", c.hidden, c.hidden);
   locals.in_attention.push_back(normal);
   out.holds = std::move(locals.in_attention);
@@ -138,8 +136,7 @@ Tape block_tape(const LayerContext& context) {
       linear(t, second, projection(context, "mlp in", "mlp.c_fc", c.hidden, c.intermediate));
   LinearSpec down = projection(context, "mlp out", "mlp.c_proj", c.intermediate, c.hidden);
   down.holds = {second};
-  const ValueIndex mlp =
-      dropout(t, linear(t, gelu(t, c.fused_gelu, wide), down), residual_dropout);
+  const ValueIndex mlp = dropout(t, linear(t, gelu(t, c.fused_gelu, wide), down), residual_dropout);
   t.enter("");
   // GPT2Block.forward keeps the attention's output in a variable until it returns.
   locals.in_block.push_back(attention);

@@ -18,8 +18,7 @@ void column_sum(TapeBuilder& t, ValueIndex gradient, ValueIndex bias) {
   t.op(std::move(spec));
 }
 
-void copy_into(TapeBuilder& t, ValueIndex from, ValueIndex to,
-               std::vector<ValueIndex> holds = {}) {
+void copy_into(TapeBuilder& t, ValueIndex from, ValueIndex to, std::vector<ValueIndex> holds = {}) {
   OpSpec spec;
   spec.kind = OpKind::copy;
   spec.reads = {from};
@@ -190,8 +189,8 @@ ValueIndex linear(TapeBuilder& t, ValueIndex x, const LinearSpec& spec) {
   const ValueIndex y = t.make(spec.name, times(rows, out));
   std::vector<ValueIndex> reads = {x, weight};
   if (biased) reads.push_back(bias);
-  t.gemm(std::move(reads), y, 1, rows, out, in, kLinearHostOps,
-         !biased && t.next_matmul_is_kept(), spec.holds);
+  t.gemm(std::move(reads), y, 1, rows, out, in, kLinearHostOps, !biased && t.next_matmul_is_kept(),
+         spec.holds);
   t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
     const ValueIndex dy = *g[0];
     const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x));
@@ -203,7 +202,8 @@ ValueIndex linear(TapeBuilder& t, ValueIndex x, const LinearSpec& spec) {
       else
         b.gemm({dy, x}, dw, 1, out, in, rows);
     };
-    // derivatives.yaml: MmBackward0 yields mat2 (the weight) first, AddmmBackward0 mat1, mat2, bias.
+    // derivatives.yaml: MmBackward0 yields mat2 (the weight) first, AddmmBackward0 mat1, mat2,
+    // bias.
     if (biased) {
       input_gradient();
       weight_gradient();
@@ -340,15 +340,35 @@ ValueIndex view_with_copied_gradient(TapeBuilder& t, ValueIndex x, const std::st
 }
 
 ValueIndex swiglu(TapeBuilder& t, const ModelConfig& c, ValueIndex x) {
-  const auto bias = [&](const char* name) { return c.mlp_bias ? std::string(name) : std::string(); };
-  const ValueIndex gate = linear(t, x, {"mlp gate", "mlp.gate_proj.weight",
-                                        bias("mlp.gate_proj.bias"), c.hidden, c.intermediate, false, {}});
+  const auto bias = [&](const char* name) {
+    return c.mlp_bias ? std::string(name) : std::string();
+  };
+  const ValueIndex gate = linear(t, x,
+                                 {"mlp gate",
+                                  "mlp.gate_proj.weight",
+                                  bias("mlp.gate_proj.bias"),
+                                  c.hidden,
+                                  c.intermediate,
+                                  false,
+                                  {}});
   const ValueIndex silu = activation(t, gate, "mlp silu(gate)", 4, false);
-  const ValueIndex up = linear(t, x, {"mlp up", "mlp.up_proj.weight", bias("mlp.up_proj.bias"),
-                                      c.hidden, c.intermediate, false, {}});
+  const ValueIndex up = linear(t, x,
+                               {"mlp up",
+                                "mlp.up_proj.weight",
+                                bias("mlp.up_proj.bias"),
+                                c.hidden,
+                                c.intermediate,
+                                false,
+                                {}});
   const ValueIndex product = multiply(t, silu, up, "mlp product");
-  return linear(t, product, {"mlp out", "mlp.down_proj.weight", bias("mlp.down_proj.bias"),
-                             c.intermediate, c.hidden, false, {x}});
+  return linear(t, product,
+                {"mlp out",
+                 "mlp.down_proj.weight",
+                 bias("mlp.down_proj.bias"),
+                 c.intermediate,
+                 c.hidden,
+                 false,
+                 {x}});
 }
 
 ValueIndex gelu(TapeBuilder& t, bool is_fused, ValueIndex x) {

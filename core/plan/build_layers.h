@@ -39,9 +39,9 @@ struct LinearSpec {
 };
 ValueIndex linear(TapeBuilder& tape, ValueIndex x, const LinearSpec& spec);
 
-/// RMSNorm over rows of `width`. Fused (torch.nn.RMSNorm): saves x and the fp32 reciprocal root mean
-/// square of each row. Decomposed (Hugging Face's LlamaRMSNorm): the chain to fp32 and back, which
-/// saves x in fp32 and the normalized rows in the compute dtype besides.
+/// RMSNorm over rows of `width`. Fused (torch.nn.RMSNorm): saves x and the fp32 reciprocal root
+/// mean square of each row. Decomposed (Hugging Face's LlamaRMSNorm): the chain to fp32 and back,
+/// which saves x in fp32 and the normalized rows in the compute dtype besides.
 ValueIndex rms_norm(TapeBuilder& tape, const Implementation& implementation, ValueIndex x,
                     const std::string& weight, std::int64_t width, const std::string& name);
 

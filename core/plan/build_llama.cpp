@@ -46,8 +46,14 @@ ValueIndex attention_of_block(TapeBuilder& t, const LayerContext& context, Value
     return has ? std::string("self_attn.") + name + ".bias" : std::string();
   };
   const auto project = [&](const char* name, const char* weight, std::int64_t heads) {
-    return linear(t, x, {name, std::string("self_attn.") + weight + ".weight",
-                         bias(c.qkv_bias, weight), c.hidden, heads * c.head_dim, false, {}});
+    return linear(t, x,
+                  {name,
+                   std::string("self_attn.") + weight + ".weight",
+                   bias(c.qkv_bias, weight),
+                   c.hidden,
+                   heads * c.head_dim,
+                   false,
+                   {}});
   };
   const bool is_eager = context.train.attention == Attention::eager;
   const bool copies = context.implementation.rotary == Implementation::Rotary::real;
@@ -59,8 +65,8 @@ ValueIndex attention_of_block(TapeBuilder& t, const LayerContext& context, Value
   heads.query = heads_of(t, query, "query heads", copies);
   ValueIndex key = project("key", "k_proj", c.kv_heads);
   if (c.qk_norm)
-    key = rms_norm(t, context.implementation, key, "self_attn.k_norm.weight", c.head_dim,
-                   "key norm");
+    key =
+        rms_norm(t, context.implementation, key, "self_attn.k_norm.weight", c.head_dim, "key norm");
   heads.key = heads_of(t, key, "key heads", copies);
   // Flash writes the value's gradient in the projection's layout; bmm does not.
   const ValueIndex value = project("value", "v_proj", c.kv_heads);
@@ -68,9 +74,9 @@ ValueIndex attention_of_block(TapeBuilder& t, const LayerContext& context, Value
   apply_rotary(t, context, heads);
   const ValueIndex out = attend(t, context, heads, {true}, locals);
   locals.in_attention.push_back(x);
-  return linear(t, out, {"attention out", "self_attn.o_proj.weight",
-                         bias(c.output_bias, "o_proj"), c.heads * c.head_dim, c.hidden, false,
-                         locals.in_attention});
+  return linear(t, out,
+                {"attention out", "self_attn.o_proj.weight", bias(c.output_bias, "o_proj"),
+                 c.heads * c.head_dim, c.hidden, false, locals.in_attention});
 }
 
 // In the order in which LlamaDecoderLayer registers them.
@@ -104,8 +110,8 @@ Tape block_tape(const LayerContext& context) {
   const ValueIndex x =
       t.input("block input", times(context.tokens, c.hidden), context.train.compute);
   t.enter("input_layernorm");
-  const ValueIndex normal = rms_norm(t, context.implementation, x, "input_layernorm.weight",
-                                     c.hidden, "attention norm");
+  const ValueIndex normal =
+      rms_norm(t, context.implementation, x, "input_layernorm.weight", c.hidden, "attention norm");
   t.enter("self_attn");
   AttentionLocals locals;
   const ValueIndex attention = attention_of_block(t, context, normal, locals);

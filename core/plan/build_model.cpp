@@ -53,9 +53,8 @@ std::int64_t attention_flops(const LayerContext& context) {
 
 std::int64_t count_parameters(const ModelConfig& c) {
   const std::int64_t tables = c.vocab * c.hidden * (c.tied_embeddings ? 1 : 2);
-  const std::int64_t ends = c.family == ModelConfig::Family::gpt2
-                                ? c.max_positions * c.hidden + 2 * c.hidden
-                                : c.hidden;
+  const std::int64_t ends =
+      c.family == ModelConfig::Family::gpt2 ? c.max_positions * c.hidden + 2 * c.hidden : c.hidden;
   return tables + ends + c.layers * block_parameters(c);
 }
 
@@ -79,16 +78,17 @@ Status check_model_size(const ModelConfig& c, const Train& train) {
   const double bytes = 4.0 * tokens * std::max(widest, scores);
   if (flops * static_cast<double>(train.grad_accum) < kMostFlops && bytes < kMostBytes) return {};
   return fail(
-      "train.micro_batch = {} of train.seq_len = {} is more work than can be counted (10^18 FLOPs a "
+      "train.micro_batch = {} of train.seq_len = {} is more work than can be counted (10^18 FLOPs "
+      "a "
       "step), expected a smaller batch",
       train.micro_batch, train.seq_len);
 }
 
 Model build_model(const ModelConfig& config, const Train& train,
                   const Implementation& implementation) {
-  const LayerContext context{config,        train,
+  const LayerContext context{config,         train,
                              implementation, train.micro_batch,
-                             train.seq_len, times(train.micro_batch, train.seq_len)};
+                             train.seq_len,  times(train.micro_batch, train.seq_len)};
   const bool is_gpt2 = config.family == ModelConfig::Family::gpt2;
   FamilyTapes tapes = is_gpt2 ? gpt2_tapes(context) : llama_tapes(context);
   Model model;

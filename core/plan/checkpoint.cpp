@@ -54,8 +54,7 @@ SavedValues saved_values(const Tape& tape, SavePolicy policy) {
       }
     }
     for (std::size_t i = 0; i < end; ++i) {
-      const bool kept =
-          policy == SavePolicy::selective_op && tape.forward[i].keep_under_selective;
+      const bool kept = policy == SavePolicy::selective_op && tape.forward[i].keep_under_selective;
       if (!kept) result.recompute.push_back(static_cast<std::uint32_t>(i));
     }
   }

@@ -1,5 +1,7 @@
 #include "core/plan/fsdp2_costs.h"
 
+#include "core/plan/foreach_kernels.h"
+
 namespace foregather::plan {
 
 Fsdp2Costs fsdp2_costs(Lowering& lowering, const Fsdp2Unit& unit, const Fsdp2Types& types,
@@ -12,21 +14,23 @@ Fsdp2Costs fsdp2_costs(Lowering& lowering, const Fsdp2Unit& unit, const Fsdp2Typ
   const Bytes reduced = size_of(types.reduced);
   Fsdp2Costs costs;
   const auto copy = [&](DType type, Bytes read, Bytes written) {
-    return lowering.copy_cost(OpKind::copy, type, read, written, tensors);
+    return lowering.copy_cost(OpKind::copy, type, read, written);
   };
-  const auto cast = [&](DType type, Bytes read, Bytes written) {
-    return lowering.copy_cost(OpKind::cast, type, read, written, tensors);
+  // torch._foreach_copy_; the copies out and into the reduction are one kernel of FSDP's own.
+  const auto foreach_copy = [&](OpKind kind, std::int64_t elements, Bytes element) {
+    return lowering.copy_cost(kind, types.gathered, elements * element, elements * gathered,
+                              foreach_kernels(2, tensors, elements));
   };
-  if (types.casts_in()) costs.cast_in = cast(types.gathered, shard * stored, shard * gathered);
-  costs.copy_in = copy(types.gathered, shard * gathered, shard * gathered);
+  if (types.casts_in()) costs.cast_in = foreach_copy(OpKind::cast, shard, stored);
+  costs.copy_in = foreach_copy(OpKind::copy, shard, gathered);
   costs.copy_out = copy(types.gathered, whole * gathered, whole * gathered);
   if (groups.shard.ranks > 1)
     costs.gather = lowering.collective_cost(OpKind::all_gather, types.gathered, whole * gathered,
                                             groups.shard.group);
   if (kept.ranks > 1) {
     const std::int64_t part = whole / kept.ranks;
-    costs.regather_cast_in = copy(types.gathered, part * gathered, part * gathered);
-    costs.regather_copy_in = copy(types.gathered, part * gathered, part * gathered);
+    costs.regather_cast_in = foreach_copy(OpKind::copy, part, gathered);
+    costs.regather_copy_in = costs.regather_cast_in;
     costs.regather = lowering.collective_cost(OpKind::all_gather, types.gathered,
                                               whole * gathered, kept.group);
   }

@@ -36,10 +36,7 @@ void Fsdp2Schedule::begin_backward() {
       modules_->set_gradient(place.module, place.index,
                              lowering_.micro_batch == 0 ? accumulators_[row] : place.gradient);
     }
-  for (Fsdp2Unit& unit : units_) {
-    unit.is_reduced = false;
-    unit.has_post_reduce = false;
-  }
+  for (Fsdp2Unit& unit : units_) unit.is_reduced = false;
   pre_backward(units_[0]);
 }
 

@@ -39,8 +39,11 @@ void Fsdp2Schedule::end_backward() {
     if (!unit.is_reduced) post_backward(unit);
     finalize(unit);
   }
+  // One stream does all that follows reductions: the last event is behind all the others.
+  if (last_reduced_) lowering_.builder.wait(lowering_.compute, units_[*last_reduced_].was_post_reduced);
+  last_reduced_.reset();
   if (held_output_) {
-    lowering_.builder.wait(lowering_.compute, held_output_->event);
+    lowering_.builder.wait(reduce_stream_, held_output_->event);
     lowering_.free(held_output_->output);
     held_output_.reset();
   }
@@ -56,7 +59,6 @@ void Fsdp2Schedule::end_backward() {
 }
 
 void Fsdp2Schedule::finalize(Fsdp2Unit& unit) {
-  if (unit.has_post_reduce) lowering_.builder.wait(lowering_.compute, unit.was_post_reduced);
   if (unit.is_pending) {  // a prefetch that nobody waited for
     lowering_.builder.wait(lowering_.compute, unit.was_gathered);
     lowering_.free(unit.gathered);
@@ -160,7 +162,7 @@ void Fsdp2Schedule::reduce(Fsdp2Unit& unit) {
   const StreamId stream = communicate(unit, output);
   collect(unit, output, stream);
   low.builder.record(unit.was_post_reduced, stream);
-  unit.has_post_reduce = true;
+  last_reduced_ = static_cast<std::uint32_t>(&unit - units_.data());
   if (!becomes_gradient) drop_reduced(output, unit.was_post_reduced);
   unit.has_gradient = true;
   held_inputs_.push_back(static_cast<std::uint32_t>(&unit - units_.data()));

@@ -110,6 +110,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   std::optional<std::uint32_t> held_gather_;  ///< unit whose all-gather output waits for the next copy-out
   std::vector<std::uint32_t> forward_order_;  ///< units in the order in which their forward ended
   std::deque<std::uint32_t> held_inputs_;     ///< units whose reduce-scatter input is held
+  std::optional<std::uint32_t> last_reduced_;  ///< in this backward
   struct HeldOutput {
     Buffer output;
     EventId event;

@@ -44,8 +44,8 @@ void Fsdp2Schedule::add_units() {
     row.stored = types_.stored;
     row.gathered = types_.gathered;
     row.reduced = types_.reduced;
-    unit.reshards = parallel.reshard_to > 1 ? !plan.is_root
-                                            : parallel.reshard_after_forward.value_or(!plan.is_root);
+    unit.reshards =
+        parallel.reshard_to > 1 || parallel.reshard_after_forward.value_or(!plan.is_root);
     row.reshard = unit.reshards ? Reshard::after_forward : Reshard::after_backward;
     unit.owner = {row.scope, builder.unit(row)};
     lowering_.owners[u] = unit.owner;

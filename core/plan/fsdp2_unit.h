@@ -39,7 +39,6 @@ struct Fsdp2Unit {
   bool is_pending = false;      ///< its all-gather is issued, its copy-out is not
   bool is_kept = false;         ///< resharded to a smaller group
   bool is_reduced = false;      ///< its post-backward ran in this backward
-  bool has_post_reduce = false; ///< was_post_reduced was recorded in this backward
   bool has_gradient = false;    ///< a micro-batch of this step has reduced into `gradient`
   std::vector<std::uint32_t> forward_positions;  ///< in the recorded post-forward order
 };

@@ -61,7 +61,7 @@ Result<Graph> lower(const Model& model, const Workload& workload) {
   const std::unique_ptr<StrategySchedule> strategy = make_schedule(lowering);
   if (strategy == nullptr) return fail("this strategy is not lowered yet");
   ModuleWriter modules(lowering);
-  builder.select(lowering.main_thread, Section::init);
+  lowering.select(lowering.main_thread, Section::init);
   strategy->init(modules);
   OptimizerStep optimizer(lowering, strategy->optimized());
   modules.reserve(static_cast<std::size_t>(workload.train.grad_accum) *

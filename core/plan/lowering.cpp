@@ -1,9 +1,5 @@
 #include "core/plan/lowering.h"
 
-#include <algorithm>
-
-#include "core/plan/foreach_kernels.h"
-
 namespace foregather::plan {
 
 Buffer Lowering::buffer(std::int64_t elements, DType dtype, StringId name, Cause cause,
@@ -40,14 +36,13 @@ void Lowering::wait_stream(StreamId waiter, StreamId other) {
 }
 
 CostId Lowering::copy_cost(OpKind kind, DType dtype, Bytes read, Bytes written,
-                           std::size_t tensors) {
+                           std::uint8_t kernels) {
   Cost cost;
   cost.kind = kind;
   cost.dtype = dtype;
   cost.bytes_read = read;
   cost.bytes_written = written;
-  const std::int64_t elements = std::max(read, written) / size_of(dtype);
-  cost.kernels = foreach_kernels(2, tensors, elements);
+  cost.kernels = kernels;
   return builder.cost(cost);
 }
 

@@ -53,6 +53,8 @@ struct Lowering {
   Owner root;                       ///< what belongs to no module
   std::vector<Owner> owners;        ///< of the layout's units
   // Where the schedule is being written.
+  std::uint32_t thread = 0;
+  Section section = Section::init;
   Phase phase = Phase::other;
   std::uint16_t micro_batch = 0;
   bool first_step = false;
@@ -82,7 +84,14 @@ struct Lowering {
   /// What is enqueued on `waiter` from now on runs after all that is enqueued on `other`.
   void wait_stream(StreamId waiter, StreamId other);
 
-  CostId copy_cost(OpKind kind, DType dtype, Bytes read, Bytes written, std::size_t tensors = 1);
+  /// The selected thread and section.
+  void select(std::uint32_t host_thread, Section in) {
+    thread = host_thread;
+    section = in;
+    builder.select(host_thread, in);
+  }
+
+  CostId copy_cost(OpKind kind, DType dtype, Bytes read, Bytes written, std::uint8_t kernels = 1);
   CostId collective_cost(OpKind kind, DType dtype, Bytes message, GroupId group);
 };
 

@@ -37,8 +37,8 @@ struct ModelConfig {
 /// in torchtitan, and as Hugging Face's kernels hub installs).
 struct Implementation {
   enum class Rotary : std::uint8_t {
-    real,    ///< Hugging Face: q·cos + rotate_half(q)·sin, one kernel an operator
-    complex, ///< torchtitan: a complex product in fp32
+    real,     ///< Hugging Face: q·cos + rotate_half(q)·sin, one kernel an operator
+    complex,  ///< torchtitan: a complex product in fp32
   };
   bool fused_rms_norm = true;  ///< torch.nn.RMSNorm; false: LlamaRMSNorm's chain of operators
   Rotary rotary = Rotary::real;

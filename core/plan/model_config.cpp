@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+#include <nlohmann/json.hpp>
 
 #include "core/base/file.h"
 #include "core/base/suggest.h"
@@ -97,8 +97,10 @@ class ConfigFile {
                      parse_problem(error.what()));
     }
     if (!file.json_.is_object())
-      return fail_at(path + ":1:1", "this is a JSON {}, expected the object of a Hugging Face "
-                     "config.json", file.json_.type_name());
+      return fail_at(path + ":1:1",
+                     "this is a JSON {}, expected the object of a Hugging Face "
+                     "config.json",
+                     file.json_.type_name());
     return file;
   }
 
@@ -188,7 +190,8 @@ class ConfigFile {
                           ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most)
                           : value.is_number_integer();
     if (fits && value.get<std::int64_t>() >= 1) return value.get<std::int64_t>();
-    complain(key, fmt::format("'{}' is {}, expected an integer of 1 to {}", key, shown(value), most));
+    complain(key,
+             fmt::format("'{}' is {}, expected an integer of 1 to {}", key, shown(value), most));
     return 1;
   }
 
@@ -206,8 +209,8 @@ struct Architecture {
 };
 
 constexpr std::array kArchitectures = {
-    Architecture{"LlamaForCausalLM", "llama"},   Architecture{"MistralForCausalLM", "mistral"},
-    Architecture{"Qwen2ForCausalLM", "qwen2"},   Architecture{"Qwen3ForCausalLM", "qwen3"},
+    Architecture{"LlamaForCausalLM", "llama"}, Architecture{"MistralForCausalLM", "mistral"},
+    Architecture{"Qwen2ForCausalLM", "qwen2"}, Architecture{"Qwen3ForCausalLM", "qwen3"},
     Architecture{"GPT2LMHeadModel", "gpt2"},
 };
 
@@ -219,10 +222,10 @@ void complain_unknown(ConfigFile& file, std::string_view key, std::string_view w
     known.push_back(architecture.*column);
     list += (list.empty() ? "" : ", ") + std::string(architecture.*column);
   }
-  file.complain(key, fmt::format("unknown {} {}{}; expected one of {}",
-                                 key == "architectures" ? "architecture" : "model_type",
-                                 ConfigFile::shown(std::string(word)), did_you_mean(word, known),
-                                 list));
+  file.complain(key,
+                fmt::format("unknown {} {}{}; expected one of {}",
+                            key == "architectures" ? "architecture" : "model_type",
+                            ConfigFile::shown(std::string(word)), did_you_mean(word, known), list));
 }
 
 /// The model_type that the file stands for; the architecture decides where both are given.
@@ -239,10 +242,10 @@ std::string read_model_type(ConfigFile& file) {
   for (const Architecture& known : kArchitectures) {
     if (name ? known.name != *name : known.model_type != type) continue;
     if (!type.empty() && type != known.model_type)
-      file.complain("model_type", fmt::format("'model_type' is {} but the architecture is {}, "
-                                              "expected \"{}\"",
-                                              ConfigFile::shown(type), known.name,
-                                              known.model_type));
+      file.complain("model_type",
+                    fmt::format("'model_type' is {} but the architecture is {}, "
+                                "expected \"{}\"",
+                                ConfigFile::shown(type), known.name, known.model_type));
     return std::string(known.model_type);
   }
   if (name)
@@ -274,8 +277,8 @@ void read_llama(ConfigFile& file, ModelConfig& c) {
   c.layers = file.size(Keys{"num_hidden_layers"}, kMostLayers, {});
   c.heads = file.size(Keys{"num_attention_heads"}, kLargestSize, {});
   const bool as_heads = file.has_null("num_key_value_heads") || !defaults.kv_heads;
-  c.kv_heads = file.size(Keys{"num_key_value_heads"}, kLargestSize,
-                         as_heads ? c.heads : *defaults.kv_heads);
+  c.kv_heads =
+      file.size(Keys{"num_key_value_heads"}, kLargestSize, as_heads ? c.heads : *defaults.kv_heads);
   if (!file.has("head_dim") && !defaults.head_dim && c.hidden % c.heads != 0)
     file.complain("num_attention_heads",
                   fmt::format("'num_attention_heads' = {} does not divide 'hidden_size' = {}, "
@@ -306,10 +309,11 @@ void read_llama(ConfigFile& file, ModelConfig& c) {
                     "expected a divisor",
                     c.kv_heads, c.heads));
   if (c.head_dim % 2 != 0)
-    file.complain(file.has("head_dim") ? "head_dim" : "num_attention_heads",
-                  fmt::format("the head dimension is {}, expected an even one: the rotary embedding "
-                              "turns pairs",
-                              c.head_dim));
+    file.complain(
+        file.has("head_dim") ? "head_dim" : "num_attention_heads",
+        fmt::format("the head dimension is {}, expected an even one: the rotary embedding "
+                    "turns pairs",
+                    c.head_dim));
 }
 
 void read_gpt2(ConfigFile& file, ModelConfig& c) {
@@ -320,8 +324,7 @@ void read_gpt2(ConfigFile& file, ModelConfig& c) {
   c.heads = file.size(Keys{"n_head", "num_attention_heads"}, kLargestSize, {});
   c.kv_heads = c.heads;
   c.vocab = file.size(std::array<std::string_view, 1>{"vocab_size"}, kLargestSize, {});
-  c.max_positions =
-      file.size(Keys{"n_positions", "max_position_embeddings"}, kLargestSize, 1024);
+  c.max_positions = file.size(Keys{"n_positions", "max_position_embeddings"}, kLargestSize, 1024);
   c.intermediate =
       file.size(std::array<std::string_view, 1>{"n_inner"}, 4 * kLargestSize, 4 * c.hidden);
   if (c.hidden % c.heads != 0)

@@ -19,12 +19,12 @@ StepWriter::StepWriter(Lowering& lowering, ModuleWriter& modules, StrategySchedu
 
 void StepWriter::write() {
   lowering_.first_step = true;
-  builder_.select(lowering_.main_thread, Section::first);
+  lowering_.select(lowering_.main_thread, Section::first);
   micro_batches(Section::first);
   finish_first();
 
   lowering_.first_step = false;
-  builder_.select(lowering_.main_thread, Section::body);
+  lowering_.select(lowering_.main_thread, Section::body);
   lowering_.phase = Phase::other;
   builder_.mark(0, Phase::other);
   strategy_.drop_gradients();
@@ -33,6 +33,7 @@ void StepWriter::write() {
   else
     copy_step();
   finish_body();
+  strategy_.finish();
 }
 
 void StepWriter::micro_batches(Section section) {
@@ -75,7 +76,7 @@ void StepWriter::backward(Section section) {
   const std::uint32_t begun = builder_.position();
   builder_.mark(lowering_.micro_batch, Phase::backward);
 
-  builder_.select(lowering_.autograd_thread, section);
+  lowering_.select(lowering_.autograd_thread, section);
   builder_.host_wait_action(lowering_.main_thread, begun);
   strategy_.begin_backward();
   for (std::uint32_t m = lowering_.modules(); m-- > 0;) {
@@ -86,7 +87,7 @@ void StepWriter::backward(Section section) {
   strategy_.end_backward();
   const std::uint32_t last = builder_.position() - 1;
 
-  builder_.select(lowering_.main_thread, section);
+  lowering_.select(lowering_.main_thread, section);
   builder_.host_wait_action(lowering_.autograd_thread, last);
   lowering_.free(modules_.loss());
 }
@@ -129,6 +130,7 @@ void StepWriter::copy_step() {
   const auto autograd = static_cast<std::uint32_t>(
       program.threads[lowering_.autograd_thread].actions(Section::first).size());
   append(lowering_.autograd_thread, Section::body, 0, autograd, shift);
+  strategy_.step_copied(shift);
 }
 
 // Appends actions [first, end) of section first to another section. Waits for an action of the main

@@ -51,6 +51,8 @@ struct Value {
 struct TapeOp {
   Cost cost;               ///< priced work; its kind is the op's kind
   std::uint32_t scope = 0; ///< index of Tape::scopes
+  /// What it reads, and what it merely keeps alive until it ends (a caller's variable, an autograd
+  /// node's other saved tensors); `cost` knows what is really read.
   std::vector<ValueIndex> reads;
   std::vector<ValueIndex> writes;  ///< allocated right before the op unless bound already
   /// Read-modify-write (in-place add, gradient accumulation): must be bound already.

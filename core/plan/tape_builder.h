@@ -42,7 +42,8 @@ struct OpSpec {
 ///
 /// - A node (one autograd function) holds its gradient and all that it saved until it returns, so
 ///   these stay alive through the last of its ops.
-/// - Nodes run newest first. The engine runs the ready node with the highest sequence number; in the
+/// - Nodes run newest first. The engine runs the ready node with the highest sequence number; in
+/// the
 ///   order of creation backwards every node is ready (torch/csrc/autograd/engine.cpp).
 /// - When a second gradient arrives at a value, it is added in place if nobody else holds the
 ///   first, else into a new tensor (torch/csrc/autograd/input_buffer.cpp, can_accumulate_inplace).
@@ -52,7 +53,8 @@ class TapeBuilder {
   using Gradients = std::span<const std::optional<ValueIndex>>;
   using Backward = std::function<void(TapeBuilder&, Gradients)>;
 
-  /// `counts_matmuls`: bias-free matmuls follow torchtitan's selective rule (see next_matmul_is_kept).
+  /// `counts_matmuls`: bias-free matmuls follow torchtitan's selective rule (see
+  /// next_matmul_is_kept).
   TapeBuilder(DType compute, bool counts_matmuls);
 
   DType compute() const { return compute_; }
@@ -69,7 +71,9 @@ class TapeBuilder {
 
   /// A tensor that an op makes: an activation in the forward, a gradient in the backward.
   ValueIndex make(std::string name, std::int64_t elements, DType dtype);
-  ValueIndex make(std::string name, std::int64_t elements) { return make(name, elements, compute_); }
+  ValueIndex make(std::string name, std::int64_t elements) {
+    return make(name, elements, compute_);
+  }
   /// Scratch memory of one op, or of a few.
   ValueIndex scratch(std::string name, std::int64_t elements, DType dtype);
   /// Part or all of another value's storage.
@@ -126,12 +130,12 @@ class TapeBuilder {
   int matmuls_ = 0;
   bool in_backward_ = false;
   std::uint32_t scope_ = 0;
-  std::vector<std::int64_t> elements_;         // by value
-  std::vector<ValueIndex> parameter_values_;   // by parameter
+  std::vector<std::int64_t> elements_;        // by value
+  std::vector<ValueIndex> parameter_values_;  // by parameter
   std::vector<Node> nodes_;
   std::vector<ValueIndex> held_to_the_end_;
-  std::vector<std::optional<ValueIndex>> pending_;         // by value: its gradient so far
-  std::vector<std::pair<ValueIndex, ValueIndex>> given_;   // by the running node
+  std::vector<std::optional<ValueIndex>> pending_;        // by value: its gradient so far
+  std::vector<std::pair<ValueIndex, ValueIndex>> given_;  // by the running node
 };
 
 }  // namespace foregather::plan

@@ -30,14 +30,17 @@ bool is_our_fault(int code) {
   }
 }
 
-// "disk full" says all; other errors help only with the call that met them.
+// A full disk and a foreign file say all; other errors help only with the call that met them.
 tl::unexpected<Error> failure(int code, sqlite3* handle, const std::string& path, Site site) {
   const Fault fault = is_our_fault(code) ? Fault::work : Fault::input;
   if ((code & 0xff) == SQLITE_FULL)
     return tl::unexpected(Error{path, "cannot be written: No space left on device", fault});
+  if ((code & 0xff) == SQLITE_NOTADB)
+    return tl::unexpected(Error{path, "is not a SQLite database, expected a run", fault});
   const char* reason = handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
+  const std::string_view file = site.file;
   return tl::unexpected(Error{path, fmt::format("{} ({} at {}:{})", reason, site.expression,
-                                                site.file, site.line), fault});
+                                                file.substr(file.rfind('/') + 1), site.line), fault});
 }
 
 // Returns from the calling function unless the call succeeds.

@@ -1,7 +1,7 @@
 #include "core/alloc/config.h"
 
-#include <catch2/catch.hpp>
 #include <string>
+#include <catch2/catch.hpp>
 
 namespace foregather::alloc {
 namespace {

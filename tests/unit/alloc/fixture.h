@@ -1,9 +1,9 @@
 // An allocator over simulated memory, a hand-moved clock and a log of segment events.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <string_view>
 #include <vector>
+#include <catch2/catch.hpp>
 
 #include "core/alloc/caching_allocator.h"
 #include "core/alloc/simulated_memory.h"

@@ -1,10 +1,10 @@
 #include "core/alloc/free_index.h"
 
-#include <catch2/catch.hpp>
-#include <rapidcheck.h>
 #include <set>
 #include <tuple>
 #include <vector>
+#include <catch2/catch.hpp>
+#include <rapidcheck.h>
 
 namespace foregather::alloc {
 namespace {
@@ -104,7 +104,8 @@ TEST_CASE("a free index is an ordered set") {
       const Bytes size = Bytes{512} * units;
       if (*rc::gen::inRange(0, 5) < 3 || set.empty()) {
         const Address address = 512 * Address{*rc::gen::inRange(0, 1 << 30)};
-        if (set.lower_bound({size, address, 0}) != set.lower_bound({size, address + 1, 0})) continue;
+        if (set.lower_bound({size, address, 0}) != set.lower_bound({size, address + 1, 0}))
+          continue;
         index.insert(size, address, ++block);
         set.insert({size, address, block});
       } else if (*rc::gen::arbitrary<bool>()) {

@@ -32,8 +32,8 @@ TEST_CASE("old cached segments are released on a miss above the threshold") {
 }
 
 TEST_CASE("nothing is collected below the threshold or without a fraction") {
-  const auto text = GENERATE(std::string_view(kHalf),
-                             std::string_view("garbage_collection_threshold:0.5"));
+  const auto text =
+      GENERATE(std::string_view(kHalf), std::string_view("garbage_collection_threshold:0.5"));
   Device device(text, text == kHalf ? 1000 * MiB : 200 * MiB);
   device.free(device.malloc(120 * MiB));
   device.malloc(121 * MiB - 60 * MiB, kSide);

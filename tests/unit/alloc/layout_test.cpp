@@ -1,6 +1,6 @@
 // Looking at the state, and taking one over.
-#include <catch2/catch.hpp>
 #include <functional>
+#include <catch2/catch.hpp>
 
 #include "tests/unit/alloc/fixture.h"
 

@@ -119,7 +119,8 @@ TEST_CASE("a block merges with both neighbours, whatever the order of frees") {
   CHECK(device.allocator.largest_free_block() == 20 * MiB);
   const Layout layout = device.allocator.layout();
   REQUIRE(layout.size() == 1);
-  CHECK(layout[0].blocks == std::vector<BlockLayout>{{BlockState::free, base, 20 * MiB, 0, {}, {}}});
+  CHECK(layout[0].blocks ==
+        std::vector<BlockLayout>{{BlockState::free, base, 20 * MiB, 0, {}, {}}});
 }
 
 TEST_CASE("a hit makes no driver call, a miss says what it cost") {

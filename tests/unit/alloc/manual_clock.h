@@ -19,9 +19,7 @@ class ManualClock final : public EventClock {
     ++queries;
     return static_cast<Ns>(event.value) <= now;
   }
-  void synchronize(EventToken event) override {
-    now = std::max(now, static_cast<Ns>(event.value));
-  }
+  void synchronize(EventToken event) override { now = std::max(now, static_cast<Ns>(event.value)); }
 
   /// Enqueues work of this length, starting now or when the stream is free.
   void work(StreamId stream, Ns length) {

@@ -1,8 +1,8 @@
 // Random programs: the fast allocator against the plain one, and what must always hold.
-#include <catch2/catch.hpp>
-#include <rapidcheck.h>
 #include <string>
 #include <vector>
+#include <catch2/catch.hpp>
+#include <rapidcheck.h>
 
 #include "tests/unit/alloc/fixture.h"
 #include "tests/unit/alloc/reference_allocator.h"
@@ -162,8 +162,9 @@ Bytes some_size() {
     case 2: return *rc::gen::inRange<Bytes>(1 * MiB, 12 * MiB);
     case 3: return *rc::gen::inRange<Bytes>(1, 8) * 7 * MiB;
     case 4: return *rc::gen::inRange<Bytes>(10 * MiB, 60 * MiB);
-    default: return *rc::gen::element<Bytes>(512, 1 * MiB, 1 * MiB + 1, 10 * MiB, 20 * MiB,
-                                             21 * MiB, 30 * MiB, 45 * MiB);
+    default:
+      return *rc::gen::element<Bytes>(512, 1 * MiB, 1 * MiB + 1, 10 * MiB, 20 * MiB, 21 * MiB,
+                                      30 * MiB, 45 * MiB);
   }
 }
 
@@ -215,8 +216,8 @@ TEST_CASE("the fast allocator agrees with the plain one") {
       "garbage_collection_threshold:0.4,per_process_memory_fraction:0.9",
       "garbage_collection_threshold:0.6,per_process_memory_fraction:0.8,max_split_size_mb:22",
       "expandable_segments:True,per_process_memory_fraction:0.7,garbage_collection_threshold:0.3",
-      "expandable_segments:True,roundup_power2_divisions:[1:2,4:4,>:8]",
-      "large_segment_size_mb:12", "expandable_segments:True,large_segment_size_mb:32",
+      "expandable_segments:True,roundup_power2_divisions:[1:2,4:4,>:8]", "large_segment_size_mb:12",
+      "expandable_segments:True,large_segment_size_mb:32",
       "expandable_segments:True,max_split_size_mb:40");
   const Bytes capacity = GENERATE(100 * MiB, 400 * MiB, SimulatedMemory::kUnlimited);
   CAPTURE(conf, capacity);

@@ -96,11 +96,11 @@ ReferenceAllocator::Pool* ReferenceAllocator::pool_for(Bytes size, std::size_t s
 ReferenceAllocator::Block* ReferenceAllocator::malloc(Bytes requested, std::size_t stream) {
   if (routes_.empty()) process_events(false);
   const Bytes size = rounded(config, requested);
-  const Bytes segment = size <= 1 * MiB    ? 2 * MiB
+  const Bytes segment = size <= 1 * MiB   ? 2 * MiB
                         : size < 10 * MiB ? config.large_segment_size
                                           : (size + 2 * MiB - 1) / (2 * MiB) * (2 * MiB);
-  Request request{requested,          size, segment, stream, pool_for(size, stream),
-                  config.expandable_segments};
+  Request request{
+      requested, size, segment, stream, pool_for(size, stream), config.expandable_segments};
   Block* block = search(request);
   if (block == nullptr) {
     if (collecting()) collect_garbage();
@@ -410,8 +410,7 @@ void ReferenceAllocator::insert(Block* block) {
 }
 
 ReferenceAllocator::Block* ReferenceAllocator::new_block(const Block& like, Address address,
-                                                         Bytes size, Block* previous,
-                                                         Block* next) {
+                                                         Bytes size, Block* previous, Block* next) {
   Block* block = new Block;
   all_.insert(block);
   block->address = address;
@@ -527,12 +526,12 @@ void ReferenceAllocator::collect_garbage() {
 
 std::size_t ReferenceAllocator::create_pool(bool no_split, bool use_on_oom) {
   const std::size_t id = private_pools_.size();
-  private_pools_.push_back({std::make_unique<Pool>(Pool{true, id, 0, std::set<Block*, BySize>({this}),
-                                                        std::set<Block*, ByAddress>({this})}),
-                            std::make_unique<Pool>(Pool{false, id, 0,
-                                                        std::set<Block*, BySize>({this}),
-                                                        std::set<Block*, ByAddress>({this})}),
-                            no_split, use_on_oom});
+  private_pools_.push_back(
+      {std::make_unique<Pool>(Pool{true, id, 0, std::set<Block*, BySize>({this}),
+                                   std::set<Block*, ByAddress>({this})}),
+       std::make_unique<Pool>(Pool{false, id, 0, std::set<Block*, BySize>({this}),
+                                   std::set<Block*, ByAddress>({this})}),
+       no_split, use_on_oom});
   return id;
 }
 

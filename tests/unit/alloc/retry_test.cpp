@@ -69,9 +69,9 @@ TEST_CASE("cached memory is released large pool first, then in order of stream, 
   const BlockId low = device.malloc(40 * MiB, kMain);
   const BlockId high = device.malloc(40 * MiB, kMain);
   const BlockId side = device.malloc(80 * MiB, kSide);
-  const std::vector<Address> expected{
-      device.allocator.address(side), device.allocator.address(low), device.allocator.address(high),
-      device.allocator.address(big), device.allocator.address(small)};
+  const std::vector<Address> expected{device.allocator.address(side), device.allocator.address(low),
+                                      device.allocator.address(high), device.allocator.address(big),
+                                      device.allocator.address(small)};
   for (const BlockId block : {small, big, high, low, side}) device.free(block);
   device.log.segments.clear();
   device.allocator.empty_cache();

@@ -1,6 +1,6 @@
 // The small tables below the allocator.
-#include <catch2/catch.hpp>
 #include <vector>
+#include <catch2/catch.hpp>
 
 #include "core/alloc/block_table.h"
 #include "core/alloc/event_queues.h"

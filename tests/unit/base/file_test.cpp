@@ -1,11 +1,11 @@
 #include "core/base/file.h"
 
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <catch2/catch.hpp>
 
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -1,8 +1,8 @@
 #include "core/base/json_writer.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <rapidcheck.h>
 
@@ -62,10 +62,10 @@ TEST_CASE("quotes, escapes and broken UTF-8") {
   CHECK(json_quote("µs €") == "\"µs €\"");
   CHECK(json_quote("\xF0\x9F\x98\x80") == "\"\xF0\x9F\x98\x80\"");
   CHECK(json_quote("a\xFFz") == "\"a\xEF\xBF\xBDz\"");
-  CHECK(json_quote("\xC0\x80") == "\"\xEF\xBF\xBD\xEF\xBF\xBD\"");       // overlong
-  CHECK(json_quote("\xED\xA0\x80").find('\xED') == std::string::npos);   // surrogate
+  CHECK(json_quote("\xC0\x80") == "\"\xEF\xBF\xBD\xEF\xBF\xBD\"");          // overlong
+  CHECK(json_quote("\xED\xA0\x80").find('\xED') == std::string::npos);      // surrogate
   CHECK(json_quote("\xF4\x90\x80\x80").find('\xF4') == std::string::npos);  // beyond Unicode
-  CHECK(json_quote("\xE2\x82") == "\"\xEF\xBF\xBD\xEF\xBF\xBD\"");       // cut off
+  CHECK(json_quote("\xE2\x82") == "\"\xEF\xBF\xBD\xEF\xBF\xBD\"");          // cut off
   CHECK(json_quote(std::string_view("\0", 1)) == "\"\\u0000\"");
 }
 

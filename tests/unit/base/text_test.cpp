@@ -1,7 +1,7 @@
 #include "core/base/text.h"
 
-#include <catch2/catch.hpp>
 #include <limits>
+#include <catch2/catch.hpp>
 
 using namespace foregather;
 

@@ -185,6 +185,7 @@ TEST_CASE("two host threads: only what surely overlaps counts") {
   Bench bench;
   const TensorId handed = bench.buffer(100), other = bench.buffer(70);
   const std::uint32_t second = bench.builder.thread("autograd");
+  bench.builder.select(bench.main, Section::body);
   bench.alloc(handed);
   bench.launch(1, {}, {handed});
   const std::uint32_t made = bench.builder.position() - 1;

@@ -258,8 +258,7 @@ TEST_CASE("mistakes are told with their place") {
         "2305843009213693952");
   CHECK(error_of(broken("launch o2", "lunch o2")) ==
         "x.fg:32:7: 'lunch' is neither a row nor an action, did you mean 'launch'?");
-  CHECK(error_of(broken("launch o2", "launch")) ==
-        "x.fg:32:13: expected op, as o0 to o2147483647");
+  CHECK(error_of(broken("launch o2", "launch")) == "x.fg:32:13: expected op, as o0 to o2147483647");
   CHECK(error_of(broken("free b0", "free b0 q0")) ==
         "x.fg:42:15: 'q0' is too much, expected the end of the line");
   CHECK(error_of(broken("    section init\n", "")) == "x.fg:29:7: an action outside a section");
@@ -295,7 +294,8 @@ TEST_CASE("few bytes cannot ask for much memory") {
   for (int i = 0; i < 64; ++i) groups += "g" + std::to_string(i) + " ranks=0-1048575\n";
   CHECK(error_of(groups + "end\n").find("more than 16777216 ranks are listed in all") !=
         std::string::npos);
-  CHECK(error_of(head + "p0 events=e0+2147483648\nend\n").find("out of range") == std::string::npos);
+  CHECK(error_of(head + "p0 events=e0+2147483648\nend\n").find("out of range") ==
+        std::string::npos);
   CHECK(error_of(head + "p0 events=e0+2000000000\nend\n") ==
         "x.fg:3:1: p0: more events than 1048576, for 0 actions");
   CHECK(error_of(head + "b99999999999 5\nend\n").find("x.fg:3:1: ") == 0);

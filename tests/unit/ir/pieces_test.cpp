@@ -1,6 +1,6 @@
 // Builder, keys, names, and the two tools of validate().
-#include <catch2/catch.hpp>
 #include <random>
+#include <catch2/catch.hpp>
 
 #include "core/ir/access_history.h"
 #include "core/ir/builder.h"
@@ -159,10 +159,11 @@ TEST_CASE("the access history forgets nothing that matters") {
       Touch touch;
       touch.stream = StreamId(below(3));
       touch.begin = below(3) == 0 ? 0 : static_cast<Bytes>(below(kSize));
-      touch.end = touch.begin == 0 && below(2) == 0
-                      ? kSize
-                      : touch.begin + 1 + static_cast<Bytes>(below(static_cast<std::uint64_t>(
-                                              kSize - touch.begin)));
+      touch.end =
+          touch.begin == 0 && below(2) == 0
+              ? kSize
+              : touch.begin + 1 +
+                    static_cast<Bytes>(below(static_cast<std::uint64_t>(kSize - touch.begin)));
       touch.writes = below(2) == 0;
       if (below(3) != 0) {
         DeviceOrder::Saved event = 0;

@@ -89,8 +89,9 @@ TEST_CASE("lines and digits out of order do no harm") {
     for (int changes = *rc::gen::inRange(1, 4); changes > 0; --changes) {
       const std::size_t at = text.find_first_of("0123456789", place());
       if (at != std::string::npos)
-        text.replace(at, 1, *rc::gen::element<std::string>("0", "7", "4294967295", "2147483647",
-                                                           "99999999999", "-1", ""));
+        text.replace(at, 1,
+                     *rc::gen::element<std::string>("0", "7", "4294967295", "2147483647",
+                                                    "99999999999", "-1", ""));
       const std::size_t from = text.find('\n', place());
       const std::size_t to = text.find('\n', place());
       if (from != std::string::npos && to != std::string::npos && from < to)
@@ -109,8 +110,8 @@ TEST_CASE("random numbers in the tables are no harm") {
       if (rows.empty()) return;
       using Row = std::remove_reference_t<decltype(rows[0])>;
       static_assert(std::is_trivially_copyable_v<Row>);
-      auto* bytes = reinterpret_cast<unsigned char*>(
-          &rows[*rc::gen::inRange<std::size_t>(0, rows.size())]);
+      auto* bytes =
+          reinterpret_cast<unsigned char*>(&rows[*rc::gen::inRange<std::size_t>(0, rows.size())]);
       // Bools must stay bools.
       const std::size_t at = *rc::gen::inRange<std::size_t>(0, sizeof(Row) / 4) * 4;
       if constexpr (!std::is_same_v<Row, Cost> && !std::is_same_v<Row, Storage>)

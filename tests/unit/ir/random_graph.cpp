@@ -137,9 +137,7 @@ class RandomGraph {
 
   void order_all() {
     switch (below(3)) {
-      case 0:
-        b_.host_wait_device();
-        break;
+      case 0: b_.host_wait_device(); break;
       case 1:
         for (std::uint32_t q = 0; q < streams_; ++q) b_.host_wait_stream(StreamId(q));
         break;

@@ -1,7 +1,7 @@
 // Each field that can point outside is caught, and said of the right row.
-#include <catch2/catch.hpp>
 #include <functional>
 #include <limits>
+#include <catch2/catch.hpp>
 
 #include "core/ir/references.h"
 #include "tests/fixtures/fixtures.h"
@@ -67,8 +67,7 @@ const std::vector<Break>& breaks() {
       {"t0", "takes 131073 bytes at 0 of storage b0, which has 131072",
        [](Graph& g) { g.dims[0] += 1; }},
       {"t0", "takes", [](Graph& g) { g.tensors[0].offset = -1; }},
-      {"t0", "takes",
-       [](Graph& g) { g.tensors[0].offset = std::numeric_limits<Bytes>::max(); }},
+      {"t0", "takes", [](Graph& g) { g.tensors[0].offset = std::numeric_limits<Bytes>::max(); }},
       {"p0", "ops", [](Graph& g) { g.programs[0].ops.count += 1; }},
       {"p0", "storages", [](Graph& g) { g.programs[0].storages.first = 4'000'000'000U; }},
       {"p0", "events", [](Graph& g) { g.programs[0].events.count = 4'000'000'000U; }},
@@ -98,7 +97,8 @@ const std::vector<Break>& breaks() {
        }},
       {"o3", "origin o99", [](Graph& g) { g.op_lists[0] = OpId(99); }},
       {"o3", "origins 0+9", [](Graph& g) { g.ops[3].origins.count = 9; }},
-      {"o3", "dep o4294967295", [](Graph& g) {
+      {"o3", "dep o4294967295",
+       [](Graph& g) {
          g.op_lists.push_back({});
          g.ops[3].deps = {2, 1};
        }},
@@ -111,8 +111,7 @@ const std::vector<Break>& breaks() {
        [](Graph& g) { g.accesses[0].bytes = std::numeric_limits<Bytes>::max(); }},
       {"p0 h0 body action 0", "action 99",
        [](Graph& g) { body_action(g, ActionKind::mark).kind = ActionKind(99); }},
-      {"p0 h0 body action 0", "phase 9",
-       [](Graph& g) { body_action(g, ActionKind::mark).b = 9; }},
+      {"p0 h0 body action 0", "phase 9", [](Graph& g) { body_action(g, ActionKind::mark).b = 9; }},
       {"p0 h0 body action 0", "micro-batch 65536",
        [](Graph& g) { body_action(g, ActionKind::mark).a = 65536; }},
       {"p0 h0 body action 3", "storage b99",

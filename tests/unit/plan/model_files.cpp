@@ -1,13 +1,13 @@
 // config.json files: the counts of published models, the defaults, and what is wrong with bad ones.
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/skip.h"
 #include "tests/unit/plan/model_live_bytes.h"
@@ -132,8 +132,9 @@ TEST_CASE("configs of published models read and count as transformers counts the
     if (is_known)
       CHECK(count_parameters(*config) == row["total"].get<std::int64_t>());
     else
-      CHECK(config.error().message.find("LlamaForCausalLM, MistralForCausalLM") !=
-            std::string::npos);
+      CHECK_THAT(config.error().message,
+                 Catch::Contains("expected one of LlamaForCausalLM, MistralForCausalLM") ||
+                     Catch::Contains("expected one of llama, mistral"));
   }
   CHECK(known >= 10);
   CHECK(unknown >= 3);
@@ -167,8 +168,8 @@ TEST_CASE("what a config leaves out is as in transformers") {
   CHECK(qwen3.head_dim == 128);
   CHECK(qwen3.qk_norm);
 
-  const ModelConfig gpt2 = good(
-      R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 9})");
+  const ModelConfig gpt2 =
+      good(R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 9})");
   CHECK(gpt2.intermediate == 256);
   CHECK(gpt2.max_positions == 1024);
   CHECK(gpt2.tied_embeddings);
@@ -185,7 +186,7 @@ TEST_CASE("bad configs say where and what to do") {
   const std::string good_text = llama_with("vocab_size", "100");
   const std::vector<Case> cases = {
       {"", "1:1: not valid JSON", "config.json"},
-      {good_text.substr(0, 60), "3:16: not valid JSON", "unexpected end of input"},
+      {good_text.substr(0, 60), "3:18: not valid JSON", "missing closing quote"},
       {good_text.substr(0, good_text.size() - 3), "9:20: not valid JSON", "expected '}'"},
       {"\x93\xff\x01\xfe random \n bytes", "1:1: not valid JSON", "expected"},
       {std::string("{\"a\0b\": 1}", 10), "1:4: not valid JSON", "control character"},
@@ -212,7 +213,7 @@ TEST_CASE("bad configs say where and what to do") {
       {llama_with("hidden_size", "[64]"), "4:3: 'hidden_size' is a list", "an integer of 1"},
       {llama_with("hidden_size", "16777217"), "4:3: 'hidden_size' is 16777217", "16777216"},
       {llama_with("hidden_size", "18446744073709551615"), "4:3: 'hidden_size' is", "16777216"},
-      {llama_with("hidden_size", "99999999999999999999999"), "4:3: 'hidden_size' is 1e+23",
+      {llama_with("hidden_size", "99999999999999999999999"), "4:3: 'hidden_size' is 9.99",
        "an integer"},
       {llama_with("hidden_size", "1e999"), "1:1: not valid JSON", "config.json"},
       {llama_with("hidden_size", "NaN"), "4:18: not valid JSON", "expected"},
@@ -265,8 +266,10 @@ TEST_CASE("batches beyond counting are refused") {
   train.micro_batch = 1'000'000'000;
   CHECK_FALSE(check_model_size(llama, train));
   train.micro_batch = 1;
-  train.seq_len = 1 << 24;
+  train.seq_len = 1 << 20;
   CHECK(check_model_size(llama, train));
+  train.seq_len = 1 << 24;
+  CHECK_FALSE(check_model_size(llama, train));
   train.seq_len = 2048;
   CHECK_FALSE(check_model_size(sample("gpt2"), train));
 }

@@ -1,8 +1,8 @@
 #include "tests/unit/plan/model_live_bytes.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <vector>
+#include <catch2/catch.hpp>
 
 namespace foregather::test {
 
@@ -27,9 +27,8 @@ class Replay {
     peak_ = 0;
     std::vector<const TapeOp*> forward;
     for (const TapeOp& op : tape_.forward) forward.push_back(&op);
-    pass(forward, [this](ValueIndex v) {
-      return !saved_.saved[v] && v != storage_of(tape_, tape_.output);
-    });
+    pass(forward,
+         [this](ValueIndex v) { return !saved_.saved[v] && v != storage_of(tape_, tape_.output); });
     result.forward_peak = peak_;
     result.after_forward = live_;
     // Who comes next holds the output, unless it is saved here too.

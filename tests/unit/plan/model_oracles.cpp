@@ -2,11 +2,11 @@
 // tests/oracles/data/block_memory.json and fsdp2_memory.json.
 #include <algorithm>
 #include <array>
-#include <catch2/catch.hpp>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "tests/unit/plan/model_live_bytes.h"
 
@@ -117,8 +117,7 @@ TEST_CASE("a block saves, computes and peaks as Hugging Face's does") {
     if (!row.contains("forward_peak_bytes")) continue;
     if (row.contains("forward_peak_bytes")) check_peaks(block, SavePolicy::none, row);
     if (row.contains("full")) check_peaks(block, SavePolicy::full, row["full"]);
-    if (row.contains("selective"))
-      check_peaks(block, SavePolicy::selective_op, row["selective"]);
+    if (row.contains("selective")) check_peaks(block, SavePolicy::selective_op, row["selective"]);
   }
 }
 

@@ -1,8 +1,8 @@
 // Tapes against hand formulas: FLOPs, saved bytes, the copies of the loss, what is selective.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <set>
 #include <string>
+#include <catch2/catch.hpp>
 
 #include "tests/unit/plan/model_live_bytes.h"
 
@@ -107,10 +107,11 @@ TEST_CASE("a Llama block with flash attention saves what the formula says") {
   const Bytes n = 8192;
   const Bytes queries = c.heads * c.head_dim;
   const Bytes keys = c.kv_heads * c.head_dim;
-  const Bytes expected = 2 * (4 * n)                  // reciprocal roots of both norms
-                         + 3 * (2 * n * c.hidden)     // both norms' outputs, the residual between
+  const Bytes expected = 2 * (4 * n)               // reciprocal roots of both norms
+                         + 3 * (2 * n * c.hidden)  // both norms' outputs, the residual between
                          + 2 * n * (queries + 2 * keys)  // query, key, value
-                         + 2 * n * queries + 4 * n * c.heads + 24  // output, logsumexp, random state
+                         + 2 * n * queries + 4 * n * c.heads +
+                         24                               // output, logsumexp, random state
                          + 4 * (2 * n * c.intermediate);  // gate, silu, up, product
   CHECK(saved.saved_bytes == expected);
   CHECK(saved.saved[block.input]);
@@ -150,7 +151,8 @@ TEST_CASE("the loss holds logits in bf16, in fp32 and as log probabilities") {
   CHECK(live.forward_peak < 10 * logits + 2 * 8192 * c.hidden + (1 << 20));
   CHECK(live.backward_peak > 12 * logits);
   CHECK(live.backward_peak < 12 * logits + 2 * 8192 * c.hidden + (1 << 20));
-  CHECK(saved_values(head, SavePolicy::none).saved_bytes < 4 * logits + 2 * 8192 * c.hidden + (1 << 20));
+  CHECK(saved_values(head, SavePolicy::none).saved_bytes <
+        4 * logits + 2 * 8192 * c.hidden + (1 << 20));
 }
 
 TEST_CASE("in fp32 nothing is cast") {
@@ -169,7 +171,8 @@ TEST_CASE("the embedding's gradient is a dense table, sorted for long batches") 
   const Bytes table = 2 * c.vocab * c.hidden;
   CHECK(bytes_of(small, "grad embed_tokens.weight") == table);
   CHECK(live_bytes(small, SavePolicy::none).after_backward >= table);
-  CHECK(live_bytes(small, SavePolicy::none).backward_peak < table + 3072 * c.hidden * 2 + (4 << 20));
+  CHECK(live_bytes(small, SavePolicy::none).backward_peak <
+        table + 3072 * c.hidden * 2 + (4 << 20));
   CHECK(bytes_of(large, "partial sums of rows") == 4 * 3073 * c.hidden);
 }
 

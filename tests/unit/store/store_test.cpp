@@ -183,7 +183,7 @@ TEST_CASE("what is no database") {
   CHECK(error_of(folder.file("missing.db")).find("No such file") != std::string::npos);
   CHECK(error_of(folder.path.string()).find("is a directory") != std::string::npos);
   std::ofstream(folder.file("text.db")) << "hello hello hello";
-  CHECK(error_of(folder.file("text.db")).find("not a database") != std::string::npos);
+  CHECK(error_of(folder.file("text.db")).find("is not a SQLite database") != std::string::npos);
   CHECK(error_of("/dev/null").find("not a regular file") != std::string::npos);
 }
 
