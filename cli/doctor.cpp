@@ -11,10 +11,9 @@ namespace {
 int run() {
   std::string text = fmt::format("{}\n\n", tasks::version());
   for (const tasks::Finding& finding : tasks::examine_machine()) {
-    text += fmt::format("{:<3} {:<16}{}\n", finding.present ? "✓" : "–", finding.what,
-                        finding.detail);
-    if (!finding.enables.empty())
-      text += fmt::format("    {:<16}for {}\n", "", finding.enables);
+    text +=
+        fmt::format("{:<3} {:<16}{}\n", finding.present ? "✓" : "–", finding.what, finding.detail);
+    if (!finding.enables.empty()) text += fmt::format("    {:<16}for {}\n", "", finding.enables);
     if (!finding.present && !finding.fix.empty())
       text += fmt::format("    {:<16}fix: {}\n", "", finding.fix);
   }

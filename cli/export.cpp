@@ -15,8 +15,7 @@ struct Arguments {
 };
 
 int run(const Arguments& arguments) {
-  const Status done =
-      tasks::export_run(arguments.database, arguments.format, arguments.output);
+  const Status done = tasks::export_run(arguments.database, arguments.format, arguments.output);
   if (!done) return give_up(done.error());
   return print(fmt::format("wrote {}\n", arguments.output));
 }

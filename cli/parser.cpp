@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
+#include <CLI/CLI.hpp>
 
 #include "cli/help.h"
 #include "cli/terminal.h"
@@ -16,17 +16,16 @@ namespace {
 constexpr int kBadUsage = 2;
 
 int bad_usage(const std::string& command, const std::string& message) {
-  complain(fmt::format("{} (try 'foregather {}--help')", message,
-                       command.empty() ? "" : command + " "));
+  complain(
+      fmt::format("{} (try 'foregather {}--help')", message, command.empty() ? "" : command + " "));
   return kBadUsage;
 }
 
 void declare(CLI::App& app, const Option& option) {
   const bool is_positional = !option.names.starts_with('-');
   // Names of positional arguments are for people; CLI11 knows them by order.
-  const std::string names = is_positional
-                                ? fmt::format("argument{}", app.get_options().size())
-                                : option.names;
+  const std::string names =
+      is_positional ? fmt::format("argument{}", app.get_options().size()) : option.names;
   if (option.flag != nullptr) {
     app.add_flag(names, *option.flag);
   } else if (option.text != nullptr) {
@@ -56,10 +55,10 @@ std::string explained(const Command& command, const CLI::ParseError& error) {
   if (extra == nullptr) return message;
   const auto dash = message.rfind(" --");
   if (dash == std::string::npos) return message;
-  const std::string word = message.substr(dash + 1, message.find_first_of(" =", dash + 1) - dash - 1);
+  const std::string word =
+      message.substr(dash + 1, message.find_first_of(" =", dash + 1) - dash - 1);
   std::vector<std::string_view> names;
-  for (const Option& option : command.options)
-    names.push_back(long_name(option));
+  for (const Option& option : command.options) names.push_back(long_name(option));
   return fmt::format("unknown option {}{}", word, did_you_mean(word, names));
 }
 

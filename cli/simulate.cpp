@@ -35,11 +35,14 @@ Result<tasks::MemoryModel> memory_model(const std::string& name) {
 
 Result<tasks::SimulateRequest> request_of(const Arguments& arguments) {
   if (arguments.sources.empty())
-    return fail("SOURCE is missing: name a workload (.toml) or a schedule dump (try 'foregather "
-                "simulate --help')");
+    return fail(
+        "SOURCE is missing: name a workload (.toml) or a schedule dump (try 'foregather "
+        "simulate --help')");
   if (arguments.sources.size() > 1)
-    return fail("{} sources: several files are several ranks of one recording, which cannot be "
-                "read yet", arguments.sources.size());
+    return fail(
+        "{} sources: several files are several ranks of one recording, which cannot be "
+        "read yet",
+        arguments.sources.size());
   if (!arguments.as.empty())
     return fail_at("--as", "says how several sources belong together, and there is one");
   if (!arguments.step.empty())
@@ -100,17 +103,22 @@ std::vector<Option> options(Arguments& arguments) {
                    "cluster.hardware=HW",
                    fmt::join(tasks::hardware_names(), ", ")),
        nullptr, &arguments.hardware, nullptr},
-      {"--set", "KEY=VALUE", "sets a key of the workload by its dotted path; may be repeated, the "
-       "last one wins. --keys lists the keys", nullptr, nullptr, &arguments.sets},
-      {"--keys", "", "lists the keys of a workload with their values and defaults",
-       &arguments.keys, nullptr, nullptr},
-      {"--what-if", "PASS", "changes the schedule or its prices; may be repeated and applies in "
+      {"--set", "KEY=VALUE",
+       "sets a key of the workload by its dotted path; may be repeated, the "
+       "last one wins. --keys lists the keys",
+       nullptr, nullptr, &arguments.sets},
+      {"--keys", "", "lists the keys of a workload with their values and defaults", &arguments.keys,
+       nullptr, nullptr},
+      {"--what-if", "PASS",
+       "changes the schedule or its prices; may be repeated and applies in "
        "order. scale=links:F, scale=compute:F and scale=KIND:F make links, all compute or one kind "
-       "of op F times as fast", nullptr, nullptr, &arguments.what_if},
-      {"--memory-model", "MODEL", "allocator (default): PyTorch's caching allocator, decision by "
+       "of op F times as fast",
+       nullptr, nullptr, &arguments.what_if},
+      {"--memory-model", "MODEL",
+       "allocator (default): PyTorch's caching allocator, decision by "
        "decision; live: bytes of live tensors in program order, without rounding or streams; "
-       "thunder-estimator: Thunder's own rules, for Thunder traces", nullptr,
-       &arguments.memory_model, nullptr},
+       "thunder-estimator: Thunder's own rules, for Thunder traces",
+       nullptr, &arguments.memory_model, nullptr},
       {"--as", "ranks|fwd-bwd", "what several sources are: ranks, or a forward and a backward",
        nullptr, &arguments.as, nullptr},
       {"--step", "N", "which step of a recorded run", nullptr, &arguments.step, nullptr},
@@ -131,8 +139,10 @@ Command simulate_command() {
   command.name = "simulate";
   command.summary = "predicts one training step";
   command.description =
-      "Predicts what one training step costs: its time, what of the communication stays exposed, the "
-      "memory peak and what holds it, and whether it fits.\n\nFigures describe the steady step; the "
+      "Predicts what one training step costs: its time, what of the communication stays exposed, "
+      "the "
+      "memory peak and what holds it, and whether it fits.\n\nFigures describe the steady step; "
+      "the "
       "first step, which makes the optimizer states, is reported apart.";
   command.options = options(*arguments);
   command.examples = {

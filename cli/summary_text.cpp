@@ -125,9 +125,7 @@ std::string memory(const Summary& summary) {
   const tasks::StepMemory& steady = summary.large().memory;
   const bool live = summary.memory_model == tasks::MemoryModel::live;
   TextTable table;
-  const auto row = [&](const char* what, Bytes bytes) {
-    table.row({what, format_bytes(bytes)});
-  };
+  const auto row = [&](const char* what, Bytes bytes) { table.row({what, format_bytes(bytes)}); };
   if (!live) {
     row("requested", steady.peaks.requested);
     row("allocated", steady.peaks.allocated);
@@ -142,9 +140,9 @@ std::string memory(const Summary& summary) {
 }
 
 std::string fits(const Summary& summary) {
-  std::string text = fmt::format("\n{} of {}, {} outside the allocator: ", summary.hardware,
-                                 format_bytes(summary.capacity),
-                                 format_bytes(summary.outside_allocator));
+  std::string text =
+      fmt::format("\n{} of {}, {} outside the allocator: ", summary.hardware,
+                  format_bytes(summary.capacity), format_bytes(summary.outside_allocator));
   if (summary.oom) {
     text += fmt::format("does not fit\n  out of memory{}: {} for {}",
                         summary.oom->in_first_step ? " in the first step" : "",

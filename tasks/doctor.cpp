@@ -38,8 +38,8 @@ Finding library(std::string what, std::initializer_list<const char*> names, std:
 
 Finding gpu() {
   std::size_t devices = 0;
-  for (std::error_code ignored; std::filesystem::exists(fmt::format("/dev/nvidia{}", devices),
-                                                        ignored);)
+  for (std::error_code ignored;
+       std::filesystem::exists(fmt::format("/dev/nvidia{}", devices), ignored);)
     ++devices;
   const std::string driver = first_library({"libcuda.so.1"});
   const std::string enables = "running and recording schedules on this machine";
@@ -75,7 +75,8 @@ Finding display() {
   const std::string widgets = first_library({"libQt6Widgets.so.6"});
   const char* x11 = std::getenv("DISPLAY");
   const char* wayland = std::getenv("WAYLAND_DISPLAY");
-  const bool has_display = (x11 != nullptr && *x11 != '\0') || (wayland != nullptr && *wayland != '\0');
+  const bool has_display =
+      (x11 != nullptr && *x11 != '\0') || (wayland != nullptr && *wayland != '\0');
   std::string detail = widgets.empty() ? "libQt6Widgets.so.6 cannot be opened" : widgets;
   detail += has_display ? ", a display" : ", no display";
   return {"Qt and display", !widgets.empty() && has_display, detail, "the graphical front end",
@@ -92,14 +93,16 @@ Finding memory() {
 
 Finding cores() {
   const unsigned count = std::thread::hardware_concurrency();
-  return {"Processors", count > 0, fmt::format("{}", count), "sweeps run one candidate on each", ""};
+  return {"Processors", count > 0, fmt::format("{}", count), "sweeps run one candidate on each",
+          ""};
 }
 
 Finding system() {
   utsname name{};
   const bool known = ::uname(&name) == 0;
-  return {"System", known, known ? fmt::format("{} {} {}", name.sysname, name.release, name.machine)
-                                 : "unknown", "", ""};
+  return {"System", known,
+          known ? fmt::format("{} {} {}", name.sysname, name.release, name.machine) : "unknown", "",
+          ""};
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace foregather::tasks {
 
 /// One thing that was looked for.
 struct Finding {
-  std::string what;     ///< "GPU driver"
+  std::string what;  ///< "GPU driver"
   bool present = false;
   std::string detail;   ///< what was found, or what failed
   std::string enables;  ///< what it is good for

@@ -20,8 +20,7 @@ Status write_run(run::RunView run, const std::string& format, PendingFile& file)
 
 Status export_run(const std::string& location, const std::string& format,
                   const std::string& output) {
-  if (const auto known = traces::find_format(format); !known)
-    return tl::unexpected(known.error());
+  if (const auto known = traces::find_format(format); !known) return tl::unexpected(known.error());
   auto file = PendingFile::create(output);
   if (!file) return tl::unexpected(file.error());
   const auto run = store::read_run(location);

@@ -8,8 +8,8 @@ namespace foregather::tasks {
 std::vector<KeyHelp> workload_keys() {
   std::vector<KeyHelp> keys;
   for (const plan::WorkloadKey& key : plan::workload_keys())
-    keys.push_back({std::string(key.name), std::string(key.values),
-                    std::string(key.default_value), std::string(key.doc)});
+    keys.push_back({std::string(key.name), std::string(key.values), std::string(key.default_value),
+                    std::string(key.doc)});
   return keys;
 }
 

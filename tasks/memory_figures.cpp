@@ -15,8 +15,8 @@ std::optional<std::string> key_of(const Graph& graph, const RankClass& rank_clas
   return op_key(graph, *op, graph.ranks_of(rank_class.ranks).front(), step);
 }
 
-StepMemory converted(const Graph& graph, const RankClass& rank_class,
-                     const sim::MemoryPeaks& peaks, std::uint32_t step) {
+StepMemory converted(const Graph& graph, const RankClass& rank_class, const sim::MemoryPeaks& peaks,
+                     std::uint32_t step) {
   return {{peaks.requested, peaks.allocated, peaks.active, peaks.reserved},
           key_of(graph, rank_class, peaks.at, step),
           peaks.by_cause};

@@ -11,8 +11,8 @@
 
 namespace foregather::tasks {
 
-/// The files that a command was asked for, opened before the work starts so that an unwritable place
-/// costs nothing. Files appear complete or not at all.
+/// The files that a command was asked for, opened before the work starts so that an unwritable
+/// place costs nothing. Files appear complete or not at all.
 class Outputs {
  public:
   /// Empty paths: not asked for. Two outputs must not be one file.

@@ -17,20 +17,13 @@ constexpr std::array kSteps{StepKind::first, StepKind::steady};
 
 run::BoundReason converted(sim::Reason reason) {
   switch (reason) {
-    case sim::Reason::start:
-      return run::BoundReason::start;
-    case sim::Reason::host:
-      return run::BoundReason::host;
-    case sim::Reason::stream:
-      return run::BoundReason::stream;
-    case sim::Reason::event:
-      return run::BoundReason::event;
-    case sim::Reason::communicator:
-      return run::BoundReason::communicator;
-    case sim::Reason::rendezvous:
-      return run::BoundReason::rendezvous;
-    case sim::Reason::dependency:
-      return run::BoundReason::dependency;
+    case sim::Reason::start: return run::BoundReason::start;
+    case sim::Reason::host: return run::BoundReason::host;
+    case sim::Reason::stream: return run::BoundReason::stream;
+    case sim::Reason::event: return run::BoundReason::event;
+    case sim::Reason::communicator: return run::BoundReason::communicator;
+    case sim::Reason::rendezvous: return run::BoundReason::rendezvous;
+    case sim::Reason::dependency: return run::BoundReason::dependency;
   }
   return run::BoundReason::start;
 }
@@ -79,8 +72,7 @@ class Recorder {
     }
     for (const sim::CostTable& table : prices_) {
       sources_.emplace_back();
-      for (const std::string& source : table.sources)
-        sources_.back().push_back(run_.text(source));
+      for (const std::string& source : table.sources) sources_.back().push_back(run_.text(source));
     }
   }
 
@@ -96,8 +88,12 @@ class Recorder {
     for (std::uint32_t c = 0; c < graph_.classes.size(); ++c) {
       const sim::ClassResult& result = simulation_.classes[c];
       for (const StepKind kind : kSteps) {
-        Part part{c, kind, kind == StepKind::first ? &result.first : &result.steady,
-                  &graph_.at(graph_.classes[c].program), {}, {}};
+        Part part{c,
+                  kind,
+                  kind == StepKind::first ? &result.first : &result.steady,
+                  &graph_.at(graph_.classes[c].program),
+                  {},
+                  {}};
         arrange(part);
         parts_.push_back(std::move(part));
       }
@@ -158,13 +154,13 @@ class Recorder {
     record.role = op.role;
     record.phase = op.phase;
     if (op.scope) record.scope = graph_.at(op.scope).name;
-    if (op.unit && graph_.at(op.unit).scope)
-      record.unit = graph_.at(graph_.at(op.unit).scope).name;
+    if (op.unit && graph_.at(op.unit).scope) record.unit = graph_.at(graph_.at(op.unit).scope).name;
     if (op.communicator) record.communicator = run::CommunicatorRow(op.communicator.row());
     record.sequence = op.sequence;
     record.alone = price.duration;
     if (price.source < sources_[hardware].size()) record.source = sources_[hardware][price.source];
-    record.bytes = is_collective(op.kind) ? cost.message_bytes : cost.bytes_read + cost.bytes_written;
+    record.bytes =
+        is_collective(op.kind) ? cost.message_bytes : cost.bytes_read + cost.bytes_written;
     record.wire_bytes = wire_bytes(graph_, op);
     record.flops = cost.flops;
     return record;
@@ -178,8 +174,8 @@ class Recorder {
     record.reason = converted(time.reason);
     record.bound_by_previous_step = time.bound_previous_step;
     if (time.reason == sim::Reason::start || time.bound_previous_step) return;
-    const std::size_t other = std::size_t{time.bound_class} * kSteps.size() +
-                              (part.kind == StepKind::first ? 0 : 1);
+    const std::size_t other =
+        std::size_t{time.bound_class} * kSteps.size() + (part.kind == StepKind::first ? 0 : 1);
     record.bound_by = row_of(parts_[other], time.bound_by);
   }
 
@@ -190,8 +186,8 @@ class Recorder {
                                  point.reserved});
     for (std::size_t cause = 0; cause < kCauses; ++cause)
       if (part.step->peaks.by_cause[cause] != 0)
-        run_.add(run::CauseRecord{step, static_cast<Cause>(cause),
-                                  part.step->peaks.by_cause[cause]});
+        run_.add(
+            run::CauseRecord{step, static_cast<Cause>(cause), part.step->peaks.by_cause[cause]});
   }
 
   void add_binding(const Part& part, StepRow step, const sim::Binding& binding) {

@@ -20,12 +20,9 @@ namespace {
 
 std::string_view name_of(plan::Strategy strategy) {
   switch (strategy) {
-    case plan::Strategy::ddp:
-      return "ddp";
-    case plan::Strategy::fsdp1:
-      return "fsdp1";
-    case plan::Strategy::fsdp2:
-      return "fsdp2";
+    case plan::Strategy::ddp: return "ddp";
+    case plan::Strategy::fsdp1: return "fsdp1";
+    case plan::Strategy::fsdp2: return "fsdp2";
   }
   return "";
 }
@@ -93,8 +90,7 @@ Status set_engine(const plan::Workload& machine, Schedule& schedule) {
   schedule.engine.alloc = *config;
   schedule.engine.contention = machine.cluster.contention;
   schedule.capacity = static_cast<Bytes>(schedule.hardware.memory.capacity);
-  schedule.outside_allocator =
-      sim::outside_allocator_bytes(schedule.graph, schedule.hardware);
+  schedule.outside_allocator = sim::outside_allocator_bytes(schedule.graph, schedule.hardware);
   schedule.engine.capacity = schedule.capacity - schedule.outside_allocator;
   if (schedule.engine.capacity <= 0)
     return fail("{} holds {}, less than the {} outside the allocator", schedule.hardware.name,

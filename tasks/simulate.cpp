@@ -82,8 +82,7 @@ void fill_rates(const Schedule& schedule, Summary& summary) {
   const Ns step = *summary.step_time();
   // A transient that has not settled may beat the bound of the steady step: then the step is the
   // best that is known.
-  summary.bound =
-      std::min(step, sim::step_time_bounds(schedule.graph, schedule.prices).bound());
+  summary.bound = std::min(step, sim::step_time_bounds(schedule.graph, schedule.prices).bound());
   summary.tokens_per_second = tokens_per_second(schedule, step);
   summary.mfu = mfu(schedule, step);
 }

@@ -26,7 +26,8 @@ struct Outcome {
   run::Run run;
 };
 
-/// Predicts the first and the steady step. Out of memory is a result. Errors: bad input, at its place.
+/// Predicts the first and the steady step. Out of memory is a result. Errors: bad input, at its
+/// place.
 Result<Outcome> simulate(const SimulateRequest& request);
 
 }  // namespace foregather::tasks

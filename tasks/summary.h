@@ -49,9 +49,9 @@ struct PathFigure {
 
 /// The critical path of the slowest class.
 struct PathFigures {
-  std::vector<PathFigure> ops;  ///< in order of time
+  std::vector<PathFigure> ops;                    ///< in order of time
   Ns compute = 0, comm = 0, host = 0, other = 0;  ///< add up to the step time
-  Ns contention = 0;  ///< part of compute and comm: longer than alone
+  Ns contention = 0;                              ///< part of compute and comm: longer than alone
 };
 
 struct OomFigures {
@@ -70,9 +70,9 @@ struct Summary {
   std::int64_t tokens_per_rank_step = 0;
   MemoryModel memory_model = MemoryModel::allocator;
   std::vector<ClassFigures> classes;
-  std::size_t slowest = 0;   ///< class whose times are the job's
-  std::size_t largest = 0;   ///< class whose memory is the job's
-  std::optional<Ns> bound;   ///< of the step time
+  std::size_t slowest = 0;  ///< class whose times are the job's
+  std::size_t largest = 0;  ///< class whose memory is the job's
+  std::optional<Ns> bound;  ///< of the step time
   Bytes memory_bound = 0;
   PathFigures path;
   std::optional<OomFigures> oom;

@@ -59,8 +59,9 @@ Result<WhatIf> parse_what_if(const std::vector<std::string>& passes) {
     if (pass != "scale")
       return fail_at("--what-if " + text, "unknown pass '{}'{}; known are {}", pass,
                      did_you_mean(pass, kPasses), fmt::join(kPasses, ", "));
-    const std::string_view argument =
-        equals == std::string::npos ? std::string_view() : std::string_view(text).substr(equals + 1);
+    const std::string_view argument = equals == std::string::npos
+                                          ? std::string_view()
+                                          : std::string_view(text).substr(equals + 1);
     if (const Status added = add_scale(what_if, text, argument); !added)
       return tl::unexpected(added.error());
     what_if.texts.push_back(text);

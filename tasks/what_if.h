@@ -22,8 +22,8 @@ struct WhatIf {
   std::vector<KindSpeed> kinds;  ///< speed of ops of one kind
 };
 
-/// Reads "scale=links:2", "scale=compute:1.5", "scale=gemm:2". Unknown passes are an error that names
-/// the known ones.
+/// Reads "scale=links:2", "scale=compute:1.5", "scale=gemm:2". Unknown passes are an error that
+/// names the known ones.
 Result<WhatIf> parse_what_if(const std::vector<std::string>& passes);
 
 /// Divides the durations of the kinds that the passes name.

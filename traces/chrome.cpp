@@ -61,9 +61,10 @@ class Writer {
 
   void metadata(std::uint32_t process, std::uint32_t track, std::string_view what,
                 std::string_view text) {
-    event(fmt::format("{{\"ph\": \"M\", \"pid\": {}, \"tid\": {}, \"name\": \"{}\", \"args\": "
-                      "{{\"name\": {}}}}}",
-                      process, track, what, json_quote(text)));
+    event(
+        fmt::format("{{\"ph\": \"M\", \"pid\": {}, \"tid\": {}, \"name\": \"{}\", \"args\": "
+                    "{{\"name\": {}}}}}",
+                    process, track, what, json_quote(text)));
   }
 
   void names() {
@@ -74,8 +75,7 @@ class Writer {
           info.ranks.size() == 1
               ? fmt::format("rank {}", info.ranks.front())
               : fmt::format("{} ranks from {}", info.ranks.size(), info.ranks.front());
-      metadata(process, 0, "process_name",
-               fmt::format("{} ({})", run_.text_of(info.name), ranks));
+      metadata(process, 0, "process_name", fmt::format("{} ({})", run_.text_of(info.name), ranks));
       metadata(process, kStepTrack, "thread_name", "steps");
     }
     for (std::size_t row = 0; row < run_.streams.size(); ++row)
@@ -87,10 +87,11 @@ class Writer {
 
   void complete(std::uint32_t process, std::uint32_t track, std::string_view name, Ns begin, Ns end,
                 std::string_view arguments) {
-    event(fmt::format("{{\"ph\": \"X\", \"pid\": {}, \"tid\": {}, \"name\": {}, \"ts\": {}, "
-                      "\"dur\": {}, \"args\": {{{}}}}}",
-                      process, track, json_quote(name), microseconds(begin),
-                      microseconds(end - begin), arguments));
+    event(
+        fmt::format("{{\"ph\": \"X\", \"pid\": {}, \"tid\": {}, \"name\": {}, \"ts\": {}, "
+                    "\"dur\": {}, \"args\": {{{}}}}}",
+                    process, track, json_quote(name), microseconds(begin),
+                    microseconds(end - begin), arguments));
   }
 
   void step(const run::StepInfo& info) {
@@ -121,10 +122,11 @@ class Writer {
   }
 
   void memory(const run::MemoryRecord& point) {
-    event(fmt::format("{{\"ph\": \"C\", \"pid\": {}, \"name\": \"memory\", \"ts\": {}, \"args\": "
-                      "{{\"requested\": {}, \"allocated\": {}, \"active\": {}, \"reserved\": {}}}}}",
-                      run_.steps[point.step.row()].rank_class.row(), microseconds(point.time),
-                      point.requested, point.allocated, point.active, point.reserved));
+    event(
+        fmt::format("{{\"ph\": \"C\", \"pid\": {}, \"name\": \"memory\", \"ts\": {}, \"args\": "
+                    "{{\"requested\": {}, \"allocated\": {}, \"active\": {}, \"reserved\": {}}}}}",
+                    run_.steps[point.step.row()].rank_class.row(), microseconds(point.time),
+                    point.requested, point.allocated, point.active, point.reserved));
   }
 
   run::RunView run_;

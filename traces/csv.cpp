@@ -26,16 +26,15 @@ std::string line(run::RunView run, run::OpRow row) {
   const run::ClassInfo& rank_class = run.classes[step.rank_class.row()];
   const std::string communicator =
       op.communicator ? cell(run.text_of(run.communicators[op.communicator.row()].name)) : "";
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-                     cell(op_key(run, row)), cell(run.text_of(rank_class.name)),
-                     rank_class.ranks.size(), step.number, name(step.kind), op.micro_batch,
-                     cell(run.text_of(op.scope)), cell(run.text_of(op.unit)),
-                     foregather::name(op.phase), foregather::name(op.kind),
-                     foregather::name(op.role),
-                     cell(run.text_of(run.streams[op.stream.row()].name)), communicator, op.issued,
-                     op.start, op.transfer, op.end, op.end - op.transfer, name(op.reason),
-                     op.bound_by ? cell(op_key(run, op.bound_by)) : "",
-                     cell(run.text_of(op.source)), op.bytes, op.wire_bytes, op.flops);
+  return fmt::format(
+      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+      cell(op_key(run, row)), cell(run.text_of(rank_class.name)), rank_class.ranks.size(),
+      step.number, name(step.kind), op.micro_batch, cell(run.text_of(op.scope)),
+      cell(run.text_of(op.unit)), foregather::name(op.phase), foregather::name(op.kind),
+      foregather::name(op.role), cell(run.text_of(run.streams[op.stream.row()].name)), communicator,
+      op.issued, op.start, op.transfer, op.end, op.end - op.transfer, name(op.reason),
+      op.bound_by ? cell(op_key(run, op.bound_by)) : "", cell(run.text_of(op.source)), op.bytes,
+      op.wire_bytes, op.flops);
 }
 
 }  // namespace

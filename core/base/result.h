@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <tl/expected.hpp>
 #include <utility>
+#include <tl/expected.hpp>
 
 namespace foregather {
 

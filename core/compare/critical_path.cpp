@@ -43,8 +43,8 @@ CriticalPath critical_path(run::RunView run, run::StepRow step) {
     const OpRow next = run.ops.bound_by[row];
     const bool goes_on =
         next && next != at && cursor > info.begin && run.ops.start[next.row()] <= cursor;
-    const Ns reached = goes_on ? std::clamp(run.ops.end[next.row()], info.begin, cursor)
-                               : info.begin;
+    const Ns reached =
+        goes_on ? std::clamp(run.ops.end[next.row()], info.begin, cursor) : info.begin;
     // The last rank's part of a collective begins where this one's wait ends.
     entry.gap = goes_on && met ? 0 : cursor - reached;
     (is_host(reason) ? path.host : path.other) += entry.gap;

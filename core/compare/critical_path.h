@@ -17,14 +17,14 @@ struct PathStep {
 
 struct CriticalPath {
   std::vector<PathStep> steps;  ///< in order of time
-  Ns host = 0;   ///< gaps that the host's launches explain
-  Ns other = 0;  ///< all other gaps (work of the step before)
+  Ns host = 0;                  ///< gaps that the host's launches explain
+  Ns other = 0;                 ///< all other gaps (work of the step before)
   Ns compute = 0;
   Ns comm = 0;
 };
 
-/// Walks `bound_by` back from the op that ends the step last; among several the one added last. Times
-/// and gaps add up to the step's time. Linear in the length of the path.
+/// Walks `bound_by` back from the op that ends the step last; among several the one added last.
+/// Times and gaps add up to the step's time. Linear in the length of the path.
 CriticalPath critical_path(run::RunView run, run::StepRow step);
 
 }  // namespace foregather::compare

@@ -12,18 +12,18 @@ inline constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::other) 
 
 struct CollectiveUse {
   std::int64_t count = 0;
-  Bytes bytes = 0;    ///< NCCL's message sizes
-  Ns busy = 0;        ///< union of the transfers of this kind
-  Ns exposed = 0;     ///< of that, while no compute op ran
+  Bytes bytes = 0;  ///< NCCL's message sizes
+  Ns busy = 0;      ///< union of the transfers of this kind
+  Ns exposed = 0;   ///< of that, while no compute op ran
 };
 
 /// Of one step of one class. Transfers of collectives begin when all ranks have arrived; what an
 /// early rank spends before that is `wait`, apart.
 struct BusyTimes {
-  Ns compute = 0;  ///< union of the ops that are no collectives
-  Ns comm = 0;     ///< union of the collectives' transfers
-  Ns exposed = 0;  ///< comm while no compute op ran
-  Ns wait = 0;     ///< sum over collectives of start to transfer
+  Ns compute = 0;        ///< union of the ops that are no collectives
+  Ns comm = 0;           ///< union of the collectives' transfers
+  Ns exposed = 0;        ///< comm while no compute op ran
+  Ns wait = 0;           ///< sum over collectives of start to transfer
   Bytes wire_bytes = 0;  ///< sent by one rank
   std::int64_t ops = 0;
   std::array<CollectiveUse, kOpKinds> by_kind{};  ///< indexed by OpKind, collectives only

@@ -73,12 +73,12 @@ enum class Reshard : std::uint8_t { never, after_forward, after_backward };
 /// A shard group of parameters: an FSDP unit, a ZeRO bucket, a DDP bucket.
 struct Unit {
   ScopeId scope;
-  GroupId group;                   ///< ranks that share the parameters
-  std::int64_t parameters = 0;     ///< elements that the model has, unpadded
+  GroupId group;                     ///< ranks that share the parameters
+  std::int64_t parameters = 0;       ///< elements that the model has, unpadded
   std::int64_t padded_elements = 0;  ///< elements after padding, over all shards
-  DType stored = DType::f32;       ///< of the shard
-  DType gathered = DType::f32;     ///< of the unsharded parameters
-  DType reduced = DType::f32;      ///< of the gradient reduction
+  DType stored = DType::f32;         ///< of the shard
+  DType gathered = DType::f32;       ///< of the unsharded parameters
+  DType reduced = DType::f32;        ///< of the gradient reduction
   Reshard reshard = Reshard::after_forward;
   friend bool operator==(const Unit&, const Unit&) = default;
 };
@@ -103,12 +103,12 @@ struct Communicator {
 /// A distinct input to the cost model. Equal work shares a row.
 struct Cost {
   OpKind kind = OpKind::other;
-  DType dtype = DType::f32;   ///< that the arithmetic or the wire uses
-  bool is_fixed = false;      ///< `fixed_time` is the duration (recorded, or given by the schedule)
-  std::uint8_t kernels = 1;   ///< launches that this op stands for
+  DType dtype = DType::f32;  ///< that the arithmetic or the wire uses
+  bool is_fixed = false;     ///< `fixed_time` is the duration (recorded, or given by the schedule)
+  std::uint8_t kernels = 1;  ///< launches that this op stands for
   std::uint16_t host_ops = 1;  ///< framework ops that the host dispatches for it
-  std::int64_t flops = 0;     ///< multiply and add count as two
-  Bytes bytes_read = 0;       ///< from device memory
+  std::int64_t flops = 0;      ///< multiply and add count as two
+  Bytes bytes_read = 0;        ///< from device memory
   Bytes bytes_written = 0;
   /// GEMM: batch × (m×k)·(k×n). Attention: batch = batch·heads, m = query rows, n = key rows,
   /// k = head dimension. Otherwise 0.
@@ -131,8 +131,8 @@ struct AccessedTensor {
 };
 
 /// A piece of device work on one stream, launched at most once in an execution of a section (the
-/// first step and the steady step share most ops). With rank and step it is named by its op_key: (rank, step,
-/// micro_batch, scope, phase, kind, ordinal).
+/// first step and the steady step share most ops). With rank and step it is named by its op_key:
+/// (rank, step, micro_batch, scope, phase, kind, ordinal).
 struct Op {
   OpKind kind = OpKind::other;
   Role role = Role::other;
@@ -142,8 +142,8 @@ struct Op {
   ScopeId scope;
   UnitId unit;
   StreamId stream;
-  CommunicatorId communicator;       ///< of a collective
-  std::uint32_t sequence = 0;        ///< of a collective on its communicator, within the program
+  CommunicatorId communicator;  ///< of a collective
+  std::uint32_t sequence = 0;   ///< of a collective on its communicator, within the program
   CostId cost;
   Range accesses;  ///< rows of Graph::accesses
   Range deps;      ///< rows of Graph::op_lists: ops that must end first (DAG formats)
@@ -152,13 +152,13 @@ struct Op {
 };
 
 enum class ActionKind : std::uint8_t {
-  launch,         ///< op a on its stream
-  alloc,          ///< storage a, owned by `stream`'s pool
-  free,           ///< storage a
-  release,        ///< tensor a: its storage is freed once all its tensors are released
-  record_stream,  ///< storage a is used on `stream`
-  record,         ///< event a after the work enqueued so far on `stream`
-  wait,           ///< `stream` waits for event a; a no-op if it was never recorded
+  launch,            ///< op a on its stream
+  alloc,             ///< storage a, owned by `stream`'s pool
+  free,              ///< storage a
+  release,           ///< tensor a: its storage is freed once all its tensors are released
+  record_stream,     ///< storage a is used on `stream`
+  record,            ///< event a after the work enqueued so far on `stream`
+  wait,              ///< `stream` waits for event a; a no-op if it was never recorded
   host_wait_event,   ///< this thread waits until event a has happened; a no-op as with `wait`
   host_wait_stream,  ///< … until `stream` is idle
   host_wait_device,  ///< … until all streams are idle
@@ -218,10 +218,10 @@ struct Program {
 struct RankClass {
   StringId name;
   ProgramId program;
-  Range ranks;                       ///< rows of Graph::rank_lists
-  std::uint32_t hardware = 0;        ///< row of the job's hardware list
+  Range ranks;                                 ///< rows of Graph::rank_lists
+  std::uint32_t hardware = 0;                  ///< row of the job's hardware list
   std::int32_t compute_scale_ppm = 1'000'000;  ///< durations of compute × this / 10^6
-  Ns start_delay = 0;                ///< before its first action of each step
+  Ns start_delay = 0;                          ///< before its first action of each step
   friend bool operator==(const RankClass&, const RankClass&) = default;
 };
 
@@ -245,8 +245,8 @@ struct Graph {
   std::vector<RankClass> classes;
 
   std::uint32_t world_size = 1;
-  std::int64_t parameters = 0;  ///< of the model, each storage counted once
-  std::int64_t tokens_per_rank_step = 0;  ///< 0 when it is not a language model
+  std::int64_t parameters = 0;                 ///< of the model, each storage counted once
+  std::int64_t tokens_per_rank_step = 0;       ///< 0 when it is not a language model
   std::int64_t model_flops_per_rank_step = 0;  ///< what MFU counts: no recomputation
 
   const Storage& at(StorageId id) const { return storages[id.row()]; }

@@ -82,16 +82,12 @@ enum class Access : std::uint8_t { read, write, accumulate };
 constexpr Bytes size_of(DType type) {
   switch (type) {
     case DType::f64:
-    case DType::i64:
-      return 8;
+    case DType::i64: return 8;
     case DType::f32:
-    case DType::i32:
-      return 4;
+    case DType::i32: return 4;
     case DType::bf16:
-    case DType::f16:
-      return 2;
-    default:
-      return 1;
+    case DType::f16: return 2;
+    default: return 1;
   }
 }
 

@@ -55,7 +55,8 @@ class DenseCounter {
   std::uint16_t next(const Op& op) {
     const std::size_t scope = op.scope ? op.scope.row() + 1 : 0;
     return counts_[((op.micro_batch * scopes_ + scope) * kPhases +
-                    static_cast<std::size_t>(op.phase)) * kKinds +
+                    static_cast<std::size_t>(op.phase)) *
+                       kKinds +
                    static_cast<std::size_t>(op.kind)]++;
   }
 
@@ -70,7 +71,8 @@ void assign_ordinals(Graph& graph) {
   for (const Program& program : graph.programs) {
     const auto ops = std::span(graph.ops).subspan(program.ops.first, program.ops.count);
     std::size_t micro_batches = 1;
-    for (const Op& op : ops) micro_batches = std::max<std::size_t>(micro_batches, op.micro_batch + 1U);
+    for (const Op& op : ops)
+      micro_batches = std::max<std::size_t>(micro_batches, op.micro_batch + 1U);
     constexpr std::size_t kMostKeysAnOp = 16;
     if (DenseCounter::keys(graph.scopes.size(), micro_batches) <= kMostKeysAnOp * ops.size()) {
       DenseCounter counter(graph.scopes.size(), micro_batches);

@@ -31,8 +31,8 @@ Fsdp2Costs fsdp2_costs(Lowering& lowering, const Fsdp2Unit& unit, const Fsdp2Typ
     const std::int64_t part = whole / kept.ranks;
     costs.regather_cast_in = foreach_copy(OpKind::copy, part, gathered);
     costs.regather_copy_in = costs.regather_cast_in;
-    costs.regather = lowering.collective_cost(OpKind::all_gather, types.gathered,
-                                              whole * gathered, kept.group);
+    costs.regather =
+        lowering.collective_cost(OpKind::all_gather, types.gathered, whole * gathered, kept.group);
   }
 
   // Gradients: chunk-cat into the reduce-scatter input, a widening cast fused.
@@ -44,20 +44,20 @@ Fsdp2Costs fsdp2_costs(Lowering& lowering, const Fsdp2Unit& unit, const Fsdp2Typ
     costs.gradient_copy_in = copy(types.reduced, whole * gathered, whole * reduced);
   }
   if (types.scales()) {
-    costs.pre_scale = lowering.copy_cost(OpKind::elementwise, types.reduced, whole * reduced,
-                                         whole * reduced);
-    costs.post_scale = lowering.copy_cost(OpKind::elementwise, types.reduced, shard * reduced,
-                                          shard * reduced);
+    costs.pre_scale =
+        lowering.copy_cost(OpKind::elementwise, types.reduced, whole * reduced, whole * reduced);
+    costs.post_scale =
+        lowering.copy_cost(OpKind::elementwise, types.reduced, shard * reduced, shard * reduced);
   }
   if (groups.shard.ranks > 1)
-    costs.reduce = lowering.collective_cost(OpKind::reduce_scatter, types.reduced,
-                                            whole * reduced, groups.shard.group);
+    costs.reduce = lowering.collective_cost(OpKind::reduce_scatter, types.reduced, whole * reduced,
+                                            groups.shard.group);
   else
     costs.local_reduce =
         lowering.copy_cost(OpKind::copy, types.reduced, shard * reduced, shard * reduced);
   if (groups.replicate.ranks > 1)
-    costs.all_reduce = lowering.collective_cost(OpKind::all_reduce, types.reduced,
-                                                shard * reduced, groups.replicate.group);
+    costs.all_reduce = lowering.collective_cost(OpKind::all_reduce, types.reduced, shard * reduced,
+                                                groups.replicate.group);
   if (types.casts_out())
     costs.cast_out =
         lowering.copy_cost(OpKind::cast, types.stored, shard * reduced, shard * stored);

@@ -104,8 +104,8 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
   Lowering& low = lowering_;
   const Fsdp2Costs& costs = *unit.costs;
   const bool kept = unit.is_kept;
-  const std::span<const Buffer> inputs = std::span(kept ? kept_ : shards_)
-                                             .subspan(unit.parameters.first, unit.parameters.count);
+  const std::span<const Buffer> inputs =
+      std::span(kept ? kept_ : shards_).subspan(unit.parameters.first, unit.parameters.count);
   const Buffer& cast = kept ? unit.kept_cast : unit.cast;
   const Bytes own = unit.gathered.bytes / (kept ? kept_group_.ranks : groups_.shard.ranks);
   low.builder.host_delay(overhead::kUnshard);
@@ -114,8 +114,11 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
     scratch_.clear();
     for (const Buffer& input : inputs) scratch_.push_back(reads(input));
     scratch_.push_back(writes(cast));
-    low.launch({kept ? OpKind::copy : OpKind::cast, Role::cast, copy_in_stream_,
-                kept ? costs.regather_cast_in : costs.cast_in, {}},
+    low.launch({kept ? OpKind::copy : OpKind::cast,
+                Role::cast,
+                copy_in_stream_,
+                kept ? costs.regather_cast_in : costs.cast_in,
+                {}},
                unit.owner, scratch_);
   }
   low.alloc(unit.gathered, copy_in_stream_);
@@ -125,17 +128,21 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
   else
     for (const Buffer& input : inputs) scratch_.push_back(reads(input));
   scratch_.push_back(writes(unit.gathered, 0, own));
-  low.launch({OpKind::copy, Role::copy_in, copy_in_stream_,
-              kept ? costs.regather_copy_in : costs.copy_in, {}},
+  low.launch({OpKind::copy,
+              Role::copy_in,
+              copy_in_stream_,
+              kept ? costs.regather_copy_in : costs.copy_in,
+              {}},
              unit.owner, scratch_);
   if (types_.casts_in()) low.free(cast);
 
   low.wait_stream(gather_stream_, copy_in_stream_);
   // In place: this rank's part is already there.
   scratch_.assign({reads(unit.gathered, 0, own), writes(unit.gathered)});
-  low.launch({OpKind::all_gather, Role::gather, gather_stream_, kept ? costs.regather : costs.gather,
-              kept ? kept_group_.communicator : groups_.shard.communicator},
-             unit.owner, scratch_);
+  low.launch(
+      {OpKind::all_gather, Role::gather, gather_stream_, kept ? costs.regather : costs.gather,
+       kept ? kept_group_.communicator : groups_.shard.communicator},
+      unit.owner, scratch_);
   low.builder.record(unit.was_gathered, gather_stream_);
 }
 
@@ -194,15 +201,21 @@ void Fsdp2Schedule::copy_out_alone(Fsdp2Unit& unit) {
       cast = casts_[row];
       low.alloc(cast, low.compute);
       scratch_.assign({reads(*from), writes(cast)});
-      low.launch({OpKind::cast, Role::cast, low.compute,
-                  low.copy_cost(OpKind::cast, types_.gathered, from->bytes, cast.bytes), {}},
+      low.launch({OpKind::cast,
+                  Role::cast,
+                  low.compute,
+                  low.copy_cost(OpKind::cast, types_.gathered, from->bytes, cast.bytes),
+                  {}},
                  unit.owner, scratch_);
       from = &cast;
     }
     low.alloc(full_[row], low.compute);
     scratch_.assign({reads(*from), writes(full_[row])});
-    low.launch({OpKind::copy, Role::copy_out, low.compute,
-                low.copy_cost(OpKind::copy, types_.gathered, from->bytes, full_[row].bytes), {}},
+    low.launch({OpKind::copy,
+                Role::copy_out,
+                low.compute,
+                low.copy_cost(OpKind::copy, types_.gathered, from->bytes, full_[row].bytes),
+                {}},
                unit.owner, scratch_);
     if (types_.casts_in()) low.free(cast);
   }
@@ -224,8 +237,11 @@ void Fsdp2Schedule::keep_part(Fsdp2Unit& unit) {
     const Buffer& part = kept_[row];
     low.alloc(part, low.compute);
     scratch_.assign({reads(full_[row], 0, part.bytes), writes(part)});
-    low.launch({OpKind::copy, Role::copy_out, low.compute,
-                low.copy_cost(OpKind::copy, types_.gathered, part.bytes, part.bytes), {}},
+    low.launch({OpKind::copy,
+                Role::copy_out,
+                low.compute,
+                low.copy_cost(OpKind::copy, types_.gathered, part.bytes, part.bytes),
+                {}},
                unit.owner, scratch_);
     low.free(full_[row]);
   }

@@ -15,19 +15,23 @@ void Fsdp2Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
     return;
   }
   // A tied parameter's second share, or accumulation without communication.
-  const Owner owner = units_[lowering_.layout.unit_of_parameter[lowering_.layout.row_of(
-                                 module, index)]].owner;
+  const Owner owner =
+      units_[lowering_.layout.unit_of_parameter[lowering_.layout.row_of(module, index)]].owner;
   scratch_.assign({reads(gradient), updates(held)});
-  lowering_.launch({OpKind::elementwise, Role::accumulate, lowering_.compute,
-                    lowering_.copy_cost(OpKind::elementwise, types_.gathered,
-                                        2 * gradient.bytes, gradient.bytes), {}},
+  lowering_.launch({OpKind::elementwise,
+                    Role::accumulate,
+                    lowering_.compute,
+                    lowering_.copy_cost(OpKind::elementwise, types_.gathered, 2 * gradient.bytes,
+                                        gradient.bytes),
+                    {}},
                    owner, scratch_);
   lowering_.free(gradient);
 }
 
 void Fsdp2Schedule::after_backward(std::uint32_t module) {
   const std::uint32_t u = lowering_.layout.unit_of_module[module];
-  // The hook sits on the inputs' gradients; a unit whose input has none waits for the final callback.
+  // The hook sits on the inputs' gradients; a unit whose input has none waits for the final
+  // callback.
   if (u != 0 && lowering_.layout.units[u].first_module == module &&
       lowering_.tape_of(module).has_input_grad)
     post_backward(units_[u]);
@@ -40,7 +44,8 @@ void Fsdp2Schedule::end_backward() {
     finalize(unit);
   }
   // One stream does all that follows reductions: the last event is behind all the others.
-  if (last_reduced_) lowering_.builder.wait(lowering_.compute, units_[*last_reduced_].was_post_reduced);
+  if (last_reduced_)
+    lowering_.builder.wait(lowering_.compute, units_[*last_reduced_].was_post_reduced);
   last_reduced_.reset();
   if (held_output_) {
     lowering_.builder.wait(reduce_stream_, held_output_->event);
@@ -91,10 +96,13 @@ void Fsdp2Schedule::accumulate_unsharded(Fsdp2Unit& unit) {
     if (!fresh.storage) continue;
     const Buffer& sum = accumulators_[row];
     scratch_.assign({reads(fresh), updates(sum)});
-    low.launch({OpKind::elementwise, Role::accumulate, low.compute,
-                low.copy_cost(OpKind::elementwise, types_.reduced, fresh.bytes + sum.bytes,
-                              sum.bytes), {}},
-               unit.owner, scratch_);
+    low.launch(
+        {OpKind::elementwise,
+         Role::accumulate,
+         low.compute,
+         low.copy_cost(OpKind::elementwise, types_.reduced, fresh.bytes + sum.bytes, sum.bytes),
+         {}},
+        unit.owner, scratch_);
     low.free(fresh);
     fresh = {};
   }
@@ -108,8 +116,11 @@ void Fsdp2Schedule::cast_accumulated(Fsdp2Unit& unit) {
     const Buffer& sum = accumulators_[row];
     low.alloc(sum, low.compute);
     scratch_.assign({reads(fresh), writes(sum)});
-    low.launch({OpKind::cast, Role::accumulate, low.compute,
-                low.copy_cost(OpKind::cast, types_.reduced, fresh.bytes, sum.bytes), {}},
+    low.launch({OpKind::cast,
+                Role::accumulate,
+                low.compute,
+                low.copy_cost(OpKind::cast, types_.reduced, fresh.bytes, sum.bytes),
+                {}},
                unit.owner, scratch_);
     low.free(fresh);
     fresh = {};
@@ -129,7 +140,8 @@ void Fsdp2Schedule::drain_reduce_inputs(std::size_t most) {
 
 void Fsdp2Schedule::fill_reduce_input(Fsdp2Unit& unit) {
   Lowering& low = lowering_;
-  std::vector<Buffer>& from = has_accumulated_ && !accumulates_in_place_ ? accumulators_ : gradients_;
+  std::vector<Buffer>& from =
+      has_accumulated_ && !accumulates_in_place_ ? accumulators_ : gradients_;
   low.alloc(unit.reduce_input, low.compute);
   const Buffer& chunks = types_.narrows() ? unit.reduce_temporary : unit.reduce_input;
   if (types_.narrows()) low.alloc(chunks, low.compute);
@@ -178,9 +190,9 @@ StreamId Fsdp2Schedule::communicate(Fsdp2Unit& unit, const Buffer& output) {
   if (types_.scales()) scale(Role::pre_scale, unit.reduce_input, costs.pre_scale, reduce_stream_);
   scratch_.assign({reads(unit.reduce_input), writes(output)});
   if (groups_.shard.ranks > 1)
-    low.launch({OpKind::reduce_scatter, Role::reduce, reduce_stream_, costs.reduce,
-                reduce_communicator_},
-               unit.owner, scratch_);
+    low.launch(
+        {OpKind::reduce_scatter, Role::reduce, reduce_stream_, costs.reduce, reduce_communicator_},
+        unit.owner, scratch_);
   else
     low.launch({OpKind::copy, Role::reduce, reduce_stream_, costs.local_reduce, {}}, unit.owner,
                scratch_);
@@ -219,8 +231,11 @@ void Fsdp2Schedule::add_to_gradient(Fsdp2Unit& unit, const Buffer& from, StreamI
     const Bytes bytes = shards_[row].bytes;
     scratch_.assign({reads(from, offset, bytes),
                      AccessedTensor{unit.gradient.tensor, Access::accumulate, offset, bytes}});
-    lowering_.launch({OpKind::elementwise, Role::accumulate, stream,
-                      lowering_.copy_cost(OpKind::elementwise, types_.stored, 2 * bytes, bytes), {}},
+    lowering_.launch({OpKind::elementwise,
+                      Role::accumulate,
+                      stream,
+                      lowering_.copy_cost(OpKind::elementwise, types_.stored, 2 * bytes, bytes),
+                      {}},
                      unit.owner, scratch_);
     offset += bytes;
   }

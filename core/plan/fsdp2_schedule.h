@@ -14,8 +14,8 @@
 
 namespace foregather::plan {
 
-/// A unit's actions happen in host order exactly where PyTorch's hooks have them. What PyTorch keeps
-/// as object state between hooks, this class keeps while it writes; nothing depends on time.
+/// A unit's actions happen in host order exactly where PyTorch's hooks have them. What PyTorch
+/// keeps as object state between hooks, this class keeps while it writes; nothing depends on time.
 ///
 /// Streams: default (compute, copy-out, gradient copy-in), all_gather_copy_in, all_gather,
 /// reduce_scatter (priority −1), all_reduce (hybrid sharding). No record_stream, no rate limiter.
@@ -82,18 +82,19 @@ class Fsdp2Schedule final : public StrategySchedule {
   Lowering& lowering_;
   Fsdp2Types types_;
   ShardGroups groups_;
-  ProcessGroup kept_group_;            ///< of an integer reshard
+  ProcessGroup kept_group_;  ///< of an integer reshard
   CommunicatorId reduce_communicator_;
   StreamId copy_in_stream_, gather_stream_, reduce_stream_, all_reduce_stream_;
-  std::vector<Fsdp2Unit> units_;       ///< as ShardLayout::units; [0] is the root
+  std::vector<Fsdp2Unit> units_;  ///< as ShardLayout::units; [0] is the root
   std::deque<Fsdp2Costs> costs_;
   // By row of ShardLayout::parameters:
   std::vector<Buffer> shards_, full_;
-  std::vector<Buffer> kept_;           ///< parts of an integer reshard
-  std::vector<Buffer> casts_;          ///< of a world of one
-  std::vector<Buffer> gradients_;      ///< unsharded, in the compute dtype; absent: none yet
-  std::vector<Buffer> accumulators_;   ///< unsharded, in the reduce dtype (no_sync)
-  /// The last module that has the parameter, its index there, and the gradient buffer of that place.
+  std::vector<Buffer> kept_;          ///< parts of an integer reshard
+  std::vector<Buffer> casts_;         ///< of a world of one
+  std::vector<Buffer> gradients_;     ///< unsharded, in the compute dtype; absent: none yet
+  std::vector<Buffer> accumulators_;  ///< unsharded, in the reduce dtype (no_sync)
+  /// The last module that has the parameter, its index there, and the gradient buffer of that
+  /// place.
   struct LastPlace {
     std::uint32_t module = 0;
     ParameterIndex index = 0;
@@ -107,15 +108,16 @@ class Fsdp2Schedule final : public StrategySchedule {
   ModuleWriter* modules_ = nullptr;
 
   // State across units.
-  std::optional<std::uint32_t> held_gather_;  ///< unit whose all-gather output waits for the next copy-out
-  std::vector<std::uint32_t> forward_order_;  ///< units in the order in which their forward ended
-  std::deque<std::uint32_t> held_inputs_;     ///< units whose reduce-scatter input is held
+  std::optional<std::uint32_t>
+      held_gather_;  ///< unit whose all-gather output waits for the next copy-out
+  std::vector<std::uint32_t> forward_order_;   ///< units in the order in which their forward ended
+  std::deque<std::uint32_t> held_inputs_;      ///< units whose reduce-scatter input is held
   std::optional<std::uint32_t> last_reduced_;  ///< in this backward
   struct HeldOutput {
     Buffer output;
     EventId event;
   };
-  std::optional<HeldOutput> held_output_;     ///< an all-reduced buffer (hybrid sharding)
+  std::optional<HeldOutput> held_output_;  ///< an all-reduced buffer (hybrid sharding)
   std::vector<AccessedTensor> scratch_;
 };
 

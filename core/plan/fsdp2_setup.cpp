@@ -17,8 +17,7 @@ Fsdp2Schedule::Fsdp2Schedule(Lowering& lowering) : lowering_(lowering) {
   copy_in_stream_ = builder.stream("all_gather_copy_in", -1);
   gather_stream_ = builder.stream("all_gather", -1);
   reduce_stream_ = builder.stream("reduce_scatter", -1);
-  all_reduce_stream_ =
-      groups_.replicate.ranks > 1 ? builder.stream("all_reduce") : reduce_stream_;
+  all_reduce_stream_ = groups_.replicate.ranks > 1 ? builder.stream("all_reduce") : reduce_stream_;
   add_units();
 }
 
@@ -87,7 +86,8 @@ void Fsdp2Schedule::add_parameters(ModuleWriter& modules) {
     const ShardedParameter& parameter = layout.parameters[row];
     const Owner owner{modules.scope(parameter.module),
                       units_[layout.unit_of_parameter[row]].owner.unit};
-    const std::string& name = lowering_.tape_of(parameter.module).parameters[parameter.parameter].name;
+    const std::string& name =
+        lowering_.tape_of(parameter.module).parameters[parameter.parameter].name;
     const std::int64_t elements = padded_shard_elements(parameter, ranks);
     shards_.push_back(
         lowering_.buffer(elements, types_.stored, name, Cause::parameter_shard, owner));
@@ -97,8 +97,7 @@ void Fsdp2Schedule::add_parameters(ModuleWriter& modules) {
       kept_.push_back(lowering_.buffer(elements * ranks / kept_ranks, types_.gathered, name,
                                        Cause::unsharded_parameter, owner));
     if (ranks == 1 && types_.casts_in())
-      casts_.push_back(
-          lowering_.buffer(elements, types_.gathered, name, Cause::cast_copy, owner));
+      casts_.push_back(lowering_.buffer(elements, types_.gathered, name, Cause::cast_copy, owner));
     lowering_.alloc(shards_.back(), lowering_.compute);
   }
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
@@ -119,8 +118,7 @@ void Fsdp2Schedule::add_unit_buffers(Fsdp2Unit& unit) {
     if (types_.casts_in() && kept_group_.ranks > 1)
       unit.kept_cast = add(whole / kept_group_.ranks, types_.gathered, "all-gather input copy",
                            Cause::cast_copy);
-    unit.gathered =
-        add(whole, types_.gathered, "all-gather output", Cause::communication_buffer);
+    unit.gathered = add(whole, types_.gathered, "all-gather output", Cause::communication_buffer);
   }
   if (types_.narrows())
     unit.reduce_temporary =
@@ -175,7 +173,8 @@ void Fsdp2Schedule::add_accumulators(ModuleWriter& modules) {
 // PyTorch needs no wait here: before their memory is used again, the next reduce-scatter has waited
 // for the compute stream. It costs nothing and lets validate() see at the free that it is safe.
 void Fsdp2Schedule::drop_gradients() {
-  lowering_.wait_stream(types_.casts_out() ? all_reduce_stream_ : reduce_stream_, lowering_.compute);
+  lowering_.wait_stream(types_.casts_out() ? all_reduce_stream_ : reduce_stream_,
+                        lowering_.compute);
   for (const Fsdp2Unit& unit : units_)
     if (has_work(unit)) lowering_.free(unit.gradient);
 }

@@ -19,27 +19,27 @@ struct Fsdp2Costs {
 /// Sizes are those of PyTorch §C.3 and C.5: G = padded shard elements of all parameters, N ranks.
 struct Fsdp2Unit {
   Owner owner;
-  Range parameters;             ///< rows of ShardLayout::parameters
+  Range parameters;                 ///< rows of ShardLayout::parameters
   std::int64_t shard_elements = 0;  ///< G
-  bool reshards = false;        ///< after forward
+  bool reshards = false;            ///< after forward
   const Fsdp2Costs* costs = nullptr;
 
-  Buffer cast;                  ///< G in the gathered dtype, on the copy-in stream
-  Buffer kept_cast;             ///< the same for an integer reshard's larger part
-  Buffer gathered;              ///< N·G, on the copy-in stream
-  Buffer reduce_temporary;      ///< N·G in the gradient's dtype, where the reduction narrows it
-  Buffer reduce_input;          ///< N·G in the reduce dtype
-  Buffer reduce_output;         ///< G in the reduce dtype, unless it is the gradient itself
-  Buffer cast_output;           ///< G in the stored dtype of a micro-batch that adds to the gradient
-  Buffer gradient;              ///< G in the stored dtype, until zero_grad
+  Buffer cast;              ///< G in the gathered dtype, on the copy-in stream
+  Buffer kept_cast;         ///< the same for an integer reshard's larger part
+  Buffer gathered;          ///< N·G, on the copy-in stream
+  Buffer reduce_temporary;  ///< N·G in the gradient's dtype, where the reduction narrows it
+  Buffer reduce_input;      ///< N·G in the reduce dtype
+  Buffer reduce_output;     ///< G in the reduce dtype, unless it is the gradient itself
+  Buffer cast_output;       ///< G in the stored dtype of a micro-batch that adds to the gradient
+  Buffer gradient;          ///< G in the stored dtype, until zero_grad
   EventId was_gathered, was_copied_out, was_resharded, was_reduced, was_post_reduced;
 
   // State.
   bool is_unsharded = false;
-  bool is_pending = false;      ///< its all-gather is issued, its copy-out is not
-  bool is_kept = false;         ///< resharded to a smaller group
-  bool is_reduced = false;      ///< its post-backward ran in this backward
-  bool has_gradient = false;    ///< a micro-batch of this step has reduced into `gradient`
+  bool is_pending = false;    ///< its all-gather is issued, its copy-out is not
+  bool is_kept = false;       ///< resharded to a smaller group
+  bool is_reduced = false;    ///< its post-backward ran in this backward
+  bool has_gradient = false;  ///< a micro-batch of this step has reduced into `gradient`
   std::vector<std::uint32_t> forward_positions;  ///< in the recorded post-forward order
 };
 

@@ -82,9 +82,8 @@ class ClipWriter {
   }
 
   void launch(OpKind kind, const Cost& cost, std::span<const AccessedTensor> accesses) {
-    lowering_.launch(
-        {kind, Role::clip, lowering_.compute, lowering_.builder.cost(cost), {}}, lowering_.root,
-        accesses);
+    lowering_.launch({kind, Role::clip, lowering_.compute, lowering_.builder.cost(cost), {}},
+                     lowering_.root, accesses);
   }
 
   Lowering& lowering_;

@@ -1,6 +1,6 @@
-// Host time that FSDP's own Python code takes, beyond the ops, allocations and events that it issues
-// (those are priced by the cost model). All values are assumptions: order-of-magnitude readings of
-// published profiler traces on server CPUs of 2022-2024; no source states them.
+// Host time that FSDP's own Python code takes, beyond the ops, allocations and events that it
+// issues (those are priced by the cost model). All values are assumptions: order-of-magnitude
+// readings of published profiler traces on server CPUs of 2022-2024; no source states them.
 #pragma once
 
 #include "core/base/units.h"

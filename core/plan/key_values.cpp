@@ -32,13 +32,13 @@ struct Suffix {
   std::int64_t factor;
 };
 
-constexpr Suffix kSuffixes[] = {{"KiB", KiB},           {"MiB", MiB},
-                                {"GiB", GiB},           {"TiB", 1024 * GiB},
-                                {"KB", 1'000},          {"MB", 1'000'000},
-                                {"GB", 1'000'000'000},  {"TB", 1'000'000'000'000},
-                                {"B", 1}};
+constexpr Suffix kSuffixes[] = {
+    {"KiB", KiB},  {"MiB", MiB},      {"GiB", GiB},          {"TiB", 1024 * GiB},
+    {"KB", 1'000}, {"MB", 1'000'000}, {"GB", 1'000'000'000}, {"TB", 1'000'000'000'000},
+    {"B", 1}};
 
-// "25MiB" -> 26214400; nothing if it is no size. Fractions ("1.5GiB") are whole bytes after scaling.
+// "25MiB" -> 26214400; nothing if it is no size. Fractions ("1.5GiB") are whole bytes after
+// scaling.
 std::optional<double> parsed_size(std::string_view text) {
   std::int64_t factor = 1;
   for (const Suffix& suffix : kSuffixes) {
@@ -54,7 +54,8 @@ std::optional<double> parsed_size(std::string_view text) {
   return *number * static_cast<double>(factor);
 }
 
-constexpr std::string_view kSizeForm = "a size: an integer number of bytes, or a text like \"25MiB\"";
+constexpr std::string_view kSizeForm =
+    "a size: an integer number of bytes, or a text like \"25MiB\"";
 
 }  // namespace
 

@@ -16,11 +16,9 @@ namespace {
 
 std::unique_ptr<StrategySchedule> make_schedule(Lowering& lowering) {
   switch (lowering.workload.parallel.strategy) {
-    case Strategy::fsdp2:
-      return std::make_unique<Fsdp2Schedule>(lowering);
+    case Strategy::fsdp2: return std::make_unique<Fsdp2Schedule>(lowering);
     case Strategy::fsdp1:
-    case Strategy::ddp:
-      break;
+    case Strategy::ddp: break;
   }
   return nullptr;
 }

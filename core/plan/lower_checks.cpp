@@ -10,8 +10,8 @@ Status check_fsdp2(const Workload& workload) {
   const Parallel& parallel = workload.parallel;
   if (parallel.reduce_buffers < 1)
     return fail_at(workload.path, "parallel.reduce_buffers is 0, expected at least 1");
-  if (parallel.reshard_to > 1 &&
-      (parallel.reshard_to >= parallel.shard_size || parallel.shard_size % parallel.reshard_to != 0))
+  if (parallel.reshard_to > 1 && (parallel.reshard_to >= parallel.shard_size ||
+                                  parallel.shard_size % parallel.reshard_to != 0))
     return fail_at(workload.path,
                    "parallel.reshard_after_forward {} is not a smaller divisor of the shard group "
                    "of {} ranks",
@@ -34,7 +34,8 @@ Status check_plan(const Model& model, const Workload& workload) {
   if (train.grad_accum < 1 || train.grad_accum > std::numeric_limits<std::uint16_t>::max())
     return fail_at(workload.path, "train.grad_accum is {}, expected 1 to 65535", train.grad_accum);
   if (train.checkpointing == Checkpointing::selective_layers && train.checkpoint_every < 1)
-    return fail_at(workload.path, "train.activation_checkpointing: every {} layers, expected 1 or more",
+    return fail_at(workload.path,
+                   "train.activation_checkpointing: every {} layers, expected 1 or more",
                    train.checkpoint_every);
   if (parallel.strategy != Strategy::ddp && parallel.param_dtype != train.compute)
     return fail_at(workload.path,

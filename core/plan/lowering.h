@@ -34,8 +34,8 @@ struct Work {
   CommunicatorId communicator;
 };
 
-/// Collectives are launched on the stream that the calling code has selected (PyTorch ≥ 2.8; before,
-/// on the process group's own stream with a wait on either side).
+/// Collectives are launched on the stream that the calling code has selected (PyTorch ≥ 2.8;
+/// before, on the process group's own stream with a wait on either side).
 struct Lowering {
   Lowering(const Model& given_model, const Workload& given_workload, TiedUnits tied, Wrap wrap)
       : model(given_model),
@@ -46,12 +46,12 @@ struct Lowering {
   const Workload& workload;
   ShardLayout layout;
   GraphBuilder builder;
-  StreamId compute;                 ///< PyTorch's default stream
+  StreamId compute;  ///< PyTorch's default stream
   std::uint32_t main_thread = 0;
   std::uint32_t autograd_thread = 0;
-  EventId join;                     ///< of wait_stream; recorded anew each time
-  Owner root;                       ///< what belongs to no module
-  std::vector<Owner> owners;        ///< of the layout's units
+  EventId join;               ///< of wait_stream; recorded anew each time
+  Owner root;                 ///< what belongs to no module
+  std::vector<Owner> owners;  ///< of the layout's units
   // Where the schedule is being written.
   std::uint32_t thread = 0;
   Section section = Section::init;
@@ -67,8 +67,7 @@ struct Lowering {
   /// Do gradients accumulate without communication in this micro-batch?
   bool is_unsynchronised() const { return workload.train.no_sync && !is_last_micro_batch(); }
 
-  Buffer buffer(std::int64_t elements, DType dtype, StringId name, Cause cause,
-                const Owner& owner);
+  Buffer buffer(std::int64_t elements, DType dtype, StringId name, Cause cause, const Owner& owner);
   Buffer buffer(std::int64_t elements, DType dtype, std::string_view name, Cause cause,
                 const Owner& owner) {
     return buffer(elements, dtype, builder.graph().strings.intern(name), cause, owner);

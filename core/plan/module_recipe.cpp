@@ -12,15 +12,12 @@ constexpr std::uint32_t kNone = 0xffffffffU;
 
 Cause cause_of(ValueKind kind) {
   switch (kind) {
-    case ValueKind::parameter_grad:
-      return Cause::gradient;
+    case ValueKind::parameter_grad: return Cause::gradient;
     case ValueKind::temporary:
     case ValueKind::gradient:
     case ValueKind::input_grad:
-    case ValueKind::output_grad:
-      return Cause::temporary;
-    default:
-      return Cause::activation;
+    case ValueKind::output_grad: return Cause::temporary;
+    default: return Cause::activation;
   }
 }
 
@@ -96,12 +93,9 @@ class Planner {
 
   std::uint32_t place_of(ValueIndex root) const {
     switch (kind_of(root)) {
-      case ValueKind::parameter:
-        return recipe_.parameter(tape_.values[root].parameter);
-      case ValueKind::input:
-        return recipe_.input();
-      case ValueKind::output_grad:
-        return recipe_.output_grad();
+      case ValueKind::parameter: return recipe_.parameter(tape_.values[root].parameter);
+      case ValueKind::input: return recipe_.input();
+      case ValueKind::output_grad: return recipe_.output_grad();
       default:
         assert(slot_[root] != kNone && "a value is read that no op writes");
         return slot_[root];
@@ -175,12 +169,9 @@ class Planner {
   bool dies_in_forward(ValueIndex root) const {
     if (root == output_ || saved_.saved[root]) return false;
     switch (kind_of(root)) {
-      case ValueKind::input:
-        return recipe_.key.input == Death::in_forward;
-      case ValueKind::parameter:
-        return false;
-      default:
-        return true;
+      case ValueKind::input: return recipe_.key.input == Death::in_forward;
+      case ValueKind::parameter: return false;
+      default: return true;
     }
   }
 
@@ -200,11 +191,9 @@ class Planner {
   bool dies_in_backward(ValueIndex root) const {
     if (root == handed_grad_) return false;
     switch (kind_of(root)) {
-      case ValueKind::input:
-        return recipe_.key.input == Death::in_backward;
+      case ValueKind::input: return recipe_.key.input == Death::in_backward;
       case ValueKind::parameter:
-      case ValueKind::parameter_grad:
-        return false;
+      case ValueKind::parameter_grad: return false;
       default:
         return root != output_ || recomputes_output_ || recipe_.key.output == Death::in_backward;
     }

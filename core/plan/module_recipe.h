@@ -51,8 +51,8 @@ struct RecipeOp {
   std::uint32_t scope = 0;  ///< index of Tape::scopes
   OpKind kind = OpKind::other;
   Phase phase = Phase::forward;
-  Range accesses;           ///< of the pass's list
-  std::uint32_t origin = 0; ///< a recomputed op: the forward op's index
+  Range accesses;            ///< of the pass's list
+  std::uint32_t origin = 0;  ///< a recomputed op: the forward op's index
 };
 
 /// A storage that each stamp of the recipe has of its own.
@@ -68,7 +68,7 @@ struct RecipeStorage {
 /// The forward or the backward (recomputation included) of a module.
 struct RecipePass {
   std::vector<RecipeStep> steps;
-  std::vector<RecipeOp> ops;            ///< in order of launch
+  std::vector<RecipeOp> ops;  ///< in order of launch
   std::vector<RecipeAccess> accesses;
 };
 

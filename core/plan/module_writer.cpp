@@ -13,12 +13,9 @@ namespace {
 SavePolicy policy_of(const Train& train, bool is_block, std::int64_t block) {
   if (!is_block) return SavePolicy::none;
   switch (train.checkpointing) {
-    case Checkpointing::none:
-      return SavePolicy::none;
-    case Checkpointing::full:
-      return SavePolicy::full;
-    case Checkpointing::selective_op:
-      return SavePolicy::selective_op;
+    case Checkpointing::none: return SavePolicy::none;
+    case Checkpointing::full: return SavePolicy::full;
+    case Checkpointing::selective_op: return SavePolicy::selective_op;
     case Checkpointing::selective_layers:
       return (block + 1) % train.checkpoint_every == 0 ? SavePolicy::full : SavePolicy::none;
   }
@@ -175,8 +172,7 @@ void ModuleWriter::place(const Stamp& stamp, std::uint32_t place, const Buffer& 
   tensors_[stamp.first_place + place] = buffer.tensor;
 }
 
-void ModuleWriter::set_parameter(std::uint32_t module, ParameterIndex index,
-                                 const Buffer& buffer) {
+void ModuleWriter::set_parameter(std::uint32_t module, ParameterIndex index, const Buffer& buffer) {
   const Stamp& stamp = stamps_[module];
   place(stamp, recipes_[stamp.recipe].parameter(index), buffer);
 }
@@ -234,17 +230,10 @@ void ModuleWriter::forward(std::uint32_t module) {
   const RecipeOp* op = pass.ops.data();
   for (const RecipeStep& step : pass.steps) {
     switch (step.kind) {
-      case RecipeStep::Kind::alloc:
-        builder_.alloc(storages[step.place], lowering_.compute);
-        break;
-      case RecipeStep::Kind::free:
-        builder_.free(storages[step.place]);
-        break;
-      case RecipeStep::Kind::launch:
-        append_op(stamp, *op++, first_access, unit);
-        break;
-      case RecipeStep::Kind::grad_ready:
-        break;
+      case RecipeStep::Kind::alloc: builder_.alloc(storages[step.place], lowering_.compute); break;
+      case RecipeStep::Kind::free: builder_.free(storages[step.place]); break;
+      case RecipeStep::Kind::launch: append_op(stamp, *op++, first_access, unit); break;
+      case RecipeStep::Kind::grad_ready: break;
     }
   }
 }
@@ -260,18 +249,11 @@ void ModuleWriter::backward(std::uint32_t module, StrategySchedule& strategy) {
   const RecipeOp* op = pass.ops.data();
   for (const RecipeStep& step : pass.steps) {
     switch (step.kind) {
-      case RecipeStep::Kind::alloc:
-        builder_.alloc(storages[step.place], lowering_.compute);
-        break;
-      case RecipeStep::Kind::free:
-        builder_.free(storages[step.place]);
-        break;
-      case RecipeStep::Kind::launch:
-        append_op(stamp, *op++, first_access, unit);
-        break;
+      case RecipeStep::Kind::alloc: builder_.alloc(storages[step.place], lowering_.compute); break;
+      case RecipeStep::Kind::free: builder_.free(storages[step.place]); break;
+      case RecipeStep::Kind::launch: append_op(stamp, *op++, first_access, unit); break;
       case RecipeStep::Kind::grad_ready:
-        strategy.gradient_ready(module, step.place,
-                                at(stamp, recipe.first_gradient + step.place));
+        strategy.gradient_ready(module, step.place, at(stamp, recipe.first_gradient + step.place));
         break;
     }
   }

@@ -21,7 +21,8 @@ class ModuleWriter {
 
   /// Where a parameter of a module is unsharded to.
   void set_parameter(std::uint32_t module, ParameterIndex index, const Buffer& buffer);
-  /// Makes the backward of `module` write the parameter's gradient into another buffer than its own.
+  /// Makes the backward of `module` write the parameter's gradient into another buffer than its
+  /// own.
   void set_gradient(std::uint32_t module, ParameterIndex index, const Buffer& buffer);
   /// The buffer that the backward of `module` allocates for the parameter's gradient at present.
   Buffer gradient(std::uint32_t module, ParameterIndex index) const;
@@ -35,8 +36,9 @@ class ModuleWriter {
   const Buffer& loss_gradient() const { return loss_gradient_; }
   ScopeId scope(std::uint32_t module) const { return scopes_[stamps_[module].first_scope]; }
 
-  /// Reserves room in the graph and in the two sections for `steps` stampings of the whole model and
-  /// for what a strategy and an optimizer add (a generous guess; memory is touched only when used).
+  /// Reserves room in the graph and in the two sections for `steps` stampings of the whole model
+  /// and for what a strategy and an optimizer add (a generous guess; memory is touched only when
+  /// used).
   void reserve(std::size_t steps);
 
  private:
@@ -62,10 +64,10 @@ class ModuleWriter {
   Lowering& lowering_;
   GraphBuilder& builder_;
   std::vector<Recipe> recipes_;
-  std::vector<Stamp> stamps_;          ///< by module
-  std::vector<ScopeId> scopes_;        ///< of all modules
-  std::vector<StorageId> storages_;    ///< of all places
-  std::vector<TensorId> tensors_;      ///< of all places
+  std::vector<Stamp> stamps_;        ///< by module
+  std::vector<ScopeId> scopes_;      ///< of all modules
+  std::vector<StorageId> storages_;  ///< of all places
+  std::vector<TensorId> tensors_;    ///< of all places
   Buffer batch_;
   Buffer loss_gradient_;
 };

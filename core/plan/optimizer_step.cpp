@@ -48,18 +48,12 @@ OptimizerStep::OptimizerStep(Lowering& lowering, std::span<const OptimizedTensor
 
 const Buffer& OptimizerStep::of(std::size_t tensor, List list) const {
   switch (list) {
-    case List::parameter:
-      return tensors_[tensor].parameter;
-    case List::gradient:
-      return tensors_[tensor].gradient;
-    case List::first:
-      return states_[tensor].first;
-    case List::second:
-      return states_[tensor].second;
-    case List::step:
-      return states_[tensor].step;
-    case List::temporary:
-      break;
+    case List::parameter: return tensors_[tensor].parameter;
+    case List::gradient: return tensors_[tensor].gradient;
+    case List::first: return states_[tensor].first;
+    case List::second: return states_[tensor].second;
+    case List::step: return states_[tensor].step;
+    case List::temporary: break;
   }
   return states_[tensor].temporary;
 }
@@ -94,9 +88,9 @@ void OptimizerStep::launch(OpKind kind, std::span<const Operand> operands,
   constexpr std::size_t kTensorsAnOp = 25;
   cost.host_ops = static_cast<std::uint16_t>(std::min<std::size_t>(
       1 + tensors_.size() / kTensorsAnOp, std::numeric_limits<std::uint16_t>::max()));
-  lowering_.launch({OpKind::optimizer, Role::optimizer, lowering_.compute,
-                    lowering_.builder.cost(cost), {}},
-                   lowering_.root, scratch_);
+  lowering_.launch(
+      {OpKind::optimizer, Role::optimizer, lowering_.compute, lowering_.builder.cost(cost), {}},
+      lowering_.root, scratch_);
 }
 
 void OptimizerStep::fill(const Buffer& buffer, const Owner& owner) {
@@ -104,8 +98,7 @@ void OptimizerStep::fill(const Buffer& buffer, const Owner& owner) {
   auto known = std::find_if(fills_.begin(), fills_.end(),
                             [&](const auto& entry) { return entry.first == buffer.bytes; });
   if (known == fills_.end()) {
-    fills_.emplace_back(buffer.bytes,
-                        lowering_.copy_cost(OpKind::fill, type_, 0, buffer.bytes));
+    fills_.emplace_back(buffer.bytes, lowering_.copy_cost(OpKind::fill, type_, 0, buffer.bytes));
     known = fills_.end() - 1;
   }
   scratch_.assign({writes(buffer)});
@@ -135,14 +128,14 @@ void OptimizerStep::adamw_foreach() {
   using enum List;
   constexpr Access r = Access::read, w = Access::write, u = Access::accumulate;
   constexpr OpKind kind = OpKind::optimizer;
-  launch(kind, std::array{Operand{parameter, u}}, 1);                          // weight decay
-  launch(kind, std::array{Operand{first, u}, Operand{gradient, r}}, 3);        // lerp
-  launch(kind, std::array{Operand{second, u}}, 1);                             // × beta2
-  launch(kind, std::array{Operand{second, u}, Operand{gradient, r}}, 3);       // addcmul
+  launch(kind, std::array{Operand{parameter, u}}, 1);                     // weight decay
+  launch(kind, std::array{Operand{first, u}, Operand{gradient, r}}, 3);   // lerp
+  launch(kind, std::array{Operand{second, u}}, 1);                        // × beta2
+  launch(kind, std::array{Operand{second, u}, Operand{gradient, r}}, 3);  // addcmul
   for (const State& state : states_) lowering_.alloc(state.temporary, lowering_.compute);
-  launch(kind, std::array{Operand{temporary, w}, Operand{second, r}}, 1);      // sqrt
-  launch(kind, std::array{Operand{temporary, u}}, 1);                          // ÷ correction
-  launch(kind, std::array{Operand{temporary, u}}, 1);                          // + eps
+  launch(kind, std::array{Operand{temporary, w}, Operand{second, r}}, 1);  // sqrt
+  launch(kind, std::array{Operand{temporary, u}}, 1);                      // ÷ correction
+  launch(kind, std::array{Operand{temporary, u}}, 1);                      // + eps
   launch(kind, std::array{Operand{parameter, u}, Operand{first, r}, Operand{temporary, r}}, 3);
   for (const State& state : states_) lowering_.free(state.temporary);
 }
@@ -189,10 +182,13 @@ void OptimizerStep::first_update() {
     const Buffer& state = states_[t].first;
     const Bytes bytes = state.bytes;
     lowering_.alloc(state, lowering_.compute);
-    scratch_.assign({reads(tensors_[t].gradient, tensors_[t].gradient_offset, bytes),
-                     writes(state)});
-    lowering_.launch({OpKind::copy, Role::optimizer, lowering_.compute,
-                      lowering_.copy_cost(OpKind::copy, type_, bytes, bytes), {}},
+    scratch_.assign(
+        {reads(tensors_[t].gradient, tensors_[t].gradient_offset, bytes), writes(state)});
+    lowering_.launch({OpKind::copy,
+                      Role::optimizer,
+                      lowering_.compute,
+                      lowering_.copy_cost(OpKind::copy, type_, bytes, bytes),
+                      {}},
                      tensors_[t].owner, scratch_);
   }
   launch(OpKind::optimizer, std::array{Operand{parameter, u}, Operand{first, r}}, 2);

@@ -13,8 +13,7 @@ ProcessGroup make_group(GraphBuilder& builder, std::string_view name, std::uint3
     if (i == 0 || node != ranks.back() / workload.cluster.gpus_per_node) ++nodes;
     ranks.push_back(i * stride);
   }
-  const GroupId group =
-      builder.group(name, ranks, nodes, workload.parallel.world_size / count);
+  const GroupId group = builder.group(name, ranks, nodes, workload.parallel.world_size / count);
   return {group, builder.communicator(name, group), count};
 }
 

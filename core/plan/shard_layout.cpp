@@ -126,8 +126,7 @@ FlatParameter flat_parameter(std::span<const ShardedParameter> parameters, std::
   FlatParameter flat;
   flat.offsets.reserve(parameters.size());
   for (const ShardedParameter& parameter : parameters) {
-    if (alignment > 0)
-      flat.elements = (flat.elements + alignment - 1) / alignment * alignment;
+    if (alignment > 0) flat.elements = (flat.elements + alignment - 1) / alignment * alignment;
     flat.offsets.push_back(flat.elements);
     flat.elements += parameter.elements;
   }

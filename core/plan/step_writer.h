@@ -8,9 +8,9 @@
 
 namespace foregather::plan {
 
-/// A step of a torchtitan-like loop: zero_grad, then for each micro-batch forward and backward, then
-/// clipping and the optimizer; nothing waits for the device. The forward and the optimizer run on
-/// the main thread, backward on the autograd thread while the main one waits, as in PyTorch.
+/// A step of a torchtitan-like loop: zero_grad, then for each micro-batch forward and backward,
+/// then clipping and the optimizer; nothing waits for the device. The forward and the optimizer run
+/// on the main thread, backward on the autograd thread while the main one waits, as in PyTorch.
 class StepWriter {
  public:
   StepWriter(Lowering& lowering, ModuleWriter& modules, StrategySchedule& strategy,

@@ -14,7 +14,7 @@ class ModuleWriter;
 /// A parameter as the optimizer sees it on one rank.
 struct OptimizedTensor {
   Buffer parameter;
-  Buffer gradient;            ///< shared by the parameters of a unit where gradients are views
+  Buffer gradient;  ///< shared by the parameters of a unit where gradients are views
   Bytes gradient_offset = 0;
   std::int64_t elements = 0;
   Owner owner;
@@ -35,8 +35,8 @@ class StrategySchedule {
   virtual void end_forward() {}
   virtual void begin_backward() {}
   virtual void before_backward(std::uint32_t /*module*/) {}
-  /// Parameter `index` of `module` has got this module's share of its gradient, in `gradient`, which
-  /// the strategy owns from now on.
+  /// Parameter `index` of `module` has got this module's share of its gradient, in `gradient`,
+  /// which the strategy owns from now on.
   virtual void gradient_ready(std::uint32_t module, ParameterIndex index,
                               const Buffer& gradient) = 0;
   virtual void after_backward(std::uint32_t /*module*/) {}

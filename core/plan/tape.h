@@ -1,5 +1,5 @@
-// What a module computes: its parameters, the ops of its forward and of its backward, and the values
-// that pass between them. A tape is a template; the lowering stamps it once a layer.
+// What a module computes: its parameters, the ops of its forward and of its backward, and the
+// values that pass between them. A tape is a template; the lowering stamps it once a layer.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +26,16 @@ struct Parameter {
 
 /// What a value is, which decides who allocates it and what its bytes are called.
 enum class ValueKind : std::uint8_t {
-  input,            ///< the module's input: owned by the module before
-  output,           ///< the module's output
-  activation,       ///< made by a forward op
-  temporary,        ///< scratch of one op (a workspace, an fp32 copy)
-  parameter,        ///< an unsharded parameter: made by the strategy
-  parameter_grad,   ///< of parameter `index`, in the compute dtype; the strategy owns it from then on
-  output_grad,      ///< the gradient that backward starts from: owned by the module after
-  input_grad,       ///< the gradient that backward hands on
-  gradient,         ///< of an activation, made by a backward op
+  input,           ///< the module's input: owned by the module before
+  output,          ///< the module's output
+  activation,      ///< made by a forward op
+  temporary,       ///< scratch of one op (a workspace, an fp32 copy)
+  parameter,       ///< an unsharded parameter: made by the strategy
+  parameter_grad,  ///< of parameter `index`, in the compute dtype; the strategy owns it from then
+                   ///< on
+  output_grad,     ///< the gradient that backward starts from: owned by the module after
+  input_grad,      ///< the gradient that backward hands on
+  gradient,        ///< of an activation, made by a backward op
 };
 
 struct Value {
@@ -49,8 +50,8 @@ struct Value {
 };
 
 struct TapeOp {
-  Cost cost;               ///< priced work; its kind is the op's kind
-  std::uint32_t scope = 0; ///< index of Tape::scopes
+  Cost cost;                ///< priced work; its kind is the op's kind
+  std::uint32_t scope = 0;  ///< index of Tape::scopes
   /// What it reads, and what it merely keeps alive until it ends (a caller's variable, an autograd
   /// node's other saved tensors); `cost` knows what is really read.
   std::vector<ValueIndex> reads;

@@ -24,41 +24,42 @@ enum class Wrap : std::uint8_t { block, model, block_embed_head };
 
 /// [train]
 struct Train {
-  std::int64_t micro_batch = 1;   ///< sequences a rank and micro-batch
-  std::int64_t seq_len = 0;       ///< tokens; 0: the model's maximum, at most 8,192
-  std::int64_t grad_accum = 1;    ///< micro-batches a step
-  bool no_sync = false;           ///< accumulate without reducing until the last micro-batch
-  DType master = DType::f32;      ///< of stored parameters and optimizer states
-  DType compute = DType::bf16;    ///< of matmuls and activations
+  std::int64_t micro_batch = 1;  ///< sequences a rank and micro-batch
+  std::int64_t seq_len = 0;      ///< tokens; 0: the model's maximum, at most 8,192
+  std::int64_t grad_accum = 1;   ///< micro-batches a step
+  bool no_sync = false;          ///< accumulate without reducing until the last micro-batch
+  DType master = DType::f32;     ///< of stored parameters and optimizer states
+  DType compute = DType::bf16;   ///< of matmuls and activations
   Attention attention = Attention::sdpa;
   Checkpointing checkpointing = Checkpointing::none;
   std::int64_t checkpoint_every = 1;  ///< for selective_layers: every Nth block
   Optimizer optimizer = Optimizer::adamw;
   OptimizerImpl optimizer_impl = OptimizerImpl::foreach;
-  double momentum = 0.9;          ///< SGD; 0 has no state
+  double momentum = 0.9;  ///< SGD; 0 has no state
   bool clip_grad_norm = true;
-  std::optional<bool> dropout;    ///< whether dropout ops run; unset: as the model's config says
+  std::optional<bool> dropout;  ///< whether dropout ops run; unset: as the model's config says
 };
 
 /// [parallel]
 struct Parallel {
   Strategy strategy = Strategy::fsdp2;
-  std::uint32_t world_size = 0;   ///< 0: nodes × gpus_per_node
-  std::uint32_t shard_size = 0;   ///< ranks of a shard group (hybrid); 0: world_size
+  std::uint32_t world_size = 0;  ///< 0: nodes × gpus_per_node
+  std::uint32_t shard_size = 0;  ///< ranks of a shard group (hybrid); 0: world_size
   Wrap wrap = Wrap::block;
   Fsdp1Sharding sharding = Fsdp1Sharding::full_shard;
-  /// FSDP2: unset = PyTorch's default (true, false at the root). A number N reshards to groups of N.
+  /// FSDP2: unset = PyTorch's default (true, false at the root). A number N reshards to groups of
+  /// N.
   std::optional<bool> reshard_after_forward;
-  std::uint32_t reshard_to = 0;   ///< FSDP2 integer reshard; 0: off
+  std::uint32_t reshard_to = 0;  ///< FSDP2 integer reshard; 0: off
   Prefetch backward_prefetch = Prefetch::pre;
   bool forward_prefetch = false;
-  bool limit_all_gathers = true;  ///< FSDP1's rate limiter
-  bool use_orig_params = true;    ///< FSDP1: 16-byte aligned parameters in the flat parameter
-  DType param_dtype = DType::bf16;   ///< of gathered parameters
-  DType reduce_dtype = DType::f32;   ///< of gradient reduction
+  bool limit_all_gathers = true;    ///< FSDP1's rate limiter
+  bool use_orig_params = true;      ///< FSDP1: 16-byte aligned parameters in the flat parameter
+  DType param_dtype = DType::bf16;  ///< of gathered parameters
+  DType reduce_dtype = DType::f32;  ///< of gradient reduction
   bool separate_reduce_communicator = false;  ///< FSDP2 set_separate_reduce_scatter_group
-  std::uint32_t reduce_buffers = 1;  ///< FSDP2 set_reduce_scatter_max_input_buffers
-  Bytes bucket_bytes = 25 * MiB;     ///< DDP bucket_cap_mb
+  std::uint32_t reduce_buffers = 1;           ///< FSDP2 set_reduce_scatter_max_input_buffers
+  Bytes bucket_bytes = 25 * MiB;              ///< DDP bucket_cap_mb
   Bytes first_bucket_bytes = 1 * MiB;
   bool gradient_as_bucket_view = false;  ///< DDP
 };

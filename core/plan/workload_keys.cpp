@@ -209,8 +209,7 @@ constexpr std::array kKeys{
     WorkloadKey{"parallel.wrap", "block | model | block_embed_head", "block",
                 "What one FSDP unit is", set_choice<kParallel, &Parallel::wrap, kWrap>},
     WorkloadKey{"parallel.sharding", "full_shard | shard_grad_op | no_shard", "full_shard",
-                "FSDP1's sharding strategy",
-                set_choice<kParallel, &Parallel::sharding, kSharding>},
+                "FSDP1's sharding strategy", set_choice<kParallel, &Parallel::sharding, kSharding>},
     WorkloadKey{"parallel.reshard_after_forward", "true | false | N", "true, false at the root",
                 "FSDP2: frees unsharded parameters after forward, or reshards to groups of N",
                 set_reshard},
@@ -293,8 +292,10 @@ std::string unknown_key_message(std::string_view name) {
     for (const WorkloadKey& key : kKeys)
       if (last_part(key.name) == *part)
         return fmt::format("unknown key {}, did you mean '{}'?", shown, key.name);
-  return fmt::format("unknown key {}, expected one of the sections model, train, parallel, "
-                     "cluster, allocator and their keys", shown);
+  return fmt::format(
+      "unknown key {}, expected one of the sections model, train, parallel, "
+      "cluster, allocator and their keys",
+      shown);
 }
 
 }  // namespace foregather::plan

@@ -45,13 +45,14 @@ Status resolve_cluster(Workload& workload) {
     const std::uint64_t ranks = std::uint64_t{std::max(cluster.nodes, 1U)} *
                                 (cluster.gpus_per_node == 0 ? 8 : cluster.gpus_per_node);
     if (ranks > kMostRanks)
-      return fail_at(workload.path, "cluster.nodes × cluster.gpus_per_node is {} ranks, expected "
-                     "at most {}", ranks, kMostRanks);
+      return fail_at(workload.path,
+                     "cluster.nodes × cluster.gpus_per_node is {} ranks, expected "
+                     "at most {}",
+                     ranks, kMostRanks);
     world = static_cast<std::uint32_t>(ranks);
   }
-  const Status divided = cluster.nodes != 0
-                             ? divide_world_by_nodes(workload.path, world, cluster)
-                             : divide_world_by_gpus(workload.path, world, cluster);
+  const Status divided = cluster.nodes != 0 ? divide_world_by_nodes(workload.path, world, cluster)
+                                            : divide_world_by_gpus(workload.path, world, cluster);
   if (!divided) return divided;
 
   std::uint32_t& shard = workload.parallel.shard_size;

@@ -94,15 +94,15 @@ Status apply_entry(Workload& workload, const Entry& entry, KeyNames& given) {
                    value.error().message);
   given.insert(key->name);
   if (const Status set = key->set(workload, *value); !set)
-    return fail_at(place(workload.path, entry.value_at), "{}: {}", entry.name,
-                   set.error().message);
+    return fail_at(place(workload.path, entry.value_at), "{}: {}", entry.name, set.error().message);
   return {};
 }
 
 Status apply_set(Workload& workload, const std::string& text, KeyNames& given) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
-    return fail_at("--set " + one_line(text), "expected KEY=VALUE, for example "
+    return fail_at("--set " + one_line(text),
+                   "expected KEY=VALUE, for example "
                    "train.micro_batch=2");
   const std::string name = text.substr(0, equals);
   const WorkloadKey* key = find_workload_key(name);
@@ -160,8 +160,10 @@ Result<Workload> machine_of_sets(const std::vector<std::string>& sets) {
       return tl::unexpected(applied.error());
     for (const std::string_view key : given)
       if (!kOpen.contains(key))
-        return fail_at("--set " + std::string(key), "the source is a ready schedule; only {} can "
-                       "be set", fmt::join(kOpen, ", "));
+        return fail_at("--set " + std::string(key),
+                       "the source is a ready schedule; only {} can "
+                       "be set",
+                       fmt::join(kOpen, ", "));
   }
   return workload;
 }

@@ -71,7 +71,7 @@ struct StepInfo {
   Ns end = 0;                ///< the device end of this one
   Ns host_end = 0;           ///< the host has issued everything
   Bytes peak_requested = 0, peak_allocated = 0, peak_active = 0, peak_reserved = 0;
-  OpRow peak_at;             ///< launched next after `allocated` was largest; may be absent
+  OpRow peak_at;  ///< launched next after `allocated` was largest; may be absent
   friend bool operator==(const StepInfo&, const StepInfo&) = default;
 };
 
@@ -89,15 +89,15 @@ struct OpRecord {
   StringId unit;                 ///< module path of its shard group, absent: none
   CommunicatorRow communicator;  ///< of a collective
   std::uint32_t sequence = 0;    ///< of a collective on its communicator
-  Ns issued = 0;    ///< the host finished launching it
-  Ns start = 0;     ///< it occupies its stream
-  Ns transfer = 0;  ///< a collective: all ranks have arrived; else = start
+  Ns issued = 0;                 ///< the host finished launching it
+  Ns start = 0;                  ///< it occupies its stream
+  Ns transfer = 0;               ///< a collective: all ranks have arrived; else = start
   Ns end = 0;
-  Ns alone = 0;     ///< a predicted op: how long it takes with nothing beside it; 0: unknown
-  OpRow bound_by;   ///< the op that `reason` means, of the same run; absent: none, or a step before
+  Ns alone = 0;    ///< a predicted op: how long it takes with nothing beside it; 0: unknown
+  OpRow bound_by;  ///< the op that `reason` means, of the same run; absent: none, or a step before
   bool bound_by_previous_step = false;  ///< nothing in this step held it back
-  StringId source;  ///< the model or table that its duration came from
-  Bytes bytes = 0;  ///< collective: NCCL's message size; else device memory read and written
+  StringId source;                      ///< the model or table that its duration came from
+  Bytes bytes = 0;       ///< collective: NCCL's message size; else device memory read and written
   Bytes wire_bytes = 0;  ///< a collective: sent by one rank
   std::int64_t flops = 0;
   friend bool operator==(const OpRecord&, const OpRecord&) = default;
@@ -112,9 +112,9 @@ struct BindingRecord {
   Bytes bytes = 0;        ///< as requested
   Bytes block_bytes = 0;  ///< rounded and with slack
   std::uint64_t address = 0;
-  Ns allocated = 0;       ///< host time
-  Ns freed = 0;           ///< host time of the free call; the step's end if still bound
-  OpRow before_op;        ///< launched next after the allocation
+  Ns allocated = 0;          ///< host time
+  Ns freed = 0;              ///< host time of the free call; the step's end if still bound
+  OpRow before_op;           ///< launched next after the allocation
   bool from_before = false;  ///< bound when the step began
   bool still_bound = false;  ///< at the step's end
   friend bool operator==(const BindingRecord&, const BindingRecord&) = default;

@@ -16,8 +16,8 @@ Row append(std::vector<Record>& rows, const Record& record) {
 void OpColumns::reserve(std::size_t rows) {
   const auto each = [rows](auto&... column) { (column.reserve(rows), ...); };
   each(step, stream, micro_batch, ordinal, kind, role, phase, reason, scope, unit, communicator,
-       sequence, issued, start, transfer, end, alone, bound_by, bound_by_previous_step, source, bytes,
-       wire_bytes, flops);
+       sequence, issued, start, transfer, end, alone, bound_by, bound_by_previous_step, source,
+       bytes, wire_bytes, flops);
 }
 
 void OpColumns::append(const OpRecord& record) {

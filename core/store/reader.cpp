@@ -326,8 +326,7 @@ Status check_regular(const std::string& path) {
 }
 
 Result<Database> open_checked(const std::string& path) {
-  if (const Status regular = check_regular(path); !regular)
-    return tl::unexpected(regular.error());
+  if (const Status regular = check_regular(path); !regular) return tl::unexpected(regular.error());
   auto database = Database::open(path);
   if (!database) return database;
   if (const Status checked = check_schema(*database); !checked)

@@ -22,8 +22,8 @@ class RowReader {
 
   template <class Number>
   Number number() {
-    return static_cast<Number>(within(integer(), std::numeric_limits<Number>::min(),
-                                      std::numeric_limits<Number>::max()));
+    return static_cast<Number>(
+        within(integer(), std::numeric_limits<Number>::min(), std::numeric_limits<Number>::max()));
   }
   template <class Enum>
   Enum choice(Enum last) {

@@ -51,13 +51,16 @@ Status check_schema(Database& database) {
   const auto application = database.integer("PRAGMA application_id");
   if (!application) return tl::unexpected(application.error());
   if (*application != kApplicationId)
-    return fail_at(database.path(), "is a database of another program, expected one that "
+    return fail_at(database.path(),
+                   "is a database of another program, expected one that "
                    "foregather wrote");
   const auto version = database.integer("PRAGMA user_version");
   if (!version) return tl::unexpected(version.error());
   if (*version > kUserVersion)
-    return fail_at(database.path(), "has version {}, this program reads up to {}: use a newer "
-                   "foregather", *version, kUserVersion);
+    return fail_at(database.path(),
+                   "has version {}, this program reads up to {}: use a newer "
+                   "foregather",
+                   *version, kUserVersion);
   if (*version < 1)
     return fail_at(database.path(), "has version {}, expected 1 to {}", *version, kUserVersion);
   return check_objects(database);

@@ -23,10 +23,8 @@ bool is_our_fault(int code) {
     case SQLITE_AUTH:
     case SQLITE_READONLY:
     case SQLITE_ERROR:
-    case SQLITE_TOOBIG:
-      return false;
-    default:
-      return true;
+    case SQLITE_TOOBIG: return false;
+    default: return true;
   }
 }
 
@@ -39,15 +37,17 @@ tl::unexpected<Error> failure(int code, sqlite3* handle, const std::string& path
     return tl::unexpected(Error{path, "is not a SQLite database, expected a run", fault});
   const char* reason = handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
   const std::string_view file = site.file;
-  return tl::unexpected(Error{path, fmt::format("{} ({} at {}:{})", reason, site.expression,
-                                                file.substr(file.rfind('/') + 1), site.line), fault});
+  return tl::unexpected(Error{path,
+                              fmt::format("{} ({} at {}:{})", reason, site.expression,
+                                          file.substr(file.rfind('/') + 1), site.line),
+                              fault});
 }
 
 // Returns from the calling function unless the call succeeds.
-#define FOREGATHER_SQLITE(call, handle, path)                                     \
-  do {                                                                            \
-    if (const int code_ = (call); code_ != SQLITE_OK)                             \
-      return failure(code_, handle, path, Site{#call, __FILE__, __LINE__});       \
+#define FOREGATHER_SQLITE(call, handle, path)                               \
+  do {                                                                      \
+    if (const int code_ = (call); code_ != SQLITE_OK)                       \
+      return failure(code_, handle, path, Site{#call, __FILE__, __LINE__}); \
   } while (false)
 
 }  // namespace
@@ -60,7 +60,8 @@ Statement::Statement(Statement&& other) noexcept
 Statement::~Statement() { sqlite3_finalize(handle_); }
 
 void Statement::bind(int at, std::int64_t value) {
-  if (const int code = sqlite3_bind_int64(handle_, at, value); code != SQLITE_OK) bind_error_ = code;
+  if (const int code = sqlite3_bind_int64(handle_, at, value); code != SQLITE_OK)
+    bind_error_ = code;
 }
 
 void Statement::bind(int at, std::optional<std::int64_t> value) {

@@ -31,17 +31,17 @@ Status insert_rows(Database& database, const char* sql, std::size_t count, Inser
 }
 
 Status insert_info(Database& database, std::int64_t id, const run::RunInfo& info) {
-  return insert_rows(
-      database, "INSERT INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", 1,
-      [&](Statement& statement, std::size_t) {
-        return statement.run(id, std::string_view(info.name), number(info.kind),
-                             std::string_view(info.tool), std::string_view(info.source),
-                             std::string_view(info.source_text), std::string_view(info.options),
-                             std::string_view(info.hardware), std::string_view(info.strategy),
-                             std::int64_t{info.world_size}, info.parameters,
-                             info.tokens_per_rank_step, info.model_flops_per_rank_step,
-                             info.capacity, info.outside_allocator);
-      });
+  return insert_rows(database, "INSERT INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", 1,
+                     [&](Statement& statement, std::size_t) {
+                       return statement.run(
+                           id, std::string_view(info.name), number(info.kind),
+                           std::string_view(info.tool), std::string_view(info.source),
+                           std::string_view(info.source_text), std::string_view(info.options),
+                           std::string_view(info.hardware), std::string_view(info.strategy),
+                           std::int64_t{info.world_size}, info.parameters,
+                           info.tokens_per_rank_step, info.model_flops_per_rank_step, info.capacity,
+                           info.outside_allocator);
+                     });
 }
 
 Status insert_strings(Database& database, std::int64_t id, RunView run) {
@@ -91,10 +91,9 @@ Status insert_communicators(Database& database, std::int64_t id, RunView run) {
   return insert_rows(database, "INSERT INTO communicator VALUES (?,?,?,?,?)",
                      run.communicators.size(), [&](Statement& statement, std::size_t row) {
                        const auto& communicator = run.communicators[row];
-                       return statement.run(id, static_cast<std::int64_t>(row),
-                                            maybe(communicator.name),
-                                            std::int64_t{communicator.ranks},
-                                            std::int64_t{communicator.nodes});
+                       return statement.run(
+                           id, static_cast<std::int64_t>(row), maybe(communicator.name),
+                           std::int64_t{communicator.ranks}, std::int64_t{communicator.nodes});
                      });
 }
 
@@ -115,14 +114,13 @@ Status insert_ops(Database& database, std::int64_t id, RunView run) {
       database, "INSERT INTO op VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
       run.ops.size(), [&](Statement& statement, std::size_t row) {
         const run::OpRecord op = run.ops.at(run::OpRow(row));
-        return statement.run(
-            id, static_cast<std::int64_t>(row), maybe(op.step), maybe(op.stream),
-            std::int64_t{op.micro_batch}, maybe(op.scope), number(op.phase), number(op.kind),
-            std::int64_t{op.ordinal}, number(op.role), maybe(op.unit), maybe(op.communicator),
-            std::int64_t{op.sequence}, op.issued, op.start, op.transfer, op.end, op.alone,
-            number(op.reason),
-            maybe(op.bound_by), std::int64_t{op.bound_by_previous_step}, maybe(op.source), op.bytes,
-            op.wire_bytes, op.flops);
+        return statement.run(id, static_cast<std::int64_t>(row), maybe(op.step), maybe(op.stream),
+                             std::int64_t{op.micro_batch}, maybe(op.scope), number(op.phase),
+                             number(op.kind), std::int64_t{op.ordinal}, number(op.role),
+                             maybe(op.unit), maybe(op.communicator), std::int64_t{op.sequence},
+                             op.issued, op.start, op.transfer, op.end, op.alone, number(op.reason),
+                             maybe(op.bound_by), std::int64_t{op.bound_by_previous_step},
+                             maybe(op.source), op.bytes, op.wire_bytes, op.flops);
       });
 }
 
@@ -177,8 +175,8 @@ Status RunWriter::write(RunView run) {
   const std::int64_t id = runs_++;
   if (Status done = insert_info(database_, id, run.about); !done) return done;
   constexpr Status (*kInserts[])(Database&, std::int64_t, RunView) = {
-      insert_strings, insert_classes,  insert_class_ranks, insert_streams, insert_communicators,
-      insert_steps,   insert_ops,      insert_bindings,    insert_memory,  insert_causes};
+      insert_strings, insert_classes, insert_class_ranks, insert_streams, insert_communicators,
+      insert_steps,   insert_ops,     insert_bindings,    insert_memory,  insert_causes};
   for (const auto insert : kInserts)
     if (Status done = insert(database_, id, run); !done) return done;
   return {};

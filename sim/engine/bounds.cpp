@@ -39,8 +39,8 @@ class Unrolled {
   // that ends last.
   Ns longest_cycle() const {
     const std::size_t last = finish_.size() - program_.ops.count;
-    const auto latest = std::max_element(finish_.begin() + static_cast<std::ptrdiff_t>(last),
-                                         finish_.end());
+    const auto latest =
+        std::max_element(finish_.begin() + static_cast<std::ptrdiff_t>(last), finish_.end());
     if (latest == finish_.end()) return 0;
     Ns longest = 0;
     std::vector<std::uint32_t> seen(program_.ops.count, kNone);  // latest body of each op

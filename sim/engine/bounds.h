@@ -19,10 +19,10 @@ struct TimeBounds {
   Ns bound() const;
 };
 
-/// Of the slowest class, with every op at full rate. Streams and communicators: the body's durations
-/// add up. Dependencies: a value that one op writes and a later op reads. The way counts only where
-/// it leads from an op to the same op of a later step, since steps without such a way could overlap
-/// without end. Assumes that the simulation repeats (Simulation::converged).
+/// Of the slowest class, with every op at full rate. Streams and communicators: the body's
+/// durations add up. Dependencies: a value that one op writes and a later op reads. The way counts
+/// only where it leads from an op to the same op of a later step, since steps without such a way
+/// could overlap without end. Assumes that the simulation repeats (Simulation::converged).
 ///
 /// Cost: linear in the accesses of four bodies.
 TimeBounds step_time_bounds(const Graph& graph, std::span<const CostTable> prices);

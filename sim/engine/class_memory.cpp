@@ -6,8 +6,8 @@
 namespace foregather::sim {
 
 ClassMemory::ClassMemory(const Graph& graph, const Program& program,
-                         const alloc::AllocConfig& config, Bytes capacity,
-                         alloc::EventClock& clock, bool record)
+                         const alloc::AllocConfig& config, Bytes capacity, alloc::EventClock& clock,
+                         bool record)
     : graph_(graph),
       storages_(program.storages),
       memory_(capacity == 0 ? alloc::SimulatedMemory::kUnlimited : capacity),
@@ -56,9 +56,8 @@ bool ClassMemory::alloc(std::uint32_t storage, StreamId stream, Ns now) {
   }
   if (record_) {
     slot.binding = static_cast<std::uint32_t>(step_.bindings.size());
-    step_.bindings.push_back(
-        {StorageId(storage), block_bytes, static_cast<std::uint64_t>(got.address), now, 0, 0,
-         false, true});
+    step_.bindings.push_back({StorageId(storage), block_bytes,
+                              static_cast<std::uint64_t>(got.address), now, 0, 0, false, true});
     has_unnamed_ = true;
     note(now);
   }
@@ -106,8 +105,7 @@ void ClassMemory::empty_cache(Ns now) {
 
 void ClassMemory::note(Ns now) {
   const alloc::Usage& usage = allocator_.usage();
-  step_.points.push_back(
-      {now, usage.requested, usage.allocated, usage.active, usage.reserved});
+  step_.points.push_back({now, usage.requested, usage.allocated, usage.active, usage.reserved});
 }
 
 void ClassMemory::begin_step(Ns now) {

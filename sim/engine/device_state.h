@@ -18,7 +18,7 @@ inline constexpr Ns kForever = std::numeric_limits<Ns>::max();
 
 /// The op that decided a time, in whichever step and class it ran.
 struct OpInstance {
-  std::uint32_t op = 0;    ///< row of Graph::ops
+  std::uint32_t op = 0;  ///< row of Graph::ops
   std::uint32_t step = 0;
   std::uint16_t rank_class = 0;
   bool exists = false;
@@ -45,7 +45,7 @@ enum class OpState : std::uint8_t { absent, launched, done };
 struct StepTimes {
   std::vector<OpTime> ops;
   std::vector<OpState> states;
-  Ns end = 0;                   ///< of the ops that are done
+  Ns end = 0;  ///< of the ops that are done
   std::uint32_t unfinished = 0;
 };
 
@@ -109,7 +109,8 @@ class Meetings {
  public:
   explicit Meetings(const Graph& graph);
   /// The classes that a collective of `rank_class` on `communicator` waits for, itself included.
-  std::span<const std::uint16_t> classes(std::uint16_t rank_class, std::uint32_t communicator) const;
+  std::span<const std::uint16_t> classes(std::uint16_t rank_class,
+                                         std::uint32_t communicator) const;
 
  private:
   std::size_t communicators_;

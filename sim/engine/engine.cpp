@@ -137,20 +137,13 @@ Result<Simulation> simulate(const Graph& graph, std::span<const CostTable> price
 
 std::string_view name(Reason reason) {
   switch (reason) {
-    case Reason::start:
-      return "start";
-    case Reason::host:
-      return "host";
-    case Reason::stream:
-      return "stream";
-    case Reason::event:
-      return "event";
-    case Reason::communicator:
-      return "communicator";
-    case Reason::rendezvous:
-      return "rendezvous";
-    case Reason::dependency:
-      return "dependency";
+    case Reason::start: return "start";
+    case Reason::host: return "host";
+    case Reason::stream: return "stream";
+    case Reason::event: return "event";
+    case Reason::communicator: return "communicator";
+    case Reason::rendezvous: return "rendezvous";
+    case Reason::dependency: return "dependency";
   }
   return "?";
 }

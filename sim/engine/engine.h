@@ -13,11 +13,11 @@ namespace foregather::sim {
 
 /// Options that change the result.
 struct EngineOptions {
-  bool contention = true;      ///< overlapped ops share resources
-  bool memory = true;          ///< run the allocator; off: peaks are 0
-  Bytes capacity = 0;          ///< device bytes that the allocator may reserve; 0: unlimited
+  bool contention = true;  ///< overlapped ops share resources
+  bool memory = true;      ///< run the allocator; off: peaks are 0
+  Bytes capacity = 0;      ///< device bytes that the allocator may reserve; 0: unlimited
   alloc::AllocConfig alloc;
-  bool record_memory = true;   ///< fill bindings and memory curves
+  bool record_memory = true;      ///< fill bindings and memory curves
   std::uint32_t max_bodies = 10;  ///< give up on convergence after so many steady steps
 };
 

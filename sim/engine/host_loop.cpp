@@ -53,9 +53,9 @@ HostLoop<Device>::HostLoop(const Graph& graph, std::span<const std::vector<Launc
     run->events.assign(run->program->events.count, 0);
     run->clock = std::make_unique<Clock>(*this, c);
     if (options.memory)
-      run->memory = std::make_unique<ClassMemory>(graph, *run->program, options.alloc,
-                                                  options.capacity, *run->clock,
-                                                  options.record_memory);
+      run->memory =
+          std::make_unique<ClassMemory>(graph, *run->program, options.alloc, options.capacity,
+                                        *run->clock, options.record_memory);
     run->threads.resize(run->program->threads.size());
     for (std::uint16_t t = 0; t < run->threads.size(); ++t) {
       run->threads[t].rank_class = c;
@@ -85,8 +85,7 @@ void HostLoop<Device>::begin_section(std::uint16_t c, Ns time) {
     thread.time = thread.last_end = time;
     thread.state = State::ready;
   }
-  if (run.step > 0 && !run.threads.empty())
-    run.threads[0].time += graph_.classes[c].start_delay;
+  if (run.step > 0 && !run.threads.empty()) run.threads[0].time += graph_.classes[c].start_delay;
 }
 
 template <class Device>
@@ -159,8 +158,7 @@ Status HostLoop<Device>::issue(std::uint32_t target) {
       }
       if (oom_) return {};
       // Strictly earlier: at equal times the lower class and thread goes first.
-    } while (blocked_ == 0 && thread->time < others &&
-             step == runs_[thread->rank_class]->step);
+    } while (blocked_ == 0 && thread->time < others && step == runs_[thread->rank_class]->step);
     if (blocked_ != 0) wake();
   }
   return {};
@@ -192,9 +190,7 @@ bool HostLoop<Device>::perform(Thread& thread) {
       launch(run, thread, action.a);
       break;
     }
-    case ActionKind::alloc:
-      allocate(run, thread, action);
-      break;
+    case ActionKind::alloc: allocate(run, thread, action); break;
     case ActionKind::free:
       if (run.memory) {
         set_clock(run, thread);
@@ -217,8 +213,7 @@ bool HostLoop<Device>::perform(Thread& thread) {
     case ActionKind::record:
       thread.time += run.prices->record;
       run.events[action.a - run.first_event] =
-          device_.record(thread.rank_class, action.stream.row(), thread.time,
-                         thread.last_wait);
+          device_.record(thread.rank_class, action.stream.row(), thread.time, thread.last_wait);
       break;
     case ActionKind::wait: {
       thread.time += run.prices->wait;
@@ -233,8 +228,8 @@ bool HostLoop<Device>::perform(Thread& thread) {
       break;
     case ActionKind::host_wait_stream:
       if (thread.handles.empty())
-        thread.handles = {device_.record(thread.rank_class, action.stream.row(), thread.time,
-                                         thread.last_wait)};
+        thread.handles = {
+            device_.record(thread.rank_class, action.stream.row(), thread.time, thread.last_wait)};
       if (!wait_all(run, thread)) return false;
       break;
     case ActionKind::host_wait_device:
@@ -247,9 +242,7 @@ bool HostLoop<Device>::perform(Thread& thread) {
     case ActionKind::host_wait_action:
       if (!wait_action(run, thread, action)) return false;
       break;
-    case ActionKind::host_delay:
-      thread.time += action.a;
-      break;
+    case ActionKind::host_delay: thread.time += action.a; break;
     case ActionKind::empty_cache:
       if (run.memory) {
         set_clock(run, thread);
@@ -257,8 +250,7 @@ bool HostLoop<Device>::perform(Thread& thread) {
         charge(run, thread);
       }
       break;
-    case ActionKind::mark:
-      break;
+    case ActionKind::mark: break;
   }
   ++thread.at;
   thread.last_end = thread.time;

@@ -81,8 +81,8 @@ class ListDevice {
   std::vector<Queue> queues_;
   std::vector<EventRecord> events_;
   std::size_t queued_ = 0;
-  std::vector<std::uint16_t> dirty_;   ///< classes whose streams may go on
-  std::vector<Item*> meeting_;         ///< scratch of arrive(), in order of the members
+  std::vector<std::uint16_t> dirty_;  ///< classes whose streams may go on
+  std::vector<Item*> meeting_;        ///< scratch of arrive(), in order of the members
 };
 
 }  // namespace foregather::sim

@@ -63,8 +63,7 @@ void SharedDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, Op
   enqueue(c, on, item);
 }
 
-EventHandle SharedDevice::record(std::uint16_t c, std::uint32_t s, Ns host_time,
-                                 OpInstance host) {
+EventHandle SharedDevice::record(std::uint16_t c, std::uint32_t s, Ns host_time, OpInstance host) {
   const auto handle = static_cast<EventHandle>(events_.size());
   events_.emplace_back();
   enqueue(c, stream(c, s), {ItemKind::record, handle, 0, 0, host_time, host});

@@ -56,8 +56,8 @@ class SharedDevice {
   };
   enum class Running : std::uint8_t { no, yes, waiting };  ///< waiting: arrived, others have not
   struct Stream {
-    Cause cause;          ///< what its next op would be bound by
-    Ns ready = 0;         ///< since when
+    Cause cause;   ///< what its next op would be bound by
+    Ns ready = 0;  ///< since when
     Running running = Running::no;
     Item current;
     Ns start = 0;
@@ -111,13 +111,13 @@ class SharedDevice {
   std::vector<Ns> next_;                ///< by class
   std::vector<std::uint8_t> changed_;   ///< by class: speeds must be set again
   std::vector<std::uint8_t> dirty_;     ///< by class: heads must be looked at, next_ planned
-  std::vector<Stream*> parts_;              ///< scratch: a collective's streams, by member
-  std::vector<Stream*> active_;             ///< scratch of set_speeds
-  std::vector<const Demand*> demands_;      ///< scratch of set_speeds
-  std::vector<std::uint32_t> speeds_;       ///< scratch of set_speeds
+  std::vector<Stream*> parts_;          ///< scratch: a collective's streams, by member
+  std::vector<Stream*> active_;         ///< scratch of set_speeds
+  std::vector<const Demand*> demands_;  ///< scratch of set_speeds
+  std::vector<std::uint32_t> speeds_;   ///< scratch of set_speeds
   std::vector<Ended>* log_ = nullptr;
   Ns now_ = 0;
-  std::size_t queued_ = 0;              ///< items, running ops included
+  std::size_t queued_ = 0;  ///< items, running ops included
 };
 
 }  // namespace foregather::sim

@@ -39,13 +39,13 @@ struct OpTime {
 /// The life of one storage binding, in host order.
 struct Binding {
   StorageId storage;
-  Bytes block_bytes = 0;     ///< rounded and with slack
+  Bytes block_bytes = 0;  ///< rounded and with slack
   std::uint64_t address = 0;
-  Ns allocated = 0;          ///< host time
-  Ns freed = 0;              ///< host time of the free call; the step's end if still bound
+  Ns allocated = 0;             ///< host time
+  Ns freed = 0;                 ///< host time of the free call; the step's end if still bound
   std::uint32_t before_op = 0;  ///< row of the first op launched after the alloc
-  bool from_before = false;  ///< bound when the step began
-  bool still_bound = false;  ///< at the step's end
+  bool from_before = false;     ///< bound when the step began
+  bool still_bound = false;     ///< at the step's end
 };
 
 /// The memory curve at the points where it changed.
@@ -72,12 +72,12 @@ struct OutOfMemory {
 
 /// One step of one class.
 struct StepResult {
-  Ns begin = 0;      ///< the device end of the step before (0 for the first)
-  Ns end = 0;        ///< the device end of this one
-  Ns host_end = 0;   ///< the host has issued everything
-  std::vector<OpTime> ops;  ///< by row − program.ops.first; {} for ops not in this step
-  std::vector<std::uint8_t> ran;  ///< same index: 1 if the op ran in this step
-  std::vector<Binding> bindings;  ///< only when recorded
+  Ns begin = 0;                     ///< the device end of the step before (0 for the first)
+  Ns end = 0;                       ///< the device end of this one
+  Ns host_end = 0;                  ///< the host has issued everything
+  std::vector<OpTime> ops;          ///< by row − program.ops.first; {} for ops not in this step
+  std::vector<std::uint8_t> ran;    ///< same index: 1 if the op ran in this step
+  std::vector<Binding> bindings;    ///< only when recorded
   std::vector<MemoryPoint> memory;  ///< only when recorded
   MemoryPeaks peaks;
 

@@ -48,9 +48,9 @@ HostKnowledge::HostKnowledge(const Program& program, Section section,
 std::uint32_t HostKnowledge::done_before(HostPoint point, std::uint32_t other) const {
   if (point.thread == other) return point.index;
   const auto& own = syncs_[point.thread];
-  const auto after = std::upper_bound(
-      own.begin(), own.end(), point.index,
-      [](std::uint32_t index, const Sync& sync) { return index < sync.index; });
+  const auto after =
+      std::upper_bound(own.begin(), own.end(), point.index,
+                       [](std::uint32_t index, const Sync& sync) { return index < sync.index; });
   return after == own.begin() ? 0 : std::prev(after)->done[other];
 }
 

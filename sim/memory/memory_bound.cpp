@@ -129,8 +129,8 @@ Bytes bound_of(const Graph& graph, const Program& program) {
   Bytes bound = 0;
   for (std::uint32_t thread = 0; thread < program.threads.size(); ++thread) {
     const auto actions = program.threads[thread].actions(Section::body).size();
-    bound = std::max(bound, largest_cut(lives.all(), thread, static_cast<std::uint32_t>(actions),
-                                        knowledge));
+    bound = std::max(
+        bound, largest_cut(lives.all(), thread, static_cast<std::uint32_t>(actions), knowledge));
   }
   return bound;
 }

@@ -26,17 +26,14 @@ std::optional<Slots::Change> Slots::unbind(std::uint32_t storage) {
 
 std::optional<Slots::Change> Slots::perform(const Action& action) {
   switch (action.kind) {
-    case ActionKind::alloc:
-      return bind(action.a - first_);
-    case ActionKind::free:
-      return unbind(action.a - first_);
+    case ActionKind::alloc: return bind(action.a - first_);
+    case ActionKind::free: return unbind(action.a - first_);
     case ActionKind::release: {
       const std::uint32_t storage = graph_.tensors[action.a].storage.row() - first_;
       if (left_[storage] > 0 && --left_[storage] == 0) return unbind(storage);
       return std::nullopt;
     }
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
 }
 

@@ -1,11 +1,11 @@
 // Everything a user can see, as text. UPDATE_GOLDEN=1 rewrites the transcripts: look at the diff.
-#include <catch2/catch.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <catch2/catch.hpp>
 
 #include "tests/golden/process.h"
 #include "tests/golden/transcript.h"
@@ -23,12 +23,15 @@ std::string content(const fs::path& path) {
 }
 
 void check(const std::string& name) {
-  const fs::path path = fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts" / (name + ".txt");
+  const fs::path path =
+      fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts" / (name + ".txt");
   const std::string expected = content(path);
   REQUIRE_FALSE(expected.empty());
   const std::string now = foregather::test::replay(expected);
-  if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(path, std::ios::binary) << now;
-  else CHECK(now == expected);
+  if (std::getenv("UPDATE_GOLDEN") != nullptr)
+    std::ofstream(path, std::ios::binary) << now;
+  else
+    CHECK(now == expected);
 }
 
 std::string without_wall_time(const std::string& json) {
@@ -62,8 +65,7 @@ TEST_CASE("every transcript is a test") {
 
 TEST_CASE("the same command gives the same bytes, wherever it runs") {
   const foregather::test::TemporaryDirectory directory;
-  const std::string sample =
-      std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml";
+  const std::string sample = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml";
   std::set<std::string> seen;
   for (int run = 0; run < 20; ++run) {
     const std::string where = run % 2 == 0 ? FOREGATHER_SOURCE_DIR : directory.path();

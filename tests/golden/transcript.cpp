@@ -66,8 +66,7 @@ std::string run_line(const std::string& line, const std::string& directory) {
   std::string text = marked(result.out, "") + marked(result.err, "! ");
   if (result.exit != 0) text += "[exit " + std::to_string(result.exit) + "]\n";
   static const std::regex kWallTime("\"simulated_in_ns\": [0-9]+");
-  text = std::regex_replace(replaced(text, directory, "$TMP"), kWallTime,
-                            "\"simulated_in_ns\": *");
+  text = std::regex_replace(replaced(text, directory, "$TMP"), kWallTime, "\"simulated_in_ns\": *");
   return text + files_of(directory);
 }
 

@@ -41,7 +41,7 @@ TEST_CASE("the critical path goes over to the rank that came last") {
   REQUIRE(path.steps.size() == 4);
   CHECK(path.steps[0].op == run::OpRow(3));  // the straggler's gemm
   CHECK(path.steps[0].time == 15);
-  CHECK(path.steps[0].gap == 10);            // from the begin of the step
+  CHECK(path.steps[0].gap == 10);  // from the begin of the step
   CHECK(path.steps[1].op == run::OpRow(4));
   CHECK(path.steps[1].time == 0);
   CHECK(path.steps[2].op == run::OpRow(1));

@@ -3,8 +3,8 @@
 #include <rapidcheck/catch.h>
 
 #include "random_graph.h"
-#include "sim/engine/engine.h"
 #include "slow_engine.h"
+#include "sim/engine/engine.h"
 
 namespace foregather::sim {
 namespace {

@@ -96,18 +96,12 @@ class Maker {
 
   void any_action() {
     switch (below(10)) {
-      case 0:
-        b_.record(events_[below(4)], stream());
-        break;
-      case 1:
-        b_.wait(stream(), events_[below(4)]);
-        break;
+      case 0: b_.record(events_[below(4)], stream()); break;
+      case 1: b_.wait(stream(), events_[below(4)]); break;
       case 2:
         if (chance(3)) b_.host_wait(events_[below(4)]);
         break;
-      case 3:
-        b_.host_delay(below(60));
-        break;
+      case 3: b_.host_delay(below(60)); break;
       case 4:
         if (chance(8)) b_.act({ActionKind::host_wait_stream, stream(), 0, 0});
         if (chance(12)) b_.act({ActionKind::host_wait_device, {}, 0, 0});

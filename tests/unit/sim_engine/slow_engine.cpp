@@ -13,7 +13,7 @@ namespace {
 constexpr Ns kNever = std::numeric_limits<Ns>::max();
 
 struct Item {
-  char kind = 'o';  // o op, r record, w wait
+  char kind = 'o';       // o op, r record, w wait
   std::uint32_t op = 0;  // row of Graph::ops
   std::uint32_t step = 0;
   std::size_t event = 0;
@@ -207,8 +207,7 @@ class SlowEngine {
   bool finish_ops() {
     for (std::size_t c = 0; c < classes_.size(); ++c)
       for (SlowStream& stream : classes_[c].streams) {
-        if (stream.current.empty() || !stream.current[0].transfers ||
-            stream.current[0].work > 0)
+        if (stream.current.empty() || !stream.current[0].transfers || stream.current[0].work > 0)
           continue;
         const Item item = stream.current[0].item;
         time_of(c, item).end = now_;
@@ -325,8 +324,7 @@ class SlowEngine {
     if (action.kind == ActionKind::launch) {
       const SlowStream& stream = classes_[c].streams[g_.ops[action.a].stream.row()];
       const std::uint32_t depth = host(c).launch_queue;
-      return depth == 0 || stream.launched < depth ||
-             stream.launched - depth < stream.ends.size();
+      return depth == 0 || stream.launched < depth || stream.launched - depth < stream.ends.size();
     }
     if (!thread.handles.empty())
       return std::all_of(thread.handles.begin(), thread.handles.end(),
@@ -377,17 +375,12 @@ class SlowEngine {
         if (op.communicator) k.collectives[op.communicator.row()].push_back(action.a);
         break;
       }
-      case ActionKind::alloc:
-        thread.time += host(c).alloc;
-        break;
+      case ActionKind::alloc: thread.time += host(c).alloc; break;
       case ActionKind::free:
-      case ActionKind::release:
-        thread.time += host(c).free;
-        break;
+      case ActionKind::release: thread.time += host(c).free; break;
       case ActionKind::record:
         thread.time += host(c).record;
-        slots_[c][action.a - program(c).events.first] =
-            record(c, action.stream.row(), thread.time);
+        slots_[c][action.a - program(c).events.first] = record(c, action.stream.row(), thread.time);
         break;
       case ActionKind::wait: {
         thread.time += host(c).wait;
@@ -410,11 +403,8 @@ class SlowEngine {
         thread.time = std::max(thread.time, k.threads[action.a].performed[action.b]);
         break;
       }
-      case ActionKind::host_delay:
-        thread.time += action.a;
-        break;
-      default:
-        break;
+      case ActionKind::host_delay: thread.time += action.a; break;
+      default: break;
     }
     ++thread.at;
     thread.performed.push_back(thread.time);

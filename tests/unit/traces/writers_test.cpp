@@ -41,8 +41,9 @@ TEST_CASE("the Chrome trace is JSON with exact times") {
 TEST_CASE("the CSV has one op a row") {
   const std::string csv = written("csv");
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 7);
-  CHECK(csv.find("r0/s1/m0/layers.0/forward/all_gather/0@fsdp#7,fast,3,1,steady,0,layers.0,,forward,"
-                 "all_gather,gather,comm,fsdp,108,110,115,130,15,rendezvous,") != std::string::npos);
+  CHECK(
+      csv.find("r0/s1/m0/layers.0/forward/all_gather/0@fsdp#7,fast,3,1,steady,0,layers.0,,forward,"
+               "all_gather,gather,comm,fsdp,108,110,115,130,15,rendezvous,") != std::string::npos);
 }
 
 TEST_CASE("unknown formats name the known ones") {
@@ -53,8 +54,8 @@ TEST_CASE("unknown formats name the known ones") {
 
 TEST_CASE("a writer stops at the first failure") {
   int calls = 0;
-  const Status done = traces::find_format("csv")->write(
-      test::example_run(), [&](std::string_view) -> Status {
+  const Status done =
+      traces::find_format("csv")->write(test::example_run(), [&](std::string_view) -> Status {
         ++calls;
         return fail_work("x", "full");
       });

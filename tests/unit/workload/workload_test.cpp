@@ -41,11 +41,12 @@ TEST_CASE("an almost empty workload has the documented defaults") {
 }
 
 TEST_CASE("values of the file and of --set") {
-  const std::string file = "[train]\nmicro_batch = 2\nprecision = \"fp32\"\n"
-                           "[parallel]\nbucket_bytes = \"10MiB\"\nfirst_bucket_bytes = 4096\n";
-  const Workload workload = good(file, {"train.micro_batch=3", "parallel.strategy=ddp",
-                                        "train.micro_batch=4", "allocator.conf=expandable_segments:True",
-                                        "model.config=other.json"});
+  const std::string file =
+      "[train]\nmicro_batch = 2\nprecision = \"fp32\"\n"
+      "[parallel]\nbucket_bytes = \"10MiB\"\nfirst_bucket_bytes = 4096\n";
+  const Workload workload =
+      good(file, {"train.micro_batch=3", "parallel.strategy=ddp", "train.micro_batch=4",
+                  "allocator.conf=expandable_segments:True", "model.config=other.json"});
   CHECK(workload.train.micro_batch == 4);
   CHECK(workload.train.compute == DType::f32);
   CHECK(workload.parallel.strategy == Strategy::ddp);
@@ -68,7 +69,8 @@ TEST_CASE("dtypes of communication follow the precision") {
 
 TEST_CASE("reshard_after_forward is a flag or a group size") {
   CHECK_FALSE(good("").parallel.reshard_after_forward.has_value());
-  CHECK(good("[parallel]\nreshard_after_forward = false\n").parallel.reshard_after_forward == false);
+  CHECK(good("[parallel]\nreshard_after_forward = false\n").parallel.reshard_after_forward ==
+        false);
   const Workload group = good("[parallel]\nreshard_after_forward = 4\n");
   CHECK(group.parallel.reshard_after_forward == true);
   CHECK(group.parallel.reshard_to == 4);
@@ -121,7 +123,8 @@ TEST_CASE("errors have a place, a reason and a remedy") {
   CHECK(error_of("", {"parallel.strategy=fsdp3"}) ==
         "--set parallel.strategy: 'fsdp3' is not one of ddp, fsdp1, fsdp2; did you mean 'fsdp1'?");
   CHECK(error_of("", {"train.micro_batch"}).starts_with("--set train.micro_batch: expected"));
-  CHECK(error_of("", {"nonsense_without_end=1"}).starts_with("--set nonsense_without_end: unknown"));
+  CHECK(
+      error_of("", {"nonsense_without_end=1"}).starts_with("--set nonsense_without_end: unknown"));
   CHECK(error_of("[parallel]\nworld_size = 10\n[cluster]\nnodes = 4\n").find("12") !=
         std::string::npos);
   CHECK(error_of("[parallel]\nshard_size = 3\n").find("does not divide") != std::string::npos);
