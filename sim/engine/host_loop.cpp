@@ -8,35 +8,33 @@
 
 namespace foregather::sim {
 
-// The allocator's view of device time while one of its calls is under way.
+// The allocator's view of device time while a thread calls it.
 template <class Device>
 struct HostLoop<Device>::Clock final : alloc::EventClock {
   Clock(HostLoop& owner, std::uint16_t rank_class) : loop(owner), c(rank_class) {}
 
   alloc::EventToken record(alloc::StreamId stream) override {
-    return {loop.device_.record(c, stream.row(), now, host)};
+    return {loop.device_.record(c, stream.row(), caller->time, caller->last_wait)};
   }
   bool query(alloc::EventToken token) override {
-    loop.device_.advance(now);
+    loop.device_.advance(caller->time);
     const EventRecord& event = loop.device_.event(static_cast<EventHandle>(token.value));
-    return event.done && event.time <= now;
+    return event.done && event.time <= caller->time;
   }
   void synchronize(alloc::EventToken token) override {
     const EventRecord& event = loop.device_.event(static_cast<EventHandle>(token.value));
     while (!event.done && loop.device_.next_time() != kForever)
       loop.device_.advance(loop.device_.next_time());
     if (!event.done) ++loop.unresolved_;
-    if (event.done && event.time > now) {
-      now = event.time;
-      by = event.by;
+    if (event.done && event.time > caller->time) {
+      caller->time = event.time;
+      if (event.by.exists()) caller->last_wait = event.by;
     }
   }
 
   HostLoop& loop;
   std::uint16_t c;
-  Ns now = 0;
-  OpInstance host;  ///< what the calling thread last waited for
-  OpInstance by;    ///< what synchronize() last waited for
+  Thread* caller = nullptr;
 };
 
 template <class Device>
@@ -156,6 +154,7 @@ void HostLoop<Device>::go_on(Thread& thread, Ns others) {
   const LaunchRow* const rows = rows_[c].data();
   const HostPrices& prices = *run.prices;
   ClassMemory* const memory = run.memory.get();
+  run.clock->caller = &thread;
   const Action* at = thread.at;
   Ns time = thread.time;
   // Strictly earlier: at equal times the lower class and thread goes first. After the first action
@@ -203,19 +202,30 @@ void HostLoop<Device>::go_on(Thread& thread, Ns others) {
         break;
       }
       case ActionKind::mark: break;
+      case ActionKind::alloc:
+        time += prices.alloc;
+        if (memory == nullptr) break;
+        thread.time = time;
+        if (!memory->alloc(action.a, action.stream, time)) {
+          thread.at = at;
+          return run_out(run, thread, action.a);
+        }
+        if (memory->driver_calls() != nullptr) charge(run, thread);
+        time = thread.time;
+        break;
+      case ActionKind::free:
+        if (memory != nullptr) {
+          thread.time = time;
+          memory->free(action.a, time);
+          if (memory->driver_calls() != nullptr) charge(run, thread);
+          time = thread.time;
+        }
+        time += prices.free;
+        break;
       default:
-        if (memory == nullptr && action.kind == ActionKind::alloc) {
-          time += prices.alloc;
-          break;
-        }
-        if (memory == nullptr && action.kind == ActionKind::free) {
-          time += prices.free;
-          break;
-        }
         thread.at = at;
         thread.time = time;
         if (!perform(thread)) return;
-        if (oom_) return;
         time = thread.time;
     }
     ++at;
@@ -276,6 +286,7 @@ void HostLoop<Device>::wake() {
 template <class Device>
 bool HostLoop<Device>::perform(Thread& thread) {
   ClassRun& run = *runs_[thread.rank_class];
+  run.clock->caller = &thread;
   const Action& action = *thread.at;
   const auto block = [&] {
     thread.state = State::blocked;
@@ -283,16 +294,8 @@ bool HostLoop<Device>::perform(Thread& thread) {
     return false;
   };
   switch (action.kind) {
-    case ActionKind::alloc: allocate(run, thread, action); break;
-    case ActionKind::free:
-      set_clock(run, thread);
-      run.memory->free(action.a, thread.time);
-      if (run.memory->driver_calls() != nullptr) charge(run, thread);
-      thread.time += run.prices->free;
-      break;
     case ActionKind::release:
       if (run.memory) {
-        set_clock(run, thread);
         run.memory->release(action.a, thread.time);
         if (run.memory->driver_calls() != nullptr) charge(run, thread);
       }
@@ -330,15 +333,11 @@ bool HostLoop<Device>::perform(Thread& thread) {
     case ActionKind::host_delay: thread.time += action.a; break;
     case ActionKind::empty_cache:
       if (run.memory) {
-        set_clock(run, thread);
         run.memory->empty_cache(thread.time);
         charge(run, thread);
       }
       break;
-    case ActionKind::launch:
-    case ActionKind::record:
-    case ActionKind::wait:
-    case ActionKind::mark: break;
+    default: break;  // go_on() performs the others
   }
   return true;
 }
@@ -349,35 +348,13 @@ bool HostLoop<Device>::has_place(const ClassRun& run, const Thread& thread) cons
   return device_.place(thread.rank_class, row.stream).done;
 }
 
-template <class Device>
-void HostLoop<Device>::set_clock(ClassRun& run, const Thread& thread) {
-  run.clock->now = thread.time;
-  run.clock->host = thread.last_wait;
-  run.clock->by = {};
-}
-
-template <class Device>
-void HostLoop<Device>::allocate(ClassRun& run, Thread& thread, const Action& action) {
-  thread.time += run.prices->alloc;
-  if (!run.memory) return;
-  set_clock(run, thread);
-  const bool ok = run.memory->alloc(action.a, action.stream, thread.time);
-  if (run.memory->driver_calls() != nullptr) charge(run, thread);
-  if (!ok) run_out(run, thread, action.a);
-}
-
 // Host time of driver calls. A cudaFree waits for the whole device first.
 template <class Device>
 void HostLoop<Device>::charge(ClassRun& run, Thread& thread) {
   const alloc::DriverCalls& calls = *run.memory->driver_calls();
-  Clock& clock = *run.clock;
   if (calls.frees != 0 || calls.unmaps != 0)
     for (std::uint32_t s = 0; s < run.program->streams.size(); ++s)
-      clock.synchronize({device_.record(thread.rank_class, s, clock.now, thread.last_wait)});
-  if (clock.now > thread.time) {
-    thread.time = clock.now;
-    if (clock.by.exists()) thread.last_wait = clock.by;
-  }
+      run.clock->synchronize({device_.record(thread.rank_class, s, thread.time, thread.last_wait)});
   const HostPrices& prices = *run.prices;
   thread.time += calls.mallocs * prices.device_malloc + calls.frees * prices.device_free +
                  calls.granules * prices.device_map + calls.event_records * prices.record;

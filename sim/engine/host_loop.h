@@ -86,12 +86,10 @@ class HostLoop {
   void go_on(Thread& thread, Ns others);
   void reach_stop(Thread& thread);
   const EventRecord& wait_for_place(std::uint16_t c, std::uint32_t stream);
-  /// One action; false if the thread must wait and did nothing. Launches, records, waits for events
-  /// and, without an allocator, allocations are go_on()'s own.
+  /// One of the rare actions, which go_on() does not perform itself; false if the thread must wait
+  /// and did nothing.
   bool perform(Thread& thread);
   bool has_place(const ClassRun& run, const Thread& thread) const;
-  void set_clock(ClassRun& run, const Thread& thread);
-  void allocate(ClassRun& run, Thread& thread, const Action& action);
   void charge(ClassRun& run, Thread& thread);
   bool wait_all(ClassRun& run, Thread& thread);
   bool wait_action(ClassRun& run, Thread& thread, const Action& action);
