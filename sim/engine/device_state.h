@@ -115,6 +115,14 @@ class LaunchQueue {
     return ends_[next_launch < ends_.size() ? next_launch : next_launch - ends_.size()];
   }
 
+  /// How many launches must end before the next one has a place, or the next `launches` as far as
+  /// the queue can have room for them without running empty.
+  std::size_t missing(std::size_t launches) const {
+    if (ends_.empty()) return 0;
+    const std::size_t wanted = std::max<std::size_t>(std::min(launches, ends_.size() - 1), 1);
+    return open_ + wanted <= ends_.size() ? 0 : open_ + wanted - ends_.size();
+  }
+
  private:
   std::vector<EventRecord> ends_;
   std::size_t next_end_ = 0;  ///< place of the oldest launch that has not ended

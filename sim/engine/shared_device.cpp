@@ -77,37 +77,52 @@ void SharedDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event) {
 Ns SharedDevice::next_time() const { return *std::min_element(next_.begin(), next_.end()); }
 
 void SharedDevice::advance(Ns time) {
-  const auto classes = static_cast<std::uint16_t>(next_.size());
-  while (true) {
-    const Ns now = next_time();
-    if (now > time || now == kForever) return;
+  for (Ns now = next_time(); now <= time && now != kForever; now = next_time()) {
     now_ = now;
-    if (classes == 1 && play_alone(0, time)) continue;
+    if (next_.size() == 1 && play_alone(0, time, kUnlimited)) continue;
+    play_together();
+  }
+}
+
+void SharedDevice::make_places(std::uint16_t c, std::uint32_t s, std::uint32_t launches) {
+  const LaunchQueue& places = stream(c, s).places;
+  for (Ns now = next_time(); now != kForever; now = next_time()) {
+    const std::size_t missing = places.missing(launches);
+    if (missing == 0) return;
+    now_ = now;
+    if (next_.size() == 1 && play_alone(0, kForever - 1, missing)) continue;
+    play_together();
+  }
+}
+
+// All that happens at now_.
+void SharedDevice::play_together() {
+  const auto classes = static_cast<std::uint16_t>(next_.size());
+  const Ns now = now_;
+  for (std::uint16_t c = 0; c < classes; ++c) {
+    if (next_[c] > now) continue;
+    dirty_[c] = 1;
+    end_ops(c, now);
+  }
+  // A class that starts a collective may let others go on.
+  for (bool again = true; again;) {
+    again = false;
     for (std::uint16_t c = 0; c < classes; ++c) {
-      if (next_[c] > now) continue;
-      dirty_[c] = 1;
-      end_ops(c, now);
+      if (dirty_[c] != 1) continue;
+      dirty_[c] = 2;
+      again = true;
+      settle(c, now);
     }
-    // A class that starts a collective may let others go on.
-    for (bool again = true; again;) {
-      again = false;
-      for (std::uint16_t c = 0; c < classes; ++c) {
-        if (dirty_[c] != 1) continue;
-        dirty_[c] = 2;
-        again = true;
-        settle(c, now);
-      }
-    }
-    for (std::uint16_t c = 0; c < classes; ++c) {
-      if (changed_[c] == 0) continue;
-      changed_[c] = 0;
-      set_speeds(c, now);
-    }
-    for (std::uint16_t c = 0; c < classes; ++c) {
-      if (dirty_[c] == 0) continue;
-      dirty_[c] = 0;
-      plan_next(c, now);
-    }
+  }
+  for (std::uint16_t c = 0; c < classes; ++c) {
+    if (changed_[c] == 0) continue;
+    changed_[c] = 0;
+    set_speeds(c, now);
+  }
+  for (std::uint16_t c = 0; c < classes; ++c) {
+    if (dirty_[c] == 0) continue;
+    dirty_[c] = 0;
+    plan_next(c, now);
   }
 }
 
