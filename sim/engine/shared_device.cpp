@@ -36,18 +36,24 @@ SharedDevice::SharedDevice(const Graph& graph, std::span<const std::vector<Launc
   events_.push_back({0, {}, true});
 }
 
-void SharedDevice::enqueue(std::uint16_t c, Stream& on, const Item& item) {
+// Its fields are written in place: a copy of an item just written would wait for the stores.
+SharedDevice::Item& SharedDevice::enqueue(std::uint16_t c, Stream& on, ItemKind kind,
+                                          std::uint32_t id, Ns issued) {
   constexpr std::size_t kCompactAt = 4096;
   if (on.head == on.queue.size()) {
     on.queue.clear();
     on.head = 0;
-    if (on.running == Running::no) next_[c] = std::min(next_[c], std::max(now_, item.issued));
+    if (on.running == Running::no) next_[c] = std::min(next_[c], std::max(now_, issued));
   } else if (on.head >= kCompactAt && 2 * on.head > on.queue.size()) {
     on.queue.erase(on.queue.begin(), on.queue.begin() + static_cast<std::ptrdiff_t>(on.head));
     on.head = 0;
   }
-  on.queue.push_back(item);
   ++queued_;
+  Item& item = on.queue.emplace_back();
+  item.kind = kind;
+  item.id = id;
+  item.issued = issued;
+  return item;
 }
 
 void SharedDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
@@ -56,22 +62,23 @@ void SharedDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, Op
   StepTimes& times = timelines_[c].step(step);
   times.states[local_op] = OpState::launched;
   ++times.unfinished;
-  Item item{ItemKind::op, local_op, step, 0, issued, host};
-  if (row.collective) item.order = queue(c, row.communicator).launched++;
   Stream& on = stream(c, row.stream);
   on.places.launched();
-  enqueue(c, on, item);
+  Item& item = enqueue(c, on, ItemKind::op, local_op, issued);
+  item.step = step;
+  item.host = host;
+  if (row.collective) item.order = queue(c, row.communicator).launched++;
 }
 
 EventHandle SharedDevice::record(std::uint16_t c, std::uint32_t s, Ns host_time, OpInstance host) {
   const auto handle = static_cast<EventHandle>(events_.size());
   events_.emplace_back();
-  enqueue(c, stream(c, s), {ItemKind::record, handle, 0, 0, host_time, host});
+  enqueue(c, stream(c, s), ItemKind::record, handle, host_time).host = host;
   return handle;
 }
 
 void SharedDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event) {
-  enqueue(c, stream(c, s), {ItemKind::wait, event, 0, 0, 0, {}});
+  enqueue(c, stream(c, s), ItemKind::wait, event, 0);
 }
 
 Ns SharedDevice::next_time() const { return *std::min_element(next_.begin(), next_.end()); }
@@ -176,7 +183,7 @@ void SharedDevice::settle(std::uint16_t c, Ns now) {
 
 // Performs the head of an idle stream if it can happen now.
 bool SharedDevice::take(std::uint16_t c, Stream& on, Ns now) {
-  const Item item = on.queue[on.head];
+  const Item& item = on.queue[on.head];
   EventRecord* event = item.kind == ItemKind::op ? nullptr : &events_[item.id];
   switch (item.kind) {
     case ItemKind::wait:

@@ -88,7 +88,7 @@ class SharedDevice {
   Stream& stream(std::uint16_t c, std::uint32_t s) { return streams_[first_stream_[c] + s]; }
   Communicator& queue(std::uint16_t c, std::uint32_t k) { return queues_[c * communicators_ + k]; }
   void play_together();
-  void enqueue(std::uint16_t c, Stream& on, const Item& item);
+  Item& enqueue(std::uint16_t c, Stream& on, ItemKind kind, std::uint32_t id, Ns issued);
   std::span<Stream> streams(std::uint16_t c) {
     return std::span(streams_).subspan(first_stream_[c], first_stream_[c + 1U] - first_stream_[c]);
   }
