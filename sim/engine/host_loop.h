@@ -13,6 +13,9 @@
 
 namespace foregather::sim {
 
+/// Launches for which places are made at once: what looking ahead costs is shared by so many.
+inline constexpr std::uint32_t kMostPlaces = 64;
+
 /// A class that is further ahead of the slowest one waits for it before its next step: one whose
 /// steps take no time must not run away.
 inline constexpr std::uint32_t kMostStepsAhead = 2;
@@ -47,7 +50,8 @@ class HostLoop {
   Bytes reserved(std::uint16_t c) const { return runs_[c]->memory->reserved(); }
 
  private:
-  enum class State : std::uint8_t { ready, blocked, done };
+  /// blocked: it waits for the device; waiting: for another thread of its class.
+  enum class State : std::uint8_t { ready, blocked, waiting, done };
   struct Thread {
     std::uint16_t rank_class = 0;
     std::uint16_t index = 0;
@@ -55,6 +59,7 @@ class HostLoop {
     const Action* begin = nullptr;
     const Action* at = nullptr;
     const Action* end = nullptr;
+    const Action* stop = nullptr;  ///< its end, or what another thread waits for has come before
     Ns time = 0;
     Ns last_end = 0;  ///< of its last action: before `time` while it waits for the next
     OpInstance last_wait;
@@ -62,6 +67,7 @@ class HostLoop {
   };
   struct Clock;
   struct ClassRun {
+    std::uint16_t rank_class = 0;
     std::vector<Thread> threads;
     std::uint32_t step = 0;
     std::uint32_t active = 0;  ///< threads not done; 0 while the class waits for slower ones
@@ -80,12 +86,14 @@ class HostLoop {
   void end_thread(Thread& thread);
   /// The ready thread that is next, and the earliest (time, class, thread) of the others.
   Thread* pick(Ns& others);
-  /// One action; false if the thread must wait and did nothing.
+  /// Performs the thread's actions as long as it is the next one.
+  void go_on(Thread& thread, Ns others);
+  void reach_stop(Thread& thread);
+  void wait_for_places(const ClassRun& run, const Action* at, const Action* stop);
+  /// One of the rare actions, which go_on() does not perform itself; false if the thread must wait
+  /// and did nothing.
   bool perform(Thread& thread);
-  bool has_place(const ClassRun& run, Thread& thread, std::uint32_t op);
-  void launch(ClassRun& run, Thread& thread, std::uint32_t op);
-  void set_clock(ClassRun& run, const Thread& thread);
-  void allocate(ClassRun& run, Thread& thread, const Action& action);
+  bool has_place(const ClassRun& run, const Thread& thread) const;
   void charge(ClassRun& run, Thread& thread);
   bool wait_all(ClassRun& run, Thread& thread);
   bool wait_action(ClassRun& run, Thread& thread, const Action& action);
