@@ -76,7 +76,8 @@ void Fsdp2Schedule::post_backward(Fsdp2Unit& unit) {
   unit.is_reduced = true;
   lowering_.builder.host_delay(overhead::kHook);
   if (has_accumulated_ && !accumulates_in_place_) accumulate_unsharded(unit);
-  reshard(unit);
+  if (lowering_.workload.parallel.reshard_after_backward || lowering_.is_last_micro_batch())
+    reshard(unit);
   if (lowering_.workload.parallel.backward_prefetch == Prefetch::post) prefetch_backward(unit);
   if (lowering_.is_unsynchronised()) {
     if (!has_accumulated_ && !accumulates_in_place_) cast_accumulated(unit);

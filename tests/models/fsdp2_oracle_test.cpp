@@ -14,11 +14,6 @@ const std::set<std::string> kInexpressible{
     "fsdp2/ends_separate/gpt2_untied/4",  // a unit for each of wte, wpe, ln_f, lm_head
     "fsdp2/ends_separate/llama/4",
     "fsdp2/ends_no_unshard_in_backward/llama/4",  // set_unshard_in_backward
-    "fsdp2/forward_prefetch_2/llama/4",           // explicit lists of more than one unit
-    "fsdp2/backward_prefetch_2/gpt2/4",
-    "fsdp2/backward_prefetch_2/llama/4",
-    "fsdp2/both_prefetch_2/llama/4",
-    "fsdp2/accum_sync_last_keep/llama/4",  // set_reshard_after_backward
 };
 
 }  // namespace
