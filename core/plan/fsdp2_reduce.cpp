@@ -207,6 +207,7 @@ StreamId Fsdp2Schedule::communicate(Fsdp2Unit& unit, const Buffer& output) {
     low.launch({OpKind::all_reduce, Role::reduce, stream, costs.all_reduce,
                 groups_.replicate.communicator},
                unit.owner, scratch_);
+    low.builder.record(unit.was_all_reduced, stream);
   }
   if (types_.scales()) scale(Role::post_scale, output, costs.post_scale, stream);
   return stream;
