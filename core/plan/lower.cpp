@@ -4,6 +4,7 @@
 #include <numeric>
 #include <string>
 
+#include "core/plan/ddp_schedule.h"
 #include "core/plan/fsdp2_schedule.h"
 #include "core/plan/lower_checks.h"
 #include "core/plan/lowering.h"
@@ -17,8 +18,8 @@ namespace {
 std::unique_ptr<StrategySchedule> make_schedule(Lowering& lowering) {
   switch (lowering.workload.parallel.strategy) {
     case Strategy::fsdp2: return std::make_unique<Fsdp2Schedule>(lowering);
-    case Strategy::fsdp1:
-    case Strategy::ddp: break;
+    case Strategy::ddp: return std::make_unique<DdpSchedule>(lowering);
+    case Strategy::fsdp1: break;
   }
   return nullptr;
 }
