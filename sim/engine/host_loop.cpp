@@ -480,7 +480,7 @@ template <class Device>
 Error HostLoop<Device>::deadlock() const {
   std::string where;
   for (const Thread* thread : threads_) {
-    if (thread->state != State::blocked) continue;
+    if (thread->state != State::blocked && thread->state != State::waiting) continue;
     const ClassRun& run = *runs_[thread->rank_class];
     const auto name = graph_.text(run.program->threads[thread->index].name);
     where += fmt::format("{}class {} thread '{}' at action {}", where.empty() ? "" : ", ",
