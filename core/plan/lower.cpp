@@ -4,6 +4,7 @@
 #include <numeric>
 #include <string>
 
+#include "core/plan/fsdp1_schedule.h"
 #include "core/plan/fsdp2_schedule.h"
 #include "core/plan/lower_checks.h"
 #include "core/plan/lowering.h"
@@ -17,7 +18,7 @@ namespace {
 std::unique_ptr<StrategySchedule> make_schedule(Lowering& lowering) {
   switch (lowering.workload.parallel.strategy) {
     case Strategy::fsdp2: return std::make_unique<Fsdp2Schedule>(lowering);
-    case Strategy::fsdp1:
+    case Strategy::fsdp1: return std::make_unique<Fsdp1Schedule>(lowering);
     case Strategy::ddp: break;
   }
   return nullptr;

@@ -8,20 +8,6 @@ namespace foregather::plan {
 
 namespace {
 
-/// Which policy a module is checkpointed with. Selective every N blocks is torchtitan's rule: the
-/// Nth, 2Nth, … block is checkpointed as a whole.
-SavePolicy policy_of(const Train& train, bool is_block, std::int64_t block) {
-  if (!is_block) return SavePolicy::none;
-  switch (train.checkpointing) {
-    case Checkpointing::none: return SavePolicy::none;
-    case Checkpointing::full: return SavePolicy::full;
-    case Checkpointing::selective_op: return SavePolicy::selective_op;
-    case Checkpointing::selective_layers:
-      return (block + 1) % train.checkpoint_every == 0 ? SavePolicy::full : SavePolicy::none;
-  }
-  return SavePolicy::none;
-}
-
 constexpr std::size_t kPolicies = 3;
 
 }  // namespace
@@ -55,7 +41,7 @@ void ModuleWriter::choose_recipes() {
     const Module& module = model.modules[m];
     RecipeKey key;
     key.tape = module.tape;
-    key.policy = policy_of(lowering_.workload.train, module.is_block, block);
+    key.policy = policy_of(lowering_.workload.train, module, block);
     if (module.is_block) ++block;
     const SavedValues& values = saved_by(key.tape, key.policy);
     const KeptBoundary kept = kept_boundary(model.tapes[key.tape], values);

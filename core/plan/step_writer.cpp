@@ -95,7 +95,7 @@ void StepWriter::backward(Section section) {
 void StepWriter::clip() {
   if (!lowering_.workload.train.clip_grad_norm) return;
   write_gradient_clip(lowering_, strategy_.optimized(), strategy_.norm_communicators(),
-                      lowering_.workload.parallel.strategy == Strategy::fsdp1);
+                      strategy_.clips_by_tensor());
 }
 
 void StepWriter::finish_first() {
