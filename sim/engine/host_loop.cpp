@@ -8,35 +8,33 @@
 
 namespace foregather::sim {
 
-// The allocator's view of device time while one of its calls is under way.
+// The allocator's view of device time while a thread calls it.
 template <class Device>
 struct HostLoop<Device>::Clock final : alloc::EventClock {
   Clock(HostLoop& owner, std::uint16_t rank_class) : loop(owner), c(rank_class) {}
 
   alloc::EventToken record(alloc::StreamId stream) override {
-    return {loop.device_.record(c, stream.row(), now, host)};
+    return {loop.device_.record(c, stream.row(), caller->time, caller->last_wait)};
   }
   bool query(alloc::EventToken token) override {
-    loop.device_.advance(now);
+    loop.device_.advance(caller->time);
     const EventRecord& event = loop.device_.event(static_cast<EventHandle>(token.value));
-    return event.done && event.time <= now;
+    return event.done && event.time <= caller->time;
   }
   void synchronize(alloc::EventToken token) override {
     const EventRecord& event = loop.device_.event(static_cast<EventHandle>(token.value));
     while (!event.done && loop.device_.next_time() != kForever)
       loop.device_.advance(loop.device_.next_time());
     if (!event.done) ++loop.unresolved_;
-    if (event.done && event.time > now) {
-      now = event.time;
-      by = event.by;
+    if (event.done && event.time > caller->time) {
+      caller->time = event.time;
+      if (event.by.exists()) caller->last_wait = event.by;
     }
   }
 
   HostLoop& loop;
   std::uint16_t c;
-  Ns now = 0;
-  OpInstance host;  ///< what the calling thread last waited for
-  OpInstance by;    ///< what synchronize() last waited for
+  Thread* caller = nullptr;
 };
 
 template <class Device>
@@ -81,7 +79,7 @@ void HostLoop<Device>::begin_section(std::uint16_t c, Ns time) {
   for (Thread& thread : run.threads) {
     const auto actions = run.program->threads[thread.index].actions(static_cast<Section>(section));
     thread.begin = thread.at = actions.data();
-    thread.end = actions.data() + actions.size();
+    thread.end = thread.stop = actions.data() + actions.size();
     thread.time = thread.last_end = time;
     thread.state = State::ready;
   }
@@ -140,28 +138,129 @@ Status HostLoop<Device>::issue(std::uint32_t target) {
         wake();
         continue;
       }
-      if (thread == nullptr) {
-        if (blocked_ == 0) return {};  // programs without threads
-        return tl::unexpected(deadlock());
-      }
+      if (thread == nullptr) return tl::unexpected(deadlock());
     }
-    const std::uint32_t step = runs_[thread->rank_class]->step;
-    do {
-      if (thread->at == thread->end) {
-        end_thread(*thread);
-        break;
-      }
-      if (!perform(*thread)) {
-        thread->state = State::blocked;
-        ++blocked_;
-        break;
-      }
-      if (oom_) return {};
-      // Strictly earlier: at equal times the lower class and thread goes first.
-    } while (blocked_ == 0 && thread->time < others && step == runs_[thread->rank_class]->step);
+    go_on(*thread, others);
+    if (oom_) return {};
     if (blocked_ != 0) wake();
   }
   return {};
+}
+
+template <class Device>
+void HostLoop<Device>::go_on(Thread& thread, Ns others) {
+  ClassRun& run = *runs_[thread.rank_class];
+  const std::uint16_t c = thread.rank_class;
+  const LaunchRow* const rows = rows_[c].data();
+  const HostPrices& prices = *run.prices;
+  ClassMemory* const memory = run.memory.get();
+  run.clock->caller = &thread;
+  const Action* at = thread.at;
+  Ns time = thread.time;
+  // Strictly earlier: at equal times the lower class and thread goes first. After the first action
+  // that a blocked thread could be woken by, it is its turn.
+  do {
+    if (at == thread.stop) {
+      thread.at = at;
+      thread.time = time;
+      return reach_stop(thread);
+    }
+    const Action action = *at;
+    switch (action.kind) {
+      case ActionKind::launch: {
+        const std::uint32_t local = action.a - run.first_op;
+        const LaunchRow& row = rows[local];
+        const EventRecord* place = &device_.place(c, row.stream);
+        if (!place->done && others == kForever && blocked_ == 0)
+          place = &wait_for_place(c, row.stream);
+        if (!place->done || place->time > time) {
+          thread.at = at;
+          thread.time = time;
+          if (!place->done) {
+            thread.state = State::blocked;
+            ++blocked_;
+            return;
+          }
+          thread.time = time = place->time;
+          thread.last_wait = place->by;
+          if (time >= others) return;  // they come first now
+        }
+        time += row.host;
+        if (memory != nullptr) memory->launched(action.a);
+        device_.launch(c, local, time, thread.last_wait, run.step);
+        break;
+      }
+      case ActionKind::record:
+        time += prices.record;
+        run.events[action.a - run.first_event] =
+            device_.record(c, action.stream.row(), time, thread.last_wait);
+        break;
+      case ActionKind::wait: {
+        time += prices.wait;
+        const EventHandle event = run.events[action.a - run.first_event];
+        if (event != 0) device_.wait(c, action.stream.row(), event);
+        break;
+      }
+      case ActionKind::mark: break;
+      case ActionKind::alloc:
+        time += prices.alloc;
+        if (memory == nullptr) break;
+        thread.time = time;
+        if (!memory->alloc(action.a, action.stream, time)) {
+          thread.at = at;
+          return run_out(run, thread, action.a);
+        }
+        if (memory->driver_calls() != nullptr) charge(run, thread);
+        time = thread.time;
+        break;
+      case ActionKind::free:
+        if (memory != nullptr) {
+          thread.time = time;
+          memory->free(action.a, time);
+          if (memory->driver_calls() != nullptr) charge(run, thread);
+          time = thread.time;
+        }
+        time += prices.free;
+        break;
+      default:
+        thread.at = at;
+        thread.time = time;
+        if (!perform(thread)) return;
+        time = thread.time;
+    }
+    ++at;
+    thread.last_end = time;
+  } while (time < others && blocked_ == 0);
+  thread.at = at;
+  thread.time = time;
+}
+
+// No other thread is ready: lets the device go on until the next launch has a place, as far as it
+// can without further launches.
+template <class Device>
+const EventRecord& HostLoop<Device>::wait_for_place(std::uint16_t c, std::uint32_t stream) {
+  while (true) {
+    const EventRecord& place = device_.place(c, stream);
+    const Ns next = device_.next_time();
+    if (place.done || next == kForever) return place;
+    device_.advance(next);
+  }
+}
+
+// Ends the section, or lets those go on that waited for the action just performed.
+template <class Device>
+void HostLoop<Device>::reach_stop(Thread& thread) {
+  thread.stop = thread.end;
+  ClassRun& run = *runs_[thread.rank_class];
+  for (Thread& other : run.threads) {
+    if (other.state != State::waiting || other.at->a != thread.index) continue;
+    if (wait_action(run, other, *other.at)) {
+      other.state = State::ready;
+      other.last_end = other.time;
+      ++other.at;
+    }
+  }
+  if (thread.at == thread.end) end_thread(thread);
 }
 
 // Frees blocked threads that can go on. Waits are over with that; launches happen in their turn.
@@ -169,10 +268,16 @@ template <class Device>
 void HostLoop<Device>::wake() {
   for (Thread* thread : threads_) {
     if (thread->state != State::blocked) continue;
-    const bool launches = thread->at->kind == ActionKind::launch;
-    if (launches ? !has_place(*runs_[thread->rank_class], *thread, thread->at->a)
-                 : !perform(*thread))
+    if (thread->at->kind == ActionKind::launch) {
+      if (!has_place(*runs_[thread->rank_class], *thread)) continue;
+    } else {
+      thread->state = State::ready;
+      --blocked_;
+      if (!perform(*thread)) continue;
+      ++thread->at;
+      thread->last_end = thread->time;
       continue;
+    }
     thread->state = State::ready;
     --blocked_;
   }
@@ -181,27 +286,16 @@ void HostLoop<Device>::wake() {
 template <class Device>
 bool HostLoop<Device>::perform(Thread& thread) {
   ClassRun& run = *runs_[thread.rank_class];
+  run.clock->caller = &thread;
   const Action& action = *thread.at;
+  const auto block = [&] {
+    thread.state = State::blocked;
+    ++blocked_;
+    return false;
+  };
   switch (action.kind) {
-    case ActionKind::launch: {
-      const Ns before = thread.time;
-      if (!has_place(run, thread, action.a)) return false;
-      if (thread.time != before) return true;  // others may come first now: try again
-      launch(run, thread, action.a);
-      break;
-    }
-    case ActionKind::alloc: allocate(run, thread, action); break;
-    case ActionKind::free:
-      if (run.memory) {
-        set_clock(run, thread);
-        run.memory->free(action.a, thread.time);
-        if (run.memory->driver_calls() != nullptr) charge(run, thread);
-      }
-      thread.time += run.prices->free;
-      break;
     case ActionKind::release:
       if (run.memory) {
-        set_clock(run, thread);
         run.memory->release(action.a, thread.time);
         if (run.memory->driver_calls() != nullptr) charge(run, thread);
       }
@@ -210,102 +304,57 @@ bool HostLoop<Device>::perform(Thread& thread) {
     case ActionKind::record_stream:
       if (run.memory) run.memory->record_stream(action.a, action.stream);
       break;
-    case ActionKind::record:
-      thread.time += run.prices->record;
-      run.events[action.a - run.first_event] =
-          device_.record(thread.rank_class, action.stream.row(), thread.time, thread.last_wait);
-      break;
-    case ActionKind::wait: {
-      thread.time += run.prices->wait;
-      const EventHandle event = run.events[action.a - run.first_event];
-      if (event != 0) device_.wait(thread.rank_class, action.stream.row(), event);
-      break;
-    }
     case ActionKind::host_wait_event:
       // The recording that is the latest now; later ones do not matter.
       if (thread.handles.empty()) thread.handles = {run.events[action.a - run.first_event]};
-      if (!wait_all(run, thread)) return false;
+      if (!wait_all(run, thread)) return block();
       break;
     case ActionKind::host_wait_stream:
       if (thread.handles.empty())
         thread.handles = {
             device_.record(thread.rank_class, action.stream.row(), thread.time, thread.last_wait)};
-      if (!wait_all(run, thread)) return false;
+      if (!wait_all(run, thread)) return block();
       break;
     case ActionKind::host_wait_device:
       if (thread.handles.empty())
         for (std::uint32_t s = 0; s < run.program->streams.size(); ++s)
           thread.handles.push_back(
               device_.record(thread.rank_class, s, thread.time, thread.last_wait));
-      if (!wait_all(run, thread)) return false;
+      if (!wait_all(run, thread)) return block();
       break;
     case ActionKind::host_wait_action:
-      if (!wait_action(run, thread, action)) return false;
+      if (!wait_action(run, thread, action)) {
+        thread.state = State::waiting;
+        Thread& target = run.threads[action.a];
+        target.stop = std::min(target.stop, target.begin + action.b + 1);
+        return false;
+      }
       break;
     case ActionKind::host_delay: thread.time += action.a; break;
     case ActionKind::empty_cache:
       if (run.memory) {
-        set_clock(run, thread);
         run.memory->empty_cache(thread.time);
         charge(run, thread);
       }
       break;
-    case ActionKind::mark: break;
+    default: break;  // go_on() performs the others
   }
-  ++thread.at;
-  thread.last_end = thread.time;
   return true;
 }
 
-// False: the stream's launch queue is full. Else the thread's time is not before a place is free.
 template <class Device>
-bool HostLoop<Device>::has_place(const ClassRun& run, Thread& thread, std::uint32_t op) {
-  const LaunchRow& row = rows_[thread.rank_class][op - run.first_op];
-  const EventRecord place = device_.place(thread.rank_class, row.stream);
-  if (place.done && place.time > thread.time) {
-    thread.time = place.time;
-    thread.last_wait = place.by;
-  }
-  return place.done;
-}
-
-template <class Device>
-void HostLoop<Device>::launch(ClassRun& run, Thread& thread, std::uint32_t op) {
-  const std::uint32_t local = op - run.first_op;
-  thread.time += rows_[thread.rank_class][local].host;
-  if (run.memory) run.memory->launched(op);
-  device_.launch(thread.rank_class, local, thread.time, thread.last_wait, run.step);
-}
-
-template <class Device>
-void HostLoop<Device>::set_clock(ClassRun& run, const Thread& thread) {
-  run.clock->now = thread.time;
-  run.clock->host = thread.last_wait;
-  run.clock->by = {};
-}
-
-template <class Device>
-void HostLoop<Device>::allocate(ClassRun& run, Thread& thread, const Action& action) {
-  thread.time += run.prices->alloc;
-  if (!run.memory) return;
-  set_clock(run, thread);
-  const bool ok = run.memory->alloc(action.a, action.stream, thread.time);
-  if (run.memory->driver_calls() != nullptr) charge(run, thread);
-  if (!ok) run_out(run, thread, action.a);
+bool HostLoop<Device>::has_place(const ClassRun& run, const Thread& thread) const {
+  const LaunchRow& row = rows_[thread.rank_class][thread.at->a - run.first_op];
+  return device_.place(thread.rank_class, row.stream).done;
 }
 
 // Host time of driver calls. A cudaFree waits for the whole device first.
 template <class Device>
 void HostLoop<Device>::charge(ClassRun& run, Thread& thread) {
   const alloc::DriverCalls& calls = *run.memory->driver_calls();
-  Clock& clock = *run.clock;
   if (calls.frees != 0 || calls.unmaps != 0)
     for (std::uint32_t s = 0; s < run.program->streams.size(); ++s)
-      clock.synchronize({device_.record(thread.rank_class, s, clock.now, thread.last_wait)});
-  if (clock.now > thread.time) {
-    thread.time = clock.now;
-    if (clock.by.exists) thread.last_wait = clock.by;
-  }
+      run.clock->synchronize({device_.record(thread.rank_class, s, thread.time, thread.last_wait)});
   const HostPrices& prices = *run.prices;
   thread.time += calls.mallocs * prices.device_malloc + calls.frees * prices.device_free +
                  calls.granules * prices.device_map + calls.event_records * prices.record;

@@ -47,7 +47,8 @@ class HostLoop {
   Bytes reserved(std::uint16_t c) const { return runs_[c]->memory->reserved(); }
 
  private:
-  enum class State : std::uint8_t { ready, blocked, done };
+  /// blocked: it waits for the device; waiting: for another thread of its class.
+  enum class State : std::uint8_t { ready, blocked, waiting, done };
   struct Thread {
     std::uint16_t rank_class = 0;
     std::uint16_t index = 0;
@@ -55,6 +56,7 @@ class HostLoop {
     const Action* begin = nullptr;
     const Action* at = nullptr;
     const Action* end = nullptr;
+    const Action* stop = nullptr;  ///< its end, or what another thread waits for has come before
     Ns time = 0;
     Ns last_end = 0;  ///< of its last action: before `time` while it waits for the next
     OpInstance last_wait;
@@ -80,12 +82,14 @@ class HostLoop {
   void end_thread(Thread& thread);
   /// The ready thread that is next, and the earliest (time, class, thread) of the others.
   Thread* pick(Ns& others);
-  /// One action; false if the thread must wait and did nothing.
+  /// Performs the thread's actions as long as it is the next one.
+  void go_on(Thread& thread, Ns others);
+  void reach_stop(Thread& thread);
+  const EventRecord& wait_for_place(std::uint16_t c, std::uint32_t stream);
+  /// One of the rare actions, which go_on() does not perform itself; false if the thread must wait
+  /// and did nothing.
   bool perform(Thread& thread);
-  bool has_place(const ClassRun& run, Thread& thread, std::uint32_t op);
-  void launch(ClassRun& run, Thread& thread, std::uint32_t op);
-  void set_clock(ClassRun& run, const Thread& thread);
-  void allocate(ClassRun& run, Thread& thread, const Action& action);
+  bool has_place(const ClassRun& run, const Thread& thread) const;
   void charge(ClassRun& run, Thread& thread);
   bool wait_all(ClassRun& run, Thread& thread);
   bool wait_action(ClassRun& run, Thread& thread, const Action& action);

@@ -74,10 +74,6 @@ void SharedDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event) {
   enqueue(c, stream(c, s), {ItemKind::wait, event, 0, 0, 0, {}});
 }
 
-EventRecord SharedDevice::place(std::uint16_t c, std::uint32_t s) const {
-  return streams_[first_stream_[c] + s].places.place();
-}
-
 Ns SharedDevice::next_time() const { return *std::min_element(next_.begin(), next_.end()); }
 
 void SharedDevice::advance(Ns time) {
@@ -86,6 +82,7 @@ void SharedDevice::advance(Ns time) {
     const Ns now = next_time();
     if (now > time || now == kForever) return;
     now_ = now;
+    if (classes == 1 && play_alone(0, time)) continue;
     for (std::uint16_t c = 0; c < classes; ++c) {
       if (next_[c] > now) continue;
       dirty_[c] = 1;
@@ -124,19 +121,12 @@ void SharedDevice::end_op(std::uint16_t c, Stream& on, Ns now) {
   const LaunchRow& row = rows_[c][item.id];
   StepTimes& times = timelines_[c].step(item.step);
   if (log_ != nullptr) log_->push_back({c, item.step, item.id, times.end});
-  times.ops[item.id] = {item.issued,
-                        on.start,
-                        on.transfer,
-                        now,
-                        on.current_cause.by.op,
-                        on.current_cause.by.rank_class,
-                        !on.current_cause.by.exists || on.current_cause.by.step != item.step,
-                        on.current_cause.reason};
+  times.ops[item.id] =
+      op_time(item.issued, on.start, on.transfer, now, on.current_cause, item.step);
   times.states[item.id] = OpState::done;
   times.end = std::max(times.end, now);
   --times.unfinished;
-  const OpInstance self{graph_.at(graph_.classes[c].program).ops.first + item.id, item.step, c,
-                        true};
+  const OpInstance self{timelines_[c].row(item.id), item.step, c};
   on.ready = now;
   on.cause = {self, Reason::stream};
   on.running = Running::no;
@@ -215,7 +205,7 @@ bool SharedDevice::begin(std::uint16_t c, Stream& on, const Item& item, Ns now) 
       if (times.states[local] != OpState::done) return false;
       if (times.ops[local].end <= ready) continue;
       ready = times.ops[local].end;
-      cause = {{dep.row(), item.step, c, true}, Reason::dependency};
+      cause = {{dep.row(), item.step, c}, Reason::dependency};
     }
   }
   if (row.collective) {
@@ -275,7 +265,7 @@ void SharedDevice::transfer(std::span<Stream* const> parts, std::span<const std:
   }
   const OpInstance late{
       graph_.at(graph_.classes[members[last]].program).ops.first + parts[last]->current.id,
-      parts[last]->current.step, members[last], true};
+      parts[last]->current.step, members[last]};
   for (std::size_t i = 0; i < parts.size(); ++i) {
     Stream& part = *parts[i];
     const std::uint32_t cost = rows_[members[i]][part.current.id].cost;

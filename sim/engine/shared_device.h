@@ -25,7 +25,9 @@ class SharedDevice {
   EventHandle record(std::uint16_t c, std::uint32_t stream, Ns host_time, OpInstance host);
   void wait(std::uint16_t c, std::uint32_t stream, EventHandle event);
   const EventRecord& event(EventHandle handle) const { return events_[handle]; }
-  EventRecord place(std::uint16_t c, std::uint32_t stream) const;
+  const EventRecord& place(std::uint16_t c, std::uint32_t s) const {
+    return streams_[first_stream_[c] + s].places.place();
+  }
 
   /// When something happens next; kForever if nothing will without further launches.
   Ns next_time() const;
@@ -86,6 +88,10 @@ class SharedDevice {
   std::span<Stream> streams(std::uint16_t c) {
     return std::span(streams_).subspan(first_stream_[c], first_stream_[c + 1U] - first_stream_[c]);
   }
+  /// The common case: one stream of the class works, the others wait for it. False if it is not so
+  /// now. Else plays until that changes or until `horizon`.
+  bool play_alone(std::uint16_t c, Ns horizon);
+  Stream* alone(std::uint16_t c, Ns& horizon);
   void end_ops(std::uint16_t c, Ns now);
   void end_op(std::uint16_t c, Stream& on, Ns now);
   void settle(std::uint16_t c, Ns now);
@@ -111,6 +117,7 @@ class SharedDevice {
   std::vector<Ns> next_;                ///< by class
   std::vector<std::uint8_t> changed_;   ///< by class: speeds must be set again
   std::vector<std::uint8_t> dirty_;     ///< by class: heads must be looked at, next_ planned
+  std::vector<EventHandle> awaited_;    ///< scratch of play_alone: what other streams wait for
   std::vector<Stream*> parts_;          ///< scratch: a collective's streams, by member
   std::vector<Stream*> active_;         ///< scratch of set_speeds
   std::vector<const Demand*> demands_;  ///< scratch of set_speeds

@@ -1,0 +1,90 @@
+#include <algorithm>
+
+#include "sim/engine/shared_device.h"
+
+namespace foregather::sim {
+
+// The only stream of the class that can do something at now_, or null. `horizon` shrinks to before
+// another one can.
+SharedDevice::Stream* SharedDevice::alone(std::uint16_t c, Ns& horizon) {
+  Stream* found = nullptr;
+  awaited_.clear();
+  for (Stream& on : streams(c)) {
+    if (on.running == Running::no) {
+      if (on.head == on.queue.size()) continue;
+      const Item& head = on.queue[on.head];
+      if (head.kind == ItemKind::wait && !events_[head.id].done) {
+        awaited_.push_back(head.id);
+        continue;
+      }
+      if (head.kind != ItemKind::wait && head.issued > now_) {
+        horizon = std::min(horizon, head.issued - 1);
+        continue;
+      }
+    }
+    if (found != nullptr || on.running == Running::waiting) return nullptr;
+    found = &on;
+  }
+  return found;
+}
+
+bool SharedDevice::play_alone(std::uint16_t c, Ns horizon) {
+  Stream* const only = alone(c, horizon);
+  if (only == nullptr) return false;
+  Stream& on = *only;
+  const std::vector<LaunchRow>& rows = rows_[c];
+  const std::vector<Price>& prices = prices_[graph_.classes[c].hardware].prices;
+  Ns now = now_;
+  bool others = false;  // they have something to do at `now`
+  bool moved = false;
+  while (!others) {
+    if (on.running == Running::yes) {
+      if (on.finish > horizon) break;
+      now = on.finish;
+      end_op(c, on, now);
+      moved = true;
+    }
+    if (on.head == on.queue.size()) break;
+    const Item& item = on.queue[on.head];
+    if (item.kind == ItemKind::wait) {
+      if (!events_[item.id].done) break;
+      take(c, on, now);
+      moved = true;
+      continue;
+    }
+    if (item.issued > horizon) break;
+    const LaunchRow* row = item.kind == ItemKind::op ? &rows[item.id] : nullptr;
+    if (row != nullptr && (row->collective || row->has_deps)) {
+      others = true;
+      now = std::max(now, item.issued);
+      break;
+    }
+    now = std::max(now, item.issued);
+    moved = true;
+    if (row == nullptr) {
+      others = std::ranges::find(awaited_, item.id) != awaited_.end();
+      take(c, on, now);
+      continue;
+    }
+    on.current_cause = item.issued > on.ready ? Cause{item.host, Reason::host} : on.cause;
+    on.current = item;
+    on.start = on.transfer = now;
+    on.demand = prices[row->cost].demand;
+    on.running = Running::yes;
+    on.work = row->duration * kWhole;
+    on.updated = now;
+    on.speed = on.own_speed = kWhole;
+    on.finish = now + row->duration;
+    ++on.head;
+  }
+  if (!moved) return false;
+  now_ = now;
+  if (others) {
+    next_[c] = now;
+  } else {
+    plan_next(c, now);
+  }
+  return true;
+}
+
+}  // namespace foregather::sim
