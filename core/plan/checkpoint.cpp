@@ -24,18 +24,6 @@ std::vector<bool> needed_values(const Tape& tape) {
 
 }  // namespace
 
-SavePolicy policy_of(const Train& train, const Module& module, std::int64_t block) {
-  if (!module.is_block) return SavePolicy::none;
-  switch (train.checkpointing) {
-    case Checkpointing::none: return SavePolicy::none;
-    case Checkpointing::full: return SavePolicy::full;
-    case Checkpointing::selective_op: return SavePolicy::selective_op;
-    case Checkpointing::selective_layers:
-      return (block + 1) % train.checkpoint_every == 0 ? SavePolicy::full : SavePolicy::none;
-  }
-  return SavePolicy::none;
-}
-
 ValueIndex storage_of(const Tape& tape, ValueIndex value) {
   while (tape.values[value].is_view) value = tape.values[value].base;
   return value;

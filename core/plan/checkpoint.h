@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/plan/tape.h"
-#include "core/plan/workload.h"
 
 namespace foregather::plan {
 
@@ -16,10 +15,6 @@ enum class SavePolicy : std::uint8_t {
   full,          ///< only the module's input; the forward runs again before the backward
   selective_op,  ///< the input and the outputs of ops with keep_under_selective
 };
-
-/// The policy of a module. `block` counts the repeated blocks before it. Selective every N blocks
-/// is torchtitan's rule: the Nth, 2Nth, … block is checkpointed as a whole.
-SavePolicy policy_of(const Train& train, const Module& module, std::int64_t block);
 
 /// The answer of saved_values(). Indices are those of the tape.
 struct SavedValues {

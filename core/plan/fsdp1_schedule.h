@@ -61,7 +61,8 @@ class Fsdp1Schedule final : public StrategySchedule {
   // fsdp1_setup.cpp
   void add_units();
   void describe(Fsdp1Unit& unit, const UnitPlan& plan);
-  bool remakes_views(const UnitPlan& plan) const;
+  bool remakes_views(const UnitPlan& plan, const ModuleWriter& modules) const;
+  void add_triggers(const ModuleWriter& modules);
   void add_buffers(Fsdp1Unit& unit);
   void add_views(ModuleWriter& modules);
   void add_optimized(const Fsdp1Unit& unit);

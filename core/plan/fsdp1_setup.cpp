@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "core/plan/checkpoint.h"
 #include "core/plan/fsdp1_schedule.h"
 
 namespace foregather::plan {
@@ -42,15 +41,11 @@ Fsdp1Schedule::Fsdp1Schedule(Lowering& lowering) : lowering_(lowering), free_eve
 void Fsdp1Schedule::add_units() {
   units_.resize(lowering_.layout.units.size());
   lowering_.owners.assign(units_.size(), lowering_.root);
-  std::uint32_t before = 0;  // first module of the unit before in pre-forward order
   for (std::size_t u = 0; u < units_.size(); ++u) {
     Fsdp1Unit& unit = units_[u];
     const UnitPlan& plan = lowering_.layout.units[u];
     unit.parameters = plan.parameters;
     if (!has_work(unit)) continue;
-    unit.trigger = plan.first_module;
-    unit.late_trigger = remakes_views(plan) ? plan.first_module : before;
-    before = plan.first_module;
     describe(unit, plan);
     lowering_.owners[u] = unit.owner;
   }
@@ -79,18 +74,23 @@ void Fsdp1Schedule::describe(Fsdp1Unit& unit, const UnitPlan& plan) {
   unit.owner = {row.scope, lowering_.builder.unit(row)};
 }
 
-// Does the backward of a unit's blocks recompute with views that it makes anew? (A parameter that
+// Does the backward of a unit's block recompute with views that it makes anew? (A parameter that
 // stays unsharded after forward keeps its views under use_orig_params.)
-bool Fsdp1Schedule::remakes_views(const UnitPlan& plan) const {
-  const Model& model = lowering_.model;
-  if (plan.is_root ||
-      (sharding_ == Fsdp1Sharding::shard_grad_op && lowering_.workload.parallel.use_orig_params))
+bool Fsdp1Schedule::remakes_views(const UnitPlan& plan, const ModuleWriter& modules) const {
+  if (sharding_ == Fsdp1Sharding::shard_grad_op && lowering_.workload.parallel.use_orig_params)
     return false;
-  std::int64_t block = 0;
-  for (std::uint32_t m = 0; m < plan.first_module; ++m)
-    if (model.modules[m].is_block) ++block;
-  return policy_of(lowering_.workload.train, model.modules[plan.first_module], block) !=
-         SavePolicy::none;
+  return !plan.is_root && modules.policy(plan.first_module) != SavePolicy::none;
+}
+
+void Fsdp1Schedule::add_triggers(const ModuleWriter& modules) {
+  std::uint32_t before = 0;  // first module of the unit before in pre-forward order
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const UnitPlan& plan = lowering_.layout.units[u];
+    if (!has_work(units_[u])) continue;
+    units_[u].trigger = plan.first_module;
+    units_[u].late_trigger = remakes_views(plan, modules) ? plan.first_module : before;
+    before = plan.first_module;
+  }
 }
 
 void Fsdp1Schedule::init(ModuleWriter& modules) {
@@ -110,6 +110,7 @@ void Fsdp1Schedule::init(ModuleWriter& modules) {
     add_optimized(unit);
   }
   add_views(modules);
+  add_triggers(modules);
 }
 
 void Fsdp1Schedule::add_buffers(Fsdp1Unit& unit) {

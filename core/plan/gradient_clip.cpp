@@ -48,7 +48,9 @@ class ClipWriter {
     std::vector<AccessedTensor> accesses;
     for (const OptimizedTensor& tensor : tensors_) {
       const Bytes bytes = tensor.elements * size_of(type);
-      if (!accesses.empty() && accesses.back().tensor == tensor.gradient.tensor)
+      // Neighbours in one buffer are one access.
+      if (!accesses.empty() && accesses.back().tensor == tensor.gradient.tensor &&
+          accesses.back().offset + accesses.back().bytes == tensor.gradient_offset)
         accesses.back().bytes += bytes;
       else
         accesses.push_back({tensor.gradient.tensor, mode, tensor.gradient_offset, bytes});

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <string>
 
+#include "core/plan/ddp_schedule.h"
 #include "core/plan/fsdp1_schedule.h"
 #include "core/plan/fsdp2_schedule.h"
 #include "core/plan/lower_checks.h"
@@ -19,7 +20,7 @@ std::unique_ptr<StrategySchedule> make_schedule(Lowering& lowering) {
   switch (lowering.workload.parallel.strategy) {
     case Strategy::fsdp2: return std::make_unique<Fsdp2Schedule>(lowering);
     case Strategy::fsdp1: return std::make_unique<Fsdp1Schedule>(lowering);
-    case Strategy::ddp: break;
+    case Strategy::ddp: return std::make_unique<DdpSchedule>(lowering);
   }
   return nullptr;
 }

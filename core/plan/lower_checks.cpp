@@ -29,6 +29,18 @@ Status check_fsdp1(const Workload& workload) {
   return {};
 }
 
+Status check_ddp(const Workload& workload) {
+  const Parallel& parallel = workload.parallel;
+  if (parallel.shard_size != parallel.world_size)
+    return fail_at(workload.path, "parallel.shard_size is {}, but DDP shards nothing",
+                   parallel.shard_size);
+  if (parallel.reduce_dtype != workload.train.master)
+    return fail_at(workload.path,
+                   "parallel.reduce_dtype is {}, but DDP reduces gradients in the parameters' {}",
+                   name(parallel.reduce_dtype), name(workload.train.master));
+  return {};
+}
+
 }  // namespace
 
 Status check_plan(const Model& model, const Workload& workload) {
@@ -54,6 +66,7 @@ Status check_plan(const Model& model, const Workload& workload) {
                    name(parallel.param_dtype), name(train.compute));
   if (parallel.strategy == Strategy::fsdp1) return check_fsdp1(workload);
   if (parallel.strategy == Strategy::fsdp2) return check_fsdp2(workload);
+  if (parallel.strategy == Strategy::ddp) return check_ddp(workload);
   return {};
 }
 

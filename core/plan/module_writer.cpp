@@ -8,6 +8,20 @@ namespace foregather::plan {
 
 namespace {
 
+/// Which policy a module is checkpointed with. Selective every N blocks is torchtitan's rule: the
+/// Nth, 2Nth, … block is checkpointed as a whole.
+SavePolicy policy_of(const Train& train, bool is_block, std::int64_t block) {
+  if (!is_block) return SavePolicy::none;
+  switch (train.checkpointing) {
+    case Checkpointing::none: return SavePolicy::none;
+    case Checkpointing::full: return SavePolicy::full;
+    case Checkpointing::selective_op: return SavePolicy::selective_op;
+    case Checkpointing::selective_layers:
+      return (block + 1) % train.checkpoint_every == 0 ? SavePolicy::full : SavePolicy::none;
+  }
+  return SavePolicy::none;
+}
+
 constexpr std::size_t kPolicies = 3;
 
 }  // namespace
@@ -41,7 +55,7 @@ void ModuleWriter::choose_recipes() {
     const Module& module = model.modules[m];
     RecipeKey key;
     key.tape = module.tape;
-    key.policy = policy_of(lowering_.workload.train, module, block);
+    key.policy = policy_of(lowering_.workload.train, module.is_block, block);
     if (module.is_block) ++block;
     const SavedValues& values = saved_by(key.tape, key.policy);
     const KeptBoundary kept = kept_boundary(model.tapes[key.tape], values);
@@ -171,6 +185,17 @@ void ModuleWriter::set_gradient(std::uint32_t module, ParameterIndex index, cons
 Buffer ModuleWriter::gradient(std::uint32_t module, ParameterIndex index) const {
   const Stamp& stamp = stamps_[module];
   return at(stamp, recipes_[stamp.recipe].first_gradient + index);
+}
+
+std::vector<ParameterIndex> ModuleWriter::gradients_in_order(std::uint32_t module) const {
+  std::vector<ParameterIndex> order;
+  for (const RecipeStep& step : recipes_[stamps_[module].recipe].backward.steps)
+    if (step.kind == RecipeStep::Kind::grad_ready) order.push_back(step.place);
+  return order;
+}
+
+SavePolicy ModuleWriter::policy(std::uint32_t module) const {
+  return recipes_[stamps_[module].recipe].key.policy;
 }
 
 Buffer ModuleWriter::loss() const {

@@ -22,6 +22,8 @@ void StepWriter::write() {
   lowering_.select(lowering_.main_thread, Section::first);
   micro_batches(Section::first);
   finish_first();
+  lowering_.phase = Phase::other;
+  strategy_.end_first_step();
 
   lowering_.first_step = false;
   lowering_.select(lowering_.main_thread, Section::body);

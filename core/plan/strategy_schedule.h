@@ -42,6 +42,8 @@ class StrategySchedule {
   virtual void after_backward(std::uint32_t /*module*/) {}
   virtual void end_backward() {}
 
+  /// After the optimizer of the first step.
+  virtual void end_first_step() {}
   /// zero_grad(set_to_none=True), at the begin of each step but the first.
   virtual void drop_gradients() = 0;
   /// What the optimizer updates; valid after init().

@@ -39,6 +39,7 @@ TEST_CASE("FSDP2 issues PyTorch's collectives and ends lifetimes in its order") 
     ++compared;
     // In FSDP2 the first step is like the others.
     CHECK(!recorded.first);
+    for (const Problem& problem : validate(ours->graph)) FAIL_CHECK(problem.message);
     for (const Section section : {Section::first, Section::body}) {
       const RecordedStep step = scheduled_step(*ours, section, recorded);
       CHECK(difference(recorded.steady.collectives, step.collectives) == "");

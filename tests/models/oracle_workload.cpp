@@ -116,7 +116,8 @@ class Translation {
     parallel_.strategy = plan::Strategy::ddp;
     constexpr double kMiB = 1 << 20;
     if (!is("bucket_cap_mb", "null"))
-      parallel_.bucket_bytes = static_cast<Bytes>(std::stod(at("bucket_cap_mb")) * kMiB);
+      parallel_.first_bucket_bytes = parallel_.bucket_bytes =
+          static_cast<Bytes>(std::stod(at("bucket_cap_mb")) * kMiB);
     parallel_.gradient_as_bucket_view = is("gradient_as_bucket_view", "true");
     if (is("static_graph", "true")) return fail("no key declares a static graph to DDP");
     workload_.train.no_sync = is("no_sync", "true");
