@@ -103,7 +103,7 @@ TEST_CASE("two ranks divide gradients before the reduction only") {
   CHECK(of_role(graph, Role::post_scale, "post_backward") == 0);
 }
 
-TEST_CASE("a flat parameter that does not divide is padded; its gradient is copied to be padded") {
+TEST_CASE("a flat parameter that does not divide is padded and its gradient copied for it") {
   ToyShape shape;
   shape.hidden = 63;
   shape.inner = 5;  // a block has 2 × 315 elements: 79 on each of 8 ranks
@@ -217,7 +217,7 @@ TEST_CASE("under no_sync the flat gradient stays, in the compute dtype") {
   CHECK(launches(graph, OpKind::all_gather, kBlock * 2, "unshard") == 21);
 }
 
-TEST_CASE("clipping sums one fp32 over the shard group; NO_SHARD needs no sum") {
+TEST_CASE("clipping sums one fp32 over the shard group, for NO_SHARD nothing") {
   Workload workload = fsdp1(16, 8);
   workload.train.clip_grad_norm = true;
   CHECK(launches(lowered(workload), OpKind::all_reduce, 4, "default") == 1);
