@@ -17,9 +17,15 @@ namespace foregather::plan {
 /// While a step is written, take() leaves a place for a wait in the action list. resolve() plays
 /// the queue through both sections: the first step begins with an empty queue, the body with the
 /// queue that a body leaves behind.
+///
+/// An event slot is recorded anew in each step, but where a step puts in an event or two, the
+/// oldest in the queue may be of two steps ago. Then a second slot keeps the recording before the
+/// latest: a stream without work waits for the slot and records the second one just before the slot
+/// is recorded again.
 class FreeEventQueue {
  public:
-  explicit FreeEventQueue(Lowering& lowering) : lowering_(lowering) {}
+  /// `few`: a step may put in fewer events than the queue holds.
+  FreeEventQueue(Lowering& lowering, bool few) : lowering_(lowering), few_(few) {}
 
   void begin_section();
   void take();
@@ -30,20 +36,35 @@ class FreeEventQueue {
   void resolve();
 
  private:
+  using Index = std::size_t;  ///< of slots_
   struct Entry {
     bool takes = false;
-    EventId event;             ///< of a put
-    std::uint32_t thread = 0;  ///< of a take, with the place in its action list
-    std::uint32_t position = 0;
+    Index slot = 0;              ///< of a put
+    std::uint32_t thread = 0;    ///< where the entry left places in the action lists, …
+    std::uint32_t position = 0;  ///< … one for a take, two for a put of few
   };
-  using Queue = std::deque<EventId>;
+  struct Slot {
+    EventId event;
+    EventId before;          ///< the recording before the latest; absent: nobody waits for it
+    std::uint32_t puts = 0;  ///< so far, in play()
+  };
+  struct Queued {
+    Index slot = 0;
+    std::uint32_t put = 0;  ///< which of the slot's
+  };
+  using Queue = std::deque<Queued>;
 
   std::vector<Entry>& entries();
-  void play(const std::vector<Entry>& entries, Queue& queue, Section section, bool write);
+  void leave_place();
+  Action& at(Section section, const Entry& entry, std::uint32_t place);
+  void play(Section section, Queue& queue, bool write);
+  EventId awaited(const Queued& oldest);
+  void keep_recordings();
 
   Lowering& lowering_;
+  bool few_;
   std::vector<Entry> first_, body_;
-  std::vector<EventId> events_;  ///< of the puts of a section, shared by both
+  std::vector<Slot> slots_;  ///< of the puts of a section, shared by both
   std::size_t puts_ = 0;
 };
 

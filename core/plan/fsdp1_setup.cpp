@@ -14,9 +14,14 @@ std::int64_t predivide_factor(std::int64_t world) {
   return factor;
 }
 
+// May the limiter's queue hold more events than a step puts in? It holds at most four: what two
+// prefetches ahead of a pop leave.
+bool has_few_units(const Lowering& lowering) { return lowering.layout.units.size() <= 4; }
+
 }  // namespace
 
-Fsdp1Schedule::Fsdp1Schedule(Lowering& lowering) : lowering_(lowering), free_events_(lowering) {
+Fsdp1Schedule::Fsdp1Schedule(Lowering& lowering)
+    : lowering_(lowering), free_events_(lowering, has_few_units(lowering)) {
   const Parallel& parallel = lowering.workload.parallel;
   types_ = {lowering.workload.train.master, parallel.param_dtype, parallel.reduce_dtype};
   sharding_ = parallel.shard_size == 1 ? Fsdp1Sharding::no_shard : parallel.sharding;
