@@ -16,18 +16,28 @@ namespace foregather::sim {
 
 inline constexpr Ns kForever = std::numeric_limits<Ns>::max();
 
-/// The op that decided a time, in whichever step and class it ran. Default constructed: no op.
-struct alignas(8) OpInstance {
-  static constexpr std::uint16_t kNone = 0xffff;
-
-  std::uint32_t op = 0;  ///< row of Graph::ops
-  std::uint16_t step = 0;
-  std::uint16_t rank_class = kNone;
-
+/// The op that decided a time, in whichever step and class it ran. Default constructed: no op. One
+/// word, so that it is copied in one move.
+class OpInstance {
+ public:
   constexpr OpInstance() = default;
-  constexpr OpInstance(std::uint32_t op_row, std::uint32_t in_step, std::uint16_t in_class)
-      : op(op_row), step(static_cast<std::uint16_t>(in_step)), rank_class(in_class) {}
-  bool exists() const { return rank_class != kNone; }
+  constexpr OpInstance(std::uint32_t op_row, std::uint32_t step, std::uint16_t rank_class)
+      : word_(op_row | std::uint64_t{step & kStepMask} << 32 |
+              (std::uint64_t{rank_class} + 1) << kClassShift) {}
+
+  bool exists() const { return word_ != 0; }
+  std::uint32_t op() const { return static_cast<std::uint32_t>(word_); }  ///< row of Graph::ops
+  std::uint16_t rank_class() const {                                      ///< 0 if there is no op
+    return static_cast<std::uint16_t>(word_ == 0 ? 0 : (word_ >> kClassShift) - 1);
+  }
+  bool is_in(std::uint32_t step) const {
+    return word_ != 0 && (word_ >> 32 & kStepMask) == (step & kStepMask);
+  }
+
+ private:
+  static constexpr std::uint32_t kStepMask = 0x7fff;  // a cause is at most a few steps old
+  static constexpr int kClassShift = 47;
+  std::uint64_t word_ = 0;
 };
 
 struct Cause {
@@ -44,10 +54,14 @@ struct EventRecord {
 
 inline OpTime op_time(Ns issued, Ns start, Ns transfer, Ns end, const Cause& cause,
                       std::uint32_t step) {
-  const bool here = cause.by.exists() && cause.by.step == step;
-  return {issued, start,       transfer,
-          end,    cause.by.op, cause.by.exists() ? cause.by.rank_class : std::uint16_t{0},
-          !here,  cause.reason};
+  return {issued,
+          start,
+          transfer,
+          end,
+          cause.by.op(),
+          cause.by.rank_class(),
+          !cause.by.is_in(step),
+          cause.reason};
 }
 
 /// Index into Device::events_; 0 is an event that has always happened.
@@ -102,7 +116,9 @@ class LaunchQueue {
   void ended(Ns time, OpInstance by) {
     --open_;
     if (ends_.empty()) return;
-    ends_[next_end_] = {time, by, true};
+    EventRecord& end = ends_[next_end_];
+    end.time = time;
+    end.by = by;
     if (++next_end_ == ends_.size()) next_end_ = 0;
   }
   /// The end of the launch whose place the next one takes; done and 0 if a place was never used.
@@ -113,6 +129,14 @@ class LaunchQueue {
     if (open_ >= ends_.size()) return kTaken;
     const std::size_t next_launch = next_end_ + open_;
     return ends_[next_launch < ends_.size() ? next_launch : next_launch - ends_.size()];
+  }
+
+  /// How many launches must end before the next one has a place, or the next `launches` as far as
+  /// the queue can have room for them without running empty.
+  std::size_t missing(std::size_t launches) const {
+    if (ends_.empty()) return 0;
+    const std::size_t wanted = std::max<std::size_t>(std::min(launches, ends_.size() - 1), 1);
+    return open_ + wanted <= ends_.size() ? 0 : open_ + wanted - ends_.size();
   }
 
  private:

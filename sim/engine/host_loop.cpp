@@ -44,6 +44,7 @@ HostLoop<Device>::HostLoop(const Graph& graph, std::span<const std::vector<Launc
     : graph_(graph), rows_(rows), options_(options), device_(device) {
   for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {
     auto run = std::make_unique<ClassRun>();
+    run->rank_class = c;
     run->program = &graph.at(graph.classes[c].program);
     run->prices = &prices[graph.classes[c].hardware].host;
     run->first_op = run->program->ops.first;
@@ -170,19 +171,19 @@ void HostLoop<Device>::go_on(Thread& thread, Ns others) {
       case ActionKind::launch: {
         const std::uint32_t local = action.a - run.first_op;
         const LaunchRow& row = rows[local];
-        const EventRecord* place = &device_.place(c, row.stream);
-        if (!place->done && others == kForever && blocked_ == 0)
-          place = &wait_for_place(c, row.stream);
-        if (!place->done || place->time > time) {
+        if (!device_.place(c, row.stream).done && others == kForever && blocked_ == 0)
+          wait_for_places(run, at, thread.stop);
+        const EventRecord& place = device_.place(c, row.stream);
+        if (!place.done || place.time > time) {
           thread.at = at;
           thread.time = time;
-          if (!place->done) {
+          if (!place.done) {
             thread.state = State::blocked;
             ++blocked_;
             return;
           }
-          thread.time = time = place->time;
-          thread.last_wait = place->by;
+          thread.time = time = place.time;
+          thread.last_wait = place.by;
           if (time >= others) return;  // they come first now
         }
         time += row.host;
@@ -235,16 +236,28 @@ void HostLoop<Device>::go_on(Thread& thread, Ns others) {
   thread.time = time;
 }
 
-// No other thread is ready: lets the device go on until the next launch has a place, as far as it
-// can without further launches.
+// No other thread is ready: lets the device go on until launches have places, as far as it can
+// without further launches. Not only the next one: what the thread does until it turns to another
+// stream joins the end of a full stream, where the device does not look before.
 template <class Device>
-const EventRecord& HostLoop<Device>::wait_for_place(std::uint16_t c, std::uint32_t stream) {
-  while (true) {
-    const EventRecord& place = device_.place(c, stream);
-    const Ns next = device_.next_time();
-    if (place.done || next == kForever) return place;
-    device_.advance(next);
-  }
+void HostLoop<Device>::wait_for_places(const ClassRun& run, const Action* at, const Action* stop) {
+  const LaunchRow* const rows = rows_[run.rank_class].data();
+  const std::uint32_t stream = rows[at->a - run.first_op].stream;
+  const auto stays = [&](const Action& action) {
+    switch (action.kind) {
+      case ActionKind::launch: return rows[action.a - run.first_op].stream == stream;
+      case ActionKind::record:
+      case ActionKind::wait: return action.stream.row() == stream;
+      case ActionKind::alloc:
+      case ActionKind::free:
+      case ActionKind::mark: return true;
+      default: return false;
+    }
+  };
+  std::uint32_t launches = 0;
+  for (const Action* next = at; next != stop && launches < kMostPlaces && stays(*next); ++next)
+    launches += next->kind == ActionKind::launch ? 1 : 0;
+  device_.make_places(run.rank_class, stream, launches);
 }
 
 // Ends the section, or lets those go on that waited for the action just performed.

@@ -13,6 +13,9 @@
 
 namespace foregather::sim {
 
+/// Launches for which places are made at once: what looking ahead costs is shared by so many.
+inline constexpr std::uint32_t kMostPlaces = 64;
+
 /// A class that is further ahead of the slowest one waits for it before its next step: one whose
 /// steps take no time must not run away.
 inline constexpr std::uint32_t kMostStepsAhead = 2;
@@ -64,6 +67,7 @@ class HostLoop {
   };
   struct Clock;
   struct ClassRun {
+    std::uint16_t rank_class = 0;
     std::vector<Thread> threads;
     std::uint32_t step = 0;
     std::uint32_t active = 0;  ///< threads not done; 0 while the class waits for slower ones
@@ -85,7 +89,7 @@ class HostLoop {
   /// Performs the thread's actions as long as it is the next one.
   void go_on(Thread& thread, Ns others);
   void reach_stop(Thread& thread);
-  const EventRecord& wait_for_place(std::uint16_t c, std::uint32_t stream);
+  void wait_for_places(const ClassRun& run, const Action* at, const Action* stop);
   /// One of the rare actions, which go_on() does not perform itself; false if the thread must wait
   /// and did nothing.
   bool perform(Thread& thread);

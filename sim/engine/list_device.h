@@ -49,6 +49,7 @@ class ListDevice {
     return stream(c, s).places.place();
   }
 
+  void make_places(std::uint16_t, std::uint32_t, std::uint32_t) {}
   Ns next_time() const { return kForever; }
   void advance(Ns) {}
   bool idle() const { return queued_ == 0; }

@@ -36,18 +36,24 @@ SharedDevice::SharedDevice(const Graph& graph, std::span<const std::vector<Launc
   events_.push_back({0, {}, true});
 }
 
-void SharedDevice::enqueue(std::uint16_t c, Stream& on, const Item& item) {
+// Its fields are written in place: a copy of an item just written would wait for the stores.
+SharedDevice::Item& SharedDevice::enqueue(std::uint16_t c, Stream& on, ItemKind kind,
+                                          std::uint32_t id, Ns issued) {
   constexpr std::size_t kCompactAt = 4096;
   if (on.head == on.queue.size()) {
     on.queue.clear();
     on.head = 0;
-    if (on.running == Running::no) next_[c] = std::min(next_[c], std::max(now_, item.issued));
+    if (on.running == Running::no) next_[c] = std::min(next_[c], std::max(now_, issued));
   } else if (on.head >= kCompactAt && 2 * on.head > on.queue.size()) {
     on.queue.erase(on.queue.begin(), on.queue.begin() + static_cast<std::ptrdiff_t>(on.head));
     on.head = 0;
   }
-  on.queue.push_back(item);
   ++queued_;
+  Item& item = on.queue.emplace_back();
+  item.kind = kind;
+  item.id = id;
+  item.issued = issued;
+  return item;
 }
 
 void SharedDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
@@ -56,58 +62,74 @@ void SharedDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, Op
   StepTimes& times = timelines_[c].step(step);
   times.states[local_op] = OpState::launched;
   ++times.unfinished;
-  Item item{ItemKind::op, local_op, step, 0, issued, host};
-  if (row.collective) item.order = queue(c, row.communicator).launched++;
   Stream& on = stream(c, row.stream);
   on.places.launched();
-  enqueue(c, on, item);
+  Item& item = enqueue(c, on, ItemKind::op, local_op, issued);
+  item.step = step;
+  item.host = host;
+  if (row.collective) item.order = queue(c, row.communicator).launched++;
 }
 
 EventHandle SharedDevice::record(std::uint16_t c, std::uint32_t s, Ns host_time, OpInstance host) {
   const auto handle = static_cast<EventHandle>(events_.size());
   events_.emplace_back();
-  enqueue(c, stream(c, s), {ItemKind::record, handle, 0, 0, host_time, host});
+  enqueue(c, stream(c, s), ItemKind::record, handle, host_time).host = host;
   return handle;
 }
 
 void SharedDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event) {
-  enqueue(c, stream(c, s), {ItemKind::wait, event, 0, 0, 0, {}});
+  enqueue(c, stream(c, s), ItemKind::wait, event, 0);
 }
 
 Ns SharedDevice::next_time() const { return *std::min_element(next_.begin(), next_.end()); }
 
 void SharedDevice::advance(Ns time) {
-  const auto classes = static_cast<std::uint16_t>(next_.size());
-  while (true) {
-    const Ns now = next_time();
-    if (now > time || now == kForever) return;
+  for (Ns now = next_time(); now <= time && now != kForever; now = next_time()) {
     now_ = now;
-    if (classes == 1 && play_alone(0, time)) continue;
+    if (next_.size() == 1 && play_alone(0, time, kUnlimited)) continue;
+    play_together();
+  }
+}
+
+void SharedDevice::make_places(std::uint16_t c, std::uint32_t s, std::uint32_t launches) {
+  const LaunchQueue& places = stream(c, s).places;
+  for (Ns now = next_time(); now != kForever; now = next_time()) {
+    const std::size_t missing = places.missing(launches);
+    if (missing == 0) return;
+    now_ = now;
+    if (next_.size() == 1 && play_alone(0, kForever - 1, missing)) continue;
+    play_together();
+  }
+}
+
+// All that happens at now_.
+void SharedDevice::play_together() {
+  const auto classes = static_cast<std::uint16_t>(next_.size());
+  const Ns now = now_;
+  for (std::uint16_t c = 0; c < classes; ++c) {
+    if (next_[c] > now) continue;
+    dirty_[c] = 1;
+    end_ops(c, now);
+  }
+  // A class that starts a collective may let others go on.
+  for (bool again = true; again;) {
+    again = false;
     for (std::uint16_t c = 0; c < classes; ++c) {
-      if (next_[c] > now) continue;
-      dirty_[c] = 1;
-      end_ops(c, now);
+      if (dirty_[c] != 1) continue;
+      dirty_[c] = 2;
+      again = true;
+      settle(c, now);
     }
-    // A class that starts a collective may let others go on.
-    for (bool again = true; again;) {
-      again = false;
-      for (std::uint16_t c = 0; c < classes; ++c) {
-        if (dirty_[c] != 1) continue;
-        dirty_[c] = 2;
-        again = true;
-        settle(c, now);
-      }
-    }
-    for (std::uint16_t c = 0; c < classes; ++c) {
-      if (changed_[c] == 0) continue;
-      changed_[c] = 0;
-      set_speeds(c, now);
-    }
-    for (std::uint16_t c = 0; c < classes; ++c) {
-      if (dirty_[c] == 0) continue;
-      dirty_[c] = 0;
-      plan_next(c, now);
-    }
+  }
+  for (std::uint16_t c = 0; c < classes; ++c) {
+    if (changed_[c] == 0) continue;
+    changed_[c] = 0;
+    set_speeds(c, now);
+  }
+  for (std::uint16_t c = 0; c < classes; ++c) {
+    if (dirty_[c] == 0) continue;
+    dirty_[c] = 0;
+    plan_next(c, now);
   }
 }
 
@@ -161,7 +183,7 @@ void SharedDevice::settle(std::uint16_t c, Ns now) {
 
 // Performs the head of an idle stream if it can happen now.
 bool SharedDevice::take(std::uint16_t c, Stream& on, Ns now) {
-  const Item item = on.queue[on.head];
+  const Item& item = on.queue[on.head];
   EventRecord* event = item.kind == ItemKind::op ? nullptr : &events_[item.id];
   switch (item.kind) {
     case ItemKind::wait:

@@ -29,6 +29,9 @@ class SharedDevice {
     return streams_[first_stream_[c] + s].places.place();
   }
 
+  /// Plays on until the full stream has places for the next `launches`, as far as it stays busy, or
+  /// nothing happens any more without further launches.
+  void make_places(std::uint16_t c, std::uint32_t s, std::uint32_t launches);
   /// When something happens next; kForever if nothing will without further launches.
   Ns next_time() const;
   /// Plays everything that happens until `time`, inclusive.
@@ -84,13 +87,15 @@ class SharedDevice {
 
   Stream& stream(std::uint16_t c, std::uint32_t s) { return streams_[first_stream_[c] + s]; }
   Communicator& queue(std::uint16_t c, std::uint32_t k) { return queues_[c * communicators_ + k]; }
-  void enqueue(std::uint16_t c, Stream& on, const Item& item);
+  void play_together();
+  Item& enqueue(std::uint16_t c, Stream& on, ItemKind kind, std::uint32_t id, Ns issued);
   std::span<Stream> streams(std::uint16_t c) {
     return std::span(streams_).subspan(first_stream_[c], first_stream_[c + 1U] - first_stream_[c]);
   }
+  static constexpr std::size_t kUnlimited = ~std::size_t{0};
   /// The common case: one stream of the class works, the others wait for it. False if it is not so
-  /// now. Else plays until that changes or until `horizon`.
-  bool play_alone(std::uint16_t c, Ns horizon);
+  /// now. Else plays until that changes until `horizon`, or until `most` ops ended.
+  bool play_alone(std::uint16_t c, Ns horizon, std::size_t most);
   Stream* alone(std::uint16_t c, Ns& horizon);
   void end_ops(std::uint16_t c, Ns now);
   void end_op(std::uint16_t c, Stream& on, Ns now);

@@ -28,7 +28,7 @@ SharedDevice::Stream* SharedDevice::alone(std::uint16_t c, Ns& horizon) {
   return found;
 }
 
-bool SharedDevice::play_alone(std::uint16_t c, Ns horizon) {
+bool SharedDevice::play_alone(std::uint16_t c, Ns horizon, std::size_t most) {
   Stream* const only = alone(c, horizon);
   if (only == nullptr) return false;
   Stream& on = *only;
@@ -43,6 +43,10 @@ bool SharedDevice::play_alone(std::uint16_t c, Ns horizon) {
       now = on.finish;
       end_op(c, on, now);
       moved = true;
+      if (--most == 0) {
+        others = true;  // as far as play_alone() knows
+        break;
+      }
     }
     if (on.head == on.queue.size()) break;
     const Item& item = on.queue[on.head];
