@@ -21,8 +21,9 @@ namespace foregather::plan {
 /// are record_stream'ed, so that their memory comes back only when the event behind it happened.
 ///
 /// The gradient of a flat parameter is the concatenation of its parameters' gradients
-/// (SplitWithSizesBackward): for a moment both exist. It is assembled where autograd reaches the
-/// creation of the unit's views: after the backward of the unit's first module, or with
+/// (SplitWithSizesBackward): for a moment both exist. (Left out: the zeros, a few bytes each, that
+/// autograd makes for the padding between aligned parameters.) It is assembled where autograd
+/// reaches the creation of the unit's views: after the backward of the unit's first module, or with
 /// forward_prefetch, which makes the views a unit early, after that of the unit before it.
 /// (Recomputation uses the views that the pre-backward unshard makes, which come after all of the
 /// forward: there nothing is late. Not recorded; read from _use_unsharded_views.)

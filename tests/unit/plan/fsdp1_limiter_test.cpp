@@ -106,6 +106,37 @@ TEST_CASE("the limiter's queue lives on from step to step") {
                                           "B5<F3<F4", "B4", "B3<F5", "B2<B5", "B1<B4", "B0<B3"});
 }
 
+// A unit frees once a step, so that the queue's older event is of two steps ago.
+TEST_CASE("with the whole model as one unit the limiter waits for the step before the last one") {
+  Workload workload = limited(Prefetch::pre);
+  workload.parallel.wrap = Wrap::model;
+  const Graph graph = lowered(workload);
+  const std::vector<HostThread>& threads = graph.programs[0].threads;
+  std::vector<std::uint32_t> awaited;
+  for (const HostThread& thread : threads)
+    for (const Action& action : thread.actions(Section::body))
+      if (action.kind == ActionKind::host_wait_event) awaited.push_back(action.a);
+  REQUIRE(awaited.size() == 1);
+  // That event is recorded where the compute stream's latest free-event is about to be recorded
+  // again, on a stream that waits for it.
+  for (const Section section : {Section::first, Section::body}) {
+    std::size_t kept = 0;
+    for (const HostThread& thread : threads) {
+      const std::span<const Action> actions = thread.actions(section);
+      for (std::size_t i = 1; i + 1 < actions.size(); ++i) {
+        if (actions[i].kind != ActionKind::record || actions[i].a != awaited[0]) continue;
+        ++kept;
+        CHECK(actions[i - 1].kind == ActionKind::wait);
+        CHECK(actions[i - 1].stream == actions[i].stream);
+        CHECK(actions[i + 1].kind == ActionKind::record);
+        CHECK(actions[i + 1].a == actions[i - 1].a);
+        CHECK(actions[i + 1].stream != actions[i].stream);
+      }
+    }
+    CHECK(kept == 1);
+  }
+}
+
 TEST_CASE("without the limiter the host never waits for events") {
   Workload workload = limited(Prefetch::pre);
   workload.parallel.limit_all_gathers = false;
