@@ -14,8 +14,8 @@ std::int64_t predivide_factor(std::int64_t world) {
   return factor;
 }
 
-// May the limiter's queue hold more events than a step puts in? It holds at most four: what two
-// prefetches ahead of a pop leave.
+// May the limiter's queue hold an event that is older than its slot's latest recording? It never
+// holds more than four: each unit's unshard takes one out (asserted by FreeEventQueue).
 bool has_few_units(const Lowering& lowering) { return lowering.layout.units.size() <= 4; }
 
 }  // namespace

@@ -52,7 +52,7 @@ ToyShape any_shape() {
   ToyShape shape;
   shape.hidden = any({64, 66});
   shape.vocab = any({160, 163});
-  shape.layers = any({1U, 2U, 3U});
+  shape.layers = any({1U, 2U, 3U, 4U, 5U});
   shape.tied = flag();
   return shape;
 }
