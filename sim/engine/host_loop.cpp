@@ -40,7 +40,7 @@ struct HostLoop<Device>::Clock final : alloc::EventClock {
 template <class Device>
 HostLoop<Device>::HostLoop(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
                            std::span<const CostTable> prices, const EngineOptions& options,
-                           Device& device)
+                           std::span<const std::unique_ptr<MemoryPlan>> plans, Device& device)
     : graph_(graph), rows_(rows), options_(options), device_(device) {
   for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {
     auto run = std::make_unique<ClassRun>();
@@ -51,7 +51,8 @@ HostLoop<Device>::HostLoop(const Graph& graph, std::span<const std::vector<Launc
     run->first_event = run->program->events.first;
     run->events.assign(run->program->events.count, 0);
     run->clock = std::make_unique<Clock>(*this, c);
-    if (options.memory)
+    run->plan = plans[c].get();
+    if (options.memory && run->plan == nullptr)
       run->memory =
           std::make_unique<ClassMemory>(graph, *run->program, options.alloc, options.capacity,
                                         *run->clock, options.record_memory);
@@ -77,10 +78,17 @@ void HostLoop<Device>::begin_section(std::uint16_t c, Ns time) {
   run.records.back().host_begin = time;
   run.active = static_cast<std::uint32_t>(run.threads.size());
   if (run.memory) run.memory->begin_step(time);
+  if (run.plan != nullptr) run.planned = &run.plan->step(run.step);
   for (Thread& thread : run.threads) {
     const auto actions = run.program->threads[thread.index].actions(static_cast<Section>(section));
     thread.begin = thread.at = actions.data();
-    thread.end = thread.stop = actions.data() + actions.size();
+    thread.end = thread.watched = actions.data() + actions.size();
+    if (run.planned != nullptr) {
+      const auto& calls = run.planned->calls[thread.index];
+      thread.next_call = calls.data();
+      thread.last_call = calls.data() + calls.size();
+    }
+    set_stop(run, thread);
     thread.time = thread.last_end = time;
     thread.state = State::ready;
   }
@@ -97,6 +105,7 @@ void HostLoop<Device>::end_thread(Thread& thread) {
   StepRecord& record = run.records.back();
   record.host_end = time;
   if (run.memory) record.memory = run.memory->end_step(time);
+  if (run.planned != nullptr) record.memory.peaks = run.planned->peaks;
   ++run.step;
   run.idle_since = time;
   std::uint32_t slowest = run.step;
@@ -211,14 +220,14 @@ void HostLoop<Device>::go_on(Thread& thread, Ns others) {
           thread.at = at;
           return run_out(run, thread, action.a);
         }
-        if (memory->driver_calls() != nullptr) charge(run, thread);
+        if (memory->driver_calls() != nullptr) charge(run, thread, *run.memory->driver_calls());
         time = thread.time;
         break;
       case ActionKind::free:
         if (memory != nullptr) {
           thread.time = time;
           memory->free(action.a, time);
-          if (memory->driver_calls() != nullptr) charge(run, thread);
+          if (memory->driver_calls() != nullptr) charge(run, thread, *run.memory->driver_calls());
           time = thread.time;
         }
         time += prices.free;
@@ -260,20 +269,51 @@ void HostLoop<Device>::wait_for_places(const ClassRun& run, const Action* at, co
   device_.make_places(run.rank_class, stream, launches);
 }
 
-// Ends the section, or lets those go on that waited for the action just performed.
+// Ends the section, lets those go on that waited for the action just performed, or makes the next
+// driver call.
 template <class Device>
 void HostLoop<Device>::reach_stop(Thread& thread) {
-  thread.stop = thread.end;
   ClassRun& run = *runs_[thread.rank_class];
-  for (Thread& other : run.threads) {
-    if (other.state != State::waiting || other.at->a != thread.index) continue;
-    if (wait_action(run, other, *other.at)) {
+  if (thread.at == thread.watched) {
+    thread.watched = thread.end;
+    for (Thread& other : run.threads) {
+      if (other.state != State::waiting || other.at->a != thread.index) continue;
+      if (!wait_action(run, other, *other.at)) continue;
       other.state = State::ready;
       other.last_end = other.time;
       ++other.at;
     }
   }
-  if (thread.at == thread.end) end_thread(thread);
+  if (thread.at == thread.end) return end_thread(thread);
+  const auto here = static_cast<std::uint32_t>(thread.at - thread.begin);
+  if (run.planned != nullptr && run.planned->failure &&
+      thread.index == run.planned->failure->thread && here == run.planned->failure->action)
+    return run_out(run, thread, thread.at->a);
+  if (thread.next_call != thread.last_call && here == thread.next_call->action)
+    charge_planned(run, thread);
+  set_stop(run, thread);
+}
+
+template <class Device>
+void HostLoop<Device>::set_stop(ClassRun& run, Thread& thread) {
+  thread.stop = thread.watched;
+  if (thread.next_call != thread.last_call)
+    thread.stop = std::min(thread.stop, thread.begin + thread.next_call->action);
+  if (run.planned != nullptr && run.planned->failure &&
+      thread.index == run.planned->failure->thread)
+    thread.stop = std::min(thread.stop, thread.begin + run.planned->failure->action);
+}
+
+template <class Device>
+void HostLoop<Device>::charge_planned(ClassRun& run, Thread& thread) {
+  const ActionKind kind = thread.at->kind;
+  if (kind == ActionKind::alloc) thread.time += run.prices->alloc;
+  run.clock->caller = &thread;
+  charge(run, thread, thread.next_call->calls);
+  if (kind == ActionKind::free || kind == ActionKind::release) thread.time += run.prices->free;
+  ++thread.next_call;
+  ++thread.at;
+  thread.last_end = thread.time;
 }
 
 // Frees blocked threads that can go on. Waits are over with that; launches happen in their turn.
@@ -310,7 +350,7 @@ bool HostLoop<Device>::perform(Thread& thread) {
     case ActionKind::release:
       if (run.memory) {
         run.memory->release(action.a, thread.time);
-        if (run.memory->driver_calls() != nullptr) charge(run, thread);
+        if (run.memory->driver_calls() != nullptr) charge(run, thread, *run.memory->driver_calls());
       }
       thread.time += run.prices->free;
       break;
@@ -339,7 +379,8 @@ bool HostLoop<Device>::perform(Thread& thread) {
       if (!wait_action(run, thread, action)) {
         thread.state = State::waiting;
         Thread& target = run.threads[action.a];
-        target.stop = std::min(target.stop, target.begin + action.b + 1);
+        target.watched = std::min(target.watched, target.begin + action.b + 1);
+        set_stop(run, target);
         return false;
       }
       break;
@@ -347,7 +388,7 @@ bool HostLoop<Device>::perform(Thread& thread) {
     case ActionKind::empty_cache:
       if (run.memory) {
         run.memory->empty_cache(thread.time);
-        charge(run, thread);
+        charge(run, thread, *run.memory->driver_calls());
       }
       break;
     default: break;  // go_on() performs the others
@@ -363,8 +404,7 @@ bool HostLoop<Device>::has_place(const ClassRun& run, const Thread& thread) cons
 
 // Host time of driver calls. A cudaFree waits for the whole device first.
 template <class Device>
-void HostLoop<Device>::charge(ClassRun& run, Thread& thread) {
-  const alloc::DriverCalls& calls = *run.memory->driver_calls();
+void HostLoop<Device>::charge(ClassRun& run, Thread& thread, const alloc::DriverCalls& calls) {
   if (calls.frees != 0 || calls.unmaps != 0)
     for (std::uint32_t s = 0; s < run.program->streams.size(); ++s)
       run.clock->synchronize({device_.record(thread.rank_class, s, thread.time, thread.last_wait)});
@@ -413,7 +453,8 @@ void HostLoop<Device>::run_out(ClassRun& run, const Thread& thread, std::uint32_
   for (const Action* at = thread.at; at != thread.end && !oom.op; ++at)
     if (at->kind == ActionKind::launch) oom.op = OpId(at->a);
   run.records.back().host_end = thread.time;
-  run.records.back().memory = run.memory->end_step(thread.time);
+  if (run.memory) run.records.back().memory = run.memory->end_step(thread.time);
+  if (run.planned != nullptr) run.records.back().memory.peaks = run.planned->peaks;
   oom_ = oom;
   oom_class_ = thread.rank_class;
 }

@@ -10,6 +10,7 @@
 #include "sim/engine/class_memory.h"
 #include "sim/engine/device_state.h"
 #include "sim/engine/engine.h"
+#include "sim/engine/memory_plan.h"
 
 namespace foregather::sim {
 
@@ -33,8 +34,10 @@ struct StepRecord {
 template <class Device>
 class HostLoop {
  public:
+  /// `plans` by class; where there is none, the allocator runs along (if options.memory).
   HostLoop(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
-           std::span<const CostTable> prices, const EngineOptions& options, Device& device);
+           std::span<const CostTable> prices, const EngineOptions& options,
+           std::span<const std::unique_ptr<MemoryPlan>> plans, Device& device);
   ~HostLoop();
 
   /// Goes on until every class has issued step `target` (0 is init, 1 the first step). Returns
@@ -47,7 +50,6 @@ class HostLoop {
   std::uint32_t unresolved_synchronizations() const { return unresolved_; }
   /// Of a step that was issued (or in which memory ran out).
   StepRecord& record(std::uint16_t c, std::uint32_t step) { return runs_[c]->records[step]; }
-  Bytes reserved(std::uint16_t c) const { return runs_[c]->memory->reserved(); }
 
  private:
   /// blocked: it waits for the device; waiting: for another thread of its class.
@@ -59,7 +61,10 @@ class HostLoop {
     const Action* begin = nullptr;
     const Action* at = nullptr;
     const Action* end = nullptr;
-    const Action* stop = nullptr;  ///< its end, or what another thread waits for has come before
+    const Action* watched = nullptr;  ///< other threads wait for what is before it; or the end
+    const Action* stop = nullptr;     ///< the first of: the end, `watched`, the next driver call
+    const MemoryPlan::DriverCall* next_call = nullptr;
+    const MemoryPlan::DriverCall* last_call = nullptr;
     Ns time = 0;
     Ns last_end = 0;  ///< of its last action: before `time` while it waits for the next
     OpInstance last_wait;
@@ -75,6 +80,8 @@ class HostLoop {
     std::vector<EventHandle> events;
     std::unique_ptr<Clock> clock;
     std::unique_ptr<ClassMemory> memory;
+    MemoryPlan* plan = nullptr;
+    const MemoryPlan::Step* planned = nullptr;
     std::vector<StepRecord> records;
     const Program* program = nullptr;
     const HostPrices* prices = nullptr;
@@ -89,12 +96,14 @@ class HostLoop {
   /// Performs the thread's actions as long as it is the next one.
   void go_on(Thread& thread, Ns others);
   void reach_stop(Thread& thread);
+  void set_stop(ClassRun& run, Thread& thread);
   void wait_for_places(const ClassRun& run, const Action* at, const Action* stop);
   /// One of the rare actions, which go_on() does not perform itself; false if the thread must wait
   /// and did nothing.
   bool perform(Thread& thread);
   bool has_place(const ClassRun& run, const Thread& thread) const;
-  void charge(ClassRun& run, Thread& thread);
+  void charge(ClassRun& run, Thread& thread, const alloc::DriverCalls& calls);
+  void charge_planned(ClassRun& run, Thread& thread);
   bool wait_all(ClassRun& run, Thread& thread);
   bool wait_action(ClassRun& run, Thread& thread, const Action& action);
   void wake();
