@@ -83,7 +83,10 @@ void Fsdp2Schedule::prefetch_backward(Fsdp2Unit& unit) {
   if (unit.forward_positions.empty()) return;
   const std::uint32_t position = unit.forward_positions.back();
   unit.forward_positions.pop_back();
-  if (position > 0) unshard(units_[forward_order_[position - 1]]);
+  if (position == 0) return;
+  // Prefetched after its backward, the root's predecessor would be one that is done with.
+  Fsdp2Unit& before = units_[forward_order_[position - 1]];
+  if (!before.is_reduced) unshard(before);
 }
 
 // --- unshard ---

@@ -66,6 +66,7 @@ void Fsdp2Schedule::end_backward() {
 void Fsdp2Schedule::finalize(Fsdp2Unit& unit) {
   if (unit.is_pending) {  // a prefetch that nobody waited for
     lowering_.builder.wait(lowering_.compute, unit.was_gathered);
+    lowering_.builder.wait(copy_in_stream_, unit.was_gathered);
     lowering_.free(unit.gathered);
     unit.is_pending = false;
   }
