@@ -52,6 +52,9 @@ std::vector<std::string> random_sets() {
   sets.push_back("parallel.wrap=" + one_of<std::string>({"block", "model", "block_embed_head"}));
   sets.push_back("parallel.backward_prefetch=" + one_of<std::string>({"none", "pre", "post"}));
   sets.push_back("parallel.forward_prefetch=" + flag());
+  sets.push_back(fmt::format("parallel.forward_prefetch_depth={}", *rc::gen::inRange(1, 4)));
+  sets.push_back(fmt::format("parallel.backward_prefetch_depth={}", *rc::gen::inRange(1, 4)));
+  sets.push_back("parallel.reshard_after_backward=" + flag());
   sets.push_back("parallel.separate_reduce_communicator=" + flag());
   sets.push_back(fmt::format("parallel.reduce_buffers={}", *rc::gen::inRange(1, 4)));
   sets.push_back(fmt::format("parallel.shard_size={}", one_of({1, gpus, world})));

@@ -77,8 +77,15 @@ class Listener {
     const auto action_at = [&](const sim::HostPoint& point) -> const Action& {
       return program.threads[point.thread].actions(section)[point.index];
     };
-    for (const sim::HostPoint& point : order)
-      if (action_at(point).kind == ActionKind::launch) note_last(graph_.ops[action_at(point).a]);
+    std::map<std::uint32_t, std::set<std::uint32_t>> recorders;  // streams by event
+    for (const sim::HostPoint& point : order) {
+      const Action& action = action_at(point);
+      if (action.kind == ActionKind::launch) note_last(graph_.ops[action.a]);
+      if (action.kind == ActionKind::record) recorders[action.a].insert(action.stream.row());
+    }
+    for (const auto& [event, streams] : recorders)
+      if (streams.size() > 1) joining_.insert(event);
+    events_ = 0;
     for (const sim::HostPoint& point : order) hear(action_at(point));
     return std::move(step_);
   }
@@ -86,6 +93,38 @@ class Listener {
  private:
   void note(std::string_view token, std::string_view name) {
     step_.events.push_back(fmt::format("{} {}", token, name));
+    step_.streams.push_back(step_.events.back());
+  }
+
+  std::string_view stream(StreamId id) const {
+    return graph_.text(graph_.programs.front().streams[id.row()].name);
+  }
+
+  // --- streams ---
+
+  /// Numbers events from 1 in each step. wait_stream() uses one event for all streams, recorded and
+  /// waited for at once.
+  void hear_record(const Action& action) {
+    if (joining_.contains(action.a)) {
+      joined_ = action.stream;
+      return;
+    }
+    if (last_freed_) recorded_after_free_[action.a] = *last_freed_;
+    numbers_[action.a] = ++events_;
+    step_.streams.push_back(fmt::format("record e{} on {}", events_, stream(action.stream)));
+  }
+
+  void hear_wait(const Action& action) {
+    if (joining_.contains(action.a)) {
+      step_.streams.push_back(fmt::format("{} waits {}", stream(action.stream), stream(joined_)));
+      return;
+    }
+    step_.streams.push_back(fmt::format("{} waits e{}", stream(action.stream), numbers_[action.a]));
+  }
+
+  void hear_host_wait(const Action& action) {
+    step_.streams.push_back(fmt::format("host waits e{}", numbers_[action.a]));
+    if (recorded_after_free_.contains(action.a)) note("host_wait", recorded_after_free_[action.a]);
   }
 
   void note_buffers(const Op& op) {
@@ -160,12 +199,13 @@ class Listener {
       case ActionKind::launch: return hear_launch(graph_.ops[action.a]);
       case ActionKind::alloc: return hear_alloc(action.a);
       case ActionKind::free: return hear_free(action.a);
-      case ActionKind::record:
-        if (last_freed_) recorded_after_free_[action.a] = *last_freed_;
-        return;
-      case ActionKind::host_wait_event:
-        if (recorded_after_free_.contains(action.a))
-          note("host_wait", recorded_after_free_[action.a]);
+      case ActionKind::record: return hear_record(action);
+      case ActionKind::wait: return hear_wait(action);
+      case ActionKind::host_wait_event: return hear_host_wait(action);
+      case ActionKind::record_stream:
+        step_.streams.push_back(fmt::format("record_stream {} bytes on {}",
+                                            graph_.storages[action.a].bytes,
+                                            stream(action.stream)));
         return;
       default: return;
     }
@@ -175,6 +215,7 @@ class Listener {
     const auto phase = static_cast<Phase>(action.b);
     if (phase == Phase::other) return;
     step_.events.push_back(fmt::format("== {} {}", name(phase), action.a));
+    step_.streams.push_back(step_.events.back());
   }
 
   void hear_launch(const Op& op) {
@@ -198,10 +239,8 @@ class Listener {
                         : op.kind == OpKind::reduce_scatter ? "rs"
                         : op.kind == OpKind::all_reduce     ? "ar"
                                                             : "bc";
-    if (op.unit)
-      note(token, unit);
-    else
-      step_.events.emplace_back(token);
+    step_.events.push_back(op.unit ? fmt::format("{} {}", token, unit) : token);
+    step_.streams.push_back(fmt::format("{} on {}", step_.events.back(), stream(op.stream)));
   }
 
   void hear_alloc(std::uint32_t row) {
@@ -248,6 +287,10 @@ class Listener {
   std::vector<bool> is_unsharded_;                        // by unit
   std::vector<Bytes> kept_part_;                          // by unit: > 0 since a part was allocated
   Bytes ratio_ = 0;
+  int events_ = 0;                        // recorded in this step
+  std::map<std::uint32_t, int> numbers_;  // of events, by id
+  std::set<std::uint32_t> joining_;       // events of wait_stream()
+  StreamId joined_;                       // where such an event was recorded last
   std::optional<std::string> last_freed_;
   std::map<std::uint32_t, std::string> recorded_after_free_;  // by event
   std::string module_;                                        // the latest layer, if any

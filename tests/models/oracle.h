@@ -20,6 +20,9 @@ struct RecordedStep {
   /// "KIND UNIT BYTES DTYPE PHASE MICRO_BATCH RANKS[ GROUP]"; the unit in brackets, "-" for none.
   std::vector<std::string> collectives;
   std::vector<std::string> events;
+  /// The events, collectives with their streams, between what streams do: "A waits B",
+  /// "record eN on A", "A waits eN", "host waits eN", "record_stream BYTES bytes on A".
+  std::vector<std::string> streams;
 };
 
 /// A parameter unit of a case; its name is a module path, "" for the root.
@@ -47,6 +50,9 @@ struct RecordedCase {
 /// The cases of tests/oracles/data/FAMILY.json, references resolved, in the order of the file.
 /// Throws on a file that is not as described.
 std::vector<RecordedCase> recorded_cases(std::string_view family);
+
+/// The rows of tests/oracles/data/streams.json by case.
+std::map<std::string, std::vector<std::string>> recorded_streams();
 
 /// The fields of a Hugging Face config.json as the recordings repeat them (`text` is the object).
 plan::ModelConfig config_of_json(const std::string& text);

@@ -94,6 +94,15 @@ class Reader {
 
 std::vector<RecordedCase> recorded_cases(std::string_view family) { return Reader(family).cases(); }
 
+std::map<std::string, std::vector<std::string>> recorded_streams() {
+  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/streams.json");
+  std::map<std::string, std::vector<std::string>> rows;
+  const Json json = Json::parse(file);
+  for (const Json& one : json.at("cases"))
+    rows[one.at("name")] = one.at("streams").get<std::vector<std::string>>();
+  return rows;
+}
+
 plan::ModelConfig config_of_json(const std::string& text) {
   const Json json = Json::parse(text);
   plan::ModelConfig config;

@@ -68,19 +68,18 @@ class Translation {
       parallel_.reshard_after_forward = true;
       parallel_.reshard_to = static_cast<std::uint32_t>(std::stoul(reshard));
     }
-    if (number("forward_prefetch") > 1)
-      return fail("parallel.forward_prefetch: one unit ahead at most");
-    parallel_.forward_prefetch = number("forward_prefetch") == 1;
+    parallel_.forward_prefetch = number("forward_prefetch") > 0;
+    if (parallel_.forward_prefetch)
+      parallel_.forward_prefetch_depth = static_cast<std::uint32_t>(number("forward_prefetch"));
     // An explicit list of the one unit before is what FSDP2 does by itself.
     if (number("backward_prefetch") > 1)
-      return fail("parallel.backward_prefetch: one unit ahead at most");
+      parallel_.backward_prefetch_depth = static_cast<std::uint32_t>(number("backward_prefetch"));
     // reduce_dtype unset is the original dtype in 2.15 (the parameters' own: fp32), not
     // param_dtype.
     workload_.train.compute = parallel_.param_dtype = dtype(at("param_dtype"), DType::f32);
     parallel_.reduce_dtype = dtype(at("reduce_dtype"), DType::f32);
     workload_.train.no_sync = is("gradient_sync", "last");
-    if (is("reshard_after_backward", "last"))
-      return fail("no key keeps parameters unsharded between micro-batches");
+    parallel_.reshard_after_backward = is("reshard_after_backward", "always");
     if (is("unshard_in_backward_ends", "false"))
       return fail("no key leaves a unit sharded in backward");
     // is_last_backward postpones only the waits of the final callback: the recording is that of the
