@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "core/plan/checkpoint.h"
 #include "core/plan/ddp_schedule.h"
 

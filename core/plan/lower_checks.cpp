@@ -34,6 +34,11 @@ Status check_ddp(const Workload& workload) {
   if (parallel.shard_size != parallel.world_size)
     return fail_at(workload.path, "parallel.shard_size is {}, but DDP shards nothing",
                    parallel.shard_size);
+  if (parallel.param_dtype != workload.train.compute)
+    return fail_at(workload.path,
+                   "parallel.param_dtype is {}, but DDP gathers nothing and computes in {}: set "
+                   "train.precision",
+                   name(parallel.param_dtype), name(workload.train.compute));
   if (parallel.reduce_dtype != workload.train.master)
     return fail_at(workload.path,
                    "parallel.reduce_dtype is {}, but DDP reduces gradients in the parameters' {}",

@@ -57,8 +57,24 @@ std::vector<std::string> random_sets() {
   sets.push_back("parallel.reshard_after_backward=" + flag());
   sets.push_back("parallel.separate_reduce_communicator=" + flag());
   sets.push_back(fmt::format("parallel.reduce_buffers={}", *rc::gen::inRange(1, 4)));
-  sets.push_back(fmt::format("parallel.shard_size={}", one_of({1, gpus, world})));
-  if (*rc::gen::arbitrary<bool>()) sets.push_back("parallel.reshard_after_forward=" + flag());
+  const int shard = one_of({1, gpus, world});
+  sets.push_back(fmt::format("parallel.shard_size={}", shard));
+  const int reshard = *rc::gen::inRange(0, 4);
+  if (reshard == 1) sets.push_back("parallel.reshard_after_forward=true");
+  if (reshard == 2) sets.push_back("parallel.reshard_after_forward=false");
+  if (reshard == 3 && shard >= 4) sets.push_back("parallel.reshard_after_forward=2");
+  return sets;
+}
+
+/// A random workload of a tiny model; what was chosen is logged.
+std::vector<std::string> random_workload() {
+  std::vector<std::string> sets = random_sets();
+  const auto config =
+      one_of<std::string>({"configs/tiny_llama.json", "../../tests/oracles/data/tiny_gpt2.json"});
+  sets.push_back("model.config=" FOREGATHER_SOURCE_DIR "/traces/samples/" + config);
+  // The tiny GPT-2 has 32 positions.
+  if (config.ends_with("gpt2.json")) sets.push_back("train.seq_len=32");
+  for (const std::string& set : sets) RC_LOG() << "--set " << set << '\n';
   return sets;
 }
 
@@ -66,16 +82,7 @@ std::vector<std::string> random_sets() {
 
 TEST_CASE("no step of a random workload beats its bounds") {
   CHECK(rc::check([] {
-    const auto sets = random_sets();
-    const auto config =
-        one_of<std::string>({"configs/tiny_llama.json", "../../tests/oracles/data/tiny_gpt2.json"});
-    const std::string path = FOREGATHER_SOURCE_DIR "/traces/samples/" + config;
-    std::vector<std::string> all = sets;
-    all.push_back("model.config=" + path);
-    // The tiny GPT-2 has 32 positions.
-    if (config.ends_with("gpt2.json")) all.push_back("train.seq_len=32");
-    for (const std::string& set : all) RC_LOG() << "--set " << set << '\n';
-    const tasks::Schedule schedule = sample("tiny_fsdp2", all);
+    const tasks::Schedule schedule = sample("tiny_fsdp2", random_workload());
     for (const Problem& problem : validate(schedule.graph)) RC_FAIL(problem.message);
     const sim::Simulation result = simulated(schedule);
     RC_ASSERT(!result.oom);
@@ -85,6 +92,20 @@ TEST_CASE("no step of a random workload beats its bounds") {
     RC_ASSERT(step.peaks.reserved >= step.peaks.active);
     if (result.converged)
       RC_ASSERT(step.time() >= sim::step_time_bounds(schedule.graph, schedule.prices).bound());
+  }));
+}
+
+TEST_CASE("without contention faster links never slow the step of a random workload") {
+  CHECK(rc::check([] {
+    std::vector<std::string> sets = random_workload();
+    sets.push_back("cluster.contention=false");
+    const int scale = one_of({1, 10, 100, 1000});  // hundredths
+    const auto scaled = [&](int factor) {
+      std::vector<std::string> all = sets;
+      all.push_back(fmt::format("cluster.link_bandwidth_scale={}", scale * factor / 100.0));
+      return step_time("tiny_fsdp2", all);
+    };
+    RC_ASSERT(scaled(2) <= scaled(1));
   }));
 }
 

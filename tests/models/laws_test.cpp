@@ -1,6 +1,4 @@
 // What must hold of FSDP and DDP steps whatever the model: bytes on the wire, bytes in memory.
-#include <cmath>
-#include <set>
 #include <catch2/catch.hpp>
 
 #include "tasks/wire_bytes.h"
@@ -138,6 +136,22 @@ TEST_CASE("the first step has no optimizer states at the peak of its passes") {
           steps.steady.peak_of_passes.of(Cause::optimizer_state));
     CHECK(steps.first.after.of(Cause::optimizer_state) ==
           steps.steady.before.of(Cause::optimizer_state));
+  }
+}
+
+TEST_CASE("gradients as views of DDP's buckets save a copy of all gradients") {
+  for (const char* precision : {"fp32", "bf16-mixed", "bf16"}) {
+    INFO(precision);
+    const std::vector<std::string> sets{std::string("train.precision=") + precision};
+    const Graph copies = sample("gpt2_ddp", sets).graph;
+    const Graph views =
+        sample("gpt2_ddp", with(sets, {"parallel.gradient_as_bucket_view=true"})).graph;
+    const Bytes gradients = copies.parameters * (std::string(precision) == "bf16" ? 2 : 4);
+    const LiveStep held = live_steps(copies).steady;
+    const LiveStep shared = live_steps(views).steady;
+    CHECK(held.after_backward.total - shared.after_backward.total == gradients);
+    CHECK(held.before.total == shared.before.total);
+    CHECK(shared.after_backward.total - shared.before.total == 0);
   }
 }
 

@@ -60,10 +60,10 @@ class Listener {
     for (std::uint32_t row = 0; row < graph_.storages.size(); ++row) {
       const Storage& storage = graph_.storages[row];
       if (storage.cause == Cause::unsharded_parameter && storage.bytes < largest[key(storage)])
-        parts_.insert(row);
+        parts_[row] = largest[key(storage)] / storage.bytes;
     }
     is_unsharded_.resize(graph_.units.size());
-    kept_part_.resize(graph_.units.size());
+    sharers_.resize(graph_.units.size());
   }
 
   RecordedStep listen(Section section) {
@@ -123,8 +123,8 @@ class Listener {
   }
 
   void hear_host_wait(const Action& action) {
-    step_.streams.push_back(fmt::format("host waits e{}", numbers_[action.a]));
     if (recorded_after_free_.contains(action.a)) note("host_wait", recorded_after_free_[action.a]);
+    step_.streams.push_back(fmt::format("host waits e{}", numbers_[action.a]));
   }
 
   void note_buffers(const Op& op) {
@@ -248,22 +248,12 @@ class Listener {
     if (storage.cause != Cause::unsharded_parameter || !storage.unit) return;
     const std::uint32_t unit = storage.unit.row();
     if (parts_.contains(row)) {
-      kept_part_[unit] = graph_.at(storage.unit).group ? storage.bytes : Bytes{0};
-      kept_ratio(row);
+      sharers_[unit] = parts_.at(row);
     } else if (!is_unsharded_[unit]) {
       is_unsharded_[unit] = true;
-      kept_part_[unit] = 0;
+      sharers_[unit] = 0;
       note("unshard", names_[unit]);
     }
-  }
-
-  /// How many ranks share the whole of which storage `row` is a part.
-  void kept_ratio(std::uint32_t row) {
-    const Storage& part = graph_.storages[row];
-    for (const Storage& whole : graph_.storages)
-      if (whole.cause == part.cause && whole.name == part.name && whole.scope == part.scope &&
-          whole.bytes > part.bytes)
-        ratio_ = whole.bytes / part.bytes;
   }
 
   void hear_free(std::uint32_t row) {
@@ -276,21 +266,22 @@ class Listener {
       return;
     is_unsharded_[unit] = false;
     last_freed_ = names_[unit];
-    note(kept_part_[unit] > 0 ? fmt::format("reshard_to_{}", ratio_) : "reshard", names_[unit]);
+    note(sharers_[unit] > 0 ? fmt::format("reshard_to_{}", sharers_[unit]) : "reshard",
+         names_[unit]);
   }
 
   const Graph& graph_;
   std::vector<std::string> names_;
   std::vector<std::string> blocks_;
   bool shows_group_ = false;
-  std::set<std::uint32_t> gathered_, scattered_, parts_;  // storages
-  std::vector<bool> is_unsharded_;                        // by unit
-  std::vector<Bytes> kept_part_;                          // by unit: > 0 since a part was allocated
-  Bytes ratio_ = 0;
-  int events_ = 0;                        // recorded in this step
-  std::map<std::uint32_t, int> numbers_;  // of events, by id
-  std::set<std::uint32_t> joining_;       // events of wait_stream()
-  StreamId joined_;                       // where such an event was recorded last
+  std::set<std::uint32_t> gathered_, scattered_;  // storages
+  std::map<std::uint32_t, Bytes> parts_;          // storages, and how many make up the whole
+  std::vector<bool> is_unsharded_;                // by unit
+  std::vector<Bytes> sharers_;                    // by unit: of a part allocated since, or 0
+  int events_ = 0;                                // recorded in this step
+  std::map<std::uint32_t, int> numbers_;          // of events, by id
+  std::set<std::uint32_t> joining_;               // events of wait_stream()
+  StreamId joined_;                               // where such an event was recorded last
   std::optional<std::string> last_freed_;
   std::map<std::uint32_t, std::string> recorded_after_free_;  // by event
   std::string module_;                                        // the latest layer, if any
