@@ -140,7 +140,8 @@ TEST_CASE("with the whole model as one unit the limiter waits for the step befor
 TEST_CASE("without the limiter the host never waits for events") {
   Workload workload = limited(Prefetch::pre);
   workload.parallel.limit_all_gathers = false;
-  for (const HostThread& thread : lowered(workload).programs[0].threads)
+  const Graph graph = lowered(workload);
+  for (const HostThread& thread : graph.programs[0].threads)
     for (const Section section : {Section::first, Section::body})
       for (const Action& action : thread.actions(section))
         CHECK(action.kind != ActionKind::host_wait_event);
