@@ -1,5 +1,6 @@
 #include "core/plan/lower.h"
 
+#include <cassert>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -59,7 +60,7 @@ Result<Graph> lower(const Model& model, const Workload& workload) {
   lowering.root.scope = builder.scope("");
 
   const std::unique_ptr<StrategySchedule> strategy = make_schedule(lowering);
-  if (strategy == nullptr) return fail("this strategy is not lowered yet");
+  assert(strategy != nullptr);
   ModuleWriter modules(lowering);
   lowering.select(lowering.main_thread, Section::init);
   strategy->init(modules);
