@@ -19,12 +19,13 @@ void counters(benchmark::State& state, const Graph& graph, std::uint32_t steps) 
       benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
-void build(benchmark::State& state) {
-  const ReferenceStep step = reference_step();
+void build(benchmark::State& state, const char* strategy) {
+  const ReferenceStep step = reference_step({std::string("parallel.strategy=") + strategy});
   for (auto _ : state) benchmark::DoNotOptimize(lowered(step));
   counters(state, lowered(step), 1);
 }
-BENCHMARK(build)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(build, fsdp2, "fsdp2")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(build, fsdp1, "fsdp1")->Unit(benchmark::kMillisecond);
 
 void simulate(benchmark::State& state, bool contention, bool memory) {
   ReferenceStep step = reference_step();
