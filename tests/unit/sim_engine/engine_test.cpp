@@ -100,7 +100,7 @@ EngineOptions no_contention() {
 
 }  // namespace
 
-TEST_CASE("ops of a stream run one after the other; streams side by side") {
+TEST_CASE("ops of a stream run one after the other, streams side by side") {
   Job job;
   const OpId a = job.launch(100, job.compute);
   const OpId b = job.launch(50, job.compute);
@@ -205,7 +205,7 @@ TEST_CASE("two ops that both want a whole resource run at half speed while they 
   CHECK(span(*result, a) == Span{0, 140});  // 40 of its 100 at half speed, then alone
 }
 
-TEST_CASE("a share goes to who wants less; the rest is for who wants more") {
+TEST_CASE("a share goes to who wants less, the rest is for who wants more") {
   Job job;
   // HBM: 3/4 and 1/2 are wished; fair is 1/2 each, so the first runs at 2/3, the second at full
   // speed.
