@@ -50,6 +50,8 @@ class StrategySchedule {
   virtual std::span<const OptimizedTensor> optimized() const = 0;
   /// The communicators over which a norm of all gradients is summed, one after the other.
   virtual std::span<const CommunicatorId> norm_communicators() const = 0;
+  /// Does clipping launch one op a tensor (FSDP1's own clip_grad_norm_) instead of foreach ops?
+  virtual bool clips_by_tensor() const { return false; }
   /// Does the first step issue its ops in another order than the others? If not, section body is a
   /// copy of section first, and step_copied() tells how far the main thread's actions have moved.
   virtual bool first_step_differs() const { return false; }

@@ -95,6 +95,16 @@ void HostLoop<Device>::begin_section(std::uint16_t c, Ns time) {
   if (run.step > 0 && !run.threads.empty()) run.threads[0].time += graph_.classes[c].start_delay;
 }
 
+// When all classes had ended the step that step `next` of a class must wait for.
+template <class Device>
+Ns HostLoop<Device>::all_ended(std::uint32_t next) const {
+  Ns time = 0;
+  if (next > kMostStepsAhead)
+    for (const auto& run : runs_)
+      time = std::max(time, run->records[next - kMostStepsAhead - 1].host_end);
+  return time;
+}
+
 template <class Device>
 void HostLoop<Device>::end_thread(Thread& thread) {
   ClassRun& run = *runs_[thread.rank_class];
@@ -112,25 +122,32 @@ void HostLoop<Device>::end_thread(Thread& thread) {
   for (const auto& each : runs_) slowest = std::min(slowest, each->step);
   for (std::uint16_t c = 0; c < runs_.size(); ++c)
     if (runs_[c]->active == 0 && runs_[c]->step <= slowest + kMostStepsAhead)
-      begin_section(c, std::max(runs_[c]->idle_since, time));
+      begin_section(c, std::max(runs_[c]->idle_since, all_ended(runs_[c]->step)));
 }
 
 template <class Device>
-auto HostLoop<Device>::pick(Ns& others) -> Thread* {
+auto HostLoop<Device>::earliest() const -> Thread* {
   Thread* best = nullptr;
-  others = kForever;
-  for (Thread* thread : threads_) {
-    if (thread->state != State::ready) continue;
-    if (best == nullptr) {
+  for (Thread* thread : threads_)
+    if (thread->state == State::ready && (best == nullptr || thread->time < best->time))
       best = thread;
-    } else if (thread->time < best->time) {
-      others = best->time;
-      best = thread;
-    } else {
-      others = std::min(others, thread->time);
-    }
-  }
   return best;
+}
+
+// Where ops do not slow each other and no allocator waits for the device, classes meet in
+// collectives alone, and a device keeps the order of its own launches: then threads take turns
+// action by action only within a class.
+template <class Device>
+auto HostLoop<Device>::horizon(const Thread& thread) const -> Horizon {
+  Horizon until;
+  const bool all = Device::needs_time || options_.memory;
+  for (const Thread* other : threads_) {
+    if (other == &thread || other->state != State::ready) continue;
+    until.is_sole = false;
+    if (all || other->rank_class == thread.rank_class)
+      until.others = std::min(until.others, other->time);
+  }
+  return until;
 }
 
 template <class Device>
@@ -139,8 +156,7 @@ Status HostLoop<Device>::issue(std::uint32_t target) {
     return std::ranges::all_of(runs_, [&](const auto& run) { return run->step > target; });
   };
   while (!finished()) {
-    Ns others = kForever;
-    Thread* thread = pick(others);
+    Thread* thread = earliest();
     if (blocked_ != 0 || thread == nullptr) {
       const Ns next = device_.next_time();
       if (next != kForever && (thread == nullptr || next <= thread->time)) {
@@ -150,7 +166,7 @@ Status HostLoop<Device>::issue(std::uint32_t target) {
       }
       if (thread == nullptr) return tl::unexpected(deadlock());
     }
-    go_on(*thread, others);
+    go_on(*thread, horizon(*thread));
     if (oom_) return {};
     if (blocked_ != 0) wake();
   }
@@ -158,13 +174,14 @@ Status HostLoop<Device>::issue(std::uint32_t target) {
 }
 
 template <class Device>
-void HostLoop<Device>::go_on(Thread& thread, Ns others) {
+void HostLoop<Device>::go_on(Thread& thread, const Horizon& until) {
   ClassRun& run = *runs_[thread.rank_class];
   const std::uint16_t c = thread.rank_class;
   const LaunchRow* const rows = rows_[c].data();
   const HostPrices& prices = *run.prices;
   ClassMemory* const memory = run.memory.get();
   run.clock->caller = &thread;
+  const Ns others = until.others;
   const Action* at = thread.at;
   Ns time = thread.time;
   // Strictly earlier: at equal times the lower class and thread goes first. After the first action
@@ -180,7 +197,7 @@ void HostLoop<Device>::go_on(Thread& thread, Ns others) {
       case ActionKind::launch: {
         const std::uint32_t local = action.a - run.first_op;
         const LaunchRow& row = rows[local];
-        if (!device_.place(c, row.stream).done && others == kForever && blocked_ == 0)
+        if (!device_.place(c, row.stream).done && until.is_sole && blocked_ == 0)
           wait_for_places(run, at, thread.stop);
         const EventRecord& place = device_.place(c, row.stream);
         if (!place.done || place.time > time) {
@@ -193,7 +210,7 @@ void HostLoop<Device>::go_on(Thread& thread, Ns others) {
           }
           thread.time = time = place.time;
           thread.last_wait = place.by;
-          if (time >= others) return;  // they come first now
+          if (time >= others || blocked_ != 0) return;  // they may come first now
         }
         time += row.host;
         if (memory != nullptr) memory->launched(action.a);
@@ -463,7 +480,7 @@ template <class Device>
 Error HostLoop<Device>::deadlock() const {
   std::string where;
   for (const Thread* thread : threads_) {
-    if (thread->state != State::blocked) continue;
+    if (thread->state != State::blocked && thread->state != State::waiting) continue;
     const ClassRun& run = *runs_[thread->rank_class];
     const auto name = graph_.text(run.program->threads[thread->index].name);
     where += fmt::format("{}class {} thread '{}' at action {}", where.empty() ? "" : ", ",

@@ -28,9 +28,10 @@ struct StepRecord {
   MemoryStep memory;
 };
 
-/// Threads interleave by (time, class, thread): an action is performed only when no other thread
-/// could still perform an earlier one. A thread that waits for the device lets device time pass.
-/// Instantiated for ListDevice and SharedDevice.
+/// Threads interleave by (time, class, thread), as far as it matters: the threads of a class share
+/// an allocator, and the device is played to a time only when no thread could still launch before.
+/// A thread that waits for the device lets device time pass. Instantiated for ListDevice and
+/// SharedDevice.
 template <class Device>
 class HostLoop {
  public:
@@ -90,11 +91,18 @@ class HostLoop {
   };
 
   void begin_section(std::uint16_t c, Ns time);
+  Ns all_ended(std::uint32_t next) const;
   void end_thread(Thread& thread);
-  /// The ready thread that is next, and the earliest (time, class, thread) of the others.
-  Thread* pick(Ns& others);
-  /// Performs the thread's actions as long as it is the next one.
-  void go_on(Thread& thread, Ns others);
+  /// How far a thread may go before others must be looked at.
+  struct Horizon {
+    Ns others = kForever;  ///< when the next of those that it takes turns with comes
+    bool is_sole = true;   ///< no other thread of any class is ready
+  };
+
+  /// The ready thread that is next by (time, class, thread).
+  Thread* earliest() const;
+  Horizon horizon(const Thread& thread) const;
+  void go_on(Thread& thread, const Horizon& until);
   void reach_stop(Thread& thread);
   void set_stop(ClassRun& run, Thread& thread);
   void wait_for_places(const ClassRun& run, const Action* at, const Action* stop);

@@ -24,6 +24,7 @@ SharedDevice::SharedDevice(const Graph& graph, std::span<const std::vector<Launc
       communicators_(graph.communicators.size()),
       first_stream_{0},
       queues_(graph.classes.size() * communicators_),
+      now_(graph.classes.size(), 0),
       next_(graph.classes.size(), kForever),
       changed_(graph.classes.size()),
       dirty_(graph.classes.size()) {
@@ -43,7 +44,7 @@ SharedDevice::Item& SharedDevice::enqueue(std::uint16_t c, Stream& on, ItemKind 
   if (on.head == on.queue.size()) {
     on.queue.clear();
     on.head = 0;
-    if (on.running == Running::no) next_[c] = std::min(next_[c], std::max(now_, issued));
+    if (on.running == Running::no) next_[c] = std::min(next_[c], std::max(now_[c], issued));
   } else if (on.head >= kCompactAt && 2 * on.head > on.queue.size()) {
     on.queue.erase(on.queue.begin(), on.queue.begin() + static_cast<std::ptrdiff_t>(on.head));
     on.head = 0;
@@ -81,31 +82,37 @@ void SharedDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event) {
   enqueue(c, stream(c, s), ItemKind::wait, event, 0);
 }
 
-Ns SharedDevice::next_time() const { return *std::min_element(next_.begin(), next_.end()); }
+Ns SharedDevice::next_time() const { return next_[earliest()]; }
 
+// Classes meet in collectives only: between them each goes ahead of the others.
 void SharedDevice::advance(Ns time) {
-  for (Ns now = next_time(); now <= time && now != kForever; now = next_time()) {
-    now_ = now;
-    if (next_.size() == 1 && play_alone(0, time, kUnlimited)) continue;
-    play_together();
+  while (true) {
+    const std::uint16_t c = earliest();
+    if (next_[c] > time || next_[c] == kForever) return;
+    if (!play_alone(c, time, kUnlimited)) play_together(next_[c]);
   }
 }
 
+// Others than `c` go no further than it: their hosts may go on as soon as that of `c` does.
 void SharedDevice::make_places(std::uint16_t c, std::uint32_t s, std::uint32_t launches) {
   const LaunchQueue& places = stream(c, s).places;
-  for (Ns now = next_time(); now != kForever; now = next_time()) {
+  while (true) {
     const std::size_t missing = places.missing(launches);
-    if (missing == 0) return;
-    now_ = now;
-    if (next_.size() == 1 && play_alone(0, kForever - 1, missing)) continue;
-    play_together();
+    const std::uint16_t first = earliest();
+    if (missing == 0 || next_[first] == kForever) return;
+    const bool played =
+        first == c ? play_alone(c, kForever - 1, missing) : play_alone(first, next_[c], kUnlimited);
+    if (!played) play_together(next_[first]);
   }
 }
 
-// All that happens at now_.
-void SharedDevice::play_together() {
+std::uint16_t SharedDevice::earliest() const {
+  return static_cast<std::uint16_t>(std::min_element(next_.begin(), next_.end()) - next_.begin());
+}
+
+// All that happens at `now`.
+void SharedDevice::play_together(Ns now) {
   const auto classes = static_cast<std::uint16_t>(next_.size());
-  const Ns now = now_;
   for (std::uint16_t c = 0; c < classes; ++c) {
     if (next_[c] > now) continue;
     dirty_[c] = 1;
@@ -340,6 +347,7 @@ void SharedDevice::set_speed(std::uint16_t c, Stream& on, std::uint32_t speed, N
 }
 
 void SharedDevice::plan_next(std::uint16_t c, Ns now) {
+  now_[c] = now;
   Ns next = kForever;
   for (const Stream& on : streams(c)) {
     if (on.running != Running::no) {

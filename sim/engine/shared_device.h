@@ -87,7 +87,8 @@ class SharedDevice {
 
   Stream& stream(std::uint16_t c, std::uint32_t s) { return streams_[first_stream_[c] + s]; }
   Communicator& queue(std::uint16_t c, std::uint32_t k) { return queues_[c * communicators_ + k]; }
-  void play_together();
+  std::uint16_t earliest() const;
+  void play_together(Ns now);
   Item& enqueue(std::uint16_t c, Stream& on, ItemKind kind, std::uint32_t id, Ns issued);
   std::span<Stream> streams(std::uint16_t c) {
     return std::span(streams_).subspan(first_stream_[c], first_stream_[c + 1U] - first_stream_[c]);
@@ -96,7 +97,8 @@ class SharedDevice {
   /// The common case: one stream of the class works, the others wait for it. False if it is not so
   /// now. Else plays until that changes until `horizon`, or until `most` ops ended.
   bool play_alone(std::uint16_t c, Ns horizon, std::size_t most);
-  Stream* alone(std::uint16_t c, Ns& horizon);
+  bool is_shared(std::uint16_t c, const Stream& on) const;
+  Stream* alone(std::uint16_t c, Ns now, Ns& horizon);
   void end_ops(std::uint16_t c, Ns now);
   void end_op(std::uint16_t c, Stream& on, Ns now);
   void settle(std::uint16_t c, Ns now);
@@ -119,6 +121,7 @@ class SharedDevice {
   std::vector<Stream> streams_;
   std::vector<Communicator> queues_;
   std::vector<EventRecord> events_;
+  std::vector<Ns> now_;                 ///< by class: played so far
   std::vector<Ns> next_;                ///< by class
   std::vector<std::uint8_t> changed_;   ///< by class: speeds must be set again
   std::vector<std::uint8_t> dirty_;     ///< by class: heads must be looked at, next_ planned
@@ -128,7 +131,6 @@ class SharedDevice {
   std::vector<const Demand*> demands_;  ///< scratch of set_speeds
   std::vector<std::uint32_t> speeds_;   ///< scratch of set_speeds
   std::vector<Ended>* log_ = nullptr;
-  Ns now_ = 0;
   std::size_t queued_ = 0;  ///< items, running ops included
 };
 

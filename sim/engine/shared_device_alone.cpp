@@ -4,9 +4,15 @@
 
 namespace foregather::sim {
 
-// The only stream of the class that can do something at now_, or null. `horizon` shrinks to before
+// A collective in which other classes take part: all of them decide its speed.
+bool SharedDevice::is_shared(std::uint16_t c, const Stream& on) const {
+  const LaunchRow& row = rows_[c][on.current.id];
+  return row.collective && meetings_.classes(c, row.communicator).size() > 1;
+}
+
+// The only stream of the class that can do something at `now`, or null. `horizon` shrinks to before
 // another one can.
-SharedDevice::Stream* SharedDevice::alone(std::uint16_t c, Ns& horizon) {
+SharedDevice::Stream* SharedDevice::alone(std::uint16_t c, Ns now, Ns& horizon) {
   Stream* found = nullptr;
   awaited_.clear();
   for (Stream& on : streams(c)) {
@@ -17,24 +23,24 @@ SharedDevice::Stream* SharedDevice::alone(std::uint16_t c, Ns& horizon) {
         awaited_.push_back(head.id);
         continue;
       }
-      if (head.kind != ItemKind::wait && head.issued > now_) {
+      if (head.kind != ItemKind::wait && head.issued > now) {
         horizon = std::min(horizon, head.issued - 1);
         continue;
       }
     }
-    if (found != nullptr || on.running == Running::waiting) return nullptr;
+    if (found != nullptr || (on.running != Running::no && is_shared(c, on))) return nullptr;
     found = &on;
   }
   return found;
 }
 
 bool SharedDevice::play_alone(std::uint16_t c, Ns horizon, std::size_t most) {
-  Stream* const only = alone(c, horizon);
+  Ns now = next_[c];
+  Stream* const only = alone(c, now, horizon);
   if (only == nullptr) return false;
   Stream& on = *only;
   const std::vector<LaunchRow>& rows = rows_[c];
   const std::vector<Price>& prices = prices_[graph_.classes[c].hardware].prices;
-  Ns now = now_;
   bool others = false;  // they have something to do at `now`
   bool moved = false;
   while (!others) {
@@ -82,9 +88,8 @@ bool SharedDevice::play_alone(std::uint16_t c, Ns horizon, std::size_t most) {
     ++on.head;
   }
   if (!moved) return false;
-  now_ = now;
   if (others) {
-    next_[c] = now;
+    now_[c] = next_[c] = now;
   } else {
     plan_next(c, now);
   }

@@ -1,6 +1,7 @@
 #include "tests/bench/reference_step.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
 
@@ -38,6 +39,20 @@ ReferenceStep reference_step(const std::vector<std::string>& sets) {
 }
 
 Graph lowered(const ReferenceStep& step) { return checked(plan::lower(step.model, step.workload)); }
+
+Graph apart(Graph graph) {
+  const RankClass all = graph.classes.front();
+  graph.classes.assign(graph.world_size, all);
+  for (std::uint32_t rank = 0; rank < graph.world_size; ++rank)
+    graph.classes[rank].ranks = {all.ranks.first + rank, 1};
+  return graph;
+}
+
+double peak_rss_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
 
 StepCounts count(const Graph& graph) {
   StepCounts counts;

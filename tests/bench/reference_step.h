@@ -28,6 +28,12 @@ struct ReferenceStep {
 ReferenceStep reference_step(const std::vector<std::string>& sets = {});
 Graph lowered(const ReferenceStep& step);
 
+/// The same job with each rank a class of its own, all with the one program.
+Graph apart(Graph graph);
+
+/// Of this process so far.
+double peak_rss_mib();
+
 /// What one steady step of all classes does.
 struct StepCounts {
   std::int64_t launches = 0;
