@@ -23,6 +23,10 @@ std::string_view name_of(plan::Strategy strategy) {
     case plan::Strategy::ddp: return "ddp";
     case plan::Strategy::fsdp1: return "fsdp1";
     case plan::Strategy::fsdp2: return "fsdp2";
+    case plan::Strategy::zero3: return "zero3";
+    case plan::Strategy::zero2: return "zero2";
+    case plan::Strategy::thunder_zero2: return "thunder_zero2";
+    case plan::Strategy::thunder_zero3: return "thunder_zero3";
   }
   return "";
 }
@@ -46,6 +50,7 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
   schedule.source_text = std::move(text);
   schedule.graph = std::move(*graph);
   schedule.model = fmt::format("{}, {} layers", config->model_type, config->layers);
+  schedule.warnings = workload->warnings;
   schedule.strategy = name_of(workload->parallel.strategy);
   return workload;
 }

@@ -12,6 +12,7 @@
 #include "core/plan/lowering.h"
 #include "core/plan/module_writer.h"
 #include "core/plan/step_writer.h"
+#include "core/plan/zero3_schedule.h"
 
 namespace foregather::plan {
 
@@ -22,6 +23,10 @@ std::unique_ptr<StrategySchedule> make_schedule(Lowering& lowering) {
     case Strategy::fsdp2: return std::make_unique<Fsdp2Schedule>(lowering);
     case Strategy::fsdp1: return std::make_unique<Fsdp1Schedule>(lowering);
     case Strategy::ddp: return std::make_unique<DdpSchedule>(lowering);
+    case Strategy::zero3: return std::make_unique<Zero3Schedule>(lowering);
+    case Strategy::zero2:
+    case Strategy::thunder_zero2:
+    case Strategy::thunder_zero3: break;
   }
   return nullptr;
 }
@@ -48,9 +53,10 @@ Result<Graph> lower(const Model& model, const Workload& workload) {
   if (const Status checked = check_plan(model, workload); !checked)
     return tl::unexpected(checked.error());
   const bool fsdp1 = workload.parallel.strategy == Strategy::fsdp1;
-  const bool ddp = workload.parallel.strategy == Strategy::ddp;
+  const bool whole = workload.parallel.strategy == Strategy::ddp ||
+                     workload.parallel.strategy == Strategy::zero3;
   Lowering lowering(model, workload, fsdp1 ? TiedUnits::at_root : TiedUnits::merged,
-                    ddp ? Wrap::model : workload.parallel.wrap);
+                    whole ? Wrap::model : workload.parallel.wrap);
   GraphBuilder& builder = lowering.builder;
   const ProgramId program = builder.begin_program("rank");
   lowering.compute = builder.stream("default");

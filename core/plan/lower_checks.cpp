@@ -46,6 +46,42 @@ Status check_ddp(const Workload& workload) {
   return {};
 }
 
+Status check_zero(const Workload& workload) {
+  const Parallel& parallel = workload.parallel;
+  if (parallel.shard_size != parallel.world_size)
+    return fail_at(workload.path,
+                   "parallel.shard_size is {}, but ZeRO shards over all {} ranks: set "
+                   "parallel.zero_hpz_partition_size for a secondary partition",
+                   parallel.shard_size, parallel.world_size);
+  if (workload.train.no_sync)
+    return fail_at(workload.path,
+                   "train.no_sync is true, but ZeRO reduces gradients in each micro-batch");
+  const std::uint32_t hpz = workload.zero.hpz_partition_size;
+  if (parallel.world_size % hpz != 0)
+    return fail_at(workload.path,
+                   "parallel.zero_hpz_partition_size {} does not divide parallel.world_size {}",
+                   hpz, parallel.world_size);
+  if (parallel.strategy == Strategy::zero2 &&
+      (parallel.offload == Offload::parameters || parallel.offload == Offload::all))
+    return fail_at(workload.path,
+                   "parallel.offload is {}, but ZeRO-2 keeps parameters on the device: expected "
+                   "none or optimizer",
+                   parallel.offload == Offload::all ? "all" : "parameters");
+  return {};
+}
+
+Status check_offload(const Workload& workload) {
+  const Parallel& parallel = workload.parallel;
+  if (parallel.offload == Offload::none) return {};
+  if (parallel.strategy == Strategy::fsdp1 || parallel.strategy == Strategy::fsdp2) {
+    if (parallel.offload == Offload::all) return {};
+    return fail_at(workload.path,
+                   "parallel.offload is not all, but FSDP offloads parameters, gradients and "
+                   "optimizer together");
+  }
+  return fail_at(workload.path, "parallel.offload is set, but this strategy offloads nothing");
+}
+
 }  // namespace
 
 Status check_plan(const Model& model, const Workload& workload) {
@@ -69,6 +105,9 @@ Status check_plan(const Model& model, const Workload& workload) {
                    "parallel.param_dtype is {} but train computes in {}: FSDP computes in the "
                    "dtype of the gathered parameters",
                    name(parallel.param_dtype), name(train.compute));
+  if (parallel.strategy == Strategy::zero3 || parallel.strategy == Strategy::zero2)
+    return check_zero(workload);
+  if (const Status offload = check_offload(workload); !offload) return offload;
   if (parallel.strategy == Strategy::fsdp1) return check_fsdp1(workload);
   if (parallel.strategy == Strategy::fsdp2) return check_fsdp2(workload);
   if (parallel.strategy == Strategy::ddp) return check_ddp(workload);

@@ -77,8 +77,10 @@ std::uint32_t ModuleWriter::recipe_for(const RecipeKey& key, const SavedValues& 
 }
 
 void ModuleWriter::reserve_storages() {
-  std::size_t places = 0, storages = 0, scopes = 0;
+  std::size_t places = 0, storages = 0, scopes = 0, forward_ops = 0;
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m) {
+    stamps_[m].forward_ops = static_cast<std::uint32_t>(forward_ops);
+    forward_ops += recipes_[stamps_[m].recipe].forward.ops.size();
     places += recipes_[stamps_[m].recipe].places();
     storages += recipes_[stamps_[m].recipe].own();
     scopes += lowering_.tape_of(m).scopes.size();
@@ -92,6 +94,7 @@ void ModuleWriter::reserve_storages() {
   storages_.reserve(places);
   tensors_.reserve(places);
   scopes_.reserve(scopes);
+  forward_ops_.resize(forward_ops);
 }
 
 void ModuleWriter::add_scopes(std::uint32_t module) {
@@ -226,48 +229,55 @@ void ModuleWriter::append_op(const Stamp& stamp, const RecipeOp& planned,
   op.accesses = {first_access + planned.accesses.first, planned.accesses.count};
   if (planned.phase == Phase::recompute) {
     op.origins = {static_cast<std::uint32_t>(graph.op_lists.size()), 1};
-    graph.op_lists.push_back(OpId(stamp.forward_ops + planned.origin));
+    graph.op_lists.push_back(forward_ops_[stamp.forward_ops + planned.origin]);
   }
 }
 
-void ModuleWriter::forward(std::uint32_t module) {
-  Stamp& stamp = stamps_[module];
-  const RecipePass& pass = recipes_[stamp.recipe].forward;
-  const UnitId unit = lowering_.owners[lowering_.layout.unit_of_module[module]].unit;
-  const StorageId* const storages = storages_.data() + stamp.first_place;
-  const auto first_access = static_cast<std::uint32_t>(builder_.graph().accesses.size());
-  append_accesses(stamp, pass);
-  stamp.forward_ops = static_cast<std::uint32_t>(builder_.graph().ops.size());
-  const RecipeOp* op = pass.ops.data();
-  for (const RecipeStep& step : pass.steps) {
-    switch (step.kind) {
-      case RecipeStep::Kind::alloc: builder_.alloc(storages[step.place], lowering_.compute); break;
-      case RecipeStep::Kind::free: builder_.free(storages[step.place]); break;
-      case RecipeStep::Kind::launch: append_op(stamp, *op++, first_access, unit); break;
-      case RecipeStep::Kind::grad_ready: break;
-    }
-  }
-}
-
-void ModuleWriter::backward(std::uint32_t module, StrategySchedule& strategy) {
+void ModuleWriter::append_pass(std::uint32_t module, const RecipePass& pass,
+                               StrategySchedule& strategy) {
   const Stamp stamp = stamps_[module];
-  const Recipe& recipe = recipes_[stamp.recipe];
-  const RecipePass& pass = recipe.backward;
+  const std::uint32_t gradients = recipes_[stamp.recipe].first_gradient;
   const UnitId unit = lowering_.owners[lowering_.layout.unit_of_module[module]].unit;
   const StorageId* const storages = storages_.data() + stamp.first_place;
   const auto first_access = static_cast<std::uint32_t>(builder_.graph().accesses.size());
   append_accesses(stamp, pass);
-  const RecipeOp* op = pass.ops.data();
+  const bool hooks = strategy.acts_between_ops();
+  std::uint32_t op = 0;
+  bool begun = false;  // the allocations of `op` have
+  const auto begin = [&] {
+    if (!hooks || begun) return;
+    begun = true;
+    if (op > 0) strategy.after_op(module, pass.ops[op - 1].phase, op - 1);
+    strategy.before_op(module, pass.ops[op].phase, op);
+  };
   for (const RecipeStep& step : pass.steps) {
     switch (step.kind) {
-      case RecipeStep::Kind::alloc: builder_.alloc(storages[step.place], lowering_.compute); break;
+      case RecipeStep::Kind::alloc:
+        begin();
+        builder_.alloc(storages[step.place], lowering_.compute);
+        break;
       case RecipeStep::Kind::free: builder_.free(storages[step.place]); break;
-      case RecipeStep::Kind::launch: append_op(stamp, *op++, first_access, unit); break;
+      case RecipeStep::Kind::launch:
+        begin();
+        begun = false;
+        if (pass.ops[op].phase == Phase::forward)
+          forward_ops_[stamp.forward_ops + op] = OpId(builder_.graph().ops.size());
+        append_op(stamp, pass.ops[op++], first_access, unit);
+        break;
       case RecipeStep::Kind::grad_ready:
-        strategy.gradient_ready(module, step.place, at(stamp, recipe.first_gradient + step.place));
+        strategy.gradient_ready(module, step.place, at(stamp, gradients + step.place));
         break;
     }
   }
+  if (hooks && op > 0) strategy.after_op(module, pass.ops[op - 1].phase, op - 1);
+}
+
+void ModuleWriter::forward(std::uint32_t module, StrategySchedule& strategy) {
+  append_pass(module, recipes_[stamps_[module].recipe].forward, strategy);
+}
+
+void ModuleWriter::backward(std::uint32_t module, StrategySchedule& strategy) {
+  append_pass(module, recipes_[stamps_[module].recipe].backward, strategy);
 }
 
 void ModuleWriter::reserve(std::size_t steps) {

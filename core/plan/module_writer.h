@@ -32,7 +32,10 @@ class ModuleWriter {
   /// What `module` is checkpointed with.
   SavePolicy policy(std::uint32_t module) const;
 
-  void forward(std::uint32_t module);
+  /// The recipe that `module` is stamped from.
+  const Recipe& recipe(std::uint32_t module) const { return recipes_[stamps_[module].recipe]; }
+
+  void forward(std::uint32_t module, StrategySchedule& strategy);
   /// Calls strategy.gradient_ready() at the right places.
   void backward(std::uint32_t module, StrategySchedule& strategy);
 
@@ -51,7 +54,7 @@ class ModuleWriter {
     std::uint32_t recipe = 0;
     std::uint32_t first_place = 0;  ///< in places_
     std::uint32_t first_scope = 0;  ///< in scopes_
-    std::uint32_t forward_ops = 0;  ///< row of the latest forward's first op
+    std::uint32_t forward_ops = 0;  ///< in forward_ops_
   };
 
   void choose_recipes();
@@ -61,6 +64,7 @@ class ModuleWriter {
   void link_boundaries();
   std::uint32_t recipe_for(const RecipeKey& key, const SavedValues& saved);
   void append_accesses(const Stamp& stamp, const RecipePass& pass);
+  void append_pass(std::uint32_t module, const RecipePass& pass, StrategySchedule& strategy);
   void append_op(const Stamp& stamp, const RecipeOp& planned, std::uint32_t first_access,
                  UnitId unit);
   Buffer at(const Stamp& stamp, std::uint32_t place) const;
@@ -73,6 +77,7 @@ class ModuleWriter {
   std::vector<ScopeId> scopes_;      ///< of all modules
   std::vector<StorageId> storages_;  ///< of all places
   std::vector<TensorId> tensors_;    ///< of all places
+  std::vector<OpId> forward_ops_;    ///< of all modules' latest forwards
   Buffer batch_;
   Buffer loss_gradient_;
 };

@@ -62,7 +62,7 @@ void StepWriter::forward() {
   strategy_.begin_forward();
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m) {
     strategy_.before_forward(m);
-    modules_.forward(m);
+    modules_.forward(m, strategy_);
     strategy_.after_forward(m);
   }
   strategy_.end_forward();
@@ -104,6 +104,7 @@ void StepWriter::finish_first() {
   lowering_.phase = Phase::optimizer;
   batches_end_ = builder_.position();
   builder_.mark(lowering_.micro_batch, Phase::optimizer);
+  if (strategy_.has_own_optimizer()) return strategy_.optimizer_phase();
   clip_.first = batches_end_;
   clip();
   clip_.count = builder_.position() - clip_.first;
@@ -118,6 +119,10 @@ void StepWriter::finish_first() {
 
 void StepWriter::finish_body() {
   lowering_.phase = Phase::optimizer;
+  if (strategy_.has_own_optimizer()) {
+    builder_.mark(lowering_.micro_batch, Phase::optimizer);
+    return strategy_.optimizer_phase();
+  }
   // Collectives come in the order of their sequence numbers: new ones follow new ones.
   if (strategy_.first_step_differs()) {
     builder_.mark(lowering_.micro_batch, Phase::optimizer);

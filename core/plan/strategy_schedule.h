@@ -32,6 +32,12 @@ class StrategySchedule {
   virtual void begin_forward() {}
   virtual void before_forward(std::uint32_t /*module*/) {}
   virtual void after_forward(std::uint32_t /*module*/) {}
+  /// Does the strategy act between the ops of a module? Then before_op and after_op are called for
+  /// each op `op` of the module's forward (of its backward with recomputation, by `phase` of the
+  /// op): before its allocations, and after what is freed behind it.
+  virtual bool acts_between_ops() const { return false; }
+  virtual void before_op(std::uint32_t /*module*/, Phase /*phase*/, std::uint32_t /*op*/) {}
+  virtual void after_op(std::uint32_t /*module*/, Phase /*phase*/, std::uint32_t /*op*/) {}
   virtual void end_forward() {}
   virtual void begin_backward() {}
   virtual void before_backward(std::uint32_t /*module*/) {}
@@ -42,6 +48,10 @@ class StrategySchedule {
   virtual void after_backward(std::uint32_t /*module*/) {}
   virtual void end_backward() {}
 
+  /// Does the strategy write all that follows the last backward itself (norm, optimizer, what it
+  /// does to parameters)? Then optimizer_phase() is called instead of clipping and the optimizer.
+  virtual bool has_own_optimizer() const { return false; }
+  virtual void optimizer_phase() {}
   /// After the optimizer of the first step.
   virtual void end_first_step() {}
   /// zero_grad(set_to_none=True), at the begin of each step but the first.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,8 +16,13 @@ enum class Attention : std::uint8_t { eager, sdpa, flash };
 enum class Checkpointing : std::uint8_t { none, full, selective_op, selective_layers };
 enum class Optimizer : std::uint8_t { adamw, sgd };
 enum class OptimizerImpl : std::uint8_t { foreach, fused };
-enum class Strategy : std::uint8_t { ddp, fsdp1, fsdp2 };
+enum class Strategy : std::uint8_t { ddp, fsdp1, fsdp2, zero3, zero2, thunder_zero2, thunder_zero3 };
 enum class Prefetch : std::uint8_t { none, pre, post };
+/// What lives in pinned host memory and comes to the device when it is used. `optimizer`: the
+/// optimizer's states, its copy of the parameters, and the gradients that it reads.
+enum class Offload : std::uint8_t { none, optimizer, parameters, all };
+/// Thunder's FSDPBucketingStrategy.
+enum class ThunderBucketing : std::uint8_t { none, layer, block };
 enum class Fsdp1Sharding : std::uint8_t { full_shard, shard_grad_op, no_shard };
 /// What one unit is: a repeated block (and the rest at the root), the whole model, or blocks with
 /// the embedding and the head as units of their own.
@@ -65,6 +71,26 @@ struct Parallel {
   Bytes bucket_bytes = 25 * MiB;              ///< DDP bucket_cap_mb
   Bytes first_bucket_bytes = 1 * MiB;
   bool gradient_as_bucket_view = false;  ///< DDP
+  Offload offload = Offload::none;
+  ThunderBucketing thunder_bucketing = ThunderBucketing::none;
+};
+
+/// DeepSpeed's zero_optimization; in [parallel] under the names of DeepSpeed's JSON. Sizes are
+/// elements, defaults those of its code (reference: DeepCompile §C.9).
+struct Zero {
+  std::int64_t prefetch_bucket_size = 50'000'000;  ///< fetched ahead
+  std::int64_t param_persistence_threshold = 100'000;
+  std::int64_t model_persistence_threshold = std::numeric_limits<std::int64_t>::max();
+  std::int64_t max_live_parameters = 1'000'000'000;  ///< limits prefetching
+  std::int64_t max_reuse_distance = 1'000'000'000;   ///< kept if used again within
+  std::int64_t reduce_bucket_size = 500'000'000;
+  std::int64_t sub_group_size = 1'000'000'000;  ///< of one optimizer step, a rank
+  std::uint32_t hpz_partition_size = 1;         ///< ranks of the secondary partition (ZeRO++)
+  std::optional<bool> overlap_comm;             ///< unset: stage 3 does, stage 2 does not
+  bool contiguous_gradients = true;
+  bool reduce_scatter = true;
+  bool use_multi_rank_bucket_allreduce = true;  ///< stage 2
+  std::optional<DType> grad_accum_dtype;        ///< unset: the compute dtype
 };
 
 /// [cluster]
@@ -83,8 +109,10 @@ struct Workload {
   std::int64_t layers = 0;   ///< overrides the model's; 0: as configured
   Train train;
   Parallel parallel;
+  Zero zero;  ///< keys of [parallel]
   Cluster cluster;
   std::string allocator_conf;  ///< PYTORCH_CUDA_ALLOC_CONF
+  std::vector<std::string> warnings;  ///< what was read and has no effect on the prediction
 };
 
 }  // namespace foregather::plan

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <utility>
 
 #include "core/base/suggest.h"
@@ -16,12 +17,16 @@ using namespace std::string_view_literals;
 constexpr std::int64_t kMostRanks = 1 << 20;
 constexpr std::int64_t kMostLayers = 1'000'000;
 constexpr Bytes kMostBytes = Bytes{1} << 40;
+constexpr std::int64_t kMostElements = std::numeric_limits<std::int64_t>::max();
 
 // Names of the enumerators, in the order of the enum.
 constexpr std::array kAttention{"eager"sv, "sdpa"sv, "flash"sv};
 constexpr std::array kOptimizer{"adamw"sv, "sgd"sv};
 constexpr std::array kOptimizerImpl{"foreach"sv, "fused"sv};
-constexpr std::array kStrategy{"ddp"sv, "fsdp1"sv, "fsdp2"sv};
+constexpr std::array kStrategy{"ddp"sv,   "fsdp1"sv,         "fsdp2"sv,        "zero3"sv,
+                               "zero2"sv, "thunder_zero2"sv, "thunder_zero3"sv};
+constexpr std::array kOffload{"none"sv, "optimizer"sv, "parameters"sv, "all"sv};
+constexpr std::array kBucketing{"none"sv, "layer"sv, "block"sv};
 constexpr std::array kPrefetch{"none"sv, "pre"sv, "post"sv};
 constexpr std::array kSharding{"full_shard"sv, "shard_grad_op"sv, "no_shard"sv};
 constexpr std::array kWrap{"block"sv, "model"sv, "block_embed_head"sv};
@@ -158,12 +163,18 @@ Status set_allocator_conf(Workload& workload, const KeyValue& value) {
   return to_text(value).map([&](const std::string& conf) { workload.allocator_conf = conf; });
 }
 
+Status set_overlap_comm(Workload& workload, const KeyValue& value) {
+  return to_bool(value).map([&](bool flag) { workload.zero.overlap_comm = flag; });
+}
+
 constexpr auto kTrain = &Workload::train;
+constexpr auto kZero = &Workload::zero;
 constexpr auto kParallel = &Workload::parallel;
 constexpr auto kCluster = &Workload::cluster;
 
 constexpr auto kCount = "integer from 1"sv;
 constexpr auto kFlag = "true | false"sv;
+constexpr auto kElements = "elements"sv;
 constexpr auto kSize = "bytes, or \"25MiB\""sv;
 constexpr auto kDType = "bf16 | fp32 | fp16"sv;
 
@@ -199,7 +210,7 @@ constexpr std::array kKeys{
     WorkloadKey{"train.dropout", kFlag, "as the config says", "Whether dropout runs",
                 set_bool<kTrain, &Train::dropout>},
 
-    WorkloadKey{"parallel.strategy", "fsdp2 | fsdp1 | ddp", "fsdp2", "Sharding strategy",
+    WorkloadKey{"parallel.strategy", "fsdp2 | fsdp1 | ddp | zero3 | zero2 | thunder_zero3 | thunder_zero2", "fsdp2", "Sharding strategy",
                 set_choice<kParallel, &Parallel::strategy, kStrategy>},
     WorkloadKey{"parallel.world_size", kCount, "nodes × gpus_per_node", "Ranks of the job",
                 set_integer<kParallel, &Parallel::world_size, 1, kMostRanks>},
@@ -251,6 +262,50 @@ constexpr std::array kKeys{
     WorkloadKey{"parallel.gradient_as_bucket_view", kFlag, "false",
                 "DDP: gradients live in the buckets",
                 set_bool<kParallel, &Parallel::gradient_as_bucket_view>},
+    WorkloadKey{"parallel.offload", "none | optimizer | parameters | all", "none",
+                "What lives in pinned host memory; FSDP: none or all",
+                set_choice<kParallel, &Parallel::offload, kOffload>},
+    WorkloadKey{"parallel.thunder_bucketing", "none | layer | block", "none",
+                "Thunder: parameters that are gathered and reduced as one",
+                set_choice<kParallel, &Parallel::thunder_bucketing, kBucketing>},
+    WorkloadKey{"parallel.stage3_prefetch_bucket_size", kElements, "50000000",
+                "ZeRO-3: elements fetched ahead",
+                set_integer<kZero, &Zero::prefetch_bucket_size, 0, kMostElements>},
+    WorkloadKey{"parallel.stage3_param_persistence_threshold", kElements, "100000",
+                "ZeRO-3: smaller parameters stay whole",
+                set_integer<kZero, &Zero::param_persistence_threshold, 0, kMostElements>},
+    WorkloadKey{"parallel.stage3_model_persistence_threshold", kElements, "no limit",
+                "ZeRO-3: elements that stay whole at most",
+                set_integer<kZero, &Zero::model_persistence_threshold, 0, kMostElements>},
+    WorkloadKey{"parallel.stage3_max_live_parameters", kElements, "1000000000",
+                "ZeRO-3: no prefetch beyond so many gathered elements",
+                set_integer<kZero, &Zero::max_live_parameters, 0, kMostElements>},
+    WorkloadKey{"parallel.stage3_max_reuse_distance", kElements, "1000000000",
+                "ZeRO-3: parameters used again within so many elements stay gathered",
+                set_integer<kZero, &Zero::max_reuse_distance, 0, kMostElements>},
+    WorkloadKey{"parallel.reduce_bucket_size", kElements, "500000000",
+                "ZeRO: elements of a gradient bucket",
+                set_integer<kZero, &Zero::reduce_bucket_size, 1, kMostElements>},
+    WorkloadKey{"parallel.sub_group_size", kElements, "1000000000",
+                "ZeRO-3: elements that one optimizer step of a rank updates",
+                set_integer<kZero, &Zero::sub_group_size, 1, kMostElements>},
+    WorkloadKey{"parallel.zero_hpz_partition_size", kCount, "1",
+                "ZeRO++: ranks of the secondary partition that backward gathers from",
+                set_integer<kZero, &Zero::hpz_partition_size, 1, kMostRanks>},
+    WorkloadKey{"parallel.overlap_comm", kFlag, "true for zero3, false for zero2",
+                "ZeRO: communicates on streams of its own", set_overlap_comm},
+    WorkloadKey{"parallel.contiguous_gradients", kFlag, "true",
+                "ZeRO: copies gradients into one buffer before they are reduced",
+                set_bool<kZero, &Zero::contiguous_gradients>},
+    WorkloadKey{"parallel.reduce_scatter", kFlag, "true",
+                "ZeRO: reduces each gradient to its owner instead of to all",
+                set_bool<kZero, &Zero::reduce_scatter>},
+    WorkloadKey{"parallel.use_multi_rank_bucket_allreduce", kFlag, "true",
+                "ZeRO-2: one all-reduce a bucket instead of a reduce for each owner",
+                set_bool<kZero, &Zero::use_multi_rank_bucket_allreduce>},
+    WorkloadKey{"parallel.grad_accum_dtype", kDType, "the compute dtype",
+                "ZeRO: of the partition that gradients are added up in",
+                set_dtype<kZero, &Zero::grad_accum_dtype>},
 
     WorkloadKey{"cluster.hardware", "name or path", "h100_sxm",
                 "Hardware file; cluster.hw is the same", set_hardware},

@@ -118,8 +118,10 @@ void fill_dependent_defaults(Workload& workload, const KeyNames& given) {
   Parallel& parallel = workload.parallel;
   const bool mixed = workload.train.master != workload.train.compute;
   if (!given.contains("parallel.param_dtype")) parallel.param_dtype = workload.train.compute;
+  // DeepSpeed's communication_data_type and Thunder's gradients: what is computed in.
+  const bool fsdp_or_ddp = parallel.strategy <= Strategy::fsdp2;
   if (!given.contains("parallel.reduce_dtype"))
-    parallel.reduce_dtype = mixed ? DType::f32 : workload.train.compute;
+    parallel.reduce_dtype = mixed && fsdp_or_ddp ? DType::f32 : workload.train.compute;
   // DistributedDataParallel: the small first bucket belongs to the default bucket_cap_mb alone.
   if (given.contains("parallel.bucket_bytes") && !given.contains("parallel.first_bucket_bytes"))
     parallel.first_bucket_bytes = parallel.bucket_bytes;
