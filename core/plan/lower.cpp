@@ -53,8 +53,8 @@ Result<Graph> lower(const Model& model, const Workload& workload) {
   if (const Status checked = check_plan(model, workload); !checked)
     return tl::unexpected(checked.error());
   const bool fsdp1 = workload.parallel.strategy == Strategy::fsdp1;
-  const bool whole = workload.parallel.strategy == Strategy::ddp ||
-                     workload.parallel.strategy == Strategy::zero3;
+  const bool whole =
+      workload.parallel.strategy == Strategy::ddp || workload.parallel.strategy == Strategy::zero3;
   Lowering lowering(model, workload, fsdp1 ? TiedUnits::at_root : TiedUnits::merged,
                     whole ? Wrap::model : workload.parallel.wrap);
   GraphBuilder& builder = lowering.builder;

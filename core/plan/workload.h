@@ -16,7 +16,15 @@ enum class Attention : std::uint8_t { eager, sdpa, flash };
 enum class Checkpointing : std::uint8_t { none, full, selective_op, selective_layers };
 enum class Optimizer : std::uint8_t { adamw, sgd };
 enum class OptimizerImpl : std::uint8_t { foreach, fused };
-enum class Strategy : std::uint8_t { ddp, fsdp1, fsdp2, zero3, zero2, thunder_zero2, thunder_zero3 };
+enum class Strategy : std::uint8_t {
+  ddp,
+  fsdp1,
+  fsdp2,
+  zero3,
+  zero2,
+  thunder_zero2,
+  thunder_zero3
+};
 enum class Prefetch : std::uint8_t { none, pre, post };
 /// What lives in pinned host memory and comes to the device when it is used. `optimizer`: the
 /// optimizer's states, its copy of the parameters, and the gradients that it reads.
@@ -111,7 +119,7 @@ struct Workload {
   Parallel parallel;
   Zero zero;  ///< keys of [parallel]
   Cluster cluster;
-  std::string allocator_conf;  ///< PYTORCH_CUDA_ALLOC_CONF
+  std::string allocator_conf;         ///< PYTORCH_CUDA_ALLOC_CONF
   std::vector<std::string> warnings;  ///< what was read and has no effect on the prediction
 };
 

@@ -210,8 +210,9 @@ constexpr std::array kKeys{
     WorkloadKey{"train.dropout", kFlag, "as the config says", "Whether dropout runs",
                 set_bool<kTrain, &Train::dropout>},
 
-    WorkloadKey{"parallel.strategy", "fsdp2 | fsdp1 | ddp | zero3 | zero2 | thunder_zero3 | thunder_zero2", "fsdp2", "Sharding strategy",
-                set_choice<kParallel, &Parallel::strategy, kStrategy>},
+    WorkloadKey{"parallel.strategy",
+                "fsdp2 | fsdp1 | ddp | zero3 | zero2 | thunder_zero3 | thunder_zero2", "fsdp2",
+                "Sharding strategy", set_choice<kParallel, &Parallel::strategy, kStrategy>},
     WorkloadKey{"parallel.world_size", kCount, "nodes × gpus_per_node", "Ranks of the job",
                 set_integer<kParallel, &Parallel::world_size, 1, kMostRanks>},
     WorkloadKey{"parallel.shard_size", kCount, "world_size",

@@ -10,7 +10,8 @@ namespace overhead = host_overhead;
 
 void Zero3Schedule::Throttle::wait(GraphBuilder& builder) const {
   constexpr std::size_t kOutstanding = 3;
-  if (recorded >= kOutstanding) builder.host_wait(events[(recorded - kOutstanding) % events.size()]);
+  if (recorded >= kOutstanding)
+    builder.host_wait(events[(recorded - kOutstanding) % events.size()]);
 }
 
 void Zero3Schedule::Throttle::record(GraphBuilder& builder, StreamId stream) {
@@ -145,19 +146,21 @@ void Zero3Schedule::gather_from(const Rows& rows, bool secondary) {
     scratch_.clear();
     for (const std::uint32_t row : rows) scratch_.push_back(reads(source(parameters_[row])));
     scratch_.push_back(writes(plan.flat, 0, own));
-    low.launch({OpKind::copy, Role::copy_in, gather_stream_,
-                low.copy_cost(OpKind::copy, type_, own, own), {}},
+    low.launch({OpKind::copy,
+                Role::copy_in,
+                gather_stream_,
+                low.copy_cost(OpKind::copy, type_, own, own),
+                {}},
                owner, scratch_);
     if (loads)
       for (const std::uint32_t row : rows) low.free(parameters_[row].loaded);
     scratch_.assign({reads(plan.flat, 0, own), writes(plan.flat)});
   }
   low.wait_stream(nccl, gather_stream_);
-  low.launch(
-      {OpKind::all_gather, Role::gather, nccl,
-       low.collective_cost(OpKind::all_gather, type_, output->bytes, group.group),
-       group.communicator},
-      owner, scratch_);
+  low.launch({OpKind::all_gather, Role::gather, nccl,
+              low.collective_cost(OpKind::all_gather, type_, output->bytes, group.group),
+              group.communicator},
+             owner, scratch_);
   low.builder.record(plan.was_gathered, nccl);
   compute_is_behind_ = true;
   gathers_.push_back(gather);
@@ -188,8 +191,11 @@ void Zero3Schedule::complete(Gather& gather) {
     lowering_.alloc(parameter.full, gather_stream_);
     scratch_.assign({reads(gather.plan->flat), writes(parameter.full)});
     lowering_.launch(
-        {OpKind::copy, Role::copy_out, gather_stream_,
-         lowering_.copy_cost(OpKind::copy, type_, parameter.full.bytes, parameter.full.bytes), {}},
+        {OpKind::copy,
+         Role::copy_out,
+         gather_stream_,
+         lowering_.copy_cost(OpKind::copy, type_, parameter.full.bytes, parameter.full.bytes),
+         {}},
         parameter.owner, scratch_);
   }
 }

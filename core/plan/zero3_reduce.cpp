@@ -96,8 +96,11 @@ Buffer Zero3Schedule::concatenate(const std::vector<Buffer>& gradients) {
     read += gradient.bytes;
   }
   scratch_.push_back(writes(flat));
-  lowering_.launch({OpKind::copy, Role::copy_in, reduce_stream_,
-                    lowering_.copy_cost(OpKind::copy, reduced_, read, flat.bytes), {}},
+  lowering_.launch({OpKind::copy,
+                    Role::copy_in,
+                    reduce_stream_,
+                    lowering_.copy_cost(OpKind::copy, reduced_, read, flat.bytes),
+                    {}},
                    lowering_.owners[0], scratch_);
   return flat;
 }
@@ -126,8 +129,11 @@ void Zero3Schedule::flush() {
     }
     const Buffer flat = concatenate(gradients);
     scratch_.assign({updates(flat)});
-    low.launch({OpKind::elementwise, Role::pre_scale, reduce_stream_,
-                low.copy_cost(OpKind::elementwise, reduced_, flat.bytes, flat.bytes), {}},
+    low.launch({OpKind::elementwise,
+                Role::pre_scale,
+                reduce_stream_,
+                low.copy_cost(OpKind::elementwise, reduced_, flat.bytes, flat.bytes),
+                {}},
                low.owners[0], scratch_);
     const Bytes own = flat.bytes / world_.ranks;
     if (!is_alone()) {
@@ -259,13 +265,16 @@ void Zero3Schedule::offload_gradient(Parameter& parameter, const Buffer& reduced
     low.alloc(doubled, reduce_stream_);
     move(OpKind::cast, Role::clip, reduce_stream_, parameter, on_device, doubled);
     scratch_.assign({updates(doubled)});
-    low.launch({OpKind::reduction, Role::clip, reduce_stream_,
-                low.copy_cost(OpKind::reduction, DType::f64, doubled.bytes, 8), {}},
+    low.launch({OpKind::reduction,
+                Role::clip,
+                reduce_stream_,
+                low.copy_cost(OpKind::reduction, DType::f64, doubled.bytes, 8),
+                {}},
                parameter.owner, scratch_);
     low.free(doubled);
     const Buffer& target = update_->host_gradient(parameter.sub_group);
-    const Buffer view = slice(low, target, parameter.sub_group_offset, parameter.shard,
-                              low.workload.train.master);
+    const Buffer view =
+        slice(low, target, parameter.sub_group_offset, parameter.shard, low.workload.train.master);
     move(OpKind::device_to_host, Role::offload, reduce_stream_, parameter, on_device, view);
     low.builder.host_wait_stream(reduce_stream_);
   }

@@ -39,8 +39,8 @@ namespace foregather::plan {
 /// hpZ: the first release after an optimizer step copies a secondary shard and waits for the
 /// device; later gathers in that step use it, within groups of hpz_partition_size ranks.
 ///
-/// Left out: NVMe, quantised weights and gradients, MiCS, leaf modules, external parameters. Buffers
-/// of concatenated parameters are as long as padded ones (at most world − 1 elements more).
+/// Left out: NVMe, quantised weights and gradients, MiCS, leaf modules, external parameters.
+/// Buffers of concatenated parameters are as long as padded ones (at most world − 1 elements more).
 class Zero3Schedule final : public StrategySchedule {
  public:
   explicit Zero3Schedule(Lowering& lowering);

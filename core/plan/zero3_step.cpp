@@ -22,8 +22,11 @@ void Zero3Schedule::check_overflow() {
     lowering_.alloc(overflow_, reduce_stream_);
     scratch_.assign({reads(gradients), writes(overflow_)});
     lowering_.launch(
-        {OpKind::elementwise, Role::clip, reduce_stream_,
-         lowering_.copy_cost(OpKind::elementwise, type_, gradients.bytes, overflow_.bytes), {}},
+        {OpKind::elementwise,
+         Role::clip,
+         reduce_stream_,
+         lowering_.copy_cost(OpKind::elementwise, type_, gradients.bytes, overflow_.bytes),
+         {}},
         lowering_.owners[0], scratch_);
     lowering_.free(overflow_);
   }
@@ -33,7 +36,8 @@ void Zero3Schedule::check_overflow() {
 void Zero3Schedule::norm() {
   std::vector<Buffer> gradients;
   if (!offloads_optimizer()) {
-    for (const Parameter& parameter : parameters_) gradients.push_back(parameter.gradient_partition);
+    for (const Parameter& parameter : parameters_)
+      gradients.push_back(parameter.gradient_partition);
     write_zero_norm(lowering_, gradients, norm_doubles_, norms_, world_.communicator);
     return;
   }
@@ -68,13 +72,13 @@ void Zero3Schedule::gather_persistent() {
     low.wait_stream(nccl_, low.compute);
     for (const std::uint32_t row : rows) {
       Parameter& parameter = parameters_[row];
-      scratch_.assign({reads(loads ? parameter.loaded : parameter.partition),
-                       writes(parameter.full)});
-      low.launch({OpKind::all_gather, Role::gather, nccl_,
-                  low.collective_cost(OpKind::all_gather, type_, parameter.full.bytes,
-                                      world_.group),
-                  world_.communicator},
-                 parameter.owner, scratch_);
+      scratch_.assign(
+          {reads(loads ? parameter.loaded : parameter.partition), writes(parameter.full)});
+      low.launch(
+          {OpKind::all_gather, Role::gather, nccl_,
+           low.collective_cost(OpKind::all_gather, type_, parameter.full.bytes, world_.group),
+           world_.communicator},
+          parameter.owner, scratch_);
     }
     low.wait_stream(low.compute, nccl_);
   }

@@ -22,8 +22,7 @@ bool contains(std::string_view outer, std::string_view inner) {
 /// Which ops of a pass belong to a submodule's subtree.
 class Membership {
  public:
-  Membership(const Tape& tape, const Recipe& recipe, const Submodule& submodule)
-      : recipe_(recipe) {
+  Membership(const Tape& tape, const Recipe& recipe, const Submodule& submodule) : recipe_(recipe) {
     for (const std::string& scope : tape.scopes) scopes_.push_back(contains(submodule.path, scope));
     for (const Parameter& parameter : tape.parameters)
       parameters_.push_back(contains(submodule.path, parent_of(parameter.name)));

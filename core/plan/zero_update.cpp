@@ -104,8 +104,8 @@ void ZeroUpdate::update_on_device(std::size_t index) {
 
 void ZeroUpdate::update_on_host(std::size_t index) {
   const ZeroPartition& partition = partitions_[index];
-  lowering_.builder.host_delay(host_overhead::cpu_optimizer(
-      partition.elements, lowering_.workload.cluster.gpus_per_node));
+  lowering_.builder.host_delay(
+      host_overhead::cpu_optimizer(partition.elements, lowering_.workload.cluster.gpus_per_node));
   if (offloads_parameters_) return;
   copy(OpKind::host_to_device, Role::offload, states_[index].master, partition.parameters);
   lowering_.builder.host_wait_stream(lowering_.compute);
@@ -127,8 +127,7 @@ void write_zero_norm(Lowering& lowering, const std::vector<Buffer>& gradients,
   constexpr Bytes kDouble = 8;
   lowering.alloc(norms, lowering.compute);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    const AccessedTensor norm =
-        writes(norms, static_cast<Bytes>(i + 1) * kDouble, kDouble);
+    const AccessedTensor norm = writes(norms, static_cast<Bytes>(i + 1) * kDouble, kDouble);
     lowering.alloc(doubles[i], lowering.compute);
     launch(OpKind::cast, gradients[i].bytes, doubles[i].bytes,
            {reads(gradients[i]), writes(doubles[i])});

@@ -39,9 +39,10 @@ Workload any_workload(std::initializer_list<Strategy> strategies) {
   zero.reduce_scatter = flag();
   zero.use_multi_rank_bucket_allreduce = flag();
   if (flag()) zero.grad_accum_dtype = any({DType::f32, DType::bf16});
-  parallel.offload = parallel.strategy == Strategy::zero2
-                         ? any({Offload::none, Offload::optimizer})
-                         : any({Offload::none, Offload::optimizer, Offload::parameters, Offload::all});
+  parallel.offload =
+      parallel.strategy == Strategy::zero2
+          ? any({Offload::none, Offload::optimizer})
+          : any({Offload::none, Offload::optimizer, Offload::parameters, Offload::all});
   Train& train = workload.train;
   train.master = any({DType::f32, DType::bf16});
   // The toy model computes in two bytes.
