@@ -12,6 +12,7 @@
 #include "core/plan/lowering.h"
 #include "core/plan/module_writer.h"
 #include "core/plan/step_writer.h"
+#include "core/plan/zero2_schedule.h"
 #include "core/plan/zero3_schedule.h"
 
 namespace foregather::plan {
@@ -24,7 +25,7 @@ std::unique_ptr<StrategySchedule> make_schedule(Lowering& lowering) {
     case Strategy::fsdp1: return std::make_unique<Fsdp1Schedule>(lowering);
     case Strategy::ddp: return std::make_unique<DdpSchedule>(lowering);
     case Strategy::zero3: return std::make_unique<Zero3Schedule>(lowering);
-    case Strategy::zero2:
+    case Strategy::zero2: return std::make_unique<Zero2Schedule>(lowering);
     case Strategy::thunder_zero2:
     case Strategy::thunder_zero3: break;
   }

@@ -61,6 +61,9 @@ Status check_zero(const Workload& workload) {
     return fail_at(workload.path,
                    "parallel.zero_hpz_partition_size {} does not divide parallel.world_size {}",
                    hpz, parallel.world_size);
+  if (parallel.strategy == Strategy::zero2 && !workload.zero.contiguous_gradients)
+    return fail_at(workload.path,
+                   "parallel.contiguous_gradients is false, which is not simulated for ZeRO-2");
   if (parallel.strategy == Strategy::zero2 &&
       (parallel.offload == Offload::parameters || parallel.offload == Offload::all))
     return fail_at(workload.path,

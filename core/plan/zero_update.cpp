@@ -70,6 +70,10 @@ void ZeroUpdate::prepare_gradient(const ZeroPartition& partition, const State& s
   lowering_.alloc(state.gradient, lowering_.compute);
   copy(casts ? OpKind::cast : OpKind::copy, Role::cast, *from, state.gradient);
   lowering_.free(state.flattened);
+  if (!partition.freed.storage) return;
+  if (partition.freed_on != lowering_.compute)
+    lowering_.wait_stream(partition.freed_on, lowering_.compute);
+  lowering_.free(partition.freed);
 }
 
 void ZeroUpdate::update_on_device(std::size_t index) {

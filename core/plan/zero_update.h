@@ -17,6 +17,10 @@ struct ZeroPartition {
   Buffer parameters;     ///< this rank's, in the compute dtype, contiguous
   Buffer gradients;      ///< what they are read from, in the accumulation dtype
   bool flattens = true;  ///< several tensors: torch's flatten copies them
+  /// The gradients' storage and its stream, if it is given back once they are copied. (The stream
+  /// waits, as it does before the memory is used again.)
+  Buffer freed;
+  StreamId freed_on;
 };
 
 /// Runs DeepSpeedZeroOptimizer_Stage3.step() (runtime/zero/stage3.py of 0.17.6) and what stage 2
