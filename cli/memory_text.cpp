@@ -50,10 +50,10 @@ std::string usage(const alloc::Replay& replay) {
   if (replay.retries > 0 || replay.ooms > 0)
     text += fmt::format("  {} retries, {} times out of memory\n", format_count(replay.retries),
                         format_count(replay.ooms));
-  if (replay.start.ambiguous_blocks > 0)
+  if (replay.start.ambiguous.size() > 0)
     text += fmt::format(
         "  {} blocks from before the window may be larger than known, by at most {} in all\n",
-        count(replay.start.ambiguous_blocks), format_bytes(replay.start.upper_slack));
+        count(replay.start.ambiguous.size()), format_bytes(replay.start.upper_slack()));
   return text;
 }
 

@@ -120,8 +120,8 @@ void write_trace(JsonWriter& json, const MemoryTrace& trace) {
   json.field("peak_reserved_recorded_bytes", replay.peak_reserved_recorded)
       .field("largest_reserved_error_bytes", replay.largest_reserved_error);
   write_usage(json, "start_", replay.at_start);
-  json.field("start_ambiguous_blocks", replay.start.ambiguous_blocks)
-      .field("start_active_upper_slack", replay.start.upper_slack);
+  json.field("start_ambiguous_blocks", replay.start.ambiguous.size())
+      .field("start_active_upper_slack", replay.start.upper_slack());
   write_usage(json, "final_", replay.at_end);
   json.field("final_blocks", replay.blocks_recorded)
       .field("final_blocks_different", replay.blocks_different)

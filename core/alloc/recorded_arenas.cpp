@@ -1,79 +1,99 @@
 #include "core/alloc/recorded_arenas.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/alloc/rounding.h"
 
 namespace foregather::alloc {
+namespace {
+
+bool is_mapping(RecordedAction action) {
+  return action == RecordedAction::segment_map || action == RecordedAction::segment_unmap;
+}
+
+/// What is known of addresses: the latest word counts.
+class Evidence {
+ public:
+  void add(Address address, PoolKind kind) { kinds_.insert_or_assign(address, kind); }
+  std::optional<PoolKind> in(Address begin, Address end) const {
+    const auto found = kinds_.lower_bound(begin);
+    if (found == kinds_.end() || found->first >= end) return std::nullopt;
+    return found->second;
+  }
+  void forget(Address begin, Address end) {
+    kinds_.erase(kinds_.lower_bound(begin), kinds_.lower_bound(end));
+  }
+
+ private:
+  std::map<Address, PoolKind> kinds_;
+};
+
+}  // namespace
 
 RecordedArenas::RecordedArenas(const Recording& recording) {
-  const Bytes granule = recording.config.large_segment_size;
-  const auto add = [&](Address address, Bytes size, StreamId stream) {
-    ranges_.push_back({address, address + size, stream, size % granule == 0, std::nullopt});
-  };
-  for (const SegmentLayout& segment : recording.at_end)
-    if (segment.expandable) add(segment.address, segment.size, segment.stream);
-  for (const RecordedEvent& event : recording.events)
-    if (event.action == RecordedAction::segment_map ||
-        event.action == RecordedAction::segment_unmap)
-      add(event.address, event.size, event.stream);
-  join();
-  if (!empty()) take_kinds(recording);
-  guess_kinds();
+  const bool has_mappings =
+      std::any_of(recording.events.begin(), recording.events.end(),
+                  [](const RecordedEvent& event) { return is_mapping(event.action); });
+  if (!has_mappings) return;
+  kinds_.resize(recording.events.size());
+  find_in_order(recording);
+  guess(recording);
 }
 
-void RecordedArenas::join() {
-  std::sort(ranges_.begin(), ranges_.end(),
-            [](const Range& a, const Range& b) { return a.begin < b.begin; });
-  std::vector<Range> joined;
-  for (const Range& range : ranges_) {
-    if (joined.empty() || range.begin > joined.back().end) {
-      joined.push_back(range);
-      continue;
-    }
-    joined.back().end = std::max(joined.back().end, range.end);
-    joined.back().in_granules &= range.in_granules;
-  }
-  ranges_ = std::move(joined);
-}
-
-const RecordedArenas::Range* RecordedArenas::find(Address address) const {
-  const auto after =
-      std::upper_bound(ranges_.begin(), ranges_.end(), address,
-                       [](Address wanted, const Range& range) { return wanted < range.begin; });
-  if (after == ranges_.begin()) return nullptr;
-  return address < (after - 1)->end ? &*(after - 1) : nullptr;
-}
-
-RecordedArenas::Range* RecordedArenas::find(Address address) {
-  return const_cast<Range*>(std::as_const(*this).find(address));
-}
-
-void RecordedArenas::take_kinds(const Recording& recording) {
-  for (const SegmentLayout& segment : recording.at_end)
-    if (segment.expandable) find(segment.address)->kind = segment.kind;
+void RecordedArenas::find_in_order(const Recording& recording) {
   const Rounding rounding(recording.config);
-  for (const RecordedEvent& event : recording.events) {
-    if (event.action != RecordedAction::alloc || event.size <= 0 || event.size > kMaxRequest)
-      continue;
-    Range* const range = find(event.address);
-    if (range != nullptr && !range->kind) range->kind = pool_kind(rounding.block_size(event.size));
+  const auto kind_of_size = [&](Bytes size) {
+    return pool_kind(rounding.block_size(std::clamp<Bytes>(size, 1, kMaxRequest)));
+  };
+  const auto& events = recording.events;
+  // Of the malloc behind each event, from the back.
+  std::optional<PoolKind> wanted;
+  for (std::size_t at = events.size(); at-- > 0;) {
+    const RecordedEvent& event = events[at];
+    if (event.action == RecordedAction::alloc || event.action == RecordedAction::oom)
+      wanted = kind_of_size(event.size);
+    else if (!is_release(event.action) && !is_growth(event.action))
+      wanted.reset();
+    if (event.action == RecordedAction::segment_map) kinds_[at] = wanted;
   }
-}
-
-void RecordedArenas::guess_kinds() {
-  for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
-    for (auto below = range; !range->kind && below != ranges_.begin();) {
-      --below;
-      if (below->stream == range->stream) range->kind = below->kind;
+  const Bytes granule = recording.config.large_segment_size;
+  Evidence evidence;
+  for (std::size_t at = 0; at < events.size(); ++at) {
+    const RecordedEvent& event = events[at];
+    const Address end = event.address + std::clamp<Bytes>(event.size, 0, kMaxRequest);
+    switch (event.action) {
+      case RecordedAction::alloc:
+      case RecordedAction::free_completed:
+        evidence.add(event.address, kind_of_size(event.size));
+        break;
+      case RecordedAction::segment_map:
+        if (kinds_[at]) evidence.add(event.address, *kinds_[at]);
+        break;
+      case RecordedAction::segment_unmap:
+        kinds_[at] = evidence.in(event.address, end);
+        if (event.size % granule != 0) kinds_[at] = PoolKind::small;
+        evidence.forget(event.address, end);
+        break;
+      default: break;
     }
-    if (!range->kind) range->kind = range->in_granules ? PoolKind::large : PoolKind::small;
   }
 }
 
-std::optional<PoolKind> RecordedArenas::kind_at(Address address) const {
-  const Range* const range = find(address);
-  return range == nullptr ? std::nullopt : range->kind;
+// The large pool is released before the small one.
+void RecordedArenas::guess(const Recording& recording) {
+  const RecordedEvent* before = nullptr;
+  PoolKind kind_before = PoolKind::large;
+  for (std::size_t at = 0; at < recording.events.size(); ++at) {
+    const RecordedEvent& event = recording.events[at];
+    const bool in_run = before != nullptr && is_release(before->action);
+    before = &event;
+    if (!in_run) kind_before = PoolKind::large;
+    if (is_mapping(event.action) && !kinds_[at]) kinds_[at] = kind_before;
+    if (event.action == RecordedAction::segment_unmap) kind_before = kind(at);
+    if (event.action == RecordedAction::segment_free)
+      kind_before = event.size == kSmallBuffer ? PoolKind::small : PoolKind::large;
+  }
 }
 
 }  // namespace foregather::alloc

@@ -1,4 +1,4 @@
-// Which pool a mapped range belongs to: events of expandable segments do not say.
+// Which pool the mappings of expandable segments belong to: their events do not say.
 #pragma once
 
 #include <optional>
@@ -8,33 +8,26 @@
 
 namespace foregather::alloc {
 
-/// The addresses that expandable segments had memory at, at any time of a recording, as ranges that
-/// do not touch. A range has the kind of pool of the segments shown in it at the end, else that of
-/// the sizes handed out in it, else that of the nearest known range below it of the same stream,
-/// else large if all its sizes are whole granules of 20 MiB.
+/// The kind of pool of every segment_map and segment_unmap of a recording.
+///
+/// A mapping is made for the malloc that follows it, whose size says which pool it is. An unmapping
+/// that is no whole number of the large pool's granules is of the small pool; another one has the
+/// kind of what was mapped, handed out or given back there before; else that of the release in
+/// front of it, because the large pool is released before the small one; else it is large.
+/// Addresses may serve one pool after another. Cost: a search in an ordered map for each event of a
+/// recording that has such events.
 class RecordedArenas {
  public:
   explicit RecordedArenas(const Recording& recording);
 
-  bool empty() const { return ranges_.empty(); }
-  /// Nothing outside all ranges.
-  std::optional<PoolKind> kind_at(Address address) const;
+  /// Of an event of those two actions.
+  PoolKind kind(std::size_t event) const { return kinds_[event].value_or(PoolKind::large); }
 
  private:
-  struct Range {
-    Address begin;
-    Address end;
-    StreamId stream;
-    bool in_granules = true;  ///< of the large pool
-    std::optional<PoolKind> kind;
-  };
-  void join();
-  const Range* find(Address address) const;
-  Range* find(Address address);
-  void take_kinds(const Recording& recording);
-  void guess_kinds();
+  void find_in_order(const Recording& recording);
+  void guess(const Recording& recording);
 
-  std::vector<Range> ranges_;  ///< by address
+  std::vector<std::optional<PoolKind>> kinds_;  ///< by event; empty: no such events
 };
 
 }  // namespace foregather::alloc

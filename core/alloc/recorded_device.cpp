@@ -95,7 +95,7 @@ std::optional<Address> RecordedDevice::reserve(Bytes size, StreamId stream) {
   for (std::size_t i = next_; i < recording_.events.size(); ++i) {
     const RecordedEvent& event = recording_.events[i];
     if (event.action != RecordedAction::segment_map || event.stream != stream ||
-        arenas_.kind_at(event.address) != kind_)
+        arenas_.kind(i) != kind_)
       continue;
     if (!is_free(event.address, event.size) || event.address + size > FreeIndex::kAddressLimit)
       break;

@@ -88,7 +88,8 @@ class Replayer {
   template <class... Args>
   void differs(std::size_t event, fmt::format_string<Args...> format, Args&&... args) {
     if (!out_.first_divergence)
-      out_.first_divergence = {event, fmt::format(format, std::forward<Args>(args)...)};
+      out_.first_divergence = {event, fmt::format(format, std::forward<Args>(args)...),
+                               std::nullopt, 0};
   }
 
   // One operation that begins at that event; the event after it.
@@ -155,13 +156,28 @@ class Replayer {
     const PoolKind kind =
         pool_kind(rounding.block_size(std::clamp<Bytes>(event.size, 1, kMaxRequest)));
     device_.begin_malloc(run.first, run.last, kind, is_oom);
+    const bool was_exact = out_.exact();
     const Allocation got = allocator_.malloc(std::max<Bytes>(event.size, 0), event.stream);
     end_device_operation(run.last);
     if (is_oom)
       out_of_memory(run.last, got);
     else
       allocated(run.last, got);
+    if (was_exact && !out_.exact() && got.ok() && !is_oom) explain(got, rounding);
     return end_operation(run.last);
+  }
+
+  // What was left of the free block that served a malloc.
+  void explain(const Allocation& got, const Rounding& rounding) {
+    const Bytes needed = rounding.block_size(allocator_.requested_size(got.block));
+    out_.first_divergence->found_at = got.address;
+    out_.first_divergence->spare = allocator_.block_size(got.block) - needed;
+    const Address end = got.address + allocator_.block_size(got.block);
+    for (const SegmentLayout& segment : allocator_.layout())
+      for (const BlockLayout& block : segment.blocks)
+        if (block.address == end && block.state == BlockState::free &&
+            segment.address <= got.address && end < segment.address + segment.size)
+          out_.first_divergence->spare += block.size;
   }
 
   // Programs may switch expandable segments on and off.
@@ -304,10 +320,40 @@ class Replayer {
 
 }  // namespace
 
+namespace {
+
+// Enlarges the ambiguous block in front of free memory that should not have served the malloc.
+bool correct(StartState& start, const Divergence& divergence) {
+  if (!divergence.found_at) return false;
+  const Bytes more = divergence.spare + kMinBlockSize;
+  for (AmbiguousBlock& ambiguous : start.ambiguous) {
+    if (ambiguous.upper_slack < more) continue;
+    for (const SegmentLayout& segment : start.layout)
+      for (const BlockLayout& block : segment.blocks)
+        if (block.address == ambiguous.address &&
+            block.address + block.size == *divergence.found_at) {
+          start.give_slack(ambiguous, more);
+          return true;
+        }
+  }
+  return false;
+}
+
+}  // namespace
+
 Result<Replay> replay(const Recording& recording, bool keep_curve) {
   Result<StartState> start = rewind(recording);
   if (!start) return tl::unexpected(start.error());
-  return Replayer(recording, std::move(*start), keep_curve).run();
+  Result<Replay> best = Replayer(recording, *start, keep_curve).run();
+  while (best && !best->exact() && correct(*start, *best->first_divergence)) {
+    Result<Replay> next = Replayer(recording, *start, keep_curve).run();
+    if (!next) break;
+    const bool is_better =
+        next->exact() || next->first_divergence->event > best->first_divergence->event;
+    if (!is_better) break;
+    best = std::move(next);
+  }
+  return best;
 }
 
 }  // namespace foregather::alloc

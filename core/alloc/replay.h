@@ -17,6 +17,10 @@ namespace foregather::alloc {
 struct Divergence {
   std::size_t event = 0;  ///< row in Recording::events
   std::string reason;
+  /// Where the replay's malloc found its block, and how much of what it found was not needed;
+  /// absent: it is about something else.
+  std::optional<Address> found_at;
+  Bytes spare = 0;
 };
 
 /// The life of one block. Events are rows in Recording::events.
@@ -76,6 +80,9 @@ struct Replay {
 /// release of all cached blocks. Segment releases in front of a malloc belong to it (the driver had
 /// no memory) unless their stack names empty_cache, or the malloc would have been served from the
 /// cache before: then somebody emptied the cache. Cost: a few hundred nanoseconds an event.
+///
+/// A start state with ambiguous blocks is corrected by the first difference that such a block
+/// explains: free memory behind it that the replay found large enough and the program did not.
 ///
 /// Errors: those of rewind(). A difference is no error.
 Result<Replay> replay(const Recording& recording, bool keep_curve = false);

@@ -278,11 +278,22 @@ class Rewinder {
     return {};
   }
 
+  // That of memory beside it, which no event can belie.
+  std::uint32_t unmapped_group(const RecordedEvent& event) {
+    const auto fits = [&](std::uint32_t row) {
+      return groups_[row].expandable && groups_[row].stream == event.stream;
+    };
+    const auto after = parts_.find(event.address + event.size);
+    if (after != parts_.end() && fits(after->second.group)) return after->second.group;
+    const auto before = containing(event.address - 1);
+    if (before != parts_.end() && fits(before->second.group)) return before->second.group;
+    return arena_group(event.stream, arenas_.kind(at_));
+  }
+
   Status undo_unmap(const RecordedEvent& event) {
     if (is_odd(event) || overlaps(event.address, event.size))
       return misfit("mapped memory is there afterwards, expected none");
-    const PoolKind kind = arenas_.kind_at(event.address).value_or(PoolKind::large);
-    add_free(event.address, event.size, arena_group(event.stream, kind));
+    add_free(event.address, event.size, unmapped_group(event));
     return {};
   }
 
@@ -302,6 +313,8 @@ class Rewinder {
       if (block.state == BlockState::waiting) block.uses.push_back(StreamId(next_wait++));
       out.layout.back().blocks.push_back(std::move(block));
     }
+    for (std::size_t i = 0; i < out.layout.size(); ++i)
+      if (out.layout[i].expandable) find_base(out.layout, i);
     for (std::size_t i = 0; i < out.layout.size(); ++i)
       if (out.layout[i].expandable) fill_arena(out.layout, i);
     return out;
@@ -325,32 +338,33 @@ class Rewinder {
       return;
     const auto next = behind(part);
     if (next == parts_.end() || next->second.state != BlockState::free) return;
-    ++out.ambiguous_blocks;
-    out.upper_slack += std::clamp<Bytes>(next->second.size - kLeastLarge, 0, kSmallSize);
+    out.ambiguous.push_back(
+        {part->first, std::clamp<Bytes>(next->second.size - kLeastLarge, 0, kSmallSize)});
   }
 
   // The lowest address with memory, now or before all of the arena is given back.
-  Address base_of(const SegmentLayout& arena, Address floor) const {
-    Address base = arena.blocks.front().address;
+  void find_base(Layout& layout, std::size_t row) const {
+    SegmentLayout& arena = layout[row];
+    const BlockLayout* const below = row == 0 ? nullptr : &layout[row - 1].blocks.back();
+    const Address floor = below == nullptr ? 0 : below->address + below->size;
+    arena.address = arena.blocks.front().address;
     Bytes mapped = 0;
     for (const BlockLayout& block : arena.blocks) mapped += block.size;
-    for (const RecordedEvent& event : recording_.events) {
+    for (std::size_t at = 0; at < recording_.events.size(); ++at) {
+      const RecordedEvent& event = recording_.events[at];
       const bool maps = event.action == RecordedAction::segment_map;
       if (!maps && event.action != RecordedAction::segment_unmap) continue;
-      if (event.stream != arena.stream || arenas_.kind_at(event.address) != arena.kind) continue;
+      if (event.stream != arena.stream || arenas_.kind(at) != arena.kind) continue;
       mapped += maps ? event.size : -event.size;
       if (mapped <= 0) break;
-      if (maps && event.address >= floor) base = std::min(base, event.address);
+      if (maps && event.address >= floor) arena.address = std::min(arena.address, event.address);
     }
-    return base;
   }
 
   // Puts unmapped parts between the mapped ones and behind them, up to what comes next.
   void fill_arena(Layout& layout, std::size_t row) const {
     constexpr Bytes kReach = FreeIndex::kSizeLimit;
     SegmentLayout& arena = layout[row];
-    const Address floor = row == 0 ? 0 : layout[row - 1].address + layout[row - 1].size;
-    arena.address = base_of(arena, floor);
     const Bytes granule = rounding_.granule(arena.kind);
     Address limit = std::min(arena.address + kReach, FreeIndex::kAddressLimit);
     if (row + 1 < layout.size()) limit = std::min(limit, layout[row + 1].address);
@@ -379,6 +393,23 @@ class Rewinder {
 };
 
 }  // namespace
+
+Bytes StartState::upper_slack() const {
+  Bytes sum = 0;
+  for (const AmbiguousBlock& block : ambiguous) sum += block.upper_slack;
+  return sum;
+}
+
+void StartState::give_slack(AmbiguousBlock& block, Bytes more) {
+  for (SegmentLayout& segment : layout)
+    for (std::size_t i = 0; i + 1 < segment.blocks.size(); ++i) {
+      if (segment.blocks[i].address != block.address) continue;
+      segment.blocks[i].size += more;
+      segment.blocks[i + 1].address += more;
+      segment.blocks[i + 1].size -= more;
+    }
+  block.upper_slack -= more;
+}
 
 Result<StartState> rewind(const Recording& recording) { return Rewinder(recording).run(); }
 

@@ -6,14 +6,22 @@
 
 namespace foregather::alloc {
 
+/// A live block at the start whose size may be greater than known: freed in the window, with free
+/// memory behind it from before the window to its end.
+struct AmbiguousBlock {
+  Address address = 0;
+  Bytes upper_slack = 0;  ///< at most this much more
+};
+
 struct StartState {
   /// Ready for CachingAllocator::restore. A block that waits for events waits for a stream of its
   /// own, numbered from Recording::streams.size().
   Layout layout;
-  /// Live blocks whose size may be greater than known, by at most `upper_slack` bytes in all: freed
-  /// in the window, with free memory behind them from before the window to its end.
-  std::size_t ambiguous_blocks = 0;
-  Bytes upper_slack = 0;
+  std::vector<AmbiguousBlock> ambiguous;  ///< taken to be as small as they can be
+
+  Bytes upper_slack() const;
+  /// Makes an ambiguous block greater. `more` is a multiple of 512 and at most its upper slack.
+  void give_slack(AmbiguousBlock& block, Bytes more);
 };
 
 /// Undoes the events from the last to the first.
