@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <set>
 #include <tuple>
 
 #include "core/alloc/caching_allocator.h"
@@ -21,17 +22,25 @@ struct SegmentRun {
   std::size_t last = 0;  ///< the event after them
 };
 
+/// What the recording leaves open.
+struct Assumptions {
+  StartState start;
+  std::set<std::size_t> apart;     ///< first events of releases that are no part of a malloc
+  std::set<std::size_t> switches;  ///< mallocs before which expandable segments are switched
+};
+
 class Replayer {
  public:
-  Replayer(const Recording& recording, StartState start, bool keep_curve)
+  Replayer(const Recording& recording, const Assumptions& assumptions, bool keep_curve)
       : recording_(recording),
         events_(recording.events),
         device_(recording),
         clock_(recording.streams.size()),
         allocator_(config_of(recording), device_, clock_),
         live_(allocator_, clock_),
+        assumptions_(assumptions),
         keep_curve_(keep_curve) {
-    out_.start = std::move(start);
+    out_.start = assumptions.start;
   }
 
   Result<Replay> run() {
@@ -88,8 +97,9 @@ class Replayer {
   template <class... Args>
   void differs(std::size_t event, fmt::format_string<Args...> format, Args&&... args) {
     if (!out_.first_divergence)
-      out_.first_divergence = {event, fmt::format(format, std::forward<Args>(args)...),
-                               std::nullopt, 0};
+      out_.first_divergence = {event,        fmt::format(format, std::forward<Args>(args)...),
+                               std::nullopt, 0,
+                               std::nullopt, false};
   }
 
   // One operation that begins at that event; the event after it.
@@ -116,6 +126,7 @@ class Replayer {
         last < events_.size() && (events_[last].action == RecordedAction::alloc ||
                                   events_[last].action == RecordedAction::oom);
     const bool is_apart = !is_in_malloc || events_[at].in_empty_cache ||
+                          assumptions_.apart.contains(at) ||
                           allocator_.has_cached(events_[last].size, events_[last].stream);
     if (released > at && is_apart) return empty_cache({at, released});
     if (is_in_malloc) return malloc({at, last});
@@ -152,6 +163,8 @@ class Replayer {
       count_segment(events_[i]);
       if (is_growth(events_[i].action)) switch_expandable(events_[i].action);
     }
+    if (assumptions_.switches.contains(run.last))
+      allocator_.set_expandable_segments(!allocator_.config().expandable_segments);
     const Rounding rounding(allocator_.config());
     const PoolKind kind =
         pool_kind(rounding.block_size(std::clamp<Bytes>(event.size, 1, kMaxRequest)));
@@ -163,12 +176,15 @@ class Replayer {
       out_of_memory(run.last, got);
     else
       allocated(run.last, got);
-    if (was_exact && !out_.exact() && got.ok() && !is_oom) explain(got, rounding);
+    if (was_exact && !out_.exact()) explain(run, got, rounding);
     return end_operation(run.last);
   }
 
   // What was left of the free block that served a malloc.
-  void explain(const Allocation& got, const Rounding& rounding) {
+  void explain(SegmentRun run, const Allocation& got, const Rounding& rounding) {
+    out_.first_divergence->in_malloc = true;
+    if (is_release(events_[run.first].action)) out_.first_divergence->release = run.first;
+    if (!got.ok() || events_[run.last].action == RecordedAction::oom) return;
     const Bytes needed = rounding.block_size(allocator_.requested_size(got.block));
     out_.first_divergence->found_at = got.address;
     out_.first_divergence->spare = allocator_.block_size(got.block) - needed;
@@ -311,6 +327,7 @@ class Replayer {
   RecordedClock clock_;
   CachingAllocator allocator_;
   LiveBlocks live_;
+  const Assumptions& assumptions_;
   const bool keep_curve_;
   Replay out_;
   NumberDigest digest_alloc_;
@@ -323,7 +340,7 @@ class Replayer {
 namespace {
 
 // Enlarges the ambiguous block in front of free memory that should not have served the malloc.
-bool correct(StartState& start, const Divergence& divergence) {
+bool enlarge(StartState& start, const Divergence& divergence) {
   if (!divergence.found_at) return false;
   const Bytes more = divergence.spare + kMinBlockSize;
   for (AmbiguousBlock& ambiguous : start.ambiguous) {
@@ -339,19 +356,43 @@ bool correct(StartState& start, const Divergence& divergence) {
   return false;
 }
 
+// What else the recording may mean, likely things first.
+std::vector<Assumptions> alternatives(const Assumptions& from, const Divergence& divergence) {
+  std::vector<Assumptions> out;
+  Assumptions enlarged = from;
+  if (enlarge(enlarged.start, divergence)) out.push_back(std::move(enlarged));
+  if (divergence.release) {
+    out.push_back(from);
+    out.back().apart.insert(*divergence.release);
+  }
+  if (divergence.in_malloc && !from.switches.contains(divergence.event)) {
+    out.push_back(from);
+    out.back().switches.insert(divergence.event);
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<Replay> replay(const Recording& recording, bool keep_curve) {
+  constexpr int kMostReplays = 100;
   Result<StartState> start = rewind(recording);
   if (!start) return tl::unexpected(start.error());
-  Result<Replay> best = Replayer(recording, *start, keep_curve).run();
-  while (best && !best->exact() && correct(*start, *best->first_divergence)) {
-    Result<Replay> next = Replayer(recording, *start, keep_curve).run();
-    if (!next) break;
-    const bool is_better =
-        next->exact() || next->first_divergence->event > best->first_divergence->event;
-    if (!is_better) break;
-    best = std::move(next);
+  Assumptions assumptions{std::move(*start), {}, {}};
+  Result<Replay> best = Replayer(recording, assumptions, keep_curve).run();
+  int replays = 1;
+  for (bool is_better = true; best && !best->exact() && is_better;) {
+    is_better = false;
+    for (Assumptions& other : alternatives(assumptions, *best->first_divergence)) {
+      if (++replays > kMostReplays) break;
+      Result<Replay> next = Replayer(recording, other, keep_curve).run();
+      is_better =
+          next && (next->exact() || next->first_divergence->event > best->first_divergence->event);
+      if (!is_better) continue;
+      assumptions = std::move(other);
+      best = std::move(next);
+      break;
+    }
   }
   return best;
 }

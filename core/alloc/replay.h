@@ -21,6 +21,9 @@ struct Divergence {
   /// absent: it is about something else.
   std::optional<Address> found_at;
   Bytes spare = 0;
+  /// First of the releases that were taken for a part of the malloc; absent: none.
+  std::optional<std::size_t> release;
+  bool in_malloc = false;
 };
 
 /// The life of one block. Events are rows in Recording::events.
@@ -81,8 +84,9 @@ struct Replay {
 /// no memory) unless their stack names empty_cache, or the malloc would have been served from the
 /// cache before: then somebody emptied the cache. Cost: a few hundred nanoseconds an event.
 ///
-/// A start state with ambiguous blocks is corrected by the first difference that such a block
-/// explains: free memory behind it that the replay found large enough and the program did not.
+/// Three things a recording may leave open: the size of an ambiguous block, whether releases in
+/// front of a malloc were its own, and when the program switched expandable segments on or off.
+/// They are corrected at the first difference, if the replay then agrees for longer.
 ///
 /// Errors: those of rewind(). A difference is no error.
 Result<Replay> replay(const Recording& recording, bool keep_curve = false);
