@@ -4,10 +4,12 @@
 #include "cli/command.h"
 #include "cli/parser.h"
 #include "cli/terminal.h"
+#include "core/base/heap.h"
 
 // Exceptions come from the standard library alone; none is expected.
 int main(int argc, char** argv) {
   using namespace foregather::cli;
+  foregather::keep_freed_memory();
   try {
     return dispatch(commands(), argc, argv);
   } catch (const std::bad_alloc&) {

@@ -49,7 +49,11 @@ std::string step_line(const Summary& summary) {
   if (summary.mfu)
     text += *summary.mfu < 0.001 ? "   MFU < 0.1 %"
                                  : fmt::format("   MFU {:.1f} %", *summary.mfu * 100);
-  return text + "\n";
+  text += "\n";
+  if (const auto& range = summary.interval.step_time)
+    text += fmt::format("  between {} and {}, by how far published runs were off\n",
+                        format_time(range->first), format_time(range->second));
+  return text;
 }
 
 std::string bars(const Summary& summary) {

@@ -47,6 +47,9 @@ void fill_oom(const Graph& graph, const sim::OutOfMemory& oom, Summary& summary)
 void fill_memory(const Graph& graph, const sim::Simulation& simulation, Summary& summary) {
   const bool live = summary.memory_model == MemoryModel::live;
   const auto live_peaks = live ? sim::live_memory(graph) : std::vector<sim::LiveMemory>();
+  // Out of memory in the first step: its figures stand for the steady step that never came.
+  const std::uint32_t steady =
+      simulation.oom && simulation.oom->in_first_step ? kFirstStep : kSteadyStep;
   Bytes largest = -1;
   for (std::size_t c = 0; c < graph.classes.size(); ++c) {
     const RankClass& rank_class = graph.classes[c];
@@ -54,10 +57,10 @@ void fill_memory(const Graph& graph, const sim::Simulation& simulation, Summary&
     ClassFigures& figures = summary.classes[c];
     if (live) {
       const sim::LiveMemory& memory = live_peaks[rank_class.program.row()];
-      figures.memory = converted(graph, rank_class, memory.steady, kSteadyStep);
+      figures.memory = converted(graph, rank_class, memory.steady, steady);
       figures.first_memory = converted(graph, rank_class, memory.first, kFirstStep);
     } else {
-      figures.memory = converted(graph, rank_class, result.steady.peaks, kSteadyStep);
+      figures.memory = converted(graph, rank_class, result.steady.peaks, steady);
       figures.first_memory = converted(graph, rank_class, result.first.peaks, kFirstStep);
     }
     if (figures.memory.peaks.reserved <= largest) continue;

@@ -6,6 +6,7 @@
 #include "sim/engine/bounds.h"
 #include "sim/memory/memory_bound.h"
 #include "tasks/busy_figures.h"
+#include "tasks/interval.h"
 #include "tasks/memory_figures.h"
 #include "tasks/record_run.h"
 #include "tasks/schedule.h"
@@ -142,6 +143,9 @@ Result<Outcome> simulate(const SimulateRequest& request) {
     fill_times(outcome.run, outcome.summary);
     fill_rates(*schedule, outcome.summary);
   }
+  auto interval = prediction_interval(*schedule, outcome.summary);
+  if (!interval) return tl::unexpected(interval.error());
+  outcome.summary.interval = *interval;
   fill_warnings(*simulation, outcome.summary);
   outcome.summary.simulated_in =
       std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();

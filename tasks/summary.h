@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/units.h"
@@ -61,6 +62,12 @@ struct OomFigures {
   bool in_first_step = false;
 };
 
+/// Low and high; see tasks/interval.h.
+struct Interval {
+  std::optional<std::pair<Ns, Ns>> step_time;
+  std::optional<std::pair<Bytes, Bytes>> reserved;
+};
+
 enum class MemoryModel : std::uint8_t { allocator, live };
 
 struct Summary {
@@ -74,6 +81,7 @@ struct Summary {
   std::size_t largest = 0;  ///< class whose memory is the job's
   std::optional<Ns> bound;  ///< of the step time
   Bytes memory_bound = 0;
+  Interval interval;
   PathFigures path;
   std::optional<OomFigures> oom;
   std::optional<double> tokens_per_second;  ///< of one GPU

@@ -111,6 +111,18 @@ void write_oom(JsonWriter& json, const Summary& summary) {
   json.end_object();
 }
 
+void write_range(JsonWriter& json, std::string_view key,
+                 const std::optional<std::pair<std::int64_t, std::int64_t>>& range) {
+  if (!range) {
+    json.key(key).null();
+    return;
+  }
+  json.key(key).begin_array();
+  json.value(range->first);
+  json.value(range->second);
+  json.end_array();
+}
+
 void write_fits(JsonWriter& json, const Summary& summary) {
   const auto margin = summary.margin();
   json.key("fits").begin_object();
@@ -159,10 +171,9 @@ std::string to_json(const Summary& summary) {
   write_oom(json, summary);
   write_fits(json, summary);
   write_first_step(json, summary.slow(), summary.large());
-  // Until residuals of measured runs give the error of a prediction.
   json.key("interval").begin_object();
-  json.key("step_time_ns").null();
-  json.key("peak_reserved_bytes").null();
+  write_range(json, "step_time_ns", summary.interval.step_time);
+  write_range(json, "peak_reserved_bytes", summary.interval.reserved);
   json.end_object();
   text_list(json, "what_if", summary.what_if);
   text_list(json, "warnings", summary.warnings);

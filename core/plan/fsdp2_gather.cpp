@@ -75,15 +75,25 @@ void Fsdp2Schedule::pre_backward(Fsdp2Unit& unit) {
 }
 
 void Fsdp2Schedule::prefetch_forward(const Fsdp2Unit& unit) {
-  const auto next = static_cast<std::size_t>(&unit - units_.data()) + 1;
-  if (next > 1 && next < units_.size()) unshard(units_[next]);
+  const auto own = static_cast<std::size_t>(&unit - units_.data());
+  if (own == 0) return;
+  const std::size_t depth = lowering_.workload.parallel.forward_prefetch_depth;
+  for (std::size_t next = own + 1; next <= own + depth && next < units_.size(); ++next)
+    unshard(units_[next]);
 }
 
 void Fsdp2Schedule::prefetch_backward(Fsdp2Unit& unit) {
   if (unit.forward_positions.empty()) return;
   const std::uint32_t position = unit.forward_positions.back();
   unit.forward_positions.pop_back();
-  if (position > 0) unshard(units_[forward_order_[position - 1]]);
+  // The root has no explicit list: it prefetches one unit, as units without such a list do.
+  const bool is_root = &unit == &units_.front();
+  const std::uint32_t depth = is_root ? 1 : lowering_.workload.parallel.backward_prefetch_depth;
+  for (std::uint32_t ahead = 1; ahead <= depth && ahead <= position; ++ahead) {
+    // Prefetched after its backward, the root's predecessor would be one that is done with.
+    Fsdp2Unit& before = units_[forward_order_[position - ahead]];
+    if (!before.is_reduced) unshard(before);
+  }
 }
 
 // --- unshard ---

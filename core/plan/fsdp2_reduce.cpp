@@ -66,6 +66,7 @@ void Fsdp2Schedule::end_backward() {
 void Fsdp2Schedule::finalize(Fsdp2Unit& unit) {
   if (unit.is_pending) {  // a prefetch that nobody waited for
     lowering_.builder.wait(lowering_.compute, unit.was_gathered);
+    lowering_.builder.wait(copy_in_stream_, unit.was_gathered);
     lowering_.free(unit.gathered);
     unit.is_pending = false;
   }
@@ -75,7 +76,8 @@ void Fsdp2Schedule::post_backward(Fsdp2Unit& unit) {
   unit.is_reduced = true;
   lowering_.builder.host_delay(overhead::kHook);
   if (has_accumulated_ && !accumulates_in_place_) accumulate_unsharded(unit);
-  reshard(unit);
+  if (lowering_.workload.parallel.reshard_after_backward || lowering_.is_last_micro_batch())
+    reshard(unit);
   if (lowering_.workload.parallel.backward_prefetch == Prefetch::post) prefetch_backward(unit);
   if (lowering_.is_unsynchronised()) {
     if (!has_accumulated_ && !accumulates_in_place_) cast_accumulated(unit);
@@ -205,6 +207,7 @@ StreamId Fsdp2Schedule::communicate(Fsdp2Unit& unit, const Buffer& output) {
     low.launch({OpKind::all_reduce, Role::reduce, stream, costs.all_reduce,
                 groups_.replicate.communicator},
                unit.owner, scratch_);
+    low.builder.record(unit.was_all_reduced, stream);
   }
   if (types_.scales()) scale(Role::post_scale, output, costs.post_scale, stream);
   return stream;

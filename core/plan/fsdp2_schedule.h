@@ -22,7 +22,9 @@ namespace foregather::plan {
 ///
 /// backward_prefetch: `pre` is FSDP2's own implicit prefetch; `none` and `post` (after the unit's
 /// backward, before its reduction) do not exist in PyTorch and answer what-if questions.
-/// forward_prefetch: set_modules_to_forward_prefetch of each unit to the next one.
+/// backward_prefetch_depth > 1: set_modules_to_backward_prefetch of each unit but the root.
+/// forward_prefetch: set_modules_to_forward_prefetch of each unit but the root to the next ones.
+/// reshard_after_backward = false: set_reshard_after_backward(False) but in the last micro-batch.
 class Fsdp2Schedule final : public StrategySchedule {
  public:
   explicit Fsdp2Schedule(Lowering& lowering);

@@ -133,7 +133,7 @@ void Fsdp2Schedule::add_unit_buffers(Fsdp2Unit& unit) {
   unit.gradient = add(shard, types_.stored, "sharded gradient", Cause::reduced_gradient);
   GraphBuilder& builder = lowering_.builder;
   for (EventId* event : {&unit.was_gathered, &unit.was_copied_out, &unit.was_resharded,
-                         &unit.was_reduced, &unit.was_post_reduced})
+                         &unit.was_reduced, &unit.was_all_reduced, &unit.was_post_reduced})
     *event = builder.event();
 }
 

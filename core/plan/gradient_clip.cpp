@@ -24,9 +24,14 @@ class ClipWriter {
     const Buffer factor = scratch(1, "clipping factor");
     lowering_.alloc(norms, lowering_.compute);
     over_gradients(OpKind::reduction, Access::read, writes(norms));
+    // FSDP2's norms are partial DTensors: they are summed before they become one. FSDP1 sums its
+    // own.
+    if (!by_tensor_)
+      for (const CommunicatorId communicator : communicators) all_reduce(norms, communicator);
     lowering_.alloc(total, lowering_.compute);
     small(OpKind::reduction, reads(norms), writes(total));
-    for (const CommunicatorId communicator : communicators) all_reduce(total, communicator);
+    if (by_tensor_)
+      for (const CommunicatorId communicator : communicators) all_reduce(total, communicator);
     lowering_.alloc(factor, lowering_.compute);
     small(OpKind::elementwise, reads(total), writes(factor));
     over_gradients(OpKind::elementwise, Access::accumulate, reads(factor));
@@ -43,7 +48,9 @@ class ClipWriter {
     std::vector<AccessedTensor> accesses;
     for (const OptimizedTensor& tensor : tensors_) {
       const Bytes bytes = tensor.elements * size_of(type);
-      if (!accesses.empty() && accesses.back().tensor == tensor.gradient.tensor)
+      // Neighbours in one buffer are one access.
+      if (!accesses.empty() && accesses.back().tensor == tensor.gradient.tensor &&
+          accesses.back().offset + accesses.back().bytes == tensor.gradient_offset)
         accesses.back().bytes += bytes;
       else
         accesses.push_back({tensor.gradient.tensor, mode, tensor.gradient_offset, bytes});
@@ -72,13 +79,13 @@ class ClipWriter {
     launch(kind, cost, std::vector{from, to});
   }
 
-  void all_reduce(const Buffer& total, CommunicatorId communicator) {
+  void all_reduce(const Buffer& sum, CommunicatorId communicator) {
     const GroupId group = lowering_.builder.graph().at(communicator).group;
-    const std::vector accesses{updates(total)};
-    lowering_.launch({OpKind::all_reduce, Role::clip, lowering_.compute,
-                      lowering_.collective_cost(OpKind::all_reduce, DType::f32, total.bytes, group),
-                      communicator},
-                     lowering_.root, accesses);
+    const std::vector accesses{updates(sum)};
+    lowering_.launch(
+        {OpKind::all_reduce, Role::clip, lowering_.compute,
+         lowering_.collective_cost(OpKind::all_reduce, DType::f32, sum.bytes, group), communicator},
+        lowering_.root, accesses);
   }
 
   void launch(OpKind kind, const Cost& cost, std::span<const AccessedTensor> accesses) {

@@ -1,9 +1,12 @@
 #include "core/plan/lower.h"
 
+#include <cassert>
 #include <memory>
 #include <numeric>
 #include <string>
 
+#include "core/plan/ddp_schedule.h"
+#include "core/plan/fsdp1_schedule.h"
 #include "core/plan/fsdp2_schedule.h"
 #include "core/plan/lower_checks.h"
 #include "core/plan/lowering.h"
@@ -17,8 +20,8 @@ namespace {
 std::unique_ptr<StrategySchedule> make_schedule(Lowering& lowering) {
   switch (lowering.workload.parallel.strategy) {
     case Strategy::fsdp2: return std::make_unique<Fsdp2Schedule>(lowering);
-    case Strategy::fsdp1:
-    case Strategy::ddp: break;
+    case Strategy::fsdp1: return std::make_unique<Fsdp1Schedule>(lowering);
+    case Strategy::ddp: return std::make_unique<DdpSchedule>(lowering);
   }
   return nullptr;
 }
@@ -57,7 +60,7 @@ Result<Graph> lower(const Model& model, const Workload& workload) {
   lowering.root.scope = builder.scope("");
 
   const std::unique_ptr<StrategySchedule> strategy = make_schedule(lowering);
-  if (strategy == nullptr) return fail("this strategy is not lowered yet");
+  assert(strategy != nullptr);
   ModuleWriter modules(lowering);
   lowering.select(lowering.main_thread, Section::init);
   strategy->init(modules);

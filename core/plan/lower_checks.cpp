@@ -19,6 +19,33 @@ Status check_fsdp2(const Workload& workload) {
   return {};
 }
 
+Status check_fsdp1(const Workload& workload) {
+  const Parallel& parallel = workload.parallel;
+  if (parallel.sharding == Fsdp1Sharding::no_shard && parallel.shard_size != parallel.world_size)
+    return fail_at(workload.path,
+                   "parallel.shard_size {} has no meaning with parallel.sharding no_shard: leave "
+                   "it out",
+                   parallel.shard_size);
+  return {};
+}
+
+Status check_ddp(const Workload& workload) {
+  const Parallel& parallel = workload.parallel;
+  if (parallel.shard_size != parallel.world_size)
+    return fail_at(workload.path, "parallel.shard_size is {}, but DDP shards nothing",
+                   parallel.shard_size);
+  if (parallel.param_dtype != workload.train.compute)
+    return fail_at(workload.path,
+                   "parallel.param_dtype is {}, but DDP gathers nothing and computes in {}: set "
+                   "train.precision",
+                   name(parallel.param_dtype), name(workload.train.compute));
+  if (parallel.reduce_dtype != workload.train.master)
+    return fail_at(workload.path,
+                   "parallel.reduce_dtype is {}, but DDP reduces gradients in the parameters' {}",
+                   name(parallel.reduce_dtype), name(workload.train.master));
+  return {};
+}
+
 }  // namespace
 
 Status check_plan(const Model& model, const Workload& workload) {
@@ -42,7 +69,9 @@ Status check_plan(const Model& model, const Workload& workload) {
                    "parallel.param_dtype is {} but train computes in {}: FSDP computes in the "
                    "dtype of the gathered parameters",
                    name(parallel.param_dtype), name(train.compute));
+  if (parallel.strategy == Strategy::fsdp1) return check_fsdp1(workload);
   if (parallel.strategy == Strategy::fsdp2) return check_fsdp2(workload);
+  if (parallel.strategy == Strategy::ddp) return check_ddp(workload);
   return {};
 }
 

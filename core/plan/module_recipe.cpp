@@ -211,6 +211,15 @@ class Planner {
     bound_[output_] = 0;
   }
 
+  /// The gradients of parameters that are complete after op `index`: those that it wrote, or those
+  /// that it only held.
+  void report_gradients(RecipePass& pass, std::uint32_t index, bool written) {
+    for (const auto& [root, mode] : touched_)
+      if (last_use_[root] == index && kind_of(root) == ValueKind::parameter_grad &&
+          (mode != Access::read) == written)
+        step(pass, RecipeStep::Kind::grad_ready, tape_.values[root].parameter);
+  }
+
   void backward() {
     RecipePass& pass = recipe_.backward;
     separate_recomputed_output();
@@ -226,13 +235,10 @@ class Planner {
       const bool again = i < recomputed;
       launch(pass, op_at(i), again ? Phase::recompute : Phase::backward,
              again ? saved_.recompute[i] : 0);
-      for (const auto& [root, mode] : touched_) {
-        if (last_use_[root] != i) continue;
-        if (kind_of(root) == ValueKind::parameter_grad)
-          step(pass, RecipeStep::Kind::grad_ready, tape_.values[root].parameter);
-        else if (bound_[root] && dies_in_backward(root))
-          release(pass, root);
-      }
+      report_gradients(pass, i, true);
+      report_gradients(pass, i, false);
+      for (const auto& [root, mode] : touched_)
+        if (last_use_[root] == i && bound_[root] && dies_in_backward(root)) release(pass, root);
     }
     // What was saved and never used (the cache of selective checkpointing).
     for (ValueIndex v = 0; v < tape_.values.size(); ++v)

@@ -187,6 +187,17 @@ Buffer ModuleWriter::gradient(std::uint32_t module, ParameterIndex index) const 
   return at(stamp, recipes_[stamp.recipe].first_gradient + index);
 }
 
+std::vector<ParameterIndex> ModuleWriter::gradients_in_order(std::uint32_t module) const {
+  std::vector<ParameterIndex> order;
+  for (const RecipeStep& step : recipes_[stamps_[module].recipe].backward.steps)
+    if (step.kind == RecipeStep::Kind::grad_ready) order.push_back(step.place);
+  return order;
+}
+
+SavePolicy ModuleWriter::policy(std::uint32_t module) const {
+  return recipes_[stamps_[module].recipe].key.policy;
+}
+
 Buffer ModuleWriter::loss() const {
   const Stamp& stamp = stamps_.back();
   return at(stamp, recipes_[stamp.recipe].output);

@@ -27,6 +27,11 @@ class ModuleWriter {
   /// The buffer that the backward of `module` allocates for the parameter's gradient at present.
   Buffer gradient(std::uint32_t module, ParameterIndex index) const;
 
+  /// Parameters of `module` in the order in which backward() reports their gradients.
+  std::vector<ParameterIndex> gradients_in_order(std::uint32_t module) const;
+  /// What `module` is checkpointed with.
+  SavePolicy policy(std::uint32_t module) const;
+
   void forward(std::uint32_t module);
   /// Calls strategy.gradient_ready() at the right places.
   void backward(std::uint32_t module, StrategySchedule& strategy);

@@ -22,6 +22,8 @@ void StepWriter::write() {
   lowering_.select(lowering_.main_thread, Section::first);
   micro_batches(Section::first);
   finish_first();
+  lowering_.phase = Phase::other;
+  strategy_.end_first_step();
 
   lowering_.first_step = false;
   lowering_.select(lowering_.main_thread, Section::body);
@@ -95,7 +97,7 @@ void StepWriter::backward(Section section) {
 void StepWriter::clip() {
   if (!lowering_.workload.train.clip_grad_norm) return;
   write_gradient_clip(lowering_, strategy_.optimized(), strategy_.norm_communicators(),
-                      lowering_.workload.parallel.strategy == Strategy::fsdp1);
+                      strategy_.clips_by_tensor());
 }
 
 void StepWriter::finish_first() {
@@ -116,7 +118,13 @@ void StepWriter::finish_first() {
 
 void StepWriter::finish_body() {
   lowering_.phase = Phase::optimizer;
-  append(lowering_.main_thread, Section::body, clip_.first, clip_.end(), 0);
+  // Collectives come in the order of their sequence numbers: new ones follow new ones.
+  if (strategy_.first_step_differs()) {
+    builder_.mark(lowering_.micro_batch, Phase::optimizer);
+    clip();
+  } else {
+    append(lowering_.main_thread, Section::body, clip_.first, clip_.end(), 0);
+  }
   if (optimizer_.first_update_is_usual())
     append(lowering_.main_thread, Section::body, update_.first, update_.end(), 0);
   else

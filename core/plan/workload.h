@@ -53,7 +53,10 @@ struct Parallel {
   std::uint32_t reshard_to = 0;  ///< FSDP2 integer reshard; 0: off
   Prefetch backward_prefetch = Prefetch::pre;
   bool forward_prefetch = false;
-  bool limit_all_gathers = true;    ///< FSDP1's rate limiter
+  std::uint32_t forward_prefetch_depth = 1;   ///< FSDP2: units ahead
+  std::uint32_t backward_prefetch_depth = 1;  ///< FSDP2: units ahead of `pre`
+  bool reshard_after_backward = true;         ///< FSDP2: of all micro-batches but the last
+  bool limit_all_gathers = true;              ///< FSDP1's rate limiter
   bool use_orig_params = true;      ///< FSDP1: 16-byte aligned parameters in the flat parameter
   DType param_dtype = DType::bf16;  ///< of gathered parameters
   DType reduce_dtype = DType::f32;  ///< of gradient reduction

@@ -120,6 +120,9 @@ void fill_dependent_defaults(Workload& workload, const KeyNames& given) {
   if (!given.contains("parallel.param_dtype")) parallel.param_dtype = workload.train.compute;
   if (!given.contains("parallel.reduce_dtype"))
     parallel.reduce_dtype = mixed ? DType::f32 : workload.train.compute;
+  // DistributedDataParallel: the small first bucket belongs to the default bucket_cap_mb alone.
+  if (given.contains("parallel.bucket_bytes") && !given.contains("parallel.first_bucket_bytes"))
+    parallel.first_bucket_bytes = parallel.bucket_bytes;
   if (!given.contains("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
 }
 

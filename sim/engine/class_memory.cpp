@@ -15,8 +15,12 @@ ClassMemory::ClassMemory(const Graph& graph, const Program& program,
       record_(record),
       slots_(program.storages.count),
       tensors_of_(program.storages.count) {
-  for (std::uint32_t i = 0; i < storages_.count; ++i)
-    slots_[i].cause = graph.storages[storages_.first + i].cause;
+  for (std::uint32_t i = 0; i < storages_.count; ++i) {
+    const Storage& storage = graph.storages[storages_.first + i];
+    slots_[i].bytes = storage.bytes;
+    slots_[i].on_host = storage.on_host;
+    slots_[i].cause = storage.cause;
+  }
   for (const Tensor& tensor : graph.tensors)
     if (storages_.contains(tensor.storage.row()))
       ++tensors_of_[tensor.storage.row() - storages_.first];
@@ -26,15 +30,14 @@ bool ClassMemory::alloc(std::uint32_t storage, StreamId stream, Ns now) {
   const std::uint32_t local = storage - storages_.first;
   Slot& slot = slots_[local];
   assert(!slot.bound);
-  if (graph_.storages[storage].on_host) {
+  if (slot.on_host) {
     slot.bound = true;
     slot.tensors = tensors_of_[local];
     slot.binding = kNoBinding;
     calls_ = nullptr;
     return true;
   }
-  const alloc::Allocation got =
-      allocator_.malloc(graph_.storages[storage].bytes, alloc::StreamId(stream.row()));
+  const alloc::Allocation got = allocator_.malloc(slot.bytes, alloc::StreamId(stream.row()));
   calls_ = got.called_driver ? &allocator_.last_calls() : nullptr;
   if (calls_ != nullptr && (calls_->retried || calls_->synchronized || calls_->event_queries != 0))
     timeless_ = false;
@@ -50,8 +53,7 @@ bool ClassMemory::alloc(std::uint32_t storage, StreamId stream, Ns now) {
     const Bytes allocated = allocator_.usage().allocated;
     if (allocated > step_.peaks.allocated) {
       step_.peaks.allocated = allocated;
-      step_.peaks.by_cause = by_cause_;
-      peak_unnamed_ = has_unnamed_ = true;
+      at_peak_ = peak_unnamed_ = has_unnamed_ = true;
     }
   }
   if (record_) {
@@ -71,6 +73,7 @@ void ClassMemory::free(std::uint32_t storage, Ns now) {
   slot.bound = false;
   calls_ = nullptr;
   if (slot.block) {
+    if (at_peak_) keep_peak();
     by_cause_[static_cast<std::size_t>(slot.cause)] -= allocator_.block_size(slot.block);
     allocator_.free(slot.block);
     if (allocator_.last_calls().event_records != 0) {
@@ -103,6 +106,11 @@ void ClassMemory::empty_cache(Ns now) {
   if (record_) note(now);
 }
 
+void ClassMemory::keep_peak() {
+  step_.peaks.by_cause = by_cause_;
+  at_peak_ = false;
+}
+
 void ClassMemory::note(Ns now) {
   const alloc::Usage& usage = allocator_.usage();
   step_.points.push_back({now, usage.requested, usage.allocated, usage.active, usage.reserved});
@@ -112,8 +120,7 @@ void ClassMemory::begin_step(Ns now) {
   step_ = {};
   allocator_.reset_peak_stats();
   step_.peaks.allocated = allocator_.usage().allocated;
-  step_.peaks.by_cause = by_cause_;
-  peak_unnamed_ = has_unnamed_ = true;
+  at_peak_ = peak_unnamed_ = has_unnamed_ = true;
   first_unnamed_ = 0;
   if (!record_) return;
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
@@ -139,6 +146,7 @@ void ClassMemory::name_op(std::uint32_t op_row) {
 MemoryStep ClassMemory::end_step(Ns now) {
   for (Binding& binding : step_.bindings)
     if (binding.still_bound) binding.freed = now;
+  if (at_peak_) keep_peak();
   const alloc::Usage& peak = allocator_.peak();
   step_.peaks.requested = peak.requested;
   step_.peaks.allocated = peak.allocated;

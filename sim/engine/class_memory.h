@@ -53,14 +53,17 @@ class ClassMemory {
 
  private:
   void name_op(std::uint32_t op_row);
+  void keep_peak();
   void note(Ns now);
 
   static constexpr std::uint32_t kNoBinding = 0xffffffffU;  ///< of a storage in host memory
   struct Slot {
+    Bytes bytes = 0;
     alloc::BlockId block;
     std::uint32_t binding = 0;  ///< row of step_.bindings, if it was bound in this step
     std::uint32_t tensors = 0;  ///< not yet released
     bool bound = false;
+    bool on_host = false;
     Cause cause = Cause::temporary;
   };
 
@@ -72,6 +75,7 @@ class ClassMemory {
   bool timeless_ = true;
   bool has_unnamed_ = false;
   bool peak_unnamed_ = false;
+  bool at_peak_ = false;  ///< no free since the peak: its causes are the present ones
   const alloc::DriverCalls* calls_ = nullptr;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> tensors_of_;

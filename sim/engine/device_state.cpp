@@ -14,7 +14,7 @@ Ns scaled(Ns time, std::int32_t ppm) {
 
 }  // namespace
 
-StepTimes& Timeline::step(std::uint32_t number) {
+StepTimes& Timeline::look_up(std::uint32_t number) {
   while (oldest_ + steps_.size() <= number) {
     if (spare_.empty()) spare_.emplace_back();
     steps_.push_back(std::move(spare_.back()));
@@ -25,10 +25,13 @@ StepTimes& Timeline::step(std::uint32_t number) {
     times.end = 0;
     times.unfinished = 0;
   }
-  return steps_[number - oldest_];
+  latest_ = number;
+  latest_times_ = &steps_[number - oldest_];
+  return *latest_times_;
 }
 
 void Timeline::forget_before(std::uint32_t number) {
+  latest_ = kNone;
   while (oldest_ < number && !steps_.empty()) {
     spare_.push_back(std::move(steps_.front()));
     steps_.pop_front();
@@ -37,6 +40,7 @@ void Timeline::forget_before(std::uint32_t number) {
 }
 
 void Timeline::clear() {
+  latest_ = kNone;
   while (!steps_.empty()) {
     spare_.push_back(std::move(steps_.front()));
     steps_.pop_front();

@@ -16,12 +16,28 @@ namespace foregather::sim {
 
 inline constexpr Ns kForever = std::numeric_limits<Ns>::max();
 
-/// The op that decided a time, in whichever step and class it ran.
-struct OpInstance {
-  std::uint32_t op = 0;  ///< row of Graph::ops
-  std::uint32_t step = 0;
-  std::uint16_t rank_class = 0;
-  bool exists = false;
+/// The op that decided a time, in whichever step and class it ran. Default constructed: no op. One
+/// word, so that it is copied in one move.
+class OpInstance {
+ public:
+  constexpr OpInstance() = default;
+  constexpr OpInstance(std::uint32_t op_row, std::uint32_t step, std::uint16_t rank_class)
+      : word_(op_row | std::uint64_t{step & kStepMask} << 32 |
+              (std::uint64_t{rank_class} + 1) << kClassShift) {}
+
+  bool exists() const { return word_ != 0; }
+  std::uint32_t op() const { return static_cast<std::uint32_t>(word_); }  ///< row of Graph::ops
+  std::uint16_t rank_class() const {                                      ///< 0 if there is no op
+    return static_cast<std::uint16_t>(word_ == 0 ? 0 : (word_ >> kClassShift) - 1);
+  }
+  bool is_in(std::uint32_t step) const {
+    return word_ != 0 && (word_ >> 32 & kStepMask) == (step & kStepMask);
+  }
+
+ private:
+  static constexpr std::uint32_t kStepMask = 0x7fff;  // a cause is at most a few steps old
+  static constexpr int kClassShift = 47;
+  std::uint64_t word_ = 0;
 };
 
 struct Cause {
@@ -35,6 +51,18 @@ struct EventRecord {
   OpInstance by;
   bool done = false;
 };
+
+inline OpTime op_time(Ns issued, Ns start, Ns transfer, Ns end, const Cause& cause,
+                      std::uint32_t step) {
+  return {issued,
+          start,
+          transfer,
+          end,
+          cause.by.op(),
+          cause.by.rank_class(),
+          !cause.by.is_in(step),
+          cause.reason};
+}
 
 /// Index into Device::events_; 0 is an event that has always happened.
 using EventHandle = std::uint32_t;
@@ -54,9 +82,12 @@ class Timeline {
  public:
   explicit Timeline(Range ops) : ops_(ops) {}
 
-  StepTimes& step(std::uint32_t number);
+  StepTimes& step(std::uint32_t number) {
+    return number == latest_ ? *latest_times_ : look_up(number);
+  }
   const StepTimes& step(std::uint32_t number) const { return steps_[number - oldest_]; }
   std::uint32_t local(std::uint32_t op_row) const { return op_row - ops_.first; }
+  std::uint32_t row(std::uint32_t local_op) const { return ops_.first + local_op; }
   /// The lowest step whose buffer is kept.
   std::uint32_t oldest() const { return oldest_; }
   /// Buffers of steps before `number` may be used again.
@@ -64,7 +95,12 @@ class Timeline {
   void clear();
 
  private:
+  static constexpr std::uint32_t kNone = 0xffffffffU;
+  StepTimes& look_up(std::uint32_t number);
+
   Range ops_;
+  std::uint32_t latest_ = kNone;  ///< the step that was asked for last
+  StepTimes* latest_times_ = nullptr;
   std::uint32_t oldest_ = 0;
   std::deque<StepTimes> steps_;
   std::vector<StepTimes> spare_;
@@ -73,24 +109,40 @@ class Timeline {
 /// The launches that a stream holds: a launch takes the place of the one `depth` launches before.
 class LaunchQueue {
  public:
-  explicit LaunchQueue(std::uint32_t depth = 0) : depth_(depth), ends_(depth) {}
+  /// 0: no limit.
+  explicit LaunchQueue(std::uint32_t depth = 0) : ends_(depth, EventRecord{0, {}, true}) {}
 
-  void launched() { ++launched_; }
+  void launched() { ++open_; }
   void ended(Ns time, OpInstance by) {
-    if (depth_ != 0) ends_[ended_ % depth_] = {time, by, true};
-    ++ended_;
+    --open_;
+    if (ends_.empty()) return;
+    EventRecord& end = ends_[next_end_];
+    end.time = time;
+    end.by = by;
+    if (++next_end_ == ends_.size()) next_end_ = 0;
   }
   /// The end of the launch whose place the next one takes; done and 0 if a place was never used.
-  EventRecord place() const {
-    if (depth_ == 0 || launched_ < depth_) return {0, {}, true};
-    return launched_ - depth_ < ended_ ? ends_[launched_ % depth_] : EventRecord{};
+  const EventRecord& place() const {
+    static constexpr EventRecord kFree{0, {}, true};
+    static constexpr EventRecord kTaken{};
+    if (ends_.empty()) return kFree;
+    if (open_ >= ends_.size()) return kTaken;
+    const std::size_t next_launch = next_end_ + open_;
+    return ends_[next_launch < ends_.size() ? next_launch : next_launch - ends_.size()];
+  }
+
+  /// How many launches must end before the next one has a place, or the next `launches` as far as
+  /// the queue can have room for them without running empty.
+  std::size_t missing(std::size_t launches) const {
+    if (ends_.empty()) return 0;
+    const std::size_t wanted = std::max<std::size_t>(std::min(launches, ends_.size() - 1), 1);
+    return open_ + wanted <= ends_.size() ? 0 : open_ + wanted - ends_.size();
   }
 
  private:
-  std::uint32_t depth_;
-  std::uint64_t launched_ = 0;
-  std::uint64_t ended_ = 0;
   std::vector<EventRecord> ends_;
+  std::size_t next_end_ = 0;  ///< place of the oldest launch that has not ended
+  std::size_t open_ = 0;      ///< launches that have not ended
 };
 
 /// What an op does to a device, gathered from graph and prices once per run.

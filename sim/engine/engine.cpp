@@ -17,7 +17,7 @@ Ns step_end(const StepTimes& times, const StepRecord& record) {
 }
 
 template <class Device>
-struct Run {
+struct Played {
   const Graph& graph;
   std::vector<Timeline>& timelines;
   HostLoop<Device>& host;
@@ -79,9 +79,30 @@ void play_ahead(const SharedDevice& device, std::vector<SharedDevice::Ended>& lo
   copy.advance(kForever - 1);
 }
 
+}  // namespace
+
+Engine::Engine(const Graph& graph, const EngineOptions& options)
+    : graph_(graph), options_(options), plans_(graph.classes.size()) {
+  if (!options.memory || options.record_memory) return;
+  for (std::size_t c = 0; c < plans_.size(); ++c)
+    plans_[c] = MemoryPlan::make(graph, graph.at(graph.classes[c].program), options.alloc,
+                                 options.capacity);
+}
+
+Engine::~Engine() = default;
+
+Result<Simulation> Engine::simulate(std::span<const CostTable> prices) {
+  for (const RankClass& rank_class : graph_.classes)
+    if (graph_.at(rank_class.program).threads.empty())
+      return fail("rank class '{}' has no host thread, so it never takes a step",
+                  graph_.text(rank_class.name));
+  return options_.contention ? run<SharedDevice>(prices) : run<ListDevice>(prices);
+}
+
 template <class Device>
-Result<Simulation> run(const Graph& graph, std::span<const CostTable> prices,
-                       const EngineOptions& options) {
+Result<Simulation> Engine::run(std::span<const CostTable> prices) {
+  const Graph& graph = graph_;
+  const EngineOptions& options = options_;
   std::vector<std::vector<LaunchRow>> rows;
   std::vector<Timeline> timelines;
   for (const RankClass& rank_class : graph.classes) {
@@ -90,8 +111,8 @@ Result<Simulation> run(const Graph& graph, std::span<const CostTable> prices,
   }
   const Meetings meetings(graph);
   Device device(graph, rows, prices, timelines, meetings);
-  HostLoop<Device> host(graph, rows, prices, options, device);
-  Run<Device> all{graph, timelines, host};
+  HostLoop<Device> host(graph, rows, prices, options, plans_, device);
+  Played<Device> all{graph, timelines, host};
   Simulation simulation;
   simulation.classes.resize(graph.classes.size());
 
@@ -127,12 +148,9 @@ Result<Simulation> run(const Graph& graph, std::span<const CostTable> prices,
   return simulation;
 }
 
-}  // namespace
-
 Result<Simulation> simulate(const Graph& graph, std::span<const CostTable> prices,
                             const EngineOptions& options) {
-  return options.contention ? run<SharedDevice>(graph, prices, options)
-                            : run<ListDevice>(graph, prices, options);
+  return Engine(graph, options).simulate(prices);
 }
 
 std::string_view name(Reason reason) {

@@ -1,7 +1,9 @@
 // The discrete-event core: graph × prices -> times and memory.
 #pragma once
 
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "core/alloc/config.h"
 #include "core/base/result.h"
@@ -10,6 +12,8 @@
 #include "sim/engine/simulation.h"
 
 namespace foregather::sim {
+
+class MemoryPlan;
 
 /// Options that change the result.
 struct EngineOptions {
@@ -21,9 +25,30 @@ struct EngineOptions {
   std::uint32_t max_bodies = 10;  ///< give up on convergence after so many steady steps
 };
 
-/// Simulates the first step and then steady steps until step time and reserved bytes repeat.
-/// `prices` is indexed by RankClass::hardware. The graph must be valid (see validate()). Errors: a
-/// deadlock (host threads or ranks that wait for each other), named by op key.
+/// Simulates a graph again and again with other prices. What does not depend on prices is kept:
+/// with record_memory off, that is what the allocator does wherever it does not depend on device
+/// time.
+class Engine {
+ public:
+  /// The graph is borrowed and must be valid (see validate()).
+  Engine(const Graph& graph, const EngineOptions& options);
+  ~Engine();
+
+  /// Simulates the first step and then steady steps until step time and memory peaks repeat.
+  /// `prices` is indexed by RankClass::hardware. Errors: a deadlock (host threads or ranks that
+  /// wait for each other), named by op key; a class without host threads.
+  Result<Simulation> simulate(std::span<const CostTable> prices);
+
+ private:
+  template <class Device>
+  Result<Simulation> run(std::span<const CostTable> prices);
+
+  const Graph& graph_;
+  EngineOptions options_;
+  std::vector<std::unique_ptr<MemoryPlan>> plans_;  ///< by class; null: no plan
+};
+
+/// The same, once.
 Result<Simulation> simulate(const Graph& graph, std::span<const CostTable> prices,
                             const EngineOptions& options);
 

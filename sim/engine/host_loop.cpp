@@ -8,51 +8,51 @@
 
 namespace foregather::sim {
 
-// The allocator's view of device time while one of its calls is under way.
+// The allocator's view of device time while a thread calls it.
 template <class Device>
 struct HostLoop<Device>::Clock final : alloc::EventClock {
   Clock(HostLoop& owner, std::uint16_t rank_class) : loop(owner), c(rank_class) {}
 
   alloc::EventToken record(alloc::StreamId stream) override {
-    return {loop.device_.record(c, stream.row(), now, host)};
+    return {loop.device_.record(c, stream.row(), caller->time, caller->last_wait)};
   }
   bool query(alloc::EventToken token) override {
-    loop.device_.advance(now);
+    loop.device_.advance(caller->time);
     const EventRecord& event = loop.device_.event(static_cast<EventHandle>(token.value));
-    return event.done && event.time <= now;
+    return event.done && event.time <= caller->time;
   }
   void synchronize(alloc::EventToken token) override {
     const EventRecord& event = loop.device_.event(static_cast<EventHandle>(token.value));
     while (!event.done && loop.device_.next_time() != kForever)
       loop.device_.advance(loop.device_.next_time());
     if (!event.done) ++loop.unresolved_;
-    if (event.done && event.time > now) {
-      now = event.time;
-      by = event.by;
+    if (event.done && event.time > caller->time) {
+      caller->time = event.time;
+      if (event.by.exists()) caller->last_wait = event.by;
     }
   }
 
   HostLoop& loop;
   std::uint16_t c;
-  Ns now = 0;
-  OpInstance host;  ///< what the calling thread last waited for
-  OpInstance by;    ///< what synchronize() last waited for
+  Thread* caller = nullptr;
 };
 
 template <class Device>
 HostLoop<Device>::HostLoop(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
                            std::span<const CostTable> prices, const EngineOptions& options,
-                           Device& device)
+                           std::span<const std::unique_ptr<MemoryPlan>> plans, Device& device)
     : graph_(graph), rows_(rows), options_(options), device_(device) {
   for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {
     auto run = std::make_unique<ClassRun>();
+    run->rank_class = c;
     run->program = &graph.at(graph.classes[c].program);
     run->prices = &prices[graph.classes[c].hardware].host;
     run->first_op = run->program->ops.first;
     run->first_event = run->program->events.first;
     run->events.assign(run->program->events.count, 0);
     run->clock = std::make_unique<Clock>(*this, c);
-    if (options.memory)
+    run->plan = plans[c].get();
+    if (options.memory && run->plan == nullptr)
       run->memory =
           std::make_unique<ClassMemory>(graph, *run->program, options.alloc, options.capacity,
                                         *run->clock, options.record_memory);
@@ -78,14 +78,31 @@ void HostLoop<Device>::begin_section(std::uint16_t c, Ns time) {
   run.records.back().host_begin = time;
   run.active = static_cast<std::uint32_t>(run.threads.size());
   if (run.memory) run.memory->begin_step(time);
+  if (run.plan != nullptr) run.planned = &run.plan->step(run.step);
   for (Thread& thread : run.threads) {
     const auto actions = run.program->threads[thread.index].actions(static_cast<Section>(section));
     thread.begin = thread.at = actions.data();
-    thread.end = actions.data() + actions.size();
+    thread.end = thread.watched = actions.data() + actions.size();
+    if (run.planned != nullptr) {
+      const auto& calls = run.planned->calls[thread.index];
+      thread.next_call = calls.data();
+      thread.last_call = calls.data() + calls.size();
+    }
+    set_stop(run, thread);
     thread.time = thread.last_end = time;
     thread.state = State::ready;
   }
   if (run.step > 0 && !run.threads.empty()) run.threads[0].time += graph_.classes[c].start_delay;
+}
+
+// When all classes had ended the step that step `next` of a class must wait for.
+template <class Device>
+Ns HostLoop<Device>::all_ended(std::uint32_t next) const {
+  Ns time = 0;
+  if (next > kMostStepsAhead)
+    for (const auto& run : runs_)
+      time = std::max(time, run->records[next - kMostStepsAhead - 1].host_end);
+  return time;
 }
 
 template <class Device>
@@ -98,31 +115,39 @@ void HostLoop<Device>::end_thread(Thread& thread) {
   StepRecord& record = run.records.back();
   record.host_end = time;
   if (run.memory) record.memory = run.memory->end_step(time);
+  if (run.planned != nullptr) record.memory.peaks = run.planned->peaks;
   ++run.step;
   run.idle_since = time;
   std::uint32_t slowest = run.step;
   for (const auto& each : runs_) slowest = std::min(slowest, each->step);
   for (std::uint16_t c = 0; c < runs_.size(); ++c)
     if (runs_[c]->active == 0 && runs_[c]->step <= slowest + kMostStepsAhead)
-      begin_section(c, std::max(runs_[c]->idle_since, time));
+      begin_section(c, std::max(runs_[c]->idle_since, all_ended(runs_[c]->step)));
 }
 
 template <class Device>
-auto HostLoop<Device>::pick(Ns& others) -> Thread* {
+auto HostLoop<Device>::earliest() const -> Thread* {
   Thread* best = nullptr;
-  others = kForever;
-  for (Thread* thread : threads_) {
-    if (thread->state != State::ready) continue;
-    if (best == nullptr) {
+  for (Thread* thread : threads_)
+    if (thread->state == State::ready && (best == nullptr || thread->time < best->time))
       best = thread;
-    } else if (thread->time < best->time) {
-      others = best->time;
-      best = thread;
-    } else {
-      others = std::min(others, thread->time);
-    }
-  }
   return best;
+}
+
+// Where ops do not slow each other and no allocator waits for the device, classes meet in
+// collectives alone, and a device keeps the order of its own launches: then threads take turns
+// action by action only within a class.
+template <class Device>
+auto HostLoop<Device>::horizon(const Thread& thread) const -> Horizon {
+  Horizon until;
+  const bool all = Device::needs_time || options_.memory;
+  for (const Thread* other : threads_) {
+    if (other == &thread || other->state != State::ready) continue;
+    until.is_sole = false;
+    if (all || other->rank_class == thread.rank_class)
+      until.others = std::min(until.others, other->time);
+  }
+  return until;
 }
 
 template <class Device>
@@ -131,8 +156,7 @@ Status HostLoop<Device>::issue(std::uint32_t target) {
     return std::ranges::all_of(runs_, [&](const auto& run) { return run->step > target; });
   };
   while (!finished()) {
-    Ns others = kForever;
-    Thread* thread = pick(others);
+    Thread* thread = earliest();
     if (blocked_ != 0 || thread == nullptr) {
       const Ns next = device_.next_time();
       if (next != kForever && (thread == nullptr || next <= thread->time)) {
@@ -140,28 +164,173 @@ Status HostLoop<Device>::issue(std::uint32_t target) {
         wake();
         continue;
       }
-      if (thread == nullptr) {
-        if (blocked_ == 0) return {};  // programs without threads
-        return tl::unexpected(deadlock());
-      }
+      if (thread == nullptr) return tl::unexpected(deadlock());
     }
-    const std::uint32_t step = runs_[thread->rank_class]->step;
-    do {
-      if (thread->at == thread->end) {
-        end_thread(*thread);
-        break;
-      }
-      if (!perform(*thread)) {
-        thread->state = State::blocked;
-        ++blocked_;
-        break;
-      }
-      if (oom_) return {};
-      // Strictly earlier: at equal times the lower class and thread goes first.
-    } while (blocked_ == 0 && thread->time < others && step == runs_[thread->rank_class]->step);
+    go_on(*thread, horizon(*thread));
+    if (oom_) return {};
     if (blocked_ != 0) wake();
   }
   return {};
+}
+
+template <class Device>
+void HostLoop<Device>::go_on(Thread& thread, const Horizon& until) {
+  ClassRun& run = *runs_[thread.rank_class];
+  const std::uint16_t c = thread.rank_class;
+  const LaunchRow* const rows = rows_[c].data();
+  const HostPrices& prices = *run.prices;
+  ClassMemory* const memory = run.memory.get();
+  run.clock->caller = &thread;
+  const Ns others = until.others;
+  const Action* at = thread.at;
+  Ns time = thread.time;
+  // Strictly earlier: at equal times the lower class and thread goes first. After the first action
+  // that a blocked thread could be woken by, it is its turn.
+  do {
+    if (at == thread.stop) {
+      thread.at = at;
+      thread.time = time;
+      return reach_stop(thread);
+    }
+    const Action action = *at;
+    switch (action.kind) {
+      case ActionKind::launch: {
+        const std::uint32_t local = action.a - run.first_op;
+        const LaunchRow& row = rows[local];
+        if (!device_.place(c, row.stream).done && until.is_sole && blocked_ == 0)
+          wait_for_places(run, at, thread.stop);
+        const EventRecord& place = device_.place(c, row.stream);
+        if (!place.done || place.time > time) {
+          thread.at = at;
+          thread.time = time;
+          if (!place.done) {
+            thread.state = State::blocked;
+            ++blocked_;
+            return;
+          }
+          thread.time = time = place.time;
+          thread.last_wait = place.by;
+          if (time >= others || blocked_ != 0) return;  // they may come first now
+        }
+        time += row.host;
+        if (memory != nullptr) memory->launched(action.a);
+        device_.launch(c, local, time, thread.last_wait, run.step);
+        break;
+      }
+      case ActionKind::record:
+        time += prices.record;
+        run.events[action.a - run.first_event] =
+            device_.record(c, action.stream.row(), time, thread.last_wait);
+        break;
+      case ActionKind::wait: {
+        time += prices.wait;
+        const EventHandle event = run.events[action.a - run.first_event];
+        if (event != 0) device_.wait(c, action.stream.row(), event);
+        break;
+      }
+      case ActionKind::mark: break;
+      case ActionKind::alloc:
+        time += prices.alloc;
+        if (memory == nullptr) break;
+        thread.time = time;
+        if (!memory->alloc(action.a, action.stream, time)) {
+          thread.at = at;
+          return run_out(run, thread, action.a);
+        }
+        if (memory->driver_calls() != nullptr) charge(run, thread, *run.memory->driver_calls());
+        time = thread.time;
+        break;
+      case ActionKind::free:
+        if (memory != nullptr) {
+          thread.time = time;
+          memory->free(action.a, time);
+          if (memory->driver_calls() != nullptr) charge(run, thread, *run.memory->driver_calls());
+          time = thread.time;
+        }
+        time += prices.free;
+        break;
+      default:
+        thread.at = at;
+        thread.time = time;
+        if (!perform(thread)) return;
+        time = thread.time;
+    }
+    ++at;
+    thread.last_end = time;
+  } while (time < others && blocked_ == 0);
+  thread.at = at;
+  thread.time = time;
+}
+
+// No other thread is ready: lets the device go on until launches have places, as far as it can
+// without further launches. Not only the next one: what the thread does until it turns to another
+// stream joins the end of a full stream, where the device does not look before.
+template <class Device>
+void HostLoop<Device>::wait_for_places(const ClassRun& run, const Action* at, const Action* stop) {
+  const LaunchRow* const rows = rows_[run.rank_class].data();
+  const std::uint32_t stream = rows[at->a - run.first_op].stream;
+  const auto stays = [&](const Action& action) {
+    switch (action.kind) {
+      case ActionKind::launch: return rows[action.a - run.first_op].stream == stream;
+      case ActionKind::record:
+      case ActionKind::wait: return action.stream.row() == stream;
+      case ActionKind::alloc:
+      case ActionKind::free:
+      case ActionKind::mark: return true;
+      default: return false;
+    }
+  };
+  std::uint32_t launches = 0;
+  for (const Action* next = at; next != stop && launches < kMostPlaces && stays(*next); ++next)
+    launches += next->kind == ActionKind::launch ? 1 : 0;
+  device_.make_places(run.rank_class, stream, launches);
+}
+
+// Ends the section, lets those go on that waited for the action just performed, or makes the next
+// driver call.
+template <class Device>
+void HostLoop<Device>::reach_stop(Thread& thread) {
+  ClassRun& run = *runs_[thread.rank_class];
+  if (thread.at == thread.watched) {
+    thread.watched = thread.end;
+    for (Thread& other : run.threads) {
+      if (other.state != State::waiting || other.at->a != thread.index) continue;
+      if (!wait_action(run, other, *other.at)) continue;
+      other.state = State::ready;
+      other.last_end = other.time;
+      ++other.at;
+    }
+  }
+  if (thread.at == thread.end) return end_thread(thread);
+  const auto here = static_cast<std::uint32_t>(thread.at - thread.begin);
+  if (run.planned != nullptr && run.planned->failure &&
+      thread.index == run.planned->failure->thread && here == run.planned->failure->action)
+    return run_out(run, thread, thread.at->a);
+  if (thread.next_call != thread.last_call && here == thread.next_call->action)
+    charge_planned(run, thread);
+  set_stop(run, thread);
+}
+
+template <class Device>
+void HostLoop<Device>::set_stop(ClassRun& run, Thread& thread) {
+  thread.stop = thread.watched;
+  if (thread.next_call != thread.last_call)
+    thread.stop = std::min(thread.stop, thread.begin + thread.next_call->action);
+  if (run.planned != nullptr && run.planned->failure &&
+      thread.index == run.planned->failure->thread)
+    thread.stop = std::min(thread.stop, thread.begin + run.planned->failure->action);
+}
+
+template <class Device>
+void HostLoop<Device>::charge_planned(ClassRun& run, Thread& thread) {
+  const ActionKind kind = thread.at->kind;
+  if (kind == ActionKind::alloc) thread.time += run.prices->alloc;
+  run.clock->caller = &thread;
+  charge(run, thread, thread.next_call->calls);
+  if (kind == ActionKind::free || kind == ActionKind::release) thread.time += run.prices->free;
+  ++thread.next_call;
+  ++thread.at;
+  thread.last_end = thread.time;
 }
 
 // Frees blocked threads that can go on. Waits are over with that; launches happen in their turn.
@@ -169,10 +338,16 @@ template <class Device>
 void HostLoop<Device>::wake() {
   for (Thread* thread : threads_) {
     if (thread->state != State::blocked) continue;
-    const bool launches = thread->at->kind == ActionKind::launch;
-    if (launches ? !has_place(*runs_[thread->rank_class], *thread, thread->at->a)
-                 : !perform(*thread))
+    if (thread->at->kind == ActionKind::launch) {
+      if (!has_place(*runs_[thread->rank_class], *thread)) continue;
+    } else {
+      thread->state = State::ready;
+      --blocked_;
+      if (!perform(*thread)) continue;
+      ++thread->at;
+      thread->last_end = thread->time;
       continue;
+    }
     thread->state = State::ready;
     --blocked_;
   }
@@ -181,131 +356,75 @@ void HostLoop<Device>::wake() {
 template <class Device>
 bool HostLoop<Device>::perform(Thread& thread) {
   ClassRun& run = *runs_[thread.rank_class];
+  run.clock->caller = &thread;
   const Action& action = *thread.at;
+  const auto block = [&] {
+    thread.state = State::blocked;
+    ++blocked_;
+    return false;
+  };
   switch (action.kind) {
-    case ActionKind::launch: {
-      const Ns before = thread.time;
-      if (!has_place(run, thread, action.a)) return false;
-      if (thread.time != before) return true;  // others may come first now: try again
-      launch(run, thread, action.a);
-      break;
-    }
-    case ActionKind::alloc: allocate(run, thread, action); break;
-    case ActionKind::free:
-      if (run.memory) {
-        set_clock(run, thread);
-        run.memory->free(action.a, thread.time);
-        if (run.memory->driver_calls() != nullptr) charge(run, thread);
-      }
-      thread.time += run.prices->free;
-      break;
     case ActionKind::release:
       if (run.memory) {
-        set_clock(run, thread);
         run.memory->release(action.a, thread.time);
-        if (run.memory->driver_calls() != nullptr) charge(run, thread);
+        if (run.memory->driver_calls() != nullptr) charge(run, thread, *run.memory->driver_calls());
       }
       thread.time += run.prices->free;
       break;
     case ActionKind::record_stream:
       if (run.memory) run.memory->record_stream(action.a, action.stream);
       break;
-    case ActionKind::record:
-      thread.time += run.prices->record;
-      run.events[action.a - run.first_event] =
-          device_.record(thread.rank_class, action.stream.row(), thread.time, thread.last_wait);
-      break;
-    case ActionKind::wait: {
-      thread.time += run.prices->wait;
-      const EventHandle event = run.events[action.a - run.first_event];
-      if (event != 0) device_.wait(thread.rank_class, action.stream.row(), event);
-      break;
-    }
     case ActionKind::host_wait_event:
       // The recording that is the latest now; later ones do not matter.
       if (thread.handles.empty()) thread.handles = {run.events[action.a - run.first_event]};
-      if (!wait_all(run, thread)) return false;
+      if (!wait_all(run, thread)) return block();
       break;
     case ActionKind::host_wait_stream:
       if (thread.handles.empty())
         thread.handles = {
             device_.record(thread.rank_class, action.stream.row(), thread.time, thread.last_wait)};
-      if (!wait_all(run, thread)) return false;
+      if (!wait_all(run, thread)) return block();
       break;
     case ActionKind::host_wait_device:
       if (thread.handles.empty())
         for (std::uint32_t s = 0; s < run.program->streams.size(); ++s)
           thread.handles.push_back(
               device_.record(thread.rank_class, s, thread.time, thread.last_wait));
-      if (!wait_all(run, thread)) return false;
+      if (!wait_all(run, thread)) return block();
       break;
     case ActionKind::host_wait_action:
-      if (!wait_action(run, thread, action)) return false;
+      if (!wait_action(run, thread, action)) {
+        thread.state = State::waiting;
+        Thread& target = run.threads[action.a];
+        target.watched = std::min(target.watched, target.begin + action.b + 1);
+        set_stop(run, target);
+        return false;
+      }
       break;
     case ActionKind::host_delay: thread.time += action.a; break;
     case ActionKind::empty_cache:
       if (run.memory) {
-        set_clock(run, thread);
         run.memory->empty_cache(thread.time);
-        charge(run, thread);
+        charge(run, thread, *run.memory->driver_calls());
       }
       break;
-    case ActionKind::mark: break;
+    default: break;  // go_on() performs the others
   }
-  ++thread.at;
-  thread.last_end = thread.time;
   return true;
 }
 
-// False: the stream's launch queue is full. Else the thread's time is not before a place is free.
 template <class Device>
-bool HostLoop<Device>::has_place(const ClassRun& run, Thread& thread, std::uint32_t op) {
-  const LaunchRow& row = rows_[thread.rank_class][op - run.first_op];
-  const EventRecord place = device_.place(thread.rank_class, row.stream);
-  if (place.done && place.time > thread.time) {
-    thread.time = place.time;
-    thread.last_wait = place.by;
-  }
-  return place.done;
-}
-
-template <class Device>
-void HostLoop<Device>::launch(ClassRun& run, Thread& thread, std::uint32_t op) {
-  const std::uint32_t local = op - run.first_op;
-  thread.time += rows_[thread.rank_class][local].host;
-  if (run.memory) run.memory->launched(op);
-  device_.launch(thread.rank_class, local, thread.time, thread.last_wait, run.step);
-}
-
-template <class Device>
-void HostLoop<Device>::set_clock(ClassRun& run, const Thread& thread) {
-  run.clock->now = thread.time;
-  run.clock->host = thread.last_wait;
-  run.clock->by = {};
-}
-
-template <class Device>
-void HostLoop<Device>::allocate(ClassRun& run, Thread& thread, const Action& action) {
-  thread.time += run.prices->alloc;
-  if (!run.memory) return;
-  set_clock(run, thread);
-  const bool ok = run.memory->alloc(action.a, action.stream, thread.time);
-  if (run.memory->driver_calls() != nullptr) charge(run, thread);
-  if (!ok) run_out(run, thread, action.a);
+bool HostLoop<Device>::has_place(const ClassRun& run, const Thread& thread) const {
+  const LaunchRow& row = rows_[thread.rank_class][thread.at->a - run.first_op];
+  return device_.place(thread.rank_class, row.stream).done;
 }
 
 // Host time of driver calls. A cudaFree waits for the whole device first.
 template <class Device>
-void HostLoop<Device>::charge(ClassRun& run, Thread& thread) {
-  const alloc::DriverCalls& calls = *run.memory->driver_calls();
-  Clock& clock = *run.clock;
+void HostLoop<Device>::charge(ClassRun& run, Thread& thread, const alloc::DriverCalls& calls) {
   if (calls.frees != 0 || calls.unmaps != 0)
     for (std::uint32_t s = 0; s < run.program->streams.size(); ++s)
-      clock.synchronize({device_.record(thread.rank_class, s, clock.now, thread.last_wait)});
-  if (clock.now > thread.time) {
-    thread.time = clock.now;
-    if (clock.by.exists) thread.last_wait = clock.by;
-  }
+      run.clock->synchronize({device_.record(thread.rank_class, s, thread.time, thread.last_wait)});
   const HostPrices& prices = *run.prices;
   thread.time += calls.mallocs * prices.device_malloc + calls.frees * prices.device_free +
                  calls.granules * prices.device_map + calls.event_records * prices.record;
@@ -351,7 +470,8 @@ void HostLoop<Device>::run_out(ClassRun& run, const Thread& thread, std::uint32_
   for (const Action* at = thread.at; at != thread.end && !oom.op; ++at)
     if (at->kind == ActionKind::launch) oom.op = OpId(at->a);
   run.records.back().host_end = thread.time;
-  run.records.back().memory = run.memory->end_step(thread.time);
+  if (run.memory) run.records.back().memory = run.memory->end_step(thread.time);
+  if (run.planned != nullptr) run.records.back().memory.peaks = run.planned->peaks;
   oom_ = oom;
   oom_class_ = thread.rank_class;
 }
@@ -360,7 +480,7 @@ template <class Device>
 Error HostLoop<Device>::deadlock() const {
   std::string where;
   for (const Thread* thread : threads_) {
-    if (thread->state != State::blocked) continue;
+    if (thread->state != State::blocked && thread->state != State::waiting) continue;
     const ClassRun& run = *runs_[thread->rank_class];
     const auto name = graph_.text(run.program->threads[thread->index].name);
     where += fmt::format("{}class {} thread '{}' at action {}", where.empty() ? "" : ", ",

@@ -10,8 +10,12 @@
 #include "sim/engine/class_memory.h"
 #include "sim/engine/device_state.h"
 #include "sim/engine/engine.h"
+#include "sim/engine/memory_plan.h"
 
 namespace foregather::sim {
+
+/// Launches for which places are made at once: what looking ahead costs is shared by so many.
+inline constexpr std::uint32_t kMostPlaces = 64;
 
 /// A class that is further ahead of the slowest one waits for it before its next step: one whose
 /// steps take no time must not run away.
@@ -24,14 +28,17 @@ struct StepRecord {
   MemoryStep memory;
 };
 
-/// Threads interleave by (time, class, thread): an action is performed only when no other thread
-/// could still perform an earlier one. A thread that waits for the device lets device time pass.
-/// Instantiated for ListDevice and SharedDevice.
+/// Threads interleave by (time, class, thread), as far as it matters: the threads of a class share
+/// an allocator, and the device is played to a time only when no thread could still launch before.
+/// A thread that waits for the device lets device time pass. Instantiated for ListDevice and
+/// SharedDevice.
 template <class Device>
 class HostLoop {
  public:
+  /// `plans` by class; where there is none, the allocator runs along (if options.memory).
   HostLoop(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
-           std::span<const CostTable> prices, const EngineOptions& options, Device& device);
+           std::span<const CostTable> prices, const EngineOptions& options,
+           std::span<const std::unique_ptr<MemoryPlan>> plans, Device& device);
   ~HostLoop();
 
   /// Goes on until every class has issued step `target` (0 is init, 1 the first step). Returns
@@ -44,10 +51,10 @@ class HostLoop {
   std::uint32_t unresolved_synchronizations() const { return unresolved_; }
   /// Of a step that was issued (or in which memory ran out).
   StepRecord& record(std::uint16_t c, std::uint32_t step) { return runs_[c]->records[step]; }
-  Bytes reserved(std::uint16_t c) const { return runs_[c]->memory->reserved(); }
 
  private:
-  enum class State : std::uint8_t { ready, blocked, done };
+  /// blocked: it waits for the device; waiting: for another thread of its class.
+  enum class State : std::uint8_t { ready, blocked, waiting, done };
   struct Thread {
     std::uint16_t rank_class = 0;
     std::uint16_t index = 0;
@@ -55,6 +62,10 @@ class HostLoop {
     const Action* begin = nullptr;
     const Action* at = nullptr;
     const Action* end = nullptr;
+    const Action* watched = nullptr;  ///< other threads wait for what is before it; or the end
+    const Action* stop = nullptr;     ///< the first of: the end, `watched`, the next driver call
+    const MemoryPlan::DriverCall* next_call = nullptr;
+    const MemoryPlan::DriverCall* last_call = nullptr;
     Ns time = 0;
     Ns last_end = 0;  ///< of its last action: before `time` while it waits for the next
     OpInstance last_wait;
@@ -62,6 +73,7 @@ class HostLoop {
   };
   struct Clock;
   struct ClassRun {
+    std::uint16_t rank_class = 0;
     std::vector<Thread> threads;
     std::uint32_t step = 0;
     std::uint32_t active = 0;  ///< threads not done; 0 while the class waits for slower ones
@@ -69,6 +81,8 @@ class HostLoop {
     std::vector<EventHandle> events;
     std::unique_ptr<Clock> clock;
     std::unique_ptr<ClassMemory> memory;
+    MemoryPlan* plan = nullptr;
+    const MemoryPlan::Step* planned = nullptr;
     std::vector<StepRecord> records;
     const Program* program = nullptr;
     const HostPrices* prices = nullptr;
@@ -77,16 +91,27 @@ class HostLoop {
   };
 
   void begin_section(std::uint16_t c, Ns time);
+  Ns all_ended(std::uint32_t next) const;
   void end_thread(Thread& thread);
-  /// The ready thread that is next, and the earliest (time, class, thread) of the others.
-  Thread* pick(Ns& others);
-  /// One action; false if the thread must wait and did nothing.
+  /// How far a thread may go before others must be looked at.
+  struct Horizon {
+    Ns others = kForever;  ///< when the next of those that it takes turns with comes
+    bool is_sole = true;   ///< no other thread of any class is ready
+  };
+
+  /// The ready thread that is next by (time, class, thread).
+  Thread* earliest() const;
+  Horizon horizon(const Thread& thread) const;
+  void go_on(Thread& thread, const Horizon& until);
+  void reach_stop(Thread& thread);
+  void set_stop(ClassRun& run, Thread& thread);
+  void wait_for_places(const ClassRun& run, const Action* at, const Action* stop);
+  /// One of the rare actions, which go_on() does not perform itself; false if the thread must wait
+  /// and did nothing.
   bool perform(Thread& thread);
-  bool has_place(const ClassRun& run, Thread& thread, std::uint32_t op);
-  void launch(ClassRun& run, Thread& thread, std::uint32_t op);
-  void set_clock(ClassRun& run, const Thread& thread);
-  void allocate(ClassRun& run, Thread& thread, const Action& action);
-  void charge(ClassRun& run, Thread& thread);
+  bool has_place(const ClassRun& run, const Thread& thread) const;
+  void charge(ClassRun& run, Thread& thread, const alloc::DriverCalls& calls);
+  void charge_planned(ClassRun& run, Thread& thread);
   bool wait_all(ClassRun& run, Thread& thread);
   bool wait_action(ClassRun& run, Thread& thread, const Action& action);
   void wake();

@@ -23,8 +23,9 @@ ListDevice::ListDevice(const Graph& graph, std::span<const std::vector<LaunchRow
   events_.push_back({0, {}, true});
 }
 
-void ListDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
-                        std::uint32_t step) {
+// The rest of launch(): the op may have to wait in its stream's queue, or let others go on.
+void ListDevice::launch_in_turn(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
+                                std::uint32_t step) {
   const LaunchRow& row = rows_[c][local_op];
   StepTimes& times = timelines_[c].step(step);
   times.states[local_op] = OpState::launched;
@@ -36,7 +37,6 @@ void ListDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpIn
   item.host = host;
   if (row.collective) item.order = queue(c, row.communicator).launched++;
   Stream& on = stream(c, row.stream);
-  on.places.launched();
   if (!on.empty() || !start(c, item)) enqueue(on, item);
   if (queued_ != 0) drain(c);
   while (!dirty_.empty()) {
@@ -71,10 +71,6 @@ void ListDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event) {
   if (!on.empty() || !perform(on, item)) enqueue(on, item);
 }
 
-EventRecord ListDevice::place(std::uint16_t c, std::uint32_t s) const {
-  return stream(c, s).places.place();
-}
-
 void ListDevice::enqueue(Stream& on, const Item& item) {
   on.queue.push_back(item);
   ++queued_;
@@ -99,7 +95,7 @@ bool ListDevice::start(std::uint16_t c, Item& item) {
       if (times.states[local] != OpState::done) return false;
       if (times.ops[local].end > item.start) {
         item.start = times.ops[local].end;
-        item.cause = {{dep.row(), item.step, c, true}, Reason::dependency};
+        item.cause = {{dep.row(), item.step, c}, Reason::dependency};
       }
     }
   }
@@ -148,8 +144,7 @@ bool ListDevice::arrive(std::uint16_t c, Item& item, const LaunchRow& row) {
   }
   const Ns transfer = meeting[last]->start;
   const Range last_ops = graph_.at(graph_.classes[members[last]].program).ops;
-  const OpInstance late{last_ops.first + meeting[last]->id, meeting[last]->step, members[last],
-                        true};
+  const OpInstance late{last_ops.first + meeting[last]->id, meeting[last]->step, members[last]};
   for (std::size_t i = 0; i < members.size(); ++i) {
     Item& part = *meeting[i];
     if (part.start < transfer) part.cause = {late, Reason::rendezvous};
@@ -168,19 +163,12 @@ void ListDevice::finish(std::uint16_t c, const Item& item, const LaunchRow& row,
   Timeline& timeline = timelines_[c];
   StepTimes& times = timeline.step(item.step);
   const std::uint32_t op_row = graph_.at(graph_.classes[c].program).ops.first + item.id;
-  times.ops[item.id] = {item.issued,
-                        item.start,
-                        transfer,
-                        end,
-                        item.cause.by.op,
-                        item.cause.by.rank_class,
-                        !item.cause.by.exists || item.cause.by.step != item.step,
-                        item.cause.reason};
+  times.ops[item.id] = op_time(item.issued, item.start, transfer, end, item.cause, item.step);
   times.states[item.id] = OpState::done;
   times.end = std::max(times.end, end);
   --times.unfinished;
   Stream& on = stream(c, row.stream);
-  const OpInstance self{op_row, item.step, c, true};
+  const OpInstance self{op_row, item.step, c};
   on.ready = end;
   on.cause = {self, Reason::stream};
   on.places.ended(end, self);

@@ -2,6 +2,9 @@
 // before it and are known when it is launched.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "sim/engine/device_state.h"
 
 namespace foregather::sim {
@@ -18,14 +21,35 @@ class ListDevice {
              const Meetings& meetings);
 
   void launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
-              std::uint32_t step);
+              std::uint32_t step) {
+    const LaunchRow& row = rows_[c][local_op];
+    Stream& on = stream(c, row.stream);
+    on.places.launched();
+    if (row.collective || row.has_deps || queued_ != 0)
+      return launch_in_turn(c, local_op, issued, host, step);
+    // What start() and finish() do, for the ops that wait for their stream alone.
+    const bool late = issued > on.ready;
+    const Ns start = late ? issued : on.ready;
+    const Cause cause = late ? Cause{host, Reason::host} : on.cause;
+    const Ns end = start + row.duration;
+    StepTimes& times = timelines_[c].step(step);
+    times.ops[local_op] = op_time(issued, start, start, end, cause, step);
+    times.states[local_op] = OpState::done;
+    times.end = std::max(times.end, end);
+    on.ready = end;
+    on.cause = {{timelines_[c].row(local_op), step, c}, Reason::stream};
+    on.places.ended(end, on.cause.by);
+  }
   /// An event after all work that was enqueued on the stream. Later work comes after it.
   EventHandle record(std::uint16_t c, std::uint32_t stream, Ns host_time, OpInstance host);
   void wait(std::uint16_t c, std::uint32_t stream, EventHandle event);
   const EventRecord& event(EventHandle handle) const { return events_[handle]; }
   /// The end of the launch whose place in the launch queue the next launch takes.
-  EventRecord place(std::uint16_t c, std::uint32_t stream) const;
+  const EventRecord& place(std::uint16_t c, std::uint32_t s) const {
+    return stream(c, s).places.place();
+  }
 
+  void make_places(std::uint16_t, std::uint32_t, std::uint32_t) {}
   Ns next_time() const { return kForever; }
   void advance(Ns) {}
   bool idle() const { return queued_ == 0; }
@@ -63,6 +87,8 @@ class ListDevice {
     return streams_[first_stream_[c] + s];
   }
   Queue& queue(std::uint16_t c, std::uint32_t k) { return queues_[c * communicators_ + k]; }
+  void launch_in_turn(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
+                      std::uint32_t step);
   bool start(std::uint16_t c, Item& item);
   bool arrive(std::uint16_t c, Item& item, const LaunchRow& row);
   void finish(std::uint16_t c, const Item& item, const LaunchRow& row, Ns transfer, Ns end);

@@ -24,6 +24,7 @@ SharedDevice::SharedDevice(const Graph& graph, std::span<const std::vector<Launc
       communicators_(graph.communicators.size()),
       first_stream_{0},
       queues_(graph.classes.size() * communicators_),
+      now_(graph.classes.size(), 0),
       next_(graph.classes.size(), kForever),
       changed_(graph.classes.size()),
       dirty_(graph.classes.size()) {
@@ -36,18 +37,24 @@ SharedDevice::SharedDevice(const Graph& graph, std::span<const std::vector<Launc
   events_.push_back({0, {}, true});
 }
 
-void SharedDevice::enqueue(std::uint16_t c, Stream& on, const Item& item) {
+// Its fields are written in place: a copy of an item just written would wait for the stores.
+SharedDevice::Item& SharedDevice::enqueue(std::uint16_t c, Stream& on, ItemKind kind,
+                                          std::uint32_t id, Ns issued) {
   constexpr std::size_t kCompactAt = 4096;
   if (on.head == on.queue.size()) {
     on.queue.clear();
     on.head = 0;
-    if (on.running == Running::no) next_[c] = std::min(next_[c], std::max(now_, item.issued));
+    if (on.running == Running::no) next_[c] = std::min(next_[c], std::max(now_[c], issued));
   } else if (on.head >= kCompactAt && 2 * on.head > on.queue.size()) {
     on.queue.erase(on.queue.begin(), on.queue.begin() + static_cast<std::ptrdiff_t>(on.head));
     on.head = 0;
   }
-  on.queue.push_back(item);
   ++queued_;
+  Item& item = on.queue.emplace_back();
+  item.kind = kind;
+  item.id = id;
+  item.issued = issued;
+  return item;
 }
 
 void SharedDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
@@ -56,61 +63,80 @@ void SharedDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, Op
   StepTimes& times = timelines_[c].step(step);
   times.states[local_op] = OpState::launched;
   ++times.unfinished;
-  Item item{ItemKind::op, local_op, step, 0, issued, host};
-  if (row.collective) item.order = queue(c, row.communicator).launched++;
   Stream& on = stream(c, row.stream);
   on.places.launched();
-  enqueue(c, on, item);
+  Item& item = enqueue(c, on, ItemKind::op, local_op, issued);
+  item.step = step;
+  item.host = host;
+  if (row.collective) item.order = queue(c, row.communicator).launched++;
 }
 
 EventHandle SharedDevice::record(std::uint16_t c, std::uint32_t s, Ns host_time, OpInstance host) {
   const auto handle = static_cast<EventHandle>(events_.size());
   events_.emplace_back();
-  enqueue(c, stream(c, s), {ItemKind::record, handle, 0, 0, host_time, host});
+  enqueue(c, stream(c, s), ItemKind::record, handle, host_time).host = host;
   return handle;
 }
 
 void SharedDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event) {
-  enqueue(c, stream(c, s), {ItemKind::wait, event, 0, 0, 0, {}});
+  enqueue(c, stream(c, s), ItemKind::wait, event, 0);
 }
 
-EventRecord SharedDevice::place(std::uint16_t c, std::uint32_t s) const {
-  return streams_[first_stream_[c] + s].places.place();
-}
+Ns SharedDevice::next_time() const { return next_[earliest()]; }
 
-Ns SharedDevice::next_time() const { return *std::min_element(next_.begin(), next_.end()); }
-
+// Classes meet in collectives only: between them each goes ahead of the others.
 void SharedDevice::advance(Ns time) {
-  const auto classes = static_cast<std::uint16_t>(next_.size());
   while (true) {
-    const Ns now = next_time();
-    if (now > time || now == kForever) return;
-    now_ = now;
+    const std::uint16_t c = earliest();
+    if (next_[c] > time || next_[c] == kForever) return;
+    if (!play_alone(c, time, kUnlimited)) play_together(next_[c]);
+  }
+}
+
+// Others than `c` go no further than it: their hosts may go on as soon as that of `c` does.
+void SharedDevice::make_places(std::uint16_t c, std::uint32_t s, std::uint32_t launches) {
+  const LaunchQueue& places = stream(c, s).places;
+  while (true) {
+    const std::size_t missing = places.missing(launches);
+    const std::uint16_t first = earliest();
+    if (missing == 0 || next_[first] == kForever) return;
+    const bool played =
+        first == c ? play_alone(c, kForever - 1, missing) : play_alone(first, next_[c], kUnlimited);
+    if (!played) play_together(next_[first]);
+  }
+}
+
+std::uint16_t SharedDevice::earliest() const {
+  return static_cast<std::uint16_t>(std::min_element(next_.begin(), next_.end()) - next_.begin());
+}
+
+// All that happens at `now`.
+void SharedDevice::play_together(Ns now) {
+  const auto classes = static_cast<std::uint16_t>(next_.size());
+  for (std::uint16_t c = 0; c < classes; ++c) {
+    if (next_[c] > now) continue;
+    dirty_[c] = 1;
+    end_ops(c, now);
+  }
+  // A class that starts a collective may let others go on.
+  for (bool again = true; again;) {
+    again = false;
     for (std::uint16_t c = 0; c < classes; ++c) {
-      if (next_[c] > now) continue;
-      dirty_[c] = 1;
-      end_ops(c, now);
+      if (dirty_[c] != 1) continue;
+      dirty_[c] = 2;
+      again = true;
+      settle(c, now);
     }
-    // A class that starts a collective may let others go on.
-    for (bool again = true; again;) {
-      again = false;
-      for (std::uint16_t c = 0; c < classes; ++c) {
-        if (dirty_[c] != 1) continue;
-        dirty_[c] = 2;
-        again = true;
-        settle(c, now);
-      }
-    }
-    for (std::uint16_t c = 0; c < classes; ++c) {
-      if (changed_[c] == 0) continue;
-      changed_[c] = 0;
-      set_speeds(c, now);
-    }
-    for (std::uint16_t c = 0; c < classes; ++c) {
-      if (dirty_[c] == 0) continue;
-      dirty_[c] = 0;
-      plan_next(c, now);
-    }
+  }
+  for (std::uint16_t c = 0; c < classes; ++c) {
+    if (changed_[c] == 0) continue;
+    changed_[c] = 0;
+    set_speeds(c, now);
+  }
+  for (std::uint16_t c = 0; c < classes; ++c) {
+    if (dirty_[c] == 0) continue;
+    dirty_[c] = 0;
+    plan_next(c, now);
   }
 }
 
@@ -124,19 +150,12 @@ void SharedDevice::end_op(std::uint16_t c, Stream& on, Ns now) {
   const LaunchRow& row = rows_[c][item.id];
   StepTimes& times = timelines_[c].step(item.step);
   if (log_ != nullptr) log_->push_back({c, item.step, item.id, times.end});
-  times.ops[item.id] = {item.issued,
-                        on.start,
-                        on.transfer,
-                        now,
-                        on.current_cause.by.op,
-                        on.current_cause.by.rank_class,
-                        !on.current_cause.by.exists || on.current_cause.by.step != item.step,
-                        on.current_cause.reason};
+  times.ops[item.id] =
+      op_time(item.issued, on.start, on.transfer, now, on.current_cause, item.step);
   times.states[item.id] = OpState::done;
   times.end = std::max(times.end, now);
   --times.unfinished;
-  const OpInstance self{graph_.at(graph_.classes[c].program).ops.first + item.id, item.step, c,
-                        true};
+  const OpInstance self{timelines_[c].row(item.id), item.step, c};
   on.ready = now;
   on.cause = {self, Reason::stream};
   on.running = Running::no;
@@ -171,7 +190,7 @@ void SharedDevice::settle(std::uint16_t c, Ns now) {
 
 // Performs the head of an idle stream if it can happen now.
 bool SharedDevice::take(std::uint16_t c, Stream& on, Ns now) {
-  const Item item = on.queue[on.head];
+  const Item& item = on.queue[on.head];
   EventRecord* event = item.kind == ItemKind::op ? nullptr : &events_[item.id];
   switch (item.kind) {
     case ItemKind::wait:
@@ -215,7 +234,7 @@ bool SharedDevice::begin(std::uint16_t c, Stream& on, const Item& item, Ns now) 
       if (times.states[local] != OpState::done) return false;
       if (times.ops[local].end <= ready) continue;
       ready = times.ops[local].end;
-      cause = {{dep.row(), item.step, c, true}, Reason::dependency};
+      cause = {{dep.row(), item.step, c}, Reason::dependency};
     }
   }
   if (row.collective) {
@@ -275,7 +294,7 @@ void SharedDevice::transfer(std::span<Stream* const> parts, std::span<const std:
   }
   const OpInstance late{
       graph_.at(graph_.classes[members[last]].program).ops.first + parts[last]->current.id,
-      parts[last]->current.step, members[last], true};
+      parts[last]->current.step, members[last]};
   for (std::size_t i = 0; i < parts.size(); ++i) {
     Stream& part = *parts[i];
     const std::uint32_t cost = rows_[members[i]][part.current.id].cost;
@@ -328,6 +347,7 @@ void SharedDevice::set_speed(std::uint16_t c, Stream& on, std::uint32_t speed, N
 }
 
 void SharedDevice::plan_next(std::uint16_t c, Ns now) {
+  now_[c] = now;
   Ns next = kForever;
   for (const Stream& on : streams(c)) {
     if (on.running != Running::no) {

@@ -25,8 +25,13 @@ class SharedDevice {
   EventHandle record(std::uint16_t c, std::uint32_t stream, Ns host_time, OpInstance host);
   void wait(std::uint16_t c, std::uint32_t stream, EventHandle event);
   const EventRecord& event(EventHandle handle) const { return events_[handle]; }
-  EventRecord place(std::uint16_t c, std::uint32_t stream) const;
+  const EventRecord& place(std::uint16_t c, std::uint32_t s) const {
+    return streams_[first_stream_[c] + s].places.place();
+  }
 
+  /// Plays on until the full stream has places for the next `launches`, as far as it stays busy, or
+  /// nothing happens any more without further launches.
+  void make_places(std::uint16_t c, std::uint32_t s, std::uint32_t launches);
   /// When something happens next; kForever if nothing will without further launches.
   Ns next_time() const;
   /// Plays everything that happens until `time`, inclusive.
@@ -82,10 +87,18 @@ class SharedDevice {
 
   Stream& stream(std::uint16_t c, std::uint32_t s) { return streams_[first_stream_[c] + s]; }
   Communicator& queue(std::uint16_t c, std::uint32_t k) { return queues_[c * communicators_ + k]; }
-  void enqueue(std::uint16_t c, Stream& on, const Item& item);
+  std::uint16_t earliest() const;
+  void play_together(Ns now);
+  Item& enqueue(std::uint16_t c, Stream& on, ItemKind kind, std::uint32_t id, Ns issued);
   std::span<Stream> streams(std::uint16_t c) {
     return std::span(streams_).subspan(first_stream_[c], first_stream_[c + 1U] - first_stream_[c]);
   }
+  static constexpr std::size_t kUnlimited = ~std::size_t{0};
+  /// The common case: one stream of the class works, the others wait for it. False if it is not so
+  /// now. Else plays until that changes until `horizon`, or until `most` ops ended.
+  bool play_alone(std::uint16_t c, Ns horizon, std::size_t most);
+  bool is_shared(std::uint16_t c, const Stream& on) const;
+  Stream* alone(std::uint16_t c, Ns now, Ns& horizon);
   void end_ops(std::uint16_t c, Ns now);
   void end_op(std::uint16_t c, Stream& on, Ns now);
   void settle(std::uint16_t c, Ns now);
@@ -108,15 +121,16 @@ class SharedDevice {
   std::vector<Stream> streams_;
   std::vector<Communicator> queues_;
   std::vector<EventRecord> events_;
+  std::vector<Ns> now_;                 ///< by class: played so far
   std::vector<Ns> next_;                ///< by class
   std::vector<std::uint8_t> changed_;   ///< by class: speeds must be set again
   std::vector<std::uint8_t> dirty_;     ///< by class: heads must be looked at, next_ planned
+  std::vector<EventHandle> awaited_;    ///< scratch of play_alone: what other streams wait for
   std::vector<Stream*> parts_;          ///< scratch: a collective's streams, by member
   std::vector<Stream*> active_;         ///< scratch of set_speeds
   std::vector<const Demand*> demands_;  ///< scratch of set_speeds
   std::vector<std::uint32_t> speeds_;   ///< scratch of set_speeds
   std::vector<Ended>* log_ = nullptr;
-  Ns now_ = 0;
   std::size_t queued_ = 0;  ///< items, running ops included
 };
 

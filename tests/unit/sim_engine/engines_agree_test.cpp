@@ -35,7 +35,49 @@ void compare(std::uint64_t seed, std::uint32_t ops, bool contention) {
   }
 }
 
+bool same(const MemoryPeaks& a, const MemoryPeaks& b) {
+  return a.requested == b.requested && a.allocated == b.allocated && a.active == b.active &&
+         a.reserved == b.reserved && a.by_cause == b.by_cause && a.at == b.at &&
+         a.retries == b.retries;
+}
+
+// Planned memory (nothing is recorded) against the allocator that runs along.
+void compare_memory(std::uint64_t seed, std::uint32_t ops) {
+  const RandomJob job = random_job(seed, ops);
+  EngineOptions options;
+  options.contention = seed % 2 == 0;
+  options.capacity = seed % 3 == 0 ? 0 : static_cast<Bytes>(seed % 97) * MiB;
+  options.alloc.expandable_segments = seed % 5 == 0;
+  const Result<Simulation> along = simulate(job.graph, job.prices, options);
+  options.record_memory = false;
+  Engine engine(job.graph, options);
+  for (int again = 0; again < 2; ++again) {
+    const Result<Simulation> planned = engine.simulate(job.prices);
+    RC_ASSERT(planned.has_value() == along.has_value());
+    if (!planned) RC_DISCARD("deadlock");
+    RC_ASSERT(planned->oom.has_value() == along->oom.has_value());
+    RC_ASSERT(planned->steps == along->steps);
+    if (planned->oom) {
+      RC_ASSERT(planned->oom->op == along->oom->op);
+      RC_ASSERT(planned->oom->storage == along->oom->storage);
+    }
+    for (std::size_t c = 0; c < along->classes.size(); ++c) {
+      RC_ASSERT(same(planned->classes[c].first.peaks, along->classes[c].first.peaks));
+      RC_ASSERT(same(planned->classes[c].steady.peaks, along->classes[c].steady.peaks));
+      if (planned->oom) continue;
+      RC_ASSERT(as_slow(planned->classes[c].first) == as_slow(along->classes[c].first));
+      RC_ASSERT(as_slow(planned->classes[c].steady) == as_slow(along->classes[c].steady));
+    }
+  }
+}
+
 }  // namespace
+
+TEST_CASE("planned memory is what the allocator does along the way") {
+  rc::prop("on random schedules", [] {
+    compare_memory(*rc::gen::arbitrary<std::uint64_t>(), *rc::gen::inRange<std::uint32_t>(1, 40));
+  });
+}
 
 TEST_CASE("the engines agree without contention") {
   rc::prop("on random schedules", [] {

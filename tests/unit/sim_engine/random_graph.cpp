@@ -62,6 +62,7 @@ class Maker {
         if (collective_before_[i] < 2) collective(collective_before_[i]);
         any_action();
       }
+      free_all();
       if (threads == 2) second_thread(section);
     }
     b_.end_program();
@@ -81,6 +82,27 @@ class Maker {
       local_ops_.clear();  // deps only within a thread
       any_action();
     }
+    free_all();
+  }
+
+  void alloc_or_free() {
+    if (!bound_.empty() && chance(2)) {
+      const auto place = below(static_cast<std::uint32_t>(bound_.size()));
+      if (chance(30)) b_.record_stream(bound_[place], stream());
+      b_.free(bound_[place]);
+      bound_.erase(bound_.begin() + place);
+      return;
+    }
+    Storage storage;
+    storage.bytes = 1 + below(1U << (8 + below(18)));
+    storage.cause = static_cast<Cause>(below(4));
+    bound_.push_back(b_.storage(storage));
+    b_.alloc(bound_.back(), stream());
+  }
+
+  void free_all() {
+    for (const StorageId storage : bound_) b_.free(storage);
+    bound_.clear();
   }
 
   StreamId stream() { return StreamId(below(streams_)); }
@@ -95,7 +117,7 @@ class Maker {
   }
 
   void any_action() {
-    switch (below(10)) {
+    switch (below(13)) {
       case 0: b_.record(events_[below(4)], stream()); break;
       case 1: b_.wait(stream(), events_[below(4)]); break;
       case 2:
@@ -106,6 +128,9 @@ class Maker {
         if (chance(8)) b_.act({ActionKind::host_wait_stream, stream(), 0, 0});
         if (chance(12)) b_.act({ActionKind::host_wait_device, {}, 0, 0});
         break;
+      case 5:
+      case 6:
+      case 7: alloc_or_free(); break;
       default: {
         OpSpec spec;
         spec.kind = OpKind::gemm;
@@ -134,6 +159,11 @@ class Maker {
     table.host.record = some();
     table.host.wait = some();
     table.host.synchronize = some();
+    table.host.alloc = some();
+    table.host.free = some();
+    table.host.device_malloc = 10 * some();
+    table.host.device_free = 10 * some();
+    table.host.device_map = some();
     table.host.launch_queue = chance(2) ? 0 : 1 + below(6);
     return table;
   }
@@ -147,6 +177,7 @@ class Maker {
   std::vector<std::uint32_t> collective_before_;
   std::vector<EventId> events_;
   std::vector<OpId> local_ops_;
+  std::vector<StorageId> bound_;  ///< by the thread being written
 };
 
 }  // namespace

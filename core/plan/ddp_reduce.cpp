@@ -1,0 +1,225 @@
+#include "core/plan/ddp_schedule.h"
+
+namespace foregather::plan {
+
+// --- gradients ---
+
+// Where the gradient of this place is made. Autograd hands its own tensor to .grad when there is
+// none yet; in a bucket's view .grad is copied and freed at once.
+Buffer DdpSchedule::target(const Place& place) const {
+  const bool is_kept = !views_ || lowering_.is_unsynchronised();
+  const bool becomes_gradient =
+      is_kept && place.is_first && !has_gradient_[place.row] && !is_view_[place.row];
+  return becomes_gradient ? gradients_[place.row] : place.gradient;
+}
+
+void DdpSchedule::begin_backward() {
+  for (const Place& place : places_)
+    if (!place.is_cast) modules_->set_gradient(place.module, place.index, target(place));
+  if (lowering_.is_unsynchronised()) return;
+  next_bucket_ = 0;
+  if (!is_rebuilt_)
+    first_bucket_.missing = parameters_.size();
+  else
+    for (std::size_t b = 0; b < buckets_.size(); ++b)
+      buckets_[b].missing = rebuilt_plan_.members[b].size();
+}
+
+void DdpSchedule::gradient_ready(std::uint32_t module, ParameterIndex index,
+                                 const Buffer& gradient) {
+  const Place& place = places_[first_place_[module] + index];
+  Buffer share = gradient;
+  if (place.is_cast) {
+    share = target(place);
+    lowering_.alloc(share, lowering_.compute);
+    scratch_.assign({reads(gradient), writes(share)});
+    lowering_.launch({OpKind::cast,
+                      Role::cast,
+                      lowering_.compute,
+                      lowering_.copy_cost(OpKind::cast, stored_, gradient.bytes, share.bytes),
+                      {}},
+                     row_owners_[place.row], scratch_);
+    lowering_.free(gradient);
+  }
+  Buffer& held = held_[place.row];
+  if (held.storage) {
+    add(share, updates(held), row_owners_[place.row]);
+    lowering_.free(share);
+  } else {
+    held = share;
+  }
+  if (++arrived_[place.row] < shares_[place.row]) return;
+  arrived_[place.row] = 0;
+  accumulate(place.row, held);
+  held = {};
+}
+
+void DdpSchedule::add(const Buffer& from, const AccessedTensor& to, const Owner& owner) {
+  scratch_.assign({reads(from), to});
+  lowering_.launch({OpKind::elementwise,
+                    Role::accumulate,
+                    lowering_.compute,
+                    lowering_.copy_cost(OpKind::elementwise, stored_, 2 * from.bytes, from.bytes),
+                    {}},
+                   owner, scratch_);
+}
+
+// AccumulateGrad, then the reducer's hook.
+void DdpSchedule::accumulate(std::uint32_t row, const Buffer& gradient) {
+  const bool was_view = is_view_[row];
+  const bool had_gradient = has_gradient_[row];
+  if (was_view || had_gradient) {
+    add(gradient, was_view ? in_bucket(row, Access::accumulate) : updates(gradients_[row]),
+        row_owners_[row]);
+    lowering_.free(gradient);
+  }
+  has_gradient_[row] = !was_view && (had_gradient || gradient.storage == gradients_[row].storage);
+  if (lowering_.is_unsynchronised()) return;
+  const Buffer source = had_gradient ? gradients_[row] : gradient;
+  Cost cost;
+  cost.kind = OpKind::elementwise;
+  cost.dtype = stored_;
+  cost.flops = source.bytes / size_of(stored_);
+  cost.bytes_read = cost.bytes_written = source.bytes;
+  if (was_view)
+    scratch_.assign({in_bucket(row, Access::accumulate)});
+  else
+    scratch_.assign({reads(source), in_bucket(row, Access::write)});
+  lowering_.launch({OpKind::elementwise,
+                    was_view ? Role::pre_scale : Role::copy_in,
+                    lowering_.compute,
+                    lowering_.builder.cost(cost),
+                    {}},
+                   row_owners_[row], scratch_);
+  if (views_ && !was_view) {
+    lowering_.free(source);
+    has_gradient_[row] = false;
+    is_view_[row] = true;
+  }
+  Bucket& bucket = is_rebuilt_ ? buckets_[plan().places[row].bucket] : first_bucket_;
+  --bucket.missing;
+  reduce_ready_buckets();
+}
+
+// --- buckets ---
+
+AccessedTensor DdpSchedule::in_bucket(std::uint32_t row, Access mode) const {
+  const bool is_first = !views_ && !is_rebuilt_;
+  const BucketPlace& place = (is_first ? first_plan_ : rebuilt_plan_).places[row];
+  const Buffer& buffer = is_first ? first_bucket_.buffer : buckets_[place.bucket].buffer;
+  return {buffer.tensor, mode, place.offset * size_of(stored_), parameters_[row].bytes};
+}
+
+std::vector<AccessedTensor> DdpSchedule::whole_bucket(std::uint32_t bucket) const {
+  if (is_rebuilt_) return {updates(buckets_[bucket].buffer)};
+  if (!views_) return {updates(first_bucket_.buffer)};
+  std::vector<AccessedTensor> all;
+  for (const Bucket& part : buckets_) all.push_back(updates(part.buffer));
+  return all;
+}
+
+void DdpSchedule::reduce_ready_buckets() {
+  const auto buckets = static_cast<std::uint32_t>(plan().members.size());
+  while (next_bucket_ < buckets &&
+         (is_rebuilt_ ? buckets_[next_bucket_] : first_bucket_).missing == 0)
+    reduce(next_bucket_++);
+}
+
+void DdpSchedule::reduce(std::uint32_t bucket) {
+  if (world_.ranks <= 1) return;
+  Lowering& low = lowering_;
+  const Bytes bytes = plan().elements[bucket] * size_of(stored_);
+  low.wait_stream(communication_, low.compute);
+  low.launch(
+      {OpKind::all_reduce, Role::reduce, communication_,
+       low.collective_cost(OpKind::all_reduce, stored_, bytes, world_.group), world_.communicator},
+      low.root, whole_bucket(bucket));
+  low.builder.record((is_rebuilt_ ? buckets_[bucket] : first_bucket_).was_reduced, communication_);
+}
+
+void DdpSchedule::end_backward() {
+  if (lowering_.is_unsynchronised()) return;
+  const auto buckets = static_cast<std::uint32_t>(plan().members.size());
+  for (std::uint32_t b = 0; b < buckets; ++b) {
+    if (world_.ranks > 1)
+      lowering_.builder.wait(lowering_.compute,
+                             (is_rebuilt_ ? buckets_[b] : first_bucket_).was_reduced);
+    if (!views_) copy_back(b);
+  }
+  has_reduced_ = true;
+}
+
+void DdpSchedule::copy_back(std::uint32_t bucket) {
+  for (const std::uint32_t row : plan().members[bucket]) {
+    const Buffer& gradient = gradients_[row];
+    scratch_.assign({in_bucket(row, Access::read), writes(gradient)});
+    lowering_.launch({OpKind::copy,
+                      Role::copy_out,
+                      lowering_.compute,
+                      lowering_.copy_cost(OpKind::copy, stored_, gradient.bytes, gradient.bytes),
+                      {}},
+                     row_owners_[row], scratch_);
+  }
+}
+
+// --- rebuilding ---
+
+void DdpSchedule::begin_forward() {
+  if (has_reduced_ && !is_rebuilt_) rebuild();
+}
+
+void DdpSchedule::end_first_step() {
+  if (!is_rebuilt_) rebuild();
+}
+
+void DdpSchedule::rebuild() {
+  const auto parameters = static_cast<std::int64_t>(parameters_.size());
+  const auto buckets = static_cast<std::int64_t>(buckets_.size());
+  const auto numbers = [&](std::int64_t count, std::string_view name) {
+    return lowering_.buffer(count, DType::i32, name, Cause::temporary, lowering_.root);
+  };
+  // Reducer::sync_bucket_indices: every parameter's index and their number, then the sizes.
+  broadcast(numbers(parameters + 1, "bucket indices"));
+  broadcast(numbers(buckets, "bucket sizes"));
+  if (!views_) {
+    lowering_.free(first_bucket_.buffer);
+    for (const Bucket& bucket : buckets_) lowering_.alloc(bucket.buffer, lowering_.compute);
+  }
+  is_rebuilt_ = true;
+}
+
+void DdpSchedule::broadcast(const Buffer& buffer) {
+  if (world_.ranks <= 1) return;
+  Lowering& low = lowering_;
+  const auto copy = [&](OpKind kind, const AccessedTensor& access) {
+    scratch_.assign({access});
+    low.launch({kind,
+                Role::other,
+                low.compute,
+                low.copy_cost(kind, DType::i32, buffer.bytes, buffer.bytes),
+                {}},
+               low.root, scratch_);
+  };
+  low.alloc(buffer, low.compute);
+  copy(OpKind::host_to_device, writes(buffer));
+  low.wait_stream(communication_, low.compute);
+  scratch_.assign({updates(buffer)});
+  low.launch({OpKind::broadcast, Role::other, communication_,
+              low.collective_cost(OpKind::broadcast, DType::i32, buffer.bytes, world_.group),
+              world_.communicator},
+             low.root, scratch_);
+  low.wait_stream(low.compute, communication_);
+  copy(OpKind::device_to_host, reads(buffer));
+  low.builder.host_wait_stream(low.compute);
+  low.free(buffer);
+}
+
+// zero_grad(set_to_none=True). Views let go of their buckets, which stay.
+void DdpSchedule::drop_gradients() {
+  if (!views_)
+    for (const Buffer& gradient : gradients_) lowering_.free(gradient);
+  has_gradient_.assign(has_gradient_.size(), false);
+  is_view_.assign(is_view_.size(), false);
+}
+
+}  // namespace foregather::plan

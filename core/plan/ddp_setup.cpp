@@ -1,0 +1,189 @@
+#include "core/plan/checkpoint.h"
+#include "core/plan/ddp_schedule.h"
+
+namespace foregather::plan {
+
+namespace {
+
+/// Does the module's forward read the parameter in a matmul? Those are what autocast casts.
+bool is_matmul_operand(const Tape& tape, ParameterIndex index) {
+  for (const TapeOp& op : tape.forward) {
+    if (op.cost.kind != OpKind::gemm) continue;
+    for (const ValueIndex value : op.reads) {
+      const Value& root = tape.values[storage_of(tape, value)];
+      if (root.kind == ValueKind::parameter && root.parameter == index) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+DdpSchedule::DdpSchedule(Lowering& lowering) : lowering_(lowering) {
+  const Workload& workload = lowering.workload;
+  stored_ = workload.train.master;
+  computed_ = workload.train.compute;
+  views_ = workload.parallel.gradient_as_bucket_view;
+  world_ = make_group(lowering.builder, "world", workload.parallel.world_size, 1, workload);
+  communication_ = lowering.builder.stream("nccl");
+  lowering_.owners.assign(lowering_.layout.units.size(), lowering_.root);
+}
+
+void DdpSchedule::init(ModuleWriter& modules) {
+  modules_ = &modules;
+  add_parameters();
+  add_places();
+  add_buckets();
+  add_optimized();
+  const std::size_t rows = parameters_.size();
+  has_gradient_.assign(rows, false);
+  is_view_.assign(rows, false);
+  arrived_.assign(rows, 0);
+  held_.resize(rows);
+  is_cast_.assign(places_.size(), false);
+}
+
+void DdpSchedule::add_parameters() {
+  for (const ShardedParameter& parameter : lowering_.layout.parameters) {
+    const Owner owner{modules_->scope(parameter.module), {}};
+    const std::string& name =
+        lowering_.tape_of(parameter.module).parameters[parameter.parameter].name;
+    row_owners_.push_back(owner);
+    parameters_.push_back(
+        lowering_.buffer(parameter.elements, stored_, name, Cause::unsharded_parameter, owner));
+    gradients_.push_back(
+        lowering_.buffer(parameter.elements, stored_, "gradient " + name, Cause::gradient, owner));
+    lowering_.alloc(parameters_.back(), lowering_.compute);
+  }
+}
+
+void DdpSchedule::add_places() {
+  shares_.assign(parameters_.size(), 0);
+  std::vector<std::uint32_t> last_place(parameters_.size());
+  for (std::uint32_t m = 0; m < lowering_.modules(); ++m) {
+    first_place_.push_back(static_cast<std::uint32_t>(places_.size()));
+    const Tape& tape = lowering_.tape_of(m);
+    for (ParameterIndex p = 0; p < tape.parameters.size(); ++p) {
+      Place place;
+      place.module = m;
+      place.index = p;
+      place.row = lowering_.layout.row_of(m, p);
+      place.is_cast = computed_ != stored_ && is_matmul_operand(tape, p);
+      const std::string& name = tape.parameters[p].name;
+      const std::int64_t elements = parameters_[place.row].bytes / size_of(stored_);
+      const Owner owner{modules_->scope(m), {}};
+      if (place.is_cast)
+        place.computed = lowering_.buffer(elements, computed_, name, Cause::cast_copy, owner);
+      place.gradient =
+          lowering_.buffer(elements, stored_, "gradient " + name, Cause::gradient, owner);
+      modules_->set_parameter(m, p, place.is_cast ? place.computed : parameters_[place.row]);
+      last_place[place.row] = static_cast<std::uint32_t>(places_.size());
+      ++shares_[place.row];
+      places_.push_back(place);
+    }
+  }
+  for (const std::uint32_t place : last_place) places_[place].is_first = true;
+}
+
+// A tied parameter is ready when its last share is there.
+std::vector<std::uint32_t> DdpSchedule::ready_order() const {
+  std::vector<std::uint32_t> order;
+  std::vector<std::uint32_t> missing = shares_;
+  for (std::uint32_t m = lowering_.modules(); m-- > 0;)
+    for (const ParameterIndex index : modules_->gradients_in_order(m)) {
+      const std::uint32_t row = lowering_.layout.row_of(m, index);
+      if (--missing[row] == 0) order.push_back(row);
+    }
+  return order;
+}
+
+void DdpSchedule::add_buckets() {
+  std::vector<std::int64_t> sizes;
+  for (const ShardedParameter& parameter : lowering_.layout.parameters)
+    sizes.push_back(parameter.elements);
+  const Parallel& parallel = lowering_.workload.parallel;
+  first_plan_ = single_bucket(sizes);
+  rebuilt_plan_ = assign_buckets(ready_order(), sizes, size_of(stored_),
+                                 parallel.first_bucket_bytes, parallel.bucket_bytes);
+  const Cause cause = views_ ? Cause::gradient : Cause::communication_buffer;
+  const auto make = [&](std::int64_t elements) {
+    return lowering_.buffer(elements, stored_, "gradient bucket", cause, lowering_.root);
+  };
+  first_bucket_.was_reduced = lowering_.builder.event();
+  for (const std::int64_t elements : rebuilt_plan_.elements)
+    buckets_.push_back({make(elements), lowering_.builder.event(), 0});
+  if (views_) {
+    for (const Bucket& bucket : buckets_) lowering_.alloc(bucket.buffer, lowering_.compute);
+  } else {
+    first_bucket_.buffer = make(first_plan_.elements.front());
+    lowering_.alloc(first_bucket_.buffer, lowering_.compute);
+  }
+}
+
+void DdpSchedule::add_optimized() {
+  const auto rows = static_cast<std::uint32_t>(parameters_.size());
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    const BucketPlace& place = rebuilt_plan_.places[row];
+    OptimizedTensor tensor;
+    tensor.parameter = parameters_[row];
+    tensor.gradient = views_ ? buckets_[place.bucket].buffer : gradients_[row];
+    tensor.gradient_offset = views_ ? place.offset * size_of(stored_) : 0;
+    tensor.elements = parameters_[row].bytes / size_of(stored_);
+    tensor.owner = row_owners_[row];
+    optimized_.push_back(tensor);
+  }
+}
+
+// --- the copies of autocast ---
+
+std::span<DdpSchedule::Place> DdpSchedule::places_of(std::uint32_t module) {
+  return std::span(places_).subspan(first_place_[module],
+                                    lowering_.tape_of(module).parameters.size());
+}
+
+bool DdpSchedule::is_checkpointed(std::uint32_t module) const {
+  return modules_->policy(module) != SavePolicy::none;
+}
+
+void DdpSchedule::cast(Place& place) {
+  const auto index = static_cast<std::size_t>(&place - places_.data());
+  if (!place.is_cast || is_cast_[index]) return;
+  is_cast_[index] = true;
+  const Buffer& from = parameters_[place.row];
+  lowering_.alloc(place.computed, lowering_.compute);
+  scratch_.assign({reads(from), writes(place.computed)});
+  lowering_.launch({OpKind::cast,
+                    Role::cast,
+                    lowering_.compute,
+                    lowering_.copy_cost(OpKind::cast, computed_, from.bytes, place.computed.bytes),
+                    {}},
+                   row_owners_[place.row], scratch_);
+}
+
+void DdpSchedule::drop_cast(Place& place) {
+  const auto index = static_cast<std::size_t>(&place - places_.data());
+  if (!is_cast_[index]) return;
+  is_cast_[index] = false;
+  lowering_.free(place.computed);
+}
+
+void DdpSchedule::before_forward(std::uint32_t module) {
+  for (Place& place : places_of(module)) cast(place);
+}
+
+// Autocast's cache ends with its context. What autograd saved stays, checkpointed modules save
+// nothing.
+void DdpSchedule::end_forward() {
+  for (Place& place : places_)
+    if (is_checkpointed(place.module)) drop_cast(place);
+}
+
+void DdpSchedule::before_backward(std::uint32_t module) {
+  for (Place& place : places_of(module)) cast(place);
+}
+
+void DdpSchedule::after_backward(std::uint32_t module) {
+  for (Place& place : places_of(module)) drop_cast(place);
+}
+
+}  // namespace foregather::plan

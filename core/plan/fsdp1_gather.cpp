@@ -1,0 +1,146 @@
+#include "core/plan/fsdp1_schedule.h"
+#include "core/plan/host_overhead.h"
+
+namespace foregather::plan {
+
+namespace overhead = host_overhead;
+
+// --- hooks ---
+
+void Fsdp1Schedule::begin_forward() {
+  if (lowering_.micro_batch == 0) free_events_.begin_section();
+  for (Fsdp1Unit& unit : units_) {
+    unit.is_prefetched = false;
+    unit.needs_pre_forward = true;
+  }
+  // The all-gathers see the optimizer's update.
+  lowering_.wait_stream(unshard_stream_, lowering_.compute);
+  lowering_.wait_stream(pre_unshard_stream_, lowering_.compute);
+  pre_forward(units_[0]);
+}
+
+void Fsdp1Schedule::before_forward(std::uint32_t module) {
+  const std::uint32_t u = lowering_.layout.unit_of_module[module];
+  if (u != 0 && lowering_.layout.units[u].first_module == module) pre_forward(units_[u]);
+}
+
+void Fsdp1Schedule::after_forward(std::uint32_t module) {
+  const std::uint32_t u = lowering_.layout.unit_of_module[module];
+  if (u != 0 && lowering_.layout.units[u].last_module == module) post_forward(units_[u]);
+}
+
+void Fsdp1Schedule::end_forward() { post_forward(units_[0]); }
+
+void Fsdp1Schedule::begin_backward() { pre_backward(units_[0]); }
+
+void Fsdp1Schedule::before_backward(std::uint32_t module) {
+  const std::uint32_t u = lowering_.layout.unit_of_module[module];
+  if (u != 0 && lowering_.layout.units[u].last_module == module) pre_backward(units_[u]);
+}
+
+// The order that prefetching follows is recorded in the very first forward.
+bool Fsdp1Schedule::prefetches_forward() const {
+  return lowering_.workload.parallel.forward_prefetch &&
+         !(lowering_.first_step && lowering_.micro_batch == 0);
+}
+
+void Fsdp1Schedule::pre_forward(Fsdp1Unit& unit) {
+  if (!has_work(unit)) return;
+  lowering_.builder.host_delay(overhead::kHook);
+  if (!unit.is_prefetched) unshard(unit);
+  unit.needs_pre_forward = false;
+  lowering_.wait_stream(lowering_.compute, unshard_stream_);
+  if (prefetches_forward()) prefetch_forward(unit);
+}
+
+void Fsdp1Schedule::post_forward(Fsdp1Unit& unit) {
+  if (!has_work(unit)) return;
+  lowering_.builder.host_delay(overhead::kHook);
+  const bool is_root = &unit == units_.data();
+  reshard(unit, !is_root && sharding_ == Fsdp1Sharding::full_shard);
+  unit.forward_position = static_cast<std::uint32_t>(forward_order_.size());
+  forward_order_.push_back(static_cast<std::uint32_t>(&unit - units_.data()));
+  unit.needs_pre_backward = true;
+}
+
+void Fsdp1Schedule::pre_backward(Fsdp1Unit& unit) {
+  if (!has_work(unit)) return;
+  lowering_.builder.host_delay(overhead::kHook);
+  if (unit.needs_pre_backward) {
+    if (!unit.is_prefetched) unshard(unit);
+    // Before the prefetch below, so that it does not include it.
+    lowering_.wait_stream(lowering_.compute, unshard_stream_);
+  }
+  unit.needs_pre_backward = false;
+  if (lowering_.workload.parallel.backward_prefetch == Prefetch::pre) prefetch_backward(unit);
+}
+
+void Fsdp1Schedule::prefetch_forward(const Fsdp1Unit& unit) {
+  const auto next = static_cast<std::size_t>(&unit - units_.data()) + 1;
+  if (next >= units_.size()) return;
+  Fsdp1Unit& target = units_[next];
+  if (!target.needs_pre_forward || target.is_prefetched) return;
+  unshard(target);
+  target.is_prefetched = true;
+}
+
+void Fsdp1Schedule::prefetch_backward(const Fsdp1Unit& unit) {
+  if (unit.forward_position == 0) return;
+  Fsdp1Unit& target = units_[forward_order_[unit.forward_position - 1]];
+  if (!target.needs_pre_backward || target.is_prefetched) return;
+  unshard(target);
+  target.is_prefetched = true;
+}
+
+// --- unshard and reshard ---
+
+void Fsdp1Schedule::unshard(Fsdp1Unit& unit) {
+  Lowering& low = lowering_;
+  const bool gathers = is_sharded() && !unit.is_unsharded;
+  if (types_.casts_in() && (gathers || !is_sharded())) {
+    if (!unit.is_cast) low.alloc(unit.cast, pre_unshard_stream_);
+    unit.is_cast = true;
+    scratch_.assign({reads(unit.shard), writes(unit.cast)});
+    low.launch({OpKind::cast, Role::cast, pre_unshard_stream_, unit.costs->cast_in, {}}, unit.owner,
+               scratch_);
+    low.wait_stream(unshard_stream_, pre_unshard_stream_);
+  }
+  // Every unshard takes part in the limiter, also one that finds its parameters in place.
+  if (is_sharded() && low.workload.parallel.limit_all_gathers) free_events_.take();
+  if (gathers) gather(unit);
+}
+
+void Fsdp1Schedule::gather(Fsdp1Unit& unit) {
+  Lowering& low = lowering_;
+  low.builder.host_delay(overhead::kUnshard);
+  low.alloc(unit.full, unshard_stream_);
+  scratch_.assign({reads(types_.casts_in() ? unit.cast : unit.shard), writes(unit.full)});
+  low.launch({OpKind::all_gather, Role::gather, unshard_stream_, unit.costs->gather,
+              groups_.shard.communicator},
+             unit.owner, scratch_);
+  if (types_.casts_in()) {
+    low.builder.record_stream(unit.cast.storage, unshard_stream_);
+    low.free(unit.cast);
+    unit.is_cast = false;
+  }
+  low.builder.host_delay(overhead::kUseViews);
+  unit.is_unsharded = true;
+}
+
+void Fsdp1Schedule::reshard(Fsdp1Unit& unit, bool frees) {
+  Lowering& low = lowering_;
+  if (frees && unit.is_unsharded) {
+    low.builder.record_stream(unit.full.storage, low.compute);
+    low.free(unit.full);
+    unit.is_unsharded = false;
+  }
+  if (frees && low.workload.parallel.limit_all_gathers) free_events_.put();
+  if (unit.is_cast) {  // NO_SHARD: the low-precision parameter is made anew for each use
+    low.builder.record_stream(unit.cast.storage, low.compute);
+    low.free(unit.cast);
+    unit.is_cast = false;
+  }
+  unit.is_prefetched = false;
+}
+
+}  // namespace foregather::plan

@@ -1,0 +1,225 @@
+#include "core/plan/fsdp1_schedule.h"
+#include "core/plan/host_overhead.h"
+
+namespace foregather::plan {
+
+namespace overhead = host_overhead;
+
+// --- hooks ---
+
+void Fsdp1Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
+                                   const Buffer& gradient) {
+  const std::uint32_t row = lowering_.layout.row_of(module, index);
+  Buffer& held = gradients_[row];
+  if (!held.storage) {
+    held = gradient;
+    return;
+  }
+  // A tied parameter's second share.
+  scratch_.assign({reads(gradient), updates(held)});
+  lowering_.launch({OpKind::elementwise,
+                    Role::accumulate,
+                    lowering_.compute,
+                    lowering_.copy_cost(OpKind::elementwise, types_.gathered, 2 * gradient.bytes,
+                                        gradient.bytes),
+                    {}},
+                   units_[lowering_.layout.unit_of_parameter[row]].owner, scratch_);
+  lowering_.free(gradient);
+}
+
+void Fsdp1Schedule::after_backward(std::uint32_t module) {
+  const bool late = prefetches_forward();
+  for (std::size_t u = units_.size(); u-- > 0;) {
+    Fsdp1Unit& unit = units_[u];
+    if (has_work(unit) && (late ? unit.late_trigger : unit.trigger) == module) post_backward(unit);
+  }
+}
+
+void Fsdp1Schedule::end_backward() {
+  if (!lowering_.is_unsynchronised()) {
+    lowering_.wait_stream(lowering_.compute, post_backward_stream_);
+    if (all_reduce_stream_ != post_backward_stream_)
+      lowering_.wait_stream(lowering_.compute, all_reduce_stream_);
+  }
+  forward_order_.clear();
+  if (!lowering_.is_last_micro_batch()) return;
+  for (Fsdp1Unit& unit : units_) {
+    unit.has_gradient = false;
+    unit.held = nullptr;
+  }
+}
+
+void Fsdp1Schedule::post_backward(Fsdp1Unit& unit) {
+  assemble(unit);
+  const bool synchronises = !lowering_.is_unsynchronised();
+  lowering_.builder.host_delay(overhead::kHook);
+  reshard(unit, is_sharded() && (synchronises || sharding_ == Fsdp1Sharding::full_shard));
+  if (lowering_.workload.parallel.backward_prefetch == Prefetch::post) prefetch_backward(unit);
+  if (!synchronises) return;
+  lowering_.builder.host_delay(overhead::kReduce);
+  lowering_.wait_stream(post_backward_stream_, lowering_.compute);
+  if (is_sharded())
+    reduce_sharded(unit);
+  else
+    reduce_whole(unit);
+}
+
+// --- the flat gradient ---
+
+// Without casts a NO_SHARD unit's flat gradient is what the optimizer reads; it is reduced in
+// place.
+void Fsdp1Schedule::assemble(Fsdp1Unit& unit) {
+  Lowering& low = lowering_;
+  const Buffer* flat = &unit.flat_gradient;
+  if (unit.held == nullptr) {
+    if (!is_sharded() && !types_.casts_gradient() && !types_.casts_out())
+      flat = &unit.gradient;
+    else if (low.is_unsynchronised())
+      flat = &unit.accumulated;
+  }
+  low.alloc(*flat, low.compute);
+  scratch_.clear();
+  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row)
+    if (gradients_[row].storage) scratch_.push_back(reads(gradients_[row]));
+  scratch_.push_back(writes(*flat));
+  low.launch({OpKind::copy, Role::copy_in, low.compute, unit.costs->assemble, {}}, unit.owner,
+             scratch_);
+  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
+    low.free(gradients_[row]);
+    gradients_[row] = {};
+  }
+  if (unit.held == nullptr) {
+    unit.held = flat;
+    return;
+  }
+  scratch_.assign({reads(*flat), updates(*unit.held)});
+  low.launch({OpKind::elementwise,
+              Role::accumulate,
+              low.compute,
+              low.copy_cost(OpKind::elementwise, types_.gathered, flat->bytes + unit.held->bytes,
+                            unit.held->bytes),
+              {}},
+             unit.owner, scratch_);
+  low.free(*flat);
+}
+
+// --- reduction, on the post_backward stream ---
+
+void Fsdp1Schedule::cast(const Fsdp1Unit& unit, const Buffer& from, const Buffer& to, CostId cost,
+                         StreamId stream) {
+  lowering_.alloc(to, stream);
+  scratch_.assign({reads(from), writes(to)});
+  lowering_.launch({OpKind::cast, Role::cast, stream, cost, {}}, unit.owner, scratch_);
+}
+
+void Fsdp1Schedule::scale(const Fsdp1Unit& unit, Role role, const Buffer& buffer, CostId cost,
+                          StreamId stream) {
+  scratch_.assign({updates(buffer)});
+  lowering_.launch({OpKind::elementwise, role, stream, cost, {}}, unit.owner, scratch_);
+}
+
+void Fsdp1Schedule::reduce_sharded(Fsdp1Unit& unit) {
+  const Buffer& computed = *unit.held;
+  unit.held = nullptr;
+  if (types_.casts_gradient()) {
+    cast(unit, computed, unit.cast_gradient, unit.costs->cast_gradient, post_backward_stream_);
+    reduce_scatter(unit, unit.cast_gradient);
+    lowering_.free(unit.cast_gradient);
+  } else {
+    reduce_scatter(unit, computed);
+  }
+  lowering_.builder.record_stream(computed.storage, post_backward_stream_);
+  lowering_.free(computed);
+  unit.has_gradient = true;
+}
+
+void Fsdp1Schedule::reduce_scatter(Fsdp1Unit& unit, const Buffer& gradient) {
+  Lowering& low = lowering_;
+  const Buffer* input = &gradient;
+  if (unit.padded_gradient.storage) {
+    input = &unit.padded_gradient;
+    low.alloc(*input, post_backward_stream_);
+    scratch_.assign({reads(gradient), writes(*input)});
+    low.launch({OpKind::copy, Role::copy_in, post_backward_stream_, unit.costs->pad, {}},
+               unit.owner, scratch_);
+  }
+  const bool becomes_gradient = !types_.casts_out() && !unit.has_gradient;
+  const Buffer& output = becomes_gradient ? unit.gradient : unit.reduced;
+  low.alloc(output, post_backward_stream_);
+  if (pre_factor_ > 1)
+    scale(unit, Role::pre_scale, *input, unit.costs->pre_scale, post_backward_stream_);
+  scratch_.assign({reads(*input), writes(output)});
+  low.launch({OpKind::reduce_scatter, Role::reduce, post_backward_stream_, unit.costs->reduce,
+              groups_.shard.communicator},
+             unit.owner, scratch_);
+  StreamId stream = post_backward_stream_;
+  if (groups_.replicate.ranks > 1) {
+    stream = all_reduce_stream_;
+    low.wait_stream(stream, post_backward_stream_);
+    low.builder.record_stream(output.storage, stream);
+    scratch_.assign({updates(output)});
+    low.launch({OpKind::all_reduce, Role::reduce, stream, unit.costs->all_reduce,
+                groups_.replicate.communicator},
+               unit.owner, scratch_);
+  }
+  if (post_factor_ > 1) scale(unit, Role::post_scale, output, unit.costs->post_scale, stream);
+  collect(unit, output, stream);
+  if (!becomes_gradient) low.free(output);
+  if (unit.padded_gradient.storage) low.free(unit.padded_gradient);
+}
+
+void Fsdp1Schedule::collect(Fsdp1Unit& unit, const Buffer& reduced, StreamId stream) {
+  const Buffer* from = &reduced;
+  if (types_.casts_out()) {
+    from = unit.has_gradient ? &unit.cast_output : &unit.gradient;
+    cast(unit, reduced, *from, unit.costs->cast_out, stream);
+  }
+  if (!unit.has_gradient) return;
+  scratch_.assign({reads(*from), updates(unit.gradient)});
+  lowering_.launch({OpKind::elementwise, Role::accumulate, stream, unit.costs->add_gradient, {}},
+                   unit.owner, scratch_);
+  if (types_.casts_out()) lowering_.free(*from);
+}
+
+bool Fsdp1Schedule::is_stored(const Fsdp1Unit& unit, const Buffer& gradient) const {
+  return &gradient == &unit.gradient || &gradient == &unit.other_gradient;
+}
+
+// NO_SHARD: reduced in place, cast where dtypes differ. The result is the parameter's gradient, to
+// which autograd adds the next micro-batch's; that sum is reduced again.
+void Fsdp1Schedule::reduce_whole(Fsdp1Unit& unit) {
+  Lowering& low = lowering_;
+  const Buffer& computed = *unit.held;
+  const Buffer* current = &computed;
+  // So that the last micro-batch's ends in `gradient`.
+  const bool is_other = (low.workload.train.grad_accum - 1 - low.micro_batch) % 2 == 1 &&
+                        types_.casts_out() && !low.workload.train.no_sync;
+  const Buffer& result = is_other ? unit.other_gradient : unit.gradient;
+  const DType type = is_stored(unit, computed) ? types_.stored : types_.gathered;
+  if (type != types_.reduced) {
+    const Buffer& to = types_.casts_out() ? unit.cast_gradient : result;
+    cast(unit, *current, to, low.copy_cost(OpKind::cast, types_.reduced, current->bytes, to.bytes),
+         post_backward_stream_);
+    current = &to;
+  }
+  if (pre_factor_ > 1)
+    scale(unit, Role::pre_scale, *current, unit.costs->pre_scale, post_backward_stream_);
+  if (world_.ranks > 1) {
+    scratch_.assign({updates(*current)});
+    low.launch({OpKind::all_reduce, Role::reduce, post_backward_stream_, unit.costs->all_reduce,
+                world_.communicator},
+               unit.owner, scratch_);
+  }
+  if (post_factor_ > 1)
+    scale(unit, Role::post_scale, *current, unit.costs->post_scale, post_backward_stream_);
+  if (types_.casts_out()) {
+    cast(unit, *current, result, unit.costs->cast_out, post_backward_stream_);
+    if (current != &computed) low.free(*current);
+    current = &result;
+  }
+  low.builder.record_stream(computed.storage, post_backward_stream_);
+  if (current != &computed) low.free(computed);
+  unit.held = current;
+}
+
+}  // namespace foregather::plan

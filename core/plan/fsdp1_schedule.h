@@ -1,0 +1,114 @@
+// FSDP1 (torch.distributed.fsdp.FullyShardedDataParallel): one flat parameter a unit. Follows
+// PyTorch 2.8 and later (reference: PyTorch §B).
+#pragma once
+
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "core/plan/free_event_queue.h"
+#include "core/plan/fsdp1_unit.h"
+#include "core/plan/module_writer.h"
+#include "core/plan/strategy_schedule.h"
+
+namespace foregather::plan {
+
+/// A unit's actions happen in host order exactly where PyTorch's hooks have them; what PyTorch
+/// keeps as object state between hooks, this class keeps while it writes.
+///
+/// Streams: default, unshard, pre_unshard, post_backward, all_reduce (hybrid sharding); priority −1
+/// for the middle three if hybrid sharding and the rate limiter are on. Buffers that cross streams
+/// are record_stream'ed, so that their memory comes back only when the event behind it happened.
+///
+/// The gradient of a flat parameter is the concatenation of its parameters' gradients
+/// (SplitWithSizesBackward): for a moment both exist. (Left out: the zeros, a few bytes each, that
+/// autograd makes for the padding between aligned parameters.) It is assembled where autograd
+/// reaches the creation of the unit's views: after the backward of the unit's first module, or with
+/// forward_prefetch, which makes the views a unit early, after that of the unit before it.
+/// (Recomputation uses the views that the pre-backward unshard makes, which come after all of the
+/// forward: there nothing is late. Not recorded; read from _use_unsharded_views.)
+///
+/// A shard group of one is NO_SHARD, as PyTorch decides by itself.
+///
+/// With use_orig_params the optimizer sees the parts of the parameters that lie in its shard. All
+/// ranks are lowered as rank 0: the others cut other parameters, into as many bytes.
+class Fsdp1Schedule final : public StrategySchedule {
+ public:
+  explicit Fsdp1Schedule(Lowering& lowering);
+
+  void init(ModuleWriter& modules) override;
+  void begin_forward() override;
+  void before_forward(std::uint32_t module) override;
+  void after_forward(std::uint32_t module) override;
+  void end_forward() override;
+  void begin_backward() override;
+  void before_backward(std::uint32_t module) override;
+  void gradient_ready(std::uint32_t module, ParameterIndex index, const Buffer& gradient) override;
+  void after_backward(std::uint32_t module) override;
+  void end_backward() override;
+  void drop_gradients() override;
+  std::span<const OptimizedTensor> optimized() const override { return optimized_; }
+  std::span<const CommunicatorId> norm_communicators() const override { return norm_; }
+  bool clips_by_tensor() const override { return is_sharded(); }
+  bool first_step_differs() const override;
+  void step_copied(std::uint32_t main_shift) override;
+  void finish() override;
+
+ private:
+  bool is_sharded() const { return sharding_ != Fsdp1Sharding::no_shard; }
+  /// Ranks that share a unit's parameters.
+  std::uint32_t shards() const { return is_sharded() ? groups_.shard.ranks : 1; }
+
+  // fsdp1_setup.cpp
+  void add_units();
+  void describe(Fsdp1Unit& unit, const UnitPlan& plan);
+  bool remakes_views(const UnitPlan& plan, const ModuleWriter& modules) const;
+  void add_triggers(const ModuleWriter& modules);
+  void add_buffers(Fsdp1Unit& unit);
+  void add_views(ModuleWriter& modules);
+  void add_optimized(const Fsdp1Unit& unit);
+  Fsdp1Costs costs_of(const Fsdp1Unit& unit);
+
+  // fsdp1_gather.cpp
+  bool has_work(const Fsdp1Unit& unit) const { return unit.parameters.count > 0; }
+  void pre_forward(Fsdp1Unit& unit);
+  void post_forward(Fsdp1Unit& unit);
+  void pre_backward(Fsdp1Unit& unit);
+  void prefetch_forward(const Fsdp1Unit& unit);
+  void prefetch_backward(const Fsdp1Unit& unit);
+  void unshard(Fsdp1Unit& unit);
+  void gather(Fsdp1Unit& unit);
+  void reshard(Fsdp1Unit& unit, bool frees);
+  bool prefetches_forward() const;
+
+  // fsdp1_reduce.cpp
+  void post_backward(Fsdp1Unit& unit);
+  void assemble(Fsdp1Unit& unit);
+  void cast(const Fsdp1Unit& unit, const Buffer& from, const Buffer& to, CostId cost,
+            StreamId stream);
+  void reduce_sharded(Fsdp1Unit& unit);
+  void reduce_scatter(Fsdp1Unit& unit, const Buffer& gradient);
+  void collect(Fsdp1Unit& unit, const Buffer& reduced, StreamId stream);
+  void reduce_whole(Fsdp1Unit& unit);
+  bool is_stored(const Fsdp1Unit& unit, const Buffer& gradient) const;
+  void scale(const Fsdp1Unit& unit, Role role, const Buffer& buffer, CostId cost, StreamId stream);
+
+  Lowering& lowering_;
+  Fsdp1Types types_;
+  Fsdp1Sharding sharding_;
+  ShardGroups groups_;
+  ProcessGroup world_;           ///< of NO_SHARD
+  std::int64_t pre_factor_ = 1;  ///< gradients are divided by it before the reduction …
+  double post_factor_ = 1;       ///< … and by it afterwards
+  StreamId unshard_stream_, pre_unshard_stream_, post_backward_stream_, all_reduce_stream_;
+  FreeEventQueue free_events_;
+  std::vector<Fsdp1Unit> units_;  ///< as ShardLayout::units; [0] is the root
+  std::deque<Fsdp1Costs> costs_;
+  std::vector<Buffer> gradients_;  ///< by row of ShardLayout::parameters; absent: none yet
+  std::vector<std::uint32_t> forward_order_;
+  std::vector<OptimizedTensor> optimized_;
+  std::vector<CommunicatorId> norm_;
+  std::vector<AccessedTensor> scratch_;
+};
+
+}  // namespace foregather::plan

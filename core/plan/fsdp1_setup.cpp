@@ -1,0 +1,254 @@
+#include <algorithm>
+
+#include "core/plan/fsdp1_schedule.h"
+
+namespace foregather::plan {
+
+namespace {
+
+// DefaultState._get_gradient_predivide_factor: doubled while it divides the world and what is left
+// of the world is larger.
+std::int64_t predivide_factor(std::int64_t world) {
+  std::int64_t factor = 1;
+  while (world % factor == 0 && world / factor > factor) factor *= 2;
+  return factor;
+}
+
+// May the limiter's queue hold an event that is older than its slot's latest recording? It never
+// holds more than four: each unit's unshard takes one out (asserted by FreeEventQueue).
+bool has_few_units(const Lowering& lowering) { return lowering.layout.units.size() <= 4; }
+
+}  // namespace
+
+Fsdp1Schedule::Fsdp1Schedule(Lowering& lowering)
+    : lowering_(lowering), free_events_(lowering, has_few_units(lowering)) {
+  const Parallel& parallel = lowering.workload.parallel;
+  types_ = {lowering.workload.train.master, parallel.param_dtype, parallel.reduce_dtype};
+  sharding_ = parallel.shard_size == 1 ? Fsdp1Sharding::no_shard : parallel.sharding;
+  GraphBuilder& builder = lowering.builder;
+  if (sharding_ == Fsdp1Sharding::no_shard) {
+    world_ = make_group(builder, "world", parallel.world_size, 1, lowering.workload);
+  } else {
+    groups_ = make_shard_groups(builder, lowering.workload);
+    if (groups_.shard.ranks > 1) norm_.push_back(groups_.shard.communicator);
+  }
+  pre_factor_ = predivide_factor(parallel.world_size);
+  post_factor_ = static_cast<double>(parallel.world_size) / static_cast<double>(pre_factor_);
+  const bool hybrid = groups_.replicate.ranks > 1;
+  const std::int32_t priority = hybrid && parallel.limit_all_gathers ? -1 : 0;
+  unshard_stream_ = builder.stream("unshard", priority);
+  pre_unshard_stream_ = builder.stream("pre_unshard", priority);
+  post_backward_stream_ = builder.stream("post_backward", priority);
+  all_reduce_stream_ = hybrid ? builder.stream("all_reduce") : post_backward_stream_;
+  add_units();
+}
+
+void Fsdp1Schedule::add_units() {
+  units_.resize(lowering_.layout.units.size());
+  lowering_.owners.assign(units_.size(), lowering_.root);
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    Fsdp1Unit& unit = units_[u];
+    const UnitPlan& plan = lowering_.layout.units[u];
+    unit.parameters = plan.parameters;
+    if (!has_work(unit)) continue;
+    describe(unit, plan);
+    lowering_.owners[u] = unit.owner;
+  }
+}
+
+void Fsdp1Schedule::describe(Fsdp1Unit& unit, const UnitPlan& plan) {
+  const auto parameters = lowering_.layout.parameters_of(plan);
+  // 16 bytes: the alignment that the compiler backend wants of a parameter's address.
+  constexpr std::int64_t kAlignment = 16;
+  unit.flat = flat_parameter(
+      parameters, shards(),
+      lowering_.workload.parallel.use_orig_params ? kAlignment / size_of(types_.gathered) : 0);
+  Unit row;
+  row.scope = plan.is_root
+                  ? lowering_.root.scope
+                  : lowering_.builder.scope(lowering_.model.modules[plan.first_module].path);
+  row.group = is_sharded() ? groups_.shard.group : world_.group;
+  for (const ShardedParameter& parameter : parameters) row.parameters += parameter.elements;
+  row.padded_elements = unit.flat.padded(shards());
+  row.stored = types_.stored;
+  row.gathered = types_.gathered;
+  row.reduced = types_.reduced;
+  row.reshard = Reshard::after_backward;
+  if (!is_sharded()) row.reshard = Reshard::never;
+  if (sharding_ == Fsdp1Sharding::full_shard && !plan.is_root) row.reshard = Reshard::after_forward;
+  unit.owner = {row.scope, lowering_.builder.unit(row)};
+}
+
+// Does the backward of a unit's block recompute with views that it makes anew? (A parameter that
+// stays unsharded after forward keeps its views under use_orig_params.)
+bool Fsdp1Schedule::remakes_views(const UnitPlan& plan, const ModuleWriter& modules) const {
+  if (sharding_ == Fsdp1Sharding::shard_grad_op && lowering_.workload.parallel.use_orig_params)
+    return false;
+  return !plan.is_root && modules.policy(plan.first_module) != SavePolicy::none;
+}
+
+void Fsdp1Schedule::add_triggers(const ModuleWriter& modules) {
+  std::uint32_t before = 0;  // first module of the unit before in pre-forward order
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const UnitPlan& plan = lowering_.layout.units[u];
+    if (!has_work(units_[u])) continue;
+    units_[u].trigger = plan.first_module;
+    units_[u].late_trigger = remakes_views(plan, modules) ? plan.first_module : before;
+    before = plan.first_module;
+  }
+}
+
+void Fsdp1Schedule::init(ModuleWriter& modules) {
+  gradients_.resize(lowering_.layout.parameters.size());
+  const Fsdp1Unit* before = nullptr;
+  for (Fsdp1Unit& unit : units_) {
+    if (!has_work(unit)) continue;
+    add_buffers(unit);
+    if (before != nullptr && before->flat.elements == unit.flat.elements) {
+      unit.costs = before->costs;
+    } else {
+      costs_.push_back(costs_of(unit));
+      unit.costs = &costs_.back();
+    }
+    before = &unit;
+    lowering_.alloc(unit.shard, lowering_.compute);
+    add_optimized(unit);
+  }
+  add_views(modules);
+  add_triggers(modules);
+}
+
+void Fsdp1Schedule::add_buffers(Fsdp1Unit& unit) {
+  const Train& train = lowering_.workload.train;
+  const bool sharded = is_sharded();
+  const bool repeats = train.grad_accum > 1;
+  const std::int64_t shard = unit.flat.shard;
+  const std::int64_t whole = unit.flat.padded(shards());
+  const auto add = [&](std::int64_t elements, DType type, std::string_view name, Cause cause) {
+    return lowering_.buffer(elements, type, name, cause, unit.owner);
+  };
+  unit.shard = add(shard, types_.stored, "flat parameter", Cause::parameter_shard);
+  if (types_.casts_in())
+    unit.cast = add(shard, types_.gathered, "cast parameter",
+                    sharded ? Cause::cast_copy : Cause::unsharded_parameter);
+  if (sharded)
+    unit.full = add(whole, types_.gathered, "full parameter", Cause::unsharded_parameter);
+  unit.flat_gradient = add(unit.flat.elements, types_.gathered, "flat gradient", Cause::gradient);
+  if (train.no_sync && repeats)
+    unit.accumulated =
+        add(unit.flat.elements, types_.gathered, "accumulated gradient", Cause::gradient);
+  if (types_.casts_gradient() || (!sharded && types_.casts_out()))
+    unit.cast_gradient = add(unit.flat.elements, types_.reduced, "cast gradient", Cause::cast_copy);
+  unit.gradient = add(shard, types_.stored, sharded ? "sharded gradient" : "reduced gradient",
+                      Cause::reduced_gradient);
+  if (!sharded) {
+    if (types_.casts_out() && repeats)
+      unit.other_gradient = add(shard, types_.stored, "reduced gradient", Cause::reduced_gradient);
+    return;
+  }
+  if (whole != unit.flat.elements)
+    unit.padded_gradient =
+        add(whole, types_.reduced, "padded gradient", Cause::communication_buffer);
+  if (types_.casts_out() || repeats)
+    unit.reduced = add(shard, types_.reduced, "new sharded gradient", Cause::communication_buffer);
+  if (types_.casts_out() && repeats)
+    unit.cast_output = add(shard, types_.stored, "cast sharded gradient", Cause::cast_copy);
+}
+
+// The modules' parameters are views of the buffer that compute reads.
+void Fsdp1Schedule::add_views(ModuleWriter& modules) {
+  const ShardLayout& layout = lowering_.layout;
+  const Bytes size = size_of(types_.gathered);
+  std::vector<Buffer> views;
+  views.reserve(layout.parameters.size());
+  for (std::uint32_t row = 0; row < layout.parameters.size(); ++row) {
+    const Fsdp1Unit& unit = units_[layout.unit_of_parameter[row]];
+    const Buffer& whole = is_sharded() ? unit.full : types_.casts_in() ? unit.cast : unit.shard;
+    const std::int64_t elements = layout.parameters[row].elements;
+    const Bytes offset = unit.flat.offsets[row - unit.parameters.first] * size;
+    const TensorId tensor =
+        lowering_.builder.tensor(whole.storage, types_.gathered, std::span(&elements, 1), offset);
+    views.push_back({whole.storage, tensor, elements * size});
+  }
+  for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
+    for (ParameterIndex p = 0; p < lowering_.tape_of(m).parameters.size(); ++p)
+      modules.set_parameter(m, p, views[layout.row_of(m, p)]);
+}
+
+void Fsdp1Schedule::add_optimized(const Fsdp1Unit& unit) {
+  if (!lowering_.workload.parallel.use_orig_params) {
+    optimized_.push_back({unit.shard, unit.gradient, 0, unit.flat.shard, unit.owner});
+    return;
+  }
+  const Bytes size = size_of(types_.stored);
+  for (std::uint32_t i = 0; i < unit.parameters.count; ++i) {
+    const std::int64_t first = unit.flat.offsets[i];
+    if (first >= unit.flat.shard) break;
+    const std::int64_t elements = std::min(
+        lowering_.layout.parameters[unit.parameters.first + i].elements, unit.flat.shard - first);
+    const TensorId part = lowering_.builder.tensor(unit.shard.storage, types_.stored,
+                                                   std::span(&elements, 1), first * size);
+    optimized_.push_back({{unit.shard.storage, part, elements * size},
+                          unit.gradient,
+                          first * size,
+                          elements,
+                          unit.owner});
+  }
+}
+
+Fsdp1Costs Fsdp1Schedule::costs_of(const Fsdp1Unit& unit) {
+  const std::int64_t shard = unit.flat.shard;
+  const std::int64_t whole = unit.flat.padded(shards());
+  const std::int64_t flat = unit.flat.elements;
+  const Bytes stored = size_of(types_.stored);
+  const Bytes gathered = size_of(types_.gathered);
+  const Bytes reduced = size_of(types_.reduced);
+  Fsdp1Costs costs;
+  const auto cost = [&](OpKind kind, DType type, Bytes read, Bytes written) {
+    return lowering_.copy_cost(kind, type, read, written);
+  };
+  costs.assemble = cost(OpKind::copy, types_.gathered, flat * gathered, flat * gathered);
+  costs.add_gradient = cost(OpKind::elementwise, types_.stored, 2 * shard * stored, shard * stored);
+  costs.pre_scale = cost(OpKind::elementwise, types_.reduced, whole * reduced, whole * reduced);
+  costs.post_scale = cost(OpKind::elementwise, types_.reduced, shard * reduced, shard * reduced);
+  if (types_.casts_in())
+    costs.cast_in = cost(OpKind::cast, types_.gathered, shard * stored, shard * gathered);
+  if (types_.casts_gradient())
+    costs.cast_gradient = cost(OpKind::cast, types_.reduced, flat * gathered, flat * reduced);
+  if (unit.padded_gradient.storage)
+    costs.pad = cost(OpKind::copy, types_.reduced, flat * reduced, whole * reduced);
+  if (types_.casts_out())
+    costs.cast_out = cost(OpKind::cast, types_.stored, shard * reduced, shard * stored);
+  if (is_sharded()) {
+    costs.gather = lowering_.collective_cost(OpKind::all_gather, types_.gathered, whole * gathered,
+                                             groups_.shard.group);
+    costs.reduce = lowering_.collective_cost(OpKind::reduce_scatter, types_.reduced,
+                                             whole * reduced, groups_.shard.group);
+    if (groups_.replicate.ranks > 1)
+      costs.all_reduce = lowering_.collective_cost(OpKind::all_reduce, types_.reduced,
+                                                   shard * reduced, groups_.replicate.group);
+  } else if (world_.ranks > 1) {
+    costs.all_reduce =
+        lowering_.collective_cost(OpKind::all_reduce, types_.reduced, flat * reduced, world_.group);
+  }
+  return costs;
+}
+
+// As in Fsdp2Schedule, the wait only shows that the free is safe: PyTorch's next reduction waits
+// for the compute stream before the memory is used again.
+void Fsdp1Schedule::drop_gradients() {
+  const StreamId owner = types_.casts_out() ? all_reduce_stream_ : post_backward_stream_;
+  lowering_.wait_stream(owner, lowering_.compute);
+  for (const Fsdp1Unit& unit : units_)
+    if (has_work(unit)) lowering_.free(unit.gradient);
+}
+
+bool Fsdp1Schedule::first_step_differs() const {
+  return lowering_.workload.parallel.forward_prefetch;
+}
+
+void Fsdp1Schedule::step_copied(std::uint32_t main_shift) { free_events_.copy_section(main_shift); }
+
+void Fsdp1Schedule::finish() { free_events_.resolve(); }
+
+}  // namespace foregather::plan

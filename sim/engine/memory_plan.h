@@ -1,0 +1,68 @@
+// The memory of a rank class without its times.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "sim/engine/class_memory.h"
+
+namespace foregather::sim {
+
+/// What the allocator does in each step where that follows from the order of the actions alone: no
+/// free waits for an event (nothing is recorded on a second stream), and the host threads take
+/// turns. Then the timing of a step needs only the few calls that went to the driver, and pricing a
+/// graph anew changes nothing here.
+class MemoryPlan {
+ public:
+  /// An alloc, free, release or empty_cache whose host time is not that of a call served from the
+  /// cache.
+  struct DriverCall {
+    std::uint32_t action = 0;  ///< index in its thread's section
+    alloc::DriverCalls calls;
+  };
+  struct Step {
+    MemoryPeaks peaks;
+    std::vector<std::vector<DriverCall>> calls;  ///< by thread, ascending
+    /// The alloc that found no memory: the plan ends there.
+    struct Failure {
+      std::uint32_t thread = 0;
+      std::uint32_t action = 0;
+    };
+    std::optional<Failure> failure;
+  };
+
+  /// Null if times could matter. `graph` is borrowed.
+  static std::unique_ptr<MemoryPlan> make(const Graph& graph, const Program& program,
+                                          const alloc::AllocConfig& config, Bytes capacity);
+  ~MemoryPlan();
+
+  /// Step 0 is init, 1 the first step, then bodies. Planned when first asked for; the reference
+  /// stays valid. Nothing follows a step with a failure.
+  const Step& step(std::uint32_t number);
+
+ private:
+  /// Consecutive actions of one thread; the threads' turns in order.
+  struct Turn {
+    std::uint32_t thread = 0;
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+  };
+  struct NoClock;
+
+  MemoryPlan(const Graph& graph, const Program& program, const alloc::AllocConfig& config,
+             Bytes capacity);
+  /// False if two threads could launch or touch memory at one time.
+  static bool take_turns(const Program& program, Section section, std::vector<Turn>& turns);
+  void plan_next();
+  bool perform(const Action& action);
+
+  const Program& program_;
+  std::unique_ptr<NoClock> clock_;
+  ClassMemory memory_;
+  std::array<std::vector<Turn>, kSections> turns_;
+  std::deque<Step> steps_;
+};
+
+}  // namespace foregather::sim

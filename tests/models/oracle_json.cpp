@@ -1,0 +1,134 @@
+#include <fstream>
+#include <stdexcept>
+#include <nlohmann/json.hpp>
+
+#include "tests/models/oracle.h"
+
+namespace foregather::test {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class Reader {
+ public:
+  explicit Reader(std::string_view family) : family_(family) {
+    const std::string path =
+        std::string(FOREGATHER_SOURCE_DIR) + "/tests/oracles/data/" + family_ + ".json";
+    std::ifstream file(path);
+    if (!file) throw std::runtime_error(path + " is not there");
+    json_ = Json::parse(file);
+    for (const Json& one : json_.at("cases")) by_name_[one.at("name")] = &one;
+  }
+
+  std::vector<RecordedCase> cases() const {
+    std::vector<RecordedCase> all;
+    for (const Json& one : json_.at("cases")) all.push_back(read(one));
+    return all;
+  }
+
+ private:
+  static std::string text(const Json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  }
+
+  RecordedCase read(const Json& one) const {
+    RecordedCase result;
+    result.family = family_;
+    result.name = one.at("name");
+    result.world_size = one.at("world_size");
+    result.sequences = json_.at("batch").at(0);
+    result.tokens = json_.at("batch").at(1);
+    result.config = config_of_json(
+        json_.at("models").at(one.at("model").get<std::string>()).at("config").dump());
+    for (const auto& [key, value] : json_.at("defaults").items())
+      result.settings[key] = text(value);
+    for (const auto& [key, value] : one.at("settings").items()) result.settings[key] = text(value);
+    if (one.contains("units"))
+      for (const auto& [name, sizes] : one.at("units").items())
+        result.units.push_back({name, sizes.at(0), sizes.at(1)});
+    result.steady_from = one.at("steady_from");
+    const Json& first = one.at("first_step");
+    result.first_differs_in_host_waits = first.is_string();
+    if (first.is_object()) result.first = step(first);
+    if (one.contains("second_step") && one.at("second_step").is_object())
+      result.second = step(one.at("second_step"));
+    result.steady = step(one.at("steady_step"));
+    return result;
+  }
+
+  RecordedStep step(const Json& recorded) const {
+    RecordedStep result;
+    if (recorded.contains("collectives"))
+      for (const Json& row : resolved(recorded, "collectives"))
+        result.collectives.push_back(collective(row));
+    if (recorded.contains("events"))
+      for (const Json& event : resolved(recorded, "events"))
+        result.events.push_back(event.get<std::string>());
+    return result;
+  }
+
+  const Json& resolved(const Json& step, const char* part) const {
+    const Json* list = &step.at(part);
+    while (list->is_string()) {
+      const std::string reference = *list;
+      const auto hash = reference.find('#');
+      list = &by_name_.at(reference.substr(0, hash))->at(reference.substr(hash + 1)).at(part);
+    }
+    return *list;
+  }
+
+  static std::string collective(const Json& row) {
+    std::string line = row.at(0);
+    line += row.at(1).is_null() ? " -" : " [" + row.at(1).get<std::string>() + "]";
+    for (std::size_t i = 2; i < row.size(); ++i) line += ' ' + text(row.at(i));
+    return line;
+  }
+
+  std::string family_;
+  Json json_;
+  std::map<std::string, const Json*> by_name_;
+};
+
+}  // namespace
+
+std::vector<RecordedCase> recorded_cases(std::string_view family) { return Reader(family).cases(); }
+
+std::map<std::string, std::vector<std::string>> recorded_streams() {
+  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/streams.json");
+  std::map<std::string, std::vector<std::string>> rows;
+  const Json json = Json::parse(file);
+  for (const Json& one : json.at("cases"))
+    rows[one.at("name")] = one.at("streams").get<std::vector<std::string>>();
+  return rows;
+}
+
+plan::ModelConfig config_of_json(const std::string& text) {
+  const Json json = Json::parse(text);
+  plan::ModelConfig config;
+  config.model_type = json.at("model_type");
+  config.tied_embeddings = json.at("tie_word_embeddings");
+  config.vocab = json.at("vocab_size");
+  if (config.model_type == "gpt2") {
+    config.family = plan::ModelConfig::Family::gpt2;
+    config.hidden = json.at("n_embd");
+    config.layers = json.at("n_layer");
+    config.heads = json.at("n_head");
+    config.kv_heads = config.heads;
+    config.intermediate = 4 * config.hidden;
+    config.max_positions = json.at("n_positions");
+    config.qkv_bias = config.output_bias = config.mlp_bias = true;
+    config.fused_gelu = true;
+  } else {
+    config.hidden = json.at("hidden_size");
+    config.layers = json.at("num_hidden_layers");
+    config.heads = json.at("num_attention_heads");
+    config.kv_heads = json.at("num_key_value_heads");
+    config.intermediate = json.at("intermediate_size");
+    config.max_positions = json.at("max_position_embeddings");
+  }
+  config.head_dim = config.hidden / config.heads;
+  return config;
+}
+
+}  // namespace foregather::test

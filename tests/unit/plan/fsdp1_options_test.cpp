@@ -1,0 +1,88 @@
+// Every combination of FSDP1's options is a schedule that could run.
+#include <array>
+#include <catch2/catch.hpp>
+#include <rapidcheck.h>
+
+#include "core/ir/validate.h"
+#include "core/plan/lower.h"
+#include "tests/unit/plan/toy_model.h"
+
+using namespace foregather;
+using namespace foregather::plan;
+using namespace foregather::test;
+
+namespace {
+
+template <class Enum>
+Enum any(std::initializer_list<Enum> values) {
+  return *rc::gen::elementOf(std::vector<Enum>(values));
+}
+
+bool flag() { return *rc::gen::arbitrary<bool>(); }
+
+Workload any_workload() {
+  Workload workload = toy_workload(any({1U, 2U, 6U, 8U, 16U}));
+  Parallel& parallel = workload.parallel;
+  parallel.strategy = Strategy::fsdp1;
+  parallel.sharding =
+      any({Fsdp1Sharding::full_shard, Fsdp1Sharding::shard_grad_op, Fsdp1Sharding::no_shard});
+  if (parallel.sharding != Fsdp1Sharding::no_shard)
+    parallel.shard_size = parallel.world_size / (parallel.world_size % 2 == 0 ? any({1U, 2U}) : 1U);
+  parallel.wrap = any({Wrap::block, Wrap::model, Wrap::block_embed_head});
+  parallel.backward_prefetch = any({Prefetch::none, Prefetch::pre, Prefetch::post});
+  parallel.forward_prefetch = flag();
+  parallel.limit_all_gathers = flag();
+  parallel.use_orig_params = flag();
+  parallel.reduce_dtype = any({DType::f32, DType::bf16});
+  Train& train = workload.train;
+  train.master = any({DType::f32, DType::bf16});
+  train.compute = parallel.param_dtype = any({DType::f32, DType::bf16});
+  train.grad_accum = any({1, 2, 3});
+  train.no_sync = flag();
+  train.checkpointing = any({Checkpointing::none, Checkpointing::full, Checkpointing::selective_op,
+                             Checkpointing::selective_layers});
+  train.checkpoint_every = 2;
+  train.optimizer = any({Optimizer::adamw, Optimizer::sgd});
+  train.optimizer_impl = any({OptimizerImpl::foreach, OptimizerImpl::fused});
+  train.clip_grad_norm = flag();
+  return workload;
+}
+
+ToyShape any_shape() {
+  ToyShape shape;
+  shape.hidden = any({64, 66});
+  shape.vocab = any({160, 163});
+  shape.layers = any({1U, 2U, 3U, 4U, 5U});
+  shape.tied = flag();
+  return shape;
+}
+
+Graph any_graph() {
+  const Model model = toy_model(any_shape());
+  const Result<Graph> graph = lower(model, any_workload());
+  if (!graph) RC_FAIL(graph.error().message);
+  return *graph;
+}
+
+}  // namespace
+
+TEST_CASE("all FSDP1 schedules are valid") {
+  for (int round = 0; round < 20; ++round)
+    CHECK(rc::check([] {
+      const Graph graph = any_graph();
+      for (const Problem& problem : validate(graph)) RC_FAIL(problem.message);
+    }));
+}
+
+TEST_CASE("FSDP1 frees all unsharded parameters and flat gradients within a step") {
+  CHECK(rc::check([] {
+    const Graph graph = any_graph();
+    std::vector<int> bound(graph.storages.size(), 0);
+    for (const HostThread& thread : graph.programs[0].threads)
+      for (const Action& action : thread.actions(Section::body)) {
+        if (action.kind == ActionKind::alloc) ++bound[action.a];
+        if (action.kind == ActionKind::free) --bound[action.a];
+      }
+    for (const int left : bound) RC_ASSERT(left == 0);
+  }));
+}
