@@ -99,7 +99,7 @@ Result<MemoryReport> examine_snapshot(const MemoryRequest& request) {
     if (Status done = answer(request, *questions, device, trace); !done)
       return tl::unexpected(done.error());
   }
-  if (request.record_runs) report.runs.push_back(snapshot_run(*snapshot, report));
+  if (request.record_runs) report.runs.push_back(snapshot_run(*snapshot, devices, report));
   return report;
 }
 
