@@ -5,23 +5,20 @@
 
 #include "core/plan/build_families.h"
 #include "core/plan/model.h"
+#include "core/plan/model_parameters.h"
 
 namespace foregather::plan {
 
 namespace {
 
-std::int64_t block_parameters(const ModelConfig& c) {
-  const std::int64_t h = c.hidden;
-  const std::int64_t f = c.intermediate;
-  if (c.family == ModelConfig::Family::gpt2)
-    return 4 * h + (h * 3 * h + 3 * h) + (h * h + h) + (h * f + f) + (f * h + h);
-  const std::int64_t q = c.heads * c.head_dim;
-  const std::int64_t kv = c.kv_heads * c.head_dim;
-  std::int64_t count = h * q + 2 * h * kv + q * h + 3 * h * f + 2 * h;
-  if (c.qkv_bias) count += q + 2 * kv;
-  if (c.output_bias) count += h;
-  if (c.mlp_bias) count += 2 * f + h;
-  if (c.qk_norm) count += 2 * c.head_dim;
+std::int64_t elements_of(const ParameterShapes& list, bool ties_known) {
+  std::int64_t count = 0;
+  for (const ParameterShape& parameter : list) {
+    if (ties_known && !parameter.tie.empty()) continue;
+    std::int64_t elements = 1;
+    for (const std::int64_t extent : parameter.shape) elements = times(elements, extent);
+    count += elements;
+  }
   return count;
 }
 
@@ -52,10 +49,19 @@ std::int64_t attention_flops(const LayerContext& context) {
 }
 
 std::int64_t count_parameters(const ModelConfig& c) {
-  const std::int64_t tables = c.vocab * c.hidden * (c.tied_embeddings ? 1 : 2);
-  const std::int64_t ends =
-      c.family == ModelConfig::Family::gpt2 ? c.max_positions * c.hidden + 2 * c.hidden : c.hidden;
-  return tables + ends + c.layers * block_parameters(c);
+  std::int64_t count = elements_of(embedding_parameters(c), false) +
+                       elements_of(head_parameters(c), c.tied_embeddings) +
+                       elements_of(projector_parameters(c), false);
+  std::int64_t with_experts = 0;
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) with_experts += c.has_experts(layer);
+  const auto block = [&](bool experts) {
+    for (std::int64_t layer = 0; layer < c.layers; ++layer)
+      if (c.has_experts(layer) == experts) return elements_of(block_parameters(c, layer), false);
+    return std::int64_t{0};
+  };
+  count += with_experts * block(true) + (c.layers - with_experts) * block(false);
+  for (const ModelConfig& tower : c.towers) count += count_parameters(tower);
+  return count;
 }
 
 Status check_model_size(const ModelConfig& c, const Train& train) {

@@ -110,11 +110,21 @@ struct Cluster {
   bool contention = true;             ///< overlapped work shares SMs, memory and links
 };
 
+/// A key of [model] that stands for the same key of a config.json.
+struct ModelKey {
+  std::string name;
+  std::string json;   ///< the value, as JSON
+  std::string place;  ///< for messages
+};
+
 /// A whole workload file. After resolve_workload() no field is "0: default" any more.
 struct Workload {
   std::string path;          ///< of the file, for messages
   std::string model_config;  ///< path of the Hugging Face config.json, resolved against the file
-  std::int64_t layers = 0;   ///< overrides the model's; 0: as configured
+  std::vector<ModelKey> model_keys;  ///< over the config.json, or instead of it
+  std::vector<std::string> towers;   ///< paths of config.json files, vision towers first
+  std::int64_t layers = 0;           ///< overrides the (last tower's) layers; 0: as configured
+  std::vector<std::int64_t> tower_layers;  ///< overrides the layers of each tower, in order
   Train train;
   Parallel parallel;
   Zero zero;  ///< keys of [parallel]

@@ -8,6 +8,7 @@
 
 #include "core/base/suggest.h"
 #include "core/plan/key_values.h"
+#include "core/plan/model_families.h"
 
 namespace foregather::plan {
 namespace {
@@ -144,9 +145,34 @@ Status set_config(Workload& workload, const KeyValue& value) {
   });
 }
 
+// One number is the (last) tower's, a list names all towers.
 Status set_layers(Workload& workload, const KeyValue& value) {
-  return to_integer(value, 1, kMostLayers).map([&](std::int64_t layers) {
-    workload.layers = layers;
+  const bool is_list = std::holds_alternative<std::vector<std::string>>(value.content) ||
+                       (value.is_text && written(value).find(',') != std::string::npos);
+  if (!is_list)
+    return to_integer(value, 1, kMostLayers).map([&](std::int64_t layers) {
+      workload.layers = layers;
+      workload.tower_layers.clear();
+    });
+  std::vector<std::int64_t> layers;
+  for (const std::string& text : to_list(value).value_or(std::vector<std::string>{})) {
+    const auto number = to_integer({text, true}, 1, kMostLayers);
+    if (!number) return tl::unexpected(number.error());
+    layers.push_back(*number);
+  }
+  workload.tower_layers = std::move(layers);
+  workload.layers = 0;
+  return {};
+}
+
+Status set_towers(Workload& workload, const KeyValue& value) {
+  return to_list(value).and_then([&](const std::vector<std::string>& paths) -> Status {
+    workload.towers.clear();
+    for (const std::string& path : paths) {
+      if (path.empty()) return fail("the path of a config.json is empty");
+      workload.towers.push_back(resolved_path(workload, value, path));
+    }
+    return {};
   });
 }
 
@@ -180,8 +206,10 @@ constexpr auto kDType = "bf16 | fp32 | fp16"sv;
 
 constexpr std::array kKeys{
     WorkloadKey{"model.config", "path", "", "The model: a Hugging Face config.json", set_config},
-    WorkloadKey{"model.layers", kCount, "as the config says", "Number of repeated blocks",
-                set_layers},
+    WorkloadKey{"model.towers", "list of paths", "",
+                "Instead of one config: vision towers, then a language model", set_towers, true},
+    WorkloadKey{"model.layers", "integer from 1, or a list", "as the config says",
+                "Number of repeated blocks; of a list, one for each tower", set_layers, true},
 
     WorkloadKey{"train.micro_batch", kCount, "1", "Sequences a rank and micro-batch",
                 set_integer<kTrain, &Train::micro_batch, 1, kMostRanks>},
@@ -333,6 +361,15 @@ std::string_view last_part(std::string_view name) { return name.substr(name.rfin
 
 std::span<const WorkloadKey> workload_keys() { return kKeys; }
 
+bool keep_model_key(Workload& workload, std::string_view name, const KeyValue& value,
+                    std::string place) {
+  constexpr auto kSection = "model."sv;
+  if (!name.starts_with(kSection) || !is_model_key(name.substr(kSection.size()))) return false;
+  workload.model_keys.push_back(
+      {std::string(name.substr(kSection.size())), to_json(value), std::move(place)});
+  return true;
+}
+
 const WorkloadKey* find_workload_key(std::string_view name) {
   for (const auto& [alias, target] : kAliases)
     if (name == alias) name = target;
@@ -348,8 +385,11 @@ std::string unknown_key_message(std::string_view name) {
   for (const WorkloadKey& key : kKeys)
     if (last_part(key.name) == last_part(name))
       return fmt::format("unknown key {}, did you mean '{}'?", shown, key.name);
+  std::vector<std::string> of_model;
+  for (const std::string_view key : model_keys()) of_model.push_back("model." + std::string(key));
   std::vector<std::string_view> names;
   for (const WorkloadKey& key : kKeys) names.push_back(key.name);
+  if (name.starts_with("model.")) names.insert(names.end(), of_model.begin(), of_model.end());
   const std::string guess = did_you_mean(name, names);
   if (!guess.empty()) return fmt::format("unknown key {}{}", shown, guess);
   std::vector<std::string_view> last_parts;
