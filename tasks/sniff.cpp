@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/ir/dump.h"
+#include "core/plan/foreign_config.h"
+#include "core/plan/workload_toml.h"
 #include "core/store/reader.h"
 
 namespace foregather::tasks {
@@ -39,6 +41,8 @@ Result<SourceKind> sniff(std::string_view content, const std::string& path) {
   if (store::is_database(head))
     return fail_at(path, "is a database, and recorded runs cannot be simulated yet: {}", kReadable);
   if (head.empty()) return fail_at(path, "is empty, {}", kReadable);
+  if (plan::is_deepspeed_config(content.substr(0, plan::kWorkloadFileLimit)))
+    return SourceKind::workload;
   if (is_text(head) && (path.ends_with(".toml") || is_like_toml(head))) return SourceKind::workload;
   return fail_at(path, "is in no format that simulate reads, {}", kReadable);
 }

@@ -87,6 +87,8 @@ struct Parallel {
 /// elements, defaults those of its code (reference: DeepCompile §C.9).
 struct Zero {
   std::int64_t prefetch_bucket_size = 50'000'000;  ///< fetched ahead
+  /// "auto", as Hugging Face's Trainer resolves it from the hidden size h: 0.9·h², 10·h, h².
+  bool auto_prefetch = false, auto_persistence = false, auto_reduce = false;
   std::int64_t param_persistence_threshold = 100'000;
   std::int64_t model_persistence_threshold = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_live_parameters = 1'000'000'000;  ///< limits prefetching
@@ -121,9 +123,10 @@ struct ModelKey {
 struct Workload {
   std::string path;          ///< of the file, for messages
   std::string model_config;  ///< path of the Hugging Face config.json, resolved against the file
-  std::vector<ModelKey> model_keys;  ///< over the config.json, or instead of it
-  std::vector<std::string> towers;   ///< paths of config.json files, vision towers first
-  std::int64_t layers = 0;           ///< overrides the (last tower's) layers; 0: as configured
+  std::string deepspeed_config, torchtitan_config;  ///< paths of files that stand for the tables
+  std::vector<ModelKey> model_keys;                 ///< over the config.json, or instead of it
+  std::vector<std::string> towers;  ///< paths of config.json files, vision towers first
+  std::int64_t layers = 0;          ///< overrides the (last tower's) layers; 0: as configured
   std::vector<std::int64_t> tower_layers;  ///< overrides the layers of each tower, in order
   Train train;
   Parallel parallel;

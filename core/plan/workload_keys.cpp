@@ -189,6 +189,24 @@ Status set_allocator_conf(Workload& workload, const KeyValue& value) {
   return to_text(value).map([&](const std::string& conf) { workload.allocator_conf = conf; });
 }
 
+// A size of ZeRO's, or what Hugging Face's Trainer makes of it.
+template <auto Field, auto Auto, std::int64_t Least>
+Status set_size(Workload& workload, const KeyValue& value) {
+  const auto* text = std::get_if<std::string>(&value.content);
+  workload.zero.*Auto = text != nullptr && *text == "auto";
+  if (workload.zero.*Auto) return {};
+  return set_integer<&Workload::zero, Field, Least, kMostElements>(workload, value);
+}
+
+template <auto Field>
+Status set_foreign_config(Workload& workload, const KeyValue& value) {
+  return to_text(value).and_then([&](const std::string& path) -> Status {
+    if (path.empty()) return fail("the path of the file is empty");
+    workload.*Field = resolved_path(workload, value, path);
+    return {};
+  });
+}
+
 Status set_overlap_comm(Workload& workload, const KeyValue& value) {
   return to_bool(value).map([&](bool flag) { workload.zero.overlap_comm = flag; });
 }
@@ -200,7 +218,8 @@ constexpr auto kCluster = &Workload::cluster;
 
 constexpr auto kCount = "integer from 1"sv;
 constexpr auto kFlag = "true | false"sv;
-constexpr auto kElements = "elements"sv;
+constexpr auto kElements = "integer, elements"sv;
+constexpr auto kAutoElements = "N | auto"sv;
 constexpr auto kSize = "bytes, or \"25MiB\""sv;
 constexpr auto kDType = "bf16 | fp32 | fp16"sv;
 
@@ -291,18 +310,24 @@ constexpr std::array kKeys{
     WorkloadKey{"parallel.gradient_as_bucket_view", kFlag, "false",
                 "DDP: gradients live in the buckets",
                 set_bool<kParallel, &Parallel::gradient_as_bucket_view>},
+    WorkloadKey{"parallel.deepspeed_config", "path", "",
+                "A DeepSpeed JSON that stands for the tables; keys given here go over it",
+                set_foreign_config<&Workload::deepspeed_config>},
+    WorkloadKey{"parallel.torchtitan_config", "path", "",
+                "A torchtitan TOML that stands for the tables; keys given here go over it",
+                set_foreign_config<&Workload::torchtitan_config>},
     WorkloadKey{"parallel.offload", "none | optimizer | parameters | all", "none",
                 "What lives in pinned host memory; FSDP: none or all",
                 set_choice<kParallel, &Parallel::offload, kOffload>},
     WorkloadKey{"parallel.thunder_bucketing", "none | layer | block", "none",
                 "Thunder: parameters that are gathered and reduced as one",
                 set_choice<kParallel, &Parallel::thunder_bucketing, kBucketing>},
-    WorkloadKey{"parallel.stage3_prefetch_bucket_size", kElements, "50000000",
+    WorkloadKey{"parallel.stage3_prefetch_bucket_size", kAutoElements, "50000000",
                 "ZeRO-3: elements fetched ahead",
-                set_integer<kZero, &Zero::prefetch_bucket_size, 0, kMostElements>},
-    WorkloadKey{"parallel.stage3_param_persistence_threshold", kElements, "100000",
+                set_size<&Zero::prefetch_bucket_size, &Zero::auto_prefetch, 0>},
+    WorkloadKey{"parallel.stage3_param_persistence_threshold", kAutoElements, "100000",
                 "ZeRO-3: smaller parameters stay whole",
-                set_integer<kZero, &Zero::param_persistence_threshold, 0, kMostElements>},
+                set_size<&Zero::param_persistence_threshold, &Zero::auto_persistence, 0>},
     WorkloadKey{"parallel.stage3_model_persistence_threshold", kElements, "no limit",
                 "ZeRO-3: elements that stay whole at most",
                 set_integer<kZero, &Zero::model_persistence_threshold, 0, kMostElements>},
@@ -312,9 +337,9 @@ constexpr std::array kKeys{
     WorkloadKey{"parallel.stage3_max_reuse_distance", kElements, "1000000000",
                 "ZeRO-3: parameters used again within so many elements stay gathered",
                 set_integer<kZero, &Zero::max_reuse_distance, 0, kMostElements>},
-    WorkloadKey{"parallel.reduce_bucket_size", kElements, "500000000",
+    WorkloadKey{"parallel.reduce_bucket_size", kAutoElements, "500000000",
                 "ZeRO: elements of a gradient bucket",
-                set_integer<kZero, &Zero::reduce_bucket_size, 1, kMostElements>},
+                set_size<&Zero::reduce_bucket_size, &Zero::auto_reduce, 1>},
     WorkloadKey{"parallel.sub_group_size", kElements, "1000000000",
                 "ZeRO-3: elements that one optimizer step of a rank updates",
                 set_integer<kZero, &Zero::sub_group_size, 1, kMostElements>},

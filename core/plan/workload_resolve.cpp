@@ -35,6 +35,14 @@ Status divide_world_by_gpus(const std::string& path, std::uint32_t world, Cluste
   return {};
 }
 
+// transformers' HfTrainerDeepSpeedConfig.trainer_config_finalize
+void resolve_auto_sizes(Zero& zero, std::int64_t hidden) {
+  const std::int64_t square = hidden * hidden;
+  if (zero.auto_reduce) zero.reduce_bucket_size = square;
+  if (zero.auto_prefetch) zero.prefetch_bucket_size = square / 10 * 9 + square % 10 * 9 / 10;
+  if (zero.auto_persistence) zero.param_persistence_threshold = 10 * hidden;
+}
+
 }  // namespace
 
 Status resolve_cluster(Workload& workload) {
@@ -76,6 +84,7 @@ Status resolve_workload(Workload& workload, const ModelConfig& model) {
   constexpr std::int64_t kLongestDefault = 8'192;
   if (workload.train.seq_len == 0)
     workload.train.seq_len = std::min(model.max_positions, kLongestDefault);
+  resolve_auto_sizes(workload.zero, model.hidden);
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/base/file.h"
+#include "core/plan/foreign_config.h"
 #include "core/plan/key_values.h"
 #include "core/plan/workload_keys.h"
 
@@ -145,27 +146,78 @@ void fill_dependent_defaults(Workload& workload, const KeyNames& given) {
   if (!given.contains("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
 }
 
+// What the document and the command line say, the latter over the former.
+Status apply_own(Workload& workload, const toml::table& document,
+                 const std::vector<std::string>& sets, KeyNames& given) {
+  for (const Entry& entry : leaves(document))
+    if (Status applied = apply_entry(workload, entry, given); !applied) return applied;
+  if (Status known = known_sections(document, workload.path); !known) return known;
+  for (const std::string& set : sets)
+    if (Status applied = apply_set(workload, set, given); !applied) return applied;
+  return {};
+}
+
+// The keys of another tool's file. Its model counts where the workload names none.
+Status apply_foreign(Workload& workload, const ForeignConfig& config, bool has_model,
+                     KeyNames& given) {
+  for (const ForeignKey& foreign : config.keys) {
+    if (has_model && foreign.name.starts_with("model.")) continue;
+    const WorkloadKey* key = find_workload_key(foreign.name);
+    if (key == nullptr) {
+      if (!keep_model_key(workload, foreign.name, foreign.value, foreign.place))
+        return fail_at(foreign.place, "{}", unknown_key_message(foreign.name));
+      continue;
+    }
+    given.insert(key->name);
+    if (const Status set = key->set(workload, foreign.value); !set)
+      return fail_at(foreign.place, "{}: {}", foreign.name, set.error().message);
+  }
+  if (!config.ignored.empty())
+    workload.warnings.push_back(
+        fmt::format("{}: ignored: {}", config.path,
+                    one_line(fmt::format("{}", fmt::join(config.ignored, ", ")))));
+  return {};
+}
+
+Result<ForeignConfig> read_foreign(const std::string& path, bool is_deepspeed) {
+  const auto text = read_file(path, kWorkloadFileLimit);
+  if (!text) return tl::unexpected(text.error());
+  return is_deepspeed ? read_deepspeed_config(*text, path) : read_torchtitan_config(*text, path);
+}
+
 }  // namespace
 
 Result<Workload> parse_workload(std::string_view text, const std::string& path,
                                 const std::vector<std::string>& sets) {
-  const auto document = parse(text, path);
+  // The source itself may be the other tool's file.
+  std::vector<Result<ForeignConfig>> foreign;
+  if (is_deepspeed_config(text)) foreign.push_back(read_deepspeed_config(text, path));
+  if (is_torchtitan_config(text)) foreign.push_back(read_torchtitan_config(text, path));
+  const auto document = foreign.empty() ? parse(text, path) : Result<toml::table>(toml::table{});
   if (!document) return tl::unexpected(document.error());
 
+  Workload own;
+  own.path = path;
+  KeyNames given;
+  if (const Status applied = apply_own(own, *document, sets, given); !applied)
+    return tl::unexpected(applied.error());
+  if (!own.deepspeed_config.empty()) foreign.push_back(read_foreign(own.deepspeed_config, true));
+  if (!own.torchtitan_config.empty()) foreign.push_back(read_foreign(own.torchtitan_config, false));
+  const bool has_model =
+      !own.model_config.empty() || !own.towers.empty() || !own.model_keys.empty();
   Workload workload;
   workload.path = path;
-  KeyNames given;
-  for (const Entry& entry : leaves(*document))
-    if (const Status applied = apply_entry(workload, entry, given); !applied)
+  for (const Result<ForeignConfig>& config : foreign) {
+    if (!config) return tl::unexpected(config.error());
+    if (const Status applied = apply_foreign(workload, *config, has_model, given); !applied)
       return tl::unexpected(applied.error());
-  if (const Status known = known_sections(*document, path); !known)
-    return tl::unexpected(known.error());
-  for (const std::string& set : sets)
-    if (const Status applied = apply_set(workload, set, given); !applied)
-      return tl::unexpected(applied.error());
+  }
+  if (const Status applied = apply_own(workload, *document, sets, given); !applied)
+    return tl::unexpected(applied.error());
 
   if (workload.model_config.empty() && workload.towers.empty() && workload.model_keys.empty())
-    return fail_at(path, "model.config is missing: it names the model's config.json");
+    return fail_at(path, "model.config is missing: it names the model's config.json{}",
+                   foreign.empty() ? "" : "; set it, the other tool's file names no known model");
   fill_dependent_defaults(workload, given);
   if (const Status resolved = resolve_cluster(workload); !resolved)
     return tl::unexpected(resolved.error());

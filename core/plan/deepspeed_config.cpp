@@ -1,0 +1,349 @@
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "core/plan/foreign_config.h"
+
+namespace foregather::plan {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string place_of(const std::string& path, std::string_view text, std::size_t offset) {
+  offset = std::min(offset, text.size());
+  const std::string_view before = text.substr(0, offset);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const std::size_t start = before.rfind('\n');
+  return fmt::format("{}:{}:{}", path, line,
+                     start == std::string_view::npos ? offset + 1 : offset - start);
+}
+
+// Keys of zero_optimization that are keys of [parallel] by the same name.
+constexpr std::string_view kSameName[] = {"stage3_prefetch_bucket_size",
+                                          "stage3_param_persistence_threshold",
+                                          "stage3_model_persistence_threshold",
+                                          "stage3_max_live_parameters",
+                                          "stage3_max_reuse_distance",
+                                          "reduce_bucket_size",
+                                          "sub_group_size",
+                                          "zero_hpz_partition_size",
+                                          "overlap_comm",
+                                          "contiguous_gradients",
+                                          "reduce_scatter",
+                                          "use_multi_rank_bucket_allreduce"};
+
+const std::map<std::string_view, std::string_view>& dtypes() {
+  static const std::map<std::string_view, std::string_view> names{
+      {"fp32", "fp32"}, {"bf16", "bf16"}, {"fp16", "fp16"}, {"bfp16", "bf16"}};
+  return names;
+}
+
+// DeepSpeed's own templates are Hjson: a comma may stand before a closing bracket.
+std::string without_last_commas(std::string_view text) {
+  std::string plain(text);
+  std::size_t comma = std::string::npos;
+  bool in_string = false;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    const char c = plain[i];
+    if (c == '"') in_string = !in_string;
+    if (in_string && c == '\\') ++i;
+    if (in_string || c == ' ' || c == '\t' || c == '\r' || c == '\n') continue;
+    if ((c == '}' || c == ']') && comma != std::string::npos) plain[comma] = ' ';
+    comma = c == ',' ? i : std::string::npos;
+  }
+  return plain;
+}
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& path) : text_(text) { config_.path = path; }
+
+  Result<ForeignConfig> read() {
+    if (const Status parsed = parse(); !parsed) return tl::unexpected(parsed.error());
+    for (const auto& [key, value] : json_.items())
+      if (!take(key, value)) config_.ignored.push_back(key);
+    precision();
+    if (!has_clipping_) give("train.clip_grad_norm", false, {});
+    if (!has_zero_) give("parallel.strategy", std::string("ddp"), {});
+    world();
+    if (error_) return tl::unexpected(*error_);
+    return std::move(config_);
+  }
+
+ private:
+  Status parse() {
+    try {
+      constexpr bool kThrows = true, kComments = true;
+      json_ = Json::parse(without_last_commas(text_), nullptr, kThrows, kComments);
+    } catch (const Json::parse_error& error) {
+      return fail_at(place_of(config_.path, text_, error.byte > 0 ? error.byte - 1 : 0),
+                     "not valid JSON, expected a DeepSpeed configuration");
+    } catch (const Json::exception&) {
+      return fail_at(config_.path + ":1:1", "not valid JSON, expected a DeepSpeed configuration");
+    }
+    if (!json_.is_object())
+      return fail_at(config_.path + ":1:1",
+                     "a JSON {}, expected the object of a DeepSpeed configuration",
+                     json_.type_name());
+    return {};
+  }
+
+  // Of the last key of "a.b": each is searched behind the one before.
+  std::string place(std::string_view path) const {
+    std::size_t offset = 0;
+    while (!path.empty()) {
+      const std::size_t dot = std::min(path.find('.'), path.size());
+      const std::size_t found = text_.find(fmt::format("\"{}\"", path.substr(0, dot)), offset);
+      if (found != std::string_view::npos) offset = found;
+      path.remove_prefix(std::min(dot + 1, path.size()));
+    }
+    return place_of(config_.path, text_, offset);
+  }
+
+  void give(std::string_view name, KeyValue value, std::string_view from) {
+    config_.keys.push_back({std::string(name), std::move(value), place(from)});
+  }
+  template <class Value>
+  void give(std::string_view name, const Value& value, std::string_view from) {
+    give(name, KeyValue{value, false}, from);
+  }
+
+  void complain(std::string_view key, const Json& value, std::string_view expected) {
+    if (error_) return;
+    std::string shown = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+    constexpr std::size_t kLongest = 80;
+    if (shown.size() > kLongest) shown = shown.substr(0, kLongest) + "…";
+    error_ = fail_at(place(key), "{} is {}, expected {}", key, shown, expected).value();
+  }
+
+  static bool is_auto(const Json& value) { return value == "auto"; }
+
+  // A number without a fraction, also written 5e8.
+  std::optional<std::int64_t> whole(std::string_view key, const Json& value) {
+    if (value.is_number_integer()) return value.get<std::int64_t>();
+    constexpr double kLargest = 9e18;
+    if (value.is_number_float()) {
+      const double number = value.get<double>();
+      if (number == std::floor(number) && std::fabs(number) < kLargest)
+        return static_cast<std::int64_t>(number);
+      // sys.maxsize and beyond
+      if (number >= kLargest) return std::numeric_limits<std::int64_t>::max();
+    }
+    complain(key, value, "a whole number or \"auto\"");
+    return std::nullopt;
+  }
+
+  bool take_size(std::string_view key, const Json& value, std::string_view name) {
+    if (is_auto(value)) return true;
+    if (const auto number = whole(key, value)) give(name, *number, key);
+    return true;
+  }
+
+  bool take(const std::string& key, const Json& value) {
+    if (key == "train_micro_batch_size_per_gpu") {
+      if (!is_auto(value)) micro_batch_ = whole(key, value);
+      return take_size(key, value, "train.micro_batch");
+    }
+    if (key == "gradient_accumulation_steps") {
+      if (!is_auto(value)) accumulation_ = whole(key, value);
+      return take_size(key, value, "train.grad_accum");
+    }
+    if (key == "train_batch_size") {
+      if (!is_auto(value)) batch_ = whole(key, value);
+      return true;
+    }
+    if (key == "gradient_clipping") {
+      has_clipping_ = true;
+      if (!is_auto(value) && !value.is_number()) complain(key, value, "a number or \"auto\"");
+      give("train.clip_grad_norm", is_auto(value) || (value.is_number() && value.get<double>() > 0),
+           key);
+      return true;
+    }
+    if (key == "bf16" || key == "bfloat16") return take_enabled(key, value, has_bf16_);
+    if (key == "fp16") return take_enabled(key, value, has_fp16_);
+    if (key == "communication_data_type") return take_dtype(key, value, "parallel.reduce_dtype");
+    if (key == "data_types") return take_data_types(value);
+    if (key == "optimizer") return take_optimizer(value);
+    if (key == "zero_optimization") return take_zero(value);
+    return false;
+  }
+
+  bool take_enabled(const std::string& key, const Json& value, bool& enabled) {
+    if (!value.is_object()) {
+      complain(key, value, "an object with \"enabled\"");
+      return true;
+    }
+    for (const auto& [inner, flag] : value.items()) {
+      if (inner != "enabled") {
+        config_.ignored.push_back(key + "." + inner);
+        continue;
+      }
+      if (!flag.is_boolean() && !is_auto(flag))
+        complain(key + ".enabled", flag, "true, false or \"auto\"");
+      // Both are usually "auto" in one file: bf16 is what hardware of today trains in.
+      enabled = flag == true || (is_auto(flag) && key != "fp16");
+    }
+    return true;
+  }
+
+  bool take_dtype(const std::string& key, const Json& value, std::string_view name) {
+    if (value.is_null()) return true;
+    const auto known =
+        value.is_string() ? dtypes().find(value.get_ref<const std::string&>()) : dtypes().end();
+    if (known == dtypes().end())
+      complain(key, value, "fp32, bf16 or fp16");
+    else
+      give(name, std::string(known->second), key);
+    return true;
+  }
+
+  bool take_data_types(const Json& value) {
+    if (!value.is_object()) return false;
+    for (const auto& [key, type] : value.items())
+      if (key == "grad_accum_dtype")
+        take_dtype("data_types." + key, type, "parallel.grad_accum_dtype");
+      else
+        config_.ignored.push_back("data_types." + key);
+    return true;
+  }
+
+  bool take_optimizer(const Json& value) {
+    if (!value.is_object()) {
+      complain("optimizer", value, "an object");
+      return true;
+    }
+    for (const auto& [key, inner] : value.items()) {
+      if (key != "type") {
+        config_.ignored.push_back("optimizer." + key);
+        continue;
+      }
+      std::string name = inner.is_string() ? inner.get<std::string>() : "";
+      std::transform(name.begin(), name.end(), name.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      const bool is_adam = name == "adam" || name == "adamw";
+      if (!is_adam && name != "sgd") {
+        config_.ignored.push_back("optimizer.type");
+        continue;
+      }
+      const Json params = value.contains("params") ? value["params"] : Json();
+      const bool torch = params.is_object() && params.value("torch_adam", Json(false)) == true;
+      give("train.optimizer", std::string(is_adam ? "adamw" : "sgd"), "optimizer.type");
+      if (is_adam)
+        give("train.optimizer_impl", std::string(torch ? "foreach" : "fused"), "optimizer.type");
+    }
+    return true;
+  }
+
+  bool take_zero(const Json& value) {
+    has_zero_ = true;
+    if (!value.is_object()) {
+      complain("zero_optimization", value, "an object");
+      return true;
+    }
+    take_stage(value.contains("stage") ? value["stage"] : Json(0));
+    for (const auto& [inner, setting] : value.items()) {
+      const std::string key = "zero_optimization." + inner;
+      if (inner == "stage") continue;
+      if (inner == "offload_optimizer" || inner == "offload_param") {
+        take_offload(key, setting,
+                     inner == "offload_param" ? offloads_parameters_ : offloads_optimizer_);
+        continue;
+      }
+      if (std::find(std::begin(kSameName), std::end(kSameName), inner) == std::end(kSameName)) {
+        config_.ignored.push_back(key);
+        continue;
+      }
+      take_same_name(inner, key, setting);
+    }
+    if (offloads_optimizer_ || offloads_parameters_)
+      give("parallel.offload",
+           std::string(!offloads_parameters_ ? "optimizer"
+                       : offloads_optimizer_ ? "all"
+                                             : "parameters"),
+           offloads_optimizer_ ? "zero_optimization.offload_optimizer"
+                               : "zero_optimization.offload_param");
+    return true;
+  }
+
+  void take_same_name(const std::string& inner, const std::string& key, const Json& setting) {
+    if (setting.is_null()) return;
+    const std::string name = "parallel." + inner;
+    if (setting.is_boolean())
+      give(name, setting.get<bool>(), key);
+    else if (is_auto(setting))
+      give(name, std::string("auto"), key);
+    else if (const auto number = whole(key, setting))
+      give(name, *number, key);
+  }
+
+  void take_stage(const Json& stage) {
+    if (stage == 3 || stage == 2)
+      give("parallel.strategy", std::string(stage == 3 ? "zero3" : "zero2"),
+           "zero_optimization.stage");
+    else if (stage == 0)
+      give("parallel.strategy", std::string("ddp"), "zero_optimization.stage");
+    else
+      complain("zero_optimization.stage", stage, "0, 2 or 3: stage 1 is not simulated");
+  }
+
+  void take_offload(const std::string& key, const Json& value, bool& offloads) {
+    if (value.is_null()) return;
+    if (!value.is_object()) return complain(key, value, "an object");
+    for (const auto& [inner, setting] : value.items()) {
+      if (inner != "device") {
+        config_.ignored.push_back(key + "." + inner);
+        continue;
+      }
+      if (setting != "cpu" && setting != "nvme" && setting != "none")
+        complain(key + ".device", setting, "cpu, nvme or none");
+      offloads = setting == "cpu" || setting == "nvme";
+      if (setting == "nvme") config_.ignored.push_back(key + ".device nvme (simulated as cpu)");
+    }
+  }
+
+  void precision() {
+    const char* name = has_bf16_ ? "bf16-mixed" : has_fp16_ ? "fp16-mixed" : "fp32";
+    give("train.precision", std::string(name), has_bf16_ ? "bf16" : has_fp16_ ? "fp16" : "");
+  }
+
+  void world() {
+    if (!batch_) return;
+    const std::int64_t each = micro_batch_.value_or(0) * accumulation_.value_or(0);
+    if (each > 0 && *batch_ % each == 0)
+      give("parallel.world_size", *batch_ / each, "train_batch_size");
+    else
+      config_.ignored.push_back("train_batch_size");
+  }
+
+  std::string_view text_;
+  Json json_;
+  ForeignConfig config_;
+  std::optional<Error> error_;
+  bool has_bf16_ = false, has_fp16_ = false, has_clipping_ = false, has_zero_ = false;
+  bool offloads_optimizer_ = false, offloads_parameters_ = false;
+  std::optional<std::int64_t> micro_batch_, accumulation_, batch_;
+};
+
+}  // namespace
+
+bool is_deepspeed_config(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || text[first] != '{') return false;
+  for (const std::string_view key :
+       {"\"zero_optimization\"", "\"train_micro_batch_size_per_gpu\"", "\"train_batch_size\""})
+    if (text.find(key) != std::string_view::npos) return true;
+  return false;
+}
+
+Result<ForeignConfig> read_deepspeed_config(std::string_view text, const std::string& path) {
+  return Reader(text, path).read();
+}
+
+}  // namespace foregather::plan

@@ -1,0 +1,252 @@
+#include <toml++/toml.h>
+
+#include <array>
+#include <charconv>
+#include <optional>
+
+#include "core/plan/foreign_config.h"
+
+namespace foregather::plan {
+
+namespace {
+
+constexpr std::string_view kSections[] = {"training", "parallelism", "activation_checkpoint",
+                                          "lr_scheduler", "job"};
+
+/// torchtitan/models/llama3/__init__.py; the feed-forward size follows from its multipliers.
+struct Flavor {
+  std::string_view name;
+  std::int64_t hidden, layers, heads, intermediate;
+};
+constexpr std::array kLlama3{Flavor{"8B", 4096, 32, 32, 14336}, Flavor{"70B", 8192, 80, 64, 28672},
+                             Flavor{"405B", 16384, 126, 128, 53248}};
+
+class Reader {
+ public:
+  explicit Reader(const std::string& path) { config_.path = path; }
+
+  Result<ForeignConfig> read(const toml::table& document) {
+    give("parallel.strategy", std::string("fsdp2"), nullptr);
+    give("train.precision", std::string("bf16-mixed"), nullptr);
+    give("train.optimizer_impl", std::string("fused"), nullptr);
+    for (const auto& [section, node] : document) {
+      const toml::table* table = node.as_table();
+      if (table == nullptr || !has_effect(section.str())) {
+        config_.ignored.emplace_back(section.str());
+        continue;
+      }
+      if (section.str() == "model") {
+        model(*table);
+        continue;
+      }
+      if (section.str() == "activation_checkpoint") {
+        checkpointing(*table);
+        continue;
+      }
+      for (const auto& [key, value] : *table) {
+        const std::string name = std::string(section.str()) + "." + std::string(key.str());
+        if (!take(name, value)) config_.ignored.push_back(name);
+      }
+    }
+    degrees();
+    if (error_) return tl::unexpected(*error_);
+    return std::move(config_);
+  }
+
+ private:
+  static bool has_effect(std::string_view section) {
+    return section == "model" || section == "training" || section == "parallelism" ||
+           section == "activation_checkpoint" || section == "optimizer" || section == "compile";
+  }
+
+  std::string place(const toml::node* node) const {
+    if (node == nullptr) return config_.path;
+    return fmt::format("{}:{}:{}", config_.path, node->source().begin.line,
+                       node->source().begin.column);
+  }
+
+  template <class Value>
+  void give(std::string_view name, const Value& value, const toml::node* node) {
+    config_.keys.push_back({std::string(name), KeyValue{value, false}, place(node)});
+  }
+
+  void complain(std::string_view name, const toml::node& node, std::string_view expected) {
+    if (!error_) error_ = fail_at(place(&node), "{} is not {}", name, expected).value();
+  }
+
+  std::optional<std::int64_t> whole(std::string_view name, const toml::node& node) {
+    const auto number = node.value_exact<std::int64_t>();
+    if (!number) complain(name, node, "a whole number");
+    return number;
+  }
+
+  std::string text(std::string_view name, const toml::node& node) {
+    const auto value = node.value_exact<std::string>();
+    if (!value) complain(name, node, "a text");
+    return value.value_or("");
+  }
+
+  bool flag(std::string_view name, const toml::node& node) {
+    const auto value = node.value_exact<bool>();
+    if (!value) complain(name, node, "true or false");
+    return value.value_or(false);
+  }
+
+  bool take(const std::string& name, const toml::node& node) {
+    if (name == "training.local_batch_size" || name == "training.batch_size") {
+      if (const auto size = whole(name, node)) give("train.micro_batch", *size, &node);
+      return true;
+    }
+    if (name == "training.seq_len") {
+      if (const auto size = whole(name, node)) give("train.seq_len", *size, &node);
+      return true;
+    }
+    if (name == "training.gradient_accumulation_steps") {
+      if (const auto steps = whole(name, node)) give("train.grad_accum", *steps, &node);
+      return true;
+    }
+    if (name == "training.max_norm") {
+      const auto norm = node.value<double>();
+      if (!norm) complain(name, node, "a number");
+      give("train.clip_grad_norm", norm.value_or(0) > 0, &node);
+      return true;
+    }
+    if (name == "training.mixed_precision_param") {
+      const std::string type = text(name, node);
+      give("train.precision", std::string(type == "float32" ? "fp32" : "bf16-mixed"), &node);
+      return type == "float32" || type == "bfloat16";
+    }
+    if (name == "training.mixed_precision_reduce") {
+      const std::string type = text(name, node);
+      give("parallel.reduce_dtype", std::string(type == "bfloat16" ? "bf16" : "fp32"), &node);
+      return type == "float32" || type == "bfloat16";
+    }
+    if (name == "training.enable_cpu_offload") {
+      if (flag(name, node)) give("parallel.offload", std::string("all"), &node);
+      return true;
+    }
+    if (name == "training.compile" || name == "compile.enable") return !flag(name, node);
+    if (name == "compile.components") return true;
+    if (name == "optimizer.name") {
+      const std::string optimizer = text(name, node);
+      if (optimizer != "AdamW" && optimizer != "Adam") return false;
+      give("train.optimizer", std::string("adamw"), &node);
+      return true;
+    }
+    if (name == "optimizer.implementation") {
+      const std::string how = text(name, node);
+      if (how != "fused" && how != "foreach") return false;
+      give("train.optimizer_impl", how, &node);
+      return true;
+    }
+    return take_parallelism(name, node);
+  }
+
+  bool take_parallelism(const std::string& name, const toml::node& node) {
+    if (name == "parallelism.data_parallel_shard_degree") {
+      shard_ = whole(name, node);
+      shard_node_ = &node;
+      return true;
+    }
+    if (name == "parallelism.data_parallel_replicate_degree") {
+      replicate_ = whole(name, node);
+      replicate_node_ = &node;
+      return true;
+    }
+    if (name == "parallelism.fsdp_reshard_after_forward") {
+      const std::string policy = text(name, node);
+      if (policy == "default") return true;
+      if (policy != "always" && policy != "never") return false;
+      give("parallel.reshard_after_forward", policy == "always", &node);
+      return true;
+    }
+    // One of each kind is none at all.
+    if (name.starts_with("parallelism.") && name.ends_with("_degree"))
+      return whole(name, node).value_or(0) == 1;
+    return false;
+  }
+
+  // −1 shards over all ranks that the replicas leave.
+  void degrees() {
+    const std::int64_t replicas = replicate_.value_or(1);
+    if (shard_ && *shard_ > 0) {
+      give("parallel.shard_size", *shard_, shard_node_);
+      give("parallel.world_size", *shard_ * std::max<std::int64_t>(replicas, 1), shard_node_);
+    } else if (replicas > 1) {
+      config_.ignored.emplace_back(
+          "parallelism.data_parallel_replicate_degree (set parallel.shard_size)");
+    }
+  }
+
+  void checkpointing(const toml::table& table) {
+    std::string mode = "none", option = "op";
+    const toml::node* at = nullptr;
+    for (const auto& [key, node] : table) {
+      const std::string name = "activation_checkpoint." + std::string(key.str());
+      if (key.str() == "mode") {
+        mode = text(name, node);
+        at = &node;
+      } else if (key.str() == "selective_ac_option") {
+        option = text(name, node);
+      } else {
+        config_.ignored.push_back(name);
+      }
+    }
+    if (mode == "selective" && option != "op") mode += ":" + option;
+    give("train.activation_checkpointing", mode, at);
+  }
+
+  void model(const toml::table& table) {
+    const std::string name = table["name"].value_or(std::string());
+    const std::string flavor = table["flavor"].value_or(std::string());
+    const Flavor* known = nullptr;
+    for (const Flavor& candidate : kLlama3)
+      if (name == "llama3" && flavor == candidate.name) known = &candidate;
+    for (const auto& [key, node] : table)
+      if (known == nullptr || (key.str() != "name" && key.str() != "flavor"))
+        config_.ignored.push_back("model." + std::string(key.str()));
+    if (known == nullptr) return;
+    const toml::node* at = table.get("flavor");
+    constexpr std::int64_t kVocabulary = 128'256, kKeyValueHeads = 8, kPositions = 131'072;
+    give("model.model_type", std::string("llama"), at);
+    give("model.hidden_size", known->hidden, at);
+    give("model.num_hidden_layers", known->layers, at);
+    give("model.num_attention_heads", known->heads, at);
+    give("model.num_key_value_heads", kKeyValueHeads, at);
+    give("model.intermediate_size", known->intermediate, at);
+    give("model.vocab_size", kVocabulary, at);
+    give("model.max_position_embeddings", kPositions, at);
+    give("model.tie_word_embeddings", false, at);
+  }
+
+  ForeignConfig config_;
+  std::optional<Error> error_;
+  std::optional<std::int64_t> shard_, replicate_;
+  const toml::node* shard_node_ = nullptr;
+  const toml::node* replicate_node_ = nullptr;
+};
+
+}  // namespace
+
+bool is_torchtitan_config(std::string_view text) {
+  try {
+    const toml::table document = toml::parse(text);
+    for (const std::string_view section : kSections)
+      if (document.get_as<toml::table>(section) != nullptr) return !document.contains("train");
+  } catch (const toml::parse_error&) {
+    return false;
+  }
+  return false;
+}
+
+Result<ForeignConfig> read_torchtitan_config(std::string_view text, const std::string& path) {
+  try {
+    return Reader(path).read(toml::parse(text, std::string_view(path)));
+  } catch (const toml::parse_error& error) {
+    return fail_at(
+        fmt::format("{}:{}:{}", path, error.source().begin.line, error.source().begin.column), "{}",
+        std::string(error.description()));
+  }
+}
+
+}  // namespace foregather::plan

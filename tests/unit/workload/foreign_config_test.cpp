@@ -1,0 +1,162 @@
+// Files of DeepSpeed and torchtitan that stand for the tables of a workload.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "core/plan/foreign_config.h"
+#include "core/plan/model.h"
+#include "core/plan/workload_toml.h"
+
+using namespace foregather;
+using namespace foregather::plan;
+
+namespace {
+
+const std::string kDeepSpeed = R"({
+  "train_batch_size": 64,
+  "train_micro_batch_size_per_gpu": 2,
+  "gradient_accumulation_steps": 4,
+  "steps_per_print": 10,
+  "optimizer": {"type": "Adam", "params": {"lr": 3e-4}},
+  "gradient_clipping": 1.0,
+  "bf16": {"enabled": true},
+  "zero_optimization": {
+    "stage": 3,
+    "overlap_comm": true,
+    "reduce_bucket_size": 5e7,
+    "stage3_prefetch_bucket_size": "auto",
+    "stage3_max_live_parameters": 1e9,
+    "stage3_gather_16bit_weights_on_model_save": true,
+    "offload_optimizer": {"device": "cpu", "pin_memory": true},
+    "sub_group_size": 1e12
+  }
+})";
+
+const std::string kTorchtitan = R"(
+[job]
+description = "Llama 3 8B training"
+[model]
+name = "llama3"
+flavor = "8B"
+[optimizer]
+name = "AdamW"
+lr = 3e-4
+[training]
+local_batch_size = 2
+seq_len = 8192
+max_norm = 1.0
+[parallelism]
+data_parallel_replicate_degree = 2
+data_parallel_shard_degree = 8
+fsdp_reshard_after_forward = "never"
+tensor_parallel_degree = 1
+context_parallel_degree = 4
+[activation_checkpoint]
+mode = "selective"
+selective_ac_option = "2"
+)";
+
+const std::vector<std::string> kModel{"model.config=m.json"};
+
+Workload read(const std::string& text, const std::vector<std::string>& sets) {
+  const auto workload = parse_workload(text, "dir/f", sets);
+  if (!workload) FAIL(workload.error().text());
+  return *workload;
+}
+
+std::string error_of(const std::string& text) {
+  const auto config = read_deepspeed_config(text, "ds.json");
+  REQUIRE_FALSE(config.has_value());
+  CHECK(config.error().fault == Fault::input);
+  return config.error().text();
+}
+
+bool ignores(const Workload& workload, const std::string& what) {
+  REQUIRE(workload.warnings.size() == 1);
+  return workload.warnings.front().find(what) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("an unmodified DeepSpeed JSON is a workload") {
+  const Workload workload = read(kDeepSpeed, kModel);
+  CHECK(workload.parallel.strategy == Strategy::zero3);
+  CHECK(workload.parallel.world_size == 8);
+  CHECK(workload.train.micro_batch == 2);
+  CHECK(workload.train.grad_accum == 4);
+  CHECK(workload.train.clip_grad_norm);
+  CHECK(workload.train.compute == DType::bf16);
+  CHECK(workload.train.master == DType::f32);
+  CHECK(workload.train.optimizer_impl == OptimizerImpl::fused);
+  CHECK(workload.parallel.reduce_dtype == DType::bf16);
+  CHECK(workload.parallel.offload == Offload::optimizer);
+  CHECK(workload.zero.reduce_bucket_size == 50'000'000);
+  CHECK(workload.zero.auto_prefetch);
+  CHECK(workload.zero.max_live_parameters == 1'000'000'000);
+  CHECK(workload.zero.sub_group_size == 1'000'000'000'000);
+  CHECK(ignores(workload, "steps_per_print"));
+  CHECK(ignores(workload, "zero_optimization.stage3_gather_16bit_weights_on_model_save"));
+  CHECK_FALSE(ignores(workload, "sub_group_size"));
+}
+
+TEST_CASE("what the workload says goes over a foreign file") {
+  const Workload workload =
+      read(kDeepSpeed, {"model.config=m.json", "train.micro_batch=5", "parallel.world_size=16"});
+  CHECK(workload.train.micro_batch == 5);
+  CHECK(workload.train.grad_accum == 4);
+  CHECK(workload.parallel.world_size == 16);
+}
+
+TEST_CASE("DeepSpeed's defaults are those of its code") {
+  const Workload workload = read(R"({"zero_optimization": {"stage": 2}, // as in Hjson
+                                     "train_batch_size": "auto",})",
+                                 kModel);
+  CHECK(workload.parallel.strategy == Strategy::zero2);
+  CHECK(workload.train.compute == DType::f32);
+  CHECK_FALSE(workload.train.clip_grad_norm);
+  CHECK(workload.warnings.empty());
+}
+
+TEST_CASE("sizes that are auto follow the hidden size") {
+  Workload workload = read(kDeepSpeed, kModel);
+  ModelConfig model;
+  model.hidden = 4096;
+  model.max_positions = 2048;
+  REQUIRE(resolve_workload(workload, model).has_value());
+  CHECK(workload.zero.prefetch_bucket_size == 15'099'494);  // 0.9 · 4096²
+  CHECK(workload.zero.reduce_bucket_size == 50'000'000);
+}
+
+TEST_CASE("errors of a DeepSpeed JSON have their place") {
+  CHECK(error_of("{\n \"train_batch_size\": 8,\n \"bf16\" 1}") ==
+        "ds.json:3:9: not valid JSON, expected a DeepSpeed configuration");
+  CHECK(error_of("[]") ==
+        "ds.json:1:1: a JSON array, expected the object of a DeepSpeed configuration");
+  CHECK(error_of("{\"zero_optimization\":\n {\"stage\": 1}}") ==
+        "ds.json:2:3: zero_optimization.stage is 1, expected 0, 2 or 3: stage 1 is not simulated");
+  CHECK(error_of("{\"zero_optimization\": {\"stage\": 3,\n\"reduce_bucket_size\": [1]}}") ==
+        "ds.json:2:1: zero_optimization.reduce_bucket_size is [1], expected a whole number or "
+        "\"auto\"");
+  CHECK(error_of("{\"zero_optimization\": 3}") ==
+        "ds.json:1:2: zero_optimization is 3, expected an object");
+}
+
+TEST_CASE("an unmodified torchtitan TOML is a workload") {
+  const Workload workload = read(kTorchtitan, {});
+  CHECK(workload.parallel.strategy == Strategy::fsdp2);
+  CHECK(workload.parallel.world_size == 16);
+  CHECK(workload.parallel.shard_size == 8);
+  CHECK(workload.parallel.reshard_after_forward == false);
+  CHECK(workload.train.micro_batch == 2);
+  CHECK(workload.train.seq_len == 8192);
+  CHECK(workload.train.checkpointing == Checkpointing::selective_layers);
+  CHECK(workload.train.checkpoint_every == 2);
+  CHECK(workload.parallel.reduce_dtype == DType::f32);
+  CHECK_FALSE(workload.model_keys.empty());
+  CHECK(ignores(workload, "context_parallel_degree"));
+  CHECK(ignores(workload, "job"));
+  CHECK_FALSE(ignores(workload, "tensor_parallel_degree"));
+  // Its model gives way to one that the workload names.
+  const Workload other = read(kTorchtitan, kModel);
+  CHECK(other.model_keys.empty());
+  CHECK(other.model_config == "m.json");
+}
