@@ -97,12 +97,15 @@ void Fsdp1Schedule::prefetch_backward(const Fsdp1Unit& unit) {
 void Fsdp1Schedule::unshard(Fsdp1Unit& unit) {
   Lowering& low = lowering_;
   const bool gathers = is_sharded() && !unit.is_unsharded;
+  if (gathers && offloads()) load(unit);
   if (types_.casts_in() && (gathers || !is_sharded())) {
     if (!unit.is_cast) low.alloc(unit.cast, pre_unshard_stream_);
     unit.is_cast = true;
-    scratch_.assign({reads(unit.shard), writes(unit.cast)});
+    scratch_.assign({reads(offloads() ? unit.loaded : unit.shard), writes(unit.cast)});
     low.launch({OpKind::cast, Role::cast, pre_unshard_stream_, unit.costs->cast_in, {}}, unit.owner,
                scratch_);
+    low.wait_stream(unshard_stream_, pre_unshard_stream_);
+  } else if (gathers && offloads()) {
     low.wait_stream(unshard_stream_, pre_unshard_stream_);
   }
   // Every unshard takes part in the limiter, also one that finds its parameters in place.
@@ -114,7 +117,8 @@ void Fsdp1Schedule::gather(Fsdp1Unit& unit) {
   Lowering& low = lowering_;
   low.builder.host_delay(overhead::kUnshard);
   low.alloc(unit.full, unshard_stream_);
-  scratch_.assign({reads(types_.casts_in() ? unit.cast : unit.shard), writes(unit.full)});
+  const Buffer& shard = offloads() ? unit.loaded : unit.shard;
+  scratch_.assign({reads(types_.casts_in() ? unit.cast : shard), writes(unit.full)});
   low.launch({OpKind::all_gather, Role::gather, unshard_stream_, unit.costs->gather,
               groups_.shard.communicator},
              unit.owner, scratch_);
@@ -122,6 +126,10 @@ void Fsdp1Schedule::gather(Fsdp1Unit& unit) {
     low.builder.record_stream(unit.cast.storage, unshard_stream_);
     low.free(unit.cast);
     unit.is_cast = false;
+  }
+  if (offloads()) {
+    low.builder.record_stream(unit.loaded.storage, unshard_stream_);
+    low.free(unit.loaded);
   }
   low.builder.host_delay(overhead::kUseViews);
   unit.is_unsharded = true;

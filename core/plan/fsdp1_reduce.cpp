@@ -43,7 +43,9 @@ void Fsdp1Schedule::end_backward() {
   }
   forward_order_.clear();
   if (!lowering_.is_last_micro_batch()) return;
+  if (offloads()) lowering_.builder.host_wait_stream(lowering_.compute);
   for (Fsdp1Unit& unit : units_) {
+    if (offloads() && has_work(unit)) lowering_.free(unit.gradient);
     unit.has_gradient = false;
     unit.held = nullptr;
   }
@@ -164,6 +166,7 @@ void Fsdp1Schedule::reduce_scatter(Fsdp1Unit& unit, const Buffer& gradient) {
   }
   if (post_factor_ > 1) scale(unit, Role::post_scale, output, unit.costs->post_scale, stream);
   collect(unit, output, stream);
+  if (offloads()) unload(unit, stream);
   if (!becomes_gradient) low.free(output);
   if (unit.padded_gradient.storage) low.free(unit.padded_gradient);
 }

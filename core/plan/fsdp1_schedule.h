@@ -28,6 +28,10 @@ namespace foregather::plan {
 /// (Recomputation uses the views that the pre-backward unshard makes, which come after all of the
 /// forward: there nothing is late. Not recorded; read from _use_unsharded_views.)
 ///
+/// offload: a unit's shard is copied to the device before each gather. What a reduction leaves is
+/// copied to the host, and stays on the device until the end of the step's backward, as
+/// micro-batches add up there; then the host waits for the copies.
+///
 /// A shard group of one is NO_SHARD, as PyTorch decides by itself.
 ///
 /// With use_orig_params the optimizer sees the parts of the parameters that lie in its shard. All
@@ -48,6 +52,8 @@ class Fsdp1Schedule final : public StrategySchedule {
   void end_backward() override;
   void drop_gradients() override;
   std::span<const OptimizedTensor> optimized() const override { return optimized_; }
+  bool has_own_optimizer() const override { return offloads(); }
+  void optimizer_phase() override;
   std::span<const CommunicatorId> norm_communicators() const override { return norm_; }
   bool clips_by_tensor() const override { return is_sharded(); }
   bool first_step_differs() const override;
@@ -55,6 +61,8 @@ class Fsdp1Schedule final : public StrategySchedule {
   void finish() override;
 
  private:
+  /// CPUOffload: shards, their gradients and the optimizer are in pinned host memory.
+  bool offloads() const { return lowering_.workload.parallel.offload == Offload::all; }
   bool is_sharded() const { return sharding_ != Fsdp1Sharding::no_shard; }
   /// Ranks that share a unit's parameters.
   std::uint32_t shards() const { return is_sharded() ? groups_.shard.ranks : 1; }
@@ -80,6 +88,10 @@ class Fsdp1Schedule final : public StrategySchedule {
   void gather(Fsdp1Unit& unit);
   void reshard(Fsdp1Unit& unit, bool frees);
   bool prefetches_forward() const;
+
+  // fsdp1_offload.cpp
+  void load(Fsdp1Unit& unit);
+  void unload(const Fsdp1Unit& unit, StreamId stream);
 
   // fsdp1_reduce.cpp
   void post_backward(Fsdp1Unit& unit);

@@ -112,7 +112,10 @@ void Fsdp1Schedule::init(ModuleWriter& modules) {
     }
     before = &unit;
     lowering_.alloc(unit.shard, lowering_.compute);
-    add_optimized(unit);
+    if (offloads())
+      lowering_.alloc(unit.host_gradient, lowering_.compute);
+    else
+      add_optimized(unit);
   }
   add_views(modules);
   add_triggers(modules);
@@ -141,6 +144,12 @@ void Fsdp1Schedule::add_buffers(Fsdp1Unit& unit) {
     unit.cast_gradient = add(unit.flat.elements, types_.reduced, "cast gradient", Cause::cast_copy);
   unit.gradient = add(shard, types_.stored, sharded ? "sharded gradient" : "reduced gradient",
                       Cause::reduced_gradient);
+  if (offloads()) {
+    on_host(lowering_, unit.shard);
+    unit.loaded = add(shard, types_.stored, "flat parameter on the device", Cause::parameter_shard);
+    unit.host_gradient = on_host(
+        lowering_, add(shard, types_.stored, "offloaded gradient", Cause::reduced_gradient));
+  }
   if (!sharded) {
     if (types_.casts_out() && repeats)
       unit.other_gradient = add(shard, types_.stored, "reduced gradient", Cause::reduced_gradient);
@@ -237,6 +246,7 @@ Fsdp1Costs Fsdp1Schedule::costs_of(const Fsdp1Unit& unit) {
 // As in Fsdp2Schedule, the wait only shows that the free is safe: PyTorch's next reduction waits
 // for the compute stream before the memory is used again.
 void Fsdp1Schedule::drop_gradients() {
+  if (offloads()) return;
   const StreamId owner = types_.casts_out() ? all_reduce_stream_ : post_backward_stream_;
   lowering_.wait_stream(owner, lowering_.compute);
   for (const Fsdp1Unit& unit : units_)

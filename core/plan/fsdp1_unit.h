@@ -44,6 +44,8 @@ struct Fsdp1Unit {
   Buffer reduced;          ///< s, reduced dtype, unless it is the gradient itself
   Buffer cast_output;      ///< s, stored dtype, of a micro-batch that adds to the gradient
   Buffer gradient;         ///< s, stored dtype, until zero_grad
+  Buffer loaded;           ///< an offloaded shard on the device, pre_unshard stream
+  Buffer host_gradient;    ///< s, stored dtype, if offloaded
   Buffer other_gradient;   ///< NO_SHARD: what casts of every second micro-batch become
 
   // State.

@@ -114,11 +114,17 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
   Lowering& low = lowering_;
   const Fsdp2Costs& costs = *unit.costs;
   const bool kept = unit.is_kept;
-  const std::span<const Buffer> inputs =
-      std::span(kept ? kept_ : shards_).subspan(unit.parameters.first, unit.parameters.count);
+  const bool loads = offloads() && !kept;
+  const std::span<const Buffer> inputs = std::span(kept    ? kept_
+                                                   : loads ? loaded_
+                                                           : shards_)
+                                             .subspan(unit.parameters.first, unit.parameters.count);
   const Buffer& cast = kept ? unit.kept_cast : unit.cast;
   const Bytes own = unit.gathered.bytes / (kept ? kept_group_.ranks : groups_.shard.ranks);
   low.builder.host_delay(overhead::kUnshard);
+  if (loads)
+    for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row)
+      load(row, copy_in_stream_);
   if (types_.casts_in()) {
     low.alloc(cast, copy_in_stream_);
     scratch_.clear();
@@ -145,6 +151,8 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
               {}},
              unit.owner, scratch_);
   if (types_.casts_in()) low.free(cast);
+  if (loads)
+    for (const Buffer& input : inputs) low.free(input);
 
   low.wait_stream(gather_stream_, copy_in_stream_);
   // In place: this rank's part is already there.
@@ -205,7 +213,8 @@ void Fsdp2Schedule::copy_out(Fsdp2Unit& unit) {
 void Fsdp2Schedule::copy_out_alone(Fsdp2Unit& unit) {
   Lowering& low = lowering_;
   for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
-    const Buffer* from = &shards_[row];
+    const Buffer shard = offloads() ? load(row, low.compute) : shards_[row];
+    const Buffer* from = &shard;
     Buffer cast;
     if (types_.casts_in()) {
       cast = casts_[row];
@@ -228,6 +237,7 @@ void Fsdp2Schedule::copy_out_alone(Fsdp2Unit& unit) {
                 {}},
                unit.owner, scratch_);
     if (types_.casts_in()) low.free(cast);
+    if (offloads()) low.free(shard);
   }
 }
 

@@ -46,6 +46,8 @@ void Fsdp2Schedule::end_backward() {
   // One stream does all that follows reductions: the last event is behind all the others.
   if (last_reduced_)
     lowering_.builder.wait(lowering_.compute, units_[*last_reduced_].was_post_reduced);
+  if (offloads() && last_reduced_)
+    lowering_.builder.host_wait(units_[*last_reduced_].was_post_reduced);
   last_reduced_.reset();
   if (held_output_) {
     lowering_.builder.wait(reduce_stream_, held_output_->event);
@@ -169,15 +171,19 @@ void Fsdp2Schedule::reduce(Fsdp2Unit& unit) {
   Lowering& low = lowering_;
   fill_reduce_input(unit);
   low.wait_stream(reduce_stream_, low.compute);
+  const bool adds = unit.has_gradient;
+  if (offloads()) unit.has_gradient = false;  // on the device
   // The output becomes the gradient where nothing is cast and no gradient is there yet.
   const bool becomes_gradient = !types_.casts_out() && !unit.has_gradient;
   const Buffer& output = becomes_gradient ? unit.gradient : unit.reduce_output;
   low.alloc(output, reduce_stream_);
   const StreamId stream = communicate(unit, output);
   collect(unit, output, stream);
+  if (offloads()) unload(unit, stream, adds);
   low.builder.record(unit.was_post_reduced, stream);
   last_reduced_ = static_cast<std::uint32_t>(&unit - units_.data());
-  if (!becomes_gradient) drop_reduced(output, unit.was_post_reduced);
+  if (offloads() && types_.casts_out()) low.free(unit.gradient);
+  if (!becomes_gradient || offloads()) drop_reduced(output, unit.was_post_reduced);
   unit.has_gradient = true;
   held_inputs_.push_back(static_cast<std::uint32_t>(&unit - units_.data()));
 }

@@ -23,6 +23,9 @@ namespace foregather::plan {
 /// backward_prefetch: `pre` is FSDP2's own implicit prefetch; `none` and `post` (after the unit's
 /// backward, before its reduction) do not exist in PyTorch and answer what-if questions.
 /// backward_prefetch_depth > 1: set_modules_to_backward_prefetch of each unit but the root.
+/// offload: a unit's shards are copied to the device before they are gathered, its gradient from
+/// the device once it is reduced; the host waits for the last one before the optimizer, and for
+/// each one that it adds to another micro-batch's.
 /// forward_prefetch: set_modules_to_forward_prefetch of each unit but the root to the next ones.
 /// reshard_after_backward = false: set_reshard_after_backward(False) but in the last micro-batch.
 class Fsdp2Schedule final : public StrategySchedule {
@@ -41,9 +44,14 @@ class Fsdp2Schedule final : public StrategySchedule {
   void end_backward() override;
   void drop_gradients() override;
   std::span<const OptimizedTensor> optimized() const override { return optimized_; }
+  bool has_own_optimizer() const override { return offloads(); }
+  void optimizer_phase() override;
   std::span<const CommunicatorId> norm_communicators() const override { return norm_; }
 
  private:
+  /// CPUOffloadPolicy: shards, their gradients and the optimizer are in pinned host memory.
+  bool offloads() const { return lowering_.workload.parallel.offload == Offload::all; }
+
   // fsdp2_setup.cpp
   void add_units();
   void add_parameters(ModuleWriter& modules);
@@ -81,6 +89,10 @@ class Fsdp2Schedule final : public StrategySchedule {
   void add_to_gradient(Fsdp2Unit& unit, const Buffer& from, StreamId stream);
   void drop_reduced(const Buffer& output, EventId event);
 
+  // fsdp2_offload.cpp
+  Buffer load(std::uint32_t row, StreamId stream);
+  void unload(Fsdp2Unit& unit, StreamId stream, bool adds);
+
   Lowering& lowering_;
   Fsdp2Types types_;
   ShardGroups groups_;
@@ -93,6 +105,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   std::vector<Buffer> shards_, full_;
   std::vector<Buffer> kept_;          ///< parts of an integer reshard
   std::vector<Buffer> casts_;         ///< of a world of one
+  std::vector<Buffer> loaded_;        ///< offloaded shards on the device
   std::vector<Buffer> gradients_;     ///< unsharded, in the compute dtype; absent: none yet
   std::vector<Buffer> accumulators_;  ///< unsharded, in the reduce dtype (no_sync)
   /// The last module that has the parameter, its index there, and the gradient buffer of that

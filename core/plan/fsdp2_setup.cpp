@@ -65,6 +65,7 @@ void Fsdp2Schedule::init(ModuleWriter& modules) {
   gradients_.resize(parameters);
   add_accumulators(modules);
 
+  if (offloads()) return;
   optimized_.reserve(parameters);
   for (const Fsdp2Unit& unit : units_) {
     Bytes offset = 0;
@@ -98,6 +99,11 @@ void Fsdp2Schedule::add_parameters(ModuleWriter& modules) {
                                        Cause::unsharded_parameter, owner));
     if (ranks == 1 && types_.casts_in())
       casts_.push_back(lowering_.buffer(elements, types_.gathered, name, Cause::cast_copy, owner));
+    if (offloads()) {
+      on_host(lowering_, shards_.back());
+      loaded_.push_back(
+          lowering_.buffer(elements, types_.stored, name, Cause::parameter_shard, owner));
+    }
     lowering_.alloc(shards_.back(), lowering_.compute);
   }
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
@@ -131,6 +137,11 @@ void Fsdp2Schedule::add_unit_buffers(Fsdp2Unit& unit) {
   if (types_.casts_out() && repeats)
     unit.cast_output = add(shard, types_.stored, "reduced gradient", Cause::cast_copy);
   unit.gradient = add(shard, types_.stored, "sharded gradient", Cause::reduced_gradient);
+  if (offloads()) {
+    unit.host_gradient = on_host(
+        lowering_, add(shard, types_.stored, "offloaded gradient", Cause::reduced_gradient));
+    lowering_.alloc(unit.host_gradient, lowering_.compute);
+  }
   GraphBuilder& builder = lowering_.builder;
   for (EventId* event : {&unit.was_gathered, &unit.was_copied_out, &unit.was_resharded,
                          &unit.was_reduced, &unit.was_all_reduced, &unit.was_post_reduced})
@@ -173,6 +184,7 @@ void Fsdp2Schedule::add_accumulators(ModuleWriter& modules) {
 // PyTorch needs no wait here: before their memory is used again, the next reduce-scatter has waited
 // for the compute stream. It costs nothing and lets validate() see at the free that it is safe.
 void Fsdp2Schedule::drop_gradients() {
+  if (offloads()) return;
   lowering_.wait_stream(types_.casts_out() ? all_reduce_stream_ : reduce_stream_,
                         lowering_.compute);
   for (const Fsdp2Unit& unit : units_)

@@ -32,6 +32,7 @@ struct Fsdp2Unit {
   Buffer reduce_output;     ///< G in the reduce dtype, unless it is the gradient itself
   Buffer cast_output;       ///< G in the stored dtype of a micro-batch that adds to the gradient
   Buffer gradient;          ///< G in the stored dtype, until zero_grad
+  Buffer host_gradient;     ///< the same in host memory, if offloaded
   EventId was_gathered, was_copied_out, was_resharded, was_reduced, was_all_reduced,
       was_post_reduced;
 

@@ -77,6 +77,12 @@ Status check_offload(const Workload& workload) {
   const Parallel& parallel = workload.parallel;
   if (parallel.offload == Offload::none) return {};
   if (parallel.strategy == Strategy::fsdp1 || parallel.strategy == Strategy::fsdp2) {
+    const bool is_whole =
+        parallel.strategy == Strategy::fsdp1 &&
+        (parallel.sharding == Fsdp1Sharding::no_shard || parallel.shard_size == 1);
+    if (is_whole)
+      return fail_at(workload.path,
+                     "parallel.offload is not simulated where FSDP1 shards nothing (no_shard)");
     if (parallel.offload == Offload::all) return {};
     return fail_at(workload.path,
                    "parallel.offload is not all, but FSDP offloads parameters, gradients and "

@@ -75,4 +75,17 @@ AccessedTensor writes(const Buffer& buffer, Bytes offset, Bytes bytes) {
   return {buffer.tensor, Access::write, offset, bytes};
 }
 
+Buffer on_host(Lowering& lowering, const Buffer& buffer) {
+  lowering.builder.graph().storages[buffer.storage.row()].on_host = true;
+  return buffer;
+}
+
+Buffer slice(Lowering& lowering, const Buffer& buffer, std::int64_t first, std::int64_t elements,
+             DType dtype) {
+  const Bytes size = size_of(dtype);
+  const TensorId view =
+      lowering.builder.tensor(buffer.storage, dtype, std::span(&elements, 1), first * size);
+  return {buffer.storage, view, elements * size};
+}
+
 }  // namespace foregather::plan

@@ -100,4 +100,10 @@ AccessedTensor updates(const Buffer& buffer);
 AccessedTensor reads(const Buffer& buffer, Bytes offset, Bytes bytes);
 AccessedTensor writes(const Buffer& buffer, Bytes offset, Bytes bytes);
 
+/// Makes a storage part of host memory; returns the buffer.
+Buffer on_host(Lowering& lowering, const Buffer& buffer);
+/// A view of `elements` of the buffer's storage, from element `first` of it.
+Buffer slice(Lowering& lowering, const Buffer& buffer, std::int64_t first, std::int64_t elements,
+             DType dtype);
+
 }  // namespace foregather::plan

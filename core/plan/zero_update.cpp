@@ -153,17 +153,4 @@ void write_zero_norm(Lowering& lowering, const std::vector<Buffer>& gradients,
   lowering.free(norms);
 }
 
-Buffer on_host(Lowering& lowering, const Buffer& buffer) {
-  lowering.builder.graph().storages[buffer.storage.row()].on_host = true;
-  return buffer;
-}
-
-Buffer slice(Lowering& lowering, const Buffer& buffer, std::int64_t first, std::int64_t elements,
-             DType dtype) {
-  const Bytes size = size_of(dtype);
-  const TensorId view =
-      lowering.builder.tensor(buffer.storage, dtype, std::span(&elements, 1), first * size);
-  return {buffer.storage, view, elements * size};
-}
-
 }  // namespace foregather::plan

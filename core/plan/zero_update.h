@@ -74,10 +74,4 @@ void write_zero_norm(Lowering& lowering, const std::vector<Buffer>& gradients,
                      const std::vector<Buffer>& doubles, const Buffer& norms,
                      CommunicatorId communicator);
 
-/// Makes a storage part of host memory.
-Buffer on_host(Lowering& lowering, const Buffer& buffer);
-/// A view of `elements` of a buffer.
-Buffer slice(Lowering& lowering, const Buffer& buffer, std::int64_t first, std::int64_t elements,
-             DType dtype);
-
 }  // namespace foregather::plan

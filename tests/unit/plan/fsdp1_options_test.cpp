@@ -33,6 +33,8 @@ Workload any_workload() {
   parallel.forward_prefetch = flag();
   parallel.limit_all_gathers = flag();
   parallel.use_orig_params = flag();
+  if (parallel.sharding != Fsdp1Sharding::no_shard && parallel.shard_size > 1 && flag())
+    parallel.offload = Offload::all;
   parallel.reduce_dtype = any({DType::f32, DType::bf16});
   Train& train = workload.train;
   train.master = any({DType::f32, DType::bf16});

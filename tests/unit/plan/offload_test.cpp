@@ -1,0 +1,95 @@
+// FSDP2 with parameters in host memory.
+#include <catch2/catch.hpp>
+#include <rapidcheck.h>
+
+#include "core/ir/validate.h"
+#include "core/plan/lower.h"
+#include "tests/unit/plan/toy_model.h"
+
+using namespace foregather;
+using namespace foregather::plan;
+using namespace foregather::test;
+
+namespace {
+
+template <class Value>
+Value any(std::initializer_list<Value> values) {
+  return *rc::gen::elementOf(std::vector<Value>(values));
+}
+
+bool flag() { return *rc::gen::arbitrary<bool>(); }
+
+Workload any_workload() {
+  Workload workload = toy_workload(any({1U, 2U, 8U, 16U}));
+  Parallel& parallel = workload.parallel;
+  parallel.strategy = Strategy::fsdp2;
+  parallel.offload = Offload::all;
+  parallel.shard_size = parallel.world_size / (parallel.world_size % 2 == 0 ? any({1U, 2U}) : 1U);
+  parallel.wrap = any({Wrap::block, Wrap::model, Wrap::block_embed_head});
+  parallel.backward_prefetch = any({Prefetch::none, Prefetch::pre, Prefetch::post});
+  parallel.forward_prefetch = flag();
+  parallel.reshard_after_backward = flag();
+  if (parallel.shard_size > 4 && flag()) parallel.reshard_to = 2;
+  parallel.reduce_dtype = any({DType::f32, DType::bf16});
+  Train& train = workload.train;
+  train.master = any({DType::f32, DType::bf16});
+  train.grad_accum = any({1, 2, 3});
+  train.no_sync = flag();
+  train.clip_grad_norm = flag();
+  return workload;
+}
+
+Graph any_graph() {
+  ToyShape shape;
+  shape.tied = flag();
+  const Result<Graph> graph = lower(toy_model(shape), any_workload());
+  if (!graph) RC_FAIL(graph.error().message);
+  return *graph;
+}
+
+}  // namespace
+
+TEST_CASE("all FSDP2 schedules with offloading are valid") {
+  for (int round = 0; round < 20; ++round)
+    CHECK(rc::check([] {
+      const Graph graph = any_graph();
+      for (const Problem& problem : validate(graph)) RC_FAIL(problem.message);
+    }));
+}
+
+TEST_CASE("offloading FSDP leaves neither shards nor optimizer states on the device") {
+  for (const Strategy strategy : {Strategy::fsdp1, Strategy::fsdp2}) {
+    Workload workload = toy_workload(8);
+    workload.parallel.strategy = strategy;
+    workload.parallel.offload = Offload::all;
+    const Result<Graph> graph = lower(toy_model({}), workload);
+    REQUIRE(graph.has_value());
+    std::vector<int> bound(graph->storages.size(), 0);
+    for (const Section section : {Section::init, Section::first})
+      for (const HostThread& thread : graph->programs[0].threads)
+        for (const Action& action : thread.actions(section)) {
+          if (action.kind == ActionKind::alloc) ++bound[action.a];
+          if (action.kind == ActionKind::free) --bound[action.a];
+        }
+    Bytes on_device = 0, on_host = 0;
+    for (std::size_t s = 0; s < bound.size(); ++s)
+      if (bound[s] > 0)
+        (graph->storages[s].on_host ? on_host : on_device) += graph->storages[s].bytes;
+    CHECK(on_device == 0);
+    // fp32 parameters and gradients; the optimizer's own states are no storages.
+    CHECK(on_host >= 8 * graph->parameters / 8);
+  }
+}
+
+TEST_CASE("FSDP1 without shards and partial offloads are refused") {
+  Workload workload = toy_workload(8);
+  workload.parallel.offload = Offload::all;
+  workload.parallel.strategy = Strategy::fsdp1;
+  workload.parallel.sharding = Fsdp1Sharding::no_shard;
+  CHECK_FALSE(lower(toy_model({}), workload).has_value());
+  workload.parallel.strategy = Strategy::fsdp2;
+  workload.parallel.offload = Offload::optimizer;
+  CHECK_FALSE(lower(toy_model({}), workload).has_value());
+  workload.parallel.strategy = Strategy::ddp;
+  CHECK_FALSE(lower(toy_model({}), workload).has_value());
+}
