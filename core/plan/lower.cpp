@@ -12,6 +12,7 @@
 #include "core/plan/lowering.h"
 #include "core/plan/module_writer.h"
 #include "core/plan/step_writer.h"
+#include "core/plan/thunder_schedule.h"
 #include "core/plan/zero2_schedule.h"
 #include "core/plan/zero3_schedule.h"
 
@@ -27,7 +28,7 @@ std::unique_ptr<StrategySchedule> make_schedule(Lowering& lowering) {
     case Strategy::zero3: return std::make_unique<Zero3Schedule>(lowering);
     case Strategy::zero2: return std::make_unique<Zero2Schedule>(lowering);
     case Strategy::thunder_zero2:
-    case Strategy::thunder_zero3: break;
+    case Strategy::thunder_zero3: return std::make_unique<ThunderSchedule>(lowering);
   }
   return nullptr;
 }
@@ -54,8 +55,8 @@ Result<Graph> lower(const Model& model, const Workload& workload) {
   if (const Status checked = check_plan(model, workload); !checked)
     return tl::unexpected(checked.error());
   const bool fsdp1 = workload.parallel.strategy == Strategy::fsdp1;
-  const bool whole =
-      workload.parallel.strategy == Strategy::ddp || workload.parallel.strategy == Strategy::zero3;
+  const Strategy kind = workload.parallel.strategy;
+  const bool whole = kind != Strategy::fsdp1 && kind != Strategy::fsdp2;
   Lowering lowering(model, workload, fsdp1 ? TiedUnits::at_root : TiedUnits::merged,
                     whole ? Wrap::model : workload.parallel.wrap);
   GraphBuilder& builder = lowering.builder;

@@ -73,6 +73,21 @@ Status check_zero(const Workload& workload) {
   return {};
 }
 
+Status check_thunder(const Workload& workload) {
+  const Parallel& parallel = workload.parallel;
+  const Train& train = workload.train;
+  if (parallel.shard_size != parallel.world_size)
+    return fail_at(workload.path, "parallel.shard_size is {}, but Thunder shards over all {} ranks",
+                   parallel.shard_size, parallel.world_size);
+  if (train.no_sync)
+    return fail_at(workload.path, "train.no_sync is true, which is not simulated for Thunder");
+  if (train.master != train.compute || parallel.reduce_dtype != train.compute)
+    return fail_at(workload.path,
+                   "train.precision is mixed, but Thunder gathers and reduces parameters in the "
+                   "dtype they are stored in: set it to bf16 or fp32");
+  return {};
+}
+
 Status check_offload(const Workload& workload) {
   const Parallel& parallel = workload.parallel;
   if (parallel.offload == Offload::none) return {};
@@ -117,6 +132,8 @@ Status check_plan(const Model& model, const Workload& workload) {
   if (parallel.strategy == Strategy::zero3 || parallel.strategy == Strategy::zero2)
     return check_zero(workload);
   if (const Status offload = check_offload(workload); !offload) return offload;
+  if (parallel.strategy == Strategy::thunder_zero2 || parallel.strategy == Strategy::thunder_zero3)
+    return check_thunder(workload);
   if (parallel.strategy == Strategy::fsdp1) return check_fsdp1(workload);
   if (parallel.strategy == Strategy::fsdp2) return check_fsdp2(workload);
   if (parallel.strategy == Strategy::ddp) return check_ddp(workload);
