@@ -21,7 +21,10 @@ T one_of(std::initializer_list<T> values) {
 std::string flag() { return *rc::gen::arbitrary<bool>() ? "true" : "false"; }
 
 std::vector<std::string> random_sets() {
-  const auto strategy = one_of<std::string>({"ddp", "fsdp1", "fsdp2"});
+  const auto strategy = one_of<std::string>(
+      {"ddp", "fsdp1", "fsdp2", "zero3", "zero2", "thunder_zero2", "thunder_zero3"});
+  const bool is_zero = strategy.find("zero") != std::string::npos;
+  const bool is_thunder = strategy.starts_with("thunder");
   const int gpus = one_of({1, 2, 4, 8});
   const int world = gpus * one_of({1, 1, 2});
   std::vector<std::string> sets{
@@ -32,9 +35,10 @@ std::vector<std::string> random_sets() {
       fmt::format("train.micro_batch={}", *rc::gen::inRange(1, 5)),
       fmt::format("train.seq_len={}", one_of({16, 100, 256})),
       fmt::format("train.grad_accum={}", one_of({1, 1, 2, 3})),
-      "train.no_sync=" + flag(),
+      "train.no_sync=" + (is_zero ? "false" : flag()),
       "train.clip_grad_norm=" + flag(),
-      "train.precision=" + one_of<std::string>({"bf16-mixed", "bf16", "fp32"}),
+      "train.precision=" + (is_thunder ? one_of<std::string>({"bf16", "fp32"})
+                                       : one_of<std::string>({"bf16-mixed", "bf16", "fp32"})),
       "train.attention=" + one_of<std::string>({"eager", "sdpa"}),
       "train.optimizer=" + one_of<std::string>({"adamw", "sgd"}),
       "train.optimizer_impl=" + one_of<std::string>({"foreach", "fused"}),
@@ -47,6 +51,24 @@ std::vector<std::string> random_sets() {
   if (strategy == "ddp") {
     sets.push_back("parallel.gradient_as_bucket_view=" + flag());
     sets.push_back(fmt::format("parallel.bucket_bytes={}", one_of({1, 100'000, 1'000'000})));
+    return sets;
+  }
+  if (is_thunder) {
+    sets.push_back("parallel.thunder_bucketing=" + one_of<std::string>({"none", "layer", "block"}));
+    return sets;
+  }
+  if (is_zero) {
+    sets.push_back("parallel.overlap_comm=" + flag());
+    sets.push_back("parallel.reduce_scatter=" + flag());
+    sets.push_back("parallel.offload=" + one_of<std::string>({"none", "none", "optimizer"}));
+    sets.push_back(fmt::format("parallel.reduce_bucket_size={}", one_of({1, 10'000, 500'000})));
+    if (strategy == "zero2") return sets;
+    for (const char* key : {"prefetch_bucket_size", "param_persistence_threshold",
+                            "max_live_parameters", "max_reuse_distance"})
+      sets.push_back(
+          fmt::format("parallel.stage3_{}={}", key, one_of({0, 1'000, 30'000, 500'000})));
+    sets.push_back(
+        fmt::format("parallel.zero_hpz_partition_size={}", world % 2 == 0 ? one_of({1, 2}) : 1));
     return sets;
   }
   if (strategy == "fsdp1") {
