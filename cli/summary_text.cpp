@@ -162,7 +162,9 @@ std::string fits(const Summary& summary) {
 std::string first_step(const Summary& summary) {
   const tasks::ClassFigures& slow = summary.slow();
   if (!slow.first_step) return {};
-  return fmt::format("First step {}, reserved {}\n", format_time(*slow.first_step),
+  const bool live = summary.memory_model == tasks::MemoryModel::live;
+  return fmt::format("First step {}, {} {}\n", format_time(*slow.first_step),
+                     live ? "live" : "reserved",
                      format_bytes(summary.large().first_memory.peaks.reserved));
 }
 

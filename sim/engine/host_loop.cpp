@@ -63,7 +63,6 @@ HostLoop<Device>::HostLoop(const Graph& graph, std::span<const std::vector<Launc
       threads_.push_back(&run->threads[t]);
     }
     runs_.push_back(std::move(run));
-    begin_section(c, 0);
   }
 }
 
@@ -118,8 +117,19 @@ void HostLoop<Device>::end_thread(Thread& thread) {
   if (run.planned != nullptr) record.memory.peaks = run.planned->peaks;
   ++run.step;
   run.idle_since = time;
-  std::uint32_t slowest = run.step;
-  for (const auto& each : runs_) slowest = std::min(slowest, each->step);
+  if (!finished()) begin_sections();
+}
+
+template <class Device>
+bool HostLoop<Device>::finished() const {
+  return std::ranges::all_of(runs_, [&](const auto& run) { return run->step > target_; });
+}
+
+// Lets every class that is between two steps begin the next one, if it may.
+template <class Device>
+void HostLoop<Device>::begin_sections() {
+  std::uint32_t slowest = runs_.front()->step;
+  for (const auto& run : runs_) slowest = std::min(slowest, run->step);
   for (std::uint16_t c = 0; c < runs_.size(); ++c)
     if (runs_[c]->active == 0 && runs_[c]->step <= slowest + kMostStepsAhead)
       begin_section(c, std::max(runs_[c]->idle_since, all_ended(runs_[c]->step)));
@@ -152,9 +162,8 @@ auto HostLoop<Device>::horizon(const Thread& thread) const -> Horizon {
 
 template <class Device>
 Status HostLoop<Device>::issue(std::uint32_t target) {
-  const auto finished = [&] {
-    return std::ranges::all_of(runs_, [&](const auto& run) { return run->step > target; });
-  };
+  target_ = target;
+  begin_sections();
   while (!finished()) {
     Thread* thread = earliest();
     if (blocked_ != 0 || thread == nullptr) {

@@ -90,6 +90,8 @@ class HostLoop {
     std::uint32_t first_event = 0;
   };
 
+  bool finished() const;
+  void begin_sections();
   void begin_section(std::uint16_t c, Ns time);
   Ns all_ended(std::uint32_t next) const;
   void end_thread(Thread& thread);
@@ -125,6 +127,7 @@ class HostLoop {
   std::vector<std::unique_ptr<ClassRun>> runs_;
   std::vector<Thread*> threads_;  ///< all, by (class, index)
   std::size_t blocked_ = 0;
+  std::uint32_t target_ = 0;  ///< of issue()
   std::optional<OutOfMemory> oom_;
   std::uint16_t oom_class_ = 0;
   std::uint32_t unresolved_ = 0;

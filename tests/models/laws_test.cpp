@@ -128,7 +128,7 @@ TEST_CASE("not resharding after forward saves the backward's gathers and holds a
 }
 
 TEST_CASE("the first step has no optimizer states at the peak of its passes") {
-  for (const char* name : {"tiny_fsdp2", "llama3_8b_fsdp2", "gpt2_ddp"}) {
+  for (const char* name : {"tiny_fsdp2", "llama3_8b_fsdp2", "llama2_7b_fsdp1", "gpt2_ddp"}) {
     INFO(name);
     const LiveSteps steps = live_steps(sample(name, {}).graph);
     CHECK(steps.first.peak_of_passes.of(Cause::optimizer_state) == 0);

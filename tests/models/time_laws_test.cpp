@@ -17,6 +17,8 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& subjects() 
       {"gpt2_ddp",
        {"parallel.world_size=8", "cluster.gpus_per_node=4",
         "parallel.gradient_as_bucket_view=true"}},
+      {"llama2_7b_fsdp1", {}},
+      {"llama2_7b_fsdp1", {"parallel.backward_prefetch=post"}},
       {"llama3_8b_fsdp2", {}},
       {"llama3_8b_fsdp2", {"parallel.world_size=32", "parallel.backward_prefetch=none"}},
       {"llama3_8b_fsdp2", {"parallel.world_size=16", "parallel.shard_size=8"}},
@@ -43,7 +45,7 @@ Ns compute_time(const tasks::Schedule& schedule) {
 }  // namespace
 
 TEST_CASE("with links a thousand times faster a step takes its compute time") {
-  for (const char* name : {"llama3_8b_fsdp2", "llama3_70b_fsdp2", "gpt2_ddp"}) {
+  for (const char* name : {"llama3_8b_fsdp2", "llama3_70b_fsdp2", "llama2_7b_fsdp1", "gpt2_ddp"}) {
     INFO(name);
     const tasks::Schedule schedule = sample(name, scaled({}, "1000"));
     const sim::Simulation result = simulated(schedule);
