@@ -85,7 +85,7 @@ int run(const Arguments& arguments) {
   request->record_memory = outputs->wants_run();
   const auto outcome = tasks::simulate(*request);
   if (!outcome) return give_up(outcome.error());
-  if (const Status written = outputs->write(outcome->run); !written)
+  if (const Status written = outputs->write({&outcome->run, 1}, outcome->inputs); !written)
     return give_up(written.error());
   for (const std::string& warning : outcome->summary.warnings) complain("warning: " + warning);
   if (arguments.json) return print(tasks::to_json(outcome->summary));

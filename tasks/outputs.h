@@ -2,7 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/base/file.h"
 #include "core/base/result.h"
@@ -10,6 +12,9 @@
 #include "core/store/writer.h"
 
 namespace foregather::tasks {
+
+/// Do both paths lead to one file? Neither needs to exist.
+bool is_same_file(const std::string& a, const std::string& b);
 
 /// The files that a command was asked for, opened before the work starts so that an unwritable
 /// place costs nothing. Files appear complete or not at all.
@@ -19,10 +24,12 @@ class Outputs {
   static Result<Outputs> open(const std::string& database, const std::string& trace);
 
   bool wants_run() const { return database_.has_value() || trace_.has_value(); }
-  /// Writes the run to all of them and gives the files their names.
-  Status write(run::RunView run);
+  /// Writes the runs to the database, the first one to the trace, and gives the files their names.
+  /// None may be one of `inputs`.
+  Status write(std::span<const run::Run> runs, const std::vector<std::string>& inputs);
 
  private:
+  std::string database_path_, trace_path_;
   std::optional<store::RunWriter> database_;
   std::optional<PendingFile> trace_;
 };

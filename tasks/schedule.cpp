@@ -40,10 +40,15 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
   if (workload->layers != 0) config->layers = workload->layers;
   if (const Status resolved = plan::resolve_workload(*workload, *config); !resolved)
     return tl::unexpected(resolved.error());
+  if (Status sized = plan::check_model_size(*config, workload->train); !sized) {
+    sized.error().place = source;
+    return tl::unexpected(sized.error());
+  }
   const plan::Model model = plan::build_model(*config, workload->train);
   auto graph = plan::lower(model, *workload);
   if (!graph) return tl::unexpected(graph.error());
   schedule.source_text = std::move(text);
+  schedule.inputs.push_back(workload->model_config);
   schedule.graph = std::move(*graph);
   schedule.model = fmt::format("{}, {} layers", config->model_type, config->layers);
   schedule.strategy = name_of(workload->parallel.strategy);
@@ -56,6 +61,7 @@ Result<plan::Workload> read_schedule(const std::string& text, const std::string&
   if (!machine) return machine;
   auto graph = read_dump(text, source);
   if (!graph) return tl::unexpected(graph.error());
+  if (graph->classes.empty()) return fail_at(source, "has no rank class, expected at least one");
   const auto problems = validate(*graph, 1);
   if (!problems.empty())
     return fail_at(source, "is no schedule that could run: {}", problems.front().message);
@@ -108,11 +114,13 @@ Result<Schedule> load_schedule(const std::string& source, const std::vector<std:
   const auto kind = sniff(*text, source);
   if (!kind) return tl::unexpected(kind.error());
   Schedule schedule;
+  schedule.inputs = {source};
   schedule.name = std::filesystem::path(source).stem().string();
   const auto machine = *kind == SourceKind::workload
                            ? lower_workload(std::move(*text), source, sets, schedule)
                            : read_schedule(*text, source, sets, schedule);
   if (!machine) return tl::unexpected(machine.error());
+  schedule.inputs.push_back(machine->cluster.hardware);  // a name of the catalogue is no file
   if (const Status priced = price_schedule(*machine, what_if, schedule); !priced)
     return tl::unexpected(priced.error());
   if (const Status set = set_engine(*machine, schedule); !set) return tl::unexpected(set.error());

@@ -24,6 +24,7 @@ struct SimulateRequest {
 struct Outcome {
   Summary summary;
   run::Run run;
+  std::vector<std::string> inputs;  ///< the files that were read: outputs must be others
 };
 
 /// Predicts the first and the steady step. Out of memory is a result. Errors: bad input, at its
