@@ -180,7 +180,8 @@ class Rewinder {
     }
   }
 
-  // Free memory behind it can only be what was split off from it.
+  // Free memory behind it can only be what was split off from it; in front of it there is none, as
+  // a block is cut from the front of free memory.
   void undo_alloc(const RecordedEvent& event) {
     const auto part = parts_.find(event.address);
     if (part == parts_.end() || part->second.state != BlockState::allocated)
@@ -189,6 +190,9 @@ class Rewinder {
     part->second.requested = 0;
     part->second.carved = false;
     absorb_behind(part);
+    const auto previous = before(part);
+    if (previous != parts_.end() && previous->second.state == BlockState::free)
+      misfit("the memory in front of it is free afterwards, expected a block");
   }
 
   void undo_free_requested(const RecordedEvent& event) {
