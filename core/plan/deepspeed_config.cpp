@@ -14,7 +14,7 @@ namespace foregather::plan {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 std::string place_of(const std::string& path, std::string_view text, std::size_t offset) {
   offset = std::min(offset, text.size());
@@ -117,7 +117,10 @@ class Reader {
 
   void complain(std::string_view key, const Json& value, std::string_view expected) {
     if (error_) return;
-    std::string shown = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+    // A nested value may be nested very deeply.
+    std::string shown = value.is_structured()
+                            ? fmt::format("a JSON {}", value.type_name())
+                            : value.dump(-1, ' ', true, Json::error_handler_t::replace);
     constexpr std::size_t kLongest = 80;
     if (shown.size() > kLongest) shown = shown.substr(0, kLongest) + "…";
     error_ = fail_at(place(key), "{} is {}, expected {}", key, shown, expected).value();
@@ -232,8 +235,10 @@ class Reader {
         config_.ignored.push_back("optimizer.type");
         continue;
       }
-      const Json params = value.contains("params") ? value["params"] : Json();
-      const bool torch = params.is_object() && params.value("torch_adam", Json(false)) == true;
+      const auto params = value.find("params");
+      const bool has_params = params != value.end() && params->is_object();
+      const bool torch =
+          has_params && params->contains("torch_adam") && (*params)["torch_adam"] == true;
       give("train.optimizer", std::string(is_adam ? "adamw" : "sgd"), "optimizer.type");
       if (is_adam)
         give("train.optimizer_impl", std::string(torch ? "foreach" : "fused"), "optimizer.type");
@@ -247,7 +252,9 @@ class Reader {
       complain("zero_optimization", value, "an object");
       return true;
     }
-    take_stage(value.contains("stage") ? value["stage"] : Json(0));
+    const Json whole_model(0);
+    const auto stage = value.find("stage");
+    take_stage(stage != value.end() ? *stage : whole_model);
     for (const auto& [inner, setting] : value.items()) {
       const std::string key = "zero_optimization." + inner;
       if (inner == "stage") continue;

@@ -20,8 +20,7 @@ struct ForeignKey {
 struct ForeignConfig {
   std::string path;
   std::vector<ForeignKey> keys;
-  /// What the file says and has no effect here, dotted, in its order; a section without any effect
-  /// is one entry.
+  /// What the file says and has no effect here, dotted; a section without any effect is one entry.
   std::vector<std::string> ignored;
 };
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "core/base/toml_depth.h"
 #include "core/plan/foreign_config.h"
 
 namespace foregather::plan {
@@ -229,6 +230,7 @@ class Reader {
 }  // namespace
 
 bool is_torchtitan_config(std::string_view text) {
+  if (!check_toml_depth(text, {})) return false;
   try {
     const toml::table document = toml::parse(text);
     for (const std::string_view section : kSections)
@@ -240,6 +242,8 @@ bool is_torchtitan_config(std::string_view text) {
 }
 
 Result<ForeignConfig> read_torchtitan_config(std::string_view text, const std::string& path) {
+  if (const Status shallow = check_toml_depth(text, path); !shallow)
+    return tl::unexpected(shallow.error());
   try {
     return Reader(path).read(toml::parse(text, std::string_view(path)));
   } catch (const toml::parse_error& error) {

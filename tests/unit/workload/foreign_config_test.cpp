@@ -134,10 +134,19 @@ TEST_CASE("errors of a DeepSpeed JSON have their place") {
   CHECK(error_of("{\"zero_optimization\":\n {\"stage\": 1}}") ==
         "ds.json:2:3: zero_optimization.stage is 1, expected 0, 2 or 3: stage 1 is not simulated");
   CHECK(error_of("{\"zero_optimization\": {\"stage\": 3,\n\"reduce_bucket_size\": [1]}}") ==
-        "ds.json:2:1: zero_optimization.reduce_bucket_size is [1], expected a whole number or "
+        "ds.json:2:1: zero_optimization.reduce_bucket_size is a JSON array, expected a whole "
+        "number or "
         "\"auto\"");
   CHECK(error_of("{\"zero_optimization\": 3}") ==
         "ds.json:1:2: zero_optimization is 3, expected an object");
+}
+
+TEST_CASE("deeply nested values of a DeepSpeed JSON are errors as others are") {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  CHECK(error_of("{\"zero_optimization\": {\"stage\": " + deep + "}}").find("a JSON array") !=
+        std::string::npos);
+  CHECK(error_of("{\"zero_optimization\": " + deep + "}").find("a JSON array") !=
+        std::string::npos);
 }
 
 TEST_CASE("an unmodified torchtitan TOML is a workload") {
