@@ -29,8 +29,6 @@ void Zero3Schedule::begin_forward() {
   enter(root_submodule_);
 }
 
-void Zero3Schedule::before_forward(std::uint32_t /*module*/) {}
-
 void Zero3Schedule::end_forward() { leave(root_submodule_); }
 
 void Zero3Schedule::begin_backward() { enter(root_submodule_); }

@@ -106,74 +106,81 @@ Buffer Zero3Schedule::concatenate(const std::vector<Buffer>& gradients) {
 }
 
 void Zero3Schedule::flush() {
-  Lowering& low = lowering_;
   if (pending_.empty()) return;
-  low.builder.host_delay(host_overhead::kReduce);
-  reductions_.wait(low.builder);
-  if (bucket_.storage && pending_.front().is_in_bucket && !low.workload.zero.reduce_scatter) {
+  lowering_.builder.host_delay(host_overhead::kReduce);
+  reductions_.wait(lowering_.builder);
+  if (bucket_.storage && pending_.front().is_in_bucket && !lowering_.workload.zero.reduce_scatter)
     reduce_bucket();
-  } else {
-    std::sort(pending_.begin(), pending_.end(),
-              [](const Pending& a, const Pending& b) { return a.row < b.row; });
-    std::vector<Buffer> gradients;
-    for (const Pending& pending : pending_) {
-      const Parameter& parameter = parameters_[pending.row];
-      Buffer gradient = pending.gradient;
-      if (!pending.is_in_bucket && reduced_ != type_) {
-        low.alloc(parameter.cast_gradient, reduce_stream_);
-        move(OpKind::cast, Role::cast, reduce_stream_, parameter, gradient,
-             parameter.cast_gradient);
-        gradient = parameter.cast_gradient;
-      }
-      gradients.push_back(gradient);
-    }
-    const Buffer flat = concatenate(gradients);
-    scratch_.assign({updates(flat)});
-    low.launch({OpKind::elementwise,
-                Role::pre_scale,
-                reduce_stream_,
-                low.copy_cost(OpKind::elementwise, reduced_, flat.bytes, flat.bytes),
-                {}},
-               low.owners[0], scratch_);
-    const Bytes own = flat.bytes / world_.ranks;
-    if (!is_alone()) {
-      scratch_.assign({reads(flat), writes(flat, 0, own)});
-      low.launch({OpKind::reduce_scatter, Role::reduce, reduce_stream_,
-                  low.collective_cost(OpKind::reduce_scatter, reduced_, flat.bytes, world_.group),
-                  world_.communicator},
-                 low.owners[0], scratch_);
-    }
-    // The casts of all partitions are made before the first is copied.
-    std::vector<Buffer> reduced;
-    const Bytes base = low.builder.graph().at(flat.tensor).offset / size_of(reduced_);
-    std::int64_t offset = base;
-    for (const Pending& pending : pending_) {
-      const Parameter& parameter = parameters_[pending.row];
-      Buffer part = slice(low, flat, offset, parameter.shard, reduced_);
-      offset += parameter.shard;
-      if (reduced_ != type_) {
-        low.alloc(parameter.cast_partition, reduce_stream_);
-        move(OpKind::cast, Role::cast, reduce_stream_, parameter, part, parameter.cast_partition);
-        part = parameter.cast_partition;
-      }
-      reduced.push_back(part);
-    }
-    for (std::size_t i = 0; i < pending_.size(); ++i)
-      collect(parameters_[pending_[i].row], reduced[i]);
-    const bool is_own = flat.storage != gradients.front().storage;
-    if (is_own) low.free(flat);
-    for (const Pending& pending : pending_) {
-      const Parameter& parameter = parameters_[pending.row];
-      if (reduced_ != type_) low.free(parameter.cast_partition);
-      if (pending.is_in_bucket) continue;
-      if (reduced_ != type_) low.free(parameter.cast_gradient);
-      low.builder.record_stream(pending.gradient.storage, reduce_stream_);
-      low.free(pending.gradient);
-    }
-  }
+  else
+    reduce_scatter_pending();
   pending_.clear();
   bucket_elements_ = 0;
-  reductions_.record(low.builder, reduce_stream_);
+  reductions_.record(lowering_.builder, reduce_stream_);
+}
+
+// Gradients that are not in the bucket may have another dtype than the reduction.
+std::vector<Buffer> Zero3Schedule::cast_pending() {
+  std::vector<Buffer> gradients;
+  for (const Pending& pending : pending_) {
+    const Parameter& parameter = parameters_[pending.row];
+    gradients.push_back(pending.gradient);
+    if (pending.is_in_bucket || reduced_ == type_) continue;
+    lowering_.alloc(parameter.cast_gradient, reduce_stream_);
+    move(OpKind::cast, Role::cast, reduce_stream_, parameter, pending.gradient,
+         parameter.cast_gradient);
+    gradients.back() = parameter.cast_gradient;
+  }
+  return gradients;
+}
+
+// The parts of what this rank received; the casts of all are made before the first is copied.
+std::vector<Buffer> Zero3Schedule::parts_of(const Buffer& flat) {
+  std::vector<Buffer> parts;
+  std::int64_t offset = lowering_.builder.graph().at(flat.tensor).offset / size_of(reduced_);
+  for (const Pending& pending : pending_) {
+    const Parameter& parameter = parameters_[pending.row];
+    parts.push_back(slice(lowering_, flat, offset, parameter.shard, reduced_));
+    offset += parameter.shard;
+    if (reduced_ == type_) continue;
+    lowering_.alloc(parameter.cast_partition, reduce_stream_);
+    move(OpKind::cast, Role::cast, reduce_stream_, parameter, parts.back(),
+         parameter.cast_partition);
+    parts.back() = parameter.cast_partition;
+  }
+  return parts;
+}
+
+void Zero3Schedule::reduce_scatter_pending() {
+  Lowering& low = lowering_;
+  std::sort(pending_.begin(), pending_.end(),
+            [](const Pending& a, const Pending& b) { return a.row < b.row; });
+  const std::vector<Buffer> gradients = cast_pending();
+  const Buffer flat = concatenate(gradients);
+  scratch_.assign({updates(flat)});
+  low.launch({OpKind::elementwise,
+              Role::pre_scale,
+              reduce_stream_,
+              low.copy_cost(OpKind::elementwise, reduced_, flat.bytes, flat.bytes),
+              {}},
+             low.owners[0], scratch_);
+  if (!is_alone()) {
+    scratch_.assign({reads(flat), writes(flat, 0, flat.bytes / world_.ranks)});
+    low.launch({OpKind::reduce_scatter, Role::reduce, reduce_stream_,
+                low.collective_cost(OpKind::reduce_scatter, reduced_, flat.bytes, world_.group),
+                world_.communicator},
+               low.owners[0], scratch_);
+  }
+  const std::vector<Buffer> parts = parts_of(flat);
+  for (std::size_t i = 0; i < pending_.size(); ++i) collect(parameters_[pending_[i].row], parts[i]);
+  if (flat.storage != gradients.front().storage) low.free(flat);
+  for (const Pending& pending : pending_) {
+    const Parameter& parameter = parameters_[pending.row];
+    if (reduced_ != type_) low.free(parameter.cast_partition);
+    if (pending.is_in_bucket) continue;
+    if (reduced_ != type_) low.free(parameter.cast_gradient);
+    low.builder.record_stream(pending.gradient.storage, reduce_stream_);
+    low.free(pending.gradient);
+  }
 }
 
 // reduce_scatter = false: the bucket is all-reduced in place, then multiplied into a new buffer.

@@ -47,7 +47,6 @@ class Zero3Schedule final : public StrategySchedule {
 
   void init(ModuleWriter& modules) override;
   void begin_forward() override;
-  void before_forward(std::uint32_t module) override;
   void end_forward() override;
   void begin_backward() override;
   bool acts_between_ops() const override { return true; }
@@ -129,7 +128,6 @@ class Zero3Schedule final : public StrategySchedule {
   bool gathers() const { return !is_alone() || offloads_parameters(); }
 
   // zero3_gather.cpp
-  void run_hooks(std::uint32_t module, Phase phase, std::uint32_t op, bool enters);
   void enter(std::uint32_t submodule);
   void leave(std::uint32_t submodule);
   void gather(const Rows& rows);
@@ -145,6 +143,9 @@ class Zero3Schedule final : public StrategySchedule {
   // zero3_reduce.cpp
   void add_to_bucket(std::uint32_t row, const Buffer& gradient);
   void flush();
+  std::vector<Buffer> cast_pending();
+  std::vector<Buffer> parts_of(const Buffer& flat);
+  void reduce_scatter_pending();
   Buffer concatenate(const std::vector<Buffer>& gradients);
   void reduce_bucket();
   void collect(Parameter& parameter, const Buffer& reduced);
