@@ -197,16 +197,56 @@ void Zero2Schedule::all_reduce_slices(const Buffer& gradients, const std::vector
   low.free(flat);
 }
 
-// allreduce_no_retain: a reduction in place to each owner, before which the device is synchronised
-// when reductions overlap.
+// Slices of the gradients that lie one behind the other in `packed`, into it or out of it.
+void Zero2Schedule::copy_slices(Role role, const Buffer& gradients, const Buffer& packed,
+                                const std::vector<Slice>& parts) {
+  const Bytes size = size_of(type_);
+  Bytes at = 0;
+  scratch_.clear();
+  for (const Slice& part : parts) {
+    const Bytes bytes = part.elements * size;
+    const AccessedTensor spread = reads(gradients, part.first * size, bytes);
+    const AccessedTensor dense = reads(packed, at, bytes);
+    at += bytes;
+    for (AccessedTensor access : {spread, dense}) {
+      const bool is_target = (role == Role::copy_in) == (access.tensor == packed.tensor);
+      if (is_target) access.mode = Access::write;
+      scratch_.push_back(access);
+    }
+  }
+  lowering_.launch(
+      {OpKind::copy, role, reduce_stream_, lowering_.copy_cost(OpKind::copy, type_, at, at), {}},
+      lowering_.root, scratch_);
+}
+
+// allreduce_no_retain: one reduction to each owner, of its slices; several are flattened first.
+// When reductions overlap the device is synchronised before each.
 void Zero2Schedule::reduce_slices(const Buffer& gradients, const std::vector<Slice>& parts) {
   Lowering& low = lowering_;
   const Bytes size = size_of(type_);
-  const Bytes base = low.builder.graph().at(gradients.tensor).offset / size;
+  const std::int64_t base = low.builder.graph().at(gradients.tensor).offset / size;
+  std::vector<std::vector<Slice>> owners;
   for (const Slice& part : parts) {
+    const auto found = std::find_if(owners.begin(), owners.end(), [&](const auto& slices) {
+      return slices.front().owner == part.owner;
+    });
+    if (found == owners.end())
+      owners.push_back({part});
+    else
+      found->push_back(part);
+  }
+  for (const std::vector<Slice>& own : owners) {
     if (overlaps_) low.builder.host_wait_device();
-    const Buffer own = slice(low, gradients, base + part.first, part.elements, type_);
-    const Buffer wire = for_wire(own, false);
+    const bool packs = own.size() > 1;
+    Buffer packed = slice(low, gradients, base + own.front().first, own.front().elements, type_);
+    if (packs) {
+      std::int64_t elements = 0;
+      for (const Slice& part : own) elements += part.elements;
+      packed = cached(elements, type_, "gradients of one owner");
+      low.alloc(packed, reduce_stream_);
+      copy_slices(Role::copy_in, gradients, packed, own);
+    }
+    const Buffer wire = for_wire(packed, false);
     if (world_.ranks > 1) {
       scratch_.assign({updates(wire)});
       low.launch({OpKind::reduce, Role::reduce, reduce_stream_,
@@ -214,7 +254,10 @@ void Zero2Schedule::reduce_slices(const Buffer& gradients, const std::vector<Sli
                   world_.communicator},
                  low.root, scratch_);
     }
-    for_wire(own, true);
+    for_wire(packed, true);
+    if (!packs) continue;
+    if (own.front().owner == 0) copy_slices(Role::copy_out, gradients, packed, own);
+    low.free(packed);
   }
 }
 

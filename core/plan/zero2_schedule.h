@@ -72,6 +72,8 @@ class Zero2Schedule final : public StrategySchedule {
   std::vector<Slice> slices() const;
   void all_reduce_slices(const Buffer& gradients, const std::vector<Slice>& parts);
   void reduce_slices(const Buffer& gradients, const std::vector<Slice>& parts);
+  void copy_slices(Role role, const Buffer& gradients, const Buffer& packed,
+                   const std::vector<Slice>& parts);
   Buffer for_wire(const Buffer& gradients, bool back);
   void keep(std::uint32_t row, const Buffer& gradient);
   void offload_gradient(std::uint32_t row, const Buffer& gradient);

@@ -42,7 +42,7 @@ void Zero2Schedule::optimizer_phase() {
   }
   // The CPU optimizer waits for the gradients that are copied to it, and reads the norm.
   if (offloads()) lowering_.builder.host_wait_device();
-  write_zero_norm(lowering_, gradients, doubles, norms_, world_.communicator);
+  write_zero_norm(lowering_, gradients, doubles, norms_, world_.communicator, DType::f32);
   if (offloads()) lowering_.builder.host_wait_stream(lowering_.compute);
   update_->update();
   gather_parameters();

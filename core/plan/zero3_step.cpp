@@ -38,12 +38,12 @@ void Zero3Schedule::norm() {
   if (!offloads_optimizer()) {
     for (const Parameter& parameter : parameters_)
       gradients.push_back(parameter.gradient_partition);
-    write_zero_norm(lowering_, gradients, norm_doubles_, norms_, world_.communicator);
+    write_zero_norm(lowering_, gradients, norm_doubles_, norms_, world_.communicator, DType::f64);
     return;
   }
   // The norms are there; their sum is read by the host before and after it is all-reduced.
   lowering_.builder.host_wait_stream(lowering_.compute);
-  write_zero_norm(lowering_, gradients, norm_doubles_, norms_, world_.communicator);
+  write_zero_norm(lowering_, gradients, norm_doubles_, norms_, world_.communicator, DType::f64);
   lowering_.builder.host_wait_stream(lowering_.compute);
 }
 

@@ -89,7 +89,8 @@ std::vector<SubmoduleSpan> spans_of(const Tape& tape, const std::vector<Submodul
         span.last = i;
       }
       if (!found) continue;
-      span.is_cut_off = phase == Phase::recompute && span.last + 1 == end;
+      span.is_cut_off = (phase == Phase::recompute && span.last + 1 == end) ||
+                        (phase == Phase::backward && !tape.has_input_grad);
       spans.push_back(span);
     }
   };

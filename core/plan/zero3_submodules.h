@@ -21,7 +21,9 @@ struct SubmoduleSpan {
   Phase phase = Phase::forward;
   std::uint32_t first = 0;
   std::uint32_t last = 0;
-  /// A recomputation stops as soon as it has what it needs: what runs then never ends.
+  /// Its end is never seen. A recomputation stops as soon as it has what it needs: what runs then
+  /// does not end. The end of a backward is seen by the gradients of inputs, which an embedding's
+  /// inputs have not.
   bool is_cut_off = false;
 };
 

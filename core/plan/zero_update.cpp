@@ -117,7 +117,7 @@ void ZeroUpdate::update_on_host(std::size_t index) {
 
 void write_zero_norm(Lowering& lowering, const std::vector<Buffer>& gradients,
                      const std::vector<Buffer>& doubles, const Buffer& norms,
-                     CommunicatorId communicator) {
+                     CommunicatorId communicator, DType summed) {
   GraphBuilder& builder = lowering.builder;
   const auto launch = [&](OpKind kind, Bytes read, Bytes written,
                           std::initializer_list<AccessedTensor> accesses) {
@@ -144,10 +144,10 @@ void write_zero_norm(Lowering& lowering, const std::vector<Buffer>& gradients,
          {AccessedTensor{norms.tensor, Access::read, kDouble, rest}, writes(norms, 0, kDouble)});
   if (communicator) {
     const GroupId group = builder.graph().at(communicator).group;
-    lowering.launch(
-        {OpKind::all_reduce, Role::clip, lowering.compute,
-         lowering.collective_cost(OpKind::all_reduce, DType::f64, kDouble, group), communicator},
-        lowering.root, std::vector{sum});
+    lowering.launch({OpKind::all_reduce, Role::clip, lowering.compute,
+                     lowering.collective_cost(OpKind::all_reduce, summed, size_of(summed), group),
+                     communicator},
+                    lowering.root, std::vector{sum});
   }
   launch(OpKind::elementwise, kDouble, kDouble, {sum});
   lowering.free(norms);

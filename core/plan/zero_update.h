@@ -68,10 +68,10 @@ class ZeroUpdate {
 };
 
 /// The norm of a list of gradient tensors as get_grad_norm_direct computes it: each is copied to
-/// double precision, the sum of squares is all-reduced over `communicator` (if there is one), and
-/// nothing waits for the device.
+/// double precision, the sum of squares is all-reduced over `communicator` (if there is one) in
+/// `summed` (stage 3: f64, stage 2: f32), and nothing waits for the device.
 void write_zero_norm(Lowering& lowering, const std::vector<Buffer>& gradients,
                      const std::vector<Buffer>& doubles, const Buffer& norms,
-                     CommunicatorId communicator);
+                     CommunicatorId communicator, DType summed);
 
 }  // namespace foregather::plan
