@@ -21,17 +21,20 @@ bool is_same_file(const std::string& a, const std::string& b);
 class Outputs {
  public:
   /// Empty paths: not asked for. Two outputs must not be one file.
-  static Result<Outputs> open(const std::string& database, const std::string& trace);
+  static Result<Outputs> open(const std::string& database, const std::string& trace,
+                              const std::string& dump);
 
   bool wants_run() const { return database_.has_value() || trace_.has_value(); }
-  /// Writes the runs to the database, the first one to the trace, and gives the files their names.
-  /// None may be one of `inputs`.
-  Status write(std::span<const run::Run> runs, const std::vector<std::string>& inputs);
+  /// Writes the runs to the database, the first one to the trace, the text of the schedule to the
+  /// dump, and gives the files their names. None may be one of `inputs`.
+  Status write(std::span<const run::Run> runs, std::string_view dump,
+               const std::vector<std::string>& inputs);
 
  private:
-  std::string database_path_, trace_path_;
+  std::vector<std::string> paths_;  ///< of all that are not empty
   std::optional<store::RunWriter> database_;
   std::optional<PendingFile> trace_;
+  std::optional<PendingFile> dump_;
 };
 
 }  // namespace foregather::tasks

@@ -41,8 +41,8 @@ class Recorder {
            const sim::Simulation& simulation)
       : graph_(graph), prices_(prices), simulation_(simulation) {
     const bool only_first = simulation.oom && simulation.oom->in_first_step;
-    kinds_ = only_first ? std::vector{StepKind::first}
-                        : std::vector{StepKind::first, StepKind::steady};
+    kinds_ =
+        only_first ? std::vector{StepKind::first} : std::vector{StepKind::first, StepKind::steady};
   }
 
   run::Run record() {

@@ -27,6 +27,34 @@ std::string_view name_of(plan::Strategy strategy) {
   return "";
 }
 
+// Each op of each micro-batch has a row: what a prediction costs is linear in them.
+Status check_step_size(const plan::Model& model, const plan::Workload& workload) {
+  constexpr double kMostOps = 1e7;
+  double ops = 0;
+  for (const plan::Module& module : model.modules) {
+    const plan::Tape& tape = model.tapes[module.tape];
+    ops += static_cast<double>(tape.forward.size() + tape.backward.size());
+  }
+  ops *= static_cast<double>(workload.train.grad_accum);
+  if (ops <= kMostOps) return {};
+  return fail_at(workload.path,
+                 "a step of about {:.0f} million ops, expected at most {:.0f} million: lower "
+                 "model.layers or train.grad_accum",
+                 ops / 1e6, kMostOps / 1e6);
+}
+
+// A sum of times must stay far from the end of 64 bits.
+Status check_step_length(const Graph& graph, const sim::CostTable& table) {
+  constexpr double kLongestStep = 1e17;  // three years
+  double sum = 0;
+  for (const Op& op : graph.ops) sum += static_cast<double>(table.prices[op.cost.row()].duration);
+  if (sum <= kLongestStep) return {};
+  return fail(
+      "the ops of a step take {:.0f} years: check the hardware's figures and the workload's "
+      "sizes",
+      sum / 3.15e16);
+}
+
 // Fills graph, model and strategy; returns the machine to price it on.
 Result<plan::Workload> lower_workload(std::string text, const std::string& source,
                                       const std::vector<std::string>& sets, Schedule& schedule) {
@@ -45,6 +73,8 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
     return tl::unexpected(sized.error());
   }
   const plan::Model model = plan::build_model(*config, workload->train);
+  if (const Status bounded = check_step_size(model, *workload); !bounded)
+    return tl::unexpected(bounded.error());
   auto graph = plan::lower(model, *workload);
   if (!graph) return tl::unexpected(graph.error());
   schedule.source_text = std::move(text);
@@ -77,7 +107,9 @@ Status price_schedule(const plan::Workload& machine, const WhatIf& what_if, Sche
   options.compute_scale = what_if.compute;
   options.gpus_per_node = std::max(machine.cluster.gpus_per_node, 1U);
   sim::CostTable table = sim::price(schedule.graph, *hardware, options);
-  scale_kinds(what_if, schedule.graph, table);
+  for (std::string& warning : scale_kinds(what_if, schedule.graph, table))
+    schedule.warnings.push_back(std::move(warning));
+  if (const Status bounded = check_step_length(schedule.graph, table); !bounded) return bounded;
   std::size_t rows = 1;
   for (const RankClass& rank_class : schedule.graph.classes)
     rows = std::max(rows, std::size_t{rank_class.hardware} + 1);
@@ -99,8 +131,10 @@ Status set_engine(const plan::Workload& machine, Schedule& schedule) {
   schedule.outside_allocator = sim::outside_allocator_bytes(schedule.graph, schedule.hardware);
   schedule.engine.capacity = schedule.capacity - schedule.outside_allocator;
   if (schedule.engine.capacity <= 0)
-    return fail("{} holds {}, less than the {} outside the allocator", schedule.hardware.name,
-                schedule.capacity, schedule.outside_allocator);
+    return fail_at(machine.cluster.hardware,
+                   "{} holds {}, but context and libraries take {} outside the allocator",
+                   schedule.hardware.name, format_bytes(schedule.capacity),
+                   format_bytes(schedule.outside_allocator));
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/ir/dump.h"
 #include "sim/engine/bounds.h"
 #include "sim/memory/memory_bound.h"
 #include "tasks/busy_figures.h"
@@ -135,6 +136,7 @@ Result<Outcome> simulate(const SimulateRequest& request) {
 
   Outcome outcome;
   outcome.inputs = schedule->inputs;
+  if (request.dump) outcome.dump = dump(schedule->graph);
   fill_header(request, *schedule, outcome.summary);
   outcome.run = record_run(schedule->graph, schedule->prices, *simulation);
   outcome.run.about = run_info(request, *schedule);
