@@ -13,6 +13,7 @@
 #include "core/plan/workload_toml.h"
 #include "sim/cost/outside.h"
 #include "sim/cost/price.h"
+#include "tasks/machine.h"
 #include "tasks/sniff.h"
 
 namespace foregather::tasks {
@@ -64,7 +65,7 @@ Result<plan::Workload> read_schedule(const std::string& text, const std::string&
 }
 
 Status price_schedule(const plan::Workload& machine, const WhatIf& what_if, Schedule& schedule) {
-  auto hardware = sim::load_hardware(machine.cluster.hardware);
+  auto hardware = load_machine(machine.cluster);
   if (!hardware) return tl::unexpected(hardware.error());
   sim::PriceOptions options;
   options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * what_if.links;

@@ -70,6 +70,9 @@ struct Parallel {
 /// [cluster]
 struct Cluster {
   std::string hardware = "h100_sxm";  ///< name or path of a hardware file
+  std::string topology;               ///< name or path of a topology file; empty: the hardware's
+  std::string fabric;                 ///< name or path of a fabric file; empty: the hardware's
+  double fabric_gbps = 0;             ///< Gb/s a GPU between nodes; 0: the fabric's
   std::uint32_t nodes = 0;            ///< 0: world_size / gpus_per_node, at least 1
   std::uint32_t gpus_per_node = 8;
   double link_bandwidth_scale = 1.0;  ///< multiplies every link
