@@ -59,7 +59,7 @@ TEST_CASE("figures of the built-in machines hang together") {
     const double lanes = hw.compute.vector_f32 / (2 * hw.compute.sms * hw.compute.boost_clock);
     CHECK(lanes > 60);
     CHECK(lanes < 150);
-    CHECK(hw.memory.capacity > 20e9);
+    CHECK(hw.memory.capacity > 15e9);
     CHECK(hw.memory.bandwidth / hw.memory.capacity > 15);
     CHECK(hw.memory.bandwidth / hw.memory.capacity < 80);
     CHECK(hw.outside.context + hw.outside.libraries < hw.memory.capacity / 10);
