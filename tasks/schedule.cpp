@@ -41,7 +41,10 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
   if (workload->layers != 0) config->layers = workload->layers;
   if (const Status resolved = plan::resolve_workload(*workload, *config); !resolved)
     return tl::unexpected(resolved.error());
-  const plan::Model model = plan::build_model(*config, workload->train);
+  plan::Implementation implementation;
+  implementation.fused_rms_norm = workload->train.fused_rms_norm;
+  implementation.repeat_kv = workload->train.repeat_kv;
+  const plan::Model model = plan::build_model(*config, workload->train, implementation);
   auto graph = plan::lower(model, *workload);
   if (!graph) return tl::unexpected(graph.error());
   schedule.source_text = std::move(text);

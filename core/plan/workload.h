@@ -37,6 +37,11 @@ struct Train {
   OptimizerImpl optimizer_impl = OptimizerImpl::foreach;
   double momentum = 0.9;  ///< SGD; 0 has no state
   bool clip_grad_norm = true;
+  /// torch.nn.RMSNorm as one kernel, as PyTorch 2.9 and later have it; false: a kernel an operator.
+  bool fused_rms_norm = true;
+  /// Grouped-query attention copies keys and values out to all heads before SDPA, as code written
+  /// before enable_gqa (PyTorch 2.5, transformers 4.48) does.
+  bool repeat_kv = false;
   std::optional<bool> dropout;  ///< whether dropout ops run; unset: as the model's config says
 };
 

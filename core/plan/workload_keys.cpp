@@ -202,6 +202,12 @@ constexpr std::array kKeys{
                 set_momentum},
     WorkloadKey{"train.clip_grad_norm", kFlag, "true", "Clips the norm of the gradients",
                 set_bool<kTrain, &Train::clip_grad_norm>},
+    WorkloadKey{"train.fused_rms_norm", kFlag, "true",
+                "RMSNorm is one kernel (PyTorch 2.9 and later); false: one an operator",
+                set_bool<kTrain, &Train::fused_rms_norm>},
+    WorkloadKey{"train.repeat_kv", kFlag, "false",
+                "Grouped-query attention copies keys and values to all heads",
+                set_bool<kTrain, &Train::repeat_kv>},
     WorkloadKey{"train.dropout", kFlag, "as the config says", "Whether dropout runs",
                 set_bool<kTrain, &Train::dropout>},
 

@@ -138,6 +138,10 @@ class Translator {
     set("train.micro_batch", *row_.micro_batch);
     set("train.seq_len", *row_.seq_len);
     set("train.grad_accum", row_.grad_accum);
+    // Published results are older than PyTorch 2.9 and repeat keys and values; a compiler fuses the
+    // norms.
+    set("train.fused_rms_norm", std::string(row_.compile == "none" ? "false" : "true"));
+    set("train.repeat_kv", std::string("true"));
     // The model column is the only one that tells adapters.
     if (row_.model.find("LoRA") != std::string::npos) set("train.trainable", std::string("lora"));
     if (Status done = set_by(kAttentions, "attention", row_.attention); !done) return done;
