@@ -181,6 +181,7 @@ class Recorder {
 
   void add_memory(const Part& part, StepRow step) {
     for (const sim::Binding& binding : part.step->bindings) add_binding(part, step, binding);
+    for (const sim::SegmentChange& segment : part.step->segments) add_segment(part, step, segment);
     for (const sim::MemoryPoint& point : part.step->memory)
       run_.add(run::MemoryRecord{step, point.time, point.requested, point.allocated, point.active,
                                  point.reserved});
@@ -206,6 +207,13 @@ class Recorder {
     record.still_bound = binding.still_bound;
     if (!binding.from_before) record.before_op = row_of(part, binding.before_op);
     run_.add(record);
+  }
+
+  void add_segment(const Part& part, StepRow step, const sim::SegmentChange& segment) {
+    run_.add(run::SegmentRecord{
+        step, run::StreamRow(first_stream_[part.rank_class] + segment.stream.row()),
+        static_cast<run::SegmentChange>(segment.kind), segment.large, segment.expandable,
+        segment.time, segment.address, segment.bytes});
   }
 
   const Graph& graph_;

@@ -120,6 +120,19 @@ struct BindingRecord {
   friend bool operator==(const BindingRecord&, const BindingRecord&) = default;
 };
 
+/// A change of the memory that the allocator holds from the driver, in host order.
+struct SegmentRecord {
+  StepRow step;
+  StreamRow stream;
+  SegmentChange change = SegmentChange::held;
+  bool large = true;        ///< of the large pool
+  bool expandable = false;  ///< a mapped range of an expandable segment
+  Ns time = 0;              ///< host time
+  std::uint64_t address = 0;
+  Bytes bytes = 0;
+  friend bool operator==(const SegmentRecord&, const SegmentRecord&) = default;
+};
+
 /// The memory curve where it changed.
 struct MemoryRecord {
   StepRow step;

@@ -25,6 +25,7 @@ class RunSink {
   virtual StepRow add(const StepInfo& row) = 0;
   virtual OpRow add(const OpRecord& row) = 0;
   virtual void add(const BindingRecord& row) = 0;
+  virtual void add(const SegmentRecord& row) = 0;
   virtual void add(const MemoryRecord& row) = 0;
   virtual void add(const CauseRecord& row) = 0;
 };
@@ -40,6 +41,7 @@ class Run final : public RunSink {
   std::vector<StepInfo> steps;
   OpColumns ops;
   std::vector<BindingRecord> bindings;
+  std::vector<SegmentRecord> segments;
   std::vector<MemoryRecord> memory;
   std::vector<CauseRecord> causes;
 
@@ -51,6 +53,7 @@ class Run final : public RunSink {
   StepRow add(const StepInfo& row) override;
   OpRow add(const OpRecord& row) override;
   void add(const BindingRecord& row) override { bindings.push_back(row); }
+  void add(const SegmentRecord& row) override { segments.push_back(row); }
   void add(const MemoryRecord& row) override { memory.push_back(row); }
   void add(const CauseRecord& row) override { causes.push_back(row); }
 

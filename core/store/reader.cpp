@@ -45,6 +45,7 @@ class Loader {
   Status steps();
   Status ops();
   Status bindings();
+  Status segments();
   Status memory();
   Status causes();
   Status check_bounds() const;
@@ -251,6 +252,23 @@ Status Loader::bindings() {
                   });
 }
 
+Status Loader::segments() {
+  return each_row("segment", "id, step, stream, change, large, expandable, time_ns, address, bytes",
+                  [&](RowReader& row, std::size_t number) {
+                    row.id(number);
+                    SegmentRecord segment;
+                    segment.step = row.row<StepRow>(run_.steps.size());
+                    segment.stream = row.row<StreamRow>(run_.streams.size());
+                    segment.change = row.choice(SegmentChange::unmapped);
+                    segment.large = row.flag();
+                    segment.expandable = row.flag();
+                    segment.time = row.integer();
+                    segment.address = static_cast<std::uint64_t>(row.integer());
+                    segment.bytes = row.integer();
+                    run_.segments.push_back(segment);
+                  });
+}
+
 Status Loader::memory() {
   return each_row("memory", "id, step, time_ns, requested, allocated, active, reserved",
                   [&](RowReader& row, std::size_t number) {
@@ -289,8 +307,9 @@ Status Loader::check_bounds() const {
 
 Result<Run> Loader::load() {
   constexpr Status (Loader::*kParts[])() = {
-      &Loader::info,  &Loader::strings, &Loader::classes,  &Loader::streams, &Loader::communicators,
-      &Loader::steps, &Loader::ops,     &Loader::bindings, &Loader::memory,  &Loader::causes};
+      &Loader::info,          &Loader::strings, &Loader::classes, &Loader::streams,
+      &Loader::communicators, &Loader::steps,   &Loader::ops,     &Loader::bindings,
+      &Loader::segments,      &Loader::memory,  &Loader::causes};
   for (const auto part : kParts)
     if (const Status done = (this->*part)(); !done) return tl::unexpected(done.error());
   if (const Status done = check_bounds(); !done) return tl::unexpected(done.error());

@@ -65,6 +65,7 @@ struct Played {
     });
     result.ops = std::move(times.ops);
     result.bindings = std::move(record.memory.bindings);
+    result.segments = std::move(record.memory.segments);
     result.memory = std::move(record.memory.points);
     result.peaks = record.memory.peaks;
     return result;

@@ -116,6 +116,7 @@ Run example_run() {
   binding.freed = 140;
   binding.before_op = first_row;
   run.add(binding);
+  run.add(SegmentRecord{fast.step, fast.compute, SegmentChange::held, true, false, 90, 4096, 2048});
   run.add(MemoryRecord{fast.step, 95, 900, 1024, 1024, 2048});
   run.add(MemoryRecord{fast.step, 140, 0, 0, 0, 2048});
   run.add(CauseRecord{fast.step, Cause::unsharded_parameter, 1024});

@@ -73,6 +73,7 @@ TEST_CASE("what is written is read again, row by row") {
   CHECK(read->communicators == run.communicators);
   CHECK(read->steps == run.steps);
   CHECK(read->bindings == run.bindings);
+  CHECK(read->segments == run.segments);
   CHECK(read->memory == run.memory);
   CHECK(read->causes == run.causes);
   REQUIRE(read->ops.size() == run.ops.size());
