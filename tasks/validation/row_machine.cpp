@@ -101,6 +101,15 @@ std::optional<Adapters> adapters_of(std::string_view text) {
   return adapters;
 }
 
+/// See machine_of(); nothing for generations that too few sources speak of.
+std::optional<double> usual_gbps(std::string_view hardware) {
+  constexpr double kA100 = 100;
+  constexpr double kH100 = 250;
+  if (hardware.starts_with("a100")) return kA100;
+  if (hardware.starts_with("h100")) return kH100;
+  return std::nullopt;
+}
+
 /// One process that launches on all GPUs, one after the other, sets a higher floor: about 4.5 µs a
 /// GPU in the tables that say so.
 constexpr double kFloorOfOneProcess = 4500;
@@ -140,6 +149,13 @@ Result<RowMachine> machine_of(const MeasuredRow& row) {
                                    [&](const Word& known) { return known.word == row.fabric; });
   if (fabric == std::end(kFabrics)) return fail("fabric '{}' is not known", row.fabric);
   machine.fabric = fabric->file;
+  machine.fabric_gbps = row.fabric_gbps;
+  if (row.fabric == "unknown" && !row.fabric_gbps && row.nodes.value_or(1) > 1) {
+    machine.fabric_gbps = usual_gbps(machine.hardware);
+    if (machine.fabric_gbps)
+      machine.assumed = fmt::format("the fabric is not stated: {} Gb/s a GPU, as other sources have",
+                                    *machine.fabric_gbps);
+  }
   return machine;
 }
 

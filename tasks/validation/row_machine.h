@@ -1,6 +1,7 @@
 // Which hardware files the words of published results stand for.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "core/base/result.h"
@@ -12,6 +13,7 @@ namespace foregather::tasks {
 /// Keys of [cluster]; empty: not set.
 struct RowMachine {
   std::string hardware, topology, fabric;
+  std::optional<double> fabric_gbps;
   std::string assumed;  ///< what the source does not say and was filled in, for people
 };
 
@@ -20,7 +22,10 @@ struct RowMachine {
 /// - H100 SXM with 95 or 96 GB is taken as the 500 W board with HBM2e: the published results from
 ///   such boards (torchtitan, torchao) come from one fleet, which torchtitan describes so.
 /// - A GPU that is not stated is taken as H100 SXM: its memory figures hardly depend on it.
-/// - `unknown` links and fabrics are those of the hardware file.
+/// - `unknown` links are those of the hardware file, and so is the kind of an `unknown` fabric. Its
+///   speed is the median of what the published results of that GPU generation state, one figure a
+///   source, because clusters are seldom built as the vendor's reference: A100 100 Gb/s a GPU (IBM
+///   50, DLRover 100, MosaicML 200), H100 250 Gb/s (IBM 100, torchtitan 400).
 Result<RowMachine> machine_of(const MeasuredRow& row);
 
 /// The built-in hardware whose GPU a text names ("A100-SXM4-40GB", "H100-SXM5-96GB …"); empty:

@@ -210,7 +210,7 @@ class Translator {
     set("cluster.hardware", machine->hardware);
     if (!machine->topology.empty()) set("cluster.topology", machine->topology);
     if (!machine->fabric.empty()) set("cluster.fabric", machine->fabric);
-    if (row_.fabric_gbps) set("cluster.fabric_gbps", fmt::format("{}", *row_.fabric_gbps));
+    if (machine->fabric_gbps) set("cluster.fabric_gbps", fmt::format("{}", *machine->fabric_gbps));
     if (row_.nodes) set("cluster.nodes", *row_.nodes);
     if (!machine->assumed.empty()) assume(machine->assumed);
     return {};
