@@ -7,8 +7,8 @@
 
 namespace foregather::tasks {
 
-/// The mechanism that most likely explains the time error of a row (the peak error where there is
-/// no time), from its columns and the sign of the error alone.
+/// What most likely explains the larger of a row's errors: sentences chosen by its columns, the
+/// sign of the error and what the prediction spends its time on. Never by its id.
 std::string mechanism_of(const RowResult& result);
 
 }  // namespace foregather::tasks
