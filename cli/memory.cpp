@@ -39,12 +39,12 @@ Result<tasks::MemoryRequest> request_of(const Arguments& arguments) {
 int run(const Arguments& arguments) {
   const auto request = request_of(arguments);
   if (!request) return give_up(request.error());
-  auto outputs = tasks::Outputs::open(arguments.database, "");
+  auto outputs = tasks::Outputs::open(arguments.database, "", "");
   if (!outputs) return give_up(outputs.error());
   const auto report = tasks::examine_snapshot(*request);
   if (!report) return give_up(report.error());
-  for (const run::Run& run : report->runs)
-    if (const Status written = outputs->write(run); !written) return give_up(written.error());
+  if (const Status written = outputs->write(report->runs, "", {arguments.snapshot}); !written)
+    return give_up(written.error());
   for (const std::string& warning : report->warnings) complain("warning: " + warning);
   if (arguments.json) return print(tasks::to_json(*report));
   std::string text = memory_text(*report);

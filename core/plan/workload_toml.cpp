@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/base/file.h"
+#include "core/base/toml_depth.h"
 #include "core/plan/key_values.h"
 #include "core/plan/workload_keys.h"
 
@@ -32,6 +33,8 @@ std::string one_line(std::string_view text) {
 }
 
 Result<toml::table> parse(std::string_view text, const std::string& path) {
+  if (const Status shallow = check_toml_depth(text, path); !shallow)
+    return tl::unexpected(shallow.error());
   try {
     return toml::parse(text, std::string_view(path));
   } catch (const toml::parse_error& error) {

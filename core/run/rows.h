@@ -149,4 +149,19 @@ struct CauseRecord {
   friend bool operator==(const CauseRecord&, const CauseRecord&) = default;
 };
 
+/// An allocation that found no memory: the run ends there.
+struct FailureRecord {
+  StepRow step;
+  StringId name;   ///< of the storage
+  Bytes bytes = 0; ///< requested
+  Ns time = 0;     ///< host time
+  // The op that was to be launched next, as in its key.
+  std::uint16_t micro_batch = 0;
+  std::uint16_t ordinal = 0;
+  OpKind kind = OpKind::other;
+  Phase phase = Phase::other;
+  StringId scope;
+  friend bool operator==(const FailureRecord&, const FailureRecord&) = default;
+};
+
 }  // namespace foregather::run

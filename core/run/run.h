@@ -28,6 +28,7 @@ class RunSink {
   virtual void add(const SegmentRecord& row) = 0;
   virtual void add(const MemoryRecord& row) = 0;
   virtual void add(const CauseRecord& row) = 0;
+  virtual void add(const FailureRecord& row) = 0;
 };
 
 /// A run in memory. Consumers read its members; producers fill it through RunSink.
@@ -44,6 +45,7 @@ class Run final : public RunSink {
   std::vector<SegmentRecord> segments;
   std::vector<MemoryRecord> memory;
   std::vector<CauseRecord> causes;
+  std::vector<FailureRecord> failures;
 
   StringId text(std::string_view text) override { return strings.intern(text); }
   void info(const RunInfo& info) override { about = info; }
@@ -56,6 +58,7 @@ class Run final : public RunSink {
   void add(const SegmentRecord& row) override { segments.push_back(row); }
   void add(const MemoryRecord& row) override { memory.push_back(row); }
   void add(const CauseRecord& row) override { causes.push_back(row); }
+  void add(const FailureRecord& row) override { failures.push_back(row); }
 
   std::string_view text_of(StringId id) const { return strings.text(id); }
 };

@@ -48,6 +48,7 @@ class Loader {
   Status segments();
   Status memory();
   Status causes();
+  Status failures();
   Status check_bounds() const;
   StringId string(RowReader& row) { return row.maybe_row<StringId>(run_.strings.size()); }
 
@@ -295,6 +296,25 @@ Status Loader::causes() {
   });
 }
 
+Status Loader::failures() {
+  return each_row("out_of_memory",
+                  "id, step, name, bytes, time_ns, micro_batch, scope, phase, kind, ordinal",
+                  [&](RowReader& row, std::size_t number) {
+                    row.id(number);
+                    FailureRecord failure;
+                    failure.step = row.row<StepRow>(run_.steps.size());
+                    failure.name = string(row);
+                    failure.bytes = row.integer();
+                    failure.time = row.integer();
+                    failure.micro_batch = row.number<std::uint16_t>();
+                    failure.scope = string(row);
+                    failure.phase = row.choice(Phase::other);
+                    failure.kind = row.choice(OpKind::other);
+                    failure.ordinal = row.number<std::uint16_t>();
+                    run_.failures.push_back(failure);
+                  });
+}
+
 // References to ops that were read before the ops' number was known.
 Status Loader::check_bounds() const {
   const auto outside = [&](OpRow row) { return row && row.row() >= run_.ops.size(); };
@@ -309,7 +329,7 @@ Result<Run> Loader::load() {
   constexpr Status (Loader::*kParts[])() = {
       &Loader::info,          &Loader::strings, &Loader::classes, &Loader::streams,
       &Loader::communicators, &Loader::steps,   &Loader::ops,     &Loader::bindings,
-      &Loader::segments,      &Loader::memory,  &Loader::causes};
+      &Loader::segments,      &Loader::memory,  &Loader::causes,  &Loader::failures};
   for (const auto part : kParts)
     if (const Status done = (this->*part)(); !done) return tl::unexpected(done.error());
   if (const Status done = check_bounds(); !done) return tl::unexpected(done.error());

@@ -191,3 +191,20 @@ CREATE TABLE peak_cause (
   bytes INTEGER NOT NULL,
   PRIMARY KEY (run, id)
 ) STRICT, WITHOUT ROWID;
+
+-- Allocations that found no memory. The run ends there: its last step is as far as it came. The op
+-- that was to be launched next is named as in its key; it may not have a row.
+CREATE TABLE out_of_memory (
+  run INTEGER NOT NULL,
+  id INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  name INTEGER,               -- string: what was to be allocated
+  bytes INTEGER NOT NULL,
+  time_ns INTEGER NOT NULL,   -- host
+  micro_batch INTEGER NOT NULL,
+  scope INTEGER,              -- string: module path
+  phase INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  ordinal INTEGER NOT NULL,
+  PRIMARY KEY (run, id)
+) STRICT, WITHOUT ROWID;

@@ -12,6 +12,7 @@
 
 #include "core/base/file.h"
 #include "core/base/suggest.h"
+#include "core/base/toml_depth.h"
 #include "sim/cost/catalogue.h"
 #include "sim/cost/hardware.h"
 #include "sim/cost/hardware_schema.h"
@@ -234,6 +235,8 @@ class Reader {
 };
 
 Result<toml::table> parse_toml(std::string_view text, const std::string& place) {
+  if (const Status shallow = check_toml_depth(text, place); !shallow)
+    return tl::unexpected(shallow.error());
   try {
     return toml::parse(text, place);
   } catch (const toml::parse_error& error) {

@@ -63,11 +63,14 @@ struct MemoryPeaks {
   std::uint64_t retries = 0;
 };
 
+/// The simulation ends there: the steps under way are given as far as they came (the memory of
+/// other classes whole where nothing is recorded).
 struct OutOfMemory {
+  std::uint16_t rank_class = 0;
   std::optional<OpId> op;  ///< launched next after the failing alloc
   StorageId storage;
   Bytes requested = 0;
-  bool in_first_step = false;
+  bool in_first_step = false;  ///< then the steady step holds nothing but the same peaks
 };
 
 /// Memory came from the driver or went back, at a host time; or was held when the step began.
