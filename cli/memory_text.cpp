@@ -48,11 +48,11 @@ std::string usage(const alloc::Replay& replay) {
   row("reserved", &alloc::Usage::reserved);
   std::string text = "\n" + table.text(2);
   if (replay.retries > 0 || replay.ooms > 0)
-    text += fmt::format("  {} retries, {} times out of memory\n", format_count(replay.retries),
+    text += fmt::format("  retries: {}, out of memory: {}\n", format_count(replay.retries),
                         format_count(replay.ooms));
   if (replay.start.ambiguous.size() > 0)
     text += fmt::format(
-        "  {} blocks from before the window may be larger than known, by at most {} in all\n",
+        "  blocks from before the window that may be larger than known: {}, by at most {} in all\n",
         count(replay.start.ambiguous.size()), format_bytes(replay.start.upper_slack()));
   return text;
 }

@@ -107,7 +107,9 @@ alloc::AllocConfig recorded_config(const Snapshot& snapshot, std::vector<std::st
   if (settings.expandable_segments) config.expandable_segments = *settings.expandable_segments;
   if (settings.max_split_size) {
     config.max_split_size.reset();
-    if (*settings.max_split_size >= config.large_segment_size)
+    // PyTorch takes it in MiB.
+    if (*settings.max_split_size >= config.large_segment_size &&
+        *settings.max_split_size % MiB == 0)
       config.max_split_size = *settings.max_split_size;
   }
   const auto threshold = settings.garbage_collection_threshold;

@@ -107,6 +107,7 @@ class SnapshotRecorder {
 
   void add_change(const alloc::RecordedEvent& event, const alloc::RecordedArenas& arenas,
                   std::size_t at, Ns time, run::StepRow step) {
+    if (!alloc::is_possible(event)) return;
     if (!alloc::is_release(event.action) && !alloc::is_growth(event.action)) return;
     const bool maps = event.action == alloc::RecordedAction::segment_map;
     run::SegmentRecord row;

@@ -168,8 +168,20 @@ class Machine {
   bool push(PickleValue value) {
     if (stack_.size() >= limits_.stack)
       return refuse("more than {} values wait for a container, expected fewer", limits_.stack);
+    if (is_empty(value) && ++empty_ > limits_.empty)
+      return refuse("more than {} empty containers wait for their content, expected fewer",
+                    limits_.empty);
     stack_.push_back(value);
     return true;
+  }
+
+  // A list inside a list inside a list … begins as many empty ones.
+  bool is_empty(const PickleValue& value) const {
+    return value.is(Kind::container) && heap_.is_empty(value.container());
+  }
+
+  void leave_stack(const PickleValue& value) {
+    if (is_empty(value) && empty_ > 0) --empty_;
   }
 
   std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
@@ -232,8 +244,10 @@ class Machine {
   }
 
   bool complete_from(std::size_t from) {
-    for (std::size_t i = from; i < stack_.size(); ++i)
+    for (std::size_t i = from; i < stack_.size(); ++i) {
+      leave_stack(stack_[i]);
       if (!complete(stack_[i])) return false;
+    }
     return true;
   }
 
@@ -257,6 +271,7 @@ class Machine {
     if (!value.is(Kind::container) || heap_.kind(value.container()) != kind)
       return refuse("items are added to what is no {}, expected a {}", name, name);
     target = value.container();
+    if (stack_.size() > from) leave_stack(value);
     return true;
   }
 
@@ -326,6 +341,7 @@ class Machine {
       return true;
     }
     if (!has(1)) return false;
+    leave_stack(stack_.back());
     stack_.pop_back();
     return true;
   }
@@ -333,6 +349,7 @@ class Machine {
   bool pop_to_mark() {
     std::size_t from = 0;
     if (!pop_mark(from)) return false;
+    for (std::size_t i = from; i < stack_.size(); ++i) leave_stack(stack_[i]);
     stack_.resize(from);
     return true;
   }
@@ -414,6 +431,7 @@ class Machine {
   PickleShapes& shapes_;
   const PickleLimits limits_;
   std::vector<PickleValue> stack_;
+  std::size_t empty_ = 0;  ///< containers without content on the stack
   std::vector<std::size_t> marks_;
   std::vector<std::optional<PickleValue>> memo_;
   std::optional<Error> error_;

@@ -24,6 +24,7 @@ class PickleShapes {
 /// What one pickle may cost. A value takes 16 bytes.
 struct PickleLimits {
   std::size_t stack = std::size_t{1} << 24;   ///< values not yet in a container
+  std::size_t empty = std::size_t{1} << 16;   ///< of these, containers without content
   std::size_t memo = std::size_t{1} << 26;    ///< remembered objects
   std::size_t values = std::size_t{1} << 27;  ///< in containers
   std::size_t text = std::size_t{1} << 24;    ///< bytes of one text

@@ -70,6 +70,11 @@ class PickleHeap {
   ContainerId add(PickleContainer kind);
   PickleContainer kind(ContainerId id) const { return nodes_[id.row()].kind; }
   std::span<const PickleValue> items(ContainerId id) const;
+  /// Nothing was put into it yet, and it is no record.
+  bool is_empty(ContainerId id) const {
+    const Node& node = nodes_[id.row()];
+    return !node.is_record && node.slot == kEmpty;
+  }
   /// Containers inside containers, the innermost counts 1.
   std::uint32_t depth(ContainerId id) const { return nodes_[id.row()].depth; }
   void append(ContainerId id, std::span<const PickleValue> items);

@@ -61,7 +61,8 @@ void RecordedArenas::find_in_order(const Recording& recording) {
   Evidence evidence;
   for (std::size_t at = 0; at < events.size(); ++at) {
     const RecordedEvent& event = events[at];
-    const Address end = event.address + std::clamp<Bytes>(event.size, 0, kMaxRequest);
+    if (!is_possible(event)) continue;
+    const Address end = event.address + event.size;
     switch (event.action) {
       case RecordedAction::alloc:
       case RecordedAction::free_completed:

@@ -5,6 +5,8 @@
 #include <array>
 #include <string_view>
 
+#include "core/alloc/rounding.h"
+
 namespace foregather::alloc {
 namespace {
 
@@ -67,6 +69,11 @@ bool RecordedDevice::is_free(Address address, Bytes size) const {
   return before->first + before->second <= address;
 }
 
+bool RecordedDevice::is_usable(Address address, Bytes size) const {
+  return address > 0 && address % kMinBlockSize == 0 &&
+         address <= FreeIndex::kAddressLimit - size && is_free(address, size);
+}
+
 Address RecordedDevice::invented(Bytes size) {
   const Address address = next_invented_;
   next_invented_ += (size + 2 * MiB - 1) / (2 * MiB) * (2 * MiB);
@@ -77,7 +84,7 @@ std::optional<Address> RecordedDevice::allocate(Bytes size, StreamId) {
   if (is_refused()) return std::nullopt;
   if (next_ < last_) {
     const RecordedEvent& event = recording_.events[next_];
-    if (event.action == RecordedAction::segment_alloc && is_free(event.address, size)) {
+    if (event.action == RecordedAction::segment_alloc && is_usable(event.address, size)) {
       held_.emplace(event.address, size);
       return event.address;
     }
@@ -97,7 +104,7 @@ std::optional<Address> RecordedDevice::reserve(Bytes size, StreamId stream) {
     if (event.action != RecordedAction::segment_map || event.stream != stream ||
         arenas_.kind(i) != kind_)
       continue;
-    if (!is_free(event.address, event.size) || event.address + size > FreeIndex::kAddressLimit)
+    if (!is_usable(event.address, event.size) || event.address > FreeIndex::kAddressLimit - size)
       break;
     held_.emplace(event.address, 0);
     return event.address;

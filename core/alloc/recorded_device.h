@@ -55,6 +55,7 @@ class RecordedDevice final : public DeviceMemory, public AllocatorSink {
 
   bool is_refused();
   bool is_free(Address address, Bytes size) const;
+  bool is_usable(Address address, Bytes size) const;
   Address invented(Bytes size);
 
   const Recording& recording_;

@@ -39,6 +39,13 @@ constexpr bool is_growth(RecordedAction action) {
   return action == RecordedAction::segment_alloc || action == RecordedAction::segment_map;
 }
 
+/// Its address and size can be those of a device. An oom and other events always can.
+constexpr bool is_possible(const RecordedEvent& event) {
+  if (event.action == RecordedAction::oom || event.action == RecordedAction::other) return true;
+  return event.address >= 0 && event.size >= 0 && event.size < FreeIndex::kSizeLimit &&
+         event.address < FreeIndex::kAddressLimit - event.size;
+}
+
 /// A window of events in host order, and the state after the last of them.
 struct Recording {
   std::vector<RecordedEvent> events;

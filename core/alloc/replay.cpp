@@ -14,7 +14,9 @@
 namespace foregather::alloc {
 namespace {
 
-bool is_segment(RecordedAction action) { return is_release(action) || is_growth(action); }
+bool is_segment(const RecordedEvent& event) {
+  return (is_release(event.action) || is_growth(event.action)) && is_possible(event);
+}
 
 /// Segment events in front of a malloc, split into operations.
 struct SegmentRun {
@@ -105,6 +107,10 @@ class Replayer {
   // One operation that begins at that event; the event after it.
   std::size_t operation(std::size_t at) {
     const RecordedEvent& event = events_[at];
+    if (!is_possible(event)) {
+      differs(at, "its address or size is out of range, expected those of a device");
+      return at + 1;
+    }
     switch (event.action) {
       case RecordedAction::alloc:
       case RecordedAction::oom: return malloc({at, at});
@@ -117,7 +123,7 @@ class Replayer {
 
   std::size_t segment_run(std::size_t at) {
     std::size_t last = at;
-    while (last < events_.size() && is_segment(events_[last].action)) ++last;
+    while (last < events_.size() && is_segment(events_[last])) ++last;
     std::size_t released = at;
     while (released < last && is_release(events_[released].action) &&
            events_[released].in_empty_cache == events_[at].in_empty_cache)
@@ -203,7 +209,8 @@ class Replayer {
   }
 
   void out_of_memory(std::size_t at, const Allocation& got) {
-    out_.capacity = std::max(out_.capacity.value_or(0), recorded_reserved_ + events_[at].address);
+    const Bytes available = std::clamp<Bytes>(events_[at].address, 0, FreeIndex::kSizeLimit);
+    out_.capacity = std::max(out_.capacity.value_or(0), recorded_reserved_ + available);
     if (!got.ok()) return;
     differs(at, "the replay finds memory for {} bytes, recorded is an oom", events_[at].size);
     allocator_.free(got.block);
@@ -309,8 +316,15 @@ class Replayer {
               std::get<0>(different.front()));
   }
 
+  // What could not be undone is the reason for every other difference.
+  void take_contradiction() {
+    if (const auto& found = out_.start.contradiction)
+      out_.first_divergence = {found->event, found->reason, std::nullopt, 0, std::nullopt, false};
+  }
+
   void finish() {
     compare_blocks();
+    take_contradiction();
     out_.at_end = allocator_.usage();
     out_.segments_replayed = device_.replayed();
     out_.segments_exact = device_.exact();
@@ -381,7 +395,8 @@ Result<Replay> replay(const Recording& recording, bool keep_curve) {
   Assumptions assumptions{std::move(*start), {}, {}};
   Result<Replay> best = Replayer(recording, assumptions, keep_curve).run();
   int replays = 1;
-  for (bool is_better = true; best && !best->exact() && is_better;) {
+  const bool is_consistent = !assumptions.start.contradiction;
+  for (bool is_better = is_consistent; best && !best->exact() && is_better;) {
     is_better = false;
     for (Assumptions& other : alternatives(assumptions, *best->first_divergence)) {
       if (++replays > kMostReplays) break;

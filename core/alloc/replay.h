@@ -88,7 +88,7 @@ struct Replay {
 /// front of a malloc were its own, and when the program switched expandable segments on or off.
 /// They are corrected at the first difference, if the replay then agrees for longer.
 ///
-/// Errors: those of rewind(). A difference is no error.
+/// An event that contradicts the state at the end is a difference, too. Errors: those of rewind().
 Result<Replay> replay(const Recording& recording, bool keep_curve = false);
 
 }  // namespace foregather::alloc

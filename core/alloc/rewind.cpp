@@ -27,9 +27,8 @@ class Rewinder {
 
   Result<StartState> run() {
     if (Status taken = take_end(); !taken) return tl::unexpected(taken.error());
-    for (at_ = recording_.events.size(); at_-- > 0;)
-      if (Status undone = undo(recording_.events[at_]); !undone)
-        return tl::unexpected(undone.error());
+    for (at_ = recording_.events.size(); at_-- > 0;) undo(recording_.events[at_]);
+    merge_free();
     return start();
   }
 
@@ -51,12 +50,15 @@ class Rewinder {
   };
   using Parts = std::map<Address, Part>;
 
+  // Notes what is wrong with the event; it is left out. What then does not fit follows from it.
   template <class... Args>
-  Status misfit(fmt::format_string<Args...> format, Args&&... args) const {
+  void misfit(fmt::format_string<Args...> format, Args&&... args) {
+    if (contradiction_) return;
     const RecordedEvent& event = recording_.events[at_];
-    return fail("event {} ({} of {} bytes at {:#x}): {}", at_,
-                kNames[static_cast<std::size_t>(event.action)], event.size, event.address,
-                fmt::format(format, std::forward<Args>(args)...));
+    contradiction_ = Contradiction{
+        at_,
+        fmt::format("{} of {} bytes at {:#x}: {}", kNames[static_cast<std::size_t>(event.action)],
+                    event.size, event.address, fmt::format(format, std::forward<Args>(args)...))};
   }
 
   std::uint32_t add_group(const Group& group) {
@@ -162,10 +164,8 @@ class Rewinder {
 
   // --- events ---
 
-  Status undo(const RecordedEvent& event) {
-    if (event.action == RecordedAction::oom || event.action == RecordedAction::other) return {};
-    if (event.address < 0 || event.size < 0 || event.size >= FreeIndex::kSizeLimit ||
-        event.address >= FreeIndex::kAddressLimit - event.size)
+  void undo(const RecordedEvent& event) {
+    if (!is_possible(event))
       return misfit("its address or size is out of range, expected those of a device");
     switch (event.action) {
       case RecordedAction::alloc: return undo_alloc(event);
@@ -178,11 +178,11 @@ class Rewinder {
       case RecordedAction::oom:
       case RecordedAction::other: break;
     }
-    return {};
   }
 
-  // Free memory behind it can only be what was split off from it.
-  Status undo_alloc(const RecordedEvent& event) {
+  // Free memory behind it can only be what was split off from it; in front of it there is none, as
+  // a block is cut from the front of free memory.
+  void undo_alloc(const RecordedEvent& event) {
     const auto part = parts_.find(event.address);
     if (part == parts_.end() || part->second.state != BlockState::allocated)
       return misfit("no allocated block is there afterwards, expected one");
@@ -190,19 +190,20 @@ class Rewinder {
     part->second.requested = 0;
     part->second.carved = false;
     absorb_behind(part);
-    return {};
+    const auto previous = before(part);
+    if (previous != parts_.end() && previous->second.state == BlockState::free)
+      misfit("the memory in front of it is free afterwards, expected a block");
   }
 
-  Status undo_free_requested(const RecordedEvent& event) {
+  void undo_free_requested(const RecordedEvent& event) {
     const auto part = parts_.find(event.address);
     if (part == parts_.end() || part->second.state != BlockState::waiting)
       return misfit("no block waits for its end there afterwards, expected one");
     part->second.state = BlockState::allocated;
-    return {};
   }
 
   // Cuts the block out of the free memory that it became part of.
-  Status undo_free_completed(const RecordedEvent& event) {
+  void undo_free_completed(const RecordedEvent& event) {
     const auto found = containing(event.address);
     if (found == parts_.end() || found->second.state != BlockState::free)
       return misfit("no free memory is there afterwards, expected some");
@@ -231,7 +232,6 @@ class Rewinder {
     if (event.address + size < end)
       parts_.emplace(event.address + size,
                      Part{end - event.address - size, 0, row, BlockState::free, false});
-    return {};
   }
 
   // With what was not worth splitting off, as far as the end of the free memory tells.
@@ -244,25 +244,23 @@ class Rewinder {
     return splits_late && rest > 0 && keeps_rest ? rounded + rest : rounded;
   }
 
-  Status undo_segment_alloc(const RecordedEvent& event) {
+  void undo_segment_alloc(const RecordedEvent& event) {
     const auto part = parts_.find(event.address);
     if (part == parts_.end() || part->second.state != BlockState::free ||
         part->second.size != event.size || groups_[part->second.group].expandable)
       return misfit("no free segment of that size is there afterwards, expected one");
     parts_.erase(part);
-    return {};
   }
 
-  Status undo_segment_free(const RecordedEvent& event) {
+  void undo_segment_free(const RecordedEvent& event) {
     if (is_odd(event) || overlaps(event.address, event.size))
       return misfit("memory is there afterwards, expected none");
     const PoolKind kind = event.size == kSmallBuffer ? PoolKind::small : PoolKind::large;
     add_free(event.address, event.size,
              add_group({event.stream, kind, false, event.address, event.size}));
-    return {};
   }
 
-  Status undo_map(const RecordedEvent& event) {
+  void undo_map(const RecordedEvent& event) {
     const auto part = containing(event.address);
     const Address end = event.address + event.size;
     if (part == parts_.end() || part->second.state != BlockState::free ||
@@ -275,7 +273,6 @@ class Rewinder {
     if (part->second.size == 0) parts_.erase(part);
     if (end < part_end)
       parts_.emplace(end, Part{part_end - end, 0, group, BlockState::free, false});
-    return {};
   }
 
   // That of memory beside it, which no event can belie.
@@ -290,17 +287,26 @@ class Rewinder {
     return arena_group(event.stream, arenas_.kind(at_));
   }
 
-  Status undo_unmap(const RecordedEvent& event) {
+  void undo_unmap(const RecordedEvent& event) {
     if (is_odd(event) || overlaps(event.address, event.size))
       return misfit("mapped memory is there afterwards, expected none");
     add_free(event.address, event.size, unmapped_group(event));
-    return {};
   }
 
   // --- the result ---
 
-  Result<StartState> start() {
+  // Where events were left out, free blocks may be neighbours.
+  void merge_free() {
+    if (!contradiction_) return;
+    for (auto part = parts_.begin(); part != parts_.end(); ++part)
+      while (part->second.state == BlockState::free && behind(part) != parts_.end() &&
+             behind(part)->second.state == BlockState::free)
+        absorb_behind(part);
+  }
+
+  StartState start() {
     StartState out;
+    out.contradiction = contradiction_;
     auto next_wait = recording_.streams.size();
     std::uint32_t last = 0;
     for (auto part = parts_.begin(); part != parts_.end(); ++part) {
@@ -354,6 +360,7 @@ class Rewinder {
       const RecordedEvent& event = recording_.events[at];
       const bool maps = event.action == RecordedAction::segment_map;
       if (!maps && event.action != RecordedAction::segment_unmap) continue;
+      if (!is_possible(event) || is_odd(event)) continue;
       if (event.stream != arena.stream || arenas_.kind(at) != arena.kind) continue;
       mapped += maps ? event.size : -event.size;
       if (mapped <= 0) break;
@@ -390,6 +397,7 @@ class Rewinder {
   Parts parts_;
   std::vector<Group> groups_;
   std::size_t at_ = 0;
+  std::optional<Contradiction> contradiction_;
 };
 
 }  // namespace

@@ -1,6 +1,10 @@
 // The state at the start of a recorded window, from the state at its end.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "core/alloc/recording.h"
 #include "core/base/result.h"
 
@@ -13,11 +17,21 @@ struct AmbiguousBlock {
   Bytes upper_slack = 0;  ///< at most this much more
 };
 
+/// An event that does not fit the state that it should lead to.
+struct Contradiction {
+  std::size_t event = 0;  ///< row in Recording::events
+  std::string reason;
+};
+
 struct StartState {
   /// Ready for CachingAllocator::restore. A block that waits for events waits for a stream of its
   /// own, numbered from Recording::streams.size().
   Layout layout;
   std::vector<AmbiguousBlock> ambiguous;  ///< taken to be as small as they can be
+
+  /// The last event that could not be undone, and was left out; absent: none. Earlier ones may
+  /// follow from it.
+  std::optional<Contradiction> contradiction;
 
   Bytes upper_slack() const;
   /// Makes an ambiguous block greater. `more` is a multiple of 512 and at most its upper slack.
@@ -33,8 +47,8 @@ struct StartState {
 /// segments, which a snapshot shows as mapped ranges, are put together by stream and pool; the
 /// lowest address ever mapped is taken for their base.
 ///
-/// Cost: a few searches in ordered maps for each event. Errors (without a place): events that do
-/// not fit the state that they should lead to.
+/// Cost: a few searches in ordered maps for each event. Errors (without a place): segments at the
+/// end that overlap or that their blocks do not fill.
 Result<StartState> rewind(const Recording& recording);
 
 }  // namespace foregather::alloc

@@ -52,6 +52,7 @@ TEST_CASE("bad input") { check("bad_input"); }
 TEST_CASE("outputs") { check("outputs"); }
 TEST_CASE("out of memory is a result") { check("oom"); }
 TEST_CASE("what if") { check("what_if"); }
+TEST_CASE("memory snapshots") { check("memory"); }
 
 TEST_CASE("the README shows what the program prints") {
   const fs::path root = FOREGATHER_SOURCE_DIR;
@@ -73,8 +74,8 @@ TEST_CASE("the README shows what the program prints") {
 }
 
 TEST_CASE("every transcript is a test") {
-  const std::set<std::string> known = {"help",      "samples", "json", "usage",
-                                       "bad_input", "outputs", "oom",  "what_if"};
+  const std::set<std::string> known = {"help",    "samples", "json",    "usage", "bad_input",
+                                       "outputs", "oom",     "what_if", "memory"};
   std::set<std::string> found;
   for (const auto& entry :
        fs::directory_iterator(fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts"))
