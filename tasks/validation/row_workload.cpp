@@ -171,7 +171,7 @@ class Translator {
         return fail("reduce_dtype '{}' cannot be expressed", row_.reduce_dtype);
     }
     if (Status done = set_by(kComputes, "compute", row_.compute); !done) return done;
-    if (row_.fp8_all_gather == "yes") set("parallel.float8_all_gather", std::string("true"));
+    if (row_.fp8_all_gather == "yes") set("train.float8_all_gather", std::string("true"));
     return {};
   }
 
