@@ -18,8 +18,6 @@ SavePolicy policy_of(const Train& train, bool is_block, std::int64_t block) {
     case Checkpointing::selective_op: return SavePolicy::selective_op;
     case Checkpointing::selective_layers:
       return (block + 1) % train.checkpoint_every == 0 ? SavePolicy::full : SavePolicy::none;
-    case Checkpointing::first_layers:
-      return block < train.checkpoint_first ? SavePolicy::full : SavePolicy::none;
   }
   return SavePolicy::none;
 }

@@ -12,7 +12,7 @@
 namespace foregather::plan {
 
 enum class Attention : std::uint8_t { eager, sdpa, flash };
-enum class Checkpointing : std::uint8_t { none, full, selective_op, selective_layers, first_layers };
+enum class Checkpointing : std::uint8_t { none, full, selective_op, selective_layers };
 enum class Optimizer : std::uint8_t { adamw, sgd };
 enum class OptimizerImpl : std::uint8_t { foreach, fused };
 enum class Strategy : std::uint8_t { ddp, fsdp1, fsdp2 };
@@ -33,7 +33,6 @@ struct Train {
   Attention attention = Attention::sdpa;
   Checkpointing checkpointing = Checkpointing::none;
   std::int64_t checkpoint_every = 1;  ///< for selective_layers: every Nth block
-  std::int64_t checkpoint_first = 1;  ///< for first_layers: so many blocks
   Optimizer optimizer = Optimizer::adamw;
   OptimizerImpl optimizer_impl = OptimizerImpl::foreach;
   double momentum = 0.9;  ///< SGD; 0 has no state

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <optional>
 #include <utility>
 
 #include "core/base/suggest.h"
@@ -81,33 +80,22 @@ Status set_precision(Workload& workload, const KeyValue& value) {
   });
 }
 
-// "selective:3" with a prefix of "selective:".
-Result<std::optional<std::int64_t>> count_after(std::string_view prefix, const KeyValue& value) {
-  const auto* text = std::get_if<std::string>(&value.content);
-  if (text == nullptr || !text->starts_with(prefix)) return std::optional<std::int64_t>();
-  return to_integer({text->substr(prefix.size()), true}, 1, kMostLayers)
-      .map([](std::int64_t count) { return std::optional(count); });
-}
-
 Status set_checkpointing(Workload& workload, const KeyValue& value) {
-  Train& train = workload.train;
-  const auto every = count_after("selective:", value);
-  if (!every) return tl::unexpected(every.error());
-  const auto first = count_after("first:", value);
-  if (!first) return tl::unexpected(first.error());
-  if (*every) {
-    train.checkpointing = Checkpointing::selective_layers;
-    train.checkpoint_every = **every;
+  constexpr auto kEvery = "selective:"sv;
+  const auto* text = std::get_if<std::string>(&value.content);
+  if (text != nullptr && text->starts_with(kEvery)) {
+    const KeyValue number{text->substr(kEvery.size()), true};
+    const auto every = to_integer(number, 1, kMostLayers);
+    if (!every) return tl::unexpected(every.error());
+    workload.train.checkpointing = Checkpointing::selective_layers;
+    workload.train.checkpoint_every = *every;
     return {};
   }
-  if (*first) {
-    train.checkpointing = Checkpointing::first_layers;
-    train.checkpoint_first = **first;
+  constexpr std::array kNames{"none"sv, "full"sv, "selective"sv, "selective:N"sv};
+  return to_choice(value, kNames).and_then([&](std::size_t choice) -> Status {
+    if (choice == 3) return fail("'selective:N' needs a number for N, for example 'selective:2'");
+    workload.train.checkpointing = static_cast<Checkpointing>(choice);
     return {};
-  }
-  constexpr std::array kNames{"none"sv, "full"sv, "selective"sv, "selective:N"sv, "first:K"sv};
-  return to_choice(value, kNames).map([&](std::size_t choice) {
-    train.checkpointing = static_cast<Checkpointing>(choice);
   });
 }
 
@@ -204,9 +192,8 @@ constexpr std::array kKeys{
                 set_precision},
     WorkloadKey{"train.attention", "eager | sdpa | flash", "sdpa", "Attention implementation",
                 set_choice<kTrain, &Train::attention, kAttention>},
-    WorkloadKey{"train.activation_checkpointing", "none | full | selective | selective:N | first:K",
-                "none", "selective: per op; selective:N: every Nth block; first:K: the first K",
-                set_checkpointing},
+    WorkloadKey{"train.activation_checkpointing", "none | full | selective | selective:N", "none",
+                "selective: per op; selective:N: every Nth block", set_checkpointing},
     WorkloadKey{"train.optimizer", "adamw | sgd", "adamw", "Optimizer",
                 set_choice<kTrain, &Train::optimizer, kOptimizer>},
     WorkloadKey{"train.optimizer_impl", "foreach | fused", "foreach", "How the optimizer runs",

@@ -83,11 +83,6 @@ TEST_CASE("activation checkpointing") {
   const Workload every = good("", {"train.activation_checkpointing=selective:3"});
   CHECK(every.train.checkpointing == Checkpointing::selective_layers);
   CHECK(every.train.checkpoint_every == 3);
-  const Workload first = good("", {"train.activation_checkpointing=first:5"});
-  CHECK(first.train.checkpointing == Checkpointing::first_layers);
-  CHECK(first.train.checkpoint_first == 5);
-  CHECK(error_of("", {"train.activation_checkpointing=first:0"}).find("out of range") !=
-        std::string::npos);
 }
 
 TEST_CASE("world size, nodes and GPUs per node follow from each other") {
@@ -156,7 +151,6 @@ TEST_CASE("every key accepts what its help promises") {
       Workload workload;
       std::string text(value);
       if (text == "selective:N") text = "selective:2";
-      if (text == "first:K") text = "first:2";
       if (text == "N") text = "2";
       CAPTURE(text);
       CHECK(key.set(workload, {text, true}).has_value());
