@@ -41,9 +41,8 @@ Workload any_workload() {
   train.grad_accum = any({1, 2, 3});
   train.no_sync = flag();
   train.checkpointing = any({Checkpointing::none, Checkpointing::full, Checkpointing::selective_op,
-                             Checkpointing::selective_layers, Checkpointing::first_layers});
+                             Checkpointing::selective_layers});
   train.checkpoint_every = 2;
-  train.checkpoint_first = any({1, 2});
   train.optimizer = any({Optimizer::adamw, Optimizer::sgd});
   train.optimizer_impl = any({OptimizerImpl::foreach, OptimizerImpl::fused});
   train.clip_grad_norm = flag();
