@@ -114,6 +114,7 @@ Status price_schedule(const plan::Workload& machine, const WhatIf& what_if, Sche
   sim::PriceOptions options;
   options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * what_if.links;
   options.compute_scale = what_if.compute;
+  options.attention_speed = machine.train.attention_speed;
   options.gpus_per_node = std::max(machine.cluster.gpus_per_node, 1U);
   sim::CostTable table = sim::price(schedule.graph, *hardware, options);
   for (std::string& warning : scale_kinds(what_if, schedule.graph, table))

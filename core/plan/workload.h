@@ -31,6 +31,8 @@ struct Train {
   DType master = DType::f32;     ///< of stored parameters and optimizer states
   DType compute = DType::bf16;   ///< of matmuls and activations
   Attention attention = Attention::sdpa;
+  /// Of attention kernels, relative to FlashAttention-2, as which sdpa and flash are priced.
+  double attention_speed = 1;
   Checkpointing checkpointing = Checkpointing::none;
   std::int64_t checkpoint_every = 1;  ///< for selective_layers: every Nth block
   Optimizer optimizer = Optimizer::adamw;

@@ -118,6 +118,12 @@ Status set_scale(Workload& workload, const KeyValue& value) {
   });
 }
 
+Status set_attention_speed(Workload& workload, const KeyValue& value) {
+  return to_number(value, 0.01, 100).map([&](double speed) {
+    workload.train.attention_speed = speed;
+  });
+}
+
 Status set_momentum(Workload& workload, const KeyValue& value) {
   return to_number(value, 0, 1).map([&](double momentum) { workload.train.momentum = momentum; });
 }
@@ -192,6 +198,8 @@ constexpr std::array kKeys{
                 set_precision},
     WorkloadKey{"train.attention", "eager | sdpa | flash", "sdpa", "Attention implementation",
                 set_choice<kTrain, &Train::attention, kAttention>},
+    WorkloadKey{"train.attention_speed", "number from 0.01 to 100", "1",
+                "Of attention kernels, relative to FlashAttention-2", set_attention_speed},
     WorkloadKey{"train.activation_checkpointing", "none | full | selective | selective:N", "none",
                 "selective: per op; selective:N: every Nth block", set_checkpointing},
     WorkloadKey{"train.optimizer", "adamw | sgd", "adamw", "Optimizer",

@@ -153,8 +153,8 @@ Result<RowMachine> machine_of(const MeasuredRow& row) {
   if (row.fabric == "unknown" && !row.fabric_gbps && row.nodes.value_or(1) > 1) {
     machine.fabric_gbps = usual_gbps(machine.hardware);
     if (machine.fabric_gbps)
-      machine.assumed = fmt::format("the fabric is not stated: {} Gb/s a GPU, as other sources have",
-                                    *machine.fabric_gbps);
+      machine.assumed = fmt::format(
+          "the fabric is not stated: {} Gb/s a GPU, as other sources have", *machine.fabric_gbps);
   }
   return machine;
 }

@@ -148,7 +148,7 @@ Json gpt_neox(Dimensions& in) {
           {"tie_word_embeddings", in.tied()}};
 }
 
-Result<std::string> object_json(const std::string& config) {
+Result<RowModel> object_model(const std::string& config) {
   const Json json = Json::parse(config, nullptr, false);
   if (!json.is_object()) return fail("config: not a name and not a JSON object");
   const auto family = json.find("family");
@@ -166,18 +166,18 @@ Result<std::string> object_json(const std::string& config) {
     return fail("config: family {} is not known",
                 family->dump(-1, ' ', true, Json::error_handler_t::replace));
   if (!in.error().empty()) return fail("{}", in.error());
-  return out.dump(2);
+  return RowModel{family->get<std::string>(), out.dump(2)};
 }
 
 }  // namespace
 
-Result<std::string> model_json(const std::string& config) {
+Result<RowModel> model_of(const std::string& config) {
   if (config.empty() || config == "unknown")
     return fail("the dimensions of the model are not stated");
-  if (config.starts_with('{')) return object_json(config);
-  if (config == "deepseek_v3_16b") return deepseek_16b();
+  if (config.starts_with('{')) return object_model(config);
+  if (config == "deepseek_v3_16b") return RowModel{"deepseek", deepseek_16b()};
   for (const Known& known : kKnown)
-    if (known.name == config) return known_json(known);
+    if (known.name == config) return RowModel{std::string(known.type), known_json(known)};
   std::vector<std::string_view> names;
   for (const Known& known : kKnown) names.push_back(known.name);
   return fail("model '{}' is not known{}", config.substr(0, 80), did_you_mean(config, names));

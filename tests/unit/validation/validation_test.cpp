@@ -109,19 +109,19 @@ TEST_CASE("words for interconnects set links") {
 }
 
 TEST_CASE("models of rows are Hugging Face configs") {
-  CHECK_THAT(model_json("llama3_8b").value(), Contains("\"vocab_size\": 128256"));
-  CHECK_THAT(model_json(R"({"family":"mpt","hidden_size":64,"num_hidden_layers":2,)"
-                        R"("num_attention_heads":4,"num_key_value_heads":4,)"
-                        R"("intermediate_size":256,"vocab_size":100,)"
-                        R"("tie_word_embeddings":true,"max_position_embeddings":32})")
-                 .value(),
+  CHECK_THAT(model_of("llama3_8b")->json, Contains("\"vocab_size\": 128256"));
+  CHECK_THAT(model_of(R"({"family":"mpt","hidden_size":64,"num_hidden_layers":2,)"
+                      R"("num_attention_heads":4,"num_key_value_heads":4,)"
+                      R"("intermediate_size":256,"vocab_size":100,)"
+                      R"("tie_word_embeddings":true,"max_position_embeddings":32})")
+                 ->json,
              Contains("\"expansion_ratio\": 4"));
-  CHECK_THAT(model_json("unknown").error().text(), Contains("not stated"));
-  CHECK_THAT(model_json("llama3_9b").error().text(), Contains("did you mean 'llama3_8b'"));
-  CHECK_THAT(model_json("{\"family\":7}").error().text(), Contains("family"));
-  CHECK_THAT(model_json("{\"family\":\"llama\",\"hidden_size\":-1}").error().text(),
+  CHECK_THAT(model_of("unknown").error().text(), Contains("not stated"));
+  CHECK_THAT(model_of("llama3_9b").error().text(), Contains("did you mean 'llama3_8b'"));
+  CHECK_THAT(model_of("{\"family\":7}").error().text(), Contains("family"));
+  CHECK_THAT(model_of("{\"family\":\"llama\",\"hidden_size\":-1}").error().text(),
              Contains("'hidden_size' is no positive integer"));
-  CHECK(!model_json("{").has_value());
+  CHECK(!model_of("{").has_value());
 }
 
 TEST_CASE("the columns of a row become keys of a workload") {
