@@ -141,8 +141,10 @@ Status set_engine(const plan::Workload& machine, Schedule& schedule) {
   schedule.outside_allocator = sim::outside_allocator_bytes(schedule.graph, schedule.hardware);
   schedule.engine.capacity = schedule.capacity - schedule.outside_allocator;
   if (schedule.engine.capacity <= 0)
-    return fail("{} holds {}, less than the {} outside the allocator", schedule.hardware.name,
-                schedule.capacity, schedule.outside_allocator);
+    return fail_at(machine.cluster.hardware,
+                   "{} holds {}, but context and libraries take {} outside the allocator",
+                   schedule.hardware.name, format_bytes(schedule.capacity),
+                   format_bytes(schedule.outside_allocator));
   return {};
 }
 
