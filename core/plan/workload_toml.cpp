@@ -157,8 +157,10 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
 }
 
 Result<Workload> machine_of_sets(const std::vector<std::string>& sets) {
-  static const KeyNames kOpen = {"cluster.hardware", "cluster.link_bandwidth_scale",
-                                 "cluster.contention", "cluster.gpus_per_node", "allocator.conf"};
+  static const KeyNames kOpen = {"cluster.hardware",      "cluster.topology",
+                                 "cluster.fabric",        "cluster.fabric_gbps",
+                                 "cluster.gpus_per_node", "cluster.link_bandwidth_scale",
+                                 "cluster.contention",    "allocator.conf"};
   Workload workload;
   KeyNames given;
   for (const std::string& set : sets) {
