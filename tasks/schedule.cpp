@@ -39,6 +39,10 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
   if (!config) return tl::unexpected(config.error());
   if (const Status resolved = plan::resolve_workload(*workload, *config); !resolved)
     return tl::unexpected(resolved.error());
+  if (Status fits = plan::check_model_size(*config, workload->train); !fits) {
+    fits.error().place = source;
+    return tl::unexpected(fits.error());
+  }
   const plan::Model model = plan::build_model(*config, workload->train);
   auto graph = plan::lower(model, *workload);
   if (!graph) return tl::unexpected(graph.error());

@@ -230,7 +230,7 @@ class Planner {
     };
     std::fill(last_use_.begin(), last_use_.end(), kNone);
     for (std::uint32_t i = 0; i < ops; ++i) note_uses(op_at(i), i);
-    bound_[roots_[tape_.output_grad]] = 1;
+    if (tape_.has_output_grad) bound_[roots_[tape_.output_grad]] = 1;
     for (std::uint32_t i = 0; i < ops; ++i) {
       const bool again = i < recomputed;
       launch(pass, op_at(i), again ? Phase::recompute : Phase::backward,

@@ -12,8 +12,19 @@
 namespace foregather::plan {
 
 enum class Attention : std::uint8_t { eager, sdpa, flash };
-enum class Checkpointing : std::uint8_t { none, full, selective_op, selective_layers };
+enum class Checkpointing : std::uint8_t {
+  none,
+  full,
+  selective_op,
+  selective_layers,
+  first_layers
+};
 enum class Optimizer : std::uint8_t { adamw, sgd };
+/// Of optimizer states: the parameters' own, or another; int8 is blockwise with fp32 scales.
+enum class StateType : std::uint8_t { as_master, f32, bf16, int8 };
+enum class Compile : std::uint8_t { none, per_block, full };
+/// torchao's float8 linears: one scale a tensor, or one a row.
+enum class Float8 : std::uint8_t { none, tensorwise, rowwise };
 enum class OptimizerImpl : std::uint8_t { foreach, fused };
 enum class Strategy : std::uint8_t { ddp, fsdp1, fsdp2 };
 enum class Prefetch : std::uint8_t { none, pre, post };
@@ -21,6 +32,19 @@ enum class Fsdp1Sharding : std::uint8_t { full_shard, shard_grad_op, no_shard };
 /// What one unit is: a repeated block (and the rest at the root), the whole model, or blocks with
 /// the embedding and the head as units of their own.
 enum class Wrap : std::uint8_t { block, model, block_embed_head };
+
+/// Which parameters are trained. A frozen one has neither gradient nor optimizer state.
+struct Trainable {
+  enum class Kind : std::uint8_t {
+    all,
+    lora,   ///< adapters of rank `rank` beside the linears of `names`; all else is frozen
+    named,  ///< parameters whose name contains one of `names`; all else is frozen
+  };
+  Kind kind = Kind::all;
+  std::vector<std::string> names;
+  std::int64_t rank = 8;
+  double dropout = 0;  ///< before adapters
+};
 
 /// [train]
 struct Train {
@@ -33,10 +57,17 @@ struct Train {
   Attention attention = Attention::sdpa;
   Checkpointing checkpointing = Checkpointing::none;
   std::int64_t checkpoint_every = 1;  ///< for selective_layers: every Nth block
+  std::int64_t checkpoint_first = 0;  ///< for first_layers: so many blocks from the front
   Optimizer optimizer = Optimizer::adamw;
   OptimizerImpl optimizer_impl = OptimizerImpl::foreach;
   double momentum = 0.9;  ///< SGD; 0 has no state
   bool clip_grad_norm = true;
+  StateType optimizer_state = StateType::as_master;
+  Trainable trainable;
+  Float8 float8 = Float8::none;
+  bool float8_all_gather = false;  ///< FSDP2 casts shards and gathers bytes
+  std::int64_t loss_chunks = 1;    ///< parts of the tokens that go through the loss one by one
+  Compile compile = Compile::none;
   std::optional<bool> dropout;  ///< whether dropout ops run; unset: as the model's config says
 };
 

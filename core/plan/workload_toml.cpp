@@ -140,6 +140,10 @@ void fill_dependent_defaults(Workload& workload, const KeyNames& given) {
   // DistributedDataParallel: the small first bucket belongs to the default bucket_cap_mb alone.
   if (given.contains("parallel.bucket_bytes") && !given.contains("parallel.first_bucket_bytes"))
     parallel.first_bucket_bytes = parallel.bucket_bytes;
+  // peft/utils/constants.py: what LoRA adapts in Llama if nothing is said.
+  Trainable& trainable = workload.train.trainable;
+  if (trainable.kind == Trainable::Kind::lora && trainable.names.empty())
+    trainable.names = {"q_proj", "v_proj"};
   if (!given.contains("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
 }
 
