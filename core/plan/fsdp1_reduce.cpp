@@ -36,6 +36,11 @@ void Fsdp1Schedule::after_backward(std::uint32_t module) {
 }
 
 void Fsdp1Schedule::end_backward() {
+  // _catch_all_reshard: units that backward never came to.
+  for (Fsdp1Unit& unit : units_) {
+    if (has_work(unit) && !unit.is_done && unit.is_unsharded) reshard(unit, is_sharded());
+    unit.is_done = false;
+  }
   if (!lowering_.is_unsynchronised()) {
     lowering_.wait_stream(lowering_.compute, post_backward_stream_);
     if (all_reduce_stream_ != post_backward_stream_)
@@ -50,12 +55,13 @@ void Fsdp1Schedule::end_backward() {
 }
 
 void Fsdp1Schedule::post_backward(Fsdp1Unit& unit) {
-  assemble(unit);
+  unit.is_done = true;
+  if (unit.is_trained) assemble(unit);
   const bool synchronises = !lowering_.is_unsynchronised();
   lowering_.builder.host_delay(overhead::kHook);
   reshard(unit, is_sharded() && (synchronises || sharding_ == Fsdp1Sharding::full_shard));
   if (lowering_.workload.parallel.backward_prefetch == Prefetch::post) prefetch_backward(unit);
-  if (!synchronises) return;
+  if (!synchronises || !unit.is_trained) return;
   lowering_.builder.host_delay(overhead::kReduce);
   lowering_.wait_stream(post_backward_stream_, lowering_.compute);
   if (is_sharded())
