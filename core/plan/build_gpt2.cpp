@@ -14,7 +14,7 @@ constexpr const char* kTie = "embedding";
 
 Tape gpt2_embedding_tape(const LayerContext& context) {
   const ModelConfig& c = context.config;
-  TapeBuilder t(context.train, false);
+  TapeBuilder t(context.train, false, context.path);
   t.add_parameter("wte.weight", {c.vocab, c.hidden}, c.tied_embeddings ? kTie : "");
   t.add_parameter("wpe.weight", {c.max_positions, c.hidden});
   const ValueIndex ids = t.input("token ids", context.tokens, DType::i64, false);
@@ -92,7 +92,7 @@ void add_block_parameters(TapeBuilder& t, const LayerContext& context) {
 Tape gpt2_block_tape(const LayerContext& context) {
   const ModelConfig& c = context.config;
   const double residual_dropout = context.dropout(c.residual_dropout);
-  TapeBuilder t(context.train, true);
+  TapeBuilder t(context.train, true, context.path);
   add_block_parameters(t, context);
   const ValueIndex x = t.input("block input", times(context.tokens, c.hidden),
                                context.train.compute, context.input_needs_gradient);
@@ -122,12 +122,12 @@ Tape gpt2_block_tape(const LayerContext& context) {
   locals.in_block.push_back(attention);
   const ValueIndex y = add(t, middle, mlp, "hidden states", std::move(locals.in_block));
   return t.finish(y, true,
-                  weight_flops(t.parameter_elements(), context) + attention_flops(context));
+                  weight_flops(t, context) + attention_flops(context));
 }
 
 Tape gpt2_head_tape(const LayerContext& context) {
   const ModelConfig& c = context.config;
-  TapeBuilder t(context.train, false);
+  TapeBuilder t(context.train, false, context.path);
   t.add_parameter("transformer.ln_f.weight", {c.hidden});
   t.add_parameter("transformer.ln_f.bias", {c.hidden});
   t.add_parameter("lm_head.weight", {c.vocab, c.hidden}, c.tied_embeddings ? kTie : "");
@@ -138,7 +138,7 @@ Tape gpt2_head_tape(const LayerContext& context) {
   t.enter("lm_head");
   const ValueIndex loss = language_loss(
       t, context, normal, {"logits", "lm_head.weight", "", c.hidden, c.vocab, false, {}});
-  return t.finish(loss, true, weight_flops(t.parameter_elements(), context));
+  return t.finish(loss, true, weight_flops(t, context));
 }
 
 }  // namespace foregather::plan

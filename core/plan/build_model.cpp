@@ -41,8 +41,12 @@ std::int64_t count_in(const Model& model) {
 
 }  // namespace
 
-std::int64_t weight_flops(std::int64_t parameters, const LayerContext& context) {
-  return times(times(6, parameters), context.tokens);
+std::int64_t weight_flops(const TapeBuilder& tape, const LayerContext& context,
+                          std::int64_t idle) {
+  const std::int64_t trained = tape.trained_elements();
+  const std::int64_t frozen = tape.parameter_elements() - trained;
+  const std::int64_t factors = trained > 0 ? 6 * (trained - idle) + 4 * frozen : 4 * (frozen - idle);
+  return times(factors, context.tokens);
 }
 
 std::int64_t attention_flops(const LayerContext& context) {
@@ -136,15 +140,21 @@ class ModelBuilder {
   }
 
  private:
-  LayerContext context_of(const ModelConfig& config, std::int64_t positions) const {
-    return {config,          train_,
-            implementation_, train_.micro_batch,
-            positions,       times(train_.micro_batch, positions),
-            needs_gradient_};
+  LayerContext context_of(const ModelConfig& config, std::int64_t positions,
+                          std::string path) const {
+    LayerContext context{config, train_, implementation_, 0, 0, 0, true, {}};
+    context.sequences = train_.micro_batch;
+    context.positions = positions;
+    context.tokens = times(train_.micro_batch, positions);
+    context.input_needs_gradient = needs_gradient_;
+    context.path = std::move(path);
+    return context;
   }
-  LayerContext text_context() const { return context_of(config_, train_.seq_len); }
-  LayerContext image_context(const ModelConfig& tower) const {
-    return context_of(tower, tower.image.tokens());
+  LayerContext text_context(std::string path = {}) const {
+    return context_of(config_, train_.seq_len, std::move(path));
+  }
+  LayerContext image_context(const ModelConfig& tower, std::string path = {}) const {
+    return context_of(tower, tower.image.tokens(), std::move(path));
   }
 
   std::uint32_t add_tape(Tape tape) {
@@ -162,7 +172,7 @@ class ModelBuilder {
     for (std::int64_t i = 0; i < config.layers; ++i) {
       const bool experts = config.has_experts(i);
       std::optional<std::uint32_t>& tape = known[(experts ? 2 : 0) + (needs_gradient_ ? 1 : 0)];
-      const LayerContext context = context_of(config, positions);
+      const LayerContext context = context_of(config, positions, path);
       if (!tape)
         tape = add_tape(config.family == ModelConfig::Family::gpt2 ? gpt2_block_tape(context)
                                                                    : block_tape(context, experts));
@@ -175,7 +185,7 @@ class ModelBuilder {
     const ModelNames& names = names_of(tower.family);
     std::string root(names.root);
     if (!config_.is_vision()) root = "vision_tower_" + std::to_string(++towers_);
-    add(root, image_embedding_tape(image_context(tower), features_before));
+    add(root, image_embedding_tape(image_context(tower, root), features_before));
     blocks(tower, root + "." + std::string(names.blocks) + ".", tower.image.tokens());
     if (!config_.is_vision()) add(root + ".features", vision_features_tape(image_context(tower)));
   }
@@ -189,7 +199,7 @@ class ModelBuilder {
       before += last_features_;
     }
     if (config_.towers.empty()) return;
-    add("projector", projector_tape(text_context(), patches_, before - last_features_));
+    add("projector", projector_tape(text_context("projector"), patches_, before - last_features_));
   }
 
   void language() {
@@ -198,9 +208,9 @@ class ModelBuilder {
     const std::string root = is_gpt2 ? "transformer" : std::string(names.root);
     const std::string list = is_gpt2 ? "h" : std::string(names.blocks);
     if (!config_.towers.empty())
-      add(root, joined_embedding_tape(text_context(), patches_));
+      add(root, joined_embedding_tape(text_context(root), patches_));
     else
-      add(root, is_gpt2 ? gpt2_embedding_tape(text_context()) : embedding_tape(text_context()));
+      add(root, is_gpt2 ? gpt2_embedding_tape(text_context(root)) : embedding_tape(text_context(root)));
     blocks(config_, root + "." + list + ".", train_.seq_len);
     add("", is_gpt2 ? gpt2_head_tape(text_context()) : head_tape(text_context()));
   }

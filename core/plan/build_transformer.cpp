@@ -139,12 +139,10 @@ class Block {
   std::vector<ValueIndex> held_;  // by the block's frame
 };
 
-// Parameters that one token uses: of the routed experts only the active ones.
-std::int64_t active_parameters(const TapeBuilder& t, const ModelConfig& c, bool has_experts) {
-  std::int64_t count = t.parameter_elements();
-  if (has_experts)
-    count -= (c.experts.count - c.experts.active) * 3 * c.hidden * c.experts.intermediate;
-  return count;
+// Of the routed experts those that a token does not use.
+std::int64_t idle_parameters(const ModelConfig& c, bool has_experts) {
+  if (!has_experts) return 0;
+  return (c.experts.count - c.experts.active) * 3 * c.hidden * c.experts.intermediate;
 }
 
 // The transform of BertLMPredictionHead; the sentence head of BertForPreTraining is not run.
@@ -191,7 +189,7 @@ void add_tables(TapeBuilder& t, const LayerContext& context) {
 
 Tape embedding_tape(const LayerContext& context) {
   const ModelConfig& c = context.config;
-  TapeBuilder t(context.train, false);
+  TapeBuilder t(context.train, false, context.path);
   t.add_parameters(embedding_parameters(c));
   const std::string table(names_of(c.family).embedding);
   t.enter(table);
@@ -207,21 +205,21 @@ Tape embedding_tape(const LayerContext& context) {
 
 Tape block_tape(const LayerContext& context, bool has_experts) {
   const ModelConfig& c = context.config;
-  TapeBuilder t(context.train, true);
+  TapeBuilder t(context.train, true, context.path);
   std::int64_t layer = 0;
   while (c.has_experts(layer) != has_experts) ++layer;
   t.add_parameters(block_parameters(c, layer));
   const ValueIndex x = t.input("block input", times(context.tokens, c.hidden),
                                context.train.compute, context.input_needs_gradient);
   const ValueIndex y = Block(t, context, has_experts).run(x);
-  const std::int64_t parameters = active_parameters(t, c, has_experts);
-  return t.finish(y, true, weight_flops(parameters, context) + attention_flops(context));
+  const std::int64_t flops = weight_flops(t, context, idle_parameters(c, has_experts));
+  return t.finish(y, true, flops + attention_flops(context));
 }
 
 Tape head_tape(const LayerContext& context) {
   const ModelConfig& c = context.config;
   const ModelNames& names = names_of(c.family);
-  TapeBuilder t(context.train, false);
+  TapeBuilder t(context.train, false, context.path);
   t.add_parameters(head_parameters(c));
   ValueIndex x = t.input("hidden states", times(context.tokens, c.hidden), context.train.compute,
                          context.input_needs_gradient);
@@ -257,7 +255,7 @@ Tape head_tape(const LayerContext& context) {
     const ValueIndex dense = linear(t, rows, linear_of(t, "pooled", path, c.hidden, c.hidden));
     loss = mean_loss(t, activation(t, dense, "pooled tanh", 8, true));
   }
-  return t.finish(loss, true, weight_flops(t.parameter_elements(), context));
+  return t.finish(loss, true, weight_flops(t, context));
 }
 
 }  // namespace foregather::plan

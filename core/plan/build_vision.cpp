@@ -121,7 +121,7 @@ ValueIndex attention_pool(TapeBuilder& t, const LayerContext& context, ValueInde
 
 Tape image_embedding_tape(const LayerContext& context, std::int64_t features_before) {
   const ModelConfig& c = context.config;
-  TapeBuilder t(context.train, false);
+  TapeBuilder t(context.train, false, context.path);
   t.add_parameters(embedding_parameters(c));
   t.enter("embeddings");
   const std::int64_t pixels = context.sequences * c.image.channels * c.image.size * c.image.size;
@@ -143,13 +143,13 @@ Tape image_embedding_tape(const LayerContext& context, std::int64_t features_bef
   if (c.image.pre_norm)
     y = norm(t, context, y, "embeddings.pre_layernorm", c.hidden, "embedding norm");
   y = dropout(t, y, context.dropout(c.embedding_dropout));
-  return t.finish(y, features_before > 0, weight_flops(t.parameter_elements(), context));
+  return t.finish(y, features_before > 0, weight_flops(t, context));
 }
 
 Tape vision_head_tape(const LayerContext& context) {
   const ModelConfig& c = context.config;
   const ModelNames& names = names_of(c.family);
-  TapeBuilder t(context.train, false);
+  TapeBuilder t(context.train, false, context.path);
   t.add_parameters(head_parameters(c));
   const ValueIndex x = t.input("hidden states", context.tokens * c.hidden, context.train.compute,
                                context.input_needs_gradient);
@@ -175,12 +175,12 @@ Tape vision_head_tape(const LayerContext& context) {
     result = linear(t, rows, linear_of(t, "class logits", "classifier", width, c.classes));
   }
   t.enter("loss");
-  return t.finish(mean_loss(t, result), true, weight_flops(t.parameter_elements(), context));
+  return t.finish(mean_loss(t, result), true, weight_flops(t, context));
 }
 
 Tape vision_features_tape(const LayerContext& context) {
   const ModelConfig& c = context.config;
-  TapeBuilder t(context.train, false);
+  TapeBuilder t(context.train, false, context.path);
   t.add_parameters(head_parameters(c), true);
   const ValueIndex x = t.input("hidden states", context.tokens * c.hidden, context.train.compute,
                                context.input_needs_gradient);
@@ -192,7 +192,7 @@ Tape vision_features_tape(const LayerContext& context) {
 Tape projector_tape(const LayerContext& context, std::int64_t patches,
                     std::int64_t features_before) {
   const std::vector<std::int64_t>& widths = context.config.projector;
-  TapeBuilder t(context.train, false);
+  TapeBuilder t(context.train, false, context.path);
   t.add_parameters(projector_parameters(context.config));
   const std::int64_t all = patches * widths.front();
   ValueIndex x = t.input("features", all - features_before, context.train.compute,
@@ -222,7 +222,7 @@ Tape projector_tape(const LayerContext& context, std::int64_t patches,
 
 Tape joined_embedding_tape(const LayerContext& context, std::int64_t patches) {
   const ModelConfig& c = context.config;
-  TapeBuilder t(context.train, false);
+  TapeBuilder t(context.train, false, context.path);
   t.add_parameters(embedding_parameters(c));
   const std::string table(names_of(c.family).embedding);
   const ValueIndex image = t.input("projected patches", patches * c.hidden, context.train.compute,

@@ -60,6 +60,13 @@ Status check_ddp(const Workload& workload) {
   return {};
 }
 
+bool has_trained(const Model& model) {
+  for (const Tape& tape : model.tapes)
+    for (const Parameter& parameter : tape.parameters)
+      if (parameter.trainable) return true;
+  return false;
+}
+
 // The weights of a block.
 std::string example_names(const Model& model) {
   constexpr std::size_t kMost = 8;
@@ -86,9 +93,7 @@ Status check_plan(const Model& model, const Workload& workload) {
                    "parallel.shard_size {} does not divide parallel.world_size {}: shard groups "
                    "are of equal size",
                    parallel.shard_size, parallel.world_size);
-  const bool trains = std::any_of(model.tapes.begin(), model.tapes.end(),
-                                  [](const Tape& tape) { return tape.has_output_grad; });
-  if (!trains)
+  if (train.trainable.kind != Trainable::Kind::all && !has_trained(model))
     return fail_at(workload.path,
                    "train.trainable (and train.lora_targets) match no parameter of the model, "
                    "expected parts of names such as {}",

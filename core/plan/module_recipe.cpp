@@ -72,7 +72,12 @@ class Planner {
 
   void add_gradients() {
     recipe_.first_gradient = 0;
-    recipe_.storages.resize(tape_.parameters.size());
+    // Frozen parameters have an empty one.
+    RecipeStorage none;
+    auto& dims = builder_.graph().dims;
+    none.shape = {static_cast<std::uint32_t>(dims.size()), 1};
+    dims.push_back(0);
+    recipe_.storages.resize(tape_.parameters.size(), none);
     for (ValueIndex v = 0; v < tape_.values.size(); ++v) {
       const Value& value = tape_.values[v];
       if (value.kind != ValueKind::parameter_grad || value.is_view) continue;

@@ -15,7 +15,8 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
   return __builtin_mul_overflow(a, b, &product) || product > kMost ? kMost : product;
 }
 
-TapeBuilder::TapeBuilder(const Train& train, bool is_block) : train_(train), is_block_(is_block) {
+TapeBuilder::TapeBuilder(const Train& train, bool is_block, std::string path)
+    : train_(train), is_block_(is_block), path_(std::move(path)) {
   tape_.scopes.emplace_back();
 }
 
@@ -39,7 +40,7 @@ void TapeBuilder::add_parameter(std::string name, std::vector<std::int64_t> shap
                                 bool transposed) {
   const Trainable& trainable = train_.trainable;
   const std::vector<std::int64_t> extents = shape;
-  push_parameter(name, std::move(shape), std::move(tie), is_trained(trainable, name));
+  push_parameter(name, std::move(shape), std::move(tie), is_trained(trainable, path_ + "." + name));
   if (!is_block_ || extents.size() != 2 || !has_adapter(trainable, name)) return;
   const std::string path = module_of(name);
   push_parameter(path + ".lora_A.weight", {trainable.rank, extents[transposed ? 0 : 1]}, "", true);
@@ -86,6 +87,13 @@ ValueIndex TapeBuilder::parameter(std::string_view name) const {
 std::int64_t TapeBuilder::parameter_elements() const {
   std::int64_t count = 0;
   for (const Parameter& parameter : tape_.parameters) count += parameter.elements;
+  return count;
+}
+
+std::int64_t TapeBuilder::trained_elements() const {
+  std::int64_t count = 0;
+  for (const Parameter& parameter : tape_.parameters)
+    if (parameter.trainable) count += parameter.elements;
   return count;
 }
 
@@ -309,8 +317,8 @@ Tape TapeBuilder::finish(ValueIndex output, bool has_input_grad, std::int64_t mo
     pending_.resize(tape_.values.size());
     run(nodes_[i]);
   }
-  tape_.has_output_grad = !tape_.backward.empty();
-  if (tape_.has_output_grad) {
+  tape_.has_output_grad = needs_[output];
+  if (!tape_.backward.empty()) {
     std::vector<ValueIndex>& last = tape_.backward.back().reads;
     last.insert(last.end(), held_to_the_end_.begin(), held_to_the_end_.end());
   }

@@ -59,7 +59,8 @@ class TapeBuilder {
 
   /// `is_block`: bias-free matmuls follow torchtitan's selective rule (see next_matmul_is_kept),
   /// and linears may be float8. `train` outlives the builder.
-  TapeBuilder(const Train& train, bool is_block);
+  /// `path` is the module's, for train.trainable.
+  TapeBuilder(const Train& train, bool is_block, std::string path);
 
   DType compute() const { return train_.compute; }
   const Train& train() const { return train_; }
@@ -79,6 +80,8 @@ class TapeBuilder {
   ValueIndex parameter(std::string_view name) const;
   /// Of all parameters of the tape.
   std::int64_t parameter_elements() const;
+  /// Of those that are trained.
+  std::int64_t trained_elements() const;
   ValueIndex input(std::string name, std::int64_t elements, DType dtype, bool needs_gradient);
   /// Does backward compute a gradient of this forward value?
   bool needs_gradient(ValueIndex value) const { return needs_[value]; }
@@ -143,6 +146,7 @@ class TapeBuilder {
   Tape tape_;
   const Train& train_;
   bool is_block_;
+  std::string path_;
   int matmuls_ = 0;
   bool in_backward_ = false;
   std::uint32_t scope_ = 0;
