@@ -71,9 +71,8 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
                    format_bytes(std::ssize(text)), format_bytes(plan::kWorkloadFileLimit));
   auto workload = plan::parse_workload(text, source, sets);
   if (!workload) return workload;
-  auto config = plan::read_model_config(workload->model_config);
+  auto config = plan::read_model(*workload);
   if (!config) return tl::unexpected(config.error());
-  if (workload->layers != 0) config->layers = workload->layers;
   if (const Status resolved = plan::resolve_workload(*workload, *config); !resolved)
     return tl::unexpected(resolved.error());
   if (Status sized = plan::check_model_size(*config, workload->train); !sized) {

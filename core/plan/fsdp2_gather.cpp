@@ -119,7 +119,7 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
   const Buffer& cast = kept ? unit.kept_cast : unit.cast;
   const Bytes own = unit.gathered.bytes / (kept ? kept_group_.ranks : groups_.shard.ranks);
   low.builder.host_delay(overhead::kUnshard);
-  if (types_.casts_in()) {
+  if (casts_in(unit)) {
     low.alloc(cast, copy_in_stream_);
     scratch_.clear();
     for (const Buffer& input : inputs) scratch_.push_back(reads(input));
@@ -133,7 +133,7 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
   }
   low.alloc(unit.gathered, copy_in_stream_);
   scratch_.clear();
-  if (types_.casts_in())
+  if (casts_in(unit))
     scratch_.push_back(reads(cast));
   else
     for (const Buffer& input : inputs) scratch_.push_back(reads(input));
@@ -144,7 +144,7 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
               kept ? costs.regather_copy_in : costs.copy_in,
               {}},
              unit.owner, scratch_);
-  if (types_.casts_in()) low.free(cast);
+  if (casts_in(unit)) low.free(cast);
 
   low.wait_stream(gather_stream_, copy_in_stream_);
   // In place: this rank's part is already there.

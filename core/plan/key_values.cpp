@@ -71,6 +71,9 @@ std::string written(const KeyValue& value) {
         shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
       return "'" + shown + (text.size() > kLongest ? "…'" : "'");
     }
+    std::string operator()(const std::vector<std::string>& list) const {
+      return fmt::format("a list of {}", list.size());
+    }
   };
   return std::visit(Writer{}, value.content);
 }
@@ -125,6 +128,47 @@ Result<std::string> to_text(const KeyValue& value) {
     return *text;
   }
   return mismatch(value, "a text in quotes");
+}
+
+Result<std::vector<std::string>> to_list(const KeyValue& value) {
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value.content)) return *list;
+  if (const auto* number = std::get_if<std::int64_t>(&value.content))
+    return std::vector{std::to_string(*number)};
+  const auto text = to_text(value);
+  if (!text) return mismatch(value, "a list, or a text with commas");
+  std::vector<std::string> list;
+  for (std::string_view rest = *text; !rest.empty();) {
+    const std::size_t comma = rest.find(',');
+    std::string_view part = rest.substr(0, comma);
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    while (part.ends_with(' ')) part.remove_suffix(1);
+    list.emplace_back(part);
+  }
+  return list;
+}
+
+std::string to_json(const KeyValue& value) {
+  const auto quoted = [](std::string_view text) {
+    std::string json = "\"";
+    for (const char c : text) {
+      if (c == '"' || c == '\\') json += '\\';
+      json += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+    }
+    return json + "\"";
+  };
+  if (const std::string* text = free_text(value)) {
+    const bool is_word = *text == "true" || *text == "false" || *text == "null";
+    return is_word || parsed<double>(*text) ? *text : quoted(*text);
+  }
+  if (const auto* text = std::get_if<std::string>(&value.content)) return quoted(*text);
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value.content)) {
+    std::string json = "[";
+    for (const std::string& part : *list)
+      json += (json.size() > 1 ? "," : "") + to_json({part, true});
+    return json + "]";
+  }
+  return written(value);
 }
 
 Result<std::size_t> to_choice(const KeyValue& value, std::span<const std::string_view> names) {

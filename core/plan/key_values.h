@@ -17,6 +17,10 @@ Result<Bytes> to_bytes(const KeyValue& value, Bytes least, Bytes most);
 Result<double> to_number(const KeyValue& value, double least, double most);
 Result<bool> to_bool(const KeyValue& value);
 Result<std::string> to_text(const KeyValue& value);
+/// The entries of a list, or of a text, separated by commas.
+Result<std::vector<std::string>> to_list(const KeyValue& value);
+/// The value as JSON: a text of a command line may be a number, true or false.
+std::string to_json(const KeyValue& value);
 /// The position of a text in `names`; the error lists them and suggests the nearest.
 Result<std::size_t> to_choice(const KeyValue& value, std::span<const std::string_view> names);
 /// The value as it was written, quoted if it is a text, for messages.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/plan/tape.h"
@@ -10,11 +11,91 @@
 
 namespace foregather::plan {
 
-/// The dimensions that a config.json gives for the families that build_model() knows.
+/// What a model is: dimensions and shape. One tower of blocks between an embedding and a head; a
+/// model of several towers lists those that come before (vision) in `towers`. The defaults are
+/// Llama's shape. model_families.h says which family has which.
 struct ModelConfig {
-  enum class Family : std::uint8_t { llama, gpt2 };
+  enum class Family : std::uint8_t {
+    llama,
+    gpt2,
+    gemma,
+    gpt_neox,
+    falcon,
+    mpt,
+    bert,
+    roberta,
+    vit,
+    dinov2,
+    siglip,
+    clip,
+    stablelm,
+    phi3,
+    mixtral,
+    qwen_moe,
+    deepseek,
+  };
+  enum class Norm : std::uint8_t {
+    rms,
+    rms_offset,  ///< Gemma: times (1 + weight), always a chain of operators
+    layer,
+  };
+  enum class Activation : std::uint8_t { silu, gelu, gelu_new, quick_gelu };
+  enum class Mlp : std::uint8_t {
+    plain,        ///< down(act(up(x)))
+    gated,        ///< down(act(gate(x)) · up(x))
+    gated_fused,  ///< the same with gate and up in one projection (Phi-3, DINOv2 giant)
+  };
+  enum class Positions : std::uint8_t { none, rotary, learned, alibi };
+  enum class Residual : std::uint8_t {
+    serial,     ///< x + attention(norm(x)), then x + mlp(norm(x))
+    parallel,   ///< x + attention(norm(x)) + mlp(norm(x)), of one norm or two
+    post_norm,  ///< norm(x + attention(x)), then norm(x + mlp(x)) (BERT)
+  };
+  enum class Head : std::uint8_t {
+    language_model,         ///< final norm, vocabulary projection, next-token loss
+    masked_language_model,  ///< dense, activation, norm, tied projection with a bias
+    pooler,                 ///< BERT's: tanh(dense(first token))
+    features,               ///< final norm alone
+    attention_pool,         ///< SigLIP's: final norm, then one query attends to all tokens
+    classifier,             ///< final norm, then a linear over the first token
+  };
+  /// Mixture of experts; count 0: none.
+  struct Experts {
+    std::int64_t count = 0;
+    std::int64_t active = 0;        ///< experts a token
+    std::int64_t intermediate = 0;  ///< of one expert
+    std::int64_t shared = 0;   ///< intermediate size of the experts that all tokens use; 0: none
+    bool shared_gate = false;  ///< Qwen2-MoE weighs the shared expert by a sigmoid
+    std::int64_t first_layer = 0;  ///< layers before are dense (DeepSeek)
+    std::int64_t every = 1;        ///< of the others every Nth has experts (the Nth, 2Nth, …)
+    std::vector<std::int64_t> dense_layers;  ///< and these have none (Qwen's mlp_only_layers)
+  };
+  /// DeepSeek's multi-head latent attention; kv_rank 0: none.
+  struct Latent {
+    std::int64_t query_rank = 0;  ///< 0: queries are projected at once
+    std::int64_t kv_rank = 0;
+    std::int64_t plain_dim = 0;  ///< of a head's query and key, without positions
+    std::int64_t rotary_dim = 0;
+    std::int64_t value_dim = 0;
+  };
+  /// What a vision tower sees; size 0: tokens, not images.
+  struct Image {
+    std::int64_t size = 0;  ///< pixels of an edge
+    std::int64_t patch = 0;
+    std::int64_t channels = 3;
+    std::int64_t prefix = 0;      ///< tokens before the patches: class token, registers
+    std::int64_t table_rows = 0;  ///< of the position table
+    bool patch_bias = true;
+    bool mask_token = false;   ///< DINOv2's, a parameter that supervised training does not use
+    bool pre_norm = false;     ///< CLIP normalizes embeddings
+    std::int64_t dropped = 0;  ///< tokens that the projector does not get (LLaVA: the class token)
+
+    std::int64_t patches() const { return patch > 0 ? (size / patch) * (size / patch) : 0; }
+    std::int64_t tokens() const { return prefix + patches(); }
+  };
+
   Family family = Family::llama;
-  std::string model_type;  ///< llama, mistral, qwen2, qwen3 or gpt2
+  std::string model_type;  ///< as transformers names it: llama, qwen3, gpt_neox, …
   std::int64_t hidden = 0;
   std::int64_t layers = 0;
   std::int64_t heads = 0;
@@ -27,9 +108,44 @@ struct ModelConfig {
   bool qkv_bias = false;
   bool output_bias = false;  ///< of the attention's output projection
   bool mlp_bias = false;
-  bool qk_norm = false;     ///< RMSNorm over each head's query and key (Qwen3)
+  bool qk_norm = false;     ///< a norm over each head's query and key (Qwen3)
   bool fused_gelu = false;  ///< GPT-2: torch's gelu kernel instead of Hugging Face's gelu_new chain
   double attention_dropout = 0, residual_dropout = 0, embedding_dropout = 0;
+
+  Norm norm = Norm::rms;
+  bool norm_bias = false;  ///< LayerNorm's
+  Activation activation = Activation::silu;
+  Mlp mlp = Mlp::gated;
+  Positions positions = Positions::rotary;
+  std::int64_t rotary_dim = 0;     ///< part of a head that is rotated; 0: all of it
+  std::int64_t position_rows = 0;  ///< of learned positions; 0: max_positions
+  Residual residual = Residual::serial;
+  bool two_parallel_norms = false;
+  bool fused_qkv = false;
+  bool causal = true;
+  bool sandwich_norms = false;     ///< Gemma 2: norms after attention and mlp as well
+  bool scaled_embeddings = false;  ///< Gemma: times √hidden
+  std::int64_t token_types = 0;    ///< BERT's segment embeddings
+  bool norm_per_head = false;      ///< StableLM: qk_norm has a weight of its own for each head
+  bool layer_scale = false;        ///< DINOv2
+  bool head_bias = false;
+  bool has_pooler = false;  ///< BertForPreTraining: beside the masked language model
+  std::int64_t classes = 0;
+  Head head = Head::language_model;
+  Experts experts;
+  Latent latent;
+  Image image;
+
+  std::vector<ModelConfig> towers;      ///< vision towers before this one
+  std::vector<std::int64_t> projector;  ///< widths: of all towers' features, …, hidden
+
+  bool is_vision() const { return image.size > 0; }
+  bool has_experts(std::int64_t layer) const;
+  /// Per head: of query and key, and of value.
+  std::int64_t query_dim() const {
+    return latent.kv_rank > 0 ? latent.plain_dim + latent.rotary_dim : head_dim;
+  }
+  std::int64_t value_dim() const { return latent.kv_rank > 0 ? latent.value_dim : head_dim; }
 };
 
 /// Which of the usual implementations the ops follow, where they differ in memory or kernels. The
@@ -49,10 +165,17 @@ struct Implementation {
 };
 
 /// Reads and checks a config.json. Unknown architectures are an error that names the known ones;
-/// missing, non-integer, negative or absurd dimensions are errors with FILE:LINE:COL.
+/// missing, non-integer, negative or absurd dimensions are errors with FILE:LINE:COL. Configs of
+/// several towers (LLaVA, OpenVLA) may leave out in their sections what transformers has defaults
+/// for.
 Result<ModelConfig> read_model_config(const std::string& path);
 
-/// Parameters of the model, tied ones once.
+/// The model of a workload: its config.json with the keys of [model] over it, or those keys alone,
+/// or several configs as towers; then its number of layers.
+Result<ModelConfig> read_model(const Workload& workload);
+
+/// Parameters of the model and its towers, tied ones once. Without multi-token-prediction layers
+/// and without buffers (DeepSeek-V3's router bias).
 std::int64_t count_parameters(const ModelConfig& config);
 
 /// An error if the sizes that build_model() would compute leave 64 bits (absurd batches), or if the

@@ -1,379 +1,249 @@
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
-#include <nlohmann/json.hpp>
 
-#include "core/base/file.h"
-#include "core/base/suggest.h"
+#include "core/plan/config_file.h"
 #include "core/plan/model.h"
+#include "core/plan/model_composites.h"
+#include "core/plan/model_families.h"
 
 namespace foregather::plan {
 
 namespace {
 
-using Json = nlohmann::json;
+using Activation = ModelConfig::Activation;
 
-constexpr Bytes kLongestConfig = 1 * MiB;
-constexpr std::int64_t kLargestSize = std::int64_t{1} << 24;
-constexpr std::int64_t kMostLayers = 4096;
-constexpr std::int64_t kMostParameters = 10'000'000'000'000;  // ten trillion
+constexpr double kMostParameters = 10'000'000'000'000;  // ten trillion
 
-// --- places ---
-
-/// "FILE:LINE:COL" of a byte; columns count bytes from 1.
-std::string place_of(const std::string& path, std::string_view text, std::size_t offset) {
-  offset = std::min(offset, text.size());
-  std::size_t line = 1;
-  std::size_t start = 0;
-  for (std::size_t i = 0; i < offset; ++i) {
-    if (text[i] != '\n') continue;
-    ++line;
-    start = i + 1;
-  }
-  return fmt::format("{}:{}:{}", path, line, offset - start + 1);
+std::optional<std::int64_t> if_positive(std::int64_t value) {
+  return value > 0 ? std::optional(value) : std::nullopt;
 }
 
-/// Offset of the last `"key"` of the outermost object of valid JSON; 0 if it has none.
-std::size_t offset_of_key(std::string_view text, std::string_view key) {
-  std::size_t found = 0;
-  int depth = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '{' || c == '[') ++depth;
-    if (c == '}' || c == ']') --depth;
-    if (c != '"') continue;
-    const std::size_t open = i;
-    for (++i; text[i] != '"'; ++i)
-      if (text[i] == '\\') ++i;
-    if (depth != 1 || text.substr(open + 1, i - open - 1) != key) continue;
-    const std::size_t next = text.find_first_not_of(" \t\r\n", i + 1);
-    if (text[next] == ':') found = open;
-  }
-  return found;
-}
-
-/// What nlohmann says after "line N, column N: ", without what it read last (which may be long or
-/// not text).
-std::string parse_problem(std::string_view what) {
-  const std::size_t column = what.find("column");
-  const std::size_t colon = what.find(": ", column == std::string_view::npos ? 0 : column);
-  std::string problem(colon == std::string_view::npos ? what : what.substr(colon + 2));
-  const std::size_t last_read = problem.find("; last read:");
-  if (last_read != std::string::npos) {
-    const std::size_t rest = problem.rfind("; expected");
-    const bool has_rest = rest != std::string::npos && rest > last_read;
-    problem = problem.substr(0, last_read) + (has_rest ? problem.substr(rest) : "");
-  }
-  return problem;
-}
-
-// --- the file ---
-
-/// A config.json whose values are asked for by key. The first error sticks: later answers are
-/// arbitrary but valid, and error() tells.
-class ConfigFile {
- public:
-  static Result<ConfigFile> read(const std::string& path) {
-    Result<std::string> text = read_file(path, kLongestConfig);
-    if (!text) return tl::unexpected(text.error());
-    ConfigFile file;
-    file.path_ = path;
-    file.text_ = std::move(*text);
-    try {
-      file.json_ = Json::parse(file.text_);
-    } catch (const Json::parse_error& error) {
-      const std::size_t offset = error.byte > 0 ? error.byte - 1 : 0;
-      return fail_at(place_of(path, file.text_, offset),
-                     "not valid JSON: {}; expected a Hugging Face config.json",
-                     parse_problem(error.what()));
-    } catch (const Json::exception& error) {  // numbers beyond double
-      return fail_at(path + ":1:1", "not valid JSON: {}; expected a Hugging Face config.json",
-                     parse_problem(error.what()));
-    }
-    if (!file.json_.is_object())
-      return fail_at(path + ":1:1",
-                     "this is a JSON {}, expected the object of a Hugging Face "
-                     "config.json",
-                     file.json_.type_name());
-    return file;
-  }
-
-  const std::optional<Error>& error() const { return error_; }
-
-  /// An error at the key, or at the file's start if the file has no such key.
-  void complain(std::string_view key, std::string message) {
-    if (error_) return;
-    const std::size_t offset = offset_of_key(text_, key);
-    error_ = Error{place_of(path_, text_, offset), std::move(message), Fault::input};
-  }
-
-  bool has(std::string_view key) const {
-    const auto found = json_.find(key);
-    return found != json_.end() && !found->is_null();
-  }
-
-  bool has_null(std::string_view key) const {
-    const auto found = json_.find(key);
-    return found != json_.end() && found->is_null();
-  }
-
-  /// An integer of 1 … most under the first of `keys` that the file has; `fallback` (or an error)
-  /// if it has none.
-  std::int64_t size(std::span<const std::string_view> keys, std::int64_t most,
-                    std::optional<std::int64_t> fallback) {
-    for (const std::string_view key : keys)
-      if (has(key)) return size_at(key, most);
-    if (!fallback)
-      complain(keys.front(),
-               fmt::format("'{}' is missing, expected an integer of 1 to {}", keys.front(), most));
-    return fallback.value_or(1);
-  }
-
-  bool flag(std::string_view key, bool fallback) {
-    if (!has(key)) return fallback;
-    const Json& value = *json_.find(key);
-    if (value.is_boolean()) return value.get<bool>();
-    complain(key, fmt::format("'{}' is {}, expected true or false", key, shown(value)));
-    return fallback;
-  }
-
-  /// A rate in [0, 1).
-  double rate(std::string_view key, double fallback) {
-    if (!has(key)) return fallback;
-    const Json& value = *json_.find(key);
-    if (value.is_number() && value.get<double>() >= 0 && value.get<double>() < 1)
-      return value.get<double>();
-    complain(key, fmt::format("'{}' is {}, expected a rate from 0 to below 1", key, shown(value)));
-    return fallback;
-  }
-
-  std::string text(std::string_view key, std::string_view fallback) {
-    if (!has(key)) return std::string(fallback);
-    const Json& value = *json_.find(key);
-    if (value.is_string()) return value.get<std::string>();
-    complain(key, fmt::format("'{}' is {}, expected a string", key, shown(value)));
-    return std::string(fallback);
-  }
-
-  /// The first of a list of strings; nothing if the file has no such key.
-  std::optional<std::string> first_text(std::string_view key) {
-    if (!has(key)) return std::nullopt;
-    const Json& value = *json_.find(key);
-    if (value.is_array() && !value.empty() && value.front().is_string())
-      return value.front().get<std::string>();
-    complain(key, fmt::format("'{}' is {}, expected a list with the name of a model class", key,
-                              shown(value)));
-    return std::nullopt;
-  }
-
-  /// A value for a message: as JSON, cut to a readable length.
-  static std::string shown(const Json& value) {
-    constexpr std::size_t kLongest = 40;
-    if (value.is_array()) return "a list";
-    if (value.is_object()) return "an object";
-    std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-    if (text.size() > kLongest) text = text.substr(0, kLongest) + "…";
-    return text;
-  }
-
- private:
-  std::int64_t size_at(std::string_view key, std::int64_t most) {
-    const Json& value = *json_.find(key);
-    // Unsigned first: what exceeds int64 must not wrap to a small or negative number.
-    const bool fits = value.is_number_unsigned()
-                          ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most)
-                          : value.is_number_integer();
-    if (fits && value.get<std::int64_t>() >= 1) return value.get<std::int64_t>();
-    complain(key,
-             fmt::format("'{}' is {}, expected an integer of 1 to {}", key, shown(value), most));
-    return 1;
-  }
-
-  std::string path_;
-  std::string text_;
-  Json json_;
-  std::optional<Error> error_;
-};
-
-// --- families ---
-
-struct Architecture {
+struct NamedActivation {
   std::string_view name;
-  std::string_view model_type;
+  Activation activation;
 };
 
-constexpr std::array kArchitectures = {
-    Architecture{"LlamaForCausalLM", "llama"}, Architecture{"MistralForCausalLM", "mistral"},
-    Architecture{"Qwen2ForCausalLM", "qwen2"}, Architecture{"Qwen3ForCausalLM", "qwen3"},
-    Architecture{"GPT2LMHeadModel", "gpt2"},
+// transformers/activations.py; gelu_pytorch_tanh and gelu_python are one kernel each here.
+constexpr NamedActivation kActivations[] = {
+    {"silu", Activation::silu},
+    {"swish", Activation::silu},
+    {"gelu", Activation::gelu},
+    {"gelu_pytorch_tanh", Activation::gelu},
+    {"gelu_new", Activation::gelu_new},
+    {"gelu_fast", Activation::gelu_new},
+    {"quick_gelu", Activation::quick_gelu},
 };
 
-void complain_unknown(ConfigFile& file, std::string_view key, std::string_view word,
-                      std::string_view Architecture::*column) {
-  std::vector<std::string_view> known;
-  std::string list;
-  for (const Architecture& architecture : kArchitectures) {
-    known.push_back(architecture.*column);
-    list += (list.empty() ? "" : ", ") + std::string(architecture.*column);
+void read_activation(const ConfigFile& file, const Family& family, ModelConfig& c) {
+  const std::string_view key = family.keys.activation;
+  if (key.empty()) return;
+  const std::string name = file.text(key, family.defaults.activation);
+  std::string known;
+  for (const NamedActivation& row : kActivations) {
+    if (row.name == name) {
+      c.activation = row.activation;
+      return;
+    }
+    known += (known.empty() ? "\"" : ", \"") + std::string(row.name) + "\"";
   }
-  file.complain(key,
-                fmt::format("unknown {} {}{}; expected one of {}",
-                            key == "architectures" ? "architecture" : "model_type",
-                            ConfigFile::shown(std::string(word)), did_you_mean(word, known), list));
+  const std::string label = file.label(key);
+  file.complain(label.substr(label.rfind('.') + 1),
+                fmt::format("'{}' is {}, expected one of {}", label, shown_text(name), known));
 }
 
-/// The model_type that the file stands for; the architecture decides where both are given.
-std::string read_model_type(ConfigFile& file) {
-  const std::optional<std::string> name = file.first_text("architectures");
-  const std::string type = file.text("model_type", "");
-  if (file.error()) return {};
-  if (!name && type.empty()) {
-    file.complain("architectures",
-                  "neither 'architectures' nor 'model_type' is given, expected for example "
-                  "\"architectures\": [\"LlamaForCausalLM\"]");
-    return {};
-  }
-  for (const Architecture& known : kArchitectures) {
-    if (name ? known.name != *name : known.model_type != type) continue;
-    if (!type.empty() && type != known.model_type)
-      file.complain("model_type",
-                    fmt::format("'model_type' is {} but the architecture is {}, "
-                                "expected \"{}\"",
-                                ConfigFile::shown(type), known.name, known.model_type));
-    return std::string(known.model_type);
-  }
-  if (name)
-    complain_unknown(file, "architectures", *name, &Architecture::name);
-  else
-    complain_unknown(file, "model_type", type, &Architecture::model_type);
-  return {};
+// The key under which a document has it, for complaints.
+std::string_view last_part(const std::string& label) {
+  return std::string_view(label).substr(label.rfind('.') + 1);
 }
 
-/// The defaults of transformers/models/*/configuration_*.py for what a file may leave out.
-struct LlamaDefaults {
-  std::optional<std::int64_t> kv_heads;  ///< absent: as many as heads
-  std::optional<std::int64_t> head_dim;  ///< absent: hidden / heads
-  std::int64_t max_positions = 2048;
-};
-
-LlamaDefaults llama_defaults(std::string_view model_type) {
-  if (model_type == "mistral") return {8, {}, 4096 * 32};
-  if (model_type == "qwen2") return {32, {}, 32768};
-  if (model_type == "qwen3") return {32, 128, 32768};
-  return {};
-}
-
-void read_llama(ConfigFile& file, ModelConfig& c) {
-  using Keys = std::array<std::string_view, 1>;
-  const LlamaDefaults defaults = llama_defaults(c.model_type);
-  c.family = ModelConfig::Family::llama;
-  c.hidden = file.size(Keys{"hidden_size"}, kLargestSize, {});
-  c.layers = file.size(Keys{"num_hidden_layers"}, kMostLayers, {});
-  c.heads = file.size(Keys{"num_attention_heads"}, kLargestSize, {});
-  const bool as_heads = file.has_null("num_key_value_heads") || !defaults.kv_heads;
-  c.kv_heads =
-      file.size(Keys{"num_key_value_heads"}, kLargestSize, as_heads ? c.heads : *defaults.kv_heads);
-  if (!file.has("head_dim") && !defaults.head_dim && c.hidden % c.heads != 0)
-    file.complain("num_attention_heads",
-                  fmt::format("'num_attention_heads' = {} does not divide 'hidden_size' = {}, "
-                              "expected a divisor or a 'head_dim'",
-                              c.heads, c.hidden));
-  c.head_dim = file.size(Keys{"head_dim"}, kLargestSize,
-                         std::max<std::int64_t>(defaults.head_dim.value_or(c.hidden / c.heads), 1));
-  c.intermediate = file.size(Keys{"intermediate_size"}, kLargestSize, {});
-  c.vocab = file.size(Keys{"vocab_size"}, kLargestSize, {});
-  c.max_positions =
-      file.size(Keys{"max_position_embeddings"}, kLargestSize, defaults.max_positions);
-  c.tied_embeddings = file.flag("tie_word_embeddings", false);
-  const bool attention_bias =
-      (c.model_type == "llama" || c.model_type == "qwen3") && file.flag("attention_bias", false);
-  c.qkv_bias = attention_bias || c.model_type == "qwen2";
-  c.output_bias = attention_bias;
-  c.mlp_bias = c.model_type == "llama" && file.flag("mlp_bias", false);
-  c.qk_norm = c.model_type == "qwen3";
-  c.attention_dropout = file.rate("attention_dropout", 0);
-  const std::string activation = file.text("hidden_act", "silu");
-  if (activation != "silu" && activation != "swish")
-    file.complain("hidden_act", fmt::format("'hidden_act' is {}, expected \"silu\"",
-                                            ConfigFile::shown(activation)));
-  if (c.heads % c.kv_heads != 0)
-    file.complain(
-        file.has("num_key_value_heads") ? "num_key_value_heads" : "num_attention_heads",
-        fmt::format("'num_key_value_heads' = {} does not divide 'num_attention_heads' = {}, "
-                    "expected a divisor",
-                    c.kv_heads, c.heads));
-  if (c.head_dim % 2 != 0)
-    file.complain(
-        file.has("head_dim") ? "head_dim" : "num_attention_heads",
-        fmt::format("the head dimension is {}, expected an even one: the rotary embedding "
-                    "turns pairs",
-                    c.head_dim));
-}
-
-void read_gpt2(ConfigFile& file, ModelConfig& c) {
-  using Keys = std::array<std::string_view, 2>;  // GPT2Config.attribute_map
-  c.family = ModelConfig::Family::gpt2;
-  c.hidden = file.size(Keys{"n_embd", "hidden_size"}, kLargestSize, {});
-  c.layers = file.size(Keys{"n_layer", "num_hidden_layers"}, kMostLayers, {});
-  c.heads = file.size(Keys{"n_head", "num_attention_heads"}, kLargestSize, {});
+void read_sizes(const ConfigFile& file, const Family& family, ModelConfig& c) {
+  const FamilyKeys& keys = family.keys;
+  const FamilyDefaults& defaults = family.defaults;
+  // A section of a larger config may leave out what the configuration class has defaults for.
+  const auto required = [&](std::int64_t usual) {
+    return file.is_section() ? if_positive(usual) : std::nullopt;
+  };
+  c.hidden = file.size(keys.hidden, kLargestSize, required(defaults.hidden));
+  c.layers = file.size(keys.layers, kMostLayers, required(defaults.layers));
+  c.heads = file.size(keys.heads, kLargestSize, required(defaults.heads));
   c.kv_heads = c.heads;
-  c.vocab = file.size(std::array<std::string_view, 1>{"vocab_size"}, kLargestSize, {});
-  c.max_positions = file.size(Keys{"n_positions", "max_position_embeddings"}, kLargestSize, 1024);
-  c.intermediate =
-      file.size(std::array<std::string_view, 1>{"n_inner"}, 4 * kLargestSize, 4 * c.hidden);
-  if (c.hidden % c.heads != 0)
-    file.complain(file.has("n_head") ? "n_head" : "num_attention_heads",
-                  fmt::format("'n_head' = {} does not divide 'n_embd' = {}, expected a divisor",
-                              c.heads, c.hidden));
-  c.head_dim = std::max<std::int64_t>(c.hidden / c.heads, 1);
-  c.tied_embeddings = file.flag("tie_word_embeddings", true);
-  c.qkv_bias = c.output_bias = c.mlp_bias = true;
-  c.attention_dropout = file.rate("attn_pdrop", 0.1);
-  c.residual_dropout = file.rate("resid_pdrop", 0.1);
-  c.embedding_dropout = file.rate("embd_pdrop", 0.1);
-  const std::string activation = file.text("activation_function", "gelu_new");
-  c.fused_gelu = activation == "gelu" || activation == "gelu_pytorch_tanh";
-  if (!c.fused_gelu && activation != "gelu_new")
-    file.complain("activation_function",
-                  fmt::format("'activation_function' is {}, expected \"gelu_new\", \"gelu\" or "
-                              "\"gelu_pytorch_tanh\"",
-                              ConfigFile::shown(activation)));
+  if (!keys.kv_heads.empty()) {
+    const bool as_heads = file.has_null(keys.kv_heads) || defaults.kv_heads == 0;
+    c.kv_heads = file.size(keys.kv_heads, kLargestSize, as_heads ? c.heads : defaults.kv_heads);
+  }
+  if (!keys.vocab.empty()) c.vocab = file.size(keys.vocab, kLargestSize, required(defaults.vocab));
+  if (!keys.positions.empty())
+    c.max_positions = file.size(keys.positions, kLargestSize, defaults.positions);
+  const std::int64_t derived = defaults.times_hidden * c.hidden;
+  c.intermediate = file.size(keys.intermediate, 4 * kLargestSize,
+                             derived > 0 ? derived : required(defaults.intermediate));
+}
+
+void read_head_dim(const ConfigFile& file, const Family& family, ModelConfig& c) {
+  const bool may_differ = !family.keys.kv_heads.empty();
+  const bool given = may_differ && (file.has("head_dim") || family.defaults.head_dim > 0);
+  const std::string heads = file.label(family.keys.heads);
+  if (!given && c.latent.kv_rank == 0 && c.hidden % c.heads != 0)
+    file.complain(last_part(heads),
+                  fmt::format("'{}' = {} does not divide '{}' = {}, expected a divisor{}", heads,
+                              c.heads, file.label(family.keys.hidden), c.hidden,
+                              may_differ ? " or a 'head_dim'" : ""));
+  const std::int64_t usual = family.defaults.head_dim > 0
+                                 ? family.defaults.head_dim
+                                 : std::max<std::int64_t>(c.hidden / c.heads, 1);
+  c.head_dim = may_differ ? file.size("head_dim", kLargestSize, usual) : usual;
+}
+
+void read_dropouts(const ConfigFile& file, const Family& family, ModelConfig& c) {
+  const auto rate = [&](std::string_view key) {
+    return key.empty() ? 0.0 : file.rate(key, family.defaults.dropout);
+  };
+  c.attention_dropout = rate(family.keys.attention_dropout);
+  c.residual_dropout = rate(family.keys.residual_dropout);
+  c.embedding_dropout = rate(family.keys.embedding_dropout);
+}
+
+void check_heads(const ConfigFile& file, const Family& family, const ModelConfig& c) {
+  const std::string heads = file.label(family.keys.heads);
+  if (c.heads % c.kv_heads != 0) {
+    std::string key = "n_head_kv";
+    if (!family.keys.kv_heads.empty()) key = family.keys.kv_heads;
+    if (file.has("num_kv_heads")) key = "num_kv_heads";
+    file.complain(file.has(key) ? key : last_part(heads),
+                  fmt::format("'{}' = {} does not divide '{}' = {}, expected a divisor",
+                              file.label(key), c.kv_heads, heads, c.heads));
+  }
+  const bool rotates_all =
+      c.positions == ModelConfig::Positions::rotary && c.rotary_dim == 0 && c.latent.kv_rank == 0;
+  if (rotates_all && c.head_dim % 2 != 0)
+    file.complain(file.has("head_dim") ? "head_dim" : last_part(heads),
+                  fmt::format("the head dimension is {}, expected an even one: the rotary "
+                              "embedding turns pairs",
+                              c.head_dim));
 }
 
 /// In floating point: the exact count may not fit in 64 bits.
 double rough_parameters(const ModelConfig& c) {
   const double hidden = static_cast<double>(c.hidden);
   const double heads = static_cast<double>(2 * (c.heads + c.kv_heads));
-  const double block = hidden * heads * static_cast<double>(c.head_dim) +
-                       3 * hidden * static_cast<double>(c.intermediate);
+  const double width = static_cast<double>(c.head_dim + c.latent.plain_dim + c.latent.value_dim +
+                                           c.latent.rotary_dim);
+  const double ranks = static_cast<double>(c.latent.query_rank + c.latent.kv_rank);
+  const double experts = static_cast<double>(c.experts.count);
+  const double block = (hidden + ranks) * heads * width +
+                       3 * hidden *
+                           (static_cast<double>(c.intermediate + c.experts.shared) +
+                            experts * static_cast<double>(c.experts.intermediate));
+  const double image = static_cast<double>(c.image.patch) * static_cast<double>(c.image.patch) *
+                           static_cast<double>(c.image.channels) +
+                       static_cast<double>(c.image.table_rows);
   return block * static_cast<double>(c.layers) +
-         hidden * static_cast<double>(2 * c.vocab + c.max_positions);
+         hidden * (static_cast<double>(2 * c.vocab + c.max_positions + c.token_types) + image);
+}
+
+Result<ModelConfig> read_document(const ConfigFile& file) {
+  ModelConfig config = read_tower(file);
+  if (file.error()) return tl::unexpected(*file.error());
+  return config;
 }
 
 }  // namespace
 
+bool ModelConfig::has_experts(std::int64_t layer) const {
+  if (experts.count == 0 || layer < experts.first_layer) return false;
+  if ((layer + 1) % experts.every != 0) return false;
+  return std::find(experts.dense_layers.begin(), experts.dense_layers.end(), layer) ==
+         experts.dense_layers.end();
+}
+
+ModelConfig read_tower(const ConfigFile& file) {
+  const NamedFamily named = find_family(file);
+  if (named.family == nullptr) return {};
+  const Family& family = *named.family;
+  if (family.compose != nullptr) {
+    ModelConfig config = family.compose(file);
+    config.model_type = named.model_type;
+    return config;
+  }
+  ModelConfig c = family.shape;
+  c.model_type = named.model_type;
+  read_sizes(file, family, c);
+  if (file.error()) return c;
+  // DeepSeek's heads have sizes of their own.
+  if (c.family != ModelConfig::Family::deepseek) read_head_dim(file, family, c);
+  if (!family.keys.vocab.empty())
+    c.tied_embeddings = file.flag("tie_word_embeddings", c.tied_embeddings);
+  read_activation(file, family, c);
+  read_dropouts(file, family, c);
+  if (family.details != nullptr) family.details(file, named.architecture, c);
+  if (file.error()) return c;
+  check_heads(file, family, c);
+  if (c.is_vision()) c.max_positions = c.image.tokens();
+  if (rough_parameters(c) > kMostParameters)
+    file.complain(last_part(file.label(family.keys.hidden)),
+                  fmt::format("these sizes make a model of more than {} parameters, expected "
+                              "smaller ones",
+                              static_cast<std::int64_t>(kMostParameters)));
+  return c;
+}
+
 Result<ModelConfig> read_model_config(const std::string& path) {
-  Result<ConfigFile> file = ConfigFile::read(path);
+  const Result<ConfigFile> file = ConfigFile::read(path);
   if (!file) return tl::unexpected(file.error());
-  ModelConfig config;
-  config.model_type = read_model_type(*file);
-  if (file->error()) return tl::unexpected(*file->error());
-  if (config.model_type == "gpt2")
-    read_gpt2(*file, config);
-  else
-    read_llama(*file, config);
-  if (!file->error() && rough_parameters(config) > static_cast<double>(kMostParameters))
-    file->complain(config.model_type == "gpt2" ? "n_embd" : "hidden_size",
-                   fmt::format("these sizes make a model of more than {} parameters, expected "
-                               "smaller ones",
-                               kMostParameters));
-  if (file->error()) return tl::unexpected(*file->error());
+  return read_document(*file);
+}
+
+namespace {
+
+Status set_layers(const Workload& workload, ModelConfig& config) {
+  if (workload.layers != 0) config.layers = workload.layers;
+  if (workload.tower_layers.empty()) return {};
+  if (workload.tower_layers.size() != config.towers.size() + 1)
+    return fail_at(workload.path, "model.layers names {} towers, expected {}: the model has {}",
+                   workload.tower_layers.size(), config.towers.size() + 1,
+                   config.towers.size() + 1);
+  for (std::size_t t = 0; t < config.towers.size(); ++t)
+    config.towers[t].layers = workload.tower_layers[t];
+  config.layers = workload.tower_layers.back();
+  return {};
+}
+
+Result<ModelConfig> read_towers(const Workload& workload) {
+  std::vector<ModelConfig> towers;
+  for (const std::string& path : workload.towers) {
+    Result<ModelConfig> tower = read_model_config(path);
+    if (!tower) return tower;
+    const bool is_last = &path == &workload.towers.back();
+    if (!tower->towers.empty() || (tower->is_vision() == is_last && workload.towers.size() > 1))
+      return fail_at(path,
+                     "is {}, but model.towers expects vision towers and then one language "
+                     "model",
+                     tower->model_type);
+    towers.push_back(std::move(*tower));
+  }
+  ModelConfig language = std::move(towers.back());
+  towers.pop_back();
+  return join_towers(std::move(towers), std::move(language));
+}
+
+Result<ModelConfig> read_config(const Workload& workload) {
+  if (!workload.towers.empty()) return read_towers(workload);
+  if (workload.model_config.empty())
+    return read_document(ConfigFile::of_keys(workload.path, workload.model_keys));
+  Result<ConfigFile> file = ConfigFile::read(workload.model_config);
+  if (!file) return tl::unexpected(file.error());
+  file->override_with(workload.model_keys);
+  return read_document(*file);
+}
+
+}  // namespace
+
+Result<ModelConfig> read_model(const Workload& workload) {
+  Result<ModelConfig> config = read_config(workload);
+  if (!config) return config;
+  if (const Status set = set_layers(workload, *config); !set) return tl::unexpected(set.error());
   return config;
 }
 

@@ -12,8 +12,19 @@
 namespace foregather::plan {
 
 enum class Attention : std::uint8_t { eager, sdpa, flash };
-enum class Checkpointing : std::uint8_t { none, full, selective_op, selective_layers };
+enum class Checkpointing : std::uint8_t {
+  none,
+  full,
+  selective_op,
+  selective_layers,
+  first_layers
+};
 enum class Optimizer : std::uint8_t { adamw, sgd };
+/// Of optimizer states: the parameters' own, or another; int8 is blockwise with fp32 scales.
+enum class StateType : std::uint8_t { as_master, f32, bf16, int8 };
+enum class Compile : std::uint8_t { none, per_block, full };
+/// torchao's float8 linears: one scale a tensor, or one a row.
+enum class Float8 : std::uint8_t { none, tensorwise, rowwise };
 enum class OptimizerImpl : std::uint8_t { foreach, fused };
 enum class Strategy : std::uint8_t { ddp, fsdp1, fsdp2 };
 enum class Prefetch : std::uint8_t { none, pre, post };
@@ -21,6 +32,19 @@ enum class Fsdp1Sharding : std::uint8_t { full_shard, shard_grad_op, no_shard };
 /// What one unit is: a repeated block (and the rest at the root), the whole model, or blocks with
 /// the embedding and the head as units of their own.
 enum class Wrap : std::uint8_t { block, model, block_embed_head };
+
+/// Which parameters are trained. A frozen one has neither gradient nor optimizer state.
+struct Trainable {
+  enum class Kind : std::uint8_t {
+    all,
+    lora,   ///< adapters of rank `rank` beside the linears of `names`; all else is frozen
+    named,  ///< parameters whose name contains one of `names`; all else is frozen
+  };
+  Kind kind = Kind::all;
+  std::vector<std::string> names;
+  std::int64_t rank = 8;
+  double dropout = 0;  ///< before adapters
+};
 
 /// [train]
 struct Train {
@@ -35,6 +59,7 @@ struct Train {
   double attention_speed = 1;
   Checkpointing checkpointing = Checkpointing::none;
   std::int64_t checkpoint_every = 1;  ///< for selective_layers: every Nth block
+  std::int64_t checkpoint_first = 0;  ///< for first_layers: so many blocks from the front
   Optimizer optimizer = Optimizer::adamw;
   OptimizerImpl optimizer_impl = OptimizerImpl::foreach;
   double momentum = 0.9;  ///< SGD; 0 has no state
@@ -44,6 +69,12 @@ struct Train {
   /// Grouped-query attention copies keys and values out to all heads before SDPA, as code written
   /// before enable_gqa (PyTorch 2.5, transformers 4.48) does.
   bool repeat_kv = false;
+  StateType optimizer_state = StateType::as_master;
+  Trainable trainable;
+  Float8 float8 = Float8::none;
+  bool float8_all_gather = false;  ///< FSDP2 casts shards and gathers bytes
+  std::int64_t loss_chunks = 1;    ///< parts of the tokens that go through the loss one by one
+  Compile compile = Compile::none;
   std::optional<bool> dropout;  ///< whether dropout ops run; unset: as the model's config says
 };
 
@@ -86,11 +117,21 @@ struct Cluster {
   bool contention = true;             ///< overlapped work shares SMs, memory and links
 };
 
+/// A key of [model] that stands for the same key of a config.json.
+struct ModelKey {
+  std::string name;
+  std::string json;   ///< the value, as JSON
+  std::string place;  ///< for messages
+};
+
 /// A whole workload file. After resolve_workload() no field is "0: default" any more.
 struct Workload {
   std::string path;          ///< of the file, for messages
   std::string model_config;  ///< path of the Hugging Face config.json, resolved against the file
-  std::int64_t layers = 0;   ///< overrides the model's; 0: as configured
+  std::vector<ModelKey> model_keys;  ///< over the config.json, or instead of it
+  std::vector<std::string> towers;   ///< paths of config.json files, vision towers first
+  std::int64_t layers = 0;           ///< overrides the (last tower's) layers; 0: as configured
+  std::vector<std::int64_t> tower_layers;  ///< overrides the layers of each tower, in order
   Train train;
   Parallel parallel;
   Cluster cluster;

@@ -7,6 +7,7 @@
 
 #include "core/base/suggest.h"
 #include "core/plan/key_values.h"
+#include "core/plan/model_families.h"
 
 namespace foregather::plan {
 namespace {
@@ -21,6 +22,9 @@ constexpr Bytes kMostBytes = Bytes{1} << 40;
 constexpr std::array kAttention{"eager"sv, "sdpa"sv, "flash"sv};
 constexpr std::array kOptimizer{"adamw"sv, "sgd"sv};
 constexpr std::array kOptimizerImpl{"foreach"sv, "fused"sv};
+constexpr std::array kStateType{"master"sv, "fp32"sv, "bf16"sv, "int8"sv};
+constexpr std::array kCompile{"none"sv, "per-block"sv, "full"sv};
+constexpr std::array kFloat8{"none"sv, "tensorwise"sv, "rowwise"sv};
 constexpr std::array kStrategy{"ddp"sv, "fsdp1"sv, "fsdp2"sv};
 constexpr std::array kPrefetch{"none"sv, "pre"sv, "post"sv};
 constexpr std::array kSharding{"full_shard"sv, "shard_grad_op"sv, "no_shard"sv};
@@ -91,11 +95,56 @@ Status set_checkpointing(Workload& workload, const KeyValue& value) {
     workload.train.checkpoint_every = *every;
     return {};
   }
-  constexpr std::array kNames{"none"sv, "full"sv, "selective"sv, "selective:N"sv};
+  constexpr auto kFirst = "first:"sv;
+  if (text != nullptr && text->starts_with(kFirst)) {
+    const auto first = to_integer({text->substr(kFirst.size()), true}, 1, kMostLayers);
+    if (!first) return tl::unexpected(first.error());
+    workload.train.checkpointing = Checkpointing::first_layers;
+    workload.train.checkpoint_first = *first;
+    return {};
+  }
+  constexpr std::array kNames{"none"sv, "full"sv, "selective"sv, "selective:N"sv, "first:N"sv};
   return to_choice(value, kNames).and_then([&](std::size_t choice) -> Status {
     if (choice == 3) return fail("'selective:N' needs a number for N, for example 'selective:2'");
+    if (choice == 4) return fail("'first:N' needs a number for N, for example 'first:5'");
     workload.train.checkpointing = static_cast<Checkpointing>(choice);
     return {};
+  });
+}
+
+// "all", "lora", or parts of parameter names.
+Status set_trainable(Workload& workload, const KeyValue& value) {
+  return to_list(value).and_then([&](const std::vector<std::string>& names) -> Status {
+    Trainable& trainable = workload.train.trainable;
+    if (names.empty() || std::find(names.begin(), names.end(), "") != names.end())
+      return fail("{} is not all, lora or parts of parameter names", written(value));
+    const bool is_one = names.size() == 1;
+    trainable.kind = is_one && names[0] == "all"    ? Trainable::Kind::all
+                     : is_one && names[0] == "lora" ? Trainable::Kind::lora
+                                                    : Trainable::Kind::named;
+    if (trainable.kind == Trainable::Kind::named) trainable.names = names;
+    return {};
+  });
+}
+
+Status set_lora_targets(Workload& workload, const KeyValue& value) {
+  return to_list(value).and_then([&](const std::vector<std::string>& names) -> Status {
+    if (names.empty() || std::find(names.begin(), names.end(), "") != names.end())
+      return fail("{} is not a list of module names", written(value));
+    workload.train.trainable.names = names;
+    return {};
+  });
+}
+
+Status set_lora_rank(Workload& workload, const KeyValue& value) {
+  return to_integer(value, 1, 65'536).map([&](std::int64_t rank) {
+    workload.train.trainable.rank = rank;
+  });
+}
+
+Status set_lora_dropout(Workload& workload, const KeyValue& value) {
+  return to_number(value, 0, 0.999).map([&](double rate) {
+    workload.train.trainable.dropout = rate;
   });
 }
 
@@ -145,9 +194,34 @@ Status set_config(Workload& workload, const KeyValue& value) {
   });
 }
 
+// One number is the (last) tower's, a list names all towers.
 Status set_layers(Workload& workload, const KeyValue& value) {
-  return to_integer(value, 1, kMostLayers).map([&](std::int64_t layers) {
-    workload.layers = layers;
+  const bool is_list = std::holds_alternative<std::vector<std::string>>(value.content) ||
+                       (value.is_text && written(value).find(',') != std::string::npos);
+  if (!is_list)
+    return to_integer(value, 1, kMostLayers).map([&](std::int64_t layers) {
+      workload.layers = layers;
+      workload.tower_layers.clear();
+    });
+  std::vector<std::int64_t> layers;
+  for (const std::string& text : to_list(value).value_or(std::vector<std::string>{})) {
+    const auto number = to_integer({text, true}, 1, kMostLayers);
+    if (!number) return tl::unexpected(number.error());
+    layers.push_back(*number);
+  }
+  workload.tower_layers = std::move(layers);
+  workload.layers = 0;
+  return {};
+}
+
+Status set_towers(Workload& workload, const KeyValue& value) {
+  return to_list(value).and_then([&](const std::vector<std::string>& paths) -> Status {
+    workload.towers.clear();
+    for (const std::string& path : paths) {
+      if (path.empty()) return fail("the path of a config.json is empty");
+      workload.towers.push_back(resolved_path(workload, value, path));
+    }
+    return {};
   });
 }
 
@@ -181,8 +255,10 @@ constexpr auto kDType = "bf16 | fp32 | fp16"sv;
 
 constexpr std::array kKeys{
     WorkloadKey{"model.config", "path", "", "The model: a Hugging Face config.json", set_config},
-    WorkloadKey{"model.layers", kCount, "as the config says", "Number of repeated blocks",
-                set_layers},
+    WorkloadKey{"model.towers", "list of paths", "",
+                "Instead of one config: vision towers, then a language model", set_towers, true},
+    WorkloadKey{"model.layers", "integer from 1, or a list", "as the config says",
+                "Number of repeated blocks; of a list, one for each tower", set_layers, true},
 
     WorkloadKey{"train.micro_batch", kCount, "1", "Sequences a rank and micro-batch",
                 set_integer<kTrain, &Train::micro_batch, 1, kMostRanks>},
@@ -200,12 +276,36 @@ constexpr std::array kKeys{
                 set_choice<kTrain, &Train::attention, kAttention>},
     WorkloadKey{"train.attention_speed", "number from 0.01 to 100", "1",
                 "Of attention kernels, relative to FlashAttention-2", set_attention_speed},
-    WorkloadKey{"train.activation_checkpointing", "none | full | selective | selective:N", "none",
-                "selective: per op; selective:N: every Nth block", set_checkpointing},
+    WorkloadKey{"train.activation_checkpointing", "none | full | selective | selective:N | first:N",
+                "none",
+                "selective: per op; selective:N: every Nth block; first:N: the first N blocks",
+                set_checkpointing},
+    WorkloadKey{"train.trainable", "all | lora | parts of names", "all",
+                "What is trained; a list of parts trains the parameters whose name has one",
+                set_trainable, true},
+    WorkloadKey{"train.lora_rank", kCount, "8", "Rank of LoRA adapters", set_lora_rank},
+    WorkloadKey{"train.lora_targets", "list of modules, or all-linear", "q_proj, v_proj",
+                "Linears that get an adapter, by the end of their path", set_lora_targets, true},
+    WorkloadKey{"train.lora_dropout", "number from 0 to 0.999", "0", "Before adapters",
+                set_lora_dropout},
+    WorkloadKey{"train.float8", "none | tensorwise | rowwise", "none",
+                "Linears of the blocks multiply in float8 (torchao)",
+                set_choice<kTrain, &Train::float8, kFloat8>},
+    WorkloadKey{"train.float8_all_gather", kFlag, "false",
+                "FSDP2 gathers the weights of float8 linears in float8",
+                set_bool<kTrain, &Train::float8_all_gather>},
+    WorkloadKey{"train.loss_chunks", kCount, "1",
+                "Parts of the tokens that pass the vocabulary projection and loss one by one",
+                set_integer<kTrain, &Train::loss_chunks, 1, kMostRanks>},
+    WorkloadKey{"train.compile", "none | per-block | full", "none", "torch.compile",
+                set_choice<kTrain, &Train::compile, kCompile>},
     WorkloadKey{"train.optimizer", "adamw | sgd", "adamw", "Optimizer",
                 set_choice<kTrain, &Train::optimizer, kOptimizer>},
     WorkloadKey{"train.optimizer_impl", "foreach | fused", "foreach", "How the optimizer runs",
                 set_choice<kTrain, &Train::optimizer_impl, kOptimizerImpl>},
+    WorkloadKey{"train.optimizer_state", "master | fp32 | bf16 | int8", "master",
+                "Of optimizer states; int8: blockwise, as bitsandbytes",
+                set_choice<kTrain, &Train::optimizer_state, kStateType>},
     WorkloadKey{"train.momentum", "number from 0 to 1", "0.9", "Of SGD; 0 keeps no state",
                 set_momentum},
     WorkloadKey{"train.clip_grad_norm", kFlag, "true", "Clips the norm of the gradients",
@@ -304,6 +404,15 @@ std::string_view last_part(std::string_view name) { return name.substr(name.rfin
 
 std::span<const WorkloadKey> workload_keys() { return kKeys; }
 
+bool keep_model_key(Workload& workload, std::string_view name, const KeyValue& value,
+                    std::string place) {
+  constexpr auto kSection = "model."sv;
+  if (!name.starts_with(kSection) || !is_model_key(name.substr(kSection.size()))) return false;
+  workload.model_keys.push_back(
+      {std::string(name.substr(kSection.size())), to_json(value), std::move(place)});
+  return true;
+}
+
 const WorkloadKey* find_workload_key(std::string_view name) {
   for (const auto& [alias, target] : kAliases)
     if (name == alias) name = target;
@@ -319,8 +428,11 @@ std::string unknown_key_message(std::string_view name) {
   for (const WorkloadKey& key : kKeys)
     if (last_part(key.name) == last_part(name))
       return fmt::format("unknown key {}, did you mean '{}'?", shown, key.name);
+  std::vector<std::string> of_model;
+  for (const std::string_view key : model_keys()) of_model.push_back("model." + std::string(key));
   std::vector<std::string_view> names;
   for (const WorkloadKey& key : kKeys) names.push_back(key.name);
+  if (name.starts_with("model.")) names.insert(names.end(), of_model.begin(), of_model.end());
   const std::string guess = did_you_mean(name, names);
   if (!guess.empty()) return fmt::format("unknown key {}{}", shown, guess);
   std::vector<std::string_view> last_parts;

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/plan/workload.h"
@@ -13,7 +14,7 @@ namespace foregather::plan {
 
 /// A value as somebody wrote it.
 struct KeyValue {
-  std::variant<bool, std::int64_t, double, std::string> content;
+  std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>> content;
   /// It came from a command line: the text may stand for any type.
   bool is_text = false;
 };
@@ -26,10 +27,16 @@ struct WorkloadKey {
   std::string_view doc;            ///< one sentence
   /// Checks type and range, then stores. The error has no place.
   Status (*set)(Workload&, const KeyValue&);
+  bool is_list = false;  ///< takes a list as well, or texts separated by commas
 };
 
 /// All keys, in the order in which documentation lists them.
 std::span<const WorkloadKey> workload_keys();
+
+/// Keeps a key of [model] that stands for the same key of a config.json (model_families.h); false
+/// if it is none. `place` is for messages.
+bool keep_model_key(Workload& workload, std::string_view name, const KeyValue& value,
+                    std::string place);
 
 /// The key of that dotted path or of its alias (`cluster.hw`), null if there is none.
 const WorkloadKey* find_workload_key(std::string_view name);

@@ -61,11 +61,21 @@ std::vector<Entry> leaves(const toml::table& document) {
   return entries;
 }
 
-Result<KeyValue> value_of(const toml::node& node) {
+Result<KeyValue> value_of(const toml::node& node, bool takes_list) {
   if (const auto flag = node.value_exact<bool>()) return KeyValue{*flag};
   if (const auto integer = node.value_exact<std::int64_t>()) return KeyValue{*integer};
   if (const auto real = node.value_exact<double>()) return KeyValue{*real};
   if (const auto text = node.value_exact<std::string>()) return KeyValue{*text};
+  if (const toml::array* array = node.as_array(); array != nullptr && takes_list) {
+    std::vector<std::string> list;
+    for (const toml::node& each : *array) {
+      const auto part = value_of(each, false);
+      if (!part) return fail("has an entry that {}", part.error().message);
+      const auto* text = std::get_if<std::string>(&part->content);
+      list.push_back(text != nullptr ? *text : to_json(*part));
+    }
+    return KeyValue{std::move(list)};
+  }
   std::string kind = "a date or time";
   if (node.is_table()) kind = "a table";
   if (node.is_array()) kind = "an array";
@@ -89,9 +99,12 @@ using KeyNames = std::set<std::string_view>;
 
 Status apply_entry(Workload& workload, const Entry& entry, KeyNames& given) {
   const WorkloadKey* key = find_workload_key(entry.name);
-  if (key == nullptr)
+  const auto value = value_of(*entry.node, key == nullptr || key->is_list);
+  if (key == nullptr) {
+    if (value && keep_model_key(workload, entry.name, *value, place(workload.path, entry.at)))
+      return {};
     return fail_at(place(workload.path, entry.at), "{}", unknown_key_message(entry.name));
-  const auto value = value_of(*entry.node);
+  }
   if (!value)
     return fail_at(place(workload.path, entry.value_at), "{} {}", entry.name,
                    value.error().message);
@@ -109,9 +122,13 @@ Status apply_set(Workload& workload, const std::string& text, KeyNames& given) {
                    "train.micro_batch=2");
   const std::string name = text.substr(0, equals);
   const WorkloadKey* key = find_workload_key(name);
-  if (key == nullptr) return fail_at("--set " + one_line(name), "{}", unknown_key_message(name));
+  const KeyValue value{text.substr(equals + 1), true};
+  if (key == nullptr) {
+    if (keep_model_key(workload, name, value, "--set " + name)) return {};
+    return fail_at("--set " + one_line(name), "{}", unknown_key_message(name));
+  }
   given.insert(key->name);
-  if (const Status set = key->set(workload, {text.substr(equals + 1), true}); !set)
+  if (const Status set = key->set(workload, value); !set)
     return fail_at("--set " + name, "{}", set.error().message);
   return {};
 }
@@ -126,6 +143,10 @@ void fill_dependent_defaults(Workload& workload, const KeyNames& given) {
   // DistributedDataParallel: the small first bucket belongs to the default bucket_cap_mb alone.
   if (given.contains("parallel.bucket_bytes") && !given.contains("parallel.first_bucket_bytes"))
     parallel.first_bucket_bytes = parallel.bucket_bytes;
+  // peft/utils/constants.py: what LoRA adapts in Llama if nothing is said.
+  Trainable& trainable = workload.train.trainable;
+  if (trainable.kind == Trainable::Kind::lora && trainable.names.empty())
+    trainable.names = {"q_proj", "v_proj"};
   if (!given.contains("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
 }
 
@@ -148,7 +169,7 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
     if (const Status applied = apply_set(workload, set, given); !applied)
       return tl::unexpected(applied.error());
 
-  if (workload.model_config.empty())
+  if (workload.model_config.empty() && workload.towers.empty() && workload.model_keys.empty())
     return fail_at(path, "model.config is missing: it names the model's config.json");
   fill_dependent_defaults(workload, given);
   if (const Status resolved = resolve_cluster(workload); !resolved)

@@ -1,0 +1,117 @@
+#include "core/plan/model_composites.h"
+
+#include <utility>
+
+#include "core/plan/model_families.h"
+
+namespace foregather::plan {
+
+namespace {
+
+using Head = ModelConfig::Head;
+
+std::int64_t features_of(const std::vector<ModelConfig>& towers) {
+  std::int64_t width = 0;
+  for (const ModelConfig& tower : towers) width += tower.hidden;
+  return width;
+}
+
+/// A vision tower of timm, by the name in OpenVLA's timm_model_ids.
+struct TimmTower {
+  std::string_view prefix;
+  ModelConfig::Family family;
+  std::int64_t hidden, layers, heads, intermediate, patch, registers;
+};
+
+// timm/models/vision_transformer.py.
+constexpr TimmTower kTimmTowers[] = {
+    {"vit_large_patch14_reg4_dinov2", ModelConfig::Family::dinov2, 1024, 24, 16, 4096, 14, 4},
+    {"vit_large_patch14_dinov2", ModelConfig::Family::dinov2, 1024, 24, 16, 4096, 14, 0},
+    {"vit_so400m_patch14_siglip", ModelConfig::Family::siglip, 1152, 27, 16, 4304, 14, 0},
+    {"vit_base_patch16_siglip", ModelConfig::Family::siglip, 768, 12, 12, 3072, 16, 0},
+    {"vit_large_patch14_clip", ModelConfig::Family::clip, 1024, 24, 16, 4096, 14, 0},
+};
+
+const ModelConfig* shape_of(ModelConfig::Family kind) {
+  for (const Family& family : families())
+    if (family.shape.family == kind) return &family.shape;
+  return nullptr;
+}
+
+ModelConfig timm_tower(const ConfigFile& file, std::string_view name, std::int64_t image) {
+  for (const TimmTower& row : kTimmTowers) {
+    if (!name.starts_with(row.prefix)) continue;
+    ModelConfig tower = *shape_of(row.family);
+    tower.model_type = std::string(row.prefix);
+    tower.hidden = row.hidden;
+    tower.layers = row.layers;
+    tower.heads = tower.kv_heads = row.heads;
+    tower.head_dim = row.hidden / row.heads;
+    tower.intermediate = row.intermediate;
+    tower.image.size = image;
+    tower.image.patch = row.patch;
+    // timm has no mask token, and with registers no positions for the prefix.
+    tower.image.mask_token = false;
+    tower.image.table_rows = row.registers > 0 ? tower.image.patches() : tower.image.tokens();
+    tower.image.prefix += row.registers;
+    tower.image.dropped = tower.image.prefix;
+    return tower;
+  }
+  std::string known;
+  for (const TimmTower& row : kTimmTowers)
+    known += (known.empty() ? "" : ", ") + std::string(row.prefix);
+  file.complain("timm_model_ids", fmt::format("unknown vision tower {}, expected one of {}",
+                                              shown_text(name), known));
+  return {};
+}
+
+}  // namespace
+
+ModelConfig join_towers(std::vector<ModelConfig> vision, ModelConfig language) {
+  if (vision.empty()) return language;
+  const std::int64_t features = features_of(vision);
+  // PrismaticProjector: four times the width of fused features first; one linear less for one
+  // tower.
+  if (vision.size() > 1)
+    language.projector = {features, 4 * features, language.hidden, language.hidden};
+  else
+    language.projector = {features, language.hidden, language.hidden};
+  for (ModelConfig& tower : vision) tower.image.dropped = tower.image.prefix;
+  language.towers = std::move(vision);
+  return language;
+}
+
+ModelConfig compose_llava(const ConfigFile& file) {
+  if (!file.has("vision_config") || !file.has("text_config")) {
+    file.complain("vision_config",
+                  "'vision_config' or 'text_config' is missing, expected both objects");
+    return {};
+  }
+  ModelConfig vision = read_tower(file.section("vision_config"));
+  ModelConfig language = read_tower(file.section("text_config"));
+  if (file.error()) return language;
+  if (!vision.is_vision() || language.is_vision() || !language.towers.empty())
+    file.complain("vision_config",
+                  "'vision_config' and 'text_config' are expected to be a vision tower and a "
+                  "language model");
+  return join_towers({std::move(vision)}, std::move(language));
+}
+
+ModelConfig compose_openvla(const ConfigFile& file) {
+  const std::vector<std::string> names = file.texts("timm_model_ids");
+  const std::vector<std::int64_t> images = file.sizes("image_sizes");
+  if (!file.has("text_config") || names.empty() || images.size() < names.size()) {
+    file.complain("timm_model_ids",
+                  "'timm_model_ids', 'image_sizes' or 'text_config' is missing, expected a list of "
+                  "names, a list of as many sizes and an object");
+    return {};
+  }
+  std::vector<ModelConfig> towers;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    towers.push_back(timm_tower(file, names[i], images[i]));
+  ModelConfig language = read_tower(file.section("text_config"));
+  if (file.error()) return language;
+  return join_towers(std::move(towers), std::move(language));
+}
+
+}  // namespace foregather::plan

@@ -1,0 +1,29 @@
+// What each family's config says beyond the common keys.
+#pragma once
+
+#include <string_view>
+
+#include "core/plan/config_file.h"
+#include "core/plan/model.h"
+
+namespace foregather::plan {
+
+/// The keys that the functions below read, separated by spaces.
+inline constexpr std::string_view kDetailKeys =
+    "tie_word_embeddings head_dim attention_bias mlp_bias rotary_pct partial_rotary_factor "
+    "use_parallel_residual use_qkv_bias qk_layernorm bias multi_query parallel_attn alibi "
+    "new_decoder_architecture num_kv_heads n_head_kv num_ln_in_parallel_attn no_bias "
+    "learned_pos_emb expansion_ratio num_local_experts num_experts num_experts_per_tok "
+    "moe_intermediate_size shared_expert_intermediate_size decoder_sparse_step mlp_only_layers "
+    "n_routed_experts n_shared_experts first_k_dense_replace moe_layer_freq q_lora_rank "
+    "kv_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim type_vocab_size image_size "
+    "patch_size num_channels qkv_bias mlp_ratio use_swiglu_ffn num_register_tokens use_mask_token "
+    "vision_use_head num_labels";
+
+using ReadDetails = void(const ConfigFile& file, std::string_view architecture,
+                         ModelConfig& config);
+ReadDetails read_attention_bias, read_llama, read_gpt2, read_gpt_neox, read_falcon, read_mpt,
+    read_stablelm, read_phi3, read_mixtral, read_qwen_moe, read_deepseek, read_bert, read_vit,
+    read_dinov2, read_siglip, read_clip;
+
+}  // namespace foregather::plan

@@ -1,0 +1,409 @@
+#include "core/plan/model_families.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/base/suggest.h"
+#include "core/plan/model_composites.h"
+#include "core/plan/model_details.h"
+
+namespace foregather::plan {
+
+namespace {
+
+using Kind = ModelConfig::Family;
+using Norm = ModelConfig::Norm;
+using Activation = ModelConfig::Activation;
+using Mlp = ModelConfig::Mlp;
+using Positions = ModelConfig::Positions;
+using Residual = ModelConfig::Residual;
+using Head = ModelConfig::Head;
+
+constexpr FamilyKeys kGpt2Keys = {.hidden = "n_embd hidden_size",
+                                  .layers = "n_layer num_hidden_layers",
+                                  .heads = "n_head num_attention_heads",
+                                  .kv_heads = {},
+                                  .intermediate = "n_inner",
+                                  .positions = "n_positions max_position_embeddings",
+                                  .activation = "activation_function",
+                                  .attention_dropout = "attn_pdrop",
+                                  .residual_dropout = "resid_pdrop",
+                                  .embedding_dropout = "embd_pdrop"};
+constexpr FamilyKeys kNeoxKeys = {.kv_heads = {}, .residual_dropout = "hidden_dropout"};
+constexpr FamilyKeys kFalconKeys = {.hidden = "hidden_size n_embed",
+                                    .layers = "num_hidden_layers n_layer",
+                                    .heads = "num_attention_heads n_head",
+                                    .kv_heads = {},
+                                    .intermediate = "ffn_hidden_size intermediate_size",
+                                    .activation = "activation",
+                                    .residual_dropout = "hidden_dropout"};
+constexpr FamilyKeys kMptKeys = {.hidden = "d_model hidden_size",
+                                 .layers = "n_layers num_hidden_layers",
+                                 .heads = "n_heads num_attention_heads",
+                                 .kv_heads = {},
+                                 .intermediate = "intermediate_size",
+                                 .positions = "max_seq_len max_position_embeddings",
+                                 .activation = {},
+                                 .attention_dropout = "attn_pdrop",
+                                 .residual_dropout = "resid_pdrop",
+                                 .embedding_dropout = "emb_pdrop"};
+constexpr FamilyKeys kBertKeys = {.kv_heads = {},
+                                  .attention_dropout = "attention_probs_dropout_prob",
+                                  .residual_dropout = "hidden_dropout_prob",
+                                  .embedding_dropout = "hidden_dropout_prob"};
+constexpr FamilyKeys kVitKeys = {.kv_heads = {},
+                                 .vocab = {},
+                                 .positions = {},
+                                 .attention_dropout = "attention_probs_dropout_prob",
+                                 .residual_dropout = "hidden_dropout_prob"};
+constexpr FamilyKeys kClipKeys = {.kv_heads = {}, .vocab = {}, .positions = {}};
+constexpr FamilyKeys kPhi3Keys = {.residual_dropout = "resid_pdrop",
+                                  .embedding_dropout = "embd_pdrop"};
+constexpr FamilyKeys kStableLmKeys = {.residual_dropout = "hidden_dropout"};
+constexpr FamilyKeys kDeepseekKeys = {.kv_heads = {}};
+
+ModelConfig encoder(Kind kind, Activation activation) {
+  ModelConfig c;
+  c.family = kind;
+  c.norm = Norm::layer;
+  c.norm_bias = c.qkv_bias = c.output_bias = c.mlp_bias = true;
+  c.activation = activation;
+  c.mlp = Mlp::plain;
+  c.positions = Positions::learned;
+  c.causal = false;
+  return c;
+}
+
+ModelConfig bert(Kind kind) {
+  ModelConfig c = encoder(kind, Activation::gelu);
+  c.residual = Residual::post_norm;
+  c.tied_embeddings = true;
+  c.head = Head::masked_language_model;
+  c.head_bias = true;
+  c.token_types = 2;
+  return c;
+}
+
+ModelConfig vision(Kind kind, Activation activation, Head head) {
+  ModelConfig c = encoder(kind, activation);
+  c.head = head;
+  c.image = {.size = 224, .patch = 16, .prefix = 1};
+  return c;
+}
+
+ModelConfig gemma(bool sandwich, bool qk_norm) {
+  ModelConfig c;
+  c.family = Kind::gemma;
+  c.norm = Norm::rms_offset;
+  c.activation = Activation::gelu;
+  c.tied_embeddings = c.scaled_embeddings = true;
+  c.sandwich_norms = sandwich;
+  c.qk_norm = qk_norm;
+  return c;
+}
+
+std::vector<Family> make_families() {
+  std::vector<Family> rows;
+  const auto add = [&](Family row) { rows.push_back(std::move(row)); };
+
+  // Llama and its kin.
+  add({"llama", "LlamaForCausalLM", {}, {4096, 32, 32, 0, 0, 11008, 32000, 2048}, {}, read_llama});
+  add({"mistral", "MistralForCausalLM", {}, {4096, 32, 32, 8, 0, 14336, 32000, 4096 * 32}, {}});
+  ModelConfig qwen2;
+  qwen2.qkv_bias = true;
+  add({"qwen2", "Qwen2ForCausalLM", {}, {4096, 32, 32, 32, 0, 22016, 151936, 32768}, qwen2});
+  ModelConfig qwen3;
+  qwen3.qk_norm = true;
+  add({"qwen3",
+       "Qwen3ForCausalLM",
+       {},
+       {4096, 32, 32, 32, 128, 22016, 151936, 32768},
+       qwen3,
+       read_attention_bias});
+
+  ModelConfig gpt2 = encoder(Kind::gpt2, Activation::gelu_new);
+  gpt2.causal = gpt2.tied_embeddings = true;
+  add({"gpt2",
+       "GPT2LMHeadModel",
+       kGpt2Keys,
+       {768, 12, 12, 0, 0, 0, 50257, 1024, 4, "gelu_new", 0.1},
+       gpt2,
+       read_gpt2});
+
+  // Gemma.
+  constexpr FamilyDefaults kGemma = {3072,  28,     16,   16, 256,
+                                     24576, 256000, 8192, 0,  "gelu_pytorch_tanh"};
+  FamilyKeys gemma_keys;
+  gemma_keys.activation = "hidden_activation hidden_act";
+  add({"gemma", "GemmaForCausalLM", gemma_keys, kGemma, gemma(false, false), read_attention_bias});
+  add({"gemma2",
+       "Gemma2ForCausalLM",
+       gemma_keys,
+       {2304, 26, 8, 4, 256, 9216, 256000, 8192, 0, "gelu_pytorch_tanh"},
+       gemma(true, false),
+       read_attention_bias});
+  add({"gemma3_text",
+       "Gemma3ForCausalLM",
+       gemma_keys,
+       {2304, 26, 8, 4, 256, 9216, 262208, 131072, 0, "gelu_pytorch_tanh"},
+       gemma(true, true),
+       read_attention_bias});
+
+  // GPT-NeoX, Falcon, MPT: fused query, key and value; a plain mlp.
+  ModelConfig neox = encoder(Kind::gpt_neox, Activation::gelu);
+  neox.causal = neox.fused_qkv = true;
+  neox.positions = Positions::rotary;
+  add({"gpt_neox",
+       "GPTNeoXForCausalLM",
+       kNeoxKeys,
+       {6144, 44, 64, 0, 0, 24576, 50432, 2048, 0, "gelu"},
+       neox,
+       read_gpt_neox});
+  ModelConfig falcon = neox;
+  falcon.family = Kind::falcon;
+  falcon.tied_embeddings = true;
+  add({"falcon RefinedWeb RefinedWebModel",
+       "FalconForCausalLM RWForCausalLM",
+       kFalconKeys,
+       {4544, 32, 71, 0, 0, 0, 65024, 2048, 4, "gelu"},
+       falcon,
+       read_falcon});
+  ModelConfig mpt = falcon;
+  mpt.family = Kind::mpt;
+  add({"mpt",
+       "MptForCausalLM MPTForCausalLM",
+       kMptKeys,
+       {2048, 24, 16, 0, 0, 0, 50368, 2048, 4, "gelu"},
+       mpt,
+       read_mpt});
+
+  ModelConfig stablelm;
+  stablelm.family = Kind::stablelm;
+  stablelm.norm = Norm::layer;
+  stablelm.norm_bias = true;
+  add({"stablelm stablelm_epoch",
+       "StableLmForCausalLM StableLMEpochForCausalLM",
+       kStableLmKeys,
+       {2560, 32, 32, 32, 0, 6912, 50304, 4096},
+       stablelm,
+       read_stablelm});
+  ModelConfig phi3;
+  phi3.family = Kind::phi3;
+  phi3.fused_qkv = true;
+  phi3.mlp = Mlp::gated_fused;
+  add({"phi3",
+       "Phi3ForCausalLM",
+       kPhi3Keys,
+       {3072, 32, 32, 0, 0, 8192, 32064, 4096},
+       phi3,
+       read_phi3});
+
+  // Mixtures of experts.
+  ModelConfig mixtral;
+  mixtral.family = Kind::mixtral;
+  add({"mixtral",
+       "MixtralForCausalLM",
+       {},
+       {4096, 32, 32, 8, 0, 14336, 32000, 4096 * 32},
+       mixtral,
+       read_mixtral});
+  ModelConfig qwen2_moe = qwen2;
+  qwen2_moe.family = Kind::qwen_moe;
+  add({"qwen2_moe",
+       "Qwen2MoeForCausalLM",
+       {},
+       {2048, 24, 16, 16, 0, 5632, 151936, 32768},
+       qwen2_moe,
+       read_qwen_moe});
+  ModelConfig qwen3_moe = qwen3;
+  qwen3_moe.family = Kind::qwen_moe;
+  add({"qwen3_moe",
+       "Qwen3MoeForCausalLM",
+       {},
+       {2048, 24, 32, 4, 0, 6144, 151936, 32768},
+       qwen3_moe,
+       read_qwen_moe});
+  ModelConfig deepseek;
+  deepseek.family = Kind::deepseek;
+  add({"deepseek_v2",
+       "DeepseekV2ForCausalLM",
+       kDeepseekKeys,
+       {4096, 32, 32, 0, 0, 11008, 102400, 2048},
+       deepseek,
+       read_deepseek});
+  add({"deepseek_v3",
+       "DeepseekV3ForCausalLM",
+       kDeepseekKeys,
+       {7168, 61, 128, 0, 0, 18432, 129280, 4096},
+       deepseek,
+       read_deepseek});
+
+  // Encoders.
+  add({"bert",
+       "BertForMaskedLM BertForPreTraining BertModel",
+       kBertKeys,
+       {768, 12, 12, 0, 0, 3072, 30522, 512, 0, "gelu", 0.1},
+       bert(Kind::bert),
+       read_bert});
+  add({"roberta xlm-roberta",
+       "RobertaForMaskedLM RobertaModel XLMRobertaForMaskedLM",
+       kBertKeys,
+       {768, 12, 12, 0, 0, 3072, 50265, 512, 0, "gelu", 0.1},
+       bert(Kind::roberta),
+       read_bert});
+  constexpr FamilyDefaults kVit = {768, 12, 12, 0, 0, 3072, 0, 0, 0, "gelu"};
+  add({"vit", "ViTModel ViTForImageClassification", kVitKeys, kVit,
+       vision(Kind::vit, Activation::gelu, Head::pooler), read_vit});
+  ModelConfig dinov2 = vision(Kind::dinov2, Activation::gelu, Head::features);
+  dinov2.layer_scale = dinov2.image.mask_token = true;
+  dinov2.image.patch = 14;
+  add({"dinov2 dinov2_with_registers",
+       "Dinov2Model Dinov2ForImageClassification Dinov2WithRegistersModel",
+       kVitKeys,
+       {768, 12, 12, 0, 0, 0, 0, 0, 4, "gelu"},
+       dinov2,
+       read_dinov2});
+  ModelConfig siglip = vision(Kind::siglip, Activation::gelu, Head::attention_pool);
+  siglip.image.prefix = 0;
+  add({"siglip_vision_model",
+       "SiglipVisionModel",
+       kClipKeys,
+       {768, 12, 12, 0, 0, 3072, 0, 0, 0, "gelu_pytorch_tanh"},
+       siglip,
+       read_siglip});
+  ModelConfig clip = vision(Kind::clip, Activation::quick_gelu, Head::features);
+  clip.image.patch = 32;
+  clip.image.patch_bias = false;
+  clip.image.pre_norm = true;
+  add({"clip_vision_model",
+       "CLIPVisionModel",
+       kClipKeys,
+       {768, 12, 12, 0, 0, 3072, 0, 0, 0, "quick_gelu"},
+       clip,
+       read_clip});
+
+  // Several towers.
+  add({"llava", "LlavaForConditionalGeneration", {}, {}, {}, nullptr, compose_llava});
+  add({"openvla prismatic",
+       "OpenVLAForActionPrediction PrismaticForConditionalGeneration",
+       {},
+       {},
+       {},
+       nullptr,
+       compose_openvla});
+  return rows;
+}
+
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> list;
+  while (!text.empty()) {
+    const std::size_t end = text.find(' ');
+    list.push_back(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return list;
+}
+
+bool contains(std::string_view list, std::string_view word) {
+  const auto all = words(list);
+  return std::find(all.begin(), all.end(), word) != all.end();
+}
+
+// "LlamaForCausalLM (so too Mistral, Qwen2), GPT2LMHeadModel": most classes end alike.
+std::string listed(std::string_view Family::*column) {
+  constexpr std::string_view kUsual = "ForCausalLM";
+  std::string alike;
+  std::string others;
+  for (const Family& family : families()) {
+    std::string_view name = words(family.*column).front();
+    const bool is_usual = name.ends_with(kUsual);
+    if (is_usual && !alike.empty()) name.remove_suffix(kUsual.size());
+    std::string& list = is_usual ? alike : others;
+    list += (list.empty()                                      ? ""
+             : is_usual && list.find(' ') == std::string::npos ? " (so too "
+                                                               : ", ") +
+            std::string(name);
+  }
+  return alike.empty() ? others : alike + "), " + others;
+}
+
+void complain_unknown(const ConfigFile& file, std::string_view key, std::string_view word,
+                      std::string_view Family::*column) {
+  std::vector<std::string_view> known;
+  for (const Family& family : families())
+    for (const std::string_view name : words(family.*column)) known.push_back(name);
+  file.complain(key, fmt::format("unknown {} {}{}; expected one of {}",
+                                 key == "architectures" ? "architecture" : "model_type",
+                                 shown_text(word), did_you_mean(word, known), listed(column)));
+}
+
+std::vector<std::string_view> make_model_keys() {
+  std::vector<std::string_view> keys;
+  const auto add = [&](std::string_view list) {
+    for (const std::string_view key : words(list))
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  };
+  add("model_type family architecture");
+  for (const Family& family : families()) {
+    const FamilyKeys& k = family.keys;
+    for (const std::string_view list :
+         {k.hidden, k.layers, k.heads, k.kv_heads, k.intermediate, k.vocab, k.positions,
+          k.activation, k.attention_dropout, k.residual_dropout, k.embedding_dropout})
+      add(list);
+  }
+  add(kDetailKeys);
+  return keys;
+}
+
+}  // namespace
+
+std::span<const Family> families() {
+  static const std::vector<Family> kRows = make_families();
+  return kRows;
+}
+
+NamedFamily find_family(const ConfigFile& file) {
+  NamedFamily found;
+  const std::optional<std::string> name =
+      file.has("architecture") ? file.text("architecture", "") : file.first_text("architectures");
+  const std::string type = file.text("model_type family", "");
+  if (file.error()) return {};
+  if (!name && type.empty()) {
+    file.complain("architectures",
+                  "neither 'architectures' nor 'model_type' is given, expected for example "
+                  "\"architectures\": [\"LlamaForCausalLM\"]");
+    return {};
+  }
+  for (const Family& family : families()) {
+    if (name ? !contains(family.architectures, *name) : !contains(family.model_types, type))
+      continue;
+    if (!type.empty() && !contains(family.model_types, type))
+      file.complain("model_type", fmt::format("'{}' is {} but the architecture is {}, "
+                                              "expected \"{}\"",
+                                              file.label("model_type family"), shown_text(type),
+                                              *name, words(family.model_types).front()));
+    found.family = &family;
+    found.model_type = type.empty() ? std::string(words(family.model_types).front()) : type;
+    found.architecture = name.value_or("");
+    return found;
+  }
+  if (name)
+    complain_unknown(file, "architectures", *name, &Family::architectures);
+  else
+    complain_unknown(file, file.has("model_type") ? "model_type" : "family", type,
+                     &Family::model_types);
+  return {};
+}
+
+std::span<const std::string_view> model_keys() {
+  static const std::vector<std::string_view> kKeys = make_model_keys();
+  return kKeys;
+}
+
+bool is_model_key(std::string_view key) {
+  const auto keys = model_keys();
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+}  // namespace foregather::plan
