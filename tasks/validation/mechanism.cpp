@@ -81,6 +81,10 @@ constexpr std::array kMechanisms{
               "Peak: without expandable segments the reserved bytes depend on fragmentation over "
               "many steps; older code also kept fp32 copies of the logits."},
     Mechanism{
+        [](const Situation& s) { return s.is_low && s.row.param_dtype == "fp32"; },
+        "Peak: autocast keeps the residual stream, norms and logits in fp32, and the script's "
+        "loss copies them; they are in the compute dtype here."},
+    Mechanism{
         [](const Situation& s) { return s.is_low; },
         "Peak: the implementation keeps activations that the tape frees (fp32 copies in norms, "
         "rotary embeddings and the loss)."},

@@ -1,6 +1,7 @@
 // From tables of published results to predictions and errors.
 #include <catch2/catch.hpp>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -36,11 +37,15 @@ std::string line(const std::string& strategy, const std::string& id, const std::
          "\n";
 }
 
-/// A folder that goes away with the test.
+/// A folder of its own that goes away with the test: cases run at the same time.
 struct Folder {
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / "foregather_validation_test";
-  Folder() { std::filesystem::create_directories(path); }
+  std::filesystem::path path;
+  Folder() {
+    std::string name =
+        (std::filesystem::temp_directory_path() / "foregather-validation-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
   ~Folder() { std::filesystem::remove_all(path); }
 
   std::string write(const std::string& name, const std::string& text) const {
