@@ -66,6 +66,8 @@ std::string keys_text() {
     text += key.default_value.empty() ? "\n" : fmt::format(". Default: {}\n", key.default_value);
   }
   text += fmt::format("\nHardware: {}\n", fmt::join(tasks::hardware_names(), ", "));
+  text += fmt::format("Topologies: {}\n", fmt::join(tasks::topology_names(), ", "));
+  text += fmt::format("Fabrics: {}\n", fmt::join(tasks::fabric_names(), ", "));
   return text;
 }
 

@@ -13,6 +13,7 @@
 #include "core/plan/workload_toml.h"
 #include "sim/cost/outside.h"
 #include "sim/cost/price.h"
+#include "tasks/machine.h"
 #include "tasks/sniff.h"
 
 namespace foregather::tasks {
@@ -59,6 +60,13 @@ Status check_step_length(const Graph& graph, const sim::CostTable& table) {
       sum / 3.15e16);
 }
 
+plan::Implementation implementation_of(const plan::Train& train) {
+  plan::Implementation implementation;
+  implementation.fused_rms_norm = train.fused_rms_norm;
+  implementation.repeat_kv = train.repeat_kv;
+  return implementation;
+}
+
 // Fills graph, model and strategy; returns the machine to price it on.
 Result<plan::Workload> lower_workload(std::string text, const std::string& source,
                                       const std::vector<std::string>& sets, Schedule& schedule) {
@@ -75,7 +83,8 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
     sized.error().place = source;
     return tl::unexpected(sized.error());
   }
-  const plan::Model model = plan::build_model(*config, workload->train);
+  const plan::Model model =
+      plan::build_model(*config, workload->train, implementation_of(workload->train));
   if (const Status bounded = check_step_size(model, *workload); !bounded)
     return tl::unexpected(bounded.error());
   auto graph = plan::lower(model, *workload);
@@ -104,11 +113,12 @@ Result<plan::Workload> read_schedule(const std::string& text, const std::string&
 }
 
 Status price_schedule(const plan::Workload& machine, const WhatIf& what_if, Schedule& schedule) {
-  auto hardware = sim::load_hardware(machine.cluster.hardware);
+  auto hardware = load_machine(machine.cluster);
   if (!hardware) return tl::unexpected(hardware.error());
   sim::PriceOptions options;
   options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * what_if.links;
   options.compute_scale = what_if.compute;
+  options.attention_speed = machine.train.attention_speed;
   options.gpus_per_node = std::max(machine.cluster.gpus_per_node, 1U);
   sim::CostTable table = sim::price(schedule.graph, *hardware, options);
   for (std::string& warning : scale_kinds(what_if, schedule.graph, table))
@@ -158,7 +168,10 @@ Result<Schedule> load_schedule(const std::string& source, const std::vector<std:
                            ? lower_workload(std::move(*text), source, sets, schedule)
                            : read_schedule(*text, source, sets, schedule);
   if (!machine) return tl::unexpected(machine.error());
-  schedule.inputs.push_back(machine->cluster.hardware);  // a name of the catalogue is no file
+  // A name of the catalogue is no file.
+  for (const std::string& input :
+       {machine->cluster.hardware, machine->cluster.topology, machine->cluster.fabric})
+    schedule.inputs.push_back(input);
   if (const Status priced = price_schedule(*machine, what_if, schedule); !priced)
     return tl::unexpected(priced.error());
   if (const Status set = set_engine(*machine, schedule); !set) return tl::unexpected(set.error());

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/plan/build_ends.h"
+
 namespace foregather::plan {
 
 namespace {
@@ -12,33 +14,14 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 
 // --- rotary ---
 
-// x[..., a:b], half of the last dimension. SliceBackward: zeros of x's shape, then a copy into
-// them.
-ValueIndex half_of(TapeBuilder& t, ValueIndex x, const std::string& name) {
-  const ValueIndex y = t.view(name, x, t.elements(x) / 2);
-  t.node({y}, [x](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
-    OpSpec spec;
-    spec.kind = OpKind::copy;
-    spec.reads = {*g[0]};
-    spec.writes = {dx};
-    spec.bytes_read = b.size(*g[0]);
-    spec.bytes_written = b.size(dx) + b.size(*g[0]);
-    spec.kernels = 2;
-    spec.host_ops = 2;
-    b.op(std::move(spec));
-    b.give(x, dx);
-  });
-  return y;
-}
-
 // x times a table of S rows that all sequences and heads share.
 void table_product(TapeBuilder& t, const LayerContext& context, ValueIndex x, ValueIndex y) {
   OpSpec spec;
   spec.reads = {x};
   spec.writes = {y};
   spec.flops = t.elements(x);
-  spec.bytes_read = t.size(x) + context.positions * context.config.head_dim * size_of(t.dtype(x));
+  spec.bytes_read =
+      t.size(x) + context.positions * rotary_width(context.config) * size_of(t.dtype(x));
   t.op(std::move(spec));
 }
 
@@ -56,8 +39,8 @@ ValueIndex times_table(TapeBuilder& t, const LayerContext& context, ValueIndex x
 
 // rotate_half(): cat((-x2, x1)). CatBackward hands on views of its gradient.
 ValueIndex rotate_half(TapeBuilder& t, ValueIndex x, const std::string& name) {
-  const ValueIndex first = half_of(t, x, name + " x1");
-  const ValueIndex second = half_of(t, x, name + " x2");
+  const ValueIndex first = slice(t, x, t.elements(x) / 2, name + " x1");
+  const ValueIndex second = slice(t, x, t.elements(x) / 2, name + " x2");
   const ValueIndex negative = t.make(name + " -x2", t.elements(second), t.dtype(x));
   t.elementwise({second}, {negative});
   t.node({negative}, [second](TapeBuilder& b, TapeBuilder::Gradients g) {
@@ -93,17 +76,34 @@ ValueIndex rotate_real(TapeBuilder& t, const LayerContext& context, ValueIndex x
 struct AttentionSize {
   std::int64_t batch_heads = 0;  // B · heads
   std::int64_t positions = 0;
-  std::int64_t head_dim = 0;
+  std::int64_t head_dim = 0;  // of query and key
+  std::int64_t value_dim = 0;
+  bool skips_half = true;  // under the causal mask
+  Bytes bias_bytes = 0;    // of an additive bias that the kernel reads
 
-  // Two matmuls of S×S×D a head, half of it under the causal mask.
-  std::int64_t forward_flops() const {
-    return times(times(times(2 * batch_heads, positions), positions), head_dim);
+  std::int64_t flops(std::int64_t width) const {
+    const std::int64_t square = times(times(times(batch_heads, positions), positions), width);
+    return skips_half ? square : times(2, square);
   }
+  // Two matmuls of S×S×D a head; five in backward.
+  std::int64_t forward_flops() const { return flops(head_dim + value_dim); }
+  std::int64_t backward_flops() const { return flops(3 * head_dim + 2 * value_dim); }
 };
 
+bool has_bias(const LayerContext& context) {
+  return context.config.positions == ModelConfig::Positions::alibi &&
+         context.train.attention != Attention::flash;
+}
+
 AttentionSize size_of_attention(const LayerContext& context) {
-  return {times(context.sequences, context.config.heads), context.positions,
-          context.config.head_dim};
+  const ModelConfig& c = context.config;
+  AttentionSize size{times(context.sequences, c.heads), context.positions, c.query_dim(),
+                     c.value_dim()};
+  size.skips_half = c.causal && !has_bias(context);
+  if (has_bias(context))
+    size.bias_bytes = times(times(c.heads, context.positions), context.positions) *
+                      size_of(context.train.compute);
+  return size;
 }
 
 OpSpec attention_op(const AttentionSize& size) {
@@ -114,6 +114,14 @@ OpSpec attention_op(const AttentionSize& size) {
   spec.k = size.head_dim;
   spec.batch = size.batch_heads;
   return spec;
+}
+
+// What the operands add up to, and the bias.
+void read_bias(const TapeBuilder& t, const AttentionSize& size, OpSpec& spec) {
+  if (size.bias_bytes == 0) return;
+  Bytes bytes = size.bias_bytes;
+  for (const ValueIndex value : spec.reads) bytes += t.size(value);
+  spec.bytes_read = bytes;
 }
 
 void sum_groups(TapeBuilder& b, ValueIndex expanded, ValueIndex sum,
@@ -152,7 +160,7 @@ void flash_backward(TapeBuilder& b, const AttentionSize& size, const Saved& save
   spec.reads = {dout, h.query, h.key, h.value, saved.out, saved.logsumexp};
   for (const ValueIndex state : saved.random_state) spec.reads.push_back(state);
   spec.writes = {dq, dk, dv, row_sums, accumulator};
-  spec.flops = times(5, size.forward_flops()) / 2;
+  spec.flops = size.backward_flops();
   spec.kernels = 3;  // dO·O row sums, the gradients, dq to its dtype
   const bool grouped = b.elements(h.key) != b.elements(h.query);
   ValueIndex expanded_k = dk;
@@ -188,8 +196,9 @@ void efficient_backward(TapeBuilder& b, const AttentionSize& size, const Saved& 
   for (const ValueIndex state : saved.random_state) spec.reads.push_back(state);
   spec.writes = {dq, dk, dv,
                  b.scratch("delta", times(size.batch_heads, size.positions), DType::f32)};
-  spec.flops = times(5, size.forward_flops()) / 2;
+  spec.flops = size.backward_flops();
   spec.kernels = 2;
+  read_bias(b, size, spec);
   b.op(std::move(spec));
   b.give(h.query, dq);
   b.give(h.key, dk);
@@ -198,12 +207,13 @@ void efficient_backward(TapeBuilder& b, const AttentionSize& size, const Saved& 
 
 ValueIndex fused_attention(TapeBuilder& t, const LayerContext& context, const Heads& heads) {
   const AttentionSize size = size_of_attention(context);
-  const bool is_flash = t.compute() != DType::f32;
+  const bool is_flash =
+      t.compute() != DType::f32 && size.bias_bytes == 0 && size.head_dim == size.value_dim;
   const std::int64_t rows =
       times(size.batch_heads, is_flash ? size.positions : round_up(size.positions, 32));
   Saved saved;
   saved.heads = heads;
-  saved.out = t.make("attention", t.elements(heads.query));
+  saved.out = t.make("attention", times(context.tokens, context.config.heads * size.value_dim));
   saved.logsumexp = t.make("attention logsumexp", rows, DType::f32);
   // Allocated also without dropout ("BC breaking change to flash seed/offset" in flash_api.cpp).
   saved.random_state = {t.make("attention seed", is_flash ? 2 : 1, DType::i64),
@@ -215,6 +225,7 @@ ValueIndex fused_attention(TapeBuilder& t, const LayerContext& context, const He
   spec.flops = size.forward_flops();
   spec.keep_under_selective = true;  // torchtitan's list names both SDPA kernels
   spec.host_ops = 2;
+  read_bias(t, size, spec);
   t.op(std::move(spec));
   t.node({saved.out}, [size, saved, is_flash](TapeBuilder& b, TapeBuilder::Gradients g) {
     if (is_flash)
@@ -299,7 +310,7 @@ ValueIndex softmax(TapeBuilder& t, ValueIndex x) {
 ValueIndex eager_attention(TapeBuilder& t, const LayerContext& context, const Heads& heads,
                            const EagerStyle& style, AttentionLocals& locals) {
   const AttentionSize size = size_of_attention(context);
-  const bool repeated = t.elements(heads.key) != t.elements(heads.query);
+  const bool repeated = context.config.kv_heads != context.config.heads;
   ValueIndex key = heads.key;
   ValueIndex value = heads.value;
   std::vector<ValueIndex> variables;  // of eager_attention_forward
@@ -314,14 +325,14 @@ ValueIndex eager_attention(TapeBuilder& t, const LayerContext& context, const He
   const ValueIndex raw = batched_matmul(t, size.batch_heads, s, s, size.head_dim, query, key,
                                         "attention scores, unscaled");
   const ValueIndex scores = scale(t, raw, "attention scores");
-  const ValueIndex masked = add_mask(t, context, scores);
-  ValueIndex weights = masked;
+  const bool masks = context.config.causal || has_bias(context);
+  ValueIndex weights = masks ? add_mask(t, context, scores) : scores;
   if (style.softmax_in_f32) weights = cast(t, weights, DType::f32, "attention scores, fp32");
   weights = softmax(t, weights);
   weights = cast(t, weights, t.compute(), "attention weights, narrow");
   weights = dropout(t, weights, context.dropout(context.config.attention_dropout));
   if (!repeated) value = copy(t, value, "value, contiguous", false);
-  const ValueIndex out = batched_matmul(t, size.batch_heads, s, size.head_dim, s, weights, value,
+  const ValueIndex out = batched_matmul(t, size.batch_heads, s, size.value_dim, s, weights, value,
                                         "attention, by head");
   locals.in_attention.push_back(weights);
   locals.in_block.push_back(weights);
@@ -331,11 +342,29 @@ ValueIndex eager_attention(TapeBuilder& t, const LayerContext& context, const He
 
 }  // namespace
 
+std::int64_t rotary_width(const ModelConfig& config) {
+  return config.rotary_dim > 0 ? config.rotary_dim : config.head_dim;
+}
+
+ValueIndex rotate(TapeBuilder& t, const LayerContext& context, ValueIndex x,
+                  const std::string& name, std::vector<ValueIndex> holds) {
+  const ModelConfig& c = context.config;
+  const std::int64_t width = rotary_width(c);
+  if (c.latent.kv_rank > 0 || width == c.head_dim)
+    return rotate_real(t, context, x, name, std::move(holds));
+  const std::int64_t turned = t.elements(x) / c.head_dim * width;
+  const ValueIndex part = slice(t, x, turned, name + ", turned part");
+  const ValueIndex rest = slice(t, x, t.elements(x) - turned, name + ", other part");
+  const ValueIndex done = rotate_real(t, context, part, name + " part", std::move(holds));
+  return concatenate(t, {done, rest}, name + " with positions");
+}
+
 void apply_rotary(TapeBuilder& t, const LayerContext& context, Heads& heads) {
-  if (context.implementation.rotary == Implementation::Rotary::real) {
+  const bool is_partial = rotary_width(context.config) != context.config.head_dim;
+  if (context.implementation.rotary == Implementation::Rotary::real || is_partial) {
     const Heads raw = heads;
-    heads.query = rotate_real(t, context, raw.query, "query", {});
-    heads.key = rotate_real(t, context, raw.key, "key", {raw.query, raw.key});
+    heads.query = rotate(t, context, raw.query, "query", {});
+    heads.key = rotate(t, context, raw.key, "key", {raw.query, raw.key});
     return;
   }
   // torchtitan/models/llama3/model/model.py, apply_rotary_emb: both in fp32 pairs, then back.
@@ -353,8 +382,11 @@ ValueIndex attend(TapeBuilder& t, const LayerContext& context, const Heads& head
   if (context.train.attention == Attention::eager)
     return eager_attention(t, context, heads, style, locals);
   Heads used = heads;
-  const bool grouped = t.elements(heads.key) != t.elements(heads.query);
-  if (grouped && (context.implementation.repeat_kv || t.compute() == DType::f32)) {
+  const bool grouped = context.config.kv_heads != context.config.heads;
+  const bool copies =
+      context.implementation.repeat_kv || t.compute() == DType::f32 || has_bias(context) ||
+      (context.config.family == ModelConfig::Family::falcon && context.config.kv_heads > 1);
+  if (grouped && copies) {
     used.key = repeat_kv(t, context, heads.key);
     used.value = repeat_kv(t, context, heads.value);
   }

@@ -15,7 +15,13 @@ struct Heads {
   ValueIndex value = 0;
 };
 
-/// The rotary embedding of query and key. The cos and sin (or complex) tables are the embedding's.
+/// x turned by its positions (Hugging Face's apply_rotary_pos_emb on one tensor of any heads).
+ValueIndex rotate(TapeBuilder& tape, const LayerContext& context, ValueIndex x,
+                  const std::string& name, std::vector<ValueIndex> holds = {});
+
+/// The rotary embedding of query and key, or of the first ModelConfig::rotary_dim values of each
+/// head: then the rest is cut off before and joined again (GPT-NeoX, StableLM, Phi). The cos and
+/// sin (or complex) tables are the embedding's.
 void apply_rotary(TapeBuilder& tape, const LayerContext& context, Heads& heads);
 
 /// How eager attention differs between the families.
@@ -33,8 +39,16 @@ struct AttentionLocals {
 ///
 /// Train::attention sdpa and flash are FlashAttention-2 (PyTorch's flash_attn/flash_api.cpp): saves
 /// query, key, value, the output, the fp32 logsumexp [B, heads, S] and the random state. In fp32,
-/// which flash does not take, it is memory-efficient attention. Causal; FLOPs are half of the
-/// full square (4·B·heads·S²·head_dim forward), and the backward is 2.5 × the forward.
+/// which flash does not take, it is memory-efficient attention. FLOPs of causal attention are half
+/// of the full square (2·B·heads·S²·(query_dim + value_dim) forward), and the backward is 2.5 × the
+/// forward where both are alike.
+///
+/// ALiBi: `flash` adds the slopes inside its kernel (flash-attn 2.4); `sdpa` is memory-efficient
+/// attention that reads a bias of [heads, S, S] and skips nothing. DeepSeek's query and value
+/// widths differ, which PyTorch's flash kernel does not take: memory-efficient attention.
+///
+/// Falcon of the new decoder architecture copies keys and values out to all heads first
+/// (FalconAttention._split_heads).
 ValueIndex attend(TapeBuilder& tape, const LayerContext& context, const Heads& heads,
                   const EagerStyle& style, AttentionLocals& locals);
 

@@ -1,6 +1,7 @@
 #include "core/plan/build_ends.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace foregather::plan {
@@ -75,8 +76,26 @@ ValueIndex embedding(TapeBuilder& t, ValueIndex ids, const std::string& weight, 
   return y;
 }
 
+ValueIndex add_positions(TapeBuilder& t, ValueIndex tokens, ValueIndex positions) {
+  const ValueIndex y = t.make("embeddings", t.elements(tokens));
+  t.elementwise({tokens, positions}, {y});
+  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    b.give(tokens, *g[0]);
+    if (b.elements(tokens) == b.elements(positions)) return b.give(positions, *g[0]);
+    const ValueIndex sum = b.make("grad " + b.name(positions), b.elements(positions));
+    OpSpec spec;
+    spec.kind = OpKind::reduction;
+    spec.reads = {*g[0]};
+    spec.writes = {sum};
+    spec.flops = b.elements(tokens);
+    b.op(std::move(spec));
+    b.give(positions, sum);
+  });
+  return y;
+}
+
 std::vector<ValueIndex> rotary_tables(TapeBuilder& t, const LayerContext& context) {
-  const std::int64_t size = context.positions * context.config.head_dim;
+  const std::int64_t size = context.positions * rotary_width(context.config);
   if (context.implementation.rotary == Implementation::Rotary::complex) {
     // A buffer of the model; here it lives from the first op to the last.
     const ValueIndex table = t.make("rotary table", size, DType::f32);
@@ -108,41 +127,90 @@ std::vector<ValueIndex> rotary_tables(TapeBuilder& t, const LayerContext& contex
   return {cast(t, cos, t.compute(), "rotary cos"), cast(t, sin, t.compute(), "rotary sin")};
 }
 
-ValueIndex causal_lm_loss(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
-  const std::int64_t n = context.tokens;
-  // loss_utils.py: "Upcast to float if we need to compute the loss to avoid potential precision
-  // issues". The caller's frame holds both copies until cross_entropy returns.
-  const ValueIndex wide = cast(t, logits, DType::f32, "logits fp32");
+ValueIndex given(TapeBuilder& t, const std::string& name, std::int64_t elements, DType dtype) {
+  const ValueIndex y = t.make(name, elements, dtype);
+  OpSpec spec;
+  spec.kind = OpKind::copy;
+  spec.writes = {y};
+  t.op(std::move(spec));
+  return y;
+}
 
-  // labels = pad(labels, (0, 1)); shift_labels = labels[..., 1:].contiguous()
-  const ValueIndex padded = t.make("labels, padded", n + context.sequences, DType::i64);
+namespace {
+
+// labels = pad(labels, (0, 1)); shift_labels = labels[..., 1:].contiguous()
+struct Labels {
+  ValueIndex labels = 0;
+  std::vector<ValueIndex> held;
+};
+
+Labels shifted_labels(TapeBuilder& t, std::int64_t tokens, std::int64_t sequences) {
+  const ValueIndex padded = t.make("labels, padded", tokens + sequences, DType::i64);
   OpSpec pad;
   pad.kind = OpKind::copy;
   pad.writes = {padded};
   pad.kernels = 2;
   t.op(std::move(pad));
-  const ValueIndex labels = t.make("labels, shifted", n, DType::i64);
+  const ValueIndex labels = t.make("labels, shifted", tokens, DType::i64);
   OpSpec shift;
   shift.kind = OpKind::copy;
   shift.reads = {padded};
   shift.writes = {labels};
   t.op(std::move(shift));
+  return {labels, {padded}};
+}
 
-  const ValueIndex log_probabilities = t.make("log probabilities", t.elements(logits), DType::f32);
-  OpSpec log_softmax;
-  log_softmax.kind = OpKind::cross_entropy;
-  log_softmax.reads = {wide};
-  log_softmax.writes = {log_probabilities};
-  log_softmax.flops = times(5, t.elements(logits));
-  t.op(std::move(log_softmax));
+void log_softmax_op(TapeBuilder& t, ValueIndex x, ValueIndex y) {
+  OpSpec spec;
+  spec.kind = OpKind::cross_entropy;
+  spec.reads = {x};
+  spec.writes = {y};
+  spec.flops = times(5, t.elements(x));
+  t.op(std::move(spec));
+}
+
+void log_softmax_backward(TapeBuilder& b, ValueIndex dy, ValueIndex y, ValueIndex dx) {
+  OpSpec spec;
+  spec.kind = OpKind::cross_entropy;
+  spec.reads = {dy, y};
+  spec.writes = {dx};
+  spec.flops = times(4, b.elements(y));
+  b.op(std::move(spec));
+}
+
+// Zeros of all logits, then one entry a token.
+void nll_backward(TapeBuilder& b, const std::vector<ValueIndex>& reads, std::int64_t tokens,
+                  ValueIndex dx) {
+  OpSpec spec;
+  spec.kind = OpKind::cross_entropy;
+  spec.reads = reads;
+  spec.writes = {dx};
+  spec.bytes_read = tokens * size_of(DType::i64);
+  spec.bytes_written = b.size(dx) + tokens * size_of(b.dtype(dx));
+  spec.kernels = 2;
+  b.op(std::move(spec));
+}
+
+}  // namespace
+
+ValueIndex token_loss(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
+  const std::int64_t n = context.tokens;
+  const bool causal = context.config.causal;
+  // loss_utils.py: "Upcast to float if we need to compute the loss to avoid potential precision
+  // issues". The caller's frame holds both copies until cross_entropy returns.
+  const ValueIndex wide = causal ? cast(t, logits, DType::f32, "logits fp32") : logits;
+  Labels labels;
+  if (causal)
+    labels = shifted_labels(t, n, context.sequences);
+  else
+    labels.labels = given(t, "labels", n, DType::i64);
+
+  const ValueIndex log_probabilities =
+      t.make("log probabilities", t.elements(logits), t.dtype(wide));
+  log_softmax_op(t, wide, log_probabilities);
   t.node({log_probabilities}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const ValueIndex dx = b.make("grad logits fp32", b.elements(wide), DType::f32);
-    OpSpec spec;
-    spec.kind = OpKind::cross_entropy;
-    spec.reads = {*g[0], log_probabilities};
-    spec.writes = {dx};
-    spec.flops = times(4, b.elements(wide));
-    b.op(std::move(spec));
+    const ValueIndex dx = b.make("grad " + b.name(wide), b.elements(wide), b.dtype(wide));
+    log_softmax_backward(b, *g[0], log_probabilities, dx);
     b.give(wide, dx);
   });
 
@@ -150,24 +218,140 @@ ValueIndex causal_lm_loss(TapeBuilder& t, const LayerContext& context, ValueInde
   const ValueIndex weight = t.make("loss total weight", 1, DType::f32);
   OpSpec nll;
   nll.kind = OpKind::cross_entropy;
-  nll.reads = {log_probabilities, labels};
+  nll.reads = {log_probabilities, labels.labels};
   nll.writes = {loss, weight};
-  nll.holds = {logits, wide, padded};
-  nll.bytes_read = n * (size_of(DType::f32) + size_of(DType::i64));
+  nll.holds = {logits, wide};
+  nll.holds.insert(nll.holds.end(), labels.held.begin(), labels.held.end());
+  nll.bytes_read = n * (size_of(t.dtype(wide)) + size_of(DType::i64));
   t.op(std::move(nll));
-  t.node({loss}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    // Zeros of all logits, then one entry a token.
+  t.node({loss}, [=, ids = labels.labels](TapeBuilder& b, TapeBuilder::Gradients g) {
     const ValueIndex dx =
-        b.make("grad log probabilities", b.elements(log_probabilities), DType::f32);
-    OpSpec spec;
-    spec.kind = OpKind::cross_entropy;
-    spec.reads = {*g[0], log_probabilities, labels, weight};
-    spec.writes = {dx};
-    spec.bytes_read = n * size_of(DType::i64);
-    spec.bytes_written = b.size(dx) + n * size_of(DType::f32);
-    spec.kernels = 2;
-    b.op(std::move(spec));
+        b.make("grad log probabilities", b.elements(log_probabilities), b.dtype(log_probabilities));
+    nll_backward(b, {*g[0], log_probabilities, ids, weight}, n, dx);
     b.give(log_probabilities, dx);
+  });
+  return loss;
+}
+
+namespace {
+
+/// One part of the tokens of chunked_loss().
+struct LossChunk {
+  ValueIndex hidden = 0;  ///< a view
+  ValueIndex weight = 0;
+  ValueIndex labels = 0;
+  std::int64_t rows = 0, in = 0, out = 0;
+
+  /// The logits in fp32 as log probabilities; all else is dead.
+  ValueIndex log_probabilities(TapeBuilder& t) const {
+    const ValueIndex logits = t.scratch("logits of a part", times(rows, out), t.compute());
+    t.gemm({hidden, weight}, logits, 1, rows, out, in, 2);
+    ValueIndex wide = logits;
+    if (t.compute() != DType::f32) {
+      wide = t.scratch("logits of a part, fp32", times(rows, out), DType::f32);
+      OpSpec cast;
+      cast.kind = OpKind::cast;
+      cast.reads = {logits};
+      cast.writes = {wide};
+      t.op(std::move(cast));
+    }
+    const ValueIndex y = t.scratch("log probabilities of a part", times(rows, out), DType::f32);
+    log_softmax_op(t, wide, y);
+    return y;
+  }
+
+  void forward(TapeBuilder& t, ValueIndex loss) const {
+    OpSpec nll;
+    nll.kind = OpKind::cross_entropy;
+    nll.reads = {log_probabilities(t), labels};
+    nll.writes = {loss};
+    nll.bytes_read = rows * (size_of(DType::f32) + size_of(DType::i64));
+    t.op(std::move(nll));
+  }
+
+  /// The gradient of the logits, in the compute dtype.
+  ValueIndex logits_gradient(TapeBuilder& b, ValueIndex dloss) const {
+    const ValueIndex y = log_probabilities(b);
+    const ValueIndex dy = b.scratch("grad log probabilities", b.elements(y), DType::f32);
+    nll_backward(b, {dloss, y, labels}, rows, dy);
+    const ValueIndex wide = b.scratch("grad logits fp32", b.elements(y), DType::f32);
+    log_softmax_backward(b, dy, y, wide);
+    if (b.compute() == DType::f32) return wide;
+    const ValueIndex dx = b.scratch("grad logits", b.elements(y), b.compute());
+    OpSpec cast;
+    cast.kind = OpKind::cast;
+    cast.reads = {wide};
+    cast.writes = {dx};
+    b.op(std::move(cast));
+    return dx;
+  }
+};
+
+}  // namespace
+
+ValueIndex chunked_loss(TapeBuilder& t, const LayerContext& context, ValueIndex hidden,
+                        const LinearSpec& projection) {
+  const std::int64_t n = context.tokens;
+  const std::int64_t chunks = std::min(context.train.loss_chunks, n);
+  const ValueIndex weight = t.parameter(projection.weight);
+  const ValueIndex labels = shifted_labels(t, n, context.sequences).labels;
+  const ValueIndex loss = t.make("loss", 1, DType::f32);
+  std::vector<LossChunk> parts;
+  for (std::int64_t c = 0; c < chunks; ++c) {
+    const std::int64_t rows = n / chunks + (c < n % chunks ? 1 : 0);
+    const ValueIndex view = t.view("part of hidden states", hidden, rows * projection.in);
+    parts.push_back({view, weight, labels, rows, projection.in, projection.out});
+    parts.back().forward(t, loss);
+  }
+  t.node({loss}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const bool trains = b.needs_gradient(weight);
+    std::optional<ValueIndex> dw;
+    std::optional<ValueIndex> dx;
+    if (b.needs_gradient(hidden)) dx = b.make("grad " + b.name(hidden), b.elements(hidden));
+    for (const LossChunk& part : parts) {
+      const ValueIndex dy = part.logits_gradient(b, *g[0]);
+      if (trains && !dw) {
+        dw = b.gradient_of(weight);
+        b.gemm({dy, part.hidden}, *dw, 1, part.out, part.in, part.rows);
+      } else if (trains) {
+        const ValueIndex more = b.scratch("grad weight of a part", b.elements(weight), b.compute());
+        b.gemm({dy, part.hidden}, more, 1, part.out, part.in, part.rows);
+        OpSpec add;
+        add.reads = {more};
+        add.updates = {*dw};
+        add.flops = b.elements(weight);
+        b.op(std::move(add));
+      }
+      if (dx) {
+        const ValueIndex view = b.view("grad of a part", *dx, b.elements(part.hidden));
+        b.gemm({dy, weight}, view, 1, part.rows, part.in, part.out);
+      }
+    }
+    if (dx) b.give(hidden, *dx);
+  });
+  return loss;
+}
+
+ValueIndex language_loss(TapeBuilder& t, const LayerContext& context, ValueIndex hidden,
+                         const LinearSpec& projection) {
+  if (context.train.loss_chunks > 1) return chunked_loss(t, context, hidden, projection);
+  const ValueIndex logits = linear(t, hidden, projection);
+  t.enter("loss");
+  return token_loss(t, context, logits);
+}
+
+ValueIndex mean_loss(TapeBuilder& t, ValueIndex x) {
+  const ValueIndex loss = t.make("loss", 1, DType::f32);
+  OpSpec mean;
+  mean.kind = OpKind::reduction;
+  mean.reads = {x};
+  mean.writes = {loss};
+  mean.flops = t.elements(x);
+  t.op(std::move(mean));
+  t.node({loss}, [x](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+    b.elementwise({*g[0]}, {dx});
+    b.give(x, dx);
   });
   return loss;
 }

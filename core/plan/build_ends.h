@@ -11,11 +11,36 @@ namespace foregather::plan {
 ValueIndex embedding(TapeBuilder& tape, ValueIndex ids, const std::string& weight,
                      std::int64_t width, const std::string& name);
 
-/// The cos and sin tables [S, head_dim] (or torchtitan's complex one) that every block reads.
+/// Token embeddings and rows for positions; the second is one row a position, so its gradient is
+/// summed over the sequences.
+ValueIndex add_positions(TapeBuilder& tape, ValueIndex tokens, ValueIndex positions);
+
+/// Values of a head that the rotary embedding turns.
+std::int64_t rotary_width(const ModelConfig& config);
+
+/// The cos and sin tables [S, rotary_width] (or torchtitan's complex one) that every block reads.
 std::vector<ValueIndex> rotary_tables(TapeBuilder& tape, const LayerContext& context);
 
 /// Hugging Face's ForCausalLMLoss over logits of `vocab` columns: logits in fp32, labels shifted by
-/// padding, cross_entropy; the value is the fp32 loss.
-ValueIndex causal_lm_loss(TapeBuilder& tape, const LayerContext& context, ValueIndex logits);
+/// padding, cross_entropy; the value is the fp32 loss. Encoders (ForMaskedLMLoss): logits as they
+/// are, labels as given.
+ValueIndex token_loss(TapeBuilder& tape, const LayerContext& context, ValueIndex logits);
+
+/// The vocabulary projection and the loss over Train::loss_chunks parts of the tokens, one by one.
+/// Each part is checkpointed: its logits die with its loss and are computed again in backward
+/// (torch.utils.checkpoint around each part; fused kernels such as Liger's save that second
+/// matmul).
+ValueIndex chunked_loss(TapeBuilder& tape, const LayerContext& context, ValueIndex hidden,
+                        const LinearSpec& projection);
+
+/// The projection and the loss, in parts or at once.
+ValueIndex language_loss(TapeBuilder& tape, const LayerContext& context, ValueIndex hidden,
+                         const LinearSpec& projection);
+
+/// mean(x.float()), a stand-in for the loss of models that end in features.
+ValueIndex mean_loss(TapeBuilder& tape, ValueIndex x);
+
+/// A value that the host sent, or that small kernels made, of which no parameter depends.
+ValueIndex given(TapeBuilder& tape, const std::string& name, std::int64_t elements, DType dtype);
 
 }  // namespace foregather::plan

@@ -1,21 +1,69 @@
-// The three tapes of a Llama-like model (Llama, Mistral, Qwen2, Qwen3) and of GPT-2.
+// The tapes of each kind of module.
 #pragma once
 
 #include "core/plan/build_layers.h"
 
 namespace foregather::plan {
 
-/// Tapes of the embedding, a block and the head.
-struct FamilyTapes {
-  Tape embedding, block, head;
-};
+/// A decoder or encoder of any family but GPT-2 (build_gpt2.cpp). `has_experts`: of this block.
+Tape embedding_tape(const LayerContext& context);
+Tape block_tape(const LayerContext& context, bool has_experts);
+Tape head_tape(const LayerContext& context);
 
-FamilyTapes llama_tapes(const LayerContext& context);
-FamilyTapes gpt2_tapes(const LayerContext& context);
+Tape gpt2_embedding_tape(const LayerContext& context);
+Tape gpt2_block_tape(const LayerContext& context);
+Tape gpt2_head_tape(const LayerContext& context);
 
-/// 6 · parameters · tokens: forward and backward of matmuls over all weights of a module.
-std::int64_t weight_flops(std::int64_t parameters, const LayerContext& context);
-/// 12 · heads · head_dim · S · tokens: the attention of a block, without regard to the causal mask.
+/// Pixels to patch embeddings; the convolution is a matmul, each token of the prefix and each
+/// position a row that is added. `features_before` elements of another tower's features pass by:
+/// they live until this module's backward (in PyTorch until they are concatenated).
+Tape image_embedding_tape(const LayerContext& context, std::int64_t features_before);
+/// What a vision tower ends in by itself.
+Tape vision_head_tape(const LayerContext& context);
+/// What it ends in before a projector: the patches of the last block's output. The final norm and
+/// pooling are unused there, so they get no gradient and no optimizer state.
+Tape vision_features_tape(const LayerContext& context);
+/// Features of all towers to the language model's width: linears with GELU between. The features of
+/// the towers but the last (`features_before` elements) come from before.
+Tape projector_tape(const LayerContext& context, std::int64_t patches,
+                    std::int64_t features_before);
+/// Projected patches before the text's embeddings: seq_len counts both.
+Tape joined_embedding_tape(const LayerContext& context, std::int64_t patches);
+
+/// A mixture of experts over x: router, permutation, grouped matmuls, weighted sum, shared expert.
+/// Routing is taken as balanced: each expert gets tokens · active / count rows. Follows
+/// transformers/models/mixtral (5.x) with torch._grouped_mm, where the experts' weights are
+/// stacked.
+ValueIndex mixture_of_experts(TapeBuilder& tape, const LayerContext& context, ValueIndex x);
+/// The mlp of the model's kind, with weights of the names in ModelNames; x stays alive until it
+/// ends.
+ValueIndex dense_mlp(TapeBuilder& tape, const LayerContext& context, ValueIndex x);
+/// down(act(gate(x)) · up(x)) with weights PATH.gate_proj and so on.
+ValueIndex gated_mlp(TapeBuilder& tape, const LayerContext& context, ValueIndex x,
+                     const std::string& gate, const std::string& up, const std::string& down,
+                     std::int64_t intermediate);
+/// The activation function of the model, of one tensor.
+ValueIndex activated(TapeBuilder& tape, const LayerContext& context, ValueIndex x,
+                     const std::string& name);
+
+/// Rotary tables, attention masks and biases that all blocks read; they live until the backward
+/// ends where blocks keep them.
+void add_tables(TapeBuilder& tape, const LayerContext& context);
+
+/// The attention of a block up to its output projection's result.
+ValueIndex attention_of_block(TapeBuilder& tape, const LayerContext& context, ValueIndex x,
+                              std::vector<ValueIndex>& held_by_block);
+
+/// A linear of a module: its bias is used if the tape has one.
+LinearSpec linear_of(const TapeBuilder& tape, const std::string& name, const std::string& module,
+                     std::int64_t in, std::int64_t out, std::vector<ValueIndex> holds = {});
+
+/// Forward and backward of matmuls over all weights of a module, less `idle` ones (experts that a
+/// token does not use): 6 · parameters · tokens, of frozen ones 4.
+std::int64_t weight_flops(const TapeBuilder& tape, const LayerContext& context,
+                          std::int64_t idle = 0);
+/// 6 · heads · (query_dim + value_dim) · S · tokens: the attention of a block, without regard to
+/// the causal mask.
 std::int64_t attention_flops(const LayerContext& context);
 
 }  // namespace foregather::plan

@@ -10,31 +10,14 @@ namespace {
 
 constexpr const char* kTie = "embedding";
 
-// wte + wpe: the second is one row a position, so its gradient is summed over the sequences.
-ValueIndex add_positions(TapeBuilder& t, ValueIndex tokens, ValueIndex positions) {
-  const ValueIndex y = t.make("embeddings", t.elements(tokens));
-  t.elementwise({tokens, positions}, {y});
-  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    b.give(tokens, *g[0]);
-    if (b.elements(tokens) == b.elements(positions)) return b.give(positions, *g[0]);
-    const ValueIndex sum = b.make("grad " + b.name(positions), b.elements(positions));
-    OpSpec spec;
-    spec.kind = OpKind::reduction;
-    spec.reads = {*g[0]};
-    spec.writes = {sum};
-    spec.flops = b.elements(tokens);
-    b.op(std::move(spec));
-    b.give(positions, sum);
-  });
-  return y;
-}
+}  // namespace
 
-Tape embedding_tape(const LayerContext& context) {
+Tape gpt2_embedding_tape(const LayerContext& context) {
   const ModelConfig& c = context.config;
-  TapeBuilder t(context.train.compute, false);
+  TapeBuilder t(context.train, false, context.path);
   t.add_parameter("wte.weight", {c.vocab, c.hidden}, c.tied_embeddings ? kTie : "");
   t.add_parameter("wpe.weight", {c.max_positions, c.hidden});
-  const ValueIndex ids = t.input("token ids", context.tokens, DType::i64);
+  const ValueIndex ids = t.input("token ids", context.tokens, DType::i64, false);
   t.enter("wte");
   const ValueIndex tokens = embedding(t, ids, "wte.weight", c.hidden, "token embeddings");
   t.enter("wpe");
@@ -58,21 +41,16 @@ Tape embedding_tape(const LayerContext& context) {
   return t.finish(y, false, 0);
 }
 
+namespace {
+
 // c_attn's output split into three views. SplitBackward concatenates their gradients.
 Heads split_heads(TapeBuilder& t, const LayerContext& context, ValueIndex fused) {
   const std::int64_t each = t.elements(fused) / 3;
-  const ValueIndex query = t.view("query", fused, each);
-  const ValueIndex key = t.view("key", fused, each);
-  const ValueIndex value = t.view("value", fused, each);
-  t.node({query, key, value}, [fused](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const ValueIndex joined = b.make("grad " + b.name(fused), b.elements(fused));
-    OpSpec cat;
-    cat.kind = OpKind::copy;
-    cat.reads = {*g[0], *g[1], *g[2]};
-    cat.writes = {joined};
-    b.op(std::move(cat));
-    b.give(fused, joined);
-  });
+  const std::vector<ValueIndex> parts =
+      split(t, fused, {{"query", each}, {"key", each}, {"value", each}});
+  const ValueIndex query = parts[0];
+  const ValueIndex key = parts[1];
+  const ValueIndex value = parts[2];
   if (context.train.attention != Attention::eager) return {query, key, value};
   // Seen as heads in this order: key, value, query. bmm leaves the key's gradient transposed in a
   // way that merges into rows; the other two are copied.
@@ -96,7 +74,7 @@ void add_block_parameters(TapeBuilder& t, const LayerContext& context) {
   };
   const auto conv1d = [&](const std::string& name, std::int64_t in, std::int64_t out) {
     if (context.implementation.conv1d)
-      t.add_parameter(name + ".weight", {in, out});
+      t.add_parameter(name + ".weight", {in, out}, "", true);
     else
       t.add_parameter(name + ".weight", {out, in});
     t.add_parameter(name + ".bias", {out});
@@ -109,13 +87,15 @@ void add_block_parameters(TapeBuilder& t, const LayerContext& context) {
   conv1d("mlp.c_proj", c.intermediate, c.hidden);
 }
 
-Tape block_tape(const LayerContext& context) {
+}  // namespace
+
+Tape gpt2_block_tape(const LayerContext& context) {
   const ModelConfig& c = context.config;
   const double residual_dropout = context.dropout(c.residual_dropout);
-  TapeBuilder t(context.train.compute, true);
+  TapeBuilder t(context.train, true, context.path);
   add_block_parameters(t, context);
-  const ValueIndex x =
-      t.input("block input", times(context.tokens, c.hidden), context.train.compute);
+  const ValueIndex x = t.input("block input", times(context.tokens, c.hidden),
+                               context.train.compute, context.input_needs_gradient);
   t.enter("ln_1");
   const ValueIndex normal = layer_norm(t, x, "ln_1", c.hidden, "attention norm");
   t.enter("attn");
@@ -142,31 +122,23 @@ Tape block_tape(const LayerContext& context) {
   locals.in_block.push_back(attention);
   const ValueIndex y = add(t, middle, mlp, "hidden states", std::move(locals.in_block));
   return t.finish(y, true,
-                  weight_flops(t.parameter_elements(), context) + attention_flops(context));
+                  weight_flops(t, context) + attention_flops(context));
 }
 
-Tape head_tape(const LayerContext& context) {
+Tape gpt2_head_tape(const LayerContext& context) {
   const ModelConfig& c = context.config;
-  TapeBuilder t(context.train.compute, false);
+  TapeBuilder t(context.train, false, context.path);
   t.add_parameter("transformer.ln_f.weight", {c.hidden});
   t.add_parameter("transformer.ln_f.bias", {c.hidden});
   t.add_parameter("lm_head.weight", {c.vocab, c.hidden}, c.tied_embeddings ? kTie : "");
-  const ValueIndex x =
-      t.input("hidden states", times(context.tokens, c.hidden), context.train.compute);
+  const ValueIndex x = t.input("hidden states", times(context.tokens, c.hidden),
+                               context.train.compute, context.input_needs_gradient);
   t.enter("transformer.ln_f");
   const ValueIndex normal = layer_norm(t, x, "transformer.ln_f", c.hidden, "final norm");
   t.enter("lm_head");
-  const ValueIndex logits =
-      linear(t, normal, {"logits", "lm_head.weight", "", c.hidden, c.vocab, false, {}});
-  t.enter("loss");
-  const ValueIndex loss = causal_lm_loss(t, context, logits);
-  return t.finish(loss, true, weight_flops(t.parameter_elements(), context));
-}
-
-}  // namespace
-
-FamilyTapes gpt2_tapes(const LayerContext& context) {
-  return {embedding_tape(context), block_tape(context), head_tape(context)};
+  const ValueIndex loss = language_loss(
+      t, context, normal, {"logits", "lm_head.weight", "", c.hidden, c.vocab, false, {}});
+  return t.finish(loss, true, weight_flops(t, context));
 }
 
 }  // namespace foregather::plan

@@ -1,24 +1,11 @@
 #include "core/plan/build_layers.h"
 
+#include <optional>
 #include <utility>
 
 namespace foregather::plan {
 
 namespace {
-
-// Host dispatches of a linear: the transpose and reshape views around the matmul.
-constexpr float kLinearHostOps = 2;
-
-void column_sum(TapeBuilder& t, ValueIndex gradient, ValueIndex bias,
-                std::vector<ValueIndex> holds = {}) {
-  OpSpec spec;
-  spec.holds = std::move(holds);
-  spec.kind = OpKind::reduction;
-  spec.reads = {gradient};
-  spec.writes = {t.gradient_of(bias)};
-  spec.flops = t.elements(gradient);
-  t.op(std::move(spec));
-}
 
 void copy_into(TapeBuilder& t, ValueIndex from, ValueIndex to, std::vector<ValueIndex> holds = {}) {
   OpSpec spec;
@@ -27,34 +14,6 @@ void copy_into(TapeBuilder& t, ValueIndex from, ValueIndex to, std::vector<Value
   spec.writes = {to};
   spec.holds = std::move(holds);
   t.op(std::move(spec));
-}
-
-// a · b of one shape. MulBackward computes the gradient of `other` before that of `self`.
-ValueIndex multiply(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::string& name) {
-  const ValueIndex y = t.make(name, t.elements(a), t.dtype(a));
-  t.elementwise({a, b}, {y});
-  t.node({y}, [a, b](TapeBuilder& back, TapeBuilder::Gradients g) {
-    const ValueIndex db = back.make("grad " + back.name(b), back.elements(b), back.dtype(b));
-    back.elementwise({*g[0], a}, {db});
-    const ValueIndex da = back.make("grad " + back.name(a), back.elements(a), back.dtype(a));
-    back.elementwise({*g[0], b}, {da});
-    back.give(a, da);
-    back.give(b, db);
-  });
-  return y;
-}
-
-// f(x) elementwise with a backward kernel that reads x or y.
-ValueIndex activation(TapeBuilder& t, ValueIndex x, const std::string& name, std::int64_t flops,
-                      bool saves_output) {
-  const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
-  t.elementwise({x}, {y}, flops);
-  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
-    b.elementwise({*g[0], saves_output ? y : x}, {dx}, flops);
-    b.give(x, dx);
-  });
-  return y;
 }
 
 // PowBackward: grad · (exponent · x^(exponent - 1)), one kernel an operator. In C++ the temporaries
@@ -80,6 +39,38 @@ ValueIndex power(TapeBuilder& t, ValueIndex x, const std::string& name) {
   return y;
 }
 
+// One kernel for dx, one that reads dy and x again for what is trained of weight and bias.
+void norm_backward(TapeBuilder& b, ValueIndex dy, ValueIndex x,
+                   const std::vector<ValueIndex>& statistics, ValueIndex weight,
+                   std::optional<ValueIndex> bias, std::int64_t flops) {
+  OpSpec spec;
+  spec.kind = OpKind::norm;
+  spec.reads = {dy, x};
+  spec.reads.insert(spec.reads.end(), statistics.begin(), statistics.end());
+  spec.reads.push_back(weight);
+  Bytes once = b.size(dy) + b.size(x);
+  for (const ValueIndex statistic : statistics) once += b.size(statistic);
+  spec.flops = times(flops, b.elements(x));
+  spec.kernels = 0;
+  spec.bytes_read = 0;
+  std::optional<ValueIndex> dx;
+  if (b.needs_gradient(x)) {
+    dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+    spec.writes.push_back(*dx);
+    spec.kernels += 1;
+    *spec.bytes_read += once + b.size(weight);
+  }
+  const bool has_bias = bias && b.needs_gradient(*bias);
+  if (b.needs_gradient(weight) || has_bias) {
+    if (b.needs_gradient(weight)) spec.writes.push_back(b.gradient_of(weight));
+    if (has_bias) spec.writes.push_back(b.gradient_of(*bias));
+    spec.kernels += 1;
+    *spec.bytes_read += once;
+  }
+  b.op(std::move(spec));
+  if (dx) b.give(x, *dx);
+}
+
 // torch.nn.RMSNorm: aten::_fused_rms_norm on CUDA since PyTorch 2.9.
 ValueIndex fused_rms_norm(TapeBuilder& t, ValueIndex x, ValueIndex weight, std::int64_t rows,
                           const std::string& name) {
@@ -92,17 +83,7 @@ ValueIndex fused_rms_norm(TapeBuilder& t, ValueIndex x, ValueIndex weight, std::
   forward.flops = times(4, t.elements(x));
   t.op(std::move(forward));
   t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
-    OpSpec spec;
-    spec.kind = OpKind::norm;
-    spec.reads = {*g[0], x, rstd, weight};
-    spec.writes = {dx, b.gradient_of(weight)};
-    spec.flops = times(10, b.elements(x));
-    // One kernel for dx, one that reads dy and x again for the weight.
-    spec.bytes_read = 2 * (b.size(*g[0]) + b.size(x) + b.size(rstd)) + b.size(weight);
-    spec.kernels = 2;
-    b.op(std::move(spec));
-    b.give(x, dx);
+    norm_backward(b, *g[0], x, {rstd}, weight, {}, 10);
   });
   return y;
 }
@@ -141,9 +122,8 @@ ValueIndex row_rstd(TapeBuilder& t, ValueIndex x, std::int64_t rows, const std::
   return rstd;
 }
 
-// transformers/models/llama/modeling_llama.py, LlamaRMSNorm.forward.
-ValueIndex decomposed_rms_norm(TapeBuilder& t, ValueIndex x, ValueIndex weight, std::int64_t rows,
-                               const std::string& name) {
+// x in fp32 times the reciprocal root mean square of its rows.
+ValueIndex normalized(TapeBuilder& t, ValueIndex x, std::int64_t rows, const std::string& name) {
   const ValueIndex wide = cast(t, x, DType::f32, name + " fp32");
   const ValueIndex rstd = row_rstd(t, wide, rows, name);
   const ValueIndex normal = t.make(name + " normalized fp32", t.elements(x), DType::f32);
@@ -164,57 +144,82 @@ ValueIndex decomposed_rms_norm(TapeBuilder& t, ValueIndex x, ValueIndex weight, 
     b.give(wide, dx);
     b.give(rstd, drstd);
   });
-  const ValueIndex narrow = cast(t, normal, t.dtype(x), name + " normalized");
-  const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
+  return normal;
+}
+
+// weight · x of one row; the gradient of the weight is summed over rows.
+ValueIndex times_weight(TapeBuilder& t, ValueIndex narrow, ValueIndex weight,
+                        const std::string& name) {
+  const ValueIndex y = t.make(name, t.elements(narrow), t.dtype(narrow));
   t.elementwise({weight, narrow}, {y});
   t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const ValueIndex dx = b.make("grad " + b.name(narrow), b.elements(x), b.dtype(narrow));
-    b.elementwise({*g[0], weight}, {dx});
-    const ValueIndex product = b.scratch("grad weight, unsummed", b.elements(x), b.dtype(narrow));
+    const std::int64_t elements = b.elements(narrow);
+    if (b.needs_gradient(narrow)) {
+      const ValueIndex dx = b.make("grad " + b.name(narrow), elements, b.dtype(narrow));
+      b.elementwise({*g[0], weight}, {dx});
+      b.give(narrow, dx);
+    }
+    if (!b.needs_gradient(weight)) return;
+    const ValueIndex product = b.scratch("grad weight, unsummed", elements, b.dtype(narrow));
     b.elementwise({*g[0], narrow}, {product});
     column_sum(b, product, weight);
-    b.give(narrow, dx);
   });
   return y;
 }
 
+// transformers/models/llama/modeling_llama.py, LlamaRMSNorm.forward.
+ValueIndex decomposed_rms_norm(TapeBuilder& t, ValueIndex x, ValueIndex weight, std::int64_t rows,
+                               const std::string& name) {
+  const ValueIndex normal = normalized(t, x, rows, name);
+  const ValueIndex narrow = cast(t, normal, t.dtype(x), name + " normalized");
+  return times_weight(t, narrow, weight, name);
+}
+
+// transformers/models/gemma/modeling_gemma.py, GemmaRMSNorm.forward: x · (1 + weight) in fp32. (The
+// few kernels over the weight alone are left out.)
+ValueIndex offset_rms_norm(TapeBuilder& t, ValueIndex x, ValueIndex weight, std::int64_t rows,
+                           const std::string& name) {
+  const ValueIndex normal = normalized(t, x, rows, name);
+  const ValueIndex scaled = times_weight(t, normal, weight, name + " fp32");
+  return cast(t, scaled, t.dtype(x), name);
+}
+
 }  // namespace
 
-ValueIndex linear(TapeBuilder& t, ValueIndex x, const LinearSpec& spec) {
-  const std::int64_t rows = t.elements(x) / spec.in;
-  const std::int64_t in = spec.in;
-  const std::int64_t out = spec.out;
-  const bool transposed = spec.transposed;
-  const bool biased = !spec.bias.empty();
-  const ValueIndex weight = t.parameter(spec.weight);
-  const ValueIndex bias = biased ? t.parameter(spec.bias) : weight;
-  const ValueIndex y = t.make(spec.name, times(rows, out));
-  std::vector<ValueIndex> reads = {x, weight};
-  if (biased) reads.push_back(bias);
-  t.gemm(std::move(reads), y, 1, rows, out, in, kLinearHostOps, !biased && t.next_matmul_is_kept(),
-         spec.holds);
+void column_sum(TapeBuilder& t, ValueIndex gradient, ValueIndex bias,
+                std::vector<ValueIndex> holds) {
+  OpSpec spec;
+  spec.holds = std::move(holds);
+  spec.kind = OpKind::reduction;
+  spec.reads = {gradient};
+  spec.writes = {t.gradient_of(bias)};
+  spec.flops = t.elements(gradient);
+  t.op(std::move(spec));
+}
+
+// a · b of one shape. MulBackward computes the gradient of `other` before that of `self`.
+ValueIndex multiply(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::string& name) {
+  const ValueIndex y = t.make(name, t.elements(a), t.dtype(a));
+  t.elementwise({a, b}, {y});
+  t.node({y}, [a, b](TapeBuilder& back, TapeBuilder::Gradients g) {
+    const ValueIndex db = back.make("grad " + back.name(b), back.elements(b), back.dtype(b));
+    back.elementwise({*g[0], a}, {db});
+    const ValueIndex da = back.make("grad " + back.name(a), back.elements(a), back.dtype(a));
+    back.elementwise({*g[0], b}, {da});
+    back.give(a, da);
+    back.give(b, db);
+  });
+  return y;
+}
+
+// f(x) elementwise with a backward kernel that reads x or y.
+ValueIndex activation(TapeBuilder& t, ValueIndex x, const std::string& name, std::int64_t flops,
+                      bool saves_output) {
+  const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
+  t.elementwise({x}, {y}, flops);
   t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const ValueIndex dy = *g[0];
-    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x));
-    const auto input_gradient = [&] { b.gemm({dy, weight}, dx, 1, rows, in, out); };
-    const auto weight_gradient = [&] {
-      const ValueIndex dw = b.gradient_of(weight);
-      if (transposed)
-        b.gemm({x, dy}, dw, 1, in, out, rows);
-      else
-        b.gemm({dy, x}, dw, 1, out, in, rows);
-      return dw;
-    };
-    // derivatives.yaml: MmBackward0 yields mat2 (the weight) first, AddmmBackward0 mat1, mat2,
-    // bias. Gradients are accumulated when the node has ended, the bias's first: the weight's
-    // passes a transpose (tests/oracles: the buckets of ddp/cap_1/gpt2_19m).
-    if (biased) {
-      input_gradient();
-      column_sum(b, dy, bias, {weight_gradient()});
-    } else {
-      weight_gradient();
-      input_gradient();
-    }
+    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+    b.elementwise({*g[0], saves_output ? y : x}, {dx}, flops);
     b.give(x, dx);
   });
   return y;
@@ -232,31 +237,33 @@ ValueIndex layer_norm(TapeBuilder& t, ValueIndex x, const std::string& module, s
                       const std::string& name) {
   const std::int64_t rows = t.elements(x) / width;
   const ValueIndex weight = t.parameter(module + ".weight");
-  const ValueIndex bias = t.parameter(module + ".bias");
+  std::optional<ValueIndex> bias;
+  if (t.has_parameter(module + ".bias")) bias = t.parameter(module + ".bias");
   const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
   const ValueIndex mean = t.make(name + " mean", rows, DType::f32);
   const ValueIndex rstd = t.make(name + " rstd", rows, DType::f32);
   OpSpec forward;
   forward.kind = OpKind::norm;
-  forward.reads = {x, weight, bias};
+  forward.reads = {x, weight};
+  if (bias) forward.reads.push_back(*bias);
   forward.writes = {y, mean, rstd};
   forward.flops = times(6, t.elements(x));
   t.op(std::move(forward));
   t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
-    OpSpec spec;
-    spec.kind = OpKind::norm;
-    spec.reads = {*g[0], x, mean, rstd, weight};
-    spec.writes = {dx, b.gradient_of(weight), b.gradient_of(bias)};
-    spec.flops = times(14, b.elements(x));
-    // One kernel for dx, one that reads dy and x again for weight and bias.
-    spec.bytes_read =
-        2 * (b.size(*g[0]) + b.size(x) + b.size(mean) + b.size(rstd)) + b.size(weight);
-    spec.kernels = 2;
-    b.op(std::move(spec));
-    b.give(x, dx);
+    norm_backward(b, *g[0], x, {mean, rstd}, weight, bias, 14);
   });
   return y;
+}
+
+ValueIndex norm(TapeBuilder& t, const LayerContext& context, ValueIndex x,
+                const std::string& module, std::int64_t width, const std::string& name) {
+  switch (context.config.norm) {
+    case ModelConfig::Norm::layer: return layer_norm(t, x, module, width, name);
+    case ModelConfig::Norm::rms_offset:
+      return offset_rms_norm(t, x, t.parameter(module + ".weight"), t.elements(x) / width, name);
+    case ModelConfig::Norm::rms: break;
+  }
+  return rms_norm(t, context.implementation, x, module + ".weight", width, name);
 }
 
 ValueIndex add(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::string& name,
@@ -342,36 +349,56 @@ ValueIndex view_with_copied_gradient(TapeBuilder& t, ValueIndex x, const std::st
   return y;
 }
 
-ValueIndex swiglu(TapeBuilder& t, const ModelConfig& c, ValueIndex x) {
-  const auto bias = [&](const char* name) {
-    return c.mlp_bias ? std::string(name) : std::string();
-  };
-  const ValueIndex gate = linear(t, x,
-                                 {"mlp gate",
-                                  "mlp.gate_proj.weight",
-                                  bias("mlp.gate_proj.bias"),
-                                  c.hidden,
-                                  c.intermediate,
-                                  false,
-                                  {}});
-  const ValueIndex silu = activation(t, gate, "mlp silu(gate)", 4, false);
-  const ValueIndex up = linear(t, x,
-                               {"mlp up",
-                                "mlp.up_proj.weight",
-                                bias("mlp.up_proj.bias"),
-                                c.hidden,
-                                c.intermediate,
-                                false,
-                                {}});
-  const ValueIndex product = multiply(t, silu, up, "mlp product");
-  return linear(t, product,
-                {"mlp out",
-                 "mlp.down_proj.weight",
-                 bias("mlp.down_proj.bias"),
-                 c.intermediate,
-                 c.hidden,
-                 false,
-                 {x}});
+ValueIndex slice(TapeBuilder& t, ValueIndex x, std::int64_t elements, const std::string& name) {
+  const ValueIndex y = t.view(name, x, elements);
+  t.node({y}, [x](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+    OpSpec spec;
+    spec.kind = OpKind::copy;
+    spec.reads = {*g[0]};
+    spec.writes = {dx};
+    spec.bytes_read = b.size(*g[0]);
+    spec.bytes_written = b.size(dx) + b.size(*g[0]);
+    spec.kernels = 2;
+    spec.host_ops = 2;
+    b.op(std::move(spec));
+    b.give(x, dx);
+  });
+  return y;
+}
+
+std::vector<ValueIndex> split(TapeBuilder& t, ValueIndex x,
+                              const std::vector<std::pair<std::string, std::int64_t>>& parts) {
+  std::vector<ValueIndex> views;
+  for (const auto& [name, elements] : parts) views.push_back(t.view(name, x, elements));
+  t.node(views, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex joined = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+    OpSpec cat;
+    cat.kind = OpKind::copy;
+    for (const auto& gradient : g)
+      if (gradient) cat.reads.push_back(*gradient);
+    cat.writes = {joined};
+    b.op(std::move(cat));
+    b.give(x, joined);
+  });
+  return views;
+}
+
+ValueIndex concatenate(TapeBuilder& t, const std::vector<ValueIndex>& parts,
+                       const std::string& name) {
+  std::int64_t elements = 0;
+  for (const ValueIndex part : parts) elements += t.elements(part);
+  const ValueIndex y = t.make(name, elements, t.dtype(parts.front()));
+  OpSpec cat;
+  cat.kind = OpKind::copy;
+  cat.reads = parts;
+  cat.writes = {y};
+  t.op(std::move(cat));
+  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    for (const ValueIndex part : parts)
+      b.give(part, b.view("grad " + b.name(part), *g[0], b.elements(part)));
+  });
+  return y;
 }
 
 ValueIndex gelu(TapeBuilder& t, bool is_fused, ValueIndex x) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/plan/model.h"
@@ -18,16 +19,26 @@ struct LayerContext {
   const ModelConfig& config;
   const Train& train;
   const Implementation& implementation;
-  std::int64_t sequences = 0;  ///< B: sequences of a micro-batch
-  std::int64_t positions = 0;  ///< S: tokens of a sequence
-  std::int64_t tokens = 0;     ///< N = B·S
+  std::int64_t sequences = 0;        ///< B: sequences of a micro-batch
+  std::int64_t positions = 0;        ///< S: tokens of a sequence
+  std::int64_t tokens = 0;           ///< N = B·S
+  bool input_needs_gradient = true;  ///< something before this module is trained
+  std::string path;                  ///< of the module, of a block without its number
 
   /// The rate if dropout runs, else 0 (then PyTorch dispatches nothing).
   double dropout(double rate) const { return train.dropout.value_or(true) ? rate : 0.0; }
 };
 
-/// x @ weightᵀ (+ bias) over the last dimension, `in` → `out` features. Saves x.
-/// `transposed`: the weight is stored [in, out] (GPT-2's Conv1D).
+/// x @ weightᵀ (+ bias) over the last dimension, `in` → `out` features. Saves x, if the weight is
+/// trained. `transposed`: the weight is stored [in, out] (GPT-2's Conv1D).
+///
+/// With LoRA (peft/tuners/lora/layer.py, Linear.forward) a frozen linear may have an adapter:
+/// y + scaling · B(A(dropout(x))); A saves x, B saves A's output.
+///
+/// In float8 (torchao/float8/float8_linear.py): the scale and then the cast of x and of the weight,
+/// each one pass over it, before the matmul; x is saved as it came and is cast again in backward,
+/// as the weight is, beside the output's gradient. A weight that was gathered in float8 is used as
+/// it is.
 struct LinearSpec {
   std::string name;  ///< of the output
   std::string weight;
@@ -45,9 +56,25 @@ ValueIndex linear(TapeBuilder& tape, ValueIndex x, const LinearSpec& spec);
 ValueIndex rms_norm(TapeBuilder& tape, const Implementation& implementation, ValueIndex x,
                     const std::string& weight, std::int64_t width, const std::string& name);
 
-/// torch.nn.LayerNorm: saves x and each row's fp32 mean and reciprocal deviation.
+/// torch.nn.LayerNorm, with or without a bias: saves x and each row's fp32 mean and reciprocal
+/// deviation.
 ValueIndex layer_norm(TapeBuilder& tape, ValueIndex x, const std::string& module,
                       std::int64_t width, const std::string& name);
+
+/// The norm of the model's kind; `module` has its weight and perhaps its bias.
+ValueIndex norm(TapeBuilder& tape, const LayerContext& context, ValueIndex x,
+                const std::string& module, std::int64_t width, const std::string& name);
+
+/// The gradient of a bias.
+void column_sum(TapeBuilder& tape, ValueIndex gradient, ValueIndex bias,
+                std::vector<ValueIndex> holds = {});
+
+/// a · b of one shape. MulBackward computes the gradient of `other` before that of `self`.
+ValueIndex multiply(TapeBuilder& tape, ValueIndex a, ValueIndex b, const std::string& name);
+
+/// f(x) elementwise with a backward kernel that reads x or y.
+ValueIndex activation(TapeBuilder& tape, ValueIndex x, const std::string& name, std::int64_t flops,
+                      bool saves_output);
 
 /// a + b. Saves nothing; both get the very same gradient tensor. `holds`: as in LinearSpec.
 ValueIndex add(TapeBuilder& tape, ValueIndex a, ValueIndex b, const std::string& name,
@@ -67,11 +94,19 @@ ValueIndex copy(TapeBuilder& tape, ValueIndex x, const std::string& name, bool c
 /// factor · x. Saves nothing.
 ValueIndex scale(TapeBuilder& tape, ValueIndex x, const std::string& name);
 
+/// x cut into views of so many elements. SplitBackward concatenates their gradients.
+std::vector<ValueIndex> split(TapeBuilder& tape, ValueIndex x,
+                              const std::vector<std::pair<std::string, std::int64_t>>& parts);
+
+/// x[..., a:b] of so many elements. SliceBackward: zeros of x's shape, then a copy into them.
+ValueIndex slice(TapeBuilder& tape, ValueIndex x, std::int64_t elements, const std::string& name);
+
+/// torch.cat: a copy of all parts; CatBackward hands on views of its gradient.
+ValueIndex concatenate(TapeBuilder& tape, const std::vector<ValueIndex>& parts,
+                       const std::string& name);
+
 /// A view of x whose gradient does not come back in x's layout: backward copies it.
 ValueIndex view_with_copied_gradient(TapeBuilder& tape, ValueIndex x, const std::string& name);
-
-/// down(silu(gate(x)) · up(x)), torch.nn.functional.silu: saves x, gate, silu, up and the product.
-ValueIndex swiglu(TapeBuilder& tape, const ModelConfig& config, ValueIndex x);
 
 /// Hugging Face's NewGELUActivation: 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))) with one kernel an
 /// operator; saves x, 0.5·x, the tanh and 1 + tanh. Or torch's fused gelu, which saves x.

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "core/plan/build_families.h"
 #include "core/plan/model.h"
+#include "core/plan/model_names.h"
 #include "core/plan/model_parameters.h"
 
 namespace foregather::plan {
@@ -39,13 +41,18 @@ std::int64_t count_in(const Model& model) {
 
 }  // namespace
 
-std::int64_t weight_flops(std::int64_t parameters, const LayerContext& context) {
-  return times(times(6, parameters), context.tokens);
+std::int64_t weight_flops(const TapeBuilder& tape, const LayerContext& context,
+                          std::int64_t idle) {
+  const std::int64_t trained = tape.trained_elements();
+  const std::int64_t frozen = tape.parameter_elements() - trained;
+  const std::int64_t factors = trained > 0 ? 6 * (trained - idle) + 4 * frozen : 4 * (frozen - idle);
+  return times(factors, context.tokens);
 }
 
 std::int64_t attention_flops(const LayerContext& context) {
   const ModelConfig& c = context.config;
-  return times(times(times(12, c.heads * c.head_dim), context.positions), context.tokens);
+  const std::int64_t width = c.heads * (c.query_dim() + c.value_dim());
+  return times(times(times(6, width), context.positions), context.tokens);
 }
 
 std::int64_t count_parameters(const ModelConfig& c) {
@@ -65,21 +72,40 @@ std::int64_t count_parameters(const ModelConfig& c) {
 }
 
 Status check_model_size(const ModelConfig& c, const Train& train) {
-  if (c.family == ModelConfig::Family::gpt2 && train.seq_len > c.max_positions)
+  const bool is_learned =
+      c.positions == ModelConfig::Positions::learned || c.family == ModelConfig::Family::gpt2;
+  if (is_learned && !c.is_vision() && train.seq_len > c.max_positions)
     return fail(
-        "train.seq_len = {} but the model has {} learned positions (n_positions), expected at most "
+        "train.seq_len = {} but the model has {} learned positions{}, expected at most "
         "as many",
-        train.seq_len, c.max_positions);
+        train.seq_len, c.max_positions,
+        c.family == ModelConfig::Family::gpt2 ? " (n_positions)" : "");
+  for (const ModelConfig& tower : c.towers) {
+    const std::int64_t patches = tower.image.tokens() - tower.image.dropped;
+    if (train.seq_len <= patches)
+      return fail("train.seq_len = {} counts the {} patches of an image, expected more",
+                  train.seq_len, patches);
+    const ModelConfig& first = c.towers.front();
+    if (patches != first.image.tokens() - first.image.dropped)
+      return fail("the vision towers make {} and {} patches, expected as many of each",
+                  first.image.tokens() - first.image.dropped, patches);
+  }
   // In floating point, where nothing overflows; the bounds leave room for sums.
   constexpr double kMostFlops = 4e18;
   constexpr double kMostBytes = 7e16;
-  const double tokens = static_cast<double>(train.micro_batch) * static_cast<double>(train.seq_len);
-  const double positions = static_cast<double>(train.seq_len);
+  std::int64_t longest = train.seq_len;
+  for (const ModelConfig& tower : c.towers) longest = std::max(longest, tower.image.tokens());
+  if (c.is_vision()) longest = c.image.tokens();
+  const double tokens = static_cast<double>(train.micro_batch) * static_cast<double>(longest);
+  const double positions = static_cast<double>(longest);
   const double heads = static_cast<double>(c.heads);
-  const double flops =
-      8.0 * tokens * static_cast<double>(count_parameters(c)) +
-      16.0 * static_cast<double>(c.layers * c.head_dim) * heads * positions * tokens;
-  const double widest = static_cast<double>(std::max({c.vocab, 4 * c.intermediate, 4 * c.hidden}));
+  const double flops = 8.0 * tokens * static_cast<double>(count_parameters(c)) +
+                       16.0 *
+                           static_cast<double>(c.layers * std::max(c.query_dim(), c.value_dim())) *
+                           heads * positions * tokens;
+  const double widest = static_cast<double>(std::max(
+      {c.vocab, 4 * c.intermediate, 4 * c.hidden, 2 * c.experts.active * c.experts.intermediate,
+       c.image.channels * c.image.patch * c.image.patch}));
   const double scores = train.attention == Attention::eager ? heads * positions : 0.0;
   const double bytes = 4.0 * tokens * std::max(widest, scores);
   if (flops * static_cast<double>(train.grad_accum) < kMostFlops && bytes < kMostBytes) return {};
@@ -90,25 +116,120 @@ Status check_model_size(const ModelConfig& c, const Train& train) {
       train.micro_batch, train.seq_len);
 }
 
+namespace {
+
+/// The chain of modules under construction.
+class ModelBuilder {
+ public:
+  ModelBuilder(const ModelConfig& config, const Train& train, const Implementation& implementation)
+      : config_(config), train_(train), implementation_(implementation) {}
+
+  Model build() {
+    model_.name = config_.model_type;
+    if (config_.is_vision()) {
+      vision_tower(config_, 0);
+      add("", vision_head_tape(image_context(config_)));
+      model_.tokens = image_context(config_).tokens;
+    } else {
+      towers();
+      language();
+      model_.tokens = text_context().tokens;
+    }
+    model_.parameters = count_in(model_);
+    return std::move(model_);
+  }
+
+ private:
+  LayerContext context_of(const ModelConfig& config, std::int64_t positions,
+                          std::string path) const {
+    LayerContext context{config, train_, implementation_, 0, 0, 0, true, {}};
+    context.sequences = train_.micro_batch;
+    context.positions = positions;
+    context.tokens = times(train_.micro_batch, positions);
+    context.input_needs_gradient = needs_gradient_;
+    context.path = std::move(path);
+    return context;
+  }
+  LayerContext text_context(std::string path = {}) const {
+    return context_of(config_, train_.seq_len, std::move(path));
+  }
+  LayerContext image_context(const ModelConfig& tower, std::string path = {}) const {
+    return context_of(tower, tower.image.tokens(), std::move(path));
+  }
+
+  std::uint32_t add_tape(Tape tape) {
+    needs_gradient_ = tape.has_output_grad;
+    model_.tapes.push_back(std::move(tape));
+    return static_cast<std::uint32_t>(model_.tapes.size() - 1);
+  }
+  void add(std::string path, Tape tape) {
+    model_.modules.push_back({std::move(path), add_tape(std::move(tape)), false});
+  }
+
+  // Blocks of one kind share a tape; the first one may have no gradient to hand on.
+  void blocks(const ModelConfig& config, const std::string& path, std::int64_t positions) {
+    std::array<std::optional<std::uint32_t>, 4> known;
+    for (std::int64_t i = 0; i < config.layers; ++i) {
+      const bool experts = config.has_experts(i);
+      std::optional<std::uint32_t>& tape = known[(experts ? 2 : 0) + (needs_gradient_ ? 1 : 0)];
+      const LayerContext context = context_of(config, positions, path);
+      if (!tape)
+        tape = add_tape(config.family == ModelConfig::Family::gpt2 ? gpt2_block_tape(context)
+                                                                   : block_tape(context, experts));
+      needs_gradient_ = model_.tapes[*tape].has_output_grad;
+      model_.modules.push_back({path + std::to_string(i), *tape, true});
+    }
+  }
+
+  void vision_tower(const ModelConfig& tower, std::int64_t features_before) {
+    const ModelNames& names = names_of(tower.family);
+    std::string root(names.root);
+    if (!config_.is_vision()) root = "vision_tower_" + std::to_string(++towers_);
+    add(root, image_embedding_tape(image_context(tower, root), features_before));
+    blocks(tower, root + "." + std::string(names.blocks) + ".", tower.image.tokens());
+    if (!config_.is_vision()) add(root + ".features", vision_features_tape(image_context(tower)));
+  }
+
+  void towers() {
+    std::int64_t before = 0;
+    for (const ModelConfig& tower : config_.towers) {
+      vision_tower(tower, before);
+      patches_ = train_.micro_batch * (tower.image.tokens() - tower.image.dropped);
+      last_features_ = patches_ * tower.hidden;
+      before += last_features_;
+    }
+    if (config_.towers.empty()) return;
+    add("projector", projector_tape(text_context("projector"), patches_, before - last_features_));
+  }
+
+  void language() {
+    const bool is_gpt2 = config_.family == ModelConfig::Family::gpt2;
+    const ModelNames& names = names_of(config_.family);
+    const std::string root = is_gpt2 ? "transformer" : std::string(names.root);
+    const std::string list = is_gpt2 ? "h" : std::string(names.blocks);
+    if (!config_.towers.empty())
+      add(root, joined_embedding_tape(text_context(root), patches_));
+    else
+      add(root, is_gpt2 ? gpt2_embedding_tape(text_context(root)) : embedding_tape(text_context(root)));
+    blocks(config_, root + "." + list + ".", train_.seq_len);
+    add("", is_gpt2 ? gpt2_head_tape(text_context()) : head_tape(text_context()));
+  }
+
+  const ModelConfig& config_;
+  const Train& train_;
+  const Implementation& implementation_;
+  Model model_;
+  bool needs_gradient_ = false;  // of the next module's input
+  int towers_ = 0;
+  std::int64_t patches_ = 0;
+  std::int64_t last_features_ = 0;
+};
+
+}  // namespace
+
 Model build_model(const ModelConfig& config, const Train& train,
                   const Implementation& implementation) {
-  const LayerContext context{config,         train,
-                             implementation, train.micro_batch,
-                             train.seq_len,  times(train.micro_batch, train.seq_len)};
-  const bool is_gpt2 = config.family == ModelConfig::Family::gpt2;
-  FamilyTapes tapes = is_gpt2 ? gpt2_tapes(context) : llama_tapes(context);
-  Model model;
-  model.name = config.model_type;
-  model.tapes = {std::move(tapes.embedding), std::move(tapes.block), std::move(tapes.head)};
-  const std::string root = is_gpt2 ? "transformer" : "model";
-  const std::string block = root + (is_gpt2 ? ".h." : ".layers.");
-  model.modules.push_back({root, 0, false});
-  for (std::int64_t i = 0; i < config.layers; ++i)
-    model.modules.push_back({block + std::to_string(i), 1, true});
-  model.modules.push_back({"", 2, false});
-  model.parameters = count_in(model);
-  model.tokens = context.tokens;
-  return model;
+  return ModelBuilder(config, train, implementation).build();
 }
 
 }  // namespace foregather::plan

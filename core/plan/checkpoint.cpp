@@ -32,7 +32,7 @@ ValueIndex storage_of(const Tape& tape, ValueIndex value) {
 SavedValues saved_values(const Tape& tape, SavePolicy policy) {
   SavedValues result;
   const std::vector<bool> needed = needed_values(tape);
-  if (policy == SavePolicy::none) {
+  if (policy == SavePolicy::none || !tape.has_output_grad) {
     result.saved = needed;
   } else {
     result.saved.assign(tape.values.size(), false);

@@ -35,7 +35,7 @@ struct SavedValues {
 /// Recomputation follows torch.utils.checkpoint(use_reentrant=False) with early stop (the default
 /// since PyTorch 2.1): all ops from the start run again except kept ones, and it ends as soon as
 /// the last tensor that the backward needs exists. So the last projection of a block is not run
-/// again.
+/// again. A tape without a backward (nothing is trained) saves nothing.
 SavedValues saved_values(const Tape& tape, SavePolicy policy);
 
 /// The value whose storage `value` uses: itself, or the root of its chain of views.

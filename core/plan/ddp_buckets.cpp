@@ -1,7 +1,6 @@
 #include "core/plan/ddp_buckets.h"
 
 #include <limits>
-#include <numeric>
 
 namespace foregather::plan {
 
@@ -25,11 +24,9 @@ BucketPlan assign_buckets(std::span<const std::uint32_t> order, std::span<const 
   return plan;
 }
 
-BucketPlan single_bucket(std::span<const std::int64_t> sizes) {
-  std::vector<std::uint32_t> order(sizes.size());
-  std::iota(order.begin(), order.end(), 0U);
+BucketPlan single_bucket(std::span<const std::uint32_t> rows, std::span<const std::int64_t> sizes) {
   constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max();
-  return assign_buckets(order, sizes, 1, kNoLimit, kNoLimit);
+  return assign_buckets(rows, sizes, 1, kNoLimit, kNoLimit);
 }
 
 }  // namespace foregather::plan

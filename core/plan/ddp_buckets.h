@@ -29,7 +29,7 @@ struct BucketPlan {
 BucketPlan assign_buckets(std::span<const std::uint32_t> order, std::span<const std::int64_t> sizes,
                           Bytes element, Bytes first_limit, Bytes limit);
 
-/// One bucket of everything: what DDP begins with unless it looks for unused parameters.
-BucketPlan single_bucket(std::span<const std::int64_t> sizes);
+/// One bucket of all rows: what DDP begins with unless it looks for unused parameters.
+BucketPlan single_bucket(std::span<const std::uint32_t> rows, std::span<const std::int64_t> sizes);
 
 }  // namespace foregather::plan

@@ -19,7 +19,7 @@ void DdpSchedule::begin_backward() {
   if (lowering_.is_unsynchronised()) return;
   next_bucket_ = 0;
   if (!is_rebuilt_)
-    first_bucket_.missing = parameters_.size();
+    first_bucket_.missing = trained_.size();
   else
     for (std::size_t b = 0; b < buckets_.size(); ++b)
       buckets_[b].missing = rebuilt_plan_.members[b].size();
@@ -173,7 +173,7 @@ void DdpSchedule::end_first_step() {
 }
 
 void DdpSchedule::rebuild() {
-  const auto parameters = static_cast<std::int64_t>(parameters_.size());
+  const auto parameters = static_cast<std::int64_t>(trained_.size());
   const auto buckets = static_cast<std::int64_t>(buckets_.size());
   const auto numbers = [&](std::int64_t count, std::string_view name) {
     return lowering_.buffer(count, DType::i32, name, Cause::temporary, lowering_.root);
@@ -217,7 +217,7 @@ void DdpSchedule::broadcast(const Buffer& buffer) {
 // zero_grad(set_to_none=True). Views let go of their buckets, which stay.
 void DdpSchedule::drop_gradients() {
   if (!views_)
-    for (const Buffer& gradient : gradients_) lowering_.free(gradient);
+    for (const std::uint32_t row : trained_) lowering_.free(gradients_[row]);
   has_gradient_.assign(has_gradient_.size(), false);
   is_view_.assign(is_view_.size(), false);
 }

@@ -1,23 +1,8 @@
+#include "core/plan/autocast.h"
 #include "core/plan/checkpoint.h"
 #include "core/plan/ddp_schedule.h"
 
 namespace foregather::plan {
-
-namespace {
-
-/// Does the module's forward read the parameter in a matmul? Those are what autocast casts.
-bool is_matmul_operand(const Tape& tape, ParameterIndex index) {
-  for (const TapeOp& op : tape.forward) {
-    if (op.cost.kind != OpKind::gemm) continue;
-    for (const ValueIndex value : op.reads) {
-      const Value& root = tape.values[storage_of(tape, value)];
-      if (root.kind == ValueKind::parameter && root.parameter == index) return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
 
 DdpSchedule::DdpSchedule(Lowering& lowering) : lowering_(lowering) {
   const Workload& workload = lowering.workload;
@@ -49,6 +34,8 @@ void DdpSchedule::add_parameters() {
     const std::string& name =
         lowering_.tape_of(parameter.module).parameters[parameter.parameter].name;
     row_owners_.push_back(owner);
+    if (parameter.trainable)
+      trained_.push_back(static_cast<std::uint32_t>(parameters_.size()));
     parameters_.push_back(
         lowering_.buffer(parameter.elements, stored_, name, Cause::unsharded_parameter, owner));
     gradients_.push_back(
@@ -78,7 +65,7 @@ void DdpSchedule::add_places() {
           lowering_.buffer(elements, stored_, "gradient " + name, Cause::gradient, owner);
       modules_->set_parameter(m, p, place.is_cast ? place.computed : parameters_[place.row]);
       last_place[place.row] = static_cast<std::uint32_t>(places_.size());
-      ++shares_[place.row];
+      if (tape.parameters[p].trainable) ++shares_[place.row];
       places_.push_back(place);
     }
   }
@@ -102,7 +89,7 @@ void DdpSchedule::add_buckets() {
   for (const ShardedParameter& parameter : lowering_.layout.parameters)
     sizes.push_back(parameter.elements);
   const Parallel& parallel = lowering_.workload.parallel;
-  first_plan_ = single_bucket(sizes);
+  first_plan_ = single_bucket(trained_, sizes);
   rebuilt_plan_ = assign_buckets(ready_order(), sizes, size_of(stored_),
                                  parallel.first_bucket_bytes, parallel.bucket_bytes);
   const Cause cause = views_ ? Cause::gradient : Cause::communication_buffer;
@@ -121,8 +108,7 @@ void DdpSchedule::add_buckets() {
 }
 
 void DdpSchedule::add_optimized() {
-  const auto rows = static_cast<std::uint32_t>(parameters_.size());
-  for (std::uint32_t row = 0; row < rows; ++row) {
+  for (const std::uint32_t row : trained_) {
     const BucketPlace& place = rebuilt_plan_.places[row];
     OptimizedTensor tensor;
     tensor.parameter = parameters_[row];

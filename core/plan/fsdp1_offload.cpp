@@ -30,7 +30,7 @@ void Fsdp1Schedule::unload(const Fsdp1Unit& unit, StreamId stream) {
 void Fsdp1Schedule::optimizer_phase() {
   std::int64_t elements = 0;
   for (const Fsdp1Unit& unit : units_)
-    if (has_work(unit)) elements += unit.flat.shard;
+    if (has_work(unit) && unit.is_trained) elements += unit.flat.shard;
   write_host_step(lowering_, elements);
 }
 

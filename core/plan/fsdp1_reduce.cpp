@@ -8,7 +8,8 @@ namespace overhead = host_overhead;
 // --- hooks ---
 
 void Fsdp1Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
-                                   const Buffer& gradient) {
+                                   const Buffer& computed_gradient) {
+  const Buffer gradient = cast_gradient(module, index, computed_gradient);
   const std::uint32_t row = lowering_.layout.row_of(module, index);
   Buffer& held = gradients_[row];
   if (!held.storage) {
@@ -28,6 +29,7 @@ void Fsdp1Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
 }
 
 void Fsdp1Schedule::after_backward(std::uint32_t module) {
+  drop_copies(module);
   const bool late = prefetches_forward();
   for (std::size_t u = units_.size(); u-- > 0;) {
     Fsdp1Unit& unit = units_[u];
@@ -36,6 +38,15 @@ void Fsdp1Schedule::after_backward(std::uint32_t module) {
 }
 
 void Fsdp1Schedule::end_backward() {
+  // Units whose first module has no backward: their views' gradients come last. Units that backward
+  // never came to are resharded (_catch_all_reshard).
+  for (std::size_t u = units_.size(); u-- > 0;) {
+    Fsdp1Unit& unit = units_[u];
+    if (!has_work(unit)) continue;
+    if (!unit.is_done && unit.is_trained) post_backward(unit);
+    if (!unit.is_done && unit.is_unsharded) reshard(unit, is_sharded());
+    unit.is_done = false;
+  }
   if (!lowering_.is_unsynchronised()) {
     lowering_.wait_stream(lowering_.compute, post_backward_stream_);
     if (all_reduce_stream_ != post_backward_stream_)
@@ -45,19 +56,20 @@ void Fsdp1Schedule::end_backward() {
   if (!lowering_.is_last_micro_batch()) return;
   if (offloads()) lowering_.builder.host_wait_stream(lowering_.compute);
   for (Fsdp1Unit& unit : units_) {
-    if (offloads() && has_work(unit)) lowering_.free(unit.gradient);
+    if (offloads() && has_work(unit) && unit.is_trained) lowering_.free(unit.gradient);
     unit.has_gradient = false;
     unit.held = nullptr;
   }
 }
 
 void Fsdp1Schedule::post_backward(Fsdp1Unit& unit) {
-  assemble(unit);
+  unit.is_done = true;
+  if (unit.is_trained) assemble(unit);
   const bool synchronises = !lowering_.is_unsynchronised();
   lowering_.builder.host_delay(overhead::kHook);
   reshard(unit, is_sharded() && (synchronises || sharding_ == Fsdp1Sharding::full_shard));
   if (lowering_.workload.parallel.backward_prefetch == Prefetch::post) prefetch_backward(unit);
-  if (!synchronises) return;
+  if (!synchronises || !unit.is_trained) return;
   lowering_.builder.host_delay(overhead::kReduce);
   lowering_.wait_stream(post_backward_stream_, lowering_.compute);
   if (is_sharded())

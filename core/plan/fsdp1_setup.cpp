@@ -68,7 +68,11 @@ void Fsdp1Schedule::describe(Fsdp1Unit& unit, const UnitPlan& plan) {
                   ? lowering_.root.scope
                   : lowering_.builder.scope(lowering_.model.modules[plan.first_module].path);
   row.group = is_sharded() ? groups_.shard.group : world_.group;
-  for (const ShardedParameter& parameter : parameters) row.parameters += parameter.elements;
+  unit.is_trained = false;
+  for (const ShardedParameter& parameter : parameters) {
+    row.parameters += parameter.elements;
+    unit.is_trained = unit.is_trained || parameter.trainable;
+  }
   row.padded_elements = unit.flat.padded(shards());
   row.stored = types_.stored;
   row.gathered = types_.gathered;
@@ -182,9 +186,11 @@ void Fsdp1Schedule::add_views(ModuleWriter& modules) {
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
     for (ParameterIndex p = 0; p < lowering_.tape_of(m).parameters.size(); ++p)
       modules.set_parameter(m, p, views[layout.row_of(m, p)]);
+  if (autocasts()) add_copies(modules, views);
 }
 
 void Fsdp1Schedule::add_optimized(const Fsdp1Unit& unit) {
+  if (!unit.is_trained) return;
   if (!lowering_.workload.parallel.use_orig_params) {
     optimized_.push_back({unit.shard, unit.gradient, 0, unit.flat.shard, unit.owner});
     return;
@@ -193,6 +199,7 @@ void Fsdp1Schedule::add_optimized(const Fsdp1Unit& unit) {
   for (std::uint32_t i = 0; i < unit.parameters.count; ++i) {
     const std::int64_t first = unit.flat.offsets[i];
     if (first >= unit.flat.shard) break;
+    if (!lowering_.layout.parameters[unit.parameters.first + i].trainable) continue;
     const std::int64_t elements = std::min(
         lowering_.layout.parameters[unit.parameters.first + i].elements, unit.flat.shard - first);
     const TensorId part = lowering_.builder.tensor(unit.shard.storage, types_.stored,
@@ -250,7 +257,7 @@ void Fsdp1Schedule::drop_gradients() {
   const StreamId owner = types_.casts_out() ? all_reduce_stream_ : post_backward_stream_;
   lowering_.wait_stream(owner, lowering_.compute);
   for (const Fsdp1Unit& unit : units_)
-    if (has_work(unit)) lowering_.free(unit.gradient);
+    if (has_work(unit) && unit.is_trained) lowering_.free(unit.gradient);
 }
 
 bool Fsdp1Schedule::first_step_differs() const {

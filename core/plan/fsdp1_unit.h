@@ -30,6 +30,9 @@ struct Fsdp1Unit {
   Owner owner;
   Range parameters;  ///< rows of ShardLayout::parameters
   FlatParameter flat;
+  /// Some of its parameters have gradients; then the flat parameter has one of its whole size
+  /// (torch/distributed/fsdp/_flat_param.py: requires_grad if any parameter's is).
+  bool is_trained = true;
   std::uint32_t trigger = 0;       ///< after this module's backward the flat gradient is complete
   std::uint32_t late_trigger = 0;  ///< the same where forward prefetch made the unit's views early
   const Fsdp1Costs* costs = nullptr;
@@ -50,6 +53,7 @@ struct Fsdp1Unit {
 
   // State.
   bool is_unsharded = false;
+  bool is_done = false;  ///< its post-backward ran in this backward
   bool is_cast = false;  ///< `cast` is bound
   bool is_prefetched = false;
   bool needs_pre_forward = false;

@@ -125,7 +125,7 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
   if (loads)
     for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row)
       load(row, copy_in_stream_);
-  if (types_.casts_in()) {
+  if (casts_in(unit)) {
     low.alloc(cast, copy_in_stream_);
     scratch_.clear();
     for (const Buffer& input : inputs) scratch_.push_back(reads(input));
@@ -139,7 +139,7 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
   }
   low.alloc(unit.gathered, copy_in_stream_);
   scratch_.clear();
-  if (types_.casts_in())
+  if (casts_in(unit))
     scratch_.push_back(reads(cast));
   else
     for (const Buffer& input : inputs) scratch_.push_back(reads(input));
@@ -150,7 +150,7 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
               kept ? costs.regather_copy_in : costs.copy_in,
               {}},
              unit.owner, scratch_);
-  if (types_.casts_in()) low.free(cast);
+  if (casts_in(unit)) low.free(cast);
   if (loads)
     for (const Buffer& input : inputs) low.free(input);
 

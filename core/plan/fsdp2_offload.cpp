@@ -24,6 +24,7 @@ Buffer Fsdp2Schedule::load(std::uint32_t row, StreamId stream) {
 void Fsdp2Schedule::unload(Fsdp2Unit& unit, StreamId stream, bool adds) {
   Bytes offset = 0;
   for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
+    if (!is_trained(row)) continue;
     const Bytes bytes = shards_[row].bytes;
     const std::vector accesses{reads(unit.gradient, offset, bytes),
                                writes(unit.host_gradient, offset, bytes)};
@@ -40,7 +41,7 @@ void Fsdp2Schedule::unload(Fsdp2Unit& unit, StreamId stream, bool adds) {
 
 void Fsdp2Schedule::optimizer_phase() {
   std::int64_t elements = 0;
-  for (const Fsdp2Unit& unit : units_) elements += unit.shard_elements;
+  for (const Fsdp2Unit& unit : units_) elements += unit.trained_elements;
   write_host_step(lowering_, elements);
 }
 

@@ -85,6 +85,7 @@ void Fsdp2Schedule::post_backward(Fsdp2Unit& unit) {
     if (!has_accumulated_ && !accumulates_in_place_) cast_accumulated(unit);
     return;
   }
+  if (unit.trained == 0) return;
   lowering_.builder.host_delay(overhead::kReduce);
   // The compute stream waits for the oldest reduce-scatter before its input is dropped.
   drain_reduce_inputs(lowering_.workload.parallel.reduce_buffers - 1);
@@ -151,7 +152,7 @@ void Fsdp2Schedule::fill_reduce_input(Fsdp2Unit& unit) {
   if (types_.narrows()) low.alloc(chunks, low.compute);
   scratch_.clear();
   for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row)
-    if (from[row].storage) scratch_.push_back(reads(from[row]));
+    if (is_trained(row) && from[row].storage) scratch_.push_back(reads(from[row]));
   scratch_.push_back(writes(chunks));
   low.launch({OpKind::copy, Role::copy_in, low.compute, unit.costs->gradient_copy_in, {}},
              unit.owner, scratch_);
@@ -162,6 +163,7 @@ void Fsdp2Schedule::fill_reduce_input(Fsdp2Unit& unit) {
     low.free(chunks);
   }
   for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
+    if (!is_trained(row)) continue;
     low.free(from[row]);
     gradients_[row] = {};
   }
@@ -237,6 +239,7 @@ void Fsdp2Schedule::collect(Fsdp2Unit& unit, const Buffer& output, StreamId stre
 void Fsdp2Schedule::add_to_gradient(Fsdp2Unit& unit, const Buffer& from, StreamId stream) {
   Bytes offset = 0;
   for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
+    if (!is_trained(row)) continue;
     const Bytes bytes = shards_[row].bytes;
     scratch_.assign({reads(from, offset, bytes),
                      AccessedTensor{unit.gradient.tensor, Access::accumulate, offset, bytes}});

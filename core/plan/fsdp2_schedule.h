@@ -56,11 +56,14 @@ class Fsdp2Schedule final : public StrategySchedule {
   void add_units();
   void add_parameters(ModuleWriter& modules);
   void add_unit_buffers(Fsdp2Unit& unit);
+  DType gathered_type(const ShardedParameter& parameter) const;
+  bool casts_in(const Fsdp2Unit& unit) const;
   void price(Fsdp2Unit& unit, const Fsdp2Unit* before);
   void add_accumulators(ModuleWriter& modules);
 
   // fsdp2_gather.cpp
   bool has_work(const Fsdp2Unit& unit) const { return unit.parameters.count > 0; }
+  bool is_trained(std::uint32_t row) const { return lowering_.layout.parameters[row].trainable; }
   void pre_forward(Fsdp2Unit& unit);
   void post_forward(Fsdp2Unit& unit);
   void pre_backward(Fsdp2Unit& unit);

@@ -37,7 +37,12 @@ void Fsdp2Schedule::add_units() {
     row.group = groups_.shard.group;
     for (const ShardedParameter& parameter : lowering_.layout.parameters_of(plan)) {
       row.parameters += parameter.elements;
-      unit.shard_elements += padded_shard_elements(parameter, groups_.shard.ranks);
+      const std::int64_t shard = padded_shard_elements(parameter, groups_.shard.ranks);
+      unit.shard_elements += shard;
+      unit.gathered_bytes += shard * size_of(gathered_type(parameter));
+      if (!parameter.trainable) continue;
+      unit.trained_elements += shard;
+      ++unit.trained;
     }
     row.padded_elements = unit.shard_elements * groups_.shard.ranks;
     row.stored = types_.stored;
@@ -70,6 +75,7 @@ void Fsdp2Schedule::init(ModuleWriter& modules) {
   for (const Fsdp2Unit& unit : units_) {
     Bytes offset = 0;
     for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
+      if (!is_trained(row)) continue;
       const std::int64_t elements = shards_[row].bytes / size_of(types_.stored);
       optimized_.push_back({shards_[row], unit.gradient, offset, elements, unit.owner});
       offset += shards_[row].bytes;
@@ -92,13 +98,14 @@ void Fsdp2Schedule::add_parameters(ModuleWriter& modules) {
     const std::int64_t elements = padded_shard_elements(parameter, ranks);
     shards_.push_back(
         lowering_.buffer(elements, types_.stored, name, Cause::parameter_shard, owner));
-    full_.push_back(lowering_.buffer(elements * ranks, types_.gathered, name,
-                                     Cause::unsharded_parameter, owner));
+    const DType gathered = gathered_type(parameter);
+    full_.push_back(
+        lowering_.buffer(elements * ranks, gathered, name, Cause::unsharded_parameter, owner));
     if (kept_ranks > 1)
-      kept_.push_back(lowering_.buffer(elements * ranks / kept_ranks, types_.gathered, name,
+      kept_.push_back(lowering_.buffer(elements * ranks / kept_ranks, gathered, name,
                                        Cause::unsharded_parameter, owner));
     if (ranks == 1 && types_.casts_in())
-      casts_.push_back(lowering_.buffer(elements, types_.gathered, name, Cause::cast_copy, owner));
+      casts_.push_back(lowering_.buffer(elements, gathered, name, Cause::cast_copy, owner));
     if (offloads()) {
       on_host(lowering_, shards_.back());
       loaded_.push_back(
@@ -112,20 +119,28 @@ void Fsdp2Schedule::add_parameters(ModuleWriter& modules) {
 }
 
 void Fsdp2Schedule::add_unit_buffers(Fsdp2Unit& unit) {
-  const std::int64_t shard = unit.shard_elements;
+  const std::int64_t shard = unit.trained_elements;
   const std::int64_t whole = shard * groups_.shard.ranks;
   const bool repeats = lowering_.workload.train.grad_accum > 1;
   const auto add = [&](std::int64_t elements, DType type, std::string_view name, Cause cause) {
     return lowering_.buffer(elements, type, name, cause, unit.owner);
   };
   if (groups_.shard.ranks > 1) {
-    if (types_.casts_in())
-      unit.cast = add(shard, types_.gathered, "all-gather input cast", Cause::cast_copy);
-    if (types_.casts_in() && kept_group_.ranks > 1)
-      unit.kept_cast = add(whole / kept_group_.ranks, types_.gathered, "all-gather input copy",
-                           Cause::cast_copy);
-    unit.gathered = add(whole, types_.gathered, "all-gather output", Cause::communication_buffer);
+    // Where some are float8, all are gathered as bytes.
+    const bool mixed = unit.gathered_bytes != unit.shard_elements * size_of(types_.gathered);
+    const DType type = mixed ? DType::u8 : types_.gathered;
+    const std::int64_t own = unit.gathered_bytes / size_of(type);
+    const std::int64_t all = own * groups_.shard.ranks;
+    if (casts_in(unit)) unit.cast = add(own, type, "all-gather input cast", Cause::cast_copy);
+    if (casts_in(unit) && kept_group_.ranks > 1)
+      unit.kept_cast =
+          add(all / kept_group_.ranks, type, "all-gather input copy", Cause::cast_copy);
+    unit.gathered = add(all, type, "all-gather output", Cause::communication_buffer);
   }
+  for (EventId* event : {&unit.was_gathered, &unit.was_copied_out, &unit.was_resharded,
+                         &unit.was_reduced, &unit.was_all_reduced, &unit.was_post_reduced})
+    *event = lowering_.builder.event();
+  if (unit.trained == 0) return;
   if (types_.narrows())
     unit.reduce_temporary =
         add(whole, types_.gathered, "gradient chunks", Cause::communication_buffer);
@@ -142,15 +157,21 @@ void Fsdp2Schedule::add_unit_buffers(Fsdp2Unit& unit) {
         lowering_, add(shard, types_.stored, "offloaded gradient", Cause::reduced_gradient));
     lowering_.alloc(unit.host_gradient, lowering_.compute);
   }
-  GraphBuilder& builder = lowering_.builder;
-  for (EventId* event : {&unit.was_gathered, &unit.was_copied_out, &unit.was_resharded,
-                         &unit.was_reduced, &unit.was_all_reduced, &unit.was_post_reduced})
-    *event = builder.event();
+}
+
+DType Fsdp2Schedule::gathered_type(const ShardedParameter& parameter) const {
+  return parameter.gathered_f8 ? DType::f8e4m3 : types_.gathered;
+}
+
+bool Fsdp2Schedule::casts_in(const Fsdp2Unit& unit) const {
+  return types_.casts_in() || unit.gathered_bytes != unit.shard_elements * size_of(types_.gathered);
 }
 
 void Fsdp2Schedule::price(Fsdp2Unit& unit, const Fsdp2Unit* before) {
   // Repeated blocks have equal prices.
   if (before != nullptr && before->shard_elements == unit.shard_elements &&
+      before->trained_elements == unit.trained_elements &&
+      before->gathered_bytes == unit.gathered_bytes &&
       before->parameters.count == unit.parameters.count) {
     unit.costs = before->costs;
     return;
@@ -174,6 +195,7 @@ void Fsdp2Schedule::add_accumulators(ModuleWriter& modules) {
       last_place_[layout.row_of(m, p)] = {m, p, modules.gradient(m, p)};
   for (std::uint32_t row = 0; row < layout.parameters.size(); ++row) {
     const ShardedParameter& parameter = layout.parameters[row];
+    if (!parameter.trainable) continue;
     const Owner owner{modules.scope(parameter.module),
                       units_[layout.unit_of_parameter[row]].owner.unit};
     accumulators_[row] = lowering_.buffer(parameter.elements, types_.reduced,
@@ -188,7 +210,7 @@ void Fsdp2Schedule::drop_gradients() {
   lowering_.wait_stream(types_.casts_out() ? all_reduce_stream_ : reduce_stream_,
                         lowering_.compute);
   for (const Fsdp2Unit& unit : units_)
-    if (has_work(unit)) lowering_.free(unit.gradient);
+    if (unit.trained > 0) lowering_.free(unit.gradient);
 }
 
 }  // namespace foregather::plan

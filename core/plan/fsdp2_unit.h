@@ -17,10 +17,15 @@ struct Fsdp2Costs {
 };
 
 /// Sizes are those of PyTorch §C.3 and C.5: G = padded shard elements of all parameters, N ranks.
+/// Frozen parameters are gathered, but neither reduced nor updated; what says G of a reduction is
+/// trained_elements (foreach_reduce gets the parameters with a gradient).
 struct Fsdp2Unit {
   Owner owner;
   Range parameters;                 ///< rows of ShardLayout::parameters
   std::int64_t shard_elements = 0;  ///< G
+  std::int64_t trained_elements = 0;  ///< the part of G that has gradients
+  std::uint32_t trained = 0;          ///< parameters that have
+  std::int64_t gathered_bytes = 0;    ///< G in the gathered dtype, float8 weights in theirs
   bool reshards = false;            ///< after forward
   const Fsdp2Costs* costs = nullptr;
 

@@ -1,6 +1,8 @@
 #include "core/plan/lower_checks.h"
 
+#include <algorithm>
 #include <limits>
+#include <string>
 
 namespace foregather::plan {
 
@@ -19,8 +21,20 @@ Status check_fsdp2(const Workload& workload) {
   return {};
 }
 
-Status check_fsdp1(const Workload& workload) {
+// _flat_param.py: "Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`".
+bool has_mixed_module(const Model& model) {
+  for (const Tape& tape : model.tapes)
+    for (const Parameter& parameter : tape.parameters)
+      if (parameter.trainable != tape.parameters.front().trainable) return true;
+  return false;
+}
+
+Status check_fsdp1(const Model& model, const Workload& workload) {
   const Parallel& parallel = workload.parallel;
+  if (!parallel.use_orig_params && has_mixed_module(model))
+    return fail_at(workload.path,
+                   "parallel.use_orig_params is false, but train.trainable freezes a part of a "
+                   "unit: FSDP1 expects all of a unit trained or none");
   if (parallel.sharding == Fsdp1Sharding::no_shard && parallel.shard_size != parallel.world_size)
     return fail_at(workload.path,
                    "parallel.shard_size {} has no meaning with parallel.sharding no_shard: leave "
@@ -74,6 +88,8 @@ Status check_zero(const Workload& workload) {
 }
 
 Status check_thunder(const Workload& workload) {
+  if (workload.train.trainable.kind != Trainable::Kind::all)
+    return fail_at(workload.path, "train.trainable is not simulated for Thunder: expected all");
   const Parallel& parallel = workload.parallel;
   const Train& train = workload.train;
   if (parallel.shard_size != parallel.world_size)
@@ -106,6 +122,27 @@ Status check_offload(const Workload& workload) {
   return fail_at(workload.path, "parallel.offload is set, but this strategy offloads nothing");
 }
 
+bool has_trained(const Model& model) {
+  for (const Tape& tape : model.tapes)
+    for (const Parameter& parameter : tape.parameters)
+      if (parameter.trainable) return true;
+  return false;
+}
+
+// The weights of a block.
+std::string example_names(const Model& model) {
+  constexpr std::size_t kMost = 8;
+  std::string list;
+  std::size_t count = 0;
+  for (const Module& module : model.modules) {
+    if (!module.is_block) continue;
+    for (const Parameter& parameter : model.tapes[module.tape].parameters)
+      if (++count <= kMost) list += (list.empty() ? "" : ", ") + parameter.name;
+    break;
+  }
+  return list;
+}
+
 }  // namespace
 
 Status check_plan(const Model& model, const Workload& workload) {
@@ -118,13 +155,27 @@ Status check_plan(const Model& model, const Workload& workload) {
                    "parallel.shard_size {} does not divide parallel.world_size {}: shard groups "
                    "are of equal size",
                    parallel.shard_size, parallel.world_size);
+  if (train.trainable.kind != Trainable::Kind::all && !has_trained(model))
+    return fail_at(workload.path,
+                   "train.trainable (and train.lora_targets) match no parameter of the model, "
+                   "expected parts of names such as {}",
+                   example_names(model));
+  if (train.float8_all_gather && parallel.strategy != Strategy::fsdp2)
+    return fail_at(workload.path,
+                   "train.float8_all_gather needs parallel.strategy fsdp2: only its parameters can "
+                   "be float8");
+  if (train.float8_all_gather && train.float8 != Float8::tensorwise)
+    return fail_at(workload.path,
+                   "train.float8_all_gather needs train.float8 tensorwise: torchao gathers no "
+                   "other float8 weights");
   if (train.grad_accum < 1 || train.grad_accum > std::numeric_limits<std::uint16_t>::max())
     return fail_at(workload.path, "train.grad_accum is {}, expected 1 to 65535", train.grad_accum);
   if (train.checkpointing == Checkpointing::selective_layers && train.checkpoint_every < 1)
     return fail_at(workload.path,
                    "train.activation_checkpointing: every {} layers, expected 1 or more",
                    train.checkpoint_every);
-  if (parallel.strategy != Strategy::ddp && parallel.param_dtype != train.compute)
+  const bool autocasts = parallel.strategy == Strategy::fsdp1 && parallel.param_dtype == DType::f32;
+  if (parallel.strategy != Strategy::ddp && parallel.param_dtype != train.compute && !autocasts)
     return fail_at(workload.path,
                    "parallel.param_dtype is {} but train computes in {}: FSDP computes in the "
                    "dtype of the gathered parameters",
@@ -134,7 +185,7 @@ Status check_plan(const Model& model, const Workload& workload) {
   if (const Status offload = check_offload(workload); !offload) return offload;
   if (parallel.strategy == Strategy::thunder_zero2 || parallel.strategy == Strategy::thunder_zero3)
     return check_thunder(workload);
-  if (parallel.strategy == Strategy::fsdp1) return check_fsdp1(workload);
+  if (parallel.strategy == Strategy::fsdp1) return check_fsdp1(model, workload);
   if (parallel.strategy == Strategy::fsdp2) return check_fsdp2(workload);
   if (parallel.strategy == Strategy::ddp) return check_ddp(workload);
   return {};

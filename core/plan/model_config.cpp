@@ -180,6 +180,7 @@ ModelConfig read_tower(const ConfigFile& file) {
   if (family.details != nullptr) family.details(file, named.architecture, c);
   if (file.error()) return c;
   check_heads(file, family, c);
+  if (c.is_vision()) c.max_positions = c.image.tokens();
   if (rough_parameters(c) > kMostParameters)
     file.complain(last_part(file.label(family.keys.hidden)),
                   fmt::format("these sizes make a model of more than {} parameters, expected "

@@ -15,11 +15,10 @@ constexpr const char* kTie = "embedding";
 /// A growing list for one model.
 class Lister {
  public:
-  explicit Lister(const ModelConfig& config, std::string prefix = {})
-      : c_(config), names_(names_of(config.family)), prefix_(std::move(prefix)) {}
+  explicit Lister(const ModelConfig& config) : c_(config), names_(names_of(config.family)) {}
 
   void plain(std::string_view name, std::vector<std::int64_t> shape, std::string tie = {}) {
-    list_.push_back({prefix_ + std::string(name), std::move(shape), std::move(tie)});
+    list_.push_back({std::string(name), std::move(shape), std::move(tie), unused_});
   }
   void linear(std::string_view path, std::int64_t out, std::int64_t in, bool biased) {
     plain(std::string(path) + ".weight", {out, in});
@@ -41,13 +40,16 @@ class Lister {
   void image_embedding();
   void attention_pool();
 
+  /// What is listed next is read by no op.
+  void unused(bool flag) { unused_ = flag; }
+
   const ModelNames& names() const { return names_; }
   ParameterShapes take() { return std::move(list_); }
 
  private:
   const ModelConfig& c_;
   const ModelNames& names_;
-  std::string prefix_;
+  bool unused_ = false;
   ParameterShapes list_;
 };
 
@@ -155,12 +157,14 @@ void Lister::image_embedding() {
   const std::int64_t h = c_.hidden;
   const bool has_class = c_.family != ModelConfig::Family::siglip;
   if (has_class) plain("embeddings.cls_token", {1, 1, h});
+  unused_ = true;
   if (image.mask_token) plain("embeddings.mask_token", {1, h});
+  unused_ = false;
   if (image.prefix > 1) plain("embeddings.register_tokens", {1, image.prefix - 1, h});
   plain("embeddings.patch_embeddings.weight", {h, image.channels, image.patch, image.patch});
   if (image.patch_bias) plain("embeddings.patch_embeddings.bias", {h});
   plain(std::string(names_.positions) + ".weight", {image.table_rows, h});
-  if (image.pre_norm) norm("pre_layernorm", h);
+  if (image.pre_norm) norm("embeddings.pre_layernorm", h);
 }
 
 // SiglipMultiheadAttentionPoolingHead.
@@ -238,8 +242,11 @@ ParameterShapes head_parameters(const ModelConfig& c) {
   }
   if (c.residual != Residual::post_norm)
     lister.norm(root + "." + std::string(names.final_norm), c.hidden);
+  lister.unused(c.has_pooler);
   if (c.has_pooler || c.head == Head::pooler)
     lister.linear(root + ".pooler.dense", c.hidden, c.hidden, true);
+  if (c.has_pooler) lister.linear("cls.seq_relationship", 2, c.hidden, true);
+  lister.unused(false);
   switch (c.head) {
     case Head::language_model:
       lister.plain(std::string(names.head) + ".weight", {c.vocab, c.hidden}, tie);
@@ -250,7 +257,6 @@ ParameterShapes head_parameters(const ModelConfig& c) {
       lister.norm("cls.predictions.transform.LayerNorm", c.hidden);
       lister.plain("cls.predictions.decoder.weight", {c.vocab, c.hidden}, tie);
       lister.plain("cls.predictions.bias", {c.vocab});
-      if (c.has_pooler) lister.linear("cls.seq_relationship", 2, c.hidden, true);
       break;
     case Head::attention_pool: lister.attention_pool(); break;
     case Head::classifier:

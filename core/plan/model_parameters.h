@@ -13,6 +13,9 @@ struct ParameterShape {
   std::string name;
   std::vector<std::int64_t> shape;
   std::string tie;  ///< parameters with one non-empty tie are one storage
+  /// No op reads it (DINOv2's mask token, BERT's sentence head): it gets no gradient, and the
+  /// optimizer makes no state for it.
+  bool is_unused = false;
 };
 using ParameterShapes = std::vector<ParameterShape>;
 

@@ -72,7 +72,12 @@ class Planner {
 
   void add_gradients() {
     recipe_.first_gradient = 0;
-    recipe_.storages.resize(tape_.parameters.size());
+    // Frozen parameters have an empty one.
+    RecipeStorage none;
+    auto& dims = builder_.graph().dims;
+    none.shape = {static_cast<std::uint32_t>(dims.size()), 1};
+    dims.push_back(0);
+    recipe_.storages.resize(tape_.parameters.size(), none);
     for (ValueIndex v = 0; v < tape_.values.size(); ++v) {
       const Value& value = tape_.values[v];
       if (value.kind != ValueKind::parameter_grad || value.is_view) continue;
@@ -230,7 +235,7 @@ class Planner {
     };
     std::fill(last_use_.begin(), last_use_.end(), kNone);
     for (std::uint32_t i = 0; i < ops; ++i) note_uses(op_at(i), i);
-    bound_[roots_[tape_.output_grad]] = 1;
+    if (tape_.has_output_grad) bound_[roots_[tape_.output_grad]] = 1;
     for (std::uint32_t i = 0; i < ops; ++i) {
       const bool again = i < recomputed;
       launch(pass, op_at(i), again ? Phase::recompute : Phase::backward,

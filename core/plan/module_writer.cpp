@@ -16,6 +16,8 @@ SavePolicy policy_of(const Train& train, bool is_block, std::int64_t block) {
     case Checkpointing::none: return SavePolicy::none;
     case Checkpointing::full: return SavePolicy::full;
     case Checkpointing::selective_op: return SavePolicy::selective_op;
+    case Checkpointing::first_layers:
+      return block < train.checkpoint_first ? SavePolicy::full : SavePolicy::none;
     case Checkpointing::selective_layers:
       return (block + 1) % train.checkpoint_every == 0 ? SavePolicy::full : SavePolicy::none;
   }
@@ -159,7 +161,8 @@ void ModuleWriter::link_boundaries() {
       place(stamp, recipe.output_grad(), loss_gradient_);
     } else {
       const Stamp& after = stamps_[m + 1];
-      place(stamp, recipe.output_grad(), at(after, recipes_[after.recipe].input_grad));
+      const Recipe& next = recipes_[after.recipe];
+      if (next.has_input_grad) place(stamp, recipe.output_grad(), at(after, next.input_grad));
     }
   }
 }

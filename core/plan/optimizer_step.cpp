@@ -21,29 +21,52 @@ bool is_fused(const Lowering& lowering) {
 
 OptimizerStep::OptimizerStep(Lowering& lowering, std::span<const OptimizedTensor> tensors)
     : lowering_(lowering), tensors_(tensors), type_(lowering.workload.train.master) {
-  const bool adamw = is_adamw(lowering);
-  const bool fused = is_fused(lowering);
-  has_momentum_ = !adamw && lowering.workload.train.momentum != 0;
-  StringTable& strings = lowering.builder.graph().strings;
-  const StringId first = strings.intern(adamw ? "exp_avg" : "momentum");
-  const StringId second = strings.intern("exp_avg_sq");
-  const StringId step = strings.intern("step");
-  const StringId root = strings.intern("exp_avg_sq_sqrt");
+  has_momentum_ = !is_adamw(lowering) && lowering.workload.train.momentum != 0;
   states_.reserve(tensors.size());
   for (const OptimizedTensor& tensor : tensors) {
     elements_ += tensor.elements;
-    State& state = states_.emplace_back();
-    const auto add = [&](StringId name, Cause cause) {
-      return lowering.buffer(tensor.elements, type_, name, cause, tensor.owner);
-    };
-    if (adamw || has_momentum_) state.first = add(first, Cause::optimizer_state);
-    if (!adamw) continue;
-    state.second = add(second, Cause::optimizer_state);
-    if (fused)
-      state.step = lowering.buffer(1, DType::f32, step, Cause::optimizer_state, tensor.owner);
-    else
-      state.temporary = add(root, Cause::temporary);
+    add_state(tensor);
   }
+}
+
+bool OptimizerStep::is_mixed() const {
+  return is_adamw(lowering_) && lowering_.workload.train.optimizer_state != StateType::as_master;
+}
+
+void OptimizerStep::add_state(const OptimizedTensor& tensor) {
+  const bool adamw = is_adamw(lowering_);
+  const bool fused = is_fused(lowering_);
+  State& state = states_.emplace_back();
+  const auto add = [&](std::int64_t elements, DType type, std::string_view name, Cause cause) {
+    return lowering_.buffer(elements, type, name, cause, tensor.owner);
+  };
+  if (is_mixed()) {
+    constexpr std::int64_t kBlock = 256;
+    constexpr std::int64_t kFewest = 4096;
+    const StateType wanted = lowering_.workload.train.optimizer_state;
+    const bool blocks = wanted == StateType::int8 && tensor.elements >= kFewest &&
+                        tensor.elements % kBlock == 0;
+    const DType type = blocks                      ? DType::u8
+                       : wanted == StateType::bf16 ? DType::bf16
+                       : wanted == StateType::f32  ? DType::f32
+                                                   : type_;
+    state.first = add(tensor.elements, type, "exp_avg", Cause::optimizer_state);
+    state.second = add(tensor.elements, type, "exp_avg_sq", Cause::optimizer_state);
+    if (!blocks) return;
+    const std::int64_t scales = tensor.elements / kBlock;
+    state.first_scale = add(scales, DType::f32, "exp_avg scale", Cause::optimizer_state);
+    state.second_scale = add(scales, DType::f32, "exp_avg_sq scale", Cause::optimizer_state);
+    return;
+  }
+  if (adamw || has_momentum_)
+    state.first =
+        add(tensor.elements, type_, adamw ? "exp_avg" : "momentum", Cause::optimizer_state);
+  if (!adamw) return;
+  state.second = add(tensor.elements, type_, "exp_avg_sq", Cause::optimizer_state);
+  if (fused)
+    state.step = add(1, DType::f32, "step", Cause::optimizer_state);
+  else
+    state.temporary = add(tensor.elements, type_, "exp_avg_sq_sqrt", Cause::temporary);
 }
 
 const Buffer& OptimizerStep::of(std::size_t tensor, List list) const {
@@ -52,6 +75,8 @@ const Buffer& OptimizerStep::of(std::size_t tensor, List list) const {
     case List::gradient: return tensors_[tensor].gradient;
     case List::first: return states_[tensor].first;
     case List::second: return states_[tensor].second;
+    case List::first_scale: return states_[tensor].first_scale;
+    case List::second_scale: return states_[tensor].second_scale;
     case List::step: return states_[tensor].step;
     case List::temporary: break;
   }
@@ -69,6 +94,7 @@ void OptimizerStep::launch(OpKind kind, std::span<const Operand> operands,
       const bool is_gradient = operand.list == List::gradient;
       const Bytes offset = is_gradient ? tensors_[t].gradient_offset : 0;
       const Bytes bytes = is_gradient ? tensors_[t].elements * size_of(type_) : buffer.bytes;
+      if (bytes == 0) continue;
       total += bytes;
       // Neighbours in one buffer are one access.
       if (t > 0 && is_gradient && !scratch_.empty() && scratch_.back().tensor == buffer.tensor &&
@@ -83,11 +109,13 @@ void OptimizerStep::launch(OpKind kind, std::span<const Operand> operands,
   cost.kind = kind;
   cost.dtype = type_;
   cost.flops = elements_ * flops_an_element;
-  cost.kernels = foreach_kernels(operands.size(), tensors_.size(), elements_);
+  cost.kernels = is_mixed() ? static_cast<std::uint8_t>(std::clamp<std::size_t>(
+                                  tensors_.size(), 1, std::numeric_limits<std::uint8_t>::max()))
+                            : foreach_kernels(operands.size(), tensors_.size(), elements_);
   // One dispatched op, whose host time grows with the lists: assumed 25 tensors to one ordinary op.
   constexpr std::size_t kTensorsAnOp = 25;
   cost.host_ops = static_cast<std::uint16_t>(std::min<std::size_t>(
-      1 + tensors_.size() / kTensorsAnOp, std::numeric_limits<std::uint16_t>::max()));
+      is_mixed() ? tensors_.size() : 1 + tensors_.size() / kTensorsAnOp, std::numeric_limits<std::uint16_t>::max()));
   lowering_.launch(
       {OpKind::optimizer, Role::optimizer, lowering_.compute, lowering_.builder.cost(cost), {}},
       lowering_.root, scratch_);
@@ -111,13 +139,17 @@ void OptimizerStep::create_states() {
   for (std::size_t t = 0; t < tensors_.size(); ++t) {
     if (states_[t].step.storage) fill(states_[t].step, tensors_[t].owner);
     fill(states_[t].first, tensors_[t].owner);
+    if (states_[t].first_scale.storage) fill(states_[t].first_scale, tensors_[t].owner);
     fill(states_[t].second, tensors_[t].owner);
+    if (states_[t].second_scale.storage) fill(states_[t].second_scale, tensors_[t].owner);
   }
 }
 
 void OptimizerStep::update() {
   if (!is_adamw(lowering_))
     sgd();
+  else if (is_mixed())
+    adamw_mixed();
   else if (is_fused(lowering_))
     adamw_fused();
   else
@@ -148,6 +180,15 @@ void OptimizerStep::adamw_fused() {
          std::array{Operand{parameter, u}, Operand{gradient, r}, Operand{first, u},
                     Operand{second, u}, Operand{step, r}},
          12);
+}
+
+void OptimizerStep::adamw_mixed() {
+  using enum List;
+  constexpr Access r = Access::read, u = Access::accumulate;
+  launch(OpKind::optimizer,
+         std::array{Operand{parameter, u}, Operand{gradient, r}, Operand{first, u},
+                    Operand{second, u}, Operand{first_scale, u}, Operand{second_scale, u}},
+         20);
 }
 
 void OptimizerStep::sgd() {

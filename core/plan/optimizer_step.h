@@ -11,11 +11,17 @@ namespace foregather::plan {
 
 /// AdamW and SGD with momentum as torch.optim runs them on CUDA (torch/optim/adam.py, sgd.py), each
 /// as one foreach call over all parameters or as one fused kernel family. States are in the
-/// parameters' dtype and are made when step() first runs; `step` counters of the foreach AdamW are
+/// parameters' dtype, or in Train::optimizer_state, and are made when step() first runs; `step` counters of the foreach AdamW are
 /// host tensors.
 ///
 /// foreach AdamW allocates one temporary a parameter (the square roots) and frees all when it ends.
 /// SGD's momentum buffers begin as clones of the gradients.
+///
+/// States of another dtype than the parameters' are updated as torchao's optimizers do
+/// (torchao/optim/adam.py): compiled, one kernel a parameter, no temporaries. int8 states
+/// (torchao/optim/subclass_8bit.py) are bytes with an fp32 scale for each block of 256; a parameter
+/// of fewer than 4,096 elements, or of no whole number of blocks, has states in the parameters'
+/// dtype.
 class OptimizerStep {
  public:
   /// Makes the storages of states and temporaries. `tensors` outlives the step.
@@ -33,15 +39,20 @@ class OptimizerStep {
   struct State {
     Buffer first;      ///< AdamW: mean of gradients; SGD: momentum
     Buffer second;     ///< AdamW: mean of squares
+    Buffer first_scale, second_scale;  ///< int8 states
     Buffer step;       ///< fused AdamW: a device scalar
     Buffer temporary;  ///< foreach AdamW
   };
-  enum class List : std::uint8_t { parameter, gradient, first, second, step, temporary };
+  enum class List : std::uint8_t { parameter, gradient, first, second, first_scale, second_scale, step, temporary };
   struct Operand {
     List list;
     Access mode;
   };
 
+  void add_state(const OptimizedTensor& tensor);
+  /// Are there states whose dtype is not the parameters'?
+  bool is_mixed() const;
+  void adamw_mixed();
   void launch(OpKind kind, std::span<const Operand> operands, std::int64_t flops_an_element);
   void fill(const Buffer& buffer, const Owner& owner);
   void adamw_foreach();

@@ -31,6 +31,12 @@ std::vector<std::uint32_t> wrapped_by(const Model& model, Wrap wrap) {
   return unit_of;
 }
 
+std::int64_t rows_of(const std::vector<std::int64_t>& shape) {
+  constexpr std::size_t kStacked = 3;
+  if (shape.empty()) return 1;
+  return shape.size() == kStacked ? shape[0] * shape[1] : shape[0];
+}
+
 /// Resolves ties across units in `unit_of`.
 void join_tied(const Model& model, TiedUnits rule, std::vector<std::uint32_t>& unit_of) {
   std::map<std::string_view, std::uint32_t> owner;  // tie -> unit
@@ -104,10 +110,13 @@ ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied) {
         if (!parameters[p].tie.empty()) {
           const auto [found, is_new] = ties.try_emplace(parameters[p].tie, row);
           place = found->second;
-          if (!is_new) continue;
+          if (!is_new) {
+            layout.parameters[place].trainable |= parameters[p].trainable;
+            continue;
+          }
         }
-        const std::int64_t first_dim = parameters[p].shape.empty() ? 1 : parameters[p].shape[0];
-        layout.parameters.push_back({m, p, parameters[p].elements, first_dim});
+        layout.parameters.push_back({m, p, parameters[p].elements, rows_of(parameters[p].shape),
+                                     parameters[p].trainable, parameters[p].gathered_f8});
         layout.unit_of_parameter.push_back(u);
       }
     }

@@ -15,7 +15,12 @@ struct ShardedParameter {
   std::uint32_t module = 0;      ///< the first module that has it
   ParameterIndex parameter = 0;  ///< in that module's tape
   std::int64_t elements = 0;
-  std::int64_t rows = 1;  ///< dimension 0
+  /// Dimension 0. Of stacked experts [count, out, in] the first two: where ranks outnumber experts
+  /// torchtitan shards dimension 1 (torchtitan/models/llama4/infra/parallelize.py), which cuts as
+  /// many elements.
+  std::int64_t rows = 1;
+  bool trainable = true;
+  bool gathered_f8 = false;  ///< as Parameter::gathered_f8
 };
 
 /// A wrapped module, or a list of modules wrapped as one.

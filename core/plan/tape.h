@@ -20,6 +20,7 @@ struct Parameter {
   std::vector<std::int64_t> shape;
   std::int64_t elements = 0;
   bool trainable = true;
+  bool gathered_f8 = false;  ///< FSDP2 gathers it in float8
   /// Parameters with one non-empty tie name are one storage (tied embeddings).
   std::string tie;
 };
@@ -79,6 +80,7 @@ struct Tape {
   ValueIndex output_grad = 0;
   ValueIndex input_grad = 0;  ///< unused by a module whose input needs no gradient (embedding)
   bool has_input_grad = true;
+  bool has_output_grad = true;   ///< false: nothing here is trained, backward is empty
   std::int64_t model_flops = 0;  ///< forward + backward without recomputation, one micro-batch
 };
 

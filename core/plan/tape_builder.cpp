@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/plan/checkpoint.h"
+#include "core/plan/trainable.h"
 
 namespace foregather::plan {
 
@@ -14,8 +15,8 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
   return __builtin_mul_overflow(a, b, &product) || product > kMost ? kMost : product;
 }
 
-TapeBuilder::TapeBuilder(DType compute, bool counts_matmuls)
-    : compute_(compute), counts_matmuls_(counts_matmuls) {
+TapeBuilder::TapeBuilder(const Train& train, bool is_block, std::string path)
+    : train_(train), is_block_(is_block), path_(std::move(path)) {
   tape_.scopes.emplace_back();
 }
 
@@ -29,22 +30,51 @@ void TapeBuilder::enter(std::string_view scope) {
 
 ValueIndex TapeBuilder::add_value(Value value, std::int64_t elements) {
   if (!value.is_view) value.bytes = times(elements, size_of(value.dtype));
+  needs_.push_back(value.is_view && needs_[value.base]);
   tape_.values.push_back(std::move(value));
   elements_.push_back(elements);
   return static_cast<ValueIndex>(tape_.values.size() - 1);
 }
 
-void TapeBuilder::add_parameter(std::string name, std::vector<std::int64_t> shape,
-                                std::string tie) {
+void TapeBuilder::add_parameter(std::string name, std::vector<std::int64_t> shape, std::string tie,
+                                bool transposed) {
+  const Trainable& trainable = train_.trainable;
+  const std::vector<std::int64_t> extents = shape;
+  push_parameter(name, std::move(shape), std::move(tie), is_trained(trainable, path_ + "." + name));
+  if (!is_block_ || extents.size() != 2 || !has_adapter(trainable, name)) return;
+  const std::string path = module_of(name);
+  push_parameter(path + ".lora_A.weight", {trainable.rank, extents[transposed ? 0 : 1]}, "", true);
+  push_parameter(path + ".lora_B.weight", {extents[transposed ? 1 : 0], trainable.rank}, "", true);
+}
+
+void TapeBuilder::add_parameters(const ParameterShapes& list, bool is_unused) {
+  for (const ParameterShape& parameter : list) {
+    if (is_unused || parameter.is_unused)
+      push_parameter(parameter.name, parameter.shape, parameter.tie, false);
+    else
+      add_parameter(parameter.name, parameter.shape, parameter.tie);
+  }
+}
+
+void TapeBuilder::push_parameter(std::string name, std::vector<std::int64_t> shape, std::string tie,
+                                 bool trainable) {
   std::int64_t elements = 1;
   for (const std::int64_t extent : shape) elements = times(elements, extent);
   Value value;
   value.kind = ValueKind::parameter;
   value.name = name;
-  value.dtype = compute_;
+  const bool gathered_f8 = is_block_ && train_.float8_all_gather && is_float8(train_, name, shape);
+  value.dtype = gathered_f8 ? DType::f8e4m3 : compute();
   value.parameter = static_cast<ParameterIndex>(tape_.parameters.size());
-  tape_.parameters.push_back({std::move(name), std::move(shape), elements, true, std::move(tie)});
+  tape_.parameters.push_back(
+      {std::move(name), std::move(shape), elements, trainable, gathered_f8, std::move(tie)});
   parameter_values_.push_back(add_value(std::move(value), elements));
+  needs_[parameter_values_.back()] = trainable;
+}
+
+bool TapeBuilder::has_parameter(std::string_view name) const {
+  return std::any_of(tape_.parameters.begin(), tape_.parameters.end(),
+                     [&](const Parameter& parameter) { return parameter.name == name; });
 }
 
 ValueIndex TapeBuilder::parameter(std::string_view name) const {
@@ -60,12 +90,21 @@ std::int64_t TapeBuilder::parameter_elements() const {
   return count;
 }
 
-ValueIndex TapeBuilder::input(std::string name, std::int64_t elements, DType dtype) {
+std::int64_t TapeBuilder::trained_elements() const {
+  std::int64_t count = 0;
+  for (const Parameter& parameter : tape_.parameters)
+    if (parameter.trainable) count += parameter.elements;
+  return count;
+}
+
+ValueIndex TapeBuilder::input(std::string name, std::int64_t elements, DType dtype,
+                              bool needs_gradient) {
   Value value;
   value.kind = ValueKind::input;
   value.name = std::move(name);
   value.dtype = dtype;
   tape_.input = add_value(std::move(value), elements);
+  needs_[tape_.input] = needs_gradient;
   return tape_.input;
 }
 
@@ -95,16 +134,20 @@ ValueIndex TapeBuilder::view(std::string name, ValueIndex base, std::int64_t ele
 }
 
 ValueIndex TapeBuilder::gradient_of(ValueIndex parameter) {
-  assert(in_backward_ && tape_.values[parameter].kind == ValueKind::parameter);
+  assert(in_backward_ && tape_.values[parameter].kind == ValueKind::parameter && needs_[parameter]);
   Value value = tape_.values[parameter];
   value.kind = ValueKind::parameter_grad;
   value.name = "grad " + value.name;
+  value.dtype = compute();
   return add_value(std::move(value), elements_[parameter]);
 }
 
 // --- ops ---
 
 void TapeBuilder::op(OpSpec spec) {
+  if (!in_backward_)
+    for (const auto* list : {&spec.reads, &spec.updates})
+      for (const ValueIndex value : *list) reads_need_ = reads_need_ || needs_[value];
   const auto sum = [this](const std::vector<ValueIndex>& values) {
     Bytes bytes = 0;
     for (const ValueIndex value : values) bytes += size(value);
@@ -146,9 +189,10 @@ void TapeBuilder::elementwise(std::vector<ValueIndex> reads, std::vector<ValueIn
 
 void TapeBuilder::gemm(std::vector<ValueIndex> reads, ValueIndex out, std::int64_t batch,
                        std::int64_t m, std::int64_t n, std::int64_t k, float host_ops, bool keep,
-                       std::vector<ValueIndex> holds) {
+                       std::vector<ValueIndex> holds, std::optional<DType> dtype) {
   OpSpec spec;
   spec.kind = OpKind::gemm;
+  spec.dtype = dtype;
   spec.reads = std::move(reads);
   spec.writes = {out};
   spec.flops = times(times(times(2 * batch, m), n), k);
@@ -162,11 +206,14 @@ void TapeBuilder::gemm(std::vector<ValueIndex> reads, ValueIndex out, std::int64
   op(std::move(spec));
 }
 
-bool TapeBuilder::next_matmul_is_kept() { return counts_matmuls_ && ++matmuls_ % 2 == 1; }
+bool TapeBuilder::next_matmul_is_kept() { return is_block_ && ++matmuls_ % 2 == 1; }
 
 void TapeBuilder::node(std::vector<ValueIndex> outputs, Backward backward) {
   assert(!in_backward_);
-  nodes_.push_back({std::move(outputs), scope_, std::move(backward)});
+  bool needed = std::exchange(reads_need_, false);
+  for (const ValueIndex output : outputs) needed = needed || needs_[output];
+  for (const ValueIndex output : outputs) needs_[output] = needed;
+  if (needed) nodes_.push_back({std::move(outputs), scope_, std::move(backward)});
 }
 
 void TapeBuilder::hold_until_backward_ends(std::vector<ValueIndex> values) {
@@ -177,7 +224,7 @@ void TapeBuilder::hold_until_backward_ends(std::vector<ValueIndex> values) {
 
 void TapeBuilder::give(ValueIndex value, ValueIndex gradient) {
   assert(in_backward_);
-  given_.emplace_back(value, gradient);
+  if (needs_[value]) given_.emplace_back(value, gradient);
 }
 
 void TapeBuilder::run(const Node& node) {
@@ -265,15 +312,18 @@ Tape TapeBuilder::finish(ValueIndex output, bool has_input_grad, std::int64_t mo
   start.dtype = dtype(output);
   tape_.output_grad = add_value(std::move(start), elements(output));
   pending_.resize(tape_.values.size());
-  pending_[output] = tape_.output_grad;
+  if (needs_[output]) pending_[output] = tape_.output_grad;
   for (std::size_t i = nodes_.size(); i-- > 0;) {
     pending_.resize(tape_.values.size());
     run(nodes_[i]);
   }
-  std::vector<ValueIndex>& last = tape_.backward.back().reads;
-  last.insert(last.end(), held_to_the_end_.begin(), held_to_the_end_.end());
-  tape_.has_input_grad = has_input_grad;
-  if (has_input_grad) hand_on_input_gradient();
+  tape_.has_output_grad = needs_[output];
+  if (!tape_.backward.empty()) {
+    std::vector<ValueIndex>& last = tape_.backward.back().reads;
+    last.insert(last.end(), held_to_the_end_.begin(), held_to_the_end_.end());
+  }
+  tape_.has_input_grad = has_input_grad && needs_[tape_.input];
+  if (tape_.has_input_grad) hand_on_input_gradient();
   tape_.model_flops = model_flops;
   return std::move(tape_);
 }

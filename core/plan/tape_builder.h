@@ -10,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/plan/model_parameters.h"
 #include "core/plan/tape.h"
+#include "core/plan/workload.h"
 
 namespace foregather::plan {
 
@@ -47,32 +49,47 @@ struct OpSpec {
 ///   order of creation backwards every node is ready (torch/csrc/autograd/engine.cpp).
 /// - When a second gradient arrives at a value, it is added in place if nobody else holds the
 ///   first, else into a new tensor (torch/csrc/autograd/input_buffer.cpp, can_accumulate_inplace).
+/// - A value needs a gradient if an op made it from one that does: a trained parameter, or an input
+///   that does. Nodes of other values are dropped; gradients that nobody needs are ignored.
 class TapeBuilder {
  public:
   /// The gradients of a node's outputs, in their order; an output that got none is absent.
   using Gradients = std::span<const std::optional<ValueIndex>>;
   using Backward = std::function<void(TapeBuilder&, Gradients)>;
 
-  /// `counts_matmuls`: bias-free matmuls follow torchtitan's selective rule (see
-  /// next_matmul_is_kept).
-  TapeBuilder(DType compute, bool counts_matmuls);
+  /// `is_block`: bias-free matmuls follow torchtitan's selective rule (see next_matmul_is_kept),
+  /// and linears may be float8. `train` outlives the builder.
+  /// `path` is the module's, for train.trainable.
+  TapeBuilder(const Train& train, bool is_block, std::string path);
 
-  DType compute() const { return compute_; }
+  DType compute() const { return train_.compute; }
+  const Train& train() const { return train_; }
+  bool is_block() const { return is_block_; }
 
   /// Ops and values from here on belong to that module path (relative; "" is the module itself).
   void enter(std::string_view scope);
 
   /// A parameter, and the value that stands for it unsharded in the compute dtype.
-  void add_parameter(std::string name, std::vector<std::int64_t> shape, std::string tie = "");
+  /// Train::trainable decides whether it is trained; adapters of a linear's weight [out, in] (or
+  /// [in, out] if `transposed`) follow it, as PEFT registers them.
+  void add_parameter(std::string name, std::vector<std::int64_t> shape, std::string tie = "",
+                     bool transposed = false);
+  /// `is_unused`: of all of them, whatever the list says.
+  void add_parameters(const ParameterShapes& list, bool is_unused = false);
+  bool has_parameter(std::string_view name) const;
   ValueIndex parameter(std::string_view name) const;
   /// Of all parameters of the tape.
   std::int64_t parameter_elements() const;
-  ValueIndex input(std::string name, std::int64_t elements, DType dtype);
+  /// Of those that are trained.
+  std::int64_t trained_elements() const;
+  ValueIndex input(std::string name, std::int64_t elements, DType dtype, bool needs_gradient);
+  /// Does backward compute a gradient of this forward value?
+  bool needs_gradient(ValueIndex value) const { return needs_[value]; }
 
   /// A tensor that an op makes: an activation in the forward, a gradient in the backward.
   ValueIndex make(std::string name, std::int64_t elements, DType dtype);
   ValueIndex make(std::string name, std::int64_t elements) {
-    return make(name, elements, compute_);
+    return make(name, elements, compute());
   }
   /// Scratch memory of one op, or of a few.
   ValueIndex scratch(std::string name, std::int64_t elements, DType dtype);
@@ -93,7 +110,7 @@ class TapeBuilder {
   /// batch × (m×k)·(k×n).
   void gemm(std::vector<ValueIndex> reads, ValueIndex out, std::int64_t batch, std::int64_t m,
             std::int64_t n, std::int64_t k, float host_ops = 1, bool keep = false,
-            std::vector<ValueIndex> holds = {});
+            std::vector<ValueIndex> holds = {}, std::optional<DType> dtype = {});
 
   /// Registers the backward of the forward ops since the last node.
   void node(std::vector<ValueIndex> outputs, Backward backward);
@@ -119,18 +136,23 @@ class TapeBuilder {
   };
 
   ValueIndex add_value(Value value, std::int64_t elements);
+  void push_parameter(std::string name, std::vector<std::int64_t> shape, std::string tie,
+                      bool trainable);
   void run(const Node& node);
   void hold_through(std::size_t first_op, Gradients gradients);
   void accumulate(ValueIndex value, ValueIndex gradient);
   void hand_on_input_gradient();
 
   Tape tape_;
-  DType compute_;
-  bool counts_matmuls_;
+  const Train& train_;
+  bool is_block_;
+  std::string path_;
   int matmuls_ = 0;
   bool in_backward_ = false;
   std::uint32_t scope_ = 0;
   std::vector<std::int64_t> elements_;        // by value
+  std::vector<bool> needs_;                   // by value: a gradient
+  bool reads_need_ = false;                   // some value read since the last node
   std::vector<ValueIndex> parameter_values_;  // by parameter
   std::vector<Node> nodes_;
   std::vector<ValueIndex> held_to_the_end_;

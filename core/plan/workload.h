@@ -13,8 +13,19 @@
 namespace foregather::plan {
 
 enum class Attention : std::uint8_t { eager, sdpa, flash };
-enum class Checkpointing : std::uint8_t { none, full, selective_op, selective_layers };
+enum class Checkpointing : std::uint8_t {
+  none,
+  full,
+  selective_op,
+  selective_layers,
+  first_layers
+};
 enum class Optimizer : std::uint8_t { adamw, sgd };
+/// Of optimizer states: the parameters' own, or another; int8 is blockwise with fp32 scales.
+enum class StateType : std::uint8_t { as_master, f32, bf16, int8 };
+enum class Compile : std::uint8_t { none, per_block, full };
+/// torchao's float8 linears: one scale a tensor, or one a row.
+enum class Float8 : std::uint8_t { none, tensorwise, rowwise };
 enum class OptimizerImpl : std::uint8_t { foreach, fused };
 enum class Strategy : std::uint8_t {
   ddp,
@@ -36,6 +47,19 @@ enum class Fsdp1Sharding : std::uint8_t { full_shard, shard_grad_op, no_shard };
 /// the embedding and the head as units of their own.
 enum class Wrap : std::uint8_t { block, model, block_embed_head };
 
+/// Which parameters are trained. A frozen one has neither gradient nor optimizer state.
+struct Trainable {
+  enum class Kind : std::uint8_t {
+    all,
+    lora,   ///< adapters of rank `rank` beside the linears of `names`; all else is frozen
+    named,  ///< parameters whose name contains one of `names`; all else is frozen
+  };
+  Kind kind = Kind::all;
+  std::vector<std::string> names;
+  std::int64_t rank = 8;
+  double dropout = 0;  ///< before adapters
+};
+
 /// [train]
 struct Train {
   std::int64_t micro_batch = 1;  ///< sequences a rank and micro-batch
@@ -45,12 +69,26 @@ struct Train {
   DType master = DType::f32;     ///< of stored parameters and optimizer states
   DType compute = DType::bf16;   ///< of matmuls and activations
   Attention attention = Attention::sdpa;
+  /// Of attention kernels, relative to FlashAttention-2, as which sdpa and flash are priced.
+  double attention_speed = 1;
   Checkpointing checkpointing = Checkpointing::none;
   std::int64_t checkpoint_every = 1;  ///< for selective_layers: every Nth block
+  std::int64_t checkpoint_first = 0;  ///< for first_layers: so many blocks from the front
   Optimizer optimizer = Optimizer::adamw;
   OptimizerImpl optimizer_impl = OptimizerImpl::foreach;
   double momentum = 0.9;  ///< SGD; 0 has no state
   bool clip_grad_norm = true;
+  /// torch.nn.RMSNorm as one kernel, as PyTorch 2.9 and later have it; false: a kernel an operator.
+  bool fused_rms_norm = true;
+  /// Grouped-query attention copies keys and values out to all heads before SDPA, as code written
+  /// before enable_gqa (PyTorch 2.5, transformers 4.48) does.
+  bool repeat_kv = false;
+  StateType optimizer_state = StateType::as_master;
+  Trainable trainable;
+  Float8 float8 = Float8::none;
+  bool float8_all_gather = false;  ///< FSDP2 casts shards and gathers bytes
+  std::int64_t loss_chunks = 1;    ///< parts of the tokens that go through the loss one by one
+  Compile compile = Compile::none;
   std::optional<bool> dropout;  ///< whether dropout ops run; unset: as the model's config says
 };
 
@@ -106,6 +144,9 @@ struct Zero {
 /// [cluster]
 struct Cluster {
   std::string hardware = "h100_sxm";  ///< name or path of a hardware file
+  std::string topology;               ///< name or path of a topology file; empty: the hardware's
+  std::string fabric;                 ///< name or path of a fabric file; empty: the hardware's
+  double fabric_gbps = 0;             ///< Gb/s a GPU between nodes; 0: the fabric's
   std::uint32_t nodes = 0;            ///< 0: world_size / gpus_per_node, at least 1
   std::uint32_t gpus_per_node = 8;
   double link_bandwidth_scale = 1.0;  ///< multiplies every link

@@ -24,6 +24,9 @@ constexpr std::int64_t kMostElements = std::numeric_limits<std::int64_t>::max();
 constexpr std::array kAttention{"eager"sv, "sdpa"sv, "flash"sv};
 constexpr std::array kOptimizer{"adamw"sv, "sgd"sv};
 constexpr std::array kOptimizerImpl{"foreach"sv, "fused"sv};
+constexpr std::array kStateType{"master"sv, "fp32"sv, "bf16"sv, "int8"sv};
+constexpr std::array kCompile{"none"sv, "per-block"sv, "full"sv};
+constexpr std::array kFloat8{"none"sv, "tensorwise"sv, "rowwise"sv};
 constexpr std::array kStrategy{"ddp"sv,   "fsdp1"sv,         "fsdp2"sv,        "zero3"sv,
                                "zero2"sv, "thunder_zero2"sv, "thunder_zero3"sv};
 constexpr std::array kOffload{"none"sv, "optimizer"sv, "parameters"sv, "all"sv};
@@ -97,11 +100,56 @@ Status set_checkpointing(Workload& workload, const KeyValue& value) {
     workload.train.checkpoint_every = *every;
     return {};
   }
-  constexpr std::array kNames{"none"sv, "full"sv, "selective"sv, "selective:N"sv};
+  constexpr auto kFirst = "first:"sv;
+  if (text != nullptr && text->starts_with(kFirst)) {
+    const auto first = to_integer({text->substr(kFirst.size()), true}, 1, kMostLayers);
+    if (!first) return tl::unexpected(first.error());
+    workload.train.checkpointing = Checkpointing::first_layers;
+    workload.train.checkpoint_first = *first;
+    return {};
+  }
+  constexpr std::array kNames{"none"sv, "full"sv, "selective"sv, "selective:N"sv, "first:N"sv};
   return to_choice(value, kNames).and_then([&](std::size_t choice) -> Status {
     if (choice == 3) return fail("'selective:N' needs a number for N, for example 'selective:2'");
+    if (choice == 4) return fail("'first:N' needs a number for N, for example 'first:5'");
     workload.train.checkpointing = static_cast<Checkpointing>(choice);
     return {};
+  });
+}
+
+// "all", "lora", or parts of parameter names.
+Status set_trainable(Workload& workload, const KeyValue& value) {
+  return to_list(value).and_then([&](const std::vector<std::string>& names) -> Status {
+    Trainable& trainable = workload.train.trainable;
+    if (names.empty() || std::find(names.begin(), names.end(), "") != names.end())
+      return fail("{} is not all, lora or parts of parameter names", written(value));
+    const bool is_one = names.size() == 1;
+    trainable.kind = is_one && names[0] == "all"    ? Trainable::Kind::all
+                     : is_one && names[0] == "lora" ? Trainable::Kind::lora
+                                                    : Trainable::Kind::named;
+    if (trainable.kind == Trainable::Kind::named) trainable.names = names;
+    return {};
+  });
+}
+
+Status set_lora_targets(Workload& workload, const KeyValue& value) {
+  return to_list(value).and_then([&](const std::vector<std::string>& names) -> Status {
+    if (names.empty() || std::find(names.begin(), names.end(), "") != names.end())
+      return fail("{} is not a list of module names", written(value));
+    workload.train.trainable.names = names;
+    return {};
+  });
+}
+
+Status set_lora_rank(Workload& workload, const KeyValue& value) {
+  return to_integer(value, 1, 65'536).map([&](std::int64_t rank) {
+    workload.train.trainable.rank = rank;
+  });
+}
+
+Status set_lora_dropout(Workload& workload, const KeyValue& value) {
+  return to_number(value, 0, 0.999).map([&](double rate) {
+    workload.train.trainable.dropout = rate;
   });
 }
 
@@ -121,6 +169,12 @@ Status set_reshard(Workload& workload, const KeyValue& value) {
 Status set_scale(Workload& workload, const KeyValue& value) {
   return to_number(value, 1e-6, 1e6).map([&](double scale) {
     workload.cluster.link_bandwidth_scale = scale;
+  });
+}
+
+Status set_attention_speed(Workload& workload, const KeyValue& value) {
+  return to_number(value, 0.01, 100).map([&](double speed) {
+    workload.train.attention_speed = speed;
   });
 }
 
@@ -176,13 +230,19 @@ Status set_towers(Workload& workload, const KeyValue& value) {
   });
 }
 
-Status set_hardware(Workload& workload, const KeyValue& value) {
+// The name of something built in, or the path of a file.
+template <auto Field>
+Status set_name_or_path(Workload& workload, const KeyValue& value) {
   return to_text(value).and_then([&](const std::string& name) -> Status {
-    if (name.empty()) return fail("the name of the hardware is empty");
+    if (name.empty()) return fail("the name is empty");
     const bool is_path = name.find('/') != std::string::npos || name.ends_with(".toml");
-    workload.cluster.hardware = is_path ? resolved_path(workload, value, name) : name;
+    workload.cluster.*Field = is_path ? resolved_path(workload, value, name) : name;
     return {};
   });
+}
+
+Status set_fabric_gbps(Workload& workload, const KeyValue& value) {
+  return to_number(value, 0.1, 1e5).map([&](double gbps) { workload.cluster.fabric_gbps = gbps; });
 }
 
 Status set_allocator_conf(Workload& workload, const KeyValue& value) {
@@ -244,16 +304,48 @@ constexpr std::array kKeys{
                 set_precision},
     WorkloadKey{"train.attention", "eager | sdpa | flash", "sdpa", "Attention implementation",
                 set_choice<kTrain, &Train::attention, kAttention>},
-    WorkloadKey{"train.activation_checkpointing", "none | full | selective | selective:N", "none",
-                "selective: per op; selective:N: every Nth block", set_checkpointing},
+    WorkloadKey{"train.attention_speed", "number from 0.01 to 100", "1",
+                "Of attention kernels, relative to FlashAttention-2", set_attention_speed},
+    WorkloadKey{"train.activation_checkpointing", "none | full | selective | selective:N | first:N",
+                "none",
+                "selective: per op; selective:N: every Nth block; first:N: the first N blocks",
+                set_checkpointing},
+    WorkloadKey{"train.trainable", "all | lora | parts of names", "all",
+                "What is trained; a list of parts trains the parameters whose name has one",
+                set_trainable, true},
+    WorkloadKey{"train.lora_rank", kCount, "8", "Rank of LoRA adapters", set_lora_rank},
+    WorkloadKey{"train.lora_targets", "list of modules, or all-linear", "q_proj, v_proj",
+                "Linears that get an adapter, by the end of their path", set_lora_targets, true},
+    WorkloadKey{"train.lora_dropout", "number from 0 to 0.999", "0", "Before adapters",
+                set_lora_dropout},
+    WorkloadKey{"train.float8", "none | tensorwise | rowwise", "none",
+                "Linears of the blocks multiply in float8 (torchao)",
+                set_choice<kTrain, &Train::float8, kFloat8>},
+    WorkloadKey{"train.float8_all_gather", kFlag, "false",
+                "FSDP2 gathers the weights of float8 linears in float8",
+                set_bool<kTrain, &Train::float8_all_gather>},
+    WorkloadKey{"train.loss_chunks", kCount, "1",
+                "Parts of the tokens that pass the vocabulary projection and loss one by one",
+                set_integer<kTrain, &Train::loss_chunks, 1, kMostRanks>},
+    WorkloadKey{"train.compile", "none | per-block | full", "none", "torch.compile",
+                set_choice<kTrain, &Train::compile, kCompile>},
     WorkloadKey{"train.optimizer", "adamw | sgd", "adamw", "Optimizer",
                 set_choice<kTrain, &Train::optimizer, kOptimizer>},
     WorkloadKey{"train.optimizer_impl", "foreach | fused", "foreach", "How the optimizer runs",
                 set_choice<kTrain, &Train::optimizer_impl, kOptimizerImpl>},
+    WorkloadKey{"train.optimizer_state", "master | fp32 | bf16 | int8", "master",
+                "Of optimizer states; int8: blockwise, as bitsandbytes",
+                set_choice<kTrain, &Train::optimizer_state, kStateType>},
     WorkloadKey{"train.momentum", "number from 0 to 1", "0.9", "Of SGD; 0 keeps no state",
                 set_momentum},
     WorkloadKey{"train.clip_grad_norm", kFlag, "true", "Clips the norm of the gradients",
                 set_bool<kTrain, &Train::clip_grad_norm>},
+    WorkloadKey{"train.fused_rms_norm", kFlag, "true",
+                "RMSNorm is one kernel (PyTorch 2.9 and later); false: one an operator",
+                set_bool<kTrain, &Train::fused_rms_norm>},
+    WorkloadKey{"train.repeat_kv", kFlag, "false",
+                "Grouped-query attention copies keys and values to all heads",
+                set_bool<kTrain, &Train::repeat_kv>},
     WorkloadKey{"train.dropout", kFlag, "as the config says", "Whether dropout runs",
                 set_bool<kTrain, &Train::dropout>},
 
@@ -362,7 +454,14 @@ constexpr std::array kKeys{
                 set_dtype<kZero, &Zero::grad_accum_dtype>},
 
     WorkloadKey{"cluster.hardware", "name or path", "h100_sxm",
-                "Hardware file; cluster.hw is the same", set_hardware},
+                "Hardware file; cluster.hw is the same", set_name_or_path<&Cluster::hardware>},
+    WorkloadKey{"cluster.topology", "name or path", "the hardware's",
+                "Links inside a node: nvswitch, pcie4_p2p, …",
+                set_name_or_path<&Cluster::topology>},
+    WorkloadKey{"cluster.fabric", "name or path", "the hardware's",
+                "Links between nodes: ib_ndr, efa_3200, …", set_name_or_path<&Cluster::fabric>},
+    WorkloadKey{"cluster.fabric_gbps", "number from 0.1", "the fabric's",
+                "Gb/s a GPU between nodes", set_fabric_gbps},
     WorkloadKey{"cluster.nodes", kCount, "world_size / gpus_per_node", "Machines",
                 set_integer<kCluster, &Cluster::nodes, 1, kMostRanks>},
     WorkloadKey{"cluster.gpus_per_node", kCount, "world_size / nodes, at most 8", "Ranks a machine",

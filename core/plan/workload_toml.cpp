@@ -146,6 +146,10 @@ void fill_dependent_defaults(Workload& workload, const KeyNames& given) {
   // DistributedDataParallel: the small first bucket belongs to the default bucket_cap_mb alone.
   if (given.contains("parallel.bucket_bytes") && !given.contains("parallel.first_bucket_bytes"))
     parallel.first_bucket_bytes = parallel.bucket_bytes;
+  // peft/utils/constants.py: what LoRA adapts in Llama if nothing is said.
+  Trainable& trainable = workload.train.trainable;
+  if (trainable.kind == Trainable::Kind::lora && trainable.names.empty())
+    trainable.names = {"q_proj", "v_proj"};
   if (!given.contains("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
 }
 
@@ -228,8 +232,10 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
 }
 
 Result<Workload> machine_of_sets(const std::vector<std::string>& sets) {
-  static const KeyNames kOpen = {"cluster.hardware", "cluster.link_bandwidth_scale",
-                                 "cluster.contention", "cluster.gpus_per_node", "allocator.conf"};
+  static const KeyNames kOpen = {"cluster.hardware",      "cluster.topology",
+                                 "cluster.fabric",        "cluster.fabric_gbps",
+                                 "cluster.gpus_per_node", "cluster.link_bandwidth_scale",
+                                 "cluster.contention",    "allocator.conf"};
   Workload workload;
   KeyNames given;
   for (const std::string& set : sets) {

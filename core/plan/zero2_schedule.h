@@ -91,9 +91,9 @@ class Zero2Schedule final : public StrategySchedule {
   bool overlaps_ = false;
   ProcessGroup world_;
   StreamId reduce_stream_;
-  std::vector<Parameter> parameters_;  ///< by row of ShardLayout::parameters
-  std::int64_t partition_ = 0;         ///< elements
-  std::uint32_t own_rows_ = 0;         ///< the first rows reach into this rank's partition
+  std::vector<Parameter> parameters_;    ///< by row of ShardLayout::parameters
+  std::int64_t partition_ = 0;           ///< elements
+  std::vector<std::uint32_t> own_rows_;  ///< that reach into this rank's partition: the first ones
   Buffer flat_;
   std::vector<Buffer> buckets_;
   Buffer kept_, kept_again_;  ///< gradients of own_rows_, of the first and of a later micro-batch

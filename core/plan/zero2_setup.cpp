@@ -37,6 +37,7 @@ void Zero2Schedule::add_parameters(ModuleWriter& modules) {
     Parameter& parameter = parameters_.emplace_back();
     parameter.owner = {modules.scope(sharded.module), {}};
     parameter.elements = sharded.elements;
+    if (!sharded.trainable) continue;
     parameter.offset = total;
     total += sharded.elements;
   }
@@ -44,18 +45,26 @@ void Zero2Schedule::add_parameters(ModuleWriter& modules) {
   const std::int64_t unit = kAlignment * world_.ranks;
   const std::int64_t padded = (total + unit - 1) / unit * unit;
   partition_ = padded / world_.ranks;
-  for (Parameter& parameter : parameters_) {
-    parameter.own = std::clamp<std::int64_t>(partition_ - parameter.offset, 0, parameter.elements);
-    if (parameter.own > 0) ++own_rows_;
-  }
   flat_ = lowering_.buffer(padded, type_, "parameters", Cause::unsharded_parameter, lowering_.root);
   lowering_.alloc(flat_, lowering_.compute);
+  std::vector<Buffer> places;
+  for (std::uint32_t row = 0; row < parameters_.size(); ++row) {
+    Parameter& parameter = parameters_[row];
+    if (!layout.parameters[row].trainable) {
+      places.push_back(lowering_.buffer(parameter.elements, type_, "frozen parameter",
+                                        Cause::unsharded_parameter, parameter.owner));
+      lowering_.alloc(places.back(), lowering_.compute);
+      continue;
+    }
+    parameter.own = std::clamp<std::int64_t>(partition_ - parameter.offset, 0, parameter.elements);
+    if (parameter.own > 0) own_rows_.push_back(row);
+    places.push_back(slice(lowering_, flat_, parameter.offset, parameter.elements, type_));
+  }
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
     for (ParameterIndex p = 0; p < lowering_.tape_of(m).parameters.size(); ++p) {
-      Parameter& parameter = parameters_[layout.row_of(m, p)];
-      ++parameter.shares;
-      modules.set_parameter(m, p,
-                            slice(lowering_, flat_, parameter.offset, parameter.elements, type_));
+      const std::uint32_t row = layout.row_of(m, p);
+      if (lowering_.tape_of(m).parameters[p].trainable) ++parameters_[row].shares;
+      modules.set_parameter(m, p, places[row]);
     }
 }
 
@@ -68,7 +77,7 @@ void Zero2Schedule::add_gradient_buffers() {
     buckets_.push_back(add(workload.zero.reduce_bucket_size, type_, "gradient bucket",
                            Cause::communication_buffer));
   std::int64_t kept = 0, largest = 0;
-  for (std::uint32_t row = 0; row < own_rows_; ++row) kept += parameters_[row].elements;
+  for (const std::uint32_t row : own_rows_) kept += parameters_[row].elements;
   for (Parameter& parameter : parameters_) {
     largest = std::max(largest, parameter.elements);
     if (parameter.own == 0) continue;
@@ -76,7 +85,7 @@ void Zero2Schedule::add_gradient_buffers() {
     if (offloads() && workload.train.master != type_)
       parameter.widened = add(parameter.own, workload.train.master, "gradient", Cause::temporary);
   }
-  norms_ = add(std::int64_t{own_rows_} + 1, DType::f64, "norms", Cause::temporary);
+  norms_ = add(std::ssize(own_rows_) + 1, DType::f64, "norms", Cause::temporary);
   if (offloads()) {
     host_gradients_ =
         on_host(lowering_, add(kept, type_, "accumulated gradients", Cause::reduced_gradient));

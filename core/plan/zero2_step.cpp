@@ -16,7 +16,7 @@ void Zero2Schedule::accumulate() {
   const bool adds = has_kept_ && lowering_.micro_batch > 0;
   has_kept_ = false;
   if (!adds) return;
-  for (std::uint32_t row = 0; row < own_rows_; ++row) {
+  for (const std::uint32_t row : own_rows_) {
     const Parameter& parameter = parameters_[row];
     const Buffer from = slice(lowering_, kept_again_, parameter.offset, parameter.elements, type_);
     scratch_.assign({reads(from), updates(slice(lowering_, kept_, parameter.offset,
@@ -35,7 +35,8 @@ void Zero2Schedule::accumulate() {
 
 void Zero2Schedule::optimizer_phase() {
   std::vector<Buffer> gradients, doubles;
-  for (std::uint32_t row = 0; row < own_rows_ && !offloads(); ++row) {
+  for (const std::uint32_t row : own_rows_) {
+    if (offloads()) break;
     const Parameter& parameter = parameters_[row];
     gradients.push_back(slice(lowering_, kept_, parameter.offset, parameter.own, type_));
     doubles.push_back(parameter.doubled);

@@ -120,7 +120,7 @@ class Zero3Schedule final : public StrategySchedule {
   void add_gradient_buffers();
   void add_norms();
   void place_parameters();
-  ZeroPartition partition_of(std::uint32_t first, std::uint32_t end, std::int64_t offset);
+  ZeroPartition partition_of(std::size_t first, std::size_t end, std::int64_t offset);
   bool offloads_parameters() const;
   bool offloads_optimizer() const;
   bool is_alone() const { return world_.ranks == 1; }
@@ -169,10 +169,11 @@ class Zero3Schedule final : public StrategySchedule {
   std::vector<Parameter> parameters_;  ///< by row of ShardLayout::parameters
   std::unique_ptr<Zero3Coordinator> coordinator_;
   std::unique_ptr<ZeroUpdate> update_;
-  Buffer partitions_;  ///< all shards
+  std::vector<std::uint32_t> trained_;  ///< rows that have gradients
+  Buffer partitions_;                   ///< their shards; those of frozen parameters lie apart
   Buffer gradient_partitions_;
   Buffer bucket_;
-  std::vector<Buffer> norm_doubles_;  ///< by row
+  std::vector<Buffer> norm_doubles_;  ///< by row; absent for frozen parameters
   Buffer norms_;
   Buffer overflow_;
   struct HookTable {

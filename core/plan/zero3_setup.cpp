@@ -65,11 +65,18 @@ void Zero3Schedule::add_parameters() {
     parameter.owner = {modules_->scope(sharded.module), lowering_.owners.front().unit};
     parameter.elements = sharded.elements;
     parameter.shard = (sharded.elements + ranks - 1) / ranks;
-    total += parameter.shard;
+    const bool trained = sharded.trainable;
+    if (trained) trained_.push_back(row);
+    if (trained) total += parameter.shard;
     const std::string& name = lowering_.tape_of(sharded.module).parameters[sharded.parameter].name;
     const auto add = [&](std::int64_t elements, DType type, Cause cause) {
       return lowering_.buffer(elements, type, name, cause, parameter.owner);
     };
+    if (!trained) {
+      parameter.partition = add(parameter.shard, type_, Cause::parameter_shard);
+      if (offloads_parameters()) on_host(lowering_, parameter.partition);
+      lowering_.alloc(parameter.partition, lowering_.compute);
+    }
     if (gathers()) parameter.full = add(parameter.shard * ranks, type_, Cause::unsharded_parameter);
     if (offloads_parameters()) parameter.loaded = add(parameter.shard, type_, Cause::cast_copy);
     if (secondary_.ranks > 1) {
@@ -79,14 +86,15 @@ void Zero3Schedule::add_parameters() {
   }
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
     for (ParameterIndex p = 0; p < lowering_.tape_of(m).parameters.size(); ++p)
-      ++parameters_[layout.row_of(m, p)].shares;
+      if (lowering_.tape_of(m).parameters[p].trainable) ++parameters_[layout.row_of(m, p)].shares;
 
   partitions_ =
       lowering_.buffer(total, type_, "parameters", Cause::parameter_shard, lowering_.owners[0]);
   if (offloads_parameters()) on_host(lowering_, partitions_);
   lowering_.alloc(partitions_, lowering_.compute);
   std::int64_t offset = 0;
-  for (Parameter& parameter : parameters_) {
+  for (const std::uint32_t row : trained_) {
+    Parameter& parameter = parameters_[row];
     parameter.partition = slice(lowering_, partitions_, offset, parameter.shard, type_);
     offset += parameter.shard;
   }
@@ -123,10 +131,9 @@ void Zero3Schedule::add_submodules() {
       std::move(parameters), std::move(submodules));
 }
 
-ZeroPartition Zero3Schedule::partition_of(std::uint32_t first, std::uint32_t end,
-                                          std::int64_t offset) {
+ZeroPartition Zero3Schedule::partition_of(std::size_t first, std::size_t end, std::int64_t offset) {
   std::int64_t elements = 0;
-  for (std::uint32_t row = first; row < end; ++row) elements += parameters_[row].shard;
+  for (std::size_t i = first; i < end; ++i) elements += parameters_[trained_[i]].shard;
   ZeroPartition partition;
   partition.elements = elements;
   partition.parameters = slice(lowering_, partitions_, offset, elements, type_);
@@ -138,24 +145,24 @@ ZeroPartition Zero3Schedule::partition_of(std::uint32_t first, std::uint32_t end
 // _create_fp16_sub_groups: a sub group is closed once it holds sub_group_size elements or more.
 void Zero3Schedule::add_partitions() {
   std::int64_t total = 0;
-  for (const Parameter& parameter : parameters_) total += parameter.shard;
+  for (const std::uint32_t row : trained_) total += parameters_[row].shard;
   gradient_partitions_ = lowering_.buffer(total, accumulated_, "gradient partitions",
                                           Cause::reduced_gradient, lowering_.owners[0]);
   if (offloads_optimizer()) on_host(lowering_, gradient_partitions_);
 
   std::vector<ZeroPartition> partitions;
   const std::int64_t most = lowering_.workload.zero.sub_group_size;
-  const auto rows = static_cast<std::uint32_t>(parameters_.size());
-  std::uint32_t first = 0;
+  std::size_t first = 0;
   std::int64_t begin = 0, elements = 0;
-  for (std::uint32_t row = 0; row < rows; ++row) {
-    parameters_[row].sub_group = partitions.size();
-    parameters_[row].sub_group_offset = elements;
-    elements += parameters_[row].shard;
-    if (elements < most && row + 1 < rows) continue;
-    partitions.push_back(partition_of(first, row + 1, begin));
+  for (std::size_t i = 0; i < trained_.size(); ++i) {
+    Parameter& parameter = parameters_[trained_[i]];
+    parameter.sub_group = partitions.size();
+    parameter.sub_group_offset = elements;
+    elements += parameter.shard;
+    if (elements < most && i + 1 < trained_.size()) continue;
+    partitions.push_back(partition_of(first, i + 1, begin));
     begin += elements;
-    first = row + 1;
+    first = i + 1;
     elements = 0;
   }
   update_ = std::make_unique<ZeroUpdate>(lowering_, std::move(partitions), accumulated_,
@@ -173,7 +180,8 @@ void Zero3Schedule::add_gradient_buffers() {
   lowering_.alloc(gradient_partitions_, lowering_.compute);
   const bool repeats = lowering_.workload.train.grad_accum > 1;
   std::int64_t offset = 0;
-  for (Parameter& parameter : parameters_) {
+  for (const std::uint32_t row : trained_) {
+    Parameter& parameter = parameters_[row];
     parameter.gradient_partition =
         slice(lowering_, gradient_partitions_, offset, parameter.shard, accumulated_);
     offset += parameter.shard;
@@ -190,10 +198,11 @@ void Zero3Schedule::add_gradient_buffers() {
 }
 
 void Zero3Schedule::add_norms() {
-  for (const Parameter& parameter : parameters_)
-    norm_doubles_.push_back(lowering_.buffer(parameter.shard, DType::f64, "gradient in fp64",
-                                             Cause::temporary, parameter.owner));
-  norms_ = lowering_.buffer(std::ssize(parameters_) + 1, DType::f64, "norms", Cause::temporary,
+  norm_doubles_.resize(parameters_.size());
+  for (const std::uint32_t row : trained_)
+    norm_doubles_[row] = lowering_.buffer(parameters_[row].shard, DType::f64, "gradient in fp64",
+                                          Cause::temporary, parameters_[row].owner);
+  norms_ = lowering_.buffer(std::ssize(trained_) + 1, DType::f64, "norms", Cause::temporary,
                             lowering_.owners[0]);
   if (type_ == DType::f16)
     overflow_ = lowering_.buffer(gradient_partitions_.bytes / size_of(accumulated_), DType::boolean,

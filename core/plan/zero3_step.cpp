@@ -34,16 +34,18 @@ void Zero3Schedule::check_overflow() {
 }
 
 void Zero3Schedule::norm() {
-  std::vector<Buffer> gradients;
+  std::vector<Buffer> gradients, doubles;
   if (!offloads_optimizer()) {
-    for (const Parameter& parameter : parameters_)
-      gradients.push_back(parameter.gradient_partition);
-    write_zero_norm(lowering_, gradients, norm_doubles_, norms_, world_.communicator, DType::f64);
+    for (const std::uint32_t row : trained_) {
+      gradients.push_back(parameters_[row].gradient_partition);
+      doubles.push_back(norm_doubles_[row]);
+    }
+    write_zero_norm(lowering_, gradients, doubles, norms_, world_.communicator, DType::f64);
     return;
   }
   // The norms are there; their sum is read by the host before and after it is all-reduced.
   lowering_.builder.host_wait_stream(lowering_.compute);
-  write_zero_norm(lowering_, gradients, norm_doubles_, norms_, world_.communicator, DType::f64);
+  write_zero_norm(lowering_, gradients, doubles, norms_, world_.communicator, DType::f64);
   lowering_.builder.host_wait_stream(lowering_.compute);
 }
 

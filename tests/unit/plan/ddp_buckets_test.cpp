@@ -28,7 +28,7 @@ TEST_CASE("a limit that is met exactly closes the bucket") {
 }
 
 TEST_CASE("the first reduction has one bucket in order of registration") {
-  const BucketPlan plan = single_bucket(kSizes);
+  const BucketPlan plan = single_bucket(Rows{0, 1, 2, 3}, kSizes);
   CHECK(plan.members == std::vector<Rows>{{0, 1, 2, 3}});
   CHECK(plan.elements == std::vector<std::int64_t>{65});
   CHECK(plan.places[3].offset == 45);

@@ -1,6 +1,4 @@
 // config.json files: the counts of published models, the defaults, and what is wrong with bad ones.
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -11,6 +9,7 @@
 
 #include "tests/support/skip.h"
 #include "tests/unit/plan/model_live_bytes.h"
+#include "tests/unit/plan/temporary_file.h"
 
 using namespace foregather;
 using namespace foregather::plan;
@@ -18,25 +17,6 @@ using namespace foregather::test;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// A file that goes with the scope.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& text) {
-    static int next = 0;
-    path_ = (fs::temp_directory_path() /
-             ("foregather_config_" + std::to_string(::getpid()) + "_" + std::to_string(next++)))
-                .string();
-    std::ofstream(path_, std::ios::binary) << text;
-  }
-  ~TemporaryFile() { fs::remove(path_); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 Result<ModelConfig> read_text(const std::string& text) {
   return read_model_config(TemporaryFile(text).path());

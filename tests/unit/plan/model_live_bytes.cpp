@@ -117,7 +117,8 @@ std::string malformed(const Tape& tape) {
   for (const Value& value : tape.values)
     if (value.kind == ValueKind::parameter_grad) ++gradients[value.parameter];
   for (std::size_t p = 0; p < gradients.size(); ++p)
-    if (gradients[p] != 1) return "not one gradient: " + tape.parameters[p].name;
+    if (gradients[p] != (tape.parameters[p].trainable ? 1 : 0))
+      return "not one gradient: " + tape.parameters[p].name;
   return "";
 }
 

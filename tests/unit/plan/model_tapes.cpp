@@ -1,10 +1,13 @@
 // Tapes against hand formulas: FLOPs, saved bytes, the copies of the loss, what is selective.
 #include <algorithm>
+#include <fstream>
 #include <set>
 #include <string>
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "tests/unit/plan/model_live_bytes.h"
+#include "tests/unit/plan/temporary_file.h"
 
 using namespace foregather;
 using namespace foregather::plan;
@@ -62,6 +65,28 @@ TEST_CASE("tapes are well formed for every family, attention and precision") {
           CHECK(model.parameters == count_parameters(config));
           CHECK(model.modules.size() == static_cast<std::size_t>(config.layers) + 2);
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("tapes of every family are well formed and count as their config does") {
+  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/family_counts.json");
+  const nlohmann::json counts = nlohmann::json::parse(file);
+  for (const auto& [name, row] : counts["models"].items()) {
+    const TemporaryFile json(row["config"].dump());
+    const Result<ModelConfig> config = read_model_config(json.path());
+    REQUIRE(config);
+    for (const Attention attention : {Attention::eager, Attention::sdpa, Attention::flash}) {
+      for (const DType dtype : {DType::bf16, DType::f32}) {
+        INFO(name << " " << static_cast<int>(attention) << " " << foregather::name(dtype));
+        Train train = bf16_train(2, config->towers.empty() ? 64 : 1024);
+        train.attention = attention;
+        train.compute = dtype;
+        REQUIRE(check_model_size(*config, train));
+        const Model model = build_model(*config, train);
+        for (const Tape& tape : model.tapes) CHECK(malformed(tape) == "");
+        CHECK(model.parameters == count_parameters(*config));
       }
     }
   }

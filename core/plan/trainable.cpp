@@ -1,0 +1,40 @@
+#include "core/plan/trainable.h"
+
+#include <algorithm>
+
+namespace foregather::plan {
+
+bool is_trained(const Trainable& trainable, std::string_view name) {
+  if (trainable.kind != Trainable::Kind::named) return trainable.kind == Trainable::Kind::all;
+  return std::any_of(trainable.names.begin(), trainable.names.end(), [&](const std::string& part) {
+    return name.find(part) != std::string_view::npos;
+  });
+}
+
+bool has_adapter(const Trainable& trainable, std::string_view weight) {
+  constexpr std::string_view kWeight = ".weight";
+  if (trainable.kind != Trainable::Kind::lora || !weight.ends_with(kWeight)) return false;
+  weight.remove_suffix(kWeight.size());
+  return std::any_of(trainable.names.begin(), trainable.names.end(), [&](std::string_view target) {
+    if (target == "all-linear")
+      return weight.find("norm") == std::string_view::npos && !weight.ends_with("mlp.gate");
+    if (target == weight) return true;
+    return weight.size() > target.size() && weight.ends_with(target) &&
+           weight[weight.size() - target.size() - 1] == '.';
+  });
+}
+
+bool is_float8(const Train& train, std::string_view weight, std::span<const std::int64_t> shape) {
+  constexpr std::int64_t kMultiple = 16;
+  if (train.float8 == Float8::none || shape.size() != 2) return false;
+  if (weight.find("norm") != std::string_view::npos || weight.ends_with("mlp.gate.weight") ||
+      weight.find("lora_") != std::string_view::npos)
+    return false;
+  return shape[0] % kMultiple == 0 && shape[1] % kMultiple == 0;
+}
+
+std::string module_of(std::string_view parameter) {
+  return std::string(parameter.substr(0, parameter.rfind('.')));
+}
+
+}  // namespace foregather::plan
