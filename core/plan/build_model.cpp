@@ -41,11 +41,11 @@ std::int64_t count_in(const Model& model) {
 
 }  // namespace
 
-std::int64_t weight_flops(const TapeBuilder& tape, const LayerContext& context,
-                          std::int64_t idle) {
+std::int64_t weight_flops(const TapeBuilder& tape, const LayerContext& context, std::int64_t idle) {
   const std::int64_t trained = tape.trained_elements();
   const std::int64_t frozen = tape.parameter_elements() - trained;
-  const std::int64_t factors = trained > 0 ? 6 * (trained - idle) + 4 * frozen : 4 * (frozen - idle);
+  const std::int64_t factors =
+      trained > 0 ? 6 * (trained - idle) + 4 * frozen : 4 * (frozen - idle);
   return times(factors, context.tokens);
 }
 
@@ -210,7 +210,8 @@ class ModelBuilder {
     if (!config_.towers.empty())
       add(root, joined_embedding_tape(text_context(root), patches_));
     else
-      add(root, is_gpt2 ? gpt2_embedding_tape(text_context(root)) : embedding_tape(text_context(root)));
+      add(root,
+          is_gpt2 ? gpt2_embedding_tape(text_context(root)) : embedding_tape(text_context(root)));
     blocks(config_, root + "." + list + ".", train_.seq_len);
     add("", is_gpt2 ? gpt2_head_tape(text_context()) : head_tape(text_context()));
   }

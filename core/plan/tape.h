@@ -80,7 +80,9 @@ struct Tape {
   ValueIndex output_grad = 0;
   ValueIndex input_grad = 0;  ///< unused by a module whose input needs no gradient (embedding)
   bool has_input_grad = true;
-  bool has_output_grad = true;   ///< false: nothing here is trained, backward is empty
+  bool has_output_grad = true;  ///< false: nothing here is trained, backward is empty
+  /// Forward values that live until the module's backward ends though no op there reads them.
+  std::vector<ValueIndex> held;
   std::int64_t model_flops = 0;  ///< forward + backward without recomputation, one micro-batch
 };
 

@@ -321,6 +321,8 @@ Tape TapeBuilder::finish(ValueIndex output, bool has_input_grad, std::int64_t mo
   if (!tape_.backward.empty()) {
     std::vector<ValueIndex>& last = tape_.backward.back().reads;
     last.insert(last.end(), held_to_the_end_.begin(), held_to_the_end_.end());
+  } else {
+    tape_.held = std::move(held_to_the_end_);
   }
   tape_.has_input_grad = has_input_grad && needs_[tape_.input];
   if (tape_.has_input_grad) hand_on_input_gradient();
