@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/plan/build_families.h"
+#include "core/plan/compile_tape.h"
 #include "core/plan/model.h"
 #include "core/plan/model_names.h"
 #include "core/plan/model_parameters.h"
@@ -135,6 +136,7 @@ class ModelBuilder {
       language();
       model_.tokens = text_context().tokens;
     }
+    compile();
     model_.parameters = count_in(model_);
     return std::move(model_);
   }
@@ -155,6 +157,15 @@ class ModelBuilder {
   }
   LayerContext image_context(const ModelConfig& tower, std::string path = {}) const {
     return context_of(tower, tower.image.tokens(), std::move(path));
+  }
+
+  void compile() {
+    if (train_.compile == Compile::none) return;
+    std::vector<bool> is_block(model_.tapes.size(), false);
+    for (const Module& module : model_.modules)
+      if (module.is_block) is_block[module.tape] = true;
+    for (std::size_t i = 0; i < model_.tapes.size(); ++i)
+      if (train_.compile == Compile::full || is_block[i]) compile_tape(model_.tapes[i]);
   }
 
   std::uint32_t add_tape(Tape tape) {

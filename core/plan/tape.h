@@ -56,6 +56,7 @@ struct TapeOp {
   /// What it reads, and what it merely keeps alive until it ends (a caller's variable, an autograd
   /// node's other saved tensors); `cost` knows what is really read.
   std::vector<ValueIndex> reads;
+  std::uint32_t own_reads = 0;     ///< how many of `reads`, from the front, it really reads
   std::vector<ValueIndex> writes;  ///< allocated right before the op unless bound already
   /// Read-modify-write (in-place add, gradient accumulation): must be bound already.
   std::vector<ValueIndex> updates;
