@@ -6,6 +6,8 @@ std::vector<Command> commands() {
   std::vector<Command> all;
   all.push_back(simulate_command());
   all.push_back(export_command());
+  all.push_back(memory_command());
+  all.push_back(validate_command());
   all.push_back(doctor_command());
   return all;
 }

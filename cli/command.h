@@ -32,6 +32,8 @@ struct Command {
 
 Command simulate_command();
 Command export_command();
+Command memory_command();
+Command validate_command();
 Command doctor_command();
 
 /// All of them, in the order of the help.

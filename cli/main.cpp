@@ -4,12 +4,14 @@
 #include "cli/command.h"
 #include "cli/parser.h"
 #include "cli/terminal.h"
+#include "core/base/file.h"
 #include "core/base/heap.h"
 
 // Exceptions come from the standard library alone; none is expected.
 int main(int argc, char** argv) {
   using namespace foregather::cli;
   foregather::keep_freed_memory();
+  foregather::remove_pending_files_on_signals();
   try {
     return dispatch(commands(), argc, argv);
   } catch (const std::bad_alloc&) {

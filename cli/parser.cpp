@@ -36,15 +36,24 @@ void declare(CLI::App& app, const Option& option) {
   }
 }
 
-bool is_missing(const Option& option) {
-  return (option.text != nullptr && option.text->empty()) ||
-         (option.texts != nullptr && option.texts->empty());
-}
-
 // "--output" of "-o,--output".
 std::string_view long_name(const Option& option) {
   const auto dashes = option.names.find("--");
   return std::string_view(option.names).substr(dashes == std::string::npos ? 0 : dashes);
+}
+
+// "-o ''", as from an unset variable of a shell.
+const Option* find_empty(const CLI::App& app, const Command& command) {
+  for (const Option& option : command.options)
+    if (option.text != nullptr && option.names.starts_with('-') && option.text->empty() &&
+        app.count(std::string(long_name(option))) > 0)
+      return &option;
+  return nullptr;
+}
+
+bool is_missing(const Option& option) {
+  return (option.text != nullptr && option.text->empty()) ||
+         (option.texts != nullptr && option.texts->empty());
 }
 
 // A misspelt option is worth a suggestion; CLI11 only names it.
@@ -80,6 +89,9 @@ int parse_and_run(const Command& command, std::vector<std::string> arguments) {
     if (option.required && is_missing(option))
       return bad_usage(std::string(command.name),
                        fmt::format("{} is missing: {}", long_name(option), option.doc));
+  if (const Option* empty = find_empty(app, command))
+    return bad_usage(std::string(command.name),
+                     fmt::format("{} is empty, expected {}", long_name(*empty), empty->value));
   return command.run();
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 struct Arguments {
   std::vector<std::string> sources, sets, what_if;
-  std::string hardware, memory_model, as, step, database, trace;
+  std::string hardware, memory_model, as, step, database, trace, dump;
   bool json = false, keys = false;
 };
 
@@ -66,12 +66,14 @@ std::string keys_text() {
     text += key.default_value.empty() ? "\n" : fmt::format(". Default: {}\n", key.default_value);
   }
   text += fmt::format("\nHardware: {}\n", fmt::join(tasks::hardware_names(), ", "));
+  text += fmt::format("Topologies: {}\n", fmt::join(tasks::topology_names(), ", "));
+  text += fmt::format("Fabrics: {}\n", fmt::join(tasks::fabric_names(), ", "));
   return text;
 }
 
 std::string wrote(const Arguments& arguments) {
   std::string text;
-  for (const std::string& path : {arguments.database, arguments.trace})
+  for (const std::string& path : {arguments.database, arguments.trace, arguments.dump})
     if (!path.empty()) text += fmt::format("wrote {}\n", path);
   return text;
 }
@@ -80,12 +82,14 @@ int run(const Arguments& arguments) {
   if (arguments.keys) return print(keys_text());
   auto request = request_of(arguments);
   if (!request) return give_up(request.error());
-  auto outputs = tasks::Outputs::open(arguments.database, arguments.trace);
+  auto outputs = tasks::Outputs::open(arguments.database, arguments.trace, arguments.dump);
   if (!outputs) return give_up(outputs.error());
   request->record_memory = outputs->wants_run();
+  request->dump = !arguments.dump.empty();
   const auto outcome = tasks::simulate(*request);
   if (!outcome) return give_up(outcome.error());
-  if (const Status written = outputs->write(outcome->run); !written)
+  if (const Status written = outputs->write({&outcome->run, 1}, outcome->dump, outcome->inputs);
+      !written)
     return give_up(written.error());
   for (const std::string& warning : outcome->summary.warnings) complain("warning: " + warning);
   if (arguments.json) return print(tasks::to_json(outcome->summary));
@@ -126,6 +130,10 @@ std::vector<Option> options(Arguments& arguments) {
        nullptr, &arguments.database, nullptr},
       {"--trace", "OUT.json", "writes the timeline as Chrome trace, for https://ui.perfetto.dev",
        nullptr, &arguments.trace, nullptr},
+      {"--dump", "OUT.fg",
+       "writes the schedule itself as text, which simulate reads back: ops, storages and the "
+       "actions of each host thread",
+       nullptr, &arguments.dump, nullptr},
       {"--json", "", "prints one JSON object, times in ns and sizes in bytes, and nothing else",
        &arguments.json, nullptr, nullptr},
   };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/base/text.h"
 
@@ -71,24 +72,29 @@ std::string bars(const Summary& summary) {
   return table.text(2);
 }
 
-// Which parts of the critical path are no compute at full speed.
+// What lies between the bound and the step. The critical path is compute, communication and waits;
+// what compute on it takes alone is set against the bound, so that the rows add
+// up (but for those of nearly nothing).
 std::string above_bound(const Summary& summary) {
   const Ns step = *summary.step_time();
-  const Ns above = step - *summary.bound;
-  std::string text = fmt::format("\nBound      {}", format_time(*summary.bound));
-  if (above == 0) return text + "   the step cannot be faster in any order\n";
-  text += fmt::format("   the step takes {} ({:.1f} %) more; on its critical path are\n",
-                      format_time(above), percent(above, *summary.bound));
+  const Ns bound = *summary.bound;
+  const tasks::PathFigures& path = summary.path;
+  std::string text = fmt::format("\nBound      {}", format_time(bound));
+  if (step == bound) return text + "   the step cannot be faster in any order\n";
+  text += fmt::format("   the step takes {} ({:.1f} %) more, on its critical path:\n",
+                      format_time(step - bound), percent(step - bound, bound));
   TextTable table;
   const auto row = [&](const char* what, Ns time) {
-    if (time > 0)
-      table.row({what, format_time(time), fmt::format("{:.1f} %", percent(time, step))});
+    if (std::abs(time) < step / 2000) return;  // 0.0 %
+    const std::string_view sign = time < 0 ? "−" : "";
+    table.row({what, fmt::format("{}{}", sign, format_time(std::abs(time))),
+               fmt::format("{}{:.1f} %", sign, percent(std::abs(time), step))});
   };
-  row("compute", summary.path.compute);
-  row("communication", summary.path.comm);
-  row("the host's launches", summary.path.host);
-  row("work of the step before", summary.path.other);
-  row("of this, contention of overlapped work", summary.path.contention);
+  row("communication", path.comm - path.comm_contention);
+  row("contention of overlapped work", path.compute_contention + path.comm_contention);
+  row("waiting for the host's launches", path.host);
+  row("work of the step before", path.other);
+  row("compute, less the bound", path.compute - path.compute_contention - bound);
   return text + table.text(2);
 }
 

@@ -4,6 +4,7 @@ option(FOREGATHER_TESTS "Build the tests" ON)
 option(FOREGATHER_BENCH "Build the benchmarks, where Google Benchmark is found" ON)
 option(FOREGATHER_HEADER_CHECK "Compile every header alone" ON)
 option(FOREGATHER_WERROR "Treat warnings as errors" ON)
+option(FOREGATHER_FUZZ "Build tests/fuzz as libFuzzer programs (clang)" OFF)
 option(FOREGATHER_REQUIRE_CUDA "Fail at configure time where the CUDA toolkit is missing" OFF)
 set(FOREGATHER_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=: address,undefined or thread")
 
@@ -50,6 +51,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>")
 endif()
 
+if(FOREGATHER_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 if(FOREGATHER_SANITIZE)
   # -Wmaybe-uninitialized guesses wrong on instrumented code.
   add_compile_options(

@@ -23,7 +23,9 @@ PathFigures path_figures(run::RunView run, const compare::CriticalPath& path) {
   figures.host = path.host;
   figures.other = path.other;
   for (const compare::PathStep& step : path.steps) {
-    figures.contention += contention(run, step);
+    (is_collective(run.ops.kind[step.op.row()]) ? figures.comm_contention
+                                                : figures.compute_contention) +=
+        contention(run, step);
     std::string key = op_key(run, step.op);
     if (figures.ops.empty() || figures.ops.back().op != key) {
       figures.ops.push_back({std::move(key), step.time, step.gap, run::name(step.reason)});

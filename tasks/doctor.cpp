@@ -17,10 +17,11 @@
 namespace foregather::tasks {
 namespace {
 
-// The first of these libraries that can be opened, empty if none. Opened lazily and closed again.
+// The first of these libraries that can be opened, empty if none. Opened lazily, and left in
+// memory: CUPTI and NCCL would leak what they allocate when they are loaded.
 std::string first_library(std::initializer_list<const char*> names) {
   for (const char* name : names) {
-    void* const handle = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    void* const handle = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     if (handle == nullptr) continue;
     ::dlclose(handle);
     return name;

@@ -1,6 +1,8 @@
 #include "tasks/export.h"
 
+#include "core/store/location.h"
 #include "core/store/reader.h"
+#include "tasks/outputs.h"
 #include "traces/formats.h"
 
 namespace foregather::tasks {
@@ -21,6 +23,8 @@ Status write_run(run::RunView run, const std::string& format, PendingFile& file)
 Status export_run(const std::string& location, const std::string& format,
                   const std::string& output) {
   if (const auto known = traces::find_format(format); !known) return tl::unexpected(known.error());
+  if (is_same_file(store::parse_location(location).path, output))
+    return fail_at(output, "is the database to export, expected another file to write");
   auto file = PendingFile::create(output);
   if (!file) return tl::unexpected(file.error());
   const auto run = store::read_run(location);

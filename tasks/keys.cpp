@@ -4,6 +4,13 @@
 #include "sim/cost/hardware.h"
 
 namespace foregather::tasks {
+namespace {
+
+std::vector<std::string> texts(const std::vector<std::string_view>& names) {
+  return {names.begin(), names.end()};
+}
+
+}  // namespace
 
 std::vector<KeyHelp> workload_keys() {
   std::vector<KeyHelp> keys;
@@ -13,10 +20,8 @@ std::vector<KeyHelp> workload_keys() {
   return keys;
 }
 
-std::vector<std::string> hardware_names() {
-  std::vector<std::string> names;
-  for (const std::string_view name : sim::hardware_names()) names.emplace_back(name);
-  return names;
-}
+std::vector<std::string> hardware_names() { return texts(sim::hardware_names()); }
+std::vector<std::string> topology_names() { return texts(sim::topology_names()); }
+std::vector<std::string> fabric_names() { return texts(sim::fabric_names()); }
 
 }  // namespace foregather::tasks

@@ -15,5 +15,8 @@ std::vector<KeyHelp> workload_keys();
 
 /// Names of the built-in hardware files, sorted.
 std::vector<std::string> hardware_names();
+/// Of the topologies and fabrics that go over them.
+std::vector<std::string> topology_names();
+std::vector<std::string> fabric_names();
 
 }  // namespace foregather::tasks

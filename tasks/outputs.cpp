@@ -5,7 +5,6 @@
 #include "tasks/export.h"
 
 namespace foregather::tasks {
-namespace {
 
 bool is_same_file(const std::string& a, const std::string& b) {
   namespace fs = std::filesystem;
@@ -15,33 +14,55 @@ bool is_same_file(const std::string& a, const std::string& b) {
   return !a.empty() && !b.empty() && first == second;
 }
 
+namespace {
+
+Status create(const std::string& path, std::optional<PendingFile>& file) {
+  if (path.empty()) return {};
+  auto created = PendingFile::create(path);
+  if (!created) return tl::unexpected(created.error());
+  file.emplace(std::move(*created));
+  return {};
+}
+
 }  // namespace
 
-Result<Outputs> Outputs::open(const std::string& database, const std::string& trace) {
-  if (is_same_file(database, trace))
-    return fail_at(trace, "is both the database and the trace, expected two files");
+Result<Outputs> Outputs::open(const std::string& database, const std::string& trace,
+                              const std::string& dump) {
   Outputs outputs;
+  for (const std::string& path : {database, trace, dump}) {
+    for (const std::string& other : outputs.paths_)
+      if (is_same_file(path, other))
+        return fail_at(path, "is to be two outputs, expected two files");
+    if (!path.empty()) outputs.paths_.push_back(path);
+  }
   if (!database.empty()) {
     auto writer = store::RunWriter::create(database);
     if (!writer) return tl::unexpected(writer.error());
     outputs.database_.emplace(std::move(*writer));
   }
-  if (!trace.empty()) {
-    auto file = PendingFile::create(trace);
-    if (!file) return tl::unexpected(file.error());
-    outputs.trace_.emplace(std::move(*file));
-  }
+  if (Status made = create(trace, outputs.trace_); !made) return tl::unexpected(made.error());
+  if (Status made = create(dump, outputs.dump_); !made) return tl::unexpected(made.error());
   return outputs;
 }
 
-Status Outputs::write(run::RunView run) {
+Status Outputs::write(std::span<const run::Run> runs, std::string_view dump,
+                      const std::vector<std::string>& inputs) {
+  for (const std::string& output : paths_)
+    for (const std::string& input : inputs)
+      if (is_same_file(output, input))
+        return fail_at(output, "is an input, expected another file to write");
   if (database_)
-    if (Status written = database_->write(run); !written) return written;
+    for (const run::Run& run : runs)
+      if (Status written = database_->write(run); !written) return written;
   if (trace_)
-    if (Status written = write_run(run, "chrome", *trace_); !written) return written;
+    if (Status written = write_run(runs.front(), "chrome", *trace_); !written) return written;
+  if (dump_)
+    if (Status written = dump_->write(dump); !written) return written;
   if (database_)
     if (Status finished = database_->finish(); !finished) return finished;
-  return trace_ ? trace_->commit() : Status{};
+  if (trace_)
+    if (Status finished = trace_->commit(); !finished) return finished;
+  return dump_ ? dump_->commit() : Status{};
 }
 
 }  // namespace foregather::tasks

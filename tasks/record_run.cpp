@@ -1,7 +1,6 @@
 #include "tasks/record_run.h"
 
 #include <algorithm>
-#include <array>
 
 #include "tasks/wire_bytes.h"
 
@@ -12,8 +11,6 @@ using run::ClassRow;
 using run::OpRow;
 using run::StepKind;
 using run::StepRow;
-
-constexpr std::array kSteps{StepKind::first, StepKind::steady};
 
 run::BoundReason converted(sim::Reason reason) {
   switch (reason) {
@@ -42,7 +39,11 @@ class Recorder {
  public:
   Recorder(const Graph& graph, std::span<const sim::CostTable> prices,
            const sim::Simulation& simulation)
-      : graph_(graph), prices_(prices), simulation_(simulation) {}
+      : graph_(graph), prices_(prices), simulation_(simulation) {
+    const bool only_first = simulation.oom && simulation.oom->in_first_step;
+    kinds_ =
+        only_first ? std::vector{StepKind::first} : std::vector{StepKind::first, StepKind::steady};
+  }
 
   run::Run record() {
     copy_texts();
@@ -53,6 +54,7 @@ class Recorder {
     run_.ops.reserve(op_count_);
     for (std::uint32_t i = 0; i < parts_.size(); ++i) add_ops(parts_[i], StepRow(i));
     for (std::uint32_t i = 0; i < parts_.size(); ++i) add_memory(parts_[i], StepRow(i));
+    if (simulation_.oom) add_failure(*simulation_.oom);
     return std::move(run_);
   }
 
@@ -87,7 +89,7 @@ class Recorder {
   void arrange() {
     for (std::uint32_t c = 0; c < graph_.classes.size(); ++c) {
       const sim::ClassResult& result = simulation_.classes[c];
-      for (const StepKind kind : kSteps) {
+      for (const StepKind kind : kinds_) {
         Part part{c,
                   kind,
                   kind == StepKind::first ? &result.first : &result.steady,
@@ -175,12 +177,13 @@ class Recorder {
     record.bound_by_previous_step = time.bound_previous_step;
     if (time.reason == sim::Reason::start || time.bound_previous_step) return;
     const std::size_t other =
-        std::size_t{time.bound_class} * kSteps.size() + (part.kind == StepKind::first ? 0 : 1);
+        std::size_t{time.bound_class} * kinds_.size() + (part.kind == StepKind::first ? 0 : 1);
     record.bound_by = row_of(parts_[other], time.bound_by);
   }
 
   void add_memory(const Part& part, StepRow step) {
     for (const sim::Binding& binding : part.step->bindings) add_binding(part, step, binding);
+    for (const sim::SegmentChange& segment : part.step->segments) add_segment(part, step, segment);
     for (const sim::MemoryPoint& point : part.step->memory)
       run_.add(run::MemoryRecord{step, point.time, point.requested, point.allocated, point.active,
                                  point.reserved});
@@ -208,9 +211,36 @@ class Recorder {
     run_.add(record);
   }
 
+  void add_segment(const Part& part, StepRow step, const sim::SegmentChange& segment) {
+    run_.add(run::SegmentRecord{
+        step, run::StreamRow(first_stream_[part.rank_class] + segment.stream.row()),
+        static_cast<run::SegmentChange>(segment.kind), segment.large, segment.expandable,
+        segment.time, segment.address, segment.bytes});
+  }
+
+  // In the last step of its class.
+  void add_failure(const sim::OutOfMemory& oom) {
+    const std::size_t part = (std::size_t{oom.rank_class} + 1) * kinds_.size() - 1;
+    run::FailureRecord record;
+    record.step = StepRow(part);
+    record.name = graph_.at(oom.storage).name;
+    record.bytes = oom.requested;
+    if (oom.op) {
+      const Op& op = graph_.at(*oom.op);
+      record.phase = op.phase;
+      record.kind = op.kind;
+      record.ordinal = op.ordinal;
+      record.micro_batch = op.micro_batch;
+      if (op.scope) record.scope = graph_.at(op.scope).name;
+    }
+    record.time = parts_[part].step->host_end;
+    run_.add(record);
+  }
+
   const Graph& graph_;
   std::span<const sim::CostTable> prices_;
   const sim::Simulation& simulation_;
+  std::vector<StepKind> kinds_;  // of the steps that happened
   run::Run run_;
   std::vector<Part> parts_;  // class × step
   std::size_t op_count_ = 0;

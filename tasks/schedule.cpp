@@ -13,6 +13,7 @@
 #include "core/plan/workload_toml.h"
 #include "sim/cost/outside.h"
 #include "sim/cost/price.h"
+#include "tasks/machine.h"
 #include "tasks/sniff.h"
 
 namespace foregather::tasks {
@@ -27,6 +28,41 @@ std::string_view name_of(plan::Strategy strategy) {
   return "";
 }
 
+// Each op of each micro-batch has a row: what a prediction costs is linear in them.
+Status check_step_size(const plan::Model& model, const plan::Workload& workload) {
+  constexpr double kMostOps = 1e7;
+  double ops = 0;
+  for (const plan::Module& module : model.modules) {
+    const plan::Tape& tape = model.tapes[module.tape];
+    ops += static_cast<double>(tape.forward.size() + tape.backward.size());
+  }
+  ops *= static_cast<double>(workload.train.grad_accum);
+  if (ops <= kMostOps) return {};
+  return fail_at(workload.path,
+                 "a step of about {:.0f} million ops, expected at most {:.0f} million: lower "
+                 "model.layers or train.grad_accum",
+                 ops / 1e6, kMostOps / 1e6);
+}
+
+// A sum of times must stay far from the end of 64 bits.
+Status check_step_length(const Graph& graph, const sim::CostTable& table) {
+  constexpr double kLongestStep = 1e17;  // three years
+  double sum = 0;
+  for (const Op& op : graph.ops) sum += static_cast<double>(table.prices[op.cost.row()].duration);
+  if (sum <= kLongestStep) return {};
+  return fail(
+      "the ops of a step take {:.0f} years: check the hardware's figures and the workload's "
+      "sizes",
+      sum / 3.15e16);
+}
+
+plan::Implementation implementation_of(const plan::Train& train) {
+  plan::Implementation implementation;
+  implementation.fused_rms_norm = train.fused_rms_norm;
+  implementation.repeat_kv = train.repeat_kv;
+  return implementation;
+}
+
 // Fills graph, model and strategy; returns the machine to price it on.
 Result<plan::Workload> lower_workload(std::string text, const std::string& source,
                                       const std::vector<std::string>& sets, Schedule& schedule) {
@@ -39,14 +75,18 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
   if (!config) return tl::unexpected(config.error());
   if (const Status resolved = plan::resolve_workload(*workload, *config); !resolved)
     return tl::unexpected(resolved.error());
-  if (Status fits = plan::check_model_size(*config, workload->train); !fits) {
-    fits.error().place = source;
-    return tl::unexpected(fits.error());
+  if (Status sized = plan::check_model_size(*config, workload->train); !sized) {
+    sized.error().place = source;
+    return tl::unexpected(sized.error());
   }
-  const plan::Model model = plan::build_model(*config, workload->train);
+  const plan::Model model =
+      plan::build_model(*config, workload->train, implementation_of(workload->train));
+  if (const Status bounded = check_step_size(model, *workload); !bounded)
+    return tl::unexpected(bounded.error());
   auto graph = plan::lower(model, *workload);
   if (!graph) return tl::unexpected(graph.error());
   schedule.source_text = std::move(text);
+  schedule.inputs.push_back(workload->model_config);
   schedule.graph = std::move(*graph);
   schedule.model = fmt::format("{}, {} layers", config->model_type, config->layers);
   schedule.strategy = name_of(workload->parallel.strategy);
@@ -59,6 +99,7 @@ Result<plan::Workload> read_schedule(const std::string& text, const std::string&
   if (!machine) return machine;
   auto graph = read_dump(text, source);
   if (!graph) return tl::unexpected(graph.error());
+  if (graph->classes.empty()) return fail_at(source, "has no rank class, expected at least one");
   const auto problems = validate(*graph, 1);
   if (!problems.empty())
     return fail_at(source, "is no schedule that could run: {}", problems.front().message);
@@ -67,14 +108,17 @@ Result<plan::Workload> read_schedule(const std::string& text, const std::string&
 }
 
 Status price_schedule(const plan::Workload& machine, const WhatIf& what_if, Schedule& schedule) {
-  auto hardware = sim::load_hardware(machine.cluster.hardware);
+  auto hardware = load_machine(machine.cluster);
   if (!hardware) return tl::unexpected(hardware.error());
   sim::PriceOptions options;
   options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * what_if.links;
   options.compute_scale = what_if.compute;
+  options.attention_speed = machine.train.attention_speed;
   options.gpus_per_node = std::max(machine.cluster.gpus_per_node, 1U);
   sim::CostTable table = sim::price(schedule.graph, *hardware, options);
-  scale_kinds(what_if, schedule.graph, table);
+  for (std::string& warning : scale_kinds(what_if, schedule.graph, table))
+    schedule.warnings.push_back(std::move(warning));
+  if (const Status bounded = check_step_length(schedule.graph, table); !bounded) return bounded;
   std::size_t rows = 1;
   for (const RankClass& rank_class : schedule.graph.classes)
     rows = std::max(rows, std::size_t{rank_class.hardware} + 1);
@@ -96,8 +140,10 @@ Status set_engine(const plan::Workload& machine, Schedule& schedule) {
   schedule.outside_allocator = sim::outside_allocator_bytes(schedule.graph, schedule.hardware);
   schedule.engine.capacity = schedule.capacity - schedule.outside_allocator;
   if (schedule.engine.capacity <= 0)
-    return fail("{} holds {}, less than the {} outside the allocator", schedule.hardware.name,
-                schedule.capacity, schedule.outside_allocator);
+    return fail_at(machine.cluster.hardware,
+                   "{} holds {}, but context and libraries take {} outside the allocator",
+                   schedule.hardware.name, format_bytes(schedule.capacity),
+                   format_bytes(schedule.outside_allocator));
   return {};
 }
 
@@ -111,11 +157,16 @@ Result<Schedule> load_schedule(const std::string& source, const std::vector<std:
   const auto kind = sniff(*text, source);
   if (!kind) return tl::unexpected(kind.error());
   Schedule schedule;
+  schedule.inputs = {source};
   schedule.name = std::filesystem::path(source).stem().string();
   const auto machine = *kind == SourceKind::workload
                            ? lower_workload(std::move(*text), source, sets, schedule)
                            : read_schedule(*text, source, sets, schedule);
   if (!machine) return tl::unexpected(machine.error());
+  // A name of the catalogue is no file.
+  for (const std::string& input :
+       {machine->cluster.hardware, machine->cluster.topology, machine->cluster.fabric})
+    schedule.inputs.push_back(input);
   if (const Status priced = price_schedule(*machine, what_if, schedule); !priced)
     return tl::unexpected(priced.error());
   if (const Status set = set_engine(*machine, schedule); !set) return tl::unexpected(set.error());

@@ -18,6 +18,7 @@ struct Schedule {
   std::string model;     ///< "llama, 32 layers"; empty for a schedule dump
   std::string strategy;  ///< "fsdp2"; empty for a schedule dump
   std::string source_text;
+  std::vector<std::string> inputs;  ///< the files that were read
   Graph graph;
   sim::Hardware hardware;
   std::vector<sim::CostTable> prices;  ///< by RankClass::hardware

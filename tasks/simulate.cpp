@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/ir/dump.h"
 #include "sim/engine/bounds.h"
 #include "sim/memory/memory_bound.h"
 #include "tasks/busy_figures.h"
@@ -79,11 +80,11 @@ std::optional<double> mfu(const Schedule& schedule, Ns step) {
   return static_cast<double>(static_cast<std::int64_t>(share * 1e6 + 0.5)) / 1e6;
 }
 
-void fill_rates(const Schedule& schedule, Summary& summary) {
+void fill_rates(const Schedule& schedule, bool converged, Summary& summary) {
   const Ns step = *summary.step_time();
-  // A transient that has not settled may beat the bound of the steady step: then the step is the
-  // best that is known.
-  summary.bound = std::min(step, sim::step_time_bounds(schedule.graph, schedule.prices).bound());
+  const Ns bound = sim::step_time_bounds(schedule.graph, schedule.prices).bound();
+  // A step that has not settled may beat the bound of the steady one: then it is the best known.
+  summary.bound = converged ? bound : std::min(step, bound);
   summary.tokens_per_second = tokens_per_second(schedule, step);
   summary.mfu = mfu(schedule, step);
 }
@@ -134,6 +135,8 @@ Result<Outcome> simulate(const SimulateRequest& request) {
   const auto end = Clock::now();
 
   Outcome outcome;
+  outcome.inputs = schedule->inputs;
+  if (request.dump) outcome.dump = dump(schedule->graph);
   fill_header(request, *schedule, outcome.summary);
   outcome.run = record_run(schedule->graph, schedule->prices, *simulation);
   outcome.run.about = run_info(request, *schedule);
@@ -141,7 +144,7 @@ Result<Outcome> simulate(const SimulateRequest& request) {
   outcome.summary.memory_bound = sim::peak_memory_bound(schedule->graph);
   if (!simulation->oom) {
     fill_times(outcome.run, outcome.summary);
-    fill_rates(*schedule, outcome.summary);
+    fill_rates(*schedule, simulation->converged, outcome.summary);
   }
   auto interval = prediction_interval(*schedule, outcome.summary);
   if (!interval) return tl::unexpected(interval.error());

@@ -19,11 +19,14 @@ struct SimulateRequest {
   MemoryModel memory_model = MemoryModel::allocator;
   // What changes only what is kept.
   bool record_memory = true;  ///< allocations and memory curves in the run
+  bool dump = false;          ///< the schedule as text (core/ir/dump.h)
 };
 
 struct Outcome {
   Summary summary;
   run::Run run;
+  std::string dump;
+  std::vector<std::string> inputs;  ///< the files that were read: outputs must be others
 };
 
 /// Predicts the first and the steady step. Out of memory is a result. Errors: bad input, at its

@@ -50,9 +50,9 @@ struct PathFigure {
 
 /// The critical path of the slowest class.
 struct PathFigures {
-  std::vector<PathFigure> ops;                    ///< in order of time
-  Ns compute = 0, comm = 0, host = 0, other = 0;  ///< add up to the step time
-  Ns contention = 0;                              ///< part of compute and comm: longer than alone
+  std::vector<PathFigure> ops;                     ///< in order of time
+  Ns compute = 0, comm = 0, host = 0, other = 0;   ///< add up to the step time
+  Ns compute_contention = 0, comm_contention = 0;  ///< parts of these: longer than alone
 };
 
 struct OomFigures {

@@ -26,7 +26,9 @@ struct WhatIf {
 /// names the known ones.
 Result<WhatIf> parse_what_if(const std::vector<std::string>& passes);
 
-/// Divides the durations of the kinds that the passes name.
-void scale_kinds(const WhatIf& what_if, const Graph& graph, sim::CostTable& table);
+/// Divides the durations of the kinds that the passes name. Returns a warning for each kind that
+/// the graph does not have.
+std::vector<std::string> scale_kinds(const WhatIf& what_if, const Graph& graph,
+                                     sim::CostTable& table);
 
 }  // namespace foregather::tasks

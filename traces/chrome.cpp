@@ -38,6 +38,7 @@ class Writer {
       memory(point);
       if (Status flushed = flush(); !flushed) return flushed;
     }
+    for (const run::FailureRecord& failure : run_.failures) out_of_memory(failure);
     out_ += "\n]}\n";
     return sink_(out_);
   }
@@ -127,6 +128,14 @@ class Writer {
                     "{{\"requested\": {}, \"allocated\": {}, \"active\": {}, \"reserved\": {}}}}}",
                     run_.steps[point.step.row()].rank_class.row(), microseconds(point.time),
                     point.requested, point.allocated, point.active, point.reserved));
+  }
+
+  void out_of_memory(const run::FailureRecord& failure) {
+    event(fmt::format("{{\"ph\": \"i\", \"s\": \"p\", \"pid\": {}, \"tid\": {}, \"name\": {}, "
+                      "\"ts\": {}, \"args\": {{\"requested\": {}}}}}",
+                      run_.steps[failure.step.row()].rank_class.row(), kStepTrack,
+                      json_quote(fmt::format("out of memory: {}", run_.text_of(failure.name))),
+                      microseconds(failure.time), failure.bytes));
   }
 
   run::RunView run_;

@@ -5,6 +5,7 @@
 
 #include "traces/chrome.h"
 #include "traces/csv.h"
+#include "traces/memory_viz.h"
 
 namespace foregather::traces {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 constexpr std::array kFormats{
     Format{"chrome", "Chrome trace JSON, for ui.perfetto.dev and chrome://tracing", write_chrome},
     Format{"csv", "one op a row", write_csv},
+    Format{"memory_viz", "PyTorch memory snapshot, for pytorch.org/memory_viz", write_memory_viz},
 };
 
 }  // namespace

@@ -37,14 +37,30 @@ Allocation CachingAllocator::malloc_unusual(const Request& request) {
   return search(request, at) ? take_found(request, at) : malloc_missed(request);
 }
 
+bool CachingAllocator::has_cached(Bytes requested, StreamId stream) const {
+  if (requested <= 0 || requested > kMaxRequest) return false;
+  Request request{};
+  request.size = rounding_.block_size(requested);
+  request.pool = routed_pool(static_cast<std::uint32_t>(pool_kind(request.size)), stream);
+  request.expandable = config_.expandable_segments;
+  const std::vector<std::uint32_t>& lists = pools_[request.pool].lists;
+  if (stream.row() >= lists.size() || lists[stream.row()] == kNone) return false;
+  FreeIndex::Position at;
+  return find_cached(request, lists_[lists[stream.row()]].free, at);
+}
+
 Allocation CachingAllocator::take_found(const Request& request, const FreeIndex::Position& at) {
   return take_cached(request, at);
 }
 
-// Best fit with all its exceptions.
 bool CachingAllocator::search(const Request& request, FreeIndex::Position& at) {
   if (counts_searches_) ++pools_[request.pool].searches;
-  const FreeIndex& free = lists_[request.list].free;
+  return find_cached(request, lists_[request.list].free, at);
+}
+
+// Best fit with all its exceptions.
+bool CachingAllocator::find_cached(const Request& request, const FreeIndex& free,
+                                   FreeIndex::Position& at) const {
   if (!free.lower_bound(request.size, at)) return false;
 
   const auto block_at = [&](const FreeIndex::Position& position) -> const Block& {

@@ -77,6 +77,12 @@ class CachingAllocator {
   /// torch.cuda.empty_cache(): waits for all events, then gives all releasable memory back.
   DriverCalls empty_cache();
 
+  /// Gives back the blocks whose events have happened, as every malloc does first. Only a replay,
+  /// which knows when that was, needs it apart.
+  void process_events();
+  /// A malloc of that size would now be served from the cache.
+  bool has_cached(Bytes requested, StreamId stream) const;
+
   /// Driver calls of the last malloc, free or empty_cache. The reference stays valid.
   const DriverCalls& last_calls() const { return calls_; }
 
@@ -182,6 +188,7 @@ class CachingAllocator {
   std::uint32_t new_list(std::uint32_t pool, std::uint32_t stream);
   Allocation malloc_unusual(const Request& request);
   bool search(const Request& request, FreeIndex::Position& at);
+  bool find_cached(const Request& request, const FreeIndex& free, FreeIndex::Position& at) const;
   Bytes least_remainder(const Request& request) const;
   Allocation take_cached(const Request& request, const FreeIndex::Position& at);
   Allocation take_found(const Request& request, const FreeIndex::Position& at);

@@ -58,6 +58,11 @@ void CachingAllocator::poll_events() {
   }
 }
 
+void CachingAllocator::process_events() {
+  begin_operation();
+  if (has_pending() && routes_.empty()) poll_events();
+}
+
 void CachingAllocator::synchronize_events() {
   recorder_.synchronized();
   flush_deferred();

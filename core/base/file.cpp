@@ -4,7 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <climits>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +16,54 @@
 #include "core/base/text.h"
 
 namespace foregather {
+namespace {
+
+// Names of temporaries, where a signal handler may read them: fixed places, written before `used`.
+struct TemporaryName {
+  std::atomic<bool> taken{false};
+  std::atomic<bool> used{false};
+  std::array<char, PATH_MAX> path{};
+  std::array<char, PATH_MAX> journal{};  // SQLite's
+};
+std::array<TemporaryName, 16> temporary_names;
+
+int note_temporary(const std::string& path) {
+  constexpr std::string_view kJournal = "-journal";
+  if (path.size() + kJournal.size() >= PATH_MAX) return -1;
+  for (std::size_t slot = 0; slot < temporary_names.size(); ++slot) {
+    TemporaryName& name = temporary_names[slot];
+    if (name.taken.exchange(true)) continue;
+    std::memcpy(name.path.data(), path.c_str(), path.size() + 1);
+    std::memcpy(name.journal.data(), path.data(), path.size());
+    std::memcpy(name.journal.data() + path.size(), kJournal.data(), kJournal.size() + 1);
+    name.used = true;
+    return static_cast<int>(slot);
+  }
+  return -1;
+}
+
+void remove_temporaries(int signal) {
+  for (const TemporaryName& name : temporary_names)
+    if (name.used) {
+      ::unlink(name.path.data());
+      ::unlink(name.journal.data());
+    }
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+}  // namespace
+
+void remove_pending_files_on_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction old {};
+    // Whoever ignores the signal (nohup) goes on ignoring it.
+    if (::sigaction(signal, nullptr, &old) != 0 || old.sa_handler == SIG_IGN) continue;
+    struct sigaction action {};
+    action.sa_handler = remove_temporaries;
+    ::sigaction(signal, &action, nullptr);
+  }
+}
 
 Result<std::string> read_file(const std::string& path, Bytes limit) {
   // Non-blocking, so that a pipe without a writer does not hang the open.
@@ -69,6 +121,7 @@ Result<PendingFile> PendingFile::create(const std::string& path) {
   file.descriptor_ = ::mkstemp(name.data());
   if (file.descriptor_ < 0) return fail_at(path, "cannot be written: {}", std::strerror(errno));
   file.temporary_ = name;
+  file.slot_ = note_temporary(name);
   const mode_t mask = ::umask(0);
   ::umask(mask);
   ::fchmod(file.descriptor_, 0666 & ~mask);
@@ -79,14 +132,25 @@ PendingFile::PendingFile(PendingFile&& other) noexcept
     : path_(std::move(other.path_)),
       target_(std::move(other.target_)),
       temporary_(std::move(other.temporary_)),
-      descriptor_(other.descriptor_) {
+      descriptor_(other.descriptor_),
+      slot_(other.slot_) {
   other.descriptor_ = -1;
+  other.slot_ = -1;
   other.temporary_.clear();
 }
 
 PendingFile::~PendingFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  forget_temporary();
+}
+
+void PendingFile::forget_temporary() {
+  temporary_.clear();
+  if (slot_ < 0) return;
+  temporary_names[static_cast<std::size_t>(slot_)].used = false;
+  temporary_names[static_cast<std::size_t>(slot_)].taken = false;
+  slot_ = -1;
 }
 
 Status PendingFile::write(std::string_view text) {
@@ -109,7 +173,7 @@ Status PendingFile::commit() {
   if (temporary_.empty()) return {};
   if (std::rename(temporary_.c_str(), target_.c_str()) != 0)
     return fail_work(path_, "cannot be written: {}", std::strerror(errno));
-  temporary_.clear();
+  forget_temporary();
   return {};
 }
 

@@ -33,11 +33,17 @@ class PendingFile {
   Status commit();
 
  private:
+  void forget_temporary();
   PendingFile() = default;
   std::string path_;
   std::string target_;  ///< path_ with links followed
   std::string temporary_;
   int descriptor_ = -1;
+  int slot_ = -1;  ///< among the names that a signal handler removes
 };
+
+/// From now on SIGINT, SIGTERM and SIGHUP remove the temporaries of all pending files before they end
+/// the process as usual. For programs (main), not for libraries.
+void remove_pending_files_on_signals();
 
 }  // namespace foregather

@@ -19,8 +19,8 @@ class StringTable {
   StringTable() = default;
   StringTable(const StringTable& other);
   StringTable& operator=(const StringTable& other);
-  StringTable(StringTable&&) = default;
-  StringTable& operator=(StringTable&&) = default;
+  StringTable(StringTable&&) noexcept = default;
+  StringTable& operator=(StringTable&&) noexcept = default;
 
   StringId intern(std::string_view text);
   /// The text of an id of this table; empty for an absent id.

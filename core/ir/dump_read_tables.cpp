@@ -220,7 +220,7 @@ void DumpReader::rank_class() {
   while (in_.more()) {
     switch (field(kKeys, seen)) {
       case 0: row.ranks = ranks(); break;
-      case 1: row.hardware = static_cast<std::uint32_t>(in_.number(0, kMostCount)); break;
+      case 1: row.hardware = static_cast<std::uint32_t>(in_.number(0, kMostHardware)); break;
       case 2:
         row.compute_scale_ppm =
             static_cast<std::int32_t>(in_.number(0, std::numeric_limits<std::int32_t>::max()));

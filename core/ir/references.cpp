@@ -370,6 +370,7 @@ class ReferenceCheck {
     ranks(row.ranks, 1);
     quantity("compute scale", row.compute_scale_ppm, std::int64_t{1} << 31);
     quantity("start delay", row.start_delay, kMostTime);
+    quantity("hardware", row.hardware, kMostHardware);
   }
 
   const Graph& graph_;

@@ -18,6 +18,7 @@ inline constexpr std::uint32_t kMostThreads = 256;  ///< of one program
 /// Limits that keep sums of a billion rows far from overflow.
 inline constexpr Bytes kMostBytes = Bytes{1} << 52;  ///< of one storage, message or access
 inline constexpr Ns kMostTime = Ns{1} << 53;         ///< 104 days
+inline constexpr std::int64_t kMostHardware = 255;   ///< kinds of machines in one job
 inline constexpr std::int64_t kMostWork = std::int64_t{1} << 61;  ///< FLOPs, elements, tokens
 
 /// Where a malformed row is. The letter is the one that dumps use.

@@ -1,23 +1,8 @@
+#include "core/plan/autocast.h"
 #include "core/plan/checkpoint.h"
 #include "core/plan/ddp_schedule.h"
 
 namespace foregather::plan {
-
-namespace {
-
-/// Does the module's forward read the parameter in a matmul? Those are what autocast casts.
-bool is_matmul_operand(const Tape& tape, ParameterIndex index) {
-  for (const TapeOp& op : tape.forward) {
-    if (op.cost.kind != OpKind::gemm) continue;
-    for (const ValueIndex value : op.reads) {
-      const Value& root = tape.values[storage_of(tape, value)];
-      if (root.kind == ValueKind::parameter && root.parameter == index) return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
 
 DdpSchedule::DdpSchedule(Lowering& lowering) : lowering_(lowering) {
   const Workload& workload = lowering.workload;

@@ -22,9 +22,11 @@ void Fsdp1Schedule::begin_forward() {
 void Fsdp1Schedule::before_forward(std::uint32_t module) {
   const std::uint32_t u = lowering_.layout.unit_of_module[module];
   if (u != 0 && lowering_.layout.units[u].first_module == module) pre_forward(units_[u]);
+  make_copies(module);
 }
 
 void Fsdp1Schedule::after_forward(std::uint32_t module) {
+  drop_unsaved_copies(module);
   const std::uint32_t u = lowering_.layout.unit_of_module[module];
   if (u != 0 && lowering_.layout.units[u].last_module == module) post_forward(units_[u]);
 }
@@ -36,6 +38,7 @@ void Fsdp1Schedule::begin_backward() { pre_backward(units_[0]); }
 void Fsdp1Schedule::before_backward(std::uint32_t module) {
   const std::uint32_t u = lowering_.layout.unit_of_module[module];
   if (u != 0 && lowering_.layout.units[u].last_module == module) pre_backward(units_[u]);
+  make_copies(module);
 }
 
 // The order that prefetching follows is recorded in the very first forward.

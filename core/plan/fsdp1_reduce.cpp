@@ -8,7 +8,8 @@ namespace overhead = host_overhead;
 // --- hooks ---
 
 void Fsdp1Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
-                                   const Buffer& gradient) {
+                                   const Buffer& computed_gradient) {
+  const Buffer gradient = cast_gradient(module, index, computed_gradient);
   const std::uint32_t row = lowering_.layout.row_of(module, index);
   Buffer& held = gradients_[row];
   if (!held.storage) {
@@ -28,6 +29,7 @@ void Fsdp1Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
 }
 
 void Fsdp1Schedule::after_backward(std::uint32_t module) {
+  drop_copies(module);
   const bool late = prefetches_forward();
   for (std::size_t u = units_.size(); u-- > 0;) {
     Fsdp1Unit& unit = units_[u];

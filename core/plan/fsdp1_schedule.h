@@ -30,6 +30,12 @@ namespace foregather::plan {
 ///
 /// A shard group of one is NO_SHARD, as PyTorch decides by itself.
 ///
+/// Parameters gathered in fp32 that compute in a shorter dtype are torch.autocast without
+/// MixedPrecision: matmuls read copies, made anew at each use (its cache holds leaves, and FSDP's
+/// parameters are views), kept where autograd saves them; their gradients are cast back. All other
+/// parameters are used as gathered. (The activations of norms and the residual stream stay in the
+/// compute dtype here, autocast's are fp32.)
+///
 /// With use_orig_params the optimizer sees the parts of the parameters that lie in its shard. All
 /// ranks are lowered as rank 0: the others cut other parameters, into as many bytes.
 class Fsdp1Schedule final : public StrategySchedule {
@@ -68,6 +74,24 @@ class Fsdp1Schedule final : public StrategySchedule {
   void add_views(ModuleWriter& modules);
   void add_optimized(const Fsdp1Unit& unit);
   Fsdp1Costs costs_of(const Fsdp1Unit& unit);
+
+  // fsdp1_autocast.cpp
+  /// A parameter of a module under autocast.
+  struct Copy {
+    Buffer parameter;  ///< as gathered
+    Buffer computed;   ///< in the compute dtype, for matmuls
+    Buffer gradient;   ///< in the gathered dtype
+    Owner owner;
+    bool is_there = false;  ///< `computed` is bound
+  };
+  bool autocasts() const { return types_.gathered != lowering_.workload.train.compute; }
+  void add_copies(ModuleWriter& modules, std::span<const Buffer> views);
+  std::span<Copy> copies_of(std::uint32_t module);
+  void make_copies(std::uint32_t module);
+  void drop_copies(std::uint32_t module);
+  void drop_unsaved_copies(std::uint32_t module);
+  Buffer cast_gradient(std::uint32_t module, ParameterIndex index, const Buffer& gradient);
+  void cast_copy(const Copy& copy, const Buffer& from, const Buffer& to, DType type);
 
   // fsdp1_gather.cpp
   bool has_work(const Fsdp1Unit& unit) const { return unit.parameters.count > 0; }
@@ -108,6 +132,9 @@ class Fsdp1Schedule final : public StrategySchedule {
   std::vector<std::uint32_t> forward_order_;
   std::vector<OptimizedTensor> optimized_;
   std::vector<CommunicatorId> norm_;
+  ModuleWriter* modules_ = nullptr;        ///< under autocast
+  std::vector<Copy> copies_;               ///< under autocast: modules in order, then parameters
+  std::vector<std::uint32_t> first_copy_;  ///< by module, in copies_; then their end
   std::vector<AccessedTensor> scratch_;
 };
 

@@ -177,6 +177,7 @@ void Fsdp1Schedule::add_views(ModuleWriter& modules) {
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
     for (ParameterIndex p = 0; p < lowering_.tape_of(m).parameters.size(); ++p)
       modules.set_parameter(m, p, views[layout.row_of(m, p)]);
+  if (autocasts()) add_copies(modules, views);
 }
 
 void Fsdp1Schedule::add_optimized(const Fsdp1Unit& unit) {

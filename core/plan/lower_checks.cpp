@@ -112,7 +112,8 @@ Status check_plan(const Model& model, const Workload& workload) {
     return fail_at(workload.path,
                    "train.activation_checkpointing: every {} layers, expected 1 or more",
                    train.checkpoint_every);
-  if (parallel.strategy != Strategy::ddp && parallel.param_dtype != train.compute)
+  const bool autocasts = parallel.strategy == Strategy::fsdp1 && parallel.param_dtype == DType::f32;
+  if (parallel.strategy != Strategy::ddp && parallel.param_dtype != train.compute && !autocasts)
     return fail_at(workload.path,
                    "parallel.param_dtype is {} but train computes in {}: FSDP computes in the "
                    "dtype of the gathered parameters",

@@ -55,6 +55,8 @@ struct Train {
   DType master = DType::f32;     ///< of stored parameters and optimizer states
   DType compute = DType::bf16;   ///< of matmuls and activations
   Attention attention = Attention::sdpa;
+  /// Of attention kernels, relative to FlashAttention-2, as which sdpa and flash are priced.
+  double attention_speed = 1;
   Checkpointing checkpointing = Checkpointing::none;
   std::int64_t checkpoint_every = 1;  ///< for selective_layers: every Nth block
   std::int64_t checkpoint_first = 0;  ///< for first_layers: so many blocks from the front
@@ -62,6 +64,11 @@ struct Train {
   OptimizerImpl optimizer_impl = OptimizerImpl::foreach;
   double momentum = 0.9;  ///< SGD; 0 has no state
   bool clip_grad_norm = true;
+  /// torch.nn.RMSNorm as one kernel, as PyTorch 2.9 and later have it; false: a kernel an operator.
+  bool fused_rms_norm = true;
+  /// Grouped-query attention copies keys and values out to all heads before SDPA, as code written
+  /// before enable_gqa (PyTorch 2.5, transformers 4.48) does.
+  bool repeat_kv = false;
   StateType optimizer_state = StateType::as_master;
   Trainable trainable;
   Float8 float8 = Float8::none;
@@ -101,6 +108,9 @@ struct Parallel {
 /// [cluster]
 struct Cluster {
   std::string hardware = "h100_sxm";  ///< name or path of a hardware file
+  std::string topology;               ///< name or path of a topology file; empty: the hardware's
+  std::string fabric;                 ///< name or path of a fabric file; empty: the hardware's
+  double fabric_gbps = 0;             ///< Gb/s a GPU between nodes; 0: the fabric's
   std::uint32_t nodes = 0;            ///< 0: world_size / gpus_per_node, at least 1
   std::uint32_t gpus_per_node = 8;
   double link_bandwidth_scale = 1.0;  ///< multiplies every link

@@ -167,6 +167,12 @@ Status set_scale(Workload& workload, const KeyValue& value) {
   });
 }
 
+Status set_attention_speed(Workload& workload, const KeyValue& value) {
+  return to_number(value, 0.01, 100).map([&](double speed) {
+    workload.train.attention_speed = speed;
+  });
+}
+
 Status set_momentum(Workload& workload, const KeyValue& value) {
   return to_number(value, 0, 1).map([&](double momentum) { workload.train.momentum = momentum; });
 }
@@ -219,13 +225,19 @@ Status set_towers(Workload& workload, const KeyValue& value) {
   });
 }
 
-Status set_hardware(Workload& workload, const KeyValue& value) {
+// The name of something built in, or the path of a file.
+template <auto Field>
+Status set_name_or_path(Workload& workload, const KeyValue& value) {
   return to_text(value).and_then([&](const std::string& name) -> Status {
-    if (name.empty()) return fail("the name of the hardware is empty");
+    if (name.empty()) return fail("the name is empty");
     const bool is_path = name.find('/') != std::string::npos || name.ends_with(".toml");
-    workload.cluster.hardware = is_path ? resolved_path(workload, value, name) : name;
+    workload.cluster.*Field = is_path ? resolved_path(workload, value, name) : name;
     return {};
   });
+}
+
+Status set_fabric_gbps(Workload& workload, const KeyValue& value) {
+  return to_number(value, 0.1, 1e5).map([&](double gbps) { workload.cluster.fabric_gbps = gbps; });
 }
 
 Status set_allocator_conf(Workload& workload, const KeyValue& value) {
@@ -262,6 +274,8 @@ constexpr std::array kKeys{
                 set_precision},
     WorkloadKey{"train.attention", "eager | sdpa | flash", "sdpa", "Attention implementation",
                 set_choice<kTrain, &Train::attention, kAttention>},
+    WorkloadKey{"train.attention_speed", "number from 0.01 to 100", "1",
+                "Of attention kernels, relative to FlashAttention-2", set_attention_speed},
     WorkloadKey{"train.activation_checkpointing", "none | full | selective | selective:N | first:N",
                 "none",
                 "selective: per op; selective:N: every Nth block; first:N: the first N blocks",
@@ -296,6 +310,12 @@ constexpr std::array kKeys{
                 set_momentum},
     WorkloadKey{"train.clip_grad_norm", kFlag, "true", "Clips the norm of the gradients",
                 set_bool<kTrain, &Train::clip_grad_norm>},
+    WorkloadKey{"train.fused_rms_norm", kFlag, "true",
+                "RMSNorm is one kernel (PyTorch 2.9 and later); false: one an operator",
+                set_bool<kTrain, &Train::fused_rms_norm>},
+    WorkloadKey{"train.repeat_kv", kFlag, "false",
+                "Grouped-query attention copies keys and values to all heads",
+                set_bool<kTrain, &Train::repeat_kv>},
     WorkloadKey{"train.dropout", kFlag, "as the config says", "Whether dropout runs",
                 set_bool<kTrain, &Train::dropout>},
 
@@ -353,7 +373,14 @@ constexpr std::array kKeys{
                 set_bool<kParallel, &Parallel::gradient_as_bucket_view>},
 
     WorkloadKey{"cluster.hardware", "name or path", "h100_sxm",
-                "Hardware file; cluster.hw is the same", set_hardware},
+                "Hardware file; cluster.hw is the same", set_name_or_path<&Cluster::hardware>},
+    WorkloadKey{"cluster.topology", "name or path", "the hardware's",
+                "Links inside a node: nvswitch, pcie4_p2p, …",
+                set_name_or_path<&Cluster::topology>},
+    WorkloadKey{"cluster.fabric", "name or path", "the hardware's",
+                "Links between nodes: ib_ndr, efa_3200, …", set_name_or_path<&Cluster::fabric>},
+    WorkloadKey{"cluster.fabric_gbps", "number from 0.1", "the fabric's",
+                "Gb/s a GPU between nodes", set_fabric_gbps},
     WorkloadKey{"cluster.nodes", kCount, "world_size / gpus_per_node", "Machines",
                 set_integer<kCluster, &Cluster::nodes, 1, kMostRanks>},
     WorkloadKey{"cluster.gpus_per_node", kCount, "world_size / nodes, at most 8", "Ranks a machine",

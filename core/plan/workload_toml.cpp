@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/base/file.h"
+#include "core/base/toml_depth.h"
 #include "core/plan/key_values.h"
 #include "core/plan/workload_keys.h"
 
@@ -32,6 +33,8 @@ std::string one_line(std::string_view text) {
 }
 
 Result<toml::table> parse(std::string_view text, const std::string& path) {
+  if (const Status shallow = check_toml_depth(text, path); !shallow)
+    return tl::unexpected(shallow.error());
   try {
     return toml::parse(text, std::string_view(path));
   } catch (const toml::parse_error& error) {
@@ -175,8 +178,10 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
 }
 
 Result<Workload> machine_of_sets(const std::vector<std::string>& sets) {
-  static const KeyNames kOpen = {"cluster.hardware", "cluster.link_bandwidth_scale",
-                                 "cluster.contention", "cluster.gpus_per_node", "allocator.conf"};
+  static const KeyNames kOpen = {"cluster.hardware",      "cluster.topology",
+                                 "cluster.fabric",        "cluster.fabric_gbps",
+                                 "cluster.gpus_per_node", "cluster.link_bandwidth_scale",
+                                 "cluster.contention",    "allocator.conf"};
   Workload workload;
   KeyNames given;
   for (const std::string& set : sets) {

@@ -25,8 +25,8 @@ Result<Workload> read_workload(const std::string& path, const std::vector<std::s
 Result<Workload> parse_workload(std::string_view text, const std::string& path,
                                 const std::vector<std::string>& sets);
 
-/// A workload without file and model: only what a ready schedule leaves open may be set (hardware,
-/// link_bandwidth_scale, contention, gpus_per_node, allocator.conf); other keys are an error.
+/// A workload without file and model: only what a ready schedule leaves open may be set (those of
+/// the cluster but nodes, and allocator.conf); other keys are an error.
 Result<Workload> machine_of_sets(const std::vector<std::string>& sets);
 
 /// Fills world size, nodes, GPUs per node and shard size from each other. Errors: a world that the

@@ -27,6 +27,15 @@ enum class StepKind : std::uint8_t {
   other,   ///< one of several recorded steps
 };
 
+/// What happened to memory that the allocator holds from the driver.
+enum class SegmentChange : std::uint8_t {
+  held,       ///< held when the step began
+  allocated,  ///< by cudaMalloc
+  released,   ///< by cudaFree
+  mapped,     ///< into an expandable segment
+  unmapped,   ///< out of one
+};
+
 std::string_view name(RunKind);
 std::string_view name(BoundReason);
 std::string_view name(StepKind);

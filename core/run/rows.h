@@ -120,6 +120,19 @@ struct BindingRecord {
   friend bool operator==(const BindingRecord&, const BindingRecord&) = default;
 };
 
+/// A change of the memory that the allocator holds from the driver, in host order.
+struct SegmentRecord {
+  StepRow step;
+  StreamRow stream;
+  SegmentChange change = SegmentChange::held;
+  bool large = true;        ///< of the large pool
+  bool expandable = false;  ///< a mapped range of an expandable segment
+  Ns time = 0;              ///< host time
+  std::uint64_t address = 0;
+  Bytes bytes = 0;
+  friend bool operator==(const SegmentRecord&, const SegmentRecord&) = default;
+};
+
 /// The memory curve where it changed.
 struct MemoryRecord {
   StepRow step;
@@ -134,6 +147,21 @@ struct CauseRecord {
   Cause cause = Cause::temporary;
   Bytes bytes = 0;
   friend bool operator==(const CauseRecord&, const CauseRecord&) = default;
+};
+
+/// An allocation that found no memory: the run ends there.
+struct FailureRecord {
+  StepRow step;
+  StringId name;   ///< of the storage
+  Bytes bytes = 0; ///< requested
+  Ns time = 0;     ///< host time
+  // The op that was to be launched next, as in its key.
+  std::uint16_t micro_batch = 0;
+  std::uint16_t ordinal = 0;
+  OpKind kind = OpKind::other;
+  Phase phase = Phase::other;
+  StringId scope;
+  friend bool operator==(const FailureRecord&, const FailureRecord&) = default;
 };
 
 }  // namespace foregather::run

@@ -25,8 +25,10 @@ class RunSink {
   virtual StepRow add(const StepInfo& row) = 0;
   virtual OpRow add(const OpRecord& row) = 0;
   virtual void add(const BindingRecord& row) = 0;
+  virtual void add(const SegmentRecord& row) = 0;
   virtual void add(const MemoryRecord& row) = 0;
   virtual void add(const CauseRecord& row) = 0;
+  virtual void add(const FailureRecord& row) = 0;
 };
 
 /// A run in memory. Consumers read its members; producers fill it through RunSink.
@@ -40,8 +42,10 @@ class Run final : public RunSink {
   std::vector<StepInfo> steps;
   OpColumns ops;
   std::vector<BindingRecord> bindings;
+  std::vector<SegmentRecord> segments;
   std::vector<MemoryRecord> memory;
   std::vector<CauseRecord> causes;
+  std::vector<FailureRecord> failures;
 
   StringId text(std::string_view text) override { return strings.intern(text); }
   void info(const RunInfo& info) override { about = info; }
@@ -51,8 +55,10 @@ class Run final : public RunSink {
   StepRow add(const StepInfo& row) override;
   OpRow add(const OpRecord& row) override;
   void add(const BindingRecord& row) override { bindings.push_back(row); }
+  void add(const SegmentRecord& row) override { segments.push_back(row); }
   void add(const MemoryRecord& row) override { memory.push_back(row); }
   void add(const CauseRecord& row) override { causes.push_back(row); }
+  void add(const FailureRecord& row) override { failures.push_back(row); }
 
   std::string_view text_of(StringId id) const { return strings.text(id); }
 };

@@ -45,8 +45,10 @@ class Loader {
   Status steps();
   Status ops();
   Status bindings();
+  Status segments();
   Status memory();
   Status causes();
+  Status failures();
   Status check_bounds() const;
   StringId string(RowReader& row) { return row.maybe_row<StringId>(run_.strings.size()); }
 
@@ -251,6 +253,23 @@ Status Loader::bindings() {
                   });
 }
 
+Status Loader::segments() {
+  return each_row("segment", "id, step, stream, change, large, expandable, time_ns, address, bytes",
+                  [&](RowReader& row, std::size_t number) {
+                    row.id(number);
+                    SegmentRecord segment;
+                    segment.step = row.row<StepRow>(run_.steps.size());
+                    segment.stream = row.row<StreamRow>(run_.streams.size());
+                    segment.change = row.choice(SegmentChange::unmapped);
+                    segment.large = row.flag();
+                    segment.expandable = row.flag();
+                    segment.time = row.integer();
+                    segment.address = static_cast<std::uint64_t>(row.integer());
+                    segment.bytes = row.integer();
+                    run_.segments.push_back(segment);
+                  });
+}
+
 Status Loader::memory() {
   return each_row("memory", "id, step, time_ns, requested, allocated, active, reserved",
                   [&](RowReader& row, std::size_t number) {
@@ -277,6 +296,25 @@ Status Loader::causes() {
   });
 }
 
+Status Loader::failures() {
+  return each_row("out_of_memory",
+                  "id, step, name, bytes, time_ns, micro_batch, scope, phase, kind, ordinal",
+                  [&](RowReader& row, std::size_t number) {
+                    row.id(number);
+                    FailureRecord failure;
+                    failure.step = row.row<StepRow>(run_.steps.size());
+                    failure.name = string(row);
+                    failure.bytes = row.integer();
+                    failure.time = row.integer();
+                    failure.micro_batch = row.number<std::uint16_t>();
+                    failure.scope = string(row);
+                    failure.phase = row.choice(Phase::other);
+                    failure.kind = row.choice(OpKind::other);
+                    failure.ordinal = row.number<std::uint16_t>();
+                    run_.failures.push_back(failure);
+                  });
+}
+
 // References to ops that were read before the ops' number was known.
 Status Loader::check_bounds() const {
   const auto outside = [&](OpRow row) { return row && row.row() >= run_.ops.size(); };
@@ -289,8 +327,9 @@ Status Loader::check_bounds() const {
 
 Result<Run> Loader::load() {
   constexpr Status (Loader::*kParts[])() = {
-      &Loader::info,  &Loader::strings, &Loader::classes,  &Loader::streams, &Loader::communicators,
-      &Loader::steps, &Loader::ops,     &Loader::bindings, &Loader::memory,  &Loader::causes};
+      &Loader::info,          &Loader::strings, &Loader::classes, &Loader::streams,
+      &Loader::communicators, &Loader::steps,   &Loader::ops,     &Loader::bindings,
+      &Loader::segments,      &Loader::memory,  &Loader::causes,  &Loader::failures};
   for (const auto part : kParts)
     if (const Status done = (this->*part)(); !done) return tl::unexpected(done.error());
   if (const Status done = check_bounds(); !done) return tl::unexpected(done.error());

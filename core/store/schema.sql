@@ -18,6 +18,7 @@
 --   role           0 compute 1 copy_in 2 cast 3 gather 4 copy_out 5 pre_scale 6 reduce 7 post_scale
 --                  8 accumulate 9 optimizer 10 clip 11 offload 12 other
 --   phase          0 forward 1 backward 2 recompute 3 optimizer 4 other
+--   change         0 held when the step began 1 allocated 2 released 3 mapped 4 unmapped
 --   reason         0 start 1 host 2 stream 3 event 4 communicator 5 rendezvous 6 dependency
 --   cause          0 parameter_shard 1 unsharded_parameter 2 gradient 3 reduced_gradient
 --                  4 activation 5 optimizer_state 6 communication_buffer 7 cast_copy 8 temporary
@@ -153,6 +154,21 @@ CREATE TABLE binding (
   PRIMARY KEY (run, id)
 ) STRICT, WITHOUT ROWID;
 
+-- What the allocator holds from the driver, in host order.
+CREATE TABLE segment (
+  run INTEGER NOT NULL,
+  id INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  stream INTEGER NOT NULL,
+  change INTEGER NOT NULL,
+  large INTEGER NOT NULL,        -- 1: of the large pool
+  expandable INTEGER NOT NULL,   -- 1: a mapped range of an expandable segment
+  time_ns INTEGER NOT NULL,
+  address INTEGER NOT NULL,      -- unsigned 64 bits, stored as signed
+  bytes INTEGER NOT NULL,
+  PRIMARY KEY (run, id)
+) STRICT, WITHOUT ROWID;
+
 -- The memory curve where it changed.
 CREATE TABLE memory (
   run INTEGER NOT NULL,
@@ -173,5 +189,22 @@ CREATE TABLE peak_cause (
   step INTEGER NOT NULL,
   cause INTEGER NOT NULL,
   bytes INTEGER NOT NULL,
+  PRIMARY KEY (run, id)
+) STRICT, WITHOUT ROWID;
+
+-- Allocations that found no memory. The run ends there: its last step is as far as it came. The op
+-- that was to be launched next is named as in its key; it may not have a row.
+CREATE TABLE out_of_memory (
+  run INTEGER NOT NULL,
+  id INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  name INTEGER,               -- string: what was to be allocated
+  bytes INTEGER NOT NULL,
+  time_ns INTEGER NOT NULL,   -- host
+  micro_batch INTEGER NOT NULL,
+  scope INTEGER,              -- string: module path
+  phase INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  ordinal INTEGER NOT NULL,
   PRIMARY KEY (run, id)
 ) STRICT, WITHOUT ROWID;

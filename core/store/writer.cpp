@@ -138,6 +138,18 @@ Status insert_bindings(Database& database, std::int64_t id, RunView run) {
                      });
 }
 
+Status insert_segments(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO segment VALUES (?,?,?,?,?,?,?,?,?,?)",
+                     run.segments.size(), [&](Statement& statement, std::size_t row) {
+                       const run::SegmentRecord& segment = run.segments[row];
+                       return statement.run(
+                           id, static_cast<std::int64_t>(row), maybe(segment.step),
+                           maybe(segment.stream), number(segment.change),
+                           std::int64_t{segment.large}, std::int64_t{segment.expandable},
+                           segment.time, static_cast<std::int64_t>(segment.address), segment.bytes);
+                     });
+}
+
 Status insert_memory(Database& database, std::int64_t id, RunView run) {
   return insert_rows(database, "INSERT INTO memory VALUES (?,?,?,?,?,?,?,?)", run.memory.size(),
                      [&](Statement& statement, std::size_t row) {
@@ -154,6 +166,19 @@ Status insert_causes(Database& database, std::int64_t id, RunView run) {
                        const run::CauseRecord& cause = run.causes[row];
                        return statement.run(id, static_cast<std::int64_t>(row), maybe(cause.step),
                                             number(cause.cause), cause.bytes);
+                     });
+}
+
+Status insert_failures(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO out_of_memory VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+                     run.failures.size(), [&](Statement& statement, std::size_t row) {
+                       const run::FailureRecord& failure = run.failures[row];
+                       return statement.run(
+                           id, static_cast<std::int64_t>(row), maybe(failure.step),
+                           maybe(failure.name), failure.bytes, failure.time,
+                           std::int64_t{failure.micro_batch}, maybe(failure.scope),
+                           number(failure.phase), number(failure.kind),
+                           std::int64_t{failure.ordinal});
                      });
 }
 
@@ -175,8 +200,9 @@ Status RunWriter::write(RunView run) {
   const std::int64_t id = runs_++;
   if (Status done = insert_info(database_, id, run.about); !done) return done;
   constexpr Status (*kInserts[])(Database&, std::int64_t, RunView) = {
-      insert_strings, insert_classes, insert_class_ranks, insert_streams, insert_communicators,
-      insert_steps,   insert_ops,     insert_bindings,    insert_memory,  insert_causes};
+      insert_strings,       insert_classes, insert_class_ranks, insert_streams,
+      insert_communicators, insert_steps,   insert_ops,         insert_bindings,
+      insert_segments,      insert_memory,  insert_causes,  insert_failures};
   for (const auto insert : kInserts)
     if (Status done = insert(database_, id, run); !done) return done;
   return {};

@@ -143,7 +143,17 @@ Result<Hardware> load_hardware(const std::string& name_or_path);
 /// The same from text; `place` is the FILE of error messages.
 Result<Hardware> parse_hardware(std::string_view text, const std::string& place);
 
+/// Replaces the links inside a node by those of a topology file (hardware/topologies, or a path):
+/// it holds only [intra]. The hardware's name becomes "GPU+TOPOLOGY". An NVLink topology on a GPU
+/// whose own links are PCIe is an error. After an error `hardware` is unspecified.
+Status apply_topology(Hardware& hardware, const std::string& name_or_path);
+
+/// The same for the links between nodes: a fabric file holds only [inter].
+Status apply_fabric(Hardware& hardware, const std::string& name_or_path);
+
 /// Built-in names, sorted.
 std::vector<std::string_view> hardware_names();
+std::vector<std::string_view> topology_names();
+std::vector<std::string_view> fabric_names();
 
 }  // namespace foregather::sim

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "core/base/file.h"
 #include "core/base/suggest.h"
+#include "core/base/toml_depth.h"
 #include "sim/cost/catalogue.h"
 #include "sim/cost/hardware.h"
 #include "sim/cost/hardware_schema.h"
@@ -46,27 +48,47 @@ std::string joined(const std::vector<std::string_view>& words) {
   return out;
 }
 
+/// Sections and keys that a file of each kind may hold.
+struct Allowed {
+  std::string_view only_section;  ///< empty: all
+  bool base;                      ///< whether it may name a base and has a name of its own
+};
+
+constexpr Allowed allowed_in(CatalogueKind kind) {
+  switch (kind) {
+    case CatalogueKind::topology: return {"intra", false};
+    case CatalogueKind::fabric: return {"inter", false};
+    default: return {"", true};
+  }
+}
+
 /// Reads one file into a Hardware that may already hold a base's figures.
 class Reader {
  public:
-  Reader(std::string place, Hardware& hardware, std::vector<bool>& given)
-      : place_(std::move(place)), hardware_(hardware), given_(given) {}
+  Reader(std::string place, CatalogueKind kind, Hardware& hardware, std::vector<bool>& given)
+      : place_(std::move(place)), allowed_(allowed_in(kind)), hardware_(hardware), given_(given) {}
 
   Status read(const toml::table& root) {
     for (const auto& [key, node] : root) {
       const std::string_view name = key.str();
-      if (name == "base") continue;
-      if (name == "name" || name == "description") {
+      if (name == "base" && allowed_.base) continue;
+      if ((name == "name" && allowed_.base) || name == "description") {
         const std::optional<std::string> text = node.value<std::string>();
         if (!node.is_string() || text->empty()) {
           return fail_at(at(key.source()), "'{}' must be a text in quotes", name);
         }
-        (name == "name" ? hardware_.name : hardware_.description) = *text;
+        if (name == "name")
+          hardware_.name = *text;
+        else if (allowed_.base)
+          hardware_.description = *text;
+        else
+          hardware_.description += ", " + *text;
         continue;
       }
       const std::vector<std::string_view> sections = section_names();
       if (std::find(sections.begin(), sections.end(), name) == sections.end()) {
-        std::vector<std::string_view> known{"name", "description", "base"};
+        std::vector<std::string_view> known{"description"};
+        if (allowed_.base) known = {"name", "description", "base"};
         known.insert(known.end(), sections.begin(), sections.end());
         return fail_at(at(key.source()), "unknown key '{}'{}; expected one of {}", name,
                        did_you_mean(name, known), joined(known));
@@ -81,9 +103,10 @@ class Reader {
   }
 
  private:
-  static std::vector<std::string_view> section_names() {
+  std::vector<std::string_view> section_names() const {
     std::vector<std::string_view> names;
     for (const FigureSpec& spec : figure_specs()) {
+      if (!allowed_.only_section.empty() && spec.section != allowed_.only_section) continue;
       if (names.empty() || names.back() != spec.section) names.push_back(spec.section);
     }
     return names;
@@ -206,11 +229,14 @@ class Reader {
   }
 
   std::string place_;
+  Allowed allowed_;
   Hardware& hardware_;
   std::vector<bool>& given_;
 };
 
 Result<toml::table> parse_toml(std::string_view text, const std::string& place) {
+  if (const Status shallow = check_toml_depth(text, place); !shallow)
+    return tl::unexpected(shallow.error());
   try {
     return toml::parse(text, place);
   } catch (const toml::parse_error& error) {
@@ -220,7 +246,22 @@ Result<toml::table> parse_toml(std::string_view text, const std::string& place) 
   }
 }
 
-Result<std::pair<std::string, std::string>> text_and_place(const std::string& name_or_path) {
+std::vector<std::string_view> names_of(CatalogueKind kind) {
+  std::vector<std::string_view> names;
+  for (const CatalogueEntry& entry : catalogue(kind)) names.push_back(entry.name);
+  return names;
+}
+
+constexpr std::string_view word_of(CatalogueKind kind) {
+  switch (kind) {
+    case CatalogueKind::topology: return "topology";
+    case CatalogueKind::fabric: return "fabric";
+    default: return "hardware";
+  }
+}
+
+Result<std::pair<std::string, std::string>> text_and_place(CatalogueKind kind,
+                                                           const std::string& name_or_path) {
   const bool is_path = name_or_path.find('/') != std::string::npos ||
                        (name_or_path.size() > 5 && name_or_path.ends_with(".toml"));
   if (is_path) {
@@ -228,13 +269,13 @@ Result<std::pair<std::string, std::string>> text_and_place(const std::string& na
     if (!text) return tl::unexpected(text.error());
     return std::pair(std::move(*text), name_or_path);
   }
-  for (const CatalogueEntry& entry : catalogue()) {
+  for (const CatalogueEntry& entry : catalogue(kind)) {
     if (entry.name == name_or_path) {
       return std::pair(std::string(entry.text), fmt::format("{}.toml (built in)", entry.name));
     }
   }
-  const std::vector<std::string_view> known = hardware_names();
-  return fail("unknown hardware '{}'{}; known are {}, or give the path of a .toml file",
+  const std::vector<std::string_view> known = names_of(kind);
+  return fail("unknown {} '{}'{}; known are {}, or give the path of a .toml file", word_of(kind),
               name_or_path, did_you_mean(name_or_path, known), joined(known));
 }
 
@@ -248,7 +289,8 @@ Status read_into(std::string_view text, const std::string& place, Hardware& hard
     const std::string base_name = base->value<std::string>().value_or("");
     if (base_name.empty()) return fail_at(here, "'base' must name a hardware");
     if (depth >= kDeepestBase) return fail_at(here, "'base' leads through too many files");
-    Result<std::pair<std::string, std::string>> found = text_and_place(base_name);
+    Result<std::pair<std::string, std::string>> found =
+        text_and_place(CatalogueKind::hardware, base_name);
     if (!found) {
       return tl::unexpected(
           Error{here, fmt::format("'base': {}", found.error().text()), found.error().fault});
@@ -257,7 +299,7 @@ Status read_into(std::string_view text, const std::string& place, Hardware& hard
       return done;
     }
   }
-  return Reader(place, hardware, given).read(*root);
+  return Reader(place, CatalogueKind::hardware, hardware, given).read(*root);
 }
 
 Status check_complete(const Hardware& hardware, const std::vector<bool>& given,
@@ -274,17 +316,27 @@ Status check_complete(const Hardware& hardware, const std::vector<bool>& given,
   return {};
 }
 
+/// Reads a topology or a fabric over `hardware` and adds its name.
+Status overlay(CatalogueKind kind, const std::string& name_or_path, Hardware& hardware) {
+  const Result<std::pair<std::string, std::string>> found = text_and_place(kind, name_or_path);
+  if (!found) return tl::unexpected(found.error());
+  const Result<toml::table> root = parse_toml(found->first, found->second);
+  if (!root) return tl::unexpected(root.error());
+  std::vector<bool> given(figure_specs().size(), false);
+  if (Status done = Reader(found->second, kind, hardware, given).read(*root); !done) return done;
+  hardware.name += "+" + std::filesystem::path(name_or_path).stem().string();
+  return {};
+}
+
 }  // namespace
 
 std::string_view name(IntraLink kind) { return kIntraLinks[static_cast<std::size_t>(kind)].first; }
 
 std::string_view name(InterLink kind) { return kInterLinks[static_cast<std::size_t>(kind)].first; }
 
-std::vector<std::string_view> hardware_names() {
-  std::vector<std::string_view> names;
-  for (const CatalogueEntry& entry : catalogue()) names.push_back(entry.name);
-  return names;
-}
+std::vector<std::string_view> hardware_names() { return names_of(CatalogueKind::hardware); }
+std::vector<std::string_view> topology_names() { return names_of(CatalogueKind::topology); }
+std::vector<std::string_view> fabric_names() { return names_of(CatalogueKind::fabric); }
 
 Result<Hardware> parse_hardware(std::string_view text, const std::string& place) {
   Hardware hardware;
@@ -299,9 +351,24 @@ Result<Hardware> parse_hardware(std::string_view text, const std::string& place)
 }
 
 Result<Hardware> load_hardware(const std::string& name_or_path) {
-  const Result<std::pair<std::string, std::string>> found = text_and_place(name_or_path);
+  const Result<std::pair<std::string, std::string>> found =
+      text_and_place(CatalogueKind::hardware, name_or_path);
   if (!found) return tl::unexpected(found.error());
   return parse_hardware(found->first, found->second);
+}
+
+Status apply_topology(Hardware& hardware, const std::string& name_or_path) {
+  const bool had_nvlink = hardware.has_nvlink();
+  Hardware changed = hardware;
+  if (Status done = overlay(CatalogueKind::topology, name_or_path, changed); !done) return done;
+  if (changed.has_nvlink() && !had_nvlink)
+    return fail("topology '{}' needs NVLink, and {} has none", name_or_path, hardware.name);
+  hardware = std::move(changed);
+  return {};
+}
+
+Status apply_fabric(Hardware& hardware, const std::string& name_or_path) {
+  return overlay(CatalogueKind::fabric, name_or_path, hardware);
 }
 
 Generation Hardware::generation() const {

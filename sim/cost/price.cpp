@@ -136,8 +136,10 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
       source = cost.is_fixed ? sources.fixed() : sources.collective(cost, priced, span);
     } else {
       work = compute_work(cost, hardware);
-      work.time /= options.compute_scale;
-      work[Resource::hbm] *= options.compute_scale;
+      const double speed =
+          options.compute_scale * (cost.kind == OpKind::attention ? options.attention_speed : 1.0);
+      work.time /= speed;
+      work[Resource::hbm] *= speed;
       source = cost.is_fixed ? sources.fixed() : sources.roofline(cost);
     }
     if (cost.is_fixed) take_fixed_time(work, cost.fixed_time);

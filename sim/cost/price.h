@@ -11,6 +11,7 @@ namespace foregather::sim {
 struct PriceOptions {
   double link_bandwidth_scale = 1.0;  ///< every link's bandwidth × this
   double compute_scale = 1.0;         ///< speed of compute × this
+  double attention_speed = 1.0;       ///< speed of attention × this, on top
   std::uint32_t gpus_per_node = 8;
 };
 

@@ -1,6 +1,7 @@
 #include "sim/engine/class_memory.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 namespace foregather::sim {
@@ -24,9 +25,37 @@ ClassMemory::ClassMemory(const Graph& graph, const Program& program,
   for (const Tensor& tensor : graph.tensors)
     if (storages_.contains(tensor.storage.row()))
       ++tensors_of_[tensor.storage.row() - storages_.first];
+  if (record) allocator_.set_sink(this);
+}
+
+void ClassMemory::segment(const alloc::SegmentEvent& event) {
+  constexpr std::array kKinds{SegmentChange::Kind::allocated, SegmentChange::Kind::released,
+                              SegmentChange::Kind::mapped, SegmentChange::Kind::unmapped};
+  const SegmentChange::Kind kind = kKinds[static_cast<std::size_t>(event.action)];
+  step_.segments.push_back(
+      {kind, event.kind == alloc::PoolKind::large,
+       kind == SegmentChange::Kind::mapped || kind == SegmentChange::Kind::unmapped,
+       StreamId(event.stream.row()), now_, static_cast<std::uint64_t>(event.address), event.size});
+}
+
+// An expandable segment as its mapped ranges.
+void ClassMemory::add_held_segments(Ns now) {
+  for (const alloc::SegmentLayout& segment : allocator_.layout()) {
+    bool is_open = false;
+    for (const alloc::BlockLayout& block : segment.blocks) {
+      const bool is_mapped = block.state != alloc::BlockState::unmapped;
+      if (is_mapped && !is_open)
+        step_.segments.push_back({SegmentChange::Kind::held, segment.kind == alloc::PoolKind::large,
+                                  segment.expandable, StreamId(segment.stream.row()), now,
+                                  static_cast<std::uint64_t>(block.address), 0});
+      if (is_mapped) step_.segments.back().bytes += block.size;
+      is_open = is_mapped;
+    }
+  }
 }
 
 bool ClassMemory::alloc(std::uint32_t storage, StreamId stream, Ns now) {
+  now_ = now;
   const std::uint32_t local = storage - storages_.first;
   Slot& slot = slots_[local];
   assert(!slot.bound);
@@ -100,6 +129,7 @@ void ClassMemory::record_stream(std::uint32_t storage, StreamId stream) {
 }
 
 void ClassMemory::empty_cache(Ns now) {
+  now_ = now;
   allocator_.empty_cache();
   calls_ = &allocator_.last_calls();
   if (calls_->event_syncs != 0) timeless_ = false;
@@ -123,6 +153,7 @@ void ClassMemory::begin_step(Ns now) {
   at_peak_ = peak_unnamed_ = has_unnamed_ = true;
   first_unnamed_ = 0;
   if (!record_) return;
+  add_held_segments(now);
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     if (!slot.bound || slot.binding == kNoBinding) continue;

@@ -17,12 +17,13 @@ namespace foregather::sim {
 struct MemoryStep {
   MemoryPeaks peaks;
   std::vector<Binding> bindings;
+  std::vector<SegmentChange> segments;
   std::vector<MemoryPoint> points;
 };
 
 /// Performs alloc, free, release, record_stream and empty_cache. Times of bindings and points are
 /// the host times that the caller passes. Cost: the allocator's, plus a few nanoseconds.
-class ClassMemory {
+class ClassMemory final : private alloc::AllocatorSink {
  public:
   /// `clock` is borrowed. `record` decides whether bindings and points are kept.
   ClassMemory(const Graph& graph, const Program& program, const alloc::AllocConfig& config,
@@ -51,7 +52,12 @@ class ClassMemory {
   }
   MemoryStep end_step(Ns now);
 
+  ClassMemory(const ClassMemory&) = delete;
+  ClassMemory& operator=(const ClassMemory&) = delete;
+
  private:
+  void segment(const alloc::SegmentEvent& event) override;
+  void add_held_segments(Ns now);
   void name_op(std::uint32_t op_row);
   void keep_peak();
   void note(Ns now);
@@ -82,6 +88,7 @@ class ClassMemory {
   std::array<Bytes, kCauses> by_cause_{};
   std::uint32_t first_unnamed_ = 0;
   MemoryStep step_;
+  Ns now_ = 0;  ///< of the call under way, for segment()
 };
 
 }  // namespace foregather::sim

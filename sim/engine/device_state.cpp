@@ -19,15 +19,18 @@ StepTimes& Timeline::look_up(std::uint32_t number) {
     if (spare_.empty()) spare_.emplace_back();
     steps_.push_back(std::move(spare_.back()));
     spare_.pop_back();
-    StepTimes& times = steps_.back();
+    steps_.back().states.clear();
+  }
+  latest_ = number;
+  latest_times_ = &steps_[number - oldest_];
+  StepTimes& times = *latest_times_;
+  if (times.states.size() != ops_.count) {  // nobody has asked for it before
     times.ops.resize(ops_.count);
     times.states.assign(ops_.count, OpState::absent);
     times.end = 0;
     times.unfinished = 0;
   }
-  latest_ = number;
-  latest_times_ = &steps_[number - oldest_];
-  return *latest_times_;
+  return times;
 }
 
 void Timeline::forget_before(std::uint32_t number) {

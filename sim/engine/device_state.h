@@ -2,6 +2,7 @@
 // the rows that they write.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -110,39 +111,39 @@ class Timeline {
 class LaunchQueue {
  public:
   /// 0: no limit.
-  explicit LaunchQueue(std::uint32_t depth = 0) : ends_(depth, EventRecord{0, {}, true}) {}
+  explicit LaunchQueue(std::uint32_t depth = 0)
+      : ends_(std::max(depth, 1U), EventRecord{0, {}, true}), depth_(depth) {}
 
   void launched() { ++open_; }
   void ended(Ns time, OpInstance by) {
     --open_;
-    if (ends_.empty()) return;
+    if (depth_ == 0) return;
     EventRecord& end = ends_[next_end_];
     end.time = time;
     end.by = by;
-    if (++next_end_ == ends_.size()) next_end_ = 0;
+    if (++next_end_ == depth_) next_end_ = 0;
   }
   /// The end of the launch whose place the next one takes; done and 0 if a place was never used.
   const EventRecord& place() const {
-    static constexpr EventRecord kFree{0, {}, true};
     static constexpr EventRecord kTaken{};
-    if (ends_.empty()) return kFree;
-    if (open_ >= ends_.size()) return kTaken;
-    const std::size_t next_launch = next_end_ + open_;
-    return ends_[next_launch < ends_.size() ? next_launch : next_launch - ends_.size()];
+    if (depth_ == 0) return ends_[0];
+    if (open_ >= depth_) return kTaken;
+    const std::uint32_t next_launch = next_end_ + open_;
+    return ends_[next_launch < depth_ ? next_launch : next_launch - depth_];
   }
-
   /// How many launches must end before the next one has a place, or the next `launches` as far as
   /// the queue can have room for them without running empty.
-  std::size_t missing(std::size_t launches) const {
-    if (ends_.empty()) return 0;
-    const std::size_t wanted = std::max<std::size_t>(std::min(launches, ends_.size() - 1), 1);
-    return open_ + wanted <= ends_.size() ? 0 : open_ + wanted - ends_.size();
+  std::uint32_t missing(std::uint32_t launches) const {
+    if (depth_ == 0) return 0;
+    const std::uint32_t wanted = std::max(std::min(launches, depth_ - 1), 1U);
+    return open_ + wanted <= depth_ ? 0 : open_ + wanted - depth_;
   }
 
  private:
   std::vector<EventRecord> ends_;
-  std::size_t next_end_ = 0;  ///< place of the oldest launch that has not ended
-  std::size_t open_ = 0;      ///< launches that have not ended
+  std::uint32_t depth_;
+  std::uint32_t next_end_ = 0;  ///< place of the oldest launch that has not ended
+  std::uint32_t open_ = 0;      ///< launches that have not ended
 };
 
 /// What an op does to a device, gathered from graph and prices once per run.

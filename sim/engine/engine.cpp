@@ -26,14 +26,15 @@ struct Played {
     return step_end(timelines[c].step(step), host.record(c, step));
   }
 
-  // Step times of the last two steps agree, and so do their memory peaks.
+  // Step times of the last two steps agree, and so do their reserved peaks. Allocated bytes may
+  // differ for ever by the slack of blocks that are not split.
   bool repeats(std::uint32_t last) {
     for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {
       if (timelines[c].step(last).unfinished != 0) return false;
       if (end(c, last) - end(c, last - 1) != end(c, last - 1) - end(c, last - 2)) return false;
       const MemoryPeaks& now = host.record(c, last).memory.peaks;
       const MemoryPeaks& before = host.record(c, last - 1).memory.peaks;
-      if (now.reserved != before.reserved || now.allocated != before.allocated) return false;
+      if (now.reserved != before.reserved) return false;
     }
     return true;
   }
@@ -52,11 +53,22 @@ struct Played {
     }
   }
 
+  // The first step and the one under way, as far as they came.
+  void take_until(std::uint32_t step, std::uint16_t c, ClassResult& result) {
+    if (step > kFirst) {
+      if (timelines[c].oldest() <= kFirst) result.first = take(c, kFirst);
+      result.steady = take(c, step);
+    } else {
+      result.first = take(c, step);
+      result.steady.peaks = result.first.peaks;
+    }
+  }
+
   StepResult take(std::uint16_t c, std::uint32_t step) {
     StepTimes& times = timelines[c].step(step);
     StepRecord& record = host.record(c, step);
     StepResult result;
-    result.begin = step == kFirst ? record.host_begin : end(c, step - 1);
+    result.begin = step <= kFirst ? record.host_begin : end(c, step - 1);
     result.end = end(c, step);
     result.host_end = record.host_end;
     result.ran.resize(times.states.size());
@@ -65,6 +77,7 @@ struct Played {
     });
     result.ops = std::move(times.ops);
     result.bindings = std::move(record.memory.bindings);
+    result.segments = std::move(record.memory.segments);
     result.memory = std::move(record.memory.points);
     result.peaks = record.memory.peaks;
     return result;
@@ -92,6 +105,7 @@ Engine::Engine(const Graph& graph, const EngineOptions& options)
 Engine::~Engine() = default;
 
 Result<Simulation> Engine::simulate(std::span<const CostTable> prices) {
+  if (graph_.classes.empty()) return fail("the schedule has no rank class");
   for (const RankClass& rank_class : graph_.classes)
     if (graph_.at(rank_class.program).threads.empty())
       return fail("rank class '{}' has no host thread, so it never takes a step",
@@ -135,10 +149,9 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
   if (host.oom()) {
     simulation.oom = host.oom();
     simulation.converged = false;
-    const std::uint16_t c = host.oom_class();
-    ClassResult& result = simulation.classes[c];
-    result.steady.peaks = host.record(c, host.oom_step()).memory.peaks;
-    if (host.oom_step() <= kFirst) result.first.peaks = result.steady.peaks;
+    device.advance(kForever - 1);
+    for (std::uint16_t c = 0; c < graph.classes.size(); ++c)
+      all.take_until(host.begun(c), c, simulation.classes[c]);
     return simulation;
   }
   for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {

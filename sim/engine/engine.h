@@ -34,7 +34,7 @@ class Engine {
   Engine(const Graph& graph, const EngineOptions& options);
   ~Engine();
 
-  /// Simulates the first step and then steady steps until step time and memory peaks repeat.
+  /// Simulates the first step and then steady steps until step time and reserved bytes repeat.
   /// `prices` is indexed by RankClass::hardware. Errors: a deadlock (host threads or ranks that
   /// wait for each other), named by op key; a class without host threads.
   Result<Simulation> simulate(std::span<const CostTable> prices);

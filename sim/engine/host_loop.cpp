@@ -473,16 +473,28 @@ bool HostLoop<Device>::wait_action(ClassRun& run, Thread& thread, const Action& 
 template <class Device>
 void HostLoop<Device>::run_out(ClassRun& run, const Thread& thread, std::uint32_t storage) {
   OutOfMemory oom;
+  oom.rank_class = thread.rank_class;
   oom.storage = StorageId(storage);
   oom.requested = graph_.storages[storage].bytes;
   oom.in_first_step = run.step <= 1;
   for (const Action* at = thread.at; at != thread.end && !oom.op; ++at)
     if (at->kind == ActionKind::launch) oom.op = OpId(at->a);
-  run.records.back().host_end = thread.time;
-  if (run.memory) run.records.back().memory = run.memory->end_step(thread.time);
-  if (run.planned != nullptr) run.records.back().memory.peaks = run.planned->peaks;
+  if (run.memory && oom.op) run.memory->launched(oom.op->row());
   oom_ = oom;
-  oom_class_ = thread.rank_class;
+  break_off();
+}
+
+// Ends the steps under way where they are.
+template <class Device>
+void HostLoop<Device>::break_off() {
+  for (const auto& run : runs_) {
+    if (run->active == 0) continue;
+    StepRecord& record = run->records.back();
+    for (const Thread& thread : run->threads)
+      record.host_end = std::max(record.host_end, thread.last_end);
+    if (run->memory) record.memory = run->memory->end_step(record.host_end);
+    if (run->planned != nullptr) record.memory.peaks = run->planned->peaks;
+  }
 }
 
 template <class Device>

@@ -46,8 +46,10 @@ class HostLoop {
   Status issue(std::uint32_t target);
 
   const std::optional<OutOfMemory>& oom() const { return oom_; }
-  std::uint16_t oom_class() const { return oom_class_; }
-  std::uint32_t oom_step() const { return runs_[oom_class_]->step; }
+  /// The step that the class began last: 0 is init.
+  std::uint32_t begun(std::uint16_t c) const {
+    return static_cast<std::uint32_t>(runs_[c]->records.size() - 1);
+  }
   std::uint32_t unresolved_synchronizations() const { return unresolved_; }
   /// Of a step that was issued (or in which memory ran out).
   StepRecord& record(std::uint16_t c, std::uint32_t step) { return runs_[c]->records[step]; }
@@ -118,6 +120,7 @@ class HostLoop {
   bool wait_action(ClassRun& run, Thread& thread, const Action& action);
   void wake();
   void run_out(ClassRun& run, const Thread& thread, std::uint32_t storage);
+  void break_off();
   Error deadlock() const;
 
   const Graph& graph_;
@@ -129,7 +132,6 @@ class HostLoop {
   std::size_t blocked_ = 0;
   std::uint32_t target_ = 0;  ///< of issue()
   std::optional<OutOfMemory> oom_;
-  std::uint16_t oom_class_ = 0;
   std::uint32_t unresolved_ = 0;
 };
 

@@ -25,19 +25,20 @@ class ListDevice {
     const LaunchRow& row = rows_[c][local_op];
     Stream& on = stream(c, row.stream);
     on.places.launched();
-    if (row.collective || row.has_deps || queued_ != 0)
+    if (row.collective || row.has_deps || queued_ != 0) [[unlikely]]
       return launch_in_turn(c, local_op, issued, host, step);
     // What start() and finish() do, for the ops that wait for their stream alone.
+    Timeline& timeline = timelines_[c];
+    StepTimes& times = timeline.step(step);
     const bool late = issued > on.ready;
     const Ns start = late ? issued : on.ready;
     const Cause cause = late ? Cause{host, Reason::host} : on.cause;
     const Ns end = start + row.duration;
-    StepTimes& times = timelines_[c].step(step);
     times.ops[local_op] = op_time(issued, start, start, end, cause, step);
     times.states[local_op] = OpState::done;
     times.end = std::max(times.end, end);
     on.ready = end;
-    on.cause = {{timelines_[c].row(local_op), step, c}, Reason::stream};
+    on.cause = {{timeline.row(local_op), step, c}, Reason::stream};
     on.places.ended(end, on.cause.by);
   }
   /// An event after all work that was enqueued on the stream. Later work comes after it.

@@ -115,6 +115,10 @@ void MemoryPlan::plan_next() {
       if (!touches_memory(action)) continue;
       if (!perform(action)) {
         step.failure = {turn.thread, i};
+        const auto next = std::find_if(actions.begin() + i, actions.end(), [](const Action& each) {
+          return each.kind == ActionKind::launch;
+        });
+        if (next != actions.end()) memory_.launched(next->a);
       } else if (memory_.driver_calls() != nullptr) {
         step.calls[turn.thread].push_back({i, *memory_.driver_calls()});
       }

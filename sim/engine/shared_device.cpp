@@ -97,7 +97,7 @@ void SharedDevice::advance(Ns time) {
 void SharedDevice::make_places(std::uint16_t c, std::uint32_t s, std::uint32_t launches) {
   const LaunchQueue& places = stream(c, s).places;
   while (true) {
-    const std::size_t missing = places.missing(launches);
+    const std::uint32_t missing = places.missing(launches);
     const std::uint16_t first = earliest();
     if (missing == 0 || next_[first] == kForever) return;
     const bool played =

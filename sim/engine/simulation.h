@@ -63,22 +63,38 @@ struct MemoryPeaks {
   std::uint64_t retries = 0;
 };
 
+/// The simulation ends there: the steps under way are given as far as they came (the memory of
+/// other classes whole where nothing is recorded).
 struct OutOfMemory {
+  std::uint16_t rank_class = 0;
   std::optional<OpId> op;  ///< launched next after the failing alloc
   StorageId storage;
   Bytes requested = 0;
-  bool in_first_step = false;
+  bool in_first_step = false;  ///< then the steady step holds nothing but the same peaks
+};
+
+/// Memory came from the driver or went back, at a host time; or was held when the step began.
+struct SegmentChange {
+  enum class Kind : std::uint8_t { held, allocated, released, mapped, unmapped };
+  Kind kind = Kind::held;
+  bool large = true;        ///< of the large pool
+  bool expandable = false;  ///< a mapped range of an expandable segment
+  StreamId stream;
+  Ns time = 0;
+  std::uint64_t address = 0;
+  Bytes bytes = 0;
 };
 
 /// One step of one class.
 struct StepResult {
-  Ns begin = 0;                     ///< the device end of the step before (0 for the first)
-  Ns end = 0;                       ///< the device end of this one
-  Ns host_end = 0;                  ///< the host has issued everything
-  std::vector<OpTime> ops;          ///< by row − program.ops.first; {} for ops not in this step
-  std::vector<std::uint8_t> ran;    ///< same index: 1 if the op ran in this step
-  std::vector<Binding> bindings;    ///< only when recorded
-  std::vector<MemoryPoint> memory;  ///< only when recorded
+  Ns begin = 0;                   ///< the device end of the step before (0 for the first)
+  Ns end = 0;                     ///< the device end of this one
+  Ns host_end = 0;                ///< the host has issued everything
+  std::vector<OpTime> ops;        ///< by row − program.ops.first; {} for ops not in this step
+  std::vector<std::uint8_t> ran;  ///< same index: 1 if the op ran in this step
+  std::vector<Binding> bindings;  ///< only when recorded
+  std::vector<SegmentChange> segments;  ///< only when recorded
+  std::vector<MemoryPoint> memory;      ///< only when recorded
   MemoryPeaks peaks;
 
   Ns time() const { return end - begin; }

@@ -116,9 +116,19 @@ Run example_run() {
   binding.freed = 140;
   binding.before_op = first_row;
   run.add(binding);
+  run.add(SegmentRecord{fast.step, fast.compute, SegmentChange::held, true, false, 90, 4096, 2048});
   run.add(MemoryRecord{fast.step, 95, 900, 1024, 1024, 2048});
   run.add(MemoryRecord{fast.step, 140, 0, 0, 0, 2048});
   run.add(CauseRecord{fast.step, Cause::unsharded_parameter, 1024});
+  FailureRecord failure;
+  failure.step = fast.step;
+  failure.name = run.text("loss");
+  failure.bytes = 4096;
+  failure.time = 140;
+  failure.kind = OpKind::gemm;
+  failure.phase = Phase::backward;
+  failure.ordinal = 2;
+  run.add(failure);
   run.steps[fast.step.row()].peak_at = first_row;
   return run;
 }

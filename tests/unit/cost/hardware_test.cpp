@@ -12,6 +12,8 @@
 using namespace foregather;
 using namespace foregather::sim;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -26,7 +28,7 @@ const std::string kBase = "base = \"h100_sxm\"\n";
 }  // namespace
 
 TEST_CASE("every built-in hardware loads under its own name") {
-  REQUIRE(hardware_names().size() == 4);
+  REQUIRE(hardware_names().size() == 20);
   for (std::string_view name : hardware_names()) {
     const Result<Hardware> hw = load_hardware(std::string(name));
     REQUIRE(hw.has_value());
@@ -50,9 +52,10 @@ TEST_CASE("figures come in base units") {
 TEST_CASE("an unknown hardware is refused with the nearest and all known names") {
   const Result<Hardware> hw = load_hardware("h100_sxn");
   REQUIRE(!hw.has_value());
-  CHECK(hw.error().text() ==
-        "unknown hardware 'h100_sxn', did you mean 'h100_sxm'?; known are a100_80_sxm, h100_sxm, "
-        "rtx_4090, v100_sxm, or give the path of a .toml file");
+  CHECK_THAT(hw.error().text(),
+             StartsWith("unknown hardware 'h100_sxn', did you mean 'h100_sxm'?; known are "
+                        "a100_40_pcie, a100_40_sxm, ") &&
+                 EndsWith(", v100_sxm, or give the path of a .toml file"));
 }
 
 TEST_CASE("a hardware file may start from another") {
@@ -124,8 +127,11 @@ TEST_CASE("incomplete and broken hardware files are refused") {
 }
 
 TEST_CASE("the catalogue is sorted and each figure is known once") {
-  const auto entries = catalogue();
-  for (std::size_t i = 1; i < entries.size(); ++i) CHECK(entries[i - 1].name < entries[i].name);
+  for (CatalogueKind kind :
+       {CatalogueKind::hardware, CatalogueKind::topology, CatalogueKind::fabric}) {
+    const auto entries = catalogue(kind);
+    for (std::size_t i = 1; i < entries.size(); ++i) CHECK(entries[i - 1].name < entries[i].name);
+  }
   for (const FigureSpec& a : figure_specs()) {
     int same = 0;
     for (const FigureSpec& b : figure_specs()) same += a.section == b.section && a.key == b.key;

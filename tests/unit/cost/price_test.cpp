@@ -113,10 +113,15 @@ TEST_CASE("options scale what they name") {
   links.link_bandwidth_scale = 2;
   PriceOptions compute;
   compute.compute_scale = 2;
+  PriceOptions attention;
+  attention.attention_speed = 2;
   const CostTable fast_links = price(graph, hw, links);
+  const CostTable fast_attention = price(graph, hw, attention);
   const CostTable fast_compute = price(graph, hw, compute);
   for (std::size_t i = 0; i + 1 < graph.costs.size(); ++i) {
     const Ns before = plain.prices[i].duration;
+    const Ns speed = graph.costs[i].kind == OpKind::attention ? 2 : 1;
+    CHECK(std::abs(fast_attention.prices[i].duration * speed - before) <= 1);
     if (is_collective(graph.costs[i].kind)) {
       CHECK(fast_links.prices[i].duration <= before);
       CHECK(fast_links.prices[i].duration * 2 >= before);

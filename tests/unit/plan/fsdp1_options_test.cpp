@@ -36,7 +36,8 @@ Workload any_workload() {
   parallel.reduce_dtype = any({DType::f32, DType::bf16});
   Train& train = workload.train;
   train.master = any({DType::f32, DType::bf16});
-  train.compute = parallel.param_dtype = any({DType::f32, DType::bf16});
+  train.compute = any({DType::f32, DType::bf16});
+  parallel.param_dtype = any({train.compute, DType::f32});  // fp32 gathers of bf16: autocast
   train.grad_accum = any({1, 2, 3});
   train.no_sync = flag();
   train.checkpointing = any({Checkpointing::none, Checkpointing::full, Checkpointing::selective_op,
@@ -85,4 +86,35 @@ TEST_CASE("FSDP1 frees all unsharded parameters and flat gradients within a step
       }
     for (const int left : bound) RC_ASSERT(left == 0);
   }));
+}
+
+TEST_CASE("under autocast FSDP1 gathers fp32 and matmuls read copies of their own") {
+  const auto kinds_of = [](DType gathered, Checkpointing checkpointing) {
+    Workload workload = toy_workload(4);
+    workload.parallel.strategy = Strategy::fsdp1;
+    workload.parallel.param_dtype = gathered;
+    workload.train.checkpointing = checkpointing;
+    const Result<Graph> graph = lower(toy_model({}), workload);
+    REQUIRE(graph.has_value());
+    struct {
+      Bytes gathered = 0;
+      int casts = 0;
+    } found;
+    for (const HostThread& thread : graph->programs[0].threads)
+      for (const Action& action : thread.actions(Section::body)) {
+        if (action.kind != ActionKind::launch) continue;
+        const Op& op = graph->ops[action.a];
+        if (op.kind == OpKind::all_gather) found.gathered += graph->at(op.cost).message_bytes;
+        if (op.kind == OpKind::cast) ++found.casts;
+      }
+    return found;
+  };
+  const auto mixed = kinds_of(DType::bf16, Checkpointing::none);
+  const auto autocast = kinds_of(DType::f32, Checkpointing::none);
+  const auto again = kinds_of(DType::f32, Checkpointing::full);
+  CHECK(autocast.gathered == 2 * mixed.gathered);
+  // Seven matmul weights: two a block and the head's. Copied for the forward, gradients cast back;
+  // a checkpointed block copies once more.
+  CHECK(autocast.casts == 14);
+  CHECK(again.casts == 20);
 }

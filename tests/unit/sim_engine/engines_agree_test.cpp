@@ -62,6 +62,8 @@ void compare_memory(std::uint64_t seed, std::uint32_t ops) {
       RC_ASSERT(planned->oom->storage == along->oom->storage);
     }
     for (std::size_t c = 0; c < along->classes.size(); ++c) {
+      // A plan knows whole steps: what other classes were in the middle of is given to its end.
+      if (planned->oom && planned->oom->rank_class != c) continue;
       RC_ASSERT(same(planned->classes[c].first.peaks, along->classes[c].first.peaks));
       RC_ASSERT(same(planned->classes[c].steady.peaks, along->classes[c].steady.peaks));
       if (planned->oom) continue;

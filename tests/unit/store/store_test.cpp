@@ -73,8 +73,10 @@ TEST_CASE("what is written is read again, row by row") {
   CHECK(read->communicators == run.communicators);
   CHECK(read->steps == run.steps);
   CHECK(read->bindings == run.bindings);
+  CHECK(read->segments == run.segments);
   CHECK(read->memory == run.memory);
   CHECK(read->causes == run.causes);
+  CHECK(read->failures == run.failures);
   REQUIRE(read->ops.size() == run.ops.size());
   for (std::size_t row = 0; row < run.ops.size(); ++row)
     CHECK(read->ops.at(run::OpRow(row)) == run.ops.at(run::OpRow(row)));

@@ -151,10 +151,12 @@ TEST_CASE("every key accepts what its help promises") {
       Workload workload;
       std::string text(value);
       if (text == "selective:N") text = "selective:2";
+      if (text == "first:N") text = "first:2";
       if (text == "N") text = "2";
       CAPTURE(text);
       CHECK(key.set(workload, {text, true}).has_value());
     }
+    if (key.values.find("names") != std::string_view::npos) continue;  // any text may be one
     Workload workload;
     CHECK_FALSE(key.set(workload, {std::string("no such value"), true}).has_value());
   }

@@ -1,0 +1,79 @@
+#include "tasks/validation/validate.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/terminal.h"
+#include "tasks/validation/report.h"
+#include "tasks/validation/tables_out.h"
+
+namespace foregather::cli {
+namespace {
+
+struct Arguments {
+  tasks::ValidateRequest request;
+  bool json = false, check = false;
+};
+
+int run(const Arguments& arguments) {
+  if (arguments.request.measured.empty() && arguments.request.nccl_tests.empty())
+    return give_up(Error{{}, "nothing to validate: give --measured or --nccl-tests", Fault::input});
+  const auto validation = tasks::validate(arguments.request);
+  if (!validation) return give_up(validation.error());
+  const int printed =
+      print(arguments.json ? tasks::to_json(*validation) : tasks::report_text(*validation));
+  if (printed != 0 || !arguments.check) return printed;
+  bool holds = true;
+  for (const tasks::Bar& bar : tasks::bars(*validation)) {
+    if (bar.holds) continue;
+    complain("does not hold: " + bar.text);
+    holds = false;
+  }
+  return holds ? 0 : 1;
+}
+
+std::vector<Option> options(Arguments& arguments) {
+  tasks::ValidateRequest& request = arguments.request;
+  return {
+      {"--measured", "CSV",
+       "a table of measured training runs; docs/validation.md names its columns", nullptr,
+       &request.measured, nullptr},
+      {"--nccl-tests", "DIR", "a folder of nccl-tests tables as CSV", nullptr, &request.nccl_tests,
+       nullptr},
+      {"--predictions", "OUT.csv",
+       "writes id, step_time_s, peak_mem_gib, fits and skip_reason of every row, and "
+       "nccl_predictions.csv beside it",
+       nullptr, &request.predictions, nullptr},
+      {"--report", "OUT.md", "writes the report for people", nullptr, &request.report, nullptr},
+      {"--workloads", "DIR", "keeps the workload of every row there, for `foregather simulate`",
+       nullptr, &request.workloads, nullptr},
+      {"--json", "", "prints one JSON object and nothing else", &arguments.json, nullptr, nullptr},
+      {"--check", "", "exits with 1 when a bar of docs/validation.md does not hold",
+       &arguments.check, nullptr, nullptr},
+  };
+}
+
+}  // namespace
+
+Command validate_command() {
+  const auto arguments = std::make_shared<Arguments>();
+  Command command;
+  command.name = "validate";
+  command.summary = "compares predictions with published training results";
+  command.description =
+      "Builds the workload of every row of a table of measured runs from its key columns, predicts "
+      "step time and peak memory, and prints the errors by tier and group. Rows that cannot be "
+      "expressed are listed with the reason. Answers may be blank: --predictions then writes what "
+      "others can score.";
+  command.options = options(*arguments);
+  command.examples = {
+      "foregather validate --measured measured.csv --nccl-tests nccl-tests/\tthe errors by group",
+      "foregather validate --measured blank.csv --predictions out.csv\tpredictions alone",
+  };
+  command.run = [arguments] { return run(*arguments); };
+  return command;
+}
+
+}  // namespace foregather::cli

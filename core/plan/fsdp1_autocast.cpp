@@ -1,0 +1,84 @@
+#include "core/plan/autocast.h"
+#include "core/plan/fsdp1_schedule.h"
+
+namespace foregather::plan {
+
+// Gradients of what autocast leaves alone arrive in the gathered dtype by themselves.
+void Fsdp1Schedule::add_copies(ModuleWriter& modules, std::span<const Buffer> views) {
+  modules_ = &modules;
+  const DType computed = lowering_.workload.train.compute;
+  const ShardLayout& layout = lowering_.layout;
+  for (std::uint32_t m = 0; m < lowering_.modules(); ++m) {
+    const Tape& tape = lowering_.tape_of(m);
+    first_copy_.push_back(static_cast<std::uint32_t>(copies_.size()));
+    for (ParameterIndex p = 0; p < tape.parameters.size(); ++p) {
+      const std::uint32_t row = layout.row_of(m, p);
+      const Fsdp1Unit& unit = units_[layout.unit_of_parameter[row]];
+      const std::int64_t elements = layout.parameters[row].elements;
+      const std::string& name = tape.parameters[p].name;
+      Copy copy;
+      copy.parameter = views[row];
+      copy.owner = {modules.scope(m), unit.owner.unit};
+      copy.gradient = lowering_.buffer(elements, types_.gathered, "gradient " + name,
+                                       Cause::gradient, copy.owner);
+      if (is_matmul_operand(tape, p)) {
+        copy.computed = lowering_.buffer(elements, computed, name, Cause::cast_copy, copy.owner);
+        modules.set_parameter(m, p, copy.computed);
+      } else {
+        modules.set_gradient(m, p, copy.gradient);
+      }
+      copies_.push_back(copy);
+    }
+  }
+  first_copy_.push_back(static_cast<std::uint32_t>(copies_.size()));
+}
+
+std::span<Fsdp1Schedule::Copy> Fsdp1Schedule::copies_of(std::uint32_t module) {
+  if (copies_.empty()) return {};
+  return std::span(copies_).subspan(first_copy_[module],
+                                    first_copy_[module + 1] - first_copy_[module]);
+}
+
+void Fsdp1Schedule::make_copies(std::uint32_t module) {
+  for (Copy& copy : copies_of(module)) {
+    if (!copy.computed.storage || copy.is_there) continue;
+    copy.is_there = true;
+    cast_copy(copy, copy.parameter, copy.computed, lowering_.workload.train.compute);
+  }
+}
+
+void Fsdp1Schedule::drop_copies(std::uint32_t module) {
+  for (Copy& copy : copies_of(module)) {
+    if (!copy.is_there) continue;
+    copy.is_there = false;
+    lowering_.free(copy.computed);
+  }
+}
+
+// Autograd saves the copy for the backward of the matmul.
+void Fsdp1Schedule::drop_unsaved_copies(std::uint32_t module) {
+  if (!copies_.empty() && modules_->policy(module) != SavePolicy::none) drop_copies(module);
+}
+
+Buffer Fsdp1Schedule::cast_gradient(std::uint32_t module, ParameterIndex index,
+                                    const Buffer& gradient) {
+  if (copies_.empty()) return gradient;
+  const Copy& copy = copies_of(module)[index];
+  if (!copy.computed.storage) return gradient;
+  cast_copy(copy, gradient, copy.gradient, types_.gathered);
+  lowering_.free(gradient);
+  return copy.gradient;
+}
+
+void Fsdp1Schedule::cast_copy(const Copy& copy, const Buffer& from, const Buffer& to, DType type) {
+  lowering_.alloc(to, lowering_.compute);
+  scratch_.assign({reads(from), writes(to)});
+  lowering_.launch({OpKind::cast,
+                    Role::cast,
+                    lowering_.compute,
+                    lowering_.copy_cost(OpKind::cast, type, from.bytes, to.bytes),
+                    {}},
+                   copy.owner, scratch_);
+}
+
+}  // namespace foregather::plan

@@ -1,0 +1,14 @@
+// The machine that a workload runs on.
+#pragma once
+
+#include "core/base/result.h"
+#include "core/plan/workload.h"
+#include "sim/cost/hardware.h"
+
+namespace foregather::tasks {
+
+/// The hardware file of a cluster, with its topology, its fabric and its fabric_gbps over it.
+/// Errors name the key.
+Result<sim::Hardware> load_machine(const plan::Cluster& cluster);
+
+}  // namespace foregather::tasks

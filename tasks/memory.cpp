@@ -1,0 +1,125 @@
+#include "tasks/memory.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "core/alloc/simulated_memory.h"
+#include "tasks/recordings.h"
+#include "tasks/snapshot_run.h"
+
+namespace foregather::tasks {
+namespace {
+
+constexpr std::array<std::string_view, 9> kActions{
+    "alloc",        "free_requested", "free_completed", "segment_alloc",
+    "segment_free", "segment_map",    "segment_unmap",  "oom",
+    "other"};
+
+struct Question {
+  std::string name;
+  alloc::AllocConfig config;
+};
+
+Result<std::vector<Question>> questions_of(const MemoryRequest& request,
+                                           const alloc::AllocConfig& recorded) {
+  std::vector<Question> questions;
+  for (const std::string& text : request.alloc_confs) {
+    auto config = alloc::parse_alloc_conf(text == "default" ? "" : text);
+    if (!config) return fail_at("--alloc-conf", "{}", config.error().message);
+    if (!config->native_backend)
+      return fail_at("--alloc-conf", "'{}' names another backend, expected the native one", text);
+    const std::string name = text.empty() ? "default" : text;
+    const bool is_new = std::none_of(questions.begin(), questions.end(),
+                                     [&](const Question& other) { return other.name == name; });
+    if (is_new) questions.push_back({name, *config});
+  }
+  const bool asks = request.capacity || request.start == alloc::WhatIfStart::cold;
+  if (questions.empty() && asks) {
+    const std::string text = alloc::to_string(recorded);
+    questions.push_back({text.empty() ? "default" : text, recorded});
+  }
+  return questions;
+}
+
+// Where the replay left the recording, for a person.
+void explain_divergence(const traces::Snapshot& snapshot, const DeviceRecording& device,
+                        MemoryTrace& trace) {
+  if (!trace.replay.first_divergence) return;
+  const std::size_t row = trace.replay.first_divergence->event;
+  if (row >= device.recording.events.size()) {
+    trace.diverging_action = "end";
+    return;
+  }
+  trace.diverging_action = kActions[static_cast<std::size_t>(device.recording.events[row].action)];
+  const traces::StackId stack = snapshot.traces[device.device][row].stack;
+  for (const traces::FrameId frame : snapshot.stacks.frames(stack))
+    trace.diverging_stack.push_back(shown_frame(snapshot, frame));
+}
+
+Status answer(const MemoryRequest& request, const std::vector<Question>& questions,
+              const DeviceRecording& device, MemoryTrace& trace) {
+  for (const Question& question : questions) {
+    alloc::WhatIf what_if{question.config, request.start, request.capacity};
+    if (!what_if.capacity && request.start == alloc::WhatIfStart::recorded)
+      what_if.capacity = trace.replay.capacity;
+    const auto figures = alloc::what_if(device.recording, trace.replay, what_if);
+    if (!figures) return fail_at(request.snapshot, "{}", figures.error().message);
+    trace.what_if.push_back({question.name, question.config, what_if.capacity, *figures});
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<MemoryReport> examine_snapshot(const MemoryRequest& request) {
+  auto snapshot = traces::read_snapshot(request.snapshot);
+  if (!snapshot) return tl::unexpected(snapshot.error());
+  MemoryReport report;
+  report.source = request.snapshot;
+  report.config = recorded_config(*snapshot, report.warnings);
+  const auto questions = questions_of(request, report.config);
+  if (!questions) return tl::unexpected(questions.error());
+  const auto devices = recordings(*snapshot, report.config, report.warnings);
+  if (devices.empty())
+    return fail_at(request.snapshot,
+                   "has neither events nor segments, expected a recorded history");
+  for (const DeviceRecording& device : devices) {
+    auto replay = alloc::replay(device.recording, request.record_runs);
+    if (!replay)
+      return fail_at(request.snapshot, "device {}: {}", device.device, replay.error().message);
+    MemoryTrace& trace = report.traces.emplace_back();
+    trace.device = device.device;
+    trace.events = device.recording.events.size();
+    trace.replay = std::move(*replay);
+    trace.holders = holders_at_peak(*snapshot, device.device, trace.replay);
+    explain_divergence(*snapshot, device, trace);
+    if (Status done = answer(request, *questions, device, trace); !done)
+      return tl::unexpected(done.error());
+  }
+  if (request.record_runs) report.runs.push_back(snapshot_run(*snapshot, devices, report));
+  return report;
+}
+
+Result<Bytes> parse_capacity(const std::string& text) {
+  constexpr std::array<std::pair<std::string_view, Bytes>, 8> kUnits{{{"", 1},
+                                                                      {"B", 1},
+                                                                      {"KiB", KiB},
+                                                                      {"MiB", MiB},
+                                                                      {"GiB", GiB},
+                                                                      {"KB", 1000},
+                                                                      {"MB", 1000 * 1000},
+                                                                      {"GB", 1000 * 1000 * 1000}}};
+  Bytes number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  for (const auto& [name, factor] : kUnits)
+    if (error == std::errc{} && name == unit && number > 0 &&
+        number <= alloc::SimulatedMemory::kUnlimited / factor)
+      return number * factor;
+  return fail("'{}' is no size, expected bytes or a text such as 80GiB, at most 1023GiB", text);
+}
+
+}  // namespace foregather::tasks

@@ -1,0 +1,173 @@
+#include "tasks/validation/measured.h"
+
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "core/base/csv.h"
+#include "core/base/file.h"
+
+namespace foregather::tasks {
+namespace {
+
+constexpr Bytes kLargestTable = 64 * MiB;
+constexpr std::int64_t kMostCount = 1 << 24;
+
+struct TextColumn {
+  std::string_view name;
+  std::string MeasuredRow::*field;
+  bool required;
+};
+
+constexpr TextColumn kTexts[] = {
+    {"id", &MeasuredRow::id, true},
+    {"tier", &MeasuredRow::tier, false},
+    {"group", &MeasuredRow::group, false},
+    {"model", &MeasuredRow::model, false},
+    {"gpu", &MeasuredRow::gpu, true},
+    {"strategy", &MeasuredRow::strategy_text, false},
+    {"notes", &MeasuredRow::notes, false},
+    {"strategy_key", &MeasuredRow::strategy, true},
+    {"param_dtype", &MeasuredRow::param_dtype, true},
+    {"reduce_dtype", &MeasuredRow::reduce_dtype, true},
+    {"compute", &MeasuredRow::compute, true},
+    {"master", &MeasuredRow::master, true},
+    {"fp8_all_gather", &MeasuredRow::fp8_all_gather, true},
+    {"ac_key", &MeasuredRow::checkpointing, true},
+    {"compile_key", &MeasuredRow::compile, true},
+    {"attention", &MeasuredRow::attention, true},
+    {"optimizer", &MeasuredRow::optimizer, true},
+    {"mem_metric", &MeasuredRow::memory_metric, true},
+    {"mem_when", &MeasuredRow::memory_when, true},
+    {"alloc_conf", &MeasuredRow::allocator_conf, true},
+    {"config", &MeasuredRow::config, true},
+    {"link", &MeasuredRow::link, true},
+    {"fabric", &MeasuredRow::fabric, true},
+};
+
+struct CountColumn {
+  std::string_view name;
+  std::int64_t MeasuredRow::*field;
+};
+
+constexpr CountColumn kCounts[] = {
+    {"tp", &MeasuredRow::tensor_parallel},
+    {"cp", &MeasuredRow::context_parallel},
+    {"pp", &MeasuredRow::pipeline_parallel},
+    {"grad_accum", &MeasuredRow::grad_accum},
+};
+
+struct OptionalCountColumn {
+  std::string_view name;
+  std::optional<std::int64_t> MeasuredRow::*field;
+};
+
+constexpr OptionalCountColumn kOptionalCounts[] = {
+    {"n_gpus", &MeasuredRow::gpus},
+    {"n_nodes", &MeasuredRow::nodes},
+    {"micro_batch", &MeasuredRow::micro_batch},
+    {"seq_len", &MeasuredRow::seq_len},
+};
+
+struct NumberColumn {
+  std::string_view name;
+  std::optional<double> MeasuredRow::*field;
+  bool required;
+};
+
+constexpr NumberColumn kNumbers[] = {
+    {"fabric_gbps_per_gpu", &MeasuredRow::fabric_gbps, true},
+    {"step_time_s", &MeasuredRow::step_time_s, false},
+    {"peak_mem_gib", &MeasuredRow::peak_gib, false},
+};
+
+/// One cell after the other of one row.
+class RowReader {
+ public:
+  RowReader(const CsvTable& table, std::size_t row) : table_(table), row_(row) {}
+
+  Result<MeasuredRow> read() {
+    MeasuredRow row;
+    row.place = table_.place(row_, 0);
+    for (const TextColumn& column : kTexts)
+      if (const auto at = table_.column(column.name)) row.*column.field = table_.cell(row_, *at);
+    for (const CountColumn& column : kCounts) {
+      const auto count = number(column.name);
+      if (!count) return tl::unexpected(count.error());
+      if (*count) row.*column.field = static_cast<std::int64_t>(**count);
+    }
+    for (const OptionalCountColumn& column : kOptionalCounts) {
+      const auto count = number(column.name);
+      if (!count) return tl::unexpected(count.error());
+      if (*count) row.*column.field = static_cast<std::int64_t>(**count);
+    }
+    for (const NumberColumn& column : kNumbers) {
+      const auto value = number(column.name, false);
+      if (!value) return tl::unexpected(value.error());
+      row.*column.field = *value;
+    }
+    return row;
+  }
+
+ private:
+  Result<std::optional<double>> number(std::string_view name, bool whole = true) const {
+    const auto column = table_.column(name);
+    if (!column || table_.cell(row_, *column).empty()) return std::optional<double>();
+    const std::string& text = table_.cell(row_, *column);
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool read = error == std::errc() && end == text.data() + text.size();
+    if (!read || !std::isfinite(value) || value <= 0 ||
+        (whole && (value > static_cast<double>(kMostCount) || value != std::floor(value))))
+      return fail_at(table_.place(row_, *column), "'{}' is '{}', expected a positive {}", name,
+                     text.substr(0, 40), whole ? "whole number" : "number");
+    return std::optional<double>(value);
+  }
+
+  const CsvTable& table_;
+  std::size_t row_;
+};
+
+Status check_columns(const CsvTable& table, const std::string& path) {
+  std::vector<std::string_view> missing;
+  for (const TextColumn& column : kTexts)
+    if (column.required && !table.column(column.name)) missing.push_back(column.name);
+  for (const CountColumn& column : kCounts)
+    if (!table.column(column.name)) missing.push_back(column.name);
+  for (const OptionalCountColumn& column : kOptionalCounts)
+    if (!table.column(column.name)) missing.push_back(column.name);
+  for (const NumberColumn& column : kNumbers)
+    if (column.required && !table.column(column.name)) missing.push_back(column.name);
+  if (missing.empty()) return {};
+  return fail_at(path + ":1:1",
+                 "column '{}' is missing, expected the columns of a table of "
+                 "measured runs (docs/validation.md)",
+                 fmt::join(missing, "', '"));
+}
+
+}  // namespace
+
+bool MeasuredRow::ran_out_of_memory() const {
+  return !has_answer() && notes.find("OOM") != std::string::npos;
+}
+
+Result<std::vector<MeasuredRow>> read_measured(const std::string& path) {
+  const auto text = read_file(path, kLargestTable);
+  if (!text) return tl::unexpected(text.error());
+  const auto table = parse_csv(*text, path);
+  if (!table) return tl::unexpected(table.error());
+  if (const Status checked = check_columns(*table, path); !checked)
+    return tl::unexpected(checked.error());
+  std::vector<MeasuredRow> rows;
+  std::set<std::string> ids;
+  for (std::size_t i = 0; i < table->rows(); ++i) {
+    auto row = RowReader(*table, i).read();
+    if (!row) return tl::unexpected(row.error());
+    if (row->id.empty()) return fail_at(row->place, "a row without an id");
+    if (!ids.insert(row->id).second) return fail_at(row->place, "the id '{}' twice", row->id);
+    rows.push_back(std::move(*row));
+  }
+  return rows;
+}
+
+}  // namespace foregather::tasks

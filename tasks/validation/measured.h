@@ -1,0 +1,36 @@
+// Published training results, one a row.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+
+namespace foregather::tasks {
+
+/// What the columns of a table of measured runs say; docs/validation.md lists their values. Texts
+/// are as written, empty where they do not apply; numbers are absent where the source is silent.
+struct MeasuredRow {
+  std::string place;  ///< FILE:LINE:COL
+  std::string id, tier, group, model, gpu, strategy_text, notes;
+  std::string strategy, param_dtype, reduce_dtype, compute, master, fp8_all_gather, checkpointing,
+      compile, attention, optimizer, memory_metric, memory_when, allocator_conf, config, link,
+      fabric;
+  std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1, grad_accum = 1;
+  std::optional<std::int64_t> gpus, nodes, micro_batch, seq_len;
+  std::optional<double> fabric_gbps;  ///< a GPU
+  std::optional<double> step_time_s, peak_gib;
+
+  bool has_answer() const { return step_time_s || peak_gib; }
+  /// The source says that the run did not fit: it has no figures and its notes say OOM.
+  bool ran_out_of_memory() const;
+};
+
+/// Reads a table. Columns that no prediction needs (tier, group, notes, step_time_s, peak_mem_gib)
+/// may be missing; further ones are ignored. Errors at FILE:LINE:COL: bad CSV, a missing key
+/// column, a number that is none or not positive, an id that is empty or twice there.
+Result<std::vector<MeasuredRow>> read_measured(const std::string& path);
+
+}  // namespace foregather::tasks

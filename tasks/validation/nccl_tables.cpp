@@ -1,0 +1,139 @@
+#include "tasks/validation/nccl_tables.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+
+#include "core/base/csv.h"
+#include "core/base/file.h"
+#include "core/ir/kinds.h"
+#include "sim/cost/collective.h"
+#include "tasks/validation/errors.h"
+#include "tasks/validation/row_machine.h"
+
+namespace foregather::tasks {
+namespace {
+
+constexpr Bytes kLargestTable = 64 * MiB;
+constexpr std::size_t kMostTables = 10'000;
+
+/// Reads the cells of one table.
+class NcclTable {
+ public:
+  NcclTable(const CsvTable& table, std::string name) : table_(table), name_(std::move(name)) {}
+
+  Result<std::vector<NcclRow>> read() {
+    for (const char* needed :
+         {"collective", "nranks", "nnodes", "gpu", "interconnect", "size_bytes"})
+      if (!table_.column(needed))
+        return fail_at(table_.path() + ":1:1", "column '{}' is missing", needed);
+    std::vector<NcclRow> rows;
+    for (std::size_t i = 0; i < table_.rows(); ++i) {
+      NcclRow row;
+      row.table = name_;
+      row.collective = text(i, "collective");
+      row.gpu = text(i, "gpu");
+      row.interconnect = text(i, "interconnect");
+      constexpr double kMostRanks = 1 << 20;
+      constexpr double kMostBytes = 1e15;
+      const auto ranks = number(i, "nranks", 1, kMostRanks);
+      const auto nodes = number(i, "nnodes", 1, kMostRanks);
+      const auto size = number(i, "size_bytes", 0, kMostBytes);
+      for (const auto* value : {&ranks, &nodes, &size})
+        if (!*value) return tl::unexpected(value->error());
+      row.ranks = static_cast<int>(*ranks);
+      row.nodes = std::min(static_cast<int>(*nodes), row.ranks);
+      row.size = static_cast<Bytes>(*size);
+      if (table_.column("time_us") && !text(i, "time_us").empty()) {
+        const auto time = number(i, "time_us", 0, 1e12);
+        if (!time) return tl::unexpected(time.error());
+        if (*time > 0) row.published_us = *time;
+      }
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+ private:
+  const std::string& text(std::size_t row, std::string_view column) const {
+    return table_.cell(row, *table_.column(column));
+  }
+
+  Result<double> number(std::size_t row, std::string_view column, double least, double most) const {
+    const std::string& cell = text(row, column);
+    double value = 0;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (error != std::errc() || end != cell.data() + cell.size() ||
+        !(value >= least && value <= most))
+      return fail_at(table_.place(row, *table_.column(column)),
+                     "'{}' is '{}', expected a number from {} to {}", column, cell.substr(0, 40),
+                     least, most);
+    return value;
+  }
+
+  const CsvTable& table_;
+  std::string name_;
+};
+
+void predict(std::vector<NcclRow>& rows) {
+  constexpr double kMicrosecond = 1000;
+  for (NcclRow& row : rows) {
+    const auto kind = parse<OpKind>(row.collective);
+    if (!kind || !is_collective(*kind)) {
+      row.skipped = fmt::format("collective '{}' is not known", row.collective);
+      continue;
+    }
+    const auto hardware = machine_of_interconnect(row.gpu, row.interconnect, row.ranks, row.nodes);
+    if (!hardware) {
+      row.skipped = hardware.error().message;
+      continue;
+    }
+    sim::CollectivePricer pricer(*hardware, 1.0);
+    row.predicted_us = pricer
+                           .price(*kind, row.size, static_cast<std::uint32_t>(row.ranks),
+                                  static_cast<std::uint32_t>(row.nodes))
+                           .work.time /
+                       kMicrosecond;
+  }
+}
+
+}  // namespace
+
+std::optional<double> NcclRow::error() const {
+  if (!published_us || !predicted_us) return std::nullopt;
+  return std::abs(*predicted_us - *published_us) / *published_us;
+}
+
+Result<std::vector<NcclRow>> predict_nccl_tables(const std::string& directory) {
+  std::error_code problem;
+  std::vector<std::filesystem::path> files;
+  for (std::filesystem::directory_iterator entry(directory, problem), end;
+       !problem && entry != end && files.size() < kMostTables; entry.increment(problem))
+    if (entry->path().extension() == ".csv") files.push_back(entry->path());
+  if (problem) return fail_at(directory, "{}, expected a folder of tables", problem.message());
+  std::sort(files.begin(), files.end());
+  std::vector<NcclRow> all;
+  for (const std::filesystem::path& file : files) {
+    const auto text = read_file(file.string(), kLargestTable);
+    if (!text) return tl::unexpected(text.error());
+    const auto table = parse_csv(*text, file.string());
+    if (!table) return tl::unexpected(table.error());
+    auto rows = NcclTable(*table, file.stem().string()).read();
+    if (!rows) return tl::unexpected(rows.error());
+    predict(*rows);
+    all.insert(all.end(), std::make_move_iterator(rows->begin()),
+               std::make_move_iterator(rows->end()));
+  }
+  return all;
+}
+
+std::optional<double> nccl_median(const std::vector<NcclRow>& rows, Bytes least, Bytes most) {
+  std::vector<std::pair<double, double>> errors;
+  for (const NcclRow& row : rows)
+    if (const auto error = row.error(); error && row.size >= least && row.size < most)
+      errors.emplace_back(*error, 1.0);
+  return weighted_quantile(std::move(errors), 0.5);
+}
+
+}  // namespace foregather::tasks

@@ -1,0 +1,35 @@
+// Predictions of collectives against published nccl-tests tables.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/base/units.h"
+
+namespace foregather::tasks {
+
+/// One line of a table. Times are microseconds as in the tables.
+struct NcclRow {
+  std::string table;  ///< the file's name without ".csv"
+  std::string collective, gpu, interconnect;
+  int ranks = 1, nodes = 1;
+  Bytes size = 0;  ///< as nccl-tests counts it: the whole message
+  std::optional<double> published_us;
+  std::optional<double> predicted_us;  ///< absent: see skipped
+  std::string skipped;
+
+  /// |predicted − published| / published.
+  std::optional<double> error() const;
+};
+
+/// Reads and predicts every .csv of a folder, in order of their names. Columns: collective, nranks,
+/// nnodes, gpu, interconnect, size_bytes and, where it is known, time_us. Errors at FILE:LINE:COL;
+/// a folder that does not exist is one.
+Result<std::vector<NcclRow>> predict_nccl_tables(const std::string& directory);
+
+/// Median error of the rows from `least` to below `most` bytes.
+std::optional<double> nccl_median(const std::vector<NcclRow>& rows, Bytes least, Bytes most);
+
+}  // namespace foregather::tasks

@@ -1,0 +1,128 @@
+#include "tasks/validation/predict_row.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "core/base/file.h"
+#include "sim/engine/engine.h"
+#include "tasks/busy_figures.h"
+#include "tasks/record_run.h"
+#include "tasks/schedule.h"
+#include "tasks/validation/row_workload.h"
+
+namespace foregather::tasks {
+namespace {
+
+std::string file_stem(const std::string& id) {
+  constexpr std::size_t kLongest = 120;
+  std::string stem = id.substr(0, kLongest);
+  for (char& c : stem)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.' && c != '_')
+      c = '_';
+  return stem;
+}
+
+Status write_file(const std::string& path, const std::string& text) {
+  auto file = PendingFile::create(path);
+  if (!file) return tl::unexpected(file.error());
+  return file->write(text).and_then([&] { return file->commit(); });
+}
+
+/// What one simulation says.
+struct Outcome {
+  Schedule schedule;
+  sim::Simulation simulation;
+  bool fits = false;
+};
+
+Result<Outcome> simulate_file(const std::string& path) {
+  auto schedule = load_schedule(path, {}, {});
+  if (!schedule) return tl::unexpected(schedule.error());
+  schedule->engine.record_memory = false;
+  auto simulation = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
+  if (!simulation) return tl::unexpected(simulation.error());
+  const bool fits = !simulation->oom;
+  if (!fits) {
+    schedule->engine.capacity = 0;
+    simulation = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
+    if (!simulation) return tl::unexpected(simulation.error());
+  }
+  return Outcome{std::move(*schedule), std::move(*simulation), fits};
+}
+
+StepShares shares_of(const Outcome& outcome) {
+  Summary summary;
+  for (const RankClass& rank_class : outcome.schedule.graph.classes) {
+    ClassFigures figures;
+    const auto ranks = outcome.schedule.graph.ranks_of(rank_class.ranks);
+    figures.ranks.assign(ranks.begin(), ranks.end());
+    summary.classes.push_back(std::move(figures));
+  }
+  const run::Run run =
+      record_run(outcome.schedule.graph, outcome.schedule.prices, outcome.simulation);
+  fill_times(run, summary);
+  const auto step = static_cast<double>(std::max<Ns>(1, summary.slow().times->step));
+  const StepTimes& times = *summary.slow().times;
+  return {static_cast<double>(times.busy.compute) / step,
+          static_cast<double>(times.busy.exposed) / step,
+          static_cast<double>(times.host_bound) / step};
+}
+
+void fill(const MeasuredRow& row, const Outcome& outcome, RowPrediction& prediction) {
+  const bool first = row.memory_when == "first";
+  for (const sim::ClassResult& result : outcome.simulation.classes) {
+    prediction.step = std::max(prediction.step, result.steady.time());
+    const sim::MemoryPeaks& peaks = first ? result.first.peaks : result.steady.peaks;
+    prediction.allocated = std::max(prediction.allocated, peaks.allocated);
+    prediction.reserved = std::max(prediction.reserved, peaks.reserved);
+  }
+  if (row.memory_metric == "reserved_gib")
+    prediction.peak = prediction.reserved;
+  else if (!row.memory_metric.empty())
+    prediction.peak = prediction.allocated;
+  prediction.fits = outcome.fits;
+  prediction.capacity = outcome.schedule.capacity;
+  prediction.outside = outcome.schedule.outside_allocator;
+  prediction.shares = shares_of(outcome);
+}
+
+// The place of a temporary file tells a reader nothing.
+std::string reason_of(const Error& error) { return error.message; }
+
+}  // namespace
+
+RowPrediction predict_row(const MeasuredRow& row, const std::string& directory) {
+  RowPrediction prediction;
+  const auto workload = workload_of(row);
+  if (!workload) {
+    prediction.skipped = reason_of(workload.error());
+    return prediction;
+  }
+  prediction.assumptions = workload->assumptions;
+  const std::string stem = file_stem(row.id);
+  const std::string path = directory + "/" + stem + ".toml";
+  if (const Status written = write_file(directory + "/" + stem + ".json", workload->model);
+      !written) {
+    prediction.skipped = reason_of(written.error());
+    return prediction;
+  }
+  for (const bool too_large : {false, true}) {
+    if (too_large && workload->if_too_large.empty()) break;
+    const std::string text = toml_of(*workload, stem + ".json", too_large);
+    if (const Status written = write_file(path, text); !written) {
+      prediction.skipped = reason_of(written.error());
+      return prediction;
+    }
+    const auto outcome = simulate_file(path);
+    if (!outcome) {
+      prediction.skipped = reason_of(outcome.error());
+      return prediction;
+    }
+    prediction.step = prediction.allocated = prediction.reserved = 0;
+    fill(row, *outcome, prediction);
+    if (prediction.fits) break;
+  }
+  return prediction;
+}
+
+}  // namespace foregather::tasks

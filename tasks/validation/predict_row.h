@@ -1,0 +1,40 @@
+// The prediction of one published result.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/base/units.h"
+#include "tasks/validation/measured.h"
+
+namespace foregather::tasks {
+
+/// Shares of the step, for explanations. They add up to 1 where nothing overlaps.
+struct StepShares {
+  double compute = 0, exposed_comm = 0, host = 0;
+};
+
+struct RowPrediction {
+  std::string skipped;  ///< why there is no prediction; empty: there is one
+  Ns step = 0;
+  std::optional<Bytes> peak;  ///< in the row's metric; absent where the row names none
+  Bytes allocated = 0, reserved = 0, outside = 0, capacity = 0;
+  bool fits = false;
+  StepShares shares;
+  std::vector<std::string> assumptions;
+
+  bool is_predicted() const { return skipped.empty(); }
+};
+
+/// Writes the workload of a row as DIRECTORY/ID.toml and DIRECTORY/ID.json (characters of the id
+/// that are not letters, digits, '-', '.' or '_' become '_') and predicts its steady step.
+///
+/// What does not fit is predicted once more with a device large enough, so that a wrong `fits` does
+/// not hide how far the figures are. `reserved_gib` is the peak of what the allocator reserved,
+/// `allocated_gib` and `unknown` that of allocated bytes; `first` is the first step, everything
+/// else the steady one.
+RowPrediction predict_row(const MeasuredRow& row, const std::string& directory);
+
+}  // namespace foregather::tasks

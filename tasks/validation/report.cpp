@@ -1,0 +1,165 @@
+#include "tasks/validation/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/base/text.h"
+#include "tasks/validation/mechanism.h"
+
+namespace foregather::tasks {
+namespace {
+
+constexpr std::size_t kWorstRows = 10;
+
+std::string percent(std::optional<double> share) {
+  return share ? fmt::format("{:.1f} %", 100 * *share) : std::string("–");
+}
+
+std::string signed_percent(std::optional<double> share) {
+  return share ? fmt::format("{:+.1f} %", 100 * *share) : std::string("–");
+}
+
+std::vector<std::string> figure_cells(const std::string& name, const GroupFigures& f) {
+  return {name,
+          fmt::format("{}/{}", f.predicted, f.n),
+          percent(f.time.median),
+          percent(f.time.p90),
+          percent(f.time.worst),
+          percent(f.peak.median),
+          percent(f.peak.p90),
+          percent(f.peak.worst)};
+}
+
+const std::vector<std::string> kHeads{"rows",  "predicted",   "time median", "p90",
+                                      "worst", "peak median", "p90",         "worst"};
+
+std::string markdown_row(const std::vector<std::string>& cells) {
+  return fmt::format("| {} |\n", fmt::join(cells, " | "));
+}
+
+std::string markdown_table(const std::vector<std::vector<std::string>>& rows) {
+  std::string text = markdown_row(kHeads) + "|---|";
+  for (std::size_t i = 1; i < kHeads.size(); ++i) text += "---:|";
+  text += "\n";
+  for (const auto& row : rows) text += markdown_row(row);
+  return text;
+}
+
+std::vector<std::vector<std::string>> tier_rows(const Validation& validation) {
+  std::vector<std::vector<std::string>> rows;
+  for (const char* tier : {"A", "B", "C"})
+    rows.push_back(figure_cells(fmt::format("tier {}", tier),
+                                figures_of(of_tier(validation.rows, tier), true)));
+  return rows;
+}
+
+double size_of_error(const RowResult& row) {
+  return std::max(std::abs(row.time_error().value_or(0)), std::abs(row.peak_error().value_or(0)));
+}
+
+std::vector<const RowResult*> worst_rows(const Validation& validation) {
+  std::vector<const RowResult*> rows = of_tier(validation.rows, "A");
+  std::erase_if(rows, [](const RowResult* row) { return size_of_error(*row) == 0; });
+  std::stable_sort(rows.begin(), rows.end(), [](const RowResult* a, const RowResult* b) {
+    return size_of_error(*a) > size_of_error(*b);
+  });
+  rows.resize(std::min(rows.size(), kWorstRows));
+  return rows;
+}
+
+std::string collectives_text(const Validation& validation) {
+  constexpr Bytes kAny = std::numeric_limits<Bytes>::max();
+  const auto& rows = validation.collectives;
+  return fmt::format(
+      "\n## Collectives\n\nMedian error of {} measurements of published nccl-tests tables: below "
+      "64 KiB {}, to 1 MiB {}, to 64 MiB {}, larger {}; below 1 MiB {}, from there on {}.\n",
+      rows.size(), percent(nccl_median(rows, 0, 64 * KiB)),
+      percent(nccl_median(rows, 64 * KiB, 1 * MiB)), percent(nccl_median(rows, 1 * MiB, 64 * MiB)),
+      percent(nccl_median(rows, 64 * MiB, kAny)), percent(nccl_median(rows, 0, 1 * MiB)),
+      percent(nccl_median(rows, 1 * MiB, kAny)));
+}
+
+std::string skipped_text(const Validation& validation) {
+  std::string text = "\n## Not predicted\n\n";
+  for (const auto& [reason, count] : validation.skipped())
+    text += fmt::format("- {} row{}: {}\n", count, count == 1 ? "" : "s", reason);
+  if (validation.skipped().empty()) text += "Nothing.\n";
+  return text;
+}
+
+constexpr std::string_view kIntroduction =
+    "# Validation\n\n"
+    "Written by `./dev validate`; do not edit. Predictions against published training results, "
+    "which are not part of\nthe repository. Errors are |predicted − published| / published; the "
+    "peak is compared in the metric of the\nrow's source (reserved or allocated). In the figures "
+    "of a tier each group weighs the same (a group is one source\nand setup), in those of a group "
+    "each row. Tier A: full configurations of FSDP or ZeRO; B: something is missing\nor unusual; "
+    "C: combined with other parallelism. Two published measurements of one configuration differ by "
+    "8.6 %.\n\n";
+
+constexpr std::string_view kMapping =
+    "\n## How a row becomes a workload\n\n"
+    "By its key columns alone (`tasks/validation/row_workload.cpp`, `row_machine.cpp`, "
+    "`row_model.cpp`), never by its id;\n`./dev validate --workloads DIR` keeps the workload "
+    "files, "
+    "so that each can be looked at with `foregather simulate`.\n\n"
+    "- Units are blocks, the rest is the root's unit. torchtitan leaves the last block gathered "
+    "after forward, which\n  saves one all-gather of dozens; that is not expressed.\n"
+    "- Checkpointing that is not stated: none, or full where the step does not fit without.\n"
+    "- A link or fabric that is not stated is that of the hardware file; a GPU that is not stated "
+    "is an H100 SXM; the speed of a\n  fabric that is not stated is the median of what other "
+    "sources state (A100 100, H100 250 Gb/s "
+    "a GPU); an H100\n  SXM of 95 or 96 GB is the 500 W board that torchtitan describes.\n"
+    "- `flash` of the MPT family is FlashAttention in Triton at 0.55 of FlashAttention-2's speed, "
+    "FlexAttention runs at 0.86\n  (their papers); MPT's loss is a fused kernel without fp32 "
+    "logits. YaFSDP is FSDP1 with its rate limiter: flat "
+    "parameters, two buffers.\n"
+    "- Published results are older than PyTorch 2.9: RMSNorm is a chain of kernels unless it is "
+    "compiled, and keys and values\n  are copied to all heads.\n"
+    "- Where the prediction does not fit the memory, step time and peak are predicted with a "
+    "device "
+    "large enough, and\n  `fits` says no.\n";
+
+}  // namespace
+
+std::string report_markdown(const Validation& validation) {
+  std::string text{kIntroduction};
+  text += "| bar | holds |\n|---|---|\n";
+  for (const Bar& bar : bars(validation))
+    text += fmt::format("| {} | {} |\n", bar.text, bar.holds ? "yes" : "**no**");
+  text += "\n## By tier\n\n" + markdown_table(tier_rows(validation));
+  text += fmt::format("\nWrong answers to \"does it fit?\": {}.\n", validation.wrong_fits());
+  text += "\n## By group\n\n";
+  std::vector<std::vector<std::string>> groups;
+  for (const auto& [group, rows] : by_group(validation.rows))
+    groups.push_back(figure_cells(group, figures_of(rows, false)));
+  text += markdown_table(groups);
+  text +=
+      "\n## The worst ten rows of tier A\n\n| row | time | peak | behind it "
+      "|\n|---|---:|---:|---|\n";
+  for (const RowResult* row : worst_rows(validation))
+    text += markdown_row({"`" + row->row.id + "`", signed_percent(row->time_error()),
+                          signed_percent(row->peak_error()), mechanism_of(*row)});
+  text += skipped_text(validation);
+  if (!validation.collectives.empty()) text += collectives_text(validation);
+  return text + std::string(kMapping);
+}
+
+std::string report_text(const Validation& validation) {
+  TextTable table;
+  table.row(kHeads);
+  for (const auto& row : tier_rows(validation)) table.row(row);
+  for (const auto& [group, rows] : by_group(validation.rows))
+    table.row(figure_cells("  " + group, figures_of(rows, false)));
+  std::string text = table.text();
+  text += fmt::format("wrong fit: {}\n", validation.wrong_fits());
+  if (!validation.collectives.empty()) text += collectives_text(validation);
+  text += skipped_text(validation);
+  text += "\n";
+  for (const Bar& bar : bars(validation))
+    text += fmt::format("{} {}\n", bar.holds ? "✓" : "✗", bar.text);
+  return text;
+}
+
+}  // namespace foregather::tasks

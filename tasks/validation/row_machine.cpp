@@ -1,0 +1,197 @@
+#include "tasks/validation/row_machine.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+
+#include "core/plan/workload.h"
+#include "tasks/machine.h"
+
+namespace foregather::tasks {
+namespace {
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// The first line whose parts all stand in the text wins.
+struct GpuWords {
+  std::string_view hardware;
+  std::array<std::string_view, 3> parts;
+};
+
+constexpr GpuWords kGpus[] = {
+    {"gb200", {"GB200"}},
+    {"gh200", {"GH200"}},
+    {"b200_sxm", {"B200"}},
+    {"h200_sxm", {"H200"}},
+    {"h100_pcie", {"H100", "PCIe"}},
+    {"h100_96_500w", {"H100", "96GB"}},
+    {"h100_96_500w", {"H100", "95 GiB"}},
+    {"h100_sxm_500w", {"H100", "500W"}},
+    {"h100_sxm", {"H100"}},
+    {"a100_40_pcie", {"A100", "PCIe", "40GB"}},
+    {"a100_80_pcie", {"A100", "PCIe"}},
+    {"a100_40_sxm", {"A100", "40GB"}},
+    {"a100_80_sxm", {"A100"}},
+    {"v100_pcie", {"V100", "PCIe"}},
+    {"v100_16_sxm", {"V100", "SXM", "16GB"}},
+    {"v100_sxm", {"V100"}},
+    {"l40s", {"L40S"}},
+    {"rtx_4090", {"4090"}},
+    {"rtx_5090", {"5090"}},
+    {"mi300x", {"MI300X"}},
+};
+
+/// The generation of the PCIe port of a GPU: what its server most likely has.
+int pcie_generation(std::string_view hardware) {
+  if (hardware.starts_with("v100")) return 3;
+  if (hardware.starts_with("a100") || hardware == "rtx_4090" || hardware == "l40s") return 4;
+  return 5;
+}
+
+struct Word {
+  std::string_view word, file;
+};
+
+constexpr Word kFabrics[] = {
+    {"ib_hdr", "ib_hdr"},
+    {"ib_ndr", "ib_ndr"},
+    {"roce_200", "roce_200"},
+    {"roce_400", "roce_400"},
+    {"efa_400x4", "efa_400"},
+    {"efa_3200", "efa_3200"},
+    {"tcpx", "tcpx"},
+    {"tcpxo", "tcpxo"},
+    {"slingshot", "slingshot"},
+    {"ethernet", "ethernet_100"},
+    {"none", ""},
+    {"unknown", ""},
+    {"", ""},
+};
+
+constexpr Word kInterconnects[] = {
+    {"TCPXO", "tcpxo"},   {"TCPX", "tcpx"},  {"EFA", "efa_3200"},      {"Slingshot", "slingshot"},
+    {"RoCE", "roce_400"}, {"HDR", "ib_hdr"}, {"InfiniBand", "ib_ndr"},
+};
+
+/// "8x200Gb/s" -> 8, 200; "EFA 3200Gb/s" -> 1, 3200.
+struct Adapters {
+  int count = 1;
+  double gbps = 0;
+};
+
+std::optional<Adapters> adapters_of(std::string_view text) {
+  const auto unit = text.find("Gb/s");
+  if (unit == std::string_view::npos) return std::nullopt;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::size_t begin = unit;
+  while (begin > 0 && text[begin - 1] == ' ') --begin;
+  const std::size_t end = begin;
+  while (begin > 0 && is_digit(text[begin - 1])) --begin;
+  Adapters adapters;
+  if (std::from_chars(text.data() + begin, text.data() + end, adapters.gbps).ec != std::errc())
+    return std::nullopt;
+  if (begin > 0 && text[begin - 1] == 'x') {
+    std::size_t first = begin - 1;
+    while (first > 0 && is_digit(text[first - 1])) --first;
+    std::from_chars(text.data() + first, text.data() + begin - 1, adapters.count);
+  }
+  return adapters;
+}
+
+/// See machine_of(); nothing for generations that too few sources speak of.
+std::optional<double> usual_gbps(std::string_view hardware) {
+  constexpr double kA100 = 100;
+  constexpr double kH100 = 250;
+  if (hardware.starts_with("a100")) return kA100;
+  if (hardware.starts_with("h100")) return kH100;
+  return std::nullopt;
+}
+
+/// One process that launches on all GPUs, one after the other, sets a higher floor: about 4.5 µs a
+/// GPU in the tables that say so.
+constexpr double kFloorOfOneProcess = 4500;
+
+}  // namespace
+
+std::string hardware_of_gpu(const std::string& gpu) {
+  for (const GpuWords& words : kGpus)
+    if (std::all_of(words.parts.begin(), words.parts.end(),
+                    [&](std::string_view part) { return has(gpu, part); }))
+      return std::string(words.hardware);
+  return {};
+}
+
+Result<RowMachine> machine_of(const MeasuredRow& row) {
+  RowMachine machine;
+  machine.hardware = hardware_of_gpu(row.gpu);
+  if (machine.hardware.empty() && (row.gpu.empty() || has(row.gpu, "not stated"))) {
+    machine.hardware = "h100_sxm";
+    machine.assumed = "the GPU is not stated: H100 SXM";
+  }
+  if (machine.hardware.empty()) return fail("no hardware file for the GPU '{}'", row.gpu);
+
+  const int pcie = pcie_generation(machine.hardware);
+  if (row.link == "pcie_p2p") {
+    machine.topology = fmt::format("pcie{}_p2p", pcie);
+  } else if (row.link == "pcie_host") {
+    machine.topology = fmt::format("pcie{}_host", pcie);
+  } else if (row.link == "nvlink_mesh") {
+    machine.topology = "nvlink_mesh";
+  } else if (row.link == "nvswitch") {
+    machine.topology = "nvswitch";
+  } else if (row.link != "unknown" && !row.link.empty()) {
+    return fail("link '{}' is not known", row.link);
+  }
+  const auto fabric = std::find_if(std::begin(kFabrics), std::end(kFabrics),
+                                   [&](const Word& known) { return known.word == row.fabric; });
+  if (fabric == std::end(kFabrics)) return fail("fabric '{}' is not known", row.fabric);
+  machine.fabric = fabric->file;
+  machine.fabric_gbps = row.fabric_gbps;
+  if (row.fabric == "unknown" && !row.fabric_gbps && row.nodes.value_or(1) > 1) {
+    machine.fabric_gbps = usual_gbps(machine.hardware);
+    if (machine.fabric_gbps)
+      machine.assumed = fmt::format(
+          "the fabric is not stated: {} Gb/s a GPU, as other sources have", *machine.fabric_gbps);
+  }
+  return machine;
+}
+
+Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std::string& text,
+                                              int ranks, int nodes) {
+  plan::Cluster cluster;
+  cluster.hardware = hardware_of_gpu(gpu);
+  if (cluster.hardware.empty()) return fail("no hardware file for the GPU '{}'", gpu);
+  const int local = std::max(1, ranks / std::max(1, nodes));
+  if (has(text, "P2P enabled") || has(text, "peer access"))
+    cluster.topology = fmt::format("pcie{}_p2p", pcie_generation(cluster.hardware));
+  else if (has(text, "no P2P"))
+    cluster.topology = fmt::format("pcie{}_host", pcie_generation(cluster.hardware));
+  else if (has(text, "direct"))
+    cluster.topology = "nvlink_mesh";
+  if (nodes > 1) {
+    for (const Word& known : kInterconnects) {
+      if (!has(text, known.word)) continue;
+      cluster.fabric = known.file;
+      break;
+    }
+    if (const auto adapters = adapters_of(text)) {
+      // A total of a node ("EFA 3200Gb/s") is shared by its eight GPUs.
+      constexpr double kFastestAdapter = 800;
+      constexpr int kGpusOfNode = 8;
+      const double each =
+          adapters->count == 1 && adapters->gbps > kFastestAdapter
+              ? adapters->gbps / kGpusOfNode
+              : adapters->gbps * std::min(1.0, static_cast<double>(adapters->count) /
+                                                   static_cast<double>(local));
+      cluster.fabric_gbps = each;
+    }
+  }
+  auto hardware = load_machine(cluster);
+  if (hardware && has(text, "1 process")) hardware->nccl.launch_floor = kFloorOfOneProcess * ranks;
+  return hardware;
+}
+
+}  // namespace foregather::tasks

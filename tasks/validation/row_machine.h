@@ -1,0 +1,40 @@
+// Which hardware files the words of published results stand for.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/base/result.h"
+#include "sim/cost/hardware.h"
+#include "tasks/validation/measured.h"
+
+namespace foregather::tasks {
+
+/// Keys of [cluster]; empty: not set.
+struct RowMachine {
+  std::string hardware, topology, fabric;
+  std::optional<double> fabric_gbps;
+  std::string assumed;  ///< what the source does not say and was filled in, for people
+};
+
+/// The machine of a row. Errors (without place): a GPU, link or fabric that no file describes.
+///
+/// - H100 SXM with 95 or 96 GB is taken as the 500 W board with HBM2e: the published results from
+///   such boards (torchtitan, torchao) come from one fleet, which torchtitan describes so.
+/// - A GPU that is not stated is taken as H100 SXM: its memory figures hardly depend on it.
+/// - `unknown` links are those of the hardware file, and so is the kind of an `unknown` fabric. Its
+///   speed is the median of what the published results of that GPU generation state, one figure a
+///   source, because clusters are seldom built as the vendor's reference: A100 100 Gb/s a GPU (IBM
+///   50, DLRover 100, MosaicML 200), H100 250 Gb/s (IBM 100, torchtitan 400).
+Result<RowMachine> machine_of(const MeasuredRow& row);
+
+/// The built-in hardware whose GPU a text names ("A100-SXM4-40GB", "H100-SXM5-96GB …"); empty:
+/// none.
+std::string hardware_of_gpu(const std::string& gpu);
+
+/// The machine of an nccl-tests table: the GPU's, with what the text about the interconnect says
+/// ("NVLink4 direct 4-GPU node + Slingshot-11 4x200Gb/s", "P2P enabled", "1 process -g 8").
+Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std::string& text,
+                                              int ranks, int nodes);
+
+}  // namespace foregather::tasks

@@ -1,0 +1,24 @@
+// The model of a row as a Hugging Face config.json.
+#pragma once
+
+#include <string>
+
+#include "core/base/result.h"
+
+namespace foregather::tasks {
+
+struct RowModel {
+  std::string family;  ///< llama, qwen3, deepseek, mpt, gpt_neox
+  std::string json;    ///< text of the config.json
+};
+
+/// `config` is a name ("llama3_8b") or a JSON object with family (llama, mpt, gpt_neox),
+/// hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads, intermediate_size,
+/// vocab_size, tie_word_embeddings, max_position_embeddings. The text has
+/// that family's own keys. `mpt` has learned positions, biases and no ALiBi;
+/// `gpt_neox` a parallel residual and a quarter of each head rotated.
+///
+/// Errors (without place): `unknown`, an unknown name or family, bad JSON.
+Result<RowModel> model_of(const std::string& config);
+
+}  // namespace foregather::tasks

@@ -1,0 +1,266 @@
+#include "tasks/validation/row_workload.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/json_writer.h"
+#include "core/plan/workload_keys.h"
+#include "tasks/validation/row_machine.h"
+#include "tasks/validation/row_model.h"
+
+namespace foregather::tasks {
+namespace {
+
+/// What a word of a column sets; several lines with one word set several keys.
+struct Meaning {
+  std::string_view word, key, value;
+};
+
+constexpr Meaning kStrategies[] = {
+    {"single", "parallel.strategy", "ddp"},
+    {"ddp", "parallel.strategy", "ddp"},
+    {"fsdp1", "parallel.strategy", "fsdp1"},
+    {"fsdp1_grad_op", "parallel.strategy", "fsdp1"},
+    {"fsdp1_grad_op", "parallel.sharding", "shard_grad_op"},
+    {"fsdp1_hybrid", "parallel.strategy", "fsdp1"},
+    {"fsdp2", "parallel.strategy", "fsdp2"},
+    {"fsdp2_hybrid", "parallel.strategy", "fsdp2"},
+    {"fsdp2_never", "parallel.strategy", "fsdp2"},
+    {"fsdp2_never", "parallel.reshard_after_forward", "false"},
+    {"fsdp2_always", "parallel.strategy", "fsdp2"},
+    {"fsdp2_always", "parallel.reshard_after_forward", "true"},
+    {"simplefsdp", "parallel.strategy", "fsdp2"},
+    // Flat parameters in two buffers that are used in turn: FSDP1 with one gather ahead.
+    {"yafsdp", "parallel.strategy", "fsdp1"},
+    {"yafsdp", "parallel.limit_all_gathers", "true"},
+    {"zero2", "parallel.strategy", "zero2"},
+    {"zero3", "parallel.strategy", "zero3"},
+    {"deepcompile", "parallel.strategy", "deepcompile"},
+    {"deepcompile_fused", "parallel.strategy", "deepcompile"},
+    {"thunder_zero2", "parallel.strategy", "thunder_zero2"},
+    {"thunder_zero3", "parallel.strategy", "thunder_zero3"},
+};
+
+constexpr Meaning kCompiles[] = {
+    {"none", "", ""},
+    {"unknown", "", ""},
+    {"per_block", "train.compile", "per-block"},
+    {"full", "train.compile", "full"},
+    {"inductor_parts", "train.compile", "per-block"},
+    {"thunder", "train.compile", "full"},
+};
+
+constexpr Meaning kComputes[] = {
+    {"bf16", "", ""},
+    {"fp8_tensorwise", "train.float8", "tensorwise"},
+    {"fp8_rowwise", "train.float8", "rowwise"},
+    {"fp8_delayed", "train.float8", "tensorwise"},
+};
+
+constexpr Meaning kAttentions[] = {
+    {"unknown", "train.attention", "sdpa"}, {"sdpa", "train.attention", "sdpa"},
+    {"flash", "train.attention", "flash"},  {"flex", "train.attention", "flash"},
+    {"eager", "train.attention", "eager"},
+};
+
+constexpr Meaning kOptimizers[] = {
+    {"unknown", "train.optimizer_impl", "foreach"},
+    {"adamw", "train.optimizer_impl", "foreach"},
+    {"adamw_fused", "train.optimizer_impl", "fused"},
+};
+
+constexpr std::array<std::string_view, 5> kSections{"model", "train", "parallel", "cluster",
+                                                    "allocator"};
+
+bool is_number_or_flag(const std::string& value) {
+  return value == "true" || value == "false" ||
+         value.find_first_not_of("0123456789.") == std::string::npos;
+}
+
+/// Collects the settings of one row; the first thing that cannot be said is the reason.
+class Translator {
+ public:
+  explicit Translator(const MeasuredRow& row) : row_(row) {}
+
+  Result<RowWorkload> translate() {
+    if (Status done = check_supported(); !done) return tl::unexpected(done.error());
+    auto model = model_of(row_.config);
+    if (!model) return tl::unexpected(model.error());
+    family_ = model->family;
+    out_.model = std::move(model->json);
+    for (Status (Translator::*part)() :
+         {&Translator::train, &Translator::precision, &Translator::checkpointing,
+          &Translator::parallel, &Translator::cluster})
+      if (Status done = (this->*part)(); !done) return tl::unexpected(done.error());
+    if (!row_.allocator_conf.empty()) set("allocator.conf", row_.allocator_conf);
+    if (unknown_key_.empty()) return std::move(out_);
+    return fail("'{}' cannot be expressed yet", unknown_key_);
+  }
+
+ private:
+  void set(std::string_view key, std::string value) {
+    if (plan::find_workload_key(key) == nullptr && unknown_key_.empty())
+      unknown_key_ = fmt::format("{} = {}", key, value);
+    if (!is_number_or_flag(value)) value = json_quote(value);
+    out_.settings.push_back({std::string(key), std::move(value)});
+  }
+
+  void set(std::string_view key, std::int64_t value) { set(key, std::to_string(value)); }
+
+  template <std::size_t N>
+  Status set_by(const Meaning (&meanings)[N], std::string_view column, std::string_view word) {
+    bool known = false;
+    for (const Meaning& meaning : meanings) {
+      if (meaning.word != word) continue;
+      known = true;
+      if (!meaning.key.empty()) set(meaning.key, std::string(meaning.value));
+    }
+    if (!known) return fail("{} '{}' cannot be expressed", column, word);
+    if (word == "unknown") assume(fmt::format("{} is not stated", column));
+    return {};
+  }
+
+  void assume(std::string text) { out_.assumptions.push_back(std::move(text)); }
+
+  Status check_supported() const {
+    if (row_.tensor_parallel > 1) return fail("tensor parallelism is no subject of predictions");
+    if (row_.context_parallel > 1) return fail("context parallelism is no subject of predictions");
+    if (row_.pipeline_parallel > 1)
+      return fail("pipeline parallelism is no subject of predictions");
+    if (row_.strategy_text.find(" EP") != std::string::npos)
+      return fail("expert parallelism is no subject of predictions");
+    if (!row_.gpus) return fail("the number of GPUs is not stated");
+    if (!row_.micro_batch || !row_.seq_len)
+      return fail("micro-batch or sequence length are not stated");
+    return {};
+  }
+
+  Status train() {
+    set("train.micro_batch", *row_.micro_batch);
+    set("train.seq_len", *row_.seq_len);
+    set("train.grad_accum", row_.grad_accum);
+    // Published results are older than PyTorch 2.9 and repeat keys and values; a compiler fuses the
+    // norms.
+    set("train.fused_rms_norm", std::string(row_.compile == "none" ? "false" : "true"));
+    set("train.repeat_kv", std::string("true"));
+    // The model column is the only one that tells adapters.
+    if (row_.model.find("LoRA") != std::string::npos) set("train.trainable", std::string("lora"));
+    if (Status done = set_by(kAttentions, "attention", row_.attention); !done) return done;
+    if (const double speed = attention_speed(); speed != 1)
+      set("train.attention_speed", fmt::format("{}", speed));
+    // llm-foundry's cross-entropy is flash-attn's fused kernel, which makes no fp32 copy of the
+    // logits; parts of the loss that come one by one make small ones.
+    if (family_ == "mpt") set("train.loss_chunks", std::int64_t{8});
+    if (Status done = set_by(kOptimizers, "optimizer", row_.optimizer); !done) return done;
+    // Thunder's strategies compile by themselves.
+    if (row_.strategy.starts_with("thunder") && row_.compile == "thunder") return {};
+    return set_by(kCompiles, "compile_key", row_.compile);
+  }
+
+  // FlashAttention-2 paper, §4.1: 1.3 to 2.5 times as fast as FlashAttention in Triton, which MPT's
+  // attn_impl was then; the geometric mean. FlexAttention's announcement (PyTorch, 2024): 90 % of
+  // FlashAttention-2 in the forward, 85 % in the backward.
+  double attention_speed() const {
+    constexpr double kTriton = 0.55;
+    constexpr double kFlex = 0.86;
+    if (family_ == "mpt" && row_.attention == "flash") return kTriton;
+    return row_.attention == "flex" ? kFlex : 1;
+  }
+
+  Status precision() {
+    if (row_.master == "fp32" || row_.master == "unknown") {
+      set("train.precision", std::string("bf16-mixed"));
+    } else if (row_.master == "bf16") {
+      set("train.precision", std::string("bf16"));
+    } else {
+      return fail("master '{}' cannot be expressed", row_.master);
+    }
+    if (row_.master == "unknown") assume("the master dtype is not stated");
+    const bool shards = row_.strategy != "ddp" && row_.strategy != "single";
+    if (shards) {
+      if (row_.param_dtype != "bf16" && row_.param_dtype != "fp32")
+        return fail("param_dtype '{}' cannot be expressed", row_.param_dtype);
+      set("parallel.param_dtype", row_.param_dtype);
+      if (row_.reduce_dtype == "bf16" || row_.reduce_dtype == "fp32")
+        set("parallel.reduce_dtype", row_.reduce_dtype);
+      else if (row_.reduce_dtype != "unknown" && row_.reduce_dtype != "none")
+        return fail("reduce_dtype '{}' cannot be expressed", row_.reduce_dtype);
+    }
+    if (Status done = set_by(kComputes, "compute", row_.compute); !done) return done;
+    if (row_.fp8_all_gather == "yes") set("train.float8_all_gather", std::string("true"));
+    return {};
+  }
+
+  Status checkpointing() {
+    constexpr std::string_view kKey = "train.activation_checkpointing";
+    const std::string& word = row_.checkpointing;
+    if (word == "none" || word == "full" || word.starts_with("selective:")) {
+      set(kKey, word);
+    } else if (word == "selective_op") {
+      set(kKey, std::string("selective"));
+    } else if (word.starts_with("first_k:")) {
+      set(kKey, "first:" + word.substr(word.find(':') + 1));
+    } else if (word == "unknown") {
+      // Users turn it on where the memory asks for it.
+      set(kKey, std::string("none"));
+      out_.if_too_large.push_back({std::string(kKey), "\"full\""});
+      assume("checkpointing is not stated: full where the step does not fit without");
+    } else {
+      return fail("ac_key '{}' cannot be expressed", word);
+    }
+    return {};
+  }
+
+  Status parallel() {
+    if (Status done = set_by(kStrategies, "strategy_key", row_.strategy); !done) return done;
+    set("parallel.world_size", *row_.gpus);
+    if (row_.strategy.ends_with("_hybrid") && row_.nodes)
+      set("parallel.shard_size", std::max<std::int64_t>(1, *row_.gpus / *row_.nodes));
+    if (row_.strategy == "deepcompile_fused") set("parallel.fuse_downcast", std::string("true"));
+    return {};
+  }
+
+  Status cluster() {
+    auto machine = machine_of(row_);
+    if (!machine) return tl::unexpected(machine.error());
+    set("cluster.hardware", machine->hardware);
+    if (!machine->topology.empty()) set("cluster.topology", machine->topology);
+    if (!machine->fabric.empty()) set("cluster.fabric", machine->fabric);
+    if (machine->fabric_gbps) set("cluster.fabric_gbps", fmt::format("{}", *machine->fabric_gbps));
+    if (row_.nodes) set("cluster.nodes", *row_.nodes);
+    if (!machine->assumed.empty()) assume(machine->assumed);
+    return {};
+  }
+
+  const MeasuredRow& row_;
+  std::string family_;
+  RowWorkload out_;
+  std::string unknown_key_;
+};
+
+}  // namespace
+
+Result<RowWorkload> workload_of(const MeasuredRow& row) { return Translator(row).translate(); }
+
+std::string toml_of(const RowWorkload& workload, const std::string& model_path, bool too_large) {
+  std::vector<Setting> all = workload.settings;
+  if (too_large)
+    for (const Setting& other : workload.if_too_large)
+      for (Setting& setting : all)
+        if (setting.key == other.key) setting = other;
+  std::string text;
+  for (const std::string& assumption : workload.assumptions) text += "# " + assumption + "\n";
+  for (const std::string_view section : kSections) {
+    std::string lines;
+    if (section == "model") lines = fmt::format("config = {}\n", json_quote(model_path));
+    for (const Setting& setting : all) {
+      const auto dot = setting.key.find('.');
+      if (setting.key.substr(0, dot) != section) continue;
+      lines += fmt::format("{} = {}\n", setting.key.substr(dot + 1), setting.value);
+    }
+    if (!lines.empty()) text += fmt::format("[{}]\n{}\n", section, lines);
+  }
+  return text;
+}
+
+}  // namespace foregather::tasks

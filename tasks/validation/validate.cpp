@@ -1,0 +1,130 @@
+#include "tasks/validation/validate.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "core/base/file.h"
+#include "tasks/validation/report.h"
+#include "tasks/validation/tables_out.h"
+
+namespace foregather::tasks {
+namespace {
+
+constexpr double kPeakBar = 0.08;
+constexpr double kTimeBar = 0.15;
+constexpr double kTierACoverage = 0.9;
+constexpr double kTierBCoverage = 0.6;
+
+/// The folder that holds the rows' workloads; removed at the end unless the user named it.
+class WorkloadFolder {
+ public:
+  static Result<WorkloadFolder> create(const std::string& named) {
+    std::error_code problem;
+    if (!named.empty()) {
+      std::filesystem::create_directories(named, problem);
+      if (problem) return fail_at(named, "{}", problem.message());
+      return WorkloadFolder(named, false);
+    }
+    std::string path =
+        (std::filesystem::temp_directory_path(problem) / "foregather-validate-XXXXXX").string();
+    if (problem || ::mkdtemp(path.data()) == nullptr)
+      return fail_work(path, "cannot make a temporary folder");
+    return WorkloadFolder(path, true);
+  }
+
+  WorkloadFolder(WorkloadFolder&& other) noexcept
+      : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, false)) {}
+  WorkloadFolder& operator=(WorkloadFolder&&) = delete;
+  ~WorkloadFolder() {
+    std::error_code ignored;
+    if (temporary_) std::filesystem::remove_all(path_, ignored);
+  }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  WorkloadFolder(std::string path, bool temporary)
+      : path_(std::move(path)), temporary_(temporary) {}
+
+  std::string path_;
+  bool temporary_;
+};
+
+Status write(const std::string& path, const std::string& text) {
+  auto file = PendingFile::create(path);
+  if (!file) return tl::unexpected(file.error());
+  return file->write(text).and_then([&] { return file->commit(); });
+}
+
+Status write_outputs(const ValidateRequest& request, const Validation& validation) {
+  if (!request.predictions.empty()) {
+    if (Status done = write(request.predictions, predictions_csv(validation.rows)); !done)
+      return done;
+    const auto beside =
+        std::filesystem::path(request.predictions).replace_filename("nccl_predictions.csv");
+    if (!request.nccl_tests.empty())
+      if (Status done = write(beside.string(), nccl_predictions_csv(validation.collectives)); !done)
+        return done;
+  }
+  if (request.report.empty()) return {};
+  return write(request.report, report_markdown(validation));
+}
+
+double coverage(const GroupFigures& figures) {
+  return figures.n == 0 ? 1.0
+                        : static_cast<double>(figures.predicted) / static_cast<double>(figures.n);
+}
+
+}  // namespace
+
+std::map<std::string, std::size_t> Validation::skipped() const {
+  std::map<std::string, std::size_t> reasons;
+  for (const RowResult& row : rows)
+    if (!row.prediction.is_predicted()) ++reasons[row.prediction.skipped];
+  return reasons;
+}
+
+std::size_t Validation::wrong_fits() const {
+  std::size_t wrong = 0;
+  for (const RowResult& row : rows) wrong += row.is_wrong_fit() ? 1 : 0;
+  return wrong;
+}
+
+std::vector<Bar> bars(const Validation& validation) {
+  const GroupFigures a = figures_of(of_tier(validation.rows, "A"), true);
+  const GroupFigures b = figures_of(of_tier(validation.rows, "B"), true);
+  const auto within = [](const Spread& spread, double bar) {
+    return !spread.median || *spread.median <= bar;
+  };
+  return {
+      {"tier A, median peak error at most 8 %", within(a.peak, kPeakBar)},
+      {"tier A, median time error at most 15 %", within(a.time, kTimeBar)},
+      {"at least 90 % of tier A predicted", coverage(a) >= kTierACoverage},
+      {"at least 60 % of tier B predicted", coverage(b) >= kTierBCoverage},
+  };
+}
+
+Result<Validation> validate(const ValidateRequest& request) {
+  Validation validation;
+  if (!request.measured.empty()) {
+    auto rows = read_measured(request.measured);
+    if (!rows) return tl::unexpected(rows.error());
+    auto folder = WorkloadFolder::create(request.workloads);
+    if (!folder) return tl::unexpected(folder.error());
+    for (MeasuredRow& row : *rows) {
+      RowPrediction prediction = predict_row(row, folder->path());
+      validation.rows.push_back({std::move(row), std::move(prediction)});
+    }
+  }
+  if (!request.nccl_tests.empty()) {
+    auto collectives = predict_nccl_tables(request.nccl_tests);
+    if (!collectives) return tl::unexpected(collectives.error());
+    validation.collectives = std::move(*collectives);
+  }
+  if (Status done = write_outputs(request, validation); !done) return tl::unexpected(done.error());
+  return validation;
+}
+
+}  // namespace foregather::tasks

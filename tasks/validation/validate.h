@@ -1,0 +1,43 @@
+// The use case of `./dev validate`: predictions against published figures.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "tasks/validation/errors.h"
+#include "tasks/validation/nccl_tables.h"
+
+namespace foregather::tasks {
+
+struct ValidateRequest {
+  std::string measured;     ///< a table of measured runs; empty: none
+  std::string nccl_tests;   ///< a folder of nccl-tests tables; empty: none
+  std::string predictions;  ///< where to write predictions; nccl_predictions.csv goes beside it
+  std::string report;       ///< where to write the report for people (docs/validation.md)
+  std::string workloads;    ///< a folder that keeps the workload of each row; empty: temporary
+};
+
+struct Validation {
+  std::vector<RowResult> rows;
+  std::vector<NcclRow> collectives;
+
+  /// Reasons why rows were not predicted, with the number of rows.
+  std::map<std::string, std::size_t> skipped() const;
+  std::size_t wrong_fits() const;
+};
+
+/// What must hold on the published results; docs/validation.md states them.
+struct Bar {
+  std::string text;
+  bool holds = false;
+};
+std::vector<Bar> bars(const Validation& validation);
+
+/// Predicts every row of the tables and writes what was asked for. Rows that cannot be expressed
+/// are part of the result. Errors: unreadable or bad tables, unwritable files.
+Result<Validation> validate(const ValidateRequest& request);
+
+}  // namespace foregather::tasks

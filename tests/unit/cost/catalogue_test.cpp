@@ -1,0 +1,114 @@
+// The built-in machines: figures that hang together, and links that go over them.
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <toml++/toml.h>
+
+#include "sim/cost/catalogue.h"
+#include "sim/cost/hardware.h"
+
+using namespace foregather;
+using namespace foregather::sim;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Hardware load(std::string_view name) {
+  const Result<Hardware> hardware = load_hardware(std::string(name));
+  REQUIRE(hardware.has_value());
+  return *hardware;
+}
+
+bool names_something(const toml::table& figure) {
+  const auto source = figure["source"].value<std::string>();
+  return source && source->find_first_not_of(" \t") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("every figure of every built-in file carries a source") {
+  for (CatalogueKind kind :
+       {CatalogueKind::hardware, CatalogueKind::topology, CatalogueKind::fabric}) {
+    REQUIRE(!catalogue(kind).empty());
+    for (const CatalogueEntry& entry : catalogue(kind)) {
+      INFO(entry.name);
+      const toml::table root = toml::parse(entry.text);
+      CHECK(!root["description"].value_or(std::string()).empty());
+      for (const auto& [section, node] : root) {
+        if (!node.is_table()) continue;
+        for (const auto& [key, figure] : *node.as_table()) {
+          INFO(section.str() << '.' << key.str());
+          REQUIRE(figure.is_table());
+          CHECK(names_something(*figure.as_table()));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("figures of the built-in machines hang together") {
+  for (std::string_view name : hardware_names()) {
+    INFO(name);
+    const Hardware hw = load(name);
+    CHECK(hw.compute.matmul_f16 >= hw.compute.matmul_f32);
+    CHECK((hw.compute.matmul_bf16 == 0 || hw.compute.matmul_bf16 == hw.compute.matmul_f16));
+    if (hw.compute.matmul_f8 > 0) {
+      CHECK(hw.compute.matmul_f8 == Approx(2 * hw.compute.matmul_f16).epsilon(0.02));
+    }
+    // One clock: a lane does a multiplication and an addition a cycle, NVIDIA has 64 or 128 lanes.
+    const double lanes = hw.compute.vector_f32 / (2 * hw.compute.sms * hw.compute.boost_clock);
+    CHECK(lanes > 60);
+    CHECK(lanes < 150);
+    CHECK(hw.memory.capacity > 15e9);
+    CHECK(hw.memory.bandwidth / hw.memory.capacity > 15);
+    CHECK(hw.memory.bandwidth / hw.memory.capacity < 80);
+    CHECK(hw.outside.context + hw.outside.libraries < hw.memory.capacity / 10);
+    CHECK(hw.efficiency.attention_backward <= hw.efficiency.attention_forward);
+    const double links = hw.intra.links * hw.intra.link_bandwidth;
+    CHECK(links >= (hw.has_nvlink() ? 100e9 : 10e9));
+    CHECK(links <= (hw.has_nvlink() ? 1000e9 : 50e9));
+    // NCCL counts PCIe a little below the line rate of the adapter behind it.
+    CHECK(links >= 0.95 * hw.inter.nic_bandwidth);
+  }
+}
+
+TEST_CASE("newer and larger boards of a family have more") {
+  CHECK(load("h200_sxm").memory.bandwidth > load("h100_sxm").memory.bandwidth);
+  CHECK(load("h100_96_500w").memory.bandwidth < load("h100_96_sxm").memory.bandwidth);
+  CHECK(load("h100_sxm_500w").compute.sustained_clock < load("h100_sxm").compute.sustained_clock);
+  CHECK(load("gb200").compute.matmul_bf16 > load("b200_sxm").compute.matmul_bf16);
+  CHECK(load("a100_40_pcie").memory.capacity < load("a100_80_pcie").memory.capacity);
+  CHECK(load("rtx_5090").generation() == Generation::blackwell);
+  CHECK(load("l40s").intra.kind == IntraLink::pcie_p2p);
+  CHECK(load("gh200").inter.kind == InterLink::slingshot);
+}
+
+TEST_CASE("a topology replaces the links inside a node alone") {
+  Hardware hw = load("a100_80_sxm");
+  REQUIRE(apply_topology(hw, "pcie4_host").has_value());
+  CHECK(hw.name == "a100_80_sxm+pcie4_host");
+  CHECK(hw.intra.kind == IntraLink::pcie_host);
+  CHECK(hw.intra.link_bandwidth == Approx(24e9));
+  CHECK(hw.intra.links == 1);
+  CHECK(hw.inter.nic_bandwidth == load("a100_80_sxm").inter.nic_bandwidth);
+}
+
+TEST_CASE("every topology and fabric goes over a machine that has its links") {
+  for (std::string_view topology : topology_names()) {
+    Hardware hw = load("h100_sxm");
+    CHECK(apply_topology(hw, std::string(topology)).has_value());
+  }
+  for (std::string_view fabric : fabric_names()) {
+    Hardware hw = load("rtx_4090");
+    CHECK(apply_fabric(hw, std::string(fabric)).has_value());
+    CHECK(hw.inter.kind != InterLink::none);
+  }
+}
+
+TEST_CASE("topologies and fabrics that do not fit are refused") {
+  Hardware hw = load("rtx_4090");
+  CHECK_THAT(apply_topology(hw, "nvswitch").error().text(), Contains("needs NVLink"));
+  CHECK_THAT(apply_topology(hw, "pcie4_p2q").error().text(),
+             Contains("unknown topology 'pcie4_p2q', did you mean 'pcie4_p2p'?"));
+  CHECK_THAT(apply_fabric(hw, "ib_xdr").error().text(), Contains("unknown fabric 'ib_xdr'"));
+}

@@ -1,0 +1,120 @@
+// The recorded snapshots of the shared data, against the figures of an independent replay.
+#include <filesystem>
+#include <fstream>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tasks/memory.h"
+#include "tasks/recordings.h"
+#include "tests/support/skip.h"
+
+using namespace foregather;
+using namespace foregather::tasks;
+using nlohmann::json;
+
+namespace {
+
+struct Given {
+  std::filesystem::path folder;
+  json expected;
+};
+
+std::optional<Given> given() {
+  const auto folder = test::shared_data("memsnap");
+  if (!folder) return std::nullopt;
+  return Given{*folder, json::parse(std::ifstream(*folder / "expected.json"))};
+}
+
+void check_replay(const json& expected, const MemoryTrace& trace) {
+  const alloc::Replay& replay = trace.replay;
+  if (replay.first_divergence) FAIL(replay.first_divergence->reason);
+  CHECK(trace.events == expected["events"]);
+  CHECK(replay.allocs == expected["allocs"]);
+  CHECK(replay.exact_addresses == expected["addr_exact"]);
+  CHECK(replay.segments_exact == expected["seg_events_recorded"]);
+  CHECK(replay.segments_replayed == expected["seg_events_predicted"]);
+  CHECK(replay.digest_alloc == expected["digest_alloc"]);
+  CHECK(replay.digest_curve == expected["digest_curve"]);
+  CHECK(replay.peak.reserved == expected["peak_reserved_predicted"]);
+  CHECK(replay.peak_reserved_recorded == expected["peak_reserved_recorded"]);
+  CHECK(replay.peak.active == expected["peak_active_predicted"]);
+  CHECK(replay.peak.allocated == expected["peak_allocated_predicted"]);
+  CHECK(replay.at_start.active == expected["start_active"]);
+  CHECK(replay.start.ambiguous.size() == expected["start_ambiguous_blocks"]);
+  CHECK(replay.start.upper_slack() == expected["start_active_upper_slack"]);
+  CHECK(replay.at_end.requested == expected["final_requested_predicted"]);
+  CHECK(replay.blocks_recorded == expected["final_blocks"]);
+  CHECK(replay.blocks_different == 0);
+  CHECK(replay.retries == expected["num_alloc_retries"]);
+  CHECK(replay.ooms == expected["num_ooms"]);
+  CHECK(replay.empty_caches.size() == expected["empty_cache_ops"]);
+}
+
+void check_what_if(const json& expected, const WhatIfRow& row) {
+  CAPTURE(row.name);
+  const alloc::WhatIfFigures& figures = row.figures;
+  CHECK(figures.peak.reserved == expected["peak_reserved"]);
+  CHECK(figures.at_end.reserved == expected["final_reserved"]);
+  CHECK(figures.peak.active == expected["peak_active"]);
+  CHECK(figures.peak.allocated == expected["peak_allocated"]);
+  CHECK(figures.segment_events == expected["segment_events"]);
+  CHECK(figures.address_digest == expected["address_digest"]);
+  CHECK(figures.retries == expected["retries"]);
+  CHECK(figures.ooms == expected["ooms"]);
+}
+
+}  // namespace
+
+TEST_CASE("recorded snapshots replay exactly and answer as expected") {
+  const auto data = given();
+  if (!data) FOREGATHER_SKIP("no shared data");
+  for (const json& snapshot : data->expected["snapshots"]) {
+    const std::string file = snapshot["file"];
+    CAPTURE(file);
+    MemoryRequest request;
+    request.snapshot = data->folder / file;
+    request.start = alloc::WhatIfStart::cold;
+    for (const auto& [conf, figures] : snapshot["devices"][0]["what_if"].items())
+      request.alloc_confs.push_back(conf);
+    const auto report = examine_snapshot(request);
+    if (!report) FAIL(report.error().text());
+    REQUIRE(report->traces.size() == snapshot["devices"].size());
+    for (std::size_t i = 0; i < report->traces.size(); ++i) {
+      const json& device = snapshot["devices"][i];
+      check_replay(device["replay"], report->traces[i]);
+      for (const WhatIfRow& row : report->traces[i].what_if)
+        check_what_if(device["what_if"][row.name], row);
+    }
+  }
+}
+
+TEST_CASE("recorded snapshots cut at any event replay exactly") {
+  const auto data = given();
+  if (!data) FOREGATHER_SKIP("no shared data");
+  for (const json& snapshot : data->expected["snapshots"]) {
+    const std::string file = snapshot["file"];
+    const auto read = traces::read_snapshot(data->folder / file);
+    REQUIRE(read);
+    std::vector<std::string> warnings;
+    for (DeviceRecording& device : recordings(*read, {}, warnings)) {
+      auto& events = device.recording.events;
+      const auto step = static_cast<std::ptrdiff_t>(1 + events.size() / 37);
+      while (static_cast<std::ptrdiff_t>(events.size()) > step) {
+        events.erase(events.begin(), events.begin() + step);
+        const auto replay = alloc::replay(device.recording);
+        CAPTURE(file, events.size());
+        if (!replay) FAIL(replay.error().message);
+        if (replay->first_divergence) FAIL(replay->first_divergence->reason);
+      }
+    }
+  }
+}
+
+TEST_CASE("sizes of devices") {
+  CHECK(parse_capacity("1") == 1);
+  CHECK(parse_capacity("80GiB") == 80 * GiB);
+  CHECK(parse_capacity("2MB") == 2'000'000);
+  for (const char* text :
+       {"", "0", "-1", "GiB", "80 GiB", "80gib", "1024GiB", "1e9", "99999999999999999999"})
+    CHECK_FALSE(parse_capacity(text));
+}

@@ -1,0 +1,242 @@
+// Snapshots of all writer generations, and what is no snapshot.
+#include <functional>
+#include <string>
+#include <catch2/catch.hpp>
+
+#include "tests/support/example_run.h"
+#include "traces/memory_viz.h"
+#include "traces/pickle_writer.h"
+#include "traces/snapshot.h"
+
+using namespace foregather;
+using namespace foregather::traces;
+
+namespace {
+
+using Write = std::function<void(PickleWriter&)>;
+
+std::string snapshot_of(const Write& segments, const Write& events, const Write& more = {}) {
+  PickleWriter writer;
+  writer.begin_dict().key("segments").begin_list();
+  if (segments) segments(writer);
+  writer.end_list().key("device_traces").begin_list().begin_list();
+  if (events) events(writer);
+  writer.end_list().end_list();
+  if (more) more(writer);
+  writer.end_dict().finish();
+  return writer.take();
+}
+
+Result<Snapshot> read(const std::string& bytes) {
+  return read_snapshot(ByteStream::of(bytes), "s.pickle");
+}
+
+std::string error_of(const std::string& bytes) {
+  const auto snapshot = read(bytes);
+  REQUIRE_FALSE(snapshot);
+  return snapshot.error().text();
+}
+
+void frame(PickleWriter& writer, const char* name, int line) {
+  writer.begin_dict().field("name", name).field("filename", "m.py").field("line", line).end_dict();
+}
+
+void event(PickleWriter& writer, const char* action, std::int64_t address, bool with_frames) {
+  writer.begin_dict().field("action", action).field("addr", address).field("size", 700);
+  writer.field("stream", std::uint64_t{0xffff'ffff'ffff'fff0U});
+  if (with_frames) {
+    writer.key("frames").begin_list();
+    frame(writer, "inner", 3);
+    frame(writer, "outer", 9);
+    writer.end_list();
+  }
+  writer.end_dict();
+}
+
+void segment(PickleWriter& writer, bool is_old) {
+  writer.begin_dict()
+      .field("device", 1)
+      .field("address", std::int64_t{1} << 40)
+      .field("total_size", 2 << 20)
+      .field("stream", 0)
+      .field("segment_type", "small");
+  if (!is_old) {
+    writer.key("segment_pool_id").pair(0, 7);
+    writer.field("is_expandable", true);
+  }
+  writer.key("blocks").begin_list();
+  for (const bool is_live : {true, false}) {
+    writer.begin_dict().field("size", is_live ? 1024 : (2 << 20) - 1024);
+    writer.field("state", is_live ? "active_pending_free" : "inactive");
+    if (is_old && is_live) {
+      writer.key("history").begin_list().begin_dict();
+      writer.field("addr", std::int64_t{1} << 40).field("real_size", 700);
+      writer.end_dict().end_list();
+    } else if (!is_old) {
+      writer.field("address", (std::int64_t{1} << 40) + (is_live ? 0 : 1024));
+      writer.field("requested_size", is_live ? 700 : 0);
+    }
+    writer.end_dict();
+  }
+  writer.end_list().end_dict();
+}
+
+}  // namespace
+
+TEST_CASE("events become rows, equal stacks one stack") {
+  const auto snapshot = read(snapshot_of({}, [](PickleWriter& writer) {
+    event(writer, "alloc", 4096, true);
+    event(writer, "free_requested", 4096, true);
+    event(writer, "something new", 0, false);
+    writer.begin_dict().field("action", "oom").field("size", 5).field("stream", 0);
+    writer.field("device_free", 77).field("time_us", 1234).end_dict();
+  }));
+  if (!snapshot) FAIL(snapshot.error().text());
+  REQUIRE(snapshot->traces.size() == 1);
+  const auto& trace = snapshot->traces[0];
+  REQUIRE(trace.size() == 4);
+  CHECK(trace[0].action == SnapshotAction::alloc);
+  CHECK(trace[0].address == 4096);
+  CHECK(trace[0].size == 700);
+  CHECK(trace[0].stream == 0xffff'ffff'ffff'fff0U);
+  CHECK(trace[0].stack == trace[1].stack);
+  CHECK(snapshot->stacks.size() == 1);
+  const auto frames = snapshot->stacks.frames(trace[0].stack);
+  REQUIRE(frames.size() == 2);
+  CHECK(snapshot->strings.text(snapshot->stacks.frame(frames[0]).name) == "inner");
+  CHECK(snapshot->stacks.frame(frames[1]).line == 9);
+  CHECK(trace[2].action == SnapshotAction::other);
+  CHECK_FALSE(trace[2].stack);
+  CHECK(trace[3].action == SnapshotAction::oom);
+  CHECK(trace[3].address == 77);
+  CHECK(trace[3].time_us == 1234);
+  CHECK(snapshot->has_times);
+  CHECK_FALSE(snapshot->settings);
+}
+
+TEST_CASE("old segments lack addresses and pools, their requested sizes are in the history") {
+  for (const bool is_old : {true, false}) {
+    const auto snapshot =
+        read(snapshot_of([&](PickleWriter& writer) { segment(writer, is_old); }, {}));
+    if (!snapshot) FAIL(snapshot.error().text());
+    REQUIRE(snapshot->segments.size() == 1);
+    const SnapshotSegment& row = snapshot->segments[0];
+    CHECK(row.device == 1);
+    CHECK_FALSE(row.is_large);
+    CHECK(row.is_expandable == !is_old);
+    CHECK(row.in_private_pool == !is_old);
+    REQUIRE(row.blocks.size() == 2);
+    CHECK(row.blocks[0].state == SnapshotState::pending_free);
+    CHECK(row.blocks[0].requested == 700);
+    CHECK(row.blocks[1].address == row.address + 1024);
+  }
+}
+
+TEST_CASE("settings are read as far as they are there") {
+  const auto snapshot = read(snapshot_of({}, {}, [](PickleWriter& writer) {
+    writer.key("allocator_settings").begin_dict();
+    writer.field("PYTORCH_ALLOC_CONF", "max_split_size_mb:40");
+    writer.field("max_split_size", -1).field("expandable_segments", true);
+    writer.key("roundup_power2_divisions").begin_dict();
+    writer.field("1", 4).field("32768", 8).end_dict().end_dict();
+  }));
+  REQUIRE(snapshot);
+  REQUIRE(snapshot->settings);
+  CHECK(snapshot->settings->conf == "max_split_size_mb:40");
+  CHECK(snapshot->settings->max_split_size == -1);
+  CHECK(snapshot->settings->expandable_segments == true);
+  CHECK_FALSE(snapshot->settings->garbage_collection_threshold);
+  CHECK(snapshot->settings->roundup_power2_divisions->front() == 4);
+  CHECK(snapshot->settings->roundup_power2_divisions->at(1) == 0);
+  CHECK(snapshot->settings->roundup_power2_divisions->back() == 8);
+}
+
+TEST_CASE("what is no snapshot says where it is not") {
+  CHECK(error_of("{\"segments\": []}") ==
+        "s.pickle: byte 0: begins with '{', expected a pickle of protocol 2 to 5");
+  PickleWriter list;
+  list.begin_list().end_list().finish();
+  CHECK(error_of(list.take()).find("is a pickle of something else") != std::string::npos);
+  PickleWriter empty;
+  empty.begin_dict().end_dict().finish();
+  CHECK(error_of(empty.take()).find("has no segments") != std::string::npos);
+  const auto number = [](PickleWriter& writer) { writer.value(1); };
+  CHECK(error_of(snapshot_of(number, {})).find("entry 0 of segments is no segment") !=
+        std::string::npos);
+  CHECK(error_of(snapshot_of({}, number)).find("entry 0 of the trace of device 0 is no event") !=
+        std::string::npos);
+  CHECK(error_of(snapshot_of({}, [](PickleWriter& writer) {
+          writer.begin_dict().field("action", "alloc").field("addr", 1).end_dict();
+        })).find("is no event") != std::string::npos);
+}
+
+TEST_CASE("a snapshot cut anywhere is refused") {
+  const std::string whole = snapshot_of([](PickleWriter& writer) { segment(writer, false); },
+                                        [](PickleWriter& writer) {
+                                          event(writer, "alloc", 4096, true);
+                                          event(writer, "free_completed", 4096, true);
+                                        });
+  REQUIRE(read(whole));
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    CHECK(error_of(whole.substr(0, size)).starts_with("s.pickle: byte "));
+}
+
+TEST_CASE("a run is written as a snapshot of its last steps") {
+  using namespace foregather::run;
+  Run run;
+  const ClassRow rank_class = run.add(ClassInfo{run.text("all"), {0}});
+  const StreamRow stream = run.add(StreamInfo{rank_class, run.text("compute"), 0});
+  StepInfo info;
+  info.rank_class = rank_class;
+  info.end = 9000;
+  const StepRow step = run.add(info);
+  constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
+  const auto bind = [&](const char* name, std::uint64_t offset, Bytes bytes, Ns from, Ns to,
+                        bool before, bool after) {
+    BindingRecord row;
+    row.step = step;
+    row.name = run.text(name);
+    row.scope = run.text("layers.0");
+    row.bytes = bytes - 12;
+    row.block_bytes = bytes;
+    row.address = kBase + offset;
+    row.allocated = from;
+    row.freed = to;
+    row.from_before = before;
+    row.still_bound = after;
+    run.add(row);
+  };
+  run.add(SegmentRecord{step, stream, SegmentChange::held, false, false, 0, kBase, 2 * MiB});
+  run.add(SegmentRecord{step, stream, SegmentChange::allocated, true, false, 2000, kBase + 4 * MiB,
+                        20 * MiB});
+  bind("weight", 0, 1024, 0, 9000, true, true);
+  bind("old", 1024, 512, 0, 2000, true, false);
+  bind("new", 1024, 512, 2000, 9000, false, true);  // where the old one was, at the same time
+  bind("big", 4 * MiB, 8 * MiB, 2000, 3000, false, false);
+  std::string bytes;
+  REQUIRE(write_memory_viz(run, [&](std::string_view part) {
+    bytes += part;
+    return Status{};
+  }));
+  const auto snapshot = read(bytes);
+  if (!snapshot) FAIL(snapshot.error().text());
+  REQUIRE(snapshot->traces.size() == 1);
+  std::vector<SnapshotAction> actions;
+  for (const SnapshotEvent& row : snapshot->traces[0]) actions.push_back(row.action);
+  using enum SnapshotAction;
+  CHECK(actions == std::vector{segment_alloc, free_requested, free_completed, alloc, alloc,
+                               free_requested, free_completed});
+  REQUIRE(snapshot->segments.size() == 2);
+  CHECK(snapshot->segments[0].blocks.size() == 3);
+  CHECK(snapshot->segments[0].blocks[1].requested == 500);
+  CHECK(snapshot->segments[1].blocks.size() == 1);
+  CHECK(snapshot->segments[1].blocks[0].state == SnapshotState::inactive);
+}
+
+TEST_CASE("a run without recorded memory is no snapshot") {
+  foregather::run::Run run = test::example_run();
+  run.segments.clear();
+  const Status written = write_memory_viz(run, [](std::string_view) { return Status{}; });
+  REQUIRE_FALSE(written);
+  CHECK(written.error().message.find("has no segments") != std::string::npos);
+}

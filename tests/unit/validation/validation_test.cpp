@@ -1,0 +1,245 @@
+// From tables of published results to predictions and errors.
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "tasks/validation/errors.h"
+#include "tasks/validation/row_machine.h"
+#include "tasks/validation/row_model.h"
+#include "tasks/validation/row_workload.h"
+#include "tasks/validation/tables_out.h"
+#include "tasks/validation/validate.h"
+
+using namespace foregather;
+using namespace foregather::tasks;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const std::string kColumns =
+    "tier,group,strategy_key,tp,cp,pp,param_dtype,reduce_dtype,compute,master,fp8_all_gather,"
+    "ac_key,compile_key,grad_accum,attention,optimizer,mem_metric,mem_when,alloc_conf,config,link,"
+    "fabric,fabric_gbps_per_gpu,id,gpu,n_gpus,n_nodes,micro_batch,seq_len,step_time_s,"
+    "peak_mem_gib,notes\n";
+const std::string kTiny =
+    "\"{\"\"family\"\":\"\"llama\"\",\"\"hidden_size\"\":256,\"\"num_hidden_layers\"\":2,"
+    "\"\"num_attention_heads\"\":4,\"\"num_key_value_heads\"\":2,\"\"intermediate_size\"\":512,"
+    "\"\"vocab_size\"\":1000,\"\"max_position_embeddings\"\":512,\"\"tie_word_embeddings\"\":false}"
+    "\"";
+
+std::string line(const std::string& strategy, const std::string& id, const std::string& answers) {
+  return "A,g," + strategy + ",1,1,1,bf16,fp32,bf16,fp32,,none,none,1,sdpa,adamw,allocated_gib," +
+         "steady,," + kTiny + ",nvswitch,none,," + id + ",H100-SXM-80GB,8,1,2,512," + answers +
+         "\n";
+}
+
+/// A folder of its own that goes away with the test: cases run at the same time.
+struct Folder {
+  std::filesystem::path path;
+  Folder() {
+    std::string name =
+        (std::filesystem::temp_directory_path() / "foregather-validation-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path / name) << text;
+    return (path / name).string();
+  }
+  std::string read(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(path / name).rdbuf();
+    return text.str();
+  }
+};
+
+MeasuredRow example_row() {
+  MeasuredRow row;
+  row.id = "x";
+  row.gpu = "A100-SXM4-40GB";
+  row.strategy = "fsdp1_hybrid";
+  row.param_dtype = row.reduce_dtype = row.compute = "bf16";
+  row.master = "fp32";
+  row.checkpointing = "unknown";
+  row.compile = "none";
+  row.attention = "flash";
+  row.optimizer = "adamw_fused";
+  row.config = "llama2_7b";
+  row.link = "nvswitch";
+  row.fabric = "roce_200";
+  row.gpus = 16;
+  row.nodes = 2;
+  row.micro_batch = 2;
+  row.seq_len = 4096;
+  return row;
+}
+
+}  // namespace
+
+TEST_CASE("words for GPUs name hardware files") {
+  CHECK(hardware_of_gpu("H100-SXM5-96GB-HBM2e-500W (2.4 TB/s)") == "h100_96_500w");
+  CHECK(hardware_of_gpu("H100-SXM (95 GiB dev GPU)") == "h100_96_500w");
+  CHECK(hardware_of_gpu("H100-SXM-80GB (DGX H100)") == "h100_sxm");
+  CHECK(hardware_of_gpu("A100-SXM4-40GB") == "a100_40_sxm");
+  CHECK(hardware_of_gpu("A100-PCIe-80GB") == "a100_80_pcie");
+  CHECK(hardware_of_gpu("GH200-96GB") == "gh200");
+  CHECK(hardware_of_gpu("RTX 5090-32GB") == "rtx_5090");
+  CHECK(hardware_of_gpu("TPU v5e").empty());
+  for (const char* gpu : {"GB200", "GH200", "B200", "H200", "H100-PCIe", "V100-PCIe-32GB", "L40S",
+                          "V100-SXM2-16GB", "RTX 4090", "MI300X-192GB", "A100-PCIe-40GB"})
+    CHECK(sim::load_hardware(hardware_of_gpu(gpu)).has_value());
+}
+
+TEST_CASE("words for interconnects set links") {
+  const auto alps = machine_of_interconnect(
+      "GH200", "NVLink4 direct 4-GPU node + Slingshot-11 4x200Gb/s (CSCS Alps)", 16, 4);
+  REQUIRE(alps.has_value());
+  CHECK(alps->intra.kind == sim::IntraLink::nvlink);
+  CHECK(alps->inter.kind == sim::InterLink::slingshot);
+  CHECK(alps->inter.nic_bandwidth == Approx(25e9));
+  const auto p5 = machine_of_interconnect("H100-SXM5-80GB", "EFA 3200Gb/s (p5.48xlarge)", 16, 2);
+  CHECK(p5->inter.nic_bandwidth == Approx(50e9));
+  const auto one = machine_of_interconnect("B200", "RoCE 1x400Gb/s per GPU, 1 GPU per node", 2, 2);
+  CHECK(one->inter.nic_bandwidth == Approx(50e9));
+  const auto p2p = machine_of_interconnect("RTX 4090", "PCIe Gen4 x16, P2P enabled", 4, 1);
+  CHECK(p2p->intra.kind == sim::IntraLink::pcie_p2p);
+  const auto process = machine_of_interconnect("A100-SXM4-40GB", "1 process -g 8", 8, 1);
+  CHECK(process->nccl.launch_floor == Approx(36000));
+}
+
+TEST_CASE("models of rows are Hugging Face configs") {
+  CHECK_THAT(model_of("llama3_8b")->json, Contains("\"vocab_size\": 128256"));
+  CHECK_THAT(model_of(R"({"family":"mpt","hidden_size":64,"num_hidden_layers":2,)"
+                      R"("num_attention_heads":4,"num_key_value_heads":4,)"
+                      R"("intermediate_size":256,"vocab_size":100,)"
+                      R"("tie_word_embeddings":true,"max_position_embeddings":32})")
+                 ->json,
+             Contains("\"expansion_ratio\": 4"));
+  CHECK_THAT(model_of("unknown").error().text(), Contains("not stated"));
+  CHECK_THAT(model_of("llama3_9b").error().text(), Contains("did you mean 'llama3_8b'"));
+  CHECK_THAT(model_of("{\"family\":7}").error().text(), Contains("family"));
+  CHECK_THAT(model_of("{\"family\":\"llama\",\"hidden_size\":-1}").error().text(),
+             Contains("'hidden_size' is no positive integer"));
+  CHECK(!model_of("{").has_value());
+}
+
+TEST_CASE("the columns of a row become keys of a workload") {
+  const auto workload = workload_of(example_row());
+  REQUIRE(workload.has_value());
+  const std::string toml = toml_of(*workload, "m.json", false);
+  for (const char* text :
+       {"strategy = \"fsdp1\"", "shard_size = 8", "world_size = 16", "nodes = 2",
+        "hardware = \"a100_40_sxm\"", "fabric = \"roce_200\"", "optimizer_impl = \"fused\"",
+        "activation_checkpointing = \"none\"", "attention = \"flash\"", "config = \"m.json\""})
+    CHECK_THAT(toml, Contains(text));
+  CHECK_THAT(toml_of(*workload, "m.json", true), Contains("activation_checkpointing = \"full\""));
+}
+
+TEST_CASE("what cannot be expressed is named") {
+  const auto reason = [](auto change) {
+    MeasuredRow row = example_row();
+    change(row);
+    const auto workload = workload_of(row);
+    REQUIRE(!workload.has_value());
+    return workload.error().text();
+  };
+  CHECK_THAT(reason([](MeasuredRow& row) { row.tensor_parallel = 2; }), Contains("tensor"));
+  CHECK_THAT(reason([](MeasuredRow& row) { row.strategy = "other"; }),
+             Contains("strategy_key 'other'"));
+  CHECK_THAT(reason([](MeasuredRow& row) { row.micro_batch.reset(); }), Contains("micro-batch"));
+  CHECK_THAT(reason([](MeasuredRow& row) { row.gpu = "TPU v5e"; }), Contains("'TPU v5e'"));
+  CHECK_THAT(reason([](MeasuredRow& row) { row.compute = "fp4"; }), Contains("compute 'fp4'"));
+}
+
+TEST_CASE("quantiles weigh") {
+  CHECK(!weighted_quantile({}, 0.5));
+  CHECK(weighted_quantile({{3, 1}, {1, 1}, {2, 1}}, 0.5) == 2.0);
+  CHECK(weighted_quantile({{1, 1}, {3, 1}}, 0.5) == 2.0);
+  CHECK(weighted_quantile({{1, 0.25}, {2, 0.25}, {3, 0.25}, {4, 0.25}, {9, 1}}, 0.5) == 6.5);
+  CHECK(weighted_quantile({{1, 1}, {2, 8}, {3, 1}}, 0.9) == 2.5);
+}
+
+TEST_CASE("a table is predicted, with answers and without") {
+  const Folder folder;
+  ValidateRequest request;
+  request.measured =
+      folder.write("m.csv", kColumns + line("fsdp2", "one", "0.02,0.5,") +
+                                line("other", "two", "0.02,,") + line("fsdp1", "three", ",,"));
+  request.predictions = (folder.path / "out.csv").string();
+  request.report = (folder.path / "report.md").string();
+  const auto validation = validate(request);
+  REQUIRE(validation.has_value());
+  REQUIRE(validation->rows.size() == 3);
+  CHECK(validation->rows[0].time_error().has_value());
+  CHECK(validation->rows[0].peak_error().has_value());
+  CHECK(validation->rows[0].prediction.fits);
+  CHECK(validation->rows[1].prediction.skipped == "strategy_key 'other' cannot be expressed");
+  CHECK(!validation->rows[2].time_error());
+  CHECK(validation->wrong_fits() == 0);
+
+  const std::string csv = folder.read("out.csv");
+  CHECK_THAT(csv, Catch::Matchers::StartsWith("id,step_time_s,peak_mem_gib,fits,skip_reason\n"));
+  CHECK_THAT(csv, Contains("\ntwo,,,,strategy_key 'other' cannot be expressed\n"));
+  CHECK_THAT(csv, Contains("\nthree,0.0"));
+  CHECK_THAT(folder.read("report.md"), Contains("| g | 2/3 |"));
+  CHECK_THAT(to_json(*validation), Contains("\"wrong_fit\": 0"));
+}
+
+TEST_CASE("a published result that fits and a prediction that does not is a wrong fit") {
+  const Folder folder;
+  std::string large = line("fsdp2", "one", "0.02,0.5,");
+  large.replace(large.find(",2,512,"), 7, ",9000,512,");
+  std::string oom = line("fsdp2", "two", ",,OOM");
+  const auto validation = validate({.measured = folder.write("m.csv", kColumns + large + oom),
+                                    .nccl_tests = {},
+                                    .predictions = {},
+                                    .report = {},
+                                    .workloads = {}});
+  REQUIRE(validation.has_value());
+  CHECK(!validation->rows[0].prediction.fits);
+  CHECK(validation->rows[0].time_error().has_value());
+  CHECK(validation->rows[1].prediction.fits);
+  CHECK(validation->wrong_fits() == 2);
+}
+
+TEST_CASE("bad tables are refused where they are bad") {
+  const Folder folder;
+  const auto error_of = [&](const std::string& text) {
+    const auto rows = read_measured(folder.write("m.csv", text));
+    REQUIRE(!rows.has_value());
+    return rows.error().text();
+  };
+  CHECK_THAT(error_of("id,gpu\n"), Contains("m.csv:1:1: column 'strategy_key"));
+  CHECK_THAT(error_of(kColumns + line("fsdp2", "a", "fast,,")),
+             Contains("'step_time_s' is 'fast', expected a positive number"));
+  CHECK_THAT(error_of(kColumns + line("fsdp2", "a", ",,") + line("fsdp2", "a", ",,")),
+             Contains("m.csv:3:1: the id 'a' twice"));
+  CHECK_THAT(error_of(kColumns + line("fsdp2", "", ",,")), Contains("a row without an id"));
+  CHECK_THAT(error_of(kColumns + line("fsdp2", "a", "nan,,")), Contains("expected a positive"));
+  CHECK(!read_measured("/nonexistent.csv").has_value());
+}
+
+TEST_CASE("tables of collectives are predicted") {
+  const Folder folder;
+  folder.write("t.csv",
+               "collective,nranks,nnodes,gpu,interconnect,size_bytes,time_us\n"
+               "all_gather,8,1,H100-SXM5-80GB,NVLink4 NVSwitch,1073741824,3000\n"
+               "all_gather,8,1,TPU,ICI,1048576,\nfold,8,1,H100,NVLink,8,1\n");
+  const auto rows = predict_nccl_tables(folder.path.string());
+  REQUIRE(rows.has_value());
+  CHECK(rows->at(0).error().value() < 0.2);
+  CHECK(rows->at(1).skipped == "no hardware file for the GPU 'TPU'");
+  CHECK(rows->at(2).skipped == "collective 'fold' is not known");
+  CHECK_THAT(nccl_predictions_csv(*rows), Contains("t,all_gather,8,1,TPU,ICI,1048576,\n"));
+  folder.write("t.csv",
+               "collective,nranks,nnodes,gpu,interconnect,size_bytes\nall_gather,x,1,H100,,8\n");
+  CHECK_THAT(predict_nccl_tables(folder.path.string()).error().text(),
+             Contains("t.csv:2:12: 'nranks' is 'x'"));
+  CHECK(!predict_nccl_tables("/nonexistent").has_value());
+}
