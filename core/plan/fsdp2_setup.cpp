@@ -98,8 +98,8 @@ void Fsdp2Schedule::add_parameters(ModuleWriter& modules) {
     shards_.push_back(
         lowering_.buffer(elements, types_.stored, name, Cause::parameter_shard, owner));
     const DType gathered = gathered_type(parameter);
-    full_.push_back(lowering_.buffer(elements * ranks, gathered, name,
-                                     Cause::unsharded_parameter, owner));
+    full_.push_back(
+        lowering_.buffer(elements * ranks, gathered, name, Cause::unsharded_parameter, owner));
     if (kept_ranks > 1)
       kept_.push_back(lowering_.buffer(elements * ranks / kept_ranks, gathered, name,
                                        Cause::unsharded_parameter, owner));
