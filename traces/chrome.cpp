@@ -131,11 +131,12 @@ class Writer {
   }
 
   void out_of_memory(const run::FailureRecord& failure) {
-    event(fmt::format("{{\"ph\": \"i\", \"s\": \"p\", \"pid\": {}, \"tid\": {}, \"name\": {}, "
-                      "\"ts\": {}, \"args\": {{\"requested\": {}}}}}",
-                      run_.steps[failure.step.row()].rank_class.row(), kStepTrack,
-                      json_quote(fmt::format("out of memory: {}", run_.text_of(failure.name))),
-                      microseconds(failure.time), failure.bytes));
+    event(
+        fmt::format("{{\"ph\": \"i\", \"s\": \"p\", \"pid\": {}, \"tid\": {}, \"name\": {}, "
+                    "\"ts\": {}, \"args\": {{\"requested\": {}}}}}",
+                    run_.steps[failure.step.row()].rank_class.row(), kStepTrack,
+                    json_quote(fmt::format("out of memory: {}", run_.text_of(failure.name))),
+                    microseconds(failure.time), failure.bytes));
   }
 
   run::RunView run_;

@@ -42,8 +42,8 @@ class PendingFile {
   int slot_ = -1;  ///< among the names that a signal handler removes
 };
 
-/// From now on SIGINT, SIGTERM and SIGHUP remove the temporaries of all pending files before they end
-/// the process as usual. For programs (main), not for libraries.
+/// From now on SIGINT, SIGTERM and SIGHUP remove the temporaries of all pending files before they
+/// end the process as usual. For programs (main), not for libraries.
 void remove_pending_files_on_signals();
 
 }  // namespace foregather

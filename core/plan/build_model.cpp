@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/plan/build_families.h"
+#include "core/plan/compile_tape.h"
 #include "core/plan/model.h"
 #include "core/plan/model_names.h"
 #include "core/plan/model_parameters.h"
@@ -41,11 +42,11 @@ std::int64_t count_in(const Model& model) {
 
 }  // namespace
 
-std::int64_t weight_flops(const TapeBuilder& tape, const LayerContext& context,
-                          std::int64_t idle) {
+std::int64_t weight_flops(const TapeBuilder& tape, const LayerContext& context, std::int64_t idle) {
   const std::int64_t trained = tape.trained_elements();
   const std::int64_t frozen = tape.parameter_elements() - trained;
-  const std::int64_t factors = trained > 0 ? 6 * (trained - idle) + 4 * frozen : 4 * (frozen - idle);
+  const std::int64_t factors =
+      trained > 0 ? 6 * (trained - idle) + 4 * frozen : 4 * (frozen - idle);
   return times(factors, context.tokens);
 }
 
@@ -135,6 +136,7 @@ class ModelBuilder {
       language();
       model_.tokens = text_context().tokens;
     }
+    compile();
     model_.parameters = count_in(model_);
     return std::move(model_);
   }
@@ -155,6 +157,15 @@ class ModelBuilder {
   }
   LayerContext image_context(const ModelConfig& tower, std::string path = {}) const {
     return context_of(tower, tower.image.tokens(), std::move(path));
+  }
+
+  void compile() {
+    if (train_.compile == Compile::none) return;
+    std::vector<bool> is_block(model_.tapes.size(), false);
+    for (const Module& module : model_.modules)
+      if (module.is_block) is_block[module.tape] = true;
+    for (std::size_t i = 0; i < model_.tapes.size(); ++i)
+      if (train_.compile == Compile::full || is_block[i]) compile_tape(model_.tapes[i]);
   }
 
   std::uint32_t add_tape(Tape tape) {
@@ -210,7 +221,8 @@ class ModelBuilder {
     if (!config_.towers.empty())
       add(root, joined_embedding_tape(text_context(root), patches_));
     else
-      add(root, is_gpt2 ? gpt2_embedding_tape(text_context(root)) : embedding_tape(text_context(root)));
+      add(root,
+          is_gpt2 ? gpt2_embedding_tape(text_context(root)) : embedding_tape(text_context(root)));
     blocks(config_, root + "." + list + ".", train_.seq_len);
     add("", is_gpt2 ? gpt2_head_tape(text_context()) : head_tape(text_context()));
   }

@@ -19,6 +19,7 @@ std::vector<bool> needed_values(const Tape& tape) {
       }
     }
   }
+  for (const ValueIndex value : tape.held) needed[storage_of(tape, value)] = true;
   return needed;
 }
 

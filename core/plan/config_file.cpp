@@ -176,9 +176,10 @@ ConfigFile ConfigFile::section(std::string_view key) const {
 
 const std::optional<Error>& ConfigFile::error() const { return document_->error; }
 
-void ConfigFile::complain(std::string_view key, std::string message) const {
+void ConfigFile::complain(std::string_view keys, std::string message) const {
   if (document_->error) return;
-  document_->error = Error{document_->place(prefix_, key), std::move(message), Fault::input};
+  document_->error =
+      Error{document_->place(prefix_, spelling(keys)), std::move(message), Fault::input};
 }
 
 std::string_view ConfigFile::spelling(std::string_view keys) const {

@@ -35,7 +35,7 @@ class ConfigFile {
 
   const std::optional<Error>& error() const;
   /// An error at the key, or at the document's start if it has no such key.
-  void complain(std::string_view key, std::string message) const;
+  void complain(std::string_view keys, std::string message) const;
 
   bool has(std::string_view keys) const;
   bool has_null(std::string_view key) const;

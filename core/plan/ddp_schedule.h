@@ -106,8 +106,8 @@ class DdpSchedule final : public StrategySchedule {
   std::vector<std::uint32_t> shares_;       ///< by row: places that give a gradient
   std::vector<Owner> row_owners_;
   std::vector<std::uint32_t> trained_;  ///< rows that have gradients: DDP knows no others
-  std::vector<Buffer> parameters_;  ///< by row, in the stored dtype
-  std::vector<Buffer> gradients_;   ///< by row: .grad where it is no view of a bucket
+  std::vector<Buffer> parameters_;      ///< by row, in the stored dtype
+  std::vector<Buffer> gradients_;       ///< by row: .grad where it is no view of a bucket
   BucketPlan first_plan_, rebuilt_plan_;
   Bucket first_bucket_;  ///< its buffer is absent with gradient_as_bucket_view
   std::vector<Bucket> buckets_;

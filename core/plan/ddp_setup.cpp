@@ -34,8 +34,7 @@ void DdpSchedule::add_parameters() {
     const std::string& name =
         lowering_.tape_of(parameter.module).parameters[parameter.parameter].name;
     row_owners_.push_back(owner);
-    if (parameter.trainable)
-      trained_.push_back(static_cast<std::uint32_t>(parameters_.size()));
+    if (parameter.trainable) trained_.push_back(static_cast<std::uint32_t>(parameters_.size()));
     parameters_.push_back(
         lowering_.buffer(parameter.elements, stored_, name, Cause::unsharded_parameter, owner));
     gradients_.push_back(

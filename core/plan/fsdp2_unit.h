@@ -21,12 +21,12 @@ struct Fsdp2Costs {
 /// trained_elements (foreach_reduce gets the parameters with a gradient).
 struct Fsdp2Unit {
   Owner owner;
-  Range parameters;                 ///< rows of ShardLayout::parameters
-  std::int64_t shard_elements = 0;  ///< G
+  Range parameters;                   ///< rows of ShardLayout::parameters
+  std::int64_t shard_elements = 0;    ///< G
   std::int64_t trained_elements = 0;  ///< the part of G that has gradients
   std::uint32_t trained = 0;          ///< parameters that have
   std::int64_t gathered_bytes = 0;    ///< G in the gathered dtype, float8 weights in theirs
-  bool reshards = false;            ///< after forward
+  bool reshards = false;              ///< after forward
   const Fsdp2Costs* costs = nullptr;
 
   Buffer cast;              ///< G in the gathered dtype, on the copy-in stream

@@ -135,6 +135,9 @@ void read_qwen_moe(const ConfigFile& file, std::string_view architecture, ModelC
 void read_deepseek(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
   const bool is_v3 = c.model_type == "deepseek_v3";
   c.output_bias = c.qkv_bias = file.flag("attention_bias", false);
+  // Latent attention has keys for all heads: checked, not used.
+  if (!file.has_null("num_key_value_heads"))
+    file.size("num_key_value_heads", kLargestSize, c.heads);
   if (!file.has_null("q_lora_rank"))
     c.latent.query_rank = file.size("q_lora_rank", kLargestSize, 1536, 0);
   c.latent.kv_rank = file.size("kv_lora_rank", kLargestSize, 512);

@@ -44,8 +44,8 @@ void OptimizerStep::add_state(const OptimizedTensor& tensor) {
     constexpr std::int64_t kBlock = 256;
     constexpr std::int64_t kFewest = 4096;
     const StateType wanted = lowering_.workload.train.optimizer_state;
-    const bool blocks = wanted == StateType::int8 && tensor.elements >= kFewest &&
-                        tensor.elements % kBlock == 0;
+    const bool blocks =
+        wanted == StateType::int8 && tensor.elements >= kFewest && tensor.elements % kBlock == 0;
     const DType type = blocks                      ? DType::u8
                        : wanted == StateType::bf16 ? DType::bf16
                        : wanted == StateType::f32  ? DType::f32
@@ -114,8 +114,9 @@ void OptimizerStep::launch(OpKind kind, std::span<const Operand> operands,
                             : foreach_kernels(operands.size(), tensors_.size(), elements_);
   // One dispatched op, whose host time grows with the lists: assumed 25 tensors to one ordinary op.
   constexpr std::size_t kTensorsAnOp = 25;
-  cost.host_ops = static_cast<std::uint16_t>(std::min<std::size_t>(
-      is_mixed() ? tensors_.size() : 1 + tensors_.size() / kTensorsAnOp, std::numeric_limits<std::uint16_t>::max()));
+  cost.host_ops = static_cast<std::uint16_t>(
+      std::min<std::size_t>(is_mixed() ? tensors_.size() : 1 + tensors_.size() / kTensorsAnOp,
+                            std::numeric_limits<std::uint16_t>::max()));
   lowering_.launch(
       {OpKind::optimizer, Role::optimizer, lowering_.compute, lowering_.builder.cost(cost), {}},
       lowering_.root, scratch_);

@@ -11,8 +11,8 @@ namespace foregather::plan {
 
 /// AdamW and SGD with momentum as torch.optim runs them on CUDA (torch/optim/adam.py, sgd.py), each
 /// as one foreach call over all parameters or as one fused kernel family. States are in the
-/// parameters' dtype, or in Train::optimizer_state, and are made when step() first runs; `step` counters of the foreach AdamW are
-/// host tensors.
+/// parameters' dtype, or in Train::optimizer_state, and are made when step() first runs; `step`
+/// counters of the foreach AdamW are host tensors.
 ///
 /// foreach AdamW allocates one temporary a parameter (the square roots) and frees all when it ends.
 /// SGD's momentum buffers begin as clones of the gradients.
@@ -37,13 +37,22 @@ class OptimizerStep {
 
  private:
   struct State {
-    Buffer first;      ///< AdamW: mean of gradients; SGD: momentum
-    Buffer second;     ///< AdamW: mean of squares
+    Buffer first;                      ///< AdamW: mean of gradients; SGD: momentum
+    Buffer second;                     ///< AdamW: mean of squares
     Buffer first_scale, second_scale;  ///< int8 states
-    Buffer step;       ///< fused AdamW: a device scalar
-    Buffer temporary;  ///< foreach AdamW
+    Buffer step;                       ///< fused AdamW: a device scalar
+    Buffer temporary;                  ///< foreach AdamW
   };
-  enum class List : std::uint8_t { parameter, gradient, first, second, first_scale, second_scale, step, temporary };
+  enum class List : std::uint8_t {
+    parameter,
+    gradient,
+    first,
+    second,
+    first_scale,
+    second_scale,
+    step,
+    temporary
+  };
   struct Operand {
     List list;
     Access mode;

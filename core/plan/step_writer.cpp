@@ -82,7 +82,10 @@ void StepWriter::backward(Section section) {
   builder_.host_wait_action(lowering_.main_thread, begun);
   strategy_.begin_backward();
   for (std::uint32_t m = lowering_.modules(); m-- > 0;) {
-    if (!lowering_.tape_of(m).has_output_grad) continue;  // no hook fires
+    if (!lowering_.tape_of(m).has_output_grad) {  // no hook fires
+      modules_.backward(m, strategy_);
+      continue;
+    }
     strategy_.before_backward(m);
     modules_.backward(m, strategy_);
     strategy_.after_backward(m);

@@ -56,6 +56,7 @@ struct TapeOp {
   /// What it reads, and what it merely keeps alive until it ends (a caller's variable, an autograd
   /// node's other saved tensors); `cost` knows what is really read.
   std::vector<ValueIndex> reads;
+  std::uint32_t own_reads = 0;     ///< how many of `reads`, from the front, it really reads
   std::vector<ValueIndex> writes;  ///< allocated right before the op unless bound already
   /// Read-modify-write (in-place add, gradient accumulation): must be bound already.
   std::vector<ValueIndex> updates;
@@ -80,7 +81,9 @@ struct Tape {
   ValueIndex output_grad = 0;
   ValueIndex input_grad = 0;  ///< unused by a module whose input needs no gradient (embedding)
   bool has_input_grad = true;
-  bool has_output_grad = true;   ///< false: nothing here is trained, backward is empty
+  bool has_output_grad = true;  ///< false: nothing here is trained, backward is empty
+  /// Forward values that live until the module's backward ends though no op there reads them.
+  std::vector<ValueIndex> held;
   std::int64_t model_flops = 0;  ///< forward + backward without recomputation, one micro-batch
 };
 

@@ -170,6 +170,7 @@ void TapeBuilder::op(OpSpec spec) {
   op.host_ops = spec.host_ops;
   op.keep_under_selective = spec.keep_under_selective;
   op.reads = std::move(spec.reads);
+  op.own_reads = static_cast<std::uint32_t>(op.reads.size());
   op.writes = std::move(spec.writes);
   op.updates = std::move(spec.updates);
   for (const ValueIndex held : spec.holds)
@@ -322,6 +323,7 @@ Tape TapeBuilder::finish(ValueIndex output, bool has_input_grad, std::int64_t mo
     std::vector<ValueIndex>& last = tape_.backward.back().reads;
     last.insert(last.end(), held_to_the_end_.begin(), held_to_the_end_.end());
   }
+  tape_.held = std::move(held_to_the_end_);
   tape_.has_input_grad = has_input_grad && needs_[tape_.input];
   if (tape_.has_input_grad) hand_on_input_gradient();
   tape_.model_flops = model_flops;

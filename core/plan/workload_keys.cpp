@@ -334,7 +334,7 @@ constexpr std::array kKeys{
     WorkloadKey{"train.optimizer_impl", "foreach | fused", "foreach", "How the optimizer runs",
                 set_choice<kTrain, &Train::optimizer_impl, kOptimizerImpl>},
     WorkloadKey{"train.optimizer_state", "master | fp32 | bf16 | int8", "master",
-                "Of optimizer states; int8: blockwise, as bitsandbytes",
+                "Of optimizer states; int8: blocks of 256, as torchao",
                 set_choice<kTrain, &Train::optimizer_state, kStateType>},
     WorkloadKey{"train.momentum", "number from 0 to 1", "0.9", "Of SGD; 0 keeps no state",
                 set_momentum},

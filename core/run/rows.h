@@ -152,9 +152,9 @@ struct CauseRecord {
 /// An allocation that found no memory: the run ends there.
 struct FailureRecord {
   StepRow step;
-  StringId name;   ///< of the storage
-  Bytes bytes = 0; ///< requested
-  Ns time = 0;     ///< host time
+  StringId name;    ///< of the storage
+  Bytes bytes = 0;  ///< requested
+  Ns time = 0;      ///< host time
   // The op that was to be launched next, as in its key.
   std::uint16_t micro_batch = 0;
   std::uint16_t ordinal = 0;

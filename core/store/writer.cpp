@@ -173,12 +173,11 @@ Status insert_failures(Database& database, std::int64_t id, RunView run) {
   return insert_rows(database, "INSERT INTO out_of_memory VALUES (?,?,?,?,?,?,?,?,?,?,?)",
                      run.failures.size(), [&](Statement& statement, std::size_t row) {
                        const run::FailureRecord& failure = run.failures[row];
-                       return statement.run(
-                           id, static_cast<std::int64_t>(row), maybe(failure.step),
-                           maybe(failure.name), failure.bytes, failure.time,
-                           std::int64_t{failure.micro_batch}, maybe(failure.scope),
-                           number(failure.phase), number(failure.kind),
-                           std::int64_t{failure.ordinal});
+                       return statement.run(id, static_cast<std::int64_t>(row), maybe(failure.step),
+                                            maybe(failure.name), failure.bytes, failure.time,
+                                            std::int64_t{failure.micro_batch}, maybe(failure.scope),
+                                            number(failure.phase), number(failure.kind),
+                                            std::int64_t{failure.ordinal});
                      });
 }
 
@@ -202,7 +201,7 @@ Status RunWriter::write(RunView run) {
   constexpr Status (*kInserts[])(Database&, std::int64_t, RunView) = {
       insert_strings,       insert_classes, insert_class_ranks, insert_streams,
       insert_communicators, insert_steps,   insert_ops,         insert_bindings,
-      insert_segments,      insert_memory,  insert_causes,  insert_failures};
+      insert_segments,      insert_memory,  insert_causes,      insert_failures};
   for (const auto insert : kInserts)
     if (Status done = insert(database_, id, run); !done) return done;
   return {};

@@ -226,6 +226,111 @@ TEST_CASE("bad configs say where and what to do") {
   }
 }
 
+TEST_CASE("bad configs of other families say where and what to do") {
+  const auto with = [](const std::string& head, const std::string& more) {
+    return "{" + head + ",\n " + more + "}";
+  };
+  const std::string llama_sizes =
+      R"("hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+ "intermediate_size": 160, "vocab_size": 100)";
+  const std::string mixtral = R"("model_type": "mixtral", )" + llama_sizes;
+  const std::string neox = R"("model_type": "gpt_neox", )" + llama_sizes;
+  const std::string deepseek = R"("model_type": "deepseek_v3", )" + llama_sizes;
+  const std::string qwen = R"("model_type": "qwen3_moe", )" + llama_sizes;
+  const std::string falcon =
+      R"("model_type": "falcon", "hidden_size": 64, "num_hidden_layers": 2,
+ "num_attention_heads": 4, "vocab_size": 100)";
+  const std::string mpt = R"("model_type": "mpt", "d_model": 64, "n_layers": 2, "n_heads": 4,
+ "vocab_size": 100)";
+  const std::string vit = R"("model_type": "vit", "hidden_size": 64, "num_hidden_layers": 2,
+ "num_attention_heads": 4, "intermediate_size": 160)";
+  const std::string llava = R"("architectures": ["LlavaForConditionalGeneration"],
+ "text_config": {"model_type": "llama"})";
+  const std::string openvla = R"("model_type": "openvla", "text_config": {"model_type": "llama"})";
+  struct Case {
+    std::string text, starts, contains;
+  };
+  const std::vector<Case> cases = {
+      {with(mixtral, R"("num_local_experts": 0)"), "3:2: 'num_local_experts' is 0", "1 to"},
+      {with(mixtral, R"("num_local_experts": "8")"), "3:2: 'num_local_experts' is \"8\"", "1 to"},
+      {with(mixtral, R"("num_local_experts": 2, "num_experts_per_tok": 3)"),
+       "3:26: 'num_experts_per_tok' = 3 of 2 experts", "at most"},
+      {with(mixtral, R"("num_experts_per_tok": 0)"), "3:2: 'num_experts_per_tok' is 0", "1 to"},
+      {with(qwen, R"("num_key_value_heads": 2, "num_experts": 0)"), "3:28: 'num_experts' is 0",
+       "1 to"},
+      {with(qwen, R"("num_key_value_heads": 2, "mlp_only_layers": [-1])"),
+       "3:28: 'mlp_only_layers' is a list", "integers from 0"},
+      {with(qwen, R"("num_key_value_heads": 2, "mlp_only_layers": 1)"),
+       "3:28: 'mlp_only_layers' is 1", "a list of integers"},
+      {with(deepseek, R"("n_routed_experts": 0)"), "3:2: 'n_routed_experts' is 0", "1 to"},
+      {with(deepseek, R"("kv_lora_rank": 0)"), "3:2: 'kv_lora_rank' is 0", "1 to"},
+      {with(deepseek, R"("qk_rope_head_dim": 63)"), "3:2: 'qk_rope_head_dim' is 63", "even"},
+      {with(deepseek, R"("moe_layer_freq": 2)"), "3:2: 'moe_layer_freq' is 2", "expected 1"},
+      {with(deepseek, R"("first_k_dense_replace": -1)"), "3:2: 'first_k_dense_replace' is -1",
+       "0 to"},
+      {with(neox, R"("rotary_pct": 2)"), "3:2: 'rotary_pct' is 2", "a number from"},
+      {with(neox, R"("rotary_pct": 0.2)"), "3:2: 'rotary_pct' = 0.2", "an even number"},
+      {with(neox, R"("use_parallel_residual": "yes")"), "3:2: 'use_parallel_residual'",
+       "true or false"},
+      {with(neox, R"("hidden_act": "tanhexp")"), "3:2: 'hidden_act' is \"tanhexp\"",
+       "\"gelu_new\""},
+      {with(falcon, R"("bias": 1)"), "3:2: 'bias' is 1", "true or false"},
+      {with(falcon, R"("new_decoder_architecture": true, "num_kv_heads": 3)"),
+       "3:36: 'num_kv_heads' = 3 does not divide", "a divisor"},
+      {with(falcon, R"("num_ln_in_parallel_attn": 3)"), "3:2: 'num_ln_in_parallel_attn' is 3",
+       "1 to 2"},
+      {with(mpt, R"("attn_config": 7)"), "3:2: 'attn_config' is 7", "an object"},
+      {with(mpt, R"("attn_config": {"alibi": 7})"), "3:18: 'attn_config.alibi' is 7",
+       "true or false"},
+      {with(mpt, R"("expansion_ratio": 0)"), "3:2: 'expansion_ratio' is 0", "1 to"},
+      {with(vit, R"("patch_size": 0)"), "3:2: 'patch_size' is 0", "1 to"},
+      {with(vit, R"("image_size": 8)"), "1:1: 'patch_size' = 16 is larger", "smaller"},
+      {with(vit, R"("image_size": [])"), "3:2: 'image_size' is a list", "integers of 1"},
+      {with(llava, R"("vision_config": 3)"), "3:2: 'vision_config' is 3", "an object"},
+      {with(llava, R"("vision_config": {"model_type": "vit", "hidden_size": 65})"),
+       "3:2: 'vision_config.num_attention_heads' = 12 does not divide", "a divisor"},
+      {with(llava, R"("vision_config": {"model_type": "vit", "hidden_size": "x"})"),
+       "3:41: 'vision_config.hidden_size' is \"x\"", "1 to"},
+      {with(llava, R"("vision_config": {"model_type": "llama"})"), "3:2: 'vision_config' and",
+       "a vision tower"},
+      {with(openvla, R"("timm_model_ids": ["resnet"], "image_sizes": [224])"),
+       "2:2: unknown vision tower \"resnet\"", "vit_large"},
+      {with(openvla, R"("timm_model_ids": 3)"), "2:2: 'timm_model_ids' is 3", "a list of strings"},
+  };
+  for (const Case& c : cases) {
+    INFO(c.text);
+    const std::string got = complaint(c.text);
+    CHECK_THAT(got, Catch::StartsWith(c.starts));
+    CHECK_THAT(got, Catch::Contains(c.contains));
+  }
+}
+
+TEST_CASE("each key of each family refuses a wrong type under its name") {
+  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/family_counts.json");
+  const nlohmann::json counts = nlohmann::json::parse(file);
+  int refused = 0;
+  for (const auto& [name, row] : counts["models"].items()) {
+    for (const auto& [key, value] : row["config"].items()) {
+      // Read by no one here: names for people, and keys of other programs.
+      if (key == "hf_llm_id" || key == "llm_max_length" || key == "id2label" || value.is_null())
+        continue;
+      for (const char* wrong : {R"({"a": 1})", R"(["x", {}])", R"(-7)", R"("\u0001")", "1e300"}) {
+        nlohmann::json config = row["config"];
+        config[key] = nlohmann::json::parse(wrong);
+        if (config[key].type() == value.type()) continue;
+        INFO(name << " " << key << " " << wrong);
+        const Result<ModelConfig> read = read_text(config.dump(1));
+        CHECK_FALSE(read);
+        if (read) continue;
+        ++refused;
+        CHECK_THAT(read.error().text(), Catch::Contains("'" + key + "'"));
+        CHECK_THAT(read.error().text(), Catch::Contains("expected"));
+      }
+    }
+  }
+  CHECK(refused > 1000);
+}
+
 TEST_CASE("a config that is no file of reasonable size is an input error") {
   const auto fails = [](const std::string& path) {
     const Result<ModelConfig> config = read_model_config(path);

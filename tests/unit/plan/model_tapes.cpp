@@ -253,3 +253,90 @@ TEST_CASE("ops and scopes carry the framework's names, and equal input gives equ
     CHECK(again.tapes[1].backward[i].reads == block.backward[i].reads);
   }
 }
+
+TEST_CASE("a compiled Llama block saves what cannot be recomputed") {
+  const ModelConfig c = sample("llama3_8b");
+  Train train = bf16_train(1, 8192);
+  const Tape eager = build_model(c, train).tapes[1];
+  train.compile = Compile::per_block;
+  const Model model = build_model(c, train);
+  const Tape& block = model.tapes[1];
+  const Bytes n = 8192;
+  const Bytes queries = c.heads * c.head_dim;
+  const Bytes keys = c.kv_heads * c.head_dim;
+  // Not the norms' outputs, nor silu(gate), nor the product.
+  const Bytes expected = 2 * (4 * n) + 2 * n * c.hidden + 2 * n * (2 * queries + 2 * keys) +
+                         4 * n * c.heads + 24 + 2 * (2 * n * c.intermediate);
+  CHECK(saved_values(block, SavePolicy::none).saved_bytes == expected);
+  for (const OpKind kind : {OpKind::gemm, OpKind::attention}) {
+    CHECK(flops(block.forward, kind) == flops(eager.forward, kind));
+    CHECK(flops(block.backward, kind) == flops(eager.backward, kind));
+  }
+  const auto kernels = [](const std::vector<TapeOp>& ops) {
+    int count = 0;
+    for (const TapeOp& op : ops) count += op.cost.kernels;
+    return count;
+  };
+  // Forward: 7 matmuls, attention; norm, rotary, residual with norm, silu·up, residual.
+  CHECK(kernels(block.forward) == 8 + 5);
+  CHECK(kernels(eager.forward) == 8 + 2 + 2 * 5 + 2 + 2);
+  CHECK(kernels(eager.backward) > kernels(block.backward) * 3 / 2);
+  // Ends are as they were.
+  CHECK(kernels(model.tapes[2].forward) ==
+        kernels(build_model(c, bf16_train(1, 8192)).tapes[2].forward));
+}
+
+TEST_CASE("a wholly compiled head keeps the logits, not their log probabilities") {
+  const ModelConfig c = sample("llama3_8b");
+  Train train = bf16_train(1, 8192);
+  train.compile = Compile::full;
+  const Tape head = build_model(c, train).tapes[2];
+  const Bytes logits = 2 * 8192 * c.vocab;
+  const LiveBytes live = live_bytes(head, SavePolicy::none);
+  CHECK(live.forward_peak < logits + 100'000'000);
+  CHECK(live.backward_peak < 2 * logits + 200'000'000);
+}
+
+TEST_CASE("compiled tapes of every family read only what is made") {
+  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/family_counts.json");
+  const nlohmann::json counts = nlohmann::json::parse(file);
+  for (const auto& [name, row] : counts["models"].items()) {
+    const TemporaryFile json(row["config"].dump());
+    const Result<ModelConfig> config = read_model_config(json.path());
+    REQUIRE(config);
+    for (const Attention attention : {Attention::eager, Attention::sdpa}) {
+      INFO(name << " " << static_cast<int>(attention));
+      Train train = bf16_train(2, config->towers.empty() ? 64 : 1024);
+      train.attention = attention;
+      const Model eager = build_model(*config, train);
+      train.compile = Compile::full;
+      const Model model = build_model(*config, train);
+      for (std::size_t i = 0; i < model.tapes.size(); ++i) {
+        const Tape& tape = model.tapes[i];
+        std::set<ValueIndex> made = {tape.input, tape.output_grad};
+        for (ValueIndex v = 0; v < tape.values.size(); ++v)
+          if (tape.values[v].kind == ValueKind::parameter) made.insert(v);
+        bool is_sound = true;
+        for (const auto* ops : {&tape.forward, &tape.backward})
+          for (const TapeOp& op : *ops) {
+            for (const auto* list : {&op.reads, &op.updates})
+              for (const ValueIndex value : *list)
+                is_sound = is_sound && made.contains(storage_of(tape, value));
+            for (const ValueIndex value : op.writes) made.insert(storage_of(tape, value));
+          }
+        CHECK(is_sound);
+        CHECK(made.contains(storage_of(tape, tape.output)));
+        for (std::size_t p = 0; p < tape.parameters.size(); ++p) {
+          bool has_gradient = false;
+          for (const ValueIndex value : made)
+            has_gradient = has_gradient || (tape.values[value].kind == ValueKind::parameter_grad &&
+                                            tape.values[value].parameter == p);
+          CHECK(has_gradient == tape.parameters[p].trainable);
+        }
+        CHECK(saved_values(tape, SavePolicy::none).saved_bytes <=
+              saved_values(eager.tapes[i], SavePolicy::none).saved_bytes);
+        CHECK(live_bytes(tape, SavePolicy::none).after_backward >= 0);
+      }
+    }
+  }
+}

@@ -1,0 +1,299 @@
+#include "core/plan/compile_tape.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/plan/checkpoint.h"
+
+namespace foregather::plan {
+
+namespace {
+
+bool is_fusible(OpKind kind) {
+  switch (kind) {
+    case OpKind::elementwise:
+    case OpKind::cast:
+    case OpKind::norm:
+    case OpKind::softmax:
+    case OpKind::reduction:
+    case OpKind::cross_entropy:
+    case OpKind::copy:
+    case OpKind::fill:
+    case OpKind::fused: return true;
+    default: return false;
+  }
+}
+
+void add_once(std::vector<ValueIndex>& list, ValueIndex value) {
+  if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+}
+
+class Compiler {
+ public:
+  explicit Compiler(Tape& tape) : tape_(tape) {}
+
+  void run() {
+    for (auto* ops : {&tape_.forward, &tape_.backward})
+      for (TapeOp& op : *ops) op.reads.resize(op.own_reads);
+    find_producers();
+    choose();
+    rewrite_backward();
+    grow();
+    sink(tape_.forward);
+    sink(tape_.backward);
+    fuse(tape_.forward, true);
+    fuse(tape_.backward, false);
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = 0xffffffffU;
+
+  ValueIndex root(ValueIndex value) const { return storage_of(tape_, value); }
+  std::int64_t elements(ValueIndex value) const {
+    return tape_.values[value].bytes / size_of(tape_.values[value].dtype);
+  }
+  bool is_parameter(ValueIndex value) const {
+    return tape_.values[value].kind == ValueKind::parameter;
+  }
+  void grow() {
+    producer_.resize(tape_.values.size(), kNone);
+    needed_.resize(tape_.values.size(), false);
+    again_.resize(tape_.values.size());
+  }
+
+  void find_producers() {
+    grow();
+    for (std::uint32_t i = 0; i < tape_.forward.size(); ++i)
+      for (const ValueIndex value : tape_.forward[i].writes) producer_[root(value)] = i;
+    const auto need = [this](ValueIndex value) {
+      const ValueIndex at = root(value);
+      if (producer_[at] != kNone || at == root(tape_.input)) needed_[at] = true;
+    };
+    for (const TapeOp& op : tape_.backward)
+      for (const auto* list : {&op.reads, &op.updates})
+        for (const ValueIndex value : *list) need(value);
+    for (const ValueIndex value : tape_.held) need(value);
+  }
+
+  // --- save or recompute ---
+
+  /// Made from its reads row by row or element by element, not summed up.
+  bool is_recomputable(ValueIndex value) const {
+    if (producer_[value] == kNone || value == root(tape_.output)) return false;
+    const TapeOp& op = tape_.forward[producer_[value]];
+    if (!is_fusible(op.cost.kind) || op.cost.kind == OpKind::reduction || !op.updates.empty() ||
+        op.reads.empty())
+      return false;
+    std::int64_t widest = 0;
+    for (const ValueIndex read : op.reads)
+      if (!is_parameter(root(read))) widest = std::max(widest, elements(root(read)));
+    return elements(value) >= widest;
+  }
+
+  /// Adds what `value` is made from and is neither a parameter nor recomputed; false if the chain
+  /// is too long.
+  bool sources(ValueIndex value, std::vector<ValueIndex>& leaves, int depth) const {
+    constexpr int kLongest = 24;
+    if (depth > kLongest) return false;
+    for (const ValueIndex read : tape_.forward[producer_[value]].reads) {
+      const ValueIndex at = root(read);
+      if (is_parameter(at)) continue;
+      const bool is_saved = needed_[at] && !again_[at];
+      if (is_saved || !is_recomputable(at))
+        add_once(leaves, at);
+      else if (!sources(at, leaves, depth + 1))
+        return false;
+    }
+    return true;
+  }
+
+  void choose() {
+    std::vector<ValueIndex> candidates;
+    for (ValueIndex v = 0; v < needed_.size(); ++v)
+      if (needed_[v] && is_recomputable(v)) candidates.push_back(v);
+    std::sort(candidates.begin(), candidates.end(), [this](ValueIndex a, ValueIndex b) {
+      return std::pair(producer_[a], a) < std::pair(producer_[b], b);
+    });
+    for (const ValueIndex value : candidates) {
+      if (std::find(tape_.held.begin(), tape_.held.end(), value) != tape_.held.end()) continue;
+      std::vector<ValueIndex> leaves;
+      if (!sources(value, leaves, 0)) continue;
+      Bytes more = 0;
+      for (const ValueIndex leaf : leaves)
+        if (!needed_[leaf]) more += tape_.values[leaf].bytes;
+      if (more >= tape_.values[value].bytes) continue;
+      again_[value] = value;  // made anew on first use
+      for (const ValueIndex leaf : leaves) needed_[leaf] = true;
+    }
+  }
+
+  /// The value that stands for `value` in backward; appends what makes it.
+  ValueIndex remade(ValueIndex value, std::vector<TapeOp>& ops) {
+    if (made_.size() < tape_.values.size()) made_.resize(tape_.values.size());
+    if (made_[value]) return *made_[value];
+    const TapeOp& from = tape_.forward[producer_[value]];
+    TapeOp op;
+    op.cost = from.cost;
+    op.cost.kind = OpKind::elementwise;
+    op.scope = from.scope;
+    for (const ValueIndex read : from.reads) {
+      const ValueIndex at = root(read);
+      const bool is_leaf =
+          is_parameter(at) || (needed_[at] && !is_again(at)) || !is_recomputable(at);
+      op.reads.push_back(is_leaf ? at : remade(at, ops));
+    }
+    Value copy = tape_.values[value];
+    copy.kind = ValueKind::gradient;
+    copy.name += ", again";
+    tape_.values.push_back(std::move(copy));
+    const auto fresh = static_cast<ValueIndex>(tape_.values.size() - 1);
+    op.writes = {fresh};
+    op.own_reads = static_cast<std::uint32_t>(op.reads.size());
+    made_.resize(tape_.values.size());
+    made_[value] = fresh;
+    ops.push_back(std::move(op));
+    return fresh;
+  }
+
+  bool is_again(ValueIndex value) const {
+    return value < again_.size() && again_[value].has_value();
+  }
+
+  void rewrite_backward() {
+    std::vector<TapeOp> ops;
+    for (TapeOp& op : tape_.backward) {
+      for (ValueIndex& read : op.reads)
+        if (const ValueIndex at = root(read); is_again(at)) read = remade(at, ops);
+      ops.push_back(std::move(op));
+    }
+    tape_.backward = std::move(ops);
+  }
+
+  // --- fusion ---
+
+  static bool has(const std::vector<ValueIndex>& list, ValueIndex value) {
+    return std::find(list.begin(), list.end(), value) != list.end();
+  }
+
+  std::vector<ValueIndex> roots(const std::vector<ValueIndex>& values) const {
+    std::vector<ValueIndex> result;
+    for (const ValueIndex value : values) result.push_back(root(value));
+    return result;
+  }
+
+  /// Must `later` stay behind `op`?
+  bool depends(const TapeOp& later, const TapeOp& op) const {
+    const auto reads = roots(op.reads);
+    const auto updates = roots(op.updates);
+    const auto writes = roots(op.writes);
+    for (const ValueIndex value : roots(later.reads))
+      if (has(writes, value) || has(updates, value)) return true;
+    for (const auto* list : {&later.updates, &later.writes})
+      for (const ValueIndex value : roots(*list))
+        if (has(reads, value) || has(writes, value) || has(updates, value)) return true;
+    return false;
+  }
+
+  /// Moves fusible ops down to the first op that depends on them, where that is fusible too.
+  void sink(std::vector<TapeOp>& ops) const {
+    for (std::size_t i = ops.size(); i-- > 0;) {
+      if (!is_fusible(ops[i].cost.kind)) continue;
+      std::size_t next = i + 1;
+      while (next < ops.size() && !depends(ops[next], ops[i])) ++next;
+      if (next == ops.size() || next == i + 1 || !is_fusible(ops[next].cost.kind)) continue;
+      std::rotate(ops.begin() + static_cast<std::ptrdiff_t>(i),
+                  ops.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                  ops.begin() + static_cast<std::ptrdiff_t>(next));
+    }
+  }
+
+  /// Does anyone outside [first, end) of `ops` read the value?
+  bool is_wanted(ValueIndex value, const std::vector<TapeOp>& ops, std::size_t end,
+                 bool is_forward) const {
+    const ValueKind kind = tape_.values[value].kind;
+    if (kind == ValueKind::parameter_grad || value == root(tape_.output)) return true;
+    if (!is_forward && tape_.has_input_grad && value == root(tape_.input_grad)) return true;
+    const auto touches = [&](const TapeOp& op) {
+      for (const auto* list : {&op.reads, &op.updates, &op.writes})
+        for (const ValueIndex other : *list)
+          if (root(other) == value) return true;
+      return false;
+    };
+    for (std::size_t i = end; i < ops.size(); ++i)
+      if (touches(ops[i])) return true;
+    if (!is_forward) return false;
+    for (const ValueIndex held : tape_.held)
+      if (root(held) == value) return true;
+    return std::any_of(tape_.backward.begin(), tape_.backward.end(), touches);
+  }
+
+  TapeOp fused(const std::vector<TapeOp>& ops, std::size_t first, std::size_t end,
+               bool is_forward) const {
+    TapeOp op;
+    op.scope = ops[first].scope;
+    op.cost.kind = OpKind::fused;
+    op.cost.dtype = ops[first].cost.dtype;
+    std::vector<ValueIndex> made;
+    bool sums_rows = false;
+    for (std::size_t i = first; i < end; ++i) {
+      op.cost.flops += ops[i].cost.flops;
+      for (const ValueIndex read : ops[i].reads)
+        if (std::find(made.begin(), made.end(), root(read)) == made.end())
+          add_once(op.reads, root(read));
+      for (const ValueIndex value : ops[i].updates)
+        if (std::find(made.begin(), made.end(), root(value)) == made.end())
+          add_once(op.updates, root(value));
+      for (const ValueIndex value : ops[i].writes) add_once(made, root(value));
+    }
+    for (const ValueIndex value : made) {
+      if (std::find(op.updates.begin(), op.updates.end(), value) != op.updates.end()) continue;
+      if (!is_wanted(value, ops, end, is_forward)) continue;
+      op.writes.push_back(value);
+      sums_rows = sums_rows || tape_.values[value].kind == ValueKind::parameter_grad;
+    }
+    // Updated values count as read already.
+    std::erase_if(op.reads, [&](ValueIndex value) {
+      return std::find(op.updates.begin(), op.updates.end(), value) != op.updates.end();
+    });
+    for (const ValueIndex value : op.reads) op.cost.bytes_read += tape_.values[value].bytes;
+    for (const ValueIndex value : op.writes) op.cost.bytes_written += tape_.values[value].bytes;
+    for (const ValueIndex value : op.updates) {
+      op.cost.bytes_read += tape_.values[value].bytes;
+      op.cost.bytes_written += tape_.values[value].bytes;
+    }
+    op.cost.kernels = sums_rows ? 2 : 1;
+    op.host_ops = op.cost.kernels;
+    op.own_reads = static_cast<std::uint32_t>(op.reads.size());
+    return op;
+  }
+
+  void fuse(std::vector<TapeOp>& ops, bool is_forward) {
+    std::vector<TapeOp> result;
+    for (std::size_t i = 0; i < ops.size();) {
+      std::size_t end = i;
+      while (end < ops.size() && is_fusible(ops[end].cost.kind)) ++end;
+      if (end <= i + 1) {
+        result.push_back(ops[i]);
+        ++i;
+        continue;
+      }
+      TapeOp op = fused(ops, i, end, is_forward);
+      if (!op.writes.empty() || !op.updates.empty()) result.push_back(std::move(op));
+      i = end;
+    }
+    ops = std::move(result);
+  }
+
+  Tape& tape_;
+  std::vector<std::uint32_t> producer_;           // by root: forward op
+  std::vector<bool> needed_;                      // by root: saved, unless again_
+  std::vector<std::optional<ValueIndex>> again_;  // by root: recomputed in backward
+  std::vector<std::optional<ValueIndex>> made_;   // by root: what stands for it
+};
+
+}  // namespace
+
+void compile_tape(Tape& tape) { Compiler(tape).run(); }
+
+}  // namespace foregather::plan

@@ -1,0 +1,26 @@
+// torch.compile of a module: fewer kernels, fewer values.
+#pragma once
+
+#include "core/plan/tape.h"
+
+namespace foregather::plan {
+
+/// Rewrites the tape as Inductor runs it. The rules, and where they come from:
+///
+/// - Runs of elementwise ops, casts, norms, softmaxes, reductions, cross entropies and copies
+/// become
+///   one op (torch/_inductor/scheduler.py fuses pointwise ops and reductions of one iteration space
+///   with their producers and consumers; matmuls, attention and embeddings are kernels of their
+///   own). What only the run itself reads is never written. A run that ends in the gradient of a
+///   parameter has a second kernel: that sum goes over rows. An op moves down to its first
+///   reader where that is fusible; otherwise only neighbours are fused.
+/// - What backward needs is saved or recomputed (torch/_functorch/partitioners.py, min-cut): a
+/// value
+///   that a chain of fusible ops makes is recomputed where that needs fewer bytes than it has,
+///   given what is saved anyway. Matmuls, attention and row statistics are never recomputed.
+/// - No Python frame holds values beyond their last use.
+///
+/// Left out: guards, the launcher's own host time, CUDA graphs.
+void compile_tape(Tape& tape);
+
+}  // namespace foregather::plan

@@ -1,0 +1,111 @@
+// LoRA by hand: what a step of a two-layer Llama holds at its peak, to the byte.
+#include <fstream>
+#include <string>
+#include <catch2/catch.hpp>
+
+#include "core/plan/lower.h"
+#include "core/plan/model.h"
+#include "core/plan/workload_toml.h"
+#include "tasks/simulate.h"
+#include "tests/models/simulated.h"
+#include "tests/unit/plan/temporary_file.h"
+
+using namespace foregather;
+using namespace foregather::test;
+
+namespace {
+
+constexpr const char* kConfig = R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama",
+  "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4,
+  "intermediate_size": 128, "vocab_size": 256, "max_position_embeddings": 64})";
+
+std::string workload(const std::string& config, const std::string& strategy) {
+  return "[model]\nconfig = \"" + config + R"("
+[train]
+micro_batch = 1
+seq_len = 64
+precision = "bf16"
+trainable = "lora"
+lora_rank = 8
+optimizer_impl = "fused"
+clip_grad_norm = false
+[parallel]
+world_size = 2
+reduce_dtype = "bf16"
+strategy = ")" +
+         strategy + "\"\n";
+}
+
+tasks::Summary summary_of(const std::string& strategy) {
+  const TemporaryFile config(kConfig);
+  const TemporaryFile source(workload(config.path(), strategy));
+  tasks::SimulateRequest request;
+  request.source = source.path();
+  auto outcome = tasks::simulate(request);
+  if (!outcome) FAIL(outcome.error().text());
+  return outcome->summary;
+}
+
+// Elements.
+constexpr Bytes kHidden = 64, kInner = 128, kVocab = 256, kTokens = 64, kHeads = 4, kRank = 8;
+constexpr Bytes kBlock = 4 * kHidden * kHidden + 3 * kHidden * kInner + 2 * kHidden;
+constexpr Bytes kAdapters = 2 * (kRank * kHidden + kHidden * kRank);  // of query and value
+constexpr Bytes kRoot = 2 * kVocab * kHidden + kHidden;
+constexpr Bytes kWide = 2;  // bytes of bf16
+
+}  // namespace
+
+TEST_CASE("the peak of LoRA under FSDP2 is the sum by hand") {
+  const Bytes shards = (kRoot + 2 * (kBlock + kAdapters)) / 2 * kWide;
+  // Two states of half of the adapters, and a counter for each of eight tensors.
+  const Bytes states = 2 * (2 * kAdapters / 2) * kWide + 8 * 4;
+  const Bytes row = kTokens * kHidden * kWide;
+  const Bytes inner = kTokens * kInner * kWide;
+  // Query, key, value and output of attention, its logsumexp and random state.
+  const Bytes attention = 4 * row + 4 * kTokens * kHeads + 24;
+  // The residual and its norm's statistics; gate, silu and up. Frozen linears save no input: not
+  // the mlp norm's output, not the product.
+  const Bytes mlp = row + 4 * kTokens + 3 * inner;
+  // Adapters A save the norm's output (one tensor for both), adapters B what A made.
+  const Bytes adapters = row + 2 * kTokens * kRank * kWide;
+  const Bytes first = adapters + attention + mlp;  // its input needs no gradient
+  const Bytes second = row + 4 * kTokens + first;  // its input and the norm's statistics
+  const Bytes head = row + 4 * kTokens;
+  const Bytes tables = 2 * kTokens * (kHidden / kHeads) * kWide;
+  const Bytes logits = kTokens * kVocab * 4;
+  // The backward of log_softmax: its output is saved, its gradient comes in, one goes out. The root
+  // is unsharded, the last block's parameters are being gathered.
+  const Bytes unsharded = kRoot * kWide;
+  const Bytes gathered = (kBlock + kAdapters) * kWide;
+  const Bytes loss = 4;  // the caller's variable
+  const Bytes by_hand =
+      shards + states + first + second + head + tables + 3 * logits + unsharded + gathered + loss;
+
+  const tasks::Summary summary = summary_of("fsdp2");
+  CHECK(summary.parameters == kRoot + 2 * (kBlock + kAdapters));
+  CHECK(summary.slow().memory.peaks.requested == by_hand);
+  CHECK(summary.slow().first_memory.peaks.requested == by_hand - states);
+}
+
+TEST_CASE("only adapters have gradients and optimizer states") {
+  for (const char* strategy : {"fsdp2", "ddp"}) {
+    INFO(strategy);
+    const TemporaryFile config(kConfig);
+    const TemporaryFile source(workload(config.path(), strategy));
+    auto read = plan::read_workload(source.path(), {});
+    REQUIRE(read);
+    auto shape = plan::read_model(*read);
+    REQUIRE(shape);
+    const auto graph = plan::lower(plan::build_model(*shape, read->train), *read);
+    REQUIRE(graph);
+    const Bytes share = std::string(strategy) == "ddp" ? 1 : 2;
+    CHECK(bytes_of(*graph, Cause::optimizer_state) == 2 * 2 * kAdapters / share * kWide + 8 * 4);
+    CHECK(bytes_of(*graph, Cause::reduced_gradient) ==
+          (share == 1 ? 0 : 2 * kAdapters / share * kWide));
+    for (const Storage& storage : graph->storages) {
+      const std::string name(graph->text(storage.name));
+      if (storage.cause == Cause::gradient && storage.bytes > 0 && share == 2)
+        CHECK(name.find("lora") != std::string::npos);
+    }
+  }
+}
