@@ -71,6 +71,13 @@ std::string keys_text() {
   return text;
 }
 
+// --hw is a --set by another name: errors call it what the user did.
+Error as_asked(Error error, const Arguments& arguments) {
+  if (!arguments.hardware.empty() && error.place.starts_with("--set cluster.hardware="))
+    error.place = "--hw " + arguments.hardware;
+  return error;
+}
+
 std::string wrote(const Arguments& arguments) {
   std::string text;
   for (const std::string& path : {arguments.database, arguments.trace, arguments.dump})
@@ -87,7 +94,7 @@ int run(const Arguments& arguments) {
   request->record_memory = outputs->wants_run();
   request->dump = !arguments.dump.empty();
   const auto outcome = tasks::simulate(*request);
-  if (!outcome) return give_up(outcome.error());
+  if (!outcome) return give_up(as_asked(outcome.error(), arguments));
   if (const Status written = outputs->write({&outcome->run, 1}, outcome->dump, outcome->inputs);
       !written)
     return give_up(written.error());

@@ -14,7 +14,7 @@ Error with_key(Error error, const char* key) {
 
 Result<sim::Hardware> load_machine(const plan::Cluster& cluster) {
   auto hardware = sim::load_hardware(cluster.hardware);
-  if (!hardware) return hardware;
+  if (!hardware) return tl::unexpected(with_key(std::move(hardware.error()), "cluster.hardware"));
   if (!cluster.topology.empty())
     if (Status applied = sim::apply_topology(*hardware, cluster.topology); !applied)
       return tl::unexpected(with_key(std::move(applied.error()), "cluster.topology"));

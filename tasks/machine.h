@@ -8,7 +8,7 @@
 namespace foregather::tasks {
 
 /// The hardware file of a cluster, with its topology, its fabric and its fabric_gbps over it.
-/// Errors name the key.
+/// The place of an error is one in a file, or the key.
 Result<sim::Hardware> load_machine(const plan::Cluster& cluster);
 
 }  // namespace foregather::tasks

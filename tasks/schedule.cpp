@@ -10,6 +10,7 @@
 #include "core/ir/validate.h"
 #include "core/plan/lower.h"
 #include "core/plan/model.h"
+#include "core/plan/workload_keys.h"
 #include "core/plan/workload_toml.h"
 #include "sim/cost/outside.h"
 #include "sim/cost/price.h"
@@ -19,17 +20,11 @@
 namespace foregather::tasks {
 namespace {
 
-std::string_view name_of(plan::Strategy strategy) {
-  switch (strategy) {
-    case plan::Strategy::ddp: return "ddp";
-    case plan::Strategy::fsdp1: return "fsdp1";
-    case plan::Strategy::fsdp2: return "fsdp2";
-    case plan::Strategy::zero3: return "zero3";
-    case plan::Strategy::zero2: return "zero2";
-    case plan::Strategy::thunder_zero2: return "thunder_zero2";
-    case plan::Strategy::thunder_zero3: return "thunder_zero3";
-  }
-  return "";
+// An error whose place is a key, at the place of that key.
+tl::unexpected<Error> at_key(const plan::Workload& workload, Error error) {
+  if (const plan::WorkloadKey* key = plan::find_workload_key(error.place); key != nullptr)
+    error.place = workload.place_of({key->name});
+  return tl::unexpected(std::move(error));
 }
 
 // Each op of each micro-batch has a row: what a prediction costs is linear in them.
@@ -42,7 +37,7 @@ Status check_step_size(const plan::Model& model, const plan::Workload& workload)
   }
   ops *= static_cast<double>(workload.train.grad_accum);
   if (ops <= kMostOps) return {};
-  return fail_at(workload.path,
+  return fail_at(workload.place_of({"train.grad_accum", "model.layers"}),
                  "a step of about {:.0f} million ops, expected at most {:.0f} million: lower "
                  "model.layers or train.grad_accum",
                  ops / 1e6, kMostOps / 1e6);
@@ -79,10 +74,8 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
   if (!config) return tl::unexpected(config.error());
   if (const Status resolved = plan::resolve_workload(*workload, *config); !resolved)
     return tl::unexpected(resolved.error());
-  if (Status sized = plan::check_model_size(*config, workload->train); !sized) {
-    sized.error().place = source;
-    return tl::unexpected(sized.error());
-  }
+  if (const Status sized = plan::check_model_size(*config, workload->train); !sized)
+    return at_key(*workload, sized.error());
   const plan::Model model =
       plan::build_model(*config, workload->train, implementation_of(workload->train));
   if (const Status bounded = check_step_size(model, *workload); !bounded)
@@ -94,7 +87,7 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
   schedule.graph = std::move(*graph);
   schedule.model = fmt::format("{}, {} layers", config->model_type, config->layers);
   schedule.warnings = workload->warnings;
-  schedule.strategy = name_of(workload->parallel.strategy);
+  schedule.strategy = plan::name(workload->parallel.strategy);
   return workload;
 }
 
@@ -114,7 +107,7 @@ Result<plan::Workload> read_schedule(const std::string& text, const std::string&
 
 Status price_schedule(const plan::Workload& machine, const WhatIf& what_if, Schedule& schedule) {
   auto hardware = load_machine(machine.cluster);
-  if (!hardware) return tl::unexpected(hardware.error());
+  if (!hardware) return at_key(machine, hardware.error());
   sim::PriceOptions options;
   options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * what_if.links;
   options.compute_scale = what_if.compute;
@@ -134,18 +127,17 @@ Status price_schedule(const plan::Workload& machine, const WhatIf& what_if, Sche
 }
 
 Status set_engine(const plan::Workload& machine, Schedule& schedule) {
-  auto config = alloc::parse_alloc_conf(machine.allocator_conf);
-  if (!config) {
-    config.error().place = "allocator.conf";
-    return tl::unexpected(config.error());
-  }
+  const auto config = alloc::parse_alloc_conf(machine.allocator_conf);
+  if (!config)
+    return fail_at(machine.place_of({"allocator.conf"}), "allocator.conf: {}",
+                   config.error().message);
   schedule.engine.alloc = *config;
   schedule.engine.contention = machine.cluster.contention;
   schedule.capacity = static_cast<Bytes>(schedule.hardware.memory.capacity);
   schedule.outside_allocator = sim::outside_allocator_bytes(schedule.graph, schedule.hardware);
   schedule.engine.capacity = schedule.capacity - schedule.outside_allocator;
   if (schedule.engine.capacity <= 0)
-    return fail_at(machine.cluster.hardware,
+    return fail_at(machine.place_of({"cluster.hardware"}),
                    "{} holds {}, but context and libraries take {} outside the allocator",
                    schedule.hardware.name, format_bytes(schedule.capacity),
                    format_bytes(schedule.outside_allocator));
@@ -172,9 +164,12 @@ Result<Schedule> load_schedule(const std::string& source, const std::vector<std:
   for (const std::string& input :
        {machine->cluster.hardware, machine->cluster.topology, machine->cluster.fabric})
     schedule.inputs.push_back(input);
-  if (const Status priced = price_schedule(*machine, what_if, schedule); !priced)
-    return tl::unexpected(priced.error());
-  if (const Status set = set_engine(*machine, schedule); !set) return tl::unexpected(set.error());
+  Status ready = price_schedule(*machine, what_if, schedule);
+  if (ready) ready = set_engine(*machine, schedule);
+  if (!ready) {
+    if (ready.error().place.empty()) ready.error().place = source;
+    return tl::unexpected(std::move(ready.error()));
+  }
   return schedule;
 }
 

@@ -201,7 +201,8 @@ Status set_layers(const Workload& workload, ModelConfig& config) {
   if (workload.layers != 0) config.layers = workload.layers;
   if (workload.tower_layers.empty()) return {};
   if (workload.tower_layers.size() != config.towers.size() + 1)
-    return fail_at(workload.path, "model.layers names {} towers, expected {}: the model has {}",
+    return fail_at(workload.place_of({"model.layers"}),
+                   "model.layers names {} towers, expected {}: the model has {}",
                    workload.tower_layers.size(), config.towers.size() + 1,
                    config.towers.size() + 1);
   for (std::size_t t = 0; t < config.towers.size(); ++t)

@@ -11,6 +11,7 @@
 #include "core/plan/foreign_config.h"
 #include "core/plan/key_values.h"
 #include "core/plan/workload_keys.h"
+#include "core/plan/workload_warnings.h"
 
 namespace foregather::plan {
 namespace {
@@ -96,9 +97,11 @@ Status known_sections(const toml::table& document, const std::string& path) {
   return {};
 }
 
-using KeyNames = std::set<std::string_view>;
+void note(Workload& workload, const WorkloadKey& key, KeySource::By by, std::string place) {
+  workload.sources.insert_or_assign(std::string(key.name), KeySource{by, std::move(place)});
+}
 
-Status apply_entry(Workload& workload, const Entry& entry, KeyNames& given) {
+Status apply_entry(Workload& workload, const Entry& entry) {
   const WorkloadKey* key = find_workload_key(entry.name);
   const auto value = value_of(*entry.node, key == nullptr || key->is_list);
   if (key == nullptr) {
@@ -109,64 +112,67 @@ Status apply_entry(Workload& workload, const Entry& entry, KeyNames& given) {
   if (!value)
     return fail_at(place(workload.path, entry.value_at), "{} {}", entry.name,
                    value.error().message);
-  given.insert(key->name);
+  note(workload, *key, KeySource::By::file, place(workload.path, entry.at));
   if (const Status set = key->set(workload, *value); !set)
     return fail_at(place(workload.path, entry.value_at), "{}: {}", entry.name, set.error().message);
   return {};
 }
 
-Status apply_set(Workload& workload, const std::string& text, KeyNames& given) {
+// "KEY=VALUE", cut to a readable length.
+std::string shown_set(const std::string& text) {
+  constexpr std::size_t kLongest = 120;
+  return "--set " + (text.size() > kLongest ? text.substr(0, kLongest) + "…" : text);
+}
+
+Status apply_set(Workload& workload, const std::string& text) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
-    return fail_at("--set " + one_line(text),
-                   "expected KEY=VALUE, for example "
-                   "train.micro_batch=2");
+    return fail_at(shown_set(text), "expected KEY=VALUE, for example train.micro_batch=2");
   const std::string name = text.substr(0, equals);
   const WorkloadKey* key = find_workload_key(name);
   const KeyValue value{text.substr(equals + 1), true};
   if (key == nullptr) {
     if (keep_model_key(workload, name, value, "--set " + name)) return {};
-    return fail_at("--set " + one_line(name), "{}", unknown_key_message(name));
+    return fail_at(shown_set(name), "{}", unknown_key_message(name));
   }
-  given.insert(key->name);
+  note(workload, *key, KeySource::By::command_line, shown_set(text));
   if (const Status set = key->set(workload, value); !set)
     return fail_at("--set " + name, "{}", set.error().message);
   return {};
 }
 
 // Defaults that depend on which keys were given.
-void fill_dependent_defaults(Workload& workload, const KeyNames& given) {
+void fill_dependent_defaults(Workload& workload) {
   Parallel& parallel = workload.parallel;
   const bool mixed = workload.train.master != workload.train.compute;
-  if (!given.contains("parallel.param_dtype")) parallel.param_dtype = workload.train.compute;
+  if (!workload.is_set("parallel.param_dtype")) parallel.param_dtype = workload.train.compute;
   // DeepSpeed's communication_data_type and Thunder's gradients: what is computed in.
   const bool fsdp_or_ddp = parallel.strategy <= Strategy::fsdp2;
-  if (!given.contains("parallel.reduce_dtype"))
+  if (!workload.is_set("parallel.reduce_dtype"))
     parallel.reduce_dtype = mixed && fsdp_or_ddp ? DType::f32 : workload.train.compute;
   // DistributedDataParallel: the small first bucket belongs to the default bucket_cap_mb alone.
-  if (given.contains("parallel.bucket_bytes") && !given.contains("parallel.first_bucket_bytes"))
+  if (workload.is_set("parallel.bucket_bytes") && !workload.is_set("parallel.first_bucket_bytes"))
     parallel.first_bucket_bytes = parallel.bucket_bytes;
   // peft/utils/constants.py: what LoRA adapts in Llama if nothing is said.
   Trainable& trainable = workload.train.trainable;
-  if (trainable.kind == Trainable::Kind::lora && trainable.names.empty())
-    trainable.names = {"q_proj", "v_proj"};
-  if (!given.contains("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
+  if (trainable.kind == Trainable::Kind::lora && trainable.targets.empty())
+    trainable.targets = {"q_proj", "v_proj"};
+  if (!workload.is_set("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
 }
 
 // What the document and the command line say, the latter over the former.
 Status apply_own(Workload& workload, const toml::table& document,
-                 const std::vector<std::string>& sets, KeyNames& given) {
+                 const std::vector<std::string>& sets) {
   for (const Entry& entry : leaves(document))
-    if (Status applied = apply_entry(workload, entry, given); !applied) return applied;
+    if (Status applied = apply_entry(workload, entry); !applied) return applied;
   if (Status known = known_sections(document, workload.path); !known) return known;
   for (const std::string& set : sets)
-    if (Status applied = apply_set(workload, set, given); !applied) return applied;
+    if (Status applied = apply_set(workload, set); !applied) return applied;
   return {};
 }
 
 // The keys of another tool's file. Its model counts where the workload names none.
-Status apply_foreign(Workload& workload, const ForeignConfig& config, bool has_model,
-                     KeyNames& given) {
+Status apply_foreign(Workload& workload, const ForeignConfig& config, bool has_model) {
   for (const ForeignKey& foreign : config.keys) {
     if (has_model && foreign.name.starts_with("model.")) continue;
     const WorkloadKey* key = find_workload_key(foreign.name);
@@ -175,7 +181,7 @@ Status apply_foreign(Workload& workload, const ForeignConfig& config, bool has_m
         return fail_at(foreign.place, "{}", unknown_key_message(foreign.name));
       continue;
     }
-    given.insert(key->name);
+    note(workload, *key, KeySource::By::other_tool, foreign.place);
     if (const Status set = key->set(workload, foreign.value); !set)
       return fail_at(foreign.place, "{}: {}", foreign.name, set.error().message);
   }
@@ -205,8 +211,7 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
 
   Workload own;
   own.path = path;
-  KeyNames given;
-  if (const Status applied = apply_own(own, *document, sets, given); !applied)
+  if (const Status applied = apply_own(own, *document, sets); !applied)
     return tl::unexpected(applied.error());
   if (!own.deepspeed_config.empty()) foreign.push_back(read_foreign(own.deepspeed_config, true));
   if (!own.torchtitan_config.empty()) foreign.push_back(read_foreign(own.torchtitan_config, false));
@@ -216,34 +221,35 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
   workload.path = path;
   for (const Result<ForeignConfig>& config : foreign) {
     if (!config) return tl::unexpected(config.error());
-    if (const Status applied = apply_foreign(workload, *config, has_model, given); !applied)
+    if (const Status applied = apply_foreign(workload, *config, has_model); !applied)
       return tl::unexpected(applied.error());
   }
-  if (const Status applied = apply_own(workload, *document, sets, given); !applied)
+  if (const Status applied = apply_own(workload, *document, sets); !applied)
     return tl::unexpected(applied.error());
 
   if (workload.model_config.empty() && workload.towers.empty() && workload.model_keys.empty())
     return fail_at(path, "model.config is missing: it names the model's config.json{}",
                    foreign.empty() ? "" : "; set it, the other tool's file names no known model");
-  fill_dependent_defaults(workload, given);
+  fill_dependent_defaults(workload);
   if (const Status resolved = resolve_cluster(workload); !resolved)
     return tl::unexpected(resolved.error());
+  for (std::string& warning : workload_warnings(workload))
+    workload.warnings.push_back(std::move(warning));
   return workload;
 }
 
 Result<Workload> machine_of_sets(const std::vector<std::string>& sets) {
-  static const KeyNames kOpen = {"cluster.hardware",      "cluster.topology",
-                                 "cluster.fabric",        "cluster.fabric_gbps",
-                                 "cluster.gpus_per_node", "cluster.link_bandwidth_scale",
-                                 "cluster.contention",    "allocator.conf"};
+  static const std::set<std::string_view> kOpen = {
+      "cluster.hardware",    "cluster.topology",      "cluster.fabric",
+      "cluster.fabric_gbps", "cluster.gpus_per_node", "cluster.link_bandwidth_scale",
+      "cluster.contention",  "allocator.conf"};
   Workload workload;
-  KeyNames given;
   for (const std::string& set : sets) {
-    if (const Status applied = apply_set(workload, set, given); !applied)
+    if (const Status applied = apply_set(workload, set); !applied)
       return tl::unexpected(applied.error());
-    for (const std::string_view key : given)
+    for (const auto& [key, source] : workload.sources)
       if (!kOpen.contains(key))
-        return fail_at("--set " + std::string(key),
+        return fail_at(source.place,
                        "the source is a ready schedule; only {} can "
                        "be set",
                        fmt::join(kOpen, ", "));

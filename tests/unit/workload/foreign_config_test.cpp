@@ -106,6 +106,19 @@ TEST_CASE("what the workload says goes over a foreign file") {
   CHECK(workload.parallel.world_size == 16);
 }
 
+TEST_CASE("keys of another tool's file warn of nothing: it was not written for this") {
+  const Workload workload = read(kDeepSpeed, {"model.config=m.json", "parallel.strategy=fsdp2"});
+  REQUIRE(workload.warnings.size() == 1);
+  CHECK(workload.warnings.front().find("has no effect") == std::string::npos);
+  CHECK(workload.place_of({"parallel.reduce_bucket_size"}) == "dir/f:12:5");
+  const Workload own = read(
+      kDeepSpeed,
+      {"model.config=m.json", "parallel.stage3_max_live_parameters=1", "parallel.strategy=zero2"});
+  REQUIRE(own.warnings.size() == 2);
+  CHECK(own.warnings.back().find("stage3_max_live_parameters has no effect with zero2") !=
+        std::string::npos);
+}
+
 TEST_CASE("DeepSpeed's defaults are those of its code") {
   const Workload workload = read(R"({"zero_optimization": {"stage": 2}, // as in Hjson
                                      "train_batch_size": "auto",})",

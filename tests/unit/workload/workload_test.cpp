@@ -2,6 +2,7 @@
 
 #include "core/plan/workload_keys.h"
 #include "core/plan/workload_toml.h"
+#include "core/plan/workload_warnings.h"
 
 using namespace foregather;
 using namespace foregather::plan;
@@ -128,8 +129,83 @@ TEST_CASE("errors have a place, a reason and a remedy") {
       error_of("", {"nonsense_without_end=1"}).starts_with("--set nonsense_without_end: unknown"));
   CHECK(error_of("[parallel]\nworld_size = 10\n[cluster]\nnodes = 4\n").find("12") !=
         std::string::npos);
-  CHECK(error_of("[parallel]\nshard_size = 3\n").find("does not divide") != std::string::npos);
   CHECK(error_of("[oops\n").starts_with("w.toml:3:"));
+}
+
+TEST_CASE("contradictions are told at the key that was set last") {
+  CHECK(
+      error_of("[cluster]\nnodes = 4\n[parallel]\nworld_size = 10\n")
+          .starts_with("w.toml:6:1: parallel.world_size 10 is not a multiple of cluster.nodes 4"));
+  CHECK(error_of("[cluster]\nnodes = 4\n", {"parallel.world_size=10"})
+            .starts_with("--set parallel.world_size=10: parallel.world_size 10 is not"));
+  CHECK(error_of("[parallel]\nworld_size = 10\n", {"cluster.nodes=3", "cluster.nodes=4"})
+            .starts_with("--set cluster.nodes=4: parallel.world_size 10 is not"));
+  CHECK(error_of("[cluster]\nnodes = 1048576\ngpus_per_node = 1024\n").starts_with("w.toml:4:1: "));
+}
+
+TEST_CASE("the place of a key is where it was set") {
+  const Workload workload =
+      good("[train]\n  seq_len = 4\n", {"cluster.hw=a100_80_sxm", "train.grad_accum=2"});
+  CHECK(workload.place_of({"train.seq_len"}) == "dir/w.toml:4:3");
+  CHECK(workload.place_of({"cluster.hardware"}) == "--set cluster.hw=a100_80_sxm");
+  CHECK(workload.place_of({"train.micro_batch"}) == "dir/w.toml");
+  CHECK(workload.place_of({"train.seq_len", "train.grad_accum"}) == "--set train.grad_accum=2");
+  CHECK(workload.place_of({"model.config", "train.seq_len"}) == "dir/w.toml:2:1");
+}
+
+TEST_CASE("a key without effect is named, with the strategies that it belongs to") {
+  const std::string file = "[parallel]\nlimit_all_gathers = true\n";
+  CHECK(good(file, {"parallel.strategy=fsdp1"}).warnings.empty());
+  CHECK(good(file).warnings ==
+        Sets{"dir/w.toml:4:1: parallel.limit_all_gathers has no effect with fsdp2: it belongs to "
+             "fsdp1"});
+  CHECK(
+      good("", {"parallel.strategy=ddp", "parallel.wrap=block"}).warnings ==
+      Sets{"--set parallel.wrap=block: parallel.wrap has no effect with ddp: it belongs to fsdp1, "
+           "fsdp2"});
+  CHECK(
+      good("", {"parallel.strategy=zero3", "parallel.thunder_bucketing=block"}).warnings ==
+      Sets{"--set parallel.thunder_bucketing=block: parallel.thunder_bucketing has no effect with "
+           "zero3: it belongs to thunder_zero2, thunder_zero3"});
+}
+
+TEST_CASE("each key warns under the strategies that do not read it, and no other") {
+  for (const WorkloadKey& key : workload_keys()) {
+    for (std::size_t s = 0; s < strategy_names().size(); ++s) {
+      Workload workload;
+      workload.parallel.strategy = static_cast<Strategy>(s);
+      workload.train.grad_accum = 2;
+      workload.parallel.forward_prefetch = true;
+      workload.sources.insert_or_assign(std::string(key.name), KeySource{});
+      const bool belongs = (key.strategies & set_of(workload.parallel.strategy)) != 0;
+      const bool holds = key.needs.holds == nullptr || key.needs.holds(workload);
+      CAPTURE(key.name, strategy_names()[s]);
+      CHECK(workload_warnings(workload).empty() == (belongs && holds));
+    }
+  }
+}
+
+TEST_CASE("a key that lacks what it needs is named") {
+  CHECK(good("[train]\nmomentum = 0.5\n").warnings ==
+        Sets{"dir/w.toml:4:1: train.momentum has no effect: it needs train.optimizer = sgd"});
+  CHECK(good("[train]\nmomentum = 0.5\noptimizer = \"sgd\"\n").warnings.empty());
+  CHECK(good("[train]\nlora_rank = 4\n").warnings.size() == 1);
+  CHECK(good("[train]\nlora_rank = 4\ntrainable = \"lora\"\n").warnings.empty());
+  CHECK(good("[train]\nno_sync = true\n").warnings.size() == 1);
+  CHECK(good("[train]\nno_sync = true\ngrad_accum = 2\n").warnings.empty());
+}
+
+TEST_CASE("targets of adapters are not names of parameters") {
+  const Workload named = good("[train]\ntrainable = [\"norm\"]\nlora_targets = [\"q_proj\"]\n");
+  CHECK(named.train.trainable.names == Sets{"norm"});
+  CHECK(named.warnings.size() == 1);
+}
+
+TEST_CASE("fp16 says that the gradient scaler is left out") {
+  CHECK(good("").warnings.empty());
+  const Workload workload = good("[train]\nprecision = \"fp16-mixed\"\n");
+  REQUIRE(workload.warnings.size() == 1);
+  CHECK(workload.warnings.front().starts_with("dir/w.toml:4:1: training in fp16 scales the loss"));
 }
 
 TEST_CASE("a workload without model says so") {
