@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/summary_text.h"
 #include "cli/terminal.h"
+#include "core/base/printable.h"
 #include "core/base/suggest.h"
 #include "core/base/text.h"
 #include "tasks/keys.h"
@@ -81,7 +82,7 @@ Error as_asked(Error error, const Arguments& arguments) {
 std::string wrote(const Arguments& arguments) {
   std::string text;
   for (const std::string& path : {arguments.database, arguments.trace, arguments.dump})
-    if (!path.empty()) text += fmt::format("wrote {}\n", path);
+    if (!path.empty()) text += fmt::format("wrote {}\n", printable(path));
   return text;
 }
 
@@ -99,7 +100,7 @@ int run(const Arguments& arguments) {
       !written)
     return give_up(written.error());
   for (const std::string& warning : outcome->summary.warnings) complain("warning: " + warning);
-  if (arguments.json) return print(tasks::to_json(outcome->summary));
+  if (arguments.json) return print_json(tasks::to_json(outcome->summary));
   std::string text = summary_text(outcome->summary);
   if (const std::string files = wrote(arguments); !files.empty()) text += "\n" + files;
   return print(text);

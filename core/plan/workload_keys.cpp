@@ -35,9 +35,9 @@ constexpr std::array kPrefetch{"none"sv, "pre"sv, "post"sv};
 constexpr std::array kSharding{"full_shard"sv, "shard_grad_op"sv, "no_shard"sv};
 constexpr std::array kWrap{"block"sv, "model"sv, "block_embed_head"sv};
 
-// Names of dtypes that training uses, and what they are.
-constexpr std::array kDTypeNames{"bf16"sv, "fp32"sv, "fp16"sv, "f32"sv, "f16"sv};
-constexpr std::array kDTypeValues{DType::bf16, DType::f32, DType::f16, DType::f32, DType::f16};
+// Names of dtypes that training uses, and what they are. "f32" and "f16", as the graph says, too.
+constexpr std::array kDTypeNames{"bf16"sv, "fp32"sv, "fp16"sv};
+constexpr std::array kDTypeValues{DType::bf16, DType::f32, DType::f16};
 
 struct Precision {
   DType master;
@@ -77,6 +77,12 @@ Status set_choice(Workload& workload, const KeyValue& value) {
 
 template <auto Section, auto Field>
 Status set_dtype(Workload& workload, const KeyValue& value) {
+  const auto* text = std::get_if<std::string>(&value.content);
+  for (const DType type : kDTypeValues)
+    if (text != nullptr && *text == name(type)) {
+      workload.*Section.*Field = type;
+      return {};
+    }
   return to_choice(value, kDTypeNames).map([&](std::size_t choice) {
     workload.*Section.*Field = kDTypeValues[choice];
   });

@@ -27,20 +27,13 @@ std::string place(const std::string& path, const toml::source_position& at) {
   return fmt::format("{}:{}:{}", path, at.line, at.column);
 }
 
-// Messages are one line of printable text, whatever bytes the parser quotes.
-std::string one_line(std::string_view text) {
-  std::string line;
-  for (const char c : text) line += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-  return line;
-}
-
 Result<toml::table> parse(std::string_view text, const std::string& path) {
   if (const Status shallow = check_toml_depth(text, path); !shallow)
     return tl::unexpected(shallow.error());
   try {
     return toml::parse(text, std::string_view(path));
   } catch (const toml::parse_error& error) {
-    return fail_at(place(path, error.source().begin), "{}", one_line(error.description()));
+    return fail_at(place(path, error.source().begin), "{}", error.description());
   }
 }
 
@@ -63,6 +56,18 @@ std::vector<Entry> leaves(const toml::table& document) {
   return entries;
 }
 
+std::string_view kind_of(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table: return "a table";
+    case toml::node_type::array: return "an array";
+    case toml::node_type::string: return "a text";
+    case toml::node_type::integer:
+    case toml::node_type::floating_point: return "a number";
+    case toml::node_type::boolean: return "true or false";
+    default: return "a date or time";
+  }
+}
+
 Result<KeyValue> value_of(const toml::node& node, bool takes_list) {
   if (const auto flag = node.value_exact<bool>()) return KeyValue{*flag};
   if (const auto integer = node.value_exact<std::int64_t>()) return KeyValue{*integer};
@@ -78,21 +83,24 @@ Result<KeyValue> value_of(const toml::node& node, bool takes_list) {
     }
     return KeyValue{std::move(list)};
   }
-  std::string kind = "a date or time";
-  if (node.is_table()) kind = "a table";
-  if (node.is_array()) kind = "an array";
-  return fail("is {}, expected a single value", kind);
+  return fail("is {}, expected a single value", kind_of(node));
 }
 
-Status known_sections(const toml::table& document, const std::string& path) {
+// Sections are tables, and known.
+Status check_sections(const toml::table& document, const std::string& path) {
   std::set<std::string_view> sections;
   for (const WorkloadKey& key : workload_keys())
     sections.insert(key.name.substr(0, key.name.find('.')));
   for (const auto& [key, node] : document) {
-    const toml::table* section = node.as_table();
+    const std::string at = place(path, key.source().begin);
+    const bool is_known = sections.contains(key.str());
+    if (is_known && node.is_array_of_tables())
+      return fail_at(at, "[[{0}]] is a list of tables, expected one table: [{0}]", key.str());
+    if (is_known && !node.is_table())
+      return fail_at(at, "'{0}' is {1}, expected a table: [{0}]", key.str(), kind_of(node));
     // A section with keys is reported with its first key.
-    if (section == nullptr || !section->empty() || sections.contains(key.str())) continue;
-    return fail_at(place(path, key.source().begin), "{}", unknown_key_message(key.str()));
+    if (const toml::table* section = node.as_table(); section != nullptr && section->empty())
+      if (!is_known) return fail_at(at, "{}", unknown_key_message(key.str()));
   }
   return {};
 }
@@ -163,9 +171,9 @@ void fill_dependent_defaults(Workload& workload) {
 // What the document and the command line say, the latter over the former.
 Status apply_own(Workload& workload, const toml::table& document,
                  const std::vector<std::string>& sets) {
+  if (Status known = check_sections(document, workload.path); !known) return known;
   for (const Entry& entry : leaves(document))
     if (Status applied = apply_entry(workload, entry); !applied) return applied;
-  if (Status known = known_sections(document, workload.path); !known) return known;
   for (const std::string& set : sets)
     if (Status applied = apply_set(workload, set); !applied) return applied;
   return {};
@@ -186,9 +194,8 @@ Status apply_foreign(Workload& workload, const ForeignConfig& config, bool has_m
       return fail_at(foreign.place, "{}: {}", foreign.name, set.error().message);
   }
   if (!config.ignored.empty())
-    workload.warnings.push_back(
-        fmt::format("{}: ignored: {}", config.path,
-                    one_line(fmt::format("{}", fmt::join(config.ignored, ", ")))));
+    workload.warnings.push_back(fmt::format("{}: ignored: {}", config.path,
+                                            fmt::format("{}", fmt::join(config.ignored, ", "))));
   return {};
 }
 

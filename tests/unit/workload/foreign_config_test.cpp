@@ -154,6 +154,13 @@ TEST_CASE("errors of a DeepSpeed JSON have their place") {
         "ds.json:1:2: zero_optimization is 3, expected an object");
 }
 
+TEST_CASE("a key that a DeepSpeed JSON has twice is an error") {
+  CHECK(
+      error_of("{\"train_batch_size\": 8, // \"bf16\"\n \"bf16\": {},\n \"bf16\": {},}") ==
+      "ds.json:3:2: the key \"bf16\" is given twice in one object, expected once; the first is at "
+      "ds.json:2:2");
+}
+
 TEST_CASE("deeply nested values of a DeepSpeed JSON are errors as others are") {
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   CHECK(error_of("{\"zero_optimization\": {\"stage\": " + deep + "}}").find("a JSON array") !=

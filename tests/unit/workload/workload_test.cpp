@@ -68,6 +68,14 @@ TEST_CASE("dtypes of communication follow the precision") {
   CHECK(chosen.parallel.reduce_dtype == DType::bf16);
 }
 
+TEST_CASE("dtypes have the names of training, and those of the graph") {
+  CHECK(good("", {"parallel.reduce_dtype=fp16"}).parallel.reduce_dtype == DType::f16);
+  CHECK(good("", {"parallel.reduce_dtype=f16"}).parallel.reduce_dtype == DType::f16);
+  CHECK(good("", {"parallel.reduce_dtype=f32"}).parallel.reduce_dtype == DType::f32);
+  CHECK(error_of("", {"parallel.reduce_dtype=fp8"}) ==
+        "--set parallel.reduce_dtype: 'fp8' is not one of bf16, fp32, fp16; did you mean 'fp32'?");
+}
+
 TEST_CASE("reshard_after_forward is a flag or a group size") {
   CHECK_FALSE(good("").parallel.reshard_after_forward.has_value());
   CHECK(good("[parallel]\nreshard_after_forward = false\n").parallel.reshard_after_forward ==
@@ -206,6 +214,24 @@ TEST_CASE("fp16 says that the gradient scaler is left out") {
   const Workload workload = good("[train]\nprecision = \"fp16-mixed\"\n");
   REQUIRE(workload.warnings.size() == 1);
   CHECK(workload.warnings.front().starts_with("dir/w.toml:4:1: training in fp16 scales the loss"));
+}
+
+TEST_CASE("sections are tables") {
+  const auto error = [](const std::string& text) {
+    const auto workload = parse_workload(text, "w.toml", {});
+    REQUIRE_FALSE(workload.has_value());
+    return workload.error().text();
+  };
+  CHECK(error("[[model]]\nconfig = \"m.json\"\n") ==
+        "w.toml:1:3: [[model]] is a list of tables, expected one table: [model]");
+  CHECK(error("model = 3\n") == "w.toml:1:1: 'model' is a number, expected a table: [model]");
+  CHECK(error("model = \"x\"\n") == "w.toml:1:1: 'model' is a text, expected a table: [model]");
+  CHECK(error("[model]\nconfig = \"m.json\"\n[[train]]\n[[train]]\n")
+            .starts_with("w.toml:3:3: [[train]] is a list"));
+  CHECK(error("train = [1]\n") == "w.toml:1:1: 'train' is an array, expected a table: [train]");
+  CHECK(error("allocator = 1979-05-27\n").starts_with("w.toml:1:1: 'allocator' is a date or time"));
+  CHECK(error("[[modle]]\n").starts_with("w.toml:1:3: unknown key 'modle', expected one of"));
+  CHECK(parse_workload("model = { config = \"m.json\" }\n", "w.toml", {}).has_value());
 }
 
 TEST_CASE("a workload without model says so") {
