@@ -1,7 +1,6 @@
 // The only source that knows toml++.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -196,10 +195,11 @@ class Reader {
                      "'{}.{}' needs a unit: {}", spec.section, spec.key, unit_list(spec.dimension));
     }
     const double base = *number * *factor;
-    if (!std::isfinite(base) || base < spec.least || base > spec.most) {
-      return fail_at(at(value.source()), "'{}.{}' = {} {} is not plausible, expected {} to {} {}",
-                     spec.section, spec.key, *number, *unit_text, spec.least / *factor,
-                     spec.most / *factor, *unit_text);
+    const bool is_none = spec.or_zero && base == 0;
+    if (!is_none && !(base >= spec.least && base <= spec.most)) {
+      return fail_at(at(value.source()), "'{}.{}' = {} {} is not plausible, expected {}{} to {} {}",
+                     spec.section, spec.key, *number, *unit_text, spec.or_zero ? "0, or " : "",
+                     spec.least / *factor, spec.most / *factor, *unit_text);
     }
     spec.field(hardware_) = base;
     return {};
