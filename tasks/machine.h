@@ -11,4 +11,10 @@ namespace foregather::tasks {
 /// The place of an error is one in a file, or the key.
 Result<sim::Hardware> load_machine(const plan::Cluster& cluster);
 
+/// FlashAttention-2 needs Ampere (PyTorch's sdp_utils.cpp, check_sm_version).
+bool has_flash_attention(const sim::Hardware& hardware);
+
+/// What the workload asks for and the hardware cannot do: an error at its key.
+Status check_machine(const plan::Workload& workload, const sim::Hardware& hardware);
+
 }  // namespace foregather::tasks

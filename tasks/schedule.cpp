@@ -10,6 +10,7 @@
 #include "core/ir/validate.h"
 #include "core/plan/lower.h"
 #include "core/plan/model.h"
+#include "core/plan/model_left_out.h"
 #include "core/plan/workload_keys.h"
 #include "core/plan/workload_toml.h"
 #include "sim/cost/outside.h"
@@ -55,14 +56,22 @@ Status check_step_length(const Graph& graph, const sim::CostTable& table) {
       sum / 3.15e16);
 }
 
-plan::Implementation implementation_of(const plan::Train& train) {
+plan::Implementation implementation_of(const plan::Train& train, const sim::Hardware& hardware) {
   plan::Implementation implementation;
+  implementation.flash_attention = has_flash_attention(hardware);
   implementation.fused_rms_norm = train.fused_rms_norm;
   implementation.repeat_kv = train.repeat_kv;
   return implementation;
 }
 
-// Fills graph, model and strategy; returns the machine to price it on.
+Status set_hardware(const plan::Workload& machine, Schedule& schedule) {
+  auto hardware = load_machine(machine.cluster);
+  if (!hardware) return at_key(machine, hardware.error());
+  schedule.hardware = std::move(*hardware);
+  return {};
+}
+
+// Fills graph, hardware, model and strategy; returns the machine to price it on.
 Result<plan::Workload> lower_workload(std::string text, const std::string& source,
                                       const std::vector<std::string>& sets, Schedule& schedule) {
   if (std::ssize(text) > plan::kWorkloadFileLimit)
@@ -76,8 +85,12 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
     return tl::unexpected(resolved.error());
   if (const Status sized = plan::check_model_size(*config, workload->train); !sized)
     return at_key(*workload, sized.error());
-  const plan::Model model =
-      plan::build_model(*config, workload->train, implementation_of(workload->train));
+  if (const Status loaded = set_hardware(*workload, schedule); !loaded)
+    return tl::unexpected(loaded.error());
+  if (const Status able = check_machine(*workload, schedule.hardware); !able)
+    return tl::unexpected(able.error());
+  const plan::Model model = plan::build_model(
+      *config, workload->train, implementation_of(workload->train, schedule.hardware));
   if (const Status bounded = check_step_size(model, *workload); !bounded)
     return tl::unexpected(bounded.error());
   auto graph = plan::lower(model, *workload);
@@ -87,6 +100,8 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
   schedule.graph = std::move(*graph);
   schedule.model = fmt::format("{}, {} layers", config->model_type, config->layers);
   schedule.warnings = workload->warnings;
+  for (std::string& warning : plan::model_warnings(*config, workload->train))
+    schedule.warnings.push_back(std::move(warning));
   schedule.strategy = plan::name(workload->parallel.strategy);
   return workload;
 }
@@ -102,18 +117,18 @@ Result<plan::Workload> read_schedule(const std::string& text, const std::string&
   if (!problems.empty())
     return fail_at(source, "is no schedule that could run: {}", problems.front().message);
   schedule.graph = std::move(*graph);
+  if (const Status loaded = set_hardware(*machine, schedule); !loaded)
+    return tl::unexpected(loaded.error());
   return machine;
 }
 
 Status price_schedule(const plan::Workload& machine, const WhatIf& what_if, Schedule& schedule) {
-  auto hardware = load_machine(machine.cluster);
-  if (!hardware) return at_key(machine, hardware.error());
   sim::PriceOptions options;
   options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * what_if.links;
   options.compute_scale = what_if.compute;
   options.attention_speed = machine.train.attention_speed;
   options.gpus_per_node = std::max(machine.cluster.gpus_per_node, 1U);
-  sim::CostTable table = sim::price(schedule.graph, *hardware, options);
+  sim::CostTable table = sim::price(schedule.graph, schedule.hardware, options);
   for (std::string& warning : scale_kinds(what_if, schedule.graph, table))
     schedule.warnings.push_back(std::move(warning));
   if (const Status bounded = check_step_length(schedule.graph, table); !bounded) return bounded;
@@ -122,7 +137,6 @@ Status price_schedule(const plan::Workload& machine, const WhatIf& what_if, Sche
     rows = std::max(rows, std::size_t{rank_class.hardware} + 1);
   if (rows > 1) schedule.warnings.push_back("all rank classes are priced on one hardware");
   schedule.prices.assign(rows, table);
-  schedule.hardware = std::move(*hardware);
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "core/plan/model.h"
 #include "core/plan/model_composites.h"
 #include "core/plan/model_families.h"
+#include "core/plan/model_left_out.h"
 
 namespace foregather::plan {
 
@@ -165,6 +166,7 @@ ModelConfig read_tower(const ConfigFile& file) {
   if (family.compose != nullptr) {
     ModelConfig config = family.compose(file);
     config.model_type = named.model_type;
+    read_left_out(file, config);
     return config;
   }
   ModelConfig c = family.shape;
@@ -178,6 +180,7 @@ ModelConfig read_tower(const ConfigFile& file) {
   read_activation(file, family, c);
   read_dropouts(file, family, c);
   if (family.details != nullptr) family.details(file, named.architecture, c);
+  read_left_out(file, c);
   if (file.error()) return c;
   check_heads(file, family, c);
   if (c.is_vision()) c.max_positions = c.image.tokens();

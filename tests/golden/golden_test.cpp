@@ -53,6 +53,7 @@ TEST_CASE("outputs") { check("outputs"); }
 TEST_CASE("out of memory is a result") { check("oom"); }
 TEST_CASE("what if") { check("what_if"); }
 TEST_CASE("files of other tools") { check("foreign"); }
+TEST_CASE("warnings") { check("warnings"); }
 TEST_CASE("memory snapshots") { check("memory"); }
 
 TEST_CASE("the README shows what the program prints") {
@@ -75,8 +76,9 @@ TEST_CASE("the README shows what the program prints") {
 }
 
 TEST_CASE("every transcript is a test") {
-  const std::set<std::string> known = {"help",    "samples", "json",    "usage",  "bad_input",
-                                       "outputs", "oom",     "what_if", "memory", "foreign"};
+  const std::set<std::string> known = {"help",      "samples", "json",    "usage",
+                                       "bad_input", "outputs", "oom",     "what_if",
+                                       "memory",    "foreign", "warnings"};
   std::set<std::string> found;
   for (const auto& entry :
        fs::directory_iterator(fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts"))
@@ -101,6 +103,45 @@ TEST_CASE("doctor always succeeds") {
   const auto result = run_process({FOREGATHER_BINARY, "doctor"}, FOREGATHER_SOURCE_DIR);
   CHECK(result.exit == 0);
   CHECK(result.out.find("GPU") != std::string::npos);
+}
+
+TEST_CASE("nothing from outside reaches the terminal unescaped") {
+  const foregather::test::TemporaryDirectory directory;
+  const std::string evil = "a\n\x1b[31mb\x9b.toml";
+  const auto is_clean = [](const std::string& text) {
+    return text.find('\x1b') == std::string::npos && text.find('\x9b') == std::string::npos;
+  };
+  const auto refused = [&](const std::vector<std::string>& arguments) {
+    std::vector<std::string> all{FOREGATHER_BINARY};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const auto result = run_process(all, FOREGATHER_SOURCE_DIR);
+    CAPTURE(result.err);
+    CHECK(result.exit == 2);
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+    CHECK(is_clean(result.err));
+  };
+  const std::string sample = "traces/samples/tiny_fsdp2.toml";
+  refused({"simulate", evil});
+  refused({"simulate", "--" + evil});
+  refused({evil});
+  refused({"memory", evil});
+  refused({"export", evil, "--format", evil, "-o", directory.path() + "/x"});
+  for (const std::string key : {"", "train.", "train.micro_batch=", "cluster.hardware=",
+                                "model.config=", "allocator.conf=", "model.hidden_act="})
+    refused({"simulate", sample, "--set", key + evil});
+  refused({"simulate", sample, "--what-if", evil});
+
+  const std::string path = directory.path() + "/" + evil;
+  fs::copy(fs::path(FOREGATHER_SOURCE_DIR) / "traces/samples/configs",
+           directory.path() + "/configs");
+  fs::copy(fs::path(FOREGATHER_SOURCE_DIR) / sample, path);
+  const auto result = run_process(
+      {FOREGATHER_BINARY, "simulate", path, "-o", path + ".db", "--set", "train.momentum=1"},
+      directory.path());
+  CAPTURE(result.out);
+  CHECK(result.exit == 0);
+  CHECK(is_clean(result.out + result.err));
+  CHECK(result.out.starts_with("a\\n\\x1b[31mb\\x9b\n"));
 }
 
 TEST_CASE("random bytes are refused in one line") {
