@@ -25,7 +25,8 @@ int print(std::string_view text) { return write_out(printable(text, true)); }
 int print_json(std::string_view text) { return write_out(text); }
 
 void complain(std::string_view message) {
-  const std::string line = fmt::format("foregather: {}\n", printable(message));
+  constexpr std::size_t kLongest = 1500;
+  const std::string line = fmt::format("foregather: {}\n", printable(shortened(message, kLongest)));
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

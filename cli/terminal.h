@@ -16,7 +16,8 @@ int print(std::string_view text);
 /// The same for JSON, byte for byte.
 int print_json(std::string_view text);
 
-/// One line on standard error: "foregather: MESSAGE". Escapes as print() does, and line ends.
+/// One line on standard error: "foregather: MESSAGE". Escapes as print() does, and line ends; cuts
+/// what is too long to read (a path of a megabyte).
 void complain(std::string_view message);
 
 /// Says what is wrong; the exit code of the error.

@@ -70,4 +70,11 @@ std::string printable(std::string_view text, bool keeps_lines) {
   return shown;
 }
 
+std::string shortened(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return std::string(text);
+  const std::size_t tail = most / 3;
+  return std::string(text.substr(0, most - tail)) + "…" +
+         std::string(text.substr(text.size() - tail));
+}
+
 }  // namespace foregather

@@ -16,4 +16,8 @@ std::size_t utf8_length(std::string_view text, std::size_t at);
 /// (paths, keys, values, names) passes here before it is shown. `keeps_lines` leaves '\n' alone.
 std::string printable(std::string_view text, bool keeps_lines = false);
 
+/// The text itself, or its beginning and end around "…", `most` bytes of it: a place is at the
+/// beginning of a message, a reason at the end.
+std::string shortened(std::string_view text, std::size_t most);
+
 }  // namespace foregather

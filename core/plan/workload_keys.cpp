@@ -311,6 +311,9 @@ constexpr KeyNeeds kBackwardPrefetch{"parallel.backward_prefetch = pre", [](cons
                                        return w.parallel.backward_prefetch == Prefetch::pre;
                                      }};
 
+constexpr KeyNeeds kNodes{"more than one node",
+                          [](const Workload& w) { return w.cluster.nodes > 1; }};
+
 constexpr auto kCount = "integer from 1"sv;
 constexpr auto kFlag = "true | false"sv;
 constexpr auto kElements = "integer, elements"sv;
@@ -505,9 +508,10 @@ constexpr std::array kKeys{
                 "Links inside a node: nvswitch, pcie4_p2p, …",
                 set_name_or_path<&Cluster::topology>},
     WorkloadKey{"cluster.fabric", "name or path", "the hardware's",
-                "Links between nodes: ib_ndr, efa_3200, …", set_name_or_path<&Cluster::fabric>},
+                "Links between nodes: ib_ndr, efa_3200, …", set_name_or_path<&Cluster::fabric>,
+                kOne, kEveryStrategy, kNodes},
     WorkloadKey{"cluster.fabric_gbps", "number from 0.1", "the fabric's",
-                "Gb/s a GPU between nodes", set_fabric_gbps},
+                "Gb/s a GPU between nodes", set_fabric_gbps, kOne, kEveryStrategy, kNodes},
     WorkloadKey{"cluster.nodes", kCount, "world_size / gpus_per_node", "Machines",
                 set_integer<kCluster, &Cluster::nodes, 1, kMostRanks>},
     WorkloadKey{"cluster.gpus_per_node", kCount, "world_size / nodes, at most 8", "Ranks a machine",

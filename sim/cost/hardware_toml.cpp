@@ -322,6 +322,9 @@ Status overlay(CatalogueKind kind, const std::string& name_or_path, Hardware& ha
   if (!found) return tl::unexpected(found.error());
   const Result<toml::table> root = parse_toml(found->first, found->second);
   if (!root) return tl::unexpected(root.error());
+  const std::string_view section = allowed_in(kind).only_section;
+  if (!root->contains(section))
+    return fail_at(found->second, "is no {}, expected a section [{}]", word_of(kind), section);
   std::vector<bool> given(figure_specs().size(), false);
   if (Status done = Reader(found->second, kind, hardware, given).read(*root); !done) return done;
   hardware.name += "+" + std::filesystem::path(name_or_path).stem().string();

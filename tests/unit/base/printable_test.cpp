@@ -20,6 +20,12 @@ TEST_CASE("what a terminal obeys or hides is escaped") {
   CHECK(printable("a\nb\x1b", true) == "a\nb\\x1b");
 }
 
+TEST_CASE("a text that is too long keeps its beginning and its end") {
+  CHECK(shortened("abc", 3) == "abc");
+  CHECK(shortened("abcdef", 3) == "ab…f");
+  CHECK(printable(shortened("µµµ", 3)) == "µ…\\xb5");
+}
+
 TEST_CASE("any bytes become one printable line") {
   rc::prop("no control character, and again the same", [](const std::string& bytes) {
     const std::string shown = printable(bytes);

@@ -199,6 +199,10 @@ TEST_CASE("a key that lacks what it needs is named") {
   CHECK(good("[train]\nmomentum = 0.5\noptimizer = \"sgd\"\n").warnings.empty());
   CHECK(good("[train]\nlora_rank = 4\n").warnings.size() == 1);
   CHECK(good("[train]\nlora_rank = 4\ntrainable = \"lora\"\n").warnings.empty());
+  CHECK(good("", {"cluster.fabric=ib_ndr"}).warnings ==
+        Sets{"--set cluster.fabric=ib_ndr: cluster.fabric has no effect: it needs more than one "
+             "node"});
+  CHECK(good("", {"cluster.fabric=ib_ndr", "cluster.nodes=2"}).warnings.empty());
   CHECK(good("[train]\nno_sync = true\n").warnings.size() == 1);
   CHECK(good("[train]\nno_sync = true\ngrad_accum = 2\n").warnings.empty());
 }
