@@ -72,11 +72,11 @@ std::string keys_text() {
   return text;
 }
 
-// --hw is a --set by another name: errors call it what the user did.
-Error as_asked(Error error, const Arguments& arguments) {
-  if (!arguments.hardware.empty() && error.place.starts_with("--set cluster.hardware="))
-    error.place = "--hw " + arguments.hardware;
-  return error;
+// --hw is a --set by another name: places call it what the user did.
+void as_asked(std::string& place, const Arguments& arguments) {
+  constexpr std::string_view kSet = "--set cluster.hardware=";
+  if (!arguments.hardware.empty() && place.starts_with(kSet))
+    place.replace(0, kSet.size(), "--hw ");
 }
 
 std::string wrote(const Arguments& arguments) {
@@ -94,8 +94,12 @@ int run(const Arguments& arguments) {
   if (!outputs) return give_up(outputs.error());
   request->record_memory = outputs->wants_run();
   request->dump = !arguments.dump.empty();
-  const auto outcome = tasks::simulate(*request);
-  if (!outcome) return give_up(as_asked(outcome.error(), arguments));
+  auto outcome = tasks::simulate(*request);
+  if (!outcome) {
+    as_asked(outcome.error().place, arguments);
+    return give_up(outcome.error());
+  }
+  for (std::string& warning : outcome->summary.warnings) as_asked(warning, arguments);
   if (const Status written = outputs->write({&outcome->run, 1}, outcome->dump, outcome->inputs);
       !written)
     return give_up(written.error());

@@ -44,4 +44,13 @@ Status check_machine(const plan::Workload& workload, const sim::Hardware& hardwa
   return {};
 }
 
+std::vector<std::string> machine_warnings(const plan::Workload& workload,
+                                          const sim::Hardware& hardware) {
+  if (workload.train.compute != DType::bf16 || hardware.compute.matmul_bf16 > 0) return {};
+  return {
+      fmt::format("{}: train.precision computes in bf16, for which {} has no units: products run "
+                  "at its rate of fp32",
+                  workload.place_of({"train.precision", "cluster.hardware"}), hardware.name)};
+}
+
 }  // namespace foregather::tasks

@@ -89,6 +89,10 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
     return tl::unexpected(loaded.error());
   if (const Status able = check_machine(*workload, schedule.hardware); !able)
     return tl::unexpected(able.error());
+  schedule.warnings = workload->warnings;
+  for (const auto& warnings : {plan::model_warnings(*config, workload->train),
+                               machine_warnings(*workload, schedule.hardware)})
+    schedule.warnings.insert(schedule.warnings.end(), warnings.begin(), warnings.end());
   const plan::Model model = plan::build_model(
       *config, workload->train, implementation_of(workload->train, schedule.hardware));
   if (const Status bounded = check_step_size(model, *workload); !bounded)
@@ -99,9 +103,6 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
   schedule.inputs.push_back(workload->model_config);
   schedule.graph = std::move(*graph);
   schedule.model = fmt::format("{}, {} layers", config->model_type, config->layers);
-  schedule.warnings = workload->warnings;
-  for (std::string& warning : plan::model_warnings(*config, workload->train))
-    schedule.warnings.push_back(std::move(warning));
   schedule.strategy = plan::name(workload->parallel.strategy);
   return workload;
 }

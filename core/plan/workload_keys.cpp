@@ -215,6 +215,7 @@ Status set_layers(Workload& workload, const KeyValue& value) {
       workload.tower_layers.clear();
     });
   std::vector<std::int64_t> layers;
+  if (to_list(value)->empty()) return fail("the list is empty, expected a number for each tower");
   for (const std::string& text : to_list(value).value_or(std::vector<std::string>{})) {
     const auto number = to_integer({text, true}, 1, kMostLayers);
     if (!number) return tl::unexpected(number.error());
@@ -228,6 +229,7 @@ Status set_layers(Workload& workload, const KeyValue& value) {
 Status set_towers(Workload& workload, const KeyValue& value) {
   return to_list(value).and_then([&](const std::vector<std::string>& paths) -> Status {
     workload.towers.clear();
+    if (paths.empty()) return fail("the list is empty, expected paths of config.json files");
     for (const std::string& path : paths) {
       if (path.empty()) return fail("the path of a config.json is empty");
       workload.towers.push_back(resolved_path(workload, value, path));

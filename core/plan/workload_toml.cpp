@@ -168,6 +168,24 @@ void fill_dependent_defaults(Workload& workload) {
   if (!workload.is_set("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
 }
 
+// Keys of which one would be read and the other would not.
+Status check_alternatives(const Workload& workload) {
+  if (workload.is_own("parallel.deepspeed_config") && workload.is_own("parallel.torchtitan_config"))
+    return fail_at(
+        workload.place_of({"parallel.torchtitan_config", "parallel.deepspeed_config"}),
+        "parallel.deepspeed_config and parallel.torchtitan_config are both set, expected one");
+  if (workload.towers.empty()) return {};
+  if (workload.is_own("model.config"))
+    return fail_at(workload.place_of({"model.towers", "model.config"}),
+                   "model.config and model.towers are both set, expected one");
+  if (!workload.model_keys.empty())
+    return fail_at(workload.model_keys.front().place,
+                   "model.{} stands for a key of one config.json, but model.towers names several: "
+                   "expected it in the tower's file",
+                   workload.model_keys.front().name);
+  return {};
+}
+
 // What the document and the command line say, the latter over the former.
 Status apply_own(Workload& workload, const toml::table& document,
                  const std::vector<std::string>& sets) {
@@ -234,6 +252,8 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
   if (const Status applied = apply_own(workload, *document, sets); !applied)
     return tl::unexpected(applied.error());
 
+  if (const Status chosen = check_alternatives(workload); !chosen)
+    return tl::unexpected(chosen.error());
   if (workload.model_config.empty() && workload.towers.empty() && workload.model_keys.empty())
     return fail_at(path, "model.config is missing: it names the model's config.json{}",
                    foreign.empty() ? "" : "; set it, the other tool's file names no known model");

@@ -1,4 +1,6 @@
 // Everything a user can see, as text. UPDATE_GOLDEN=1 rewrites the transcripts: look at the diff.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -142,6 +144,62 @@ TEST_CASE("nothing from outside reaches the terminal unescaped") {
   CHECK(result.exit == 0);
   CHECK(is_clean(result.out + result.err));
   CHECK(result.out.starts_with("a\\n\\x1b[31mb\\x9b\n"));
+}
+
+TEST_CASE("what is no readable file is refused in one line, and nothing is left behind") {
+  const foregather::test::TemporaryDirectory directory;
+  const fs::path root = directory.path();
+  const auto write = [&](const char* name, const std::string& text) {
+    std::ofstream(root / name, std::ios::binary) << text;
+    return (root / name).string();
+  };
+  const auto files = [&] {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(root)) names.insert(entry.path().string());
+    return names;
+  };
+  REQUIRE(::mkfifo((root / "fifo").c_str(), 0600) == 0);
+  fs::create_symlink("loop", root / "loop");
+  fs::create_directory(root / "folder.toml");
+  const std::string workload =
+      content(fs::path(FOREGATHER_SOURCE_DIR) / "traces/samples/tiny_fsdp2.toml");
+  std::vector<std::string> bad = {
+      (root / "fifo").string(),
+      (root / "loop").string(),
+      (root / "folder.toml").string(),
+      "/dev/zero",
+      "/dev/null",
+      root.string(),
+      (root / "nothing").string(),
+      (root / std::string(5000, 'x')).string(),
+      write("large.json", "{\"a\": \"" + std::string(10'000'000, 'x') + "\"}"),
+      write("lists.json", std::string(100'000, '[') + std::string(100'000, ']')),
+      write("lists.toml", "a = " + std::string(100'000, '[') + std::string(100'000, ']')),
+      write("tables.toml", "a = " + std::string(5'000, '{') + std::string(5'000, '}')),
+      write("digits.toml", "[train]\nmicro_batch = " + std::string(500'000, '9')),
+      write("nul.toml", workload + '\0'),
+      write("half.toml", workload.substr(0, 66)),
+      write("wide.toml", "\xff\xfe[\0m\0")};
+  const std::string sample = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml";
+  const std::set<std::string> before = files();
+  for (const std::string& path : bad)
+    for (const std::string key : {"", "model.config=", "cluster.hardware=./",
+                                  "parallel.deepspeed_config=", "parallel.torchtitan_config="}) {
+      std::vector<std::string> arguments{FOREGATHER_BINARY,
+                                         "simulate",
+                                         key.empty() ? path : sample,
+                                         "-o",
+                                         directory.path() + "/out.db",
+                                         "--json"};
+      if (!key.empty()) arguments.insert(arguments.end(), {"--set", key + path});
+      const auto result = run_process(arguments, directory.path());
+      CAPTURE(key, path.substr(0, 80), result.err.substr(0, 300));
+      CHECK(result.exit == 2);
+      CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+      CHECK(result.err.size() < 1600);
+      CHECK(result.out.empty());
+      CHECK(files() == before);
+    }
 }
 
 TEST_CASE("random bytes are refused in one line") {

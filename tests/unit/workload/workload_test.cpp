@@ -238,6 +238,58 @@ TEST_CASE("sections are tables") {
   CHECK(parse_workload("model = { config = \"m.json\" }\n", "w.toml", {}).has_value());
 }
 
+TEST_CASE("of two keys that exclude each other one is expected") {
+  CHECK(error_of("towers = [\"v.json\", \"m.json\"]\n") ==
+        "w.toml:3:1: model.config and model.towers are both set, expected one");
+  CHECK(error_of("", {"model.towers=v.json,m.json"})
+            .starts_with("--set model.towers=v.json,m.json: model.config and"));
+  CHECK(error_of("[parallel]\ndeepspeed_config = \"d\"\n", {"parallel.torchtitan_config=t"}) ==
+        "d: cannot be read: No such file or directory");
+  const auto towers = parse_workload(
+      "[model]\ntowers = [\"v.json\", \"m.json\"]\nhidden_size = 64\n", "w.toml", {});
+  REQUIRE_FALSE(towers.has_value());
+  CHECK(towers.error().text().starts_with("w.toml:3:1: model.hidden_size stands for a key of one"));
+  CHECK(error_of("layers = []\n") ==
+        "w.toml:3:10: model.layers: the list is empty, expected a number for each tower");
+  CHECK(error_of("towers = []\n").starts_with("w.toml:3:10: model.towers: the list is empty"));
+}
+
+TEST_CASE("each key takes or refuses any value, at its place") {
+  const std::vector<std::string> odd = {"nan",
+                                        "inf",
+                                        "-inf",
+                                        "-1",
+                                        "1e308",
+                                        "9223372036854775807",
+                                        "[]",
+                                        "[[]]",
+                                        "{}",
+                                        "\"\"",
+                                        "\"x\"",
+                                        "true",
+                                        "1979-05-27",
+                                        "\"\\u0000\"",
+                                        "\"\\u001b[31m\"",
+                                        "\"漢字\"",
+                                        "[1,\"a\",true]",
+                                        "\"" + std::string(100'000, 'y') + "\"",
+                                        "0x7fffffffffffffff",
+                                        "-0.0",
+                                        "5e-324"};
+  for (const WorkloadKey& key : workload_keys())
+    for (const std::string& value : odd) {
+      CAPTURE(key.name, value.substr(0, 40));
+      const auto workload = parse_workload(
+          std::string(key.name) + " = " + value + "\nmodel.hidden_size = 64\n", "w.toml", {});
+      if (workload) continue;
+      CHECK(workload.error().fault == Fault::input);
+      const std::string text = workload.error().text();
+      const bool names_a_file = key.name.ends_with("_config");  // which is read at once
+      CHECK((text.starts_with("w.toml:") || names_a_file));
+      CHECK((text.size() < 400 || names_a_file));
+    }
+}
+
 TEST_CASE("a workload without model says so") {
   const auto workload = parse_workload("", "w.toml", {});
   REQUIRE_FALSE(workload.has_value());
