@@ -69,3 +69,19 @@ TEST_CASE("a job of one class and that class are the same") {
     CHECK(job[key] == value);
   }
 }
+
+TEST_CASE("after an out-of-memory the class says what the job says") {
+  tasks::SimulateRequest request;
+  request.source = FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml";
+  request.sets = {"train.micro_batch=4096", "train.seq_len=2048"};
+  const auto outcome = tasks::simulate(request);
+  REQUIRE(outcome.has_value());
+  const json job = json::parse(tasks::to_json(outcome->summary));
+  const json& all = job["classes"][0];
+  REQUIRE(job["oom"].is_object());
+  CHECK(all["oom"] == job["oom"]);
+  CHECK(all["fits"] == job["fits"]);
+  CHECK(all["fits"]["answer"] == "no");
+  CHECK(all["step_time_bound_ns"].is_null());
+  CHECK(all["interval"]["step_time_ns"].is_null());
+}
