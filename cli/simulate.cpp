@@ -126,9 +126,9 @@ std::vector<Option> options(Arguments& arguments) {
       {"--keys", "", "lists the keys of a workload with their values and defaults", &arguments.keys,
        nullptr, nullptr},
       {"--what-if", "PASS",
-       "changes the schedule or its prices; may be repeated and applies in "
-       "order. scale=links:F, scale=compute:F and scale=KIND:F make links, all compute or one kind "
-       "of op F times as fast",
+       "changes the schedule or its prices before it is simulated; may be repeated and applies in "
+       "order. docs/passes.md explains each pass:" +
+           tasks::what_if_help(),
        nullptr, nullptr, &arguments.what_if},
       {"--memory-model", "MODEL",
        "allocator (default): PyTorch's caching allocator, decision by "

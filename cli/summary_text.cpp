@@ -39,8 +39,8 @@ std::string header(const Summary& summary) {
     text += fmt::format("  {}, {} parameters\n", summary.model, format_count(summary.parameters));
   text += fmt::format("  {}{} × {}\n", summary.strategy.empty() ? "" : summary.strategy + " on ",
                       format_count(summary.world_size), printable(summary.hardware));
-  for (const std::string& pass : summary.what_if)
-    text += fmt::format("  what if {}\n", printable(pass));
+  for (const tasks::WhatIfFigure& pass : summary.what_if)
+    text += fmt::format("  what if {}: {}\n", printable(pass.pass), printable(pass.did));
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/plan/workload_keys.h"
 #include "sim/cost/hardware.h"
+#include "sim/passes/registry.h"
 
 namespace foregather::tasks {
 namespace {
@@ -19,6 +20,8 @@ std::vector<KeyHelp> workload_keys() {
                     std::string(key.doc)});
   return keys;
 }
+
+std::string what_if_help() { return sim::passes_help(); }
 
 std::vector<std::string> hardware_names() { return texts(sim::hardware_names()); }
 std::vector<std::string> topology_names() { return texts(sim::topology_names()); }

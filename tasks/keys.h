@@ -13,6 +13,9 @@ struct KeyHelp {
 /// All keys, in the order of the documentation.
 std::vector<KeyHelp> workload_keys();
 
+/// The passes of --what-if, one a line.
+std::string what_if_help();
+
 /// Names of the built-in hardware files, sorted.
 std::vector<std::string> hardware_names();
 /// Of the topologies and fabrics that go over them.

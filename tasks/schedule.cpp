@@ -15,6 +15,7 @@
 #include "core/plan/workload_toml.h"
 #include "sim/cost/outside.h"
 #include "sim/cost/price.h"
+#include "sim/passes/registry.h"
 #include "tasks/machine.h"
 #include "tasks/sniff.h"
 
@@ -123,15 +124,29 @@ Result<plan::Workload> read_schedule(const std::string& text, const std::string&
   return machine;
 }
 
-Status price_schedule(const plan::Workload& machine, const WhatIf& what_if, Schedule& schedule) {
+Status apply_what_if(const std::vector<sim::Pass>& what_if, Schedule& schedule,
+                     sim::PriceChanges& prices) {
+  sim::PassTarget target{std::move(schedule.graph), {}};
+  auto notes = sim::apply_passes(what_if, target);
+  if (!notes) return tl::unexpected(notes.error());
+  for (const sim::PassNote& note : *notes)
+    if (!note.changed)
+      schedule.warnings.push_back(fmt::format("--what-if {}: {}", note.pass, note.did));
+  schedule.what_if = std::move(*notes);
+  schedule.graph = std::move(target.graph);
+  prices = std::move(target.prices);
+  return {};
+}
+
+Status price_schedule(const plan::Workload& machine, const sim::PriceChanges& changes,
+                      Schedule& schedule) {
   sim::PriceOptions options;
-  options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * what_if.links;
-  options.compute_scale = what_if.compute;
+  options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * changes.links;
+  options.compute_scale = changes.compute;
   options.attention_speed = machine.train.attention_speed;
   options.gpus_per_node = std::max(machine.cluster.gpus_per_node, 1U);
   sim::CostTable table = sim::price(schedule.graph, schedule.hardware, options);
-  for (std::string& warning : scale_kinds(what_if, schedule.graph, table))
-    schedule.warnings.push_back(std::move(warning));
+  sim::change_prices(changes, schedule.graph, table);
   if (const Status bounded = check_step_length(schedule.graph, table); !bounded) return bounded;
   std::size_t rows = 1;
   for (const RankClass& rank_class : schedule.graph.classes)
@@ -162,7 +177,7 @@ Status set_engine(const plan::Workload& machine, Schedule& schedule) {
 }  // namespace
 
 Result<Schedule> load_schedule(const std::string& source, const std::vector<std::string>& sets,
-                               const WhatIf& what_if) {
+                               const std::vector<sim::Pass>& what_if) {
   constexpr Bytes kLongestSource = 4 * GiB;
   auto text = read_file(source, kLongestSource);
   if (!text) return tl::unexpected(text.error());
@@ -179,7 +194,9 @@ Result<Schedule> load_schedule(const std::string& source, const std::vector<std:
   for (const std::string& input :
        {machine->cluster.hardware, machine->cluster.topology, machine->cluster.fabric})
     schedule.inputs.push_back(input);
-  Status ready = price_schedule(*machine, what_if, schedule);
+  sim::PriceChanges changes;
+  Status ready = apply_what_if(what_if, schedule, changes);
+  if (ready) ready = price_schedule(*machine, changes, schedule);
   if (ready) ready = set_engine(*machine, schedule);
   if (!ready) {
     if (ready.error().place.empty()) ready.error().place = source;

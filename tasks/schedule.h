@@ -9,7 +9,7 @@
 #include "sim/cost/cost_table.h"
 #include "sim/cost/hardware.h"
 #include "sim/engine/engine.h"
-#include "tasks/what_if.h"
+#include "sim/passes/pass.h"
 
 namespace foregather::tasks {
 
@@ -25,11 +25,13 @@ struct Schedule {
   sim::EngineOptions engine;           ///< capacity without what lies outside the allocator
   Bytes capacity = 0;
   Bytes outside_allocator = 0;
+  std::vector<sim::PassNote> what_if;  ///< what each pass did
   std::vector<std::string> warnings;
 };
 
-/// Reads, lowers and prices a workload or a schedule dump. `sets` are KEY=VALUE.
+/// Reads, lowers, rewrites by the passes in order, and prices a workload or a schedule dump. `sets`
+/// are KEY=VALUE. A pass that finds nothing to do is a warning.
 Result<Schedule> load_schedule(const std::string& source, const std::vector<std::string>& sets,
-                               const WhatIf& what_if);
+                               const std::vector<sim::Pass>& what_if);
 
 }  // namespace foregather::tasks

@@ -6,13 +6,13 @@
 #include "core/ir/dump.h"
 #include "sim/engine/bounds.h"
 #include "sim/memory/memory_bound.h"
+#include "sim/passes/registry.h"
 #include "tasks/busy_figures.h"
 #include "tasks/interval.h"
 #include "tasks/memory_figures.h"
 #include "tasks/record_run.h"
 #include "tasks/schedule.h"
 #include "tasks/version.h"
-#include "tasks/what_if.h"
 
 namespace foregather::tasks {
 namespace {
@@ -51,7 +51,8 @@ void fill_header(const SimulateRequest& request, const Schedule& schedule, Summa
   summary.memory_model = request.memory_model;
   summary.capacity = schedule.capacity;
   summary.outside_allocator = schedule.outside_allocator;
-  summary.what_if = request.what_if;
+  for (const sim::PassNote& note : schedule.what_if)
+    summary.what_if.push_back({note.pass, note.did, note.changed});
   summary.warnings = schedule.warnings;
   for (const RankClass& rank_class : schedule.graph.classes) {
     ClassFigures figures;
@@ -146,7 +147,7 @@ std::optional<Bytes> Summary::margin(const ClassFigures& figures) const {
 
 Result<Outcome> simulate(const SimulateRequest& request) {
   const auto begin = Clock::now();
-  const auto what_if = parse_what_if(request.what_if);
+  const auto what_if = sim::parse_passes(request.what_if);
   if (!what_if) return tl::unexpected(what_if.error());
   auto schedule = load_schedule(request.source, request.sets, *what_if);
   if (!schedule) return tl::unexpected(schedule.error());

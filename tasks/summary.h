@@ -81,6 +81,13 @@ struct PathFigures {
   Ns compute_contention = 0, comm_contention = 0;  ///< parts of these: longer than alone
 };
 
+/// What one pass of --what-if did.
+struct WhatIfFigure {
+  std::string pass;  ///< as given
+  std::string did;
+  bool changed = true;  ///< false: it found nothing to do
+};
+
 enum class MemoryModel : std::uint8_t { allocator, live };
 
 /// The figures of the job: times of its slowest class, memory of its largest.
@@ -96,7 +103,8 @@ struct Summary : Figures {
   PathFigures path;
   Bytes capacity = 0;
   Bytes outside_allocator = 0;
-  std::vector<std::string> what_if, warnings;
+  std::vector<WhatIfFigure> what_if;  ///< passes, in order
+  std::vector<std::string> warnings;
   Ns simulated_in = 0;  ///< wall time
 
   const ClassFigures& slow() const { return classes[slowest]; }

@@ -164,6 +164,18 @@ void write_classes(JsonWriter& json, const Summary& summary) {
   json.end_array();
 }
 
+void write_what_if(JsonWriter& json, const Summary& summary) {
+  json.key("what_if").begin_array();
+  for (const WhatIfFigure& pass : summary.what_if) {
+    json.begin_object();
+    json.field("pass", std::string_view(pass.pass));
+    json.field("did", std::string_view(pass.did));
+    json.field("changed", pass.changed);
+    json.end_object();
+  }
+  json.end_array();
+}
+
 }  // namespace
 
 std::string to_json(const Summary& summary) {
@@ -179,7 +191,7 @@ std::string to_json(const Summary& summary) {
   json.field("world_size", std::int64_t{summary.world_size});
   json.field("parameters", summary.parameters);
   write_figures(json, summary, summary, summary.slow(), summary.large(), summary.margin());
-  text_list(json, "what_if", summary.what_if);
+  write_what_if(json, summary);
   text_list(json, "warnings", summary.warnings);
   write_classes(json, summary);
   write_path(json, summary);

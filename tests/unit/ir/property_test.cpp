@@ -6,7 +6,7 @@
 #include "core/ir/references.h"
 #include "tests/fixtures/fixtures.h"
 #include "tests/unit/ir/edit.h"
-#include "tests/unit/ir/random_graph.h"
+#include "tests/support/random_graph.h"
 
 using namespace foregather;
 using namespace foregather::test;

@@ -2,7 +2,6 @@
 
 #include "core/ir/builder.h"
 #include "tasks/sniff.h"
-#include "tasks/what_if.h"
 #include "tasks/wire_bytes.h"
 
 using namespace foregather;
@@ -55,18 +54,4 @@ TEST_CASE("sniffing goes by content") {
                                      6),
                     "x.toml")
                   .has_value());
-}
-
-TEST_CASE("what-if passes") {
-  const auto what_if =
-      parse_what_if({"scale=links:2", "scale=compute:0.5", "scale=links:3", "scale=gemm:4"});
-  REQUIRE(what_if.has_value());
-  CHECK(what_if->links == 6);
-  CHECK(what_if->compute == 0.5);
-  REQUIRE(what_if->kinds.size() == 1);
-  CHECK(what_if->kinds[0].kind == OpKind::gemm);
-  for (const char* bad :
-       {"scale", "scale=links", "scale=links:", "scale=links:x", "scale=links:0", "scale=links:nan",
-        "scale=links:-1", "scale=links:1e9", "scale=lanes:2", "fuse", ""})
-    CHECK_FALSE(parse_what_if({bad}).has_value());
 }

@@ -1,4 +1,4 @@
-#include "tests/unit/ir/random_graph.h"
+#include "tests/support/random_graph.h"
 
 #include <algorithm>
 #include <set>

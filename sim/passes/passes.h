@@ -1,0 +1,11 @@
+// The rows of the registry, each defined in the file of its pass.
+#pragma once
+
+#include "sim/passes/pass.h"
+
+namespace foregather::sim {
+
+extern const PassInfo kScalePass;               // scale.cpp
+extern const PassInfo kDelayPass;               // delay.cpp
+
+}  // namespace foregather::sim

@@ -1,0 +1,133 @@
+// What every pass keeps, on every kind of schedule.
+#include <rapidcheck.h>
+#include <rapidcheck/catch.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "core/ir/dump.h"
+#include "sim/engine/bounds.h"
+#include "sim/engine/engine.h"
+#include "sim/memory/memory_bound.h"
+#include "sim/passes/registry.h"
+#include "tests/fixtures/fixtures.h"
+#include "tests/support/random_graph.h"
+#include "tests/unit/passes/schedules.h"
+
+using namespace foregather;
+using namespace foregather::test;
+
+namespace {
+
+struct Case {
+  const char* text;
+  bool is_idempotent;  ///< the docs of those that are not say so
+  bool keeps_ops;      ///< every op key is still there
+};
+
+const std::vector<Case> kCases{
+    {"scale=links:2", false, true},
+    {"scale=gemm:3", false, true},
+    {"scale=host:2", false, true},
+    {"scale=scope:*1*:2", false, true},
+    {"delay=after-loss:1ms", false, true},
+    {"delay=before-reduction:300us", false, true},
+    {"delay=before-free:20us", false, true},
+    {"delay=rank:0:2ms", false, true},
+    {"delay=scope:*:7us", false, true},
+};
+
+// Origins stay as rows when what was made of them goes; launched ops are what counts.
+void check_laws(const Graph& before, const Case& law) {
+  CAPTURE(law.text);
+  REQUIRE(problems(before).empty());
+  std::vector<sim::PassNote> notes;
+  const Graph after = passed(before, {law.text}, &notes);
+  CHECK(problems(after) == "");
+  CHECK(body_flops(after) == body_flops(before));
+  const auto old_keys = keys(before);
+  const auto new_keys = keys(after);
+  CHECK(std::adjacent_find(new_keys.begin(), new_keys.end()) == new_keys.end());
+  if (law.keeps_ops)
+    CHECK(std::includes(new_keys.begin(), new_keys.end(), old_keys.begin(), old_keys.end()));
+  REQUIRE(notes.size() == 1);
+  CHECK_FALSE(notes[0].did.empty());
+  if (!notes[0].changed) CHECK(keys(after) == old_keys);
+  if (law.is_idempotent) CHECK(dump(passed(after, {law.text})) == dump(after));
+}
+
+// Prices of 10 µs an op and 1 µs an action.
+std::vector<sim::CostTable> flat_prices(const Graph& graph) {
+  sim::CostTable table;
+  table.prices.resize(graph.costs.size());
+  for (sim::Price& price : table.prices) {
+    price.duration = 10 * kMicrosecond;
+    price.host = kMicrosecond;
+  }
+  table.sources = {"test"};
+  std::uint32_t hardware = 0;
+  for (const RankClass& rank_class : graph.classes)
+    hardware = std::max(hardware, rank_class.hardware);
+  return std::vector<sim::CostTable>(hardware + 1, table);
+}
+
+void check_run(const Graph& graph) {
+  const auto prices = flat_prices(graph);
+  const auto simulation = sim::simulate(graph, prices, {});
+  REQUIRE(simulation.has_value());
+  for (std::size_t c = 0; c < graph.classes.size(); ++c) {
+    const sim::ClassResult& result = simulation->classes[c];
+    if (simulation->converged)
+      CHECK(result.steady.time() >=
+            sim::step_time_bounds(graph, graph.classes[c], prices).bound());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every pass keeps the laws on every fixture") {
+  for (const auto& [name, make] : all_fixtures())
+    for (const Case& law : kCases) {
+      CAPTURE(name);
+      check_laws(make(), law);
+      check_run(passed(make(), {law.text}));
+    }
+}
+
+TEST_CASE("every pass keeps the laws on every sample") {
+  const std::vector<std::pair<const char*, std::vector<std::string>>> samples{
+      {"tiny_fsdp2", {"model.layers=3"}},
+      {"tiny_fsdp2", {"model.layers=3", "train.grad_accum=2", "parallel.shard_size=2"}},
+      {"gpt2_ddp", {"model.layers=3"}},
+      {"llama2_7b_fsdp1", {"model.layers=3"}},
+      {"llama2_7b_fsdp1", {"model.layers=3", "parallel.backward_prefetch=none"}},
+      {"llama2_13b_lora", {"model.layers=2"}},
+      {"llama3_8b_fsdp2", {"model.layers=3", "train.activation_checkpointing=full"}},
+      {"llama3_70b_fsdp2", {"model.layers=2"}},
+  };
+  for (const auto& [name, sets] : samples)
+    for (const Case& law : kCases) {
+      CAPTURE(name);
+      const Graph graph = sample_with(name, sets).graph;
+      check_laws(graph, law);
+      check_run(passed(graph, {law.text}));
+    }
+}
+
+TEST_CASE("every pass keeps the laws on random schedules") {
+  rc::prop("random graphs", [] {
+    const Graph graph = foregather::test::random_graph(*rc::gen::arbitrary<std::uint64_t>());
+    for (const Case& law : kCases) check_laws(graph, law);
+  });
+}
+
+TEST_CASE("passes compose in the order of the command line") {
+  const Graph graph = sample_with("tiny_fsdp2", {"model.layers=2"}).graph;
+  std::vector<std::string> all;
+  for (const Case& law : kCases) all.emplace_back(law.text);
+  const Graph once = passed(graph, all);
+  CHECK(problems(once) == "");
+  std::reverse(all.begin(), all.end());
+  CHECK(problems(passed(graph, all)) == "");
+}

@@ -1,0 +1,59 @@
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "core/base/file.h"
+#include "sim/passes/arguments.h"
+#include "sim/passes/registry.h"
+
+using namespace foregather;
+using namespace foregather::sim;
+
+TEST_CASE("bad passes are one clear error") {
+  for (const char* bad :
+       {"scale", "scale=links", "scale=links:", "scale=links:x", "scale=links:0", "scale=links:nan",
+        "scale=links:-1", "scale=links:1e9", "scale=lanes:2", "scale=links:2,x=1", "scale=scope::2",
+        "delay", "delay=after-loss", "delay=after-loss:5", "delay=after-los:5ms",
+        "delay=rank:x:5ms", "delay=rank:1:-5ms", "delay=scope::1ms", "delay=after-loss:2h", "fuse",
+        "", "="}) {
+    CAPTURE(bad);
+    const auto pass = parse_pass(bad);
+    REQUIRE_FALSE(pass.has_value());
+    CHECK(pass.error().place == std::string("--what-if ") + bad);
+    CHECK(pass.error().message.find('\n') == std::string::npos);
+  }
+  CHECK(parse_pass("delai=after-loss:1ms").error().message.find("did you mean 'delay'?") !=
+        std::string::npos);
+  CHECK(parse_pass("scale=link:2").error().message.find("did you mean 'links'?") !=
+        std::string::npos);
+}
+
+TEST_CASE("times, counts and patterns") {
+  CHECK(parse_duration("5ms") == 5 * kMillisecond);
+  CHECK(parse_duration("1.5us") == 1500);
+  CHECK(parse_duration("1ns") == 1);
+  CHECK(parse_duration("2s") == 2 * kSecond);
+  for (const char* bad : {"", "5", "ms", "0ns", "0.1ns", "-1ms", "nans", "infs", "4000s", "5 ms"})
+    CHECK_FALSE(parse_duration(bad).has_value());
+  CHECK(parse_count("3", 1, 4) == 3U);
+  for (const char* bad : {"", "0", "5", "x", "3x", "-1", "99999999999"})
+    CHECK_FALSE(parse_count(bad, 1, 4).has_value());
+  CHECK(matches_scope("layers.3", "layers.3"));
+  CHECK(matches_scope("layers.3", "layers.3.attn"));
+  CHECK_FALSE(matches_scope("layers.3", "layers.31"));
+  CHECK(matches_scope("layers.*.mlp", "layers.31.mlp"));
+  CHECK(matches_scope("*mlp*", "layers.31.mlp.up"));
+  CHECK(matches_scope("layers.?", "layers.1"));
+  CHECK_FALSE(matches_scope("layers.?", "layers.11"));
+  CHECK_FALSE(matches_scope("*.attn", "layers.1.mlp"));
+  CHECK(matches_scope("*", ""));
+}
+
+TEST_CASE("docs/passes.md is what the registry says") {
+  const std::string path = FOREGATHER_SOURCE_DIR "/docs/passes.md";
+  if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(path) << passes_markdown();
+  const auto text = read_file(path, MiB);
+  REQUIRE(text.has_value());
+  CHECK(*text == passes_markdown());
+}

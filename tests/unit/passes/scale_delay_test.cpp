@@ -1,0 +1,147 @@
+#include <catch2/catch.hpp>
+
+#include "sim/engine/engine.h"
+#include "sim/passes/registry.h"
+#include "tests/fixtures/fixtures.h"
+#include "tests/unit/passes/schedules.h"
+
+using namespace foregather;
+using namespace foregather::test;
+
+namespace {
+
+const std::vector<std::string> kSmall{"model.layers=2"};
+
+sim::Simulation run(const tasks::Schedule& schedule) {
+  const auto simulation = sim::simulate(schedule.graph, schedule.prices, schedule.engine);
+  REQUIRE(simulation.has_value());
+  return *simulation;
+}
+
+// Fixed delays added by a pass, in the body.
+std::vector<const Op*> delays(const Graph& graph) {
+  std::vector<const Op*> found;
+  for (const OpId op : launches(graph))
+    if (graph.at(op).kind == OpKind::other) found.push_back(&graph.at(op));
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("factors of scale multiply, in the range of one factor") {
+  sim::PassTarget target{thunder_trace(), {}};
+  const auto apply = [&target](const std::string& text) {
+    const auto parsed = sim::parse_pass(text);
+    REQUIRE(parsed.has_value());
+    return (*parsed)(target);
+  };
+  for (const char* text : {"scale=links:2", "scale=compute:0.5", "scale=links:3", "scale=gemm:4"})
+    REQUIRE(apply(text).has_value());
+  CHECK(target.prices.links == 6);
+  CHECK(target.prices.compute == 0.5);
+  REQUIRE(target.prices.kinds.size() == 1);
+  CHECK(target.prices.kinds[0].kind == OpKind::gemm);
+  CHECK_FALSE(apply("scale=attention:2")->changed);
+  REQUIRE(apply("scale=host:1e-6").has_value());
+  CHECK_FALSE(apply("scale=host:1e-6").has_value());
+}
+
+TEST_CASE("scale of a scope changes the prices of its ops alone") {
+  const auto before = sample_with("tiny_fsdp2", kSmall);
+  const auto after = sample_with("tiny_fsdp2", kSmall, {"scale=scope:model.layers.1:2"});
+  const auto twice = sample_with("tiny_fsdp2", kSmall,
+                                 {"scale=scope:model.layers.1:4", "scale=scope:model.*.1:0.5"});
+  REQUIRE(after.graph.ops.size() == before.graph.ops.size());
+  for (std::size_t row = 0; row < before.graph.ops.size(); ++row) {
+    const Op& old_op = before.graph.ops[row];
+    const Ns old_time = before.prices[0].prices[old_op.cost.row()].duration;
+    const Ns time = after.prices[0].prices[after.graph.ops[row].cost.row()].duration;
+    const std::string_view scope = before.graph.scope_name(old_op.scope);
+    if (scope.starts_with("model.layers.1"))
+      CHECK(time == (old_time + 1) / 2);
+    else
+      CHECK(time == old_time);
+    // model.*.1 leaves out what lies below model.layers.1: twice four there, twice two on it.
+    if (scope == "model.layers.1")
+      CHECK(twice.prices[0].prices[twice.graph.ops[row].cost.row()].duration == (old_time + 1) / 2);
+  }
+}
+
+TEST_CASE("scale of the host divides its times and its delays") {
+  const auto before = sample_with("tiny_fsdp2", kSmall);
+  const auto after = sample_with("tiny_fsdp2", kSmall, {"scale=host:10"});
+  CHECK(after.prices[0].host.alloc == (before.prices[0].host.alloc + 5) / 10);
+  CHECK(after.prices[0].host.device_malloc == before.prices[0].host.device_malloc);
+  CHECK(run(after).classes[0].steady.time() < run(before).classes[0].steady.time());
+  for (std::size_t row = 0; row < before.prices[0].prices.size(); ++row)
+    CHECK(after.prices[0].prices[row].duration == before.prices[0].prices[row].duration);
+}
+
+TEST_CASE("delays stand where PyTorch's tests sleep") {
+  const Graph plain = sample_with("tiny_fsdp2", kSmall).graph;
+  const auto micro_batches = std::vector<std::string>{"model.layers=2", "train.grad_accum=3"};
+  SECTION("after the loss of each micro-batch") {
+    const Graph graph = sample_with("tiny_fsdp2", micro_batches, {"delay=after-loss:5ms"}).graph;
+    const auto found = delays(graph);
+    REQUIRE(found.size() == 3);
+    CHECK(problems(graph).empty());
+    for (const Op* op : found) {
+      CHECK(op->phase == Phase::forward);
+      CHECK(graph.at(op->cost).fixed_time == 5 * kMillisecond);
+    }
+  }
+  SECTION("before each unit's reduction: the root and two layers") {
+    const Graph graph = passed(plain, {"delay=before-reduction:1ms"});
+    const auto found = delays(graph);
+    REQUIRE(found.size() == 3);
+    CHECK(problems(graph).empty());
+    const auto order = launches(graph);
+    for (std::size_t i = 0; i < order.size(); ++i)
+      if (graph.at(order[i]).role == Role::reduce)
+        CHECK(graph.at(order[i - 1]).kind == OpKind::other);
+  }
+  SECTION("before each free of unsharded parameters: two layers forward, all backward") {
+    const Graph graph = passed(plain, {"delay=before-free:1ms"});
+    CHECK(delays(graph).size() == 5);
+    CHECK(problems(graph).empty());
+  }
+  SECTION("before each visit of a module: forward and backward") {
+    const Graph graph = passed(plain, {"delay=scope:model.layers.1:1ms"});
+    CHECK(delays(graph).size() == 2);
+    CHECK(problems(graph).empty());
+  }
+  SECTION("freed by release") {
+    const Graph graph = passed(thunder_trace(), {"delay=before-free:1ms"});
+    CHECK(delays(graph).size() == 2);
+    CHECK(problems(graph).empty());
+  }
+  SECTION("nowhere") {
+    std::vector<sim::PassNote> notes;
+    const Graph graph = passed(activation_recompute(), {"delay=before-reduction:1ms"}, &notes);
+    CHECK(keys(graph) == keys(activation_recompute()));
+    REQUIRE(notes.size() == 1);
+    CHECK_FALSE(notes[0].changed);
+  }
+}
+
+TEST_CASE("a rank that starts late is a class of its own") {
+  const Graph graph = sample_with("tiny_fsdp2", kSmall, {"delay=rank:2:7ms"}).graph;
+  REQUIRE(graph.classes.size() == 2);
+  CHECK(graph.classes[1].start_delay == 7 * kMillisecond);
+  CHECK(graph.ranks_of(graph.classes[0].ranks).size() == 3);
+  CHECK(graph.ranks_of(graph.classes[1].ranks)[0] == 2);
+  CHECK(problems(graph).empty());
+  const Graph later = passed(graph, {"delay=rank:2:1ms"});
+  REQUIRE(later.classes.size() == 2);
+  CHECK(later.classes[1].start_delay == 8 * kMillisecond);
+  CHECK_THROWS(passed(graph, {"delay=rank:4:1ms"}));
+}
+
+TEST_CASE("a delay that nothing overlaps adds its time to the step") {
+  const auto before = sample_with("tiny_fsdp2", {"model.layers=2"}, {"scale=host:1000"});
+  const auto after =
+      sample_with("tiny_fsdp2", {"model.layers=2"}, {"scale=host:1000", "delay=after-loss:50ms"});
+  const Ns added = run(after).classes[0].steady.time() - run(before).classes[0].steady.time();
+  CHECK(added >= 49 * kMillisecond);
+  CHECK(added <= 50 * kMillisecond);
+}

@@ -1,0 +1,35 @@
+// Schedules that passes are tested on, and what must hold after each.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/ir/graph.h"
+#include "sim/passes/pass.h"
+#include "tasks/schedule.h"
+
+namespace foregather::test {
+
+/// A workload or dump as the command line would load it, with passes; throws what is wrong.
+tasks::Schedule loaded(const std::string& path, const std::vector<std::string>& sets,
+                       const std::vector<std::string>& passes = {});
+/// The same of traces/samples/NAME.toml.
+tasks::Schedule sample_with(const std::string& name, const std::vector<std::string>& sets,
+                            const std::vector<std::string>& passes = {});
+
+/// Applies passes in order; throws what is wrong. `notes` gets what they did.
+Graph passed(Graph graph, const std::vector<std::string>& passes,
+             std::vector<sim::PassNote>* notes = nullptr);
+
+/// Launches of the body, in host order of the first program.
+std::vector<OpId> launches(const Graph& graph, Section section = Section::body);
+std::int64_t body_flops(const Graph& graph);
+std::size_t count(const Graph& graph, Role role, Section section = Section::body);
+Bytes gathered_bytes(const Graph& graph);
+/// Op keys of all rows without what a communicator adds (its numbers change when ops move).
+std::vector<std::string> keys(const Graph& graph);
+/// The messages of validate(), joined; empty: the graph is valid.
+std::string problems(const Graph& graph);
+
+}  // namespace foregather::test
