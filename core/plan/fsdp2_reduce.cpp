@@ -187,6 +187,7 @@ void Fsdp2Schedule::reduce(Fsdp2Unit& unit) {
   if (offloads() && types_.casts_out()) low.free(unit.gradient);
   if (!becomes_gradient || offloads()) drop_reduced(output, unit.was_post_reduced);
   unit.has_gradient = true;
+  for (const std::uint32_t twin : unit.twins) units_[twin].has_gradient = true;
   held_inputs_.push_back(static_cast<std::uint32_t>(&unit - units_.data()));
 }
 

@@ -54,6 +54,8 @@ class Fsdp2Schedule final : public StrategySchedule {
 
   // fsdp2_setup.cpp
   void add_units();
+  void find_twins();
+  bool is_other_name(const Fsdp2Unit& unit) const;
   void add_parameters(ModuleWriter& modules);
   void add_unit_buffers(Fsdp2Unit& unit);
   DType gathered_type(const ShardedParameter& parameter) const;

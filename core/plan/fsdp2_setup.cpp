@@ -54,6 +54,28 @@ void Fsdp2Schedule::add_units() {
     unit.owner = {row.scope, builder.unit(row)};
     lowering_.owners[u] = unit.owner;
   }
+  find_twins();
+}
+
+// A unit of another name has the parameters of its first one in the same order.
+void Fsdp2Schedule::find_twins() {
+  const ShardLayout& layout = lowering_.layout;
+  for (std::uint32_t u = 0; u < units_.size(); ++u) {
+    if (!has_work(units_[u])) continue;
+    const auto shares = layout.parameters[units_[u].parameters.first].shares;
+    if (!shares) continue;
+    std::vector<std::uint32_t>& twins = units_[layout.unit_of_parameter[*shares]].twins;
+    if (twins.empty()) twins.push_back(layout.unit_of_parameter[*shares]);
+    twins.push_back(u);
+  }
+  for (Fsdp2Unit& unit : units_) {
+    const std::vector<std::uint32_t> twins = unit.twins;
+    for (const std::uint32_t twin : twins) units_[twin].twins = twins;
+  }
+}
+
+bool Fsdp2Schedule::is_other_name(const Fsdp2Unit& unit) const {
+  return !unit.twins.empty() && &units_[unit.twins.front()] != &unit;
 }
 
 void Fsdp2Schedule::init(ModuleWriter& modules) {
@@ -73,6 +95,7 @@ void Fsdp2Schedule::init(ModuleWriter& modules) {
   if (offloads()) return;
   optimized_.reserve(parameters);
   for (const Fsdp2Unit& unit : units_) {
+    if (is_other_name(unit)) continue;
     Bytes offset = 0;
     for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
       if (!is_trained(row)) continue;
@@ -97,7 +120,9 @@ void Fsdp2Schedule::add_parameters(ModuleWriter& modules) {
         lowering_.tape_of(parameter.module).parameters[parameter.parameter].name;
     const std::int64_t elements = padded_shard_elements(parameter, ranks);
     shards_.push_back(
-        lowering_.buffer(elements, types_.stored, name, Cause::parameter_shard, owner));
+        parameter.shares
+            ? shards_[*parameter.shares]
+            : lowering_.buffer(elements, types_.stored, name, Cause::parameter_shard, owner));
     const DType gathered = gathered_type(parameter);
     full_.push_back(
         lowering_.buffer(elements * ranks, gathered, name, Cause::unsharded_parameter, owner));
@@ -111,7 +136,7 @@ void Fsdp2Schedule::add_parameters(ModuleWriter& modules) {
       loaded_.push_back(
           lowering_.buffer(elements, types_.stored, name, Cause::parameter_shard, owner));
     }
-    lowering_.alloc(shards_.back(), lowering_.compute);
+    if (!parameter.shares) lowering_.alloc(shards_.back(), lowering_.compute);
   }
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
     for (ParameterIndex p = 0; p < lowering_.tape_of(m).parameters.size(); ++p)
@@ -121,7 +146,7 @@ void Fsdp2Schedule::add_parameters(ModuleWriter& modules) {
 void Fsdp2Schedule::add_unit_buffers(Fsdp2Unit& unit) {
   const std::int64_t shard = unit.trained_elements;
   const std::int64_t whole = shard * groups_.shard.ranks;
-  const bool repeats = lowering_.workload.train.grad_accum > 1;
+  const bool repeats = lowering_.workload.train.grad_accum > 1 || !unit.twins.empty();
   const auto add = [&](std::int64_t elements, DType type, std::string_view name, Cause cause) {
     return lowering_.buffer(elements, type, name, cause, unit.owner);
   };
@@ -151,7 +176,9 @@ void Fsdp2Schedule::add_unit_buffers(Fsdp2Unit& unit) {
         add(shard, types_.reduced, "reduce-scatter output", Cause::communication_buffer);
   if (types_.casts_out() && repeats)
     unit.cast_output = add(shard, types_.stored, "reduced gradient", Cause::cast_copy);
-  unit.gradient = add(shard, types_.stored, "sharded gradient", Cause::reduced_gradient);
+  unit.gradient = is_other_name(unit)
+                      ? units_[unit.twins.front()].gradient
+                      : add(shard, types_.stored, "sharded gradient", Cause::reduced_gradient);
   if (offloads()) {
     unit.host_gradient = on_host(
         lowering_, add(shard, types_.stored, "offloaded gradient", Cause::reduced_gradient));
@@ -210,7 +237,7 @@ void Fsdp2Schedule::drop_gradients() {
   lowering_.wait_stream(types_.casts_out() ? all_reduce_stream_ : reduce_stream_,
                         lowering_.compute);
   for (const Fsdp2Unit& unit : units_)
-    if (unit.trained > 0) lowering_.free(unit.gradient);
+    if (unit.trained > 0 && !is_other_name(unit)) lowering_.free(unit.gradient);
 }
 
 }  // namespace foregather::plan

@@ -47,6 +47,9 @@ struct Fsdp2Unit {
   bool is_kept = false;       ///< resharded to a smaller group
   bool is_reduced = false;    ///< its post-backward ran in this backward
   bool has_gradient = false;  ///< a micro-batch of this step has reduced into `gradient`
+  /// The units whose parameters are other names of one storage, this one included: they reduce into
+  /// one gradient. The first has the buffers; empty: none.
+  std::vector<std::uint32_t> twins;
   std::vector<std::uint32_t> forward_positions;  ///< in the recorded post-forward order
 };
 

@@ -57,7 +57,11 @@ Result<Graph> lower(const Model& model, const Workload& workload) {
   const bool fsdp1 = workload.parallel.strategy == Strategy::fsdp1;
   const Strategy kind = workload.parallel.strategy;
   const bool whole = kind != Strategy::fsdp1 && kind != Strategy::fsdp2;
-  Lowering lowering(model, workload, fsdp1 ? TiedUnits::at_root : TiedUnits::merged,
+  const bool two_names = kind == Strategy::fsdp2 && workload.parallel.tied == Tied::two_names;
+  Lowering lowering(model, workload,
+                    fsdp1       ? TiedUnits::at_root
+                    : two_names ? TiedUnits::two_names
+                                : TiedUnits::merged,
                     whole ? Wrap::model : workload.parallel.wrap);
   GraphBuilder& builder = lowering.builder;
   const ProgramId program = builder.begin_program("rank");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <string>
 
 #include "core/plan/key_values.h"
@@ -10,7 +11,19 @@ namespace foregather::plan {
 
 namespace {
 
-Status check_fsdp2(const Workload& workload) {
+// Two places of one storage, in different modules.
+bool has_tied(const Model& model) {
+  std::map<std::string_view, std::size_t> seen;
+  for (std::size_t m = 0; m < model.modules.size(); ++m)
+    for (const Parameter& parameter : model.tapes[model.modules[m].tape].parameters) {
+      if (parameter.tie.empty()) continue;
+      const auto [found, is_new] = seen.try_emplace(parameter.tie, m);
+      if (!is_new && found->second != m) return true;
+    }
+  return false;
+}
+
+Status check_fsdp2(const Model& model, const Workload& workload) {
   const Parallel& parallel = workload.parallel;
   if (parallel.reduce_buffers < 1)
     return fail_at(workload.place_of({"parallel.reduce_buffers"}),
@@ -22,6 +35,13 @@ Status check_fsdp2(const Workload& workload) {
                    "parallel.reshard_after_forward {} is not a smaller divisor of the shard group "
                    "of {} ranks",
                    parallel.reshard_to, parallel.shard_size);
+  if (parallel.tied == Tied::one_unit) return {};
+  if (!has_tied(model))
+    return fail_at(workload.place_of({"model.tied", "model.config"}),
+                   "model.tied is two-names, but the model has no tied parameters");
+  if (parallel.offload != Offload::none)
+    return fail_at(workload.place_of({"model.tied", "parallel.offload"}),
+                   "model.tied two-names cannot be offloaded: leave out parallel.offload");
   return {};
 }
 
@@ -200,7 +220,7 @@ Status check_plan(const Model& model, const Workload& workload) {
   if (parallel.strategy == Strategy::thunder_zero2 || parallel.strategy == Strategy::thunder_zero3)
     return check_thunder(workload);
   if (parallel.strategy == Strategy::fsdp1) return check_fsdp1(model, workload);
-  if (parallel.strategy == Strategy::fsdp2) return check_fsdp2(workload);
+  if (parallel.strategy == Strategy::fsdp2) return check_fsdp2(model, workload);
   if (parallel.strategy == Strategy::ddp) return check_ddp(workload);
   return {};
 }

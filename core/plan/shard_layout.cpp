@@ -1,5 +1,6 @@
 #include "core/plan/shard_layout.h"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 
@@ -55,6 +56,17 @@ void join_tied(const Model& model, TiedUnits rule, std::vector<std::uint32_t>& u
   }
 }
 
+/// Modules that have a tied parameter, each in a unit of its own.
+void split_tied(const Model& model, std::vector<std::uint32_t>& unit_of) {
+  auto next = static_cast<std::uint32_t>(2 * model.modules.size());  // beyond those of wrapped_by
+  for (std::size_t m = 0; m < model.modules.size(); ++m) {
+    const std::vector<Parameter>& parameters = tape_of(model, m).parameters;
+    if (std::any_of(parameters.begin(), parameters.end(),
+                    [](const Parameter& parameter) { return !parameter.tie.empty(); }))
+      unit_of[m] = next++;
+  }
+}
+
 /// Numbers the units 1, 2, … in order of their first module; the root is 0.
 std::uint32_t renumber(std::vector<std::uint32_t>& unit_of) {
   std::map<std::uint32_t, std::uint32_t> numbers;
@@ -73,7 +85,11 @@ std::uint32_t renumber(std::vector<std::uint32_t>& unit_of) {
 ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied) {
   ShardLayout layout;
   layout.unit_of_module = wrapped_by(model, wrap);
-  join_tied(model, tied, layout.unit_of_module);
+  const bool splits = tied == TiedUnits::two_names;
+  if (splits)
+    split_tied(model, layout.unit_of_module);
+  else
+    join_tied(model, tied, layout.unit_of_module);
   const std::uint32_t units = renumber(layout.unit_of_module);
   const auto modules = static_cast<std::uint32_t>(model.modules.size());
 
@@ -95,8 +111,17 @@ ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied) {
   layout.unit_of_parameter.reserve(places);
 
   // Modules by unit, in order: a unit's parameters are consecutive rows.
+  const auto has_tied = [&](std::uint32_t m) {
+    const std::vector<Parameter>& parameters = tape_of(model, m).parameters;
+    return std::any_of(parameters.begin(), parameters.end(),
+                       [](const Parameter& parameter) { return !parameter.tie.empty(); });
+  };
   std::vector<std::vector<std::uint32_t>> members(units);
-  for (std::uint32_t m = 0; m < modules; ++m) members[layout.unit_of_module[m]].push_back(m);
+  for (std::uint32_t m = 0; m < modules; ++m) {
+    const std::uint32_t unit = layout.unit_of_module[m];
+    members[unit].push_back(m);
+    if (splits && unit != 0 && has_tied(m)) members[0].push_back(m);
+  }
   std::map<std::string_view, std::uint32_t> ties;
   for (std::uint32_t u = 0; u < units; ++u) {
     Range& rows = layout.units[u].parameters;
@@ -104,19 +129,27 @@ ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied) {
     for (const std::uint32_t m : members[u]) {
       const std::vector<Parameter>& parameters = tape_of(model, m).parameters;
       for (ParameterIndex p = 0; p < parameters.size(); ++p) {
+        // Of a module that is split, a unit has the tied ones and the root the others.
+        const bool is_split = splits && has_tied(m);
+        if (is_split && parameters[p].tie.empty() != (u == 0)) continue;
         const auto row = static_cast<std::uint32_t>(layout.parameters.size());
+        std::optional<std::uint32_t> shares;
         std::uint32_t& place = layout.parameter_rows[layout.first_parameter[m] + p];
         place = row;
         if (!parameters[p].tie.empty()) {
           const auto [found, is_new] = ties.try_emplace(parameters[p].tie, row);
-          place = found->second;
-          if (!is_new) {
+          if (splits) {
+            if (!is_new) shares = found->second;
+          } else {
+            place = found->second;
+          }
+          if (!is_new && !splits) {
             layout.parameters[place].trainable |= parameters[p].trainable;
             continue;
           }
         }
         layout.parameters.push_back({m, p, parameters[p].elements, rows_of(parameters[p].shape),
-                                     parameters[p].trainable, parameters[p].gathered_f8});
+                                     parameters[p].trainable, parameters[p].gathered_f8, shares});
         layout.unit_of_parameter.push_back(u);
       }
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,7 +11,7 @@
 
 namespace foregather::plan {
 
-/// One storage of parameters (tied ones once).
+/// One storage of parameters (tied ones once, but for TiedUnits::two_names).
 struct ShardedParameter {
   std::uint32_t module = 0;      ///< the first module that has it
   ParameterIndex parameter = 0;  ///< in that module's tape
@@ -21,6 +22,8 @@ struct ShardedParameter {
   std::int64_t rows = 1;
   bool trainable = true;
   bool gathered_f8 = false;  ///< as Parameter::gathered_f8
+  /// Row of the parameter whose storage this is another name of.
+  std::optional<std::uint32_t> shares = {};
 };
 
 /// A wrapped module, or a list of modules wrapped as one.
@@ -54,6 +57,9 @@ struct ShardLayout {
 enum class TiedUnits : std::uint8_t {
   merged,   ///< they are wrapped as one (FSDP2: fully_shard of a list of modules)
   at_root,  ///< their parameters are left to the root (FSDP1)
+  /// Each of its modules is a unit of that parameter alone (FSDP2: wrapped one by one, under two
+  /// names); what else the module has is left to the root.
+  two_names,
 };
 
 ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied);

@@ -48,6 +48,12 @@ enum class ThunderBucketing : std::uint8_t { none, layer, block };
 enum class Fsdp1Sharding : std::uint8_t { full_shard, shard_grad_op, no_shard };
 /// What one unit is: a repeated block (and the rest at the root), the whole model, or blocks with
 /// the embedding and the head as units of their own.
+/// FSDP2: how parameters that are one storage are wrapped.
+enum class Tied : std::uint8_t {
+  one_unit,   ///< their modules are one unit: gathered once
+  two_names,  ///< a unit for each name: the storage is gathered, and its gradient reduced, for each
+};
+
 enum class Wrap : std::uint8_t { block, model, block_embed_head };
 
 /// Which parameters are trained. A frozen one has neither gradient nor optimizer state.
@@ -102,6 +108,7 @@ struct Parallel {
   std::uint32_t world_size = 0;  ///< 0: nodes × gpus_per_node
   std::uint32_t shard_size = 0;  ///< ranks of a shard group (hybrid); 0: world_size
   Wrap wrap = Wrap::block;
+  Tied tied = Tied::one_unit;  ///< key model.tied
   Fsdp1Sharding sharding = Fsdp1Sharding::full_shard;
   /// FSDP2: unset = PyTorch's default (true, false at the root). A number N reshards to groups of
   /// N.

@@ -33,6 +33,7 @@ constexpr std::array kOffload{"none"sv, "optimizer"sv, "parameters"sv, "all"sv};
 constexpr std::array kBucketing{"none"sv, "layer"sv, "block"sv};
 constexpr std::array kPrefetch{"none"sv, "pre"sv, "post"sv};
 constexpr std::array kSharding{"full_shard"sv, "shard_grad_op"sv, "no_shard"sv};
+constexpr std::array kTied{"one-unit"sv, "two-names"sv};
 constexpr std::array kWrap{"block"sv, "model"sv, "block_embed_head"sv};
 
 // Names of dtypes that training uses, and what they are. "f32" and "f16", as the graph says, too.
@@ -329,6 +330,9 @@ constexpr std::array kKeys{
                 "Instead of one config: vision towers, then a language model", set_towers, kList},
     WorkloadKey{"model.layers", "integer from 1, or a list", "as the config says",
                 "Number of repeated blocks; of a list, one for each tower", set_layers, kList},
+    WorkloadKey{"model.tied", "one-unit | two-names", "one-unit",
+                "Tied embedding and head: one FSDP unit, or one for each name of the weight",
+                set_choice<kParallel, &Parallel::tied, kTied>, kOne, kFsdp2},
 
     WorkloadKey{"train.micro_batch", kCount, "1", "Sequences a rank and micro-batch",
                 set_integer<kTrain, &Train::micro_batch, 1, kMostRanks>},
