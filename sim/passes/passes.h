@@ -5,7 +5,8 @@
 
 namespace foregather::sim {
 
-extern const PassInfo kScalePass;               // scale.cpp
-extern const PassInfo kDelayPass;               // delay.cpp
+extern const PassInfo kScalePass;  // scale.cpp
+extern const PassInfo kDelayPass;  // delay.cpp
+extern const PassInfo kDedupPass;  // dedup_shared_params.cpp
 
 }  // namespace foregather::sim

@@ -8,7 +8,7 @@
 namespace foregather::sim {
 namespace {
 
-constexpr std::array kPasses{&kScalePass, &kDelayPass};
+constexpr std::array kPasses{&kScalePass, &kDelayPass, &kDedupPass};
 
 constexpr std::string_view kIntroduction =
     R"(# What-if passes

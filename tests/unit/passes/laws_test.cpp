@@ -36,6 +36,7 @@ const std::vector<Case> kCases{
     {"delay=before-free:20us", false, true},
     {"delay=rank:0:2ms", false, true},
     {"delay=scope:*:7us", false, true},
+    {"dedup-shared-params", true, false},
 };
 
 // Origins stay as rows when what was made of them goes; launched ops are what counts.
@@ -105,6 +106,7 @@ TEST_CASE("every pass keeps the laws on every sample") {
       {"llama2_13b_lora", {"model.layers=2"}},
       {"llama3_8b_fsdp2", {"model.layers=3", "train.activation_checkpointing=full"}},
       {"llama3_70b_fsdp2", {"model.layers=2"}},
+      {"gpt2_two_names", {"model.layers=2"}},
   };
   for (const auto& [name, sets] : samples)
     for (const Case& law : kCases) {

@@ -16,6 +16,7 @@ TEST_CASE("bad passes are one clear error") {
         "scale=links:-1", "scale=links:1e9", "scale=lanes:2", "scale=links:2,x=1", "scale=scope::2",
         "delay", "delay=after-loss", "delay=after-loss:5", "delay=after-los:5ms",
         "delay=rank:x:5ms", "delay=rank:1:-5ms", "delay=scope::1ms", "delay=after-loss:2h", "fuse",
+        "dedup-shared-params=", "dedup-shared-params=a", "dedup-shared-params=a:a",
         "", "="}) {
     CAPTURE(bad);
     const auto pass = parse_pass(bad);
