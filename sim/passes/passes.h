@@ -8,5 +8,6 @@ namespace foregather::sim {
 extern const PassInfo kScalePass;  // scale.cpp
 extern const PassInfo kDelayPass;  // delay.cpp
 extern const PassInfo kDedupPass;  // dedup_shared_params.cpp
+extern const PassInfo kFuseDowncastPass;
 
 }  // namespace foregather::sim

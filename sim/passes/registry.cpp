@@ -8,7 +8,7 @@
 namespace foregather::sim {
 namespace {
 
-constexpr std::array kPasses{&kScalePass, &kDelayPass, &kDedupPass};
+constexpr std::array kPasses{&kScalePass, &kDelayPass, &kDedupPass, &kFuseDowncastPass};
 
 constexpr std::string_view kIntroduction =
     R"(# What-if passes
@@ -24,17 +24,16 @@ This page is made from `sim/passes/registry.h`.
 PassArguments split(const std::string& text) {
   PassArguments arguments;
   arguments.text = text;
-  const auto equals = text.find('=');
-  if (equals == std::string::npos) return arguments;
-  std::string_view rest = std::string_view(text).substr(equals + 1);
+  const auto end = text.find_first_of("=,");
+  if (end == std::string::npos) return arguments;
+  std::string_view rest = std::string_view(text).substr(end + 1);
   const auto next = [&rest] {
     const auto comma = rest.find(',');
     const std::string_view part = rest.substr(0, comma);
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
     return part;
   };
-  // An option may come first: "fuse-downcast=prefetch_dtype=shard".
-  bool is_first = true;
+  bool is_first = text[end] == '=';
   while (!rest.empty()) {
     const std::string_view part = next();
     const auto inner = part.find('=');

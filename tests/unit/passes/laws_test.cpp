@@ -37,6 +37,8 @@ const std::vector<Case> kCases{
     {"delay=rank:0:2ms", false, true},
     {"delay=scope:*:7us", false, true},
     {"dedup-shared-params", true, false},
+    {"fuse-downcast", true, true},
+    {"fuse-downcast,prefetch_dtype=shard", true, true},
 };
 
 // Origins stay as rows when what was made of them goes; launched ops are what counts.
