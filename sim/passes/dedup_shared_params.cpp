@@ -279,7 +279,7 @@ struct Dedup {
   Result<PassNote> operator()(PassTarget& target) const {
     const auto same_as = same(target.graph);
     if (!same_as) return tl::unexpected(same_as.error());
-    Rewriter rewriter(std::move(target.graph));
+    Rewriter rewriter(target.graph);
     std::size_t dropped = 0;
     Bytes bytes = 0;
     for (std::size_t p = 0; p < rewriter.graph().programs.size(); ++p) {
@@ -316,15 +316,13 @@ struct Dedup {
         }
       for (const auto& [op, parts] : rewired) rewriter.set_accesses(op, parts);
     }
-    auto graph = rewriter.finish();
-    if (!graph) return tl::unexpected(graph.error());
-    target.graph = std::move(*graph);
     if (dropped == 0)
       return PassNote{text, "no two units gather the same shards at one time", false};
-    return PassNote{text,
-                    fmt::format("{} of a step's gathers dropped, {} no longer gathered", dropped,
-                                format_bytes(bytes)),
-                    true};
+    return settle(target, rewriter,
+                  {text,
+                   fmt::format("{} of a step's gathers dropped, {} no longer gathered", dropped,
+                               format_bytes(bytes)),
+                   true});
   }
 };
 

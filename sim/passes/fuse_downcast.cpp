@@ -194,7 +194,7 @@ struct FuseDowncast {
   bool leaves_prefetched = false;
 
   Result<PassNote> operator()(PassTarget& target) const {
-    Rewriter rewriter(std::move(target.graph));
+    Rewriter rewriter(target.graph);
     std::size_t fused = 0;
     std::size_t prefetched = 0;
     Bytes saved = 0;
@@ -228,9 +228,6 @@ struct FuseDowncast {
         }
       saved += fuser.saved();
     }
-    auto graph = rewriter.finish();
-    if (!graph) return tl::unexpected(graph.error());
-    target.graph = std::move(*graph);
     const std::string left =
         prefetched == 0
             ? std::string()
@@ -238,10 +235,11 @@ struct FuseDowncast {
     if (fused == 0)
       return PassNote{text, left.empty() ? "no gather is used by one narrowing cast alone" : left,
                       false};
-    return PassNote{text,
-                    fmt::format("{} gathers of a step send the narrow dtype, {} less{}{}", fused,
-                                format_bytes(saved), left.empty() ? "" : "; ", left),
-                    true};
+    return settle(target, rewriter,
+                  {text,
+                   fmt::format("{} gathers of a step send the narrow dtype, {} less{}{}", fused,
+                               format_bytes(saved), left.empty() ? "" : "; ", left),
+                   true});
   }
 };
 

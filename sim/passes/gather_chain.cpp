@@ -110,9 +110,17 @@ class Finder {
       case ActionKind::alloc:
       case ActionKind::free:
       case ActionKind::record_stream: return is_buffer(action.a, at);
-      case ActionKind::record: return is_stream(action.stream);
+      case ActionKind::record: return is_stream(action.stream) || orders_streams(at);
       default: return false;
     }
+  }
+
+  // Only what waits for it right behind it is a stream of the chain.
+  bool orders_streams(ActionIndex at) const {
+    const Action& record = actions_.all[at].action;
+    if (at + 1 >= actions_.all.size()) return false;
+    const Action& next = actions_.all[at + 1].action;
+    return next.kind == ActionKind::wait && next.a == record.a && is_stream(next.stream);
   }
 
   // Waits belong to the block where the event was recorded in it.

@@ -8,6 +8,7 @@ namespace foregather::sim {
 extern const PassInfo kScalePass;  // scale.cpp
 extern const PassInfo kDelayPass;  // delay.cpp
 extern const PassInfo kDedupPass;  // dedup_shared_params.cpp
-extern const PassInfo kFuseDowncastPass;
+extern const PassInfo kFuseDowncastPass;  // fuse_downcast.cpp
+extern const PassInfo kPrefetchPass, kForwardPrefetchPass, kLimitPass;  // prefetch.cpp
 
 }  // namespace foregather::sim

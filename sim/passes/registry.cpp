@@ -8,7 +8,8 @@
 namespace foregather::sim {
 namespace {
 
-constexpr std::array kPasses{&kScalePass, &kDelayPass, &kDedupPass, &kFuseDowncastPass};
+constexpr std::array kPasses{&kScalePass, &kDelayPass, &kDedupPass, &kFuseDowncastPass, &kPrefetchPass,
+                             &kForwardPrefetchPass, &kLimitPass};
 
 constexpr std::string_view kIntroduction =
     R"(# What-if passes

@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "core/ir/validate.h"
 #include "sim/memory/host_order.h"
 
 namespace foregather::sim {
@@ -412,6 +413,18 @@ Result<Graph> Rewriter::finish() {
   number_new_ops();
   compact();
   return std::move(graph_);
+}
+
+PassNote settle(PassTarget& target, Rewriter& rewriter, PassNote note) {
+  auto graph = rewriter.finish();
+  std::string problem = graph ? std::string() : graph.error().message;
+  if (graph)
+    if (const auto problems = validate(*graph, 1); !problems.empty())
+      problem = problems.front().message;
+  if (!problem.empty())
+    return {std::move(note.pass), "left as it is, or else " + problem, false};
+  target.graph = std::move(*graph);
+  return note;
 }
 
 }  // namespace foregather::sim

@@ -8,6 +8,7 @@
 
 #include "core/base/result.h"
 #include "core/ir/graph.h"
+#include "sim/passes/pass.h"
 
 namespace foregather::sim {
 
@@ -98,5 +99,10 @@ class Rewriter {
   std::uint32_t old_events_ = 0;
   std::vector<ProgramId> new_ops_, new_storages_, new_events_;  ///< owner of each added row
 };
+
+/// Ends a pass: the edited graph takes the place of the target's, unless it would be no schedule
+/// that could run (see validate()) or has no numbers for its collectives. Then the target stays as
+/// it is, and the note says why nothing was done. `rewriter` has a copy of the target's graph.
+PassNote settle(PassTarget& target, Rewriter& rewriter, PassNote note);
 
 }  // namespace foregather::sim

@@ -38,6 +38,11 @@ const std::vector<Case> kCases{
     {"delay=scope:*:7us", false, true},
     {"dedup-shared-params", true, false},
     {"fuse-downcast", true, true},
+    {"prefetch=none", true, true},
+    {"prefetch=backward-pre", true, true},
+    {"prefetch=backward-post", true, true},
+    {"forward-prefetch", true, true},
+    {"limit-all-gathers=none", true, true},
     {"fuse-downcast,prefetch_dtype=shard", true, true},
 };
 

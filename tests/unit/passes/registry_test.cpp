@@ -17,7 +17,8 @@ TEST_CASE("bad passes are one clear error") {
         "delay", "delay=after-loss", "delay=after-loss:5", "delay=after-los:5ms",
         "delay=rank:x:5ms", "delay=rank:1:-5ms", "delay=scope::1ms", "delay=after-loss:2h", "fuse",
         "dedup-shared-params=", "dedup-shared-params=a", "dedup-shared-params=a:a",
-        "fuse-downcast=x", "fuse-downcast,x", "fuse-downcast,prefetch_dtype=bf16",
+        "prefetch", "prefetch=pre", "prefetch=none,x=1", "forward-prefetch=1",
+        "limit-all-gathers", "limit-all-gathers=x", "fuse-downcast=x", "fuse-downcast,x", "fuse-downcast,prefetch_dtype=bf16",
         "", "="}) {
     CAPTURE(bad);
     const auto pass = parse_pass(bad);
