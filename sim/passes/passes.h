@@ -11,4 +11,6 @@ extern const PassInfo kDedupPass;  // dedup_shared_params.cpp
 extern const PassInfo kFuseDowncastPass;  // fuse_downcast.cpp
 extern const PassInfo kPrefetchPass, kForwardPrefetchPass, kLimitPass;  // prefetch.cpp
 
+extern const PassInfo kSortWaitsPass, kSortCommunicationPass, kInFlightPass;  // sort_communication.cpp
+
 }  // namespace foregather::sim

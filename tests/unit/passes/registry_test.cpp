@@ -18,7 +18,8 @@ TEST_CASE("bad passes are one clear error") {
         "delay=rank:x:5ms", "delay=rank:1:-5ms", "delay=scope::1ms", "delay=after-loss:2h", "fuse",
         "dedup-shared-params=", "dedup-shared-params=a", "dedup-shared-params=a:a",
         "prefetch", "prefetch=pre", "prefetch=none,x=1", "forward-prefetch=1",
-        "limit-all-gathers", "limit-all-gathers=x", "fuse-downcast=x", "fuse-downcast,x", "fuse-downcast,prefetch_dtype=bf16",
+        "limit-all-gathers", "limit-all-gathers=x", "fuse-downcast=x", "sort-waits=1", "sort-communication,x", "in-flight",
+        "in-flight=0", "in-flight=x", "in-flight=2,x=1", "fuse-downcast,x", "fuse-downcast,prefetch_dtype=bf16",
         "", "="}) {
     CAPTURE(bad);
     const auto pass = parse_pass(bad);
