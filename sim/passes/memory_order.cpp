@@ -9,12 +9,12 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "sim/memory/memory_bound.h"
 #include "sim/passes/order_state.h"
 
 namespace foregather::sim {
 namespace {
 
-constexpr std::uint32_t kMostForReach = 16'384;
 constexpr std::size_t kWidest = 64;
 constexpr std::uint32_t kMostSets = 300'000;
 constexpr std::uint32_t kMostRuns = 100'000'000;  // of nodes, in all sets together
@@ -381,56 +381,6 @@ Bytes peak_of(const OrderProblem& problem, std::span<const std::uint32_t> order)
     state.run(node);
   }
   return peak;
-}
-
-Bytes peak_bound(const OrderProblem& problem) {
-  const OrderIndex index(problem);
-  Bytes at_ends[2] = {0, 0};
-  for (const OrderProblem::Storage& storage : problem.storages) {
-    if (storage.at_start) at_ends[0] += storage.bytes;
-    if (storage.at_end) at_ends[1] += storage.bytes;
-  }
-  Bytes bound = std::max(at_ends[0], at_ends[1]);
-  std::vector<Bytes> held(problem.nodes, 0);
-  if (problem.nodes > kMostForReach) {
-    for (const OrderProblem::Storage& storage : problem.storages)
-      for (const std::uint32_t node : storage.nodes) held[node] += storage.bytes;
-  } else {
-    // Bit v of row n: v is n or comes after (before) it.
-    const std::size_t words = (problem.nodes + 63) / 64;
-    std::vector<std::uint64_t> later(words * problem.nodes), earlier(words * problem.nodes);
-    const auto row = [&](std::vector<std::uint64_t>& rows, std::uint32_t node) {
-      return std::span(rows).subspan(words * node, words);
-    };
-    const auto join = [](std::span<std::uint64_t> to, std::span<const std::uint64_t> from) {
-      for (std::size_t w = 0; w < to.size(); ++w) to[w] |= from[w];
-    };
-    for (std::uint32_t n = 0; n < problem.nodes; ++n) {
-      row(earlier, n)[n / 64] |= std::uint64_t{1} << (n % 64);
-      for (const std::uint32_t before : index.before(n))
-        join(row(earlier, n), row(earlier, before));
-    }
-    for (std::uint32_t n = problem.nodes; n-- > 0;) {
-      row(later, n)[n / 64] |= std::uint64_t{1} << (n % 64);
-      for (const std::uint32_t after : index.after(n)) join(row(later, n), row(later, after));
-    }
-    std::vector<std::uint64_t> begun(words), used(words);
-    for (const OrderProblem::Storage& storage : problem.storages) {
-      std::ranges::fill(begun, storage.at_start ? ~std::uint64_t{0} : 0);
-      std::ranges::fill(used, storage.at_end ? ~std::uint64_t{0} : 0);
-      for (const std::uint32_t node : storage.nodes) {
-        join(begun, row(later, node));
-        join(used, row(earlier, node));
-      }
-      for (std::size_t w = 0; w < words; ++w)
-        for (std::uint64_t both = begun[w] & used[w]; both != 0; both &= both - 1) {
-          const std::size_t node = w * 64 + static_cast<std::size_t>(std::countr_zero(both));
-          if (node < problem.nodes) held[node] += storage.bytes;
-        }
-    }
-  }
-  for (const Bytes bytes : held) bound = std::max(bound, bytes);
-  return bound;
 }
 
 MemoryOrder least_memory_order(const OrderProblem& problem) {

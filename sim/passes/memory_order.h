@@ -6,26 +6,9 @@
 #include <vector>
 
 #include "core/base/units.h"
+#include "sim/memory/order_problem.h"
 
 namespace foregather::sim {
-
-/// Ops as nodes, numbered in an order that is allowed. A storage takes its bytes from the first
-/// node that touches it until the last one has run; both are inclusive.
-struct OrderProblem {
-  struct Storage {
-    Bytes bytes = 0;
-    std::vector<std::uint32_t> nodes;  ///< that touch it, each once
-    bool at_start = false;             ///< it has its bytes before the first node
-    bool at_end = false;               ///< and keeps them after the last
-  };
-  struct Edge {
-    std::uint32_t before = 0;
-    std::uint32_t after = 0;  ///< > before
-  };
-  std::uint32_t nodes = 0;
-  std::vector<Edge> edges;
-  std::vector<Storage> storages;
-};
 
 struct MemoryOrder {
   std::vector<std::uint32_t> order;  ///< nodes
@@ -36,10 +19,6 @@ struct MemoryOrder {
 
 /// The largest sum of bytes while a node runs. `order` must be allowed.
 Bytes peak_of(const OrderProblem& problem, std::span<const std::uint32_t> order);
-
-/// Over the nodes, the largest sum of bytes that are held at that node in every order. Cost:
-/// (nodes + touches) × nodes / 64; beyond 16,384 nodes only what each touches itself is counted.
-Bytes peak_bound(const OrderProblem& problem);
 
 /// An order of least peak, or the best that was found, never worse than the given one.
 ///

@@ -5,27 +5,6 @@
 
 namespace foregather::sim {
 
-OrderIndex::OrderIndex(const OrderProblem& problem) : nodes_(problem.nodes) {
-  const auto fill = [&](Lists& lists, const auto& for_each) {
-    lists.first.assign(nodes_ + 1, 0);
-    for_each([&](std::uint32_t node, std::uint32_t) { ++lists.first[node + 1]; });
-    for (std::uint32_t node = 0; node < nodes_; ++node) lists.first[node + 1] += lists.first[node];
-    lists.items.resize(lists.first[nodes_]);
-    std::vector<std::uint32_t> at = lists.first;
-    for_each([&](std::uint32_t node, std::uint32_t item) { lists.items[at[node]++] = item; });
-  };
-  fill(after_, [&](const auto& add) {
-    for (const OrderProblem::Edge& edge : problem.edges) add(edge.before, edge.after);
-  });
-  fill(before_, [&](const auto& add) {
-    for (const OrderProblem::Edge& edge : problem.edges) add(edge.after, edge.before);
-  });
-  fill(touched_, [&](const auto& add) {
-    for (std::uint32_t s = 0; s < problem.storages.size(); ++s)
-      for (const std::uint32_t node : problem.storages[s].nodes) add(node, s);
-  });
-}
-
 OrderState::OrderState(const OrderProblem& problem, const OrderIndex& index)
     : problem_(&problem),
       index_(&index),

@@ -5,33 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "sim/passes/memory_order.h"
+#include "sim/memory/order_problem.h"
 
 namespace foregather::sim {
-
-/// Lists of an OrderProblem by node, in flat arrays.
-class OrderIndex {
- public:
-  explicit OrderIndex(const OrderProblem& problem);
-
-  std::uint32_t nodes() const { return nodes_; }
-  std::span<const std::uint32_t> after(std::uint32_t node) const { return row(after_, node); }
-  std::span<const std::uint32_t> before(std::uint32_t node) const { return row(before_, node); }
-  std::span<const std::uint32_t> storages(std::uint32_t node) const { return row(touched_, node); }
-
- private:
-  struct Lists {
-    std::vector<std::uint32_t> first;
-    std::vector<std::uint32_t> items;
-  };
-  static std::span<const std::uint32_t> row(const Lists& lists, std::uint32_t node) {
-    return std::span(lists.items)
-        .subspan(lists.first[node], lists.first[node + 1] - lists.first[node]);
-  }
-
-  std::uint32_t nodes_;
-  Lists after_, before_, touched_;
-};
 
 /// Runs nodes one by one. Copies are cheap enough to keep a few.
 class OrderState {
