@@ -327,7 +327,7 @@ constexpr std::array kKeys{
     WorkloadKey{"train.loss_chunks", kCount, "1",
                 "Parts of the tokens that pass the vocabulary projection and loss one by one",
                 set_integer<kTrain, &Train::loss_chunks, 1, kMostRanks>},
-    WorkloadKey{"train.compile", "none | per-block | full", "none", "torch.compile",
+    WorkloadKey{"train.compile", "none | per-block | full", "none", "torch.compile; Thunder's strategies are always full",
                 set_choice<kTrain, &Train::compile, kCompile>},
     WorkloadKey{"train.optimizer", "adamw | sgd", "adamw", "Optimizer",
                 set_choice<kTrain, &Train::optimizer, kOptimizer>},

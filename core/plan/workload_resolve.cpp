@@ -85,6 +85,10 @@ Status resolve_workload(Workload& workload, const ModelConfig& model) {
   if (workload.train.seq_len == 0)
     workload.train.seq_len = std::min(model.max_positions, kLongestDefault);
   resolve_auto_sizes(workload.zero, model.hidden);
+  // Thunder is a compiler: there is no such schedule without its fused regions.
+  const Strategy strategy = workload.parallel.strategy;
+  if (strategy == Strategy::thunder_zero2 || strategy == Strategy::thunder_zero3)
+    workload.train.compile = Compile::full;
   return {};
 }
 
