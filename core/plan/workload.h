@@ -89,6 +89,9 @@ struct Train {
   bool float8_all_gather = false;  ///< FSDP2 casts shards and gathers bytes
   std::int64_t loss_chunks = 1;    ///< parts of the tokens that go through the loss one by one
   Compile compile = Compile::none;
+  /// torch.autocast over fp32 parameters; resolve_workload() sets it. The residual stream and norms
+  /// are fp32 and each linear casts its input.
+  bool autocast = false;
   std::optional<bool> dropout;  ///< whether dropout ops run; unset: as the model's config says
 };
 

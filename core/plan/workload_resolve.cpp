@@ -85,6 +85,12 @@ Status resolve_workload(Workload& workload, const ModelConfig& model) {
   if (workload.train.seq_len == 0)
     workload.train.seq_len = std::min(model.max_positions, kLongestDefault);
   resolve_auto_sizes(workload.zero, model.hidden);
+  // DDP's mixed precision, and FSDP1's where it gathers fp32.
+  const bool is_mixed = workload.train.compute != DType::f32;
+  const Parallel& parallel = workload.parallel;
+  workload.train.autocast =
+      is_mixed && ((parallel.strategy == Strategy::ddp && workload.train.master == DType::f32) ||
+                   (parallel.strategy == Strategy::fsdp1 && parallel.param_dtype == DType::f32));
   // Thunder is a compiler: there is no such schedule without its fused regions.
   const Strategy strategy = workload.parallel.strategy;
   if (strategy == Strategy::thunder_zero2 || strategy == Strategy::thunder_zero3)

@@ -342,3 +342,28 @@ TEST_CASE("compiled tapes of every family read only what is made") {
     }
   }
 }
+
+TEST_CASE("under autocast the residual stream is fp32 and each linear saves a cast of its own") {
+  const ModelConfig c = sample("llama3_8b");
+  Train train = bf16_train(1, 256);
+  const Tape plain = build_model(c, train).tapes[1];
+  train.autocast = true;
+  const Model model = build_model(c, train);
+  const Tape& block = model.tapes[1];
+  CHECK(block.values[block.input].dtype == DType::f32);
+  CHECK(block.values[block.output].dtype == DType::f32);
+  CHECK(block.values[block.input_grad].dtype == DType::f32);
+  // Three casts for one norm's output, two for the other's; the middle of the stream is twice as
+  // wide.
+  const Bytes row = Bytes{2} * 256 * c.hidden;
+  CHECK(saved_values(block, SavePolicy::none).saved_bytes ==
+        saved_values(plain, SavePolicy::none).saved_bytes + (3 - 1) * row + (2 - 1) * row + row);
+  for (const OpKind kind : {OpKind::gemm, OpKind::attention}) {
+    CHECK(flops(block.forward, kind) == flops(plain.forward, kind));
+    CHECK(flops(block.backward, kind) == flops(plain.backward, kind));
+  }
+  for (const TapeOp& op : block.forward)
+    if (op.cost.kind == OpKind::gemm) CHECK(op.cost.dtype == DType::bf16);
+  const Tape& head = model.tapes[2];
+  CHECK(head.values[head.input].dtype == DType::f32);
+}
