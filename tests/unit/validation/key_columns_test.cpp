@@ -80,10 +80,7 @@ std::vector<Column> columns() {
         "thunder_zero3", "simplefsdp"},
        {"deepcompile", "deepcompile_fused", "other"}},
       {"param_dtype", &MeasuredRow::param_dtype, {"bf16", "fp32"}, {"fp64"}},
-      {"reduce_dtype",
-       &MeasuredRow::reduce_dtype,
-       {"bf16", "fp32", "none", "unknown"},
-       {"int8"}},
+      {"reduce_dtype", &MeasuredRow::reduce_dtype, {"bf16", "fp32", "none", "unknown"}, {"int8"}},
       {"compute",
        &MeasuredRow::compute,
        {"bf16", "fp8_tensorwise", "fp8_rowwise", "fp8_delayed"},
@@ -147,15 +144,13 @@ TEST_CASE("every value of the key columns is predicted or named as not supported
   for (const Column& column : columns()) {
     for (const std::string& value : column.expressed) {
       INFO(column.name << " " << value);
-      const RowPrediction prediction =
-          predict_row(row_with(column, value), folder.path.string());
+      const RowPrediction prediction = predict_row(row_with(column, value), folder.path.string());
       CHECK(prediction.skipped == "");
       CHECK(prediction.step > 0);
     }
     for (const std::string& value : column.named) {
       INFO(column.name << " " << value);
-      const RowPrediction prediction =
-          predict_row(row_with(column, value), folder.path.string());
+      const RowPrediction prediction = predict_row(row_with(column, value), folder.path.string());
       CHECK_FALSE(prediction.is_predicted());
       const bool is_missing = prediction.skipped.find("not stated") != std::string::npos;
       const std::string word = value.substr(0, value.find_first_of(":_"));
@@ -166,8 +161,7 @@ TEST_CASE("every value of the key columns is predicted or named as not supported
 
 TEST_CASE("the degrees of other parallelism are named") {
   const Folder folder;
-  for (const auto& [field, name] :
-       std::vector<std::pair<std::int64_t MeasuredRow::*, std::string>>{
+  for (const auto& [field, name] : std::vector<std::pair<std::int64_t MeasuredRow::*, std::string>>{
            {&MeasuredRow::tensor_parallel, "tensor"},
            {&MeasuredRow::context_parallel, "context"},
            {&MeasuredRow::pipeline_parallel, "pipeline"}}) {
