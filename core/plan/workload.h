@@ -42,7 +42,9 @@ enum class Prefetch : std::uint8_t { none, pre, post };
 enum class Offload : std::uint8_t { none, optimizer, parameters, all };
 /// Thunder's FSDPBucketingStrategy.
 enum class ThunderBucketing : std::uint8_t { none, layer, block };
-enum class Fsdp1Sharding : std::uint8_t { full_shard, shard_grad_op, no_shard };
+/// hybrid_shard: full_shard within a node, unless the workload says a shard size. resolve_cluster()
+/// makes it that.
+enum class Fsdp1Sharding : std::uint8_t { full_shard, shard_grad_op, no_shard, hybrid_shard };
 /// What one unit is: a repeated block (and the rest at the root), the whole model, or blocks with
 /// the embedding and the head as units of their own.
 enum class Wrap : std::uint8_t { block, model, block_embed_head };

@@ -64,6 +64,10 @@ Status resolve_cluster(Workload& workload) {
   if (!divided) return divided;
 
   std::uint32_t& shard = workload.parallel.shard_size;
+  if (workload.parallel.sharding == Fsdp1Sharding::hybrid_shard) {
+    if (shard == 0) shard = cluster.gpus_per_node;
+    workload.parallel.sharding = Fsdp1Sharding::full_shard;
+  }
   if (shard == 0) shard = world;
   if (world % shard != 0)
     return fail_at(workload.path,

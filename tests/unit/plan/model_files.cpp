@@ -384,6 +384,20 @@ TEST_CASE("each key of each family refuses a wrong type under its name") {
   CHECK(refused > 1000);
 }
 
+TEST_CASE("keys that nothing follows are checked too") {
+  for (const char* key : {"rope_theta", "rms_norm_eps", "initializer_range", "use_cache",
+                          "torch_dtype", "transformers_version", "rope_scaling", "pretraining_tp",
+                          "sliding_window", "bos_token_id", "quantization_config"}) {
+    INFO(key);
+    CHECK_THAT(complaint(llama_with(key, R"([{"a": 1}])")),
+               Catch::Contains("'" + std::string(key) + "' is a list"));
+    CHECK_THAT(complaint(llama_with(key, "-7e30")), Catch::Contains("10:3: '" + std::string(key)));
+    good(llama_with(key, "null"));
+  }
+  good(llama_with("rope_scaling", R"({"rope_type": "llama3", "factor": 8.0})"));
+  good(llama_with("eos_token_id", "[1, 2]"));
+}
+
 TEST_CASE("a config that is no file of reasonable size is an input error") {
   const auto fails = [](const std::string& path) {
     const Result<ModelConfig> config = read_model_config(path);

@@ -217,3 +217,17 @@ fqns = ["experts"]
   CHECK(none.train.float8 == Float8::none);
   CHECK_FALSE(none.train.float8_all_gather);
 }
+
+TEST_CASE("FSDP1's hybrid sharding shards within a node, or as far as the workload says") {
+  const auto resolved = [](std::vector<std::string> sets) {
+    sets.insert(sets.end(), {"model.config=m.json", "parallel.strategy=fsdp1",
+                             "parallel.sharding=hybrid_shard", "parallel.world_size=32"});
+    Workload workload = read("[parallel]\n", sets);
+    REQUIRE(resolve_cluster(workload).has_value());
+    CHECK(workload.parallel.sharding == Fsdp1Sharding::full_shard);
+    return workload.parallel.shard_size;
+  };
+  CHECK(resolved({}) == 8);
+  CHECK(resolved({"cluster.gpus_per_node=4"}) == 4);
+  CHECK(resolved({"parallel.shard_size=16"}) == 16);
+}
