@@ -209,8 +209,8 @@ Tape block_tape(const LayerContext& context, bool has_experts) {
   std::int64_t layer = 0;
   while (c.has_experts(layer) != has_experts) ++layer;
   t.add_parameters(block_parameters(c, layer));
-  const ValueIndex x = t.input("block input", times(context.tokens, c.hidden),
-                               t.stream(), context.input_needs_gradient);
+  const ValueIndex x = t.input("block input", times(context.tokens, c.hidden), t.stream(),
+                               context.input_needs_gradient);
   const ValueIndex y = Block(t, context, has_experts).run(x);
   const std::int64_t flops = weight_flops(t, context, idle_parameters(c, has_experts));
   return t.finish(y, true, flops + attention_flops(context));

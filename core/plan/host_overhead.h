@@ -15,8 +15,8 @@ inline constexpr Ns kUnshard = 30 * kMicrosecond;   ///< preparing one unit's al
 inline constexpr Ns kUseViews = 20 * kMicrosecond;  ///< pointing a unit's modules at its parameters
 inline constexpr Ns kReduce = 40 * kMicrosecond;    ///< preparing one unit's gradient reduction
 
-// DeepSpeed's, measured: tests/oracles/measure_zero_host.py with DeepSpeed 0.17.6 and torch 2.15 on an
-// idle AMD EPYC core at 2.6 GHz, where a small eager op takes 2 µs. What those calls issue (ops,
+// DeepSpeed's, measured: tests/oracles/measure_zero_host.py with DeepSpeed 0.17.6 and torch 2.15 on
+// an idle AMD EPYC core at 2.6 GHz, where a small eager op takes 2 µs. What those calls issue (ops,
 // collectives) is taken off by estimate.
 inline constexpr Ns kZeroHook = 70 * kMicrosecond;      ///< a submodule's entry, or its end
 inline constexpr Ns kZeroGather = 60 * kMicrosecond;    ///< preparing one coalesced gather
