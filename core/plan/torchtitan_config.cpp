@@ -248,25 +248,31 @@ class Reader {
 
   // [float8] until 2025, then [quantize.linear.float8].
   void float8(const std::string& path, const toml::table& table) {
+    const bool is_linear = path == "float8" || path == "quantize.linear.float8";
     for (const auto& [key, node] : table) {
       const std::string name = path + "." + std::string(key.str());
       const toml::table* inner = node.as_table();
-      if (inner != nullptr && (name == "quantize.linear" || name == "quantize.linear.float8")) {
+      if (inner != nullptr && (name == "quantize.linear" || name == "quantize.linear.float8"))
         float8(name, *inner);
-      } else if (path == "quantize" || path == "quantize.linear") {
+      else if (!is_linear || !take_float8(key.str(), name, node))
         config_.ignored.push_back(name);
-      } else if (key.str() == "enable_float8_linear") {
-        if (flag(name, node) && converter_ == nullptr) converter_ = &node;
-      } else if (key.str() == "enable_fsdp_float8_all_gather") {
-        gathers_float8_ = flag(name, node);
-      } else if (key.str() == "recipe_name") {
-        recipe_ = text(name, node);
-        if (!recipe_.empty() && recipe_ != "tensorwise" && recipe_ != "rowwise")
-          config_.ignored.push_back(name);
-      } else if (key.str() != "precompute_float8_dynamic_scale_for_fsdp" || flag(name, node)) {
-        config_.ignored.push_back(name);
-      }
     }
+  }
+
+  bool take_float8(std::string_view key, const std::string& name, const toml::node& node) {
+    if (key == "enable_float8_linear") {
+      if (flag(name, node) && converter_ == nullptr) converter_ = &node;
+      return true;
+    }
+    if (key == "enable_fsdp_float8_all_gather") {
+      gathers_float8_ = flag(name, node);
+      return true;
+    }
+    if (key == "recipe_name") {
+      recipe_ = text(name, node);
+      return recipe_.empty() || recipe_ == "tensorwise" || recipe_ == "rowwise";
+    }
+    return key == "precompute_float8_dynamic_scale_for_fsdp" && !flag(name, node);
   }
 
   // The recipes gather in high precision but for tensorwise.

@@ -123,9 +123,10 @@ TEST_CASE("halving ZeRO-3's prefetch bucket never raises the bytes that are live
   }
 }
 
-// Strictly so for published models, above. DeepSpeed's own rule is not monotonic: the bucket decides
-// which gathers are one, which parameter overshoots where, and which one the prefetcher finds in place
-// and then keeps for its later use. In models this small one parameter is percents of the peak.
+// Strictly so for published models, above. DeepSpeed's own rule is not monotonic: the bucket
+// decides which gathers are one, which parameter overshoots where, and which one the prefetcher
+// finds in place and then keeps for its later use. In models this small one parameter is percents
+// of the peak.
 TEST_CASE("halving the prefetch bucket does not raise the peak of a random ZeRO-3 step") {
   CHECK(rc::check([] {
     const auto one_of = [](std::vector<std::int64_t> values) {

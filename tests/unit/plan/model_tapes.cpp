@@ -283,9 +283,8 @@ TEST_CASE("a compiled Llama block saves what cannot be recomputed") {
   const Bytes keys = c.kv_heads * c.head_dim;
   // The norms' outputs and the product are read by matmuls of the backward; not silu(gate). Checked
   // against the partitioner of torch 2.15 on a block of this kind.
-  const Bytes expected = 2 * (4 * n) + 3 * (2 * n * c.hidden) +
-                         2 * n * (2 * queries + 2 * keys) + 4 * n * c.heads + 24 +
-                         3 * (2 * n * c.intermediate);
+  const Bytes expected = 2 * (4 * n) + 3 * (2 * n * c.hidden) + 2 * n * (2 * queries + 2 * keys) +
+                         4 * n * c.heads + 24 + 3 * (2 * n * c.intermediate);
   CHECK(saved_values(block, SavePolicy::none).saved_bytes == expected);
   for (const OpKind kind : {OpKind::gemm, OpKind::attention}) {
     CHECK(flops(block.forward, kind) == flops(eager.forward, kind));
