@@ -68,7 +68,7 @@ struct Interval {
   std::optional<std::pair<Bytes, Bytes>> reserved;
 };
 
-enum class MemoryModel : std::uint8_t { allocator, live };
+enum class MemoryModel : std::uint8_t { allocator, live, thunder_estimator };
 
 struct Summary {
   std::string source, name, model, strategy, hardware;
@@ -88,6 +88,7 @@ struct Summary {
   std::optional<double> mfu;
   Bytes capacity = 0;
   Bytes outside_allocator = 0;
+  std::optional<Bytes> argument_bytes;  ///< of a traced function: its caller holds them
   std::vector<std::string> what_if, warnings;
   Ns simulated_in = 0;  ///< wall time
 

@@ -20,6 +20,15 @@ void text_list(JsonWriter& json, std::string_view name, const std::vector<std::s
   json.end_array();
 }
 
+std::string_view memory_model_name(MemoryModel model) {
+  switch (model) {
+    case MemoryModel::allocator: return "allocator";
+    case MemoryModel::live: return "live";
+    case MemoryModel::thunder_estimator: return "thunder-estimator";
+  }
+  return "";
+}
+
 void write_peaks(JsonWriter& json, const Peaks& peaks) {
   json.field("peak_requested_bytes", peaks.requested);
   json.field("peak_allocated_bytes", peaks.allocated);
@@ -159,7 +168,7 @@ std::string to_json(const Summary& summary) {
   json.field("model", std::string_view(summary.model));
   json.field("strategy", std::string_view(summary.strategy));
   json.field("hardware", std::string_view(summary.hardware));
-  json.field("memory_model", summary.memory_model == MemoryModel::live ? "live" : "allocator");
+  json.field("memory_model", memory_model_name(summary.memory_model));
   json.field("world_size", std::int64_t{summary.world_size});
   json.field("parameters", summary.parameters);
   write_times(json, summary.slow().times);
@@ -167,6 +176,7 @@ std::string to_json(const Summary& summary) {
   optional_field(json, "tokens_per_s_per_gpu", summary.tokens_per_second);
   optional_field(json, "mfu", summary.mfu);
   write_memory(json, summary.large().memory);
+  if (summary.argument_bytes) json.field("argument_bytes", *summary.argument_bytes);
   json.field("peak_memory_bound_bytes", summary.memory_bound);
   write_oom(json, summary);
   write_fits(json, summary);

@@ -160,13 +160,16 @@ std::optional<ThunderTensorType> parse_thunder_type(std::string_view text) {
 }
 
 std::optional<std::int64_t> elements(const std::vector<std::int64_t>& dims) {
-  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return 0;
+  // An empty dimension keeps the others small all the same: strides are products of them.
   std::int64_t count = 1;
+  bool is_empty = false;
   for (const std::int64_t size : dims) {
-    if (size < 0 || __builtin_mul_overflow(count, size, &count) || count >= kMost)
+    is_empty |= size == 0;
+    if (size < 0 || __builtin_mul_overflow(count, std::max<std::int64_t>(size, 1), &count) ||
+        count >= kMost)
       return std::nullopt;
   }
-  return count;
+  return is_empty ? 0 : count;
 }
 
 std::optional<Bytes> bytes_of(const ThunderTensorType& type) {

@@ -1,0 +1,439 @@
+#include "traces/thunder_lowering.h"
+
+#include <algorithm>
+
+#include "core/ir/references.h"
+#include "traces/thunder_facts.h"
+
+namespace foregather::traces {
+namespace {
+
+// Parameters are called t_0_weight, t_fc1_bias, …; values t12.
+bool is_parameter_name(std::string_view name) {
+  return name.starts_with("t_") && (name.ends_with("_weight") || name.ends_with("_bias") ||
+                                    name.find_first_not_of("0123456789_", 2) != std::string_view::npos);
+}
+
+}  // namespace
+
+ThunderLowering::ThunderLowering(GraphBuilder& builder, const ThunderGraphOptions& options,
+                                 std::uint32_t world_size, bool on_host)
+    : b_(builder), options_(options), world_size_(world_size), on_host_(on_host) {
+  program_ = b_.begin_program("thunder");
+  compute_ = b_.stream("compute");
+  thread_ = b_.thread("python");
+}
+
+// --- parts ---
+
+void ThunderLowering::part(const ThunderPart& part) {
+  begin(part);
+  scan();
+  parameters();
+  act(ActionKind::mark, {}, 0, static_cast<std::uint32_t>(part.phase));
+  for (std::uint32_t row = function_->statements.first; row < function_->statements.end(); ++row)
+    if (file_->statements[row].depth == 0) statement(row);
+  finish_part();
+}
+
+void ThunderLowering::begin(const ThunderPart& part) {
+  part_ = &part;
+  file_ = part.file;
+  function_ = &file_->functions[part.function];
+  is_backward_ = is_thunder_backward(*file_, *function_);
+  types_.emplace(*file_, *function_, world_size_);
+  bindings_.assign(file_->names.size(), std::nullopt);
+  for (std::vector<bool>* flags : {&is_returned_, &is_reduced_, &is_gathered_, &is_saved_})
+    flags->assign(file_->names.size(), false);
+  packs_.clear();
+  collections_.clear();
+  groups_.clear();
+}
+
+// What becomes of names, before it happens.
+void ThunderLowering::scan() {
+  if (is_backward_ && saved_ != nullptr) assume_saved();
+  types_->infer();
+  for (std::uint32_t row = function_->statements.first; row < function_->statements.end(); ++row) {
+    const ThunderStatement& statement = file_->statements[row];
+    if (statement.depth > 0) continue;
+    if (statement.kind == ThunderStatement::Kind::give_back) {
+      std::size_t root = 0;
+      const auto values = file_->values_of(statement);
+      for (std::size_t i = 0; i < values.size(); i += values[i].size, ++root)
+        each_name(values[i], [&](ThunderName name) {
+          (root == 0 ? is_returned_ : is_saved_)[name.row()] = true;
+        });
+    }
+    const ThunderValue* const node = file_->call_of(statement);
+    if (node == nullptr) continue;
+    const ThunderCall call(*node);
+    const ThunderSymbol symbol = thunder_symbol(call.callee());
+    if (symbol.act == Act::pack_bucket && call.at(1) != nullptr && !file_->targets_of(statement).empty())
+      packs_.try_emplace(call.at(1)->text, file_->targets_of(statement).front());
+    const bool scatters = symbol.act == Act::pack && node->size > 1 && call.at(2) != nullptr &&
+                          call.at(2)->text.find("scatter") != std::string_view::npos;
+    if (symbol.act != Act::collective && symbol.act != Act::pack && symbol.act != Act::pack_bucket)
+      continue;
+    const bool gathers = symbol.kind == OpKind::all_gather || (symbol.act == Act::pack && !scatters);
+    each_name(*node, [&](ThunderName name) {
+      (gathers ? is_gathered_ : is_reduced_)[name.row()] = true;
+    });
+  }
+}
+
+// Types of what the forward saved, by position, before shape rules guess.
+void ThunderLowering::assume_saved() {
+  if (function_->parameters.empty()) return;
+  std::unordered_map<std::uint32_t, const ThunderValue*> known{
+      {function_->parameters.front().name.row(), saved_}};
+  for (std::uint32_t row = function_->statements.first; row < function_->statements.end(); ++row) {
+    const ThunderStatement& statement = file_->statements[row];
+    if (statement.kind != ThunderStatement::Kind::unpack || statement.depth > 0) continue;
+    const ThunderValue& from = file_->values_of(statement).front();
+    const auto found = from.name ? known.find(from.name.row()) : known.end();
+    if (found == known.end()) continue;
+    const auto targets = file_->targets_of(statement);
+    std::size_t i = 0;
+    each_child(*found->second, [&](const ThunderValue& child) {
+      const ThunderName target = i < targets.size() ? targets[i] : ThunderName();
+      ++i;
+      if (!target) return;
+      if (child.kind == ThunderValue::Kind::name && child.name &&
+          child.name.row() < forward_bindings_.size() && forward_bindings_[child.name.row()])
+        types_->assume(target, forward_bindings_[child.name.row()]->type);
+      known.emplace(target.row(), &child);
+    });
+  }
+}
+
+void ThunderLowering::parameters() {
+  for (const ThunderParameter& parameter : function_->parameters) {
+    if (types_->of(parameter.name) != nullptr) {
+      argument(parameter.name);
+      continue;
+    }
+    Collection& collection = collections_[parameter.name.row()];
+    collection.is_caller_held = !is_backward_;
+    if (is_backward_ && &parameter == &function_->parameters.front()) collection.is = saved_;
+  }
+}
+
+void ThunderLowering::statement(std::uint32_t row) {
+  const ThunderStatement& statement = file_->statements[row];
+  switch (statement.kind) {
+    case ThunderStatement::Kind::assign:
+    case ThunderStatement::Kind::call: return call(row);
+    case ThunderStatement::Kind::unpack: return unpack(statement);
+    case ThunderStatement::Kind::move: return move(statement);
+    case ThunderStatement::Kind::typed_assign:
+      for (const ThunderName name : file_->targets_of(statement))
+        if (types_->of(name) != nullptr && !bound(name)) argument(name);
+      return;
+    case ThunderStatement::Kind::del:
+      for (const ThunderName name : file_->targets_of(statement)) release(name);
+      return;
+    case ThunderStatement::Kind::give_back:
+      if (part_->phase == Phase::forward) save(statement);
+      return;
+    case ThunderStatement::Kind::set:
+    case ThunderStatement::Kind::other: return;
+  }
+}
+
+// A forward leaves its results and what it saved, all else goes; a last part leaves all to finish().
+void ThunderLowering::finish_part() {
+  if (part_->phase != Phase::forward) return;
+  for (std::size_t row = 0; row < bindings_.size(); ++row)
+    if (bindings_[row] && !is_returned_[row]) release(ThunderName(row));
+  forward_bindings_ = bindings_;
+  forward_file_ = file_;
+}
+
+void ThunderLowering::finish() {
+  for (std::size_t event = 0; event < is_waited_.size(); ++event) await(EventId(event));
+  for (const TensorId tensor : tensors_) release(tensor);
+  b_.select(thread_, Section::init);
+  for (const Action& action : init_) b_.act(action);
+  for (const Section section : {Section::first, Section::body}) {
+    b_.select(thread_, section);
+    for (const Action& action : actions_) b_.act(action);
+  }
+  b_.end_program();
+  std::vector<std::uint32_t> ranks(world_size_);
+  for (std::uint32_t i = 0; i < world_size_; ++i) ranks[i] = i;
+  RankClass all;
+  all.name = b_.graph().strings.intern("all");
+  all.program = program_;
+  b_.graph().world_size = world_size_;
+  b_.rank_class(all, ranks);
+}
+
+std::vector<std::string> ThunderLowering::take_warnings() {
+  const auto list = [](const auto& names) {
+    constexpr std::size_t kShown = 8;
+    std::string text;
+    std::size_t count = 0;
+    for (const auto& name : names) {
+      if (count++ == kShown) break;
+      text += (text.empty() ? "" : ", ") + std::string(name);
+    }
+    return names.size() > kShown ? text + ", …" : text;
+  };
+  if (!unknown_.empty())
+    warnings_.push_back(fmt::format("{} values have no type that the trace shows or implies, and "
+                                    "count as 0 bytes: {}",
+                                    unknown_.size(), list(unknown_)));
+  if (!unknown_symbols_.empty())
+    warnings_.push_back(fmt::format("symbols that are not known are taken as streaming through "
+                                    "their arguments and results: {}",
+                                    list(unknown_symbols_)));
+  return std::move(warnings_);
+}
+
+// --- names ---
+
+const ThunderBinding* ThunderLowering::bound(ThunderName name) const {
+  return name && bindings_[name.row()] ? &*bindings_[name.row()] : nullptr;
+}
+
+const ThunderBinding* ThunderLowering::first_bound(const ThunderCall& call) const {
+  const Binding* first = nullptr;
+  each_name(call.node(), [&](ThunderName name) {
+    if (first == nullptr) first = bound(name);
+  });
+  return first;
+}
+
+// A name that is bound anew forgets what it was.
+void ThunderLowering::bind(ThunderName name, Binding binding) {
+  if (!name) {
+    // The result of "_" is gone at once.
+    if (binding.tensor && !binding.is_held) release(binding.tensor);
+    return;
+  }
+  release(name);
+  bindings_[name.row()] = std::move(binding);
+}
+
+void ThunderLowering::release(ThunderName name) {
+  const Binding* const binding = bound(name);
+  if (binding == nullptr) return;
+  // A future that is dropped without a wait must not lose its buffer while it is written.
+  if (binding->pending) await(binding->pending);
+  if (binding->tensor && !binding->is_held) release(binding->tensor);
+  bindings_[name.row()].reset();
+}
+
+void ThunderLowering::release(TensorId tensor) {
+  if (is_released_[tensor.row()]) return;
+  is_released_[tensor.row()] = true;
+  act(ActionKind::release, {}, tensor.row());
+}
+
+bool ThunderLowering::is_on_device(const ThunderTensorType& type) const {
+  return !type.on_host || on_host_;
+}
+
+const ThunderTensorType* ThunderLowering::type_or_unknown(ThunderName name) {
+  if (!name) return nullptr;
+  const ThunderTensorType* const type = types_->of(name);
+  if (type == nullptr && !file_->is_described[name.row()])
+    unknown_.insert(std::string(file_->text(name)));
+  return type;
+}
+
+// A held one is allocated before the first step, another one here.
+ThunderBinding ThunderLowering::make(std::string_view name, const ThunderTensorType& type,
+                                     Cause cause, bool held) {
+  Binding binding;
+  binding.type = type;
+  binding.type.is_future = false;
+  binding.layout = ThunderLayout::dense(type.dims);
+  binding.is_held = held;
+  const Bytes bytes = bytes_of(type).value_or(0);
+  if (bytes == 0 || !is_on_device(type)) return binding;
+  Storage storage;
+  storage.bytes = bytes;
+  storage.name = b_.graph().strings.intern(name);
+  storage.cause = cause;
+  binding.storage = b_.storage(storage);
+  binding.tensor = tensor_row(binding);
+  const Action alloc{ActionKind::alloc, compute_, binding.storage.row(), 0};
+  (held ? init_ : actions_).push_back(alloc);
+  if (held) held_bytes_ += bytes;
+  return binding;
+}
+
+// A tensor of the storage that is the binding's own reference to it.
+TensorId ThunderLowering::tensor_row(const Binding& binding) {
+  const Bytes whole = b_.graph().at(binding.storage).bytes;
+  const Bytes bytes = bytes_of(binding.type).value_or(0);
+  const std::int64_t bits = binding.type.dtype.bits;
+  const bool is_plain = size_of(binding.type.dtype.type) * 8 == bits && binding.layout.is_dense();
+  const Bytes offset = is_plain ? binding.layout.offset * bits / 8 : 0;
+  TensorId tensor;
+  if (is_plain && offset >= 0 && offset <= whole - bytes)
+    tensor = b_.tensor(binding.storage, binding.type.dtype.type, binding.type.dims, offset);
+  else
+    tensor = b_.whole(binding.storage);
+  is_released_.resize(tensor.row() + 1);
+  if (!binding.is_held) tensors_.push_back(tensor);
+  return tensor;
+}
+
+ThunderBinding ThunderLowering::view(const Binding& of, const ThunderTensorType& type,
+                                     ThunderLayout layout) {
+  Binding binding = of;
+  binding.type = type;
+  binding.type.is_future = false;
+  binding.layout = std::move(layout);
+  binding.pending = {};
+  if (binding.storage) binding.tensor = tensor_row(binding);
+  return binding;
+}
+
+// "t_layers_0_fc1_weight" belongs to layers_0_fc1.
+ScopeId ThunderLowering::scope_of_parameter(std::string_view name) {
+  if (name.starts_with("t_")) name.remove_prefix(2);
+  const auto last = name.rfind('_');
+  return b_.scope(last == std::string_view::npos ? name : name.substr(0, last));
+}
+
+// Of the function: the caller holds it.
+void ThunderLowering::argument(ThunderName name) {
+  const std::string_view text = file_->text(name);
+  const bool is_parameter = is_parameter_name(text) || is_gathered_[name.row()];
+  Binding binding =
+      make(text, *types_->of(name), is_parameter ? Cause::parameter_shard : Cause::activation, true);
+  if (is_parameter) {
+    binding.scope = scope_of_parameter(text);
+    const std::int64_t count = elements(binding.type.dims).value_or(0);
+    const std::int64_t copies = is_gathered_[name.row()] ? world_size_ : 1;
+    std::int64_t& all = b_.graph().parameters;
+    std::int64_t more = 0;
+    if (__builtin_mul_overflow(count, copies, &more) || __builtin_add_overflow(all, more, &all))
+      all = kMostWork;
+    all = std::min(all, kMostWork);
+  }
+  bind(name, std::move(binding));
+}
+
+// Into a backward without its forward.
+void ThunderLowering::incoming(ThunderName name, Cause cause) {
+  if (is_parameter_name(file_->text(name)) || is_gathered_[name.row()]) return argument(name);
+  bind(name, make(file_->text(name), *types_->of(name), cause));
+}
+
+Cause ThunderLowering::cause_of(ThunderName name, const ThunderSymbol& symbol) const {
+  if (symbol.kind == OpKind::all_gather) return Cause::unsharded_parameter;
+  if (symbol.kind == OpKind::reduce_scatter || symbol.kind == OpKind::all_reduce)
+    return Cause::reduced_gradient;
+  if (symbol.act == Act::pack) return Cause::communication_buffer;
+  if (name && is_reduced_[name.row()]) return Cause::gradient;
+  if (part_->phase == Phase::backward)
+    return name && is_returned_[name.row()] ? Cause::gradient : Cause::temporary;
+  if (name && (is_saved_[name.row()] || is_returned_[name.row()])) return Cause::activation;
+  return symbol.kind == OpKind::cast ? Cause::cast_copy : Cause::temporary;
+}
+
+// --- collections ---
+
+void ThunderLowering::unpack(const ThunderStatement& statement) {
+  const auto values = file_->values_of(statement);
+  if (values.empty() || values.front().kind != ThunderValue::Kind::name) return;
+  const ThunderName from = values.front().name;
+  if (!from) return;
+  // Where the forward's saved values are known, in their order.
+  std::vector<const ThunderValue*> items;
+  if (const ThunderValue* const is = collections_[from.row()].is)
+    each_child(*is, [&](const ThunderValue& child) { items.push_back(&child); });
+  const auto targets = file_->targets_of(statement);
+  if (items.size() != targets.size()) {
+    if (!items.empty())
+      warnings_.push_back(fmt::format("{}:{}:1: takes {} values where the forward saved {}",
+                                      part_->path, statement.line, targets.size(), items.size()));
+    items.assign(targets.size(), nullptr);
+  }
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    if (targets[i]) unpack_item(targets[i], from, items[i]);
+}
+
+void ThunderLowering::move(const ThunderStatement& statement) {
+  const auto values = file_->values_of(statement);
+  const auto targets = file_->targets_of(statement);
+  if (targets.size() != 1 || !targets.front() || values.empty()) return;
+  const ThunderValue& value = values.front();
+  if (value.kind == ThunderValue::Kind::name) {
+    if (const Binding* const of = bound(value.name)) {
+      Binding copy = *of;
+      if (copy.storage) copy.tensor = tensor_row(copy);
+      return bind(targets.front(), std::move(copy));
+    }
+  }
+  // kwargs['x'], module attributes: of the caller.
+  if (type_or_unknown(targets.front()) != nullptr && !bound(targets.front()))
+    argument(targets.front());
+}
+
+void ThunderLowering::unpack_item(ThunderName target, ThunderName from, const ThunderValue* is) {
+  const bool is_name = is != nullptr && is->kind == ThunderValue::Kind::name && is->name &&
+                       is->name.row() < forward_bindings_.size();
+  const auto saved = is_name ? saved_references_.find(is->name.row()) : saved_references_.end();
+  if (is_name && (saved != saved_references_.end() || forward_bindings_[is->name.row()])) {
+    const auto& of = forward_bindings_[is->name.row()];
+    if (of && of->storage) {
+      Binding copy = *of;
+      copy.pending = {};
+      copy.tensor = tensor_row(copy);
+      if (saved != saved_references_.end())
+        collections_[from.row()].references.push_back(saved->second);
+      return bind(target, std::move(copy));
+    }
+    return;
+  }
+  if (types_->of(target) == nullptr) {
+    // A collection in the collection, or a number.
+    const bool is_held = collections_[from.row()].is_caller_held;
+    Collection& inner = collections_[target.row()];
+    inner.is = is;
+    inner.is_caller_held = is_held;
+    const bool is_tensor = file_->text(target).starts_with("t");
+    if (is_tensor) type_or_unknown(target);
+    return;
+  }
+  if (bound(target) != nullptr) return;
+  if (collections_[from.row()].is_caller_held) return argument(target);
+  const bool is_cotangent = function_->parameters.size() > 1 &&
+                            from == function_->parameters[1].name;
+  incoming(target, is_cotangent ? Cause::gradient : Cause::activation);
+  // The collection refers to it as well.
+  const Binding* const now = bound(target);
+  if (now == nullptr || !now->storage || now->is_held) return;
+  collections_[from.row()].references.push_back(tensor_row(*now));
+}
+
+// The collection lets go of its tensors.
+void ThunderLowering::clear(const ThunderCall& call) {
+  if (!call.name(0)) return;
+  const auto found = collections_.find(call.name(0).row());
+  if (found == collections_.end()) return;
+  for (const TensorId tensor : found->second.references) release(tensor);
+  found->second.references.clear();
+}
+
+// return results, ((saved tensors), (saved others))
+void ThunderLowering::save(const ThunderStatement& give_back) {
+  const auto values = file_->values_of(give_back);
+  if (values.empty() || values.front().size >= values.size()) return;
+  saved_ = &values[values.front().size];
+  saved_references_.clear();
+  each_name(*saved_, [&](ThunderName name) {
+    const Binding* const binding = bound(name);
+    if (binding == nullptr || !binding->storage || binding->is_held) return;
+    if (!saved_references_.contains(name.row()))
+      saved_references_.emplace(name.row(), tensor_row(*binding));
+  });
+}
+
+}  // namespace foregather::traces
