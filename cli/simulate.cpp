@@ -48,9 +48,9 @@ Result<tasks::SimulateRequest> request_of(const Arguments& arguments) {
     return fail_at("--as", "fwd-bwd takes a forward and a backward, not {} sources",
                    arguments.sources.size());
   const bool takes_pair =
-      is_pair && (says_pair || (arguments.as.empty() && tasks::are_forward_and_backward(
-                                                            arguments.sources[0],
-                                                            arguments.sources[1])));
+      is_pair &&
+      (says_pair || (arguments.as.empty() &&
+                     tasks::are_forward_and_backward(arguments.sources[0], arguments.sources[1])));
   if (arguments.sources.size() > 1 && !takes_pair)
     return fail(
         "{} sources: several files are several ranks of one recording, which cannot be "

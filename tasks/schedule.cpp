@@ -202,11 +202,11 @@ Result<Schedule> load_schedule(const std::string& source, const std::vector<std:
   schedule.name = std::filesystem::path(source).stem().string();
   if (*kind != SourceKind::thunder && !backward.empty())
     return fail_at(source, "is no Thunder trace: only those have a backward of their own");
-  const auto machine =
-      *kind == SourceKind::workload ? lower_workload(std::move(*text), source, sets, schedule)
-      : *kind == SourceKind::thunder
-          ? read_thunder(std::move(*text), source, backward, sets, schedule)
-          : read_schedule(*text, source, sets, schedule);
+  const auto machine = *kind == SourceKind::workload
+                           ? lower_workload(std::move(*text), source, sets, schedule)
+                       : *kind == SourceKind::thunder
+                           ? read_thunder(std::move(*text), source, backward, sets, schedule)
+                           : read_schedule(*text, source, sets, schedule);
   if (!machine) return tl::unexpected(machine.error());
   // A name of the catalogue is no file.
   for (const std::string& input :

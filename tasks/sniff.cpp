@@ -11,7 +11,8 @@
 namespace foregather::tasks {
 namespace {
 
-constexpr std::string_view kReadable = "expected a workload (.toml), a schedule dump or a Thunder trace";
+constexpr std::string_view kReadable =
+    "expected a workload (.toml), a schedule dump or a Thunder trace";
 
 bool is_text(std::string_view head) {
   return std::none_of(head.begin(), head.end(), [](char c) {

@@ -47,8 +47,8 @@ ThunderSets take_thunder_sets(const std::vector<std::string>& sets) {
     std::uint32_t size = 0;
     const auto [stop, error] = std::from_chars(set.data() + kKey.size(), end, size);
     if (error != std::errc{} || stop != end || size == 0 || size > kMostRanks)
-      taken.error = Error{"--set " + set, fmt::format("expected 1 to {} ranks", kMostRanks),
-                          Fault::input};
+      taken.error =
+          Error{"--set " + set, fmt::format("expected 1 to {} ranks", kMostRanks), Fault::input};
     taken.world_size = size;
   }
   return taken;
@@ -75,8 +75,8 @@ Result<ThunderStep> thunder_step(std::span<const ThunderText> texts,
   std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
     return a.phase == Phase::forward && b.phase != Phase::forward;
   });
-  if (files.size() == 2 && (parts.size() != 2 || parts[1].phase != Phase::backward ||
-                            parts[0].phase != Phase::forward))
+  if (files.size() == 2 &&
+      (parts.size() != 2 || parts[1].phase != Phase::backward || parts[0].phase != Phase::forward))
     return fail_at(texts[1].path, "and {} are not a forward and its backward", texts[0].path);
   auto graph = traces::thunder_graph(parts, options);
   if (!graph) {

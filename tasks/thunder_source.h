@@ -20,7 +20,8 @@ std::string_view thunder_head(std::string_view text);
 /// What the reader could not read, for the user.
 std::vector<std::string> thunder_warnings(const traces::ThunderFile& file, const std::string& path);
 
-/// The --set of a Thunder trace: the world size, where its shapes do not show it, and the machine's.
+/// The --set of a Thunder trace: the world size, where its shapes do not show it, and the
+/// machine's.
 struct ThunderSets {
   std::optional<std::uint32_t> world_size;
   std::vector<std::string> others;

@@ -105,7 +105,11 @@ class Reader {
  private:
   void code(const Line& line, std::string_view content) {
     if (in_file_) ++file_.statement_lines;
+    // A printed list of traces.
     if (content.starts_with("[#")) return comment({content, line.number}, content.substr(1));
+    if (content.starts_with("[import ") || content.starts_with("[from ") ||
+        content.starts_with("[@") || content.starts_with("[def "))
+      content.remove_prefix(1);
     if (is_definition(content)) return define(line, content);
     const bool is_import = content.starts_with("import ") || content.starts_with("from ");
     if (content.front() == '@' || is_import) return close_function();
@@ -124,6 +128,11 @@ class Reader {
       return report(line, failure->offset, failure->what);
     }
     finish_statement(line, 0);
+    // A list's next trace begins behind the return.
+    constexpr std::string_view kNext = ", # Constructed by ";
+    if (file_.statements.back().kind != ThunderStatement::Kind::give_back) return;
+    if (const auto next = content.rfind(kNext); next != std::string_view::npos)
+      provenance_ = content.substr(next + kNext.size());
   }
 
   void comment(const Line& line, std::string_view content) {
@@ -260,10 +269,10 @@ bool is_thunder_trace(std::string_view head) {
   Lines lines(head, "");
   bool says_thunder = has_comment_body;
   while (const auto line = lines.next()) {
-    const std::string_view content = without_spaces(line->text);
+    std::string_view content = without_spaces(line->text);
     if (content.empty()) continue;
-    if (content.starts_with("# Constructed by ") || content.starts_with("[# Constructed by ") ||
-        content == "# No signature available")
+    if (content.starts_with('[')) content.remove_prefix(1);
+    if (content.starts_with("# Constructed by ") || content == "# No signature available")
       return true;
     if (content.starts_with("@torch.no_grad()") || content.starts_with("@no_autocast") ||
         content.starts_with("@torch.autocast("))

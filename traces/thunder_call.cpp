@@ -4,6 +4,12 @@
 
 namespace foregather::traces {
 
+bool is_number_name(std::string_view name) {
+  constexpr std::string_view kPrefixes = "ifbC";
+  return name.size() > 1 && kPrefixes.find(name.front()) != std::string_view::npos &&
+         name.find_first_not_of("0123456789", 1) == std::string_view::npos;
+}
+
 std::optional<std::int64_t> integer_of(const ThunderValue* value) {
   if (value == nullptr || value->kind != ThunderValue::Kind::integer) return std::nullopt;
   return value->integer;

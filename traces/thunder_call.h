@@ -59,6 +59,9 @@ void each_name(const ThunderValue& node, Visit visit) {
   }
 }
 
+/// Is this what Thunder calls numbers and collections (i3, f12, b0, C1), not tensors?
+bool is_number_name(std::string_view name);
+
 /// An integer.
 std::optional<std::int64_t> integer_of(const ThunderValue* value);
 /// A tuple or list of integers, or one integer.

@@ -19,7 +19,9 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? kMostWork : std::min(product, kMostWork);
 }
 
-std::int64_t elements_of(Type type) { return type != nullptr ? elements(type->dims).value_or(0) : 0; }
+std::int64_t elements_of(Type type) {
+  return type != nullptr ? elements(type->dims).value_or(0) : 0;
+}
 Bytes size_of_type(Type type) { return type != nullptr ? bytes_of(*type).value_or(0) : 0; }
 
 bool has_causal(const ThunderCall& call) {
@@ -77,7 +79,8 @@ class Costs {
     const auto targets = file_.targets_of(statement);
     const Type out = targets.empty() ? nullptr : types_.of(targets.front());
     // addmm(bias, a, b)
-    const std::size_t first = last_component(call.callee()).find("add") != std::string_view::npos ? 1 : 0;
+    const std::size_t first =
+        last_component(call.callee()).find("add") != std::string_view::npos ? 1 : 0;
     const Type a = types_.of(call.name(first)), b = types_.of(call.name(first + 1));
     cost.kind = OpKind::gemm;
     if (out == nullptr || a == nullptr || a->dims.empty() || out->dims.empty()) {

@@ -44,9 +44,10 @@ std::uint32_t world_size(std::span<const ThunderPart> parts, const ThunderGraphO
   if (options.world_size) return *options.world_size;
   if (std::none_of(parts.begin(), parts.end(), has_collectives)) return 1;
   const std::uint32_t assumed = std::max(options.gpus_per_node, 1U);
-  warnings.push_back(fmt::format("nothing in the trace shows how many ranks there are: {} assumed, "
-                                 "--set parallel.world_size=N says otherwise",
-                                 assumed));
+  warnings.push_back(
+      fmt::format("nothing in the trace shows how many ranks there are: {} assumed, "
+                  "--set parallel.world_size=N says otherwise",
+                  assumed));
   return assumed;
 }
 
@@ -90,7 +91,8 @@ std::vector<ThunderPart> thunder_parts(const ThunderFile& file, const std::strin
     for (const ThunderPart& one : parts)
       taken += fmt::format("{}'{}' of line {}", taken.empty() ? "" : " and ",
                            file.functions[one.function].name, file.functions[one.function].line);
-    warnings.push_back(fmt::format("{}: has {} traces, {} taken", path, file.functions.size(), taken));
+    warnings.push_back(
+        fmt::format("{}: has {} traces, {} taken", path, file.functions.size(), taken));
   }
   return parts;
 }
@@ -107,7 +109,8 @@ Result<ThunderGraph> thunder_graph(std::span<const ThunderPart> parts,
   ThunderLowering lowering(builder, options, ranks, on_host);
   for (const ThunderPart& part : parts) lowering.part(part);
   lowering.finish();
-  for (std::string& warning : lowering.take_warnings()) result.warnings.push_back(std::move(warning));
+  for (std::string& warning : lowering.take_warnings())
+    result.warnings.push_back(std::move(warning));
   bool has_types = false;
   for (const ThunderPart& part : parts) has_types |= !part.file->types.empty();
   if (on_host && has_types)

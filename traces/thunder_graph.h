@@ -31,7 +31,8 @@ struct ThunderGraph {
   std::vector<std::string> warnings;
 };
 
-/// The parts, one after the other, as the program of all ranks; each step repeats them.
+/// The parts, one after the other, as the program of all ranks; each step repeats them, and ends
+/// when the host has waited for the device: nothing of a step runs in the next.
 ///
 /// - Each statement is one op on the compute stream; views, waits and deletes are none (their host
 ///   time goes to the next op). A fusion region is one op, and one more for each matrix product in
@@ -52,8 +53,8 @@ struct ThunderGraph {
 Result<ThunderGraph> thunder_graph(std::span<const ThunderPart> parts,
                                    const ThunderGraphOptions& options);
 
-/// The parts of a step that a file holds: a forward and the backward that follows it, a joint trace,
-/// or the last function that is no prologue; what is left out is named in `warnings`.
+/// The parts of a step that a file holds: a forward and the backward that follows it, a joint
+/// trace, or the last function that is no prologue; what is left out is named in `warnings`.
 std::vector<ThunderPart> thunder_parts(const ThunderFile& file, const std::string& path,
                                        std::vector<std::string>& warnings);
 

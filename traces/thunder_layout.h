@@ -22,8 +22,8 @@ struct ThunderLayout {
 };
 
 /// The layout of a result of a view operation: of `dims`, the part that begins at `start` along the
-/// dimension of a split. Nothing: PyTorch would copy (a reshape that no strides express, contiguous()
-/// of what is not).
+/// dimension of a split. Nothing: PyTorch would copy (a reshape that no strides express,
+/// contiguous() of what is not).
 std::optional<ThunderLayout> view_of(const ThunderLayout& from, ThunderShape shape,
                                      const ThunderCall& call, std::vector<std::int64_t> dims,
                                      std::int64_t start);

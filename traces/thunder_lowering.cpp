@@ -10,8 +10,9 @@ namespace {
 
 // Parameters are called t_0_weight, t_fc1_bias, …; values t12.
 bool is_parameter_name(std::string_view name) {
-  return name.starts_with("t_") && (name.ends_with("_weight") || name.ends_with("_bias") ||
-                                    name.find_first_not_of("0123456789_", 2) != std::string_view::npos);
+  return name.starts_with("t_") &&
+         (name.ends_with("_weight") || name.ends_with("_bias") ||
+          name.find_first_not_of("0123456789_", 2) != std::string_view::npos);
 }
 
 }  // namespace
@@ -69,16 +70,20 @@ void ThunderLowering::scan() {
     if (node == nullptr) continue;
     const ThunderCall call(*node);
     const ThunderSymbol symbol = thunder_symbol(call.callee());
-    if (symbol.act == Act::pack_bucket && call.at(1) != nullptr && !file_->targets_of(statement).empty())
+    if (symbol.act == Act::pack_bucket && call.at(1) != nullptr &&
+        !file_->targets_of(statement).empty())
       packs_.try_emplace(call.at(1)->text, file_->targets_of(statement).front());
     const bool scatters = symbol.act == Act::pack && node->size > 1 && call.at(2) != nullptr &&
                           call.at(2)->text.find("scatter") != std::string_view::npos;
-    if (symbol.act != Act::collective && symbol.act != Act::pack && symbol.act != Act::pack_bucket)
+    const bool fills_bucket = symbol.act == Act::same &&
+                              call.callee().find("update_bucket_view") != std::string_view::npos;
+    if (symbol.act != Act::collective && symbol.act != Act::pack &&
+        symbol.act != Act::pack_bucket && !fills_bucket)
       continue;
-    const bool gathers = symbol.kind == OpKind::all_gather || (symbol.act == Act::pack && !scatters);
-    each_name(*node, [&](ThunderName name) {
-      (gathers ? is_gathered_ : is_reduced_)[name.row()] = true;
-    });
+    const bool gathers =
+        symbol.kind == OpKind::all_gather || (symbol.act == Act::pack && !scatters);
+    each_name(*node,
+              [&](ThunderName name) { (gathers ? is_gathered_ : is_reduced_)[name.row()] = true; });
   }
 }
 
@@ -141,7 +146,8 @@ void ThunderLowering::statement(std::uint32_t row) {
   }
 }
 
-// A forward leaves its results and what it saved, all else goes; a last part leaves all to finish().
+// A forward leaves its results and what it saved, all else goes; a last part leaves all to
+// finish().
 void ThunderLowering::finish_part() {
   if (part_->phase != Phase::forward) return;
   for (std::size_t row = 0; row < bindings_.size(); ++row)
@@ -153,6 +159,7 @@ void ThunderLowering::finish_part() {
 void ThunderLowering::finish() {
   for (std::size_t event = 0; event < is_waited_.size(); ++event) await(EventId(event));
   for (const TensorId tensor : tensors_) release(tensor);
+  act(ActionKind::host_wait_device, {}, 0);
   b_.select(thread_, Section::init);
   for (const Action& action : init_) b_.act(action);
   for (const Section section : {Section::first, Section::body}) {
@@ -181,13 +188,20 @@ std::vector<std::string> ThunderLowering::take_warnings() {
     return names.size() > kShown ? text + ", …" : text;
   };
   if (!unknown_.empty())
-    warnings_.push_back(fmt::format("{} values have no type that the trace shows or implies, and "
-                                    "count as 0 bytes: {}",
-                                    unknown_.size(), list(unknown_)));
+    warnings_.push_back(
+        fmt::format("{} values have no type that the trace shows or implies, and "
+                    "count as 0 bytes: {}",
+                    unknown_.size(), list(unknown_)));
   if (!unknown_symbols_.empty())
-    warnings_.push_back(fmt::format("symbols that are not known are taken as streaming through "
-                                    "their arguments and results: {}",
-                                    list(unknown_symbols_)));
+    warnings_.push_back(
+        fmt::format("symbols that are not known are taken as streaming through "
+                    "their arguments and results: {}",
+                    list(unknown_symbols_)));
+  if (!corrected_.empty())
+    warnings_.push_back(
+        fmt::format("buffers that are printed with another size than what is packed "
+                    "into them have the latter: {}",
+                    list(corrected_)));
   return std::move(warnings_);
 }
 
@@ -238,7 +252,7 @@ bool ThunderLowering::is_on_device(const ThunderTensorType& type) const {
 const ThunderTensorType* ThunderLowering::type_or_unknown(ThunderName name) {
   if (!name) return nullptr;
   const ThunderTensorType* const type = types_->of(name);
-  if (type == nullptr && !file_->is_described[name.row()])
+  if (type == nullptr && !file_->is_described[name.row()] && !is_number_name(file_->text(name)))
     unknown_.insert(std::string(file_->text(name)));
   return type;
 }
@@ -284,6 +298,8 @@ TensorId ThunderLowering::tensor_row(const Binding& binding) {
 
 ThunderBinding ThunderLowering::view(const Binding& of, const ThunderTensorType& type,
                                      ThunderLayout layout) {
+  // Only a wait may look at a future; what does so nevertheless waits.
+  if (of.pending) await(of.pending);
   Binding binding = of;
   binding.type = type;
   binding.type.is_future = false;
@@ -304,8 +320,8 @@ ScopeId ThunderLowering::scope_of_parameter(std::string_view name) {
 void ThunderLowering::argument(ThunderName name) {
   const std::string_view text = file_->text(name);
   const bool is_parameter = is_parameter_name(text) || is_gathered_[name.row()];
-  Binding binding =
-      make(text, *types_->of(name), is_parameter ? Cause::parameter_shard : Cause::activation, true);
+  Binding binding = make(text, *types_->of(name),
+                         is_parameter ? Cause::parameter_shard : Cause::activation, true);
   if (is_parameter) {
     binding.scope = scope_of_parameter(text);
     const std::int64_t count = elements(binding.type.dims).value_or(0);
@@ -366,9 +382,7 @@ void ThunderLowering::move(const ThunderStatement& statement) {
   const ThunderValue& value = values.front();
   if (value.kind == ThunderValue::Kind::name) {
     if (const Binding* const of = bound(value.name)) {
-      Binding copy = *of;
-      if (copy.storage) copy.tensor = tensor_row(copy);
-      return bind(targets.front(), std::move(copy));
+      return bind(targets.front(), view(Binding(*of), of->type, of->layout));
     }
   }
   // kwargs['x'], module attributes: of the caller.
@@ -383,6 +397,7 @@ void ThunderLowering::unpack_item(ThunderName target, ThunderName from, const Th
   if (is_name && (saved != saved_references_.end() || forward_bindings_[is->name.row()])) {
     const auto& of = forward_bindings_[is->name.row()];
     if (of && of->storage) {
+      if (of->pending) await(of->pending);
       Binding copy = *of;
       copy.pending = {};
       copy.tensor = tensor_row(copy);
@@ -404,8 +419,8 @@ void ThunderLowering::unpack_item(ThunderName target, ThunderName from, const Th
   }
   if (bound(target) != nullptr) return;
   if (collections_[from.row()].is_caller_held) return argument(target);
-  const bool is_cotangent = function_->parameters.size() > 1 &&
-                            from == function_->parameters[1].name;
+  const bool is_cotangent =
+      function_->parameters.size() > 1 && from == function_->parameters[1].name;
   incoming(target, is_cotangent ? Cause::gradient : Cause::activation);
   // The collection refers to it as well.
   const Binding* const now = bound(target);

@@ -26,8 +26,9 @@ struct ThunderBinding {
   ThunderLayout layout;
   ScopeId scope;  ///< of the parameter that it is, or was gathered from
   UnitId unit;
-  EventId pending;       ///< of a future: what a wait waits for
-  bool is_held = false;  ///< by the caller: never freed
+  EventId pending;            ///< of a future: what a wait waits for
+  bool is_held = false;       ///< by the caller: never freed
+  bool is_corrected = false;  ///< `type` is not what the trace prints
 };
 
 /// Writes one program. Parts are lowered in order; what a forward saves is there for the backward.
@@ -61,7 +62,8 @@ class ThunderLowering {
   void bind(ThunderName name, Binding binding);
   void release(ThunderName name);
   void release(TensorId tensor);
-  Binding make(std::string_view name, const ThunderTensorType& type, Cause cause, bool held = false);
+  Binding make(std::string_view name, const ThunderTensorType& type, Cause cause,
+               bool held = false);
   Binding view(const Binding& of, const ThunderTensorType& type, ThunderLayout layout);
   TensorId tensor_row(const Binding& binding);
   void argument(ThunderName name);
@@ -104,6 +106,8 @@ class ThunderLowering {
   Channel& channel(const ThunderCall& call);
   Channel& channel(std::size_t at);
   UnitId unit_of(const Binding& shard, const Binding& full);
+  std::optional<std::int64_t> packed_elements(const ThunderCall& call) const;
+  std::optional<ThunderTensorType> corrected(const Binding& source, OpKind kind) const;
 
   void act(ActionKind kind, StreamId stream, std::uint32_t a, std::uint32_t b = 0) {
     actions_.push_back({kind, stream, a, b});
@@ -118,8 +122,8 @@ class ThunderLowering {
   std::uint32_t thread_ = 0;
   std::vector<Action> init_, actions_;
   std::vector<AccessedTensor> accesses_;
-  std::vector<TensorId> tensors_;     ///< released or to be
-  std::vector<bool> is_released_;     ///< by tensor row
+  std::vector<TensorId> tensors_;          ///< released or to be
+  std::vector<bool> is_released_;          ///< by tensor row
   std::map<std::uint32_t, UnitId> units_;  ///< by the shard's storage
   std::vector<Channel> channels_;
   std::map<std::string, Binding, std::less<>> buckets_;
@@ -150,7 +154,7 @@ class ThunderLowering {
   const ThunderValue* saved_ = nullptr;
   std::map<std::uint32_t, TensorId> saved_references_;  ///< by forward name
 
-  std::set<std::string> unknown_;
+  std::set<std::string> unknown_, corrected_;
   std::set<std::string, std::less<>> unknown_symbols_;
   std::vector<std::string> warnings_;
 };

@@ -51,11 +51,12 @@ void ThunderLowering::call(std::uint32_t row) {
 
 void ThunderLowering::access(const Binding& binding, Access mode) {
   if (!binding.storage) return;
+  if (binding.pending) await(binding.pending);
   for (const AccessedTensor& other : accesses_)
     if (other.tensor == binding.tensor && other.mode == mode) return;
   const Tensor& tensor = b_.graph().at(binding.tensor);
-  accesses_.push_back({binding.tensor, mode, 0,
-                       foregather::bytes_of(b_.graph(), tensor).value_or(0)});
+  accesses_.push_back(
+      {binding.tensor, mode, 0, foregather::bytes_of(b_.graph(), tensor).value_or(0)});
 }
 
 void ThunderLowering::reads(const ThunderCall& call) {
@@ -152,10 +153,9 @@ void ThunderLowering::views(std::uint32_t row, const ThunderCall& call,
     if (type == nullptr) {
       // A view of something, whatever it looks like.
       if (!target) continue;
-      Binding of = source;
-      of.layout.is_opaque = true;
-      if (of.storage) of.tensor = tensor_row(of);
-      bind(target, std::move(of));
+      ThunderLayout opaque = source.layout;
+      opaque.is_opaque = true;
+      bind(target, view(source, source.type, std::move(opaque)));
       continue;
     }
     auto layout = view_of(source.layout, symbol.shape, call, type->dims, start);
@@ -198,6 +198,12 @@ void ThunderLowering::same(std::uint32_t row, const ThunderCall& call,
       access(*into, Access::accumulate);
       launch_cost(cost, Role::copy_in, &of);
     }
+  } else if (name.ends_with('_') && name != "set_") {
+    // In place.
+    accesses_.clear();
+    reads(call);
+    access(of, Access::accumulate);
+    launch(row, call, Role::compute);
   } else if (name.find("stash_grad") != std::string_view::npos) {
     Cost cost;
     cost.kind = OpKind::elementwise;
@@ -280,6 +286,8 @@ void ThunderLowering::collective(std::uint32_t row, const ThunderCall& call,
   const ThunderName target = targets.empty() ? ThunderName() : targets.front();
   const ThunderTensorType* type = type_or_unknown(target);
   if (type == nullptr && from != nullptr) type = types_->of(call.name(0));
+  const auto real = from != nullptr ? corrected(*from, symbol.kind) : std::nullopt;
+  if (real) type = &*real;
   const std::string_view name = last_component(call.callee());
   const bool is_sync = name.starts_with("synchronize");
   const std::int64_t in = from != nullptr ? elements(from->type.dims).value_or(0) : 0;
@@ -292,27 +300,28 @@ void ThunderLowering::collective(std::uint32_t row, const ThunderCall& call,
 
   const Binding source = from != nullptr ? *from : Binding();
   const bool resizes = kind == OpKind::all_gather || kind == OpKind::reduce_scatter;
-  const bool in_place = !resizes && name.find("all_reduce") != std::string_view::npos &&
-                        flag(call, 1, false);
+  const bool in_place =
+      !resizes && name.find("all_reduce") != std::string_view::npos && flag(call, 1, false);
   Channel& channel = this->channel(call);
   Binding result;
   if (in_place && source.storage) {
     result = view(source, source.type, source.layout);
   } else if (type != nullptr) {
-    result = make(file_->text(target), *type, cause_of(target, {Act::collective, symbol.shape, kind}));
+    result =
+        make(file_->text(target), *type, cause_of(target, {Act::collective, symbol.shape, kind}));
     result.scope = source.scope;
     // all_reduce and broadcast work in place on a clone.
-    if (!resizes && result.storage && source.storage)
-      launch_copy(&source, result, Role::copy_in);
+    if (!resizes && result.storage && source.storage) launch_copy(&source, result, Role::copy_in);
   }
+  result.is_corrected = real.has_value();
   if (kind == OpKind::all_gather) result.unit = unit_of(source, result);
   if (!result.unit) result.unit = source.unit;
 
   Cost cost;
   cost.kind = kind;
   cost.dtype = result.type.dtype.type;
-  cost.message_bytes = std::min(std::max(bytes_of(source.type).value_or(0), bytes_of(result.type).value_or(0)),
-                                kMostBytes);
+  cost.message_bytes = std::min(
+      std::max(bytes_of(source.type).value_or(0), bytes_of(result.type).value_or(0)), kMostBytes);
   if (from == nullptr || type == nullptr) cost.message_bytes = bytes_of(result.type).value_or(0);
   if (from == nullptr && type == nullptr) cost.message_bytes = 0;
   cost.group = channel.group;
@@ -360,17 +369,55 @@ void ThunderLowering::wait(std::uint32_t row, const ThunderCall& call) {
   // The future itself has nothing left to wait for.
   bindings_[call.name(0).row()]->pending = {};
   if (targets.empty() || !targets.front()) return;
-  const ThunderTensorType* const type = types_->of(targets.front());
+  const ThunderTensorType* const type = of.is_corrected ? nullptr : types_->of(targets.front());
   bind(targets.front(), view(of, type != nullptr ? *type : of.type, of.layout));
+}
+
+// What becomes of a buffer that was printed wrongly.
+std::optional<ThunderTensorType> ThunderLowering::corrected(const Binding& source,
+                                                            OpKind kind) const {
+  if (!source.is_corrected || source.type.dims.size() != 1) return std::nullopt;
+  ThunderTensorType type = source.type;
+  std::int64_t& count = type.dims.front();
+  if (kind == OpKind::all_gather && __builtin_mul_overflow(count, world_size_, &count))
+    return std::nullopt;
+  if (kind == OpKind::reduce_scatter) count /= world_size_;
+  if (!bytes_of(type)) return std::nullopt;
+  return type;
 }
 
 // --- buckets ---
 
+// Elements of what a call packs; nothing if one of it is unknown.
+std::optional<std::int64_t> ThunderLowering::packed_elements(const ThunderCall& call) const {
+  if (call.at(0) == nullptr) return std::nullopt;
+  std::int64_t sum = 0;
+  bool all = true;
+  each_child(*call.at(0), [&](const ThunderValue& part) {
+    const Binding* const binding =
+        part.kind == ThunderValue::Kind::name ? bound(part.name) : nullptr;
+    const auto count = binding != nullptr ? elements(binding->type.dims) : std::nullopt;
+    all = all && count && !__builtin_add_overflow(sum, *count, &sum);
+  });
+  if (!all) return std::nullopt;
+  return sum;
+}
+
 void ThunderLowering::pack(std::uint32_t row, const ThunderCall& call) {
   const auto targets = file_->targets_of(file_->statements[row]);
-  const ThunderTensorType* const type = targets.empty() ? nullptr : type_or_unknown(targets.front());
+  const ThunderTensorType* type = targets.empty() ? nullptr : type_or_unknown(targets.front());
   if (type == nullptr) return;
+  // Thunder 0.2.3 prints the buffer of shards with the size of the whole parameters.
+  ThunderTensorType real = *type;
+  const auto packed = packed_elements(call);
+  const bool is_wrong = packed && packed != elements(type->dims);
+  if (is_wrong) real.dims = {*packed};
+  if (is_wrong && bytes_of(real)) {
+    corrected_.insert(std::string(file_->text(targets.front())));
+    type = &real;
+  }
   Binding made = make(file_->text(targets.front()), *type, Cause::communication_buffer);
+  made.is_corrected = type == &real;
   if (const Binding* const first = first_bound(call)) made.scope = first->scope;
   accesses_.clear();
   reads(call);
@@ -381,8 +428,8 @@ void ThunderLowering::pack(std::uint32_t row, const ThunderCall& call) {
   cost.bytes_read = cost.bytes_written = bytes_of(*type).value_or(0);
   launch_cost(cost, Role::copy_in, &made);
   // Shards that are packed always the same way are one unit.
-  if (const Binding* const first = first_bound(call); first != nullptr && first->storage &&
-                                                      !says(call.at(2), "scatter")) {
+  if (const Binding* const first = first_bound(call);
+      first != nullptr && first->storage && !says(call.at(2), "scatter")) {
     const auto [found, is_new] = units_.try_emplace(first->storage.row());
     if (is_new) {
       Unit unit;
@@ -452,7 +499,8 @@ const ThunderBinding* ThunderLowering::bucket(std::string_view key) {
   const auto found = buckets_.find(key);
   if (found != buckets_.end()) return &found->second;
   const auto packed = packs_.find(key);
-  const ThunderTensorType* const type = packed != packs_.end() ? types_->of(packed->second) : nullptr;
+  const ThunderTensorType* const type =
+      packed != packs_.end() ? types_->of(packed->second) : nullptr;
   if (type == nullptr) return nullptr;
   Binding made = make("bucket", *type, Cause::communication_buffer, true);
   return &buckets_.emplace(std::string(key), std::move(made)).first->second;

@@ -66,7 +66,7 @@ bool ThunderParser::expressions() {
     had_comma_ = had_comma = true;
     const ThunderToken& token = lexer_.token();
     if (token.kind == ThunderTokenKind::end || token.kind == ThunderTokenKind::comment ||
-        token.is('=') || token.is(']'))
+        token.is('=') || token.is(']') || token.is_name("import") || token.is_name("from"))
       return true;
   }
 }
@@ -287,11 +287,16 @@ bool ThunderParser::parse(ThunderStatement& statement) {
   if (token.is_name("return")) {
     statement.kind = Kind::give_back;
     lexer_.advance();
+    had_comma_ = false;
     const auto next = lexer_.token().kind;
     if (next != ThunderTokenKind::end && next != ThunderTokenKind::comment && !expressions())
       return false;
-    // The end of a printed list of traces.
+    // In a printed list of traces: its end, or the first line of the next trace.
     if (lexer_.token().is(']')) lexer_.advance();
+    if (had_comma_ && (lexer_.token().is_name("import") || lexer_.token().is_name("from"))) {
+      statement.values.count = rows() - statement.values.first;
+      return true;
+    }
     return end_line(statement);
   }
   if (token.kind == ThunderTokenKind::name) {

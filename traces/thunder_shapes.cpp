@@ -44,8 +44,10 @@ std::optional<Dims> broadcast_dims(const Dims& a, const Dims& b) {
   Dims dims = longer;
   for (std::size_t i = 0; i < shorter.size(); ++i) {
     std::int64_t& size = dims[longer.size() - shorter.size() + i];
-    if (size == 1) size = shorter[i];
-    else if (shorter[i] != 1 && shorter[i] != size) return std::nullopt;
+    if (size == 1)
+      size = shorter[i];
+    else if (shorter[i] != 1 && shorter[i] != size)
+      return std::nullopt;
   }
   return dims;
 }
@@ -58,8 +60,10 @@ std::optional<Dims> reshaped(const Dims& from, Dims to) {
   std::int64_t* open = nullptr;
   for (std::int64_t& size : to) {
     if (size < -1 || (size == -1 && open != nullptr)) return std::nullopt;
-    if (size == -1) open = &size;
-    else if (__builtin_mul_overflow(known, size, &known)) return std::nullopt;
+    if (size == -1)
+      open = &size;
+    else if (__builtin_mul_overflow(known, size, &known))
+      return std::nullopt;
   }
   if (open != nullptr) {
     if (known == 0 || *count % known != 0) return std::nullopt;
@@ -82,8 +86,10 @@ const ThunderValue* dtype_argument(const ThunderCall& call) {
 Dims without(const Dims& dims, const std::vector<bool>& gone, bool keep) {
   Dims left;
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (!gone[i]) left.push_back(dims[i]);
-    else if (keep) left.push_back(1);
+    if (!gone[i])
+      left.push_back(dims[i]);
+    else if (keep)
+      left.push_back(1);
   }
   return left;
 }
@@ -117,8 +123,8 @@ void ThunderTypes::set(ThunderName name, Type type) {
 
 void ThunderTypes::infer() {
   constexpr int kRounds = 4;
-  const auto rows = std::span(file_.statements)
-                        .subspan(function_.statements.first, function_.statements.count);
+  const auto rows =
+      std::span(file_.statements).subspan(function_.statements.first, function_.statements.count);
   changed_ = true;
   for (int round = 0; round < kRounds && changed_; ++round) {
     changed_ = false;
@@ -173,7 +179,8 @@ ThunderTypes::Type ThunderTypes::result(const ThunderSymbol& symbol,
       if (!dims) return std::nullopt;
       ThunderTensorType type;
       type.dims = *dims;
-      type.dtype = (dtype != nullptr ? parse_python_dtype(dtype->text) : std::nullopt).value_or(kFloat);
+      type.dtype =
+          (dtype != nullptr ? parse_python_dtype(dtype->text) : std::nullopt).value_or(kFloat);
       return type;
     }
     case Shape::reduce: return reduced(call);
@@ -195,9 +202,7 @@ ThunderTypes::Type ThunderTypes::broadcast(const ThunderCall& call) const {
     const ThunderTensorType* const other = argument(call, i);
     // A number has no type either; a tensor that is yet unknown would be missed.
     if (other == nullptr) {
-      const std::string_view name = file_.text(call.name(i));
-      if (name.find_first_of("0123456789") != 1 || (name[0] != 'i' && name[0] != 'f' && name[0] != 'b'))
-        return std::nullopt;
+      if (!is_number_name(file_.text(call.name(i)))) return std::nullopt;
       continue;
     }
     if (!type) {
@@ -418,6 +423,11 @@ std::vector<ThunderTypes::Type> ThunderTypes::results(const ThunderSymbol& symbo
       ThunderTensorType lse = like(*first, {first->dims.begin(), first->dims.end() - 1});
       lse.dtype = kFloat;
       all.emplace_back(std::move(lse));
+      // Seeds and offsets of the random numbers, of the host.
+      ThunderTensorType scalar = like(*first, {});
+      scalar.dtype = {DType::i64, 64};
+      scalar.on_host = true;
+      while (all.size() < count) all.emplace_back(scalar);
       return all;
     }
     case Shape::attention_backward:
@@ -430,8 +440,10 @@ std::vector<ThunderTypes::Type> ThunderTypes::results(const ThunderSymbol& symbo
       return all;
     case Shape::collective: {
       if (call.at(1) == nullptr) return all;
-      const bool gathers = call.at(3) != nullptr && call.at(3)->text.find("gather") != std::string_view::npos;
-      const bool scatters = call.at(3) != nullptr && call.at(3)->text.find("scatter") != std::string_view::npos;
+      const bool gathers =
+          call.at(3) != nullptr && call.at(3)->text.find("gather") != std::string_view::npos;
+      const bool scatters =
+          call.at(3) != nullptr && call.at(3)->text.find("scatter") != std::string_view::npos;
       const std::int64_t world = integer_of(call.at(2)).value_or(1);
       each_child(*call.at(1), [&](const ThunderValue& donor) {
         const ThunderTensorType* const type =
@@ -491,9 +503,7 @@ void ThunderTypes::backward(const ThunderStatement& statement) {
   const auto is_tensor = [&](std::size_t i) {
     const ThunderName name = call.name(i);
     if (!name || types_[name.row()]) return false;
-    const std::string_view text = file_.text(name);
-    return text.size() < 2 || text[1] < '0' || text[1] > '9' ||
-           (text[0] != 'i' && text[0] != 'f' && text[0] != 'b');
+    return !is_number_name(file_.text(name));
   };
   switch (symbol.shape) {
     case Shape::broadcast:

@@ -15,7 +15,8 @@ namespace foregather::traces {
 /// most four rounds). Names that stay without a type are unknown. Linear in statements.
 class ThunderTypes {
  public:
-  /// `world_size` is needed for what the results of gathers are when no comment says so; 0: unknown.
+  /// `world_size` is needed for what the results of gathers are when no comment says so; 0:
+  /// unknown.
   ThunderTypes(const ThunderFile& file, const ThunderFunction& function, std::int64_t world_size);
 
   /// From elsewhere: what the forward knows of a saved tensor. Call before infer().

@@ -10,9 +10,9 @@ namespace foregather::traces {
 
 /// What a call means for shapes, storages and streams.
 enum class ThunderAct : std::uint8_t {
-  compute,      ///< new tensors
-  view,         ///< its results are views of its first tensor, or copies where none exists
-  same,         ///< returns its first tensor
+  compute,  ///< new tensors
+  view,     ///< its results are views of its first tensor, or copies where none exists
+  same,     ///< returns its first tensor
   collective,
   wait,         ///< of a future
   pack,         ///< pack_for_fsdp: tensors into a new buffer
@@ -26,14 +26,28 @@ enum class ThunderAct : std::uint8_t {
 /// How results get their shapes.
 enum class ThunderShape : std::uint8_t {
   unknown,
-  broadcast,  ///< elementwise
-  comparison, ///< elementwise, of booleans
-  reshape, permute, transpose, expand, broadcast_in_dim, unsqueeze, squeeze, slice, split, cat,
-  convert,    ///< elementwise, of another dtype
+  broadcast,   ///< elementwise
+  comparison,  ///< elementwise, of booleans
+  reshape,
+  permute,
+  transpose,
+  expand,
+  broadcast_in_dim,
+  unsqueeze,
+  squeeze,
+  slice,
+  split,
+  cat,
+  convert,  ///< elementwise, of another dtype
   reduce,
-  matmul, linear, embedding, attention, attention_backward, var_mean,
-  make,       ///< its first argument is the shape
-  like,       ///< of its first tensor's shape and dtype
+  matmul,
+  linear,
+  embedding,
+  attention,
+  attention_backward,
+  var_mean,
+  make,  ///< its first argument is the shape
+  like,  ///< of its first tensor's shape and dtype
   collective,
 };
 

@@ -39,7 +39,8 @@ std::optional<ThunderDType> parse_python_dtype(std::string_view text);
 /// Symbolic sizes count with their value.
 std::optional<ThunderTensorType> parse_thunder_type(std::string_view text);
 
-/// Product of the sizes; nothing if a size is negative, or that of the others than 0 is 2^50 or more.
+/// Product of the sizes; nothing if a size is negative, or that of the others than 0 is 2^50 or
+/// more.
 std::optional<std::int64_t> elements(const std::vector<std::int64_t>& dims);
 /// Nothing if that is 2^50 or more.
 std::optional<Bytes> bytes_of(const ThunderTensorType& type);

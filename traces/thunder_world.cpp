@@ -50,8 +50,9 @@ class WorldSize {
       if (in && out && *in > 0 && *out > 0) {
         const std::int64_t large = std::max(*in, *out), small = std::min(*in, *out);
         const bool resizes = symbol.kind != OpKind::all_reduce && symbol.kind != OpKind::broadcast;
-        if (resizes && large % small == 0 && (large > small || symbol.kind != OpKind::all_gather ||
-                                              last_component(call.callee()) != "synchronize"))
+        if (resizes && large % small == 0 &&
+            (large > small || symbol.kind != OpKind::all_gather ||
+             last_component(call.callee()) != "synchronize"))
           take(large / small);
       }
     }

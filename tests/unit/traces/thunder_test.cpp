@@ -181,6 +181,15 @@ TEST_CASE("Thunder: styles of four years and artefacts of printing are survived"
     CHECK(t.file.functions[1].name == "g");
     CHECK(t.file.functions[1].has_return);
     CHECK(t.file.unparsed_lines == 0);
+    CHECK(t.file.functions[1].provenance == "B");
+    // Traces without a provenance follow with their imports.
+    const Parsed plain(
+        "[import torch\ndef f(a):\n  return (a,), import torch\ndef g(a):\n"
+        "  return {'b': a}, ((a,), ()), from torch import Tensor\n@no_autocast\n"
+        "def h(a):\n  return a]\n");
+    CHECK(plain.file.functions.size() == 3);
+    CHECK(plain.file.unparsed_lines == 0);
+    CHECK(plain.row(1).values.count == 7);
   }
   SECTION("a body in a docstring, or behind a comment sign") {
     const Parsed docstring(
