@@ -55,6 +55,7 @@ void ThunderLowering::begin(const ThunderPart& part) {
 void ThunderLowering::scan() {
   if (is_backward_ && saved_ != nullptr) assume_saved();
   types_->infer();
+  find_units();
   for (std::uint32_t row = function_->statements.first; row < function_->statements.end(); ++row) {
     const ThunderStatement& statement = file_->statements[row];
     if (statement.depth > 0) continue;
@@ -109,6 +110,44 @@ void ThunderLowering::assume_saved() {
         types_->assume(target, forward_bindings_[child.name.row()]->type);
       known.emplace(target.row(), &child);
     });
+  }
+}
+
+UnitId ThunderLowering::unit_of_gradient(ThunderName name) const {
+  return name && name.row() < gradient_units_.size() ? gradient_units_[name.row()] : UnitId();
+}
+
+// A backward returns gradients in the order of the forward's arguments. From there to what is
+// reduced, through waits and buckets.
+void ThunderLowering::find_units() {
+  gradient_units_.assign(file_->names.size(), UnitId());
+  if (!is_backward_ || forward_file_ == nullptr) return;
+  for (std::uint32_t row = function_->statements.end(); row-- > function_->statements.first;) {
+    const ThunderStatement& statement = file_->statements[row];
+    if (statement.depth > 0) continue;
+    if (statement.kind == ThunderStatement::Kind::give_back) {
+      const auto values = file_->values_of(statement);
+      std::size_t i = 0;
+      if (!values.empty())
+        each_child(values.front(), [&](const ThunderValue& gradient) {
+          const ThunderName of = i < flat_args_.size() ? flat_args_[i] : ThunderName();
+          ++i;
+          if (!of || gradient.kind != ThunderValue::Kind::name || !gradient.name) return;
+          const auto& parameter = forward_bindings_[of.row()];
+          if (parameter && parameter->storage && parameter->scope)
+            gradient_units_[gradient.name.row()] = unit_of(*parameter, *parameter);
+        });
+      continue;
+    }
+    const auto targets = file_->targets_of(statement);
+    const ThunderValue* const node = file_->call_of(statement);
+    if (node == nullptr || targets.empty() || !targets.front()) continue;
+    const ThunderCall call(*node);
+    const Act act = thunder_symbol(call.callee()).act;
+    const bool passes_on = act == Act::wait || act == Act::unpack || act == Act::unpack_bucket ||
+                           act == Act::collective;
+    if (!passes_on || !call.name(0)) continue;
+    gradient_units_[call.name(0).row()] = gradient_units_[targets.front().row()];
   }
 }
 
@@ -442,6 +481,21 @@ void ThunderLowering::save(const ThunderStatement& give_back) {
   const auto values = file_->values_of(give_back);
   if (values.empty() || values.front().size >= values.size()) return;
   saved_ = &values[values.front().size];
+  flat_args_.clear();
+  for (const ThunderParameter& parameter : function_->parameters)
+    flat_args_.push_back(parameter.name);
+  const ThunderValue* key = nullptr;
+  if (values.front().kind == ThunderValue::Kind::dict)
+    each_child(values.front(), [&](const ThunderValue& child) {
+      if (key != nullptr && key->text == "'flat_args'" && child.kind == ThunderValue::Kind::list) {
+        flat_args_.clear();
+        each_child(child, [&](const ThunderValue& argument) {
+          const bool is_name = argument.kind == ThunderValue::Kind::name;
+          flat_args_.push_back(is_name ? argument.name : ThunderName());
+        });
+      }
+      key = &child;
+    });
   saved_references_.clear();
   each_name(*saved_, [&](ThunderName name) {
     const Binding* const binding = bound(name);

@@ -52,6 +52,8 @@ class ThunderLowering {
   void begin(const ThunderPart& part);
   void scan();
   void assume_saved();
+  void find_units();
+  UnitId unit_of_gradient(ThunderName name) const;
   void parameters();
   void statement(std::uint32_t row);
   void finish_part();
@@ -141,6 +143,7 @@ class ThunderLowering {
   std::vector<bool> is_returned_, is_reduced_, is_gathered_, is_saved_;
   std::unordered_map<std::string_view, ThunderName> packs_;  ///< by key: what holds the bucket
   bool is_backward_ = false;
+  std::vector<UnitId> gradient_units_;  ///< by name: of the parameter whose gradient it becomes
   struct Collection {
     const ThunderValue* is = nullptr;  ///< what the forward returned for it
     bool is_caller_held = true;
@@ -152,6 +155,7 @@ class ThunderLowering {
   std::vector<std::optional<Binding>> forward_bindings_;
   const ThunderFile* forward_file_ = nullptr;
   const ThunderValue* saved_ = nullptr;
+  std::vector<ThunderName> flat_args_;  ///< the forward's arguments, in the order of gradients
   std::map<std::uint32_t, TensorId> saved_references_;  ///< by forward name
 
   std::set<std::string> unknown_, corrected_;

@@ -268,7 +268,8 @@ UnitId ThunderLowering::unit_of(const Binding& shard, const Binding& full) {
   unit.parameters = unit.padded_elements =
       std::min(elements(full.type.dims).value_or(0), kMostWork);
   unit.stored = unit.gathered = unit.reduced = full.type.dtype.type;
-  unit.reshard = Reshard::after_forward;
+  // Nothing to gather: replicated.
+  unit.reshard = shard.type.dims == full.type.dims ? Reshard::never : Reshard::after_forward;
   found->second = b_.unit(unit);
   return found->second;
 }
@@ -316,6 +317,7 @@ void ThunderLowering::collective(std::uint32_t row, const ThunderCall& call,
   result.is_corrected = real.has_value();
   if (kind == OpKind::all_gather) result.unit = unit_of(source, result);
   if (!result.unit) result.unit = source.unit;
+  if (!result.unit) result.unit = unit_of_gradient(target);
 
   Cost cost;
   cost.kind = kind;
@@ -426,7 +428,6 @@ void ThunderLowering::pack(std::uint32_t row, const ThunderCall& call) {
   cost.kind = OpKind::copy;
   cost.dtype = type->dtype.type;
   cost.bytes_read = cost.bytes_written = bytes_of(*type).value_or(0);
-  launch_cost(cost, Role::copy_in, &made);
   // Shards that are packed always the same way are one unit.
   if (const Binding* const first = first_bound(call);
       first != nullptr && first->storage && !says(call.at(2), "scatter")) {
@@ -445,7 +446,9 @@ void ThunderLowering::pack(std::uint32_t row, const ThunderCall& call) {
     }
     made.unit = found->second;
   }
+  if (!made.unit) made.unit = unit_of_gradient(targets.front());
   if (made.unit && made.storage) units_.insert_or_assign(made.storage.row(), made.unit);
+  launch_cost(cost, Role::copy_in, &made);
   bind(targets.front(), std::move(made));
 }
 

@@ -526,6 +526,20 @@ void ThunderTypes::backward(const ThunderStatement& statement) {
       for (std::size_t i = 0; i < dims.size(); ++i) dims[(*order)[i]] = out->dims[i];
       return set(call.name(0), like(*out, std::move(dims)));
     }
+    case Shape::unsqueeze: {
+      const auto index = integer_of(call.at(1, "dim"));
+      const auto at = index ? dimension(*index, out->dims.size()) : std::nullopt;
+      if (!at || !is_tensor(0)) return;
+      Dims dims = out->dims;
+      dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(*at));
+      return set(call.name(0), like(*out, std::move(dims)));
+    }
+    case Shape::embedding: {
+      if (!is_tensor(0) || out->dims.empty()) return;
+      Type index = like(*out, {out->dims.begin(), out->dims.end() - 1});
+      index->dtype = {DType::i64, 64};
+      return set(call.name(0), std::move(index));
+    }
     case Shape::matmul: {
       const ThunderTensorType *a = argument(call, 0), *b = argument(call, 1);
       if (out->dims.size() < 2) return;

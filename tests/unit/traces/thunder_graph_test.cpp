@@ -211,6 +211,20 @@ TEST_CASE("Thunder graph: buckets gather and reduce what single parameters do") 
   CHECK(zero2.collectives()["reduce_scatter"] == std::pair{4, all});
   CHECK(zero3.collectives()["all_gather"] == std::pair{5, all + again});
   CHECK(zero3.live_peak() < zero2.live_peak());
+  // A parameter's gathers and its reduction belong to one unit.
+  std::map<std::uint32_t, std::string> units;
+  for (const Op& op : zero3.graph().ops) {
+    if (!is_collective(op.kind)) continue;
+    REQUIRE(op.unit);
+    units[op.unit.row()] += op.role == Role::gather ? 'g' : 'r';
+  }
+  REQUIRE(units.size() == 4);
+  int again_gathered = 0;
+  for (const auto& [unit, roles] : units) again_gathered += roles == "ggr" ? 1 : roles != "gr";
+  CHECK(again_gathered == 1);
+  const Lowered ddp = step("0.2.3_ddp_no_bucket");
+  for (const Op& op : ddp.graph().ops)
+    if (op.role == Role::reduce) CHECK(op.unit);
   CHECK(step("0.2.3_zero2_layer").collectives()["all_gather"] == std::pair{2, all});
   CHECK(step("0.2.3_zero2_layer").collectives()["reduce_scatter"] == std::pair{2, all});
   CHECK(step("0.2.3_zero2_block").collectives()["all_gather"] == std::pair{1, all});
