@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/terminal.h"
+#include "core/base/printable.h"
 
 namespace foregather::cli {
 namespace {
@@ -17,7 +18,7 @@ struct Arguments {
 int run(const Arguments& arguments) {
   const Status done = tasks::export_run(arguments.database, arguments.format, arguments.output);
   if (!done) return give_up(done.error());
-  return print(fmt::format("wrote {}\n", arguments.output));
+  return print(fmt::format("wrote {}\n", printable(arguments.output)));
 }
 
 std::string format_doc() {

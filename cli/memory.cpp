@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/memory_text.h"
 #include "cli/terminal.h"
+#include "core/base/printable.h"
 #include "tasks/memory_json.h"
 #include "tasks/outputs.h"
 
@@ -46,9 +47,10 @@ int run(const Arguments& arguments) {
   if (const Status written = outputs->write(report->runs, "", {arguments.snapshot}); !written)
     return give_up(written.error());
   for (const std::string& warning : report->warnings) complain("warning: " + warning);
-  if (arguments.json) return print(tasks::to_json(*report));
+  if (arguments.json) return print_json(tasks::to_json(*report));
   std::string text = memory_text(*report);
-  if (!arguments.database.empty()) text += fmt::format("\nwrote {}\n", arguments.database);
+  if (!arguments.database.empty())
+    text += fmt::format("\nwrote {}\n", printable(arguments.database));
   return print(text);
 }
 

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/summary_text.h"
 #include "cli/terminal.h"
+#include "core/base/printable.h"
 #include "core/base/suggest.h"
 #include "core/base/text.h"
 #include "tasks/keys.h"
@@ -83,10 +84,17 @@ std::string keys_text() {
   return text;
 }
 
+// --hw is a --set by another name: places call it what the user did.
+void as_asked(std::string& place, const Arguments& arguments) {
+  constexpr std::string_view kSet = "--set cluster.hardware=";
+  if (!arguments.hardware.empty() && place.starts_with(kSet))
+    place.replace(0, kSet.size(), "--hw ");
+}
+
 std::string wrote(const Arguments& arguments) {
   std::string text;
   for (const std::string& path : {arguments.database, arguments.trace, arguments.dump})
-    if (!path.empty()) text += fmt::format("wrote {}\n", path);
+    if (!path.empty()) text += fmt::format("wrote {}\n", printable(path));
   return text;
 }
 
@@ -98,13 +106,17 @@ int run(const Arguments& arguments) {
   if (!outputs) return give_up(outputs.error());
   request->record_memory = outputs->wants_run();
   request->dump = !arguments.dump.empty();
-  const auto outcome = tasks::simulate(*request);
-  if (!outcome) return give_up(outcome.error());
+  auto outcome = tasks::simulate(*request);
+  if (!outcome) {
+    as_asked(outcome.error().place, arguments);
+    return give_up(outcome.error());
+  }
+  for (std::string& warning : outcome->summary.warnings) as_asked(warning, arguments);
   if (const Status written = outputs->write({&outcome->run, 1}, outcome->dump, outcome->inputs);
       !written)
     return give_up(written.error());
   for (const std::string& warning : outcome->summary.warnings) complain("warning: " + warning);
-  if (arguments.json) return print(tasks::to_json(outcome->summary));
+  if (arguments.json) return print_json(tasks::to_json(outcome->summary));
   std::string text = summary_text(outcome->summary);
   if (const std::string files = wrote(arguments); !files.empty()) text += "\n" + files;
   return print(text);

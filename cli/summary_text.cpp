@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/base/printable.h"
 #include "core/base/text.h"
 
 namespace foregather::cli {
@@ -33,12 +34,13 @@ std::string bar(Ns part, Ns whole) {
 }
 
 std::string header(const Summary& summary) {
-  std::string text = summary.name + "\n";
+  std::string text = printable(summary.name) + "\n";
   if (!summary.model.empty())
     text += fmt::format("  {}, {} parameters\n", summary.model, format_count(summary.parameters));
   text += fmt::format("  {}{} × {}\n", summary.strategy.empty() ? "" : summary.strategy + " on ",
-                      format_count(summary.world_size), summary.hardware);
-  for (const std::string& pass : summary.what_if) text += fmt::format("  what if {}\n", pass);
+                      format_count(summary.world_size), printable(summary.hardware));
+  for (const std::string& pass : summary.what_if)
+    text += fmt::format("  what if {}\n", printable(pass));
   return text;
 }
 
@@ -127,7 +129,7 @@ std::string causes(const tasks::StepMemory& memory) {
                fmt::format("{:.1f} %", percent(memory.by_cause[cause], memory.peaks.allocated))});
   }
   std::string text = table.text(4);
-  if (memory.peak_at) text += fmt::format("    at {}\n", *memory.peak_at);
+  if (memory.peak_at) text += fmt::format("    at {}\n", printable(*memory.peak_at));
   return text;
 }
 
@@ -153,13 +155,13 @@ std::string memory(const Summary& summary) {
 
 std::string fits(const Summary& summary) {
   std::string text =
-      fmt::format("\n{} of {}, {} outside the allocator: ", summary.hardware,
+      fmt::format("\n{} of {}, {} outside the allocator: ", printable(summary.hardware),
                   format_bytes(summary.capacity), format_bytes(summary.outside_allocator));
   if (summary.oom) {
     text += fmt::format("does not fit\n  out of memory{}: {} for {}",
                         summary.oom->in_first_step ? " in the first step" : "",
-                        format_bytes(summary.oom->requested), summary.oom->storage);
-    if (summary.oom->op) text += fmt::format(", before {}", *summary.oom->op);
+                        format_bytes(summary.oom->requested), printable(summary.oom->storage));
+    if (summary.oom->op) text += fmt::format(", before {}", printable(*summary.oom->op));
     return text + "\n";
   }
   const Bytes margin = *summary.margin();

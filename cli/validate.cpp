@@ -22,8 +22,8 @@ int run(const Arguments& arguments) {
     return give_up(Error{{}, "nothing to validate: give --measured or --nccl-tests", Fault::input});
   const auto validation = tasks::validate(arguments.request);
   if (!validation) return give_up(validation.error());
-  const int printed =
-      print(arguments.json ? tasks::to_json(*validation) : tasks::report_text(*validation));
+  const int printed = arguments.json ? print_json(tasks::to_json(*validation))
+                                     : print(tasks::report_text(*validation));
   if (printed != 0 || !arguments.check) return printed;
   bool holds = true;
   for (const tasks::Bar& bar : tasks::bars(*validation)) {

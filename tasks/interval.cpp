@@ -38,13 +38,26 @@ std::vector<sim::CostTable> with_spread(const Schedule& schedule, const Spread& 
   return tables;
 }
 
+std::pair<Bytes, Bytes> around(Bytes reserved) {
+  const auto off = static_cast<Bytes>(static_cast<double>(reserved) * kMemoryTolerance);
+  return {reserved - off, reserved + off};
+}
+
+void widen(Interval& interval, Ns step) {
+  auto& [low, high] = *interval.step_time;
+  low = std::min(low, step);
+  high = std::max(high, step);
+}
+
 }  // namespace
 
-Result<Interval> prediction_interval(const Schedule& schedule, const Summary& summary) {
-  Interval interval;
-  if (summary.oom) return interval;
+Status fill_intervals(const Schedule& schedule, Summary& summary) {
+  if (summary.oom) return {};
   const Ns step = *summary.step_time();
-  interval.step_time = {step, step};
+  summary.interval = {std::pair(step, step), around(summary.large().memory.peaks.reserved)};
+  for (ClassFigures& figures : summary.classes)
+    figures.interval = {std::pair(figures.times->step, figures.times->step),
+                        around(figures.memory.peaks.reserved)};
   sim::EngineOptions options = schedule.engine;
   options.record_memory = false;
   sim::Engine engine(schedule.graph, options);
@@ -53,16 +66,14 @@ Result<Interval> prediction_interval(const Schedule& schedule, const Summary& su
     if (!simulation) return tl::unexpected(simulation.error());
     if (simulation->oom) continue;
     Ns slowest = 0;
-    for (const sim::ClassResult& result : simulation->classes)
-      slowest = std::max(slowest, result.steady.time());
-    auto& [low, high] = *interval.step_time;
-    low = std::min(low, slowest);
-    high = std::max(high, slowest);
+    for (std::size_t c = 0; c < summary.classes.size(); ++c) {
+      const Ns time = simulation->classes[c].steady.time();
+      widen(summary.classes[c].interval, time);
+      slowest = std::max(slowest, time);
+    }
+    widen(summary.interval, slowest);
   }
-  const Peaks& peaks = summary.large().memory.peaks;
-  const auto off = static_cast<Bytes>(static_cast<double>(peaks.reserved) * kMemoryTolerance);
-  interval.reserved = {peaks.reserved - off, peaks.reserved + off};
-  return interval;
+  return {};
 }
 
 }  // namespace foregather::tasks

@@ -14,7 +14,7 @@ Error with_key(Error error, const char* key) {
 
 Result<sim::Hardware> load_machine(const plan::Cluster& cluster) {
   auto hardware = sim::load_hardware(cluster.hardware);
-  if (!hardware) return hardware;
+  if (!hardware) return tl::unexpected(with_key(std::move(hardware.error()), "cluster.hardware"));
   if (!cluster.topology.empty())
     if (Status applied = sim::apply_topology(*hardware, cluster.topology); !applied)
       return tl::unexpected(with_key(std::move(applied.error()), "cluster.topology"));
@@ -24,6 +24,33 @@ Result<sim::Hardware> load_machine(const plan::Cluster& cluster) {
   if (cluster.fabric_gbps > 0)
     hardware->inter.nic_bandwidth = cluster.fabric_gbps * kBytesPerSecond;
   return hardware;
+}
+
+bool has_flash_attention(const sim::Hardware& hardware) {
+  constexpr double kAmpere = 80;
+  return hardware.compute.compute_capability >= kAmpere;
+}
+
+Status check_machine(const plan::Workload& workload, const sim::Hardware& hardware) {
+  if (workload.train.attention == plan::Attention::flash && !has_flash_attention(hardware))
+    return fail_at(workload.place_of({"train.attention", "cluster.hardware"}),
+                   "train.attention is flash, which needs compute capability 8.0, and {} has "
+                   "{:.1f}: expected sdpa or eager",
+                   hardware.name, hardware.compute.compute_capability / 10);
+  if (workload.train.float8 != plan::Float8::none && hardware.compute.matmul_f8 == 0)
+    return fail_at(workload.place_of({"train.float8", "cluster.hardware"}),
+                   "train.float8 needs float8 units, which {} has not: expected none",
+                   hardware.name);
+  return {};
+}
+
+std::vector<std::string> machine_warnings(const plan::Workload& workload,
+                                          const sim::Hardware& hardware) {
+  if (workload.train.compute != DType::bf16 || hardware.compute.matmul_bf16 > 0) return {};
+  return {
+      fmt::format("{}: train.precision computes in bf16, for which {} has no units: products run "
+                  "at its rate of fp32",
+                  workload.place_of({"train.precision", "cluster.hardware"}), hardware.name)};
 }
 
 }  // namespace foregather::tasks

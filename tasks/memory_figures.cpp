@@ -31,14 +31,12 @@ StepMemory converted(const Graph& graph, const RankClass& rank_class, const sim:
 
 void fill_oom(const Graph& graph, const sim::OutOfMemory& oom, Summary& summary) {
   OomFigures figures;
-  for (const RankClass& rank_class : graph.classes)
-    if (oom.op && graph.at(rank_class.program).ops.contains(oom.op->row())) {
-      figures.op = key_of(graph, rank_class, oom.op, oom.in_first_step ? kFirstStep : kSteadyStep);
-      break;
-    }
+  figures.op = key_of(graph, graph.classes[oom.rank_class], oom.op,
+                      oom.in_first_step ? kFirstStep : kSteadyStep);
   figures.storage = graph.text(graph.at(oom.storage).name);
   figures.requested = oom.requested;
   figures.in_first_step = oom.in_first_step;
+  summary.classes[oom.rank_class].oom = figures;
   summary.oom = std::move(figures);
 }
 

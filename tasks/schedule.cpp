@@ -10,6 +10,8 @@
 #include "core/ir/validate.h"
 #include "core/plan/lower.h"
 #include "core/plan/model.h"
+#include "core/plan/model_left_out.h"
+#include "core/plan/workload_keys.h"
 #include "core/plan/workload_toml.h"
 #include "sim/cost/outside.h"
 #include "sim/cost/price.h"
@@ -22,17 +24,11 @@ namespace {
 
 constexpr Bytes kLongestSource = 4 * GiB;
 
-std::string_view name_of(plan::Strategy strategy) {
-  switch (strategy) {
-    case plan::Strategy::ddp: return "ddp";
-    case plan::Strategy::fsdp1: return "fsdp1";
-    case plan::Strategy::fsdp2: return "fsdp2";
-    case plan::Strategy::zero3: return "zero3";
-    case plan::Strategy::zero2: return "zero2";
-    case plan::Strategy::thunder_zero2: return "thunder_zero2";
-    case plan::Strategy::thunder_zero3: return "thunder_zero3";
-  }
-  return "";
+// An error whose place is a key, at the place of that key.
+tl::unexpected<Error> at_key(const plan::Workload& workload, Error error) {
+  if (const plan::WorkloadKey* key = plan::find_workload_key(error.place); key != nullptr)
+    error.place = workload.place_of({key->name});
+  return tl::unexpected(std::move(error));
 }
 
 // Each op of each micro-batch has a row: what a prediction costs is linear in them.
@@ -45,7 +41,7 @@ Status check_step_size(const plan::Model& model, const plan::Workload& workload)
   }
   ops *= static_cast<double>(workload.train.grad_accum);
   if (ops <= kMostOps) return {};
-  return fail_at(workload.path,
+  return fail_at(workload.place_of({"train.grad_accum", "model.layers"}),
                  "a step of about {:.0f} million ops, expected at most {:.0f} million: lower "
                  "model.layers or train.grad_accum",
                  ops / 1e6, kMostOps / 1e6);
@@ -63,14 +59,22 @@ Status check_step_length(const Graph& graph, const sim::CostTable& table) {
       sum / 3.15e16);
 }
 
-plan::Implementation implementation_of(const plan::Train& train) {
+plan::Implementation implementation_of(const plan::Train& train, const sim::Hardware& hardware) {
   plan::Implementation implementation;
+  implementation.flash_attention = has_flash_attention(hardware);
   implementation.fused_rms_norm = train.fused_rms_norm;
   implementation.repeat_kv = train.repeat_kv;
   return implementation;
 }
 
-// Fills graph, model and strategy; returns the machine to price it on.
+Status set_hardware(const plan::Workload& machine, Schedule& schedule) {
+  auto hardware = load_machine(machine.cluster);
+  if (!hardware) return at_key(machine, hardware.error());
+  schedule.hardware = std::move(*hardware);
+  return {};
+}
+
+// Fills graph, hardware, model and strategy; returns the machine to price it on.
 Result<plan::Workload> lower_workload(std::string text, const std::string& source,
                                       const std::vector<std::string>& sets, Schedule& schedule) {
   if (std::ssize(text) > plan::kWorkloadFileLimit)
@@ -82,12 +86,18 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
   if (!config) return tl::unexpected(config.error());
   if (const Status resolved = plan::resolve_workload(*workload, *config); !resolved)
     return tl::unexpected(resolved.error());
-  if (Status sized = plan::check_model_size(*config, workload->train); !sized) {
-    sized.error().place = source;
-    return tl::unexpected(sized.error());
-  }
-  const plan::Model model =
-      plan::build_model(*config, workload->train, implementation_of(workload->train));
+  if (const Status sized = plan::check_model_size(*config, workload->train); !sized)
+    return at_key(*workload, sized.error());
+  if (const Status loaded = set_hardware(*workload, schedule); !loaded)
+    return tl::unexpected(loaded.error());
+  if (const Status able = check_machine(*workload, schedule.hardware); !able)
+    return tl::unexpected(able.error());
+  schedule.warnings = workload->warnings;
+  for (const auto& warnings : {plan::model_warnings(*config, workload->train),
+                               machine_warnings(*workload, schedule.hardware)})
+    schedule.warnings.insert(schedule.warnings.end(), warnings.begin(), warnings.end());
+  const plan::Model model = plan::build_model(
+      *config, workload->train, implementation_of(workload->train, schedule.hardware));
   if (const Status bounded = check_step_size(model, *workload); !bounded)
     return tl::unexpected(bounded.error());
   auto graph = plan::lower(model, *workload);
@@ -96,8 +106,7 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
   schedule.inputs.push_back(workload->model_config);
   schedule.graph = std::move(*graph);
   schedule.model = fmt::format("{}, {} layers", config->model_type, config->layers);
-  schedule.warnings = workload->warnings;
-  schedule.strategy = name_of(workload->parallel.strategy);
+  schedule.strategy = plan::name(workload->parallel.strategy);
   return workload;
 }
 
@@ -112,6 +121,8 @@ Result<plan::Workload> read_schedule(const std::string& text, const std::string&
   if (!problems.empty())
     return fail_at(source, "is no schedule that could run: {}", problems.front().message);
   schedule.graph = std::move(*graph);
+  if (const Status loaded = set_hardware(*machine, schedule); !loaded)
+    return tl::unexpected(loaded.error());
   return machine;
 }
 
@@ -146,18 +157,18 @@ Result<plan::Workload> read_thunder(std::string text, const std::string& source,
   schedule.estimator_peak = step->estimator_peak;
   schedule.argument_bytes = step->argument_bytes;
   schedule.warnings = std::move(step->warnings);
+  if (const Status loaded = set_hardware(*machine, schedule); !loaded)
+    return tl::unexpected(loaded.error());
   return machine;
 }
 
 Status price_schedule(const plan::Workload& machine, const WhatIf& what_if, Schedule& schedule) {
-  auto hardware = load_machine(machine.cluster);
-  if (!hardware) return tl::unexpected(hardware.error());
   sim::PriceOptions options;
   options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * what_if.links;
   options.compute_scale = what_if.compute;
   options.attention_speed = machine.train.attention_speed;
   options.gpus_per_node = std::max(machine.cluster.gpus_per_node, 1U);
-  sim::CostTable table = sim::price(schedule.graph, *hardware, options);
+  sim::CostTable table = sim::price(schedule.graph, schedule.hardware, options);
   for (std::string& warning : scale_kinds(what_if, schedule.graph, table))
     schedule.warnings.push_back(std::move(warning));
   if (const Status bounded = check_step_length(schedule.graph, table); !bounded) return bounded;
@@ -166,23 +177,21 @@ Status price_schedule(const plan::Workload& machine, const WhatIf& what_if, Sche
     rows = std::max(rows, std::size_t{rank_class.hardware} + 1);
   if (rows > 1) schedule.warnings.push_back("all rank classes are priced on one hardware");
   schedule.prices.assign(rows, table);
-  schedule.hardware = std::move(*hardware);
   return {};
 }
 
 Status set_engine(const plan::Workload& machine, Schedule& schedule) {
-  auto config = alloc::parse_alloc_conf(machine.allocator_conf);
-  if (!config) {
-    config.error().place = "allocator.conf";
-    return tl::unexpected(config.error());
-  }
+  const auto config = alloc::parse_alloc_conf(machine.allocator_conf);
+  if (!config)
+    return fail_at(machine.place_of({"allocator.conf"}), "allocator.conf: {}",
+                   config.error().message);
   schedule.engine.alloc = *config;
   schedule.engine.contention = machine.cluster.contention;
   schedule.capacity = static_cast<Bytes>(schedule.hardware.memory.capacity);
   schedule.outside_allocator = sim::outside_allocator_bytes(schedule.graph, schedule.hardware);
   schedule.engine.capacity = schedule.capacity - schedule.outside_allocator;
   if (schedule.engine.capacity <= 0)
-    return fail_at(machine.cluster.hardware,
+    return fail_at(machine.place_of({"cluster.hardware"}),
                    "{} holds {}, but context and libraries take {} outside the allocator",
                    schedule.hardware.name, format_bytes(schedule.capacity),
                    format_bytes(schedule.outside_allocator));
@@ -212,9 +221,12 @@ Result<Schedule> load_schedule(const std::string& source, const std::vector<std:
   for (const std::string& input :
        {machine->cluster.hardware, machine->cluster.topology, machine->cluster.fabric})
     schedule.inputs.push_back(input);
-  if (const Status priced = price_schedule(*machine, what_if, schedule); !priced)
-    return tl::unexpected(priced.error());
-  if (const Status set = set_engine(*machine, schedule); !set) return tl::unexpected(set.error());
+  Status ready = price_schedule(*machine, what_if, schedule);
+  if (ready) ready = set_engine(*machine, schedule);
+  if (!ready) {
+    if (ready.error().place.empty()) ready.error().place = source;
+    return tl::unexpected(std::move(ready.error()));
+  }
   return schedule;
 }
 

@@ -82,12 +82,30 @@ std::optional<double> mfu(const Schedule& schedule, Ns step) {
 }
 
 void fill_rates(const Schedule& schedule, bool converged, Summary& summary) {
-  const Ns step = *summary.step_time();
-  const Ns bound = sim::step_time_bounds(schedule.graph, schedule.prices).bound();
-  // A step that has not settled may beat the bound of the steady one: then it is the best known.
-  summary.bound = converged ? bound : std::min(step, bound);
-  summary.tokens_per_second = tokens_per_second(schedule, step);
-  summary.mfu = mfu(schedule, step);
+  Ns largest = 0;
+  for (std::size_t c = 0; c < summary.classes.size(); ++c) {
+    ClassFigures& figures = summary.classes[c];
+    if (!figures.times) continue;
+    const Ns step = figures.times->step;
+    const Ns bound =
+        sim::step_time_bounds(schedule.graph, schedule.graph.classes[c], schedule.prices).bound();
+    largest = std::max(largest, bound);
+    // A step that has not settled may beat the bound of the steady one: then it is the best known.
+    figures.bound = converged ? bound : std::min(step, bound);
+    figures.tokens_per_second = tokens_per_second(schedule, step);
+    figures.mfu = mfu(schedule, step);
+  }
+  summary.bound = converged ? largest : std::min(*summary.step_time(), largest);
+  summary.tokens_per_second = summary.slow().tokens_per_second;
+  summary.mfu = summary.slow().mfu;
+}
+
+void fill_memory_bounds(const Graph& graph, Summary& summary) {
+  for (std::size_t c = 0; c < summary.classes.size(); ++c) {
+    Bytes& bound = summary.classes[c].memory_bound;
+    bound = sim::peak_memory_bound(graph, graph.classes[c].program);
+    summary.memory_bound = std::max(summary.memory_bound, bound);
+  }
 }
 
 void fill_warnings(const sim::Simulation& simulation, Summary& summary) {
@@ -102,6 +120,10 @@ void fill_warnings(const sim::Simulation& simulation, Summary& summary) {
 
 }  // namespace
 
+Bytes ClassFigures::reserved() const {
+  return std::max(memory.peaks.reserved, first_memory.peaks.reserved);
+}
+
 std::optional<Ns> Summary::step_time() const {
   if (classes.empty() || !slow().times) return std::nullopt;
   return slow().times->step;
@@ -109,14 +131,18 @@ std::optional<Ns> Summary::step_time() const {
 
 Bytes Summary::reserved() const {
   Bytes most = 0;
-  for (const ClassFigures& figures : classes)
-    most = std::max({most, figures.memory.peaks.reserved, figures.first_memory.peaks.reserved});
+  for (const ClassFigures& figures : classes) most = std::max(most, figures.reserved());
   return most;
 }
 
 std::optional<Bytes> Summary::margin() const {
   if (oom) return std::nullopt;
   return capacity - outside_allocator - reserved();
+}
+
+std::optional<Bytes> Summary::margin(const ClassFigures& figures) const {
+  if (oom) return std::nullopt;
+  return capacity - outside_allocator - figures.reserved();
 }
 
 Result<Outcome> simulate(const SimulateRequest& request) {
@@ -146,14 +172,13 @@ Result<Outcome> simulate(const SimulateRequest& request) {
   fill_memory(schedule->graph, *simulation, outcome.summary);
   if (request.memory_model == MemoryModel::thunder_estimator)
     fill_estimate(*schedule->estimator_peak, outcome.summary);
-  outcome.summary.memory_bound = sim::peak_memory_bound(schedule->graph);
+  fill_memory_bounds(schedule->graph, outcome.summary);
   if (!simulation->oom) {
     fill_times(outcome.run, outcome.summary);
     fill_rates(*schedule, simulation->converged, outcome.summary);
   }
-  auto interval = prediction_interval(*schedule, outcome.summary);
-  if (!interval) return tl::unexpected(interval.error());
-  outcome.summary.interval = *interval;
+  if (const Status filled = fill_intervals(*schedule, outcome.summary); !filled)
+    return tl::unexpected(filled.error());
   fill_warnings(*simulation, outcome.summary);
   outcome.summary.simulated_in =
       std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();

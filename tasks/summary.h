@@ -32,13 +32,39 @@ struct StepMemory {
   std::array<Bytes, kCauses> by_cause{};
 };
 
-struct ClassFigures {
+struct OomFigures {
+  std::optional<std::string> op;  ///< op key of the launch after the failing allocation
+  std::string storage;
+  Bytes requested = 0;
+  bool in_first_step = false;
+};
+
+/// Low and high; see tasks/interval.h.
+struct Interval {
+  std::optional<std::pair<Ns, Ns>> step_time;
+  std::optional<std::pair<Bytes, Bytes>> reserved;
+};
+
+/// What the job has as a whole and each rank class has as well.
+struct Figures {
+  std::optional<Ns> bound;  ///< of the step time
+  Bytes memory_bound = 0;
+  std::optional<double> tokens_per_second;  ///< of one GPU
+  std::optional<double> mfu;
+  std::optional<OomFigures> oom;
+  Interval interval;
+};
+
+struct ClassFigures : Figures {
   std::string name;
   std::vector<std::uint32_t> ranks;
   std::optional<StepTimes> times;  ///< steady
   StepMemory memory;               ///< steady
   std::optional<Ns> first_step;
   StepMemory first_memory;
+
+  /// Of the first and all later steps.
+  Bytes reserved() const;
 };
 
 struct PathFigure {
@@ -55,22 +81,10 @@ struct PathFigures {
   Ns compute_contention = 0, comm_contention = 0;  ///< parts of these: longer than alone
 };
 
-struct OomFigures {
-  std::optional<std::string> op;  ///< op key of the launch after the failing allocation
-  std::string storage;
-  Bytes requested = 0;
-  bool in_first_step = false;
-};
-
-/// Low and high; see tasks/interval.h.
-struct Interval {
-  std::optional<std::pair<Ns, Ns>> step_time;
-  std::optional<std::pair<Bytes, Bytes>> reserved;
-};
-
 enum class MemoryModel : std::uint8_t { allocator, live, thunder_estimator };
 
-struct Summary {
+/// The figures of the job: times of its slowest class, memory of its largest.
+struct Summary : Figures {
   std::string source, name, model, strategy, hardware;
   std::uint32_t world_size = 1;
   std::int64_t parameters = 0;
@@ -79,13 +93,7 @@ struct Summary {
   std::vector<ClassFigures> classes;
   std::size_t slowest = 0;  ///< class whose times are the job's
   std::size_t largest = 0;  ///< class whose memory is the job's
-  std::optional<Ns> bound;  ///< of the step time
-  Bytes memory_bound = 0;
-  Interval interval;
   PathFigures path;
-  std::optional<OomFigures> oom;
-  std::optional<double> tokens_per_second;  ///< of one GPU
-  std::optional<double> mfu;
   Bytes capacity = 0;
   Bytes outside_allocator = 0;
   std::optional<Bytes> argument_bytes;  ///< of a traced function: its caller holds them
@@ -95,10 +103,11 @@ struct Summary {
   const ClassFigures& slow() const { return classes[slowest]; }
   const ClassFigures& large() const { return classes[largest]; }
   std::optional<Ns> step_time() const;
-  /// Of the first and all later steps.
+  /// Of the first and all later steps, of the class that needs most.
   Bytes reserved() const;
   /// Bytes left on the device, negative if too small; nothing after an out-of-memory.
   std::optional<Bytes> margin() const;
+  std::optional<Bytes> margin(const ClassFigures& figures) const;
 };
 
 /// The JSON object of `simulate --json`, with a line end. See docs/formats.md.

@@ -107,16 +107,16 @@ void write_path(JsonWriter& json, const Summary& summary) {
   json.end_array();
 }
 
-void write_oom(JsonWriter& json, const Summary& summary) {
-  if (!summary.oom) {
+void write_oom(JsonWriter& json, const std::optional<OomFigures>& oom) {
+  if (!oom) {
     json.key("oom").null();
     return;
   }
   json.key("oom").begin_object();
-  optional_field(json, "op", summary.oom->op);
-  json.field("storage", std::string_view(summary.oom->storage));
-  json.field("requested_bytes", summary.oom->requested);
-  json.field("in_first_step", summary.oom->in_first_step);
+  optional_field(json, "op", oom->op);
+  json.field("storage", std::string_view(oom->storage));
+  json.field("requested_bytes", oom->requested);
+  json.field("in_first_step", oom->in_first_step);
   json.end_object();
 }
 
@@ -132,14 +132,32 @@ void write_range(JsonWriter& json, std::string_view key,
   json.end_array();
 }
 
-void write_fits(JsonWriter& json, const Summary& summary) {
-  const auto margin = summary.margin();
+void write_fits(JsonWriter& json, const Summary& summary, std::optional<Bytes> margin) {
   json.key("fits").begin_object();
   json.field("answer", margin && *margin >= 0 ? "yes" : "no");
   optional_field(json, "margin_bytes", margin);
   json.end_object();
   json.field("capacity_bytes", summary.capacity);
   json.field("outside_allocator_bytes", summary.outside_allocator);
+}
+
+// Of the job or of one class: times are those of `slow`, memory is that of `large`.
+void write_figures(JsonWriter& json, const Summary& summary, const Figures& figures,
+                   const ClassFigures& slow, const ClassFigures& large,
+                   std::optional<Bytes> margin) {
+  write_times(json, slow.times);
+  optional_field(json, "step_time_bound_ns", figures.bound);
+  optional_field(json, "tokens_per_s_per_gpu", figures.tokens_per_second);
+  optional_field(json, "mfu", figures.mfu);
+  write_memory(json, large.memory);
+  json.field("peak_memory_bound_bytes", figures.memory_bound);
+  write_oom(json, figures.oom);
+  write_fits(json, summary, margin);
+  write_first_step(json, slow, large);
+  json.key("interval").begin_object();
+  write_range(json, "step_time_ns", figures.interval.step_time);
+  write_range(json, "peak_reserved_bytes", figures.interval.reserved);
+  json.end_object();
 }
 
 void write_classes(JsonWriter& json, const Summary& summary) {
@@ -149,9 +167,7 @@ void write_classes(JsonWriter& json, const Summary& summary) {
     json.field("name", std::string_view(figures.name));
     json.field("ranks", figures.ranks.size());
     json.field("first_rank", std::int64_t{figures.ranks.front()});
-    write_times(json, figures.times);
-    write_memory(json, figures.memory);
-    write_first_step(json, figures, figures);
+    write_figures(json, summary, figures, figures, figures, summary.margin(figures));
     json.end_object();
   }
   json.end_array();
@@ -171,20 +187,8 @@ std::string to_json(const Summary& summary) {
   json.field("memory_model", memory_model_name(summary.memory_model));
   json.field("world_size", std::int64_t{summary.world_size});
   json.field("parameters", summary.parameters);
-  write_times(json, summary.slow().times);
-  optional_field(json, "step_time_bound_ns", summary.bound);
-  optional_field(json, "tokens_per_s_per_gpu", summary.tokens_per_second);
-  optional_field(json, "mfu", summary.mfu);
-  write_memory(json, summary.large().memory);
+  write_figures(json, summary, summary, summary.slow(), summary.large(), summary.margin());
   if (summary.argument_bytes) json.field("argument_bytes", *summary.argument_bytes);
-  json.field("peak_memory_bound_bytes", summary.memory_bound);
-  write_oom(json, summary);
-  write_fits(json, summary);
-  write_first_step(json, summary.slow(), summary.large());
-  json.key("interval").begin_object();
-  write_range(json, "step_time_ns", summary.interval.step_time);
-  write_range(json, "peak_reserved_bytes", summary.interval.reserved);
-  json.end_object();
   text_list(json, "what_if", summary.what_if);
   text_list(json, "warnings", summary.warnings);
   write_classes(json, summary);

@@ -207,8 +207,8 @@ void efficient_backward(TapeBuilder& b, const AttentionSize& size, const Saved& 
 
 ValueIndex fused_attention(TapeBuilder& t, const LayerContext& context, const Heads& heads) {
   const AttentionSize size = size_of_attention(context);
-  const bool is_flash =
-      t.compute() != DType::f32 && size.bias_bytes == 0 && size.head_dim == size.value_dim;
+  const bool is_flash = context.implementation.flash_attention && t.compute() != DType::f32 &&
+                        size.bias_bytes == 0 && size.head_dim == size.value_dim;
   const std::int64_t rows =
       times(size.batch_heads, is_flash ? size.positions : round_up(size.positions, 32));
   Saved saved;
@@ -384,7 +384,8 @@ ValueIndex attend(TapeBuilder& t, const LayerContext& context, const Heads& head
   Heads used = heads;
   const bool grouped = context.config.kv_heads != context.config.heads;
   const bool copies =
-      context.implementation.repeat_kv || t.compute() == DType::f32 || has_bias(context) ||
+      context.implementation.repeat_kv || !context.implementation.flash_attention ||
+      t.compute() == DType::f32 || has_bias(context) ||
       (context.config.family == ModelConfig::Family::falcon && context.config.kv_heads > 1);
   if (grouped && copies) {
     used.key = repeat_kv(t, context, heads.key);

@@ -39,9 +39,10 @@ struct AttentionLocals {
 ///
 /// Train::attention sdpa and flash are FlashAttention-2 (PyTorch's flash_attn/flash_api.cpp): saves
 /// query, key, value, the output, the fp32 logsumexp [B, heads, S] and the random state. In fp32,
-/// which flash does not take, it is memory-efficient attention. FLOPs of causal attention are half
-/// of the full square (2·B·heads·S²·(query_dim + value_dim) forward), and the backward is 2.5 × the
-/// forward where both are alike.
+/// and on a GPU without FlashAttention, sdpa is memory-efficient attention, for which grouped keys
+/// and values are copied out to all heads (it has no grouped heads: sdp_utils.cpp). FLOPs of causal
+/// attention are half of the full square (2·B·heads·S²·(query_dim + value_dim) forward), and the
+/// backward is 2.5 × the forward where both are alike.
 ///
 /// ALiBi: `flash` adds the slopes inside its kernel (flash-attn 2.4); `sdpa` is memory-efficient
 /// attention that reads a bias of [heads, S, S] and skips nothing. DeepSeek's query and value

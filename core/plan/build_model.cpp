@@ -76,20 +76,22 @@ Status check_model_size(const ModelConfig& c, const Train& train) {
   const bool is_learned =
       c.positions == ModelConfig::Positions::learned || c.family == ModelConfig::Family::gpt2;
   if (is_learned && !c.is_vision() && train.seq_len > c.max_positions)
-    return fail(
-        "train.seq_len = {} but the model has {} learned positions{}, expected at most "
-        "as many",
-        train.seq_len, c.max_positions,
-        c.family == ModelConfig::Family::gpt2 ? " (n_positions)" : "");
+    return fail_at("train.seq_len",
+                   "train.seq_len = {} but the model has {} learned positions{}, expected at most "
+                   "as many",
+                   train.seq_len, c.max_positions,
+                   c.family == ModelConfig::Family::gpt2 ? " (n_positions)" : "");
   for (const ModelConfig& tower : c.towers) {
     const std::int64_t patches = tower.image.tokens() - tower.image.dropped;
     if (train.seq_len <= patches)
-      return fail("train.seq_len = {} counts the {} patches of an image, expected more",
-                  train.seq_len, patches);
+      return fail_at("train.seq_len",
+                     "train.seq_len = {} counts the {} patches of an image, expected more",
+                     train.seq_len, patches);
     const ModelConfig& first = c.towers.front();
     if (patches != first.image.tokens() - first.image.dropped)
-      return fail("the vision towers make {} and {} patches, expected as many of each",
-                  first.image.tokens() - first.image.dropped, patches);
+      return fail_at("model.towers",
+                     "the vision towers make {} and {} patches, expected as many of each",
+                     first.image.tokens() - first.image.dropped, patches);
   }
   // In floating point, where nothing overflows; the bounds leave room for sums.
   constexpr double kMostFlops = 4e18;
@@ -110,7 +112,8 @@ Status check_model_size(const ModelConfig& c, const Train& train) {
   const double scores = train.attention == Attention::eager ? heads * positions : 0.0;
   const double bytes = 4.0 * tokens * std::max(widest, scores);
   if (flops * static_cast<double>(train.grad_accum) < kMostFlops && bytes < kMostBytes) return {};
-  return fail(
+  return fail_at(
+      "train.micro_batch",
       "train.micro_batch = {} of train.seq_len = {} is more work than can be counted (10^18 FLOPs "
       "a "
       "step), expected a smaller batch",

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/file.h"
+#include "core/base/json_text.h"
 #include "core/base/units.h"
 
 namespace foregather::plan {
@@ -13,19 +14,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr Bytes kLongestConfig = 1 * MiB;
-
-/// "FILE:LINE:COL" of a byte; columns count bytes from 1.
-std::string place_of(const std::string& path, std::string_view text, std::size_t offset) {
-  offset = std::min(offset, text.size());
-  std::size_t line = 1;
-  std::size_t start = 0;
-  for (std::size_t i = 0; i < offset; ++i) {
-    if (text[i] != '\n') continue;
-    ++line;
-    start = i + 1;
-  }
-  return fmt::format("{}:{}:{}", path, line, offset - start + 1);
-}
 
 /// Offset of the last `key` of the object whose '{' is at `begin` of valid JSON, and of its value.
 struct KeyPlace {
@@ -118,7 +106,8 @@ struct ConfigFile::Document {
     }
     const KeyPlace found = find_key(text, begin, key);
     if (found.key != std::string_view::npos) offset = found.key;
-    return place_of(path, text, prefix.empty() && found.key == std::string_view::npos ? 0 : offset);
+    return place_in_text(path, text,
+                         prefix.empty() && found.key == std::string_view::npos ? 0 : offset);
   }
 };
 
@@ -134,13 +123,15 @@ Result<ConfigFile> ConfigFile::read(const std::string& path) {
     document.json = Json::parse(document.text);
   } catch (const Json::parse_error& error) {
     const std::size_t offset = error.byte > 0 ? error.byte - 1 : 0;
-    return fail_at(place_of(path, document.text, offset),
+    return fail_at(place_in_text(path, document.text, offset),
                    "not valid JSON: {}; expected a Hugging Face config.json",
                    parse_problem(error.what()));
   } catch (const Json::exception& error) {  // numbers beyond double
     return fail_at(path + ":1:1", "not valid JSON: {}; expected a Hugging Face config.json",
                    parse_problem(error.what()));
   }
+  if (const Status unique = check_unique_keys(document.text, path); !unique)
+    return tl::unexpected(unique.error());
   if (!document.json.is_object())
     return fail_at(path + ":1:1",
                    "this is a JSON {}, expected the object of a Hugging Face "
@@ -178,8 +169,11 @@ const std::optional<Error>& ConfigFile::error() const { return document_->error;
 
 void ConfigFile::complain(std::string_view keys, std::string message) const {
   if (document_->error) return;
-  document_->error =
-      Error{document_->place(prefix_, spelling(keys)), std::move(message), Fault::input};
+  document_->error = Error{place(keys), std::move(message), Fault::input};
+}
+
+std::string ConfigFile::place(std::string_view keys) const {
+  return document_->place(prefix_, spelling(keys));
 }
 
 std::string_view ConfigFile::spelling(std::string_view keys) const {

@@ -37,6 +37,9 @@ class ConfigFile {
   /// An error at the key, or at the document's start if it has no such key.
   void complain(std::string_view keys, std::string message) const;
 
+  /// FILE:LINE:COL of the key, or of the document if it has no such key.
+  std::string place(std::string_view keys) const;
+
   bool has(std::string_view keys) const;
   bool has_null(std::string_view key) const;
   bool is_object(std::string_view key) const;

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/json_text.h"
 #include "core/plan/foreign_config.h"
 
 namespace foregather::plan {
@@ -15,15 +16,6 @@ namespace foregather::plan {
 namespace {
 
 using Json = nlohmann::json;
-
-std::string place_of(const std::string& path, std::string_view text, std::size_t offset) {
-  offset = std::min(offset, text.size());
-  const std::string_view before = text.substr(0, offset);
-  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-  const std::size_t start = before.rfind('\n');
-  return fmt::format("{}:{}:{}", path, line,
-                     start == std::string_view::npos ? offset + 1 : offset - start);
-}
 
 // Keys of zero_optimization that are keys of [parallel] by the same name.
 constexpr std::string_view kSameName[] = {"stage3_prefetch_bucket_size",
@@ -83,11 +75,12 @@ class Reader {
       constexpr bool kThrows = true, kComments = true;
       json_ = Json::parse(without_last_commas(text_), nullptr, kThrows, kComments);
     } catch (const Json::parse_error& error) {
-      return fail_at(place_of(config_.path, text_, error.byte > 0 ? error.byte - 1 : 0),
+      return fail_at(place_in_text(config_.path, text_, error.byte > 0 ? error.byte - 1 : 0),
                      "not valid JSON, expected a DeepSpeed configuration");
     } catch (const Json::exception&) {
       return fail_at(config_.path + ":1:1", "not valid JSON, expected a DeepSpeed configuration");
     }
+    if (const Status unique = check_unique_keys(text_, config_.path); !unique) return unique;
     if (!json_.is_object())
       return fail_at(config_.path + ":1:1",
                      "a JSON {}, expected the object of a DeepSpeed configuration",
@@ -104,7 +97,7 @@ class Reader {
       if (found != std::string_view::npos) offset = found;
       path.remove_prefix(std::min(dot + 1, path.size()));
     }
-    return place_of(config_.path, text_, offset);
+    return place_in_text(config_.path, text_, offset);
   }
 
   void give(std::string_view name, KeyValue value, std::string_view from) {

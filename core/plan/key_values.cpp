@@ -59,6 +59,12 @@ constexpr std::string_view kSizeForm =
 
 }  // namespace
 
+std::string_view key_name(DType type) {
+  if (type == DType::f32) return "fp32";
+  if (type == DType::f16) return "fp16";
+  return name(type);
+}
+
 std::string written(const KeyValue& value) {
   struct Writer {
     std::string operator()(bool flag) const { return flag ? "true" : "false"; }

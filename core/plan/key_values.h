@@ -23,6 +23,8 @@ Result<std::vector<std::string>> to_list(const KeyValue& value);
 std::string to_json(const KeyValue& value);
 /// The position of a text in `names`; the error lists them and suggests the nearest.
 Result<std::size_t> to_choice(const KeyValue& value, std::span<const std::string_view> names);
+/// A dtype as keys call it: "fp32", where the graph says f32.
+std::string_view key_name(DType type);
 /// The value as it was written, quoted if it is a text, for messages.
 std::string written(const KeyValue& value);
 

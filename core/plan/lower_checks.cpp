@@ -4,6 +4,8 @@
 #include <limits>
 #include <string>
 
+#include "core/plan/key_values.h"
+
 namespace foregather::plan {
 
 namespace {
@@ -11,10 +13,12 @@ namespace {
 Status check_fsdp2(const Workload& workload) {
   const Parallel& parallel = workload.parallel;
   if (parallel.reduce_buffers < 1)
-    return fail_at(workload.path, "parallel.reduce_buffers is 0, expected at least 1");
+    return fail_at(workload.place_of({"parallel.reduce_buffers"}),
+                   "parallel.reduce_buffers is 0, expected at least 1");
   if (parallel.reshard_to > 1 && (parallel.reshard_to >= parallel.shard_size ||
                                   parallel.shard_size % parallel.reshard_to != 0))
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"parallel.reshard_after_forward", "parallel.shard_size",
+                                      "parallel.world_size"}),
                    "parallel.reshard_after_forward {} is not a smaller divisor of the shard group "
                    "of {} ranks",
                    parallel.reshard_to, parallel.shard_size);
@@ -32,11 +36,11 @@ bool has_mixed_module(const Model& model) {
 Status check_fsdp1(const Model& model, const Workload& workload) {
   const Parallel& parallel = workload.parallel;
   if (!parallel.use_orig_params && has_mixed_module(model))
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"parallel.use_orig_params", "train.trainable"}),
                    "parallel.use_orig_params is false, but train.trainable freezes a part of a "
                    "unit: FSDP1 expects all of a unit trained or none");
   if (parallel.sharding == Fsdp1Sharding::no_shard && parallel.shard_size != parallel.world_size)
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"parallel.shard_size", "parallel.sharding"}),
                    "parallel.shard_size {} has no meaning with parallel.sharding no_shard: leave "
                    "it out",
                    parallel.shard_size);
@@ -46,41 +50,41 @@ Status check_fsdp1(const Model& model, const Workload& workload) {
 Status check_ddp(const Workload& workload) {
   const Parallel& parallel = workload.parallel;
   if (parallel.shard_size != parallel.world_size)
-    return fail_at(workload.path, "parallel.shard_size is {}, but DDP shards nothing",
-                   parallel.shard_size);
+    return fail_at(workload.place_of({"parallel.shard_size"}),
+                   "parallel.shard_size is {}, but DDP shards nothing", parallel.shard_size);
   if (parallel.param_dtype != workload.train.compute)
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"parallel.param_dtype", "train.precision"}),
                    "parallel.param_dtype is {}, but DDP gathers nothing and computes in {}: set "
                    "train.precision",
-                   name(parallel.param_dtype), name(workload.train.compute));
+                   key_name(parallel.param_dtype), key_name(workload.train.compute));
   if (parallel.reduce_dtype != workload.train.master)
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"parallel.reduce_dtype", "train.precision"}),
                    "parallel.reduce_dtype is {}, but DDP reduces gradients in the parameters' {}",
-                   name(parallel.reduce_dtype), name(workload.train.master));
+                   key_name(parallel.reduce_dtype), key_name(workload.train.master));
   return {};
 }
 
 Status check_zero(const Workload& workload) {
   const Parallel& parallel = workload.parallel;
   if (parallel.shard_size != parallel.world_size)
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"parallel.shard_size"}),
                    "parallel.shard_size is {}, but ZeRO shards over all {} ranks: set "
                    "parallel.zero_hpz_partition_size for a secondary partition",
                    parallel.shard_size, parallel.world_size);
   if (workload.train.no_sync)
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"train.no_sync"}),
                    "train.no_sync is true, but ZeRO reduces gradients in each micro-batch");
   const std::uint32_t hpz = workload.zero.hpz_partition_size;
   if (parallel.world_size % hpz != 0)
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"parallel.zero_hpz_partition_size", "parallel.world_size"}),
                    "parallel.zero_hpz_partition_size {} does not divide parallel.world_size {}",
                    hpz, parallel.world_size);
   if (parallel.strategy == Strategy::zero2 && !workload.zero.contiguous_gradients)
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"parallel.contiguous_gradients"}),
                    "parallel.contiguous_gradients is false, which is not simulated for ZeRO-2");
   if (parallel.strategy == Strategy::zero2 &&
       (parallel.offload == Offload::parameters || parallel.offload == Offload::all))
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"parallel.offload"}),
                    "parallel.offload is {}, but ZeRO-2 keeps parameters on the device: expected "
                    "none or optimizer",
                    parallel.offload == Offload::all ? "all" : "parameters");
@@ -89,18 +93,22 @@ Status check_zero(const Workload& workload) {
 
 Status check_thunder(const Workload& workload) {
   if (workload.train.trainable.kind != Trainable::Kind::all)
-    return fail_at(workload.path, "train.trainable is not simulated for Thunder: expected all");
+    return fail_at(workload.place_of({"train.trainable"}),
+                   "train.trainable is not simulated for Thunder: expected all");
   const Parallel& parallel = workload.parallel;
   const Train& train = workload.train;
   if (parallel.shard_size != parallel.world_size)
-    return fail_at(workload.path, "parallel.shard_size is {}, but Thunder shards over all {} ranks",
+    return fail_at(workload.place_of({"parallel.shard_size"}),
+                   "parallel.shard_size is {}, but Thunder shards over all {} ranks",
                    parallel.shard_size, parallel.world_size);
   if (train.no_sync)
-    return fail_at(workload.path, "train.no_sync is true, which is not simulated for Thunder");
+    return fail_at(workload.place_of({"train.no_sync"}),
+                   "train.no_sync is true, which is not simulated for Thunder");
   if (train.master != train.compute || parallel.reduce_dtype != train.compute)
-    return fail_at(workload.path,
-                   "train.precision is mixed, but Thunder gathers and reduces parameters in the "
-                   "dtype they are stored in: set it to bf16 or fp32");
+    return fail_at(
+        workload.place_of({"train.precision", "parallel.reduce_dtype", "parallel.strategy"}),
+        "train.precision is mixed, but Thunder gathers and reduces parameters in the "
+        "dtype they are stored in: set it to bf16 or fp32");
   return {};
 }
 
@@ -112,14 +120,15 @@ Status check_offload(const Workload& workload) {
         parallel.strategy == Strategy::fsdp1 &&
         (parallel.sharding == Fsdp1Sharding::no_shard || parallel.shard_size == 1);
     if (is_whole)
-      return fail_at(workload.path,
+      return fail_at(workload.place_of({"parallel.offload"}),
                      "parallel.offload is not simulated where FSDP1 shards nothing (no_shard)");
     if (parallel.offload == Offload::all) return {};
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"parallel.offload"}),
                    "parallel.offload is not all, but FSDP offloads parameters, gradients and "
                    "optimizer together");
   }
-  return fail_at(workload.path, "parallel.offload is set, but this strategy offloads nothing");
+  return fail_at(workload.place_of({"parallel.offload"}),
+                 "parallel.offload is set, but this strategy offloads nothing");
 }
 
 bool has_trained(const Model& model) {
@@ -151,35 +160,40 @@ Status check_plan(const Model& model, const Workload& workload) {
   if (model.modules.empty()) return fail_at(workload.path, "the model has no modules");
   if (parallel.world_size == 0 || parallel.shard_size == 0 ||
       parallel.world_size % parallel.shard_size != 0)
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"parallel.shard_size", "parallel.world_size"}),
                    "parallel.shard_size {} does not divide parallel.world_size {}: shard groups "
                    "are of equal size",
                    parallel.shard_size, parallel.world_size);
   if (train.trainable.kind != Trainable::Kind::all && !has_trained(model))
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"train.trainable", "train.lora_targets"}),
                    "train.trainable (and train.lora_targets) match no parameter of the model, "
                    "expected parts of names such as {}",
                    example_names(model));
+  if (train.attention == Attention::flash && train.compute == DType::f32)
+    return fail_at(workload.place_of({"train.attention", "train.precision"}),
+                   "train.attention is flash, which does not compute in fp32: expected sdpa or "
+                   "eager, or another train.precision");
   if (train.float8_all_gather && parallel.strategy != Strategy::fsdp2)
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"train.float8_all_gather", "parallel.strategy"}),
                    "train.float8_all_gather needs parallel.strategy fsdp2: only its parameters can "
                    "be float8");
   if (train.float8_all_gather && train.float8 != Float8::tensorwise)
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"train.float8_all_gather", "train.float8"}),
                    "train.float8_all_gather needs train.float8 tensorwise: torchao gathers no "
                    "other float8 weights");
   if (train.grad_accum < 1 || train.grad_accum > std::numeric_limits<std::uint16_t>::max())
-    return fail_at(workload.path, "train.grad_accum is {}, expected 1 to 65535", train.grad_accum);
+    return fail_at(workload.place_of({"train.grad_accum"}),
+                   "train.grad_accum is {}, expected 1 to 65535", train.grad_accum);
   if (train.checkpointing == Checkpointing::selective_layers && train.checkpoint_every < 1)
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"train.activation_checkpointing"}),
                    "train.activation_checkpointing: every {} layers, expected 1 or more",
                    train.checkpoint_every);
   const bool autocasts = parallel.strategy == Strategy::fsdp1 && parallel.param_dtype == DType::f32;
   if (parallel.strategy != Strategy::ddp && parallel.param_dtype != train.compute && !autocasts)
-    return fail_at(workload.path,
+    return fail_at(workload.place_of({"parallel.param_dtype", "train.precision"}),
                    "parallel.param_dtype is {} but train computes in {}: FSDP computes in the "
                    "dtype of the gathered parameters",
-                   name(parallel.param_dtype), name(train.compute));
+                   key_name(parallel.param_dtype), key_name(train.compute));
   if (parallel.strategy == Strategy::zero3 || parallel.strategy == Strategy::zero2)
     return check_zero(workload);
   if (const Status offload = check_offload(workload); !offload) return offload;

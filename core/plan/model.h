@@ -136,6 +136,10 @@ struct ModelConfig {
   Latent latent;
   Image image;
 
+  /// Tokens that attention looks back at, in some or all blocks; 0: all.
+  std::int64_t window = 0;
+  std::vector<std::string> left_out;  ///< for people: what the config says and no op follows
+
   std::vector<ModelConfig> towers;      ///< vision towers before this one
   std::vector<std::int64_t> projector;  ///< widths: of all towers' features, …, hidden
 
@@ -161,6 +165,8 @@ struct Implementation {
   /// Grouped-query attention copies keys and values out to all heads before SDPA (tiny models,
   /// transformers before 4.48); false: enable_gqa. Eager and fp32 attention always copy.
   bool repeat_kv = false;
+  /// The GPU has FlashAttention; without, `sdpa` is memory-efficient attention.
+  bool flash_attention = true;
   bool conv1d = true;  ///< GPT-2 weights are [in, out] (Hugging Face's Conv1D); false: [out, in]
 };
 
@@ -179,7 +185,7 @@ Result<ModelConfig> read_model(const Workload& workload);
 std::int64_t count_parameters(const ModelConfig& config);
 
 /// An error if the sizes that build_model() would compute leave 64 bits (absurd batches), or if the
-/// sequence is longer than learned position embeddings reach.
+/// sequence is longer than learned position embeddings reach. Its place is the workload's key.
 Status check_model_size(const ModelConfig& config, const Train& train);
 
 /// The chain embedding, blocks, head (final norm, vocabulary projection, loss) with the ops that

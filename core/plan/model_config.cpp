@@ -7,6 +7,7 @@
 #include "core/plan/model.h"
 #include "core/plan/model_composites.h"
 #include "core/plan/model_families.h"
+#include "core/plan/model_left_out.h"
 
 namespace foregather::plan {
 
@@ -165,6 +166,7 @@ ModelConfig read_tower(const ConfigFile& file) {
   if (family.compose != nullptr) {
     ModelConfig config = family.compose(file);
     config.model_type = named.model_type;
+    read_left_out(file, config);
     return config;
   }
   ModelConfig c = family.shape;
@@ -178,6 +180,7 @@ ModelConfig read_tower(const ConfigFile& file) {
   read_activation(file, family, c);
   read_dropouts(file, family, c);
   if (family.details != nullptr) family.details(file, named.architecture, c);
+  read_left_out(file, c);
   if (file.error()) return c;
   check_heads(file, family, c);
   if (c.is_vision()) c.max_positions = c.image.tokens();
@@ -201,7 +204,8 @@ Status set_layers(const Workload& workload, ModelConfig& config) {
   if (workload.layers != 0) config.layers = workload.layers;
   if (workload.tower_layers.empty()) return {};
   if (workload.tower_layers.size() != config.towers.size() + 1)
-    return fail_at(workload.path, "model.layers names {} towers, expected {}: the model has {}",
+    return fail_at(workload.place_of({"model.layers"}),
+                   "model.layers names {} towers, expected {}: the model has {}",
                    workload.tower_layers.size(), config.towers.size() + 1,
                    config.towers.size() + 1);
   for (std::size_t t = 0; t < config.towers.size(); ++t)

@@ -1,5 +1,6 @@
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -227,25 +228,33 @@ class Reader {
   const toml::node* replicate_node_ = nullptr;
 };
 
+bool has_torchtitan_table(const toml::table& document) {
+  return std::any_of(std::begin(kSections), std::end(kSections), [&](std::string_view section) {
+    return document.get_as<toml::table>(section) != nullptr;
+  });
+}
+
 }  // namespace
 
 bool is_torchtitan_config(std::string_view text) {
   if (!check_toml_depth(text, {})) return false;
   try {
     const toml::table document = toml::parse(text);
-    for (const std::string_view section : kSections)
-      if (document.get_as<toml::table>(section) != nullptr) return !document.contains("train");
+    return has_torchtitan_table(document) && !document.contains("train");
   } catch (const toml::parse_error&) {
     return false;
   }
-  return false;
 }
 
 Result<ForeignConfig> read_torchtitan_config(std::string_view text, const std::string& path) {
   if (const Status shallow = check_toml_depth(text, path); !shallow)
     return tl::unexpected(shallow.error());
   try {
-    return Reader(path).read(toml::parse(text, std::string_view(path)));
+    const toml::table document = toml::parse(text, std::string_view(path));
+    if (!has_torchtitan_table(document))
+      return fail_at(path, "is no torchtitan configuration, expected one of the tables {}",
+                     fmt::join(kSections, ", "));
+    return Reader(path).read(document);
   } catch (const toml::parse_error& error) {
     return fail_at(
         fmt::format("{}:{}:{}", path, error.source().begin.line, error.source().begin.column), "{}",

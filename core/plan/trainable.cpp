@@ -15,13 +15,14 @@ bool has_adapter(const Trainable& trainable, std::string_view weight) {
   constexpr std::string_view kWeight = ".weight";
   if (trainable.kind != Trainable::Kind::lora || !weight.ends_with(kWeight)) return false;
   weight.remove_suffix(kWeight.size());
-  return std::any_of(trainable.names.begin(), trainable.names.end(), [&](std::string_view target) {
-    if (target == "all-linear")
-      return weight.find("norm") == std::string_view::npos && !weight.ends_with("mlp.gate");
-    if (target == weight) return true;
-    return weight.size() > target.size() && weight.ends_with(target) &&
-           weight[weight.size() - target.size() - 1] == '.';
-  });
+  return std::any_of(
+      trainable.targets.begin(), trainable.targets.end(), [&](std::string_view target) {
+        if (target == "all-linear")
+          return weight.find("norm") == std::string_view::npos && !weight.ends_with("mlp.gate");
+        if (target == weight) return true;
+        return weight.size() > target.size() && weight.ends_with(target) &&
+               weight[weight.size() - target.size() - 1] == '.';
+      });
 }
 
 bool is_float8(const Train& train, std::string_view weight, std::span<const std::int64_t> shape) {

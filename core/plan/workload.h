@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/ir/kinds.h"
@@ -51,11 +54,12 @@ enum class Wrap : std::uint8_t { block, model, block_embed_head };
 struct Trainable {
   enum class Kind : std::uint8_t {
     all,
-    lora,   ///< adapters of rank `rank` beside the linears of `names`; all else is frozen
+    lora,   ///< adapters of rank `rank` beside the linears of `targets`; all else is frozen
     named,  ///< parameters whose name contains one of `names`; all else is frozen
   };
   Kind kind = Kind::all;
   std::vector<std::string> names;
+  std::vector<std::string> targets;
   std::int64_t rank = 8;
   double dropout = 0;  ///< before adapters
 };
@@ -160,6 +164,14 @@ struct ModelKey {
   std::string place;  ///< for messages
 };
 
+/// Where a key was set.
+struct KeySource {
+  /// Who set it; later ones go over earlier ones.
+  enum class By : std::uint8_t { other_tool, file, command_line };
+  By by = By::file;
+  std::string place;  ///< FILE:LINE:COL of the key, or "--set KEY=VALUE"
+};
+
 /// A whole workload file. After resolve_workload() no field is "0: default" any more.
 struct Workload {
   std::string path;          ///< of the file, for messages
@@ -175,6 +187,15 @@ struct Workload {
   Cluster cluster;
   std::string allocator_conf;         ///< PYTORCH_CUDA_ALLOC_CONF
   std::vector<std::string> warnings;  ///< what was read and has no effect on the prediction
+  /// Of the keys that were set, by dotted path; keys of config.json are ModelKeys.
+  std::map<std::string, KeySource, std::less<>> sources;
+
+  bool is_set(std::string_view key) const { return sources.contains(key); }
+  /// Was the key set by the user: in the workload's file or by --set?
+  bool is_own(std::string_view key) const;
+  /// For a message about `keys`: the place of the one that goes over the others (the first of
+  /// equals); the file if none is set.
+  std::string place_of(std::initializer_list<std::string_view> keys) const;
 };
 
 }  // namespace foregather::plan

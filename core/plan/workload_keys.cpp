@@ -35,9 +35,9 @@ constexpr std::array kPrefetch{"none"sv, "pre"sv, "post"sv};
 constexpr std::array kSharding{"full_shard"sv, "shard_grad_op"sv, "no_shard"sv};
 constexpr std::array kWrap{"block"sv, "model"sv, "block_embed_head"sv};
 
-// Names of dtypes that training uses, and what they are.
-constexpr std::array kDTypeNames{"bf16"sv, "fp32"sv, "fp16"sv, "f32"sv, "f16"sv};
-constexpr std::array kDTypeValues{DType::bf16, DType::f32, DType::f16, DType::f32, DType::f16};
+// Names of dtypes that training uses, and what they are. "f32" and "f16", as the graph says, too.
+constexpr std::array kDTypeNames{"bf16"sv, "fp32"sv, "fp16"sv};
+constexpr std::array kDTypeValues{DType::bf16, DType::f32, DType::f16};
 
 struct Precision {
   DType master;
@@ -77,6 +77,12 @@ Status set_choice(Workload& workload, const KeyValue& value) {
 
 template <auto Section, auto Field>
 Status set_dtype(Workload& workload, const KeyValue& value) {
+  const auto* text = std::get_if<std::string>(&value.content);
+  for (const DType type : kDTypeValues)
+    if (text != nullptr && *text == name(type)) {
+      workload.*Section.*Field = type;
+      return {};
+    }
   return to_choice(value, kDTypeNames).map([&](std::size_t choice) {
     workload.*Section.*Field = kDTypeValues[choice];
   });
@@ -136,7 +142,7 @@ Status set_lora_targets(Workload& workload, const KeyValue& value) {
   return to_list(value).and_then([&](const std::vector<std::string>& names) -> Status {
     if (names.empty() || std::find(names.begin(), names.end(), "") != names.end())
       return fail("{} is not a list of module names", written(value));
-    workload.train.trainable.names = names;
+    workload.train.trainable.targets = names;
     return {};
   });
 }
@@ -209,6 +215,7 @@ Status set_layers(Workload& workload, const KeyValue& value) {
       workload.tower_layers.clear();
     });
   std::vector<std::int64_t> layers;
+  if (to_list(value)->empty()) return fail("the list is empty, expected a number for each tower");
   for (const std::string& text : to_list(value).value_or(std::vector<std::string>{})) {
     const auto number = to_integer({text, true}, 1, kMostLayers);
     if (!number) return tl::unexpected(number.error());
@@ -222,6 +229,7 @@ Status set_layers(Workload& workload, const KeyValue& value) {
 Status set_towers(Workload& workload, const KeyValue& value) {
   return to_list(value).and_then([&](const std::vector<std::string>& paths) -> Status {
     workload.towers.clear();
+    if (paths.empty()) return fail("the list is empty, expected paths of config.json files");
     for (const std::string& path : paths) {
       if (path.empty()) return fail("the path of a config.json is empty");
       workload.towers.push_back(resolved_path(workload, value, path));
@@ -276,6 +284,38 @@ constexpr auto kZero = &Workload::zero;
 constexpr auto kParallel = &Workload::parallel;
 constexpr auto kCluster = &Workload::cluster;
 
+// The ends of rows: what the key takes, which strategies it belongs to, what it needs.
+constexpr bool kOne = false, kList = true;
+constexpr StrategySet kFsdp1 = set_of(Strategy::fsdp1);
+constexpr StrategySet kFsdp2 = set_of(Strategy::fsdp2);
+constexpr StrategySet kFsdp = set_of(Strategy::fsdp1, Strategy::fsdp2);
+constexpr StrategySet kDdp = set_of(Strategy::ddp);
+constexpr StrategySet kZero2 = set_of(Strategy::zero2);
+constexpr StrategySet kZero3 = set_of(Strategy::zero3);
+constexpr StrategySet kZeros = set_of(Strategy::zero2, Strategy::zero3);
+constexpr StrategySet kThunder = set_of(Strategy::thunder_zero2, Strategy::thunder_zero3);
+
+constexpr KeyNeeds kLora{"train.trainable = lora", [](const Workload& w) {
+                           return w.train.trainable.kind == Trainable::Kind::lora;
+                         }};
+constexpr KeyNeeds kSgd{"train.optimizer = sgd",
+                        [](const Workload& w) { return w.train.optimizer == Optimizer::sgd; }};
+constexpr KeyNeeds kAdamw{"train.optimizer = adamw",
+                          [](const Workload& w) { return w.train.optimizer == Optimizer::adamw; }};
+constexpr KeyNeeds kAccumulation{"train.grad_accum above 1",
+                                 [](const Workload& w) { return w.train.grad_accum > 1; }};
+constexpr KeyNeeds kFusedAttention{"train.attention sdpa or flash", [](const Workload& w) {
+                                     return w.train.attention != Attention::eager;
+                                   }};
+constexpr KeyNeeds kForwardPrefetch{"parallel.forward_prefetch = true",
+                                    [](const Workload& w) { return w.parallel.forward_prefetch; }};
+constexpr KeyNeeds kBackwardPrefetch{"parallel.backward_prefetch = pre", [](const Workload& w) {
+                                       return w.parallel.backward_prefetch == Prefetch::pre;
+                                     }};
+
+constexpr KeyNeeds kNodes{"more than one node",
+                          [](const Workload& w) { return w.cluster.nodes > 1; }};
+
 constexpr auto kCount = "integer from 1"sv;
 constexpr auto kFlag = "true | false"sv;
 constexpr auto kElements = "integer, elements"sv;
@@ -286,9 +326,9 @@ constexpr auto kDType = "bf16 | fp32 | fp16"sv;
 constexpr std::array kKeys{
     WorkloadKey{"model.config", "path", "", "The model: a Hugging Face config.json", set_config},
     WorkloadKey{"model.towers", "list of paths", "",
-                "Instead of one config: vision towers, then a language model", set_towers, true},
+                "Instead of one config: vision towers, then a language model", set_towers, kList},
     WorkloadKey{"model.layers", "integer from 1, or a list", "as the config says",
-                "Number of repeated blocks; of a list, one for each tower", set_layers, true},
+                "Number of repeated blocks; of a list, one for each tower", set_layers, kList},
 
     WorkloadKey{"train.micro_batch", kCount, "1", "Sequences a rank and micro-batch",
                 set_integer<kTrain, &Train::micro_batch, 1, kMostRanks>},
@@ -298,26 +338,29 @@ constexpr std::array kKeys{
                 set_integer<kTrain, &Train::grad_accum, 1, 65'535>},
     WorkloadKey{"train.no_sync", kFlag, "false",
                 "Accumulates without reducing gradients until the last micro-batch",
-                set_bool<kTrain, &Train::no_sync>},
+                set_bool<kTrain, &Train::no_sync>, kOne, kEveryStrategy, kAccumulation},
     WorkloadKey{"train.precision", "bf16-mixed | bf16 | fp32 | fp16-mixed", "bf16-mixed",
                 "Mixed: fp32 parameters and optimizer states, compute in the short type",
                 set_precision},
     WorkloadKey{"train.attention", "eager | sdpa | flash", "sdpa", "Attention implementation",
                 set_choice<kTrain, &Train::attention, kAttention>},
     WorkloadKey{"train.attention_speed", "number from 0.01 to 100", "1",
-                "Of attention kernels, relative to FlashAttention-2", set_attention_speed},
+                "Of attention kernels, relative to FlashAttention-2", set_attention_speed, kOne,
+                kEveryStrategy, kFusedAttention},
     WorkloadKey{"train.activation_checkpointing", "none | full | selective | selective:N | first:N",
                 "none",
                 "selective: per op; selective:N: every Nth block; first:N: the first N blocks",
                 set_checkpointing},
     WorkloadKey{"train.trainable", "all | lora | parts of names", "all",
                 "What is trained; a list of parts trains the parameters whose name has one",
-                set_trainable, true},
-    WorkloadKey{"train.lora_rank", kCount, "8", "Rank of LoRA adapters", set_lora_rank},
+                set_trainable, kList},
+    WorkloadKey{"train.lora_rank", kCount, "8", "Rank of LoRA adapters", set_lora_rank, kOne,
+                kEveryStrategy, kLora},
     WorkloadKey{"train.lora_targets", "list of modules, or all-linear", "q_proj, v_proj",
-                "Linears that get an adapter, by the end of their path", set_lora_targets, true},
+                "Linears that get an adapter, by the end of their path", set_lora_targets, kList,
+                kEveryStrategy, kLora},
     WorkloadKey{"train.lora_dropout", "number from 0 to 0.999", "0", "Before adapters",
-                set_lora_dropout},
+                set_lora_dropout, kOne, kEveryStrategy, kLora},
     WorkloadKey{"train.float8", "none | tensorwise | rowwise", "none",
                 "Linears of the blocks multiply in float8 (torchao)",
                 set_choice<kTrain, &Train::float8, kFloat8>},
@@ -335,9 +378,10 @@ constexpr std::array kKeys{
                 set_choice<kTrain, &Train::optimizer_impl, kOptimizerImpl>},
     WorkloadKey{"train.optimizer_state", "master | fp32 | bf16 | int8", "master",
                 "Of optimizer states; int8: blocks of 256, as torchao",
-                set_choice<kTrain, &Train::optimizer_state, kStateType>},
+                set_choice<kTrain, &Train::optimizer_state, kStateType>, kOne, kEveryStrategy,
+                kAdamw},
     WorkloadKey{"train.momentum", "number from 0 to 1", "0.9", "Of SGD; 0 keeps no state",
-                set_momentum},
+                set_momentum, kOne, kEveryStrategy, kSgd},
     WorkloadKey{"train.clip_grad_norm", kFlag, "true", "Clips the norm of the gradients",
                 set_bool<kTrain, &Train::clip_grad_norm>},
     WorkloadKey{"train.fused_rms_norm", kFlag, "true",
@@ -358,50 +402,55 @@ constexpr std::array kKeys{
                 "Ranks of a shard group; fewer than the world: hybrid sharding",
                 set_integer<kParallel, &Parallel::shard_size, 1, kMostRanks>},
     WorkloadKey{"parallel.wrap", "block | model | block_embed_head", "block",
-                "What one FSDP unit is", set_choice<kParallel, &Parallel::wrap, kWrap>},
+                "What one FSDP unit is", set_choice<kParallel, &Parallel::wrap, kWrap>, kOne,
+                kFsdp},
     WorkloadKey{"parallel.sharding", "full_shard | shard_grad_op | no_shard", "full_shard",
-                "FSDP1's sharding strategy", set_choice<kParallel, &Parallel::sharding, kSharding>},
+                "FSDP1's sharding strategy", set_choice<kParallel, &Parallel::sharding, kSharding>,
+                kOne, kFsdp1},
     WorkloadKey{"parallel.reshard_after_forward", "true | false | N", "true, false at the root",
                 "FSDP2: frees unsharded parameters after forward, or reshards to groups of N",
-                set_reshard},
+                set_reshard, kOne, kFsdp2},
     WorkloadKey{"parallel.backward_prefetch", "pre | post | none", "pre",
                 "When backward gathers the next unit",
-                set_choice<kParallel, &Parallel::backward_prefetch, kPrefetch>},
+                set_choice<kParallel, &Parallel::backward_prefetch, kPrefetch>, kOne, kFsdp},
     WorkloadKey{"parallel.forward_prefetch", kFlag, "false",
                 "Gathers the next unit before this one computes",
-                set_bool<kParallel, &Parallel::forward_prefetch>},
+                set_bool<kParallel, &Parallel::forward_prefetch>, kOne, kFsdp},
     WorkloadKey{"parallel.forward_prefetch_depth", kCount, "1",
                 "FSDP2: units that forward_prefetch gathers ahead",
-                set_integer<kParallel, &Parallel::forward_prefetch_depth, 1, kMostLayers>},
+                set_integer<kParallel, &Parallel::forward_prefetch_depth, 1, kMostLayers>, kOne,
+                kFsdp2, kForwardPrefetch},
     WorkloadKey{"parallel.backward_prefetch_depth", kCount, "1",
                 "FSDP2: units that backward_prefetch = pre gathers ahead",
-                set_integer<kParallel, &Parallel::backward_prefetch_depth, 1, kMostLayers>},
+                set_integer<kParallel, &Parallel::backward_prefetch_depth, 1, kMostLayers>, kOne,
+                kFsdp2, kBackwardPrefetch},
     WorkloadKey{"parallel.reshard_after_backward", kFlag, "true",
                 "FSDP2: false keeps parameters gathered between the micro-batches of a step",
-                set_bool<kParallel, &Parallel::reshard_after_backward>},
+                set_bool<kParallel, &Parallel::reshard_after_backward>, kOne, kFsdp2,
+                kAccumulation},
     WorkloadKey{"parallel.limit_all_gathers", kFlag, "true", "FSDP1's rate limiter",
-                set_bool<kParallel, &Parallel::limit_all_gathers>},
+                set_bool<kParallel, &Parallel::limit_all_gathers>, kOne, kFsdp1},
     WorkloadKey{"parallel.use_orig_params", kFlag, "true",
                 "FSDP1: 16-byte aligned parameters in the flat parameter",
-                set_bool<kParallel, &Parallel::use_orig_params>},
+                set_bool<kParallel, &Parallel::use_orig_params>, kOne, kFsdp1},
     WorkloadKey{"parallel.param_dtype", kDType, "the compute dtype", "Of gathered parameters",
                 set_dtype<kParallel, &Parallel::param_dtype>},
     WorkloadKey{"parallel.reduce_dtype", kDType, "fp32 if mixed, else the compute dtype",
                 "Of gradient reduction", set_dtype<kParallel, &Parallel::reduce_dtype>},
     WorkloadKey{"parallel.separate_reduce_communicator", kFlag, "false",
                 "FSDP2: reduce-scatters on a communicator of their own",
-                set_bool<kParallel, &Parallel::separate_reduce_communicator>},
+                set_bool<kParallel, &Parallel::separate_reduce_communicator>, kOne, kFsdp2},
     WorkloadKey{"parallel.reduce_buffers", kCount, "1",
                 "FSDP2: reduce-scatter inputs that may wait at one time",
-                set_integer<kParallel, &Parallel::reduce_buffers, 1, kMostLayers>},
+                set_integer<kParallel, &Parallel::reduce_buffers, 1, kMostLayers>, kOne, kFsdp2},
     WorkloadKey{"parallel.bucket_bytes", kSize, "25MiB", "DDP: gradient bucket",
-                set_bytes<kParallel, &Parallel::bucket_bytes, 1, kMostBytes>},
+                set_bytes<kParallel, &Parallel::bucket_bytes, 1, kMostBytes>, kOne, kDdp},
     WorkloadKey{"parallel.first_bucket_bytes", kSize, "bucket_bytes if that is given, else 1MiB",
                 "DDP: first bucket",
-                set_bytes<kParallel, &Parallel::first_bucket_bytes, 1, kMostBytes>},
+                set_bytes<kParallel, &Parallel::first_bucket_bytes, 1, kMostBytes>, kOne, kDdp},
     WorkloadKey{"parallel.gradient_as_bucket_view", kFlag, "false",
                 "DDP: gradients live in the buckets",
-                set_bool<kParallel, &Parallel::gradient_as_bucket_view>},
+                set_bool<kParallel, &Parallel::gradient_as_bucket_view>, kOne, kDdp},
     WorkloadKey{"parallel.deepspeed_config", "path", "",
                 "A DeepSpeed JSON that stands for the tables; keys given here go over it",
                 set_foreign_config<&Workload::deepspeed_config>},
@@ -413,45 +462,47 @@ constexpr std::array kKeys{
                 set_choice<kParallel, &Parallel::offload, kOffload>},
     WorkloadKey{"parallel.thunder_bucketing", "none | layer | block", "none",
                 "Thunder: parameters that are gathered and reduced as one",
-                set_choice<kParallel, &Parallel::thunder_bucketing, kBucketing>},
+                set_choice<kParallel, &Parallel::thunder_bucketing, kBucketing>, kOne, kThunder},
     WorkloadKey{"parallel.stage3_prefetch_bucket_size", kAutoElements, "50000000",
                 "ZeRO-3: elements fetched ahead",
-                set_size<&Zero::prefetch_bucket_size, &Zero::auto_prefetch, 0>},
+                set_size<&Zero::prefetch_bucket_size, &Zero::auto_prefetch, 0>, kOne, kZero3},
     WorkloadKey{"parallel.stage3_param_persistence_threshold", kAutoElements, "100000",
                 "ZeRO-3: smaller parameters stay whole",
-                set_size<&Zero::param_persistence_threshold, &Zero::auto_persistence, 0>},
+                set_size<&Zero::param_persistence_threshold, &Zero::auto_persistence, 0>, kOne,
+                kZero3},
     WorkloadKey{"parallel.stage3_model_persistence_threshold", kElements, "no limit",
                 "ZeRO-3: elements that stay whole at most",
-                set_integer<kZero, &Zero::model_persistence_threshold, 0, kMostElements>},
+                set_integer<kZero, &Zero::model_persistence_threshold, 0, kMostElements>, kOne,
+                kZero3},
     WorkloadKey{"parallel.stage3_max_live_parameters", kElements, "1000000000",
                 "ZeRO-3: no prefetch beyond so many gathered elements",
-                set_integer<kZero, &Zero::max_live_parameters, 0, kMostElements>},
+                set_integer<kZero, &Zero::max_live_parameters, 0, kMostElements>, kOne, kZero3},
     WorkloadKey{"parallel.stage3_max_reuse_distance", kElements, "1000000000",
                 "ZeRO-3: parameters used again within so many elements stay gathered",
-                set_integer<kZero, &Zero::max_reuse_distance, 0, kMostElements>},
+                set_integer<kZero, &Zero::max_reuse_distance, 0, kMostElements>, kOne, kZero3},
     WorkloadKey{"parallel.reduce_bucket_size", kAutoElements, "500000000",
                 "ZeRO: elements of a gradient bucket",
-                set_size<&Zero::reduce_bucket_size, &Zero::auto_reduce, 1>},
+                set_size<&Zero::reduce_bucket_size, &Zero::auto_reduce, 1>, kOne, kZeros},
     WorkloadKey{"parallel.sub_group_size", kElements, "1000000000",
                 "ZeRO-3: elements that one optimizer step of a rank updates",
-                set_integer<kZero, &Zero::sub_group_size, 1, kMostElements>},
+                set_integer<kZero, &Zero::sub_group_size, 1, kMostElements>, kOne, kZero3},
     WorkloadKey{"parallel.zero_hpz_partition_size", kCount, "1",
                 "ZeRO++: ranks of the secondary partition that backward gathers from",
-                set_integer<kZero, &Zero::hpz_partition_size, 1, kMostRanks>},
+                set_integer<kZero, &Zero::hpz_partition_size, 1, kMostRanks>, kOne, kZero3},
     WorkloadKey{"parallel.overlap_comm", kFlag, "true for zero3, false for zero2",
-                "ZeRO: communicates on streams of its own", set_overlap_comm},
+                "ZeRO: communicates on streams of its own", set_overlap_comm, kOne, kZeros},
     WorkloadKey{"parallel.contiguous_gradients", kFlag, "true",
                 "ZeRO: copies gradients into one buffer before they are reduced",
-                set_bool<kZero, &Zero::contiguous_gradients>},
+                set_bool<kZero, &Zero::contiguous_gradients>, kOne, kZeros},
     WorkloadKey{"parallel.reduce_scatter", kFlag, "true",
                 "ZeRO: reduces each gradient to its owner instead of to all",
-                set_bool<kZero, &Zero::reduce_scatter>},
+                set_bool<kZero, &Zero::reduce_scatter>, kOne, kZeros},
     WorkloadKey{"parallel.use_multi_rank_bucket_allreduce", kFlag, "true",
                 "ZeRO-2: one all-reduce a bucket instead of a reduce for each owner",
-                set_bool<kZero, &Zero::use_multi_rank_bucket_allreduce>},
+                set_bool<kZero, &Zero::use_multi_rank_bucket_allreduce>, kOne, kZero2},
     WorkloadKey{"parallel.grad_accum_dtype", kDType, "the compute dtype",
                 "ZeRO: of the partition that gradients are added up in",
-                set_dtype<kZero, &Zero::grad_accum_dtype>},
+                set_dtype<kZero, &Zero::grad_accum_dtype>, kOne, kZero3},
 
     WorkloadKey{"cluster.hardware", "name or path", "h100_sxm",
                 "Hardware file; cluster.hw is the same", set_name_or_path<&Cluster::hardware>},
@@ -459,9 +510,10 @@ constexpr std::array kKeys{
                 "Links inside a node: nvswitch, pcie4_p2p, …",
                 set_name_or_path<&Cluster::topology>},
     WorkloadKey{"cluster.fabric", "name or path", "the hardware's",
-                "Links between nodes: ib_ndr, efa_3200, …", set_name_or_path<&Cluster::fabric>},
+                "Links between nodes: ib_ndr, efa_3200, …", set_name_or_path<&Cluster::fabric>,
+                kOne, kEveryStrategy, kNodes},
     WorkloadKey{"cluster.fabric_gbps", "number from 0.1", "the fabric's",
-                "Gb/s a GPU between nodes", set_fabric_gbps},
+                "Gb/s a GPU between nodes", set_fabric_gbps, kOne, kEveryStrategy, kNodes},
     WorkloadKey{"cluster.nodes", kCount, "world_size / gpus_per_node", "Machines",
                 set_integer<kCluster, &Cluster::nodes, 1, kMostRanks>},
     WorkloadKey{"cluster.gpus_per_node", kCount, "world_size / nodes, at most 8", "Ranks a machine",
@@ -484,6 +536,9 @@ std::string_view last_part(std::string_view name) { return name.substr(name.rfin
 }  // namespace
 
 std::span<const WorkloadKey> workload_keys() { return kKeys; }
+
+std::span<const std::string_view> strategy_names() { return kStrategy; }
+std::string_view name(Strategy strategy) { return kStrategy[static_cast<std::size_t>(strategy)]; }
 
 bool keep_model_key(Workload& workload, std::string_view name, const KeyValue& value,
                     std::string place) {

@@ -1,6 +1,7 @@
 // The keys of a workload, declared once: reading, `--set`, suggestions and help all use this table.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,20 @@ struct KeyValue {
   bool is_text = false;
 };
 
+/// Strategies, bit by bit.
+using StrategySet = std::uint16_t;
+template <class... Each>
+constexpr StrategySet set_of(Each... strategies) {
+  return static_cast<StrategySet>((0U | ... | (1U << static_cast<unsigned>(strategies))));
+}
+inline constexpr StrategySet kEveryStrategy = 0xffff;
+
+/// Without what a key has no effect.
+struct KeyNeeds {
+  std::string_view text;  ///< "train.optimizer = sgd"; empty: nothing
+  bool (*holds)(const Workload&) = nullptr;
+};
+
 /// One key.
 struct WorkloadKey {
   std::string_view name;           ///< dotted path: "train.micro_batch"
@@ -27,11 +42,17 @@ struct WorkloadKey {
   std::string_view doc;            ///< one sentence
   /// Checks type and range, then stores. The error has no place.
   Status (*set)(Workload&, const KeyValue&);
-  bool is_list = false;  ///< takes a list as well, or texts separated by commas
+  bool is_list = false;                     ///< takes a list as well, or texts separated by commas
+  StrategySet strategies = kEveryStrategy;  ///< that read the key, or refuse it
+  KeyNeeds needs = {};
 };
 
 /// All keys, in the order in which documentation lists them.
 std::span<const WorkloadKey> workload_keys();
+
+/// By Strategy: "fsdp2"
+std::span<const std::string_view> strategy_names();
+std::string_view name(Strategy strategy);
 
 /// Keeps a key of [model] that stands for the same key of a config.json (model_families.h); false
 /// if it is none. `place` is for messages.

@@ -5,15 +5,22 @@
 namespace foregather::plan {
 namespace {
 
-Status divide_world_by_nodes(const std::string& path, std::uint32_t world, Cluster& cluster) {
+// Of what the three keys contradict each other about.
+std::string place_of_world(const Workload& workload) {
+  return workload.place_of({"parallel.world_size", "cluster.nodes", "cluster.gpus_per_node"});
+}
+
+Status divide_world_by_nodes(Workload& workload) {
+  Cluster& cluster = workload.cluster;
+  const std::uint32_t world = workload.parallel.world_size;
   if (world % cluster.nodes != 0)
-    return fail_at(path,
+    return fail_at(place_of_world(workload),
                    "parallel.world_size {} is not a multiple of cluster.nodes {}: set "
                    "parallel.world_size to {}, or another number of nodes",
                    world, cluster.nodes, (world / cluster.nodes + 1) * cluster.nodes);
   const std::uint32_t each = world / cluster.nodes;
   if (cluster.gpus_per_node != 0 && cluster.gpus_per_node != each)
-    return fail_at(path,
+    return fail_at(place_of_world(workload),
                    "parallel.world_size {} is not cluster.nodes {} × cluster.gpus_per_node {}: "
                    "leave one of the three out",
                    world, cluster.nodes, cluster.gpus_per_node);
@@ -21,12 +28,14 @@ Status divide_world_by_nodes(const std::string& path, std::uint32_t world, Clust
   return {};
 }
 
-Status divide_world_by_gpus(const std::string& path, std::uint32_t world, Cluster& cluster) {
+Status divide_world_by_gpus(Workload& workload) {
+  Cluster& cluster = workload.cluster;
+  const std::uint32_t world = workload.parallel.world_size;
   constexpr std::uint32_t kUsualGpus = 8;
   if (cluster.gpus_per_node == 0) cluster.gpus_per_node = kUsualGpus;
   cluster.gpus_per_node = std::min(cluster.gpus_per_node, world);
   if (world % cluster.gpus_per_node != 0)
-    return fail_at(path,
+    return fail_at(place_of_world(workload),
                    "parallel.world_size {} is not a multiple of cluster.gpus_per_node {}: set "
                    "cluster.nodes, or a world of {} ranks",
                    world, cluster.gpus_per_node,
@@ -53,29 +62,16 @@ Status resolve_cluster(Workload& workload) {
     const std::uint64_t ranks = std::uint64_t{std::max(cluster.nodes, 1U)} *
                                 (cluster.gpus_per_node == 0 ? 8 : cluster.gpus_per_node);
     if (ranks > kMostRanks)
-      return fail_at(workload.path,
+      return fail_at(place_of_world(workload),
                      "cluster.nodes × cluster.gpus_per_node is {} ranks, expected "
                      "at most {}",
                      ranks, kMostRanks);
     world = static_cast<std::uint32_t>(ranks);
   }
-  const Status divided = cluster.nodes != 0 ? divide_world_by_nodes(workload.path, world, cluster)
-                                            : divide_world_by_gpus(workload.path, world, cluster);
+  const Status divided =
+      cluster.nodes != 0 ? divide_world_by_nodes(workload) : divide_world_by_gpus(workload);
   if (!divided) return divided;
-
-  std::uint32_t& shard = workload.parallel.shard_size;
-  if (shard == 0) shard = world;
-  if (world % shard != 0)
-    return fail_at(workload.path,
-                   "parallel.shard_size {} does not divide parallel.world_size {}: shard groups "
-                   "are of equal size",
-                   shard, world);
-  const std::uint32_t to = workload.parallel.reshard_to;
-  if (to != 0 && (to >= shard || shard % to != 0))
-    return fail_at(workload.path,
-                   "parallel.reshard_after_forward {} is not a smaller divisor of the shard group "
-                   "of {} ranks",
-                   to, shard);
+  if (workload.parallel.shard_size == 0) workload.parallel.shard_size = world;
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include "core/plan/foreign_config.h"
 #include "core/plan/key_values.h"
 #include "core/plan/workload_keys.h"
+#include "core/plan/workload_warnings.h"
 
 namespace foregather::plan {
 namespace {
@@ -26,20 +27,13 @@ std::string place(const std::string& path, const toml::source_position& at) {
   return fmt::format("{}:{}:{}", path, at.line, at.column);
 }
 
-// Messages are one line of printable text, whatever bytes the parser quotes.
-std::string one_line(std::string_view text) {
-  std::string line;
-  for (const char c : text) line += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-  return line;
-}
-
 Result<toml::table> parse(std::string_view text, const std::string& path) {
   if (const Status shallow = check_toml_depth(text, path); !shallow)
     return tl::unexpected(shallow.error());
   try {
     return toml::parse(text, std::string_view(path));
   } catch (const toml::parse_error& error) {
-    return fail_at(place(path, error.source().begin), "{}", one_line(error.description()));
+    return fail_at(place(path, error.source().begin), "{}", error.description());
   }
 }
 
@@ -62,6 +56,18 @@ std::vector<Entry> leaves(const toml::table& document) {
   return entries;
 }
 
+std::string_view kind_of(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table: return "a table";
+    case toml::node_type::array: return "an array";
+    case toml::node_type::string: return "a text";
+    case toml::node_type::integer:
+    case toml::node_type::floating_point: return "a number";
+    case toml::node_type::boolean: return "true or false";
+    default: return "a date or time";
+  }
+}
+
 Result<KeyValue> value_of(const toml::node& node, bool takes_list) {
   if (const auto flag = node.value_exact<bool>()) return KeyValue{*flag};
   if (const auto integer = node.value_exact<std::int64_t>()) return KeyValue{*integer};
@@ -77,28 +83,33 @@ Result<KeyValue> value_of(const toml::node& node, bool takes_list) {
     }
     return KeyValue{std::move(list)};
   }
-  std::string kind = "a date or time";
-  if (node.is_table()) kind = "a table";
-  if (node.is_array()) kind = "an array";
-  return fail("is {}, expected a single value", kind);
+  return fail("is {}, expected a single value", kind_of(node));
 }
 
-Status known_sections(const toml::table& document, const std::string& path) {
+// Sections are tables, and known.
+Status check_sections(const toml::table& document, const std::string& path) {
   std::set<std::string_view> sections;
   for (const WorkloadKey& key : workload_keys())
     sections.insert(key.name.substr(0, key.name.find('.')));
   for (const auto& [key, node] : document) {
-    const toml::table* section = node.as_table();
+    const std::string at = place(path, key.source().begin);
+    const bool is_known = sections.contains(key.str());
+    if (is_known && node.is_array_of_tables())
+      return fail_at(at, "[[{0}]] is a list of tables, expected one table: [{0}]", key.str());
+    if (is_known && !node.is_table())
+      return fail_at(at, "'{0}' is {1}, expected a table: [{0}]", key.str(), kind_of(node));
     // A section with keys is reported with its first key.
-    if (section == nullptr || !section->empty() || sections.contains(key.str())) continue;
-    return fail_at(place(path, key.source().begin), "{}", unknown_key_message(key.str()));
+    if (const toml::table* section = node.as_table(); section != nullptr && section->empty())
+      if (!is_known) return fail_at(at, "{}", unknown_key_message(key.str()));
   }
   return {};
 }
 
-using KeyNames = std::set<std::string_view>;
+void note(Workload& workload, const WorkloadKey& key, KeySource::By by, std::string place) {
+  workload.sources.insert_or_assign(std::string(key.name), KeySource{by, std::move(place)});
+}
 
-Status apply_entry(Workload& workload, const Entry& entry, KeyNames& given) {
+Status apply_entry(Workload& workload, const Entry& entry) {
   const WorkloadKey* key = find_workload_key(entry.name);
   const auto value = value_of(*entry.node, key == nullptr || key->is_list);
   if (key == nullptr) {
@@ -109,64 +120,85 @@ Status apply_entry(Workload& workload, const Entry& entry, KeyNames& given) {
   if (!value)
     return fail_at(place(workload.path, entry.value_at), "{} {}", entry.name,
                    value.error().message);
-  given.insert(key->name);
+  note(workload, *key, KeySource::By::file, place(workload.path, entry.at));
   if (const Status set = key->set(workload, *value); !set)
     return fail_at(place(workload.path, entry.value_at), "{}: {}", entry.name, set.error().message);
   return {};
 }
 
-Status apply_set(Workload& workload, const std::string& text, KeyNames& given) {
+// "KEY=VALUE", cut to a readable length.
+std::string shown_set(const std::string& text) {
+  constexpr std::size_t kLongest = 120;
+  return "--set " + (text.size() > kLongest ? text.substr(0, kLongest) + "…" : text);
+}
+
+Status apply_set(Workload& workload, const std::string& text) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
-    return fail_at("--set " + one_line(text),
-                   "expected KEY=VALUE, for example "
-                   "train.micro_batch=2");
+    return fail_at(shown_set(text), "expected KEY=VALUE, for example train.micro_batch=2");
   const std::string name = text.substr(0, equals);
   const WorkloadKey* key = find_workload_key(name);
   const KeyValue value{text.substr(equals + 1), true};
   if (key == nullptr) {
     if (keep_model_key(workload, name, value, "--set " + name)) return {};
-    return fail_at("--set " + one_line(name), "{}", unknown_key_message(name));
+    return fail_at(shown_set(name), "{}", unknown_key_message(name));
   }
-  given.insert(key->name);
+  note(workload, *key, KeySource::By::command_line, shown_set(text));
   if (const Status set = key->set(workload, value); !set)
     return fail_at("--set " + name, "{}", set.error().message);
   return {};
 }
 
 // Defaults that depend on which keys were given.
-void fill_dependent_defaults(Workload& workload, const KeyNames& given) {
+void fill_dependent_defaults(Workload& workload) {
   Parallel& parallel = workload.parallel;
   const bool mixed = workload.train.master != workload.train.compute;
-  if (!given.contains("parallel.param_dtype")) parallel.param_dtype = workload.train.compute;
+  if (!workload.is_set("parallel.param_dtype")) parallel.param_dtype = workload.train.compute;
   // DeepSpeed's communication_data_type and Thunder's gradients: what is computed in.
   const bool fsdp_or_ddp = parallel.strategy <= Strategy::fsdp2;
-  if (!given.contains("parallel.reduce_dtype"))
+  if (!workload.is_set("parallel.reduce_dtype"))
     parallel.reduce_dtype = mixed && fsdp_or_ddp ? DType::f32 : workload.train.compute;
   // DistributedDataParallel: the small first bucket belongs to the default bucket_cap_mb alone.
-  if (given.contains("parallel.bucket_bytes") && !given.contains("parallel.first_bucket_bytes"))
+  if (workload.is_set("parallel.bucket_bytes") && !workload.is_set("parallel.first_bucket_bytes"))
     parallel.first_bucket_bytes = parallel.bucket_bytes;
   // peft/utils/constants.py: what LoRA adapts in Llama if nothing is said.
   Trainable& trainable = workload.train.trainable;
-  if (trainable.kind == Trainable::Kind::lora && trainable.names.empty())
-    trainable.names = {"q_proj", "v_proj"};
-  if (!given.contains("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
+  if (trainable.kind == Trainable::Kind::lora && trainable.targets.empty())
+    trainable.targets = {"q_proj", "v_proj"};
+  if (!workload.is_set("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
+}
+
+// Keys of which one would be read and the other would not.
+Status check_alternatives(const Workload& workload) {
+  if (workload.is_own("parallel.deepspeed_config") && workload.is_own("parallel.torchtitan_config"))
+    return fail_at(
+        workload.place_of({"parallel.torchtitan_config", "parallel.deepspeed_config"}),
+        "parallel.deepspeed_config and parallel.torchtitan_config are both set, expected one");
+  if (workload.towers.empty()) return {};
+  if (workload.is_own("model.config"))
+    return fail_at(workload.place_of({"model.towers", "model.config"}),
+                   "model.config and model.towers are both set, expected one");
+  if (!workload.model_keys.empty())
+    return fail_at(workload.model_keys.front().place,
+                   "model.{} stands for a key of one config.json, but model.towers names several: "
+                   "expected it in the tower's file",
+                   workload.model_keys.front().name);
+  return {};
 }
 
 // What the document and the command line say, the latter over the former.
 Status apply_own(Workload& workload, const toml::table& document,
-                 const std::vector<std::string>& sets, KeyNames& given) {
+                 const std::vector<std::string>& sets) {
+  if (Status known = check_sections(document, workload.path); !known) return known;
   for (const Entry& entry : leaves(document))
-    if (Status applied = apply_entry(workload, entry, given); !applied) return applied;
-  if (Status known = known_sections(document, workload.path); !known) return known;
+    if (Status applied = apply_entry(workload, entry); !applied) return applied;
   for (const std::string& set : sets)
-    if (Status applied = apply_set(workload, set, given); !applied) return applied;
+    if (Status applied = apply_set(workload, set); !applied) return applied;
   return {};
 }
 
 // The keys of another tool's file. Its model counts where the workload names none.
-Status apply_foreign(Workload& workload, const ForeignConfig& config, bool has_model,
-                     KeyNames& given) {
+Status apply_foreign(Workload& workload, const ForeignConfig& config, bool has_model) {
   for (const ForeignKey& foreign : config.keys) {
     if (has_model && foreign.name.starts_with("model.")) continue;
     const WorkloadKey* key = find_workload_key(foreign.name);
@@ -175,14 +207,13 @@ Status apply_foreign(Workload& workload, const ForeignConfig& config, bool has_m
         return fail_at(foreign.place, "{}", unknown_key_message(foreign.name));
       continue;
     }
-    given.insert(key->name);
+    note(workload, *key, KeySource::By::other_tool, foreign.place);
     if (const Status set = key->set(workload, foreign.value); !set)
       return fail_at(foreign.place, "{}: {}", foreign.name, set.error().message);
   }
   if (!config.ignored.empty())
-    workload.warnings.push_back(
-        fmt::format("{}: ignored: {}", config.path,
-                    one_line(fmt::format("{}", fmt::join(config.ignored, ", ")))));
+    workload.warnings.push_back(fmt::format("{}: ignored: {}", config.path,
+                                            fmt::format("{}", fmt::join(config.ignored, ", "))));
   return {};
 }
 
@@ -205,8 +236,7 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
 
   Workload own;
   own.path = path;
-  KeyNames given;
-  if (const Status applied = apply_own(own, *document, sets, given); !applied)
+  if (const Status applied = apply_own(own, *document, sets); !applied)
     return tl::unexpected(applied.error());
   if (!own.deepspeed_config.empty()) foreign.push_back(read_foreign(own.deepspeed_config, true));
   if (!own.torchtitan_config.empty()) foreign.push_back(read_foreign(own.torchtitan_config, false));
@@ -216,34 +246,37 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
   workload.path = path;
   for (const Result<ForeignConfig>& config : foreign) {
     if (!config) return tl::unexpected(config.error());
-    if (const Status applied = apply_foreign(workload, *config, has_model, given); !applied)
+    if (const Status applied = apply_foreign(workload, *config, has_model); !applied)
       return tl::unexpected(applied.error());
   }
-  if (const Status applied = apply_own(workload, *document, sets, given); !applied)
+  if (const Status applied = apply_own(workload, *document, sets); !applied)
     return tl::unexpected(applied.error());
 
+  if (const Status chosen = check_alternatives(workload); !chosen)
+    return tl::unexpected(chosen.error());
   if (workload.model_config.empty() && workload.towers.empty() && workload.model_keys.empty())
     return fail_at(path, "model.config is missing: it names the model's config.json{}",
                    foreign.empty() ? "" : "; set it, the other tool's file names no known model");
-  fill_dependent_defaults(workload, given);
+  fill_dependent_defaults(workload);
   if (const Status resolved = resolve_cluster(workload); !resolved)
     return tl::unexpected(resolved.error());
+  for (std::string& warning : workload_warnings(workload))
+    workload.warnings.push_back(std::move(warning));
   return workload;
 }
 
 Result<Workload> machine_of_sets(const std::vector<std::string>& sets) {
-  static const KeyNames kOpen = {"cluster.hardware",      "cluster.topology",
-                                 "cluster.fabric",        "cluster.fabric_gbps",
-                                 "cluster.gpus_per_node", "cluster.link_bandwidth_scale",
-                                 "cluster.contention",    "allocator.conf"};
+  static const std::set<std::string_view> kOpen = {
+      "cluster.hardware",    "cluster.topology",      "cluster.fabric",
+      "cluster.fabric_gbps", "cluster.gpus_per_node", "cluster.link_bandwidth_scale",
+      "cluster.contention",  "allocator.conf"};
   Workload workload;
-  KeyNames given;
   for (const std::string& set : sets) {
-    if (const Status applied = apply_set(workload, set, given); !applied)
+    if (const Status applied = apply_set(workload, set); !applied)
       return tl::unexpected(applied.error());
-    for (const std::string_view key : given)
+    for (const auto& [key, source] : workload.sources)
       if (!kOpen.contains(key))
-        return fail_at("--set " + std::string(key),
+        return fail_at(source.place,
                        "the source is a ready schedule; only {} can "
                        "be set",
                        fmt::join(kOpen, ", "));

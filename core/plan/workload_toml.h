@@ -18,7 +18,7 @@ inline constexpr Bytes kWorkloadFileLimit = 1 * MiB;
 /// the config.json is relative to the file, or to the working directory when it comes from `sets`.
 ///
 /// Errors: FILE:LINE:COL for syntax, unknown keys (the nearest is suggested), types and ranges;
-/// `--set KEY` for those of `sets`.
+/// `--set KEY` for those of `sets`. Later checks find the places in Workload::sources.
 Result<Workload> read_workload(const std::string& path, const std::vector<std::string>& sets);
 
 /// The same from text; `path` is for places and relative paths.
@@ -30,7 +30,7 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
 Result<Workload> machine_of_sets(const std::vector<std::string>& sets);
 
 /// Fills world size, nodes, GPUs per node and shard size from each other. Errors: a world that the
-/// nodes do not divide, a shard group that does not divide the world.
+/// nodes do not divide. Whether the strategy can run it, check_plan says.
 Status resolve_cluster(Workload& workload);
 
 /// resolve_cluster, and the defaults that the model gives: the sequence length.

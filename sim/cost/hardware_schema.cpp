@@ -7,9 +7,12 @@ namespace foregather::sim {
 namespace {
 
 // clang-format off
-#define FIGURE(section, key, dimension, least, most) \
-  FigureSpec{#section, #key, Dimension::dimension, least, most, \
-             [](Hardware& hw) -> double& { return hw.section.key; }}
+#define FIGURE(section, key, dimension, least, most, ...)           \
+  FigureSpec{#section, #key, Dimension::dimension, least, most,      \
+             [](Hardware& hw) -> double& { return hw.section.key; }, \
+             __VA_OPT__(__VA_ARGS__)}
+
+constexpr bool kOrZero = true;
 
 constexpr std::array kFigures{
     FIGURE(memory, capacity, size, 1e8, 1e13),
@@ -20,9 +23,9 @@ constexpr std::array kFigures{
     FIGURE(compute, sms, number, 1, 10'000),
     FIGURE(compute, boost_clock, frequency, 1e8, 1e11),
     FIGURE(compute, sustained_clock, number, 0.1, 1),
-    FIGURE(compute, matmul_bf16, flops, 0, 1e18),
+    FIGURE(compute, matmul_bf16, flops, 1e9, 1e18, kOrZero),
     FIGURE(compute, matmul_f16, flops, 1e9, 1e18),
-    FIGURE(compute, matmul_f8, flops, 0, 1e18),
+    FIGURE(compute, matmul_f8, flops, 1e9, 1e18, kOrZero),
     FIGURE(compute, matmul_f32, flops, 1e9, 1e18),
     FIGURE(compute, matmul_f64, flops, 1e8, 1e18),
     FIGURE(compute, vector_f32, flops, 1e9, 1e18),

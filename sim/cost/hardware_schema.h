@@ -26,6 +26,7 @@ struct FigureSpec {
   double least;  ///< plausible range, both ends included, in the dimension's base unit
   double most;
   double& (*field)(Hardware&);
+  bool or_zero = false;  ///< 0 as well: there is no such unit
 };
 
 std::span<const FigureSpec> figure_specs();

@@ -1,7 +1,6 @@
 // The only source that knows toml++.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -196,10 +195,11 @@ class Reader {
                      "'{}.{}' needs a unit: {}", spec.section, spec.key, unit_list(spec.dimension));
     }
     const double base = *number * *factor;
-    if (!std::isfinite(base) || base < spec.least || base > spec.most) {
-      return fail_at(at(value.source()), "'{}.{}' = {} {} is not plausible, expected {} to {} {}",
-                     spec.section, spec.key, *number, *unit_text, spec.least / *factor,
-                     spec.most / *factor, *unit_text);
+    const bool is_none = spec.or_zero && base == 0;
+    if (!is_none && !(base >= spec.least && base <= spec.most)) {
+      return fail_at(at(value.source()), "'{}.{}' = {} {} is not plausible, expected {}{} to {} {}",
+                     spec.section, spec.key, *number, *unit_text, spec.or_zero ? "0, or " : "",
+                     spec.least / *factor, spec.most / *factor, *unit_text);
     }
     spec.field(hardware_) = base;
     return {};
@@ -322,6 +322,9 @@ Status overlay(CatalogueKind kind, const std::string& name_or_path, Hardware& ha
   if (!found) return tl::unexpected(found.error());
   const Result<toml::table> root = parse_toml(found->first, found->second);
   if (!root) return tl::unexpected(root.error());
+  const std::string_view section = allowed_in(kind).only_section;
+  if (!root->contains(section))
+    return fail_at(found->second, "is no {}, expected a section [{}]", word_of(kind), section);
   std::vector<bool> given(figure_specs().size(), false);
   if (Status done = Reader(found->second, kind, hardware, given).read(*root); !done) return done;
   hardware.name += "+" + std::filesystem::path(name_or_path).stem().string();

@@ -161,10 +161,15 @@ TimeBounds bounds_of(const Graph& graph, const RankClass& rank_class, const Cost
 
 Ns TimeBounds::bound() const { return std::max({dependencies, stream, communicator}); }
 
+TimeBounds step_time_bounds(const Graph& graph, const RankClass& rank_class,
+                            std::span<const CostTable> prices) {
+  return bounds_of(graph, rank_class, prices[rank_class.hardware]);
+}
+
 TimeBounds step_time_bounds(const Graph& graph, std::span<const CostTable> prices) {
   TimeBounds worst;
   for (const RankClass& rank_class : graph.classes) {
-    const TimeBounds bounds = bounds_of(graph, rank_class, prices[rank_class.hardware]);
+    const TimeBounds bounds = step_time_bounds(graph, rank_class, prices);
     worst.dependencies = std::max(worst.dependencies, bounds.dependencies);
     worst.stream = std::max(worst.stream, bounds.stream);
     worst.communicator = std::max(worst.communicator, bounds.communicator);

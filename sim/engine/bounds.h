@@ -26,5 +26,8 @@ struct TimeBounds {
 ///
 /// Cost: linear in the accesses of four bodies.
 TimeBounds step_time_bounds(const Graph& graph, std::span<const CostTable> prices);
+/// The same of one class.
+TimeBounds step_time_bounds(const Graph& graph, const RankClass& rank_class,
+                            std::span<const CostTable> prices);
 
 }  // namespace foregather::sim

@@ -1,6 +1,7 @@
 #include "sim/engine/engine.h"
 
 #include <algorithm>
+#include <map>
 
 #include "sim/engine/host_loop.h"
 #include "sim/engine/list_device.h"
@@ -97,9 +98,15 @@ void play_ahead(const SharedDevice& device, std::vector<SharedDevice::Ended>& lo
 Engine::Engine(const Graph& graph, const EngineOptions& options)
     : graph_(graph), options_(options), plans_(graph.classes.size()) {
   if (!options.memory || options.record_memory) return;
-  for (std::size_t c = 0; c < plans_.size(); ++c)
-    plans_[c] = MemoryPlan::make(graph, graph.at(graph.classes[c].program), options.alloc,
-                                 options.capacity);
+  // Classes of one program do the same with their memory.
+  std::map<std::uint32_t, std::shared_ptr<MemoryPlan>> by_program;
+  for (std::size_t c = 0; c < plans_.size(); ++c) {
+    const ProgramId program = graph.classes[c].program;
+    const auto [plan, is_new] = by_program.try_emplace(program.row());
+    if (is_new)
+      plan->second = MemoryPlan::make(graph, graph.at(program), options.alloc, options.capacity);
+    plans_[c] = plan->second;
+  }
 }
 
 Engine::~Engine() = default;

@@ -45,7 +45,7 @@ class Engine {
 
   const Graph& graph_;
   EngineOptions options_;
-  std::vector<std::unique_ptr<MemoryPlan>> plans_;  ///< by class; null: no plan
+  std::vector<std::shared_ptr<MemoryPlan>> plans_;  ///< by class; null: no plan
 };
 
 /// The same, once.

@@ -40,7 +40,7 @@ struct HostLoop<Device>::Clock final : alloc::EventClock {
 template <class Device>
 HostLoop<Device>::HostLoop(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
                            std::span<const CostTable> prices, const EngineOptions& options,
-                           std::span<const std::unique_ptr<MemoryPlan>> plans, Device& device)
+                           std::span<const std::shared_ptr<MemoryPlan>> plans, Device& device)
     : graph_(graph), rows_(rows), options_(options), device_(device) {
   for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {
     auto run = std::make_unique<ClassRun>();

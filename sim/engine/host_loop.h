@@ -38,7 +38,7 @@ class HostLoop {
   /// `plans` by class; where there is none, the allocator runs along (if options.memory).
   HostLoop(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
            std::span<const CostTable> prices, const EngineOptions& options,
-           std::span<const std::unique_ptr<MemoryPlan>> plans, Device& device);
+           std::span<const std::shared_ptr<MemoryPlan>> plans, Device& device);
   ~HostLoop();
 
   /// Goes on until every class has issued step `target` (0 is init, 1 the first step). Returns

@@ -40,4 +40,19 @@ void share(std::span<const Demand* const> demands, std::span<std::uint32_t> spee
   }
 }
 
+void share(const Demand& a, const Demand& b, std::span<std::uint32_t, 2> speeds) {
+  speeds[0] = speeds[1] = kWhole;
+  constexpr std::uint32_t kHalf = kWhole / 2;
+  for (std::size_t resource = 0; resource < kResources; ++resource) {
+    const std::uint32_t wish_a = a[resource];
+    const std::uint32_t wish_b = b[resource];
+    if (wish_a + wish_b <= kWhole) [[likely]]
+      continue;
+    // Who asks for at most half gets it, and leaves the rest to the other.
+    const std::uint32_t level = kWhole - std::min({wish_a, wish_b, kHalf});
+    if (wish_a > level) speeds[0] = std::min(speeds[0], std::max(1U, level * kWhole / wish_a));
+    if (wish_b > level) speeds[1] = std::min(speeds[1], std::max(1U, level * kWhole / wish_b));
+  }
+}
+
 }  // namespace foregather::sim

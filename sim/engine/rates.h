@@ -16,4 +16,7 @@ using Demand = std::array<std::uint16_t, kResources>;
 /// Cost: ops² × resources in the worst case; nothing is divided where a resource is not short.
 void share(std::span<const Demand* const> demands, std::span<std::uint32_t> speeds);
 
+/// The same of two ops.
+void share(const Demand& a, const Demand& b, std::span<std::uint32_t, 2> speeds);
+
 }  // namespace foregather::sim

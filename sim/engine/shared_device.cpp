@@ -129,7 +129,7 @@ void SharedDevice::play_together(Ns now) {
     }
   }
   for (std::uint16_t c = 0; c < classes; ++c) {
-    if (changed_[c] == 0) continue;
+    if (changed_[c] == 0 || now_[c] > now) continue;  // it is ahead
     changed_[c] = 0;
     set_speeds(c, now);
   }
@@ -338,12 +338,16 @@ void SharedDevice::set_speeds(std::uint16_t c, Ns now) {
 }
 
 void SharedDevice::set_speed(std::uint16_t c, Stream& on, std::uint32_t speed, Ns now) {
-  if (speed == on.speed) return;
+  if (change_speed(on, speed, now) && dirty_[c] == 0) dirty_[c] = 2;
+}
+
+bool SharedDevice::change_speed(Stream& on, std::uint32_t speed, Ns now) {
+  if (speed == on.speed) return false;
   on.work -= (now - on.updated) * on.speed;
   on.updated = now;
   on.speed = speed;
   on.finish = now + time_for(std::max<std::int64_t>(on.work, 0), speed);
-  if (dirty_[c] == 0) dirty_[c] = 2;
+  return true;
 }
 
 void SharedDevice::plan_next(std::uint16_t c, Ns now) {

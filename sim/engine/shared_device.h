@@ -94,11 +94,13 @@ class SharedDevice {
     return std::span(streams_).subspan(first_stream_[c], first_stream_[c + 1U] - first_stream_[c]);
   }
   static constexpr std::size_t kUnlimited = ~std::size_t{0};
-  /// The common case: one stream of the class works, the others wait for it. False if it is not so
-  /// now. Else plays until that changes until `horizon`, or until `most` ops ended.
+  /// The common case: one stream of the class takes up work, the others wait for it or are busy
+  /// with one op each. False if it is not so now. Else plays until that changes, until `horizon`,
+  /// or until `most` ops ended.
   bool play_alone(std::uint16_t c, Ns horizon, std::size_t most);
   bool is_shared(std::uint16_t c, const Stream& on) const;
   Stream* alone(std::uint16_t c, Ns now, Ns& horizon);
+  void share_with_background(std::uint16_t c, Stream& on, Ns now);
   void end_ops(std::uint16_t c, Ns now);
   void end_op(std::uint16_t c, Stream& on, Ns now);
   void settle(std::uint16_t c, Ns now);
@@ -109,6 +111,8 @@ class SharedDevice {
   void find_parts(std::uint16_t c, const Stream& on);
   void set_speeds(std::uint16_t c, Ns now);
   void set_speed(std::uint16_t c, Stream& on, std::uint32_t speed, Ns now);
+  /// False if it runs at that speed already.
+  static bool change_speed(Stream& on, std::uint32_t speed, Ns now);
   void plan_next(std::uint16_t c, Ns now);
 
   const Graph& graph_;
@@ -126,6 +130,7 @@ class SharedDevice {
   std::vector<std::uint8_t> changed_;   ///< by class: speeds must be set again
   std::vector<std::uint8_t> dirty_;     ///< by class: heads must be looked at, next_ planned
   std::vector<EventHandle> awaited_;    ///< scratch of play_alone: what other streams wait for
+  std::vector<Stream*> background_;     ///< scratch of play_alone: busy streams beside the only one
   std::vector<Stream*> parts_;          ///< scratch: a collective's streams, by member
   std::vector<Stream*> active_;         ///< scratch of set_speeds
   std::vector<const Demand*> demands_;  ///< scratch of set_speeds

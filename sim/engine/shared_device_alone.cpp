@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "sim/engine/shared_device.h"
 
@@ -10,28 +11,60 @@ bool SharedDevice::is_shared(std::uint16_t c, const Stream& on) const {
   return row.collective && meetings_.classes(c, row.communicator).size() > 1;
 }
 
-// The only stream of the class that can do something at `now`, or null. `horizon` shrinks to before
-// another one can.
+// The stream of the class that acts next, or null if the general path must decide. The others are
+// in background_ or wait: for events in awaited_, or for launches after `horizon`, which shrinks.
 SharedDevice::Stream* SharedDevice::alone(std::uint16_t c, Ns now, Ns& horizon) {
   Stream* found = nullptr;
   awaited_.clear();
+  background_.clear();
   for (Stream& on : streams(c)) {
-    if (on.running == Running::no) {
-      if (on.head == on.queue.size()) continue;
-      const Item& head = on.queue[on.head];
-      if (head.kind == ItemKind::wait && !events_[head.id].done) {
-        awaited_.push_back(head.id);
-        continue;
-      }
-      if (head.kind != ItemKind::wait && head.issued > now) {
-        horizon = std::min(horizon, head.issued - 1);
-        continue;
-      }
+    if (on.running != Running::no) {
+      if (is_shared(c, on)) return nullptr;
+      background_.push_back(&on);
+      continue;
     }
-    if (found != nullptr || (on.running != Running::no && is_shared(c, on))) return nullptr;
+    if (on.head == on.queue.size()) continue;
+    const Item& head = on.queue[on.head];
+    if (head.kind == ItemKind::wait && !events_[head.id].done) {
+      awaited_.push_back(head.id);
+      continue;
+    }
+    if (head.kind != ItemKind::wait && head.issued > now) {
+      horizon = std::min(horizon, head.issued - 1);
+      continue;
+    }
+    if (found != nullptr) return nullptr;
     found = &on;
   }
+  if (background_.empty()) return found;
+  const auto next = std::ranges::min_element(background_, {}, &Stream::finish);
+  if (found != nullptr) return (*next)->finish > now ? found : nullptr;
+  found = *next;
+  background_.erase(next);
   return found;
+}
+
+// set_speeds() of `on` and the background.
+void SharedDevice::share_with_background(std::uint16_t c, Stream& on, Ns now) {
+  changed_[c] = 0;
+  if (background_.empty()) {
+    if (on.running == Running::yes) change_speed(on, on.own_speed = kWhole, now);
+    return;
+  }
+  if (background_.size() > 1) {
+    set_speeds(c, now);
+    dirty_[c] = 0;
+    return;
+  }
+  Stream& other = *background_.front();
+  std::array<std::uint32_t, 2> speeds{kWhole, kWhole};
+  if (on.running == Running::yes) {
+    share(on.demand, other.demand, speeds);
+    on.own_speed = speeds[0];
+    change_speed(on, speeds[0], now);
+  }
+  other.own_speed = speeds[1];
+  change_speed(other, speeds[1], now);
 }
 
 bool SharedDevice::play_alone(std::uint16_t c, Ns horizon, std::size_t most) {
@@ -43,10 +76,18 @@ bool SharedDevice::play_alone(std::uint16_t c, Ns horizon, std::size_t most) {
   const std::vector<Price>& prices = prices_[graph_.classes[c].hardware].prices;
   bool others = false;  // they have something to do at `now`
   bool moved = false;
+  const auto go_to = [&](Ns time) {
+    if (changed_[c] != 0) share_with_background(c, on, now);
+    if (time > horizon) return false;
+    for (const Stream* other : background_)
+      if (other->finish <= time) return false;
+    now = time;
+    return true;
+  };
   while (!others) {
     if (on.running == Running::yes) {
-      if (on.finish > horizon) break;
-      now = on.finish;
+      if (changed_[c] != 0) share_with_background(c, on, now);
+      if (!go_to(on.finish)) break;
       end_op(c, on, now);
       moved = true;
       if (--most == 0) {
@@ -62,14 +103,12 @@ bool SharedDevice::play_alone(std::uint16_t c, Ns horizon, std::size_t most) {
       moved = true;
       continue;
     }
-    if (item.issued > horizon) break;
+    if (item.issued > now && !go_to(item.issued)) break;
     const LaunchRow* row = item.kind == ItemKind::op ? &rows[item.id] : nullptr;
     if (row != nullptr && (row->collective || row->has_deps)) {
       others = true;
-      now = std::max(now, item.issued);
       break;
     }
-    now = std::max(now, item.issued);
     moved = true;
     if (row == nullptr) {
       others = std::ranges::find(awaited_, item.id) != awaited_.end();
@@ -85,12 +124,14 @@ bool SharedDevice::play_alone(std::uint16_t c, Ns horizon, std::size_t most) {
     on.updated = now;
     on.speed = on.own_speed = kWhole;
     on.finish = now + row->duration;
+    changed_[c] = 1;
     ++on.head;
   }
   if (!moved) return false;
   if (others) {
     now_[c] = next_[c] = now;
   } else {
+    if (changed_[c] != 0) share_with_background(c, on, now);
     plan_next(c, now);
   }
   return true;

@@ -137,6 +137,10 @@ Bytes bound_of(const Graph& graph, const Program& program) {
 
 }  // namespace
 
+Bytes peak_memory_bound(const Graph& graph, ProgramId program) {
+  return bound_of(graph, graph.at(program));
+}
+
 Bytes peak_memory_bound(const Graph& graph) {
   Bytes bound = 0;
   for (const Program& program : graph.programs) bound = std::max(bound, bound_of(graph, program));

@@ -10,5 +10,7 @@ namespace foregather::sim {
 /// storages that were accessed before and are accessed again, over the points of each host thread,
 /// of the program that needs most. Cost: n log n in accesses and allocations.
 Bytes peak_memory_bound(const Graph& graph);
+/// The same of one program.
+Bytes peak_memory_bound(const Graph& graph, ProgramId program);
 
 }  // namespace foregather::sim

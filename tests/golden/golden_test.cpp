@@ -1,4 +1,6 @@
 // Everything a user can see, as text. UPDATE_GOLDEN=1 rewrites the transcripts: look at the diff.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -53,6 +55,7 @@ TEST_CASE("outputs") { check("outputs"); }
 TEST_CASE("out of memory is a result") { check("oom"); }
 TEST_CASE("what if") { check("what_if"); }
 TEST_CASE("files of other tools") { check("foreign"); }
+TEST_CASE("warnings") { check("warnings"); }
 TEST_CASE("memory snapshots") { check("memory"); }
 TEST_CASE("Thunder traces") { check("thunder"); }
 
@@ -76,9 +79,9 @@ TEST_CASE("the README shows what the program prints") {
 }
 
 TEST_CASE("every transcript is a test") {
-  const std::set<std::string> known = {"help",      "samples", "json",   "usage",
-                                       "bad_input", "outputs", "oom",    "what_if",
-                                       "memory",    "foreign", "thunder"};
+  const std::set<std::string> known = {"help",      "samples", "json",     "usage",
+                                       "bad_input", "outputs", "oom",      "what_if",
+                                       "memory",    "foreign", "warnings", "thunder"};
   std::set<std::string> found;
   for (const auto& entry :
        fs::directory_iterator(fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts"))
@@ -103,6 +106,101 @@ TEST_CASE("doctor always succeeds") {
   const auto result = run_process({FOREGATHER_BINARY, "doctor"}, FOREGATHER_SOURCE_DIR);
   CHECK(result.exit == 0);
   CHECK(result.out.find("GPU") != std::string::npos);
+}
+
+TEST_CASE("nothing from outside reaches the terminal unescaped") {
+  const foregather::test::TemporaryDirectory directory;
+  const std::string evil = "a\n\x1b[31mb\x9b.toml";
+  const auto is_clean = [](const std::string& text) {
+    return text.find('\x1b') == std::string::npos && text.find('\x9b') == std::string::npos;
+  };
+  const auto refused = [&](const std::vector<std::string>& arguments) {
+    std::vector<std::string> all{FOREGATHER_BINARY};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const auto result = run_process(all, FOREGATHER_SOURCE_DIR);
+    CAPTURE(result.err);
+    CHECK(result.exit == 2);
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+    CHECK(is_clean(result.err));
+  };
+  const std::string sample = "traces/samples/tiny_fsdp2.toml";
+  refused({"simulate", evil});
+  refused({"simulate", "--" + evil});
+  refused({evil});
+  refused({"memory", evil});
+  refused({"export", evil, "--format", evil, "-o", directory.path() + "/x"});
+  for (const std::string key : {"", "train.", "train.micro_batch=", "cluster.hardware=",
+                                "model.config=", "allocator.conf=", "model.hidden_act="})
+    refused({"simulate", sample, "--set", key + evil});
+  refused({"simulate", sample, "--what-if", evil});
+
+  const std::string path = directory.path() + "/" + evil;
+  fs::copy(fs::path(FOREGATHER_SOURCE_DIR) / "traces/samples/configs",
+           directory.path() + "/configs");
+  fs::copy(fs::path(FOREGATHER_SOURCE_DIR) / sample, path);
+  const auto result = run_process(
+      {FOREGATHER_BINARY, "simulate", path, "-o", path + ".db", "--set", "train.momentum=1"},
+      directory.path());
+  CAPTURE(result.out);
+  CHECK(result.exit == 0);
+  CHECK(is_clean(result.out + result.err));
+  CHECK(result.out.starts_with("a\\n\\x1b[31mb\\x9b\n"));
+}
+
+TEST_CASE("what is no readable file is refused in one line, and nothing is left behind") {
+  const foregather::test::TemporaryDirectory directory;
+  const fs::path root = directory.path();
+  const auto write = [&](const char* name, const std::string& text) {
+    std::ofstream(root / name, std::ios::binary) << text;
+    return (root / name).string();
+  };
+  const auto files = [&] {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(root)) names.insert(entry.path().string());
+    return names;
+  };
+  REQUIRE(::mkfifo((root / "fifo").c_str(), 0600) == 0);
+  fs::create_symlink("loop", root / "loop");
+  fs::create_directory(root / "folder.toml");
+  const std::string workload =
+      content(fs::path(FOREGATHER_SOURCE_DIR) / "traces/samples/tiny_fsdp2.toml");
+  std::vector<std::string> bad = {
+      (root / "fifo").string(),
+      (root / "loop").string(),
+      (root / "folder.toml").string(),
+      "/dev/zero",
+      "/dev/null",
+      root.string(),
+      (root / "nothing").string(),
+      (root / std::string(5000, 'x')).string(),
+      write("large.json", "{\"a\": \"" + std::string(10'000'000, 'x') + "\"}"),
+      write("lists.json", std::string(100'000, '[') + std::string(100'000, ']')),
+      write("lists.toml", "a = " + std::string(100'000, '[') + std::string(100'000, ']')),
+      write("tables.toml", "a = " + std::string(5'000, '{') + std::string(5'000, '}')),
+      write("digits.toml", "[train]\nmicro_batch = " + std::string(500'000, '9')),
+      write("nul.toml", workload + '\0'),
+      write("half.toml", workload.substr(0, 66)),
+      write("wide.toml", "\xff\xfe[\0m\0")};
+  const std::string sample = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml";
+  const std::set<std::string> before = files();
+  for (const std::string& path : bad)
+    for (const std::string key : {"", "model.config=", "cluster.hardware=./",
+                                  "parallel.deepspeed_config=", "parallel.torchtitan_config="}) {
+      std::vector<std::string> arguments{FOREGATHER_BINARY,
+                                         "simulate",
+                                         key.empty() ? path : sample,
+                                         "-o",
+                                         directory.path() + "/out.db",
+                                         "--json"};
+      if (!key.empty()) arguments.insert(arguments.end(), {"--set", key + path});
+      const auto result = run_process(arguments, directory.path());
+      CAPTURE(key, path.substr(0, 80), result.err.substr(0, 300));
+      CHECK(result.exit == 2);
+      CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+      CHECK(result.err.size() < 1600);
+      CHECK(result.out.empty());
+      CHECK(files() == before);
+    }
 }
 
 TEST_CASE("random bytes are refused in one line") {

@@ -117,6 +117,22 @@ TEST_CASE("values that cannot be are refused") {
              Contains("unknown kind 'nvswich', did you mean 'nvswitch'?"));
 }
 
+TEST_CASE("a rate is 0 where there is no such unit, and else one of a machine") {
+  const auto rate = [](const char* key, const char* value) {
+    return kBase + "[compute]\n" + key + " = { value = " + value +
+           ", unit = \"TFLOP/s\", source = \"x\" }\n";
+  };
+  CHECK(parse_hardware(rate("matmul_bf16", "0"), "my.toml").has_value());
+  CHECK(parse_hardware(rate("matmul_f8", "0.0"), "my.toml").has_value());
+  CHECK_THAT(error_of(rate("matmul_bf16", "1e-300")),
+             Contains("my.toml:3:25: 'compute.matmul_bf16' = 1e-300 TFLOP/s is not plausible, "
+                      "expected 0, or 0.001 to 1000000 TFLOP/s"));
+  CHECK_THAT(error_of(rate("matmul_f16", "0")), Contains("expected 0.001 to 1000000 TFLOP/s"));
+  for (const char* value : {"nan", "inf", "-inf", "-1", "-0.0001", "1e300"})
+    for (const char* key : {"matmul_bf16", "matmul_f16", "matmul_f8", "vector_f32"})
+      CHECK_THAT(error_of(rate(key, value)), Contains("is not plausible"));
+}
+
 TEST_CASE("incomplete and broken hardware files are refused") {
   CHECK_THAT(error_of("name = \"mine\"\n"), Contains("the figure 'memory.capacity' is missing"));
   CHECK_THAT(error_of(""), Contains("has no name"));

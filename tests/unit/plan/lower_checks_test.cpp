@@ -8,16 +8,21 @@ using namespace foregather::plan;
 
 namespace {
 
-std::string refusal(const std::vector<std::string>& sets) {
-  std::vector<std::string> all{"parallel.strategy=ddp", "parallel.world_size=4"};
-  all.insert(all.end(), sets.begin(), sets.end());
-  Result<Workload> workload = parse_workload("[model]\nconfig = \"m.json\"\n", "w.toml", all);
+// Of a workload with these lines after its model, on four ranks.
+std::string refusal_of(const std::string& text, const std::vector<std::string>& sets = {}) {
+  const std::string head = "[model]\nconfig = \"m.json\"\n";
+  Result<Workload> workload =
+      parse_workload(head + text + "[cluster]\ngpus_per_node = 4\n", "w.toml", sets);
   REQUIRE(workload);
   REQUIRE(resolve_cluster(*workload));
   Model model;
   model.modules.emplace_back();
   const Status checked = check_plan(model, *workload);
   return checked ? "" : checked.error().text();
+}
+
+std::string refusal(const std::vector<std::string>& sets) {
+  return refusal_of("[parallel]\nstrategy = \"ddp\"\n", sets);
 }
 
 }  // namespace
@@ -27,10 +32,43 @@ TEST_CASE("DDP refuses what only FSDP does") {
   CHECK(refusal({"train.precision=bf16"}) == "");
   CHECK(refusal({"train.precision=fp32"}) == "");
   CHECK(refusal({"parallel.shard_size=2"}) ==
-        "w.toml: parallel.shard_size is 2, but DDP shards nothing");
+        "--set parallel.shard_size=2: parallel.shard_size is 2, but DDP shards nothing");
   CHECK(refusal({"parallel.reduce_dtype=bf16"}) ==
-        "w.toml: parallel.reduce_dtype is bf16, but DDP reduces gradients in the parameters' f32");
+        "--set parallel.reduce_dtype=bf16: parallel.reduce_dtype is bf16, but DDP reduces "
+        "gradients in "
+        "the parameters' fp32");
   CHECK(refusal({"parallel.param_dtype=fp32"}) ==
-        "w.toml: parallel.param_dtype is f32, but DDP gathers nothing and computes in bf16: set "
+        "--set parallel.param_dtype=fp32: parallel.param_dtype is fp32, but DDP gathers nothing "
+        "and computes in bf16: set "
         "train.precision");
+}
+
+TEST_CASE("shard groups are of equal size") {
+  CHECK(refusal_of("[parallel]\nshard_size = 3\n") ==
+        "w.toml:4:1: parallel.shard_size 3 does not divide parallel.world_size 4: shard groups are "
+        "of equal size");
+  CHECK(refusal_of("[parallel]\nshard_size = 2\n") == "");
+  CHECK(
+      refusal_of("[parallel]\nreshard_after_forward = 4\n") ==
+      "w.toml:4:1: parallel.reshard_after_forward 4 is not a smaller divisor of the shard group of "
+      "4 ranks");
+  CHECK(refusal_of("[parallel]\nreshard_after_forward = 2\n") == "");
+  // Of no effect, of which a warning tells.
+  CHECK(refusal_of("[parallel]\nreshard_after_forward = 4\nstrategy = \"fsdp1\"\n") == "");
+}
+
+TEST_CASE("each refusal names the place of its key") {
+  const auto at = [](const std::string& text, const std::string& place) {
+    CAPTURE(text);
+    CHECK(refusal_of(text).starts_with(place));
+  };
+  at("[parallel]\nstrategy = \"zero3\"\nzero_hpz_partition_size = 3\n", "w.toml:5:1: ");
+  at("[parallel]\nstrategy = \"zero2\"\n\ncontiguous_gradients = false\n", "w.toml:6:1: ");
+  at("[parallel]\nstrategy = \"zero2\"\n  offload = \"all\"\n", "w.toml:5:3: ");
+  at("[train]\nno_sync = true\n[parallel]\nstrategy = \"zero3\"\n", "w.toml:4:1: ");
+  at("[parallel]\nstrategy = \"thunder_zero3\"\n[train]\nprecision = \"bf16-mixed\"\n",
+     "w.toml:6:1: ");
+  at("[train]\nfloat8_all_gather = true\n", "w.toml:4:1: ");
+  at("[parallel]\noffload = \"optimizer\"\n", "w.toml:4:1: ");
+  at("[parallel]\nparam_dtype = \"fp32\"\n", "w.toml:4:1: parallel.param_dtype is fp32 but");
 }

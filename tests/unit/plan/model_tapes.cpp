@@ -145,6 +145,23 @@ TEST_CASE("a Llama block with flash attention saves what the formula says") {
   CHECK(storage_of(block, block.input_grad) == block.output_grad);
 }
 
+TEST_CASE("without FlashAttention sdpa is memory-efficient attention over copied heads") {
+  const ModelConfig c = sample("llama3_8b");
+  Implementation implementation;
+  const auto block = [&](bool flash) {
+    implementation.flash_attention = flash;
+    return build_model(c, bf16_train(1, 1024), implementation).tapes[1];
+  };
+  const auto has = [](const Tape& tape, std::string_view name) {
+    return std::any_of(tape.values.begin(), tape.values.end(),
+                       [&](const Value& value) { return value.name == name; });
+  };
+  CHECK(has(block(true), "dq_accum"));
+  CHECK_FALSE(has(block(false), "dq_accum"));
+  CHECK(bytes_of(block(false), "delta") == 4 * 1024 * c.heads);
+  CHECK(bytes_of(block(false), "value repeated") == 2 * 1024 * c.heads * c.head_dim);
+}
+
 TEST_CASE("a GPT-2 block saves a mask of one byte where dropout runs") {
   const ModelConfig c = sample("gpt2");
   Train train = bf16_train(2, 1024);

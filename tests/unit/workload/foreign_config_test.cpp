@@ -106,6 +106,19 @@ TEST_CASE("what the workload says goes over a foreign file") {
   CHECK(workload.parallel.world_size == 16);
 }
 
+TEST_CASE("keys of another tool's file warn of nothing: it was not written for this") {
+  const Workload workload = read(kDeepSpeed, {"model.config=m.json", "parallel.strategy=fsdp2"});
+  REQUIRE(workload.warnings.size() == 1);
+  CHECK(workload.warnings.front().find("has no effect") == std::string::npos);
+  CHECK(workload.place_of({"parallel.reduce_bucket_size"}) == "dir/f:12:5");
+  const Workload own = read(
+      kDeepSpeed,
+      {"model.config=m.json", "parallel.stage3_max_live_parameters=1", "parallel.strategy=zero2"});
+  REQUIRE(own.warnings.size() == 2);
+  CHECK(own.warnings.back().find("stage3_max_live_parameters has no effect with zero2") !=
+        std::string::npos);
+}
+
 TEST_CASE("DeepSpeed's defaults are those of its code") {
   const Workload workload = read(R"({"zero_optimization": {"stage": 2}, // as in Hjson
                                      "train_batch_size": "auto",})",
@@ -139,6 +152,13 @@ TEST_CASE("errors of a DeepSpeed JSON have their place") {
         "\"auto\"");
   CHECK(error_of("{\"zero_optimization\": 3}") ==
         "ds.json:1:2: zero_optimization is 3, expected an object");
+}
+
+TEST_CASE("a key that a DeepSpeed JSON has twice is an error") {
+  CHECK(
+      error_of("{\"train_batch_size\": 8, // \"bf16\"\n \"bf16\": {},\n \"bf16\": {},}") ==
+      "ds.json:3:2: the key \"bf16\" is given twice in one object, expected once; the first is at "
+      "ds.json:2:2");
 }
 
 TEST_CASE("deeply nested values of a DeepSpeed JSON are errors as others are") {

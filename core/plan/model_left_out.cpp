@@ -1,0 +1,68 @@
+#include "core/plan/model_left_out.h"
+
+#include "core/plan/model_families.h"
+
+namespace foregather::plan {
+namespace {
+
+struct LeftOut {
+  std::string_view key;
+  std::string_view what;
+};
+
+constexpr LeftOut kLeftOut[] = {
+    {"quantization_config", "weights have the dtype of train.precision"},
+    {"attn_logit_softcapping", "attention scores are not capped"},
+    {"final_logit_softcapping", "logits are not capped"},
+    {"num_nextn_predict_layers", "layers that predict further tokens are not simulated"},
+};
+
+struct Windowed {
+  std::string_view model_type;
+  std::int64_t usual;  ///< tokens, where the config says nothing; 0: none
+  bool has_switch = false;
+};
+
+constexpr Windowed kWindowed[] = {
+    {"mistral", 4096},
+    {"mixtral", 0},
+    {"phi3", 0},
+    {"gemma2", 4096},
+    {"gemma3_text", 4096},
+    {"qwen2", 4096, true},
+    {"qwen3", 4096, true},
+    {"qwen2_moe", 4096, true},
+    {"qwen3_moe", 4096, true},
+};
+
+}  // namespace
+
+void read_left_out(const ConfigFile& file, ModelConfig& c) {
+  for (const LeftOut& row : kLeftOut) {
+    if (!file.has(row.key)) continue;
+    if (const std::string value = file.shown(row.key); value == "false" || value == "0") continue;
+    c.left_out.push_back(fmt::format("{}: '{}' has no effect: {}", file.place(row.key),
+                                     file.label(row.key), row.what));
+  }
+  for (const Windowed& row : kWindowed) {
+    if (row.model_type != c.model_type || file.has_null("sliding_window")) continue;
+    if (row.has_switch && !file.flag("use_sliding_window", false)) continue;
+    c.window = file.size("sliding_window", kLargestSize, row.usual, 0);
+  }
+}
+
+std::vector<std::string> model_warnings(const ModelConfig& config, const Train& train) {
+  std::vector<std::string> warnings;
+  for (const ModelConfig& tower : config.towers)
+    for (std::string& warning : model_warnings(tower, train))
+      warnings.push_back(std::move(warning));
+  warnings.insert(warnings.end(), config.left_out.begin(), config.left_out.end());
+  if (config.window > 0 && config.window < train.seq_len)
+    warnings.push_back(fmt::format(
+        "the sliding_window of {} is {} tokens, but attention is simulated over all {} of "
+        "train.seq_len: it may be faster",
+        config.model_type, config.window, train.seq_len));
+  return warnings;
+}
+
+}  // namespace foregather::plan

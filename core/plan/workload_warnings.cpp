@@ -1,0 +1,38 @@
+#include "core/plan/workload_warnings.h"
+
+#include "core/plan/workload_keys.h"
+
+namespace foregather::plan {
+namespace {
+
+std::string names_of(StrategySet strategies) {
+  std::string names;
+  for (std::size_t s = 0; s < strategy_names().size(); ++s)
+    if ((strategies & set_of(static_cast<Strategy>(s))) != 0)
+      names += (names.empty() ? "" : ", ") + std::string(strategy_names()[s]);
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> workload_warnings(const Workload& workload) {
+  std::vector<std::string> warnings;
+  const Strategy strategy = workload.parallel.strategy;
+  for (const WorkloadKey& key : workload_keys()) {
+    if (!workload.is_own(key.name)) continue;
+    const std::string what = workload.place_of({key.name}) + ": " + std::string(key.name);
+    if ((key.strategies & set_of(strategy)) == 0)
+      warnings.push_back(fmt::format("{} has no effect with {}: it belongs to {}", what,
+                                     name(strategy), names_of(key.strategies)));
+    else if (key.needs.holds != nullptr && !key.needs.holds(workload))
+      warnings.push_back(fmt::format("{} has no effect: it needs {}", what, key.needs.text));
+  }
+  if (workload.train.compute == DType::f16)
+    warnings.push_back(
+        fmt::format("{}: training in fp16 scales the loss: the scaler's pass over the gradients, "
+                    "and the host's wait for it, are left out",
+                    workload.place_of({"train.precision"})));
+  return warnings;
+}
+
+}  // namespace foregather::plan

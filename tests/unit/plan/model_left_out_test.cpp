@@ -1,0 +1,75 @@
+// What a config.json says and no op follows.
+#include "core/plan/model_left_out.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/plan/temporary_file.h"
+
+using namespace foregather;
+using namespace foregather::plan;
+using namespace foregather::test;
+
+namespace {
+
+std::string config_with(const std::string& type, const std::string& lines) {
+  return "{\"model_type\": \"" + type +
+         "\",\n\"hidden_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,\n"
+         "\"num_key_value_heads\": 2, \"intermediate_size\": 160, \"vocab_size\": 100" +
+         lines + "}";
+}
+
+std::vector<std::string> warnings_of(const std::string& text, std::int64_t seq_len) {
+  const TemporaryFile file(text);
+  const Result<ModelConfig> config = read_model_config(file.path());
+  if (!config) FAIL(config.error().text());
+  Train train;
+  train.seq_len = seq_len;
+  std::vector<std::string> warnings = model_warnings(*config, train);
+  for (std::string& warning : warnings)
+    if (warning.starts_with(file.path())) warning = warning.substr(file.path().size() + 1);
+  return warnings;
+}
+
+bool warns_of_window(const std::string& type, const std::string& lines, std::int64_t seq_len) {
+  const auto warnings = warnings_of(config_with(type, lines), seq_len);
+  if (warnings.empty()) return false;
+  CHECK(warnings.front().find("sliding_window") != std::string::npos);
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("keys that change the cost and are left out are named with their place") {
+  CHECK(warnings_of(config_with("llama", ""), 64).empty());
+  CHECK(warnings_of(config_with("llama", ",\n\"quantization_config\": {\"bits\": 4}"), 64) ==
+        std::vector<std::string>{
+            "4:1: 'quantization_config' has no effect: weights have the dtype of train.precision"});
+  CHECK(warnings_of(config_with("llama", ",\n\"quantization_config\": null"), 64).empty());
+  CHECK(warnings_of(config_with("gemma2", ",\n\"final_logit_softcapping\": 30.0"), 64).size() == 1);
+  CHECK(warnings_of(config_with("llama", ", \"num_nextn_predict_layers\": 0"), 64).empty());
+  // Of no cost.
+  CHECK(warnings_of(config_with("llama", ", \"rope_scaling\": {\"rope_type\": \"new\"}"), 64)
+            .empty());
+}
+
+TEST_CASE("a sliding window that is shorter than the sequence is a warning") {
+  CHECK(warns_of_window("mistral", ", \"sliding_window\": 32", 64));
+  CHECK_FALSE(warns_of_window("mistral", ", \"sliding_window\": 64", 64));
+  CHECK_FALSE(warns_of_window("mistral", ", \"sliding_window\": null", 8192));
+  CHECK(warns_of_window("mistral", "", 8192));  // MistralConfig's 4096
+  CHECK_FALSE(warns_of_window("mixtral", "", 8192));
+  CHECK(warns_of_window("gemma2", ", \"sliding_window\": 32", 64));
+  CHECK_FALSE(warns_of_window("qwen2", ", \"sliding_window\": 32", 64));
+  CHECK_FALSE(
+      warns_of_window("qwen2", ", \"sliding_window\": 32, \"use_sliding_window\": false", 64));
+  CHECK(warns_of_window("qwen2", ", \"sliding_window\": 32, \"use_sliding_window\": true", 64));
+  CHECK_FALSE(warns_of_window("llama", ", \"sliding_window\": 32", 64));
+}
+
+TEST_CASE("a key that a config.json has twice is an error at its place") {
+  const TemporaryFile file(config_with("llama", ",\n \"hidden_size\": 128"));
+  const Result<ModelConfig> config = read_model_config(file.path());
+  REQUIRE_FALSE(config.has_value());
+  CHECK(config.error().place == file.path() + ":4:2");
+  CHECK(config.error().message.starts_with("the key \"hidden_size\" is given twice"));
+}
