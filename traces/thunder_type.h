@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/units.h"
@@ -25,6 +26,12 @@ struct ThunderTensorType {
   std::vector<std::int64_t> dims;  ///< none: a scalar
   bool is_future = false;          ///< the result of a collective in flight
   bool on_host = false;            ///< cpu or meta
+
+  /// Another shape of the same elements, and no future.
+  ThunderTensorType with(std::vector<std::int64_t> other) const {
+    ThunderTensorType type{dtype, std::move(other), false, on_host};
+    return type;
+  }
 
   friend bool operator==(const ThunderTensorType&, const ThunderTensorType&) = default;
 };
