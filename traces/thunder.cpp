@@ -69,6 +69,15 @@ bool is_definition(std::string_view line) {
   return line.starts_with("def ") && line.find('(') != std::string_view::npos;
 }
 
+// A function without header and decorators: any Python, unless it has what only traces have.
+bool has_thunder_words(std::string_view text) {
+  for (const std::string_view word :
+       {"prims.", "ltorch.", "_impl(", "nvFusion", "TorchCompile", "saved_for_backward",
+        ": \"cuda:", ": \"cpu ", " = torch.", " = Tensor.", "thunder."})
+    if (text.find(word) != std::string_view::npos) return true;
+  return false;
+}
+
 // A body in a comment: "# def computation(…):".
 std::string_view comment_prefix(std::string_view text) {
   Lines lines(text, "");
@@ -277,7 +286,7 @@ bool is_thunder_trace(std::string_view head) {
     if (content.starts_with("@torch.no_grad()") || content.starts_with("@no_autocast") ||
         content.starts_with("@torch.autocast("))
       says_thunder = true;
-    if (is_definition(content)) return says_thunder || content.ends_with("):");
+    if (is_definition(content)) return says_thunder || has_thunder_words(head);
   }
   return says_thunder;
 }

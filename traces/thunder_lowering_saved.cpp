@@ -36,7 +36,7 @@ UnitId ThunderLowering::unit_of_gradient(ThunderName name) const {
 // reduced, through waits and buckets.
 void ThunderLowering::find_units() {
   gradient_units_.assign(file_->names.size(), UnitId());
-  if (!is_backward_ || forward_file_ == nullptr) return;
+  if (!is_backward_ || forward_file_ == nullptr || world_size_ <= 1) return;
   for (std::uint32_t row = function_->statements.end(); row-- > function_->statements.first;) {
     const ThunderStatement& statement = file_->statements[row];
     if (statement.depth > 0) continue;
