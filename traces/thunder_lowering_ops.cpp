@@ -168,7 +168,6 @@ void ThunderLowering::same(std::uint32_t row, const ThunderCall& call,
     launch_copy(bound(call.name(0)), of, Role::compute);
   } else if (name.find("update_bucket_view") != std::string_view::npos) {
     const Binding* const into = call.at(2) != nullptr ? bucket(call.at(2)->text) : nullptr;
-    Binding part = of;
     if (into != nullptr && into->storage) {
       // Into the part of the bucket that is this gradient's.
       Cost cost;

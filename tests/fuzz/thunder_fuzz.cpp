@@ -1,5 +1,5 @@
-// Any bytes as a printed Thunder trace: read, counted, and turned into a schedule, which must be one that
-// could run. What is refused must be refused by a value.
+// Any bytes as a printed Thunder trace: read, counted, and turned into a schedule, which must be
+// one that could run. What is refused must be refused by a value.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
