@@ -1,6 +1,7 @@
 // SOURCE -> a priced schedule, ready for the engine.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,12 +27,17 @@ struct Schedule {
   Bytes capacity = 0;
   Bytes outside_allocator = 0;
   std::vector<sim::PassNote> what_if;  ///< what each pass did
+  // Of a Thunder trace.
+  std::optional<Bytes> estimator_peak;  ///< by Thunder's own rules
+  Bytes argument_bytes = 0;             ///< that the caller of the traced function holds
   std::vector<std::string> warnings;
 };
 
-/// Reads, lowers, rewrites by the passes in order, and prices a workload or a schedule dump. `sets`
-/// are KEY=VALUE. A pass that finds nothing to do is a warning.
+/// Reads, lowers, rewrites by the passes in order, and prices a workload, a schedule dump or a
+/// Thunder trace. `sets` are KEY=VALUE. A pass that finds nothing to do is a warning. `backward`,
+/// where it is not empty, is the trace of the backward whose forward is `source`.
 Result<Schedule> load_schedule(const std::string& source, const std::vector<std::string>& sets,
-                               const std::vector<sim::Pass>& what_if);
+                               const std::vector<sim::Pass>& what_if,
+                               const std::string& backward = {});
 
 }  // namespace foregather::tasks

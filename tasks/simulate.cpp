@@ -53,6 +53,7 @@ void fill_header(const SimulateRequest& request, const Schedule& schedule, Summa
   summary.outside_allocator = schedule.outside_allocator;
   for (const sim::PassNote& note : schedule.what_if)
     summary.what_if.push_back({note.pass, note.did, note.changed});
+  if (schedule.estimator_peak) summary.argument_bytes = schedule.argument_bytes;
   summary.warnings = schedule.warnings;
   for (const RankClass& rank_class : schedule.graph.classes) {
     ClassFigures figures;
@@ -149,8 +150,14 @@ Result<Outcome> simulate(const SimulateRequest& request) {
   const auto begin = Clock::now();
   const auto what_if = sim::parse_passes(request.what_if);
   if (!what_if) return tl::unexpected(what_if.error());
-  auto schedule = load_schedule(request.source, request.sets, *what_if);
+  auto schedule = load_schedule(request.source, request.sets, *what_if, request.backward);
   if (!schedule) return tl::unexpected(schedule.error());
+  if (request.memory_model == MemoryModel::thunder_estimator && !schedule->estimator_peak)
+    return fail_at("--memory-model", "thunder-estimator needs a Thunder trace as SOURCE");
+  if (request.memory_model == MemoryModel::thunder_estimator && !request.what_if.empty())
+    schedule->warnings.push_back(
+        "--memory-model thunder-estimator: the peak is that of the trace as it was read, without "
+        "--what-if");
   schedule->engine.memory = request.memory_model == MemoryModel::allocator;
   schedule->engine.record_memory = request.record_memory && schedule->engine.memory;
   const auto simulation = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
@@ -168,6 +175,8 @@ Result<Outcome> simulate(const SimulateRequest& request) {
   outcome.run = record_run(schedule->graph, schedule->prices, *simulation);
   outcome.run.about = run_info(request, *schedule);
   fill_memory(schedule->graph, *simulation, outcome.summary);
+  if (request.memory_model == MemoryModel::thunder_estimator)
+    fill_estimate(*schedule->estimator_peak, outcome.summary);
   fill_memory_bounds(schedule->graph, outcome.summary);
   if (!simulation->oom) {
     fill_times(outcome.run, outcome.summary);

@@ -88,7 +88,7 @@ struct WhatIfFigure {
   bool changed = true;  ///< false: it found nothing to do
 };
 
-enum class MemoryModel : std::uint8_t { allocator, live };
+enum class MemoryModel : std::uint8_t { allocator, live, thunder_estimator };
 
 /// The figures of the job: times of its slowest class, memory of its largest.
 struct Summary : Figures {
@@ -103,7 +103,8 @@ struct Summary : Figures {
   PathFigures path;
   Bytes capacity = 0;
   Bytes outside_allocator = 0;
-  std::vector<WhatIfFigure> what_if;  ///< passes, in order
+  std::optional<Bytes> argument_bytes;  ///< of a traced function: its caller holds them
+  std::vector<WhatIfFigure> what_if;    ///< passes, in order
   std::vector<std::string> warnings;
   Ns simulated_in = 0;  ///< wall time
 

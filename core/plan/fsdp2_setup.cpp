@@ -119,10 +119,9 @@ void Fsdp2Schedule::add_parameters(ModuleWriter& modules) {
     const std::string& name =
         lowering_.tape_of(parameter.module).parameters[parameter.parameter].name;
     const std::int64_t elements = padded_shard_elements(parameter, ranks);
-    shards_.push_back(
-        parameter.shares
-            ? shards_[*parameter.shares]
-            : lowering_.buffer(elements, types_.stored, name, Cause::parameter_shard, owner));
+    shards_.push_back(parameter.shares ? shards_[*parameter.shares]
+                                       : lowering_.buffer(elements, types_.stored, name,
+                                                          Cause::parameter_shard, owner));
     const DType gathered = gathered_type(parameter);
     full_.push_back(
         lowering_.buffer(elements * ranks, gathered, name, Cause::unsharded_parameter, owner));

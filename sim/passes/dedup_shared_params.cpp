@@ -113,9 +113,8 @@ class SectionRewrite {
   }
 
   bool is_bound_again(const Binding& binding) const {
-    return std::count_if(actions_.bindings.begin(), actions_.bindings.end(), [&](const Binding& b) {
-             return b.storage == binding.storage;
-           }) > 1;
+    return std::count_if(actions_.bindings.begin(), actions_.bindings.end(),
+                         [&](const Binding& b) { return b.storage == binding.storage; }) > 1;
   }
 
   bool is_rebound_before(const Binding& binding, ActionIndex end) const {
@@ -347,8 +346,7 @@ Result<Pass> parse_dedup(const PassArguments& arguments) {
 // After lightning-thunder PR 602: later names of a parameter map to the first, whose gathered
 // tensor they use; the duplicate gather is dead (reference: Thunder §B.2).
 const PassInfo kDedupPass{
-    "dedup-shared-params", "[=A:B]",
-    "gathers parameters that are one storage under two names once",
+    "dedup-shared-params", "[=A:B]", "gathers parameters that are one storage under two names once",
     R"(Two units whose gathers read the same shards (or the shards that A and B name, `wte.weight:lm_head.weight`)
 hold one weight twice. In each phase of a micro-batch the second gather goes, with its casts, its
 copies, its buffers and its events; what used the second copy reads the first one, which lives until

@@ -58,17 +58,17 @@ std::vector<Spot> after_loss(const Graph& graph, ProgramId id, Section section) 
 std::vector<Spot> before_reduction(const Graph& graph, ProgramId id, Section section) {
   std::vector<Spot> spots;
   std::optional<Op> before;
-  each_in_host_order(
-      graph, id, section,
-      [&](const ActionList& list, std::uint32_t position, const Action& action) {
-        if (action.kind != ActionKind::launch) return;
-        const Op& op = graph.ops[action.a];
-        if (op.role != Role::reduce) return;
-        const bool goes_on = before && before->unit == op.unit && before->kind != op.kind &&
-                             before->micro_batch == op.micro_batch;
-        if (!goes_on) spots.push_back({list, position, OpId(action.a)});
-        before = op;
-      });
+  each_in_host_order(graph, id, section,
+                     [&](const ActionList& list, std::uint32_t position, const Action& action) {
+                       if (action.kind != ActionKind::launch) return;
+                       const Op& op = graph.ops[action.a];
+                       if (op.role != Role::reduce) return;
+                       const bool goes_on = before && before->unit == op.unit &&
+                                            before->kind != op.kind &&
+                                            before->micro_batch == op.micro_batch;
+                       if (!goes_on) spots.push_back({list, position, OpId(action.a)});
+                       before = op;
+                     });
   return spots;
 }
 
@@ -87,25 +87,24 @@ std::vector<Spot> before_free(const Graph& graph, ProgramId id, Section section)
   std::vector<Spot> spots;
   bool is_in_run = false;  // frees of `run` are going on
   UnitId run;
-  each_in_host_order(
-      graph, id, section,
-      [&](const ActionList& list, std::uint32_t position, const Action& action) {
-        if (action.kind == ActionKind::launch) {
-          is_in_run = false;
-          for (const AccessedTensor& part : graph.accesses_of(graph.ops[action.a]))
-            last_use[graph.at(part.tensor).storage.row()] = OpId(action.a);
-        }
-        const auto change = slots.perform(action);
-        if (!change || change->bound) return;
-        const StorageId storage(program.storages.first + change->storage);
-        const Storage& row = graph.at(storage);
-        const OpId user = last_use[storage.row()];
-        if (row.cause != Cause::unsharded_parameter || !user) return;
-        if (is_in_run && run == row.unit) return;
-        is_in_run = true;
-        run = row.unit;
-        spots.push_back({list, position, user});
-      });
+  each_in_host_order(graph, id, section,
+                     [&](const ActionList& list, std::uint32_t position, const Action& action) {
+                       if (action.kind == ActionKind::launch) {
+                         is_in_run = false;
+                         for (const AccessedTensor& part : graph.accesses_of(graph.ops[action.a]))
+                           last_use[graph.at(part.tensor).storage.row()] = OpId(action.a);
+                       }
+                       const auto change = slots.perform(action);
+                       if (!change || change->bound) return;
+                       const StorageId storage(program.storages.first + change->storage);
+                       const Storage& row = graph.at(storage);
+                       const OpId user = last_use[storage.row()];
+                       if (row.cause != Cause::unsharded_parameter || !user) return;
+                       if (is_in_run && run == row.unit) return;
+                       is_in_run = true;
+                       run = row.unit;
+                       spots.push_back({list, position, user});
+                     });
   return spots;
 }
 
@@ -176,8 +175,7 @@ struct Delay {
         for (const Spot& spot : found) {
           OpId& op = made[{spot.beside, beside[spot.beside]++}];
           if (!op) op = add_delay(rewriter, ProgramId(p), spot.beside, cost);
-          rewriter.insert_before(spot.list, spot.position,
-                                 {ActionKind::launch, {}, op.row(), 0});
+          rewriter.insert_before(spot.list, spot.position, {ActionKind::launch, {}, op.row(), 0});
         }
       }
     }

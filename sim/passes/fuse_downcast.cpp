@@ -121,9 +121,9 @@ class Fuser {
     wire.bytes_read = narrowed(before.bytes_read);
     wire.bytes_written = narrowed(before.bytes_written);
     rewriter_.graph().ops[gather_id.row()].cost = rewriter_.add_cost(wire);
-    rewriter_.set_accesses(gather_id,
-                           std::array{AccessedTensor{cast_shard, Access::read, 0, storage.bytes},
-                                      fusion.output});
+    rewriter_.set_accesses(
+        gather_id,
+        std::array{AccessedTensor{cast_shard, Access::read, 0, storage.bytes}, fusion.output});
     const auto old = graph().origins_of(graph().at(gather_id));
     std::vector<OpId> origins(old.begin(), old.end());
     origins.push_back(cast_id);
@@ -167,8 +167,7 @@ class Fuser {
       if (used != owner && std::find(users.begin(), users.end(), used) == users.end())
         users.push_back(used);
     }
-    for (const ActionIndex at : into.records)
-      std::erase(users, actions.all[at].action.stream);
+    for (const ActionIndex at : into.records) std::erase(users, actions.all[at].action.stream);
     for (const StreamId used : users)
       insert(*into.end, {ActionKind::record_stream, used, into.storage.row(), 0});
   }
@@ -219,8 +218,8 @@ struct FuseDowncast {
           const auto other = found[1 - s].find(op);
           const bool is_shared = other != found[1 - s].end();
           // Both steps or neither.
-          if (is_shared && (!other->second || !same_rows(sections[s], *fusion, sections[1 - s],
-                                                         *other->second)))
+          if (is_shared &&
+              (!other->second || !same_rows(sections[s], *fusion, sections[1 - s], *other->second)))
             continue;
           if (s == 0 || !is_shared) fuser.rewrite_ops(sections[s], *fusion);
           fuser.rewrite_actions(sections[s], *fusion);

@@ -23,10 +23,10 @@ using ActionIndex = std::size_t;
 /// One binding of a storage that begins in the section.
 struct Binding {
   StorageId storage;
-  ActionIndex begin = 0;           ///< its alloc
-  std::optional<ActionIndex> end;  ///< its free or last release; nothing: it outlives the section
-  bool by_release = false;         ///< a release ends it
-  std::vector<ActionIndex> users;  ///< launches that touch it, in order
+  ActionIndex begin = 0;             ///< its alloc
+  std::optional<ActionIndex> end;    ///< its free or last release; nothing: it outlives the section
+  bool by_release = false;           ///< a release ends it
+  std::vector<ActionIndex> users;    ///< launches that touch it, in order
   std::vector<ActionIndex> records;  ///< record_stream actions
 };
 
@@ -47,7 +47,8 @@ class HostActions {
   std::optional<std::size_t> binding_at(ActionIndex at, StorageId storage) const;
 
  private:
-  std::vector<std::vector<std::size_t>> of_storage_;  ///< rows of bindings, from the program's first
+  std::vector<std::vector<std::size_t>>
+      of_storage_;  ///< rows of bindings, from the program's first
   std::uint32_t first_storage_;
 };
 

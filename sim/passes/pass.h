@@ -36,8 +36,8 @@ struct PassNote {
 };
 
 /// A pass with its arguments read. The graph given is valid (see validate()), and so is the graph
-/// left; after an error the target is unspecified. Errors: the schedule has what the pass needs, but
-/// in a shape that it cannot rewrite; a rank that the job does not have.
+/// left; after an error the target is unspecified. Errors: the schedule has what the pass needs,
+/// but in a shape that it cannot rewrite; a rank that the job does not have.
 using Pass = std::function<Result<PassNote>(PassTarget&)>;
 
 /// A row of the registry.

@@ -19,8 +19,8 @@ enum class When : std::uint8_t { at_use, after_use_of_previous, before_reduction
 
 // Places of one gather, as indices of actions that its issue would go before.
 struct Places {
-  ActionIndex at_use = 0;                        ///< right before its stream is waited for
-  ActionIndex after_use = 0;                     ///< when its output is unsharded
+  ActionIndex at_use = 0;                       ///< right before its stream is waited for
+  ActionIndex after_use = 0;                    ///< when its output is unsharded
   std::optional<ActionIndex> before_reduction;  ///< of its unit
 };
 
@@ -55,9 +55,9 @@ class Issues {
       first = at;
     }
     ActionIndex place = region_of(first);
-    while (place < first && (kind(place) == ActionKind::host_wait_action ||
-                             kind(place) == ActionKind::mark ||
-                             kind(place) == ActionKind::host_delay) &&
+    while (place < first &&
+           (kind(place) == ActionKind::host_wait_action || kind(place) == ActionKind::mark ||
+            kind(place) == ActionKind::host_delay) &&
            !begins_block(place))
       ++place;
     return place;
@@ -200,33 +200,42 @@ void move_section(Rewriter& rewriter, ProgramId program, Section section, bool f
     moves.limited = true;
     return;
   }
-  const GatherChain* previous = nullptr;
+  // In the order of their uses.
+  struct Movable {
+    const GatherChain* chain;
+    Places places;
+  };
+  std::vector<Movable> movable;
   for (const GatherChain& chain : chains) {
     if (!is_meant(chain)) continue;
-    const Op& op = rewriter.graph().at(chain.op);
     moves.gathers += counts;
-    const GatherChain* before = previous;
-    previous = &chain;
-    const auto own = issues.places(chain);
-    if (!own) continue;
-    ActionIndex place = own->at_use;
-    const bool follows =
-        before != nullptr &&
-        rewriter.graph().at(before->op).micro_batch == op.micro_batch &&
-        actions.all[before->at].list == actions.all[chain.at].list;
-    if (!follows && !forward && when == When::after_use_of_previous)
-      place = issues.begin_of_phase(chain);
-    if (follows && when != When::at_use) {
-      const auto other = issues.places(*before);
-      if (!other) continue;
-      if (when == When::after_use_of_previous) place = other->after_use;
-      if (when == When::before_reduction_of_previous && other->before_reduction)
-        place = *other->before_reduction;
-    }
-    if (place >= chain.block_begin && place <= chain.block_end) continue;
-    if (place > own->at_use || issues.is_bound_at(chain, place)) continue;
-    if (actions.all[place].list != actions.all[chain.at].list) continue;
-    for (ActionIndex at = chain.block_begin; at < chain.block_end; ++at)
+    if (const auto places = issues.places(chain)) movable.push_back({&chain, *places});
+  }
+  std::stable_sort(movable.begin(), movable.end(), [](const Movable& a, const Movable& b) {
+    return a.places.at_use < b.places.at_use;
+  });
+  for (std::size_t i = 0; i < movable.size(); ++i) {
+    const auto& [chain, own] = movable[i];
+    const Op& op = rewriter.graph().at(chain->op);
+    // The last one before that is used elsewhere: some are used together.
+    const Movable* before = nullptr;
+    for (std::size_t j = i; j-- > 0 && before == nullptr;)
+      if (movable[j].places.after_use <= own.at_use) before = &movable[j];
+    if (before != nullptr &&
+        (rewriter.graph().at(before->chain->op).micro_batch != op.micro_batch ||
+         actions.all[before->chain->at].list != actions.all[chain->at].list))
+      before = nullptr;
+    ActionIndex place = own.at_use;
+    if (before == nullptr && !forward && when == When::after_use_of_previous)
+      place = issues.begin_of_phase(*chain);
+    if (before != nullptr && when == When::after_use_of_previous) place = before->places.after_use;
+    if (before != nullptr && when == When::before_reduction_of_previous)
+      place = before->places.before_reduction.value_or(place);
+    if (place >= chain->block_begin && place <= chain->block_end) continue;
+    if (forward && place > chain->block_begin) continue;
+    if (place > own.at_use || issues.is_bound_at(*chain, place)) continue;
+    if (actions.all[place].list != actions.all[chain->at].list) continue;
+    for (ActionIndex at = chain->block_begin; at < chain->block_end; ++at)
       rewriter.move(actions.all[at].list, actions.all[at].position, actions.all[place].position);
     moves.moved += counts;
   }
@@ -245,16 +254,17 @@ struct MoveGathers {
         move_section(rewriter, ProgramId(p), section, forward, when, moves);
     const std::string_view phase = forward ? "forward" : "backward";
     if (moves.moved > 0)
-      return settle(target, rewriter,
-                    {text,
-                     fmt::format("{} of {} {} gathers of a step moved", moves.moved, moves.gathers,
-                                 phase),
-                     true});
+      return settle(
+          target, rewriter,
+          {text,
+           fmt::format("{} of {} {} gathers of a step moved", moves.moved, moves.gathers, phase),
+           true});
     if (moves.limited)
-      return PassNote{text,
-                      "the gathers wait for a rate limiter; limit-all-gathers=none before this pass "
-                      "takes it away",
-                      false};
+      return PassNote{
+          text,
+          "the gathers wait for a rate limiter; limit-all-gathers=none before this pass "
+          "takes it away",
+          false};
     return PassNote{text,
                     moves.gathers == 0
                         ? fmt::format("the {} has no gathers", phase)
@@ -267,8 +277,9 @@ Result<Pass> parse_prefetch(const PassArguments& arguments) {
   constexpr std::array kValues{"none"sv, "backward-pre"sv, "backward-post"sv};
   const auto found = std::find(kValues.begin(), kValues.end(), arguments.argument);
   if (found == kValues.end() || !arguments.options.empty())
-    return bad_pass(arguments, "expected prefetch=none, prefetch=backward-pre or "
-                               "prefetch=backward-post{}",
+    return bad_pass(arguments,
+                    "expected prefetch=none, prefetch=backward-pre or "
+                    "prefetch=backward-post{}",
                     did_you_mean(arguments.argument, kValues));
   constexpr std::array kWhen{When::at_use, When::after_use_of_previous,
                              When::before_reduction_of_previous};

@@ -31,9 +31,7 @@ void each_action(Program& program, Visit visit) {
 }  // namespace
 
 Rewriter::Rewriter(Graph graph)
-    : graph_(std::move(graph)),
-      old_ops_(graph_.ops.size()),
-      old_storages_(graph_.storages.size()) {
+    : graph_(std::move(graph)), old_ops_(graph_.ops.size()), old_storages_(graph_.storages.size()) {
   std::size_t lists = 0;
   for (const Program& program : graph_.programs) {
     first_list_.push_back(lists);
@@ -193,11 +191,10 @@ void Rewriter::drop_dead_actions() {
       const std::vector<Action>& all = actions(list);
       for (std::uint32_t i = 0; i < all.size(); ++i) {
         const Action& action = all[i];
-        const bool is_dead =
-            (names_storage(action.kind) && !is_allocated[action.a]) ||
-            (action.kind == ActionKind::release &&
-             !is_allocated[graph_.tensors[action.a].storage.row()]) ||
-            (names_event(action.kind) && !is_recorded[action.a]);
+        const bool is_dead = (names_storage(action.kind) && !is_allocated[action.a]) ||
+                             (action.kind == ActionKind::release &&
+                              !is_allocated[graph_.tensors[action.a].storage.row()]) ||
+                             (names_event(action.kind) && !is_recorded[action.a]);
         if (is_dead) erase(list, i);
       }
     }
@@ -301,7 +298,8 @@ void Rewriter::compact() {
     });
   // Only origins of launched ops count for validate(): those of origins hang on them directly.
   for (std::size_t i = 0; i < to_visit.size(); ++i)
-    for (const OpId origin : graph_.origins_of(graph_.at(to_visit[i]))) keeps_op[origin.row()] = true;
+    for (const OpId origin : graph_.origins_of(graph_.at(to_visit[i])))
+      keeps_op[origin.row()] = true;
 
   // Old rows first, program by program.
   std::vector<Op> ops;
@@ -368,7 +366,8 @@ void Rewriter::compact() {
     for (const OpId before : graph_.deps_of(graph_.at(dep))) self(self, before, first);
   };
   const auto rows_since = [](const auto& pool, std::size_t first) {
-    return Range{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(pool.size() - first)};
+    return Range{static_cast<std::uint32_t>(first),
+                 static_cast<std::uint32_t>(pool.size() - first)};
   };
   for (Op& op : ops) {
     const Op from = op;
@@ -421,8 +420,7 @@ PassNote settle(PassTarget& target, Rewriter& rewriter, PassNote note) {
   if (graph)
     if (const auto problems = validate(*graph, 1); !problems.empty())
       problem = problems.front().message;
-  if (!problem.empty())
-    return {std::move(note.pass), "left as it is, or else " + problem, false};
+  if (!problem.empty()) return {std::move(note.pass), "left as it is, or else " + problem, false};
   target.graph = std::move(*graph);
   return note;
 }

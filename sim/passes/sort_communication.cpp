@@ -125,8 +125,9 @@ struct Reorder {
     const std::size_t moved = reorder(rewriter, order);
     if (moved == 0)
       return PassNote{text, "no asynchronous collective has another place in that order", false};
-    return settle(target, rewriter,
-                  {text, fmt::format("{} ops and waits of a step have another place", moved), true});
+    return settle(
+        target, rewriter,
+        {text, fmt::format("{} ops and waits of a step have another place", moved), true});
   }
 };
 
@@ -158,9 +159,9 @@ Result<Pass> parse_in_flight(const PassArguments& arguments) {
   } else if (!arguments.options.empty()) {
     return bad_pass(arguments, "expected in-flight=K with K from 1, or in-flight=unlimited");
   }
-  return Pass(Reorder{std::string(arguments.text), [most](const Graph& graph, const SymbolRun& run) {
-                        return limited(graph, run, most);
-                      }});
+  return Pass(Reorder{
+      std::string(arguments.text),
+      [most](const Graph& graph, const SymbolRun& run) { return limited(graph, run, most); }});
 }
 
 }  // namespace
@@ -177,12 +178,14 @@ waits last. Storages are allocated before their first and freed behind their las
     after   ag0 ag1 ag2 wait0 lin0 wait1 lin1 wait2 lin2
 
 Works on collectives whose event one stream waits for later, as Thunder's traces have them. All gathers
-are in memory at once. Idempotent but for ties of equal sizes after other passes.
+are in memory at once. Idempotent on such traces; where other work of the host stands in between, as
+in FSDP, it may find more to move when it is applied again.
 )",
     &parse_sort_waits};
 
 const PassInfo kSortCommunicationPass{
-    "sort-communication", "", "issues each gather right before its wait, and waits for reductions last",
+    "sort-communication", "",
+    "issues each gather right before its wait, and waits for reductions last",
     R"(Thunder's order for memory (ZeRO-3). From the last op to the first, always the one whose users are
 all placed: gathers first, waits next, then other ops from the last; so that a gather lands right before its
 wait, a reduction behind its producer, and the waits for reductions at the end.

@@ -170,7 +170,7 @@ class Reader {
 
   const Graph& graph_;
   const HostActions& actions_;
-  std::vector<ActionIndex> pending_;                ///< belong to the next symbol
+  std::vector<ActionIndex> pending_;               ///< belong to the next symbol
   std::map<std::uint32_t, std::size_t> launched_;  ///< event -> symbol of its collective
 };
 
@@ -194,8 +194,7 @@ class Writer {
     for (const ActionIndex at : first) emit(at, nullptr);
     for (std::size_t i = 0; i < order.size(); ++i) {
       for (const ActionIndex at : memory[2 * i]) emit(at, nullptr);
-      for (const ActionIndex at : run_.symbols[order[i]].actions)
-        emit(at, &run_.symbols[order[i]]);
+      for (const ActionIndex at : run_.symbols[order[i]].actions) emit(at, &run_.symbols[order[i]]);
       for (const ActionIndex at : memory[2 * i + 1]) emit(at, nullptr);
     }
     for (ActionIndex at = run_.begin; at < run_.end; ++at)
@@ -222,8 +221,7 @@ class Writer {
     const Action& action = actions_.all[at].action;
     const StorageId storage = storage_of(action);
     const bool begins = action.kind == ActionKind::alloc;
-    const std::size_t binding =
-        actions_.binding_at(begins ? at + 1 : at, storage).value_or(kNone);
+    const std::size_t binding = actions_.binding_at(begins ? at + 1 : at, storage).value_or(kNone);
     std::optional<std::size_t> best;
     for (std::size_t i = 0; i < run_.symbols.size(); ++i) {
       const Symbol& symbol = run_.symbols[i];

@@ -24,8 +24,8 @@ struct Symbol {
 /// What stands between two barriers (marks, host waits, other events) in one list.
 struct SymbolRun {
   ActionList list;
-  ActionIndex begin = 0, end = 0;  ///< of HostActions::all
-  std::vector<Symbol> symbols;     ///< in their order
+  ActionIndex begin = 0, end = 0;   ///< of HostActions::all
+  std::vector<Symbol> symbols;      ///< in their order
   std::vector<ActionIndex> memory;  ///< allocs, frees, releases, record_streams
 };
 

@@ -7,8 +7,8 @@
 namespace foregather::test {
 
 tasks::Schedule sample(const std::string& name, const std::vector<std::string>& sets) {
-  auto schedule = tasks::load_schedule(FOREGATHER_SOURCE_DIR "/traces/samples/" + name + ".toml",
-                                       sets, {});
+  auto schedule =
+      tasks::load_schedule(FOREGATHER_SOURCE_DIR "/traces/samples/" + name + ".toml", sets, {});
   if (!schedule) throw std::runtime_error(schedule.error().text());
   return std::move(*schedule);
 }

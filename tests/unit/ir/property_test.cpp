@@ -5,8 +5,8 @@
 #include "core/ir/dump.h"
 #include "core/ir/references.h"
 #include "tests/fixtures/fixtures.h"
-#include "tests/unit/ir/edit.h"
 #include "tests/support/random_graph.h"
+#include "tests/unit/ir/edit.h"
 
 using namespace foregather;
 using namespace foregather::test;

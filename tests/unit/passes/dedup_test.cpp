@@ -2,6 +2,7 @@
 
 #include "sim/memory/live.h"
 #include "tests/fixtures/parts.h"
+#include "tests/support/skip.h"
 #include "tests/unit/passes/schedules.h"
 
 using namespace foregather;
@@ -58,9 +59,9 @@ Graph two_linears(bool releases, bool shares_shard) {
     spec.phase = Phase::forward;
     spec.stream = compute;
     spec.cost = gemm(b, 4, 16, 16);
-    linears[i] = op(b, spec,
-                    {read(i == 0 ? x : y), {waited[i], Access::read, 0, kWeight},
-                     write(i == 0 ? y : z)});
+    linears[i] =
+        op(b, spec,
+           {read(i == 0 ? x : y), {waited[i], Access::read, 0, kWeight}, write(i == 0 ? y : z)});
   }
   b.select(0, Section::init);
   b.alloc(shards[0].storage, compute);
@@ -133,6 +134,19 @@ TEST_CASE("two names that the graph does not know as one are given") {
   CHECK_THROWS(passed(before, {"dedup-shared-params=l1.weight:l3.weight"}));
 }
 
+TEST_CASE("the trace of PR 602 gathers its weight once") {
+  const auto trace = shared_data("thunder/pr602_before_fwd.txt");
+  if (!trace) FOREGATHER_SKIP("no shared data");
+  const Graph before = loaded(trace->string(), {}).graph;
+  const Graph after =
+      loaded(trace->string(), {}, {"dedup-shared-params=t_fc1_weight:t_fc2_weight"}).graph;
+  CHECK(problems(after) == "");
+  CHECK(count(before, Role::gather) == 2);
+  CHECK(count(after, Role::gather) == 1);
+  CHECK(gathered_bytes(before) == 2048);
+  CHECK(gathered_bytes(after) == 1024);
+}
+
 TEST_CASE("GPT-2 with embedding and head wrapped under two names") {
   constexpr Bytes kGathered = Bytes{50264} * 768 * 2;  // rows padded to 8 ranks, bf16
   const auto sets = std::vector<std::string>{"model.layers=2"};
@@ -148,7 +162,8 @@ TEST_CASE("GPT-2 with embedding and head wrapped under two names") {
   CHECK(before.parameters == after.parameters);
 
   // Never resharded, one of two is left, and its buffers are gone.
-  const auto kept = std::vector<std::string>{"model.layers=2", "parallel.reshard_after_forward=false"};
+  const auto kept =
+      std::vector<std::string>{"model.layers=2", "parallel.reshard_after_forward=false"};
   const Graph twice = sample_with("gpt2_two_names", kept).graph;
   const Graph once = sample_with("gpt2_two_names", kept, {"dedup-shared-params"}).graph;
   CHECK(problems(once) == "");
@@ -163,7 +178,8 @@ TEST_CASE("GPT-2 with embedding and head wrapped under two names") {
   CHECK(bytes(twice, Cause::unsharded_parameter) - bytes(once, Cause::unsharded_parameter) ==
         kGathered);
 
-  const Graph one_unit = sample_with("gpt2_two_names", {"model.layers=2", "model.tied=one-unit"}).graph;
+  const Graph one_unit =
+      sample_with("gpt2_two_names", {"model.layers=2", "model.tied=one-unit"}).graph;
   std::vector<sim::PassNote> notes;
   (void)passed(one_unit, {"dedup-shared-params"}, &notes);
   CHECK_FALSE(notes.at(0).changed);

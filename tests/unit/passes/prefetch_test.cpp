@@ -30,9 +30,9 @@ std::string difference(const Graph& left, const Graph& right) {
 }
 
 Graph lowered(const std::string& sample, const std::string& prefetch, bool forward = false) {
-  return sample_with(sample,
-                     {"model.layers=4", "parallel.backward_prefetch=" + prefetch,
-                      forward ? "parallel.forward_prefetch=true" : "parallel.forward_prefetch=false"})
+  return sample_with(sample, {"model.layers=4", "parallel.backward_prefetch=" + prefetch,
+                              forward ? "parallel.forward_prefetch=true"
+                                      : "parallel.forward_prefetch=false"})
       .graph;
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("the pass gives the order that the lowering has") {
       }
 }
 
-TEST_CASE("forward prefetch gives the order that the lowering has, and one more for the root") {
+TEST_CASE("forward prefetch issues a gather before the layer before computes") {
   const Graph after = passed(lowered("tiny_fsdp2", "pre"), {"forward-prefetch"});
   CHECK(problems(after) == "");
   const auto texts = order(after);

@@ -101,10 +101,10 @@ Toy forward() {
   for (int i = 0; i < kLayers; ++i) {
     const auto n = static_cast<std::size_t>(i);
     x.push_back(buffer(t.b_, "x", kActivation, Cause::activation));
-    gathers.push_back(t.collective_op(OpKind::all_gather, t.shards_[n], t.full_[n],
-                                      "ag" + std::to_string(i)));
-    linears.push_back(t.compute({read(x[n]), read(t.full_[n]), write(x[n + 1])},
-                                "lin" + std::to_string(i)));
+    gathers.push_back(
+        t.collective_op(OpKind::all_gather, t.shards_[n], t.full_[n], "ag" + std::to_string(i)));
+    linears.push_back(
+        t.compute({read(x[n]), read(t.full_[n]), write(x[n + 1])}, "lin" + std::to_string(i)));
     follow.push_back(t.b_.event());
     done.push_back(t.b_.event());
   }
@@ -141,8 +141,8 @@ Toy backward() {
     g.push_back(make("g", kActivation, Cause::gradient));
   }
   for (std::size_t i = 0; i < kLayers; ++i)
-    layers[i].ag = t.collective_op(OpKind::all_gather, t.shards_[i], t.full_[i],
-                                   "ag" + std::to_string(i));
+    layers[i].ag =
+        t.collective_op(OpKind::all_gather, t.shards_[i], t.full_[i], "ag" + std::to_string(i));
   for (std::size_t i = kLayers; i-- > 0;) {
     Layer& layer = layers[i];
     const std::string n = std::to_string(i);
@@ -218,7 +218,8 @@ TEST_CASE("sort-waits: golden orders of the toy") {
   CHECK(after(forward(), {"sort-waits"}) ==
         "ag0 ag1 ag2 ag3 ag4 wait0 lin0 wait1 lin1 wait2 lin2 wait3 lin3 wait4 lin4");
   CHECK(after(backward(), {"sort-waits"})
-            .starts_with("ag0 ag1 ag2 ag3 ag4 dw4 rs4 wait0 wait1 wait2 wait3 wait4 dx4 dx3 dw3 rs3 "));
+            .starts_with(
+                "ag0 ag1 ag2 ag3 ag4 dw4 rs4 wait0 wait1 wait2 wait3 wait4 dx4 dx3 dw3 rs3 "));
 }
 
 TEST_CASE("sort-communication: golden order of the toy") {
