@@ -63,6 +63,7 @@ class Walk {
   OrderProblem::Storage& begin(std::uint32_t local) {
     current_[local] = problem().storages.size();
     histories_[local].clear();
+    out_.storage_of.emplace_back(program_.storages.first + local);
     return problem().storages.emplace_back(OrderProblem::Storage{storage(local).bytes, {}});
   }
 

@@ -60,7 +60,8 @@ enum class Held : std::uint8_t {
 
 struct BodyOrder {
   OrderProblem problem;
-  std::vector<OpId> ops;  ///< by node, as the host launches them
+  std::vector<OpId> ops;              ///< by node, as the host launches them
+  std::vector<StorageId> storage_of;  ///< by row of problem.storages
 };
 
 /// The ops that a program launches in a steady step. One follows another that it shares bytes with,

@@ -9,6 +9,7 @@ extern const PassInfo kScalePass;                                       // scale
 extern const PassInfo kDelayPass;                                       // delay.cpp
 extern const PassInfo kDedupPass;                                       // dedup_shared_params.cpp
 extern const PassInfo kFuseDowncastPass;                                // fuse_downcast.cpp
+extern const PassInfo kOrderPass;                                       // order.cpp
 extern const PassInfo kPrefetchPass, kForwardPrefetchPass, kLimitPass;  // prefetch.cpp
 
 extern const PassInfo kSortWaitsPass, kSortCommunicationPass,

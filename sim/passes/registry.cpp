@@ -8,9 +8,10 @@
 namespace foregather::sim {
 namespace {
 
-constexpr std::array kPasses{
-    &kScalePass,           &kDelayPass, &kDedupPass,     &kFuseDowncastPass,      &kPrefetchPass,
-    &kForwardPrefetchPass, &kLimitPass, &kSortWaitsPass, &kSortCommunicationPass, &kInFlightPass};
+constexpr std::array kPasses{&kScalePass,        &kDelayPass,     &kDedupPass,
+                             &kFuseDowncastPass, &kPrefetchPass,  &kForwardPrefetchPass,
+                             &kLimitPass,        &kSortWaitsPass, &kSortCommunicationPass,
+                             &kInFlightPass,     &kOrderPass};
 
 constexpr std::string_view kIntroduction =
     R"(# What-if passes

@@ -47,6 +47,7 @@ const std::vector<Case> kCases{
     {"forward-prefetch", true, true},
     {"limit-all-gathers=none", true, true},
     {"fuse-downcast,prefetch_dtype=shard", true, true},
+    {"order=memory", true, true},
 };
 
 // Origins stay as rows when what was made of them goes; launched ops are what counts.
