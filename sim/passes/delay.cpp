@@ -50,6 +50,7 @@ std::vector<Spot> after_loss(const Graph& graph, ProgramId id, Section section) 
                          last[op.micro_batch] = {list, position + 1, OpId(action.a)};
                      });
   std::vector<Spot> spots;
+  spots.reserve(last.size());
   for (const auto& [micro_batch, spot] : last) spots.push_back(spot);
   return spots;
 }

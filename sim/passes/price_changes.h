@@ -17,13 +17,13 @@ struct PriceChanges {
   double compute = 1;  ///< of all device work that is no collective: an input of the model
   double host = 1;     ///< of launches, allocator calls, events and synchronisations
   struct KindSpeed {
-    OpKind kind;
-    double speed;
+    OpKind kind = OpKind::other;
+    double speed = 1;
   };
   std::vector<KindSpeed> kinds;
   struct CostSpeed {
     CostId cost;
-    double speed;
+    double speed = 1;
   };
   std::vector<CostSpeed> costs;  ///< of single rows of the graph
 };

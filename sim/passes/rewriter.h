@@ -75,7 +75,7 @@ class Rewriter {
 
  private:
   struct Insertion {
-    std::uint32_t position;
+    std::uint32_t position = 0;
     Action action;
   };
   struct Edits {

@@ -145,6 +145,9 @@ TEST_CASE("the trace of PR 602 gathers its weight once") {
   CHECK(count(after, Role::gather) == 1);
   CHECK(gathered_bytes(before) == 2048);
   CHECK(gathered_bytes(after) == 1024);
+  // As Thunder's estimator has them (reference: Thunder §B.2).
+  CHECK(live_peak(before) == 3584);
+  CHECK(live_peak(after) == 2816);
 }
 
 TEST_CASE("GPT-2 with embedding and head wrapped under two names") {
