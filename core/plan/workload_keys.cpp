@@ -33,6 +33,7 @@ constexpr std::array kOffload{"none"sv, "optimizer"sv, "parameters"sv, "all"sv};
 constexpr std::array kBucketing{"none"sv, "layer"sv, "block"sv};
 constexpr std::array kPrefetch{"none"sv, "pre"sv, "post"sv};
 constexpr std::array kSharding{"full_shard"sv, "shard_grad_op"sv, "no_shard"sv};
+constexpr std::array kTreeLoss{"sum"sv, "mean"sv, "cross_entropy"sv};
 constexpr std::array kWrap{"block"sv, "model"sv, "block_embed_head"sv};
 
 // Names of dtypes that training uses, and what they are. "f32" and "f16", as the graph says, too.
@@ -120,6 +121,23 @@ Status set_checkpointing(Workload& workload, const KeyValue& value) {
     if (choice == 4) return fail("'first:N' needs a number for N, for example 'first:5'");
     workload.train.checkpointing = static_cast<Checkpointing>(choice);
     return {};
+  });
+}
+
+// A tree is read from the file by module_tree_toml.h.
+Status set_tree(Workload& /*workload*/, const KeyValue& value) {
+  return fail("{} is not a list of modules, expected it in the workload's file", written(value));
+}
+
+Status set_tree_loss(Workload& workload, const KeyValue& value) {
+  return to_choice(value, kTreeLoss).map([&](std::size_t choice) {
+    workload.tree_loss = static_cast<TreeLoss>(choice);
+  });
+}
+
+Status set_target_len(Workload& workload, const KeyValue& value) {
+  return to_integer(value, 1, 1 << 24).map([&](std::int64_t length) {
+    workload.target_len = length;
   });
 }
 
@@ -323,12 +341,22 @@ constexpr auto kAutoElements = "N | auto"sv;
 constexpr auto kSize = "bytes, or \"25MiB\""sv;
 constexpr auto kDType = "bf16 | fp32 | fp16"sv;
 
+constexpr KeyNeeds kTree{"model.tree", [](const Workload& w) { return w.tree != nullptr; }};
+
 constexpr std::array kKeys{
     WorkloadKey{"model.config", "path", "", "The model: a Hugging Face config.json", set_config},
     WorkloadKey{"model.towers", "list of paths", "",
                 "Instead of one config: vision towers, then a language model", set_towers, kList},
     WorkloadKey{"model.layers", "integer from 1, or a list", "as the config says",
                 "Number of repeated blocks; of a list, one for each tower", set_layers, kList},
+    WorkloadKey{"model.tree", "list of modules", "",
+                "Instead of a config: nested modules, one table each", set_tree},
+    WorkloadKey{"model.loss", "sum | mean | cross_entropy",
+                "cross_entropy of token ids, sum of features", "What a module tree ends in",
+                set_tree_loss, kOne, kEveryStrategy, kTree},
+    WorkloadKey{"model.target_len", kCount, "no second sequence",
+                "Tokens of the sequence that a module tree's decoder works on", set_target_len,
+                kOne, kEveryStrategy, kTree},
 
     WorkloadKey{"train.micro_batch", kCount, "1", "Sequences a rank and micro-batch",
                 set_integer<kTrain, &Train::micro_batch, 1, kMostRanks>},

@@ -10,6 +10,7 @@
 #include "core/base/toml_depth.h"
 #include "core/plan/foreign_config.h"
 #include "core/plan/key_values.h"
+#include "core/plan/module_tree_toml.h"
 #include "core/plan/workload_keys.h"
 #include "core/plan/workload_warnings.h"
 
@@ -109,8 +110,17 @@ void note(Workload& workload, const WorkloadKey& key, KeySource::By by, std::str
   workload.sources.insert_or_assign(std::string(key.name), KeySource{by, std::move(place)});
 }
 
+Status apply_tree(Workload& workload, const WorkloadKey& key, const Entry& entry) {
+  auto tree = read_tree(*entry.node, workload.path);
+  if (!tree) return tl::unexpected(tree.error());
+  note(workload, key, KeySource::By::file, place(workload.path, entry.at));
+  workload.tree = std::make_shared<const ModuleTree>(std::move(*tree));
+  return {};
+}
+
 Status apply_entry(Workload& workload, const Entry& entry) {
   const WorkloadKey* key = find_workload_key(entry.name);
+  if (key != nullptr && key->name == "model.tree") return apply_tree(workload, *key, entry);
   const auto value = value_of(*entry.node, key == nullptr || key->is_list);
   if (key == nullptr) {
     if (value && keep_model_key(workload, entry.name, *value, place(workload.path, entry.at)))
@@ -174,6 +184,16 @@ Status check_alternatives(const Workload& workload) {
     return fail_at(
         workload.place_of({"parallel.torchtitan_config", "parallel.deepspeed_config"}),
         "parallel.deepspeed_config and parallel.torchtitan_config are both set, expected one");
+  if (workload.tree) {
+    if (!workload.model_keys.empty())
+      return fail_at(workload.model_keys.front().place,
+                     "model.{} is a key of a config.json, but model.tree is the whole model",
+                     workload.model_keys.front().name);
+    for (const std::string_view other : {"model.config", "model.towers", "model.layers"})
+      if (workload.is_own(other))
+        return fail_at(workload.place_of({"model.tree", other}),
+                       "model.tree and {} are both set, expected one", other);
+  }
   if (workload.towers.empty()) return {};
   if (workload.is_own("model.config"))
     return fail_at(workload.place_of({"model.towers", "model.config"}),
@@ -241,7 +261,7 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
   if (!own.deepspeed_config.empty()) foreign.push_back(read_foreign(own.deepspeed_config, true));
   if (!own.torchtitan_config.empty()) foreign.push_back(read_foreign(own.torchtitan_config, false));
   const bool has_model =
-      !own.model_config.empty() || !own.towers.empty() || !own.model_keys.empty();
+      own.tree || !own.model_config.empty() || !own.towers.empty() || !own.model_keys.empty();
   Workload workload;
   workload.path = path;
   for (const Result<ForeignConfig>& config : foreign) {
@@ -254,7 +274,8 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
 
   if (const Status chosen = check_alternatives(workload); !chosen)
     return tl::unexpected(chosen.error());
-  if (workload.model_config.empty() && workload.towers.empty() && workload.model_keys.empty())
+  if (!workload.tree && workload.model_config.empty() && workload.towers.empty() &&
+      workload.model_keys.empty())
     return fail_at(path, "model.config is missing: it names the model's config.json{}",
                    foreign.empty() ? "" : "; set it, the other tool's file names no known model");
   fill_dependent_defaults(workload);

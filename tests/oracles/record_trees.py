@@ -57,6 +57,7 @@ def cases():
     add("fsdp1", "prefetch_none", every, backward_prefetch="none")
     add("fsdp1", "prefetch_post", every, backward_prefetch="post")
     add("fsdp1", "forward_prefetch", ("nested", "deep", "inner_last"), forward_prefetch=True)
+    add("fsdp1", "forward_prefetch_post", ("wrap_everything", "nested"), forward_prefetch=True, backward_prefetch="post")
     add("fsdp1", "no_limit", ("nested",), limit_all_gathers=False)
     add("fsdp1", "orig_params", ("nested", "moe", "transformer"), use_orig_params=True)
     add("fsdp1", "grad_op", ("nested", "moe"), sharding_strategy="SHARD_GRAD_OP")
