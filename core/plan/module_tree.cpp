@@ -101,7 +101,8 @@ class Planner {
     for (const TreeLeaf& leaf : plan_.leaves)
       if (leaf.is_paired && leaf.wrap != plan_.leaves.front().wrap)
         complain(leaf.node->kind_place,
-                 "{}: is wrapped apart from {}, but what works on a source and a target can only "
+                 "module '{}': is wrapped apart from {}, but what works on a source and a target "
+                 "can only "
                  "be wrapped as one",
                  leaf.path, plan_.leaves.front().path);
   }
@@ -143,14 +144,15 @@ class Planner {
     const TreeNode& node = *leaf.node;
     if (node.kind == Kind::embedding) {
       if (!x.ids)
-        return complain(node.kind_place, "{}: an embedding takes token ids, but gets {} features",
+        return complain(node.kind_place,
+                        "module '{}': an embedding takes token ids, but gets {} features",
                         leaf.path, x.width);
       x = {false, node.out, x.positions};
       return makes(rows(x) * static_cast<double>(x.width));
     }
     if (x.ids && !(node.kind == Kind::buffer && !node.adds))
-      return complain(node.kind_place, "{}: token ids come in, expected an embedding before it",
-                      leaf.path);
+      return complain(node.kind_place,
+                      "module '{}': token ids come in, expected an embedding before it", leaf.path);
     switch (node.kind) {
       case Kind::linear:
         matches(leaf, x.width);
@@ -167,7 +169,7 @@ class Planner {
       case Kind::buffer:
         if (node.adds && node.elements != x.width)
           complain(node.kind_place,
-                   "{}: a buffer of {} elements is added to rows of {}, expected as many",
+                   "module '{}': a buffer of {} elements is added to rows of {}, expected as many",
                    leaf.path, node.elements, x.width);
         break;
       default: break;
@@ -177,7 +179,7 @@ class Planner {
 
   void matches(const TreeLeaf& leaf, std::int64_t width) {
     if (leaf.node->in != width)
-      complain(leaf.node->kind_place, "{}: takes {} features, but {} come in", leaf.path,
+      complain(leaf.node->kind_place, "module '{}' takes {} features, but {} come in", leaf.path,
                leaf.node->in, width);
   }
 
@@ -186,10 +188,11 @@ class Planner {
   void batch_norm(const TreeLeaf& leaf, const Rows& x) {
     if (!plan_.is_sequence) return matches(leaf, x.width);
     if (leaf.node->in != batch_.sequences)
-      complain(leaf.node->kind_place,
-               "{}: batch_norm of {}, but dimension 1 of [positions, sequences, features] is "
-               "train.micro_batch = {}",
-               leaf.path, leaf.node->in, batch_.sequences);
+      complain(
+          leaf.node->kind_place,
+          "module '{}': batch_norm of {}, but dimension 1 of [positions, sequences, features] is "
+          "train.micro_batch = {}",
+          leaf.path, leaf.node->in, batch_.sequences);
   }
 
   void transformer(TreeLeaf& leaf) {
@@ -197,16 +200,18 @@ class Planner {
     leaf.is_paired = target_.has_value();
     if (target_ && node.decoder_layers == 0)
       return complain(node.kind_place,
-                      "{}: a transformer without decoder layers takes no target, but "
+                      "module '{}': a transformer without decoder layers takes no target, but "
                       "model.target_len is set",
                       leaf.path);
     if (!target_ && node.decoder_layers > 0)
-      return complain(node.kind_place,
-                      "{}: a transformer's decoder takes a target, expected model.target_len",
-                      leaf.path);
+      return complain(
+          node.kind_place,
+          "module '{}': a transformer's decoder takes a target, expected model.target_len",
+          leaf.path);
     for (const Rows* x : {&source_, target_ ? &*target_ : &source_}) {
       if (x->ids)
-        return complain(node.kind_place, "{}: token ids come in, expected an embedding before it",
+        return complain(node.kind_place,
+                        "module '{}': token ids come in, expected an embedding before it",
                         leaf.path);
       matches(leaf, x->width);
     }
@@ -246,7 +251,8 @@ class Planner {
     total_ += size;
     constexpr double kMostParameters = 1e13;
     if (total_ > kMostParameters)
-      complain(node.kind_place, "{}: more than ten trillion parameters, expected fewer", leaf.path);
+      complain(node.kind_place, "module '{}': more than ten trillion parameters, expected fewer",
+               leaf.path);
   }
 
   // Of a leaf, without the weight that another one has.
@@ -287,19 +293,20 @@ class Planner {
         const auto found = by_path.find(at->node->tied);
         if (found == by_path.end() || !has_weight(found->second->node->kind))
           return complain(at->node->tied_place,
-                          "{}: tied to '{}', which is no linear or embedding{}", at->path,
+                          "module '{}': tied to '{}', which is no linear or embedding{}", at->path,
                           at->node->tied, did_you_mean(at->node->tied, paths));
         if (found->second == &leaf || steps > plan_.leaves.size())
-          return complain(leaf.node->tied_place,
-                          "{}: tied to itself by way of '{}', expected one that is not tied",
-                          leaf.path, at->path);
+          return complain(
+              leaf.node->tied_place,
+              "module '{}': tied to itself by way of '{}', expected one that is not tied",
+              leaf.path, at->path);
         at = found->second;
       }
       if (at == &leaf) continue;
       if (shape(*leaf.node) != shape(*at->node))
         return complain(leaf.node->tied_place,
-                        "{}: a weight of {} × {} is tied to {}, which is {} × {}", leaf.path,
-                        shape(*leaf.node).first, shape(*leaf.node).second, at->path,
+                        "module '{}': a weight of {} × {} is tied to {}, which is {} × {}",
+                        leaf.path, shape(*leaf.node).first, shape(*leaf.node).second, at->path,
                         shape(*at->node).first, shape(*at->node).second);
       leaf.tie = at->path;
       by_path.at(at->path)->tie = at->path;
@@ -333,10 +340,11 @@ Status check_tied_wraps(const TreePlan& plan) {
     const auto [found, is_new] = first.try_emplace(leaf.tie, &leaf);
     if (is_new || found->second->wrap == leaf.wrap) continue;
     const TreeLeaf& said = leaf.node->tied.empty() ? *found->second : leaf;
-    return fail_at(said.node->tied_place,
-                   "{} and {} are tied but wrapped apart: FSDP expects a shared parameter in one "
-                   "wrapped module",
-                   found->second->path, leaf.path);
+    return fail_at(
+        said.node->tied_place,
+        "modules '{}' and '{}' are tied but wrapped apart: FSDP expects a shared parameter in one "
+        "wrapped module",
+        found->second->path, leaf.path);
   }
   return {};
 }

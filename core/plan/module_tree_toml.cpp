@@ -124,8 +124,7 @@ class Reader {
                                       [&, k = key.str()](auto& row) { return row.first == k; });
       if (found == kKinds.end()) {
         if (std::find(kKeys.begin(), kKeys.end(), key.str()) == kKeys.end())
-          complain(place, "unknown key {} of a module{}", shown(key.str()),
-                   did_you_mean(key.str(), kKeys));
+          complain_of_key(place, key.str());
         continue;
       }
       if (kind)
@@ -147,6 +146,21 @@ class Reader {
     read_wrap(node, table);
     read_delays(node, table);
     return node;
+  }
+
+  void complain_of_key(const std::string& place, std::string_view key) {
+    const std::string guess = did_you_mean(key, kKeys);
+    complain(
+        place, "unknown key {} of a module{}", shown(key),
+        guess.empty() ? ", expected a kind of module or one of its keys: " + joined(kKeys) : guess);
+  }
+
+  template <class Names>
+  static std::string joined(const Names& names) {
+    std::string list;
+    for (const std::string_view name : names)
+      list += (list.empty() ? "" : ", ") + std::string(name);
+    return list;
   }
 
   static std::string shown(std::string_view text) { return written({std::string(text), true}); }
@@ -276,9 +290,7 @@ class Reader {
     return found.value_or("");
   }
 
-  void refuse(const TreeNode& node, const toml::node& value, std::string_view key, bool allowed,
-              std::string_view whose) {
-    (void)node;
+  void refuse(const toml::node& value, std::string_view key, bool allowed, std::string_view whose) {
     if (!allowed) complain(at(value), "'{}' has no meaning here: it belongs to {}", key, whose);
   }
 
@@ -298,11 +310,11 @@ class Reader {
   void read_own(TreeNode& node, const toml::table& table) {
     const bool has_weight = node.kind == Kind::linear || node.kind == Kind::embedding;
     if (const toml::node* value = option(table, "bias")) {
-      refuse(node, *value, "bias", node.kind == Kind::linear, "linear");
+      refuse(*value, "bias", node.kind == Kind::linear, "linear");
       node.bias = flag(*value, "bias");
     }
     if (const toml::node* value = option(table, "tied")) {
-      refuse(node, *value, "tied", has_weight, "linear and embedding");
+      refuse(*value, "tied", has_weight, "linear and embedding");
       node.tied = text(*value, "tied");
       node.tied_place = at(*value);
       constexpr auto kWeight = ".weight"sv;
@@ -315,11 +327,11 @@ class Reader {
       node.on_place = at(*value);
       if (on != "source" && on != "target")
         complain(at(*value), "on is {}, expected source or target", shown(on));
-      refuse(node, *value, "on", node.kind != Kind::container && node.kind != Kind::transformer,
+      refuse(*value, "on", node.kind != Kind::container && node.kind != Kind::transformer,
              "modules that compute");
     }
     if (const toml::node* value = option(table, "dtype")) {
-      refuse(node, *value, "dtype", node.kind == Kind::buffer, "buffer");
+      refuse(*value, "dtype", node.kind == Kind::buffer, "buffer");
       const std::string name = text(*value, "dtype");
       const auto* const found = std::find_if(kDTypes.begin(), kDTypes.end(),
                                              [&](auto& row) { return row.first == name; });
@@ -330,7 +342,7 @@ class Reader {
         node.dtype = found->second;
     }
     if (const toml::node* value = option(table, "add")) {
-      refuse(node, *value, "add", node.kind == Kind::buffer, "buffer");
+      refuse(*value, "add", node.kind == Kind::buffer, "buffer");
       node.adds = flag(*value, "add");
     }
   }
@@ -339,7 +351,7 @@ class Reader {
     if (const toml::node* value = option(table, "wrap")) {
       node.wraps = flag(*value, "wrap");
       node.wrap_place = at(*value);
-      refuse(node, *value, "wrap", node.kind != Kind::buffer, "modules");
+      refuse(*value, "wrap", node.kind != Kind::buffer, "modules");
     }
     if (const toml::node* value = option(table, "group_size")) {
       const auto ranks = value->value_exact<std::int64_t>();
@@ -359,7 +371,7 @@ class Reader {
                                      std::pair{"backward_delay"sv, &TreeNode::backward_delay}}) {
       const toml::node* value = option(table, key);
       if (value == nullptr) continue;
-      refuse(node, *value, key, node.kind != Kind::buffer, "modules");
+      refuse(*value, key, node.kind != Kind::buffer, "modules");
       const auto written_time = value->value_exact<std::string>();
       const auto time =
           written_time ? to_time({*written_time, true}, 0, kLongestDelay)
