@@ -1,5 +1,7 @@
 #include "core/plan/module_tree_toml.h"
 
+#include <toml++/toml.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -390,8 +392,15 @@ class Reader {
 
 }  // namespace
 
-Result<ModuleTree> read_tree(const toml::node& node, const std::string& path) {
-  return Reader(path).read(node);
+Result<ModuleTree> read_tree(std::string_view text, const std::string& path) {
+  try {
+    const toml::table document = toml::parse(text, std::string_view(path));
+    const auto tree = document["model"]["tree"];
+    if (tree.node() == nullptr) return fail_at(path, "has no model.tree");
+    return Reader(path).read(*tree.node());
+  } catch (const toml::parse_error& error) {
+    return fail_at(path, "{}", error.description());
+  }
 }
 
 }  // namespace foregather::plan

@@ -17,6 +17,8 @@
 namespace foregather::plan {
 namespace {
 
+constexpr std::string_view kTree = "model.tree";
+
 struct Entry {
   toml::source_position at;  ///< of the key
   toml::source_position value_at;
@@ -110,17 +112,12 @@ void note(Workload& workload, const WorkloadKey& key, KeySource::By by, std::str
   workload.sources.insert_or_assign(std::string(key.name), KeySource{by, std::move(place)});
 }
 
-Status apply_tree(Workload& workload, const WorkloadKey& key, const Entry& entry) {
-  auto tree = read_tree(*entry.node, workload.path);
-  if (!tree) return tl::unexpected(tree.error());
-  note(workload, key, KeySource::By::file, place(workload.path, entry.at));
-  workload.tree = std::make_shared<const ModuleTree>(std::move(*tree));
-  return {};
-}
-
 Status apply_entry(Workload& workload, const Entry& entry) {
   const WorkloadKey* key = find_workload_key(entry.name);
-  if (key != nullptr && key->name == "model.tree") return apply_tree(workload, *key, entry);
+  if (key != nullptr && key->name == kTree) {  // read already
+    note(workload, *key, KeySource::By::file, place(workload.path, entry.at));
+    return {};
+  }
   const auto value = value_of(*entry.node, key == nullptr || key->is_list);
   if (key == nullptr) {
     if (value && keep_model_key(workload, entry.name, *value, place(workload.path, entry.at)))
@@ -254,8 +251,15 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
   const auto document = foreign.empty() ? parse(text, path) : Result<toml::table>(toml::table{});
   if (!document) return tl::unexpected(document.error());
 
+  std::shared_ptr<const ModuleTree> tree;
+  if (document->at_path(kTree).node() != nullptr) {
+    auto read = read_tree(text, path);
+    if (!read) return tl::unexpected(read.error());
+    tree = std::make_shared<const ModuleTree>(std::move(*read));
+  }
   Workload own;
   own.path = path;
+  own.tree = tree;
   if (const Status applied = apply_own(own, *document, sets); !applied)
     return tl::unexpected(applied.error());
   if (!own.deepspeed_config.empty()) foreign.push_back(read_foreign(own.deepspeed_config, true));
@@ -264,6 +268,7 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
       own.tree || !own.model_config.empty() || !own.towers.empty() || !own.model_keys.empty();
   Workload workload;
   workload.path = path;
+  workload.tree = std::move(tree);
   for (const Result<ForeignConfig>& config : foreign) {
     if (!config) return tl::unexpected(config.error());
     if (const Status applied = apply_foreign(workload, *config, has_model); !applied)
