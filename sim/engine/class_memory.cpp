@@ -136,6 +136,14 @@ void ClassMemory::empty_cache(Ns now) {
   if (record_) note(now);
 }
 
+std::vector<ClassMemory::Place> ClassMemory::places() const {
+  std::vector<Place> places(slots_.size());
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (slots_[i].block)
+      places[i] = {allocator_.address(slots_[i].block), allocator_.block_size(slots_[i].block)};
+  return places;
+}
+
 void ClassMemory::keep_peak() {
   step_.peaks.by_cause = by_cause_;
   at_peak_ = false;

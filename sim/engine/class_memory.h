@@ -44,6 +44,13 @@ class ClassMemory final : private alloc::AllocatorSink {
   /// event and nothing was retried.
   bool timeless() const { return timeless_; }
   Bytes reserved() const { return allocator_.usage().reserved; }
+  /// By storage: what its block covers; 0 and 0 if it has none.
+  struct Place {
+    alloc::Address address = 0;
+    Bytes bytes = 0;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  std::vector<Place> places() const;
 
   void begin_step(Ns now);
   /// Called at a launch: names the op that follows the latest peak and allocations.

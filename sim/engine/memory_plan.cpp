@@ -40,7 +40,8 @@ MemoryPlan::MemoryPlan(const Graph& graph, const Program& program, const alloc::
                        Bytes capacity)
     : program_(program),
       clock_(std::make_unique<NoClock>()),
-      memory_(graph, program, config, capacity, *clock_, false) {}
+      memory_(graph, program, config, capacity, *clock_, false),
+      remembers_(config.garbage_collection_threshold > 0) {}
 
 MemoryPlan::~MemoryPlan() = default;
 
@@ -94,8 +95,20 @@ bool MemoryPlan::take_turns(const Program& program, Section section, std::vector
 }
 
 const MemoryPlan::Step& MemoryPlan::step(std::uint32_t number) {
-  while (steps_.size() <= number) plan_next();
-  return steps_[number];
+  while (steps_.size() <= number && !repeats_) plan_next();
+  return steps_[std::min<std::size_t>(number, steps_.size() - 1)];
+}
+
+// Segments are as they were unless the driver was called. Then the free blocks follow from the
+// others, since neighbours always merge.
+bool MemoryPlan::is_unchanged() {
+  if (remembers_ || steps_.back().failure) return false;
+  if (steps_.size() < kSections - 1) return false;
+  std::vector<ClassMemory::Place> before = std::move(places_);
+  places_ = memory_.places();
+  if (steps_.size() < kSections) return false;
+  return places_ == before &&
+         std::ranges::all_of(steps_.back().calls, [](const auto& calls) { return calls.empty(); });
 }
 
 void MemoryPlan::plan_next() {
@@ -125,6 +138,7 @@ void MemoryPlan::plan_next() {
     }
   }
   step.peaks = memory_.end_step(0).peaks;
+  repeats_ = is_unchanged();
 }
 
 // False if there is no memory.

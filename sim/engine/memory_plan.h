@@ -39,7 +39,8 @@ class MemoryPlan {
   ~MemoryPlan();
 
   /// Step 0 is init, 1 the first step, then bodies. Planned when first asked for; the reference
-  /// stays valid. Nothing follows a step with a failure.
+  /// stays valid. Nothing follows a step with a failure. Once a body has called no driver and left
+  /// every storage where it found it, all that follow are like it, and not planned.
   const Step& step(std::uint32_t number);
 
  private:
@@ -57,12 +58,17 @@ class MemoryPlan {
   static bool take_turns(const Program& program, Section section, std::vector<Turn>& turns);
   void plan_next();
   bool perform(const Action& action);
+  /// Whether the step just planned has left the allocator as it found it.
+  bool is_unchanged();
 
   const Program& program_;
   std::unique_ptr<NoClock> clock_;
   ClassMemory memory_;
   std::array<std::vector<Turn>, kSections> turns_;
   std::deque<Step> steps_;
+  bool remembers_;  ///< the allocator's answers depend on more than on what is where
+  bool repeats_ = false;
+  std::vector<ClassMemory::Place> places_;  ///< after the last step
 };
 
 }  // namespace foregather::sim

@@ -1,149 +1,160 @@
 #include "sim/memory/memory_bound.h"
 
 #include <algorithm>
-#include <optional>
-#include <vector>
-
-#include "sim/memory/host_order.h"
-#include "sim/memory/slots.h"
+#include <bit>
+#include <numeric>
+#include <span>
 
 namespace foregather::sim {
 namespace {
 
-// First and last access by one thread.
-struct Touched {
-  std::uint32_t thread = 0;
-  std::uint32_t first = 0;
-  std::uint32_t last = 0;
-};
+constexpr std::uint32_t kMostNodesForAll = 16'384;
+constexpr std::size_t kMostSteps = 20'000'000;
 
-// One binding of a storage to memory within the body.
-struct Life {
-  Bytes bytes = 0;
-  bool bound_at_start = false;  // and its content is used: the first access reads it
-  bool bound_at_end = false;
-  std::vector<Touched> touched;
-};
-
-void touch(Life& life, HostPoint point) {
-  for (Touched& touched : life.touched)
-    if (touched.thread == point.thread) return void(touched.last = point.index);
-  life.touched.push_back({point.thread, point.index, point.index});
-}
-
-// The lives of all storages that ops access, in one order of the host's actions.
-class Lives {
+// Bit v of row n: n, or what comes after it (before it).
+class Reach {
  public:
-  Lives(const Graph& graph, const Program& program, const std::vector<HostPoint>& order)
-      : graph_(graph),
-        program_(program),
-        slots_(graph, program),
-        old_(program.storages.count, false),
-        current_(program.storages.count) {
-    for (const Section section : {Section::init, Section::first})
-      for (const HostPoint point : host_order(program, section))
-        slots_.perform(program.threads[point.thread].actions(section)[point.index]);
-    for (std::uint32_t i = 0; i < old_.size(); ++i) old_[i] = slots_.bound(i);
-    for (const HostPoint point : order)
-      perform(point, program.threads[point.thread].actions(Section::body)[point.index]);
-    for (const auto& life : current_)
-      if (life) lives_[*life].bound_at_end = true;
-  }
+  explicit Reach(std::uint32_t nodes) : words_((nodes + 63) / 64), bits_(words_ * nodes) {}
 
-  const std::vector<Life>& all() const { return lives_; }
+  std::span<std::uint64_t> row(std::uint32_t node) {
+    return std::span(bits_).subspan(words_ * node, words_);
+  }
+  void add(std::uint32_t node, std::span<const std::uint32_t> neighbours) {
+    row(node)[node / 64] |= std::uint64_t{1} << (node % 64);
+    for (const std::uint32_t other : neighbours) join(row(node), row(other));
+  }
+  static void join(std::span<std::uint64_t> to, std::span<const std::uint64_t> from) {
+    for (std::size_t w = 0; w < to.size(); ++w) to[w] |= from[w];
+  }
 
  private:
-  void perform(HostPoint point, const Action& action) {
-    if (const auto change = slots_.perform(action)) {
-      current_[change->storage] = {};
-      old_[change->storage] = false;
+  std::size_t words_;
+  std::vector<std::uint64_t> bits_;
+};
+
+Bytes bound_over_all(const OrderProblem& problem, const OrderIndex& index) {
+  Reach earlier(problem.nodes), later(problem.nodes);
+  for (std::uint32_t n = 0; n < problem.nodes; ++n) earlier.add(n, index.before(n));
+  for (std::uint32_t n = problem.nodes; n-- > 0;) later.add(n, index.after(n));
+  std::vector<Bytes> held(problem.nodes, 0);
+  Bytes always = 0;
+  std::vector<std::uint64_t> begun((problem.nodes + 63) / 64), used(begun.size());
+  for (const OrderProblem::Storage& storage : problem.storages) {
+    if (storage.at_start && storage.at_end) {
+      always += storage.bytes;
+      continue;
     }
-    if (action.kind != ActionKind::launch) return;
-    for (const AccessedTensor& access : graph_.accesses_of(graph_.ops[action.a])) {
-      const std::uint32_t storage = local_of(access.tensor);
-      const Storage& row = graph_.storages[program_.storages.first + storage];
-      if (row.on_host) continue;
-      if (!current_[storage]) {
-        const bool used_before = old_[storage] && access.mode != Access::write;
-        current_[storage] = lives_.size();
-        lives_.push_back({row.bytes, used_before, false, {}});
+    std::ranges::fill(begun, storage.at_start ? ~std::uint64_t{0} : 0);
+    std::ranges::fill(used, storage.at_end ? ~std::uint64_t{0} : 0);
+    for (const std::uint32_t node : storage.nodes) {
+      if (!storage.at_start) Reach::join(begun, later.row(node));
+      if (!storage.at_end) Reach::join(used, earlier.row(node));
+    }
+    for (std::size_t w = 0; w < begun.size(); ++w)
+      for (std::uint64_t both = begun[w] & used[w]; both != 0; both &= both - 1) {
+        const std::size_t node = w * 64 + static_cast<std::size_t>(std::countr_zero(both));
+        if (node < held.size()) held[node] += storage.bytes;
       }
-      touch(lives_[*current_[storage]], point);
+  }
+  return always + (held.empty() ? 0 : *std::ranges::max_element(held));
+}
+
+// By node, what the given order holds.
+std::vector<Bytes> held_in_order(const OrderProblem& problem) {
+  std::vector<Bytes> change(problem.nodes + 1, 0);
+  for (const OrderProblem::Storage& storage : problem.storages) {
+    if (storage.nodes.empty()) continue;
+    const auto [first, last] = std::ranges::minmax_element(storage.nodes);
+    change[storage.at_start ? 0 : *first] += storage.bytes;
+    change[storage.at_end ? problem.nodes : *last + 1] -= storage.bytes;
+  }
+  std::partial_sum(change.begin(), change.end(), change.begin());
+  change.pop_back();
+  return change;
+}
+
+// What is held at one node in every order.
+class HeldAt {
+ public:
+  HeldAt(const OrderProblem& problem, const OrderIndex& index)
+      : problem_(problem), index_(index), side_(problem.nodes) {}
+
+  Bytes operator()(std::uint32_t node) {
+    std::ranges::fill(side_, Side::either);
+    spread(node, Side::earlier, [&](std::uint32_t at) { return index_.before(at); });
+    spread(node, Side::later, [&](std::uint32_t at) { return index_.after(at); });
+    Bytes bytes = 0;
+    for (const OrderProblem::Storage& storage : problem_.storages) {
+      bool begun = storage.at_start, used = storage.at_end;
+      for (const std::uint32_t at : storage.nodes) {
+        begun |= at == node || side_[at] == Side::earlier;
+        used |= at == node || side_[at] == Side::later;
+      }
+      if (begun && used) bytes += storage.bytes;
+    }
+    return bytes;
+  }
+
+ private:
+  enum class Side : std::uint8_t { either, earlier, later };
+
+  template <class Next>
+  void spread(std::uint32_t from, Side side, Next next) {
+    stack_.assign(1, from);
+    while (!stack_.empty()) {
+      const std::uint32_t at = stack_.back();
+      stack_.pop_back();
+      for (const std::uint32_t other : next(at)) {
+        if (side_[other] == side) continue;
+        side_[other] = side;
+        stack_.push_back(other);
+      }
     }
   }
 
-  std::uint32_t local_of(TensorId tensor) const {
-    return graph_.at(tensor).storage.row() - program_.storages.first;
-  }
-
-  const Graph& graph_;
-  const Program& program_;
-  Slots slots_;
-  std::vector<bool> old_;  // bound since before the body
-  std::vector<std::optional<std::size_t>> current_;
-  std::vector<Life> lives_;
+  const OrderProblem& problem_;
+  const OrderIndex& index_;
+  std::vector<Side> side_;
+  std::vector<std::uint32_t> stack_;
 };
 
-// Where in `thread` the life surely lasts: from `first` to `last`, both included.
-struct Span {
-  std::int64_t first = 0;
-  std::int64_t last = 0;
-};
-
-Span span_in(const Life& life, std::uint32_t thread, std::uint32_t actions,
-             const HostKnowledge& knowledge) {
-  Span span{actions, -1};
-  for (const Touched& touched : life.touched) {
-    const HostPoint begin{touched.thread, touched.first};
-    const HostPoint end{touched.thread, touched.last};
-    span.first = std::min(span.first, std::int64_t{knowledge.first_after(begin, thread)});
-    const std::int64_t done = knowledge.done_before(end, thread);
-    span.last = std::max(span.last, touched.thread == thread ? done : done - 1);
-  }
-  if (life.bound_at_start) span.first = 0;
-  if (life.bound_at_start && life.bound_at_end) span.last = std::int64_t{actions} - 1;
-  return span;
-}
-
-Bytes largest_cut(const std::vector<Life>& lives, std::uint32_t thread, std::uint32_t actions,
-                  const HostKnowledge& knowledge) {
-  std::vector<Bytes> change(std::size_t{actions} + 1, 0);
-  for (const Life& life : lives) {
-    const Span span = span_in(life, thread, actions, knowledge);
-    if (span.first > span.last) continue;
-    change[static_cast<std::size_t>(span.first)] += life.bytes;
-    change[static_cast<std::size_t>(span.last) + 1] -= life.bytes;
-  }
-  Bytes live = 0, largest = 0;
-  for (const Bytes bytes : change) {
-    live += bytes;
-    largest = std::max(largest, live);
-  }
-  return largest;
-}
-
-Bytes bound_of(const Graph& graph, const Program& program) {
-  const auto order = host_order(program, Section::body);
-  const HostKnowledge knowledge(program, Section::body, order);
-  const Lives lives(graph, program, order);
+Bytes bound_over_some(const OrderProblem& problem, const OrderIndex& index) {
+  std::size_t steps = problem.nodes + 2 * problem.edges.size();
+  for (const OrderProblem::Storage& storage : problem.storages) steps += storage.nodes.size() + 1;
+  const std::vector<Bytes> held = held_in_order(problem);
+  std::vector<std::uint32_t> nodes(problem.nodes);
+  std::iota(nodes.begin(), nodes.end(), 0);
+  const std::size_t some = std::clamp<std::size_t>(kMostSteps / steps, 1, nodes.size());
+  std::ranges::partial_sort(nodes, nodes.begin() + static_cast<std::ptrdiff_t>(some), {},
+                            [&](std::uint32_t node) { return std::pair(-held[node], node); });
+  HeldAt held_at(problem, index);
   Bytes bound = 0;
-  for (std::uint32_t thread = 0; thread < program.threads.size(); ++thread) {
-    const auto actions = program.threads[thread].actions(Section::body).size();
-    bound = std::max(
-        bound, largest_cut(lives.all(), thread, static_cast<std::uint32_t>(actions), knowledge));
-  }
+  for (std::size_t i = 0; i < some; ++i) bound = std::max(bound, held_at(nodes[i]));
   return bound;
 }
 
 }  // namespace
 
+Bytes peak_bound(const OrderProblem& problem) {
+  Bytes at_start = 0, at_end = 0;
+  for (const OrderProblem::Storage& storage : problem.storages) {
+    if (storage.at_start) at_start += storage.bytes;
+    if (storage.at_end) at_end += storage.bytes;
+  }
+  const OrderIndex index(problem);
+  const Bytes inside = problem.nodes <= kMostNodesForAll ? bound_over_all(problem, index)
+                                                         : bound_over_some(problem, index);
+  return std::max({at_start, at_end, inside});
+}
+
 Bytes peak_memory_bound(const Graph& graph, ProgramId program) {
-  return bound_of(graph, graph.at(program));
+  return peak_bound(body_order(graph, graph.at(program), Held::used).problem);
 }
 
 Bytes peak_memory_bound(const Graph& graph) {
   Bytes bound = 0;
-  for (const Program& program : graph.programs) bound = std::max(bound, bound_of(graph, program));
+  for (std::size_t p = 0; p < graph.programs.size(); ++p)
+    bound = std::max(bound, peak_memory_bound(graph, ProgramId(p)));
   return bound;
 }
 

@@ -22,7 +22,7 @@ T checked(Result<T> result) {
 }  // namespace
 
 ReferenceStep reference_step(const std::vector<std::string>& sets) {
-  std::vector<std::string> all{"train.optimizer_impl=foreach"};
+  std::vector<std::string> all{"train.optimizer_impl=foreach", "train.repeat_kv=true"};
   all.insert(all.end(), sets.begin(), sets.end());
   ReferenceStep step;
   step.workload = checked(plan::read_workload(
