@@ -115,7 +115,8 @@ ValueIndex attend(TapeBuilder& t, const LayerContext& context, const Transformer
   };
   const ValueIndex out = t.make("attention", t.elements(p.query));
   const ValueIndex logsumexp = t.make("attention logsumexp", times(heads, queries), DType::f32);
-  const ValueIndex seed = t.make("attention seed", 1, DType::i64);
+  const bool is_flash = context.implementation.flash_attention && t.compute() != DType::f32;
+  const ValueIndex seed = t.make("attention seed", is_flash ? 2 : 1, DType::i64);
   const ValueIndex offset = t.make("attention offset", 1, DType::i64);
   OpSpec forward = attention(2);
   forward.reads = {p.query, p.key, p.value};
@@ -137,8 +138,9 @@ ValueIndex attend(TapeBuilder& t, const LayerContext& context, const Transformer
     b.give(p.key, dk);
     b.give(p.value, dv);
   });
-  // [sequences, heads, positions, dim] back to [positions, sequences, width].
-  return copy(t, out, "attention, in rows", false);
+  // Back to [positions, sequences, width]: FlashAttention's output has the layout of its query,
+  // which is that; memory-efficient attention's is [sequences, positions, heads, dim].
+  return is_flash ? out : copy(t, out, "attention, in rows", false);
 }
 
 ValueIndex attention_part(TapeBuilder& t, const LayerContext& context, const TransformerSpec& spec,

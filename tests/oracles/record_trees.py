@@ -186,6 +186,42 @@ def record(family, name, model, world, changes):
     return {"name": f"{family}/{name}/{model}/{world}", "settings": changes, **result}
 
 
+def saved_bytes():
+    """What autograd saves, each storage once, parameters left out: bytes of inputs, of other values, of statistics (one value a row,
+    a feature or a query)."""
+    torch.manual_seed(0)
+    source, target = torch.randn(6, 4, 16), torch.randn(5, 4, 16)
+    modules = {
+        "linear": (nn.Linear(16, 24), (source,)),
+        "relu": (nn.ReLU(), (source,)),
+        "layer_norm": (nn.LayerNorm(16), (source,)),
+        "batch_norm": (nn.BatchNorm1d(4), (source,)),
+        "encoder_layer": (nn.TransformerEncoderLayer(16, 2, 24, dropout=0.0), (source,)),
+        "transformer": (nn.Transformer(16, 2, 2, 1, 24, dropout=0.0), (source, target)),
+    }
+    rows = {}
+    for name, (module, given) in modules.items():
+        inputs = [x.clone().requires_grad_() for x in given]
+        own = {t.untyped_storage().data_ptr() for t in (*module.parameters(), *module.buffers())}
+        seen = {}
+
+        def pack(t):
+            if t.untyped_storage().data_ptr() not in own:
+                seen[t.untyped_storage().data_ptr()] = t
+            return t
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            output = module(*inputs)
+        bytes_of = [0, 0, 0]
+        for key, t in seen.items():
+            is_input = any(key == x.untyped_storage().data_ptr() for x in inputs)
+            is_statistic = t.untyped_storage().nbytes() < 768
+            bytes_of[0 if is_input else 2 if is_statistic else 1] += t.untyped_storage().nbytes()
+        rows[name] = bytes_of
+        del output
+    return rows
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--case", help="print one case, by name")
@@ -197,7 +233,7 @@ def main():
             found.append(record(family, name, model, world, changes))
             print(dump(found[-1]) if a.case else title, flush=True)
     if not a.case:
-        write(os.path.join(HERE, "data", "trees.json"), {"versions": versions(), "cases": found})
+        write(os.path.join(HERE, "data", "trees.json"), {"versions": versions(), "saved": saved_bytes(), "cases": found})
 
 
 if __name__ == "__main__":
