@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "core/ir/validate.h"
 #include "core/plan/checkpoint.h"
 #include "core/plan/lower.h"
 #include "core/plan/model.h"
@@ -178,6 +179,20 @@ TEST_CASE("trees lower under every strategy") {
     const auto graph = lower(built, *workload);
     REQUIRE(graph);
     CHECK(graph->parameters == built.parameters);
+  }
+}
+
+TEST_CASE("a module that does nothing keeps what the one before saves") {
+  for (const char* nothing : {"{ dropout = 0 }", "{ name = 'b', buffer = 4 }",
+                              "{ dropout = 0, forward_delay = '1 us', backward_delay = '1 us' }"}) {
+    INFO(nothing);
+    const std::string model =
+        "tree = [" + std::string("{ linear = [8, 4] }, { relu = true }, ") + nothing + "]";
+    Workload workload = workload_of(model, "");
+    const Model built = build_model(config_of(workload), workload.train);
+    const auto graph = lower(built, workload);
+    REQUIRE(graph);
+    for (const Problem& problem : validate(*graph)) FAIL_CHECK(problem.message);
   }
 }
 
