@@ -249,6 +249,10 @@ class Planner {
              (8 * d * d + 2 * d * static_cast<double>(node.feedforward));
     }
     total_ += size;
+    layers_ += node.encoder_layers + node.decoder_layers;
+    if (layers_ > static_cast<std::int64_t>(kMostTreeModules))
+      complain(node.kind_place, "module '{}': more than {} layers, expected fewer", leaf.path,
+               kMostTreeModules);
     constexpr double kMostParameters = 1e13;
     if (total_ > kMostParameters)
       complain(node.kind_place, "module '{}': more than ten trillion parameters, expected fewer",
@@ -324,7 +328,8 @@ class Planner {
   Rows source_;
   std::optional<Rows> target_;
   std::optional<Error> error_;
-  double total_ = 0;
+  double total_ = 0;         // parameters
+  std::int64_t layers_ = 0;  // of transformers
 };
 
 }  // namespace

@@ -82,6 +82,7 @@ struct TreePlan {
   double widest = 0;            ///< elements of the largest tensor that an op makes
 };
 
+/// Of modules, and of layers of transformers.
 inline constexpr std::size_t kMostTreeModules = 4096;
 inline constexpr int kDeepestTree = 64;
 
