@@ -5,6 +5,7 @@ namespace foregather::cli {
 std::vector<Command> commands() {
   std::vector<Command> all;
   all.push_back(simulate_command());
+  all.push_back(import_command());
   all.push_back(export_command());
   all.push_back(memory_command());
   all.push_back(validate_command());

@@ -32,6 +32,7 @@ struct Command {
 
 Command simulate_command();
 Command export_command();
+Command import_command();
 Command memory_command();
 Command validate_command();
 Command doctor_command();

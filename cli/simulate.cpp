@@ -13,6 +13,7 @@
 #include "core/base/text.h"
 #include "tasks/keys.h"
 #include "tasks/outputs.h"
+#include "tasks/thunder_source.h"
 
 namespace foregather::cli {
 namespace {
@@ -28,8 +29,7 @@ Result<tasks::MemoryModel> memory_model(const std::string& name) {
   constexpr std::array kNames{"allocator"sv, "live"sv, "thunder-estimator"sv};
   if (name.empty() || name == "allocator") return tasks::MemoryModel::allocator;
   if (name == "live") return tasks::MemoryModel::live;
-  if (name == "thunder-estimator")
-    return fail_at("--memory-model", "thunder-estimator needs a Thunder trace as SOURCE");
+  if (name == "thunder-estimator") return tasks::MemoryModel::thunder_estimator;
   return fail_at("--memory-model", "unknown model '{}'{}; known are {}", name,
                  did_you_mean(name, kNames), fmt::join(kNames, ", "));
 }
@@ -37,15 +37,26 @@ Result<tasks::MemoryModel> memory_model(const std::string& name) {
 Result<tasks::SimulateRequest> request_of(const Arguments& arguments) {
   if (arguments.sources.empty())
     return fail(
-        "SOURCE is missing: name a workload (.toml) or a schedule dump (try 'foregather "
-        "simulate --help')");
-  if (arguments.sources.size() > 1)
+        "SOURCE is missing: name a workload (.toml), a schedule dump or a Thunder trace (try "
+        "'foregather simulate --help')");
+  const bool is_pair = arguments.sources.size() == 2;
+  const bool says_pair = arguments.as == "fwd-bwd";
+  if (!arguments.as.empty() && !says_pair && arguments.as != "ranks")
+    return fail_at("--as", "unknown '{}', expected ranks or fwd-bwd", arguments.as);
+  if (!arguments.as.empty() && arguments.sources.size() == 1)
+    return fail_at("--as", "says how several sources belong together, and there is one");
+  if (says_pair && !is_pair)
+    return fail_at("--as", "fwd-bwd takes a forward and a backward, not {} sources",
+                   arguments.sources.size());
+  const bool takes_pair =
+      is_pair &&
+      (says_pair || (arguments.as.empty() &&
+                     tasks::are_forward_and_backward(arguments.sources[0], arguments.sources[1])));
+  if (arguments.sources.size() > 1 && !takes_pair)
     return fail(
         "{} sources: several files are several ranks of one recording, which cannot be "
-        "read yet",
+        "read yet, or the Thunder traces of a forward and its backward",
         arguments.sources.size());
-  if (!arguments.as.empty())
-    return fail_at("--as", "says how several sources belong together, and there is one");
   if (!arguments.step.empty())
     return fail_at("--step", "chooses a step of a recorded run, and {} is none",
                    arguments.sources.front());
@@ -53,6 +64,7 @@ Result<tasks::SimulateRequest> request_of(const Arguments& arguments) {
   if (!model) return tl::unexpected(model.error());
   tasks::SimulateRequest request;
   request.source = arguments.sources.front();
+  if (takes_pair) request.backward = arguments.sources.back();
   request.sets = arguments.sets;
   if (!arguments.hardware.empty()) request.sets.push_back("cluster.hardware=" + arguments.hardware);
   request.what_if = arguments.what_if;
@@ -112,8 +124,10 @@ int run(const Arguments& arguments) {
 
 std::vector<Option> options(Arguments& arguments) {
   return {
-      {"SOURCE", "", "a workload (.toml) or a schedule dump; the content decides", nullptr, nullptr,
-       &arguments.sources},
+      {"SOURCE", "",
+       "a workload (.toml), a schedule dump or a printed Thunder trace; the content decides. A "
+       "forward's and a backward's trace together are one step",
+       nullptr, nullptr, &arguments.sources},
       {"--hw", "HW",
        fmt::format("the hardware: {}, or the path of a hardware file. The same as --set "
                    "cluster.hardware=HW",
@@ -171,6 +185,8 @@ Command simulate_command() {
       "train.activation_checkpointing=full\tanother configuration of the same workload",
       "foregather simulate w.toml --hw a100_80_sxm -o run.db --trace step.json\ton other hardware, "
       "with all rows and a timeline",
+      "foregather simulate forward.txt backward.txt --memory-model live\ta step of two Thunder "
+      "traces",
       "foregather simulate w.toml --what-if scale=links:2 --json\twith links twice as fast, for a "
       "program",
   };

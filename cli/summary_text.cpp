@@ -135,7 +135,8 @@ std::string causes(const tasks::StepMemory& memory) {
 
 std::string memory(const Summary& summary) {
   const tasks::StepMemory& steady = summary.large().memory;
-  const bool live = summary.memory_model == tasks::MemoryModel::live;
+  const bool live = summary.memory_model != tasks::MemoryModel::allocator;
+  const bool estimated = summary.memory_model == tasks::MemoryModel::thunder_estimator;
   TextTable table;
   const auto row = [&](const char* what, Bytes bytes) { table.row({what, format_bytes(bytes)}); };
   if (!live) {
@@ -144,9 +145,10 @@ std::string memory(const Summary& summary) {
     row("active", steady.peaks.active);
     row("reserved", steady.peaks.reserved);
   } else {
-    row("live", steady.peaks.requested);
+    row(estimated ? "estimated" : "live", steady.peaks.requested);
   }
   row("bound", summary.memory_bound);
+  if (estimated) return fmt::format("\nPeak memory (Thunder's estimator)\n{}", table.text(2));
   return fmt::format("\nPeak memory{}\n{}  held at the peak by\n{}",
                      live ? " (live bytes, no allocator)" : "", table.text(2), causes(steady));
 }
@@ -170,7 +172,7 @@ std::string fits(const Summary& summary) {
 std::string first_step(const Summary& summary) {
   const tasks::ClassFigures& slow = summary.slow();
   if (!slow.first_step) return {};
-  const bool live = summary.memory_model == tasks::MemoryModel::live;
+  const bool live = summary.memory_model != tasks::MemoryModel::allocator;
   return fmt::format("First step {}, {} {}\n", format_time(*slow.first_step),
                      live ? "live" : "reserved",
                      format_bytes(summary.large().first_memory.peaks.reserved));

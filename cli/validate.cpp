@@ -27,7 +27,7 @@ int run(const Arguments& arguments) {
   if (printed != 0 || !arguments.check) return printed;
   bool holds = true;
   for (const tasks::Bar& bar : tasks::bars(*validation)) {
-    if (bar.holds) continue;
+    if (bar.holds.value_or(true)) continue;
     complain("does not hold: " + bar.text);
     holds = false;
   }

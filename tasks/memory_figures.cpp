@@ -68,4 +68,10 @@ void fill_memory(const Graph& graph, const sim::Simulation& simulation, Summary&
   if (simulation.oom) fill_oom(graph, *simulation.oom, summary);
 }
 
+void fill_estimate(Bytes peak, Summary& summary) {
+  for (ClassFigures& figures : summary.classes)
+    for (StepMemory* memory : {&figures.memory, &figures.first_memory})
+      *memory = {{peak, peak, peak, peak}, std::nullopt, {}};
+}
+
 }  // namespace foregather::tasks

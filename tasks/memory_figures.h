@@ -11,4 +11,8 @@ namespace foregather::tasks {
 /// peaks are live bytes in program order.
 void fill_memory(const Graph& graph, const sim::Simulation& simulation, Summary& summary);
 
+/// Puts a peak that has no figures behind it in place of all of them: Thunder's estimator knows one
+/// number.
+void fill_estimate(Bytes peak, Summary& summary);
+
 }  // namespace foregather::tasks

@@ -17,9 +17,12 @@
 #include "sim/cost/price.h"
 #include "tasks/machine.h"
 #include "tasks/sniff.h"
+#include "tasks/thunder_source.h"
 
 namespace foregather::tasks {
 namespace {
+
+constexpr Bytes kLongestSource = 4 * GiB;
 
 // An error whose place is a key, at the place of that key.
 tl::unexpected<Error> at_key(const plan::Workload& workload, Error error) {
@@ -123,6 +126,42 @@ Result<plan::Workload> read_schedule(const std::string& text, const std::string&
   return machine;
 }
 
+// Fills what a workload would, from the trace of `source` and, where given, its backward's.
+Result<plan::Workload> read_thunder(std::string text, const std::string& source,
+                                    const std::string& backward,
+                                    const std::vector<std::string>& sets, Schedule& schedule) {
+  ThunderSets own = take_thunder_sets(sets);
+  if (own.error) return tl::unexpected(*own.error);
+  auto machine = plan::machine_of_sets(own.others);
+  if (!machine) return machine;
+  std::vector<ThunderText> texts;
+  texts.push_back({source, std::move(text)});
+  if (!backward.empty()) {
+    auto more = read_file(backward, kLongestSource);
+    if (!more) return tl::unexpected(more.error());
+    texts.push_back({backward, std::move(*more)});
+    schedule.inputs.push_back(backward);
+  }
+  traces::ThunderGraphOptions options;
+  options.world_size = own.world_size;
+  options.gpus_per_node = std::max(machine->cluster.gpus_per_node, 1U);
+  auto step = thunder_step(texts, options);
+  if (!step) return tl::unexpected(step.error());
+  const auto problems = validate(step->graph, 1);
+  if (!problems.empty())
+    return fail_at(source, "is no schedule that could run: {}", problems.front().message);
+  schedule.graph = std::move(step->graph);
+  schedule.model = "Thunder trace";
+  schedule.strategy = "thunder";
+  schedule.source_text = std::move(texts.front().text);
+  schedule.estimator_peak = step->estimator_peak;
+  schedule.argument_bytes = step->argument_bytes;
+  schedule.warnings = std::move(step->warnings);
+  if (const Status loaded = set_hardware(*machine, schedule); !loaded)
+    return tl::unexpected(loaded.error());
+  return machine;
+}
+
 Status price_schedule(const plan::Workload& machine, const WhatIf& what_if, Schedule& schedule) {
   sim::PriceOptions options;
   options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * what_if.links;
@@ -162,8 +201,7 @@ Status set_engine(const plan::Workload& machine, Schedule& schedule) {
 }  // namespace
 
 Result<Schedule> load_schedule(const std::string& source, const std::vector<std::string>& sets,
-                               const WhatIf& what_if) {
-  constexpr Bytes kLongestSource = 4 * GiB;
+                               const WhatIf& what_if, const std::string& backward) {
   auto text = read_file(source, kLongestSource);
   if (!text) return tl::unexpected(text.error());
   const auto kind = sniff(*text, source);
@@ -171,8 +209,12 @@ Result<Schedule> load_schedule(const std::string& source, const std::vector<std:
   Schedule schedule;
   schedule.inputs = {source};
   schedule.name = std::filesystem::path(source).stem().string();
+  if (*kind != SourceKind::thunder && !backward.empty())
+    return fail_at(source, "is no Thunder trace: only those have a backward of their own");
   const auto machine = *kind == SourceKind::workload
                            ? lower_workload(std::move(*text), source, sets, schedule)
+                       : *kind == SourceKind::thunder
+                           ? read_thunder(std::move(*text), source, backward, sets, schedule)
                            : read_schedule(*text, source, sets, schedule);
   if (!machine) return tl::unexpected(machine.error());
   // A name of the catalogue is no file.

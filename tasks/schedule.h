@@ -1,6 +1,7 @@
 // SOURCE -> a priced schedule, ready for the engine.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,15 @@ struct Schedule {
   sim::EngineOptions engine;           ///< capacity without what lies outside the allocator
   Bytes capacity = 0;
   Bytes outside_allocator = 0;
+  // Of a Thunder trace.
+  std::optional<Bytes> estimator_peak;  ///< by Thunder's own rules
+  Bytes argument_bytes = 0;             ///< that the caller of the traced function holds
   std::vector<std::string> warnings;
 };
 
-/// Reads, lowers and prices a workload or a schedule dump. `sets` are KEY=VALUE.
+/// Reads, lowers and prices a workload, a schedule dump or a Thunder trace. `sets` are KEY=VALUE.
+/// `backward`, where it is not empty, is the trace of the backward whose forward is `source`.
 Result<Schedule> load_schedule(const std::string& source, const std::vector<std::string>& sets,
-                               const WhatIf& what_if);
+                               const WhatIf& what_if, const std::string& backward = {});
 
 }  // namespace foregather::tasks

@@ -52,6 +52,7 @@ void fill_header(const SimulateRequest& request, const Schedule& schedule, Summa
   summary.capacity = schedule.capacity;
   summary.outside_allocator = schedule.outside_allocator;
   summary.what_if = request.what_if;
+  if (schedule.estimator_peak) summary.argument_bytes = schedule.argument_bytes;
   summary.warnings = schedule.warnings;
   for (const RankClass& rank_class : schedule.graph.classes) {
     ClassFigures figures;
@@ -148,8 +149,10 @@ Result<Outcome> simulate(const SimulateRequest& request) {
   const auto begin = Clock::now();
   const auto what_if = parse_what_if(request.what_if);
   if (!what_if) return tl::unexpected(what_if.error());
-  auto schedule = load_schedule(request.source, request.sets, *what_if);
+  auto schedule = load_schedule(request.source, request.sets, *what_if, request.backward);
   if (!schedule) return tl::unexpected(schedule.error());
+  if (request.memory_model == MemoryModel::thunder_estimator && !schedule->estimator_peak)
+    return fail_at("--memory-model", "thunder-estimator needs a Thunder trace as SOURCE");
   schedule->engine.memory = request.memory_model == MemoryModel::allocator;
   schedule->engine.record_memory = request.record_memory && schedule->engine.memory;
   const auto simulation = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
@@ -167,6 +170,8 @@ Result<Outcome> simulate(const SimulateRequest& request) {
   outcome.run = record_run(schedule->graph, schedule->prices, *simulation);
   outcome.run.about = run_info(request, *schedule);
   fill_memory(schedule->graph, *simulation, outcome.summary);
+  if (request.memory_model == MemoryModel::thunder_estimator)
+    fill_estimate(*schedule->estimator_peak, outcome.summary);
   fill_memory_bounds(schedule->graph, outcome.summary);
   if (!simulation->oom) {
     fill_times(outcome.run, outcome.summary);

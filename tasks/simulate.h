@@ -14,6 +14,7 @@ namespace foregather::tasks {
 struct SimulateRequest {
   // What changes the result.
   std::string source;
+  std::string backward;              ///< a second trace: the backward of `source`; else empty
   std::vector<std::string> sets;     ///< KEY=VALUE, in order
   std::vector<std::string> what_if;  ///< passes, in order
   MemoryModel memory_model = MemoryModel::allocator;

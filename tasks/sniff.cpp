@@ -6,11 +6,13 @@
 #include "core/plan/foreign_config.h"
 #include "core/plan/workload_toml.h"
 #include "core/store/reader.h"
+#include "tasks/thunder_source.h"
 
 namespace foregather::tasks {
 namespace {
 
-constexpr std::string_view kReadable = "expected a workload (.toml) or a schedule dump";
+constexpr std::string_view kReadable =
+    "expected a workload (.toml), a schedule dump or a Thunder trace";
 
 bool is_text(std::string_view head) {
   return std::none_of(head.begin(), head.end(), [](char c) {
@@ -43,6 +45,7 @@ Result<SourceKind> sniff(std::string_view content, const std::string& path) {
   if (head.empty()) return fail_at(path, "is empty, {}", kReadable);
   if (plan::is_deepspeed_config(content.substr(0, plan::kWorkloadFileLimit)))
     return SourceKind::workload;
+  if (is_text(head) && traces::is_thunder_trace(thunder_head(content))) return SourceKind::thunder;
   if (is_text(head) && (path.ends_with(".toml") || is_like_toml(head))) return SourceKind::workload;
   return fail_at(path, "is in no format that simulate reads, {}", kReadable);
 }

@@ -12,6 +12,7 @@ namespace foregather::tasks {
 enum class SourceKind : std::uint8_t {
   workload,  ///< TOML
   schedule,  ///< a dump of core/ir
+  thunder,   ///< a printed Thunder trace
 };
 
 /// Decides by content, and by the name for a workload. Everything else is an error that lists what

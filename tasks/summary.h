@@ -81,7 +81,7 @@ struct PathFigures {
   Ns compute_contention = 0, comm_contention = 0;  ///< parts of these: longer than alone
 };
 
-enum class MemoryModel : std::uint8_t { allocator, live };
+enum class MemoryModel : std::uint8_t { allocator, live, thunder_estimator };
 
 /// The figures of the job: times of its slowest class, memory of its largest.
 struct Summary : Figures {
@@ -96,6 +96,7 @@ struct Summary : Figures {
   PathFigures path;
   Bytes capacity = 0;
   Bytes outside_allocator = 0;
+  std::optional<Bytes> argument_bytes;  ///< of a traced function: its caller holds them
   std::vector<std::string> what_if, warnings;
   Ns simulated_in = 0;  ///< wall time
 

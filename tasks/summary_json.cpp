@@ -20,6 +20,15 @@ void text_list(JsonWriter& json, std::string_view name, const std::vector<std::s
   json.end_array();
 }
 
+std::string_view memory_model_name(MemoryModel model) {
+  switch (model) {
+    case MemoryModel::allocator: return "allocator";
+    case MemoryModel::live: return "live";
+    case MemoryModel::thunder_estimator: return "thunder-estimator";
+  }
+  return "";
+}
+
 void write_peaks(JsonWriter& json, const Peaks& peaks) {
   json.field("peak_requested_bytes", peaks.requested);
   json.field("peak_allocated_bytes", peaks.allocated);
@@ -175,10 +184,11 @@ std::string to_json(const Summary& summary) {
   json.field("model", std::string_view(summary.model));
   json.field("strategy", std::string_view(summary.strategy));
   json.field("hardware", std::string_view(summary.hardware));
-  json.field("memory_model", summary.memory_model == MemoryModel::live ? "live" : "allocator");
+  json.field("memory_model", memory_model_name(summary.memory_model));
   json.field("world_size", std::int64_t{summary.world_size});
   json.field("parameters", summary.parameters);
   write_figures(json, summary, summary, summary.slow(), summary.large(), summary.margin());
+  if (summary.argument_bytes) json.field("argument_bytes", *summary.argument_bytes);
   text_list(json, "what_if", summary.what_if);
   text_list(json, "warnings", summary.warnings);
   write_classes(json, summary);

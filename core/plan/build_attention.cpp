@@ -327,7 +327,8 @@ ValueIndex eager_attention(TapeBuilder& t, const LayerContext& context, const He
   const ValueIndex scores = scale(t, raw, "attention scores");
   const bool masks = context.config.causal || has_bias(context);
   ValueIndex weights = masks ? add_mask(t, context, scores) : scores;
-  if (style.softmax_in_f32) weights = cast(t, weights, DType::f32, "attention scores, fp32");
+  if (style.softmax_in_f32 || t.train().autocast)
+    weights = cast(t, weights, DType::f32, "attention scores, fp32");
   weights = softmax(t, weights);
   weights = cast(t, weights, t.compute(), "attention weights, narrow");
   weights = dropout(t, weights, context.dropout(context.config.attention_dropout));

@@ -63,7 +63,7 @@ void embedding_backward(TapeBuilder& b, ValueIndex ids, ValueIndex weight, Value
 ValueIndex embedding(TapeBuilder& t, ValueIndex ids, const std::string& weight, std::int64_t width,
                      const std::string& name) {
   const ValueIndex table = t.parameter(weight);
-  const ValueIndex y = t.make(name, times(t.elements(ids), width));
+  const ValueIndex y = t.make(name, times(t.elements(ids), width), t.stream());
   OpSpec spec;
   spec.kind = OpKind::embedding;
   spec.reads = {ids, table};
@@ -77,12 +77,13 @@ ValueIndex embedding(TapeBuilder& t, ValueIndex ids, const std::string& weight, 
 }
 
 ValueIndex add_positions(TapeBuilder& t, ValueIndex tokens, ValueIndex positions) {
-  const ValueIndex y = t.make("embeddings", t.elements(tokens));
+  const ValueIndex y = t.make("embeddings", t.elements(tokens), t.dtype(tokens));
   t.elementwise({tokens, positions}, {y});
   t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
     b.give(tokens, *g[0]);
     if (b.elements(tokens) == b.elements(positions)) return b.give(positions, *g[0]);
-    const ValueIndex sum = b.make("grad " + b.name(positions), b.elements(positions));
+    const ValueIndex sum =
+        b.make("grad " + b.name(positions), b.elements(positions), b.dtype(positions));
     OpSpec spec;
     spec.kind = OpKind::reduction;
     spec.reads = {*g[0]};

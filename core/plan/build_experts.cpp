@@ -201,7 +201,8 @@ ValueIndex gated_shared(TapeBuilder& t, const LayerContext& context, ValueIndex 
 
 ValueIndex mixture_of_experts(TapeBuilder& t, const LayerContext& context, ValueIndex x) {
   const ModelConfig& c = context.config;
-  const ValueIndex routed = Routed(t, context).run(x);
+  const ValueIndex routed =
+      Routed(t, context).run(cast(t, x, t.compute(), "tokens in the compute dtype"));
   if (c.experts.shared == 0) return routed;
   const std::string path(names_of(c.family).shared_expert);
   ValueIndex shared = gated_mlp(t, context, x, path + ".gate_proj", path + ".up_proj",

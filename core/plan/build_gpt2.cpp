@@ -94,8 +94,8 @@ Tape gpt2_block_tape(const LayerContext& context) {
   const double residual_dropout = context.dropout(c.residual_dropout);
   TapeBuilder t(context.train, true, context.path);
   add_block_parameters(t, context);
-  const ValueIndex x = t.input("block input", times(context.tokens, c.hidden),
-                               context.train.compute, context.input_needs_gradient);
+  const ValueIndex x = t.input("block input", times(context.tokens, c.hidden), t.stream(),
+                               context.input_needs_gradient);
   t.enter("ln_1");
   const ValueIndex normal = layer_norm(t, x, "ln_1", c.hidden, "attention norm");
   t.enter("attn");
@@ -130,8 +130,8 @@ Tape gpt2_head_tape(const LayerContext& context) {
   t.add_parameter("transformer.ln_f.weight", {c.hidden});
   t.add_parameter("transformer.ln_f.bias", {c.hidden});
   t.add_parameter("lm_head.weight", {c.vocab, c.hidden}, c.tied_embeddings ? kTie : "");
-  const ValueIndex x = t.input("hidden states", times(context.tokens, c.hidden),
-                               context.train.compute, context.input_needs_gradient);
+  const ValueIndex x = t.input("hidden states", times(context.tokens, c.hidden), t.stream(),
+                               context.input_needs_gradient);
   t.enter("transformer.ln_f");
   const ValueIndex normal = layer_norm(t, x, "transformer.ln_f", c.hidden, "final norm");
   t.enter("lm_head");

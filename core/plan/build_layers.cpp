@@ -266,9 +266,25 @@ ValueIndex norm(TapeBuilder& t, const LayerContext& context, ValueIndex x,
   return rms_norm(t, context.implementation, x, module + ".weight", width, name);
 }
 
+namespace {
+
+ValueIndex narrowed(TapeBuilder& b, ValueIndex gradient, ValueIndex x) {
+  if (b.dtype(gradient) == b.dtype(x)) return gradient;
+  const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+  OpSpec spec;
+  spec.kind = OpKind::cast;
+  spec.reads = {gradient};
+  spec.writes = {dx};
+  b.op(std::move(spec));
+  return dx;
+}
+
+}  // namespace
+
 ValueIndex add(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::string& name,
                std::vector<ValueIndex> holds) {
-  const ValueIndex y = t.make(name, t.elements(a), t.dtype(a));
+  const DType type = size_of(t.dtype(b)) > size_of(t.dtype(a)) ? t.dtype(b) : t.dtype(a);
+  const ValueIndex y = t.make(name, t.elements(a), type);
   OpSpec spec;
   spec.reads = {a, b};
   spec.writes = {y};
@@ -276,8 +292,9 @@ ValueIndex add(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::string& na
   spec.flops = t.elements(a);
   t.op(std::move(spec));
   t.node({y}, [a, b](TapeBuilder& back, TapeBuilder::Gradients g) {
-    back.give(a, *g[0]);
-    back.give(b, *g[0]);
+    // The engine casts a gradient to the dtype of what it belongs to.
+    for (const ValueIndex x : {a, b})
+      back.give(x, back.needs_gradient(x) ? narrowed(back, *g[0], x) : *g[0]);
   });
   return y;
 }

@@ -35,6 +35,8 @@ struct LayerContext {
 /// With LoRA (peft/tuners/lora/layer.py, Linear.forward) a frozen linear may have an adapter:
 /// y + scaling · B(A(dropout(x))); A saves x, B saves A's output.
 ///
+/// Under autocast an fp32 x is cast first, for each linear anew.
+///
 /// In float8 (torchao/float8/float8_linear.py): the scale and then the cast of x and of the weight,
 /// each one pass over it, before the matmul; x is saved as it came and is cast again in backward,
 /// as the weight is, beside the output's gradient. A weight that was gathered in float8 is used as

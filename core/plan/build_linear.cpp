@@ -120,20 +120,29 @@ class Base {
 
 }  // namespace
 
+namespace {
+
+ValueIndex plain(TapeBuilder& t, ValueIndex x, const LinearSpec& spec) {
+  const ValueIndex narrow = cast(t, x, t.compute(), "input of " + spec.name);
+  return Base(t, narrow, spec).forward(t, spec);
+}
+
+}  // namespace
+
 ValueIndex linear(TapeBuilder& t, ValueIndex x, const LinearSpec& spec) {
   const std::string path = module_of(spec.weight);
-  if (!t.has_parameter(path + ".lora_A.weight")) return Base(t, x, spec).forward(t, spec);
+  if (!t.has_parameter(path + ".lora_A.weight")) return plain(t, x, spec);
   LinearSpec own = spec;
   own.holds = {};
-  const ValueIndex base = Base(t, x, own).forward(t, own);
+  const ValueIndex base = plain(t, x, own);
   const Trainable& trainable = t.train().trainable;
   const ValueIndex dropped = dropout(t, x, trainable.dropout);
   const LinearSpec down = {
       spec.name + " lora A", path + ".lora_A.weight", "", spec.in, trainable.rank, false, {}};
   const LinearSpec up = {
       spec.name + " lora B", path + ".lora_B.weight", "", trainable.rank, spec.out, false, {}};
-  const ValueIndex low = Base(t, dropped, down).forward(t, down);
-  const ValueIndex high = Base(t, low, up).forward(t, up);
+  const ValueIndex low = plain(t, dropped, down);
+  const ValueIndex high = plain(t, low, up);
   const ValueIndex scaled = scale(t, high, spec.name + " lora, scaled");
   return add(t, base, scaled, spec.name, spec.holds);
 }

@@ -141,7 +141,10 @@ namespace {
 class ModelBuilder {
  public:
   ModelBuilder(const ModelConfig& config, const Train& train, const Implementation& implementation)
-      : config_(config), train_(train), implementation_(implementation) {}
+      : config_(config), train_(train), implementation_(implementation) {
+    // Left out: autocast's fp32 stream of vision towers.
+    if (config.is_vision() || !config.towers.empty()) train_.autocast = false;
+  }
 
   Model build() {
     model_.name = config_.model_type;
@@ -246,7 +249,7 @@ class ModelBuilder {
   }
 
   const ModelConfig& config_;
-  const Train& train_;
+  Train train_;
   const Implementation& implementation_;
   Model model_;
   bool needs_gradient_ = false;  // of the next module's input

@@ -209,8 +209,8 @@ Tape block_tape(const LayerContext& context, bool has_experts) {
   std::int64_t layer = 0;
   while (c.has_experts(layer) != has_experts) ++layer;
   t.add_parameters(block_parameters(c, layer));
-  const ValueIndex x = t.input("block input", times(context.tokens, c.hidden),
-                               context.train.compute, context.input_needs_gradient);
+  const ValueIndex x = t.input("block input", times(context.tokens, c.hidden), t.stream(),
+                               context.input_needs_gradient);
   const ValueIndex y = Block(t, context, has_experts).run(x);
   const std::int64_t flops = weight_flops(t, context, idle_parameters(c, has_experts));
   return t.finish(y, true, flops + attention_flops(context));
@@ -221,7 +221,7 @@ Tape head_tape(const LayerContext& context) {
   const ModelNames& names = names_of(c.family);
   TapeBuilder t(context.train, false, context.path);
   t.add_parameters(head_parameters(c));
-  ValueIndex x = t.input("hidden states", times(context.tokens, c.hidden), context.train.compute,
+  ValueIndex x = t.input("hidden states", times(context.tokens, c.hidden), t.stream(),
                          context.input_needs_gradient);
   if (c.residual != Residual::post_norm) {
     const std::string path = std::string(names.root) + "." + std::string(names.final_norm);

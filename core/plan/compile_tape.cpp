@@ -60,6 +60,7 @@ class Compiler {
     producer_.resize(tape_.values.size(), kNone);
     needed_.resize(tape_.values.size(), false);
     again_.resize(tape_.values.size());
+    materialized_.resize(tape_.values.size(), false);
   }
 
   void find_producers() {
@@ -72,15 +73,20 @@ class Compiler {
     };
     for (const TapeOp& op : tape_.backward)
       for (const auto* list : {&op.reads, &op.updates})
-        for (const ValueIndex value : *list) need(value);
+        for (const ValueIndex value : *list) {
+          need(value);
+          if (!is_fusible(op.cost.kind)) materialized_[root(value)] = true;
+        }
     for (const ValueIndex value : tape_.held) need(value);
   }
 
   // --- save or recompute ---
 
-  /// Made from its reads row by row or element by element, not summed up.
+  /// Made from its reads row by row or element by element, not summed up; and no kernel of the
+  /// backward needs it in memory.
   bool is_recomputable(ValueIndex value) const {
-    if (producer_[value] == kNone || value == root(tape_.output)) return false;
+    if (producer_[value] == kNone || value == root(tape_.output) || materialized_[value])
+      return false;
     const TapeOp& op = tape_.forward[producer_[value]];
     if (!is_fusible(op.cost.kind) || op.cost.kind == OpKind::reduction || !op.updates.empty() ||
         op.reads.empty())
@@ -288,6 +294,7 @@ class Compiler {
   Tape& tape_;
   std::vector<std::uint32_t> producer_;           // by root: forward op
   std::vector<bool> needed_;                      // by root: saved, unless again_
+  std::vector<bool> materialized_;                // by root: read by a matmul or so of backward
   std::vector<std::optional<ValueIndex>> again_;  // by root: recomputed in backward
   std::vector<std::optional<ValueIndex>> made_;   // by root: what stands for it
 };

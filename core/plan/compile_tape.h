@@ -17,7 +17,9 @@ namespace foregather::plan {
 /// - What backward needs is saved or recomputed (torch/_functorch/partitioners.py, min-cut): a
 /// value
 ///   that a chain of fusible ops makes is recomputed where that needs fewer bytes than it has,
-///   given what is saved anyway. Matmuls, attention and row statistics are never recomputed.
+///   given what is saved anyway. Matmuls, attention and row statistics are never recomputed, nor
+///   what such an op of the backward reads: it would have to be written to memory again
+///   (ban_recompute_materialized_backward), so inputs of linears stay.
 /// - No Python frame holds values beyond their last use.
 ///
 /// Left out: guards, the launcher's own host time, CUDA graphs.

@@ -30,9 +30,8 @@ namespace foregather::plan {
 /// Mixed precision is torch.autocast: stored parameters are fp32, matmuls read copies in the
 /// compute dtype, made once a forward (a tied weight once), kept for the backward, made again
 /// before a checkpointed module is recomputed; their gradients are cast back. All other parameters
-/// are used as stored. (The activations of norms stay in the compute dtype here, autocast's are
-/// fp32.) There is no zeroing of unused parameters, no broadcast of buffers
-/// (nor of parameters, which DDP sends once when it is made), no communication hook.
+/// are used as stored. There is no zeroing of unused parameters, no broadcast of buffers (nor of
+/// parameters, which DDP sends once when it is made), no communication hook.
 class DdpSchedule final : public StrategySchedule {
  public:
   explicit DdpSchedule(Lowering& lowering);

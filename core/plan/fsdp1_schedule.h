@@ -41,8 +41,7 @@ namespace foregather::plan {
 /// Parameters gathered in fp32 that compute in a shorter dtype are torch.autocast without
 /// MixedPrecision: matmuls read copies, made anew at each use (its cache holds leaves, and FSDP's
 /// parameters are views), kept where autograd saves them; their gradients are cast back. All other
-/// parameters are used as gathered. (The activations of norms and the residual stream stay in the
-/// compute dtype here, autocast's are fp32.)
+/// parameters are used as gathered.
 ///
 /// With use_orig_params the optimizer sees the parts of the parameters that lie in its shard. All
 /// ranks are lowered as rank 0: the others cut other parameters, into as many bytes.

@@ -8,6 +8,7 @@
 #include "core/plan/model_composites.h"
 #include "core/plan/model_families.h"
 #include "core/plan/model_left_out.h"
+#include "core/plan/model_unread.h"
 #include "core/plan/module_tree.h"
 
 namespace foregather::plan {
@@ -180,6 +181,7 @@ ModelConfig read_tower(const ConfigFile& file) {
     c.tied_embeddings = file.flag("tie_word_embeddings", c.tied_embeddings);
   read_activation(file, family, c);
   read_dropouts(file, family, c);
+  check_unread(file);
   if (family.details != nullptr) family.details(file, named.architecture, c);
   read_left_out(file, c);
   if (file.error()) return c;

@@ -64,6 +64,8 @@ class TapeBuilder {
   TapeBuilder(const Train& train, bool is_block, std::string path);
 
   DType compute() const { return train_.compute; }
+  /// Of the residual stream: fp32 under autocast.
+  DType stream() const { return train_.autocast ? DType::f32 : train_.compute; }
   const Train& train() const { return train_; }
   bool is_block() const { return is_block_; }
 

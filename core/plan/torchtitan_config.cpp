@@ -45,12 +45,21 @@ class Reader {
         checkpointing(*table);
         continue;
       }
+      if (section.str() == "compile") {
+        compile(*table);
+        continue;
+      }
+      if (section.str() == "float8" || section.str() == "quantize") {
+        float8(std::string(section.str()), *table);
+        continue;
+      }
       for (const auto& [key, value] : *table) {
         const std::string name = std::string(section.str()) + "." + std::string(key.str());
         if (!take(name, value)) config_.ignored.push_back(name);
       }
     }
     degrees();
+    linears();
     if (error_) return tl::unexpected(*error_);
     return std::move(config_);
   }
@@ -58,7 +67,8 @@ class Reader {
  private:
   static bool has_effect(std::string_view section) {
     return section == "model" || section == "training" || section == "parallelism" ||
-           section == "activation_checkpoint" || section == "optimizer" || section == "compile";
+           section == "activation_checkpoint" || section == "optimizer" || section == "compile" ||
+           section == "float8" || section == "quantize";
   }
 
   std::string place(const toml::node* node) const {
@@ -127,8 +137,10 @@ class Reader {
       if (flag(name, node)) give("parallel.offload", std::string("all"), &node);
       return true;
     }
-    if (name == "training.compile" || name == "compile.enable") return !flag(name, node);
-    if (name == "compile.components") return true;
+    if (name == "training.compile") {
+      if (flag(name, node)) give("train.compile", std::string("per-block"), &node);
+      return true;
+    }
     if (name == "optimizer.name") {
       const std::string optimizer = text(name, node);
       if (optimizer != "AdamW" && optimizer != "Adam") return false;
@@ -195,7 +207,80 @@ class Reader {
       }
     }
     if (mode == "selective" && option != "op") mode += ":" + option;
+    if (mode == "memory_budget") {
+      config_.ignored.emplace_back("activation_checkpoint.mode: memory_budget");
+      return;
+    }
     give("train.activation_checkpointing", mode, at);
+  }
+
+  // The model's blocks are compiled one by one; the loss by itself is not simulated.
+  void compile(const toml::table& table) {
+    bool enabled = false, blocks = true, loss = true;
+    const toml::node* at = nullptr;
+    for (const auto& [key, node] : table) {
+      const std::string name = "compile." + std::string(key.str());
+      if (key.str() == "enable") {
+        enabled = flag(name, node);
+        at = &node;
+      } else if (key.str() == "components") {
+        blocks = lists(name, node, "model");
+        loss = lists(name, node, "loss");
+      } else {
+        config_.ignored.push_back(name);
+      }
+    }
+    if (!enabled) return;
+    if (blocks) give("train.compile", std::string("per-block"), at);
+    if (loss) config_.ignored.emplace_back("compile.components: loss");
+  }
+
+  bool lists(std::string_view name, const toml::node& node, std::string_view what) {
+    const toml::array* array = node.as_array();
+    if (array == nullptr) {
+      complain(name, node, "a list of texts");
+      return false;
+    }
+    for (const toml::node& element : *array)
+      if (element.value_or(std::string_view()) == what) return true;
+    return false;
+  }
+
+  // [float8] until 2025, then [quantize.linear.float8].
+  void float8(const std::string& path, const toml::table& table) {
+    const bool is_linear = path == "float8" || path == "quantize.linear.float8";
+    for (const auto& [key, node] : table) {
+      const std::string name = path + "." + std::string(key.str());
+      const toml::table* inner = node.as_table();
+      if (inner != nullptr && (name == "quantize.linear" || name == "quantize.linear.float8"))
+        float8(name, *inner);
+      else if (!is_linear || !take_float8(key.str(), name, node))
+        config_.ignored.push_back(name);
+    }
+  }
+
+  bool take_float8(std::string_view key, const std::string& name, const toml::node& node) {
+    if (key == "enable_float8_linear") {
+      if (flag(name, node) && converter_ == nullptr) converter_ = &node;
+      return true;
+    }
+    if (key == "enable_fsdp_float8_all_gather") {
+      gathers_float8_ = flag(name, node);
+      return true;
+    }
+    if (key == "recipe_name") {
+      recipe_ = text(name, node);
+      return recipe_.empty() || recipe_ == "tensorwise" || recipe_ == "rowwise";
+    }
+    return key == "precompute_float8_dynamic_scale_for_fsdp" && !flag(name, node);
+  }
+
+  // The recipes gather in high precision but for tensorwise.
+  void linears() {
+    if (converter_ == nullptr) return;
+    const bool is_rowwise = recipe_.starts_with("rowwise");
+    give("train.float8", std::string(is_rowwise ? "rowwise" : "tensorwise"), converter_);
+    if (gathers_float8_ && !is_rowwise) give("train.float8_all_gather", true, converter_);
   }
 
   void model(const toml::table& table) {
@@ -204,9 +289,18 @@ class Reader {
     const Flavor* known = nullptr;
     for (const Flavor& candidate : kLlama3)
       if (name == "llama3" && flavor == candidate.name) known = &candidate;
-    for (const auto& [key, node] : table)
-      if (known == nullptr || (key.str() != "name" && key.str() != "flavor"))
-        config_.ignored.push_back("model." + std::string(key.str()));
+    for (const auto& [key, node] : table) {
+      const std::string path = "model." + std::string(key.str());
+      if (key.str() == "converters") {
+        if (lists(path, node, "float8") || lists(path, node, "quantize.linear.float8"))
+          converter_ = &node;
+        const toml::array* all = node.as_array();
+        if (all != nullptr && all->size() > (converter_ == &node ? 1U : 0U))
+          config_.ignored.push_back(path);
+      } else if (known == nullptr || (key.str() != "name" && key.str() != "flavor")) {
+        config_.ignored.push_back(path);
+      }
+    }
     if (known == nullptr) return;
     const toml::node* at = table.get("flavor");
     constexpr std::int64_t kVocabulary = 128'256, kKeyValueHeads = 8, kPositions = 131'072;
@@ -226,6 +320,9 @@ class Reader {
   std::optional<std::int64_t> shard_, replicate_;
   const toml::node* shard_node_ = nullptr;
   const toml::node* replicate_node_ = nullptr;
+  const toml::node* converter_ = nullptr;  // to float8 linears
+  bool gathers_float8_ = false;
+  std::string recipe_;
 };
 
 bool has_torchtitan_table(const toml::table& document) {

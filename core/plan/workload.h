@@ -50,7 +50,9 @@ enum class Prefetch : std::uint8_t { none, pre, post };
 enum class Offload : std::uint8_t { none, optimizer, parameters, all };
 /// Thunder's FSDPBucketingStrategy.
 enum class ThunderBucketing : std::uint8_t { none, layer, block };
-enum class Fsdp1Sharding : std::uint8_t { full_shard, shard_grad_op, no_shard };
+/// hybrid_shard: full_shard within a node, unless the workload says a shard size. resolve_cluster()
+/// makes it that.
+enum class Fsdp1Sharding : std::uint8_t { full_shard, shard_grad_op, no_shard, hybrid_shard };
 /// What one unit is: a repeated block (and the rest at the root), the whole model, or blocks with
 /// the embedding and the head as units of their own.
 enum class Wrap : std::uint8_t { block, model, block_embed_head };
@@ -98,6 +100,9 @@ struct Train {
   bool float8_all_gather = false;  ///< FSDP2 casts shards and gathers bytes
   std::int64_t loss_chunks = 1;    ///< parts of the tokens that go through the loss one by one
   Compile compile = Compile::none;
+  /// torch.autocast over fp32 parameters; resolve_workload() sets it. The residual stream and norms
+  /// are fp32 and each linear casts its input.
+  bool autocast = false;
   std::optional<bool> dropout;  ///< whether dropout ops run; unset: as the model's config says
 };
 

@@ -32,7 +32,7 @@ constexpr std::array kStrategy{"ddp"sv,   "fsdp1"sv,         "fsdp2"sv,        "
 constexpr std::array kOffload{"none"sv, "optimizer"sv, "parameters"sv, "all"sv};
 constexpr std::array kBucketing{"none"sv, "layer"sv, "block"sv};
 constexpr std::array kPrefetch{"none"sv, "pre"sv, "post"sv};
-constexpr std::array kSharding{"full_shard"sv, "shard_grad_op"sv, "no_shard"sv};
+constexpr std::array kSharding{"full_shard"sv, "shard_grad_op"sv, "no_shard"sv, "hybrid_shard"sv};
 constexpr std::array kTreeLoss{"sum"sv, "mean"sv, "cross_entropy"sv};
 constexpr std::array kWrap{"block"sv, "model"sv, "block_embed_head"sv};
 
@@ -398,7 +398,8 @@ constexpr std::array kKeys{
     WorkloadKey{"train.loss_chunks", kCount, "1",
                 "Parts of the tokens that pass the vocabulary projection and loss one by one",
                 set_integer<kTrain, &Train::loss_chunks, 1, kMostRanks>},
-    WorkloadKey{"train.compile", "none | per-block | full", "none", "torch.compile",
+    WorkloadKey{"train.compile", "none | per-block | full", "none",
+                "torch.compile; Thunder's strategies are always full",
                 set_choice<kTrain, &Train::compile, kCompile>},
     WorkloadKey{"train.optimizer", "adamw | sgd", "adamw", "Optimizer",
                 set_choice<kTrain, &Train::optimizer, kOptimizer>},
@@ -432,9 +433,9 @@ constexpr std::array kKeys{
     WorkloadKey{"parallel.wrap", "block | model | block_embed_head", "block",
                 "What one FSDP unit is", set_choice<kParallel, &Parallel::wrap, kWrap>, kOne,
                 kFsdp},
-    WorkloadKey{"parallel.sharding", "full_shard | shard_grad_op | no_shard", "full_shard",
-                "FSDP1's sharding strategy", set_choice<kParallel, &Parallel::sharding, kSharding>,
-                kOne, kFsdp1},
+    WorkloadKey{"parallel.sharding", "full_shard | shard_grad_op | no_shard | hybrid_shard",
+                "full_shard", "FSDP1's sharding strategy; hybrid: within a node",
+                set_choice<kParallel, &Parallel::sharding, kSharding>, kOne, kFsdp1},
     WorkloadKey{"parallel.reshard_after_forward", "true | false | N", "true, false at the root",
                 "FSDP2: frees unsharded parameters after forward, or reshards to groups of N",
                 set_reshard, kOne, kFsdp2},

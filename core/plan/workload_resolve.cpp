@@ -71,7 +71,12 @@ Status resolve_cluster(Workload& workload) {
   const Status divided =
       cluster.nodes != 0 ? divide_world_by_nodes(workload) : divide_world_by_gpus(workload);
   if (!divided) return divided;
-  if (workload.parallel.shard_size == 0) workload.parallel.shard_size = world;
+  Parallel& parallel = workload.parallel;
+  if (parallel.sharding == Fsdp1Sharding::hybrid_shard) {
+    if (parallel.shard_size == 0) parallel.shard_size = cluster.gpus_per_node;
+    parallel.sharding = Fsdp1Sharding::full_shard;
+  }
+  if (parallel.shard_size == 0) parallel.shard_size = world;
   return {};
 }
 
@@ -81,6 +86,16 @@ Status resolve_workload(Workload& workload, const ModelConfig& model) {
   if (workload.train.seq_len == 0)
     workload.train.seq_len = std::min(model.max_positions, kLongestDefault);
   resolve_auto_sizes(workload.zero, model.hidden);
+  // DDP's mixed precision, and FSDP1's where it gathers fp32.
+  const bool is_mixed = workload.train.compute != DType::f32;
+  const Parallel& parallel = workload.parallel;
+  workload.train.autocast =
+      is_mixed && ((parallel.strategy == Strategy::ddp && workload.train.master == DType::f32) ||
+                   (parallel.strategy == Strategy::fsdp1 && parallel.param_dtype == DType::f32));
+  // Thunder is a compiler: there is no such schedule without its fused regions.
+  const Strategy strategy = workload.parallel.strategy;
+  if (strategy == Strategy::thunder_zero2 || strategy == Strategy::thunder_zero3)
+    workload.train.compile = Compile::full;
   return {};
 }
 

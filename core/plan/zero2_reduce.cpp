@@ -61,7 +61,7 @@ void Zero2Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
   const Buffer sum = parameter.held;
   parameter.held = {};
 
-  low.builder.host_delay(host_overhead::kHook);
+  low.builder.host_delay(host_overhead::kZeroGradient);
   take_buckets();
   const std::int64_t most = low.workload.zero.reduce_bucket_size;
   if (bucket_elements_ + parameter.elements > most) reduce_bucket(false);

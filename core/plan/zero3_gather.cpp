@@ -47,7 +47,7 @@ void Zero3Schedule::after_op(std::uint32_t module, Phase phase, std::uint32_t op
 }
 
 void Zero3Schedule::enter(std::uint32_t submodule) {
-  lowering_.builder.host_delay(overhead::kHook);
+  lowering_.builder.host_delay(overhead::kZeroHook);
   const Zero3Coordinator::Entry& entry = coordinator_->enter(submodule);
   if (!gathers()) return;
   gather(entry.fetched);
@@ -57,7 +57,7 @@ void Zero3Schedule::enter(std::uint32_t submodule) {
 }
 
 void Zero3Schedule::leave(std::uint32_t submodule) {
-  lowering_.builder.host_delay(overhead::kHook);
+  lowering_.builder.host_delay(overhead::kZeroHook);
   release(coordinator_->leave(submodule));
 }
 
@@ -101,7 +101,7 @@ void Zero3Schedule::load(Parameter& parameter) {
 
 void Zero3Schedule::gather_from(const Rows& rows, bool secondary) {
   Lowering& low = lowering_;
-  low.builder.host_delay(overhead::kUnshard);
+  low.builder.host_delay(overhead::kZeroGather);
   const GatherPlan& plan = plan_of(rows, secondary);
   Gather gather;
   gather.rows = rows;

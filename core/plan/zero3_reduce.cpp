@@ -49,7 +49,7 @@ void Zero3Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
 
 void Zero3Schedule::add_to_bucket(std::uint32_t row, const Buffer& gradient) {
   const Parameter& parameter = parameters_[row];
-  lowering_.builder.host_delay(host_overhead::kHook);
+  lowering_.builder.host_delay(host_overhead::kZeroGradient);
   if (reduce_stream_ != lowering_.compute) lowering_.wait_stream(reduce_stream_, lowering_.compute);
   const std::int64_t most = lowering_.workload.zero.reduce_bucket_size;
   Pending pending{row, gradient, false};

@@ -82,8 +82,9 @@ constexpr std::array kMechanisms{
               "many steps; older code also kept fp32 copies of the logits."},
     Mechanism{
         [](const Situation& s) { return s.is_low && s.row.param_dtype == "fp32"; },
-        "Peak: autocast keeps the residual stream, norms and logits in fp32, and the script's "
-        "loss copies them; they are in the compute dtype here."},
+        "Peak: such scripts keep the model's output, and with it the fp32 logits, during the "
+        "backward, and shift the logits by a copy; the tape does neither. That explains a sixth: "
+        "what else grows with tokens and blocks there, no source tells."},
     Mechanism{
         [](const Situation& s) { return s.is_low; },
         "Peak: the implementation keeps activations that the tape frees (fp32 copies in norms, "

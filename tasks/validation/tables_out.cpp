@@ -111,7 +111,12 @@ std::string to_json(const Validation& validation) {
   for (const auto& [reason, count] : validation.skipped()) json.field(reason, count);
   json.end_object();
   json.key("bars").begin_object();
-  for (const Bar& bar : bars(validation)) json.field(bar.text, bar.holds);
+  for (const Bar& bar : bars(validation)) {
+    if (bar.holds)
+      json.field(bar.text, *bar.holds);
+    else
+      json.key(bar.text).null();
+  }
   json.end_object();
   json.key("rows").begin_array();
   for (const RowResult& row : validation.rows) write_row(json, row);

@@ -1,4 +1,7 @@
 // What must hold of ZeRO-3 steps: bytes on the wire, what is gathered how often, memory.
+#include <fmt/format.h>
+#include <rapidcheck.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -97,6 +100,12 @@ TEST_CASE("halving ZeRO-3's prefetch bucket never raises the bytes that are live
       {"llama3_8b_fsdp2",
        {"train.activation_checkpointing=full", "train.seq_len=1024",
         "parallel.stage3_max_reuse_distance=100000000"}},
+      {"llama2_7b_fsdp1", {"train.seq_len=512"}},
+      {"llama2_13b_lora", {"train.trainable=all", "train.seq_len=512"}},
+      {"mixtral_8x7b_zero3", {}},
+      {"openvla_zero3", {}},
+      {"openvla_zero3", {"train.activation_checkpointing=full", "train.grad_accum=2"}},
+      {"roberta_1gb_slow_network", {}},
       {"tiny_fsdp2",
        {"parallel.stage3_max_reuse_distance=10000",
         "parallel.stage3_param_persistence_threshold=100"}}};
@@ -112,6 +121,45 @@ TEST_CASE("halving ZeRO-3's prefetch bucket never raises the bytes that are live
       last = peak;
     }
   }
+}
+
+// Strictly so for published models, above. DeepSpeed's own rule is not monotonic: the bucket
+// decides which gathers are one, which parameter overshoots where, and which one the prefetcher
+// finds in place and then keeps for its later use. In models this small one parameter is percents
+// of the peak.
+TEST_CASE("halving the prefetch bucket does not raise the peak of a random ZeRO-3 step") {
+  CHECK(rc::check([] {
+    const auto one_of = [](std::vector<std::int64_t> values) {
+      return *rc::gen::elementOf(std::move(values));
+    };
+    const std::int64_t heads = one_of({1, 2, 4});
+    const Sets model{
+        fmt::format("model.num_attention_heads={}", heads),
+        fmt::format("model.num_key_value_heads={}", heads),
+        fmt::format("model.hidden_size={}", heads * one_of({16, 64})),
+        fmt::format("model.intermediate_size={}", one_of({40, 200, 700})),
+        fmt::format("model.vocab_size={}", one_of({60, 1000, 20'000})),
+        fmt::format("model.num_hidden_layers={}", one_of({1, 2, 3, 7})),
+        fmt::format("train.seq_len={}", one_of({16, 128, 300})),
+        fmt::format("train.micro_batch={}", one_of({1, 3})),
+        fmt::format("train.grad_accum={}", one_of({1, 1, 2})),
+        std::string("train.activation_checkpointing=") + (one_of({0, 1}) == 0 ? "none" : "full"),
+        fmt::format("parallel.stage3_param_persistence_threshold={}", one_of({0, 100, 20'000})),
+        fmt::format("parallel.stage3_max_live_parameters={}", one_of({0, 50'000, 1'000'000'000})),
+        fmt::format("parallel.stage3_max_reuse_distance={}", one_of({0, 50'000, 1'000'000'000})),
+        fmt::format("parallel.reduce_bucket_size={}", one_of({1, 10'000, 1'000'000}))};
+    for (const std::string& set : model) RC_LOG() << "--set " << set << '\n';
+    Bytes last = std::numeric_limits<Bytes>::max() / 2;
+    for (std::int64_t size = 8'000'000; size > 0; size /= 2) {
+      Sets all = model;
+      all.insert(all.begin(), {"parallel.strategy=zero3", "train.optimizer_impl=fused"});
+      all.push_back(fmt::format("parallel.stage3_prefetch_bucket_size={}", size));
+      const LiveStep step = live_steps(sample("tiny_fsdp2", all).graph).steady;
+      const Bytes live = std::max(step.peak_of_passes.total, step.peak_of_optimizer.total);
+      RC_ASSERT(live <= last + last / 10);
+      last = std::min(live, last);
+    }
+  }));
 }
 
 TEST_CASE("what ZeRO-3 offloads is not on the device") {

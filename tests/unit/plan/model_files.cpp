@@ -121,6 +121,59 @@ TEST_CASE("every family counts as transformers counts it") {
   CHECK(counts["models"].size() >= 30);
 }
 
+TEST_CASE(
+    "configs of further published models have the counts that their cards or checkpoints state") {
+  const std::vector<std::pair<std::string, std::int64_t>> cases = {
+      // Qwen2.5-14B
+      {R"({"model_type": "qwen2", "hidden_size": 5120, "intermediate_size": 13824,
+          "num_hidden_layers": 48, "num_attention_heads": 40, "num_key_value_heads": 8,
+          "vocab_size": 152064, "tie_word_embeddings": false})",
+       14'770'033'664},
+      // Gemma-2-27B
+      {R"({"model_type": "gemma2", "hidden_size": 4608, "intermediate_size": 36864,
+          "num_hidden_layers": 46, "num_attention_heads": 32, "num_key_value_heads": 16,
+          "head_dim": 128, "vocab_size": 256000, "hidden_activation": "gelu_pytorch_tanh"})",
+       27'227'128'320},
+      // Llama-3.2-3B
+      {R"({"model_type": "llama", "hidden_size": 3072, "intermediate_size": 8192,
+          "num_hidden_layers": 28, "num_attention_heads": 24, "num_key_value_heads": 8,
+          "head_dim": 128, "vocab_size": 128256, "tie_word_embeddings": true})",
+       3'212'749'824},
+      // Mistral-Nemo
+      {R"({"model_type": "mistral", "hidden_size": 5120, "intermediate_size": 14336,
+          "num_hidden_layers": 40, "num_attention_heads": 32, "num_key_value_heads": 8,
+          "head_dim": 128, "vocab_size": 131072, "max_position_embeddings": 1024000,
+          "sliding_window": null})",
+       12'247'782'400},
+      // Pythia-6.9b
+      {R"({"model_type": "gpt_neox", "hidden_size": 4096, "intermediate_size": 16384,
+          "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 50432, "rotary_pct":
+          0.25, "tie_word_embeddings": false})",
+       6'857'302'016},
+      // Yi-34B
+      {R"({"model_type": "llama", "hidden_size": 7168, "intermediate_size": 20480,
+          "num_hidden_layers": 60, "num_attention_heads": 56, "num_key_value_heads": 8,
+          "vocab_size": 64000})",
+       34'388'917'248},
+      // DeepSeek-V2
+      {R"({"model_type": "deepseek_v2", "hidden_size": 5120, "intermediate_size": 12288,
+          "num_hidden_layers": 60, "num_attention_heads": 128, "num_key_value_heads": 128,
+          "vocab_size": 102400, "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim":
+          128, "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 160,
+          "n_shared_experts": 2, "num_experts_per_tok": 6, "moe_intermediate_size": 1536,
+          "first_k_dense_replace": 1})",
+       235'741'434'880},
+      // gpt2-xl
+      {R"({"model_type": "gpt2", "n_embd": 1600, "n_layer": 48, "n_head": 25, "vocab_size":
+          50257, "n_positions": 1024, "n_ctx": 1024})",
+       1'557'611'200},
+  };
+  for (const auto& [text, count] : cases) {
+    INFO(text);
+    CHECK(count_parameters(good(text)) == count);
+  }
+}
+
 TEST_CASE("what a config leaves out is as in transformers") {
   const ModelConfig llama = good(llama_with("num_key_value_heads", ""));
   CHECK(llama.kv_heads == 4);
@@ -331,6 +384,20 @@ TEST_CASE("each key of each family refuses a wrong type under its name") {
     }
   }
   CHECK(refused > 1000);
+}
+
+TEST_CASE("keys that nothing follows are checked too") {
+  for (const char* key : {"rope_theta", "rms_norm_eps", "initializer_range", "use_cache",
+                          "torch_dtype", "transformers_version", "rope_scaling", "pretraining_tp",
+                          "sliding_window", "bos_token_id", "quantization_config"}) {
+    INFO(key);
+    CHECK_THAT(complaint(llama_with(key, R"([{"a": 1}])")),
+               Catch::Contains("'" + std::string(key) + "' is a list"));
+    CHECK_THAT(complaint(llama_with(key, "-7e30")), Catch::Contains("10:3: '" + std::string(key)));
+    good(llama_with(key, "null"));
+  }
+  good(llama_with("rope_scaling", R"({"rope_type": "llama3", "factor": 8.0})"));
+  good(llama_with("eos_token_id", "[1, 2]"));
 }
 
 TEST_CASE("a config that is no file of reasonable size is an input error") {

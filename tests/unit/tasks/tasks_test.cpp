@@ -2,6 +2,7 @@
 
 #include "core/ir/builder.h"
 #include "tasks/sniff.h"
+#include "tasks/thunder_source.h"
 #include "tasks/what_if.h"
 #include "tasks/wire_bytes.h"
 
@@ -55,6 +56,45 @@ TEST_CASE("sniffing goes by content") {
                                      6),
                     "x.toml")
                   .has_value());
+}
+
+TEST_CASE("Thunder traces are sniffed in all their clothes") {
+  for (const char* trace :
+       {"# Constructed by Delete Last Used (took 0 milliseconds)\nimport torch\n",
+        "@torch.no_grad()\n@no_autocast\ndef computation(a):\n  return a\n",
+        "def backward_fn(saved_for_backward, cotangents):\r\n  C0, _, = saved_for_backward\r\n",
+        "# source: somewhere\ndef f(a):\n  # a: \"cuda:0 f32[2]\"\n  return a\n",
+        "  \"\"\"\n  def f(a):\n    t0 = torch.add(a, 1)\n    return t0\n",
+        "[import thunder\nimport torch\n@torch.no_grad()\ndef f(a):\n",
+        "# def f(a):\n#   t0 = torch.add(a, 1)\n"}) {
+    CAPTURE(trace);
+    CHECK(sniff(trace, "x") == SourceKind::thunder);
+  }
+  CHECK_FALSE(sniff("def main():\n  print(1)\n", "x.py").has_value());
+}
+
+TEST_CASE("the world size of a Thunder trace is a key of its own") {
+  const ThunderSets sets = take_thunder_sets(
+      {"cluster.gpus_per_node=4", "parallel.world_size=2", "parallel.world_size=16"});
+  CHECK(sets.world_size == 16);
+  CHECK(sets.others == std::vector<std::string>{"cluster.gpus_per_node=4"});
+  CHECK_FALSE(sets.error);
+  for (const char* bad : {"parallel.world_size=0", "parallel.world_size=x", "parallel.world_size=",
+                          "parallel.world_size=-2", "parallel.world_size=99999999999"}) {
+    CAPTURE(bad);
+    CHECK(take_thunder_sets({bad}).error);
+  }
+}
+
+TEST_CASE("a forward and its backward are recognised, in either order") {
+  const std::string samples = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/";
+  const std::string forward = samples + "thunder_mlp_zero3_forward.txt";
+  const std::string backward = samples + "thunder_mlp_zero3_backward.txt";
+  CHECK(are_forward_and_backward(forward, backward));
+  CHECK(are_forward_and_backward(backward, forward));
+  CHECK_FALSE(are_forward_and_backward(forward, forward));
+  CHECK_FALSE(are_forward_and_backward(forward, samples + "tiny_fsdp2.toml"));
+  CHECK_FALSE(are_forward_and_backward(forward, "nothing.txt"));
 }
 
 TEST_CASE("what-if passes") {

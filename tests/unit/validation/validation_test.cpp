@@ -191,6 +191,24 @@ TEST_CASE("a table is predicted, with answers and without") {
   CHECK_THAT(to_json(*validation), Contains("\"wrong_fit\": 0"));
 }
 
+TEST_CASE("bars need something to compare with") {
+  const Folder folder;
+  const auto bars_of = [&](const std::string& rows) {
+    ValidateRequest request;
+    request.measured = folder.write("m.csv", kColumns + rows);
+    const auto validation = validate(request);
+    REQUIRE(validation.has_value());
+    return bars(*validation);
+  };
+  const auto blank = bars_of(line("fsdp2", "one", ",,"));
+  CHECK(!blank[0].holds);
+  CHECK(!blank[1].holds);
+  CHECK(blank[2].holds == true);
+  CHECK(!blank[3].holds);  // no row of tier B
+  const auto wrong = bars_of(line("fsdp2", "one", "100,100,") + line("other", "two", ",,"));
+  for (int bar = 0; bar < 3; ++bar) CHECK(wrong[bar].holds == false);
+}
+
 TEST_CASE("a published result that fits and a prediction that does not is a wrong fit") {
   const Folder folder;
   std::string large = line("fsdp2", "one", "0.02,0.5,");

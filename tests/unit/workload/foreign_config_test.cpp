@@ -189,3 +189,65 @@ TEST_CASE("an unmodified torchtitan TOML is a workload") {
   CHECK(other.model_keys.empty());
   CHECK(other.model_config == "m.json");
 }
+
+TEST_CASE("torchtitan's compiler and float8 switches are applied in both spellings") {
+  const std::string head = "[training]\nseq_len = 64\n";
+  const Workload old = read(head + R"(compile = true
+[model]
+name = "llama3"
+flavor = "8B"
+converters = ["float8"]
+[float8]
+enable_fsdp_float8_all_gather = true
+precompute_float8_dynamic_scale_for_fsdp = true
+)",
+                            {});
+  CHECK(old.train.compile == Compile::per_block);
+  CHECK(old.train.float8 == Float8::tensorwise);
+  CHECK(old.train.float8_all_gather);
+  CHECK(ignores(old, "float8.precompute_float8_dynamic_scale_for_fsdp"));
+
+  const Workload newer = read(head + R"([model]
+name = "llama3"
+flavor = "8B"
+converters = ["quantize.linear.float8", "quantize.grouped_mm.float8"]
+[compile]
+enable = true
+components = ["model", "loss"]
+[quantize.linear.float8]
+enable_fsdp_float8_all_gather = false
+recipe_name = "rowwise"
+filter_fqns = ["output"]
+[quantize.grouped_mm.float8]
+fqns = ["experts"]
+)",
+                              {});
+  CHECK(newer.train.compile == Compile::per_block);
+  CHECK(newer.train.float8 == Float8::rowwise);
+  CHECK_FALSE(newer.train.float8_all_gather);
+  for (const char* key : {"compile.components: loss", "quantize.linear.float8.filter_fqns",
+                          "quantize.grouped_mm", "model.converters"})
+    CHECK(ignores(newer, key));
+  // Only the loss is compiled; nobody converts to float8.
+  const Workload none = read(head +
+                                 "[compile]\nenable = true\ncomponents = [\"loss\"]\n"
+                                 "[float8]\nenable_fsdp_float8_all_gather = true\n",
+                             kModel);
+  CHECK(none.train.compile == Compile::none);
+  CHECK(none.train.float8 == Float8::none);
+  CHECK_FALSE(none.train.float8_all_gather);
+}
+
+TEST_CASE("FSDP1's hybrid sharding shards within a node, or as far as the workload says") {
+  const auto resolved = [](std::vector<std::string> sets) {
+    sets.insert(sets.end(), {"model.config=m.json", "parallel.strategy=fsdp1",
+                             "parallel.sharding=hybrid_shard", "parallel.world_size=32"});
+    Workload workload = read("[parallel]\n", sets);
+    REQUIRE(resolve_cluster(workload).has_value());
+    CHECK(workload.parallel.sharding == Fsdp1Sharding::full_shard);
+    return workload.parallel.shard_size;
+  };
+  CHECK(resolved({}) == 8);
+  CHECK(resolved({"cluster.gpus_per_node=4"}) == 4);
+  CHECK(resolved({"parallel.shard_size=16"}) == 16);
+}
