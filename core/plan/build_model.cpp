@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "core/plan/build_families.h"
+#include "core/plan/build_tree.h"
 #include "core/plan/compile_tape.h"
 #include "core/plan/model.h"
 #include "core/plan/model_names.h"
 #include "core/plan/model_parameters.h"
+#include "core/plan/module_tree.h"
 
 namespace foregather::plan {
 
@@ -57,6 +59,7 @@ std::int64_t attention_flops(const LayerContext& context) {
 }
 
 std::int64_t count_parameters(const ModelConfig& c) {
+  if (c.tree_plan) return c.tree_plan->parameters;
   std::int64_t count = elements_of(embedding_parameters(c), false) +
                        elements_of(head_parameters(c), c.tied_embeddings) +
                        elements_of(projector_parameters(c), false);
@@ -72,7 +75,28 @@ std::int64_t count_parameters(const ModelConfig& c) {
   return count;
 }
 
+namespace {
+
+// In floating point, where nothing overflows; the bounds leave room for sums.
+constexpr double kMostFlops = 4e18;
+constexpr double kMostBytes = 7e16;
+
+Status check_work(double flops, double bytes, const Train& train) {
+  if (flops * static_cast<double>(train.grad_accum) < kMostFlops && bytes < kMostBytes) return {};
+  return fail_at(
+      "train.micro_batch",
+      "train.micro_batch = {} of train.seq_len = {} is more work than can be counted (10^18 FLOPs "
+      "a "
+      "step), expected a smaller batch",
+      train.micro_batch, train.seq_len);
+}
+
+}  // namespace
+
 Status check_model_size(const ModelConfig& c, const Train& train) {
+  if (c.tree_plan)
+    return check_work(4 * c.tree_plan->matmul_flops + 100 * c.tree_plan->widest,
+                      8 * c.tree_plan->widest, train);
   const bool is_learned =
       c.positions == ModelConfig::Positions::learned || c.family == ModelConfig::Family::gpt2;
   if (is_learned && !c.is_vision() && train.seq_len > c.max_positions)
@@ -93,9 +117,6 @@ Status check_model_size(const ModelConfig& c, const Train& train) {
                      "the vision towers make {} and {} patches, expected as many of each",
                      first.image.tokens() - first.image.dropped, patches);
   }
-  // In floating point, where nothing overflows; the bounds leave room for sums.
-  constexpr double kMostFlops = 4e18;
-  constexpr double kMostBytes = 7e16;
   std::int64_t longest = train.seq_len;
   for (const ModelConfig& tower : c.towers) longest = std::max(longest, tower.image.tokens());
   if (c.is_vision()) longest = c.image.tokens();
@@ -111,13 +132,7 @@ Status check_model_size(const ModelConfig& c, const Train& train) {
        c.image.channels * c.image.patch * c.image.patch}));
   const double scores = train.attention == Attention::eager ? heads * positions : 0.0;
   const double bytes = 4.0 * tokens * std::max(widest, scores);
-  if (flops * static_cast<double>(train.grad_accum) < kMostFlops && bytes < kMostBytes) return {};
-  return fail_at(
-      "train.micro_batch",
-      "train.micro_batch = {} of train.seq_len = {} is more work than can be counted (10^18 FLOPs "
-      "a "
-      "step), expected a smaller batch",
-      train.micro_batch, train.seq_len);
+  return check_work(flops, bytes, train);
 }
 
 namespace {
@@ -247,7 +262,10 @@ class ModelBuilder {
 
 Model build_model(const ModelConfig& config, const Train& train,
                   const Implementation& implementation) {
-  return ModelBuilder(config, train, implementation).build();
+  if (!config.tree_plan) return ModelBuilder(config, train, implementation).build();
+  Model model = build_tree_model(config, train, implementation);
+  model.parameters = count_in(model);
+  return model;
 }
 
 }  // namespace foregather::plan

@@ -20,24 +20,32 @@ void Fsdp1Schedule::begin_forward() {
 }
 
 void Fsdp1Schedule::before_forward(std::uint32_t module) {
-  const std::uint32_t u = lowering_.layout.unit_of_module[module];
-  if (u != 0 && lowering_.layout.units[u].first_module == module) pre_forward(units_[u]);
+  for (const std::uint32_t u : lowering_.layout.begin_with[module]) pre_forward(units_[u]);
   make_copies(module);
 }
 
 void Fsdp1Schedule::after_forward(std::uint32_t module) {
   drop_unsaved_copies(module);
-  const std::uint32_t u = lowering_.layout.unit_of_module[module];
-  if (u != 0 && lowering_.layout.units[u].last_module == module) post_forward(units_[u]);
+  for (const std::uint32_t u : lowering_.layout.end_with[module]) post_forward(units_[u]);
 }
 
 void Fsdp1Schedule::end_forward() { post_forward(units_[0]); }
 
-void Fsdp1Schedule::begin_backward() { pre_backward(units_[0]); }
+// Is what comes after the root's own output (the loss) outside of it?
+bool Fsdp1Schedule::root_ends_before_loss() const {
+  return lowering_.layout.units[0].last_module + 1 < lowering_.modules();
+}
 
+void Fsdp1Schedule::begin_backward() {
+  if (!root_ends_before_loss()) pre_backward(units_[0]);
+}
+
+// The hooks sit on the gradient of the unit's output. Where an inner unit's output is the outer
+// one's, too, the inner unit's hook was registered first, and so it runs first.
 void Fsdp1Schedule::before_backward(std::uint32_t module) {
-  const std::uint32_t u = lowering_.layout.unit_of_module[module];
-  if (u != 0 && lowering_.layout.units[u].last_module == module) pre_backward(units_[u]);
+  for (const std::uint32_t u : lowering_.layout.end_with[module]) pre_backward(units_[u]);
+  if (root_ends_before_loss() && lowering_.layout.units[0].last_module == module)
+    pre_backward(units_[0]);
   make_copies(module);
 }
 
@@ -60,7 +68,7 @@ void Fsdp1Schedule::post_forward(Fsdp1Unit& unit) {
   if (!has_work(unit)) return;
   lowering_.builder.host_delay(overhead::kHook);
   const bool is_root = &unit == units_.data();
-  reshard(unit, !is_root && sharding_ == Fsdp1Sharding::full_shard);
+  reshard(unit, !is_root && sharding_ == Fsdp1Sharding::full_shard && unit.is_sharded);
   unit.forward_position = static_cast<std::uint32_t>(forward_order_.size());
   forward_order_.push_back(static_cast<std::uint32_t>(&unit - units_.data()));
   unit.needs_pre_backward = true;
@@ -79,7 +87,8 @@ void Fsdp1Schedule::pre_backward(Fsdp1Unit& unit) {
 }
 
 void Fsdp1Schedule::prefetch_forward(const Fsdp1Unit& unit) {
-  const auto next = static_cast<std::size_t>(&unit - units_.data()) + 1;
+  auto next = static_cast<std::size_t>(&unit - units_.data()) + 1;
+  while (next < units_.size() && !has_work(units_[next])) ++next;
   if (next >= units_.size()) return;
   Fsdp1Unit& target = units_[next];
   if (!target.needs_pre_forward || target.is_prefetched) return;
@@ -99,9 +108,9 @@ void Fsdp1Schedule::prefetch_backward(const Fsdp1Unit& unit) {
 
 void Fsdp1Schedule::unshard(Fsdp1Unit& unit) {
   Lowering& low = lowering_;
-  const bool gathers = is_sharded() && !unit.is_unsharded;
+  const bool gathers = unit.is_sharded && !unit.is_unsharded;
   if (gathers && offloads()) load(unit);
-  if (types_.casts_in() && (gathers || !is_sharded())) {
+  if (types_.casts_in() && (gathers || !unit.is_sharded)) {
     if (!unit.is_cast) low.alloc(unit.cast, pre_unshard_stream_);
     unit.is_cast = true;
     scratch_.assign({reads(offloads() ? unit.loaded : unit.shard), writes(unit.cast)});

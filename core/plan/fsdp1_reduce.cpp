@@ -44,7 +44,7 @@ void Fsdp1Schedule::end_backward() {
     Fsdp1Unit& unit = units_[u];
     if (!has_work(unit)) continue;
     if (!unit.is_done && unit.is_trained) post_backward(unit);
-    if (!unit.is_done && unit.is_unsharded) reshard(unit, is_sharded());
+    if (!unit.is_done && unit.is_unsharded) reshard(unit, unit.is_sharded);
     unit.is_done = false;
   }
   if (!lowering_.is_unsynchronised()) {
@@ -67,12 +67,12 @@ void Fsdp1Schedule::post_backward(Fsdp1Unit& unit) {
   if (unit.is_trained) assemble(unit);
   const bool synchronises = !lowering_.is_unsynchronised();
   lowering_.builder.host_delay(overhead::kHook);
-  reshard(unit, is_sharded() && (synchronises || sharding_ == Fsdp1Sharding::full_shard));
+  reshard(unit, unit.is_sharded && (synchronises || sharding_ == Fsdp1Sharding::full_shard));
   if (lowering_.workload.parallel.backward_prefetch == Prefetch::post) prefetch_backward(unit);
   if (!synchronises || !unit.is_trained) return;
   lowering_.builder.host_delay(overhead::kReduce);
   lowering_.wait_stream(post_backward_stream_, lowering_.compute);
-  if (is_sharded())
+  if (unit.is_sharded)
     reduce_sharded(unit);
   else
     reduce_whole(unit);
@@ -86,7 +86,7 @@ void Fsdp1Schedule::assemble(Fsdp1Unit& unit) {
   Lowering& low = lowering_;
   const Buffer* flat = &unit.flat_gradient;
   if (unit.held == nullptr) {
-    if (!is_sharded() && !types_.casts_gradient() && !types_.casts_out())
+    if (!unit.is_sharded && !types_.casts_gradient() && !types_.casts_out())
       flat = &unit.gradient;
     else if (low.is_unsynchronised())
       flat = &unit.accumulated;
@@ -217,15 +217,15 @@ void Fsdp1Schedule::reduce_whole(Fsdp1Unit& unit) {
          post_backward_stream_);
     current = &to;
   }
-  if (pre_factor_ > 1)
+  if (pre_factor(unit) > 1)
     scale(unit, Role::pre_scale, *current, unit.costs->pre_scale, post_backward_stream_);
-  if (world_.ranks > 1) {
+  if (const ProcessGroup group = whole_group(unit); group.ranks > 1) {
     scratch_.assign({updates(*current)});
     low.launch({OpKind::all_reduce, Role::reduce, post_backward_stream_, unit.costs->all_reduce,
-                world_.communicator},
+                group.communicator},
                unit.owner, scratch_);
   }
-  if (post_factor_ > 1)
+  if (post_factor(unit) > 1)
     scale(unit, Role::post_scale, *current, unit.costs->post_scale, post_backward_stream_);
   if (types_.casts_out()) {
     cast(unit, *current, result, unit.costs->cast_out, post_backward_stream_);

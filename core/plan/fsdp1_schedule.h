@@ -32,7 +32,11 @@ namespace foregather::plan {
 /// copied to the host, and stays on the device until the end of the step's backward, as
 /// micro-batches add up there; then the host waits for the copies.
 ///
-/// A shard group of one is NO_SHARD, as PyTorch decides by itself.
+/// A shard group of one is NO_SHARD, as PyTorch decides by itself; so is a unit of a module tree
+/// whose own process group is one rank: its parameters are not gathered, its gradients not reduced.
+///
+/// Units may hold units (a module tree): an outer one begins before those within it and ends after
+/// them, and shards what they do not.
 ///
 /// Parameters gathered in fp32 that compute in a shorter dtype are torch.autocast without
 /// MixedPrecision: matmuls read copies, made anew at each use (its cache holds leaves, and FSDP's
@@ -70,7 +74,15 @@ class Fsdp1Schedule final : public StrategySchedule {
   bool offloads() const { return lowering_.workload.parallel.offload == Offload::all; }
   bool is_sharded() const { return sharding_ != Fsdp1Sharding::no_shard; }
   /// Ranks that share a unit's parameters.
-  std::uint32_t shards() const { return is_sharded() ? groups_.shard.ranks : 1; }
+  std::uint32_t shards(const Fsdp1Unit& unit) const {
+    return unit.is_sharded ? groups_.shard.ranks : 1;
+  }
+  /// The group in which an unsharded unit's gradients are reduced.
+  ProcessGroup whole_group(const Fsdp1Unit& unit) const {
+    return unit.is_alone ? ProcessGroup() : world_;
+  }
+  std::int64_t pre_factor(const Fsdp1Unit& unit) const { return unit.is_alone ? 1 : pre_factor_; }
+  double post_factor(const Fsdp1Unit& unit) const { return unit.is_alone ? 1 : post_factor_; }
 
   // fsdp1_setup.cpp
   void add_units();
@@ -101,6 +113,7 @@ class Fsdp1Schedule final : public StrategySchedule {
   void cast_copy(const Copy& copy, const Buffer& from, const Buffer& to, DType type);
 
   // fsdp1_gather.cpp
+  bool root_ends_before_loss() const;
   bool has_work(const Fsdp1Unit& unit) const { return unit.parameters.count > 0; }
   void pre_forward(Fsdp1Unit& unit);
   void post_forward(Fsdp1Unit& unit);

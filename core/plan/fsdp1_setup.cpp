@@ -50,6 +50,8 @@ void Fsdp1Schedule::add_units() {
     Fsdp1Unit& unit = units_[u];
     const UnitPlan& plan = lowering_.layout.units[u];
     unit.parameters = plan.parameters;
+    unit.is_alone = plan.is_alone;
+    unit.is_sharded = is_sharded() && !plan.is_alone;
     if (!has_work(unit)) continue;
     describe(unit, plan);
     lowering_.owners[u] = unit.owner;
@@ -61,25 +63,24 @@ void Fsdp1Schedule::describe(Fsdp1Unit& unit, const UnitPlan& plan) {
   // 16 bytes: the alignment that the compiler backend wants of a parameter's address.
   constexpr std::int64_t kAlignment = 16;
   unit.flat = flat_parameter(
-      parameters, shards(),
+      parameters, shards(unit),
       lowering_.workload.parallel.use_orig_params ? kAlignment / size_of(types_.gathered) : 0);
   Unit row;
-  row.scope = plan.is_root
-                  ? lowering_.root.scope
-                  : lowering_.builder.scope(lowering_.model.modules[plan.first_module].path);
-  row.group = is_sharded() ? groups_.shard.group : world_.group;
+  row.scope = plan.is_root ? lowering_.root.scope : lowering_.builder.scope(plan.path);
+  row.group = unit.is_sharded ? groups_.shard.group : whole_group(unit).group;
   unit.is_trained = false;
   for (const ShardedParameter& parameter : parameters) {
     row.parameters += parameter.elements;
     unit.is_trained = unit.is_trained || parameter.trainable;
   }
-  row.padded_elements = unit.flat.padded(shards());
+  row.padded_elements = unit.flat.padded(shards(unit));
   row.stored = types_.stored;
   row.gathered = types_.gathered;
   row.reduced = types_.reduced;
   row.reshard = Reshard::after_backward;
-  if (!is_sharded()) row.reshard = Reshard::never;
-  if (sharding_ == Fsdp1Sharding::full_shard && !plan.is_root) row.reshard = Reshard::after_forward;
+  if (!unit.is_sharded) row.reshard = Reshard::never;
+  if (unit.is_sharded && sharding_ == Fsdp1Sharding::full_shard && !plan.is_root)
+    row.reshard = Reshard::after_forward;
   unit.owner = {row.scope, lowering_.builder.unit(row)};
 }
 
@@ -108,7 +109,8 @@ void Fsdp1Schedule::init(ModuleWriter& modules) {
   for (Fsdp1Unit& unit : units_) {
     if (!has_work(unit)) continue;
     add_buffers(unit);
-    if (before != nullptr && before->flat.elements == unit.flat.elements) {
+    if (before != nullptr && before->flat.elements == unit.flat.elements &&
+        before->is_alone == unit.is_alone) {
       unit.costs = before->costs;
     } else {
       costs_.push_back(costs_of(unit));
@@ -127,10 +129,10 @@ void Fsdp1Schedule::init(ModuleWriter& modules) {
 
 void Fsdp1Schedule::add_buffers(Fsdp1Unit& unit) {
   const Train& train = lowering_.workload.train;
-  const bool sharded = is_sharded();
+  const bool sharded = unit.is_sharded;
   const bool repeats = train.grad_accum > 1;
   const std::int64_t shard = unit.flat.shard;
-  const std::int64_t whole = unit.flat.padded(shards());
+  const std::int64_t whole = unit.flat.padded(shards(unit));
   const auto add = [&](std::int64_t elements, DType type, std::string_view name, Cause cause) {
     return lowering_.buffer(elements, type, name, cause, unit.owner);
   };
@@ -176,7 +178,7 @@ void Fsdp1Schedule::add_views(ModuleWriter& modules) {
   views.reserve(layout.parameters.size());
   for (std::uint32_t row = 0; row < layout.parameters.size(); ++row) {
     const Fsdp1Unit& unit = units_[layout.unit_of_parameter[row]];
-    const Buffer& whole = is_sharded() ? unit.full : types_.casts_in() ? unit.cast : unit.shard;
+    const Buffer& whole = unit.is_sharded ? unit.full : types_.casts_in() ? unit.cast : unit.shard;
     const std::int64_t elements = layout.parameters[row].elements;
     const Bytes offset = unit.flat.offsets[row - unit.parameters.first] * size;
     const TensorId tensor =
@@ -214,7 +216,7 @@ void Fsdp1Schedule::add_optimized(const Fsdp1Unit& unit) {
 
 Fsdp1Costs Fsdp1Schedule::costs_of(const Fsdp1Unit& unit) {
   const std::int64_t shard = unit.flat.shard;
-  const std::int64_t whole = unit.flat.padded(shards());
+  const std::int64_t whole = unit.flat.padded(shards(unit));
   const std::int64_t flat = unit.flat.elements;
   const Bytes stored = size_of(types_.stored);
   const Bytes gathered = size_of(types_.gathered);
@@ -235,7 +237,7 @@ Fsdp1Costs Fsdp1Schedule::costs_of(const Fsdp1Unit& unit) {
     costs.pad = cost(OpKind::copy, types_.reduced, flat * reduced, whole * reduced);
   if (types_.casts_out())
     costs.cast_out = cost(OpKind::cast, types_.stored, shard * reduced, shard * stored);
-  if (is_sharded()) {
+  if (unit.is_sharded) {
     costs.gather = lowering_.collective_cost(OpKind::all_gather, types_.gathered, whole * gathered,
                                              groups_.shard.group);
     costs.reduce = lowering_.collective_cost(OpKind::reduce_scatter, types_.reduced,
@@ -243,9 +245,9 @@ Fsdp1Costs Fsdp1Schedule::costs_of(const Fsdp1Unit& unit) {
     if (groups_.replicate.ranks > 1)
       costs.all_reduce = lowering_.collective_cost(OpKind::all_reduce, types_.reduced,
                                                    shard * reduced, groups_.replicate.group);
-  } else if (world_.ranks > 1) {
+  } else if (const ProcessGroup group = whole_group(unit); group.ranks > 1) {
     costs.all_reduce =
-        lowering_.collective_cost(OpKind::all_reduce, types_.reduced, flat * reduced, world_.group);
+        lowering_.collective_cost(OpKind::all_reduce, types_.reduced, flat * reduced, group.group);
   }
   return costs;
 }

@@ -28,7 +28,9 @@ struct Fsdp1Costs {
 /// unit has s = S = the flat parameter.
 struct Fsdp1Unit {
   Owner owner;
-  Range parameters;  ///< rows of ShardLayout::parameters
+  Range parameters;        ///< rows of ShardLayout::parameters
+  bool is_sharded = true;  ///< false: NO_SHARD
+  bool is_alone = false;   ///< its process group is one rank
   FlatParameter flat;
   /// Some of its parameters have gradients; then the flat parameter has one of its whole size
   /// (torch/distributed/fsdp/_flat_param.py: requires_grad if any parameter's is).

@@ -15,13 +15,11 @@ void Fsdp2Schedule::begin_forward() {
 }
 
 void Fsdp2Schedule::before_forward(std::uint32_t module) {
-  const std::uint32_t u = lowering_.layout.unit_of_module[module];
-  if (u != 0 && lowering_.layout.units[u].first_module == module) pre_forward(units_[u]);
+  for (const std::uint32_t u : lowering_.layout.begin_with[module]) pre_forward(units_[u]);
 }
 
 void Fsdp2Schedule::after_forward(std::uint32_t module) {
-  const std::uint32_t u = lowering_.layout.unit_of_module[module];
-  if (u != 0 && lowering_.layout.units[u].last_module == module) post_forward(units_[u]);
+  for (const std::uint32_t u : lowering_.layout.end_with[module]) post_forward(units_[u]);
 }
 
 void Fsdp2Schedule::end_forward() {
@@ -37,12 +35,19 @@ void Fsdp2Schedule::begin_backward() {
                              lowering_.micro_batch == 0 ? accumulators_[row] : place.gradient);
     }
   for (Fsdp2Unit& unit : units_) unit.is_reduced = false;
-  pre_backward(units_[0]);
+  if (!root_ends_before_loss()) pre_backward(units_[0]);
 }
 
+// As in Fsdp1Schedule.
+bool Fsdp2Schedule::root_ends_before_loss() const {
+  return lowering_.layout.units[0].last_module + 1 < lowering_.modules();
+}
+
+// As in Fsdp1Schedule, an inner unit's hook runs first where both have one output.
 void Fsdp2Schedule::before_backward(std::uint32_t module) {
-  const std::uint32_t u = lowering_.layout.unit_of_module[module];
-  if (u != 0 && lowering_.layout.units[u].last_module == module) pre_backward(units_[u]);
+  for (const std::uint32_t u : lowering_.layout.end_with[module]) pre_backward(units_[u]);
+  if (root_ends_before_loss() && lowering_.layout.units[0].last_module == module)
+    pre_backward(units_[0]);
 }
 
 void Fsdp2Schedule::pre_forward(Fsdp2Unit& unit) {
@@ -79,7 +84,7 @@ void Fsdp2Schedule::prefetch_forward(const Fsdp2Unit& unit) {
   if (own == 0) return;
   const std::size_t depth = lowering_.workload.parallel.forward_prefetch_depth;
   for (std::size_t next = own + 1; next <= own + depth && next < units_.size(); ++next)
-    unshard(units_[next]);
+    if (has_work(units_[next])) unshard(units_[next]);
 }
 
 void Fsdp2Schedule::prefetch_backward(Fsdp2Unit& unit) {

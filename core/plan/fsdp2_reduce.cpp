@@ -29,12 +29,12 @@ void Fsdp2Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
 }
 
 void Fsdp2Schedule::after_backward(std::uint32_t module) {
-  const std::uint32_t u = lowering_.layout.unit_of_module[module];
   // The hook sits on the inputs' gradients; a unit whose input has none waits for the final
-  // callback.
-  if (u != 0 && lowering_.layout.units[u].first_module == module &&
-      lowering_.tape_of(module).has_input_grad)
-    post_backward(units_[u]);
+  // callback. An inner unit's hook is newer than that of the unit that begins with it.
+  if (!lowering_.tape_of(module).has_input_grad) return;
+  const std::vector<std::uint32_t>& units = lowering_.layout.begin_with[module];
+  for (std::size_t i = units.size(); i-- > 0;)
+    if (has_work(units_[units[i]])) post_backward(units_[units[i]]);
 }
 
 void Fsdp2Schedule::end_backward() {

@@ -66,6 +66,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   // fsdp2_gather.cpp
   bool has_work(const Fsdp2Unit& unit) const { return unit.parameters.count > 0; }
   bool is_trained(std::uint32_t row) const { return lowering_.layout.parameters[row].trainable; }
+  bool root_ends_before_loss() const;
   void pre_forward(Fsdp2Unit& unit);
   void post_forward(Fsdp2Unit& unit);
   void pre_backward(Fsdp2Unit& unit);

@@ -32,8 +32,7 @@ void Fsdp2Schedule::add_units() {
     unit.parameters = plan.parameters;
     if (!has_work(unit)) continue;
     Unit row;
-    row.scope = plan.is_root ? lowering_.root.scope
-                             : builder.scope(lowering_.model.modules[plan.first_module].path);
+    row.scope = plan.is_root ? lowering_.root.scope : builder.scope(plan.path);
     row.group = groups_.shard.group;
     for (const ShardedParameter& parameter : lowering_.layout.parameters_of(plan)) {
       row.parameters += parameter.elements;

@@ -107,6 +107,28 @@ Result<Bytes> to_bytes(const KeyValue& value, Bytes least, Bytes most) {
   return static_cast<Bytes>(*size);
 }
 
+Result<Ns> to_time(const KeyValue& value, Ns least, Ns most) {
+  constexpr std::pair<std::string_view, Ns> kUnits[] = {
+      {"ns", 1}, {"us", kMicrosecond}, {"ms", kMillisecond}, {"s", kSecond}};
+  constexpr std::string_view kForm = "a time: a number and ns, us, ms or s, like \"5 ms\"";
+  const auto* whole = std::get_if<std::string>(&value.content);
+  if (whole == nullptr) return mismatch(value, kForm);
+  for (const auto& [unit, factor] : kUnits) {
+    std::string_view text = *whole;
+    if (!text.ends_with(unit)) continue;
+    text.remove_suffix(unit.size());
+    while (text.ends_with(' ')) text.remove_suffix(1);
+    const auto number = parsed<double>(text);
+    if (!number || !std::isfinite(*number)) continue;
+    const double time = *number * static_cast<double>(factor);
+    if (time < static_cast<double>(least) || time > static_cast<double>(most))
+      return fail("{} is out of range, expected a time from {} ns to {} s", written(value), least,
+                  most / kSecond);
+    return static_cast<Ns>(time + 0.5);
+  }
+  return mismatch(value, kForm);
+}
+
 Result<double> to_number(const KeyValue& value, double least, double most) {
   std::optional<double> number;
   if (const auto* real = std::get_if<double>(&value.content)) number = *real;

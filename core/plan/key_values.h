@@ -13,6 +13,8 @@ namespace foregather::plan {
 Result<std::int64_t> to_integer(const KeyValue& value, std::int64_t least, std::int64_t most);
 /// Bytes in [least, most]: an integer, or a text such as "25MiB" (KiB MiB GiB TiB, KB MB GB TB, B).
 Result<Bytes> to_bytes(const KeyValue& value, Bytes least, Bytes most);
+/// A time in [least, most]: a text such as "5 ms" (ns, us, ms, s).
+Result<Ns> to_time(const KeyValue& value, Ns least, Ns most);
 /// A finite number in [least, most].
 Result<double> to_number(const KeyValue& value, double least, double most);
 Result<bool> to_bool(const KeyValue& value);

@@ -33,6 +33,16 @@ std::unique_ptr<StrategySchedule> make_schedule(Lowering& lowering) {
   return nullptr;
 }
 
+void alloc_buffers(Lowering& lowering) {
+  for (const ModelBuffer& buffer : lowering.model.buffers) {
+    const Owner owner{lowering.builder.scope(buffer.module), {}};
+    // Whole on each rank, as parameters of an unsharded model are.
+    lowering.alloc(lowering.buffer(buffer.elements, buffer.dtype, buffer.name,
+                                   Cause::unsharded_parameter, owner),
+                   lowering.compute);
+  }
+}
+
 void describe(const Lowering& lowering, ProgramId program, GraphBuilder& builder) {
   const Train& train = lowering.workload.train;
   Graph& graph = builder.graph();
@@ -76,6 +86,7 @@ Result<Graph> lower(const Model& model, const Workload& workload) {
   ModuleWriter modules(lowering);
   lowering.select(lowering.main_thread, Section::init);
   strategy->init(modules);
+  alloc_buffers(lowering);
   OptimizerStep optimizer(lowering, strategy->optimized());
   modules.reserve(static_cast<std::size_t>(workload.train.grad_accum) *
                   (strategy->first_step_differs() ? 2 : 1));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "core/plan/workload.h"
 
 namespace foregather::plan {
+
+struct TreePlan;
 
 /// What a model is: dimensions and shape. One tower of blocks between an embedding and a head; a
 /// model of several towers lists those that come before (vision) in `towers`. The defaults are
@@ -33,6 +36,7 @@ struct ModelConfig {
     mixtral,
     qwen_moe,
     deepseek,
+    tree,  ///< ModelConfig::tree says all
   };
   enum class Norm : std::uint8_t {
     rms,
@@ -142,6 +146,13 @@ struct ModelConfig {
 
   std::vector<ModelConfig> towers;      ///< vision towers before this one
   std::vector<std::int64_t> projector;  ///< widths: of all towers' features, …, hidden
+
+  /// A model that is spelled out, and how it fits together; null: it is of a family. The rest says
+  /// nothing then but `model_type`, `layers` (modules), `hidden` and `causal`.
+  std::shared_ptr<const ModuleTree> tree;
+  std::shared_ptr<const TreePlan> tree_plan;  ///< points into `tree`
+  TreeLoss tree_loss = TreeLoss::sum;
+  std::int64_t target_len = 0;
 
   bool is_vision() const { return image.size > 0; }
   bool has_experts(std::int64_t layer) const;

@@ -9,6 +9,7 @@
 #include "core/plan/model_families.h"
 #include "core/plan/model_left_out.h"
 #include "core/plan/model_unread.h"
+#include "core/plan/module_tree.h"
 
 namespace foregather::plan {
 
@@ -234,7 +235,62 @@ Result<ModelConfig> read_towers(const Workload& workload) {
   return join_towers(std::move(towers), std::move(language));
 }
 
+// Modules of a tree are single layers: there are no blocks to checkpoint or to compile.
+Status check_tree_keys(const Workload& workload) {
+  const Train& train = workload.train;
+  const Parallel& parallel = workload.parallel;
+  const auto refuse = [&](std::string_view key, std::string_view why) {
+    return fail_at(workload.place_of({key}), "{} is set, but model.tree {}", key, why);
+  };
+  constexpr std::string_view kNoBlocks = "has no repeated blocks: leave it out";
+  if (train.checkpointing != Checkpointing::none)
+    return refuse("train.activation_checkpointing", kNoBlocks);
+  if (train.compile != Compile::none) return refuse("train.compile", kNoBlocks);
+  if (train.float8 != Float8::none) return refuse("train.float8", kNoBlocks);
+  if (train.trainable.kind == Trainable::Kind::lora) return refuse("train.trainable", kNoBlocks);
+  if (parallel.wrap == Wrap::block_embed_head)
+    return refuse("parallel.wrap", "says itself what is wrapped: leave it out, or set model");
+  return {};
+}
+
+Result<ModelConfig> read_module_tree(const Workload& workload) {
+  if (const Status keys = check_tree_keys(workload); !keys) return tl::unexpected(keys.error());
+  const Train& train = workload.train;
+  const Parallel& parallel = workload.parallel;
+  auto plan = plan_tree(*workload.tree, {train.micro_batch, train.seq_len, workload.target_len});
+  if (!plan) return tl::unexpected(plan.error());
+  const bool is_fsdp1 = parallel.strategy == Strategy::fsdp1;
+  const bool is_fsdp = is_fsdp1 || parallel.strategy == Strategy::fsdp2;
+  if (is_fsdp && parallel.wrap != Wrap::model)
+    if (const Status tied = check_tied_wraps(*plan); !tied) return tl::unexpected(tied.error());
+  ModelConfig config;
+  config.family = ModelConfig::Family::tree;
+  config.model_type = "module tree";
+  config.layers = static_cast<std::int64_t>(plan->leaves.size());
+  config.hidden = plan->in;
+  config.max_positions = 1;
+  config.causal = false;
+  config.target_len = workload.target_len;
+  config.tree_loss =
+      workload.tree_loss.value_or(plan->takes_ids ? TreeLoss::cross_entropy : TreeLoss::sum);
+  if (workload.is_set("train.attention"))
+    config.left_out.push_back(fmt::format(
+        "{}: train.attention has no effect: torch.nn.Transformer calls a fused attention",
+        workload.place_of({"train.attention"})));
+  const bool has_own_group = std::any_of(plan->wraps.begin(), plan->wraps.end(),
+                                         [](const WrapMark& mark) { return mark.is_alone; });
+  if (has_own_group && !(is_fsdp1 && parallel.wrap != Wrap::model))
+    config.left_out.push_back(fmt::format(
+        "{}: group_size has no effect: a module's own process group is simulated for FSDP1 with "
+        "wrapped modules, here its parameters are the job's",
+        workload.tree->place));
+  config.tree = workload.tree;
+  config.tree_plan = std::make_shared<const TreePlan>(std::move(*plan));
+  return config;
+}
+
 Result<ModelConfig> read_config(const Workload& workload) {
+  if (workload.tree) return read_module_tree(workload);
   if (!workload.towers.empty()) return read_towers(workload);
   if (workload.model_config.empty())
     return read_document(ConfigFile::of_keys(workload.path, workload.model_keys));

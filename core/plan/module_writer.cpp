@@ -26,6 +26,11 @@ SavePolicy policy_of(const Train& train, bool is_block, std::int64_t block) {
 
 constexpr std::size_t kPolicies = 3;
 
+/// Does the module hand on what it got (dropout of rate 0)?
+bool is_identity(const Tape& tape) {
+  return storage_of(tape, tape.output) == storage_of(tape, tape.input);
+}
+
 }  // namespace
 
 ModuleWriter::ModuleWriter(Lowering& lowering) : lowering_(lowering), builder_(lowering.builder) {
@@ -61,6 +66,10 @@ void ModuleWriter::choose_recipes() {
     if (module.is_block) ++block;
     const SavedValues& values = saved_by(key.tape, key.policy);
     const KeptBoundary kept = kept_boundary(model.tapes[key.tape], values);
+    if (is_identity(model.tapes[key.tape])) {  // whoever made it, or comes next, frees it
+      stamps_[m].recipe = recipe_for(key, values);
+      continue;
+    }
     key.input = kept_by_previous ? Death::elsewhere
                 : kept.input     ? Death::in_backward
                                  : Death::in_forward;

@@ -80,25 +80,54 @@ std::uint32_t renumber(std::vector<std::uint32_t>& unit_of) {
   return static_cast<std::uint32_t>(numbers.size() + 1);
 }
 
+/// Units of repeated blocks and the ends.
+void add_flat_units(const Model& model, Wrap wrap, TiedUnits tied, ShardLayout& layout) {
+  layout.unit_of_module = wrapped_by(model, wrap);
+  if (tied == TiedUnits::two_names)
+    split_tied(model, layout.unit_of_module);
+  else
+    join_tied(model, tied, layout.unit_of_module);
+  const auto modules = static_cast<std::uint32_t>(model.modules.size());
+  layout.units.resize(renumber(layout.unit_of_module));
+  layout.units[0].last_module = modules - 1;
+  for (std::uint32_t m = modules; m-- > 0;) {
+    if (layout.unit_of_module[m] == 0) continue;
+    layout.units[layout.unit_of_module[m]].first_module = m;
+    layout.units[layout.unit_of_module[m]].path = model.modules[m].path;
+  }
+  for (std::uint32_t m = 0; m < modules; ++m)
+    if (layout.unit_of_module[m] != 0) layout.units[layout.unit_of_module[m]].last_module = m;
+}
+
+/// The loss, a tree's last module, is outside of the root.
+void add_tree_units(const Model& model, Wrap wrap, ShardLayout& layout) {
+  const bool whole = wrap == Wrap::model;
+  for (const Module& module : model.modules)
+    layout.unit_of_module.push_back(whole ? 0 : module.wrap);
+  layout.units.emplace_back().last_module = static_cast<std::uint32_t>(model.modules.size() - 2);
+  if (whole) return;
+  for (const WrapMark& mark : model.wraps)
+    layout.units.push_back(
+        {false, mark.is_alone, mark.path, mark.first_module, mark.last_module, {}});
+}
+
 }  // namespace
 
 ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied) {
   ShardLayout layout;
-  layout.unit_of_module = wrapped_by(model, wrap);
   const bool splits = tied == TiedUnits::two_names;
-  if (splits)
-    split_tied(model, layout.unit_of_module);
+  if (model.is_tree)
+    add_tree_units(model, wrap, layout);
   else
-    join_tied(model, tied, layout.unit_of_module);
-  const std::uint32_t units = renumber(layout.unit_of_module);
+    add_flat_units(model, wrap, tied, layout);
+  layout.units[0].is_root = true;
+  const auto units = static_cast<std::uint32_t>(layout.units.size());
   const auto modules = static_cast<std::uint32_t>(model.modules.size());
-
-  layout.units.resize(units);
-  layout.units[0] = {true, 0, modules - 1, {}};
-  for (std::uint32_t m = modules; m-- > 0;)
-    if (layout.unit_of_module[m] != 0) layout.units[layout.unit_of_module[m]].first_module = m;
-  for (std::uint32_t m = 0; m < modules; ++m)
-    if (layout.unit_of_module[m] != 0) layout.units[layout.unit_of_module[m]].last_module = m;
+  layout.begin_with.resize(modules);
+  layout.end_with.resize(modules);
+  for (std::uint32_t u = 1; u < units; ++u)
+    layout.begin_with[layout.units[u].first_module].push_back(u);
+  for (std::uint32_t u = units; u-- > 1;) layout.end_with[layout.units[u].last_module].push_back(u);
 
   std::uint32_t places = 0;
   layout.first_parameter.reserve(modules);

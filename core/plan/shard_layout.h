@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/plan/tape.h"
@@ -26,16 +27,20 @@ struct ShardedParameter {
   std::optional<std::uint32_t> shares = {};
 };
 
-/// A wrapped module, or a list of modules wrapped as one.
+/// A wrapped module, or a list of modules wrapped as one. Modules from the first to the last that
+/// are not its own belong to units within it.
 struct UnitPlan {
   bool is_root = false;
+  bool is_alone = false;           ///< its process group is one rank (of a module tree)
+  std::string path;                ///< of the (first) module that is wrapped; "" for the root
   std::uint32_t first_module = 0;  ///< its forward begins before this one
   std::uint32_t last_module = 0;   ///< … and ends after this one
   Range parameters;                ///< rows of ShardLayout::parameters, in registration order
 };
 
 /// The units of a model. units[0] is the root: the whole model, with the parameters that no other
-/// unit has claimed (perhaps none). The others follow in order of registration.
+/// unit has claimed (perhaps none). The others follow in order of registration, an outer unit
+/// before those within it.
 struct ShardLayout {
   std::vector<UnitPlan> units;
   std::vector<ShardedParameter> parameters;
@@ -44,6 +49,9 @@ struct ShardLayout {
   std::vector<std::uint32_t> parameter_rows;
   std::vector<std::uint32_t> first_parameter;
   std::vector<std::uint32_t> unit_of_parameter;  ///< by row of `parameters`
+  /// By module: the units (but the root) that begin with it, outer ones first, and those that end
+  /// with it, inner ones first.
+  std::vector<std::vector<std::uint32_t>> begin_with, end_with;
 
   std::uint32_t row_of(std::uint32_t module, ParameterIndex parameter) const {
     return parameter_rows[first_parameter[module] + parameter];
@@ -62,6 +70,8 @@ enum class TiedUnits : std::uint8_t {
   two_names,
 };
 
+/// A module tree has its own wrap marks: `wrap` only says whether they count (not under
+/// Wrap::model), and no parameter may be tied across them (check_tied_wraps).
 ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied);
 
 /// Elements of one rank's shard under FSDP2's per-parameter sharding: dimension 0 is cut into

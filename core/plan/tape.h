@@ -92,6 +92,23 @@ struct Module {
   std::string path;        ///< "model.layers.3"
   std::uint32_t tape = 0;  ///< index of Model::tapes
   bool is_block = false;   ///< a repeated block: the default wrap unit and checkpointing unit
+  std::uint32_t wrap = 0;  ///< of a module tree: Model::wraps[wrap - 1] is the innermost; 0: none
+};
+
+/// A wrapped part of a module tree.
+struct WrapMark {
+  std::string path;
+  std::uint32_t first_module = 0;
+  std::uint32_t last_module = 0;
+  bool is_alone = false;  ///< its process group is one rank: it is not sharded, nor reduced
+};
+
+/// Memory of a module that nobody trains, there from the start (torch.nn.Module.register_buffer).
+struct ModelBuffer {
+  std::string module;
+  std::string name;
+  std::int64_t elements = 0;
+  DType dtype = DType::f32;
 };
 
 /// A chain of modules: each one's output is the next one's input; the last one ends in the loss.
@@ -99,6 +116,11 @@ struct Model {
   std::string name;
   std::vector<Tape> tapes;
   std::vector<Module> modules;
+  /// A module tree says itself what is wrapped: an outer mark comes before those in it. The last
+  /// module is the loss, which is outside the root.
+  bool is_tree = false;
+  std::vector<WrapMark> wraps;
+  std::vector<ModelBuffer> buffers;
   std::int64_t parameters = 0;  ///< each tie counted once
   std::int64_t tokens = 0;      ///< of one micro-batch
 };

@@ -97,6 +97,13 @@ std::int64_t TapeBuilder::trained_elements() const {
   return count;
 }
 
+std::int64_t TapeBuilder::forward_flops() const {
+  std::int64_t count = 0;
+  for (const TapeOp& op : tape_.forward)
+    if (op.cost.kind == OpKind::gemm || op.cost.kind == OpKind::attention) count += op.cost.flops;
+  return count;
+}
+
 ValueIndex TapeBuilder::input(std::string name, std::int64_t elements, DType dtype,
                               bool needs_gradient) {
   Value value;
@@ -163,9 +170,12 @@ void TapeBuilder::op(OpSpec spec) {
   op.cost.n = spec.n;
   op.cost.k = spec.k;
   op.cost.batch = spec.batch;
-  const bool writes = !spec.writes.empty();
-  op.cost.dtype =
-      spec.dtype.value_or(writes ? dtype(spec.writes.front()) : dtype(spec.updates.front()));
+  op.cost.is_fixed = spec.fixed_time.has_value();
+  op.cost.fixed_time = spec.fixed_time.value_or(0);
+  if (spec.dtype)
+    op.cost.dtype = *spec.dtype;
+  else
+    op.cost.dtype = dtype(spec.writes.empty() ? spec.updates.front() : spec.writes.front());
   op.scope = scope_;
   op.host_ops = spec.host_ops;
   op.keep_under_selective = spec.keep_under_selective;

@@ -35,7 +35,8 @@ struct OpSpec {
   std::uint8_t kernels = 1;
   float host_ops = 1;
   std::int64_t m = 0, n = 0, k = 0, batch = 0;
-  std::optional<DType> dtype;  ///< of the arithmetic; unset: that of the first value written
+  std::optional<DType> dtype;    ///< of the arithmetic; unset: that of the first value written
+  std::optional<Ns> fixed_time;  ///< how long it takes, whatever it does
   bool keep_under_selective = false;
 };
 
@@ -84,6 +85,8 @@ class TapeBuilder {
   std::int64_t parameter_elements() const;
   /// Of those that are trained.
   std::int64_t trained_elements() const;
+  /// Of the matmuls and attention of the forward so far.
+  std::int64_t forward_flops() const;
   ValueIndex input(std::string name, std::int64_t elements, DType dtype, bool needs_gradient);
   /// Does backward compute a gradient of this forward value?
   bool needs_gradient(ValueIndex value) const { return needs_[value]; }

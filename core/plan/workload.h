@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,10 @@
 
 namespace foregather::plan {
 
+struct ModuleTree;
+
+/// What a module tree ends in.
+enum class TreeLoss : std::uint8_t { sum, mean, cross_entropy };
 enum class Attention : std::uint8_t { eager, sdpa, flash };
 enum class Checkpointing : std::uint8_t {
   none,
@@ -190,8 +195,11 @@ struct Workload {
   std::string model_config;  ///< path of the Hugging Face config.json, resolved against the file
   std::string deepspeed_config, torchtitan_config;  ///< paths of files that stand for the tables
   std::vector<ModelKey> model_keys;                 ///< over the config.json, or instead of it
-  std::vector<std::string> towers;  ///< paths of config.json files, vision towers first
-  std::int64_t layers = 0;          ///< overrides the (last tower's) layers; 0: as configured
+  std::vector<std::string> towers;         ///< paths of config.json files, vision towers first
+  std::shared_ptr<const ModuleTree> tree;  ///< the model, spelled out; null: not
+  std::int64_t target_len = 0;             ///< tokens of a tree's second sequence; 0: none
+  std::optional<TreeLoss> tree_loss;       ///< unset: cross_entropy of token ids, sum of features
+  std::int64_t layers = 0;  ///< overrides the (last tower's) layers; 0: as configured
   std::vector<std::int64_t> tower_layers;  ///< overrides the layers of each tower, in order
   Train train;
   Parallel parallel;

@@ -34,6 +34,7 @@ constexpr std::array kBucketing{"none"sv, "layer"sv, "block"sv};
 constexpr std::array kPrefetch{"none"sv, "pre"sv, "post"sv};
 constexpr std::array kSharding{"full_shard"sv, "shard_grad_op"sv, "no_shard"sv, "hybrid_shard"sv};
 constexpr std::array kTied{"one-unit"sv, "two-names"sv};
+constexpr std::array kTreeLoss{"sum"sv, "mean"sv, "cross_entropy"sv};
 constexpr std::array kWrap{"block"sv, "model"sv, "block_embed_head"sv};
 
 // Names of dtypes that training uses, and what they are. "f32" and "f16", as the graph says, too.
@@ -121,6 +122,23 @@ Status set_checkpointing(Workload& workload, const KeyValue& value) {
     if (choice == 4) return fail("'first:N' needs a number for N, for example 'first:5'");
     workload.train.checkpointing = static_cast<Checkpointing>(choice);
     return {};
+  });
+}
+
+// A tree is read from the file by module_tree_toml.h.
+Status set_tree(Workload& /*workload*/, const KeyValue& value) {
+  return fail("{} is not a list of modules, expected it in the workload's file", written(value));
+}
+
+Status set_tree_loss(Workload& workload, const KeyValue& value) {
+  return to_choice(value, kTreeLoss).map([&](std::size_t choice) {
+    workload.tree_loss = static_cast<TreeLoss>(choice);
+  });
+}
+
+Status set_target_len(Workload& workload, const KeyValue& value) {
+  return to_integer(value, 1, 1 << 24).map([&](std::int64_t length) {
+    workload.target_len = length;
   });
 }
 
@@ -324,6 +342,8 @@ constexpr auto kAutoElements = "N | auto"sv;
 constexpr auto kSize = "bytes, or \"25MiB\""sv;
 constexpr auto kDType = "bf16 | fp32 | fp16"sv;
 
+constexpr KeyNeeds kTree{"model.tree", [](const Workload& w) { return w.tree != nullptr; }};
+
 constexpr std::array kKeys{
     WorkloadKey{"model.config", "path", "", "The model: a Hugging Face config.json", set_config},
     WorkloadKey{"model.towers", "list of paths", "",
@@ -333,6 +353,14 @@ constexpr std::array kKeys{
     WorkloadKey{"model.tied", "one-unit | two-names", "one-unit",
                 "Tied embedding and head: one FSDP unit, or one for each name of the weight",
                 set_choice<kParallel, &Parallel::tied, kTied>, kOne, kFsdp2},
+    WorkloadKey{"model.tree", "list of modules", "",
+                "Instead of a config: nested modules, one table each", set_tree},
+    WorkloadKey{"model.loss", "sum | mean | cross_entropy",
+                "cross_entropy of token ids, sum of features", "What a module tree ends in",
+                set_tree_loss, kOne, kEveryStrategy, kTree},
+    WorkloadKey{"model.target_len", kCount, "no second sequence",
+                "Tokens of the sequence that a module tree's decoder works on", set_target_len,
+                kOne, kEveryStrategy, kTree},
 
     WorkloadKey{"train.micro_batch", kCount, "1", "Sequences a rank and micro-batch",
                 set_integer<kTrain, &Train::micro_batch, 1, kMostRanks>},

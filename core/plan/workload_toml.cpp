@@ -10,11 +10,14 @@
 #include "core/base/toml_depth.h"
 #include "core/plan/foreign_config.h"
 #include "core/plan/key_values.h"
+#include "core/plan/module_tree_toml.h"
 #include "core/plan/workload_keys.h"
 #include "core/plan/workload_warnings.h"
 
 namespace foregather::plan {
 namespace {
+
+constexpr std::string_view kTree = "model.tree";
 
 struct Entry {
   toml::source_position at;  ///< of the key
@@ -111,6 +114,10 @@ void note(Workload& workload, const WorkloadKey& key, KeySource::By by, std::str
 
 Status apply_entry(Workload& workload, const Entry& entry) {
   const WorkloadKey* key = find_workload_key(entry.name);
+  if (key != nullptr && key->name == kTree) {  // read already
+    note(workload, *key, KeySource::By::file, place(workload.path, entry.at));
+    return {};
+  }
   const auto value = value_of(*entry.node, key == nullptr || key->is_list);
   if (key == nullptr) {
     if (value && keep_model_key(workload, entry.name, *value, place(workload.path, entry.at)))
@@ -174,6 +181,16 @@ Status check_alternatives(const Workload& workload) {
     return fail_at(
         workload.place_of({"parallel.torchtitan_config", "parallel.deepspeed_config"}),
         "parallel.deepspeed_config and parallel.torchtitan_config are both set, expected one");
+  if (workload.tree) {
+    if (!workload.model_keys.empty())
+      return fail_at(workload.model_keys.front().place,
+                     "model.{} is a key of a config.json, but model.tree is the whole model",
+                     workload.model_keys.front().name);
+    for (const std::string_view other : {"model.config", "model.towers", "model.layers"})
+      if (workload.is_own(other))
+        return fail_at(workload.place_of({"model.tree", other}),
+                       "model.tree and {} are both set, expected one", other);
+  }
   if (workload.towers.empty()) return {};
   if (workload.is_own("model.config"))
     return fail_at(workload.place_of({"model.towers", "model.config"}),
@@ -234,16 +251,24 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
   const auto document = foreign.empty() ? parse(text, path) : Result<toml::table>(toml::table{});
   if (!document) return tl::unexpected(document.error());
 
+  std::shared_ptr<const ModuleTree> tree;
+  if (document->at_path(kTree).node() != nullptr) {
+    auto read = read_tree(text, path);
+    if (!read) return tl::unexpected(read.error());
+    tree = std::make_shared<const ModuleTree>(std::move(*read));
+  }
   Workload own;
   own.path = path;
+  own.tree = tree;
   if (const Status applied = apply_own(own, *document, sets); !applied)
     return tl::unexpected(applied.error());
   if (!own.deepspeed_config.empty()) foreign.push_back(read_foreign(own.deepspeed_config, true));
   if (!own.torchtitan_config.empty()) foreign.push_back(read_foreign(own.torchtitan_config, false));
   const bool has_model =
-      !own.model_config.empty() || !own.towers.empty() || !own.model_keys.empty();
+      own.tree || !own.model_config.empty() || !own.towers.empty() || !own.model_keys.empty();
   Workload workload;
   workload.path = path;
+  workload.tree = std::move(tree);
   for (const Result<ForeignConfig>& config : foreign) {
     if (!config) return tl::unexpected(config.error());
     if (const Status applied = apply_foreign(workload, *config, has_model); !applied)
@@ -254,7 +279,8 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
 
   if (const Status chosen = check_alternatives(workload); !chosen)
     return tl::unexpected(chosen.error());
-  if (workload.model_config.empty() && workload.towers.empty() && workload.model_keys.empty())
+  if (!workload.tree && workload.model_config.empty() && workload.towers.empty() &&
+      workload.model_keys.empty())
     return fail_at(path, "model.config is missing: it names the model's config.json{}",
                    foreign.empty() ? "" : "; set it, the other tool's file names no known model");
   fill_dependent_defaults(workload);

@@ -32,6 +32,8 @@ std::vector<std::string> unit_names(const Lowered& lowered, const RecordedCase& 
     if (unit.parameters.count == 0) continue;
     if (unit.is_root)
       names.emplace_back();
+    else if (lowered.model.is_tree)
+      names.push_back(unit.path);
     else if (lowered.model.modules[unit.first_module].is_block)
       names.push_back(fmt::format("layers.{}", layer++));
     else

@@ -48,7 +48,8 @@ struct RecordedCase {
 };
 
 /// The cases of tests/oracles/data/FAMILY.json, references resolved, in the order of the file.
-/// Throws on a file that is not as described.
+/// Those of "trees" have no config, and only the settings that differ from the defaults. Throws on
+/// a file that is not as described.
 std::vector<RecordedCase> recorded_cases(std::string_view family);
 
 /// The rows of tests/oracles/data/streams.json by case.

@@ -34,20 +34,16 @@ class Reader {
 
   RecordedCase read(const Json& one) const {
     RecordedCase result;
-    result.family = family_;
     result.name = one.at("name");
-    result.world_size = one.at("world_size");
-    result.sequences = json_.at("batch").at(0);
-    result.tokens = json_.at("batch").at(1);
-    result.config = config_of_json(
-        json_.at("models").at(one.at("model").get<std::string>()).at("config").dump());
-    for (const auto& [key, value] : json_.at("defaults").items())
-      result.settings[key] = text(value);
+    result.family = result.name.substr(0, result.name.find('/'));
+    result.world_size =
+        static_cast<std::uint32_t>(std::stoul(result.name.substr(result.name.rfind('/') + 1)));
     for (const auto& [key, value] : one.at("settings").items()) result.settings[key] = text(value);
+    if (one.contains("model")) read_model(one, result);
     if (one.contains("units"))
       for (const auto& [name, sizes] : one.at("units").items())
         result.units.push_back({name, sizes.at(0), sizes.at(1)});
-    result.steady_from = one.at("steady_from");
+    if (one.contains("steady_from")) result.steady_from = one.at("steady_from");
     const Json& first = one.at("first_step");
     result.first_differs_in_host_waits = first.is_string();
     if (first.is_object()) result.first = step(first);
@@ -55,6 +51,15 @@ class Reader {
       result.second = step(one.at("second_step"));
     result.steady = step(one.at("steady_step"));
     return result;
+  }
+
+  void read_model(const Json& one, RecordedCase& result) const {
+    result.sequences = json_.at("batch").at(0);
+    result.tokens = json_.at("batch").at(1);
+    result.config = config_of_json(
+        json_.at("models").at(one.at("model").get<std::string>()).at("config").dump());
+    for (const auto& [key, value] : json_.at("defaults").items())
+      result.settings.try_emplace(key, text(value));
   }
 
   RecordedStep step(const Json& recorded) const {

@@ -1,0 +1,216 @@
+// Module trees: counts, work and saved tensors of their modules, by hand and against PyTorch.
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "core/ir/validate.h"
+#include "core/plan/checkpoint.h"
+#include "core/plan/lower.h"
+#include "core/plan/model.h"
+#include "core/plan/module_tree.h"
+#include "core/plan/workload_toml.h"
+
+namespace foregather::plan {
+
+namespace {
+
+Workload workload_of(const std::string& model, const std::string& train) {
+  const auto workload =
+      parse_workload("[model]\n" + model + "\n[train]\n" + train + "\n[parallel]\n" +
+                         "strategy = \"fsdp1\"\nworld_size = 2\n",
+                     "tree.toml", {});
+  if (!workload) throw std::runtime_error(workload.error().text());
+  return *workload;
+}
+
+ModelConfig config_of(Workload& workload) {
+  const auto config = read_model(workload);
+  if (!config) throw std::runtime_error(config.error().text());
+  if (!resolve_workload(workload, *config)) throw std::runtime_error("unresolved");
+  return *config;
+}
+
+Model model_of(const std::string& model, const std::string& train = "") {
+  Workload workload = workload_of(model, train);
+  const ModelConfig config = config_of(workload);
+  Model built = build_model(config, workload.train);
+  CHECK(built.parameters == count_parameters(config));
+  return built;
+}
+
+const Tape& tape(const Model& model, std::size_t module) {
+  return model.tapes[model.modules[module].tape];
+}
+
+std::int64_t flops(const std::vector<TapeOp>& ops, OpKind kind) {
+  std::int64_t count = 0;
+  for (const TapeOp& op : ops)
+    if (op.cost.kind == kind) count += op.cost.flops;
+  return count;
+}
+
+std::string complaint(const std::string& model, const std::string& train = "") {
+  const auto workload = parse_workload("[model]\n" + model + "\n[train]\n" + train, "t", {});
+  if (!workload) return workload.error().text();
+  const auto config = read_model(*workload);
+  return config ? "" : config.error().text();
+}
+
+}  // namespace
+
+TEST_CASE("trees have as many parameters as torch.nn") {
+  CHECK(model_of("tree = [{ linear = [8, 4] }]").parameters == 8 * 4 + 4);
+  CHECK(model_of("tree = [{ linear = [8, 4], bias = false }]").parameters == 8 * 4);
+  CHECK(model_of("tree = [{ layer_norm = 8 }, { linear = [8, 4] }, { relu = true }]").parameters ==
+        16 + 36);
+  CHECK(model_of("tree = [{ embedding = [23, 16] }]", "seq_len = 6").parameters == 23 * 16);
+  const std::string tied =
+      "tree = [{ name = 'e', embedding = [23, 16] }, { linear = [16, 23], tied = 'e' }]";
+  CHECK(model_of(tied, "seq_len = 6").parameters == 23 * 16 + 23);
+  // A tie may point ahead, and at one that is tied itself.
+  const std::string chain =
+      "tree = [{ linear = [4, 4], tied = '1' }, { linear = [4, 4], tied = '2' }, "
+      "{ linear = [4, 4] }]";
+  CHECK(model_of(chain).parameters == 16 + 3 * 4);
+  // torch.nn.TransformerEncoderLayer(16, 8, 8), torch.nn.Transformer(16, 8, 2, 2, 8)
+  CHECK(model_of("tree = [{ encoder_layer = { d_model = 16, dim_feedforward = 8 } }]").parameters ==
+        1432);
+  CHECK(model_of("target_len = 4\ntree = [{ transformer = { d_model = 16, num_encoder_layers = 2, "
+                 "num_decoder_layers = 2, dim_feedforward = 8 } }]",
+                 "seq_len = 6")
+            .parameters == 8032);
+}
+
+TEST_CASE("a linear of a tree does the work of one") {
+  const Model model =
+      model_of("tree = [{ linear = [8, 4] }, { linear = [4, 16] }]", "micro_batch = 3");
+  REQUIRE(model.modules.size() == 3);  // and the loss
+  // The first one's input needs no gradient.
+  CHECK(flops(tape(model, 0).forward, OpKind::gemm) == 2 * 3 * 8 * 4);
+  CHECK(flops(tape(model, 0).backward, OpKind::gemm) == 2 * 3 * 8 * 4);
+  CHECK(flops(tape(model, 1).forward, OpKind::gemm) == 2 * 3 * 4 * 16);
+  CHECK(flops(tape(model, 1).backward, OpKind::gemm) == 2 * 2 * 3 * 4 * 16);
+  CHECK(tape(model, 1).model_flops == 3 * 2 * 3 * 4 * 16);
+}
+
+TEST_CASE("an encoder layer of a tree does the work of one") {
+  constexpr std::int64_t b = 4, s = 6, d = 16, f = 24;
+  const Model model =
+      model_of("tree = [{ encoder_layer = { d_model = 16, nhead = 2, dim_feedforward = 24 } }]",
+               "micro_batch = 4\nseq_len = 6");
+  const std::int64_t matmuls = 2 * b * s * (3 * d * d + d * d + 2 * d * f);
+  const std::int64_t attention = 4 * b * s * s * d;
+  CHECK(flops(tape(model, 0).forward, OpKind::gemm) == matmuls);
+  CHECK(flops(tape(model, 0).forward, OpKind::attention) == attention);
+  CHECK(flops(tape(model, 0).backward, OpKind::attention) == attention * 5 / 2);
+  CHECK(tape(model, 0).model_flops == 3 * (matmuls + attention));
+}
+
+TEST_CASE("delays are kernels of their length before a module's own work") {
+  const Model model = model_of(
+      "tree = [{ forward_delay = '2 ms', backward_delay = '3 ms', children = [{ linear = [8, 4] }, "
+      "{ linear = [4, 4], backward_delay = '500 us' }] }]");
+  const TapeOp& forward = tape(model, 0).forward.front();
+  CHECK(forward.cost.is_fixed);
+  CHECK(forward.cost.fixed_time == 2 * kMillisecond);
+  CHECK_FALSE(tape(model, 1).forward.front().cost.is_fixed);
+  const TapeOp& backward = tape(model, 1).backward.front();
+  CHECK(backward.cost.is_fixed);
+  CHECK(backward.cost.fixed_time == 3 * kMillisecond + 500 * kMicrosecond);
+  CHECK_FALSE(tape(model, 0).backward.front().cost.is_fixed);
+}
+
+TEST_CASE("a batch norm has its buffers") {
+  const Model model = model_of("tree = [{ linear = [8, 4] }, { name = 'bn', batch_norm = 4 }]");
+  REQUIRE(model.buffers.size() == 3);
+  CHECK(model.buffers[0].name == "running_mean");
+  CHECK(model.buffers[0].elements == 4);
+  CHECK(model.buffers[2].dtype == DType::i64);
+}
+
+// tests/oracles/record_trees.py: inputs, other values, statistics, in fp32 on a CPU, whose
+// attention saves what FlashAttention does but for the random state. bf16 values are half as large.
+TEST_CASE("modules of trees save what torch.nn saves") {
+  const std::map<std::string, std::pair<std::string, int>> modules{
+      {"linear", {"{ linear = [16, 24] }", 0}},
+      {"relu", {"{ layer_norm = 16 }, { relu = true }", 0}},
+      {"layer_norm", {"{ linear = [16, 16] }, { layer_norm = 16 }", 0}},
+      {"batch_norm", {"{ linear = [16, 16] }, { batch_norm = 4 }", 0}},
+      {"encoder_layer",
+       {"{ encoder_layer = { d_model = 16, nhead = 2, dim_feedforward = 24 } }", 1}},
+      {"transformer",
+       {"{ transformer = { d_model = 16, nhead = 2, num_encoder_layers = 2, num_decoder_layers = "
+        "1, dim_feedforward = 24 } }",
+        4}}};
+  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/trees.json");
+  const auto recorded = nlohmann::json::parse(file).at("saved");
+  CHECK(recorded.size() == modules.size());
+  for (const auto& [name, module] : modules) {
+    INFO(name);
+    const std::string target = name == "transformer" ? "target_len = 5\n" : "";
+    const Model model =
+        model_of(target + "tree = [" + module.first + "]",
+                 "micro_batch = 4\nseq_len = 6\ndropout = false\nprecision = \"bf16\"");
+    const Tape& last = tape(model, model.modules.size() - 2);
+    const SavedValues saved = saved_values(last, SavePolicy::none);
+    constexpr Bytes kRandomState = 3 * 8;
+    const Bytes values = recorded.at(name).at(1).get<Bytes>() / 2;
+    const Bytes statistics = recorded.at(name).at(2).get<Bytes>();
+    CHECK(saved.saved_bytes == values + statistics + module.second * kRandomState);
+    CHECK(saved.saved[last.input] == (recorded.at(name).at(0).get<Bytes>() > 0));
+  }
+}
+
+TEST_CASE("trees lower under every strategy") {
+  const std::string model =
+      "tree = [{ name = 'e', embedding = [32, 16] }, { wrap = true, children = [{ layer_norm = 16 "
+      "}, { encoder_layer = { d_model = 16 }, wrap = true }] }, { gelu = true }, { dropout = 0.1 "
+      "}, { linear = [16, 32], tied = 'e' }]";
+  for (const char* strategy : {"ddp", "fsdp1", "fsdp2", "zero2", "zero3"}) {
+    INFO(strategy);
+    auto workload =
+        parse_workload("[model]\n" + model + "\n[train]\nseq_len = 8\n[parallel]\nworld_size = 4\n",
+                       "t", {std::string("parallel.strategy=") + strategy});
+    REQUIRE(workload);
+    const ModelConfig config = config_of(*workload);
+    const Model built = build_model(config, workload->train);
+    const auto graph = lower(built, *workload);
+    REQUIRE(graph);
+    CHECK(graph->parameters == built.parameters);
+  }
+}
+
+TEST_CASE("a module that does nothing keeps what the one before saves") {
+  for (const char* nothing : {"{ dropout = 0 }", "{ name = 'b', buffer = 4 }",
+                              "{ dropout = 0, forward_delay = '1 us', backward_delay = '1 us' }"}) {
+    INFO(nothing);
+    const std::string model =
+        "tree = [" + std::string("{ linear = [8, 4] }, { relu = true }, ") + nothing + "]";
+    Workload workload = workload_of(model, "");
+    const Model built = build_model(config_of(workload), workload.train);
+    const auto graph = lower(built, workload);
+    REQUIRE(graph);
+    for (const Problem& problem : validate(*graph)) FAIL_CHECK(problem.message);
+  }
+}
+
+TEST_CASE("what does not chain is named at its module") {
+  CHECK(complaint("tree = [{ relu = true }]").find("does not say how wide") != std::string::npos);
+  CHECK(complaint("tree = [{ buffer = 3 }]").find("no module that computes") != std::string::npos);
+  CHECK(complaint("tree = [{ linear = [8, 4] }, { embedding = [4, 4] }]")
+            .find("takes token ids, but gets 4 features") != std::string::npos);
+  CHECK(complaint("tree = [{ linear = [8, 4] }, { buffer = 5, add = true }]")
+            .find("added to rows of 4") != std::string::npos);
+  CHECK(complaint("target_len = 4\ntree = [{ embedding = [8, 4] }]", "seq_len = 4")
+            .find("no transformer joins") != std::string::npos);
+  CHECK(complaint("target_len = 4\ntree = [{ embedding = [8, 16], wrap = true }, "
+                  "{ transformer = { d_model = 16 } }]",
+                  "seq_len = 4")
+            .find("wrapped apart") != std::string::npos);
+  CHECK(complaint("tree = [{ linear = [8, 4], tied = '0' }]").find("tied to itself") !=
+        std::string::npos);
+}
+
+}  // namespace foregather::plan
