@@ -21,7 +21,7 @@ TEST_CASE("samples have the parameters of their models and fit") {
   };
   const std::vector<Case> cases{
       {"mixtral_8x7b_zero3", {}, 46'702'792'704},
-      {"roberta_1gb_slow_network", {}, 250'404'441},
+      {"roberta_1gb_slow_network", {}, 259'327'065},
       // 1.229 billion and SigLIP's attention pool, as in the published model of all layers.
       {"openvla_zero3", {}, 1'244'191'296},
       {"openvla_zero3", {"model.layers=24,27,32", "train.micro_batch=1"}, 7'541'237'184},
@@ -51,7 +51,7 @@ TEST_CASE("gathering ahead of the backward saves a fifth of a step on a slow net
   CHECK(ratio < 0.85);
   CHECK(ratio > 0.75);
   CHECK(peaks(pre).allocated > peaks(none).allocated);
-  const Bytes unit = Bytes{4} * 29'000'000;  // a block of 1536
+  const Bytes unit = Bytes{4} * 51'000'000;  // a block of 2048
   CHECK(peaks(pre).allocated <= peaks(none).allocated + unit);
   CHECK(step_time(with("post")) <= step_time(none));
 }
