@@ -100,8 +100,8 @@ class SectionRewrite {
     if (first.shards != second.shards || first.full.size() != second.full.size()) return false;
     if (a.communicator != b.communicator) return false;
     for (std::size_t i = 0; i < first.full.size(); ++i) {
-      const Binding& kept = actions_.bindings[first.full[i]];
-      const Binding& dropped = actions_.bindings[second.full[i]];
+      const Lifetime& kept = actions_.bindings[first.full[i]];
+      const Lifetime& dropped = actions_.bindings[second.full[i]];
       if (kept.storage == dropped.storage) return false;  // a name's own second gather
       if (graph().at(kept.storage).bytes != graph().at(dropped.storage).bytes) return false;
       if (!kept.end || !dropped.end || kept.by_release != dropped.by_release) return false;
@@ -112,20 +112,20 @@ class SectionRewrite {
     return true;
   }
 
-  bool is_bound_again(const Binding& binding) const {
+  bool is_bound_again(const Lifetime& binding) const {
     return std::count_if(actions_.bindings.begin(), actions_.bindings.end(),
-                         [&](const Binding& b) { return b.storage == binding.storage; }) > 1;
+                         [&](const Lifetime& b) { return b.storage == binding.storage; }) > 1;
   }
 
-  bool is_rebound_before(const Binding& binding, ActionIndex end) const {
-    return std::any_of(actions_.bindings.begin(), actions_.bindings.end(), [&](const Binding& b) {
+  bool is_rebound_before(const Lifetime& binding, ActionIndex end) const {
+    return std::any_of(actions_.bindings.begin(), actions_.bindings.end(), [&](const Lifetime& b) {
       return b.storage == binding.storage && b.begin > binding.begin && b.begin < end;
     });
   }
 
   // What uses the second copy must run on a stream that the first copy was made or used on before.
-  bool has_ordered_users(const Binding& kept, const GatherChain& second,
-                         const Binding& dropped) const {
+  bool has_ordered_users(const Lifetime& kept, const GatherChain& second,
+                         const Lifetime& dropped) const {
     const auto stream = [&](ActionIndex at) { return graph().at(actions_.op(at)).stream; };
     return std::all_of(dropped.users.begin(), dropped.users.end(), [&](ActionIndex user) {
       return is_part(user, second) ||
@@ -143,7 +143,7 @@ class SectionRewrite {
 
   void erase(ActionIndex at) { rewriter_.erase(actions_.all[at].list, actions_.all[at].position); }
 
-  void erase_lifetime(const Binding& binding) {
+  void erase_lifetime(const Lifetime& binding) {
     erase(binding.begin);
     for (const ActionIndex at : binding.records) erase(at);
     if (binding.end) erase(*binding.end);
@@ -196,7 +196,7 @@ class SectionRewrite {
   }
 
   // The users of the second copy read the first, which lives until the last of them.
-  void join(const Binding& kept, const Binding& dropped, const GatherChain& second,
+  void join(const Lifetime& kept, const Lifetime& dropped, const GatherChain& second,
             std::map<OpId, std::vector<AccessedTensor>>& rewired) {
     bool is_used = false;
     for (const ActionIndex user : dropped.users) {
@@ -228,7 +228,7 @@ class SectionRewrite {
   }
 
   // All tensors of the second storage are released in its one lifetime: those of its twin as well.
-  void join_releases(const Binding& kept, const Binding& dropped) {
+  void join_releases(const Lifetime& kept, const Lifetime& dropped) {
     erase(dropped.begin);
     for (ActionIndex at = dropped.begin; at <= *dropped.end; ++at) {
       const Action& action = actions_.all[at].action;

@@ -45,7 +45,7 @@ std::optional<Fusion> fusion_of(const Graph& graph, const HostActions& actions,
   Fusion fusion;
   fusion.gather = chain.at;
   fusion.from = chain.full.front();
-  const Binding& from = actions.bindings[fusion.from];
+  const Lifetime& from = actions.bindings[fusion.from];
   if (from.users.size() != 2 || from.users.front() != chain.at || !from.end) return std::nullopt;
   fusion.cast = from.users.back();
   const Op& cast = graph.at(actions.op(fusion.cast));
@@ -136,8 +136,8 @@ class Fuser {
     const OpId gather = actions.op(fusion.gather);
     const Made& made = made_.at(gather);
     const StreamId stream = graph().at(gather).stream;
-    const Binding& from = actions.bindings[fusion.from];
-    const Binding& into = actions.bindings[fusion.into];
+    const Lifetime& from = actions.bindings[fusion.from];
+    const Lifetime& into = actions.bindings[fusion.into];
     const auto erase = [&](ActionIndex at) {
       rewriter_.erase(actions.all[at].list, actions.all[at].position);
     };

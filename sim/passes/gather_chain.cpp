@@ -40,7 +40,7 @@ class Finder {
       }
       const auto row = actions_.binding_at(at, tensor.storage);
       if (!row) return false;
-      const Binding& binding = actions_.bindings[*row];
+      const Lifetime& binding = actions_.bindings[*row];
       if (std::find(chain_.buffers.begin(), chain_.buffers.end(), *row) == chain_.buffers.end())
         chain_.buffers.push_back(*row);
       for (const ActionIndex user : binding.users) {
@@ -87,7 +87,7 @@ class Finder {
 
   bool is_buffer(std::uint32_t storage, ActionIndex at) const {
     const auto holds = [&](std::size_t row) {
-      const Binding& binding = actions_.bindings[row];
+      const Lifetime& binding = actions_.bindings[row];
       return binding.storage.row() == storage && binding.begin <= at &&
              (!binding.end || *binding.end >= at);
     };

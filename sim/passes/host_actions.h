@@ -21,7 +21,7 @@ struct PlacedAction {
 using ActionIndex = std::size_t;
 
 /// One binding of a storage that begins in the section.
-struct Binding {
+struct Lifetime {
   StorageId storage;
   ActionIndex begin = 0;             ///< its alloc
   std::optional<ActionIndex> end;    ///< its free or last release; nothing: it outlives the section
@@ -37,7 +37,7 @@ class HostActions {
   HostActions(const Graph& graph, ProgramId program, Section section);
 
   std::vector<PlacedAction> all;
-  std::vector<Binding> bindings;  ///< in the order of their allocs
+  std::vector<Lifetime> bindings;  ///< in the order of their allocs
 
   /// The op that action `at` launches.
   OpId op(ActionIndex at) const { return OpId(all[at].action.a); }

@@ -73,7 +73,7 @@ class Issues {
   bool is_bound_at(const GatherChain& chain, ActionIndex place) const {
     for (ActionIndex at = chain.block_begin; at < chain.block_end; ++at) {
       if (kind(at) != ActionKind::alloc) continue;
-      for (const Binding& binding : actions_.bindings)
+      for (const Lifetime& binding : actions_.bindings)
         if (binding.storage.row() == actions_.all[at].action.a && binding.begin < place &&
             binding.begin != at && (!binding.end || *binding.end >= place))
           return true;
