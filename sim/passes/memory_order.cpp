@@ -268,12 +268,10 @@ class Search {
   Search(const OrderProblem& problem, const OrderIndex& index, Bytes better_than)
       : problem_(problem), index_(index), better_than_(better_than), sets_(problem.nodes) {}
 
-  /// An order with a peak below the one to beat: the least. `exhausted`: there is none; neither
-  /// means that the limit was reached, and `bound` is what is proved until then.
   struct Answer {
-    std::vector<std::uint32_t> order;
-    bool exhausted = false;
-    Bytes bound = 0;
+    std::vector<std::uint32_t>
+        order;        ///< of the least peak; empty: none below the one to beat found
+    Bytes bound = 0;  ///< no order needs less, as far as the search came
   };
 
   Answer run(std::uint32_t most_sets) {
@@ -284,11 +282,11 @@ class Search {
       queue_.pop();
       const SetTable::Step step = sets_.step(next.number);
       if (step.peak != next.peak) continue;  // reached with a lower one since
-      if (next.run == problem_.nodes) return {order_to(next.number), false, next.peak};
-      if (sets_.size() >= most_sets) return {{}, false, next.peak};
+      if (next.run == problem_.nodes) return {order_to(next.number), next.peak};
+      if (sets_.size() >= most_sets) return {{}, next.peak};
       expand(next.number, step.peak);
     }
-    return {{}, true, better_than_};
+    return {{}, better_than_};
   }
 
  private:

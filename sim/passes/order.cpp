@@ -14,8 +14,10 @@
 namespace foregather::sim {
 namespace {
 
-// Why a program cannot be put into another order; nothing if it can.
-std::optional<std::string> obstacle(const Graph& graph, const Program& program) {
+// Why a schedule cannot be put into another order; nothing if it can.
+std::optional<std::string> obstacle(const Graph& graph) {
+  if (graph.programs.size() != 1) return "ranks run several programs, which must agree";
+  const Program& program = graph.programs.front();
   const HostThread* busy = nullptr;
   for (const HostThread& thread : program.threads) {
     if (thread.actions(Section::body).empty() && thread.actions(Section::first).empty()) continue;
@@ -43,7 +45,6 @@ std::optional<std::string> obstacle(const Graph& graph, const Program& program) 
       case ActionKind::empty_cache: return "the host waits for the device between its ops";
       default: break;
     }
-  if (graph.programs.size() > 1) return "ranks run several programs, which must agree";
   return std::nullopt;
 }
 
@@ -262,13 +263,8 @@ struct LeastMemory {
 
   Result<PassNote> operator()(PassTarget& target) const {
     PassNote note{text, "", false};
-    if (target.graph.programs.size() == 1) {
-      if (const auto reason = obstacle(target.graph, target.graph.programs.front())) {
-        note.did = "the schedule keeps its order: " + *reason;
-        return note;
-      }
-    } else {
-      note.did = "the schedule keeps its order: ranks run several programs, which must agree";
+    if (const auto reason = obstacle(target.graph)) {
+      note.did = "the schedule keeps its order: " + *reason;
       return note;
     }
     const Program& program = target.graph.programs.front();

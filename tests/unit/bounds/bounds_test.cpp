@@ -181,7 +181,7 @@ TEST_CASE("a storage that is bound twice in a step has two lives") {
   CHECK(sim::peak_memory_bound(bench.finish()) == 1000);
 }
 
-TEST_CASE("two host threads: only what surely overlaps counts") {
+TEST_CASE("two host threads: what one hands to the other is held across") {
   Bench bench;
   const TensorId handed = bench.buffer(100), other = bench.buffer(70);
   const std::uint32_t second = bench.builder.thread("autograd");
@@ -202,11 +202,6 @@ TEST_CASE("two host threads: only what surely overlaps counts") {
 
   const auto order = sim::host_order(graph.programs[0], Section::body);
   CHECK(order.size() == 9);
-  const sim::HostKnowledge knowledge(graph.programs[0], Section::body, order);
-  CHECK(knowledge.done_before({1, 1}, 0) == 2);
-  CHECK(knowledge.done_before({0, 1}, 1) == 0);
-  CHECK(knowledge.first_after({0, 1}, 1) == 0);
-  CHECK(knowledge.first_after({1, 4}, 0) == 2);
 }
 
 TEST_CASE("release frees a storage with its last tensor") {
