@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "sim/memory/memory_bound.h"
+#include "sim/passes/list_orders.h"
 #include "sim/passes/order_state.h"
 
 namespace foregather::sim {
@@ -20,49 +21,6 @@ constexpr std::uint32_t kMostSets = 300'000;
 constexpr std::uint32_t kMostRuns = 100'000'000;  // of nodes, in all sets together
 
 // ---- list schedulers --------------------------------------------------------------------------
-
-// The next node is the ready one with the least key(state, node); among equals the first in
-// program order.
-template <class Key>
-std::vector<std::uint32_t> list_schedule(const OrderProblem& problem, const OrderIndex& index,
-                                         Key key) {
-  OrderState state(problem, index);
-  std::vector<std::uint32_t> order;
-  order.reserve(index.nodes());
-  while (!state.ready().empty()) {
-    const std::uint32_t next = *std::ranges::min_element(
-        state.ready(), {}, [&](std::uint32_t node) { return std::pair(key(state, node), node); });
-    state.run(next);
-    order.push_back(next);
-    key.ran(next);
-  }
-  return order;
-}
-
-// What it leaves behind, then what it needs.
-struct LeastLeft {
-  std::pair<Bytes, Bytes> operator()(const OrderState& state, std::uint32_t node) const {
-    const OrderState::Effect effect = state.effect(node);
-    return {effect.after, effect.during};
-  }
-  void ran(std::uint32_t) {}
-};
-
-// First the node that uses what was made last.
-struct DepthFirst {
-  const OrderIndex& index;
-  std::vector<std::int64_t> made_at;  ///< by node: minus the time when it ran
-  std::int64_t time = 0;
-
-  explicit DepthFirst(const OrderIndex& of) : index(of), made_at(of.nodes(), 1) {}
-  std::int64_t operator()(const OrderState&, std::uint32_t node) const {
-    std::int64_t latest = 1;
-    for (const std::uint32_t before : index.before(node))
-      latest = std::min(latest, made_at[before]);
-    return latest;
-  }
-  void ran(std::uint32_t node) { made_at[node] = -++time; }
-};
 
 // The same problem with time reversed.
 OrderProblem reversed(const OrderProblem& problem) {
@@ -79,7 +37,7 @@ OrderProblem reversed(const OrderProblem& problem) {
 // From the end: the node whose outputs are largest against the inputs that only it uses.
 std::vector<std::uint32_t> backward_schedule(const OrderProblem& problem) {
   const OrderProblem back = reversed(problem);
-  std::vector<std::uint32_t> order = list_schedule(back, OrderIndex(back), LeastLeft{});
+  std::vector<std::uint32_t> order = least_left_order(back);
   for (std::uint32_t& node : order) node = problem.nodes - 1 - node;
   std::ranges::reverse(order);
   return order;
@@ -395,8 +353,8 @@ MemoryOrder least_memory_order(const OrderProblem& problem) {
     best.peak = peak;
     best.order = std::move(order);
   };
-  if (!best.is_least()) consider(list_schedule(problem, index, LeastLeft{}));
-  if (!best.is_least()) consider(list_schedule(problem, index, DepthFirst(index)));
+  if (!best.is_least()) consider(least_left_order(problem));
+  if (!best.is_least()) consider(depth_first_order(problem));
   if (!best.is_least()) consider(backward_schedule(problem));
   const std::size_t width =
       std::min<std::size_t>(kWidest, kMostRuns / (std::size_t{problem.nodes} * problem.nodes + 1));

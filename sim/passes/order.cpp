@@ -1,13 +1,16 @@
-// The order of ops that needs the least memory, applied to a schedule.
+// The order of ops: least memory, depth first, by a list scheduler, or as it is.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
-#include <set>
 
+#include "core/base/suggest.h"
 #include "core/base/text.h"
 #include "sim/memory/live.h"
 #include "sim/memory/order_problem.h"
+#include "sim/passes/list_orders.h"
 #include "sim/passes/memory_order.h"
+#include "sim/passes/order_writer.h"
 #include "sim/passes/passes.h"
 #include "sim/passes/rewriter.h"
 
@@ -61,205 +64,52 @@ void keep_slots_apart(BodyOrder& order) {
   }
 }
 
-// Writes a section anew in the order of `nodes`.
-class Writer {
- public:
-  Writer(Rewriter& rewriter, const ActionList& list, const BodyOrder& body,
-         const std::vector<std::uint32_t>& nodes)
-      : rewriter_(rewriter),
-        list_(list),
-        body_(body),
-        nodes_(nodes),
-        index_(body.problem),
-        program_(rewriter.graph().at(list.program)),
-        place_(body.ops.size(), kNone),
-        ready_(body.ops.size()),
-        last_on_(program_.streams.size(), kNone),
-        synced_(program_.streams.size(), std::vector<std::uint32_t>(program_.streams.size(), 0)) {
-    survey();
-    find_lives();
-  }
-
-  void write() {
-    for (const std::uint32_t node : nodes_) op(node);
-    // What comes after the step, or frees what it leaves, finds all streams behind each other.
-    for (std::uint32_t stream = 0; stream < last_on_.size(); ++stream)
-      for (const std::uint32_t last : last_on_)
-        if (last != kNone && last_on_[stream] != kNone) wait_behind(stream, last);
-    for (const Action& action : tail_) add(action);
-    const auto size = static_cast<std::uint32_t>(rewriter_.actions(list_).size());
-    for (std::uint32_t i = 0; i < size; ++i) rewriter_.erase(list_, i);
-    for (const Action& action : written_) rewriter_.insert_before(list_, 0, action);
-  }
-
- private:
-  static constexpr std::uint32_t kNone = 0xffffffffU;
-
-  void add(const Action& action) { written_.push_back(action); }
-  const Op& op_of(std::uint32_t node) const { return rewriter_.graph().at(body_.ops[node]); }
-  std::uint32_t stream_of(std::uint32_t node) const { return op_of(node).stream.row(); }
-
-  // What stands around the launches now.
-  void survey() {
-    const Graph& graph = rewriter_.graph();
-    std::vector<Action> delays;
-    std::vector<std::size_t> allocs(program_.streams.size());
-    std::set<std::uint32_t> touched;
-    for (const StorageId storage : body_.storage_of) touched.insert(storage.row());
-    for (const Action& action : rewriter_.actions(list_)) switch (action.kind) {
-        case ActionKind::launch:
-          delays_[action.a] = std::move(delays);
-          delays.clear();
-          tail_.clear();
-          break;
-        case ActionKind::host_delay: delays.push_back(action); break;
-        case ActionKind::alloc:
-          allocs_[action.a] = action;
-          ++allocs[action.stream.row()];
-          if (!touched.contains(action.a)) add(action);
-          break;
-        case ActionKind::free:
-          freed_.push_back(action.a);
-          tail_.push_back(action);
-          break;
-        case ActionKind::release: {
-          const std::uint32_t storage = graph.tensors[action.a].storage.row();
-          freed_.push_back(storage);
-          tail_.push_back({ActionKind::free, {}, storage, 0});
-          break;
-        }
-        case ActionKind::record_stream: recorded_[action.a].insert(action.stream.row()); break;
-        case ActionKind::mark:
-        case ActionKind::record:
-        case ActionKind::wait: break;
-        default: tail_.push_back(action);
-      }
-    tail_.insert(tail_.end(), delays.begin(), delays.end());
-    main_ = static_cast<std::uint32_t>(std::ranges::max_element(allocs) - allocs.begin());
-  }
-
-  // Which lives begin and end with which node in the new order.
-  void find_lives() {
-    std::vector<std::uint32_t> at(nodes_.size());
-    for (std::uint32_t i = 0; i < nodes_.size(); ++i) at[nodes_[i]] = i;
-    std::set<std::uint32_t> freed(freed_.begin(), freed_.end());
-    std::set<std::uint32_t> ended;
-    begins_.resize(nodes_.size());
-    ends_.resize(nodes_.size());
-    for (std::size_t life = 0; life < body_.storage_of.size(); ++life) {
-      const OrderProblem::Storage& storage = body_.problem.storages[life];
-      const std::uint32_t row = body_.storage_of[life].row();
-      if (storage.nodes.empty()) continue;
-      const auto by_place = [&](std::uint32_t node) { return at[node]; };
-      if (!storage.at_start)
-        begins_[*std::ranges::min_element(storage.nodes, {}, by_place)].push_back(row);
-      if (storage.at_end || !freed.contains(row)) continue;
-      ends_[*std::ranges::max_element(storage.nodes, {}, by_place)].push_back(life);
-      ended.insert(row);
-    }
-    std::set<std::uint32_t> left;  // each storage is freed once at the end
-    std::erase_if(tail_, [&](const Action& action) {
-      return action.kind == ActionKind::free &&
-             (ended.contains(action.a) || !left.insert(action.a).second);
-    });
-    for (const std::uint32_t storage : freed_)
-      if (!ended.contains(storage) && left.insert(storage).second)
-        tail_.push_back({ActionKind::free, {}, storage, 0});
-  }
-
-  void op(std::uint32_t node) {
-    const Op& op = op_of(node);
-    const auto mark = std::pair(op.micro_batch, op.phase);
-    if (marked_ != mark) {
-      marked_ = mark;
-      add({ActionKind::mark, {}, op.micro_batch, static_cast<std::uint32_t>(op.phase)});
-    }
-    for (const std::uint32_t storage : begins_[node])
-      if (const auto alloc = allocs_.find(storage); alloc != allocs_.end()) add(alloc->second);
-    for (const Action& delay : delays_[body_.ops[node].row()]) add(delay);
-    wait_for_others(node);
-    add({ActionKind::launch, {}, body_.ops[node].row(), 0});
-    place_[node] = ++launched_;
-    last_on_[stream_of(node)] = node;
-    const bool is_awaited = std::ranges::any_of(index_.after(node), [&](std::uint32_t later) {
-      return stream_of(later) != stream_of(node);
-    });
-    if (is_awaited) record_after(node);
-    for (const std::size_t life : ends_[node]) free(life);
-  }
-
-  void record_after(std::uint32_t node) {
-    if (ready_[node]) return;
-    ready_[node] = rewriter_.add_event(list_.program);
-    add({ActionKind::record, StreamId(stream_of(node)), ready_[node]->row(), 0});
-  }
-
-  void wait(std::uint32_t stream, std::uint32_t node) {
-    const std::uint32_t other = stream_of(node);
-    if (other == stream || synced_[stream][other] >= place_[node]) return;
-    synced_[stream][other] = place_[node];
-    add({ActionKind::wait, StreamId(stream), ready_[node]->row(), 0});
-  }
-
-  // For what it reads; on a side stream also for what the main one did before, as an asynchronous
-  // collective does.
-  void wait_for_others(std::uint32_t node) {
-    const std::uint32_t stream = stream_of(node);
-    for (const std::uint32_t before : index_.before(node))
-      if (stream_of(before) != stream) wait(stream, before);
-    if (stream == main_ || last_on_[main_] == kNone) return;
-    if (synced_[stream][main_] >= place_[last_on_[main_]]) return;
-    record_after(last_on_[main_]);
-    wait(stream, last_on_[main_]);
-  }
-
-  // As wait(), for a node whose event may not be recorded yet.
-  void wait_behind(std::uint32_t stream, std::uint32_t node) {
-    const std::uint32_t other = stream_of(node);
-    if (other == stream || synced_[stream][other] >= place_[node]) return;
-    record_after(node);
-    wait(stream, node);
-  }
-
-  // Streams that used it beside its own are recorded, where they were, or waited for.
-  void free(std::size_t life) {
-    const std::uint32_t storage = body_.storage_of[life].row();
-    const auto recorded = recorded_.find(storage);
-    if (recorded != recorded_.end()) {
-      for (const std::uint32_t stream : recorded->second)
-        add({ActionKind::record_stream, StreamId(stream), storage, 0});
-    } else if (const auto alloc = allocs_.find(storage); alloc != allocs_.end()) {
-      for (const std::uint32_t node : body_.problem.storages[life].nodes)
-        wait_behind(alloc->second.stream.row(), node);
-    }
-    add({ActionKind::free, {}, storage, 0});
-  }
-
-  Rewriter& rewriter_;
-  ActionList list_;
-  const BodyOrder& body_;
-  const std::vector<std::uint32_t>& nodes_;
-  OrderIndex index_;
-  const Program program_;
-  std::map<std::uint32_t, Action> allocs_;                     // by storage
-  std::map<std::uint32_t, std::set<std::uint32_t>> recorded_;  // by storage
-  std::map<std::uint32_t, std::vector<Action>> delays_;        // by op
-  std::vector<std::uint32_t> freed_;                           // storages, in order
-  std::vector<Action> tail_;                                   // after the last launch
-  std::vector<std::vector<std::size_t>> ends_;                 // lives, by node
-  std::vector<std::vector<std::uint32_t>> begins_;             // storages, by node
-  std::vector<Action> written_;
-  std::uint32_t main_ = 0;  // stream that memory is allocated for
-  std::optional<std::pair<std::uint16_t, Phase>> marked_;
-  std::vector<std::uint32_t> place_;  // by node: its number, from 1
-  std::uint32_t launched_ = 0;
-  std::vector<std::optional<EventId>> ready_;       // by node: recorded after it
-  std::vector<std::uint32_t> last_on_;              // node, by stream
-  std::vector<std::vector<std::uint32_t>> synced_;  // stream × stream: place waited for
+struct Chosen {
+  std::vector<std::uint32_t> nodes;  ///< in their new order; empty: as it is
+  std::string about;                 ///< why that is best, or why nothing is done
 };
 
-struct LeastMemory {
+// What `order=NAME` takes. `choose` gets a schedule that can be put into another order, its ops
+// with what they need of each other, and the live bytes of the given order.
+struct OrderChoice {
+  std::string_view name;
+  Chosen (*choose)(const Graph& graph, const BodyOrder& body, Bytes before);
+};
+
+Chosen as_given(const Graph&, const BodyOrder& body, Bytes before) {
+  return {{},
+          fmt::format("{} ops in program order, which holds {}", body.problem.nodes,
+                      format_bytes(before))};
+}
+
+Chosen depth_first(const Graph&, const BodyOrder& body, Bytes) {
+  return {depth_first_order(body.problem), "depth first"};
+}
+
+Chosen by_list(const Graph&, const BodyOrder& body, Bytes) {
+  return {least_left_order(body.problem), "each the one that leaves the fewest bytes"};
+}
+
+Chosen least_memory(const Graph&, const BodyOrder& body, Bytes before) {
+  MemoryOrder least = least_memory_order(body.problem);
+  const std::string proof = least.is_least() ? "proved the least"
+                                             : fmt::format("at most {} above the least",
+                                                           format_bytes(least.peak - least.bound));
+  if (least.peak >= before)
+    return {
+        {},
+        fmt::format("no order of its ops needs less than {} ({})", format_bytes(before), proof)};
+  return {std::move(least.order), proof};
+}
+
+constexpr std::array<OrderChoice, 4> kChoices{{{"program", &as_given},
+                                               {"depth-first", &depth_first},
+                                               {"memory", &least_memory},
+                                               {"list", &by_list}}};
+
+struct Reorder {
   std::string text;
+  const OrderChoice* choice;
 
   Result<PassNote> operator()(PassTarget& target) const {
     PassNote note{text, "", false};
@@ -271,52 +121,56 @@ struct LeastMemory {
     BodyOrder body = body_order(target.graph, program, Held::bound);
     keep_slots_apart(body);
     const Bytes before = live_memory(target.graph).front().steady.bytes;
-    const MemoryOrder least = least_memory_order(body.problem);
-    const std::string proof =
-        least.is_least()
-            ? "proved the least"
-            : fmt::format("at most {} above the least", format_bytes(least.peak - least.bound));
-    if (least.peak >= before) {
-      note.did =
-          fmt::format("no order of its ops needs less than {} ({})", format_bytes(before), proof);
+    Chosen chosen = choice->choose(target.graph, body, before);
+    if (chosen.nodes.empty() || std::ranges::is_sorted(chosen.nodes)) {
+      note.did = chosen.nodes.empty() ? std::move(chosen.about)
+                                      : fmt::format("its {} ops are in this order already ({})",
+                                                    body.problem.nodes, chosen.about);
       return note;
     }
-    Rewriter rewriter(std::move(target.graph));
+    Rewriter rewriter(target.graph);
     for (const Section section : {Section::first, Section::body})
       for (const ActionList& list : rewriter.lists(section))
-        Writer(rewriter, list, body, least.order).write();
+        write_order(rewriter, list, body, chosen.nodes);
     rewriter.flush();
-    auto graph = rewriter.finish();
-    if (!graph) return tl::unexpected(graph.error());
-    target.graph = std::move(*graph);
     note.changed = true;
     note.did = fmt::format("{} ops in an order that holds {} instead of {}, {}", body.problem.nodes,
-                           format_bytes(least.peak), format_bytes(before), proof);
-    return note;
+                           format_bytes(peak_of(body.problem, chosen.nodes)), format_bytes(before),
+                           chosen.about);
+    return settle(target, rewriter, std::move(note));
   }
 };
 
 Result<Pass> parse_order(const PassArguments& arguments) {
-  if (arguments.argument == "memory" && arguments.options.empty())
-    return Pass(LeastMemory{std::string(arguments.text)});
-  return bad_pass(arguments, "expected order=memory");
+  std::vector<std::string_view> names;
+  for (const OrderChoice& choice : kChoices) {
+    names.push_back(choice.name);
+    if (choice.name == arguments.argument && arguments.options.empty())
+      return Pass(Reorder{std::string(arguments.text), &choice});
+  }
+  return bad_pass(arguments, "expected order=NAME, where NAME is one of {}{}",
+                  fmt::join(names, ", "), did_you_mean(arguments.argument, names));
 }
 
 }  // namespace
 
 const PassInfo kOrderPass{
-    "order", "=memory", "puts the ops in the order that needs the least memory",
+    "order", "=program|depth-first|memory|list",
+    "puts the ops in the order that needs the least memory, or another one",
     R"(Each op still follows what it depends on: the ops that made, or last used, the bytes that it
 touches, and its explicit dependencies. Among all such orders `memory` takes one of least live bytes:
 exactly where a best-first search over sets of finished ops ends in time, else the best of list
 schedulers and a beam search, with the gap to a lower bound; never more than the given order. It says
-which, and by how much. A storage is allocated before its first op and freed after its last one;
-streams wait for each other where an op needs another's, and side streams for all that the main one
-did before. Schedules of several host threads or programs keep their order.
+which, and by how much. `depth-first` runs next what uses the bytes made last; `list`, as DeepCompile's
+list_schedule, what leaves the fewest bytes behind: both may need more than the given order, and say
+what they need. `program` changes nothing and says what the given order holds. A storage is allocated
+before its first op and freed after its last one; streams wait for each other where an op needs
+another's, and side streams for all that the main one did before. Schedules of several host threads or
+programs keep their order.
 
     order=memory      before  a1 a2 a3 b1 b2 b3 c1 c2 c3      after  a1 b1 c1 a2 b2 c2 a3 b3 c3
 
-Op keys and FLOPs stay. Applied twice it changes nothing more.
+Op keys and FLOPs stay. Idempotent.
 )",
     &parse_order};
 

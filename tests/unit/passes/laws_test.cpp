@@ -47,6 +47,9 @@ const std::vector<Case> kCases{
     {"forward-prefetch", true, true},
     {"limit-all-gathers=none", true, true},
     {"fuse-downcast,prefetch_dtype=shard", true, true},
+    {"order=program", true, true},
+    {"order=depth-first", true, true},
+    {"order=list", true, true},
     {"order=memory", true, true},
 };
 

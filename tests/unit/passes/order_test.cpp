@@ -1,7 +1,9 @@
 // order=memory on schedules.
 #include <catch2/catch.hpp>
 
+#include "core/base/text.h"
 #include "core/ir/builder.h"
+#include "core/ir/dump.h"
 #include "sim/memory/live.h"
 #include "sim/memory/memory_bound.h"
 #include "tests/unit/passes/schedules.h"
@@ -135,6 +137,27 @@ TEST_CASE("order=memory brings ten stages of ten paths to three tensors and prov
     CHECK(keys(after) == keys(before));
     passed(after, {"order=memory"}, &notes);
     CHECK_FALSE(notes.back().changed);
+  }
+}
+
+TEST_CASE("order=program keeps ten stages as they are; depth-first and list take path by path") {
+  const Graph before = by_stage(10, false);
+  std::vector<sim::PassNote> notes;
+  CHECK(dump(passed(before, {"order=program"}, &notes)) == dump(before));
+  CHECK_FALSE(notes[0].changed);
+  CHECK(notes[0].did.find(format_bytes(11 * kTensor)) != std::string::npos);
+  for (const char* order : {"order=depth-first", "order=list"}) {
+    CAPTURE(order);
+    const Graph after = passed(before, {order}, &notes);
+    CHECK(problems(after) == "");
+    CHECK(live_peak(after) == 3 * kTensor);
+    // A path's four ops stand together.
+    const auto ops = launches(after);
+    for (std::uint32_t path = 0; path < 10; ++path)
+      for (std::uint32_t stage = 0; stage < 4; ++stage)
+        CHECK(after.at(ops[4 * path + stage]).ordinal == 10 * stage + path);
+    passed(after, {order}, &notes);
+    CHECK_FALSE(notes[0].changed);
   }
 }
 
