@@ -5,12 +5,13 @@
 
 namespace foregather::sim {
 
-extern const PassInfo kScalePass;                                       // scale.cpp
-extern const PassInfo kDelayPass;                                       // delay.cpp
-extern const PassInfo kDedupPass;                                       // dedup_shared_params.cpp
-extern const PassInfo kFuseDowncastPass;                                // fuse_downcast.cpp
-extern const PassInfo kOrderPass;                                       // order.cpp
-extern const PassInfo kPrefetchPass, kForwardPrefetchPass, kLimitPass;  // prefetch.cpp
+extern const PassInfo kScalePass;                           // scale.cpp
+extern const PassInfo kDelayPass;                           // delay.cpp
+extern const PassInfo kDedupPass;                           // dedup_shared_params.cpp
+extern const PassInfo kFuseDowncastPass;                    // fuse_downcast.cpp
+extern const PassInfo kOrderPass;                           // order.cpp
+extern const PassInfo kPrefetchPass, kForwardPrefetchPass;  // prefetch.cpp
+extern const PassInfo kLimitPass;                           // limit_all_gathers.cpp
 
 extern const PassInfo kSortWaitsPass, kSortCommunicationPass,
     kInFlightPass;  // sort_communication.cpp

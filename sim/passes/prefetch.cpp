@@ -293,37 +293,6 @@ Result<Pass> parse_forward_prefetch(const PassArguments& arguments) {
   return Pass(MoveGathers{std::string(arguments.text), true, When::after_use_of_previous});
 }
 
-// The limiter's waits and what records the events they wait for.
-struct NoLimit {
-  std::string text;
-
-  Result<PassNote> operator()(PassTarget& target) const {
-    Rewriter rewriter(target.graph);
-    std::size_t waits = 0;
-    for (std::size_t p = 0; p < rewriter.graph().programs.size(); ++p)
-      for (const Section section : {Section::first, Section::body}) {
-        const HostActions actions(rewriter.graph(), ProgramId(p), section);
-        for (const GatherChain& chain : gather_chains(rewriter.graph(), actions)) {
-          if (chain.block_begin == 0) continue;
-          const PlacedAction& before = actions.all[chain.block_begin - 1];
-          if (before.action.kind != ActionKind::host_wait_event) continue;
-          if (before.list != actions.all[chain.at].list) continue;
-          rewriter.erase(before.list, before.position);
-          waits += section == Section::body ? 1 : 0;
-        }
-      }
-    if (waits == 0) return PassNote{text, "no gather waits for a rate limiter", false};
-    return settle(target, rewriter,
-                  {text, fmt::format("{} waits of the host before gathers dropped", waits), true});
-  }
-};
-
-Result<Pass> parse_limit(const PassArguments& arguments) {
-  if (arguments.argument != "none" || !arguments.options.empty())
-    return bad_pass(arguments, "expected limit-all-gathers=none");
-  return Pass(NoLimit{std::string(arguments.text)});
-}
-
 }  // namespace
 
 // PyTorch PR 70235 (reference: PyTorch §B.4 and C.4).
@@ -358,19 +327,5 @@ next unit is behind this unit's computation in the host's order only, not on the
 Idempotent.
 )",
     &parse_forward_prefetch};
-
-const PassInfo kLimitPass{
-    "limit-all-gathers", "=none", "takes FSDP1's rate limiter away",
-    R"(FSDP1 lets the host issue a gather only when the unsharded parameters of an earlier unit are free
-on the device (`limit_all_gathers`). Without it the host runs ahead, and blocks that `record_stream` holds
-back pile up: less waiting, more memory.
-
-    before   host  gather 1, gather 2, (wait: free 1) gather 3
-    after    host  gather 1, gather 2, gather 3
-
-Only waits right before a gather's issue are dropped; the events that nobody waits for any more are
-recorded as before. Idempotent.
-)",
-    &parse_limit};
 
 }  // namespace foregather::sim

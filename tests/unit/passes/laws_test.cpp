@@ -46,6 +46,8 @@ const std::vector<Case> kCases{
     {"prefetch=backward-post", true, true},
     {"forward-prefetch", true, true},
     {"limit-all-gathers=none", true, true},
+    {"limit-all-gathers=1", true, true},
+    {"limit-all-gathers=3", true, true},
     {"fuse-downcast,prefetch_dtype=shard", true, true},
     {"order=program", true, true},
     {"order=depth-first", true, true},

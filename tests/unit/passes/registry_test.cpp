@@ -40,6 +40,7 @@ TEST_CASE("bad passes are one clear error") {
                           "forward-prefetch=1",
                           "limit-all-gathers",
                           "limit-all-gathers=x",
+                          "limit-all-gathers=0",
                           "fuse-downcast=x",
                           "sort-waits=1",
                           "sort-communication,x",
