@@ -18,20 +18,11 @@ struct Arguments {
 };
 
 std::string text_of(const tasks::ImportedFile& file) {
-  const traces::ThunderFacts& facts = file.facts;
-  std::string text = fmt::format("{}: Thunder trace of {}\n", file.path,
-                                 facts.function.empty() ? "no function" : facts.function);
   TextTable table;
-  table.row({"arguments", format_count(facts.arguments), format_bytes(facts.argument_bytes)});
-  table.row({"statements", format_count(facts.statements),
-             fmt::format("{} sub-symbols, {} deletes", facts.sub_symbols, facts.deletes)});
-  table.row({"fusions", format_count(facts.fusions), ""});
-  for (const auto& [name, count] : facts.collectives)
-    table.row({std::string(name), format_count(count), ""});
-  table.row({"peak", format_bytes(facts.peak_bytes), "by Thunder's estimator"});
-  table.row({"unknown types", format_count(facts.unknown_types), ""});
-  table.row({"lines not read", format_count(facts.unparsed), ""});
-  return text + table.text(2);
+  for (const auto& [what, amount, note] : file.rows) table.row({what, amount, note});
+  for (const auto& [reason, count] : file.dropped)
+    table.row({"dropped: " + reason, format_count(count), ""});
+  return fmt::format("{}: {}\n", file.path, file.what) + table.text(2);
 }
 
 int run(const Arguments& arguments) {

@@ -4,6 +4,9 @@
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)            # fmt::fmt                     [libfmt-dev]
 find_package(SQLite3 REQUIRED)        # SQLite::SQLite3              [libsqlite3-dev]
+find_package(simdjson REQUIRED)       # simdjson::simdjson           [libsimdjson-dev]
+find_package(ZLIB REQUIRED)           # ZLIB::ZLIB                   [zlib1g-dev]
+find_package(zstd REQUIRED)           # zstd::libzstd_shared         [libzstd-dev]
 find_package(nlohmann_json REQUIRED)  # nlohmann_json::nlohmann_json [nlohmann-json3-dev]
 find_package(tomlplusplus REQUIRED)   # tomlplusplus::tomlplusplus   [libtomlplusplus-dev]
 find_package(CLI11 REQUIRED)          # CLI11::CLI11                 [libcli11-dev]

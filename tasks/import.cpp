@@ -1,101 +1,146 @@
 #include "tasks/import.h"
 
-#include <algorithm>
+#include <fmt/ranges.h>
 
-#include "core/base/file.h"
-#include "core/base/json_writer.h"
-#include "tasks/sniff.h"
-#include "tasks/thunder_source.h"
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include "tasks/importers.h"
 
 namespace foregather::tasks {
 namespace {
 
-constexpr Bytes kLongestTrace = 512 * MiB;
 constexpr int kSchema = 1;
+constexpr std::size_t kHead = std::size_t{1} << 16;
 
-void count_dropped(const traces::ThunderFile& file, ImportedFile& imported) {
-  for (const traces::ThunderProblem& problem : file.problems) {
-    const auto same = std::find_if(imported.dropped.begin(), imported.dropped.end(),
-                                   [&](const auto& row) { return row.first == problem.what; });
-    if (same == imported.dropped.end())
-      imported.dropped.emplace_back(problem.what, 1);
-    else
-      ++same->second;
+constexpr std::array kImporters{&kThunderImporter, &kKinetoImporter};
+
+/// Gives the head again that was looked at.
+class WithHead final : public traces::TextSource {
+ public:
+  WithHead(std::string_view head, traces::TextSource& rest) : head_(head), rest_(rest) {}
+  Result<std::size_t> read(std::span<char> buffer) override {
+    const std::size_t n = std::min(head_.size(), buffer.size());
+    std::copy_n(head_.data(), n, buffer.data());
+    head_.remove_prefix(n);
+    if (n == buffer.size()) return n;
+    const auto more = rest_.read(buffer.subspan(n));
+    if (!more) return more;
+    return n + *more;
   }
-  const std::int64_t unlisted =
-      file.unparsed_lines - static_cast<std::int64_t>(file.problems.size());
-  if (unlisted > 0) imported.dropped.emplace_back("further lines", unlisted);
+
+ private:
+  std::string_view head_;
+  traces::TextSource& rest_;
+};
+
+std::string known_formats() {
+  std::vector<std::string_view> names;
+  for (const Importer* importer : kImporters) names.push_back(importer->name);
+  return fmt::format("{}", fmt::join(names, " or "));
 }
 
-Result<ImportedFile> import_file(const std::string& path) {
-  auto text = read_file(path, kLongestTrace);
-  if (!text) return tl::unexpected(text.error());
-  if (!traces::is_thunder_trace(thunder_head(*text)))
-    return fail_at(path, "is in no format that import reads, expected a printed Thunder trace");
-  ImportedFile imported;
-  imported.path = path;
-  imported.text = std::make_unique<const std::string>(std::move(*text));
-  const auto file = traces::read_thunder(*imported.text, path);
+struct ImportedPath {
+  std::vector<ImportedFile> files;
+  std::vector<std::string> unknown;  // members in no known format
+};
+
+Status import_member(const ImportSource& source, ImportedPath& imported) {
+  std::string head(kHead, '\0');
+  const auto n = source.text.read(head);
+  if (!n) return tl::unexpected(n.error());
+  head.resize(*n);
+  const auto* const importer =
+      std::find_if(kImporters.begin(), kImporters.end(),
+                   [&](const Importer* known) { return known->is_format(head); });
+  const bool is_in_archive = source.member.name.find('!') != std::string::npos;
+  if (importer == kImporters.end()) {
+    if (is_in_archive) {
+      imported.unknown.push_back(source.member.name);
+      return {};
+    }
+    return fail_at(source.member.name, "is in no format that import reads, expected {}",
+                   known_formats());
+  }
+  WithHead text(head, source.text);
+  auto file = (*importer)->read({source.member, text, source.file_bytes});
   if (!file) return tl::unexpected(file.error());
-  imported.facts = traces::thunder_facts(*file);
-  imported.warnings = thunder_warnings(*file, path);
-  count_dropped(*file, imported);
-  return imported;
+  file->path = source.member.name;
+  imported.files.push_back(std::move(*file));
+  return {};
 }
 
-void write_facts(JsonWriter& json, const ImportedFile& file) {
-  const traces::ThunderFacts& facts = file.facts;
-  json.field("format", "thunder");
-  json.key("fn");
-  if (facts.function.empty())
-    json.null();
-  else
-    json.value(facts.function);
-  json.field("n_args", facts.arguments)
-      .field("n_stmts", facts.statements)
-      .field("n_sub", facts.sub_symbols)
-      .field("n_del", facts.deletes)
-      .field("fusions", facts.fusions);
-  json.key("collectives").begin_object();
-  for (const auto& [name, count] : facts.collectives) json.field(name, count);
-  json.end_object();
-  json.field("arg_bytes", facts.argument_bytes)
-      .field("peak_bytes", facts.peak_bytes)
-      .field("end_bytes", facts.end_bytes)
-      .field("unknown_types", facts.unknown_types)
-      .field("has_return", facts.has_return)
-      .field("unparsed", facts.unparsed);
-  json.key("dropped").begin_object();
-  for (const auto& [reason, count] : file.dropped) json.field(reason, count);
-  json.end_object();
-  json.key("warnings").begin_array();
-  for (const std::string& warning : file.warnings) json.value(warning);
-  json.end_array();
+Bytes size_of(const std::string& path) {
+  std::error_code error;
+  auto bytes = std::filesystem::file_size(path, error);
+  if (error) bytes = std::filesystem::file_size(path.substr(0, path.find('!')), error);
+  return error ? 0 : static_cast<Bytes>(bytes);
+}
+
+Result<ImportedPath> import_path(const std::string& path) {
+  ImportedPath imported;
+  const Status status =
+      traces::visit_texts(path, [&](const traces::TextMember& member, traces::TextSource& text) {
+        return import_member({member, text, size_of(path)}, imported);
+      });
+  if (!status) return tl::unexpected(status.error());
+  if (imported.files.empty())
+    return fail_at(path, "has no member in a format that import reads, expected {}",
+                   known_formats());
+  if (!imported.unknown.empty())
+    imported.files.front().warnings.push_back(
+        fmt::format("{}: {} members are in no format that import reads, and were left: {}", path,
+                    imported.unknown.size(), imported.unknown.front()));
+  return imported;
 }
 
 }  // namespace
 
 Result<std::vector<ImportedFile>> import_files(const std::vector<std::string>& paths) {
+  std::vector<Result<ImportedPath>> read(paths.size(), ImportedPath());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < paths.size(); i = next++) read[i] = import_path(paths[i]);
+  };
+  const std::size_t workers =
+      std::min<std::size_t>(paths.size(), std::max(1U, std::thread::hardware_concurrency()));
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < workers; ++i) threads.emplace_back(work);
+    work();
+  }
   std::vector<ImportedFile> files;
-  for (const std::string& path : paths) {
-    auto file = import_file(path);
-    if (!file) return tl::unexpected(file.error());
-    files.push_back(std::move(*file));
+  for (auto& path : read) {
+    if (!path) return tl::unexpected(path.error());
+    std::move(path->files.begin(), path->files.end(), std::back_inserter(files));
   }
   return files;
 }
 
 std::string to_json(const std::vector<ImportedFile>& files) {
+  const auto write = [](JsonWriter& json, const ImportedFile& file) {
+    file.write_json(json);
+    json.key("dropped").begin_object();
+    for (const auto& [reason, count] : file.dropped) json.field(reason, count);
+    json.end_object();
+    json.key("warnings").begin_array();
+    for (const std::string& warning : file.warnings) json.value(warning);
+    json.end_array();
+  };
   JsonWriter json;
   json.begin_object().field("schema", kSchema);
   if (files.size() == 1) {
     json.field("source", files.front().path);
-    write_facts(json, files.front());
+    write(json, files.front());
   } else {
     json.key("files").begin_object();
     for (const ImportedFile& file : files) {
       json.key(file.path).begin_object();
-      write_facts(json, file);
+      write(json, file);
       json.end_object();
     }
     json.end_object();

@@ -1,25 +1,37 @@
 // The use case of `foregather import`: what do these files of other tools hold?
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/base/json_writer.h"
 #include "core/base/result.h"
-#include "traces/thunder_facts.h"
+#include "core/run/recording.h"
 
 namespace foregather::tasks {
 
-/// One file of Thunder traces.
+/// One file, or one member of an archive.
 struct ImportedFile {
-  std::string path;
-  std::unique_ptr<const std::string> text;  ///< what `facts` has views into
-  traces::ThunderFacts facts;
-  std::vector<std::pair<std::string, std::int64_t>> dropped;  ///< reason, lines
+  std::string path;  ///< "FILE!MEMBER" for a member
+  std::string what;  ///< "Thunder trace of computation"
+  /// For a person: what, how much, a note.
+  std::vector<std::array<std::string, 3>> rows;
+  /// Its fields of `import --json`, into an open object.
+  std::function<void(JsonWriter&)> write_json;
+  std::shared_ptr<const run::Recording> recording;            ///< null: a program, no recorded run
+  std::vector<std::pair<std::string, std::int64_t>> dropped;  ///< reason, rows
   std::vector<std::string> warnings;
 };
 
-/// Reads every file. Errors: one that cannot be read, or is in no format that import knows.
+/// Reads every file, archives member by member, several files in parallel. Members of an archive
+/// that are in no known format are counted in a warning. Errors: a file that cannot be read, or is
+/// in no format that import knows.
 Result<std::vector<ImportedFile>> import_files(const std::vector<std::string>& paths);
 
 /// The JSON object of `import --json`, with a line end: one file's keys at the top level, of

@@ -27,6 +27,8 @@ class JsonWriter {
   JsonWriter& value(std::string_view text);
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& null();
+  /// A value that is JSON text already.
+  JsonWriter& raw(std::string_view json);
 
   template <class T>
   JsonWriter& field(std::string_view name, const T& content) {

@@ -1,0 +1,134 @@
+// What another tool recorded of one process, by column, before anything is concluded from it. Times
+// are integer nanoseconds on the file's own clock, sizes integer bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/strings.h"
+#include "core/base/units.h"
+
+namespace foregather::run {
+
+using LaneRow = Id<struct LaneTag>;
+using CorrelationId = Id<struct CorrelationTag>;  ///< dense: equal numbers of the file, one id
+using ExternalId = Id<struct ExternalTag>;        ///< dense, likewise
+using CollectiveRow = Id<struct RecordedCollectiveTag>;
+using ActivityRow = Id<struct ActivityTag>;
+using CallRow = Id<struct CallTag>;
+using RangeRow = Id<struct RangeTag>;
+
+/// Where events lie, as the file names it: device and stream of device work, process and thread of
+/// what the host does.
+struct Lane {
+  StringId process;
+  StringId thread;
+  friend bool operator==(const Lane&, const Lane&) = default;
+};
+
+enum class ActivityKind : std::uint8_t { kernel, memcpy, memset };
+
+/// Device work, in the file's order.
+struct ActivityColumns {
+  std::vector<LaneRow> lane;
+  std::vector<ActivityKind> kind;
+  std::vector<StringId> name;
+  std::vector<Ns> start, end;
+  std::vector<CorrelationId> correlation;
+  std::vector<ExternalId> external;
+  std::vector<Bytes> bytes;  ///< of a copy or a fill, else 0
+  std::vector<CollectiveRow> collective;
+  std::size_t size() const { return start.size(); }
+};
+
+/// Calls of the CUDA or HIP runtime and driver.
+struct CallColumns {
+  std::vector<LaneRow> lane;
+  std::vector<StringId> name;
+  std::vector<Ns> start, end;
+  std::vector<CorrelationId> correlation;
+  std::vector<ExternalId> external;
+  std::size_t size() const { return start.size(); }
+};
+
+enum class RangeKind : std::uint8_t {
+  op,          ///< an operator of the framework
+  annotation,  ///< record_function, NVTX, profiler steps
+  python,      ///< a Python function
+};
+
+/// Named stretches of host time.
+struct RangeColumns {
+  std::vector<LaneRow> lane;
+  std::vector<RangeKind> kind;
+  std::vector<StringId> name;
+  std::vector<Ns> start, end;
+  std::vector<ExternalId> external;
+  std::vector<std::int64_t> sequence;     ///< of autograd; -1: none
+  std::vector<std::uint8_t> is_backward;  ///< it runs the backward of an op of another thread
+  std::vector<CollectiveRow> collective;
+  std::size_t size() const { return start.size(); }
+};
+
+/// A synchronisation as the device saw it (Kineto's cuda_sync, CUPTI's synchronization records).
+struct SyncColumns {
+  std::vector<LaneRow> lane;  ///< of the stream that waits
+  std::vector<StringId> name;
+  std::vector<Ns> start, end;
+  std::vector<CorrelationId> correlation;  ///< of the call that waits
+  std::vector<CorrelationId> recorded;     ///< of the call that recorded the event waited for
+  std::vector<StringId> awaited_stream;    ///< thread of the lane waited for
+  std::size_t size() const { return start.size(); }
+};
+
+/// What an event says about a collective.
+struct RecordedCollective {
+  StringId name;   ///< "_allgather_base"
+  StringId dtype;  ///< "BFloat16"
+  StringId group;  ///< name of the process group
+  StringId ranks;  ///< list of ranks as text, perhaps cut
+  std::int64_t in_elements = 0, out_elements = 0;
+  std::uint32_t group_size = 0;          ///< 0: not said
+  std::optional<std::int64_t> sequence;  ///< on the group
+  friend bool operator==(const RecordedCollective&, const RecordedCollective&) = default;
+};
+
+/// Events of PyTorch's allocators.
+struct MemoryColumns {
+  std::vector<StringId> device;  ///< "TYPE:INDEX", 0 CPU, 1 CUDA
+  std::vector<Ns> time;
+  std::vector<std::uint64_t> address;
+  std::vector<Bytes> bytes;                            ///< negative: freed
+  std::vector<Bytes> total_allocated, total_reserved;  ///< 0 where the file has none
+  std::size_t size() const { return time.size(); }
+};
+
+/// One file of one process. Row references are into its own columns; texts into `strings`.
+struct Recording {
+  std::string source;  ///< path, with "!MEMBER" for a member of an archive
+  StringTable strings;
+  std::vector<Lane> lanes;
+  std::vector<RecordedCollective> collectives;
+  ActivityColumns activities;
+  CallColumns calls;
+  RangeColumns ranges;
+  SyncColumns syncs;
+  MemoryColumns memory;
+  std::size_t correlations = 0;  ///< CorrelationIds given out
+  std::size_t externals = 0;     ///< ExternalIds given out
+
+  Ns base = 0;  ///< nanoseconds since the epoch of time 0 of this file; 0: unknown
+  std::optional<std::uint32_t> rank, world_size;
+  std::string backend;
+  std::vector<std::string> devices;  ///< names of the GPUs that the machine has
+  std::vector<std::pair<std::string, std::int64_t>> dropped;  ///< reason, events
+  std::vector<std::string> warnings;
+
+  std::string_view text(StringId id) const { return strings.text(id); }
+};
+
+}  // namespace foregather::run

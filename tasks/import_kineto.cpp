@@ -1,0 +1,203 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <set>
+
+#include "core/base/text.h"
+#include "core/compare/recorded_busy.h"
+#include "tasks/importers.h"
+#include "traces/kineto.h"
+
+namespace foregather::tasks {
+namespace {
+
+constexpr std::size_t kMostStreams = 40;
+
+double microseconds(Ns time) { return static_cast<double>(time) / kMicrosecond; }
+
+// 100 part / whole to three decimals; whole > 0.
+double rounded_percent(Ns part, Ns whole) {
+  const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+  return static_cast<double>(static_cast<std::int64_t>(percent * 1000 + 0.5)) / 1000;
+}
+
+struct MemoryUse {
+  std::int64_t events = 0;
+  Bytes peak_allocated = 0, peak_reserved = 0;
+};
+
+std::map<std::string, MemoryUse> memory_use(const run::Recording& recording) {
+  std::map<std::string, MemoryUse> uses;
+  const run::MemoryColumns& rows = recording.memory;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    MemoryUse& use = uses[std::string(recording.text(rows.device[i]))];
+    ++use.events;
+    use.peak_allocated = std::max(use.peak_allocated, rows.total_allocated[i]);
+    use.peak_reserved = std::max(use.peak_reserved, rows.total_reserved[i]);
+  }
+  return uses;
+}
+
+std::string lane_key(const run::Recording& recording, run::LaneRow row) {
+  const run::Lane& lane = recording.lanes[row.row()];
+  return fmt::format("{}/{}", recording.text(lane.process), recording.text(lane.thread));
+}
+
+void counts(JsonWriter& json, const char* key, const std::map<std::string, std::int64_t>& rows) {
+  json.key(key).begin_object();
+  for (const auto& [name, n] : rows) json.field(name, n);
+  json.end_object();
+}
+
+void write_busy(JsonWriter& json, const compare::RecordedFigures& figures) {
+  const compare::RecordedBusy& all = figures.all;
+  json.field("kernels", all.kernels)
+      .field("comm_kernels", all.comm_kernels)
+      .field("gpu_events", all.activities)
+      .field("duplicate_gpu_events", figures.duplicates)
+      .field("kernel_time_sum_us", microseconds(all.kernel_time))
+      .field("comm_time_sum_us", microseconds(all.comm_time))
+      .field("comm_union_us", microseconds(all.comm))
+      .field("compute_union_us", microseconds(all.compute))
+      .field("overlap_us", microseconds(all.overlap))
+      .field("exposed_comm_us", microseconds(all.exposed()))
+      .field("gpu_busy_union_us", microseconds(all.busy));
+  json.key("overlap_pct");
+  if (all.comm_kernels == 0 || all.comm == 0)
+    json.null();
+  else
+    json.value(rounded_percent(all.overlap, all.comm));
+  json.key("comm_kinds").begin_object();
+  for (const auto& [kind, use] : all.by_kind) {
+    json.key(kind).begin_array().value(use.count).value(microseconds(use.time)).end_array();
+  }
+  json.end_object();
+  json.field("gpu_span_us", microseconds(figures.last_end - figures.first_start));
+}
+
+void write_streams(JsonWriter& json, const run::Recording& recording,
+                   const compare::RecordedFigures& figures) {
+  json.key("streams").begin_object();
+  for (std::size_t i = 0; i < std::min(kMostStreams, figures.streams.size()); ++i) {
+    const compare::RecordedStream& stream = figures.streams[i];
+    json.key(lane_key(recording, stream.lane))
+        .begin_object()
+        .field("n", stream.activities)
+        .field("busy_us", microseconds(stream.busy))
+        .end_object();
+  }
+  json.end_object();
+}
+
+void write_memory(JsonWriter& json, const std::map<std::string, MemoryUse>& memory) {
+  json.key("memory").begin_object();
+  for (const auto& [device, use] : memory)
+    json.key(device)
+        .begin_object()
+        .field("n", use.events)
+        .field("peak_total_allocated", use.peak_allocated)
+        .field("peak_total_reserved", use.peak_reserved)
+        .end_object();
+  json.end_object();
+}
+
+struct Imported {
+  traces::KinetoFacts facts;
+  compare::RecordedFigures figures;
+  std::map<std::string, MemoryUse> memory;
+  std::string archive;  // of a member: its file
+  Bytes file_bytes = 0;
+};
+
+void write_steps(JsonWriter& json, const traces::KinetoFacts& facts) {
+  json.key("steps").begin_array();
+  for (const auto& [number, length] : facts.steps) json.value(number);
+  json.end_array();
+  json.key("step_us").begin_object();
+  for (const auto& [number, length] : facts.steps)
+    json.field(std::to_string(number), microseconds(length));
+  json.end_object();
+}
+
+void write_file(JsonWriter& json, const run::Recording& recording, const Imported& imported) {
+  const traces::KinetoFacts& facts = imported.facts;
+  json.field("format", "kineto").field("bytes", imported.file_bytes);
+  json.field(imported.archive.empty() ? "raw_bytes" : "json_bytes", facts.text_bytes);
+  json.key("top_keys").begin_array();
+  for (const std::string& key : facts.top_keys) json.value(key);
+  json.end_array();
+  for (const auto& [key, text] : facts.copied) json.key(key).raw(text);
+  if (!facts.distributed.empty()) {
+    json.key("dist").begin_object();
+    for (const auto& [key, text] : facts.distributed) json.key(key).raw(text);
+    json.end_object();
+  }
+  json.key("n_pgs");
+  if (facts.process_groups)
+    json.value(*facts.process_groups);
+  else
+    json.null();
+  json.field("n_devices", facts.machine_devices);
+  json.key("gpus").begin_array();
+  for (const std::string& name : std::set(recording.devices.begin(), recording.devices.end()))
+    json.value(name);
+  json.end_array();
+}
+
+Result<ImportedFile> read(const ImportSource& source) {
+  auto trace = traces::read_kineto(source.text, source.member.name);
+  if (!trace) return tl::unexpected(trace.error());
+  ImportedFile file;
+  auto imported = std::make_shared<Imported>();
+  imported->facts = std::move(trace->facts);
+  imported->figures = compare::recorded_figures(trace->recording);
+  imported->memory = memory_use(trace->recording);
+  imported->file_bytes = source.file_bytes;
+  const auto bang = source.member.name.find('!');
+  if (bang != std::string::npos) imported->archive = source.member.name.substr(0, bang);
+  file.dropped = std::move(trace->recording.dropped);
+  file.warnings = std::move(trace->recording.warnings);
+  const auto recording = std::make_shared<const run::Recording>(std::move(trace->recording));
+  file.recording = recording;
+
+  const compare::RecordedBusy& busy = imported->figures.all;
+  file.what = "torch.profiler trace";
+  const std::string rank = recording->rank ? fmt::format("rank {}", *recording->rank) : "";
+  file.rows.push_back({"events", format_count(imported->facts.events), rank});
+  file.rows.push_back({"kernels", format_count(busy.kernels),
+                       fmt::format("{} of communication", format_count(busy.comm_kernels))});
+  file.rows.push_back({"device span",
+                       format_time(imported->figures.last_end - imported->figures.first_start),
+                       fmt::format("busy {}", format_time(busy.busy))});
+  file.rows.push_back({"compute", format_time(busy.compute), ""});
+  file.rows.push_back({"communication", format_time(busy.comm),
+                       fmt::format("exposed {}", format_time(busy.exposed()))});
+  for (const auto& [number, length] : imported->facts.steps)
+    file.rows.push_back({fmt::format("step {}", number), format_time(length), ""});
+  for (const auto& [device, use] : imported->memory)
+    file.rows.push_back({"memory of " + device, format_bytes(use.peak_allocated),
+                         fmt::format("reserved {}", format_bytes(use.peak_reserved))});
+
+  file.write_json = [imported, recording](JsonWriter& json) {
+    write_file(json, *recording, *imported);
+    const traces::KinetoFacts& facts = imported->facts;
+    json.field("events", facts.events);
+    counts(json, "cats", facts.categories);
+    counts(json, "ph", facts.phases);
+    write_busy(json, imported->figures);
+    write_streams(json, *recording, imported->figures);
+    json.field("span_us", microseconds(facts.last_end - facts.first_start));
+    write_steps(json, facts);
+    counts(json, "collective_args", facts.collectives);
+    json.field("memory_events", facts.memory_events);
+    write_memory(json, imported->memory);
+  };
+  return file;
+}
+
+}  // namespace
+
+const Importer kKinetoImporter{"a torch.profiler trace (JSON)", traces::is_chrome_json, read};
+
+}  // namespace foregather::tasks

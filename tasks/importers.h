@@ -1,0 +1,28 @@
+// The formats that import reads, each in a file of its own: tasks/import_FORMAT.cpp.
+#pragma once
+
+#include "core/base/result.h"
+#include "tasks/import.h"
+#include "traces/text_source.h"
+
+namespace foregather::tasks {
+
+/// What is to be read: a member of a path, front to back.
+struct ImportSource {
+  const traces::TextMember& member;
+  traces::TextSource& text;
+  Bytes file_bytes = 0;  ///< of the file as it lies on the disk
+};
+
+/// A row of the registry.
+struct Importer {
+  std::string_view name;  ///< "a printed Thunder trace", for the error that lists what can be read
+  /// Is this the beginning of such a text? At most 64 KiB.
+  bool (*is_format)(std::string_view head);
+  Result<ImportedFile> (*read)(const ImportSource& source);
+};
+
+extern const Importer kThunderImporter;  // import_thunder.cpp
+extern const Importer kKinetoImporter;   // import_kineto.cpp
+
+}  // namespace foregather::tasks

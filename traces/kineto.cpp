@@ -1,0 +1,299 @@
+#include "traces/kineto.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "core/base/dense_ids.h"
+#include "traces/decimal_time.h"
+#include "traces/kineto_event.h"
+#include "traces/kineto_top.h"
+
+namespace foregather::traces {
+namespace {
+
+using run::LaneRow;
+using run::Recording;
+
+/// What an event of phase X is, by its category in lower case.
+enum class EventClass : std::uint8_t {
+  kernel,
+  memcpy,
+  memset,
+  call,
+  op,
+  annotation,
+  python,
+  sync,
+  other,  ///< counted, not kept
+};
+
+EventClass class_of(std::string_view category) {
+  std::string lower(category);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  constexpr std::array<std::pair<std::string_view, EventClass>, 14> kKnown{{
+      {"kernel", EventClass::kernel},
+      {"gpu_memcpy", EventClass::memcpy},
+      {"memcpy", EventClass::memcpy},
+      {"gpu_memset", EventClass::memset},
+      {"memset", EventClass::memset},
+      {"cuda_runtime", EventClass::call},
+      {"cuda_driver", EventClass::call},
+      {"runtime", EventClass::call},
+      {"cpu_op", EventClass::op},
+      {"operator", EventClass::op},
+      {"user_annotation", EventClass::annotation},
+      {"python_function", EventClass::python},
+      {"cuda_sync", EventClass::sync},
+      {"hip_runtime", EventClass::call},
+  }};
+  const auto* const found = std::find_if(kKnown.begin(), kKnown.end(),
+                                         [&](const auto& row) { return row.first == lower; });
+  return found == kKnown.end() ? EventClass::other : found->second;
+}
+
+/// Counts by a text of which there are few.
+class WordCounts {
+ public:
+  StringId count(std::string_view word) {
+    if (!last_ || words_.text(last_) != word) {
+      last_ = words_.intern(word);
+      counts_.resize(words_.size());
+    }
+    ++counts_[last_.row()];
+    return last_;
+  }
+  std::map<std::string, std::int64_t> all() const {
+    std::map<std::string, std::int64_t> all;
+    for (std::size_t i = 0; i < counts_.size(); ++i)
+      all.emplace(words_.text(StringId(i)), counts_[i]);
+    return all;
+  }
+
+ private:
+  StringTable words_;
+  StringId last_;
+  std::vector<std::int64_t> counts_;
+};
+
+std::optional<std::int64_t> profiler_step(std::string_view name) {
+  constexpr std::string_view kPrefix = "ProfilerStep";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  const auto skip_spaces = [&name] {
+    name.remove_prefix(std::min(name.find_first_not_of(" \t"), name.size()));
+  };
+  skip_spaces();
+  if (!name.starts_with('#')) return std::nullopt;
+  name.remove_prefix(1);
+  skip_spaces();
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc() || number < 0) return std::nullopt;
+  return number;
+}
+
+class Builder {
+ public:
+  void event(const KinetoEvent& event) {
+    ++facts_.events;
+    phases_.count(event.has_phase ? event.phase : "None");
+    const bool has_category = event.has_category && event.category != "null";
+    const StringId category = categories_.count(has_category ? event.category : "None");
+    if (category.row() == classes_.size()) classes_.push_back(class_of(event.category));
+    if (event.phase == "X")
+      complete(event, classes_[category.row()]);
+    else if (event.name == "[memory]" && event.phase == "i")
+      memory(event);
+  }
+  void drop(std::string_view reason) {
+    const auto row = std::find_if(recording_.dropped.begin(), recording_.dropped.end(),
+                                  [&](const auto& known) { return known.first == reason; });
+    if (row == recording_.dropped.end())
+      recording_.dropped.emplace_back(reason, 1);
+    else
+      ++row->second;
+  }
+
+  KinetoTrace finish(const JsonTop& top, const std::string& name) {
+    if (top.has_cut_element) drop("cut");
+    if (top.is_cut)
+      recording_.warnings.push_back(name + ": the array of events has no end: the file was cut");
+    facts_.categories = categories_.all();
+    facts_.phases = phases_.all();
+    if (collectives_.all().size() > 0) facts_.collectives = collectives_.all();
+    facts_.text_bytes = top.bytes;
+    recording_.source = name;
+    recording_.correlations = correlations_.size();
+    recording_.externals = externals_.size();
+    read_kineto_top(top, recording_, facts_);
+    return {std::move(recording_), std::move(facts_)};
+  }
+
+ private:
+  void complete(const KinetoEvent& event, EventClass kind) {
+    const DecimalTime start = parse_microseconds(event.has_start ? event.start : "");
+    const DecimalTime length =
+        event.has_duration ? parse_microseconds(event.duration) : DecimalTime{};
+    if (!event.collective.empty()) collectives_.count(event.collective);
+    if (start.bad || length.bad) {
+      const bool is_range =
+          start.bad == BadTime::out_of_range || (!start.bad && length.bad == BadTime::out_of_range);
+      return drop(is_range ? "time_out_of_range" : start.bad ? "nonnumeric_ts" : "nonnumeric_dur");
+    }
+    if (length.time < 0) return drop("neg_dur");
+    const Span span{start.time, start.time + length.time};
+    measure(event, span);
+    switch (kind) {
+      case EventClass::kernel: return activity(event, run::ActivityKind::kernel, span);
+      case EventClass::memcpy: return activity(event, run::ActivityKind::memcpy, span);
+      case EventClass::memset: return activity(event, run::ActivityKind::memset, span);
+      case EventClass::call: return call(event, span);
+      case EventClass::op: return range(event, run::RangeKind::op, span);
+      case EventClass::annotation: return range(event, run::RangeKind::annotation, span);
+      case EventClass::python: return range(event, run::RangeKind::python, span);
+      case EventClass::sync: return sync(event, span);
+      case EventClass::other: return;
+    }
+  }
+
+  struct Span {
+    Ns start = 0, end = 0;
+  };
+
+  void measure(const KinetoEvent& event, Span span) {
+    if (event.category != "gpu_user_annotation")
+      if (const auto number = profiler_step(event.name))
+        facts_.steps[*number] = span.end - span.start;
+    if (event.category == "Trace" || event.name.starts_with("PyTorch Profiler (")) return;
+    facts_.first_start = has_span_ ? std::min(facts_.first_start, span.start) : span.start;
+    facts_.last_end = has_span_ ? std::max(facts_.last_end, span.end) : span.end;
+    has_span_ = true;
+  }
+
+  LaneRow lane(std::string_view process, std::string_view thread) {
+    const StringId p = recording_.strings.intern(process), t = recording_.strings.intern(thread);
+    const std::uint32_t row = lanes_.row(std::uint64_t{p.row()} << 32U | t.row());
+    if (row == recording_.lanes.size()) recording_.lanes.push_back({p, t});
+    return LaneRow(row);
+  }
+  run::CorrelationId correlation(std::optional<std::uint64_t> number) {
+    return number ? run::CorrelationId(correlations_.row(*number)) : run::CorrelationId();
+  }
+  run::ExternalId external(std::optional<std::uint64_t> number) {
+    return number ? run::ExternalId(externals_.row(*number)) : run::ExternalId();
+  }
+
+  run::CollectiveRow collective(const KinetoEvent& event) {
+    if (event.collective.empty()) return {};
+    run::RecordedCollective row;
+    row.name = recording_.strings.intern(event.collective);
+    row.dtype = recording_.strings.intern(event.dtype);
+    row.group = recording_.strings.intern(event.group);
+    row.ranks = recording_.strings.intern(event.ranks);
+    row.in_elements = event.in_elements;
+    row.out_elements = event.out_elements;
+    row.group_size = static_cast<std::uint32_t>(
+        std::clamp<std::int64_t>(event.group_size, 0, std::int64_t{1} << 30U));
+    row.sequence = event.collective_sequence;
+    recording_.collectives.push_back(row);
+    return run::CollectiveRow(recording_.collectives.size() - 1);
+  }
+
+  void activity(const KinetoEvent& event, run::ActivityKind kind, Span span) {
+    run::ActivityColumns& rows = recording_.activities;
+    rows.lane.push_back(lane(event.process, event.stream.empty() ? event.thread : event.stream));
+    rows.kind.push_back(kind);
+    rows.name.push_back(recording_.strings.intern(event.name));
+    rows.start.push_back(span.start);
+    rows.end.push_back(span.end);
+    rows.correlation.push_back(correlation(event.correlation));
+    rows.external.push_back(external(event.external));
+    rows.bytes.push_back(event.bytes);
+    rows.collective.push_back(collective(event));
+  }
+
+  void call(const KinetoEvent& event, Span span) {
+    run::CallColumns& rows = recording_.calls;
+    rows.lane.push_back(lane(event.process, event.thread));
+    rows.name.push_back(recording_.strings.intern(event.name));
+    rows.start.push_back(span.start);
+    rows.end.push_back(span.end);
+    rows.correlation.push_back(correlation(event.correlation));
+    rows.external.push_back(external(event.external));
+  }
+
+  void range(const KinetoEvent& event, run::RangeKind kind, Span span) {
+    run::RangeColumns& rows = recording_.ranges;
+    rows.lane.push_back(lane(event.process, event.thread));
+    rows.kind.push_back(kind);
+    rows.name.push_back(recording_.strings.intern(event.name));
+    rows.start.push_back(span.start);
+    rows.end.push_back(span.end);
+    rows.external.push_back(external(event.external));
+    rows.sequence.push_back(event.sequence.value_or(-1));
+    rows.is_backward.push_back(event.forward_thread.value_or(0) != 0 ? 1 : 0);
+    rows.collective.push_back(collective(event));
+  }
+
+  void sync(const KinetoEvent& event, Span span) {
+    run::SyncColumns& rows = recording_.syncs;
+    rows.lane.push_back(lane(event.process, event.stream.empty() ? event.thread : event.stream));
+    rows.name.push_back(recording_.strings.intern(event.name));
+    rows.start.push_back(span.start);
+    rows.end.push_back(span.end);
+    rows.correlation.push_back(correlation(event.correlation));
+    rows.recorded.push_back(correlation(event.recorded));
+    rows.awaited_stream.push_back(event.awaited_stream.empty()
+                                      ? StringId()
+                                      : recording_.strings.intern(event.awaited_stream));
+  }
+
+  void memory(const KinetoEvent& event) {
+    ++facts_.memory_events;
+    const DecimalTime time = parse_microseconds(event.has_start ? event.start : "");
+    if (time.bad) return drop("nonnumeric_ts");
+    run::MemoryColumns& rows = recording_.memory;
+    const std::string device =
+        fmt::format("{}:{}", event.device_type.value_or(0), event.device_index.value_or(0));
+    rows.device.push_back(recording_.strings.intern(device));
+    rows.time.push_back(time.time);
+    rows.address.push_back(event.address);
+    rows.bytes.push_back(event.bytes);
+    rows.total_allocated.push_back(event.total_allocated);
+    rows.total_reserved.push_back(event.total_reserved);
+  }
+
+  Recording recording_;
+  KinetoFacts facts_;
+  WordCounts categories_, phases_, collectives_;
+  std::vector<EventClass> classes_;  // by row of categories_
+  DenseIds lanes_, correlations_, externals_;
+  bool has_span_ = false;
+};
+
+}  // namespace
+
+bool is_chrome_json(std::string_view head) {
+  const auto first = head.find_first_not_of(" \n\r\t\xef\xbb\xbf");
+  if (first == std::string_view::npos) return false;
+  if (head[first] == '{') return head.find("\"traceEvents\"") != std::string_view::npos;
+  return head[first] == '[' && head.find("\"ph\"") != std::string_view::npos;
+}
+
+Result<KinetoTrace> read_kineto(TextSource& source, const std::string& name) {
+  Builder builder;
+  KinetoEvents events;
+  const KinetoEvents::Visitor visitor{[&](const KinetoEvent& event) { builder.event(event); },
+                                      [&] { builder.drop("not_an_object"); },
+                                      [&] { builder.drop("unreadable_event"); }};
+  const auto top = read_json(source, name, {{"traceEvents"}, [&](const JsonWindow& window) {
+                                              events.read(window, visitor);
+                                              return Status();
+                                            }});
+  if (!top) return tl::unexpected(top.error());
+  return builder.finish(*top, name);
+}
+
+}  // namespace foregather::traces

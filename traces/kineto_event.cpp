@@ -1,0 +1,202 @@
+#include "traces/kineto_event.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <string>
+
+namespace foregather::traces {
+namespace {
+
+namespace json = simdjson::ondemand;
+
+static_assert(kJsonPadding >= simdjson::SIMDJSON_PADDING);
+
+// A scalar as the file prints it, without quotes.
+std::string_view printed(json::value& value) {
+  std::string_view text;
+  if (value.get_string().get(text) == simdjson::SUCCESS) return text;
+  text = value.raw_json_token();
+  while (!text.empty() &&
+         (text.back() == ' ' || text.back() == '\n' || text.back() == '\r' || text.back() == '\t'))
+    text.remove_suffix(1);
+  return text;
+}
+
+template <class Number>
+std::optional<Number> number(json::value& value) {
+  Number n = 0;
+  if constexpr (std::is_signed_v<Number>) {
+    if (value.get_int64().get(n) != simdjson::SUCCESS) return std::nullopt;
+  } else {
+    if (value.get_uint64().get(n) != simdjson::SUCCESS) return std::nullopt;
+  }
+  return n;
+}
+
+std::int64_t number_or_0(json::value& value) { return number<std::int64_t>(value).value_or(0); }
+
+using ArgumentReader = void (*)(json::value&, KinetoEvent&);
+struct Argument {
+  std::string_view key;
+  ArgumentReader read;
+};
+
+// Both spellings of the external id are in use.
+constexpr Argument kArguments[] = {
+    {"correlation",
+     [](json::value& v, KinetoEvent& e) { e.correlation = number<std::uint64_t>(v); }},
+    {"External id", [](json::value& v, KinetoEvent& e) { e.external = number<std::uint64_t>(v); }},
+    {"external id", [](json::value& v, KinetoEvent& e) { e.external = number<std::uint64_t>(v); }},
+    {"stream", [](json::value& v, KinetoEvent& e) { e.stream = printed(v); }},
+    {"bytes", [](json::value& v, KinetoEvent& e) { e.bytes = number_or_0(v); }},
+    {"Bytes", [](json::value& v, KinetoEvent& e) { e.bytes = number_or_0(v); }},
+    {"Sequence number",
+     [](json::value& v, KinetoEvent& e) { e.sequence = number<std::int64_t>(v); }},
+    {"Fwd thread id",
+     [](json::value& v, KinetoEvent& e) { e.forward_thread = number<std::int64_t>(v); }},
+    {"wait_on_stream", [](json::value& v, KinetoEvent& e) { e.awaited_stream = printed(v); }},
+    {"wait_on_cuda_event_record_corr_id",
+     [](json::value& v, KinetoEvent& e) { e.recorded = number<std::uint64_t>(v); }},
+    {"Collective name", [](json::value& v, KinetoEvent& e) { e.collective = printed(v); }},
+    {"dtype", [](json::value& v, KinetoEvent& e) { e.dtype = printed(v); }},
+    {"Process Group Name", [](json::value& v, KinetoEvent& e) { e.group = printed(v); }},
+    {"Process Group Ranks", [](json::value& v, KinetoEvent& e) { e.ranks = printed(v); }},
+    {"In msg nelems", [](json::value& v, KinetoEvent& e) { e.in_elements = number_or_0(v); }},
+    {"Out msg nelems", [](json::value& v, KinetoEvent& e) { e.out_elements = number_or_0(v); }},
+    {"Group size", [](json::value& v, KinetoEvent& e) { e.group_size = number_or_0(v); }},
+    {"Seq",
+     [](json::value& v, KinetoEvent& e) { e.collective_sequence = number<std::int64_t>(v); }},
+    {"Device Type",
+     [](json::value& v, KinetoEvent& e) { e.device_type = number<std::int64_t>(v); }},
+    {"Device Id", [](json::value& v, KinetoEvent& e) { e.device_index = number<std::int64_t>(v); }},
+    {"Addr",
+     [](json::value& v, KinetoEvent& e) { e.address = number<std::uint64_t>(v).value_or(0); }},
+    {"Total Allocated", [](json::value& v, KinetoEvent& e) { e.total_allocated = number_or_0(v); }},
+    {"Total Reserved", [](json::value& v, KinetoEvent& e) { e.total_reserved = number_or_0(v); }},
+};
+
+// By length and first letter: most keys of most events are none of these.
+const Argument* argument(std::string_view key) {
+  for (const Argument& known : kArguments)
+    if (known.key.size() == key.size() && known.key[0] == key[0] && known.key == key) return &known;
+  return nullptr;
+}
+
+// The text of a key up to its closing quote; keys with escapes match nothing.
+std::string_view key_of(json::field& field) {
+  const char* const begin = field.key().raw();
+  const char* end = begin;
+  while (*end != '"' && *end != '\\') ++end;
+  return {begin, static_cast<std::size_t>(end - begin)};
+}
+
+simdjson::error_code read_arguments(json::value& value, KinetoEvent& event) {
+  json::object arguments;
+  if (value.get_object().get(arguments) != simdjson::SUCCESS) return simdjson::SUCCESS;
+  for (auto result : arguments) {
+    json::field field;
+    if (const auto error = std::move(result).get(field)) return error;
+    const Argument* const known = argument(key_of(field));
+    if (known != nullptr) known->read(field.value(), event);
+  }
+  return simdjson::SUCCESS;
+}
+
+bool has_arguments(const KinetoEvent& event) {
+  return event.phase != "s" && event.phase != "f" && event.phase != "M";
+}
+
+simdjson::error_code read_event(json::object& object, KinetoEvent& event) {
+  for (auto result : object) {
+    json::field field;
+    if (const auto error = std::move(result).get(field)) return error;
+    const std::string_view key = key_of(field);
+    json::value& value = field.value();
+    if (key == "ph") {
+      event.phase = printed(value);
+      event.has_phase = true;
+    } else if (key == "name") {
+      event.name = printed(value);
+    } else if (key == "cat") {
+      event.category = printed(value);
+      event.has_category = true;
+    } else if (key == "pid") {
+      event.process = printed(value);
+    } else if (key == "tid") {
+      event.thread = printed(value);
+    } else if (key == "ts") {
+      event.start = printed(value);
+      event.has_start = true;
+    } else if (key == "dur") {
+      event.duration = printed(value);
+      event.has_duration = true;
+    } else if (key == "args" && has_arguments(event)) {
+      if (const auto error = read_arguments(value, event)) return error;
+    }
+  }
+  return simdjson::SUCCESS;
+}
+
+}  // namespace
+
+struct KinetoEvents::Parser {
+  json::parser parser;
+  std::string scratch;
+
+  // False: the text is damaged from here on, as far as this parser sees.
+  static bool read_element(simdjson::simdjson_result<json::value> element, const Visitor& visitor) {
+    json::value value;
+    if (std::move(element).get(value) != simdjson::SUCCESS) return false;
+    json::json_type type{};
+    if (value.type().get(type) != simdjson::SUCCESS) return false;
+    if (type != json::json_type::object) {
+      visitor.not_an_object();
+      return true;
+    }
+    json::object object;
+    KinetoEvent event;
+    if (value.get_object().get(object) != simdjson::SUCCESS ||
+        read_event(object, event) != simdjson::SUCCESS)
+      return false;
+    visitor.event(event);
+    return true;
+  }
+
+  // How many elements could be read.
+  std::size_t read_all(std::string_view text, const Visitor& visitor) {
+    json::document document;
+    json::array array;
+    std::size_t read = 0;
+    if (parser.iterate(text.data(), text.size(), text.size() + kJsonPadding).get(document) !=
+            simdjson::SUCCESS ||
+        document.get_array().get(array) != simdjson::SUCCESS)
+      return 0;
+    for (auto element : array) {
+      if (!read_element(std::move(element), visitor)) break;
+      ++read;
+    }
+    return read;
+  }
+};
+
+KinetoEvents::KinetoEvents() : parser_(std::make_unique<Parser>()) {}
+KinetoEvents::~KinetoEvents() = default;
+
+void KinetoEvents::read(const JsonWindow& window, const Visitor& visitor) {
+  const std::size_t elements = window.starts.size() - 1;
+  // One damaged element spoils the rest of a window for the parser: those go one by one.
+  for (std::size_t i = parser_->read_all(window.text, visitor); i < elements; ++i) {
+    std::string& scratch = parser_->scratch;
+    const std::size_t begin = window.starts[i];
+    const std::size_t end = i + 1 < elements ? window.starts[i + 1] - 1 : window.starts[i + 1];
+    scratch.assign(1, '[').append(window.text, begin, end - begin);
+    scratch += ']';
+    const std::size_t length = scratch.size();
+    scratch.resize(length + kJsonPadding, ' ');
+    if (parser_->read_all(std::string_view(scratch).substr(0, length), visitor) == 0)
+      visitor.damaged();
+  }
+}
+
+}  // namespace foregather::traces

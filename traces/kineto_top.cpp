@@ -1,0 +1,78 @@
+#include "traces/kineto_top.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+namespace foregather::traces {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::optional<std::uint32_t> count(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  const auto value = found->get<std::int64_t>();
+  if (value < 0 || value > (std::int64_t{1} << 30)) return std::nullopt;
+  return static_cast<std::uint32_t>(value);
+}
+
+void read_distributed(const Json& info, run::Recording& recording, KinetoFacts& facts) {
+  recording.rank = count(info, "rank");
+  recording.world_size = count(info, "world_size");
+  if (const auto backend = info.find("backend"); backend != info.end() && backend->is_string())
+    recording.backend = backend->get<std::string>();
+  for (const char* key : {"backend", "nccl_version", "rank", "world_size"})
+    if (const auto value = info.find(key); value != info.end() && value->is_primitive())
+      facts.distributed.emplace_back(key,
+                                     value->dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (const auto groups = info.find("pg_config"); groups != info.end() && groups->is_array())
+    facts.process_groups = static_cast<std::int64_t>(groups->size());
+  else if (const auto number = count(info, "pg_count"))
+    facts.process_groups = *number;
+}
+
+/// What a reader of figures may want to know of how they were made.
+bool is_copied(std::string_view key) {
+  constexpr std::array<std::string_view, 11> kCopied{
+      "schemaVersion",       "displayTimeUnit",    "baseTimeNanoseconds",  "record_shapes",
+      "with_stack",          "profile_memory",     "cuda_runtime_version", "cuda_driver_version",
+      "hip_runtime_version", "hip_driver_version", "roctracer_version"};
+  return std::find(kCopied.begin(), kCopied.end(), key) != kCopied.end();
+}
+
+void read_devices(const Json& devices, run::Recording& recording, KinetoFacts& facts) {
+  facts.machine_devices = static_cast<std::int64_t>(devices.size());
+  for (const Json& device : devices) {
+    if (!device.is_object()) continue;
+    const auto name = device.find("name");
+    if (name != device.end() && name->is_string())
+      recording.devices.push_back(name->get<std::string>());
+  }
+}
+
+}  // namespace
+
+void read_kineto_top(const JsonTop& top, run::Recording& recording, KinetoFacts& facts) {
+  for (const std::string& key : top.keys)
+    if (key != "traceEvents") facts.top_keys.push_back(key);
+  const Json object = Json::parse(top.object, nullptr, false);
+  if (!object.is_object()) {
+    recording.warnings.push_back(recording.source +
+                                 ": what lies beside the events is no JSON, and is left out");
+    return;
+  }
+  for (const auto& [key, value] : object.items()) {
+    if (key == "distributedInfo" && value.is_object()) {
+      read_distributed(value, recording, facts);
+    } else if (key == "deviceProperties" && value.is_array()) {
+      read_devices(value, recording, facts);
+    } else if (is_copied(key) && value.is_primitive()) {
+      if (key == "baseTimeNanoseconds" && value.is_number_integer())
+        recording.base = value.get<std::int64_t>();
+      facts.copied.emplace_back(key, value.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+  }
+}
+
+}  // namespace foregather::traces
