@@ -50,14 +50,18 @@ Command import_command() {
   command.name = "import";
   command.summary = "reads what other tools printed or recorded";
   command.description =
-      "Reads files of other tools and says what they hold. So far: printed traces of "
-      "lightning-thunder, in any printing style since 2023, several in a file too. The peak is "
-      "that "
-      "of Thunder's own estimator (thunder.examine).\n\nLines that are not read are counted and "
-      "named.";
+      "Reads files of other tools and says what they hold:\n\n"
+      "torch.profiler traces (Chrome JSON, as Kineto printed it since 2021), packed by gzip or "
+      "zstd "
+      "or not, alone or as members of a tar archive (FILE!MEMBER is one of them): kernels, "
+      "streams, "
+      "steps, compute and communication, exposed and hidden, memory events.\n\n"
+      "Printed traces of lightning-thunder, in any printing style since 2023. The peak is that of "
+      "Thunder's own estimator (thunder.examine).\n\n"
+      "Several files are read in parallel. What is not read is counted and named.";
   command.options = {
-      {"FILE", "", "a printed Thunder trace; may be repeated. The content decides", nullptr,
-       nullptr, &arguments->files, true},
+      {"FILE", "", "a trace; may be repeated. The content decides", nullptr, nullptr,
+       &arguments->files, true},
       {"-o,--output", "RUN.db", "writes a recorded run; a Thunder trace is none", nullptr,
        &arguments->database, nullptr},
       {"--json", "",
@@ -66,7 +70,8 @@ Command import_command() {
        &arguments->json, nullptr, nullptr},
   };
   command.examples = {
-      "foregather import traces/samples/thunder_mlp_zero3_forward.txt\twhat is in this trace?",
+      "foregather import rank0.pt.trace.json.gz\twhat is in this trace?",
+      "foregather import job.tar.gz --json\tof every trace in an archive, for a program",
       "foregather import forward.txt backward.txt --json\tof two traces, for a program",
   };
   command.run = [arguments] { return run(*arguments); };
