@@ -1,0 +1,272 @@
+#include "sim/passes/gather_join.h"
+
+#include <algorithm>
+#include <set>
+
+#include "sim/passes/host_actions.h"
+
+namespace foregather::sim {
+namespace {
+
+// A gather of what an earlier one has gathered already.
+struct Duplicate {
+  std::size_t first = 0, second = 0;  ///< chains
+};
+
+// Views of the first copy, by the view of the second and the first's storage.
+using Twins = std::map<std::pair<TensorId, StorageId>, TensorId>;
+
+// One section of one program, under rewriting.
+class SectionRewrite {
+ public:
+  SectionRewrite(Rewriter& rewriter, ProgramId program, Section section, const SameAs& same,
+                 const JoinRule& rule, Twins& twins)
+      : rewriter_(rewriter),
+        rule_(rule),
+        actions_(rewriter.graph(), program, section),
+        chains_(gather_chains(rewriter.graph(), actions_)),
+        twins_(twins) {
+    for (GatherChain& chain : chains_)
+      for (ShardPart& part : chain.shards)
+        if (const auto found = same.find(part.storage); found != same.end())
+          part.storage = found->second;
+  }
+
+  std::vector<Duplicate> duplicates() const {
+    std::vector<Duplicate> found;
+    std::set<std::size_t> dropped;
+    for (std::size_t second = 0; second < chains_.size(); ++second)
+      for (std::size_t first = 0; first < second; ++first)
+        if (!dropped.contains(first) && is_duplicate(chains_[first], chains_[second])) {
+          found.push_back({first, second});
+          dropped.insert(second);
+          break;
+        }
+    return found;
+  }
+
+  OpId op(std::size_t chain) const { return chains_[chain].op; }
+
+  void apply(const Duplicate& duplicate, std::map<OpId, std::vector<AccessedTensor>>& rewired) {
+    const GatherChain& first = chains_[duplicate.first];
+    const GatherChain& second = chains_[duplicate.second];
+    for (const ActionIndex at : second.inputs) erase(at);
+    for (const ActionIndex at : second.outputs) {
+      erase(at);
+      erase_events(at, Role::copy_out);
+    }
+    erase_events(second.at, Role::gather);
+    for (ActionIndex at = second.block_begin; at < second.block_end; ++at) erase(at);
+    for (const std::size_t row : second.buffers) erase_lifetime(actions_.bindings[row]);
+    for (std::size_t i = 0; i < second.full.size(); ++i)
+      join(actions_.bindings[first.full[i]], actions_.bindings[second.full[i]], second, rewired);
+  }
+
+ private:
+  const Graph& graph() const { return rewriter_.graph(); }
+
+  bool is_duplicate(const GatherChain& first, const GatherChain& second) const {
+    const Op& a = graph().at(first.op);
+    const Op& b = graph().at(second.op);
+    if (a.micro_batch != b.micro_batch) return false;
+    if (first.shards != second.shards || first.full.size() != second.full.size()) return false;
+    for (std::size_t i = 0; i < first.full.size(); ++i) {
+      const Lifetime& kept = actions_.bindings[first.full[i]];
+      const Lifetime& dropped = actions_.bindings[second.full[i]];
+      if (!rule_(a, b, kept, dropped)) return false;
+      if (graph().at(kept.storage).bytes != graph().at(dropped.storage).bytes) return false;
+      if (!kept.end || !dropped.end || kept.by_release != dropped.by_release) return false;
+      if (kept.by_release && is_bound_again(kept)) return false;
+      if (!kept.by_release && is_rebound_before(kept, dropped)) return false;
+      if (!has_ordered_users(kept, second, dropped)) return false;
+    }
+    return true;
+  }
+
+  bool is_bound_again(const Lifetime& binding) const {
+    return std::count_if(actions_.bindings.begin(), actions_.bindings.end(),
+                         [&](const Lifetime& b) { return b.storage == binding.storage; }) > 1;
+  }
+
+  bool is_rebound_before(const Lifetime& kept, const Lifetime& dropped) const {
+    return std::any_of(actions_.bindings.begin(), actions_.bindings.end(), [&](const Lifetime& b) {
+      return b.storage == kept.storage && b.begin > kept.begin && b.begin < *dropped.end &&
+             b.begin != dropped.begin;
+    });
+  }
+
+  // What uses the second copy must run on a stream that the first copy was made or used on before.
+  bool has_ordered_users(const Lifetime& kept, const GatherChain& second,
+                         const Lifetime& dropped) const {
+    const auto stream = [&](ActionIndex at) { return graph().at(actions_.op(at)).stream; };
+    return std::all_of(dropped.users.begin(), dropped.users.end(), [&](ActionIndex user) {
+      return is_part(user, second) ||
+             std::any_of(kept.users.begin(), kept.users.end(), [&](ActionIndex earlier) {
+               return earlier < user && stream(earlier) == stream(user);
+             });
+    });
+  }
+
+  static bool is_part(ActionIndex at, const GatherChain& chain) {
+    return at == chain.at ||
+           std::find(chain.outputs.begin(), chain.outputs.end(), at) != chain.outputs.end() ||
+           std::find(chain.inputs.begin(), chain.inputs.end(), at) != chain.inputs.end();
+  }
+
+  void erase(ActionIndex at) { rewriter_.erase(actions_.all[at].list, actions_.all[at].position); }
+
+  void erase_lifetime(const Lifetime& binding) {
+    erase(binding.begin);
+    for (const ActionIndex at : binding.records) erase(at);
+    if (binding.end) erase(*binding.end);
+  }
+
+  // The event behind a launch that goes, with what waits for it, and the host's work in between;
+  // but not where the event's slot is recorded elsewhere too.
+  void erase_events(ActionIndex launch, Role role) {
+    const auto& list = actions_.all[launch].list;
+    for (ActionIndex at = launch + 1; at < actions_.all.size(); ++at) {
+      const Action& action = actions_.all[at].action;
+      if (actions_.all[at].list != list) return;
+      if (action.kind == ActionKind::host_delay && role == Role::copy_out) continue;
+      if (action.kind != ActionKind::record) return;
+      if (action.stream != graph().ops[actions_.all[launch].action.a].stream) return;
+      if (!is_dedicated(action.a, role)) return;
+      for (ActionIndex between = launch + 1; between <= at; ++between) erase(between);
+      for (ActionIndex wait = at + 1; wait < actions_.all.size(); ++wait) {
+        const Action& other = actions_.all[wait].action;
+        if (other.a != action.a) continue;
+        if (other.kind == ActionKind::record) return;
+        if (other.kind == ActionKind::wait || other.kind == ActionKind::host_wait_event)
+          erase(wait);
+      }
+      return;
+    }
+  }
+
+  // Is the event recorded behind launches of that role alone?
+  bool is_dedicated(std::uint32_t event, Role role) const {
+    for (ActionIndex at = 0; at < actions_.all.size(); ++at) {
+      const Action& action = actions_.all[at].action;
+      if (action.kind != ActionKind::record || action.a != event) continue;
+      ActionIndex before = at;
+      while (before > 0 && actions_.all[before - 1].action.kind == ActionKind::host_delay) --before;
+      if (before == 0 || !actions_.is_launch(before - 1)) return false;
+      if (graph().at(actions_.op(before - 1)).role != role) return false;
+    }
+    return true;
+  }
+
+  TensorId twin(TensorId tensor, StorageId storage) {
+    const auto [found, is_new] = twins_.try_emplace({tensor, storage}, TensorId());
+    if (is_new) {
+      Tensor row = graph().at(tensor);
+      row.storage = storage;
+      found->second = rewriter_.add_tensor(row);
+    }
+    return found->second;
+  }
+
+  // The users of the second copy read the first, which lives until the last of them.
+  void join(const Lifetime& kept, const Lifetime& dropped, const GatherChain& second,
+            std::map<OpId, std::vector<AccessedTensor>>& rewired) {
+    bool is_used = false;
+    const bool is_same = kept.storage == dropped.storage;
+    for (const ActionIndex user : dropped.users) {
+      if (is_part(user, second)) continue;
+      is_used = true;
+      if (is_same) continue;
+      const OpId op = actions_.op(user);
+      const auto own = graph().accesses_of(graph().at(op));
+      const auto [parts, is_new] = rewired.try_emplace(op);
+      if (is_new) parts->second.assign(own.begin(), own.end());
+      for (AccessedTensor& part : parts->second)
+        if (graph().at(part.tensor).storage == dropped.storage)
+          part.tensor = twin(part.tensor, kept.storage);
+    }
+    if (kept.by_release) return join_releases(kept, dropped);
+    const bool lives_longer = is_used && *kept.end < *dropped.end;
+    erase(dropped.begin);
+    for (const ActionIndex at : dropped.records) {
+      erase(at);
+      if (lives_longer) insert_before(at, actions_.all[at].action, kept.storage);
+    }
+    erase(*dropped.end);
+    if (!lives_longer) return;
+    for (const ActionIndex at : kept.records) {
+      erase(at);
+      insert_before(*dropped.end, actions_.all[at].action, kept.storage);
+    }
+    erase(*kept.end);
+    insert_before(*dropped.end, actions_.all[*kept.end].action, kept.storage);
+  }
+
+  // All tensors of the second storage are released in its one lifetime: those of its twin as well.
+  void join_releases(const Lifetime& kept, const Lifetime& dropped) {
+    erase(dropped.begin);
+    for (ActionIndex at = dropped.begin; at <= *dropped.end; ++at) {
+      const Action& action = actions_.all[at].action;
+      if (action.kind != ActionKind::release) continue;
+      const TensorId tensor(action.a);
+      if (graph().at(tensor).storage != dropped.storage) continue;
+      Action moved = action;
+      moved.a = twin(tensor, kept.storage).row();
+      rewriter_.insert_before(actions_.all[at].list, actions_.all[at].position, moved);
+      erase(at);
+    }
+  }
+
+  void insert_before(ActionIndex at, Action action, StorageId storage) {
+    action.a = storage.row();
+    rewriter_.insert_before(actions_.all[at].list, actions_.all[at].position, action);
+  }
+
+  Rewriter& rewriter_;
+  const JoinRule& rule_;
+  HostActions actions_;
+  std::vector<GatherChain> chains_;
+  Twins& twins_;
+};
+
+}  // namespace
+
+JoinedGathers join_gathers(Rewriter& rewriter, const SameAs& same, const JoinRule& rule) {
+  JoinedGathers joined;
+  for (std::size_t p = 0; p < rewriter.graph().programs.size(); ++p) {
+    // A gather that both steps launch goes in both or not at all.
+    Twins twins;
+    std::vector<SectionRewrite> sections;
+    std::vector<std::vector<Duplicate>> found;
+    std::map<OpId, OpId> partner[2];
+    for (const Section section : {Section::first, Section::body}) {
+      sections.emplace_back(rewriter, ProgramId(p), section, same, rule, twins);
+      found.push_back(sections.back().duplicates());
+      for (const Duplicate& duplicate : found.back())
+        partner[found.size() - 1][sections.back().op(duplicate.second)] =
+            sections.back().op(duplicate.first);
+    }
+    const auto is_launched = [&](OpId op, Section section) {
+      for (const ActionList& list : rewriter.lists(section))
+        if (list.program == ProgramId(p))
+          for (const Action& action : rewriter.actions(list))
+            if (action.kind == ActionKind::launch && action.a == op.row()) return true;
+      return false;
+    };
+    std::map<OpId, std::vector<AccessedTensor>> rewired;
+    for (std::size_t s = 0; s < 2; ++s)
+      for (const Duplicate& duplicate : found[s]) {
+        const OpId op = sections[s].op(duplicate.second);
+        const auto other = partner[1 - s].find(op);
+        const bool agrees = other != partner[1 - s].end() && other->second == partner[s][op];
+        if (!agrees && is_launched(op, s == 0 ? Section::body : Section::first)) continue;
+        sections[s].apply(duplicate, rewired);
+        if (s == 0) continue;
+        ++joined.dropped;
+        joined.bytes += rewriter.graph().at(rewriter.graph().at(op).cost).message_bytes;
+      }
+    for (const auto& [op, parts] : rewired) rewriter.set_accesses(op, parts);
+  }
+  return joined;
+}
+
+}  // namespace foregather::sim

@@ -1,0 +1,32 @@
+// Drops all-gathers of what an earlier one has gathered: its copy lives on for the users of both.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+
+#include "sim/passes/gather_chain.h"
+#include "sim/passes/rewriter.h"
+
+namespace foregather::sim {
+
+/// Storages that are to count as one.
+using SameAs = std::map<StorageId, StorageId>;
+
+/// Is the second gather, later in host order and of the same shards, to go? The lifetimes are those
+/// of one of the parameters' copies each.
+using JoinRule = std::function<bool(const Op& first, const Op& second, const Lifetime& kept,
+                                    const Lifetime& dropped)>;
+
+struct JoinedGathers {
+  std::size_t dropped = 0;  ///< of the steady step
+  Bytes bytes = 0;          ///< that they gathered
+};
+
+/// Drops every gather that the rule names, with its casts, copies, buffers and events; what used
+/// its copy uses the first one's, until the last of both. Kept are gathers where the two copies
+/// differ in size, are freed in two ways, where no stream orders the users of the second behind
+/// those of the first, and what only one of the first and the steady step could drop. Not flushed.
+JoinedGathers join_gathers(Rewriter& rewriter, const SameAs& same, const JoinRule& rule);
+
+}  // namespace foregather::sim
