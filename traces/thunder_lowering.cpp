@@ -126,9 +126,9 @@ void ThunderLowering::statement(std::uint32_t row) {
 // finish().
 void ThunderLowering::finish_part() {
   if (part_->phase != Phase::forward) return;
+  forward_bindings_ = bindings_;  // also of what only the collection of saved tensors refers to
   for (std::size_t row = 0; row < bindings_.size(); ++row)
     if (bindings_[row] && !is_returned_[row]) release(ThunderName(row));
-  forward_bindings_ = bindings_;
   forward_file_ = file_;
 }
 
