@@ -56,7 +56,7 @@ struct Dedup {
     if (!same_as) return tl::unexpected(same_as.error());
     Rewriter rewriter(target.graph);
     const auto joined = join_gathers(
-        rewriter, *same_as,
+        rewriter, *same_as, JoinedLife::by_use,
         [](const Op& first, const Op& second, const Lifetime& kept, const Lifetime& dropped) {
           // A name's own second gather is no other name's.
           return (first.phase == Phase::forward) == (second.phase == Phase::forward) &&

@@ -15,6 +15,7 @@ class Finder {
 
   std::optional<GatherChain> chain(ActionIndex at) {
     chain_ = {};
+    reads_kept_ = false;
     chain_.op = actions_.op(at);
     chain_.at = at;
     if (!read_input(at)) return std::nullopt;
@@ -38,6 +39,13 @@ class Finder {
         chain_.shards.push_back({tensor.storage, tensor.offset + part.offset, part.bytes});
         continue;
       }
+      // A part that was kept of what was gathered before.
+      if (graph_.at(tensor.storage).cause == Cause::unsharded_parameter &&
+          !is_written(tensor.storage)) {
+        chain_.shards.push_back({tensor.storage, tensor.offset + part.offset, part.bytes});
+        reads_kept_ = true;
+        continue;
+      }
       const auto row = actions_.binding_at(at, tensor.storage);
       if (!row) return false;
       const Lifetime& binding = actions_.bindings[*row];
@@ -55,6 +63,14 @@ class Finder {
       }
     }
     return true;
+  }
+
+  // By the gather.
+  bool is_written(StorageId storage) const {
+    const auto parts = graph_.accesses_of(op_at(chain_.at));
+    return std::any_of(parts.begin(), parts.end(), [&](const AccessedTensor& part) {
+      return part.mode != Access::read && graph_.at(part.tensor).storage == storage;
+    });
   }
 
   bool find_output() {
@@ -130,7 +146,9 @@ class Finder {
     for (ActionIndex before = at; before-- > 0;) {
       const Action& action = actions_.all[before].action;
       if (action.kind == ActionKind::record && action.a == wait.a) return belongs(before);
-      if (!belongs(before) && action.kind != ActionKind::wait) return false;
+      const bool is_passed =
+          action.kind == ActionKind::wait || action.kind == ActionKind::host_wait_event;
+      if (!belongs(before) && !is_passed) return false;
     }
     return false;
   }
@@ -143,6 +161,11 @@ class Finder {
     if (begin > 0 && actions_.all[begin - 1].action.kind == ActionKind::host_delay &&
         actions_.all[begin - 1].list == actions_.all[chain_.at].list)
       --begin;
+    // Where kept parts are gathered, the waits for their copies.
+    while (reads_kept_ && begin > 0 && actions_.all[begin - 1].action.kind == ActionKind::wait &&
+           is_stream(actions_.all[begin - 1].action.stream) &&
+           actions_.all[begin - 1].list == actions_.all[chain_.at].list)
+      --begin;
     ActionIndex end = chain_.at + 1;
     while (end < actions_.all.size() && belongs(end) &&
            actions_.all[end].action.kind != ActionKind::alloc)
@@ -154,6 +177,7 @@ class Finder {
   const Graph& graph_;
   const HostActions& actions_;
   GatherChain chain_;
+  bool reads_kept_ = false;
 };
 
 }  // namespace

@@ -20,8 +20,9 @@ using Twins = std::map<std::pair<TensorId, StorageId>, TensorId>;
 class SectionRewrite {
  public:
   SectionRewrite(Rewriter& rewriter, ProgramId program, Section section, const SameAs& same,
-                 const JoinRule& rule, Twins& twins)
+                 JoinedLife life, const JoinRule& rule, Twins& twins)
       : rewriter_(rewriter),
+        life_(life),
         rule_(rule),
         actions_(rewriter.graph(), program, section),
         chains_(gather_chains(rewriter.graph(), actions_)),
@@ -185,7 +186,7 @@ class SectionRewrite {
           part.tensor = twin(part.tensor, kept.storage);
     }
     if (kept.by_release) return join_releases(kept, dropped);
-    const bool lives_longer = is_used && *kept.end < *dropped.end;
+    const bool lives_longer = (is_used || life_ == JoinedLife::by_unit) && *kept.end < *dropped.end;
     erase(dropped.begin);
     for (const ActionIndex at : dropped.records) {
       erase(at);
@@ -222,6 +223,7 @@ class SectionRewrite {
   }
 
   Rewriter& rewriter_;
+  JoinedLife life_;
   const JoinRule& rule_;
   HostActions actions_;
   std::vector<GatherChain> chains_;
@@ -230,7 +232,8 @@ class SectionRewrite {
 
 }  // namespace
 
-JoinedGathers join_gathers(Rewriter& rewriter, const SameAs& same, const JoinRule& rule) {
+JoinedGathers join_gathers(Rewriter& rewriter, const SameAs& same, JoinedLife life,
+                           const JoinRule& rule) {
   JoinedGathers joined;
   for (std::size_t p = 0; p < rewriter.graph().programs.size(); ++p) {
     // A gather that both steps launch goes in both or not at all.
@@ -239,7 +242,7 @@ JoinedGathers join_gathers(Rewriter& rewriter, const SameAs& same, const JoinRul
     std::vector<std::vector<Duplicate>> found;
     std::map<OpId, OpId> partner[2];
     for (const Section section : {Section::first, Section::body}) {
-      sections.emplace_back(rewriter, ProgramId(p), section, same, rule, twins);
+      sections.emplace_back(rewriter, ProgramId(p), section, same, life, rule, twins);
       found.push_back(sections.back().duplicates());
       for (const Duplicate& duplicate : found.back())
         partner[found.size() - 1][sections.back().op(duplicate.second)] =

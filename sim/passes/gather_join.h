@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 
@@ -18,6 +19,10 @@ using SameAs = std::map<StorageId, StorageId>;
 using JoinRule = std::function<bool(const Op& first, const Op& second, const Lifetime& kept,
                                     const Lifetime& dropped)>;
 
+/// How long the one copy of a parameter lives: to the end of the second copy only if that had users
+/// (by_use), or in any case, as units do that free all of their parameters together (by_unit).
+enum class JoinedLife : std::uint8_t { by_use, by_unit };
+
 struct JoinedGathers {
   std::size_t dropped = 0;  ///< of the steady step
   Bytes bytes = 0;          ///< that they gathered
@@ -27,6 +32,7 @@ struct JoinedGathers {
 /// its copy uses the first one's, until the last of both. Kept are gathers where the two copies
 /// differ in size, are freed in two ways, where no stream orders the users of the second behind
 /// those of the first, and what only one of the first and the steady step could drop. Not flushed.
-JoinedGathers join_gathers(Rewriter& rewriter, const SameAs& same, const JoinRule& rule);
+JoinedGathers join_gathers(Rewriter& rewriter, const SameAs& same, JoinedLife life,
+                           const JoinRule& rule);
 
 }  // namespace foregather::sim

@@ -8,10 +8,19 @@
 namespace foregather::sim {
 namespace {
 
-constexpr std::array kPasses{&kScalePass,        &kDelayPass,     &kDedupPass,
-                             &kFuseDowncastPass, &kPrefetchPass,  &kForwardPrefetchPass,
-                             &kLimitPass,        &kSortWaitsPass, &kSortCommunicationPass,
-                             &kInFlightPass,     &kOrderPass};
+constexpr std::array kPasses{&kScalePass,
+                             &kDelayPass,
+                             &kDedupPass,
+                             &kFuseDowncastPass,
+                             &kPrefetchPass,
+                             &kForwardPrefetchPass,
+                             &kLimitPass,
+                             &kReshardPass,
+                             &kRematerializePass,
+                             &kSortWaitsPass,
+                             &kSortCommunicationPass,
+                             &kInFlightPass,
+                             &kOrderPass};
 
 constexpr std::string_view kIntroduction =
     R"(# What-if passes

@@ -46,6 +46,10 @@ const std::vector<Case> kCases{
     {"prefetch=backward-post", true, true},
     {"forward-prefetch", true, true},
     {"limit-all-gathers=none", true, true},
+    {"reshard=always", true, true},
+    {"reshard=never", true, false},
+    {"reshard=2", true, false},
+    {"rematerialize-all-gather", true, true},
     {"limit-all-gathers=1", true, true},
     {"limit-all-gathers=3", true, true},
     {"fuse-downcast,prefetch_dtype=shard", true, true},
@@ -122,6 +126,7 @@ TEST_CASE("every pass keeps the laws on every sample") {
       {"llama3_8b_fsdp2", {"model.layers=3", "train.activation_checkpointing=full"}},
       {"llama3_70b_fsdp2", {"model.layers=2"}},
       {"gpt2_two_names", {"model.layers=2"}},
+      {"mixtral_8x7b_zero3", {"model.layers=2"}},
   };
   for (const auto& [name, sets] : samples)
     for (const Case& law : kCases) {

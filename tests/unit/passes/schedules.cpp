@@ -49,7 +49,11 @@ std::vector<OpId> launches(const Graph& graph, Section section) {
 
 std::int64_t body_flops(const Graph& graph) {
   std::int64_t flops = 0;
-  for (const OpId op : launches(graph)) flops += graph.at(graph.at(op).cost).flops;
+  for (const OpId op : launches(graph)) {
+    const Role role = graph.at(op).role;
+    if (role != Role::cast && role != Role::copy_in && role != Role::copy_out)
+      flops += graph.at(graph.at(op).cost).flops;
+  }
   return flops;
 }
 

@@ -24,6 +24,7 @@ Graph passed(Graph graph, const std::vector<std::string>& passes,
 
 /// Launches of the body, in host order of the first program.
 std::vector<OpId> launches(const Graph& graph, Section section = Section::body);
+/// But for casts and copies, which come and go with the gathers that they serve.
 std::int64_t body_flops(const Graph& graph);
 std::size_t count(const Graph& graph, Role role, Section section = Section::body);
 Bytes gathered_bytes(const Graph& graph);
