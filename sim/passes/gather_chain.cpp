@@ -134,8 +134,12 @@ class Finder {
   // Only what waits for it right behind it is a stream of the chain.
   bool orders_streams(ActionIndex at) const {
     const Action& record = actions_.all[at].action;
-    if (at + 1 >= actions_.all.size()) return false;
-    const Action& next = actions_.all[at + 1].action;
+    ActionIndex behind = at + 1;
+    while (behind < actions_.all.size() &&
+           actions_.all[behind].action.kind == ActionKind::host_wait_event)
+      ++behind;
+    if (behind >= actions_.all.size()) return false;
+    const Action& next = actions_.all[behind].action;
     return next.kind == ActionKind::wait && next.a == record.a && is_stream(next.stream);
   }
 
