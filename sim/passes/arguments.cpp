@@ -55,6 +55,22 @@ std::optional<Ns> parse_duration(std::string_view text) {
   return round_ns(time);
 }
 
+std::optional<Bytes> parse_bytes(std::string_view text) {
+  constexpr double kMost = 1024.0 * 1024 * 1024 * 1024 * 1024;
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const double scale = unit == "B"     ? 1
+                       : unit == "KiB" ? 1024
+                       : unit == "MiB" ? 1024.0 * 1024
+                       : unit == "GiB" ? 1024.0 * 1024 * 1024
+                                       : 0;
+  const double bytes = number * scale;
+  if (!(bytes >= 1 && bytes <= kMost)) return std::nullopt;
+  return static_cast<Bytes>(bytes);
+}
+
 std::optional<std::uint32_t> parse_count(std::string_view text, std::uint32_t least,
                                          std::uint32_t most) {
   std::uint32_t number = 0;

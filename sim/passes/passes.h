@@ -11,6 +11,7 @@ extern const PassInfo kDedupPass;                           // dedup_shared_para
 extern const PassInfo kFuseDowncastPass;                    // fuse_downcast.cpp
 extern const PassInfo kOrderPass;                           // order.cpp
 extern const PassInfo kPrefetchPass, kForwardPrefetchPass;  // prefetch.cpp
+extern const PassInfo kBucketPass;                          // bucket.cpp
 extern const PassInfo kReshardPass, kRematerializePass;     // reshard.cpp
 extern const PassInfo kLimitPass;                           // limit_all_gathers.cpp
 

@@ -8,19 +8,11 @@
 namespace foregather::sim {
 namespace {
 
-constexpr std::array kPasses{&kScalePass,
-                             &kDelayPass,
-                             &kDedupPass,
-                             &kFuseDowncastPass,
-                             &kPrefetchPass,
-                             &kForwardPrefetchPass,
-                             &kLimitPass,
-                             &kReshardPass,
-                             &kRematerializePass,
-                             &kSortWaitsPass,
-                             &kSortCommunicationPass,
-                             &kInFlightPass,
-                             &kOrderPass};
+constexpr std::array kPasses{&kScalePass,        &kDelayPass,     &kDedupPass,
+                             &kFuseDowncastPass, &kPrefetchPass,  &kForwardPrefetchPass,
+                             &kLimitPass,        &kReshardPass,   &kRematerializePass,
+                             &kBucketPass,       &kSortWaitsPass, &kSortCommunicationPass,
+                             &kInFlightPass,     &kOrderPass};
 
 constexpr std::string_view kIntroduction =
     R"(# What-if passes

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/ir/names.h"
+#include "sim/memory/live.h"
 #include "tests/unit/passes/schedules.h"
 
 using namespace foregather;
@@ -49,7 +50,8 @@ Strings symbols(const Graph& graph) {
   return all;
 }
 
-/// What a trace holds at its two ends, and the bytes its gathers move.
+Bytes live_peak(const Graph& graph) { return sim::live_memory(graph).front().steady.bytes; }
+
 void check_same(const Graph& ours, const Graph& theirs) {
   CHECK(problems(ours) == "");
   CHECK(symbols(ours) == symbols(theirs));
@@ -77,4 +79,46 @@ TEST_CASE("Thunder's orders are those that its own passes leave") {
     const Graph graph = recorded(zero3);
     CHECK(symbols(passed(graph, {"sort-communication", "in-flight=3"})) == symbols(graph));
   }
+}
+
+TEST_CASE("bucket= packs what Thunder packs, in its order") {
+  for (const std::string zero : {"zero2", "zero3"})
+    for (const std::string by : {"layer", "block"}) {
+      CAPTURE(zero, by);
+      const Graph theirs = recorded(zero + "_" + by);
+      const Graph ours = passed(recorded(zero + "_none"), {"bucket=" + by});
+      check_same(ours, theirs);
+      CHECK(live_peak(ours) == live_peak(theirs));
+    }
+}
+
+TEST_CASE("bucket=SIZE closes a bucket with the collective that reaches the size") {
+  // Gathered in turn: 128, 2048, 32 and 1024 bytes; reduced: 1024, 32, 2048, 128.
+  const Graph zero2 = recorded("zero2_none");
+  const auto messages = [](const Graph& graph, Role role) {
+    std::vector<Bytes> all;
+    for (const OpId op : launches(graph))
+      if (graph.at(op).role == role) all.push_back(graph.at(graph.at(op).cost).message_bytes);
+    return all;
+  };
+  const auto bucketed = [&](const char* text) { return passed(zero2, {text}); };
+  CHECK(messages(bucketed("bucket=129B"), Role::gather) == std::vector<Bytes>{2176, 1056});
+  CHECK(messages(bucketed("bucket=129B"), Role::reduce) == std::vector<Bytes>{1024, 2080, 128});
+  CHECK(messages(bucketed("bucket=2KiB"), Role::gather) == std::vector<Bytes>{2176, 1056});
+  CHECK(messages(bucketed("bucket=2KiB"), Role::reduce) == std::vector<Bytes>{3104, 128});
+  CHECK(messages(bucketed("bucket=1GiB"), Role::gather) == std::vector<Bytes>{3232});
+  // Shards in, parameters out; the last are twice the first on two ranks.
+  Bytes packed = 0, unpacked = 0;
+  const Graph graph = bucketed("bucket=1GiB");
+  for (const OpId id : launches(graph)) {
+    const Op& op = graph.at(id);
+    if (op.phase != Phase::forward) continue;
+    if (op.role == Role::copy_in) packed += graph.at(op.cost).bytes_written;
+    if (op.role == Role::copy_out) unpacked += graph.at(op.cost).bytes_written;
+  }
+  CHECK(packed == 1616);
+  CHECK(unpacked == 3232);
+  std::vector<sim::PassNote> notes;
+  (void)passed(zero2, {"bucket=1B"}, &notes);
+  CHECK_FALSE(notes.at(0).changed);
 }
