@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <queue>
 #include <string>
 #include <tuple>
@@ -14,6 +15,11 @@ namespace {
 
 bool is_gather(const Graph& graph, const Symbol& symbol) {
   return graph.at(symbol.op).kind == OpKind::all_gather;
+}
+
+// What a gather's output is copied out by, as its wait is.
+bool is_unpack(const Graph& graph, const Symbol& symbol) {
+  return graph.at(symbol.op).role == Role::copy_out;
 }
 
 std::int64_t input_elements(const Graph& graph, const Op& op) {
@@ -58,7 +64,7 @@ std::vector<std::size_t> sorted_waits(const Graph& graph, const SymbolRun& run) 
 std::vector<std::size_t> sorted_communication(const Graph& graph, const SymbolRun& run) {
   const std::size_t count = run.symbols.size();
   const auto key = [&](std::size_t i) {
-    if (run.symbols[i].is_wait) return count;
+    if (run.symbols[i].is_wait || is_unpack(graph, run.symbols[i])) return count;
     return is_gather(graph, run.symbols[i]) ? count + i : i;
   };
   std::vector<std::size_t> users(count);
@@ -79,8 +85,20 @@ std::vector<std::size_t> sorted_communication(const Graph& graph, const SymbolRu
   return order;
 }
 
-// Takes the gathers out, in the order of their waits, and puts each back as late as lets at most
-// `most` be issued and not waited for.
+// What a gather needs of its run, if that is what packs its input alone; nothing if it needs more.
+std::optional<std::vector<std::size_t>> packs_of(const Graph& graph, const SymbolRun& run,
+                                                 std::size_t gather) {
+  const std::vector<std::size_t>& needs = run.symbols[gather].needs;
+  for (const std::size_t pack : needs) {
+    const Symbol& symbol = run.symbols[pack];
+    if (symbol.is_wait || graph.at(symbol.op).role != Role::copy_in || !symbol.needs.empty())
+      return std::nullopt;
+  }
+  return needs;
+}
+
+// Takes the gathers out, with what packs their inputs, in the order of their waits, and puts each
+// back as late as lets at most `most` be issued and not waited for.
 std::vector<std::size_t> limited(const Graph& graph, const SymbolRun& run, std::size_t most) {
   std::vector<std::size_t> gathers;  // waited for, in the order of their first waits
   std::vector<bool> is_taken(run.symbols.size());
@@ -90,11 +108,18 @@ std::vector<std::size_t> limited(const Graph& graph, const SymbolRun& run, std::
     if (!symbol.is_wait || !is_gather(graph, symbol)) continue;
     const std::size_t gather = symbol.needs.front();
     // One that needs what this run computes stays.
-    if (is_taken[gather] || !run.symbols[gather].needs.empty()) continue;
+    const auto packs = packs_of(graph, run, gather);
+    if (is_taken[gather] || !packs) continue;
     is_taken[gather] = is_gather_wait[i] = true;
+    for (const std::size_t pack : *packs) is_taken[pack] = true;
     gathers.push_back(gather);
   }
   std::vector<std::size_t> reversed;
+  const auto put_back = [&](std::size_t gather) {
+    const std::vector<std::size_t>& packs = run.symbols[gather].needs;
+    reversed.push_back(gather);
+    reversed.insert(reversed.end(), packs.rbegin(), packs.rend());
+  };
   std::size_t waits = 0;
   std::size_t first_wait = run.symbols.size();
   for (std::size_t i = run.symbols.size(); i-- > 0;)
@@ -104,12 +129,12 @@ std::vector<std::size_t> limited(const Graph& graph, const SymbolRun& run, std::
     reversed.push_back(i);
     if (!is_gather_wait[i]) continue;
     if (++waits == most && !gathers.empty()) {
-      reversed.push_back(gathers.back());
+      put_back(gathers.back());
       gathers.pop_back();
       --waits;
     }
     if (i != first_wait) continue;
-    reversed.insert(reversed.end(), gathers.rbegin(), gathers.rend());
+    std::for_each(gathers.rbegin(), gathers.rend(), put_back);
     gathers.clear();
   }
   std::reverse(reversed.begin(), reversed.end());
@@ -187,7 +212,7 @@ const PassInfo kSortCommunicationPass{
     "sort-communication", "",
     "issues each gather right before its wait, and waits for reductions last",
     R"(Thunder's order for memory (ZeRO-3). From the last op to the first, always the one whose users are
-all placed: gathers first, waits next, then other ops from the last; so that a gather lands right before its
+all placed: gathers first, waits and copies of a gather's output next, then other ops from the last; so that a gather lands right before its
 wait, a reduction behind its producer, and the waits for reductions at the end.
 
     before  ag0 wait0 ag1 wait1 dx1 dw1 rs1 rwait1 dx0 dw0 rs0 rwait0
@@ -199,7 +224,7 @@ Nothing overlaps a gather: `in-flight=K` after it gives K gathers back. Idempote
 
 const PassInfo kInFlightPass{
     "in-flight", "=K|unlimited", "issues gathers early, at most K that nothing has waited for",
-    R"(Takes the gathers out and puts each back where at most K are issued and not waited for, in the order
+    R"(Takes the gathers out, with the copies that pack them, and puts each back where at most K are issued and not waited for, in the order
 of their waits; Thunder runs it behind `sort-communication`, with K = 3 for ZeRO-3 and unlimited for
 ZeRO-2. In memory are at most K in flight and the one in use.
 

@@ -73,12 +73,20 @@ TEST_CASE("Thunder's ZeRO-2 becomes its ZeRO-3") {
   CHECK(gathered_bytes(passed(zero3, {"reshard=never"})) == gathered_bytes(zero2));
 }
 
-TEST_CASE("Thunder's orders are those that its own passes leave") {
-  for (const char* zero3 : {"zero3_none"}) {
-    CAPTURE(zero3);
-    const Graph graph = recorded(zero3);
-    CHECK(symbols(passed(graph, {"sort-communication", "in-flight=3"})) == symbols(graph));
+TEST_CASE("Thunder's traces are in the orders that its passes give") {
+  const auto keeps = [](const std::string& name, const Strings& passes) {
+    CAPTURE(name, passes);
+    const Graph graph = recorded(name);
+    CHECK(symbols(passed(graph, passes)) == symbols(graph));
+  };
+  for (const char* by : {"none", "layer", "block"}) {
+    keeps(std::string("zero3_") + by, {"sort-communication", "in-flight=3"});
+    keeps(std::string("zero2_") + by, {"sort-communication", "in-flight=unlimited"});
   }
+  // sort-waits is what the backwards of ZeRO-2 and DDP had; none of their forwards, where gathers
+  // would go by size.
+  for (const char* name : {"ddp", "ddp_no_bucket", "zero2_layer", "zero2_block"})
+    keeps(name, {"sort-waits"});
 }
 
 TEST_CASE("bucket= packs what Thunder packs, in its order") {
@@ -90,6 +98,15 @@ TEST_CASE("bucket= packs what Thunder packs, in its order") {
       check_same(ours, theirs);
       CHECK(live_peak(ours) == live_peak(theirs));
     }
+}
+
+TEST_CASE("Thunder's passes compose: ZeRO-2 becomes bucketed ZeRO-3") {
+  for (const std::string by : {"layer", "block"}) {
+    CAPTURE(by);
+    check_same(passed(recorded("zero2_none"), {"rematerialize-all-gather", "bucket=" + by,
+                                               "sort-communication", "in-flight=3"}),
+               recorded("zero3_" + by));
+  }
 }
 
 TEST_CASE("bucket=SIZE closes a bucket with the collective that reaches the size") {
