@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "cli/command.h"
 #include "cli/terminal.h"
+#include "core/base/printable.h"
 #include "core/base/text.h"
 
 namespace foregather::cli {
@@ -20,23 +22,34 @@ struct Arguments {
 std::string text_of(const tasks::ImportedFile& file) {
   TextTable table;
   for (const auto& [what, amount, note] : file.rows) table.row({what, amount, note});
+  if (file.read) {
+    table.row({"rows read", format_count(file.read->read),
+               fmt::format("{} kept", format_count(file.read->kept))});
+    for (const auto& [category, count] : file.read->unused)
+      table.row({"unused: " + printable(category), format_count(count), ""});
+  }
   for (const auto& [reason, count] : file.dropped)
-    table.row({"dropped: " + reason, format_count(count), ""});
+    table.row({"dropped: " + printable(reason), format_count(count), ""});
   return fmt::format("{}: {}\n", file.path, file.what) + table.text(2);
+}
+
+Error no_database(const std::vector<tasks::ImportedFile>& files) {
+  const bool is_recorded = std::any_of(files.begin(), files.end(),
+                                       [](const auto& file) { return file.recording != nullptr; });
+  return {"-o",
+          is_recorded ? "recorded runs are not written to a database yet: leave it out"
+                      : "a Thunder trace is a program, not a recorded run: 'foregather simulate "
+                        "FILE -o RUN.db' predicts its run, --dump writes its schedule",
+          Fault::input};
 }
 
 int run(const Arguments& arguments) {
   const auto files = tasks::import_files(arguments.files);
   if (!files) return give_up(files.error());
-  if (!arguments.database.empty())
-    return give_up(
-        {"-o",
-         "a Thunder trace is a program, not a recorded run: 'foregather simulate FILE -o "
-         "RUN.db' predicts its run, --dump writes its schedule",
-         Fault::input});
+  if (!arguments.database.empty()) return give_up(no_database(*files));
   for (const tasks::ImportedFile& file : *files)
     for (const std::string& warning : file.warnings) complain("warning: " + warning);
-  if (arguments.json) return print(tasks::to_json(*files));
+  if (arguments.json) return print_json(tasks::to_json(*files));
   std::string text;
   for (const tasks::ImportedFile& file : *files) text += (text.empty() ? "" : "\n") + text_of(file);
   return print(text);
@@ -56,6 +69,8 @@ Command import_command() {
       "or not, alone or as members of a tar archive (FILE!MEMBER is one of them): kernels, "
       "streams, "
       "steps, compute and communication, exposed and hidden, memory events.\n\n"
+      "SQLite exports of Nsight Systems (nsys export --type sqlite), of any version since 2022: "
+      "kernels by device and stream, compute and communication, NVTX ranges.\n\n"
       "Printed traces of lightning-thunder, in any printing style since 2023. The peak is that of "
       "Thunder's own estimator (thunder.examine).\n\n"
       "Several files are read in parallel. What is not read is counted and named.";

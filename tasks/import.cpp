@@ -17,7 +17,17 @@ namespace {
 constexpr int kSchema = 1;
 constexpr std::size_t kHead = std::size_t{1} << 16;
 
-constexpr std::array kImporters{&kThunderImporter, &kKinetoImporter};
+constexpr std::array kImporters{&kThunderImporter, &kKinetoImporter, &kNsysImporter};
+
+/// Formats that only their own tool reads, by the ending of the name.
+struct Foreign {
+  std::string_view ending, advice;
+};
+constexpr std::string_view kExportNsys =
+    "is a report that only Nsight Systems reads, expected its export: nsys export --type sqlite -o "
+    "OUT.sqlite REPORT";
+constexpr std::array kForeign{Foreign{".nsys-rep", kExportNsys}, Foreign{".qdrep", kExportNsys},
+                              Foreign{".qdstrm", kExportNsys}};
 
 /// Gives the head again that was looked at.
 class WithHead final : public traces::TextSource {
@@ -41,7 +51,9 @@ class WithHead final : public traces::TextSource {
 std::string known_formats() {
   std::vector<std::string_view> names;
   for (const Importer* importer : kImporters) names.push_back(importer->name);
-  return fmt::format("{}", fmt::join(names, " or "));
+  const std::string_view last = names.back();
+  names.pop_back();
+  return fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
 
 struct ImportedPath {
@@ -63,6 +75,9 @@ Status import_member(const ImportSource& source, ImportedPath& imported) {
       imported.unknown.push_back(source.member.name);
       return {};
     }
+    for (const Foreign& foreign : kForeign)
+      if (source.member.name.ends_with(foreign.ending))
+        return fail_at(source.member.name, "{}", foreign.advice);
     return fail_at(source.member.name, "is in no format that import reads, expected {}",
                    known_formats());
   }
@@ -98,6 +113,18 @@ Result<ImportedPath> import_path(const std::string& path) {
   return imported;
 }
 
+void write_counts(JsonWriter& json, std::string_view key, const run::EventCounts& counts) {
+  json.key(key).begin_object();
+  for (const auto& [word, count] : counts) json.field(word, count);
+  json.end_object();
+}
+
+void write_rows(JsonWriter& json, const run::RecordedRows& rows) {
+  json.key("rows").begin_object().field("read", rows.read).field("kept", rows.kept);
+  write_counts(json, "unused", rows.unused);
+  json.end_object();
+}
+
 }  // namespace
 
 Result<std::vector<ImportedFile>> import_files(const std::vector<std::string>& paths) {
@@ -124,9 +151,8 @@ Result<std::vector<ImportedFile>> import_files(const std::vector<std::string>& p
 std::string to_json(const std::vector<ImportedFile>& files) {
   const auto write = [](JsonWriter& json, const ImportedFile& file) {
     file.write_json(json);
-    json.key("dropped").begin_object();
-    for (const auto& [reason, count] : file.dropped) json.field(reason, count);
-    json.end_object();
+    if (file.read) write_rows(json, *file.read);
+    write_counts(json, "dropped", file.dropped);
     json.key("warnings").begin_array();
     for (const std::string& warning : file.warnings) json.value(warning);
     json.end_array();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,8 +25,9 @@ struct ImportedFile {
   std::vector<std::array<std::string, 3>> rows;
   /// Its fields of `import --json`, into an open object.
   std::function<void(JsonWriter&)> write_json;
-  std::shared_ptr<const run::Recording> recording;            ///< null: a program, no recorded run
-  std::vector<std::pair<std::string, std::int64_t>> dropped;  ///< reason, rows
+  std::shared_ptr<const run::Recording> recording;  ///< null: a program, no recorded run
+  std::optional<run::RecordedRows> read;            ///< of a recorded run
+  run::EventCounts dropped;                         ///< reason, rows
   std::vector<std::string> warnings;
 };
 

@@ -6,6 +6,7 @@
 
 #include "core/base/text.h"
 #include "core/compare/recorded_busy.h"
+#include "tasks/import_parts.h"
 #include "tasks/importers.h"
 #include "traces/kineto.h"
 
@@ -13,14 +14,6 @@ namespace foregather::tasks {
 namespace {
 
 constexpr std::size_t kMostStreams = 40;
-
-double microseconds(Ns time) { return static_cast<double>(time) / kMicrosecond; }
-
-// 100 part / whole to three decimals; whole > 0.
-double rounded_percent(Ns part, Ns whole) {
-  const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(whole);
-  return static_cast<double>(static_cast<std::int64_t>(percent * 1000 + 0.5)) / 1000;
-}
 
 struct MemoryUse {
   std::int64_t events = 0;
@@ -64,10 +57,7 @@ void write_busy(JsonWriter& json, const compare::RecordedFigures& figures) {
       .field("exposed_comm_us", microseconds(all.exposed()))
       .field("gpu_busy_union_us", microseconds(all.busy));
   json.key("overlap_pct");
-  if (all.comm_kernels == 0 || all.comm == 0)
-    json.null();
-  else
-    json.value(rounded_percent(all.overlap, all.comm));
+  write_percent(json, all.overlap, all.comm);
   json.key("comm_kinds").begin_object();
   for (const auto& [kind, use] : all.by_kind) {
     json.key(kind).begin_array().value(use.count).value(microseconds(use.time)).end_array();
@@ -156,8 +146,7 @@ Result<ImportedFile> read(const ImportSource& source) {
   imported->file_bytes = source.file_bytes;
   const auto bang = source.member.name.find('!');
   if (bang != std::string::npos) imported->archive = source.member.name.substr(0, bang);
-  file.dropped = std::move(trace->recording.dropped);
-  file.warnings = std::move(trace->recording.warnings);
+  take_accounts(file, trace->recording);
   const auto recording = std::make_shared<const run::Recording>(std::move(trace->recording));
   file.recording = recording;
 

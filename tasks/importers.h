@@ -24,5 +24,6 @@ struct Importer {
 
 extern const Importer kThunderImporter;  // import_thunder.cpp
 extern const Importer kKinetoImporter;   // import_kineto.cpp
+extern const Importer kNsysImporter;     // import_nsys.cpp
 
 }  // namespace foregather::tasks

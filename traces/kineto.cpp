@@ -64,6 +64,7 @@ class WordCounts {
     ++counts_[last_.row()];
     return last_;
   }
+  std::string_view word(StringId id) const { return words_.text(id); }
   std::map<std::string, std::int64_t> all() const {
     std::map<std::string, std::int64_t> all;
     for (std::size_t i = 0; i < counts_.size(); ++i)
@@ -101,20 +102,16 @@ class Builder {
     phases_.count(event.has_phase ? event.phase : "None");
     const bool has_category = event.has_category && event.category != "null";
     const StringId category = categories_.count(has_category ? event.category : "None");
-    if (category.row() == classes_.size()) classes_.push_back(class_of(event.category));
-    if (event.phase == "X")
-      complete(event, classes_[category.row()]);
-    else if (event.name == "[memory]" && event.phase == "i")
-      memory(event);
+    if (category.row() == classes_.size()) {
+      classes_.push_back(class_of(event.category));
+      unused_.push_back(0);
+    }
+    if (event.name == "[memory]" && (event.phase == "i" || event.category == "cpu_instant_event"))
+      return memory(event);
+    if (event.phase == "X") return complete(event, classes_[category.row()], category);
+    others_.count(event.has_phase ? event.phase : "None");
   }
-  void drop(std::string_view reason) {
-    const auto row = std::find_if(recording_.dropped.begin(), recording_.dropped.end(),
-                                  [&](const auto& known) { return known.first == reason; });
-    if (row == recording_.dropped.end())
-      recording_.dropped.emplace_back(reason, 1);
-    else
-      ++row->second;
-  }
+  void drop(std::string_view reason) { run::count(recording_.dropped, reason); }
 
   KinetoTrace finish(const JsonTop& top, const std::string& name) {
     if (top.has_cut_element) drop("cut");
@@ -124,6 +121,7 @@ class Builder {
     facts_.phases = phases_.all();
     if (collectives_.all().size() > 0) facts_.collectives = collectives_.all();
     facts_.text_bytes = top.bytes;
+    count_rows();
     recording_.source = name;
     recording_.correlations = correlations_.size();
     recording_.externals = externals_.size();
@@ -132,7 +130,24 @@ class Builder {
   }
 
  private:
-  void complete(const KinetoEvent& event, EventClass kind) {
+  // Categories of phase X that have no column, then the other phases.
+  void count_rows() {
+    run::RecordedRows& rows = recording_.rows;
+    rows.kept = static_cast<std::int64_t>(recording_.activities.size() + recording_.calls.size() +
+                                          recording_.ranges.size() + recording_.syncs.size() +
+                                          recording_.memory.size());
+    rows.read = rows.kept;
+    for (const auto& [reason, n] : recording_.dropped) rows.read += n;
+    const auto leave = [&rows](std::string category, std::int64_t n) {
+      rows.unused.emplace_back(std::move(category), n);
+      rows.read += n;
+    };
+    for (std::size_t row = 0; row < unused_.size(); ++row)
+      if (unused_[row] > 0) leave(std::string(categories_.word(StringId(row))), unused_[row]);
+    for (const auto& [phase, n] : others_.all()) leave("phase " + phase, n);
+  }
+
+  void complete(const KinetoEvent& event, EventClass kind, StringId category) {
     const DecimalTime start = parse_microseconds(event.has_start ? event.start : "");
     const DecimalTime length =
         event.has_duration ? parse_microseconds(event.duration) : DecimalTime{};
@@ -154,7 +169,7 @@ class Builder {
       case EventClass::annotation: return range(event, run::RangeKind::annotation, span);
       case EventClass::python: return range(event, run::RangeKind::python, span);
       case EventClass::sync: return sync(event, span);
-      case EventClass::other: return;
+      case EventClass::other: ++unused_[category.row()]; return;
     }
   }
 
@@ -268,7 +283,9 @@ class Builder {
   Recording recording_;
   KinetoFacts facts_;
   WordCounts categories_, phases_, collectives_;
-  std::vector<EventClass> classes_;  // by row of categories_
+  WordCounts others_;                 // phases of events that are not looked at
+  std::vector<EventClass> classes_;   // by row of categories_
+  std::vector<std::int64_t> unused_;  // of phase X, by row of categories_
   DenseIds lanes_, correlations_, externals_;
   bool has_span_ = false;
 };

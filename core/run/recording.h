@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -107,6 +108,22 @@ struct MemoryColumns {
   std::size_t size() const { return time.size(); }
 };
 
+/// Events by a word, in order of appearance. There are few words.
+using EventCounts = std::vector<std::pair<std::string, std::int64_t>>;
+
+inline void count(EventCounts& counts, std::string_view word, std::int64_t events = 1) {
+  for (auto& [known, n] : counts)
+    if (known == word) return void(n += events);
+  counts.emplace_back(word, events);
+}
+
+/// What became of the events of a file: read = kept + unused + dropped (Recording::dropped).
+struct RecordedRows {
+  std::int64_t read = 0;
+  std::int64_t kept = 0;  ///< they have a row in the columns, or are part of one
+  EventCounts unused;     ///< by category: understood, and of no use here
+};
+
 /// One file of one process. Row references are into its own columns; texts into `strings`.
 struct Recording {
   std::string source;  ///< path, with "!MEMBER" for a member of an archive
@@ -125,7 +142,8 @@ struct Recording {
   std::optional<std::uint32_t> rank, world_size;
   std::string backend;
   std::vector<std::string> devices;  ///< names of the GPUs that the machine has
-  std::vector<std::pair<std::string, std::int64_t>> dropped;  ///< reason, events
+  RecordedRows rows;
+  EventCounts dropped;  ///< damaged events by reason
   std::vector<std::string> warnings;
 
   std::string_view text(StringId id) const { return strings.text(id); }

@@ -58,6 +58,7 @@ TEST_CASE("files of other tools") { check("foreign"); }
 TEST_CASE("warnings") { check("warnings"); }
 TEST_CASE("memory snapshots") { check("memory"); }
 TEST_CASE("Thunder traces") { check("thunder"); }
+TEST_CASE("recorded runs of other tools") { check("import"); }
 TEST_CASE("module trees") { check("trees"); }
 TEST_CASE("module trees that cannot be") { check("trees_bad"); }
 
@@ -81,9 +82,9 @@ TEST_CASE("the README shows what the program prints") {
 }
 
 TEST_CASE("every transcript is a test") {
-  const std::set<std::string> known = {"help",     "samples", "json",    "usage",    "bad_input",
-                                       "outputs",  "oom",     "what_if", "memory",   "foreign",
-                                       "warnings", "thunder", "trees",   "trees_bad"};
+  const std::set<std::string> known = {"help",     "samples", "json",    "usage",     "bad_input",
+                                       "outputs",  "oom",     "what_if", "memory",    "foreign",
+                                       "warnings", "thunder", "trees",   "trees_bad", "import"};
   std::set<std::string> found;
   for (const auto& entry :
        fs::directory_iterator(fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts"))

@@ -1,0 +1,19 @@
+// What the importers of recorded runs share.
+#pragma once
+
+#include "core/base/json_writer.h"
+#include "core/base/units.h"
+#include "core/run/recording.h"
+#include "tasks/import.h"
+
+namespace foregather::tasks {
+
+double microseconds(Ns time);
+
+/// 100 part / whole to three decimals; null where the whole is empty.
+void write_percent(JsonWriter& json, Ns part, Ns whole);
+
+/// Moves what the reader counted and warned of from the recording to the file.
+void take_accounts(ImportedFile& file, run::Recording& recording);
+
+}  // namespace foregather::tasks
