@@ -212,10 +212,18 @@ class Splitter {
     const char* const text = buffer_.data();
     for (++i; i < to; ++i) {
       const char c = text[i];
-      if (c == '"' || c == '\n') return i;
+      if (c == '"') return i;
       if (c == '\\') ++i;
+      if (c == '\n' && is_end_of_line(i, to)) return i;
     }
     return to;
+  }
+
+  // Does the next line look like JSON, and not like the rest of a string?
+  bool is_end_of_line(std::size_t i, std::size_t to) const {
+    while (i < to && is_space(buffer_[i])) ++i;
+    return i < to &&
+           std::string_view("\"{}[],-0123456789").find(buffer_[i]) != std::string_view::npos;
   }
 
   // Of the value at at_, which is then in the buffer as a whole.
@@ -251,7 +259,7 @@ class Splitter {
     const std::size_t left = end_ - at_;
     if (left > kLongestValue)
       return fail_here("has a value of more than {} MiB", kLongestValue >> 20U);
-    return fill(2 * left + kWindow / 2);
+    return fill(std::min(2 * left + kWindow / 2, kLongestValue + kWindow));
   }
 
   // Moves what is left to the front and reads until `wanted` bytes are there, or the end.

@@ -39,8 +39,9 @@ struct JsonArrays {
 };
 
 /// Splits a text at the elements of its arrays. It follows only strings and brackets: what is wrong
-/// inside an element is for the reader of the window to find, and costs that element alone. A raw
-/// line end inside a string (unescaped names of some tools) ends the string.
+/// inside an element is for the reader of the window to find, and costs that element alone. Names
+/// that some tools do not escape: a string with a raw line end goes on where the next line looks
+/// like text, and ends where it begins like JSON (a stray quote then costs its own line).
 ///
 /// One pass with bounded memory: 1 MiB, or the longest element. Errors, with `path`:LINE:COL: a
 /// text that is no JSON object or array, or ends inside one; an element or a top-level value of

@@ -1,0 +1,218 @@
+// torch.profiler traces in the styles and with the damages that exist.
+#include "traces/kineto.h"
+
+#include <catch2/catch.hpp>
+
+using namespace foregather;
+using traces::KinetoTrace;
+
+namespace {
+
+KinetoTrace read(std::string_view text) {
+  const auto source = traces::text_of(text);
+  auto trace = traces::read_kineto(*source, "t.json");
+  if (!trace) FAIL(trace.error().text());
+  const run::Recording& recording = trace->recording;
+  std::int64_t accounted = recording.rows.kept;
+  for (const auto* counts : {&recording.rows.unused, &recording.dropped})
+    for (const auto& [word, n] : *counts) accounted += n;
+  CHECK(recording.rows.read == accounted);
+  return std::move(*trace);
+}
+
+std::string event(std::string_view category, std::string_view rest) {
+  return fmt::format(R"({{"ph": "X", "cat": "{}", "name": "n", "pid": 0, "tid": 7, {}}})", category,
+                     rest);
+}
+
+std::string lane(const run::Recording& recording, run::LaneRow row) {
+  const run::Lane& lane = recording.lanes.at(row.row());
+  return std::string(recording.text(lane.process)) + "/" + std::string(recording.text(lane.thread));
+}
+
+}  // namespace
+
+TEST_CASE("kineto: categories of all years, in any case") {
+  std::string text = "[";
+  for (const char* category :
+       {"Kernel", "kernel", "Memcpy", "gpu_memcpy", "Memset", "gpu_memset", "Runtime",
+        "cuda_runtime", "cuda_driver", "hip_runtime", "Operator", "cpu_op", "user_annotation",
+        "python_function", "cuda_sync", "overhead"})
+    text += event(category, R"("ts": 1, "dur": 1)") + ",";
+  text.back() = ']';
+  const KinetoTrace trace = read(text);
+  const run::Recording& recording = trace.recording;
+  CHECK(recording.activities.size() == 6);
+  CHECK(recording.calls.size() == 4);
+  CHECK(recording.ranges.size() == 4);
+  CHECK(recording.syncs.size() == 1);
+  CHECK(recording.rows.unused == run::EventCounts{{"overhead", 1}});
+  CHECK(trace.facts.events == 16);
+  CHECK(trace.facts.categories.at("Kernel") == 1);
+}
+
+TEST_CASE("kineto: numbers in strings, and no duration") {
+  const KinetoTrace trace =
+      read("[" + event("kernel", R"("ts": "1700000000000000.123", "dur": "2.5")") + "," +
+           event("kernel", R"("ts": 5)") + "]");
+  const auto& rows = trace.recording.activities;
+  REQUIRE(rows.size() == 2);
+  CHECK(rows.start[0] == 1700000000000000123);
+  CHECK(rows.end[0] == 1700000000000002623);
+  CHECK(rows.end[1] == rows.start[1]);
+}
+
+TEST_CASE("kineto: bad times cost their event and are counted by reason") {
+  const KinetoTrace trace = read(
+      "[" + event("kernel", R"("ts": 1, "dur": -1)") + "," + event("kernel", R"("ts": "soon")") +
+      "," + event("kernel", R"("dur": 1)") + "," + event("kernel", R"("ts": null)") + "," +
+      event("kernel", R"("ts": 1, "dur": "long")") + "," + event("kernel", R"("ts": 1e30)") + "," +
+      event("kernel", R"("ts": 1, "dur": 1)") + "]");
+  CHECK(trace.recording.activities.size() == 1);
+  CHECK(trace.recording.dropped ==
+        run::EventCounts{
+            {"neg_dur", 1}, {"nonnumeric_ts", 3}, {"nonnumeric_dur", 1}, {"time_out_of_range", 1}});
+}
+
+TEST_CASE("kineto: entries that are no objects, and a damaged one, cost themselves alone") {
+  const std::string good = event("kernel", R"("ts": 1, "dur": 1)");
+  const KinetoTrace trace =
+      read("[" + good + ", null, 3, [], \"x\", " + good + R"(, {"ph": "X", "ts": 1 "dur"}, )" +
+           good + R"(, {"ph": "X", "name": "\ud800", "cat": "kernel", "ts": 01}, )" + good + "]");
+  CHECK(trace.recording.activities.size() >= 4);
+  std::int64_t dropped = 0;
+  for (const auto& [reason, n] : trace.recording.dropped) {
+    CHECK((reason == "not_an_object" || reason == "unreadable_event" || reason == "nonnumeric_ts"));
+    dropped += n;
+  }
+  CHECK(dropped + static_cast<std::int64_t>(trace.recording.activities.size()) == 10);
+}
+
+TEST_CASE("kineto: a name with a raw line end costs its event alone") {
+  const std::string good = event("kernel", R"("ts": 1, "dur": 1)");
+  const KinetoTrace trace = read("[" + good +
+                                 ",\n{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\nb\", "
+                                 "\"ts\": 2},\n" +
+                                 good + "]");
+  CHECK(trace.recording.activities.size() == 2);
+  CHECK(trace.recording.dropped == run::EventCounts{{"unreadable_event", 1}});
+}
+
+TEST_CASE("kineto: equal correlation ids are one id, huge ones are kept apart") {
+  const KinetoTrace trace =
+      read("[" + event("cuda_runtime", R"("ts": 1, "args": {"correlation": 5})") + "," +
+           event("kernel", R"("ts": 1, "args": {"correlation": 5, "stream": 20})") + "," +
+           event("kernel", R"("ts": 1, "args": {"correlation": 5})") + "," +
+           event("kernel", R"("ts": 1, "args": {"correlation": 18446744073709551615})") + "," +
+           event("kernel", R"("ts": 1, "args": {"correlation": 184467440737095516150})") + "]");
+  const run::Recording& recording = trace.recording;
+  REQUIRE(recording.activities.size() == 4);
+  CHECK(recording.activities.correlation[0] == recording.calls.correlation[0]);
+  CHECK(recording.activities.correlation[1] == recording.calls.correlation[0]);
+  CHECK(recording.activities.correlation[2] != recording.calls.correlation[0]);
+  CHECK_FALSE(recording.activities.correlation[3]);
+  CHECK(recording.correlations == 2);
+  CHECK(lane(recording, recording.activities.lane[0]) == "0/20");
+  CHECK(lane(recording, recording.activities.lane[1]) == "0/7");
+}
+
+TEST_CASE("kineto: collectives, with ids beyond any integer") {
+  const KinetoTrace trace =
+      read("[" + event("kernel", R"("ts": 1, "args": {"Collective name": "_allgather_base",
+        "In msg nelems": 10, "Out msg nelems": 20, "Group size": 2, "dtype": "BFloat16",
+        "Process Group Name": "0", "Process Group Ranks": "[0, 1]", "Seq": 3,
+        "Comms Id": 99999999999999999999999999})") +
+           "]");
+  const run::Recording& recording = trace.recording;
+  REQUIRE(recording.collectives.size() == 1);
+  const run::RecordedCollective& collective = recording.collectives[0];
+  CHECK(recording.text(collective.name) == "_allgather_base");
+  CHECK(recording.text(collective.dtype) == "BFloat16");
+  CHECK(collective.in_elements == 10);
+  CHECK(collective.out_elements == 20);
+  CHECK(collective.group_size == 2);
+  CHECK(collective.sequence == 3);
+  CHECK(trace.facts.collectives.at("_allgather_base") == 1);
+}
+
+TEST_CASE("kineto: steps by name, the last of a number counts") {
+  const KinetoTrace trace = read(
+      R"([{"ph":"X","cat":"user_annotation","name":"ProfilerStep#12","pid":1,"tid":1,"ts":0,"dur":5},
+{"ph":"X","cat":"Operator","name":"ProfilerStep # 2","pid":1,"tid":1,"ts":9,"dur":6},
+{"ph":"X","cat":"user_annotation","name":"ProfilerStep#2","pid":1,"tid":1,"ts":20,"dur":7},
+{"ph":"X","cat":"gpu_user_annotation","name":"ProfilerStep#2","pid":0,"tid":7,"ts":20,"dur":99},
+{"ph":"X","cat":"user_annotation","name":"ProfilerStep#x","pid":1,"tid":1,"ts":20,"dur":1}])");
+  CHECK(trace.facts.steps == std::map<std::int64_t, Ns>{{2, 7000}, {12, 5000}});
+}
+
+TEST_CASE("kineto: memory events") {
+  const KinetoTrace trace = read(
+      R"([{"ph":"i","cat":"cpu_instant_event","name":"[memory]","pid":1,"tid":1,"ts":3,
+"args":{"Device Type":1,"Device Id":2,"Addr":140736,"Bytes":-512,"Total Allocated":1024,"Total Reserved":4096}},
+{"ph":"i","cat":"cpu_instant_event","name":"[memory]","pid":1,"tid":1,"ts":"never","args":{}},
+{"ph":"i","cat":"cpu_instant_event","name":"other","pid":1,"tid":1,"ts":3}])");
+  const run::MemoryColumns& rows = trace.recording.memory;
+  REQUIRE(rows.size() == 1);
+  CHECK(trace.recording.text(rows.device[0]) == "1:2");
+  CHECK(rows.bytes[0] == -512);
+  CHECK(rows.address[0] == 140736);
+  CHECK(rows.total_allocated[0] == 1024);
+  CHECK(trace.facts.memory_events == 2);
+  CHECK(trace.recording.rows.unused == run::EventCounts{{"phase i", 1}});
+}
+
+TEST_CASE("kineto: synchronisations and what they wait for") {
+  const KinetoTrace trace =
+      read("[" + event("cuda_sync", R"("ts": 1, "dur": 2, "args": {"stream": 7, "correlation": 9,
+      "wait_on_stream": 20, "wait_on_cuda_event_record_corr_id": 4})") +
+           "]");
+  const run::SyncColumns& rows = trace.recording.syncs;
+  REQUIRE(rows.size() == 1);
+  CHECK(trace.recording.text(rows.awaited_stream[0]) == "20");
+  CHECK(rows.recorded[0] != rows.correlation[0]);
+  CHECK(lane(trace.recording, rows.lane[0]) == "0/7");
+}
+
+TEST_CASE("kineto: what lies beside the events") {
+  const KinetoTrace trace = read(R"({"schemaVersion": 1, "record_shapes": 1,
+"distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8, "pg_count": 2},
+"deviceProperties": [{"name": "A100"}, 7, {"name": "A100"}], "baseTimeNanoseconds": 1700000000,
+"traceEvents": [], "traceName": "x"})");
+  CHECK(trace.recording.rank == 3U);
+  CHECK(trace.recording.world_size == 8U);
+  CHECK(trace.recording.backend == "nccl");
+  CHECK(trace.recording.base == 1700000000);
+  CHECK(trace.recording.devices == std::vector<std::string>{"A100", "A100"});
+  CHECK(trace.facts.machine_devices == 3);
+  CHECK(trace.facts.process_groups == 2);
+  CHECK(trace.facts.top_keys == std::vector<std::string>{"schemaVersion", "record_shapes",
+                                                         "distributedInfo", "deviceProperties",
+                                                         "baseTimeNanoseconds", "traceName"});
+}
+
+TEST_CASE("kineto: a header of wrong types is as good as none") {
+  const KinetoTrace trace = read(R"({"distributedInfo": [1], "deviceProperties": {"a": 1},
+"schemaVersion": {"x": 1}, "baseTimeNanoseconds": "now", "traceEvents": []})");
+  CHECK_FALSE(trace.recording.rank);
+  CHECK(trace.recording.base == 0);
+  CHECK(trace.recording.devices.empty());
+}
+
+TEST_CASE("kineto: a bare array that was cut says so") {
+  const KinetoTrace trace =
+      read("[" + event("kernel", R"("ts": 1, "dur": 1)") + ", {\"ph\": \"X\", \"na");
+  CHECK(trace.recording.activities.size() == 1);
+  CHECK(trace.recording.dropped == run::EventCounts{{"cut", 1}});
+  REQUIRE(trace.recording.warnings.size() == 1);
+  CHECK(trace.recording.warnings[0] == "t.json: the array of events has no end: the file was cut");
+}
+
+TEST_CASE("kineto: damage far into a long trace leaves the rest of its window") {
+  std::string text = "{\"traceEvents\": [";
+  for (int i = 0; i < 40000; ++i)
+    text += (i == 20000 ? std::string("{\"ph\": tru, \"x\": 1}")
+                        : event("kernel", fmt::format("\"ts\": {}, \"dur\": 1", i))) +
+            (i + 1 < 40000 ? "," : "]}");
+  const KinetoTrace trace = read(text);
+  CHECK(trace.recording.activities.size() == 39999);
+}
