@@ -69,6 +69,8 @@ Command import_command() {
       "or not, alone or as members of a tar archive (FILE!MEMBER is one of them): kernels, "
       "streams, "
       "steps, compute and communication, exposed and hidden, memory events.\n\n"
+      "Timelines of pipeline-parallel jobs (Chrome JSON whose events have a step): steps, lanes, "
+      "names, overlaps.\n\n"
       "SQLite exports of Nsight Systems (nsys export --type sqlite), of any version since 2022: "
       "kernels by device and stream, compute and communication, NVTX ranges.\n\n"
       "Printed traces of lightning-thunder, in any printing style since 2023. The peak is that of "

@@ -17,7 +17,8 @@ namespace {
 constexpr int kSchema = 1;
 constexpr std::size_t kHead = std::size_t{1} << 16;
 
-constexpr std::array kImporters{&kThunderImporter, &kKinetoImporter, &kNsysImporter};
+constexpr std::array kImporters{&kThunderImporter, &kTimelineImporter, &kKinetoImporter,
+                                &kNsysImporter};
 
 /// Formats that only their own tool reads, by the ending of the name.
 struct Foreign {

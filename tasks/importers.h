@@ -22,8 +22,9 @@ struct Importer {
   Result<ImportedFile> (*read)(const ImportSource& source);
 };
 
-extern const Importer kThunderImporter;  // import_thunder.cpp
-extern const Importer kKinetoImporter;   // import_kineto.cpp
-extern const Importer kNsysImporter;     // import_nsys.cpp
+extern const Importer kThunderImporter;   // import_thunder.cpp
+extern const Importer kTimelineImporter;  // import_timeline.cpp
+extern const Importer kKinetoImporter;    // import_kineto.cpp
+extern const Importer kNsysImporter;      // import_nsys.cpp
 
 }  // namespace foregather::tasks

@@ -148,17 +148,9 @@ class Builder {
   }
 
   void complete(const KinetoEvent& event, EventClass kind, StringId category) {
-    const DecimalTime start = parse_microseconds(event.has_start ? event.start : "");
-    const DecimalTime length =
-        event.has_duration ? parse_microseconds(event.duration) : DecimalTime{};
     if (!event.collective.empty()) collectives_.count(event.collective);
-    if (start.bad || length.bad) {
-      const bool is_range =
-          start.bad == BadTime::out_of_range || (!start.bad && length.bad == BadTime::out_of_range);
-      return drop(is_range ? "time_out_of_range" : start.bad ? "nonnumeric_ts" : "nonnumeric_dur");
-    }
-    if (length.time < 0) return drop("neg_dur");
-    const Span span{start.time, start.time + length.time};
+    const EventSpan span = span_of(event);
+    if (!span.fault.empty()) return drop(span.fault);
     measure(event, span);
     switch (kind) {
       case EventClass::kernel: return activity(event, run::ActivityKind::kernel, span);
@@ -173,11 +165,7 @@ class Builder {
     }
   }
 
-  struct Span {
-    Ns start = 0, end = 0;
-  };
-
-  void measure(const KinetoEvent& event, Span span) {
+  void measure(const KinetoEvent& event, const EventSpan& span) {
     if (event.category != "gpu_user_annotation")
       if (const auto number = profiler_step(event.name))
         facts_.steps[*number] = span.end - span.start;
@@ -216,7 +204,7 @@ class Builder {
     return run::CollectiveRow(recording_.collectives.size() - 1);
   }
 
-  void activity(const KinetoEvent& event, run::ActivityKind kind, Span span) {
+  void activity(const KinetoEvent& event, run::ActivityKind kind, const EventSpan& span) {
     run::ActivityColumns& rows = recording_.activities;
     rows.lane.push_back(lane(event.process, event.stream.empty() ? event.thread : event.stream));
     rows.kind.push_back(kind);
@@ -229,7 +217,7 @@ class Builder {
     rows.collective.push_back(collective(event));
   }
 
-  void call(const KinetoEvent& event, Span span) {
+  void call(const KinetoEvent& event, const EventSpan& span) {
     run::CallColumns& rows = recording_.calls;
     rows.lane.push_back(lane(event.process, event.thread));
     rows.name.push_back(recording_.strings.intern(event.name));
@@ -239,7 +227,7 @@ class Builder {
     rows.external.push_back(external(event.external));
   }
 
-  void range(const KinetoEvent& event, run::RangeKind kind, Span span) {
+  void range(const KinetoEvent& event, run::RangeKind kind, const EventSpan& span) {
     run::RangeColumns& rows = recording_.ranges;
     rows.lane.push_back(lane(event.process, event.thread));
     rows.kind.push_back(kind);
@@ -252,7 +240,7 @@ class Builder {
     rows.collective.push_back(collective(event));
   }
 
-  void sync(const KinetoEvent& event, Span span) {
+  void sync(const KinetoEvent& event, const EventSpan& span) {
     run::SyncColumns& rows = recording_.syncs;
     rows.lane.push_back(lane(event.process, event.stream.empty() ? event.thread : event.stream));
     rows.name.push_back(recording_.strings.intern(event.name));
@@ -297,6 +285,10 @@ bool is_chrome_json(std::string_view head) {
   if (first == std::string_view::npos) return false;
   if (head[first] == '{') return head.find("\"traceEvents\"") != std::string_view::npos;
   return head[first] == '[' && head.find("\"ph\"") != std::string_view::npos;
+}
+
+bool is_kineto_category(std::string_view category) {
+  return class_of(category) != EventClass::other;
 }
 
 Result<KinetoTrace> read_kineto(TextSource& source, const std::string& name) {

@@ -39,6 +39,9 @@ struct KinetoTrace {
 /// Is this the beginning of a JSON text with trace events?
 bool is_chrome_json(std::string_view head);
 
+/// Does read_kineto() keep events of this category?
+bool is_kineto_category(std::string_view category);
+
 /// Reads an object with `traceEvents` or a bare array of events, in any style that Kineto printed
 /// since 2021 (PyTorch 1.8). Categories, processes and threads are matched as text; unknown ones
 /// are counted and left. An event that is damaged, has a negative length or a time that is no

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "traces/decimal_time.h"
+
 namespace foregather::traces {
 namespace {
 
@@ -74,6 +76,13 @@ constexpr Argument kArguments[] = {
      [](json::value& v, KinetoEvent& e) { e.address = number<std::uint64_t>(v).value_or(0); }},
     {"Total Allocated", [](json::value& v, KinetoEvent& e) { e.total_allocated = number_or_0(v); }},
     {"Total Reserved", [](json::value& v, KinetoEvent& e) { e.total_reserved = number_or_0(v); }},
+    {"step", [](json::value& v, KinetoEvent& e) { e.step = number<std::int64_t>(v); }},
+    {"mb_id", [](json::value& v, KinetoEvent& e) { e.micro_batch = number<std::int64_t>(v); }},
+    {"model_chunk",
+     [](json::value& v, KinetoEvent& e) { e.model_chunk = number<std::int64_t>(v); }},
+    {"seq_id",
+     [](json::value& v, KinetoEvent& e) { e.sequence_in_step = number<std::int64_t>(v); }},
+    {"name", [](json::value& v, KinetoEvent& e) { e.label = printed(v); }},
 };
 
 // By length and first letter: most keys of most events are none of these.
@@ -103,9 +112,7 @@ simdjson::error_code read_arguments(json::value& value, KinetoEvent& event) {
   return simdjson::SUCCESS;
 }
 
-bool has_arguments(const KinetoEvent& event) {
-  return event.phase != "s" && event.phase != "f" && event.phase != "M";
-}
+bool has_arguments(const KinetoEvent& event) { return event.phase != "s" && event.phase != "f"; }
 
 simdjson::error_code read_event(json::object& object, KinetoEvent& event) {
   for (auto result : object) {
@@ -139,6 +146,19 @@ simdjson::error_code read_event(json::object& object, KinetoEvent& event) {
 }
 
 }  // namespace
+
+EventSpan span_of(const KinetoEvent& event) {
+  const DecimalTime start = parse_microseconds(event.has_start ? event.start : "");
+  const DecimalTime length =
+      event.has_duration ? parse_microseconds(event.duration) : DecimalTime{};
+  if (start.bad || length.bad) {
+    const BadTime bad = start.bad ? *start.bad : *length.bad;
+    if (bad == BadTime::out_of_range) return {0, 0, "time_out_of_range"};
+    return {0, 0, start.bad ? "nonnumeric_ts" : "nonnumeric_dur"};
+  }
+  if (length.time < 0) return {0, 0, "neg_dur"};
+  return {start.time, start.time + length.time, {}};
+}
 
 struct KinetoEvents::Parser {
   json::parser parser;

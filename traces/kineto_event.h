@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "core/base/units.h"
 #include "traces/json_stream.h"
 
 namespace foregather::traces {
@@ -30,7 +31,17 @@ struct KinetoEvent {
   std::optional<std::int64_t> device_type, device_index;
   std::uint64_t address = 0;
   std::int64_t total_allocated = 0, total_reserved = 0;
+  std::optional<std::int64_t> step, micro_batch, model_chunk, sequence_in_step;  ///< of timelines
+  std::string_view label;  ///< "name": what metadata call a process or a thread
 };
+
+/// When an event of phase X was.
+struct EventSpan {
+  Ns start = 0, end = 0;
+  std::string_view fault;  ///< why it has no span: "nonnumeric_ts", "neg_dur", …; empty: it has one
+};
+/// An absent duration is 0.
+EventSpan span_of(const KinetoEvent& event);
 
 /// Reads the events of windows. Keeps a parser and its buffers: make one a file.
 class KinetoEvents {

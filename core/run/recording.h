@@ -108,6 +108,18 @@ struct MemoryColumns {
   std::size_t size() const { return time.size(); }
 };
 
+/// What the file calls a lane; absent: nothing.
+struct LaneLabel {
+  StringId process;  ///< "DP rank [0]"
+  StringId thread;   ///< "PP rank 3, TP rank 0, dp-comm"
+};
+
+/// What a pipeline timeline says of its activities, row by row; no rows in other recordings.
+struct TimelineColumns {
+  std::vector<std::optional<std::int64_t>> step, micro_batch, model_chunk;
+  std::vector<std::optional<std::int64_t>> sequence;  ///< of its name, in its lane and step
+};
+
 /// Events by a word, in order of appearance. There are few words.
 using EventCounts = std::vector<std::pair<std::string, std::int64_t>>;
 
@@ -135,8 +147,10 @@ struct Recording {
   RangeColumns ranges;
   SyncColumns syncs;
   MemoryColumns memory;
-  std::size_t correlations = 0;  ///< CorrelationIds given out
-  std::size_t externals = 0;     ///< ExternalIds given out
+  TimelineColumns timeline;
+  std::vector<LaneLabel> labels;  ///< by lane, or none at all
+  std::size_t correlations = 0;   ///< CorrelationIds given out
+  std::size_t externals = 0;      ///< ExternalIds given out
 
   Ns base = 0;  ///< nanoseconds since the epoch of time 0 of this file; 0: unknown
   std::optional<std::uint32_t> rank, world_size;

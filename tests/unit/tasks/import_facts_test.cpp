@@ -84,6 +84,12 @@ TEST_CASE("import facts: torch.profiler traces") {
     FOREGATHER_SKIP("the shared data are absent");
 }
 
+TEST_CASE("import facts: pipeline timelines") {
+  if (!compare_folder(
+          "pipeline/", [](const Json& facts) { return facts.contains("lanes"); }, 2))
+    FOREGATHER_SKIP("the shared data are absent");
+}
+
 TEST_CASE("import facts: Nsight Systems exports") {
   if (!compare_folder(
           "nsys/", [](const Json&) { return true; }, 5))
