@@ -236,11 +236,24 @@ const ThunderTensorType* ThunderLowering::type_or_unknown(ThunderName name) {
 // A held one is allocated before the first step, another one here.
 ThunderBinding ThunderLowering::make(std::string_view name, const ThunderTensorType& type,
                                      Cause cause, bool held) {
+  Binding binding = unbound(name, type, cause);
+  binding.is_held = held;
+  if (!binding.storage) return binding;
+  if (!held) tensors_.push_back(binding.tensor);
+  const Action alloc{ActionKind::alloc, compute_, binding.storage.row(), 0};
+  (held ? init_ : actions_).push_back(alloc);
+  if (held) held_bytes_ += b_.graph().at(binding.storage).bytes;
+  return binding;
+}
+
+// Held by nobody: neither allocated nor released.
+ThunderBinding ThunderLowering::unbound(std::string_view name, const ThunderTensorType& type,
+                                        Cause cause) {
   Binding binding;
   binding.type = type;
   binding.type.is_future = false;
   binding.layout = ThunderLayout::dense(type.dims);
-  binding.is_held = held;
+  binding.is_held = true;
   const Bytes bytes = bytes_of(type).value_or(0);
   if (bytes == 0 || !is_on_device(type)) return binding;
   Storage storage;
@@ -249,9 +262,6 @@ ThunderBinding ThunderLowering::make(std::string_view name, const ThunderTensorT
   storage.cause = cause;
   binding.storage = b_.storage(storage);
   binding.tensor = tensor_row(binding);
-  const Action alloc{ActionKind::alloc, compute_, binding.storage.row(), 0};
-  (held ? init_ : actions_).push_back(alloc);
-  if (held) held_bytes_ += bytes;
   return binding;
 }
 

@@ -66,6 +66,7 @@ class ThunderLowering {
   void release(TensorId tensor);
   Binding make(std::string_view name, const ThunderTensorType& type, Cause cause,
                bool held = false);
+  Binding unbound(std::string_view name, const ThunderTensorType& type, Cause cause);
   Binding view(const Binding& of, const ThunderTensorType& type, ThunderLayout layout);
   TensorId tensor_row(const Binding& binding);
   void argument(ThunderName name);
@@ -94,9 +95,15 @@ class ThunderLowering {
   void pack_bucket(std::uint32_t row, const ThunderCall& call);
   void unpack_bucket(std::uint32_t row, const ThunderCall& call);
   const Binding* bucket(std::string_view key);
-  void launch(std::uint32_t row, const ThunderCall& call, Role role);
+  void launch(std::uint32_t row, const ThunderCall& call, Role role,
+              const std::vector<std::optional<Binding>>& made = {});
+  /// Ops for the sub-symbols of a fusion region that makes `made`, with `flops` in all; none if one
+  /// is a product or a collective, or if they do not show how an output is made. `accesses_` is
+  /// lost.
+  std::vector<OpId> parts_of(std::uint32_t row, const std::vector<std::optional<Binding>>& made,
+                             std::int64_t flops);
   void launch_copy(const Binding* from, const Binding& to, Role role);
-  void launch_cost(Cost cost, Role role, const Binding* about);
+  void launch_cost(Cost cost, Role role, const Binding* about, std::span<const OpId> parts = {});
   void reads(const ThunderCall& call);
   void access(const Binding& binding, Access mode);
   void await(EventId event);

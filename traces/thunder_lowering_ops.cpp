@@ -48,7 +48,8 @@ void ThunderLowering::reads(const ThunderCall& call) {
 }
 
 // On the compute stream, with `accesses_`.
-void ThunderLowering::launch_cost(Cost cost, Role role, const Binding* about) {
+void ThunderLowering::launch_cost(Cost cost, Role role, const Binding* about,
+                                  std::span<const OpId> parts) {
   constexpr std::uint16_t kMostHostOps = 1000;
   cost.host_ops = static_cast<std::uint16_t>(1 + std::min(pending_host_ops_, kMostHostOps));
   pending_host_ops_ = 0;
@@ -62,11 +63,12 @@ void ThunderLowering::launch_cost(Cost cost, Role role, const Binding* about) {
     if (role != Role::compute) spec.unit = about->unit;
   }
   spec.cost = b_.cost(cost);
-  const OpId op = b_.op(spec, accesses_);
+  const OpId op = b_.op(spec, accesses_, {}, parts);
   act(ActionKind::launch, {}, op.row());
 }
 
-void ThunderLowering::launch(std::uint32_t row, const ThunderCall& call, Role role) {
+void ThunderLowering::launch(std::uint32_t row, const ThunderCall& call, Role role,
+                             const std::vector<std::optional<Binding>>& made) {
   // An op belongs to the module whose parameter it reads.
   const Binding* about = nullptr;
   each_name(call.node(), [&](ThunderName name) {
@@ -74,9 +76,13 @@ void ThunderLowering::launch(std::uint32_t row, const ThunderCall& call, Role ro
     if (binding != nullptr && binding->scope && about == nullptr) about = binding;
   });
   const std::vector<Cost> costs = thunder_costs(*file_, *types_, row);
-  for (std::size_t i = 0; i < costs.size(); ++i) {
-    launch_cost(costs[i], role, about);
+  std::vector<OpId> parts;
+  if (costs.size() == 1 && costs.front().kind == OpKind::fused) {
+    const std::vector<AccessedTensor> accesses = accesses_;
+    parts = parts_of(row, made, costs.front().flops);
+    accesses_ = accesses;
   }
+  for (const Cost& cost : costs) launch_cost(cost, role, about, parts);
 }
 
 void ThunderLowering::launch_copy(const Binding* from, const Binding& to, Role role) {
@@ -117,7 +123,7 @@ void ThunderLowering::compute(std::uint32_t row, const ThunderCall& call,
   if (may_be_tensor) {
     if (!symbol.is_known) unknown_symbols_.emplace(call.callee());
     const Role role = symbol.kind == OpKind::cast ? Role::cast : Role::compute;
-    launch(row, call, role);
+    launch(row, call, role, made);
   }
   for (std::size_t i = 0; i < targets.size(); ++i)
     if (made[i]) bind(targets[i], std::move(*made[i]));

@@ -147,7 +147,9 @@ struct Op {
   CostId cost;
   Range accesses;  ///< rows of Graph::accesses
   Range deps;      ///< rows of Graph::op_lists: ops that must end first (DAG formats)
-  Range origins;   ///< rows of Graph::op_lists: what was fused, bucketed or recomputed into this
+  /// Rows of Graph::op_lists: what was fused, bucketed or recomputed into this. Those of a fused op
+  /// that nothing launches are its parts, in an order that they can run in.
+  Range origins;
   friend bool operator==(const Op&, const Op&) = default;
 };
 

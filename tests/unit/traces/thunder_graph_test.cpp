@@ -11,7 +11,7 @@
 #include "core/ir/validate.h"
 #include "sim/memory/live.h"
 #include "tests/support/skip.h"
-#include "tests/unit/traces/thunder_programs.h"
+#include "tests/support/thunder_programs.h"
 #include "traces/thunder_facts.h"
 #include "traces/thunder_graph.h"
 #include "traces/thunder_shapes.h"

@@ -1,4 +1,4 @@
-#include "tests/unit/traces/thunder_programs.h"
+#include "tests/support/thunder_programs.h"
 
 #include <fmt/format.h>
 
@@ -33,9 +33,13 @@ class Program {
   /// All relus of a stage in one region.
   void region(char out, char in, int number, bool frees) {
     text_ += "  [" + list(out) + fmt::format("] = nvFusion{}(", number) + list(in) + ")\n";
-    for (int path = 0; path < paths_; ++path)
+    for (int path = 0; path < paths_; ++path) {
       text_ +=
-          fmt::format("    # {0}{1} = prims.relu({2}{1})  # {0}{1}: {3}\n", out, path, in, type());
+          fmt::format("    # {0}b{1} = prims.gt({2}{1}, 0.0)  # {0}b{1}: \"cuda:0 b8[{3}, {3}]\"\n",
+                      out, path, in, size_);
+      text_ += fmt::format("    # {0}{1} = prims.where({0}b{1}, {2}{1}, 0.0)  # {0}{1}: {3}\n", out,
+                           path, in, type());
+    }
     if (frees) text_ += "  del " + list(in) + "\n";
   }
   std::string finish() const { return text_ + fmt::format("  return c{}\n", paths_ - 1); }
