@@ -9,6 +9,7 @@ extern const PassInfo kScalePass;                           // scale.cpp
 extern const PassInfo kDelayPass;                           // delay.cpp
 extern const PassInfo kDedupPass;                           // dedup_shared_params.cpp
 extern const PassInfo kFuseDowncastPass;                    // fuse_downcast.cpp
+extern const PassInfo kFusionPass;                          // fusion.cpp
 extern const PassInfo kOrderPass;                           // order.cpp
 extern const PassInfo kPrefetchPass, kForwardPrefetchPass;  // prefetch.cpp
 extern const PassInfo kBucketPass;                          // bucket.cpp

@@ -12,7 +12,7 @@ constexpr std::array kPasses{&kScalePass,        &kDelayPass,     &kDedupPass,
                              &kFuseDowncastPass, &kPrefetchPass,  &kForwardPrefetchPass,
                              &kLimitPass,        &kReshardPass,   &kRematerializePass,
                              &kBucketPass,       &kSortWaitsPass, &kSortCommunicationPass,
-                             &kInFlightPass,     &kOrderPass};
+                             &kInFlightPass,     &kFusionPass,    &kOrderPass};
 
 constexpr std::string_view kIntroduction =
     R"(# What-if passes

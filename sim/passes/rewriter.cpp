@@ -92,6 +92,27 @@ void Rewriter::set_origins(OpId op, std::span<const OpId> origins) {
   graph_.op_lists.insert(graph_.op_lists.end(), rows.begin(), rows.end());
 }
 
+void Rewriter::set_deps(OpId op, std::span<const OpId> deps) {
+  const std::vector<OpId> rows(deps.begin(), deps.end());
+  graph_.ops[op.row()].deps = {static_cast<std::uint32_t>(graph_.op_lists.size()),
+                               static_cast<std::uint32_t>(rows.size())};
+  graph_.op_lists.insert(graph_.op_lists.end(), rows.begin(), rows.end());
+}
+
+void Rewriter::replace_deps(const std::function<OpId(OpId)>& by) {
+  for (std::size_t row = 0; row < graph_.ops.size(); ++row) {
+    std::vector<OpId> deps;
+    bool is_changed = false;
+    for (const OpId dep : graph_.deps_of(graph_.ops[row])) {
+      const OpId other = by(dep);
+      is_changed |= other != dep;
+      if (other != OpId(row) && std::find(deps.begin(), deps.end(), other) == deps.end())
+        deps.push_back(other);
+    }
+    if (is_changed) set_deps(OpId(row), deps);
+  }
+}
+
 StorageId Rewriter::add_storage(ProgramId program, const Storage& storage) {
   graph_.storages.push_back(storage);
   new_storages_.push_back(program);
@@ -298,8 +319,12 @@ void Rewriter::compact() {
     });
   // Only origins of launched ops count for validate(): those of origins hang on them directly.
   for (std::size_t i = 0; i < to_visit.size(); ++i)
-    for (const OpId origin : graph_.origins_of(graph_.at(to_visit[i])))
+    for (const OpId origin : graph_.origins_of(graph_.at(to_visit[i]))) {
       keeps_op[origin.row()] = true;
+      if (is_launched[origin.row()] || graph_.at(to_visit[i]).kind != OpKind::fused) continue;
+      for (const AccessedTensor& part : graph_.accesses_of(graph_.at(origin)))
+        keeps_storage[graph_.at(part.tensor).storage.row()] = true;
+    }
 
   // Old rows first, program by program.
   std::vector<Op> ops;

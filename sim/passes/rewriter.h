@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <unordered_set>
 #include <vector>
@@ -31,7 +32,8 @@ struct ActionList {
 ///
 /// finish() then drops
 ///   ops that nothing launches and no op has as origin, with their deps handed on to who had them;
-///   storages that nothing allocates, their tensors, and what frees them;
+///   storages that nothing allocates, their tensors, and what frees them, but for the
+///   intermediates of fusion regions (see fusion_parts.h);
 ///   waits for events that nothing records;
 /// and numbers ops, storages, tensors and events anew, old ones first, in their old order. Old ops
 /// keep their ordinals; new ones get the next of their key. A communicator whose launches are no
@@ -53,6 +55,9 @@ class Rewriter {
   OpId add_op(ProgramId program, const Op& op, std::span<const AccessedTensor> accesses);
   void set_accesses(OpId op, std::span<const AccessedTensor> accesses);
   void set_origins(OpId op, std::span<const OpId> origins);
+  void set_deps(OpId op, std::span<const OpId> deps);
+  /// Each dep of each op becomes what `by` makes of it; those that become the op itself go.
+  void replace_deps(const std::function<OpId(OpId)>& by);
   StorageId add_storage(ProgramId program, const Storage& storage);
   TensorId add_tensor(const Tensor& tensor);
   EventId add_event(ProgramId program);
