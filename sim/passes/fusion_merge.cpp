@@ -4,7 +4,6 @@
 #include <set>
 #include <tuple>
 
-#include "sim/memory/live.h"
 #include "sim/passes/fusion_live.h"
 #include "sim/passes/host_actions.h"
 
@@ -38,7 +37,7 @@ class Neighbours {
   }
 
   // Runs that may become one op, longest first come first served.
-  std::vector<Parts> regions(Bytes peak) const {
+  std::vector<Parts> regions(std::optional<Bytes> most) const {
     std::vector<Parts> found;
     for (ActionIndex at = 0; at < actions_.all.size();) {
       const std::vector<ActionIndex> run = run_from(at);
@@ -46,7 +45,7 @@ class Neighbours {
         ++at;
         continue;
       }
-      const std::size_t size = rules_.within_peak ? fitting(run, peak) : run.size();
+      const std::size_t size = most ? fitting(run, *most) : run.size();
       if (size > 1) {
         Parts& parts = found.emplace_back();
         for (std::size_t i = 0; i < size; ++i) parts.push_back(actions_.op(run[i]));
@@ -219,6 +218,7 @@ OpId add_region(Rewriter& rewriter, ProgramId program, const Parts& parts,
     cost.flops += one.flops;
     cost.fixed_time += one.fixed_time;
     if (row.unit != op.unit) op.unit = {};
+    if (row.role != op.role) op.role = Role::compute;
     for (const OpId dep : graph.deps_of(row))
       if (std::ranges::find(parts, dep) == parts.end() &&
           std::ranges::find(deps, dep) == deps.end())
@@ -266,31 +266,41 @@ std::optional<std::uint32_t> fusion_side(const Graph& graph, const Op& op) {
 
 std::size_t merge_neighbours(Rewriter& rewriter, const MergeRules& rules) {
   std::size_t regions = 0;
-  const std::vector<LiveMemory> memory = live_memory(rewriter.graph());
   std::map<OpId, OpId> region_of;
+  const auto most = [&](std::size_t program, Section section) -> std::optional<Bytes> {
+    if (!rules.most) return std::nullopt;
+    const LiveMemory& memory = (*rules.most)[program];
+    return section == Section::first ? memory.first.bytes : memory.steady.bytes;
+  };
   for (std::size_t p = 0; p < rewriter.graph().programs.size(); ++p) {
     const ProgramId program(p);
     Neighbours first(rewriter, program, Section::first, rules);
     Neighbours body(rewriter, program, Section::body, rules);
-    for (const Parts& parts : body.regions(memory[p].steady.bytes)) {
-      const bool in_first = first.holds(parts);
-      if (!in_first && std::ranges::any_of(parts, [&](OpId op) { return first.launches(op); }))
-        continue;
-      std::set<StorageId> gone = body.intermediates(parts);
-      if (in_first) {
-        const std::set<StorageId> there = first.intermediates(parts);
+    const auto merge = [&](Neighbours& here, Neighbours& other, const Parts& parts) {
+      const bool in_other = other.holds(parts);
+      const auto is_there = [&](OpId op) { return other.launches(op) || region_of.contains(op); };
+      if (!in_other && std::ranges::any_of(parts, is_there)) return false;
+      std::set<StorageId> gone = here.intermediates(parts);
+      if (in_other) {
+        const std::set<StorageId> there = other.intermediates(parts);
         std::erase_if(gone, [&](StorageId storage) { return !there.contains(storage); });
       }
       const OpId region = add_region(rewriter, program, parts, gone);
-      body.put(region, parts, gone);
-      if (in_first) first.put(region, parts, gone);
+      here.put(region, parts, gone);
+      if (in_other) other.put(region, parts, gone);
       for (const OpId part : parts) region_of.emplace(part, region);
-      ++regions;
-    }
+      return true;
+    };
+    for (const Parts& parts : body.regions(most(p, Section::body)))
+      regions += merge(body, first, parts) ? 1 : 0;
+    // Ops of the first step alone.
+    for (const Parts& parts : first.regions(most(p, Section::first)))
+      if (std::ranges::none_of(parts, [&](OpId op) { return body.launches(op); }))
+        merge(first, body, parts);
   }
   rewriter.flush();
   for (const auto& [part, region] : region_of) rewriter.set_deps(part, {});
-  if (regions > 0)
+  if (!region_of.empty())
     rewriter.replace_deps([&](OpId dep) {
       const auto found = region_of.find(dep);
       return found == region_of.end() ? dep : found->second;

@@ -10,13 +10,11 @@ namespace {
 // One launch of a region.
 class Apart {
  public:
-  Apart(Rewriter& rewriter, const ActionList& list, std::uint32_t position,
-        const std::set<StorageId>& allocated)
+  Apart(Rewriter& rewriter, const ActionList& list, std::uint32_t position)
       : rewriter_(rewriter),
         list_(list),
         position_(position),
-        region_(rewriter.actions(list)[position].a),
-        allocated_(allocated) {
+        region_(rewriter.actions(list)[position].a) {
     const auto origins = graph().origins_of(graph().at(region_));
     parts_.assign(origins.begin(), origins.end());
     before_.resize(parts_.size());
@@ -25,8 +23,11 @@ class Apart {
 
   void write() {
     find_uses();
+    std::set<StorageId> outside;
+    for (const AccessedTensor& access : graph().accesses_of(graph().at(region_)))
+      outside.insert(graph().at(access.tensor).storage);
     for (const auto& [storage, use] : uses_)
-      if (!allocated_.contains(storage)) {
+      if (!outside.contains(storage)) {
         const StreamId stream = graph().at(region_).stream;
         before_[use.first].push_back({ActionKind::alloc, stream, storage.row(), 0});
         behind_[use.last].push_back({ActionKind::free, {}, storage.row(), 0});
@@ -92,7 +93,6 @@ class Apart {
   ActionList list_;
   std::uint32_t position_;
   OpId region_;
-  const std::set<StorageId>& allocated_;
   std::vector<OpId> parts_;
   std::map<StorageId, Use> uses_;
   std::vector<std::vector<Action>> before_, behind_;  // by part
@@ -139,11 +139,6 @@ bool has_parts(const Graph& graph, const std::vector<bool>& is_launched, OpId op
 
 std::size_t take_apart(Rewriter& rewriter) {
   const std::vector<bool> is_launched = launched_ops(rewriter.graph());
-  std::set<StorageId> allocated;
-  for (const Section section : {Section::init, Section::first, Section::body})
-    for (const ActionList& list : rewriter.lists(section))
-      for (const Action& action : rewriter.actions(list))
-        if (action.kind == ActionKind::alloc) allocated.insert(StorageId(action.a));
   std::set<OpId> regions;
   std::size_t in_body = 0;
   for (const Section section : {Section::init, Section::first, Section::body})
@@ -155,7 +150,7 @@ std::size_t take_apart(Rewriter& rewriter) {
         if (!has_parts(rewriter.graph(), is_launched, OpId(action.a))) continue;
         regions.insert(OpId(action.a));
         in_body += section == Section::body ? 1 : 0;
-        Apart(rewriter, list, at, allocated).write();
+        Apart(rewriter, list, at).write();
       }
     }
   rewriter.flush();

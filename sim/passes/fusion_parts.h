@@ -14,7 +14,7 @@ std::vector<bool> launched_ops(const Graph& graph);
 /// Is it a region that says what it is made of: a fused op with origins of its stream that nothing
 /// launches?
 /// These are its parts, in an order that they can run in, with their own accesses and costs; what
-/// they touch and nothing allocates are its intermediates.
+/// they touch and it does not are its intermediates.
 bool has_parts(const Graph& graph, const std::vector<bool>& is_launched, OpId op);
 
 /// Launches parts in the place of each region that has some: intermediates are allocated and freed

@@ -57,6 +57,12 @@ std::int64_t body_flops(const Graph& graph) {
   return flops;
 }
 
+std::int64_t all_flops(const Graph& graph) {
+  std::int64_t flops = 0;
+  for (const OpId op : launches(graph)) flops += graph.at(graph.at(op).cost).flops;
+  return flops;
+}
+
 std::size_t count(const Graph& graph, Role role, Section section) {
   std::size_t ops = 0;
   for (const OpId op : launches(graph, section)) ops += graph.at(op).role == role ? 1 : 0;

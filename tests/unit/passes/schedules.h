@@ -26,6 +26,8 @@ Graph passed(Graph graph, const std::vector<std::string>& passes,
 std::vector<OpId> launches(const Graph& graph, Section section = Section::body);
 /// But for casts and copies, which come and go with the gathers that they serve.
 std::int64_t body_flops(const Graph& graph);
+/// Of all launches.
+std::int64_t all_flops(const Graph& graph);
 std::size_t count(const Graph& graph, Role role, Section section = Section::body);
 Bytes gathered_bytes(const Graph& graph);
 /// Op keys of all rows without what a communicator adds (its numbers change when ops move).
