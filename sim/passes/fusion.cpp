@@ -111,10 +111,12 @@ class Grouping {
     }
   }
 
-  // Group by group, those that leave the peak of the program as it is.
+  // All, or group by group those that leave the peak of the program as it is.
   std::vector<FusionGroup> within_peak(const StretchMemory& memory,
                                        const std::vector<FusionNode>& nodes,
                                        const std::vector<FusionGroup>& groups) {
+    const auto all = grouped_order(nodes, groups);
+    if (all && memory.peak(*all) <= most_) return groups;
     std::vector<FusionGroup> kept;
     for (const FusionGroup& group : groups) {
       kept.push_back(group);
@@ -238,8 +240,8 @@ collectives, other streams), regions come where their inputs are there, other op
 
 What would raise the live peak, of the schedule as it is or of its parts, is not merged, unless
 `memory=ignore`: N independent paths of issue 1337 take 3 tensors one by one, 2N in horizontal regions. FLOPs stay, and
-the keys of parts as origins; a region has the scope and phase of its first part. Idempotent, but for `horizontal` within the peak:
-the order that it leaves may have another peak when it is taken apart again.
+the keys of parts as origins; a region has the scope and phase of its first part. Idempotent, but for `vertical` and `horizontal`
+within the peak: they may lower it, and then refuse what they merged below the one before.
 )",
     &parse_fusion};
 

@@ -57,7 +57,7 @@ const std::vector<Case> kCases{
     {"limit-all-gathers=3", true, true},
     {"fuse-downcast,prefetch_dtype=shard", true, true},
     {"fusion=none", true, true},
-    {"fusion=vertical", true, true},
+    {"fusion=vertical", false, true},
     {"fusion=horizontal", false, true},
     {"fusion=consecutive", true, true},
     {"fusion=vertical,memory=ignore", true, true},
