@@ -10,6 +10,7 @@ extern const PassInfo kDelayPass;                           // delay.cpp
 extern const PassInfo kDedupPass;                           // dedup_shared_params.cpp
 extern const PassInfo kFuseDowncastPass;                    // fuse_downcast.cpp
 extern const PassInfo kFusionPass;                          // fusion.cpp
+extern const PassInfo kRecomputePass;                       // recompute.cpp
 extern const PassInfo kOrderPass;                           // order.cpp
 extern const PassInfo kPrefetchPass, kForwardPrefetchPass;  // prefetch.cpp
 extern const PassInfo kBucketPass;                          // bucket.cpp

@@ -8,11 +8,11 @@
 namespace foregather::sim {
 namespace {
 
-constexpr std::array kPasses{&kScalePass,        &kDelayPass,     &kDedupPass,
-                             &kFuseDowncastPass, &kPrefetchPass,  &kForwardPrefetchPass,
-                             &kLimitPass,        &kReshardPass,   &kRematerializePass,
-                             &kBucketPass,       &kSortWaitsPass, &kSortCommunicationPass,
-                             &kInFlightPass,     &kFusionPass,    &kOrderPass};
+constexpr std::array kPasses{
+    &kScalePass,         &kDelayPass,           &kDedupPass,     &kFuseDowncastPass,
+    &kPrefetchPass,      &kForwardPrefetchPass, &kLimitPass,     &kReshardPass,
+    &kRematerializePass, &kBucketPass,          &kSortWaitsPass, &kSortCommunicationPass,
+    &kInFlightPass,      &kFusionPass,          &kRecomputePass, &kOrderPass};
 
 constexpr std::string_view kIntroduction =
     R"(# What-if passes

@@ -63,6 +63,7 @@ const std::vector<Case> kCases{
     {"fusion=vertical,memory=ignore", true, true},
     {"fusion=horizontal,memory=ignore", true, true},
     {"fusion=consecutive,memory=ignore", true, true},
+    {"recompute=full", true, true},
     {"order=program", true, true},
     {"order=depth-first", true, true},
     {"order=list", true, true},
@@ -79,7 +80,9 @@ void check_laws(const Graph& before, const Case& law) {
   CHECK_FALSE(notes[0].did.empty());
   CHECK(problems(after) == "");
   const bool fuses = std::string_view(law.text).starts_with("fusion=");
-  CHECK((fuses ? all_flops(after) == all_flops(before) : body_flops(after) == body_flops(before)));
+  if (!std::string_view(law.text).starts_with("recompute="))  // see recompute_test.cpp
+    CHECK(
+        (fuses ? all_flops(after) == all_flops(before) : body_flops(after) == body_flops(before)));
   auto old_keys = keys(before);
   const auto new_keys = keys(after);
   CHECK(std::adjacent_find(new_keys.begin(), new_keys.end()) == new_keys.end());

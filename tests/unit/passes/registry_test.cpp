@@ -62,6 +62,8 @@ TEST_CASE("bad passes are one clear error") {
                           "fusion=none,memory=ignore",
                           "fusion=vertical,memory=no",
                           "fusion=vertical,x=1",
+                          "recompute",
+                          "recompute=full,x=1",
                           "order",
                           "order=x",
                           "order=list,x=1",

@@ -1,0 +1,80 @@
+// recompute=… against the plan that recomputes by itself.
+#include <catch2/catch.hpp>
+
+#include "sim/memory/live.h"
+#include "sim/passes/registry.h"
+#include "tests/unit/passes/schedules.h"
+
+using namespace foregather;
+using namespace foregather::test;
+
+namespace {
+
+Bytes live_peak(const Graph& graph) { return sim::live_memory(graph).front().steady.bytes; }
+
+Graph plan(const char* sample, const char* checkpointing) {
+  return sample_with(sample, {"model.layers=3",
+                              std::string("train.activation_checkpointing=") + checkpointing})
+      .graph;
+}
+
+std::int64_t recomputed_flops(const Graph& graph) {
+  std::int64_t flops = 0;
+  for (const OpId op : launches(graph))
+    if (graph.at(op).phase == Phase::recompute) flops += graph.at(graph.at(op).cost).flops;
+  return flops;
+}
+
+}  // namespace
+
+TEST_CASE("recompute=full on a plan is the plan that recomputes") {
+  for (const char* sample : {"tiny_fsdp2", "llama3_8b_fsdp2", "llama2_7b_fsdp1"}) {
+    CAPTURE(sample);
+    const Graph before = plan(sample, "none"), oracle = plan(sample, "full");
+    for (const char* pass : {"recompute=full", "recompute=model.layers.*"}) {
+      CAPTURE(pass);
+      const Graph after = passed(before, {pass});
+      CHECK(problems(after) == "");
+      CHECK(all_flops(after) == all_flops(oracle));
+      CHECK(all_flops(after) == all_flops(before) + recomputed_flops(after));
+      CHECK(live_peak(after) == live_peak(oracle));
+      CHECK(launches(after).size() == launches(oracle).size());
+      CHECK(live_peak(after) < live_peak(before));
+    }
+  }
+}
+
+TEST_CASE("recompute of one block costs that block's forward alone") {
+  const Graph before = plan("tiny_fsdp2", "none");
+  const Graph all = passed(before, {"recompute=full"});
+  std::vector<sim::PassNote> notes;
+  const Graph one = passed(before, {"recompute=model.layers.1"}, &notes);
+  CHECK(notes[0].did.find("1 block runs") != std::string::npos);
+  CHECK(3 * recomputed_flops(one) == recomputed_flops(all));
+  for (const OpId op : launches(one))
+    if (one.at(op).phase == Phase::recompute) {
+      CHECK(std::string(one.scope_name(one.at(op).scope)).starts_with("model.layers.1"));
+      REQUIRE(one.origins_of(one.at(op)).size() == 1);
+      CHECK(one.at(one.origins_of(one.at(op)).front()).phase == Phase::forward);
+    }
+}
+
+TEST_CASE("recompute finds nothing where nothing matches or is left, and says so") {
+  std::vector<sim::PassNote> notes;
+  const Graph before = plan("tiny_fsdp2", "none");
+  for (const char* pass : {"recompute=nowhere", "recompute=none"}) {
+    passed(before, {pass}, &notes);
+    CHECK_FALSE(notes[0].changed);
+  }
+  passed(plan("tiny_fsdp2", "full"), {"recompute=full"}, &notes);
+  CHECK_FALSE(notes[0].changed);
+}
+
+TEST_CASE("recompute=none on a plan that recomputes names the key to set") {
+  sim::PassTarget target{plan("tiny_fsdp2", "full"), {}};
+  const auto pass = sim::parse_pass("recompute=none");
+  REQUIRE(pass);
+  const auto note = (*pass)(target);
+  REQUIRE_FALSE(note);
+  CHECK(note.error().text().find("--set train.activation_checkpointing=none") != std::string::npos);
+}
