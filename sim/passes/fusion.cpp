@@ -185,10 +185,10 @@ struct Fuse {
     note = settle(result, merging, {text, "", true});
     if (!note.changed) return note;
     const Bytes peak = peak_of(result.graph);
-    if (within_peak && peak > most)
+    if (within_peak && peak > given)
       return PassNote{text,
                       fmt::format("left as it is: the live peak would be {} instead of {}",
-                                  format_bytes(peak), format_bytes(most)),
+                                  format_bytes(peak), format_bytes(given)),
                       false};
     note.did = fmt::format("{} region{}{}", regions, regions == 1 ? "" : "s", refusal);
     note.changed = launches_of(result.graph) != launches_of(target.graph);

@@ -58,11 +58,15 @@ class Apart {
 
   void take_allocs() {
     const std::vector<Action>& all = rewriter_.actions(list_);
+    std::set<StorageId> released;  // tensors of it, behind its alloc
     for (std::uint32_t at = position_; at-- > 0;) {
       const Action& action = all[at];
+      if (action.kind == ActionKind::release) released.insert(graph().tensors[action.a].storage);
       if (action.kind == ActionKind::alloc) {
         const auto use = uses_.find(StorageId(action.a));
-        if (use == uses_.end() || rewriter_.is_erased(list_, at)) continue;
+        if (use == uses_.end() || rewriter_.is_erased(list_, at) ||
+            released.contains(StorageId(action.a)))
+          continue;
         before_[use->second.first].push_back(action);
         rewriter_.erase(list_, at);
       } else if (action.kind != ActionKind::free && action.kind != ActionKind::release &&

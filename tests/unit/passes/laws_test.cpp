@@ -3,6 +3,7 @@
 #include <rapidcheck/catch.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <catch2/catch.hpp>
 
@@ -163,6 +164,18 @@ TEST_CASE("every pass keeps the laws on Thunder's traces") {
       check_laws(graph, law);
       check_run(passed(graph, {law.text}));
     }
+  }
+}
+
+TEST_CASE("fusion keeps the laws on what several versions of Thunder print") {
+  const std::filesystem::path folder =
+      std::filesystem::path(FOREGATHER_SOURCE_DIR) / "tests/oracles/data/thunder";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".txt") continue;
+    CAPTURE(entry.path().string());
+    const Graph graph = loaded(entry.path().string(), {}).graph;
+    for (const Case& law : kCases)
+      if (std::string_view(law.text).starts_with("fusion=")) check_laws(graph, law);
   }
 }
 
