@@ -10,13 +10,19 @@
 namespace foregather::traces {
 namespace {
 
-constexpr int kLongestValue = 256 << 20;
+constexpr Bytes kLongestValue = 256 * MiB;
+// A page may be named by many others: a few kilobytes can hold rows without end. Real rows cost
+// about one step of SQLite's machine a byte.
+constexpr Bytes kStepsPerByte = 4, kLeastSteps = 4'000'000;
+constexpr int kStepsPerCall = 10'000;
 constexpr std::size_t kMostTables = 10000;
 
 tl::unexpected<Error> failure(int code, sqlite3* handle, const std::string& path) {
   const int primary = code & 0xff;
   const char* const reason = handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
   if (primary == SQLITE_NOMEM) return fail_work(path, "cannot be read: {}", reason);
+  if (primary == SQLITE_INTERRUPT)
+    return fail_at(path, "is damaged: it has more rows than its size allows");
   if (primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB)
     return fail_at(path, "is damaged: {} (SQLite)", reason);
   return fail_at(path, "cannot be read: {} (SQLite)", reason);
@@ -76,14 +82,15 @@ std::string_view ForeignRows::text(int column) const {
 }
 
 Result<ForeignDatabase> ForeignDatabase::open(const std::string& path) {
-  if (const Status whole = check_sqlite_file(path); !whole) return tl::unexpected(whole.error());
+  const auto bytes = check_sqlite_file(path);
+  if (!bytes) return tl::unexpected(bytes.error());
   sqlite3* handle = nullptr;
   const int code =
       sqlite3_open_v2(uri_of(path).c_str(), &handle,
                       SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
   ForeignDatabase database(handle, path);
   if (code != SQLITE_OK) return failure(code, handle, path);
-  if (const Status status = database.harden(); !status) return tl::unexpected(status.error());
+  if (const Status status = database.harden(*bytes); !status) return tl::unexpected(status.error());
   if (const Status status = database.list_tables(); !status) return tl::unexpected(status.error());
   return database;
 }
@@ -91,12 +98,18 @@ Result<ForeignDatabase> ForeignDatabase::open(const std::string& path) {
 ForeignDatabase::ForeignDatabase(ForeignDatabase&& other) noexcept
     : handle_(std::exchange(other.handle_, nullptr)),
       path_(std::move(other.path_)),
+      steps_left_(std::move(other.steps_left_)),
       tables_(std::move(other.tables_)) {}
 
 ForeignDatabase::~ForeignDatabase() { sqlite3_close_v2(handle_); }
 
-Status ForeignDatabase::harden() {
-  sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kLongestValue);
+Status ForeignDatabase::harden(Bytes bytes) {
+  sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, static_cast<int>(std::min(kLongestValue, bytes)));
+  *steps_left_ = kLeastSteps + kStepsPerByte * bytes;
+  const auto count_down = [](void* left) {
+    return (*static_cast<std::int64_t*>(left) -= kStepsPerCall) < 0 ? 1 : 0;
+  };
+  sqlite3_progress_handler(handle_, kStepsPerCall, count_down, steps_left_.get());
   sqlite3_limit(handle_, SQLITE_LIMIT_ATTACHED, 0);
   constexpr std::pair<int, int> kSettings[] = {{SQLITE_DBCONFIG_DEFENSIVE, 1},
                                                {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
@@ -165,11 +178,13 @@ Result<ForeignRows> ForeignDatabase::rows(const ForeignTable& table,
 }
 
 Result<std::int64_t> ForeignDatabase::count(const ForeignTable& table) const {
-  auto rows = query("SELECT count(*) FROM main." + quoted(table.name) + " NOT INDEXED");
+  auto rows = query("SELECT NULL FROM main." + quoted(table.name) + " NOT INDEXED");
   if (!rows) return tl::unexpected(rows.error());
-  const auto row = rows->next();
-  if (!row) return tl::unexpected(row.error());
-  return rows->integer(0);
+  for (std::int64_t count = 0;; ++count) {
+    const auto row = rows->next();
+    if (!row) return tl::unexpected(row.error());
+    if (!*row) return count;
+  }
 }
 
 }  // namespace foregather::traces

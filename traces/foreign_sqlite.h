@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/base/units.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -53,7 +55,7 @@ class ForeignDatabase {
   /// Opens a file as it lies on the disk and never writes: no journal is rolled back, no lock is
   /// taken, nothing appears beside it. Errors: no SQLite database, one that is cut, that another
   /// process is writing, or that has unfinished changes beside it (-wal, -journal); a damaged
-  /// schema.
+  /// schema. The work over its life is bounded by the size of the file: what takes more is damaged.
   static Result<ForeignDatabase> open(const std::string& path);
   ForeignDatabase(ForeignDatabase&& other) noexcept;
   ForeignDatabase& operator=(ForeignDatabase&&) = delete;
@@ -69,18 +71,20 @@ class ForeignDatabase {
   /// one.
   Result<ForeignRows> rows(const ForeignTable& table,
                            std::span<const std::string_view> columns) const;
+  /// Steps through the rows: SQLite's count(*) cannot be stopped.
   Result<std::int64_t> count(const ForeignTable& table) const;
 
   const std::string& path() const { return path_; }
 
  private:
   ForeignDatabase(sqlite3* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
-  Status harden();
+  Status harden(Bytes bytes);
   Status list_tables();
   Result<ForeignRows> query(const std::string& sql) const;
 
   sqlite3* handle_;
   std::string path_;
+  std::unique_ptr<std::int64_t> steps_left_ = std::make_unique<std::int64_t>(0);
   std::vector<ForeignTable> tables_;
 };
 

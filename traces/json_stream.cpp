@@ -30,7 +30,6 @@ class Splitter {
 
   Result<JsonTop> read() {
     if (const Status status = read_top(); !status) return tl::unexpected(status.error());
-    top_.bytes = before_ + static_cast<Bytes>(at_ - kFront);
     return std::move(top_);
   }
 
@@ -268,7 +267,6 @@ class Splitter {
     const std::size_t left = end_ - at_;
     const std::string_view gone(buffer_.data() + kFront, at_ - kFront);
     count_lines(gone);
-    before_ += static_cast<Bytes>(gone.size());
     std::memmove(buffer_.data() + kFront, buffer_.data() + at_, left);
     at_ = kFront;
     end_ = kFront + left;
@@ -278,6 +276,7 @@ class Splitter {
     const auto n = source_.read(std::span(buffer_).subspan(end_, room));
     if (!n) return tl::unexpected(n.error());
     is_at_end_ = *n < room;
+    top_.bytes += static_cast<Bytes>(*n);
     end_ += *n;
     return {};
   }
@@ -301,7 +300,6 @@ class Splitter {
   std::vector<char> buffer_;
   std::size_t at_ = kFront, end_ = kFront;  // what is left of the buffer
   bool is_at_end_ = false;
-  Bytes before_ = 0;                    // bytes before the buffer's text
   std::size_t lines_ = 0, column_ = 0;  // of it
   JsonTop top_;
 };

@@ -65,7 +65,7 @@ Status check_companion(const std::string& path, const char* ending) {
 
 bool is_sqlite(std::string_view head) { return head.starts_with(kMagic); }
 
-Status check_sqlite_file(const std::string& path) {
+Result<Bytes> check_sqlite_file(const std::string& path) {
   const Descriptor file(path);
   if (file < 0) return fail_at(path, "cannot be read: {}", std::strerror(errno));
   struct stat status {};
@@ -86,8 +86,9 @@ Status check_sqlite_file(const std::string& path) {
   if (::fcntl(file, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK)
     return fail_at(path, "is being written by process {}: let it end", lock.l_pid);
   for (const char* ending : {"-wal", "-journal"})
-    if (const Status alone = check_companion(path, ending); !alone) return alone;
-  return {};
+    if (const Status alone = check_companion(path, ending); !alone)
+      return tl::unexpected(alone.error());
+  return Bytes{status.st_size};
 }
 
 }  // namespace foregather::traces

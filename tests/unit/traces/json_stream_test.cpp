@@ -154,6 +154,7 @@ TEST_CASE("json stream: a bare array without its end is read as far as it goes")
   REQUIRE(cut.top);
   CHECK(cut.top->is_cut);
   CHECK(cut.top->has_cut_element);
+  CHECK(cut.top->bytes == 19);
   CHECK(cut.elements == Texts{"{\"a\": 1}"});
 
   const Read nothing = read("[");

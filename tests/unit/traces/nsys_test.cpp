@@ -281,6 +281,45 @@ TEST_CASE("nsys: what is no whole export is refused by name") {
   }
 }
 
+TEST_CASE("nsys: pages that name one another for rows without end are stopped") {
+  const Export file(
+      {"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end);"
+       "CREATE TABLE filler (a);"
+       "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 40) "
+       "INSERT INTO filler SELECT zeroblob(6000) FROM n;"});
+  constexpr std::size_t kPage = 8192, kRoot = 2, kLast = 16, kCells = 200;
+  std::fstream bytes(file.path, std::ios::in | std::ios::out | std::ios::binary);
+  // Interior pages 2 to 15, each 201 times the parent of the next one; then one leaf with a row.
+  for (std::size_t page = kRoot; page < kLast; ++page) {
+    std::string content(kPage, '\0');
+    const auto put = [&](std::size_t at, std::size_t value) {
+      content[at] = static_cast<char>(value >> 8U);
+      content[at + 1] = static_cast<char>(value & 0xffU);
+    };
+    content[0] = '\x05';
+    put(3, kCells);
+    put(5, kPage - 5 * kCells);
+    put(10, page + 1);
+    for (std::size_t i = 0; i < kCells; ++i) {
+      const std::size_t cell = kPage - 5 * (i + 1);
+      put(12 + 2 * i, cell);
+      put(cell + 2, page + 1);
+      content[cell + 4] = '\x01';
+    }
+    bytes.seekp(static_cast<std::streamoff>((page - 1) * kPage));
+    bytes << content;
+  }
+  std::string leaf(kPage, '\0');
+  leaf.replace(0, 10, std::string("\x0d\0\0\0\x01\x1f\xfb\0\x1f\xfb", 10));
+  leaf.replace(kPage - 5, 5, std::string("\x03\x01\x03\x08\x09", 5));
+  bytes.seekp(static_cast<std::streamoff>((kLast - 1) * kPage));
+  bytes << leaf;
+  bytes.close();
+  const auto trace = read_nsys(file.path);
+  REQUIRE_FALSE(trace);
+  CHECK(trace.error().message == "is damaged: it has more rows than its size allows");
+}
+
 TEST_CASE("nsys: names of enumerations, known or not") {
   CHECK(traces::nsys_copy_name(10, 2, 2) == "Memcpy PtoP (Device -> Device)");
   CHECK(traces::nsys_copy_name(99, -1, 7) == "Memcpy Unknown (Unknown -> Unknown)");
