@@ -41,6 +41,7 @@ class Planner {
 
     output_ = roots_[tape_.output];
     handed_grad_ = tape_.has_input_grad ? roots_[tape_.input_grad] : kNone;
+    add_recomputed_output();
     bound_[roots_[tape_.input]] = 1;
     forward();
     recipe_.output = place_of(output_);
@@ -205,14 +206,18 @@ class Planner {
   }
 
   /// The module's output may still be bound when it is computed again: that copy has a storage of
-  /// its own.
-  void separate_recomputed_output() {
+  /// its own. All storages are there before a place is worked out: parameters and ends come behind.
+  void add_recomputed_output() {
     if (saved_.saved[output_]) return;
     for (const std::uint32_t index : saved_.recompute)
       for (const ValueIndex value : tape_.forward[index].writes)
         recomputes_output_ = recomputes_output_ || roots_[value] == output_;
+    if (recomputes_output_) recomputed_output_ = add_storage(output_, 0);
+  }
+
+  void separate_recomputed_output() {
     if (!recomputes_output_) return;
-    slot_[output_] = add_storage(output_, 0);
+    slot_[output_] = recomputed_output_;
     bound_[output_] = 0;
   }
 
@@ -262,6 +267,7 @@ class Planner {
   ValueIndex output_ = 0;
   ValueIndex handed_grad_ = kNone;
   bool recomputes_output_ = false;
+  std::uint32_t recomputed_output_ = 0;  // storage
 };
 
 }  // namespace
