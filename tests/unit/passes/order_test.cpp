@@ -140,7 +140,7 @@ TEST_CASE("order=memory brings ten stages of ten paths to three tensors and prov
   }
 }
 
-TEST_CASE("order=program keeps ten stages as they are; depth-first and list take path by path") {
+TEST_CASE("order=program keeps ten stages as they are and depth-first and list take path by path") {
   const Graph before = by_stage(10, false);
   std::vector<sim::PassNote> notes;
   CHECK(dump(passed(before, {"order=program"}, &notes)) == dump(before));
