@@ -144,7 +144,6 @@ TEST_CASE("every pass keeps the laws on every sample") {
       {"llama3_70b_fsdp2", {"model.layers=2"}},
       {"gpt2_two_names", {"model.layers=2"}},
       {"mixtral_8x7b_zero3", {"model.layers=2"}},
-      {"openvla_zero3", {"model.layers=1"}},
       {"roberta_1gb_slow_network", {}},
   };
   for (const auto& [name, sets] : samples)
