@@ -38,8 +38,9 @@ Error no_database(const std::vector<tasks::ImportedFile>& files) {
                                        [](const auto& file) { return file.recording != nullptr; });
   return {"-o",
           is_recorded ? "recorded runs are not written to a database yet: leave it out"
-                      : "a Thunder trace is a program, not a recorded run: 'foregather simulate "
-                        "FILE -o RUN.db' predicts its run, --dump writes its schedule",
+                      : "a Thunder, Chakra or execution trace is a program, not a recorded run: "
+                        "'foregather simulate FILE -o RUN.db' predicts the run of the first two, "
+                        "--dump writes their schedule",
           Fault::input};
 }
 
@@ -75,11 +76,15 @@ Command import_command() {
       "kernels by device and stream, compute and communication, NVTX ranges.\n\n"
       "Printed traces of lightning-thunder, in any printing style since 2023. The peak is that of "
       "Thunder's own estimator (thunder.examine).\n\n"
+      "Chakra execution traces (.et, or JSON with workload_graph): nodes by type, dependencies, "
+      "collectives with their bytes, process groups.\n\n"
+      "PyTorch execution traces (JSON with schema and nodes): nodes, operators, communication.\n\n"
       "Several files are read in parallel. What is not read is counted and named.";
   command.options = {
       {"FILE", "", "a trace; may be repeated. The content decides", nullptr, nullptr,
        &arguments->files, true},
-      {"-o,--output", "RUN.db", "writes a recorded run; a Thunder trace is none", nullptr,
+      {"-o,--output", "RUN.db",
+       "writes a recorded run; a Thunder, Chakra or execution trace is none", nullptr,
        &arguments->database, nullptr},
       {"--json", "",
        "prints one JSON object and nothing else: one file's figures at the top level, of several "

@@ -18,7 +18,7 @@ constexpr int kSchema = 1;
 constexpr std::size_t kHead = std::size_t{1} << 16;
 
 constexpr std::array kImporters{&kThunderImporter, &kTimelineImporter, &kKinetoImporter,
-                                &kNsysImporter};
+                                &kNsysImporter,    &kChakraImporter,   &kExecutionTraceImporter};
 
 /// Formats that only their own tool reads, by the ending of the name.
 struct Foreign {
@@ -159,7 +159,8 @@ std::string to_json(const std::vector<ImportedFile>& files) {
     json.end_array();
   };
   JsonWriter json;
-  json.begin_object().field("schema", kSchema);
+  json.begin_object();
+  if (files.size() != 1 || !files.front().has_schema) json.field("schema", kSchema);
   if (files.size() == 1) {
     json.field("source", files.front().path);
     write(json, files.front());

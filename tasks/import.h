@@ -25,6 +25,7 @@ struct ImportedFile {
   std::vector<std::array<std::string, 3>> rows;
   /// Its fields of `import --json`, into an open object.
   std::function<void(JsonWriter&)> write_json;
+  bool has_schema = false;  ///< one of those fields is "schema", and is the file's
   std::shared_ptr<const run::Recording> recording;  ///< null: a program, no recorded run
   std::optional<run::RecordedRows> read;            ///< of a recorded run
   run::EventCounts dropped;                         ///< reason, rows

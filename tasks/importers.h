@@ -22,9 +22,11 @@ struct Importer {
   Result<ImportedFile> (*read)(const ImportSource& source);
 };
 
-extern const Importer kThunderImporter;   // import_thunder.cpp
-extern const Importer kTimelineImporter;  // import_timeline.cpp
-extern const Importer kKinetoImporter;    // import_kineto.cpp
-extern const Importer kNsysImporter;      // import_nsys.cpp
+extern const Importer kThunderImporter;         // import_thunder.cpp
+extern const Importer kTimelineImporter;        // import_timeline.cpp
+extern const Importer kKinetoImporter;          // import_kineto.cpp
+extern const Importer kNsysImporter;            // import_nsys.cpp
+extern const Importer kChakraImporter;          // import_chakra.cpp
+extern const Importer kExecutionTraceImporter;  // import_execution_trace.cpp
 
 }  // namespace foregather::tasks

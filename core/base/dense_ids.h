@@ -15,31 +15,36 @@ class DenseIds {
   std::uint32_t row(std::uint64_t key) {
     if (2 * (keys_ + 1) > slots_.size()) grow();
     Slot& slot = find(key);
-    if (slot.row == kFree) slot = {key, static_cast<std::uint32_t>(keys_++)};
+    if (slot.row == kNoRow) slot = {key, static_cast<std::uint32_t>(keys_++)};
     return slot.row;
   }
+  /// The row of a key that has one, else kNoRow.
+  std::uint32_t known(std::uint64_t key) const {
+    return slots_.empty() ? kNoRow : slots_[place(key)].row;
+  }
+  static constexpr std::uint32_t kNoRow = 0xffffffffU;
   std::size_t size() const { return keys_; }
 
  private:
-  static constexpr std::uint32_t kFree = 0xffffffffU;
   struct Slot {
     std::uint64_t key = 0;
-    std::uint32_t row = kFree;
+    std::uint32_t row = kNoRow;
   };
 
   // Fibonacci hashing: consecutive keys spread out, and no key set is slow by accident.
-  Slot& find(std::uint64_t key) {
+  std::size_t place(std::uint64_t key) const {
     const std::size_t mask = slots_.size() - 1;
     std::size_t i = (key * 0x9e3779b97f4a7c15U) >> (64 - std::bit_width(mask));
-    while (slots_[i].row != kFree && slots_[i].key != key) i = (i + 1) & mask;
-    return slots_[i];
+    while (slots_[i].row != kNoRow && slots_[i].key != key) i = (i + 1) & mask;
+    return i;
   }
+  Slot& find(std::uint64_t key) { return slots_[place(key)]; }
 
   void grow() {
     std::vector<Slot> old = std::exchange(slots_, {});
     slots_.resize(old.empty() ? 1024 : 2 * old.size());
     for (const Slot& slot : old)
-      if (slot.row != kFree) find(slot.key) = slot;
+      if (slot.row != kNoRow) find(slot.key) = slot;
   }
 
   std::vector<Slot> slots_;

@@ -1,0 +1,78 @@
+// PyTorch execution traces of both generations.
+#include "traces/execution_trace.h"
+
+#include <catch2/catch.hpp>
+
+using namespace foregather;
+using namespace foregather::traces;
+
+namespace {
+
+ExecutionTrace read(const std::string& text) {
+  const auto source = text_of(text);
+  auto trace = read_execution_trace(*source, "et.json");
+  if (!trace) FAIL(trace.error().text());
+  return std::move(*trace);
+}
+
+void check_second_node(const ExecutionTrace& trace) {
+  REQUIRE(trace.nodes.size() == 2);
+  CHECK(trace.strings.text(trace.nodes.name[1]) == "aten::add");
+  CHECK(trace.nodes.id[1] == 12);
+  CHECK(trace.nodes.parent[1] == 2);
+  CHECK(trace.nodes.rf_id[1] == 4);
+  CHECK(trace.nodes.forward_parent[1] == 7);
+  CHECK(trace.nodes.sequence[1] == 21);
+  CHECK(trace.nodes.sequence[0] == -1);
+  CHECK(trace.nodes.thread[1] == 2);
+  CHECK(trace.nodes.is_operator[1] == 1);
+  CHECK(trace.nodes.is_operator[0] == 0);
+}
+
+}  // namespace
+
+TEST_CASE("schema 1.0.1 has the fields of a node side by side") {
+  const ExecutionTrace trace = read(R"json({"schema": "1.0.1", "pid": 8, "time": "now", "nodes": [
+    {"name": "thread", "id": 2, "rf_id": 0, "parent": 1, "fw_parent": 0, "seq_id": -1, "tid": 1,
+     "op_schema": "", "inputs": [[1, 2], "<None>"], "input_shapes": []},
+    {"name": "aten::add", "id": 12, "rf_id": 4, "parent": 2, "fw_parent": 7, "seq_id": 21,
+     "tid": 2, "op_schema": "aten::add(Tensor a)"}], "finish_ts": 12
+})json");
+  check_second_node(trace);
+  CHECK(trace.keys == std::vector<std::string>{"schema", "pid", "time", "finish_ts"});
+  CHECK(trace.header.front().second == "\"1.0.1\"");
+}
+
+TEST_CASE("schema 1.1 has most of them in attributes") {
+  const ExecutionTrace trace = read(R"json({"schema": "1.1.0-chakra.0.0.4", "nodes": [
+    {"id": 2, "name": "thread", "ctrl_deps": 1, "inputs": {"values": [], "types": []},
+     "attrs": [{"name": "seq_id", "type": "int64", "value": -1},
+               {"name": "op_schema", "type": "string", "value": ""}]},
+    {"id": 12, "name": "aten::add", "ctrl_deps": 2, "attrs": [
+      {"name": "rf_id", "type": "uint64", "value": 4},
+      {"name": "fw_parent", "type": "uint64", "value": 7},
+      {"name": "seq_id", "type": "int64", "value": 21},
+      {"name": "tid", "type": "uint64", "value": 2},
+      {"name": "op_schema", "type": "string", "value": "aten::add(Tensor a)"}]
+}]
+})json");
+  check_second_node(trace);
+}
+
+TEST_CASE("damaged nodes are counted and cost only themselves") {
+  const ExecutionTrace trace = read(R"json({"schema": "1.0.1", "nodes": [
+    {"id": 1, "name": "a"}, 5, {"id": 2, "name": "b", "attrs": 3}, {"id": 3, "name": "c"}]})json");
+  CHECK(trace.elements == 4);
+  CHECK(trace.nodes.size() == 2);
+  CHECK(trace.nodes.id[1] == 3);
+  REQUIRE(trace.dropped.size() == 1);
+  CHECK(trace.dropped.front().second == 2);
+}
+
+TEST_CASE("execution traces are recognised by their beginning") {
+  CHECK(is_execution_trace("{\n \"schema\": \"1.0.1\", \"nodes\": ["));
+  CHECK_FALSE(is_execution_trace("{\"schemaVersion\": 1, \"traceEvents\": ["));
+  CHECK_FALSE(is_execution_trace("[]"));
+  const auto source = text_of(R"json({"schema": "1.0.1", "nodes": [{"id": 1)json");
+  CHECK_FALSE(read_execution_trace(*source, "et.json"));
+}
