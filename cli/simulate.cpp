@@ -37,8 +37,8 @@ Result<tasks::MemoryModel> memory_model(const std::string& name) {
 Result<tasks::SimulateRequest> request_of(const Arguments& arguments) {
   if (arguments.sources.empty())
     return fail(
-        "SOURCE is missing: name a workload (.toml), a schedule dump or a Thunder trace (try "
-        "'foregather simulate --help')");
+        "SOURCE is missing: name a workload (.toml), a schedule dump, a Thunder or Chakra trace "
+        "(try 'foregather simulate --help')");
   const bool is_pair = arguments.sources.size() == 2;
   const bool says_pair = arguments.as == "fwd-bwd";
   if (!arguments.as.empty() && !says_pair && arguments.as != "ranks")
@@ -52,11 +52,6 @@ Result<tasks::SimulateRequest> request_of(const Arguments& arguments) {
       is_pair &&
       (says_pair || (arguments.as.empty() &&
                      tasks::are_forward_and_backward(arguments.sources[0], arguments.sources[1])));
-  if (arguments.sources.size() > 1 && !takes_pair)
-    return fail(
-        "{} sources: several files are several ranks of one recording, which cannot be "
-        "read yet, or the Thunder traces of a forward and its backward",
-        arguments.sources.size());
   if (!arguments.step.empty())
     return fail_at("--step", "chooses a step of a recorded run, and {} is none",
                    arguments.sources.front());
@@ -64,7 +59,10 @@ Result<tasks::SimulateRequest> request_of(const Arguments& arguments) {
   if (!model) return tl::unexpected(model.error());
   tasks::SimulateRequest request;
   request.source = arguments.sources.front();
-  if (takes_pair) request.backward = arguments.sources.back();
+  if (takes_pair)
+    request.backward = arguments.sources.back();
+  else
+    request.other_ranks.assign(arguments.sources.begin() + 1, arguments.sources.end());
   request.sets = arguments.sets;
   if (!arguments.hardware.empty()) request.sets.push_back("cluster.hardware=" + arguments.hardware);
   request.what_if = arguments.what_if;
@@ -125,8 +123,9 @@ int run(const Arguments& arguments) {
 std::vector<Option> options(Arguments& arguments) {
   return {
       {"SOURCE", "",
-       "a workload (.toml), a schedule dump or a printed Thunder trace; the content decides. A "
-       "forward's and a backward's trace together are one step",
+       "a workload (.toml), a schedule dump, a printed Thunder trace or Chakra traces; the content "
+       "decides. A forward's and a backward's trace together are one step, several Chakra traces "
+       "the ranks of one job",
        nullptr, nullptr, &arguments.sources},
       {"--hw", "HW",
        fmt::format("the hardware: {}, or the path of a hardware file. The same as --set "
@@ -187,6 +186,7 @@ Command simulate_command() {
       "with all rows and a timeline",
       "foregather simulate forward.txt backward.txt --memory-model live\ta step of two Thunder "
       "traces",
+      "foregather simulate job/fsdp.*.et.gz\tthe Chakra traces of all ranks of a job",
       "foregather simulate w.toml --what-if scale=links:2 --json\twith links twice as fast, for a "
       "program",
   };

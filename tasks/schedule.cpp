@@ -16,6 +16,7 @@
 #include "sim/cost/outside.h"
 #include "sim/cost/price.h"
 #include "sim/passes/registry.h"
+#include "tasks/chakra_source.h"
 #include "tasks/machine.h"
 #include "tasks/sniff.h"
 #include "tasks/thunder_source.h"
@@ -131,7 +132,7 @@ Result<plan::Workload> read_schedule(const std::string& text, const std::string&
 Result<plan::Workload> read_thunder(std::string text, const std::string& source,
                                     const std::string& backward,
                                     const std::vector<std::string>& sets, Schedule& schedule) {
-  ThunderSets own = take_thunder_sets(sets);
+  WorldSets own = take_world_size(sets);
   if (own.error) return tl::unexpected(*own.error);
   auto machine = plan::machine_of_sets(own.others);
   if (!machine) return machine;
@@ -163,6 +164,80 @@ Result<plan::Workload> read_thunder(std::string text, const std::string& source,
   return machine;
 }
 
+sim::PriceOptions price_options(const plan::Workload& machine, const sim::PriceChanges& changes) {
+  sim::PriceOptions options;
+  options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * changes.links;
+  options.compute_scale = changes.compute;
+  options.attention_speed = machine.train.attention_speed;
+  options.gpus_per_node = std::max(machine.cluster.gpus_per_node, 1U);
+  return options;
+}
+
+// Durations of nodes are what a device needed, contention with whatever ran beside them included:
+// they are not slowed again unless the user says so.
+Result<plan::Workload> read_chakra(const SourceFiles& files, const std::vector<std::string>& sets,
+                                   Schedule& schedule) {
+  WorldSets own = take_world_size(sets);
+  if (own.error) return tl::unexpected(*own.error);
+  auto machine = plan::machine_of_sets(own.others);
+  if (!machine) return machine;
+  if (!machine->is_set("cluster.contention")) machine->cluster.contention = false;
+  std::vector<std::string> paths = files.other_ranks;
+  paths.insert(paths.begin(), files.first);
+  schedule.inputs = paths;
+  traces::ChakraGraphOptions options;
+  options.world_size = own.world_size;
+  options.gpus_per_node = std::max(machine->cluster.gpus_per_node, 1U);
+  if (const Status loaded = set_hardware(*machine, schedule); !loaded)
+    return tl::unexpected(loaded.error());
+  options.durations = [&](const Graph& graph) {
+    const auto table = sim::price(graph, schedule.hardware, price_options(*machine, {}));
+    std::vector<Ns> durations;
+    for (const sim::Price& price : table.prices) durations.push_back(price.duration);
+    return durations;
+  };
+  auto step = chakra_step(paths, options);
+  if (!step) return tl::unexpected(step.error());
+  const auto problems = validate(step->graph, 1);
+  if (!problems.empty())
+    return fail_at(files.first, "is no schedule that could run: {}", problems.front().message);
+  schedule.graph = std::move(step->graph);
+  schedule.model = "Chakra trace";
+  schedule.strategy = "chakra";
+  schedule.has_host = false;
+  schedule.warnings = std::move(step->warnings);
+  return machine;
+}
+
+Result<plan::Workload> read_source(const SourceFiles& files, const std::vector<std::string>& sets,
+                                   Schedule& schedule) {
+  const std::string& source = files.first;
+  if (is_chakra(source)) {
+    if (!files.backward.empty())
+      return fail_at(source, "is no Thunder trace: only those have a backward of their own");
+    return read_chakra(files, sets, schedule);
+  }
+  if (!files.other_ranks.empty())
+    return fail_at(
+        source,
+        "is one of {} sources and no Chakra trace, expected the Chakra traces of several "
+        "ranks, or the Thunder traces of a forward and its backward",
+        files.other_ranks.size() + 1);
+  auto text = read_file(source, kLongestSource);
+  if (!text) return tl::unexpected(text.error());
+  const auto kind = sniff(*text, source);
+  if (!kind) return tl::unexpected(kind.error());
+  if (*kind != SourceKind::thunder && !files.backward.empty())
+    return fail_at(source, "is no Thunder trace: only those have a backward of their own");
+  switch (*kind) {
+    case SourceKind::workload: return lower_workload(std::move(*text), source, sets, schedule);
+    case SourceKind::thunder:
+      return read_thunder(std::move(*text), source, files.backward, sets, schedule);
+    case SourceKind::schedule: break;
+  }
+  return read_schedule(*text, source, sets, schedule);
+}
+
 Status apply_what_if(const std::vector<sim::Pass>& what_if, Schedule& schedule,
                      sim::PriceChanges& prices) {
   sim::PassTarget target{std::move(schedule.graph), {}};
@@ -179,13 +254,14 @@ Status apply_what_if(const std::vector<sim::Pass>& what_if, Schedule& schedule,
 
 Status price_schedule(const plan::Workload& machine, const sim::PriceChanges& changes,
                       Schedule& schedule) {
-  sim::PriceOptions options;
-  options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * changes.links;
-  options.compute_scale = changes.compute;
-  options.attention_speed = machine.train.attention_speed;
-  options.gpus_per_node = std::max(machine.cluster.gpus_per_node, 1U);
-  sim::CostTable table = sim::price(schedule.graph, schedule.hardware, options);
+  sim::CostTable table =
+      sim::price(schedule.graph, schedule.hardware, price_options(machine, changes));
   sim::change_prices(changes, schedule.graph, table);
+  if (!schedule.has_host) {
+    table.host = {};
+    table.host.launch_queue = 0;
+    for (sim::Price& price : table.prices) price.host = 0;
+  }
   if (const Status bounded = check_step_length(schedule.graph, table); !bounded) return bounded;
   std::size_t rows = 1;
   for (const RankClass& rank_class : schedule.graph.classes)
@@ -215,22 +291,13 @@ Status set_engine(const plan::Workload& machine, Schedule& schedule) {
 
 }  // namespace
 
-Result<Schedule> load_schedule(const std::string& source, const std::vector<std::string>& sets,
-                               const std::vector<sim::Pass>& what_if, const std::string& backward) {
-  auto text = read_file(source, kLongestSource);
-  if (!text) return tl::unexpected(text.error());
-  const auto kind = sniff(*text, source);
-  if (!kind) return tl::unexpected(kind.error());
+Result<Schedule> load_schedule(const SourceFiles& files, const std::vector<std::string>& sets,
+                               const std::vector<sim::Pass>& what_if) {
+  const std::string& source = files.first;
   Schedule schedule;
   schedule.inputs = {source};
   schedule.name = std::filesystem::path(source).stem().string();
-  if (*kind != SourceKind::thunder && !backward.empty())
-    return fail_at(source, "is no Thunder trace: only those have a backward of their own");
-  const auto machine = *kind == SourceKind::workload
-                           ? lower_workload(std::move(*text), source, sets, schedule)
-                       : *kind == SourceKind::thunder
-                           ? read_thunder(std::move(*text), source, backward, sets, schedule)
-                           : read_schedule(*text, source, sets, schedule);
+  const auto machine = read_source(files, sets, schedule);
   if (!machine) return tl::unexpected(machine.error());
   // A name of the catalogue is no file.
   for (const std::string& input :

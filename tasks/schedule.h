@@ -30,14 +30,28 @@ struct Schedule {
   // Of a Thunder trace.
   std::optional<Bytes> estimator_peak;  ///< by Thunder's own rules
   Bytes argument_bytes = 0;             ///< that the caller of the traced function holds
+  // Of a graph of nodes without a host.
+  bool has_host = true;  ///< false: its actions take no time
   std::vector<std::string> warnings;
 };
 
-/// Reads, lowers, rewrites by the passes in order, and prices a workload, a schedule dump or a
-/// Thunder trace. `sets` are KEY=VALUE. A pass that finds nothing to do is a warning. `backward`,
-/// where it is not empty, is the trace of the backward whose forward is `source`.
-Result<Schedule> load_schedule(const std::string& source, const std::vector<std::string>& sets,
-                               const std::vector<sim::Pass>& what_if,
-                               const std::string& backward = {});
+/// The files of one SOURCE.
+struct SourceFiles {
+  std::string first;
+  std::string backward;                  ///< where not empty: the backward whose forward is `first`
+  std::vector<std::string> other_ranks;  ///< of the job whose rank is `first`
+};
+
+/// Reads, lowers, rewrites by the passes in order, and prices a workload, a schedule dump, a
+/// Thunder trace or the Chakra traces of some ranks. `sets` are KEY=VALUE. A pass that finds
+/// nothing to do is a warning.
+Result<Schedule> load_schedule(const SourceFiles& files, const std::vector<std::string>& sets,
+                               const std::vector<sim::Pass>& what_if);
+/// Of one file.
+inline Result<Schedule> load_schedule(const std::string& source,
+                                      const std::vector<std::string>& sets,
+                                      const std::vector<sim::Pass>& what_if) {
+  return load_schedule(SourceFiles{source, {}, {}}, sets, what_if);
+}
 
 }  // namespace foregather::tasks

@@ -150,7 +150,8 @@ Result<Outcome> simulate(const SimulateRequest& request) {
   const auto begin = Clock::now();
   const auto what_if = sim::parse_passes(request.what_if);
   if (!what_if) return tl::unexpected(what_if.error());
-  auto schedule = load_schedule(request.source, request.sets, *what_if, request.backward);
+  auto schedule = load_schedule(SourceFiles{request.source, request.backward, request.other_ranks},
+                                request.sets, *what_if);
   if (!schedule) return tl::unexpected(schedule.error());
   if (request.memory_model == MemoryModel::thunder_estimator && !schedule->estimator_peak)
     return fail_at("--memory-model", "thunder-estimator needs a Thunder trace as SOURCE");

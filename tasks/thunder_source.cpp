@@ -35,9 +35,9 @@ std::vector<std::string> thunder_warnings(const traces::ThunderFile& file,
   return warnings;
 }
 
-ThunderSets take_thunder_sets(const std::vector<std::string>& sets) {
+WorldSets take_world_size(const std::vector<std::string>& sets) {
   constexpr std::string_view kKey = "parallel.world_size=";
-  ThunderSets taken;
+  WorldSets taken;
   for (const std::string& set : sets) {
     if (!std::string_view(set).starts_with(kKey)) {
       taken.others.push_back(set);

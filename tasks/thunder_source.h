@@ -20,14 +20,13 @@ std::string_view thunder_head(std::string_view text);
 /// What the reader could not read, for the user.
 std::vector<std::string> thunder_warnings(const traces::ThunderFile& file, const std::string& path);
 
-/// The --set of a Thunder trace: the world size, where its shapes do not show it, and the
-/// machine's.
-struct ThunderSets {
+/// The --set of a trace: the world size, where the trace does not show it, and the machine's.
+struct WorldSets {
   std::optional<std::uint32_t> world_size;
   std::vector<std::string> others;
   std::optional<Error> error;
 };
-ThunderSets take_thunder_sets(const std::vector<std::string>& sets);
+WorldSets take_world_size(const std::vector<std::string>& sets);
 
 /// A file's path and content.
 struct ThunderText {

@@ -73,7 +73,7 @@ TEST_CASE("Thunder traces are sniffed in all their clothes") {
 }
 
 TEST_CASE("the world size of a Thunder trace is a key of its own") {
-  const ThunderSets sets = take_thunder_sets(
+  const WorldSets sets = take_world_size(
       {"cluster.gpus_per_node=4", "parallel.world_size=2", "parallel.world_size=16"});
   CHECK(sets.world_size == 16);
   CHECK(sets.others == std::vector<std::string>{"cluster.gpus_per_node=4"});
@@ -81,7 +81,7 @@ TEST_CASE("the world size of a Thunder trace is a key of its own") {
   for (const char* bad : {"parallel.world_size=0", "parallel.world_size=x", "parallel.world_size=",
                           "parallel.world_size=-2", "parallel.world_size=99999999999"}) {
     CAPTURE(bad);
-    CHECK(take_thunder_sets({bad}).error);
+    CHECK(take_world_size({bad}).error);
   }
 }
 

@@ -1,0 +1,154 @@
+#include "tasks/chakra_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "core/base/file.h"
+#include "tasks/chakra_rank.h"
+#include "traces/read_all.h"
+#include "traces/text_source.h"
+
+namespace foregather::tasks {
+namespace {
+
+using traces::ChakraTrace;
+
+constexpr std::size_t kHead = std::size_t{1} << 16;
+constexpr Bytes kLongestFile = 4 * GiB;
+
+struct RankTrace {
+  std::string name;  // of the file or member
+  std::size_t trace = 0;
+};
+
+/// Which paths have the bytes of an earlier one: traces of equal ranks are read once.
+Result<std::vector<std::size_t>> first_with_same_bytes(const std::vector<std::string>& paths) {
+  std::vector<std::size_t> first(paths.size());
+  std::vector<std::pair<std::size_t, std::string>> distinct;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    first[i] = i;
+    // A member of an archive is compared by what it says.
+    if (paths.size() == 1 || paths[i].find('!') != std::string::npos) continue;
+    auto bytes = read_file(paths[i], kLongestFile);
+    if (!bytes) return tl::unexpected(bytes.error());
+    const auto same = std::find_if(distinct.begin(), distinct.end(),
+                                   [&](const auto& known) { return known.second == *bytes; });
+    if (same != distinct.end())
+      first[i] = same->first;
+    else
+      distinct.emplace_back(i, std::move(*bytes));
+  }
+  return first;
+}
+
+Result<std::vector<ChakraTrace>> read_path(const std::string& path) {
+  std::vector<ChakraTrace> traces;
+  const Status status =
+      traces::visit_texts(path, [&](const traces::TextMember& member, traces::TextSource& text) {
+        auto trace = traces::read_chakra(text, member.name);
+        if (!trace) return Status(tl::unexpected(trace.error()));
+        traces.push_back(std::move(*trace));
+        return Status();
+      });
+  if (!status) return tl::unexpected(status.error());
+  return traces;
+}
+
+template <class Work>
+void in_parallel(std::size_t n, const Work& work) {
+  std::atomic<std::size_t> next{0};
+  const auto go_on = [&] {
+    for (std::size_t i = next++; i < n; i = next++) work(i);
+  };
+  const std::size_t workers = std::min<std::size_t>(n, std::thread::hardware_concurrency());
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 1; i < workers; ++i) threads.emplace_back(go_on);
+  go_on();
+}
+
+bool are_equal(const ChakraTrace& a, const ChakraTrace& b) {
+  if (a.nodes != b.nodes || a.groups != b.groups || a.groups_used.size() != b.groups_used.size())
+    return false;
+  for (std::size_t i = 0; i < a.groups_used.size(); ++i)
+    if (a.groups_used.text(StringId(i)) != b.groups_used.text(StringId(i))) return false;
+  return true;
+}
+
+std::vector<std::uint32_t> ranks_of(const std::vector<RankTrace>& traces,
+                                    std::vector<std::string>& warnings) {
+  std::vector<std::uint32_t> ranks;
+  std::set<std::uint32_t> seen;
+  for (const RankTrace& trace : traces) {
+    const auto rank = chakra_rank(trace.name);
+    if (rank && seen.insert(*rank).second) ranks.push_back(*rank);
+  }
+  if (ranks.size() == traces.size()) return ranks;
+  if (traces.size() > 1)
+    warnings.push_back(
+        "the names of the traces do not number the ranks: they are numbered in the order given");
+  ranks.clear();
+  for (std::uint32_t rank = 0; rank < traces.size(); ++rank) ranks.push_back(rank);
+  return ranks;
+}
+
+}  // namespace
+
+bool is_chakra(const std::string& path) {
+  bool is_one = false;
+  bool is_first = true;
+  const Status status =
+      traces::visit_texts(path, [&](const traces::TextMember&, traces::TextSource& text) {
+        if (!std::exchange(is_first, false)) return Status();
+        std::string head(kHead, '\0');
+        const auto n = text.read(head);
+        if (!n) return Status(tl::unexpected(n.error()));
+        head.resize(*n);
+        is_one = traces::is_chakra_et(head) || traces::is_chakra_json(head);
+        return Status();
+      });
+  return status && is_one;
+}
+
+Result<traces::ChakraGraph> chakra_step(const std::vector<std::string>& paths,
+                                        const traces::ChakraGraphOptions& options) {
+  const auto first = first_with_same_bytes(paths);
+  if (!first) return tl::unexpected(first.error());
+  std::vector<Result<std::vector<ChakraTrace>>> read(paths.size(), std::vector<ChakraTrace>());
+  in_parallel(paths.size(), [&](std::size_t i) {
+    if ((*first)[i] == i) read[i] = read_path(paths[i]);
+  });
+
+  std::vector<const ChakraTrace*> distinct;
+  std::vector<RankTrace> ranks;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const auto& traces = read[(*first)[i]];
+    if (!traces) return tl::unexpected(traces.error());
+    for (const ChakraTrace& trace : *traces) {
+      const auto same = std::find_if(
+          distinct.begin(), distinct.end(),
+          [&](const ChakraTrace* known) { return known == &trace || are_equal(*known, trace); });
+      const std::size_t row = static_cast<std::size_t>(same - distinct.begin());
+      if (same == distinct.end()) distinct.push_back(&trace);
+      ranks.push_back({(*first)[i] == i ? trace.source : paths[i], row});
+    }
+  }
+  std::vector<std::string> warnings;
+  const std::vector<std::uint32_t> numbers = ranks_of(ranks, warnings);
+  std::vector<traces::ChakraClass> classes(distinct.size());
+  for (std::size_t i = 0; i < distinct.size(); ++i) classes[i].trace = distinct[i];
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    classes[ranks[i].trace].ranks.push_back(numbers[i]);
+  for (traces::ChakraClass& rank_class : classes)
+    std::sort(rank_class.ranks.begin(), rank_class.ranks.end());
+  std::sort(classes.begin(), classes.end(),
+            [](const auto& a, const auto& b) { return a.ranks.front() < b.ranks.front(); });
+  auto step = traces::chakra_graph(classes, options);
+  if (step) step->warnings.insert(step->warnings.begin(), warnings.begin(), warnings.end());
+  return step;
+}
+
+}  // namespace foregather::tasks

@@ -1,0 +1,93 @@
+// The files of a job's ranks: which rank each is of, and which are equal.
+#include "tasks/chakra_source.h"
+
+#include <unistd.h>
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <catch2/catch.hpp>
+
+#include "tasks/chakra_rank.h"
+#include "tests/support/chakra_bytes.h"
+
+using namespace foregather;
+using test::chakra_file;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of the test's own.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / fmt::format("foregather-chakra-{}", ::getpid());
+  Folder() { fs::create_directory(path); }
+  ~Folder() { fs::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string write(const char* name, const std::string& bytes) const {
+    std::ofstream(path / name, std::ios::binary) << bytes;
+    return path / name;
+  }
+  std::string pack(const char* name, const std::string& bytes) const {
+    gzFile file = gzopen((path / name).c_str(), "wb");
+    gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+    gzclose(file);
+    return path / name;
+  }
+};
+
+std::string layer(std::uint64_t microseconds) {
+  return chakra_file(
+      {test::collective(1, "gather", 2, 1 << 20), {2, "forward", 4, {}, {1}, microseconds}});
+}
+
+}  // namespace
+
+TEST_CASE("the rank is the last number of the name") {
+  CHECK(tasks::chakra_rank("fsdp.3.et.gz") == 3U);
+  CHECK(tasks::chakra_rank("/a/b8/all_gather__4npus_1MB__all_gather.12.et") == 12U);
+  CHECK(tasks::chakra_rank("job.tar.gz!traces/rank_7.json") == 7U);
+  CHECK(tasks::chakra_rank("trace2/rank.0.et") == 0U);
+  CHECK_FALSE(tasks::chakra_rank("trace8/all.et.zst"));
+  CHECK_FALSE(tasks::chakra_rank("rank99999999999.et"));
+}
+
+TEST_CASE("equal traces are one rank class, whatever their packing") {
+  const Folder folder;
+  const std::vector<std::string> paths{
+      folder.write("t.3.et", layer(10)), folder.write("t.0.et", layer(10)),
+      folder.pack("t.1.et.gz", layer(10)), folder.write("t.2.et", layer(20))};
+  for (const std::string& path : paths) CHECK(tasks::is_chakra(path));
+  const auto step = tasks::chakra_step(paths, {});
+  REQUIRE(step);
+  CHECK(step->warnings.empty());
+  const Graph& graph = step->graph;
+  CHECK(graph.world_size == 4);
+  REQUIRE(graph.classes.size() == 2);
+  const auto ranks = graph.ranks_of(graph.classes[0].ranks);
+  CHECK(std::vector<std::uint32_t>(ranks.begin(), ranks.end()) ==
+        std::vector<std::uint32_t>{0, 1, 3});
+  CHECK(graph.ranks_of(graph.classes[1].ranks).front() == 2);
+}
+
+TEST_CASE("traces whose names number no ranks are numbered in their order") {
+  const Folder folder;
+  const auto step = tasks::chakra_step(
+      {folder.write("b.1.et", layer(10)), folder.write("a.1.et", layer(20))}, {});
+  REQUIRE(step);
+  CHECK(step->warnings.size() == 1);
+  CHECK(step->graph.world_size == 2);
+}
+
+TEST_CASE("a file that is none is an error at its name") {
+  const Folder folder;
+  const std::string good = folder.write("t.0.et", layer(10));
+  const std::string bad = folder.write("t.1.et", "[model]\n");
+  CHECK_FALSE(tasks::is_chakra(bad));
+  CHECK_FALSE(tasks::is_chakra((folder.path / "absent").string()));
+  const auto step = tasks::chakra_step({good, bad}, {});
+  REQUIRE_FALSE(step);
+  CHECK(step.error().place == bad);
+}
