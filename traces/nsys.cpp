@@ -84,7 +84,7 @@ Status count_rows(const ForeignDatabase& database, const NsysEvents& events, Nsy
 void warn(const std::string& path, std::int64_t missing_texts, NsysTrace& trace) {
   std::vector<std::string>& warnings = trace.recording.warnings;
   if (missing_texts > 0)
-    warnings.push_back(fmt::format("{}: {} names are not in StringIds", path, missing_texts));
+    warnings.push_back(fmt::format("{}: names that StringIds lacks: {}", path, missing_texts));
   if (trace.facts.tables.contains("CUPTI_ACTIVITY_KIND_GRAPH_TRACE"))
     warnings.push_back(path +
                        ": CUDA graphs were recorded as wholes, their kernels are not there: nsys "

@@ -20,10 +20,10 @@ struct TimelineStep {
 };
 
 struct TimelineFigures {
-  std::int64_t processes = 0, lanes = 0;                ///< that have activities
-  std::map<std::string_view, std::int64_t> lane_kinds;  ///< lanes by what follows the last comma
-                                                        ///< of their label, empty ones included
-  std::map<std::string_view, TimelineUse> names;        ///< views into the recording
+  std::int64_t processes = 0, lanes = 0;  ///< that have activities
+  /// All lanes, by what follows the last comma of their label.
+  std::map<std::string_view, std::int64_t> lane_kinds;
+  std::map<std::string_view, TimelineUse> names;  ///< as lane_kinds: views into the recording
   std::map<std::int64_t, TimelineStep> steps;
   Ns first_start = 0, last_end = 0;
   /// Neighbours in a lane, by (start, end), of which the later begins more than the nanosecond that

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/store/sqlite.h"
-#include "tests/unit/traces/scratch.h"
+#include "tests/support/scratch.h"
 #include "traces/nsys_names.h"
 
 using namespace foregather;
@@ -118,7 +118,7 @@ TEST_CASE("nsys: kernels, copies and fills are activities of device and stream")
   CHECK(trace->facts.meta ==
         std::vector<std::pair<std::string, std::string>>{{"EXPORT_SCHEMA_VERSION", "3.25.0"}});
   CHECK(recording.warnings ==
-        std::vector<std::string>{file.path + ": 1 names are not in StringIds"});
+        std::vector<std::string>{file.path + ": names that StringIds lacks: 1"});
 }
 
 TEST_CASE("nsys: a correlation id belongs to its process") {

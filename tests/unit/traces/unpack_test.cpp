@@ -4,7 +4,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "tests/unit/traces/scratch.h"
+#include "tests/support/scratch.h"
 #include "traces/read_all.h"
 #include "traces/tar.h"
 #include "traces/text_source.h"

@@ -1,0 +1,156 @@
+// What `import` does with paths, whatever their format: sniffing, archives, several files.
+#include "tasks/import.h"
+
+#include <fstream>
+#include <sstream>
+#include <catch2/catch.hpp>
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "core/store/schema.h"
+#include "core/store/sqlite.h"
+#include "tests/support/scratch.h"
+
+using namespace foregather;
+
+namespace {
+
+std::string input(const std::string& name) {
+  return std::string(FOREGATHER_SOURCE_DIR) + "/tests/golden/inputs/" + name;
+}
+
+std::string content(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+void write_gzip(const std::string& path, const std::string& bytes) {
+  const gzFile file = ::gzopen(path.c_str(), "wb");
+  REQUIRE(::gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) ==
+          static_cast<int>(bytes.size()));
+  REQUIRE(::gzclose(file) == Z_OK);
+}
+
+std::string fault(const std::vector<std::string>& paths) {
+  const auto files = tasks::import_files(paths);
+  return files ? "" : files.error().text();
+}
+
+// A tar of one regular file a member.
+std::string archive(const std::vector<std::pair<std::string, std::string>>& members) {
+  std::string bytes;
+  for (const auto& [name, text] : members) {
+    std::string block(512, '\0');
+    block.replace(0, name.size(), name);
+    block.replace(124, 11, fmt::format("{:011o}", text.size()));
+    block[156] = '0';
+    block.replace(257, 5, "ustar");
+    block.replace(148, 8, "        ");
+    unsigned sum = 0;
+    for (const char c : block) sum += static_cast<unsigned char>(c);
+    block.replace(148, 6, fmt::format("{:06o}", sum));
+    bytes += block + text + std::string((512 - text.size() % 512) % 512, '\0');
+  }
+  return bytes + std::string(1024, '\0');
+}
+
+}  // namespace
+
+TEST_CASE("import: several files keep their order and their own keys") {
+  const std::vector<std::string> paths{input("nsys_two_processes.sqlite"),
+                                       input("pipeline_small.json"), input("kineto_small.json")};
+  const auto files = tasks::import_files(paths);
+  REQUIRE(files);
+  REQUIRE(files->size() == 3);
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    CHECK((*files)[i].path == paths[i]);
+    CHECK((*files)[i].recording != nullptr);
+    CHECK((*files)[i].read->read > 0);
+  }
+  const auto json = nlohmann::json::parse(tasks::to_json(*files));
+  CHECK(json["files"][paths[0]]["format"] == "nsys");
+  CHECK(json["files"][paths[1]]["format"] == "timeline");
+  CHECK(json["files"][paths[2]]["format"] == "kineto");
+}
+
+TEST_CASE("import: the content decides, not the name") {
+  const test::Scratch folder;
+  const auto files =
+      tasks::import_files({folder.write("a.txt", content(input("nsys_two_processes.sqlite"))),
+                           folder.write("b.sqlite", content(input("kineto_small.json")))});
+  REQUIRE(files);
+  CHECK(files->at(0).what == "Nsight Systems export");
+  CHECK(files->at(1).what == "torch.profiler trace");
+}
+
+TEST_CASE("import: members of an archive, those in no known format are named") {
+  const test::Scratch folder;
+  const std::string trace = content(input("kineto_small.json"));
+  const std::string path = folder.path("job.tar.gz");
+  write_gzip(path, archive({{"README", "hello"}, {"rank0.json", trace}, {"rank1.json", trace}}));
+  const auto files = tasks::import_files({path});
+  REQUIRE(files);
+  REQUIRE(files->size() == 2);
+  CHECK(files->at(1).path == path + "!rank1.json");
+  CHECK(files->at(0).warnings ==
+        std::vector<std::string>{path +
+                                 ": 1 members are in no format that import reads, and were "
+                                 "left: " +
+                                 path + "!README"});
+  const auto one = tasks::import_files({path + "!rank1.json"});
+  REQUIRE(one);
+  CHECK(one->size() == 1);
+}
+
+TEST_CASE("import: a packed SQLite database must be unpacked first") {
+  const test::Scratch folder;
+  const std::string path = folder.path("report.sqlite.gz");
+  write_gzip(path, content(input("nsys_two_processes.sqlite")));
+  CHECK(fault({path}) == path +
+                             ": is a packed SQLite database, which can only be read as a file of "
+                             "its own: unpack it first");
+}
+
+TEST_CASE("import: our own database is no export") {
+  const test::Scratch folder;
+  const std::string path = folder.path("run.db");
+  auto database = store::Database::create(path, path);
+  REQUIRE(database);
+  REQUIRE(store::create_schema(*database));
+  REQUIRE(database->finish());
+  CHECK_THAT(fault({path}), Catch::StartsWith(path + ": is a run that foregather wrote"));
+}
+
+TEST_CASE("import: an export that another process is writing") {
+  const test::Scratch folder;
+  const std::string path = folder.write("x", content(input("nsys_two_processes.sqlite")));
+  int ready[2], done[2];
+  REQUIRE(::pipe(ready) == 0);
+  REQUIRE(::pipe(done) == 0);
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = 0x40000002;  // SQLite's shared bytes: an exclusive lock
+    lock.l_len = 510;
+    const int file = ::open(path.c_str(), O_RDWR);
+    char byte = ::fcntl(file, F_SETLK, &lock) == 0 ? 'y' : 'n';
+    (void)!::write(ready[1], &byte, 1);
+    (void)!::read(done[0], &byte, 1);
+    ::_exit(0);
+  }
+  char byte = 0;
+  REQUIRE(::read(ready[0], &byte, 1) == 1);
+  REQUIRE(byte == 'y');
+  CHECK(fault({path}) ==
+        fmt::format("{}: is being written by process {}: let it end", path, writer));
+  REQUIRE(::write(done[1], &byte, 1) == 1);
+  ::waitpid(writer, nullptr, 0);
+  CHECK(fault({path}).empty());
+  for (const int end : {ready[0], ready[1], done[0], done[1]}) ::close(end);
+}
