@@ -15,6 +15,9 @@ namespace {
 using run::LaneRow;
 using run::Recording;
 
+constexpr std::array<std::string_view, 3> kFirstKeys{"\"traceEvents\"", "\"deviceProperties\"",
+                                                     "\"distributedInfo\""};
+
 /// What an event of phase X is, by its category in lower case.
 enum class EventClass : std::uint8_t {
   kernel,
@@ -283,7 +286,11 @@ class Builder {
 bool is_chrome_json(std::string_view head) {
   const auto first = head.find_first_not_of(" \n\r\t\xef\xbb\xbf");
   if (first == std::string_view::npos) return false;
-  if (head[first] == '{') return head.find("\"traceEvents\"") != std::string_view::npos;
+  // What lies before the events may be longer than a head: the process groups of a large job.
+  if (head[first] == '{')
+    return std::any_of(kFirstKeys.begin(), kFirstKeys.end(), [&](std::string_view key) {
+      return head.find(key) != std::string_view::npos;
+    });
   return head[first] == '[' && head.find("\"ph\"") != std::string_view::npos;
 }
 

@@ -190,6 +190,15 @@ TEST_CASE("kineto: what lies beside the events") {
                                                          "baseTimeNanoseconds", "traceName"});
 }
 
+TEST_CASE("kineto: a trace is known by its first keys, however far its events are") {
+  CHECK(traces::is_chrome_json("{\"traceEvents\": ["));
+  CHECK(traces::is_chrome_json("\xef\xbb\xbf [ {\"ph\": "));
+  CHECK(traces::is_chrome_json("{\"schemaVersion\": 1, \"distributedInfo\": {\"pg_config\": ["));
+  CHECK_FALSE(traces::is_chrome_json("{\"schema\": \"1.0.2-chakra\", \"nodes\": ["));
+  CHECK_FALSE(traces::is_chrome_json("[1, 2"));
+  CHECK_FALSE(traces::is_chrome_json(""));
+}
+
 TEST_CASE("kineto: a header of wrong types is as good as none") {
   const KinetoTrace trace = read(R"({"distributedInfo": [1], "deviceProperties": {"a": 1},
 "schemaVersion": {"x": 1}, "baseTimeNanoseconds": "now", "traceEvents": []})");
