@@ -206,6 +206,8 @@ Result<plan::Workload> read_chakra(const SourceFiles& files, const std::vector<s
   schedule.strategy = "chakra";
   schedule.has_host = false;
   schedule.warnings = std::move(step->warnings);
+  schedule.warnings.emplace_back(
+      "the memory of Chakra traces is not modelled: peaks are 0, and say nothing of what fits");
   return machine;
 }
 

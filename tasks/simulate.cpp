@@ -102,6 +102,7 @@ void fill_rates(const Schedule& schedule, bool converged, Summary& summary) {
 }
 
 void fill_memory_bounds(const Graph& graph, Summary& summary) {
+  if (graph.storages.empty()) return;
   for (std::size_t c = 0; c < summary.classes.size(); ++c) {
     Bytes& bound = summary.classes[c].memory_bound;
     bound = sim::peak_memory_bound(graph, graph.classes[c].program);

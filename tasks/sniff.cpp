@@ -12,7 +12,7 @@ namespace foregather::tasks {
 namespace {
 
 constexpr std::string_view kReadable =
-    "expected a workload (.toml), a schedule dump or a Thunder trace";
+    "expected a workload (.toml), a schedule dump, a Thunder trace or Chakra traces";
 
 bool is_text(std::string_view head) {
   return std::none_of(head.begin(), head.end(), [](char c) {
