@@ -37,8 +37,9 @@ std::string header(const Summary& summary) {
   std::string text = printable(summary.name) + "\n";
   if (!summary.model.empty())
     text += fmt::format("  {}, {} parameters\n", summary.model, format_count(summary.parameters));
-  text += fmt::format("  {}{} × {}\n", summary.strategy.empty() ? "" : summary.strategy + " on ",
-                      format_count(summary.world_size), printable(summary.hardware));
+  text += fmt::format("  {}{} × {}{}\n", summary.strategy.empty() ? "" : summary.strategy + " on ",
+                      format_count(summary.world_size), printable(summary.hardware),
+                      summary.batch.empty() ? "" : ", " + summary.batch);
   for (const tasks::WhatIfFigure& pass : summary.what_if)
     text += fmt::format("  what if {}: {}\n", printable(pass.pass), printable(pass.did));
   return text;

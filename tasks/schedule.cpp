@@ -109,6 +109,8 @@ Result<plan::Workload> lower_workload(std::string text, const std::string& sourc
   schedule.graph = std::move(*graph);
   schedule.model = fmt::format("{}, {} layers", config->model_type, config->layers);
   schedule.strategy = plan::name(workload->parallel.strategy);
+  schedule.batch = fmt::format("micro-batch {} × {} tokens", workload->train.micro_batch,
+                               workload->train.seq_len);
   return workload;
 }
 
@@ -162,6 +164,28 @@ Result<plan::Workload> read_thunder(std::string text, const std::string& source,
   if (const Status loaded = set_hardware(*machine, schedule); !loaded)
     return tl::unexpected(loaded.error());
   return machine;
+}
+
+// DeepCompile's own passes. They come before the first what-if that reorders collectives, so that
+// the others see the graphs as zero3_compile leaves them; an order given takes their place.
+Result<std::vector<sim::Pass>> with_own_passes(const std::vector<sim::Pass>& what_if,
+                                               const plan::Workload& workload) {
+  const plan::DeepCompilePasses own = workload.parallel.deepcompile_passes;
+  if (workload.parallel.strategy != plan::Strategy::deepcompile ||
+      own == plan::DeepCompilePasses::none)
+    return what_if;
+  const auto first = std::find_if(what_if.begin(), what_if.end(), [](const sim::Pass& pass) {
+    return pass.name == "order" || pass.name == "prefetch" || pass.name == "selective-gather";
+  });
+  if (first != what_if.end() && first->name == "order") return what_if;
+  std::vector<std::string> texts{"order=fast-free"};
+  if (own == plan::DeepCompilePasses::full && first == what_if.end())
+    texts.insert(texts.end(), {"prefetch=budget", "selective-gather"});
+  auto passes = sim::parse_passes(texts);
+  if (!passes) return passes;
+  passes->insert(passes->begin(), what_if.begin(), first);
+  passes->insert(passes->end(), first, what_if.end());
+  return passes;
 }
 
 sim::PriceOptions price_options(const plan::Workload& machine, const sim::PriceChanges& changes) {
@@ -240,10 +264,18 @@ Result<plan::Workload> read_source(const SourceFiles& files, const std::vector<s
   return read_schedule(*text, source, sets, schedule);
 }
 
-Status apply_what_if(const std::vector<sim::Pass>& what_if, Schedule& schedule,
-                     sim::PriceChanges& prices) {
-  sim::PassTarget target{std::move(schedule.graph), {}};
-  auto notes = sim::apply_passes(what_if, target);
+Status apply_what_if(const std::vector<sim::Pass>& what_if, const plan::Workload& machine,
+                     Schedule& schedule, sim::PriceChanges& prices) {
+  const auto passes = with_own_passes(what_if, machine);
+  if (!passes) return tl::unexpected(passes.error());
+  sim::PassTarget target{std::move(schedule.graph)};
+  target.context.device_memory = static_cast<Bytes>(schedule.hardware.memory.capacity);
+  target.context.price = [&](const Graph& graph, const sim::PriceChanges& changes) {
+    sim::CostTable table = sim::price(graph, schedule.hardware, price_options(machine, changes));
+    sim::change_prices(changes, graph, table);
+    return table;
+  };
+  auto notes = sim::apply_passes(*passes, target);
   if (!notes) return tl::unexpected(notes.error());
   for (const sim::PassNote& note : *notes)
     if (!note.changed)
@@ -319,7 +351,7 @@ Result<Schedule> load_schedule(const SourceFiles& files, const std::vector<std::
        {machine->cluster.hardware, machine->cluster.topology, machine->cluster.fabric})
     schedule.inputs.push_back(input);
   sim::PriceChanges changes;
-  Status ready = apply_what_if(what_if, schedule, changes);
+  Status ready = apply_what_if(what_if, *machine, schedule, changes);
   if (ready) ready = price_schedule(*machine, changes, schedule);
   if (ready) ready = set_engine(*machine, schedule);
   if (!ready) {

@@ -18,6 +18,7 @@ struct Schedule {
   std::string name;      ///< of the source: its file name without folder and ending
   std::string model;     ///< "llama, 32 layers"; empty for a schedule dump
   std::string strategy;  ///< "fsdp2"; empty for a schedule dump
+  std::string batch;     ///< "micro-batch 8 × 320 tokens" of a workload
   std::string source_text;
   std::vector<std::string> inputs;  ///< the files that were read
   Graph graph;

@@ -44,6 +44,7 @@ void fill_header(const SimulateRequest& request, const Schedule& schedule, Summa
   summary.name = schedule.name;
   summary.model = schedule.model;
   summary.strategy = schedule.strategy;
+  summary.batch = schedule.batch;
   summary.hardware = schedule.hardware.name;
   summary.world_size = schedule.graph.world_size;
   summary.parameters = schedule.graph.parameters;

@@ -93,6 +93,7 @@ enum class MemoryModel : std::uint8_t { allocator, live, thunder_estimator };
 /// The figures of the job: times of its slowest class, memory of its largest.
 struct Summary : Figures {
   std::string source, name, model, strategy, hardware;
+  std::string batch;  ///< "micro-batch 8 × 320 tokens"; empty: the source does not say
   std::uint32_t world_size = 1;
   std::int64_t parameters = 0;
   std::int64_t tokens_per_rank_step = 0;

@@ -61,6 +61,7 @@ class Reader {
     if (const Status parsed = parse(); !parsed) return tl::unexpected(parsed.error());
     for (const auto& [key, value] : json_.items())
       if (!take(key, value)) config_.ignored.push_back(key);
+    deepcompile();
     precision();
     if (!has_clipping_) give("train.clip_grad_norm", false, {});
     if (!has_zero_) give("parallel.strategy", std::string("ddp"), {});
@@ -168,7 +169,44 @@ class Reader {
     if (key == "data_types") return take_data_types(value);
     if (key == "optimizer") return take_optimizer(value);
     if (key == "zero_optimization") return take_zero(value);
+    if (key == "compile") return take_compile(value);
+    if (key == "torch_autocast") return take_autocast(value);
     return false;
+  }
+
+  // DeepCompile: in the JSON's order of keys this comes before zero_optimization.
+  bool take_compile(const Json& value) {
+    if (!value.is_object()) return false;
+    const auto flag = value.find("deepcompile");
+    has_deepcompile_ = flag != value.end() && *flag == true;
+    for (const auto& [inner, setting] : value.items()) {
+      const std::string key = "compile." + inner;
+      if (inner == "deepcompile") {
+        if (!setting.is_boolean()) complain(key, setting, "true or false");
+      } else if (has_deepcompile_ && (inner == "double_buffer" || inner == "symmetric_memory")) {
+        if (!setting.is_boolean()) complain(key, setting, "true or false");
+        if (setting.is_boolean()) give("parallel." + inner, setting.get<bool>(), key);
+      } else if (!(setting.is_boolean() && setting == false)) {
+        config_.ignored.push_back(key);
+      }
+    }
+    return true;
+  }
+
+  bool take_autocast(const Json& value) {
+    if (!value.is_object()) return false;
+    const auto enabled = value.find("enabled");
+    has_autocast_ = enabled != value.end() && *enabled == true;
+    for (const auto& [inner, setting] : value.items()) {
+      const std::string key = "torch_autocast." + inner;
+      if (inner == "enabled") continue;
+      const bool is_f16 = setting == "float16" || setting == "fp16";
+      if (inner == "dtype")
+        has_autocast_f16_ = is_f16;
+      else
+        config_.ignored.push_back(key);
+    }
+    return true;
   }
 
   bool take_enabled(const std::string& key, const Json& value, bool& enabled) {
@@ -284,13 +322,31 @@ class Reader {
   }
 
   void take_stage(const Json& stage) {
-    if (stage == 3 || stage == 2)
+    if (stage == 3 && has_deepcompile_)
+      give("parallel.strategy", std::string("deepcompile"), "zero_optimization.stage");
+    else if (stage == 3 || stage == 2)
       give("parallel.strategy", std::string(stage == 3 ? "zero3" : "zero2"),
            "zero_optimization.stage");
     else if (stage == 0)
       give("parallel.strategy", std::string("ddp"), "zero_optimization.stage");
     else
-      complain("zero_optimization.stage", stage, "0, 2 or 3: stage 1 is not simulated");
+      return complain("zero_optimization.stage", stage, "0, 2 or 3: stage 1 is not simulated");
+  }
+
+  // What follows from keys of several tables.
+  void deepcompile() {
+    const bool is_used = std::any_of(config_.keys.begin(), config_.keys.end(), [](const auto& key) {
+      const auto* text = std::get_if<std::string>(&key.value.content);
+      return key.name == "parallel.strategy" && text != nullptr && *text == "deepcompile";
+    });
+    if (has_deepcompile_ && !is_used)
+      config_.ignored.push_back("compile.deepcompile (only ZeRO-3 is simulated with it)");
+    if (has_autocast_ && !is_used) config_.ignored.push_back("torch_autocast.enabled");
+    // The engine of bf16 and fp16 stores what it gathers; autocast casts fp32 parameters.
+    if (is_used && (has_bf16_ || has_fp16_))
+      give("parallel.param_dtype", std::string(has_bf16_ ? "bf16" : "fp16"),
+           has_bf16_ ? "bf16" : "fp16");
+    autocasts_ = is_used && has_autocast_ && !has_bf16_ && !has_fp16_;
   }
 
   void take_offload(const std::string& key, const Json& value, bool& offloads) {
@@ -310,6 +366,9 @@ class Reader {
 
   void precision() {
     const char* name = has_bf16_ ? "bf16-mixed" : has_fp16_ ? "fp16-mixed" : "fp32";
+    if (autocasts_)
+      return give("train.precision", std::string(has_autocast_f16_ ? "fp16-mixed" : "bf16-mixed"),
+                  "torch_autocast");
     give("train.precision", std::string(name), has_bf16_ ? "bf16" : has_fp16_ ? "fp16" : "");
   }
 
@@ -327,6 +386,8 @@ class Reader {
   ForeignConfig config_;
   std::optional<Error> error_;
   bool has_bf16_ = false, has_fp16_ = false, has_clipping_ = false, has_zero_ = false;
+  bool has_deepcompile_ = false, has_autocast_ = false, has_autocast_f16_ = false;
+  bool autocasts_ = false;
   bool offloads_optimizer_ = false, offloads_parameters_ = false;
   std::optional<std::int64_t> micro_batch_, accumulation_, batch_;
 };

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/plan/ddp_schedule.h"
+#include "core/plan/deepcompile_schedule.h"
 #include "core/plan/fsdp1_schedule.h"
 #include "core/plan/fsdp2_schedule.h"
 #include "core/plan/lower_checks.h"
@@ -26,6 +27,7 @@ std::unique_ptr<StrategySchedule> make_schedule(Lowering& lowering) {
     case Strategy::fsdp1: return std::make_unique<Fsdp1Schedule>(lowering);
     case Strategy::ddp: return std::make_unique<DdpSchedule>(lowering);
     case Strategy::zero3: return std::make_unique<Zero3Schedule>(lowering);
+    case Strategy::deepcompile: return std::make_unique<DeepCompileSchedule>(lowering);
     case Strategy::zero2: return std::make_unique<Zero2Schedule>(lowering);
     case Strategy::thunder_zero2:
     case Strategy::thunder_zero3: return std::make_unique<ThunderSchedule>(lowering);

@@ -111,6 +111,18 @@ Status check_zero(const Workload& workload) {
   return {};
 }
 
+Status check_deepcompile(const Workload& workload) {
+  const Parallel& parallel = workload.parallel;
+  if (parallel.shard_size != parallel.world_size)
+    return fail_at(workload.place_of({"parallel.shard_size"}),
+                   "parallel.shard_size is {}, but DeepCompile shards over all {} ranks",
+                   parallel.shard_size, parallel.world_size);
+  if (workload.train.no_sync)
+    return fail_at(workload.place_of({"train.no_sync"}),
+                   "train.no_sync is true, but ZeRO reduces gradients in each micro-batch");
+  return {};
+}
+
 Status check_thunder(const Workload& workload) {
   if (workload.train.trainable.kind != Trainable::Kind::all)
     return fail_at(workload.place_of({"train.trainable"}),
@@ -208,7 +220,9 @@ Status check_plan(const Model& model, const Workload& workload) {
     return fail_at(workload.place_of({"train.activation_checkpointing"}),
                    "train.activation_checkpointing: every {} layers, expected 1 or more",
                    train.checkpoint_every);
-  const bool autocasts = parallel.strategy == Strategy::fsdp1 && parallel.param_dtype == DType::f32;
+  const bool may_autocast =
+      parallel.strategy == Strategy::fsdp1 || parallel.strategy == Strategy::deepcompile;
+  const bool autocasts = may_autocast && parallel.param_dtype == DType::f32;
   if (parallel.strategy != Strategy::ddp && parallel.param_dtype != train.compute && !autocasts)
     return fail_at(workload.place_of({"parallel.param_dtype", "train.precision"}),
                    "parallel.param_dtype is {} but train computes in {}: FSDP computes in the "
@@ -217,6 +231,7 @@ Status check_plan(const Model& model, const Workload& workload) {
   if (parallel.strategy == Strategy::zero3 || parallel.strategy == Strategy::zero2)
     return check_zero(workload);
   if (const Status offload = check_offload(workload); !offload) return offload;
+  if (parallel.strategy == Strategy::deepcompile) return check_deepcompile(workload);
   if (parallel.strategy == Strategy::thunder_zero2 || parallel.strategy == Strategy::thunder_zero3)
     return check_thunder(workload);
   if (parallel.strategy == Strategy::fsdp1) return check_fsdp1(model, workload);

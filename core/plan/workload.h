@@ -42,7 +42,8 @@ enum class Strategy : std::uint8_t {
   zero3,
   zero2,
   thunder_zero2,
-  thunder_zero3
+  thunder_zero3,
+  deepcompile
 };
 enum class Prefetch : std::uint8_t { none, pre, post };
 /// What lives in pinned host memory and comes to the device when it is used. `optimizer`: the
@@ -50,6 +51,10 @@ enum class Prefetch : std::uint8_t { none, pre, post };
 enum class Offload : std::uint8_t { none, optimizer, parameters, all };
 /// Thunder's FSDPBucketingStrategy.
 enum class ThunderBucketing : std::uint8_t { none, layer, block };
+/// What DeepCompile does to the graphs of zero3_compile. `none`: they stay as they are, all gathers
+/// at the head; `fast_free`: its list scheduler, as in the first steps and where no pass is
+/// enabled; `full`: that, then prefetching and selective gathering, as from the fifth step on.
+enum class DeepCompilePasses : std::uint8_t { none, fast_free, full };
 /// hybrid_shard: full_shard within a node, unless the workload says a shard size. resolve_cluster()
 /// makes it that.
 enum class Fsdp1Sharding : std::uint8_t { full_shard, shard_grad_op, no_shard, hybrid_shard };
@@ -140,6 +145,7 @@ struct Parallel {
   bool gradient_as_bucket_view = false;  ///< DDP
   Offload offload = Offload::none;
   ThunderBucketing thunder_bucketing = ThunderBucketing::none;
+  DeepCompilePasses deepcompile_passes = DeepCompilePasses::fast_free;
 };
 
 /// DeepSpeed's zero_optimization; in [parallel] under the names of DeepSpeed's JSON. Sizes are
@@ -160,6 +166,8 @@ struct Zero {
   bool reduce_scatter = true;
   bool use_multi_rank_bucket_allreduce = true;  ///< stage 2
   std::optional<DType> grad_accum_dtype;        ///< unset: the compute dtype
+  bool double_buffer = true;                    ///< DeepCompile: two gradient buckets
+  bool symmetric_memory = false;                ///< DeepCompile: gathers without NCCL
 };
 
 /// [cluster]

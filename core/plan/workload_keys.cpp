@@ -27,10 +27,11 @@ constexpr std::array kOptimizerImpl{"foreach"sv, "fused"sv};
 constexpr std::array kStateType{"master"sv, "fp32"sv, "bf16"sv, "int8"sv};
 constexpr std::array kCompile{"none"sv, "per-block"sv, "full"sv};
 constexpr std::array kFloat8{"none"sv, "tensorwise"sv, "rowwise"sv};
-constexpr std::array kStrategy{"ddp"sv,   "fsdp1"sv,         "fsdp2"sv,        "zero3"sv,
-                               "zero2"sv, "thunder_zero2"sv, "thunder_zero3"sv};
+constexpr std::array kStrategy{"ddp"sv,   "fsdp1"sv,         "fsdp2"sv,         "zero3"sv,
+                               "zero2"sv, "thunder_zero2"sv, "thunder_zero3"sv, "deepcompile"sv};
 constexpr std::array kOffload{"none"sv, "optimizer"sv, "parameters"sv, "all"sv};
 constexpr std::array kBucketing{"none"sv, "layer"sv, "block"sv};
+constexpr std::array kDeepCompilePasses{"none"sv, "fast-free"sv, "full"sv};
 constexpr std::array kPrefetch{"none"sv, "pre"sv, "post"sv};
 constexpr std::array kSharding{"full_shard"sv, "shard_grad_op"sv, "no_shard"sv, "hybrid_shard"sv};
 constexpr std::array kTied{"one-unit"sv, "two-names"sv};
@@ -312,6 +313,9 @@ constexpr StrategySet kDdp = set_of(Strategy::ddp);
 constexpr StrategySet kZero2 = set_of(Strategy::zero2);
 constexpr StrategySet kZero3 = set_of(Strategy::zero3);
 constexpr StrategySet kZeros = set_of(Strategy::zero2, Strategy::zero3);
+constexpr StrategySet kDeepCompile = set_of(Strategy::deepcompile);
+constexpr StrategySet kSharded = set_of(Strategy::zero3, Strategy::deepcompile);
+constexpr StrategySet kBucketed = set_of(Strategy::zero2, Strategy::zero3, Strategy::deepcompile);
 constexpr StrategySet kThunder = set_of(Strategy::thunder_zero2, Strategy::thunder_zero3);
 
 constexpr KeyNeeds kLora{"train.trainable = lora", [](const Workload& w) {
@@ -427,8 +431,9 @@ constexpr std::array kKeys{
                 set_bool<kTrain, &Train::dropout>},
 
     WorkloadKey{"parallel.strategy",
-                "fsdp2 | fsdp1 | ddp | zero3 | zero2 | thunder_zero3 | thunder_zero2", "fsdp2",
-                "Sharding strategy", set_choice<kParallel, &Parallel::strategy, kStrategy>},
+                "fsdp2 | fsdp1 | ddp | zero3 | zero2 | deepcompile | thunder_zero3 | thunder_zero2",
+                "fsdp2", "Sharding strategy",
+                set_choice<kParallel, &Parallel::strategy, kStrategy>},
     WorkloadKey{"parallel.world_size", kCount, "nodes × gpus_per_node", "Ranks of the job",
                 set_integer<kParallel, &Parallel::world_size, 1, kMostRanks>},
     WorkloadKey{"parallel.shard_size", kCount, "world_size",
@@ -515,10 +520,10 @@ constexpr std::array kKeys{
                 set_integer<kZero, &Zero::max_reuse_distance, 0, kMostElements>, kOne, kZero3},
     WorkloadKey{"parallel.reduce_bucket_size", kAutoElements, "500000000",
                 "ZeRO: elements of a gradient bucket",
-                set_size<&Zero::reduce_bucket_size, &Zero::auto_reduce, 1>, kOne, kZeros},
+                set_size<&Zero::reduce_bucket_size, &Zero::auto_reduce, 1>, kOne, kBucketed},
     WorkloadKey{"parallel.sub_group_size", kElements, "1000000000",
                 "ZeRO-3: elements that one optimizer step of a rank updates",
-                set_integer<kZero, &Zero::sub_group_size, 1, kMostElements>, kOne, kZero3},
+                set_integer<kZero, &Zero::sub_group_size, 1, kMostElements>, kOne, kSharded},
     WorkloadKey{"parallel.zero_hpz_partition_size", kCount, "1",
                 "ZeRO++: ranks of the secondary partition that backward gathers from",
                 set_integer<kZero, &Zero::hpz_partition_size, 1, kMostRanks>, kOne, kZero3},
@@ -535,7 +540,18 @@ constexpr std::array kKeys{
                 set_bool<kZero, &Zero::use_multi_rank_bucket_allreduce>, kOne, kZero2},
     WorkloadKey{"parallel.grad_accum_dtype", kDType, "the compute dtype",
                 "ZeRO: of the partition that gradients are added up in",
-                set_dtype<kZero, &Zero::grad_accum_dtype>, kOne, kZero3},
+                set_dtype<kZero, &Zero::grad_accum_dtype>, kOne, kSharded},
+    WorkloadKey{"parallel.double_buffer", kFlag, "true",
+                "DeepCompile: one gradient bucket fills while the other is reduced",
+                set_bool<kZero, &Zero::double_buffer>, kOne, kDeepCompile},
+    WorkloadKey{"parallel.symmetric_memory", kFlag, "false",
+                "DeepCompile: gathers by copies from the peers' workspaces",
+                set_bool<kZero, &Zero::symmetric_memory>, kOne, kDeepCompile},
+    WorkloadKey{"parallel.deepcompile_passes", "none | fast-free | full", "fast-free",
+                "DeepCompile: none leaves all gathers at the head of their graph; full adds "
+                "prefetch=budget and selective-gather",
+                set_choice<kParallel, &Parallel::deepcompile_passes, kDeepCompilePasses>, kOne,
+                kDeepCompile},
 
     WorkloadKey{"cluster.hardware", "name or path", "h100_sxm",
                 "Hardware file; cluster.hw is the same", set_name_or_path<&Cluster::hardware>},

@@ -52,6 +52,15 @@ void resolve_auto_sizes(Zero& zero, std::int64_t hidden) {
   if (zero.auto_persistence) zero.param_persistence_threshold = 10 * hidden;
 }
 
+// Mixed precision is torch.autocast over fp32 parameters unless the workload says that parameters
+// are stored in another dtype; gradients are reduced in the parameters' dtype.
+void resolve_deepcompile(Workload& workload) {
+  Parallel& parallel = workload.parallel;
+  if (parallel.strategy != Strategy::deepcompile) return;
+  if (!workload.is_set("parallel.param_dtype")) parallel.param_dtype = workload.train.master;
+  if (!workload.is_set("parallel.reduce_dtype")) parallel.reduce_dtype = parallel.param_dtype;
+}
+
 }  // namespace
 
 Status resolve_cluster(Workload& workload) {
@@ -86,12 +95,15 @@ Status resolve_workload(Workload& workload, const ModelConfig& model) {
   if (workload.train.seq_len == 0)
     workload.train.seq_len = std::min(model.max_positions, kLongestDefault);
   resolve_auto_sizes(workload.zero, model.hidden);
-  // DDP's mixed precision, and FSDP1's where it gathers fp32.
+  resolve_deepcompile(workload);
+  // DDP's mixed precision, and what gathers fp32.
   const bool is_mixed = workload.train.compute != DType::f32;
   const Parallel& parallel = workload.parallel;
   workload.train.autocast =
-      is_mixed && ((parallel.strategy == Strategy::ddp && workload.train.master == DType::f32) ||
-                   (parallel.strategy == Strategy::fsdp1 && parallel.param_dtype == DType::f32));
+      is_mixed &&
+      ((parallel.strategy == Strategy::ddp && workload.train.master == DType::f32) ||
+       ((parallel.strategy == Strategy::fsdp1 || parallel.strategy == Strategy::deepcompile) &&
+        parallel.param_dtype == DType::f32));
   // Thunder is a compiler: there is no such schedule without its fused regions.
   const Strategy strategy = workload.parallel.strategy;
   if (strategy == Strategy::thunder_zero2 || strategy == Strategy::thunder_zero3)

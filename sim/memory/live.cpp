@@ -11,6 +11,9 @@ class Walk {
   Walk(const Graph& graph, const Program& program)
       : graph_(graph), program_(program), slots_(graph, program) {}
 
+  /// Also notes what is bound at each launch.
+  std::vector<Bytes>* at_launch = nullptr;
+
   LivePeak section(Section section) {
     peak_ = {now_.bytes, now_.by_cause, {}};
     peak_unnamed_ = true;
@@ -25,6 +28,8 @@ class Walk {
       peak_.at = OpId(action.a);
       peak_unnamed_ = false;
     }
+    if (action.kind == ActionKind::launch && at_launch != nullptr)
+      (*at_launch)[action.a] = now_.bytes;
     const auto change = slots_.perform(action);
     if (!change) return;
     const Storage& storage = graph_.storages[program_.storages.first + change->storage];
@@ -59,6 +64,17 @@ std::vector<LiveMemory> live_memory(const Graph& graph) {
     all.push_back(memory);
   }
   return all;
+}
+
+std::vector<Bytes> live_at_launch(const Graph& graph) {
+  Walk walk(graph, graph.programs.front());
+  walk.section(Section::init);
+  walk.section(Section::first);
+  walk.section(Section::body);
+  std::vector<Bytes> bytes(graph.ops.size());
+  walk.at_launch = &bytes;
+  walk.section(Section::body);
+  return bytes;
 }
 
 }  // namespace foregather::sim

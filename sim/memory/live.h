@@ -25,4 +25,8 @@ struct LiveMemory {
 /// it. The steady step is the second body. One row a program. Linear in actions.
 std::vector<LiveMemory> live_memory(const Graph& graph);
 
+/// By row of Graph::ops: the bytes that are bound when a steady step of program 0 launches it; 0:
+/// it does not.
+std::vector<Bytes> live_at_launch(const Graph& graph);
+
 }  // namespace foregather::sim

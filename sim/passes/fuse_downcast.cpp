@@ -31,10 +31,16 @@ bool same_rows(const HostActions& left, const Fusion& a, const HostActions& righ
          left.bindings[a.into].storage == right.bindings[b.into].storage;
 }
 
-// Does the host issue other compute between the gather and its cast?
+// Does the host issue other compute between the gather and the wait for it?
 bool is_prefetched(const Graph& graph, const HostActions& actions, const Fusion& fusion) {
-  for (ActionIndex at = fusion.gather + 1; at < fusion.cast; ++at)
+  const StreamId issuing = graph.at(actions.op(fusion.gather)).stream;
+  std::optional<std::uint32_t> done;  // the event behind it
+  for (ActionIndex at = fusion.gather + 1; at < fusion.cast; ++at) {
+    const Action& action = actions.all[at].action;
+    if (action.kind == ActionKind::record && action.stream == issuing && !done) done = action.a;
+    if (action.kind == ActionKind::wait && done == action.a) return false;
     if (actions.is_launch(at) && graph.at(actions.op(at)).role == Role::compute) return true;
+  }
   return false;
 }
 
@@ -58,7 +64,13 @@ std::optional<Fusion> fusion_of(const Graph& graph, const HostActions& actions,
   // The whole of one becomes the whole of the other.
   const Bytes elements = parts[0].bytes / size_of(before);
   if (elements * size_of(after) != parts[1].bytes) return std::nullopt;
-  if (graph.at(from.storage).bytes != parts[0].bytes) return std::nullopt;
+  // But for the padding of the last rank's shard.
+  const Bytes whole = graph.at(from.storage).bytes;
+  if (parts[0].offset != 0 || parts[0].bytes > whole) return std::nullopt;
+  if (graph.at(parts[0].tensor).offset != 0) return std::nullopt;
+  const auto ranks = static_cast<Bytes>(
+      graph.ranks_of(graph.at(graph.at(graph.at(chain.op).cost).group).ranks).size());
+  if (whole - parts[0].bytes >= ranks * size_of(before)) return std::nullopt;
   const auto into = actions.binding_at(fusion.cast, graph.at(parts[1].tensor).storage);
   if (!into || graph.at(actions.bindings[*into].storage).bytes != parts[1].bytes)
     return std::nullopt;
@@ -115,6 +127,20 @@ class Fuser {
     const AccessedTensor writes{cast_shard, Access::write, 0, storage.bytes};
     made.cast = rewriter_.add_op(program_, cast, std::array{reads, writes});
 
+    AccessedTensor output = fusion.output;
+    const Storage& full = graph().at(actions.bindings[fusion.from].storage);
+    if (narrowed(full.bytes) > output.bytes) {
+      output.bytes = narrowed(full.bytes);
+      const StorageId into = actions.bindings[fusion.into].storage;
+      graph().storages[into.row()].bytes = output.bytes;
+      Tensor padded;
+      padded.storage = into;
+      padded.dtype = narrow;
+      padded.shape = {static_cast<std::uint32_t>(graph().dims.size()), 1};
+      graph().dims.push_back(output.bytes / size_of(narrow));
+      output.tensor = rewriter_.add_tensor(padded);
+    }
+
     Cost wire = before;
     wire.dtype = narrow;
     wire.message_bytes = narrowed(before.message_bytes);
@@ -122,8 +148,7 @@ class Fuser {
     wire.bytes_written = narrowed(before.bytes_written);
     rewriter_.graph().ops[gather_id.row()].cost = rewriter_.add_cost(wire);
     rewriter_.set_accesses(
-        gather_id,
-        std::array{AccessedTensor{cast_shard, Access::read, 0, storage.bytes}, fusion.output});
+        gather_id, std::array{AccessedTensor{cast_shard, Access::read, 0, storage.bytes}, output});
     const auto old = graph().origins_of(graph().at(gather_id));
     std::vector<OpId> origins(old.begin(), old.end());
     origins.push_back(cast_id);
@@ -193,6 +218,7 @@ struct FuseDowncast {
   bool leaves_prefetched = false;
 
   Result<PassNote> operator()(PassTarget& target) const {
+    target.prefetches_shards = leaves_prefetched;
     Rewriter rewriter(target.graph);
     std::size_t fused = 0;
     std::size_t prefetched = 0;
@@ -272,8 +298,9 @@ const PassInfo kFuseDowncastPass{
 shard on the gather's stream and a gather in the smaller dtype, straight into the cast's output: fp32
 to bf16 halves the bytes on the wire, and the full fp32 copy and the full-size cast are gone. The cast
 stays as an origin of the gather. `prefetch_dtype=shard` does as DeepSpeed's code does: gathers that the
-host issues ahead of other compute stay as they are (its prefetch passes no dtype); `target`, the
-default, is what its description says.
+host issues ahead of other compute stay as they are (its prefetch passes no dtype), and a later
+`prefetch=budget` takes the fusion of what it prefetches back; `target`, the default, is what its
+description says. Before `order=fast-free`, which a fusion changes the outcome of.
 
     before  gather |==4n==|---|cast|              |===2n===|free
     after   cast shard, gather |==2n==|-----------|===2n===|free

@@ -141,13 +141,17 @@ struct Reorder {
   }
 };
 
+constexpr std::string_view kFastFree = "fast-free";
+
 Result<Pass> parse_order(const PassArguments& arguments) {
+  if (arguments.argument == kFastFree) return parse_fast_free(arguments);
   std::vector<std::string_view> names;
   for (const OrderChoice& choice : kChoices) {
     names.push_back(choice.name);
     if (choice.name == arguments.argument && arguments.options.empty())
       return Pass(Reorder{std::string(arguments.text), &choice});
   }
+  names.push_back(kFastFree);
   return bad_pass(arguments, "expected order=NAME, where NAME is one of {}{}",
                   fmt::join(names, ", "), did_you_mean(arguments.argument, names));
 }
@@ -155,7 +159,7 @@ Result<Pass> parse_order(const PassArguments& arguments) {
 }  // namespace
 
 const PassInfo kOrderPass{
-    "order", "=program|depth-first|memory|list",
+    "order", "=program|depth-first|memory|list|fast-free[,rule=2025|2026]",
     "puts the ops in the order that needs the least memory, or another one",
     R"(Each op still follows what it depends on: the ops that made, or last used, the bytes that it
 touches, and its explicit dependencies. Among all such orders `memory` takes one of least live bytes:
@@ -171,6 +175,22 @@ programs keep their order.
     order=memory      before  a1 a2 a3 b1 b2 b3 c1 c2 c3      after  a1 b1 c1 a2 b2 c2 a3 b3 c3
 
 Op keys and FLOPs stay. Idempotent.
+
+`fast-free` is the list scheduler that DeepCompile applies to each forward and backward graph. Again and
+again it takes, among the gathers whose last use needs the fewest further gathers, the one that can be
+freed alone, with the fewest gathers on its way, the least gathered bytes, the least device time up to
+its last use (the pass prices them), and puts it with all that leads to its last use next; where none can
+be freed alone, it puts the gather alone that needs the least bytes of others. Reductions and outputs
+follow as soon as no gather is missing for them. `rule=2025` is the code until 2026-05-29: the first
+choice by device time alone, the second by bytes alone; `2026` is the default. Before `fuse-downcast` the
+last use of a gather is its cast, so all gathers and casts are cheap to free and come first; after it the
+last use is a matmul, and gathers come between the compute:
+
+    order=fast-free    unfused  g1 c1 g2 c2 g3 c3 mm1 mm2 mm3      fused  g1 mm1 g2 mm2 g3 mm3
+
+It needs graphs of the strategy `deepcompile`, whose plan has it unless `parallel.deepcompile_passes`
+says none or a `--what-if order=…` is given; gradient buckets are filled and flushed in the new order.
+Not always idempotent: which use of a parameter is its last one depends on the order.
 )",
     &parse_order};
 

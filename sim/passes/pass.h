@@ -2,9 +2,11 @@
 // sim/passes/registry.h; sim/passes/rewriter.h is the tool that they edit schedules with.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,11 +23,23 @@ struct PassArguments {
   std::vector<std::pair<std::string_view, std::string_view>> options;
 };
 
+/// What scheduling passes know beyond the schedule.
+struct PassContext {
+  /// Prices of a graph's cost rows on the job's hardware, with those changes; empty: not known, and
+  /// passes that go by times do nothing.
+  std::function<CostTable(const Graph&, const PriceChanges&)> price = {};
+  Bytes device_memory = 0;  ///< of a device, all of it; 0: not known
+};
+
 /// What the passes of a command line work on: a schedule, and what is to be changed about its
 /// prices once it is priced.
 struct PassTarget {
   Graph graph;
-  PriceChanges prices;
+  PriceChanges prices = {};
+  PassContext context = {};
+  /// fuse-downcast,prefetch_dtype=shard: gathers that a later pass prefetches send the shard's
+  /// dtype.
+  bool prefetches_shards = false;
 };
 
 /// What one pass did.
@@ -38,7 +52,18 @@ struct PassNote {
 /// A pass with its arguments read. The graph given is valid (see validate()), and so is the graph
 /// left; after an error the target is unspecified. Errors: the schedule has what the pass needs,
 /// but in a shape that it cannot rewrite; a rank that the job does not have.
-using Pass = std::function<Result<PassNote>(PassTarget&)>;
+class Pass {
+ public:
+  template <class Run>
+  requires(!std::same_as<std::remove_cvref_t<Run>, Pass>) explicit Pass(Run run)
+      : run_(std::move(run)) {}
+
+  Result<PassNote> operator()(PassTarget& target) const { return run_(target); }
+  std::string_view name;  ///< of its row in the registry
+
+ private:
+  std::function<Result<PassNote>(PassTarget&)> run_;
+};
 
 /// A row of the registry.
 struct PassInfo {

@@ -17,6 +17,11 @@ extern const PassInfo kBucketPass;                          // bucket.cpp
 extern const PassInfo kReshardPass, kRematerializePass;     // reshard.cpp
 extern const PassInfo kLimitPass;                           // limit_all_gathers.cpp
 
+extern const PassInfo kSelectiveGatherPass;  // selective_gather.cpp
+// Arguments of kOrderPass and kPrefetchPass that have files of their own.
+Result<Pass> parse_fast_free(const PassArguments& arguments);        // fast_free_pass.cpp
+Result<Pass> parse_prefetch_budget(const PassArguments& arguments);  // prefetch_budget.cpp
+
 extern const PassInfo kSortWaitsPass, kSortCommunicationPass,
     kInFlightPass;  // sort_communication.cpp
 

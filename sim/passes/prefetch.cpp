@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/suggest.h"
+#include "sim/passes/compiled_graph.h"
 #include "sim/passes/gather_chain.h"
 #include "sim/passes/host_actions.h"
 #include "sim/passes/passes.h"
@@ -248,6 +249,9 @@ struct MoveGathers {
 
   Result<PassNote> operator()(PassTarget& target) const {
     Rewriter rewriter(target.graph);
+    if (compiled_graphs(rewriter.graph()))
+      return PassNote{text, "gathers are nodes of compiled graphs, which prefetch=budget moves",
+                      false};
     Moves moves;
     for (std::size_t p = 0; p < rewriter.graph().programs.size(); ++p)
       for (const Section section : {Section::first, Section::body})
@@ -274,12 +278,13 @@ struct MoveGathers {
 };
 
 Result<Pass> parse_prefetch(const PassArguments& arguments) {
-  constexpr std::array kValues{"none"sv, "backward-pre"sv, "backward-post"sv};
+  constexpr std::array kValues{"none"sv, "backward-pre"sv, "backward-post"sv, "budget"sv};
+  if (arguments.argument == kValues.back()) return parse_prefetch_budget(arguments);
   const auto found = std::find(kValues.begin(), kValues.end(), arguments.argument);
   if (found == kValues.end() || !arguments.options.empty())
     return bad_pass(arguments,
-                    "expected prefetch=none, prefetch=backward-pre or "
-                    "prefetch=backward-post{}",
+                    "expected prefetch=none, prefetch=backward-pre, prefetch=backward-post or "
+                    "prefetch=budget{}",
                     did_you_mean(arguments.argument, kValues));
   constexpr std::array kWhen{When::at_use, When::after_use_of_previous,
                              When::before_reduction_of_previous};
@@ -297,9 +302,9 @@ Result<Pass> parse_forward_prefetch(const PassArguments& arguments) {
 
 // PyTorch PR 70235 (reference: PyTorch §B.4 and C.4).
 const PassInfo kPrefetchPass{
-    "prefetch", "=none|backward-pre|backward-post",
+    "prefetch", "=none|backward-pre|backward-post|budget[,prefetch_dtype=target|shard]",
     "issues the backward's all-gathers at their use, or one unit ahead: before or after the "
-    "computation of the unit before",
+    "computation of the unit before; or, DeepCompile's, as far ahead as memory allows",
     R"(Moves what the host does to issue a gather (its delay, allocations, casts, copies, events), in the
 host's order, between the units of one backward: `none` right before the compute stream waits for it;
 `backward-pre` when the unit before is unsharded, so that the gather overlaps that unit's backward, for
@@ -312,6 +317,21 @@ at its use.
 
 Collectives of a communicator get new sequence numbers where their order changed. A gather that waits
 for a rate limiter stays: `limit-all-gathers=none` first. Idempotent.
+
+`budget` is DeepCompile's prefetch pass, for graphs of the strategy `deepcompile` in their final order.
+It walks each graph backwards and collects its gathers into groups (a gather joins while the group takes
+less than 1.2 × the longer of the two alone, and stays below 1 GB); where what the schedule holds and all
+collected bytes exceed 0.9 of the device's memory, or these alone 4 GB, the oldest group is issued behind
+that op; what is left is issued at the head of the graph. Buffers then belong to the compute stream's
+pool; the gathers of a group, one NCCL group there, stay ops of their own here.
+
+    before   gather 1 |==1==| gather 2 |==2==|             all exposed
+    after    gather 1 gather 2 |==1==|==2==|               overlapped, as far as the budget goes
+
+DeepSpeed's prefetch passes no dtype: with `prefetch_dtype=shard` (here, or of a `fuse-downcast` before)
+a parameter whose gather was fused with its downcast is gathered in the shard's dtype after all, a
+full-size cast copies it at its use, and both stay until its release; the note says how many bytes that
+costs. Idempotent only with a budget that holds all gathers at the head.
 )",
     &parse_prefetch};
 

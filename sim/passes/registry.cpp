@@ -8,11 +8,12 @@
 namespace foregather::sim {
 namespace {
 
-constexpr std::array kPasses{
-    &kScalePass,         &kDelayPass,           &kDedupPass,     &kFuseDowncastPass,
-    &kPrefetchPass,      &kForwardPrefetchPass, &kLimitPass,     &kReshardPass,
-    &kRematerializePass, &kBucketPass,          &kSortWaitsPass, &kSortCommunicationPass,
-    &kInFlightPass,      &kFusionPass,          &kRecomputePass, &kOrderPass};
+constexpr std::array kPasses{&kScalePass,        &kDelayPass,          &kDedupPass,
+                             &kFuseDowncastPass, &kPrefetchPass,       &kForwardPrefetchPass,
+                             &kLimitPass,        &kReshardPass,        &kRematerializePass,
+                             &kBucketPass,       &kSortWaitsPass,      &kSortCommunicationPass,
+                             &kInFlightPass,     &kFusionPass,         &kRecomputePass,
+                             &kOrderPass,        &kSelectiveGatherPass};
 
 constexpr std::string_view kIntroduction =
     R"(# What-if passes
@@ -61,7 +62,11 @@ Result<Pass> parse_pass(const std::string& text) {
   const std::string_view name = arguments.text.substr(0, arguments.text.find_first_of("=,"));
   std::vector<std::string_view> names;
   for (const PassInfo* pass : kPasses) {
-    if (pass->name == name) return pass->parse(arguments);
+    if (pass->name == name)
+      return pass->parse(arguments).map([&](Pass parsed) {
+        parsed.name = pass->name;
+        return parsed;
+      });
     names.push_back(pass->name);
   }
   return bad_pass(arguments, "unknown pass '{}'{}; known are {}", name, did_you_mean(name, names),

@@ -69,6 +69,11 @@ const std::vector<Case> kCases{
     {"order=depth-first", true, true},
     {"order=list", true, true},
     {"order=memory", true, true},
+    {"order=fast-free", false, true},
+    {"order=fast-free,rule=2025", false, true},
+    {"prefetch=budget", false, true},
+    {"selective-gather=40KiB", false, false},
+    {"selective-gather", false, false},
 };
 
 // Origins stay as rows when what was made of them goes; launched ops are what counts.
@@ -145,6 +150,15 @@ TEST_CASE("every pass keeps the laws on every sample") {
       {"gpt2_two_names", {"model.layers=2"}},
       {"mixtral_8x7b_zero3", {"model.layers=2"}},
       {"roberta_1gb_slow_network", {}},
+      {"openvla_zero3", {"parallel.strategy=deepcompile", "model.layers=1,1,2"}},
+      {"openvla_zero3",
+       {"parallel.strategy=deepcompile", "model.layers=1,1,1", "train.grad_accum=2",
+        "parallel.deepcompile_passes=none", "parallel.reduce_bucket_size=60000000"}},
+      {"gpt2_ddp", {"model.layers=2", "parallel.strategy=deepcompile"}},
+      {"llama2_7b_fsdp1",
+       {"model.layers=2", "parallel.strategy=deepcompile", "parallel.param_dtype=bf16",
+        "parallel.double_buffer=false", "train.activation_checkpointing=full",
+        "parallel.symmetric_memory=true"}},
   };
   for (const auto& [name, sets] : samples)
     for (const Case& law : kCases) {

@@ -29,9 +29,22 @@ tasks::Schedule sample_with(const std::string& name, const std::vector<std::stri
   return loaded(FOREGATHER_SOURCE_DIR "/traces/samples/" + name + ".toml", sets, passes);
 }
 
+sim::CostTable made_up_prices(const Graph& graph) {
+  sim::CostTable table;
+  for (const Cost& cost : graph.costs)
+    table.prices.push_back(
+        {10 * kMicrosecond + (cost.bytes_read + cost.bytes_written) / 1000, kMicrosecond, {}, 0});
+  table.sources = {"test"};
+  return table;
+}
+
 Graph passed(Graph graph, const std::vector<std::string>& passes,
              std::vector<sim::PassNote>* notes) {
-  sim::PassTarget target{std::move(graph), {}};
+  sim::PassTarget target{std::move(graph)};
+  target.context.price = [](const Graph& priced, const sim::PriceChanges&) {
+    return made_up_prices(priced);
+  };
+  target.context.device_memory = 80 * GiB;
   auto done = value(sim::apply_passes(value(sim::parse_passes(passes)), target));
   if (notes != nullptr) *notes = std::move(done);
   return std::move(target.graph);

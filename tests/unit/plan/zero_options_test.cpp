@@ -43,15 +43,20 @@ Workload any_workload(std::initializer_list<Strategy> strategies) {
       parallel.strategy == Strategy::zero2
           ? any({Offload::none, Offload::optimizer})
           : any({Offload::none, Offload::optimizer, Offload::parameters, Offload::all});
-  const bool thunder = parallel.strategy >= Strategy::thunder_zero2;
+  const bool thunder =
+      parallel.strategy == Strategy::thunder_zero2 || parallel.strategy == Strategy::thunder_zero3;
+  const bool deepcompile = parallel.strategy == Strategy::deepcompile;
+  zero.double_buffer = flag();
+  zero.symmetric_memory = flag();
   parallel.thunder_bucketing =
       any({ThunderBucketing::none, ThunderBucketing::layer, ThunderBucketing::block});
-  if (thunder) parallel.offload = Offload::none;
+  if (thunder || deepcompile) parallel.offload = Offload::none;
   Train& train = workload.train;
   train.master = any({DType::f32, DType::bf16});
   // The toy model computes in two bytes.
   train.compute = parallel.param_dtype = any({DType::bf16, DType::f16});
   if (thunder) train.master = parallel.reduce_dtype = train.compute;
+  if (deepcompile && flag()) parallel.param_dtype = DType::f32;  // autocast
   train.grad_accum = any({1, 2, 3});
   train.checkpointing = any({Checkpointing::none, Checkpointing::full, Checkpointing::selective_op,
                              Checkpointing::selective_layers});
@@ -96,10 +101,12 @@ TEST_CASE("all schedules of Thunder's ZeRO-2 and ZeRO-3 are valid") {
   check_valid({Strategy::thunder_zero2, Strategy::thunder_zero3});
 }
 
+TEST_CASE("all DeepCompile schedules are valid") { check_valid({Strategy::deepcompile}); }
+
 TEST_CASE("a ZeRO step ends with what it began with") {
   CHECK(rc::check([] {
-    const Graph graph = any_graph(
-        {Strategy::zero3, Strategy::zero2, Strategy::thunder_zero2, Strategy::thunder_zero3});
+    const Graph graph = any_graph({Strategy::zero3, Strategy::zero2, Strategy::thunder_zero2,
+                                   Strategy::thunder_zero3, Strategy::deepcompile});
     std::vector<int> bound(graph.storages.size(), 0);
     for (const HostThread& thread : graph.programs[0].threads)
       for (const Action& action : thread.actions(Section::body)) {

@@ -98,6 +98,33 @@ TEST_CASE("an unmodified DeepSpeed JSON is a workload") {
   CHECK_FALSE(ignores(workload, "sub_group_size"));
 }
 
+TEST_CASE("a DeepSpeed JSON turns DeepCompile on, and autocast where the engine is not bf16") {
+  const auto json = [](const std::string& rest) {
+    return "{\"compile\": {\"deepcompile\": true, \"double_buffer\": false, \"free_activation\": "
+           "true}, " +
+           rest + "}";
+  };
+  const auto autocast = read(
+      json(
+          R"("torch_autocast": {"enabled": true, "dtype": "bfloat16"}, "zero_optimization": {"stage": 3})"),
+      kModel);
+  CHECK(autocast.parallel.strategy == Strategy::deepcompile);
+  CHECK_FALSE(autocast.zero.double_buffer);
+  CHECK_FALSE(autocast.zero.symmetric_memory);
+  CHECK(autocast.train.compute == DType::bf16);
+  CHECK_FALSE(autocast.is_set("parallel.param_dtype"));
+  CHECK(ignores(autocast, "compile.free_activation"));
+  const auto engine =
+      read(json(R"("bf16": {"enabled": true}, "zero_optimization": {"stage": 3})"), kModel);
+  CHECK(engine.parallel.strategy == Strategy::deepcompile);
+  CHECK(engine.is_set("parallel.param_dtype"));
+  CHECK(engine.parallel.param_dtype == DType::bf16);
+  const auto stage2 =
+      read(json(R"("bf16": {"enabled": true}, "zero_optimization": {"stage": 2})"), kModel);
+  CHECK(stage2.parallel.strategy == Strategy::zero2);
+  CHECK(ignores(stage2, "compile.deepcompile"));
+}
+
 TEST_CASE("what the workload says goes over a foreign file") {
   const Workload workload =
       read(kDeepSpeed, {"model.config=m.json", "train.micro_batch=5", "parallel.world_size=16"});
