@@ -16,7 +16,8 @@ using Strings = std::vector<std::string>;
 
 Graph recorded(const std::string& name) {
   const std::string path = FOREGATHER_SOURCE_DIR "/tests/oracles/data/thunder/0.2.3_" + name;
-  auto schedule = tasks::load_schedule(path + "_forward.txt", {}, {}, path + "_backward.txt");
+  auto schedule = tasks::load_schedule(
+      tasks::SourceFiles{path + "_forward.txt", path + "_backward.txt", {}}, {}, {});
   REQUIRE(schedule.has_value());
   return std::move(schedule->graph);
 }
