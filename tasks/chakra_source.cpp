@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <thread>
 
-#include "core/base/file.h"
 #include "tasks/chakra_rank.h"
-#include "traces/read_all.h"
 #include "traces/text_source.h"
 
 namespace foregather::tasks {
@@ -18,29 +18,38 @@ namespace {
 using traces::ChakraTrace;
 
 constexpr std::size_t kHead = std::size_t{1} << 16;
-constexpr Bytes kLongestFile = 4 * GiB;
 
 struct RankTrace {
   std::string name;  // of the file or member
   std::size_t trace = 0;
 };
 
-/// Which paths have the bytes of an earlier one: traces of equal ranks are read once.
-Result<std::vector<std::size_t>> first_with_same_bytes(const std::vector<std::string>& paths) {
-  std::vector<std::size_t> first(paths.size());
-  std::vector<std::pair<std::size_t, std::string>> distinct;
+bool have_same_bytes(const std::string& a, const std::string& b) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(a, error);
+  if (error || size != std::filesystem::file_size(b, error) || error) return false;
+  constexpr std::size_t kPiece = std::size_t{1} << 16;
+  std::ifstream first(a, std::ios::binary), second(b, std::ios::binary);
+  std::string one(kPiece, '\0'), other(kPiece, '\0');
+  for (std::uintmax_t left = size; left > 0;) {
+    const auto n = static_cast<std::size_t>(std::min<std::uintmax_t>(left, kPiece));
+    const auto length = static_cast<std::streamsize>(n);
+    if (!first.read(one.data(), length) || !second.read(other.data(), length)) return false;
+    if (std::string_view(one).substr(0, n) != std::string_view(other).substr(0, n)) return false;
+    left -= n;
+  }
+  return true;
+}
+
+/// By path: the first one with the same bytes, or itself. Traces of equal ranks are read once.
+std::vector<std::size_t> first_with_same_bytes(const std::vector<std::string>& paths) {
+  std::vector<std::size_t> first(paths.size()), distinct;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    first[i] = i;
-    // A member of an archive is compared by what it says.
-    if (paths.size() == 1 || paths[i].find('!') != std::string::npos) continue;
-    auto bytes = read_file(paths[i], kLongestFile);
-    if (!bytes) return tl::unexpected(bytes.error());
-    const auto same = std::find_if(distinct.begin(), distinct.end(),
-                                   [&](const auto& known) { return known.second == *bytes; });
-    if (same != distinct.end())
-      first[i] = same->first;
-    else
-      distinct.emplace_back(i, std::move(*bytes));
+    const auto same = std::find_if(distinct.begin(), distinct.end(), [&](std::size_t known) {
+      return have_same_bytes(paths[known], paths[i]);
+    });
+    first[i] = same == distinct.end() ? i : *same;
+    if (same == distinct.end()) distinct.push_back(i);
   }
   return first;
 }
@@ -115,17 +124,16 @@ bool is_chakra(const std::string& path) {
 
 Result<traces::ChakraGraph> chakra_step(const std::vector<std::string>& paths,
                                         const traces::ChakraGraphOptions& options) {
-  const auto first = first_with_same_bytes(paths);
-  if (!first) return tl::unexpected(first.error());
+  const std::vector<std::size_t> first = first_with_same_bytes(paths);
   std::vector<Result<std::vector<ChakraTrace>>> read(paths.size(), std::vector<ChakraTrace>());
   in_parallel(paths.size(), [&](std::size_t i) {
-    if ((*first)[i] == i) read[i] = read_path(paths[i]);
+    if (first[i] == i) read[i] = read_path(paths[i]);
   });
 
   std::vector<const ChakraTrace*> distinct;
   std::vector<RankTrace> ranks;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    const auto& traces = read[(*first)[i]];
+    const auto& traces = read[first[i]];
     if (!traces) return tl::unexpected(traces.error());
     for (const ChakraTrace& trace : *traces) {
       const auto same = std::find_if(
@@ -133,7 +141,7 @@ Result<traces::ChakraGraph> chakra_step(const std::vector<std::string>& paths,
           [&](const ChakraTrace* known) { return known == &trace || are_equal(*known, trace); });
       const std::size_t row = static_cast<std::size_t>(same - distinct.begin());
       if (same == distinct.end()) distinct.push_back(&trace);
-      ranks.push_back({(*first)[i] == i ? trace.source : paths[i], row});
+      ranks.push_back({first[i] == i ? trace.source : paths[i], row});
     }
   }
   std::vector<std::string> warnings;
