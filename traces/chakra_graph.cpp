@@ -80,6 +80,9 @@ class Communicators {
   Communicators(GraphBuilder& builder, std::uint32_t world, std::uint32_t gpus_per_node)
       : builder_(builder), world_(world), gpus_per_node_(std::max(gpus_per_node, 1U)) {}
 
+  /// The first use of a group by a rank that is in none of its kind; empty: there is none.
+  const std::string& stranger() const { return stranger_; }
+
   struct Entry {
     CommunicatorId id;
     GroupId group;
@@ -108,7 +111,11 @@ class Communicators {
   const Entry& entry(const std::string& name, const std::vector<std::uint32_t>& ranks,
                      const std::vector<std::uint32_t>& users) {
     const bool has_all = std::includes(ranks.begin(), ranks.end(), users.begin(), users.end());
-    const auto instances = has_all ? 1 : world_ / static_cast<std::uint32_t>(ranks.size());
+    const auto n = static_cast<std::uint32_t>(ranks.size());
+    const std::uint32_t instances = has_all ? 1 : world_ / n;
+    if (!has_all && (instances == 1 || instances * n != world_) && stranger_.empty())
+      stranger_ = fmt::format(
+          "a node on the communicator '{}' of {} ranks, and are not all among them", name, n);
     const auto [found, is_new] = entries_.try_emplace({name, ranks, instances});
     if (!is_new) return found->second;
     std::vector<std::uint32_t> nodes;
@@ -120,6 +127,7 @@ class Communicators {
 
   GraphBuilder& builder_;
   std::uint32_t world_, gpus_per_node_;
+  std::string stranger_;
   std::map<std::tuple<std::string, std::vector<std::uint32_t>, std::uint32_t>, Entry> entries_;
 };
 
@@ -364,11 +372,15 @@ Result<ChakraGraph> chakra_graph(std::span<const ChakraClass> classes,
     result.warnings.push_back(
         fmt::format("{}: the trace of one rank stands for all {}", source, world));
   std::vector<Lowering> lowerings;
-  for (const ChakraClass& rank_class : classes)
+  for (const ChakraClass& rank_class : classes) {
     lowerings
         .emplace_back(builder, communicators, *rank_class.trace,
                       stands_for_all ? first_ranks(world) : rank_class.ranks)
         .price();
+    if (!communicators.stranger().empty())
+      return fail_at(rank_class.trace->source, "{} have {}", class_name(lowerings.back().ranks()),
+                     communicators.stranger());
+  }
   std::vector<Ns> durations;
   if (options.durations)
     durations = options.durations(builder.graph());

@@ -48,10 +48,10 @@ struct ChakraGraph {
 /// duration. Communicators are process groups (pg_name; "" and "0" are all ranks where the trace
 /// declares no ranks for them) and the pairs of sends and receives.
 ///
-/// Errors, at the trace's source: an order of a communicator that another class's dependencies do
-/// not allow; data dependencies that go in a circle, with the nodes; more than
-/// kMostRanks ranks. Control dependencies on later nodes that close one are left out with a
-/// warning, as traces of chakra's converter have them.
+/// Errors, at the trace's source: a rank that uses a group without it; an order of a communicator
+/// that another class's dependencies do not allow; data dependencies that go in a circle, with the
+/// nodes; more than kMostRanks ranks. Control dependencies on later nodes that close one are left
+/// out with a warning, as traces of chakra's converter have them.
 Result<ChakraGraph> chakra_graph(std::span<const ChakraClass> classes,
                                  const ChakraGraphOptions& options);
 

@@ -103,6 +103,17 @@ TEST_CASE("a world that is too small for what the trace names is an error") {
   CHECK(graph.error().text() == "t.et: names 6 ranks, more than the world size of 4");
 }
 
+TEST_CASE("a rank on a group without it is an error") {
+  const ChakraTrace trace = read(
+      chakra_file({{1, "s", 5, {}, {}, 3, {attribute("comm_src", 0), attribute("comm_dst", 2)}}}));
+  const ChakraClass classes[] = {{&trace, {1}}};
+  const auto graph = chakra_graph(classes, {});
+  REQUIRE_FALSE(graph);
+  CHECK(graph.error().text() ==
+        "t.et: ranks 0 to 2 have a node on the communicator '0 to 2' of 2 ranks, and are not all "
+        "among them");
+}
+
 TEST_CASE("control dependencies that close a circle are left out") {
   const ChakraTrace trace = read(chakra_file({{1, "a", 4, {2}, {}, 5}, {2, "b", 4, {}, {1}, 5}}));
   const ChakraClass alone[] = {{&trace, {0}}};
