@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 #include <memory>
 
 #include "cli/command.h"
@@ -52,17 +53,19 @@ Result<tasks::SimulateRequest> request_of(const Arguments& arguments) {
       is_pair &&
       (says_pair || (arguments.as.empty() &&
                      tasks::are_forward_and_backward(arguments.sources[0], arguments.sources[1])));
-  if (!arguments.step.empty())
-    return fail_at("--step", "chooses a step of a recorded run, and {} is none",
-                   arguments.sources.front());
+  std::optional<std::int64_t> step;
+  if (!arguments.step.empty()) {
+    std::int64_t number = 0;
+    const char* const end = arguments.step.data() + arguments.step.size();
+    const auto [stop, error] = std::from_chars(arguments.step.data(), end, number);
+    if (error != std::errc() || stop != end || number < 0)
+      return fail_at("--step", "'{}' is no number of a step", arguments.step);
+    step = number;
+  }
   const auto model = memory_model(arguments.memory_model);
   if (!model) return tl::unexpected(model.error());
   tasks::SimulateRequest request;
-  request.source = arguments.sources.front();
-  if (takes_pair)
-    request.backward = arguments.sources.back();
-  else
-    request.other_ranks.assign(arguments.sources.begin() + 1, arguments.sources.end());
+  request.sources = {arguments.sources, takes_pair, step};
   request.sets = arguments.sets;
   if (!arguments.hardware.empty()) request.sets.push_back("cluster.hardware=" + arguments.hardware);
   request.what_if = arguments.what_if;
@@ -123,9 +126,11 @@ int run(const Arguments& arguments) {
 std::vector<Option> options(Arguments& arguments) {
   return {
       {"SOURCE", "",
-       "a workload (.toml), a schedule dump, a printed Thunder trace or Chakra traces; the content "
-       "decides. A forward's and a backward's trace together are one step, several Chakra traces "
-       "the ranks of one job",
+       "a workload (.toml), a schedule dump, a printed Thunder trace, Chakra traces or a recorded "
+       "run "
+       "(as import reads them); the content decides. Several Chakra traces or recorded runs are "
+       "the "
+       "ranks of one job; a forward's and a backward's Thunder trace together are one step",
        nullptr, nullptr, &arguments.sources},
       {"--hw", "HW",
        fmt::format("the hardware: {}, or the path of a hardware file. The same as --set "

@@ -170,6 +170,19 @@ std::string fits(const Summary& summary) {
   return text + fmt::format("does not fit, {} too much\n", format_bytes(-margin));
 }
 
+std::string recorded(const Summary& summary) {
+  TextTable table;
+  table.row({"Recorded", "measured", "replayed", "unexplained", "streams", "waits"});
+  for (std::size_t i = 0; i < summary.recorded.size(); ++i) {
+    const tasks::RecordedFigures& rank = summary.recorded[i];
+    table.row({fmt::format("  rank {}", rank.rank), format_time(rank.measured),
+               format_time(summary.classes[i].times->step), format_time(rank.unexplained),
+               format_count(rank.streams),
+               fmt::format("{} recorded, {} inferred", rank.recorded_deps, rank.inferred_deps)});
+  }
+  return "\n" + table.text();
+}
+
 std::string first_step(const Summary& summary) {
   const tasks::ClassFigures& slow = summary.slow();
   if (!slow.first_step) return {};
@@ -187,7 +200,8 @@ std::string summary_text(const Summary& summary) {
     text += step_line(summary) + bars(summary) + above_bound(summary);
     if (summary.slow().times->busy.comm > 0) text += collectives(summary);
   }
-  text += memory(summary) + fits(summary) + first_step(summary);
+  if (!summary.recorded.empty()) text += recorded(summary);
+  if (summary.has_memory) text += memory(summary) + fits(summary) + first_step(summary);
   return text;
 }
 

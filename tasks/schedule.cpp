@@ -18,6 +18,7 @@
 #include "sim/passes/registry.h"
 #include "tasks/chakra_source.h"
 #include "tasks/machine.h"
+#include "tasks/recorded_source.h"
 #include "tasks/sniff.h"
 #include "tasks/thunder_source.h"
 
@@ -199,16 +200,13 @@ sim::PriceOptions price_options(const plan::Workload& machine, const sim::PriceC
 
 // Durations of nodes are what a device needed, contention with whatever ran beside them included:
 // they are not slowed again unless the user says so.
-Result<plan::Workload> read_chakra(const SourceFiles& files, const std::vector<std::string>& sets,
+Result<plan::Workload> read_chakra(const Sources& sources, const std::vector<std::string>& sets,
                                    Schedule& schedule) {
   WorldSets own = take_world_size(sets);
   if (own.error) return tl::unexpected(*own.error);
   auto machine = plan::machine_of_sets(own.others);
   if (!machine) return machine;
   if (!machine->is_set("cluster.contention")) machine->cluster.contention = false;
-  std::vector<std::string> paths = files.other_ranks;
-  paths.insert(paths.begin(), files.first);
-  schedule.inputs = paths;
   traces::ChakraGraphOptions options;
   options.world_size = own.world_size;
   options.gpus_per_node = std::max(machine->cluster.gpus_per_node, 1U);
@@ -220,11 +218,12 @@ Result<plan::Workload> read_chakra(const SourceFiles& files, const std::vector<s
     for (const sim::Price& price : table.prices) durations.push_back(price.duration);
     return durations;
   };
-  auto step = chakra_step(paths, options);
+  auto step = chakra_step(sources.paths, options);
   if (!step) return tl::unexpected(step.error());
   const auto problems = validate(step->graph, 1);
   if (!problems.empty())
-    return fail_at(files.first, "is no schedule that could run: {}", problems.front().message);
+    return fail_at(sources.paths.front(), "is no schedule that could run: {}",
+                   problems.front().message);
   schedule.graph = std::move(step->graph);
   schedule.model = "Chakra trace";
   schedule.strategy = "chakra";
@@ -235,33 +234,67 @@ Result<plan::Workload> read_chakra(const SourceFiles& files, const std::vector<s
   return machine;
 }
 
-Result<plan::Workload> read_source(const SourceFiles& files, const std::vector<std::string>& sets,
-                                   Schedule& schedule) {
-  const std::string& source = files.first;
-  if (is_chakra(source)) {
-    if (!files.backward.empty())
-      return fail_at(source, "is no Thunder trace: only those have a backward of their own");
-    return read_chakra(files, sets, schedule);
-  }
-  if (!files.other_ranks.empty())
-    return fail_at(
-        source,
-        "is one of {} sources and no Chakra trace, expected the Chakra traces of several "
-        "ranks, or the Thunder traces of a forward and its backward",
-        files.other_ranks.size() + 1);
-  auto text = read_file(source, kLongestSource);
-  if (!text) return tl::unexpected(text.error());
-  const auto kind = sniff(*text, source);
+// Times are recorded, so the machine is what they were recorded on; the memory is not replayed.
+Result<plan::Workload> read_recorded(const Sources& sources, const std::vector<std::string>& sets,
+                                     Schedule& schedule) {
+  auto machine = plan::machine_of_sets(sets);
+  if (!machine) return machine;
+  auto recorded = load_recorded(sources.paths, sources.step);
+  if (!recorded) return tl::unexpected(recorded.error());
+  const auto problems = validate(recorded->rebuilt.graph, 1);
+  if (!problems.empty())
+    return fail_at(sources.paths.front(), "cannot be rebuilt as a schedule: {}",
+                   problems.front().message);
+  schedule.graph = std::move(recorded->rebuilt.graph);
+  schedule.recorded = std::move(recorded->rebuilt.ranks);
+  schedule.warnings = std::move(recorded->rebuilt.warnings);
+  schedule.model = "recorded run";
+  schedule.engine.once = true;
+  if (const Status loaded = set_hardware(*machine, schedule); !loaded)
+    return tl::unexpected(loaded.error());
+  if (!recorded->device.empty()) schedule.hardware.name = recorded->device;
+  return machine;
+}
+
+Result<plan::Workload> read_text(std::string text, const Sources& sources,
+                                 const std::vector<std::string>& sets, Schedule& schedule) {
+  const std::string& source = sources.paths.front();
+  const auto kind = sniff(text, source);
   if (!kind) return tl::unexpected(kind.error());
-  if (*kind != SourceKind::thunder && !files.backward.empty())
-    return fail_at(source, "is no Thunder trace: only those have a backward of their own");
+  const bool is_thunder_pair = *kind == SourceKind::thunder && sources.is_pair;
+  if (sources.paths.size() > 1 && !is_thunder_pair)
+    return fail_at(
+        source, "{}",
+        sources.is_pair
+            ? "is no Thunder trace: only those have a backward of their own"
+            : "is one source alone: several are the ranks of a recorded run or of Chakra "
+              "traces, or the Thunder traces of a forward and its backward");
+  if (sources.step)
+    return fail_at("--step", "chooses a step of a recorded run, and {} is none", source);
   switch (*kind) {
-    case SourceKind::workload: return lower_workload(std::move(*text), source, sets, schedule);
+    case SourceKind::workload: return lower_workload(std::move(text), source, sets, schedule);
     case SourceKind::thunder:
-      return read_thunder(std::move(*text), source, files.backward, sets, schedule);
+      return read_thunder(std::move(text), source, is_thunder_pair ? sources.paths.back() : "",
+                          sets, schedule);
     case SourceKind::schedule: break;
   }
-  return read_schedule(*text, source, sets, schedule);
+  return read_schedule(text, source, sets, schedule);
+}
+
+Result<plan::Workload> read_sources(const Sources& sources, const std::vector<std::string>& sets,
+                                    Schedule& schedule) {
+  if (is_chakra(sources.paths.front())) {
+    if (sources.is_pair)
+      return fail_at(sources.paths.front(),
+                     "is no Thunder trace: only those have a backward of their own");
+    return read_chakra(sources, sets, schedule);
+  }
+  const auto recorded = is_recorded(sources.paths.front());
+  if (!recorded) return tl::unexpected(recorded.error());
+  if (*recorded) return read_recorded(sources, sets, schedule);
+  auto text = read_file(sources.paths.front(), kLongestSource);
+  if (!text) return tl::unexpected(text.error());
+  return read_text(std::move(*text), sources, sets, schedule);
 }
 
 Status apply_what_if(const std::vector<sim::Pass>& what_if, const plan::Workload& machine,
@@ -314,6 +347,8 @@ Status price_schedule(const plan::Workload& machine, const sim::PriceChanges& ch
   for (const RankClass& rank_class : schedule.graph.classes)
     rows = std::max(rows, std::size_t{rank_class.hardware} + 1);
   if (rows > 1) schedule.warnings.push_back("all rank classes are priced on one hardware");
+  // What the host does of a recorded run is in its actions.
+  if (!schedule.recorded.empty()) table.host = sim::HostPrices{.launch_queue = 0};
   schedule.prices.assign(rows, table);
   return {};
 }
@@ -324,7 +359,7 @@ Status set_engine(const plan::Workload& machine, Schedule& schedule) {
     return fail_at(machine.place_of({"allocator.conf"}), "allocator.conf: {}",
                    config.error().message);
   schedule.engine.alloc = *config;
-  schedule.engine.contention = machine.cluster.contention;
+  schedule.engine.contention = machine.cluster.contention && schedule.recorded.empty();
   schedule.capacity = static_cast<Bytes>(schedule.hardware.memory.capacity);
   schedule.outside_allocator = sim::outside_allocator_bytes(schedule.graph, schedule.hardware);
   schedule.engine.capacity = schedule.capacity - schedule.outside_allocator;
@@ -338,13 +373,13 @@ Status set_engine(const plan::Workload& machine, Schedule& schedule) {
 
 }  // namespace
 
-Result<Schedule> load_schedule(const SourceFiles& files, const std::vector<std::string>& sets,
+Result<Schedule> load_schedule(const Sources& sources, const std::vector<std::string>& sets,
                                const std::vector<sim::Pass>& what_if) {
-  const std::string& source = files.first;
+  const std::string& source = sources.paths.front();
   Schedule schedule;
-  schedule.inputs = {source};
+  schedule.inputs = sources.paths;
   schedule.name = std::filesystem::path(source).stem().string();
-  const auto machine = read_source(files, sets, schedule);
+  const auto machine = read_sources(sources, sets, schedule);
   if (!machine) return tl::unexpected(machine.error());
   // A name of the catalogue is no file.
   for (const std::string& input :
@@ -359,6 +394,11 @@ Result<Schedule> load_schedule(const SourceFiles& files, const std::vector<std::
     return tl::unexpected(std::move(ready.error()));
   }
   return schedule;
+}
+
+Result<Schedule> load_schedule(const std::string& source, const std::vector<std::string>& sets,
+                               const std::vector<sim::Pass>& what_if) {
+  return load_schedule(Sources{{source}, false, {}}, sets, what_if);
 }
 
 }  // namespace foregather::tasks

@@ -7,12 +7,20 @@
 
 #include "core/base/result.h"
 #include "core/ir/graph.h"
+#include "core/rebuild/rebuild.h"
 #include "sim/cost/cost_table.h"
 #include "sim/cost/hardware.h"
 #include "sim/engine/engine.h"
 #include "sim/passes/pass.h"
 
 namespace foregather::tasks {
+
+/// What to simulate.
+struct Sources {
+  std::vector<std::string> paths;    ///< at least one; several are ranks, or two Thunder traces
+  bool is_pair = false;              ///< those of a forward and its backward
+  std::optional<std::int64_t> step;  ///< of a recorded run
+};
 
 struct Schedule {
   std::string name;      ///< of the source: its file name without folder and ending
@@ -31,28 +39,21 @@ struct Schedule {
   // Of a Thunder trace.
   std::optional<Bytes> estimator_peak;  ///< by Thunder's own rules
   Bytes argument_bytes = 0;             ///< that the caller of the traced function holds
-  // Of a graph of nodes without a host.
-  bool has_host = true;  ///< false: its actions take no time
+  /// Of a recorded run: what was measured of each class.
+  std::vector<rebuild::RebuiltRank> recorded;
+  bool has_host = true;  ///< false: nodes without a host, whose actions take no time
   std::vector<std::string> warnings;
 };
 
-/// The files of one SOURCE.
-struct SourceFiles {
-  std::string first;
-  std::string backward;                  ///< where not empty: the backward whose forward is `first`
-  std::vector<std::string> other_ranks;  ///< of the job whose rank is `first`
-};
-
 /// Reads, lowers, rewrites by the passes in order, and prices a workload, a schedule dump, a
-/// Thunder trace or the Chakra traces of some ranks. `sets` are KEY=VALUE. A pass that finds
-/// nothing to do is a warning.
-Result<Schedule> load_schedule(const SourceFiles& files, const std::vector<std::string>& sets,
+/// Thunder trace (or a forward's and its backward's), the Chakra traces of some ranks, or recorded
+/// runs. `sets` are KEY=VALUE. A pass that finds nothing to do is a warning. Errors: several files
+/// of a format that is not one a rank.
+Result<Schedule> load_schedule(const Sources& sources, const std::vector<std::string>& sets,
                                const std::vector<sim::Pass>& what_if);
+
 /// Of one file.
-inline Result<Schedule> load_schedule(const std::string& source,
-                                      const std::vector<std::string>& sets,
-                                      const std::vector<sim::Pass>& what_if) {
-  return load_schedule(SourceFiles{source, {}, {}}, sets, what_if);
-}
+Result<Schedule> load_schedule(const std::string& source, const std::vector<std::string>& sets,
+                               const std::vector<sim::Pass>& what_if);
 
 }  // namespace foregather::tasks

@@ -24,7 +24,7 @@ run::RunInfo run_info(const SimulateRequest& request, const Schedule& schedule) 
   info.name = schedule.name;
   info.kind = run::RunKind::predicted;
   info.tool = version();
-  info.source = request.source;
+  info.source = request.sources.paths.front();
   info.source_text = schedule.source_text;
   for (const std::string& set : request.sets) info.options += "--set " + set + "\n";
   for (const std::string& pass : request.what_if) info.options += "--what-if " + pass + "\n";
@@ -40,7 +40,7 @@ run::RunInfo run_info(const SimulateRequest& request, const Schedule& schedule) 
 }
 
 void fill_header(const SimulateRequest& request, const Schedule& schedule, Summary& summary) {
-  summary.source = request.source;
+  summary.source = request.sources.paths.front();
   summary.name = schedule.name;
   summary.model = schedule.model;
   summary.strategy = schedule.strategy;
@@ -121,6 +121,21 @@ void fill_warnings(const sim::Simulation& simulation, Summary& summary) {
                     simulation.unresolved_synchronizations));
 }
 
+// The step of a recorded run is the span of its device work: it has no step before. Bytes that the
+// recording's own allocator held are not replayed.
+void fill_recorded(const Schedule& schedule, Outcome& outcome) {
+  run::Run& run = outcome.run;
+  for (std::size_t s = 0; s < run.steps.size(); ++s) {
+    const run::OpSpan ops = run::ops_of(run, run::StepRow(s));
+    if (ops.first < ops.last) run.steps[s].begin = run.ops.start[ops.first];
+  }
+  outcome.summary.has_memory = false;
+  for (const rebuild::RebuiltRank& rank : schedule.recorded)
+    outcome.summary.recorded.push_back({rank.source, rank.rank, rank.measured, rank.unexplained,
+                                        rank.pinned, rank.ops, rank.streams, rank.recorded_deps,
+                                        rank.inferred_deps, rank.clock_shift});
+}
+
 }  // namespace
 
 Bytes ClassFigures::reserved() const {
@@ -130,6 +145,12 @@ Bytes ClassFigures::reserved() const {
 std::optional<Ns> Summary::step_time() const {
   if (classes.empty() || !slow().times) return std::nullopt;
   return slow().times->step;
+}
+
+Ns Summary::measured_step_time() const {
+  Ns longest = 0;
+  for (const RecordedFigures& rank : recorded) longest = std::max(longest, rank.measured);
+  return longest;
 }
 
 Bytes Summary::reserved() const {
@@ -152,8 +173,7 @@ Result<Outcome> simulate(const SimulateRequest& request) {
   const auto begin = Clock::now();
   const auto what_if = sim::parse_passes(request.what_if);
   if (!what_if) return tl::unexpected(what_if.error());
-  auto schedule = load_schedule(SourceFiles{request.source, request.backward, request.other_ranks},
-                                request.sets, *what_if);
+  auto schedule = load_schedule(request.sources, request.sets, *what_if);
   if (!schedule) return tl::unexpected(schedule.error());
   if (request.memory_model == MemoryModel::thunder_estimator && !schedule->estimator_peak)
     return fail_at("--memory-model", "thunder-estimator needs a Thunder trace as SOURCE");
@@ -161,12 +181,13 @@ Result<Outcome> simulate(const SimulateRequest& request) {
     schedule->warnings.push_back(
         "--memory-model thunder-estimator: the peak is that of the trace as it was read, without "
         "--what-if");
-  schedule->engine.memory = request.memory_model == MemoryModel::allocator;
+  schedule->engine.memory =
+      request.memory_model == MemoryModel::allocator && schedule->recorded.empty();
   schedule->engine.record_memory = request.record_memory && schedule->engine.memory;
   const auto simulation = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
   if (!simulation) {
     Error error = simulation.error();
-    if (error.place.empty()) error.place = request.source;
+    if (error.place.empty()) error.place = request.sources.paths.front();
     return tl::unexpected(std::move(error));
   }
   const auto end = Clock::now();
@@ -177,6 +198,7 @@ Result<Outcome> simulate(const SimulateRequest& request) {
   fill_header(request, *schedule, outcome.summary);
   outcome.run = record_run(schedule->graph, schedule->prices, *simulation);
   outcome.run.about = run_info(request, *schedule);
+  if (!schedule->recorded.empty()) fill_recorded(*schedule, outcome);
   fill_memory(schedule->graph, *simulation, outcome.summary);
   if (request.memory_model == MemoryModel::thunder_estimator)
     fill_estimate(*schedule->estimator_peak, outcome.summary);
@@ -185,8 +207,9 @@ Result<Outcome> simulate(const SimulateRequest& request) {
     fill_times(outcome.run, outcome.summary);
     fill_rates(*schedule, simulation->converged, outcome.summary);
   }
-  if (const Status filled = fill_intervals(*schedule, outcome.summary); !filled)
-    return tl::unexpected(filled.error());
+  if (schedule->recorded.empty())
+    if (const Status filled = fill_intervals(*schedule, outcome.summary); !filled)
+      return tl::unexpected(filled.error());
   fill_warnings(*simulation, outcome.summary);
   outcome.summary.simulated_in =
       std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();

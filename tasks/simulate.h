@@ -7,17 +7,16 @@
 
 #include "core/base/result.h"
 #include "core/run/run.h"
+#include "tasks/schedule.h"
 #include "tasks/summary.h"
 
 namespace foregather::tasks {
 
 struct SimulateRequest {
   // What changes the result.
-  std::string source;
-  std::string backward;                  ///< a second trace: the backward of `source`; else empty
-  std::vector<std::string> other_ranks;  ///< traces of the job's other ranks
-  std::vector<std::string> sets;         ///< KEY=VALUE, in order
-  std::vector<std::string> what_if;      ///< passes, in order
+  Sources sources;
+  std::vector<std::string> sets;     ///< KEY=VALUE, in order
+  std::vector<std::string> what_if;  ///< passes, in order
   MemoryModel memory_model = MemoryModel::allocator;
   // What changes only what is kept.
   bool record_memory = true;  ///< allocations and memory curves in the run

@@ -90,6 +90,16 @@ struct WhatIfFigure {
 
 enum class MemoryModel : std::uint8_t { allocator, live, thunder_estimator };
 
+/// What was measured of one rank of a recorded source, and how far its schedule explains that.
+struct RecordedFigures {
+  std::string source;
+  std::uint32_t rank = 0;
+  Ns measured = 0;     ///< first start to last end of its device work
+  Ns unexplained = 0;  ///< time in which an op waited for nothing that the recording shows
+  std::int64_t pinned = 0, ops = 0, streams = 0, recorded_deps = 0, inferred_deps = 0;
+  Ns clock_shift = 0;  ///< by which the host's clock was ahead of the device's
+};
+
 /// The figures of the job: times of its slowest class, memory of its largest.
 struct Summary : Figures {
   std::string source, name, model, strategy, hardware;
@@ -99,8 +109,10 @@ struct Summary : Figures {
   std::int64_t tokens_per_rank_step = 0;
   MemoryModel memory_model = MemoryModel::allocator;
   std::vector<ClassFigures> classes;
-  std::size_t slowest = 0;  ///< class whose times are the job's
-  std::size_t largest = 0;  ///< class whose memory is the job's
+  std::vector<RecordedFigures> recorded;  ///< as classes; empty: the source is no recording
+  bool has_memory = true;                 ///< false: the source says nothing of memory
+  std::size_t slowest = 0;                ///< class whose times are the job's
+  std::size_t largest = 0;                ///< class whose memory is the job's
   PathFigures path;
   Bytes capacity = 0;
   Bytes outside_allocator = 0;
@@ -112,6 +124,8 @@ struct Summary : Figures {
   const ClassFigures& slow() const { return classes[slowest]; }
   const ClassFigures& large() const { return classes[largest]; }
   std::optional<Ns> step_time() const;
+  /// Of the slowest rank of a recorded source, which must be one.
+  Ns measured_step_time() const;
   /// Of the first and all later steps, of the class that needs most.
   Bytes reserved() const;
   /// Bytes left on the device, negative if too small; nothing after an out-of-memory.

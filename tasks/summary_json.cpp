@@ -141,6 +141,15 @@ void write_fits(JsonWriter& json, const Summary& summary, std::optional<Bytes> m
   json.field("outside_allocator_bytes", summary.outside_allocator);
 }
 
+// Of a recording: nothing is known of these.
+void write_unknown_memory(JsonWriter& json) {
+  for (const char* key :
+       {"peak_requested_bytes", "peak_allocated_bytes", "peak_active_bytes", "peak_reserved_bytes",
+        "peak_at", "peak_by_cause", "peak_memory_bound_bytes", "oom", "fits", "capacity_bytes",
+        "outside_allocator_bytes", "first_step"})
+    json.key(key).null();
+}
+
 // Of the job or of one class: times are those of `slow`, memory is that of `large`.
 void write_figures(JsonWriter& json, const Summary& summary, const Figures& figures,
                    const ClassFigures& slow, const ClassFigures& large,
@@ -149,11 +158,15 @@ void write_figures(JsonWriter& json, const Summary& summary, const Figures& figu
   optional_field(json, "step_time_bound_ns", figures.bound);
   optional_field(json, "tokens_per_s_per_gpu", figures.tokens_per_second);
   optional_field(json, "mfu", figures.mfu);
-  write_memory(json, large.memory);
-  json.field("peak_memory_bound_bytes", figures.memory_bound);
-  write_oom(json, figures.oom);
-  write_fits(json, summary, margin);
-  write_first_step(json, slow, large);
+  if (summary.has_memory) {
+    write_memory(json, large.memory);
+    json.field("peak_memory_bound_bytes", figures.memory_bound);
+    write_oom(json, figures.oom);
+    write_fits(json, summary, margin);
+    write_first_step(json, slow, large);
+  } else {
+    write_unknown_memory(json);
+  }
   json.key("interval").begin_object();
   write_range(json, "step_time_ns", figures.interval.step_time);
   write_range(json, "peak_reserved_bytes", figures.interval.reserved);
@@ -168,6 +181,32 @@ void write_classes(JsonWriter& json, const Summary& summary) {
     json.field("ranks", figures.ranks.size());
     json.field("first_rank", std::int64_t{figures.ranks.front()});
     write_figures(json, summary, figures, figures, figures, summary.margin(figures));
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_recorded(JsonWriter& json, const Summary& summary) {
+  if (summary.recorded.empty()) return;
+  const RecordedFigures& slow = summary.recorded[summary.slowest];
+  json.field("measured_step_time_ns", summary.measured_step_time());
+  json.field("unexplained_ns", slow.unexplained);
+  json.field("pinned_ops", slow.pinned);
+  json.key("ranks").begin_array();
+  for (std::size_t i = 0; i < summary.recorded.size(); ++i) {
+    const RecordedFigures& rank = summary.recorded[i];
+    json.begin_object();
+    json.field("rank", std::int64_t{rank.rank});
+    json.field("source", std::string_view(rank.source));
+    json.field("measured_step_time_ns", rank.measured);
+    json.field("step_time_ns", summary.classes[i].times->step);
+    json.field("unexplained_ns", rank.unexplained);
+    json.field("pinned_ops", rank.pinned);
+    json.field("ops", rank.ops);
+    json.field("streams", rank.streams);
+    json.field("recorded_waits", rank.recorded_deps);
+    json.field("inferred_waits", rank.inferred_deps);
+    json.field("clock_shift_ns", rank.clock_shift);
     json.end_object();
   }
   json.end_array();
@@ -201,6 +240,7 @@ std::string to_json(const Summary& summary) {
   json.field("parameters", summary.parameters);
   write_figures(json, summary, summary, summary.slow(), summary.large(), summary.margin());
   if (summary.argument_bytes) json.field("argument_bytes", *summary.argument_bytes);
+  write_recorded(json, summary);
   write_what_if(json, summary);
   text_list(json, "warnings", summary.warnings);
   write_classes(json, summary);

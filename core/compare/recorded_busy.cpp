@@ -5,31 +5,10 @@
 #include <unordered_map>
 
 #include "core/compare/intervals.h"
+#include "core/run/kernel_names.h"
 
 namespace foregather::compare {
 namespace {
-
-constexpr std::array<std::string_view, 5> kLibraries{"nccl", "rccl", "msccl", "oneccl", "hccl"};
-/// In the order in which they are looked for; without underscores they name the kind.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kKinds{{
-    {"allgather", "allgather"},
-    {"all_gather", "allgather"},
-    {"reducescatter", "reducescatter"},
-    {"reduce_scatter", "reducescatter"},
-    {"allreduce", "allreduce"},
-    {"all_reduce", "allreduce"},
-    {"sendrecv", "sendrecv"},
-    {"broadcast", "broadcast"},
-    {"alltoall", "alltoall"},
-    {"reduce_", "reduce"},
-}};
-
-std::string lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
-  return lower;
-}
 
 void add(Ns& sum, Ns time) {
   if (__builtin_add_overflow(sum, time, &sum)) sum = std::numeric_limits<Ns>::max();
@@ -128,7 +107,7 @@ class Measuring {
     ++busy.comm_kernels;
     add(busy.comm_time, time);
     intervals_[d].comm.push_back(interval);
-    RecordedComm& kind = busy.by_kind[communication_kind(recording_.text(rows.name[i]))];
+    RecordedComm& kind = busy.by_kind[run::communication_kind(recording_.text(rows.name[i]))];
     ++kind.count;
     add(kind.time, time);
   }
@@ -165,7 +144,7 @@ class Measuring {
   bool is_communication(StringId name) {
     KernelClass& known = classes_[name.row()];
     if (known == KernelClass::unknown)
-      known = is_communication_kernel(recording_.text(name)) ? KernelClass::communication
+      known = run::is_communication_kernel(recording_.text(name)) ? KernelClass::communication
                                                              : KernelClass::compute;
     return known == KernelClass::communication;
   }
@@ -179,20 +158,6 @@ class Measuring {
 };
 
 }  // namespace
-
-bool is_communication_kernel(std::string_view name) {
-  const std::string text = lower(name);
-  return std::any_of(kLibraries.begin(), kLibraries.end(), [&](std::string_view library) {
-    return text.find(library) != std::string::npos;
-  });
-}
-
-std::string_view communication_kind(std::string_view kernel_name) {
-  const std::string text = lower(kernel_name);
-  for (const auto& [part, kind] : kKinds)
-    if (text.find(part) != std::string::npos) return kind;
-  return "other";
-}
 
 RecordedFigures recorded_figures(const run::Recording& recording) {
   return Measuring(recording).run();

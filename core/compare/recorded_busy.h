@@ -12,13 +12,6 @@
 
 namespace foregather::compare {
 
-/// Communication kernels are those whose name has one of nccl, rccl, msccl, oneccl, hccl in any
-/// case; every other kernel is compute. Copies and fills are neither.
-bool is_communication_kernel(std::string_view name);
-/// Which collective, by the name of its kernel: "allgather", "reducescatter", "allreduce",
-/// "sendrecv", "broadcast", "alltoall", "reduce", else "other".
-std::string_view communication_kind(std::string_view kernel_name);
-
 struct RecordedStream {
   run::LaneRow lane;
   std::int64_t activities = 0, kernels = 0;
@@ -31,7 +24,8 @@ struct RecordedComm {
   Ns time = 0;  ///< sum
 };
 
-/// Of one device, or of several added up (unions are never merged over devices).
+/// See run::is_communication_kernel() for which kernels are communication; every other one is
+/// compute, copies and fills are neither. Of one device, or of several added up (unions are never merged over devices).
 struct RecordedBusy {
   std::int64_t activities = 0, kernels = 0, comm_kernels = 0;
   Ns kernel_time = 0, comm_time = 0;  ///< sums

@@ -86,6 +86,7 @@ class DumpWriter {
     out_.field("message", row.message_bytes);
     out_.id('g', row.group);
     if (row.is_fixed) out_.field("fixed", row.fixed_time, -1);
+    out_.field("lead", row.lead);
     out_.field("kernels", row.kernels, 1);
   }
 

@@ -105,7 +105,9 @@ struct Cost {
   OpKind kind = OpKind::other;
   DType dtype = DType::f32;  ///< that the arithmetic or the wire uses
   bool is_fixed = false;     ///< `fixed_time` is the duration (recorded, or given by the schedule)
-  std::uint8_t kernels = 1;  ///< launches that this op stands for
+  /// Launches that this op stands for; 0: it `is_fixed`, and host_delay actions have the host's
+  /// part.
+  std::uint8_t kernels = 1;
   std::uint16_t host_ops = 1;  ///< framework ops that the host dispatches for it
   std::int64_t flops = 0;      ///< multiply and add count as two
   Bytes bytes_read = 0;        ///< from device memory
@@ -118,6 +120,9 @@ struct Cost {
   Bytes message_bytes = 0;
   GroupId group;
   Ns fixed_time = 0;
+  /// Only if `is_fixed`: what passes between the last thing that the op waits for and its start
+  /// (launch latency, and what a recording does not explain). Contention is part of such times.
+  Ns lead = 0;
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 

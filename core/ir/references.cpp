@@ -180,9 +180,11 @@ class ReferenceCheck {
     quantity("bytes written", row.bytes_written, kMostBytes);
     quantity("message bytes", row.message_bytes, kMostBytes);
     quantity("fixed time", row.fixed_time, kMostTime);
+    quantity("lead", row.lead, kMostTime);
     for (std::int64_t extent : {row.m, row.n, row.k, row.batch})
       quantity("extent", extent, kMostWork);
     if (!row.is_fixed && row.fixed_time != 0) report("has a fixed time but is not fixed");
+    if (!row.is_fixed && row.lead != 0) report("has a lead but is not fixed");
     optional("group", 'g', row.group, graph_.groups.size());
     if (is_collective(row.kind) && !row.is_fixed && !row.group)
       report("has no group, expected the ranks of the {}", name(row.kind));

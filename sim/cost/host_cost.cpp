@@ -20,6 +20,7 @@ HostPrices host_prices(const Hardware& hardware) {
 }
 
 double host_time(const Cost& cost, const Hardware& hardware) {
+  if (cost.is_fixed && cost.kernels == 0) return 0;
   if (is_collective(cost.kind)) return hardware.host.collective_dispatch;
   return hardware.host.dispatch + hardware.host.launch * std::max<double>(cost.kernels, 1);
 }

@@ -101,10 +101,11 @@ Work compute_work(const Cost& cost, const Hardware& hardware) {
 }
 
 /// The same traffic in another time: SMs stay, bandwidth shares change.
-void take_fixed_time(Work& work, Ns fixed) {
-  const double ratio = fixed > 0 ? work.time / static_cast<double>(fixed) : 0.0;
+void take_fixed_time(Work& work, Ns fixed, double speed) {
+  const double time = static_cast<double>(fixed) / speed;
+  const double ratio = time > 0 ? work.time / time : 0.0;
   for (Resource r : {Resource::hbm, Resource::intra_link, Resource::inter_link}) work[r] *= ratio;
-  work.time = static_cast<double>(fixed);
+  work.time = time;
 }
 
 Price rounded(const Work& work, double host, std::uint16_t source) {
@@ -142,8 +143,12 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
       work[Resource::hbm] *= speed;
       source = cost.is_fixed ? sources.fixed() : sources.roofline(cost);
     }
-    if (cost.is_fixed) take_fixed_time(work, cost.fixed_time);
-    table.prices.push_back(rounded(work, host_time(cost, hardware), source));
+    if (cost.is_fixed)
+      take_fixed_time(
+          work, cost.fixed_time,
+          is_collective(cost.kind) ? options.link_bandwidth_scale : options.compute_scale);
+    Price& price = table.prices.emplace_back(rounded(work, host_time(cost, hardware), source));
+    price.lead = cost.lead;
   }
   return table;
 }

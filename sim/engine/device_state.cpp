@@ -100,6 +100,7 @@ std::vector<LaunchRow> launch_rows(const Graph& graph, const CostTable& prices,
     if (!row.collective && rank_class.compute_scale_ppm != kMillion)
       row.duration = scaled(price.duration, rank_class.compute_scale_ppm);
     row.host = price.host;
+    row.lead = price.lead;
     row.stream = op.stream.row();
     row.communicator = row.collective ? op.communicator.row() : 0;
     row.cost = op.cost.row();

@@ -150,6 +150,7 @@ class LaunchQueue {
 struct LaunchRow {
   Ns duration = 0;
   Ns host = 0;
+  Ns lead = 0;
   std::uint32_t stream = 0;
   std::uint32_t communicator = 0;  ///< only if `collective`
   std::uint32_t cost = 0;

@@ -117,7 +117,9 @@ Result<Simulation> Engine::simulate(std::span<const CostTable> prices) {
     if (graph_.at(rank_class.program).threads.empty())
       return fail("rank class '{}' has no host thread, so it never takes a step",
                   graph_.text(rank_class.name));
-  return options_.contention ? run<SharedDevice>(prices) : run<ListDevice>(prices);
+  const bool has_leads =
+      std::ranges::any_of(graph_.costs, [](const Cost& cost) { return cost.lead != 0; });
+  return options_.contention && !has_leads ? run<SharedDevice>(prices) : run<ListDevice>(prices);
 }
 
 template <class Device>
@@ -137,14 +139,14 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
   Simulation simulation;
   simulation.classes.resize(graph.classes.size());
 
-  std::uint32_t last = kFirst + 2;
+  std::uint32_t last = options.once ? kFirst : kFirst + 2;
   const std::uint32_t limit = kFirst + std::max<std::uint32_t>(options.max_bodies, 2);
   while (true) {
     if (Status issued = host.issue(last); !issued) return tl::unexpected(issued.error());
     if (host.oom()) break;
     std::vector<SharedDevice::Ended> log;
     play_ahead(device, log);
-    simulation.converged = all.repeats(last);
+    simulation.converged = options.once || all.repeats(last);
     if (simulation.converged || last == limit) break;
     SharedDevice::undo(log, timelines);
     for (std::uint16_t c = 0; c < graph.classes.size(); ++c)
@@ -163,7 +165,10 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
   }
   for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {
     simulation.classes[c].steady = all.take(c, last);
-    if (timelines[c].oldest() <= kFirst) simulation.classes[c].first = all.take(c, kFirst);
+    if (options.once)
+      simulation.classes[c].first = simulation.classes[c].steady;
+    else if (timelines[c].oldest() <= kFirst)
+      simulation.classes[c].first = all.take(c, kFirst);
   }
   return simulation;
 }

@@ -17,11 +17,13 @@ class MemoryPlan;
 
 /// Options that change the result.
 struct EngineOptions {
-  bool contention = true;  ///< overlapped ops share resources
-  bool memory = true;      ///< run the allocator; off: peaks are 0
-  Bytes capacity = 0;      ///< device bytes that the allocator may reserve; 0: unlimited
+  /// Overlapped ops share resources; never those of a schedule with leads (see Cost::lead).
+  bool contention = true;
+  bool memory = true;  ///< run the allocator; off: peaks are 0
+  Bytes capacity = 0;  ///< device bytes that the allocator may reserve; 0: unlimited
   alloc::AllocConfig alloc;
   bool record_memory = true;      ///< fill bindings and memory curves
+  bool once = false;              ///< the first step alone, which stands for the steady one as well
   std::uint32_t max_bodies = 10;  ///< give up on convergence after so many steady steps
 };
 

@@ -99,6 +99,7 @@ bool ListDevice::start(std::uint16_t c, Item& item) {
       }
     }
   }
+  item.start += row.lead;
   if (row.collective) return arrive(c, item, row);
   finish(c, item, row, item.start, item.start + row.duration);
   return true;

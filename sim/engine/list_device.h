@@ -31,7 +31,7 @@ class ListDevice {
     Timeline& timeline = timelines_[c];
     StepTimes& times = timeline.step(step);
     const bool late = issued > on.ready;
-    const Ns start = late ? issued : on.ready;
+    const Ns start = (late ? issued : on.ready) + row.lead;
     const Cause cause = late ? Cause{host, Reason::host} : on.cause;
     const Ns end = start + row.duration;
     times.ops[local_op] = op_time(issued, start, start, end, cause, step);

@@ -40,7 +40,7 @@ tasks::Summary summary_of(const std::string& strategy) {
   const TemporaryFile config(kConfig);
   const TemporaryFile source(workload(config.path(), strategy));
   tasks::SimulateRequest request;
-  request.source = source.path();
+  request.sources.paths = {source.path()};
   auto outcome = tasks::simulate(request);
   if (!outcome) FAIL(outcome.error().text());
   return outcome->summary;

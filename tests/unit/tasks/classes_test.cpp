@@ -17,7 +17,7 @@ namespace {
 json simulated(const Graph& graph) {
   const test::TemporaryFile file(dump(graph));
   tasks::SimulateRequest request;
-  request.source = file.path();
+  request.sources.paths = {file.path()};
   const auto outcome = tasks::simulate(request);
   if (!outcome) FAIL(outcome.error().text());
   return json::parse(tasks::to_json(outcome->summary));
@@ -72,7 +72,7 @@ TEST_CASE("a job of one class and that class are the same") {
 
 TEST_CASE("after an out-of-memory the class says what the job says") {
   tasks::SimulateRequest request;
-  request.source = FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml";
+  request.sources.paths = {FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml"};
   request.sets = {"train.micro_batch=4096", "train.seq_len=2048"};
   const auto outcome = tasks::simulate(request);
   REQUIRE(outcome.has_value());

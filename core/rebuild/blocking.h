@@ -1,0 +1,14 @@
+// Calls in which the host waited for the device.
+#pragma once
+
+#include "core/rebuild/timeline.h"
+
+namespace foregather::rebuild {
+
+/// Fills RecordedCall::awaited: a synchronisation waited for the op that ended last within it, of
+/// those launched before; a copy or another launch that returned only after its own op had ended
+/// waited for that. A synchronisation of the device is one only if nothing launched before it ends
+/// later.
+void find_blocking_calls(Timeline& timeline);
+
+}  // namespace foregather::rebuild

@@ -1,0 +1,22 @@
+// What a call of the CUDA or HIP runtime does, by its name.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace foregather::rebuild {
+
+enum class CallClass : std::uint8_t {
+  launch,  ///< kernels, graphs, copies, fills
+  record_event,
+  wait_event,   ///< a stream waits for an event
+  synchronize,  ///< the host waits for a stream, an event or the device
+  synchronize_device,
+  other,
+};
+
+/// Names of runtime and driver, with version suffixes ("cudaLaunchKernelExC_v11060",
+/// "cuStreamWaitEvent", "hipMemcpyAsync").
+CallClass call_class(std::string_view name);
+
+}  // namespace foregather::rebuild

@@ -1,0 +1,226 @@
+#include "core/rebuild/rank_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/rebuild/labels.h"
+#include "core/run/kernel_names.h"
+
+namespace foregather::rebuild {
+namespace {
+
+/// A thread that launches nothing for longer than this waited for another one that did.
+constexpr Ns kHandOver = 20 * kMicrosecond;
+
+class Writing {
+ public:
+  Writing(const run::Recording& recording, const Timeline& timeline, std::uint32_t rank,
+          std::uint32_t world_size, GraphBuilder& builder)
+      : recording_(recording),
+        timeline_(timeline),
+        rank_(rank),
+        world_size_(world_size),
+        b_(builder),
+        labels_(recording, timeline) {}
+
+  ProgramId run() {
+    const ProgramId program = b_.begin_program(fmt::format("rank {}", rank_));
+    add_streams();
+    add_ops();
+    add_events();
+    add_threads();
+    for (const RecordedCall& call : timeline_.calls) perform(call);
+    b_.end_program();
+    Program& written = b_.graph().programs[program.row()];
+    for (HostThread& thread : written.threads)
+      thread.sections[static_cast<std::size_t>(Section::first)] =
+          thread.sections[static_cast<std::size_t>(Section::body)];
+    return program;
+  }
+
+ private:
+  std::string lane_name(run::LaneRow row) const {
+    const run::Lane& lane = recording_.lanes[row.row()];
+    return fmt::format("{}/{}", recording_.text(lane.process), recording_.text(lane.thread));
+  }
+
+  void add_streams() {
+    std::map<std::uint32_t, int> seen;
+    for (const RecordedStream& stream : timeline_.streams) {
+      const int copy = seen[stream.lane.row()]++;
+      const std::string name = lane_name(stream.lane);
+      streams_.push_back(b_.stream(copy == 0 ? name : fmt::format("{} overlap {}", name, copy)));
+    }
+  }
+
+  void add_ops() {
+    std::vector<OpId> deps;
+    for (const RecordedOp& recorded : timeline_.ops) {
+      const std::size_t row = recorded.activity.row();
+      const std::string_view name = recording_.text(recording_.activities.name[row]);
+      const OpLabel label = labels_.of(recorded);
+      OpSpec spec;
+      spec.kind = run::op_kind(recording_.activities.kind[row], name);
+      spec.phase = label.phase;
+      spec.scope = b_.scope(label.scope);
+      spec.stream = streams_[recorded.stream];
+      Cost cost;
+      cost.kind = spec.kind;
+      cost.is_fixed = true;
+      cost.kernels = 0;
+      cost.fixed_time = recorded.end - recorded.start;
+      cost.lead = recorded.lead;
+      cost.bytes_written = recording_.activities.bytes[row];
+      spec.role = Role::compute;
+      if (is_collective(spec.kind)) {
+        spec.role = Role::other;
+        spec.communicator = communicator(recorded, cost);
+        cost.group = b_.graph().at(spec.communicator).group;
+      }
+      spec.cost = b_.cost(cost);
+      deps.clear();
+      for (const std::uint32_t dep : recorded.deps) deps.push_back(ops_[dep]);
+      ops_.push_back(b_.op(spec, {}, deps));
+    }
+  }
+
+  // One for each group and stream: collectives that a recording shows side by side stay so.
+  CommunicatorId communicator(const RecordedOp& recorded, Cost& cost) {
+    const run::CollectiveRow row = labels_.collective(recorded);
+    std::string name = "?";
+    std::uint32_t ranks = world_size_;
+    if (row) {
+      const run::RecordedCollective& collective = recording_.collectives[row.row()];
+      name = recording_.text(collective.group);
+      if (collective.group_size > 0) ranks = collective.group_size;
+      cost.message_bytes = message_bytes(recording_, collective);
+    }
+    const auto [known, is_new] =
+        communicators_.try_emplace(std::pair(name, recorded.stream), CommunicatorId());
+    if (is_new) {
+      std::vector<std::uint32_t> members;
+      // The members that are known: this rank.
+      members.push_back(rank_);
+      const GroupId group =
+          b_.group(fmt::format("{} of rank {}, {} ranks", name, rank_, ranks), members, 1);
+      known->second =
+          b_.communicator(fmt::format("{} of rank {}, stream {}", name, rank_,
+                                      lane_name(timeline_.streams[recorded.stream].lane)),
+                          group);
+    }
+    return known->second;
+  }
+
+  void add_events() {
+    events_.resize(timeline_.ops.size());
+    for (const RecordedCall& call : timeline_.calls)
+      if (call.awaited && !call.awaits_device && !events_[*call.awaited])
+        events_[*call.awaited] = b_.event();
+  }
+
+  void add_threads() {
+    last_launch_.resize(timeline_.streams.size());
+    for (const RecordedThread& thread : timeline_.threads)
+      threads_.push_back({b_.thread(lane_name(thread.lane))});
+    if (timeline_.unlaunched.empty()) return;
+    const std::uint32_t thread = b_.thread("launches without a record");
+    b_.select(thread, Section::body);
+    for (const std::uint32_t op : timeline_.unlaunched) launch(op, thread);
+  }
+
+  // Behind the launch of the op before it on its stream, whichever thread that is of.
+  void launch(std::uint32_t op, std::uint32_t thread) {
+    Launch& last = last_launch_[timeline_.ops[op].stream];
+    if (last.exists && last.thread != thread) wait_for(thread, last.thread, last.action);
+    last = {thread, b_.position(), true};
+    b_.launch(ops_[op]);
+    if (events_[op]) b_.record(events_[op], streams_[timeline_.ops[op].stream]);
+  }
+
+  void wait_for(std::uint32_t thread, std::uint32_t other, std::uint32_t action) {
+    auto& waited = waited_[{thread, other}];
+    if (waited > action) return;
+    waited = action + 1;
+    b_.host_wait_action(other, action);
+  }
+
+  struct Launch {
+    std::uint32_t thread = 0, action = 0;
+    bool exists = false;
+  };
+
+  struct Thread {
+    std::uint32_t index = 0;  ///< in the program
+    Ns at = 0;                ///< recorded time that its actions have come to
+    Ns last_end = 0;          ///< of its last call
+    std::uint32_t last_action = 0;
+    bool has_called = false;
+  };
+
+  // The thread whose last call ended last, while `own` did nothing before `call`.
+  const Thread* handed_over_by(const Thread& own, const RecordedCall& call) const {
+    if (call.start - own.at <= kHandOver) return nullptr;
+    const Thread* last = nullptr;
+    for (const Thread& other : threads_) {
+      if (&other == &own || !other.has_called || other.last_end <= own.at ||
+          other.last_end > call.start)
+        continue;
+      if (last == nullptr || other.last_end > last->last_end) last = &other;
+    }
+    return last;
+  }
+
+  void perform(const RecordedCall& call) {
+    Thread& own = threads_[call.thread];
+    b_.select(own.index, Section::body);
+    if (const Thread* other = handed_over_by(own, call)) {
+      wait_for(own.index, other->index, other->last_action);
+      own.at = std::max(own.at, other->last_end);
+    }
+    pass_until(own, call.start);
+    for (const std::uint32_t op : call.ops) launch(op, own.index);
+    if (call.awaited) {
+      if (call.awaits_device)
+        b_.host_wait_device();
+      else
+        b_.host_wait(events_[*call.awaited]);
+      own.at = std::max(own.at, timeline_.ops[*call.awaited].end);
+    }
+    pass_until(own, call.end);
+    if (b_.position() == 0) return;
+    own.has_called = true;
+    own.last_end = own.at;
+    own.last_action = b_.position() - 1;
+  }
+
+  void pass_until(Thread& thread, Ns time) {
+    if (time <= thread.at) return;
+    b_.host_delay(time - thread.at);
+    thread.at = time;
+  }
+
+  const run::Recording& recording_;
+  const Timeline& timeline_;
+  std::uint32_t rank_, world_size_;
+  GraphBuilder& b_;
+  Labels labels_;
+  std::vector<StreamId> streams_;
+  std::vector<OpId> ops_;            // by op of the timeline
+  std::vector<EventId> events_;      // by op of the timeline: behind those that the host waits for
+  std::vector<Thread> threads_;      // by thread of the timeline
+  std::vector<Launch> last_launch_;  // by stream
+  /// Actions of another thread that a thread has waited for, all up to there.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> waited_;
+  std::map<std::pair<std::string, std::uint32_t>, CommunicatorId> communicators_;
+};
+
+}  // namespace
+
+ProgramId add_program(const run::Recording& recording, const Timeline& timeline, std::uint32_t rank,
+                      std::uint32_t world_size, GraphBuilder& builder) {
+  return Writing(recording, timeline, rank, world_size, builder).run();
+}
+
+}  // namespace foregather::rebuild

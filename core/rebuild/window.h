@@ -1,0 +1,31 @@
+// Which part of a recording is rebuilt.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/run/recording.h"
+
+namespace foregather::rebuild {
+
+/// The device work of a step, or of the whole recording.
+struct Window {
+  std::vector<run::ActivityRow> activities;  ///< by start, then end, then the file's order
+  Ns begin = 0;                              ///< first start
+  Ns end = 0;                                ///< last end
+  Ns length() const { return end - begin; }
+};
+
+/// The first outermost call of each correlation, by CorrelationId; absent: none.
+std::vector<run::CallRow> calls_by_correlation(const run::Recording& recording);
+
+/// With a step: the activities whose launch begins inside the last host range "ProfilerStep#N", or
+/// that have no launch and begin inside it. Errors: no such step.
+Result<Window> window_of(const run::Recording& recording, std::optional<std::int64_t> step);
+
+/// The numbers N of the ranges "ProfilerStep#N", ascending.
+std::vector<std::int64_t> steps_of(const run::Recording& recording);
+
+}  // namespace foregather::rebuild

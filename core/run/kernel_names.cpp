@@ -1,0 +1,124 @@
+#include "core/run/kernel_names.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+namespace foregather::run {
+namespace {
+
+constexpr std::array<std::string_view, 5> kLibraries{"nccl", "rccl", "msccl", "oneccl", "hccl"};
+/// In the order in which they are looked for; without underscores they name the kind.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kKinds{{
+    {"allgather", "allgather"},
+    {"all_gather", "allgather"},
+    {"reducescatter", "reducescatter"},
+    {"reduce_scatter", "reducescatter"},
+    {"allreduce", "allreduce"},
+    {"all_reduce", "allreduce"},
+    {"sendrecv", "sendrecv"},
+    {"broadcast", "broadcast"},
+    {"alltoall", "alltoall"},
+    {"reduce_", "reduce"},
+}};
+
+std::string lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
+  return lower;
+}
+
+/// Looked for in this order in names of compute kernels, in lower case.
+constexpr std::array<std::pair<std::string_view, OpKind>, 36> kCompute{{
+    {"flash", OpKind::attention},
+    {"fmha", OpKind::attention},
+    {"attention", OpKind::attention},
+    {"softmax", OpKind::softmax},
+    {"nll_loss", OpKind::cross_entropy},
+    {"cross_entropy", OpKind::cross_entropy},
+    {"multi_tensor_apply", OpKind::optimizer},
+    {"adam", OpKind::optimizer},
+    {"layer_norm", OpKind::norm},
+    {"layernorm", OpKind::norm},
+    {"rms_norm", OpKind::norm},
+    {"rmsnorm", OpKind::norm},
+    {"batch_norm", OpKind::norm},
+    {"bn_fw", OpKind::norm},
+    {"bn_bw", OpKind::norm},
+    {"welford", OpKind::norm},
+    {"embedding", OpKind::embedding},
+    {"indexselect", OpKind::embedding},
+    {"gemm", OpKind::gemm},
+    {"gemv", OpKind::gemm},
+    {"cutlass", OpKind::gemm},
+    {"nvjet", OpKind::gemm},
+    {"xmma", OpKind::gemm},
+    {"conv", OpKind::gemm},
+    {"winograd", OpKind::gemm},
+    {"wgrad", OpKind::gemm},
+    {"dgrad", OpKind::gemm},
+    {"splitkreduce", OpKind::reduction},
+    {"reduce", OpKind::reduction},
+    {"fillfunctor", OpKind::fill},
+    {"copy", OpKind::copy},
+    {"catarray", OpKind::copy},
+    {"elementwise", OpKind::elementwise},
+    {"vectorized", OpKind::elementwise},
+    {"pointwise", OpKind::elementwise},
+    {"triton", OpKind::fused},
+}};
+
+OpKind collective_kind(std::string_view kind) {
+  constexpr std::array<std::pair<std::string_view, OpKind>, 8> kCollectives{{
+      {"allgather", OpKind::all_gather},
+      {"reducescatter", OpKind::reduce_scatter},
+      {"allreduce", OpKind::all_reduce},
+      {"sendrecv", OpKind::send_recv},
+      {"broadcast", OpKind::broadcast},
+      {"alltoall", OpKind::all_to_all},
+      {"reduce", OpKind::reduce},
+      {"other", OpKind::send_recv},
+  }};
+  return std::find_if(kCollectives.begin(), kCollectives.end(),
+                      [&](const auto& row) { return row.first == kind; })
+      ->second;
+}
+
+OpKind copy_kind(const std::string& name) {
+  if (name.find("htod") != std::string::npos || name.find("host -> device") != std::string::npos)
+    return OpKind::host_to_device;
+  if (name.find("dtoh") != std::string::npos || name.find("device -> host") != std::string::npos)
+    return OpKind::device_to_host;
+  return OpKind::copy;
+}
+
+}  // namespace
+
+bool is_communication_kernel(std::string_view name) {
+  const std::string text = lower(name);
+  return std::any_of(kLibraries.begin(), kLibraries.end(), [&](std::string_view library) {
+    return text.find(library) != std::string::npos;
+  });
+}
+
+std::string_view communication_kind(std::string_view kernel_name) {
+  const std::string text = lower(kernel_name);
+  for (const auto& [part, kind] : kKinds)
+    if (text.find(part) != std::string::npos) return kind;
+  return "other";
+}
+
+OpKind op_kind(ActivityKind kind, std::string_view name) {
+  if (kind == ActivityKind::memset) return OpKind::fill;
+  const std::string text = lower(name);
+  if (kind == ActivityKind::memcpy) return copy_kind(text);
+  if (is_communication_kernel(name)) return collective_kind(communication_kind(name));
+  const auto* const found = std::find_if(kCompute.begin(), kCompute.end(), [&](const auto& row) {
+    return text.find(row.first) != std::string::npos;
+  });
+  return found == kCompute.end() ? OpKind::other : found->second;
+}
+
+}  // namespace foregather::run

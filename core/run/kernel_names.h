@@ -1,0 +1,22 @@
+// What the names of kernels and copies say about them.
+#pragma once
+
+#include <string_view>
+
+#include "core/ir/kinds.h"
+#include "core/run/recording.h"
+
+namespace foregather::run {
+
+/// Communication kernels are those whose name has one of nccl, rccl, msccl, oneccl, hccl in any
+/// case; every other kernel is compute. Copies and fills are neither.
+bool is_communication_kernel(std::string_view name);
+/// Which collective, by the name of its kernel: "allgather", "reducescatter", "allreduce",
+/// "sendrecv", "broadcast", "alltoall", "reduce", else "other".
+std::string_view communication_kind(std::string_view kernel_name);
+
+/// The kind of op that a device activity is, by its name: a guess for compute kernels, as good as
+/// the names that libraries give; `other` where they say nothing.
+OpKind op_kind(ActivityKind kind, std::string_view name);
+
+}  // namespace foregather::run

@@ -1,0 +1,28 @@
+// Recorded runs of other tools as sources of a prediction.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/rebuild/rebuild.h"
+
+namespace foregather::tasks {
+
+/// Does the file, unpacked, or the first member of an archive, begin as a recorded run of a tool
+/// that import reads? Errors: a file that cannot be read.
+Result<bool> is_recorded(const std::string& path);
+
+struct RecordedSource {
+  rebuild::Rebuilt rebuilt;
+  std::string device;  ///< name of the GPU that recorded it; empty: not said
+};
+
+/// Reads the files, one recording a rank, and rebuilds their schedule. Errors: those of
+/// import_files() and rebuild(), a file without device work to replay.
+Result<RecordedSource> load_recorded(const std::vector<std::string>& paths,
+                                     std::optional<std::int64_t> step);
+
+}  // namespace foregather::tasks

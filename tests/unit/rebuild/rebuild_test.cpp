@@ -1,0 +1,165 @@
+#include <catch2/catch.hpp>
+
+#include "recordings.h"
+#include "core/ir/validate.h"
+#include "core/rebuild/rebuild.h"
+#include "sim/cost/hardware.h"
+#include "sim/cost/price.h"
+#include "sim/engine/engine.h"
+
+namespace foregather::test {
+namespace {
+
+template <class T>
+T value(Result<T> result) {
+  if (!result) FAIL(result.error().text());
+  return std::move(*result);
+}
+
+rebuild::Rebuilt rebuilt(const run::Recording& recording, std::optional<std::int64_t> step = {}) {
+  const run::Recording* const one = &recording;
+  auto result = value(rebuild::rebuild({&one, 1}, {step}));
+  CHECK(validate(result.graph).empty());
+  return result;
+}
+
+/// Ends of the ops in microseconds, in the order of the recording's starts, with compute, links and
+/// host so many times as fast.
+std::vector<Ns> replayed(const Graph& graph, double compute = 1, double links = 1) {
+  sim::PriceOptions options;
+  options.compute_scale = compute;
+  options.link_bandwidth_scale = links;
+  std::vector<sim::CostTable> prices{sim::price(graph, sim::Hardware(), options)};
+  prices[0].host = sim::HostPrices{.launch_queue = 0};
+  sim::EngineOptions engine;
+  engine.once = true;
+  engine.memory = false;
+  const auto simulation = value(sim::simulate(graph, prices, engine));
+  std::vector<Ns> ends;
+  for (const sim::OpTime& op : simulation.classes[0].steady.ops)
+    ends.push_back(op.end / kMicrosecond);
+  return ends;
+}
+
+}  // namespace
+
+TEST_CASE("an op of a rebuilt recording waits for its launch and for its stream") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.call(host, "cudaLaunchKernel", 0, 10, 0);
+  w.call(host, "cudaLaunchKernel", 20, 30, 1);
+  w.call(host, "cudaLaunchKernel", 400, 410, 2);
+  w.kernel(stream, "gemm", 5, 105, 0);
+  w.kernel(stream, "gemm", 107, 207, 1);  // behind the first one, 2 µs later
+  w.kernel(stream, "gemm", 405, 505, 2);  // 5 µs behind its launch
+  const auto step = rebuilt(w.recording);
+  CHECK(step.ranks[0].measured == 500 * kMicrosecond);
+  CHECK(step.ranks[0].unexplained == 0);
+  CHECK(step.ranks[0].pinned == 0);
+  CHECK(replayed(step.graph) == std::vector<Ns>{100, 202, 500});
+  // Half as long: the first two follow each other, the last one still waits for its launch.
+  CHECK(replayed(step.graph, 2) == std::vector<Ns>{50, 102, 450});
+  // Three times as long: the stream is busy when the last one is launched.
+  CHECK(replayed(step.graph, 1.0 / 3) == std::vector<Ns>{300, 602, 907});
+}
+
+TEST_CASE("a synchronisation of the host moves with the work that it waited for") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.call(host, "cudaLaunchKernel", 0, 5, 0);
+  w.call(host, "cudaDeviceSynchronize", 10, 112, 1);
+  w.call(host, "cudaLaunchKernel", 120, 125, 2);
+  w.kernel(stream, "gemm", 5, 105, 0);
+  w.kernel(stream, "gemm", 130, 140, 2);
+  const auto step = rebuilt(w.recording);
+  CHECK(replayed(step.graph) == std::vector<Ns>{100, 135});
+  // The host goes on 50 µs earlier; its own 7 + 8 µs and the launch's 10 stay.
+  CHECK(replayed(step.graph, 2) == std::vector<Ns>{50, 80});
+}
+
+TEST_CASE("calls that wait for events order streams") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), compute = w.lane("0", "7"), comm = w.lane("0", "20");
+  w.call(host, "cudaLaunchKernel", 0, 5, 0);
+  w.call(host, "cudaEventRecord", 6, 7, 1);
+  w.call(host, "cudaStreamWaitEvent", 8, 9, 2);
+  w.call(host, "cudaLaunchKernelExC", 10, 15, 3);
+  w.call(host, "cudaLaunchKernel", 20, 25, 4);
+  w.call(host, "cudaEventRecord", 26, 27, 5);
+  w.call(host, "cudaStreamWaitEvent", 28, 29, 6);
+  w.call(host, "cudaLaunchKernel", 30, 35, 7);
+  w.kernel(compute, "gemm", 5, 105, 0);
+  w.kernel(comm, "ncclDevKernel_AllReduce_Sum_f32", 107, 307, 3);
+  w.kernel(compute, "gemm", 106, 206, 4);
+  w.kernel(compute, "gemm", 309, 319, 7);
+  const auto step = rebuilt(w.recording);
+  CHECK(step.ranks[0].inferred_deps == 2);
+  CHECK(step.ranks[0].unexplained == 0);
+  // By start: gemm, gemm, all-reduce, gemm.
+  CHECK(replayed(step.graph) == std::vector<Ns>{100, 201, 302, 314});
+  CHECK(replayed(step.graph, 1, 0.5) == std::vector<Ns>{100, 201, 502, 514});
+  CHECK(replayed(step.graph, 1, 4) == std::vector<Ns>{100, 201, 152, 213});
+}
+
+TEST_CASE("ops that overlap on one stream stay side by side") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.call(host, "cudaLaunchKernel", 0, 1, 0);
+  w.call(host, "cudaLaunchKernel", 2, 3, 1);
+  w.call(host, "cudaLaunchKernel", 4, 5, 2);
+  w.kernel(stream, "gemm", 5, 105, 0);
+  w.kernel(stream, "gemm", 50, 150, 1);
+  w.kernel(stream, "gemm", 104, 204, 2);  // one microsecond: how the times were rounded
+  const auto step = rebuilt(w.recording);
+  CHECK(step.ranks[0].streams == 2);
+  CHECK(replayed(step.graph) == std::vector<Ns>{100, 145, 199});
+}
+
+TEST_CASE("work that nothing recorded explains waits as long as it did") {
+  RecordingWriter w;
+  const auto stream = w.lane("0", "7"), other = w.lane("0", "9");
+  w.kernel(stream, "gemm", 0, 100);
+  w.kernel(stream, "gemm", 400, 500);
+  w.kernel(other, "gemm", 150, 250);
+  const auto step = rebuilt(w.recording);
+  CHECK(step.ranks[0].pinned == 1);  // the first one of the other stream
+  // 0 to 150 on that one, 105 to 400 on the first.
+  CHECK(step.ranks[0].unexplained == 400 * kMicrosecond);
+  CHECK(replayed(step.graph) == std::vector<Ns>{100, 250, 500});
+  CHECK(replayed(step.graph, 2) == std::vector<Ns>{50, 200, 400});
+}
+
+TEST_CASE("a thread that took over from another one waits for it") {
+  RecordingWriter w;
+  const auto main = w.lane("1", "1"), backward = w.lane("1", "2"), stream = w.lane("0", "7");
+  w.call(main, "cudaLaunchKernel", 0, 5, 0);
+  w.call(main, "cudaStreamSynchronize", 6, 106, 1);
+  w.call(backward, "cudaLaunchKernel", 200, 205, 2);
+  w.call(main, "cudaLaunchKernel", 300, 305, 3);
+  w.kernel(stream, "gemm", 5, 105, 0);
+  w.kernel(stream, "gemm", 206, 216, 2);
+  w.kernel(stream, "gemm", 306, 316, 3);
+  const auto step = rebuilt(w.recording);
+  CHECK(replayed(step.graph) == std::vector<Ns>{100, 211, 311});
+  // The whole chain comes 50 µs earlier with the first op.
+  CHECK(replayed(step.graph, 2) == std::vector<Ns>{50, 156, 256});
+}
+
+TEST_CASE("a step of a recording is what was launched in it") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.range(host, "ProfilerStep#4", 0, 20);
+  w.range(host, "ProfilerStep#5", 20, 50);
+  w.call(host, "cudaLaunchKernel", 10, 15, 0);
+  w.call(host, "cudaLaunchKernel", 30, 35, 1);
+  w.kernel(stream, "gemm", 60, 160, 0);
+  w.kernel(stream, "gemm", 161, 171, 1);
+  CHECK(rebuilt(w.recording, 4).ranks[0].measured == 100 * kMicrosecond);
+  CHECK(rebuilt(w.recording, 5).ranks[0].measured == 10 * kMicrosecond);
+  const run::Recording* const one = &w.recording;
+  const auto wrong = rebuild::rebuild({&one, 1}, {6});
+  REQUIRE(!wrong);
+  CHECK(wrong.error().message == "has no step 6, expected one of 4, 5");
+}
+
+}  // namespace foregather::test

@@ -1,0 +1,60 @@
+#include "recordings.h"
+
+#include <algorithm>
+
+namespace foregather::test {
+
+run::LaneRow RecordingWriter::lane(std::string_view process, std::string_view thread) {
+  recording.lanes.push_back({recording.strings.intern(process), recording.strings.intern(thread)});
+  return run::LaneRow(recording.lanes.size() - 1);
+}
+
+void RecordingWriter::call(run::LaneRow thread, std::string_view name, Ns start, Ns end,
+                           std::uint32_t correlation) {
+  run::CallColumns& rows = recording.calls;
+  rows.lane.push_back(thread);
+  rows.name.push_back(recording.strings.intern(name));
+  rows.start.push_back(start * kMicrosecond);
+  rows.end.push_back(end * kMicrosecond);
+  rows.correlation.emplace_back(correlation);
+  rows.external.emplace_back();
+  recording.correlations = std::max<std::size_t>(recording.correlations, correlation + 1);
+}
+
+void RecordingWriter::activity(run::LaneRow stream, std::string_view name, Ns start, Ns end,
+                               run::CorrelationId correlation) {
+  run::ActivityColumns& rows = recording.activities;
+  rows.lane.push_back(stream);
+  rows.kind.push_back(run::ActivityKind::kernel);
+  rows.name.push_back(recording.strings.intern(name));
+  rows.start.push_back(start * kMicrosecond);
+  rows.end.push_back(end * kMicrosecond);
+  rows.correlation.push_back(correlation);
+  rows.external.emplace_back();
+  rows.bytes.push_back(0);
+  rows.collective.emplace_back();
+}
+
+void RecordingWriter::kernel(run::LaneRow stream, std::string_view name, Ns start, Ns end,
+                             std::uint32_t correlation) {
+  activity(stream, name, start, end, run::CorrelationId(correlation));
+}
+
+void RecordingWriter::kernel(run::LaneRow stream, std::string_view name, Ns start, Ns end) {
+  activity(stream, name, start, end, {});
+}
+
+void RecordingWriter::range(run::LaneRow thread, std::string_view name, Ns start, Ns end) {
+  run::RangeColumns& rows = recording.ranges;
+  rows.lane.push_back(thread);
+  rows.kind.push_back(run::RangeKind::annotation);
+  rows.name.push_back(recording.strings.intern(name));
+  rows.start.push_back(start * kMicrosecond);
+  rows.end.push_back(end * kMicrosecond);
+  rows.external.emplace_back();
+  rows.sequence.push_back(-1);
+  rows.is_backward.push_back(0);
+  rows.collective.emplace_back();
+}
+
+}  // namespace foregather::test
