@@ -19,7 +19,7 @@ const std::string kSamples = FOREGATHER_SOURCE_DIR "/traces/samples/";
 
 tasks::Summary simulated(const std::string& sample, const Strings& sets, const Strings& passes) {
   tasks::SimulateRequest request;
-  request.source = kSamples + sample + ".toml";
+  request.sources.paths = {kSamples + sample + ".toml"};
   request.sets = sets;
   request.what_if = passes;
   request.record_memory = false;
