@@ -149,6 +149,13 @@ Result<std::vector<ImportedFile>> import_files(const std::vector<std::string>& p
   return files;
 }
 
+bool begins_recorded_run(std::string_view head) {
+  const auto* const importer =
+      std::find_if(kImporters.begin(), kImporters.end(),
+                   [&](const Importer* known) { return known->is_format(head); });
+  return importer != kImporters.end() && (*importer)->records_runs;
+}
+
 std::string to_json(const std::vector<ImportedFile>& files) {
   const auto write = [](JsonWriter& json, const ImportedFile& file) {
     file.write_json(json);

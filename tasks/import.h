@@ -37,6 +37,9 @@ struct ImportedFile {
 /// in no format that import knows.
 Result<std::vector<ImportedFile>> import_files(const std::vector<std::string>& paths);
 
+/// Is this the beginning, at most 64 KiB, of a recorded run?
+bool begins_recorded_run(std::string_view head);
+
 /// The JSON object of `import --json`, with a line end: one file's keys at the top level, of
 /// several under `files` by path. See docs/formats.md.
 std::string to_json(const std::vector<ImportedFile>& files);

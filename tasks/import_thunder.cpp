@@ -85,6 +85,7 @@ Result<ImportedFile> read(const ImportSource& source) {
 
 const Importer kThunderImporter{
     "a printed Thunder trace",
-    [](std::string_view head) { return traces::is_thunder_trace(thunder_head(head)); }, read};
+    [](std::string_view head) { return traces::is_thunder_trace(thunder_head(head)); }, read,
+    false};
 
 }  // namespace foregather::tasks

@@ -20,6 +20,7 @@ struct Importer {
   /// Is this the beginning of such a text? At most 64 KiB.
   bool (*is_format)(std::string_view head);
   Result<ImportedFile> (*read)(const ImportSource& source);
+  bool records_runs = true;  ///< ImportedFile::recording is filled
 };
 
 extern const Importer kThunderImporter;         // import_thunder.cpp

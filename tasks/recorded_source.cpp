@@ -1,7 +1,6 @@
 #include "tasks/recorded_source.h"
 
 #include "tasks/import.h"
-#include "traces/kineto.h"
 #include "traces/text_source.h"
 
 namespace foregather::tasks {
@@ -14,7 +13,7 @@ Result<bool> is_recorded(const std::string& path) {
         std::string head(std::size_t{1} << 16, '\0');
         const auto n = text.read(head);
         if (!n) return tl::unexpected(n.error());
-        is_recorded = traces::is_chrome_json(std::string_view(head).substr(0, *n));
+        is_recorded = begins_recorded_run(std::string_view(head).substr(0, *n));
         return {};
       });
   if (!status) return tl::unexpected(status.error());

@@ -250,6 +250,7 @@ Result<plan::Workload> read_recorded(const Sources& sources, const std::vector<s
   schedule.warnings = std::move(recorded->rebuilt.warnings);
   schedule.model = "recorded run";
   schedule.engine.once = true;
+  schedule.has_host = false;
   if (const Status loaded = set_hardware(*machine, schedule); !loaded)
     return tl::unexpected(loaded.error());
   if (!recorded->device.empty()) schedule.hardware.name = recorded->device;
@@ -347,8 +348,6 @@ Status price_schedule(const plan::Workload& machine, const sim::PriceChanges& ch
   for (const RankClass& rank_class : schedule.graph.classes)
     rows = std::max(rows, std::size_t{rank_class.hardware} + 1);
   if (rows > 1) schedule.warnings.push_back("all rank classes are priced on one hardware");
-  // What the host does of a recorded run is in its actions.
-  if (!schedule.recorded.empty()) table.host = sim::HostPrices{.launch_queue = 0};
   schedule.prices.assign(rows, table);
   return {};
 }

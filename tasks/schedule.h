@@ -41,7 +41,7 @@ struct Schedule {
   Bytes argument_bytes = 0;             ///< that the caller of the traced function holds
   /// Of a recorded run: what was measured of each class.
   std::vector<rebuild::RebuiltRank> recorded;
-  bool has_host = true;  ///< false: nodes without a host, whose actions take no time
+  bool has_host = true;  ///< false: all that its host does is in host_delay actions
   std::vector<std::string> warnings;
 };
 

@@ -60,10 +60,10 @@ BENCHMARK(chakra_unpack)->Unit(benchmark::kMillisecond);
 // Items are nodes of all ranks, as ASTRA-sim simulates them.
 void chakra_simulate(benchmark::State& state) {
   tasks::SimulateRequest request;
-  request.source = folder() / "fsdp.0.et.gz";
+  request.sources.paths = {folder() / "fsdp.0.et.gz"};
   request.record_memory = false;
   for (int rank = 1; rank < 8; ++rank)
-    request.other_ranks.push_back(folder() / ("fsdp." + std::to_string(rank) + ".et.gz"));
+    request.sources.paths.push_back(folder() / ("fsdp." + std::to_string(rank) + ".et.gz"));
   for (auto _ : state) {
     const auto outcome = tasks::simulate(request);
     if (!outcome) return state.SkipWithError(outcome.error().text().c_str());

@@ -53,9 +53,9 @@ Ns step_time(const std::string& file) { return step_times({file}).front(); }
 
 Ns step_time(const std::filesystem::path& folder) {
   tasks::SimulateRequest request;
-  request.source = folder / "fsdp.0.et.gz";
+  request.sources.paths = {folder / "fsdp.0.et.gz"};
   for (int rank = 1; rank < 8; ++rank)
-    request.other_ranks.push_back(folder / ("fsdp." + std::to_string(rank) + ".et.gz"));
+    request.sources.paths.push_back(folder / ("fsdp." + std::to_string(rank) + ".et.gz"));
   const auto outcome = tasks::simulate(request);
   if (!outcome) FAIL(outcome.error().text());
   REQUIRE(outcome->summary.classes.size() == 1);
