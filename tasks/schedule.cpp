@@ -320,23 +320,10 @@ Status apply_what_if(const std::vector<sim::Pass>& what_if, const plan::Workload
   return {};
 }
 
-// Recorded durations follow what changes the others: links those of collectives, compute the rest.
-void scale_fixed(const Graph& graph, const sim::PriceOptions& options, sim::CostTable& table) {
-  for (std::size_t row = 0; row < graph.costs.size(); ++row) {
-    const Cost& cost = graph.costs[row];
-    if (!cost.is_fixed) continue;
-    const double speed =
-        is_collective(cost.kind) ? options.link_bandwidth_scale : options.compute_scale;
-    Ns& duration = table.prices[row].duration;
-    if (speed != 1) duration = static_cast<Ns>(static_cast<double>(duration) / speed + 0.5);
-  }
-}
-
 Status price_schedule(const plan::Workload& machine, const sim::PriceChanges& changes,
                       Schedule& schedule) {
-  const sim::PriceOptions options = price_options(machine, changes);
-  sim::CostTable table = sim::price(schedule.graph, schedule.hardware, options);
-  if (!schedule.has_host) scale_fixed(schedule.graph, options, table);
+  sim::CostTable table =
+      sim::price(schedule.graph, schedule.hardware, price_options(machine, changes));
   sim::change_prices(changes, schedule.graph, table);
   if (!schedule.has_host) {
     table.host = {};
