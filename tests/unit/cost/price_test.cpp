@@ -96,12 +96,14 @@ TEST_CASE("prices of a sample on H100 are what they were") {
 )");
 }
 
-TEST_CASE("a fixed cost takes the time it was given") {
+TEST_CASE("a fixed cost takes the time it was given on any hardware, unless compute is scaled") {
   const Graph graph = sample();
+  const CostTable table = price(graph, load_hardware("v100_sxm").value(), {});
+  CHECK(table.prices.back().duration == 12'345);
   PriceOptions options;
   options.compute_scale = 3;
-  const CostTable table = price(graph, load_hardware("v100_sxm").value(), options);
-  CHECK(table.prices.back().duration == 12'345);
+  options.link_bandwidth_scale = 7;
+  CHECK(price(graph, load_hardware("v100_sxm").value(), options).prices.back().duration == 4'115);
   CHECK(table.sources[table.prices.back().source] == "given by the schedule");
 }
 
