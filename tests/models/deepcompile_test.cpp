@@ -55,18 +55,19 @@ constexpr std::int64_t kTrained = 1'228'948'592;  // the weights that run
 
 }  // namespace
 
-// Published: -23.1 % time and -10.5 % peak. The number of GPUs (4), the batch (8 × 320) and the
+// Published: -23.1 % time and -10.5 % peak. The number of GPUs (4), the batch (2 × 320) and the
 // bucket size (DeepSpeed's default) are assumptions.
 TEST_CASE("PR 7588: the fused downcast is worth a fifth of the step and less at the peak") {
   const Figures before = figures({});
   const Figures after = figures({"fuse-downcast"});
   CHECK(time_change(before, after) < -18);
   CHECK(time_change(before, after) > -28);
-  // -6.96 %: buckets of 4 GB and the gradients that wait for them hold most of the peak.
-  CHECK(peak_change(before, after) < -6.9);
+  // Buckets of 4 GB and the gradients that wait for them hold most of the peak.
+  CHECK(peak_change(before, after) < -7);
   CHECK(peak_change(before, after) > -15);
   // Smaller buckets, as the published 9.5 GB ask for beside 6.1 GB of states: the drop shows.
-  const std::vector<std::string> smaller{"parallel.reduce_bucket_size=200000000"};
+  const std::vector<std::string> smaller{"train.micro_batch=8",
+                                         "parallel.reduce_bucket_size=200000000"};
   const double drop = peak_change(figures({}, smaller), figures({"fuse-downcast"}, smaller));
   CHECK(drop < -7);
   CHECK(drop > -15);
