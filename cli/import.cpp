@@ -1,11 +1,12 @@
 #include "tasks/import.h"
+#include "tasks/import_run.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/step.h"
 #include "cli/terminal.h"
 #include "core/base/printable.h"
 #include "core/base/text.h"
@@ -15,7 +16,7 @@ namespace {
 
 struct Arguments {
   std::vector<std::string> files;
-  std::string database;
+  std::string database, step;
   bool json = false;
 };
 
@@ -33,26 +34,23 @@ std::string text_of(const tasks::ImportedFile& file) {
   return fmt::format("{}: {}\n", file.path, file.what) + table.text(2);
 }
 
-Error no_database(const std::vector<tasks::ImportedFile>& files) {
-  const bool is_recorded = std::any_of(files.begin(), files.end(),
-                                       [](const auto& file) { return file.recording != nullptr; });
-  return {"-o",
-          is_recorded ? "recorded runs are not written to a database yet: leave it out"
-                      : "a Thunder, Chakra or execution trace is a program, not a recorded run: "
-                        "'foregather simulate FILE -o RUN.db' predicts the run of the first two, "
-                        "--dump writes their schedule",
-          Fault::input};
-}
-
 int run(const Arguments& arguments) {
+  const auto step = parse_step(arguments.step);
+  if (!step) return give_up(step.error());
   const auto files = tasks::import_files(arguments.files);
   if (!files) return give_up(files.error());
-  if (!arguments.database.empty()) return give_up(no_database(*files));
   for (const tasks::ImportedFile& file : *files)
     for (const std::string& warning : file.warnings) complain("warning: " + warning);
+  if (!arguments.database.empty()) {
+    const auto warnings = tasks::import_run(*files, *step, arguments.database);
+    if (!warnings) return give_up(warnings.error());
+    for (const std::string& warning : *warnings) complain("warning: " + warning);
+  }
   if (arguments.json) return print_json(tasks::to_json(*files));
   std::string text;
   for (const tasks::ImportedFile& file : *files) text += (text.empty() ? "" : "\n") + text_of(file);
+  if (!arguments.database.empty())
+    text += fmt::format("\nwrote {}\n", printable(arguments.database));
   return print(text);
 }
 
@@ -84,8 +82,11 @@ Command import_command() {
       {"FILE", "", "a trace; may be repeated. The content decides", nullptr, nullptr,
        &arguments->files, true},
       {"-o,--output", "RUN.db",
-       "writes a recorded run; a Thunder, Chakra or execution trace is none", nullptr,
-       &arguments->database, nullptr},
+       "writes the recorded runs, one file a rank, as one measured run; a Thunder, Chakra or "
+       "execution trace is none",
+       nullptr, &arguments->database, nullptr},
+      {"--step", "N", "with -o: only that step of the recorded runs", nullptr, &arguments->step,
+       nullptr},
       {"--json", "",
        "prints one JSON object and nothing else: one file's figures at the top level, of several "
        "under 'files' by path",

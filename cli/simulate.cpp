@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/step.h"
 #include "cli/summary_text.h"
 #include "cli/terminal.h"
 #include "core/base/printable.h"
@@ -53,19 +53,12 @@ Result<tasks::SimulateRequest> request_of(const Arguments& arguments) {
       is_pair &&
       (says_pair || (arguments.as.empty() &&
                      tasks::are_forward_and_backward(arguments.sources[0], arguments.sources[1])));
-  std::optional<std::int64_t> step;
-  if (!arguments.step.empty()) {
-    std::int64_t number = 0;
-    const char* const end = arguments.step.data() + arguments.step.size();
-    const auto [stop, error] = std::from_chars(arguments.step.data(), end, number);
-    if (error != std::errc() || stop != end || number < 0)
-      return fail_at("--step", "'{}' is no number of a step", arguments.step);
-    step = number;
-  }
+  const auto step = parse_step(arguments.step);
+  if (!step) return tl::unexpected(step.error());
   const auto model = memory_model(arguments.memory_model);
   if (!model) return tl::unexpected(model.error());
   tasks::SimulateRequest request;
-  request.sources = {arguments.sources, takes_pair, step};
+  request.sources = {arguments.sources, takes_pair, *step};
   request.sets = arguments.sets;
   if (!arguments.hardware.empty()) request.sets.push_back("cluster.hardware=" + arguments.hardware);
   request.what_if = arguments.what_if;

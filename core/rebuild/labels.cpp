@@ -56,15 +56,18 @@ Labels::Labels(const run::Recording& recording, const Timeline& timeline)
       close(time);
       Label& label = labels_[c];
       label.label.phase = open.empty() ? Phase::other : Phase::forward;
+      std::string_view annotation, operation;
       for (const std::uint32_t i : open) {
         const std::string_view name = recording.text(rows.name[i]);
         if (rows.is_backward[i] != 0 || name.starts_with("autograd::engine"))
           label.label.phase = Phase::backward;
         if (name.starts_with(kOptimizer)) label.label.phase = Phase::optimizer;
         if (rows.kind[i] == run::RangeKind::annotation && !name.starts_with(kStep))
-          label.label.scope = name;
+          annotation = name;
+        if (rows.kind[i] == run::RangeKind::op && operation.empty()) operation = name;
         if (rows.collective[i]) label.collective = rows.collective[i];
       }
+      label.label.scope = annotation.empty() ? operation : annotation;
     }
   }
 }

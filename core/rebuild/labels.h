@@ -11,7 +11,8 @@ namespace foregather::rebuild {
 
 struct OpLabel {
   Phase phase = Phase::other;
-  std::string_view scope;  ///< innermost annotation around the launch that is no profiler step
+  /// Innermost annotation around the launch that is no profiler step, else the outermost operator.
+  std::string_view scope;
 };
 
 /// Joins launches to the host ranges around them.

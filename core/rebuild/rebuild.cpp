@@ -3,38 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "core/ir/builder.h"
+#include "core/rebuild/job.h"
 #include "core/rebuild/rank_program.h"
 #include "core/rebuild/timeline.h"
 #include "core/rebuild/window.h"
 
 namespace foregather::rebuild {
 namespace {
-
-std::uint32_t world_size_of(std::span<const run::Recording* const> recordings,
-                            std::span<const std::uint32_t> ranks) {
-  std::uint32_t size = static_cast<std::uint32_t>(recordings.size());
-  for (const run::Recording* recording : recordings)
-    size = std::max(size, recording->world_size.value_or(1));
-  for (const std::uint32_t rank : ranks) size = std::max(size, rank + 1);
-  return size;
-}
-
-Result<std::vector<std::uint32_t>> ranks_of(std::span<const run::Recording* const> recordings) {
-  const bool all_named = std::all_of(recordings.begin(), recordings.end(),
-                                     [](const auto* recording) { return recording->rank; });
-  std::vector<std::uint32_t> ranks;
-  for (const run::Recording* recording : recordings)
-    ranks.push_back(all_named ? *recording->rank : static_cast<std::uint32_t>(ranks.size()));
-  if (all_named)
-    for (std::size_t i = 0; i < ranks.size(); ++i)
-      if (std::count(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(i), ranks[i]) != 0)
-        return fail_at(recordings[i]->source,
-                       "is of rank {}, as another file is: expected one a rank", ranks[i]);
-  return ranks;
-}
 
 RebuiltRank figures(const run::Recording& recording, const Timeline& timeline, std::uint32_t rank) {
   RebuiltRank figures;

@@ -184,15 +184,25 @@ class Joining {
 
   // What is left of its start behind its launch, its stream and its deps.
   void explain(RecordedOp& op) const {
-    const bool is_first = timeline_.streams[op.stream].ops.front() == index(op);
+    const auto& stream = timeline_.streams[op.stream].ops;
+    const auto own = std::lower_bound(stream.begin(), stream.end(), index(op));
+    const bool is_first = own == stream.begin();
     Ns usual = is_first ? 0 : kDispatchGap;
+    if (!is_first) {
+      op.reason = run::BoundReason::stream;
+      op.bound_by = *(own - 1);
+    }
     if (op.has_launch && op.start - op.launched < op.lead) {
       op.lead = op.start - op.launched;
+      op.reason = run::BoundReason::host;
+      op.bound_by.reset();
       usual = kLaunchLatency;
     }
     for (const std::uint32_t dep : op.deps) {
       if (op.start - timeline_.ops[dep].end > op.lead) continue;
       op.lead = op.start - timeline_.ops[dep].end;
+      op.reason = run::BoundReason::event;
+      op.bound_by = dep;
       usual = kLaunchLatency;
     }
     op.is_pinned = is_first && !op.has_launch && op.deps.empty() && op.start > 0;

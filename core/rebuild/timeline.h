@@ -7,6 +7,7 @@
 
 #include "core/rebuild/call_class.h"
 #include "core/rebuild/window.h"
+#include "core/run/enums.h"
 #include "core/run/recording.h"
 
 namespace foregather::rebuild {
@@ -23,7 +24,9 @@ struct RecordedOp {
   std::vector<std::uint32_t> deps;  ///< earlier ops of other streams that end before it starts
   Ns lead = 0;                      ///< start less the end of the last thing that it waits for
   Ns unexplained = 0;               ///< the part of the lead that is no usual latency
-  bool is_pinned = false;           ///< placed at its recorded time: nothing before it
+  run::BoundReason reason = run::BoundReason::start;  ///< what it waited for last
+  std::optional<std::uint32_t> bound_by;              ///< that op, if the reason is one
+  bool is_pinned = false;  ///< placed at its recorded time: nothing before it
 };
 
 /// A call that matters for device work: it launches, records, waits or synchronises. Of nested

@@ -1,0 +1,21 @@
+// The ranks that recordings are of.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/run/recording.h"
+
+namespace foregather::rebuild {
+
+/// By recording: the ranks that they name, or their numbers where one of them names none. Errors:
+/// two recordings of one rank.
+Result<std::vector<std::uint32_t>> ranks_of(std::span<const run::Recording* const> recordings);
+
+/// The largest that the recordings say, and that their ranks need.
+std::uint32_t world_size_of(std::span<const run::Recording* const> recordings,
+                            std::span<const std::uint32_t> ranks);
+
+}  // namespace foregather::rebuild

@@ -1,0 +1,223 @@
+#include "core/rebuild/measured_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "core/rebuild/job.h"
+#include "core/rebuild/labels.h"
+#include "core/rebuild/timeline.h"
+#include "core/rebuild/window.h"
+#include "core/run/kernel_names.h"
+
+namespace foregather::rebuild {
+namespace {
+
+/// One step of one recording.
+struct Part {
+  std::int64_t number = 0;
+  Window window;
+  Timeline timeline;
+};
+
+class Writing {
+ public:
+  Writing(const run::Recording& recording, std::uint32_t rank, MeasuredRun& measured)
+      : recording_(recording), rank_(rank), measured_(measured), run_(measured.run) {}
+
+  Status read_steps(std::optional<std::int64_t> step) {
+    std::vector<std::int64_t> numbers = steps_of(recording_);
+    if (step) numbers = {*step};
+    for (const std::int64_t number : numbers)
+      if (const Status status = add_part(number); !status) return status;
+    if (parts_.empty())
+      if (const Status status = add_part({}); !status) return status;
+    if (parts_.empty())
+      return fail_at(recording_.source, "has no device work{}, expected kernels",
+                     step ? fmt::format(" in step {}", *step) : "");
+    std::size_t kept = 0;
+    for (const Part& part : parts_) kept += part.window.activities.size();
+    if (!step && kept < recording_.activities.size())
+      measured_.warnings.push_back(
+          fmt::format("{}: {} device activities that no step launched are left out",
+                      recording_.source, recording_.activities.size() - kept));
+    return {};
+  }
+
+  /// First start, on the clock of the recording.
+  Ns begin() const {
+    Ns first = parts_.front().window.begin;
+    for (const Part& part : parts_) first = std::min(first, part.window.begin);
+    return first;
+  }
+
+  /// Classes, streams and steps; `origin` is time 0 on the recording's clock.
+  void write_tables(Ns origin) {
+    origin_ = origin;
+    class_ = run_.add(run::ClassInfo{run_.text(fmt::format("rank {}", rank_)), {rank_}});
+    for (const Part& part : parts_) {
+      run::StepInfo info;
+      info.rank_class = class_;
+      info.kind = parts_.size() == 1 ? run::StepKind::steady : run::StepKind::other;
+      info.number = static_cast<std::uint32_t>(std::clamp<std::int64_t>(part.number, 0, 1 << 30));
+      info.begin = part.window.begin - origin_;
+      info.end = part.window.end - origin_;
+      info.host_end = info.begin;
+      for (const RecordedCall& call : part.timeline.calls)
+        info.host_end = std::max(info.host_end, info.begin + call.end);
+      memory_peaks(part.window, info);
+      steps_.push_back(run_.add(info));
+    }
+  }
+
+  void write_ops() {
+    for (std::size_t p = 0; p < parts_.size(); ++p) write_ops(parts_[p], steps_[p]);
+  }
+  void write_memory() {
+    for (std::size_t p = 0; p < parts_.size(); ++p) write_memory(parts_[p], steps_[p]);
+  }
+
+ private:
+  Status add_part(std::optional<std::int64_t> number) {
+    auto window = window_of(recording_, number);
+    if (!window) return tl::unexpected(window.error());
+    if (window->activities.empty()) return {};
+    Part part{number.value_or(0), std::move(*window), {}};
+    part.timeline = timeline_of(recording_, part.window);
+    parts_.push_back(std::move(part));
+    return {};
+  }
+
+  run::StreamRow stream(run::LaneRow lane) {
+    const auto [known, is_new] = streams_.try_emplace(lane.row());
+    if (is_new) {
+      const run::Lane& names = recording_.lanes[lane.row()];
+      known->second = run_.add(
+          run::StreamInfo{class_, run_.text(fmt::format("{}/{}", recording_.text(names.process),
+                                                        recording_.text(names.thread)))});
+    }
+    return known->second;
+  }
+
+  run::CommunicatorRow communicator(run::CollectiveRow row) {
+    std::string name = "?";
+    std::uint32_t ranks = recording_.world_size.value_or(1);
+    if (row) {
+      const run::RecordedCollective& collective = recording_.collectives[row.row()];
+      name = recording_.text(collective.group);
+      if (collective.group_size > 0) ranks = collective.group_size;
+    }
+    const auto [known, is_new] = communicators_.try_emplace(name);
+    if (is_new)
+      known->second = run_.add(run::CommunicatorInfo{run_.text(name), std::max(ranks, 1U), 1});
+    return known->second;
+  }
+
+  void write_ops(const Part& part, run::StepRow step) {
+    const Labels labels(recording_, part.timeline);
+    const std::size_t first = run_.ops.size();
+    std::map<std::tuple<StringId, Phase, OpKind>, std::uint32_t> ordinals;
+    std::map<std::uint32_t, std::uint32_t> sequences;  // by communicator
+    for (const RecordedOp& op : part.timeline.ops) {
+      const std::size_t row = op.activity.row();
+      const std::string_view name = recording_.text(recording_.activities.name[row]);
+      const OpLabel label = labels.of(op);
+      run::OpRecord record;
+      record.step = step;
+      record.stream = stream(part.timeline.streams[op.stream].lane);
+      record.kind = run::op_kind(recording_.activities.kind[row], name);
+      record.role = is_collective(record.kind) ? Role::other : Role::compute;
+      record.phase = label.phase;
+      record.scope = run_.text(label.scope);
+      record.source = run_.text(name);
+      const std::uint32_t ordinal = ordinals[{record.scope, record.phase, record.kind}]++;
+      record.ordinal = static_cast<std::uint16_t>(ordinal);
+      if (is_collective(record.kind)) {
+        const run::CollectiveRow collective = labels.collective(op);
+        record.communicator = communicator(collective);
+        record.sequence = sequences[record.communicator.row()]++;
+        if (collective)
+          record.bytes = message_bytes(recording_, recording_.collectives[collective.row()]);
+      } else {
+        record.bytes = recording_.activities.bytes[row];
+      }
+      const Ns base = part.window.begin - origin_;
+      record.issued = base + op.launched;
+      // As recorded: the timeline moves starts behind the rounded end before them.
+      record.start = record.transfer = recording_.activities.start[row] - origin_;
+      record.end = base + op.end;
+      record.reason = op.reason;
+      if (op.bound_by) record.bound_by = run::OpRow(first + *op.bound_by);
+      run_.add(record);
+    }
+  }
+
+  bool is_device_memory(std::size_t i) const {
+    return recording_.text(recording_.memory.device[i]).starts_with("1:");
+  }
+
+  void memory_peaks(const Window& window, run::StepInfo& info) const {
+    const run::MemoryColumns& rows = recording_.memory;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (!is_device_memory(i) || rows.time[i] < window.begin || rows.time[i] > window.end)
+        continue;
+      info.peak_allocated = std::max(info.peak_allocated, rows.total_allocated[i]);
+      info.peak_reserved = std::max(info.peak_reserved, rows.total_reserved[i]);
+    }
+  }
+
+  void write_memory(const Part& part, run::StepRow step) {
+    const run::MemoryColumns& rows = recording_.memory;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const bool is_inside = rows.time[i] >= part.window.begin && rows.time[i] <= part.window.end;
+      if (!is_inside || !is_device_memory(i) || rows.total_reserved[i] == 0) continue;
+      run_.add(run::MemoryRecord{step, rows.time[i] - origin_, 0, rows.total_allocated[i], 0,
+                                 rows.total_reserved[i]});
+    }
+  }
+
+  const run::Recording& recording_;
+  std::uint32_t rank_;
+  MeasuredRun& measured_;
+  run::Run& run_;
+  std::vector<Part> parts_;
+  Ns origin_ = 0;
+  run::ClassRow class_;
+  std::vector<run::StepRow> steps_;
+  std::map<std::uint32_t, run::StreamRow> streams_;  // by lane
+  std::map<std::string, run::CommunicatorRow> communicators_;
+};
+
+}  // namespace
+
+Result<MeasuredRun> measured_run(std::span<const run::Recording* const> recordings,
+                                 std::optional<std::int64_t> step) {
+  const auto ranks = ranks_of(recordings);
+  if (!ranks) return tl::unexpected(ranks.error());
+  MeasuredRun measured;
+  std::vector<Writing> parts;
+  parts.reserve(recordings.size());
+  for (std::size_t i = 0; i < recordings.size(); ++i) {
+    parts.emplace_back(*recordings[i], (*ranks)[i], measured);
+    if (const Status status = parts.back().read_steps(step); !status)
+      return tl::unexpected(status.error());
+  }
+  const bool share_epoch =
+      std::all_of(recordings.begin(), recordings.end(), [](const auto* r) { return r->base != 0; });
+  Ns first = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Ns begin = parts[i].begin() + (share_epoch ? recordings[i]->base : 0);
+    first = i == 0 ? begin : std::min(first, begin);
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    parts[i].write_tables(share_epoch ? first - recordings[i]->base : parts[i].begin());
+  for (Writing& part : parts) part.write_ops();
+  for (Writing& part : parts) part.write_memory();
+  measured.run.about.kind = run::RunKind::measured;
+  measured.run.about.world_size = world_size_of(recordings, *ranks);
+  return measured;
+}
+
+}  // namespace foregather::rebuild

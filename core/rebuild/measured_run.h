@@ -1,0 +1,30 @@
+// A recording as a measured run: the same rows as a predicted one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/run/recording.h"
+#include "core/run/run.h"
+
+namespace foregather::rebuild {
+
+struct MeasuredRun {
+  run::Run run;  ///< RunInfo: kind, world size; the rest is the caller's
+  std::vector<std::string> warnings;
+};
+
+/// One recording a rank class. Its steps are those that it names ("ProfilerStep#N", each with the
+/// device work that it launched), or `step` alone, or one of all its device work. Times are those
+/// of the first recording's clock where both know the epoch of their time 0, else each its own;
+/// time 0 is the first start of all. Every op has what held it back (see find_waits()) and, as
+/// `source`, the name of its kernel; memory is what the tool recorded of the device's allocator.
+/// Errors: as of rebuild().
+Result<MeasuredRun> measured_run(std::span<const run::Recording* const> recordings,
+                                 std::optional<std::int64_t> step);
+
+}  // namespace foregather::rebuild

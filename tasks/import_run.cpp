@@ -1,0 +1,49 @@
+#include "tasks/import_run.h"
+
+#include <filesystem>
+
+#include "core/rebuild/measured_run.h"
+#include "tasks/outputs.h"
+#include "tasks/version.h"
+
+namespace foregather::tasks {
+namespace {
+
+std::string run_name(const std::string& path) {
+  const std::string file = std::filesystem::path(path).filename().string();
+  const std::string name = file.substr(0, file.find('.', 1));
+  return name.empty() ? "imported" : name;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> import_run(const std::vector<ImportedFile>& files,
+                                            std::optional<std::int64_t> step,
+                                            const std::string& database) {
+  std::vector<const run::Recording*> recordings;
+  std::vector<std::string> inputs;
+  for (const ImportedFile& file : files) {
+    if (!file.recording)
+      return fail_at(file.path,
+                     "is a program, no recorded run: 'foregather simulate' predicts the run of a "
+                     "Thunder or a Chakra trace, and --dump writes its schedule");
+    recordings.push_back(file.recording.get());
+    inputs.push_back(file.path.substr(0, file.path.find('!')));
+  }
+  auto outputs = Outputs::open(database, {}, {});
+  if (!outputs) return tl::unexpected(outputs.error());
+  auto measured = rebuild::measured_run(recordings, step);
+  if (!measured) return tl::unexpected(measured.error());
+  run::RunInfo& about = measured->run.about;
+  about.name = run_name(files.front().path);
+  about.tool = version();
+  for (const ImportedFile& file : files)
+    about.source += (about.source.empty() ? "" : "\n") + file.path;
+  if (step) about.options = "--step " + std::to_string(*step) + "\n";
+  if (!recordings.front()->devices.empty()) about.hardware = recordings.front()->devices.front();
+  if (const Status written = outputs->write({&measured->run, 1}, {}, inputs); !written)
+    return tl::unexpected(written.error());
+  return measured->warnings;
+}
+
+}  // namespace foregather::tasks
