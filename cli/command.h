@@ -34,6 +34,7 @@ Command simulate_command();
 Command export_command();
 Command import_command();
 Command memory_command();
+Command compare_command();
 Command validate_command();
 Command reproduce_command();
 Command doctor_command();

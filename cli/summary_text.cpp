@@ -36,7 +36,10 @@ std::string bar(Ns part, Ns whole) {
 std::string header(const Summary& summary) {
   std::string text = printable(summary.name) + "\n";
   if (!summary.model.empty())
-    text += fmt::format("  {}, {} parameters\n", summary.model, format_count(summary.parameters));
+    text += fmt::format("  {}{}\n", summary.model,
+                        summary.recorded.empty()
+                            ? fmt::format(", {} parameters", format_count(summary.parameters))
+                            : std::string());
   text += fmt::format("  {}{} × {}{}\n", summary.strategy.empty() ? "" : summary.strategy + " on ",
                       format_count(summary.world_size), printable(summary.hardware),
                       summary.batch.empty() ? "" : ", " + summary.batch);
@@ -96,7 +99,8 @@ std::string above_bound(const Summary& summary) {
   row("communication", path.comm - path.comm_contention);
   row("contention of overlapped work", path.compute_contention + path.comm_contention);
   row("waiting for the host's launches", path.host);
-  row("work of the step before", path.other);
+  row(summary.recorded.empty() ? "work of the step before" : "waiting for nothing recorded",
+      path.other);
   row("compute, less the bound", path.compute - path.compute_contention - bound);
   return text + table.text(2);
 }
@@ -111,6 +115,7 @@ std::string collectives(const Summary& summary) {
     table.row({"  " + std::string(name(static_cast<OpKind>(kind))), format_count(use.count),
                format_bytes(use.bytes), format_time(use.busy), format_time(use.exposed)});
   }
+  if (!summary.recorded.empty()) return "\n" + table.text();
   return fmt::format("\n{}  {} on the wire, sent by each rank\n", table.text(),
                      format_bytes(times.busy.wire_bytes));
 }

@@ -64,8 +64,9 @@ void write_collectives(JsonWriter& json, const std::optional<StepTimes>& times) 
   json.end_object();
 }
 
-// The figures that a class has and the job takes from its slowest class.
-void write_times(JsonWriter& json, const std::optional<StepTimes>& times) {
+// The figures that a class has and the job takes from its slowest class. A recording does not say
+// what went over the wire.
+void write_times(JsonWriter& json, const std::optional<StepTimes>& times, bool is_recorded) {
   const auto field = [&](std::string_view name, auto member) {
     if (times)
       json.field(name, member(*times));
@@ -79,7 +80,10 @@ void write_times(JsonWriter& json, const std::optional<StepTimes>& times) {
   field("exposed_comm_ns", [](const StepTimes& t) { return t.busy.exposed; });
   field("comm_wait_ns", [](const StepTimes& t) { return t.busy.wait; });
   field("host_bound_ns", [](const StepTimes& t) { return t.host_bound; });
-  field("bytes_on_wire", [](const StepTimes& t) { return t.busy.wire_bytes; });
+  if (is_recorded)
+    json.key("bytes_on_wire").null();
+  else
+    field("bytes_on_wire", [](const StepTimes& t) { return t.busy.wire_bytes; });
   write_collectives(json, times);
 }
 
@@ -154,7 +158,7 @@ void write_unknown_memory(JsonWriter& json) {
 void write_figures(JsonWriter& json, const Summary& summary, const Figures& figures,
                    const ClassFigures& slow, const ClassFigures& large,
                    std::optional<Bytes> margin) {
-  write_times(json, slow.times);
+  write_times(json, slow.times, !summary.recorded.empty());
   optional_field(json, "step_time_bound_ns", figures.bound);
   optional_field(json, "tokens_per_s_per_gpu", figures.tokens_per_second);
   optional_field(json, "mfu", figures.mfu);

@@ -140,8 +140,7 @@ void ThunderTypes::forward(const ThunderStatement& statement) {
   const ThunderCall call(*file_.call_of(statement));
   const ThunderSymbol symbol = thunder_symbol(call.callee());
   const bool has_list = symbol.shape == Shape::split || symbol.act == Act::unpack;
-  if (targets.size() == 1 && !has_list)
-    return set(targets.front(), result(symbol, call));
+  if (targets.size() == 1 && !has_list) return set(targets.front(), result(symbol, call));
   std::vector<Type> all = results(symbol, call, targets.size());
   for (std::size_t i = 0; i < std::min(all.size(), targets.size()); ++i)
     set(targets[i], std::move(all[i]));

@@ -145,7 +145,7 @@ class Measuring {
     KernelClass& known = classes_[name.row()];
     if (known == KernelClass::unknown)
       known = run::is_communication_kernel(recording_.text(name)) ? KernelClass::communication
-                                                             : KernelClass::compute;
+                                                                  : KernelClass::compute;
     return known == KernelClass::communication;
   }
 

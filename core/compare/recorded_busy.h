@@ -25,7 +25,8 @@ struct RecordedComm {
 };
 
 /// See run::is_communication_kernel() for which kernels are communication; every other one is
-/// compute, copies and fills are neither. Of one device, or of several added up (unions are never merged over devices).
+/// compute, copies and fills are neither. Of one device, or of several added up (unions are never
+/// merged over devices).
 struct RecordedBusy {
   std::int64_t activities = 0, kernels = 0, comm_kernels = 0;
   Ns kernel_time = 0, comm_time = 0;  ///< sums

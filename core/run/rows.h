@@ -96,7 +96,7 @@ struct OpRecord {
   Ns alone = 0;    ///< a predicted op: how long it takes with nothing beside it; 0: unknown
   OpRow bound_by;  ///< the op that `reason` means, of the same run; absent: none, or a step before
   bool bound_by_previous_step = false;  ///< nothing in this step held it back
-  StringId source;                      ///< the model or table that its duration came from
+  StringId source;       ///< the model or table that its duration came from; measured: the kernel
   Bytes bytes = 0;       ///< collective: NCCL's message size; else device memory read and written
   Bytes wire_bytes = 0;  ///< a collective: sent by one rank
   std::int64_t flops = 0;

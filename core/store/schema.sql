@@ -106,6 +106,7 @@ CREATE TABLE step (
 ) STRICT, WITHOUT ROWID;
 
 -- One execution of one op. Ops of one step are consecutive.
+-- `source` of a measured op is the name of its kernel.
 CREATE TABLE op (
   run INTEGER NOT NULL,
   id INTEGER NOT NULL,

@@ -141,7 +141,8 @@ TEST_CASE("a delay that nothing overlaps adds its time to the step") {
   const auto before = sample_with("tiny_fsdp2", {"model.layers=2"}, {"scale=host:1000"});
   const auto after =
       sample_with("tiny_fsdp2", {"model.layers=2"}, {"scale=host:1000", "delay=after-loss:50ms"});
-  const Ns added = simulated(after).classes[0].steady.time() - simulated(before).classes[0].steady.time();
+  const Ns added =
+      simulated(after).classes[0].steady.time() - simulated(before).classes[0].steady.time();
   CHECK(added >= 49 * kMillisecond);
   CHECK(added <= 50 * kMillisecond);
 }

@@ -17,11 +17,7 @@ using Strings = std::vector<std::string>;
 Graph recorded(const std::string& name) {
   const std::string path = FOREGATHER_SOURCE_DIR "/tests/oracles/data/thunder/0.2.3_" + name;
   auto schedule = tasks::load_schedule(
-<<<<<<< HEAD
-      tasks::SourceFiles{path + "_forward.txt", path + "_backward.txt", {}}, {}, {});
-=======
       tasks::Sources{{path + "_forward.txt", path + "_backward.txt"}, true, {}}, {}, {});
->>>>>>> 8d5b8ab (Scale recorded durations where they are priced)
   REQUIRE(schedule.has_value());
   return std::move(schedule->graph);
 }

@@ -1,0 +1,77 @@
+#include <catch2/catch.hpp>
+
+#include "recordings.h"
+#include "core/rebuild/measured_run.h"
+
+namespace foregather::test {
+
+TEST_CASE("a measured run has the steps, times and causes of its recording") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.range(host, "ProfilerStep#4", 1000, 1020);
+  w.range(host, "ProfilerStep#5", 1020, 1050);
+  w.call(host, "cudaLaunchKernel", 1010, 1015, 0);
+  w.call(host, "cudaLaunchKernel", 1016, 1018, 1);
+  w.call(host, "cudaLaunchKernel", 1030, 1035, 2);
+  w.kernel(stream, "some_gemm", 1060, 1160, 0);
+  w.kernel(stream, "some_gemm", 1161, 1171, 1);
+  w.kernel(stream, "ncclDevKernel_AllGather", 1180, 1200, 2);
+  w.recording.rank = 3;
+  const run::Recording* const one = &w.recording;
+  const auto measured = rebuild::measured_run({&one, 1}, {});
+  REQUIRE(measured);
+  const run::Run& run = measured->run;
+  CHECK(run.about.kind == run::RunKind::measured);
+  CHECK(run.about.world_size == 4);
+  REQUIRE(run.classes.size() == 1);
+  CHECK(run.classes[0].ranks == std::vector<std::uint32_t>{3});
+  REQUIRE(run.steps.size() == 2);
+  CHECK(run.steps[0].number == 4);
+  CHECK(run.steps[0].begin == 0);
+  CHECK(run.steps[0].end == 111 * kMicrosecond);
+  CHECK(run.steps[1].begin == 120 * kMicrosecond);
+  REQUIRE(run.ops.size() == 3);
+  CHECK(run.text_of(run.ops.source[0]) == "some_gemm");
+  CHECK(run.ops.kind[0] == OpKind::gemm);
+  CHECK(run.ops.ordinal[1] == 1);
+  CHECK(run.ops.reason[1] == run::BoundReason::stream);
+  CHECK(run.ops.bound_by[1] == run::OpRow(0));
+  CHECK(run.ops.kind[2] == OpKind::all_gather);
+  CHECK(run.ops.communicator[2]);
+  CHECK(run.ops.end[2] == 140 * kMicrosecond);
+  CHECK(measured->warnings.empty());
+}
+
+TEST_CASE("ranks that know the epoch share a clock") {
+  RecordingWriter a, b;
+  a.kernel(a.lane("0", "7"), "x", 100, 110);
+  b.kernel(b.lane("0", "7"), "x", 40, 60);
+  a.recording.rank = 0;
+  b.recording.rank = 1;
+  a.recording.base = 1'000'000'000'000;
+  b.recording.base = 1'000'000'000'000 + 65 * kMicrosecond;
+  const std::array both{static_cast<const run::Recording*>(&a.recording),
+                        static_cast<const run::Recording*>(&b.recording)};
+  const auto measured = rebuild::measured_run(both, {});
+  REQUIRE(measured);
+  CHECK(measured->run.ops.start[0] == 0);
+  CHECK(measured->run.ops.start[1] == 5 * kMicrosecond);
+  a.recording.base = 0;
+  const auto apart = rebuild::measured_run(both, {});
+  REQUIRE(apart);
+  CHECK(apart->run.ops.start[1] == 0);
+}
+
+TEST_CASE("two recordings of one rank are refused") {
+  RecordingWriter a;
+  a.kernel(a.lane("0", "7"), "x", 100, 110);
+  a.recording.rank = 2;
+  a.recording.source = "b.json";
+  const std::array both{static_cast<const run::Recording*>(&a.recording),
+                        static_cast<const run::Recording*>(&a.recording)};
+  const auto measured = rebuild::measured_run(both, {});
+  REQUIRE(!measured);
+  CHECK(measured.error().text() == "b.json: is of rank 2, as another file is: expected one a rank");
+}
+
+}  // namespace foregather::test
