@@ -104,7 +104,7 @@ TEST_CASE("with prefetching in the shard's dtype the gain shrinks, and the note 
 TEST_CASE("before the fusion the casts of all parameters are held where the backward begins") {
   const auto cast = static_cast<std::size_t>(Cause::cast_copy);
   // With small buckets the peak is there; with DeepSpeed's, gradients that wait are casts, too.
-  const std::vector<std::string> sets{"parallel.reduce_bucket_size=auto"};
+  const std::vector<std::string> sets{"train.micro_batch=8", "parallel.reduce_bucket_size=auto"};
   const Figures before = figures({}, sets);
   const Figures after = figures({"fuse-downcast"}, sets);
   Bytes copies = 0;  // of what the backward casts
