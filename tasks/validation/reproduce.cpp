@@ -54,6 +54,18 @@ class Cases {
     exact(source, "gathered bytes after", "B", "", 1024, gathered(after), after);
     exact(source, "peak before (Thunder's estimator)", "B", "", 3584, peak(before), before);
     exact(source, "peak after (Thunder's estimator)", "B", "", 2816, peak(after), after);
+    const Setting names{"gpt2_two_names.toml", {}, {}};
+    Setting one = names;
+    one.what_if = {"dedup-shared-params"};
+    add({source,
+         "GPT-2, embedding and head wrapped apart: gathers of a step that go",
+         "",
+         "",
+         std::nullopt,
+         gathers(names) - gathers(one),
+         {2, 2},
+         one.command(),
+         "one in the forward and one in the backward"});
   }
 
   // lightning-thunder issue 1337, ten paths of 256 × 256 floats.
