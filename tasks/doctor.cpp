@@ -3,9 +3,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -17,15 +19,22 @@
 namespace foregather::tasks {
 namespace {
 
-// The first of these libraries that can be opened, empty if none. Opened lazily, and left in
-// memory: CUPTI and NCCL would leak what they allocate when they are loaded.
+// Opened in a process of its own: what a library does when it is loaded, be it a crash, stays
+// there.
+bool can_open(const char* library) {
+  const pid_t child = ::fork();
+  if (child < 0) return false;
+  if (child == 0) ::_exit(::dlopen(library, RTLD_LAZY | RTLD_LOCAL) == nullptr ? 1 : 0);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return false;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// The first of these libraries that can be opened, empty if none.
 std::string first_library(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    void* const handle = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-    if (handle == nullptr) continue;
-    ::dlclose(handle);
-    return name;
-  }
+  for (const char* name : names)
+    if (can_open(name)) return name;
   return {};
 }
 
