@@ -3,21 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <thread>
 
 #include "tasks/chakra_rank.h"
+#include "tasks/parallel.h"
 #include "traces/text_source.h"
 
 namespace foregather::tasks {
 namespace {
 
 using traces::ChakraTrace;
-
-constexpr std::size_t kHead = std::size_t{1} << 16;
 
 struct RankTrace {
   std::string name;  // of the file or member
@@ -67,18 +64,6 @@ Result<std::vector<ChakraTrace>> read_path(const std::string& path) {
   return traces;
 }
 
-template <class Work>
-void in_parallel(std::size_t n, const Work& work) {
-  std::atomic<std::size_t> next{0};
-  const auto go_on = [&] {
-    for (std::size_t i = next++; i < n; i = next++) work(i);
-  };
-  const std::size_t workers = std::min<std::size_t>(n, std::thread::hardware_concurrency());
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < workers; ++i) threads.emplace_back(go_on);
-  go_on();
-}
-
 bool are_equal(const ChakraTrace& a, const ChakraTrace& b) {
   if (a.nodes != b.nodes || a.groups != b.groups || a.groups_used.size() != b.groups_used.size())
     return false;
@@ -107,19 +92,8 @@ std::vector<std::uint32_t> ranks_of(const std::vector<RankTrace>& traces,
 }  // namespace
 
 bool is_chakra(const std::string& path) {
-  bool is_one = false;
-  bool is_first = true;
-  const Status status =
-      traces::visit_texts(path, [&](const traces::TextMember&, traces::TextSource& text) {
-        if (!std::exchange(is_first, false)) return Status();
-        std::string head(kHead, '\0');
-        const auto n = text.read(head);
-        if (!n) return Status(tl::unexpected(n.error()));
-        head.resize(*n);
-        is_one = traces::is_chakra_et(head) || traces::is_chakra_json(head);
-        return Status();
-      });
-  return status && is_one;
+  const auto head = traces::format_head(path);
+  return head && (traces::is_chakra_et(*head) || traces::is_chakra_json(*head));
 }
 
 Result<traces::ChakraGraph> chakra_step(const std::vector<std::string>& paths,

@@ -4,18 +4,16 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <filesystem>
 #include <system_error>
-#include <thread>
 
 #include "tasks/importers.h"
+#include "tasks/parallel.h"
 
 namespace foregather::tasks {
 namespace {
 
 constexpr int kSchema = 1;
-constexpr std::size_t kHead = std::size_t{1} << 16;
 
 constexpr std::array kImporters{&kThunderImporter, &kTimelineImporter, &kKinetoImporter,
                                 &kNsysImporter,    &kChakraImporter,   &kExecutionTraceImporter};
@@ -29,25 +27,6 @@ constexpr std::string_view kExportNsys =
     "OUT.sqlite REPORT";
 constexpr std::array kForeign{Foreign{".nsys-rep", kExportNsys}, Foreign{".qdrep", kExportNsys},
                               Foreign{".qdstrm", kExportNsys}};
-
-/// Gives the head again that was looked at.
-class WithHead final : public traces::TextSource {
- public:
-  WithHead(std::string_view head, traces::TextSource& rest) : head_(head), rest_(rest) {}
-  Result<std::size_t> read(std::span<char> buffer) override {
-    const std::size_t n = std::min(head_.size(), buffer.size());
-    std::copy_n(head_.data(), n, buffer.data());
-    head_.remove_prefix(n);
-    if (n == buffer.size()) return n;
-    const auto more = rest_.read(buffer.subspan(n));
-    if (!more) return more;
-    return n + *more;
-  }
-
- private:
-  std::string_view head_;
-  traces::TextSource& rest_;
-};
 
 std::string known_formats() {
   std::vector<std::string_view> names;
@@ -63,13 +42,11 @@ struct ImportedPath {
 };
 
 Status import_member(const ImportSource& source, ImportedPath& imported) {
-  std::string head(kHead, '\0');
-  const auto n = source.text.read(head);
-  if (!n) return tl::unexpected(n.error());
-  head.resize(*n);
+  const auto head = traces::take_head(source.text, traces::kFormatHead);
+  if (!head) return tl::unexpected(head.error());
   const auto* const importer =
       std::find_if(kImporters.begin(), kImporters.end(),
-                   [&](const Importer* known) { return known->is_format(head); });
+                   [&](const Importer* known) { return known->is_format(*head); });
   const bool is_in_archive = source.member.name.find('!') != std::string::npos;
   if (importer == kImporters.end()) {
     if (is_in_archive) {
@@ -82,7 +59,7 @@ Status import_member(const ImportSource& source, ImportedPath& imported) {
     return fail_at(source.member.name, "is in no format that import reads, expected {}",
                    known_formats());
   }
-  WithHead text(head, source.text);
+  traces::Peeked text(*head, source.text);
   auto file = (*importer)->read({source.member, text, source.file_bytes});
   if (!file) return tl::unexpected(file.error());
   file->path = source.member.name;
@@ -130,17 +107,7 @@ void write_rows(JsonWriter& json, const run::RecordedRows& rows) {
 
 Result<std::vector<ImportedFile>> import_files(const std::vector<std::string>& paths) {
   std::vector<Result<ImportedPath>> read(paths.size(), ImportedPath());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < paths.size(); i = next++) read[i] = import_path(paths[i]);
-  };
-  const std::size_t workers =
-      std::min<std::size_t>(paths.size(), std::max(1U, std::thread::hardware_concurrency()));
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < workers; ++i) threads.emplace_back(work);
-    work();
-  }
+  in_parallel(paths.size(), [&](std::size_t i) { read[i] = import_path(paths[i]); });
   std::vector<ImportedFile> files;
   for (auto& path : read) {
     if (!path) return tl::unexpected(path.error());

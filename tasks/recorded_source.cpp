@@ -6,18 +6,9 @@
 namespace foregather::tasks {
 
 Result<bool> is_recorded(const std::string& path) {
-  bool is_first = true, is_recorded = false;
-  const Status status =
-      traces::visit_texts(path, [&](const traces::TextMember&, traces::TextSource& text) -> Status {
-        if (!std::exchange(is_first, false)) return {};
-        std::string head(std::size_t{1} << 16, '\0');
-        const auto n = text.read(head);
-        if (!n) return tl::unexpected(n.error());
-        is_recorded = begins_recorded_run(std::string_view(head).substr(0, *n));
-        return {};
-      });
-  if (!status) return tl::unexpected(status.error());
-  return is_recorded;
+  const auto head = traces::format_head(path);
+  if (!head) return tl::unexpected(head.error());
+  return begins_recorded_run(*head);
 }
 
 Result<RecordedSource> load_recorded(const std::vector<std::string>& paths,

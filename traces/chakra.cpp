@@ -10,27 +10,7 @@
 namespace foregather::traces {
 namespace {
 
-constexpr std::size_t kHead = std::size_t{1} << 16;
 constexpr std::uint32_t kNone = 0xffffffffU;
-
-/// Gives the head again that was looked at.
-class WithHead final : public TextSource {
- public:
-  WithHead(std::string_view head, TextSource& rest) : head_(head), rest_(rest) {}
-  Result<std::size_t> read(std::span<char> buffer) override {
-    const std::size_t n = std::min(head_.size(), buffer.size());
-    std::copy_n(head_.data(), n, buffer.data());
-    head_.remove_prefix(n);
-    if (n == buffer.size()) return n;
-    const auto more = rest_.read(buffer.subspan(n));
-    if (!more) return more;
-    return n + *more;
-  }
-
- private:
-  std::string_view head_;
-  TextSource& rest_;
-};
 
 // The nodes of one circle among those that still wait.
 std::vector<std::uint32_t> circle_of(const ChakraDeps& deps,
@@ -52,12 +32,10 @@ std::vector<std::uint32_t> circle_of(const ChakraDeps& deps,
 }  // namespace
 
 Result<ChakraTrace> read_chakra(TextSource& source, const std::string& name) {
-  std::string head(kHead, '\0');
-  const auto n = source.read(head);
-  if (!n) return tl::unexpected(n.error());
-  head.resize(*n);
-  WithHead text(head, source);
-  return is_chakra_json(head) ? read_chakra_json(text, name) : read_chakra_et(text, name);
+  const auto head = take_head(source, kFormatHead);
+  if (!head) return tl::unexpected(head.error());
+  Peeked text(*head, source);
+  return is_chakra_json(*head) ? read_chakra_json(text, name) : read_chakra_et(text, name);
 }
 
 ChakraDeps resolve_deps(const ChakraNodes& nodes, ControlDeps control) {

@@ -1,25 +1,13 @@
 #include "traces/json_elements.h"
 
-#include <simdjson.h>
-
-#include <string>
+#include "traces/json_window.h"
 
 namespace foregather::traces {
 namespace {
 
 namespace json = simdjson::ondemand;
 
-static_assert(kJsonPadding >= simdjson::SIMDJSON_PADDING);
-
 json::value& of(void* value) { return *static_cast<json::value*>(value); }
-
-// The text of a key up to its closing quote; of a key with escapes nothing.
-std::string_view key_of(json::field& field) {
-  const char* const begin = field.key().raw();
-  const char* end = begin;
-  while (*end != '"' && *end != '\\') ++end;
-  return *end == '"' ? std::string_view(begin, static_cast<std::size_t>(end - begin)) : "";
-}
 
 }  // namespace
 
@@ -67,27 +55,7 @@ bool JsonValue::each_field(const VisitField& visit) {
 }
 
 struct JsonElements::Parser {
-  json::parser parser;
-  std::string scratch;
-
-  // How many elements were read.
-  std::size_t read_all(std::string_view text, const JsonValue::VisitElement& read) {
-    json::document document;
-    json::array array;
-    std::size_t n = 0;
-    if (parser.iterate(text.data(), text.size(), text.size() + kJsonPadding).get(document) !=
-            simdjson::SUCCESS ||
-        document.get_array().get(array) != simdjson::SUCCESS)
-      return 0;
-    for (auto element : array) {
-      json::value value;
-      if (std::move(element).get(value) != simdjson::SUCCESS) break;
-      JsonValue wrapped(&value);
-      if (!read(wrapped)) break;
-      ++n;
-    }
-    return n;
-  }
+  JsonWindowParser windows;
 };
 
 JsonElements::JsonElements() : parser_(std::make_unique<Parser>()) {}
@@ -95,18 +63,15 @@ JsonElements::~JsonElements() = default;
 
 void JsonElements::read(const JsonWindow& window, const JsonValue::VisitElement& read,
                         const std::function<void()>& damaged) {
-  const std::size_t elements = window.starts.size() - 1;
-  // One damaged element spoils the rest of a window for the parser: those go one by one.
-  for (std::size_t i = parser_->read_all(window.text, read); i < elements; ++i) {
-    std::string& scratch = parser_->scratch;
-    const std::size_t begin = window.starts[i];
-    const std::size_t end = i + 1 < elements ? window.starts[i + 1] - 1 : window.starts[i + 1];
-    scratch.assign(1, '[').append(window.text, begin, end - begin);
-    scratch += ']';
-    const std::size_t length = scratch.size();
-    scratch.resize(length + kJsonPadding, ' ');
-    if (parser_->read_all(std::string_view(scratch).substr(0, length), read) == 0) damaged();
-  }
+  parser_->windows.read(
+      window,
+      [&](simdjson::simdjson_result<json::value> element) {
+        json::value value;
+        if (std::move(element).get(value) != simdjson::SUCCESS) return false;
+        JsonValue wrapped(&value);
+        return read(wrapped);
+      },
+      damaged);
 }
 
 }  // namespace foregather::traces

@@ -1,18 +1,14 @@
 #include "traces/kineto_event.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
-#include <string>
 
 #include "traces/decimal_time.h"
+#include "traces/json_window.h"
 
 namespace foregather::traces {
 namespace {
 
 namespace json = simdjson::ondemand;
-
-static_assert(kJsonPadding >= simdjson::SIMDJSON_PADDING);
 
 // A scalar as the file prints it, without quotes.
 std::string_view printed(json::value& value) {
@@ -92,14 +88,6 @@ const Argument* argument(std::string_view key) {
   return nullptr;
 }
 
-// The text of a key up to its closing quote; keys with escapes match nothing.
-std::string_view key_of(json::field& field) {
-  const char* const begin = field.key().raw();
-  const char* end = begin;
-  while (*end != '"' && *end != '\\') ++end;
-  return {begin, static_cast<std::size_t>(end - begin)};
-}
-
 simdjson::error_code read_arguments(json::value& value, KinetoEvent& event) {
   json::object arguments;
   if (value.get_object().get(arguments) != simdjson::SUCCESS) return simdjson::SUCCESS;
@@ -145,6 +133,26 @@ simdjson::error_code read_event(json::object& object, KinetoEvent& event) {
   return simdjson::SUCCESS;
 }
 
+// False: the text is damaged from here on, as far as the parser sees.
+bool read_element(simdjson::simdjson_result<json::value> element,
+                  const KinetoEvents::Visitor& visitor) {
+  json::value value;
+  if (std::move(element).get(value) != simdjson::SUCCESS) return false;
+  json::json_type type{};
+  if (value.type().get(type) != simdjson::SUCCESS) return false;
+  if (type != json::json_type::object) {
+    visitor.not_an_object();
+    return true;
+  }
+  json::object object;
+  KinetoEvent event;
+  if (value.get_object().get(object) != simdjson::SUCCESS ||
+      read_event(object, event) != simdjson::SUCCESS)
+    return false;
+  visitor.event(event);
+  return true;
+}
+
 }  // namespace
 
 EventSpan span_of(const KinetoEvent& event) {
@@ -161,62 +169,19 @@ EventSpan span_of(const KinetoEvent& event) {
 }
 
 struct KinetoEvents::Parser {
-  json::parser parser;
-  std::string scratch;
-
-  // False: the text is damaged from here on, as far as this parser sees.
-  static bool read_element(simdjson::simdjson_result<json::value> element, const Visitor& visitor) {
-    json::value value;
-    if (std::move(element).get(value) != simdjson::SUCCESS) return false;
-    json::json_type type{};
-    if (value.type().get(type) != simdjson::SUCCESS) return false;
-    if (type != json::json_type::object) {
-      visitor.not_an_object();
-      return true;
-    }
-    json::object object;
-    KinetoEvent event;
-    if (value.get_object().get(object) != simdjson::SUCCESS ||
-        read_event(object, event) != simdjson::SUCCESS)
-      return false;
-    visitor.event(event);
-    return true;
-  }
-
-  // How many elements could be read.
-  std::size_t read_all(std::string_view text, const Visitor& visitor) {
-    json::document document;
-    json::array array;
-    std::size_t read = 0;
-    if (parser.iterate(text.data(), text.size(), text.size() + kJsonPadding).get(document) !=
-            simdjson::SUCCESS ||
-        document.get_array().get(array) != simdjson::SUCCESS)
-      return 0;
-    for (auto element : array) {
-      if (!read_element(std::move(element), visitor)) break;
-      ++read;
-    }
-    return read;
-  }
+  JsonWindowParser windows;
 };
 
 KinetoEvents::KinetoEvents() : parser_(std::make_unique<Parser>()) {}
 KinetoEvents::~KinetoEvents() = default;
 
 void KinetoEvents::read(const JsonWindow& window, const Visitor& visitor) {
-  const std::size_t elements = window.starts.size() - 1;
-  // One damaged element spoils the rest of a window for the parser: those go one by one.
-  for (std::size_t i = parser_->read_all(window.text, visitor); i < elements; ++i) {
-    std::string& scratch = parser_->scratch;
-    const std::size_t begin = window.starts[i];
-    const std::size_t end = i + 1 < elements ? window.starts[i + 1] - 1 : window.starts[i + 1];
-    scratch.assign(1, '[').append(window.text, begin, end - begin);
-    scratch += ']';
-    const std::size_t length = scratch.size();
-    scratch.resize(length + kJsonPadding, ' ');
-    if (parser_->read_all(std::string_view(scratch).substr(0, length), visitor) == 0)
-      visitor.damaged();
-  }
+  parser_->windows.read(
+      window,
+      [&](simdjson::simdjson_result<json::value> element) {
+        return read_element(std::move(element), visitor);
+      },
+      visitor.damaged);
 }
 
 }  // namespace foregather::traces

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "traces/tar.h"
@@ -23,9 +25,19 @@ class FileText final : public TextSource {
   ~FileText() override { ::close(descriptor_); }
 
   Result<std::size_t> read(std::span<char> buffer) override {
+    const auto got = read_at(at_, buffer);
+    if (got) at_ += static_cast<off_t>(*got);
+    return got;
+  }
+  // The first bytes of the file; reading goes on where it was.
+  Result<std::size_t> head(std::span<char> buffer) const { return read_at(0, buffer); }
+
+ private:
+  Result<std::size_t> read_at(off_t offset, std::span<char> buffer) const {
     std::size_t got = 0;
     while (got < buffer.size()) {
-      const ssize_t n = ::read(descriptor_, buffer.data() + got, buffer.size() - got);
+      const ssize_t n = ::pread(descriptor_, buffer.data() + got, buffer.size() - got,
+                                offset + static_cast<off_t>(got));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return fail_at(path_, "cannot be read: {}", std::strerror(errno));
       if (n == 0) break;
@@ -34,9 +46,9 @@ class FileText final : public TextSource {
     return got;
   }
 
- private:
   std::string path_;
   int descriptor_;
+  off_t at_ = 0;
 };
 
 class BorrowedText final : public TextSource {
@@ -53,28 +65,7 @@ class BorrowedText final : public TextSource {
   std::string_view rest_;
 };
 
-// Gives back what was looked at.
-class Peeked final : public TextSource {
- public:
-  Peeked(std::string head, std::unique_ptr<TextSource> rest)
-      : head_(std::move(head)), rest_(std::move(rest)) {}
-  Result<std::size_t> read(std::span<char> buffer) override {
-    const std::size_t n = std::min(head_.size() - at_, buffer.size());
-    std::copy_n(head_.data() + at_, n, buffer.data());
-    at_ += n;
-    if (n == buffer.size()) return n;
-    const auto more = rest_->read(buffer.subspan(n));
-    if (!more) return tl::unexpected(more.error());
-    return n + *more;
-  }
-
- private:
-  std::string head_;
-  std::unique_ptr<TextSource> rest_;
-  std::size_t at_ = 0;
-};
-
-Result<std::unique_ptr<TextSource>> open_file(const std::string& path) {
+Result<std::unique_ptr<FileText>> open_file(const std::string& path) {
   // Non-blocking, so that a pipe without a writer does not hang the open.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return fail_at(path, "cannot be read: {}", std::strerror(errno));
@@ -87,14 +78,6 @@ Result<std::unique_ptr<TextSource>> open_file(const std::string& path) {
   return file;
 }
 
-Result<std::string> head_of(TextSource& source, std::size_t bytes) {
-  std::string head(bytes, '\0');
-  const auto n = source.read(head);
-  if (!n) return tl::unexpected(n.error());
-  head.resize(*n);
-  return head;
-}
-
 struct Opened {
   std::unique_ptr<TextSource> text;
   bool is_packed = false;
@@ -103,10 +86,12 @@ struct Opened {
 Result<Opened> open_unpacked(const std::string& path) {
   auto file = open_file(path);
   if (!file) return tl::unexpected(file.error());
-  auto head = head_of(**file, 4);
-  if (!head) return tl::unexpected(head.error());
-  const bool gzip = is_gzip(*head), zstd = is_zstd(*head);
-  std::unique_ptr<TextSource> text = std::make_unique<Peeked>(std::move(*head), std::move(*file));
+  std::array<char, 4> bytes{};
+  const auto n = (*file)->head(bytes);
+  if (!n) return tl::unexpected(n.error());
+  const std::string_view head(bytes.data(), *n);
+  const bool gzip = is_gzip(head), zstd = is_zstd(head);
+  std::unique_ptr<TextSource> text = std::move(*file);
   if (gzip) text = ungzip(std::move(text), path);
   if (zstd) text = unzstd(std::move(text), path);
   return Opened{std::move(text), gzip || zstd};
@@ -115,6 +100,24 @@ Result<Opened> open_unpacked(const std::string& path) {
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 }  // namespace
+
+Result<std::size_t> Peeked::read(std::span<char> buffer) {
+  const std::size_t n = std::min(head_.size(), buffer.size());
+  std::copy_n(head_.data(), n, buffer.data());
+  head_.remove_prefix(n);
+  if (n == buffer.size()) return n;
+  const auto more = rest_.read(buffer.subspan(n));
+  if (!more) return more;
+  return n + *more;
+}
+
+Result<std::string> take_head(TextSource& source, std::size_t bytes) {
+  std::string head(bytes, '\0');
+  const auto n = source.read(head);
+  if (!n) return tl::unexpected(n.error());
+  head.resize(*n);
+  return head;
+}
 
 Result<std::unique_ptr<TextSource>> open_text(const std::string& path) {
   auto opened = open_unpacked(path);
@@ -135,10 +138,10 @@ Status visit_texts(const std::string& path,
 
   auto opened = open_unpacked(file);
   if (!opened) return tl::unexpected(opened.error());
-  auto head = head_of(*opened->text, kTarBlock);
+  const auto head = take_head(*opened->text, kTarBlock);
   if (!head) return tl::unexpected(head.error());
   const bool is_archive = is_tar(*head);
-  Peeked text(std::move(*head), std::move(opened->text));
+  Peeked text(*head, *opened->text);
   if (!is_archive) {
     if (names_member) return fail_at(path, "is in no archive: {} is not one", file);
     return visit({path, 0, opened->is_packed}, text);
@@ -154,6 +157,19 @@ Status visit_texts(const std::string& path,
     return names_member ? fail_at(path, "is not in the archive")
                         : fail_at(path, "is an archive without files");
   return {};
+}
+
+Result<std::string> format_head(const std::string& path) {
+  std::optional<std::string> first;
+  const Status status = visit_texts(path, [&](const TextMember&, TextSource& text) -> Status {
+    if (first) return {};
+    auto head = take_head(text, kFormatHead);
+    if (!head) return tl::unexpected(head.error());
+    first = std::move(*head);
+    return {};
+  });
+  if (!status) return tl::unexpected(status.error());
+  return *first;
 }
 
 }  // namespace foregather::traces

@@ -22,6 +22,23 @@ class TextSource {
   virtual Result<std::size_t> read(std::span<char> buffer) = 0;
 };
 
+/// A source whose first bytes were looked at: reading begins with them again. Borrows both.
+class Peeked final : public TextSource {
+ public:
+  Peeked(std::string_view head, TextSource& rest) : head_(head), rest_(rest) {}
+  Result<std::size_t> read(std::span<char> buffer) override;
+
+ private:
+  std::string_view head_;
+  TextSource& rest_;
+};
+
+/// The first `bytes` of what is left, or all of it. Errors: those of read().
+Result<std::string> take_head(TextSource& source, std::size_t bytes);
+
+/// How much tells one format from another.
+inline constexpr std::size_t kFormatHead = std::size_t{1} << 16;
+
 /// What an archive unpacks to at most, over all members: a bomb is an error, not a full disk.
 inline constexpr Bytes kMostUnpackedBytes = 64 * GiB;
 
@@ -44,5 +61,9 @@ struct TextMember {
 /// of open_text() and of `visit`, a member that is not there, a damaged archive.
 Status visit_texts(const std::string& path,
                    const std::function<Status(const TextMember&, TextSource&)>& visit);
+
+/// The first kFormatHead bytes of the file at `path`, unpacked, or of the first file in an archive.
+/// Errors: those of visit_texts().
+Result<std::string> format_head(const std::string& path);
 
 }  // namespace foregather::traces
