@@ -3,6 +3,7 @@
 
 #include "core/plan/autocast.h"
 #include "core/plan/deepcompile_schedule.h"
+#include "core/plan/zero3_shards.h"
 
 namespace foregather::plan {
 
@@ -19,16 +20,7 @@ DeepCompileSchedule::DeepCompileSchedule(Lowering& lowering) : lowering_(lowerin
   ag_ = builder.stream("ag", kHigh);
   rs_ = builder.stream("rs", kHigh);
   copy_ = builder.stream("copy", kHigh);
-
-  Unit row;
-  row.scope = lowering.root.scope;
-  row.group = world_.group;
-  row.parameters = lowering.model.parameters;
-  for (const ShardedParameter& parameter : lowering.layout.parameters)
-    row.padded_elements += (parameter.elements + world - 1) / world * world;
-  row.stored = row.gathered = type_;
-  row.reduced = reduced_;
-  lowering.owners.assign(lowering.layout.units.size(), {row.scope, builder.unit(row)});
+  own_as_one_unit(lowering, world_, type_, reduced_);
 }
 
 void DeepCompileSchedule::init(ModuleWriter& modules) {
@@ -114,34 +106,27 @@ void DeepCompileSchedule::place_parameters() {
 }
 
 void DeepCompileSchedule::add_partitions() {
+  std::vector<std::int64_t> shards;
   std::int64_t total = 0;
-  for (const std::uint32_t row : trained_) total += parameters_[row].shard;
+  for (const std::uint32_t row : trained_) {
+    shards.push_back(parameters_[row].shard);
+    total += shards.back();
+  }
   gradient_partitions_ = lowering_.buffer(total, accumulated_, "gradient partitions",
                                           Cause::reduced_gradient, lowering_.owners[0]);
   lowering_.alloc(gradient_partitions_, lowering_.compute);
 
-  std::vector<ZeroPartition> partitions;
-  const std::int64_t most = lowering_.workload.zero.sub_group_size;
-  std::int64_t begin = 0, offset = 0, members = 0;
-  for (std::size_t i = 0; i < trained_.size(); ++i) {
-    Parameter& parameter = parameters_[trained_[i]];
+  std::int64_t offset = 0;
+  for (const std::uint32_t row : trained_) {
+    Parameter& parameter = parameters_[row];
     parameter.gradient_partition =
         slice(lowering_, gradient_partitions_, offset, parameter.shard, accumulated_);
     offset += parameter.shard;
-    ++members;
-    if (offset - begin < most && i + 1 < trained_.size()) continue;
-    ZeroPartition partition;
-    partition.elements = offset - begin;
-    partition.parameters = slice(lowering_, partitions_, begin, partition.elements, type_);
-    partition.gradients =
-        slice(lowering_, gradient_partitions_, begin, partition.elements, accumulated_);
-    partition.flattens = members > 1;
-    partitions.push_back(partition);
-    begin = offset;
-    members = 0;
   }
-  update_ =
-      std::make_unique<ZeroUpdate>(lowering_, std::move(partitions), accumulated_, false, false);
+  SubGroups groups =
+      sub_groups(lowering_, shards, partitions_, type_, gradient_partitions_, accumulated_);
+  update_ = std::make_unique<ZeroUpdate>(lowering_, std::move(groups.partitions), accumulated_,
+                                         false, false);
   update_->init();
 }
 

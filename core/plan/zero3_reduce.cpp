@@ -279,9 +279,9 @@ void Zero3Schedule::offload_gradient(Parameter& parameter, const Buffer& reduced
                 {}},
                parameter.owner, scratch_);
     low.free(doubled);
-    const Buffer& target = update_->host_gradient(parameter.sub_group);
+    const Buffer& target = update_->host_gradient(parameter.place.sub_group);
     const Buffer view =
-        slice(low, target, parameter.sub_group_offset, parameter.shard, low.workload.train.master);
+        slice(low, target, parameter.place.offset, parameter.shard, low.workload.train.master);
     move(OpKind::device_to_host, Role::offload, reduce_stream_, parameter, on_device, view);
     low.builder.host_wait_stream(reduce_stream_);
   }

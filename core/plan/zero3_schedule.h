@@ -12,6 +12,7 @@
 #include "core/plan/process_groups.h"
 #include "core/plan/strategy_schedule.h"
 #include "core/plan/zero3_coordinator.h"
+#include "core/plan/zero3_shards.h"
 #include "core/plan/zero3_submodules.h"
 #include "core/plan/zero_update.h"
 
@@ -77,8 +78,7 @@ class Zero3Schedule final : public StrategySchedule {
     Buffer cast_gradient, cast_partition;  ///< around a reduction in another dtype
     Buffer added;                          ///< a partition in the accumulation dtype
     std::uint32_t shares = 0;              ///< places that give a gradient
-    std::size_t sub_group = 0;
-    std::int64_t sub_group_offset = 0;  ///< elements
+    SubGroups::Place place;
     // State.
     std::uint32_t arrived = 0;
     Buffer held;  ///< the gradient so far
@@ -120,7 +120,6 @@ class Zero3Schedule final : public StrategySchedule {
   void add_gradient_buffers();
   void add_norms();
   void place_parameters();
-  ZeroPartition partition_of(std::size_t first, std::size_t end, std::int64_t offset);
   bool offloads_parameters() const;
   bool offloads_optimizer() const;
   bool is_alone() const { return world_.ranks == 1; }

@@ -22,16 +22,7 @@ Zero3Schedule::Zero3Schedule(Lowering& lowering) : lowering_(lowering) {
   nccl_secondary_ = secondary_.ranks > 1 ? builder.stream("nccl_hpz") : nccl_;
   for (Throttle* throttle : {&awaits_, &reductions_})
     for (int i = 0; i < 4; ++i) throttle->events.push_back(builder.event());
-
-  Unit row;
-  row.scope = lowering.root.scope;
-  row.group = world_.group;
-  row.parameters = lowering.model.parameters;
-  for (const ShardedParameter& parameter : lowering.layout.parameters)
-    row.padded_elements += (parameter.elements + world - 1) / world * world;
-  row.stored = row.gathered = type_;
-  row.reduced = reduced_;
-  lowering.owners.assign(lowering.layout.units.size(), {row.scope, builder.unit(row)});
+  own_as_one_unit(lowering, world_, type_, reduced_);
 }
 
 bool Zero3Schedule::offloads_parameters() const {
@@ -131,41 +122,22 @@ void Zero3Schedule::add_submodules() {
       std::move(parameters), std::move(submodules));
 }
 
-ZeroPartition Zero3Schedule::partition_of(std::size_t first, std::size_t end, std::int64_t offset) {
-  std::int64_t elements = 0;
-  for (std::size_t i = first; i < end; ++i) elements += parameters_[trained_[i]].shard;
-  ZeroPartition partition;
-  partition.elements = elements;
-  partition.parameters = slice(lowering_, partitions_, offset, elements, type_);
-  partition.gradients = slice(lowering_, gradient_partitions_, offset, elements, accumulated_);
-  partition.flattens = end - first > 1;
-  return partition;
-}
-
-// _create_fp16_sub_groups: a sub group is closed once it holds sub_group_size elements or more.
 void Zero3Schedule::add_partitions() {
+  std::vector<std::int64_t> shards;
   std::int64_t total = 0;
-  for (const std::uint32_t row : trained_) total += parameters_[row].shard;
+  for (const std::uint32_t row : trained_) {
+    shards.push_back(parameters_[row].shard);
+    total += shards.back();
+  }
   gradient_partitions_ = lowering_.buffer(total, accumulated_, "gradient partitions",
                                           Cause::reduced_gradient, lowering_.owners[0]);
   if (offloads_optimizer()) on_host(lowering_, gradient_partitions_);
 
-  std::vector<ZeroPartition> partitions;
-  const std::int64_t most = lowering_.workload.zero.sub_group_size;
-  std::size_t first = 0;
-  std::int64_t begin = 0, elements = 0;
-  for (std::size_t i = 0; i < trained_.size(); ++i) {
-    Parameter& parameter = parameters_[trained_[i]];
-    parameter.sub_group = partitions.size();
-    parameter.sub_group_offset = elements;
-    elements += parameter.shard;
-    if (elements < most && i + 1 < trained_.size()) continue;
-    partitions.push_back(partition_of(first, i + 1, begin));
-    begin += elements;
-    first = i + 1;
-    elements = 0;
-  }
-  update_ = std::make_unique<ZeroUpdate>(lowering_, std::move(partitions), accumulated_,
+  SubGroups groups =
+      sub_groups(lowering_, shards, partitions_, type_, gradient_partitions_, accumulated_);
+  for (std::size_t i = 0; i < trained_.size(); ++i)
+    parameters_[trained_[i]].place = groups.places[i];
+  update_ = std::make_unique<ZeroUpdate>(lowering_, std::move(groups.partitions), accumulated_,
                                          offloads_optimizer(), offloads_parameters());
   update_->init();
 }
