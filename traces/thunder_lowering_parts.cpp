@@ -30,7 +30,7 @@ std::vector<OpId> ThunderLowering::parts_of(std::uint32_t row,
                                             std::int64_t flops) {
   const std::vector<std::uint32_t> rows = leaves(*file_, row);
   const auto outputs = file_->targets_of(file_->statements[row]);
-  if (made.size() < outputs.size()) return {};  // a damaged line
+  if (made.size() < outputs.size()) return {};  // in place: nothing was made
   std::map<std::uint32_t, int> uses;            // by name, of sub-symbols
   for (const std::uint32_t inner : rows) {
     const ThunderCall call(*file_->call_of(file_->statements[inner]));

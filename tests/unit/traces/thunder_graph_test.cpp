@@ -406,3 +406,13 @@ TEST_CASE("Thunder graph: matrix products, attention and fusions have their FLOP
   CHECK(cost(4).kind == OpKind::fused);
   CHECK(cost(4).bytes_written == 640);
 }
+
+TEST_CASE("Thunder graph: a region that writes in place keeps no parts") {
+  const Lowered lowered({head("a, b") + "  # a: \"cuda:0 f32[8]\"\n"
+                                        "  # b: \"cuda:0 f32[8]\"\n"
+                                        "  t1 = nvFusion0_(a, b)  # t1: \"cuda:0 f32[8]\"\n"
+                                        "    # t1 = prims.add(a, b)  # t1: \"cuda:0 f32[8]\"\n"
+                                        "  return t1\n"});
+  CHECK(lowered.ops_of(OpKind::fused) == 1);
+  CHECK(lowered.graph().ops.size() == 1);
+}
