@@ -97,7 +97,7 @@ class DumpReader {
 template <class Enum>
 Enum DumpReader::choice(const char* what, Enum last) {
   const std::string_view word = in_.symbol();
-  if (const auto found = parse<Enum>(word)) return *found;
+  if (const auto found = parse<Enum>(word); found && *found <= last) return *found;
   std::vector<std::string_view> names;
   for (std::size_t i = 0; i <= static_cast<std::size_t>(last); ++i)
     names.push_back(name(static_cast<Enum>(i)));

@@ -30,7 +30,9 @@ constexpr std::array kCauseNames{"parameter_shard"sv,
                                  "communication_buffer"sv,
                                  "cast_copy"sv,
                                  "temporary"sv,
-                                 "cache"sv};
+                                 "cache"sv,
+                                 "persistent"sv,
+                                 "unknown"sv};
 constexpr std::array kAccesses{"read"sv, "write"sv, "accumulate"sv};
 
 template <class Enum, std::size_t N>

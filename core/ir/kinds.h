@@ -74,7 +74,10 @@ enum class Cause : std::uint8_t {
   cast_copy,
   temporary,
   cache,
+  persistent,  ///< recorded runs: outlives steps; parameters or optimizer states
+  unknown,     ///< recorded runs: nothing tells
 };
+/// Those that a schedule names: all up to `cache`.
 inline constexpr std::size_t kCauses = 10;
 
 enum class Access : std::uint8_t { read, write, accumulate };

@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/run/kernel_names.h"
+
 namespace foregather::rebuild {
 namespace {
 
@@ -73,7 +75,14 @@ Labels::Labels(const run::Recording& recording, const Timeline& timeline)
 }
 
 OpLabel Labels::of(const RecordedOp& op) const {
-  return op.has_launch ? labels_[op.call].label : OpLabel();
+  const std::size_t row = op.activity.row();
+  const run::KnownOps& known = recording_.known;
+  if (!known.kind.empty())
+    return {known.kind[row], known.phase[row], recording_.text(known.scope[row])};
+  OpLabel label = op.has_launch ? labels_[op.call].label : OpLabel();
+  label.kind = run::op_kind(recording_.activities.kind[row],
+                            recording_.text(recording_.activities.name[row]));
+  return label;
 }
 
 run::CollectiveRow Labels::collective(const RecordedOp& op) const {

@@ -1,4 +1,4 @@
-// What the host was doing when it launched an op.
+// What an op is, and what the host was doing when it launched it.
 #pragma once
 
 #include <string>
@@ -10,6 +10,7 @@
 namespace foregather::rebuild {
 
 struct OpLabel {
+  OpKind kind = OpKind::other;
   Phase phase = Phase::other;
   /// Innermost annotation around the launch that is no profiler step, else the outermost operator.
   std::string_view scope;

@@ -6,11 +6,11 @@
 #include <map>
 #include <tuple>
 
+#include "core/rebuild/host_rows.h"
 #include "core/rebuild/job.h"
 #include "core/rebuild/labels.h"
 #include "core/rebuild/timeline.h"
 #include "core/rebuild/window.h"
-#include "core/run/kernel_names.h"
 
 namespace foregather::rebuild {
 namespace {
@@ -73,7 +73,9 @@ class Writing {
   }
 
   void write_ops() {
-    for (std::size_t p = 0; p < parts_.size(); ++p) write_ops(parts_[p], steps_[p]);
+    const HostRows host(recording_, class_, origin_, run_);
+    for (std::size_t p = 0; p < parts_.size(); ++p) write_ops(parts_[p], steps_[p], host);
+    host.add_waits([this](run::LaneRow lane) { return stream(lane); }, run_);
   }
   void write_memory() {
     for (std::size_t p = 0; p < parts_.size(); ++p) write_memory(parts_[p], steps_[p]);
@@ -115,7 +117,7 @@ class Writing {
     return known->second;
   }
 
-  void write_ops(const Part& part, run::StepRow step) {
+  void write_ops(const Part& part, run::StepRow step, const HostRows& host) {
     const Labels labels(recording_, part.timeline);
     const std::size_t first = run_.ops.size();
     std::map<std::tuple<StringId, Phase, OpKind>, std::uint32_t> ordinals;
@@ -127,7 +129,7 @@ class Writing {
       run::OpRecord record;
       record.step = step;
       record.stream = stream(part.timeline.streams[op.stream].lane);
-      record.kind = run::op_kind(recording_.activities.kind[row], name);
+      record.kind = label.kind;
       record.role = is_collective(record.kind) ? Role::other : Role::compute;
       record.phase = label.phase;
       record.scope = run_.text(label.scope);
@@ -144,13 +146,15 @@ class Writing {
         record.bytes = recording_.activities.bytes[row];
       }
       const Ns base = part.window.begin - origin_;
+      record.launch = host.launch(op.activity);
       record.issued = base + op.launched;
       // As recorded: the timeline moves starts behind the rounded end before them.
       record.start = record.transfer = recording_.activities.start[row] - origin_;
       record.end = base + op.end;
       record.reason = op.reason;
       if (op.bound_by) record.bound_by = run::OpRow(first + *op.bound_by);
-      run_.add(record);
+      const run::OpRow added = run_.add(record);
+      if (is_collective(record.kind)) host.add_collective(added, labels.collective(op), run_);
     }
   }
 

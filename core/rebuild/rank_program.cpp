@@ -6,7 +6,6 @@
 #include <map>
 
 #include "core/rebuild/labels.h"
-#include "core/run/kernel_names.h"
 
 namespace foregather::rebuild {
 namespace {
@@ -59,10 +58,9 @@ class Writing {
     std::vector<OpId> deps;
     for (const RecordedOp& recorded : timeline_.ops) {
       const std::size_t row = recorded.activity.row();
-      const std::string_view name = recording_.text(recording_.activities.name[row]);
       const OpLabel label = labels_.of(recorded);
       OpSpec spec;
-      spec.kind = run::op_kind(recording_.activities.kind[row], name);
+      spec.kind = label.kind;
       spec.phase = label.phase;
       spec.scope = b_.scope(label.scope);
       spec.stream = streams_[recorded.stream];

@@ -36,8 +36,13 @@ enum class SegmentChange : std::uint8_t {
   unmapped,   ///< out of one
 };
 
+/// How finely ops of two runs met. An op key has all of it; a recording may know less.
+enum class MatchLevel : std::uint8_t { op, scope_kind, scope_phase, phase };
+inline constexpr std::size_t kMatchLevels = 4;
+
 std::string_view name(RunKind);
 std::string_view name(BoundReason);
 std::string_view name(StepKind);
+std::string_view name(MatchLevel);
 
 }  // namespace foregather::run

@@ -12,6 +12,7 @@
 #include "core/base/ids.h"
 #include "core/base/strings.h"
 #include "core/base/units.h"
+#include "core/ir/kinds.h"
 
 namespace foregather::run {
 
@@ -120,6 +121,13 @@ struct TimelineColumns {
   std::vector<std::optional<std::int64_t>> sequence;  ///< of its name, in its lane and step
 };
 
+/// What our own rows know of activities, row by row; no rows in recordings of other tools.
+struct KnownOps {
+  std::vector<OpKind> kind;
+  std::vector<Phase> phase;
+  std::vector<StringId> scope;
+};
+
 /// Events by a word, in order of appearance. There are few words.
 using EventCounts = std::vector<std::pair<std::string, std::int64_t>>;
 
@@ -148,6 +156,7 @@ struct Recording {
   SyncColumns syncs;
   MemoryColumns memory;
   TimelineColumns timeline;
+  KnownOps known;
   std::vector<LaneLabel> labels;  ///< by lane, or none at all
   std::size_t correlations = 0;   ///< CorrelationIds given out
   std::size_t externals = 0;      ///< ExternalIds given out

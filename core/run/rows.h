@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,8 @@ using StepRow = Id<struct RunStepTag>;
 using StreamRow = Id<struct RunStreamTag>;
 using CommunicatorRow = Id<struct RunCommunicatorTag>;
 using OpRow = Id<struct RunOpTag>;
+using ThreadRow = Id<struct RunThreadTag>;
+using HostCallRow = Id<struct RunHostCallTag>;
 
 /// About the run as a whole.
 struct RunInfo {
@@ -71,7 +74,8 @@ struct StepInfo {
   Ns end = 0;                ///< the device end of this one
   Ns host_end = 0;           ///< the host has issued everything
   Bytes peak_requested = 0, peak_allocated = 0, peak_active = 0, peak_reserved = 0;
-  OpRow peak_at;  ///< launched next after `allocated` was largest; may be absent
+  OpRow peak_at;                 ///< launched next after `allocated` was largest; may be absent
+  bool causes_inferred = false;  ///< its causes are concluded from times, not known
   friend bool operator==(const StepInfo&, const StepInfo&) = default;
 };
 
@@ -93,7 +97,8 @@ struct OpRecord {
   Ns start = 0;                  ///< it occupies its stream
   Ns transfer = 0;               ///< a collective: all ranks have arrived; else = start
   Ns end = 0;
-  Ns alone = 0;    ///< a predicted op: how long it takes with nothing beside it; 0: unknown
+  Ns alone = 0;        ///< a predicted op: how long it takes with nothing beside it; 0: unknown
+  HostCallRow launch;  ///< a measured op: the call that launched it; absent: not recorded
   OpRow bound_by;  ///< the op that `reason` means, of the same run; absent: none, or a step before
   bool bound_by_previous_step = false;  ///< nothing in this step held it back
   StringId source;       ///< the model or table that its duration came from; measured: the kernel
@@ -101,6 +106,43 @@ struct OpRecord {
   Bytes wire_bytes = 0;  ///< a collective: sent by one rank
   std::int64_t flops = 0;
   friend bool operator==(const OpRecord&, const OpRecord&) = default;
+};
+
+/// A host thread that was recorded.
+struct ThreadInfo {
+  ClassRow rank_class;
+  StringId process, name;
+  friend bool operator==(const ThreadInfo&, const ThreadInfo&) = default;
+};
+
+/// A recorded call of the CUDA or HIP runtime or driver.
+struct HostCallRecord {
+  ThreadRow thread;
+  StringId name;  ///< "cudaLaunchKernel"
+  Ns start = 0, end = 0;
+  friend bool operator==(const HostCallRecord&, const HostCallRecord&) = default;
+};
+
+/// A recorded wait of a stream for an event.
+struct StreamWaitRecord {
+  StreamRow stream;      ///< that waits
+  HostCallRow call;      ///< that made it wait; absent: not recorded
+  HostCallRow recorded;  ///< the call that recorded the event; absent: not known
+  StringId awaited;      ///< the stream that the event is of, as its tool names it
+  friend bool operator==(const StreamWaitRecord&, const StreamWaitRecord&) = default;
+};
+
+/// What a recording says of one of its collectives.
+struct CollectiveRecord {
+  OpRow op;
+  StringId name;   ///< "_allgather_base"
+  StringId dtype;  ///< "BFloat16"
+  StringId group;  ///< name of the process group
+  StringId ranks;  ///< list of ranks as text, perhaps cut
+  std::int64_t in_elements = 0, out_elements = 0;
+  std::uint32_t group_size = 0;          ///< 0: not said
+  std::optional<std::int64_t> sequence;  ///< on the group
+  friend bool operator==(const CollectiveRecord&, const CollectiveRecord&) = default;
 };
 
 /// The life of one allocation.

@@ -16,8 +16,8 @@ Row append(std::vector<Record>& rows, const Record& record) {
 void OpColumns::reserve(std::size_t rows) {
   const auto each = [rows](auto&... column) { (column.reserve(rows), ...); };
   each(step, stream, micro_batch, ordinal, kind, role, phase, reason, scope, unit, communicator,
-       sequence, issued, start, transfer, end, alone, bound_by, bound_by_previous_step, source,
-       bytes, wire_bytes, flops);
+       sequence, issued, start, transfer, end, alone, launch, bound_by, bound_by_previous_step,
+       source, bytes, wire_bytes, flops);
 }
 
 void OpColumns::append(const OpRecord& record) {
@@ -38,6 +38,7 @@ void OpColumns::append(const OpRecord& record) {
   transfer.push_back(record.transfer);
   end.push_back(record.end);
   alone.push_back(record.alone);
+  launch.push_back(record.launch);
   bound_by.push_back(record.bound_by);
   bound_by_previous_step.push_back(record.bound_by_previous_step ? 1 : 0);
   source.push_back(record.source);
@@ -66,6 +67,7 @@ OpRecord OpColumns::at(OpRow row) const {
   record.transfer = transfer[i];
   record.end = end[i];
   record.alone = alone[i];
+  record.launch = launch[i];
   record.bound_by = bound_by[i];
   record.bound_by_previous_step = bound_by_previous_step[i] != 0;
   record.source = source[i];
@@ -81,6 +83,8 @@ CommunicatorRow Run::add(const CommunicatorInfo& row) {
   return append<CommunicatorRow>(communicators, row);
 }
 StepRow Run::add(const StepInfo& row) { return append<StepRow>(steps, row); }
+ThreadRow Run::add(const ThreadInfo& row) { return append<ThreadRow>(threads, row); }
+HostCallRow Run::add(const HostCallRecord& row) { return append<HostCallRow>(calls, row); }
 OpRow Run::add(const OpRecord& row) {
   ops.append(row);
   return OpRow(ops.size() - 1);

@@ -23,7 +23,11 @@ class RunSink {
   virtual StreamRow add(const StreamInfo& row) = 0;
   virtual CommunicatorRow add(const CommunicatorInfo& row) = 0;
   virtual StepRow add(const StepInfo& row) = 0;
+  virtual ThreadRow add(const ThreadInfo& row) = 0;
+  virtual HostCallRow add(const HostCallRecord& row) = 0;
+  virtual void add(const StreamWaitRecord& row) = 0;
   virtual OpRow add(const OpRecord& row) = 0;
+  virtual void add(const CollectiveRecord& row) = 0;
   virtual void add(const BindingRecord& row) = 0;
   virtual void add(const SegmentRecord& row) = 0;
   virtual void add(const MemoryRecord& row) = 0;
@@ -40,7 +44,11 @@ class Run final : public RunSink {
   std::vector<StreamInfo> streams;
   std::vector<CommunicatorInfo> communicators;
   std::vector<StepInfo> steps;
+  std::vector<ThreadInfo> threads;
+  std::vector<HostCallRecord> calls;
+  std::vector<StreamWaitRecord> waits;
   OpColumns ops;
+  std::vector<CollectiveRecord> collectives;  ///< by op
   std::vector<BindingRecord> bindings;
   std::vector<SegmentRecord> segments;
   std::vector<MemoryRecord> memory;
@@ -53,7 +61,11 @@ class Run final : public RunSink {
   StreamRow add(const StreamInfo& row) override;
   CommunicatorRow add(const CommunicatorInfo& row) override;
   StepRow add(const StepInfo& row) override;
+  ThreadRow add(const ThreadInfo& row) override;
+  HostCallRow add(const HostCallRecord& row) override;
+  void add(const StreamWaitRecord& row) override { waits.push_back(row); }
   OpRow add(const OpRecord& row) override;
+  void add(const CollectiveRecord& row) override { collectives.push_back(row); }
   void add(const BindingRecord& row) override { bindings.push_back(row); }
   void add(const SegmentRecord& row) override { segments.push_back(row); }
   void add(const MemoryRecord& row) override { memory.push_back(row); }

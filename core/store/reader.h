@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/run/comparison.h"
 #include "core/run/run.h"
 
 namespace foregather::store {
@@ -19,5 +20,8 @@ Result<std::vector<std::string>> run_names(const std::string& path);
 /// ids without gaps, references inside their tables, known enumerators. Errors: no database of
 /// ours, a newer version, a damaged one, an unknown name (the names are listed).
 Result<run::Run> read_run(const std::string& location);
+
+/// The comparisons of a database, in the order in which they were written; checked like runs.
+Result<std::vector<run::Comparison>> read_comparisons(const std::string& path);
 
 }  // namespace foregather::store

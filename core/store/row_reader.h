@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "core/base/ids.h"
@@ -42,6 +43,12 @@ class RowReader {
     if (!statement_.maybe_integer(column_)) return ++column_, Row();
     return row<Row>(rows);
   }
+  template <class Enum>
+  std::optional<Enum> maybe_choice(Enum last) {
+    if (!statement_.maybe_integer(column_)) return ++column_, std::nullopt;
+    return choice(last);
+  }
+  std::optional<std::int64_t> maybe_integer() { return statement_.maybe_integer(column_++); }
   /// The row's own id, which must be `expected`.
   void id(std::size_t expected) { within(integer(), number_of(expected), number_of(expected)); }
 

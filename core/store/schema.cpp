@@ -24,30 +24,31 @@ Result<std::vector<std::string>> objects(Database& database) {
 }
 
 // The tables must be exactly ours: a view or a generated column could run anything.
-Status check_objects(Database& database) {
+Status check_objects(Database& database, std::int64_t version) {
   auto reference = Database::create(":memory:", ":memory:");
   if (!reference) return tl::unexpected(reference.error());
-  if (const Status created = create_schema(*reference); !created) return created;
+  if (const Status created = create_schema(*reference, version); !created) return created;
   const auto expected = objects(*reference);
   if (!expected) return tl::unexpected(expected.error());
   const auto found = objects(database);
   if (!found) return tl::unexpected(found.error());
   if (*expected != *found)
-    return fail_at(database.path(), "is damaged: its tables are not those of version {}",
-                   kUserVersion);
+    return fail_at(database.path(), "is damaged: its tables are not those of version {}", version);
   return {};
 }
 
 }  // namespace
 
-Status create_schema(Database& database) {
-  if (const Status created = database.execute(kSchema); !created) return created;
-  return database.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {};",
-                                      kApplicationId, kUserVersion)
-                              .c_str());
+Status create_schema(Database& database, std::int64_t version) {
+  for (std::int64_t v = 0; v < version; ++v)
+    if (const Status created = database.execute(kSchemas[static_cast<std::size_t>(v)]); !created)
+      return created;
+  return database.execute(
+      fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {};", kApplicationId, version)
+          .c_str());
 }
 
-Status check_schema(Database& database) {
+Result<std::int64_t> check_schema(Database& database) {
   const auto application = database.integer("PRAGMA application_id");
   if (!application) return tl::unexpected(application.error());
   if (*application != kApplicationId)
@@ -63,7 +64,9 @@ Status check_schema(Database& database) {
                    *version, kUserVersion);
   if (*version < 1)
     return fail_at(database.path(), "has version {}, expected 1 to {}", *version, kUserVersion);
-  return check_objects(database);
+  if (const Status checked = check_objects(database, *version); !checked)
+    return tl::unexpected(checked.error());
+  return *version;
 }
 
 }  // namespace foregather::store

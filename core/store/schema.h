@@ -1,6 +1,7 @@
 // Identity of our databases.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "core/base/result.h"
@@ -8,17 +9,17 @@
 
 namespace foregather::store {
 
-/// schema.sql.
-extern const char* const kSchema;
-
 inline constexpr std::int64_t kApplicationId = 0x466F7265;  // "Fore"
-inline constexpr std::int64_t kUserVersion = 1;
+inline constexpr std::int64_t kUserVersion = 2;
 
-/// Makes an empty database ours.
-Status create_schema(Database& database);
+/// The tables that each version adds: schema.sql, schema_2.sql.
+extern const std::array<const char*, kUserVersion> kSchemas;
 
-/// Is this one of our databases, of a version that we read, with exactly our tables? A newer one is
-/// refused by name.
-Status check_schema(Database& database);
+/// Makes an empty database ours, of that version.
+Status create_schema(Database& database, std::int64_t version = kUserVersion);
+
+/// The version of one of our databases that has exactly our tables. Errors: another program's, a
+/// newer version (named), other tables.
+Result<std::int64_t> check_schema(Database& database);
 
 }  // namespace foregather::store

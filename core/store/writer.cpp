@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "core/store/comparisons.h"
 #include "core/store/schema.h"
 
 namespace foregather::store {
@@ -181,6 +182,64 @@ Status insert_failures(Database& database, std::int64_t id, RunView run) {
                      });
 }
 
+Status insert_threads(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO thread VALUES (?,?,?,?,?)", run.threads.size(),
+                     [&](Statement& statement, std::size_t row) {
+                       const run::ThreadInfo& thread = run.threads[row];
+                       return statement.run(id, static_cast<std::int64_t>(row),
+                                            maybe(thread.rank_class), maybe(thread.process),
+                                            maybe(thread.name));
+                     });
+}
+
+Status insert_calls(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO call VALUES (?,?,?,?,?,?)", run.calls.size(),
+                     [&](Statement& statement, std::size_t row) {
+                       const run::HostCallRecord& call = run.calls[row];
+                       return statement.run(id, static_cast<std::int64_t>(row), maybe(call.thread),
+                                            maybe(call.name), call.start, call.end);
+                     });
+}
+
+Status insert_launches(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO launch VALUES (?,?,?)", run.ops.size(),
+                     [&](Statement& statement, std::size_t row) -> Status {
+                       if (!run.ops.launch[row]) return {};
+                       return statement.run(id, static_cast<std::int64_t>(row),
+                                            maybe(run.ops.launch[row]));
+                     });
+}
+
+Status insert_waits(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO stream_wait VALUES (?,?,?,?,?,?)", run.waits.size(),
+                     [&](Statement& statement, std::size_t row) {
+                       const run::StreamWaitRecord& wait = run.waits[row];
+                       return statement.run(id, static_cast<std::int64_t>(row), maybe(wait.stream),
+                                            maybe(wait.call), maybe(wait.recorded),
+                                            maybe(wait.awaited));
+                     });
+}
+
+Status insert_collectives(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO collective VALUES (?,?,?,?,?,?,?,?,?,?)",
+                     run.collectives.size(), [&](Statement& statement, std::size_t row) {
+                       const run::CollectiveRecord& collective = run.collectives[row];
+                       return statement.run(
+                           id, maybe(collective.op), maybe(collective.name),
+                           maybe(collective.dtype), maybe(collective.group),
+                           maybe(collective.ranks), collective.in_elements, collective.out_elements,
+                           std::int64_t{collective.group_size}, collective.sequence);
+                     });
+}
+
+Status insert_inferred_causes(Database& database, std::int64_t id, RunView run) {
+  return insert_rows(database, "INSERT INTO inferred_causes VALUES (?,?)", run.steps.size(),
+                     [&](Statement& statement, std::size_t row) -> Status {
+                       if (!run.steps[row].causes_inferred) return {};
+                       return statement.run(id, static_cast<std::int64_t>(row));
+                     });
+}
+
 }  // namespace
 
 Result<RunWriter> RunWriter::create(const std::string& path) {
@@ -196,15 +255,24 @@ Result<RunWriter> RunWriter::create(const std::string& path) {
 }
 
 Status RunWriter::write(RunView run) {
-  const std::int64_t id = runs_++;
+  const auto id = static_cast<std::int64_t>(names_.size());
+  names_.push_back(run.about.name);
   if (Status done = insert_info(database_, id, run.about); !done) return done;
   constexpr Status (*kInserts[])(Database&, std::int64_t, RunView) = {
-      insert_strings,       insert_classes, insert_class_ranks, insert_streams,
-      insert_communicators, insert_steps,   insert_ops,         insert_bindings,
-      insert_segments,      insert_memory,  insert_causes,      insert_failures};
+      insert_strings,       insert_classes,        insert_class_ranks, insert_streams,
+      insert_communicators, insert_steps,          insert_ops,         insert_bindings,
+      insert_segments,      insert_memory,         insert_causes,      insert_failures,
+      insert_threads,       insert_calls,          insert_launches,    insert_waits,
+      insert_collectives,   insert_inferred_causes};
   for (const auto insert : kInserts)
     if (Status done = insert(database_, id, run); !done) return done;
   return {};
+}
+
+Status RunWriter::write(const run::Comparison& comparison) {
+  const Status done = insert_comparison(database_, comparisons_, comparison, names_);
+  if (done) ++comparisons_;
+  return done;
 }
 
 Status RunWriter::finish() {

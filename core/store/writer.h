@@ -3,9 +3,11 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/base/file.h"
 #include "core/base/result.h"
+#include "core/run/comparison.h"
 #include "core/run/run.h"
 #include "core/store/sqlite.h"
 
@@ -20,6 +22,8 @@ class RunWriter {
 
   /// Appends a run. Its name must differ from the names written before.
   Status write(run::RunView run);
+  /// Appends a comparison of runs that were written before.
+  Status write(const run::Comparison& comparison);
   /// Completes the file. Nothing may be written afterwards.
   Status finish();
 
@@ -30,7 +34,8 @@ class RunWriter {
   PendingFile file_;
   Database database_;
   bool in_memory_;  ///< the target is no regular file: its bytes are written at the end
-  std::int64_t runs_ = 0;
+  std::vector<std::string> names_;  ///< of the runs
+  std::int64_t comparisons_ = 0;
 };
 
 }  // namespace foregather::store

@@ -26,6 +26,7 @@ Rows add_class(Run& run, const char* name, std::vector<std::uint32_t> ranks, Ns 
   step.peak_allocated = 1024;
   step.peak_active = 1024;
   step.peak_reserved = 2048;
+  step.causes_inferred = end == 150;
   rows.step = run.add(step);
   return rows;
 }
@@ -79,13 +80,21 @@ Run example_run() {
   const Rows fast = add_class(run, "fast", {0, 1, 3}, 150);
   const Rows slow = add_class(run, "slow", {2}, 140);
 
+  const ThreadRow thread = run.add(ThreadInfo{ClassRow(0), run.text("17"), run.text("main")});
+  const HostCallRow launch = run.add(HostCallRecord{thread, run.text("cudaLaunchKernel"), 96, 98});
+  const HostCallRow wait = run.add(HostCallRecord{thread, run.text("cudaStreamWaitEvent"), 98, 99});
+  run.add(StreamWaitRecord{fast.comm, wait, launch, run.text("compute")});
+
   OpRecord first = op(run, fast, OpKind::gemm, "layers.0.attn", 100, 110);
   first.reason = BoundReason::host;
+  first.launch = launch;
   const OpRow first_row = run.add(first);
   OpRecord early = gather(run, fast, 110);
   early.reason = BoundReason::rendezvous;
   early.bound_by = OpRow(4);
   const OpRow early_row = run.add(early);
+  run.add(CollectiveRecord{early_row, run.text("_allgather_base"), run.text("BFloat16"),
+                           run.text("fsdp"), run.text("[0, 1, 2, 3]"), 512, 2048, 4, 7});
   OpRecord last = op(run, fast, OpKind::gemm, "layers.0.mlp", 130, 150);
   last.reason = BoundReason::event;
   last.bound_by = early_row;

@@ -34,7 +34,7 @@ TEST_CASE("every enumerator has a name that parses back") {
   check_names(OpKind::other);
   check_names(Role::other);
   check_names(Phase::other);
-  check_names(Cause::cache);
+  check_names(Cause::unknown);
   check_names(Access::accumulate);
   check_names(ActionKind::mark);
   check_names(Section::body);

@@ -72,6 +72,10 @@ TEST_CASE("what is written is read again, row by row") {
   CHECK(read->streams == run.streams);
   CHECK(read->communicators == run.communicators);
   CHECK(read->steps == run.steps);
+  CHECK(read->threads == run.threads);
+  CHECK(read->calls == run.calls);
+  CHECK(read->waits == run.waits);
+  CHECK(read->collectives == run.collectives);
   CHECK(read->bindings == run.bindings);
   CHECK(read->segments == run.segments);
   CHECK(read->memory == run.memory);
@@ -120,10 +124,69 @@ TEST_CASE("newer and foreign databases are refused by name") {
   const Folder folder;
   const std::string path = folder.file("run.db");
   write(path, {"example"});
-  change(path, "PRAGMA user_version = 2");
-  CHECK(error_of(path).find("has version 2, this program reads up to 1") != std::string::npos);
-  change(path, "PRAGMA user_version = 1; PRAGMA application_id = 5");
+  change(path, "PRAGMA user_version = 3");
+  CHECK(error_of(path).find("has version 3, this program reads up to 2") != std::string::npos);
+  change(path, "PRAGMA user_version = 2; PRAGMA application_id = 5");
   CHECK(error_of(path).find("another program") != std::string::npos);
+}
+
+TEST_CASE("a database of version 1 reads as one whose newer tables are empty") {
+  const Folder folder;
+  const std::string path = folder.file("run.db");
+  write(path, {"example"});
+  change(
+      path,
+      "DROP TABLE thread; DROP TABLE call; DROP TABLE launch; DROP TABLE stream_wait; DROP TABLE "
+      "communicator_members; DROP TABLE inferred_causes; DROP TABLE comparison; DROP TABLE "
+      "compared_group; DROP TABLE compared_op; PRAGMA user_version = 1");
+  const auto read = read_run(path);
+  if (!read) FAIL(read.error().text());
+  const run::Run run = test::example_run();
+  CHECK(read->threads.empty());
+  CHECK(read->bindings == run.bindings);
+  REQUIRE(read->ops.size() == run.ops.size());
+  CHECK_FALSE(read->ops.launch[0]);
+  CHECK(read->ops.end == run.ops.end);
+  CHECK_FALSE(read->steps[0].causes_inferred);
+  CHECK(read_comparisons(path)->empty());
+}
+
+TEST_CASE("comparisons are read as they were written") {
+  const Folder folder;
+  const std::string path = folder.file("run.db");
+  run::Run first = test::example_run(), second = first;
+  first.about.name = "predicted";
+  second.about.name = "measured";
+  run::Comparison comparison;
+  comparison.runs = {"predicted", "measured"};
+  comparison.steps = {run::StepRow(0), run::StepRow(1)};
+  comparison.groups = {
+      {run::MatchLevel::scope_kind, OpKind::gemm, Phase::backward, "a/b/gemm", {2, 1}, {40, 15}},
+      {std::nullopt, OpKind::all_gather, Phase::forward, "c", {1, 2}, {15, 25}}};
+  comparison.group_of = {std::vector<std::uint32_t>{0, 1, 0}, {0, 1, 1}};
+  {
+    auto writer = RunWriter::create(path);
+    REQUIRE(writer);
+    REQUIRE(writer->write(first));
+    CHECK_FALSE(writer->write(comparison));
+    REQUIRE(writer->write(second));
+    REQUIRE(writer->write(comparison));
+    REQUIRE(writer->finish());
+  }
+  const auto read = read_comparisons(path);
+  if (!read) FAIL(read.error().text());
+  REQUIRE(read->size() == 1);
+  CHECK(read->front() == comparison);
+  for (const char* damage :
+       {"UPDATE compared_op SET compared_group = 2 WHERE op = 0",
+        "DELETE FROM compared_op WHERE op = 4", "UPDATE compared_group SET level = 4 WHERE id = 0",
+        "UPDATE comparison SET second_run = 2", "UPDATE comparison SET first_step = 1"}) {
+    CAPTURE(damage);
+    const std::string copy = folder.file("copy.db");
+    std::filesystem::copy_file(path, copy, std::filesystem::copy_options::overwrite_existing);
+    change(copy, damage);
+    CHECK_FALSE(read_comparisons(copy));
+  }
 }
 
 TEST_CASE("damaged content is refused, never followed") {
@@ -144,6 +207,16 @@ TEST_CASE("damaged content is refused, never followed") {
       "UPDATE binding SET before_op = 1000",
       "UPDATE stream SET rank_class = 2",
       "DELETE FROM run",
+      "UPDATE thread SET rank_class = 2",
+      "UPDATE call SET thread = 1",
+      "DELETE FROM call WHERE id = 0",
+      "UPDATE launch SET call = 2",
+      "UPDATE launch SET op = 6",
+      "UPDATE stream_wait SET recorded = 2",
+      "UPDATE stream_wait SET stream = -1",
+      "UPDATE collective SET op = 6",
+      "UPDATE collective SET ranks = 999999",
+      "UPDATE inferred_causes SET step = 2",
       "DROP TABLE memory",
       "DROP TABLE memory; CREATE VIEW memory AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT "
       "x + 1 FROM c) SELECT 0 AS run, x AS id, 0 AS step, 0 AS time_ns, 0 AS requested, 0 AS "

@@ -1,0 +1,54 @@
+#include "core/rebuild/host_rows.h"
+
+#include "core/rebuild/window.h"
+
+namespace foregather::rebuild {
+
+HostRows::HostRows(const run::Recording& recording, run::ClassRow rank_class, Ns origin,
+                   run::Run& run)
+    : recording_(recording),
+      first_call_(run.calls.size()),
+      calls_(calls_by_correlation(recording)) {
+  const run::CallColumns& rows = recording.calls;
+  std::vector<run::ThreadRow> threads(recording.lanes.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    run::ThreadRow& thread = threads[rows.lane[i].row()];
+    if (!thread) {
+      const run::Lane& lane = recording.lanes[rows.lane[i].row()];
+      thread = run.add(run::ThreadInfo{rank_class, run.text(recording.text(lane.process)),
+                                       run.text(recording.text(lane.thread))});
+    }
+    run.add(run::HostCallRecord{thread, run.text(recording.text(rows.name[i])),
+                                rows.start[i] - origin, rows.end[i] - origin});
+  }
+}
+
+run::HostCallRow HostRows::call(run::CorrelationId id) const {
+  if (!id || !calls_[id.row()]) return {};
+  return run::HostCallRow(first_call_ + calls_[id.row()].row());
+}
+
+run::HostCallRow HostRows::launch(run::ActivityRow row) const {
+  return call(recording_.activities.correlation[row.row()]);
+}
+
+void HostRows::add_collective(run::OpRow op, run::CollectiveRow row, run::Run& run) const {
+  if (!row) return;
+  const run::RecordedCollective& said = recording_.collectives[row.row()];
+  const auto text = [&](StringId id) { return id ? run.text(recording_.text(id)) : StringId(); };
+  run.add(run::CollectiveRecord{op, text(said.name), text(said.dtype), text(said.group),
+                                text(said.ranks), said.in_elements, said.out_elements,
+                                said.group_size, said.sequence});
+}
+
+void HostRows::add_waits(const std::function<run::StreamRow(run::LaneRow)>& stream,
+                         run::Run& run) const {
+  const run::SyncColumns& rows = recording_.syncs;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows.awaited_stream[i])
+      run.add(run::StreamWaitRecord{stream(rows.lane[i]), call(rows.correlation[i]),
+                                    call(rows.recorded[i]),
+                                    run.text(recording_.text(rows.awaited_stream[i]))});
+}
+
+}  // namespace foregather::rebuild

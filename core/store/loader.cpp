@@ -1,0 +1,203 @@
+#include "core/store/loader.h"
+
+#include <array>
+
+namespace foregather::store {
+
+using namespace foregather::run;
+
+namespace {
+
+constexpr std::int64_t kMostRanks = 1 << 20;
+
+}  // namespace
+
+Status Loader::info() {
+  auto query = database_.prepare(
+      "SELECT name, kind, tool, source, source_text, options, hardware, strategy, world_size, "
+      "parameters, tokens_per_rank_step, model_flops_per_rank_step, capacity, outside_allocator "
+      "FROM run WHERE id = ?");
+  if (!query) return tl::unexpected(query.error());
+  query->start(id_);
+  const auto found = query->next();
+  if (!found) return tl::unexpected(found.error());
+  if (!*found) return damaged("run", 0);
+  RowReader row(*query);
+  RunInfo& about = run_.about;
+  about.name = row.text();
+  about.kind = row.choice(RunKind::measured);
+  about.tool = row.text();
+  about.source = row.text();
+  about.source_text = row.text();
+  about.options = row.text();
+  about.hardware = row.text();
+  about.strategy = row.text();
+  about.world_size = row.number<std::uint32_t>();
+  about.parameters = row.integer();
+  about.tokens_per_rank_step = row.integer();
+  about.model_flops_per_rank_step = row.integer();
+  about.capacity = row.integer();
+  about.outside_allocator = row.integer();
+  return row.ok() ? Status{} : damaged("run", 0);
+}
+
+Status Loader::strings() {
+  bool repeated = false;
+  const Status read = each_row("string", "id, text", [&](RowReader& row, std::size_t number) {
+    row.id(number);
+    repeated = repeated || run_.strings.intern(row.text()) != StringId(number);
+  });
+  if (!read) return read;
+  return repeated ? damaged("string", run_.strings.size()) : Status{};
+}
+
+Status Loader::classes() {
+  const Status read = each_row("rank_class", "id, name", [&](RowReader& row, std::size_t number) {
+    row.id(number);
+    run_.classes.push_back({string(row), {}});
+  });
+  return read ? ranks() : read;
+}
+
+Status Loader::ranks() {
+  std::int64_t total = 0;
+  std::size_t bad = 0;
+  const auto add = [&](RowReader& row, std::size_t) {
+    const auto rank_class = row.row<ClassRow>(run_.classes.size());
+    const auto first = row.number<std::uint32_t>();
+    const auto last = row.number<std::uint32_t>();
+    total += std::int64_t{last} - first + 1;
+    if (!row.ok() || last < first || total > kMostRanks) return void(++bad);
+    for (std::uint32_t rank = first; rank <= last; ++rank)
+      run_.classes[rank_class.row()].ranks.push_back(rank);
+  };
+  if (const Status read =
+          each_row("class_ranks", "rank_class, first, last", add, "rank_class, first");
+      !read)
+    return read;
+  for (const ClassInfo& info : run_.classes) bad += info.ranks.empty() ? 1 : 0;
+  return bad == 0 ? Status{} : damaged("class_ranks", 0);
+}
+
+Status Loader::streams() {
+  return each_row("stream", "id, rank_class, name, priority",
+                  [&](RowReader& row, std::size_t number) {
+                    row.id(number);
+                    StreamInfo stream;
+                    stream.rank_class = row.row<ClassRow>(run_.classes.size());
+                    stream.name = string(row);
+                    stream.priority = row.number<std::int32_t>();
+                    run_.streams.push_back(stream);
+                  });
+}
+
+Status Loader::communicators() {
+  return each_row("communicator", "id, name, ranks, nodes",
+                  [&](RowReader& row, std::size_t number) {
+                    row.id(number);
+                    CommunicatorInfo communicator;
+                    communicator.name = string(row);
+                    communicator.ranks = row.number<std::uint32_t>();
+                    communicator.nodes = row.number<std::uint32_t>();
+                    run_.communicators.push_back(communicator);
+                  });
+}
+
+Status Loader::steps() {
+  return each_row("step",
+                  "id, rank_class, kind, number, begin_ns, end_ns, host_end_ns, peak_requested, "
+                  "peak_allocated, peak_active, peak_reserved, peak_at",
+                  [&](RowReader& row, std::size_t number) {
+                    row.id(number);
+                    StepInfo step;
+                    step.rank_class = row.row<ClassRow>(run_.classes.size());
+                    step.kind = row.choice(StepKind::other);
+                    step.number = row.number<std::uint32_t>();
+                    step.begin = row.integer();
+                    step.end = row.integer();
+                    step.host_end = row.integer();
+                    step.peak_requested = row.integer();
+                    step.peak_allocated = row.integer();
+                    step.peak_active = row.integer();
+                    step.peak_reserved = row.integer();
+                    step.peak_at = row.maybe_row<OpRow>(kMostRows);
+                    run_.steps.push_back(step);
+                  });
+}
+
+Status Loader::ops() {
+  StepRow last_step;
+  std::size_t disorder = 0;
+  const auto add = [&](RowReader& row, std::size_t number) {
+    row.id(number);
+    OpRecord op;
+    op.step = row.row<StepRow>(run_.steps.size());
+    op.stream = row.row<StreamRow>(run_.streams.size());
+    op.micro_batch = row.number<std::uint16_t>();
+    op.scope = string(row);
+    op.phase = row.choice(Phase::other);
+    op.kind = row.choice(OpKind::other);
+    op.ordinal = row.number<std::uint16_t>();
+    op.role = row.choice(Role::other);
+    op.unit = string(row);
+    op.communicator = row.maybe_row<CommunicatorRow>(run_.communicators.size());
+    op.sequence = row.number<std::uint32_t>();
+    op.issued = row.integer();
+    op.start = row.integer();
+    op.transfer = row.integer();
+    op.end = row.integer();
+    op.alone = row.integer();
+    op.reason = row.choice(BoundReason::dependency);
+    op.bound_by = row.maybe_row<OpRow>(kMostRows);
+    op.bound_by_previous_step = row.flag();
+    op.source = string(row);
+    op.bytes = row.integer();
+    op.wire_bytes = row.integer();
+    op.flops = row.integer();
+    if (!row.ok()) return;
+    disorder += last_step && op.step < last_step ? 1 : 0;
+    last_step = op.step;
+    run_.ops.append(op);
+  };
+  const Status read = each_row(
+      "op",
+      "id, step, stream, micro_batch, scope, phase, kind, ordinal, role, unit, communicator, "
+      "sequence, issued_ns, start_ns, transfer_ns, end_ns, alone_ns, reason, bound_by, "
+      "bound_by_previous_step, source, bytes, wire_bytes, flops",
+      add);
+  if (!read) return read;
+  return disorder == 0 ? Status{} : damaged("op", 0);
+}
+
+// References to ops that were read before the ops' number was known.
+Status Loader::check_bounds() const {
+  const auto outside = [&](OpRow row) { return row && row.row() >= run_.ops.size(); };
+  for (std::size_t i = 0; i < run_.steps.size(); ++i)
+    if (outside(run_.steps[i].peak_at)) return damaged("step", i);
+  for (std::size_t i = 0; i < run_.ops.size(); ++i)
+    if (outside(run_.ops.bound_by[i])) return damaged("op", i);
+  return {};
+}
+
+Result<Run> Loader::load() {
+  struct Part {
+    std::int64_t since;  // version
+    Status (Loader::*read)();
+  };
+  constexpr std::array kParts{Part{1, &Loader::info},          Part{1, &Loader::strings},
+                              Part{1, &Loader::classes},       Part{1, &Loader::streams},
+                              Part{1, &Loader::communicators}, Part{1, &Loader::steps},
+                              Part{1, &Loader::ops},           Part{1, &Loader::bindings},
+                              Part{1, &Loader::segments},      Part{1, &Loader::memory},
+                              Part{1, &Loader::causes},        Part{1, &Loader::failures},
+                              Part{2, &Loader::threads},       Part{2, &Loader::calls},
+                              Part{2, &Loader::launches},      Part{2, &Loader::waits},
+                              Part{2, &Loader::collectives},   Part{2, &Loader::inferred_causes}};
+  for (const Part& part : kParts)
+    if (version_ >= part.since)
+      if (const Status done = (this->*part.read)(); !done) return tl::unexpected(done.error());
+  if (const Status done = check_bounds(); !done) return tl::unexpected(done.error());
+  return std::move(run_);
+}
+
+}  // namespace foregather::store

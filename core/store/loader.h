@@ -1,0 +1,81 @@
+// Reads the tables of one run.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "core/base/result.h"
+#include "core/run/run.h"
+#include "core/store/row_reader.h"
+#include "core/store/sqlite.h"
+
+namespace foregather::store {
+
+/// What the tables may hold at most: more is damage, not data.
+inline constexpr std::size_t kMostRows = 1'000'000'000;
+
+/// Every reference is checked: a damaged database is refused, never followed.
+class Loader {
+ public:
+  /// Run `id` of a database of that version.
+  Loader(Database& database, std::int64_t version, std::int64_t id)
+      : database_(database), version_(version), id_(id) {}
+  Result<run::Run> load();
+
+ private:
+  // Calls read(row reader, row number) for each row of the run, in the order of `key`.
+  template <class Read>
+  Status each_row(const char* table, const char* columns, Read&& read, const char* key = "id");
+  Status damaged(const char* table, std::size_t row) const {
+    return fail_at(database_.path(), "is damaged: row {} of table {}", row, table);
+  }
+
+  Status info();
+  Status strings();
+  Status classes();
+  Status ranks();
+  Status streams();
+  Status communicators();
+  Status steps();
+  Status ops();
+  // loader_memory.cpp
+  Status bindings();
+  Status segments();
+  Status memory();
+  Status causes();
+  Status failures();
+  Status inferred_causes();
+  // loader_host.cpp
+  Status threads();
+  Status calls();
+  Status launches();
+  Status waits();
+  Status collectives();
+  Status check_bounds() const;
+  StringId string(RowReader& row) { return row.maybe_row<StringId>(run_.strings.size()); }
+
+  Database& database_;
+  std::int64_t version_;
+  std::int64_t id_;
+  run::Run run_;
+};
+
+template <class Read>
+Status Loader::each_row(const char* table, const char* columns, Read&& read, const char* key) {
+  auto query = database_.prepare(
+      fmt::format("SELECT {} FROM {} WHERE run = ? ORDER BY {}", columns, table, key).c_str());
+  if (!query) return tl::unexpected(query.error());
+  query->start(id_);
+  for (std::size_t number = 0; number < kMostRows; ++number) {
+    const auto more = query->next();
+    if (!more) return tl::unexpected(more.error());
+    if (!*more) return {};
+    RowReader row(*query);
+    read(row, number);
+    if (!row.ok()) return damaged(table, number);
+  }
+  return damaged(table, kMostRows);
+}
+
+}  // namespace foregather::store
