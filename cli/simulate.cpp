@@ -121,7 +121,8 @@ std::vector<Option> options(Arguments& arguments) {
       {"SOURCE", "",
        "a workload (.toml), a schedule dump, a printed Thunder trace, Chakra traces or a recorded "
        "run "
-       "(as import reads them); the content decides. Several Chakra traces or recorded runs are "
+       "(as import reads them) or a run of a database (RUN.db, RUN.db:NAME); the content decides. "
+       "Several Chakra traces or recorded runs are "
        "the "
        "ranks of one job; a forward's and a backward's Thunder trace together are one step",
        nullptr, nullptr, &arguments.sources},

@@ -6,7 +6,7 @@
 
 #include "core/base/text.h"
 #include "core/compare/recorded_busy.h"
-#include "core/store/schema.h"
+#include "core/store/reader.h"
 #include "tasks/import_parts.h"
 #include "tasks/importers.h"
 #include "traces/foreign_sqlite.h"
@@ -111,16 +111,6 @@ std::vector<const compare::RecordedDevice*> used_devices(const run::Recording& r
   return devices;
 }
 
-// Source: the header of SQLite's file format.
-bool is_own_database(std::string_view head) {
-  constexpr std::size_t kApplicationAt = 68, kBytes = 4;
-  if (head.size() < kApplicationAt + kBytes) return false;
-  std::int64_t id = 0;
-  for (std::size_t i = 0; i < kBytes; ++i)
-    id = id << 8 | static_cast<unsigned char>(head[kApplicationAt + i]);
-  return id == store::kApplicationId;
-}
-
 Result<ImportedFile> read(const ImportSource& source) {
   const std::string& path = source.member.name;
   if (source.member.is_packed)
@@ -130,7 +120,7 @@ Result<ImportedFile> read(const ImportSource& source) {
   std::string head(std::size_t{1} << 10, '\0');
   const auto n = source.text.read(head);
   if (!n) return tl::unexpected(n.error());
-  if (is_own_database(std::string_view(head).substr(0, *n)))
+  if (store::is_run_database(std::string_view(head).substr(0, *n)))
     return fail_at(path,
                    "is a run that foregather wrote, expected a file of another tool: "
                    "export and compare read it as it is");

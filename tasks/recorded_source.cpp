@@ -1,11 +1,50 @@
 #include "tasks/recorded_source.h"
 
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "core/rebuild/run_recording.h"
+#include "core/store/reader.h"
 #include "tasks/import.h"
 #include "traces/text_source.h"
 
 namespace foregather::tasks {
 
+namespace {
+
+// Each rank class of the run is a recording.
+Status add_run(const std::string& location, std::optional<std::int64_t> step,
+               std::vector<std::shared_ptr<const run::Recording>>& recordings) {
+  const auto run = store::read_run(location);
+  if (!run) return tl::unexpected(run.error());
+  const bool is_predicted = run->about.kind == run::RunKind::predicted;
+  if (is_predicted && step)
+    return fail_at("--step", "chooses a step of a recorded run, and {} is predicted", location);
+  for (std::size_t c = 0; c < run->classes.size(); ++c) {
+    std::optional<run::StepRow> row;
+    std::vector<std::uint32_t> numbers;
+    for (std::size_t s = 0; s < run->steps.size(); ++s) {
+      const run::StepInfo& info = run->steps[s];
+      if (info.rank_class != run::ClassRow(c)) continue;
+      numbers.push_back(info.number);
+      if (is_predicted ? info.kind == run::StepKind::steady : step && info.number == *step)
+        row = run::StepRow(s);
+    }
+    if (step && !row)
+      return fail_at(location, "has no step {}, expected one of {}", *step,
+                     fmt::join(numbers, ", "));
+    auto recording = rebuild::recording_of(*run, run::ClassRow(c), row);
+    recording.source = location;
+    recordings.push_back(std::make_shared<run::Recording>(std::move(recording)));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<bool> is_recorded(const std::string& path) {
+  if (store::is_run(path)) return true;
   const auto head = traces::format_head(path);
   if (!head) return tl::unexpected(head.error());
   return begins_recorded_run(*head);
@@ -13,19 +52,38 @@ Result<bool> is_recorded(const std::string& path) {
 
 Result<RecordedSource> load_recorded(const std::vector<std::string>& paths,
                                      std::optional<std::int64_t> step) {
-  const auto files = import_files(paths);
-  if (!files) return tl::unexpected(files.error());
   RecordedSource source;
-  std::vector<const run::Recording*> recordings;
-  std::vector<std::string> warnings;
-  for (const ImportedFile& file : *files) {
-    if (!file.recording) return fail_at(file.path, "is no recorded run");
-    recordings.push_back(file.recording.get());
-    warnings.insert(warnings.end(), file.warnings.begin(), file.warnings.end());
-    if (source.device.empty() && !file.recording->devices.empty())
-      source.device = file.recording->devices.front();
+  std::vector<std::shared_ptr<const run::Recording>> kept;
+  std::vector<std::string> warnings, files;
+  bool are_runs = false;
+  for (const std::string& path : paths) {
+    if (!store::is_run(path)) {
+      files.push_back(path);
+      continue;
+    }
+    are_runs = true;
+    if (const Status added = add_run(path, step, kept); !added)
+      return tl::unexpected(added.error());
   }
-  auto rebuilt = rebuild::rebuild(recordings, {step});
+  if (are_runs && !files.empty())
+    return fail_at(files.front(),
+                   "is no run database as the others are: expected one or the other");
+  if (!are_runs) {
+    const auto imported = import_files(files);
+    if (!imported) return tl::unexpected(imported.error());
+    for (const ImportedFile& file : *imported) {
+      if (!file.recording) return fail_at(file.path, "is no recorded run");
+      kept.push_back(file.recording);
+      warnings.insert(warnings.end(), file.warnings.begin(), file.warnings.end());
+    }
+  }
+  std::vector<const run::Recording*> recordings;
+  for (const auto& recording : kept) {
+    recordings.push_back(recording.get());
+    if (source.device.empty() && !recording->devices.empty())
+      source.device = recording->devices.front();
+  }
+  auto rebuilt = rebuild::rebuild(recordings, {are_runs ? std::nullopt : step});
   if (!rebuilt) return tl::unexpected(rebuilt.error());
   rebuilt->warnings.insert(rebuilt->warnings.begin(), warnings.begin(), warnings.end());
   source.rebuilt = std::move(*rebuilt);

@@ -11,8 +11,8 @@
 
 namespace foregather::tasks {
 
-/// Does the file, unpacked, or the first member of an archive, begin as a recorded run of a tool
-/// that import reads? Errors: a file that cannot be read.
+/// Is this RUN.db or RUN.db:NAME, or does the file, unpacked, or the first member of an archive,
+/// begin as a recorded run of a tool that import reads? Errors: a file that cannot be read.
 Result<bool> is_recorded(const std::string& path);
 
 struct RecordedSource {
@@ -20,8 +20,9 @@ struct RecordedSource {
   std::string device;  ///< name of the GPU that recorded it; empty: not said
 };
 
-/// Reads the files, one recording a rank, and rebuilds their schedule. Errors: those of
-/// import_files() and rebuild(), a file without device work to replay.
+/// Reads the files, one recording a rank, or the runs, one a rank class, and rebuilds their
+/// schedule. Of a predicted run the steady step replays. Errors: those of import_files(),
+/// store::read_run() and rebuild(), a file without device work to replay.
 Result<RecordedSource> load_recorded(const std::vector<std::string>& paths,
                                      std::optional<std::int64_t> step);
 

@@ -13,6 +13,8 @@
 #include "core/plan/model_left_out.h"
 #include "core/plan/workload_keys.h"
 #include "core/plan/workload_toml.h"
+#include "core/store/location.h"
+#include "core/store/reader.h"
 #include "sim/cost/outside.h"
 #include "sim/cost/price.h"
 #include "sim/passes/registry.h"
@@ -284,6 +286,8 @@ Result<plan::Workload> read_text(std::string text, const Sources& sources,
 
 Result<plan::Workload> read_sources(const Sources& sources, const std::vector<std::string>& sets,
                                     Schedule& schedule) {
+  if (sources.workload)
+    return lower_workload(*sources.workload, sources.paths.front(), sets, schedule);
   if (is_chakra(sources.paths.front())) {
     if (sources.is_pair)
       return fail_at(sources.paths.front(),
@@ -363,8 +367,9 @@ Result<Schedule> load_schedule(const Sources& sources, const std::vector<std::st
                                const std::vector<sim::Pass>& what_if) {
   const std::string& source = sources.paths.front();
   Schedule schedule;
-  schedule.inputs = sources.paths;
-  schedule.name = std::filesystem::path(source).stem().string();
+  for (const std::string& path : sources.paths)
+    schedule.inputs.push_back(store::is_run(path) ? store::parse_location(path).path : path);
+  schedule.name = std::filesystem::path(schedule.inputs.front()).stem().string();
   const auto machine = read_sources(sources, sets, schedule);
   if (!machine) return tl::unexpected(machine.error());
   // A name of the catalogue is no file.

@@ -20,6 +20,8 @@ struct Sources {
   std::vector<std::string> paths;    ///< at least one; several are ranks, or two Thunder traces
   bool is_pair = false;              ///< those of a forward and its backward
   std::optional<std::int64_t> step;  ///< of a recorded run
+  /// The content of the one path, a workload, where it is known already.
+  std::optional<std::string> workload = std::nullopt;
 };
 
 struct Schedule {
@@ -46,9 +48,9 @@ struct Schedule {
 };
 
 /// Reads, lowers, rewrites by the passes in order, and prices a workload, a schedule dump, a
-/// Thunder trace (or a forward's and its backward's), the Chakra traces of some ranks, or recorded
-/// runs. `sets` are KEY=VALUE. A pass that finds nothing to do is a warning. Errors: several files
-/// of a format that is not one a rank.
+/// Thunder trace (or a forward's and its backward's), the Chakra traces of some ranks, recorded
+/// runs, or runs of a database. `sets` are KEY=VALUE. A pass that finds nothing to do is a warning.
+/// Errors: several files of a format that is not one a rank.
 Result<Schedule> load_schedule(const Sources& sources, const std::vector<std::string>& sets,
                                const std::vector<sim::Pass>& what_if);
 

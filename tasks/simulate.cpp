@@ -12,6 +12,7 @@
 #include "tasks/memory_figures.h"
 #include "tasks/record_run.h"
 #include "tasks/schedule.h"
+#include "tasks/stored_prediction.h"
 #include "tasks/version.h"
 
 namespace foregather::tasks {
@@ -169,8 +170,11 @@ std::optional<Bytes> Summary::margin(const ClassFigures& figures) const {
   return capacity - outside_allocator - figures.reserved();
 }
 
-Result<Outcome> simulate(const SimulateRequest& request) {
+Result<Outcome> simulate(const SimulateRequest& asked) {
   const auto begin = Clock::now();
+  SimulateRequest request = asked;
+  const auto databases = open_stored_prediction(request);
+  if (!databases) return tl::unexpected(databases.error());
   const auto what_if = sim::parse_passes(request.what_if);
   if (!what_if) return tl::unexpected(what_if.error());
   auto schedule = load_schedule(request.sources, request.sets, *what_if);
@@ -194,6 +198,7 @@ Result<Outcome> simulate(const SimulateRequest& request) {
 
   Outcome outcome;
   outcome.inputs = schedule->inputs;
+  outcome.inputs.insert(outcome.inputs.end(), databases->begin(), databases->end());
   if (request.dump) outcome.dump = dump(schedule->graph);
   fill_header(request, *schedule, outcome.summary);
   outcome.run = record_run(schedule->graph, schedule->prices, *simulation);

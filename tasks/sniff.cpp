@@ -41,7 +41,7 @@ Result<SourceKind> sniff(std::string_view content, const std::string& path) {
   const std::string_view head = content.substr(0, kHead);
   if (head.starts_with(kDumpHeader)) return SourceKind::schedule;
   if (store::is_database(head))
-    return fail_at(path, "is a database, and recorded runs cannot be simulated yet: {}", kReadable);
+    return fail_at(path, "is a database of another program, {}", kReadable);
   if (head.empty()) return fail_at(path, "is empty, {}", kReadable);
   if (plan::is_deepspeed_config(content.substr(0, plan::kWorkloadFileLimit)))
     return SourceKind::workload;

@@ -179,6 +179,11 @@ Status Loader::check_bounds() const {
   return {};
 }
 
+Result<RunInfo> Loader::load_about() {
+  if (const Status done = info(); !done) return tl::unexpected(done.error());
+  return std::move(run_.about);
+}
+
 Result<Run> Loader::load() {
   struct Part {
     std::int64_t since;  // version

@@ -22,6 +22,7 @@ class Loader {
   Loader(Database& database, std::int64_t version, std::int64_t id)
       : database_(database), version_(version), id_(id) {}
   Result<run::Run> load();
+  Result<run::RunInfo> load_about();
 
  private:
   // Calls read(row reader, row number) for each row of the run, in the order of `key`.

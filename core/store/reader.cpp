@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "core/store/comparisons.h"
 #include "core/store/loader.h"
@@ -78,11 +79,45 @@ Result<std::size_t> choose(const std::string& path, const Names& runs,
   return fail_at(path, "holds no run '{}', only {}", *name, fmt::join(runs.names, ", "));
 }
 
+struct Chosen {
+  Database database;
+  std::int64_t version = 0, id = 0;
+};
+
+Result<Chosen> open_chosen(const std::string& text) {
+  const Location location = parse_location(text);
+  auto opened = open_checked(location.path);
+  if (!opened) return tl::unexpected(opened.error());
+  const auto chosen = choose(location.path, opened->runs, location.name);
+  if (!chosen) return tl::unexpected(chosen.error());
+  return Chosen{std::move(opened->database), opened->version, opened->runs.ids[*chosen]};
+}
+
 }  // namespace
 
 bool is_database(std::string_view content) {
   using namespace std::string_view_literals;
   return content.starts_with("SQLite format 3\0"sv);
+}
+
+// Source: the header of SQLite's file format.
+bool is_run_database(std::string_view content) {
+  constexpr std::size_t kApplicationAt = 68, kBytes = 4;
+  if (!is_database(content) || content.size() < kApplicationAt + kBytes) return false;
+  std::int64_t id = 0;
+  for (std::size_t i = 0; i < kBytes; ++i)
+    id = id << 8 | static_cast<unsigned char>(content[kApplicationAt + i]);
+  return id == kApplicationId;
+}
+
+bool is_run(const std::string& location) {
+  const std::string path = parse_location(location).path;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;  // a pipe is read once
+  std::string head(128, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(head.data(), std::ssize(head));
+  return is_run_database(std::string_view(head).substr(0, static_cast<std::size_t>(file.gcount())));
 }
 
 Result<std::vector<std::string>> run_names(const std::string& path) {
@@ -91,13 +126,16 @@ Result<std::vector<std::string>> run_names(const std::string& path) {
   return std::move(opened->runs.names);
 }
 
-Result<Run> read_run(const std::string& text) {
-  const Location location = parse_location(text);
-  auto opened = open_checked(location.path);
-  if (!opened) return tl::unexpected(opened.error());
-  const auto chosen = choose(location.path, opened->runs, location.name);
+Result<Run> read_run(const std::string& location) {
+  auto chosen = open_chosen(location);
   if (!chosen) return tl::unexpected(chosen.error());
-  return Loader(opened->database, opened->version, opened->runs.ids[*chosen]).load();
+  return Loader(chosen->database, chosen->version, chosen->id).load();
+}
+
+Result<RunInfo> read_about(const std::string& location) {
+  auto chosen = open_chosen(location);
+  if (!chosen) return tl::unexpected(chosen.error());
+  return Loader(chosen->database, chosen->version, chosen->id).load_about();
 }
 
 Result<std::vector<Comparison>> read_comparisons(const std::string& path) {

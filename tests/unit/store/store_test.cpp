@@ -137,7 +137,7 @@ TEST_CASE("a database of version 1 reads as one whose newer tables are empty") {
   change(
       path,
       "DROP TABLE thread; DROP TABLE call; DROP TABLE launch; DROP TABLE stream_wait; DROP TABLE "
-      "communicator_members; DROP TABLE inferred_causes; DROP TABLE comparison; DROP TABLE "
+      "collective; DROP TABLE inferred_causes; DROP TABLE comparison; DROP TABLE "
       "compared_group; DROP TABLE compared_op; PRAGMA user_version = 1");
   const auto read = read_run(path);
   if (!read) FAIL(read.error().text());

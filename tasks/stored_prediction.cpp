@@ -1,0 +1,44 @@
+#include "tasks/stored_prediction.h"
+
+#include "core/store/location.h"
+#include "core/store/reader.h"
+#include "tasks/sniff.h"
+
+namespace foregather::tasks {
+namespace {
+
+// Lines "--set X" and "--what-if Y".
+void prepend_options(std::string_view options, SimulateRequest& request) {
+  std::vector<std::string> sets, passes;
+  while (!options.empty()) {
+    const std::string_view line = options.substr(0, options.find('\n'));
+    options.remove_prefix(std::min(line.size() + 1, options.size()));
+    constexpr std::string_view kSet = "--set ", kWhatIf = "--what-if ";
+    if (line.starts_with(kSet)) sets.emplace_back(line.substr(kSet.size()));
+    if (line.starts_with(kWhatIf)) passes.emplace_back(line.substr(kWhatIf.size()));
+  }
+  request.sets.insert(request.sets.begin(), sets.begin(), sets.end());
+  request.what_if.insert(request.what_if.begin(), passes.begin(), passes.end());
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> open_stored_prediction(SimulateRequest& request) {
+  const std::string location = request.sources.paths.front();
+  if (!store::is_run(location)) return std::vector<std::string>();
+  const auto about = store::read_about(location);
+  if (!about) return tl::unexpected(about.error());
+  const auto kind = sniff(about->source_text, about->source);
+  if (about->kind != run::RunKind::predicted || !kind || *kind != SourceKind::workload)
+    return std::vector<std::string>();
+  if (request.sources.paths.size() > 1)
+    return fail_at(location, "is the prediction of a whole job, expected it alone");
+  if (request.sources.step)
+    return fail_at("--step", "chooses a step of a recorded run, and {} is predicted", location);
+  request.sources.paths = {about->source};
+  request.sources.workload = about->source_text;
+  prepend_options(about->options, request);
+  return std::vector{store::parse_location(location).path};
+}
+
+}  // namespace foregather::tasks

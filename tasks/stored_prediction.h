@@ -1,0 +1,17 @@
+// Predictions of a run database as sources of another one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "tasks/simulate.h"
+
+namespace foregather::tasks {
+
+/// Where the one source is a run that was predicted from a workload: puts that workload, as it is
+/// stored, in its place, and the stored --set and --what-if before the request's own. Returns the
+/// database, if so. Errors: those of store::read_about(), several sources, --step.
+Result<std::vector<std::string>> open_stored_prediction(SimulateRequest& request);
+
+}  // namespace foregather::tasks
