@@ -1,5 +1,7 @@
 #include "traces/tar.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -12,7 +14,13 @@ namespace {
 constexpr std::size_t kLongestName = 1 << 16;
 // Offsets of ustar's header.
 constexpr std::size_t kNameEnd = 100, kSizeAt = 124, kSizeEnd = 136, kChecksumAt = 148,
-                      kChecksumEnd = 156, kTypeAt = 156, kPrefixAt = 345, kPrefixEnd = 500;
+                      kChecksumEnd = 156, kTypeAt = 156, kMagicAt = 257, kPrefixAt = 345,
+                      kPrefixEnd = 500;
+constexpr std::string_view kMagic = "ustar";
+// Of a written header: rw-r--r--, user and group 0, 1970.
+constexpr std::size_t kModeAt = 100, kUserAt = 108, kGroupAt = 116, kTimeAt = 136, kVersionAt = 263;
+constexpr Bytes kLargest = (Bytes{1} << 33) - 1;  // eleven octal digits
+constexpr std::array<char, 2 * kTarBlock> kZeros{};
 
 std::string_view field(std::string_view block, std::size_t begin, std::size_t end) {
   const std::string_view bytes = block.substr(begin, end - begin);
@@ -94,7 +102,7 @@ class Content final : public TextSource {
 }  // namespace
 
 bool is_tar(std::string_view head) {
-  return head.size() >= kTarBlock && head.substr(257, 5) == "ustar" &&
+  return head.size() >= kTarBlock && head.substr(kMagicAt, kMagic.size()) == kMagic &&
          octal(field(head, kChecksumAt, kChecksumEnd)) == checksum(head);
 }
 
@@ -111,8 +119,7 @@ Status visit_tar(TextSource& archive, const std::string& path,
     if (*n < kTarBlock || !bytes ||
         octal(field(block, kChecksumAt, kChecksumEnd)) != checksum(block))
       return fail_at(path, "has a damaged tar header");
-    const Bytes padding = (static_cast<Bytes>(kTarBlock) - *bytes % static_cast<Bytes>(kTarBlock)) %
-                          static_cast<Bytes>(kTarBlock);
+    const auto padding = static_cast<Bytes>(tar_padding(*bytes).size());
     Content content(archive, path, *bytes);
     const char type = block[kTypeAt];
     if (type == 'L' || type == 'x') {
@@ -136,5 +143,36 @@ Status visit_tar(TextSource& archive, const std::string& path,
     if (const Status status = content.skip(padding); !status) return status;
   }
 }
+
+Result<std::string> tar_header(const TarMember& member) {
+  if (member.name.empty() || member.name.size() >= kNameEnd)
+    return fail_at(member.name, "is no name for a tar archive, expected 1 to 99 bytes");
+  if (member.bytes > kLargest)
+    return fail_work(member.name, "would have {} bytes, more than a tar archive holds in one file",
+                     member.bytes);
+  std::string block(kTarBlock, '\0');
+  const auto put = [&block](std::size_t at, std::string_view text) {
+    block.replace(at, text.size(), text);
+  };
+  put(0, member.name);
+  put(kModeAt, "0000644");
+  put(kUserAt, "0000000");
+  put(kGroupAt, "0000000");
+  put(kSizeAt, fmt::format("{:011o}", member.bytes));
+  put(kTimeAt, "00000000000");
+  put(kTypeAt, "0");
+  put(kMagicAt, kMagic);
+  put(kVersionAt, "00");
+  put(kChecksumAt, fmt::format("{:06o}", checksum(block)));
+  put(kChecksumEnd - 1, " ");
+  return block;
+}
+
+std::string_view tar_padding(Bytes bytes) {
+  constexpr auto kBlock = static_cast<Bytes>(kTarBlock);
+  return {kZeros.data(), static_cast<std::size_t>((kBlock - bytes % kBlock) % kBlock)};
+}
+
+std::string_view tar_end() { return {kZeros.data(), kZeros.size()}; }
 
 }  // namespace foregather::traces

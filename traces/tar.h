@@ -1,4 +1,4 @@
-// Tar archives (ustar, GNU and pax long names), front to back.
+// Tar archives, front to back: read (ustar, GNU and pax long names) and written (ustar).
 #pragma once
 
 #include <cstddef>
@@ -26,5 +26,15 @@ struct TarMember {
 /// is the place of errors: a damaged header, an archive that ends inside a member.
 Status visit_tar(TextSource& archive, const std::string& path,
                  const std::function<Status(const TarMember&, TextSource&)>& visit);
+
+/// The header of a regular file without owner and date: equal files make equal archives. Errors: a
+/// name of more than 99 bytes; 8 GiB or more.
+Result<std::string> tar_header(const TarMember& member);
+
+/// What follows the content of a member of that size.
+std::string_view tar_padding(Bytes bytes);
+
+/// What follows the last member.
+std::string_view tar_end();
 
 }  // namespace foregather::traces
