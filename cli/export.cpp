@@ -12,11 +12,12 @@ namespace foregather::cli {
 namespace {
 
 struct Arguments {
-  std::string database, format, output;
+  std::vector<std::string> databases;
+  std::string format, output;
 };
 
 int run(const Arguments& arguments) {
-  const Status done = tasks::export_run(arguments.database, arguments.format, arguments.output);
+  const Status done = tasks::export_runs(arguments.databases, arguments.format, arguments.output);
   if (!done) return give_up(done.error());
   return print(fmt::format("wrote {}\n", printable(arguments.output)));
 }
@@ -37,18 +38,24 @@ Command export_command() {
   const auto arguments = std::make_shared<Arguments>();
   Command command;
   command.name = "export";
-  command.summary = "writes a run in the format of another tool";
+  command.summary = "writes runs in the format of another tool";
   command.description =
-      "Reads one run of a database and writes it in the format of another tool. Times are exact.";
+      "Reads a run of a database and writes it in the format of another tool. Times are exact. Two "
+      "runs become one archive for Perfetto, in which the steps that compare compares begin at the "
+      "same time.";
   command.options = {
-      {"RUN.db", "", "the database; RUN.db:NAME chooses one of several runs", nullptr,
-       &arguments->database, nullptr, true},
+      {"RUN.db", "",
+       "the database; RUN.db:NAME chooses one of several runs. The format perfetto takes a second "
+       "one",
+       nullptr, nullptr, &arguments->databases, true},
       {"-f,--format", "FORMAT", format_doc(), nullptr, &arguments->format, nullptr, true},
       {"-o,--output", "FILE", "the file to write", nullptr, &arguments->output, nullptr, true},
   };
   command.examples = {
       "foregather export run.db --format chrome -o trace.json\tthe timeline, for "
       "https://ui.perfetto.dev",
+      "foregather export predicted.db measured.db --format perfetto -o both.tar\tboth timelines on "
+      "one axis, for https://ui.perfetto.dev",
       "foregather export run.db --format csv -o ops.csv\tone op a row, for a spreadsheet",
   };
   command.run = [arguments] { return run(*arguments); };

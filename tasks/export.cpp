@@ -1,5 +1,6 @@
 #include "tasks/export.h"
 
+#include "core/compare/matching.h"
 #include "core/store/location.h"
 #include "core/store/reader.h"
 #include "tasks/outputs.h"
@@ -17,19 +18,44 @@ std::vector<ExportFormat> export_formats() {
 Status write_run(run::RunView run, const std::string& format, PendingFile& file) {
   const auto found = traces::find_format(format);
   if (!found) return tl::unexpected(found.error());
-  return found->write(run, [&](std::string_view text) { return file.write(text); });
+  const traces::PlacedRun placed{&run, 0};
+  return found->write({&placed, 1}, [&](std::string_view text) { return file.write(text); });
 }
 
-Status export_run(const std::string& location, const std::string& format,
-                  const std::string& output) {
-  if (const auto known = traces::find_format(format); !known) return tl::unexpected(known.error());
-  if (is_same_file(store::parse_location(location).path, output))
-    return fail_at(output, "is the database to export, expected another file to write");
+namespace {
+
+// The begin of the step that compare compares; 0 of a run without one.
+Ns compared_begin(run::RunView run) {
+  if (run.classes.empty()) return 0;
+  const run::StepRow step = compare::step_to_compare(run, run::ClassRow(0));
+  return step ? run.steps[step.row()].begin : 0;
+}
+
+}  // namespace
+
+Status export_runs(const std::vector<std::string>& locations, const std::string& format,
+                   const std::string& output) {
+  const auto found = traces::find_format(format);
+  if (!found) return tl::unexpected(found.error());
+  if (locations.size() > found->most_runs)
+    return fail("{} runs are too many for the format {}, expected {}", locations.size(), format,
+                found->most_runs == 1 ? "one (perfetto takes two)" : "one or two");
+  for (const std::string& location : locations)
+    if (is_same_file(store::parse_location(location).path, output))
+      return fail_at(output, "is the database to export, expected another file to write");
   auto file = PendingFile::create(output);
   if (!file) return tl::unexpected(file.error());
-  const auto run = store::read_run(location);
-  if (!run) return tl::unexpected(run.error());
-  if (Status written = write_run(*run, format, *file); !written) return written;
+  std::vector<run::Run> runs;
+  for (const std::string& location : locations) {
+    auto run = store::read_run(location);
+    if (!run) return tl::unexpected(run.error());
+    runs.push_back(std::move(*run));
+  }
+  std::vector<traces::PlacedRun> placed;
+  for (const run::Run& run : runs) placed.push_back({&run, compared_begin(run)});
+  const Status written =
+      found->write(placed, [&](std::string_view text) { return file->write(text); });
+  if (!written) return written;
   return file->commit();
 }
 

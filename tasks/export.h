@@ -20,8 +20,10 @@ std::vector<ExportFormat> export_formats();
 /// Writes a run into an open file, which stays uncommitted.
 Status write_run(run::RunView run, const std::string& format, PendingFile& file);
 
-/// Reads one run ("RUN.db" or "RUN.db:NAME") and writes it. Nothing partial is left.
-Status export_run(const std::string& location, const std::string& format,
-                  const std::string& output);
+/// Reads runs ("RUN.db" or "RUN.db:NAME") and writes them to one file: one run, or two in a format
+/// that takes two, where the steps that compare compares begin at the same time. Nothing partial is
+/// left.
+Status export_runs(const std::vector<std::string>& locations, const std::string& format,
+                   const std::string& output);
 
 }  // namespace foregather::tasks

@@ -1,152 +1,215 @@
 #include "traces/chrome.h"
 
-#include <fmt/format.h>
-
 #include "core/base/json_writer.h"
 #include "core/run/key.h"
+#include "traces/chrome_arrows.h"
+#include "traces/chrome_counters.h"
 
 namespace foregather::traces {
 namespace {
 
-using run::OpRecord;
 using run::OpRow;
-
-// Nanoseconds as decimal microseconds.
-std::string microseconds(Ns time) {
-  const char* sign = time < 0 ? "-" : "";
-  const Ns size = time < 0 ? -time : time;
-  return fmt::format("{}{}.{:03}", sign, size / 1000, size % 1000);
-}
 
 class Writer {
  public:
-  Writer(run::RunView run, const TextSink& sink) : run_(run), sink_(sink) {}
+  Writer(run::RunView run, const ChromeNames& names, const ChromeTracks& tracks,
+         const ChromePart& part, const TextSink& sink)
+      : run_(run), names_(names), tracks_(tracks), part_(part), events_(sink) {}
 
   Status write() {
-    out_ = "{\"displayTimeUnit\": \"ns\", \"otherData\": {";
-    out_ += fmt::format("\"tool\": {}, \"run\": {}, \"kind\": \"{}\", \"hardware\": {}}},\n",
-                        json_quote(run_.about.tool), json_quote(run_.about.name),
-                        name(run_.about.kind), json_quote(run_.about.hardware));
-    out_ += "\"traceEvents\": [";
-    names();
-    for (std::size_t row = 0; row < run_.steps.size(); ++row) step(run_.steps[row]);
-    for (std::size_t row = 0; row < run_.ops.size(); ++row) {
-      op(OpRow(row));
-      if (Status flushed = flush(); !flushed) return flushed;
-    }
-    for (const run::MemoryRecord& point : run_.memory) {
-      memory(point);
-      if (Status flushed = flush(); !flushed) return flushed;
-    }
-    for (const run::FailureRecord& failure : run_.failures) out_of_memory(failure);
-    out_ += "\n]}\n";
-    return sink_(out_);
+    head();
+    for (std::uint32_t p = 0; p < tracks_.processes().size(); ++p)
+      if (is_part(tracks_.processes()[p].rank_class)) process(p);
+    for (const ChromeTracks::Thread& thread : tracks_.threads())
+      if (is_part(tracks_.processes()[thread.track.process - 1].rank_class)) name(thread);
+    for (std::size_t s = 0; s < run_.steps.size(); ++s)
+      if (is_part(run_.steps[s].rank_class)) step(run::StepRow(s));
+    for_each_op([&](OpRow row) { op(row); });
+    GatherArrows gathers(run_);
+    for_each_op([&](OpRow row) {
+      if (const auto wait = wait_arrow(run_, row); wait && is_part(class_of(wait->from)))
+        arrow(*wait, "wait", run::name(run_.ops.reason[row.row()]));
+      if (const auto gather = gathers.to(row)) arrow(*gather, "gather", "gathered");
+    });
+    for (std::size_t c = 0; c < run_.classes.size(); ++c)
+      if (is_part(run::ClassRow(c)))
+        write_counters(run_, run::ClassRow(c), tracks_.host(run::ClassRow(c)), events_);
+    for (const run::FailureRecord& failure : run_.failures)
+      if (is_part(run_.steps[failure.step.row()].rank_class)) out_of_memory(failure);
+    events_.text("\n]}\n");
+    return events_.finish();
   }
 
  private:
-  static constexpr std::uint32_t kStepTrack = 0;  // streams follow
-
-  void event(std::string text) {
-    out_ += first_ ? "\n" : ",\n";
-    first_ = false;
-    out_ += text;
+  bool is_part(run::ClassRow row) const { return !part_.rank_class || part_.rank_class == row; }
+  run::ClassRow class_of(OpRow row) const {
+    return run_.steps[run_.ops.step[row.row()].row()].rank_class;
   }
 
-  Status flush() {
-    constexpr std::size_t kChunk = 1 << 16;
-    if (out_.size() < kChunk) return {};
-    Status written = sink_(out_);
-    out_.clear();
-    return written;
-  }
-
-  void metadata(std::uint32_t process, std::uint32_t track, std::string_view what,
-                std::string_view text) {
-    event(
-        fmt::format("{{\"ph\": \"M\", \"pid\": {}, \"tid\": {}, \"name\": \"{}\", \"args\": "
-                    "{{\"name\": {}}}}}",
-                    process, track, what, json_quote(text)));
-  }
-
-  void names() {
-    for (std::size_t row = 0; row < run_.classes.size(); ++row) {
-      const auto& info = run_.classes[row];
-      const auto process = static_cast<std::uint32_t>(row);
-      const std::string ranks =
-          info.ranks.size() == 1
-              ? fmt::format("rank {}", info.ranks.front())
-              : fmt::format("{} ranks from {}", info.ranks.size(), info.ranks.front());
-      metadata(process, 0, "process_name", fmt::format("{} ({})", run_.text_of(info.name), ranks));
-      metadata(process, kStepTrack, "thread_name", "steps");
+  template <class Visit>
+  void for_each_op(const Visit& visit) {
+    for (std::size_t s = 0; s < run_.steps.size(); ++s) {
+      if (!is_part(run_.steps[s].rank_class)) continue;
+      const run::OpSpan ops = run::ops_of(run_, run::StepRow(s));
+      for (std::size_t row = ops.first; row < ops.last && !events_.failed(); ++row)
+        visit(OpRow(row));
     }
-    for (std::size_t row = 0; row < run_.streams.size(); ++row)
-      metadata(run_.streams[row].rank_class.row(), track(run::StreamRow(row)), "thread_name",
-               run_.text_of(run_.streams[row].name));
   }
 
-  static std::uint32_t track(run::StreamRow stream) { return stream.row() + 1; }
-
-  void complete(std::uint32_t process, std::uint32_t track, std::string_view name, Ns begin, Ns end,
-                std::string_view arguments) {
-    event(
-        fmt::format("{{\"ph\": \"X\", \"pid\": {}, \"tid\": {}, \"name\": {}, \"ts\": {}, "
-                    "\"dur\": {}, \"args\": {{{}}}}}",
-                    process, track, json_quote(name), microseconds(begin),
-                    microseconds(end - begin), arguments));
+  // HolisticTraceAnalysis finds the rank in the text, by "rank", a colon and a space.
+  void head() {
+    const bool is_one = part_.rank_class || run_.classes.size() == 1;
+    const std::size_t first = part_.rank_class ? part_.rank_class->row() : 0;
+    const std::string rank =
+        is_one ? fmt::format("\"rank\": {}, ", run_.classes[first].ranks.front()) : "";
+    std::string devices;
+    for (const ChromeTracks::Process& process : tracks_.processes()) {
+      if (!is_part(process.rank_class)) continue;
+      devices += fmt::format("{}{{\"id\": {}, \"name\": {}", devices.empty() ? "" : ", ",
+                             process.device, json_quote(run_.about.hardware));
+      if (run_.about.capacity > 0)
+        devices += fmt::format(", \"totalGlobalMem\": {}", run_.about.capacity);
+      devices += '}';
+    }
+    events_.text(fmt::format(
+        "{{\"schemaVersion\": 1, \"displayTimeUnit\": \"ns\",\n\"distributedInfo\": {{{}"
+        "\"world_size\": {}}},\n\"deviceProperties\": [{}],\n\"otherData\": {{\"tool\": {}, "
+        "\"run\": {}, \"kind\": \"{}\", \"source\": {}, \"hardware\": {}, \"strategy\": {}}},\n"
+        "\"traceEvents\": [",
+        rank, run_.about.world_size, devices, json_quote(run_.about.tool),
+        json_quote(run_.about.name), run::name(run_.about.kind), json_quote(run_.about.source),
+        json_quote(run_.about.hardware), json_quote(run_.about.strategy)));
   }
 
-  void step(const run::StepInfo& info) {
-    complete(info.rank_class.row(), kStepTrack,
-             fmt::format("step {} ({})", info.number, name(info.kind)), info.begin, info.end, "");
+  void process(std::uint32_t row) {
+    events_.event(
+        FMT_COMPILE(R"("ph":"M","pid":{},"tid":1,"name":"process_name","args":{{"name":{}}})"),
+        row + 1, json_quote(tracks_.processes()[row].name));
+    events_.event(FMT_COMPILE(R"("ph":"M","pid":{},"tid":1,"name":"process_sort_index",)"
+                              R"("args":{{"sort_index":{}}})"),
+                  row + 1, row + 1);
   }
 
-  std::string title(const OpRecord& op) const {
-    const std::string_view scope = run_.text_of(op.scope);
-    return scope.empty() ? std::string(foregather::name(op.kind))
-                         : fmt::format("{} {}", scope, foregather::name(op.kind));
+  void name(const ChromeTracks::Thread& thread) {
+    events_.event(
+        FMT_COMPILE(R"("ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":{}}})"),
+        thread.track.process, thread.track.thread, json_quote(thread.name));
+    events_.event(FMT_COMPILE(R"("ph":"M","pid":{},"tid":{},"name":"thread_sort_index",)"
+                              R"("args":{{"sort_index":{}}})"),
+                  thread.track.process, thread.track.thread, thread.track.thread);
+  }
+
+  // `name` and `arguments` are JSON text.
+  void slice(ChromeTrack track, std::string_view category, std::string_view name, Ns begin, Ns end,
+             std::string_view arguments) {
+    events_.event(
+        FMT_COMPILE(
+            R"("ph":"X","cat":"{}","name":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}})"),
+        category, name, track.process, track.thread, Microseconds{begin}, Microseconds{end - begin},
+        arguments);
+  }
+
+  void step(run::StepRow row) {
+    const run::StepInfo& info = run_.steps[row.row()];
+    slice(tracks_.step(row), "step", fmt::format("step {} ({})", info.number, run::name(info.kind)),
+          info.begin, info.end,
+          fmt::format(R"("peak_requested":{},"peak_allocated":{},"peak_active":{},)"
+                      R"("peak_reserved":{})",
+                      info.peak_requested, info.peak_allocated, info.peak_active,
+                      info.peak_reserved));
+    const ChromeTracks::HostStep& host = tracks_.host_times(row);
+    slice(tracks_.host_step(row), "user_annotation", fmt::format("ProfilerStep#{}", info.number),
+          host.begin, host.end, "");
+  }
+
+  static std::string_view launch_name(std::string_view category) {
+    return category == "gpu_memcpy"   ? "cudaMemcpyAsync"
+           : category == "gpu_memset" ? "cudaMemsetAsync"
+                                      : "cudaLaunchKernel";
   }
 
   void op(OpRow row) {
-    const OpRecord op = run_.ops.at(row);
-    const std::uint32_t process = run_.steps[op.step.row()].rank_class.row();
-    std::string arguments = fmt::format(
-        "\"key\": {}, \"phase\": \"{}\", \"role\": \"{}\", \"issued_us\": {}, \"reason\": \"{}\"",
-        json_quote(op_key(run_, row)), foregather::name(op.phase), foregather::name(op.role),
-        microseconds(op.issued), name(op.reason));
-    if (op.bound_by)
-      arguments += fmt::format(", \"bound_by\": {}", json_quote(op_key(run_, op.bound_by)));
-    arguments += fmt::format(", \"bytes\": {}, \"flops\": {}, \"source\": {}", op.bytes, op.flops,
-                             json_quote(run_.text_of(op.source)));
+    const run::OpRecord op = run_.ops.at(row);
+    const ChromeTrack track = tracks_.op(row);
+    const ChromeTrack host = tracks_.host(class_of(row));
+    const std::string_view category = names_.category(row);
+    const std::uint64_t correlation = std::uint64_t{row.row()} + 1;
+    arguments_.clear();
+    fmt::format_to(fmt::appender(arguments_), FMT_COMPILE(R"("External id":{},"correlation":{})"),
+                   correlation, correlation);
+    slice(host, "cuda_runtime", launch_name(category), op.issued, op.issued, text_of(arguments_));
+    const Arrow launch{row, row, op.issued, op.start};
+    if (op.issued <= op.start) arrow_end('s', "ac2g", "ac2g", host, op.issued, launch);
+
+    add_arguments(row, op);
+    slice(track, category, names_.title(row, title_), op.start, op.end, text_of(arguments_));
+    if (op.issued <= op.start) arrow_end('f', "ac2g", "ac2g", track, op.start, launch);
     if (op.transfer > op.start)
-      complete(process, track(op.stream), title(op) + " wait", op.start, op.transfer, arguments);
-    complete(process, track(op.stream), title(op), op.transfer, op.end, arguments);
+      slice(track, "wait", "wait for other ranks", op.start, op.transfer, "");
   }
 
-  void memory(const run::MemoryRecord& point) {
-    event(
-        fmt::format("{{\"ph\": \"C\", \"pid\": {}, \"name\": \"memory\", \"ts\": {}, \"args\": "
-                    "{{\"requested\": {}, \"allocated\": {}, \"active\": {}, \"reserved\": {}}}}}",
-                    run_.steps[point.step.row()].rank_class.row(), microseconds(point.time),
-                    point.requested, point.allocated, point.active, point.reserved));
+  void add_arguments(OpRow row, const run::OpRecord& op) {
+    const auto out = fmt::appender(arguments_);
+    fmt::format_to(out,
+                   FMT_COMPILE(R"(,"device":{},"stream":{},"key":{},"role":"{}","reason":"{}")"),
+                   tracks_.device(op.stream), tracks_.stream_number(op.stream),
+                   json_quote(op_key(run_, row)), foregather::name(op.role), run::name(op.reason));
+    if (op.bound_by)
+      fmt::format_to(out, FMT_COMPILE(R"(,"bound_by":{})"), json_quote(op_key(run_, op.bound_by)));
+    fmt::format_to(out, FMT_COMPILE(R"(,"bytes":{})"), op.bytes);
+    if (op.flops != 0) fmt::format_to(out, FMT_COMPILE(R"(,"flops":{})"), op.flops);
+    if (run_.about.kind == run::RunKind::predicted)
+      fmt::format_to(out, FMT_COMPILE(R"(,"source":"{}")"), names_.text(op.source));
+    if (!op.communicator) return;
+    const run::CommunicatorInfo& communicator = run_.communicators[op.communicator.row()];
+    fmt::format_to(
+        out,
+        FMT_COMPILE(R"(,"Collective name":"{}","Process Group Name":"{}","Group size":{},"Seq":{},)"
+                    R"("wire_bytes":{})"),
+        foregather::name(op.kind), names_.text(communicator.name), communicator.ranks, op.sequence,
+        op.wire_bytes);
+  }
+
+  void arrow(const Arrow& arrow, std::string_view category, std::string_view name) {
+    arrow_end('s', category, name, tracks_.op(arrow.from), arrow.from_time, arrow);
+    arrow_end('f', category, name, tracks_.op(arrow.to), arrow.to_time, arrow);
+  }
+
+  // An op has at most one arrow of a category that leads to it.
+  void arrow_end(char phase, std::string_view category, std::string_view name, ChromeTrack track,
+                 Ns time, const Arrow& arrow) {
+    events_.event(
+        FMT_COMPILE(R"("ph":"{}","id":{},"cat":"{}","name":"{}","pid":{},"tid":{},"ts":{}{})"),
+        phase, part_.first_arrow + arrow.to.row() + 1, category, name, track.process, track.thread,
+        Microseconds{time}, phase == 'f' ? R"(,"bp":"e")" : "");
   }
 
   void out_of_memory(const run::FailureRecord& failure) {
-    event(
-        fmt::format("{{\"ph\": \"i\", \"s\": \"p\", \"pid\": {}, \"tid\": {}, \"name\": {}, "
-                    "\"ts\": {}, \"args\": {{\"requested\": {}}}}}",
-                    run_.steps[failure.step.row()].rank_class.row(), kStepTrack,
-                    json_quote(fmt::format("out of memory: {}", run_.text_of(failure.name))),
-                    microseconds(failure.time), failure.bytes));
+    const ChromeTrack host = tracks_.host(run_.steps[failure.step.row()].rank_class);
+    events_.event(
+        FMT_COMPILE(R"("ph":"i","s":"p","pid":{},"tid":{},"name":"out of memory: {}","ts":{},)"
+                    R"("args":{{"requested":{}}})"),
+        host.process, host.thread, names_.text(failure.name), Microseconds{failure.time},
+        failure.bytes);
+  }
+
+  static std::string_view text_of(const fmt::memory_buffer& buffer) {
+    return {buffer.data(), buffer.size()};
   }
 
   run::RunView run_;
-  const TextSink& sink_;
-  std::string out_;
-  bool first_ = true;
+  const ChromeNames& names_;
+  const ChromeTracks& tracks_;
+  const ChromePart& part_;
+  ChromeEvents events_;
+  fmt::memory_buffer arguments_;
+  std::string title_;
 };
 
 }  // namespace
 
-Status write_chrome(run::RunView run, const TextSink& sink) { return Writer(run, sink).write(); }
+Status ChromeTrace::write(const ChromePart& part, const TextSink& sink) const {
+  return Writer(run_, names_, tracks_, part, sink).write();
+}
 
 }  // namespace foregather::traces

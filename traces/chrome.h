@@ -1,15 +1,48 @@
-// A run as a Chrome trace: JSON object form, as ui.perfetto.dev and chrome://tracing read it.
+// A run as a Chrome trace: JSON object form, as ui.perfetto.dev, chrome://tracing and
+// HolisticTraceAnalysis read it.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "core/run/run.h"
+#include "traces/chrome_names.h"
+#include "traces/chrome_tracks.h"
 #include "traces/formats.h"
 
 namespace foregather::traces {
 
-/// A process a rank class, a track a stream, a complete event ("X") an op, counters ("C") for the
-/// memory curve. `ts` and `dur` are microseconds with three decimals: exact nanoseconds. A
-/// collective that waits for other ranks is two events, "… wait" and the transfer. The same run
-/// gives the same bytes.
-Status write_chrome(run::RunView run, const TextSink& sink);
+/// Which part of a run is written.
+struct ChromePart {
+  std::optional<run::ClassRow> rank_class;  ///< absent: all
+  std::uint64_t first_arrow = 0;            ///< ids of arrows count from here
+};
+
+/// A run, laid out; it can be written several times. Keywords are torch.profiler's:
+///
+/// - an op is a slice on the track of its stream (see ChromeTracks), named by ChromeNames, with
+///   `stream`, `correlation` and its op key; the time in which a collective waits for other ranks
+///   is a slice within;
+/// - its launch is a slice of no length on the track of the host: runs know when the host issued
+///   an op, not how long that took. An arrow leads to the op;
+/// - arrows lead from the op of another stream that held an op back, and from a gather to what
+///   needs it first. Arrows to other classes are left out where these are;
+/// - a step is a slice on the device and, as "ProfilerStep#N", one from its first to its last
+///   launch; with it its memory peaks;
+/// - memory is counters, see write_counters(); an allocation that failed an instant.
+///
+/// `ts` and `dur` are microseconds with three decimals: exact nanoseconds. The same run gives the
+/// same bytes. Only a trace of one class names its rank: readers take a file for one rank.
+class ChromeTrace {
+ public:
+  /// n log n in the ops.
+  explicit ChromeTrace(run::RunView run) : run_(run), names_(run), tracks_(run) {}
+  Status write(const ChromePart& part, const TextSink& sink) const;
+
+ private:
+  run::RunView run_;
+  ChromeNames names_;
+  ChromeTracks tracks_;
+};
 
 }  // namespace foregather::traces

@@ -6,14 +6,31 @@
 #include "traces/chrome.h"
 #include "traces/csv.h"
 #include "traces/memory_viz.h"
+#include "traces/perfetto.h"
 
 namespace foregather::traces {
 namespace {
 
+template <Status (*write)(run::RunView, const TextSink&)>
+Status one(std::span<const PlacedRun> runs, const TextSink& sink) {
+  return write(*runs.front().run, sink);
+}
+
+Status write_chrome(run::RunView run, const TextSink& sink) {
+  return ChromeTrace(run).write({}, sink);
+}
+
 constexpr std::array kFormats{
-    Format{"chrome", "Chrome trace JSON, for ui.perfetto.dev and chrome://tracing", write_chrome},
-    Format{"csv", "one op a row", write_csv},
-    Format{"memory_viz", "PyTorch memory snapshot, for pytorch.org/memory_viz", write_memory_viz},
+    Format{"chrome",
+           "Chrome trace JSON, for ui.perfetto.dev, chrome://tracing and HolisticTraceAnalysis", 1,
+           one<write_chrome>},
+    Format{"perfetto", "tar archive of Chrome traces that Perfetto shows on one time axis", 2,
+           write_perfetto},
+    Format{"csv", "one op a row", 1, one<write_csv>},
+    Format{"csv_memory", "one point of the memory curve a row", 1, one<write_csv_memory>},
+    Format{"csv_allocations", "one allocation a row", 1, one<write_csv_allocations>},
+    Format{"memory_viz", "PyTorch memory snapshot, for pytorch.org/memory_viz", 1,
+           one<write_memory_viz>},
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// The formats that a run can be written to.
+// The formats that runs can be written to.
 #pragma once
 
+#include <cstddef>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -14,11 +14,19 @@ namespace foregather::traces {
 /// Where a writer puts its text, piece by piece.
 using TextSink = std::function<Status(std::string_view)>;
 
-/// One format that a run can be written to.
+/// A run to write, and the instant of it that several runs have in common: the begin of the step
+/// that is compared.
+struct PlacedRun {
+  const run::Run* run = nullptr;
+  Ns zero = 0;
+};
+
+/// One format that runs can be written to.
 struct Format {
   std::string_view name;  ///< as `export --format` takes it
   std::string_view doc;   ///< one sentence
-  Status (*write)(run::RunView, const TextSink&);
+  std::size_t most_runs;  ///< written to one file
+  Status (*write)(std::span<const PlacedRun>, const TextSink&);
 };
 
 std::span<const Format> formats();

@@ -1,0 +1,70 @@
+// Where the slices of a run lie in a Chrome trace.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/run/run.h"
+#include "traces/chrome_events.h"
+
+namespace foregather::traces {
+
+/// A process a rank class (of a recording with several devices, one a class and device); in it a
+/// track of the steps, one of the host and one of each stream. Slices of one track never overlap:
+/// what would goes to a further track of the same name with a number, "7 (2)".
+class ChromeTracks {
+ public:
+  explicit ChromeTracks(run::RunView run);
+
+  struct Process {
+    run::ClassRow rank_class;
+    std::uint32_t device = 0;
+    std::string name;
+  };
+  struct Thread {
+    ChromeTrack track;
+    std::string name;
+  };
+  const std::vector<Process>& processes() const { return processes_; }  ///< numbered from 1
+  const std::vector<Thread>& threads() const { return threads_; }       ///< in order of display
+
+  ChromeTrack op(run::OpRow row) const;
+  ChromeTrack step(run::StepRow row) const { return steps_[row.row()]; }
+  /// Of the host's part of a step.
+  ChromeTrack host_step(run::StepRow row) const { return host_steps_[row.row()]; }
+  ChromeTrack host(run::ClassRow row) const { return hosts_[row.row()]; }
+  /// The number of the stream on its device: a recorded one's own, else by order of the class.
+  std::uint32_t stream_number(run::StreamRow row) const { return streams_[row.row()].number; }
+  std::uint32_t device(run::StreamRow row) const {
+    return processes_[streams_[row.row()].track.process - 1].device;
+  }
+  /// When the host issued the first and the last op of a step.
+  struct HostStep {
+    Ns begin = 0, end = 0;
+  };
+  const HostStep& host_times(run::StepRow row) const { return host_times_[row.row()]; }
+
+ private:
+  struct Stream {
+    ChromeTrack track;  ///< its first one
+    std::uint32_t number = 0;
+    std::string name;
+  };
+
+  void add_processes();
+  void add_host_times();
+  void add_step_tracks(run::ClassRow rank_class, std::uint32_t process);
+  void add_stream_tracks();
+  ChromeTrack add_thread(std::uint32_t process, std::string name);
+
+  run::RunView run_;
+  std::vector<Process> processes_;
+  std::vector<Thread> threads_;
+  std::vector<std::uint32_t> lanes_;  // by op
+  std::vector<Stream> streams_;
+  std::vector<ChromeTrack> steps_, host_steps_, hosts_;
+  std::vector<HostStep> host_times_;
+  std::vector<std::uint32_t> threads_of_;  // by process: numbers given out
+};
+
+}  // namespace foregather::traces
