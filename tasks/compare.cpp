@@ -1,14 +1,19 @@
 #include "tasks/compare.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/store/reader.h"
+#include "core/run/key.h"
+#include "core/store/writer.h"
+#include "tasks/any_run.h"
+#include "tasks/outputs.h"
 
 namespace foregather::tasks {
 namespace {
+
+constexpr std::size_t kLongestListed = 100;
 
 double error_of(Ns first, Ns second) {
   return second == 0 ? 0 : static_cast<double>(first - second) / static_cast<double>(second);
@@ -35,6 +40,16 @@ Result<run::StepRow> chosen_step(run::RunView run, const std::string& location,
   return row;
 }
 
+void fill_path(run::RunView run, ComparedSide& side) {
+  for (const compare::PathStep& step : side.path.steps) {
+    side.path_kinds[name(run.ops.kind[step.op.row()])] += step.time;
+    side.path_reasons[name(step.reason)] += step.gap;
+  }
+  for (const compare::PathStep& step : side.path.longest(kLongestListed))
+    side.path_longest.push_back(
+        {run::op_key(run, step.op), run.ops.kind[step.op.row()], step.reason, step.time, step.gap});
+}
+
 ComparedSide side_of(run::RunView run, const std::string& location, std::uint32_t rank,
                      run::StepRow row) {
   const run::StepInfo& step = run.steps[row.row()];
@@ -44,34 +59,123 @@ ComparedSide side_of(run::RunView run, const std::string& location, std::uint32_
   side.is_measured = run.about.kind == run::RunKind::measured;
   side.rank = rank;
   side.step = step.number;
-  side.step_time = step.end - step.begin;
   side.busy = compare::busy_times(run, row);
-  side.path = compare::critical_path(run, row);
+  if (side.busy.ops > 0) {
+    side.step_time = step.end - step.begin;
+    side.path = compare::critical_path(run, row);
+    fill_path(run, side);
+  }
   side.peak_allocated = step.peak_allocated;
   side.peak_reserved = step.peak_reserved;
+  side.memory = compare::memory_at_peak(run, row);
   return side;
 }
 
-void fill_kinds(Comparison& comparison) {
-  for (const compare::MatchedGroup& group : comparison.matching.groups) {
-    if (group.level > compare::MatchLevel::scope_kind) continue;
-    KindResidual& residual = comparison.by_kind[name(group.kind)];
-    const double error = error_of(group.first_time, group.second_time);
-    ++residual.n;
-    residual.mape += std::abs(error);
-    residual.bias += error;
-    residual.first += group.first_time;
-    residual.second += group.second_time;
-  }
-  for (auto& [kind, residual] : comparison.by_kind) {
+void add(const compare::MatchedGroup& group, Residual& residual) {
+  const double error = error_of(group.first_time, group.second_time);
+  ++residual.n;
+  residual.mape += std::abs(error);
+  residual.bias += error;
+  residual.first += group.first_time;
+  residual.second += group.second_time;
+}
+
+void finish(std::map<std::string, Residual>& residuals) {
+  for (auto& [key, residual] : residuals) {
     residual.mape /= static_cast<double>(residual.n);
     residual.bias /= static_cast<double>(residual.n);
   }
 }
 
+void fill_residuals(Comparison& comparison) {
+  std::array<Residual, compare::kOpKinds> kinds{};
+  std::vector<Residual> scopes(comparison.matching.strings.size());
+  for (const compare::MatchedGroup& group : comparison.matching.met()) {
+    if (group.level <= compare::MatchLevel::scope_kind)
+      add(group, kinds[static_cast<std::size_t>(group.kind)]);
+    if (group.scope) add(group, scopes[group.scope.row()]);
+  }
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind)
+    if (kinds[kind].n > 0) comparison.by_kind.emplace(name(static_cast<OpKind>(kind)), kinds[kind]);
+  for (std::size_t scope = 0; scope < scopes.size(); ++scope) {
+    if (scopes[scope].n == 0) continue;
+    const std::string_view text = comparison.matching.strings.text(StringId(scope));
+    comparison.by_scope.emplace(text.empty() ? "-" : text, scopes[scope]);
+  }
+  finish(comparison.by_kind);
+  finish(comparison.by_scope);
+}
+
+/// Which classes of the two runs meet.
+struct Chosen {
+  std::array<run::ClassRow, 2> classes;
+  std::array<std::uint32_t, 2> ranks{};
+};
+
+Result<run::ClassRow> asked_class(const AnyRun& any, const std::string& location,
+                                  std::uint32_t rank) {
+  const auto found = class_with(any.run, rank);
+  if (found) return *found;
+  std::vector<std::string> known;
+  for (const run::ClassInfo& info : any.run.classes)
+    known.push_back(std::to_string(info.ranks.front()));
+  return fail_at(location, "has no rank {}, expected one such as {}", rank, fmt::join(known, ", "));
+}
+
+Result<Chosen> choose(const CompareRequest& request, const AnyRun& a, const AnyRun& b,
+                      std::vector<std::string>& warnings) {
+  Chosen chosen;
+  if (a.run.classes.empty() || b.run.classes.empty())
+    return fail_at(a.run.classes.empty() ? request.first : request.second,
+                   "has no ranks to compare");
+  if (request.ranks) {
+    chosen.ranks = *request.ranks;
+    const auto first = asked_class(a, request.first, chosen.ranks[0]);
+    if (!first) return tl::unexpected(first.error());
+    const auto second = asked_class(b, request.second, chosen.ranks[1]);
+    if (!second) return tl::unexpected(second.error());
+    chosen.classes = {*first, *second};
+    return chosen;
+  }
+  const std::uint32_t rank = b.run.classes.front().ranks.front();
+  const auto own = class_with(a.run, rank);
+  if (!own)
+    warnings.push_back(fmt::format("{}: has no rank {}, which {} has: rank {} stands for it",
+                                   request.first, rank, request.second,
+                                   a.run.classes.front().ranks.front()));
+  chosen.classes = {own.value_or(run::ClassRow(0)), run::ClassRow(0)};
+  chosen.ranks = {a.run.classes[chosen.classes[0].row()].ranks.front(), rank};
+  return chosen;
+}
+
+// Both runs, once if they are one, and how their ops met.
+Status store(const CompareRequest& request, AnyRun& a, AnyRun& b, const compare::Matching& matching,
+             std::array<run::StepRow, 2> steps) {
+  for (const AnyRun* any : {&a, &b})
+    for (const std::string& input : any->inputs)
+      if (is_same_file(request.database, input))
+        return fail_at(request.database, "is an input, expected another file to write");
+  auto writer = store::RunWriter::create(request.database);
+  if (!writer) return tl::unexpected(writer.error());
+  if (Status written = writer->write(a.run); !written) return written;
+  const bool is_one = request.first == request.second;
+  if (!is_one) {
+    if (b.run.about.name == a.run.about.name) b.run.about.name += "-2";
+    if (Status written = writer->write(b.run); !written) return written;
+  }
+  if (Status written = writer->write(
+          compare::comparison_rows(matching, {a.run.about.name, b.run.about.name}, steps));
+      !written)
+    return written;
+  return writer->finish();
+}
+
 }  // namespace
 
-double Comparison::step_time_error() const { return error_of(first.step_time, second.step_time); }
+std::optional<double> Comparison::step_time_error() const {
+  if (!has_ops()) return std::nullopt;
+  return error_of(first.step_time, second.step_time);
+}
 
 std::optional<double> Comparison::peak_memory_error() const {
   if (first.peak_reserved > 0 && second.peak_reserved > 0)
@@ -81,45 +185,55 @@ std::optional<double> Comparison::peak_memory_error() const {
   return std::nullopt;
 }
 
-std::vector<const compare::MatchedGroup*> most_changed(const Comparison& comparison,
-                                                       std::size_t most) {
+std::vector<const compare::MatchedGroup*> most_changed(const Comparison& comparison) {
   std::vector<const compare::MatchedGroup*> groups;
-  for (const compare::MatchedGroup& group : comparison.matching.groups)
-    if (group.first_time != group.second_time) groups.push_back(&group);
+  for (const compare::MatchedGroup& group : comparison.matching.met())
+    if (group.difference() != 0) groups.push_back(&group);
   std::stable_sort(groups.begin(), groups.end(), [](const auto* a, const auto* b) {
-    return std::abs(a->first_time - a->second_time) > std::abs(b->first_time - b->second_time);
+    return std::abs(a->difference()) > std::abs(b->difference());
   });
-  groups.resize(std::min(most, groups.size()));
   return groups;
 }
 
-Result<Comparison> compare_runs(const std::string& first, const std::string& second,
-                                std::optional<std::int64_t> step) {
-  const auto a = store::read_run(first);
+std::vector<std::pair<std::string, Residual>> most_changed(
+    const std::map<std::string, Residual>& residuals) {
+  std::vector<std::pair<std::string, Residual>> changed;
+  for (const auto& row : residuals)
+    if (row.second.first != row.second.second) changed.emplace_back(row);
+  std::stable_sort(changed.begin(), changed.end(), [](const auto& a, const auto& b) {
+    return std::abs(a.second.first - a.second.second) > std::abs(b.second.first - b.second.second);
+  });
+  return changed;
+}
+
+Result<Comparison> compare_runs(const CompareRequest& request) {
+  auto a = load_any_run(request.first, request.step);
   if (!a) return tl::unexpected(a.error());
-  const auto b = store::read_run(second);
+  auto b = load_any_run(request.second, request.step);
   if (!b) return tl::unexpected(b.error());
-  if (b->classes.empty() || a->classes.empty())
-    return fail_at(a->classes.empty() ? first : second, "has no ranks to compare");
   Comparison comparison;
-  const std::uint32_t rank = b->classes.front().ranks.front();
-  auto own = class_with(*a, rank);
-  if (!own) {
-    own = run::ClassRow(0);
-    comparison.warnings.push_back(
-        fmt::format("{}: has no rank {}, which {} has: rank {} stands for it", first, rank, second,
-                    a->classes.front().ranks.front()));
-  }
-  const auto first_step = chosen_step(*a, first, *own, step);
-  if (!first_step) return tl::unexpected(first_step.error());
-  const auto second_step = chosen_step(*b, second, run::ClassRow(0), step);
-  if (!second_step) return tl::unexpected(second_step.error());
-  comparison.first = side_of(*a, first, a->classes[own->row()].ranks.front(), *first_step);
-  comparison.second = side_of(*b, second, rank, *second_step);
-  comparison.matching = compare::match(*a, *first_step, *b, *second_step);
+  comparison.warnings = a->warnings;
+  if (request.first != request.second)
+    comparison.warnings.insert(comparison.warnings.end(), b->warnings.begin(), b->warnings.end());
+  const auto chosen = choose(request, *a, *b, comparison.warnings);
+  if (!chosen) return tl::unexpected(chosen.error());
+  const auto first = chosen_step(a->run, request.first, chosen->classes[0], request.step);
+  if (!first) return tl::unexpected(first.error());
+  const auto second = chosen_step(b->run, request.second, chosen->classes[1], request.step);
+  if (!second) return tl::unexpected(second.error());
+  comparison.first = side_of(a->run, request.first, chosen->ranks[0], *first);
+  comparison.second = side_of(b->run, request.second, chosen->ranks[1], *second);
+  if (comparison.first.memory.is_inferred || comparison.second.memory.is_inferred)
+    for (ComparedSide* side : {&comparison.first, &comparison.second})
+      compare::fold_as_inferred(side->memory);
+  comparison.matching = compare::match(a->run, *first, b->run, *second);
   if (comparison.first.is_measured && comparison.second.is_measured)
-    comparison.kernels = compare::by_kernel(*a, *first_step, *b, *second_step);
-  fill_kinds(comparison);
+    comparison.kernels = compare::by_kernel(a->run, *first, b->run, *second);
+  fill_residuals(comparison);
+  if (!request.database.empty())
+    if (const Status stored = store(request, *a, *b, comparison.matching, {*first, *second});
+        !stored)
+      return tl::unexpected(stored.error());
   return comparison;
 }
 

@@ -2,11 +2,12 @@
 // another.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -14,8 +15,24 @@
 #include "core/compare/critical_path.h"
 #include "core/compare/exposed.h"
 #include "core/compare/matching.h"
+#include "core/compare/memory_causes.h"
 
 namespace foregather::tasks {
+
+struct CompareRequest {
+  std::string first, second;         ///< RUN.db, RUN.db:NAME, or what load_any_run() reads
+  std::optional<std::int64_t> step;  ///< of measured runs
+  std::optional<std::array<std::uint32_t, 2>> ranks;
+  std::string database;  ///< where both runs and their comparison go; empty: nowhere
+};
+
+/// An entry of a critical path.
+struct PathEntry {
+  std::string op;  ///< its key
+  OpKind kind = OpKind::other;
+  run::BoundReason reason = run::BoundReason::start;
+  Ns time = 0, gap = 0;
+};
 
 /// One side, of the rank that is compared.
 struct ComparedSide {
@@ -23,14 +40,18 @@ struct ComparedSide {
   bool is_measured = false;
   std::uint32_t rank = 0;
   std::uint32_t step = 0;  ///< its number
-  Ns step_time = 0;
+  Ns step_time = 0;        ///< 0: it has no ops
   compare::BusyTimes busy;
   compare::CriticalPath path;
+  std::map<std::string_view, Ns> path_kinds;    ///< times of ops
+  std::map<std::string_view, Ns> path_reasons;  ///< gaps
+  std::vector<PathEntry> path_longest;
   Bytes peak_allocated = 0, peak_reserved = 0;  ///< 0: not known
+  compare::MemoryAtPeak memory;
 };
 
-/// Ops of one kind that met as ops, or by scope and kind.
-struct KindResidual {
+/// Of groups that met as ops, or by scope and kind (by scope: also by scope and phase).
+struct Residual {
   std::int64_t n = 0;        ///< groups
   double mape = 0;           ///< mean of |first − second| / second
   double bias = 0;           ///< mean of (first − second) / second
@@ -41,22 +62,26 @@ struct Comparison {
   ComparedSide first, second;
   compare::Matching matching;
   std::vector<compare::KernelChange> kernels;  ///< if both are measured
-  std::map<std::string_view, KindResidual> by_kind;
+  std::map<std::string, Residual> by_kind, by_scope;
   std::vector<std::string> warnings;
 
-  double step_time_error() const;                   ///< (first − second) / second
+  bool has_ops() const { return first.busy.ops > 0 && second.busy.ops > 0; }
+  std::optional<double> step_time_error() const;    ///< (first − second) / second
   std::optional<double> peak_memory_error() const;  ///< of reserved, else of allocated bytes
 };
 
-/// Compares the first rank of the second run with the class of the first run that has that rank, or
-/// with its only class. `step` chooses a step of measured runs. Errors: those of reading; a run
-/// without steps; a step that is not there.
-Result<Comparison> compare_runs(const std::string& first, const std::string& second,
-                                std::optional<std::int64_t> step);
+/// Compares the ranks of the request; without them the first rank of the second run with the class
+/// of the first run that has that rank, or with its first class. Writes both runs and their
+/// comparison to the database. Errors: those of reading and writing; a run without steps; a rank or
+/// a step that is not there; the database is an input.
+Result<Comparison> compare_runs(const CompareRequest& request);
 
-/// Groups whose times differ, largest difference first.
-std::vector<const compare::MatchedGroup*> most_changed(const Comparison& comparison,
-                                                       std::size_t most);
+/// Groups that met and whose times differ, largest difference first.
+std::vector<const compare::MatchedGroup*> most_changed(const Comparison& comparison);
+
+/// Residuals whose times differ, largest difference first, then by name.
+std::vector<std::pair<std::string, Residual>> most_changed(
+    const std::map<std::string, Residual>& residuals);
 
 /// The JSON object of `compare --json`, with a line end. See docs/formats.md.
 std::string to_json(const Comparison& comparison);

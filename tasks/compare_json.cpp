@@ -7,12 +7,44 @@ namespace foregather::tasks {
 namespace {
 
 constexpr int kSchema = 1;
-constexpr std::size_t kMostListed = 100;
 
 double rounded(double share) { return std::round(share * 1e6) / 1e6; }
 
-void write_side(JsonWriter& json, const ComparedSide& side) {
-  json.begin_object();
+void write_error(JsonWriter& json, std::string_view key, std::optional<double> error) {
+  json.key(key);
+  if (error)
+    json.value(rounded(*error));
+  else
+    json.null();
+}
+
+void write_path(JsonWriter& json, const ComparedSide& side) {
+  json.key("critical_path").begin_object();
+  json.field("compute_ns", side.path.compute);
+  json.field("comm_ns", side.path.comm);
+  json.field("host_ns", side.path.host);
+  json.field("other_ns", side.path.other);
+  json.field("ops", side.path.steps.size());
+  for (const auto& [key, times] :
+       {std::pair("by_kind", &side.path_kinds), std::pair("gaps_by_reason", &side.path_reasons)}) {
+    json.key(key).begin_object();
+    for (const auto& [word, time] : *times) json.field(word, time);
+    json.end_object();
+  }
+  json.key("longest").begin_array();
+  for (const PathEntry& entry : side.path_longest) {
+    json.begin_object();
+    json.field("op", std::string_view(entry.op));
+    json.field("ns", entry.time);
+    json.field("gap_ns", entry.gap);
+    json.field("reason", name(entry.reason));
+    json.end_object();
+  }
+  json.end_array().end_object();
+}
+
+void write_side(JsonWriter& json, std::string_view key, const ComparedSide& side) {
+  json.key(key).begin_object();
   json.field("source", std::string_view(side.location));
   json.field("run", std::string_view(side.run));
   json.field("kind", side.is_measured ? "measured" : "predicted");
@@ -25,23 +57,20 @@ void write_side(JsonWriter& json, const ComparedSide& side) {
   json.field("exposed_comm_ns", side.busy.exposed);
   json.field("hidden_comm_ns", side.busy.comm - side.busy.exposed);
   json.field("comm_wait_ns", side.busy.wait);
+  json.field("comm_transfer_ns", side.busy.transfer);
   json.field("peak_allocated_bytes", side.peak_allocated);
   json.field("peak_reserved_bytes", side.peak_reserved);
-  json.key("critical_path").begin_object();
-  json.field("compute_ns", side.path.compute);
-  json.field("comm_ns", side.path.comm);
-  json.field("host_ns", side.path.host);
-  json.field("other_ns", side.path.other);
-  json.end_object().end_object();
+  json.field("causes_inferred", side.memory.is_inferred);
+  write_path(json, side);
+  json.end_object();
 }
 
-void write_groups(JsonWriter& json, std::string_view key,
-                  const std::vector<compare::MatchedGroup>& groups) {
+void write_unmatched(JsonWriter& json, std::string_view key, const compare::Matching& matching,
+                     std::span<const compare::MatchedGroup> groups) {
   json.key(key).begin_array();
-  for (std::size_t i = 0; i < std::min(kMostListed, groups.size()); ++i) {
-    const compare::MatchedGroup& group = groups[i];
+  for (const compare::MatchedGroup& group : groups) {
     json.begin_object();
-    json.field("key", std::string_view(group.key));
+    json.field("key", matching.key(group));
     json.field("ops", group.first_ops + group.second_ops);
     json.field("ns", group.first_time + group.second_time);
     json.end_object();
@@ -49,42 +78,17 @@ void write_groups(JsonWriter& json, std::string_view key,
   json.end_array();
 }
 
-std::int64_t ops_of(const std::vector<compare::MatchedGroup>& groups) {
+std::int64_t ops_of(std::span<const compare::MatchedGroup> groups) {
   std::int64_t ops = 0;
   for (const compare::MatchedGroup& group : groups) ops += group.first_ops + group.second_ops;
   return ops;
 }
 
-}  // namespace
-
-std::string to_json(const Comparison& comparison) {
-  const compare::Matching& matching = comparison.matching;
-  JsonWriter json;
-  json.begin_object().field("schema", kSchema);
-  json.key("first");
-  write_side(json, comparison.first);
-  json.key("second");
-  write_side(json, comparison.second);
-  json.field("step_time_error", rounded(comparison.step_time_error()));
-  json.key("peak_memory_error");
-  if (const auto error = comparison.peak_memory_error())
-    json.value(rounded(*error));
-  else
-    json.null();
-  json.field("matched", matching.groups.size());
-  json.key("matched_at").begin_object();
-  for (std::size_t level = 0; level < compare::kMatchLevels; ++level)
-    json.field(name(static_cast<compare::MatchLevel>(level)),
-               matching.second_time == 0
-                   ? 0.0
-                   : rounded(static_cast<double>(matching.second_matched[level]) /
-                             static_cast<double>(matching.second_time)));
-  json.end_object();
-  json.field("unmatched_predicted", ops_of(matching.only_first));
-  json.field("unmatched_measured", ops_of(matching.only_second));
-  json.key("by_kind").begin_object();
-  for (const auto& [kind, residual] : comparison.by_kind) {
-    json.key(kind).begin_object();
+void write_residuals(JsonWriter& json, std::string_view key,
+                     const std::map<std::string, Residual>& residuals) {
+  json.key(key).begin_object();
+  for (const auto& [word, residual] : residuals) {
+    json.key(word).begin_object();
     json.field("n", residual.n);
     json.field("mape", rounded(residual.mape));
     json.field("bias", rounded(residual.bias));
@@ -93,38 +97,87 @@ std::string to_json(const Comparison& comparison) {
     json.end_object();
   }
   json.end_object();
-  json.key("exposed_comm").begin_object();
-  json.field("predicted_ns", comparison.first.busy.exposed);
-  json.field("measured_ns", comparison.second.busy.exposed);
+}
+
+void write_matched_at(JsonWriter& json, const compare::Matching& matching) {
+  json.key("matched_at").begin_object();
+  for (std::size_t level = 0; level < compare::kMatchLevels; ++level)
+    json.field(name(static_cast<compare::MatchLevel>(level)),
+               matching.second_time == 0
+                   ? 0.0
+                   : rounded(static_cast<double>(matching.second_matched[level]) /
+                             static_cast<double>(matching.second_time)));
   json.end_object();
+}
+
+void write_memory(JsonWriter& json, const Comparison& comparison) {
+  const auto& first = comparison.first.memory.by_cause;
+  const auto& second = comparison.second.memory.by_cause;
+  json.key("memory_by_cause").begin_object();
+  for (std::size_t cause = 0; cause < first.size(); ++cause) {
+    if (first[cause] == 0 && second[cause] == 0) continue;
+    json.key(name(static_cast<Cause>(cause))).begin_object();
+    json.field("first_bytes", first[cause]);
+    json.field("second_bytes", second[cause]);
+    json.field("difference_bytes", first[cause] - second[cause]);
+    json.end_object();
+  }
+  json.end_object();
+}
+
+void write_times(JsonWriter& json, std::int64_t first_ops, std::int64_t second_ops, Ns first,
+                 Ns second) {
+  json.field("first_ops", first_ops);
+  json.field("second_ops", second_ops);
+  json.field("first_ns", first);
+  json.field("second_ns", second);
+  json.field("difference_ns", first - second);
+}
+
+void write_changed(JsonWriter& json, const Comparison& comparison) {
   json.key("changed").begin_array();
-  for (const compare::MatchedGroup* group : most_changed(comparison, kMostListed)) {
+  for (const compare::MatchedGroup* group : most_changed(comparison)) {
     json.begin_object();
-    json.field("key", std::string_view(group->key));
-    json.field("level", name(group->level));
-    json.field("first_ops", group->first_ops);
-    json.field("second_ops", group->second_ops);
-    json.field("first_ns", group->first_time);
-    json.field("second_ns", group->second_time);
-    json.field("difference_ns", group->first_time - group->second_time);
+    json.field("key", comparison.matching.key(*group));
+    json.field("level", name(*group->level));
+    write_times(json, group->first_ops, group->second_ops, group->first_time, group->second_time);
     json.end_object();
   }
   json.end_array();
   json.key("kernels").begin_array();
-  for (std::size_t i = 0; i < std::min(kMostListed, comparison.kernels.size()); ++i) {
-    const compare::KernelChange& kernel = comparison.kernels[i];
+  for (const compare::KernelChange& kernel : comparison.kernels) {
     json.begin_object();
     json.field("name", std::string_view(kernel.name));
-    json.field("first_ops", kernel.first_ops);
-    json.field("second_ops", kernel.second_ops);
-    json.field("first_ns", kernel.first_time);
-    json.field("second_ns", kernel.second_time);
-    json.field("difference_ns", kernel.first_time - kernel.second_time);
+    write_times(json, kernel.first_ops, kernel.second_ops, kernel.first_time, kernel.second_time);
     json.end_object();
   }
   json.end_array();
-  write_groups(json, "only_first", matching.only_first);
-  write_groups(json, "only_second", matching.only_second);
+}
+
+}  // namespace
+
+std::string to_json(const Comparison& comparison) {
+  const compare::Matching& matching = comparison.matching;
+  JsonWriter json;
+  json.begin_object().field("schema", kSchema);
+  write_side(json, "first", comparison.first);
+  write_side(json, "second", comparison.second);
+  write_error(json, "step_time_error", comparison.step_time_error());
+  write_error(json, "peak_memory_error", comparison.peak_memory_error());
+  write_memory(json, comparison);
+  json.field("matched", matching.matched);
+  write_matched_at(json, matching);
+  json.field("unmatched_predicted", ops_of(matching.of_first_alone()));
+  json.field("unmatched_measured", ops_of(matching.of_second_alone()));
+  write_residuals(json, "by_kind", comparison.by_kind);
+  write_residuals(json, "by_scope", comparison.by_scope);
+  json.key("exposed_comm").begin_object();
+  json.field("predicted_ns", comparison.first.busy.exposed);
+  json.field("measured_ns", comparison.second.busy.exposed);
+  json.end_object();
+  write_changed(json, comparison);
+  write_unmatched(json, "only_first", matching, matching.of_first_alone());
+  write_unmatched(json, "only_second", matching, matching.of_second_alone());
   json.key("warnings").begin_array();
   for (const std::string& warning : comparison.warnings) json.value(std::string_view(warning));
   json.end_array().end_object();

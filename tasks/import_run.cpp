@@ -2,7 +2,6 @@
 
 #include <filesystem>
 
-#include "core/rebuild/measured_run.h"
 #include "tasks/outputs.h"
 #include "tasks/version.h"
 
@@ -17,23 +16,18 @@ std::string run_name(const std::string& path) {
 
 }  // namespace
 
-Result<std::vector<std::string>> import_run(const std::vector<ImportedFile>& files,
-                                            std::optional<std::int64_t> step,
-                                            const std::string& database) {
+Result<rebuild::MeasuredRun> recorded_run(const std::vector<ImportedFile>& files,
+                                          std::optional<std::int64_t> step) {
   std::vector<const run::Recording*> recordings;
-  std::vector<std::string> inputs;
   for (const ImportedFile& file : files) {
     if (!file.recording)
       return fail_at(file.path,
                      "is a program, no recorded run: 'foregather simulate' predicts the run of a "
                      "Thunder or a Chakra trace, and --dump writes its schedule");
     recordings.push_back(file.recording.get());
-    inputs.push_back(file.path.substr(0, file.path.find('!')));
   }
-  auto outputs = Outputs::open(database, {}, {});
-  if (!outputs) return tl::unexpected(outputs.error());
   auto measured = rebuild::measured_run(recordings, step);
-  if (!measured) return tl::unexpected(measured.error());
+  if (!measured) return measured;
   run::RunInfo& about = measured->run.about;
   about.name = run_name(files.front().path);
   about.tool = version();
@@ -41,6 +35,18 @@ Result<std::vector<std::string>> import_run(const std::vector<ImportedFile>& fil
     about.source += (about.source.empty() ? "" : "\n") + file.path;
   if (step) about.options = "--step " + std::to_string(*step) + "\n";
   if (!recordings.front()->devices.empty()) about.hardware = recordings.front()->devices.front();
+  return measured;
+}
+
+Result<std::vector<std::string>> import_run(const std::vector<ImportedFile>& files,
+                                            std::optional<std::int64_t> step,
+                                            const std::string& database) {
+  std::vector<std::string> inputs;
+  for (const ImportedFile& file : files) inputs.push_back(file.path.substr(0, file.path.find('!')));
+  auto outputs = Outputs::open(database, {}, {});
+  if (!outputs) return tl::unexpected(outputs.error());
+  auto measured = recorded_run(files, step);
+  if (!measured) return tl::unexpected(measured.error());
   if (const Status written = outputs->write({&measured->run, 1}, {}, inputs); !written)
     return tl::unexpected(written.error());
   return measured->warnings;

@@ -6,14 +6,18 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/rebuild/measured_run.h"
 #include "tasks/import.h"
 
 namespace foregather::tasks {
 
-/// Writes the recordings of the files, one a rank, as one measured run to a new database; the name
-/// of the run is that of the first file without folder and endings. Returns warnings. Errors: a
-/// file that is no recording (a program: a Thunder, Chakra or execution trace), is the database
-/// itself, or has no device work.
+/// The recordings of the files, one a rank, as one measured run; its name is that of the first file
+/// without folder and endings. Errors: a file that is no recording (a program: a Thunder, Chakra or
+/// execution trace) or has no device work.
+Result<rebuild::MeasuredRun> recorded_run(const std::vector<ImportedFile>& files,
+                                          std::optional<std::int64_t> step);
+
+/// Writes that run to a new database. Returns warnings. Errors also: a file is the database itself.
 Result<std::vector<std::string>> import_run(const std::vector<ImportedFile>& files,
                                             std::optional<std::int64_t> step,
                                             const std::string& database);

@@ -132,6 +132,7 @@ class SnapshotRecorder {
     run::BindingRecord row;
     row.step = step;
     row.name = name_of(stack_of(snapshot_, trace.device, life));
+    row.cause = Cause::unknown;
     row.bytes = life.requested;
     row.block_bytes = life.size;
     row.address = static_cast<std::uint64_t>(life.address);

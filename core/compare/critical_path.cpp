@@ -22,6 +22,15 @@ bool is_host(BoundReason reason) {
 
 }  // namespace
 
+std::vector<PathStep> CriticalPath::longest(std::size_t most) const {
+  std::vector<PathStep> sorted = steps;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const PathStep& a, const PathStep& b) {
+    return a.time + a.gap > b.time + b.gap;
+  });
+  sorted.resize(std::min(most, sorted.size()));
+  return sorted;
+}
+
 CriticalPath critical_path(run::RunView run, run::StepRow step) {
   CriticalPath path;
   const run::StepInfo& info = run.steps[step.row()];

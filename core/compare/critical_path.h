@@ -21,6 +21,9 @@ struct CriticalPath {
   Ns other = 0;                 ///< all other gaps (work of the step before)
   Ns compute = 0;
   Ns comm = 0;
+
+  /// The steps that add most, with their gaps, the earlier first of equals.
+  std::vector<PathStep> longest(std::size_t most) const;
 };
 
 /// Walks `bound_by` back from the op that ends the step last; among several the one added last.

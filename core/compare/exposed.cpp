@@ -32,6 +32,7 @@ BusyTimes busy_times(run::RunView run, run::StepRow step) {
     ++use.count;
     use.bytes += run.ops.bytes[i];
     times.wait += run.ops.transfer[i] - run.ops.start[i];
+    times.transfer += run.ops.end[i] - run.ops.transfer[i];
     times.wire_bytes += run.ops.wire_bytes[i];
   }
   const IntervalSet computing = united(std::move(compute));

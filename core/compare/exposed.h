@@ -24,6 +24,7 @@ struct BusyTimes {
   Ns comm = 0;           ///< union of the collectives' transfers
   Ns exposed = 0;        ///< comm while no compute op ran
   Ns wait = 0;           ///< sum over collectives of start to transfer
+  Ns transfer = 0;       ///< sum over collectives of transfer to end
   Bytes wire_bytes = 0;  ///< sent by one rank
   std::int64_t ops = 0;
   std::array<CollectiveUse, kOpKinds> by_kind{};  ///< indexed by OpKind, collectives only

@@ -2,31 +2,85 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <unordered_map>
 
 namespace foregather::compare {
 namespace {
 
-struct Side {
-  run::RunView run;
-  std::vector<std::size_t> left;  // rows that no level has matched yet
+/// What ops share at a level; what the level does not know is 0.
+struct Key {
+  std::uint32_t scope = 0, kernel = 0, ordinal = 0;
+  std::uint16_t micro_batch = 0;
+  Phase phase = Phase::forward;
+  OpKind kind = OpKind::gemm;
+  friend bool operator==(const Key&, const Key&) = default;
 };
 
-std::string scope_of(run::RunView run, std::size_t row) {
-  const std::string_view scope = run.text_of(run.ops.scope[row]);
-  return scope.empty() ? "-" : std::string(scope);
-}
+struct Hash {
+  std::size_t operator()(const Key& key) const {
+    std::uint64_t hash = std::uint64_t{key.scope} << 32U | key.kernel;
+    hash = hash * 0x9e3779b97f4a7c15U + (std::uint64_t{key.ordinal} << 32U |
+                                         std::uint64_t{key.micro_batch} << 16U |
+                                         std::uint64_t{static_cast<std::uint8_t>(key.phase)} << 8U |
+                                         static_cast<std::uint8_t>(key.kind));
+    hash ^= hash >> 32U;
+    return hash * 0xd6e8feb86659fd93U;
+  }
+};
 
-// Ordinals of names, so that two runs of one program meet kernel by kernel.
-class KernelOrdinals {
+template <class Value>
+using Table = std::unordered_map<Key, Value, Hash>;
+
+constexpr std::uint32_t kNoGroup = 0xffffffffU;
+
+class Side {
  public:
-  std::uint32_t next(std::string_view scope, Phase phase, std::string_view kernel) {
-    return counts_[fmt::format("{}/{}/{}", scope, foregather::name(phase), kernel)]++;
+  Side(run::RunView run, run::StepRow step, StringTable& strings)
+      : run_(run), span_(run::ops_of(run, step)), strings_(strings), ids_(run.strings.size()) {
+    left.reserve(span_.last - span_.first);
+    for (std::size_t row = span_.first; row < span_.last; ++row) left.push_back(row);
+    group_of.assign(left.size(), kNoGroup);
   }
 
+  Ns time(std::size_t row) const { return run_.ops.end[row] - run_.ops.transfer[row]; }
+  std::uint32_t& group(std::size_t row) { return group_of[row - span_.first]; }
+
+  Key key(std::size_t row, MatchLevel level, bool by_kernel, Table<std::uint32_t>& ordinals) {
+    const run::OpColumns& ops = run_.ops;
+    Key key;
+    key.phase = ops.phase[row];
+    if (level == MatchLevel::phase) return key;
+    key.scope = text(ops.scope[row]).row();
+    if (level == MatchLevel::scope_phase) return key;
+    if (level == MatchLevel::op && by_kernel) {
+      key.kernel = text(ops.source[row]).row();
+      key.ordinal = ordinals[key]++;
+      return key;
+    }
+    key.kind = ops.kind[row];
+    if (level == MatchLevel::scope_kind) return key;
+    key.micro_batch = ops.micro_batch[row];
+    key.ordinal = ops.ordinal[row];
+    return key;
+  }
+  OpKind kind(std::size_t row) const { return run_.ops.kind[row]; }
+
+  std::vector<std::size_t> left;  // rows that no level has matched yet
+  std::vector<std::uint32_t> group_of;
+
  private:
-  std::unordered_map<std::string, std::uint32_t> counts_;
+  // The id in the strings of both.
+  StringId text(StringId own) {
+    if (!own) return strings_.intern("");
+    StringId& known = ids_[own.row()];
+    if (!known) known = strings_.intern(run_.text_of(own));
+    return known;
+  }
+
+  run::RunView run_;
+  run::OpSpan span_;
+  StringTable& strings_;
+  std::vector<StringId> ids_;  // by string of the run
 };
 
 class Joining {
@@ -35,122 +89,137 @@ class Joining {
           run::StepRow second_step)
       : by_kernel_(first.about.kind == run::RunKind::measured &&
                    second.about.kind == run::RunKind::measured),
-        sides_{Side{first, {}}, Side{second, {}}} {
-    collect(sides_[0], first_step);
-    collect(sides_[1], second_step);
-  }
+        sides_{Side(first, first_step, matching_.strings),
+               Side(second, second_step, matching_.strings)} {}
 
   Matching run() {
-    for (const std::size_t row : sides_[1].left) matching_.second_time += time(sides_[1].run, row);
+    for (const std::size_t row : sides_[1].left) matching_.second_time += sides_[1].time(row);
     for (std::size_t level = 0; level < kMatchLevels; ++level) join(static_cast<MatchLevel>(level));
-    for (const std::size_t row : sides_[0].left) leave(sides_[0], row, matching_.only_first);
-    for (const std::size_t row : sides_[1].left) leave(sides_[1], row, matching_.only_second);
+    matching_.matched = matching_.groups.size();
+    leave(0);
+    matching_.only_first = matching_.groups.size() - matching_.matched;
+    leave(1);
+    for (std::size_t s = 0; s < 2; ++s) matching_.group_of[s] = std::move(sides_[s].group_of);
     return std::move(matching_);
   }
 
  private:
-  static void collect(Side& side, run::StepRow step) {
-    const run::OpSpan ops = run::ops_of(side.run, step);
-    for (std::size_t row = ops.first; row < ops.last; ++row) side.left.push_back(row);
+  void add(std::vector<MatchedGroup>& groups, std::size_t s, std::size_t row, std::uint32_t g) {
+    MatchedGroup& group = groups[g];
+    ++(s == 0 ? group.first_ops : group.second_ops);
+    (s == 0 ? group.first_time : group.second_time) += sides_[s].time(row);
   }
 
-  static Ns time(run::RunView run, std::size_t row) {
-    return run.ops.end[row] - run.ops.transfer[row];
-  }
-
-  std::string key(run::RunView run, std::size_t row, MatchLevel level, KernelOrdinals& kernels) {
-    const std::string scope = scope_of(run, row);
-    const Phase phase = run.ops.phase[row];
-    const std::string_view kind = foregather::name(run.ops.kind[row]);
-    switch (level) {
-      case MatchLevel::op:
-        if (by_kernel_) {
-          const std::string_view kernel = run.text_of(run.ops.source[row]);
-          return fmt::format("{}/{}/{}/{}", scope, foregather::name(phase), kernel,
-                             kernels.next(scope, phase, kernel));
-        }
-        return fmt::format("m{}/{}/{}/{}/{}", run.ops.micro_batch[row], scope,
-                           foregather::name(phase), kind, run.ops.ordinal[row]);
-      case MatchLevel::scope_kind:
-        return fmt::format("{}/{}/{}", scope, foregather::name(phase), kind);
-      case MatchLevel::scope_phase: return fmt::format("{}/{}", scope, foregather::name(phase));
-      case MatchLevel::phase: break;
+  // The rows that are left, by key.
+  std::vector<std::uint32_t> collect(std::size_t s, MatchLevel level, bool by_kernel,
+                                     Table<std::uint32_t>& known,
+                                     std::vector<MatchedGroup>& groups) {
+    Table<std::uint32_t> ordinals;
+    std::vector<std::uint32_t> rows;
+    Side& side = sides_[s];
+    rows.reserve(side.left.size());
+    for (const std::size_t row : side.left) {
+      const Key key = side.key(row, level, by_kernel, ordinals);
+      const auto [found, is_new] =
+          known.try_emplace(key, static_cast<std::uint32_t>(groups.size()));
+      if (is_new) {
+        MatchedGroup& group = groups.emplace_back();
+        group.level = level;
+        group.phase = key.phase;
+        group.kind = side.kind(row);
+        group.micro_batch = key.micro_batch;
+        group.ordinal = key.ordinal;
+        if (level < MatchLevel::phase) group.scope = StringId(key.scope);
+        if (level == MatchLevel::op && by_kernel) group.kernel = StringId(key.kernel);
+      }
+      add(groups, s, row, found->second);
+      rows.push_back(found->second);
     }
-    return std::string(foregather::name(phase));
+    return rows;
   }
 
   void join(MatchLevel level) {
-    std::unordered_map<std::string, std::size_t> rows;  // of groups
+    Table<std::uint32_t> known;
+    known.reserve(sides_[0].left.size());
     std::vector<MatchedGroup> groups;
-    std::array<std::vector<std::size_t>, 2> group_of;  // by position in left
-    for (std::size_t s = 0; s < 2; ++s) {
-      KernelOrdinals kernels;
-      const Side& side = sides_[s];
-      for (const std::size_t row : side.left) {
-        std::string text = key(side.run, row, level, kernels);
-        const auto [known, is_new] = rows.try_emplace(std::move(text), groups.size());
-        if (is_new) {
-          groups.push_back({});
-          groups.back().level = level;
-          groups.back().kind = side.run.ops.kind[row];
-          groups.back().key = known->first;
-        }
-        MatchedGroup& group = groups[known->second];
-        ++(s == 0 ? group.first_ops : group.second_ops);
-        (s == 0 ? group.first_time : group.second_time) += time(side.run, row);
-        group_of[s].push_back(known->second);
-      }
-    }
-    const auto is_matched = [&](std::size_t g) {
-      return groups[g].first_ops > 0 && groups[g].second_ops > 0;
-    };
-    for (std::size_t s = 0; s < 2; ++s) {
-      std::vector<std::size_t> left;
-      for (std::size_t i = 0; i < sides_[s].left.size(); ++i)
-        if (!is_matched(group_of[s][i])) left.push_back(sides_[s].left[i]);
-      sides_[s].left = std::move(left);
-    }
+    std::array<std::vector<std::uint32_t>, 2> rows;
+    for (std::size_t s = 0; s < 2; ++s) rows[s] = collect(s, level, by_kernel_, known, groups);
+    std::vector<std::uint32_t> place(groups.size(), kNoGroup);  // in the matching
     for (std::size_t g = 0; g < groups.size(); ++g) {
-      if (!is_matched(g)) continue;
+      if (groups[g].first_ops == 0 || groups[g].second_ops == 0) continue;
+      place[g] = static_cast<std::uint32_t>(matching_.groups.size());
       matching_.second_matched[static_cast<std::size_t>(level)] += groups[g].second_time;
-      matching_.groups.push_back(std::move(groups[g]));
+      matching_.groups.push_back(groups[g]);
+    }
+    for (std::size_t s = 0; s < 2; ++s) {
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < sides_[s].left.size(); ++i) {
+        const std::size_t row = sides_[s].left[i];
+        if (place[rows[s][i]] == kNoGroup)
+          sides_[s].left[kept++] = row;
+        else
+          sides_[s].group(row) = place[rows[s][i]];
+      }
+      sides_[s].left.resize(kept);
     }
   }
 
-  // Under its own key, with the others of it.
-  void leave(const Side& side, std::size_t row, std::vector<MatchedGroup>& list) {
-    KernelOrdinals ignored;
-    std::string text = key(side.run, row, MatchLevel::scope_kind, ignored);
-    if (list.empty() || list.back().key != text) {
-      list.push_back({});
-      list.back().kind = side.run.ops.kind[row];
-      list.back().key = std::move(text);
-    }
-    const bool is_first = &side == &sides_[0];
-    ++(is_first ? list.back().first_ops : list.back().second_ops);
-    (is_first ? list.back().first_time : list.back().second_time) += time(side.run, row);
+  void leave(std::size_t s) {
+    Table<std::uint32_t> known;
+    const std::size_t first = matching_.groups.size();
+    const auto rows = collect(s, MatchLevel::scope_kind, false, known, matching_.groups);
+    for (std::size_t g = first; g < matching_.groups.size(); ++g) matching_.groups[g].level.reset();
+    for (std::size_t i = 0; i < rows.size(); ++i) sides_[s].group(sides_[s].left[i]) = rows[i];
   }
 
+  Matching matching_;
   bool by_kernel_;
   std::array<Side, 2> sides_;
-  Matching matching_;
 };
 
 }  // namespace
 
-std::string_view name(MatchLevel level) {
-  switch (level) {
-    case MatchLevel::op: return "op";
-    case MatchLevel::scope_kind: return "scope_kind";
-    case MatchLevel::scope_phase: return "scope_phase";
-    case MatchLevel::phase: return "phase";
+std::string_view Matching::scope(const MatchedGroup& group) const {
+  const std::string_view text = group.scope ? strings.text(group.scope) : std::string_view();
+  return text.empty() ? "-" : text;
+}
+
+std::string Matching::key(const MatchedGroup& group) const {
+  const std::string_view phase = name(group.phase);
+  const std::string within = fmt::format("{}/{}", scope(group), phase);
+  if (!group.level || group.level == MatchLevel::scope_kind)
+    return fmt::format("{}/{}", within, name(group.kind));
+  switch (*group.level) {
+    case MatchLevel::op:
+      if (group.kernel)
+        return fmt::format("{}/{}/{}", within, strings.text(group.kernel), group.ordinal);
+      return fmt::format("m{}/{}/{}/{}", group.micro_batch, within, name(group.kind),
+                         group.ordinal);
+    case MatchLevel::scope_phase: return within;
+    default: return std::string(phase);
   }
-  return "?";
 }
 
 Matching match(run::RunView first, run::StepRow first_step, run::RunView second,
                run::StepRow second_step) {
   return Joining(first, first_step, second, second_step).run();
+}
+
+run::Comparison comparison_rows(const Matching& matching, std::array<std::string, 2> runs,
+                                std::array<run::StepRow, 2> steps) {
+  run::Comparison rows;
+  rows.runs = std::move(runs);
+  rows.steps = steps;
+  rows.groups.reserve(matching.groups.size());
+  for (const MatchedGroup& group : matching.groups)
+    rows.groups.push_back({group.level,
+                           group.kind,
+                           group.phase,
+                           matching.key(group),
+                           {group.first_ops, group.second_ops},
+                           {group.first_time, group.second_time}});
+  rows.group_of = matching.group_of;
+  return rows;
 }
 
 run::StepRow step_to_compare(run::RunView run, run::ClassRow rank_class) {

@@ -3,42 +3,70 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/run/comparison.h"
 #include "core/run/run.h"
 
 namespace foregather::compare {
 
-/// How finely ops of two steps met. An op key has all of them; a recording may know less.
-enum class MatchLevel : std::uint8_t { op, scope_kind, scope_phase, phase };
-inline constexpr std::size_t kMatchLevels = 4;
-std::string_view name(MatchLevel level);
+using run::kMatchLevels;
+using run::MatchLevel;
 
-/// Ops of the first and of the second step that share a key at a level. One without the other is
-/// unmatched: then it shares not even its phase.
+/// Ops of the first and of the second step that share a key at a level.
 struct MatchedGroup {
-  MatchLevel level = MatchLevel::op;
-  OpKind kind = OpKind::other;  ///< at levels that know it
-  std::string key;  ///< "layers.3.attn/backward/gemm/2", "layers.3.attn/backward/gemm", …
+  std::optional<MatchLevel>
+      level;  ///< absent: only one step has them, not even their phase is shared
+  Phase phase = Phase::other;
+  OpKind kind = OpKind::other;    ///< at levels that know it
+  StringId scope, kernel;         ///< of Matching::strings; absent: none, or not of the level
+  std::uint16_t micro_batch = 0;  ///< with `ordinal`, at level op
+  std::uint32_t ordinal = 0;
   std::int64_t first_ops = 0, second_ops = 0;
   Ns first_time = 0, second_time = 0;  ///< sums of durations
+
+  Ns difference() const { return first_time - second_time; }
 };
 
 struct Matching {
-  std::vector<MatchedGroup> groups;  ///< by level, then in order of the first step
-  std::vector<MatchedGroup> only_first, only_second;
+  /// Those that met, by level, then in order of the first step; then those of the first step alone,
+  /// then of the second, by scope, phase and kind.
+  std::vector<MatchedGroup> groups;
+  std::size_t matched = 0, only_first = 0;  ///< numbers of groups
+  StringTable strings;
+  /// By op of the step, from its first one on: row of `groups`.
+  std::array<std::vector<std::uint32_t>, 2> group_of;
   std::array<Ns, kMatchLevels> second_matched{};  ///< time of the second step matched at each level
   Ns second_time = 0;                             ///< of all its ops
+
+  std::span<const MatchedGroup> met() const { return std::span(groups).first(matched); }
+  std::span<const MatchedGroup> of_first_alone() const {
+    return std::span(groups).subspan(matched, only_first);
+  }
+  std::span<const MatchedGroup> of_second_alone() const {
+    return std::span(groups).subspan(matched + only_first);
+  }
+  /// "-" for the root.
+  std::string_view scope(const MatchedGroup& group) const;
+  /// "m0/layers.3.attn/backward/gemm/2", "layers.3.attn/backward/gemm", …, "backward"; of two
+  /// measured runs "layers.3.attn/backward/KERNEL/2".
+  std::string key(const MatchedGroup& group) const;
 };
 
 /// Joins ops at the finest level at which both sides have a key, level by level. Micro-batch,
-/// scope, phase, kind and ordinal make an op; where both runs are measured the name of the kernel
-/// as well. Collectives count from the arrival of all ranks where that is known. Linear, but for
-/// hashing.
+/// scope, phase, kind and ordinal make an op; where both runs are measured scope, phase, the name
+/// of the kernel and its ordinal. Collectives count from the arrival of all ranks where that is
+/// known. Linear, but for hashing.
 Matching match(run::RunView first, run::StepRow first_step, run::RunView second,
                run::StepRow second_step);
+
+/// The rows of a database; `runs` are the names there.
+run::Comparison comparison_rows(const Matching& matching, std::array<std::string, 2> runs,
+                                std::array<run::StepRow, 2> steps);
 
 /// The step to compare: the steady one of the class, else its last one.
 run::StepRow step_to_compare(run::RunView run, run::ClassRow rank_class);

@@ -27,6 +27,14 @@ constexpr std::array<std::pair<std::string_view, int>, 12> kSizes{{
     {"Float8_e5m2", 1},
 }};
 
+// "aten::mul, seq = 48289, op_id = 1002103, sizes = [[2, 3]]" of torch.autograd.profiler.emit_nvtx
+// is aten::mul (torch/autograd/profiler.py of PyTorch): numbers of one execution name no scope.
+std::string_view without_numbers(std::string_view range) {
+  for (const std::string_view number : {", seq = ", ", op_id = ", ", sizes = "})
+    range = range.substr(0, range.find(number));
+  return range;
+}
+
 }  // namespace
 
 Labels::Labels(const run::Recording& recording, const Timeline& timeline)
@@ -69,7 +77,7 @@ Labels::Labels(const run::Recording& recording, const Timeline& timeline)
         if (rows.kind[i] == run::RangeKind::op && operation.empty()) operation = name;
         if (rows.collective[i]) label.collective = rows.collective[i];
       }
-      label.label.scope = annotation.empty() ? operation : annotation;
+      label.label.scope = without_numbers(annotation.empty() ? operation : annotation);
     }
   }
 }

@@ -3,6 +3,7 @@
 #include "core/compare/critical_path.h"
 #include "core/compare/exposed.h"
 #include "core/compare/intervals.h"
+#include "core/compare/memory_causes.h"
 #include "tests/support/example_run.h"
 
 using namespace foregather;
@@ -26,6 +27,7 @@ TEST_CASE("busy times by hand") {
   CHECK(fast.comm == 15);
   CHECK(fast.exposed == 15);
   CHECK(fast.wait == 5);
+  CHECK(fast.transfer == 15);
   CHECK(fast.wire_bytes == 3072);
   CHECK(fast.ops == 3);
   const CollectiveUse& gathers = fast.by_kind[static_cast<std::size_t>(OpKind::all_gather)];
@@ -48,6 +50,10 @@ TEST_CASE("the critical path goes over to the rank that came last") {
   CHECK(path.steps[2].time == 15);
   CHECK(path.steps[3].time == 20);
   CHECK(path.compute + path.comm + path.host + path.other == 60);
+  const auto longest = path.longest(2);
+  REQUIRE(longest.size() == 2);
+  CHECK(longest[0].op == run::OpRow(3));  // 15 behind a gap of 10
+  CHECK(longest[1].op == run::OpRow(2));
 }
 
 TEST_CASE("a path of one op that the host launched late") {
@@ -58,4 +64,33 @@ TEST_CASE("a path of one op that the host launched late") {
   REQUIRE(path.steps.size() == 1);
   CHECK(path.host == 40);
   CHECK(path.compute == 20);
+}
+
+TEST_CASE("who holds the peak: as the run names it, else by its allocations") {
+  run::Run run = test::example_run();
+  const auto of = [](const MemoryAtPeak& peak, Cause cause) {
+    return peak.by_cause[static_cast<std::size_t>(cause)];
+  };
+  const MemoryAtPeak named = memory_at_peak(run, run::StepRow(0));
+  CHECK(named.is_inferred);
+  CHECK(named.total() == 1024);
+  CHECK(of(named, Cause::unsharded_parameter) == 1024);
+  run.causes.clear();
+  run::BindingRecord more = run.bindings.front();
+  more.cause = Cause::gradient;
+  more.block_bytes = 512;
+  more.allocated = 140;  // when the first one is freed
+  run.add(more);
+  CHECK(memory_at_peak(run, run::StepRow(0)).total() == 1024);
+  run.bindings.back().allocated = 139;
+  MemoryAtPeak peak = memory_at_peak(run, run::StepRow(0));
+  CHECK(peak.total() == 1536);
+  CHECK(of(peak, Cause::gradient) == 512);
+  peak.by_cause[static_cast<std::size_t>(Cause::optimizer_state)] = 7;
+  peak.by_cause[static_cast<std::size_t>(Cause::reduced_gradient)] = 3;
+  fold_as_inferred(peak);
+  CHECK(of(peak, Cause::persistent) == 7);
+  CHECK(of(peak, Cause::gradient) == 515);
+  CHECK(peak.total() == 1546);
+  CHECK(memory_at_peak(run, run::StepRow(1)).total() == 0);
 }

@@ -42,6 +42,24 @@ TEST_CASE("a measured run has the steps, times and causes of its recording") {
   CHECK(measured->warnings.empty());
 }
 
+TEST_CASE("numbers of one execution are no part of a scope, and calls are kept") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.range(host, "aten::mul, seq = 48289, op_id = 1002103, sizes = [[2]]", 1000, 1020);
+  w.call(host, "cudaLaunchKernel", 1010, 1015, 0);
+  w.kernel(stream, "mul", 1060, 1160, 0);
+  const run::Recording* const one = &w.recording;
+  const auto measured = rebuild::measured_run({&one, 1}, {});
+  REQUIRE(measured);
+  const run::Run& run = measured->run;
+  CHECK(run.text_of(run.ops.scope[0]) == "aten::mul");
+  REQUIRE(run.ops.launch[0]);
+  const run::HostCallRecord& call = run.calls[run.ops.launch[0].row()];
+  CHECK(run.text_of(call.name) == "cudaLaunchKernel");
+  CHECK(call.start == -50 * kMicrosecond);
+  CHECK(run.text_of(run.threads[call.thread.row()].process) == "1");
+}
+
 TEST_CASE("ranks that know the epoch share a clock") {
   RecordingWriter a, b;
   a.kernel(a.lane("0", "7"), "x", 100, 110);

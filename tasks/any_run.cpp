@@ -1,0 +1,71 @@
+#include "tasks/any_run.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/store/location.h"
+#include "core/store/reader.h"
+#include "tasks/import_run.h"
+#include "tasks/memory.h"
+#include "tasks/recorded_source.h"
+#include "tasks/simulate.h"
+
+namespace foregather::tasks {
+namespace {
+
+// Pickles of protocol 2 and later begin with its opcode.
+bool is_snapshot(const std::string& path) {
+  return std::ifstream(path, std::ios::binary).get() == 0x80;
+}
+
+Result<AnyRun> snapshot(const std::string& path) {
+  MemoryRequest request;
+  request.snapshot = path;
+  request.record_runs = true;
+  auto report = examine_snapshot(request);
+  if (!report) return tl::unexpected(report.error());
+  if (report->runs.empty()) return fail_at(path, "has no device with allocations");
+  return AnyRun{std::move(report->runs.front()), {path}, std::move(report->warnings)};
+}
+
+Result<AnyRun> recording(const std::string& path, std::optional<std::int64_t> step) {
+  const auto files = import_files({path});
+  if (!files) return tl::unexpected(files.error());
+  auto measured = recorded_run(*files, step);
+  if (!measured) return tl::unexpected(measured.error());
+  AnyRun any{std::move(measured->run), {path.substr(0, path.find('!'))}, {}};
+  for (const ImportedFile& file : *files)
+    any.warnings.insert(any.warnings.end(), file.warnings.begin(), file.warnings.end());
+  any.warnings.insert(any.warnings.end(), measured->warnings.begin(), measured->warnings.end());
+  return any;
+}
+
+Result<AnyRun> prediction(const std::string& source) {
+  SimulateRequest request;
+  request.sources.paths = {source};
+  auto outcome = simulate(request);
+  if (!outcome) return tl::unexpected(outcome.error());
+  return AnyRun{std::move(outcome->run), std::move(outcome->inputs),
+                std::move(outcome->summary.warnings)};
+}
+
+}  // namespace
+
+Result<AnyRun> load_any_run(const std::string& source, std::optional<std::int64_t> step) {
+  const std::string path = store::parse_location(source).path;
+  std::error_code ignored;
+  // What is no file is an error that names a database.
+  const bool is_missing =
+      !std::filesystem::exists(path, ignored) && source.find('!') == source.npos;
+  if (is_missing || store::is_run(source)) {
+    auto run = store::read_run(source);
+    if (!run) return tl::unexpected(run.error());
+    return AnyRun{std::move(*run), {path}, {}};
+  }
+  if (is_snapshot(source)) return snapshot(source);
+  const auto recorded = is_recorded(source);
+  if (!recorded) return tl::unexpected(recorded.error());
+  return *recorded ? recording(source, step) : prediction(source);
+}
+
+}  // namespace foregather::tasks

@@ -1,0 +1,25 @@
+// Whatever has steps, as a run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/run/run.h"
+
+namespace foregather::tasks {
+
+struct AnyRun {
+  run::Run run;
+  std::vector<std::string> inputs;  ///< the files that were read
+  std::vector<std::string> warnings;
+};
+
+/// A run of a database (RUN.db, RUN.db:NAME) as it is; what import reads as a recorded run; a
+/// memory snapshot; the prediction of any other SOURCE of simulate. `step` chooses one of
+/// recordings; one of a database is chosen by who reads the run. Errors: those of reading.
+Result<AnyRun> load_any_run(const std::string& source, std::optional<std::int64_t> step);
+
+}  // namespace foregather::tasks

@@ -1,0 +1,119 @@
+// What `compare` does with its two sides.
+#include "tasks/compare.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "core/store/reader.h"
+#include "core/store/writer.h"
+#include "tests/support/example_run.h"
+#include "tests/support/scratch.h"
+#include "tests/support/skip.h"
+
+using namespace foregather;
+
+namespace {
+
+std::string written(const test::Scratch& folder, const char* name, const run::Run& run) {
+  const std::string path = folder.path(name);
+  auto writer = store::RunWriter::create(path);
+  REQUIRE(writer);
+  REQUIRE(writer->write(run));
+  REQUIRE(writer->finish());
+  return path;
+}
+
+tasks::Comparison compared(const tasks::CompareRequest& request) {
+  auto comparison = tasks::compare_runs(request);
+  if (!comparison) FAIL(comparison.error().text());
+  return std::move(*comparison);
+}
+
+std::string fault(const tasks::CompareRequest& request) {
+  const auto comparison = tasks::compare_runs(request);
+  return comparison ? "" : comparison.error().text();
+}
+
+std::string source(const char* path) { return std::string(FOREGATHER_SOURCE_DIR) + "/" + path; }
+
+}  // namespace
+
+TEST_CASE("compare: ranks are chosen on each side") {
+  const test::Scratch folder;
+  const std::string path = written(folder, "run.db", test::example_run());
+  tasks::CompareRequest request{path, path, {}, {{2, 0}}, {}};
+  const tasks::Comparison other = compared(request);
+  CHECK(other.first.rank == 2);
+  CHECK(other.first.step_time == 50);
+  CHECK(other.second.step_time == 60);
+  CHECK(other.step_time_error() == Approx(-1.0 / 6));
+  request.ranks = {{5, 0}};
+  CHECK(fault(request) == path + ": has no rank 5, expected one such as 0, 2");
+}
+
+TEST_CASE("compare: both runs and their groups go to one database") {
+  const test::Scratch folder;
+  run::Run slow = test::example_run();
+  slow.ops.end[2] += 5;
+  const std::string a = written(folder, "a.db", test::example_run());
+  const std::string b = written(folder, "b.db", slow);
+  const std::string out = folder.path("out.db");
+  tasks::CompareRequest request{a, b, {}, {}, out};
+  const tasks::Comparison comparison = compared(request);
+  CHECK(store::run_names(out).value() == std::vector<std::string>{"example", "example-2"});
+  const auto stored = store::read_comparisons(out);
+  REQUIRE(stored);
+  REQUIRE(stored->size() == 1);
+  CHECK(stored->front().runs[1] == "example-2");
+  CHECK(stored->front().group_of == comparison.matching.group_of);
+  CHECK(stored->front().groups[2].time[1] == 25);
+  request.database = b;
+  CHECK(fault(request) == b + ": is an input, expected another file to write");
+  request.second = a;
+  request.database = out;
+  compared(request);
+  CHECK(store::run_names(out)->size() == 1);
+}
+
+TEST_CASE("compare: a workload against a recording, both as they are") {
+  const tasks::Comparison comparison = compared({source("traces/samples/tiny_fsdp2.toml"),
+                                                 source("tests/golden/inputs/kineto_small.json"),
+                                                 {},
+                                                 {},
+                                                 {}});
+  CHECK_FALSE(comparison.first.is_measured);
+  CHECK(comparison.second.is_measured);
+  CHECK(comparison.second.step_time == 189'875);
+  CHECK(comparison.first.memory.total() > 0);
+}
+
+TEST_CASE("compare: JSON lists all that changed and all that met nothing") {
+  run::Run first = test::example_run();
+  run::Run second = first;
+  second.about.name = "other";
+  for (Phase& phase : second.ops.phase) phase = Phase::optimizer;
+  const test::Scratch folder;
+  const auto json = nlohmann::json::parse(tasks::to_json(
+      compared({written(folder, "a.db", first), written(folder, "b.db", second), {}, {}, {}})));
+  CHECK(json["unmatched_predicted"] == 3);
+  CHECK(json["only_first"].size() == 3);
+  CHECK(json["only_second"][0]["key"] == "layers.0.attn/optimizer/gemm");
+  CHECK(json["first"]["comm_wait_ns"] == 5);
+  CHECK(json["first"]["comm_transfer_ns"] == 15);
+  CHECK(json["first"]["critical_path"]["by_kind"]["all_gather"] == 15);
+  CHECK(json["first"]["critical_path"]["gaps_by_reason"]["stream"] == 10);
+  CHECK(json["first"]["critical_path"]["longest"][0]["op"] ==
+        "r2/s1/m0/layers.0.attn/forward/gemm/0");
+  CHECK(json["memory_by_cause"]["unsharded_parameter"]["difference_bytes"] == 0);
+}
+
+TEST_CASE("compare: a memory snapshot has memory alone") {
+  const auto path = test::shared_data("memsnap/silmont/memory_forward_bf16_128.pickle");
+  if (!path) FOREGATHER_SKIP("the shared snapshots are absent");
+  const tasks::Comparison comparison =
+      compared({source("traces/samples/tiny_fsdp2.toml"), path->string(), {}, {}, {}});
+  CHECK_FALSE(comparison.step_time_error());
+  CHECK(comparison.peak_memory_error());
+  CHECK(comparison.second.memory.by_cause[static_cast<std::size_t>(Cause::unknown)] ==
+        comparison.second.peak_allocated);
+}
