@@ -1,5 +1,7 @@
 #include "traces/chrome.h"
 
+#include <algorithm>
+
 #include "core/base/json_writer.h"
 #include "core/run/key.h"
 #include "traces/chrome_arrows.h"
@@ -13,8 +15,8 @@ using run::OpRow;
 class Writer {
  public:
   Writer(run::RunView run, const ChromeNames& names, const ChromeTracks& tracks,
-         const ChromePart& part, const TextSink& sink)
-      : run_(run), names_(names), tracks_(tracks), part_(part), events_(sink) {}
+         const ChromePart& part, Ns shift, const TextSink& sink)
+      : run_(run), names_(names), tracks_(tracks), part_(part), events_(sink, shift) {}
 
   Status write() {
     head();
@@ -24,6 +26,8 @@ class Writer {
       if (is_part(tracks_.processes()[thread.track.process - 1].rank_class)) name(thread);
     for (std::size_t s = 0; s < run_.steps.size(); ++s)
       if (is_part(run_.steps[s].rank_class)) step(run::StepRow(s));
+    for (std::size_t c = 0; c < run_.calls.size() && !events_.failed(); ++c)
+      if (is_part(run_.threads[run_.calls[c].thread.row()].rank_class)) call(run::HostCallRow(c));
     for_each_op([&](OpRow row) { op(row); });
     GatherArrows gathers(run_);
     for_each_op([&](OpRow row) {
@@ -33,7 +37,7 @@ class Writer {
     });
     for (std::size_t c = 0; c < run_.classes.size(); ++c)
       if (is_part(run::ClassRow(c)))
-        write_counters(run_, run::ClassRow(c), tracks_.host(run::ClassRow(c)), events_);
+        write_counters(run_, run::ClassRow(c), tracks_.first(run::ClassRow(c)), events_);
     for (const run::FailureRecord& failure : run_.failures)
       if (is_part(run_.steps[failure.step.row()].rank_class)) out_of_memory(failure);
     events_.text("\n]}\n");
@@ -99,13 +103,14 @@ class Writer {
                   thread.track.process, thread.track.thread, thread.track.thread);
   }
 
-  // `name` and `arguments` are JSON text.
+  // `name` and `arguments` are JSON text; a comma behind the last argument is left out.
   void slice(ChromeTrack track, std::string_view category, std::string_view name, Ns begin, Ns end,
              std::string_view arguments) {
+    if (arguments.ends_with(',')) arguments.remove_suffix(1);
     events_.event(
         FMT_COMPILE(
             R"("ph":"X","cat":"{}","name":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}})"),
-        category, name, track.process, track.thread, Microseconds{begin}, Microseconds{end - begin},
+        category, name, track.process, track.thread, events_.at(begin), Microseconds{end - begin},
         arguments);
   }
 
@@ -128,22 +133,47 @@ class Writer {
                                       : "cudaLaunchKernel";
   }
 
+  static bool is_driver(std::string_view name) {  // "cuLaunchKernel"
+    return name.size() > 2 && name.starts_with("cu") && name[2] >= 'A' && name[2] <= 'Z';
+  }
+
+  void call(run::HostCallRow row) {
+    const run::HostCallRecord& call = run_.calls[row.row()];
+    set_correlation(std::uint64_t{row.row()} + 1);
+    slice(tracks_.call(row), is_driver(run_.text_of(call.name)) ? "cuda_driver" : "cuda_runtime",
+          names_.text(call.name), call.start, call.end, text_of(arguments_));
+  }
+
+  void set_correlation(std::uint64_t number) {
+    arguments_.clear();
+    fmt::format_to(fmt::appender(arguments_), FMT_COMPILE(R"("External id":{},"correlation":{},)"),
+                   number, number);
+  }
+
   void op(OpRow row) {
     const run::OpRecord op = run_.ops.at(row);
     const ChromeTrack track = tracks_.op(row);
-    const ChromeTrack host = tracks_.host(class_of(row));
     const std::string_view category = names_.category(row);
-    const std::uint64_t correlation = std::uint64_t{row.row()} + 1;
-    arguments_.clear();
-    fmt::format_to(fmt::appender(arguments_), FMT_COMPILE(R"("External id":{},"correlation":{})"),
-                   correlation, correlation);
-    slice(host, "cuda_runtime", launch_name(category), op.issued, op.issued, text_of(arguments_));
-    const Arrow launch{row, row, op.issued, op.start};
-    if (op.issued <= op.start) arrow_end('s', "ac2g", "ac2g", host, op.issued, launch);
+    const bool is_predicted = run_.about.kind == run::RunKind::predicted;
+    ChromeTrack host;
+    if (is_predicted) {
+      host = tracks_.host(class_of(row));
+      set_correlation(std::uint64_t{row.row()} + 1);
+      slice(host, "cuda_runtime", launch_name(category), op.issued, op.issued, text_of(arguments_));
+    } else if (op.launch) {
+      host = tracks_.call(op.launch);
+      set_correlation(std::uint64_t{op.launch.row()} + 1);
+    } else {
+      arguments_.clear();
+    }
+    const std::optional<Ns> launched = launch_time(run_, row);
+    const bool has_arrow = launched && *launched <= op.start;
+    const Arrow launch{row, row, launched.value_or(0), op.start};
+    if (has_arrow) arrow_end('s', "ac2g", "ac2g", host, launch.from_time, launch);
 
     add_arguments(row, op);
     slice(track, category, names_.title(row, title_), op.start, op.end, text_of(arguments_));
-    if (op.issued <= op.start) arrow_end('f', "ac2g", "ac2g", track, op.start, launch);
+    if (has_arrow) arrow_end('f', "ac2g", "ac2g", track, op.start, launch);
     if (op.transfer > op.start)
       slice(track, "wait", "wait for other ranks", op.start, op.transfer, "");
   }
@@ -151,7 +181,7 @@ class Writer {
   void add_arguments(OpRow row, const run::OpRecord& op) {
     const auto out = fmt::appender(arguments_);
     fmt::format_to(out,
-                   FMT_COMPILE(R"(,"device":{},"stream":{},"key":{},"role":"{}","reason":"{}")"),
+                   FMT_COMPILE(R"("device":{},"stream":{},"key":{},"role":"{}","reason":"{}")"),
                    tracks_.device(op.stream), tracks_.stream_number(op.stream),
                    json_quote(op_key(run_, row)), foregather::name(op.role), run::name(op.reason));
     if (op.bound_by)
@@ -160,7 +190,26 @@ class Writer {
     if (op.flops != 0) fmt::format_to(out, FMT_COMPILE(R"(,"flops":{})"), op.flops);
     if (run_.about.kind == run::RunKind::predicted)
       fmt::format_to(out, FMT_COMPILE(R"(,"source":"{}")"), names_.text(op.source));
-    if (!op.communicator) return;
+    if (op.communicator) add_collective(row, op);
+  }
+
+  void add_collective(OpRow row, const run::OpRecord& op) {
+    const auto out = fmt::appender(arguments_);
+    const auto said = std::lower_bound(
+        run_.collectives.begin(), run_.collectives.end(), row,
+        [](const run::CollectiveRecord& record, OpRow other) { return record.op < other; });
+    if (said != run_.collectives.end() && said->op == row) {
+      fmt::format_to(out,
+                     FMT_COMPILE(R"(,"Collective name":"{}","Process Group Name":"{}",)"
+                                 R"("Process Group Ranks":"{}","Group size":{},"dtype":"{}",)"
+                                 R"("In msg nelems":{},"Out msg nelems":{})"),
+                     names_.text(said->name), names_.text(said->group), names_.text(said->ranks),
+                     said->group_size, names_.text(said->dtype), said->in_elements,
+                     said->out_elements);
+      if (said->sequence) fmt::format_to(out, FMT_COMPILE(R"(,"Seq":{})"), *said->sequence);
+      return;
+    }
+    if (run_.about.kind == run::RunKind::measured) return;  // it said nothing
     const run::CommunicatorInfo& communicator = run_.communicators[op.communicator.row()];
     fmt::format_to(
         out,
@@ -181,15 +230,15 @@ class Writer {
     events_.event(
         FMT_COMPILE(R"("ph":"{}","id":{},"cat":"{}","name":"{}","pid":{},"tid":{},"ts":{}{})"),
         phase, part_.first_arrow + arrow.to.row() + 1, category, name, track.process, track.thread,
-        Microseconds{time}, phase == 'f' ? R"(,"bp":"e")" : "");
+        events_.at(time), phase == 'f' ? R"(,"bp":"e")" : "");
   }
 
   void out_of_memory(const run::FailureRecord& failure) {
-    const ChromeTrack host = tracks_.host(run_.steps[failure.step.row()].rank_class);
+    const ChromeTrack track = tracks_.first(run_.steps[failure.step.row()].rank_class);
     events_.event(
         FMT_COMPILE(R"("ph":"i","s":"p","pid":{},"tid":{},"name":"out of memory: {}","ts":{},)"
                     R"("args":{{"requested":{}}})"),
-        host.process, host.thread, names_.text(failure.name), Microseconds{failure.time},
+        track.process, track.thread, names_.text(failure.name), events_.at(failure.time),
         failure.bytes);
   }
 
@@ -208,8 +257,12 @@ class Writer {
 
 }  // namespace
 
+ChromeTrace::ChromeTrace(run::RunView run) : run_(run), names_(run), tracks_(run) {
+  for (const run::HostCallRecord& call : run.calls) shift_ = std::max(shift_, -call.start);
+}
+
 Status ChromeTrace::write(const ChromePart& part, const TextSink& sink) const {
-  return Writer(run_, names_, tracks_, part, sink).write();
+  return Writer(run_, names_, tracks_, part, shift_, sink).write();
 }
 
 }  // namespace foregather::traces

@@ -36,7 +36,7 @@ class Counters {
       events_.begin_event();
       fmt::format_to(fmt::appender(events_.buffer()),
                      FMT_COMPILE(R"("ph":"C","pid":{},"tid":{},"name":"memory","ts":{},"args":{{)"),
-                     track_.process, track_.thread, Microseconds{point.time});
+                     track_.process, track_.thread, events_.at(point.time));
       for (const Curve& curve : known)
         fmt::format_to(fmt::appender(events_.buffer()), "{}\"{}\":{}",
                        curve.name == known.front().name ? "" : ",", curve.name, point.*curve.bytes);
@@ -90,7 +90,7 @@ class Counters {
     events_.event(
         FMT_COMPILE(
             R"("ph":"C","pid":{},"tid":{},"name":"held by {}","ts":{},"args":{{"bytes":{}}})"),
-        track_.process, track_.thread, name(cause), Microseconds{time}, bytes);
+        track_.process, track_.thread, name(cause), events_.at(time), bytes);
   }
 
   run::RunView run_;

@@ -28,7 +28,10 @@ struct ChromeTrack {
 /// Hands text on in pieces of about 64 KiB. After the sink failed nothing more is handed on.
 class ChromeEvents {
  public:
-  explicit ChromeEvents(const TextSink& sink) : sink_(sink) {}
+  /// All times will be later by `shift`.
+  ChromeEvents(const TextSink& sink, Ns shift) : sink_(sink), shift_(shift) {}
+
+  Microseconds at(Ns time) const { return {time + shift_}; }
 
   /// Text before or behind the events.
   void text(std::string_view text) { buffer_.append(text); }
@@ -63,6 +66,7 @@ class ChromeEvents {
   }
 
   const TextSink& sink_;
+  Ns shift_;
   fmt::memory_buffer buffer_;
   Status status_;
   bool has_events_ = false;

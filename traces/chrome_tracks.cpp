@@ -37,17 +37,26 @@ std::string numbered(const std::string& name, std::uint32_t lane) {
 
 }  // namespace
 
+std::optional<Ns> launch_time(run::RunView run, run::OpRow row) {
+  if (run.about.kind == run::RunKind::predicted) return run.ops.issued[row.row()];
+  const run::HostCallRow call = run.ops.launch[row.row()];
+  return call ? std::optional(run.calls[call.row()].start) : std::nullopt;
+}
+
 ChromeTracks::ChromeTracks(run::RunView run) : run_(run) {
   streams_.resize(run.streams.size());
   steps_.resize(run.steps.size());
   host_steps_.resize(run.steps.size());
+  firsts_.resize(run.classes.size());
   hosts_.resize(run.classes.size());
+  calls_.resize(run.calls.size());
   add_processes();
   threads_of_.resize(processes_.size() + 1);
   add_host_times();
   for (std::uint32_t p = 0; p < processes_.size(); ++p)
     if (p == 0 || processes_[p - 1].rank_class != processes_[p].rank_class)
       add_step_tracks(processes_[p].rank_class, p + 1);
+  add_threads();
   add_stream_tracks();
   std::stable_sort(threads_.begin(), threads_.end(),
                    [](const Thread& a, const Thread& b) { return a.track < b.track; });
@@ -97,14 +106,13 @@ void ChromeTracks::add_processes() {
 void ChromeTracks::add_host_times() {
   for (std::size_t s = 0; s < run_.steps.size(); ++s) {
     const run::OpSpan ops = run::ops_of(run_, run::StepRow(s));
-    const auto begin = run_.ops.issued.begin();
-    if (ops.first == ops.last) {
-      host_times_.push_back({run_.steps[s].begin, run_.steps[s].begin});
-      continue;
+    HostStep host{run_.steps[s].begin, run_.steps[s].begin};
+    for (std::size_t row = ops.first; row < ops.last; ++row) {
+      const Ns time = launch_time(run_, run::OpRow(row)).value_or(run_.ops.start[row]);
+      host.begin = row == ops.first ? time : std::min(host.begin, time);
+      host.end = row == ops.first ? time + 1 : std::max(host.end, time + 1);
     }
-    const auto [first, last] = std::minmax_element(begin + static_cast<std::ptrdiff_t>(ops.first),
-                                                   begin + static_cast<std::ptrdiff_t>(ops.last));
-    host_times_.push_back({*first, *last + 1});
+    host_times_.push_back(host);
   }
 }
 
@@ -136,7 +144,31 @@ void ChromeTracks::add_step_tracks(run::ClassRow rank_class, std::uint32_t proce
   };
   add(0, "steps", steps_);
   add(1, "host's steps", host_steps_);
-  hosts_[rank_class.row()] = add_thread(process, "host");
+  firsts_[rank_class.row()] = {process, 1};
+}
+
+void ChromeTracks::add_threads() {
+  if (run_.about.kind == run::RunKind::predicted)
+    for (std::size_t c = 0; c < hosts_.size(); ++c)
+      hosts_[c] = add_thread(firsts_[c].process, "host");
+  std::vector<LaneSlice> slices;
+  for (const run::HostCallRecord& call : run_.calls)
+    slices.push_back({call.thread.row(), call.start, call.end});
+  const Lanes lanes = lay_out_lanes(slices, run_.threads.size());
+  std::vector<ChromeTrack> first(run_.threads.size());
+  for (std::size_t t = 0; t < run_.threads.size(); ++t) {
+    const run::ThreadInfo& info = run_.threads[t];
+    const std::string name = fmt::format("thread {}", run_.text_of(info.name));
+    for (std::uint32_t lane = 0; lane < lanes.count[t]; ++lane) {
+      const ChromeTrack track =
+          add_thread(firsts_[info.rank_class.row()].process, numbered(name, lane));
+      if (lane == 0) first[t] = track;
+    }
+  }
+  for (std::size_t i = 0; i < calls_.size(); ++i) {
+    calls_[i] = first[slices[i].group];
+    calls_[i].thread += lanes.lane[i];
+  }
 }
 
 void ChromeTracks::add_stream_tracks() {

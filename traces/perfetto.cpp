@@ -20,9 +20,13 @@ struct Member {
 };
 
 std::vector<Member> members_of(std::span<const PlacedRun> runs) {
-  const Ns zero = std::max_element(runs.begin(), runs.end(), [](const auto& a, const auto& b) {
-                    return a.zero < b.zero;
-                  })->zero;
+  std::vector<std::shared_ptr<const ChromeTrace>> traces;
+  std::vector<Ns> zeros;  // in the traces
+  for (const PlacedRun& placed : runs) {
+    traces.push_back(std::make_shared<const ChromeTrace>(*placed.run));
+    zeros.push_back(placed.zero + traces.back()->shift());
+  }
+  const Ns zero = *std::max_element(zeros.begin(), zeros.end());
   std::vector<Member> members;
   std::uint64_t arrows = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -32,12 +36,11 @@ std::vector<Member> members_of(std::span<const PlacedRun> runs) {
                          }) == 1;
     const std::string machine =
         fmt::format("{}{}", name(run.about.kind), is_only ? "" : fmt::format("_{}", i + 1));
-    const auto trace = std::make_shared<const ChromeTrace>(run);
     for (std::size_t c = 0; c < run.classes.size(); ++c)
       members.push_back({fmt::format("{}/rank_{}.json", machine, run.classes[c].ranks.front()),
                          machine,
-                         zero - runs[i].zero,
-                         trace,
+                         zero - zeros[i],
+                         traces[i],
                          {run::ClassRow(c), arrows}});
     arrows += run.ops.size();
   }

@@ -51,6 +51,14 @@ void check_steps(run::RunView run, const run::Recording& recording) {
     check_same(compare::busy_times(run, run::StepRow(s)),
                compare::busy_times(again->run, run::StepRow(s)));
   }
+  if (run.about.kind == run::RunKind::predicted) return;
+  REQUIRE(again->run.collectives.size() == run.collectives.size());
+  for (std::size_t row = 0; row < run.collectives.size(); ++row) {
+    const run::CollectiveRecord& record = again->run.collectives[row];
+    CHECK(record.in_elements == run.collectives[row].in_elements);
+    CHECK(record.sequence == run.collectives[row].sequence);
+    CHECK(again->run.text_of(record.dtype) == run.text_of(run.collectives[row].dtype));
+  }
 }
 
 void check_same(const compare::RecordedBusy& expected, const compare::RecordedBusy& found) {
@@ -138,8 +146,14 @@ TEST_CASE("export: recorded runs, as a viewer sees them and imported again") {
     const auto measured = rebuild::measured_run(recordings, std::nullopt);
     REQUIRE(measured);
     const std::string text = test::chrome_text(measured->run);
-    CHECK(test::read_chrome(text).faults == std::vector<std::string>{});
+    const auto view = test::read_chrome(text);
+    CHECK(view.faults == std::vector<std::string>{});
+    CHECK(std::any_of(view.arrows.begin(), view.arrows.end(),
+                      [](const test::ChromeArrow& arrow) { return arrow.category == "ac2g"; }) ==
+          std::any_of(measured->run.ops.launch.begin(), measured->run.ops.launch.end(),
+                      [](run::HostCallRow call) { return static_cast<bool>(call); }));
     const run::Recording again = imported(text);
+    CHECK(again.calls.size() == original.calls.size());
     CHECK(again.activities.size() == measured->run.ops.size());
     check_steps(measured->run, again);
     CHECK((measured->run.ops.size() == original.activities.size()) == recorded.is_whole);
