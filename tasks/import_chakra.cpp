@@ -7,6 +7,7 @@
 #include "core/base/printable.h"
 #include "core/base/text.h"
 #include "tasks/chakra_rank.h"
+#include "tasks/import_parts.h"
 #include "tasks/importers.h"
 #include "traces/chakra.h"
 
@@ -160,6 +161,7 @@ Result<ImportedFile> read(const ImportSource& source) {
   const auto trace = std::make_shared<const ChakraTrace>(std::move(*read));
   const Figures figures = figures_of(*trace, source.member.name);
   file.dropped = trace->dropped;
+  file.read = rows_of(trace->nodes.size(), trace->dropped);
   file.warnings = trace->warnings;
   describe(file, *trace, figures);
   note_broken_deps(file, figures, source.member.name);

@@ -8,6 +8,7 @@
 
 #include "core/base/printable.h"
 #include "core/base/text.h"
+#include "tasks/import_parts.h"
 #include "tasks/importers.h"
 #include "traces/execution_trace.h"
 
@@ -94,6 +95,7 @@ Result<ImportedFile> read(const ImportSource& source) {
   for (const auto& [name, n] : figures.comm_nodes)
     file.rows.push_back({"  " + printable(name), format_count(n), ""});
   file.dropped = trace->dropped;
+  file.read = rows_of(trace->nodes.size(), trace->dropped);
   file.warnings = trace->warnings;
   file.write_json = [trace, figures, bytes = source.file_bytes](JsonWriter& json) {
     write(json, *trace, figures, bytes);

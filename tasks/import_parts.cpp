@@ -15,6 +15,13 @@ void write_percent(JsonWriter& json, Ns part, Ns whole) {
   json.value(static_cast<double>(static_cast<std::int64_t>(percent * 1000 + 0.5)) / 1000);
 }
 
+run::RecordedRows rows_of(std::size_t kept, const run::EventCounts& dropped) {
+  run::RecordedRows rows;
+  rows.kept = rows.read = static_cast<std::int64_t>(kept);
+  for (const auto& [reason, n] : dropped) rows.read += n;
+  return rows;
+}
+
 void take_accounts(ImportedFile& file, run::Recording& recording) {
   file.read = std::move(recording.rows);
   file.dropped = std::move(recording.dropped);

@@ -16,4 +16,7 @@ void write_percent(JsonWriter& json, Ns part, Ns whole);
 /// Moves what the reader counted and warned of from the recording to the file.
 void take_accounts(ImportedFile& file, run::Recording& recording);
 
+/// Of a reader that keeps whole rows or drops them: read = kept + dropped.
+run::RecordedRows rows_of(std::size_t kept, const run::EventCounts& dropped);
+
 }  // namespace foregather::tasks

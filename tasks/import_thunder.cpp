@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "core/base/text.h"
+#include "tasks/import_parts.h"
 #include "tasks/importers.h"
 #include "tasks/thunder_source.h"
 #include "traces/read_all.h"
@@ -77,6 +78,7 @@ Result<ImportedFile> read(const ImportSource& source) {
   imported.warnings = thunder_warnings(*file, path);
   imported.write_json = [text, facts](JsonWriter& json) { write_facts(json, facts); };
   count_dropped(*file, imported);
+  imported.read = rows_of(file->statements.size(), imported.dropped);
   describe(imported, facts);
   return imported;
 }

@@ -263,6 +263,7 @@ class Builder {
     run::MemoryColumns& rows = recording_.memory;
     const std::string device =
         fmt::format("{}:{}", event.device_type.value_or(0), event.device_index.value_or(0));
+    rows.lane.push_back(lane(event.process, event.thread));
     rows.device.push_back(recording_.strings.intern(device));
     rows.time.push_back(time.time);
     rows.address.push_back(event.address);

@@ -15,11 +15,12 @@ struct Change {
   Cause cause = Cause::temporary;
 };
 
-// Frees come before allocations of the same time.
+// Frees come before allocations of the same time, so what lives for no time holds nothing.
 std::vector<Change> changes(run::RunView run, run::StepRow step) {
   std::vector<Change> changes;
   for (const run::BindingRecord& binding : run.bindings) {
     if (binding.step != step) continue;
+    if (!binding.still_bound && binding.freed <= binding.allocated) continue;
     changes.push_back({binding.allocated, binding.block_bytes, binding.cause});
     if (!binding.still_bound)
       changes.push_back({binding.freed, -binding.block_bytes, binding.cause});

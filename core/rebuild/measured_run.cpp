@@ -9,6 +9,7 @@
 #include "core/rebuild/host_rows.h"
 #include "core/rebuild/job.h"
 #include "core/rebuild/labels.h"
+#include "core/rebuild/memory_rows.h"
 #include "core/rebuild/timeline.h"
 #include "core/rebuild/window.h"
 
@@ -78,7 +79,15 @@ class Writing {
     host.add_waits([this](run::LaneRow lane) { return stream(lane); }, run_);
   }
   void write_memory() {
-    for (std::size_t p = 0; p < parts_.size(); ++p) write_memory(parts_[p], steps_[p]);
+    UnusedMemory unused;
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      write_memory(parts_[p], steps_[p]);
+      unused = add_allocations(recording_, parts_[p].window, origin_, steps_[p], run_);
+    }
+    if (unused.without_address > 0)
+      measured_.warnings.push_back(
+          fmt::format("{}: {} memory events name no address, and tell no allocations",
+                      recording_.source, unused.without_address));
   }
 
  private:

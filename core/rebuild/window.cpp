@@ -60,6 +60,8 @@ Result<Window> window_of(const run::Recording& recording, std::optional<std::int
                                    : fmt::format("expected one of {}", fmt::join(known, ", ")));
     }
     host = found->second;
+    window.host_begin = host.begin;
+    window.host_end = host.end;
     calls = calls_by_correlation(recording);
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {

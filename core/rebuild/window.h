@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct Window {
   std::vector<run::ActivityRow> activities;  ///< by start, then end, then the file's order
   Ns begin = 0;                              ///< first start
   Ns end = 0;                                ///< last end
+  /// What the host does in the step; of the whole recording: any time.
+  Ns host_begin = std::numeric_limits<Ns>::min(), host_end = std::numeric_limits<Ns>::max();
   Ns length() const { return end - begin; }
 };
 

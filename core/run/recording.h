@@ -101,9 +101,10 @@ struct RecordedCollective {
 
 /// Events of PyTorch's allocators.
 struct MemoryColumns {
+  std::vector<LaneRow> lane;     ///< of the thread that allocates or frees
   std::vector<StringId> device;  ///< "TYPE:INDEX", 0 CPU, 1 CUDA
   std::vector<Ns> time;
-  std::vector<std::uint64_t> address;
+  std::vector<std::uint64_t> address;                  ///< 0: not recorded
   std::vector<Bytes> bytes;                            ///< negative: freed
   std::vector<Bytes> total_allocated, total_reserved;  ///< 0 where the file has none
   std::size_t size() const { return time.size(); }

@@ -154,3 +154,36 @@ TEST_CASE("import: an export that another process is writing") {
   CHECK(fault({path}).empty());
   for (const int end : {ready[0], ready[1], done[0], done[1]}) ::close(end);
 }
+
+TEST_CASE("import: every row of a program is kept, or dropped by reason") {
+  const test::Scratch folder;
+  const auto read = [](const std::string& path) {
+    const auto files = tasks::import_files({path});
+    if (!files) FAIL(files.error().text());
+    REQUIRE(files->front().read);
+    std::int64_t dropped = 0;
+    for (const auto& [reason, n] : files->front().dropped) dropped += n;
+    CHECK(files->front().read->read == files->front().read->kept + dropped);
+    return *files->front().read;
+  };
+  const run::RecordedRows chakra = read(folder.write(
+      "chakra.0.json",
+      R"({"workload_graph": [{"id": 1, "name": "a", "type": 4}, {"id": 1, "type": 4}, 7]})"));
+  CHECK(chakra.kept == 1);
+  CHECK(chakra.read == 3);
+  const run::RecordedRows operators = read(folder.write(
+      "et.json",
+      R"({"schema": "1.0.1", "pid": 1, "nodes": [{"name": "x", "id": 1, "parent": 0}, 3]})"));
+  CHECK(operators.kept == 1);
+  CHECK(operators.read == 2);
+  const run::RecordedRows thunder =
+      read(folder.write("trace.txt",
+                        "import thunder\n"
+                        "def computation(x):\n"
+                        "  # x: \"cuda:0 f32[2]\"\n"
+                        "  y = torch.relu(x)  # y: \"cuda:0 f32[2]\"\n"
+                        "  ) what (\n"
+                        "  return y\n"));
+  CHECK(thunder.kept == 2);
+  CHECK(thunder.read == 3);
+}
