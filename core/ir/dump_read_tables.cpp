@@ -84,15 +84,15 @@ void DumpReader::unit() {
 }
 
 void DumpReader::cost() {
-  static constexpr std::array kKeys{"flops"sv, "read"sv, "written"sv, "m"sv,
-                                    "n"sv,     "k"sv,    "batch"sv,   "message"sv,
-                                    "fixed"sv, "lead"sv, "kernels"sv};
+  static constexpr std::array kKeys{"flops"sv, "read"sv,    "written"sv, "m"sv,     "n"sv,
+                                    "k"sv,     "batch"sv,   "message"sv, "fixed"sv, "lead"sv,
+                                    "late"sv,  "kernels"sv, "usual"sv};
   Cost& row = graph_.costs.emplace_back();
   row.kind = word_choice("kind of op", OpKind::other);
   if (in_.more()) row.dtype = choice("dtype", DType::boolean);
   const std::array numbers{&row.flops,      &row.bytes_read, &row.bytes_written, &row.m,
                            &row.n,          &row.k,          &row.batch,         &row.message_bytes,
-                           &row.fixed_time, &row.lead};
+                           &row.fixed_time, &row.lead,       &row.lateness};
   std::uint32_t seen = 0;
   while (in_.more()) {
     if (in_.peek_id() == 'g') {
@@ -105,6 +105,8 @@ void DumpReader::cost() {
       row.is_fixed |= numbers[key] == &row.fixed_time;
     } else if (key == numbers.size()) {
       row.kernels = static_cast<std::uint8_t>(in_.number(0, 255));
+    } else if (key == numbers.size() + 1) {
+      row.usual_time = in_.number(0, kMostTime);
     }
   }
 }

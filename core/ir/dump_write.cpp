@@ -87,7 +87,9 @@ class DumpWriter {
     out_.id('g', row.group);
     if (row.is_fixed) out_.field("fixed", row.fixed_time, -1);
     out_.field("lead", row.lead);
+    out_.field("late", row.lateness);
     out_.field("kernels", row.kernels, 1);
+    if (row.usual_time) out_.field("usual", *row.usual_time, -1);
   }
 
   void write(const Storage& row) {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -123,6 +124,12 @@ struct Cost {
   /// Only if `is_fixed`: what passes between the last thing that the op waits for and its start
   /// (launch latency, and what a recording does not explain). Contention is part of such times.
   Ns lead = 0;
+  /// Only of a collective that `is_fixed`: what passes between the arrival of the last rank that
+  /// the schedule has and the transfer, for the ranks that it does not have.
+  Ns lateness = 0;
+  /// Only if `is_fixed`: the duration that ops like it have where it was recorded; absent: not
+  /// known.
+  std::optional<Ns> usual_time;
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 
@@ -228,7 +235,7 @@ struct RankClass {
   Range ranks;                                 ///< rows of Graph::rank_lists
   std::uint32_t hardware = 0;                  ///< row of the job's hardware list
   std::int32_t compute_scale_ppm = 1'000'000;  ///< durations of compute × this / 10^6
-  Ns start_delay = 0;                          ///< before its first action of each step
+  Ns start_delay = 0;  ///< before the first action of each thread, in each step
   friend bool operator==(const RankClass&, const RankClass&) = default;
 };
 

@@ -181,10 +181,15 @@ class ReferenceCheck {
     quantity("message bytes", row.message_bytes, kMostBytes);
     quantity("fixed time", row.fixed_time, kMostTime);
     quantity("lead", row.lead, kMostTime);
+    quantity("lateness", row.lateness, kMostTime);
+    quantity("usual time", row.usual_time.value_or(0), kMostTime);
     for (std::int64_t extent : {row.m, row.n, row.k, row.batch})
       quantity("extent", extent, kMostWork);
     if (!row.is_fixed && row.fixed_time != 0) report("has a fixed time but is not fixed");
     if (!row.is_fixed && row.lead != 0) report("has a lead but is not fixed");
+    if (!row.is_fixed && row.usual_time) report("has a usual time but is not fixed");
+    if (row.lateness != 0 && (!row.is_fixed || !is_collective(row.kind)))
+      report("has late ranks but is no fixed collective");
     optional("group", 'g', row.group, graph_.groups.size());
     if (is_collective(row.kind) && !row.is_fixed && !row.group)
       report("has no group, expected the ranks of the {}", name(row.kind));

@@ -23,7 +23,11 @@ struct Price {
   Ns duration = 0;  ///< running alone
   /// Host time of launching it: framework dispatch plus launches.
   Ns host = 0;
-  Ns lead = 0;  ///< between the last thing that it waits for and its start
+  Ns lead = 0;      ///< between the last thing that it waits for and its start
+  Ns lateness = 0;  ///< of a collective: between its last arrival and its transfer
+  /// Of a collective: its rank alone needs that long, whatever its peers do; else all ranks end
+  /// with the slowest.
+  bool is_own = false;
   /// Share of each resource that it uses when it runs alone, in 1/kWhole.
   std::array<std::uint16_t, kResources> demand{};
   std::uint16_t source = 0;  ///< row of CostTable::sources: the model or table it came from

@@ -149,6 +149,8 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
           is_collective(cost.kind) ? options.link_bandwidth_scale : options.compute_scale);
     Price& price = table.prices.emplace_back(rounded(work, host_time(cost, hardware), source));
     price.lead = cost.lead;
+    price.lateness = cost.lateness;
+    price.is_own = cost.is_fixed;
   }
   return table;
 }

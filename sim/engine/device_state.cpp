@@ -101,6 +101,8 @@ std::vector<LaunchRow> launch_rows(const Graph& graph, const CostTable& prices,
       row.duration = scaled(price.duration, rank_class.compute_scale_ppm);
     row.host = price.host;
     row.lead = price.lead;
+    row.lateness = price.lateness;
+    row.is_own = price.is_own;
     row.stream = op.stream.row();
     row.communicator = row.collective ? op.communicator.row() : 0;
     row.cost = op.cost.row();

@@ -150,12 +150,13 @@ class LaunchQueue {
 struct LaunchRow {
   Ns duration = 0;
   Ns host = 0;
-  Ns lead = 0;
+  Ns lead = 0, lateness = 0;
   std::uint32_t stream = 0;
   std::uint32_t communicator = 0;  ///< only if `collective`
   std::uint32_t cost = 0;
   bool collective = false;
   bool has_deps = false;
+  bool is_own = false;  ///< see Price
 };
 
 /// Which classes meet in each communicator.

@@ -91,7 +91,8 @@ void HostLoop<Device>::begin_section(std::uint16_t c, Ns time) {
     thread.time = thread.last_end = time;
     thread.state = State::ready;
   }
-  if (run.step > 0 && !run.threads.empty()) run.threads[0].time += graph_.classes[c].start_delay;
+  if (run.step > 0)
+    for (Thread& thread : run.threads) thread.time += graph_.classes[c].start_delay;
 }
 
 // When all classes had ended the step that step `next` of a class must wait for.

@@ -114,7 +114,8 @@ bool ListDevice::arrive(std::uint16_t c, Item& item, const LaunchRow& row) {
   }
   const auto members = meetings_.classes(c, row.communicator);
   if (members.size() == 1) {
-    finish(c, item, row, item.start, item.start + row.duration);
+    const Ns transfer = item.start + row.lateness;
+    finish(c, item, row, transfer, transfer + row.duration);
     return true;
   }
   item.arrived = true;
@@ -138,19 +139,22 @@ bool ListDevice::arrive(std::uint16_t c, Item& item, const LaunchRow& row) {
   }
   if (meeting.size() < members.size()) return false;
   std::size_t last = 0;
-  Ns duration = 0;
+  Ns duration = 0, lateness = 0;
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (meeting[i]->start > meeting[last]->start) last = i;
-    duration = std::max(duration, rows_[members[i]][meeting[i]->id].duration);
+    const LaunchRow& part = rows_[members[i]][meeting[i]->id];
+    if (!part.is_own) duration = std::max(duration, part.duration);
+    lateness = std::max(lateness, part.lateness);
   }
-  const Ns transfer = meeting[last]->start;
+  const Ns arrival = meeting[last]->start, transfer = arrival + lateness;
   const Range last_ops = graph_.at(graph_.classes[members[last]].program).ops;
   const OpInstance late{last_ops.first + meeting[last]->id, meeting[last]->step, members[last]};
   for (std::size_t i = 0; i < members.size(); ++i) {
     Item& part = *meeting[i];
-    if (part.start < transfer) part.cause = {late, Reason::rendezvous};
+    if (part.start < arrival) part.cause = {late, Reason::rendezvous};
     const LaunchRow& part_row = rows_[members[i]][part.id];
-    finish(members[i], part, part_row, transfer, transfer + duration);
+    finish(members[i], part, part_row, transfer,
+           transfer + (part_row.is_own ? part_row.duration : duration));
     if (members[i] == c) continue;
     ++stream(members[i], part_row.stream).head;
     --queued_;

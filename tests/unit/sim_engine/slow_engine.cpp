@@ -438,7 +438,8 @@ class SlowEngine {
       each.done = false;
       each.time = time;
     }
-    if (k.step > 0 && !k.threads.empty()) k.threads[0].time += g_.classes[c].start_delay;
+    if (k.step > 0)
+      for (auto& thread : k.threads) thread.time += g_.classes[c].start_delay;
   }
 
   Ns next_instant() {
