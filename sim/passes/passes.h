@@ -7,6 +7,7 @@ namespace foregather::sim {
 
 extern const PassInfo kScalePass;                           // scale.cpp
 extern const PassInfo kDelayPass;                           // delay.cpp
+extern const PassInfo kIdealPass;                           // ideal.cpp
 extern const PassInfo kDedupPass;                           // dedup_shared_params.cpp
 extern const PassInfo kFuseDowncastPass;                    // fuse_downcast.cpp
 extern const PassInfo kFusionPass;                          // fusion.cpp

@@ -8,12 +8,24 @@
 namespace foregather::sim {
 namespace {
 
-constexpr std::array kPasses{&kScalePass,        &kDelayPass,          &kDedupPass,
-                             &kFuseDowncastPass, &kPrefetchPass,       &kForwardPrefetchPass,
-                             &kLimitPass,        &kReshardPass,        &kRematerializePass,
-                             &kBucketPass,       &kSortWaitsPass,      &kSortCommunicationPass,
-                             &kInFlightPass,     &kFusionPass,         &kRecomputePass,
-                             &kOrderPass,        &kSelectiveGatherPass};
+constexpr std::array kPasses{&kScalePass,
+                             &kDelayPass,
+                             &kIdealPass,
+                             &kDedupPass,
+                             &kFuseDowncastPass,
+                             &kPrefetchPass,
+                             &kForwardPrefetchPass,
+                             &kLimitPass,
+                             &kReshardPass,
+                             &kRematerializePass,
+                             &kBucketPass,
+                             &kSortWaitsPass,
+                             &kSortCommunicationPass,
+                             &kInFlightPass,
+                             &kFusionPass,
+                             &kRecomputePass,
+                             &kOrderPass,
+                             &kSelectiveGatherPass};
 
 constexpr std::string_view kIntroduction =
     R"(# What-if passes

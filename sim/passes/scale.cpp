@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/base/suggest.h"
+#include "core/ir/op_key.h"
 #include "sim/cost/rounding.h"
 #include "sim/passes/arguments.h"
 #include "sim/passes/passes.h"
@@ -12,9 +13,9 @@ namespace foregather::sim {
 namespace {
 
 constexpr std::string_view kForm =
-    "expected scale=links:F, scale=compute:F, scale=host:F, scale=KIND:F or scale=scope:PATTERN:F "
-    "with F from 1e-6 to 1e6";
-constexpr std::string_view kScope = "scope:";
+    "expected scale=links:F, scale=compute:F, scale=host:F, scale=KIND:F, scale=scope:PATTERN:F or "
+    "scale=op:PATTERN:F with F from 1e-6 to 1e6";
+constexpr std::string_view kScope = "scope:", kOp = "op:";
 
 std::optional<double> parse_factor(std::string_view text) {
   double factor = 0;
@@ -47,17 +48,24 @@ void shorten_host_delays(Graph& graph, double speed) {
                          static_cast<double>(round_ns(static_cast<double>(action.a) / speed))));
 }
 
-// Ops of matching scopes get cost rows of their own. Returns the ops.
-std::size_t scale_scope(PassTarget& target, std::string_view pattern, double factor,
-                        double& fastest) {
+// The op's key without rank and step, which its program does not have.
+std::string key_in_program(const Graph& graph, OpId op) {
+  const std::string key = op_key(graph, op, 0, 0);
+  return key.substr(key.find("/m") + 1);
+}
+
+// Matching ops get cost rows of their own. Returns how many these are.
+template <class Matches>
+std::size_t scale_ops(PassTarget& target, double factor, double& fastest, const Matches& matches) {
   Graph& graph = target.graph;
   std::map<CostId, double> speeds;
   for (const PriceChanges::CostSpeed& known : target.prices.costs)
     speeds.emplace(known.cost, known.speed);
   std::map<CostId, CostId> fresh;
   std::size_t ops = 0;
-  for (Op& op : graph.ops) {
-    if (!matches_scope(pattern, graph.scope_name(op.scope))) continue;
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    if (!matches(OpId(i))) continue;
+    Op& op = graph.ops[i];
     ++ops;
     const auto [found, is_new] = fresh.try_emplace(op.cost, CostId(graph.costs.size()));
     if (is_new) {
@@ -96,10 +104,15 @@ struct Scale {
       }
       speed = speed_of(target.prices, *kind) *= factor;
     } else {
-      const std::string pattern = what.substr(kScope.size());
-      const std::size_t ops = scale_scope(target, pattern, factor, speed);
+      const bool by_scope = what.starts_with(kScope);
+      const std::string pattern = what.substr(by_scope ? kScope.size() : kOp.size());
+      const Graph& graph = target.graph;
+      const std::size_t ops = scale_ops(target, factor, speed, [&](OpId op) {
+        return matches_scope(pattern, by_scope ? std::string(graph.scope_name(graph.at(op).scope))
+                                               : key_in_program(graph, op));
+      });
       note.changed = ops != 0;
-      note.did = ops == 0 ? "no op has such a scope"
+      note.did = ops == 0 ? fmt::format("no op has such a {}", by_scope ? "scope" : "key")
                           : fmt::format("{} ops of {} {:g} times as fast", ops, pattern, factor);
     }
     if (!(speed >= kSlowest && speed <= kFastest))
@@ -119,10 +132,11 @@ Result<Pass> parse_scale(const PassArguments& arguments) {
   scale.factor = *factor;
   if (parts->name == "links" || parts->name == "compute" || parts->name == "host")
     return Pass(scale);
-  if (parts->name.starts_with(kScope) && parts->name.size() > kScope.size()) return Pass(scale);
+  for (const std::string_view prefix : {kScope, kOp})
+    if (parts->name.starts_with(prefix) && parts->name.size() > prefix.size()) return Pass(scale);
   scale.kind = parse<OpKind>(parts->name);
   if (scale.kind) return Pass(scale);
-  std::vector<std::string_view> known{"links", "compute", "host", "scope:PATTERN"};
+  std::vector<std::string_view> known{"links", "compute", "host", "scope:PATTERN", "op:PATTERN"};
   for (std::size_t i = 0; i <= static_cast<std::size_t>(OpKind::other); ++i)
     known.push_back(name(static_cast<OpKind>(i)));
   return bad_pass(arguments, "unknown target '{}'{}; known are {}", parts->name,
@@ -133,13 +147,16 @@ Result<Pass> parse_scale(const PassArguments& arguments) {
 
 const PassInfo kScalePass{
     "scale", "=KIND:FACTOR",
-    "makes links, compute, host, one kind of op or scope:PATTERN FACTOR times as fast",
+    "makes links, compute, host, one kind of op, scope:PATTERN or op:PATTERN FACTOR times as fast",
     R"(`links` multiplies the bandwidth of every link before collectives are priced, `compute` the speed
 of all device work that is no collective. `host` divides what launches, allocator calls, events and
 the framework's own delays take of the host; `cudaMalloc` and `cudaFree` stay. A kind (`gemm`,
 `all_gather`, …) or `scope:PATTERN` divides durations after they are priced, so that it also scales
 times that a recording gives. A pattern is a module path with everything below it
-(`scope:model.layers.3`), or has `*` and `?`. Factors with one target multiply.
+(`scope:model.layers.3`), or has `*` and `?`. `op:PATTERN` does the same to the ops whose key matches,
+without rank and step: `op:m0/layers.3.attn/backward/gemm/2` is one op of each rank, and
+`op:*all_reduce/*#7:1e6` takes the eighth all-reduce of a communicator away but for its launch and for
+ranks that wait in it. Factors with one target multiply.
 
     scale=gemm:2      before  |--gemm--|-norm-|        after  |gemm|-norm-|
 

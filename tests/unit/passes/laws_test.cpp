@@ -32,6 +32,8 @@ const std::vector<Case> kCases{
     {"scale=gemm:3", false, true},
     {"scale=host:2", false, true},
     {"scale=scope:*1*:2", false, true},
+    {"scale=op:*gemm/1:2", false, true},
+    {"ideal", true, true},
     {"delay=after-loss:1ms", false, true},
     {"delay=before-reduction:300us", false, true},
     {"delay=before-free:20us", false, true},

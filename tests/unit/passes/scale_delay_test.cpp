@@ -67,6 +67,43 @@ TEST_CASE("scale of a scope changes the prices of its ops alone") {
   }
 }
 
+TEST_CASE("scale of an op changes the price of that op alone, on every rank") {
+  const auto before = sample_with("tiny_fsdp2", kSmall);
+  const auto after = sample_with("tiny_fsdp2", kSmall, {"scale=op:*/backward/gemm/1:2"});
+  std::size_t scaled = 0;
+  for (std::size_t row = 0; row < before.graph.ops.size(); ++row) {
+    const Op& op = before.graph.ops[row];
+    const Ns old_time = before.prices[0].prices[op.cost.row()].duration;
+    const Ns time = after.prices[0].prices[after.graph.ops[row].cost.row()].duration;
+    const bool is_meant = op.kind == OpKind::gemm && op.phase == Phase::backward && op.ordinal == 1;
+    CHECK(time == (is_meant ? (old_time + 1) / 2 : old_time));
+    scaled += is_meant ? 1 : 0;
+  }
+  CHECK(scaled > 1);
+  REQUIRE(after.what_if.size() == 1);
+  CHECK(after.what_if[0].did == fmt::format("{} ops of */backward/gemm/1 2 times as fast", scaled));
+  CHECK_FALSE(sample_with("tiny_fsdp2", kSmall, {"scale=op:nothing:2"}).what_if[0].changed);
+}
+
+TEST_CASE("an ideal step takes usual times, without leads") {
+  Graph graph = thunder_trace();
+  const auto pass = sim::parse_pass("ideal");
+  REQUIRE(pass.has_value());
+  sim::PassTarget nothing{graph};
+  CHECK_FALSE((*pass)(nothing)->changed);
+  Cost& cost = graph.costs[graph.ops[0].cost.row()];
+  cost.is_fixed = true;
+  cost.fixed_time = 700;
+  cost.lead = 30;
+  cost.usual_time = 500;
+  sim::PassTarget target{graph};
+  CHECK((*pass)(target)->changed);
+  const Cost& ideal = target.graph.costs[graph.ops[0].cost.row()];
+  CHECK(ideal.fixed_time == 500);
+  CHECK(ideal.lead == 0);
+  CHECK_FALSE(sim::parse_pass("ideal=2").has_value());
+}
+
 TEST_CASE("scale of the host divides its times and its delays") {
   const auto before = sample_with("tiny_fsdp2", kSmall);
   const auto after = sample_with("tiny_fsdp2", kSmall, {"scale=host:10"});

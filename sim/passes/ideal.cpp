@@ -1,0 +1,55 @@
+#include <string>
+#include <vector>
+
+#include "sim/passes/passes.h"
+
+namespace foregather::sim {
+namespace {
+
+struct Ideal {
+  std::string text;
+
+  Result<PassNote> operator()(PassTarget& target) const {
+    std::size_t ops = 0;
+    std::vector<bool> has_usual(target.graph.costs.size());
+    for (std::size_t row = 0; row < has_usual.size(); ++row) {
+      Cost& cost = target.graph.costs[row];
+      has_usual[row] = cost.usual_time.has_value();
+      if (!cost.usual_time) continue;
+      cost.fixed_time = *cost.usual_time;
+      cost.lead = cost.lateness = 0;
+    }
+    for (const Op& op : target.graph.ops) ops += has_usual[op.cost.row()] ? 1 : 0;
+    if (ops == 0) return PassNote{text, "the schedule has no recorded durations", false};
+    return PassNote{text, fmt::format("{} ops take what such ops usually take, at once", ops),
+                    true};
+  }
+};
+
+Result<Pass> parse_ideal(const PassArguments& arguments) {
+  if (!arguments.argument.empty() || !arguments.options.empty())
+    return bad_pass(arguments, "expected ideal without arguments");
+  return Pass(Ideal{std::string(arguments.text)});
+}
+
+}  // namespace
+
+// The definition is that of the ideal timelines of "Understanding Stragglers in Large Model
+// Training Using What-if Analysis".
+const PassInfo kIdealPass{
+    "ideal", "", "a recorded step without stragglers and without launch delays",
+    R"(Every op of a recording takes what ops of its name (and of as many bytes) usually take on all
+recorded ranks: the mean of work, the median of collectives, from the last arrival on. In a timeline of
+a pipeline that is over all of its steps. An op begins as soon as all that it waits for has ended:
+nothing is left of launch latencies, of delays that the recording does not explain, and of ranks that
+were not recorded and came late. What the host does in and between its calls stays. The recorded step
+less this one is what stragglers and delays cost.
+
+    rank 0  |--gemm--|··wait··|all-reduce|        |--gemm---|all-reduce|
+    rank 1  |------gemm------||all-reduce|   ->   |--gemm---|all-reduce|
+
+Idempotent. Schedules that were not recorded have nothing to change.
+)",
+    &parse_ideal};
+
+}  // namespace foregather::sim
