@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/step.h"
+#include "cli/summary_text.h"
 #include "cli/terminal.h"
 #include "core/base/printable.h"
 #include "core/base/text.h"
@@ -34,6 +35,15 @@ std::string text_of(const tasks::ImportedFile& file) {
   return fmt::format("{}: {}\n", file.path, file.what) + table.text(2);
 }
 
+std::string text_of(const std::vector<tasks::RankClock>& clocks) {
+  if (clocks.empty()) return {};
+  TextTable table;
+  for (const auto& [rank, clock] : clocks)
+    table.row(
+        {fmt::format("rank {}", rank), clock ? "ahead by " + clock_text(*clock) : "not known"});
+  return "\nClocks, by the ends of shared collectives\n" + table.text(2);
+}
+
 int run(const Arguments& arguments) {
   const auto step = parse_step(arguments.step);
   if (!step) return give_up(step.error());
@@ -41,16 +51,18 @@ int run(const Arguments& arguments) {
   if (!files) return give_up(files.error());
   for (const tasks::ImportedFile& file : *files)
     for (const std::string& warning : file.warnings) complain("warning: " + warning);
+  std::string clocks;
   if (!arguments.database.empty()) {
-    const auto warnings = tasks::import_run(*files, *step, arguments.database);
-    if (!warnings) return give_up(warnings.error());
-    for (const std::string& warning : *warnings) complain("warning: " + warning);
+    const auto imported = tasks::import_run(*files, *step, arguments.database);
+    if (!imported) return give_up(imported.error());
+    for (const std::string& warning : imported->warnings) complain("warning: " + warning);
+    clocks = text_of(imported->clocks);
   }
   if (arguments.json) return print_json(tasks::to_json(*files));
   std::string text;
   for (const tasks::ImportedFile& file : *files) text += (text.empty() ? "" : "\n") + text_of(file);
   if (!arguments.database.empty())
-    text += fmt::format("\nwrote {}\n", printable(arguments.database));
+    text += fmt::format("{}\nwrote {}\n", clocks, printable(arguments.database));
   return print(text);
 }
 

@@ -57,6 +57,16 @@ std::string step_line(const Summary& summary) {
     text += *summary.mfu < 0.001 ? "   MFU < 0.1 %"
                                  : fmt::format("   MFU {:.1f} %", *summary.mfu * 100);
   text += "\n";
+  if (const auto& before = summary.as_recorded) {
+    const auto change = [](Ns by, const char* more, const char* less) {
+      return fmt::format("{} {}", format_time(std::abs(by)), by < 0 ? less : more);
+    };
+    text += fmt::format("  {} than as recorded ({}); exposed communication {} before, {}\n",
+                        change(*summary.step_time() - before->step, "more", "less"),
+                        format_time(before->step), format_time(before->exposed),
+                        change(summary.slow().times->busy.exposed - before->exposed,
+                               "newly exposed", "no longer exposed"));
+  }
   if (const auto& range = summary.interval.step_time)
     text += fmt::format("  between {} and {}, by how far published runs were off\n",
                         format_time(range->first), format_time(range->second));
@@ -177,13 +187,24 @@ std::string fits(const Summary& summary) {
 
 std::string recorded(const Summary& summary) {
   TextTable table;
-  table.row({"Recorded", "measured", "replayed", "unexplained", "streams", "waits"});
+  const bool has_clocks =
+      std::any_of(summary.recorded.begin(), summary.recorded.end(),
+                  [](const tasks::RecordedFigures& rank) { return rank.clock.has_value(); });
+  std::vector<std::string> head{"Recorded",    "measured", "replayed",
+                                "unexplained", "streams",  "waits"};
+  if (has_clocks) head.emplace_back("clock ahead by");
+  table.row(head);
   for (std::size_t i = 0; i < summary.recorded.size(); ++i) {
     const tasks::RecordedFigures& rank = summary.recorded[i];
-    table.row({fmt::format("  rank {}", rank.rank), format_time(rank.measured),
-               format_time(summary.classes[i].times->step), format_time(rank.unexplained),
-               format_count(rank.streams),
-               fmt::format("{} recorded, {} inferred", rank.recorded_deps, rank.inferred_deps)});
+    std::vector<std::string> row{
+        fmt::format("  rank {}", rank.rank),
+        format_time(rank.measured),
+        format_time(summary.classes[i].times->step),
+        format_time(rank.unexplained),
+        format_count(rank.streams),
+        fmt::format("{} recorded, {} inferred", rank.recorded_deps, rank.inferred_deps)};
+    if (has_clocks) row.push_back(rank.clock ? clock_text(*rank.clock) : "not known");
+    table.row(row);
   }
   return "\n" + table.text();
 }
@@ -198,6 +219,11 @@ std::string first_step(const Summary& summary) {
 }
 
 }  // namespace
+
+std::string clock_text(const tasks::ClockFigures& clock) {
+  return fmt::format("{}{} ± {}", clock.offset < 0 ? "−" : "", format_time(std::abs(clock.offset)),
+                     format_time(clock.uncertainty));
+}
 
 std::string summary_text(const Summary& summary) {
   std::string text = header(summary);

@@ -38,9 +38,8 @@ Result<rebuild::MeasuredRun> recorded_run(const std::vector<ImportedFile>& files
   return measured;
 }
 
-Result<std::vector<std::string>> import_run(const std::vector<ImportedFile>& files,
-                                            std::optional<std::int64_t> step,
-                                            const std::string& database) {
+Result<ImportedRun> import_run(const std::vector<ImportedFile>& files,
+                               std::optional<std::int64_t> step, const std::string& database) {
   std::vector<std::string> inputs;
   for (const ImportedFile& file : files) inputs.push_back(file.path.substr(0, file.path.find('!')));
   auto outputs = Outputs::open(database, {}, {});
@@ -49,7 +48,14 @@ Result<std::vector<std::string>> import_run(const std::vector<ImportedFile>& fil
   if (!measured) return tl::unexpected(measured.error());
   if (const Status written = outputs->write({&measured->run, 1}, {}, inputs); !written)
     return tl::unexpected(written.error());
-  return measured->warnings;
+  ImportedRun imported;
+  imported.warnings = std::move(measured->warnings);
+  if (files.size() == 1) return imported;
+  for (const auto& [rank, clock] : measured->clocks) {
+    RankClock& row = imported.clocks.emplace_back(RankClock{rank, {}});
+    if (clock) row.clock = {clock->offset, clock->uncertainty};
+  }
+  return imported;
 }
 
 }  // namespace foregather::tasks

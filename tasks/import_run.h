@@ -8,6 +8,7 @@
 #include "core/base/result.h"
 #include "core/rebuild/measured_run.h"
 #include "tasks/import.h"
+#include "tasks/summary.h"
 
 namespace foregather::tasks {
 
@@ -17,9 +18,18 @@ namespace foregather::tasks {
 Result<rebuild::MeasuredRun> recorded_run(const std::vector<ImportedFile>& files,
                                           std::optional<std::int64_t> step);
 
-/// Writes that run to a new database. Returns warnings. Errors also: a file is the database itself.
-Result<std::vector<std::string>> import_run(const std::vector<ImportedFile>& files,
-                                            std::optional<std::int64_t> step,
-                                            const std::string& database);
+struct RankClock {
+  std::uint32_t rank = 0;
+  std::optional<ClockFigures> clock;  ///< absent: it could not be compared with the others
+};
+
+struct ImportedRun {
+  std::vector<RankClock> clocks;  ///< of several recordings
+  std::vector<std::string> warnings;
+};
+
+/// Writes that run to a new database. Errors also: a file is the database itself.
+Result<ImportedRun> import_run(const std::vector<ImportedFile>& files,
+                               std::optional<std::int64_t> step, const std::string& database);
 
 }  // namespace foregather::tasks

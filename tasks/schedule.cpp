@@ -249,6 +249,7 @@ Result<plan::Workload> read_recorded(const Sources& sources, const std::vector<s
                    problems.front().message);
   schedule.graph = std::move(recorded->rebuilt.graph);
   schedule.recorded = std::move(recorded->rebuilt.ranks);
+  schedule.is_one_recording = recorded->rebuilt.is_one_recording;
   schedule.warnings = std::move(recorded->rebuilt.warnings);
   schedule.model = "recorded run";
   schedule.engine.once = true;
@@ -324,16 +325,21 @@ Status apply_what_if(const std::vector<sim::Pass>& what_if, const plan::Workload
   return {};
 }
 
-Status price_schedule(const plan::Workload& machine, const sim::PriceChanges& changes,
-                      Schedule& schedule) {
-  sim::CostTable table =
-      sim::price(schedule.graph, schedule.hardware, price_options(machine, changes));
-  sim::change_prices(changes, schedule.graph, table);
+sim::CostTable priced(const Graph& graph, const plan::Workload& machine,
+                      const sim::PriceChanges& changes, const Schedule& schedule) {
+  sim::CostTable table = sim::price(graph, schedule.hardware, price_options(machine, changes));
+  sim::change_prices(changes, graph, table);
   if (!schedule.has_host) {
     table.host = {};
     table.host.launch_queue = 0;
     for (sim::Price& price : table.prices) price.host = 0;
   }
+  return table;
+}
+
+Status price_schedule(const plan::Workload& machine, const sim::PriceChanges& changes,
+                      Schedule& schedule) {
+  const sim::CostTable table = priced(schedule.graph, machine, changes, schedule);
   if (const Status bounded = check_step_length(schedule.graph, table); !bounded) return bounded;
   std::size_t rows = 1;
   for (const RankClass& rank_class : schedule.graph.classes)
@@ -377,6 +383,8 @@ Result<Schedule> load_schedule(const Sources& sources, const std::vector<std::st
        {machine->cluster.hardware, machine->cluster.topology, machine->cluster.fabric})
     schedule.inputs.push_back(input);
   sim::PriceChanges changes;
+  if (!schedule.recorded.empty() && !what_if.empty())
+    schedule.as_recorded = {schedule.graph, {priced(schedule.graph, *machine, {}, schedule)}};
   Status ready = apply_what_if(what_if, *machine, schedule, changes);
   if (ready) ready = price_schedule(*machine, changes, schedule);
   if (ready) ready = set_engine(*machine, schedule);

@@ -24,6 +24,12 @@ struct Sources {
   std::optional<std::string> workload = std::nullopt;
 };
 
+/// A recorded run before any what-if.
+struct AsRecorded {
+  Graph graph;
+  std::vector<sim::CostTable> prices;
+};
+
 struct Schedule {
   std::string name;      ///< of the source: its file name without folder and ending
   std::string model;     ///< "llama, 32 layers"; empty for a schedule dump
@@ -43,6 +49,8 @@ struct Schedule {
   Bytes argument_bytes = 0;             ///< that the caller of the traced function holds
   /// Of a recorded run: what was measured of each class.
   std::vector<rebuild::RebuiltRank> recorded;
+  bool is_one_recording = false;          ///< of all ranks, see rebuild::Rebuilt
+  std::optional<AsRecorded> as_recorded;  ///< of a recorded run that a what-if changed
   bool has_host = true;  ///< false: all that its host does is in host_delay actions
   std::vector<std::string> warnings;
 };

@@ -122,19 +122,48 @@ void fill_warnings(const sim::Simulation& simulation, Summary& summary) {
                     simulation.unresolved_synchronizations));
 }
 
-// The step of a recorded run is the span of its device work: it has no step before. Bytes that the
-// recording's own allocator held are not replayed.
-void fill_recorded(const Schedule& schedule, Outcome& outcome) {
-  run::Run& run = outcome.run;
+// The step of a recorded run is the span of its device work: it has no step before. One recording
+// of all ranks has one span.
+void begin_with_device(const Schedule& schedule, run::Run& run) {
+  std::optional<Ns> first;
   for (std::size_t s = 0; s < run.steps.size(); ++s) {
     const run::OpSpan ops = run::ops_of(run, run::StepRow(s));
-    if (ops.first < ops.last) run.steps[s].begin = run.ops.start[ops.first];
+    if (ops.first == ops.last) continue;
+    run.steps[s].begin = run.ops.start[ops.first];
+    first = std::min(first.value_or(run.steps[s].begin), run.steps[s].begin);
   }
+  if (!schedule.is_one_recording || !first) return;
+  for (run::StepInfo& step : run.steps) step.begin = *first;
+}
+
+// Bytes that the recording's own allocator held are not replayed.
+void fill_recorded(const Schedule& schedule, Outcome& outcome) {
+  begin_with_device(schedule, outcome.run);
   outcome.summary.has_memory = false;
-  for (const rebuild::RebuiltRank& rank : schedule.recorded)
+  for (const rebuild::RebuiltRank& rank : schedule.recorded) {
+    std::optional<ClockFigures> clock;
+    if (rank.clock) clock = {rank.clock->offset, rank.clock->uncertainty};
     outcome.summary.recorded.push_back({rank.source, rank.rank, rank.measured, rank.unexplained,
                                         rank.pinned, rank.ops, rank.streams, rank.recorded_deps,
-                                        rank.inferred_deps, rank.clock_shift});
+                                        rank.inferred_deps, rank.clock_shift, clock, rank.matched,
+                                        rank.clock.has_value() || schedule.is_one_recording});
+  }
+}
+
+// The same without any what-if: what changed.
+Status fill_as_recorded(const Schedule& schedule, Summary& summary) {
+  if (!schedule.as_recorded || !summary.step_time()) return {};
+  const AsRecorded& before = *schedule.as_recorded;
+  const auto simulation = sim::simulate(before.graph, before.prices, schedule.engine);
+  if (!simulation) return tl::unexpected(simulation.error());
+  run::Run run = record_run(before.graph, before.prices, *simulation);
+  begin_with_device(schedule, run);
+  Summary unchanged;
+  unchanged.classes.resize(before.graph.classes.size());
+  fill_times(run, unchanged);
+  const StepTimes& times = *unchanged.slow().times;
+  summary.as_recorded = {times.step, times.busy.exposed};
+  return {};
 }
 
 }  // namespace
@@ -212,9 +241,9 @@ Result<Outcome> simulate(const SimulateRequest& asked) {
     fill_times(outcome.run, outcome.summary);
     fill_rates(*schedule, simulation->converged, outcome.summary);
   }
-  if (schedule->recorded.empty())
-    if (const Status filled = fill_intervals(*schedule, outcome.summary); !filled)
-      return tl::unexpected(filled.error());
+  const Status filled = schedule->recorded.empty() ? fill_intervals(*schedule, outcome.summary)
+                                                   : fill_as_recorded(*schedule, outcome.summary);
+  if (!filled) return tl::unexpected(filled.error());
   fill_warnings(*simulation, outcome.summary);
   outcome.summary.simulated_in =
       std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();

@@ -90,6 +90,12 @@ struct WhatIfFigure {
 
 enum class MemoryModel : std::uint8_t { allocator, live, thunder_estimator };
 
+/// The clock of a recording against the first one's.
+struct ClockFigures {
+  Ns offset = 0;       ///< by which it is ahead
+  Ns uncertainty = 0;  ///< nine of ten shared collectives ended that close to it
+};
+
 /// What was measured of one rank of a recorded source, and how far its schedule explains that.
 struct RecordedFigures {
   std::string source;
@@ -98,6 +104,18 @@ struct RecordedFigures {
   Ns unexplained = 0;  ///< time in which an op waited for nothing that the recording shows
   std::int64_t pinned = 0, ops = 0, streams = 0, recorded_deps = 0, inferred_deps = 0;
   Ns clock_shift = 0;  ///< by which the host's clock was ahead of the device's
+  /// Absent: one rank alone, or clocks that could not be compared.
+  std::optional<ClockFigures> clock;
+  std::int64_t matched = 0;  ///< collectives in which it meets other recorded ranks
+  /// Its waits for other ranks are apart from its transfers: they were recorded, on comparable
+  /// clocks.
+  bool knows_waits = false;
+};
+
+/// Of the slowest rank of a recorded source, before any what-if.
+struct AsRecordedFigures {
+  Ns step = 0;
+  Ns exposed = 0;  ///< communication
 };
 
 /// The figures of the job: times of its slowest class, memory of its largest.
@@ -109,10 +127,11 @@ struct Summary : Figures {
   std::int64_t tokens_per_rank_step = 0;
   MemoryModel memory_model = MemoryModel::allocator;
   std::vector<ClassFigures> classes;
-  std::vector<RecordedFigures> recorded;  ///< as classes; empty: the source is no recording
-  bool has_memory = true;                 ///< false: the source says nothing of memory
-  std::size_t slowest = 0;                ///< class whose times are the job's
-  std::size_t largest = 0;                ///< class whose memory is the job's
+  std::vector<RecordedFigures> recorded;         ///< as classes; empty: the source is no recording
+  std::optional<AsRecordedFigures> as_recorded;  ///< of a recording with a what-if
+  bool has_memory = true;                        ///< false: the source says nothing of memory
+  std::size_t slowest = 0;                       ///< class whose times are the job's
+  std::size_t largest = 0;                       ///< class whose memory is the job's
   PathFigures path;
   Bytes capacity = 0;
   Bytes outside_allocator = 0;

@@ -65,8 +65,9 @@ void write_collectives(JsonWriter& json, const std::optional<StepTimes>& times) 
 }
 
 // The figures that a class has and the job takes from its slowest class. A recording does not say
-// what went over the wire.
-void write_times(JsonWriter& json, const std::optional<StepTimes>& times, bool is_recorded) {
+// what went over the wire, and one rank's does not say what it waited for others.
+void write_times(JsonWriter& json, const std::optional<StepTimes>& times,
+                 const RecordedFigures* recorded) {
   const auto field = [&](std::string_view name, auto member) {
     if (times)
       json.field(name, member(*times));
@@ -78,9 +79,12 @@ void write_times(JsonWriter& json, const std::optional<StepTimes>& times, bool i
   field("compute_busy_ns", [](const StepTimes& t) { return t.busy.compute; });
   field("comm_busy_ns", [](const StepTimes& t) { return t.busy.comm; });
   field("exposed_comm_ns", [](const StepTimes& t) { return t.busy.exposed; });
-  field("comm_wait_ns", [](const StepTimes& t) { return t.busy.wait; });
+  if (recorded != nullptr && !recorded->knows_waits)
+    json.key("comm_wait_ns").null();
+  else
+    field("comm_wait_ns", [](const StepTimes& t) { return t.busy.wait; });
   field("host_bound_ns", [](const StepTimes& t) { return t.host_bound; });
-  if (is_recorded)
+  if (recorded != nullptr)
     json.key("bytes_on_wire").null();
   else
     field("bytes_on_wire", [](const StepTimes& t) { return t.busy.wire_bytes; });
@@ -158,7 +162,8 @@ void write_unknown_memory(JsonWriter& json) {
 void write_figures(JsonWriter& json, const Summary& summary, const Figures& figures,
                    const ClassFigures& slow, const ClassFigures& large,
                    std::optional<Bytes> margin) {
-  write_times(json, slow.times, !summary.recorded.empty());
+  const auto row = static_cast<std::size_t>(&slow - summary.classes.data());
+  write_times(json, slow.times, summary.recorded.empty() ? nullptr : &summary.recorded[row]);
   optional_field(json, "step_time_bound_ns", figures.bound);
   optional_field(json, "tokens_per_s_per_gpu", figures.tokens_per_second);
   optional_field(json, "mfu", figures.mfu);
@@ -196,6 +201,13 @@ void write_recorded(JsonWriter& json, const Summary& summary) {
   json.field("measured_step_time_ns", summary.measured_step_time());
   json.field("unexplained_ns", slow.unexplained);
   json.field("pinned_ops", slow.pinned);
+  if (const auto& before = summary.as_recorded) {
+    json.key("as_recorded").begin_object();
+    json.field("step_time_ns", before->step);
+    json.field("exposed_comm_ns", before->exposed);
+    json.end_object();
+    json.field("newly_exposed_comm_ns", summary.slow().times->busy.exposed - before->exposed);
+  }
   json.key("ranks").begin_array();
   for (std::size_t i = 0; i < summary.recorded.size(); ++i) {
     const RecordedFigures& rank = summary.recorded[i];
@@ -211,6 +223,12 @@ void write_recorded(JsonWriter& json, const Summary& summary) {
     json.field("recorded_waits", rank.recorded_deps);
     json.field("inferred_waits", rank.inferred_deps);
     json.field("clock_shift_ns", rank.clock_shift);
+    if (rank.clock)
+      json.field("clock_offset_ns", rank.clock->offset)
+          .field("clock_uncertainty_ns", rank.clock->uncertainty);
+    else
+      json.key("clock_offset_ns").null().key("clock_uncertainty_ns").null();
+    json.field("matched_collectives", rank.matched);
     json.end_object();
   }
   json.end_array();

@@ -13,6 +13,13 @@ std::uint32_t world_size_of(std::span<const run::Recording* const> recordings,
   return size;
 }
 
+std::vector<Ns> epochs_of(std::span<const run::Recording* const> recordings) {
+  std::vector<Ns> epochs;
+  for (const run::Recording* recording : recordings) epochs.push_back(recording->base);
+  if (std::count(epochs.begin(), epochs.end(), 0) > 0) epochs.assign(epochs.size(), 0);
+  return epochs;
+}
+
 Result<std::vector<std::uint32_t>> ranks_of(std::span<const run::Recording* const> recordings) {
   const bool all_named = std::all_of(recordings.begin(), recordings.end(),
                                      [](const auto* recording) { return recording->rank; });

@@ -3,24 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "core/rebuild/host_rows.h"
 #include "core/rebuild/job.h"
-#include "core/rebuild/labels.h"
+#include "core/rebuild/meetings.h"
 #include "core/rebuild/memory_rows.h"
-#include "core/rebuild/timeline.h"
-#include "core/rebuild/window.h"
+#include "core/rebuild/rank_timeline.h"
 
 namespace foregather::rebuild {
 namespace {
 
 /// One step of one recording.
 struct Part {
-  std::int64_t number = 0;
+  Part(std::int64_t number_of, const run::Recording& recording, std::uint32_t rank,
+       Window&& window_of)
+      : number(number_of), window(std::move(window_of)), ops(recording, rank, window) {}
+
+  std::int64_t number;
   Window window;
-  Timeline timeline;
+  RankTimeline ops;
 };
 
 class Writing {
@@ -47,6 +52,16 @@ class Writing {
     return {};
   }
 
+  /// The step of that number; null: it has none.
+  const RankTimeline* step(std::int64_t number) const {
+    for (const Part& part : parts_)
+      if (part.number == number) return &part.ops;
+    return nullptr;
+  }
+  void add_numbers(std::set<std::int64_t>& numbers) const {
+    for (const Part& part : parts_) numbers.insert(part.number);
+  }
+
   /// First start, on the clock of the recording.
   Ns begin() const {
     Ns first = parts_.front().window.begin;
@@ -66,16 +81,19 @@ class Writing {
       info.begin = part.window.begin - origin_;
       info.end = part.window.end - origin_;
       info.host_end = info.begin;
-      for (const RecordedCall& call : part.timeline.calls)
+      for (const RecordedCall& call : part.ops.timeline.calls)
         info.host_end = std::max(info.host_end, info.begin + call.end);
       memory_peaks(part.window, info);
       steps_.push_back(run_.add(info));
     }
   }
 
-  void write_ops() {
+  /// `meetings` by number of the step.
+  void write_ops(
+      const std::map<std::int64_t, const std::vector<std::optional<Meeting>>*>& meetings) {
     const HostRows host(recording_, class_, origin_, run_);
-    for (std::size_t p = 0; p < parts_.size(); ++p) write_ops(parts_[p], steps_[p], host);
+    for (std::size_t p = 0; p < parts_.size(); ++p)
+      write_ops(parts_[p], steps_[p], host, *meetings.at(parts_[p].number));
     host.add_waits([this](run::LaneRow lane) { return stream(lane); }, run_);
   }
   void write_memory() {
@@ -95,9 +113,7 @@ class Writing {
     auto window = window_of(recording_, number);
     if (!window) return tl::unexpected(window.error());
     if (window->activities.empty()) return {};
-    Part part{number.value_or(0), std::move(*window), {}};
-    part.timeline = timeline_of(recording_, part.window);
-    parts_.push_back(std::move(part));
+    parts_.emplace_back(number.value_or(0), recording_, rank_, std::move(*window));
     return {};
   }
 
@@ -126,18 +142,20 @@ class Writing {
     return known->second;
   }
 
-  void write_ops(const Part& part, run::StepRow step, const HostRows& host) {
-    const Labels labels(recording_, part.timeline);
+  void write_ops(const Part& part, run::StepRow step, const HostRows& host,
+                 const std::vector<std::optional<Meeting>>& meetings) {
+    const Timeline& timeline = part.ops.timeline;
     const std::size_t first = run_.ops.size();
     std::map<std::tuple<StringId, Phase, OpKind>, std::uint32_t> ordinals;
     std::map<std::uint32_t, std::uint32_t> sequences;  // by communicator
-    for (const RecordedOp& op : part.timeline.ops) {
+    for (std::size_t i = 0; i < timeline.ops.size(); ++i) {
+      const RecordedOp& op = timeline.ops[i];
       const std::size_t row = op.activity.row();
       const std::string_view name = recording_.text(recording_.activities.name[row]);
-      const OpLabel label = labels.of(op);
+      const OpLabel label = part.ops.labels.of(op);
       run::OpRecord record;
       record.step = step;
-      record.stream = stream(part.timeline.streams[op.stream].lane);
+      record.stream = stream(timeline.streams[op.stream].lane);
       record.kind = label.kind;
       record.role = is_collective(record.kind) ? Role::other : Role::compute;
       record.phase = label.phase;
@@ -146,7 +164,7 @@ class Writing {
       const std::uint32_t ordinal = ordinals[{record.scope, record.phase, record.kind}]++;
       record.ordinal = static_cast<std::uint16_t>(ordinal);
       if (is_collective(record.kind)) {
-        const run::CollectiveRow collective = labels.collective(op);
+        const run::CollectiveRow collective = part.ops.labels.collective(op);
         record.communicator = communicator(collective);
         record.sequence = sequences[record.communicator.row()]++;
         if (collective)
@@ -159,11 +177,13 @@ class Writing {
       record.issued = base + op.launched;
       // As recorded: the timeline moves starts behind the rounded end before them.
       record.start = record.transfer = recording_.activities.start[row] - origin_;
+      if (meetings[i]) record.transfer = std::max(record.start, base + meetings[i]->transfer);
       record.end = base + op.end;
       record.reason = op.reason;
       if (op.bound_by) record.bound_by = run::OpRow(first + *op.bound_by);
       const run::OpRow added = run_.add(record);
-      if (is_collective(record.kind)) host.add_collective(added, labels.collective(op), run_);
+      if (is_collective(record.kind))
+        host.add_collective(added, part.ops.labels.collective(op), run_);
     }
   }
 
@@ -195,7 +215,7 @@ class Writing {
   std::uint32_t rank_;
   MeasuredRun& measured_;
   run::Run& run_;
-  std::vector<Part> parts_;
+  std::deque<Part> parts_;
   Ns origin_ = 0;
   run::ClassRow class_;
   std::vector<run::StepRow> steps_;
@@ -217,16 +237,39 @@ Result<MeasuredRun> measured_run(std::span<const run::Recording* const> recordin
     if (const Status status = parts.back().read_steps(step); !status)
       return tl::unexpected(status.error());
   }
-  const bool share_epoch =
-      std::all_of(recordings.begin(), recordings.end(), [](const auto* r) { return r->base != 0; });
-  Ns first = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Ns begin = parts[i].begin() + (share_epoch ? recordings[i]->base : 0);
-    first = i == 0 ? begin : std::min(first, begin);
+  const std::vector<Ns> epochs = epochs_of(recordings);
+  std::set<std::int64_t> numbers;
+  for (const Writing& part : parts) part.add_numbers(numbers);
+  std::vector<RankTimelines> windows;
+  for (const std::int64_t number : numbers) {
+    RankTimelines& ranks_of_step = windows.emplace_back();
+    for (const Writing& part : parts) ranks_of_step.push_back(part.step(number));
   }
+  const PutTogether together = put_together(windows, epochs);
+  measured.warnings.insert(measured.warnings.end(), together.warnings.begin(),
+                           together.warnings.end());
+  const bool share_epoch =
+      std::all_of(epochs.begin(), epochs.end(), [](const Ns epoch) { return epoch != 0; });
+  // What makes the times of a recording those of the first one's clock, where they can be compared.
+  const auto shift = [&](std::size_t i) -> std::optional<Ns> {
+    if (together.clocks[i]) return epochs[i] - together.clocks[i]->offset;
+    return share_epoch ? std::optional(epochs[i]) : std::nullopt;
+  };
+  std::optional<Ns> first;
   for (std::size_t i = 0; i < parts.size(); ++i)
-    parts[i].write_tables(share_epoch ? first - recordings[i]->base : parts[i].begin());
-  for (Writing& part : parts) part.write_ops();
+    if (const auto shifted = shift(i))
+      first = std::min(first.value_or(parts[i].begin() + *shifted), parts[i].begin() + *shifted);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto shifted = shift(i);
+    parts[i].write_tables(shifted ? *first - *shifted : parts[i].begin());
+    measured.clocks.push_back({(*ranks)[i], together.clocks[i]});
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::map<std::int64_t, const std::vector<std::optional<Meeting>>*> meetings;
+    for (std::size_t w = 0; const std::int64_t number : numbers)
+      meetings[number] = &together.meetings[w++][i];
+    parts[i].write_ops(meetings);
+  }
   for (Writing& part : parts) part.write_memory();
   measured.run.about.kind = run::RunKind::measured;
   measured.run.about.world_size = world_size_of(recordings, *ranks);

@@ -8,22 +8,31 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/rebuild/clocks.h"
 #include "core/run/recording.h"
 #include "core/run/run.h"
 
 namespace foregather::rebuild {
 
+/// See put_together().
+struct RankClock {
+  std::uint32_t rank = 0;
+  std::optional<Clock> clock;
+};
+
 struct MeasuredRun {
-  run::Run run;  ///< RunInfo: kind, world size; the rest is the caller's
+  run::Run run;                   ///< RunInfo: kind, world size; the rest is the caller's
+  std::vector<RankClock> clocks;  ///< by recording
   std::vector<std::string> warnings;
 };
 
 /// One recording a rank class. Its steps are those that it names ("ProfilerStep#N", each with the
 /// device work that it launched), or `step` alone, or one of all its device work. Times are those
-/// of the first recording's clock where both know the epoch of their time 0, else each its own;
-/// time 0 is the first start of all. Every op has what held it back (see find_waits()) and, as
-/// `source`, the name of its kernel; memory is what the tool recorded of the device's allocator.
-/// Errors: as of rebuild().
+/// of the first recording's clock, aligned by the collectives that they share, else by the epochs
+/// of their time 0, else each its own; time 0 is the first start of all. The transfer of a
+/// collective that others share begins when the last rank has arrived. Every op has what held it
+/// back (see find_waits()) and, as `source`, the name of its kernel; memory is what the tool
+/// recorded of the device's allocator. Errors: as of rebuild().
 Result<MeasuredRun> measured_run(std::span<const run::Recording* const> recordings,
                                  std::optional<std::int64_t> step);
 

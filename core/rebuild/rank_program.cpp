@@ -15,14 +15,13 @@ constexpr Ns kHandOver = 20 * kMicrosecond;
 
 class Writing {
  public:
-  Writing(const run::Recording& recording, const Timeline& timeline, std::uint32_t rank,
-          std::uint32_t world_size, GraphBuilder& builder)
-      : recording_(recording),
-        timeline_(timeline),
-        rank_(rank),
-        world_size_(world_size),
-        b_(builder),
-        labels_(recording, timeline) {}
+  Writing(const RankTimeline& rank, const RankSurroundings& around, GraphBuilder& builder)
+      : recording_(*rank.recording),
+        timeline_(rank.timeline),
+        labels_(rank.labels),
+        rank_(rank.rank),
+        around_(around),
+        b_(builder) {}
 
   ProgramId run() {
     const ProgramId program = b_.begin_program(fmt::format("rank {}", rank_));
@@ -56,7 +55,8 @@ class Writing {
 
   void add_ops() {
     std::vector<OpId> deps;
-    for (const RecordedOp& recorded : timeline_.ops) {
+    for (std::size_t i = 0; i < timeline_.ops.size(); ++i) {
+      const RecordedOp& recorded = timeline_.ops[i];
       const std::size_t row = recorded.activity.row();
       const OpLabel label = labels_.of(recorded);
       OpSpec spec;
@@ -71,10 +71,12 @@ class Writing {
       cost.fixed_time = recorded.end - recorded.start;
       cost.lead = recorded.lead;
       cost.bytes_written = recording_.activities.bytes[row];
+      cost.usual_time = around_.usual[i];
       spec.role = Role::compute;
       if (is_collective(spec.kind)) {
         spec.role = Role::other;
-        spec.communicator = communicator(recorded, cost);
+        spec.communicator = around_.meetings[i] ? meeting(*around_.meetings[i], recorded, cost)
+                                                : communicator(recorded, cost);
         cost.group = b_.graph().at(spec.communicator).group;
       }
       spec.cost = b_.cost(cost);
@@ -84,11 +86,19 @@ class Writing {
     }
   }
 
+  // Its wait for the other ranks comes from when they arrive.
+  CommunicatorId meeting(const Meeting& meeting, const RecordedOp& recorded, Cost& cost) const {
+    cost.message_bytes = meeting.bytes;
+    cost.fixed_time = recorded.end - meeting.transfer;
+    cost.lateness = meeting.lateness;
+    return around_.communicators[meeting.chain];
+  }
+
   // One for each group and stream: collectives that a recording shows side by side stay so.
   CommunicatorId communicator(const RecordedOp& recorded, Cost& cost) {
     const run::CollectiveRow row = labels_.collective(recorded);
     std::string name = "?";
-    std::uint32_t ranks = world_size_;
+    std::uint32_t ranks = around_.world_size;
     if (row) {
       const run::RecordedCollective& collective = recording_.collectives[row.row()];
       name = recording_.text(collective.group);
@@ -201,9 +211,10 @@ class Writing {
 
   const run::Recording& recording_;
   const Timeline& timeline_;
-  std::uint32_t rank_, world_size_;
+  const Labels& labels_;
+  std::uint32_t rank_;
+  const RankSurroundings& around_;
   GraphBuilder& b_;
-  Labels labels_;
   std::vector<StreamId> streams_;
   std::vector<OpId> ops_;            // by op of the timeline
   std::vector<EventId> events_;      // by op of the timeline: behind those that the host waits for
@@ -216,9 +227,9 @@ class Writing {
 
 }  // namespace
 
-ProgramId add_program(const run::Recording& recording, const Timeline& timeline, std::uint32_t rank,
-                      std::uint32_t world_size, GraphBuilder& builder) {
-  return Writing(recording, timeline, rank, world_size, builder).run();
+ProgramId add_program(const RankTimeline& rank, const RankSurroundings& around,
+                      GraphBuilder& builder) {
+  return Writing(rank, around, builder).run();
 }
 
 }  // namespace foregather::rebuild

@@ -3,20 +3,47 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
 
 #include "core/ir/builder.h"
 #include "core/rebuild/job.h"
+#include "core/rebuild/meetings.h"
+#include "core/rebuild/pipeline.h"
 #include "core/rebuild/rank_program.h"
-#include "core/rebuild/timeline.h"
+#include "core/rebuild/rank_timeline.h"
+#include "core/rebuild/usual_times.h"
 #include "core/rebuild/window.h"
 
 namespace foregather::rebuild {
 namespace {
 
-RebuiltRank figures(const run::Recording& recording, const Timeline& timeline, std::uint32_t rank) {
+// One for each chain of collectives in which recorded ranks meet.
+std::vector<CommunicatorId> add_communicators(const RankTimelines& ranks,
+                                              const MatchedCollectives& matched,
+                                              GraphBuilder& builder) {
+  std::vector<CommunicatorId> communicators;
+  std::map<std::string, int> streams;
+  for (const CollectiveChain& chain : matched.chains) {
+    std::vector<std::uint32_t> members;
+    for (const std::uint32_t recording : chain.recordings)
+      members.push_back(ranks[recording]->rank);
+    std::sort(members.begin(), members.end());
+    const int copy = streams[chain.group]++;
+    const std::string name =
+        copy == 0 ? chain.group : fmt::format("{} stream {}", chain.group, copy);
+    communicators.push_back(builder.communicator(
+        name, builder.group(fmt::format("{}, {} ranks", name, chain.size), members, 1)));
+  }
+  return communicators;
+}
+
+RebuiltRank figures(const RankTimeline& rank) {
+  const Timeline& timeline = rank.timeline;
   RebuiltRank figures;
-  figures.source = recording.source;
-  figures.rank = rank;
+  figures.source = rank.recording->source;
+  figures.rank = rank.rank;
   figures.measured = timeline.length;
   figures.ops = static_cast<std::int64_t>(timeline.ops.size());
   figures.streams = static_cast<std::int64_t>(timeline.streams.size());
@@ -37,26 +64,50 @@ RebuiltRank figures(const run::Recording& recording, const Timeline& timeline, s
 
 Result<Rebuilt> rebuild(std::span<const run::Recording* const> recordings,
                         const RebuildOptions& options) {
+  for (const run::Recording* recording : recordings) {
+    if (!is_pipeline(*recording)) continue;
+    if (recordings.size() == 1) return rebuild_pipeline(*recording, options.step);
+    return fail_at(recording->source, "is of all ranks of a job, expected it alone");
+  }
   const auto ranks = ranks_of(recordings);
   if (!ranks) return tl::unexpected(ranks.error());
   const std::uint32_t world_size = world_size_of(recordings, *ranks);
-  Rebuilt rebuilt;
-  GraphBuilder builder;
-  builder.graph().world_size = world_size;
+  std::deque<RankTimeline> parts;
+  RankTimelines timelines;
   for (std::size_t i = 0; i < recordings.size(); ++i) {
-    const run::Recording& recording = *recordings[i];
-    const std::uint32_t rank = (*ranks)[i];
-    const auto window = window_of(recording, options.step);
+    const auto window = window_of(*recordings[i], options.step);
     if (!window) return tl::unexpected(window.error());
     if (window->activities.empty())
-      return fail_at(recording.source, "has no device work{}, expected kernels to replay",
+      return fail_at(recordings[i]->source, "has no device work{}, expected kernels to replay",
                      options.step ? fmt::format(" in step {}", *options.step) : "");
-    const Timeline timeline = timeline_of(recording, *window);
-    rebuilt.ranks.push_back(figures(recording, timeline, rank));
+    timelines.push_back(&parts.emplace_back(*recordings[i], (*ranks)[i], *window));
+  }
+  const std::vector<Ns> epochs = epochs_of(recordings);
+  PutTogether together = put_together({timelines}, epochs);
+  const Meetings& meetings = together.meetings.front();
+  const std::vector<std::vector<Ns>> usual = usual_times(timelines, meetings);
+  Rebuilt rebuilt;
+  rebuilt.warnings = std::move(together.warnings);
+  GraphBuilder builder;
+  builder.graph().world_size = world_size;
+  const auto shared = add_communicators(timelines, together.matched.front(), builder);
+  std::optional<Ns> first;
+  const auto begin = [&](std::size_t i) {
+    return timelines[i]->begin + epochs[i] - together.clocks[i]->offset;
+  };
+  for (std::size_t i = 0; i < timelines.size(); ++i)
+    if (together.clocks[i]) first = std::min(first.value_or(begin(i)), begin(i));
+  for (std::size_t i = 0; i < timelines.size(); ++i) {
+    RebuiltRank& rank = rebuilt.ranks.emplace_back(figures(*timelines[i]));
+    rank.clock = together.clocks[i];
+    rank.matched = std::count_if(meetings[i].begin(), meetings[i].end(),
+                                 [](const auto& meeting) { return meeting.has_value(); });
     RankClass rank_class;
-    rank_class.program = add_program(recording, timeline, rank, world_size, builder);
-    rank_class.name = builder.graph().strings.intern(fmt::format("rank {}", rank));
-    builder.rank_class(rank_class, std::array{rank});
+    rank_class.program =
+        add_program(*timelines[i], {world_size, meetings[i], shared, usual[i]}, builder);
+    rank_class.name = builder.graph().strings.intern(fmt::format("rank {}", rank.rank));
+    if (rank.clock) rank_class.start_delay = begin(i) - *first;
+    builder.rank_class(rank_class, std::array{rank.rank});
   }
   rebuilt.graph = builder.finish();
   return rebuilt;

@@ -9,6 +9,7 @@
 
 #include "core/base/result.h"
 #include "core/ir/graph.h"
+#include "core/rebuild/clocks.h"
 #include "core/run/recording.h"
 
 namespace foregather::rebuild {
@@ -22,11 +23,15 @@ struct RebuiltRank {
   std::int64_t ops = 0, pinned = 0, streams = 0;
   std::int64_t recorded_deps = 0, inferred_deps = 0;
   Ns clock_shift = 0;  ///< by which the host's clock was ahead of the device's
+  /// Against the first recording's; absent: there is none, or they could not be compared.
+  std::optional<Clock> clock;
+  std::int64_t matched = 0;  ///< collectives in which it meets other recorded ranks
 };
 
 struct Rebuilt {
   Graph graph;
   std::vector<RebuiltRank> ranks;  ///< as Graph::classes
+  bool is_one_recording = false;   ///< of all ranks: the step of each begins with the first of all
   std::vector<std::string> warnings;
 };
 
@@ -40,10 +45,13 @@ struct RebuildOptions {
 /// depends on the change:
 ///   an op waits for its launch, for its stream, and for ops of other streams (see find_waits());
 ///   a thread does one call after another, waits for the device where the recorded call did, and
-///   for another thread that launched while it did not (the backward's thread and the main one).
+///   for another thread that launched while it did not (the backward's thread and the main one);
+///   ranks wait for each other in the collectives that they share (see put_together()): of those,
+///   the transfer is taken, from the last arrival on. Ranks begin when they did on aligned clocks.
 /// One recording is one rank class with sections `first` and `body`; ranks that the recordings do
-/// not name are numbered by their order. Errors: no device work in the window; two recordings of
-/// one rank.
+/// not name are numbered by their order. A timeline of a pipeline has all ranks of its job, see
+/// rebuild_pipeline(). Errors: no device work in the window; two recordings of one rank; a timeline
+/// beside other recordings.
 Result<Rebuilt> rebuild(std::span<const run::Recording* const> recordings,
                         const RebuildOptions& options);
 

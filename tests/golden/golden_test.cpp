@@ -54,6 +54,7 @@ TEST_CASE("bad input") { check("bad_input"); }
 TEST_CASE("outputs") { check("outputs"); }
 TEST_CASE("out of memory is a result") { check("oom"); }
 TEST_CASE("what if") { check("what_if"); }
+TEST_CASE("several recorded ranks") { check("ranks"); }
 TEST_CASE("files of other tools") { check("foreign"); }
 TEST_CASE("warnings") { check("warnings"); }
 TEST_CASE("DeepCompile") { check("deepcompile"); }
@@ -86,9 +87,9 @@ TEST_CASE("the README shows what the program prints") {
 
 TEST_CASE("every transcript is a test") {
   const std::set<std::string> known = {
-      "help",  "samples",   "json",   "usage",   "bad_input",   "outputs",
-      "oom",   "what_if",   "memory", "foreign", "warnings",    "thunder",
-      "trees", "trees_bad", "import", "chakra",  "deepcompile", "compare"};
+      "help",    "samples", "json",        "usage",    "bad_input", "outputs", "oom",
+      "what_if", "memory",  "foreign",     "warnings", "thunder",   "trees",   "trees_bad",
+      "import",  "chakra",  "deepcompile", "compare",  "ranks"};
   std::set<std::string> found;
   for (const auto& entry :
        fs::directory_iterator(fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts"))

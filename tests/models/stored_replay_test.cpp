@@ -61,9 +61,9 @@ std::string stored(const Scratch& folder, const std::string& trace, bool& is_who
   const std::string path = folder.path("run.db");
   const auto files = tasks::import_files({trace});
   REQUIRE(files);
-  const auto warnings = tasks::import_run(*files, {}, path);
-  if (!warnings) FAIL(warnings.error().text());
-  is_whole = warnings->empty();
+  const auto imported = tasks::import_run(*files, {}, path);
+  if (!imported) FAIL(imported.error().text());
+  is_whole = imported->warnings.empty();
   return path;
 }
 

@@ -44,6 +44,19 @@ void RecordingWriter::kernel(run::LaneRow stream, std::string_view name, Ns star
   activity(stream, name, start, end, {});
 }
 
+void RecordingWriter::describe(std::size_t kernel, std::string_view group, std::uint32_t size,
+                               std::int64_t sequence, std::int64_t elements) {
+  run::RecordedCollective collective;
+  collective.name = recording.strings.intern("allreduce");
+  collective.dtype = recording.strings.intern("Float");
+  collective.group = recording.strings.intern(group);
+  collective.in_elements = collective.out_elements = elements;
+  collective.group_size = size;
+  collective.sequence = sequence;
+  recording.activities.collective[kernel] = run::CollectiveRow(recording.collectives.size());
+  recording.collectives.push_back(collective);
+}
+
 void RecordingWriter::range(run::LaneRow thread, std::string_view name, Ns start, Ns end) {
   run::RangeColumns& rows = recording.ranges;
   rows.lane.push_back(thread);

@@ -18,6 +18,9 @@ class RecordingWriter {
               std::uint32_t correlation);
   /// A kernel that no call launched, as far as this recording shows.
   void kernel(run::LaneRow stream, std::string_view name, Ns start, Ns end);
+  /// That kernel is an all-reduce of float32 in a group.
+  void describe(std::size_t kernel, std::string_view group, std::uint32_t size,
+                std::int64_t sequence, std::int64_t elements);
   void range(run::LaneRow thread, std::string_view name, Ns start, Ns end);
 
   run::Recording recording;

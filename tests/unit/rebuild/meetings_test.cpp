@@ -1,0 +1,189 @@
+// Several ranks: matched collectives, aligned clocks, and schedules in which ranks wait for each
+// other.
+#include <catch2/catch.hpp>
+
+#include "recordings.h"
+#include "core/ir/validate.h"
+#include "core/rebuild/measured_run.h"
+#include "core/rebuild/rebuild.h"
+#include "sim/cost/hardware.h"
+#include "sim/cost/price.h"
+#include "sim/engine/engine.h"
+
+namespace foregather::test {
+namespace {
+
+constexpr const char* kAllReduce = "ncclDevKernel_AllReduce_Sum_f32";
+
+/// What one rank did between two of its collectives, and when a collective ended, on the job's
+/// clock; µs.
+struct Part {
+  Ns arrival = 0, end = 0;
+};
+
+/// A rank that computes until each arrival, and whose clock is `ahead`.
+RecordingWriter rank_of(std::uint32_t rank, Ns ahead, const std::vector<Part>& parts) {
+  RecordingWriter w;
+  const auto stream = w.lane("0", "7");
+  w.recording.source = "rank" + std::to_string(rank) + ".json";
+  w.recording.rank = rank;
+  w.recording.world_size = 2;
+  Ns from = 0;
+  for (const Part& part : parts) {
+    w.kernel(stream, "gemm", ahead + from, ahead + part.arrival);
+    w.kernel(stream, kAllReduce, ahead + part.arrival, ahead + part.end);
+    from = part.end;
+  }
+  return w;
+}
+
+std::vector<const run::Recording*> all(const std::vector<RecordingWriter>& ranks) {
+  std::vector<const run::Recording*> recordings;
+  for (const RecordingWriter& rank : ranks) recordings.push_back(&rank.recording);
+  return recordings;
+}
+
+rebuild::Rebuilt rebuilt(const std::vector<RecordingWriter>& ranks) {
+  auto result = rebuild::rebuild(all(ranks), {});
+  if (!result) FAIL(result.error().text());
+  CHECK(validate(result->graph).empty());
+  return std::move(*result);
+}
+
+/// Starts, transfers and ends in microseconds, by class, by op.
+struct Times {
+  Ns start = 0, transfer = 0, end = 0;
+  friend bool operator==(const Times&, const Times&) = default;
+};
+std::vector<std::vector<Times>> replayed(const Graph& graph) {
+  std::vector<sim::CostTable> prices{sim::price(graph, sim::Hardware(), {})};
+  prices[0].host = sim::HostPrices{.launch_queue = 0};
+  sim::EngineOptions engine;
+  engine.once = true;
+  engine.memory = engine.contention = false;
+  const auto simulation = sim::simulate(graph, prices, engine);
+  if (!simulation) FAIL(simulation.error().text());
+  std::vector<std::vector<Times>> times;
+  for (const sim::ClassResult& result : simulation->classes) {
+    times.emplace_back();
+    for (const sim::OpTime& op : result.steady.ops)
+      times.back().push_back(
+          {op.start / kMicrosecond, op.transfer / kMicrosecond, op.end / kMicrosecond});
+  }
+  return times;
+}
+
+/// Four all-reduces of 10 µs; each rank comes last twice. Rank 1 began 5 µs later.
+std::vector<RecordingWriter> two_ranks(Ns ahead) {
+  return {rank_of(0, 0, {{100, 140}, {200, 210}, {300, 340}, {400, 411}}),
+          rank_of(1, ahead, {{130, 141}, {180, 210}, {330, 340}, {390, 410}})};
+}
+
+}  // namespace
+
+TEST_CASE("clocks are aligned by the ends of collectives, and ranks wait for each other") {
+  const auto step = rebuilt(two_ranks(5000));
+  REQUIRE(step.ranks[1].clock);
+  CHECK(step.ranks[0].clock->offset == 0);
+  CHECK(step.ranks[1].clock->offset == 5000 * kMicrosecond);
+  CHECK(step.ranks[1].clock->uncertainty == kMicrosecond);
+  CHECK(step.ranks[1].matched == 4);
+  CHECK(step.warnings.empty());
+  CHECK(step.graph.communicators.size() == 1);
+  const auto times = replayed(step.graph);
+  CHECK(times[0][1] == Times{100, 130, 140});
+  CHECK(times[1][1] == Times{130, 130, 141});
+  CHECK(times[0][7] == Times{400, 400, 411});
+  CHECK(times[1][7] == Times{390, 400, 410});
+}
+
+TEST_CASE("a rank that starts late makes the others wait") {
+  auto step = rebuilt(two_ranks(0));
+  step.graph.classes[1].start_delay += 50 * kMicrosecond;
+  const auto times = replayed(step.graph);
+  CHECK(times[0][1] == Times{100, 180, 190});
+  // Rank 0 computed for 60 µs before the second one, rank 1 for 39.
+  CHECK(times[0][3] == Times{250, 250, 260});
+  CHECK(times[1][3] == Times{230, 250, 260});
+}
+
+TEST_CASE("ranks that launch different collectives are not compared") {
+  auto ranks = two_ranks(0);
+  ranks[1].kernel(run::LaneRow(0), kAllReduce, 500, 510);
+  const auto step = rebuilt(ranks);
+  CHECK(!step.ranks[0].clock);
+  CHECK(!step.ranks[1].clock);
+  CHECK(step.ranks[1].matched == 0);
+  REQUIRE(step.warnings.size() == 3);
+  CHECK(step.warnings[0].find("rank0.json: shares fewer than 3 collectives") == 0);
+  CHECK(step.warnings[2].find("group ?: 9 of 9 collectives") == 0);
+  // Each as it was, on its own clock.
+  const auto times = replayed(step.graph);
+  CHECK(times[0][1] == Times{100, 100, 140});
+  CHECK(times[1][1] == Times{130, 130, 141});
+}
+
+TEST_CASE("two collectives are too few to align clocks") {
+  const auto step =
+      rebuilt({rank_of(0, 0, {{100, 140}, {200, 210}}), rank_of(1, 0, {{130, 140}, {180, 210}})});
+  CHECK(!step.ranks[1].clock);
+}
+
+TEST_CASE("sequence numbers match what two windows share") {
+  // Rank 1's window begins one collective later.
+  auto ranks = two_ranks(0);
+  const auto number = [](RecordingWriter& w, std::int64_t first) {
+    for (std::size_t i = 1; i < w.recording.activities.size(); i += 2)
+      w.describe(i, "dp", 2, first++, 1024);
+  };
+  ranks[1] = rank_of(1, 0, {{180, 210}, {330, 340}, {390, 410}, {500, 600}});
+  number(ranks[0], 7);
+  number(ranks[1], 8);
+  const auto step = rebuilt(ranks);
+  REQUIRE(step.ranks[1].clock);
+  CHECK(step.ranks[0].matched == 3);
+  REQUIRE(step.warnings.size() == 1);
+  CHECK(step.warnings[0].find("group dp: 2 of 8 collectives") == 0);
+  const auto times = replayed(step.graph);
+  CHECK(times[0][1] == Times{100, 100, 140});
+  CHECK(times[0][3] == Times{200, 200, 210});
+  CHECK(times[1][1] == Times{180, 200, 210});
+  CHECK(times[1][7] == Times{500, 500, 600});
+}
+
+TEST_CASE("collectives that do not overlap are those of different groups") {
+  const auto step = rebuilt({rank_of(0, 0, {{100, 110}, {200, 210}, {300, 310}, {400, 410}}),
+                             rank_of(1, 0, {{125, 130}, {175, 180}, {325, 330}, {370, 375}})});
+  CHECK(!step.ranks[0].clock);
+  CHECK(!step.ranks[1].clock);
+}
+
+TEST_CASE("what recorded ranks waited for absent ones is told from like collectives") {
+  auto ranks = two_ranks(0);
+  for (RecordingWriter& rank : ranks) rank.recording.world_size = 4;
+  // All there at 430 and 440, and it takes until 540.
+  ranks[0].kernel(run::LaneRow(0), kAllReduce, 430, 540);
+  ranks[1].kernel(run::LaneRow(0), kAllReduce, 440, 540);
+  auto step = rebuilt(ranks);
+  REQUIRE(step.warnings.size() == 1);
+  CHECK(step.warnings[0].find("group ?: 2 of its 4 ranks were not recorded; 1 of 5") == 0);
+  const auto times = replayed(step.graph);
+  CHECK(times[0][8] == Times{430, 530, 540});
+  CHECK(times[1][8] == Times{440, 530, 540});
+}
+
+TEST_CASE("a measured run splits the wait from the transfer") {
+  const auto ranks = two_ranks(5000);
+  const auto measured = rebuild::measured_run(all(ranks), {});
+  REQUIRE(measured);
+  REQUIRE(measured->clocks[1].clock);
+  const run::Run& run = measured->run;
+  CHECK(run.ops.start[1] == 100 * kMicrosecond);
+  CHECK(run.ops.transfer[1] == 130 * kMicrosecond);
+  CHECK(run.ops.end[1] == 140 * kMicrosecond);
+  CHECK(run.ops.start[9] == 130 * kMicrosecond);
+  CHECK(run.ops.transfer[9] == 130 * kMicrosecond);
+  CHECK(run.ops.end[9] == 141 * kMicrosecond);
+}
+
+}  // namespace foregather::test
