@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace foregather::rebuild {
+namespace {
+
+/// Times of recordings go as far: 73 years.
+constexpr Ns kLatestEpoch = Ns{1} << 61;
+
+}  // namespace
 
 std::uint32_t world_size_of(std::span<const run::Recording* const> recordings,
                             std::span<const std::uint32_t> ranks) {
@@ -16,7 +22,8 @@ std::uint32_t world_size_of(std::span<const run::Recording* const> recordings,
 std::vector<Ns> epochs_of(std::span<const run::Recording* const> recordings) {
   std::vector<Ns> epochs;
   for (const run::Recording* recording : recordings) epochs.push_back(recording->base);
-  if (std::count(epochs.begin(), epochs.end(), 0) > 0) epochs.assign(epochs.size(), 0);
+  const auto is_known = [](Ns epoch) { return epoch > 0 && epoch <= kLatestEpoch; };
+  if (!std::all_of(epochs.begin(), epochs.end(), is_known)) epochs.assign(epochs.size(), 0);
   return epochs;
 }
 

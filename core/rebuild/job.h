@@ -19,7 +19,7 @@ std::uint32_t world_size_of(std::span<const run::Recording* const> recordings,
                             std::span<const std::uint32_t> ranks);
 
 /// By recording: what makes their times comparable, to begin with: the epoch of time 0 where all
-/// know it, else nothing.
+/// know it (and it is none of the far future), else nothing.
 std::vector<Ns> epochs_of(std::span<const run::Recording* const> recordings);
 
 }  // namespace foregather::rebuild
