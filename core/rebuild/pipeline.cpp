@@ -48,7 +48,10 @@ class Rebuilding {
         deps_(step.last - step.first),
         ready_(deps_.size()),
         has_before_(deps_.size()),
-        lead_(deps_.size()) {}
+        lead_(deps_.size()),
+        of_rank_(found.ranks.size()) {
+    for (std::size_t i = 0; i < deps_.size(); ++i) of_rank_[event(i).rank].push_back(i);
+  }
 
   Rebuilt run() {
     find_usual_times();
@@ -88,8 +91,7 @@ class Rebuilding {
   void find_deps(std::uint32_t rank) {
     std::map<StringId, std::vector<std::size_t>> streams;
     std::map<std::pair<std::string_view, std::string_view>, std::vector<std::size_t>> named;
-    for (std::size_t i = 0; i < deps_.size(); ++i) {
-      if (event(i).rank != rank) continue;
+    for (const std::size_t i : of_rank_[rank]) {
       for (auto& [stream, before] : streams) {
         if (stream == event(i).stream) {
           wait_for(i, before.back());
@@ -121,35 +123,33 @@ class Rebuilding {
 
   // Where the ranks of a group do not have as many collectives each, they do not meet.
   void add_communicators() {
-    std::map<std::uint32_t, std::vector<std::vector<std::size_t>>> members;  // by group, rank
+    std::map<std::uint32_t, std::map<std::uint32_t, std::vector<std::size_t>>> members;
     for (std::size_t i = 0; i < deps_.size(); ++i) {
       lead_[i] = std::max<Ns>(start(i) - ready_[i], 0);
       const auto group = groups_[step_.first + i];
       if (!group) continue;
-      auto& of = members[*group];
-      of.resize(found_.ranks.size());
-      of[event(i).rank].push_back(i);
+      members[*group][event(i).rank].push_back(i);
     }
     communicators_.resize(deps_.size());
+    matched_.resize(deps_.size());
     std::int64_t apart = 0;
-    for (auto& [group, of] : members) {
+    for (const auto& [group, of] : members) {
       std::vector<std::uint32_t> ranks;
       std::size_t most = 0, least = deps_.size();
-      for (std::uint32_t rank = 0; rank < of.size(); ++rank) {
-        if (of[rank].empty()) continue;
+      for (const auto& [rank, events] : of) {
         ranks.push_back(rank);
-        most = std::max(most, of[rank].size());
-        least = std::min(least, of[rank].size());
+        most = std::max(most, events.size());
+        least = std::min(least, events.size());
       }
-      const std::size_t any = of[ranks[0]].front();
+      const std::size_t any = of.begin()->second.front();
       if (most == least) {
         meet(any, ranks, of);
         continue;
       }
-      for (const std::uint32_t rank : ranks) {
-        apart += std::ssize(of[rank]);
+      for (const auto& [rank, events] : of) {
+        apart += std::ssize(events);
         const CommunicatorId own = communicator(any, std::array{rank});
-        for (const std::size_t i : of[rank]) communicators_[i] = own;
+        for (const std::size_t i : events) communicators_[i] = own;
       }
     }
     if (apart > 0)
@@ -165,21 +165,20 @@ class Rebuilding {
 
   // What is left of a collective's start is what is left behind the last of its ranks.
   void meet(std::size_t any, const std::vector<std::uint32_t>& ranks,
-            const std::vector<std::vector<std::size_t>>& of) {
+            const std::map<std::uint32_t, std::vector<std::size_t>>& of) {
     const CommunicatorId shared = communicator(any, ranks);
-    for (std::size_t n = 0; n < of[ranks[0]].size(); ++n) {
-      Ns least = lead_[of[ranks[0]][n]];
+    for (std::size_t n = 0; n < of.begin()->second.size(); ++n) {
+      Ns least = lead_[of.begin()->second[n]];
       bool has_before = false;
-      for (const std::uint32_t rank : ranks) {
-        least = std::min(least, lead_[of[rank][n]]);
-        has_before = has_before || has_before_[of[rank][n]];
+      for (const auto& [rank, events] : of) {
+        least = std::min(least, lead_[events[n]]);
+        has_before = has_before || has_before_[events[n]];
       }
-      for (const std::uint32_t rank : ranks) {
-        const std::size_t i = of[rank][n];
+      for (const auto& [rank, events] : of) {
+        const std::size_t i = events[n];
         communicators_[i] = shared;
         lead_[i] = least;
         has_before_[i] = has_before;
-        matched_.resize(deps_.size());
         matched_[i] = ranks.size() > 1;
       }
     }
@@ -195,8 +194,7 @@ class Rebuilding {
     std::map<std::size_t, OpId> ops;
     const std::uint32_t thread = builder_.thread("launches");
     Ns done = 0;
-    for (std::size_t i = 0; i < deps_.size(); ++i) {
-      if (event(i).rank != rank) continue;
+    for (const std::size_t i : of_rank_[rank]) {
       const auto [stream, is_new] = streams.try_emplace(event(i).stream);
       if (is_new) stream->second = builder_.stream(recording_.text(event(i).stream));
       std::vector<OpId> deps;
@@ -260,6 +258,7 @@ class Rebuilding {
   std::vector<Ns> lead_;
   std::vector<CommunicatorId> communicators_;
   std::vector<bool> matched_;
+  std::vector<std::vector<std::size_t>> of_rank_;  // events, by rank
   GraphBuilder builder_;
   Rebuilt rebuilt_;
 };
