@@ -1,25 +1,15 @@
 #include "traces/json_stream.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+
+#include "traces/json_scan.h"
 
 namespace foregather::traces {
 namespace {
 
 constexpr std::size_t kWindow = std::size_t{1} << 20;
 constexpr std::size_t kLongestValue = std::size_t{64} << 20;
-
-enum CharClass : std::uint8_t { plain, quote, open, close, comma };
-
-constexpr std::array<std::uint8_t, 256> kClasses = [] {
-  std::array<std::uint8_t, 256> classes{};
-  classes['"'] = quote;
-  classes['{'] = classes['['] = open;
-  classes['}'] = classes[']'] = close;
-  classes[','] = comma;
-  return classes;
-}();
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
@@ -128,7 +118,7 @@ class Splitter {
       std::size_t done = first, next = first;
       bool is_last = false, is_longer = false;
       while (!is_last && !is_longer) {
-        const std::size_t stop = scan(next, end_);
+        const std::size_t stop = value_end(text(), next);
         is_longer = stop == end_;
         if (is_longer) break;
         if (buffer_[stop] == '}') {
@@ -184,52 +174,11 @@ class Splitter {
     return std::all_of(&buffer_[from], &buffer_[to], is_space);
   }
 
-  // Where the value that begins at `from` ends: at a comma or a bracket that it does not open, or
-  // at `to`.
-  std::size_t scan(std::size_t from, std::size_t to) const {
-    const char* const text = buffer_.data();
-    int depth = 0;
-    for (std::size_t i = from; i < to; ++i) {
-      switch (kClasses[static_cast<unsigned char>(text[i])]) {
-        case plain: break;
-        case quote:
-          if ((i = string_end(i, to)) >= to) return to;
-          break;
-        case open: ++depth; break;
-        case close:
-          if (depth-- == 0) return i;
-          break;
-        default:
-          if (depth == 0) return i;
-      }
-    }
-    return to;
-  }
-
-  // The closing quote of the string that opens at `i`, or what ends it instead.
-  std::size_t string_end(std::size_t i, std::size_t to) const {
-    const char* const text = buffer_.data();
-    for (++i; i < to; ++i) {
-      const char c = text[i];
-      if (c == '"') return i;
-      if (c == '\\') ++i;
-      if (c == '\n' && is_end_of_line(i, to)) return i;
-    }
-    return to;
-  }
-
-  // Does the next line look like JSON, and not like the rest of a string?
-  bool is_end_of_line(std::size_t i, std::size_t to) const {
-    while (i < to && is_space(buffer_[i])) ++i;
-    return i < to &&
-           std::string_view("\"{}[],-0123456789").find(buffer_[i]) != std::string_view::npos;
-  }
-
   // Of the value at at_, which is then in the buffer as a whole.
   Result<std::size_t> value_length() {
     for (;;) {
       const std::size_t stop =
-          buffer_[at_] == '"' ? std::min(string_end(at_, end_) + 1, end_ + 1) : scan(at_, end_);
+          buffer_[at_] == '"' ? string_end(text(), at_) + 1 : value_end(text(), at_);
       if (stop < end_ || (stop == end_ && buffer_[at_] == '"' && buffer_[stop - 1] == '"')) {
         std::size_t last = stop;
         while (last > at_ && is_space(buffer_[last - 1])) --last;
@@ -242,6 +191,8 @@ class Splitter {
       if (const Status status = grow(); !status) return tl::unexpected(status.error());
     }
   }
+
+  std::string_view text() const { return {buffer_.data(), end_}; }
 
   // The next byte that is no white space; '\0' at the end.
   Result<char> next_char() {
@@ -282,7 +233,7 @@ class Splitter {
   }
 
   void count_lines(std::string_view text) {
-    lines_ += static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+    lines_ += count_newlines(text);
     const auto last = text.rfind('\n');
     column_ = last == std::string_view::npos ? column_ + text.size() : text.size() - last - 1;
   }

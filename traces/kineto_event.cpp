@@ -1,6 +1,7 @@
 #include "traces/kineto_event.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "traces/decimal_time.h"
 #include "traces/json_window.h"
@@ -88,6 +89,12 @@ const Argument* argument(std::string_view key) {
   return nullptr;
 }
 
+// With a length that the compiler knows.
+template <std::size_t N>
+bool is(std::string_view key, const char (&word)[N]) {
+  return key.size() == N - 1 && std::memcmp(key.data(), word, N - 1) == 0;
+}
+
 simdjson::error_code read_arguments(json::value& value, KinetoEvent& event) {
   json::object arguments;
   if (value.get_object().get(arguments) != simdjson::SUCCESS) return simdjson::SUCCESS;
@@ -108,25 +115,25 @@ simdjson::error_code read_event(json::object& object, KinetoEvent& event) {
     if (const auto error = std::move(result).get(field)) return error;
     const std::string_view key = key_of(field);
     json::value& value = field.value();
-    if (key == "ph") {
+    if (is(key, "ph")) {
       event.phase = printed(value);
       event.has_phase = true;
-    } else if (key == "name") {
+    } else if (is(key, "name")) {
       event.name = printed(value);
-    } else if (key == "cat") {
+    } else if (is(key, "cat")) {
       event.category = printed(value);
       event.has_category = true;
-    } else if (key == "pid") {
+    } else if (is(key, "pid")) {
       event.process = printed(value);
-    } else if (key == "tid") {
+    } else if (is(key, "tid")) {
       event.thread = printed(value);
-    } else if (key == "ts") {
+    } else if (is(key, "ts")) {
       event.start = printed(value);
       event.has_start = true;
-    } else if (key == "dur") {
+    } else if (is(key, "dur")) {
       event.duration = printed(value);
       event.has_duration = true;
-    } else if (key == "args" && has_arguments(event)) {
+    } else if (is(key, "args") && has_arguments(event)) {
       if (const auto error = read_arguments(value, event)) return error;
     }
   }

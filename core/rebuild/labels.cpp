@@ -39,6 +39,13 @@ std::string_view without_numbers(std::string_view range) {
 
 Labels::Labels(const run::Recording& recording, const Timeline& timeline)
     : recording_(recording), labels_(timeline.calls.size()) {
+  for (const RecordedOp& op : timeline.ops) {
+    const std::size_t row = op.activity.row(), kind = kind_row(row);
+    kinds_.resize(std::max(kinds_.size(), kind + 1));
+    if (!kinds_[kind])
+      kinds_[kind] = run::op_kind(recording.activities.kind[row],
+                                  recording.text(recording.activities.name[row]));
+  }
   const run::RangeColumns& rows = recording.ranges;
   std::unordered_map<std::uint32_t, std::uint32_t> threads;  // by lane: of the timeline
   for (std::uint32_t t = 0; t < timeline.threads.size(); ++t)
@@ -82,14 +89,19 @@ Labels::Labels(const run::Recording& recording, const Timeline& timeline)
   }
 }
 
+std::size_t Labels::kind_row(std::size_t activity) const {
+  constexpr std::size_t kKinds = 3;
+  return recording_.activities.name[activity].row() * kKinds +
+         static_cast<std::size_t>(recording_.activities.kind[activity]);
+}
+
 OpLabel Labels::of(const RecordedOp& op) const {
   const std::size_t row = op.activity.row();
   const run::KnownOps& known = recording_.known;
   if (!known.kind.empty())
     return {known.kind[row], known.phase[row], recording_.text(known.scope[row])};
   OpLabel label = op.has_launch ? labels_[op.call].label : OpLabel();
-  label.kind = run::op_kind(recording_.activities.kind[row],
-                            recording_.text(recording_.activities.name[row]));
+  label.kind = *kinds_[kind_row(row)];
   return label;
 }
 

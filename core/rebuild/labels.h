@@ -1,6 +1,8 @@
 // What an op is, and what the host was doing when it launched it.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,9 @@ class Labels {
     run::CollectiveRow collective;
   };
   const run::Recording& recording_;
+  // Of the timeline's ops, by name and kind of activity: a name is looked at once.
+  std::size_t kind_row(std::size_t activity) const;
+  std::vector<std::optional<OpKind>> kinds_;
   std::vector<Label> labels_;  ///< by call of the timeline
 };
 
