@@ -206,7 +206,7 @@ void DumpReader::op() {
         break;
       case 4: row.origins = op_list(); break;
       case 5: row.micro_batch = static_cast<std::uint16_t>(in_.number(0, 0xffff)); break;
-      case 6: row.ordinal = static_cast<std::uint16_t>(in_.number(0, 0xffff)); break;
+      case 6: row.ordinal = static_cast<std::uint32_t>(in_.number(0, 0xffffffff)); break;
       case 7: row.sequence = static_cast<std::uint32_t>(in_.number(0, kMostCount)); break;
       default: break;
     }

@@ -150,7 +150,7 @@ struct Op {
   Role role = Role::other;
   Phase phase = Phase::other;
   std::uint16_t micro_batch = 0;
-  std::uint16_t ordinal = 0;  ///< among the ops that share the rest of the key
+  std::uint32_t ordinal = 0;  ///< among the ops that share the rest of the key
   ScopeId scope;
   UnitId unit;
   StreamId stream;

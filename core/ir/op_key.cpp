@@ -16,7 +16,7 @@ class KeyCounter {
   explicit KeyCounter(std::size_t keys)
       : mask_(std::bit_ceil(2 * keys + 1) - 1), slots_(mask_ + 1) {}
 
-  std::uint16_t next(std::uint64_t key) {
+  std::uint32_t next(std::uint64_t key) {
     std::size_t at = (key * 0x9E3779B97F4A7C15U) >> 20;
     while (slots_[at & mask_].used && slots_[at & mask_].key != key) ++at;
     Slot& slot = slots_[at & mask_];
@@ -28,7 +28,7 @@ class KeyCounter {
  private:
   struct Slot {
     std::uint64_t key = 0;
-    std::uint16_t count = 0;
+    std::uint32_t count = 0;
     bool used = false;
   };
   std::size_t mask_;
@@ -52,7 +52,7 @@ class DenseCounter {
   DenseCounter(std::size_t scopes, std::size_t micro_batches)
       : scopes_(scopes + 1), counts_(keys(scopes, micro_batches)) {}
 
-  std::uint16_t next(const Op& op) {
+  std::uint32_t next(const Op& op) {
     const std::size_t scope = op.scope ? op.scope.row() + 1 : 0;
     return counts_[((op.micro_batch * scopes_ + scope) * kPhases +
                     static_cast<std::size_t>(op.phase)) *
@@ -62,7 +62,7 @@ class DenseCounter {
 
  private:
   std::size_t scopes_;
-  std::vector<std::uint16_t> counts_;
+  std::vector<std::uint32_t> counts_;
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 #include "core/ir/collective_order.h"
 #include "core/ir/op_key.h"
@@ -21,26 +20,6 @@ constexpr std::array kNames{"bad reference"sv,  "use after free"sv, "double allo
                             "launched twice"sv, "never launched"sv, "collective mismatch"sv,
                             "hazard"sv,         "deadlock"sv};
 
-// Ordinals have 16 bits. A key with more ops has one with the last ordinal.
-void report_wrapped_ordinals(const Graph& graph, const Program& program, ProblemList& problems) {
-  constexpr std::uint16_t kLast = 0xffff;
-  if (program.ops.count <= kLast) return;
-  const auto key = [](const Op& op) {
-    return std::tuple(op.scope, op.micro_batch, op.phase, op.kind);
-  };
-  std::map<decltype(key(Op())), std::uint32_t> counts;
-  const auto ops = std::span(graph.ops).subspan(program.ops.first, program.ops.count);
-  for (const Op& op : ops)
-    if (op.ordinal == kLast) counts.emplace(key(op), 0);
-  if (counts.empty()) return;
-  for (const Op& op : ops)
-    if (const auto found = counts.find(key(op)); found != counts.end())
-      if (++found->second == kLast + 2U)
-        problems.add(ProblemKind::bad_reference,
-                     fmt::format("more than 65536 ops share the key of {}",
-                                 op_key(graph, OpId(&op - graph.ops.data()), 0, 0)));
-}
-
 }  // namespace
 
 std::string_view name(ProblemKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
@@ -56,7 +35,6 @@ std::vector<Problem> validate(const Graph& graph, std::size_t limit) {
   std::vector<CollectiveLists> collectives(graph.programs.size());
   bool is_complete = true;
   for (std::size_t p = 0; p < graph.programs.size() && !problems.is_full(); ++p) {
-    report_wrapped_ordinals(graph, graph.programs[p], problems);
     SymbolicRun run(graph, ProgramId(p), tensors, problems);
     run.run();
     is_complete &= run.is_complete();

@@ -161,8 +161,7 @@ class Writing {
       record.phase = label.phase;
       record.scope = run_.text(label.scope);
       record.source = run_.text(name);
-      const std::uint32_t ordinal = ordinals[{record.scope, record.phase, record.kind}]++;
-      record.ordinal = static_cast<std::uint16_t>(ordinal);
+      record.ordinal = ordinals[{record.scope, record.phase, record.kind}]++;
       if (is_collective(record.kind)) {
         const run::CollectiveRow collective = part.ops.labels.collective(op);
         record.communicator = communicator(collective);

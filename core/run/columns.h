@@ -12,7 +12,8 @@ namespace foregather::run {
 struct OpColumns {
   std::vector<StepRow> step;
   std::vector<StreamRow> stream;
-  std::vector<std::uint16_t> micro_batch, ordinal;
+  std::vector<std::uint16_t> micro_batch;
+  std::vector<std::uint32_t> ordinal;
   std::vector<OpKind> kind;
   std::vector<Role> role;
   std::vector<Phase> phase;

@@ -84,7 +84,7 @@ struct OpRecord {
   StepRow step;
   StreamRow stream;
   std::uint16_t micro_batch = 0;
-  std::uint16_t ordinal = 0;
+  std::uint32_t ordinal = 0;
   OpKind kind = OpKind::other;
   Role role = Role::other;
   Phase phase = Phase::other;
@@ -199,7 +199,7 @@ struct FailureRecord {
   Ns time = 0;      ///< host time
   // The op that was to be launched next, as in its key.
   std::uint16_t micro_batch = 0;
-  std::uint16_t ordinal = 0;
+  std::uint32_t ordinal = 0;
   OpKind kind = OpKind::other;
   Phase phase = Phase::other;
   StringId scope;

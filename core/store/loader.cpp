@@ -137,7 +137,7 @@ Status Loader::ops() {
     op.scope = string(row);
     op.phase = row.choice(Phase::other);
     op.kind = row.choice(OpKind::other);
-    op.ordinal = row.number<std::uint16_t>();
+    op.ordinal = row.number<std::uint32_t>();
     op.role = row.choice(Role::other);
     op.unit = string(row);
     op.communicator = row.maybe_row<CommunicatorRow>(run_.communicators.size());

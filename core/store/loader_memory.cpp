@@ -84,7 +84,7 @@ Status Loader::failures() {
                     failure.scope = string(row);
                     failure.phase = row.choice(Phase::other);
                     failure.kind = row.choice(OpKind::other);
-                    failure.ordinal = row.number<std::uint16_t>();
+                    failure.ordinal = row.number<std::uint32_t>();
                     run_.failures.push_back(failure);
                   });
 }

@@ -252,7 +252,7 @@ void Rewriter::number_collectives(ProgramId id, Status& status) {
     for (std::size_t s = 0; s < kSections; ++s)
       if (!sections[s].empty()) ++at_front[sections[s][0]];
     while (!at_front.empty()) {
-      const auto ready = [&](std::size_t s) {
+      const auto ready = [&, &sections = sections](std::size_t s) {
         return at[s] < sections[s].size() &&
                at_front[sections[s][at[s]]] == waiting[sections[s][at[s]]];
       };
@@ -291,7 +291,7 @@ void Rewriter::number_new_ops() {
   }
   for (std::size_t i = 0; i < new_ops_.size(); ++i) {
     Op& op = graph_.ops[old_ops_ + i];
-    op.ordinal = static_cast<std::uint16_t>(next[key(new_ops_[i], op)]++);
+    op.ordinal = next[key(new_ops_[i], op)]++;
   }
 }
 
