@@ -136,6 +136,13 @@ class ThunderLowering {
   std::map<std::uint32_t, UnitId> units_;  ///< by the shard's storage
   std::vector<Channel> channels_;
   std::map<std::string, Binding, std::less<>> buckets_;
+  /// By row of a storage: the last collective that works on it. A damaged trace may have lost the
+  /// wait for it.
+  struct InFlight {
+    EventId done;
+    bool writes = false;
+  };
+  std::map<std::uint32_t, InFlight> in_flight_;
   std::vector<bool> is_waited_;  ///< by event; those of collectives that are not waited for are not
   Bytes held_bytes_ = 0;
   std::uint16_t pending_host_ops_ = 0;  ///< views since the last op

@@ -151,6 +151,8 @@ void ThunderLowering::collective(std::uint32_t row, const ThunderCall& call,
   act(ActionKind::record, channel.stream, done.row());
   is_waited_.resize(done.row() + 1, true);
   is_waited_[done.row()] = false;
+  if (resizes && source.storage) in_flight_.insert_or_assign(source.storage.row(), InFlight{done});
+  if (result.storage) in_flight_.insert_or_assign(result.storage.row(), InFlight{done, true});
   if (is_sync || !flag(call, 0, true))
     await(done);
   else

@@ -34,6 +34,9 @@ void ThunderLowering::call(std::uint32_t row) {
 void ThunderLowering::access(const Binding& binding, Access mode) {
   if (!binding.storage) return;
   if (binding.pending) await(binding.pending);
+  const auto flight = in_flight_.find(binding.storage.row());
+  if (flight != in_flight_.end() && (flight->second.writes || mode != Access::read))
+    await(flight->second.done);
   for (const AccessedTensor& other : accesses_)
     if (other.tensor == binding.tensor && other.mode == mode) return;
   const Tensor& tensor = b_.graph().at(binding.tensor);

@@ -416,3 +416,18 @@ TEST_CASE("Thunder graph: a region that writes in place keeps no parts") {
   CHECK(lowered.ops_of(OpKind::fused) == 1);
   CHECK(lowered.graph().ops.size() == 1);
 }
+
+TEST_CASE("Thunder graph: a bucket is filled again behind its reduction, though the wait is lost") {
+  const Lowered lowered(
+      {head("a, b") +
+       "  # a: \"cuda:0 f32[8]\"\n"
+       "  # b: \"cuda:0 f32[8]\"\n"
+       "  t0 = torch_update_bucket_view_prim_impl(a, 0, \"bucket\")  # t0: \"cuda:0 f32[8]\"\n"
+       "  t1 = torch_pack_prim_impl([t0], \"bucket\")  # t1: \"cuda:0 f32[8]\"\n"
+       "  p = torch_all_reduce_prim_impl(t1, _Op_SUM_1, ProcessGroup_0, True, True)  # p: \"FUTURE "
+       "cuda:0 f32[8]\"\n"
+       "  t2 = torch_update_bucket_view_prim_impl(b, 0, \"bucket\")  # t2: \"cuda:0 f32[8]\"\n"
+       "  return t2\n"});
+  CHECK(lowered.ops_of(OpKind::all_reduce) == 1);
+  CHECK(lowered.ops_of(OpKind::copy) == 2);
+}
