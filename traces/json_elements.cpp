@@ -1,5 +1,9 @@
 #include "traces/json_elements.h"
 
+#include <simdjson.h>
+
+#include <string>
+
 #include "traces/json_window.h"
 
 namespace foregather::traces {
@@ -7,7 +11,17 @@ namespace {
 
 namespace json = simdjson::ondemand;
 
+static_assert(kJsonPadding >= simdjson::SIMDJSON_PADDING);
+
 json::value& of(void* value) { return *static_cast<json::value*>(value); }
+
+// The text of a key up to its closing quote; of a key with escapes nothing.
+std::string_view key_of(json::field& field) {
+  const char* const begin = field.key().raw();
+  const char* end = begin;
+  while (*end != '"' && *end != '\\') ++end;
+  return *end == '"' ? std::string_view(begin, static_cast<std::size_t>(end - begin)) : "";
+}
 
 }  // namespace
 
@@ -55,7 +69,26 @@ bool JsonValue::each_field(const VisitField& visit) {
 }
 
 struct JsonElements::Parser {
-  JsonWindowParser windows;
+  json::parser parser;
+  std::string alone;
+
+  std::size_t read_all(std::string_view text, const JsonValue::VisitElement& read) {
+    json::document document;
+    json::array array;
+    std::size_t n = 0;
+    if (parser.iterate(text.data(), text.size(), text.size() + kJsonPadding).get(document) !=
+            simdjson::SUCCESS ||
+        document.get_array().get(array) != simdjson::SUCCESS)
+      return 0;
+    for (auto element : array) {
+      json::value value;
+      if (std::move(element).get(value) != simdjson::SUCCESS) break;
+      JsonValue wrapped(&value);
+      if (!read(wrapped)) break;
+      ++n;
+    }
+    return n;
+  }
 };
 
 JsonElements::JsonElements() : parser_(std::make_unique<Parser>()) {}
@@ -63,14 +96,8 @@ JsonElements::~JsonElements() = default;
 
 void JsonElements::read(const JsonWindow& window, const JsonValue::VisitElement& read,
                         const std::function<void()>& damaged) {
-  parser_->windows.read(
-      window,
-      [&](simdjson::simdjson_result<json::value> element) {
-        json::value value;
-        if (std::move(element).get(value) != simdjson::SUCCESS) return false;
-        JsonValue wrapped(&value);
-        return read(wrapped);
-      },
+  read_window(
+      window, parser_->alone, [&](std::string_view text) { return parser_->read_all(text, read); },
       damaged);
 }
 

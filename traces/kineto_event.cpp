@@ -1,5 +1,7 @@
 #include "traces/kineto_event.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -10,6 +12,8 @@ namespace foregather::traces {
 namespace {
 
 namespace json = simdjson::ondemand;
+
+static_assert(kJsonPadding >= simdjson::SIMDJSON_PADDING);
 
 // A scalar as the file prints it, without quotes.
 std::string_view printed(json::value& value) {
@@ -95,6 +99,14 @@ bool is(std::string_view key, const char (&word)[N]) {
   return key.size() == N - 1 && std::memcmp(key.data(), word, N - 1) == 0;
 }
 
+// The text of a key up to its closing quote; of a key with escapes nothing.
+std::string_view key_of(json::field& field) {
+  const char* const begin = field.key().raw();
+  const char* end = begin;
+  while (*end != '"' && *end != '\\') ++end;
+  return *end == '"' ? std::string_view(begin, static_cast<std::size_t>(end - begin)) : "";
+}
+
 simdjson::error_code read_arguments(json::value& value, KinetoEvent& event) {
   json::object arguments;
   if (value.get_object().get(arguments) != simdjson::SUCCESS) return simdjson::SUCCESS;
@@ -176,19 +188,32 @@ EventSpan span_of(const KinetoEvent& event) {
 }
 
 struct KinetoEvents::Parser {
-  JsonWindowParser windows;
+  json::parser parser;
+  std::string alone;
+
+  std::size_t read_all(std::string_view text, const Visitor& visitor) {
+    json::document document;
+    json::array array;
+    std::size_t n = 0;
+    if (parser.iterate(text.data(), text.size(), text.size() + kJsonPadding).get(document) !=
+            simdjson::SUCCESS ||
+        document.get_array().get(array) != simdjson::SUCCESS)
+      return 0;
+    for (auto element : array) {
+      if (!read_element(std::move(element), visitor)) break;
+      ++n;
+    }
+    return n;
+  }
 };
 
 KinetoEvents::KinetoEvents() : parser_(std::make_unique<Parser>()) {}
 KinetoEvents::~KinetoEvents() = default;
 
 void KinetoEvents::read(const JsonWindow& window, const Visitor& visitor) {
-  parser_->windows.read(
-      window,
-      [&](simdjson::simdjson_result<json::value> element) {
-        return read_element(std::move(element), visitor);
-      },
-      visitor.damaged);
+  read_window(
+      window, parser_->alone,
+      [&](std::string_view text) { return parser_->read_all(text, visitor); }, visitor.damaged);
 }
 
 }  // namespace foregather::traces
