@@ -13,6 +13,17 @@ namespace {
 /// A thread that launches nothing for longer than this waited for another one that did.
 constexpr Ns kHandOver = 20 * kMicrosecond;
 
+// As torch.profiler writes those that are gathered and cast.
+DType dtype_called(std::string_view name) {
+  if (name == "BFloat16") return DType::bf16;
+  return name == "Half" ? DType::f16 : DType::f32;
+}
+
+// Of PyTorch's copy kernels to a shorter dtype.
+DType dtype_of_cast(std::string_view kernel) {
+  return kernel.find("bfloat16_copy") != std::string_view::npos ? DType::bf16 : DType::f16;
+}
+
 class Writing {
  public:
   Writing(const RankTimeline& rank, const RankSurroundings& around, GraphBuilder& builder)
@@ -72,6 +83,8 @@ class Writing {
       cost.lead = recorded.lead;
       cost.bytes_written = recording_.activities.bytes[row];
       cost.usual_time = around_.usual[i];
+      if (spec.kind == OpKind::cast)
+        cost.dtype = dtype_of_cast(recording_.text(recording_.activities.name[row]));
       spec.role = Role::compute;
       if (is_collective(spec.kind)) {
         spec.role = Role::other;
@@ -89,6 +102,8 @@ class Writing {
   // Its wait for the other ranks comes from when they arrive.
   CommunicatorId meeting(const Meeting& meeting, const RecordedOp& recorded, Cost& cost) const {
     cost.message_bytes = meeting.bytes;
+    if (const run::CollectiveRow row = labels_.collective(recorded))
+      cost.dtype = dtype_called(recording_.text(recording_.collectives[row.row()].dtype));
     cost.fixed_time = recorded.end - meeting.transfer;
     cost.lateness = meeting.lateness;
     return around_.communicators[meeting.chain];
@@ -104,6 +119,7 @@ class Writing {
       name = recording_.text(collective.group);
       if (collective.group_size > 0) ranks = collective.group_size;
       cost.message_bytes = message_bytes(recording_, collective);
+      cost.dtype = dtype_called(recording_.text(collective.dtype));
     }
     const auto [known, is_new] =
         communicators_.try_emplace(std::pair(name, recorded.stream), CommunicatorId());

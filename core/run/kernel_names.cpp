@@ -31,7 +31,9 @@ std::string lower(std::string_view text) {
 }
 
 /// Looked for in this order in names of compute kernels, in lower case.
-constexpr std::array<std::pair<std::string_view, OpKind>, 36> kCompute{{
+constexpr std::array<std::pair<std::string_view, OpKind>, 38> kCompute{{
+    {"bfloat16_copy", OpKind::cast},
+    {"float16_copy", OpKind::cast},
     {"flash", OpKind::attention},
     {"fmha", OpKind::attention},
     {"attention", OpKind::attention},

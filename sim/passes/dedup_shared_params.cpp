@@ -5,6 +5,7 @@
 #include "sim/passes/arguments.h"
 #include "sim/passes/gather_join.h"
 #include "sim/passes/passes.h"
+#include "sim/passes/recorded_gathers.h"
 #include "sim/passes/rewriter.h"
 
 namespace foregather::sim {
@@ -51,7 +52,26 @@ struct Dedup {
     return same;
   }
 
+  Result<PassNote> of_recorded(PassTarget& target) const {
+    if (a.empty())
+      return PassNote{text,
+                      "a recording does not say which units hold one parameter: name their scopes, "
+                      "dedup-shared-params=A:B",
+                      false};
+    Rewriter rewriter(target.graph);
+    const ChangedGathers dropped = drop_recorded_gathers(rewriter, a, b);
+    if (dropped.gathers == 0)
+      return PassNote{
+          text, fmt::format("no all-gather of '{}' follows one of '{}' and its size", b, a), false};
+    return settle(target, rewriter,
+                  {text,
+                   fmt::format("{} recorded gathers dropped, {} no longer gathered",
+                               dropped.gathers, format_bytes(dropped.bytes)),
+                   true});
+  }
+
   Result<PassNote> operator()(PassTarget& target) const {
+    if (is_recorded(target.graph)) return of_recorded(target);
     const auto same_as = same(target.graph);
     if (!same_as) return tl::unexpected(same_as.error());
     Rewriter rewriter(target.graph);
@@ -104,6 +124,9 @@ the last of its users. Gradients are reduced as before, each name's, into one sh
 
 A gather is kept where it has other parameters too, where the copies differ in size, or where no
 stream orders the users of the second behind the first. Idempotent.
+
+In a recorded run A and B are scopes, such as FSDP's units: of each all-gather of A and the next one of B
+in the same phase and of the same size, the second goes, with the copies out of its buffer.
 )",
     &parse_dedup};
 

@@ -10,6 +10,7 @@
 #include "sim/passes/gather_chain.h"
 #include "sim/passes/host_actions.h"
 #include "sim/passes/passes.h"
+#include "sim/passes/recorded_gathers.h"
 #include "sim/passes/rewriter.h"
 
 namespace foregather::sim {
@@ -217,7 +218,21 @@ struct FuseDowncast {
   std::string text;
   bool leaves_prefetched = false;
 
+  Result<PassNote> of_recorded(PassTarget& target) const {
+    Rewriter rewriter(target.graph);
+    const ChangedGathers narrowed = narrow_recorded_gathers(rewriter);
+    if (narrowed.gathers == 0)
+      return PassNote{text, "no recorded gather of fp32 is awaited by one narrowing cast alone",
+                      false};
+    return settle(target, rewriter,
+                  {text,
+                   fmt::format("{} recorded gathers send the narrow dtype, {} less",
+                               narrowed.gathers, format_bytes(narrowed.bytes)),
+                   true});
+  }
+
   Result<PassNote> operator()(PassTarget& target) const {
+    if (is_recorded(target.graph)) return of_recorded(target);
     target.prefetches_shards = leaves_prefetched;
     Rewriter rewriter(target.graph);
     std::size_t fused = 0;
@@ -306,6 +321,9 @@ description says. Before `order=fast-free`, which a fusion changes the outcome o
     after   cast shard, gather |==2n==|-----------|===2n===|free
 
 Gathers that are filled or emptied by copies (FSDP) already cast the shard and are left. Idempotent.
+
+In a recorded run, where a cast to bf16 or fp16 alone waited for an fp32 gather, the gather takes half
+its recorded time, and the cast the recorded one's over the number of ranks.
 )",
     &parse_fuse_downcast};
 

@@ -162,4 +162,22 @@ TEST_CASE("a step of a recording is what was launched in it") {
   CHECK(wrong.error().message == "has no step 6, expected one of 4, 5");
 }
 
+TEST_CASE("copies to a shorter dtype are casts, to that dtype") {
+  RecordingWriter w;
+  const auto stream = w.lane("0", "7");
+  w.kernel(stream, "void at::native::elementwise_kernel<at::native::bfloat16_copy_kernel_cuda>", 0,
+           9);
+  w.kernel(stream, "void at::native::elementwise_kernel<at::native::float16_copy_kernel_cuda>", 9,
+           18);
+  w.kernel(stream, "void at::native::elementwise_kernel<at::native::direct_copy_kernel_cuda>", 18,
+           27);
+  const Graph graph = rebuilt(w.recording).graph;
+  REQUIRE(graph.ops.size() == 3);
+  CHECK(graph.ops[0].kind == OpKind::cast);
+  CHECK(graph.at(graph.ops[0].cost).dtype == DType::bf16);
+  CHECK(graph.ops[1].kind == OpKind::cast);
+  CHECK(graph.at(graph.ops[1].cost).dtype == DType::f16);
+  CHECK(graph.ops[2].kind == OpKind::copy);
+}
+
 }  // namespace foregather::test
