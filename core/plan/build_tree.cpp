@@ -91,6 +91,41 @@ ValueIndex add_buffer(TapeBuilder& t, ValueIndex x, const TreeNode& node) {
   return y;
 }
 
+// What a module of another kind does with one of its parameters: each row is multiplied by it, or
+// (a scale, a shift, a table) it is used elementwise. Saves x.
+ValueIndex use_parameter(TapeBuilder& t, ValueIndex x, const TreeLeaf& leaf,
+                         const std::string& own) {
+  const TreeNode& node = *leaf.node;
+  const ValueIndex p = t.parameter(own);
+  const ValueIndex y = t.make(t.name(x) + " · " + node.name, t.elements(x), t.dtype(x));
+  const std::int64_t rows = t.elements(x) / leaf.width;
+  const auto multiply = [&node, rows](TapeBuilder& b, std::vector<ValueIndex> reads,
+                                      ValueIndex out) {
+    if (node.is_matmul)
+      b.gemm(std::move(reads), out, 1, rows, node.shape[0], node.shape[1]);
+    else
+      b.elementwise(std::move(reads), {out});
+  };
+  multiply(t, {x, p}, y);
+  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    if (b.needs_gradient(x)) {
+      const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+      multiply(b, {*g[0], p}, dx);
+      b.give(x, dx);
+    }
+    if (!b.needs_gradient(p)) return;
+    const ValueIndex dp = b.gradient_of(p);
+    if (node.is_matmul) return multiply(b, {*g[0], x}, dp);
+    OpSpec sum;
+    sum.kind = OpKind::reduction;
+    sum.reads = {*g[0], x};
+    sum.writes = {dp};
+    sum.flops = times(2, b.elements(x));
+    b.op(std::move(sum));
+  });
+  return y;
+}
+
 /// The tape of one module, or of those that work on a source and a target.
 class TreeTape {
  public:
@@ -100,7 +135,7 @@ class TreeTape {
   void add_parameters(const TreeLeaf& leaf) {
     const TreeNode& node = *leaf.node;
     const std::string own = relative(leaf);
-    const std::string tie = leaf.tie.empty() ? "" : leaf.tie + ".weight";
+    const std::string& tie = leaf.tie;
     switch (node.kind) {
       case Kind::linear:
         t_.add_parameter(own + ".weight", {node.out, node.in}, tie);
@@ -109,11 +144,13 @@ class TreeTape {
       case Kind::embedding: {
         // Used twice, it gets two gradients: a second name of the same weight has the other one.
         const bool twice = leaf.is_paired && node.on == TreeNode::On::both;
-        const std::string shared = twice && tie.empty() ? leaf.path + ".weight" : tie;
+        const std::string shared = twice && tie.empty() ? weight_of(leaf) : tie;
         t_.add_parameter(own + ".weight", {node.in, node.out}, shared);
         if (twice) t_.add_parameter(own + ".weight of the target", {node.in, node.out}, shared);
         break;
       }
+      case Kind::parameter: t_.add_parameter(own, node.shape, tie); break;
+      case Kind::rms_norm: t_.add_parameter(own + ".weight", {node.in}); break;
       case Kind::layer_norm:
       case Kind::batch_norm:
         t_.add_parameter(own + ".weight", {node.in});
@@ -136,16 +173,17 @@ class TreeTape {
   void run(const TreeLeaf& leaf) {
     const TreeNode& node = *leaf.node;
     const std::string own = relative(leaf);
-    t_.enter(own);
+    const std::string scope = node.kind == Kind::parameter ? parent_of(own) : own;
+    t_.enter(scope);
     if (leaf.forward_delay > 0) wait_for(t_, leaf.forward_delay);
     if (node.kind == Kind::transformer) {
       transformer(node, own);
     } else {
       const bool paired = target_.has_value();
-      if (node.on != TreeNode::On::target) x_ = computed(node, own, x_, false);
-      if (paired && node.on != TreeNode::On::source) target_ = computed(node, own, *target_, true);
+      if (node.on != TreeNode::On::target) x_ = computed(leaf, own, x_, false);
+      if (paired && node.on != TreeNode::On::source) target_ = computed(leaf, own, *target_, true);
     }
-    t_.enter(own);
+    t_.enter(scope);
     if (leaf.backward_delay > 0) delay_backward(leaf.backward_delay);
   }
 
@@ -156,6 +194,11 @@ class TreeTape {
   // The tape's path is that of the leaf's parent, or "".
   std::string relative(const TreeLeaf& leaf) const {
     return path_.empty() ? leaf.path : leaf.path.substr(path_.size() + 1);
+  }
+
+  static std::string parent_of(const std::string& path) {
+    const auto dot = path.rfind('.');
+    return dot == std::string::npos ? "" : path.substr(0, dot);
   }
 
   static TransformerSpec spec_of(const TreeNode& node) {
@@ -194,7 +237,8 @@ class TreeTape {
     target_.reset();
   }
 
-  ValueIndex computed(const TreeNode& node, const std::string& own, ValueIndex x, bool is_target) {
+  ValueIndex computed(const TreeLeaf& leaf, const std::string& own, ValueIndex x, bool is_target) {
+    const TreeNode& node = *leaf.node;
     switch (node.kind) {
       case Kind::linear: return linear(t_, x, linear_of(t_, node.name, own, node.in, node.out));
       case Kind::embedding: {
@@ -203,6 +247,9 @@ class TreeTape {
                          node.name);
       }
       case Kind::layer_norm: return layer_norm(t_, x, own, node.in, node.name);
+      case Kind::rms_norm:
+        return rms_norm(t_, context_.implementation, x, own + ".weight", node.in, node.name);
+      case Kind::parameter: return use_parameter(t_, x, leaf, own);
       case Kind::batch_norm: return batch_norm(t_, x, own, node.in);
       case Kind::relu: return activation(t_, x, node.name, 1, true);
       case Kind::gelu: return gelu(t_, true, x);

@@ -1,10 +1,14 @@
 #include "core/plan/module_tree.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include <fmt/ranges.h>
 
 #include "core/base/suggest.h"
 
@@ -14,7 +18,20 @@ namespace {
 
 using Kind = TreeNode::Kind;
 
-bool has_weight(Kind kind) { return kind == Kind::linear || kind == Kind::embedding; }
+bool has_weight(Kind kind) {
+  return kind == Kind::linear || kind == Kind::embedding || kind == Kind::parameter;
+}
+
+// What a linear, an embedding or a parameter shares; torch.nn.Linear stores [out, in].
+std::vector<std::int64_t> weight_shape(const TreeNode& node) {
+  if (node.kind == Kind::parameter) return node.shape;
+  return node.kind == Kind::linear ? std::vector{node.out, node.in}
+                                   : std::vector{node.in, node.out};
+}
+
+std::int64_t product(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies());
+}
 
 /// What one sequence, or all there is, looks like between two modules.
 struct Rows {
@@ -68,7 +85,7 @@ class Planner {
       if (node.kind == Kind::container)
         flatten(node.children, path, own, forward, backward);
       else
-        plan_.leaves.push_back({&node, path, {}, own, forward, backward, false});
+        plan_.leaves.push_back({&node, path, {}, 0, own, forward, backward, false});
       if (node.wraps)
         plan_.wraps[own - 1].last_module = static_cast<std::uint32_t>(plan_.leaves.size() - 1);
     }
@@ -108,8 +125,10 @@ class Planner {
   }
 
   void begin() {
-    const auto* first = std::find_if(plan_.leaves.data(), plan_.leaves.data() + plan_.leaves.size(),
-                                     [](auto& leaf) { return leaf.node->kind != Kind::buffer; });
+    const auto* first = std::find_if(
+        plan_.leaves.data(), plan_.leaves.data() + plan_.leaves.size(), [](auto& leaf) {
+          return leaf.node->kind != Kind::buffer && leaf.node->kind != Kind::parameter;
+        });
     if (first == plan_.leaves.data() + plan_.leaves.size())
       return complain(tree_.place, "model.tree has no module that computes");
     const TreeNode& node = *first->node;
@@ -140,8 +159,9 @@ class Planner {
 
   void makes(double elements) { plan_.widest = std::max(plan_.widest, elements); }
 
-  void pass(const TreeLeaf& leaf, Rows& x) {
+  void pass(TreeLeaf& leaf, Rows& x) {
     const TreeNode& node = *leaf.node;
+    leaf.width = x.width;
     if (node.kind == Kind::embedding) {
       if (!x.ids)
         return complain(node.kind_place,
@@ -160,7 +180,12 @@ class Planner {
             2 * rows(x) * static_cast<double>(node.in) * static_cast<double>(node.out);
         x.width = node.out;
         break;
-      case Kind::layer_norm: matches(leaf, x.width); break;
+      case Kind::layer_norm:
+      case Kind::rms_norm: matches(leaf, x.width); break;
+      case Kind::parameter:
+        if (node.is_matmul)
+          plan_.matmul_flops += 2 * rows(x) * static_cast<double>(product(node.shape));
+        break;
       case Kind::batch_norm: batch_norm(leaf, x); break;
       case Kind::encoder_layer:
         matches(leaf, x.width);
@@ -242,7 +267,10 @@ class Planner {
   void count(const TreeLeaf& leaf) {
     const TreeNode& node = *leaf.node;
     double size = 0;
-    if (has_weight(node.kind)) size = static_cast<double>(node.in) * static_cast<double>(node.out);
+    if (has_weight(node.kind)) {
+      size = 1;
+      for (const std::int64_t extent : weight_shape(node)) size *= static_cast<double>(extent);
+    }
     if (node.kind == Kind::transformer || node.kind == Kind::encoder_layer) {
       const double d = static_cast<double>(node.in);
       size = static_cast<double>(node.encoder_layers + 2 * node.decoder_layers) *
@@ -262,11 +290,13 @@ class Planner {
   // Of a leaf, without the weight that another one has.
   static std::int64_t parameters_of(const TreeLeaf& leaf) {
     const TreeNode& node = *leaf.node;
-    const bool has_own_weight = leaf.tie.empty() || leaf.tie == leaf.path;
+    const bool has_own_weight = leaf.tie.empty() || leaf.tie == weight_of(leaf);
     const std::int64_t d = node.in;
     switch (node.kind) {
       case Kind::linear: return (has_own_weight ? d * node.out : 0) + (node.bias ? node.out : 0);
       case Kind::embedding: return has_own_weight ? d * node.out : 0;
+      case Kind::parameter: return has_own_weight ? product(node.shape) : 0;
+      case Kind::rms_norm: return d;
       case Kind::layer_norm:
       case Kind::batch_norm: return 2 * d;
       case Kind::encoder_layer:
@@ -285,11 +315,14 @@ class Planner {
   // --- tied weights ---
 
   void ties() {
-    std::map<std::string_view, TreeLeaf*> by_path;
+    std::map<std::string, TreeLeaf*> by_path;
     std::vector<std::string_view> paths;
     for (TreeLeaf& leaf : plan_.leaves) {
       by_path.emplace(leaf.path, &leaf);
-      if (has_weight(leaf.node->kind)) paths.push_back(leaf.path);
+      if (has_weight(leaf.node->kind)) {
+        by_path.emplace(weight_of(leaf), &leaf);
+        paths.push_back(leaf.path);
+      }
     }
     for (TreeLeaf& leaf : plan_.leaves) {
       const TreeLeaf* at = &leaf;
@@ -297,8 +330,8 @@ class Planner {
         const auto found = by_path.find(at->node->tied);
         if (found == by_path.end() || !has_weight(found->second->node->kind))
           return complain(at->node->tied_place,
-                          "module '{}': tied to '{}', which is no linear or embedding{}", at->path,
-                          at->node->tied, did_you_mean(at->node->tied, paths));
+                          "module '{}': tied to '{}', which is no linear, embedding or parameter{}",
+                          at->path, at->node->tied, did_you_mean(at->node->tied, paths));
         if (found->second == &leaf || steps > plan_.leaves.size())
           return complain(
               leaf.node->tied_place,
@@ -307,19 +340,13 @@ class Planner {
         at = found->second;
       }
       if (at == &leaf) continue;
-      if (shape(*leaf.node) != shape(*at->node))
+      const auto own = weight_shape(*leaf.node), other = weight_shape(*at->node);
+      if (own != other)
         return complain(leaf.node->tied_place,
-                        "module '{}': a weight of {} × {} is tied to {}, which is {} × {}",
-                        leaf.path, shape(*leaf.node).first, shape(*leaf.node).second, at->path,
-                        shape(*at->node).first, shape(*at->node).second);
-      leaf.tie = at->path;
-      by_path.at(at->path)->tie = at->path;
+                        "module '{}': a weight of {} is tied to {}, which is {}", leaf.path,
+                        fmt::join(own, " × "), at->path, fmt::join(other, " × "));
+      leaf.tie = by_path.at(at->path)->tie = weight_of(*at);
     }
-  }
-
-  // Rows and columns of a weight: torch.nn.Linear stores [out, in].
-  static std::pair<std::int64_t, std::int64_t> shape(const TreeNode& node) {
-    return node.kind == Kind::linear ? std::pair(node.out, node.in) : std::pair(node.in, node.out);
   }
 
   const ModuleTree& tree_;
@@ -336,6 +363,10 @@ class Planner {
 
 Result<TreePlan> plan_tree(const ModuleTree& tree, const TreeBatch& batch) {
   return Planner(tree, batch).plan();
+}
+
+std::string weight_of(const TreeLeaf& leaf) {
+  return leaf.node->kind == Kind::parameter ? leaf.path : leaf.path + ".weight";
 }
 
 Status check_tied_wraps(const TreePlan& plan) {

@@ -18,11 +18,13 @@ struct TreeNode {
     linear,      ///< torch.nn.Linear(in, out)
     embedding,   ///< torch.nn.Embedding(in, out)
     layer_norm,  ///< torch.nn.LayerNorm(in)
+    rms_norm,    ///< torch.nn.RMSNorm(in)
     batch_norm,  ///< torch.nn.BatchNorm1d(in), with its three buffers
     relu,
     gelu,
     dropout,
     buffer,         ///< register_buffer: no module, memory that nobody trains
+    parameter,      ///< torch.nn.Parameter of a module of another kind: of its parent
     encoder_layer,  ///< torch.nn.TransformerEncoderLayer
     transformer,    ///< torch.nn.Transformer: encoder, decoder, a norm behind each
   };
@@ -35,14 +37,16 @@ struct TreeNode {
   std::string kind_place;  ///< of the key that says what it is
   std::int64_t in = 0;     ///< features, rows of an embedding
   std::int64_t out = 0;
-  bool bias = true;           ///< of a linear
-  double rate = 0;            ///< of dropout, in a transformer too
-  std::int64_t elements = 0;  ///< of a buffer
-  DType dtype = DType::f32;   ///< of a buffer
-  bool adds = false;          ///< x + buffer, broadcast over rows
+  bool bias = true;                 ///< of a linear
+  double rate = 0;                  ///< of dropout, in a transformer too
+  std::int64_t elements = 0;        ///< of a buffer
+  std::vector<std::int64_t> shape;  ///< of a parameter
+  bool is_matmul = false;    ///< each row is multiplied by this parameter, else scaled or shifted
+  DType dtype = DType::f32;  ///< of a buffer
+  bool adds = false;         ///< x + buffer, broadcast over rows
   std::int64_t heads = 0, feedforward = 0;
   std::int64_t encoder_layers = 0, decoder_layers = 0;
-  std::string tied;  ///< path of the module whose weight this one's is
+  std::string tied;  ///< path of the module whose weight this one's is, or of that parameter
   std::string tied_place;
   bool wraps = false;  ///< FSDP shards what is in here and in no inner wrapped module
   std::string wrap_place;
@@ -64,6 +68,7 @@ struct TreeLeaf {
   const TreeNode* node = nullptr;
   std::string path;
   std::string tie;         ///< of its weight: the path of the parameter that it shares; empty: none
+  std::int64_t width = 0;  ///< features of a row that comes in
   std::uint32_t wrap = 0;  ///< as Module::wrap
   Ns forward_delay = 0, backward_delay = 0;  ///< with those of its parents
   bool is_paired = false;                    ///< works on a source and a target
@@ -96,6 +101,10 @@ struct TreeBatch {
 /// Checks what one module hands to the next, and ties. Errors have the place of the module. Token
 /// ids need `positions`.
 Result<TreePlan> plan_tree(const ModuleTree& tree, const TreeBatch& batch);
+
+/// Path of the weight that a leaf may share: its own for a parameter, PATH.weight for linears and
+/// embeddings.
+std::string weight_of(const TreeLeaf& leaf);
 
 /// FSDP shares no parameter across two wrapped modules.
 Status check_tied_wraps(const TreePlan& plan);

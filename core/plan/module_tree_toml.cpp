@@ -19,25 +19,29 @@ using Kind = TreeNode::Kind;
 
 constexpr std::int64_t kMostFeatures = std::int64_t{1} << 31;
 constexpr std::int64_t kMostStacked = 1024;  // layers of one transformer
+constexpr std::size_t kMostDimensions = 8;
 constexpr Ns kLongestDelay = 3600 * kSecond;
 
 constexpr std::array kKinds{std::pair{"linear"sv, Kind::linear},
                             std::pair{"embedding"sv, Kind::embedding},
                             std::pair{"layer_norm"sv, Kind::layer_norm},
+                            std::pair{"rms_norm"sv, Kind::rms_norm},
                             std::pair{"batch_norm"sv, Kind::batch_norm},
                             std::pair{"relu"sv, Kind::relu},
                             std::pair{"gelu"sv, Kind::gelu},
                             std::pair{"dropout"sv, Kind::dropout},
                             std::pair{"buffer"sv, Kind::buffer},
+                            std::pair{"parameter"sv, Kind::parameter},
                             std::pair{"encoder_layer"sv, Kind::encoder_layer},
                             std::pair{"transformer"sv, Kind::transformer},
                             std::pair{"children"sv, Kind::container}};
 
-constexpr std::array kKeys{
-    "name"sv, "linear"sv,  "embedding"sv, "layer_norm"sv,    "batch_norm"sv,    "relu"sv,
-    "gelu"sv, "dropout"sv, "buffer"sv,    "encoder_layer"sv, "transformer"sv,   "children"sv,
-    "bias"sv, "tied"sv,    "wrap"sv,      "group_size"sv,    "forward_delay"sv, "backward_delay"sv,
-    "on"sv,   "dtype"sv,   "add"sv};
+constexpr std::array kKeys{"name"sv,           "rms_norm"sv,    "parameter"sv,  "matmul"sv,
+                           "linear"sv,         "embedding"sv,   "layer_norm"sv, "batch_norm"sv,
+                           "relu"sv,           "gelu"sv,        "dropout"sv,    "buffer"sv,
+                           "encoder_layer"sv,  "transformer"sv, "children"sv,   "bias"sv,
+                           "tied"sv,           "wrap"sv,        "group_size"sv, "forward_delay"sv,
+                           "backward_delay"sv, "on"sv,          "dtype"sv,      "add"sv};
 
 constexpr std::array kDTypes{std::pair{"fp32"sv, DType::f32},  std::pair{"f32"sv, DType::f32},
                              std::pair{"bf16"sv, DType::bf16}, std::pair{"fp16"sv, DType::f16},
@@ -139,8 +143,8 @@ class Reader {
     if (!kind)
       complain(node.place,
                "a module without a kind, expected one of linear, embedding, layer_norm, "
-               "batch_norm, relu, gelu, dropout, buffer, encoder_layer, transformer, "
-               "children");
+               "rms_norm, batch_norm, relu, gelu, dropout, buffer, parameter, encoder_layer, "
+               "transformer, children");
     if (error_) return node;
     read_kind(node, *kind, *table.get(*kind), depth);
     read_name(node, table);
@@ -178,6 +182,7 @@ class Reader {
             node, value,
             node.kind == Kind::linear ? "linear = [in, out]" : "embedding = [rows, width]");
       case Kind::layer_norm:
+      case Kind::rms_norm:
       case Kind::batch_norm: node.in = node.out = size(value, key); return;
       case Kind::relu:
       case Kind::gelu:
@@ -185,6 +190,7 @@ class Reader {
         return;
       case Kind::dropout: node.rate = rate(value, key); return;
       case Kind::buffer: node.elements = elements(value); return;
+      case Kind::parameter: node.shape = shape(value); return;
       case Kind::encoder_layer:
       case Kind::transformer: return read_transformer(node, key, value);
     }
@@ -233,6 +239,18 @@ class Reader {
       }
     }
     return count;
+  }
+
+  // Of a parameter: a size, or a list of sizes.
+  std::vector<std::int64_t> shape(const toml::node& value) {
+    const toml::array* list = value.as_array();
+    if (list == nullptr) return {size(value, "parameter")};
+    std::vector<std::int64_t> shape;
+    if (list->empty() || list->size() > kMostDimensions)
+      complain(at(value), "parameter has {} sizes, expected 1 to {}", list->size(),
+               kMostDimensions);
+    for (const toml::node& each : *list) shape.push_back(size(each, "parameter"));
+    return shape;
   }
 
   void read_transformer(TreeNode& node, std::string_view kind, const toml::node& value) {
@@ -296,6 +314,10 @@ class Reader {
     if (!allowed) complain(at(value), "'{}' has no meaning here: it belongs to {}", key, whose);
   }
 
+  static bool is_module(const TreeNode& node) {
+    return node.kind != Kind::buffer && node.kind != Kind::parameter;
+  }
+
   void read_name(TreeNode& node, const toml::table& table) {
     const toml::node* value = option(table, "name");
     if (value == nullptr) return;
@@ -310,17 +332,20 @@ class Reader {
   }
 
   void read_own(TreeNode& node, const toml::table& table) {
-    const bool has_weight = node.kind == Kind::linear || node.kind == Kind::embedding;
+    const bool has_weight =
+        node.kind == Kind::linear || node.kind == Kind::embedding || node.kind == Kind::parameter;
+    if (const toml::node* value = option(table, "matmul")) {
+      refuse(*value, "matmul", node.shape.size() == 2, "parameters of two sizes");
+      node.is_matmul = flag(*value, "matmul");
+    }
     if (const toml::node* value = option(table, "bias")) {
       refuse(*value, "bias", node.kind == Kind::linear, "linear");
       node.bias = flag(*value, "bias");
     }
     if (const toml::node* value = option(table, "tied")) {
-      refuse(*value, "tied", has_weight, "linear and embedding");
+      refuse(*value, "tied", has_weight, "linear, embedding and parameter");
       node.tied = text(*value, "tied");
       node.tied_place = at(*value);
-      constexpr auto kWeight = ".weight"sv;
-      if (node.tied.ends_with(kWeight)) node.tied.resize(node.tied.size() - kWeight.size());
       if (node.tied.empty()) complain(at(*value), "tied is empty, expected a module's path");
     }
     if (const toml::node* value = option(table, "on")) {
@@ -353,7 +378,7 @@ class Reader {
     if (const toml::node* value = option(table, "wrap")) {
       node.wraps = flag(*value, "wrap");
       node.wrap_place = at(*value);
-      refuse(*value, "wrap", node.kind != Kind::buffer, "modules");
+      refuse(*value, "wrap", is_module(node), "modules");
     }
     if (const toml::node* value = option(table, "group_size")) {
       const auto ranks = value->value_exact<std::int64_t>();
@@ -373,7 +398,7 @@ class Reader {
                                      std::pair{"backward_delay"sv, &TreeNode::backward_delay}}) {
       const toml::node* value = option(table, key);
       if (value == nullptr) continue;
-      refuse(*value, key, node.kind != Kind::buffer, "modules");
+      refuse(*value, key, is_module(node), "modules");
       const auto written_time = value->value_exact<std::string>();
       const auto time =
           written_time ? to_time({*written_time, true}, 0, kLongestDelay)

@@ -95,6 +95,53 @@ TEST_CASE("a linear of a tree does the work of one") {
   CHECK(tape(model, 1).model_flops == 3 * 2 * 3 * 4 * 16);
 }
 
+TEST_CASE(
+    "a parameter of another kind of module does the work of a matmul, or passes over each row") {
+  const Model model = model_of(
+      "tree = [{ linear = [8, 4] }, { name = 'k', children = ["
+      "{ name = 'weight', parameter = [6, 4], matmul = true }, { name = 'gain', parameter = 4 }] "
+      "}, "
+      "{ rms_norm = 4 }, { linear = [4, 16] }]",
+      "micro_batch = 3");
+  CHECK(model.parameters == 8 * 4 + 4 + 6 * 4 + 4 + 4 + 4 * 16 + 16);
+  const Tape& weight = tape(model, 1);
+  CHECK(weight.parameters[0].name == "weight");
+  CHECK(weight.parameters[0].shape == std::vector<std::int64_t>{6, 4});
+  CHECK(model.modules[1].path == "k");
+  for (const TapeOp& op : weight.forward) CHECK(weight.scopes[op.scope].empty());  // k itself
+  CHECK(flops(weight.forward, OpKind::gemm) == 2 * 3 * 6 * 4);
+  CHECK(flops(weight.backward, OpKind::gemm) == 2 * 2 * 3 * 6 * 4);
+  CHECK(weight.model_flops == 3 * 2 * 3 * 6 * 4);
+  CHECK(flops(tape(model, 2).forward, OpKind::elementwise) == 3 * 4);
+  CHECK(flops(tape(model, 2).backward, OpKind::gemm) == 0);
+  CHECK(tape(model, 3).parameters[0].name == "2.weight");
+  // What comes in goes on: the last linear takes the four features of the first.
+  CHECK(flops(tape(model, 4).forward, OpKind::gemm) == 2 * 3 * 4 * 16);
+}
+
+TEST_CASE("parameters of other kinds of modules are tied by their own paths") {
+  const std::string head =
+      "{ name = 'head', children = [{ name = 'weight', parameter = [23, 16], "
+      "matmul = true, tied = 'e.weight' }] }]";
+  CHECK(
+      model_of("tree = [{ name = 'e', embedding = [23, 16] }, " + head, "seq_len = 6").parameters ==
+      23 * 16);
+  CHECK(complaint("tree = [{ name = 'e', embedding = [24, 16] }, " + head, "seq_len = 6")
+            .ends_with("module 'head.weight': a weight of 23 × 16 is tied to e, which is 24 × 16"));
+}
+
+TEST_CASE("parameters have one to eight sizes, and only two of them multiply") {
+  CHECK(complaint("tree = [{ linear = [8, 4] }, { parameter = [] }]")
+            .ends_with("parameter has 0 sizes, expected 1 to 8"));
+  CHECK(complaint("tree = [{ linear = [8, 4] }, { parameter = [4], matmul = true }]")
+            .ends_with("'matmul' has no meaning here: it belongs to parameters of two sizes"));
+  CHECK(complaint("tree = [{ linear = [8, 4] }, { parameter = [4], wrap = true }]")
+            .ends_with("'wrap' has no meaning here: it belongs to modules"));
+  CHECK(complaint("tree = [{ parameter = [4, 4] }]")
+            .ends_with("model.tree has no module that computes"));
+  CHECK(complaint("tree = [{ parameter = [4, 4] }, { linear = [8, 4] }]").empty());
+}
+
 TEST_CASE("an encoder layer of a tree does the work of one") {
   constexpr std::int64_t b = 4, s = 6, d = 16, f = 24;
   const Model model =
