@@ -37,6 +37,24 @@ PathFigures path_figures(run::RunView run, const compare::CriticalPath& path) {
   return figures;
 }
 
+std::vector<CollectiveFigure> collectives_of(run::RunView run, run::StepRow step) {
+  const run::OpSpan ops = run::ops_of(run, step);
+  std::vector<std::size_t> rows;
+  for (std::size_t row = ops.first; row < ops.last; ++row)
+    if (is_collective(run.ops.kind[row])) rows.push_back(row);
+  std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {
+    return run.ops.issued[a] < run.ops.issued[b];
+  });
+  std::vector<CollectiveFigure> figures;
+  for (const std::size_t row : rows) {
+    const std::string_view scope = run.text_of(run.ops.scope[row]);
+    figures.push_back({std::string(scope.empty() ? "-" : scope), run.ops.phase[row],
+                       run.ops.kind[row], run.ops.bytes[row],
+                       run.communicators[run.ops.communicator[row].row()].ranks});
+  }
+  return figures;
+}
+
 }  // namespace
 
 void fill_times(run::RunView run, Summary& summary) {
@@ -55,6 +73,7 @@ void fill_times(run::RunView run, Summary& summary) {
     slowest = time;
     summary.slowest = step.rank_class.row();
     summary.path = path_figures(run, path);
+    summary.collectives = collectives_of(run, row);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/base/text.h"
 #include "core/compare/recorded_busy.h"
+#include "core/rebuild/host_collectives.h"
 #include "tasks/import_parts.h"
 #include "tasks/importers.h"
 #include "traces/kineto.h"
@@ -92,11 +93,50 @@ void write_memory(JsonWriter& json, const std::map<std::string, MemoryUse>& memo
   json.end_object();
 }
 
+// In order of issue, so that two lists may be held against each other.
+void write_collectives(JsonWriter& json, const std::vector<rebuild::HostCollective>& list) {
+  json.key("collective_keys").begin_array();
+  for (const rebuild::HostCollective& row : list) {
+    json.begin_object();
+    json.key("step");
+    if (row.step)
+      json.value(*row.step);
+    else
+      json.null();
+    json.field("scope", row.scope.empty() ? "-" : row.scope)
+        .field("phase", name(row.phase))
+        .field("kind", name(row.kind));
+    json.key("bytes");
+    if (row.bytes)
+      json.value(*row.bytes);
+    else
+      json.null();
+    json.field("dtype", row.dtype).field("group", row.group);
+    json.key("ranks");
+    if (row.ranks > 0)
+      json.value(std::int64_t{row.ranks});
+    else
+      json.null();
+    json.end_object();
+  }
+  json.end_array();
+}
+
+std::string counts_of(const std::vector<rebuild::HostCollective>& list) {
+  std::map<OpKind, std::int64_t> counts;
+  for (const rebuild::HostCollective& row : list) ++counts[row.kind];
+  std::string text;
+  for (const auto& [kind, n] : counts)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name(kind), format_count(n));
+  return text;
+}
+
 struct Imported {
   traces::KinetoFacts facts;
   compare::RecordedFigures figures;
   std::map<std::string, MemoryUse> memory;
-  std::string archive;  // of a member: its file
+  std::vector<rebuild::HostCollective> collectives;  // of the recording's texts
+  std::string archive;                               // of a member: its file
   Bytes file_bytes = 0;
 };
 
@@ -149,6 +189,7 @@ Result<ImportedFile> read(const ImportSource& source) {
   take_accounts(file, trace->recording);
   const auto recording = std::make_shared<const run::Recording>(std::move(trace->recording));
   file.recording = recording;
+  imported->collectives = rebuild::host_collectives(*recording);
 
   const compare::RecordedBusy& busy = imported->figures.all;
   file.what = "torch.profiler trace";
@@ -162,6 +203,10 @@ Result<ImportedFile> read(const ImportSource& source) {
   file.rows.push_back({"compute", format_time(busy.compute), ""});
   file.rows.push_back({"communication", format_time(busy.comm),
                        fmt::format("exposed {}", format_time(busy.exposed()))});
+  if (!imported->collectives.empty())
+    file.rows.push_back({"collectives",
+                         format_count(static_cast<std::int64_t>(imported->collectives.size())),
+                         counts_of(imported->collectives)});
   for (const auto& [number, length] : imported->facts.steps)
     file.rows.push_back({fmt::format("step {}", number), format_time(length), ""});
   for (const auto& [device, use] : imported->memory)
@@ -179,6 +224,7 @@ Result<ImportedFile> read(const ImportSource& source) {
     json.field("span_us", microseconds(facts.last_end - facts.first_start));
     write_steps(json, facts);
     counts(json, "collective_args", facts.collectives);
+    write_collectives(json, imported->collectives);
     json.field("memory_events", facts.memory_events);
     write_memory(json, imported->memory);
   };

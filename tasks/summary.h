@@ -81,6 +81,15 @@ struct PathFigures {
   Ns compute_contention = 0, comm_contention = 0;  ///< parts of these: longer than alone
 };
 
+/// A collective of the steady step of the slowest class.
+struct CollectiveFigure {
+  std::string scope;  ///< "-": the root
+  Phase phase = Phase::other;
+  OpKind kind = OpKind::other;
+  Bytes bytes = 0;  ///< NCCL's message size
+  std::uint32_t ranks = 1;
+};
+
 /// What one pass of --what-if did.
 struct WhatIfFigure {
   std::string pass;  ///< as given
@@ -133,6 +142,7 @@ struct Summary : Figures {
   std::size_t slowest = 0;                       ///< class whose times are the job's
   std::size_t largest = 0;                       ///< class whose memory is the job's
   PathFigures path;
+  std::vector<CollectiveFigure> collectives;  ///< in order of issue
   Bytes capacity = 0;
   Bytes outside_allocator = 0;
   std::optional<Bytes> argument_bytes;  ///< of a traced function: its caller holds them

@@ -115,6 +115,24 @@ void write_path(JsonWriter& json, const Summary& summary) {
   json.end_array();
 }
 
+void write_collective_keys(JsonWriter& json, const Summary& summary) {
+  if (!summary.step_time()) {
+    json.key("collective_keys").null();
+    return;
+  }
+  json.key("collective_keys").begin_array();
+  for (const CollectiveFigure& figure : summary.collectives) {
+    json.begin_object();
+    json.field("scope", std::string_view(figure.scope));
+    json.field("phase", name(figure.phase));
+    json.field("kind", name(figure.kind));
+    json.field("bytes", figure.bytes);
+    json.field("ranks", std::int64_t{figure.ranks});
+    json.end_object();
+  }
+  json.end_array();
+}
+
 void write_oom(JsonWriter& json, const std::optional<OomFigures>& oom) {
   if (!oom) {
     json.key("oom").null();
@@ -267,6 +285,7 @@ std::string to_json(const Summary& summary) {
   text_list(json, "warnings", summary.warnings);
   write_classes(json, summary);
   write_path(json, summary);
+  write_collective_keys(json, summary);
   json.field("simulated_in_ns", summary.simulated_in);
   json.end_object();
   return json.text() + "\n";

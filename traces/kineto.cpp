@@ -6,6 +6,7 @@
 
 #include "core/base/dense_ids.h"
 #include "traces/decimal_time.h"
+#include "traces/kineto_collective.h"
 #include "traces/kineto_event.h"
 #include "traces/kineto_top.h"
 
@@ -191,8 +192,21 @@ class Builder {
     return number ? run::ExternalId(externals_.row(*number)) : run::ExternalId();
   }
 
+  run::CollectiveRow operator_row(const KinetoEvent& event) {
+    const auto known = operator_collective(event);
+    if (!known) return {};
+    run::RecordedCollective row;
+    row.name = recording_.strings.intern(known->name);
+    row.dtype = recording_.strings.intern(known->dtype);
+    row.group = row.ranks = recording_.strings.intern("");
+    row.in_elements = known->in_elements;
+    row.out_elements = known->out_elements;
+    recording_.collectives.push_back(row);
+    return run::CollectiveRow(recording_.collectives.size() - 1);
+  }
+
   run::CollectiveRow collective(const KinetoEvent& event) {
-    if (event.collective.empty()) return {};
+    if (event.collective.empty()) return operator_row(event);
     run::RecordedCollective row;
     row.name = recording_.strings.intern(event.collective);
     row.dtype = recording_.strings.intern(event.dtype);

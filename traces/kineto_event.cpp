@@ -26,6 +26,12 @@ std::string_view printed(json::value& value) {
   return text;
 }
 
+// A list as the file prints it.
+std::string_view raw(json::value& value) {
+  std::string_view text;
+  return simdjson::to_json_string(value).get(text) == simdjson::SUCCESS ? text : std::string_view();
+}
+
 template <class Number>
 std::optional<Number> number(json::value& value) {
   Number n = 0;
@@ -70,6 +76,8 @@ constexpr Argument kArguments[] = {
     {"Group size", [](json::value& v, KinetoEvent& e) { e.group_size = number_or_0(v); }},
     {"Seq",
      [](json::value& v, KinetoEvent& e) { e.collective_sequence = number<std::int64_t>(v); }},
+    {"Input Dims", [](json::value& v, KinetoEvent& e) { e.shapes = raw(v); }},
+    {"Input type", [](json::value& v, KinetoEvent& e) { e.types = raw(v); }},
     {"Device Type",
      [](json::value& v, KinetoEvent& e) { e.device_type = number<std::int64_t>(v); }},
     {"Device Id", [](json::value& v, KinetoEvent& e) { e.device_index = number<std::int64_t>(v); }},

@@ -28,6 +28,7 @@ struct KinetoEvent {
   std::string_view collective, dtype, group, ranks;
   std::int64_t in_elements = 0, out_elements = 0, group_size = 0;
   std::optional<std::int64_t> collective_sequence;
+  std::string_view shapes, types;  ///< JSON text of "Input Dims" and "Input type"
   std::optional<std::int64_t> device_type, device_index;
   std::uint64_t address = 0;
   std::int64_t total_allocated = 0, total_reserved = 0;

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <vector>
 
-#include "core/ir/kinds.h"
+#include "core/rebuild/range_labels.h"
 #include "core/rebuild/timeline.h"
 
 namespace foregather::rebuild {
@@ -14,14 +14,13 @@ namespace foregather::rebuild {
 struct OpLabel {
   OpKind kind = OpKind::other;
   Phase phase = Phase::other;
-  /// Innermost annotation around the launch that is no profiler step, else the outermost operator.
-  std::string_view scope;
+  std::string_view scope;  ///< as RangeLabel has it, or as the recording knows it
 };
 
 /// Joins launches to the host ranges around them.
 class Labels {
  public:
-  /// Both must outlive this. Linear in ranges and calls, but for sorting.
+  /// `recording` must outlive this. Linear in ranges and calls, but for sorting.
   Labels(const run::Recording& recording, const Timeline& timeline);
 
   OpLabel of(const RecordedOp& op) const;
@@ -30,16 +29,15 @@ class Labels {
   run::CollectiveRow collective(const RecordedOp& op) const;
 
  private:
-  struct Label {
-    OpLabel label;
-    run::CollectiveRow collective;
-  };
   const run::Recording& recording_;
   // Of the timeline's ops, by name and kind of activity: a name is looked at once.
   std::size_t kind_row(std::size_t activity) const;
   std::vector<std::optional<OpKind>> kinds_;
-  std::vector<Label> labels_;  ///< by call of the timeline
+  std::vector<RangeLabel> labels_;  ///< by call of the timeline
 };
+
+/// Of a dtype as PyTorch names it ("BFloat16"); absent: unknown.
+std::optional<Bytes> element_size(std::string_view dtype);
 
 /// NCCL's message size: the whole gathered or unreduced buffer, the message otherwise; 0 where the
 /// dtype is unknown.

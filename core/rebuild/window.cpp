@@ -4,14 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 
 namespace foregather::rebuild {
 namespace {
-
-struct HostStep {
-  Ns begin = 0, end = 0;
-};
 
 std::optional<std::int64_t> step_number(std::string_view name) {
   constexpr std::string_view kPrefix = "ProfilerStep";
@@ -23,6 +18,8 @@ std::optional<std::int64_t> step_number(std::string_view name) {
   return number;
 }
 
+}  // namespace
+
 std::map<std::int64_t, HostStep> host_steps(const run::Recording& recording) {
   std::map<std::int64_t, HostStep> steps;
   for (std::size_t i = 0; i < recording.ranges.size(); ++i)
@@ -30,8 +27,6 @@ std::map<std::int64_t, HostStep> host_steps(const run::Recording& recording) {
       steps[*number] = {recording.ranges.start[i], recording.ranges.end[i]};
   return steps;
 }
-
-}  // namespace
 
 std::vector<run::CallRow> calls_by_correlation(const run::Recording& recording) {
   std::vector<run::CallRow> calls(recording.correlations);

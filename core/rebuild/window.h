@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -27,6 +28,13 @@ std::vector<run::CallRow> calls_by_correlation(const run::Recording& recording);
 /// With a step: the activities whose launch begins inside the last host range "ProfilerStep#N", or
 /// that have no launch and begin inside it. Errors: no such step.
 Result<Window> window_of(const run::Recording& recording, std::optional<std::int64_t> step);
+
+/// A range "ProfilerStep#N" of the host.
+struct HostStep {
+  Ns begin = 0, end = 0;
+};
+/// The last one of each number N.
+std::map<std::int64_t, HostStep> host_steps(const run::Recording& recording);
 
 /// The numbers N of the ranges "ProfilerStep#N", ascending.
 std::vector<std::int64_t> steps_of(const run::Recording& recording);

@@ -27,9 +27,9 @@ json simulated(const Graph& graph) {
 
 TEST_CASE("classes have all figures of the job") {
   const std::set<std::string> of_job = {
-      "schema",   "source",       "name",          "model",          "strategy",
-      "hardware", "memory_model", "world_size",    "parameters",     "what_if",
-      "warnings", "classes",      "critical_path", "simulated_in_ns"};
+      "schema",   "source",       "name",          "model",           "strategy",
+      "hardware", "memory_model", "world_size",    "parameters",      "what_if",
+      "warnings", "classes",      "critical_path", "collective_keys", "simulated_in_ns"};
   const json job = simulated(test::chakra_dag());
   REQUIRE(job["classes"].size() == 3);
   for (const auto& [key, value] : job.items()) {

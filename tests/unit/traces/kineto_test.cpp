@@ -135,6 +135,49 @@ TEST_CASE("kineto: collectives, with ids beyond any integer") {
   CHECK(trace.facts.collectives.at("_allgather_base") == 1);
 }
 
+TEST_CASE("kineto: operators of c10d say their collective by shapes") {
+  const auto operation = [](std::string_view name, std::string_view arguments) {
+    return fmt::format(R"({{"ph": "X", "cat": "cpu_op", "name": "{}", "pid": 0, "tid": 7,
+      "ts": 1, "dur": 1, "args": {{{}}}}})",
+                       name, arguments);
+  };
+  const KinetoTrace trace = read(
+      "[" +
+      operation("c10d::_allgather_base_", R"("Input type": ["c10::BFloat16", "c10::BFloat16", "",
+        "Scalar"], "Input Dims": [[2, 8], [8], [], []])") +
+      "," + operation("c10d::allgather_", R"("Input Dims": [[], [[3, 4], []], []],
+        "Input type": ["", "TensorList", ""])") +
+      "," +
+      operation("c10d::reduce_scatter_",
+                R"("Input Dims": [[[5]], []], "Input type": ["TensorList", ""])") +
+      "," +
+      operation("c10d::allreduce_",
+                R"("Input Dims": [[[5], [2]], []], "Input type": ["TensorList", ""])") +
+      "," + operation("gloo:all_reduce", R"("Input Dims": [[7]], "Input type": ["float"])") + "," +
+      operation("aten::mm", R"("Input Dims": [[7]], "Input type": ["float"])") + "," +
+      operation("c10d::barrier", R"("Input Dims": [[]], "Input type": ["Scalar"])") + "," +
+      operation("c10d::allreduce_", R"("Input Dims": 3, "Input type": [5])") + "," +
+      operation("c10d::send", R"("Input Dims": [[-1, 99999999999, 99999999999]],
+        "Input type": ["float"])") +
+      "]");
+  const run::Recording& recording = trace.recording;
+  std::vector<std::string> rows;
+  for (const run::CollectiveRow row : recording.ranges.collective) {
+    if (!row) {
+      rows.emplace_back("none");
+      continue;
+    }
+    const run::RecordedCollective& said = recording.collectives.at(row.row());
+    rows.push_back(fmt::format("{} {} {} {}", recording.text(said.name), recording.text(said.dtype),
+                               said.in_elements, said.out_elements));
+  }
+  CHECK(rows == std::vector<std::string>{"_allgather_base BFloat16 8 16", "allgather  13 0",
+                                         "reduce_scatter  0 5", "allreduce  7 7",
+                                         "gloo:all_reduce Float 7 7", "none", "none", "none",
+                                         "send Float 0 0"});
+  CHECK(trace.facts.collectives.empty());  // only what events call so
+}
+
 TEST_CASE("kineto: steps by name, the last of a number counts") {
   const KinetoTrace trace = read(
       R"([{"ph":"X","cat":"user_annotation","name":"ProfilerStep#12","pid":1,"tid":1,"ts":0,"dur":5},

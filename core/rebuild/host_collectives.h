@@ -1,0 +1,35 @@
+// The collectives that a host issued, as the framework's own events describe them. They need no
+// device work: a job on CPUs (gloo) has them, too.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/ir/kinds.h"
+#include "core/run/recording.h"
+
+namespace foregather::rebuild {
+
+struct HostCollective {
+  std::optional<std::int64_t> step;  ///< N of the "ProfilerStep#N" that it is issued in
+  std::string_view scope;            ///< as RangeLabel has them
+  Phase phase = Phase::other;
+  OpKind kind = OpKind::other;
+  /// NCCL's message size: the whole gathered or unreduced buffer, the message otherwise; absent:
+  /// the recording lacks its shapes or its dtype.
+  std::optional<Bytes> bytes;
+  std::string_view dtype;   ///< "Float"; may be empty
+  std::string_view group;   ///< name of the process group; may be empty
+  std::uint32_t ranks = 0;  ///< of the group; 0: not said
+  Ns time = 0;              ///< when it was issued
+};
+
+/// By time. Of ranges within each other that describe a collective (c10d's operator, and the record
+/// of its parameters inside) the innermost counts; waits do not. What the list form of gloo's
+/// collectives leaves unsaid is taken from the range on gloo's thread that carries it out: the
+/// first one of that size, not yet taken, that starts later. n log n.
+std::vector<HostCollective> host_collectives(const run::Recording& recording);
+
+}  // namespace foregather::rebuild
