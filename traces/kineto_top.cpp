@@ -26,9 +26,12 @@ void read_distributed(const Json& info, run::Recording& recording, KinetoFacts& 
     if (const auto value = info.find(key); value != info.end() && value->is_primitive())
       facts.distributed.emplace_back(key,
                                      value->dump(-1, ' ', false, Json::error_handler_t::replace));
-  if (const auto groups = info.find("pg_config"); groups != info.end() && groups->is_array())
+  if (const auto groups = info.find("pg_config"); groups != info.end() && groups->is_array()) {
     facts.process_groups = static_cast<std::int64_t>(groups->size());
-  else if (const auto number = count(info, "pg_count"))
+    for (const Json& group : *groups)
+      if (const auto size = group.is_object() ? count(group, "pg_size") : std::nullopt)
+        recording.group_sizes.push_back(*size);
+  } else if (const auto number = count(info, "pg_count"))
     facts.process_groups = *number;
 }
 

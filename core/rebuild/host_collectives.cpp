@@ -113,8 +113,8 @@ class Listing {
     }
     row.dtype = recording_.text(collective.dtype);
     row.ranks = ranks_of(collective, row.kind);
-    complete(collective, row);
-    if (element_size(row.dtype)) row.bytes = message_bytes(recording_, collective);
+    if (complete(collective, row) && element_size(row.dtype))
+      row.bytes = message_bytes(recording_, collective);
     return row;
   }
 
@@ -134,22 +134,30 @@ class Listing {
     return range;
   }
 
-  // Said, or by the sizes of both sides; a list of which only one part is said is the whole job's.
+  // Said, or by the sizes of both sides; of a list with one side alone only known where all process
+  // groups are of one size.
   std::uint32_t ranks_of(const run::RecordedCollective& collective, OpKind kind) const {
     if (collective.group_size > 0) return collective.group_size;
     if (kind != OpKind::all_gather && kind != OpKind::reduce_scatter) return 0;
     const auto [less, more] = std::minmax(collective.in_elements, collective.out_elements);
-    if (less <= 0) return recording_.world_size.value_or(0);
+    const std::vector<std::uint32_t>& sizes = recording_.group_sizes;
+    if (less <= 0 && sizes.empty()) return recording_.world_size.value_or(0);
+    if (less <= 0)
+      return std::equal(sizes.begin() + 1, sizes.end(), sizes.begin()) ? sizes.front() : 0;
     return static_cast<std::uint32_t>(std::min<std::int64_t>(more / less, kMostRanks));
   }
 
-  static void complete(run::RecordedCollective& collective, const HostCollective& row) {
+  // The side that a list does not say. False: it cannot be known.
+  static bool complete(run::RecordedCollective& collective, const HostCollective& row) {
     std::int64_t& in = collective.in_elements;
     std::int64_t& out = collective.out_elements;
+    const bool gathers = row.kind == OpKind::all_gather && out == 0;
+    const bool scatters = row.kind == OpKind::reduce_scatter && in == 0;
+    if (!gathers && !scatters) return true;
+    if (row.ranks == 0) return false;
     constexpr std::int64_t kMost = std::int64_t{1} << 50;
-    const std::int64_t ranks = std::max(row.ranks, 1U);
-    if (row.kind == OpKind::all_gather && out == 0) out = std::min(in, kMost / ranks) * ranks;
-    if (row.kind == OpKind::reduce_scatter && in == 0) in = std::min(out, kMost / ranks) * ranks;
+    (gathers ? out : in) = std::min(gathers ? in : out, kMost / row.ranks) * row.ranks;
+    return true;
   }
 
   static constexpr std::int64_t kMostRanks = std::int64_t{1} << 30;

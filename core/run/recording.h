@@ -164,6 +164,7 @@ struct Recording {
 
   Ns base = 0;  ///< nanoseconds since the epoch of time 0 of this file; 0: unknown
   std::optional<std::uint32_t> rank, world_size;
+  std::vector<std::uint32_t> group_sizes;  ///< of the process groups, where the file lists them
   std::string backend;
   std::vector<std::string> devices;  ///< names of the GPUs that the machine has
   RecordedRows rows;

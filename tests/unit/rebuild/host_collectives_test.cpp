@@ -93,6 +93,11 @@ TEST_CASE("a list's dtype is that of the range on gloo's thread, its length the 
   CHECK(list[0].bytes == 4 * 8 * 2);
   CHECK(list[0].ranks == 4);
   CHECK(list[1].dtype == "Float");
+  w.recording.group_sizes = {4, 2};  // which group it is nothing says
+  CHECK(rebuild::host_collectives(w.recording)[0].ranks == 0);
+  CHECK_FALSE(rebuild::host_collectives(w.recording)[0].bytes);
+  w.recording.group_sizes = {2, 2};
+  CHECK(rebuild::host_collectives(w.recording)[0].bytes == 2 * 8 * 2);
 }
 
 }  // namespace foregather::test

@@ -60,6 +60,30 @@ TEST_CASE("numbers of one execution are no part of a scope, and calls are kept")
   CHECK(run.text_of(run.threads[call.thread.row()].process) == "1");
 }
 
+TEST_CASE("ops of a measured run have scope and phase of the ranges around their launch") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.range(host, "layers.0.mlp/forward", 0, 20);
+  w.call(host, "cudaLaunchKernel", 10, 12, 0);
+  w.range(host, "layers.0.mlp/backward", 30, 60);
+  w.range(host, "FSDP::all_gather (layers.1)", 40, 50);
+  w.call(host, "cudaLaunchKernel", 32, 34, 1);
+  w.call(host, "cudaLaunchKernel", 42, 44, 2);
+  w.kernel(stream, "some_gemm", 20, 30, 0);
+  w.kernel(stream, "some_gemm", 40, 50, 1);
+  w.kernel(stream, "ncclDevKernel_AllGather", 60, 70, 2);
+  const run::Recording* const one = &w.recording;
+  const auto measured = rebuild::measured_run({&one, 1}, {});
+  REQUIRE(measured);
+  const run::RunView run = measured->run;
+  std::vector<std::string> keys;
+  for (std::size_t op = 0; op < run.ops.size(); ++op)
+    keys.push_back(std::string(run.text_of(run.ops.scope[op])) + " " +
+                   std::string(name(run.ops.phase[op])));
+  CHECK(keys == std::vector<std::string>{"layers.0.mlp forward", "layers.0.mlp backward",
+                                         "layers.1 backward"});
+}
+
 TEST_CASE("ranks that know the epoch share a clock") {
   RecordingWriter a, b;
   a.kernel(a.lane("0", "7"), "x", 100, 110);

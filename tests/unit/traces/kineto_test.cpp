@@ -216,6 +216,13 @@ TEST_CASE("kineto: synchronisations and what they wait for") {
   CHECK(lane(trace.recording, rows.lane[0]) == "0/7");
 }
 
+TEST_CASE("kineto: sizes of process groups") {
+  const KinetoTrace trace = read(R"({"distributedInfo": {"pg_count": 9, "pg_config": [
+{"pg_name": "0", "pg_size": 8}, 5, {"pg_size": -1}, {"pg_size": 2}]}, "traceEvents": []})");
+  CHECK(trace.recording.group_sizes == std::vector<std::uint32_t>{8, 2});
+  CHECK(trace.facts.process_groups == 4);
+}
+
 TEST_CASE("kineto: what lies beside the events") {
   const KinetoTrace trace = read(R"({"schemaVersion": 1, "record_shapes": 1,
 "distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8, "pg_count": 2},
