@@ -1,0 +1,165 @@
+// The side-car on live PyTorch models: what its workload predicts, key by key, against what its
+// recording of the same job shows (tests/oracles/record_sidecar.py; PyTorch 2.15, two CPUs, gloo).
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <catch2/catch.hpp>
+
+#include "core/rebuild/host_collectives.h"
+#include "core/rebuild/range_labels.h"
+#include "tasks/simulate.h"
+#include "traces/kineto.h"
+
+namespace foregather::test {
+namespace {
+
+const std::string kFolder = FOREGATHER_SOURCE_DIR "/tests/oracles/data/sidecar/";
+constexpr std::int64_t kStep = 3;  // the recorded one
+
+const std::vector<std::string> kCases{
+    "ddp",       "fsdp1",           "fsdp1_bf16",         "fsdp1_tied_flat",
+    "fsdp2",     "fsdp2_bf16_keep", "fsdp2_checkpointed", "fsdp2_encoder",
+    "fsdp2_tied"};
+
+template <class Value>
+Value required(Result<Value> result) {
+  if (!result) throw std::runtime_error(result.error().text());
+  return std::move(*result);
+}
+
+tasks::Outcome predicted(const std::string& name) {
+  tasks::SimulateRequest request;
+  request.sources.paths = {kFolder + name + ".toml"};
+  return required(tasks::simulate(request));
+}
+
+run::Recording recorded(const std::string& name) {
+  const std::string path = kFolder + name + ".json.gz";
+  return required(traces::read_kineto(*required(traces::open_text(path)), path)).recording;
+}
+
+std::string row(std::string_view scope, Phase phase, OpKind kind, Bytes bytes,
+                std::uint32_t ranks) {
+  return fmt::format("{} {} {} {} of {}", scope.empty() ? "-" : scope, foregather::name(phase),
+                     foregather::name(kind), bytes, ranks);
+}
+
+// DDP reduces buckets, which are of no module; the list form says nothing of the group.
+std::vector<std::string> predicted_rows(const std::string& name) {
+  std::vector<std::string> rows;
+  for (const tasks::CollectiveFigure& figure : predicted(name).summary.collectives)
+    rows.push_back(row(figure.scope, figure.phase, figure.kind, figure.bytes,
+                       name == "ddp" ? 0 : figure.ranks));
+  return rows;
+}
+
+std::vector<std::string> recorded_rows(const std::string& name) {
+  const run::Recording recording = recorded(name);
+  std::vector<std::string> rows;
+  for (const rebuild::HostCollective& each : rebuild::host_collectives(recording)) {
+    REQUIRE(each.bytes);
+    if (each.step == kStep)
+      rows.push_back(
+          row(name == "ddp" ? "-" : each.scope, each.phase, each.kind, *each.bytes, each.ranks));
+  }
+  return rows;
+}
+
+using Counts = std::map<std::string, int>;
+
+Counts predicted_matmuls(const std::string& name) {
+  const tasks::Outcome outcome = predicted(name);
+  const run::RunView run = outcome.run;
+  Counts counts;
+  for (const run::StepRow step : run::steps_of(run, run::StepKind::steady)) {
+    const run::OpSpan ops = run::ops_of(run, step);
+    for (std::size_t op = ops.first; op < ops.last; ++op)
+      if (run.ops.kind[op] == OpKind::gemm)
+        ++counts[fmt::format("{} {}", run.text_of(run.ops.scope[op]),
+                             foregather::name(run.ops.phase[op]))];
+  }
+  return counts;
+}
+
+Counts recorded_matmuls(const std::string& name) {
+  const run::Recording recording = recorded(name);
+  Counts counts;
+  for (const std::vector<std::uint32_t>& lane : rebuild::ranges_by_lane(recording)) {
+    rebuild::RangeWalk walk(recording, lane);
+    std::vector<Ns> starts;
+    for (const std::uint32_t range : lane)
+      if (const auto text = recording.text(recording.ranges.name[range]);
+          text == "aten::mm" || text == "aten::addmm")
+        starts.push_back(recording.ranges.start[range]);
+    std::sort(starts.begin(), starts.end());
+    for (const Ns start : starts) {
+      const rebuild::RangeLabel label = walk.at(start);
+      ++counts[fmt::format("{} {}", label.scope, foregather::name(label.phase))];
+    }
+  }
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("the side-car's workload predicts the collectives that its recording shows") {
+  for (const std::string& name : kCases) {
+    INFO(name);
+    const std::vector<std::string> rows = recorded_rows(name);
+    CHECK(rows.size() >= 3);
+    CHECK(rows == predicted_rows(name));
+  }
+}
+
+TEST_CASE("every case of the side-car has a workload and a recording here") {
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+    const std::string stem = entry.path().filename().string();
+    files += std::find(kCases.begin(), kCases.end(), stem.substr(0, stem.find('.'))) != kCases.end()
+                 ? 1
+                 : 100;
+  }
+  CHECK(files == 2 * kCases.size());
+}
+
+TEST_CASE("the side-car's workload has the model's parameters, each once") {
+  for (const std::string& name : kCases) {
+    INFO(name);
+    std::ifstream file(kFolder + name + ".toml");
+    std::string hash, model;
+    std::int64_t parameters = 0;
+    REQUIRE(file >> hash >> model >> parameters);
+    const tasks::Summary summary = predicted(name).summary;
+    CHECK(summary.parameters == parameters);
+    CHECK(summary.warnings.empty());
+  }
+}
+
+// Linears, parallel ones that the tree holds as parameters included: forward once, backward twice.
+TEST_CASE("the side-car's ranges say of each matmul the module and the phase of the prediction") {
+  for (const char* const name :
+       {"fsdp1", "fsdp1_bf16", "fsdp1_tied_flat", "fsdp2", "fsdp2_bf16_keep", "fsdp2_tied"}) {
+    INFO(name);
+    const Counts counts = recorded_matmuls(name);
+    CHECK(counts.size() == 2 * (2 * 7 + 1));
+    CHECK(counts == predicted_matmuls(name));
+  }
+}
+
+TEST_CASE("the side-car's ranges tell recomputation from forward and backward") {
+  const Counts counts = recorded_matmuls("fsdp2_checkpointed");
+  for (const char* const linear : {"attention.q_proj", "attention.k_proj", "attention.v_proj",
+                                   "attention.o_proj", "mlp.gate_proj", "mlp.up_proj"})
+    for (const char* const layer : {"layers.0.", "layers.1."}) {
+      const std::string module = std::string(layer) + linear;
+      INFO(module);
+      CHECK(counts.at(module + " forward") == 1);
+      CHECK(counts.at(module + " recompute") == 1);
+      CHECK(counts.at(module + " backward") == 2);
+    }
+  CHECK(counts.count("head recompute") == 0);
+}
+
+}  // namespace foregather::test
