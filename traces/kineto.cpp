@@ -201,6 +201,7 @@ class Builder {
     row.group = row.ranks = recording_.strings.intern("");
     row.in_elements = known->in_elements;
     row.out_elements = known->out_elements;
+    row.is_of_shapes = true;
     recording_.collectives.push_back(row);
     return run::CollectiveRow(recording_.collectives.size() - 1);
   }

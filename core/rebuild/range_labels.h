@@ -22,7 +22,7 @@ namespace foregather::rebuild {
 struct RangeLabel {
   Phase phase = Phase::other;
   std::string_view scope;
-  run::CollectiveRow collective;  ///< of the innermost range that describes one
+  run::CollectiveRow collective;  ///< of the innermost range that says what it is, not by shapes
 };
 
 /// Rows of Recording::ranges by lane, without functions of Python.

@@ -96,6 +96,7 @@ struct RecordedCollective {
   std::int64_t in_elements = 0, out_elements = 0;
   std::uint32_t group_size = 0;          ///< 0: not said
   std::optional<std::int64_t> sequence;  ///< on the group
+  bool is_of_shapes = false;  ///< concluded from an operator's shapes: all else is unsaid
   friend bool operator==(const RecordedCollective&, const RecordedCollective&) = default;
 };
 

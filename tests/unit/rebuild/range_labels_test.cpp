@@ -86,6 +86,19 @@ TEST_CASE("without any of these, scopes are annotations, then operators") {
   CHECK(label_in({{"outer", run::RangeKind::python}}) == "|other");
 }
 
+TEST_CASE("an operator's shapes do not stand for what a range says of its collective") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1");
+  w.recording.collectives.resize(2);
+  w.recording.collectives[1].is_of_shapes = true;
+  for (const std::uint32_t row : {0U, 1U}) {
+    w.range(host, "c10d::allreduce_", 10 * row, 100 - 10 * row);
+    w.recording.ranges.collective.back() = run::CollectiveRow(row);
+  }
+  rebuild::RangeWalk walk(w.recording, rebuild::ranges_by_lane(w.recording)[host.row()]);
+  CHECK(walk.at(20 * kMicrosecond).collective == run::CollectiveRow(0));
+}
+
 TEST_CASE("of ranges that overlap the one that began last counts") {
   RecordingWriter w;
   const auto host = w.lane("1", "1");
