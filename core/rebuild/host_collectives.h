@@ -29,8 +29,8 @@ struct HostCollective {
 /// By time. Of ranges within each other that describe a collective (c10d's operator, and the record
 /// of its parameters inside) the innermost counts; waits do not. What the list form of gloo's
 /// collectives leaves unsaid is taken from the range on gloo's thread that carries it out: the
-/// first one of that size, not yet taken, that starts later. How long such a list is follows from the
-/// sizes of the process groups, where all are alike. n log n.
+/// first one of that size, not yet taken, that starts later. How long such a list is follows from
+/// the sizes of the process groups, where all are alike. n log n.
 std::vector<HostCollective> host_collectives(const run::Recording& recording);
 
 }  // namespace foregather::rebuild
