@@ -15,7 +15,9 @@ namespace {
 
 constexpr std::size_t kMost = 12, kMostOfPath = 5, kLongestName = 72;
 
-std::string percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
+std::string percent(double share) {
+  return fmt::format("{}{:.1f} %", share < 0 ? "−" : "+", 100 * std::abs(share));
+}
 
 std::string signed_time(Ns time) { return (time < 0 ? "−" : "+") + format_time(std::abs(time)); }
 std::string signed_bytes(Bytes bytes) {

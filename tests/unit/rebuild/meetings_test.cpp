@@ -6,8 +6,6 @@
 #include "core/ir/validate.h"
 #include "core/rebuild/measured_run.h"
 #include "core/rebuild/rebuild.h"
-#include "sim/cost/hardware.h"
-#include "sim/cost/price.h"
 #include "sim/engine/engine.h"
 
 namespace foregather::test {
@@ -56,15 +54,9 @@ struct Times {
   friend bool operator==(const Times&, const Times&) = default;
 };
 std::vector<std::vector<Times>> replayed(const Graph& graph) {
-  std::vector<sim::CostTable> prices{sim::price(graph, sim::Hardware(), {})};
-  prices[0].host = sim::HostPrices{.launch_queue = 0};
-  sim::EngineOptions engine;
-  engine.once = true;
-  engine.memory = engine.contention = false;
-  const auto simulation = sim::simulate(graph, prices, engine);
-  if (!simulation) FAIL(simulation.error().text());
+  const sim::Simulation simulation = replayed_once(graph);
   std::vector<std::vector<Times>> times;
-  for (const sim::ClassResult& result : simulation->classes) {
+  for (const sim::ClassResult& result : simulation.classes) {
     times.emplace_back();
     for (const sim::OpTime& op : result.steady.ops)
       times.back().push_back(

@@ -7,8 +7,6 @@
 #include "recordings.h"
 #include "core/ir/validate.h"
 #include "core/rebuild/rebuild.h"
-#include "sim/cost/hardware.h"
-#include "sim/cost/price.h"
 #include "sim/engine/engine.h"
 #include "sim/passes/registry.h"
 
@@ -76,15 +74,9 @@ rebuild::Rebuilt rebuilt(const run::Recording& recording, std::optional<std::int
 }
 
 std::vector<std::vector<Ns>> ends(const Graph& graph) {
-  std::vector<sim::CostTable> prices{sim::price(graph, sim::Hardware(), {})};
-  prices[0].host = sim::HostPrices{.launch_queue = 0};
-  sim::EngineOptions engine;
-  engine.once = true;
-  engine.memory = engine.contention = false;
-  const auto simulation = sim::simulate(graph, prices, engine);
-  if (!simulation) FAIL(simulation.error().text());
+  const sim::Simulation simulation = replayed_once(graph);
   std::vector<std::vector<Ns>> ends;
-  for (const sim::ClassResult& result : simulation->classes) {
+  for (const sim::ClassResult& result : simulation.classes) {
     ends.emplace_back();
     for (const sim::OpTime& op : result.steady.ops) ends.back().push_back(op.end / kMicrosecond);
   }

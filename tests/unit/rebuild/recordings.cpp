@@ -1,6 +1,10 @@
 #include "recordings.h"
 
 #include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "sim/cost/hardware.h"
+#include "sim/cost/price.h"
 
 namespace foregather::test {
 
@@ -68,6 +72,17 @@ void RecordingWriter::range(run::LaneRow thread, std::string_view name, Ns start
   rows.sequence.push_back(-1);
   rows.is_backward.push_back(0);
   rows.collective.emplace_back();
+}
+
+sim::Simulation replayed_once(const Graph& graph) {
+  std::vector<sim::CostTable> prices{sim::price(graph, sim::Hardware(), {})};
+  prices[0].host = sim::HostPrices{.launch_queue = 0};
+  sim::EngineOptions engine;
+  engine.once = true;
+  engine.memory = engine.contention = false;
+  const auto simulation = sim::simulate(graph, prices, engine);
+  if (!simulation) FAIL(simulation.error().text());
+  return *simulation;
 }
 
 }  // namespace foregather::test

@@ -3,7 +3,9 @@
 
 #include <string_view>
 
+#include "core/ir/graph.h"
 #include "core/run/recording.h"
+#include "sim/engine/engine.h"
 
 namespace foregather::test {
 
@@ -29,5 +31,8 @@ class RecordingWriter {
   void activity(run::LaneRow stream, std::string_view name, Ns start, Ns end,
                 run::CorrelationId correlation);
 };
+
+/// One step at the recorded times: without memory, contention and a limit of launches.
+sim::Simulation replayed_once(const Graph& graph);
 
 }  // namespace foregather::test
