@@ -132,7 +132,7 @@ std::string collectives(const Summary& summary) {
 
 std::string causes(const tasks::StepMemory& memory) {
   std::vector<std::size_t> order;
-  for (std::size_t cause = 0; cause < kCauses; ++cause)
+  for (std::size_t cause = 0; cause < kScheduleCauses; ++cause)
     if (memory.by_cause[cause] > 0) order.push_back(cause);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return memory.by_cause[a] > memory.by_cause[b];

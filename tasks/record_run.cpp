@@ -187,7 +187,7 @@ class Recorder {
     for (const sim::MemoryPoint& point : part.step->memory)
       run_.add(run::MemoryRecord{step, point.time, point.requested, point.allocated, point.active,
                                  point.reserved});
-    for (std::size_t cause = 0; cause < kCauses; ++cause)
+    for (std::size_t cause = 0; cause < kScheduleCauses; ++cause)
       if (part.step->peaks.by_cause[cause] != 0)
         run_.add(
             run::CauseRecord{step, static_cast<Cause>(cause), part.step->peaks.by_cause[cause]});

@@ -29,7 +29,7 @@ struct StepTimes {
 struct StepMemory {
   Peaks peaks;
   std::optional<std::string> peak_at;  ///< op key of the launch after `allocated` was largest
-  std::array<Bytes, kCauses> by_cause{};
+  std::array<Bytes, kScheduleCauses> by_cause{};
 };
 
 struct OomFigures {

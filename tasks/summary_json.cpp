@@ -40,7 +40,7 @@ void write_memory(JsonWriter& json, const StepMemory& memory) {
   write_peaks(json, memory.peaks);
   optional_field(json, "peak_at", memory.peak_at);
   json.key("peak_by_cause").begin_object();
-  for (std::size_t cause = 0; cause < kCauses; ++cause)
+  for (std::size_t cause = 0; cause < kScheduleCauses; ++cause)
     json.field(name(static_cast<Cause>(cause)), memory.by_cause[cause]);
   json.end_object();
 }

@@ -77,8 +77,9 @@ enum class Cause : std::uint8_t {
   persistent,  ///< recorded runs: outlives steps; parameters or optimizer states
   unknown,     ///< recorded runs: nothing tells
 };
+inline constexpr std::size_t kCauses = 12;
 /// Those that a schedule names: all up to `cache`.
-inline constexpr std::size_t kCauses = 10;
+inline constexpr std::size_t kScheduleCauses = 10;
 
 enum class Access : std::uint8_t { read, write, accumulate };
 

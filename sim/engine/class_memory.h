@@ -92,7 +92,7 @@ class ClassMemory final : private alloc::AllocatorSink {
   const alloc::DriverCalls* calls_ = nullptr;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> tensors_of_;
-  std::array<Bytes, kCauses> by_cause_{};
+  std::array<Bytes, kScheduleCauses> by_cause_{};
   std::uint32_t first_unnamed_ = 0;
   MemoryStep step_;
   Ns now_ = 0;  ///< of the call under way, for segment()

@@ -58,7 +58,7 @@ struct MemoryPeaks {
   Bytes requested = 0, allocated = 0, active = 0, reserved = 0;
   /// Where `allocated` is largest: bytes by cause (sum = the allocated peak) and the op that was
   /// launched next.
-  std::array<Bytes, kCauses> by_cause{};
+  std::array<Bytes, kScheduleCauses> by_cause{};
   std::optional<OpId> at;
   std::uint64_t retries = 0;
 };

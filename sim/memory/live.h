@@ -12,8 +12,8 @@ namespace foregather::sim {
 /// The peak of one section of one program.
 struct LivePeak {
   Bytes bytes = 0;
-  std::array<Bytes, kCauses> by_cause{};  ///< at the peak
-  std::optional<OpId> at;                 ///< launched next after the peak was reached
+  std::array<Bytes, kScheduleCauses> by_cause{};  ///< at the peak
+  std::optional<OpId> at;                         ///< launched next after the peak was reached
 };
 
 struct LiveMemory {

@@ -13,7 +13,7 @@ namespace {
 struct Figures {
   Ns time = 0;
   Bytes peak = 0;  ///< allocated
-  std::array<Bytes, kCauses> by_cause{};
+  std::array<Bytes, kScheduleCauses> by_cause{};
   std::vector<sim::PassNote> notes;
   Graph graph;
 };

@@ -10,7 +10,7 @@ namespace foregather::test {
 
 /// Bytes of bound storages by cause.
 struct LiveNow {
-  std::array<Bytes, kCauses> by_cause{};
+  std::array<Bytes, kScheduleCauses> by_cause{};
   Bytes total = 0;
 
   Bytes of(Cause cause) const { return by_cause[static_cast<std::size_t>(cause)]; }

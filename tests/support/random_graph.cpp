@@ -78,7 +78,7 @@ class RandomGraph {
     storage.bytes = 64 * (1 + below(64));
     storage.name = b_.graph().strings.intern("data " + std::to_string(below(4)));
     if (below(2) == 0) storage.scope = b_.scope("layers." + std::to_string(below(3)));
-    storage.cause = static_cast<Cause>(below(kCauses));
+    storage.cause = static_cast<Cause>(below(kScheduleCauses));
     storage.on_host = below(8) == 0;
     Slot slot{b_.storage(storage), {}, storage.bytes, false};
     for (std::uint32_t i = 1 + below(3); i > 0; --i) {
