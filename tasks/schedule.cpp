@@ -191,8 +191,10 @@ Result<std::vector<sim::Pass>> with_own_passes(const std::vector<sim::Pass>& wha
   return passes;
 }
 
-sim::PriceOptions price_options(const plan::Workload& machine, const sim::PriceChanges& changes) {
+sim::PriceOptions price_options(const Graph& graph, const plan::Workload& machine,
+                                const sim::PriceChanges& changes) {
   sim::PriceOptions options;
+  options.ranks = graph.world_size;
   options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * changes.links;
   options.compute_scale = changes.compute;
   options.attention_speed = machine.train.attention_speed;
@@ -215,7 +217,7 @@ Result<plan::Workload> read_chakra(const Sources& sources, const std::vector<std
   if (const Status loaded = set_hardware(*machine, schedule); !loaded)
     return tl::unexpected(loaded.error());
   options.durations = [&](const Graph& graph) {
-    const auto table = sim::price(graph, schedule.hardware, price_options(*machine, {}));
+    const auto table = sim::price(graph, schedule.hardware, price_options(graph, *machine, {}));
     std::vector<Ns> durations;
     for (const sim::Price& price : table.prices) durations.push_back(price.duration);
     return durations;
@@ -310,7 +312,7 @@ Status apply_what_if(const std::vector<sim::Pass>& what_if, const plan::Workload
   sim::PassTarget target{std::move(schedule.graph)};
   target.context.device_memory = static_cast<Bytes>(schedule.hardware.memory.capacity);
   target.context.price = [&](const Graph& graph, const sim::PriceChanges& changes) {
-    sim::CostTable table = sim::price(graph, schedule.hardware, price_options(machine, changes));
+    sim::CostTable table = sim::price(graph, schedule.hardware, price_options(graph, machine, changes));
     sim::change_prices(changes, graph, table);
     return table;
   };
@@ -327,7 +329,7 @@ Status apply_what_if(const std::vector<sim::Pass>& what_if, const plan::Workload
 
 sim::CostTable priced(const Graph& graph, const plan::Workload& machine,
                       const sim::PriceChanges& changes, const Schedule& schedule) {
-  sim::CostTable table = sim::price(graph, schedule.hardware, price_options(machine, changes));
+  sim::CostTable table = sim::price(graph, schedule.hardware, price_options(graph, machine, changes));
   sim::change_prices(changes, graph, table);
   if (!schedule.has_host) {
     table.host = {};

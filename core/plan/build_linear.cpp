@@ -32,6 +32,19 @@ ValueIndex to_float8(TapeBuilder& t, ValueIndex x, std::int64_t rows, DType type
   return narrow;
 }
 
+// _scaled_mm takes its first operand by rows and its second by columns: what lies otherwise is
+// copied (torchao/float8/float8_ops.py, preprocess_addmm). Of rowwise scaling, each side is cast
+// along its own axis instead.
+ValueIndex turned(TapeBuilder& t, ValueIndex narrow) {
+  const ValueIndex copy = t.scratch(t.name(narrow) + " turned", t.elements(narrow), t.dtype(narrow));
+  OpSpec turn;
+  turn.kind = OpKind::copy;
+  turn.reads = {narrow};
+  turn.writes = {copy};
+  t.op(std::move(turn));
+  return copy;
+}
+
 /// A linear without its adapter.
 class Base {
  public:
@@ -71,8 +84,8 @@ class Base {
 
   ValueIndex input_gradient(TapeBuilder& b, ValueIndex dy) const {
     const ValueIndex dx = b.make("grad " + b.name(x_), b.elements(x_));
-    b.gemm({dy, float8_ ? narrow_weight(b) : weight_}, dx, 1, rows_, in_, out_, 1, false, {},
-           type());
+    const ValueIndex weight = float8_ ? across(b, narrow_weight(b)) : weight_;
+    b.gemm({dy, weight}, dx, 1, rows_, in_, out_, 1, false, {}, type());
     return dx;
   }
 
@@ -81,9 +94,19 @@ class Base {
     if (transposed_)
       b.gemm({x_, dy}, dw, 1, in_, out_, rows_);
     else
-      b.gemm({dy, float8_ ? to_float8(b, x_, in_, DType::f8e4m3) : x_}, dw, 1, out_, in_, rows_, 1,
-             false, {}, type());
+      b.gemm({dy, float8_ ? across(b, to_float8(b, x_, in_, DType::f8e4m3)) : x_}, dw, 1, out_, in_,
+             rows_, 1, false, {}, type());
     return dw;
+  }
+
+  /// The gradient of the output as the weight's gradient reads it.
+  ValueIndex gradient_across(TapeBuilder& b, ValueIndex dy, ValueIndex narrow) const {
+    if (!float8_) return dy;
+    return is_by_row(b) ? to_float8(b, dy, out_, gradient_type(b)) : turned(b, narrow);
+  }
+
+  ValueIndex across(TapeBuilder& b, ValueIndex narrow) const {
+    return is_by_row(b) ? narrow : turned(b, narrow);
   }
 
   // derivatives.yaml: MmBackward0 yields mat2 (the weight) first, AddmmBackward0 mat1, mat2,
@@ -96,10 +119,10 @@ class Base {
     if (bias_) {
       if (b.needs_gradient(x_)) dx = input_gradient(b, narrow);
       std::vector<ValueIndex> held;
-      if (trains) held.push_back(weight_gradient(b, narrow));
+      if (trains) held.push_back(weight_gradient(b, gradient_across(b, dy, narrow)));
       if (b.needs_gradient(*bias_)) column_sum(b, dy, *bias_, std::move(held));
     } else {
-      if (trains) weight_gradient(b, narrow);
+      if (trains) weight_gradient(b, gradient_across(b, dy, narrow));
       if (b.needs_gradient(x_)) dx = input_gradient(b, narrow);
     }
     if (dx) b.give(x_, *dx);
@@ -107,8 +130,10 @@ class Base {
 
   // Float8LinearConfig's recipes: e5m2 for gradients of tensorwise scaling, e4m3 for rowwise.
   static DType gradient_type(const TapeBuilder& b) {
-    return b.train().float8 == Float8::rowwise ? DType::f8e4m3 : DType::f8e5m2;
+    return is_by_row(b) ? DType::f8e4m3 : DType::f8e5m2;
   }
+
+  static bool is_by_row(const TapeBuilder& b) { return b.train().float8 == Float8::rowwise; }
 
   ValueIndex x_, weight_;
   std::optional<ValueIndex> bias_;

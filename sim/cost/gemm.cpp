@@ -23,8 +23,15 @@ constexpr std::array kTiles{Tile{256, 128, 1.0}, Tile{128, 256, 1.0}, Tile{128, 
 constexpr double kPipelineSteps = 64;
 constexpr std::int64_t kMostSplits = 16;
 
+double efficiency(const Hardware& hardware, DType type) {
+  const Hardware::Efficiency& e = hardware.efficiency;
+  const bool is_f8 = type == DType::f8e4m3 || type == DType::f8e5m2;
+  return is_f8 && e.gemm_f8 > 0 ? e.gemm_f8 : e.gemm;
+}
+
 double compute_time(const Cost& cost, const Hardware& hardware) {
-  const double per_ns = matmul_rate(hardware, cost.dtype) * hardware.efficiency.gemm / 1e9;
+  const double per_ns =
+      matmul_rate(hardware, cost.dtype) * efficiency(hardware, cost.dtype) / 1e9;
   if (cost.m <= 0 || cost.n <= 0 || cost.k <= 0) return static_cast<double>(cost.flops) / per_ns;
   const double sms = hardware.compute.sms;
   const double batch = std::max(static_cast<double>(cost.batch), 1.0);

@@ -53,11 +53,15 @@ struct Hardware {
     double matmul_f32 = 0;  ///< what a framework's default fp32 matmul runs on
     double matmul_f64 = 0;
     double vector_f32 = 0;
+    /// Standard deviation of the speed of such GPUs, as a fraction: the slowest of all ranks sets
+    /// the pace of a step.
+    double rank_spread = 0;
   } compute;
 
   /// Fractions of matmul rate (gemm, attention) or memory bandwidth (the others).
   struct Efficiency {
     double gemm = 0;
+    double gemm_f8 = 0;  ///< 0: as gemm
     double attention_forward = 0;
     double attention_backward = 0;
     double elementwise = 0;

@@ -29,8 +29,10 @@ constexpr std::array kFigures{
     FIGURE(compute, matmul_f32, flops, 1e9, 1e18),
     FIGURE(compute, matmul_f64, flops, 1e8, 1e18),
     FIGURE(compute, vector_f32, flops, 1e9, 1e18),
+    FIGURE(compute, rank_spread, number, 0, 0.2),
 
     FIGURE(efficiency, gemm, number, 0.01, 1),
+    FIGURE(efficiency, gemm_f8, number, 0.01, 1, kOrZero),
     FIGURE(efficiency, attention_forward, number, 0.01, 1),
     FIGURE(efficiency, attention_backward, number, 0.01, 1),
     FIGURE(efficiency, elementwise, number, 0.01, 1),

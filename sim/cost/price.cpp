@@ -11,6 +11,7 @@
 #include "sim/cost/host_cost.h"
 #include "sim/cost/roofline.h"
 #include "sim/cost/rounding.h"
+#include "sim/cost/slowest.h"
 
 namespace foregather::sim {
 
@@ -125,6 +126,7 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
   table.prices.reserve(graph.costs.size());
   Sources sources(hardware, table.sources);
   CollectivePricer collectives(hardware, options.link_bandwidth_scale);
+  const double pace = 1 + hardware.compute.rank_spread * slowest_of(options.ranks);
 
   for (const Cost& cost : graph.costs) {
     const Span span = span_of(graph, cost, options.gpus_per_node);
@@ -137,8 +139,8 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
       source = cost.is_fixed ? sources.fixed() : sources.collective(cost, priced, span);
     } else {
       work = compute_work(cost, hardware);
-      const double speed =
-          options.compute_scale * (cost.kind == OpKind::attention ? options.attention_speed : 1.0);
+      const double speed = options.compute_scale / pace *
+                           (cost.kind == OpKind::attention ? options.attention_speed : 1.0);
       work.time /= speed;
       work[Resource::hbm] *= speed;
       source = cost.is_fixed ? sources.fixed() : sources.roofline(cost);

@@ -13,6 +13,9 @@ struct PriceOptions {
   double compute_scale = 1.0;         ///< speed of compute × this
   double attention_speed = 1.0;       ///< speed of attention × this, on top
   std::uint32_t gpus_per_node = 8;
+  /// GPUs that the job has. The slowest of them is the one priced: compute without a time of its
+  /// own takes slowest_of(ranks) spreads longer than the usual GPU's.
+  std::uint32_t ranks = 1;
 };
 
 /// Prices each row of graph.costs; deterministic (+ − × ÷ sqrt and table interpolation only).
