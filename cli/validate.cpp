@@ -14,12 +14,18 @@ namespace {
 
 struct Arguments {
   tasks::ValidateRequest request;
-  bool json = false, check = false;
+  bool json = false, check = false, fit = false;
 };
 
 int run(const Arguments& arguments) {
   if (arguments.request.measured.empty() && arguments.request.nccl_tests.empty())
     return give_up(Error{{}, "nothing to validate: give --measured or --nccl-tests", Fault::input});
+  if (arguments.fit) {
+    if (arguments.request.measured.empty())
+      return give_up(Error{{}, "--fit needs --measured: it fits to step times", Fault::input});
+    const auto text = tasks::fit_to(arguments.request);
+    return text ? print(*text) : give_up(text.error());
+  }
   const auto validation = tasks::validate(arguments.request);
   if (!validation) return give_up(validation.error());
   const int printed = arguments.json ? print_json(tasks::to_json(*validation))
@@ -49,6 +55,10 @@ std::vector<Option> options(Arguments& arguments) {
       {"--report", "OUT.md", "writes the report for people", nullptr, &request.report, nullptr},
       {"--workloads", "DIR", "keeps the workload of every row there, for `foregather simulate`",
        nullptr, &request.workloads, nullptr},
+      {"--fit", "",
+       "prints the figures of hardware files that are fitted to step times, and the error when a "
+       "group is left out; some minutes",
+       &arguments.fit, nullptr, nullptr},
       {"--json", "", "prints one JSON object and nothing else", &arguments.json, nullptr, nullptr},
       {"--check", "", "exits with 1 when a bar of docs/validation.md does not hold",
        &arguments.check, nullptr, nullptr},

@@ -312,7 +312,8 @@ Status apply_what_if(const std::vector<sim::Pass>& what_if, const plan::Workload
   sim::PassTarget target{std::move(schedule.graph)};
   target.context.device_memory = static_cast<Bytes>(schedule.hardware.memory.capacity);
   target.context.price = [&](const Graph& graph, const sim::PriceChanges& changes) {
-    sim::CostTable table = sim::price(graph, schedule.hardware, price_options(graph, machine, changes));
+    sim::CostTable table =
+        sim::price(graph, schedule.hardware, price_options(graph, machine, changes));
     sim::change_prices(changes, graph, table);
     return table;
   };
@@ -329,7 +330,8 @@ Status apply_what_if(const std::vector<sim::Pass>& what_if, const plan::Workload
 
 sim::CostTable priced(const Graph& graph, const plan::Workload& machine,
                       const sim::PriceChanges& changes, const Schedule& schedule) {
-  sim::CostTable table = sim::price(graph, schedule.hardware, price_options(graph, machine, changes));
+  sim::CostTable table =
+      sim::price(graph, schedule.hardware, price_options(graph, machine, changes));
   sim::change_prices(changes, graph, table);
   if (!schedule.has_host) {
     table.host = {};

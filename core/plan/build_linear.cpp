@@ -36,7 +36,8 @@ ValueIndex to_float8(TapeBuilder& t, ValueIndex x, std::int64_t rows, DType type
 // copied (torchao/float8/float8_ops.py, preprocess_addmm). Of rowwise scaling, each side is cast
 // along its own axis instead.
 ValueIndex turned(TapeBuilder& t, ValueIndex narrow) {
-  const ValueIndex copy = t.scratch(t.name(narrow) + " turned", t.elements(narrow), t.dtype(narrow));
+  const ValueIndex copy =
+      t.scratch(t.name(narrow) + " turned", t.elements(narrow), t.dtype(narrow));
   OpSpec turn;
   turn.kind = OpKind::copy;
   turn.reads = {narrow};

@@ -30,8 +30,7 @@ double efficiency(const Hardware& hardware, DType type) {
 }
 
 double compute_time(const Cost& cost, const Hardware& hardware) {
-  const double per_ns =
-      matmul_rate(hardware, cost.dtype) * efficiency(hardware, cost.dtype) / 1e9;
+  const double per_ns = matmul_rate(hardware, cost.dtype) * efficiency(hardware, cost.dtype) / 1e9;
   if (cost.m <= 0 || cost.n <= 0 || cost.k <= 0) return static_cast<double>(cost.flops) / per_ns;
   const double sms = hardware.compute.sms;
   const double batch = std::max(static_cast<double>(cost.batch), 1.0);

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "core/base/file.h"
+#include "core/base/json_writer.h"
 #include "sim/engine/engine.h"
 #include "tasks/busy_figures.h"
 #include "tasks/record_run.h"
@@ -86,14 +87,25 @@ void fill(const MeasuredRow& row, const Outcome& outcome, RowPrediction& predict
   prediction.shares = shares_of(outcome);
 }
 
+Status take_figures(const std::string& figures, const std::string& path, RowWorkload& workload) {
+  const auto hardware =
+      std::find_if(workload.settings.begin(), workload.settings.end(),
+                   [](const Setting& setting) { return setting.key == "cluster.hardware"; });
+  if (figures.empty() || hardware == workload.settings.end()) return {};
+  const std::string text = fmt::format("base = {0}\nname = {0}\n{1}", hardware->value, figures);
+  hardware->value = json_quote(path);
+  return write_file(path, text);
+}
+
 // The place of a temporary file tells a reader nothing.
 std::string reason_of(const Error& error) { return error.message; }
 
 }  // namespace
 
-RowPrediction predict_row(const MeasuredRow& row, const std::string& directory) {
+RowPrediction predict_row(const MeasuredRow& row, const std::string& directory,
+                          const std::string& figures) {
   RowPrediction prediction;
-  const auto workload = workload_of(row);
+  auto workload = workload_of(row);
   if (!workload) {
     prediction.skipped = reason_of(workload.error());
     return prediction;
@@ -101,6 +113,12 @@ RowPrediction predict_row(const MeasuredRow& row, const std::string& directory) 
   prediction.assumptions = workload->assumptions;
   const std::string stem = file_stem(row.id);
   const std::string path = directory + "/" + stem + ".toml";
+  if (const Status taken =
+          take_figures(figures, directory + "/" + stem + ".hardware.toml", *workload);
+      !taken) {
+    prediction.skipped = reason_of(taken.error());
+    return prediction;
+  }
   if (const Status written = write_file(directory + "/" + stem + ".json", workload->model);
       !written) {
     prediction.skipped = reason_of(written.error());

@@ -160,10 +160,15 @@ class Translator {
 
   // FlashAttention-2 paper, §4.1: 1.3 to 2.5 times as fast as FlashAttention in Triton, which MPT's
   // attn_impl was then; the geometric mean. FlexAttention's announcement (PyTorch, 2024): 90 % of
-  // FlashAttention-2 in the forward, 85 % in the backward.
+  // FlashAttention-2 in the forward, 85 % in the backward. Thunder's default executors take
+  // cuDNN's attention first (thunder/__init__.py); on Hopper that is 1.5 times as fast
+  // (FlashAttention-3 paper, figures 5 and 6).
   double attention_speed() const {
     constexpr double kTriton = 0.55;
     constexpr double kFlex = 0.86;
+    constexpr double kCudnnOnHopper = 1.5;
+    if (row_.compile == "thunder" && hardware_of_gpu(row_.gpu).starts_with("h"))
+      return kCudnnOnHopper;
     if (family_ == "mpt" && row_.attention == "flash") return kTriton;
     return row_.attention == "flex" ? kFlex : 1;
   }

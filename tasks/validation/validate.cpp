@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/file.h"
+#include "tasks/validation/fit.h"
 #include "tasks/validation/report.h"
 #include "tasks/validation/tables_out.h"
 
@@ -106,6 +107,12 @@ std::vector<Bar> bars(const Validation& validation) {
       {"at least 90 % of tier A predicted", covers(a, kTierACoverage)},
       {"at least 60 % of tier B predicted", covers(b, kTierBCoverage)},
   };
+}
+
+Result<std::string> fit_to(const ValidateRequest& request) {
+  auto folder = WorkloadFolder::create(request.workloads);
+  if (!folder) return tl::unexpected(folder.error());
+  return fit(request.measured, folder->path()).map(fit_text);
 }
 
 Result<Validation> validate(const ValidateRequest& request) {

@@ -36,6 +36,9 @@ struct Bar {
 };
 std::vector<Bar> bars(const Validation& validation);
 
+/// Fits what of the cost model is fitted (fit.h) to the table of measured runs and says how well.
+Result<std::string> fit_to(const ValidateRequest& request);
+
 /// Predicts every row of the tables and writes what was asked for. Rows that cannot be expressed
 /// are part of the result. Errors: unreadable or bad tables, unwritable files.
 Result<Validation> validate(const ValidateRequest& request);

@@ -1,0 +1,214 @@
+#include "tasks/validation/fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <span>
+
+#include "tasks/parallel.h"
+#include "tasks/validation/errors.h"
+#include "tasks/validation/row_machine.h"
+
+namespace foregather::tasks {
+namespace {
+
+constexpr double kMostOfOneRow = 0.3;  // |ln(predicted / published)|
+
+struct Figure {
+  std::string_view key, applies;
+  std::string_view section, name;
+  bool (*is_of)(const MeasuredRow& row, const std::string& hardware);
+  /// Of that hardware, where the figure is `value` on the boards it is stated for.
+  double (*at)(const std::string& hardware, double value);
+  double least, step;
+  std::size_t values;
+
+  double value(std::size_t i) const { return least + step * static_cast<double>(i); }
+};
+
+bool is_hopper(const std::string& hardware) {
+  return hardware.starts_with("h100_") || hardware.starts_with("h200_");
+}
+
+double same(const std::string&, double value) { return value; }
+
+// Power grows with clock × voltage², and voltage with clock: (500 W / 700 W)^(1/3).
+double at_power(const std::string& hardware, double value) {
+  constexpr double kAt500W = 0.894;
+  return hardware.find("500w") == std::string::npos ? value : value * kAt500W;
+}
+
+constexpr std::array kFigures{
+    Figure{"compute.rank_spread", "all", "compute", "rank_spread",
+           [](const MeasuredRow& row, const std::string&) { return row.gpus.value_or(1) > 1; },
+           same, 0.0, 0.005, 13},
+    Figure{"compute.sustained_clock", "h100_sxm; × 0.894 for the boards of 500 W", "compute",
+           "sustained_clock",
+           [](const MeasuredRow&, const std::string& hardware) { return is_hopper(hardware); },
+           at_power, 0.76, 0.02, 9},
+    Figure{"efficiency.gemm_f8", "h100_sxm", "efficiency", "gemm_f8",
+           [](const MeasuredRow& row, const std::string& hardware) {
+             return is_hopper(hardware) && row.compute != "bf16";
+           },
+           same, 0.4, 0.05, 8},
+};
+
+using Point = std::array<std::size_t, kFigures.size()>;
+
+std::vector<Point> all_points() {
+  std::vector<Point> points{Point{}};
+  for (std::size_t figure = 0; figure < kFigures.size(); ++figure) {
+    std::vector<Point> longer;
+    for (const Point& point : points)
+      for (std::size_t i = 0; i < kFigures[figure].values; ++i) {
+        longer.push_back(point);
+        longer.back()[figure] = i;
+      }
+    points = std::move(longer);
+  }
+  return points;
+}
+
+/// One row's error, ln(predicted / published), for each value of the figures that concern it.
+class RowErrors {
+ public:
+  RowErrors(const MeasuredRow& row, std::string hardware)
+      : row_(&row), hardware_(std::move(hardware)) {
+    for (std::size_t i = 0; i < kFigures.size(); ++i)
+      concerns_[i] = kFigures[i].is_of(row, hardware_);
+  }
+
+  const std::string& group() const { return row_->group; }
+  bool concerns(std::size_t figure) const { return concerns_[figure]; }
+
+  void predict(std::span<const Point> points, const std::string& directory) {
+    for (const Point& point : points) {
+      const auto [at, is_new] = errors_.try_emplace(own(point), std::nullopt);
+      if (!is_new) continue;
+      const RowPrediction prediction = predict_row(*row_, directory, overlay(point));
+      if (prediction.is_predicted())
+        at->second = std::log(static_cast<double>(prediction.step) / 1e9 / *row_->step_time_s);
+    }
+  }
+
+  std::optional<double> at(const Point& point) const { return errors_.at(own(point)); }
+
+ private:
+  Point own(Point point) const {
+    for (std::size_t i = 0; i < point.size(); ++i)
+      if (!concerns_[i]) point[i] = 0;
+    return point;
+  }
+
+  std::string overlay(const Point& point) const {
+    std::map<std::string_view, std::string> sections;
+    for (std::size_t i = 0; i < kFigures.size(); ++i) {
+      const Figure& figure = kFigures[i];
+      if (!concerns_[i]) continue;
+      sections[figure.section] +=
+          fmt::format("{} = {{ value = {:.6f}, unit = \"1\", source = \"tried by a fit\" }}\n",
+                      figure.name, figure.at(hardware_, figure.value(point[i])));
+    }
+    std::string text;
+    for (const auto& [section, lines] : sections) text += fmt::format("[{}]\n{}", section, lines);
+    return text;
+  }
+
+  const MeasuredRow* row_;
+  std::string hardware_;
+  std::array<bool, kFigures.size()> concerns_{};
+  std::map<Point, std::optional<double>> errors_;
+};
+
+using Groups = std::map<std::string, std::vector<const RowErrors*>>;
+
+double loss(const std::vector<const RowErrors*>& rows, const Point& point) {
+  double sum = 0;
+  double n = 0;
+  for (const RowErrors* row : rows) {
+    const auto error = row->at(point);
+    if (!error) continue;
+    sum += std::min(std::abs(*error), kMostOfOneRow);
+    n += 1;
+  }
+  return n > 0 ? sum / n : 0;
+}
+
+Point best(const Groups& groups, std::span<const Point> points, const std::string& left_out) {
+  Point at{};
+  double least = INFINITY;
+  for (const Point& point : points) {
+    double sum = 0;
+    for (const auto& [name, rows] : groups)
+      if (name != left_out) sum += loss(rows, point);
+    if (sum >= least) continue;
+    least = sum;
+    at = point;
+  }
+  return at;
+}
+
+void add_errors(const std::vector<const RowErrors*>& rows, const Point& point,
+                std::vector<std::pair<double, double>>& errors) {
+  for (const RowErrors* row : rows)
+    if (const auto error = row->at(point))
+      errors.emplace_back(std::abs(std::exp(*error) - 1), 1.0 / static_cast<double>(rows.size()));
+}
+
+}  // namespace
+
+Result<Fit> fit(const std::string& measured, const std::string& directory) {
+  const auto table = read_measured(measured);
+  if (!table) return tl::unexpected(table.error());
+  std::vector<RowErrors> rows;
+  for (const MeasuredRow& row : *table) {
+    const auto machine = machine_of(row);
+    if (row.tier == "A" && row.step_time_s && machine) rows.emplace_back(row, machine->hardware);
+  }
+  if (rows.empty()) return fail_at(measured, "has no step times of tier A to fit to");
+  const std::vector<Point> points = all_points();
+  in_parallel(rows.size(), [&](std::size_t i) { rows[i].predict(points, directory); });
+
+  Groups groups;
+  for (const RowErrors& row : rows)
+    if (row.at(points.front())) groups[row.group()].push_back(&row);
+  const Point all = best(groups, points, {});
+  Fit result;
+  for (std::size_t i = 0; i < kFigures.size(); ++i) {
+    const double value = kFigures[i].value(all[i]);
+    result.figures.push_back({kFigures[i].key, kFigures[i].applies, value, value, value, 0});
+  }
+  std::vector<std::pair<double, double>> errors, held_out;
+  for (const auto& [name, own] : groups) {
+    const Point without = best(groups, points, name);
+    add_errors(own, all, errors);
+    add_errors(own, without, held_out);
+    for (std::size_t i = 0; i < kFigures.size(); ++i) {
+      FittedFigure& figure = result.figures[i];
+      if (std::any_of(own.begin(), own.end(), [&](const RowErrors* r) { return r->concerns(i); }))
+        ++figure.groups;
+      figure.least = std::min(figure.least, kFigures[i].value(without[i]));
+      figure.most = std::max(figure.most, kFigures[i].value(without[i]));
+    }
+  }
+  result.median = weighted_quantile(errors, 0.5);
+  result.held_out_median = weighted_quantile(held_out, 0.5);
+  return result;
+}
+
+std::string fit_text(const Fit& fit) {
+  std::string text;
+  for (const FittedFigure& figure : fit.figures)
+    text +=
+        fmt::format("{} = {:.3f}   {}; {} groups; {:.3f} to {:.3f} with one left out\n", figure.key,
+                    figure.value, figure.applies, figure.groups, figure.least, figure.most);
+  text += fmt::format(
+      "tier A, step time, groups weighted equally: median error {:.1f} %, {:.1f} % held out\n",
+      100 * fit.median.value_or(0), 100 * fit.held_out_median.value_or(0));
+  return text;
+}
+
+}  // namespace foregather::tasks

@@ -1,0 +1,38 @@
+// What of the cost model is fitted to published step times, and how well that carries over.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+
+namespace foregather::tasks {
+
+/// A figure of hardware files that no source states and at least three groups of results show.
+struct FittedFigure {
+  std::string_view key;      ///< "compute.rank_spread"
+  std::string_view applies;  ///< to which hardware files
+  double value = 0;          ///< the best on all groups
+  /// The least and most that is best when one group is left out.
+  double least = 0, most = 0;
+  std::size_t groups = 0;  ///< that it has an effect on
+};
+
+struct Fit {
+  std::vector<FittedFigure> figures;
+  /// Groups weighted equally, |error| of step times. Held out: each group with the figures that
+  /// are best without it.
+  std::optional<double> median, held_out_median;
+};
+
+/// Grid search for the least mean |ln(predicted / published)| over the rows of tier A, each group
+/// weighted equally and each row's share limited, so that no single group pulls. The other
+/// figures stay as the hardware files have them. Some minutes. `directory` holds the rows'
+/// workloads. Errors: as of read_measured; a table without step times.
+Result<Fit> fit(const std::string& measured, const std::string& directory);
+
+std::string fit_text(const Fit& fit);
+
+}  // namespace foregather::tasks
