@@ -64,6 +64,9 @@ constexpr std::array kMechanisms{
               },
               "More communication is exposed than was measured: the network is faster than assumed "
               "or gathers start earlier."},
+    Mechanism{[](const Situation& s) { return s.is_time && s.row.compute != "bf16"; },
+              "Float8 is priced too slow: its products, or casts and scales that the compiler "
+              "fuses into their neighbours."},
     Mechanism{[](const Situation& s) {
                 return s.is_time && s.row.compile != "none" && s.row.compile != "unknown";
               },
@@ -105,6 +108,20 @@ std::string mechanism_of(const RowResult& result) {
   for (const Mechanism& mechanism : kMechanisms)
     if (mechanism.applies(situation)) return std::string(mechanism.words);
   return {};
+}
+
+std::string mechanism_of_time(const RowResult& result) {
+  RowResult time_alone = result;
+  time_alone.row.peak_gib.reset();
+  return mechanism_of(time_alone);
+}
+
+std::string mechanism_of_peak(const RowResult& result) {
+  RowResult peak_alone = result;
+  peak_alone.row.step_time_s.reset();
+  constexpr std::string_view kPrefix = "Peak: ";
+  const std::string words = mechanism_of(peak_alone);
+  return words.starts_with(kPrefix) ? words.substr(kPrefix.size()) : words;
 }
 
 }  // namespace foregather::tasks
