@@ -68,8 +68,9 @@ std::string step_line(const Summary& summary) {
                                "newly exposed", "no longer exposed"));
   }
   if (const auto& range = summary.interval.step_time)
-    text += fmt::format("  between {} and {}, by how far published runs were off\n",
-                        format_time(range->first), format_time(range->second));
+    text += fmt::format(
+        "  between {} and {} in nine of ten cases, by how far published runs were off\n",
+        format_time(range->first), format_time(range->second));
   return text;
 }
 

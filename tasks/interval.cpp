@@ -6,73 +6,83 @@ namespace foregather::tasks {
 namespace {
 
 /// Factors on times.
-struct Spread {
-  double compute = 1, collectives = 1, host = 1;
+struct Factors {
+  double compute = 1, intra = 1, inter = 1, host = 1;
 };
 
-// Steps of eleven published runs over the sum of their device work; the median error against
-// published collectives below 64 MiB; "within a factor of about two".
-constexpr Spread kFast{0.91, 0.84, 0.5};
-constexpr Spread kSlow{1.19, 1.19, 2.0};
-
-constexpr double kMemoryTolerance = 0.1;
-
-Ns scaled(Ns time, double factor) {
-  return static_cast<Ns>(static_cast<double>(time) * factor + 0.5);
+std::int64_t scaled(std::int64_t value, double factor) {
+  return static_cast<std::int64_t>(static_cast<double>(value) * factor + 0.5);
 }
 
-std::vector<sim::CostTable> with_spread(const Schedule& schedule, const Spread& spread) {
+double factor_of(const Cost& cost, const Graph& graph, const Factors& factors) {
+  if (!is_collective(cost.kind)) return factors.compute;
+  return cost.group && graph.at(cost.group).nodes > 1 ? factors.inter : factors.intra;
+}
+
+std::vector<sim::CostTable> scaled_by(const Factors& factors, const Schedule& schedule) {
   std::vector<sim::CostTable> tables = schedule.prices;
   for (sim::CostTable& table : tables) {
     for (std::size_t row = 0; row < table.prices.size(); ++row) {
-      const bool is_compute = !is_collective(schedule.graph.costs[row].kind);
+      const Cost& cost = schedule.graph.costs[row];
       sim::Price& price = table.prices[row];
-      price.duration = scaled(price.duration, is_compute ? spread.compute : spread.collectives);
-      price.host = scaled(price.host, spread.host);
+      if (!cost.is_fixed)
+        price.duration = scaled(price.duration, factor_of(cost, schedule.graph, factors));
+      price.host = scaled(price.host, factors.host);
     }
     for (Ns sim::HostPrices::*time :
          {&sim::HostPrices::alloc, &sim::HostPrices::free, &sim::HostPrices::record,
           &sim::HostPrices::wait, &sim::HostPrices::synchronize})
-      table.host.*time = scaled(table.host.*time, spread.host);
+      table.host.*time = scaled(table.host.*time, factors.host);
   }
   return tables;
 }
 
-std::pair<Bytes, Bytes> around(Bytes reserved) {
-  const auto off = static_cast<Bytes>(static_cast<double>(reserved) * kMemoryTolerance);
-  return {reserved - off, reserved + off};
-}
-
-void widen(Interval& interval, Ns step) {
-  auto& [low, high] = *interval.step_time;
-  low = std::min(low, step);
-  high = std::max(high, step);
-}
-
 }  // namespace
 
-Status fill_intervals(const Schedule& schedule, Summary& summary) {
-  if (summary.oom) return {};
-  const Ns step = *summary.step_time();
-  summary.interval = {std::pair(step, step), around(summary.large().memory.peaks.reserved)};
-  for (ClassFigures& figures : summary.classes)
-    figures.interval = {std::pair(figures.times->step, figures.times->step),
-                        around(figures.memory.peaks.reserved)};
+Result<std::vector<std::pair<Ns, Ns>>> step_ranges(const Schedule& schedule,
+                                                   const std::vector<Ns>& step) {
+  std::vector<std::pair<Ns, Ns>> ranges;
+  for (const Ns time : step) ranges.emplace_back(time, time);
   sim::EngineOptions options = schedule.engine;
   options.record_memory = false;
   sim::Engine engine(schedule.graph, options);
-  for (const Spread& spread : {kFast, kSlow}) {
-    const auto simulation = engine.simulate(with_spread(schedule, spread));
+  const sim::Hardware::Interval& own = schedule.hardware.interval;
+  for (const Factors& factors :
+       {Factors{own.compute_low, own.intra_low, own.inter_low, own.host_low},
+        Factors{own.compute_high, own.intra_high, own.inter_high, own.host_high}}) {
+    const auto simulation = engine.simulate(scaled_by(factors, schedule));
     if (!simulation) return tl::unexpected(simulation.error());
     if (simulation->oom) continue;
-    Ns slowest = 0;
-    for (std::size_t c = 0; c < summary.classes.size(); ++c) {
+    for (std::size_t c = 0; c < ranges.size(); ++c) {
       const Ns time = simulation->classes[c].steady.time();
-      widen(summary.classes[c].interval, time);
-      slowest = std::max(slowest, time);
+      ranges[c].first = std::min(ranges[c].first, time);
+      ranges[c].second = std::max(ranges[c].second, time);
     }
-    widen(summary.interval, slowest);
   }
+  return ranges;
+}
+
+std::pair<Bytes, Bytes> peak_range(Bytes peak, const sim::Hardware& hardware) {
+  return {scaled(peak, hardware.interval.peak_low), scaled(peak, hardware.interval.peak_high)};
+}
+
+Status fill_intervals(const Schedule& schedule, Summary& summary) {
+  if (summary.oom) return {};
+  std::vector<Ns> steps;
+  for (const ClassFigures& figures : summary.classes) steps.push_back(figures.times->step);
+  const auto ranges = step_ranges(schedule, steps);
+  if (!ranges) return tl::unexpected(ranges.error());
+  const auto reserved = [&](const ClassFigures& figures) {
+    return peak_range(figures.memory.peaks.reserved, schedule.hardware);
+  };
+  for (std::size_t c = 0; c < ranges->size(); ++c)
+    summary.classes[c].interval = {(*ranges)[c], reserved(summary.classes[c])};
+  std::pair<Ns, Ns> slowest = ranges->front();
+  for (const auto& [low, high] : *ranges) {
+    slowest.first = std::max(slowest.first, low);
+    slowest.second = std::max(slowest.second, high);
+  }
+  summary.interval = {slowest, reserved(summary.large())};
   return {};
 }
 

@@ -1,18 +1,26 @@
 // How far a prediction may be off.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "tasks/schedule.h"
 #include "tasks/summary.h"
 
 namespace foregather::tasks {
 
-/// Predicts the steady step twice more, with everything as fast and as slow as published runs have
-/// been against the cost model (docs/cost-model.md, "Plausibility"); `summary` holds the
-/// prediction. Reserved bytes: the tolerance within which the live bytes of the schedules agree
-/// with PyTorch's own trackers (tests/models). Absent after an out-of-memory. Fills the interval of
-/// the job and of each class.
-///
-/// Ranges seen, not a confidence level: a run may lie outside.
+/// Low and high of the steady step of each class: it is predicted twice more, with the times of
+/// each mechanism (compute, collectives inside a node, of several nodes, host) at the least and the
+/// most that Hardware::interval says. Recorded times stay as they are. `step` is each class's
+/// prediction; where a variant runs out of memory it says nothing.
+Result<std::vector<std::pair<Ns, Ns>>> step_ranges(const Schedule& schedule,
+                                                   const std::vector<Ns>& step);
+
+/// Nine of ten published values lie in such an interval (docs/validation.md counts them).
+std::pair<Bytes, Bytes> peak_range(Bytes peak, const sim::Hardware& hardware);
+
+/// Fills the interval of the job and of each class; `summary` holds the prediction. Absent after an
+/// out-of-memory.
 Status fill_intervals(const Schedule& schedule, Summary& summary);
 
 }  // namespace foregather::tasks

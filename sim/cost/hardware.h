@@ -130,6 +130,16 @@ struct Hardware {
     double libraries = 0;         ///< kernels and handles that cuBLAS and others load
   } outside;
 
+  /// Factors on predictions that hold nine of ten published values (docs/validation.md): low at
+  /// most 1, high at least 1.
+  struct Interval {
+    double compute_low = 1, compute_high = 1;  ///< times of compute
+    double intra_low = 1, intra_high = 1;      ///< of collectives inside a node
+    double inter_low = 1, inter_high = 1;      ///< of collectives of several nodes
+    double host_low = 1, host_high = 1;        ///< host times
+    double peak_low = 1, peak_high = 1;        ///< peaks of memory
+  } interval;
+
   Generation generation() const;
   bool has_nvlink() const {
     return intra.kind == IntraLink::nvswitch || intra.kind == IntraLink::nvlink;

@@ -81,6 +81,17 @@ constexpr std::array kFigures{
     FIGURE(outside, context, size, 0, 1e11),
     FIGURE(outside, nccl_per_channel, size, 0, 1e10),
     FIGURE(outside, libraries, size, 0, 1e11),
+
+    FIGURE(interval, compute_low, number, 0.01, 1),
+    FIGURE(interval, compute_high, number, 1, 100),
+    FIGURE(interval, intra_low, number, 0.01, 1),
+    FIGURE(interval, intra_high, number, 1, 100),
+    FIGURE(interval, inter_low, number, 0.01, 1),
+    FIGURE(interval, inter_high, number, 1, 100),
+    FIGURE(interval, host_low, number, 0.01, 1),
+    FIGURE(interval, host_high, number, 1, 100),
+    FIGURE(interval, peak_low, number, 0.01, 1),
+    FIGURE(interval, peak_high, number, 1, 100),
 };
 #undef FIGURE
 

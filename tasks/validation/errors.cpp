@@ -42,6 +42,31 @@ std::optional<double> RowResult::peak_error() const {
   return static_cast<double>(*prediction.peak) / kGiBBytes / *row.peak_gib - 1;
 }
 
+std::optional<bool> RowResult::time_inside() const {
+  if (!time_error()) return std::nullopt;
+  const double published = *row.step_time_s * 1e9;
+  return static_cast<double>(prediction.step_range.first) <= published &&
+         published <= static_cast<double>(prediction.step_range.second);
+}
+
+std::optional<bool> RowResult::peak_inside() const {
+  if (!peak_error()) return std::nullopt;
+  const double published = *row.peak_gib * kGiBBytes;
+  return static_cast<double>(prediction.peak_range.first) <= published &&
+         published <= static_cast<double>(prediction.peak_range.second);
+}
+
+Coverage coverage_of(const std::vector<RowResult>& rows,
+                     std::optional<bool> (RowResult::*inside)() const) {
+  Coverage coverage;
+  for (const RowResult& row : rows) {
+    const auto is_inside = (row.*inside)();
+    coverage.n += is_inside ? 1 : 0;
+    coverage.inside += is_inside.value_or(false) ? 1 : 0;
+  }
+  return coverage;
+}
+
 bool RowResult::is_wrong_fit() const {
   if (!prediction.is_predicted()) return false;
   return prediction.fits ? row.ran_out_of_memory() : row.has_answer();

@@ -19,6 +19,9 @@ struct RowResult {
   /// (predicted − published) / published; absent without one of the two.
   std::optional<double> time_error() const;
   std::optional<double> peak_error() const;
+  /// Does the published value lie in the prediction's interval? Absent without one of the two.
+  std::optional<bool> time_inside() const;
+  std::optional<bool> peak_inside() const;
   /// Predicted to fit and published as out of memory, or the other way round.
   bool is_wrong_fit() const;
 };
@@ -33,6 +36,17 @@ struct GroupFigures {
   std::size_t n = 0, predicted = 0;
   Spread time, peak;
 };
+
+/// Published values inside the interval of their prediction.
+struct Coverage {
+  std::size_t n = 0, inside = 0;
+  std::optional<double> share() const {
+    return n > 0 ? std::optional(static_cast<double>(inside) / static_cast<double>(n))
+                 : std::nullopt;
+  }
+};
+Coverage coverage_of(const std::vector<RowResult>& rows,
+                     std::optional<bool> (RowResult::*inside)() const);
 
 /// The least value that at least `share` of the weight does not exceed; the mean of that and the
 /// next value where the share is met exactly. `values` are (value, weight > 0).

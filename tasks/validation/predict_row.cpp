@@ -7,6 +7,7 @@
 #include "core/base/json_writer.h"
 #include "sim/engine/engine.h"
 #include "tasks/busy_figures.h"
+#include "tasks/interval.h"
 #include "tasks/record_run.h"
 #include "tasks/schedule.h"
 #include "tasks/validation/row_workload.h"
@@ -69,10 +70,25 @@ StepShares shares_of(const Outcome& outcome) {
           static_cast<double>(times.host_bound) / step};
 }
 
-void fill(const MeasuredRow& row, const Outcome& outcome, RowPrediction& prediction) {
+Status fill_ranges(const Outcome& outcome, const std::vector<Ns>& steps,
+                   RowPrediction& prediction) {
+  prediction.peak_range =
+      peak_range(prediction.peak.value_or(prediction.allocated), outcome.schedule.hardware);
+  const auto ranges = step_ranges(outcome.schedule, steps);
+  if (!ranges) return tl::unexpected(ranges.error());
+  prediction.step_range = {};
+  for (const auto& [low, high] : *ranges)
+    prediction.step_range = {std::max(prediction.step_range.first, low),
+                             std::max(prediction.step_range.second, high)};
+  return {};
+}
+
+std::vector<Ns> fill(const MeasuredRow& row, const Outcome& outcome, RowPrediction& prediction) {
   const bool first = row.memory_when == "first";
+  std::vector<Ns> steps;
   for (const sim::ClassResult& result : outcome.simulation.classes) {
-    prediction.step = std::max(prediction.step, result.steady.time());
+    steps.push_back(result.steady.time());
+    prediction.step = std::max(prediction.step, steps.back());
     const sim::MemoryPeaks& peaks = first ? result.first.peaks : result.steady.peaks;
     prediction.allocated = std::max(prediction.allocated, peaks.allocated);
     prediction.reserved = std::max(prediction.reserved, peaks.reserved);
@@ -85,6 +101,7 @@ void fill(const MeasuredRow& row, const Outcome& outcome, RowPrediction& predict
   prediction.capacity = outcome.schedule.capacity;
   prediction.outside = outcome.schedule.outside_allocator;
   prediction.shares = shares_of(outcome);
+  return steps;
 }
 
 Status take_figures(const std::string& figures, const std::string& path, RowWorkload& workload) {
@@ -137,7 +154,13 @@ RowPrediction predict_row(const MeasuredRow& row, const std::string& directory,
       return prediction;
     }
     prediction.step = prediction.allocated = prediction.reserved = 0;
-    fill(row, *outcome, prediction);
+    const std::vector<Ns> steps = fill(row, *outcome, prediction);
+    // A fit looks at steps alone.
+    if (const Status filled = figures.empty() ? fill_ranges(*outcome, steps, prediction) : Status{};
+        !filled) {
+      prediction.skipped = reason_of(filled.error());
+      return prediction;
+    }
     if (prediction.fits) break;
   }
   return prediction;

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -19,7 +20,9 @@ struct StepShares {
 struct RowPrediction {
   std::string skipped;  ///< why there is no prediction; empty: there is one
   Ns step = 0;
-  std::optional<Bytes> peak;  ///< in the row's metric; absent where the row names none
+  std::pair<Ns, Ns> step_range;  ///< tasks/interval.h
+  std::optional<Bytes> peak;     ///< in the row's metric; absent where the row names none
+  std::pair<Bytes, Bytes> peak_range;
   Bytes allocated = 0, reserved = 0, outside = 0, capacity = 0;
   bool fits = false;
   StepShares shares;

@@ -80,6 +80,17 @@ std::string collectives_text(const Validation& validation) {
       percent(nccl_median(rows, 1 * MiB, kAny)));
 }
 
+std::string intervals_text(const Validation& validation) {
+  const auto line = [&](const char* what, std::optional<bool> (RowResult::*inside)() const) {
+    const Coverage all = coverage_of(validation.rows, inside);
+    return fmt::format("- {}: {} of {} inside ({})\n", what, all.inside, all.n,
+                       percent(all.share()));
+  };
+  return "\n## Intervals\n\nNine of ten published values are to lie inside the interval that "
+         "`simulate` prints (its factors: `[interval]` of\nthe hardware files).\n\n" +
+         line("step times", &RowResult::time_inside) + line("peaks", &RowResult::peak_inside);
+}
+
 std::string skipped_text(const Validation& validation) {
   std::string text = "\n## Not predicted\n\n";
   for (const auto& [reason, count] : validation.skipped())
@@ -148,6 +159,7 @@ std::string report_markdown(const Validation& validation) {
   for (const RowResult* row : worst_rows(validation))
     text += markdown_row({"`" + row->row.id + "`", signed_percent(row->time_error()),
                           signed_percent(row->peak_error()), mechanism_of(*row)});
+  text += intervals_text(validation);
   text += skipped_text(validation);
   if (!validation.collectives.empty()) text += collectives_text(validation);
   return text + std::string(kMapping);

@@ -47,6 +47,10 @@ void write_row(JsonWriter& json, const RowResult& row) {
       json.field("peak_mem_gib",
                  static_cast<double>(*row.prediction.peak) / static_cast<double>(GiB));
     optional_field(json, "peak_error", row.peak_error());
+    const auto& [low, high] = row.prediction.step_range;
+    json.key("step_time_interval_s").begin_array();
+    json.value(static_cast<double>(low) / kNsPerSecond);
+    json.value(static_cast<double>(high) / kNsPerSecond).end_array();
     json.field("fits", row.prediction.fits);
     json.field("compute_share", row.prediction.shares.compute);
     json.field("exposed_comm_share", row.prediction.shares.exposed_comm);
@@ -104,6 +108,10 @@ std::string to_json(const Validation& validation) {
   }
   json.end_object();
   json.field("wrong_fit", validation.wrong_fits());
+  json.key("interval_coverage").begin_object();
+  optional_field(json, "time", coverage_of(validation.rows, &RowResult::time_inside).share());
+  optional_field(json, "peak", coverage_of(validation.rows, &RowResult::peak_inside).share());
+  json.end_object();
   constexpr Bytes kAny = std::numeric_limits<Bytes>::max();
   optional_field(json, "nccl_large_median", nccl_median(validation.collectives, kLarge, kAny));
   optional_field(json, "nccl_small_median", nccl_median(validation.collectives, 0, kLarge));

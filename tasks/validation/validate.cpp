@@ -2,10 +2,12 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 #include <utility>
 
 #include "core/base/file.h"
+#include "tasks/parallel.h"
 #include "tasks/validation/fit.h"
 #include "tasks/validation/report.h"
 #include "tasks/validation/tables_out.h"
@@ -13,8 +15,13 @@
 namespace foregather::tasks {
 namespace {
 
-constexpr double kPeakBar = 0.08;
-constexpr double kTimeBar = 0.15;
+constexpr double kPeakBar = 0.03;
+constexpr double kTimeBar = 0.06;
+constexpr double kTimeP90Bar = 0.15;
+constexpr double kNcclLargeBar = 0.10;
+constexpr double kNcclSmallBar = 0.25;
+constexpr double kLeastCoverage = 0.85;
+constexpr double kMostCoverage = 0.95;
 constexpr double kTierACoverage = 0.9;
 constexpr double kTierBCoverage = 0.6;
 
@@ -101,9 +108,25 @@ std::vector<Bar> bars(const Validation& validation) {
   const auto covers = [](const GroupFigures& figures, double bar) {
     return figures.n > 0 ? std::optional(coverage(figures) >= bar) : std::nullopt;
   };
+  const auto holds = [&](std::optional<bool> (RowResult::*inside)() const) {
+    const auto share = coverage_of(validation.rows, inside).share();
+    return share ? std::optional(kLeastCoverage <= *share && *share <= kMostCoverage)
+                 : std::nullopt;
+  };
+  const auto at_most = [](std::optional<double> error, double bar) {
+    return error ? std::optional(*error <= bar) : std::nullopt;
+  };
+  const auto& nccl = validation.collectives;
   return {
-      {"tier A, median peak error at most 8 %", within(a.peak, kPeakBar)},
-      {"tier A, median time error at most 15 %", within(a.time, kTimeBar)},
+      {"tier A, median time error at most 6 %", within(a.time, kTimeBar)},
+      {"tier A, 90th percentile of the time error at most 15 %", at_most(a.time.p90, kTimeP90Bar)},
+      {"tier A, median peak error at most 3 %", within(a.peak, kPeakBar)},
+      {"intervals hold 85 to 95 % of step times", holds(&RowResult::time_inside)},
+      {"intervals hold 85 to 95 % of peaks", holds(&RowResult::peak_inside)},
+      {"collectives from 1 MiB on, median error at most 10 %",
+       at_most(nccl_median(nccl, 1 * MiB, std::numeric_limits<Bytes>::max()), kNcclLargeBar)},
+      {"collectives below 1 MiB, median error at most 25 %",
+       at_most(nccl_median(nccl, 0, 1 * MiB), kNcclSmallBar)},
       {"at least 90 % of tier A predicted", covers(a, kTierACoverage)},
       {"at least 60 % of tier B predicted", covers(b, kTierBCoverage)},
   };
@@ -122,10 +145,11 @@ Result<Validation> validate(const ValidateRequest& request) {
     if (!rows) return tl::unexpected(rows.error());
     auto folder = WorkloadFolder::create(request.workloads);
     if (!folder) return tl::unexpected(folder.error());
-    for (MeasuredRow& row : *rows) {
-      RowPrediction prediction = predict_row(row, folder->path());
-      validation.rows.push_back({std::move(row), std::move(prediction)});
-    }
+    for (MeasuredRow& row : *rows) validation.rows.push_back({std::move(row), {}});
+    in_parallel(validation.rows.size(), [&](std::size_t i) {
+      RowResult& result = validation.rows[i];
+      result.prediction = predict_row(result.row, folder->path());
+    });
   }
   if (!request.nccl_tests.empty()) {
     auto collectives = predict_nccl_tables(request.nccl_tests);
