@@ -5,7 +5,10 @@
 #include <limits>
 
 #include "core/base/text.h"
+#include "tasks/validation/by_mechanism.h"
 #include "tasks/validation/mechanism.h"
+#include "tasks/validation/pairs_report.h"
+#include "tasks/validation/scaling_report.h"
 
 namespace foregather::tasks {
 namespace {
@@ -152,7 +155,7 @@ std::string report_markdown(const Validation& validation) {
   std::vector<std::vector<std::string>> groups;
   for (const auto& [group, rows] : by_group(validation.rows))
     groups.push_back(figure_cells(group, figures_of(rows, false)));
-  text += markdown_table(groups);
+  text += markdown_table(groups) + mechanisms_markdown(validation.rows);
   text +=
       "\n## The worst ten rows of tier A\n\n| row | time | peak | behind it "
       "|\n|---|---:|---:|---|\n";
@@ -162,6 +165,7 @@ std::string report_markdown(const Validation& validation) {
   text += intervals_text(validation);
   text += skipped_text(validation);
   if (!validation.collectives.empty()) text += collectives_text(validation);
+  text += pairs_markdown(validation.rows) + scaling_markdown(validation.rows);
   return text + std::string(kMapping);
 }
 
@@ -173,6 +177,7 @@ std::string report_text(const Validation& validation) {
     table.row(figure_cells("  " + group, figures_of(rows, false)));
   std::string text = table.text();
   text += fmt::format("wrong fit: {}\n", validation.wrong_fits());
+  text += pairs_text(validation.rows) + scaling_text(validation.rows);
   if (!validation.collectives.empty()) text += collectives_text(validation);
   text += skipped_text(validation);
   text += "\n";

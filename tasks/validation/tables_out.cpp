@@ -4,6 +4,9 @@
 
 #include "core/base/csv.h"
 #include "core/base/json_writer.h"
+#include "tasks/validation/by_mechanism.h"
+#include "tasks/validation/pairs_report.h"
+#include "tasks/validation/scaling_report.h"
 
 namespace foregather::tasks {
 namespace {
@@ -126,6 +129,9 @@ std::string to_json(const Validation& validation) {
       json.key(bar.text).null();
   }
   json.end_object();
+  write_pairs(json, validation.rows);
+  write_scaling(json, validation.rows);
+  write_mechanisms(json, validation.rows);
   json.key("rows").begin_array();
   for (const RowResult& row : validation.rows) write_row(json, row);
   json.end_array();
