@@ -6,6 +6,7 @@
 
 #include "core/base/text.h"
 #include "tasks/validation/by_mechanism.h"
+#include "tasks/validation/markdown.h"
 #include "tasks/validation/mechanism.h"
 #include "tasks/validation/pairs_report.h"
 #include "tasks/validation/scaling_report.h"
@@ -14,14 +15,6 @@ namespace foregather::tasks {
 namespace {
 
 constexpr std::size_t kWorstRows = 10;
-
-std::string percent(std::optional<double> share) {
-  return share ? fmt::format("{:.1f} %", 100 * *share) : std::string("–");
-}
-
-std::string signed_percent(std::optional<double> share) {
-  return share ? fmt::format("{:+.1f} %", 100 * *share) : std::string("–");
-}
 
 std::vector<std::string> figure_cells(const std::string& name, const GroupFigures& f) {
   return {name,
@@ -36,18 +29,6 @@ std::vector<std::string> figure_cells(const std::string& name, const GroupFigure
 
 const std::vector<std::string> kHeads{"rows",  "predicted",   "time median", "p90",
                                       "worst", "peak median", "p90",         "worst"};
-
-std::string markdown_row(const std::vector<std::string>& cells) {
-  return fmt::format("| {} |\n", fmt::join(cells, " | "));
-}
-
-std::string markdown_table(const std::vector<std::vector<std::string>>& rows) {
-  std::string text = markdown_row(kHeads) + "|---|";
-  for (std::size_t i = 1; i < kHeads.size(); ++i) text += "---:|";
-  text += "\n";
-  for (const auto& row : rows) text += markdown_row(row);
-  return text;
-}
 
 std::vector<std::vector<std::string>> tier_rows(const Validation& validation) {
   std::vector<std::vector<std::string>> rows;
@@ -69,6 +50,14 @@ std::vector<const RowResult*> worst_rows(const Validation& validation) {
   });
   rows.resize(std::min(rows.size(), kWorstRows));
   return rows;
+}
+
+std::string worst_table(const Validation& validation) {
+  std::vector<std::vector<std::string>> rows;
+  for (const RowResult* row : worst_rows(validation))
+    rows.push_back({"`" + row->row.id + "`", signed_percent(row->time_error()),
+                    signed_percent(row->peak_error()), mechanism_of(*row)});
+  return markdown_table({"row", "time", "peak", "behind it"}, rows, "lrrl");
 }
 
 std::string collectives_text(const Validation& validation) {
@@ -149,19 +138,14 @@ std::string report_markdown(const Validation& validation) {
                         !bar.holds   ? "nothing to compare"
                         : *bar.holds ? "yes"
                                      : "**no**");
-  text += "\n## By tier\n\n" + markdown_table(tier_rows(validation));
+  text += "\n## By tier\n\n" + markdown_table(kHeads, tier_rows(validation));
   text += fmt::format("\nWrong answers to \"does it fit?\": {}.\n", validation.wrong_fits());
   text += "\n## By group\n\n";
   std::vector<std::vector<std::string>> groups;
   for (const auto& [group, rows] : by_group(validation.rows))
     groups.push_back(figure_cells(group, figures_of(rows, false)));
-  text += markdown_table(groups) + mechanisms_markdown(validation.rows);
-  text +=
-      "\n## The worst ten rows of tier A\n\n| row | time | peak | behind it "
-      "|\n|---|---:|---:|---|\n";
-  for (const RowResult* row : worst_rows(validation))
-    text += markdown_row({"`" + row->row.id + "`", signed_percent(row->time_error()),
-                          signed_percent(row->peak_error()), mechanism_of(*row)});
+  text += markdown_table(kHeads, groups) + mechanisms_markdown(validation.rows);
+  text += "\n## The worst ten rows of tier A\n\n" + worst_table(validation);
   text += intervals_text(validation);
   text += skipped_text(validation);
   if (!validation.collectives.empty()) text += collectives_text(validation);

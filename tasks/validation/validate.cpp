@@ -9,7 +9,9 @@
 #include "core/base/file.h"
 #include "tasks/parallel.h"
 #include "tasks/validation/fit.h"
+#include "tasks/validation/pairs.h"
 #include "tasks/validation/report.h"
+#include "tasks/validation/scaling.h"
 #include "tasks/validation/tables_out.h"
 
 namespace foregather::tasks {
@@ -117,6 +119,7 @@ std::vector<Bar> bars(const Validation& validation) {
     return error ? std::optional(*error <= bar) : std::nullopt;
   };
   const auto& nccl = validation.collectives;
+  const PairCounts what_ifs = count_what_ifs(validation.rows);
   return {
       {"tier A, median time error at most 6 %", within(a.time, kTimeBar)},
       {"tier A, 90th percentile of the time error at most 15 %", at_most(a.time.p90, kTimeP90Bar)},
@@ -127,6 +130,10 @@ std::vector<Bar> bars(const Validation& validation) {
        at_most(nccl_median(nccl, 1 * MiB, std::numeric_limits<Bytes>::max()), kNcclLargeBar)},
       {"collectives below 1 MiB, median error at most 25 %",
        at_most(nccl_median(nccl, 0, 1 * MiB), kNcclSmallBar)},
+      {"what-if pairs: every sign right", what_ifs.are_signs_right()},
+      {"what-if pairs: every time within 2 points", what_ifs.are_times_within()},
+      {"what-if pairs: every difference of memory within 20 %", what_ifs.are_memories_within()},
+      {"scaling over GPUs: throughput within 10 %", find_scaling(validation.rows).are_within()},
       {"at least 90 % of tier A predicted", covers(a, kTierACoverage)},
       {"at least 60 % of tier B predicted", covers(b, kTierBCoverage)},
   };
