@@ -82,10 +82,10 @@ TEST_CASE("a hardware file is read from a path") {
 }
 
 TEST_CASE("unknown keys are refused where they stand") {
-  CHECK(
-      error_of(kBase + "[memroy]\n") ==
-      "my.toml:2:2: unknown key 'memroy', did you mean 'memory'?; expected one of name, "
-      "description, base, memory, compute, efficiency, kernel, intra, inter, nccl, host, outside");
+  CHECK(error_of(kBase + "[memroy]\n") ==
+        "my.toml:2:2: unknown key 'memroy', did you mean 'memory'?; expected one of name, "
+        "description, base, memory, compute, efficiency, kernel, intra, inter, nccl, host, "
+        "outside, interval");
   CHECK_THAT(error_of(kBase + "[memory]\nbandwith = { value = 1 }\n"),
              Contains("my.toml:3:1: unknown key 'memory.bandwith', did you mean 'bandwidth'?"));
   CHECK_THAT(error_of(kBase + "[memory]\nl2 = { value = 1, unti = \"B\", source = \"x\" }\n"),

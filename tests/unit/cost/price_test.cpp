@@ -10,6 +10,7 @@
 #include "core/ir/builder.h"
 #include "sim/cost/outside.h"
 #include "sim/cost/rounding.h"
+#include "sim/cost/slowest.h"
 
 using namespace foregather;
 using namespace foregather::sim;
@@ -83,8 +84,8 @@ TEST_CASE("prices of a sample on H100 are what they were") {
         fmt::format("{:>9} {:>6} {:>5} {:>5} {:>5} {:>5}  {}\n", p.duration, p.host, p.demand[0],
                     p.demand[1], p.demand[2], p.demand[3], table.sources[p.source]);
   }
-  CHECK(text == R"(  1351385   7000 32768  3036     0     0  roofline gemm bf16 h100_sxm
-  1865714   7000 32768  1407     0     0  roofline attention bf16 h100_sxm
+  CHECK(text == R"(  1382030   7000 32768  2969     0     0  roofline gemm bf16 h100_sxm
+  1908067   7000 32768  1376     0     0  roofline attention bf16 h100_sxm
    165096  17000 16384 23856     0     0  roofline norm f32 h100_sxm
    718317 154500 16384 21932     0     0  roofline optimizer f32 h100_sxm
     22365   7000     0   459     0     0  roofline device_to_host f32 h100_sxm
@@ -180,4 +181,49 @@ TEST_CASE("pricing is fast") {
                       static_cast<double>(table.prices.size());
   std::cout << "price: " << each << " ns a row\n";
   CHECK(each < 5000);
+}
+
+TEST_CASE(
+    "the slowest of all ranks sets the pace of compute, not of collectives or recorded times") {
+  CHECK(slowest_of(1) == 0);
+  CHECK(slowest_of(8) == Approx(1.424));
+  CHECK(slowest_of(12) == Approx((1.424 + 1.766) / 2));
+  CHECK(slowest_of(4'000'000'000) == Approx(4.291));
+  Hardware hw = load_hardware("h100_sxm").value();
+  hw.compute.rank_spread = 0.1;
+  Graph graph = sample();
+  const CostTable one = price(graph, hw, {});
+  PriceOptions options;
+  options.ranks = 8;
+  const CostTable eight = price(graph, hw, options);
+  for (std::size_t i = 0; i < graph.costs.size(); ++i) {
+    const Cost& cost = graph.costs[i];
+    const double slower = is_collective(cost.kind) || cost.is_fixed ? 1 : 1.1424;
+    CAPTURE(i);
+    CHECK(static_cast<double>(eight.prices[i].duration) ==
+          Approx(slower * static_cast<double>(one.prices[i].duration)).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("float8 products have an efficiency of their own") {
+  Hardware hw = load_hardware("h100_sxm").value();
+  GraphBuilder builder;
+  Cost gemm = row(OpKind::gemm, DType::f8e4m3, 0, 0);
+  gemm.flops = 1'000'000'000'000;
+  builder.cost(gemm);
+  gemm.dtype = DType::bf16;
+  builder.cost(gemm);
+  const Graph graph = builder.finish();
+  const auto times = [&] {
+    const auto prices = price(graph, hw, {}).prices;
+    return std::pair(static_cast<double>(prices[0].duration),
+                     static_cast<double>(prices[1].duration));
+  };
+  const auto before = times();
+  hw.efficiency.gemm_f8 /= 2;
+  const auto half = times();
+  CHECK(half.first > before.first * 1.9);
+  CHECK(half.second == before.second);
+  hw.efficiency.gemm_f8 = 0;
+  CHECK(times().first == Approx(before.first * 0.55 / hw.efficiency.gemm).epsilon(0.01));
 }

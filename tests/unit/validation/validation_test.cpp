@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tasks/validation/errors.h"
+#include "tasks/validation/fit.h"
 #include "tasks/validation/row_machine.h"
 #include "tasks/validation/row_model.h"
 #include "tasks/validation/row_workload.h"
@@ -200,13 +201,25 @@ TEST_CASE("bars need something to compare with") {
     REQUIRE(validation.has_value());
     return bars(*validation);
   };
+  const auto of = [](const std::vector<Bar>& bars, const std::string& part) {
+    for (const Bar& bar : bars)
+      if (bar.text.find(part) != std::string::npos) return bar.holds;
+    FAIL("no bar says " << part);
+    return std::optional<bool>();
+  };
   const auto blank = bars_of(line("fsdp2", "one", ",,"));
-  CHECK(!blank[0].holds);
-  CHECK(!blank[1].holds);
-  CHECK(blank[2].holds == true);
-  CHECK(!blank[3].holds);  // no row of tier B
+  for (const char* part : {"median time error", "90th percentile", "median peak error",
+                           "of step times", "of peaks", "collectives", "tier B"}) {
+    CAPTURE(part);
+    CHECK(!of(blank, part));
+  }
+  CHECK(of(blank, "tier A predicted") == true);
   const auto wrong = bars_of(line("fsdp2", "one", "100,100,") + line("other", "two", ",,"));
-  for (int bar = 0; bar < 3; ++bar) CHECK(wrong[bar].holds == false);
+  for (const char* part : {"median time error", "90th percentile", "median peak error",
+                           "of step times", "of peaks", "tier A predicted"}) {
+    CAPTURE(part);
+    CHECK(of(wrong, part) == false);
+  }
 }
 
 TEST_CASE("a published result that fits and a prediction that does not is a wrong fit") {
@@ -260,4 +273,86 @@ TEST_CASE("tables of collectives are predicted") {
   CHECK_THAT(predict_nccl_tables(folder.path.string()).error().text(),
              Contains("t.csv:2:12: 'nranks' is 'x'"));
   CHECK(!predict_nccl_tables("/nonexistent").has_value());
+}
+
+namespace {
+
+/// Eight layers' worth of products, so that compute is what counts.
+MeasuredRow heavy_row(const std::string& id, std::int64_t gpus) {
+  MeasuredRow row = example_row();
+  row.id = id;
+  row.tier = "A";
+  row.gpu = "H100-SXM-80GB";
+  row.strategy = "fsdp2";
+  row.config =
+      R"({"family":"llama","hidden_size":4096,"num_hidden_layers":2,"num_attention_heads":32,)"
+      R"("num_key_value_heads":8,"intermediate_size":14336,"vocab_size":32000,)"
+      R"("max_position_embeddings":4096,"tie_word_embeddings":false})";
+  row.fabric = "unknown";
+  row.gpus = gpus;
+  row.nodes = gpus / 8;
+  return row;
+}
+
+std::string csv_line(const MeasuredRow& row, const std::string& group, double step) {
+  std::string config;
+  for (const char c : row.config) config += c == '"' ? std::string(2, '"') : std::string(1, c);
+  return fmt::format(
+      "A,{},{},1,1,1,bf16,bf16,{},fp32,,none,none,1,flash,adamw_fused,,,,\"{}\",nvswitch,unknown,,{"
+      "},"
+      "{},{},{},2,4096,{},,\n",
+      group, row.strategy, row.compute, config, row.id, row.gpu, *row.gpus, *row.nodes, step);
+}
+
+}  // namespace
+
+TEST_CASE("a fit finds the figures that step times were made with") {
+  const Folder folder;
+  const std::string truth =
+      "[compute]\nrank_spread = { value = 0.02, unit = \"1\", source = \"truth\" }\n"
+      "sustained_clock = { value = 0.84, unit = \"1\", source = \"truth\" }\n"
+      "[efficiency]\ngemm_f8 = { value = 0.6, unit = \"1\", source = \"truth\" }\n";
+  std::string text = kColumns;
+  for (const std::int64_t gpus : {8, 64})
+    for (const char* compute : {"bf16", "fp8_tensorwise"}) {
+      MeasuredRow row = heavy_row(fmt::format("{}-{}", compute, gpus), gpus);
+      row.compute = compute;
+      const RowPrediction prediction = predict_row(row, folder.path.string(), truth);
+      CAPTURE(prediction.skipped);
+      REQUIRE(prediction.is_predicted());
+      text +=
+          csv_line(row, fmt::format("{} GPUs", gpus), static_cast<double>(prediction.step) / 1e9);
+    }
+  const auto found = fit(folder.write("m.csv", text), folder.path.string());
+  if (!found) FAIL(found.error().text());
+  REQUIRE(found->figures.size() == 3);
+  CHECK(found->figures[0].value == Approx(0.02));
+  CHECK(found->figures[1].value == Approx(0.84));
+  CHECK(found->figures[2].value == Approx(0.6));
+  CHECK(found->figures[2].groups == 2);
+  CHECK(*found->median < 1e-6);
+  CHECK_THAT(fit_text(*found), Contains("compute.rank_spread = 0.020"));
+}
+
+TEST_CASE("intervals hold what lies within the factors of the hardware file, and count it") {
+  const Folder folder;
+  const MeasuredRow row = heavy_row("x", 8);
+  const RowPrediction prediction = predict_row(row, folder.path.string());
+  REQUIRE(prediction.is_predicted());
+  const auto& [low, high] = prediction.step_range;
+  CHECK(static_cast<double>(low) / static_cast<double>(prediction.step) ==
+        Approx(0.9).margin(0.02));
+  CHECK(static_cast<double>(high) / static_cast<double>(prediction.step) ==
+        Approx(1.18).margin(0.02));
+  CHECK(prediction.peak_range.first < prediction.allocated);
+  CHECK(prediction.peak_range.second > prediction.allocated);
+
+  std::vector<RowResult> results(3, RowResult{row, prediction});
+  const double seconds = static_cast<double>(prediction.step) / 1e9;
+  results[0].row.step_time_s = seconds * 1.1;
+  results[1].row.step_time_s = seconds * 1.3;
+  const Coverage coverage = coverage_of(results, &RowResult::time_inside);
+  CHECK(coverage.n == 2);
+  CHECK(coverage.inside == 1);
+  CHECK(!coverage_of({}, &RowResult::time_inside).share());
 }
