@@ -52,7 +52,9 @@ std::vector<Option> options(Arguments& arguments) {
        "writes id, step_time_s, peak_mem_gib, fits and skip_reason of every row, and "
        "nccl_predictions.csv beside it",
        nullptr, &request.predictions, nullptr},
-      {"--report", "OUT.md", "writes the report for people", nullptr, &request.report, nullptr},
+      {"--report", "OUT.md",
+       "writes the report for people, and its pictures into the folder OUT beside it", nullptr,
+       &request.report, nullptr},
       {"--workloads", "DIR", "keeps the workload of every row there, for `foregather simulate`",
        nullptr, &request.workloads, nullptr},
       {"--fit", "",

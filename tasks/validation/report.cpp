@@ -10,6 +10,7 @@
 #include "tasks/validation/mechanism.h"
 #include "tasks/validation/pairs_report.h"
 #include "tasks/validation/scaling_report.h"
+#include "tasks/validation/scatter.h"
 
 namespace foregather::tasks {
 namespace {
@@ -128,9 +129,25 @@ constexpr std::string_view kMapping =
     "device "
     "large enough, and\n  `fits` says no.\n";
 
+std::string pictures_text(const Validation& validation, const std::string& folder) {
+  std::string text;
+  for (const Picture& picture : pictures_of(validation))
+    text += fmt::format("\n![{}]({}/{})\n", picture.caption, folder, picture.file);
+  return text;
+}
+
 }  // namespace
 
-std::string report_markdown(const Validation& validation) {
+std::vector<Picture> pictures_of(const Validation& validation) {
+  std::vector<Picture> pictures{
+      {"step_time.svg", "Predicted against published step times, a point a row",
+       step_time_svg(validation.rows)},
+      {"peak.svg", "Predicted against published peaks, a point a row", peak_svg(validation.rows)}};
+  std::erase_if(pictures, [](const Picture& picture) { return picture.svg.empty(); });
+  return pictures;
+}
+
+std::string report_markdown(const Validation& validation, const std::string& folder) {
   std::string text{kIntroduction};
   text += "| bar | holds |\n|---|---|\n";
   for (const Bar& bar : bars(validation))
@@ -140,6 +157,7 @@ std::string report_markdown(const Validation& validation) {
                                      : "**no**");
   text += "\n## By tier\n\n" + markdown_table(kHeads, tier_rows(validation));
   text += fmt::format("\nWrong answers to \"does it fit?\": {}.\n", validation.wrong_fits());
+  text += pictures_text(validation, folder);
   text += "\n## By group\n\n";
   std::vector<std::vector<std::string>> groups;
   for (const auto& [group, rows] : by_group(validation.rows))

@@ -68,6 +68,22 @@ Status write(const std::string& path, const std::string& text) {
   return file->write(text).and_then([&] { return file->commit(); });
 }
 
+/// Beside the report and named for it: docs/validation.md has its pictures in docs/validation/.
+std::string picture_folder(const std::string& report) {
+  return std::filesystem::path(report).stem().string();
+}
+
+Status write_pictures(const std::string& report, const Validation& validation) {
+  const auto folder = std::filesystem::path(report).parent_path() / picture_folder(report);
+  for (const Picture& picture : pictures_of(validation)) {
+    std::error_code problem;
+    std::filesystem::create_directories(folder, problem);
+    if (problem) return fail_at(folder.string(), "{}", problem.message());
+    if (Status done = write((folder / picture.file).string(), picture.svg); !done) return done;
+  }
+  return {};
+}
+
 Status write_outputs(const ValidateRequest& request, const Validation& validation) {
   if (!request.predictions.empty()) {
     if (Status done = write(request.predictions, predictions_csv(validation.rows)); !done)
@@ -79,7 +95,8 @@ Status write_outputs(const ValidateRequest& request, const Validation& validatio
         return done;
   }
   if (request.report.empty()) return {};
-  return write(request.report, report_markdown(validation));
+  if (Status done = write_pictures(request.report, validation); !done) return done;
+  return write(request.report, report_markdown(validation, picture_folder(request.report)));
 }
 
 double coverage(const GroupFigures& figures) {
