@@ -232,6 +232,7 @@ class Builder {
     rows.correlation.push_back(correlation(event.correlation));
     rows.external.push_back(external(event.external));
     rows.bytes.push_back(event.bytes);
+    rows.threads.push_back(event.threads());
     rows.collective.push_back(collective(event));
   }
 
@@ -256,6 +257,11 @@ class Builder {
     rows.sequence.push_back(event.sequence.value_or(-1));
     rows.is_backward.push_back(event.forward_thread.value_or(0) != 0 ? 1 : 0);
     rows.collective.push_back(collective(event));
+    rows.shapes.push_back(text(event.shapes));
+    rows.types.push_back(text(event.types));
+  }
+  StringId text(std::string_view list) {
+    return list.empty() ? StringId() : recording_.strings.intern(list);
   }
 
   void sync(const KinetoEvent& event, const EventSpan& span) {

@@ -45,6 +45,20 @@ std::optional<Number> number(json::value& value) {
 
 std::int64_t number_or_0(json::value& value) { return number<std::int64_t>(value).value_or(0); }
 
+// Exactly three numbers, else nothing is said.
+void read_extent(json::value& value, std::array<std::int64_t, 3>& extent) {
+  json::array list;
+  if (value.get_array().get(list) != simdjson::SUCCESS) return;
+  std::array<std::int64_t, 3> read{};
+  std::size_t n = 0;
+  for (auto element : list) {
+    std::int64_t size = 0;
+    if (n == read.size() || element.get_int64().get(size) != simdjson::SUCCESS) return;
+    read[n++] = size;
+  }
+  if (n == read.size()) extent = read;
+}
+
 using ArgumentReader = void (*)(json::value&, KinetoEvent&);
 struct Argument {
   std::string_view key;
@@ -78,6 +92,8 @@ constexpr Argument kArguments[] = {
      [](json::value& v, KinetoEvent& e) { e.collective_sequence = number<std::int64_t>(v); }},
     {"Input Dims", [](json::value& v, KinetoEvent& e) { e.shapes = raw(v); }},
     {"Input type", [](json::value& v, KinetoEvent& e) { e.types = raw(v); }},
+    {"grid", [](json::value& v, KinetoEvent& e) { read_extent(v, e.grid); }},
+    {"block", [](json::value& v, KinetoEvent& e) { read_extent(v, e.block); }},
     {"Device Type",
      [](json::value& v, KinetoEvent& e) { e.device_type = number<std::int64_t>(v); }},
     {"Device Id", [](json::value& v, KinetoEvent& e) { e.device_index = number<std::int64_t>(v); }},
@@ -181,6 +197,18 @@ bool read_element(simdjson::simdjson_result<json::value> element,
 }
 
 }  // namespace
+
+std::int64_t KinetoEvent::threads() const {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;  // of one extent, CUDA's limit
+  constexpr std::int64_t kMostThreads = std::int64_t{1} << 60;
+  std::int64_t all = 1;
+  for (const auto* const extents : {&grid, &block})
+    for (const std::int64_t extent : *extents) {
+      if (extent <= 0 || extent > kMost || all > kMostThreads / extent) return 0;
+      all *= extent;
+    }
+  return all;
+}
 
 EventSpan span_of(const KinetoEvent& event) {
   const DecimalTime start = parse_microseconds(event.has_start ? event.start : "");

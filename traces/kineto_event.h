@@ -1,6 +1,7 @@
 // One event of a Chrome JSON trace, as text and numbers.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,12 +29,16 @@ struct KinetoEvent {
   std::string_view collective, dtype, group, ranks;
   std::int64_t in_elements = 0, out_elements = 0, group_size = 0;
   std::optional<std::int64_t> collective_sequence;
-  std::string_view shapes, types;  ///< JSON text of "Input Dims" and "Input type"
+  std::string_view shapes, types;               ///< JSON text of "Input Dims" and "Input type"
+  std::array<std::int64_t, 3> grid{}, block{};  ///< of a kernel; 0: not said
   std::optional<std::int64_t> device_type, device_index;
   std::uint64_t address = 0;
   std::int64_t total_allocated = 0, total_reserved = 0;
   std::optional<std::int64_t> step, micro_batch, model_chunk, sequence_in_step;  ///< of timelines
   std::string_view label;  ///< "name": what metadata call a process or a thread
+
+  /// Of the whole grid; 0: not said, or no grid that a GPU can have.
+  std::int64_t threads() const;
 };
 
 /// When an event of phase X was.

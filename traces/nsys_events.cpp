@@ -26,6 +26,19 @@ bool is_id(const ForeignRows& row, int column) {
   return row.is_integer(column) && row.integer(column) >= 0 && row.integer(column) < kMostDevices;
 }
 
+// Columns that an export lacks are null.
+std::int64_t threads_of(const ForeignRows& row) {
+  constexpr int kExtents = 6;
+  constexpr std::int64_t kMost = std::int64_t{1} << 31, kMostThreads = std::int64_t{1} << 60;
+  std::int64_t all = 1;
+  for (int column = first_own + 2; column < first_own + 2 + kExtents; ++column) {
+    const std::int64_t extent = row.is_integer(column) ? row.integer(column) : 0;
+    if (extent <= 0 || extent > kMost || all > kMostThreads / extent) return 0;
+    all *= extent;
+  }
+  return all;
+}
+
 std::uint64_t pair_of(std::uint64_t high, std::uint64_t low) { return high << 32U | low; }
 
 }  // namespace
@@ -35,7 +48,9 @@ Status NsysEvents::read() {
       {"CUPTI_ACTIVITY_KIND_CUDA_EVENT",
        {"eventSyncId", "correlationId", "globalPid", "streamId"},
        &NsysEvents::cuda_event},
-      {"CUPTI_ACTIVITY_KIND_KERNEL", with_device({"demangledName", "shortName"}),
+      {"CUPTI_ACTIVITY_KIND_KERNEL",
+       with_device(
+           {"demangledName", "shortName", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"}),
        &NsysEvents::kernel},
       {"CUPTI_ACTIVITY_KIND_MEMCPY", with_device({"bytes", "copyKind", "srcKind", "dstKind"}),
        &NsysEvents::copy},
@@ -120,6 +135,7 @@ bool NsysEvents::activity(const ForeignRows& row, run::ActivityKind kind, String
   rows.correlation.push_back(correlation(row, global_pid, correlation_id));
   rows.external.emplace_back();
   rows.bytes.push_back(std::max<Bytes>(bytes, 0));
+  rows.threads.push_back(kind == run::ActivityKind::kernel ? threads_of(row) : 0);
   rows.collective.emplace_back();
   return true;
 }
@@ -156,6 +172,8 @@ bool NsysEvents::range(const ForeignRows& row) {
   rows.sequence.push_back(-1);
   rows.is_backward.push_back(0);
   rows.collective.emplace_back();
+  rows.shapes.emplace_back();
+  rows.types.emplace_back();
   return true;
 }
 

@@ -53,6 +53,7 @@ class Builder {
     rows.correlation.emplace_back();
     rows.external.emplace_back();
     rows.bytes.push_back(0);
+    rows.threads.push_back(0);
     rows.collective.emplace_back();
     run::TimelineColumns& timeline = recording_.timeline;
     timeline.step.push_back(event.step);

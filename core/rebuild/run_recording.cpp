@@ -102,6 +102,7 @@ class Writing {
                                               : run::CorrelationId());
     rows.external.emplace_back();
     rows.bytes.push_back(is_collective(ops.kind[op]) ? 0 : ops.bytes[op]);
+    rows.threads.push_back(0);
     rows.collective.emplace_back();
     recording_.known.kind.push_back(ops.kind[op]);
     recording_.known.phase.push_back(ops.phase[op]);

@@ -112,6 +112,31 @@ std::string_view communication_kind(std::string_view kernel_name) {
   return "other";
 }
 
+std::string kernel_family(std::string_view name) {
+  constexpr std::string_view kReturn = "void ";
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  if (name.starts_with(kReturn)) name.remove_prefix(kReturn.size());
+  std::string family;
+  int depth = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (name[i] == '<') {
+      ++depth;
+    } else if (name[i] == '>') {
+      depth = std::max(depth - 1, 0);
+    } else if (depth == 0) {
+      if (name.substr(i).starts_with(kAnonymous)) {
+        family += kAnonymous;
+        i += kAnonymous.size() - 1;
+      } else if (name[i] == '(') {
+        break;
+      } else {
+        family += name[i];
+      }
+    }
+  }
+  return family;
+}
+
 OpKind op_kind(ActivityKind kind, std::string_view name) {
   if (kind == ActivityKind::memset) return OpKind::fill;
   const std::string text = lower(name);

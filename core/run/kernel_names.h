@@ -1,6 +1,7 @@
 // What the names of kernels and copies say about them.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "core/ir/kinds.h"
@@ -14,6 +15,10 @@ bool is_communication_kernel(std::string_view name);
 /// Which collective, by the name of its kernel: "allgather", "reducescatter", "allreduce",
 /// "sendrecv", "broadcast", "alltoall", "reduce", else "other".
 std::string_view communication_kind(std::string_view kernel_name);
+
+/// The name without template arguments, parameters and a return type "void": what the kernels of
+/// one template share.
+std::string kernel_family(std::string_view name);
 
 /// The kind of op that a device activity is, by its name: a guess for compute kernels, as good as
 /// the names that libraries give; `other` where they say nothing.

@@ -43,6 +43,8 @@ struct ActivityColumns {
   std::vector<CorrelationId> correlation;
   std::vector<ExternalId> external;
   std::vector<Bytes> bytes;  ///< of a copy or a fill, else 0
+  /// Of a kernel: those of its whole grid; 0: not recorded.
+  std::vector<std::int64_t> threads;
   std::vector<CollectiveRow> collective;
   std::size_t size() const { return start.size(); }
 };
@@ -73,6 +75,9 @@ struct RangeColumns {
   std::vector<std::int64_t> sequence;     ///< of autograd; -1: none
   std::vector<std::uint8_t> is_backward;  ///< it runs the backward of an op of another thread
   std::vector<CollectiveRow> collective;
+  /// Of an op: the sizes and the types of its arguments as JSON lists, see op_shapes.h; absent: not
+  /// recorded.
+  std::vector<StringId> shapes, types;
   std::size_t size() const { return start.size(); }
 };
 

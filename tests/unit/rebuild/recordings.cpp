@@ -36,6 +36,7 @@ void RecordingWriter::activity(run::LaneRow stream, std::string_view name, Ns st
   rows.correlation.push_back(correlation);
   rows.external.emplace_back();
   rows.bytes.push_back(0);
+  rows.threads.push_back(0);
   rows.collective.emplace_back();
 }
 
@@ -72,6 +73,8 @@ void RecordingWriter::range(run::LaneRow thread, std::string_view name, Ns start
   rows.sequence.push_back(-1);
   rows.is_backward.push_back(0);
   rows.collective.emplace_back();
+  rows.shapes.emplace_back();
+  rows.types.emplace_back();
 }
 
 sim::Simulation replayed_once(const Graph& graph) {

@@ -1,0 +1,345 @@
+#include "core/rebuild/work_samples.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+#include <tuple>
+
+#include "core/rebuild/window.h"
+#include "core/run/kernel_names.h"
+#include "core/run/op_shapes.h"
+
+namespace foregather::rebuild {
+namespace {
+
+using run::RangeRow;
+using run::Recording;
+using run::ShapedArgument;
+using run::WorkSample;
+using Tensors = std::vector<ShapedArgument>;
+
+/// By activity: the innermost operator with shapes, or with a collective, around its launch.
+class Operators {
+ public:
+  explicit Operators(const Recording& recording)
+      : recording_(recording), of_(recording.activities.size()) {
+    const std::vector<RangeRow> ranges = speaking_ranges();
+    std::vector<Launch> launches = launches_by_time();
+    std::size_t next = 0;
+    std::vector<RangeRow> open;
+    run::LaneRow lane;
+    for (const Launch& launch : launches) {
+      if (launch.lane != lane) {
+        lane = launch.lane;
+        open.clear();
+        while (next < ranges.size() && lane_of(ranges[next]) < lane) ++next;
+      }
+      for (; next < ranges.size() && lane_of(ranges[next]) == lane &&
+             start_of(ranges[next]) <= launch.time;
+           ++next) {
+        close(open, start_of(ranges[next]));
+        open.push_back(ranges[next]);
+      }
+      close(open, launch.time);
+      if (!open.empty()) of_[launch.activity] = open.back();
+    }
+    add_external(ranges);
+  }
+
+  RangeRow operator[](std::size_t activity) const { return of_[activity]; }
+
+ private:
+  struct Launch {
+    run::LaneRow lane;
+    Ns time;
+    std::size_t activity;
+  };
+
+  run::LaneRow lane_of(RangeRow range) const { return recording_.ranges.lane[range.row()]; }
+  Ns start_of(RangeRow range) const { return recording_.ranges.start[range.row()]; }
+  Ns end_of(RangeRow range) const { return recording_.ranges.end[range.row()]; }
+
+  void close(std::vector<RangeRow>& open, Ns time) const {
+    while (!open.empty() && end_of(open.back()) <= time) open.pop_back();
+  }
+
+  std::vector<RangeRow> speaking_ranges() const {
+    const run::RangeColumns& rows = recording_.ranges;
+    std::vector<RangeRow> ranges;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (rows.kind[i] == run::RangeKind::op && (rows.shapes[i] || rows.collective[i]))
+        ranges.emplace_back(i);
+    std::sort(ranges.begin(), ranges.end(), [&](RangeRow a, RangeRow b) {
+      return std::tuple(lane_of(a), start_of(a), -end_of(a), a.row()) <
+             std::tuple(lane_of(b), start_of(b), -end_of(b), b.row());
+    });
+    return ranges;
+  }
+
+  std::vector<Launch> launches_by_time() const {
+    const std::vector<run::CallRow> calls = calls_by_correlation(recording_);
+    std::vector<Launch> launches;
+    for (std::size_t i = 0; i < of_.size(); ++i) {
+      const run::CorrelationId id = recording_.activities.correlation[i];
+      const run::CallRow call = id && id.row() < calls.size() ? calls[id.row()] : run::CallRow();
+      if (call)
+        launches.push_back(
+            {recording_.calls.lane[call.row()], recording_.calls.start[call.row()], i});
+    }
+    std::sort(launches.begin(), launches.end(), [](const Launch& a, const Launch& b) {
+      return std::tuple(a.lane, a.time, a.activity) < std::tuple(b.lane, b.time, b.activity);
+    });
+    return launches;
+  }
+
+  // Where the launch is not recorded, the tool may still say whose the work is.
+  void add_external(const std::vector<RangeRow>& ranges) {
+    std::vector<RangeRow> by_external(recording_.externals);
+    for (const RangeRow range : ranges)
+      if (const run::ExternalId id = recording_.ranges.external[range.row()]; id)
+        by_external[id.row()] = range;
+    for (std::size_t i = 0; i < of_.size(); ++i)
+      if (const run::ExternalId id = recording_.activities.external[i]; !of_[i] && id)
+        of_[i] = by_external[id.row()];
+  }
+
+  const Recording& recording_;
+  std::vector<RangeRow> of_;
+};
+
+constexpr Bytes kMostBytes = Bytes{1} << 58;
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// The last two tensors of that many dimensions are the factors.
+bool set_product(Cost& cost, const Tensors& tensors, std::size_t dimensions) {
+  std::vector<const ShapedArgument*> factors;
+  for (const ShapedArgument& tensor : tensors)
+    if (tensor.sizes.size() == dimensions) factors.push_back(&tensor);
+  if (factors.size() < 2) return false;
+  const ShapedArgument& a = *factors[factors.size() - 2];
+  const ShapedArgument& b = *factors.back();
+  const std::size_t last = dimensions - 1;
+  if (a.sizes[last] != b.sizes[last - 1]) return false;
+  cost.dtype = a.dtype;
+  cost.m = a.sizes[last - 1];
+  cost.k = a.sizes[last];
+  cost.n = b.sizes[last];
+  cost.batch = dimensions == 3 ? a.sizes[0] : 1;
+  // In this order: elements of a tensor, times one more size that another tensor's bound limits.
+  const std::int64_t per_row = 2 * cost.n;
+  if (a.elements > 0 && per_row > (std::int64_t{1} << 62) / a.elements) return false;
+  cost.flops = a.elements * per_row;
+  cost.bytes_read = a.bytes() + b.bytes();
+  cost.bytes_written = cost.batch * cost.m * cost.n * size_of(a.dtype);
+  return cost.flops > 0;
+}
+
+bool set_product_of(std::string_view op, Cost& cost, const Tensors& tensors) {
+  if (is_one_of(op, {"aten::mm", "aten::addmm", "aten::addmm_", "aten::_scaled_mm"}))
+    return set_product(cost, tensors, 2);
+  if (is_one_of(op, {"aten::bmm", "aten::baddbmm", "aten::baddbmm_"}))
+    return set_product(cost, tensors, 3);
+  return false;
+}
+
+bool is_memory_bound(OpKind kind) {
+  switch (kind) {
+    case OpKind::elementwise:
+    case OpKind::copy:
+    case OpKind::cast:
+    case OpKind::fill:
+    case OpKind::reduction:
+    case OpKind::softmax:
+    case OpKind::norm: return true;
+    default: return false;
+  }
+}
+
+/// What an operator of aten reads and writes, by what its name says.
+void set_traffic(std::string_view op, Cost& cost, const Tensors& tensors) {
+  const ShapedArgument& first = tensors.front();
+  Bytes read = 0;
+  std::int64_t largest = 0;
+  for (const ShapedArgument& tensor : tensors) {
+    read = std::min(read + tensor.bytes(), kMostBytes);
+    largest = std::max(largest, tensor.elements);
+  }
+  cost.dtype = first.dtype;
+  cost.bytes_read = read;
+  if (is_one_of(op, {"aten::copy_"})) {
+    if (tensors.size() > 1 && tensors[1].dtype != first.dtype) cost.kind = OpKind::cast;
+    cost.bytes_read = read - first.bytes();
+    cost.bytes_written = first.bytes();
+  } else if (is_one_of(op, {"aten::fill_", "aten::zero_"})) {
+    cost.bytes_read = 0;
+    cost.bytes_written = first.bytes();
+  } else if (op.ends_with('_')) {
+    cost.bytes_written = first.bytes();
+  } else if (is_one_of(op,
+                       {"aten::lt", "aten::le", "aten::gt", "aten::ge", "aten::eq", "aten::ne"})) {
+    cost.bytes_written = largest;
+  } else if (cost.kind != OpKind::reduction) {
+    cost.bytes_written = largest * size_of(first.dtype);
+  }
+}
+
+DType dtype_by_name(std::string_view kernel) {
+  const auto has = [&](std::string_view part) { return kernel.find(part) != kernel.npos; };
+  if (has("bf16") || has("BFloat16")) return DType::bf16;
+  if (has("f16") || has("Half") || has("h16") || has("hgemm")) return DType::f16;
+  if (has("double") || has("f64")) return DType::f64;
+  return DType::f32;
+}
+
+class Sampling {
+ public:
+  void add(const Recording& recording) {
+    const run::ActivityColumns& rows = recording.activities;
+    const Operators operators(recording);
+    std::vector<std::uint32_t> kernels(recording.ranges.size());  // by operator
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (operators[i]) ++kernels[operators[i].row()];
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const Ns time = rows.end[i] - rows.start[i];
+      const RangeRow op = operators[i];
+      if (time <= 0) {
+        ++samples_.empty;
+        continue;
+      }
+      ++samples_.activities;
+      if (op && recording.ranges.shapes[op.row()]) ++samples_.with_shapes;
+      times_[shape_of(recording, i, op, op && kernels[op.row()] == 1)].push_back(time);
+    }
+  }
+
+  WorkSamples take() {
+    for (auto& [shape, times] : times_) {
+      WorkSample sample = sample_of(shape);
+      std::sort(times.begin(), times.end());
+      sample.time = is_collective(sample.cost.kind) ? times.front() : median(times);
+      sample.repeats = static_cast<std::int64_t>(times.size());
+      for (const Ns time : times) sample.total += time;
+      samples_.rows.push_back(std::move(sample));
+    }
+    std::stable_sort(samples_.rows.begin(), samples_.rows.end(), run::is_before);
+    return std::move(samples_);
+  }
+
+ private:
+  /// What one activity shares with its repeats. Texts are those of the recordings.
+  struct Shape {
+    std::string_view kernel, op, shapes, types;
+    run::ActivityKind activity = run::ActivityKind::kernel;
+    OpKind kind = OpKind::other;
+    bool is_alone = false;  // the operator launched nothing else
+    std::int64_t threads = 0;
+    Bytes bytes = 0, message = 0;
+    std::uint32_t ranks = 1;
+    std::string_view dtype;  // of a collective
+    auto operator<=>(const Shape&) const = default;
+  };
+
+  static Ns median(const std::vector<Ns>& sorted) {
+    const std::size_t half = sorted.size() / 2;
+    return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+  }
+
+  static Shape shape_of(const Recording& recording, std::size_t i, RangeRow op, bool is_alone) {
+    const run::ActivityColumns& rows = recording.activities;
+    Shape shape;
+    shape.kernel = recording.text(rows.name[i]);
+    shape.activity = rows.kind[i];
+    shape.kind = recording.known.kind.empty() ? run::op_kind(rows.kind[i], shape.kernel)
+                                              : recording.known.kind[i];
+    shape.threads = rows.threads[i];
+    shape.bytes = std::max<Bytes>(rows.bytes[i], 0);
+    run::CollectiveRow said = rows.collective[i];
+    if (op) {
+      const std::size_t row = op.row();
+      if (!said) said = recording.ranges.collective[row];
+      if (rows.kind[i] == run::ActivityKind::kernel && !is_collective(shape.kind)) {
+        shape.op = recording.text(recording.ranges.name[row]);
+        shape.shapes = recording.text(recording.ranges.shapes[row]);
+        shape.types = recording.text(recording.ranges.types[row]);
+        shape.is_alone = is_alone;
+      }
+    }
+    if (said && is_collective(shape.kind)) set_message(recording, said, shape);
+    return shape;
+  }
+
+  // NCCL's size: the larger of both buffers where one is the other times the ranks.
+  static void set_message(const Recording& recording, run::CollectiveRow said, Shape& shape) {
+    const run::RecordedCollective& row = recording.collectives[said.row()];
+    shape.dtype = recording.text(row.dtype);
+    const auto dtype = run::scalar_dtype(shape.dtype);
+    const std::int64_t elements =
+        shape.kind == OpKind::all_gather || shape.kind == OpKind::reduce_scatter
+            ? std::max(row.in_elements, row.out_elements)
+            : row.in_elements;
+    shape.ranks = std::max<std::uint32_t>(
+        row.group_size > 0 ? row.group_size : recording.world_size.value_or(1), 1);
+    constexpr std::int64_t kMost = std::int64_t{1} << 56;
+    if (dtype && elements > 0 && elements < kMost) shape.message = elements * size_of(*dtype);
+  }
+
+  static WorkSample sample_of(const Shape& shape) {
+    WorkSample sample;
+    sample.kernel = shape.kernel;
+    sample.threads = shape.threads;
+    Cost& cost = sample.cost;
+    cost.kind = shape.kind;
+    cost.dtype = dtype_by_name(shape.kernel);
+    if (is_collective(shape.kind)) {
+      cost.dtype = run::scalar_dtype(shape.dtype).value_or(DType::f32);
+      cost.message_bytes = shape.message;
+      sample.ranks = shape.ranks;
+      sample.has_cost = shape.message > 0 && shape.ranks > 1;
+    } else if (shape.activity != run::ActivityKind::kernel) {
+      cost.dtype = DType::u8;
+      cost.bytes_read = shape.kind == OpKind::fill ? 0 : shape.bytes;
+      cost.bytes_written =
+          shape.kind == OpKind::copy || shape.kind == OpKind::fill ? shape.bytes : 0;
+      sample.has_cost = shape.bytes > 0;
+    } else if (!shape.shapes.empty()) {
+      set_operator(shape, sample);
+    } else if (shape.bytes > 0) {
+      cost.bytes_read = shape.bytes;
+      sample.has_cost = is_memory_bound(cost.kind);
+    }
+    return sample;
+  }
+
+  static void set_operator(const Shape& shape, WorkSample& sample) {
+    const Tensors tensors = run::shaped_arguments(shape.shapes, shape.types);
+    if (tensors.empty()) return;
+    Cost& cost = sample.cost;
+    const bool is_product = set_product_of(shape.op, cost, tensors);
+    if (is_product) {
+      sample.has_cost = cost.kind == OpKind::gemm;
+      return;
+    }
+    const DType by_name = cost.dtype;
+    set_traffic(shape.op, cost, tensors);
+    if (!is_memory_bound(cost.kind)) cost.dtype = by_name;
+    sample.has_cost =
+        shape.is_alone && is_memory_bound(cost.kind) && shape.op.starts_with("aten::");
+  }
+
+  std::map<Shape, std::vector<Ns>> times_;
+  WorkSamples samples_;
+};
+
+}  // namespace
+
+WorkSamples work_samples(std::span<const Recording* const> recordings) {
+  Sampling sampling;
+  for (const Recording* recording : recordings) sampling.add(*recording);
+  return sampling.take();
+}
+
+}  // namespace foregather::rebuild

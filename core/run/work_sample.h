@@ -1,0 +1,33 @@
+// How long a piece of device work took where it was recorded.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/base/units.h"
+#include "core/ir/graph.h"
+
+namespace foregather::run {
+
+/// One distinct (kernel, shape).
+struct WorkSample {
+  std::string kernel;  ///< its name; empty: of any kernel
+  /// What the schedule of a prediction would say of it, without a group. Of a kernel whose op is
+  /// not known only `kind` and `dtype` say something.
+  Cost cost;
+  bool has_cost = false;     ///< else the rest of `cost` is not what a schedule would say
+  std::int64_t threads = 0;  ///< of the grid; 0: not known
+  std::uint32_t ranks = 1;   ///< of a collective
+  Ns time = 0;               ///< median of the repeats; of a collective the least: it has no wait
+  Ns total = 0;              ///< of all repeats
+  std::int64_t repeats = 1;
+
+  Bytes bytes() const {
+    return cost.message_bytes > 0 ? cost.message_bytes : cost.bytes_read + cost.bytes_written;
+  }
+};
+
+/// By kernel, then by size: neighbours are alike.
+bool is_before(const WorkSample& a, const WorkSample& b);
+
+}  // namespace foregather::run

@@ -1,0 +1,139 @@
+// What recordings say of the time that work takes.
+#include "core/rebuild/work_samples.h"
+
+#include <catch2/catch.hpp>
+
+#include "recordings.h"
+
+using namespace foregather;
+using namespace foregather::test;
+
+namespace {
+
+/// One thread that launches kernels inside operators.
+struct Profile {
+  RecordingWriter write;
+  run::LaneRow thread = write.lane("1", "1"), stream = write.lane("0", "7");
+  Ns time = 0;
+  std::uint32_t correlation = 0;
+
+  void op(const char* name, const char* shapes, const char* types,
+          std::initializer_list<std::pair<const char*, Ns>> kernels, std::int64_t threads = 1024) {
+    const Ns begin = time;
+    for (const auto& [kernel, length] : kernels) {
+      write.call(thread, "cudaLaunchKernel", time + 1, time + 2, correlation);
+      write.kernel(stream, kernel, time + 3, time + 3 + length, correlation++);
+      write.recording.activities.threads.back() = threads;
+      time += 10 + length;
+    }
+    write.range(thread, name, begin, time);
+    run::RangeColumns& rows = write.recording.ranges;
+    rows.kind.back() = run::RangeKind::op;
+    rows.shapes.back() = write.recording.strings.intern(shapes);
+    rows.types.back() = write.recording.strings.intern(types);
+    time += 1;
+  }
+  rebuild::WorkSamples samples() const {
+    const run::Recording* const one = &write.recording;
+    return rebuild::work_samples(std::span(&one, 1));
+  }
+};
+
+constexpr const char* kHalves = R"(["c10::Half", "c10::Half"])";
+constexpr const char* kFloats = R"(["float", "float", "Scalar"])";
+
+}  // namespace
+
+TEST_CASE("work samples: a product has m, n, k and the median of its repeats") {
+  Profile profile;
+  for (const Ns length : {100, 300, 110})
+    profile.op("aten::mm", "[[8, 16], [16, 32]]", kHalves, {{"some_gemm", length}});
+  const auto samples = profile.samples();
+  CHECK(samples.activities == 3);
+  CHECK(samples.with_shapes == 3);
+  REQUIRE(samples.rows.size() == 1);
+  const run::WorkSample& row = samples.rows[0];
+  CHECK(row.has_cost);
+  CHECK(row.repeats == 3);
+  CHECK(row.time == 110 * kMicrosecond);
+  CHECK(row.total == 510 * kMicrosecond);
+  CHECK(row.cost.kind == OpKind::gemm);
+  CHECK(row.cost.dtype == DType::f16);
+  CHECK(row.cost.m == 8);
+  CHECK(row.cost.n == 32);
+  CHECK(row.cost.k == 16);
+  CHECK(row.cost.batch == 1);
+  CHECK(row.cost.flops == 2 * 8 * 16 * 32);
+  CHECK(row.cost.bytes_read == 2 * (8 * 16 + 16 * 32));
+  CHECK(row.cost.bytes_written == 2 * 8 * 32);
+}
+
+TEST_CASE("work samples: a batch of products, with something added") {
+  Profile profile;
+  profile.op("aten::baddbmm", "[[4, 8, 32], [4, 8, 16], [4, 16, 32]]",
+             R"(["float", "float", "float"])", {{"some_gemm", 10}});
+  const auto samples = profile.samples();
+  REQUIRE(samples.rows.size() == 1);
+  CHECK(samples.rows[0].cost.batch == 4);
+  CHECK(samples.rows[0].cost.flops == 2 * 4 * 8 * 16 * 32);
+}
+
+TEST_CASE("work samples: what operators of one kernel read and write") {
+  Profile profile;
+  profile.op("aten::add", "[[100], [100], []]", kFloats, {{"elementwise_add", 1}});
+  profile.op("aten::add_", "[[101], [101], []]", kFloats, {{"elementwise_add", 1}});
+  profile.op("aten::copy_", "[[102], [102], []]", R"(["float", "c10::Half", "Scalar"])",
+             {{"direct_copy", 1}});
+  profile.op("aten::sum", "[[103], [], []]", R"(["float", "", ""])", {{"reduce_kernel", 1}});
+  profile.op("aten::layer_norm", "[[104], [], []]", kFloats,
+             {{"elementwise_a", 1}, {"elementwise_b", 1}});
+  const auto rows = profile.samples().rows;
+  REQUIRE(rows.size() == 6);
+  CHECK(std::count_if(rows.begin(), rows.end(), [](const auto& row) { return row.has_cost; }) == 4);
+  for (const run::WorkSample& row : rows) {
+    if (!row.has_cost) continue;
+    CAPTURE(row.kernel, name(row.cost.kind));
+    if (row.cost.kind == OpKind::reduction) {
+      CHECK(row.cost.bytes_read == 412);
+      CHECK(row.cost.bytes_written == 0);
+    } else if (row.cost.kind == OpKind::cast) {
+      CHECK(row.cost.bytes_read == 204);
+      CHECK(row.cost.bytes_written == 408);
+    } else {
+      CHECK(row.cost.bytes_read == 2 * row.cost.bytes_written);
+    }
+  }
+}
+
+TEST_CASE("work samples: a grid is a shape where nothing else is known") {
+  Profile profile;
+  run::LaneRow stream = profile.stream;
+  for (const Ns threads : {256, 512, 512}) {
+    profile.write.kernel(stream, "mine", profile.time, profile.time + threads);
+    profile.write.recording.activities.threads.back() = threads;
+    profile.time += 1000;
+  }
+  profile.write.kernel(stream, "mine", profile.time, profile.time);
+  const auto samples = profile.samples();
+  CHECK(samples.empty == 1);
+  REQUIRE(samples.rows.size() == 2);
+  CHECK(samples.rows[0].threads == 256);
+  CHECK(samples.rows[1].repeats == 2);
+  CHECK_FALSE(samples.rows[0].has_cost);
+}
+
+TEST_CASE("work samples: the least time of a collective is its own") {
+  Profile profile;
+  for (const Ns length : {500, 20, 90}) {
+    profile.write.kernel(profile.stream, "ncclDevKernel_AllReduce", profile.time,
+                         profile.time + length);
+    profile.write.describe(profile.write.recording.activities.size() - 1, "g", 8, profile.time, 64);
+    profile.time += 1000;
+  }
+  const auto rows = profile.samples().rows;
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].time == 20 * kMicrosecond);
+  CHECK(rows[0].cost.message_bytes == 256);
+  CHECK(rows[0].ranks == 8);
+  CHECK(rows[0].has_cost);
+}
