@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
 #include "core/base/units.h"
+#include "core/ir/kinds.h"
 
 namespace foregather::sim {
 
@@ -27,6 +29,15 @@ enum class InterLink : std::uint8_t { none, infiniband, roce, efa, tcp, slingsho
 
 std::string_view name(IntraLink);
 std::string_view name(InterLink);
+
+class MeasuredTable;
+
+/// How far measured times lie from predicted ones: nine tenths of the time of the shapes that
+/// were held out when the machine was calibrated lie between.
+struct Residual {
+  OpKind kind = OpKind::other;
+  double low = 1, high = 1;  ///< measured / predicted; low ≤ 1 ≤ high
+};
 
 /// Rates are per second, times are nanoseconds, efficiencies are fractions of the rate they name.
 /// Figures are doubles because they only ever enter cost formulas. See docs/cost-model.md for what
@@ -139,6 +150,10 @@ struct Hardware {
     double host_low = 1, host_high = 1;        ///< host times
     double peak_low = 1, peak_high = 1;        ///< peaks of memory
   } interval;
+
+  /// Of a calibrated machine: measured work, which goes before the model. Null: none.
+  std::shared_ptr<const MeasuredTable> measured;
+  std::vector<Residual> residuals;
 
   Generation generation() const;
   bool has_nvlink() const {

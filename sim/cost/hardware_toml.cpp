@@ -1,4 +1,4 @@
-// The only source that knows toml++.
+// The figures of a hardware file; measured_toml.cpp reads what was measured.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -15,12 +15,14 @@
 #include "sim/cost/catalogue.h"
 #include "sim/cost/hardware.h"
 #include "sim/cost/hardware_schema.h"
+#include "sim/cost/measured.h"
+#include "sim/cost/measured_toml.h"
 
 namespace foregather::sim {
 
 namespace {
 
-constexpr Bytes kLargestFile = 1 * MiB;
+constexpr Bytes kLargestFile = 16 * MiB;
 constexpr int kDeepestBase = 4;
 
 constexpr std::array<std::pair<std::string_view, IntraLink>, 4> kIntraLinks{{
@@ -70,7 +72,7 @@ class Reader {
   Status read(const toml::table& root) {
     for (const auto& [key, node] : root) {
       const std::string_view name = key.str();
-      if (name == "base" && allowed_.base) continue;
+      if ((name == "base" || is_measured_section(name)) && allowed_.base) continue;
       if ((name == "name" && allowed_.base) || name == "description") {
         const std::optional<std::string> text = node.value<std::string>();
         if (!node.is_string() || text->empty()) {
@@ -280,7 +282,7 @@ Result<std::pair<std::string, std::string>> text_and_place(CatalogueKind kind,
 }
 
 Status read_into(std::string_view text, const std::string& place, Hardware& hardware,
-                 std::vector<bool>& given, int depth) {
+                 std::vector<bool>& given, std::vector<run::WorkSample>& measured, int depth) {
   const Result<toml::table> root = parse_toml(text, place);
   if (!root) return tl::unexpected(root.error());
   if (const toml::node* base = root->get("base"); base != nullptr) {
@@ -295,11 +297,14 @@ Status read_into(std::string_view text, const std::string& place, Hardware& hard
       return tl::unexpected(
           Error{here, fmt::format("'base': {}", found.error().text()), found.error().fault});
     }
-    if (Status done = read_into(found->first, found->second, hardware, given, depth + 1); !done) {
+    if (Status done = read_into(found->first, found->second, hardware, given, measured, depth + 1);
+        !done) {
       return done;
     }
   }
-  return Reader(place, CatalogueKind::hardware, hardware, given).read(*root);
+  if (Status done = Reader(place, CatalogueKind::hardware, hardware, given).read(*root); !done)
+    return done;
+  return read_measured(text, place, measured, hardware.residuals);
 }
 
 Status check_complete(const Hardware& hardware, const std::vector<bool>& given,
@@ -344,12 +349,15 @@ std::vector<std::string_view> fabric_names() { return names_of(CatalogueKind::fa
 Result<Hardware> parse_hardware(std::string_view text, const std::string& place) {
   Hardware hardware;
   std::vector<bool> given(figure_specs().size(), false);
-  if (Status done = read_into(text, place, hardware, given, 0); !done) {
+  std::vector<run::WorkSample> measured;
+  if (Status done = read_into(text, place, hardware, given, measured, 0); !done) {
     return tl::unexpected(done.error());
   }
   if (Status done = check_complete(hardware, given, place); !done) {
     return tl::unexpected(done.error());
   }
+  if (!measured.empty())
+    hardware.measured = std::make_shared<const MeasuredTable>(std::move(measured), hardware);
   return hardware;
 }
 

@@ -9,6 +9,7 @@
 #include "sim/cost/collective.h"
 #include "sim/cost/gemm.h"
 #include "sim/cost/host_cost.h"
+#include "sim/cost/measured.h"
 #include "sim/cost/roofline.h"
 #include "sim/cost/rounding.h"
 #include "sim/cost/slowest.h"
@@ -32,6 +33,9 @@ Span span_of(const Graph& graph, const Cost& cost, std::uint32_t gpus_per_node) 
   return {ranks, std::max(group.nodes, least)};
 }
 
+/// Whether measured work said the time, or the model with figures fitted to smaller or larger work.
+enum class Calibrated : std::uint8_t { no, extrapolated, yes };
+
 /// Texts of CostTable::sources, made on first use of each distinct model.
 class Sources {
  public:
@@ -42,11 +46,14 @@ class Sources {
     return row(1U << 24, [] { return std::string("given by the schedule"); });
   }
 
-  std::uint16_t roofline(const Cost& cost) {
-    const auto key = (2U << 24) | (static_cast<std::uint32_t>(cost.kind) << 8) |
+  std::uint16_t compute(const Cost& cost, Calibrated calibrated) {
+    constexpr std::array<std::string_view, 3> kHow{"roofline", "calibrated, extrapolated",
+                                                   "calibrated"};
+    const auto how = static_cast<std::uint32_t>(calibrated);
+    const auto key = (2U << 24) | (how << 16) | (static_cast<std::uint32_t>(cost.kind) << 8) |
                      static_cast<std::uint32_t>(cost.dtype);
     return row(key, [&] {
-      return fmt::format("roofline {} {} {}", foregather::name(cost.kind),
+      return fmt::format("{} {} {} {}", kHow[how], foregather::name(cost.kind),
                          foregather::name(cost.dtype), hardware_.name);
     });
   }
@@ -91,16 +98,6 @@ class Sources {
   std::vector<std::uint32_t> keys_;
 };
 
-Work compute_work(const Cost& cost, const Hardware& hardware) {
-  switch (cost.kind) {
-    case OpKind::gemm: return gemm_work(cost, hardware);
-    case OpKind::attention: return attention_work(cost, hardware);
-    case OpKind::host_to_device:
-    case OpKind::device_to_host: return host_copy_work(cost, hardware);
-    default: return memory_work(cost, hardware);
-  }
-}
-
 /// The same traffic in another time: SMs stay, bandwidth shares change.
 void take_fixed_time(Work& work, Ns fixed, double speed) {
   const double time = static_cast<double>(fixed) / speed;
@@ -118,7 +115,31 @@ Price rounded(const Work& work, double host, std::uint16_t source) {
   return price;
 }
 
+/// Work between measured ones takes the time that they say.
+Calibrated take_measured_time(const Cost& cost, const Hardware& hardware, Work& work) {
+  if (hardware.measured == nullptr || cost.is_fixed || cost.kernels != 1) return Calibrated::no;
+  run::WorkSample sample;
+  sample.cost = cost;
+  sample.has_cost = true;
+  const auto estimate = hardware.measured->estimate(sample, hardware);
+  if (!estimate) return Calibrated::no;
+  if (estimate->is_extrapolated) return Calibrated::extrapolated;
+  work[Resource::hbm] *= work.time / estimate->time;
+  work.time = estimate->time;
+  return Calibrated::yes;
+}
+
 }  // namespace
+
+Work compute_work(const Cost& cost, const Hardware& hardware) {
+  switch (cost.kind) {
+    case OpKind::gemm: return gemm_work(cost, hardware);
+    case OpKind::attention: return attention_work(cost, hardware);
+    case OpKind::host_to_device:
+    case OpKind::device_to_host: return host_copy_work(cost, hardware);
+    default: return memory_work(cost, hardware);
+  }
+}
 
 CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions& options) {
   CostTable table;
@@ -139,11 +160,12 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
       source = cost.is_fixed ? sources.fixed() : sources.collective(cost, priced, span);
     } else {
       work = compute_work(cost, hardware);
+      const Calibrated calibrated = take_measured_time(cost, hardware, work);
       const double speed = options.compute_scale / pace *
                            (cost.kind == OpKind::attention ? options.attention_speed : 1.0);
       work.time /= speed;
       work[Resource::hbm] *= speed;
-      source = cost.is_fixed ? sources.fixed() : sources.roofline(cost);
+      source = cost.is_fixed ? sources.fixed() : sources.compute(cost, calibrated);
     }
     if (cost.is_fixed)
       take_fixed_time(

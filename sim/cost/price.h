@@ -4,6 +4,7 @@
 #include "core/base/result.h"
 #include "sim/cost/cost_table.h"
 #include "sim/cost/hardware.h"
+#include "sim/cost/work.h"
 
 namespace foregather::sim {
 
@@ -17,6 +18,9 @@ struct PriceOptions {
   /// own takes slowest_of(ranks) spreads longer than the usual GPU's.
   std::uint32_t ranks = 1;
 };
+
+/// What the model says of any work but a collective; measured rows are not looked at.
+Work compute_work(const Cost& cost, const Hardware& hardware);
 
 /// Prices each row of graph.costs; deterministic (+ − × ÷ sqrt and table interpolation only).
 /// Linear in the number of rows.

@@ -1,0 +1,264 @@
+// Calibration on samples of a machine whose figures are known.
+#include "sim/cost/calibrate.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+#include "core/ir/builder.h"
+#include "sim/cost/measured.h"
+#include "sim/cost/overlay.h"
+#include "sim/cost/price.h"
+
+using namespace foregather;
+using namespace foregather::sim;
+using run::WorkSample;
+
+namespace {
+
+Hardware base() {
+  auto hardware = load_hardware("h100_sxm");
+  if (!hardware) FAIL(hardware.error().text());
+  return *hardware;
+}
+
+/// What the samples are of.
+Hardware truth() {
+  Hardware hardware = base();
+  hardware.efficiency.gemm = 0.71;
+  hardware.compute.matmul_f32 = 300e12;
+  hardware.kernel.gemm_ramp = 4500;
+  hardware.kernel.floor = 3100;
+  hardware.efficiency.elementwise = 0.62;
+  hardware.efficiency.copy = 0.81;
+  hardware.intra.host_bandwidth = 21e9;
+  hardware.intra.efficiency = 0.66;
+  hardware.nccl.launch_floor = 24'000;
+  return hardware;
+}
+
+WorkSample timed(const char* kernel, const Cost& cost, std::uint32_t ranks = 1) {
+  static const Hardware machine = truth();
+  WorkSample sample;
+  sample.kernel = kernel;
+  sample.cost = cost;
+  sample.has_cost = true;
+  sample.ranks = ranks;
+  sample.time = std::max<Ns>(static_cast<Ns>(modelled_time(sample, machine) + 0.5), 1);
+  sample.total = sample.time;
+  return sample;
+}
+
+Cost product(DType type, std::int64_t m, std::int64_t n, std::int64_t k) {
+  Cost cost;
+  cost.kind = OpKind::gemm;
+  cost.dtype = type;
+  cost.m = m;
+  cost.n = n;
+  cost.k = k;
+  cost.batch = 1;
+  cost.flops = 2 * m * n * k;
+  cost.bytes_read = (m * k + k * n) * size_of(type);
+  cost.bytes_written = m * n * size_of(type);
+  return cost;
+}
+
+Cost traffic(OpKind kind, Bytes bytes) {
+  Cost cost;
+  cost.kind = kind;
+  cost.dtype = DType::bf16;
+  cost.bytes_read = cost.bytes_written = bytes;
+  return cost;
+}
+
+Cost message(Bytes bytes) {
+  Cost cost;
+  cost.kind = OpKind::all_gather;
+  cost.dtype = DType::bf16;
+  cost.message_bytes = bytes;
+  return cost;
+}
+
+std::vector<WorkSample> samples() {
+  std::vector<WorkSample> all;
+  for (const std::int64_t m : {512, 1024, 2048, 4096, 8192})
+    for (const std::int64_t n : {1024, 4096, 14336}) {
+      all.push_back(timed("nvjet", product(DType::bf16, m, n, 4096)));
+      all.push_back(timed("sgemm", product(DType::f32, m, n, 2048)));
+    }
+  for (Bytes bytes = 1 << 12; bytes <= 1 << 28; bytes *= 2) {
+    all.push_back(timed("add", traffic(OpKind::elementwise, bytes)));
+    all.push_back(timed("copy", traffic(OpKind::copy, bytes)));
+    all.push_back(timed("upload", traffic(OpKind::host_to_device, bytes)));
+    all.push_back(timed("ncclAllGather", message(bytes), 8));
+  }
+  std::stable_sort(all.begin(), all.end(), run::is_before);
+  return all;
+}
+
+void check_figures(const Calibration& found, double within) {
+  const Hardware right = truth();
+  const Hardware& fitted = found.hardware;
+  CHECK(fitted.efficiency.gemm == Approx(right.efficiency.gemm).epsilon(within));
+  CHECK(fitted.compute.matmul_f32 == Approx(right.compute.matmul_f32).epsilon(within));
+  CHECK(fitted.kernel.floor == Approx(right.kernel.floor).epsilon(within));
+  CHECK(fitted.efficiency.elementwise == Approx(right.efficiency.elementwise).epsilon(within));
+  CHECK(fitted.efficiency.copy == Approx(right.efficiency.copy).epsilon(within));
+  CHECK(fitted.intra.host_bandwidth == Approx(right.intra.host_bandwidth).epsilon(within));
+  CHECK(fitted.intra.efficiency == Approx(right.intra.efficiency).epsilon(within));
+}
+
+const Mechanism& mechanism(const Calibration& calibration, std::string_view name) {
+  const auto found = std::find_if(calibration.mechanisms.begin(), calibration.mechanisms.end(),
+                                  [&](const Mechanism& m) { return m.name == name; });
+  REQUIRE(found != calibration.mechanisms.end());
+  return *found;
+}
+
+Price price_of(const Cost& cost, const Hardware& hardware, std::string& source) {
+  GraphBuilder builder;
+  builder.cost(cost);
+  const Graph graph = std::move(builder).finish();
+  const CostTable table = price(graph, hardware, {});
+  source = table.sources[table.prices[0].source];
+  return table.prices[0];
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: figures that made the samples come back within 1 %") {
+  const Calibration found = calibrate(samples(), base(), {});
+  check_figures(found, 0.01);
+  CHECK(found.hardware.kernel.gemm_ramp == Approx(truth().kernel.gemm_ramp).epsilon(0.05));
+  CHECK(found.hardware.nccl.launch_floor == Approx(truth().nccl.launch_floor).epsilon(0.05));
+  REQUIRE(found.all.priced);
+  CHECK(found.all.priced->median < 0.02);
+  REQUIRE(found.all.held_out);
+  CHECK(found.all.held_out->median < 0.08);
+  CHECK(found.all.base->median > 0.1);
+  for (const FittedFigure& figure : found.figures) CHECK(figure.base != figure.value);
+}
+
+TEST_CASE("calibrate: one bad sample in ten changes the figures by less than 2 %") {
+  std::vector<WorkSample> noisy = samples();
+  for (std::size_t i = 0; i < noisy.size(); i += 10) noisy[i].time *= i % 20 == 0 ? 10 : 3;
+  check_figures(calibrate(noisy, base(), {}), 0.02);
+}
+
+TEST_CASE("calibrate: too few shapes stay at the base's figures, and say so") {
+  std::vector<WorkSample> few{timed("add", traffic(OpKind::elementwise, 1 << 20)),
+                              timed("add", traffic(OpKind::elementwise, 1 << 24))};
+  WorkSample unknown;
+  unknown.kernel = "mystery";
+  unknown.cost.kind = OpKind::other;
+  unknown.time = 1000;
+  few.push_back(unknown);
+  const Calibration found = calibrate(few, base(), {});
+  CHECK(found.figures.empty());
+  CHECK(mechanism(found, "elementwise").stays == "too few shapes");
+  CHECK_FALSE(mechanism(found, "other").stays.empty());
+  CHECK_FALSE(mechanism(found, "other").priced);
+  CHECK(found.hardware.efficiency.elementwise == base().efficiency.elementwise);
+}
+
+TEST_CASE("calibrate: a share is held out evenly") {
+  const std::vector<WorkSample> all = samples();
+  const Calibration quarter = calibrate(all, base(), {0.25});
+  CHECK(quarter.all.priced->shapes == all.size() / 4);
+  const Calibration half = calibrate(all, base(), {});
+  CHECK(half.all.priced->shapes == all.size());
+}
+
+TEST_CASE("calibrate: repeats of one shape are never on both sides") {
+  // Each kernel has one shape: what is held out is of a kernel that the rest does not have.
+  std::vector<WorkSample> all;
+  for (int i = 0; i < 40; ++i) {
+    all.push_back(
+        timed(fmt::format("k{:02}", i).c_str(), traffic(OpKind::elementwise, 4096 << (i % 12))));
+    all.back().repeats = 50;
+  }
+  std::stable_sort(all.begin(), all.end(), run::is_before);
+  const Calibration found = calibrate(all, base(), {});
+  CHECK(found.all.extrapolated == 1);
+  CHECK_FALSE(found.all.inside);
+}
+
+TEST_CASE("calibrate: the hardware file reads back and prices work between the samples") {
+  const std::vector<WorkSample> all = samples();
+  Calibration found = calibrate(all, base(), {});
+  found.hardware.name = "mine";
+  const std::string text = overlay_text(found, all, "h100_sxm", "trace \"x\".json");
+  const auto loaded = parse_hardware(text, "mine.toml");
+  if (!loaded) FAIL(loaded.error().text());
+  CHECK(loaded->efficiency.gemm == found.hardware.efficiency.gemm);
+  CHECK(loaded->kernel.floor == found.hardware.kernel.floor);
+  CHECK(loaded->name == "mine");
+  REQUIRE(loaded->measured);
+  CHECK(loaded->measured->rows().size() == all.size());
+  CHECK(loaded->residuals.size() == found.residuals.size());
+
+  std::string source;
+  const Cost inside = product(DType::bf16, 3000, 4096, 4096);
+  const Price before = price_of(inside, base(), source);
+  CHECK(source == "roofline gemm bf16 h100_sxm");
+  const Price after = price_of(inside, *loaded, source);
+  CHECK(source == "calibrated gemm bf16 mine");
+  CHECK(after.duration > before.duration);
+  WorkSample right = timed("", inside);
+  CHECK(static_cast<double>(after.duration) ==
+        Approx(static_cast<double>(right.time)).epsilon(0.05));
+  // A measured shape has its measured time.
+  const Cost known = product(DType::bf16, 4096, 4096, 4096);
+  CHECK(static_cast<double>(price_of(known, *loaded, source).duration) ==
+        Approx(static_cast<double>(timed("", known).time)).epsilon(0.01));
+
+  price_of(product(DType::bf16, 65536, 65536, 65536), *loaded, source);
+  CHECK(source == "calibrated, extrapolated gemm bf16 mine");
+  price_of(product(DType::f16, 1024, 1024, 4096), *loaded, source);
+  CHECK(source == "calibrated, extrapolated gemm f16 mine");
+  price_of(traffic(OpKind::softmax, 1 << 20), *loaded, source);
+  CHECK(source == "roofline softmax bf16 mine");
+}
+
+TEST_CASE("calibrate: the same samples give the same bytes") {
+  const std::vector<WorkSample> all = samples();
+  CHECK(overlay_text(calibrate(all, base(), {}), all, "h100_sxm", "x") ==
+        overlay_text(calibrate(all, base(), {}), all, "h100_sxm", "x"));
+}
+
+TEST_CASE("calibrate: names from a trace cannot break the file") {
+  std::vector<WorkSample> all = samples();
+  for (WorkSample& sample : all) sample.kernel += "\"\n]\\ \x7f\xff";
+  const std::string text = overlay_text(calibrate(all, base(), {}), all, "h100_sxm", "a\"\nb");
+  const auto loaded = parse_hardware(text, "mine.toml");
+  if (!loaded) FAIL(loaded.error().text());
+  CHECK(loaded->measured->rows().size() == all.size());
+}
+
+TEST_CASE("calibrate: mistakes in measured sections are found at their place") {
+  const auto fault = [](const std::string& text) {
+    const auto loaded = parse_hardware("base = \"h100_sxm\"\nname = \"x\"\n" + text, "x.toml");
+    return loaded ? std::string("no fault") : loaded.error().text();
+  };
+  const std::string head = "[[measured]]\nkernel = \"k\"\nkind = \"copy\"\ndtype = \"f32\"\n";
+  const std::string sourced = head + "source = \"s\"\n";
+  CHECK(fault(sourced + "rows = [{ read = 8, ns = 5, priced = true }]\n") == "no fault");
+  CHECK(fault(head + "rows = []\n") ==
+        "x.toml:3:1: measured work has no source: say where it comes from, source = \"…\"");
+  CHECK(fault(sourced) == "x.toml:3:1: measured work has no rows: write rows = [ … ]");
+  CHECK(fault(sourced + "rows = [{ read = 8 }]\n") ==
+        "x.toml:8:9: a row needs its time: ns = …, above 0");
+  CHECK(fault(sourced + "rows = [{ reads = 8, ns = 5 }]\n")
+            .starts_with("x.toml:8:11: unknown key 'reads', did you mean 'read'?"));
+  CHECK(fault(sourced + "rows = [{ read = -8, ns = 5 }]\n")
+            .starts_with("x.toml:8:18: 'read' must be a whole number"));
+  CHECK(fault(sourced + "rows = [{ read = 1.5, ns = 5 }]\n")
+            .starts_with("x.toml:8:18: 'read' must be a whole number"));
+  CHECK(fault(sourced + "rows = 5\n") ==
+        "x.toml:3:1: measured work has no rows: write rows = [ … ]");
+  CHECK(fault("measured = 5\n") == "x.toml:3:12: expected tables: write [[measured]]");
+  CHECK(fault("[[measured]]\nkind = \"magic\"\ndtype = \"f32\"\nsource = \"s\"\nrows = []\n")
+            .starts_with("x.toml:3:1: 'kind' must be one of"));
+  CHECK(fault("[[residual]]\nkind = \"gemm\"\nlow = 2\nhigh = 3\nsource = \"s\"\n") ==
+        "x.toml:3:1: expected 0.001 <= low <= 1 <= high <= 1000");
+}
