@@ -35,6 +35,7 @@ Command export_command();
 Command import_command();
 Command memory_command();
 Command compare_command();
+Command calibrate_command();
 Command validate_command();
 Command reproduce_command();
 Command doctor_command();

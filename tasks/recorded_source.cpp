@@ -50,44 +50,47 @@ Result<bool> is_recorded(const std::string& path) {
   return begins_recorded_run(*head);
 }
 
-Result<RecordedSource> load_recorded(const std::vector<std::string>& paths,
-                                     std::optional<std::int64_t> step) {
-  RecordedSource source;
-  std::vector<std::shared_ptr<const run::Recording>> kept;
-  std::vector<std::string> warnings, files;
-  bool are_runs = false;
+Result<RecordedFiles> read_recorded(const std::vector<std::string>& paths,
+                                    std::optional<std::int64_t> step) {
+  RecordedFiles read;
+  std::vector<std::string> files;
   for (const std::string& path : paths) {
     if (!store::is_run(path)) {
       files.push_back(path);
       continue;
     }
-    are_runs = true;
-    if (const Status added = add_run(path, step, kept); !added)
+    read.are_runs = true;
+    if (const Status added = add_run(path, step, read.recordings); !added)
       return tl::unexpected(added.error());
   }
-  if (are_runs && !files.empty())
+  if (read.are_runs && !files.empty())
     return fail_at(files.front(),
                    "is no run database as the others are: expected one or the other");
-  if (!are_runs) {
+  if (!read.are_runs) {
     const auto imported = import_files(files);
     if (!imported) return tl::unexpected(imported.error());
     for (const ImportedFile& file : *imported) {
       if (!file.recording) return fail_at(file.path, "is no recorded run");
-      kept.push_back(file.recording);
-      warnings.insert(warnings.end(), file.warnings.begin(), file.warnings.end());
+      read.recordings.push_back(file.recording);
+      read.warnings.insert(read.warnings.end(), file.warnings.begin(), file.warnings.end());
     }
   }
+  for (const auto& recording : read.recordings)
+    if (read.device.empty() && !recording->devices.empty())
+      read.device = recording->devices.front();
+  return read;
+}
+
+Result<RecordedSource> load_recorded(const std::vector<std::string>& paths,
+                                     std::optional<std::int64_t> step) {
+  auto read = read_recorded(paths, step);
+  if (!read) return tl::unexpected(read.error());
   std::vector<const run::Recording*> recordings;
-  for (const auto& recording : kept) {
-    recordings.push_back(recording.get());
-    if (source.device.empty() && !recording->devices.empty())
-      source.device = recording->devices.front();
-  }
-  auto rebuilt = rebuild::rebuild(recordings, {are_runs ? std::nullopt : step});
+  for (const auto& recording : read->recordings) recordings.push_back(recording.get());
+  auto rebuilt = rebuild::rebuild(recordings, {read->are_runs ? std::nullopt : step});
   if (!rebuilt) return tl::unexpected(rebuilt.error());
-  rebuilt->warnings.insert(rebuilt->warnings.begin(), warnings.begin(), warnings.end());
-  source.rebuilt = std::move(*rebuilt);
-  return source;
+  rebuilt->warnings.insert(rebuilt->warnings.begin(), read->warnings.begin(), read->warnings.end());
+  return RecordedSource{std::move(*rebuilt), std::move(read->device)};
 }
 
 }  // namespace foregather::tasks

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,19 @@ namespace foregather::tasks {
 /// Is this RUN.db or RUN.db:NAME, or does the file, unpacked, or the first member of an archive,
 /// begin as a recorded run of a tool that import reads? Errors: a file that cannot be read.
 Result<bool> is_recorded(const std::string& path);
+
+struct RecordedFiles {
+  std::vector<std::shared_ptr<const run::Recording>> recordings;
+  std::string device;     ///< name of the GPU that recorded them; empty: not said
+  bool are_runs = false;  ///< our own, else files of other tools
+  std::vector<std::string> warnings;
+};
+
+/// Reads the files, one recording a rank, or the runs, one a rank class; `step` chooses that of a
+/// run. Errors: those of import_files() and store::read_run(), a file that is no recorded run, runs
+/// beside other files.
+Result<RecordedFiles> read_recorded(const std::vector<std::string>& paths,
+                                    std::optional<std::int64_t> step);
 
 struct RecordedSource {
   rebuild::Rebuilt rebuilt;

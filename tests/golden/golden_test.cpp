@@ -56,6 +56,7 @@ TEST_CASE("out of memory is a result") { check("oom"); }
 TEST_CASE("what if") { check("what_if"); }
 TEST_CASE("several recorded ranks") { check("ranks"); }
 TEST_CASE("files of other tools") { check("foreign"); }
+TEST_CASE("calibration") { check("calibrate"); }
 TEST_CASE("warnings") { check("warnings"); }
 TEST_CASE("DeepCompile") { check("deepcompile"); }
 TEST_CASE("memory snapshots") { check("memory"); }

@@ -1,0 +1,79 @@
+#include "tasks/calibrate.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/file.h"
+#include "sim/cost/overlay.h"
+#include "tasks/device_hardware.h"
+#include "tasks/outputs.h"
+#include "tasks/recorded_source.h"
+
+namespace foregather::tasks {
+namespace {
+
+// What the hardware file says that it was measured from: no directories, they say nothing later.
+std::string names_of(const std::vector<std::string>& paths) {
+  std::vector<std::string> names;
+  for (const std::string& path : paths)
+    names.push_back(std::filesystem::path(path).filename().string());
+  constexpr std::size_t kMost = 3;
+  if (names.size() <= kMost) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} and {} more", names.front(), names.size() - 1);
+}
+
+Result<std::string> base_of(const CalibrateRequest& request, const std::string& device) {
+  if (!request.hardware.empty()) return request.hardware;
+  if (auto known = hardware_of_device(device)) return *known;
+  const std::string names = fmt::format("{}", fmt::join(sim::hardware_names(), ", "));
+  if (device.empty())
+    return fail_at(request.sources.front(),
+                   "does not say which GPU it was recorded on: give --hw NAME, one of {}, or the "
+                   "path of a .toml file",
+                   names);
+  return fail_at(request.sources.front(),
+                 "was recorded on '{}', which no built-in machine has: give --hw NAME, the nearest "
+                 "of {}, or the path of a .toml file",
+                 device, names);
+}
+
+}  // namespace
+
+Result<CalibrateReport> calibrate_hardware(const CalibrateRequest& request) {
+  for (const std::string& source : request.sources)
+    if (is_same_file(source, request.output))
+      return fail_at(request.output, "is one of the sources, expected another file to write");
+  auto output = PendingFile::create(request.output);
+  if (!output) return tl::unexpected(output.error());
+  auto read = read_recorded(request.sources, std::nullopt);
+  if (!read) return tl::unexpected(read.error());
+
+  CalibrateReport report;
+  report.sources = request.sources;
+  report.device = read->device;
+  report.output = request.output;
+  report.warnings = std::move(read->warnings);
+  std::vector<const run::Recording*> recordings;
+  for (const auto& recording : read->recordings) recordings.push_back(recording.get());
+  report.samples = rebuild::work_samples(recordings);
+  if (report.samples.rows.empty())
+    return fail_at(request.sources.front(),
+                   "holds no device work to fit: expected kernels or copies of a GPU");
+
+  auto hardware = base_of(request, read->device);
+  if (!hardware) return tl::unexpected(hardware.error());
+  report.hardware = *hardware;
+  const auto base = sim::load_hardware(report.hardware);
+  if (!base) return tl::unexpected(base.error());
+  report.calibration = sim::calibrate(report.samples.rows, *base, {request.holdout});
+  report.calibration.hardware.name = base->name + "_calibrated";
+  const std::string text = sim::overlay_text(report.calibration, report.samples.rows,
+                                             report.hardware, names_of(request.sources));
+  if (Status written = output->write(text); !written) return tl::unexpected(written.error());
+  if (Status written = output->commit(); !written) return tl::unexpected(written.error());
+  return report;
+}
+
+}  // namespace foregather::tasks

@@ -1,0 +1,51 @@
+#include "tasks/device_hardware.h"
+
+#include <algorithm>
+#include <array>
+
+#include "sim/cost/hardware.h"
+
+namespace foregather::tasks {
+namespace {
+
+/// All parts are in the name; the first row that matches counts. Names as the driver prints them;
+/// A100-PG509-200 is the 40 GB module of a custom server, V100-DGXS the one of the DGX Station.
+struct Device {
+  std::array<std::string_view, 3> parts;
+  std::string_view hardware;
+};
+constexpr std::array kDevices{
+    Device{{"GB200"}, "gb200"},
+    Device{{"GH200"}, "gh200"},
+    Device{{"B200"}, "b200_sxm"},
+    Device{{"H200"}, "h200_sxm"},
+    Device{{"H100", "PCIe"}, "h100_pcie"},
+    Device{{"H100", "96GB"}, "h100_96_sxm"},
+    Device{{"H100"}, "h100_sxm"},
+    Device{{"A100", "80GB", "PCI"}, "a100_80_pcie"},
+    Device{{"A100", "PCI"}, "a100_40_pcie"},
+    Device{{"A100", "80GB"}, "a100_80_sxm"},
+    Device{{"A100"}, "a100_40_sxm"},
+    Device{{"V100", "PCI"}, "v100_pcie"},
+    Device{{"V100", "16GB"}, "v100_16_sxm"},
+    Device{{"V100"}, "v100_sxm"},
+    Device{{"L40S"}, "l40s"},
+    Device{{"RTX 4090"}, "rtx_4090"},
+    Device{{"RTX 5090"}, "rtx_5090"},
+    Device{{"MI300X"}, "mi300x"},
+};
+
+}  // namespace
+
+std::optional<std::string> hardware_of_device(std::string_view device) {
+  for (const std::string_view name : sim::hardware_names())
+    if (name == device) return std::string(name);
+  const auto* const found = std::find_if(kDevices.begin(), kDevices.end(), [&](const Device& row) {
+    return std::all_of(row.parts.begin(), row.parts.end(),
+                       [&](std::string_view part) { return device.find(part) != device.npos; });
+  });
+  if (found == kDevices.end()) return std::nullopt;
+  return std::string(found->hardware);
+}
+
+}  // namespace foregather::tasks

@@ -1,0 +1,117 @@
+// `foregather calibrate` on real recordings, and what it refuses.
+#include "tasks/calibrate.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "sim/cost/measured.h"
+#include "tasks/device_hardware.h"
+#include "tests/support/scratch.h"
+#include "tests/support/skip.h"
+
+using namespace foregather;
+
+namespace {
+
+std::string input(const char* name) {
+  return std::string(FOREGATHER_SOURCE_DIR) + "/tests/golden/inputs/" + name;
+}
+
+std::string fault(const tasks::CalibrateRequest& request) {
+  const auto report = tasks::calibrate_hardware(request);
+  return report ? "no fault" : report.error().text();
+}
+
+tasks::CalibrateReport calibrated(const std::string& path, const test::Scratch& folder) {
+  auto report = tasks::calibrate_hardware({{path}, "", {}, folder.path("hw.toml")});
+  if (!report) FAIL(report.error().text());
+  return std::move(*report);
+}
+
+/// The held-out median over all distinct (kernel, shape).
+double held_out(const char* relative) {
+  const auto path = test::shared_data(relative);
+  REQUIRE(path);
+  const test::Scratch folder;
+  const tasks::CalibrateReport report = calibrated(path->string(), folder);
+  const auto loaded = sim::load_hardware(folder.path("hw.toml"));
+  if (!loaded) FAIL(loaded.error().text());
+  CHECK(loaded->measured->rows().size() == report.samples.rows.size());
+  REQUIRE(report.calibration.all.held_out);
+  CAPTURE(relative, report.samples.rows.size());
+  return report.calibration.all.held_out->median;
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: GPUs by the names that drivers give them") {
+  const auto of = [](const char* name) { return tasks::hardware_of_device(name).value_or("none"); };
+  CHECK(of("NVIDIA H100 80GB HBM3") == "h100_sxm");
+  CHECK(of("NVIDIA H100 PCIe") == "h100_pcie");
+  CHECK(of("NVIDIA A100-SXM4-80GB") == "a100_80_sxm");
+  CHECK(of("NVIDIA A100-SXM4-40GB") == "a100_40_sxm");
+  CHECK(of("NVIDIA A100 80GB PCIe") == "a100_80_pcie");
+  CHECK(of("A100-PCIE-40GB") == "a100_40_pcie");
+  CHECK(of("Tesla V100-SXM2-16GB") == "v100_16_sxm");
+  CHECK(of("Tesla V100-PCIE-32GB") == "v100_pcie");
+  CHECK(of("NVIDIA GeForce RTX 5090") == "rtx_5090");
+  CHECK(of("NVIDIA GH200 480GB") == "gh200");
+  CHECK(of("gb200") == "gb200");
+  CHECK(of("NVIDIA GeForce GTX 1080") == "none");
+  CHECK(of("") == "none");
+  for (const std::string_view name : sim::hardware_names())
+    CHECK(tasks::hardware_of_device(name) == std::string(name));
+}
+
+TEST_CASE("calibrate: what it refuses") {
+  const test::Scratch folder;
+  const std::string out = folder.path("hw.toml");
+  const std::string trace = input("kineto_small.json");
+  CHECK(fault({{trace}, "nothing", {}, out}).starts_with("unknown hardware 'nothing'"));
+  CHECK(fault({{trace}, "", {}, trace}) ==
+        trace + ": is one of the sources, expected another file to write");
+  CHECK(fault({{trace}, "h100_sxm", {}, folder.path("no/such/hw.toml")}) != "no fault");
+  CHECK(fault({{folder.path("none.json")}, "h100_sxm", {}, out}) != "no fault");
+  const std::string empty = folder.write("empty.json", R"({"traceEvents": []})");
+  CHECK(fault({{empty}, "h100_sxm", {}, out}) ==
+        empty + ": holds no device work to fit: expected kernels or copies of a GPU");
+  const std::string strange = folder.write(
+      "strange.json",
+      R"({"deviceProperties": [{"name": "Abacus"}], "traceEvents": [{"ph": "X", "cat": "kernel",
+      "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2, "args": {}}]})");
+  CHECK(fault({{strange}, "", {}, out})
+            .starts_with(strange + ": was recorded on 'Abacus', which no built-in machine has"));
+  CHECK_FALSE(std::filesystem::exists(out));
+}
+
+TEST_CASE("calibrate: JSON of the same figures") {
+  const test::Scratch folder;
+  const auto report = tasks::calibrate_hardware(
+      {{input("kineto_small.json")}, "a100_80_sxm", {}, folder.path("hw.toml")});
+  REQUIRE(report);
+  const auto json = nlohmann::json::parse(tasks::to_json(*report));
+  CHECK(json["base"] == "a100_80_sxm");
+  CHECK(json["all"]["shapes"] == report->samples.rows.size());
+  CHECK(json["mechanisms"].size() == report->calibration.mechanisms.size());
+}
+
+TEST_CASE("calibrate: half of a recording's shapes predict the others within 8 %") {
+  if (!test::shared_data("kineto")) FOREGATHER_SKIP("the shared traces are absent");
+  CHECK(held_out("kineto/tracelens/traces__h100__Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz") < 0.08);
+  CHECK(held_out("kineto/triosim/data__profiler__profiler_vgg13-iter41.json") < 0.08);
+  CHECK(held_out("kineto/kineto/samples__resnet50_num_workers_0__worker0.1623143089861.pt.trace."
+                 "json.gz") < 0.08);
+}
+
+TEST_CASE("calibrate: recordings without shapes have grids") {
+  const auto path = test::shared_data("nsys/nsys_ai/tests__fixtures__h100_2gpu_1s.sqlite");
+  if (!path) FOREGATHER_SKIP("the shared traces are absent");
+  const test::Scratch folder;
+  const auto report =
+      tasks::calibrate_hardware({{path->string()}, "h100_sxm", {}, folder.path("hw.toml")});
+  if (!report) FAIL(report.error().text());
+  CHECK(report->samples.with_shapes == 0);
+  CHECK(report->samples.rows.size() > 20);
+  REQUIRE(report->calibration.all.inside);
+  CHECK(report->calibration.all.inside->median < 0.15);
+}
