@@ -47,8 +47,10 @@ Command calibrate_command() {
       "themselves, between which predictions are taken from them. Work larger or smaller than all "
       "that was measured is priced by the fitted figures and marked as extrapolated.\n\n"
       "The errors printed are of shapes that the fit had not seen: by default every second one is "
-      "predicted from the others, and the others from these. 'median' knows the kernel and its "
-      "grid; 'priced' knows what a schedule knows, as simulate does; 'inside' counts only shapes "
+      "predicted from the others, and the others from these. 'median' and 'p90' know the kernel "
+      "and "
+      "its grid; 'priced' knows what a schedule knows, as simulate does; 'inside' counts only "
+      "shapes "
       "between measured ones of their kernel.\n\n"
       "Shapes of operators need a profile with record_shapes=True; without them a kernel's grid is "
       "its shape.";

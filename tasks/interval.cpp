@@ -7,6 +7,7 @@ namespace {
 
 /// Factors on times.
 struct Factors {
+  bool is_low = false;
   double compute = 1, intra = 1, inter = 1, host = 1;
 };
 
@@ -14,8 +15,14 @@ std::int64_t scaled(std::int64_t value, double factor) {
   return static_cast<std::int64_t>(static_cast<double>(value) * factor + 0.5);
 }
 
-double factor_of(const Cost& cost, const Graph& graph, const Factors& factors) {
-  if (!is_collective(cost.kind)) return factors.compute;
+double factor_of(const Cost& cost, const Graph& graph, const Factors& factors,
+                 const std::vector<sim::Residual>& residuals) {
+  if (!is_collective(cost.kind)) {
+    // Of a calibrated machine, what its own shapes showed.
+    for (const sim::Residual& residual : residuals)
+      if (residual.kind == cost.kind) return factors.is_low ? residual.low : residual.high;
+    return factors.compute;
+  }
   return cost.group && graph.at(cost.group).nodes > 1 ? factors.inter : factors.intra;
 }
 
@@ -26,7 +33,8 @@ std::vector<sim::CostTable> scaled_by(const Factors& factors, const Schedule& sc
       const Cost& cost = schedule.graph.costs[row];
       sim::Price& price = table.prices[row];
       if (!cost.is_fixed)
-        price.duration = scaled(price.duration, factor_of(cost, schedule.graph, factors));
+        price.duration = scaled(
+            price.duration, factor_of(cost, schedule.graph, factors, schedule.hardware.residuals));
       price.host = scaled(price.host, factors.host);
     }
     for (Ns sim::HostPrices::*time :
@@ -48,8 +56,8 @@ Result<std::vector<std::pair<Ns, Ns>>> step_ranges(const Schedule& schedule,
   sim::Engine engine(schedule.graph, options);
   const sim::Hardware::Interval& own = schedule.hardware.interval;
   for (const Factors& factors :
-       {Factors{own.compute_low, own.intra_low, own.inter_low, own.host_low},
-        Factors{own.compute_high, own.intra_high, own.inter_high, own.host_high}}) {
+       {Factors{true, own.compute_low, own.intra_low, own.inter_low, own.host_low},
+        Factors{false, own.compute_high, own.intra_high, own.inter_high, own.host_high}}) {
     const auto simulation = engine.simulate(scaled_by(factors, schedule));
     if (!simulation) return tl::unexpected(simulation.error());
     if (simulation->oom) continue;

@@ -11,7 +11,8 @@ namespace foregather::tasks {
 
 /// Low and high of the steady step of each class: it is predicted twice more, with the times of
 /// each mechanism (compute, collectives inside a node, of several nodes, host) at the least and the
-/// most that Hardware::interval says. Recorded times stay as they are. `step` is each class's
+/// most that Hardware::interval says, or, of compute of a calibrated machine, the residuals of its
+/// kind. Recorded times stay as they are. `step` is each class's
 /// prediction; where a variant runs out of memory it says nothing.
 Result<std::vector<std::pair<Ns, Ns>>> step_ranges(const Schedule& schedule,
                                                    const std::vector<Ns>& step);

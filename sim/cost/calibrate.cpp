@@ -116,7 +116,11 @@ class Fit {
       const Samples* const samples = samples_of(type);
       const std::string mechanism = "gemm " + std::string(name(type));
       if (samples == nullptr || samples == main) continue;
-      add("compute", key, *samples, mechanism);
+      const bool is_f8 = type == DType::f8e4m3 || type == DType::f8e5m2;
+      if (is_f8 && base_.efficiency.gemm_f8 > 0)
+        add("efficiency", "gemm_f8", *samples, mechanism);
+      else
+        add("compute", key, *samples, mechanism);
       if (main == nullptr) {
         main = samples;
         main_name = mechanism;
@@ -350,7 +354,7 @@ class Calibrating {
       sum.priced_shapes += mechanism.priced_shapes;
       sum.total += mechanism.total;
       if (mechanism.priced_shapes == 0)
-        mechanism.stays = "no recorded shapes that a schedule would say";
+        mechanism.stays = "no shapes that a schedule would say were recorded";
       else if (mechanism.priced_shapes < kLeastShapes)
         mechanism.stays = "too few shapes";
       add_residual(mechanism.kind, tallies_[row].ratios);
