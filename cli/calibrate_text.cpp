@@ -1,7 +1,6 @@
 #include "cli/calibrate_text.h"
 
 #include "core/base/printable.h"
-#include "sim/cost/hardware_schema.h"
 
 namespace foregather::cli {
 namespace {
@@ -23,16 +22,13 @@ std::string line(const sim::Mechanism& mechanism) {
                      p90, median(mechanism.inside), outside);
 }
 
-std::string figures_text(const sim::Calibration& calibration) {
-  if (calibration.figures.empty())
+std::string figures_text(const std::vector<tasks::CalibratedFigure>& figures) {
+  if (figures.empty())
     return "No figure changed: no mechanism had shapes enough that say more than the base.\n";
   std::string text = fmt::format("{:<32}{:>14}{:>14}  from\n", "figure", "base", "calibrated");
-  for (const sim::FittedFigure& figure : calibration.figures) {
-    const sim::FigureSpec& spec = sim::figure_specs()[figure.spec];
-    text +=
-        fmt::format("{:<32}{:>14.4g}{:>14.4g}  {}\n", fmt::format("{}.{}", spec.section, spec.key),
-                    figure.base, figure.value, calibration.mechanisms[figure.mechanism].name);
-  }
+  for (const tasks::CalibratedFigure& figure : figures)
+    text += fmt::format("{:<32}{:>14.4g}{:>14.4g}  {}\n", figure.name, figure.base, figure.value,
+                        figure.mechanism);
   return text;
 }
 
@@ -60,7 +56,7 @@ std::string calibrate_text(const tasks::CalibrateReport& report) {
     is_first = false;
     text += fmt::format("  {:<16}{}\n", mechanism.name, mechanism.stays);
   }
-  text += "\n" + figures_text(report.calibration);
+  text += "\n" + figures_text(report.figures);
   return text + fmt::format("\nwrote {}\n", printable(report.output));
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/base/file.h"
+#include "sim/cost/hardware_schema.h"
 #include "sim/cost/overlay.h"
 #include "tasks/device_hardware.h"
 #include "tasks/outputs.h"
@@ -68,6 +69,12 @@ Result<CalibrateReport> calibrate_hardware(const CalibrateRequest& request) {
   const auto base = sim::load_hardware(report.hardware);
   if (!base) return tl::unexpected(base.error());
   report.calibration = sim::calibrate(report.samples.rows, *base, {request.holdout});
+  for (const sim::FittedFigure& figure : report.calibration.figures) {
+    const sim::FigureSpec& spec = sim::figure_specs()[figure.spec];
+    report.figures.push_back({fmt::format("{}.{}", spec.section, spec.key),
+                              report.calibration.mechanisms[figure.mechanism].name, figure.base,
+                              figure.value});
+  }
   report.calibration.hardware.name = base->name + "_calibrated";
   const std::string text = sim::overlay_text(report.calibration, report.samples.rows,
                                              report.hardware, names_of(request.sources));

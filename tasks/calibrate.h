@@ -18,6 +18,13 @@ struct CalibrateRequest {
   std::string output;                ///< path of the hardware file
 };
 
+/// A figure that changed, in base units.
+struct CalibratedFigure {
+  std::string name;  ///< "efficiency.gemm"
+  std::string mechanism;
+  double base = 0, value = 0;
+};
+
 struct CalibrateReport {
   std::vector<std::string> sources;
   std::string device;    ///< as the recording names it; empty: not said
@@ -25,6 +32,7 @@ struct CalibrateReport {
   std::string output;
   rebuild::WorkSamples samples;
   sim::Calibration calibration;
+  std::vector<CalibratedFigure> figures;  ///< of the calibration
   std::vector<std::string> warnings;
 };
 

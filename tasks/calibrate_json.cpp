@@ -1,5 +1,4 @@
 #include "core/base/json_writer.h"
-#include "sim/cost/hardware_schema.h"
 #include "tasks/calibrate.h"
 
 namespace foregather::tasks {
@@ -63,15 +62,13 @@ std::string to_json(const CalibrateReport& report) {
       .field("activities_with_shapes", report.samples.with_shapes)
       .field("activities_of_no_length", report.samples.empty);
   json.key("figures").begin_array();
-  for (const sim::FittedFigure& figure : report.calibration.figures) {
-    const sim::FigureSpec& spec = sim::figure_specs()[figure.spec];
+  for (const CalibratedFigure& figure : report.figures)
     json.begin_object()
-        .field("figure", fmt::format("{}.{}", spec.section, spec.key))
-        .field("mechanism", report.calibration.mechanisms[figure.mechanism].name)
+        .field("figure", figure.name)
+        .field("mechanism", figure.mechanism)
         .field("base", figure.base)
         .field("value", figure.value)
         .end_object();
-  }
   json.end_array().key("mechanisms").begin_array();
   for (const sim::Mechanism& mechanism : report.calibration.mechanisms)
     write_mechanism(json, mechanism);
