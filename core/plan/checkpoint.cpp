@@ -54,6 +54,11 @@ SavedValues saved_values(const Tape& tape, SavePolicy policy) {
         }
       }
     }
+    // The partitioner keeps what the backward or what it recomputes reads, whatever is listed
+    // (torch/_functorch/partitioners.py); the eager cache holds all that is listed.
+    for (std::size_t i = tape.is_compiled ? end : tape.forward.size(); i < tape.forward.size(); ++i)
+      for (const ValueIndex value : tape.forward[i].writes)
+        result.saved[storage_of(tape, value)] = needed[storage_of(tape, value)];
     for (std::size_t i = 0; i < end; ++i) {
       const bool kept = policy == SavePolicy::selective_op && tape.forward[i].keep_under_selective;
       if (!kept) result.recompute.push_back(static_cast<std::uint32_t>(i));

@@ -301,6 +301,9 @@ class Compiler {
 
 }  // namespace
 
-void compile_tape(Tape& tape) { Compiler(tape).run(); }
+void compile_tape(Tape& tape) {
+  Compiler(tape).run();
+  tape.is_compiled = true;
+}
 
 }  // namespace foregather::plan

@@ -81,6 +81,7 @@ struct Tape {
   ValueIndex output_grad = 0;
   ValueIndex input_grad = 0;  ///< unused by a module whose input needs no gradient (embedding)
   bool has_input_grad = true;
+  bool is_compiled = false;     ///< by compile_tape
   bool has_output_grad = true;  ///< false: nothing here is trained, backward is empty
   /// Forward values that live until the module's backward ends though no op there reads them.
   std::vector<ValueIndex> held;

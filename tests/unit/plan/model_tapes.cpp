@@ -252,6 +252,18 @@ TEST_CASE("full checkpointing recomputes all but the last projection") {
     CHECK_FALSE(block.forward[index].keep_under_selective);
 }
 
+TEST_CASE("a compiled block keeps only what its backward or what it recomputes reads") {
+  Train train = bf16_train(1, 256);
+  const auto kept_bytes = [&](Compile compile) {
+    train.compile = compile;
+    const Tape block = build_model(sample("llama3_8b"), train).tapes[1];
+    return saved_values(block, SavePolicy::selective_op).saved_bytes;
+  };
+  // The list names the down projection, whose output only the residual add reads.
+  const Bytes down = 256 * 4096 * 2;
+  CHECK(kept_bytes(Compile::none) - kept_bytes(Compile::per_block) == down);
+}
+
 TEST_CASE("ops and scopes carry the framework's names, and equal input gives equal tapes") {
   const ModelConfig c = sample("tiny_llama");
   const Model model = build_model(c, bf16_train(2, 32));
