@@ -21,8 +21,6 @@ int run(const Arguments& arguments) {
   if (arguments.request.measured.empty() && arguments.request.nccl_tests.empty())
     return give_up(Error{{}, "nothing to validate: give --measured or --nccl-tests", Fault::input});
   if (arguments.fit) {
-    if (arguments.request.measured.empty())
-      return give_up(Error{{}, "--fit needs --measured: it fits to step times", Fault::input});
     const auto text = tasks::fit_to(arguments.request);
     return text ? print(*text) : give_up(text.error());
   }
@@ -58,8 +56,8 @@ std::vector<Option> options(Arguments& arguments) {
       {"--workloads", "DIR", "keeps the workload of every row there, for `foregather simulate`",
        nullptr, &request.workloads, nullptr},
       {"--fit", "",
-       "prints the figures of hardware files that are fitted to step times, and the error when a "
-       "group is left out; some minutes",
+       "prints the figures of hardware files that are fitted to step times and to times of "
+       "collectives, and the error when a group or table is left out; some minutes",
        &arguments.fit, nullptr, nullptr},
       {"--json", "", "prints one JSON object and nothing else", &arguments.json, nullptr, nullptr},
       {"--check", "", "exits with 1 when a bar of docs/validation.md does not hold",

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <tuple>
+#include <utility>
 
 namespace foregather::sim {
 
@@ -21,40 +24,74 @@ double traffic_per_byte(OpKind kind) {
              : 2.0;
 }
 
+bool is_nvls(NcclChoice choice) {
+  return choice.algorithm == NcclAlgorithm::nvls || choice.algorithm == NcclAlgorithm::nvls_tree;
+}
+
+bool is_tree(NcclChoice choice) {
+  return choice.algorithm == NcclAlgorithm::tree || choice.algorithm == NcclAlgorithm::nvls_tree;
+}
+
 }  // namespace
 
 CollectivePricer::CollectivePricer(const Hardware& hardware, double link_scale)
     : hardware_(hardware), link_scale_(link_scale) {}
 
-const NcclTuning& CollectivePricer::tuning(OpKind kind, int ranks, int nodes) {
-  for (const NcclTuning& known : tunings_) {
-    if (known.collective() == kind && known.topology().ranks == ranks &&
-        known.topology().nodes == nodes) {
+const CollectivePricer::Communicator& CollectivePricer::communicator(OpKind kind, int ranks,
+                                                                     int nodes) {
+  for (const Communicator& known : communicators_) {
+    if (known.tuning.collective() == kind && known.tuning.topology().ranks == ranks &&
+        known.tuning.topology().nodes == nodes) {
       return known;
     }
   }
-  return tunings_.emplace_back(nccl_topology(hardware_, ranks, nodes), hardware_, kind);
+  NcclTuning tuning(nccl_topology(hardware_, ranks, nodes), hardware_, kind);
+  std::vector<Range> found = ranges(tuning);
+  return communicators_.emplace_back(Communicator{std::move(tuning), std::move(found)});
+}
+
+std::vector<CollectivePricer::Range> CollectivePricer::ranges(const NcclTuning& tuning) const {
+  constexpr Bytes kLargest = Bytes{1} << 46;
+  std::vector<Range> found{{1, tuning.choose(1)}};
+  for (Bytes size = 2; size <= kLargest; size *= 2) {
+    while (tuning.choose(size) != found.back().choice) {
+      Bytes same = std::max(found.back().from, size / 2);
+      Bytes other = size;
+      while (other - same > 1) {
+        const Bytes middle = same + (other - same) / 2;
+        (tuning.choose(middle) == found.back().choice ? same : other) = middle;
+      }
+      found.push_back({other, tuning.choose(other)});
+    }
+  }
+  double least = std::numeric_limits<double>::infinity();
+  for (auto range = found.rbegin(); range != found.rend(); ++range) {
+    range->most = least;
+    least = std::min(least, time(tuning, range->choice, range->from));
+  }
+  return found;
 }
 
 double CollectivePricer::achievable(const NcclTuning& tuning, NcclChoice choice,
                                     double nccl_bandwidth) const {
   const NcclTopology& t = tuning.topology();
-  const double inside = nccl_bandwidth * hardware_.intra.efficiency;
+  const double inside = nccl_bandwidth * (is_nvls(choice) ? hardware_.nccl.nvls_efficiency
+                                                          : hardware_.intra.efficiency);
   if (t.nodes == 1) return inside;
   const double nics =
       t.ranks_per_node() * hardware_.inter.nic_bandwidth / kGiga * hardware_.inter.efficiency;
   double cap = nics * tuning.ring_ratio();
   // Two nodes exchange the message once each way; an inner node of a larger tree sends it twice.
-  if (choice.algorithm == NcclAlgorithm::tree || choice.algorithm == NcclAlgorithm::nvls_tree) {
-    cap = t.nodes == 2 ? nics : nics / 2;
+  if (is_tree(choice)) {
+    cap = t.nodes == 2 ? nics : nics / 2 * hardware_.inter.tree_efficiency;
   }
   return std::min(inside, cap);
 }
 
-double CollectivePricer::started(double latency_us) const {
+double CollectivePricer::started(double latency_us, int channels) const {
   const Hardware::Nccl& nccl = hardware_.nccl;
-  return nccl.launch_exposed * nccl.launch_floor +
-         latency_us * kMicrosecondNs * nccl.small_message_slowdown;
+  return std::max(nccl.launch_floor, latency_us * kMicrosecondNs * nccl.small_message_slowdown) +
+         channels * nccl.channel_start;
 }
 
 double CollectivePricer::time(const NcclTuning& tuning, NcclChoice choice, Bytes bytes) const {
@@ -62,49 +99,60 @@ double CollectivePricer::time(const NcclTuning& tuning, NcclChoice choice, Bytes
   const NcclEstimate estimate = tuning.corrected(choice, bytes);
   const auto size = static_cast<double>(bytes);
   const double bandwidth = achievable(tuning, choice, estimate.bandwidth);
-  double transfer = size / bandwidth;
-  if (choice.algorithm == NcclAlgorithm::ring && choice.protocol == NcclProtocol::simple) {
-    const double bus = bandwidth / tuning.ring_ratio();
-    const double exposed = std::min(size / t.ranks, t.comm_channels * kSlice);
-    transfer += hardware_.nccl.pipeline_fill * exposed / bus;
+  double exposed = 0;
+  if (is_nvls(choice)) {
+    exposed = hardware_.nccl.nvls_fill * std::min(size, t.nvls_channels * kSlice);
+  } else if (choice == NcclChoice{NcclAlgorithm::ring, NcclProtocol::simple}) {
+    const double slices = std::min(size / t.ranks, t.comm_channels * kSlice);
+    exposed = hardware_.nccl.pipeline_fill * slices * tuning.ring_ratio();
   }
-  return started(estimate.latency) + transfer / link_scale_;
+  return started(estimate.latency, tuning.channels(choice, bytes)) +
+         (size + exposed) / bandwidth / link_scale_;
 }
 
-CollectiveWork CollectivePricer::ring_like(OpKind kind, Bytes bytes, int ranks, int nodes) {
-  const NcclTuning& table = tuning(kind, ranks, nodes);
-  CollectiveWork best;
-  best.is_nccl_choice = true;
-  best.work.time = -1;
-  for (NcclAlgorithm algorithm :
-       {NcclAlgorithm::tree, NcclAlgorithm::ring, NcclAlgorithm::nvls, NcclAlgorithm::nvls_tree}) {
-    for (NcclProtocol protocol : {NcclProtocol::ll, NcclProtocol::ll128, NcclProtocol::simple}) {
-      if (table.at(algorithm, protocol).bandwidth <= 0) continue;
-      const double t = time(table, {algorithm, protocol}, bytes);
-      if (best.work.time >= 0 && t >= best.work.time) continue;
-      best.work.time = t;
-      best.choice = {algorithm, protocol};
-    }
+std::pair<NcclChoice, double> CollectivePricer::chosen(const Communicator& known,
+                                                       Bytes bytes) const {
+  auto range = std::find_if(known.ranges.begin() + 1, known.ranges.end(),
+                            [&](const Range& later) { return later.from > bytes; }) -
+               1;
+  std::pair best{range->choice, std::min(time(known.tuning, range->choice, bytes), range->most)};
+  // To NCCL, links twice as fast are a message of half the size.
+  const double shortest = static_cast<double>(bytes) / link_scale_;
+  while (range != known.ranges.begin() && static_cast<double>(range->from) > shortest) {
+    --range;
+    const double t = time(known.tuning, range->choice, bytes);
+    if (t < best.second) best = {range->choice, t};
   }
-  Work& work = best.work;
-  work.time = std::max(work.time, hardware_.nccl.launch_floor);
-
-  const NcclTopology& t = table.topology();
-  const double steps_share = table.ring_steps() / static_cast<double>(ranks);
-  const double sent = static_cast<double>(bytes) * steps_share;
-  const double link = t.ring.channels * t.ring.intra * hardware_.intra.efficiency * link_scale_;
-  const double nics =
-      hardware_.inter.nic_bandwidth / kGiga * hardware_.inter.efficiency * link_scale_;
-  work[Resource::sm] = table.channels(best.choice, bytes) / hardware_.compute.sms;
-  work[Resource::hbm] =
-      traffic_per_byte(kind) * sent / work.time / (hardware_.memory.bandwidth / kGiga);
-  if (t.ranks_per_node() > 1) work[Resource::intra_link] = sent / work.time / link;
-  if (nodes > 1) work[Resource::inter_link] = sent / t.ranks_per_node() / work.time / nics;
   return best;
 }
 
+CollectiveWork CollectivePricer::ring_like(OpKind kind, Bytes bytes, int ranks, int nodes) {
+  const Communicator& known = communicator(kind, ranks, nodes);
+  const NcclTuning& table = known.tuning;
+  const auto size = static_cast<double>(bytes);
+  CollectiveWork result;
+  result.is_nccl_choice = true;
+  Work& work = result.work;
+  std::tie(result.choice, work.time) = chosen(known, bytes);
+
+  const NcclTopology& t = table.topology();
+  const double around = size * table.ring_steps() / static_cast<double>(ranks);
+  const double sent = is_nvls(result.choice) ? size * (1 + 1.0 / ranks) : around;
+  const double between = !is_tree(result.choice) ? around : nodes == 2 ? size : 2 * size;
+  const double link = t.ring.channels * t.ring.intra * hardware_.intra.efficiency * link_scale_;
+  const double nics =
+      hardware_.inter.nic_bandwidth / kGiga * hardware_.inter.efficiency * link_scale_;
+  work[Resource::sm] = table.channels(result.choice, bytes) / hardware_.compute.sms;
+  work[Resource::hbm] =
+      traffic_per_byte(kind) * sent / work.time / (hardware_.memory.bandwidth / kGiga);
+  if (t.ranks_per_node() > 1) work[Resource::intra_link] = sent / work.time / link;
+  if (nodes > 1) work[Resource::inter_link] = between / t.ranks_per_node() / work.time / nics;
+  return result;
+}
+
 CollectiveWork CollectivePricer::point_to_point(OpKind kind, Bytes bytes, int ranks, int nodes) {
-  const NcclTopology& t = tuning(OpKind::all_gather, ranks, nodes).topology();
+  const NcclTuning& table = communicator(OpKind::all_gather, ranks, nodes).tuning;
+  const NcclTopology& t = table.topology();
   const NcclTables& tables = nccl_tables(static_cast<int>(hardware_.nccl.version));
   constexpr auto ring = static_cast<std::size_t>(NcclAlgorithm::ring);
   constexpr auto simple = static_cast<std::size_t>(NcclProtocol::simple);
@@ -124,11 +172,11 @@ CollectiveWork CollectivePricer::point_to_point(OpKind kind, Bytes bytes, int ra
   }
   const double latency = tables.base_latency[ring][simple] + hop(t.hop) +
                          (nodes > 1 ? hop(NcclHop::net) + hardware_.inter.latency / 1000 : 0);
+  const int channels = table.channels({NcclAlgorithm::ring, NcclProtocol::simple}, bytes);
   CollectiveWork result;
   Work& work = result.work;
-  work.time = std::max(hardware_.nccl.launch_floor,
-                       started(latency) + std::max(inside / link, between / nic));
-  work[Resource::sm] = t.comm_channels / hardware_.compute.sms;
+  work.time = started(latency, channels) + std::max(inside / link, between / nic);
+  work[Resource::sm] = channels / hardware_.compute.sms;
   work[Resource::hbm] = 2 * size / work.time / (hardware_.memory.bandwidth / kGiga);
   work[Resource::intra_link] = inside / work.time / link;
   work[Resource::inter_link] = between / work.time / nic;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "core/ir/graph.h"
@@ -17,14 +18,15 @@ struct CollectiveWork {
   bool is_nccl_choice = false;  ///< false: a copy, or point-to-point traffic, without a choice
 };
 
-/// Prices collectives of one machine. Tuning tables are built once per (collective, ranks, nodes).
+/// Prices collectives of one machine.
 ///
-///   time = max(floor, exposed·floor + latency·slowdown + bytes / bandwidth + fill)
+///   time = max(floor, latency·slowdown) + channels·start + bytes / bandwidth + fill
 ///
-/// Latency and bandwidth are NCCL's, the bandwidth capped by what its links were measured to carry;
-/// fill is the pipeline's exposed slice of a Simple ring. The least over algorithms and protocols
-/// is taken, so a price never falls when the message grows. `link_scale` multiplies every bandwidth
-/// and no latency.
+/// Latency and bandwidth are NCCL's for the algorithm and protocol that NCCL chooses, the bandwidth
+/// capped by what its links were measured to carry; start is what each channel costs, fill the
+/// exposed slice of a pipeline. Where NCCL changes its choice too late, so that a larger message
+/// would be faster, the price is that of the larger one: a price never falls when the message
+/// grows. `link_scale` multiplies every bandwidth and no latency.
 class CollectivePricer {
  public:
   CollectivePricer(const Hardware& hardware, double link_scale);
@@ -33,19 +35,34 @@ class CollectivePricer {
   CollectiveWork price(OpKind kind, Bytes bytes, std::uint32_t ranks, std::uint32_t nodes);
 
  private:
-  const NcclTuning& tuning(OpKind kind, int ranks, int nodes);
+  /// From here to the next range NCCL makes one choice.
+  struct Range {
+    Bytes from = 1;
+    NcclChoice choice;
+    double most = 0;  ///< ns: the least time at which a later range starts
+  };
+  struct Communicator {
+    NcclTuning tuning;
+    std::vector<Range> ranges;  ///< by size; the first starts at 1 byte
+  };
+
+  /// Made once per (collective, ranks, nodes): some microseconds. Valid until the next call.
+  const Communicator& communicator(OpKind kind, int ranks, int nodes);
+  std::vector<Range> ranges(const NcclTuning& tuning) const;
   /// Algorithm bandwidth in B/ns that links allow: the measured share of NCCL's own.
   double achievable(const NcclTuning& tuning, NcclChoice choice, double nccl_bandwidth) const;
   /// ns before and between transfers, for NCCL's latency in µs.
-  double started(double latency_us) const;
+  double started(double latency_us, int channels) const;
   double time(const NcclTuning& tuning, NcclChoice choice, Bytes bytes) const;
+  /// NCCL's choice and its ns; with faster links the best of those that NCCL moves on to.
+  std::pair<NcclChoice, double> chosen(const Communicator& known, Bytes bytes) const;
   CollectiveWork ring_like(OpKind kind, Bytes bytes, int ranks, int nodes);
   CollectiveWork point_to_point(OpKind kind, Bytes bytes, int ranks, int nodes);
   CollectiveWork local_copy(Bytes bytes) const;
 
   const Hardware& hardware_;
   double link_scale_;
-  std::vector<NcclTuning> tunings_;
+  std::vector<Communicator> communicators_;
 };
 
 }  // namespace foregather::sim

@@ -106,16 +106,21 @@ struct Hardware {
     InterLink kind = InterLink::none;
     double nic_bandwidth = 0;  ///< B/s a GPU and direction, line rate
     double efficiency = 1;     ///< of line rate, large messages
-    double latency = 0;        ///< ns that the NIC adds to each hop
+    /// Of the rate at which trees over more than two nodes could use the adapters.
+    double tree_efficiency = 1;
+    double latency = 0;  ///< ns that the NIC adds to each hop
   } inter;
 
   struct Nccl {
-    double version = 0;         ///< NCCL_VERSION_CODE: 22809 is 2.28.9
-    double launch_floor = 0;    ///< ns: no collective of more than one rank is shorter
-    double launch_exposed = 0;  ///< share of launch_floor that comes on top of NCCL's own estimate
-    /// Share of one slice's transfer time that the pipeline of a Simple ring exposes.
-    double pipeline_fill = 0;
+    double version = 0;          ///< NCCL_VERSION_CODE: 22809 is 2.28.9
+    double launch_floor = 0;     ///< ns: no collective of more than one rank is shorter
+    double channel_start = 0;    ///< ns that each channel adds, whatever the message
+    double pipeline_fill = 0;    ///< share of one slice's transfer time that a Simple ring exposes
+    double nvls_fill = 0;        ///< the same for NVLS
+    double nvls_efficiency = 1;  ///< measured large-message bandwidth / NCCL's NVLS bandwidth
     double small_message_slowdown = 1;  ///< of NCCL's latency terms
+    /// 1 where LL128 is in use between nodes: the NIC is near its GPU, not behind the processor.
+    double ll128_between_nodes = 1;
   } nccl;
 
   /// Host time in ns.

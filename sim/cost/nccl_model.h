@@ -21,6 +21,8 @@ struct NcclEstimate {
 struct NcclChoice {
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
   NcclProtocol protocol = NcclProtocol::simple;
+
+  bool operator==(const NcclChoice&) const = default;
 };
 
 /// The tuning table of one communicator for one collective (all_gather, reduce_scatter, all_reduce,

@@ -109,7 +109,8 @@ NcclTopology nccl_topology(const Hardware& hardware, int ranks, int nodes) {
     const bool blackwell = generation == Generation::blackwell;
     t.nvls_channels = !blackwell ? 16 : nodes == 1 ? 24 : 32;
   }
-  t.ll128 = local == 1 || t.hop == NcclHop::nvlink;
+  t.ll128 = (local == 1 || t.hop == NcclHop::nvlink) &&
+            (nodes == 1 || hardware.nccl.ll128_between_nodes > 0);
   return t;
 }
 

@@ -7,10 +7,8 @@
 
 #include "core/base/csv.h"
 #include "core/base/file.h"
-#include "core/ir/kinds.h"
-#include "sim/cost/collective.h"
 #include "tasks/validation/errors.h"
-#include "tasks/validation/row_machine.h"
+#include "tasks/validation/interconnect.h"
 
 namespace foregather::tasks {
 namespace {
@@ -24,8 +22,7 @@ class NcclTable {
   NcclTable(const CsvTable& table, std::string name) : table_(table), name_(std::move(name)) {}
 
   Result<std::vector<NcclRow>> read() {
-    for (const char* needed :
-         {"collective", "nranks", "nnodes", "gpu", "interconnect", "size_bytes"})
+    for (const char* needed : {"collective", "nranks", "size_bytes"})
       if (!table_.column(needed))
         return fail_at(table_.path() + ":1:1", "column '{}' is missing", needed);
     std::vector<NcclRow> rows;
@@ -38,14 +35,15 @@ class NcclTable {
       constexpr double kMostRanks = 1 << 20;
       constexpr double kMostBytes = 1e15;
       const auto ranks = number(i, "nranks", 1, kMostRanks);
-      const auto nodes = number(i, "nnodes", 1, kMostRanks);
+      const auto nodes =
+          text(i, "nnodes").empty() ? assumed_nodes(ranks) : number(i, "nnodes", 1, kMostRanks);
       const auto size = number(i, "size_bytes", 0, kMostBytes);
       for (const auto* value : {&ranks, &nodes, &size})
         if (!*value) return tl::unexpected(value->error());
       row.ranks = static_cast<int>(*ranks);
       row.nodes = std::min(static_cast<int>(*nodes), row.ranks);
       row.size = static_cast<Bytes>(*size);
-      if (table_.column("time_us") && !text(i, "time_us").empty()) {
+      if (!text(i, "time_us").empty()) {
         const auto time = number(i, "time_us", 0, 1e12);
         if (!time) return tl::unexpected(time.error());
         if (*time > 0) row.published_us = *time;
@@ -56,8 +54,16 @@ class NcclTable {
   }
 
  private:
+  /// Empty where the table has no such column.
   const std::string& text(std::size_t row, std::string_view column) const {
-    return table_.cell(row, *table_.column(column));
+    static const std::string kNothing;
+    const auto at = table_.column(column);
+    return at ? table_.cell(row, *at) : kNothing;
+  }
+
+  static Result<double> assumed_nodes(const Result<double>& ranks) {
+    constexpr double kGpusOfNode = 8;
+    return ranks.map([](double n) { return std::ceil(n / kGpusOfNode); });
   }
 
   Result<double> number(std::size_t row, std::string_view column, double least, double most) const {
@@ -76,29 +82,41 @@ class NcclTable {
   std::string name_;
 };
 
+/// Rows of one machine stand together: it is loaded once.
 void predict(std::vector<NcclRow>& rows) {
-  constexpr double kMicrosecond = 1000;
-  for (NcclRow& row : rows) {
-    const auto kind = parse<OpKind>(row.collective);
-    if (!kind || !is_collective(*kind)) {
-      row.skipped = fmt::format("collective '{}' is not known", row.collective);
-      continue;
+  for (std::size_t first = 0, end = 0; first < rows.size(); first = end) {
+    while (end < rows.size() && are_alike(rows[first], rows[end])) ++end;
+    const NcclRow& of = rows[first];
+    const auto hardware = machine_of_interconnect(of.gpu, of.interconnect, of.ranks, of.nodes);
+    std::optional<sim::CollectivePricer> pricer;
+    if (hardware) pricer.emplace(*hardware, 1.0);
+    for (std::size_t i = first; i < end; ++i) {
+      NcclRow& row = rows[i];
+      if (!collective_of(row.collective))
+        row.skipped = fmt::format("collective '{}' is not known", row.collective);
+      else if (!hardware)
+        row.skipped = hardware.error().message;
+      else
+        row.predicted_us = predicted_us(row, *pricer);
     }
-    const auto hardware = machine_of_interconnect(row.gpu, row.interconnect, row.ranks, row.nodes);
-    if (!hardware) {
-      row.skipped = hardware.error().message;
-      continue;
-    }
-    sim::CollectivePricer pricer(*hardware, 1.0);
-    row.predicted_us = pricer
-                           .price(*kind, row.size, static_cast<std::uint32_t>(row.ranks),
-                                  static_cast<std::uint32_t>(row.nodes))
-                           .work.time /
-                       kMicrosecond;
   }
 }
 
 }  // namespace
+
+bool are_alike(const NcclRow& a, const NcclRow& b) {
+  return a.table == b.table && a.gpu == b.gpu && a.interconnect == b.interconnect &&
+         a.ranks == b.ranks && a.nodes == b.nodes;
+}
+
+double predicted_us(const NcclRow& row, sim::CollectivePricer& pricer) {
+  constexpr double kMicrosecond = 1000;
+  return pricer
+             .price(*collective_of(row.collective), row.size, static_cast<std::uint32_t>(row.ranks),
+                    static_cast<std::uint32_t>(row.nodes))
+             .work.time /
+         kMicrosecond;
+}
 
 std::optional<double> NcclRow::error() const {
   if (!published_us || !predicted_us) return std::nullopt;
@@ -106,6 +124,12 @@ std::optional<double> NcclRow::error() const {
 }
 
 Result<std::vector<NcclRow>> predict_nccl_tables(const std::string& directory) {
+  auto rows = read_nccl_tables(directory);
+  if (rows) predict(*rows);
+  return rows;
+}
+
+Result<std::vector<NcclRow>> read_nccl_tables(const std::string& directory) {
   std::error_code problem;
   std::vector<std::filesystem::path> files;
   for (std::filesystem::directory_iterator entry(directory, problem), end;
@@ -121,7 +145,6 @@ Result<std::vector<NcclRow>> predict_nccl_tables(const std::string& directory) {
     if (!table) return tl::unexpected(table.error());
     auto rows = NcclTable(*table, file.stem().string()).read();
     if (!rows) return tl::unexpected(rows.error());
-    predict(*rows);
     all.insert(all.end(), std::make_move_iterator(rows->begin()),
                std::make_move_iterator(rows->end()));
   }

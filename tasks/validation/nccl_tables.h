@@ -7,6 +7,7 @@
 
 #include "core/base/result.h"
 #include "core/base/units.h"
+#include "sim/cost/collective.h"
 
 namespace foregather::tasks {
 
@@ -24,10 +25,19 @@ struct NcclRow {
   std::optional<double> error() const;
 };
 
-/// Reads and predicts every .csv of a folder, in order of their names. Columns: collective, nranks,
-/// nnodes, gpu, interconnect, size_bytes and, where it is known, time_us. Errors at FILE:LINE:COL;
-/// a folder that does not exist is one.
+/// Reads every .csv of a folder, in order of their names. Columns: collective, nranks, size_bytes;
+/// nnodes (without it, eight GPUs a node); gpu, interconnect, time_us as far as they are known.
+/// Errors at FILE:LINE:COL; a folder that does not exist is one.
+Result<std::vector<NcclRow>> read_nccl_tables(const std::string& directory);
+
+/// What the pricer says, in µs. The row's collective is a known one.
+double predicted_us(const NcclRow& row, sim::CollectivePricer& pricer);
+
+/// Reads the tables and predicts every row. Rows that cannot be are skipped with a reason.
 Result<std::vector<NcclRow>> predict_nccl_tables(const std::string& directory);
+
+/// Whether two rows are of one machine and one kind of run.
+bool are_alike(const NcclRow& a, const NcclRow& b);
 
 /// Median error of the rows from `least` to below `most` bytes.
 std::optional<double> nccl_median(const std::vector<NcclRow>& rows, Bytes least, Bytes most);

@@ -2,11 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
-
-#include "core/plan/workload.h"
-#include "tasks/machine.h"
 
 namespace foregather::tasks {
 namespace {
@@ -71,36 +67,6 @@ constexpr Word kFabrics[] = {
     {"", ""},
 };
 
-constexpr Word kInterconnects[] = {
-    {"TCPXO", "tcpxo"},   {"TCPX", "tcpx"},  {"EFA", "efa_3200"},      {"Slingshot", "slingshot"},
-    {"RoCE", "roce_400"}, {"HDR", "ib_hdr"}, {"InfiniBand", "ib_ndr"},
-};
-
-/// "8x200Gb/s" -> 8, 200; "EFA 3200Gb/s" -> 1, 3200.
-struct Adapters {
-  int count = 1;
-  double gbps = 0;
-};
-
-std::optional<Adapters> adapters_of(std::string_view text) {
-  const auto unit = text.find("Gb/s");
-  if (unit == std::string_view::npos) return std::nullopt;
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  std::size_t begin = unit;
-  while (begin > 0 && text[begin - 1] == ' ') --begin;
-  const std::size_t end = begin;
-  while (begin > 0 && is_digit(text[begin - 1])) --begin;
-  Adapters adapters;
-  if (std::from_chars(text.data() + begin, text.data() + end, adapters.gbps).ec != std::errc())
-    return std::nullopt;
-  if (begin > 0 && text[begin - 1] == 'x') {
-    std::size_t first = begin - 1;
-    while (first > 0 && is_digit(text[first - 1])) --first;
-    std::from_chars(text.data() + first, text.data() + begin - 1, adapters.count);
-  }
-  return adapters;
-}
-
 /// See machine_of(); nothing for generations that too few sources speak of.
 std::optional<double> usual_gbps(std::string_view hardware) {
   constexpr double kA100 = 100;
@@ -109,10 +75,6 @@ std::optional<double> usual_gbps(std::string_view hardware) {
   if (hardware.starts_with("h100")) return kH100;
   return std::nullopt;
 }
-
-/// One process that launches on all GPUs, one after the other, sets a higher floor: about 4.5 µs a
-/// GPU in the tables that say so.
-constexpr double kFloorOfOneProcess = 4500;
 
 }  // namespace
 
@@ -157,41 +119,6 @@ Result<RowMachine> machine_of(const MeasuredRow& row) {
           "the fabric is not stated: {} Gb/s a GPU, as other sources have", *machine.fabric_gbps);
   }
   return machine;
-}
-
-Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std::string& text,
-                                              int ranks, int nodes) {
-  plan::Cluster cluster;
-  cluster.hardware = hardware_of_gpu(gpu);
-  if (cluster.hardware.empty()) return fail("no hardware file for the GPU '{}'", gpu);
-  const int local = std::max(1, ranks / std::max(1, nodes));
-  if (has(text, "P2P enabled") || has(text, "peer access"))
-    cluster.topology = fmt::format("pcie{}_p2p", pcie_generation(cluster.hardware));
-  else if (has(text, "no P2P"))
-    cluster.topology = fmt::format("pcie{}_host", pcie_generation(cluster.hardware));
-  else if (has(text, "direct"))
-    cluster.topology = "nvlink_mesh";
-  if (nodes > 1) {
-    for (const Word& known : kInterconnects) {
-      if (!has(text, known.word)) continue;
-      cluster.fabric = known.file;
-      break;
-    }
-    if (const auto adapters = adapters_of(text)) {
-      // A total of a node ("EFA 3200Gb/s") is shared by its eight GPUs.
-      constexpr double kFastestAdapter = 800;
-      constexpr int kGpusOfNode = 8;
-      const double each =
-          adapters->count == 1 && adapters->gbps > kFastestAdapter
-              ? adapters->gbps / kGpusOfNode
-              : adapters->gbps * std::min(1.0, static_cast<double>(adapters->count) /
-                                                   static_cast<double>(local));
-      cluster.fabric_gbps = each;
-    }
-  }
-  auto hardware = load_machine(cluster);
-  if (hardware && has(text, "1 process")) hardware->nccl.launch_floor = kFloorOfOneProcess * ranks;
-  return hardware;
 }
 
 }  // namespace foregather::tasks

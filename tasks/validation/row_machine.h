@@ -5,7 +5,6 @@
 #include <string>
 
 #include "core/base/result.h"
-#include "sim/cost/hardware.h"
 #include "tasks/validation/measured.h"
 
 namespace foregather::tasks {
@@ -31,10 +30,5 @@ Result<RowMachine> machine_of(const MeasuredRow& row);
 /// The built-in hardware whose GPU a text names ("A100-SXM4-40GB", "H100-SXM5-96GB …"); empty:
 /// none.
 std::string hardware_of_gpu(const std::string& gpu);
-
-/// The machine of an nccl-tests table: the GPU's, with what the text about the interconnect says
-/// ("NVLink4 direct 4-GPU node + Slingshot-11 4x200Gb/s", "P2P enabled", "1 process -g 8").
-Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std::string& text,
-                                              int ranks, int nodes);
 
 }  // namespace foregather::tasks

@@ -85,12 +85,14 @@ std::string predictions_csv(const std::vector<RowResult>& rows) {
 }
 
 std::string nccl_predictions_csv(const std::vector<NcclRow>& rows) {
-  std::string text = "table,collective,nranks,nnodes,gpu,interconnect,size_bytes,time_us\n";
+  std::string text =
+      "table,collective,nranks,nnodes,gpu,interconnect,size_bytes,time_us,skip_reason\n";
   for (const NcclRow& row : rows) {
     text +=
         fmt::format("{},{},{},{},{},{},{},", csv_cell(row.table), csv_cell(row.collective),
                     row.ranks, row.nodes, csv_cell(row.gpu), csv_cell(row.interconnect), row.size);
-    text += row.predicted_us ? fmt::format("{:.2f}\n", *row.predicted_us) : std::string("\n");
+    text += row.predicted_us ? fmt::format("{:.2f},\n", *row.predicted_us)
+                             : fmt::format(",{}\n", csv_cell(row.skipped));
   }
   return text;
 }

@@ -9,6 +9,7 @@
 #include "core/base/file.h"
 #include "tasks/parallel.h"
 #include "tasks/validation/fit.h"
+#include "tasks/validation/nccl_fit.h"
 #include "tasks/validation/pairs.h"
 #include "tasks/validation/report.h"
 #include "tasks/validation/scaling.h"
@@ -109,6 +110,8 @@ std::map<std::string, std::size_t> Validation::skipped() const {
   std::map<std::string, std::size_t> reasons;
   for (const RowResult& row : rows)
     if (!row.prediction.is_predicted()) ++reasons[row.prediction.skipped];
+  for (const NcclRow& row : collectives)
+    if (!row.predicted_us) ++reasons[row.skipped];
   return reasons;
 }
 
@@ -157,9 +160,20 @@ std::vector<Bar> bars(const Validation& validation) {
 }
 
 Result<std::string> fit_to(const ValidateRequest& request) {
-  auto folder = WorkloadFolder::create(request.workloads);
-  if (!folder) return tl::unexpected(folder.error());
-  return fit(request.measured, folder->path()).map(fit_text);
+  std::string text;
+  if (!request.measured.empty()) {
+    auto folder = WorkloadFolder::create(request.workloads);
+    if (!folder) return tl::unexpected(folder.error());
+    const auto fitted = fit(request.measured, folder->path());
+    if (!fitted) return tl::unexpected(fitted.error());
+    text += fit_text(*fitted);
+  }
+  if (!request.nccl_tests.empty()) {
+    const auto fitted = fit_nccl(request.nccl_tests);
+    if (!fitted) return tl::unexpected(fitted.error());
+    text += fit_text(*fitted);
+  }
+  return text;
 }
 
 Result<Validation> validate(const ValidateRequest& request) {

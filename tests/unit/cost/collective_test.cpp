@@ -80,7 +80,7 @@ TEST_CASE("large rings move data at the measured bus bandwidth") {
   const double bus = 7.0 / 8 * 4 * GiB / time_of(h100, 1, OpKind::all_gather, 4 * GiB, 8, 1);
   CHECK(bus == Approx(350).epsilon(0.03));
   const double two = 15.0 / 16 * 4 * GiB / time_of(h100, 1, OpKind::all_gather, 4 * GiB, 16, 2);
-  CHECK(two == Approx(320).epsilon(0.03));
+  CHECK(two == Approx(346).epsilon(0.03));
   const Hardware host = load_hardware("rtx_4090").value();
   const double pcie = 1.5 * GiB / time_of(host, 1, OpKind::all_reduce, 1 * GiB, 4, 1);
   CHECK(pcie == Approx(13.7).epsilon(0.03));
