@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "core/base/text.h"
 #include "tasks/validation/by_mechanism.h"
 #include "tasks/validation/markdown.h"
 #include "tasks/validation/mechanism.h"
+#include "tasks/validation/nccl_plot.h"
 #include "tasks/validation/pairs_report.h"
 #include "tasks/validation/scaling_report.h"
 #include "tasks/validation/scatter.h"
@@ -73,6 +75,24 @@ std::string collectives_text(const Validation& validation) {
       percent(nccl_median(rows, 1 * MiB, kAny)));
 }
 
+/// The median error of every table by size.
+std::string tables_text(const Validation& validation) {
+  constexpr Bytes kAny = std::numeric_limits<Bytes>::max();
+  std::map<std::string, std::vector<NcclRow>> tables;
+  for (const NcclRow& row : validation.collectives)
+    if (row.error()) tables[row.table].push_back(row);
+  std::vector<std::vector<std::string>> lines;
+  for (const auto& [name, rows] : tables)
+    lines.push_back({name, percent(nccl_median(rows, 0, 64 * KiB)),
+                     percent(nccl_median(rows, 64 * KiB, 1 * MiB)),
+                     percent(nccl_median(rows, 1 * MiB, 64 * MiB)),
+                     percent(nccl_median(rows, 64 * MiB, kAny)),
+                     percent(nccl_median(rows, 1 * MiB, kAny))});
+  return "\n" + markdown_table(
+                    {"table", "below 64 KiB", "to 1 MiB", "to 64 MiB", "larger", "from 1 MiB on"},
+                    lines, "lrrrrr");
+}
+
 std::string intervals_text(const Validation& validation) {
   const auto line = [&](const char* what, std::optional<bool> (RowResult::*inside)() const) {
     const Coverage all = coverage_of(validation.rows, inside);
@@ -129,10 +149,12 @@ constexpr std::string_view kMapping =
     "device "
     "large enough, and\n  `fits` says no.\n";
 
-std::string pictures_text(const Validation& validation, const std::string& folder) {
+std::string pictures_text(const Validation& validation, const std::string& folder,
+                          Picture::About about) {
   std::string text;
   for (const Picture& picture : pictures_of(validation))
-    text += fmt::format("\n![{}]({}/{})\n", picture.caption, folder, picture.file);
+    if (picture.about == about)
+      text += fmt::format("\n![{}]({}/{})\n", picture.caption, folder, picture.file);
   return text;
 }
 
@@ -142,7 +164,9 @@ std::vector<Picture> pictures_of(const Validation& validation) {
   std::vector<Picture> pictures{
       {"step_time.svg", "Predicted against published step times, a point a row",
        step_time_svg(validation.rows)},
-      {"peak.svg", "Predicted against published peaks, a point a row", peak_svg(validation.rows)}};
+      {"peak.svg", "Predicted against published peaks, a point a row", peak_svg(validation.rows)},
+      {"collectives.svg", "Predicted and published times of collectives, a panel a table",
+       nccl_plot(validation.collectives), Picture::About::collectives}};
   std::erase_if(pictures, [](const Picture& picture) { return picture.svg.empty(); });
   return pictures;
 }
@@ -157,7 +181,7 @@ std::string report_markdown(const Validation& validation, const std::string& fol
                                      : "**no**");
   text += "\n## By tier\n\n" + markdown_table(kHeads, tier_rows(validation));
   text += fmt::format("\nWrong answers to \"does it fit?\": {}.\n", validation.wrong_fits());
-  text += pictures_text(validation, folder);
+  text += pictures_text(validation, folder, Picture::About::steps);
   text += "\n## By group\n\n";
   std::vector<std::vector<std::string>> groups;
   for (const auto& [group, rows] : by_group(validation.rows))
@@ -166,7 +190,9 @@ std::string report_markdown(const Validation& validation, const std::string& fol
   text += "\n## The worst ten rows of tier A\n\n" + worst_table(validation);
   text += intervals_text(validation);
   text += skipped_text(validation);
-  if (!validation.collectives.empty()) text += collectives_text(validation);
+  if (!validation.collectives.empty())
+    text += collectives_text(validation) + tables_text(validation) +
+            pictures_text(validation, folder, Picture::About::collectives);
   text += pairs_markdown(validation.rows) + scaling_markdown(validation.rows);
   return text + std::string(kMapping);
 }

@@ -15,9 +15,12 @@ std::string report_markdown(const Validation& validation, const std::string& fol
 
 /// A picture that the report shows.
 struct Picture {
+  enum class About { steps, collectives };
+
   std::string file;     ///< its name in the folder
   std::string caption;  ///< what it shows, for readers that do not see it
   std::string svg;
+  About about = About::steps;  ///< the part of the report that shows it
 };
 std::vector<Picture> pictures_of(const Validation& validation);
 
