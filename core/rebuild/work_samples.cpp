@@ -129,13 +129,13 @@ bool set_product(Cost& cost, const Tensors& tensors, std::size_t dimensions) {
   cost.k = a.sizes[last];
   cost.n = b.sizes[last];
   cost.batch = dimensions == 3 ? a.sizes[0] : 1;
-  // In this order: elements of a tensor, times one more size that another tensor's bound limits.
-  const std::int64_t per_row = 2 * cost.n;
-  if (a.elements > 0 && per_row > (std::int64_t{1} << 62) / a.elements) return false;
-  cost.flops = a.elements * per_row;
+  // Three sizes of which each two are bounded are not bounded together.
+  constexpr std::int64_t kMostFlops = std::int64_t{1} << 58;
+  if (a.elements == 0 || b.elements == 0 || cost.n > kMostFlops / 2 / a.elements) return false;
+  cost.flops = 2 * a.elements * cost.n;
   cost.bytes_read = a.bytes() + b.bytes();
   cost.bytes_written = cost.batch * cost.m * cost.n * size_of(a.dtype);
-  return cost.flops > 0;
+  return true;
 }
 
 bool set_product_of(std::string_view op, Cost& cost, const Tensors& tensors) {
@@ -222,7 +222,7 @@ class Sampling {
       std::sort(times.begin(), times.end());
       sample.time = is_collective(sample.cost.kind) ? times.front() : median(times);
       sample.repeats = static_cast<std::int64_t>(times.size());
-      for (const Ns time : times) sample.total += time;
+      for (const Ns time : times) sample.total = run::sum_of_times(sample.total, time);
       samples_.rows.push_back(std::move(sample));
     }
     std::stable_sort(samples_.rows.begin(), samples_.rows.end(), run::is_before);

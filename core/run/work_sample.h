@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "core/base/units.h"
@@ -26,6 +27,12 @@ struct WorkSample {
     return cost.message_bytes > 0 ? cost.message_bytes : cost.bytes_read + cost.bytes_written;
   }
 };
+
+/// The sum; of damaged times, that have no room, the largest there is.
+constexpr Ns sum_of_times(Ns a, Ns b) {
+  constexpr Ns kMost = std::numeric_limits<Ns>::max();
+  return a > kMost - b ? kMost : a + b;
+}
 
 /// By kernel, then by size: neighbours are alike.
 bool is_before(const WorkSample& a, const WorkSample& b);

@@ -273,7 +273,7 @@ class Calibrating {
       Mechanism& mechanism = calibration_.mechanisms[row_of(sample)];
       ++mechanism.shapes;
       mechanism.priced_shapes += sample.has_cost ? 1 : 0;
-      mechanism.total += sample.total;
+      mechanism.total = run::sum_of_times(mechanism.total, sample.total);
     }
   }
   std::size_t row_of(const WorkSample& sample) const {
@@ -352,7 +352,7 @@ class Calibrating {
       all.add(tallies_[row]);
       sum.shapes += mechanism.shapes;
       sum.priced_shapes += mechanism.priced_shapes;
-      sum.total += mechanism.total;
+      sum.total = run::sum_of_times(sum.total, mechanism.total);
       if (mechanism.priced_shapes == 0)
         mechanism.stays = "no shapes that a schedule would say were recorded";
       else if (mechanism.priced_shapes < kLeastShapes)

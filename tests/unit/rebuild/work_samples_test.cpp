@@ -1,6 +1,8 @@
 // What recordings say of the time that work takes.
 #include "core/rebuild/work_samples.h"
 
+#include <algorithm>
+#include <limits>
 #include <catch2/catch.hpp>
 
 #include "recordings.h"
@@ -136,4 +138,16 @@ TEST_CASE("work samples: the least time of a collective is its own") {
   CHECK(rows[0].cost.message_bytes == 256);
   CHECK(rows[0].ranks == 8);
   CHECK(rows[0].has_cost);
+}
+
+TEST_CASE("work samples: sizes and times that have no room are no products and no overflow") {
+  Profile profile;
+  profile.op("aten::mm", "[[1125899906842624, 0], [0, 1125899906842624]]", kHalves,
+             {{"some_gemm", 1}});
+  profile.op("aten::mm", "[[33554432, 33554432], [33554432, 33554432]]", kHalves,
+             {{"some_gemm", 2}});
+  for (int i = 0; i < 3; ++i) profile.write.kernel(profile.stream, "long", 0, Ns{1} << 51);
+  const auto samples = profile.samples();
+  for (const run::WorkSample& row : samples.rows) CHECK_FALSE(row.has_cost);
+  CHECK(run::sum_of_times(std::numeric_limits<Ns>::max(), 5) == std::numeric_limits<Ns>::max());
 }
