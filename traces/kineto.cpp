@@ -259,6 +259,8 @@ class Builder {
     rows.collective.push_back(collective(event));
     rows.shapes.push_back(text(event.shapes));
     rows.types.push_back(text(event.types));
+    const bool is_attention = event.name.find("flash_attention") != event.name.npos;
+    rows.values.push_back(is_attention ? text(event.values) : StringId());
   }
   StringId text(std::string_view list) {
     return list.empty() ? StringId() : recording_.strings.intern(list);

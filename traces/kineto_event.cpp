@@ -91,6 +91,7 @@ constexpr Argument kArguments[] = {
     {"Seq",
      [](json::value& v, KinetoEvent& e) { e.collective_sequence = number<std::int64_t>(v); }},
     {"Input Dims", [](json::value& v, KinetoEvent& e) { e.shapes = raw(v); }},
+    {"Concrete Inputs", [](json::value& v, KinetoEvent& e) { e.values = raw(v); }},
     {"Input type", [](json::value& v, KinetoEvent& e) { e.types = raw(v); }},
     {"grid", [](json::value& v, KinetoEvent& e) { read_extent(v, e.grid); }},
     {"block", [](json::value& v, KinetoEvent& e) { read_extent(v, e.block); }},

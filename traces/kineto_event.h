@@ -30,6 +30,7 @@ struct KinetoEvent {
   std::int64_t in_elements = 0, out_elements = 0, group_size = 0;
   std::optional<std::int64_t> collective_sequence;
   std::string_view shapes, types;               ///< JSON text of "Input Dims" and "Input type"
+  std::string_view values;                      ///< … of "Concrete Inputs"
   std::array<std::int64_t, 3> grid{}, block{};  ///< of a kernel; 0: not said
   std::optional<std::int64_t> device_type, device_index;
   std::uint64_t address = 0;

@@ -174,6 +174,7 @@ bool NsysEvents::range(const ForeignRows& row) {
   rows.collective.emplace_back();
   rows.shapes.emplace_back();
   rows.types.emplace_back();
+  rows.values.emplace_back();
   return true;
 }
 

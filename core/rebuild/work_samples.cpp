@@ -146,6 +146,34 @@ bool set_product_of(std::string_view op, Cost& cost, const Tensors& tensors) {
   return false;
 }
 
+/// PyTorch's operators of FlashAttention: [batch, rows, heads, dimension] of query, key and value;
+/// the first flag among the values is is_causal. Of the backward only the kernel that does the
+/// products.
+bool set_attention(std::string_view op, std::string_view values, std::string_view kernel,
+                   Cost& cost, const Tensors& tensors) {
+  const bool is_backward = op == "aten::_flash_attention_backward";
+  if (!is_backward && op != "aten::_flash_attention_forward") return false;
+  if (is_backward && kernel.find("dq_dk_dv") == kernel.npos) return false;
+  const std::size_t first = is_backward ? 1 : 0;
+  const auto yes = values.find("\"True\""), no = values.find("\"False\"");
+  if (tensors.size() < first + 3 || std::min(yes, no) == values.npos) return false;
+  const ShapedArgument &query = tensors[first], &key = tensors[first + 1];
+  if (query.sizes.size() != 4 || key.sizes.size() != 4) return false;
+  constexpr std::int64_t kMostTriples = std::int64_t{1} << 57;
+  const std::int64_t rows = key.sizes[1];
+  if (query.elements == 0 || rows == 0 || rows > kMostTriples / query.elements) return false;
+  cost.dtype = query.dtype;
+  cost.batch = query.sizes[0] * query.sizes[2];
+  cost.m = query.sizes[1];
+  cost.n = rows;
+  cost.k = query.sizes[3];
+  cost.flops = query.elements * rows * (is_backward ? 10 : 4) / (yes < no ? 2 : 1);
+  const Bytes keys = 2 * key.bytes();
+  cost.bytes_read = is_backward ? 3 * query.bytes() + keys : query.bytes() + keys;
+  cost.bytes_written = is_backward ? query.bytes() + keys : query.bytes();
+  return true;
+}
+
 bool is_memory_bound(OpKind kind) {
   switch (kind) {
     case OpKind::elementwise:
@@ -232,7 +260,7 @@ class Sampling {
  private:
   /// What one activity shares with its repeats. Texts are those of the recordings.
   struct Shape {
-    std::string_view kernel, op, shapes, types;
+    std::string_view kernel, op, shapes, types, values;
     run::ActivityKind activity = run::ActivityKind::kernel;
     OpKind kind = OpKind::other;
     bool is_alone = false;  // the operator launched nothing else
@@ -265,6 +293,7 @@ class Sampling {
         shape.op = recording.text(recording.ranges.name[row]);
         shape.shapes = recording.text(recording.ranges.shapes[row]);
         shape.types = recording.text(recording.ranges.types[row]);
+        shape.values = recording.text(recording.ranges.values[row]);
         shape.is_alone = is_alone;
       }
     }
@@ -321,6 +350,11 @@ class Sampling {
     const bool is_product = set_product_of(shape.op, cost, tensors);
     if (is_product) {
       sample.has_cost = cost.kind == OpKind::gemm;
+      return;
+    }
+    if (cost.kind == OpKind::attention &&
+        set_attention(shape.op, shape.values, shape.kernel, cost, tensors)) {
+      sample.has_cost = true;
       return;
     }
     const DType by_name = cost.dtype;

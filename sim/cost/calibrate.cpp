@@ -71,6 +71,7 @@ class Fit {
     for (const WorkSample* sample : samples)
       if (sample->has_cost) by_mechanism_[mechanism_of(*sample)].push_back(sample);
     list_products();
+    list_attention();
     list_memory();
     list_links();
   }
@@ -127,6 +128,23 @@ class Fit {
       }
     }
     if (main != nullptr) add("kernel", "gemm_ramp", *main, main_name, kLeastShapes + 1);
+  }
+
+  // The backward does five products where the forward does two.
+  void list_attention() {
+    const auto found = by_mechanism_.find(std::string(name(OpKind::attention)));
+    if (found == by_mechanism_.end()) return;
+    Samples forward, backward;
+    for (const WorkSample* sample : found->second) {
+      const Cost& cost = sample->cost;
+      const double triples = static_cast<double>(cost.batch) * static_cast<double>(cost.m) *
+                             static_cast<double>(cost.n) * static_cast<double>(cost.k);
+      const bool is_backward = static_cast<double>(cost.flops) > 4.5 * triples;
+      (is_backward ? backward : forward).push_back(sample);
+    }
+    add("efficiency", "attention_forward", forward, found->first);
+    add("efficiency", "attention_backward", backward, found->first);
+    add("kernel", "attention_ramp", forward, found->first, kLeastShapes + 1);
   }
 
   void list_memory() {

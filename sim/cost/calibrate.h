@@ -59,10 +59,10 @@ struct CalibrationOptions {
 
 /// Fits the figures that samples of a kind say something of, by least absolute relative error, each
 /// sample's cut at 1, so that a few bad ones count little: efficiency and ramp of products, the
-/// rates of other types of number, efficiency of each memory-bound kind and the floor of a kernel,
-/// bandwidth to the host, NCCL's share of links and its floor. A figure stays where a kind has less
-/// than three priced shapes, where the errors do not become smaller by 2 %, or where the best value
-/// is ten times the base's or a tenth of it.
+/// rates of other types of number, efficiencies and ramp of attention, efficiency of each
+/// memory-bound kind and the floor of a kernel, bandwidth to the host, NCCL's share of links and
+/// its floor. A figure stays where a kind has less than three priced shapes, where the errors do
+/// not become smaller by 2 %, or where the best value is ten times the base's or a tenth of it.
 ///
 /// `samples` are in the order of run::is_before(): neighbours, of which one is held out, are alike.
 Calibration calibrate(std::span<const run::WorkSample> samples, const Hardware& base,

@@ -31,6 +31,8 @@ Hardware truth() {
   hardware.kernel.floor = 3100;
   hardware.efficiency.elementwise = 0.62;
   hardware.efficiency.copy = 0.81;
+  hardware.efficiency.attention_forward = 0.52;
+  hardware.efficiency.attention_backward = 0.37;
   hardware.intra.host_bandwidth = 21e9;
   hardware.intra.efficiency = 0.66;
   hardware.nccl.launch_floor = 24'000;
@@ -63,6 +65,19 @@ Cost product(DType type, std::int64_t m, std::int64_t n, std::int64_t k) {
   return cost;
 }
 
+Cost attention(std::int64_t rows, std::int64_t products) {
+  Cost cost;
+  cost.kind = OpKind::attention;
+  cost.dtype = DType::bf16;
+  cost.batch = 64;
+  cost.m = cost.n = rows;
+  cost.k = 128;
+  cost.flops = 2 * products * cost.batch * rows * rows * cost.k;
+  cost.bytes_read = 3 * cost.batch * rows * cost.k * 2;
+  cost.bytes_written = cost.batch * rows * cost.k * 2;
+  return cost;
+}
+
 Cost traffic(OpKind kind, Bytes bytes) {
   Cost cost;
   cost.kind = kind;
@@ -86,6 +101,10 @@ std::vector<WorkSample> samples() {
       all.push_back(timed("nvjet", product(DType::bf16, m, n, 4096)));
       all.push_back(timed("sgemm", product(DType::f32, m, n, 2048)));
     }
+  for (const std::int64_t rows : {512, 1024, 2048, 3072, 4096, 8192}) {
+    all.push_back(timed("flash_fwd", attention(rows, 2)));
+    all.push_back(timed("flash_bwd_dq_dk_dv", attention(rows, 5)));
+  }
   for (Bytes bytes = 1 << 12; bytes <= 1 << 28; bytes *= 2) {
     all.push_back(timed("add", traffic(OpKind::elementwise, bytes)));
     all.push_back(timed("copy", traffic(OpKind::copy, bytes)));
@@ -104,6 +123,10 @@ void check_figures(const Calibration& found, double within) {
   CHECK(fitted.kernel.floor == Approx(right.kernel.floor).epsilon(within));
   CHECK(fitted.efficiency.elementwise == Approx(right.efficiency.elementwise).epsilon(within));
   CHECK(fitted.efficiency.copy == Approx(right.efficiency.copy).epsilon(within));
+  CHECK(fitted.efficiency.attention_forward ==
+        Approx(right.efficiency.attention_forward).epsilon(within));
+  CHECK(fitted.efficiency.attention_backward ==
+        Approx(right.efficiency.attention_backward).epsilon(within));
   CHECK(fitted.intra.host_bandwidth == Approx(right.intra.host_bandwidth).epsilon(within));
   CHECK(fitted.intra.efficiency == Approx(right.intra.efficiency).epsilon(within));
 }

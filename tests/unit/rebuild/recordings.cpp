@@ -75,6 +75,7 @@ void RecordingWriter::range(run::LaneRow thread, std::string_view name, Ns start
   rows.collective.emplace_back();
   rows.shapes.emplace_back();
   rows.types.emplace_back();
+  rows.values.emplace_back();
 }
 
 sim::Simulation replayed_once(const Graph& graph) {

@@ -80,6 +80,26 @@ TEST_CASE("work samples: a batch of products, with something added") {
   CHECK(samples.rows[0].cost.flops == 2 * 4 * 8 * 16 * 32);
 }
 
+TEST_CASE("work samples: attention by the sizes and the mask of its operator") {
+  for (const bool is_causal : {true, false}) {
+    Profile profile;
+    profile.op("aten::_flash_attention_forward", "[[2, 64, 8, 16], [2, 64, 4, 16], [2, 64, 4, 16]]",
+               R"(["c10::BFloat16", "c10::BFloat16", "c10::BFloat16"])", {{"flash_fwd_kernel", 9}});
+    run::Recording& recording = profile.write.recording;
+    recording.ranges.values.back() = recording.strings.intern(
+        is_causal ? R"(["", "0.", "True", "False"])" : R"(["", "0.", "False", "False"])");
+    const auto rows = profile.samples().rows;
+    REQUIRE(rows.size() == 1);
+    CHECK(rows[0].has_cost);
+    CHECK(rows[0].cost.batch == 16);
+    CHECK(rows[0].cost.m == 64);
+    CHECK(rows[0].cost.n == 64);
+    CHECK(rows[0].cost.k == 16);
+    CHECK(rows[0].cost.flops == (is_causal ? 2 : 4) * 16 * 64 * 64 * 16);
+    CHECK(rows[0].cost.bytes_written == 2 * 2 * 64 * 8 * 16);
+  }
+}
+
 TEST_CASE("work samples: what operators of one kernel read and write") {
   Profile profile;
   profile.op("aten::add", "[[100], [100], []]", kFloats, {{"elementwise_add", 1}});
