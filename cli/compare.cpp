@@ -17,7 +17,7 @@
 namespace foregather::cli {
 namespace {
 
-struct Arguments {
+struct CompareArguments {
   std::string first, second, step, ranks, database;
   bool json = false;
 };
@@ -36,7 +36,7 @@ Result<std::optional<std::array<std::uint32_t, 2>>> parse_ranks(const std::strin
   return ranks;
 }
 
-int run(const Arguments& arguments) {
+int run_compare(const CompareArguments& arguments) {
   tasks::CompareRequest request;
   request.first = arguments.first;
   request.second = arguments.second;
@@ -59,7 +59,7 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command compare_command() {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CompareArguments>();
   Command command;
   command.name = "compare";
   command.summary = "compares two runs: predicted with measured, or one with another";
@@ -92,7 +92,7 @@ Command compare_command() {
       "foregather compare job.db job.db --ranks 3:0\twhy is rank 3 slower than rank 0?",
       "foregather compare plan.toml rank0.pt.trace.json.gz\ta workload against a recording",
   };
-  command.run = [arguments] { return run(*arguments); };
+  command.run = [arguments] { return run_compare(*arguments); };
   return command;
 }
 

@@ -8,7 +8,7 @@
 namespace foregather::cli {
 namespace {
 
-int run() {
+int run_doctor() {
   std::string text = fmt::format("{}\n\n", tasks::version());
   for (const tasks::Finding& finding : tasks::examine_machine()) {
     text +=
@@ -30,7 +30,7 @@ Command doctor_command() {
   command.description =
       "Looks for a GPU and its driver, the CUDA runtime, CUPTI, NCCL, MPI and a display, and says "
       "what each is good for. Changes nothing.";
-  command.run = run;
+  command.run = run_doctor;
   return command;
 }
 

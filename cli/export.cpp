@@ -11,12 +11,12 @@
 namespace foregather::cli {
 namespace {
 
-struct Arguments {
+struct ExportArguments {
   std::vector<std::string> databases;
   std::string format, output;
 };
 
-int run(const Arguments& arguments) {
+int run_export(const ExportArguments& arguments) {
   const Status done = tasks::export_runs(arguments.databases, arguments.format, arguments.output);
   if (!done) return give_up(done.error());
   return print(fmt::format("wrote {}\n", printable(arguments.output)));
@@ -35,7 +35,7 @@ std::string format_doc() {
 }  // namespace
 
 Command export_command() {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ExportArguments>();
   Command command;
   command.name = "export";
   command.summary = "writes runs in the format of another tool";
@@ -58,7 +58,7 @@ Command export_command() {
       "one axis, for https://ui.perfetto.dev",
       "foregather export run.db --format csv -o ops.csv\tone op a row, for a spreadsheet",
   };
-  command.run = [arguments] { return run(*arguments); };
+  command.run = [arguments] { return run_export(*arguments); };
   return command;
 }
 

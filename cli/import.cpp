@@ -15,7 +15,7 @@
 namespace foregather::cli {
 namespace {
 
-struct Arguments {
+struct ImportArguments {
   std::vector<std::string> files;
   std::string database, step;
   bool json = false;
@@ -44,7 +44,7 @@ std::string text_of(const std::vector<tasks::RankClock>& clocks) {
   return "\nClocks, by the ends of shared collectives\n" + table.text(2);
 }
 
-int run(const Arguments& arguments) {
+int run_import(const ImportArguments& arguments) {
   const auto step = parse_step(arguments.step);
   if (!step) return give_up(step.error());
   const auto files = tasks::import_files(arguments.files);
@@ -69,7 +69,7 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command import_command() {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ImportArguments>();
   Command command;
   command.name = "import";
   command.summary = "reads what other tools printed or recorded";
@@ -109,7 +109,7 @@ Command import_command() {
       "foregather import job.tar.gz --json\tof every trace in an archive, for a program",
       "foregather import forward.txt backward.txt --json\tof two traces, for a program",
   };
-  command.run = [arguments] { return run(*arguments); };
+  command.run = [arguments] { return run_import(*arguments); };
   return command;
 }
 

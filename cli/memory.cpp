@@ -14,13 +14,13 @@
 namespace foregather::cli {
 namespace {
 
-struct Arguments {
+struct MemoryArguments {
   std::string snapshot, start, capacity, database;
   std::vector<std::string> alloc_confs;
   bool json = false;
 };
 
-Result<tasks::MemoryRequest> request_of(const Arguments& arguments) {
+Result<tasks::MemoryRequest> request_of(const MemoryArguments& arguments) {
   tasks::MemoryRequest request;
   request.snapshot = arguments.snapshot;
   request.alloc_confs = arguments.alloc_confs;
@@ -37,7 +37,7 @@ Result<tasks::MemoryRequest> request_of(const Arguments& arguments) {
   return request;
 }
 
-int run(const Arguments& arguments) {
+int run_memory(const MemoryArguments& arguments) {
   const auto request = request_of(arguments);
   if (!request) return give_up(request.error());
   auto outputs = tasks::Outputs::open(arguments.database, "", "");
@@ -57,7 +57,7 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command memory_command() {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<MemoryArguments>();
   Command command;
   command.name = "memory";
   command.summary = "replays a PyTorch memory snapshot through the allocator";
@@ -94,7 +94,7 @@ Command memory_command() {
       "max_split_size_mb:128\twould another configuration have reserved less?",
       "foregather memory snapshot.pickle --capacity 40GiB\twould it have fitted into 40 GiB?",
   };
-  command.run = [arguments] { return run(*arguments); };
+  command.run = [arguments] { return run_memory(*arguments); };
   return command;
 }
 

@@ -10,12 +10,12 @@
 namespace foregather::cli {
 namespace {
 
-struct Arguments {
+struct ReproduceArguments {
   std::string folder = "traces/samples", report;
   bool json = false, check = false;
 };
 
-int run(const Arguments& arguments) {
+int run_reproduce(const ReproduceArguments& arguments) {
   const auto rows = tasks::reproduce(arguments.folder);
   if (!rows) return give_up(rows.error());
   if (!arguments.report.empty()) {
@@ -35,7 +35,7 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command reproduce_command() {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ReproduceArguments>();
   Command command;
   command.name = "reproduce";
   command.summary = "reproduces published effects of schedules";
@@ -53,7 +53,7 @@ Command reproduce_command() {
        nullptr, nullptr},
   };
   command.examples = {"foregather reproduce\tall published effects"};
-  command.run = [arguments] { return run(*arguments); };
+  command.run = [arguments] { return run_reproduce(*arguments); };
   return command;
 }
 

@@ -19,7 +19,7 @@
 namespace foregather::cli {
 namespace {
 
-struct Arguments {
+struct SimulateArguments {
   std::vector<std::string> sources, sets, what_if;
   std::string hardware, memory_model, as, step, database, trace, dump;
   bool json = false, keys = false;
@@ -35,7 +35,7 @@ Result<tasks::MemoryModel> memory_model(const std::string& name) {
                  did_you_mean(name, kNames), fmt::join(kNames, ", "));
 }
 
-Result<tasks::SimulateRequest> request_of(const Arguments& arguments) {
+Result<tasks::SimulateRequest> request_of(const SimulateArguments& arguments) {
   if (arguments.sources.empty())
     return fail(
         "SOURCE is missing: name a workload (.toml), a schedule dump, a Thunder or Chakra trace "
@@ -79,20 +79,20 @@ std::string keys_text() {
 }
 
 // --hw is a --set by another name: places call it what the user did.
-void as_asked(std::string& place, const Arguments& arguments) {
+void as_asked(std::string& place, const SimulateArguments& arguments) {
   constexpr std::string_view kSet = "--set cluster.hardware=";
   if (!arguments.hardware.empty() && place.starts_with(kSet))
     place.replace(0, kSet.size(), "--hw ");
 }
 
-std::string wrote(const Arguments& arguments) {
+std::string wrote(const SimulateArguments& arguments) {
   std::string text;
   for (const std::string& path : {arguments.database, arguments.trace, arguments.dump})
     if (!path.empty()) text += fmt::format("wrote {}\n", printable(path));
   return text;
 }
 
-int run(const Arguments& arguments) {
+int run_simulate(const SimulateArguments& arguments) {
   if (arguments.keys) return print(keys_text());
   auto request = request_of(arguments);
   if (!request) return give_up(request.error());
@@ -116,7 +116,7 @@ int run(const Arguments& arguments) {
   return print(text);
 }
 
-std::vector<Option> options(Arguments& arguments) {
+std::vector<Option> options(SimulateArguments& arguments) {
   return {
       {"SOURCE", "",
        "a workload (.toml), a schedule dump, a printed Thunder trace, Chakra traces or a recorded "
@@ -166,7 +166,7 @@ std::vector<Option> options(Arguments& arguments) {
 }  // namespace
 
 Command simulate_command() {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<SimulateArguments>();
   Command command;
   command.name = "simulate";
   command.summary = "predicts one training step";
@@ -189,7 +189,7 @@ Command simulate_command() {
       "foregather simulate w.toml --what-if scale=links:2 --json\twith links twice as fast, for a "
       "program",
   };
-  command.run = [arguments] { return run(*arguments); };
+  command.run = [arguments] { return run_simulate(*arguments); };
   return command;
 }
 

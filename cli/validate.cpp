@@ -12,12 +12,12 @@
 namespace foregather::cli {
 namespace {
 
-struct Arguments {
+struct ValidateArguments {
   tasks::ValidateRequest request;
   bool json = false, check = false, fit = false;
 };
 
-int run(const Arguments& arguments) {
+int run_validate(const ValidateArguments& arguments) {
   if (arguments.request.measured.empty() && arguments.request.nccl_tests.empty())
     return give_up(Error{{}, "nothing to validate: give --measured or --nccl-tests", Fault::input});
   if (arguments.fit) {
@@ -38,7 +38,7 @@ int run(const Arguments& arguments) {
   return holds ? 0 : 1;
 }
 
-std::vector<Option> options(Arguments& arguments) {
+std::vector<Option> options(ValidateArguments& arguments) {
   tasks::ValidateRequest& request = arguments.request;
   return {
       {"--measured", "CSV",
@@ -68,7 +68,7 @@ std::vector<Option> options(Arguments& arguments) {
 }  // namespace
 
 Command validate_command() {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ValidateArguments>();
   Command command;
   command.name = "validate";
   command.summary = "compares predictions with published training results";
@@ -82,7 +82,7 @@ Command validate_command() {
       "foregather validate --measured measured.csv --nccl-tests nccl-tests/\tthe errors by group",
       "foregather validate --measured blank.csv --predictions out.csv\tpredictions alone",
   };
-  command.run = [arguments] { return run(*arguments); };
+  command.run = [arguments] { return run_validate(*arguments); };
   return command;
 }
 

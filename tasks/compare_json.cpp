@@ -6,7 +6,7 @@
 namespace foregather::tasks {
 namespace {
 
-constexpr int kSchema = 1;
+constexpr int kCompareSchema = 1;
 
 double rounded(double share) { return std::round(share * 1e6) / 1e6; }
 
@@ -159,7 +159,7 @@ void write_changed(JsonWriter& json, const Comparison& comparison) {
 std::string to_json(const Comparison& comparison) {
   const compare::Matching& matching = comparison.matching;
   JsonWriter json;
-  json.begin_object().field("schema", kSchema);
+  json.begin_object().field("schema", kCompareSchema);
   write_side(json, "first", comparison.first);
   write_side(json, "second", comparison.second);
   write_error(json, "step_time_error", comparison.step_time_error());

@@ -7,13 +7,14 @@
 #include <filesystem>
 #include <system_error>
 
+#include "tasks/import_parts.h"
 #include "tasks/importers.h"
 #include "tasks/parallel.h"
 
 namespace foregather::tasks {
 namespace {
 
-constexpr int kSchema = 1;
+constexpr int kImportSchema = 1;
 
 constexpr std::array kImporters{&kThunderImporter, &kTimelineImporter, &kKinetoImporter,
                                 &kNsysImporter,    &kChakraImporter,   &kExecutionTraceImporter};
@@ -91,12 +92,6 @@ Result<ImportedPath> import_path(const std::string& path) {
   return imported;
 }
 
-void write_counts(JsonWriter& json, std::string_view key, const run::EventCounts& counts) {
-  json.key(key).begin_object();
-  for (const auto& [word, count] : counts) json.field(word, count);
-  json.end_object();
-}
-
 void write_rows(JsonWriter& json, const run::RecordedRows& rows) {
   json.key("rows").begin_object().field("read", rows.read).field("kept", rows.kept);
   write_counts(json, "unused", rows.unused);
@@ -134,7 +129,7 @@ std::string to_json(const std::vector<ImportedFile>& files) {
   };
   JsonWriter json;
   json.begin_object();
-  if (files.size() != 1 || !files.front().has_schema) json.field("schema", kSchema);
+  if (files.size() != 1 || !files.front().has_schema) json.field("schema", kImportSchema);
   if (files.size() == 1) {
     json.field("source", files.front().path);
     write(json, files.front());

@@ -21,7 +21,7 @@ struct Use {
   Bytes bytes = 0;
 };
 
-struct Figures {
+struct ChakraFigures {
   std::map<std::string, std::int64_t> by_type;
   std::map<std::string, Use> by_collective;
   std::map<std::string, std::int64_t> by_group;
@@ -39,7 +39,7 @@ std::string kind_of(const ChakraTrace& trace, std::size_t row) {
   return comm.collective ? std::string(traces::name(*comm.collective)) : "not_said";
 }
 
-void add_node(const ChakraTrace& trace, std::size_t row, Figures& figures) {
+void add_node(const ChakraTrace& trace, std::size_t row, ChakraFigures& figures) {
   const traces::ChakraNodes& nodes = trace.nodes;
   ++figures.by_type[std::string(traces::name(nodes.type[row]))];
   figures.control_edges += nodes.control_deps[row].count;
@@ -66,8 +66,8 @@ std::string place_of(const ChakraTrace& trace, std::uint32_t row) {
   return fmt::format("node {} '{}'", trace.nodes.id[row], trace.nodes.name(row));
 }
 
-Figures figures_of(const ChakraTrace& trace, const std::string& path) {
-  Figures figures;
+ChakraFigures figures_of(const ChakraTrace& trace, const std::string& path) {
+  ChakraFigures figures;
   for (std::size_t row = 0; row < trace.nodes.size(); ++row) add_node(trace, row, figures);
   const traces::ChakraDeps deps = traces::resolve_deps(trace.nodes);
   figures.dangling = deps.dangling;
@@ -81,13 +81,8 @@ Figures figures_of(const ChakraTrace& trace, const std::string& path) {
   return figures;
 }
 
-void counts(JsonWriter& json, const char* key, const std::map<std::string, std::int64_t>& rows) {
-  json.key(key).begin_object();
-  for (const auto& [name, n] : rows) json.field(name, n);
-  json.end_object();
-}
-
-void write(JsonWriter& json, const ChakraTrace& trace, const Figures& figures, Bytes file_bytes) {
+void write(JsonWriter& json, const ChakraTrace& trace, const ChakraFigures& figures,
+           Bytes file_bytes) {
   json.field("format", trace.is_json ? "chakra-json" : "chakra")
       .field("bytes", file_bytes)
       .field("raw_bytes", trace.bytes)
@@ -101,7 +96,7 @@ void write(JsonWriter& json, const ChakraTrace& trace, const Figures& figures, B
   else
     json.null();
   json.field("nodes", static_cast<std::int64_t>(trace.nodes.size()));
-  counts(json, "node_types", figures.by_type);
+  write_counts(json, "node_types", figures.by_type);
   json.field("host_nodes", figures.on_host)
       .field("ctrl_deps", figures.control_edges)
       .field("data_deps", figures.data_edges)
@@ -114,7 +109,7 @@ void write(JsonWriter& json, const ChakraTrace& trace, const Figures& figures, B
   for (const auto& [name, use] : figures.by_collective)
     json.key(name).begin_object().field("count", use.count).field("bytes", use.bytes).end_object();
   json.end_object();
-  counts(json, "groups_used", figures.by_group);
+  write_counts(json, "groups_used", figures.by_group);
   json.key("process_groups").begin_array();
   for (const traces::ChakraGroup& group : trace.groups) {
     json.begin_object().field("name", group.name).field("description", group.description);
@@ -126,7 +121,7 @@ void write(JsonWriter& json, const ChakraTrace& trace, const Figures& figures, B
   json.field("circle", figures.circle).field("unknown_fields", trace.unknown_fields);
 }
 
-void describe(ImportedFile& file, const ChakraTrace& trace, const Figures& figures) {
+void describe(ImportedFile& file, const ChakraTrace& trace, const ChakraFigures& figures) {
   file.what = fmt::format("Chakra execution trace{}",
                           trace.version.empty() ? "" : ", version " + printable(trace.version));
   const std::string rank = figures.rank ? fmt::format("rank {}", *figures.rank) : "";
@@ -139,7 +134,7 @@ void describe(ImportedFile& file, const ChakraTrace& trace, const Figures& figur
     file.rows.push_back({kind, format_count(use.count), format_bytes(use.bytes)});
 }
 
-void note_broken_deps(ImportedFile& file, const Figures& figures, const std::string& path) {
+void note_broken_deps(ImportedFile& file, const ChakraFigures& figures, const std::string& path) {
   if (figures.dangling > 0) {
     file.dropped.emplace_back("dangling_dep", figures.dangling);
     file.warnings.push_back(
@@ -154,12 +149,12 @@ void note_broken_deps(ImportedFile& file, const Figures& figures, const std::str
                     path, figures.circle, figures.circle_at));
 }
 
-Result<ImportedFile> read(const ImportSource& source) {
+Result<ImportedFile> import_chakra(const ImportSource& source) {
   auto read = traces::read_chakra(source.text, source.member.name);
   if (!read) return tl::unexpected(read.error());
   ImportedFile file;
   const auto trace = std::make_shared<const ChakraTrace>(std::move(*read));
-  const Figures figures = figures_of(*trace, source.member.name);
+  const ChakraFigures figures = figures_of(*trace, source.member.name);
   file.dropped = trace->dropped;
   file.read = rows_of(trace->nodes.size(), trace->dropped);
   file.warnings = trace->warnings;
@@ -177,6 +172,6 @@ const Importer kChakraImporter{"a Chakra execution trace",
                                [](std::string_view head) {
                                  return traces::is_chakra_et(head) || traces::is_chakra_json(head);
                                },
-                               read};
+                               import_chakra};
 
 }  // namespace foregather::tasks

@@ -17,7 +17,7 @@ namespace {
 
 using traces::ExecutionTrace;
 
-struct Figures {
+struct TraceFigures {
   std::map<std::string, std::int64_t> comm_nodes;
   std::int64_t comm = 0, operators = 0, backward = 0, duplicates = 0, threads = 0;
   bool is_member = false;
@@ -32,8 +32,8 @@ bool is_comm(std::string_view name) {
   });
 }
 
-Figures figures_of(const ExecutionTrace& trace) {
-  Figures figures;
+TraceFigures figures_of(const ExecutionTrace& trace) {
+  TraceFigures figures;
   const traces::ExecutionNodes& nodes = trace.nodes;
   std::vector<std::int64_t> by_name(trace.strings.size());
   std::set<std::uint32_t> threads;
@@ -56,7 +56,7 @@ Figures figures_of(const ExecutionTrace& trace) {
   return figures;
 }
 
-void write(JsonWriter& json, const ExecutionTrace& trace, const Figures& figures,
+void write(JsonWriter& json, const ExecutionTrace& trace, const TraceFigures& figures,
            Bytes file_bytes) {
   json.field("format", "execution-trace").field("bytes", file_bytes);
   json.field(figures.is_member ? "json_bytes" : "raw_bytes", trace.bytes);
@@ -65,20 +65,18 @@ void write(JsonWriter& json, const ExecutionTrace& trace, const Figures& figures
   json.end_array();
   for (const auto& [key, text] : trace.header) json.key(key).raw(text);
   json.field("nodes", trace.elements);
-  json.key("comm_nodes").begin_object();
-  for (const auto& [name, n] : figures.comm_nodes) json.field(name, n);
-  json.end_object();
+  write_counts(json, "comm_nodes", figures.comm_nodes);
   json.field("operators", figures.operators)
       .field("backward_nodes", figures.backward)
       .field("threads", figures.threads)
       .field("duplicate_ids", figures.duplicates);
 }
 
-Result<ImportedFile> read(const ImportSource& source) {
+Result<ImportedFile> import_execution_trace(const ImportSource& source) {
   auto read = traces::read_execution_trace(source.text, source.member.name);
   if (!read) return tl::unexpected(read.error());
   const auto trace = std::make_shared<const ExecutionTrace>(std::move(*read));
-  Figures figures = figures_of(*trace);
+  TraceFigures figures = figures_of(*trace);
   figures.is_member = source.member.name.find('!') != std::string::npos;
   ImportedFile file;
   file.what = "PyTorch execution trace";
@@ -106,6 +104,6 @@ Result<ImportedFile> read(const ImportSource& source) {
 }  // namespace
 
 const Importer kExecutionTraceImporter{"a PyTorch execution trace (JSON)",
-                                       traces::is_execution_trace, read};
+                                       traces::is_execution_trace, import_execution_trace};
 
 }  // namespace foregather::tasks

@@ -14,7 +14,7 @@
 namespace foregather::tasks {
 namespace {
 
-constexpr std::size_t kMostStreams = 40;
+constexpr std::size_t kListedStreams = 40;
 
 struct MemoryUse {
   std::int64_t events = 0;
@@ -36,12 +36,6 @@ std::map<std::string, MemoryUse> memory_use(const run::Recording& recording) {
 std::string lane_key(const run::Recording& recording, run::LaneRow row) {
   const run::Lane& lane = recording.lanes[row.row()];
   return fmt::format("{}/{}", recording.text(lane.process), recording.text(lane.thread));
-}
-
-void counts(JsonWriter& json, const char* key, const std::map<std::string, std::int64_t>& rows) {
-  json.key(key).begin_object();
-  for (const auto& [name, n] : rows) json.field(name, n);
-  json.end_object();
 }
 
 void write_busy(JsonWriter& json, const compare::RecordedFigures& figures) {
@@ -70,7 +64,7 @@ void write_busy(JsonWriter& json, const compare::RecordedFigures& figures) {
 void write_streams(JsonWriter& json, const run::Recording& recording,
                    const compare::RecordedFigures& figures) {
   json.key("streams").begin_object();
-  for (std::size_t i = 0; i < std::min(kMostStreams, figures.streams.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kListedStreams, figures.streams.size()); ++i) {
     const compare::RecordedStream& stream = figures.streams[i];
     json.key(lane_key(recording, stream.lane))
         .begin_object()
@@ -131,7 +125,7 @@ std::string counts_of(const std::vector<rebuild::HostCollective>& list) {
   return text;
 }
 
-struct Imported {
+struct ImportedTrace {
   traces::KinetoFacts facts;
   compare::RecordedFigures figures;
   std::map<std::string, MemoryUse> memory;
@@ -150,7 +144,7 @@ void write_steps(JsonWriter& json, const traces::KinetoFacts& facts) {
   json.end_object();
 }
 
-void write_file(JsonWriter& json, const run::Recording& recording, const Imported& imported) {
+void write_trace(JsonWriter& json, const run::Recording& recording, const ImportedTrace& imported) {
   const traces::KinetoFacts& facts = imported.facts;
   json.field("format", "kineto").field("bytes", imported.file_bytes);
   json.field(imported.archive.empty() ? "raw_bytes" : "json_bytes", facts.text_bytes);
@@ -175,11 +169,11 @@ void write_file(JsonWriter& json, const run::Recording& recording, const Importe
   json.end_array();
 }
 
-Result<ImportedFile> read(const ImportSource& source) {
+Result<ImportedFile> import_kineto(const ImportSource& source) {
   auto trace = traces::read_kineto(source.text, source.member.name);
   if (!trace) return tl::unexpected(trace.error());
   ImportedFile file;
-  auto imported = std::make_shared<Imported>();
+  auto imported = std::make_shared<ImportedTrace>();
   imported->facts = std::move(trace->facts);
   imported->figures = compare::recorded_figures(trace->recording);
   imported->memory = memory_use(trace->recording);
@@ -214,16 +208,16 @@ Result<ImportedFile> read(const ImportSource& source) {
                          fmt::format("reserved {}", format_bytes(use.peak_reserved))});
 
   file.write_json = [imported, recording](JsonWriter& json) {
-    write_file(json, *recording, *imported);
+    write_trace(json, *recording, *imported);
     const traces::KinetoFacts& facts = imported->facts;
     json.field("events", facts.events);
-    counts(json, "cats", facts.categories);
-    counts(json, "ph", facts.phases);
+    write_counts(json, "cats", facts.categories);
+    write_counts(json, "ph", facts.phases);
     write_busy(json, imported->figures);
     write_streams(json, *recording, imported->figures);
     json.field("span_us", microseconds(facts.last_end - facts.first_start));
     write_steps(json, facts);
-    counts(json, "collective_args", facts.collectives);
+    write_counts(json, "collective_args", facts.collectives);
     write_collectives(json, imported->collectives);
     json.field("memory_events", facts.memory_events);
     write_memory(json, imported->memory);
@@ -233,6 +227,7 @@ Result<ImportedFile> read(const ImportSource& source) {
 
 }  // namespace
 
-const Importer kKinetoImporter{"a torch.profiler trace (JSON)", traces::is_chrome_json, read};
+const Importer kKinetoImporter{"a torch.profiler trace (JSON)", traces::is_chrome_json,
+                               import_kineto};
 
 }  // namespace foregather::tasks

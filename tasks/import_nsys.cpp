@@ -15,7 +15,7 @@
 namespace foregather::tasks {
 namespace {
 
-struct Imported {
+struct ImportedExport {
   traces::NsysFacts facts;
   compare::RecordedFigures figures;
   std::vector<const compare::RecordedDevice*> devices;  // those with kernels, by number
@@ -38,7 +38,7 @@ void write_streams(JsonWriter& json, const run::Recording& recording,
   json.end_object();
 }
 
-void write_device(JsonWriter& json, const run::Recording& recording, const Imported& imported,
+void write_device(JsonWriter& json, const run::Recording& recording, const ImportedExport& imported,
                   const compare::RecordedDevice& device) {
   const compare::RecordedBusy& busy = device.busy;
   json.key(recording.text(device.name))
@@ -58,7 +58,8 @@ void write_device(JsonWriter& json, const run::Recording& recording, const Impor
   json.end_object();
 }
 
-void write_file(JsonWriter& json, const run::Recording& recording, const Imported& imported) {
+void write_export(JsonWriter& json, const run::Recording& recording,
+                  const ImportedExport& imported) {
   const traces::NsysFacts& facts = imported.facts;
   json.field("format", "nsys").field("bytes", imported.file_bytes);
   json.key("meta").begin_object();
@@ -74,12 +75,10 @@ void write_file(JsonWriter& json, const run::Recording& recording, const Importe
   for (const compare::RecordedDevice* device : imported.devices)
     write_device(json, recording, imported, *device);
   json.end_object();
-  json.key("tables").begin_object();
-  for (const auto& [name, rows] : facts.tables) json.field(name, rows);
-  json.end_object();
+  write_counts(json, "tables", facts.tables);
 }
 
-void describe(ImportedFile& file, const run::Recording& recording, const Imported& imported) {
+void describe(ImportedFile& file, const run::Recording& recording, const ImportedExport& imported) {
   file.what = "Nsight Systems export";
   const compare::RecordedFigures& figures = imported.figures;
   file.rows.push_back({"kernels", format_count(figures.all.kernels),
@@ -111,7 +110,7 @@ std::vector<const compare::RecordedDevice*> used_devices(const run::Recording& r
   return devices;
 }
 
-Result<ImportedFile> read(const ImportSource& source) {
+Result<ImportedFile> import_nsys(const ImportSource& source) {
   const std::string& path = source.member.name;
   if (source.member.is_packed)
     return fail_at(path,
@@ -126,7 +125,7 @@ Result<ImportedFile> read(const ImportSource& source) {
                    "export and compare read it as it is");
   auto trace = traces::read_nsys(path);
   if (!trace) return tl::unexpected(trace.error());
-  auto imported = std::make_shared<Imported>();
+  auto imported = std::make_shared<ImportedExport>();
   imported->facts = std::move(trace->facts);
   imported->figures = compare::recorded_figures(trace->recording);
   imported->devices = used_devices(trace->recording, imported->figures);
@@ -141,13 +140,13 @@ Result<ImportedFile> read(const ImportSource& source) {
   const auto recording = std::make_shared<const run::Recording>(std::move(trace->recording));
   file.recording = recording;
   file.write_json = [imported, recording](JsonWriter& json) {
-    write_file(json, *recording, *imported);
+    write_export(json, *recording, *imported);
   };
   return file;
 }
 
 }  // namespace
 
-const Importer kNsysImporter{"an Nsight Systems export (SQLite)", traces::is_sqlite, read};
+const Importer kNsysImporter{"an Nsight Systems export (SQLite)", traces::is_sqlite, import_nsys};
 
 }  // namespace foregather::tasks

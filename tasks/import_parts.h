@@ -13,6 +13,14 @@ double microseconds(Ns time);
 /// 100 part / whole to three decimals; null where the whole is empty.
 void write_percent(JsonWriter& json, Ns part, Ns whole);
 
+/// An object of counts, from pairs of name and count.
+template <class Counts>
+void write_counts(JsonWriter& json, std::string_view key, const Counts& counts) {
+  json.key(key).begin_object();
+  for (const auto& [name, count] : counts) json.field(name, count);
+  json.end_object();
+}
+
 /// Moves what the reader counted and warned of from the recording to the file.
 void take_accounts(ImportedFile& file, run::Recording& recording);
 

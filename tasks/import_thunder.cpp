@@ -39,9 +39,7 @@ void write_facts(JsonWriter& json, const traces::ThunderFacts& facts) {
       .field("n_sub", facts.sub_symbols)
       .field("n_del", facts.deletes)
       .field("fusions", facts.fusions);
-  json.key("collectives").begin_object();
-  for (const auto& [name, count] : facts.collectives) json.field(name, count);
-  json.end_object();
+  write_counts(json, "collectives", facts.collectives);
   json.field("arg_bytes", facts.argument_bytes)
       .field("peak_bytes", facts.peak_bytes)
       .field("end_bytes", facts.end_bytes)
@@ -65,7 +63,7 @@ void describe(ImportedFile& imported, const traces::ThunderFacts& facts) {
   rows.push_back({"lines not read", format_count(facts.unparsed), ""});
 }
 
-Result<ImportedFile> read(const ImportSource& source) {
+Result<ImportedFile> import_thunder(const ImportSource& source) {
   const std::string& path = source.member.name;
   auto content = traces::read_all(source.text, path, kLongestTrace);
   if (!content) return tl::unexpected(content.error());
@@ -87,7 +85,7 @@ Result<ImportedFile> read(const ImportSource& source) {
 
 const Importer kThunderImporter{
     "a printed Thunder trace",
-    [](std::string_view head) { return traces::is_thunder_trace(thunder_head(head)); }, read,
-    false};
+    [](std::string_view head) { return traces::is_thunder_trace(thunder_head(head)); },
+    import_thunder, false};
 
 }  // namespace foregather::tasks

@@ -11,13 +11,13 @@
 namespace foregather::tasks {
 namespace {
 
-struct Imported {
+struct ImportedTimeline {
   compare::TimelineFigures figures;
   std::int64_t events = 0;
   Bytes file_bytes = 0, text_bytes = 0;
 };
 
-void write_file(JsonWriter& json, const Imported& imported) {
+void write_timeline(JsonWriter& json, const ImportedTimeline& imported) {
   const compare::TimelineFigures& figures = imported.figures;
   json.field("format", "timeline")
       .field("bytes", imported.file_bytes)
@@ -25,9 +25,7 @@ void write_file(JsonWriter& json, const Imported& imported) {
       .field("events", imported.events)
       .field("pids", figures.processes)
       .field("lanes", figures.lanes);
-  json.key("lane_kinds").begin_object();
-  for (const auto& [kind, count] : figures.lane_kinds) json.field(kind, count);
-  json.end_object();
+  write_counts(json, "lane_kinds", figures.lane_kinds);
   json.key("names").begin_object();
   for (const auto& [name, use] : figures.names)
     json.key(name).begin_array().value(use.count).value(microseconds(use.time)).end_array();
@@ -44,7 +42,7 @@ void write_file(JsonWriter& json, const Imported& imported) {
       .field("overlapping_pairs_in_lane", figures.overlapping_pairs);
 }
 
-void describe(ImportedFile& file, const Imported& imported) {
+void describe(ImportedFile& file, const ImportedTimeline& imported) {
   const compare::TimelineFigures& figures = imported.figures;
   file.what = "pipeline timeline";
   file.rows.push_back({"events", format_count(imported.events),
@@ -57,26 +55,27 @@ void describe(ImportedFile& file, const Imported& imported) {
                          fmt::format("{} events", format_count(step.activities))});
 }
 
-Result<ImportedFile> read(const ImportSource& source) {
+Result<ImportedFile> import_timeline(const ImportSource& source) {
   auto trace = traces::read_timeline(source.text, source.member.name);
   if (!trace) return tl::unexpected(trace.error());
   ImportedFile file;
   take_accounts(file, trace->recording);
   const auto recording = std::make_shared<const run::Recording>(std::move(trace->recording));
   file.recording = recording;
-  auto imported = std::make_shared<Imported>();
+  auto imported = std::make_shared<ImportedTimeline>();
   imported->figures = compare::timeline_figures(*recording);
   imported->events = static_cast<std::int64_t>(recording->activities.size());
   imported->file_bytes = source.file_bytes;
   imported->text_bytes = trace->text_bytes;
   describe(file, *imported);
   // The figures have views into the recording.
-  file.write_json = [imported, recording](JsonWriter& json) { write_file(json, *imported); };
+  file.write_json = [imported, recording](JsonWriter& json) { write_timeline(json, *imported); };
   return file;
 }
 
 }  // namespace
 
-const Importer kTimelineImporter{"a pipeline timeline (JSON)", traces::is_timeline, read};
+const Importer kTimelineImporter{"a pipeline timeline (JSON)", traces::is_timeline,
+                                 import_timeline};
 
 }  // namespace foregather::tasks

@@ -13,11 +13,6 @@
 namespace foregather::tasks {
 namespace {
 
-constexpr std::array<std::string_view, 9> kActions{
-    "alloc",        "free_requested", "free_completed", "segment_alloc",
-    "segment_free", "segment_map",    "segment_unmap",  "oom",
-    "other"};
-
 struct Question {
   std::string name;
   alloc::AllocConfig config;
@@ -53,7 +48,7 @@ void explain_divergence(const traces::Snapshot& snapshot, const DeviceRecording&
     trace.diverging_action = "end";
     return;
   }
-  trace.diverging_action = kActions[static_cast<std::size_t>(device.recording.events[row].action)];
+  trace.diverging_action = name(device.recording.events[row].action);
   const traces::StackId stack = snapshot.traces[device.device][row].stack;
   for (const traces::FrameId frame : snapshot.stacks.frames(stack))
     trace.diverging_stack.push_back(shown_frame(snapshot, frame));

@@ -8,7 +8,7 @@
 namespace foregather::tasks {
 namespace {
 
-constexpr int kSchema = 1;
+constexpr int kMemorySchema = 1;
 constexpr std::size_t kMostHolders = 50;
 
 template <class T>
@@ -70,7 +70,7 @@ void write_peak(JsonWriter& json, const MemoryTrace& trace) {
 }
 
 // Figures of one device, or of several: the largest peaks and the sums of the counts.
-struct Figures {
+struct DeviceFigures {
   alloc::Usage peak;
   Bytes final_reserved = 0;
   std::int64_t segment_events = 0, retries = 0, ooms = 0, recorded_ooms = 0;
@@ -89,7 +89,7 @@ struct Figures {
   }
 };
 
-void write_figures(JsonWriter& json, const Figures& figures) {
+void write_figures(JsonWriter& json, const DeviceFigures& figures) {
   write_usage(json, "peak_", figures.peak);
   json.field("final_reserved_bytes", figures.final_reserved)
       .field("fragmentation", figures.fragmentation)
@@ -100,7 +100,7 @@ void write_figures(JsonWriter& json, const Figures& figures) {
 }
 
 void write_row(JsonWriter& json, const WhatIfRow& row) {
-  Figures figures;
+  DeviceFigures figures;
   figures.add(row.figures);
   write_figures(json, figures);
   maybe(json, "first_oom_event", row.figures.first_oom);
@@ -151,7 +151,7 @@ void write_what_if(JsonWriter& json, const MemoryReport& report) {
   const std::size_t count = report.traces.empty() ? 0 : report.traces.front().what_if.size();
   for (std::size_t i = 0; i < count; ++i) {
     json.key(report.traces.front().what_if[i].name).begin_object();
-    Figures all;
+    DeviceFigures all;
     for (const MemoryTrace& trace : report.traces) all.add(trace.what_if[i].figures);
     json.field("alloc_conf", alloc::to_string(report.traces.front().what_if[i].config));
     if (report.traces.size() == 1)
@@ -174,7 +174,7 @@ void write_what_if(JsonWriter& json, const MemoryReport& report) {
 std::string to_json(const MemoryReport& report) {
   JsonWriter json;
   json.begin_object()
-      .field("schema", kSchema)
+      .field("schema", kMemorySchema)
       .field("source", report.source)
       .field("alloc_conf", alloc::to_string(report.config));
   json.field("exact", std::all_of(report.traces.begin(), report.traces.end(),

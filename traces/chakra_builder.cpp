@@ -10,12 +10,12 @@ namespace foregather::traces {
 namespace {
 
 constexpr std::uint64_t kLongestUs = std::uint64_t{366} * 24 * 3600 * 1'000'000;
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62U;
+constexpr std::uint64_t kMostNodeBytes = std::uint64_t{1} << 62U;
 constexpr std::uint64_t kMostRank = std::uint64_t{1} << 24U;
 
 bool is_in_range(const ChakraNode& node) {
-  return node.duration_us <= kLongestUs && node.operations <= kMostBytes &&
-         node.tensor_bytes <= kMostBytes && node.comm_bytes.value_or(0) <= kMostBytes;
+  return node.duration_us <= kLongestUs && node.operations <= kMostNodeBytes &&
+         node.tensor_bytes <= kMostNodeBytes && node.comm_bytes.value_or(0) <= kMostNodeBytes;
 }
 
 std::optional<std::uint32_t> narrow(std::optional<std::uint64_t> rank) {

@@ -12,10 +12,10 @@ namespace {
 
 using run::OpRow;
 
-class Writer {
+class PartWriter {
  public:
-  Writer(run::RunView run, const ChromeNames& names, const ChromeTracks& tracks,
-         const ChromePart& part, Ns shift, const TextSink& sink)
+  PartWriter(run::RunView run, const ChromeNames& names, const ChromeTracks& tracks,
+             const ChromePart& part, Ns shift, const TextSink& sink)
       : run_(run), names_(names), tracks_(tracks), part_(part), events_(sink, shift) {}
 
   Status write() {
@@ -262,7 +262,7 @@ ChromeTrace::ChromeTrace(run::RunView run) : run_(run), names_(run), tracks_(run
 }
 
 Status ChromeTrace::write(const ChromePart& part, const TextSink& sink) const {
-  return Writer(run_, names_, tracks_, part, shift_, sink).write();
+  return PartWriter(run_, names_, tracks_, part, shift_, sink).write();
 }
 
 }  // namespace foregather::traces

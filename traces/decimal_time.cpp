@@ -6,8 +6,6 @@
 namespace foregather::traces {
 namespace {
 
-constexpr Ns kLargest = Ns{1} << 61;
-
 // Exponents, infinities and what else a floating point number may be.
 DecimalTime parse_float(std::string_view text) {
   double value = 0;
@@ -16,7 +14,7 @@ DecimalTime parse_float(std::string_view text) {
   if (error == std::errc::result_out_of_range) return {0, BadTime::out_of_range};
   if (error != std::errc() || stop != end || value != value) return {0, BadTime::not_a_number};
   const double scaled = value * static_cast<double>(kMicrosecond);
-  if (!(scaled > -static_cast<double>(kLargest) && scaled < static_cast<double>(kLargest)))
+  if (!(scaled > -static_cast<double>(kLatestTime) && scaled < static_cast<double>(kLatestTime)))
     return {0, BadTime::out_of_range};
   return {std::llround(scaled), {}};
 }
@@ -33,7 +31,7 @@ DecimalTime parse_microseconds(std::string_view text) {
     return at < text.size() && text[at] >= '0' && text[at] <= '9' ? text[at] - '0' : -1;
   };
   for (; digit(i) >= 0; ++i) {
-    if (value > kLargest / kMicrosecond / 10) return {0, BadTime::out_of_range};
+    if (value > kLatestTime / kMicrosecond / 10) return {0, BadTime::out_of_range};
     value = 10 * value + digit(i);
   }
   if (i == 0) return parse_float(whole);

@@ -8,6 +8,9 @@
 
 namespace foregather::traces {
 
+/// The latest time that traces may have: 73 years.
+constexpr Ns kLatestTime = Ns{1} << 61;
+
 /// Why a number is no time.
 enum class BadTime : unsigned char { not_a_number, out_of_range };
 
@@ -17,7 +20,7 @@ struct DecimalTime {
 };
 
 /// "1706850122848248.5", "-3", "2.5e3": microseconds to nanoseconds, exactly where there are at
-/// most three decimals, else rounded to the nearest. Out of range: beyond ±2^61 ns (73 years).
+/// most three decimals, else rounded to the nearest. Out of range: beyond ±kLatestTime.
 DecimalTime parse_microseconds(std::string_view text);
 
 }  // namespace foregather::traces

@@ -41,9 +41,9 @@ bool read_attributes(JsonValue& attributes, Node& node) {
   });
 }
 
-class Reader {
+class NodeReader {
  public:
-  explicit Reader(const std::string& name) { trace_.source = name; }
+  explicit NodeReader(const std::string& name) { trace_.source = name; }
 
   bool read(JsonValue& element) {
     Node node;
@@ -115,7 +115,7 @@ bool is_execution_trace(std::string_view head) {
 }
 
 Result<ExecutionTrace> read_execution_trace(TextSource& source, const std::string& name) {
-  Reader reader(name);
+  NodeReader reader(name);
   JsonElements elements;
   const auto top =
       read_json(source, name, {{"nodes"}, [&](const JsonWindow& window) {

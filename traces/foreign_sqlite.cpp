@@ -10,7 +10,7 @@
 namespace foregather::traces {
 namespace {
 
-constexpr Bytes kLongestValue = 256 * MiB;
+constexpr Bytes kLongestCell = 256 * MiB;
 // A page may be named by many others: a few kilobytes can hold rows without end. Real rows cost
 // about one step of SQLite's machine a byte.
 constexpr Bytes kStepsPerByte = 4, kLeastSteps = 4'000'000;
@@ -28,10 +28,10 @@ tl::unexpected<Error> failure(int code, sqlite3* handle, const std::string& path
   return fail_at(path, "cannot be read: {} (SQLite)", reason);
 }
 
-std::string quoted(std::string_view name) {
-  std::string quoted = "\"";
-  for (const char c : name) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + '"';
+std::string sql_name(std::string_view name) {
+  std::string sql_name = "\"";
+  for (const char c : name) sql_name += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return sql_name + '"';
 }
 
 // immutable: SQLite must not look for, roll back or make files beside it.
@@ -104,7 +104,7 @@ ForeignDatabase::ForeignDatabase(ForeignDatabase&& other) noexcept
 ForeignDatabase::~ForeignDatabase() { sqlite3_close_v2(handle_); }
 
 Status ForeignDatabase::harden(Bytes bytes) {
-  sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, static_cast<int>(std::min(kLongestValue, bytes)));
+  sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, static_cast<int>(std::min(kLongestCell, bytes)));
   *steps_left_ = kLeastSteps + kStepsPerByte * bytes;
   const auto count_down = [](void* left) {
     return (*static_cast<std::int64_t*>(left) -= kStepsPerCall) < 0 ? 1 : 0;
@@ -140,7 +140,7 @@ Status ForeignDatabase::list_tables() {
     tables_.push_back({std::string(names->text(0)), {}});
   }
   for (ForeignTable& table : tables_) {
-    auto columns = query("PRAGMA table_info(" + quoted(table.name) + ")");
+    auto columns = query("PRAGMA table_info(" + sql_name(table.name) + ")");
     if (!columns) return tl::unexpected(columns.error());
     for (;;) {
       const auto row = columns->next();
@@ -172,13 +172,13 @@ Result<ForeignRows> ForeignDatabase::rows(const ForeignTable& table,
   std::string sql = "SELECT ";
   for (const std::string_view column : columns) {
     if (sql.back() != ' ') sql += ',';
-    sql += table.has(column) ? quoted(column) : "NULL";
+    sql += table.has(column) ? sql_name(column) : "NULL";
   }
-  return query(sql + " FROM main." + quoted(table.name) + " NOT INDEXED");
+  return query(sql + " FROM main." + sql_name(table.name) + " NOT INDEXED");
 }
 
 Result<std::int64_t> ForeignDatabase::count(const ForeignTable& table) const {
-  auto rows = query("SELECT NULL FROM main." + quoted(table.name) + " NOT INDEXED");
+  auto rows = query("SELECT NULL FROM main." + sql_name(table.name) + " NOT INDEXED");
   if (!rows) return tl::unexpected(rows.error());
   for (std::int64_t count = 0;; ++count) {
     const auto row = rows->next();

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "traces/json_scan.h"
 #include "traces/json_window.h"
 
 namespace foregather::traces {
@@ -14,14 +15,6 @@ namespace json = simdjson::ondemand;
 static_assert(kJsonPadding >= simdjson::SIMDJSON_PADDING);
 
 json::value& of(void* value) { return *static_cast<json::value*>(value); }
-
-// The text of a key up to its closing quote; of a key with escapes nothing.
-std::string_view key_of(json::field& field) {
-  const char* const begin = field.key().raw();
-  const char* end = begin;
-  while (*end != '"' && *end != '\\') ++end;
-  return *end == '"' ? std::string_view(begin, static_cast<std::size_t>(end - begin)) : "";
-}
 
 }  // namespace
 
@@ -61,7 +54,7 @@ bool JsonValue::each_field(const VisitField& visit) {
   for (auto result : object) {
     json::field field;
     if (std::move(result).get(field) != simdjson::SUCCESS) return false;
-    const std::string_view key = key_of(field);
+    const std::string_view key = plain_key(field.key().raw());
     JsonValue wrapped(&field.value());
     if (!visit(key, wrapped)) return false;
   }

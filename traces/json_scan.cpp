@@ -63,11 +63,9 @@ std::uint64_t prefix_xor(std::uint64_t bits) {
   return bits ^ bits << 32U;
 }
 
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
-
 // Does the next line look like JSON, and not like the rest of a string?
 bool is_end_of_line(std::string_view text, std::size_t i) {
-  while (i < text.size() && is_space(text[i])) ++i;
+  while (i < text.size() && is_json_space(text[i])) ++i;
   return i < text.size() &&
          std::string_view("\"{}[],-0123456789").find(text[i]) != std::string_view::npos;
 }
@@ -152,6 +150,12 @@ std::size_t string_end(std::string_view text, std::size_t quote) {
     if (c == '\n' && is_end_of_line(text, i)) return i;
   }
   return text.size();
+}
+
+std::string_view plain_key(const char* begin) {
+  const char* end = begin;
+  while (*end != '"' && *end != '\\') ++end;
+  return *end == '"' ? std::string_view(begin, static_cast<std::size_t>(end - begin)) : "";
 }
 
 std::size_t count_newlines(std::string_view text) {

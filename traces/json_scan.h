@@ -15,6 +15,12 @@ std::size_t value_end(std::string_view text, std::size_t from);
 /// not escape: a raw line end closes the string where the next line begins like JSON.
 std::size_t string_end(std::string_view text, std::size_t quote);
 
+constexpr bool is_json_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+/// The key whose first character is at `begin` and whose closing quote is in the text; of a key
+/// with escapes nothing.
+std::string_view plain_key(const char* begin);
+
 std::size_t count_newlines(std::string_view text);
 
 }  // namespace foregather::traces

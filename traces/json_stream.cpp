@@ -11,8 +11,6 @@ namespace {
 constexpr std::size_t kWindow = std::size_t{1} << 20;
 constexpr std::size_t kLongestValue = std::size_t{64} << 20;
 
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
-
 class Splitter {
  public:
   Splitter(TextSource& source, const std::string& path, const JsonArrays& arrays)
@@ -171,7 +169,7 @@ class Splitter {
   }
 
   bool is_blank(std::size_t from, std::size_t to) const {
-    return std::all_of(&buffer_[from], &buffer_[to], is_space);
+    return std::all_of(&buffer_[from], &buffer_[to], is_json_space);
   }
 
   // Of the value at at_, which is then in the buffer as a whole.
@@ -181,7 +179,7 @@ class Splitter {
           buffer_[at_] == '"' ? string_end(text(), at_) + 1 : value_end(text(), at_);
       if (stop < end_ || (stop == end_ && buffer_[at_] == '"' && buffer_[stop - 1] == '"')) {
         std::size_t last = stop;
-        while (last > at_ && is_space(buffer_[last - 1])) --last;
+        while (last > at_ && is_json_space(buffer_[last - 1])) --last;
         return last - at_;
       }
       if (is_at_end_) {
@@ -197,7 +195,7 @@ class Splitter {
   // The next byte that is no white space; '\0' at the end.
   Result<char> next_char() {
     for (;;) {
-      while (at_ < end_ && is_space(buffer_[at_])) ++at_;
+      while (at_ < end_ && is_json_space(buffer_[at_])) ++at_;
       if (at_ < end_) return buffer_[at_];
       if (is_at_end_) return '\0';
       if (const Status status = fill(1); !status) return tl::unexpected(status.error());

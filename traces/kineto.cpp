@@ -99,7 +99,7 @@ std::optional<std::int64_t> profiler_step(std::string_view name) {
   return number;
 }
 
-class Builder {
+class KinetoBuilder {
  public:
   void event(const KinetoEvent& event) {
     ++facts_.events;
@@ -323,7 +323,7 @@ bool is_kineto_category(std::string_view category) {
 }
 
 Result<KinetoTrace> read_kineto(TextSource& source, const std::string& name) {
-  Builder builder;
+  KinetoBuilder builder;
   KinetoEvents events;
   const KinetoEvents::Visitor visitor{[&](const KinetoEvent& event) { builder.event(event); },
                                       [&] { builder.drop("not_an_object"); },

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "traces/decimal_time.h"
+#include "traces/json_scan.h"
 #include "traces/json_window.h"
 
 namespace foregather::traces {
@@ -124,21 +125,13 @@ bool is(std::string_view key, const char (&word)[N]) {
   return key.size() == N - 1 && std::memcmp(key.data(), word, N - 1) == 0;
 }
 
-// The text of a key up to its closing quote; of a key with escapes nothing.
-std::string_view key_of(json::field& field) {
-  const char* const begin = field.key().raw();
-  const char* end = begin;
-  while (*end != '"' && *end != '\\') ++end;
-  return *end == '"' ? std::string_view(begin, static_cast<std::size_t>(end - begin)) : "";
-}
-
 simdjson::error_code read_arguments(json::value& value, KinetoEvent& event) {
   json::object arguments;
   if (value.get_object().get(arguments) != simdjson::SUCCESS) return simdjson::SUCCESS;
   for (auto result : arguments) {
     json::field field;
     if (const auto error = std::move(result).get(field)) return error;
-    const Argument* const known = argument(key_of(field));
+    const Argument* const known = argument(plain_key(field.key().raw()));
     if (known != nullptr) known->read(field.value(), event);
   }
   return simdjson::SUCCESS;
@@ -150,7 +143,7 @@ simdjson::error_code read_event(json::object& object, KinetoEvent& event) {
   for (auto result : object) {
     json::field field;
     if (const auto error = std::move(result).get(field)) return error;
-    const std::string_view key = key_of(field);
+    const std::string_view key = plain_key(field.key().raw());
     json::value& value = field.value();
     if (is(key, "ph")) {
       event.phase = printed(value);

@@ -7,9 +7,9 @@
 namespace foregather::traces {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-std::optional<std::uint32_t> count(const Json& object, const char* key) {
+std::optional<std::uint32_t> count(const OrderedJson& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer()) return std::nullopt;
   const auto value = found->get<std::int64_t>();
@@ -17,18 +17,18 @@ std::optional<std::uint32_t> count(const Json& object, const char* key) {
   return static_cast<std::uint32_t>(value);
 }
 
-void read_distributed(const Json& info, run::Recording& recording, KinetoFacts& facts) {
+void read_distributed(const OrderedJson& info, run::Recording& recording, KinetoFacts& facts) {
   recording.rank = count(info, "rank");
   recording.world_size = count(info, "world_size");
   if (const auto backend = info.find("backend"); backend != info.end() && backend->is_string())
     recording.backend = backend->get<std::string>();
   for (const char* key : {"backend", "nccl_version", "rank", "world_size"})
     if (const auto value = info.find(key); value != info.end() && value->is_primitive())
-      facts.distributed.emplace_back(key,
-                                     value->dump(-1, ' ', false, Json::error_handler_t::replace));
+      facts.distributed.emplace_back(
+          key, value->dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
   if (const auto groups = info.find("pg_config"); groups != info.end() && groups->is_array()) {
     facts.process_groups = static_cast<std::int64_t>(groups->size());
-    for (const Json& group : *groups)
+    for (const OrderedJson& group : *groups)
       if (const auto size = group.is_object() ? count(group, "pg_size") : std::nullopt)
         recording.group_sizes.push_back(*size);
   } else if (const auto number = count(info, "pg_count"))
@@ -44,9 +44,9 @@ bool is_copied(std::string_view key) {
   return std::find(kCopied.begin(), kCopied.end(), key) != kCopied.end();
 }
 
-void read_devices(const Json& devices, run::Recording& recording, KinetoFacts& facts) {
+void read_devices(const OrderedJson& devices, run::Recording& recording, KinetoFacts& facts) {
   facts.machine_devices = static_cast<std::int64_t>(devices.size());
-  for (const Json& device : devices) {
+  for (const OrderedJson& device : devices) {
     if (!device.is_object()) continue;
     const auto name = device.find("name");
     if (name != device.end() && name->is_string())
@@ -59,7 +59,7 @@ void read_devices(const Json& devices, run::Recording& recording, KinetoFacts& f
 void read_kineto_top(const JsonTop& top, run::Recording& recording, KinetoFacts& facts) {
   for (const std::string& key : top.keys)
     if (key != "traceEvents") facts.top_keys.push_back(key);
-  const Json object = Json::parse(top.object, nullptr, false);
+  const OrderedJson object = OrderedJson::parse(top.object, nullptr, false);
   if (!object.is_object()) {
     recording.warnings.push_back(recording.source +
                                  ": what lies beside the events is no JSON, and is left out");
@@ -73,7 +73,8 @@ void read_kineto_top(const JsonTop& top, run::Recording& recording, KinetoFacts&
     } else if (is_copied(key) && value.is_primitive()) {
       if (key == "baseTimeNanoseconds" && value.is_number_integer())
         recording.base = value.get<std::int64_t>();
-      facts.copied.emplace_back(key, value.dump(-1, ' ', false, Json::error_handler_t::replace));
+      facts.copied.emplace_back(key,
+                                value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
     }
   }
 }

@@ -17,7 +17,7 @@ using run::BindingRecord;
 using run::SegmentChange;
 using run::SegmentRecord;
 
-struct Range {
+struct Mapped {
   Bytes bytes = 0;
   const SegmentRecord* segment = nullptr;  ///< whose stream and kind it has
 };
@@ -33,7 +33,7 @@ class Held {
     else
       add(row);
   }
-  const std::map<std::uint64_t, Range>& ranges() const { return ranges_; }
+  const std::map<std::uint64_t, Mapped>& ranges() const { return ranges_; }
   /// The segment that holds an address; null: none.
   const SegmentRecord* at(std::uint64_t address) const {
     const auto after = ranges_.upper_bound(address);
@@ -43,13 +43,13 @@ class Held {
   }
 
  private:
-  static bool joins(const Range& a, const SegmentRecord& b) {
+  static bool joins(const Mapped& a, const SegmentRecord& b) {
     return a.segment->expandable && b.expandable && a.segment->stream == b.stream &&
            a.segment->large == b.large;
   }
 
   void add(const SegmentRecord& row) {
-    auto entry = ranges_.insert_or_assign(row.address, Range{row.bytes, &row}).first;
+    auto entry = ranges_.insert_or_assign(row.address, Mapped{row.bytes, &row}).first;
     const auto next = std::next(entry);
     if (next != ranges_.end() &&
         next->first == row.address + static_cast<std::uint64_t>(row.bytes) &&
@@ -76,10 +76,10 @@ class Held {
     entry->second.bytes = in_front;
     if (in_front <= 0) ranges_.erase(entry);
     if (behind > 0)
-      ranges_.emplace(address + static_cast<std::uint64_t>(bytes), Range{behind, segment});
+      ranges_.emplace(address + static_cast<std::uint64_t>(bytes), Mapped{behind, segment});
   }
 
-  std::map<std::uint64_t, Range> ranges_;
+  std::map<std::uint64_t, Mapped> ranges_;
 };
 
 /// The history of one step in host order. Rows with one time are put in an order that makes sense:
@@ -179,9 +179,9 @@ class History {
   std::size_t next_free_ = 0;
 };
 
-class Writer {
+class VizWriter {
  public:
-  Writer(run::RunView run, const TextSink& sink) : run_(run), sink_(sink) {}
+  VizWriter(run::RunView run, const TextSink& sink) : run_(run), sink_(sink) {}
 
   Status write() {
     std::vector<std::optional<run::StepRow>> last(run_.classes.size());
@@ -328,7 +328,7 @@ class Writer {
 Status write_memory_viz(run::RunView run, const TextSink& sink) {
   if (run.segments.empty())
     return fail("the run has no segments, expected one whose memory was recorded");
-  return Writer(run, sink).write();
+  return VizWriter(run, sink).write();
 }
 
 }  // namespace foregather::traces

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "traces/decimal_time.h"
 #include "traces/nsys_names.h"
 
 namespace foregather::traces {
 namespace {
 
-constexpr Ns kLargest = Ns{1} << 61;
 constexpr std::int64_t kNoStream = 0xffffffff;  // CUPTI_SYNCHRONIZATION_INVALID_VALUE
 constexpr std::int64_t kMostDevices = std::int64_t{1} << 32;
 
@@ -207,7 +207,7 @@ std::optional<NsysEvents::Span> NsysEvents::span(const ForeignRows& row) {
   };
   if (!row.is_integer(start) || !row.is_integer(end)) return refuse("nonnumeric_ts");
   const Span span{row.integer(start), row.integer(end)};
-  if (std::min(span.start, span.end) < -kLargest || std::max(span.start, span.end) > kLargest)
+  if (std::min(span.start, span.end) < -kLatestTime || std::max(span.start, span.end) > kLatestTime)
     return refuse("time_out_of_range");
   if (span.end < span.start) return refuse("neg_dur");
   return span;

@@ -6,13 +6,13 @@
 namespace foregather::traces {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 20;
+constexpr std::size_t kReadPiece = std::size_t{1} << 20;
 constexpr std::size_t kLongestVarint = 10;
 
 }  // namespace
 
 WireMessages::WireMessages(TextSource& source, const std::string& name)
-    : source_(source), name_(name), buffer_(kPiece) {}
+    : source_(source), name_(name), buffer_(kReadPiece) {}
 
 Result<std::optional<std::string_view>> WireMessages::next() {
   if (const Status filled = fill(kLongestVarint); !filled) return tl::unexpected(filled.error());
@@ -45,7 +45,7 @@ Status WireMessages::fill(std::size_t wanted) {
   at_ = 0;
   // A length that only claims much costs no more than what is there.
   while (end_ < wanted && !is_at_end_) {
-    if (end_ == buffer_.size()) buffer_.resize(std::min(2 * buffer_.size(), wanted + kPiece));
+    if (end_ == buffer_.size()) buffer_.resize(std::min(2 * buffer_.size(), wanted + kReadPiece));
     const std::size_t room = buffer_.size() - end_;
     const auto n = source_.read(std::span(buffer_).subspan(end_, room));
     if (!n) return tl::unexpected(n.error());

@@ -16,10 +16,10 @@ constexpr std::size_t kLongestName = 1 << 16;
 constexpr std::size_t kNameEnd = 100, kSizeAt = 124, kSizeEnd = 136, kChecksumAt = 148,
                       kChecksumEnd = 156, kTypeAt = 156, kMagicAt = 257, kPrefixAt = 345,
                       kPrefixEnd = 500;
-constexpr std::string_view kMagic = "ustar";
+constexpr std::string_view kUstar = "ustar";
 // Of a written header: rw-r--r--, user and group 0, 1970.
 constexpr std::size_t kModeAt = 100, kUserAt = 108, kGroupAt = 116, kTimeAt = 136, kVersionAt = 263;
-constexpr Bytes kLargest = (Bytes{1} << 33) - 1;  // eleven octal digits
+constexpr Bytes kLargestMember = (Bytes{1} << 33) - 1;  // eleven octal digits
 constexpr std::array<char, 2 * kTarBlock> kZeros{};
 
 std::string_view field(std::string_view block, std::size_t begin, std::size_t end) {
@@ -102,7 +102,7 @@ class Content final : public TextSource {
 }  // namespace
 
 bool is_tar(std::string_view head) {
-  return head.size() >= kTarBlock && head.substr(kMagicAt, kMagic.size()) == kMagic &&
+  return head.size() >= kTarBlock && head.substr(kMagicAt, kUstar.size()) == kUstar &&
          octal(field(head, kChecksumAt, kChecksumEnd)) == checksum(head);
 }
 
@@ -147,7 +147,7 @@ Status visit_tar(TextSource& archive, const std::string& path,
 Result<std::string> tar_header(const TarMember& member) {
   if (member.name.empty() || member.name.size() >= kNameEnd)
     return fail_at(member.name, "is no name for a tar archive, expected 1 to 99 bytes");
-  if (member.bytes > kLargest)
+  if (member.bytes > kLargestMember)
     return fail_work(member.name, "would have {} bytes, more than a tar archive holds in one file",
                      member.bytes);
   std::string block(kTarBlock, '\0');
@@ -161,7 +161,7 @@ Result<std::string> tar_header(const TarMember& member) {
   put(kSizeAt, fmt::format("{:011o}", member.bytes));
   put(kTimeAt, "00000000000");
   put(kTypeAt, "0");
-  put(kMagicAt, kMagic);
+  put(kMagicAt, kUstar);
   put(kVersionAt, "00");
   put(kChecksumAt, fmt::format("{:06o}", checksum(block)));
   put(kChecksumEnd - 1, " ");

@@ -93,9 +93,9 @@ std::string_view comment_prefix(std::string_view text) {
 }
 
 /// Sorts lines and keeps the functions' row ranges.
-class Reader {
+class FileReader {
  public:
-  explicit Reader(ThunderFile& file) : file_(file), parser_(file) {}
+  explicit FileReader(ThunderFile& file) : file_(file), parser_(file) {}
 
   void line(const Line& line) {
     const std::string_view content = without_spaces(line.text);
@@ -297,7 +297,7 @@ Result<ThunderFile> read_thunder(std::string_view text, const std::string& path)
                    kMostText);
   ThunderFile file;
   const std::string_view prefix = comment_prefix(text);
-  Reader reader(file);
+  FileReader reader(file);
   Lines lines(text, prefix);
   while (const auto line = lines.next()) reader.line(*line);
   reader.finish();

@@ -10,10 +10,6 @@ namespace {
 using Shape = ThunderShape;
 using Act = ThunderAct;
 using Dims = std::vector<std::int64_t>;
-using Type = std::optional<ThunderTensorType>;
-
-constexpr ThunderDType kBoolean{DType::boolean, 8};
-constexpr ThunderDType kFloat{DType::f32, 32};
 
 bool is_float(const ThunderDType& dtype) {
   switch (dtype.type) {
@@ -29,10 +25,6 @@ bool is_float(const ThunderDType& dtype) {
 ThunderDType promoted(const ThunderDType& a, const ThunderDType& b) {
   if (is_float(a) != is_float(b)) return is_float(a) ? a : b;
   return a.bits >= b.bits ? a : b;
-}
-
-ThunderTensorType like(const ThunderTensorType& type, Dims dims) {
-  return type.with(std::move(dims));
 }
 
 std::optional<Dims> broadcast_dims(const Dims& a, const Dims& b) {
@@ -155,7 +147,7 @@ ThunderTypes::Type ThunderTypes::result(const ThunderSymbol& symbol,
     case Shape::broadcast: return broadcast(call);
     case Shape::comparison: {
       Type type = broadcast(call);
-      if (type) type->dtype = kBoolean;
+      if (type) type->dtype = kThunderBool;
       return type;
     }
     case Shape::convert: {
@@ -163,21 +155,21 @@ ThunderTypes::Type ThunderTypes::result(const ThunderSymbol& symbol,
       const ThunderValue* const dtype = dtype_argument(call);
       const auto parsed = dtype != nullptr ? parse_python_dtype(dtype->text) : std::nullopt;
       if (!parsed) return std::nullopt;
-      Type type = like(*first, first->dims);
+      Type type = first->with(first->dims);
       type->dtype = *parsed;
       return type;
     }
     case Shape::like:
       if (first == nullptr) return std::nullopt;
-      return like(*first, first->dims);
+      return first->with(first->dims);
     case Shape::make: {
       const auto dims = integers_of(call.at(0, "shape"));
       const ThunderValue* const dtype = dtype_argument(call);
       if (!dims) return std::nullopt;
       ThunderTensorType type;
       type.dims = *dims;
-      type.dtype =
-          (dtype != nullptr ? parse_python_dtype(dtype->text) : std::nullopt).value_or(kFloat);
+      type.dtype = (dtype != nullptr ? parse_python_dtype(dtype->text) : std::nullopt)
+                       .value_or(kThunderFloat32);
       return type;
     }
     case Shape::reduce: return reduced(call);
@@ -203,7 +195,7 @@ ThunderTypes::Type ThunderTypes::broadcast(const ThunderCall& call) const {
       continue;
     }
     if (!type) {
-      type = like(*other, other->dims);
+      type = other->with(other->dims);
       continue;
     }
     auto dims = broadcast_dims(type->dims, other->dims);
@@ -224,7 +216,7 @@ ThunderTypes::Type ThunderTypes::rearranged(const ThunderSymbol& symbol,
       auto to = shape_of(call, 1);
       if (to) to = reshaped(from->dims, std::move(*to));
       if (!to) return std::nullopt;
-      return like(*from, std::move(*to));
+      return from->with(std::move(*to));
     }
     case Shape::permute:
     case Shape::transpose: {
@@ -232,7 +224,7 @@ ThunderTypes::Type ThunderTypes::rearranged(const ThunderSymbol& symbol,
       if (!order) return std::nullopt;
       Dims dims;
       for (const std::size_t i : *order) dims.push_back(from->dims[i]);
-      return like(*from, std::move(dims));
+      return from->with(std::move(dims));
     }
     case Shape::expand: {
       auto to = shape_of(call, 1);
@@ -241,12 +233,12 @@ ThunderTypes::Type ThunderTypes::rearranged(const ThunderSymbol& symbol,
         std::int64_t& size = (*to)[to->size() - rank + i];
         if (size == -1) size = from->dims[i];
       }
-      return like(*from, std::move(*to));
+      return from->with(std::move(*to));
     }
     case Shape::broadcast_in_dim: {
       auto to = integers_of(call.at(1));
       if (!to) return std::nullopt;
-      return like(*from, std::move(*to));
+      return from->with(std::move(*to));
     }
     case Shape::unsqueeze: {
       const auto index = integer_of(call.at(1, "dim"));
@@ -254,7 +246,7 @@ ThunderTypes::Type ThunderTypes::rearranged(const ThunderSymbol& symbol,
       if (!at) return std::nullopt;
       Dims dims = from->dims;
       dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(*at), 1);
-      return like(*from, std::move(dims));
+      return from->with(std::move(dims));
     }
     case Shape::squeeze: {
       std::vector<bool> gone(rank);
@@ -265,7 +257,7 @@ ThunderTypes::Type ThunderTypes::rearranged(const ThunderSymbol& symbol,
         if (!at) return std::nullopt;
         gone[*at] = from->dims[*at] == 1;
       }
-      return like(*from, without(from->dims, gone, false));
+      return from->with(without(from->dims, gone, false));
     }
     default: return std::nullopt;
   }
@@ -283,7 +275,7 @@ ThunderTypes::Type ThunderTypes::reduced(const ThunderCall& call) const {
     gone[*at] = true;
   }
   const ThunderValue* const keep = call.at(2, "keepdim");
-  return like(*from, without(from->dims, gone, keep != nullptr && keep->text == "True"));
+  return from->with(without(from->dims, gone, keep != nullptr && keep->text == "True"));
 }
 
 ThunderTypes::Type ThunderTypes::multiplied(const ThunderSymbol& symbol,
@@ -293,23 +285,23 @@ ThunderTypes::Type ThunderTypes::multiplied(const ThunderSymbol& symbol,
   Dims dims = a->dims;
   if (symbol.shape == Shape::embedding) {
     dims.push_back(b->dims.back());
-    return like(*b, std::move(dims));
+    return b->with(std::move(dims));
   }
   if (dims.empty()) return std::nullopt;
   if (symbol.shape == Shape::linear) {
     dims.back() = b->dims.front();
     if (b->dims.size() == 1) dims.pop_back();
-    return like(*a, std::move(dims));
+    return a->with(std::move(dims));
   }
   // A matrix at least on the left; batches are broadcast.
   if (b->dims.size() == 1) {
     dims.pop_back();
-    return like(*a, std::move(dims));
+    return a->with(std::move(dims));
   }
   if (dims.size() == 1) {
     dims = b->dims;
     dims.erase(dims.end() - 2);
-    return like(*a, std::move(dims));
+    return a->with(std::move(dims));
   }
   const auto batch = broadcast_dims(Dims(a->dims.begin(), a->dims.end() - 2),
                                     Dims(b->dims.begin(), b->dims.end() - 2));
@@ -317,7 +309,7 @@ ThunderTypes::Type ThunderTypes::multiplied(const ThunderSymbol& symbol,
   Dims all = *batch;
   all.push_back(a->dims[a->dims.size() - 2]);
   all.push_back(b->dims.back());
-  return like(*a, std::move(all));
+  return a->with(std::move(all));
 }
 
 ThunderTypes::Type ThunderTypes::concatenated(const ThunderCall& call) const {
@@ -331,7 +323,7 @@ ThunderTypes::Type ThunderTypes::concatenated(const ThunderCall& call) const {
     all = all && other != nullptr;
     if (!all) return;
     if (!type) {
-      type = like(*other, other->dims);
+      type = other->with(other->dims);
       return;
     }
     const auto at = dimension(index, type->dims.size());
@@ -355,7 +347,7 @@ ThunderTypes::Type ThunderTypes::sliced(const ThunderCall& call) const {
       return std::nullopt;
     dims.push_back(((*last)[i] - (*first)[i] + stride - 1) / stride);
   }
-  return like(*from, std::move(dims));
+  return from->with(std::move(dims));
 }
 
 // The first argument is one tensor, or a list that becomes one dimension.
@@ -371,7 +363,7 @@ ThunderTypes::Type ThunderTypes::communicated(const ThunderSymbol& symbol,
             part.kind == ThunderValue::Kind::name ? of(part.name) : nullptr;
         all = all && other != nullptr;
         if (!all) return;
-        type = like(*other, {});
+        type = other->with({});
         all = !__builtin_add_overflow(count, elements(other->dims).value_or(0), &count);
       });
     if (all && type) type->dims = {count};
@@ -379,7 +371,7 @@ ThunderTypes::Type ThunderTypes::communicated(const ThunderSymbol& symbol,
   }
   const ThunderTensorType* const from = argument(call, 0);
   if (from == nullptr) return std::nullopt;
-  ThunderTensorType type = like(*from, from->dims);
+  ThunderTensorType type = from->with(from->dims);
   type.is_future = true;
   const bool gathers = symbol.kind == OpKind::all_gather;
   if (!gathers && symbol.kind != OpKind::reduce_scatter) return type;

@@ -9,13 +9,6 @@ using Shape = ThunderShape;
 using Act = ThunderAct;
 using Dims = std::vector<std::int64_t>;
 
-constexpr ThunderDType kBoolean{DType::boolean, 8};
-constexpr ThunderDType kFloat{DType::f32, 32};
-
-ThunderTensorType like(const ThunderTensorType& type, Dims dims) {
-  return type.with(std::move(dims));
-}
-
 }  // namespace
 
 // --- several results ---
@@ -38,12 +31,12 @@ std::vector<ThunderTypes::Type> ThunderTypes::results(const ThunderSymbol& symbo
       if (first == nullptr || first->dims.size() < 3) return all;
       Dims out = first->dims;
       if (value != nullptr && !value->dims.empty()) out.back() = value->dims.back();
-      all.emplace_back(like(*first, std::move(out)));
-      ThunderTensorType lse = like(*first, {first->dims.begin(), first->dims.end() - 1});
-      lse.dtype = kFloat;
+      all.emplace_back(first->with(std::move(out)));
+      ThunderTensorType lse = first->with({first->dims.begin(), first->dims.end() - 1});
+      lse.dtype = kThunderFloat32;
       all.emplace_back(std::move(lse));
       // Seeds and offsets of the random numbers, of the host.
-      ThunderTensorType scalar = like(*first, {});
+      ThunderTensorType scalar = first->with({});
       scalar.dtype = {DType::i64, 64};
       scalar.on_host = true;
       while (all.size() < count) all.emplace_back(scalar);
@@ -53,7 +46,7 @@ std::vector<ThunderTypes::Type> ThunderTypes::results(const ThunderSymbol& symbo
       // The gradients of query, key and value; the gradient of the output may come first.
       for (std::size_t i = 0; i < 3; ++i)
         if (const ThunderTensorType* const type = argument(call, i + 1))
-          all.emplace_back(like(*type, type->dims));
+          all.emplace_back(type->with(type->dims));
         else
           all.emplace_back();
       return all;
@@ -69,7 +62,7 @@ std::vector<ThunderTypes::Type> ThunderTypes::results(const ThunderSymbol& symbo
             donor.kind == ThunderValue::Kind::name ? of(donor.name) : nullptr;
         Type& part = all.emplace_back();
         if (type == nullptr) return;
-        part = like(*type, type->dims);
+        part = type->with(type->dims);
         if (part->dims.empty() || world <= 0) return;
         if (gathers && __builtin_mul_overflow(part->dims[0], world, &part->dims[0])) part.reset();
         if (scatters) part->dims[0] /= world;
@@ -104,7 +97,7 @@ std::vector<ThunderTypes::Type> ThunderTypes::parts(const ThunderCall& call,
     left -= size;
     Dims dims = from->dims;
     dims[*at] = size;
-    all.emplace_back(like(*from, std::move(dims)));
+    all.emplace_back(from->with(std::move(dims)));
   }
   return all;
 }
@@ -129,13 +122,13 @@ void ThunderTypes::backward(const ThunderStatement& statement) {
       // An argument that broadcasts would be smaller: taken as of the result's shape.
       for (std::size_t i = 0; i < call.count(); ++i) {
         if (!is_tensor(i)) continue;
-        Type type = like(*out, out->dims);
-        if (i == 0 && last_component(call.callee()) == "where") type->dtype = kBoolean;
+        Type type = out->with(out->dims);
+        if (i == 0 && last_component(call.callee()) == "where") type->dtype = kThunderBool;
         set(call.name(i), std::move(type));
       }
       return;
     case Shape::reshape:
-      if (is_tensor(0)) set(call.name(0), like(*out, out->dims));
+      if (is_tensor(0)) set(call.name(0), out->with(out->dims));
       return;
     case Shape::permute:
     case Shape::transpose: {
@@ -143,7 +136,7 @@ void ThunderTypes::backward(const ThunderStatement& statement) {
       if (!is_tensor(0) || !order) return;
       Dims dims(out->dims.size());
       for (std::size_t i = 0; i < dims.size(); ++i) dims[(*order)[i]] = out->dims[i];
-      return set(call.name(0), like(*out, std::move(dims)));
+      return set(call.name(0), out->with(std::move(dims)));
     }
     case Shape::unsqueeze: {
       const auto index = integer_of(call.at(1, "dim"));
@@ -151,11 +144,11 @@ void ThunderTypes::backward(const ThunderStatement& statement) {
       if (!at || !is_tensor(0)) return;
       Dims dims = out->dims;
       dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(*at));
-      return set(call.name(0), like(*out, std::move(dims)));
+      return set(call.name(0), out->with(std::move(dims)));
     }
     case Shape::embedding: {
       if (!is_tensor(0) || out->dims.empty()) return;
-      Type index = like(*out, {out->dims.begin(), out->dims.end() - 1});
+      Type index = out->with({out->dims.begin(), out->dims.end() - 1});
       index->dtype = {DType::i64, 64};
       return set(call.name(0), std::move(index));
     }
@@ -164,9 +157,9 @@ void ThunderTypes::backward(const ThunderStatement& statement) {
       if (out->dims.size() < 2) return;
       const std::int64_t m = out->dims[out->dims.size() - 2], n = out->dims.back();
       if (is_tensor(1) && a != nullptr && a->dims.size() >= 2)
-        set(call.name(1), like(*out, {a->dims.back(), n}));
+        set(call.name(1), out->with({a->dims.back(), n}));
       if (is_tensor(0) && b != nullptr && b->dims.size() >= 2)
-        set(call.name(0), like(*out, {m, b->dims[b->dims.size() - 2]}));
+        set(call.name(0), out->with({m, b->dims[b->dims.size() - 2]}));
       return;
     }
     case Shape::linear: {
@@ -174,17 +167,17 @@ void ThunderTypes::backward(const ThunderStatement& statement) {
       const ThunderTensorType* const b = argument(call, 1);
       if (out->dims.empty()) return;
       if (is_tensor(1) && a != nullptr && !a->dims.empty())
-        set(call.name(1), like(*out, {out->dims.back(), a->dims.back()}));
-      if (is_tensor(2)) set(call.name(2), like(*out, {out->dims.back()}));
+        set(call.name(1), out->with({out->dims.back(), a->dims.back()}));
+      if (is_tensor(2)) set(call.name(2), out->with({out->dims.back()}));
       if (is_tensor(0) && b != nullptr && b->dims.size() == 2) {
         Dims dims = out->dims;
         dims.back() = b->dims.back();
-        set(call.name(0), like(*out, std::move(dims)));
+        set(call.name(0), out->with(std::move(dims)));
       }
       return;
     }
     case Shape::like:
-      if (symbol.act != Act::wait && is_tensor(0)) set(call.name(0), like(*out, out->dims));
+      if (symbol.act != Act::wait && is_tensor(0)) set(call.name(0), out->with(out->dims));
       return;
     case Shape::collective: {
       if (!is_tensor(0) || world_size_ <= 0 || out->dims.empty()) return;
@@ -193,7 +186,7 @@ void ThunderTypes::backward(const ThunderStatement& statement) {
       if (symbol.kind == OpKind::reduce_scatter &&
           __builtin_mul_overflow(dims[0], world_size_, &dims[0]))
         return;
-      if (symbol.act == Act::collective) set(call.name(0), like(*out, std::move(dims)));
+      if (symbol.act == Act::collective) set(call.name(0), out->with(std::move(dims)));
       return;
     }
     default: return;

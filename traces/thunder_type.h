@@ -19,6 +19,8 @@ struct ThunderDType {
 
   friend bool operator==(const ThunderDType&, const ThunderDType&) = default;
 };
+constexpr ThunderDType kThunderBool{DType::boolean, 8};
+constexpr ThunderDType kThunderFloat32{DType::f32, 32};
 
 /// A tensor as its comment describes it.
 struct ThunderTensorType {

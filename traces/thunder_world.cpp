@@ -2,12 +2,11 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/ir/references.h"
 #include "traces/thunder_shapes.h"
 
 namespace foregather::traces {
 namespace {
-
-constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
 
 /// Looks at each statement of one function, sub-symbols included.
 class WorldSize {

@@ -9,7 +9,7 @@
 namespace foregather::traces {
 namespace {
 
-class Builder {
+class TimelineBuilder {
  public:
   void event(const KinetoEvent& event) {
     ++recording_.rows.read;
@@ -113,7 +113,7 @@ bool is_timeline(std::string_view head) {
 }
 
 Result<TimelineTrace> read_timeline(TextSource& source, const std::string& name) {
-  Builder builder;
+  TimelineBuilder builder;
   const auto top = read_events(
       source, name,
       {[&](const KinetoEvent& event) { builder.event(event); },

@@ -9,14 +9,14 @@
 namespace foregather::traces {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 18;
+constexpr std::size_t kPackedPiece = std::size_t{1} << 18;
 constexpr int kGzipWindow = 15 + 16;  // zlib: the largest window, a gzip header
 
 // What both have: packed bytes that are refilled, and a count of what came out.
 class Unpacking : public TextSource {
  protected:
   Unpacking(std::unique_ptr<TextSource> packed, std::string path)
-      : path_(std::move(path)), packed_(std::move(packed)), in_(kPiece) {}
+      : path_(std::move(path)), packed_(std::move(packed)), in_(kPackedPiece) {}
 
   /// How many packed bytes there are now; 0 only at their end.
   Result<std::size_t> refill() {

@@ -14,17 +14,13 @@ constexpr int kMostRefusals = 2;
 
 constexpr std::array kActions{RecordedAction::segment_alloc, RecordedAction::segment_free,
                               RecordedAction::segment_map, RecordedAction::segment_unmap};
-constexpr std::array<std::string_view, 4> kNames{"segment_alloc", "segment_free", "segment_map",
-                                                 "segment_unmap"};
 
-std::string shown(std::string_view action, Bytes size, Address address) {
-  return fmt::format("{} of {} bytes at {:#x}", action, size, address);
+std::string shown(RecordedAction action, Bytes size, Address address) {
+  return fmt::format("{} of {} bytes at {:#x}", name(action), size, address);
 }
 
 std::string shown(const RecordedEvent& event) {
-  const auto row = static_cast<std::size_t>(event.action) -
-                   static_cast<std::size_t>(RecordedAction::segment_alloc);
-  return shown(kNames[row], event.size, event.address);
+  return shown(event.action, event.size, event.address);
 }
 
 }  // namespace
@@ -123,23 +119,22 @@ bool RecordedDevice::map(Address address, Bytes size, Bytes) {
 
 void RecordedDevice::segment(const SegmentEvent& event) {
   ++replayed_;
-  const auto row = static_cast<std::size_t>(event.action);
-  const std::string_view name = kNames[row];
+  const RecordedAction action = kActions[static_cast<std::size_t>(event.action)];
   if (next_ == last_) {
     if (difference_.empty())
       difference_ = fmt::format("the replay has a {}, which was not recorded",
-                                shown(name, event.size, event.address));
+                                shown(action, event.size, event.address));
     return;
   }
   const RecordedEvent& recorded = recording_.events[next_++];
-  if (recorded.action == kActions[row] && recorded.address == event.address &&
+  if (recorded.action == action && recorded.address == event.address &&
       recorded.size == event.size && recorded.stream == event.stream) {
     ++exact_;
     return;
   }
   if (difference_.empty())
     difference_ = fmt::format("the replay has a {}, recorded is a {}",
-                              shown(name, event.size, event.address), shown(recorded));
+                              shown(action, event.size, event.address), shown(recorded));
 }
 
 StreamId RecordedClock::acquire() {

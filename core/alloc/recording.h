@@ -1,7 +1,9 @@
 // What a program's allocator was seen to do on one device.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "core/alloc/config.h"
@@ -22,6 +24,15 @@ enum class RecordedAction : std::uint8_t {
   oom,
   other,  ///< no effect on memory
 };
+
+/// As the snapshot has it.
+constexpr std::string_view name(RecordedAction action) {
+  constexpr std::array<std::string_view, 9> kNames{
+      "alloc",        "free_requested", "free_completed", "segment_alloc",
+      "segment_free", "segment_map",    "segment_unmap",  "oom",
+      "other"};
+  return kNames[static_cast<std::size_t>(action)];
+}
 
 struct RecordedEvent {
   Address address = 0;  ///< of an oom: bytes that the device had free

@@ -14,11 +14,6 @@ namespace {
 
 constexpr Bytes kLeastLarge = kSmallSize + kMinBlockSize;  ///< no large block is smaller
 
-constexpr std::array<std::string_view, 9> kNames{
-    "alloc",        "free_requested", "free_completed", "segment_alloc",
-    "segment_free", "segment_map",    "segment_unmap",  "oom",
-    "other"};
-
 /// The state, walking backwards. Unmapped memory is no part.
 class Rewinder {
  public:
@@ -56,9 +51,8 @@ class Rewinder {
     if (contradiction_) return;
     const RecordedEvent& event = recording_.events[at_];
     contradiction_ = Contradiction{
-        at_,
-        fmt::format("{} of {} bytes at {:#x}: {}", kNames[static_cast<std::size_t>(event.action)],
-                    event.size, event.address, fmt::format(format, std::forward<Args>(args)...))};
+        at_, fmt::format("{} of {} bytes at {:#x}: {}", name(event.action), event.size,
+                         event.address, fmt::format(format, std::forward<Args>(args)...))};
   }
 
   std::uint32_t add_group(const Group& group) {

@@ -8,7 +8,7 @@ namespace {
 constexpr int kMostDots = 64;
 
 // Past the string that begins at `at`; multi-line strings have three quotes at either end.
-std::size_t after_string(std::string_view text, std::size_t at) {
+std::size_t after_toml_string(std::string_view text, std::size_t at) {
   const char quote = text[at];
   const std::string_view three = text.substr(at, 3);
   const bool multi_line = three.size() == 3 && three[1] == quote && three[2] == quote;
@@ -35,7 +35,7 @@ Status check_toml_depth(std::string_view text, const std::string& path) {
     switch (text[at]) {
       case '"':
       case '\'': {
-        const std::size_t end = after_string(text, at);
+        const std::size_t end = after_toml_string(text, at);
         for (; at < end; ++at) line += text[at] == '\n' ? 1 : 0;
         continue;
       }

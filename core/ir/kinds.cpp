@@ -1,7 +1,8 @@
 #include "core/ir/kinds.h"
 
-#include <algorithm>
 #include <array>
+
+#include "core/ir/find_name.h"
 
 namespace foregather {
 namespace {
@@ -35,13 +36,6 @@ constexpr std::array kCauseNames{"parameter_shard"sv,
                                  "unknown"sv};
 constexpr std::array kAccesses{"read"sv, "write"sv, "accumulate"sv};
 
-template <class Enum, std::size_t N>
-std::optional<Enum> find(const std::array<std::string_view, N>& names, std::string_view text) {
-  const auto found = std::find(names.begin(), names.end(), text);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<Enum>(found - names.begin());
-}
-
 }  // namespace
 
 std::string_view name(DType type) { return kDTypes[static_cast<std::size_t>(type)]; }
@@ -53,27 +47,27 @@ std::string_view name(Access access) { return kAccesses[static_cast<std::size_t>
 
 template <>
 std::optional<DType> parse(std::string_view text) {
-  return find<DType>(kDTypes, text);
+  return find_name<DType>(kDTypes, text);
 }
 template <>
 std::optional<OpKind> parse(std::string_view text) {
-  return find<OpKind>(kOpKinds, text);
+  return find_name<OpKind>(kOpKinds, text);
 }
 template <>
 std::optional<Role> parse(std::string_view text) {
-  return find<Role>(kRoles, text);
+  return find_name<Role>(kRoles, text);
 }
 template <>
 std::optional<Phase> parse(std::string_view text) {
-  return find<Phase>(kPhases, text);
+  return find_name<Phase>(kPhases, text);
 }
 template <>
 std::optional<Cause> parse(std::string_view text) {
-  return find<Cause>(kCauseNames, text);
+  return find_name<Cause>(kCauseNames, text);
 }
 template <>
 std::optional<Access> parse(std::string_view text) {
-  return find<Access>(kAccesses, text);
+  return find_name<Access>(kAccesses, text);
 }
 
 }  // namespace foregather

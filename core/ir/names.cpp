@@ -1,7 +1,8 @@
 #include "core/ir/names.h"
 
-#include <algorithm>
 #include <array>
+
+#include "core/ir/find_name.h"
 
 namespace foregather {
 namespace {
@@ -25,13 +26,6 @@ constexpr std::array kActions{"launch"sv,
 constexpr std::array kSectionNames{"init"sv, "first"sv, "body"sv};
 constexpr std::array kReshards{"never"sv, "after_forward"sv, "after_backward"sv};
 
-template <class Enum, std::size_t N>
-std::optional<Enum> find(const std::array<std::string_view, N>& names, std::string_view text) {
-  const auto found = std::find(names.begin(), names.end(), text);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<Enum>(found - names.begin());
-}
-
 }  // namespace
 
 std::string_view name(ActionKind kind) { return kActions[static_cast<std::size_t>(kind)]; }
@@ -40,15 +34,15 @@ std::string_view name(Reshard reshard) { return kReshards[static_cast<std::size_
 
 template <>
 std::optional<ActionKind> parse(std::string_view text) {
-  return find<ActionKind>(kActions, text);
+  return find_name<ActionKind>(kActions, text);
 }
 template <>
 std::optional<Section> parse(std::string_view text) {
-  return find<Section>(kSectionNames, text);
+  return find_name<Section>(kSectionNames, text);
 }
 template <>
 std::optional<Reshard> parse(std::string_view text) {
-  return find<Reshard>(kReshards, text);
+  return find_name<Reshard>(kReshards, text);
 }
 
 }  // namespace foregather

@@ -3,19 +3,16 @@
 #include "core/plan/build_attention.h"
 #include "core/plan/build_ends.h"
 #include "core/plan/build_families.h"
+#include "core/plan/model_parameters.h"
 
 namespace foregather::plan {
 
-namespace {
-
-constexpr const char* kTie = "embedding";
-
-}  // namespace
+namespace {}  // namespace
 
 Tape gpt2_embedding_tape(const LayerContext& context) {
   const ModelConfig& c = context.config;
   TapeBuilder t(context.train, false, context.path);
-  t.add_parameter("wte.weight", {c.vocab, c.hidden}, c.tied_embeddings ? kTie : "");
+  t.add_parameter("wte.weight", {c.vocab, c.hidden}, c.tied_embeddings ? kEmbeddingTie : "");
   t.add_parameter("wpe.weight", {c.max_positions, c.hidden});
   const ValueIndex ids = t.input("token ids", context.tokens, DType::i64, false);
   t.enter("wte");
@@ -129,7 +126,7 @@ Tape gpt2_head_tape(const LayerContext& context) {
   TapeBuilder t(context.train, false, context.path);
   t.add_parameter("transformer.ln_f.weight", {c.hidden});
   t.add_parameter("transformer.ln_f.bias", {c.hidden});
-  t.add_parameter("lm_head.weight", {c.vocab, c.hidden}, c.tied_embeddings ? kTie : "");
+  t.add_parameter("lm_head.weight", {c.vocab, c.hidden}, c.tied_embeddings ? kEmbeddingTie : "");
   const ValueIndex x = t.input("hidden states", times(context.tokens, c.hidden), t.stream(),
                                context.input_needs_gradient);
   t.enter("transformer.ln_f");

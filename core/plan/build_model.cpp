@@ -79,10 +79,10 @@ namespace {
 
 // In floating point, where nothing overflows; the bounds leave room for sums.
 constexpr double kMostFlops = 4e18;
-constexpr double kMostBytes = 7e16;
+constexpr double kMostTraffic = 7e16;
 
 Status check_work(double flops, double bytes, const Train& train) {
-  if (flops * static_cast<double>(train.grad_accum) < kMostFlops && bytes < kMostBytes) return {};
+  if (flops * static_cast<double>(train.grad_accum) < kMostFlops && bytes < kMostTraffic) return {};
   return fail_at(
       "train.micro_batch",
       "train.micro_batch = {} of train.seq_len = {} is more work than can be counted (10^18 FLOPs "

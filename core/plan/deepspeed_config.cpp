@@ -53,9 +53,11 @@ std::string without_last_commas(std::string_view text) {
   return plain;
 }
 
-class Reader {
+class DeepSpeedReader {
  public:
-  Reader(std::string_view text, const std::string& path) : text_(text) { config_.path = path; }
+  DeepSpeedReader(std::string_view text, const std::string& path) : text_(text) {
+    config_.path = path;
+  }
 
   Result<ForeignConfig> read() {
     if (const Status parsed = parse(); !parsed) return tl::unexpected(parsed.error());
@@ -404,7 +406,7 @@ bool is_deepspeed_config(std::string_view text) {
 }
 
 Result<ForeignConfig> read_deepspeed_config(std::string_view text, const std::string& path) {
-  return Reader(text, path).read();
+  return DeepSpeedReader(text, path).read();
 }
 
 }  // namespace foregather::plan

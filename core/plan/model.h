@@ -191,6 +191,9 @@ Result<ModelConfig> read_model_config(const std::string& path);
 /// or several configs as towers; then its number of layers.
 Result<ModelConfig> read_model(const Workload& workload);
 
+/// Larger models are refused: ten trillion.
+inline constexpr double kMostParameters = 1e13;
+
 /// Parameters of the model and its towers, tied ones once. Without multi-token-prediction layers
 /// and without buffers (DeepSeek-V3's router bias).
 std::int64_t count_parameters(const ModelConfig& config);

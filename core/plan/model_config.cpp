@@ -17,8 +17,6 @@ namespace {
 
 using Activation = ModelConfig::Activation;
 
-constexpr double kMostParameters = 10'000'000'000'000;  // ten trillion
-
 std::optional<std::int64_t> if_positive(std::int64_t value) {
   return value > 0 ? std::optional(value) : std::nullopt;
 }

@@ -12,7 +12,7 @@ namespace foregather::plan {
 
 namespace {
 
-using Kind = ModelConfig::Family;
+using FamilyKind = ModelConfig::Family;
 using Norm = ModelConfig::Norm;
 using Activation = ModelConfig::Activation;
 using Mlp = ModelConfig::Mlp;
@@ -63,7 +63,7 @@ constexpr FamilyKeys kPhi3Keys = {.residual_dropout = "resid_pdrop",
 constexpr FamilyKeys kStableLmKeys = {.residual_dropout = "hidden_dropout"};
 constexpr FamilyKeys kDeepseekKeys = {.kv_heads = {}};
 
-ModelConfig encoder(Kind kind, Activation activation) {
+ModelConfig encoder(FamilyKind kind, Activation activation) {
   ModelConfig c;
   c.family = kind;
   c.norm = Norm::layer;
@@ -75,7 +75,7 @@ ModelConfig encoder(Kind kind, Activation activation) {
   return c;
 }
 
-ModelConfig bert(Kind kind) {
+ModelConfig bert(FamilyKind kind) {
   ModelConfig c = encoder(kind, Activation::gelu);
   c.residual = Residual::post_norm;
   c.tied_embeddings = true;
@@ -85,7 +85,7 @@ ModelConfig bert(Kind kind) {
   return c;
 }
 
-ModelConfig vision(Kind kind, Activation activation, Head head) {
+ModelConfig vision(FamilyKind kind, Activation activation, Head head) {
   ModelConfig c = encoder(kind, activation);
   c.head = head;
   c.image = {.size = 224, .patch = 16, .prefix = 1};
@@ -94,7 +94,7 @@ ModelConfig vision(Kind kind, Activation activation, Head head) {
 
 ModelConfig gemma(bool sandwich, bool qk_norm) {
   ModelConfig c;
-  c.family = Kind::gemma;
+  c.family = FamilyKind::gemma;
   c.norm = Norm::rms_offset;
   c.activation = Activation::gelu;
   c.tied_embeddings = c.scaled_embeddings = true;
@@ -122,7 +122,7 @@ std::vector<Family> make_families() {
        qwen3,
        read_attention_bias});
 
-  ModelConfig gpt2 = encoder(Kind::gpt2, Activation::gelu_new);
+  ModelConfig gpt2 = encoder(FamilyKind::gpt2, Activation::gelu_new);
   gpt2.causal = gpt2.tied_embeddings = true;
   add({"gpt2",
        "GPT2LMHeadModel",
@@ -151,7 +151,7 @@ std::vector<Family> make_families() {
        read_attention_bias});
 
   // GPT-NeoX, Falcon, MPT: fused query, key and value; a plain mlp.
-  ModelConfig neox = encoder(Kind::gpt_neox, Activation::gelu);
+  ModelConfig neox = encoder(FamilyKind::gpt_neox, Activation::gelu);
   neox.causal = neox.fused_qkv = true;
   neox.positions = Positions::rotary;
   add({"gpt_neox",
@@ -161,7 +161,7 @@ std::vector<Family> make_families() {
        neox,
        read_gpt_neox});
   ModelConfig falcon = neox;
-  falcon.family = Kind::falcon;
+  falcon.family = FamilyKind::falcon;
   falcon.tied_embeddings = true;
   add({"falcon RefinedWeb RefinedWebModel",
        "FalconForCausalLM RWForCausalLM",
@@ -170,7 +170,7 @@ std::vector<Family> make_families() {
        falcon,
        read_falcon});
   ModelConfig mpt = falcon;
-  mpt.family = Kind::mpt;
+  mpt.family = FamilyKind::mpt;
   add({"mpt",
        "MptForCausalLM MPTForCausalLM",
        kMptKeys,
@@ -179,7 +179,7 @@ std::vector<Family> make_families() {
        read_mpt});
 
   ModelConfig stablelm;
-  stablelm.family = Kind::stablelm;
+  stablelm.family = FamilyKind::stablelm;
   stablelm.norm = Norm::layer;
   stablelm.norm_bias = true;
   add({"stablelm stablelm_epoch",
@@ -189,7 +189,7 @@ std::vector<Family> make_families() {
        stablelm,
        read_stablelm});
   ModelConfig phi3;
-  phi3.family = Kind::phi3;
+  phi3.family = FamilyKind::phi3;
   phi3.fused_qkv = true;
   phi3.mlp = Mlp::gated_fused;
   add({"phi3",
@@ -201,7 +201,7 @@ std::vector<Family> make_families() {
 
   // Mixtures of experts.
   ModelConfig mixtral;
-  mixtral.family = Kind::mixtral;
+  mixtral.family = FamilyKind::mixtral;
   add({"mixtral",
        "MixtralForCausalLM",
        {},
@@ -209,7 +209,7 @@ std::vector<Family> make_families() {
        mixtral,
        read_mixtral});
   ModelConfig qwen2_moe = qwen2;
-  qwen2_moe.family = Kind::qwen_moe;
+  qwen2_moe.family = FamilyKind::qwen_moe;
   add({"qwen2_moe",
        "Qwen2MoeForCausalLM",
        {},
@@ -217,7 +217,7 @@ std::vector<Family> make_families() {
        qwen2_moe,
        read_qwen_moe});
   ModelConfig qwen3_moe = qwen3;
-  qwen3_moe.family = Kind::qwen_moe;
+  qwen3_moe.family = FamilyKind::qwen_moe;
   add({"qwen3_moe",
        "Qwen3MoeForCausalLM",
        {},
@@ -225,7 +225,7 @@ std::vector<Family> make_families() {
        qwen3_moe,
        read_qwen_moe});
   ModelConfig deepseek;
-  deepseek.family = Kind::deepseek;
+  deepseek.family = FamilyKind::deepseek;
   add({"deepseek_v2",
        "DeepseekV2ForCausalLM",
        kDeepseekKeys,
@@ -244,18 +244,18 @@ std::vector<Family> make_families() {
        "BertForMaskedLM BertForPreTraining BertModel",
        kBertKeys,
        {768, 12, 12, 0, 0, 3072, 30522, 512, 0, "gelu", 0.1},
-       bert(Kind::bert),
+       bert(FamilyKind::bert),
        read_bert});
   add({"roberta xlm-roberta",
        "RobertaForMaskedLM RobertaModel XLMRobertaForMaskedLM",
        kBertKeys,
        {768, 12, 12, 0, 0, 3072, 50265, 512, 0, "gelu", 0.1},
-       bert(Kind::roberta),
+       bert(FamilyKind::roberta),
        read_bert});
   constexpr FamilyDefaults kVit = {768, 12, 12, 0, 0, 3072, 0, 0, 0, "gelu"};
   add({"vit", "ViTModel ViTForImageClassification", kVitKeys, kVit,
-       vision(Kind::vit, Activation::gelu, Head::pooler), read_vit});
-  ModelConfig dinov2 = vision(Kind::dinov2, Activation::gelu, Head::features);
+       vision(FamilyKind::vit, Activation::gelu, Head::pooler), read_vit});
+  ModelConfig dinov2 = vision(FamilyKind::dinov2, Activation::gelu, Head::features);
   dinov2.layer_scale = dinov2.image.mask_token = true;
   dinov2.image.patch = 14;
   add({"dinov2 dinov2_with_registers",
@@ -264,7 +264,7 @@ std::vector<Family> make_families() {
        {768, 12, 12, 0, 0, 0, 0, 0, 4, "gelu"},
        dinov2,
        read_dinov2});
-  ModelConfig siglip = vision(Kind::siglip, Activation::gelu, Head::attention_pool);
+  ModelConfig siglip = vision(FamilyKind::siglip, Activation::gelu, Head::attention_pool);
   siglip.image.prefix = 0;
   add({"siglip_vision_model",
        "SiglipVisionModel",
@@ -272,7 +272,7 @@ std::vector<Family> make_families() {
        {768, 12, 12, 0, 0, 3072, 0, 0, 0, "gelu_pytorch_tanh"},
        siglip,
        read_siglip});
-  ModelConfig clip = vision(Kind::clip, Activation::quick_gelu, Head::features);
+  ModelConfig clip = vision(FamilyKind::clip, Activation::quick_gelu, Head::features);
   clip.image.patch = 32;
   clip.image.patch_bias = false;
   clip.image.pre_norm = true;
@@ -305,7 +305,7 @@ std::vector<std::string_view> words(std::string_view text) {
   return list;
 }
 
-bool contains(std::string_view list, std::string_view word) {
+bool has_word(std::string_view list, std::string_view word) {
   const auto all = words(list);
   return std::find(all.begin(), all.end(), word) != all.end();
 }
@@ -376,9 +376,9 @@ NamedFamily find_family(const ConfigFile& file) {
     return {};
   }
   for (const Family& family : families()) {
-    if (name ? !contains(family.architectures, *name) : !contains(family.model_types, type))
+    if (name ? !has_word(family.architectures, *name) : !has_word(family.model_types, type))
       continue;
-    if (!type.empty() && !contains(family.model_types, type))
+    if (!type.empty() && !has_word(family.model_types, type))
       file.complain("model_type", fmt::format("'{}' is {} but the architecture is {}, "
                                               "expected \"{}\"",
                                               file.label("model_type family"), shown_text(type),

@@ -10,8 +10,6 @@ using Head = ModelConfig::Head;
 using Mlp = ModelConfig::Mlp;
 using Residual = ModelConfig::Residual;
 
-constexpr const char* kTie = "embedding";
-
 /// A growing list for one model.
 class Lister {
  public:
@@ -184,7 +182,7 @@ void Lister::attention_pool() {
 
 ParameterShapes embedding_parameters(const ModelConfig& c) {
   Lister lister(c);
-  const std::string tie = c.tied_embeddings ? kTie : "";
+  const std::string tie = c.tied_embeddings ? kEmbeddingTie : "";
   if (c.family == ModelConfig::Family::gpt2) {
     lister.plain("wte.weight", {c.vocab, c.hidden}, tie);
     lister.plain("wpe.weight", {c.max_positions, c.hidden});
@@ -232,7 +230,7 @@ ParameterShapes block_parameters(const ModelConfig& c, std::int64_t layer) {
 ParameterShapes head_parameters(const ModelConfig& c) {
   Lister lister(c);
   const ModelNames& names = lister.names();
-  const std::string tie = c.tied_embeddings ? kTie : "";
+  const std::string tie = c.tied_embeddings ? kEmbeddingTie : "";
   const std::string root(names.root);
   if (c.family == ModelConfig::Family::gpt2) {
     lister.plain("transformer.ln_f.weight", {c.hidden});

@@ -19,6 +19,9 @@ struct ParameterShape {
 };
 using ParameterShapes = std::vector<ParameterShape>;
 
+/// The tie of a token embedding and the head that shares its weight.
+constexpr const char* kEmbeddingTie = "embedding";
+
 /// In the order in which transformers registers them. `layer` decides whether a block is dense or
 /// has experts, whose weights are stacked: [experts, out, in] (transformers 5).
 ParameterShapes embedding_parameters(const ModelConfig& config);

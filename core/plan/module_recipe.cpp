@@ -22,9 +22,9 @@ Cause cause_of(ValueKind kind) {
 }
 
 /// Fills a Recipe. "Root" is a value that has storage of its own; places are given by root.
-class Planner {
+class RecipePlanner {
  public:
-  Planner(const Tape& tape, const SavedValues& saved, GraphBuilder& builder, Recipe& recipe)
+  RecipePlanner(const Tape& tape, const SavedValues& saved, GraphBuilder& builder, Recipe& recipe)
       : tape_(tape), saved_(saved), builder_(builder), recipe_(recipe) {}
 
   void plan() {
@@ -280,7 +280,7 @@ Recipe make_recipe(const Tape& tape, const RecipeKey& key, const SavedValues& sa
                    GraphBuilder& builder) {
   Recipe recipe;
   recipe.key = key;
-  Planner(tape, saved, builder, recipe).plan();
+  RecipePlanner(tape, saved, builder, recipe).plan();
   return recipe;
 }
 

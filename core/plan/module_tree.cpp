@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/suggest.h"
+#include "core/plan/model.h"
 
 namespace foregather::plan {
 
@@ -40,9 +41,9 @@ struct Rows {
   std::int64_t positions = 1;
 };
 
-class Planner {
+class TreePlanner {
  public:
-  Planner(const ModuleTree& tree, const TreeBatch& batch) : tree_(tree), batch_(batch) {}
+  TreePlanner(const ModuleTree& tree, const TreeBatch& batch) : tree_(tree), batch_(batch) {}
 
   Result<TreePlan> plan() {
     std::string path;
@@ -281,7 +282,6 @@ class Planner {
     if (layers_ > static_cast<std::int64_t>(kMostTreeModules))
       complain(node.kind_place, "module '{}': more than {} layers, expected fewer", leaf.path,
                kMostTreeModules);
-    constexpr double kMostParameters = 1e13;
     if (total_ > kMostParameters)
       complain(node.kind_place, "module '{}': more than ten trillion parameters, expected fewer",
                leaf.path);
@@ -362,7 +362,7 @@ class Planner {
 }  // namespace
 
 Result<TreePlan> plan_tree(const ModuleTree& tree, const TreeBatch& batch) {
-  return Planner(tree, batch).plan();
+  return TreePlanner(tree, batch).plan();
 }
 
 std::string weight_of(const TreeLeaf& leaf) {

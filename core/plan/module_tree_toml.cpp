@@ -36,19 +36,19 @@ constexpr std::array kKinds{std::pair{"linear"sv, Kind::linear},
                             std::pair{"transformer"sv, Kind::transformer},
                             std::pair{"children"sv, Kind::container}};
 
-constexpr std::array kKeys{"name"sv,           "rms_norm"sv,    "parameter"sv,  "matmul"sv,
-                           "linear"sv,         "embedding"sv,   "layer_norm"sv, "batch_norm"sv,
-                           "relu"sv,           "gelu"sv,        "dropout"sv,    "buffer"sv,
-                           "encoder_layer"sv,  "transformer"sv, "children"sv,   "bias"sv,
-                           "tied"sv,           "wrap"sv,        "group_size"sv, "forward_delay"sv,
-                           "backward_delay"sv, "on"sv,          "dtype"sv,      "add"sv};
+constexpr std::array kModuleKeys{
+    "name"sv,           "rms_norm"sv,   "parameter"sv,     "matmul"sv,      "linear"sv,
+    "embedding"sv,      "layer_norm"sv, "batch_norm"sv,    "relu"sv,        "gelu"sv,
+    "dropout"sv,        "buffer"sv,     "encoder_layer"sv, "transformer"sv, "children"sv,
+    "bias"sv,           "tied"sv,       "wrap"sv,          "group_size"sv,  "forward_delay"sv,
+    "backward_delay"sv, "on"sv,         "dtype"sv,         "add"sv};
 
 constexpr std::array kDTypes{std::pair{"fp32"sv, DType::f32},  std::pair{"f32"sv, DType::f32},
                              std::pair{"bf16"sv, DType::bf16}, std::pair{"fp16"sv, DType::f16},
                              std::pair{"f16"sv, DType::f16},   std::pair{"i64"sv, DType::i64},
                              std::pair{"i32"sv, DType::i32},   std::pair{"bool"sv, DType::boolean}};
 
-std::string_view kind_of(const toml::node& node) {
+std::string_view node_kind(const toml::node& node) {
   switch (node.type()) {
     case toml::node_type::table: return "a table";
     case toml::node_type::array: return "a list";
@@ -61,9 +61,9 @@ std::string_view kind_of(const toml::node& node) {
 }
 
 /// Reads one file's tree. The first complaint ends it.
-class Reader {
+class TreeReader {
  public:
-  explicit Reader(const std::string& path) : path_(path) {}
+  explicit TreeReader(const std::string& path) : path_(path) {}
 
   Result<ModuleTree> read(const toml::node& node) {
     ModuleTree tree;
@@ -91,7 +91,7 @@ class Reader {
     const toml::array* list = node.as_array();
     if (list == nullptr || list->empty()) {
       complain(at(node), "{} is {}, expected a list of modules such as {{ linear = [8, 4] }}", what,
-               list == nullptr ? kind_of(node) : "an empty list");
+               list == nullptr ? node_kind(node) : "an empty list");
       return children;
     }
     if (depth > kDeepestTree) {
@@ -108,7 +108,7 @@ class Reader {
       const toml::table* table = each.as_table();
       if (table == nullptr) {
         complain(at(each), "a module is {}, expected a table such as {{ linear = [8, 4] }}",
-                 kind_of(each));
+                 node_kind(each));
         break;
       }
       TreeNode child = module_of(*table, depth);
@@ -129,7 +129,7 @@ class Reader {
       const auto found = std::find_if(kKinds.begin(), kKinds.end(),
                                       [&, k = key.str()](auto& row) { return row.first == k; });
       if (found == kKinds.end()) {
-        if (std::find(kKeys.begin(), kKeys.end(), key.str()) == kKeys.end())
+        if (std::find(kModuleKeys.begin(), kModuleKeys.end(), key.str()) == kModuleKeys.end())
           complain_of_key(place, key.str());
         continue;
       }
@@ -155,10 +155,11 @@ class Reader {
   }
 
   void complain_of_key(const std::string& place, std::string_view key) {
-    const std::string guess = did_you_mean(key, kKeys);
-    complain(
-        place, "unknown key {} of a module{}", shown(key),
-        guess.empty() ? ", expected a kind of module or one of its keys: " + joined(kKeys) : guess);
+    const std::string guess = did_you_mean(key, kModuleKeys);
+    complain(place, "unknown key {} of a module{}", shown(key),
+             guess.empty()
+                 ? ", expected a kind of module or one of its keys: " + joined(kModuleKeys)
+                 : guess);
   }
 
   template <class Names>
@@ -208,7 +209,7 @@ class Reader {
                        std::int64_t most) {
     const auto number = value.value_exact<std::int64_t>();
     if (!number || *number < least || *number > most) {
-      const std::string found = number ? std::to_string(*number) : std::string(kind_of(value));
+      const std::string found = number ? std::to_string(*number) : std::string(node_kind(value));
       complain(at(value), "{}: {}, expected an integer from {} to {}", what, found, least, most);
       return least;
     }
@@ -261,7 +262,7 @@ class Reader {
     const toml::table* table = value.as_table();
     if (table == nullptr)
       return complain(at(value), "{} is {}, expected a table such as {{ d_model = 16 }}", kind,
-                      kind_of(value));
+                      node_kind(value));
     // torch.nn.Transformer's own defaults.
     node.heads = 8;
     node.feedforward = 2048;
@@ -300,13 +301,13 @@ class Reader {
 
   bool flag(const toml::node& value, std::string_view key) {
     const auto found = value.value_exact<bool>();
-    if (!found) complain(at(value), "{} is {}, expected true or false", key, kind_of(value));
+    if (!found) complain(at(value), "{} is {}, expected true or false", key, node_kind(value));
     return found.value_or(false);
   }
 
   std::string text(const toml::node& value, std::string_view key) {
     const auto found = value.value_exact<std::string>();
-    if (!found) complain(at(value), "{} is {}, expected a text", key, kind_of(value));
+    if (!found) complain(at(value), "{} is {}, expected a text", key, node_kind(value));
     return found.value_or("");
   }
 
@@ -386,7 +387,7 @@ class Reader {
         complain(at(*value),
                  "group_size is {}, expected 1: a process group of one rank; without "
                  "the key it is the job's",
-                 ranks ? std::to_string(*ranks) : std::string(kind_of(*value)));
+                 ranks ? std::to_string(*ranks) : std::string(node_kind(*value)));
       else if (!node.wraps)
         complain(at(*value), "group_size of a module that is not wrapped, expected wrap = true");
       node.is_alone = true;
@@ -401,8 +402,9 @@ class Reader {
       refuse(*value, key, is_module(node), "modules");
       const auto written_time = value->value_exact<std::string>();
       const auto time =
-          written_time ? to_time({*written_time, true}, 0, kLongestDelay)
-                       : Result<Ns>(fail("is {}, expected a time like \"5 ms\"", kind_of(*value)));
+          written_time
+              ? to_time({*written_time, true}, 0, kLongestDelay)
+              : Result<Ns>(fail("is {}, expected a time like \"5 ms\"", node_kind(*value)));
       if (time)
         node.*field = *time;
       else
@@ -422,7 +424,7 @@ Result<ModuleTree> read_tree(std::string_view text, const std::string& path) {
     const toml::table document = toml::parse(text, std::string_view(path));
     const auto tree = document["model"]["tree"];
     if (tree.node() == nullptr) return fail_at(path, "has no model.tree");
-    return Reader(path).read(*tree.node());
+    return TreeReader(path).read(*tree.node());
   } catch (const toml::parse_error& error) {
     return fail_at(path, "{}", error.description());
   }

@@ -12,8 +12,8 @@ namespace foregather::plan {
 
 namespace {
 
-constexpr std::string_view kSections[] = {"training", "parallelism", "activation_checkpoint",
-                                          "lr_scheduler", "job"};
+constexpr std::string_view kTitanSections[] = {"training", "parallelism", "activation_checkpoint",
+                                               "lr_scheduler", "job"};
 
 /// torchtitan/models/llama3/__init__.py; the feed-forward size follows from its multipliers.
 struct Flavor {
@@ -23,9 +23,9 @@ struct Flavor {
 constexpr std::array kLlama3{Flavor{"8B", 4096, 32, 32, 14336}, Flavor{"70B", 8192, 80, 64, 28672},
                              Flavor{"405B", 16384, 126, 128, 53248}};
 
-class Reader {
+class TorchtitanReader {
  public:
-  explicit Reader(const std::string& path) { config_.path = path; }
+  explicit TorchtitanReader(const std::string& path) { config_.path = path; }
 
   Result<ForeignConfig> read(const toml::table& document) {
     give("parallel.strategy", std::string("fsdp2"), nullptr);
@@ -326,9 +326,9 @@ class Reader {
 };
 
 bool has_torchtitan_table(const toml::table& document) {
-  return std::any_of(std::begin(kSections), std::end(kSections), [&](std::string_view section) {
-    return document.get_as<toml::table>(section) != nullptr;
-  });
+  return std::any_of(
+      std::begin(kTitanSections), std::end(kTitanSections),
+      [&](std::string_view section) { return document.get_as<toml::table>(section) != nullptr; });
 }
 
 }  // namespace
@@ -350,8 +350,8 @@ Result<ForeignConfig> read_torchtitan_config(std::string_view text, const std::s
     const toml::table document = toml::parse(text, std::string_view(path));
     if (!has_torchtitan_table(document))
       return fail_at(path, "is no torchtitan configuration, expected one of the tables {}",
-                     fmt::join(kSections, ", "));
-    return Reader(path).read(document);
+                     fmt::join(kTitanSections, ", "));
+    return TorchtitanReader(path).read(document);
   } catch (const toml::parse_error& error) {
     return fail_at(
         fmt::format("{}:{}:{}", path, error.source().begin.line, error.source().begin.column), "{}",

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/suggest.h"
+#include "core/ir/references.h"
 #include "core/plan/key_values.h"
 #include "core/plan/model_families.h"
 
@@ -15,9 +16,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::int64_t kMostRanks = 1 << 20;
-constexpr std::int64_t kMostLayers = 1'000'000;
-constexpr Bytes kMostBytes = Bytes{1} << 40;
+constexpr std::int64_t kMostBlocks = 1'000'000;
+constexpr Bytes kLargestBucket = Bytes{1} << 40;
 constexpr std::int64_t kMostElements = std::numeric_limits<std::int64_t>::max();
 
 // Names of the enumerators, in the order of the enum.
@@ -103,7 +103,7 @@ Status set_checkpointing(Workload& workload, const KeyValue& value) {
   const auto* text = std::get_if<std::string>(&value.content);
   if (text != nullptr && text->starts_with(kEvery)) {
     const KeyValue number{text->substr(kEvery.size()), true};
-    const auto every = to_integer(number, 1, kMostLayers);
+    const auto every = to_integer(number, 1, kMostBlocks);
     if (!every) return tl::unexpected(every.error());
     workload.train.checkpointing = Checkpointing::selective_layers;
     workload.train.checkpoint_every = *every;
@@ -111,7 +111,7 @@ Status set_checkpointing(Workload& workload, const KeyValue& value) {
   }
   constexpr auto kFirst = "first:"sv;
   if (text != nullptr && text->starts_with(kFirst)) {
-    const auto first = to_integer({text->substr(kFirst.size()), true}, 1, kMostLayers);
+    const auto first = to_integer({text->substr(kFirst.size()), true}, 1, kMostBlocks);
     if (!first) return tl::unexpected(first.error());
     workload.train.checkpointing = Checkpointing::first_layers;
     workload.train.checkpoint_first = *first;
@@ -230,14 +230,14 @@ Status set_layers(Workload& workload, const KeyValue& value) {
   const bool is_list = std::holds_alternative<std::vector<std::string>>(value.content) ||
                        (value.is_text && written(value).find(',') != std::string::npos);
   if (!is_list)
-    return to_integer(value, 1, kMostLayers).map([&](std::int64_t layers) {
+    return to_integer(value, 1, kMostBlocks).map([&](std::int64_t layers) {
       workload.layers = layers;
       workload.tower_layers.clear();
     });
   std::vector<std::int64_t> layers;
   if (to_list(value)->empty()) return fail("the list is empty, expected a number for each tower");
   for (const std::string& text : to_list(value).value_or(std::vector<std::string>{})) {
-    const auto number = to_integer({text, true}, 1, kMostLayers);
+    const auto number = to_integer({text, true}, 1, kMostBlocks);
     if (!number) return tl::unexpected(number.error());
     layers.push_back(*number);
   }
@@ -456,11 +456,11 @@ constexpr std::array kKeys{
                 set_bool<kParallel, &Parallel::forward_prefetch>, kOne, kFsdp},
     WorkloadKey{"parallel.forward_prefetch_depth", kCount, "1",
                 "FSDP2: units that forward_prefetch gathers ahead",
-                set_integer<kParallel, &Parallel::forward_prefetch_depth, 1, kMostLayers>, kOne,
+                set_integer<kParallel, &Parallel::forward_prefetch_depth, 1, kMostBlocks>, kOne,
                 kFsdp2, kForwardPrefetch},
     WorkloadKey{"parallel.backward_prefetch_depth", kCount, "1",
                 "FSDP2: units that backward_prefetch = pre gathers ahead",
-                set_integer<kParallel, &Parallel::backward_prefetch_depth, 1, kMostLayers>, kOne,
+                set_integer<kParallel, &Parallel::backward_prefetch_depth, 1, kMostBlocks>, kOne,
                 kFsdp2, kBackwardPrefetch},
     WorkloadKey{"parallel.reshard_after_backward", kFlag, "true",
                 "FSDP2: false keeps parameters gathered between the micro-batches of a step",
@@ -480,12 +480,12 @@ constexpr std::array kKeys{
                 set_bool<kParallel, &Parallel::separate_reduce_communicator>, kOne, kFsdp2},
     WorkloadKey{"parallel.reduce_buffers", kCount, "1",
                 "FSDP2: reduce-scatter inputs that may wait at one time",
-                set_integer<kParallel, &Parallel::reduce_buffers, 1, kMostLayers>, kOne, kFsdp2},
+                set_integer<kParallel, &Parallel::reduce_buffers, 1, kMostBlocks>, kOne, kFsdp2},
     WorkloadKey{"parallel.bucket_bytes", kSize, "25MiB", "DDP: gradient bucket",
-                set_bytes<kParallel, &Parallel::bucket_bytes, 1, kMostBytes>, kOne, kDdp},
+                set_bytes<kParallel, &Parallel::bucket_bytes, 1, kLargestBucket>, kOne, kDdp},
     WorkloadKey{"parallel.first_bucket_bytes", kSize, "bucket_bytes if that is given, else 1MiB",
                 "DDP: first bucket",
-                set_bytes<kParallel, &Parallel::first_bucket_bytes, 1, kMostBytes>, kOne, kDdp},
+                set_bytes<kParallel, &Parallel::first_bucket_bytes, 1, kLargestBucket>, kOne, kDdp},
     WorkloadKey{"parallel.gradient_as_bucket_view", kFlag, "false",
                 "DDP: gradients live in the buckets",
                 set_bool<kParallel, &Parallel::gradient_as_bucket_view>, kOne, kDdp},

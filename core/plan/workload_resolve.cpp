@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/ir/references.h"
 #include "core/plan/workload_toml.h"
 
 namespace foregather::plan {
@@ -66,7 +67,6 @@ void resolve_deepcompile(Workload& workload) {
 Status resolve_cluster(Workload& workload) {
   Cluster& cluster = workload.cluster;
   std::uint32_t& world = workload.parallel.world_size;
-  constexpr std::uint32_t kMostRanks = 1 << 20;
   if (world == 0) {
     const std::uint64_t ranks = std::uint64_t{std::max(cluster.nodes, 1U)} *
                                 (cluster.gpus_per_node == 0 ? 8 : cluster.gpus_per_node);

@@ -17,7 +17,7 @@
 namespace foregather::plan {
 namespace {
 
-constexpr std::string_view kTree = "model.tree";
+constexpr std::string_view kTreeKey = "model.tree";
 
 struct Entry {
   toml::source_position at;  ///< of the key
@@ -114,7 +114,7 @@ void note(Workload& workload, const WorkloadKey& key, KeySource::By by, std::str
 
 Status apply_entry(Workload& workload, const Entry& entry) {
   const WorkloadKey* key = find_workload_key(entry.name);
-  if (key != nullptr && key->name == kTree) {  // read already
+  if (key != nullptr && key->name == kTreeKey) {  // read already
     note(workload, *key, KeySource::By::file, place(workload.path, entry.at));
     return {};
   }
@@ -252,7 +252,7 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
   if (!document) return tl::unexpected(document.error());
 
   std::shared_ptr<const ModuleTree> tree;
-  if (document->at_path(kTree).node() != nullptr) {
+  if (document->at_path(kTreeKey).node() != nullptr) {
     auto read = read_tree(text, path);
     if (!read) return tl::unexpected(read.error());
     tree = std::make_shared<const ModuleTree>(std::move(*read));

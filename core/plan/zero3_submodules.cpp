@@ -14,7 +14,7 @@ std::string_view parent_of(std::string_view path) {
   return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
 }
 
-bool contains(std::string_view outer, std::string_view inner) {
+bool is_within(std::string_view outer, std::string_view inner) {
   return outer.empty() || inner == outer ||
          (inner.starts_with(outer) && inner[outer.size()] == '.');
 }
@@ -23,9 +23,10 @@ bool contains(std::string_view outer, std::string_view inner) {
 class Membership {
  public:
   Membership(const Tape& tape, const Recipe& recipe, const Submodule& submodule) : recipe_(recipe) {
-    for (const std::string& scope : tape.scopes) scopes_.push_back(contains(submodule.path, scope));
+    for (const std::string& scope : tape.scopes)
+      scopes_.push_back(is_within(submodule.path, scope));
     for (const Parameter& parameter : tape.parameters)
-      parameters_.push_back(contains(submodule.path, parent_of(parameter.name)));
+      parameters_.push_back(is_within(submodule.path, parent_of(parameter.name)));
   }
 
   bool has(const RecipePass& pass, const RecipeOp& op) const {

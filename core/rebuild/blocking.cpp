@@ -6,7 +6,7 @@ namespace foregather::rebuild {
 namespace {
 
 /// Traces in whole microseconds: an end may be that much later than the call that waited for it.
-constexpr Ns kRounding = 2 * kMicrosecond;
+constexpr Ns kWaitRounding = 2 * kMicrosecond;
 
 /// Ends of ops, to search for the last one in a stretch of time.
 class Ends {
@@ -55,7 +55,7 @@ void find_blocking_calls(Timeline& timeline) {
       if (timeline.ops[own].end > call.start && timeline.ops[own].end <= call.end)
         call.awaited = own;
     } else if (call.kind == CallClass::synchronize || call.kind == CallClass::synchronize_device) {
-      call.awaited = ends.last(call.start, call.end + kRounding);
+      call.awaited = ends.last(call.start, call.end + kWaitRounding);
       call.awaits_device = call.kind == CallClass::synchronize_device && call.awaited &&
                            timeline.ops[*call.awaited].end == last_end;
     }

@@ -28,9 +28,9 @@ struct Part {
   RankTimeline ops;
 };
 
-class Writing {
+class RankWriting {
  public:
-  Writing(const run::Recording& recording, std::uint32_t rank, MeasuredRun& measured)
+  RankWriting(const run::Recording& recording, std::uint32_t rank, MeasuredRun& measured)
       : recording_(recording), rank_(rank), measured_(measured), run_(measured.run) {}
 
   Status read_steps(std::optional<std::int64_t> step) {
@@ -229,7 +229,7 @@ Result<MeasuredRun> measured_run(std::span<const run::Recording* const> recordin
   const auto ranks = ranks_of(recordings);
   if (!ranks) return tl::unexpected(ranks.error());
   MeasuredRun measured;
-  std::vector<Writing> parts;
+  std::vector<RankWriting> parts;
   parts.reserve(recordings.size());
   for (std::size_t i = 0; i < recordings.size(); ++i) {
     parts.emplace_back(*recordings[i], (*ranks)[i], measured);
@@ -238,11 +238,11 @@ Result<MeasuredRun> measured_run(std::span<const run::Recording* const> recordin
   }
   const std::vector<Ns> epochs = epochs_of(recordings);
   std::set<std::int64_t> numbers;
-  for (const Writing& part : parts) part.add_numbers(numbers);
+  for (const RankWriting& part : parts) part.add_numbers(numbers);
   std::vector<RankTimelines> windows;
   for (const std::int64_t number : numbers) {
     RankTimelines& ranks_of_step = windows.emplace_back();
-    for (const Writing& part : parts) ranks_of_step.push_back(part.step(number));
+    for (const RankWriting& part : parts) ranks_of_step.push_back(part.step(number));
   }
   const PutTogether together = put_together(windows, epochs);
   measured.warnings.insert(measured.warnings.end(), together.warnings.begin(),
@@ -269,7 +269,7 @@ Result<MeasuredRun> measured_run(std::span<const run::Recording* const> recordin
       meetings[number] = &together.meetings[w++][i];
     parts[i].write_ops(meetings);
   }
-  for (Writing& part : parts) part.write_memory();
+  for (RankWriting& part : parts) part.write_memory();
   measured.run.about.kind = run::RunKind::measured;
   measured.run.about.world_size = world_size_of(recordings, *ranks);
   return measured;

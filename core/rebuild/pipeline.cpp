@@ -16,10 +16,10 @@ namespace {
 
 /// Recorded times of the lanes of one rank differ by some microseconds: so much may an op begin
 /// before the end of what it waited for.
-constexpr Ns kRounding = 20 * kMicrosecond;
+constexpr Ns kLaneSkew = 20 * kMicrosecond;
 
 OpKind kind_of(std::string_view name, bool is_communication) {
-  constexpr std::array<std::pair<std::string_view, OpKind>, 5> kKinds{{
+  constexpr std::array<std::pair<std::string_view, OpKind>, 5> kWords{{
       {"-send", OpKind::send_recv},
       {"-recv", OpKind::send_recv},
       {"all-gather", OpKind::all_gather},
@@ -27,7 +27,7 @@ OpKind kind_of(std::string_view name, bool is_communication) {
       {"broadcast", OpKind::broadcast},
   }};
   if (!is_communication) return name == "optimizer" ? OpKind::optimizer : OpKind::other;
-  for (const auto& [word, kind] : kKinds)
+  for (const auto& [word, kind] : kWords)
     if (name.find(word) != std::string_view::npos) return kind;
   return OpKind::all_reduce;
 }
@@ -82,7 +82,7 @@ class Rebuilding {
 
   void wait_for(std::size_t i, std::size_t dep) {
     const bool is_before = event(dep).stream == event(i).stream;
-    if (!is_before && (dep >= i || end(dep) > start(i) + kRounding)) return;
+    if (!is_before && (dep >= i || end(dep) > start(i) + kLaneSkew)) return;
     ready_[i] = std::max(ready_[i], end(dep));
     has_before_[i] = true;
     if (!is_before) deps_[i].push_back(static_cast<std::uint32_t>(dep));
@@ -99,7 +99,7 @@ class Rebuilding {
         }
         if (event(i).between_stages || event(before.back()).between_stages) continue;
         const auto last = std::partition_point(before.begin(), before.end(), [&](std::size_t k) {
-          return end(k) <= start(i) + kRounding;
+          return end(k) <= start(i) + kLaneSkew;
         });
         if (last != before.begin()) wait_for(i, *(last - 1));
       }

@@ -24,9 +24,9 @@ DType dtype_of_cast(std::string_view kernel) {
   return kernel.find("bfloat16_copy") != std::string_view::npos ? DType::bf16 : DType::f16;
 }
 
-class Writing {
+class ProgramWriting {
  public:
-  Writing(const RankTimeline& rank, const RankSurroundings& around, GraphBuilder& builder)
+  ProgramWriting(const RankTimeline& rank, const RankSurroundings& around, GraphBuilder& builder)
       : recording_(*rank.recording),
         timeline_(rank.timeline),
         labels_(rank.labels),
@@ -245,7 +245,7 @@ class Writing {
 
 ProgramId add_program(const RankTimeline& rank, const RankSurroundings& around,
                       GraphBuilder& builder) {
-  return Writing(rank, around, builder).run();
+  return ProgramWriting(rank, around, builder).run();
 }
 
 }  // namespace foregather::rebuild

@@ -11,9 +11,9 @@ namespace {
 
 using run::OpRow;
 
-class Writing {
+class RecordingWriting {
  public:
-  Writing(run::RunView run, run::ClassRow rank_class, std::optional<run::StepRow> step)
+  RecordingWriting(run::RunView run, run::ClassRow rank_class, std::optional<run::StepRow> step)
       : run_(run), class_(rank_class), step_(step) {}
 
   run::Recording write() {
@@ -192,7 +192,7 @@ class Writing {
 
 run::Recording recording_of(run::RunView run, run::ClassRow rank_class,
                             std::optional<run::StepRow> step) {
-  return Writing(run, rank_class, step).write();
+  return RecordingWriting(run, rank_class, step).write();
 }
 
 }  // namespace foregather::rebuild

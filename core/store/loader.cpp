@@ -2,15 +2,11 @@
 
 #include <array>
 
+#include "core/ir/references.h"
+
 namespace foregather::store {
 
 using namespace foregather::run;
-
-namespace {
-
-constexpr std::int64_t kMostRanks = 1 << 20;
-
-}  // namespace
 
 Status Loader::info() {
   auto query = database_.prepare(

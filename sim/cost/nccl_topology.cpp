@@ -8,7 +8,7 @@ namespace foregather::sim {
 
 namespace {
 
-constexpr double kGiga = 1e9;
+constexpr double kBytesPerGB = 1e9;
 
 // NCCL's speedArray* (src/graph/search.cc), GB/s.
 constexpr std::array kIntra70{40.0, 30.0, 20.0, 18.0, 15.0, 12.0, 10.0,
@@ -82,8 +82,8 @@ NcclGraph nvls_graph(const Hardware& hardware, double links, double nic, int hea
 NcclTopology nccl_topology(const Hardware& hardware, int ranks, int nodes) {
   constexpr int kMaxChannels = 64;
   const Generation generation = hardware.generation();
-  const double links = hardware.intra.links * hardware.intra.link_bandwidth / kGiga;
-  const double nic = hardware.inter.nic_bandwidth / kGiga;
+  const double links = hardware.intra.links * hardware.intra.link_bandwidth / kBytesPerGB;
+  const double nic = hardware.inter.nic_bandwidth / kBytesPerGB;
 
   NcclTopology t;
   t.ranks = ranks;

@@ -6,9 +6,9 @@
 namespace foregather::sim {
 namespace {
 
-class Walk {
+class LiveWalk {
  public:
-  Walk(const Graph& graph, const Program& program)
+  LiveWalk(const Graph& graph, const Program& program)
       : graph_(graph), program_(program), slots_(graph, program) {}
 
   /// Also notes what is bound at each launch.
@@ -55,7 +55,7 @@ class Walk {
 std::vector<LiveMemory> live_memory(const Graph& graph) {
   std::vector<LiveMemory> all;
   for (const Program& program : graph.programs) {
-    Walk walk(graph, program);
+    LiveWalk walk(graph, program);
     walk.section(Section::init);
     LiveMemory memory;
     memory.first = walk.section(Section::first);
@@ -67,7 +67,7 @@ std::vector<LiveMemory> live_memory(const Graph& graph) {
 }
 
 std::vector<Bytes> live_at_launch(const Graph& graph) {
-  Walk walk(graph, graph.programs.front());
+  LiveWalk walk(graph, graph.programs.front());
   walk.section(Section::init);
   walk.section(Section::first);
   walk.section(Section::body);

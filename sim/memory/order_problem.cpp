@@ -10,9 +10,9 @@
 namespace foregather::sim {
 namespace {
 
-class Walk {
+class OrderWalk {
  public:
-  Walk(const Graph& graph, const Program& program, Held held)
+  OrderWalk(const Graph& graph, const Program& program, Held held)
       : graph_(graph),
         program_(program),
         held_(held),
@@ -143,7 +143,7 @@ OrderIndex::OrderIndex(const OrderProblem& problem) : nodes_(problem.nodes) {
 }
 
 BodyOrder body_order(const Graph& graph, const Program& program, Held held) {
-  return Walk(graph, program, held).run();
+  return OrderWalk(graph, program, held).run();
 }
 
 }  // namespace foregather::sim

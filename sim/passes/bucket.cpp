@@ -32,9 +32,9 @@ std::string_view block_of(std::string_view scope) {
 using Members = std::vector<Bucketable>;
 
 // Which collectives go together.
-class Grouping {
+class BucketGrouping {
  public:
-  Grouping(const Graph& graph, const HostActions& actions, By by, Bytes size)
+  BucketGrouping(const Graph& graph, const HostActions& actions, By by, Bytes size)
       : graph_(graph), actions_(actions), by_(by), size_(size) {}
 
   std::vector<Members> buckets() const {
@@ -126,7 +126,7 @@ struct Bucket {
                                        {rewriter.graph(), program, Section::body}};
       std::vector<Members> found[2];
       for (int s = 0; s < 2; ++s)
-        found[s] = Grouping(rewriter.graph(), sections[s], by, size).buckets();
+        found[s] = BucketGrouping(rewriter.graph(), sections[s], by, size).buckets();
       BucketRows rows;
       for (int s = 0; s < 2; ++s)
         for (const Members& bucket : found[s]) {

@@ -7,9 +7,10 @@
 namespace foregather::sim {
 namespace {
 
-class Finder {
+class BucketableFinder {
  public:
-  Finder(const Graph& graph, const HostActions& actions) : graph_(graph), actions_(actions) {}
+  BucketableFinder(const Graph& graph, const HostActions& actions)
+      : graph_(graph), actions_(actions) {}
 
   std::optional<Bucketable> find(ActionIndex at) const {
     Bucketable found;
@@ -107,10 +108,10 @@ class Finder {
   const HostActions& actions_;
 };
 
-class Writer {
+class BucketWriter {
  public:
-  Writer(Rewriter& rewriter, ProgramId program, const HostActions& actions,
-         const std::vector<Bucketable>& members, BucketRows& rows)
+  BucketWriter(Rewriter& rewriter, ProgramId program, const HostActions& actions,
+               const std::vector<Bucketable>& members, BucketRows& rows)
       : rewriter_(rewriter),
         program_(program),
         actions_(actions),
@@ -309,7 +310,7 @@ class Writer {
 }  // namespace
 
 std::vector<Bucketable> bucketables(const Graph& graph, const HostActions& actions) {
-  const Finder finder(graph, actions);
+  const BucketableFinder finder(graph, actions);
   std::vector<Bucketable> all;
   for (ActionIndex at = 0; at < actions.all.size(); ++at)
     if (actions.is_launch(at))
@@ -319,7 +320,7 @@ std::vector<Bucketable> bucketables(const Graph& graph, const HostActions& actio
 
 void rewrite_bucket(Rewriter& rewriter, ProgramId program, const HostActions& actions,
                     const std::vector<Bucketable>& members, BucketRows& rows) {
-  Writer writer(rewriter, program, actions, members, rows);
+  BucketWriter writer(rewriter, program, actions, members, rows);
   if (members.front().is_gather)
     writer.gather();
   else

@@ -19,9 +19,9 @@ bool is_border(ActionKind kind) {
   }
 }
 
-class Finder {
+class GraphFinder {
  public:
-  explicit Finder(const Graph& graph) : graph_(graph) {}
+  explicit GraphFinder(const Graph& graph) : graph_(graph) {}
 
   Result<CompiledProgram> find() {
     if (graph_.programs.size() != 1) return fail("ranks run several programs");
@@ -284,7 +284,7 @@ class Finder {
 
 }  // namespace
 
-Result<CompiledProgram> compiled_graphs(const Graph& graph) { return Finder(graph).find(); }
+Result<CompiledProgram> compiled_graphs(const Graph& graph) { return GraphFinder(graph).find(); }
 
 std::string node_name(const Graph& graph, const CompiledNode& node) {
   const Op& op = graph.at(node.ops.back());

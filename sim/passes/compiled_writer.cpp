@@ -7,10 +7,10 @@
 namespace foregather::sim {
 namespace {
 
-class Writer {
+class GraphWriter {
  public:
-  Writer(Rewriter& rewriter, const CompiledProgram& program, const CompiledGraph& graph,
-         std::span<const std::uint32_t> order, const std::vector<bool>& prefetched)
+  GraphWriter(Rewriter& rewriter, const CompiledProgram& program, const CompiledGraph& graph,
+              std::span<const std::uint32_t> order, const std::vector<bool>& prefetched)
       : rewriter_(rewriter),
         program_(program),
         streams_(program.streams),
@@ -250,7 +250,7 @@ class Writer {
 void write_compiled_graph(Rewriter& rewriter, const CompiledProgram& program,
                           const CompiledGraph& graph, std::span<const std::uint32_t> order,
                           const std::vector<bool>& prefetched) {
-  Writer(rewriter, program, graph, order, prefetched).write();
+  GraphWriter(rewriter, program, graph, order, prefetched).write();
 }
 
 }  // namespace foregather::sim

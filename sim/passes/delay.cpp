@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::string_view kForm =
+constexpr std::string_view kDelayForm =
     "expected delay=after-loss:TIME, delay=before-reduction:TIME, delay=before-free:TIME, "
     "delay=rank:N:TIME or delay=scope:PATTERN:TIME with a TIME like 5ms";
 constexpr std::string_view kScope = "scope:", kRank = "rank:";
@@ -224,11 +224,11 @@ struct Delay {
 
 Result<Pass> parse_delay(const PassArguments& arguments) {
   const auto parts = named_value(arguments.argument);
-  if (!parts || !arguments.options.empty()) return bad_pass(arguments, "{}", kForm);
+  if (!parts || !arguments.options.empty()) return bad_pass(arguments, "{}", kDelayForm);
   Delay delay;
   delay.text = arguments.text;
   const auto time = parse_duration(parts->value);
-  if (!time) return bad_pass(arguments, "{}", kForm);
+  if (!time) return bad_pass(arguments, "{}", kDelayForm);
   delay.time = *time;
   if (parts->name == "after-loss") {
     delay.place = Place::after_loss;
@@ -239,7 +239,7 @@ Result<Pass> parse_delay(const PassArguments& arguments) {
   } else if (parts->name.starts_with(kRank)) {
     constexpr std::uint32_t kMostRanks = 1U << 20;
     const auto rank = parse_count(parts->name.substr(kRank.size()), 0, kMostRanks);
-    if (!rank) return bad_pass(arguments, "{}", kForm);
+    if (!rank) return bad_pass(arguments, "{}", kDelayForm);
     delay.place = Place::rank;
     delay.rank = *rank;
   } else if (parts->name.starts_with(kScope) && parts->name.size() > kScope.size()) {

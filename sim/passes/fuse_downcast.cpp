@@ -19,21 +19,21 @@ namespace {
 using namespace std::string_view_literals;
 
 // A gather and the cast that alone uses it, in one section.
-struct Fusion {
+struct CastFusion {
   ActionIndex gather = 0, cast = 0;  ///< launches
   std::size_t from = 0, into = 0;    ///< bindings: the gather's output, the cast's
   AccessedTensor shard, output;      ///< what the gather reads, what the cast writes
 };
 
-bool same_rows(const HostActions& left, const Fusion& a, const HostActions& right,
-               const Fusion& b) {
+bool same_rows(const HostActions& left, const CastFusion& a, const HostActions& right,
+               const CastFusion& b) {
   return left.op(a.cast) == right.op(b.cast) &&
          left.bindings[a.from].storage == right.bindings[b.from].storage &&
          left.bindings[a.into].storage == right.bindings[b.into].storage;
 }
 
 // Does the host issue other compute between the gather and the wait for it?
-bool is_prefetched(const Graph& graph, const HostActions& actions, const Fusion& fusion) {
+bool is_prefetched(const Graph& graph, const HostActions& actions, const CastFusion& fusion) {
   const StreamId issuing = graph.at(actions.op(fusion.gather)).stream;
   std::optional<std::uint32_t> done;  // the event behind it
   for (ActionIndex at = fusion.gather + 1; at < fusion.cast; ++at) {
@@ -45,11 +45,11 @@ bool is_prefetched(const Graph& graph, const HostActions& actions, const Fusion&
   return false;
 }
 
-std::optional<Fusion> fusion_of(const Graph& graph, const HostActions& actions,
-                                const GatherChain& chain) {
+std::optional<CastFusion> fusion_of(const Graph& graph, const HostActions& actions,
+                                    const GatherChain& chain) {
   if (!chain.inputs.empty() || !chain.outputs.empty() || chain.full.size() != 1)
     return std::nullopt;
-  Fusion fusion;
+  CastFusion fusion;
   fusion.gather = chain.at;
   fusion.from = chain.full.front();
   const Lifetime& from = actions.bindings[fusion.from];
@@ -90,7 +90,7 @@ class Fuser {
   Fuser(Rewriter& rewriter, ProgramId program) : rewriter_(rewriter), program_(program) {}
 
   // What the ops become: once for both sections.
-  void rewrite_ops(const HostActions& actions, const Fusion& fusion) {
+  void rewrite_ops(const HostActions& actions, const CastFusion& fusion) {
     const OpId gather_id = actions.op(fusion.gather);
     const OpId cast_id = actions.op(fusion.cast);
     const Op gather = graph().at(gather_id);
@@ -158,7 +158,7 @@ class Fuser {
     saved_ += before.message_bytes - wire.message_bytes;
   }
 
-  void rewrite_actions(const HostActions& actions, const Fusion& fusion) {
+  void rewrite_actions(const HostActions& actions, const CastFusion& fusion) {
     const OpId gather = actions.op(fusion.gather);
     const Made& made = made_.at(gather);
     const StreamId stream = graph().at(gather).stream;
@@ -241,7 +241,7 @@ struct FuseDowncast {
     for (std::size_t p = 0; p < rewriter.graph().programs.size(); ++p) {
       const std::array sections{HostActions(rewriter.graph(), ProgramId(p), Section::first),
                                 HostActions(rewriter.graph(), ProgramId(p), Section::body)};
-      std::array<std::map<OpId, std::optional<Fusion>>, 2> found;
+      std::array<std::map<OpId, std::optional<CastFusion>>, 2> found;
       for (std::size_t s = 0; s < 2; ++s)
         for (const GatherChain& chain : gather_chains(rewriter.graph(), sections[s])) {
           auto fusion = fusion_of(rewriter.graph(), sections[s], chain);

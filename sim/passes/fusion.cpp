@@ -62,10 +62,11 @@ std::vector<LiveMemory> most_of(std::vector<LiveMemory> some,
 }
 
 // Regions of the ops that can change places, and an order that puts each in one piece.
-class Grouping {
+class RegionGrouping {
  public:
   /// `most`: bytes that no program may exceed, as in MergeRules.
-  Grouping(Rewriter& rewriter, Fusion fusion, const std::optional<std::vector<LiveMemory>>& most)
+  RegionGrouping(Rewriter& rewriter, Fusion fusion,
+                 const std::optional<std::vector<LiveMemory>>& most)
       : rewriter_(rewriter), fusion_(fusion), bounds_(most) {}
 
   void run() {
@@ -170,7 +171,7 @@ struct Fuse {
     MergeRules rules;
     if (within_peak) rules.most = most_of(live_memory(target.graph), live_memory(result.graph));
     if (fusion != Fusion::consecutive) {
-      Grouping grouping(merging, fusion, rules.most);
+      RegionGrouping grouping(merging, fusion, rules.most);
       grouping.run();
       rules.group_of = grouping.group_of();
       refused = grouping.refused();

@@ -21,7 +21,7 @@ struct Crossing {
 };
 
 // Rows that both sections use.
-struct Shared {
+struct RepeatedRows {
   std::map<OpId, OpId> again;                                  ///< copies of ops
   std::map<StorageId, StorageId> storages;                     ///< of released parameters
   std::map<std::pair<TensorId, StorageId>, TensorId> tensors;  ///< views of these
@@ -30,7 +30,7 @@ struct Shared {
 
 class SectionCrossings {
  public:
-  SectionCrossings(Rewriter& rewriter, ProgramId program, Section section, Shared& shared)
+  SectionCrossings(Rewriter& rewriter, ProgramId program, Section section, RepeatedRows& shared)
       : rewriter_(rewriter),
         program_(program),
         actions_(rewriter.graph(), program, section),
@@ -320,7 +320,7 @@ class SectionCrossings {
   Rewriter& rewriter_;
   ProgramId program_;
   HostActions actions_;
-  Shared& shared_;
+  RepeatedRows& shared_;
   std::vector<Crossing> crossings_;
   std::size_t forward_ = 0;
   const GatherChain* chain_ = nullptr;
@@ -333,7 +333,7 @@ class SectionCrossings {
 GatheredAgain gather_again(Rewriter& rewriter) {
   GatheredAgain result;
   for (std::size_t p = 0; p < rewriter.graph().programs.size(); ++p) {
-    Shared shared;
+    RepeatedRows shared;
     SectionCrossings sections[2] = {{rewriter, ProgramId(p), Section::first, shared},
                                     {rewriter, ProgramId(p), Section::body, shared}};
     result.forward += sections[1].forward();

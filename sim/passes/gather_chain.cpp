@@ -9,9 +9,9 @@ bool is_parameter(const Graph& graph, StorageId id) {
   return graph.at(id).cause == Cause::parameter_shard;
 }
 
-class Finder {
+class ChainFinder {
  public:
-  Finder(const Graph& graph, const HostActions& actions) : graph_(graph), actions_(actions) {}
+  ChainFinder(const Graph& graph, const HostActions& actions) : graph_(graph), actions_(actions) {}
 
   std::optional<GatherChain> chain(ActionIndex at) {
     chain_ = {};
@@ -188,7 +188,7 @@ class Finder {
 
 std::vector<GatherChain> gather_chains(const Graph& graph, const HostActions& actions) {
   std::vector<GatherChain> chains;
-  Finder finder(graph, actions);
+  ChainFinder finder(graph, actions);
   for (ActionIndex at = 0; at < actions.all.size(); ++at) {
     if (!actions.is_launch(at)) continue;
     const Op& op = graph.at(actions.op(at));

@@ -17,6 +17,12 @@ struct PlacedAction {
   Action action;
 };
 
+/// Says what holds memory, and orders nothing.
+constexpr bool is_memory(ActionKind kind) {
+  return kind == ActionKind::alloc || kind == ActionKind::free || kind == ActionKind::release ||
+         kind == ActionKind::record_stream;
+}
+
 /// Index into HostActions::all.
 using ActionIndex = std::size_t;
 

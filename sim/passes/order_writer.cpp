@@ -9,10 +9,10 @@ namespace foregather::sim {
 namespace {
 
 // Writes a section anew in the order of `nodes`.
-class Writer {
+class OrderWriter {
  public:
-  Writer(Rewriter& rewriter, const ActionList& list, const BodyOrder& body,
-         const std::vector<std::uint32_t>& nodes)
+  OrderWriter(Rewriter& rewriter, const ActionList& list, const BodyOrder& body,
+              const std::vector<std::uint32_t>& nodes)
       : rewriter_(rewriter),
         list_(list),
         body_(body),
@@ -209,7 +209,7 @@ class Writer {
 
 void write_order(Rewriter& rewriter, const ActionList& list, const BodyOrder& body,
                  const std::vector<std::uint32_t>& nodes) {
-  Writer(rewriter, list, body, nodes).write();
+  OrderWriter(rewriter, list, body, nodes).write();
 }
 
 }  // namespace foregather::sim

@@ -65,17 +65,18 @@ class GatherTimes {
 using Rows = std::vector<std::uint32_t>;
 
 /// The gathers of a graph, in groups, and the node behind which each is issued.
-struct Group {
+struct IssuedGroup {
   Rows gathers;  ///< in the order of the graph
   std::optional<std::uint32_t> behind;
 };
 
 /// Walks the graph in reverse. `sizes` and `live`, by node: bytes of a gather, bytes held at its
 /// launch.
-std::vector<Group> prefetch_groups(const CompiledGraph& graph, const std::vector<Bytes>& sizes,
-                                   const std::vector<Bytes>& live, Bytes budget,
-                                   const GatherTimes& times) {
-  std::vector<Group> issued;
+std::vector<IssuedGroup> prefetch_groups(const CompiledGraph& graph,
+                                         const std::vector<Bytes>& sizes,
+                                         const std::vector<Bytes>& live, Bytes budget,
+                                         const GatherTimes& times) {
+  std::vector<IssuedGroup> issued;
   std::deque<Rows> closed;
   Rows pending;
   Bytes collected = 0;
@@ -120,10 +121,10 @@ std::vector<Group> prefetch_groups(const CompiledGraph& graph, const std::vector
 }
 
 /// The nodes with the gathers where their groups are issued.
-Rows order_of(const CompiledGraph& graph, const std::vector<Group>& groups) {
+Rows order_of(const CompiledGraph& graph, const std::vector<IssuedGroup>& groups) {
   Rows order;
   std::vector<Rows> behind(graph.nodes.size());
-  for (const Group& group : groups) {
+  for (const IssuedGroup& group : groups) {
     Rows& rows = group.behind ? behind[*group.behind] : order;
     rows.insert(rows.end(), group.gathers.begin(), group.gathers.end());
   }

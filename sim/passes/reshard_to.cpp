@@ -23,7 +23,7 @@ struct Kept {
 };
 
 // Rows that both sections use.
-struct Shared {
+struct ReshardedRows {
   std::map<GroupId, CommunicatorId> communicators;  ///< by the shard group
   std::map<StorageId, Kept> kept;                   ///< by the parameter
   std::map<std::pair<StorageId, OpId>, OpId> copies;
@@ -36,7 +36,7 @@ struct Shared {
 class SectionPairs {
  public:
   SectionPairs(Rewriter& rewriter, ProgramId program, Section section, std::uint32_t ranks,
-               Shared& shared)
+               ReshardedRows& shared)
       : rewriter_(rewriter),
         program_(program),
         actions_(rewriter.graph(), program, section),
@@ -338,7 +338,7 @@ class SectionPairs {
   HostActions actions_;
   std::vector<GatherChain> chains_;
   std::uint32_t ranks_;
-  Shared& shared_;
+  ReshardedRows& shared_;
   std::vector<Pair> pairs_;
   const GatherChain* backward_ = nullptr;
   std::vector<StorageId> forward_full_;
@@ -349,7 +349,7 @@ class SectionPairs {
 ReshardedTo reshard_to(Rewriter& rewriter, std::uint32_t ranks) {
   ReshardedTo result;
   for (std::size_t p = 0; p < rewriter.graph().programs.size(); ++p) {
-    Shared shared;
+    ReshardedRows shared;
     SectionPairs sections[2] = {{rewriter, ProgramId(p), Section::first, ranks, shared},
                                 {rewriter, ProgramId(p), Section::body, ranks, shared}};
     for (int s = 0; s < 2; ++s)

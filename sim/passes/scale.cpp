@@ -12,10 +12,10 @@
 namespace foregather::sim {
 namespace {
 
-constexpr std::string_view kForm =
+constexpr std::string_view kScaleForm =
     "expected scale=links:F, scale=compute:F, scale=host:F, scale=KIND:F, scale=scope:PATTERN:F or "
     "scale=op:PATTERN:F with F from 1e-6 to 1e6";
-constexpr std::string_view kScope = "scope:", kOp = "op:";
+constexpr std::string_view kScopeWord = "scope:", kOpWord = "op:";
 
 std::optional<double> parse_factor(std::string_view text) {
   double factor = 0;
@@ -104,8 +104,8 @@ struct Scale {
       }
       speed = speed_of(target.prices, *kind) *= factor;
     } else {
-      const bool by_scope = what.starts_with(kScope);
-      const std::string pattern = what.substr(by_scope ? kScope.size() : kOp.size());
+      const bool by_scope = what.starts_with(kScopeWord);
+      const std::string pattern = what.substr(by_scope ? kScopeWord.size() : kOpWord.size());
       const Graph& graph = target.graph;
       const std::size_t ops = scale_ops(target, factor, speed, [&](OpId op) {
         return matches_scope(pattern, by_scope ? std::string(graph.scope_name(graph.at(op).scope))
@@ -123,16 +123,16 @@ struct Scale {
 
 Result<Pass> parse_scale(const PassArguments& arguments) {
   const auto parts = named_value(arguments.argument);
-  if (!parts || !arguments.options.empty()) return bad_pass(arguments, "{}", kForm);
+  if (!parts || !arguments.options.empty()) return bad_pass(arguments, "{}", kScaleForm);
   Scale scale;
   scale.text = arguments.text;
   scale.what = parts->name;
   const auto factor = parse_factor(parts->value);
-  if (!factor) return bad_pass(arguments, "{}", kForm);
+  if (!factor) return bad_pass(arguments, "{}", kScaleForm);
   scale.factor = *factor;
   if (parts->name == "links" || parts->name == "compute" || parts->name == "host")
     return Pass(scale);
-  for (const std::string_view prefix : {kScope, kOp})
+  for (const std::string_view prefix : {kScopeWord, kOpWord})
     if (parts->name.starts_with(prefix) && parts->name.size() > prefix.size()) return Pass(scale);
   scale.kind = parse<OpKind>(parts->name);
   if (scale.kind) return Pass(scale);

@@ -141,7 +141,7 @@ std::vector<std::size_t> limited(const Graph& graph, const SymbolRun& run, std::
   return reversed;
 }
 
-struct Reorder {
+struct SortCommunication {
   std::string text;
   SymbolOrder order;
 
@@ -164,13 +164,13 @@ Status takes_nothing(const PassArguments& arguments) {
 Result<Pass> parse_sort_waits(const PassArguments& arguments) {
   if (const Status checked = takes_nothing(arguments); !checked)
     return tl::unexpected(checked.error());
-  return Pass(Reorder{std::string(arguments.text), sorted_waits});
+  return Pass(SortCommunication{std::string(arguments.text), sorted_waits});
 }
 
 Result<Pass> parse_sort_communication(const PassArguments& arguments) {
   if (const Status checked = takes_nothing(arguments); !checked)
     return tl::unexpected(checked.error());
-  return Pass(Reorder{std::string(arguments.text), sorted_communication});
+  return Pass(SortCommunication{std::string(arguments.text), sorted_communication});
 }
 
 Result<Pass> parse_in_flight(const PassArguments& arguments) {
@@ -184,7 +184,7 @@ Result<Pass> parse_in_flight(const PassArguments& arguments) {
   } else if (!arguments.options.empty()) {
     return bad_pass(arguments, "expected in-flight=K with K from 1, or in-flight=unlimited");
   }
-  return Pass(Reorder{
+  return Pass(SortCommunication{
       std::string(arguments.text),
       [most](const Graph& graph, const SymbolRun& run) { return limited(graph, run, most); }});
 }

@@ -2,22 +2,16 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace foregather::sim {
 namespace {
 
-constexpr auto kNone = static_cast<std::size_t>(-1);
-
-bool is_memory(ActionKind kind) {
-  return kind == ActionKind::alloc || kind == ActionKind::free || kind == ActionKind::release ||
-         kind == ActionKind::record_stream;
-}
-
 void find_needs(const Graph& graph, const HostActions& actions, Stretch& stretch) {
   struct Touch {
     std::uint32_t launch;
-    std::size_t binding;
+    std::optional<std::size_t> binding;
     bool writes;
   };
   std::map<StorageId, std::vector<Touch>> touches;
@@ -31,7 +25,7 @@ void find_needs(const Graph& graph, const HostActions& actions, Stretch& stretch
     launched.emplace(id, i);
     for (const AccessedTensor& access : graph.accesses_of(graph.at(id))) {
       const StorageId storage = graph.at(access.tensor).storage;
-      const std::size_t binding = actions.binding_at(stretch.launches[i], storage).value_or(kNone);
+      const auto binding = actions.binding_at(stretch.launches[i], storage);
       const bool writes = access.mode != Access::read;
       for (const Touch& earlier : touches[storage])
         if (earlier.launch != i && (earlier.binding != binding || earlier.writes || writes))
@@ -90,12 +84,12 @@ void reorder(Rewriter& rewriter, const HostActions& actions, const Stretch& stre
   std::vector<std::uint32_t> place(order.size());
   for (std::uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
   // The users of each binding, in their new places.
-  std::map<std::pair<StorageId, std::size_t>, std::set<std::uint32_t>> users;
+  std::map<std::pair<StorageId, std::optional<std::size_t>>, std::set<std::uint32_t>> users;
   for (std::uint32_t i = 0; i < order.size(); ++i) {
     const ActionIndex at = stretch.launches[i];
     for (const AccessedTensor& access : graph.accesses_of(graph.at(actions.op(at)))) {
       const StorageId storage = graph.at(access.tensor).storage;
-      users[{storage, actions.binding_at(at, storage).value_or(kNone)}].insert(place[i]);
+      users[{storage, actions.binding_at(at, storage)}].insert(place[i]);
     }
   }
   std::vector<std::vector<ActionIndex>> before(order.size()), behind(order.size());
@@ -104,8 +98,7 @@ void reorder(Rewriter& rewriter, const HostActions& actions, const Stretch& stre
     const Action& action = actions.all[at].action;
     const bool begins = action.kind == ActionKind::alloc;
     const StorageId storage = storage_of(graph, action);
-    const auto found =
-        users.find({storage, actions.binding_at(begins ? at + 1 : at, storage).value_or(kNone)});
+    const auto found = users.find({storage, actions.binding_at(begins ? at + 1 : at, storage)});
     if (found == users.end())
       (begins ? last : first).push_back(at);
     else if (begins)

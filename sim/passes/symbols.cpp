@@ -2,22 +2,16 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 #include <set>
 
 namespace foregather::sim {
 namespace {
 
-constexpr auto kNone = static_cast<std::size_t>(-1);
-
-bool is_memory(ActionKind kind) {
-  return kind == ActionKind::alloc || kind == ActionKind::free || kind == ActionKind::release ||
-         kind == ActionKind::record_stream;
-}
-
 // Cuts a section into runs.
-class Reader {
+class RunReader {
  public:
-  Reader(const Graph& graph, const HostActions& actions) : graph_(graph), actions_(actions) {}
+  RunReader(const Graph& graph, const HostActions& actions) : graph_(graph), actions_(actions) {}
 
   std::vector<SymbolRun> runs() {
     std::vector<SymbolRun> runs;
@@ -121,7 +115,7 @@ class Reader {
   void find_needs(SymbolRun& run) const {
     struct Touch {
       std::size_t symbol;
-      std::size_t binding;
+      std::optional<std::size_t> binding;
       bool writes;
     };
     std::map<StorageId, std::vector<Touch>> touches;
@@ -142,7 +136,7 @@ class Reader {
       launched[symbol.op] = i;
       for (const AccessedTensor& part : graph_.accesses_of(op)) {
         const StorageId storage = graph_.at(part.tensor).storage;
-        const std::size_t binding = actions_.binding_at(at, storage).value_or(kNone);
+        const auto binding = actions_.binding_at(at, storage);
         const bool writes = part.mode != Access::read;
         std::vector<Touch>& known = touches[storage];
         for (const Touch& earlier : known) {
@@ -175,10 +169,10 @@ class Reader {
 };
 
 // Writes one run in its new order.
-class Writer {
+class RunWriter {
  public:
-  Writer(Rewriter& rewriter, const HostActions& actions, const SymbolRun& run,
-         std::map<OpId, EventId>& events)
+  RunWriter(Rewriter& rewriter, const HostActions& actions, const SymbolRun& run,
+            std::map<OpId, EventId>& events)
       : rewriter_(rewriter), actions_(actions), run_(run), events_(events) {}
 
   void write(const std::vector<std::size_t>& order) {
@@ -221,15 +215,15 @@ class Writer {
     const Action& action = actions_.all[at].action;
     const StorageId storage = storage_of(action);
     const bool begins = action.kind == ActionKind::alloc;
-    const std::size_t binding = actions_.binding_at(begins ? at + 1 : at, storage).value_or(kNone);
+    const auto binding = actions_.binding_at(begins ? at + 1 : at, storage);
     std::optional<std::size_t> best;
     for (std::size_t i = 0; i < run_.symbols.size(); ++i) {
       const Symbol& symbol = run_.symbols[i];
       if (!touches(symbol, storage)) continue;
       const ActionIndex own = symbol.actions.back();
       const ActionIndex launch = symbol.actions.front();
-      if (actions_.binding_at(launch, storage).value_or(kNone) != binding &&
-          actions_.binding_at(own, storage).value_or(kNone) != binding)
+      if (actions_.binding_at(launch, storage) != binding &&
+          actions_.binding_at(own, storage) != binding)
         continue;
       if (begins) {
         if (!symbol.is_wait) best = std::min(best.value_or(2 * place[i]), 2 * place[i]);
@@ -274,13 +268,13 @@ std::size_t reorder(Rewriter& rewriter, const SymbolOrder& order) {
     std::map<OpId, EventId> events;
     for (const Section section : {Section::first, Section::body}) {
       const HostActions actions(rewriter.graph(), ProgramId(p), section);
-      for (const SymbolRun& run : Reader(rewriter.graph(), actions).runs()) {
+      for (const SymbolRun& run : RunReader(rewriter.graph(), actions).runs()) {
         const std::vector<std::size_t> wanted = order(rewriter.graph(), run);
         assert(wanted.size() == run.symbols.size());
         std::size_t changed = 0;
         for (std::size_t i = 0; i < wanted.size(); ++i) changed += wanted[i] != i ? 1 : 0;
         if (changed == 0) continue;
-        Writer(rewriter, actions, run, events).write(wanted);
+        RunWriter(rewriter, actions, run, events).write(wanted);
         if (section == Section::body) moved += changed;
       }
     }

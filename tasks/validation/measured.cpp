@@ -10,7 +10,6 @@
 namespace foregather::tasks {
 namespace {
 
-constexpr Bytes kLargestTable = 64 * MiB;
 constexpr std::int64_t kMostCount = 1 << 24;
 
 struct TextColumn {

@@ -7,8 +7,12 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/base/units.h"
 
 namespace foregather::tasks {
+
+/// Of a file of published results.
+constexpr Bytes kLargestTable = 64 * MiB;
 
 /// What the columns of a table of measured runs say; docs/validation.md lists their values. Texts
 /// are as written, empty where they do not apply; numbers are absent where the source is silent.

@@ -13,7 +13,6 @@
 namespace foregather::tasks {
 namespace {
 
-constexpr Bytes kLargestTable = 64 * MiB;
 constexpr std::size_t kMostTables = 10'000;
 
 /// Reads the cells of one table.

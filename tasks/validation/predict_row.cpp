@@ -31,13 +31,13 @@ Status write_file(const std::string& path, const std::string& text) {
 }
 
 /// What one simulation says.
-struct Outcome {
+struct RowOutcome {
   Schedule schedule;
   sim::Simulation simulation;
   bool fits = false;
 };
 
-Result<Outcome> simulate_file(const std::string& path) {
+Result<RowOutcome> simulate_file(const std::string& path) {
   auto schedule = load_schedule(path, {}, {});
   if (!schedule) return tl::unexpected(schedule.error());
   schedule->engine.record_memory = false;
@@ -49,10 +49,10 @@ Result<Outcome> simulate_file(const std::string& path) {
     simulation = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
     if (!simulation) return tl::unexpected(simulation.error());
   }
-  return Outcome{std::move(*schedule), std::move(*simulation), fits};
+  return RowOutcome{std::move(*schedule), std::move(*simulation), fits};
 }
 
-StepShares shares_of(const Outcome& outcome) {
+StepShares shares_of(const RowOutcome& outcome) {
   Summary summary;
   for (const RankClass& rank_class : outcome.schedule.graph.classes) {
     ClassFigures figures;
@@ -70,7 +70,7 @@ StepShares shares_of(const Outcome& outcome) {
           static_cast<double>(times.host_bound) / step};
 }
 
-Status fill_ranges(const Outcome& outcome, const std::vector<Ns>& steps,
+Status fill_ranges(const RowOutcome& outcome, const std::vector<Ns>& steps,
                    RowPrediction& prediction) {
   prediction.peak_range =
       peak_range(prediction.peak.value_or(prediction.allocated), outcome.schedule.hardware);
@@ -83,7 +83,7 @@ Status fill_ranges(const Outcome& outcome, const std::vector<Ns>& steps,
   return {};
 }
 
-std::vector<Ns> fill(const MeasuredRow& row, const Outcome& outcome, RowPrediction& prediction) {
+std::vector<Ns> fill(const MeasuredRow& row, const RowOutcome& outcome, RowPrediction& prediction) {
   const bool first = row.memory_when == "first";
   std::vector<Ns> steps;
   for (const sim::ClassResult& result : outcome.simulation.classes) {

@@ -70,8 +70,8 @@ constexpr Meaning kOptimizers[] = {
     {"adamw_fused", "train.optimizer_impl", "fused"},
 };
 
-constexpr std::array<std::string_view, 5> kSections{"model", "train", "parallel", "cluster",
-                                                    "allocator"};
+constexpr std::array<std::string_view, 5> kTables{"model", "train", "parallel", "cluster",
+                                                  "allocator"};
 
 bool is_number_or_flag(const std::string& value) {
   return value == "true" || value == "false" ||
@@ -255,7 +255,7 @@ std::string toml_of(const RowWorkload& workload, const std::string& model_path, 
         if (setting.key == other.key) setting = other;
   std::string text;
   for (const std::string& assumption : workload.assumptions) text += "# " + assumption + "\n";
-  for (const std::string_view section : kSections) {
+  for (const std::string_view section : kTables) {
     std::string lines;
     if (section == "model") lines = fmt::format("config = {}\n", json_quote(model_path));
     for (const Setting& setting : all) {
