@@ -49,9 +49,9 @@ std::vector<Ns> step_times(const std::vector<std::string>& files) {
   return times;
 }
 
-Ns step_time(const std::string& file) { return step_times({file}).front(); }
+Ns chakra_step_time(const std::string& file) { return step_times({file}).front(); }
 
-Ns step_time(const std::filesystem::path& folder) {
+Ns chakra_step_time(const std::filesystem::path& folder) {
   tasks::SimulateRequest request;
   request.sources.paths = {folder / "fsdp.0.et.gz"};
   for (int rank = 1; rank < 8; ++rank)
@@ -68,9 +68,9 @@ Ns step_time(const std::filesystem::path& folder) {
 }  // namespace
 
 TEST_CASE("independent nodes of one resource run one after the other") {
-  CHECK(step_time(chakra_file({{1, "a", 4, {}, {}, 1000}, {2, "b", 4, {}, {}, 1000}})) ==
+  CHECK(chakra_step_time(chakra_file({{1, "a", 4, {}, {}, 1000}, {2, "b", 4, {}, {}, 1000}})) ==
         2'000'000);
-  CHECK(step_time(chakra_file({{1, "a", 4, {}, {}, 1000}, communication(2, 2, 700, {})})) ==
+  CHECK(chakra_step_time(chakra_file({{1, "a", 4, {}, {}, 1000}, communication(2, 2, 700, {})})) ==
         1'000'000);
 }
 
@@ -78,10 +78,10 @@ TEST_CASE("a node that is ready does not wait behind one that is not") {
   // In the file the reduction of the first layer comes before the gather that the second needs:
   //   compute  |----- 1 ------|----- 2 ------|
   //   comm     |gather|       |reduce|
-  CHECK(step_time(chakra_file({{1, "first", 4, {}, {}, 1000},
-                               communication(2, 7, 400, {1}),
-                               communication(3, 2, 300, {}),
-                               {4, "second", 4, {}, {1, 3}, 1000}})) == 2'000'000);
+  CHECK(chakra_step_time(chakra_file({{1, "first", 4, {}, {}, 1000},
+                                      communication(2, 7, 400, {1}),
+                                      communication(3, 2, 300, {}),
+                                      {4, "second", 4, {}, {1, 3}, 1000}})) == 2'000'000);
 }
 
 TEST_CASE("ranks meet in their collectives, in one order") {
@@ -124,10 +124,10 @@ TEST_CASE("dependencies in a circle are an error that names it") {
 TEST_CASE("FSDP steps take what ASTRA-sim says") {
   const auto folder = test::shared_data("chakra");
   if (!folder) FOREGATHER_SKIP("the shared Chakra traces are absent");
-  const Ns one = step_time(*folder / "fsdp_8x400");
+  const Ns one = chakra_step_time(*folder / "fsdp_8x400");
   CHECK(one > 2'880'000'000);
   CHECK(one < 2'910'000'000);
-  const Ns fifty = step_time(*folder / "fsdp_8x20000");
+  const Ns fifty = chakra_step_time(*folder / "fsdp_8x20000");
   CHECK(fifty > 144'000'000'000);
   CHECK(fifty < 145'500'000'000);
 }

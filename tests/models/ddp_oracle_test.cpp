@@ -11,7 +11,7 @@ namespace foregather::test {
 namespace {
 
 // Cases that no workload can express; workload_of() says why.
-const std::set<std::string> kInexpressible{
+const std::set<std::string> kInexpressibleDdp{
     // static_graph=True counts how often parameters are used in the first step and rebuilds after
     // the second; its steady step is compared below.
     "ddp/static_graph/gpt2_19m/2",
@@ -38,7 +38,7 @@ TEST_CASE("DDP reduces PyTorch's buckets, step by step") {
   for (const RecordedCase& recorded : recorded_cases("ddp")) {
     INFO(recorded.name);
     const Result<Lowered> ours = lowered(recorded);
-    if (kInexpressible.contains(recorded.name)) {
+    if (kInexpressibleDdp.contains(recorded.name)) {
       CHECK(!ours);
       continue;
     }
@@ -65,13 +65,13 @@ TEST_CASE("DDP reduces PyTorch's buckets, step by step") {
     CHECK(difference(backward(recorded.steady.events), backward(ours_body.events)) == "");
     for (const Problem& problem : validate(ours->graph)) FAIL_CHECK(problem.message);
   }
-  CHECK(compared + kInexpressible.size() == 17);
+  CHECK(compared + kInexpressibleDdp.size() == 17);
 }
 
 TEST_CASE("a static graph changes nothing of DDP's steady step") {
   std::vector<RecordedCase> cases = recorded_cases("ddp");
   const auto found = std::find_if(cases.begin(), cases.end(), [](const RecordedCase& recorded) {
-    return kInexpressible.contains(recorded.name);
+    return kInexpressibleDdp.contains(recorded.name);
   });
   REQUIRE(found != cases.end());
   found->settings["static_graph"] = "false";

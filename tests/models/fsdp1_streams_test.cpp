@@ -21,7 +21,7 @@ bool is_of_streams(const std::string& row) {
 }
 
 /// Of a recording: waits, records, record_streams, collectives.
-std::vector<std::string> recorded_rows(const Json& rows) {
+std::vector<std::string> rows_of_streams(const Json& rows) {
   std::vector<std::string> kept;
   for (const std::string row : rows)
     if (is_of_streams(row)) kept.push_back(row);
@@ -121,7 +121,7 @@ TEST_CASE("FSDP1 asks of streams what PyTorch asks of them") {
     REQUIRE(found != cases.end());
     const Result<Lowered> ours = lowered(*found);
     REQUIRE(ours);
-    std::vector<std::string> expected = recorded_rows(one.at("streams"));
+    std::vector<std::string> expected = rows_of_streams(one.at("streams"));
     const Unit& root = ours->graph.units.front();
     drop_calls_on_nothing(expected,
                           root.padded_elements / found->world_size * size_of(root.gathered));

@@ -42,7 +42,7 @@ namespace foregather::test {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr double kTotalTolerance = 0.06;
 constexpr double kInstantTolerance = 0.01;
@@ -59,8 +59,8 @@ const std::set<std::string> kPeaksAtTheLoss{
 };
 const std::string kFp32Softmax = "gpt2_14m 4 true bf16 eager";
 
-std::string name_of(const Json& one) {
-  const Json& settings = one.at("settings");
+std::string name_of(const OrderedJson& one) {
+  const OrderedJson& settings = one.at("settings");
   return fmt::format("{} {} {} {}{}{}", one.at("model").get<std::string>(),
                      one.at("world_size").get<int>(), settings.at("reshard_after_forward").dump(),
                      settings.at("param_dtype").is_null() ? "f32" : "bf16",
@@ -68,11 +68,11 @@ std::string name_of(const Json& one) {
                      settings.contains("checkpoint") ? " checkpoint" : "");
 }
 
-Graph lowered_like(const Json& tracker, const Json& one) {
+Graph lowered_like(const OrderedJson& tracker, const OrderedJson& one) {
   const std::string model_name = one.at("model");
   const plan::ModelConfig config =
       config_of_json(tracker.at("models").at(model_name).at("config").dump());
-  const Json& settings = one.at("settings");
+  const OrderedJson& settings = one.at("settings");
   plan::Workload workload;
   plan::Train& train = workload.train;
   train.micro_batch = tracker.at("batch").at(0);
@@ -93,18 +93,19 @@ Graph lowered_like(const Json& tracker, const Json& one) {
   return std::move(*graph);
 }
 
-Bytes sum(const Json& recorded, std::initializer_list<const char*> categories) {
+Bytes sum(const OrderedJson& recorded, std::initializer_list<const char*> categories) {
   Bytes bytes = 0;
   for (const char* category : categories) bytes += recorded.value(category, Bytes{0});
   return bytes;
 }
 
-void check_total(const char* what, const LiveNow& ours, const Json& recorded, double tolerance) {
+void check_total(const char* what, const LiveNow& ours, const OrderedJson& recorded,
+                 double tolerance) {
   INFO(what);
   CHECK(static_cast<double>(ours.total) == Approx(sum(recorded, {"Total"})).epsilon(tolerance));
 }
 
-void check_categories(const char* what, const LiveNow& ours, const Json& recorded,
+void check_categories(const char* what, const LiveNow& ours, const OrderedJson& recorded,
                       bool in_optimizer) {
   const auto total = static_cast<double>(sum(recorded, {"Total"}));
   const Bytes temporary = ours.of(Cause::temporary);
@@ -126,7 +127,7 @@ void check_categories(const char* what, const LiveNow& ours, const Json& recorde
         sum(recorded, {"Activation", "Temp", "Inputs", "Unsharded Grad"}));
 }
 
-void check_step(const LiveStep& ours, const Json& recorded, const std::string& name) {
+void check_step(const LiveStep& ours, const OrderedJson& recorded, const std::string& name) {
   check_total("before", ours.before, recorded.at("before"), kInstantTolerance);
   check_total("after backward", ours.after_backward, recorded.at("after_backward"),
               kInstantTolerance);
@@ -143,7 +144,7 @@ void check_step(const LiveStep& ours, const Json& recorded, const std::string& n
   }
   check_total("after forward", ours.after_forward, recorded.at("after_forward"), kInstantTolerance);
   check_categories("after forward", ours.after_forward, recorded.at("after_forward"), false);
-  const Json& peak = recorded.at("peak_forward_backward");
+  const OrderedJson& peak = recorded.at("peak_forward_backward");
   check_total("peak", ours.peak_of_passes, peak, kTotalTolerance);
   if (!kPeaksAtTheLoss.contains(name)) check_categories("peak", ours.peak_of_passes, peak, false);
 }
@@ -152,9 +153,9 @@ void check_step(const LiveStep& ours, const Json& recorded, const std::string& n
 
 TEST_CASE("FSDP2's live bytes are FSDPMemTracker's") {
   std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/fsdp2_memory.json");
-  const Json tracker = Json::parse(file).at("tracker");
+  const OrderedJson tracker = OrderedJson::parse(file).at("tracker");
   std::size_t compared = 0;
-  for (const Json& one : tracker.at("cases")) {
+  for (const OrderedJson& one : tracker.at("cases")) {
     const std::string name = name_of(one);
     INFO(name);
     const LiveSteps ours = live_steps(lowered_like(tracker, one));

@@ -8,7 +8,7 @@ namespace foregather::test {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 class Reader {
  public:
@@ -17,22 +17,22 @@ class Reader {
         std::string(FOREGATHER_SOURCE_DIR) + "/tests/oracles/data/" + family_ + ".json";
     std::ifstream file(path);
     if (!file) throw std::runtime_error(path + " is not there");
-    json_ = Json::parse(file);
-    for (const Json& one : json_.at("cases")) by_name_[one.at("name")] = &one;
+    json_ = OrderedJson::parse(file);
+    for (const OrderedJson& one : json_.at("cases")) by_name_[one.at("name")] = &one;
   }
 
   std::vector<RecordedCase> cases() const {
     std::vector<RecordedCase> all;
-    for (const Json& one : json_.at("cases")) all.push_back(read(one));
+    for (const OrderedJson& one : json_.at("cases")) all.push_back(read(one));
     return all;
   }
 
  private:
-  static std::string text(const Json& value) {
+  static std::string text(const OrderedJson& value) {
     return value.is_string() ? value.get<std::string>() : value.dump();
   }
 
-  RecordedCase read(const Json& one) const {
+  RecordedCase read(const OrderedJson& one) const {
     RecordedCase result;
     result.name = one.at("name");
     result.family = result.name.substr(0, result.name.find('/'));
@@ -44,7 +44,7 @@ class Reader {
       for (const auto& [name, sizes] : one.at("units").items())
         result.units.push_back({name, sizes.at(0), sizes.at(1)});
     if (one.contains("steady_from")) result.steady_from = one.at("steady_from");
-    const Json& first = one.at("first_step");
+    const OrderedJson& first = one.at("first_step");
     result.first_differs_in_host_waits = first.is_string();
     if (first.is_object()) result.first = step(first);
     if (one.contains("second_step") && one.at("second_step").is_object())
@@ -53,7 +53,7 @@ class Reader {
     return result;
   }
 
-  void read_model(const Json& one, RecordedCase& result) const {
+  void read_model(const OrderedJson& one, RecordedCase& result) const {
     result.sequences = json_.at("batch").at(0);
     result.tokens = json_.at("batch").at(1);
     result.config = config_of_json(
@@ -62,19 +62,19 @@ class Reader {
       result.settings.try_emplace(key, text(value));
   }
 
-  RecordedStep step(const Json& recorded) const {
+  RecordedStep step(const OrderedJson& recorded) const {
     RecordedStep result;
     if (recorded.contains("collectives"))
-      for (const Json& row : resolved(recorded, "collectives"))
+      for (const OrderedJson& row : resolved(recorded, "collectives"))
         result.collectives.push_back(collective(row));
     if (recorded.contains("events"))
-      for (const Json& event : resolved(recorded, "events"))
+      for (const OrderedJson& event : resolved(recorded, "events"))
         result.events.push_back(event.get<std::string>());
     return result;
   }
 
-  const Json& resolved(const Json& step, const char* part) const {
-    const Json* list = &step.at(part);
+  const OrderedJson& resolved(const OrderedJson& step, const char* part) const {
+    const OrderedJson* list = &step.at(part);
     while (list->is_string()) {
       const std::string reference = *list;
       const auto hash = reference.find('#');
@@ -83,7 +83,7 @@ class Reader {
     return *list;
   }
 
-  static std::string collective(const Json& row) {
+  static std::string collective(const OrderedJson& row) {
     std::string line = row.at(0);
     line += row.at(1).is_null() ? " -" : " [" + row.at(1).get<std::string>() + "]";
     for (std::size_t i = 2; i < row.size(); ++i) line += ' ' + text(row.at(i));
@@ -91,8 +91,8 @@ class Reader {
   }
 
   std::string family_;
-  Json json_;
-  std::map<std::string, const Json*> by_name_;
+  OrderedJson json_;
+  std::map<std::string, const OrderedJson*> by_name_;
 };
 
 }  // namespace
@@ -102,14 +102,14 @@ std::vector<RecordedCase> recorded_cases(std::string_view family) { return Reade
 std::map<std::string, std::vector<std::string>> recorded_streams() {
   std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/streams.json");
   std::map<std::string, std::vector<std::string>> rows;
-  const Json json = Json::parse(file);
-  for (const Json& one : json.at("cases"))
+  const OrderedJson json = OrderedJson::parse(file);
+  for (const OrderedJson& one : json.at("cases"))
     rows[one.at("name")] = one.at("streams").get<std::vector<std::string>>();
   return rows;
 }
 
 plan::ModelConfig config_of_json(const std::string& text) {
-  const Json json = Json::parse(text);
+  const OrderedJson json = OrderedJson::parse(text);
   plan::ModelConfig config;
   config.model_type = json.at("model_type");
   config.tied_embeddings = json.at("tie_word_embeddings");

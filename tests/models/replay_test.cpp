@@ -25,7 +25,7 @@ std::vector<std::string> recorded_traces(const std::string& root, std::int64_t k
   return paths;
 }
 
-tasks::Outcome simulated(std::vector<std::string> paths, std::vector<std::string> what_if) {
+tasks::Outcome replayed_what_if(std::vector<std::string> paths, std::vector<std::string> what_if) {
   tasks::SimulateRequest request;
   request.sources.paths = std::move(paths);
   request.what_if = std::move(what_if);
@@ -43,7 +43,7 @@ TEST_CASE("an unchanged replay takes as long as the recorded step, on every stre
   if (!root) FOREGATHER_SKIP("the shared traces are absent");
   for (const std::string& path : recorded_traces(root->parent_path(), 1)) {
     INFO(path);
-    const tasks::Outcome outcome = simulated({path}, {});
+    const tasks::Outcome outcome = replayed_what_if({path}, {});
     const Ns measured = outcome.summary.measured_step_time();
     // Lumos, the published record, is 3.3 % off on average.
     CHECK(std::abs(*outcome.summary.step_time() - measured) <= measured / 1000);
@@ -57,9 +57,9 @@ TEST_CASE("compute at half speed moves a recorded step between its bounds") {
   if (!root) FOREGATHER_SKIP("the shared traces are absent");
   for (const std::string& path : recorded_traces(root->parent_path(), 100)) {
     INFO(path);
-    const tasks::Outcome as_is = simulated({path}, {});
-    const tasks::Outcome slow = simulated({path}, {"scale=compute:0.5"});
-    const tasks::Outcome fast = simulated({path}, {"scale=compute:2"});
+    const tasks::Outcome as_is = replayed_what_if({path}, {});
+    const tasks::Outcome slow = replayed_what_if({path}, {"scale=compute:0.5"});
+    const tasks::Outcome fast = replayed_what_if({path}, {"scale=compute:2"});
     const Ns step = *as_is.summary.step_time();
     const run::Run& run = slow.run;
     // The busiest stream's own time.
@@ -85,8 +85,8 @@ TEST_CASE("links at half speed cost no more than the communication that they len
         "kineto/hta/trace_diff__test__test.json.gz", "kineto/megatron_tp8/kineto_0.json.gz"}) {
     INFO(name);
     const std::string path = root->parent_path().string() + "/" + name;
-    const tasks::Outcome as_is = simulated({path}, {});
-    const tasks::Outcome slow = simulated({path}, {"scale=links:0.5"});
+    const tasks::Outcome as_is = replayed_what_if({path}, {});
+    const tasks::Outcome slow = replayed_what_if({path}, {"scale=links:0.5"});
     REQUIRE(slow.summary.as_recorded);
     CHECK(slow.summary.as_recorded->step == *as_is.summary.step_time());
     CHECK(slow.summary.as_recorded->exposed == exposed(as_is));
@@ -104,10 +104,11 @@ TEST_CASE("a step without one of its collectives is shorter by what that one exp
   for (const char* name : {"kineto/hta/trace_diff__control__control.json.gz",
                            "kineto/megatron_tp8/kineto_0.json.gz"}) {
     const std::string path = root->parent_path().string() + "/" + name;
-    const tasks::Outcome as_is = simulated({path}, {});
+    const tasks::Outcome as_is = replayed_what_if({path}, {});
     for (int i = 0; i < 60; i += 6) {
       INFO(name << " #" << i);
-      const tasks::Outcome without = simulated({path}, {fmt::format("scale=op:*@*#{}:1e6", i)});
+      const tasks::Outcome without =
+          replayed_what_if({path}, {fmt::format("scale=op:*@*#{}:1e6", i)});
       REQUIRE(without.summary.what_if.front().changed);
       const Ns shorter = *as_is.summary.step_time() - *without.summary.step_time();
       CHECK(shorter >= 0);
@@ -130,7 +131,7 @@ TEST_CASE("recorded ranks wait for each other, and an unchanged replay is what w
   const auto facts = nlohmann::json::parse(std::ifstream(data + "/facts.json"));
   for (const auto& paths : {megatron, dlrm}) {
     INFO(paths.front());
-    const tasks::Outcome outcome = simulated(paths, {});
+    const tasks::Outcome outcome = replayed_what_if(paths, {});
     const tasks::Summary& summary = outcome.summary;
     CHECK(summary.slow().times->busy.wait > 0);
     REQUIRE(summary.recorded.size() >= 4);
@@ -169,9 +170,9 @@ TEST_CASE("a recorded rank that is late makes the others wait") {
   for (int rank = 0; rank < 4; ++rank)
     paths.push_back(fmt::format("{}/kineto/megatron_tp8/kineto_{}.json.gz",
                                 root->parent_path().string(), rank));
-  const tasks::Outcome as_is = simulated(paths, {});
+  const tasks::Outcome as_is = replayed_what_if(paths, {});
   // Rank 0 comes last to the first all-reduce.
-  const tasks::Outcome late = simulated(paths, {"delay=rank:0:20ms"});
+  const tasks::Outcome late = replayed_what_if(paths, {"delay=rank:0:20ms"});
   for (std::size_t rank = 1; rank < 4; ++rank) {
     const Ns longer =
         late.summary.classes[rank].times->step - as_is.summary.classes[rank].times->step;
@@ -183,11 +184,11 @@ TEST_CASE("a recorded rank that is late makes the others wait") {
 TEST_CASE("the ideal step of the straggling pipeline is the published one") {
   const auto root = shared_data("pipeline/straggler/data__timeline-ST.json.gz");
   if (!root) FOREGATHER_SKIP("the shared timeline is absent");
-  const tasks::Outcome as_is = simulated({root->string()}, {});
+  const tasks::Outcome as_is = replayed_what_if({root->string()}, {});
   const Ns measured = as_is.summary.measured_step_time();
   CHECK(measured > 2200 * kMillisecond);  // 2,213 ms: the median of 32 steps
   CHECK(std::abs(*as_is.summary.step_time() - measured) <= measured / 1000);
-  const tasks::Outcome ideal = simulated({root->string()}, {"ideal"});
+  const tasks::Outcome ideal = replayed_what_if({root->string()}, {"ideal"});
   const Ns published = 1'843'296 * kMicrosecond;
   CHECK(std::abs(*ideal.summary.step_time() - published) <= kMicrosecond);
 }

@@ -24,20 +24,21 @@ const std::vector<std::string> kCases{
     "fsdp2_tied"};
 
 template <class Value>
-Value required(Result<Value> result) {
+Value required_value(Result<Value> result) {
   if (!result) throw std::runtime_error(result.error().text());
   return std::move(*result);
 }
 
-tasks::Outcome predicted(const std::string& name) {
+tasks::Outcome sidecar_prediction(const std::string& name) {
   tasks::SimulateRequest request;
   request.sources.paths = {kFolder + name + ".toml"};
-  return required(tasks::simulate(request));
+  return required_value(tasks::simulate(request));
 }
 
-run::Recording recorded(const std::string& name) {
+run::Recording sidecar_recording(const std::string& name) {
   const std::string path = kFolder + name + ".json.gz";
-  return required(traces::read_kineto(*required(traces::open_text(path)), path)).recording;
+  return required_value(traces::read_kineto(*required_value(traces::open_text(path)), path))
+      .recording;
 }
 
 std::string row(std::string_view scope, Phase phase, OpKind kind, Bytes bytes,
@@ -49,14 +50,14 @@ std::string row(std::string_view scope, Phase phase, OpKind kind, Bytes bytes,
 // DDP reduces buckets, which are of no module; the list form says nothing of the group.
 std::vector<std::string> predicted_rows(const std::string& name) {
   std::vector<std::string> rows;
-  for (const tasks::CollectiveFigure& figure : predicted(name).summary.collectives)
+  for (const tasks::CollectiveFigure& figure : sidecar_prediction(name).summary.collectives)
     rows.push_back(row(figure.scope, figure.phase, figure.kind, figure.bytes,
                        name == "ddp" ? 0 : figure.ranks));
   return rows;
 }
 
 std::vector<std::string> recorded_rows(const std::string& name) {
-  const run::Recording recording = recorded(name);
+  const run::Recording recording = sidecar_recording(name);
   std::vector<std::string> rows;
   for (const rebuild::HostCollective& each : rebuild::host_collectives(recording)) {
     REQUIRE(each.bytes);
@@ -70,7 +71,7 @@ std::vector<std::string> recorded_rows(const std::string& name) {
 using Counts = std::map<std::string, int>;
 
 Counts predicted_matmuls(const std::string& name) {
-  const tasks::Outcome outcome = predicted(name);
+  const tasks::Outcome outcome = sidecar_prediction(name);
   const run::RunView run = outcome.run;
   Counts counts;
   for (const run::StepRow step : run::steps_of(run, run::StepKind::steady)) {
@@ -84,7 +85,7 @@ Counts predicted_matmuls(const std::string& name) {
 }
 
 Counts recorded_matmuls(const std::string& name) {
-  const run::Recording recording = recorded(name);
+  const run::Recording recording = sidecar_recording(name);
   Counts counts;
   for (const std::vector<std::uint32_t>& lane : rebuild::ranges_by_lane(recording)) {
     rebuild::RangeWalk walk(recording, lane);
@@ -131,7 +132,7 @@ TEST_CASE("the side-car's workload has the model's parameters, each once") {
     std::string hash, model;
     std::int64_t parameters = 0;
     REQUIRE(file >> hash >> model >> parameters);
-    const tasks::Summary summary = predicted(name).summary;
+    const tasks::Summary summary = sidecar_prediction(name).summary;
     CHECK(summary.parameters == parameters);
     CHECK(summary.warnings.empty());
   }

@@ -14,8 +14,8 @@
 namespace foregather::test {
 namespace {
 
-tasks::Outcome simulated(const std::string& path, std::vector<std::string> what_if,
-                         std::optional<std::int64_t> step = {}) {
+tasks::Outcome replayed_stored(const std::string& path, std::vector<std::string> what_if,
+                               std::optional<std::int64_t> step = {}) {
   tasks::SimulateRequest request;
   request.sources.paths = {path};
   request.sources.step = step;
@@ -53,7 +53,7 @@ void check_same(const tasks::Outcome& trace, const tasks::Outcome& stored) {
 std::string small_trace() {
   return std::string(FOREGATHER_SOURCE_DIR) + "/tests/golden/inputs/kineto_small.json";
 }
-std::string sample() {
+std::string sample_text() {
   return std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml";
 }
 
@@ -84,9 +84,10 @@ TEST_CASE("a stored run replays as its trace, changed or not") {
   bool is_whole = false;
   const std::string path = stored(folder, small_trace(), is_whole);
   CHECK(is_whole);
-  check_same(simulated(small_trace(), {}), simulated(path, {}));
-  check_same(simulated(small_trace(), {}, 3), simulated(path + ":kineto_small", {}, 3));
-  check_same(simulated(small_trace(), {"scale=links:0.5"}), simulated(path, {"scale=links:0.5"}));
+  check_same(replayed_stored(small_trace(), {}), replayed_stored(path, {}));
+  check_same(replayed_stored(small_trace(), {}, 3), replayed_stored(path + ":kineto_small", {}, 3));
+  check_same(replayed_stored(small_trace(), {"scale=links:0.5"}),
+             replayed_stored(path, {"scale=links:0.5"}));
   tasks::SimulateRequest request;
   request.sources.paths = {path};
   request.sources.step = 4;
@@ -101,43 +102,44 @@ TEST_CASE("every shared trace replays from the database as from its file") {
     const Scratch folder;
     bool is_whole = false;
     const std::string path = stored(folder, trace, is_whole);
-    const tasks::Outcome again = simulated(path, {});
+    const tasks::Outcome again = replayed_stored(path, {});
     const Ns measured = again.summary.measured_step_time();
     CHECK(std::abs(*again.summary.step_time() - measured) <= measured / 50);
     if (!is_whole) continue;
-    check_same(simulated(trace, {}), again);
-    check_same(simulated(trace, {"scale=compute:2"}), simulated(path, {"scale=compute:2"}));
+    check_same(replayed_stored(trace, {}), again);
+    check_same(replayed_stored(trace, {"scale=compute:2"}),
+               replayed_stored(path, {"scale=compute:2"}));
   }
 }
 
 TEST_CASE("a stored prediction of a workload is predicted again, with what it was asked for") {
   const Scratch folder;
   tasks::SimulateRequest request;
-  request.sources.paths = {sample()};
+  request.sources.paths = {sample_text()};
   request.sets = {"model.layers=2"};
   request.what_if = {"scale=links:0.5"};
   const std::string path = predicted(folder, request);
-  const Ns step = *simulated(sample(), {}).summary.step_time();
-  const tasks::Outcome again = simulated(path, {});
+  const Ns step = *replayed_stored(sample_text(), {}).summary.step_time();
+  const tasks::Outcome again = replayed_stored(path, {});
   CHECK(again.summary.step_time() == tasks::simulate(request)->summary.step_time());
   CHECK(again.summary.step_time() != step);
   CHECK(again.run.about.options == "--set model.layers=2\n--what-if scale=links:0.5\n");
   CHECK(std::find(again.inputs.begin(), again.inputs.end(), path) != again.inputs.end());
   request.what_if.emplace_back("scale=compute:2");
-  CHECK(simulated(path, {"scale=compute:2"}).summary.step_time() ==
+  CHECK(replayed_stored(path, {"scale=compute:2"}).summary.step_time() ==
         tasks::simulate(request)->summary.step_time());
 }
 
 TEST_CASE("a stored prediction without a workload replays its steady step") {
   const Scratch folder;
   tasks::SimulateRequest request;
-  request.sources.paths = {sample()};
+  request.sources.paths = {sample_text()};
   request.dump = true;
   const auto outcome = tasks::simulate(request);
   REQUIRE(outcome);
   request.sources.paths = {folder.write("step.fg", outcome->dump)};
   const std::string path = predicted(folder, request);
-  const tasks::Outcome again = simulated(path, {});
+  const tasks::Outcome again = replayed_stored(path, {});
   const Ns measured = again.summary.measured_step_time();
   CHECK(measured > 0);
   CHECK(std::abs(*again.summary.step_time() - measured) <= measured / 50);

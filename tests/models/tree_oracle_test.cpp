@@ -104,8 +104,8 @@ std::vector<std::string> events_of(const RecordedCase& recorded, const RecordedS
              : only(step.events, {"==", "ag", "rs", "unshard", "reshard"});
 }
 
-void compare(const RecordedCase& recorded, const Lowered& ours, Section section,
-             const RecordedStep& expected) {
+void compare_tree(const RecordedCase& recorded, const Lowered& ours, Section section,
+                  const RecordedStep& expected) {
   const RecordedStep step = scheduled_step(ours, section, recorded);
   CHECK(difference(of_groups(expected.collectives), step.collectives) == "");
   CHECK(difference(events_of(recorded, expected), events_of(recorded, step)) == "");
@@ -121,8 +121,9 @@ TEST_CASE("Module trees issue PyTorch's collectives, end lifetimes and wait in i
     const Lowered ours = lowered_tree(recorded);
     for (const Problem& problem : validate(ours.graph)) FAIL_CHECK(problem.message);
     if (recorded.name == kOtherOrder) continue;
-    compare(recorded, ours, Section::first, recorded.first ? *recorded.first : recorded.steady);
-    compare(recorded, ours, Section::body, recorded.steady);
+    compare_tree(recorded, ours, Section::first,
+                 recorded.first ? *recorded.first : recorded.steady);
+    compare_tree(recorded, ours, Section::body, recorded.steady);
   }
 }
 

@@ -42,7 +42,7 @@ struct Step {
   sim::Simulation result;
 };
 
-double change(Ns from, Ns to) {
+double change_of_time(Ns from, Ns to) {
   return 100.0 * static_cast<double>(to - from) / static_cast<double>(from);
 }
 
@@ -101,13 +101,13 @@ TEST_CASE("prefetching before backward pays on a slow network what PyTorch PR 70
   const Step none("roberta_1gb_slow_network", "none");
   const Step post("roberta_1gb_slow_network", "post");
   const Step pre("roberta_1gb_slow_network", "pre");
-  CHECK(change(none.time(), pre.time()) < -15);
-  CHECK(change(none.time(), pre.time()) > -25);
+  CHECK(change_of_time(none.time(), pre.time()) < -15);
+  CHECK(change_of_time(none.time(), pre.time()) > -25);
   for (const auto peak : {&sim::MemoryPeaks::allocated, &sim::MemoryPeaks::active,
                           &sim::MemoryPeaks::reserved, &sim::MemoryPeaks::requested}) {
-    CHECK(change(none.peaks().*peak, pre.peaks().*peak) > 5);
-    CHECK(change(none.peaks().*peak, pre.peaks().*peak) < 15);
-    CHECK(change(none.peaks().*peak, post.peaks().*peak) < 0.1);
+    CHECK(change_of_time(none.peaks().*peak, pre.peaks().*peak) > 5);
+    CHECK(change_of_time(none.peaks().*peak, pre.peaks().*peak) < 15);
+    CHECK(change_of_time(none.peaks().*peak, post.peaks().*peak) < 0.1);
   }
   CHECK(post.time() < none.time());
 }

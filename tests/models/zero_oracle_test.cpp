@@ -16,13 +16,13 @@ namespace foregather::test {
 namespace {
 
 using Json = nlohmann::json;
-using Rows = std::vector<std::string>;
+using StepRows = std::vector<std::string>;
 
 const std::string kData = FOREGATHER_SOURCE_DIR "/tests/oracles/data/";
 
 /// "all_gather 20480 forward" of each collective of a recording.
-Rows recorded(const Json& step) {
-  Rows rows;
+StepRows recorded(const Json& step) {
+  StepRows rows;
   for (const Json& row : step)
     rows.push_back(fmt::format("{} {} {}", row[0].get<std::string>(), row[1].get<std::int64_t>(),
                                row[2].get<std::string>()));
@@ -30,7 +30,7 @@ Rows recorded(const Json& step) {
 }
 
 /// The same of a section, in host order of both threads.
-Rows scheduled(const Graph& graph, Section section) {
+StepRows scheduled(const Graph& graph, Section section) {
   std::vector<const Op*> ops;
   for (const HostThread& thread : graph.programs.front().threads)
     for (const Action& action : thread.actions(section))
@@ -38,7 +38,7 @@ Rows scheduled(const Graph& graph, Section section) {
         ops.push_back(&graph.ops[action.a]);
   std::sort(ops.begin(), ops.end(),
             [](const Op* a, const Op* b) { return a->sequence < b->sequence; });
-  Rows rows;
+  StepRows rows;
   for (const Op* op : ops)
     rows.push_back(
         fmt::format("{} {} {}", name(op->kind), graph.at(op->cost).message_bytes, name(op->phase)));

@@ -6,7 +6,7 @@
 namespace foregather::alloc {
 namespace {
 
-std::string error_of(std::string_view text) {
+std::string config_error(std::string_view text) {
   const auto config = parse_alloc_conf(text);
   return config ? "" : config.error().message;
 }
@@ -56,46 +56,47 @@ TEST_CASE("a list of divisions fills below its first and above its last interval
 }
 
 TEST_CASE("an unknown key names the nearest known one") {
-  CHECK(error_of("max_split_size:128") ==
+  CHECK(config_error("max_split_size:128") ==
         "unknown allocator option 'max_split_size', did you mean 'max_split_size_mb'?");
-  CHECK(error_of("expandable_segment:True") ==
+  CHECK(config_error("expandable_segment:True") ==
         "unknown allocator option 'expandable_segment', did you mean 'expandable_segments'?");
-  CHECK(error_of("colour:blue") == "unknown allocator option 'colour'");
+  CHECK(config_error("colour:blue") == "unknown allocator option 'colour'");
 }
 
 TEST_CASE("bad values are refused with what was expected") {
-  CHECK(error_of("max_split_size_mb:19") ==
+  CHECK(config_error("max_split_size_mb:19") ==
         "max_split_size_mb: 19 is too small, expected at least 20");
-  CHECK(error_of("max_split_size_mb:abc") == "max_split_size_mb: 'abc' is not a whole number");
-  CHECK(error_of("max_split_size_mb:-1") == "max_split_size_mb: '-1' is not a whole number");
-  CHECK(error_of("large_segment_size_mb:10") == "large_segment_size_mb: 10 is not greater than 10");
-  CHECK(error_of("max_non_split_rounding_mb:5") ==
+  CHECK(config_error("max_split_size_mb:abc") == "max_split_size_mb: 'abc' is not a whole number");
+  CHECK(config_error("max_split_size_mb:-1") == "max_split_size_mb: '-1' is not a whole number");
+  CHECK(config_error("large_segment_size_mb:10") ==
+        "large_segment_size_mb: 10 is not greater than 10");
+  CHECK(config_error("max_non_split_rounding_mb:5") ==
         "max_non_split_rounding_mb: 5 is too small, expected at least 20");
-  CHECK(error_of("expandable_segments:true") ==
+  CHECK(config_error("expandable_segments:true") ==
         "expandable_segments: 'true' is neither True nor False");
-  CHECK_FALSE(error_of("garbage_collection_threshold:1").empty());
-  CHECK_FALSE(error_of("garbage_collection_threshold:0").empty());
-  CHECK_FALSE(error_of("garbage_collection_threshold:nan").empty());
-  CHECK_FALSE(error_of("per_process_memory_fraction:1.5").empty());
-  CHECK_FALSE(error_of("roundup_power2_divisions:3").empty());
-  CHECK_FALSE(error_of("roundup_power2_divisions:0").empty());
-  CHECK_FALSE(error_of("roundup_power2_divisions:[3:4]").empty());
-  CHECK_FALSE(error_of("roundup_power2_divisions:[4:3]").empty());
-  CHECK_FALSE(error_of("roundup_power2_divisions:[4:2").empty());
-  CHECK_FALSE(error_of("pinned_num_register_threads:3").empty());
-  CHECK_FALSE(error_of("pinned_reserve_segment_size_mb:0").empty());
-  CHECK_FALSE(error_of("backend:jemalloc").empty());
+  CHECK_FALSE(config_error("garbage_collection_threshold:1").empty());
+  CHECK_FALSE(config_error("garbage_collection_threshold:0").empty());
+  CHECK_FALSE(config_error("garbage_collection_threshold:nan").empty());
+  CHECK_FALSE(config_error("per_process_memory_fraction:1.5").empty());
+  CHECK_FALSE(config_error("roundup_power2_divisions:3").empty());
+  CHECK_FALSE(config_error("roundup_power2_divisions:0").empty());
+  CHECK_FALSE(config_error("roundup_power2_divisions:[3:4]").empty());
+  CHECK_FALSE(config_error("roundup_power2_divisions:[4:3]").empty());
+  CHECK_FALSE(config_error("roundup_power2_divisions:[4:2").empty());
+  CHECK_FALSE(config_error("pinned_num_register_threads:3").empty());
+  CHECK_FALSE(config_error("pinned_reserve_segment_size_mb:0").empty());
+  CHECK_FALSE(config_error("backend:jemalloc").empty());
 }
 
 TEST_CASE("broken syntax is refused") {
-  CHECK(error_of("expandable_segments") ==
+  CHECK(config_error("expandable_segments") ==
         "expected ':' after 'expandable_segments' in the allocator configuration");
-  CHECK(error_of("expandable_segments:") ==
+  CHECK(config_error("expandable_segments:") ==
         "allocator configuration ends after 'expandable_segments', expected a value");
-  CHECK_FALSE(error_of("expandable_segments:True max_split_size_mb:128").empty());
-  CHECK_FALSE(error_of("expandable_segments:True:True").empty());
-  CHECK_FALSE(error_of(",").empty());
-  CHECK_FALSE(error_of(":").empty());
+  CHECK_FALSE(config_error("expandable_segments:True max_split_size_mb:128").empty());
+  CHECK_FALSE(config_error("expandable_segments:True:True").empty());
+  CHECK_FALSE(config_error(",").empty());
+  CHECK_FALSE(config_error(":").empty());
 }
 
 TEST_CASE("the asynchronous backend is recognised, not replicated") {

@@ -26,7 +26,7 @@ void require_exact(const Recording& recording, const RandomProgram& program, std
   REQUIRE(result->unmatched_frees == 0);
 }
 
-void check(RandomProgram program, int programs) {
+void check_replays(RandomProgram program, int programs) {
   for (int i = 0; i < programs; ++i) {
     program.seed = static_cast<std::uint32_t>(i + 1);
     const RandomRecording random = record(program);
@@ -42,35 +42,35 @@ constexpr Bytes kAmple = 16 * GiB;
 }  // namespace
 
 TEST_CASE("recordings replay exactly, cut at any event") {
-  check({.conf = "", .capacity = kAmple, .streams = 1}, 12);
+  check_replays({.conf = "", .capacity = kAmple, .streams = 1}, 12);
 }
 
 TEST_CASE("recordings of several streams replay exactly") {
-  check({.conf = "", .capacity = kAmple, .streams = 3}, 12);
+  check_replays({.conf = "", .capacity = kAmple, .streams = 3}, 12);
 }
 
 TEST_CASE("recordings that run out of memory replay exactly") {
-  check({.conf = "", .capacity = 600 * MiB, .streams = 2}, 12);
+  check_replays({.conf = "", .capacity = 600 * MiB, .streams = 2}, 12);
 }
 
 TEST_CASE("recordings without stacks replay exactly") {
-  check({.conf = "", .capacity = 600 * MiB, .streams = 2, .names_empty_cache = false}, 12);
+  check_replays({.conf = "", .capacity = 600 * MiB, .streams = 2, .names_empty_cache = false}, 12);
 }
 
 TEST_CASE("recordings of expandable segments replay exactly") {
-  check({.conf = "expandable_segments:True", .capacity = kAmple, .streams = 2}, 12);
+  check_replays({.conf = "expandable_segments:True", .capacity = kAmple, .streams = 2}, 12);
 }
 
 TEST_CASE("recordings of expandable segments that run out of memory replay exactly") {
-  check({.conf = "expandable_segments:True", .capacity = 600 * MiB, .streams = 2}, 12);
+  check_replays({.conf = "expandable_segments:True", .capacity = 600 * MiB, .streams = 2}, 12);
 }
 
 TEST_CASE("recordings with rounded sizes replay exactly") {
-  check({.conf = "roundup_power2_divisions:8", .capacity = 900 * MiB, .streams = 2}, 8);
+  check_replays({.conf = "roundup_power2_divisions:8", .capacity = 900 * MiB, .streams = 2}, 8);
 }
 
 TEST_CASE("recordings of deferred frees replay exactly") {
-  check({.conf = "", .capacity = kAmple, .streams = 3, .defers = true}, 12);
+  check_replays({.conf = "", .capacity = kAmple, .streams = 3, .defers = true}, 12);
 }
 
 }  // namespace foregather::alloc::test

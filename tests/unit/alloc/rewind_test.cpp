@@ -7,16 +7,16 @@
 namespace foregather::alloc::test {
 namespace {
 
-constexpr Address kBase = Address{1} << 40;
-constexpr StreamId kStream{std::size_t{0}};
-constexpr BlockState A = BlockState::allocated;
-constexpr BlockState F = BlockState::free;
+constexpr Address kArena = Address{1} << 40;
+constexpr StreamId kOnlyStream{std::size_t{0}};
+constexpr BlockState kAllocated = BlockState::allocated;
+constexpr BlockState kFree = BlockState::free;
 
-RecordedEvent event(RecordedAction action, Address offset, Bytes size) {
-  return {kBase + offset, size, kStream, action, false};
+RecordedEvent event_at(RecordedAction action, Address offset, Bytes size) {
+  return {kArena + offset, size, kOnlyStream, action, false};
 }
 RecordedEvent alloc_of(Address offset, Bytes size) {
-  return event(RecordedAction::alloc, offset, size);
+  return event_at(RecordedAction::alloc, offset, size);
 }
 
 /// One large segment at the end, cut into blocks {state, size, requested}.
@@ -27,8 +27,8 @@ struct Piece {
 };
 SegmentLayout segment(Address offset, const std::vector<Piece>& pieces, bool expandable = false) {
   SegmentLayout out;
-  out.address = kBase + offset;
-  out.stream = kStream;
+  out.address = kArena + offset;
+  out.stream = kOnlyStream;
   out.expandable = expandable;
   for (const Piece& piece : pieces) {
     out.blocks.push_back(
@@ -47,8 +47,8 @@ Recording window(std::vector<RecordedEvent> events, Layout at_end) {
 }
 
 void free_of(std::vector<RecordedEvent>& events, Address offset, Bytes size) {
-  events.push_back(event(RecordedAction::free_requested, offset, size));
-  events.push_back(event(RecordedAction::free_completed, offset, size));
+  events.push_back(event_at(RecordedAction::free_requested, offset, size));
+  events.push_back(event_at(RecordedAction::free_completed, offset, size));
 }
 
 std::vector<Bytes> sizes(const SegmentLayout& segment) {
@@ -57,7 +57,7 @@ std::vector<Bytes> sizes(const SegmentLayout& segment) {
   return out;
 }
 
-std::string error_of(const Recording& recording) {
+std::string replay_error(const Recording& recording) {
   const auto start = rewind(recording);
   REQUIRE_FALSE(start);
   return start.error().message;
@@ -66,7 +66,8 @@ std::string error_of(const Recording& recording) {
 }  // namespace
 
 TEST_CASE("a window without events starts as it ends") {
-  const auto start = rewind(window({}, {segment(0, {{A, 12 * MiB, 11 * MiB}, {F, 8 * MiB}})}));
+  const auto start =
+      rewind(window({}, {segment(0, {{kAllocated, 12 * MiB, 11 * MiB}, {kFree, 8 * MiB}})}));
   REQUIRE(start);
   REQUIRE(start->layout.size() == 1);
   CHECK(sizes(start->layout[0]) == std::vector<Bytes>{12 * MiB, 8 * MiB});
@@ -74,17 +75,17 @@ TEST_CASE("a window without events starts as it ends") {
 }
 
 TEST_CASE("an undone alloc takes back what was split off") {
-  const auto start =
-      rewind(window({alloc_of(0, 3 * MiB)}, {segment(0, {{A, 3 * MiB, 3 * MiB}, {F, 17 * MiB}})}));
+  const auto start = rewind(window(
+      {alloc_of(0, 3 * MiB)}, {segment(0, {{kAllocated, 3 * MiB, 3 * MiB}, {kFree, 17 * MiB}})}));
   REQUIRE(start);
   CHECK(sizes(start->layout[0]) == std::vector<Bytes>{20 * MiB});
-  CHECK(start->layout[0].blocks[0].state == F);
+  CHECK(start->layout[0].blocks[0].state == kFree);
 }
 
 TEST_CASE("up to 1 MiB behind a freed block was part of it") {
   std::vector<RecordedEvent> events;
   free_of(events, 0, 11 * MiB);
-  const auto start = rewind(window(events, {segment(0, {{F, 12 * MiB}})}));
+  const auto start = rewind(window(events, {segment(0, {{kFree, 12 * MiB}})}));
   REQUIRE(start);
   CHECK(sizes(start->layout[0]) == std::vector<Bytes>{12 * MiB});
   CHECK(start->layout[0].blocks[0].requested == 11 * MiB);
@@ -93,7 +94,7 @@ TEST_CASE("up to 1 MiB behind a freed block was part of it") {
 TEST_CASE("more than 1 MiB behind a freed block was free, and maybe part of it") {
   std::vector<RecordedEvent> events;
   free_of(events, 0, 11 * MiB);
-  auto start = rewind(window(events, {segment(0, {{F, 12 * MiB + 512 + 4096}})}));
+  auto start = rewind(window(events, {segment(0, {{kFree, 12 * MiB + 512 + 4096}})}));
   REQUIRE(start);
   CHECK(sizes(start->layout[0]) == std::vector<Bytes>{11 * MiB, 1 * MiB + 512 + 4096});
   REQUIRE(start->ambiguous.size() == 1);
@@ -109,18 +110,19 @@ TEST_CASE("a later address shows what an earlier free could not") {
   std::vector<RecordedEvent> events;
   free_of(events, 3 * MiB + 512 * KiB, 3 * MiB);
   free_of(events, 0, 3 * MiB);
-  const auto start = rewind(window(events, {segment(0, {{F, 20 * MiB}})}));
+  const auto start = rewind(window(events, {segment(0, {{kFree, 20 * MiB}})}));
   REQUIRE(start);
   CHECK(sizes(start->layout[0]) ==
         std::vector<Bytes>{3 * MiB + 512 * KiB, 3 * MiB, 13 * MiB + 512 * KiB});
 }
 
 TEST_CASE("released segments come back, new ones vanish") {
-  std::vector<RecordedEvent> events{event(RecordedAction::segment_free, 0, 20 * MiB),
-                                    event(RecordedAction::segment_free, 64 * MiB, 2 * MiB),
-                                    event(RecordedAction::segment_alloc, 128 * MiB, 20 * MiB),
+  std::vector<RecordedEvent> events{event_at(RecordedAction::segment_free, 0, 20 * MiB),
+                                    event_at(RecordedAction::segment_free, 64 * MiB, 2 * MiB),
+                                    event_at(RecordedAction::segment_alloc, 128 * MiB, 20 * MiB),
                                     alloc_of(128 * MiB, 20 * MiB)};
-  const auto start = rewind(window(events, {segment(128 * MiB, {{A, 20 * MiB, 20 * MiB}})}));
+  const auto start =
+      rewind(window(events, {segment(128 * MiB, {{kAllocated, 20 * MiB, 20 * MiB}})}));
   REQUIRE(start);
   REQUIRE(start->layout.size() == 2);
   CHECK(start->layout[0].kind == PoolKind::large);
@@ -128,15 +130,15 @@ TEST_CASE("released segments come back, new ones vanish") {
 }
 
 TEST_CASE("mapped ranges become one arena with holes and an end") {
-  std::vector<RecordedEvent> events{event(RecordedAction::segment_unmap, 20 * MiB, 20 * MiB)};
-  Layout at_end{segment(0, {{A, 20 * MiB, 20 * MiB}}, true),
-                segment(60 * MiB, {{A, 20 * MiB, 20 * MiB}}, true)};
+  std::vector<RecordedEvent> events{event_at(RecordedAction::segment_unmap, 20 * MiB, 20 * MiB)};
+  Layout at_end{segment(0, {{kAllocated, 20 * MiB, 20 * MiB}}, true),
+                segment(60 * MiB, {{kAllocated, 20 * MiB, 20 * MiB}}, true)};
   const auto start = rewind(window(events, at_end));
   REQUIRE(start);
   REQUIRE(start->layout.size() == 1);
   const std::vector<BlockLayout>& blocks = start->layout[0].blocks;
   REQUIRE(blocks.size() == 5);
-  CHECK(blocks[1].state == F);
+  CHECK(blocks[1].state == kFree);
   CHECK(blocks[1].size == 20 * MiB);
   CHECK(blocks[2].state == BlockState::unmapped);
   CHECK(blocks[2].size == 20 * MiB);
@@ -144,21 +146,21 @@ TEST_CASE("mapped ranges become one arena with holes and an end") {
 }
 
 TEST_CASE("the base of an arena may be mapped only later") {
-  std::vector<RecordedEvent> events{event(RecordedAction::segment_map, 0, 20 * MiB),
+  std::vector<RecordedEvent> events{event_at(RecordedAction::segment_map, 0, 20 * MiB),
                                     alloc_of(0, 20 * MiB)};
-  Layout at_end{segment(0, {{A, 20 * MiB, 20 * MiB}}, true),
-                segment(40 * MiB, {{A, 20 * MiB, 20 * MiB}}, true)};
+  Layout at_end{segment(0, {{kAllocated, 20 * MiB, 20 * MiB}}, true),
+                segment(40 * MiB, {{kAllocated, 20 * MiB, 20 * MiB}}, true)};
   const auto start = rewind(window(events, at_end));
   REQUIRE(start);
   REQUIRE(start->layout.size() == 1);
-  CHECK(start->layout[0].address == kBase);
+  CHECK(start->layout[0].address == kArena);
   CHECK(start->layout[0].blocks[0].state == BlockState::unmapped);
   CHECK(start->layout[0].blocks[0].size == 40 * MiB);
 }
 
 TEST_CASE("events that cannot lead to the state at the end are left out and named") {
-  const Layout free_segment{segment(0, {{F, 20 * MiB}})};
-  const Layout used_segment{segment(0, {{A, 20 * MiB, 20 * MiB}})};
+  const Layout free_segment{segment(0, {{kFree, 20 * MiB}})};
+  const Layout used_segment{segment(0, {{kAllocated, 20 * MiB, 20 * MiB}})};
   const auto reason = [](RecordedEvent wrong, const Layout& at_end) {
     const auto start = rewind(window({wrong}, at_end));
     REQUIRE(start);
@@ -177,34 +179,37 @@ TEST_CASE("events that cannot lead to the state at the end are left out and name
   CHECK(reason(alloc_of(0, 20 * MiB), free_segment) ==
         "alloc of 20971520 bytes at 0x10000000000: no allocated block is there afterwards, "
         "expected one");
-  CHECK(contains(reason(event(free_completed, 0, MiB), used_segment), "no free memory is there"));
-  CHECK(contains(reason(event(free_completed, 0, 30 * MiB), free_segment), "room for it"));
-  CHECK(contains(reason(event(free_requested, 0, MiB), free_segment), "no block waits"));
-  CHECK(contains(reason(event(segment_alloc, 0, 2 * MiB), free_segment), "no free segment"));
-  CHECK(contains(reason(event(segment_free, 0, 2 * MiB), free_segment), "memory is there"));
-  CHECK(contains(reason(event(segment_map, 0, 2 * MiB), free_segment), "no free mapped memory"));
-  CHECK(contains(reason(event(segment_unmap, 0, 2 * MiB), free_segment), "mapped memory is there"));
-  CHECK(contains(reason(alloc_of(-kBase - 5, 1), {}), "out of range"));
+  CHECK(
+      contains(reason(event_at(free_completed, 0, MiB), used_segment), "no free memory is there"));
+  CHECK(contains(reason(event_at(free_completed, 0, 30 * MiB), free_segment), "room for it"));
+  CHECK(contains(reason(event_at(free_requested, 0, MiB), free_segment), "no block waits"));
+  CHECK(contains(reason(event_at(segment_alloc, 0, 2 * MiB), free_segment), "no free segment"));
+  CHECK(contains(reason(event_at(segment_free, 0, 2 * MiB), free_segment), "memory is there"));
+  CHECK(contains(reason(event_at(segment_map, 0, 2 * MiB), free_segment), "no free mapped memory"));
+  CHECK(contains(reason(event_at(segment_unmap, 0, 2 * MiB), free_segment),
+                 "mapped memory is there"));
+  CHECK(contains(reason(alloc_of(-kArena - 5, 1), {}), "out of range"));
   CHECK(contains(reason(alloc_of(0, Bytes{1} << 62), {}), "out of range"));
 }
 
 TEST_CASE("segments that cannot be are refused") {
-  Layout gap{segment(0, {{A, 20 * MiB, 20 * MiB}})};
+  Layout gap{segment(0, {{kAllocated, 20 * MiB, 20 * MiB}})};
   gap[0].blocks[0].address += 512;
-  CHECK(error_of(window({}, gap)).find("do not fill it") != std::string::npos);
-  Layout twice{segment(0, {{F, 20 * MiB}}), segment(10 * MiB, {{F, 20 * MiB}})};
-  CHECK(error_of(window({}, twice)).find("overlaps") != std::string::npos);
-  Layout odd{segment(0, {{F, 100}})};
-  CHECK(error_of(window({}, odd)).find("do not fill it") != std::string::npos);
-  Layout far{segment((Address{1} << 52), {{F, 20 * MiB}})};
-  CHECK(error_of(window({}, far)).find("expected the address and size of a device") !=
+  CHECK(replay_error(window({}, gap)).find("do not fill it") != std::string::npos);
+  Layout twice{segment(0, {{kFree, 20 * MiB}}), segment(10 * MiB, {{kFree, 20 * MiB}})};
+  CHECK(replay_error(window({}, twice)).find("overlaps") != std::string::npos);
+  Layout odd{segment(0, {{kFree, 100}})};
+  CHECK(replay_error(window({}, odd)).find("do not fill it") != std::string::npos);
+  Layout far{segment((Address{1} << 52), {{kFree, 20 * MiB}})};
+  CHECK(replay_error(window({}, far)).find("expected the address and size of a device") !=
         std::string::npos);
 }
 
 TEST_CASE("the first difference is reported with its event and reason") {
   // Best fit would take the first segment.
-  Layout at_end{segment(0, {{F, 20 * MiB}}), segment(64 * MiB, {{A, 24 * MiB, 24 * MiB}}),
-                segment(128 * MiB, {{A, 20 * MiB, 20 * MiB}})};
+  Layout at_end{segment(0, {{kFree, 20 * MiB}}),
+                segment(64 * MiB, {{kAllocated, 24 * MiB, 24 * MiB}}),
+                segment(128 * MiB, {{kAllocated, 20 * MiB, 20 * MiB}})};
   const auto result =
       replay(window({alloc_of(64 * MiB, 24 * MiB), alloc_of(128 * MiB, 20 * MiB)}, at_end));
   REQUIRE(result);

@@ -8,10 +8,11 @@ namespace foregather::alloc::test {
 namespace {
 
 constexpr Address kBase = Address{1} << 44;
-constexpr StreamId kStream{std::size_t{0}};
+constexpr StreamId kHeldStream{std::size_t{0}};
 
 RecordedEvent event(RecordedAction action, Address offset, Bytes size) {
-  return {action == RecordedAction::oom ? offset : kBase + offset, size, kStream, action, false};
+  return {action == RecordedAction::oom ? offset : kBase + offset, size, kHeldStream, action,
+          false};
 }
 
 /// 30 MiB live from before; then 50 MiB come and go, and 100 MiB are refused with 60 MiB free.
@@ -27,7 +28,7 @@ Recording refused() {
   SegmentLayout held;
   held.address = kBase;
   held.size = 30 * MiB;
-  held.stream = kStream;
+  held.stream = kHeldStream;
   held.blocks = {{BlockState::allocated, kBase, 30 * MiB, 30 * MiB, {}, {}}};
   recording.at_end = {held};
   return recording;

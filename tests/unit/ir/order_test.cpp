@@ -10,7 +10,7 @@ using namespace foregather::test;
 
 namespace {
 
-using Kinds = std::vector<ProblemKind>;
+using ProblemKinds = std::vector<ProblemKind>;
 
 // One thread, two streams, one storage of 1 KiB that init allocates on the first stream.
 struct TwoStreams {
@@ -58,7 +58,7 @@ TEST_CASE("what orders two streams") {
   SECTION("nothing") {
     two.launch(two.left, Access::write);
     two.launch(two.right, Access::read);
-    CHECK(kinds_of(finish()) == Kinds{ProblemKind::hazard});
+    CHECK(kinds_of(finish()) == ProblemKinds{ProblemKind::hazard});
   }
   SECTION("two reads need no order") {
     two.launch(two.left, Access::read);
@@ -68,7 +68,7 @@ TEST_CASE("what orders two streams") {
   SECTION("two accumulations do") {
     two.launch(two.left, Access::accumulate);
     two.launch(two.right, Access::accumulate);
-    CHECK(kinds_of(finish()) == Kinds{ProblemKind::hazard});
+    CHECK(kinds_of(finish()) == ProblemKinds{ProblemKind::hazard});
   }
   SECTION("other bytes need no order") {
     two.launch(two.left, Access::write, 0, 512);
@@ -78,12 +78,12 @@ TEST_CASE("what orders two streams") {
   SECTION("one shared byte does") {
     two.launch(two.left, Access::write, 0, 513);
     two.launch(two.right, Access::read, 512, 1);
-    CHECK(kinds_of(finish()) == Kinds{ProblemKind::hazard});
+    CHECK(kinds_of(finish()) == ProblemKinds{ProblemKind::hazard});
   }
   SECTION("a slice conflicts with a touch of the whole") {
     two.launch(two.left, Access::read);
     two.launch(two.right, Access::write, 100, 1);
-    CHECK(kinds_of(finish()) == Kinds{ProblemKind::hazard});
+    CHECK(kinds_of(finish()) == ProblemKinds{ProblemKind::hazard});
   }
   SECTION("no bytes, no conflict") {
     two.launch(two.left, Access::write);
@@ -100,7 +100,7 @@ TEST_CASE("what orders two streams") {
     order(two.b, two.right, two.b.event(), two.left);
     two.launch(two.left, Access::write);
     two.launch(two.right, Access::read);
-    CHECK(kinds_of(finish()) == Kinds{ProblemKind::hazard});
+    CHECK(kinds_of(finish()) == ProblemKinds{ProblemKind::hazard});
   }
   SECTION("the host waits for the event") {
     two.launch(two.left, Access::write);
@@ -120,7 +120,7 @@ TEST_CASE("what orders two streams") {
     two.launch(two.left, Access::write);
     two.b.host_wait_stream(two.right);
     two.launch(two.right, Access::read);
-    CHECK(kinds_of(finish()) == Kinds{ProblemKind::hazard});
+    CHECK(kinds_of(finish()) == ProblemKinds{ProblemKind::hazard});
   }
   SECTION("an event carries what its stream had waited for") {
     const StreamId third = two.b.stream("third");
@@ -135,7 +135,7 @@ TEST_CASE("what orders two streams") {
     order(two.b, two.right, two.b.event(), two.left);
     two.launch(two.right, Access::write);
     const auto problems = two.problems();
-    CHECK(kinds_of(problems) == Kinds{ProblemKind::hazard});
+    CHECK(kinds_of(problems) == ProblemKinds{ProblemKind::hazard});
     CHECK(has(problems, ProblemKind::hazard, "the first one writing"));
   }
   SECTION("one hazard is told once") {

@@ -1,6 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include "sim/memory/live.h"
 #include "tests/fixtures/parts.h"
 #include "tests/support/skip.h"
 #include "tests/unit/passes/schedules.h"
@@ -92,8 +91,6 @@ Graph two_linears(bool releases, bool shares_shard) {
   one_class(b, ProgramId(0), 2);
   return b.finish();
 }
-
-Bytes live_peak(const Graph& graph) { return sim::live_memory(graph).at(0).steady.bytes; }
 
 }  // namespace
 

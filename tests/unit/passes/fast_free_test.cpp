@@ -9,7 +9,7 @@ using sim::FreeRule;
 
 namespace {
 
-struct Graph {
+struct ToyGraph {
   std::vector<FreeNode> nodes;
   std::vector<std::string> labels;
 
@@ -39,8 +39,8 @@ struct Graph {
 
 /// A backward of three layers as zero3_compile leaves it: gathers at the head; each layer's dx
 /// needs its weight and the dx before, its dw only that dx.
-Graph backward(bool is_fused) {
-  Graph graph;
+ToyGraph backward_of_two(bool is_fused) {
+  ToyGraph graph;
   std::vector<std::uint32_t> gathers;
   for (int layer = 1; layer <= 3; ++layer)
     gathers.push_back(graph.gather("g" + std::to_string(layer), is_fused ? 2 : 4));
@@ -68,16 +68,17 @@ Graph backward(bool is_fused) {
 
 TEST_CASE("before the fusion all gathers and casts stand at the head") {
   for (const FreeRule rule : {FreeRule::since_2026, FreeRule::until_2026})
-    CHECK(backward(false).order(rule) == "g1 c1 g2 c2 g3 c3 dx3 dw2 r2 dx2 dw1 r1 dw3 r3 dx1");
+    CHECK(backward_of_two(false).order(rule) ==
+          "g1 c1 g2 c2 g3 c3 dx3 dw2 r2 dx2 dw1 r1 dw3 r3 dx1");
 }
 
 TEST_CASE("after it gathers come between the compute, and each is freed before the next") {
   for (const FreeRule rule : {FreeRule::since_2026, FreeRule::until_2026})
-    CHECK(backward(true).order(rule) == "g3 dx3 dw2 r2 g2 dx2 dw1 r1 g1 dx1 dw3 r3");
+    CHECK(backward_of_two(true).order(rule) == "g3 dx3 dw2 r2 g2 dx2 dw1 r1 g1 dx1 dw3 r3");
 }
 
 TEST_CASE("ties between gathers that free themselves: gathers, bytes, time, name") {
-  Graph graph;
+  ToyGraph graph;
   const auto b = graph.gather("b", 8);
   const auto a = graph.gather("a", 8);
   const auto small = graph.gather("small", 4);
@@ -91,7 +92,7 @@ TEST_CASE("ties between gathers that free themselves: gathers, bytes, time, name
 }
 
 TEST_CASE("where no gather frees itself one goes alone, that which needs the least of others") {
-  Graph graph;
+  ToyGraph graph;
   const auto a = graph.gather("a", 8);
   const auto b = graph.gather("b", 2);
   const auto use = graph.add("use", {a, b}, 5);
@@ -104,7 +105,7 @@ TEST_CASE("where no gather frees itself one goes alone, that which needs the lea
 }
 
 TEST_CASE("what no gather leads to stays in its order at the end, and outputs come when they can") {
-  Graph graph;
+  ToyGraph graph;
   const auto lone = graph.add("lone", {});
   const auto a = graph.gather("a", 8);
   const auto use = graph.add("use", {a});

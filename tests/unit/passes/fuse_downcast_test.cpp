@@ -1,6 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include "sim/memory/live.h"
 #include "tests/fixtures/parts.h"
 #include "tests/unit/passes/schedules.h"
 
@@ -92,8 +91,6 @@ Graph two_layers(bool prefetches) {
   return b.finish();
 }
 
-Bytes peak(const Graph& graph) { return sim::live_memory(graph).at(0).steady.bytes; }
-
 }  // namespace
 
 TEST_CASE("a fused downcast halves the gather and ends the full copies") {
@@ -101,13 +98,13 @@ TEST_CASE("a fused downcast halves the gather and ends the full copies") {
   const Graph before = two_layers(false);
   REQUIRE(problems(before) == "");
   CHECK(gathered_bytes(before) == 2 * kWide);
-  CHECK(peak(before) == kShards + kWide + kNarrow);
+  CHECK(live_peak(before) == kShards + kWide + kNarrow);
   std::vector<sim::PassNote> notes;
   const Graph after = passed(before, {"fuse-downcast"}, &notes);
   CHECK(problems(after) == "");
   CHECK(notes.at(0).did == "2 gathers of a step send the narrow dtype, 4.0 KiB less");
   CHECK(gathered_bytes(after) == 2 * kNarrow);
-  CHECK(peak(after) == kShards + kNarrow + kNarrow / 4);
+  CHECK(live_peak(after) == kShards + kNarrow + kNarrow / 4);
   // cast shard, gather, use: the cast of the whole is an origin of its gather.
   const auto order = launches(after);
   REQUIRE(order.size() == 6);

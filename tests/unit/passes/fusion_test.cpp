@@ -6,7 +6,6 @@
 #include "core/base/file.h"
 #include "core/ir/builder.h"
 #include "core/ir/validate.h"
-#include "sim/memory/live.h"
 #include "sim/passes/fusion_groups.h"
 #include "tests/support/thunder_programs.h"
 #include "tests/unit/passes/schedules.h"
@@ -19,7 +18,7 @@ using sim::FusionNode;
 
 namespace {
 
-Graph lowered(const std::string& text) {
+Graph lowered_thunder(const std::string& text) {
   const auto file = traces::read_thunder(text, "t.txt");
   REQUIRE(file);
   std::vector<std::string> warnings;
@@ -28,8 +27,6 @@ Graph lowered(const std::string& text) {
   REQUIRE(problems(result->graph) == "");
   return std::move(result->graph);
 }
-
-Bytes live_peak(const Graph& graph) { return sim::live_memory(graph).front().steady.bytes; }
 
 // Elementwise ops and a product on one stream; values are freed after their last use.
 class Chain {
@@ -123,9 +120,9 @@ TEST_CASE("issue 1337: each program peaks by its formula, and passes lead from o
       const Bytes tensor = Bytes{4} * size * size, inputs = (paths + 1) * tensor;
       const Bytes least = inputs + (paths == 1 ? 2 : 3) * tensor;  // one path carries nothing on
       const Bytes widest = inputs + 2 * paths * tensor;
-      const Graph one_by_one = lowered(paths_one_by_one(paths, size));
-      const Graph by_stage = lowered(paths_stage_by_stage(paths, size));
-      const Graph horizontal = lowered(paths_horizontal(paths, size));
+      const Graph one_by_one = lowered_thunder(paths_one_by_one(paths, size));
+      const Graph by_stage = lowered_thunder(paths_stage_by_stage(paths, size));
+      const Graph horizontal = lowered_thunder(paths_horizontal(paths, size));
       CHECK(live_peak(one_by_one) == least);
       CHECK(live_peak(by_stage) == inputs + (paths + 1) * tensor);
       CHECK(live_peak(horizontal) == widest);

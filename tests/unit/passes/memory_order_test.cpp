@@ -13,7 +13,7 @@
 namespace foregather::sim {
 namespace {
 
-constexpr Bytes kTensor = 256 * 256 * 4;
+constexpr Bytes kMatrix = 256 * 256 * 4;
 
 // Storages are made by one node and read by later ones.
 class Builder {
@@ -21,7 +21,7 @@ class Builder {
   using Value = std::uint32_t;
   // Reads `inputs` and makes `outputs` values.
   std::vector<Value> node(const std::vector<Value>& inputs, std::size_t outputs = 1,
-                          Bytes bytes = kTensor) {
+                          Bytes bytes = kMatrix) {
     const std::uint32_t node = problem.nodes++;
     for (const Value value : std::set(inputs.begin(), inputs.end())) {
       problem.edges.push_back({maker_[value], node});
@@ -54,7 +54,7 @@ OrderProblem by_path(std::uint32_t paths) {
   return b.problem;
 }
 
-OrderProblem by_stage(std::uint32_t paths, bool fused) {
+OrderProblem problem_by_stage(std::uint32_t paths, bool fused) {
   Builder b;
   std::vector<Builder::Value> values;
   if (fused) values = b.node({}, paths);
@@ -121,25 +121,26 @@ Bytes least_by_force(const OrderProblem& problem) {
 TEST_CASE("the four programs of issue 1337 need what their formulas say") {
   for (const std::uint32_t paths : {2U, 3U, 10U, 25U}) {
     CAPTURE(paths);
-    CHECK(program_peak(by_path(paths)) == 3 * kTensor);
-    CHECK(program_peak(by_stage(paths, false)) == (paths + 1) * kTensor);
-    CHECK(program_peak(by_stage(paths, true)) == 2 * paths * kTensor);
+    CHECK(program_peak(by_path(paths)) == 3 * kMatrix);
+    CHECK(program_peak(problem_by_stage(paths, false)) == (paths + 1) * kMatrix);
+    CHECK(program_peak(problem_by_stage(paths, true)) == 2 * paths * kMatrix);
   }
 }
 
 TEST_CASE("any order of the ten paths is brought to three tensors, which is proved the least") {
-  for (const OrderProblem& problem : {by_path(10), by_stage(10, false), by_stage(40, false)}) {
+  for (const OrderProblem& problem :
+       {by_path(10), problem_by_stage(10, false), problem_by_stage(40, false)}) {
     const MemoryOrder least = least_memory_order(problem);
     CHECK(is_allowed(problem, least.order));
-    CHECK(least.peak == 3 * kTensor);
+    CHECK(least.peak == 3 * kMatrix);
     CHECK(least.is_least());
   }
 }
 
 TEST_CASE("horizontal regions that are kept are proved to need all their tensors") {
   for (const std::uint32_t paths : {2U, 10U, 25U}) {
-    const MemoryOrder least = least_memory_order(by_stage(paths, true));
-    CHECK(least.peak == 2 * paths * kTensor);
+    const MemoryOrder least = least_memory_order(problem_by_stage(paths, true));
+    CHECK(least.peak == 2 * paths * kMatrix);
     CHECK(least.is_least());
   }
 }
@@ -151,8 +152,8 @@ TEST_CASE("a bound over some nodes of a large problem stays below the peak, and 
   for (int i = 0; i < 20'000; ++i) value = b.node(value);
   const auto many = b.node(value, 9);
   b.node(many);
-  CHECK(peak_bound(b.problem) == 10 * kTensor);
-  CHECK(program_peak(b.problem) == 10 * kTensor);
+  CHECK(peak_bound(b.problem) == 10 * kMatrix);
+  CHECK(program_peak(b.problem) == 10 * kMatrix);
 }
 
 TEST_CASE("an empty problem has an empty order") {

@@ -4,7 +4,6 @@
 #include "core/base/text.h"
 #include "core/ir/builder.h"
 #include "core/ir/dump.h"
-#include "sim/memory/live.h"
 #include "sim/memory/memory_bound.h"
 #include "tests/unit/passes/schedules.h"
 
@@ -117,8 +116,6 @@ Graph by_stage(std::uint32_t paths, bool on_side) {
     carried = carried ? program.op({value, *carried}) : program.op({value});
   return program.finish(*carried);
 }
-
-Bytes live_peak(const Graph& graph) { return sim::live_memory(graph).front().steady.bytes; }
 
 }  // namespace
 

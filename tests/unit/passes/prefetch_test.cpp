@@ -10,7 +10,7 @@ using namespace foregather::test;
 namespace {
 
 // Launches of the body as texts, in host order: what a pass must reproduce of a lowering.
-std::vector<std::string> order(const Graph& graph) {
+std::vector<std::string> launch_order(const Graph& graph) {
   std::vector<std::string> texts;
   for (const OpId op : launches(graph)) {
     const std::string key = op_key(graph, op, 0, 1);
@@ -21,8 +21,8 @@ std::vector<std::string> order(const Graph& graph) {
 
 // The first place where two orders differ; empty: nowhere.
 std::string difference(const Graph& left, const Graph& right) {
-  const auto a = order(left);
-  const auto b = order(right);
+  const auto a = launch_order(left);
+  const auto b = launch_order(right);
   if (a.size() != b.size()) return fmt::format("{} and {} launches", a.size(), b.size());
   const auto [l, r] = std::mismatch(a.begin(), a.end(), b.begin());
   if (l == a.end()) return {};
@@ -57,7 +57,7 @@ TEST_CASE("the pass gives the order that the lowering has") {
 TEST_CASE("forward prefetch issues a gather before the layer before computes") {
   const Graph after = passed(lowered("tiny_fsdp2", "pre"), {"forward-prefetch"});
   CHECK(problems(after) == "");
-  const auto texts = order(after);
+  const auto texts = launch_order(after);
   // Each layer's gather comes before the computation of the layer before.
   const auto at = [&](const std::string& text) {
     return std::find(texts.begin(), texts.end(), text) - texts.begin();

@@ -1,7 +1,6 @@
 // recompute=… against the plan that recomputes by itself.
 #include <catch2/catch.hpp>
 
-#include "sim/memory/live.h"
 #include "sim/passes/registry.h"
 #include "tests/unit/passes/schedules.h"
 
@@ -9,8 +8,6 @@ using namespace foregather;
 using namespace foregather::test;
 
 namespace {
-
-Bytes live_peak(const Graph& graph) { return sim::live_memory(graph).front().steady.bytes; }
 
 Graph plan(const char* sample, const char* checkpointing) {
   return sample_with(sample, {"model.layers=3",

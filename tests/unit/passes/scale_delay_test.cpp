@@ -12,7 +12,7 @@ namespace {
 
 const std::vector<std::string> kSmall{"model.layers=2"};
 
-sim::Simulation simulated(const tasks::Schedule& schedule) {
+sim::Simulation simulation_of(const tasks::Schedule& schedule) {
   const auto simulation = sim::simulate(schedule.graph, schedule.prices, schedule.engine);
   REQUIRE(simulation.has_value());
   return *simulation;
@@ -109,7 +109,8 @@ TEST_CASE("scale of the host divides its times and its delays") {
   const auto after = sample_with("tiny_fsdp2", kSmall, {"scale=host:10"});
   CHECK(after.prices[0].host.alloc == (before.prices[0].host.alloc + 5) / 10);
   CHECK(after.prices[0].host.device_malloc == before.prices[0].host.device_malloc);
-  CHECK(simulated(after).classes[0].steady.time() < simulated(before).classes[0].steady.time());
+  CHECK(simulation_of(after).classes[0].steady.time() <
+        simulation_of(before).classes[0].steady.time());
   for (std::size_t row = 0; row < before.prices[0].prices.size(); ++row)
     CHECK(after.prices[0].prices[row].duration == before.prices[0].prices[row].duration);
 }
@@ -178,8 +179,8 @@ TEST_CASE("a delay that nothing overlaps adds its time to the step") {
   const auto before = sample_with("tiny_fsdp2", {"model.layers=2"}, {"scale=host:1000"});
   const auto after =
       sample_with("tiny_fsdp2", {"model.layers=2"}, {"scale=host:1000", "delay=after-loss:50ms"});
-  const Ns added =
-      simulated(after).classes[0].steady.time() - simulated(before).classes[0].steady.time();
+  const Ns added = simulation_of(after).classes[0].steady.time() -
+                   simulation_of(before).classes[0].steady.time();
   CHECK(added >= 49 * kMillisecond);
   CHECK(added <= 50 * kMillisecond);
 }

@@ -6,6 +6,7 @@
 #include "core/ir/op_key.h"
 #include "core/ir/validate.h"
 #include "sim/memory/host_order.h"
+#include "sim/memory/live.h"
 #include "sim/passes/registry.h"
 
 namespace foregather::test {
@@ -49,6 +50,8 @@ Graph passed(Graph graph, const std::vector<std::string>& passes,
   if (notes != nullptr) *notes = std::move(done);
   return std::move(target.graph);
 }
+
+Bytes live_peak(const Graph& graph) { return sim::live_memory(graph).front().steady.bytes; }
 
 std::vector<OpId> launches(const Graph& graph, Section section) {
   std::vector<OpId> ops;

@@ -26,6 +26,9 @@ sim::CostTable made_up_prices(const Graph& graph);
 Graph passed(Graph graph, const std::vector<std::string>& passes,
              std::vector<sim::PassNote>* notes = nullptr);
 
+/// Of the live tensors of the first program, steady.
+Bytes live_peak(const Graph& graph);
+
 /// Launches of the body, in host order of the first program.
 std::vector<OpId> launches(const Graph& graph, Section section = Section::body);
 /// But for casts and copies, which come and go with the gathers that they serve.

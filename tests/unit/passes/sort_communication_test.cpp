@@ -3,7 +3,6 @@
 
 #include <map>
 
-#include "sim/memory/live.h"
 #include "tests/fixtures/parts.h"
 #include "tests/unit/passes/schedules.h"
 
@@ -13,9 +12,9 @@ using namespace foregather::test;
 namespace {
 
 constexpr int kLayers = 5;
-constexpr Bytes kWeight = 1024, kActivation = 64;
+constexpr Bytes kToyWeight = 1024, kToyActivation = 64;
 
-struct Toy {
+struct ToySchedule {
   Graph graph;
   std::map<OpId, std::string> names;
 };
@@ -33,8 +32,8 @@ class ToyBuilder {
     b_.thread("python");
     b_.select(0, Section::init);
     for (int i = 0; i < kLayers; ++i) {
-      shards_.push_back(buffer(b_, "shard", kWeight / 2, Cause::parameter_shard));
-      full_.push_back(buffer(b_, "full", kWeight, Cause::unsharded_parameter));
+      shards_.push_back(buffer(b_, "shard", kToyWeight / 2, Cause::parameter_shard));
+      full_.push_back(buffer(b_, "full", kToyWeight, Cause::unsharded_parameter));
       b_.alloc(shards_.back().storage, compute_);
     }
   }
@@ -45,7 +44,7 @@ class ToyBuilder {
     spec.role = kind == OpKind::all_gather ? Role::gather : Role::reduce;
     spec.stream = nccl_;
     spec.communicator = comm_;
-    spec.cost = collective(b_, kind, DType::f32, kWeight, group_);
+    spec.cost = collective(b_, kind, DType::f32, kToyWeight, group_);
     return named(op(b_, spec, {read(from), write(to)}), name);
   }
 
@@ -58,7 +57,7 @@ class ToyBuilder {
 
   // Makes both sections; emit() writes one.
   template <class Emit>
-  Toy finish(Emit emit) {
+  ToySchedule finish(Emit emit) {
     for (const Section section : {Section::first, Section::body}) {
       b_.select(0, section);
       b_.mark(0, Phase::forward);
@@ -93,14 +92,14 @@ class ToyBuilder {
 };
 
 // ag0 wait0 lin0 ag1 wait1 lin1 …
-Toy forward() {
+ToySchedule forward() {
   ToyBuilder t;
-  std::vector<Buffer> x{buffer(t.b_, "x", kActivation, Cause::activation)};
+  std::vector<Buffer> x{buffer(t.b_, "x", kToyActivation, Cause::activation)};
   std::vector<OpId> gathers, linears;
   std::vector<EventId> follow, done;
   for (int i = 0; i < kLayers; ++i) {
     const auto n = static_cast<std::size_t>(i);
-    x.push_back(buffer(t.b_, "x", kActivation, Cause::activation));
+    x.push_back(buffer(t.b_, "x", kToyActivation, Cause::activation));
     gathers.push_back(
         t.collective_op(OpKind::all_gather, t.shards_[n], t.full_[n], "ag" + std::to_string(i)));
     linears.push_back(
@@ -123,22 +122,22 @@ Toy forward() {
 }
 
 // The gathers of the arguments at the top, then dx4 dw4 rs4 rwait4 dx3 …
-Toy backward() {
+ToySchedule toy_backward() {
   ToyBuilder t;
   const auto make = [&](const char* name, Bytes bytes, Cause cause) {
     return buffer(t.b_, name, bytes, cause);
   };
-  std::vector<Buffer> x, g{make("g", kActivation, Cause::gradient)}, dw, reduced;
+  std::vector<Buffer> x, g{make("g", kToyActivation, Cause::gradient)}, dw, reduced;
   struct Layer {
     OpId ag, dx, dw, rs;
     EventId follow, done, rs_follow, rs_done;
   };
   std::vector<Layer> layers(kLayers);
   for (std::size_t i = 0; i < kLayers; ++i) {
-    x.push_back(make("x", kActivation, Cause::activation));
-    dw.push_back(make("dw", kWeight, Cause::gradient));
-    reduced.push_back(make("reduced", kWeight / 2, Cause::reduced_gradient));
-    g.push_back(make("g", kActivation, Cause::gradient));
+    x.push_back(make("x", kToyActivation, Cause::activation));
+    dw.push_back(make("dw", kToyWeight, Cause::gradient));
+    reduced.push_back(make("reduced", kToyWeight / 2, Cause::reduced_gradient));
+    g.push_back(make("g", kToyActivation, Cause::gradient));
   }
   for (std::size_t i = 0; i < kLayers; ++i)
     layers[i].ag =
@@ -179,7 +178,7 @@ Toy backward() {
 }
 
 // "ag0 wait0 lin0 …": a wait is named for its collective.
-std::string order_of(const Toy& toy, const Graph& graph) {
+std::string order_of(const ToySchedule& toy, const Graph& graph) {
   std::string text;
   std::string last;
   std::map<std::uint32_t, std::string> recorded;
@@ -201,29 +200,27 @@ std::string order_of(const Toy& toy, const Graph& graph) {
   return text;
 }
 
-std::string after(const Toy& toy, const std::vector<std::string>& passes) {
+std::string after(const ToySchedule& toy, const std::vector<std::string>& passes) {
   const Graph graph = passed(toy.graph, passes);
   CHECK(problems(graph) == "");
   CHECK(keys(graph) == keys(toy.graph));
   return order_of(toy, graph);
 }
 
-Bytes peak(const Graph& graph) { return sim::live_memory(graph).at(0).steady.bytes; }
-
 }  // namespace
 
 TEST_CASE("sort-waits: golden orders of the toy") {
   REQUIRE(problems(forward().graph) == "");
-  REQUIRE(problems(backward().graph) == "");
+  REQUIRE(problems(toy_backward().graph) == "");
   CHECK(after(forward(), {"sort-waits"}) ==
         "ag0 ag1 ag2 ag3 ag4 wait0 lin0 wait1 lin1 wait2 lin2 wait3 lin3 wait4 lin4");
-  CHECK(after(backward(), {"sort-waits"})
+  CHECK(after(toy_backward(), {"sort-waits"})
             .starts_with(
                 "ag0 ag1 ag2 ag3 ag4 dw4 rs4 wait0 wait1 wait2 wait3 wait4 dx4 dx3 dw3 rs3 "));
 }
 
 TEST_CASE("sort-communication: golden order of the toy") {
-  CHECK(after(backward(), {"sort-communication"}) ==
+  CHECK(after(toy_backward(), {"sort-communication"}) ==
         "ag4 wait4 dx4 dw4 rs4 ag3 wait3 dx3 dw3 rs3 ag2 wait2 dx2 dw2 rs2 ag1 wait1 dx1 dw1 rs1 "
         "ag0 wait0 dx0 dw0 rs0 rwait4 rwait3 rwait2 rwait1 rwait0");
   CHECK(after(forward(), {"sort-waits", "sort-communication"}) ==
@@ -239,15 +236,17 @@ TEST_CASE("in-flight: golden orders of the toy") {
         "ag0 ag1 ag2 wait0 lin0 ag3 wait1 lin1 ag4 wait2 lin2 wait3 lin3 wait4 lin4");
   CHECK(after(forward(), {"in-flight=unlimited"}) ==
         "ag0 ag1 ag2 ag3 ag4 wait0 lin0 wait1 lin1 wait2 lin2 wait3 lin3 wait4 lin4");
-  CHECK(after(backward(), {"sort-communication", "in-flight=3"})
+  CHECK(after(toy_backward(), {"sort-communication", "in-flight=3"})
             .starts_with("ag4 ag3 ag2 wait4 dx4 dw4 rs4 ag1 wait3 dx3 dw3 rs3 ag0 wait2 "));
 }
 
 TEST_CASE("K gathers are in memory: freed behind their use, before the next is issued") {
-  const Toy toy = forward();
-  const Bytes one = peak(passed(toy.graph, {"in-flight=1"}));
+  const ToySchedule toy = forward();
+  const Bytes one = live_peak(passed(toy.graph, {"in-flight=1"}));
   for (int k = 2; k < kLayers; ++k)
-    CHECK(peak(passed(toy.graph, {fmt::format("in-flight={}", k)})) == one + (k - 1) * kWeight);
+    CHECK(live_peak(passed(toy.graph, {fmt::format("in-flight={}", k)})) ==
+          one + (k - 1) * kToyWeight);
   // All are there in the first layer alone, which has no activation of a layer before.
-  CHECK(peak(passed(toy.graph, {"sort-waits"})) == one + (kLayers - 1) * kWeight - kActivation);
+  CHECK(live_peak(passed(toy.graph, {"sort-waits"})) ==
+        one + (kLayers - 1) * kToyWeight - kToyActivation);
 }

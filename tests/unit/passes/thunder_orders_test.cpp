@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 
 #include "core/ir/names.h"
-#include "sim/memory/live.h"
 #include "tests/unit/passes/schedules.h"
 
 using namespace foregather;
@@ -50,8 +49,6 @@ Strings symbols(const Graph& graph) {
   }
   return all;
 }
-
-Bytes live_peak(const Graph& graph) { return sim::live_memory(graph).front().steady.bytes; }
 
 void check_same(const Graph& ours, const Graph& theirs) {
   CHECK(problems(ours) == "");

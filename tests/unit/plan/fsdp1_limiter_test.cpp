@@ -24,7 +24,7 @@ Workload limited(Prefetch prefetch) {
   return workload;
 }
 
-Graph lowered(const Workload& workload) {
+Graph lowered_toy(const Workload& workload) {
   ToyShape shape;
   shape.layers = kLayers;
   const Result<Graph> graph = lower(toy_model(shape), workload);
@@ -82,24 +82,24 @@ using List = std::vector<std::string>;
 // PyTorch §G.5, with a root that is gathered first and whose pre-backward takes part, too.
 TEST_CASE("the limiter of the first step waits as the table says") {
   SECTION("no prefetch") {
-    CHECK(Gathers(lowered(limited(Prefetch::none))).of(Section::first) ==
+    CHECK(Gathers(lowered_toy(limited(Prefetch::none))).of(Section::first) ==
           List{"F-", "F0", "F1", "F2<F0", "F3<F1", "F4<F2", "F5<F3",  // forward
                "B5<F4", "B4<F5", "B3<B5", "B2<B4", "B1<B3", "B0<B2"});
   }
   SECTION("post") {
-    CHECK(Gathers(lowered(limited(Prefetch::post))).of(Section::first) ==
+    CHECK(Gathers(lowered_toy(limited(Prefetch::post))).of(Section::first) ==
           List{"F-", "F0", "F1", "F2<F0", "F3<F1", "F4<F2", "F5<F3",  // forward
                "B5<F4", "B4<F5", "B3<B5", "B2<B4", "B1<B3", "B0<B2"});
   }
   SECTION("pre: one more destination") {
-    CHECK(Gathers(lowered(limited(Prefetch::pre))).of(Section::first) ==
+    CHECK(Gathers(lowered_toy(limited(Prefetch::pre))).of(Section::first) ==
           List{"F-", "F0", "F1", "F2<F0", "F3<F1", "F4<F2", "F5<F3",  // forward
                "B5<F4", "B4", "B3<F5", "B2<B5", "B1<B4", "B0<B3"});
   }
 }
 
 TEST_CASE("the limiter's queue lives on from step to step") {
-  Gathers gathers(lowered(limited(Prefetch::pre)));
+  Gathers gathers(lowered_toy(limited(Prefetch::pre)));
   gathers.of(Section::first);
   CHECK(gathers.of(Section::body) == List{"F-<B2", "F0<B1", "F1<B0", "F2<B-", "F3<F0", "F4<F1",
                                           "F5<F2",  // forward
@@ -110,7 +110,7 @@ TEST_CASE("the limiter's queue lives on from step to step") {
 TEST_CASE("with the whole model as one unit the limiter waits for the step before the last one") {
   Workload workload = limited(Prefetch::pre);
   workload.parallel.wrap = Wrap::model;
-  const Graph graph = lowered(workload);
+  const Graph graph = lowered_toy(workload);
   const std::vector<HostThread>& threads = graph.programs[0].threads;
   std::vector<std::uint32_t> awaited;
   for (const HostThread& thread : threads)
@@ -140,7 +140,7 @@ TEST_CASE("with the whole model as one unit the limiter waits for the step befor
 TEST_CASE("without the limiter the host never waits for events") {
   Workload workload = limited(Prefetch::pre);
   workload.parallel.limit_all_gathers = false;
-  const Graph graph = lowered(workload);
+  const Graph graph = lowered_toy(workload);
   for (const HostThread& thread : graph.programs[0].threads)
     for (const Section section : {Section::first, Section::body})
       for (const Action& action : thread.actions(section))

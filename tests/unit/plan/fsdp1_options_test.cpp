@@ -1,11 +1,10 @@
 // Every combination of FSDP1's options is a schedule that could run.
 #include <array>
 #include <catch2/catch.hpp>
-#include <rapidcheck.h>
 
 #include "core/ir/validate.h"
 #include "core/plan/lower.h"
-#include "tests/unit/plan/toy_model.h"
+#include "tests/unit/plan/random_options.h"
 
 using namespace foregather;
 using namespace foregather::plan;
@@ -13,14 +12,7 @@ using namespace foregather::test;
 
 namespace {
 
-template <class Enum>
-Enum any(std::initializer_list<Enum> values) {
-  return *rc::gen::elementOf(std::vector<Enum>(values));
-}
-
-bool flag() { return *rc::gen::arbitrary<bool>(); }
-
-Workload any_workload() {
+Workload any_fsdp1_workload() {
   Workload workload = toy_workload(any({1U, 2U, 6U, 8U, 16U}));
   Parallel& parallel = workload.parallel;
   parallel.strategy = Strategy::fsdp1;
@@ -51,18 +43,9 @@ Workload any_workload() {
   return workload;
 }
 
-ToyShape any_shape() {
-  ToyShape shape;
-  shape.hidden = any({64, 66});
-  shape.vocab = any({160, 163});
-  shape.layers = any({1U, 2U, 3U, 4U, 5U});
-  shape.tied = flag();
-  return shape;
-}
-
-Graph any_graph() {
+Graph any_fsdp1_graph() {
   const Model model = toy_model(any_shape());
-  const Result<Graph> graph = lower(model, any_workload());
+  const Result<Graph> graph = lower(model, any_fsdp1_workload());
   if (!graph) RC_FAIL(graph.error().message);
   return *graph;
 }
@@ -72,14 +55,14 @@ Graph any_graph() {
 TEST_CASE("all FSDP1 schedules are valid") {
   for (int round = 0; round < 20; ++round)
     CHECK(rc::check([] {
-      const Graph graph = any_graph();
+      const Graph graph = any_fsdp1_graph();
       for (const Problem& problem : validate(graph)) RC_FAIL(problem.message);
     }));
 }
 
 TEST_CASE("FSDP1 frees all unsharded parameters and flat gradients within a step") {
   CHECK(rc::check([] {
-    const Graph graph = any_graph();
+    const Graph graph = any_fsdp1_graph();
     std::vector<int> bound(graph.storages.size(), 0);
     for (const HostThread& thread : graph.programs[0].threads)
       for (const Action& action : thread.actions(Section::body)) {

@@ -25,7 +25,7 @@ Workload workload_of(const std::string& model, const std::string& train) {
   return *workload;
 }
 
-ModelConfig config_of(Workload& workload) {
+ModelConfig tree_config(Workload& workload) {
   const auto config = read_model(workload);
   if (!config) throw std::runtime_error(config.error().text());
   if (!resolve_workload(workload, *config)) throw std::runtime_error("unresolved");
@@ -34,7 +34,7 @@ ModelConfig config_of(Workload& workload) {
 
 Model model_of(const std::string& model, const std::string& train = "") {
   Workload workload = workload_of(model, train);
-  const ModelConfig config = config_of(workload);
+  const ModelConfig config = tree_config(workload);
   Model built = build_model(config, workload.train);
   CHECK(built.parameters == count_parameters(config));
   return built;
@@ -44,14 +44,14 @@ const Tape& tape(const Model& model, std::size_t module) {
   return model.tapes[model.modules[module].tape];
 }
 
-std::int64_t flops(const std::vector<TapeOp>& ops, OpKind kind) {
+std::int64_t tree_flops(const std::vector<TapeOp>& ops, OpKind kind) {
   std::int64_t count = 0;
   for (const TapeOp& op : ops)
     if (op.cost.kind == kind) count += op.cost.flops;
   return count;
 }
 
-std::string complaint(const std::string& model, const std::string& train = "") {
+std::string tree_complaint(const std::string& model, const std::string& train = "") {
   const auto workload = parse_workload("[model]\n" + model + "\n[train]\n" + train, "t", {});
   if (!workload) return workload.error().text();
   const auto config = read_model(*workload);
@@ -88,10 +88,10 @@ TEST_CASE("a linear of a tree does the work of one") {
       model_of("tree = [{ linear = [8, 4] }, { linear = [4, 16] }]", "micro_batch = 3");
   REQUIRE(model.modules.size() == 3);  // and the loss
   // The first one's input needs no gradient.
-  CHECK(flops(tape(model, 0).forward, OpKind::gemm) == 2 * 3 * 8 * 4);
-  CHECK(flops(tape(model, 0).backward, OpKind::gemm) == 2 * 3 * 8 * 4);
-  CHECK(flops(tape(model, 1).forward, OpKind::gemm) == 2 * 3 * 4 * 16);
-  CHECK(flops(tape(model, 1).backward, OpKind::gemm) == 2 * 2 * 3 * 4 * 16);
+  CHECK(tree_flops(tape(model, 0).forward, OpKind::gemm) == 2 * 3 * 8 * 4);
+  CHECK(tree_flops(tape(model, 0).backward, OpKind::gemm) == 2 * 3 * 8 * 4);
+  CHECK(tree_flops(tape(model, 1).forward, OpKind::gemm) == 2 * 3 * 4 * 16);
+  CHECK(tree_flops(tape(model, 1).backward, OpKind::gemm) == 2 * 2 * 3 * 4 * 16);
   CHECK(tape(model, 1).model_flops == 3 * 2 * 3 * 4 * 16);
 }
 
@@ -109,14 +109,14 @@ TEST_CASE(
   CHECK(weight.parameters[0].shape == std::vector<std::int64_t>{6, 4});
   CHECK(model.modules[1].path == "k");
   for (const TapeOp& op : weight.forward) CHECK(weight.scopes[op.scope].empty());  // k itself
-  CHECK(flops(weight.forward, OpKind::gemm) == 2 * 3 * 6 * 4);
-  CHECK(flops(weight.backward, OpKind::gemm) == 2 * 2 * 3 * 6 * 4);
+  CHECK(tree_flops(weight.forward, OpKind::gemm) == 2 * 3 * 6 * 4);
+  CHECK(tree_flops(weight.backward, OpKind::gemm) == 2 * 2 * 3 * 6 * 4);
   CHECK(weight.model_flops == 3 * 2 * 3 * 6 * 4);
-  CHECK(flops(tape(model, 2).forward, OpKind::elementwise) == 3 * 4);
-  CHECK(flops(tape(model, 2).backward, OpKind::gemm) == 0);
+  CHECK(tree_flops(tape(model, 2).forward, OpKind::elementwise) == 3 * 4);
+  CHECK(tree_flops(tape(model, 2).backward, OpKind::gemm) == 0);
   CHECK(tape(model, 3).parameters[0].name == "2.weight");
   // What comes in goes on: the last linear takes the four features of the first.
-  CHECK(flops(tape(model, 4).forward, OpKind::gemm) == 2 * 3 * 4 * 16);
+  CHECK(tree_flops(tape(model, 4).forward, OpKind::gemm) == 2 * 3 * 4 * 16);
 }
 
 TEST_CASE("parameters of other kinds of modules are tied by their own paths") {
@@ -126,20 +126,20 @@ TEST_CASE("parameters of other kinds of modules are tied by their own paths") {
   CHECK(
       model_of("tree = [{ name = 'e', embedding = [23, 16] }, " + head, "seq_len = 6").parameters ==
       23 * 16);
-  CHECK(complaint("tree = [{ name = 'e', embedding = [24, 16] }, " + head, "seq_len = 6")
+  CHECK(tree_complaint("tree = [{ name = 'e', embedding = [24, 16] }, " + head, "seq_len = 6")
             .ends_with("module 'head.weight': a weight of 23 × 16 is tied to e, which is 24 × 16"));
 }
 
 TEST_CASE("parameters have one to eight sizes, and only two of them multiply") {
-  CHECK(complaint("tree = [{ linear = [8, 4] }, { parameter = [] }]")
+  CHECK(tree_complaint("tree = [{ linear = [8, 4] }, { parameter = [] }]")
             .ends_with("parameter has 0 sizes, expected 1 to 8"));
-  CHECK(complaint("tree = [{ linear = [8, 4] }, { parameter = [4], matmul = true }]")
+  CHECK(tree_complaint("tree = [{ linear = [8, 4] }, { parameter = [4], matmul = true }]")
             .ends_with("'matmul' has no meaning here: it belongs to parameters of two sizes"));
-  CHECK(complaint("tree = [{ linear = [8, 4] }, { parameter = [4], wrap = true }]")
+  CHECK(tree_complaint("tree = [{ linear = [8, 4] }, { parameter = [4], wrap = true }]")
             .ends_with("'wrap' has no meaning here: it belongs to modules"));
-  CHECK(complaint("tree = [{ parameter = [4, 4] }]")
+  CHECK(tree_complaint("tree = [{ parameter = [4, 4] }]")
             .ends_with("model.tree has no module that computes"));
-  CHECK(complaint("tree = [{ parameter = [4, 4] }, { linear = [8, 4] }]").empty());
+  CHECK(tree_complaint("tree = [{ parameter = [4, 4] }, { linear = [8, 4] }]").empty());
 }
 
 TEST_CASE("an encoder layer of a tree does the work of one") {
@@ -149,9 +149,9 @@ TEST_CASE("an encoder layer of a tree does the work of one") {
                "micro_batch = 4\nseq_len = 6");
   const std::int64_t matmuls = 2 * b * s * (3 * d * d + d * d + 2 * d * f);
   const std::int64_t attention = 4 * b * s * s * d;
-  CHECK(flops(tape(model, 0).forward, OpKind::gemm) == matmuls);
-  CHECK(flops(tape(model, 0).forward, OpKind::attention) == attention);
-  CHECK(flops(tape(model, 0).backward, OpKind::attention) == attention * 5 / 2);
+  CHECK(tree_flops(tape(model, 0).forward, OpKind::gemm) == matmuls);
+  CHECK(tree_flops(tape(model, 0).forward, OpKind::attention) == attention);
+  CHECK(tree_flops(tape(model, 0).backward, OpKind::attention) == attention * 5 / 2);
   CHECK(tape(model, 0).model_flops == 3 * (matmuls + attention));
 }
 
@@ -221,7 +221,7 @@ TEST_CASE("trees lower under every strategy") {
         parse_workload("[model]\n" + model + "\n[train]\nseq_len = 8\n[parallel]\nworld_size = 4\n",
                        "t", {std::string("parallel.strategy=") + strategy});
     REQUIRE(workload);
-    const ModelConfig config = config_of(*workload);
+    const ModelConfig config = tree_config(*workload);
     const Model built = build_model(config, workload->train);
     const auto graph = lower(built, *workload);
     REQUIRE(graph);
@@ -236,7 +236,7 @@ TEST_CASE("a module that does nothing keeps what the one before saves") {
     const std::string model =
         "tree = [" + std::string("{ linear = [8, 4] }, { relu = true }, ") + nothing + "]";
     Workload workload = workload_of(model, "");
-    const Model built = build_model(config_of(workload), workload.train);
+    const Model built = build_model(tree_config(workload), workload.train);
     const auto graph = lower(built, workload);
     REQUIRE(graph);
     for (const Problem& problem : validate(*graph)) FAIL_CHECK(problem.message);
@@ -244,19 +244,21 @@ TEST_CASE("a module that does nothing keeps what the one before saves") {
 }
 
 TEST_CASE("what does not chain is named at its module") {
-  CHECK(complaint("tree = [{ relu = true }]").find("does not say how wide") != std::string::npos);
-  CHECK(complaint("tree = [{ buffer = 3 }]").find("no module that computes") != std::string::npos);
-  CHECK(complaint("tree = [{ linear = [8, 4] }, { embedding = [4, 4] }]")
+  CHECK(tree_complaint("tree = [{ relu = true }]").find("does not say how wide") !=
+        std::string::npos);
+  CHECK(tree_complaint("tree = [{ buffer = 3 }]").find("no module that computes") !=
+        std::string::npos);
+  CHECK(tree_complaint("tree = [{ linear = [8, 4] }, { embedding = [4, 4] }]")
             .find("takes token ids, but gets 4 features") != std::string::npos);
-  CHECK(complaint("tree = [{ linear = [8, 4] }, { buffer = 5, add = true }]")
+  CHECK(tree_complaint("tree = [{ linear = [8, 4] }, { buffer = 5, add = true }]")
             .find("added to rows of 4") != std::string::npos);
-  CHECK(complaint("target_len = 4\ntree = [{ embedding = [8, 4] }]", "seq_len = 4")
+  CHECK(tree_complaint("target_len = 4\ntree = [{ embedding = [8, 4] }]", "seq_len = 4")
             .find("no transformer joins") != std::string::npos);
-  CHECK(complaint("target_len = 4\ntree = [{ embedding = [8, 16], wrap = true }, "
-                  "{ transformer = { d_model = 16 } }]",
-                  "seq_len = 4")
+  CHECK(tree_complaint("target_len = 4\ntree = [{ embedding = [8, 16], wrap = true }, "
+                       "{ transformer = { d_model = 16 } }]",
+                       "seq_len = 4")
             .find("wrapped apart") != std::string::npos);
-  CHECK(complaint("tree = [{ linear = [8, 4], tied = '0' }]").find("tied to itself") !=
+  CHECK(tree_complaint("tree = [{ linear = [8, 4], tied = '0' }]").find("tied to itself") !=
         std::string::npos);
 }
 

@@ -1,10 +1,9 @@
 // FSDP2 with parameters in host memory.
 #include <catch2/catch.hpp>
-#include <rapidcheck.h>
 
 #include "core/ir/validate.h"
 #include "core/plan/lower.h"
-#include "tests/unit/plan/toy_model.h"
+#include "tests/unit/plan/random_options.h"
 
 using namespace foregather;
 using namespace foregather::plan;
@@ -12,14 +11,7 @@ using namespace foregather::test;
 
 namespace {
 
-template <class Value>
-Value any(std::initializer_list<Value> values) {
-  return *rc::gen::elementOf(std::vector<Value>(values));
-}
-
-bool flag() { return *rc::gen::arbitrary<bool>(); }
-
-Workload any_workload() {
+Workload any_offloading_workload() {
   Workload workload = toy_workload(any({1U, 2U, 8U, 16U}));
   Parallel& parallel = workload.parallel;
   parallel.strategy = Strategy::fsdp2;
@@ -39,10 +31,10 @@ Workload any_workload() {
   return workload;
 }
 
-Graph any_graph() {
+Graph any_offloading_graph() {
   ToyShape shape;
   shape.tied = flag();
-  const Result<Graph> graph = lower(toy_model(shape), any_workload());
+  const Result<Graph> graph = lower(toy_model(shape), any_offloading_workload());
   if (!graph) RC_FAIL(graph.error().message);
   return *graph;
 }
@@ -52,7 +44,7 @@ Graph any_graph() {
 TEST_CASE("all FSDP2 schedules with offloading are valid") {
   for (int round = 0; round < 20; ++round)
     CHECK(rc::check([] {
-      const Graph graph = any_graph();
+      const Graph graph = any_offloading_graph();
       for (const Problem& problem : validate(graph)) RC_FAIL(problem.message);
     }));
 }

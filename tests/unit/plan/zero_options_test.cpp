@@ -1,10 +1,9 @@
 // Every combination of ZeRO's options is a schedule that could run.
 #include <catch2/catch.hpp>
-#include <rapidcheck.h>
 
 #include "core/ir/validate.h"
 #include "core/plan/lower.h"
-#include "tests/unit/plan/toy_model.h"
+#include "tests/unit/plan/random_options.h"
 
 using namespace foregather;
 using namespace foregather::plan;
@@ -12,14 +11,7 @@ using namespace foregather::test;
 
 namespace {
 
-template <class Value>
-Value any(std::initializer_list<Value> values) {
-  return *rc::gen::elementOf(std::vector<Value>(values));
-}
-
-bool flag() { return *rc::gen::arbitrary<bool>(); }
-
-Workload any_workload(std::initializer_list<Strategy> strategies) {
+Workload any_zero_workload(std::initializer_list<Strategy> strategies) {
   Workload workload = toy_workload(any({1U, 2U, 6U, 8U, 16U}));
   Parallel& parallel = workload.parallel;
   parallel.strategy = any(strategies);
@@ -67,18 +59,9 @@ Workload any_workload(std::initializer_list<Strategy> strategies) {
   return workload;
 }
 
-ToyShape any_shape() {
-  ToyShape shape;
-  shape.hidden = any({64, 66});
-  shape.vocab = any({160, 163});
-  shape.layers = any({1U, 2U, 3U, 4U, 5U});
-  shape.tied = flag();
-  return shape;
-}
-
-Graph any_graph(std::initializer_list<Strategy> strategies) {
+Graph any_zero_graph(std::initializer_list<Strategy> strategies) {
   const Model model = toy_model(any_shape());
-  const Result<Graph> graph = lower(model, any_workload(strategies));
+  const Result<Graph> graph = lower(model, any_zero_workload(strategies));
   if (!graph) RC_FAIL(graph.error().message);
   return *graph;
 }
@@ -86,7 +69,7 @@ Graph any_graph(std::initializer_list<Strategy> strategies) {
 void check_valid(std::initializer_list<Strategy> strategies) {
   for (int round = 0; round < 20; ++round)
     CHECK(rc::check([&] {
-      const Graph graph = any_graph(strategies);
+      const Graph graph = any_zero_graph(strategies);
       for (const Problem& problem : validate(graph)) RC_FAIL(problem.message);
     }));
 }
@@ -105,8 +88,8 @@ TEST_CASE("all DeepCompile schedules are valid") { check_valid({Strategy::deepco
 
 TEST_CASE("a ZeRO step ends with what it began with") {
   CHECK(rc::check([] {
-    const Graph graph = any_graph({Strategy::zero3, Strategy::zero2, Strategy::thunder_zero2,
-                                   Strategy::thunder_zero3, Strategy::deepcompile});
+    const Graph graph = any_zero_graph({Strategy::zero3, Strategy::zero2, Strategy::thunder_zero2,
+                                        Strategy::thunder_zero3, Strategy::deepcompile});
     std::vector<int> bound(graph.storages.size(), 0);
     for (const HostThread& thread : graph.programs[0].threads)
       for (const Action& action : thread.actions(Section::body)) {

@@ -41,7 +41,7 @@ std::vector<const run::Recording*> all(const std::vector<RecordingWriter>& ranks
   return recordings;
 }
 
-rebuild::Rebuilt rebuilt(const std::vector<RecordingWriter>& ranks) {
+rebuild::Rebuilt rebuilt_ranks(const std::vector<RecordingWriter>& ranks) {
   auto result = rebuild::rebuild(all(ranks), {});
   if (!result) FAIL(result.error().text());
   CHECK(validate(result->graph).empty());
@@ -53,7 +53,7 @@ struct Times {
   Ns start = 0, transfer = 0, end = 0;
   friend bool operator==(const Times&, const Times&) = default;
 };
-std::vector<std::vector<Times>> replayed(const Graph& graph) {
+std::vector<std::vector<Times>> replayed_times(const Graph& graph) {
   const sim::Simulation simulation = replayed_once(graph);
   std::vector<std::vector<Times>> times;
   for (const sim::ClassResult& result : simulation.classes) {
@@ -74,7 +74,7 @@ std::vector<RecordingWriter> two_ranks(Ns ahead) {
 }  // namespace
 
 TEST_CASE("clocks are aligned by the ends of collectives, and ranks wait for each other") {
-  const auto step = rebuilt(two_ranks(5000));
+  const auto step = rebuilt_ranks(two_ranks(5000));
   REQUIRE(step.ranks[1].clock);
   CHECK(step.ranks[0].clock->offset == 0);
   CHECK(step.ranks[1].clock->offset == 5000 * kMicrosecond);
@@ -82,7 +82,7 @@ TEST_CASE("clocks are aligned by the ends of collectives, and ranks wait for eac
   CHECK(step.ranks[1].matched == 4);
   CHECK(step.warnings.empty());
   CHECK(step.graph.communicators.size() == 1);
-  const auto times = replayed(step.graph);
+  const auto times = replayed_times(step.graph);
   CHECK(times[0][1] == Times{100, 130, 140});
   CHECK(times[1][1] == Times{130, 130, 141});
   CHECK(times[0][7] == Times{400, 400, 411});
@@ -90,9 +90,9 @@ TEST_CASE("clocks are aligned by the ends of collectives, and ranks wait for eac
 }
 
 TEST_CASE("a rank that starts late makes the others wait") {
-  auto step = rebuilt(two_ranks(0));
+  auto step = rebuilt_ranks(two_ranks(0));
   step.graph.classes[1].start_delay += 50 * kMicrosecond;
-  const auto times = replayed(step.graph);
+  const auto times = replayed_times(step.graph);
   CHECK(times[0][1] == Times{100, 180, 190});
   // Rank 0 computed for 60 µs before the second one, rank 1 for 39.
   CHECK(times[0][3] == Times{250, 250, 260});
@@ -102,7 +102,7 @@ TEST_CASE("a rank that starts late makes the others wait") {
 TEST_CASE("ranks that launch different collectives are not compared") {
   auto ranks = two_ranks(0);
   ranks[1].kernel(run::LaneRow(0), kAllReduce, 500, 510);
-  const auto step = rebuilt(ranks);
+  const auto step = rebuilt_ranks(ranks);
   CHECK(!step.ranks[0].clock);
   CHECK(!step.ranks[1].clock);
   CHECK(step.ranks[1].matched == 0);
@@ -110,14 +110,14 @@ TEST_CASE("ranks that launch different collectives are not compared") {
   CHECK(step.warnings[0].find("rank0.json: shares fewer than 3 collectives") == 0);
   CHECK(step.warnings[2].find("group ?: 9 of 9 collectives") == 0);
   // Each as it was, on its own clock.
-  const auto times = replayed(step.graph);
+  const auto times = replayed_times(step.graph);
   CHECK(times[0][1] == Times{100, 100, 140});
   CHECK(times[1][1] == Times{130, 130, 141});
 }
 
 TEST_CASE("two collectives are too few to align clocks") {
-  const auto step =
-      rebuilt({rank_of(0, 0, {{100, 140}, {200, 210}}), rank_of(1, 0, {{130, 140}, {180, 210}})});
+  const auto step = rebuilt_ranks(
+      {rank_of(0, 0, {{100, 140}, {200, 210}}), rank_of(1, 0, {{130, 140}, {180, 210}})});
   CHECK(!step.ranks[1].clock);
 }
 
@@ -131,12 +131,12 @@ TEST_CASE("sequence numbers match what two windows share") {
   ranks[1] = rank_of(1, 0, {{180, 210}, {330, 340}, {390, 410}, {500, 600}});
   number(ranks[0], 7);
   number(ranks[1], 8);
-  const auto step = rebuilt(ranks);
+  const auto step = rebuilt_ranks(ranks);
   REQUIRE(step.ranks[1].clock);
   CHECK(step.ranks[0].matched == 3);
   REQUIRE(step.warnings.size() == 1);
   CHECK(step.warnings[0].find("group dp: 2 of 8 collectives") == 0);
-  const auto times = replayed(step.graph);
+  const auto times = replayed_times(step.graph);
   CHECK(times[0][1] == Times{100, 100, 140});
   CHECK(times[0][3] == Times{200, 200, 210});
   CHECK(times[1][1] == Times{180, 200, 210});
@@ -144,8 +144,9 @@ TEST_CASE("sequence numbers match what two windows share") {
 }
 
 TEST_CASE("collectives that do not overlap are those of different groups") {
-  const auto step = rebuilt({rank_of(0, 0, {{100, 110}, {200, 210}, {300, 310}, {400, 410}}),
-                             rank_of(1, 0, {{125, 130}, {175, 180}, {325, 330}, {370, 375}})});
+  const auto step =
+      rebuilt_ranks({rank_of(0, 0, {{100, 110}, {200, 210}, {300, 310}, {400, 410}}),
+                     rank_of(1, 0, {{125, 130}, {175, 180}, {325, 330}, {370, 375}})});
   CHECK(!step.ranks[0].clock);
   CHECK(!step.ranks[1].clock);
 }
@@ -156,10 +157,10 @@ TEST_CASE("what recorded ranks waited for absent ones is told from like collecti
   // All there at 430 and 440, and it takes until 540.
   ranks[0].kernel(run::LaneRow(0), kAllReduce, 430, 540);
   ranks[1].kernel(run::LaneRow(0), kAllReduce, 440, 540);
-  auto step = rebuilt(ranks);
+  auto step = rebuilt_ranks(ranks);
   REQUIRE(step.warnings.size() == 1);
   CHECK(step.warnings[0].find("group ?: 2 of its 4 ranks were not recorded; 1 of 5") == 0);
-  const auto times = replayed(step.graph);
+  const auto times = replayed_times(step.graph);
   CHECK(times[0][8] == Times{430, 530, 540});
   CHECK(times[1][8] == Times{440, 530, 540});
 }

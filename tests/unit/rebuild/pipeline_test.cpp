@@ -65,7 +65,8 @@ TimelineWriter two_steps() {
   return w;
 }
 
-rebuild::Rebuilt rebuilt(const run::Recording& recording, std::optional<std::int64_t> step) {
+rebuild::Rebuilt rebuilt_pipeline(const run::Recording& recording,
+                                  std::optional<std::int64_t> step) {
   const run::Recording* const one = &recording;
   auto result = rebuild::rebuild({&one, 1}, {step});
   if (!result) FAIL(result.error().text());
@@ -87,7 +88,7 @@ std::vector<std::vector<Ns>> ends(const Graph& graph) {
 
 TEST_CASE("a step of a pipeline's timeline is replayed with all of its ranks") {
   TimelineWriter w = two_steps();
-  const auto step = rebuilt(w.recording(), 2);
+  const auto step = rebuilt_pipeline(w.recording(), 2);
   REQUIRE(step.ranks.size() == 2);
   CHECK(step.is_one_recording);
   CHECK(step.warnings.empty());
@@ -102,7 +103,7 @@ TEST_CASE("a step of a pipeline's timeline is replayed with all of its ranks") {
 
 TEST_CASE("a pipeline's timeline without a number is its median step") {
   TimelineWriter w = two_steps();
-  const auto step = rebuilt(w.recording(), {});
+  const auto step = rebuilt_pipeline(w.recording(), {});
   CHECK(step.ranks[0].measured == 410 * kMicrosecond);
   REQUIRE(step.warnings.size() == 1);
   CHECK(step.warnings[0].find("t.json: has 2 steps; step 1, ") == 0);
@@ -116,7 +117,7 @@ TEST_CASE("an ideal step has the means and medians of all steps, and no delays")
   TimelineWriter w = two_steps();
   const auto pass = sim::parse_pass("ideal");
   REQUIRE(pass);
-  sim::PassTarget target{rebuilt(w.recording(), 2).graph};
+  sim::PassTarget target{rebuilt_pipeline(w.recording(), 2).graph};
   const auto note = (*pass)(target);
   REQUIRE(note);
   CHECK(note->changed);

@@ -29,7 +29,7 @@ tasks::Comparison compared(const tasks::CompareRequest& request) {
   return std::move(*comparison);
 }
 
-std::string fault(const tasks::CompareRequest& request) {
+std::string compare_fault(const tasks::CompareRequest& request) {
   const auto comparison = tasks::compare_runs(request);
   return comparison ? "" : comparison.error().text();
 }
@@ -48,7 +48,7 @@ TEST_CASE("compare: ranks are chosen on each side") {
   CHECK(other.second.step_time == 60);
   CHECK(other.step_time_error() == Approx(-1.0 / 6));
   request.ranks = {{5, 0}};
-  CHECK(fault(request) == path + ": has no rank 5, expected one such as 0, 2");
+  CHECK(compare_fault(request) == path + ": has no rank 5, expected one such as 0, 2");
 }
 
 TEST_CASE("compare: both runs and their groups go to one database") {
@@ -68,7 +68,7 @@ TEST_CASE("compare: both runs and their groups go to one database") {
   CHECK(stored->front().group_of == comparison.matching.group_of);
   CHECK(stored->front().groups[2].time[1] == 25);
   request.database = b;
-  CHECK(fault(request) == b + ": is an input, expected another file to write");
+  CHECK(compare_fault(request) == b + ": is an input, expected another file to write");
   request.second = a;
   request.database = out;
   compared(request);

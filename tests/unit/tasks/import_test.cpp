@@ -35,7 +35,7 @@ void write_gzip(const std::string& path, const std::string& bytes) {
   REQUIRE(::gzclose(file) == Z_OK);
 }
 
-std::string fault(const std::vector<std::string>& paths) {
+std::string import_fault(const std::vector<std::string>& paths) {
   const auto files = tasks::import_files(paths);
   return files ? "" : files.error().text();
 }
@@ -110,9 +110,10 @@ TEST_CASE("import: a packed SQLite database must be unpacked first") {
   const test::Scratch folder;
   const std::string path = folder.path("report.sqlite.gz");
   write_gzip(path, content(input("nsys_two_processes.sqlite")));
-  CHECK(fault({path}) == path +
-                             ": is a packed SQLite database, which can only be read as a file of "
-                             "its own: unpack it first");
+  CHECK(import_fault({path}) ==
+        path +
+            ": is a packed SQLite database, which can only be read as a file of "
+            "its own: unpack it first");
 }
 
 TEST_CASE("import: our own database is no export") {
@@ -122,7 +123,7 @@ TEST_CASE("import: our own database is no export") {
   REQUIRE(database);
   REQUIRE(store::create_schema(*database));
   REQUIRE(database->finish());
-  CHECK_THAT(fault({path}), Catch::StartsWith(path + ": is a run that foregather wrote"));
+  CHECK_THAT(import_fault({path}), Catch::StartsWith(path + ": is a run that foregather wrote"));
 }
 
 TEST_CASE("import: an export that another process is writing") {
@@ -147,11 +148,11 @@ TEST_CASE("import: an export that another process is writing") {
   char byte = 0;
   REQUIRE(::read(ready[0], &byte, 1) == 1);
   REQUIRE(byte == 'y');
-  CHECK(fault({path}) ==
+  CHECK(import_fault({path}) ==
         fmt::format("{}: is being written by process {}: let it end", path, writer));
   REQUIRE(::write(done[1], &byte, 1) == 1);
   ::waitpid(writer, nullptr, 0);
-  CHECK(fault({path}).empty());
+  CHECK(import_fault({path}).empty());
   for (const int end : {ready[0], ready[1], done[0], done[1]}) ::close(end);
 }
 

@@ -15,7 +15,7 @@ using test::collective;
 
 namespace {
 
-ChakraTrace read(const std::string& bytes) {
+ChakraTrace read_chakra_trace(const std::string& bytes) {
   const auto source = text_of(bytes);
   return read_chakra(*source, "t.et").value();
 }
@@ -36,7 +36,7 @@ const Cost& cost_of(const Graph& graph, std::size_t op) { return graph.at(graph.
 }  // namespace
 
 TEST_CASE("each kind of node has its cost") {
-  const Graph graph = graph_of(read(chakra_file(
+  const Graph graph = graph_of(read_chakra_trace(chakra_file(
       {{1, "timed", 4, {}, {}, 12, {attribute("num_ops", 5)}},
        {2, "work", 4, {}, {1}, 0, {attribute("num_ops", 1000), attribute("tensor_size", 64)}},
        {3, "load", 2, {}, {2}, 0, {attribute("tensor_size", 4096)}},
@@ -58,10 +58,11 @@ TEST_CASE("each kind of node has its cost") {
 }
 
 TEST_CASE("an all-gather's size is a shard, the others' the whole buffer") {
-  const Graph graph = graph_of(
-      read(chakra_file({collective(1, "a", 2, 100, {}), collective(2, "b", 7, 100, {1}),
-                        collective(3, "c", 0, 100, {2}), collective(4, "d", 3, 100, {3})})),
-      8);
+  const Graph graph =
+      graph_of(read_chakra_trace(
+                   chakra_file({collective(1, "a", 2, 100, {}), collective(2, "b", 7, 100, {1}),
+                                collective(3, "c", 0, 100, {2}), collective(4, "d", 3, 100, {3})})),
+               8);
   CHECK(graph.ops[0].kind == OpKind::all_gather);
   CHECK(cost_of(graph, 0).message_bytes == 800);
   CHECK(graph.ops[1].kind == OpKind::reduce_scatter);
@@ -74,7 +75,7 @@ TEST_CASE("an all-gather's size is a shard, the others' the whole buffer") {
 }
 
 TEST_CASE("process groups are the communicators of the nodes that name them") {
-  ChakraTrace trace = read(chakra_file(
+  ChakraTrace trace = read_chakra_trace(chakra_file(
       {{1,
         "a",
         7,
@@ -93,7 +94,7 @@ TEST_CASE("process groups are the communicators of the nodes that name them") {
 }
 
 TEST_CASE("a world that is too small for what the trace names is an error") {
-  const ChakraTrace trace = read(
+  const ChakraTrace trace = read_chakra_trace(
       chakra_file({{1, "s", 5, {}, {}, 3, {attribute("comm_src", 0), attribute("comm_dst", 5)}}}));
   const ChakraClass alone[] = {{&trace, {0}}};
   ChakraGraphOptions options;
@@ -104,7 +105,7 @@ TEST_CASE("a world that is too small for what the trace names is an error") {
 }
 
 TEST_CASE("a rank on a group without it is an error") {
-  const ChakraTrace trace = read(
+  const ChakraTrace trace = read_chakra_trace(
       chakra_file({{1, "s", 5, {}, {}, 3, {attribute("comm_src", 0), attribute("comm_dst", 2)}}}));
   const ChakraClass classes[] = {{&trace, {1}}};
   const auto graph = chakra_graph(classes, {});
@@ -115,7 +116,8 @@ TEST_CASE("a rank on a group without it is an error") {
 }
 
 TEST_CASE("control dependencies that close a circle are left out") {
-  const ChakraTrace trace = read(chakra_file({{1, "a", 4, {2}, {}, 5}, {2, "b", 4, {}, {1}, 5}}));
+  const ChakraTrace trace =
+      read_chakra_trace(chakra_file({{1, "a", 4, {2}, {}, 5}, {2, "b", 4, {}, {1}, 5}}));
   const ChakraClass alone[] = {{&trace, {0}}};
   const auto graph = chakra_graph(alone, {});
   REQUIRE(graph);

@@ -16,14 +16,14 @@ using test::framed;
 
 namespace {
 
-ChakraTrace read(const std::string& bytes) {
+ChakraTrace read_nodes(const std::string& bytes) {
   const auto source = text_of(bytes);
   auto trace = read_chakra(*source, "t.et");
   if (!trace) FAIL(trace.error().text());
   return std::move(*trace);
 }
 
-std::string error_of(const std::string& bytes) {
+std::string chakra_error(const std::string& bytes) {
   const auto source = text_of(bytes);
   const auto trace = read_chakra(*source, "t.et");
   REQUIRE_FALSE(trace);
@@ -40,7 +40,7 @@ std::vector<std::uint64_t> order_of(const ChakraTrace& trace) {
 }  // namespace
 
 TEST_CASE("nodes of the protobuf form become columns") {
-  const ChakraTrace trace = read(chakra_file(
+  const ChakraTrace trace = read_nodes(chakra_file(
       {collective(0, "gather", 2, 1 << 20),
        {7,
         "forward",
@@ -81,7 +81,7 @@ TEST_CASE("nodes of the protobuf form become columns") {
 }
 
 TEST_CASE("all-reduce has the value 0, and no value is none") {
-  const ChakraTrace trace = read(chakra_file({collective(1, "a", 0, 8), {2, "b", 7}}));
+  const ChakraTrace trace = read_nodes(chakra_file({collective(1, "a", 0, 8), {2, "b", 7}}));
   CHECK(trace.nodes.comms[0].collective == ChakraCollective::all_reduce);
   CHECK_FALSE(trace.nodes.comms[1].collective);
 }
@@ -94,7 +94,7 @@ TEST_CASE("numbers of any type, unpacked lists and unknown fields are read") {
   const std::string message = test::number_field(3, 7) + test::number_field(5, 4) +
                               test::number_field(5, 6) + test::number_field(19, 1) +
                               test::bytes_field(20, "new");
-  const ChakraTrace trace = read(
+  const ChakraTrace trace = read_nodes(
       framed("") + framed(message + attribute_of(test::number_field(15, 10))) +
       framed(test::number_field(1, 4) + message +
              attribute_of(test::varint(19U << 3U | 1U) + std::string("\x09\0\0\0\0\0\0\0", 8))));
@@ -106,9 +106,9 @@ TEST_CASE("numbers of any type, unpacked lists and unknown fields are read") {
 
 TEST_CASE("bad nodes are dropped, counted and placed") {
   const ChakraTrace trace =
-      read(chakra_file({{1, "a"}}) + framed("\x12\x7f") +
-           chakra_file({{1, "again"}, {2, "type", 8}}).substr(8) +
-           test::node({3, "long", 4, {}, {}, ~std::uint64_t{0}}) + test::node({4, "b"}));
+      read_nodes(chakra_file({{1, "a"}}) + framed("\x12\x7f") +
+                 chakra_file({{1, "again"}, {2, "type", 8}}).substr(8) +
+                 test::node({3, "long", 4, {}, {}, ~std::uint64_t{0}}) + test::node({4, "b"}));
   REQUIRE(trace.nodes.size() == 2);
   using Dropped = std::vector<std::pair<std::string, std::int64_t>>;
   CHECK(
@@ -118,13 +118,13 @@ TEST_CASE("bad nodes are dropped, counted and placed") {
 }
 
 TEST_CASE("what is no Chakra trace is an error with a place") {
-  CHECK(error_of("") == "t.et: is a Chakra trace without a node that can be read");
-  CHECK(error_of(framed(test::bytes_field(1, "0.0.4"))) ==
+  CHECK(chakra_error("") == "t.et: is a Chakra trace without a node that can be read");
+  CHECK(chakra_error(framed(test::bytes_field(1, "0.0.4"))) ==
         "t.et: is a Chakra trace without a node that can be read");
-  CHECK(error_of(framed("\x0b")) ==
+  CHECK(chakra_error(framed("\x0b")) ==
         "t.et: byte 0: no Chakra metadata, which every trace begins with");
-  CHECK(error_of(chakra_file({{1, "a"}}) + "\x40"
-                                           "cut") ==
+  CHECK(chakra_error(chakra_file({{1, "a"}}) + "\x40"
+                                               "cut") ==
         "t.et: byte 16: ends inside a message of 64 bytes, of which 3 are there");
 }
 
@@ -143,7 +143,7 @@ TEST_CASE("the forms are recognised by their beginning") {
 }
 
 TEST_CASE("the JSON form") {
-  const ChakraTrace trace = read(R"({"workload_name": "w", "workload_graph": [
+  const ChakraTrace trace = read_nodes(R"({"workload_name": "w", "workload_graph": [
     {"Id": 5, "Name": "a \"b\"", "NodeType": 4, "ctrlDeps": [3], "data_deps": [], "runtime": 318,
      "is_cpu_op": true},
     {"Id": 6, "NodeType": 7, "data_deps": ["x"]},
@@ -164,7 +164,7 @@ TEST_CASE("process groups come out of the metadata nodes") {
   const std::string metadata = test::number_field(1, 1) +
                                test::bytes_field(2, "## process_group:init ##") +
                                test::number_field(3, 1) + inputs;
-  const ChakraTrace trace = read(framed("") + framed(metadata));
+  const ChakraTrace trace = read_nodes(framed("") + framed(metadata));
   REQUIRE(trace.groups.size() == 2);
   CHECK(trace.groups[0] == ChakraGroup{"2", "dp", {0, 4}, 2});
   CHECK(trace.groups[1].ranks.empty());
@@ -172,7 +172,7 @@ TEST_CASE("process groups come out of the metadata nodes") {
 
 TEST_CASE("dependencies become rows, and those that cannot be are counted") {
   const ChakraTrace trace =
-      read(chakra_file({{1, "a"}, {2, "b", 4, {1, 2, 99}, {1}}, {3, "c", 4, {98}, {2, 1}}}));
+      read_nodes(chakra_file({{1, "a"}, {2, "b", 4, {1, 2, 99}, {1}}, {3, "c", 4, {98}, {2, 1}}}));
   const ChakraDeps deps = resolve_deps(trace.nodes);
   CHECK(deps.dangling == 2);
   CHECK(deps.self == 1);
@@ -181,21 +181,21 @@ TEST_CASE("dependencies become rows, and those that cannot be are counted") {
 }
 
 TEST_CASE("the order keeps the file's where it can") {
-  CHECK(order_of(read(chakra_file({{1, "a"}, {2, "b", 4, {}, {1}}, {3, "c"}}))) ==
+  CHECK(order_of(read_nodes(chakra_file({{1, "a"}, {2, "b", 4, {}, {1}}, {3, "c"}}))) ==
         std::vector<std::uint64_t>{1, 2, 3});
-  CHECK(order_of(read(chakra_file({{1, "a", 4, {}, {4}},
-                                   {2, "b", 4, {}, {1}},
-                                   {3, "c"},
-                                   {4, "d", 4, {}, {3}},
-                                   {5, "e"}}))) == std::vector<std::uint64_t>{3, 4, 1, 2, 5});
+  CHECK(order_of(read_nodes(chakra_file({{1, "a", 4, {}, {4}},
+                                         {2, "b", 4, {}, {1}},
+                                         {3, "c"},
+                                         {4, "d", 4, {}, {3}},
+                                         {5, "e"}}))) == std::vector<std::uint64_t>{3, 4, 1, 2, 5});
 }
 
 TEST_CASE("a circle of dependencies is named") {
-  const ChakraTrace trace = read(chakra_file({{1, "a"},
-                                              {2, "b", 4, {}, {1, 4}},
-                                              {3, "c", 4, {}, {2}},
-                                              {4, "d", 4, {3}, {}},
-                                              {5, "e", 4, {}, {4}}}));
+  const ChakraTrace trace = read_nodes(chakra_file({{1, "a"},
+                                                    {2, "b", 4, {}, {1, 4}},
+                                                    {3, "c", 4, {}, {2}},
+                                                    {4, "d", 4, {3}, {}},
+                                                    {5, "e", 4, {}, {4}}}));
   const ChakraOrder order = topological_order(resolve_deps(trace.nodes));
   CHECK(order.rows == std::vector<std::uint32_t>{0});
   CHECK(order.circle.size() == 3);

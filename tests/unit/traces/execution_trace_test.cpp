@@ -8,7 +8,7 @@ using namespace foregather::traces;
 
 namespace {
 
-ExecutionTrace read(const std::string& text) {
+ExecutionTrace read_execution(const std::string& text) {
   const auto source = text_of(text);
   auto trace = read_execution_trace(*source, "et.json");
   if (!trace) FAIL(trace.error().text());
@@ -32,7 +32,8 @@ void check_second_node(const ExecutionTrace& trace) {
 }  // namespace
 
 TEST_CASE("schema 1.0.1 has the fields of a node side by side") {
-  const ExecutionTrace trace = read(R"json({"schema": "1.0.1", "pid": 8, "time": "now", "nodes": [
+  const ExecutionTrace trace =
+      read_execution(R"json({"schema": "1.0.1", "pid": 8, "time": "now", "nodes": [
     {"name": "thread", "id": 2, "rf_id": 0, "parent": 1, "fw_parent": 0, "seq_id": -1, "tid": 1,
      "op_schema": "", "inputs": [[1, 2], "<None>"], "input_shapes": []},
     {"name": "aten::add", "id": 12, "rf_id": 4, "parent": 2, "fw_parent": 7, "seq_id": 21,
@@ -44,7 +45,7 @@ TEST_CASE("schema 1.0.1 has the fields of a node side by side") {
 }
 
 TEST_CASE("schema 1.1 has most of them in attributes") {
-  const ExecutionTrace trace = read(R"json({"schema": "1.1.0-chakra.0.0.4", "nodes": [
+  const ExecutionTrace trace = read_execution(R"json({"schema": "1.1.0-chakra.0.0.4", "nodes": [
     {"id": 2, "name": "thread", "ctrl_deps": 1, "inputs": {"values": [], "types": []},
      "attrs": [{"name": "seq_id", "type": "int64", "value": -1},
                {"name": "op_schema", "type": "string", "value": ""}]},
@@ -60,7 +61,7 @@ TEST_CASE("schema 1.1 has most of them in attributes") {
 }
 
 TEST_CASE("damaged nodes are counted and cost only themselves") {
-  const ExecutionTrace trace = read(R"json({"schema": "1.0.1", "nodes": [
+  const ExecutionTrace trace = read_execution(R"json({"schema": "1.0.1", "nodes": [
     {"id": 1, "name": "a"}, 5, {"id": 2, "name": "b", "attrs": 3}, {"id": 3, "name": "c"}]})json");
   CHECK(trace.elements == 4);
   CHECK(trace.nodes.size() == 2);

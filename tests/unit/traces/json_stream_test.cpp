@@ -18,7 +18,7 @@ struct Read {
   std::size_t windows = 0;
 };
 
-Read read(std::string_view text, std::vector<std::string_view> arrays = {"events"}) {
+Read read_stream(std::string_view text, std::vector<std::string_view> arrays = {"events"}) {
   Read read;
   const auto source = traces::text_of(text);
   read.top = read_json(*source, "t.json",
@@ -44,7 +44,7 @@ Read read(std::string_view text, std::vector<std::string_view> arrays = {"events
 }
 
 std::string fault(std::string_view text) {
-  const Read broken = read(text);
+  const Read broken = read_stream(text);
   INFO(text.substr(0, 60));
   REQUIRE_FALSE(broken.top);
   return broken.top.error().text();
@@ -55,13 +55,13 @@ using Texts = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("json stream: an array at the top, and one of an object among other values") {
-  const Read bare = read(R"([1, {"a": [2, 3]}, "x"])");
+  const Read bare = read_stream(R"([1, {"a": [2, 3]}, "x"])");
   REQUIRE(bare.top);
   CHECK(bare.top->is_array);
   CHECK(bare.elements == Texts{"1", R"({"a": [2, 3]})", "\"x\""});
 
   const Read object =
-      read(R"({"a": 1, "events": [ {"x":1} , 2 ], "b": {"events": [7]}, "c": [[]]})");
+      read_stream(R"({"a": 1, "events": [ {"x":1} , 2 ], "b": {"events": [7]}, "c": [[]]})");
   REQUIRE(object.top);
   CHECK_FALSE(object.top->is_array);
   CHECK(object.elements == Texts{R"({"x":1})", "2"});
@@ -73,7 +73,7 @@ TEST_CASE("json stream: an array at the top, and one of an object among other va
 TEST_CASE("json stream: empty ones") {
   for (const char* text : {"[]", " [ ] ", "{}", "{ }", R"({"events": []})", R"({"events":[ ]})"}) {
     INFO(text);
-    const Read empty = read(text);
+    const Read empty = read_stream(text);
     REQUIRE(empty.top);
     CHECK(empty.elements.empty());
     CHECK_FALSE(empty.top->is_cut);
@@ -81,29 +81,29 @@ TEST_CASE("json stream: empty ones") {
 }
 
 TEST_CASE("json stream: brackets, commas and quotes inside strings") {
-  const Read strings = read(R"(["a]b", "}{", "\"],[", "\\", {"k\"]": "\\\"}"}, ","])");
+  const Read strings = read_stream(R"(["a]b", "}{", "\"],[", "\\", {"k\"]": "\\\"}"}, ","])");
   REQUIRE(strings.top);
   CHECK(strings.elements ==
         Texts{R"("a]b")", R"("}{")", R"("\"],[")", R"("\\")", R"({"k\"]": "\\\"}"})", R"(",")"});
 }
 
 TEST_CASE("json stream: a raw line end inside a string is part of it") {
-  const Read raw = read("[{\"name\": \"a\n  b\"}, {\"name\": \"c\"}]");
+  const Read raw = read_stream("[{\"name\": \"a\n  b\"}, {\"name\": \"c\"}]");
   REQUIRE(raw.top);
   CHECK(raw.elements == Texts{"{\"name\": \"a\n  b\"}", "{\"name\": \"c\"}"});
 }
 
 TEST_CASE("json stream: a stray quote or backslash costs its line") {
-  const Read quote = read("[\n{\"n\": \"a\"b\",\n\"x\": 1},\n{\"n\": 2}\n]");
+  const Read quote = read_stream("[\n{\"n\": \"a\"b\",\n\"x\": 1},\n{\"n\": 2}\n]");
   REQUIRE(quote.top);
   CHECK(quote.elements == Texts{"{\"n\": \"a\"b\",\n\"x\": 1}", "{\"n\": 2}"});
-  const Read path = read("[\n{\"n\": \"C:\\dir\\\",\n\"x\": 1},\n{\"n\": 2}\n]");
+  const Read path = read_stream("[\n{\"n\": \"C:\\dir\\\",\n\"x\": 1},\n{\"n\": 2}\n]");
   REQUIRE(path.top);
   CHECK(path.elements == Texts{"{\"n\": \"C:\\dir\\\",\n\"x\": 1}", "{\"n\": 2}"});
 }
 
 TEST_CASE("json stream: a byte order mark and white space around") {
-  const Read marked = read("\xef\xbb\xbf \n[1,\r\n2]\n \n");
+  const Read marked = read_stream("\xef\xbb\xbf \n[1,\r\n2]\n \n");
   REQUIRE(marked.top);
   CHECK(marked.elements == Texts{"1", "2"});
 }
@@ -118,7 +118,7 @@ TEST_CASE("json stream: elements across the borders of windows, in order and who
     text += (i == 0 ? "" : i % 3 == 0 ? ",\n" : ",") + expected.back();
   }
   text += "], \"after\": \"" + std::string(3 << 20, 'y') + "\"}";
-  const Read long_text = read(text);
+  const Read long_text = read_stream(text);
   REQUIRE(long_text.top);
   CHECK(long_text.windows > 3);
   CHECK(long_text.elements == expected);
@@ -128,7 +128,7 @@ TEST_CASE("json stream: elements across the borders of windows, in order and who
 
 TEST_CASE("json stream: an element longer than a window") {
   const std::string giant = "{\"s\": \"" + std::string(5 << 20, ']') + "\"}";
-  const Read read_giant = read("[1, " + giant + ", 2]");
+  const Read read_giant = read_stream("[1, " + giant + ", 2]");
   REQUIRE(read_giant.top);
   CHECK(read_giant.elements == Texts{"1", giant, "2"});
 }
@@ -139,25 +139,25 @@ TEST_CASE("json stream: an element of more than 64 MiB is an error, not memory")
 }
 
 TEST_CASE("json stream: a bare array without its end is read as far as it goes") {
-  const Read whole = read("[{\"a\": 1}, {\"b\": 2}");
+  const Read whole = read_stream("[{\"a\": 1}, {\"b\": 2}");
   REQUIRE(whole.top);
   CHECK(whole.top->is_cut);
   CHECK_FALSE(whole.top->has_cut_element);
   CHECK(whole.elements == Texts{"{\"a\": 1}", "{\"b\": 2}"});
 
-  const Read comma = read("[{\"a\": 1},\n");
+  const Read comma = read_stream("[{\"a\": 1},\n");
   REQUIRE(comma.top);
   CHECK(comma.top->is_cut);
   CHECK(comma.elements == Texts{"{\"a\": 1}"});
 
-  const Read cut = read("[{\"a\": 1}, {\"b\": \"2");
+  const Read cut = read_stream("[{\"a\": 1}, {\"b\": \"2");
   REQUIRE(cut.top);
   CHECK(cut.top->is_cut);
   CHECK(cut.top->has_cut_element);
   CHECK(cut.top->bytes == 19);
   CHECK(cut.elements == Texts{"{\"a\": 1}"});
 
-  const Read nothing = read("[");
+  const Read nothing = read_stream("[");
   REQUIRE(nothing.top);
   CHECK(nothing.top->is_cut);
   CHECK(nothing.elements.empty());
@@ -168,7 +168,7 @@ TEST_CASE("json stream: cut anywhere, a bare array gives what was whole") {
   const Texts whole{R"({"a": "]"})", R"({"b": [1, 2]})", R"("c\"")", "4"};
   for (std::size_t n = 1; n < text.size(); ++n) {
     INFO(text.substr(0, n));
-    const Read cut = read(std::string_view(text).substr(0, n));
+    const Read cut = read_stream(std::string_view(text).substr(0, n));
     REQUIRE(cut.top);
     CHECK(cut.top->is_cut);
     REQUIRE(cut.elements.size() <= whole.size());
@@ -177,7 +177,7 @@ TEST_CASE("json stream: cut anywhere, a bare array gives what was whole") {
 }
 
 TEST_CASE("json stream: a comma before the end") {
-  const Read trailing = read("[1, 2, ]");
+  const Read trailing = read_stream("[1, 2, ]");
   REQUIRE(trailing.top);
   CHECK(trailing.elements == Texts{"1", "2"});
   CHECK_FALSE(trailing.top->is_cut);

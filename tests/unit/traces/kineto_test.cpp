@@ -8,7 +8,7 @@ using traces::KinetoTrace;
 
 namespace {
 
-KinetoTrace read(std::string_view text) {
+KinetoTrace read_profile(std::string_view text) {
   const auto source = traces::text_of(text);
   auto trace = traces::read_kineto(*source, "t.json");
   if (!trace) FAIL(trace.error().text());
@@ -40,7 +40,7 @@ TEST_CASE("kineto: categories of all years, in any case") {
         "python_function", "cuda_sync", "overhead"})
     text += event(category, R"("ts": 1, "dur": 1)") + ",";
   text.back() = ']';
-  const KinetoTrace trace = read(text);
+  const KinetoTrace trace = read_profile(text);
   const run::Recording& recording = trace.recording;
   CHECK(recording.activities.size() == 6);
   CHECK(recording.calls.size() == 4);
@@ -53,8 +53,8 @@ TEST_CASE("kineto: categories of all years, in any case") {
 
 TEST_CASE("kineto: numbers in strings, and no duration") {
   const KinetoTrace trace =
-      read("[" + event("kernel", R"("ts": "1700000000000000.123", "dur": "2.5")") + "," +
-           event("kernel", R"("ts": 5)") + "]");
+      read_profile("[" + event("kernel", R"("ts": "1700000000000000.123", "dur": "2.5")") + "," +
+                   event("kernel", R"("ts": 5)") + "]");
   const auto& rows = trace.recording.activities;
   REQUIRE(rows.size() == 2);
   CHECK(rows.start[0] == 1700000000000000123);
@@ -63,7 +63,7 @@ TEST_CASE("kineto: numbers in strings, and no duration") {
 }
 
 TEST_CASE("kineto: bad times cost their event and are counted by reason") {
-  const KinetoTrace trace = read(
+  const KinetoTrace trace = read_profile(
       "[" + event("kernel", R"("ts": 1, "dur": -1)") + "," + event("kernel", R"("ts": "soon")") +
       "," + event("kernel", R"("dur": 1)") + "," + event("kernel", R"("ts": null)") + "," +
       event("kernel", R"("ts": 1, "dur": "long")") + "," + event("kernel", R"("ts": 1e30)") + "," +
@@ -76,9 +76,9 @@ TEST_CASE("kineto: bad times cost their event and are counted by reason") {
 
 TEST_CASE("kineto: entries that are no objects, and a damaged one, cost themselves alone") {
   const std::string good = event("kernel", R"("ts": 1, "dur": 1)");
-  const KinetoTrace trace =
-      read("[" + good + ", null, 3, [], \"x\", " + good + R"(, {"ph": "X", "ts": 1 "dur"}, )" +
-           good + R"(, {"ph": "X", "name": "\ud800", "cat": "kernel", "ts": 01}, )" + good + "]");
+  const KinetoTrace trace = read_profile(
+      "[" + good + ", null, 3, [], \"x\", " + good + R"(, {"ph": "X", "ts": 1 "dur"}, )" + good +
+      R"(, {"ph": "X", "name": "\ud800", "cat": "kernel", "ts": 01}, )" + good + "]");
   CHECK(trace.recording.activities.size() >= 4);
   std::int64_t dropped = 0;
   for (const auto& [reason, n] : trace.recording.dropped) {
@@ -90,21 +90,22 @@ TEST_CASE("kineto: entries that are no objects, and a damaged one, cost themselv
 
 TEST_CASE("kineto: a name with a raw line end costs its event alone") {
   const std::string good = event("kernel", R"("ts": 1, "dur": 1)");
-  const KinetoTrace trace = read("[" + good +
-                                 ",\n{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\nb\", "
-                                 "\"ts\": 2},\n" +
-                                 good + "]");
+  const KinetoTrace trace =
+      read_profile("[" + good +
+                   ",\n{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\nb\", "
+                   "\"ts\": 2},\n" +
+                   good + "]");
   CHECK(trace.recording.activities.size() == 2);
   CHECK(trace.recording.dropped == run::EventCounts{{"unreadable_event", 1}});
 }
 
 TEST_CASE("kineto: equal correlation ids are one id, huge ones are kept apart") {
-  const KinetoTrace trace =
-      read("[" + event("cuda_runtime", R"("ts": 1, "args": {"correlation": 5})") + "," +
-           event("kernel", R"("ts": 1, "args": {"correlation": 5, "stream": 20})") + "," +
-           event("kernel", R"("ts": 1, "args": {"correlation": 5})") + "," +
-           event("kernel", R"("ts": 1, "args": {"correlation": 18446744073709551615})") + "," +
-           event("kernel", R"("ts": 1, "args": {"correlation": 184467440737095516150})") + "]");
+  const KinetoTrace trace = read_profile(
+      "[" + event("cuda_runtime", R"("ts": 1, "args": {"correlation": 5})") + "," +
+      event("kernel", R"("ts": 1, "args": {"correlation": 5, "stream": 20})") + "," +
+      event("kernel", R"("ts": 1, "args": {"correlation": 5})") + "," +
+      event("kernel", R"("ts": 1, "args": {"correlation": 18446744073709551615})") + "," +
+      event("kernel", R"("ts": 1, "args": {"correlation": 184467440737095516150})") + "]");
   const run::Recording& recording = trace.recording;
   REQUIRE(recording.activities.size() == 4);
   CHECK(recording.activities.correlation[0] == recording.calls.correlation[0]);
@@ -118,11 +119,11 @@ TEST_CASE("kineto: equal correlation ids are one id, huge ones are kept apart") 
 
 TEST_CASE("kineto: collectives, with ids beyond any integer") {
   const KinetoTrace trace =
-      read("[" + event("kernel", R"("ts": 1, "args": {"Collective name": "_allgather_base",
+      read_profile("[" + event("kernel", R"("ts": 1, "args": {"Collective name": "_allgather_base",
         "In msg nelems": 10, "Out msg nelems": 20, "Group size": 2, "dtype": "BFloat16",
         "Process Group Name": "0", "Process Group Ranks": "[0, 1]", "Seq": 3,
         "Comms Id": 99999999999999999999999999})") +
-           "]");
+                   "]");
   const run::Recording& recording = trace.recording;
   REQUIRE(recording.collectives.size() == 1);
   const run::RecordedCollective& collective = recording.collectives[0];
@@ -141,7 +142,7 @@ TEST_CASE("kineto: operators of c10d say their collective by shapes") {
       "ts": 1, "dur": 1, "args": {{{}}}}})",
                        name, arguments);
   };
-  const KinetoTrace trace = read(
+  const KinetoTrace trace = read_profile(
       "[" +
       operation("c10d::_allgather_base_", R"("Input type": ["c10::BFloat16", "c10::BFloat16", "",
         "Scalar"], "Input Dims": [[2, 8], [8], [], []])") +
@@ -179,7 +180,7 @@ TEST_CASE("kineto: operators of c10d say their collective by shapes") {
 }
 
 TEST_CASE("kineto: steps by name, the last of a number counts") {
-  const KinetoTrace trace = read(
+  const KinetoTrace trace = read_profile(
       R"([{"ph":"X","cat":"user_annotation","name":"ProfilerStep#12","pid":1,"tid":1,"ts":0,"dur":5},
 {"ph":"X","cat":"Operator","name":"ProfilerStep # 2","pid":1,"tid":1,"ts":9,"dur":6},
 {"ph":"X","cat":"user_annotation","name":"ProfilerStep#2","pid":1,"tid":1,"ts":20,"dur":7},
@@ -189,7 +190,7 @@ TEST_CASE("kineto: steps by name, the last of a number counts") {
 }
 
 TEST_CASE("kineto: memory events") {
-  const KinetoTrace trace = read(
+  const KinetoTrace trace = read_profile(
       R"([{"ph":"i","cat":"cpu_instant_event","name":"[memory]","pid":1,"tid":1,"ts":3,
 "args":{"Device Type":1,"Device Id":2,"Addr":140736,"Bytes":-512,"Total Allocated":1024,"Total Reserved":4096}},
 {"ph":"i","cat":"cpu_instant_event","name":"[memory]","pid":1,"tid":1,"ts":"never","args":{}},
@@ -205,10 +206,10 @@ TEST_CASE("kineto: memory events") {
 }
 
 TEST_CASE("kineto: synchronisations and what they wait for") {
-  const KinetoTrace trace =
-      read("[" + event("cuda_sync", R"("ts": 1, "dur": 2, "args": {"stream": 7, "correlation": 9,
+  const KinetoTrace trace = read_profile(
+      "[" + event("cuda_sync", R"("ts": 1, "dur": 2, "args": {"stream": 7, "correlation": 9,
       "wait_on_stream": 20, "wait_on_cuda_event_record_corr_id": 4})") +
-           "]");
+      "]");
   const run::SyncColumns& rows = trace.recording.syncs;
   REQUIRE(rows.size() == 1);
   CHECK(trace.recording.text(rows.awaited_stream[0]) == "20");
@@ -217,14 +218,14 @@ TEST_CASE("kineto: synchronisations and what they wait for") {
 }
 
 TEST_CASE("kineto: sizes of process groups") {
-  const KinetoTrace trace = read(R"({"distributedInfo": {"pg_count": 9, "pg_config": [
+  const KinetoTrace trace = read_profile(R"({"distributedInfo": {"pg_count": 9, "pg_config": [
 {"pg_name": "0", "pg_size": 8}, 5, {"pg_size": -1}, {"pg_size": 2}]}, "traceEvents": []})");
   CHECK(trace.recording.group_sizes == std::vector<std::uint32_t>{8, 2});
   CHECK(trace.facts.process_groups == 4);
 }
 
 TEST_CASE("kineto: what lies beside the events") {
-  const KinetoTrace trace = read(R"({"schemaVersion": 1, "record_shapes": 1,
+  const KinetoTrace trace = read_profile(R"({"schemaVersion": 1, "record_shapes": 1,
 "distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8, "pg_count": 2},
 "deviceProperties": [{"name": "A100"}, 7, {"name": "A100"}], "baseTimeNanoseconds": 1700000000,
 "traceEvents": [], "traceName": "x"})");
@@ -250,7 +251,7 @@ TEST_CASE("kineto: a trace is known by its first keys, however far its events ar
 }
 
 TEST_CASE("kineto: a header of wrong types is as good as none") {
-  const KinetoTrace trace = read(R"({"distributedInfo": [1], "deviceProperties": {"a": 1},
+  const KinetoTrace trace = read_profile(R"({"distributedInfo": [1], "deviceProperties": {"a": 1},
 "schemaVersion": {"x": 1}, "baseTimeNanoseconds": "now", "traceEvents": []})");
   CHECK_FALSE(trace.recording.rank);
   CHECK(trace.recording.base == 0);
@@ -259,7 +260,7 @@ TEST_CASE("kineto: a header of wrong types is as good as none") {
 
 TEST_CASE("kineto: a bare array that was cut says so") {
   const KinetoTrace trace =
-      read("[" + event("kernel", R"("ts": 1, "dur": 1)") + ", {\"ph\": \"X\", \"na");
+      read_profile("[" + event("kernel", R"("ts": 1, "dur": 1)") + ", {\"ph\": \"X\", \"na");
   CHECK(trace.recording.activities.size() == 1);
   CHECK(trace.recording.dropped == run::EventCounts{{"cut", 1}});
   REQUIRE(trace.recording.warnings.size() == 1);
@@ -272,6 +273,6 @@ TEST_CASE("kineto: damage far into a long trace leaves the rest of its window") 
     text += (i == 20000 ? std::string("{\"ph\": tru, \"x\": 1}")
                         : event("kernel", fmt::format("\"ts\": {}, \"dur\": 1", i))) +
             (i + 1 < 40000 ? "," : "]}");
-  const KinetoTrace trace = read(text);
+  const KinetoTrace trace = read_profile(text);
   CHECK(trace.recording.activities.size() == 39999);
 }

@@ -86,7 +86,7 @@ void check_accounts(const run::Recording& recording) {
         recording.rows.kept + sum(recording.rows.unused) + sum(recording.dropped));
 }
 
-std::string lane(const run::Recording& recording, run::LaneRow row) {
+std::string nsys_lane(const run::Recording& recording, run::LaneRow row) {
   const run::Lane& lane = recording.lanes.at(row.row());
   return std::string(recording.text(lane.process)) + "/" + std::string(recording.text(lane.thread));
 }
@@ -105,7 +105,7 @@ TEST_CASE("nsys: kernels, copies and fills are activities of device and stream")
   std::vector<std::string> names, lanes;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     names.emplace_back(recording.text(rows.name[i]));
-    lanes.push_back(lane(recording, rows.lane[i]));
+    lanes.push_back(nsys_lane(recording, rows.lane[i]));
   }
   CHECK(names == std::vector<std::string>{"gemm<float>", "ncclDevKernel_AllGather_RING", "gemm",
                                           "Memcpy HtoD (Pinned -> Device)", "Memset (Device)"});
@@ -132,8 +132,8 @@ TEST_CASE("nsys: a correlation id belongs to its process") {
   CHECK(kernels[0] == calls[0]);
   CHECK(kernels[2] == calls[1]);
   CHECK(kernels[0] != kernels[2]);
-  CHECK(lane(recording, recording.calls.lane[0]) == "10/77");
-  CHECK(lane(recording, recording.calls.lane[1]) == "11/78");
+  CHECK(nsys_lane(recording, recording.calls.lane[0]) == "10/77");
+  CHECK(nsys_lane(recording, recording.calls.lane[1]) == "11/78");
   CHECK(recording.text(recording.calls.name[0]) == "cudaLaunchKernel");
   CHECK(recording.text(recording.calls.name[1]) == "cuMemAlloc_v2");
 }
@@ -147,8 +147,8 @@ TEST_CASE("nsys: synchronisations name the call that recorded the event") {
   REQUIRE(rows.size() == 2);
   CHECK(recording.text(rows.name[0]) == "Stream Wait Event");
   CHECK(recording.text(rows.name[1]) == "Event Sync");
-  CHECK(lane(recording, rows.lane[0]) == "0/8");
-  CHECK(lane(recording, rows.lane[1]) == "0/-1");
+  CHECK(nsys_lane(recording, rows.lane[0]) == "0/8");
+  CHECK(nsys_lane(recording, rows.lane[1]) == "0/-1");
   CHECK(rows.correlation[0] == recording.calls.correlation[2]);
   CHECK(rows.recorded[0]);
   CHECK(recording.text(rows.awaited_stream[0]) == "7");
@@ -165,7 +165,7 @@ TEST_CASE("nsys: NVTX ranges are events with an end, by text or by its id") {
   CHECK(trace->facts.nvtx_ranges == 2);
   CHECK(recording.text(recording.ranges.name[0]) == "step 1");
   CHECK(recording.text(recording.ranges.name[1]) == "forward");
-  CHECK(lane(recording, recording.ranges.lane[0]) == "10/77");
+  CHECK(nsys_lane(recording, recording.ranges.lane[0]) == "10/77");
 }
 
 TEST_CASE("nsys: every row of a table of events is accounted for") {

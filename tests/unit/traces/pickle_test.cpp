@@ -27,7 +27,7 @@ class NoShapes final : public PickleShapes {
 };
 
 /// Text of a value, as Python would print it.
-class Reader {
+class PickleText {
  public:
   std::string read(std::string_view bytes) {
     ByteStream stream = ByteStream::of(bytes);
@@ -65,81 +65,82 @@ class Reader {
   PickleHeap heap_;
 };
 
-std::string read(std::string_view body, int protocol = 4) {
-  return Reader().read("\x80"s + static_cast<char>(protocol) + std::string(body));
+std::string read_pickle_body(std::string_view body, int protocol = 4) {
+  return PickleText().read("\x80"s + static_cast<char>(protocol) + std::string(body));
 }
 
 }  // namespace
 
 TEST_CASE("scalars are read") {
-  CHECK(read("N.") == "None");
-  CHECK(read("\x88.") == "True");
-  CHECK(read("\x89.") == "False");
-  CHECK(read("K\xff.") == "255");
-  CHECK(read("M\x01\x02.") == "513");
-  CHECK(read("J\xfe\xff\xff\xff.") == "-2");
-  CHECK(read("G\x3f\xf8\0\0\0\0\0\0."s) == "1.5");
-  CHECK(read("\x8c\x02hi.") == "'hi'");
-  CHECK(read("X\x02\0\0\0hi."s) == "'hi'");
-  CHECK(read("\x8d\x02\0\0\0\0\0\0\0hi."s) == "'hi'");
-  CHECK(read("C\x02hi.") == "bytes");
+  CHECK(read_pickle_body("N.") == "None");
+  CHECK(read_pickle_body("\x88.") == "True");
+  CHECK(read_pickle_body("\x89.") == "False");
+  CHECK(read_pickle_body("K\xff.") == "255");
+  CHECK(read_pickle_body("M\x01\x02.") == "513");
+  CHECK(read_pickle_body("J\xfe\xff\xff\xff.") == "-2");
+  CHECK(read_pickle_body("G\x3f\xf8\0\0\0\0\0\0."s) == "1.5");
+  CHECK(read_pickle_body("\x8c\x02hi.") == "'hi'");
+  CHECK(read_pickle_body("X\x02\0\0\0hi."s) == "'hi'");
+  CHECK(read_pickle_body("\x8d\x02\0\0\0\0\0\0\0hi."s) == "'hi'");
+  CHECK(read_pickle_body("C\x02hi.") == "bytes");
 }
 
 TEST_CASE("integers of any length are read, those beyond 64 bits without their value") {
-  CHECK(read("\x8a\0."s) == "0");
-  CHECK(read("\x8a\x01\xff."s) == "-1");
-  CHECK(read("\x8a\x06\0\0\0\0\xf0\x7f."s) == "140668768878592");
-  CHECK(read("\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f."s) == "9223372036854775807");
-  CHECK(read("\x8a\x08\0\0\0\0\0\0\0\x80."s) == "-9223372036854775808");
-  CHECK(read("\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\0."s) == "18446744073709551615");
-  CHECK(read("\x8a\x09\0\0\0\0\0\0\0\0\x01."s) == "big");
-  CHECK(read("\x8a\x09\0\0\0\0\0\0\0\0\xff."s) == "big");
-  CHECK(read("\x8b\x02\0\0\0\x01\x02."s) == "513");
+  CHECK(read_pickle_body("\x8a\0."s) == "0");
+  CHECK(read_pickle_body("\x8a\x01\xff."s) == "-1");
+  CHECK(read_pickle_body("\x8a\x06\0\0\0\0\xf0\x7f."s) == "140668768878592");
+  CHECK(read_pickle_body("\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f."s) == "9223372036854775807");
+  CHECK(read_pickle_body("\x8a\x08\0\0\0\0\0\0\0\x80."s) == "-9223372036854775808");
+  CHECK(read_pickle_body("\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\0."s) == "18446744073709551615");
+  CHECK(read_pickle_body("\x8a\x09\0\0\0\0\0\0\0\0\x01."s) == "big");
+  CHECK(read_pickle_body("\x8a\x09\0\0\0\0\0\0\0\0\xff."s) == "big");
+  CHECK(read_pickle_body("\x8b\x02\0\0\0\x01\x02."s) == "513");
 }
 
 TEST_CASE("containers are read in every notation") {
-  CHECK(read("].") == "[]");
-  CHECK(read("]K\x01\x61.") == "[1]");
-  CHECK(read("](K\x01K\x02\x65.") == "[1, 2]");
-  CHECK(read("(K\x01K\x02l.") == "[1, 2]");
-  CHECK(read("}.") == "{}");
-  CHECK(read("}\x8c\x01\x61K\x01s.") == "{'a': 1}");
-  CHECK(read("}(\x8c\x01\x61K\x01\x8c\x01\x62Nu.") == "{'a': 1, 'b': None}");
-  CHECK(read("(\x8c\x01\x61K\x01\x64.") == "{'a': 1}");
-  CHECK(read(").") == "()");
-  CHECK(read("K\x01\x85.") == "(1)");
-  CHECK(read("K\x01K\x02\x86.") == "(1, 2)");
-  CHECK(read("K\x01K\x02K\x03\x87.") == "(1, 2, 3)");
-  CHECK(read("(K\x01K\x02t.") == "(1, 2)");
-  CHECK(read("K\x01K\x02\x30.") == "1");
-  CHECK(read("K\x01(K\x02K\x03\x31.") == "1");
-  CHECK(read("K\x01\x32\x86.") == "(1, 1)");
+  CHECK(read_pickle_body("].") == "[]");
+  CHECK(read_pickle_body("]K\x01\x61.") == "[1]");
+  CHECK(read_pickle_body("](K\x01K\x02\x65.") == "[1, 2]");
+  CHECK(read_pickle_body("(K\x01K\x02l.") == "[1, 2]");
+  CHECK(read_pickle_body("}.") == "{}");
+  CHECK(read_pickle_body("}\x8c\x01\x61K\x01s.") == "{'a': 1}");
+  CHECK(read_pickle_body("}(\x8c\x01\x61K\x01\x8c\x01\x62Nu.") == "{'a': 1, 'b': None}");
+  CHECK(read_pickle_body("(\x8c\x01\x61K\x01\x64.") == "{'a': 1}");
+  CHECK(read_pickle_body(").") == "()");
+  CHECK(read_pickle_body("K\x01\x85.") == "(1)");
+  CHECK(read_pickle_body("K\x01K\x02\x86.") == "(1, 2)");
+  CHECK(read_pickle_body("K\x01K\x02K\x03\x87.") == "(1, 2, 3)");
+  CHECK(read_pickle_body("(K\x01K\x02t.") == "(1, 2)");
+  CHECK(read_pickle_body("K\x01K\x02\x30.") == "1");
+  CHECK(read_pickle_body("K\x01(K\x02K\x03\x31.") == "1");
+  CHECK(read_pickle_body("K\x01\x32\x86.") == "(1, 1)");
 }
 
 TEST_CASE("objects are shared by both kinds of memo") {
-  CHECK(read("](]\x94h\x00"
-             "e."s) == "[[], []]");
-  CHECK(read("](]q\x05h\x05"
-             "e."s) == "[[], []]");
-  CHECK(read("](]r\x07\0\0\0j\x07\0\0\0"
-             "e."s) == "[[], []]");
-  CHECK(read("\x95\x01\0\0\0\0\0\0\0]."s) == "[]");
+  CHECK(read_pickle_body("](]\x94h\x00"
+                         "e."s) == "[[], []]");
+  CHECK(read_pickle_body("](]q\x05h\x05"
+                         "e."s) == "[[], []]");
+  CHECK(read_pickle_body("](]r\x07\0\0\0j\x07\0\0\0"
+                         "e."s) == "[[], []]");
+  CHECK(read_pickle_body("\x95\x01\0\0\0\0\0\0\0]."s) == "[]");
 }
 
 TEST_CASE("protocols 2 to 5 are read, up to three NUL bytes may follow") {
-  for (const int protocol : {2, 3, 4, 5}) CHECK(read("N.", protocol) == "None");
+  for (const int protocol : {2, 3, 4, 5}) CHECK(read_pickle_body("N.", protocol) == "None");
   for (const int protocol : {0, 1, 6, 255})
-    CHECK(read("N.", protocol) ==
+    CHECK(read_pickle_body("N.", protocol) ==
           fmt::format("error: byte 0: is a pickle of protocol {}, expected 2 to 5", protocol));
-  CHECK(read("N.\0\0\0"s) == "None");
-  CHECK(read("N.\0\0\0\0"s) ==
+  CHECK(read_pickle_body("N.\0\0\0"s) == "None");
+  CHECK(read_pickle_body("N.\0\0\0\0"s) ==
         "error: byte 4: 4 bytes follow the end of the pickle, expected none");
-  CHECK(read("N.x") == "error: byte 4: 1 bytes follow the end of the pickle, expected none");
+  CHECK(read_pickle_body("N.x") ==
+        "error: byte 4: 1 bytes follow the end of the pickle, expected none");
 }
 
 TEST_CASE("what names code, calls it or reads elsewhere is refused by name") {
   const auto refused = [](std::string_view body) {
-    const std::string text = read(body);
+    const std::string text = read_pickle_body(body);
     const auto begin = text.find("opcode ");
     REQUIRE(begin != std::string::npos);
     return text.substr(begin + 7, text.find(' ', begin + 7) - begin - 7);
@@ -159,7 +160,7 @@ TEST_CASE("what names code, calls it or reads elsewhere is refused by name") {
   CHECK(refused("Q.") == "BINPERSID");
   CHECK(refused("\x97.") == "NEXT_BUFFER");
   CHECK(refused("\x98.") == "READONLY_BUFFER");
-  CHECK(read("I1\n.") ==
+  CHECK(read_pickle_body("I1\n.") ==
         "error: byte 2: unknown opcode 0x49, expected a pickle of protocol 2 to 5");
 }
 
@@ -170,19 +171,20 @@ TEST_CASE("a stack that does not fit an opcode is refused") {
         "h\x05."sv, "(e."sv,      "(u."sv,          "N(Ne."sv, "N(\x8c\x01\x61Nu."sv,
         "}(Nu."sv,  "}(NNu."sv,   "](K\x01\x61."sv, "\x85."sv, "NN."sv,
         "(."sv,     "]N\x85(a."sv})
-    CHECK(read(body).starts_with("error: byte "));
+    CHECK(read_pickle_body(body).starts_with("error: byte "));
 }
 
 TEST_CASE("lengths beyond the end are refused before anything is allocated") {
   CHECK(
-      read("\x8d\0\0\0\0\0\0\0\x10hi."s) ==
+      read_pickle_body("\x8d\0\0\0\0\0\0\0\x10hi."s) ==
       "error: byte 2: a length of 1152921504606846976 bytes, expected at most the 3 that are left");
-  CHECK(read("\x95\xff\xff\xff\xff\xff\xff\xff\xff."s).starts_with("error: byte 2: a length of"));
-  CHECK(read("X\xff\xff\xff\xff."s).starts_with("error: byte 2: a length of"));
-  CHECK(read("B\xff\xff\xff\xff."s).starts_with("error: byte 2: a length of"));
-  CHECK(read("\x8b\xff\xff\xff\xff."s).starts_with("error: byte 2: a length of"));
-  CHECK(read("\x8c\xff."s).starts_with("error: byte 2: a length of"));
-  CHECK(read("]r\xff\xff\xff\xff."s) ==
+  CHECK(read_pickle_body("\x95\xff\xff\xff\xff\xff\xff\xff\xff."s)
+            .starts_with("error: byte 2: a length of"));
+  CHECK(read_pickle_body("X\xff\xff\xff\xff."s).starts_with("error: byte 2: a length of"));
+  CHECK(read_pickle_body("B\xff\xff\xff\xff."s).starts_with("error: byte 2: a length of"));
+  CHECK(read_pickle_body("\x8b\xff\xff\xff\xff."s).starts_with("error: byte 2: a length of"));
+  CHECK(read_pickle_body("\x8c\xff."s).starts_with("error: byte 2: a length of"));
+  CHECK(read_pickle_body("]r\xff\xff\xff\xff."s) ==
         "error: byte 3: memo entry 4294967295, expected a smaller number");
 }
 
@@ -192,13 +194,13 @@ TEST_CASE("bombs are refused at their limits") {
     for (std::size_t i = 0; i < count; ++i) out += part;
     return out;
   };
-  CHECK(read(times(1000, "(")) ==
+  CHECK(read_pickle_body(times(1000, "(")) ==
         "error: byte 66: more than 64 containers inside each other, expected fewer");
-  CHECK(read(times(1000, "]") + times(999, "a") + ".").find("nested deeper than 64") !=
+  CHECK(read_pickle_body(times(1000, "]") + times(999, "a") + ".").find("nested deeper than 64") !=
         std::string::npos);
-  CHECK(read(times(100'000, "]")).find("more than 65536 empty containers wait") !=
+  CHECK(read_pickle_body(times(100'000, "]")).find("more than 65536 empty containers wait") !=
         std::string::npos);
-  CHECK(read(times(100'000, ")\x85")).find("error: ") == 0);
+  CHECK(read_pickle_body(times(100'000, ")\x85")).find("error: ") == 0);
   // A list of lists of lists, each twice: the tree has 2^50 leaves, the graph 51 nodes.
   std::string shared = "]\x94";
   for (int level = 0; level < 50; ++level)
@@ -221,9 +223,10 @@ TEST_CASE("a pickle cut anywhere is refused") {
   writer.key("list").begin_list().value("text").value(std::string(300, 'y')).value(true);
   writer.pair(70000, -3).end_list().end_dict().finish();
   const std::string whole = writer.take();
-  REQUIRE(Reader().read(whole).starts_with("{'a': 1, 'long': 1099511627776, 'x': 2.5, 'list': ["));
+  REQUIRE(
+      PickleText().read(whole).starts_with("{'a': 1, 'long': 1099511627776, 'x': 2.5, 'list': ["));
   for (std::size_t size = 0; size < whole.size(); ++size)
-    CHECK(Reader().read(whole.substr(0, size)).starts_with("error: byte "));
+    CHECK(PickleText().read(whole.substr(0, size)).starts_with("error: byte "));
 }
 
 TEST_CASE("the writer's batches and references are read back") {
@@ -235,7 +238,7 @@ TEST_CASE("the writer's batches and references are read back") {
     expected += (i == 0 ? "'" : ", '") + std::string(i % 2 == 0 ? "even" : "odd") + "'";
   }
   writer.end_list().finish();
-  CHECK(Reader().read(writer.take()) == expected + "]");
+  CHECK(PickleText().read(writer.take()) == expected + "]");
 }
 
 TEST_CASE("limits are options") {

@@ -27,12 +27,12 @@ std::string snapshot_of(const Write& segments, const Write& events, const Write&
   return writer.take();
 }
 
-Result<Snapshot> read(const std::string& bytes) {
+Result<Snapshot> read_memory(const std::string& bytes) {
   return read_snapshot(ByteStream::of(bytes), "s.pickle");
 }
 
-std::string error_of(const std::string& bytes) {
-  const auto snapshot = read(bytes);
+std::string snapshot_error(const std::string& bytes) {
+  const auto snapshot = read_memory(bytes);
   REQUIRE_FALSE(snapshot);
   return snapshot.error().text();
 }
@@ -41,7 +41,7 @@ void frame(PickleWriter& writer, const char* name, int line) {
   writer.begin_dict().field("name", name).field("filename", "m.py").field("line", line).end_dict();
 }
 
-void event(PickleWriter& writer, const char* action, std::int64_t address, bool with_frames) {
+void write_event(PickleWriter& writer, const char* action, std::int64_t address, bool with_frames) {
   writer.begin_dict().field("action", action).field("addr", address).field("size", 700);
   writer.field("stream", std::uint64_t{0xffff'ffff'ffff'fff0U});
   if (with_frames) {
@@ -84,10 +84,10 @@ void segment(PickleWriter& writer, bool is_old) {
 }  // namespace
 
 TEST_CASE("events become rows, equal stacks one stack") {
-  const auto snapshot = read(snapshot_of({}, [](PickleWriter& writer) {
-    event(writer, "alloc", 4096, true);
-    event(writer, "free_requested", 4096, true);
-    event(writer, "something new", 0, false);
+  const auto snapshot = read_memory(snapshot_of({}, [](PickleWriter& writer) {
+    write_event(writer, "alloc", 4096, true);
+    write_event(writer, "free_requested", 4096, true);
+    write_event(writer, "something new", 0, false);
     writer.begin_dict().field("action", "oom").field("size", 5).field("stream", 0);
     writer.field("device_free", 77).field("time_us", 1234).end_dict();
   }));
@@ -117,7 +117,7 @@ TEST_CASE("events become rows, equal stacks one stack") {
 TEST_CASE("old segments lack addresses and pools, their requested sizes are in the history") {
   for (const bool is_old : {true, false}) {
     const auto snapshot =
-        read(snapshot_of([&](PickleWriter& writer) { segment(writer, is_old); }, {}));
+        read_memory(snapshot_of([&](PickleWriter& writer) { segment(writer, is_old); }, {}));
     if (!snapshot) FAIL(snapshot.error().text());
     REQUIRE(snapshot->segments.size() == 1);
     const SnapshotSegment& row = snapshot->segments[0];
@@ -133,7 +133,7 @@ TEST_CASE("old segments lack addresses and pools, their requested sizes are in t
 }
 
 TEST_CASE("settings are read as far as they are there") {
-  const auto snapshot = read(snapshot_of({}, {}, [](PickleWriter& writer) {
+  const auto snapshot = read_memory(snapshot_of({}, {}, [](PickleWriter& writer) {
     writer.key("allocator_settings").begin_dict();
     writer.field("PYTORCH_ALLOC_CONF", "max_split_size_mb:40");
     writer.field("max_split_size", -1).field("expandable_segments", true);
@@ -152,20 +152,20 @@ TEST_CASE("settings are read as far as they are there") {
 }
 
 TEST_CASE("what is no snapshot says where it is not") {
-  CHECK(error_of("{\"segments\": []}") ==
+  CHECK(snapshot_error("{\"segments\": []}") ==
         "s.pickle: byte 0: begins with '{', expected a pickle of protocol 2 to 5");
   PickleWriter list;
   list.begin_list().end_list().finish();
-  CHECK(error_of(list.take()).find("is a pickle of something else") != std::string::npos);
+  CHECK(snapshot_error(list.take()).find("is a pickle of something else") != std::string::npos);
   PickleWriter empty;
   empty.begin_dict().end_dict().finish();
-  CHECK(error_of(empty.take()).find("has no segments") != std::string::npos);
+  CHECK(snapshot_error(empty.take()).find("has no segments") != std::string::npos);
   const auto number = [](PickleWriter& writer) { writer.value(1); };
-  CHECK(error_of(snapshot_of(number, {})).find("entry 0 of segments is no segment") !=
+  CHECK(snapshot_error(snapshot_of(number, {})).find("entry 0 of segments is no segment") !=
         std::string::npos);
-  CHECK(error_of(snapshot_of({}, number)).find("entry 0 of the trace of device 0 is no event") !=
-        std::string::npos);
-  CHECK(error_of(snapshot_of({}, [](PickleWriter& writer) {
+  CHECK(snapshot_error(snapshot_of({}, number))
+            .find("entry 0 of the trace of device 0 is no event") != std::string::npos);
+  CHECK(snapshot_error(snapshot_of({}, [](PickleWriter& writer) {
           writer.begin_dict().field("action", "alloc").field("addr", 1).end_dict();
         })).find("is no event") != std::string::npos);
 }
@@ -173,12 +173,12 @@ TEST_CASE("what is no snapshot says where it is not") {
 TEST_CASE("a snapshot cut anywhere is refused") {
   const std::string whole = snapshot_of([](PickleWriter& writer) { segment(writer, false); },
                                         [](PickleWriter& writer) {
-                                          event(writer, "alloc", 4096, true);
-                                          event(writer, "free_completed", 4096, true);
+                                          write_event(writer, "alloc", 4096, true);
+                                          write_event(writer, "free_completed", 4096, true);
                                         });
-  REQUIRE(read(whole));
+  REQUIRE(read_memory(whole));
   for (std::size_t size = 0; size < whole.size(); ++size)
-    CHECK(error_of(whole.substr(0, size)).starts_with("s.pickle: byte "));
+    CHECK(snapshot_error(whole.substr(0, size)).starts_with("s.pickle: byte "));
 }
 
 TEST_CASE("a run is written as a snapshot of its last steps") {
@@ -218,7 +218,7 @@ TEST_CASE("a run is written as a snapshot of its last steps") {
     bytes += part;
     return Status{};
   }));
-  const auto snapshot = read(bytes);
+  const auto snapshot = read_memory(bytes);
   if (!snapshot) FAIL(snapshot.error().text());
   REQUIRE(snapshot->traces.size() == 1);
   std::vector<SnapshotAction> actions;

@@ -40,7 +40,7 @@ struct Parsed {
 
 Parsed body(const std::string& lines) { return Parsed(kHead + lines); }
 
-using Kind = ThunderStatement::Kind;
+using StatementKind = ThunderStatement::Kind;
 
 }  // namespace
 
@@ -61,10 +61,11 @@ TEST_CASE("Thunder: each form of statement is told apart") {
       "  return {'output': t5}, ((x,), ())\n");
   REQUIRE(t.file.unparsed_lines == 0);
   REQUIRE(t.file.statements.size() == 13);
-  const std::array kinds{Kind::assign,   Kind::assign, Kind::assign, Kind::typed_assign,
-                         Kind::unpack,   Kind::move,   Kind::call,   Kind::del,
-                         Kind::del,      Kind::set,    Kind::set,    Kind::call,
-                         Kind::give_back};
+  const std::array kinds{StatementKind::assign,       StatementKind::assign, StatementKind::assign,
+                         StatementKind::typed_assign, StatementKind::unpack, StatementKind::move,
+                         StatementKind::call,         StatementKind::del,    StatementKind::del,
+                         StatementKind::set,          StatementKind::set,    StatementKind::call,
+                         StatementKind::give_back};
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     CAPTURE(i);
     CHECK(t.row(i).kind == kinds[i]);
@@ -160,7 +161,7 @@ TEST_CASE("Thunder: styles of four years and artefacts of printing are survived"
         "def backward_fn(saved, cotangents):\r\n  t0, \\\r\n  t1, \\\r\n  = saved\r\n"
         "  t2 = f(t0)  # t2: \"cpu f32[2]\"\r\n  return (t2,)");
     CHECK(t.file.unparsed_lines == 0);
-    CHECK(t.row(0).kind == Kind::unpack);
+    CHECK(t.row(0).kind == StatementKind::unpack);
     CHECK(t.targets(0) == "t0 t1");
     CHECK(t.file.statement_lines == 3);
   }

@@ -17,7 +17,7 @@ constexpr std::string_view kTimeline = R"([
 {"name":"thread_name","ph":"M","pid":0,"tid":4,"args":{"name":"misc"}},
 {"name":"process_name","ph":"M","pid":0,"args":{"name":"DP rank [0]"}}])";
 
-run::Recording read(std::string_view text) {
+run::Recording read_lanes(std::string_view text) {
   const auto source = traces::text_of(text);
   auto trace = traces::read_timeline(*source, "t.json");
   if (!trace) FAIL(trace.error().text());
@@ -45,7 +45,7 @@ TEST_CASE("timeline: a step makes one, a category of torch.profiler does not") {
 }
 
 TEST_CASE("timeline: activities have their lane, step and micro-batch") {
-  const run::Recording recording = read(kTimeline);
+  const run::Recording recording = read_lanes(kTimeline);
   const run::ActivityColumns& rows = recording.activities;
   REQUIRE(rows.size() == 3);
   CHECK(rows.start == std::vector<Ns>{1500, 3500, -1000});
@@ -65,7 +65,7 @@ TEST_CASE("timeline: activities have their lane, step and micro-batch") {
 }
 
 TEST_CASE("timeline: figures by name, step and lane") {
-  const run::Recording recording = read(kTimeline);
+  const run::Recording recording = read_lanes(kTimeline);
   const compare::TimelineFigures figures = compare::timeline_figures(recording);
   CHECK(figures.processes == 2);
   CHECK(figures.lanes == 2);
@@ -82,7 +82,7 @@ TEST_CASE("timeline: figures by name, step and lane") {
 TEST_CASE("timeline: neighbours overlap by more than the rounding of times") {
   const auto pairs = [](std::string_view second) {
     return compare::timeline_figures(
-               read(fmt::format(
+               read_lanes(fmt::format(
                    R"([{{"ph":"X","name":"a","pid":0,"tid":0,"ts":0,"dur":10}},{{"ph":"X","name":"a","pid":0,"tid":0,"ts":{},"dur":1}}])",
                    second)))
         .overlapping_pairs;

@@ -18,7 +18,7 @@ using foregather::test::shared_data;
 
 namespace {
 
-constexpr const char* kTiny =
+constexpr const char* kTinyRows =
     R"({"family":"llama","hidden_size":256,"num_hidden_layers":4,"num_attention_heads":4,)"
     R"("num_key_value_heads":2,"intermediate_size":512,"vocab_size":1000,)"
     R"("max_position_embeddings":512,"tie_word_embeddings":false})";
@@ -43,7 +43,7 @@ MeasuredRow base() {
   row.optimizer = "adamw";
   row.memory_metric = "allocated_gib";
   row.memory_when = "steady";
-  row.config = kTiny;
+  row.config = kTinyRows;
   row.link = "nvswitch";
   row.fabric = "none";
   row.gpus = 8;
@@ -53,14 +53,14 @@ MeasuredRow base() {
   return row;
 }
 
-struct Folder {
+struct KeyFolder {
   std::filesystem::path path;
-  Folder() {
+  KeyFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "foregather-keys-XXXXXX").string();
     REQUIRE(::mkdtemp(name.data()) != nullptr);
     path = name;
   }
-  ~Folder() { std::filesystem::remove_all(path); }
+  ~KeyFolder() { std::filesystem::remove_all(path); }
 };
 
 struct Column {
@@ -109,7 +109,7 @@ std::vector<Column> columns() {
        &MeasuredRow::allocator_conf,
        {"", "expandable_segments:True"},
        {"no_such_setting:1"}},
-      {"config", &MeasuredRow::config, {kTiny, kMpt, kNeox}, {"unknown", "llama9_1b"}},
+      {"config", &MeasuredRow::config, {kTinyRows, kMpt, kNeox}, {"unknown", "llama9_1b"}},
       {"link",
        &MeasuredRow::link,
        {"nvswitch", "nvlink_mesh", "pcie_p2p", "pcie_host", "unknown"},
@@ -140,7 +140,7 @@ MeasuredRow row_with(const Column& column, const std::string& value) {
 }  // namespace
 
 TEST_CASE("every value of the key columns is predicted or named as not supported") {
-  const Folder folder;
+  const KeyFolder folder;
   for (const Column& column : columns()) {
     for (const std::string& value : column.expressed) {
       INFO(column.name << " " << value);
@@ -160,7 +160,7 @@ TEST_CASE("every value of the key columns is predicted or named as not supported
 }
 
 TEST_CASE("the degrees of other parallelism are named") {
-  const Folder folder;
+  const KeyFolder folder;
   for (const auto& [field, name] : std::vector<std::pair<std::int64_t MeasuredRow::*, std::string>>{
            {&MeasuredRow::tensor_parallel, "tensor"},
            {&MeasuredRow::context_parallel, "context"},

@@ -55,7 +55,7 @@ mode = "selective"
 selective_ac_option = "2"
 )";
 
-const std::vector<std::string> kModel{"model.config=m.json"};
+const std::vector<std::string> kModelSet{"model.config=m.json"};
 
 Workload read(const std::string& text, const std::vector<std::string>& sets) {
   const auto workload = parse_workload(text, "dir/f", sets);
@@ -63,7 +63,7 @@ Workload read(const std::string& text, const std::vector<std::string>& sets) {
   return *workload;
 }
 
-std::string error_of(const std::string& text) {
+std::string foreign_error(const std::string& text) {
   const auto config = read_deepspeed_config(text, "ds.json");
   REQUIRE_FALSE(config.has_value());
   CHECK(config.error().fault == Fault::input);
@@ -78,7 +78,7 @@ bool ignores(const Workload& workload, const std::string& what) {
 }  // namespace
 
 TEST_CASE("an unmodified DeepSpeed JSON is a workload") {
-  const Workload workload = read(kDeepSpeed, kModel);
+  const Workload workload = read(kDeepSpeed, kModelSet);
   CHECK(workload.parallel.strategy == Strategy::zero3);
   CHECK(workload.parallel.world_size == 8);
   CHECK(workload.train.micro_batch == 2);
@@ -107,7 +107,7 @@ TEST_CASE("a DeepSpeed JSON turns DeepCompile on, and autocast where the engine 
   const auto autocast = read(
       json(
           R"("torch_autocast": {"enabled": true, "dtype": "bfloat16"}, "zero_optimization": {"stage": 3})"),
-      kModel);
+      kModelSet);
   CHECK(autocast.parallel.strategy == Strategy::deepcompile);
   CHECK_FALSE(autocast.zero.double_buffer);
   CHECK_FALSE(autocast.zero.symmetric_memory);
@@ -115,12 +115,12 @@ TEST_CASE("a DeepSpeed JSON turns DeepCompile on, and autocast where the engine 
   CHECK_FALSE(autocast.is_set("parallel.param_dtype"));
   CHECK(ignores(autocast, "compile.free_activation"));
   const auto engine =
-      read(json(R"("bf16": {"enabled": true}, "zero_optimization": {"stage": 3})"), kModel);
+      read(json(R"("bf16": {"enabled": true}, "zero_optimization": {"stage": 3})"), kModelSet);
   CHECK(engine.parallel.strategy == Strategy::deepcompile);
   CHECK(engine.is_set("parallel.param_dtype"));
   CHECK(engine.parallel.param_dtype == DType::bf16);
   const auto stage2 =
-      read(json(R"("bf16": {"enabled": true}, "zero_optimization": {"stage": 2})"), kModel);
+      read(json(R"("bf16": {"enabled": true}, "zero_optimization": {"stage": 2})"), kModelSet);
   CHECK(stage2.parallel.strategy == Strategy::zero2);
   CHECK(ignores(stage2, "compile.deepcompile"));
 }
@@ -149,7 +149,7 @@ TEST_CASE("keys of another tool's file warn of nothing: it was not written for t
 TEST_CASE("DeepSpeed's defaults are those of its code") {
   const Workload workload = read(R"({"zero_optimization": {"stage": 2}, // as in Hjson
                                      "train_batch_size": "auto",})",
-                                 kModel);
+                                 kModelSet);
   CHECK(workload.parallel.strategy == Strategy::zero2);
   CHECK(workload.train.compute == DType::f32);
   CHECK_FALSE(workload.train.clip_grad_norm);
@@ -157,7 +157,7 @@ TEST_CASE("DeepSpeed's defaults are those of its code") {
 }
 
 TEST_CASE("sizes that are auto follow the hidden size") {
-  Workload workload = read(kDeepSpeed, kModel);
+  Workload workload = read(kDeepSpeed, kModelSet);
   ModelConfig model;
   model.hidden = 4096;
   model.max_positions = 2048;
@@ -167,32 +167,32 @@ TEST_CASE("sizes that are auto follow the hidden size") {
 }
 
 TEST_CASE("errors of a DeepSpeed JSON have their place") {
-  CHECK(error_of("{\n \"train_batch_size\": 8,\n \"bf16\" 1}") ==
+  CHECK(foreign_error("{\n \"train_batch_size\": 8,\n \"bf16\" 1}") ==
         "ds.json:3:9: not valid JSON, expected a DeepSpeed configuration");
-  CHECK(error_of("[]") ==
+  CHECK(foreign_error("[]") ==
         "ds.json:1:1: a JSON array, expected the object of a DeepSpeed configuration");
-  CHECK(error_of("{\"zero_optimization\":\n {\"stage\": 1}}") ==
+  CHECK(foreign_error("{\"zero_optimization\":\n {\"stage\": 1}}") ==
         "ds.json:2:3: zero_optimization.stage is 1, expected 0, 2 or 3: stage 1 is not simulated");
-  CHECK(error_of("{\"zero_optimization\": {\"stage\": 3,\n\"reduce_bucket_size\": [1]}}") ==
+  CHECK(foreign_error("{\"zero_optimization\": {\"stage\": 3,\n\"reduce_bucket_size\": [1]}}") ==
         "ds.json:2:1: zero_optimization.reduce_bucket_size is a JSON array, expected a whole "
         "number or "
         "\"auto\"");
-  CHECK(error_of("{\"zero_optimization\": 3}") ==
+  CHECK(foreign_error("{\"zero_optimization\": 3}") ==
         "ds.json:1:2: zero_optimization is 3, expected an object");
 }
 
 TEST_CASE("a key that a DeepSpeed JSON has twice is an error") {
   CHECK(
-      error_of("{\"train_batch_size\": 8, // \"bf16\"\n \"bf16\": {},\n \"bf16\": {},}") ==
+      foreign_error("{\"train_batch_size\": 8, // \"bf16\"\n \"bf16\": {},\n \"bf16\": {},}") ==
       "ds.json:3:2: the key \"bf16\" is given twice in one object, expected once; the first is at "
       "ds.json:2:2");
 }
 
 TEST_CASE("deeply nested values of a DeepSpeed JSON are errors as others are") {
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
-  CHECK(error_of("{\"zero_optimization\": {\"stage\": " + deep + "}}").find("a JSON array") !=
+  CHECK(foreign_error("{\"zero_optimization\": {\"stage\": " + deep + "}}").find("a JSON array") !=
         std::string::npos);
-  CHECK(error_of("{\"zero_optimization\": " + deep + "}").find("a JSON array") !=
+  CHECK(foreign_error("{\"zero_optimization\": " + deep + "}").find("a JSON array") !=
         std::string::npos);
 }
 
@@ -212,7 +212,7 @@ TEST_CASE("an unmodified torchtitan TOML is a workload") {
   CHECK(ignores(workload, "job"));
   CHECK_FALSE(ignores(workload, "tensor_parallel_degree"));
   // Its model gives way to one that the workload names.
-  const Workload other = read(kTorchtitan, kModel);
+  const Workload other = read(kTorchtitan, kModelSet);
   CHECK(other.model_keys.empty());
   CHECK(other.model_config == "m.json");
 }
@@ -259,7 +259,7 @@ fqns = ["experts"]
   const Workload none = read(head +
                                  "[compile]\nenable = true\ncomponents = [\"loss\"]\n"
                                  "[float8]\nenable_fsdp_float8_all_gather = true\n",
-                             kModel);
+                             kModelSet);
   CHECK(none.train.compile == Compile::none);
   CHECK(none.train.float8 == Float8::none);
   CHECK_FALSE(none.train.float8_all_gather);
