@@ -10,13 +10,13 @@
 namespace foregather::cli {
 namespace {
 
-struct Arguments {
+struct CalibrateArguments {
   tasks::CalibrateRequest request;
   std::string holdout;
   bool json = false;
 };
 
-int run(Arguments& arguments) {
+int run_calibrate(CalibrateArguments& arguments) {
   if (!arguments.holdout.empty()) {
     double share = 0;
     const char* const end = arguments.holdout.data() + arguments.holdout.size();
@@ -37,7 +37,7 @@ int run(Arguments& arguments) {
 }  // namespace
 
 Command calibrate_command() {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CalibrateArguments>();
   Command command;
   command.name = "calibrate";
   command.summary = "fits the cost model to recorded runs";
@@ -79,7 +79,7 @@ Command calibrate_command() {
       "all "
       "ranks, tests on a quarter of the shapes",
   };
-  command.run = [arguments] { return run(*arguments); };
+  command.run = [arguments] { return run_calibrate(*arguments); };
   return command;
 }
 

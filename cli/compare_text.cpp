@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMost = 12, kMostOfPath = 5, kLongestName = 72;
 
-std::string percent(double share) {
+std::string signed_percent(double share) {
   return fmt::format("{}{:.1f} %", share < 0 ? "−" : "+", 100 * std::abs(share));
 }
 
@@ -26,8 +26,9 @@ std::string signed_bytes(Bytes bytes) {
 
 // Bytes of the second over zero say nothing.
 std::string share(std::int64_t first, std::int64_t second) {
-  return second == 0 ? ""
-                     : percent(static_cast<double>(first - second) / static_cast<double>(second));
+  return second == 0
+             ? ""
+             : signed_percent(static_cast<double>(first - second) / static_cast<double>(second));
 }
 
 std::string shown(std::string_view key) { return "  " + printable(key.substr(0, kLongestName)); }
@@ -136,7 +137,7 @@ std::vector<std::string> residual(const std::string& key, const tasks::Residual&
           format_count(residual.n),
           format_time(residual.first),
           format_time(residual.second),
-          percent(residual.bias),
+          signed_percent(residual.bias),
           fmt::format("{:.1f} %", 100 * residual.mape)};
 }
 

@@ -4,7 +4,7 @@
 namespace foregather::tasks {
 namespace {
 
-constexpr int kSchema = 1;
+constexpr int kCalibrateSchema = 1;
 
 void write_errors(JsonWriter& json, std::string_view key,
                   const std::optional<sim::Errors>& errors) {
@@ -48,7 +48,7 @@ void write_mechanism(JsonWriter& json, const sim::Mechanism& mechanism) {
 
 std::string to_json(const CalibrateReport& report) {
   JsonWriter json;
-  json.begin_object().field("schema", kSchema).key("sources").begin_array();
+  json.begin_object().field("schema", kCalibrateSchema).key("sources").begin_array();
   for (const std::string& source : report.sources) json.value(source);
   json.end_array();
   json.key("device");

@@ -4,7 +4,7 @@
 namespace foregather::tasks {
 namespace {
 
-constexpr int kSchema = 1;
+constexpr int kSummarySchema = 1;
 
 template <class T>
 void optional_field(JsonWriter& json, std::string_view name, const std::optional<T>& value) {
@@ -269,7 +269,7 @@ void write_what_if(JsonWriter& json, const Summary& summary) {
 std::string to_json(const Summary& summary) {
   JsonWriter json;
   json.begin_object();
-  json.field("schema", kSchema);
+  json.field("schema", kSummarySchema);
   json.field("source", std::string_view(summary.source));
   json.field("name", std::string_view(summary.name));
   json.field("model", std::string_view(summary.model));

@@ -64,9 +64,10 @@ constexpr Allowed allowed_in(CatalogueKind kind) {
 }
 
 /// Reads one file into a Hardware that may already hold a base's figures.
-class Reader {
+class HardwareReader {
  public:
-  Reader(std::string place, CatalogueKind kind, Hardware& hardware, std::vector<bool>& given)
+  HardwareReader(std::string place, CatalogueKind kind, Hardware& hardware,
+                 std::vector<bool>& given)
       : place_(std::move(place)), allowed_(allowed_in(kind)), hardware_(hardware), given_(given) {}
 
   Status read(const toml::table& root) {
@@ -302,7 +303,8 @@ Status read_into(std::string_view text, const std::string& place, Hardware& hard
       return done;
     }
   }
-  if (Status done = Reader(place, CatalogueKind::hardware, hardware, given).read(*root); !done)
+  if (Status done = HardwareReader(place, CatalogueKind::hardware, hardware, given).read(*root);
+      !done)
     return done;
   return read_measured(text, place, measured, hardware.residuals);
 }
@@ -331,7 +333,8 @@ Status overlay(CatalogueKind kind, const std::string& name_or_path, Hardware& ha
   if (!root->contains(section))
     return fail_at(found->second, "is no {}, expected a section [{}]", word_of(kind), section);
   std::vector<bool> given(figure_specs().size(), false);
-  if (Status done = Reader(found->second, kind, hardware, given).read(*root); !done) return done;
+  if (Status done = HardwareReader(found->second, kind, hardware, given).read(*root); !done)
+    return done;
   hardware.name += "+" + std::filesystem::path(name_or_path).stem().string();
   return {};
 }

@@ -49,9 +49,9 @@ std::string list(std::span<const std::string_view> words) {
   return out;
 }
 
-class Reader {
+class MeasuredReader {
  public:
-  explicit Reader(const std::string& place) : place_(place) {}
+  explicit MeasuredReader(const std::string& place) : place_(place) {}
 
   Status read_groups(const toml::node& node, std::vector<WorkSample>& measured) {
     const toml::array* const groups = node.as_array();
@@ -165,7 +165,7 @@ class Reader {
   const std::string& place_;
 };
 
-std::string quoted(std::string_view text) { return json_quote(printable(text)); }
+std::string toml_quoted(std::string_view text) { return json_quote(printable(text)); }
 
 std::string row_text(WorkSample sample) {
   std::string text;
@@ -191,7 +191,7 @@ Status read_measured(std::string_view text, const std::string& place,
   if (Status shallow = check_toml_depth(text, place); !shallow) return shallow;
   try {
     const toml::table root = toml::parse(text, place);
-    Reader reader(place);
+    MeasuredReader reader(place);
     if (const toml::node* const groups = root.get("measured"))
       if (Status done = reader.read_groups(*groups, measured); !done) return done;
     if (const toml::node* const rows = root.get("residual"))
@@ -209,12 +209,12 @@ std::string measured_text(std::span<const WorkSample> measured, std::span<const 
   std::string text;
   for (const Residual& residual : residuals)
     text += fmt::format("\n[[residual]]\nkind = \"{}\"\nlow = {}\nhigh = {}\nsource = {}\n",
-                        name(residual.kind), residual.low, residual.high, quoted(source));
+                        name(residual.kind), residual.low, residual.high, toml_quoted(source));
   for (std::size_t i = 0; i < measured.size();) {
     const WorkSample& first = measured[i];
     text += fmt::format("\n[[measured]]\nkernel = {}\nkind = \"{}\"\ndtype = \"{}\"\n",
-                        quoted(first.kernel), name(first.cost.kind), name(first.cost.dtype));
-    text += fmt::format("source = {}\nrows = [\n", quoted(source));
+                        toml_quoted(first.kernel), name(first.cost.kind), name(first.cost.dtype));
+    text += fmt::format("source = {}\nrows = [\n", toml_quoted(source));
     for (; i < measured.size() && measured[i].kernel == first.kernel &&
            measured[i].cost.kind == first.cost.kind && measured[i].cost.dtype == first.cost.dtype;
          ++i)

@@ -12,7 +12,7 @@ namespace foregather::sim {
 
 namespace {
 
-std::string quoted(std::string_view text) { return json_quote(printable(text)); }
+std::string overlay_quoted(std::string_view text) { return json_quote(printable(text)); }
 
 std::string percent(const std::optional<Errors>& errors) {
   return errors ? fmt::format("{:.1f} %", 100 * errors->median) : std::string("not known");
@@ -43,8 +43,8 @@ std::string overlay_text(const Calibration& calibration, std::span<const run::Wo
   std::string text = fmt::format(
       "# Written by foregather calibrate: figures over {} and measured times.\nbase = {}\nname = "
       "{}\ndescription = {}\n",
-      printable(base), quoted(base), quoted(calibration.hardware.name),
-      quoted(calibration.hardware.description));
+      printable(base), overlay_quoted(base), overlay_quoted(calibration.hardware.name),
+      overlay_quoted(calibration.hardware.description));
   std::vector<FittedFigure> figures = calibration.figures;
   std::sort(figures.begin(), figures.end(),
             [](const FittedFigure& a, const FittedFigure& b) { return a.spec < b.spec; });
@@ -55,7 +55,7 @@ std::string overlay_text(const Calibration& calibration, std::span<const run::Wo
     section = spec.section;
     text += fmt::format("{} = {{ value = {}, unit = \"{}\", source = {} }}\n", spec.key,
                         figure.value, base_unit(spec.dimension),
-                        quoted(source_of(calibration.mechanisms[figure.mechanism], from)));
+                        overlay_quoted(source_of(calibration.mechanisms[figure.mechanism], from)));
   }
   return text + measured_text(samples, calibration.residuals,
                               fmt::format("median of the repeats in {}", from));

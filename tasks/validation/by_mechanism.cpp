@@ -9,19 +9,19 @@
 namespace foregather::tasks {
 namespace {
 
-constexpr double kMuch = 0.02;
+constexpr double kVisible = 0.02;
 
-struct Mechanism {
+struct ErrorGroup {
   std::string_view name;
   bool (*applies)(const RowResult&);
 };
 
 bool is_host(const RowResult& row) {
   const StepShares& shares = row.prediction.shares;
-  return shares.host > kMuch && shares.host >= shares.exposed_comm;
+  return shares.host > kVisible && shares.host >= shares.exposed_comm;
 }
 bool is_exposed(const RowResult& row) {
-  return row.prediction.shares.exposed_comm > kMuch && !is_host(row);
+  return row.prediction.shares.exposed_comm > kVisible && !is_host(row);
 }
 bool is_one_node(const RowResult& row) { return row.row.nodes.value_or(1) == 1; }
 bool is_float8(const RowResult& row) { return row.row.compute.starts_with("fp8"); }
@@ -29,27 +29,27 @@ bool is_eager(const RowResult& row) {
   return row.row.compile == "none" && !row.row.strategy.starts_with("thunder");
 }
 
-constexpr std::array kMechanisms{
-    Mechanism{"compute alone",
-              [](const RowResult& row) { return !is_exposed(row) && !is_host(row); }},
-    Mechanism{"and exposed communication within the node",
-              [](const RowResult& row) { return is_exposed(row) && is_one_node(row); }},
-    Mechanism{"and exposed communication between nodes",
-              [](const RowResult& row) { return is_exposed(row) && !is_one_node(row); }},
-    Mechanism{"and waiting for the host", is_host},
-    Mechanism{"eager", [](const RowResult& row) { return !is_float8(row) && is_eager(row); }},
-    Mechanism{"compiled", [](const RowResult& row) { return !is_float8(row) && !is_eager(row); }},
-    Mechanism{"float8, eager",
-              [](const RowResult& row) { return is_float8(row) && is_eager(row); }},
-    Mechanism{"float8, compiled",
-              [](const RowResult& row) { return is_float8(row) && !is_eager(row); }},
+constexpr std::array kErrorGroups{
+    ErrorGroup{"compute alone",
+               [](const RowResult& row) { return !is_exposed(row) && !is_host(row); }},
+    ErrorGroup{"and exposed communication within the node",
+               [](const RowResult& row) { return is_exposed(row) && is_one_node(row); }},
+    ErrorGroup{"and exposed communication between nodes",
+               [](const RowResult& row) { return is_exposed(row) && !is_one_node(row); }},
+    ErrorGroup{"and waiting for the host", is_host},
+    ErrorGroup{"eager", [](const RowResult& row) { return !is_float8(row) && is_eager(row); }},
+    ErrorGroup{"compiled", [](const RowResult& row) { return !is_float8(row) && !is_eager(row); }},
+    ErrorGroup{"float8, eager",
+               [](const RowResult& row) { return is_float8(row) && is_eager(row); }},
+    ErrorGroup{"float8, compiled",
+               [](const RowResult& row) { return is_float8(row) && !is_eager(row); }},
 };
 
 }  // namespace
 
 std::vector<MechanismFigures> figures_by_mechanism(const std::vector<RowResult>& rows) {
   std::vector<MechanismFigures> all;
-  for (const Mechanism& mechanism : kMechanisms) {
+  for (const ErrorGroup& mechanism : kErrorGroups) {
     std::vector<const RowResult*> found;
     for (const RowResult& row : rows)
       if (row.prediction.is_predicted() && mechanism.applies(row)) found.push_back(&row);

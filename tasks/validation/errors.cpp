@@ -6,8 +6,6 @@
 namespace foregather::tasks {
 namespace {
 
-constexpr double kGiBBytes = 1024.0 * 1024.0 * 1024.0;
-
 using ErrorOf = std::optional<double> (RowResult::*)() const;
 
 Spread spread_of(const std::vector<const RowResult*>& rows, ErrorOf error_of, bool groups_equally) {
@@ -39,7 +37,7 @@ std::optional<double> RowResult::time_error() const {
 
 std::optional<double> RowResult::peak_error() const {
   if (!prediction.is_predicted() || !prediction.peak || !row.peak_gib) return std::nullopt;
-  return static_cast<double>(*prediction.peak) / kGiBBytes / *row.peak_gib - 1;
+  return static_cast<double>(*prediction.peak) / static_cast<double>(GiB) / *row.peak_gib - 1;
 }
 
 std::optional<bool> RowResult::time_inside() const {
@@ -51,7 +49,7 @@ std::optional<bool> RowResult::time_inside() const {
 
 std::optional<bool> RowResult::peak_inside() const {
   if (!peak_error()) return std::nullopt;
-  const double published = *row.peak_gib * kGiBBytes;
+  const double published = *row.peak_gib * static_cast<double>(GiB);
   return static_cast<double>(prediction.peak_range.first) <= published &&
          published <= static_cast<double>(prediction.peak_range.second);
 }

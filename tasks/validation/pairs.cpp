@@ -11,10 +11,8 @@ namespace {
 
 constexpr double kNoise = 0.01;
 constexpr double kSmall = 0.02;
-constexpr double kTimeBar = 0.02;
-constexpr double kMemoryBar = 0.2;
-
-constexpr double kGiBBytes = 1024.0 * 1024.0 * 1024.0;
+constexpr double kPairTimeBar = 0.02;
+constexpr double kPairMemoryBar = 0.2;
 
 constexpr std::string_view kUnknown = "unknown";
 
@@ -111,7 +109,7 @@ void measure(RowPair& pair) {
       a.row.memory_metric == b.row.memory_metric && a.row.memory_when == b.row.memory_when)
     pair.memory = MemoryEffect{{*b.row.peak_gib / *a.row.peak_gib - 1,
                                 static_cast<double>(*b.prediction.peak - *a.prediction.peak) /
-                                    kGiBBytes / *a.row.peak_gib}};
+                                    static_cast<double>(GiB) / *a.row.peak_gib}};
 }
 
 std::optional<bool> all(std::size_t n, std::size_t m) {
@@ -170,11 +168,11 @@ bool Effect::is_sign_right() const {
   return is_none() ? std::abs(predicted) < kSmall : published * predicted > 0;
 }
 
-bool TimeEffect::is_within() const { return std::abs(predicted - published) <= kTimeBar; }
+bool TimeEffect::is_within() const { return std::abs(predicted - published) <= kPairTimeBar; }
 
 bool MemoryEffect::is_within() const {
   return is_none() ? std::abs(predicted) < kSmall
-                   : std::abs(predicted - published) <= kMemoryBar * std::abs(published);
+                   : std::abs(predicted - published) <= kPairMemoryBar * std::abs(published);
 }
 
 void PairCounts::add(const RowPair& pair) {

@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::size_t kWorstPairs = 10;
 
-const std::vector<std::string> kHeads{"differ in",          "pairs",
-                                      "time: sign right",   "within 2 points",
-                                      "memory: sign right", "difference within 20 %"};
+const std::vector<std::string> kPairHeads{"differ in",          "pairs",
+                                          "time: sign right",   "within 2 points",
+                                          "memory: sign right", "difference within 20 %"};
 
 struct KindCounts {
   std::string kind;
@@ -139,7 +139,7 @@ std::string alike_text(const Pairs& pairs) {
   return text;
 }
 
-constexpr std::string_view kIntroduction =
+constexpr std::string_view kPairIntroduction =
     "\n## Pairs: what one choice changes\n\n"
     "Two results of one group that differ in one choice and agree in every other column of the run "
     "(GPUs, model,\nbatch, dtypes, ...): what the second changes, as a share of the first, "
@@ -197,7 +197,7 @@ std::string pairs_markdown(const std::vector<RowResult>& rows) {
   std::vector<std::vector<std::string>> counts, cells;
   for (const KindCounts& kind : counts_of(pairs)) counts.push_back(count_cells(kind));
   for (const RowPair& pair : pairs.judged) cells.push_back(pair_cells(pair));
-  std::string text = std::string(kIntroduction) + markdown_table(kHeads, counts);
+  std::string text = std::string(kPairIntroduction) + markdown_table(kPairHeads, counts);
   text += left_out_text(pairs) + "\n";
   text +=
       markdown_table({"differ in", "first", "second", "change", "time", "peak", "does not hold"},
@@ -211,7 +211,7 @@ std::string pairs_text(const std::vector<RowResult>& rows) {
   const Pairs pairs = find_pairs(rows);
   if (pairs.judged.empty()) return {};
   TextTable table;
-  table.row(kHeads);
+  table.row(kPairHeads);
   for (const KindCounts& kind : counts_of(pairs)) table.row(count_cells(kind));
   return "\n" + table.text();
 }

@@ -15,7 +15,7 @@ constexpr double kBar = 0.1;
 
 bool has_times(const RowResult& row) { return row.time_error() && row.row.gpus; }
 
-std::string setup_of(const MeasuredRow& row) {
+std::string family_of(const MeasuredRow& row) {
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{} {} {} {} {}",
                      row.group, row.gpu, row.strategy, row.param_dtype, row.reduce_dtype,
                      row.compute, row.fp8_all_gather, row.master, row.checkpointing, row.compile,
@@ -28,7 +28,7 @@ std::string fabric_of(const MeasuredRow& row) {
   return fmt::format("{} {}", row.fabric, row.fabric_gbps.value_or(0));
 }
 
-bool is_one_node(const RowResult& row) { return row.row.nodes == 1; }
+bool is_within_node(const RowResult& row) { return row.row.nodes == 1; }
 
 /// Per token of one micro-batch: families agree in the rest of what tokens/s/GPU counts.
 double log_rate(const RowResult& row, double step_seconds) {
@@ -64,12 +64,12 @@ Moments moments_of(const std::vector<const RowResult*>& rows) {
 std::vector<std::vector<const RowResult*>> by_fabric(const std::vector<const RowResult*>& setup) {
   std::set<std::string> fabrics;
   for (const RowResult* row : setup)
-    if (!is_one_node(*row)) fabrics.insert(fabric_of(row->row));
+    if (!is_within_node(*row)) fabrics.insert(fabric_of(row->row));
   std::vector<std::vector<const RowResult*>> families;
   for (const std::string& fabric : fabrics) {
     families.emplace_back();
     for (const RowResult* row : setup)
-      if (is_one_node(*row) || fabric_of(row->row) == fabric) families.back().push_back(row);
+      if (is_within_node(*row) || fabric_of(row->row) == fabric) families.back().push_back(row);
   }
   if (fabrics.empty()) families.push_back(setup);
   return families;
@@ -100,7 +100,7 @@ Scaling find_scaling(const std::vector<RowResult>& rows) {
   std::vector<std::vector<const RowResult*>> setups;
   for (const RowResult& row : rows) {
     if (!has_times(row)) continue;
-    const auto [at, is_new] = known.try_emplace(setup_of(row.row), setups.size());
+    const auto [at, is_new] = known.try_emplace(family_of(row.row), setups.size());
     if (is_new) setups.emplace_back();
     setups[at->second].push_back(&row);
   }

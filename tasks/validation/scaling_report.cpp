@@ -67,7 +67,7 @@ std::string worst_text(const Scaling& scaling) {
   return text.empty() ? text : "\n" + text;
 }
 
-constexpr std::string_view kIntroduction =
+constexpr std::string_view kScalingIntroduction =
     "\n## Scaling over numbers of GPUs\n\n"
     "Results of one group that are equal but for the number of GPUs and nodes (and micro-batches a "
     "step): the least-squares slope of\nln(tokens/s/GPU) against ln(GPUs), and what it makes of "
@@ -85,7 +85,7 @@ std::string scaling_markdown(const std::vector<RowResult>& rows) {
   if (scaling.families.empty()) return {};
   std::vector<std::vector<std::string>> cells;
   for (const ScalingFamily& family : scaling.families) cells.push_back(family_cells(family));
-  return std::string(kIntroduction) + summary(scaling) + "\n\n" +
+  return std::string(kScalingIntroduction) + summary(scaling) + "\n\n" +
          markdown_table({"fewest GPUs", "GPUs", "slope", "published", "difference",
                          "fewest to most", "published", "within 10 %"},
                         cells) +

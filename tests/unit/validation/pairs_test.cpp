@@ -49,14 +49,14 @@ RowResult with(RowResult row, double published_time, double predicted_time, doub
   return row;
 }
 
-RowResult base() { return with(result("base"), 1.0, 1.1, 50, 40); }
+RowResult base_result() { return with(result("base"), 1.0, 1.1, 50, 40); }
 
 }  // namespace
 
 TEST_CASE("a pair's effects are shares of the first result") {
   RowResult never = with(result("never"), 0.9, 1.001, 60, 51);
   never.row.strategy = "fsdp2_never";
-  const std::vector<RowResult> rows{base(), never};
+  const std::vector<RowResult> rows{base_result(), never};
   const Pairs pairs = find_pairs(rows);
   REQUIRE(pairs.judged.size() == 1);
   const RowPair& pair = pairs.judged.front();
@@ -91,7 +91,7 @@ TEST_CASE("a pair differs in exactly one choice") {
   const auto kind_of = [](auto change) {
     RowResult other = with(result("other"), 1, 1, 50, 50);
     change(other.row);
-    const std::vector<RowResult> rows{base(), other};
+    const std::vector<RowResult> rows{base_result(), other};
     const Pairs pairs = find_pairs(rows);
     return pairs.judged.empty() ? std::string() : pairs.judged.front().kind;
   };
@@ -137,7 +137,8 @@ TEST_CASE("a pair differs in exactly one choice") {
 }
 
 TEST_CASE("what makes no pair is counted") {
-  RowResult skipped = base(), bare = result("bare"), metric = base(), twin = base();
+  RowResult skipped = base_result(), bare = result("bare"), metric = base_result(),
+            twin = base_result();
   skipped.row.id = "skipped";
   skipped.row.compile = "full";
   skipped.prediction.skipped = "why";
@@ -147,7 +148,7 @@ TEST_CASE("what makes no pair is counted") {
   metric.row.memory_metric = "allocated_gib";
   metric.row.step_time_s.reset();
   twin.row.id = "twin";
-  const std::vector<RowResult> rows{base(), skipped, bare, metric, twin};
+  const std::vector<RowResult> rows{base_result(), skipped, bare, metric, twin};
   const Pairs pairs = find_pairs(rows);
   CHECK(pairs.judged.empty());
   CHECK(pairs.not_predicted == 2);
@@ -160,7 +161,7 @@ TEST_CASE("what makes no pair is counted") {
 TEST_CASE("counts and misses of pairs are told") {
   RowResult compiled = with(result("compiled"), 0.8, 0.9896, 50.1, 30);
   compiled.row.compile = "full";
-  const std::vector<RowResult> rows{base(), compiled};
+  const std::vector<RowResult> rows{base_result(), compiled};
   const std::string markdown = pairs_markdown(rows);
   CHECK_THAT(markdown, Contains("| compile | 1 | 1 of 1 | 0 of 1 | 0 of 1 | 0 of 1 |"));
   CHECK_THAT(markdown, Contains("| what-ifs together | 1 | 1 of 1 |"));
@@ -173,13 +174,13 @@ TEST_CASE("counts and misses of pairs are told") {
   const PairCounts what_ifs = count_what_ifs(rows);
   CHECK(what_ifs.are_signs_right() == false);
   CHECK(what_ifs.are_times_within() == false);
-  CHECK(!count_what_ifs({base()}).are_signs_right());
+  CHECK(!count_what_ifs({base_result()}).are_signs_right());
   JsonWriter json;
   json.begin_object();
   write_pairs(json, rows);
   json.end_object();
   CHECK_THAT(json.text(), Contains("\"time_within_2_points\": 0"));
-  CHECK(pairs_markdown({base()}).empty());
+  CHECK(pairs_markdown({base_result()}).empty());
 }
 
 TEST_CASE("the slope of scaling is that of tokens a GPU over GPUs") {
@@ -211,7 +212,7 @@ TEST_CASE("a scaling family agrees in all but GPUs, nodes and micro-batches a st
     RowResult other = with(result("other"), 1.05, 1, 50, 50);
     other.row.gpus = 16;
     change(other.row);
-    return find_scaling({base(), other}).families.size();
+    return find_scaling({base_result(), other}).families.size();
   };
   CHECK(families([](MeasuredRow&) {}) == 1);
   CHECK(families([](MeasuredRow& row) { row.gpus = 8; }) == 0);
@@ -220,16 +221,16 @@ TEST_CASE("a scaling family agrees in all but GPUs, nodes and micro-batches a st
   CHECK(families([](MeasuredRow& row) { row.group = "h"; }) == 0);
   CHECK(families([](MeasuredRow& row) { row.step_time_s.reset(); }) == 0);
   // Two fabrics make two families; a result on one node belongs to both.
-  RowResult roce = base(), ib = base();
+  RowResult roce = base_result(), ib = base_result();
   roce.row.gpus = ib.row.gpus = 16;
   roce.row.nodes = ib.row.nodes = 2;
   roce.row.fabric = "roce_400";
   ib.row.fabric = "ib_ndr";
-  CHECK(find_scaling({base(), roce, ib}).families.size() == 2);
+  CHECK(find_scaling({base_result(), roce, ib}).families.size() == 2);
 }
 
 TEST_CASE("errors are grouped by what the step spends its time on and by its kernels") {
-  RowResult host = base(), between = base(), float8 = base();
+  RowResult host = base_result(), between = base_result(), float8 = base_result();
   host.prediction.shares = {0.5, 0.3, 0.4};
   between.prediction.shares = {0.9, 0.1, 0};
   between.row.nodes = 2;
