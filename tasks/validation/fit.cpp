@@ -58,13 +58,13 @@ constexpr std::array kFigures{
            same, 0.45, 0.05, 5},
 };
 
-using Choices = std::array<std::size_t, kFigures.size()>;
+using FitPoint = std::array<std::size_t, kFigures.size()>;
 
-std::vector<Choices> all_points() {
-  std::vector<Choices> points{Choices{}};
+std::vector<FitPoint> all_points() {
+  std::vector<FitPoint> points{FitPoint{}};
   for (std::size_t figure = 0; figure < kFigures.size(); ++figure) {
-    std::vector<Choices> longer;
-    for (const Choices& point : points)
+    std::vector<FitPoint> longer;
+    for (const FitPoint& point : points)
       for (std::size_t i = 0; i < kFigures[figure].values; ++i) {
         longer.push_back(point);
         longer.back()[figure] = i;
@@ -86,8 +86,8 @@ class RowErrors {
   const std::string& group() const { return row_->group; }
   bool concerns(std::size_t figure) const { return concerns_[figure]; }
 
-  void predict(std::span<const Choices> points, const std::string& directory) {
-    for (const Choices& point : points) {
+  void predict(std::span<const FitPoint> points, const std::string& directory) {
+    for (const FitPoint& point : points) {
       const auto [at, is_new] = errors_.try_emplace(own(point), std::nullopt);
       if (!is_new) continue;
       const RowPrediction prediction = predict_row(*row_, directory, overlay(point));
@@ -96,16 +96,16 @@ class RowErrors {
     }
   }
 
-  std::optional<double> at(const Choices& point) const { return errors_.at(own(point)); }
+  std::optional<double> at(const FitPoint& point) const { return errors_.at(own(point)); }
 
  private:
-  Choices own(Choices point) const {
+  FitPoint own(FitPoint point) const {
     for (std::size_t i = 0; i < point.size(); ++i)
       if (!concerns_[i]) point[i] = 0;
     return point;
   }
 
-  std::string overlay(const Choices& point) const {
+  std::string overlay(const FitPoint& point) const {
     std::map<std::string_view, std::string> sections;
     for (std::size_t i = 0; i < kFigures.size(); ++i) {
       const Figure& figure = kFigures[i];
@@ -122,12 +122,12 @@ class RowErrors {
   const MeasuredRow* row_;
   std::string hardware_;
   std::array<bool, kFigures.size()> concerns_{};
-  std::map<Choices, std::optional<double>> errors_;
+  std::map<FitPoint, std::optional<double>> errors_;
 };
 
 using Groups = std::map<std::string, std::vector<const RowErrors*>>;
 
-double loss(const std::vector<const RowErrors*>& rows, const Choices& point) {
+double loss(const std::vector<const RowErrors*>& rows, const FitPoint& point) {
   double sum = 0;
   double n = 0;
   for (const RowErrors* row : rows) {
@@ -139,10 +139,10 @@ double loss(const std::vector<const RowErrors*>& rows, const Choices& point) {
   return n > 0 ? sum / n : 0;
 }
 
-Choices best(const Groups& groups, std::span<const Choices> points, const std::string& left_out) {
-  Choices at{};
+FitPoint best(const Groups& groups, std::span<const FitPoint> points, const std::string& left_out) {
+  FitPoint at{};
   double least = INFINITY;
-  for (const Choices& point : points) {
+  for (const FitPoint& point : points) {
     double sum = 0;
     for (const auto& [name, rows] : groups)
       if (name != left_out) sum += loss(rows, point);
@@ -153,7 +153,7 @@ Choices best(const Groups& groups, std::span<const Choices> points, const std::s
   return at;
 }
 
-void add_errors(const std::vector<const RowErrors*>& rows, const Choices& point,
+void add_errors(const std::vector<const RowErrors*>& rows, const FitPoint& point,
                 std::vector<std::pair<double, double>>& errors) {
   for (const RowErrors* row : rows)
     if (const auto error = row->at(point))
@@ -171,13 +171,13 @@ Result<Fit> fit(const std::string& measured, const std::string& directory) {
     if (row.tier == "A" && row.step_time_s && machine) rows.emplace_back(row, machine->hardware);
   }
   if (rows.empty()) return fail_at(measured, "has no step times of tier A to fit to");
-  const std::vector<Choices> points = all_points();
+  const std::vector<FitPoint> points = all_points();
   in_parallel(rows.size(), [&](std::size_t i) { rows[i].predict(points, directory); });
 
   Groups groups;
   for (const RowErrors& row : rows)
     if (row.at(points.front())) groups[row.group()].push_back(&row);
-  const Choices all = best(groups, points, {});
+  const FitPoint all = best(groups, points, {});
   Fit result;
   for (std::size_t i = 0; i < kFigures.size(); ++i) {
     const double value = kFigures[i].value(all[i]);
@@ -185,7 +185,7 @@ Result<Fit> fit(const std::string& measured, const std::string& directory) {
   }
   std::vector<std::pair<double, double>> errors, held_out;
   for (const auto& [name, own] : groups) {
-    const Choices without = best(groups, points, name);
+    const FitPoint without = best(groups, points, name);
     add_errors(own, all, errors);
     add_errors(own, without, held_out);
     for (std::size_t i = 0; i < kFigures.size(); ++i) {

@@ -19,9 +19,9 @@ namespace {
 using sim::Generation;
 using sim::Hardware;
 
-constexpr double kMostOfOneRow = 0.5;  // |ln(predicted / published)|
+constexpr double kMostOfOneTime = 0.5;  // |ln(predicted / published)|
 
-struct Figure {
+struct NcclFigure {
   std::string_view key, applies;
   bool (*is_of)(const Hardware& hardware);
   double& (*of)(Hardware& hardware);
@@ -34,26 +34,26 @@ struct Figure {
 
 bool is_hopper_on(const Hardware& hardware) { return hardware.generation() >= Generation::hopper; }
 
-constexpr std::array kFigures{
-    Figure{"nccl.small_message_slowdown", "all", [](const Hardware&) { return true; },
-           [](Hardware& hw) -> double& { return hw.nccl.small_message_slowdown; }, 1, 1.0, 0.05,
-           21},
-    Figure{"nccl.pipeline_fill", "all", [](const Hardware&) { return true; },
-           [](Hardware& hw) -> double& { return hw.nccl.pipeline_fill; }, 1, 0.0, 0.05, 21},
-    Figure{"nccl.nvls_fill", "Hopper and Blackwell with NVSwitch",
-           [](const Hardware& hw) {
-             return is_hopper_on(hw) && hw.intra.kind == sim::IntraLink::nvswitch;
-           },
-           [](Hardware& hw) -> double& { return hw.nccl.nvls_fill; }, 1, 0.0, 0.1, 21},
-    Figure{"nccl.channel_start (us)", "A100",
-           [](const Hardware& hw) { return hw.has_nvlink() && !is_hopper_on(hw); },
-           [](Hardware& hw) -> double& { return hw.nccl.channel_start; }, 1000, 0.0, 0.1, 31},
-    Figure{"nccl.channel_start (us)", "Hopper and Blackwell",
-           [](const Hardware& hw) { return hw.has_nvlink() && is_hopper_on(hw); },
-           [](Hardware& hw) -> double& { return hw.nccl.channel_start; }, 1000, 0.0, 0.05, 21},
+constexpr std::array kNcclFigures{
+    NcclFigure{"nccl.small_message_slowdown", "all", [](const Hardware&) { return true; },
+               [](Hardware& hw) -> double& { return hw.nccl.small_message_slowdown; }, 1, 1.0, 0.05,
+               21},
+    NcclFigure{"nccl.pipeline_fill", "all", [](const Hardware&) { return true; },
+               [](Hardware& hw) -> double& { return hw.nccl.pipeline_fill; }, 1, 0.0, 0.05, 21},
+    NcclFigure{"nccl.nvls_fill", "Hopper and Blackwell with NVSwitch",
+               [](const Hardware& hw) {
+                 return is_hopper_on(hw) && hw.intra.kind == sim::IntraLink::nvswitch;
+               },
+               [](Hardware& hw) -> double& { return hw.nccl.nvls_fill; }, 1, 0.0, 0.1, 21},
+    NcclFigure{"nccl.channel_start (us)", "A100",
+               [](const Hardware& hw) { return hw.has_nvlink() && !is_hopper_on(hw); },
+               [](Hardware& hw) -> double& { return hw.nccl.channel_start; }, 1000, 0.0, 0.1, 31},
+    NcclFigure{"nccl.channel_start (us)", "Hopper and Blackwell",
+               [](const Hardware& hw) { return hw.has_nvlink() && is_hopper_on(hw); },
+               [](Hardware& hw) -> double& { return hw.nccl.channel_start; }, 1000, 0.0, 0.05, 21},
 };
 
-using Point = std::array<std::size_t, kFigures.size()>;
+using NcclPoint = std::array<std::size_t, kNcclFigures.size()>;
 
 struct Table {
   Hardware hardware;
@@ -61,11 +61,11 @@ struct Table {
 };
 
 /// ln(predicted / published) of each row.
-std::vector<double> errors_of(const Table& table, const Point& point) {
+std::vector<double> errors_of(const Table& table, const NcclPoint& point) {
   Hardware hardware = table.hardware;
   for (std::size_t i = 0; i < point.size(); ++i)
-    if (kFigures[i].is_of(hardware))
-      kFigures[i].of(hardware) = kFigures[i].value(point[i]) * kFigures[i].unit;
+    if (kNcclFigures[i].is_of(hardware))
+      kNcclFigures[i].of(hardware) = kNcclFigures[i].value(point[i]) * kNcclFigures[i].unit;
   sim::CollectivePricer pricer(hardware, 1.0);
   std::vector<double> errors;
   for (const NcclRow& row : table.rows)
@@ -73,27 +73,27 @@ std::vector<double> errors_of(const Table& table, const Point& point) {
   return errors;
 }
 
-double loss(const Table& table, const Point& point) {
+double loss(const Table& table, const NcclPoint& point) {
   double sum = 0;
-  for (double error : errors_of(table, point)) sum += std::min(std::abs(error), kMostOfOneRow);
+  for (double error : errors_of(table, point)) sum += std::min(std::abs(error), kMostOfOneTime);
   return sum / static_cast<double>(table.rows.size());
 }
 
-Point best(const std::vector<Table>& tables, std::size_t left_out) {
-  const auto all_but_one = [&](const Point& point) {
+NcclPoint best(const std::vector<Table>& tables, std::size_t left_out) {
+  const auto all_but_one = [&](const NcclPoint& point) {
     double sum = 0;
     for (std::size_t i = 0; i < tables.size(); ++i)
       if (i != left_out) sum += loss(tables[i], point);
     return sum;
   };
-  Point at;
-  for (std::size_t i = 0; i < at.size(); ++i) at[i] = kFigures[i].values / 2;
+  NcclPoint at;
+  for (std::size_t i = 0; i < at.size(); ++i) at[i] = kNcclFigures[i].values / 2;
   double least = all_but_one(at);
   for (bool better = true; better;) {
     better = false;
     for (std::size_t figure = 0; figure < at.size(); ++figure) {
-      Point tried = at;
-      for (tried[figure] = 0; tried[figure] < kFigures[figure].values; ++tried[figure]) {
+      NcclPoint tried = at;
+      for (tried[figure] = 0; tried[figure] < kNcclFigures[figure].values; ++tried[figure]) {
         const double sum = all_but_one(tried);
         if (sum >= least) continue;
         least = sum;
@@ -124,7 +124,7 @@ Result<std::vector<Table>> tables_with_times(const std::string& directory) {
 
 class Medians {
  public:
-  void add(const Table& table, const Point& point) {
+  void add(const Table& table, const NcclPoint& point) {
     const std::vector<double> errors = errors_of(table, point);
     for (std::size_t i = 0; i < errors.size(); ++i)
       (table.rows[i].size < 1 * MiB ? small_ : large_)
@@ -142,13 +142,13 @@ class Medians {
 Result<NcclFit> fit_nccl(const std::string& directory) {
   const auto tables = tables_with_times(directory);
   if (!tables) return tl::unexpected(tables.error());
-  std::vector<Point> without(tables->size() + 1);
+  std::vector<NcclPoint> without(tables->size() + 1);
   in_parallel(without.size(), [&](std::size_t i) { without[i] = best(*tables, i); });
-  const Point& all = without.back();
+  const NcclPoint& all = without.back();
 
   NcclFit result;
-  for (std::size_t i = 0; i < kFigures.size(); ++i) {
-    const Figure& figure = kFigures[i];
+  for (std::size_t i = 0; i < kNcclFigures.size(); ++i) {
+    const NcclFigure& figure = kNcclFigures[i];
     FittedFigure& fitted = result.figures.emplace_back();
     fitted.key = figure.key;
     fitted.applies = figure.applies;
