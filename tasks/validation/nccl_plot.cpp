@@ -11,8 +11,8 @@ namespace foregather::tasks {
 namespace {
 
 constexpr std::size_t kColumns = 3, kPublished = 1, kPredicted = 0;
-constexpr int kWidth = 330, kHeight = 220, kLegend = 28;
-constexpr double kLeft = 40, kRight = 320, kTop = 36, kBottom = 192;
+constexpr int kPanelWidth = 330, kPanelHeight = 220, kLegend = 28;
+constexpr double kPanelLeft = 40, kPanelRight = 320, kPanelTop = 36, kPanelBottom = 192;
 
 using Curve = std::vector<NcclRow>;
 
@@ -62,18 +62,19 @@ std::string nccl_plot(const std::vector<NcclRow>& rows) {
       times.insert(times.end(), {*row.published_us, *row.predicted_us});
     }
   const std::size_t lines = (curves.size() + kColumns - 1) / kColumns;
-  Svg svg(kWidth * static_cast<int>(kColumns), kLegend + kHeight * static_cast<int>(lines),
+  Svg svg(kPanelWidth * static_cast<int>(kColumns),
+          kLegend + kPanelHeight * static_cast<int>(lines),
           "Time of collectives in µs over bytes, in published nccl-tests tables");
-  svg.dot({kLeft, 14}, kPublished, {});
-  svg.text({kLeft + 10, 18}, "published");
-  svg.line({{kLeft + 90, 14}, {kLeft + 112, 14}}, kPredicted);
-  svg.text({kLeft + 118, 18}, "predicted; µs over bytes; the median error is that of a table");
+  svg.dot({kPanelLeft, 14}, kPublished, {});
+  svg.text({kPanelLeft + 10, 18}, "published");
+  svg.line({{kPanelLeft + 90, 14}, {kPanelLeft + 112, 14}}, kPredicted);
+  svg.text({kPanelLeft + 118, 18}, "predicted; µs over bytes; the median error is that of a table");
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    const double left = kWidth * static_cast<double>(i % kColumns);
-    const double top = kLegend + kHeight * static_cast<double>(i / kColumns);
+    const double left = kPanelWidth * static_cast<double>(i % kColumns);
+    const double top = kLegend + kPanelHeight * static_cast<double>(i / kColumns);
     draw(svg, curves[i],
-         {scale_over(sizes, left + kLeft, left + kRight),
-          scale_over(times, top + kBottom, top + kTop)});
+         {scale_over(sizes, left + kPanelLeft, left + kPanelRight),
+          scale_over(times, top + kPanelBottom, top + kPanelTop)});
   }
   return svg.finish();
 }

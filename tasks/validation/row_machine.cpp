@@ -7,7 +7,7 @@
 namespace foregather::tasks {
 namespace {
 
-bool has(std::string_view text, std::string_view part) {
+bool says(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
@@ -47,11 +47,11 @@ int pcie_generation(std::string_view hardware) {
   return 5;
 }
 
-struct Word {
+struct FabricFile {
   std::string_view word, file;
 };
 
-constexpr Word kFabrics[] = {
+constexpr FabricFile kFabricFiles[] = {
     {"ib_hdr", "ib_hdr"},
     {"ib_ndr", "ib_ndr"},
     {"roce_200", "roce_200"},
@@ -81,7 +81,7 @@ std::optional<double> usual_gbps(std::string_view hardware) {
 std::string hardware_of_gpu(const std::string& gpu) {
   for (const GpuWords& words : kGpus)
     if (std::all_of(words.parts.begin(), words.parts.end(),
-                    [&](std::string_view part) { return has(gpu, part); }))
+                    [&](std::string_view part) { return says(gpu, part); }))
       return std::string(words.hardware);
   return {};
 }
@@ -89,7 +89,7 @@ std::string hardware_of_gpu(const std::string& gpu) {
 Result<RowMachine> machine_of(const MeasuredRow& row) {
   RowMachine machine;
   machine.hardware = hardware_of_gpu(row.gpu);
-  if (machine.hardware.empty() && (row.gpu.empty() || has(row.gpu, "not stated"))) {
+  if (machine.hardware.empty() && (row.gpu.empty() || says(row.gpu, "not stated"))) {
     machine.hardware = "h100_sxm";
     machine.assumed = "the GPU is not stated: H100 SXM";
   }
@@ -107,9 +107,10 @@ Result<RowMachine> machine_of(const MeasuredRow& row) {
   } else if (row.link != "unknown" && !row.link.empty()) {
     return fail("link '{}' is not known", row.link);
   }
-  const auto fabric = std::find_if(std::begin(kFabrics), std::end(kFabrics),
-                                   [&](const Word& known) { return known.word == row.fabric; });
-  if (fabric == std::end(kFabrics)) return fail("fabric '{}' is not known", row.fabric);
+  const auto fabric =
+      std::find_if(std::begin(kFabricFiles), std::end(kFabricFiles),
+                   [&](const FabricFile& known) { return known.word == row.fabric; });
+  if (fabric == std::end(kFabricFiles)) return fail("fabric '{}' is not known", row.fabric);
   machine.fabric = fabric->file;
   machine.fabric_gbps = row.fabric_gbps;
   if (row.fabric == "unknown" && !row.fabric_gbps && row.nodes.value_or(1) > 1) {
