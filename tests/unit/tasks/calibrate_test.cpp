@@ -13,7 +13,7 @@ using namespace foregather;
 
 namespace {
 
-std::string input(const char* name) {
+std::string recording(const char* name) {
   return std::string(FOREGATHER_SOURCE_DIR) + "/tests/golden/inputs/" + name;
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("calibrate: GPUs by the names that drivers give them") {
 TEST_CASE("calibrate: what it refuses") {
   const test::Scratch folder;
   const std::string out = folder.path("hw.toml");
-  const std::string trace = input("kineto_small.json");
+  const std::string trace = recording("kineto_small.json");
   CHECK(fault({{trace}, "nothing", {}, out}).starts_with("unknown hardware 'nothing'"));
   CHECK(fault({{trace}, "", {}, trace}) ==
         trace + ": is one of the sources, expected another file to write");
@@ -87,7 +87,7 @@ TEST_CASE("calibrate: what it refuses") {
 TEST_CASE("calibrate: JSON of the same figures") {
   const test::Scratch folder;
   const auto report = tasks::calibrate_hardware(
-      {{input("kineto_small.json")}, "a100_80_sxm", {}, folder.path("hw.toml")});
+      {{recording("kineto_small.json")}, "a100_80_sxm", {}, folder.path("hw.toml")});
   REQUIRE(report);
   const auto json = nlohmann::json::parse(tasks::to_json(*report));
   CHECK(json["base"] == "a100_80_sxm");
