@@ -268,7 +268,8 @@ TEST_CASE("tables of collectives are predicted") {
   CHECK(rows->at(0).error().value() < 0.2);
   CHECK(rows->at(1).skipped == "no hardware file for the GPU 'TPU'");
   CHECK(rows->at(2).skipped == "collective 'fold' is not known");
-  CHECK_THAT(nccl_predictions_csv(*rows), Contains("t,all_gather,8,1,TPU,ICI,1048576,,no hardware file for the GPU 'TPU'\n"));
+  CHECK_THAT(nccl_predictions_csv(*rows),
+             Contains("t,all_gather,8,1,TPU,ICI,1048576,,no hardware file for the GPU 'TPU'\n"));
   folder.write("t.csv",
                "collective,nranks,nnodes,gpu,interconnect,size_bytes\nall_gather,x,1,H100,,8\n");
   CHECK_THAT(predict_nccl_tables(folder.path.string()).error().text(),
