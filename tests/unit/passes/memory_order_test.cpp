@@ -9,6 +9,7 @@
 #include <set>
 
 #include "sim/memory/memory_bound.h"
+#include "tests/support/repetitions.h"
 
 namespace foregather::sim {
 namespace {
@@ -176,9 +177,10 @@ TEST_CASE("the order of least peak is what trying all orders finds") {
 }
 
 TEST_CASE("a large graph gets an order that is no worse, with a bound below it") {
-  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+  for (int seed = 1; seed <= test::repetitions(12); ++seed) {
     CAPTURE(seed);
-    const OrderProblem problem = random_problem(seed, static_cast<std::uint32_t>(20 * seed));
+    const OrderProblem problem =
+        random_problem(static_cast<std::uint64_t>(seed), static_cast<std::uint32_t>(20 * seed));
     const MemoryOrder found = least_memory_order(problem);
     CHECK(is_allowed(problem, found.order));
     CHECK(peak_of(problem, found.order) == found.peak);
