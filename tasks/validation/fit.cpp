@@ -10,6 +10,7 @@
 
 #include "tasks/parallel.h"
 #include "tasks/validation/errors.h"
+#include "tasks/validation/pairs.h"
 #include "tasks/validation/row_machine.h"
 
 namespace foregather::tasks {
@@ -55,7 +56,7 @@ constexpr std::array kFigures{
            [](const MeasuredRow& row, const std::string& hardware) {
              return is_hopper(hardware) && row.compute != "bf16";
            },
-           same, 0.45, 0.05, 5},
+           same, 0.45, 0.05, 7},
 };
 
 using FitPoint = std::array<std::size_t, kFigures.size()>;
@@ -83,6 +84,7 @@ class RowErrors {
       concerns_[i] = kFigures[i].is_of(row, hardware_);
   }
 
+  const MeasuredRow& row() const { return *row_; }
   const std::string& group() const { return row_->group; }
   bool concerns(std::size_t figure) const { return concerns_[figure]; }
 
@@ -125,18 +127,42 @@ class RowErrors {
   std::map<FitPoint, std::optional<double>> errors_;
 };
 
-using Groups = std::map<std::string, std::vector<const RowErrors*>>;
+/// Results of one source, and what-ifs among them.
+struct Group {
+  std::vector<const RowErrors*> rows;
+  std::vector<std::pair<const RowErrors*, const RowErrors*>> what_ifs;
+};
 
-double loss(const std::vector<const RowErrors*>& rows, const FitPoint& point) {
-  double sum = 0;
-  double n = 0;
-  for (const RowErrors* row : rows) {
-    const auto error = row->at(point);
-    if (!error) continue;
-    sum += std::min(std::abs(*error), kMostOfOneRow);
-    n += 1;
+using Groups = std::map<std::string, Group>;
+
+Groups groups_of(const std::vector<RowErrors>& rows) {
+  Groups groups;
+  std::vector<RowResult> results;
+  std::map<std::string, const RowErrors*> by_id;
+  for (const RowErrors& row : rows) {
+    if (!row.at(FitPoint{})) continue;
+    groups[row.group()].rows.push_back(&row);
+    by_id[row.row().id] = &row;
+    results.push_back({row.row(), {}});
   }
-  return n > 0 ? sum / n : 0;
+  for (const RowPair& pair : find_pairs(results).judged)
+    if (pair.what_if)
+      groups[pair.first->row.group].what_ifs.emplace_back(by_id.at(pair.first->row.id),
+                                                          by_id.at(pair.second->row.id));
+  return groups;
+}
+
+/// The mean |error| of the steps, and of what each what-if changes: half of it each.
+double loss(const Group& group, const FitPoint& point) {
+  const auto limited = [](double error) { return std::min(std::abs(error), kMostOfOneRow); };
+  double steps = 0;
+  for (const RowErrors* row : group.rows) steps += limited(row->at(point).value_or(kMostOfOneRow));
+  steps /= static_cast<double>(group.rows.size());
+  if (group.what_ifs.empty()) return steps;
+  double changes = 0;
+  for (const auto& [first, second] : group.what_ifs)
+    if (const auto a = first->at(point), b = second->at(point); a && b) changes += limited(*b - *a);
+  return (steps + changes / static_cast<double>(group.what_ifs.size())) / 2;
 }
 
 FitPoint best(const Groups& groups, std::span<const FitPoint> points, const std::string& left_out) {
@@ -144,8 +170,8 @@ FitPoint best(const Groups& groups, std::span<const FitPoint> points, const std:
   double least = INFINITY;
   for (const FitPoint& point : points) {
     double sum = 0;
-    for (const auto& [name, rows] : groups)
-      if (name != left_out) sum += loss(rows, point);
+    for (const auto& [name, group] : groups)
+      if (name != left_out) sum += loss(group, point);
     if (sum >= least) continue;
     least = sum;
     at = point;
@@ -174,9 +200,7 @@ Result<Fit> fit(const std::string& measured, const std::string& directory) {
   const std::vector<FitPoint> points = all_points();
   in_parallel(rows.size(), [&](std::size_t i) { rows[i].predict(points, directory); });
 
-  Groups groups;
-  for (const RowErrors& row : rows)
-    if (row.at(points.front())) groups[row.group()].push_back(&row);
+  const Groups groups = groups_of(rows);
   const FitPoint all = best(groups, points, {});
   Fit result;
   for (std::size_t i = 0; i < kFigures.size(); ++i) {
@@ -184,7 +208,8 @@ Result<Fit> fit(const std::string& measured, const std::string& directory) {
     result.figures.push_back({kFigures[i].key, kFigures[i].applies, value, value, value, 0});
   }
   std::vector<std::pair<double, double>> errors, held_out;
-  for (const auto& [name, own] : groups) {
+  for (const auto& [name, group] : groups) {
+    const auto& own = group.rows;
     const FitPoint without = best(groups, points, name);
     add_errors(own, all, errors);
     add_errors(own, without, held_out);

@@ -28,7 +28,8 @@ struct Fit {
 };
 
 /// Grid search for the least mean |ln(predicted / published)| over the rows of tier A, each group
-/// weighted equally and each row's share limited, so that no single group pulls. The other
+/// weighted equally and each row's share limited, so that no single group pulls. Where a group has
+/// what-ifs (pairs.h), half of its weight is the same of the ratio of their two steps. The other
 /// figures stay as the hardware files have them. Some minutes. `directory` holds the rows'
 /// workloads. Errors: as of read_measured; a table without step times.
 Result<Fit> fit(const std::string& measured, const std::string& directory);

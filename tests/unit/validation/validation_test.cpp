@@ -336,6 +336,34 @@ TEST_CASE("a fit finds the figures that step times were made with") {
   CHECK_THAT(fit_text(*found), Contains("compute.rank_spread = 0.020"));
 }
 
+TEST_CASE("a fit takes what a what-if changes from machines that are slower than described") {
+  const Folder folder;
+  const auto truth = [](double gemm_f8) {
+    return fmt::format(
+        "[compute]\nrank_spread = {{ value = 0, unit = \"1\", source = \"truth\" }}\n"
+        "sustained_clock = {{ value = 0.88, unit = \"1\", source = \"truth\" }}\n"
+        "[efficiency]\ngemm_f8 = {{ value = {}, unit = \"1\", source = \"truth\" }}\n",
+        gemm_f8);
+  };
+  std::string text = kColumns;
+  // Two groups hold the clock where it is; the third is slower at both of its rows alike.
+  for (const char* group : {"a", "b", "slower"})
+    for (const char* compute : {"bf16", "fp8_tensorwise"}) {
+      const bool is_slower = std::string_view(group) == "slower";
+      if (!is_slower && std::string_view(compute) != "bf16") continue;
+      MeasuredRow row = heavy_row(fmt::format("{}-{}", group, compute), 8);
+      row.compute = compute;
+      const RowPrediction prediction = predict_row(row, folder.path.string(), truth(0.65));
+      REQUIRE(prediction.is_predicted());
+      text += csv_line(row, group,
+                       static_cast<double>(prediction.step) / 1e9 * (is_slower ? 1.12 : 1.0));
+    }
+  const auto found = fit(folder.write("m.csv", text), folder.path.string());
+  if (!found) FAIL(found.error().text());
+  CHECK(found->figures[1].value == Approx(0.88));
+  CHECK(found->figures[2].value == Approx(0.65));
+}
+
 TEST_CASE("intervals hold what lies within the factors of the hardware file, and count it") {
   const Folder folder;
   const MeasuredRow row = heavy_row("x", 8);
