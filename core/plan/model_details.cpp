@@ -57,6 +57,8 @@ void read_attention_bias(const ConfigFile& file, std::string_view /*architecture
 void read_llama(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
   read_attention_bias(file, architecture, c);
   c.mlp_bias = file.flag("mlp_bias", false);
+  // Not a key of Hugging Face: LitGPT's and Megatron's Llama have one product for all three.
+  c.fused_qkv = file.flag("fused_qkv", false);
 }
 
 void read_gpt2(const ConfigFile& /*file*/, std::string_view /*architecture*/, ModelConfig& c) {

@@ -18,7 +18,7 @@ inline constexpr std::string_view kDetailKeys =
     "n_routed_experts n_shared_experts first_k_dense_replace moe_layer_freq q_lora_rank "
     "kv_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim type_vocab_size image_size "
     "patch_size num_channels qkv_bias mlp_ratio use_swiglu_ffn num_register_tokens use_mask_token "
-    "vision_use_head num_labels sliding_window use_sliding_window";
+    "vision_use_head num_labels sliding_window use_sliding_window fused_qkv";
 
 using ReadDetails = void(const ConfigFile& file, std::string_view architecture,
                          ModelConfig& config);

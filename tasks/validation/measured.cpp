@@ -26,6 +26,7 @@ constexpr TextColumn kTexts[] = {
     {"gpu", &MeasuredRow::gpu, true},
     {"strategy", &MeasuredRow::strategy_text, false},
     {"notes", &MeasuredRow::notes, false},
+    {"source_url", &MeasuredRow::source, false},
     {"strategy_key", &MeasuredRow::strategy, true},
     {"param_dtype", &MeasuredRow::param_dtype, true},
     {"reduce_dtype", &MeasuredRow::reduce_dtype, true},

@@ -18,7 +18,7 @@ constexpr Bytes kLargestTable = 64 * MiB;
 /// are as written, empty where they do not apply; numbers are absent where the source is silent.
 struct MeasuredRow {
   std::string place;  ///< FILE:LINE:COL
-  std::string id, tier, group, model, gpu, strategy_text, notes;
+  std::string id, tier, group, model, gpu, strategy_text, notes, source;
   std::string strategy, param_dtype, reduce_dtype, compute, master, fp8_all_gather, checkpointing,
       compile, attention, optimizer, memory_metric, memory_when, allocator_conf, config, link,
       fabric;
@@ -32,7 +32,8 @@ struct MeasuredRow {
   bool ran_out_of_memory() const;
 };
 
-/// Reads a table. Columns that no prediction needs (tier, group, notes, step_time_s, peak_mem_gib)
+/// Reads a table. Columns that no prediction needs (tier, group, notes, source_url, step_time_s,
+/// peak_mem_gib)
 /// may be missing; further ones are ignored. Errors at FILE:LINE:COL: bad CSV, a missing key
 /// column, a number that is none or not positive, an id that is empty or twice there.
 Result<std::vector<MeasuredRow>> read_measured(const std::string& path);

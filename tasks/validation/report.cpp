@@ -139,6 +139,8 @@ constexpr std::string_view kMapping =
     "FlexAttention runs at 0.86\n  (their papers); MPT's loss is a fused kernel without fp32 "
     "logits. YaFSDP is FSDP1 with its rate limiter: flat "
     "parameters, two buffers.\n"
+    "- Sources of Lightning (LitGPT, Thunder) run LitGPT's Llama: query, key and value from one "
+    "product, whose output the saved\n  value keeps.\n"
     "- `single` is DDP of one rank, with its buckets. Parameters gathered in fp32 with bf16 "
     "compute "
     "are autocast. Thunder is\n  compiled whatever `compile_key` says; which bucketing it used is "

@@ -169,9 +169,7 @@ Result<RowModel> object_model(const std::string& config) {
   return RowModel{family->get<std::string>(), out.dump(2)};
 }
 
-}  // namespace
-
-Result<RowModel> model_of(const std::string& config) {
+Result<RowModel> published_model(const std::string& config) {
   if (config.empty() || config == "unknown")
     return fail("the dimensions of the model are not stated");
   if (config.starts_with('{')) return object_model(config);
@@ -181,6 +179,17 @@ Result<RowModel> model_of(const std::string& config) {
   std::vector<std::string_view> names;
   for (const Known& known : kKnown) names.push_back(known.name);
   return fail("model '{}' is not known{}", config.substr(0, 80), did_you_mean(config, names));
+}
+
+}  // namespace
+
+Result<RowModel> model_of(const std::string& config, bool is_litgpt) {
+  auto model = published_model(config);
+  if (!model || !is_litgpt || model->family != "llama") return model;
+  Json json = Json::parse(model->json);
+  json["fused_qkv"] = true;
+  model->json = json.dump(2);
+  return model;
 }
 
 }  // namespace foregather::tasks

@@ -16,9 +16,10 @@ struct RowModel {
 /// hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads, intermediate_size,
 /// vocab_size, tie_word_embeddings, max_position_embeddings. The text has
 /// that family's own keys. `mpt` has learned positions, biases and no ALiBi;
-/// `gpt_neox` a parallel residual and a quarter of each head rotated.
+/// `gpt_neox` a parallel residual and a quarter of each head rotated. LitGPT's Llama makes query,
+/// key and value in one product.
 ///
 /// Errors (without place): `unknown`, an unknown name or family, bad JSON.
-Result<RowModel> model_of(const std::string& config);
+Result<RowModel> model_of(const std::string& config, bool is_litgpt = false);
 
 }  // namespace foregather::tasks

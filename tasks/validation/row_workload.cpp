@@ -85,7 +85,7 @@ class Translator {
 
   Result<RowWorkload> translate() {
     if (Status done = check_supported(); !done) return tl::unexpected(done.error());
-    auto model = model_of(row_.config);
+    auto model = model_of(row_.config, is_litgpt());
     if (!model) return tl::unexpected(model.error());
     family_ = model->family;
     out_.model = std::move(model->json);
@@ -134,6 +134,12 @@ class Translator {
     if (!row_.micro_batch || !row_.seq_len)
       return fail("micro-batch or sequence length are not stated");
     return {};
+  }
+
+  // LitGPT's CausalSelfAttention; Thunder's benchmarks run LitGPT's models.
+  bool is_litgpt() const {
+    return row_.source.find("Lightning-AI/") != std::string::npos ||
+           row_.strategy.starts_with("thunder");
   }
 
   Status train() {

@@ -123,6 +123,9 @@ TEST_CASE("models of rows are Hugging Face configs") {
                       R"("tie_word_embeddings":true,"max_position_embeddings":32})")
                  ->json,
              Contains("\"expansion_ratio\": 4"));
+  CHECK_THAT(model_of("llama3_8b")->json, !Contains("fused_qkv"));
+  CHECK_THAT(model_of("llama3_8b", true)->json, Contains("\"fused_qkv\": true"));
+  CHECK_THAT(model_of("qwen3_14b", true)->json, !Contains("fused_qkv"));
   CHECK_THAT(model_of("unknown").error().text(), Contains("not stated"));
   CHECK_THAT(model_of("llama3_9b").error().text(), Contains("did you mean 'llama3_8b'"));
   CHECK_THAT(model_of("{\"family\":7}").error().text(), Contains("family"));
