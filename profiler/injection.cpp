@@ -1,0 +1,20 @@
+// What the CUDA driver calls of the injection library: CUDA_INJECTION64_PATH.
+#include <exception>
+
+#include "profiler/cupti_session.h"
+#include "profiler/recorder.h"
+
+extern "C" __attribute__((visibility("default"))) int InitializeInjection(void);
+
+/// Called at cuInit, before any context. 1: done; the driver goes on whatever comes back.
+extern "C" int InitializeInjection(void) {
+  using namespace foregather::profiler;
+  try {
+    Recorder* const recorder = Recorder::instance();
+    if (recorder == nullptr || recorder->has_device() || recorder->settings().host_only) return 1;
+    if (CuptiSession* const session = CuptiSession::start(*recorder)) recorder->set_device(session);
+  } catch (const std::exception&) {
+    return 1;  // out of memory: the program itself matters more
+  }
+  return 1;
+}
