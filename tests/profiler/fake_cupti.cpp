@@ -1,0 +1,149 @@
+// A stand-in for libcupti.so.13 where there is no driver: the calls succeed, and fakeCuptiWork(N)
+// reports N launches as a program's own threads would: into buffers that it asks for, unordered.
+// FAKE_CUPTI_BUSY: another client is attached. FAKE_CUPTI_VERSION: of the API.
+#include <cupti.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace {
+
+CUpti_BuffersCallbackRequestFunc g_request = nullptr;
+CUpti_BuffersCallbackCompleteFunc g_complete = nullptr;
+std::size_t g_dropped = 0;
+std::mutex g_mutex;
+
+std::size_t size_of(const CUpti_Activity* record) {
+  switch (record->kind) {
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: return sizeof(CUpti_ActivityKernel10);
+    case CUPTI_ACTIVITY_KIND_RUNTIME: return sizeof(CUpti_ActivityAPI);
+    case CUPTI_ACTIVITY_KIND_CONTEXT: return sizeof(CUpti_ActivityContext3);
+    case CUPTI_ACTIVITY_KIND_DEVICE: return sizeof(CUpti_ActivityDevice5);
+    default: return 0;
+  }
+}
+
+std::uint64_t now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U +
+         static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+/// A buffer that is asked for when the first record comes and handed over when it is full.
+class Filling {
+ public:
+  ~Filling() { hand_over(); }
+  template <class Record>
+  void add(const Record& record) {
+    if (buffer_ != nullptr && used_ + sizeof record > size_) hand_over();
+    if (buffer_ == nullptr) {
+      std::size_t most = 0;
+      g_request(&buffer_, &size_, &most);
+      used_ = 0;
+    }
+    if (buffer_ == nullptr || size_ < sizeof record) {
+      const std::lock_guard lock(g_mutex);
+      ++g_dropped;
+      return;
+    }
+    std::memcpy(buffer_ + used_, &record, sizeof record);
+    used_ += sizeof record;
+  }
+
+ private:
+  void hand_over() {
+    if (buffer_ != nullptr) g_complete(nullptr, 0, buffer_, size_, used_);
+    buffer_ = nullptr;
+  }
+  std::uint8_t* buffer_ = nullptr;
+  std::size_t size_ = 0, used_ = 0;
+};
+
+void launches(std::uint32_t first, int count) {
+  Filling kernels, calls;
+  std::uint64_t at = now();
+  for (int i = 0; i < count; ++i, at += 10000) {
+    CUpti_ActivityKernel10 kernel{};
+    kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+    kernel.name = "_Z3addPfS_i";
+    kernel.start = at + 2000;
+    kernel.end = at + 7000;
+    kernel.contextId = 1;
+    kernel.streamId = 7;
+    kernel.correlationId = first + static_cast<std::uint32_t>(i);
+    kernel.gridX = kernel.gridY = kernel.gridZ = kernel.blockY = kernel.blockZ = 1;
+    kernel.blockX = 128;
+    kernels.add(kernel);
+    CUpti_ActivityAPI call{};
+    call.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
+    call.cbid = 211;
+    call.start = at;
+    call.end = at + 1500;
+    call.processId = static_cast<std::uint32_t>(::getpid());
+    call.threadId = static_cast<std::uint32_t>(::getpid());
+    call.correlationId = kernel.correlationId;
+    calls.add(call);
+  }
+}
+
+}  // namespace
+
+extern "C" {
+CUptiResult cuptiGetVersion(uint32_t* version) {
+  const char* const other = std::getenv("FAKE_CUPTI_VERSION");
+  *version = other != nullptr ? static_cast<uint32_t>(std::atoi(other)) : CUPTI_API_VERSION;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiGetTimestamp(uint64_t* time) {
+  *time = now();
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiGetResultString(CUptiResult, const char** text) {
+  *text = "CUPTI_ERROR_OF_THE_TEST";
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiSubscribe(CUpti_SubscriberHandle*, CUpti_CallbackFunc, void*) {
+  return std::getenv("FAKE_CUPTI_BUSY") != nullptr ? CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
+                                                   : CUPTI_SUCCESS;
+}
+CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle) { return CUPTI_SUCCESS; }
+CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
+                                           CUpti_BuffersCallbackCompleteFunc complete) {
+  g_request = request;
+  g_complete = complete;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityEnable(CUpti_ActivityKind) { return CUPTI_SUCCESS; }
+CUptiResult cuptiActivityDisable(CUpti_ActivityKind) { return CUPTI_SUCCESS; }
+CUptiResult cuptiActivityFlushAll(uint32_t) { return CUPTI_SUCCESS; }
+CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t* dropped) {
+  const std::lock_guard lock(g_mutex);
+  *dropped = g_dropped;
+  g_dropped = 0;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType) { return CUPTI_SUCCESS; }
+CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain, uint32_t callback, const char** name) {
+  *name = callback == 211 ? "cudaLaunchKernel_v7000" : "other";
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, CUpti_Activity** record) {
+  uint8_t* const next =
+      *record == nullptr ? buffer : reinterpret_cast<uint8_t*>(*record) + size_of(*record);
+  if (next >= buffer + valid) return CUPTI_ERROR_MAX_LIMIT_REACHED;
+  *record = reinterpret_cast<CUpti_Activity*>(next);
+  return CUPTI_SUCCESS;
+}
+
+/// `count` launches from each of two threads.
+void fakeCuptiWork(int count) {
+  if (g_request == nullptr) return;
+  std::thread other(launches, 1'000'000U, count);
+  launches(1, count);
+  other.join();
+}
+}
