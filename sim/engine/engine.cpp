@@ -5,6 +5,7 @@
 
 #include "sim/engine/host_loop.h"
 #include "sim/engine/list_device.h"
+#include "sim/engine/memory_plans.h"
 #include "sim/engine/shared_device.h"
 
 namespace foregather::sim {
@@ -107,6 +108,14 @@ Engine::Engine(const Graph& graph, const EngineOptions& options)
       plan->second = MemoryPlan::make(graph, graph.at(program), options.alloc, options.capacity);
     plans_[c] = plan->second;
   }
+}
+
+Engine::Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& options,
+               MemoryPlans& plans)
+    : graph_(*graph), options_(options), plans_(graph->classes.size()) {
+  if (!options.memory || options.record_memory) return;
+  for (std::size_t c = 0; c < plans_.size(); ++c)
+    plans_[c] = plans.find(graph, graph->classes[c].program, options.alloc, options.capacity);
 }
 
 Engine::~Engine() = default;

@@ -14,6 +14,7 @@
 namespace foregather::sim {
 
 class MemoryPlan;
+class MemoryPlans;
 
 /// Options that change the result.
 struct EngineOptions {
@@ -34,6 +35,9 @@ class Engine {
  public:
   /// The graph is borrowed and must be valid (see validate()).
   Engine(const Graph& graph, const EngineOptions& options);
+  /// The same, with what the allocator does to graphs like it taken from `plans`.
+  Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& options,
+         MemoryPlans& plans);
   ~Engine();
 
   /// Simulates the first step and then steady steps until step time and reserved bytes repeat.

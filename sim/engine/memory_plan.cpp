@@ -40,17 +40,20 @@ MemoryPlan::MemoryPlan(const Graph& graph, const Program& program, const alloc::
                        Bytes capacity)
     : program_(program),
       clock_(std::make_unique<NoClock>()),
-      memory_(graph, program, config, capacity, *clock_, false),
-      remembers_(config.garbage_collection_threshold > 0) {}
+      memory_(std::in_place, graph, program, config, capacity, *clock_, false),
+      remembers_(config.garbage_collection_threshold > 0),
+      scales_(remembers_ || config.memory_fraction < 1 || config.expandable_segments) {}
 
 MemoryPlan::~MemoryPlan() = default;
 
 std::unique_ptr<MemoryPlan> MemoryPlan::make(const Graph& graph, const Program& program,
-                                             const alloc::AllocConfig& config, Bytes capacity) {
+                                             const alloc::AllocConfig& config, Bytes capacity,
+                                             std::shared_ptr<const Graph> keep) {
   if (records_streams(program)) return nullptr;
   std::unique_ptr<MemoryPlan> plan(new MemoryPlan(graph, program, config, capacity));
   for (std::size_t section = 0; section < kSections; ++section)
     if (!take_turns(program, static_cast<Section>(section), plan->turns_[section])) return nullptr;
+  plan->keep_ = std::move(keep);
   return plan;
 }
 
@@ -95,8 +98,14 @@ bool MemoryPlan::take_turns(const Program& program, Section section, std::vector
 }
 
 const MemoryPlan::Step& MemoryPlan::step(std::uint32_t number) {
+  const std::lock_guard lock(mutex_);
   while (steps_.size() <= number && !repeats_) plan_next();
   return steps_[std::min<std::size_t>(number, steps_.size() - 1)];
+}
+
+bool MemoryPlan::holds_from(Bytes capacity) {
+  const std::lock_guard lock(mutex_);
+  return repeats_ && !scales_ && !retried_ && most_reserved_ <= capacity;
 }
 
 // Segments are as they were unless the driver was called. Then the free blocks follow from the
@@ -105,7 +114,7 @@ bool MemoryPlan::is_unchanged() {
   if (remembers_ || steps_.back().failure) return false;
   if (steps_.size() < kSections - 1) return false;
   std::vector<ClassMemory::Place> before = std::move(places_);
-  places_ = memory_.places();
+  places_ = memory_->places();
   if (steps_.size() < kSections) return false;
   return places_ == before &&
          std::ranges::all_of(steps_.back().calls, [](const auto& calls) { return calls.empty(); });
@@ -116,13 +125,13 @@ void MemoryPlan::plan_next() {
   const std::size_t section = std::min(steps_.size(), kSections - 1);
   Step& step = steps_.emplace_back();
   step.calls.resize(program_.threads.size());
-  memory_.begin_step(0);
+  memory_->begin_step(0);
   for (const Turn& turn : turns_[section]) {
     const auto actions = program_.threads[turn.thread].actions(static_cast<Section>(section));
     for (std::uint32_t i = turn.begin; i < turn.end && !step.failure; ++i) {
       const Action& action = actions[i];
       if (action.kind == ActionKind::launch) {
-        memory_.launched(action.a);
+        memory_->launched(action.a);
         continue;
       }
       if (!touches_memory(action)) continue;
@@ -131,23 +140,28 @@ void MemoryPlan::plan_next() {
         const auto next = std::find_if(actions.begin() + i, actions.end(), [](const Action& each) {
           return each.kind == ActionKind::launch;
         });
-        if (next != actions.end()) memory_.launched(next->a);
-      } else if (memory_.driver_calls() != nullptr) {
-        step.calls[turn.thread].push_back({i, *memory_.driver_calls()});
+        if (next != actions.end()) memory_->launched(next->a);
+      } else if (memory_->driver_calls() != nullptr) {
+        step.calls[turn.thread].push_back({i, *memory_->driver_calls()});
       }
     }
   }
-  step.peaks = memory_.end_step(0).peaks;
+  step.peaks = memory_->end_step(0).peaks;
+  most_reserved_ = std::max(most_reserved_, step.peaks.reserved);
+  retried_ = retried_ || step.peaks.retries != 0;
   repeats_ = is_unchanged();
+  if (!repeats_ && !step.failure) return;
+  memory_.reset();
+  keep_.reset();
 }
 
 // False if there is no memory.
 bool MemoryPlan::perform(const Action& action) {
   switch (action.kind) {
-    case ActionKind::alloc: return memory_.alloc(action.a, action.stream, 0);
-    case ActionKind::free: memory_.free(action.a, 0); return true;
-    case ActionKind::release: memory_.release(action.a, 0); return true;
-    default: memory_.empty_cache(0); return true;
+    case ActionKind::alloc: return memory_->alloc(action.a, action.stream, 0);
+    case ActionKind::free: memory_->free(action.a, 0); return true;
+    case ActionKind::release: memory_->release(action.a, 0); return true;
+    default: memory_->empty_cache(0); return true;
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace foregather::sim {
 /// What the allocator does in each step where that follows from the order of the actions alone: no
 /// free waits for an event (nothing is recorded on a second stream), and the host threads take
 /// turns. Then the timing of a step needs only the few calls that went to the driver, and pricing a
-/// graph anew changes nothing here.
+/// graph anew changes nothing here. step() may be called by several threads.
 class MemoryPlan {
  public:
   /// An alloc, free, release or empty_cache whose host time is not that of a call served from the
@@ -33,15 +34,20 @@ class MemoryPlan {
     std::optional<Failure> failure;
   };
 
-  /// Null if times could matter. `graph` is borrowed.
+  /// Null if times could matter. `graph` is borrowed, and not looked at any more once all steps are
+  /// planned; `keep`, if given, is what holds it until then.
   static std::unique_ptr<MemoryPlan> make(const Graph& graph, const Program& program,
-                                          const alloc::AllocConfig& config, Bytes capacity);
+                                          const alloc::AllocConfig& config, Bytes capacity,
+                                          std::shared_ptr<const Graph> keep = nullptr);
   ~MemoryPlan();
 
   /// Step 0 is init, 1 the first step, then bodies. Planned when first asked for; the reference
   /// stays valid. Nothing follows a step with a failure. Once a body has called no driver and left
   /// every storage where it found it, all that follow are like it, and not planned.
   const Step& step(std::uint32_t number);
+  /// Is the plan that of any capacity from `capacity` on? So it is once all its steps are
+  /// planned, if the allocator never came near its limit.
+  bool holds_from(Bytes capacity);
 
  private:
   /// Consecutive actions of one thread; the threads' turns in order.
@@ -61,13 +67,18 @@ class MemoryPlan {
   /// Whether the step just planned has left the allocator as it found it.
   bool is_unchanged();
 
+  std::mutex mutex_;
   const Program& program_;
   std::unique_ptr<NoClock> clock_;
-  ClassMemory memory_;
+  std::optional<ClassMemory> memory_;  ///< until all steps are planned
+  std::shared_ptr<const Graph> keep_;
   std::array<std::vector<Turn>, kSections> turns_;
   std::deque<Step> steps_;
   bool remembers_;  ///< the allocator's answers depend on more than on what is where
+  bool scales_;     ///< its answers may depend on a capacity that is not reached
   bool repeats_ = false;
+  Bytes most_reserved_ = 0;
+  bool retried_ = false;
   std::vector<ClassMemory::Place> places_;  ///< after the last step
 };
 
