@@ -1,0 +1,273 @@
+#include "sim/sweep/condition.h"
+
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+namespace foregather::sim {
+namespace {
+
+std::string place_of(std::size_t column) { return fmt::format("--where:{}", column); }
+
+bool is_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == ':';
+}
+
+}  // namespace
+
+/// Recursive descent, one function a level of precedence.
+class ConditionParser {
+ public:
+  using Kind = Condition::Kind;
+
+  ConditionParser(const std::string& text,
+                  const std::function<std::optional<std::size_t>(std::string_view)>& column_of)
+      : text_(text), column_of_(column_of) {}
+
+  Result<Condition> parse() {
+    const auto whole = either();
+    if (!whole) return tl::unexpected(whole.error());
+    skip();
+    if (at_ != text_.size())
+      return fail_at(place_of(at_ + 1), "'{}' is not expected here", text_.substr(at_, 20));
+    return std::move(condition_);
+  }
+
+ private:
+  struct Operator {
+    std::string_view text;
+    Kind kind;
+  };
+  using Level = Result<std::size_t> (ConditionParser::*)();
+
+  void skip() {
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
+  }
+
+  // A sign, or a word that ends there.
+  bool take(std::string_view sign) {
+    skip();
+    const std::string_view rest = std::string_view(text_).substr(at_);
+    if (!rest.starts_with(sign)) return false;
+    const bool is_name = std::isalpha(static_cast<unsigned char>(sign.front())) != 0;
+    if (is_name && rest.size() > sign.size() && is_word(rest[sign.size()])) return false;
+    at_ += sign.size();
+    return true;
+  }
+
+  std::size_t add(Kind kind, std::size_t left, std::size_t right, std::size_t place,
+                  std::string text = {}) {
+    condition_.nodes_.push_back({kind, left, right, std::move(text), place});
+    return condition_.nodes_.size() - 1;
+  }
+
+  template <std::size_t N>
+  Result<std::size_t> chain(Level next, const std::array<Operator, N>& operators) {
+    auto left = (this->*next)();
+    while (left) {
+      skip();
+      const std::size_t place = at_ + 1;
+      const Operator* found = nullptr;
+      for (const Operator& each : operators)
+        if (found == nullptr && take(each.text)) found = &each;
+      if (found == nullptr) break;
+      const auto right = (this->*next)();
+      if (!right) return right;
+      left = add(found->kind, *left, *right, place);
+    }
+    return left;
+  }
+
+  Result<std::size_t> either() {
+    constexpr std::array kSigns{Operator{"||", Kind::either}, Operator{"or", Kind::either}};
+    return chain(&ConditionParser::both, kSigns);
+  }
+  Result<std::size_t> both() {
+    constexpr std::array kSigns{Operator{"&&", Kind::both}, Operator{"and", Kind::both}};
+    return chain(&ConditionParser::opposite, kSigns);
+  }
+  Result<std::size_t> opposite() {
+    skip();
+    const std::size_t place = at_ + 1;
+    const bool is_sign = !std::string_view(text_).substr(at_).starts_with("!=") && take("!");
+    if (!is_sign && !take("not")) return compared();
+    if (++depth_ > kDeepest) return too_deep();
+    const auto inner = opposite();
+    --depth_;
+    return inner ? Result<std::size_t>(add(Kind::opposite, *inner, 0, place)) : inner;
+  }
+  Result<std::size_t> compared() {
+    constexpr std::array kSigns{Operator{"==", Kind::equal},   Operator{"!=", Kind::unequal},
+                                Operator{"<=", Kind::at_most}, Operator{">=", Kind::at_least},
+                                Operator{"<", Kind::less},     Operator{">", Kind::more}};
+    return chain(&ConditionParser::sum, kSigns);
+  }
+  Result<std::size_t> sum() {
+    constexpr std::array kSigns{Operator{"+", Kind::plus}, Operator{"-", Kind::minus}};
+    return chain(&ConditionParser::product, kSigns);
+  }
+  Result<std::size_t> product() {
+    constexpr std::array kSigns{Operator{"*", Kind::times}, Operator{"/", Kind::divided},
+                                Operator{"%", Kind::remainder}};
+    return chain(&ConditionParser::negative, kSigns);
+  }
+  Result<std::size_t> negative() {
+    skip();
+    const std::size_t place = at_ + 1;
+    if (!take("-")) return operand();
+    if (++depth_ > kDeepest) return too_deep();
+    const auto inner = negative();
+    --depth_;
+    return inner ? Result<std::size_t>(add(Kind::negative, *inner, 0, place)) : inner;
+  }
+
+  Result<std::size_t> operand() {
+    skip();
+    const std::size_t begin = at_;
+    if (at_ == text_.size())
+      return fail_at(place_of(at_ + 1), "the condition ends, expected a key, a number or a text");
+    if (take("(")) {
+      if (++depth_ > kDeepest) return too_deep();
+      const auto inner = either();
+      --depth_;
+      if (!inner) return inner;
+      if (!take(")"))
+        return fail_at(place_of(at_ + 1), "expected ')' for the '(' at {}", begin + 1);
+      return inner;
+    }
+    const char quote = text_[at_];
+    if (quote == '\'' || quote == '"') {
+      const auto end = text_.find(quote, at_ + 1);
+      if (end == std::string::npos) return fail_at(place_of(begin + 1), "the quote has no end");
+      at_ = end + 1;
+      return add(Kind::text, 0, 0, begin + 1, text_.substr(begin + 1, end - begin - 1));
+    }
+    return word(begin);
+  }
+
+  // Keys of passes have dashes (what-if.dedup-shared-params), which also subtract: the longest name
+  // that is a key is meant.
+  Result<std::size_t> word(std::size_t begin) {
+    std::size_t end = begin;
+    while (end < text_.size() && is_word(text_[end])) ++end;
+    std::size_t longest = end;
+    while (longest < text_.size() && (is_word(text_[longest]) || text_[longest] == '-')) ++longest;
+    for (std::size_t stop = longest; stop > begin; --stop) {
+      const auto column = column_of_(std::string_view(text_).substr(begin, stop - begin));
+      if (!column || (stop < end)) continue;
+      at_ = stop;
+      return add(Kind::column, *column, 0, begin + 1);
+    }
+    if (end == begin)
+      return fail_at(place_of(begin + 1),
+                     "'{}' is not expected here, expected a key, a number or "
+                     "a text",
+                     text_[begin]);
+    at_ = end;
+    const std::string name = text_.substr(begin, end - begin);
+    const bool is_number = std::isdigit(static_cast<unsigned char>(name.front())) != 0;
+    if (!is_number && name.find('.') != std::string::npos)
+      return fail_at(place_of(begin + 1),
+                     "'{}' has no value here: expected a key that is varied, set, or in the source",
+                     name);
+    return add(Kind::text, 0, 0, begin + 1, name);
+  }
+
+  tl::unexpected<Error> too_deep() {
+    return fail_at(place_of(at_ + 1), "more than {} levels of parentheses and signs", kDeepest);
+  }
+
+  static constexpr int kDeepest = 100;
+  const std::string& text_;
+  const std::function<std::optional<std::size_t>(std::string_view)>& column_of_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+  Condition condition_;
+};
+
+Result<Condition> Condition::parse(
+    const std::string& text,
+    const std::function<std::optional<std::size_t>(std::string_view key)>& column_of) {
+  return ConditionParser(text, column_of).parse();
+}
+
+tl::unexpected<Error> Condition::wrong(const Node& node, std::string_view what) const {
+  return fail_at(place_of(node.place), "{}", what);
+}
+
+Condition::Value Condition::value_of(std::string text) {
+  Value value;
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && std::isfinite(number))
+    value.number = number;
+  value.text = std::move(text);
+  return value;
+}
+
+Result<bool> Condition::truth(std::size_t node, std::span<const std::string> values) const {
+  const auto value = evaluate(node, values);
+  if (!value) return tl::unexpected(value.error());
+  if (value->text == "true") return true;
+  if (value->text == "false" || value->text.empty()) return false;
+  if (value->number) return *value->number != 0;
+  return wrong(nodes_[node], fmt::format("'{}' is neither true nor false", value->text));
+}
+
+Result<Condition::Value> Condition::evaluate(std::size_t at,
+                                             std::span<const std::string> values) const {
+  const Node& node = nodes_[at];
+  const auto truth_value = [](bool holds) { return Value{holds ? "true" : "false", {}}; };
+  switch (node.kind) {
+    case Kind::text: return value_of(node.text);
+    case Kind::column: return value_of(values[node.left]);
+    case Kind::opposite:
+      return truth(node.left, values).map([&](bool holds) { return truth_value(!holds); });
+    case Kind::either:
+    case Kind::both: {
+      const auto left = truth(node.left, values);
+      if (!left) return tl::unexpected(left.error());
+      if (*left == (node.kind == Kind::either)) return truth_value(*left);
+      return truth(node.right, values).map(truth_value);
+    }
+    default: break;
+  }
+  const auto left = evaluate(node.left, values);
+  if (!left) return left;
+  const auto right = node.kind == Kind::negative ? left : evaluate(node.right, values);
+  if (!right) return right;
+  const bool numbers = left->number && right->number;
+  const double a = left->number.value_or(0), b = right->number.value_or(0);
+  const int order = numbers ? (a < b ? -1 : a > b ? 1 : 0) : left->text.compare(right->text);
+  switch (node.kind) {
+    case Kind::equal: return truth_value(order == 0);
+    case Kind::unequal: return truth_value(order != 0);
+    case Kind::less: return truth_value(order < 0);
+    case Kind::at_most: return truth_value(order <= 0);
+    case Kind::more: return truth_value(order > 0);
+    case Kind::at_least: return truth_value(order >= 0);
+    default: break;
+  }
+  if (!numbers)
+    return wrong(node, fmt::format("arithmetic on '{}', expected a number",
+                                   left->number ? right->text : left->text));
+  double result = 0;
+  switch (node.kind) {
+    case Kind::negative: result = -a; break;
+    case Kind::plus: result = a + b; break;
+    case Kind::minus: result = a - b; break;
+    case Kind::times: result = a * b; break;
+    default:
+      if (b == 0) return wrong(node, "division by zero");
+      result = node.kind == Kind::divided ? a / b : std::fmod(a, b);
+  }
+  return Value{fmt::format("{}", result), result};
+}
+
+Result<bool> Condition::holds(std::span<const std::string> values) const {
+  return truth(nodes_.size() - 1, values);
+}
+
+}  // namespace foregather::sim

@@ -1,0 +1,76 @@
+// Conditions on the points of a sweep: "parallel.world_size % 8 == 0 && train.precision != fp32".
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+
+namespace foregather::sim {
+
+/// An expression over the texts of keys. From weak to strong: `||` or `or`; `&&` or `and`; `!` or
+/// `not`; `== != < <= > >=`; `+ -`; `* / %`; `-`; parentheses. Operands: numbers; keys; texts,
+/// in quotes ('a' or "a") or as bare words that are no keys (`fsdp2`). Texts that are numbers are
+/// compared as numbers, others letter by letter; "true" and "false" are texts, and alone stand for
+/// themselves. An empty text is what an unset key has.
+///
+/// Cost: a few hundred nanoseconds an evaluation.
+class Condition {
+ public:
+  /// `column_of` gives the number under which evaluation will have the value of a key; absent: it
+  /// is no key. Errors: syntax, at "--where:COLUMN".
+  static Result<Condition> parse(
+      const std::string& text,
+      const std::function<std::optional<std::size_t>(std::string_view key)>& column_of);
+
+  /// Do values, by number, meet it? Errors: arithmetic on a text, division by zero, at the
+  /// operator.
+  Result<bool> holds(std::span<const std::string> values) const;
+
+ private:
+  friend class ConditionParser;
+  enum class Kind : std::uint8_t {
+    text,
+    column,
+    negative,
+    opposite,
+    either,
+    both,
+    equal,
+    unequal,
+    less,
+    at_most,
+    more,
+    at_least,
+    plus,
+    minus,
+    times,
+    divided,
+    remainder
+  };
+  /// Operands are earlier nodes.
+  struct Node {
+    Kind kind = Kind::text;
+    std::size_t left = 0, right = 0;  ///< `left` of a column: its number
+    std::string text;
+    std::size_t place = 0;  ///< column of the text, from 1
+  };
+  struct Value {
+    std::string text;
+    std::optional<double> number;
+  };
+  static Value value_of(std::string text);
+  Result<Value> evaluate(std::size_t node, std::span<const std::string> values) const;
+  Result<bool> truth(std::size_t node, std::span<const std::string> values) const;
+  tl::unexpected<Error> wrong(const Node& node, std::string_view what) const;
+
+  std::vector<Node> nodes_;  ///< the last one is the whole
+};
+
+}  // namespace foregather::sim

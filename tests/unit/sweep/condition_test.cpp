@@ -1,0 +1,91 @@
+#include "sim/sweep/condition.h"
+
+#include <catch2/catch.hpp>
+
+using namespace foregather;
+using namespace foregather::sim;
+
+namespace {
+
+const std::vector<std::string> kNames{"parallel.world_size", "train.precision", "hw",
+                                      "allocator.conf", "what-if.limit-all-gathers"};
+
+std::optional<std::size_t> column_of(std::string_view key) {
+  for (std::size_t i = 0; i < kNames.size(); ++i)
+    if (kNames[i] == key) return i;
+  return std::nullopt;
+}
+
+const std::vector<std::string> kValues{"64", "bf16", "h100_sxm", "", "4"};
+
+bool holds(const std::string& text) {
+  const auto condition = Condition::parse(text, column_of);
+  if (!condition) FAIL(condition.error().text());
+  const auto result = condition->holds(kValues);
+  if (!result) FAIL(result.error().text());
+  return *result;
+}
+
+std::string refusal(const std::string& text) {
+  const auto condition = Condition::parse(text, column_of);
+  if (!condition) return condition.error().text();
+  const auto result = condition->holds(kValues);
+  return result ? "" : result.error().text();
+}
+
+}  // namespace
+
+TEST_CASE("conditions compare numbers and texts") {
+  CHECK(holds("parallel.world_size % 8 == 0"));
+  CHECK(holds("parallel.world_size%8==0"));
+  CHECK_FALSE(holds("parallel.world_size % 7 == 0"));
+  CHECK(holds("parallel.world_size > 9"));  // as numbers: as texts "64" comes before "9"
+  CHECK(holds("parallel.world_size == 64.0"));
+  CHECK(holds("train.precision == bf16"));
+  CHECK(holds("train.precision != 'fp32'"));
+  CHECK(holds("hw == \"h100_sxm\""));
+  CHECK(holds("allocator.conf == ''"));
+}
+
+TEST_CASE("operators have their usual strength") {
+  CHECK(holds("1 + 2 * 3 == 7"));
+  CHECK(holds("(1 + 2) * 3 == 9"));
+  CHECK(holds("8 / 4 / 2 == 1"));
+  CHECK(holds("-2 - -3 == 1"));
+  CHECK(holds("1 == 2 || 3 == 3 && 4 == 4"));
+  CHECK_FALSE(holds("(1 == 2 || 3 == 3) && 4 == 5"));
+  CHECK(holds("!(1 == 2)"));
+  CHECK(holds("not 1 == 2 and 2 == 2 or false"));
+  CHECK(holds("1 <= 1 && 1 >= 1 && 1 < 2 && 2 > 1"));
+  CHECK(holds("true"));
+  CHECK_FALSE(holds("allocator.conf"));
+  CHECK(holds("parallel.world_size"));
+}
+
+TEST_CASE("keys of passes have dashes, and others can be subtracted") {
+  CHECK(holds("what-if.limit-all-gathers == 4"));
+  CHECK(holds("parallel.world_size-4 == 60"));
+  CHECK(holds("what-if.limit-all-gathers-1 == 3"));
+}
+
+TEST_CASE("what is decided already is not evaluated") {
+  CHECK(holds("true || 1 / 0 == 1"));
+  CHECK_FALSE(holds("false && 1 / 0 == 1"));
+}
+
+TEST_CASE("a bad condition is refused at its place") {
+  CHECK(refusal("parallel.world_sise == 8").starts_with("--where:1: 'parallel.world_sise'"));
+  CHECK(refusal("1 == ").starts_with("--where:6: the condition ends"));
+  CHECK(refusal("(1 == 1").starts_with("--where:8: expected ')' for the '(' at 1"));
+  CHECK(refusal("1 == 1)").starts_with("--where:7: ')' is not expected here"));
+  CHECK(refusal("'a").starts_with("--where:1: the quote has no end"));
+  CHECK(refusal("1 / 0 == 1").starts_with("--where:3: division by zero"));
+  CHECK(refusal("1 == 1 && hw % 8 == 0").starts_with("--where:14: arithmetic on 'h100_sxm'"));
+  CHECK(refusal("hw").starts_with("--where:1: 'h100_sxm' is neither true nor false"));
+  CHECK(refusal("").starts_with("--where:1: the condition ends"));
+  CHECK(refusal("#").starts_with("--where:1: '#' is not expected here"));
+  CHECK(refusal("1 = 1").starts_with("--where:3: '= 1' is not expected here"));
+  CHECK(refusal(std::string(100'000, '(')).find("more than 100 levels") != std::string::npos);
+  CHECK(refusal(std::string(100'000, '!')).find("more than 100 levels") != std::string::npos);
+  CHECK(refusal(std::string(100'000, '-')).find("more than 100 levels") != std::string::npos);
+}
