@@ -6,9 +6,11 @@ namespace foregather::compare {
 
 IntervalSet united(std::vector<Interval> intervals) {
   std::erase_if(intervals, [](const Interval& i) { return i.end <= i.begin; });
-  std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) {
+  const auto before = [](const Interval& a, const Interval& b) {
     return a.begin < b.begin || (a.begin == b.begin && a.end < b.end);
-  });
+  };
+  if (!std::is_sorted(intervals.begin(), intervals.end(), before))
+    std::sort(intervals.begin(), intervals.end(), before);
   IntervalSet set;
   for (const Interval& next : intervals) {
     if (!set.empty() && next.begin <= set.back().end)

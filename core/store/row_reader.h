@@ -49,6 +49,7 @@ class RowReader {
     return choice(last);
   }
   std::optional<std::int64_t> maybe_integer() { return statement_.maybe_integer(column_++); }
+  std::optional<double> maybe_real() { return statement_.maybe_real(column_++); }
   /// The row's own id, which must be `expected`.
   void id(std::size_t expected) { within(integer(), number_of(expected), number_of(expected)); }
 

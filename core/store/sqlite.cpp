@@ -69,6 +69,17 @@ void Statement::bind(int at, std::optional<std::int64_t> value) {
   if (const int code = sqlite3_bind_null(handle_, at); code != SQLITE_OK) bind_error_ = code;
 }
 
+void Statement::bind(int at, std::optional<double> value) {
+  const int code =
+      value ? sqlite3_bind_double(handle_, at, *value) : sqlite3_bind_null(handle_, at);
+  if (code != SQLITE_OK) bind_error_ = code;
+}
+
+void Statement::bind(int at, std::optional<std::string_view> value) {
+  if (value) return bind(at, *value);
+  bind(at, std::optional<std::int64_t>());
+}
+
 void Statement::bind(int at, std::string_view value) {
   const int code = sqlite3_bind_text64(handle_, at, value.data() == nullptr ? "" : value.data(),
                                        value.size(), SQLITE_STATIC, SQLITE_UTF8);
@@ -100,6 +111,11 @@ std::optional<std::int64_t> Statement::maybe_integer(int column) const {
   return integer(column);
 }
 
+std::optional<double> Statement::maybe_real(int column) const {
+  if (sqlite3_column_type(handle_, column) == SQLITE_NULL) return std::nullopt;
+  return sqlite3_column_double(handle_, column);
+}
+
 std::string_view Statement::text(int column) const {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(handle_, column));
   if (text == nullptr) return {};
@@ -122,6 +138,21 @@ Result<Database> Database::create(const std::string& path, const std::string& sh
   const Status set = database->execute(
       "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"
       "PRAGMA page_size = 8192;");
+  if (!set) return tl::unexpected(set.error());
+  return database;
+}
+
+Result<Database> Database::open_in_place(const std::string& path) {
+  auto database = open_with(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  if (!database) return database;
+  constexpr int kLongestWait = 2000;  // ms: a process that was killed may still be going
+  FOREGATHER_SQLITE(sqlite3_busy_timeout(database->handle_, kLongestWait), database->handle_, path);
+  FOREGATHER_SQLITE(
+      sqlite3_db_config(database->handle_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr),
+      database->handle_, path);
+  const Status set = database->execute(
+      "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE; PRAGMA synchronous = NORMAL;"
+      "BEGIN EXCLUSIVE; COMMIT;");
   if (!set) return tl::unexpected(set.error());
   return database;
 }

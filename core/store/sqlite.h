@@ -23,7 +23,7 @@ class Statement {
   ~Statement();
 
   /// Runs the statement with these parameters, for statements without rows. Parameters: integers,
-  /// texts (borrowed until the call returns), std::nullopt for NULL.
+  /// numbers, texts (borrowed until the call returns), std::nullopt for NULL.
   template <class... Values>
   Status run(const Values&... values) {
     int at = 0;
@@ -37,6 +37,7 @@ class Statement {
 
   std::int64_t integer(int column) const;
   std::optional<std::int64_t> maybe_integer(int column) const;
+  std::optional<double> maybe_real(int column) const;
   /// Borrowed until the next call of next().
   std::string_view text(int column) const;
 
@@ -45,7 +46,9 @@ class Statement {
   Statement(sqlite3_stmt* handle, const std::string& path) : handle_(handle), path_(path) {}
   void bind(int at, std::int64_t value);
   void bind(int at, std::optional<std::int64_t> value);
+  void bind(int at, std::optional<double> value);
   void bind(int at, std::string_view value);
+  void bind(int at, std::optional<std::string_view> value);
   Status finish_run();
 
   sqlite3_stmt* handle_;
@@ -59,6 +62,9 @@ class Database {
   /// An empty database for writing: no journal, no synchronisation. The file must exist or be
   /// creatable; ":memory:" keeps it in memory. `shown_path` is the path of error messages.
   static Result<Database> create(const std::string& path, const std::string& shown_path);
+  /// A database for writing that keeps what was committed when its process is killed. The file is
+  /// created if there is none. Another process that writes it is an error.
+  static Result<Database> open_in_place(const std::string& path);
   /// An existing database for reading, hardened against hostile content.
   static Result<Database> open(const std::string& path);
   Database(Database&& other) noexcept;

@@ -1,0 +1,261 @@
+#include "core/store/sweep_writer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "core/base/file.h"
+#include "core/store/schema.h"
+#include "core/store/sweep_reader.h"
+
+namespace foregather::store {
+namespace {
+
+constexpr auto kCommitEvery = std::chrono::milliseconds(200);
+
+constexpr const char* kInsertPoint =
+    "INSERT INTO point VALUES "
+    "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+
+Status insert_info(Database& database, const run::SweepInfo& info) {
+  auto insert = database.prepare("INSERT INTO sweep VALUES (0,?,?,?,?,?)");
+  if (!insert) return tl::unexpected(insert.error());
+  if (Status done = insert->run(std::string_view(info.tool), std::string_view(info.source),
+                                std::string_view(info.source_text), std::string_view(info.options),
+                                info.points);
+      !done)
+    return done;
+  auto axis = database.prepare("INSERT INTO sweep_axis VALUES (?,?,?)");
+  if (!axis) return tl::unexpected(axis.error());
+  for (std::size_t i = 0; i < info.axes.size(); ++i)
+    if (Status done = axis->run(static_cast<std::int64_t>(i), std::string_view(info.axes[i].first),
+                                std::string_view(info.axes[i].second));
+        !done)
+      return done;
+  return {};
+}
+
+Status create_sweep(Database& database, const run::SweepInfo& info) {
+  if (Status begun = database.execute("BEGIN"); !begun) return begun;
+  if (Status created = create_schema(database); !created) return created;
+  if (Status inserted = insert_info(database, info); !inserted) return inserted;
+  return database.execute("COMMIT");
+}
+
+std::optional<std::string_view> maybe(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional<std::string_view>(text);
+}
+
+std::string settings_of(const std::vector<std::string>& keys, const run::SweepPoint& point) {
+  std::string text;
+  for (std::size_t i = 0; i < keys.size(); ++i) text += keys[i] + "=" + point.values[i] + "\n";
+  return text;
+}
+
+Status insert_point(Statement& insert, const std::vector<std::string>& keys,
+                    const run::SweepPoint& point) {
+  using Times = run::PointFigures::Times;
+  using Memory = run::PointFigures::Memory;
+  using Peaks = run::PointFigures::Peaks;
+  const run::PointFigures& figures = point.figures;
+  const auto known = [&](std::int64_t value) {
+    return point.status == run::PointStatus::failed ? std::nullopt : std::optional(value);
+  };
+  const auto time = [&](std::int64_t Times::*member) {
+    return figures.times ? std::optional((*figures.times).*member) : std::nullopt;
+  };
+  const std::optional<Memory>& memory = figures.memory;
+  const auto size = [&](Bytes Memory::*member) {
+    return memory ? std::optional((*memory).*member) : std::nullopt;
+  };
+  const auto peak = [&](Peaks Memory::*peaks, Bytes Peaks::*member) {
+    return memory ? std::optional((*memory).*peaks.*member) : std::nullopt;
+  };
+  const std::string settings = settings_of(keys, point);
+  return insert.run(
+      point.index, static_cast<std::int64_t>(point.status), std::string_view(settings),
+      maybe(point.error), maybe(figures.hardware), maybe(figures.strategy),
+      known(figures.world_size), known(figures.parameters), known(figures.tokens_per_rank_step),
+      size(&Memory::capacity), size(&Memory::outside_allocator), time(&Times::step),
+      time(&Times::first_step), time(&Times::compute_busy), time(&Times::comm_busy),
+      time(&Times::exposed_comm), time(&Times::comm_wait), time(&Times::host_bound),
+      time(&Times::on_wire), time(&Times::ops), figures.tokens_per_second, figures.mfu,
+      peak(&Memory::peaks, &Peaks::requested), peak(&Memory::peaks, &Peaks::allocated),
+      peak(&Memory::peaks, &Peaks::active), peak(&Memory::peaks, &Peaks::reserved),
+      peak(&Memory::first_peaks, &Peaks::requested), peak(&Memory::first_peaks, &Peaks::allocated),
+      peak(&Memory::first_peaks, &Peaks::active), peak(&Memory::first_peaks, &Peaks::reserved),
+      memory ? memory->margin : std::nullopt,
+      memory && memory->oom_op ? maybe(*memory->oom_op) : std::nullopt,
+      memory ? memory->oom_bytes : std::nullopt, figures.warnings);
+}
+
+Result<bool> is_empty(Database& database) {
+  return database.integer("SELECT count(*) FROM sqlite_schema").map([](std::int64_t objects) {
+    return objects == 0;
+  });
+}
+
+// Says what SQLite would call "unable to open database file".
+Status check_writable(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
+  if (file < 0) return fail_at(path, "cannot be written: {}", std::strerror(errno));
+  struct stat status {};
+  const bool is_regular = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  ::close(file);
+  if (!is_regular) return fail_at(path, "is no regular file, expected one to write");
+  return {};
+}
+
+// In what two sweeps differ; empty: in nothing.
+std::string difference(const run::SweepInfo& a, const run::SweepInfo& b) {
+  if (a.axes != b.axes) return "other values of --vary";
+  if (a.options != b.options) return "other --set, --what-if or --where";
+  if (a.source_text != b.source_text || a.source != b.source) return "another SOURCE";
+  if (a.points != b.points) return "another grid";
+  return a.tool == b.tool ? "" : "made by " + a.tool;
+}
+
+}  // namespace
+
+void PointSet::add(std::int64_t index) {
+  if (ranges_.empty() || ranges_.back().second != index) ranges_.emplace_back(index, index);
+  ++ranges_.back().second;
+  ++size_;
+}
+
+bool PointSet::contains(std::int64_t index) const {
+  const auto behind =
+      std::upper_bound(ranges_.begin(), ranges_.end(), index,
+                       [](std::int64_t at, const auto& range) { return at < range.first; });
+  return behind != ranges_.begin() && index < std::prev(behind)->second;
+}
+
+Result<SweepWriter> SweepWriter::begin(Database database, const run::SweepInfo& info) {
+  std::vector<std::string> keys;
+  for (const auto& axis : info.axes) keys.push_back(axis.first);
+  SweepWriter writer(std::move(database), std::move(keys));
+  auto insert = writer.database_.prepare(kInsertPoint);
+  if (!insert) return tl::unexpected(insert.error());
+  writer.insert_.emplace(std::move(*insert));
+  return writer;
+}
+
+Result<SweepWriter> SweepWriter::create(const std::string& path, const run::SweepInfo& info) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored))
+    return fail_at(path, "exists: go on with it by --resume, or name another file");
+  return resume(path, info);
+}
+
+Result<SweepWriter> SweepWriter::resume(const std::string& path, const run::SweepInfo& info) {
+  if (const Status writable = check_writable(path); !writable)
+    return tl::unexpected(writable.error());
+  auto database = Database::open_in_place(path);
+  if (!database) return tl::unexpected(database.error());
+  const auto fresh = is_empty(*database);
+  if (!fresh) return tl::unexpected(fresh.error());
+  if (*fresh) {
+    if (Status created = create_sweep(*database, info); !created)
+      return tl::unexpected(created.error());
+    return begin(std::move(*database), info);
+  }
+  if (const auto version = check_schema(*database); !version)
+    return tl::unexpected(version.error());
+  const auto there = read_sweep_info(*database);
+  if (!there) return tl::unexpected(there.error());
+  if (const std::string differs = difference(*there, info); !differs.empty())
+    return fail_at(path, "is another sweep: {}. Name another file, or repeat its command", differs);
+  PointSet present;
+  auto query = database->prepare("SELECT id FROM point ORDER BY id");
+  if (!query) return tl::unexpected(query.error());
+  while (true) {
+    const auto more = query->next();
+    if (!more) return tl::unexpected(more.error());
+    if (!*more) break;
+    present.add(query->integer(0));
+  }
+  auto writer = begin(std::move(*database), info);
+  if (writer) writer->present_ = std::move(present);
+  return writer;
+}
+
+Status SweepWriter::commit() {
+  if (!in_transaction_) return {};
+  in_transaction_ = false;
+  return database_.execute("COMMIT");
+}
+
+Status SweepWriter::add(const run::SweepPoint& point) {
+  if (!in_transaction_) {
+    if (Status begun = database_.execute("BEGIN"); !begun) return begun;
+    in_transaction_ = true;
+    begun_ = std::chrono::steady_clock::now();
+  }
+  if (Status inserted = insert_point(*insert_, keys_, point); !inserted) return inserted;
+  return std::chrono::steady_clock::now() - begun_ < kCommitEvery ? Status{} : commit();
+}
+
+Status SweepWriter::finish() {
+  if (Status done = commit(); !done) return done;
+  insert_.reset();
+  return database_.finish();
+}
+
+Status merge_sweeps(const std::vector<std::string>& paths, const std::string& output) {
+  auto file = PendingFile::create(output);
+  if (!file) return tl::unexpected(file.error());
+  if (file->temporary_path().empty())
+    return fail_at(output, "is no regular file, expected one to write");
+  std::optional<run::SweepInfo> info;
+  std::vector<SweepReader> readers;
+  for (const std::string& path : paths) {
+    auto reader = SweepReader::open(path);
+    if (!reader) return tl::unexpected(reader.error());
+    if (!info) info = reader->info();
+    if (const std::string differs = difference(reader->info(), *info); !differs.empty())
+      return fail_at(path, "is no part of the same sweep as {}: {}", paths.front(), differs);
+    readers.push_back(std::move(*reader));
+  }
+  auto database = Database::create(file->temporary_path(), output);
+  if (!database) return tl::unexpected(database.error());
+  if (Status created = create_sweep(*database, *info); !created) return created;
+  if (Status begun = database->execute("BEGIN"); !begun) return begun;
+  std::vector<std::string> keys;
+  for (const auto& axis : info->axes) keys.push_back(axis.first);
+  {
+    auto insert = database->prepare(kInsertPoint);
+    if (!insert) return tl::unexpected(insert.error());
+    std::vector<std::optional<run::SweepPoint>> next(readers.size());
+    const auto advance = [&](std::size_t i) {
+      return readers[i].next().map(
+          [&](std::optional<run::SweepPoint> point) { next[i] = std::move(point); });
+    };
+    for (std::size_t i = 0; i < readers.size(); ++i)
+      if (const auto read = advance(i); !read) return read;
+    while (true) {
+      std::optional<std::size_t> first;
+      for (std::size_t i = 0; i < next.size(); ++i)
+        if (next[i] && (!first || next[i]->index < next[*first]->index)) first = i;
+      if (!first) break;
+      const run::SweepPoint point = *next[*first];
+      for (std::size_t i = 0; i < next.size(); ++i) {
+        if (!next[i] || next[i]->index != point.index) continue;
+        if (*next[i] != point)
+          return fail_at(paths[i], "point {} differs from that of {}", point.index, paths[*first]);
+        if (const auto read = advance(i); !read) return read;
+      }
+      if (Status inserted = insert_point(*insert, keys, point); !inserted) return inserted;
+    }
+  }
+  readers.clear();
+  if (Status done = database->execute("COMMIT"); !done) return done;
+  if (Status done = database->finish(); !done) return done;
+  return file->commit();
+}
+
+}  // namespace foregather::store
