@@ -5,8 +5,10 @@ namespace foregather::cli {
 std::vector<Command> commands() {
   std::vector<Command> all;
   all.push_back(simulate_command());
+  all.push_back(sweep_command());
   all.push_back(import_command());
   all.push_back(export_command());
+  all.push_back(merge_command());
   all.push_back(memory_command());
   all.push_back(compare_command());
   all.push_back(calibrate_command());

@@ -31,9 +31,11 @@ struct Command {
 };
 
 Command simulate_command();
+Command sweep_command();
 Command export_command();
 Command import_command();
 Command memory_command();
+Command merge_command();
 Command compare_command();
 Command calibrate_command();
 Command validate_command();

@@ -10,6 +10,7 @@
 #include "tasks/busy_figures.h"
 #include "tasks/interval.h"
 #include "tasks/memory_figures.h"
+#include "tasks/rates.h"
 #include "tasks/record_run.h"
 #include "tasks/schedule.h"
 #include "tasks/stored_prediction.h"
@@ -66,24 +67,6 @@ void fill_header(const SimulateRequest& request, const Schedule& schedule, Summa
   }
 }
 
-// Rounded to hundredths, so that they read well and are exact.
-std::optional<double> tokens_per_second(const Schedule& schedule, Ns step) {
-  const std::int64_t tokens = schedule.graph.tokens_per_rank_step;
-  if (tokens == 0 || step <= 0) return std::nullopt;
-  const double hundredths = static_cast<double>(tokens) * 1e11 / static_cast<double>(step);
-  return static_cast<double>(static_cast<std::int64_t>(hundredths + 0.5)) / 100;
-}
-
-// Model FLOPs over what the dense bf16 units could do (fp16 where there are none).
-std::optional<double> mfu(const Schedule& schedule, Ns step) {
-  const sim::Hardware::Compute& compute = schedule.hardware.compute;
-  const double peak = compute.matmul_bf16 > 0 ? compute.matmul_bf16 : compute.matmul_f16;
-  const std::int64_t flops = schedule.graph.model_flops_per_rank_step;
-  if (flops == 0 || step <= 0 || !(peak > 0)) return std::nullopt;
-  const double share = static_cast<double>(flops) * 1e9 / static_cast<double>(step) / peak;
-  return static_cast<double>(static_cast<std::int64_t>(share * 1e6 + 0.5)) / 1e6;
-}
-
 void fill_rates(const Schedule& schedule, bool converged, Summary& summary) {
   Ns largest = 0;
   for (std::size_t c = 0; c < summary.classes.size(); ++c) {
@@ -95,8 +78,8 @@ void fill_rates(const Schedule& schedule, bool converged, Summary& summary) {
     largest = std::max(largest, bound);
     // A step that has not settled may beat the bound of the steady one: then it is the best known.
     figures.bound = converged ? bound : std::min(step, bound);
-    figures.tokens_per_second = tokens_per_second(schedule, step);
-    figures.mfu = mfu(schedule, step);
+    figures.tokens_per_second = tokens_per_second(schedule.graph, step);
+    figures.mfu = mfu(schedule.graph, schedule.hardware, step);
   }
   summary.bound = converged ? largest : std::min(*summary.step_time(), largest);
   summary.tokens_per_second = summary.slow().tokens_per_second;

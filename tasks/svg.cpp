@@ -1,4 +1,4 @@
-#include "tasks/validation/svg.h"
+#include "tasks/svg.h"
 
 #include <algorithm>
 #include <array>

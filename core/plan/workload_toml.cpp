@@ -291,6 +291,21 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
   return workload;
 }
 
+Result<std::map<std::string, std::string>> written_keys(std::string_view text,
+                                                        const std::string& path) {
+  std::map<std::string, std::string> keys;
+  if (is_deepspeed_config(text) || is_torchtitan_config(text)) return keys;
+  const auto document = parse(text, path);
+  if (!document) return tl::unexpected(document.error());
+  for (const Entry& entry : leaves(*document)) {
+    const auto value = value_of(*entry.node, false);
+    if (!value) continue;
+    const auto* content = std::get_if<std::string>(&value->content);
+    keys[entry.name] = content != nullptr ? *content : written(*value);
+  }
+  return keys;
+}
+
 Result<Workload> machine_of_sets(const std::vector<std::string>& sets) {
   static const std::set<std::string_view> kOpen = {
       "cluster.hardware",    "cluster.topology",      "cluster.fabric",

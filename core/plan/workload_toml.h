@@ -1,6 +1,7 @@
 // A workload from its TOML file.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,11 @@ Result<Workload> read_workload(const std::string& path, const std::vector<std::s
 /// The same from text; `path` is for places and relative paths.
 Result<Workload> parse_workload(std::string_view text, const std::string& path,
                                 const std::vector<std::string>& sets);
+
+/// The keys that a file gives itself, by dotted path, with the texts that --set would take for
+/// them. Lists are left out, and what other tools' files say. Errors: syntax.
+Result<std::map<std::string, std::string>> written_keys(std::string_view text,
+                                                        const std::string& path);
 
 /// A workload without file and model: only what a ready schedule leaves open may be set (those of
 /// the cluster but nodes, and allocator.conf); other keys are an error.

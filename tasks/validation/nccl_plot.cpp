@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "tasks/validation/svg.h"
+#include "tasks/svg.h"
 
 namespace foregather::tasks {
 namespace {

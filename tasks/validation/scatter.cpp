@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "tasks/svg.h"
 #include "tasks/validation/markdown.h"
-#include "tasks/validation/svg.h"
 
 namespace foregather::tasks {
 namespace {

@@ -64,6 +64,7 @@ TEST_CASE("Thunder traces") { check("thunder"); }
 TEST_CASE("recorded runs of other tools") { check("import"); }
 TEST_CASE("Chakra and execution traces") { check("chakra"); }
 TEST_CASE("two runs side by side") { check("compare"); }
+TEST_CASE("sweeps") { check("sweep"); }
 TEST_CASE("module trees") { check("trees"); }
 TEST_CASE("module trees that cannot be") { check("trees_bad"); }
 
@@ -88,9 +89,9 @@ TEST_CASE("the README shows what the program prints") {
 
 TEST_CASE("every transcript is a test") {
   const std::set<std::string> known = {
-      "help",    "samples", "json",        "usage",    "bad_input", "outputs",  "oom",
-      "what_if", "memory",  "foreign",     "warnings", "thunder",   "trees",    "trees_bad",
-      "import",  "chakra",  "deepcompile", "compare",  "ranks",     "calibrate"};
+      "help",    "samples", "json",        "usage",    "bad_input", "outputs",   "oom",
+      "what_if", "memory",  "foreign",     "warnings", "thunder",   "trees",     "trees_bad",
+      "import",  "chakra",  "deepcompile", "compare",  "ranks",     "calibrate", "sweep"};
   std::set<std::string> found;
   for (const auto& entry :
        fs::directory_iterator(fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts"))

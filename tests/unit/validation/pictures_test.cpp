@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/base/units.h"
+#include "tasks/svg.h"
 #include "tasks/validation/report.h"
 #include "tasks/validation/scatter.h"
-#include "tasks/validation/svg.h"
 
 using namespace foregather;
 using namespace foregather::tasks;

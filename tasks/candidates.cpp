@@ -1,0 +1,113 @@
+#include "tasks/candidates.h"
+
+#include <algorithm>
+
+#include "core/plan/workload_keys.h"
+#include "sim/passes/registry.h"
+#include "tasks/simulate.h"
+
+namespace foregather::tasks {
+namespace {
+
+bool same(const sim::EngineOptions& a, const sim::EngineOptions& b) {
+  return a.contention == b.contention && a.capacity == b.capacity && a.alloc == b.alloc;
+}
+
+// simulate() puts what has no place at the source.
+Error placed(Error error, const std::string& source) {
+  if (error.place.empty()) error.place = source;
+  return error;
+}
+
+}  // namespace
+
+std::string Candidates::schedule_key(const Candidate& candidate) {
+  std::string key;
+  for (const std::string& set : candidate.sets)
+    if (!is_price_key(set.substr(0, set.find('=')))) key += set + '\n';
+  return key;
+}
+
+Result<run::PointFigures> Candidates::predict_alone(const Candidate& candidate) const {
+  SimulateRequest request;
+  request.sources.paths = {source_};
+  request.sets = candidate.sets;
+  request.what_if = candidate.what_if;
+  request.record_memory = false;
+  return simulate(request).map([](const Outcome& outcome) { return figures_of(outcome.summary); });
+}
+
+Result<Candidates::Shared> Candidates::lowered(const ReadWorkload& read,
+                                               CandidateGroup& group) const {
+  auto& place = group.lowered_[read.implementation.flash_attention ? 1 : 0];
+  if (!place)
+    place = lower_workload(read).map([](Graph graph) {
+      auto shared = std::make_shared<SharedSchedule>();
+      shared->graph = std::make_shared<const Graph>(std::move(graph));
+      return Shared(std::move(shared));
+    });
+  return *place;
+}
+
+// Passes that go by times are applied anew for each candidate.
+Result<Candidates::Shared> Candidates::rewritten(const ReadWorkload& read,
+                                                 const Candidate& candidate,
+                                                 CandidateGroup& group) const {
+  const std::lock_guard lock(group.mutex_);
+  auto before = lowered(read, group);
+  const bool has_own = read.workload.parallel.strategy == plan::Strategy::deepcompile;
+  if (!before || (candidate.what_if.empty() && !has_own)) return before;
+  std::string key = read.implementation.flash_attention ? "flash\n" : "\n";
+  for (const std::string& pass : candidate.what_if) key += pass + '\n';
+  if (const auto found = group.rewritten_.find(key); found != group.rewritten_.end())
+    return found->second;
+  const auto passes = sim::parse_passes(candidate.what_if);
+  if (!passes) return tl::unexpected(passes.error());
+  auto after = rewrite(*(*before)->graph, *passes, read.workload, *read.hardware);
+  if (!after) {
+    return group.rewritten_.emplace(key, tl::unexpected(placed(after.error(), source_)))
+        .first->second;
+  }
+  auto shared = std::make_shared<SharedSchedule>();
+  shared->graph = std::make_shared<const Graph>(std::move(after->graph));
+  shared->prices = std::move(after->prices);
+  shared->warnings = warnings_of(after->notes);
+  if (after->asked_prices) return Shared(std::move(shared));
+  return group.rewritten_.emplace(key, Shared(std::move(shared))).first->second;
+}
+
+Result<run::PointFigures> Candidates::predict(const Candidate& candidate, CandidateGroup& group,
+                                              Worker& worker) {
+  if (!text_) return predict_alone(candidate);
+  const auto read = read_workload_source(*text_, source_, candidate.sets, kept_);
+  if (!read) return tl::unexpected(read.error());
+  const auto shared = rewritten(*read, candidate, group);
+  if (!shared) return tl::unexpected(shared.error());
+  const Graph& graph = *(*shared)->graph;
+  const std::vector<sim::CostTable> prices{
+      priced(graph, read->workload, (*shared)->prices, *read->hardware, true)};
+  if (const Status bounded = check_step_length(graph, prices.front()); !bounded)
+    return tl::unexpected(placed(bounded.error(), source_));
+  auto limits = device_limits(graph, read->workload, *read->hardware);
+  if (!limits) return tl::unexpected(placed(limits.error(), source_));
+  limits->engine.record_memory = false;
+  if (worker.schedule != *shared) {
+    worker.engine.reset();
+    worker.reader.emplace(graph);
+    worker.schedule = *shared;
+  }
+  if (!worker.engine || !same(worker.options, limits->engine)) {
+    worker.engine.emplace((*shared)->graph, limits->engine, plans_);
+    worker.options = limits->engine;
+  }
+  const auto simulation = worker.engine->simulate(prices);
+  if (!simulation) return tl::unexpected(placed(simulation.error(), source_));
+  run::PointFigures figures = worker.reader->read(*simulation, *read->hardware, *limits);
+  figures.strategy = plan::name(read->workload.parallel.strategy);
+  figures.warnings = std::ssize(read->warnings) + std::ssize((*shared)->warnings) +
+                     (!simulation->oom && !simulation->converged ? 1 : 0) +
+                     (simulation->unresolved_synchronizations != 0 ? 1 : 0);
+  return figures;
+}
+
+}  // namespace foregather::tasks

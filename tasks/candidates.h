@@ -1,0 +1,82 @@
+// Many candidates of one source: what they share is worked out once.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/run/sweep.h"
+#include "sim/engine/engine.h"
+#include "sim/engine/memory_plans.h"
+#include "tasks/point_figures.h"
+#include "tasks/workload_source.h"
+
+namespace foregather::tasks {
+
+/// What a candidate changes about the source: --set and --what-if, in order.
+struct Candidate {
+  std::vector<std::string> sets;
+  std::vector<std::string> what_if;
+};
+
+/// A schedule that candidates share, passes applied.
+struct SharedSchedule {
+  std::shared_ptr<const Graph> graph;
+  sim::PriceChanges prices;
+  std::vector<std::string> warnings;  ///< of its passes
+};
+
+/// Candidates whose schedule_key() is equal: the schedule before passes, and for the passes asked
+/// for. Thread safe; its schedules go with it.
+class CandidateGroup {
+ private:
+  friend class Candidates;
+  using Shared = std::shared_ptr<const SharedSchedule>;
+
+  std::mutex mutex_;
+  std::array<std::optional<Result<Shared>>, 2> lowered_;  ///< without and with FlashAttention
+  std::map<std::string, Result<Shared>> rewritten_;       ///< by that and the passes
+};
+
+/// Thread safe. A workload's candidates share models, machines, schedules and what the allocator
+/// does to them; those of other sources are predicted one by one.
+class Candidates {
+ public:
+  /// `text` is the content of a workload; absent: the source is something else.
+  Candidates(std::string source, std::optional<std::string> text)
+      : source_(std::move(source)), text_(std::move(text)) {}
+
+  /// What the schedule before passes follows from.
+  static std::string schedule_key(const Candidate& candidate);
+
+  /// Buffers of one thread: what the last schedule's engine and figures were read with.
+  struct Worker {
+    std::shared_ptr<const SharedSchedule> schedule;
+    sim::EngineOptions options;
+    std::optional<sim::Engine> engine;
+    std::optional<FigureReader> reader;
+  };
+
+  /// The figures that `simulate` has for the same settings. Errors: those of `simulate`.
+  Result<run::PointFigures> predict(const Candidate& candidate, CandidateGroup& group,
+                                    Worker& worker);
+
+ private:
+  using Shared = std::shared_ptr<const SharedSchedule>;
+  Result<run::PointFigures> predict_alone(const Candidate& candidate) const;
+  Result<Shared> lowered(const ReadWorkload& read, CandidateGroup& group) const;
+  Result<Shared> rewritten(const ReadWorkload& read, const Candidate& candidate,
+                           CandidateGroup& group) const;
+
+  std::string source_;
+  std::optional<std::string> text_;
+  KeptParts kept_;
+  sim::MemoryPlans plans_;
+};
+
+}  // namespace foregather::tasks

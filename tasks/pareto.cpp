@@ -1,0 +1,78 @@
+#include "tasks/pareto.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/text.h"
+#include "tasks/svg.h"
+#include "tasks/sweep_rows.h"
+
+namespace foregather::tasks {
+namespace {
+
+constexpr double kMilliseconds = 1e6, kGiB = 1024.0 * 1024 * 1024;
+
+std::string label_of(const run::SweepInfo& info, const run::SweepPoint& point) {
+  std::string text;
+  for (std::size_t i = 0; i < point.values.size(); ++i)
+    text += fmt::format("{}={} ", info.axes[i].first, point.values[i]);
+  return text + fmt::format("· {} · {}", format_time(point.figures.times->step),
+                            format_bytes(reserved(point.figures).value_or(0)));
+}
+
+}  // namespace
+
+void PointFront::add(const run::SweepPoint& point) {
+  const run::PointFigures& figures = point.figures;
+  if (point.status != run::PointStatus::fits || !figures.times) return;
+  const sim::Objectives objectives{figures.times->step, reserved(figures).value_or(0),
+                                   figures.world_size, gpu_time_per_token(figures).value_or(0)};
+  if (!front_.add(point.index, objectives)) return;
+  points_.emplace(point.index, point);
+  if (points_.size() <= 2 * front_.members().size() + 16) return;
+  std::set<std::int64_t> members;
+  for (const sim::ParetoFront::Member& member : front_.members()) members.insert(member.id);
+  std::erase_if(points_, [&](const auto& each) { return !members.contains(each.first); });
+}
+
+std::vector<run::SweepPoint> PointFront::points() const {
+  std::vector<run::SweepPoint> front;
+  for (const sim::ParetoFront::Member& member : front_.members())
+    front.push_back(points_.at(member.id));
+  std::ranges::stable_sort(front, {}, [](const run::SweepPoint& point) {
+    return std::pair(point.figures.times->step, point.index);
+  });
+  return front;
+}
+
+std::string pareto_svg(const run::SweepInfo& info, const std::vector<run::SweepPoint>& front) {
+  constexpr int kWidth = 720, kHeight = 480;
+  constexpr double kLeft = 70, kRight = 600, kTop = 40, kBottom = 430, kLegend = 615;
+  std::vector<double> times, sizes;
+  std::set<std::int64_t> worlds;
+  for (const run::SweepPoint& point : front) {
+    times.push_back(static_cast<double>(point.figures.times->step) / kMilliseconds);
+    sizes.push_back(static_cast<double>(reserved(point.figures).value_or(0)) / kGiB);
+    worlds.insert(point.figures.world_size);
+  }
+  Svg svg(kWidth, kHeight, "Pareto front of a sweep");
+  const Panel panel{scale_over(times, kLeft, kRight), scale_over(sizes, kBottom, kTop)};
+  svg.axes(panel, "Points that no other one beats", "step time, ms", "reserved memory, GiB");
+  const auto series = [&](std::int64_t world) {
+    return static_cast<std::size_t>(std::distance(worlds.begin(), worlds.find(world)));
+  };
+  for (std::size_t i = 0; i < front.size(); ++i)
+    if (sizes[i] > 0 && times[i] > 0)
+      svg.dot(panel.at(times[i], sizes[i]), series(front[i].figures.world_size),
+              label_of(info, front[i]));
+  double y = kTop;
+  for (const std::int64_t world : worlds) {
+    constexpr double kLine = 18;
+    svg.dot({kLegend, y - 4}, series(world), "");
+    svg.text({kLegend + 10, y}, fmt::format("{} GPU{}", world, world == 1 ? "" : "s"));
+    y += kLine;
+  }
+  return svg.finish();
+}
+
+}  // namespace foregather::tasks

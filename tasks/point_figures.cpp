@@ -1,0 +1,186 @@
+#include "tasks/point_figures.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "tasks/memory_figures.h"
+#include "tasks/rates.h"
+#include "tasks/wire_bytes.h"
+
+namespace foregather::tasks {
+namespace {
+
+using Span = compare::Interval;
+using compare::IntervalSet;
+
+run::PointFigures::Peaks converted(const Peaks& peaks) {
+  return {peaks.requested, peaks.allocated, peaks.active, peaks.reserved};
+}
+
+bool is_before(const Span& a, const Span& b) {
+  return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+}
+
+struct At {
+  std::uint32_t rank_class = 0;
+  std::uint32_t op = 0;  ///< row − program.ops.first
+  friend bool operator==(const At&, const At&) = default;
+};
+
+}  // namespace
+
+run::PointFigures figures_of(const Summary& summary) {
+  run::PointFigures figures;
+  figures.hardware = summary.hardware;
+  figures.strategy = summary.strategy;
+  figures.world_size = summary.world_size;
+  figures.parameters = summary.parameters;
+  figures.tokens_per_rank_step = summary.tokens_per_rank_step;
+  figures.warnings = std::ssize(summary.warnings);
+  if (summary.slow().times) {
+    const StepTimes& times = *summary.slow().times;
+    figures.times = {times.step,         summary.slow().first_step.value_or(0),
+                     times.busy.compute, times.busy.comm,
+                     times.busy.exposed, times.busy.wait,
+                     times.host_bound,   times.busy.wire_bytes,
+                     times.busy.ops};
+    figures.tokens_per_second = summary.tokens_per_second;
+    figures.mfu = summary.mfu;
+  }
+  if (!summary.has_memory) return figures;
+  run::PointFigures::Memory& memory = figures.memory.emplace();
+  memory.capacity = summary.capacity;
+  memory.outside_allocator = summary.outside_allocator;
+  memory.peaks = converted(summary.large().memory.peaks);
+  memory.first_peaks = converted(summary.large().first_memory.peaks);
+  memory.margin = summary.margin();
+  if (!summary.oom) return figures;
+  memory.oom_bytes = summary.oom->requested;
+  memory.oom_op = summary.oom->op;
+  return figures;
+}
+
+FigureReader::FigureReader(const Graph& graph) : graph_(graph), wire_bytes_(graph.ops.size()) {
+  for (std::size_t row = 0; row < graph.ops.size(); ++row)
+    wire_bytes_[row] = wire_bytes(graph, graph.ops[row]);
+}
+
+// Ops of a stream follow each other, so each list is in order, or nearly.
+const std::vector<Span>& FigureReader::in_order(std::vector<std::vector<Span>>& by_stream) {
+  merged_.clear();
+  for (std::vector<Span>& stream : by_stream) {
+    if (!std::is_sorted(stream.begin(), stream.end(), is_before))
+      std::sort(stream.begin(), stream.end(), is_before);
+    if (merged_.empty()) {
+      merged_.swap(stream);
+    } else if (!stream.empty()) {
+      spare_.resize(merged_.size() + stream.size());
+      std::merge(merged_.begin(), merged_.end(), stream.begin(), stream.end(), spare_.begin(),
+                 is_before);
+      merged_.swap(spare_);
+    }
+    stream.clear();
+  }
+  return merged_;
+}
+
+// As compare::busy_times().
+StepTimes FigureReader::times_of(const sim::Simulation& simulation, std::uint32_t rank_class) {
+  const sim::StepResult& step = simulation.classes[rank_class].steady;
+  const Program& program = graph_.at(graph_.classes[rank_class].program);
+  compute_.resize(program.streams.size());
+  comm_.resize(program.streams.size());
+  StepTimes times;
+  times.step = step.time();
+  for (std::uint32_t local = 0; local < step.ops.size(); ++local) {
+    if (step.ran[local] == 0) continue;
+    const Op& op = graph_.ops[program.ops.first + local];
+    const sim::OpTime& time = step.ops[local];
+    ++times.busy.ops;
+    if (!is_collective(op.kind)) {
+      compute_[op.stream.row()].push_back({time.start, time.end});
+      continue;
+    }
+    comm_[op.stream.row()].push_back({time.transfer, time.end});
+    times.busy.wait += time.transfer - time.start;
+    times.busy.wire_bytes += wire_bytes_[program.ops.first + local];
+  }
+  const IntervalSet computing = compare::united(in_order(compute_));
+  const IntervalSet communicating = compare::united(in_order(comm_));
+  times.busy.compute = compare::length(computing);
+  times.busy.comm = compare::length(communicating);
+  times.busy.exposed =
+      times.busy.comm - compare::length(compare::intersection(communicating, computing));
+  times.host_bound = host_bound(simulation, rank_class);
+  return times;
+}
+
+// As compare::critical_path(), of which this is `host`.
+Ns FigureReader::host_bound(const sim::Simulation& simulation, std::uint32_t rank_class) const {
+  const sim::StepResult& step = simulation.classes[rank_class].steady;
+  std::optional<At> at;
+  std::size_t most = 0;
+  for (const sim::ClassResult& result : simulation.classes)
+    most += result.first.ran.size() + result.steady.ran.size();
+  for (std::uint32_t local = 0; local < step.ops.size(); ++local) {
+    if (step.ran[local] == 0) continue;
+    const sim::OpTime& time = step.ops[local];
+    if (!at ||
+        std::tie(time.end, time.start) >= std::tie(step.ops[at->op].end, step.ops[at->op].start))
+      at = At{rank_class, local};
+  }
+  if (!at) return step.time();
+  Ns host = 0, cursor = step.end;
+  for (std::size_t count = 0; count < most; ++count) {
+    const sim::OpTime& time = simulation.classes[at->rank_class].steady.ops[at->op];
+    const bool met = time.reason == sim::Reason::rendezvous;
+    cursor = std::min(cursor, std::max(met ? time.transfer : time.start, step.begin));
+    std::optional<At> next;
+    if (time.reason != sim::Reason::start && !time.bound_previous_step) {
+      const sim::StepResult& other = simulation.classes[time.bound_class].steady;
+      const Range ops = graph_.at(graph_.classes[time.bound_class].program).ops;
+      if (ops.contains(time.bound_by) && other.ran[time.bound_by - ops.first] != 0)
+        next = At{time.bound_class, time.bound_by - ops.first};
+    }
+    const auto time_of = [&](const At& op) -> const sim::OpTime& {
+      return simulation.classes[op.rank_class].steady.ops[op.op];
+    };
+    const bool goes_on =
+        next && *next != *at && cursor > step.begin && time_of(*next).start <= cursor;
+    const Ns reached = goes_on ? std::clamp(time_of(*next).end, step.begin, cursor) : step.begin;
+    const Ns gap = goes_on && met ? 0 : cursor - reached;
+    if (time.reason == sim::Reason::host || time.reason == sim::Reason::start) host += gap;
+    cursor -= gap;
+    if (!goes_on) break;
+    at = next;
+  }
+  return host;
+}
+
+run::PointFigures FigureReader::read(const sim::Simulation& simulation,
+                                     const sim::Hardware& hardware, const DeviceLimits& limits) {
+  Summary summary;
+  summary.hardware = hardware.name;
+  summary.world_size = graph_.world_size;
+  summary.parameters = graph_.parameters;
+  summary.tokens_per_rank_step = graph_.tokens_per_rank_step;
+  summary.capacity = limits.capacity;
+  summary.outside_allocator = limits.outside_allocator;
+  summary.classes.resize(graph_.classes.size());
+  fill_memory(graph_, simulation, summary);
+  if (!simulation.oom) {
+    Ns slowest = -1;
+    for (std::uint32_t c = 0; c < graph_.classes.size(); ++c) {
+      summary.classes[c].first_step = simulation.classes[c].first.time();
+      summary.classes[c].times = times_of(simulation, c);
+      if (summary.classes[c].times->step <= slowest) continue;
+      slowest = summary.classes[c].times->step;
+      summary.slowest = c;
+    }
+    summary.tokens_per_second = tokens_per_second(graph_, slowest);
+    summary.mfu = mfu(graph_, hardware, slowest);
+  }
+  return figures_of(summary);
+}
+
+}  // namespace foregather::tasks

@@ -1,0 +1,42 @@
+// The figures of one candidate of many: what `simulate` says of it, without the run behind it.
+#pragma once
+
+#include <vector>
+
+#include "core/compare/intervals.h"
+#include "core/ir/graph.h"
+#include "core/run/sweep.h"
+#include "sim/cost/hardware.h"
+#include "sim/engine/simulation.h"
+#include "tasks/stages.h"
+#include "tasks/summary.h"
+
+namespace foregather::tasks {
+
+/// What a summary says of a candidate.
+run::PointFigures figures_of(const Summary& summary);
+
+/// Reads simulations of one schedule. Keeps its buffers between them; used by one thread.
+class FigureReader {
+ public:
+  /// The graph is borrowed.
+  explicit FigureReader(const Graph& graph);
+
+  /// The same as figures_of() of the simulation's summary, without its warnings. Cost: linear in
+  /// the ops.
+  run::PointFigures read(const sim::Simulation& simulation, const sim::Hardware& hardware,
+                         const DeviceLimits& limits);
+
+ private:
+  StepTimes times_of(const sim::Simulation& simulation, std::uint32_t rank_class);
+  Ns host_bound(const sim::Simulation& simulation, std::uint32_t rank_class) const;
+  const std::vector<compare::Interval>& in_order(
+      std::vector<std::vector<compare::Interval>>& by_stream);
+
+  const Graph& graph_;
+  std::vector<Bytes> wire_bytes_;                               ///< by op
+  std::vector<std::vector<compare::Interval>> compute_, comm_;  ///< by stream
+  std::vector<compare::Interval> merged_, spare_;
+};
+
+}  // namespace foregather::tasks

@@ -1,0 +1,121 @@
+#include "tasks/stages.h"
+
+#include <algorithm>
+
+#include "core/alloc/config.h"
+#include "core/base/text.h"
+#include "sim/cost/outside.h"
+#include "sim/passes/registry.h"
+
+namespace foregather::tasks {
+namespace {
+
+// DeepCompile's own passes. They come before the first what-if that reorders collectives, so that
+// the others see the graphs as zero3_compile leaves them; an order given takes their place.
+Result<std::vector<sim::Pass>> with_own_passes(const std::vector<sim::Pass>& what_if,
+                                               const plan::Workload& workload) {
+  const plan::DeepCompilePasses own = workload.parallel.deepcompile_passes;
+  if (workload.parallel.strategy != plan::Strategy::deepcompile ||
+      own == plan::DeepCompilePasses::none)
+    return what_if;
+  const auto first = std::find_if(what_if.begin(), what_if.end(), [](const sim::Pass& pass) {
+    return pass.name == "order" || pass.name == "prefetch" || pass.name == "selective-gather";
+  });
+  if (first != what_if.end() && first->name == "order") return what_if;
+  std::vector<std::string> texts{"order=fast-free"};
+  if (own == plan::DeepCompilePasses::full && first == what_if.end())
+    texts.insert(texts.end(), {"prefetch=budget", "selective-gather"});
+  auto passes = sim::parse_passes(texts);
+  if (!passes) return passes;
+  passes->insert(passes->begin(), what_if.begin(), first);
+  passes->insert(passes->end(), first, what_if.end());
+  return passes;
+}
+
+}  // namespace
+
+sim::PriceOptions price_options(const Graph& graph, const plan::Workload& machine,
+                                const sim::PriceChanges& changes) {
+  sim::PriceOptions options;
+  options.ranks = graph.world_size;
+  options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * changes.links;
+  options.compute_scale = changes.compute;
+  options.attention_speed = machine.train.attention_speed;
+  options.gpus_per_node = std::max(machine.cluster.gpus_per_node, 1U);
+  return options;
+}
+
+Result<Rewritten> rewrite(Graph graph, const std::vector<sim::Pass>& what_if,
+                          const plan::Workload& machine, const sim::Hardware& hardware) {
+  const auto passes = with_own_passes(what_if, machine);
+  if (!passes) return tl::unexpected(passes.error());
+  Rewritten rewritten;
+  sim::PassTarget target{std::move(graph)};
+  target.context.device_memory = static_cast<Bytes>(hardware.memory.capacity);
+  target.context.price = [&](const Graph& schedule, const sim::PriceChanges& changes) {
+    rewritten.asked_prices = true;
+    sim::CostTable table =
+        sim::price(schedule, hardware, price_options(schedule, machine, changes));
+    sim::change_prices(changes, schedule, table);
+    return table;
+  };
+  auto notes = sim::apply_passes(*passes, target);
+  if (!notes) return tl::unexpected(notes.error());
+  rewritten.notes = std::move(*notes);
+  rewritten.graph = std::move(target.graph);
+  rewritten.prices = std::move(target.prices);
+  return rewritten;
+}
+
+std::vector<std::string> warnings_of(const std::vector<sim::PassNote>& notes) {
+  std::vector<std::string> warnings;
+  for (const sim::PassNote& note : notes)
+    if (!note.changed) warnings.push_back(fmt::format("--what-if {}: {}", note.pass, note.did));
+  return warnings;
+}
+
+sim::CostTable priced(const Graph& graph, const plan::Workload& machine,
+                      const sim::PriceChanges& changes, const sim::Hardware& hardware,
+                      bool has_host) {
+  sim::CostTable table = sim::price(graph, hardware, price_options(graph, machine, changes));
+  sim::change_prices(changes, graph, table);
+  if (!has_host) {
+    table.host = {};
+    table.host.launch_queue = 0;
+    for (sim::Price& price : table.prices) price.host = 0;
+  }
+  return table;
+}
+
+Status check_step_length(const Graph& graph, const sim::CostTable& table) {
+  constexpr double kLongestStep = 1e17;  // three years
+  double sum = 0;
+  for (const Op& op : graph.ops) sum += static_cast<double>(table.prices[op.cost.row()].duration);
+  if (sum <= kLongestStep) return {};
+  return fail(
+      "the ops of a step take {:.0f} years: check the hardware's figures and the workload's "
+      "sizes",
+      sum / 3.15e16);
+}
+
+Result<DeviceLimits> device_limits(const Graph& graph, const plan::Workload& machine,
+                                   const sim::Hardware& hardware) {
+  const auto config = alloc::parse_alloc_conf(machine.allocator_conf);
+  if (!config)
+    return fail_at(machine.place_of({"allocator.conf"}), "allocator.conf: {}",
+                   config.error().message);
+  DeviceLimits limits;
+  limits.engine.alloc = *config;
+  limits.engine.contention = machine.cluster.contention;
+  limits.capacity = static_cast<Bytes>(hardware.memory.capacity);
+  limits.outside_allocator = sim::outside_allocator_bytes(graph, hardware);
+  limits.engine.capacity = limits.capacity - limits.outside_allocator;
+  if (limits.engine.capacity <= 0)
+    return fail_at(machine.place_of({"cluster.hardware"}),
+                   "{} holds {}, but context and libraries take {} outside the allocator",
+                   hardware.name, format_bytes(limits.capacity),
+                   format_bytes(limits.outside_allocator));
+  return limits;
+}
+
+}  // namespace foregather::tasks

@@ -1,0 +1,76 @@
+// The use case of `foregather sweep`: SOURCE and a grid in, one row a point out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/run/sweep.h"
+#include "sim/sweep/grid.h"
+#include "tasks/sweep_axes.h"
+
+namespace foregather::tasks {
+
+struct SweepRequest {
+  // What changes the rows.
+  std::string source;
+  std::vector<std::string> vary;     ///< "KEY=V1,V2,…": a dotted key, `hw`, or `what-if.PASS`
+  std::vector<std::string> sets;     ///< KEY=VALUE, before what varies
+  std::vector<std::string> what_if;  ///< passes, before those that vary
+  std::vector<std::string> where;    ///< conditions that all must hold
+  sim::Shard shard;
+  // What does not.
+  std::uint32_t jobs = 0;  ///< threads; 0: as many as there are processors
+  std::string database;    ///< where rows are kept; empty: nowhere
+  bool resume = false;     ///< go on with the database
+};
+
+/// How far a sweep has come.
+struct SweepProgress {
+  std::int64_t done = 0;    ///< points that were predicted now
+  std::int64_t failed = 0;  ///< of these
+  double share = 0;         ///< of the grid or shard that is behind, by number
+};
+
+struct SweepCounts {
+  std::int64_t points = 0;    ///< of the grid or shard
+  std::int64_t excluded = 0;  ///< that do not meet the conditions
+  std::int64_t present = 0;   ///< that the database had
+  std::int64_t predicted = 0;
+  std::int64_t fits = 0, out_of_memory = 0, failed = 0;  ///< of all rows
+  std::string first_error;
+};
+
+/// A sweep that was asked for and can be: its axes are read, its source is there.
+class Sweep {
+ public:
+  /// Errors: bad usage, at its place; unknown keys; values that a key does not take; a source that
+  /// cannot be read.
+  static Result<Sweep> open(const SweepRequest& request);
+
+  const run::SweepInfo& info() const { return info_; }
+  const SweepRequest& request() const { return request_; }
+
+  /// Predicts the points that meet the conditions and are not in the database, and hands all rows
+  /// to `sink` in order of their number. Rows do not depend on the number of threads. Memory: a few
+  /// thousand points at one time. `progress` is called now and then, by one thread at a time.
+  /// Errors: those of the database and the sink; a condition that cannot be decided; no point
+  /// meets the conditions; no point could be predicted.
+  Result<SweepCounts> run(run::SweepSink& sink,
+                          const std::function<void(const SweepProgress&)>& progress) const;
+
+ private:
+  Sweep(SweepRequest request, SweepAxes axes, SweepConditions conditions)
+      : request_(std::move(request)), axes_(std::move(axes)), conditions_(std::move(conditions)) {}
+
+  SweepRequest request_;
+  run::SweepInfo info_;
+  SweepAxes axes_;
+  SweepConditions conditions_;
+  std::optional<std::string> text_;  ///< of a workload
+};
+
+}  // namespace foregather::tasks

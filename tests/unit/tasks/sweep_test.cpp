@@ -1,0 +1,293 @@
+#include "tasks/sweep.h"
+
+#include <random>
+
+#include <catch2/catch.hpp>
+
+#include "core/store/sweep_reader.h"
+#include "core/store/sweep_writer.h"
+#include "tasks/merge.h"
+#include "tasks/simulate.h"
+#include "tasks/sweep_rows.h"
+#include "tests/support/scratch.h"
+
+using namespace foregather;
+using namespace foregather::tasks;
+
+namespace {
+
+const std::string kSamples = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/";
+
+class Rows final : public run::SweepSink {
+ public:
+  Status add(const run::SweepPoint& point) override {
+    points.push_back(point);
+    return {};
+  }
+  std::vector<run::SweepPoint> points;
+};
+
+struct Swept {
+  Result<SweepCounts> counts;
+  std::vector<run::SweepPoint> points;
+};
+
+Swept swept(const SweepRequest& request) {
+  const auto sweep = Sweep::open(request);
+  if (!sweep) return {tl::unexpected(sweep.error()), {}};
+  Rows rows;
+  auto counts = sweep->run(rows, [](const SweepProgress&) {});
+  return {std::move(counts), std::move(rows.points)};
+}
+
+SweepRequest tiny(std::vector<std::string> vary) {
+  SweepRequest request;
+  request.source = kSamples + "tiny_fsdp2.toml";
+  request.vary = std::move(vary);
+  request.jobs = 2;
+  return request;
+}
+
+std::string refusal(const SweepRequest& request) {
+  const Swept outcome = swept(request);
+  return outcome.counts ? "" : outcome.counts.error().text();
+}
+
+std::vector<std::int64_t> indices(const std::vector<run::SweepPoint>& points) {
+  std::vector<std::int64_t> all;
+  for (const run::SweepPoint& point : points) all.push_back(point.index);
+  return all;
+}
+
+// A few points of the sweep, each predicted alone.
+void check_against_simulate(const SweepRequest& request, std::size_t count) {
+  const auto sweep = Sweep::open(request);
+  if (!sweep) FAIL(sweep.error().text());
+  const auto axes = SweepAxes::read(request.vary);
+  REQUIRE(axes.has_value());
+  const Swept outcome = swept(request);
+  if (!outcome.counts) FAIL(outcome.counts.error().text());
+  REQUIRE(std::ssize(outcome.points) == axes->grid().size());
+  std::mt19937 random(20);
+  for (std::size_t i = 0; i < count; ++i) {
+    const run::SweepPoint& point = outcome.points[std::uniform_int_distribution<std::size_t>(
+        0, outcome.points.size() - 1)(random)];
+    Candidate candidate{request.sets, request.what_if};
+    axes->apply(point.values, candidate);
+    SimulateRequest alone;
+    alone.sources.paths = {request.source};
+    alone.sets = candidate.sets;
+    alone.what_if = candidate.what_if;
+    alone.record_memory = false;
+    CAPTURE(request.source, point.index, candidate.sets, candidate.what_if, point.error);
+    const auto predicted = simulate(alone);
+    if (!predicted) {
+      CHECK(point.status == run::PointStatus::failed);
+      CHECK(point.error == predicted.error().text());
+      continue;
+    }
+    CHECK(figures_of(predicted->summary) == point.figures);
+    CHECK((point.status == run::PointStatus::out_of_memory) == predicted->summary.oom.has_value());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("rows of a sweep are what simulate says of the same settings") {
+  SweepRequest request;
+  request.source = kSamples + "llama3_8b_fsdp2.toml";
+  request.vary = {"train.micro_batch=1,2,64",
+                  "parallel.world_size=1,8,12,32",
+                  "train.activation_checkpointing=none,full,selective:2",
+                  "hw=h100_sxm,a100_40_sxm,v100_16_sxm",
+                  "allocator.conf=,expandable_segments:True,garbage_collection_threshold:0.6",
+                  "what-if.limit-all-gathers=,2",
+                  "what-if.scale=,links:2",
+                  "cluster.link_bandwidth_scale=0.5,1",
+                  "cluster.contention=true,false"};
+  request.sets = {"train.seq_len=512", "model.layers=2"};
+  check_against_simulate(request, 60);
+}
+
+TEST_CASE("so they are for every sample") {
+  for (const char* sample :
+       {"gpt2_ddp.toml", "llama2_7b_fsdp1.toml", "mixtral_8x7b_zero3.toml", "moe_fsdp1.toml",
+        "openvla_deepcompile.toml", "shared_params_fsdp1.toml", "thunder_tied_linear.txt"}) {
+    SweepRequest request;
+    request.source = kSamples + sample;
+    request.vary = {"cluster.link_bandwidth_scale=1,4", "hw=h100_sxm,rtx_4090",
+                    "what-if.scale=,compute:2"};
+    check_against_simulate(request, 3);
+  }
+}
+
+TEST_CASE(
+    "candidates that share actions share what the allocator does, and those that do not, not") {
+  SweepRequest request =
+      tiny({"parallel.world_size=2,4,8,16", "train.grad_accum=1,2", "cluster.gpus_per_node=1,2",
+            "what-if.delay=,after-loss:5ms", "parallel.reshard_after_forward=true,false",
+            "train.optimizer=adamw,sgd"});
+  check_against_simulate(request, 64);
+}
+
+TEST_CASE("rows come in order of the grid and do not depend on the number of threads") {
+  SweepRequest request = tiny({"train.micro_batch=1..8", "train.seq_len=32..64+8",
+                               "cluster.link_bandwidth_scale=1..5", "parallel.world_size=1..4"});
+  request.jobs = 1;
+  const Swept one = swept(request);
+  request.jobs = 4;
+  const Swept four = swept(request);
+  REQUIRE(one.points.size() == 800);
+  CHECK(one.points == four.points);
+  for (std::size_t i = 0; i < one.points.size(); ++i)
+    REQUIRE(one.points[i].index == static_cast<std::int64_t>(i));
+}
+
+TEST_CASE("a combination that cannot be is a row with its error") {
+  const Swept outcome = swept(tiny({"parallel.world_size=8,12"}));
+  REQUIRE(outcome.counts.has_value());
+  REQUIRE(outcome.points.size() == 2);
+  CHECK(outcome.points[0].status == run::PointStatus::fits);
+  CHECK(outcome.points[1].status != run::PointStatus::out_of_memory);
+  const Swept failed = swept(tiny({"parallel.world_size=8,12", "cluster.gpus_per_node=8"}));
+  CHECK(failed.counts->failed == 1);
+  CHECK(failed.points[1].error.find("is not a multiple of") != std::string::npos);
+}
+
+TEST_CASE("an empty value leaves a key as it is, or empties a text") {
+  SweepRequest request = tiny({"train.micro_batch=,3", "allocator.conf=,backend:native"});
+  request.sets = {"train.micro_batch=2", "allocator.conf=expandable_segments:True"};
+  const Swept outcome = swept(request);
+  REQUIRE(outcome.points.size() == 4);
+  CHECK(outcome.points[0].figures == outcome.points[1].figures);  // both without segments
+  CHECK(outcome.points[0].figures.tokens_per_rank_step * 3 ==
+        outcome.points[2].figures.tokens_per_rank_step * 2);
+}
+
+TEST_CASE("conditions choose points by what varies, is set or is in the file") {
+  SweepRequest request = tiny({"parallel.world_size=1..16", "train.micro_batch=1..4"});
+  request.sets = {"train.grad_accum=2"};
+  request.where = {"parallel.world_size % 8 == 0",
+                   "train.micro_batch * train.grad_accum > 2 && train.precision == 'bf16-mixed'"};
+  const Swept outcome = swept(request);
+  if (!outcome.counts) FAIL(outcome.counts.error().text());
+  CHECK(indices(outcome.points) == std::vector<std::int64_t>{29, 30, 31, 61, 62, 63});
+  CHECK(outcome.counts->excluded == 58);
+}
+
+TEST_CASE("what cannot be swept is refused before anything is predicted") {
+  CHECK(refusal(tiny({})).find("nothing varies") != std::string::npos);
+  CHECK(refusal(tiny({"train.micro_bach=1"})).find("did you mean 'train.micro_batch'") !=
+        std::string::npos);
+  CHECK(refusal(tiny({"train.micro_batch=1,0"})).find("0 is out of range") != std::string::npos);
+  CHECK(refusal(tiny({"train.micro_batch=0..4"})).find("0 is out of range") != std::string::npos);
+  CHECK(refusal(tiny({"hw=h100_sxn"})).find("h100_sxm") != std::string::npos);
+  CHECK(refusal(tiny({"hw=h100_sxm", "cluster.hw=h200_sxm"})).find("given twice") !=
+        std::string::npos);
+  CHECK(refusal(tiny({"what-if.prefech=none"})).find("unknown pass") != std::string::npos);
+  CHECK(refusal(tiny({"what-if.scale=gem:2"})).find("unknown target") != std::string::npos);
+  SweepRequest missing = tiny({"train.micro_batch=1"});
+  missing.source = "/nowhere.toml";
+  CHECK(refusal(missing).find("/nowhere.toml") != std::string::npos);
+  SweepRequest bad_set = tiny({"train.micro_batch=1"});
+  bad_set.sets = {"train.seq_len=0"};
+  CHECK(refusal(bad_set).starts_with("--set train.seq_len"));
+  SweepRequest contradiction = tiny({"train.micro_batch=1..9"});
+  contradiction.where = {"train.micro_batch > 4", "train.micro_batch < 3"};
+  CHECK(refusal(contradiction).find("none of 9 points meets") != std::string::npos);
+  SweepRequest hopeless = tiny({"train.micro_batch=1..3"});
+  hopeless.sets = {"parallel.world_size=12", "cluster.gpus_per_node=8"};
+  CHECK(refusal(hopeless).find("none of 3 points can be predicted") != std::string::npos);
+  SweepRequest huge = tiny({"train.micro_batch=1..1000000", "train.seq_len=1..1000000"});
+  CHECK(refusal(huge).find("points at once are too many") != std::string::npos);
+}
+
+TEST_CASE("a shard of a grid of 10^12 points is a sweep like any other") {
+  SweepRequest request = tiny({"train.micro_batch=1..1000000", "train.seq_len=1..1000000"});
+  request.shard = {1, 1'000'000};
+  request.where = {"train.seq_len <= 3"};
+  const Swept outcome = swept(request);
+  if (!outcome.counts) FAIL(outcome.counts.error().text());
+  CHECK(outcome.points.size() == 3);
+}
+
+TEST_CASE("a database keeps every row, and resuming adds only what is missing") {
+  const test::Scratch scratch;
+  SweepRequest request =
+      tiny({"train.micro_batch=1..6", "parallel.world_size=1..6", "cluster.gpus_per_node=,4"});
+  const Swept plain = swept(request);
+  request.database = scratch.path("sweep.db");
+  request.shard = {1, 3};
+  CHECK(swept(request).counts->predicted == 24);
+  CHECK(refusal(request).find("exists: go on with it by --resume") != std::string::npos);
+  request.shard = {};
+  request.resume = true;
+  const Swept rest = swept(request);
+  if (!rest.counts) FAIL(rest.counts.error().text());
+  CHECK(rest.counts->present == 24);
+  CHECK(rest.counts->predicted == 48);
+  CHECK(rest.points == plain.points);
+  const Swept again = swept(request);
+  CHECK(again.counts->predicted == 0);
+  CHECK(again.points == plain.points);
+
+  SweepRequest other = request;
+  other.vary[0] = "train.micro_batch=1..7";
+  CHECK(refusal(other).find("is another sweep: other values of --vary") != std::string::npos);
+  other = request;
+  other.sets = {"train.seq_len=64"};
+  CHECK(refusal(other).find("is another sweep: other --set") != std::string::npos);
+  other = request;
+  other.database = scratch.write("text.db", "no database at all, but long enough to be looked at");
+  CHECK(refusal(other).find("text.db") != std::string::npos);
+}
+
+TEST_CASE("merged shards are the sweep") {
+  const test::Scratch scratch;
+  SweepRequest request = tiny({"train.micro_batch=1..5", "parallel.world_size=1..7"});
+  const Swept whole = swept(request);
+  std::vector<std::string> parts;
+  for (const std::int64_t number : {1, 2, 3}) {
+    request.shard = {number, 3};
+    request.database = scratch.path(fmt::format("part{}.db", number));
+    REQUIRE(swept(request).counts.has_value());
+    parts.push_back(request.database);
+  }
+  const std::string merged = scratch.path("merged.db");
+  parts.push_back(parts.front());  // points that several have
+  REQUIRE(merge(parts, merged).has_value());
+  request.shard = {};
+  request.database = merged;
+  request.resume = true;
+  const Swept read = swept(request);
+  if (!read.counts) FAIL(read.counts.error().text());
+  CHECK(read.counts->predicted == 0);
+  CHECK(read.points == whole.points);
+
+  request.resume = false;
+  request.vary[0] = "train.micro_batch=1..4";
+  request.database = scratch.path("other.db");
+  REQUIRE(swept(request).counts.has_value());
+  parts.push_back(request.database);
+  const Status mixed = merge(parts, scratch.path("never.db"));
+  REQUIRE_FALSE(mixed.has_value());
+  CHECK(mixed.error().text().find("is no part of the same sweep") != std::string::npos);
+}
+
+TEST_CASE("rows as text have a cell for each column") {
+  SweepRequest request = tiny({R"(allocator.conf="expandable_segments:True,max_split_size_mb:64",)",
+                               "parallel.world_size=8,12"});
+  request.sets = {"cluster.gpus_per_node=8"};
+  const Swept outcome = swept(request);
+  REQUIRE(outcome.points.size() == 4);
+  const auto sweep = Sweep::open(request);
+  const std::string header = csv_header(sweep->info());
+  CHECK(header.starts_with("allocator.conf,parallel.world_size,status,step_time_ns,"));
+  const auto commas = std::ranges::count(header, ',');
+  CHECK(
+      csv_line(outcome.points[0]).starts_with("\"expandable_segments:True,max_split_size_mb:64\""));
+  CHECK(std::ranges::count(csv_line(outcome.points[2]), ',') == commas);
+  CHECK(csv_line(outcome.points[3]).starts_with(",12,error,,,"));
+  CHECK(json_line(sweep->info(), outcome.points[3]).find("\"step_time_ns\":null") !=
+        std::string::npos);
+}
