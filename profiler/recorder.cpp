@@ -218,7 +218,7 @@ void Recorder::flush(bool is_last) {
   const std::int64_t dropped = events_.dropped(), outside = outside_.load();
   file_->count("too_fast", dropped - std::exchange(told_dropped_, dropped));
   file_->leave_out(outside - std::exchange(told_outside_, outside));
-  file_->run("UPDATE FOREGATHER_PROCESS SET end = ?, finished = ?", now(),
+  file_->run("UPDATE FOREGATHER_PROCESS SET ended = ?, finished = ?", now(),
              std::int64_t{is_last ? 1 : 0});
   if (is_last)
     file_->finish();

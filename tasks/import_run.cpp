@@ -1,7 +1,9 @@
 #include "tasks/import_run.h"
 
 #include <filesystem>
+#include <memory>
 
+#include "core/rebuild/processes.h"
 #include "tasks/outputs.h"
 #include "tasks/version.h"
 
@@ -18,14 +20,17 @@ std::string run_name(const std::string& path) {
 
 Result<rebuild::MeasuredRun> recorded_run(const std::vector<ImportedFile>& files,
                                           std::optional<std::int64_t> step) {
-  std::vector<const run::Recording*> recordings;
+  std::vector<std::shared_ptr<const run::Recording>> processes;
   for (const ImportedFile& file : files) {
     if (!file.recording)
       return fail_at(file.path,
                      "is a program, no recorded run: 'foregather simulate' predicts the run of a "
                      "Thunder or a Chakra trace, and --dump writes its schedule");
-    recordings.push_back(file.recording.get());
+    processes.push_back(file.recording);
   }
+  const auto ranks = rebuild::join_processes(processes);
+  std::vector<const run::Recording*> recordings;
+  for (const auto& rank : ranks) recordings.push_back(rank.get());
   auto measured = rebuild::measured_run(recordings, step);
   if (!measured) return measured;
   run::RunInfo& about = measured->run.about;
@@ -50,7 +55,7 @@ Result<ImportedRun> import_run(const std::vector<ImportedFile>& files,
     return tl::unexpected(written.error());
   ImportedRun imported;
   imported.warnings = std::move(measured->warnings);
-  if (files.size() == 1) return imported;
+  if (measured->clocks.size() == 1) return imported;
   for (const auto& [rank, clock] : measured->clocks) {
     RankClock& row = imported.clocks.emplace_back(RankClock{rank, {}});
     if (clock) row.clock = {clock->offset, clock->uncertainty};

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "core/rebuild/processes.h"
 #include "core/rebuild/run_recording.h"
 #include "core/store/reader.h"
 #include "tasks/import.h"
@@ -75,6 +76,7 @@ Result<RecordedFiles> read_recorded(const std::vector<std::string>& paths,
       read.warnings.insert(read.warnings.end(), file.warnings.begin(), file.warnings.end());
     }
   }
+  read.recordings = rebuild::join_processes(read.recordings);
   for (const auto& recording : read.recordings)
     if (read.device.empty() && !recording->devices.empty())
       read.device = recording->devices.front();

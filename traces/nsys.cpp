@@ -6,6 +6,7 @@
 #include "core/base/dense_ids.h"
 #include "traces/foreign_sqlite.h"
 #include "traces/nsys_events.h"
+#include "traces/raw_recording.h"
 
 namespace foregather::traces {
 namespace {
@@ -87,8 +88,10 @@ void warn(const std::string& path, std::int64_t missing_texts, NsysTrace& trace)
     warnings.push_back(fmt::format("{}: names that StringIds lacks: {}", path, missing_texts));
   if (trace.facts.tables.contains("CUPTI_ACTIVITY_KIND_GRAPH_TRACE"))
     warnings.push_back(path +
-                       ": CUDA graphs were recorded as wholes, their kernels are not there: nsys "
-                       "profile --cuda-graph-trace=node records them");
+                       ": CUDA graphs were recorded as wholes, their kernels are not there: " +
+                       (trace.facts.is_raw ? "record without --kinds +graph"
+                                           : "nsys profile --cuda-graph-trace=node") +
+                       " records them");
 }
 
 }  // namespace
@@ -110,6 +113,10 @@ Result<NsysTrace> read_nsys(const std::string& path) {
        {read_meta(*database, trace.facts), read_machine(*database, trace.recording),
         count_rows(*database, events, trace)})
     if (!status) return tl::unexpected(status.error());
+  trace.facts.is_raw = is_raw_recording(*database);
+  if (trace.facts.is_raw)
+    if (const Status status = read_raw_recording(*database, trace); !status)
+      return tl::unexpected(status.error());
   warn(path, strings->missing(), trace);
   return trace;
 }

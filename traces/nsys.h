@@ -18,6 +18,7 @@ struct NsysFacts {
   /// EXPORT_PRODUCT_VERSION and EXPORT_SCHEMA_VERSION with its major and minor number.
   std::vector<std::pair<std::string, std::string>> meta;
   std::int64_t nvtx_ranges = 0;  ///< NVTX events with an end
+  bool is_raw = false;           ///< a raw recording of our own
 };
 
 struct NsysTrace {
@@ -30,6 +31,8 @@ struct NsysTrace {
 /// "DEVICE/STREAM" over all processes, calls and NVTX ranges in "PROCESS/THREAD"; correlation ids
 /// are of their process. Rows of tables with a `start` or `timestamp` are the events that are
 /// counted.
+///
+/// Raw recordings of our own are such exports, and hold more: see read_raw_recording().
 ///
 /// A row without times, a device or a stream, or that ends before it starts, is dropped and
 /// counted. One pass a table, memory for the columns and the texts. Errors: see ForeignDatabase; a

@@ -7,6 +7,13 @@
 namespace foregather::rebuild {
 namespace {
 
+constexpr double kTrillion = 1e12;
+constexpr std::size_t kFewestForDrift = 12;
+
+Ns scaled(Ns time, std::int64_t rate) {
+  return static_cast<Ns>(static_cast<double>(time) * (static_cast<double>(rate) / kTrillion));
+}
+
 /// The clock of b against that of a.
 struct Pair {
   std::uint32_t a = 0, b = 0;
@@ -20,6 +27,71 @@ Ns middle(std::vector<Ns> values) {
   return *at;
 }
 
+/// How far nine of ten ends are from the clock.
+Ns uncertainty_of(std::span<const SharedEnd> ends, const Clock& clock) {
+  std::vector<Ns> away;
+  for (const SharedEnd& end : ends)
+    away.push_back(std::abs(end.ahead - clock.offset - scaled(end.time - clock.at, clock.rate)));
+  std::sort(away.begin(), away.end());
+  return away[(away.size() * 9 + 9) / 10 - 1];
+}
+
+/// A line through the ends: first by the medians of its halves, then by least squares over those
+/// that lie within three times the median distance of it. Around the middle, so that nothing large
+/// is squared.
+Clock fitted(std::span<const SharedEnd> ends, const Clock& constant) {
+  const std::size_t half = ends.size() / 2;
+  std::vector<Ns> times;
+  for (const SharedEnd& end : ends) times.push_back(end.time);
+  const auto half_at = times.begin() + static_cast<std::ptrdiff_t>(half);
+  const Ns apart = middle({half_at, times.end()}) - middle({times.begin(), half_at});
+  Clock line = constant;
+  line.at = middle(times);
+  if (apart <= 0) return constant;
+  line.rate = static_cast<std::int64_t>(static_cast<double>(constant.drift) /
+                                        static_cast<double>(apart) * kTrillion);
+  std::vector<Ns> residuals;
+  const auto residual = [&](const SharedEnd& end) {
+    return end.ahead - constant.offset - scaled(end.time - line.at, line.rate);
+  };
+  for (const SharedEnd& end : ends) residuals.push_back(residual(end));
+  const Ns center = middle(residuals);
+  for (Ns& value : residuals) value = std::abs(value - center);
+  const Ns most = 3 * middle(residuals) + 1;
+  double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+  for (const SharedEnd& end : ends) {
+    const Ns away = residual(end) - center;
+    if (std::abs(away) > most) continue;
+    const auto t = static_cast<double>(end.time - line.at), d = static_cast<double>(away);
+    n += 1, x += t, y += d, xx += t * t, xy += t * d;
+  }
+  const double spread = n * xx - x * x;
+  if (spread <= 0) return constant;
+  const double slope = (n * xy - x * y) / spread;
+  line.rate += static_cast<std::int64_t>(slope * kTrillion);
+  line.offset = constant.offset + center + static_cast<Ns>((y - slope * x) / n);
+  line.uncertainty = uncertainty_of(ends, line);
+  return line;
+}
+
+/// `first` takes times of the root's clock to a's, `second` a's to b's.
+Clock composed(const Clock& first, const Clock& second) {
+  Clock clock;
+  clock.at = first.at;
+  clock.offset =
+      first.offset + second.offset + scaled(first.at + first.offset - second.at, second.rate);
+  clock.rate = first.rate + second.rate + scaled(first.rate, second.rate);
+  clock.uncertainty = first.uncertainty + second.uncertainty;
+  clock.drift = first.drift + second.drift;
+  return clock;
+}
+
+Clock inverse(const Clock& clock) {
+  const double rate = static_cast<double>(clock.rate);
+  const auto back = static_cast<std::int64_t>(-rate * (kTrillion / (kTrillion + rate)));
+  return {-clock.offset, clock.uncertainty, -clock.drift, back, clock.at + clock.offset};
+}
+
 Pair compared(std::span<const SharedEnd> ends) {  // of one pair, by time
   std::vector<Ns> ahead;
   for (const SharedEnd& end : ends) ahead.push_back(end.ahead);
@@ -27,13 +99,20 @@ Pair compared(std::span<const SharedEnd> ends) {  // of one pair, by time
   Pair pair{ends.front().a, ends.front().b, ends.size(), {}};
   pair.clock.drift = middle({half, ahead.end()}) - middle({ahead.begin(), half});
   pair.clock.offset = middle(ahead);
-  for (Ns& value : ahead) value = std::abs(value - pair.clock.offset);
-  std::sort(ahead.begin(), ahead.end());
-  pair.clock.uncertainty = ahead[(ahead.size() * 9 + 9) / 10 - 1];
+  pair.clock.uncertainty = uncertainty_of(ends, pair.clock);
+  if (ends.size() < kFewestForDrift) return pair;
+  const Clock line = fitted(ends, pair.clock);
+  if (2 * line.uncertainty < pair.clock.uncertainty) pair.clock = line;
   return pair;
 }
 
 }  // namespace
+
+Ns drifted(const Clock& clock, Ns time) {
+  const double rate = static_cast<double>(clock.rate);
+  const auto passed = static_cast<double>(time - clock.offset - clock.at);
+  return static_cast<Ns>(passed * (rate / (kTrillion + rate)));
+}
 
 void add_shared_ends(const RankTimelines& ranks, const MatchedCollectives& matched,
                      const std::vector<Ns>& begins, std::vector<SharedEnd>& ends) {
@@ -67,17 +146,18 @@ std::vector<std::optional<Clock>> align_clocks(std::size_t recordings,
   if (pairs.empty()) return clocks;
   const bool has_first =
       std::any_of(pairs.begin(), pairs.end(), [](const Pair& pair) { return pair.a == 0; });
-  clocks[has_first ? 0 : pairs.front().a] = Clock();
+  const std::uint32_t root = has_first ? 0 : pairs.front().a;
+  clocks[root] = Clock();
+  clocks[root]->at = std::find_if(pairs.begin(), pairs.end(), [&](const Pair& pair) {
+                       return pair.a == root;
+                     })->clock.at;
   for (bool grows = true; grows;) {
     grows = false;
     for (const Pair& pair : pairs) {
       if (clocks[pair.a].has_value() == clocks[pair.b].has_value()) continue;
       const bool forward = clocks[pair.a].has_value();
-      const Clock& known = *clocks[forward ? pair.a : pair.b];
-      const Ns sign = forward ? 1 : -1;
-      clocks[forward ? pair.b : pair.a] =
-          Clock{known.offset + sign * pair.clock.offset, known.uncertainty + pair.clock.uncertainty,
-                known.drift + sign * pair.clock.drift};
+      clocks[forward ? pair.b : pair.a] = forward ? composed(*clocks[pair.a], pair.clock)
+                                                  : composed(*clocks[pair.b], inverse(pair.clock));
       grows = true;
       break;
     }

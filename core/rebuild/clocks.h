@@ -20,7 +20,14 @@ struct Clock {
   Ns uncertainty = 0;
   /// What the second half of the shared collectives adds to the offset of the first half.
   Ns drift = 0;
+  /// By which it runs faster, in parts of 10^12, where the offsets lie on a line rather than at one
+  /// value: the offset is then that of the first clock's time `at`. 0: no drift is to be seen.
+  std::int64_t rate = 0;
+  Ns at = 0;
 };
+
+/// What the drift added to a time of that clock since `at`.
+Ns drifted(const Clock& clock, Ns time);
 
 /// Two recordings of one collective.
 struct SharedEnd {
@@ -37,7 +44,9 @@ void add_shared_ends(const RankTimelines& ranks, const MatchedCollectives& match
 /// By recording; absent: too few collectives lead from the first one to it. All ranks of a
 /// collective end nearly together, however long each one waited in it: so the median of the
 /// differences is the offset, over the pairs of recordings that share most. Ends differ by what the
-/// last piece of a message takes from rank to rank. n log n.
+/// last piece of a message takes from rank to rank. A clock drifts where a line (least squares,
+/// over those of twelve ends and more that lie near it) leaves less than half the uncertainty. n
+/// log n.
 std::vector<std::optional<Clock>> align_clocks(std::size_t recordings, std::vector<SharedEnd> ends);
 
 }  // namespace foregather::rebuild

@@ -9,16 +9,24 @@ HostRows::HostRows(const run::Recording& recording, run::ClassRow rank_class, Ns
     : recording_(recording),
       first_call_(run.calls.size()),
       calls_(calls_by_correlation(recording)) {
-  const run::CallColumns& rows = recording.calls;
-  std::vector<run::ThreadRow> threads(recording.lanes.size());
+  add(recording.calls, rank_class, origin, run);
+}
+
+void HostRows::add_ranges(run::ClassRow rank_class, Ns origin, run::Run& run) {
+  add(recording_.ranges, rank_class, origin, run);
+}
+
+template <class Columns>
+void HostRows::add(const Columns& rows, run::ClassRow rank_class, Ns origin, run::Run& run) {
+  threads_.resize(recording_.lanes.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    run::ThreadRow& thread = threads[rows.lane[i].row()];
+    run::ThreadRow& thread = threads_[rows.lane[i].row()];
     if (!thread) {
-      const run::Lane& lane = recording.lanes[rows.lane[i].row()];
-      thread = run.add(run::ThreadInfo{rank_class, run.text(recording.text(lane.process)),
-                                       run.text(recording.text(lane.thread))});
+      const run::Lane& lane = recording_.lanes[rows.lane[i].row()];
+      thread = run.add(run::ThreadInfo{rank_class, run.text(recording_.text(lane.process)),
+                                       run.text(recording_.text(lane.thread))});
     }
-    run.add(run::HostCallRecord{thread, run.text(recording.text(rows.name[i])),
+    run.add(run::HostCallRecord{thread, run.text(recording_.text(rows.name[i])),
                                 rows.start[i] - origin, rows.end[i] - origin});
   }
 }

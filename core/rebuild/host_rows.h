@@ -16,6 +16,8 @@ class HostRows {
   /// recording must outlive this.
   HostRows(const run::Recording& recording, run::ClassRow rank_class, Ns origin, run::Run& run);
 
+  /// Adds the named ranges, as calls.
+  void add_ranges(run::ClassRow rank_class, Ns origin, run::Run& run);
   /// The call that launched an activity; absent: not recorded.
   run::HostCallRow launch(run::ActivityRow row) const;
   /// What the recording says of a collective, if anything.
@@ -24,11 +26,14 @@ class HostRows {
   void add_waits(const std::function<run::StreamRow(run::LaneRow)>& stream, run::Run& run) const;
 
  private:
+  template <class Columns>
+  void add(const Columns& rows, run::ClassRow rank_class, Ns origin, run::Run& run);
   run::HostCallRow call(run::CorrelationId id) const;
 
   const run::Recording& recording_;
-  std::size_t first_call_;           // of the recording, in the run
-  std::vector<run::CallRow> calls_;  // by correlation
+  std::size_t first_call_;               // of the recording, in the run
+  std::vector<run::CallRow> calls_;      // by correlation
+  std::vector<run::ThreadRow> threads_;  // by lane
 };
 
 }  // namespace foregather::rebuild

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "core/rebuild/drift.h"
 #include "core/rebuild/host_rows.h"
 #include "core/rebuild/job.h"
 #include "core/rebuild/meetings.h"
@@ -40,6 +41,8 @@ class RankWriting {
       if (const Status status = add_part(number); !status) return status;
     if (parts_.empty())
       if (const Status status = add_part({}); !status) return status;
+    is_host_only_ = parts_.empty() && !recording_.host.empty() && recording_.ranges.size() > 0;
+    if (is_host_only_) return {};
     if (parts_.empty())
       return fail_at(recording_.source, "has no device work{}, expected kernels",
                      step ? fmt::format(" in step {}", *step) : "");
@@ -64,6 +67,8 @@ class RankWriting {
 
   /// First start, on the clock of the recording.
   Ns begin() const {
+    if (is_host_only_)
+      return *std::min_element(recording_.ranges.start.begin(), recording_.ranges.start.end());
     Ns first = parts_.front().window.begin;
     for (const Part& part : parts_) first = std::min(first, part.window.begin);
     return first;
@@ -73,6 +78,14 @@ class RankWriting {
   void write_tables(Ns origin) {
     origin_ = origin;
     class_ = run_.add(run::ClassInfo{run_.text(fmt::format("rank {}", rank_)), {rank_}});
+    if (is_host_only_) {
+      const auto& ends = recording_.ranges.end;
+      run::StepInfo info;
+      info.rank_class = class_;
+      info.begin = begin() - origin_;
+      info.end = info.host_end = *std::max_element(ends.begin(), ends.end()) - origin_;
+      run_.add(info);
+    }
     for (const Part& part : parts_) {
       run::StepInfo info;
       info.rank_class = class_;
@@ -91,7 +104,8 @@ class RankWriting {
   /// `meetings` by number of the step.
   void write_ops(
       const std::map<std::int64_t, const std::vector<std::optional<Meeting>>*>& meetings) {
-    const HostRows host(recording_, class_, origin_, run_);
+    HostRows host(recording_, class_, origin_, run_);
+    if (is_host_only_) host.add_ranges(class_, origin_, run_);
     for (std::size_t p = 0; p < parts_.size(); ++p)
       write_ops(parts_[p], steps_[p], host, *meetings.at(parts_[p].number));
     host.add_waits([this](run::LaneRow lane) { return stream(lane); }, run_);
@@ -216,16 +230,15 @@ class RankWriting {
   run::Run& run_;
   std::deque<Part> parts_;
   Ns origin_ = 0;
+  bool is_host_only_ = false;
   run::ClassRow class_;
   std::vector<run::StepRow> steps_;
   std::map<std::uint32_t, run::StreamRow> streams_;  // by lane
   std::map<std::string, run::CommunicatorRow> communicators_;
 };
 
-}  // namespace
-
-Result<MeasuredRun> measured_run(std::span<const run::Recording* const> recordings,
-                                 std::optional<std::int64_t> step) {
+Result<MeasuredRun> measured_of(std::span<const run::Recording* const> recordings,
+                                std::optional<std::int64_t> step, bool may_drift) {
   const auto ranks = ranks_of(recordings);
   if (!ranks) return tl::unexpected(ranks.error());
   MeasuredRun measured;
@@ -244,6 +257,16 @@ Result<MeasuredRun> measured_run(std::span<const run::Recording* const> recordin
     RankTimelines& ranks_of_step = windows.emplace_back();
     for (const RankWriting& part : parts) ranks_of_step.push_back(part.step(number));
   }
+  if (may_drift)
+    if (const auto undrifted = without_drift(recordings, windows, epochs)) {
+      std::vector<const run::Recording*> corrected;
+      for (const auto& recording : undrifted->recordings) corrected.push_back(recording.get());
+      auto again = measured_of(corrected, step, false);
+      if (again)
+        again->warnings.insert(again->warnings.end(), undrifted->notes.begin(),
+                               undrifted->notes.end());
+      return again;
+    }
   const PutTogether together = put_together(windows, epochs);
   measured.warnings.insert(measured.warnings.end(), together.warnings.begin(),
                            together.warnings.end());
@@ -273,6 +296,13 @@ Result<MeasuredRun> measured_run(std::span<const run::Recording* const> recordin
   measured.run.about.kind = run::RunKind::measured;
   measured.run.about.world_size = world_size_of(recordings, *ranks);
   return measured;
+}
+
+}  // namespace
+
+Result<MeasuredRun> measured_run(std::span<const run::Recording* const> recordings,
+                                 std::optional<std::int64_t> step) {
+  return measured_of(recordings, step, true);
 }
 
 }  // namespace foregather::rebuild

@@ -13,6 +13,13 @@ namespace {
 
 constexpr Ns kLateBeyond = 2;  // usual transfers
 
+std::vector<Ns> begins(const RankTimelines& ranks, const std::vector<Ns>& epochs) {
+  std::vector<Ns> begins;
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    begins.push_back(ranks[i] == nullptr ? 0 : ranks[i]->begin + epochs[i]);
+  return begins;
+}
+
 /// A collective on the first recording's clock.
 struct Times {
   Ns arrived = 0;  ///< the last recorded rank
@@ -32,7 +39,7 @@ class Putting {
     std::vector<SharedEnd> ends;
     for (const RankTimelines& ranks : windows_) {
       together_.matched.push_back(match_collectives(ranks));
-      add_shared_ends(ranks, together_.matched.back(), begins(ranks), ends);
+      add_shared_ends(ranks, together_.matched.back(), begins(ranks, epochs_), ends);
     }
     together_.clocks = align_clocks(recordings, std::move(ends));
     std::vector<bool> meets(recordings);
@@ -53,13 +60,6 @@ class Putting {
   }
 
  private:
-  std::vector<Ns> begins(const RankTimelines& ranks) const {
-    std::vector<Ns> begins;
-    for (std::size_t i = 0; i < ranks.size(); ++i)
-      begins.push_back(ranks[i] == nullptr ? 0 : ranks[i]->begin + epochs_[i]);
-    return begins;
-  }
-
   void warn(std::string text) { together_.warnings.push_back(std::move(text)); }
 
   const RecordedOp& op(std::size_t w, const CollectiveChain& chain, std::size_t collective,
@@ -199,6 +199,14 @@ class Putting {
 };
 
 }  // namespace
+
+std::vector<std::optional<Clock>> clocks_of(const std::vector<RankTimelines>& windows,
+                                            const std::vector<Ns>& epochs) {
+  std::vector<SharedEnd> ends;
+  for (const RankTimelines& ranks : windows)
+    add_shared_ends(ranks, match_collectives(ranks), begins(ranks, epochs), ends);
+  return align_clocks(epochs.size(), std::move(ends));
+}
 
 PutTogether put_together(const std::vector<RankTimelines>& windows, const std::vector<Ns>& epochs) {
   if (epochs.size() < 2) {

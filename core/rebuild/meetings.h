@@ -33,6 +33,11 @@ struct PutTogether {
   std::vector<std::string> warnings;
 };
 
+/// The clocks of recordings as the collectives that they share tell, in all windows. Takes what
+/// put_together() takes.
+std::vector<std::optional<Clock>> clocks_of(const std::vector<RankTimelines>& windows,
+                                            const std::vector<Ns>& epochs);
+
 /// Takes windows of one job (steps, or one whole recording), each with as many recordings. `epochs`
 /// are what makes the recordings' clocks comparable before they are aligned, by recording.
 ///

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/ir/builder.h"
+#include "core/rebuild/drift.h"
 #include "core/rebuild/job.h"
 #include "core/rebuild/meetings.h"
 #include "core/rebuild/pipeline.h"
@@ -60,15 +61,8 @@ RebuiltRank figures(const RankTimeline& rank) {
   return figures;
 }
 
-}  // namespace
-
-Result<Rebuilt> rebuild(std::span<const run::Recording* const> recordings,
-                        const RebuildOptions& options) {
-  for (const run::Recording* recording : recordings) {
-    if (!is_pipeline(*recording)) continue;
-    if (recordings.size() == 1) return rebuild_pipeline(*recording, options.step);
-    return fail_at(recording->source, "is of all ranks of a job, expected it alone");
-  }
+Result<Rebuilt> rebuild_ranks(std::span<const run::Recording* const> recordings,
+                              const RebuildOptions& options, bool may_drift) {
   const auto ranks = ranks_of(recordings);
   if (!ranks) return tl::unexpected(ranks.error());
   const std::uint32_t world_size = world_size_of(recordings, *ranks);
@@ -83,6 +77,16 @@ Result<Rebuilt> rebuild(std::span<const run::Recording* const> recordings,
     timelines.push_back(&parts.emplace_back(*recordings[i], (*ranks)[i], *window));
   }
   const std::vector<Ns> epochs = epochs_of(recordings);
+  if (may_drift)
+    if (const auto undrifted = without_drift(recordings, {timelines}, epochs)) {
+      std::vector<const run::Recording*> corrected;
+      for (const auto& recording : undrifted->recordings) corrected.push_back(recording.get());
+      auto again = rebuild_ranks(corrected, options, false);
+      if (again)
+        again->warnings.insert(again->warnings.end(), undrifted->notes.begin(),
+                               undrifted->notes.end());
+      return again;
+    }
   PutTogether together = put_together({timelines}, epochs);
   const Meetings& meetings = together.meetings.front();
   const std::vector<std::vector<Ns>> usual = usual_times(timelines, meetings);
@@ -111,6 +115,18 @@ Result<Rebuilt> rebuild(std::span<const run::Recording* const> recordings,
   }
   rebuilt.graph = builder.finish();
   return rebuilt;
+}
+
+}  // namespace
+
+Result<Rebuilt> rebuild(std::span<const run::Recording* const> recordings,
+                        const RebuildOptions& options) {
+  for (const run::Recording* recording : recordings) {
+    if (!is_pipeline(*recording)) continue;
+    if (recordings.size() == 1) return rebuild_pipeline(*recording, options.step);
+    return fail_at(recording->source, "is of all ranks of a job, expected it alone");
+  }
+  return rebuild_ranks(recordings, options, true);
 }
 
 }  // namespace foregather::rebuild

@@ -153,7 +153,8 @@ struct RecordedRows {
   EventCounts unused;     ///< by category: understood, and of no use here
 };
 
-/// One file of one process. Row references are into its own columns; texts into `strings`.
+/// One file, of one process or of several. Row references are into its own columns; texts into
+/// `strings`.
 struct Recording {
   std::string source;  ///< path, with "!MEMBER" for a member of an archive
   StringTable strings;
@@ -172,6 +173,10 @@ struct Recording {
 
   Ns base = 0;  ///< nanoseconds since the epoch of time 0 of this file; 0: unknown
   std::optional<std::uint32_t> rank, world_size;
+  /// Of a raw recording, which is of one process: a rank may have several (see
+  /// rebuild/processes.h).
+  std::string host;
+  std::int64_t process = 0;
   std::vector<std::uint32_t> group_sizes;  ///< of the process groups, where the file lists them
   std::string backend;
   std::vector<std::string> devices;  ///< names of the GPUs that the machine has

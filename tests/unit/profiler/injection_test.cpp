@@ -72,7 +72,7 @@ TEST_CASE("injection: ranges of a program are rows, with texts and threads, in o
               "SELECT count(*) FROM NVTX_EVENTS o JOIN StringIds ON id = o.textId JOIN "
               "NVTX_EVENTS i ON i.start BETWEEN o.start AND o.end AND i.end <= o.end "
               "AND i.textId != o.textId WHERE value = 'step 99'") == "1");
-  CHECK(query(raw, "SELECT rank, worldSize, finished, end > 0 FROM FOREGATHER_PROCESS") ==
+  CHECK(query(raw, "SELECT rank, worldSize, finished, ended > 0 FROM FOREGATHER_PROCESS") ==
         Rows{{"3", "8", "1", "1"}});
   CHECK(value(raw, "SELECT count(*) FROM FOREGATHER_COUNT") == "0");
   // A pair of clocks at the beginning and at the end.

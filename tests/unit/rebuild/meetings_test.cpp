@@ -73,6 +73,66 @@ std::vector<RecordingWriter> two_ranks(Ns ahead) {
 
 }  // namespace
 
+TEST_CASE("a clock that drifts is corrected: 5 s ahead and 50 ppm fast, within 10 µs") {
+  // 300 all-reduces in half a minute; ends differ by up to 3 µs, and one of 20 by 60 µs.
+  const auto ranks_at = [](std::initializer_list<double> rates) {
+    std::vector<RecordingWriter> ranks;
+    for (const double rate : rates) {
+      const auto rank = static_cast<std::uint32_t>(ranks.size());
+      const auto own = [&](Ns time) {
+        return static_cast<Ns>(static_cast<double>(time) * (1 + rate)) + Ns{5'000'000} * rank;
+      };
+      RecordingWriter w;
+      const auto stream = w.lane("0", "7");
+      w.recording.source = "rank" + std::to_string(rank) + ".json";
+      w.recording.rank = rank;
+      for (Ns i = 0; i < 300; ++i) {
+        const Ns begin = i * 100'000, jitter = (i * (7 + rank)) % 4 + (i % 20 == rank ? 60 : 0);
+        w.kernel(stream, "gemm", own(begin), own(begin + 40'000 + 500 * rank));
+        w.kernel(stream, kAllReduce, own(begin + 50'000 + 500 * rank),
+                 own(begin + 80'000 + jitter));
+      }
+      ranks.push_back(std::move(w));
+    }
+    return ranks;
+  };
+  const auto farthest = [](const run::Run& run, std::size_t ranks) {
+    std::vector<std::vector<Ns>> ends(ranks);
+    for (std::size_t i = 0; i < run.ops.size(); ++i)
+      if (is_collective(run.ops.kind[i]))
+        ends[run.steps[run.ops.step[i].row()].rank_class.row()].push_back(run.ops.end[i]);
+    Ns most = 0;
+    for (std::size_t i = 0; i < ends[0].size(); ++i)
+      for (const auto& of : ends)
+        if (i % 20 >= ranks) most = std::max(most, std::abs(of[i] - ends[0][i]));
+    return most;
+  };
+  const auto ranks = ranks_at({0, 50e-6});
+  const auto run = rebuild::measured_run(all(ranks), {});
+  REQUIRE(run);
+  CHECK(farthest(run->run, 2) < 10 * kMicrosecond);
+  REQUIRE(run->warnings.size() == 1);
+  CHECK(run->warnings.front().starts_with(
+      "rank1.json: its clock runs 50.0 ppm faster than the first one's"));
+  // Without the correction the ends are apart by what half a minute makes of 50 ppm.
+  const auto steady = ranks_at({0, 0});
+  const auto same = rebuild::measured_run(all(steady), {});
+  REQUIRE(same);
+  CHECK(farthest(same->run, 2) < 10 * kMicrosecond);
+  CHECK(same->warnings.empty());
+  // Through a recording between, and where the first one is the fast one.
+  const auto three = ranks_at({80e-6, 0, -20e-6});
+  const auto all_three = rebuild::measured_run(all(three), {});
+  REQUIRE(all_three);
+  CHECK(farthest(all_three->run, 3) < 10 * kMicrosecond);
+  CHECK(all_three->warnings.size() == 2);
+  const auto schedule = rebuild::rebuild(all(ranks), {});
+  REQUIRE(schedule);
+  CHECK(schedule->ranks[1].matched == 300);
+  REQUIRE(schedule->ranks[1].clock);
+  CHECK(schedule->ranks[1].clock->uncertainty < 10 * kMicrosecond);
+}
+
 TEST_CASE("clocks are aligned by the ends of collectives, and ranks wait for each other") {
   const auto step = rebuilt_ranks(two_ranks(5000));
   REQUIRE(step.ranks[1].clock);
