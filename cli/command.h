@@ -18,6 +18,7 @@ struct Option {
   std::string* text = nullptr;
   std::vector<std::string>* texts = nullptr;
   bool required = false;
+  bool rest = false;  ///< of `texts`: all that is behind "--", as it is
 };
 
 /// A subcommand. `run` is called after `options` have been filled; its result is the exit code.
@@ -36,6 +37,7 @@ Command export_command();
 Command import_command();
 Command memory_command();
 Command merge_command();
+Command record_command();
 Command compare_command();
 Command calibrate_command();
 Command validate_command();

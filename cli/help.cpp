@@ -15,10 +15,10 @@ std::size_t columns(std::string_view text) {
 bool is_positional(const Option& option) { return !option.names.starts_with('-'); }
 
 std::string usage(const Command& command) {
-  std::string line = fmt::format("usage: foregather {}", command.name);
+  std::string line = fmt::format("usage: foregather {}", command.name), rest;
   for (const Option& option : command.options)
-    if (is_positional(option)) line += fmt::format(" {}", option.names);
-  return line + " [OPTION]...\n";
+    if (is_positional(option)) (option.rest ? rest : line) += fmt::format(" {}", option.names);
+  return line + " [OPTION]..." + (rest.empty() ? "" : " --" + rest + "...") + "\n";
 }
 
 // "-o, --output FILE".

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <CLI/CLI.hpp>
 
@@ -76,7 +77,16 @@ int parse_and_run(const Command& command, std::vector<std::string> arguments) {
   app.set_help_flag();
   bool help = false;
   app.add_flag("-h,--help", help);
-  for (const Option& option : command.options) declare(app, option);
+  for (const Option& option : command.options) {
+    if (!option.rest) {
+      declare(app, option);
+      continue;
+    }
+    const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+    if (dashes == arguments.end()) continue;
+    option.texts->assign(std::next(dashes), arguments.end());
+    arguments.erase(dashes, arguments.end());
+  }
   try {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);

@@ -15,21 +15,10 @@
 #include <thread>
 
 #include "core/base/text.h"
+#include "tasks/record.h"
 
 namespace foregather::tasks {
 namespace {
-
-// Opened in a process of its own: what a library does when it is loaded, be it a crash, stays
-// there.
-bool can_open(const char* library) {
-  const pid_t child = ::fork();
-  if (child < 0) return false;
-  if (child == 0) ::_exit(::dlopen(library, RTLD_LAZY | RTLD_LOCAL) == nullptr ? 1 : 0);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return false;
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 // The first of these libraries that can be opened, empty if none.
 std::string first_library(std::initializer_list<const char*> names) {
@@ -94,6 +83,17 @@ Finding display() {
                           : "log in to a desktop, or use ssh -X"};
 }
 
+Finding recorder() {
+  const std::string path = injection_library();
+  const bool opens = !path.empty() && can_open(path.c_str());
+  return {"Recorder", opens,
+          path.empty() ? "libforegather_inject.so is not beside this program"
+          : opens      ? path
+                       : path + " cannot be opened",
+          "foregather record: device work (with a driver and CUPTI), NVTX ranges, NCCL's events",
+          "apt-get install libsqlite3-dev, which has libsqlite3.a, and build again"};
+}
+
 Finding memory() {
   const std::int64_t pages = ::sysconf(_SC_PHYS_PAGES);
   const std::int64_t page = ::sysconf(_SC_PAGESIZE);
@@ -117,6 +117,16 @@ Finding system() {
 
 }  // namespace
 
+bool can_open(const char* library) {
+  const pid_t child = ::fork();
+  if (child < 0) return false;
+  if (child == 0) ::_exit(::dlopen(library, RTLD_LAZY | RTLD_LOCAL) == nullptr ? 1 : 0);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return false;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 std::vector<Finding> examine_machine() {
   return {
       system(),
@@ -131,6 +141,7 @@ std::vector<Finding> examine_machine() {
               "install cuda-cupti and put extras/CUPTI/lib64 into LD_LIBRARY_PATH"),
       library("NCCL", {"libnccl.so.2"}, "collectives of the CUDA backend, and recording them",
               "install libnccl2"),
+      recorder(),
       mpi(),
       display(),
   };

@@ -18,4 +18,8 @@ struct Finding {
 /// Looks at the machine without changing it: opens libraries, reads /proc and /dev.
 std::vector<Finding> examine_machine();
 
+/// Does the loader find a library? It is opened in a process of its own: what it does when it is
+/// loaded, be it a crash, stays there.
+bool can_open(const char* library);
+
 }  // namespace foregather::tasks

@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "core/compare/recorded_busy.h"
 #include "core/store/reader.h"
+#include "profiler/raw_file.h"
 #include "tasks/import_parts.h"
 #include "tasks/importers.h"
 #include "traces/foreign_sqlite.h"
@@ -61,7 +62,7 @@ void write_device(JsonWriter& json, const run::Recording& recording, const Impor
 void write_export(JsonWriter& json, const run::Recording& recording,
                   const ImportedExport& imported) {
   const traces::NsysFacts& facts = imported.facts;
-  json.field("format", "nsys").field("bytes", imported.file_bytes);
+  json.field("format", facts.is_raw ? "raw" : "nsys").field("bytes", imported.file_bytes);
   json.key("meta").begin_object();
   for (const auto& [name, value] : facts.meta) json.field(name, value);
   json.end_object();
@@ -79,7 +80,7 @@ void write_export(JsonWriter& json, const run::Recording& recording,
 }
 
 void describe(ImportedFile& file, const run::Recording& recording, const ImportedExport& imported) {
-  file.what = "Nsight Systems export";
+  file.what = imported.facts.is_raw ? "raw recording" : "Nsight Systems export";
   const compare::RecordedFigures& figures = imported.figures;
   file.rows.push_back({"kernels", format_count(figures.all.kernels),
                        fmt::format("{} of communication", format_count(figures.all.comm_kernels))});
@@ -123,6 +124,9 @@ Result<ImportedFile> import_nsys(const ImportSource& source) {
     return fail_at(path,
                    "is a run that foregather wrote, expected a file of another tool: "
                    "export and compare read it as it is");
+  if (profiler::is_raw_recording(std::string_view(head).substr(0, *n)))
+    if (const std::string error = profiler::recover(path); !error.empty())
+      return fail_work(path, "cannot be recovered: {}", error);
   auto trace = traces::read_nsys(path);
   if (!trace) return tl::unexpected(trace.error());
   auto imported = std::make_shared<ImportedExport>();

@@ -1,0 +1,251 @@
+#include "tasks/record.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <tuple>
+
+#include <fmt/ranges.h>
+
+#include "core/base/file.h"
+#include "profiler/identity.h"
+#include "profiler/raw_file.h"
+#include "profiler/recorder.h"
+#include "profiler/settings.h"
+#include "sim/passes/arguments.h"
+#include "tasks/doctor.h"
+#include "tasks/recorded_command.h"
+
+namespace foregather::tasks {
+namespace {
+
+namespace fs = std::filesystem;
+using Variables = std::map<std::string, std::string>;
+using Tell = std::function<void(const std::string&)>;
+
+Result<Ns> seconds(const char* option, const std::string& text) {
+  constexpr double kMost = 1e9;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0 && value <= kMost))
+    return fail("{} {}: is no number of seconds, expected one as 2 or 0.5", option, text);
+  return static_cast<Ns>(value * 1e9);
+}
+
+Result<Variables> variables_of(const RecordOptions& options) {
+  Variables variables;
+  if (!options.kinds.empty()) {
+    std::string unknown;
+    const auto kinds = profiler::parse_kinds(options.kinds, unknown);
+    if (!kinds) {
+      std::vector<std::string> names;
+      for (const auto& [name, kind] : profiler::kind_names()) names.emplace_back(name);
+      return fail("--kinds {}: there is no kind '{}', expected some of {}", options.kinds, unknown,
+                  fmt::join(names, ", "));
+    }
+    variables[profiler::kKindsVariable] = std::to_string(*kinds);
+  }
+  for (const auto& [option, text, variable] :
+       {std::tuple("--delay", &options.delay, profiler::kDelayVariable),
+        std::tuple("--duration", &options.duration, profiler::kDurationVariable)}) {
+    if (text->empty()) continue;
+    const auto time = seconds(option, *text);
+    if (!time) return tl::unexpected(time.error());
+    variables[variable] = std::to_string(*time);
+  }
+  if (!options.range.empty() && !options.steps.empty())
+    return fail("--range and --steps both say when to record: expected one of them");
+  if (!options.range.empty()) variables[profiler::kRangeVariable] = options.range;
+  if (!options.steps.empty()) {
+    if (!profiler::parse_steps(options.steps))
+      return fail("--steps {}: expected the first and the last step, as 3..5", options.steps);
+    variables[profiler::kStepsVariable] = options.steps;
+  }
+  if (!options.max_size.empty()) {
+    const auto bytes = sim::parse_bytes(options.max_size);
+    if (!bytes || *bytes <= 0)
+      return fail("--max-size {}: is no size, expected one as 500MB or 2GiB", options.max_size);
+    variables[profiler::kBytesVariable] = std::to_string(*bytes);
+  }
+  if (options.host_only) variables[profiler::kHostOnlyVariable] = "1";
+  return variables;
+}
+
+// Sets the variables by which CUDA, NVTX and NCCL find the library, unless another tool has them.
+void add_entries(const std::string& library, bool host_only, const Tell& tell,
+                 Variables& variables) {
+  const auto add = [&](const char* name, const char* what) {
+    const char* const taken = std::getenv(name);
+    if (taken != nullptr && *taken != '\0')
+      tell(fmt::format("{} is set to {}, by another profiler: {} not recorded", name, taken, what));
+    else
+      variables[name] = library;
+  };
+  add("NVTX_INJECTION64_PATH", "NVTX ranges are");
+  if (host_only) return;
+  add("CUDA_INJECTION64_PATH", "device work is");
+  add("NCCL_PROFILER_PLUGIN", "NCCL's events are");
+  for (const char* name : {"KINETO_USE_DAEMON", "NSYS_PROFILING_SESSION_ID"})
+    if (std::getenv(name) != nullptr)
+      tell(
+          fmt::format("{} is set: where another profiler is attached to CUPTI, which takes one at "
+                      "a time, NVTX and NCCL are recorded and device work is not",
+                      name));
+}
+
+Status make_folder(const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0700) == 0) return {};
+  if (errno == EEXIST)
+    return fail_at(
+        folder,
+        "is of an earlier recording that was not finished: 'foregather import {}/*.sqlite "
+        "-o RUN.db' makes a run of it, or remove it",
+        folder);
+  return fail_at(folder, "cannot be made: {}", std::strerror(errno));
+}
+
+std::vector<std::string> raw_files(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (entry.path().extension() == ".sqlite") files.push_back(entry.path().string());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+RecordProgress progress_of(const std::string& folder) {
+  RecordProgress progress;
+  for (const std::string& file : raw_files(folder)) {
+    profiler::RecordingStatus status;
+    std::ifstream in(file + ".status", std::ios::binary);
+    if (!in.read(reinterpret_cast<char*>(&status), sizeof status)) continue;
+    ++progress.processes;
+    progress.records += status.records;
+    progress.dropped += status.dropped;
+    progress.bytes += status.bytes;
+  }
+  return progress;
+}
+
+std::int64_t now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return std::int64_t{time.tv_sec} * kSecond + time.tv_nsec;
+}
+
+// The life of the command itself, where no library was loaded into it.
+void add_command(const RecordOptions& options, const std::string& folder, pid_t pid, Ns begin) {
+  profiler::Identity identity = profiler::identify();
+  identity.pid = pid;
+  std::string ending = "_";
+  ending += std::to_string(pid) + ".sqlite";
+  for (const std::string& file : raw_files(folder))
+    if (file.ends_with(ending)) return;
+  std::string error;
+  const auto raw =
+      profiler::RawFile::create(folder + "/" + profiler::raw_file_name(identity), begin, error);
+  if (raw == nullptr) return;
+  const std::string command = fmt::format("{}", fmt::join(options.command, " "));
+  raw->run("INSERT INTO FOREGATHER_PROCESS VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, 1)",
+           std::int64_t{pid}, std::int64_t{::getpid()}, identity.rank, identity.local_rank,
+           identity.world_size, std::string_view(identity.host), std::string_view(command),
+           now() - begin);
+  raw->finish();
+}
+
+// A process that goes on (a daemon) keeps its file.
+bool is_running(const std::string& file) {
+  const std::size_t at = file.rfind('_');
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(file.data() + at + 1, file.data() + file.size(), pid);
+  if (error != std::errc() || !fs::exists(file + "-wal")) return false;
+  return ::kill(pid, 0) == 0;
+}
+
+Result<ImportedRun> merge(const RecordOptions& options, const std::string& folder,
+                          const Tell& tell) {
+  std::vector<std::string> files;
+  for (const std::string& file : raw_files(folder))
+    if (is_running(file))
+      tell(file + ": its process is still running, and is not in the run");
+    else
+      files.push_back(file);
+  if (files.empty())
+    return fail_work(folder, "nothing was recorded: no process loaded the injection library");
+  const auto imported = import_files(files);
+  if (!imported) return tl::unexpected(imported.error());
+  auto run = import_run(*imported, std::nullopt, options.database);
+  if (!run) return run;
+  for (const ImportedFile& file : *imported) {
+    run->warnings.insert(run->warnings.end(), file.warnings.begin(), file.warnings.end());
+    for (const auto& [reason, count] : file.dropped)
+      run->warnings.push_back(fmt::format("{}: dropped: {}: {}", file.path, reason, count));
+  }
+  return run;
+}
+
+}  // namespace
+
+std::string injection_library() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* place : {".", "../lib", "../lib/foregather", "../profiler"}) {
+    const fs::path path = (program / place / "libforegather_inject.so").lexically_normal();
+    if (fs::is_regular_file(path, error)) return path.string();
+  }
+  return {};
+}
+
+Result<Recorded> record(const RecordOptions& options, const Tell& tell,
+                        const std::function<void(const RecordProgress&)>& show) {
+  auto variables = variables_of(options);
+  if (!variables) return tl::unexpected(variables.error());
+  const std::string library = injection_library();
+  if (library.empty())
+    return fail_work("libforegather_inject.so",
+                     "is not beside this program: it is built where libsqlite3.a is (apt-get "
+                     "install libsqlite3-dev)");
+  if (const auto place = PendingFile::create(options.database); !place)
+    return tl::unexpected(place.error());
+  if (!options.host_only && !can_open("libcuda.so.1"))
+    tell(
+        "there is no NVIDIA driver (libcuda.so.1): NVTX ranges and processes are recorded, "
+        "kernels, "
+        "copies and NCCL's events are not; --host-only asks for that");
+  Recorded recorded;
+  recorded.raw_folder = fs::absolute(options.database).lexically_normal().string() + ".raw";
+  if (const Status made = make_folder(recorded.raw_folder); !made)
+    return tl::unexpected(made.error());
+  (*variables)[profiler::kDirectoryVariable] = recorded.raw_folder;
+  add_entries(library, options.host_only, tell, *variables);
+  const Ns begin = now();
+  const auto end =
+      run_command(options.command, *variables, [&] { show(progress_of(recorded.raw_folder)); });
+  std::error_code ignored;
+  if (!end) {
+    fs::remove(recorded.raw_folder, ignored);
+    return tl::unexpected(end.error());
+  }
+  recorded.exit_code = end->exit_code;
+  add_command(options, recorded.raw_folder, end->process, begin);
+  recorded.total = progress_of(recorded.raw_folder);
+  recorded.run = merge(options, recorded.raw_folder, tell);
+  const std::vector<std::string> files = raw_files(recorded.raw_folder);
+  if (recorded.run && std::none_of(files.begin(), files.end(), is_running)) {
+    fs::remove_all(recorded.raw_folder, ignored);
+    recorded.raw_folder.clear();
+  }
+  return recorded;
+}
+
+}  // namespace foregather::tasks
