@@ -19,14 +19,6 @@ double error_of(Ns first, Ns second) {
   return second == 0 ? 0 : static_cast<double>(first - second) / static_cast<double>(second);
 }
 
-std::optional<run::ClassRow> class_with(run::RunView run, std::uint32_t rank) {
-  for (std::size_t c = 0; c < run.classes.size(); ++c) {
-    const auto& ranks = run.classes[c].ranks;
-    if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) return run::ClassRow(c);
-  }
-  return std::nullopt;
-}
-
 Result<run::StepRow> chosen_step(run::RunView run, const std::string& location,
                                  run::ClassRow rank_class, std::optional<std::int64_t> step) {
   if (step && run.about.kind == run::RunKind::measured) {
@@ -114,7 +106,7 @@ struct Chosen {
 
 Result<run::ClassRow> asked_class(const AnyRun& any, const std::string& location,
                                   std::uint32_t rank) {
-  const auto found = class_with(any.run, rank);
+  const auto found = compare::class_of_rank(any.run, rank);
   if (found) return *found;
   std::vector<std::string> known;
   for (const run::ClassInfo& info : any.run.classes)
@@ -138,7 +130,7 @@ Result<Chosen> choose(const CompareRequest& request, const AnyRun& a, const AnyR
     return chosen;
   }
   const std::uint32_t rank = b.run.classes.front().ranks.front();
-  const auto own = class_with(a.run, rank);
+  const auto own = compare::class_of_rank(a.run, rank);
   if (!own)
     warnings.push_back(fmt::format("{}: has no rank {}, which {} has: rank {} stands for it",
                                    request.first, rank, request.second,

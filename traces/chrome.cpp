@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/base/json_writer.h"
+#include "core/run/arrows.h"
 #include "core/run/key.h"
-#include "traces/chrome_arrows.h"
 #include "traces/chrome_counters.h"
 
 namespace foregather::traces {
@@ -29,7 +29,7 @@ class PartWriter {
     for (std::size_t c = 0; c < run_.calls.size() && !events_.failed(); ++c)
       if (is_part(run_.threads[run_.calls[c].thread.row()].rank_class)) call(run::HostCallRow(c));
     for_each_op([&](OpRow row) { op(row); });
-    GatherArrows gathers(run_);
+    run::GatherArrows gathers(run_);
     for_each_op([&](OpRow row) {
       if (const auto wait = wait_arrow(run_, row); wait && is_part(class_of(wait->from)))
         arrow(*wait, "wait", run::name(run_.ops.reason[row.row()]));
@@ -168,7 +168,7 @@ class PartWriter {
     }
     const std::optional<Ns> launched = launch_time(run_, row);
     const bool has_arrow = launched && *launched <= op.start;
-    const Arrow launch{row, row, launched.value_or(0), op.start};
+    const run::Arrow launch{row, row, launched.value_or(0), op.start};
     if (has_arrow) arrow_end('s', "ac2g", "ac2g", host, launch.from_time, launch);
 
     add_arguments(row, op);
@@ -219,14 +219,14 @@ class PartWriter {
         op.wire_bytes);
   }
 
-  void arrow(const Arrow& arrow, std::string_view category, std::string_view name) {
+  void arrow(const run::Arrow& arrow, std::string_view category, std::string_view name) {
     arrow_end('s', category, name, tracks_.op(arrow.from), arrow.from_time, arrow);
     arrow_end('f', category, name, tracks_.op(arrow.to), arrow.to_time, arrow);
   }
 
   // An op has at most one arrow of a category that leads to it.
   void arrow_end(char phase, std::string_view category, std::string_view name, ChromeTrack track,
-                 Ns time, const Arrow& arrow) {
+                 Ns time, const run::Arrow& arrow) {
     events_.event(
         FMT_COMPILE(R"("ph":"{}","id":{},"cat":"{}","name":"{}","pid":{},"tid":{},"ts":{}{})"),
         phase, part_.first_arrow + arrow.to.row() + 1, category, name, track.process, track.thread,

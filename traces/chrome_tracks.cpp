@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "traces/lanes.h"
+#include "core/base/lanes.h"
 
 namespace foregather::traces {
 namespace {

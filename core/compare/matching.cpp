@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace foregather::compare {
@@ -220,6 +221,14 @@ run::Comparison comparison_rows(const Matching& matching, std::array<std::string
                            {group.first_time, group.second_time}});
   rows.group_of = matching.group_of;
   return rows;
+}
+
+std::optional<run::ClassRow> class_of_rank(run::RunView run, std::uint32_t rank) {
+  for (std::size_t c = 0; c < run.classes.size(); ++c) {
+    const auto& ranks = run.classes[c].ranks;
+    if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) return run::ClassRow(c);
+  }
+  return std::nullopt;
 }
 
 run::StepRow step_to_compare(run::RunView run, run::ClassRow rank_class) {

@@ -68,6 +68,9 @@ Matching match(run::RunView first, run::StepRow first_step, run::RunView second,
 run::Comparison comparison_rows(const Matching& matching, std::array<std::string, 2> runs,
                                 std::array<run::StepRow, 2> steps);
 
+/// The class that has a rank, if one has.
+std::optional<run::ClassRow> class_of_rank(run::RunView run, std::uint32_t rank);
+
 /// The step to compare: the steady one of the class, else its last one.
 run::StepRow step_to_compare(run::RunView run, run::ClassRow rank_class);
 

@@ -1,16 +1,15 @@
-#include "traces/lanes.h"
+#include "core/base/lanes.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <rapidcheck.h>
 
 using namespace foregather;
-using traces::LaneSlice;
 
 namespace {
 
 std::vector<std::uint32_t> lanes_of(const std::vector<LaneSlice>& slices) {
-  return traces::lay_out_lanes(slices, 2).lane;
+  return lay_out_lanes(slices, 2).lane;
 }
 
 }  // namespace
@@ -27,7 +26,7 @@ TEST_CASE("lanes: the order of rows does not matter but for equal slices") {
 }
 
 TEST_CASE("lanes: groups have lanes of their own, and at least one") {
-  const auto lanes = traces::lay_out_lanes(std::vector<LaneSlice>{{0, 0, 10}, {1, 5, 20}}, 3);
+  const auto lanes = lay_out_lanes(std::vector<LaneSlice>{{0, 0, 10}, {1, 5, 20}}, 3);
   CHECK(lanes.lane == std::vector<std::uint32_t>{0, 0});
   CHECK(lanes.count == std::vector<std::uint32_t>{1, 1, 1});
 }
@@ -45,7 +44,7 @@ TEST_CASE("lanes: no two slices of a lane overlap, and no lane is superfluous") 
       slices.push_back({static_cast<std::uint32_t>(*rc::gen::inRange(0, 2)), begin,
                         begin + *rc::gen::inRange(0, 12)});
     }
-    const traces::Lanes lanes = traces::lay_out_lanes(slices, 2);
+    const Lanes lanes = lay_out_lanes(slices, 2);
     for (std::size_t a = 0; a < slices.size(); ++a) {
       RC_ASSERT(lanes.lane[a] < lanes.count[slices[a].group]);
       for (std::size_t b = 0; b < a; ++b)

@@ -1,13 +1,13 @@
-#include "traces/chrome_arrows.h"
+#include "core/run/arrows.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace foregather::traces {
+namespace foregather::run {
 namespace {
 
 // Within the slice of `from`, at its end if that is early enough.
-std::optional<Arrow> arrow(run::RunView run, run::OpRow from, run::OpRow to, Ns to_time) {
+std::optional<Arrow> arrow(RunView run, OpRow from, OpRow to, Ns to_time) {
   const Ns begin = run.ops.start[from.row()];
   if (begin > to_time) return std::nullopt;
   const Ns last = std::max(begin, run.ops.end[from.row()] - 1);
@@ -16,19 +16,19 @@ std::optional<Arrow> arrow(run::RunView run, run::OpRow from, run::OpRow to, Ns 
 
 }  // namespace
 
-std::optional<Arrow> wait_arrow(run::RunView run, run::OpRow to) {
+std::optional<Arrow> wait_arrow(RunView run, OpRow to) {
   const std::size_t row = to.row();
-  const run::OpRow from = run.ops.bound_by[row];
+  const OpRow from = run.ops.bound_by[row];
   if (!from || run.ops.stream[from.row()] == run.ops.stream[row]) return std::nullopt;
-  const bool has_waited = run.ops.reason[row] == run::BoundReason::rendezvous;
+  const bool has_waited = run.ops.reason[row] == BoundReason::rendezvous;
   return arrow(run, from, to, has_waited ? run.ops.transfer[row] : run.ops.start[row]);
 }
 
-std::optional<Arrow> GatherArrows::to(run::OpRow to) {
+std::optional<Arrow> GatherArrows::to(OpRow to) {
   const std::size_t row = to.row();
   const StringId unit = run_.ops.unit[row];
   if (!unit) return std::nullopt;
-  run::OpRow& gather = gathers_[unit.row()];
+  OpRow& gather = gathers_[unit.row()];
   const Role role = run_.ops.role[row];
   if (role == Role::gather) {
     gather = to;
@@ -38,9 +38,9 @@ std::optional<Arrow> GatherArrows::to(run::OpRow to) {
   if (!gather || !needs_it || run_.ops.step[row] != run_.ops.step[gather.row()] ||
       run_.ops.start[row] < run_.ops.end[gather.row()])
     return std::nullopt;
-  const run::OpRow from = std::exchange(gather, {});
+  const OpRow from = std::exchange(gather, {});
   if (run_.ops.bound_by[row] == from) return std::nullopt;
   return arrow(run_, from, to, run_.ops.start[row]);
 }
 
-}  // namespace foregather::traces
+}  // namespace foregather::run

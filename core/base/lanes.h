@@ -8,7 +8,7 @@
 
 #include "core/base/units.h"
 
-namespace foregather::traces {
+namespace foregather {
 
 /// [begin, end) of a group: a stream, a host. An empty one takes part: it lies at its begin.
 struct LaneSlice {
@@ -26,4 +26,4 @@ struct Lanes {
 /// issue 4280). n log n.
 Lanes lay_out_lanes(std::span<const LaneSlice> slices, std::size_t groups);
 
-}  // namespace foregather::traces
+}  // namespace foregather

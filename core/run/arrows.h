@@ -1,4 +1,4 @@
-// What the arrows of a Chrome trace join.
+// Which ops of a run waited for which: the arrows of a timeline.
 #pragma once
 
 #include <optional>
@@ -6,30 +6,30 @@
 
 #include "core/run/run.h"
 
-namespace foregather::traces {
+namespace foregather::run {
 
 /// From one op to a later one. The times lie in their slices, the first not behind the second.
 struct Arrow {
-  run::OpRow from, to;
+  OpRow from, to;
   Ns from_time = 0, to_time = 0;
 };
 
 /// From the op of another stream that held this one back (OpRecord::bound_by). A collective that
 /// waited for the last rank is reached when that one arrived. Nothing for an op that began before
 /// what held it back, as differing clocks have it.
-std::optional<Arrow> wait_arrow(run::RunView run, run::OpRow to);
+std::optional<Arrow> wait_arrow(RunView run, OpRow to);
 
 /// Joins each gather to the first op that needs what it gathered: the next op of its unit that
 /// copies out or computes and begins behind it. None where wait_arrow() joins the two.
 class GatherArrows {
  public:
-  explicit GatherArrows(run::RunView run) : run_(run), gathers_(run.strings.size()) {}
+  explicit GatherArrows(RunView run) : run_(run), gathers_(run.strings.size()) {}
   /// Ops of one class, in order of their rows.
-  std::optional<Arrow> to(run::OpRow row);
+  std::optional<Arrow> to(OpRow row);
 
  private:
-  run::RunView run_;
-  std::vector<run::OpRow> gathers_;  // by unit, not used yet
+  RunView run_;
+  std::vector<OpRow> gathers_;  // by unit, not used yet
 };
 
-}  // namespace foregather::traces
+}  // namespace foregather::run

@@ -1,4 +1,4 @@
-#include "traces/lanes.h"
+#include "core/base/lanes.h"
 
 #include <algorithm>
 #include <functional>
@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-namespace foregather::traces {
+namespace foregather {
 namespace {
 
 template <class T>
@@ -44,4 +44,4 @@ Lanes lay_out_lanes(std::span<const LaneSlice> slices, std::size_t groups) {
   return lanes;
 }
 
-}  // namespace foregather::traces
+}  // namespace foregather
