@@ -1,0 +1,88 @@
+#include "gui/models/details.h"
+
+#include <fmt/format.h>
+
+#include "core/base/text.h"
+#include "core/run/key.h"
+
+namespace foregather::gui {
+namespace {
+
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+void add_bound(run::RunView run, run::OpRow op, Rows& rows) {
+  const run::OpRow by = run.ops.bound_by[op.row()];
+  std::string text(name(run.ops.reason[op.row()]));
+  if (by) text += ": " + run::op_key(run, by);
+  rows.emplace_back("held back by", text);
+}
+
+void add_times(const Session& session, std::size_t side, const run::OpRecord& op, Rows& rows) {
+  rows.emplace_back("start", format_time(session.on_axis(side, op.start)));
+  rows.emplace_back("duration", format_time(op.end - op.start));
+  if (is_collective(op.kind)) {
+    rows.emplace_back("waits for ranks", format_time(op.transfer - op.start));
+    rows.emplace_back("transfer", format_time(op.end - op.transfer));
+  }
+  if (op.alone > 0) rows.emplace_back("alone", format_time(op.alone));
+  rows.emplace_back("launched", format_time(op.start - op.issued) + " before");
+}
+
+void add_met(const Session& session, const Span& span, Rows& rows) {
+  const compare::MatchedGroup* group = session.group_of(span.side, run::OpRow(span.row));
+  if (group == nullptr) return;
+  if (!group->level) {
+    rows.emplace_back("met", "nothing on the other side");
+    return;
+  }
+  rows.emplace_back("met", fmt::format("{} with {} ops by {}", group->first_ops, group->second_ops,
+                                       name(*group->level)));
+  rows.emplace_back("predicted", format_time(group->first_time));
+  rows.emplace_back("measured", format_time(group->second_time));
+  if (const auto error = relative_error(group->first_time, group->second_time))
+    rows.emplace_back("error", fmt::format("{:+.1f} %", 100 * *error));
+}
+
+}  // namespace
+
+std::string short_name(const Session& session, const Span& span) {
+  run::RunView run = session.run(span.side);
+  if (span.kind == SpanKind::call) return std::string(run.text_of(run.calls[span.row].name));
+  const std::string_view scope = run.text_of(run.ops.scope[span.row]);
+  const std::string_view kind = name(run.ops.kind[span.row]);
+  if (!scope.empty()) return fmt::format("{} {}", scope, kind);
+  const std::string_view source = run.text_of(run.ops.source[span.row]);
+  const bool is_kernel = run.about.kind == run::RunKind::measured && !source.empty();
+  return std::string(is_kernel ? source : kind);
+}
+
+std::string full_name(const Session& session, const Span& span) {
+  run::RunView run = session.run(span.side);
+  if (span.kind == SpanKind::call) return std::string(run.text_of(run.calls[span.row].name));
+  return run::op_key(run, run::OpRow(span.row));
+}
+
+std::vector<std::pair<std::string, std::string>> details(const Session& session, const Span& span) {
+  run::RunView run = session.run(span.side);
+  Rows rows{{"run", std::string(name(run.about.kind)) + ", " + run.about.name}};
+  if (span.kind == SpanKind::call) {
+    const TimeRange range = range_of(session, span);
+    rows.emplace_back("start", format_time(range.begin));
+    rows.emplace_back("duration", format_time(range.length()));
+    return rows;
+  }
+  const run::OpRecord op = run.ops.at(run::OpRow(span.row));
+  rows.emplace_back("stream", run.text_of(run.streams[op.stream.row()].name));
+  add_times(session, span.side, op, rows);
+  add_bound(run, run::OpRow(span.row), rows);
+  if (op.bytes > 0) rows.emplace_back("bytes", format_bytes(op.bytes));
+  if (op.wire_bytes > 0) rows.emplace_back("sent by a rank", format_bytes(op.wire_bytes));
+  if (op.flops > 0) rows.emplace_back("FLOPs", format_count(op.flops));
+  if (op.source)
+    rows.emplace_back(run.about.kind == run::RunKind::measured ? "kernel" : "source of the time",
+                      run.text_of(op.source));
+  add_met(session, span, rows);
+  return rows;
+}
+
+}  // namespace foregather::gui

@@ -1,0 +1,22 @@
+// What is known of one span, in words.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gui/models/lanes.h"
+
+namespace foregather::gui {
+
+/// What fits into a box of the timeline: "layers.3.attn gemm", the kernel of a recorded op without
+/// a scope, the call.
+std::string short_name(const Session& session, const Span& span);
+/// The op key; the name of a call.
+std::string full_name(const Session& session, const Span& span);
+
+/// Names and values for a table beside the timeline: times, what held it back, bytes, where its
+/// duration comes from, what it met on the other side.
+std::vector<std::pair<std::string, std::string>> details(const Session& session, const Span& span);
+
+}  // namespace foregather::gui

@@ -1,0 +1,304 @@
+#include "gui/models/lanes.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/base/lanes.h"
+
+namespace foregather::gui {
+namespace {
+
+struct Item {
+  Ns begin = 0, end = 0;
+  std::uint32_t row = 0;
+};
+
+// In order, on as few tracks as do without overlaps.
+std::vector<Track> tracks_of(std::vector<Item>&& items) {
+  const auto starts_before = [](const Item& a, const Item& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  };
+  if (!std::is_sorted(items.begin(), items.end(), starts_before))
+    std::stable_sort(items.begin(), items.end(), starts_before);
+  bool is_disjoint = true;
+  for (std::size_t i = 1; i < items.size() && is_disjoint; ++i)
+    is_disjoint = items[i].begin >= items[i - 1].end;
+  std::vector<Track> tracks;
+  if (items.empty()) return tracks;
+  if (is_disjoint) {
+    tracks.resize(1);
+    tracks[0].reserve(items.size());
+    for (const Item& item : items) tracks[0].add(item.begin, item.end, item.row);
+  } else {
+    std::vector<LaneSlice> slices;
+    slices.reserve(items.size());
+    for (const Item& item : items) slices.push_back({0, item.begin, item.end});
+    const Lanes lanes = lay_out_lanes(slices, 1);
+    tracks.resize(lanes.count[0]);
+    for (std::size_t i = 0; i < items.size(); ++i)
+      tracks[lanes.lane[i]].add(items[i].begin, items[i].end, items[i].row);
+  }
+  for (Track& track : tracks) track.finish();
+  return tracks;
+}
+
+class LaneBuilder {
+ public:
+  explicit LaneBuilder(const Session& session) : session_(session) {
+    for (std::size_t side = 0; side < session.sides(); ++side) collect(side);
+  }
+
+  std::vector<Lane> build() {
+    for (std::size_t p = 0; p < session_.pairs().size(); ++p) {
+      add_host(p);
+      add_streams(p);
+    }
+    return std::move(lanes_);
+  }
+
+ private:
+  // Ops by stream: row numbers, as begins and ends are in the run.
+  void collect(std::size_t side) {
+    run::RunView run = session_.run(side);
+    auto& first = first_of_stream_[side];
+    first.assign(run.streams.size() + 1, 0);
+    for (const run::StreamRow stream : run.ops.stream) ++first[stream.row() + 1];
+    for (std::size_t s = 1; s < first.size(); ++s) first[s] += first[s - 1];
+    rows_[side].resize(run.ops.size());
+    std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
+    for (std::size_t i = 0; i < run.ops.size(); ++i)
+      rows_[side][next[run.ops.stream[i].row()]++] = static_cast<std::uint32_t>(i);
+  }
+
+  LaneSide stream_side(std::size_t p, std::size_t side, run::StreamRow stream) {
+    run::RunView run = session_.run(side);
+    LaneSide out;
+    out.name = run.text_of(run.streams[stream.row()].name);
+    std::vector<Item> items;
+    const std::size_t first = first_of_stream_[side][stream.row()];
+    const std::size_t last = first_of_stream_[side][stream.row() + 1];
+    items.reserve(last - first);
+    for (std::size_t i = first; i < last; ++i) {
+      const std::uint32_t row = rows_[side][i];
+      items.push_back({session_.on_axis(side, run.ops.start[row]),
+                       session_.on_axis(side, run.ops.end[row]), row});
+    }
+    out.tracks = tracks_of(std::move(items));
+    out.critical = critical(p, side, stream);
+    return out;
+  }
+
+  // Ops of one stream may overlap: what begins before the last one ended is cut there.
+  Track critical(std::size_t p, std::size_t side, run::StreamRow stream) {
+    run::RunView run = session_.run(side);
+    std::vector<Item> items;
+    for (const compare::PathStep& step : session_.pairs()[p].sides[side]->path.steps)
+      if (run.ops.stream[step.op.row()] == stream)
+        items.push_back({session_.on_axis(side, run.ops.end[step.op.row()]) - step.time,
+                         session_.on_axis(side, run.ops.end[step.op.row()]), step.op.row()});
+    Track track;
+    Ns reached = session_.extent().begin;
+    for (const Item& item : items) {
+      if (item.end < reached) continue;
+      track.add(std::max(item.begin, reached), item.end, item.row);
+      reached = item.end;
+    }
+    track.finish();
+    return track;
+  }
+
+  std::vector<run::StreamRow> streams(std::size_t p, std::size_t side) const {
+    std::vector<run::StreamRow> found;
+    const auto& rank = session_.pairs()[p].sides[side];
+    if (!rank) return found;
+    run::RunView run = session_.run(side);
+    for (std::size_t s = 0; s < run.streams.size(); ++s)
+      if (run.streams[s].rank_class == rank->rank_class) found.emplace_back(s);
+    return found;
+  }
+
+  // Which stream of the first run shares most time with which of the second.
+  std::map<run::StreamRow, run::StreamRow> partners(std::size_t p) const {
+    std::map<run::StreamRow, run::StreamRow> partner;  // of the first run's stream
+    const RankPair& pair = session_.pairs()[p];
+    if (!pair.matching) return partner;
+    std::array<std::vector<run::StreamRow>, 2> stream_of;  // by group, of its first op
+    for (std::size_t side = 0; side < 2; ++side) {
+      run::RunView run = session_.run(side);
+      const auto& group_of = pair.matching->group_of[side];
+      const std::size_t first = run::ops_of(run, pair.sides[side]->step).first;
+      stream_of[side].resize(pair.matching->groups.size());
+      for (std::size_t i = group_of.size(); i-- > 0;)
+        stream_of[side][group_of[i]] = run.ops.stream[first + i];
+    }
+    std::map<std::pair<run::StreamRow, run::StreamRow>, Ns> shared;
+    for (std::size_t g = 0; g < pair.matching->matched; ++g) {
+      const compare::MatchedGroup& group = pair.matching->groups[g];
+      shared[{stream_of[0][g], stream_of[1][g]}] += std::min(group.first_time, group.second_time);
+    }
+    std::vector<std::pair<Ns, std::pair<run::StreamRow, run::StreamRow>>> most;
+    for (const auto& [streams, time] : shared) most.emplace_back(-time, streams);
+    std::sort(most.begin(), most.end());
+    std::map<run::StreamRow, run::StreamRow> taken;
+    for (const auto& [time, streams] : most)
+      if (!partner.contains(streams.first) && taken.emplace(streams.second, streams.first).second)
+        partner[streams.first] = streams.second;
+    return partner;
+  }
+
+  void add_streams(std::size_t p) {
+    const auto partner = partners(p);
+    std::vector<run::StreamRow> left = streams(p, 1);
+    for (const run::StreamRow stream : streams(p, 0)) {
+      Lane lane;
+      lane.pair = p;
+      lane.sides[0] = stream_side(p, 0, stream);
+      if (const auto met = partner.find(stream); met != partner.end()) {
+        lane.sides[1] = stream_side(p, 1, met->second);
+        std::erase(left, met->second);
+      }
+      add(std::move(lane));
+    }
+    for (const run::StreamRow stream : left) {
+      Lane lane;
+      lane.pair = p;
+      lane.sides[1] = stream_side(p, 1, stream);
+      add(std::move(lane));
+    }
+  }
+
+  LaneSide launches(std::size_t p, std::size_t side) const {
+    run::RunView run = session_.run(side);
+    LaneSide out;
+    out.kind = SpanKind::launch;
+    out.name = "launches";
+    std::vector<Item> items;
+    for (std::size_t s = 0; s < run.steps.size(); ++s) {
+      if (run.steps[s].rank_class != session_.pairs()[p].sides[side]->rank_class) continue;
+      const auto [first, last] = run::ops_of(run, run::StepRow(s));
+      for (std::size_t i = first; i < last; ++i) {
+        const Ns time = session_.on_axis(side, run.ops.issued[i]);
+        items.push_back({time, time, static_cast<std::uint32_t>(i)});
+      }
+    }
+    out.tracks = tracks_of(std::move(items));
+    return out;
+  }
+
+  // Threads of the class that called something, those with most calls first.
+  std::vector<LaneSide> threads(std::size_t p, std::size_t side) const {
+    run::RunView run = session_.run(side);
+    std::vector<std::vector<Item>> items(run.threads.size());
+    for (std::size_t i = 0; i < run.calls.size(); ++i) {
+      const run::HostCallRecord& call = run.calls[i];
+      if (run.threads[call.thread.row()].rank_class == session_.pairs()[p].sides[side]->rank_class)
+        items[call.thread.row()].push_back({session_.on_axis(side, call.start),
+                                            session_.on_axis(side, call.end),
+                                            static_cast<std::uint32_t>(i)});
+    }
+    std::vector<std::size_t> order;
+    for (std::size_t t = 0; t < items.size(); ++t)
+      if (!items[t].empty()) order.push_back(t);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return items[a].size() > items[b].size();
+    });
+    std::vector<LaneSide> found;
+    for (const std::size_t t : order) {
+      LaneSide& out = found.emplace_back();
+      out.kind = SpanKind::call;
+      out.name = run.text_of(run.threads[t].name);
+      out.tracks = tracks_of(std::move(items[t]));
+    }
+    return found;
+  }
+
+  // Recorded threads; where none was recorded, when the host launched what.
+  std::vector<LaneSide> host(std::size_t p, std::size_t side) const {
+    if (!session_.pairs()[p].sides[side]) return {};
+    std::vector<LaneSide> found = threads(p, side);
+    if (found.empty()) found.push_back(launches(p, side));
+    return found;
+  }
+
+  void add_host(std::size_t p) {
+    std::vector<LaneSide> first = host(p, 0), second = host(p, 1);
+    for (std::size_t i = 0; i < std::max(first.size(), second.size()); ++i) {
+      Lane lane;
+      lane.pair = p;
+      lane.is_host = true;
+      if (i < first.size()) lane.sides[0] = std::move(first[i]);
+      if (i < second.size()) lane.sides[1] = std::move(second[i]);
+      add(std::move(lane));
+    }
+  }
+
+  void add(Lane&& lane) {
+    if (lane.depth(0) + lane.depth(1) == 0) return;
+    if (!lane.is_host && session_.pairs()[lane.pair].matching) add_residuals(lane);
+    lanes_.push_back(std::move(lane));
+  }
+
+  // An op has the share of its group's predicted time that it has of the measured one.
+  void add_residuals(Lane& lane) const {
+    const RankPair& pair = session_.pairs()[lane.pair];
+    run::RunView run = session_.run(1);
+    const auto [begin, end] = run::ops_of(run, pair.sides[1]->step);
+    for (const Track& track : lane.sides[1].tracks) {
+      ResidualSums& sums = lane.residuals.emplace_back();
+      sums.first.reserve(track.size() + 1);
+      sums.second.reserve(track.size() + 1);
+      Ns first = 0, second = 0;
+      for (std::size_t span = 0; span <= track.size(); ++span) {
+        sums.first.push_back(first);
+        sums.second.push_back(second);
+        if (span == track.size()) break;
+        const std::size_t row = track.item(span);
+        if (row < begin || row >= end) continue;
+        const compare::MatchedGroup& group =
+            pair.matching->groups[pair.matching->group_of[1][row - begin]];
+        if (!group.level || group.second_time == 0) continue;
+        const Ns time = run.ops.end[row] - run.ops.transfer[row];
+        second += time;
+        first += static_cast<Ns>(static_cast<double>(group.first_time) * static_cast<double>(time) /
+                                     static_cast<double>(group.second_time) +
+                                 0.5);
+      }
+    }
+  }
+
+  const Session& session_;
+  std::array<std::vector<std::uint32_t>, 2> first_of_stream_, rows_;
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace
+
+std::string Lane::label() const {
+  const std::string& first = sides[0].name;
+  const std::string& second = sides[1].name;
+  if (first.empty() || second.empty() || first == second) return first.empty() ? second : first;
+  return first + " | " + second;
+}
+
+std::array<Ns, 2> Lane::residual(std::size_t track, std::size_t first, std::size_t last) const {
+  const ResidualSums& sums = residuals[track];
+  return {sums.first[last] - sums.first[first], sums.second[last] - sums.second[first]};
+}
+
+std::vector<Lane> build_lanes(const Session& session) { return LaneBuilder(session).build(); }
+
+TimeRange range_of(const Session& session, const Span& span) {
+  run::RunView run = session.run(span.side);
+  const auto on_axis = [&](Ns time) { return session.on_axis(span.side, time); };
+  switch (span.kind) {
+    case SpanKind::op: return {on_axis(run.ops.start[span.row]), on_axis(run.ops.end[span.row])};
+    case SpanKind::launch:
+      return {on_axis(run.ops.issued[span.row]), on_axis(run.ops.issued[span.row])};
+    case SpanKind::call:
+      return {on_axis(run.calls[span.row].start), on_axis(run.calls[span.row].end)};
+  }
+  return {};
+}
+
+}  // namespace foregather::gui

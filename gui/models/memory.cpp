@@ -1,0 +1,121 @@
+#include "gui/models/memory.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace foregather::gui {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::size_t kCheckpoint = 64;
+constexpr std::array kNames{"requested"sv, "allocated"sv, "active"sv, "reserved"sv};
+constexpr std::array kColumns{&run::MemoryRecord::requested, &run::MemoryRecord::allocated,
+                              &run::MemoryRecord::active, &run::MemoryRecord::reserved};
+
+}  // namespace
+
+std::string_view name(MemoryCurve curve) { return kNames[static_cast<std::size_t>(curve)]; }
+
+RankMemory::RankMemory(const Session& session, std::size_t side, const RankStep& rank)
+    : session_(&session), run_(&session.run(side)), side_(side), rank_class_(rank.rank_class) {
+  add_curves();
+  add_causes();
+  for (const run::FailureRecord& failure : run_->failures)
+    if (is_own(failure.step))
+      ooms_.push_back({session.on_axis(side, failure.time), failure.bytes,
+                       std::string(run_->text_of(failure.name))});
+  for (const run::StepInfo& step : run_->steps)
+    causes_inferred_ = causes_inferred_ || (step.rank_class == rank_class_ && step.causes_inferred);
+}
+
+void RankMemory::add_curves() {
+  for (std::size_t c = 0; c < kMemoryCurves; ++c) {
+    const auto column = kColumns[c];
+    if (std::none_of(run_->memory.begin(), run_->memory.end(),
+                     [&](const auto& point) { return point.*column != 0 && is_own(point.step); }))
+      continue;
+    for (const run::MemoryRecord& point : run_->memory)
+      if (is_own(point.step)) curves_[c].add(session_->on_axis(side_, point.time), point.*column);
+    curves_[c].finish();
+  }
+}
+
+// As compare::memory_at_peak(): frees come before allocations of the same time, and what lives for
+// no time holds nothing.
+void RankMemory::add_causes() {
+  for (const run::BindingRecord& binding : run_->bindings) {
+    if (!is_own(binding.step)) continue;
+    if (!binding.still_bound && binding.freed <= binding.allocated) continue;
+    changes_.push_back({binding.step, binding.allocated, binding.block_bytes, binding.cause});
+    if (!binding.still_bound)
+      changes_.push_back({binding.step, binding.freed, -binding.block_bytes, binding.cause});
+  }
+  std::sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) {
+    return std::tie(a.step, a.time, a.bytes, a.cause) < std::tie(b.step, b.time, b.bytes, b.cause);
+  });
+  BytesByCause held{};
+  Bytes total = 0;
+  for (std::size_t i = 0; i < changes_.size(); ++i) {
+    if (i % kCheckpoint == 0) checkpoints_.push_back(held);
+    apply(i, held);
+    total = (i > 0 && changes_[i - 1].step == changes_[i].step ? total : 0) + changes_[i].bytes;
+    total_.add(session_->on_axis(side_, changes_[i].time), total);
+  }
+  total_.finish();
+}
+
+void RankMemory::apply(std::size_t point, BytesByCause& held) const {
+  if (point > 0 && changes_[point - 1].step != changes_[point].step) held.fill(0);
+  held[static_cast<std::size_t>(changes_[point].cause)] += changes_[point].bytes;
+}
+
+BytesByCause RankMemory::by_cause(std::size_t point) const {
+  BytesByCause held = checkpoints_[point / kCheckpoint];
+  for (std::size_t i = point / kCheckpoint * kCheckpoint; i <= point; ++i) apply(i, held);
+  return held;
+}
+
+std::vector<Holder> RankMemory::holders(Ns time) const {
+  const std::size_t point = total_.at(time);
+  if (point == total_.size()) return {};
+  const run::StepRow step = changes_[point].step;
+  const Ns now = session_->of_run(side_, time);
+  std::map<std::tuple<StringId, StringId, Cause>, Holder> found;
+  for (const run::BindingRecord& binding : run_->bindings) {
+    if (binding.step != step || binding.allocated > now) continue;
+    if (!binding.still_bound && binding.freed <= now) continue;
+    Holder& holder = found[{binding.scope, binding.name, binding.cause}];
+    ++holder.blocks;
+    holder.bytes += binding.block_bytes;
+  }
+  std::vector<Holder> holders;
+  for (auto& [key, holder] : found) {
+    holder.scope = run_->text_of(std::get<0>(key));
+    holder.name = run_->text_of(std::get<1>(key));
+    holder.cause = std::get<2>(key);
+    holders.push_back(std::move(holder));
+  }
+  std::sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) {
+    return std::tie(b.bytes, a.scope, a.name, a.cause) <
+           std::tie(a.bytes, b.scope, b.name, b.cause);
+  });
+  return holders;
+}
+
+Bytes RankMemory::capacity() const { return run_->about.capacity; }
+
+std::optional<Bytes> RankMemory::limit() const {
+  if (run_->about.capacity <= 0) return std::nullopt;
+  return run_->about.capacity - run_->about.outside_allocator;
+}
+
+std::array<std::optional<RankMemory>, 2> pair_memory(const Session& session, const RankPair& pair) {
+  std::array<std::optional<RankMemory>, 2> memory;
+  for (std::size_t side = 0; side < 2; ++side)
+    if (pair.sides[side]) memory[side].emplace(session, side, *pair.sides[side]);
+  return memory;
+}
+
+}  // namespace foregather::gui

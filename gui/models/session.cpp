@@ -1,0 +1,166 @@
+#include "gui/models/session.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace foregather::gui {
+namespace {
+
+constexpr Ns kMostTime = Ns{1} << 61U;
+
+Status check(const OpenRun& open) {
+  run::RunView run = *open.run;
+  if (run.classes.empty()) return fail_at(open.location, "has no ranks to show");
+  const auto is_sane = [](Ns time) { return time > -kMostTime && time < kMostTime; };
+  const auto bad = [&](const char* what, std::size_t row) {
+    return fail_at(open.location, "is damaged: {} {} ends before it begins, or lies centuries away",
+                   what, row);
+  };
+  for (std::size_t i = 0; i < run.ops.size(); ++i)
+    if (run.ops.start[i] > run.ops.transfer[i] || run.ops.transfer[i] > run.ops.end[i] ||
+        !is_sane(run.ops.start[i]) || !is_sane(run.ops.end[i]) || !is_sane(run.ops.issued[i]))
+      return bad("op", i);
+  for (std::size_t i = 0; i < run.calls.size(); ++i)
+    if (run.calls[i].start > run.calls[i].end || !is_sane(run.calls[i].start) ||
+        !is_sane(run.calls[i].end))
+      return bad("call", i);
+  for (std::size_t i = 0; i < run.steps.size(); ++i)
+    if (run.steps[i].begin > run.steps[i].end || !is_sane(run.steps[i].begin) ||
+        !is_sane(run.steps[i].end))
+      return bad("step", i);
+  for (std::size_t i = 0; i < run.memory.size(); ++i)
+    if (!is_sane(run.memory[i].time)) return bad("memory", i);
+  for (std::size_t i = 0; i < run.bindings.size(); ++i)
+    if (!is_sane(run.bindings[i].allocated) || !is_sane(run.bindings[i].freed))
+      return bad("allocation", i);
+  return {};
+}
+
+RankStep rank_step(run::RunView run, run::ClassRow rank_class) {
+  RankStep side;
+  side.rank_class = rank_class;
+  side.rank = run.classes[rank_class.row()].ranks.front();
+  side.step = compare::step_to_compare(run, rank_class);
+  std::vector<compare::Interval> computing;
+  for (std::size_t s = 0; s < run.steps.size(); ++s) {
+    if (run.steps[s].rank_class != rank_class) continue;
+    const auto [first, last] = run::ops_of(run, run::StepRow(s));
+    for (std::size_t i = first; i < last; ++i) {
+      if (is_collective(run.ops.kind[i])) continue;
+      // Neighbours that touch join at once: ten million ops need few intervals.
+      if (!computing.empty() && computing.back().end == run.ops.start[i])
+        computing.back().end = run.ops.end[i];
+      else
+        computing.push_back({run.ops.start[i], run.ops.end[i]});
+    }
+  }
+  side.computing = compare::united(std::move(computing));
+  if (!side.step) return side;
+  side.busy = compare::busy_times(run, side.step);
+  side.path = compare::critical_path(run, side.step);
+  side.memory = compare::memory_at_peak(run, side.step);
+  return side;
+}
+
+void extend(TimeRange& range, Ns begin, Ns end) {
+  range.begin = std::min(range.begin, begin);
+  range.end = std::max(range.end, end);
+}
+
+constexpr TimeRange kNothing{std::numeric_limits<Ns>::max(), std::numeric_limits<Ns>::min()};
+
+}  // namespace
+
+std::string RankPair::title() const {
+  const auto rank = [&](std::size_t side) { return fmt::format("rank {}", sides[side]->rank); };
+  if (!sides[0] || !sides[1]) return rank(sides[0] ? 0 : 1);
+  return sides[0]->rank == sides[1]->rank ? rank(0) : rank(0) + " | " + rank(1);
+}
+
+Result<Session> Session::open(std::vector<OpenRun> runs) {
+  for (const OpenRun& open : runs)
+    if (const Status sane = check(open); !sane) return tl::unexpected(sane.error());
+  Session session;
+  session.runs_ = std::move(runs);
+  run::RunView first = session.run(0);
+  if (session.sides() == 1) {
+    for (std::size_t c = 0; c < first.classes.size(); ++c)
+      session.add_pair({run::ClassRow(c), std::nullopt});
+  } else {
+    std::vector<bool> has_met(first.classes.size());
+    run::RunView second = session.run(1);
+    for (std::size_t c = 0; c < second.classes.size(); ++c) {
+      const auto own = compare::class_of_rank(first, second.classes[c].ranks.front());
+      const run::ClassRow meets = own.value_or(run::ClassRow(0));
+      has_met[meets.row()] = true;
+      session.add_pair({meets, run::ClassRow(c)});
+    }
+    for (std::size_t c = 0; c < first.classes.size(); ++c)
+      if (!has_met[c]) session.add_pair({run::ClassRow(c), std::nullopt});
+  }
+  session.set_axis();
+  return session;
+}
+
+void Session::add_pair(std::array<std::optional<run::ClassRow>, 2> classes) {
+  RankPair pair;
+  for (std::size_t side = 0; side < 2; ++side)
+    if (classes[side]) pair.sides[side] = rank_step(run(side), *classes[side]);
+  if (pair.sides[1])
+    pair.sides[0]->rank = [&] {
+      const auto& ranks = run(0).classes[classes[0]->row()].ranks;
+      const bool has = std::find(ranks.begin(), ranks.end(), pair.sides[1]->rank) != ranks.end();
+      return has ? pair.sides[1]->rank : ranks.front();
+    }();
+  if (pair.sides[0] && pair.sides[1] && pair.sides[0]->step && pair.sides[1]->step)
+    pair.matching = compare::match(run(0), pair.sides[0]->step, run(1), pair.sides[1]->step);
+  pairs_.push_back(std::move(pair));
+}
+
+void Session::set_axis() {
+  extent_ = steps_ = kNothing;
+  for (std::size_t side = 0; side < sides(); ++side) {
+    run::RunView of = run(side);
+    TimeRange compared = kNothing, all = kNothing;
+    for (const RankPair& pair : pairs_)
+      if (pair.sides[side] && pair.sides[side]->step) {
+        const run::StepInfo& step = of.steps[pair.sides[side]->step.row()];
+        extend(compared, step.begin, step.end);
+      }
+    for (std::size_t i = 0; i < of.ops.size(); ++i)
+      extend(all, std::min(of.ops.issued[i], of.ops.start[i]), of.ops.end[i]);
+    for (const run::StepInfo& step : of.steps) extend(all, step.begin, step.end);
+    for (const run::HostCallRecord& call : of.calls) extend(all, call.start, call.end);
+    for (const run::MemoryRecord& point : of.memory) extend(all, point.time, point.time);
+    if (all == kNothing) continue;
+    origin_[side] = compared == kNothing ? all.begin : compared.begin;
+    extend(extent_, all.begin - origin_[side], all.end - origin_[side]);
+    if (compared != kNothing) extend(steps_, 0, compared.end - origin_[side]);
+  }
+  if (extent_ == kNothing) extent_ = {0, 1};
+  if (steps_ == kNothing || steps_.length() == 0) steps_ = extent_;
+  extent_.end = std::max(extent_.end, extent_.begin + 1);
+  steps_.end = std::max(steps_.end, steps_.begin + 1);
+}
+
+std::optional<std::size_t> Session::pair_of(std::size_t side, run::OpRow op) const {
+  for (std::size_t p = 0; p < pairs_.size(); ++p)
+    if (pairs_[p].sides[side] && pairs_[p].sides[side]->step == run(side).ops.step[op.row()])
+      return p;
+  return std::nullopt;
+}
+
+const compare::MatchedGroup* Session::group_of(std::size_t side, run::OpRow op) const {
+  const auto pair = pair_of(side, op);
+  if (!pair || !pairs_[*pair].matching) return nullptr;
+  const compare::Matching& matching = *pairs_[*pair].matching;
+  const std::size_t first = run::ops_of(run(side), run(side).ops.step[op.row()]).first;
+  return &matching.groups[matching.group_of[side][op.row() - first]];
+}
+
+std::optional<double> relative_error(std::int64_t first, std::int64_t second) {
+  if (second == 0) return std::nullopt;
+  return static_cast<double>(first - second) / static_cast<double>(second);
+}
+
+}  // namespace foregather::gui

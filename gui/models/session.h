@@ -1,0 +1,84 @@
+// What is open: one run, or two on one axis.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/compare/critical_path.h"
+#include "core/compare/exposed.h"
+#include "core/compare/intervals.h"
+#include "core/compare/matching.h"
+#include "core/compare/memory_causes.h"
+#include "core/run/run.h"
+#include "gui/models/track.h"
+
+namespace foregather::gui {
+
+/// A run and where it came from. Shared, never changed: views of several threads may read it.
+struct OpenRun {
+  std::shared_ptr<const run::Run> run;
+  std::string location;  ///< as given: RUN.db:NAME or a file
+  std::vector<std::string> warnings;
+};
+
+/// One rank of one run, and the step of it that figures are of.
+struct RankStep {
+  run::ClassRow rank_class;
+  std::uint32_t rank = 0;
+  run::StepRow step;        ///< absent: the class finished none
+  compare::BusyTimes busy;  ///< of the step, as the next two
+  compare::CriticalPath path;
+  compare::MemoryAtPeak memory;
+  compare::IntervalSet computing;  ///< when an op that is no collective ran, in all steps
+};
+
+/// What is shown together: a rank of the first run above the rank of the second that it stands for.
+struct RankPair {
+  std::array<std::optional<RankStep>, 2> sides;
+  std::optional<compare::Matching> matching;  ///< where both sides have a step
+  std::string title() const;                  ///< "rank 0", "rank 0 | rank 3"
+};
+
+/// Times of a run become those of the axis by `origin`: the step that figures are of begins at 0
+/// (in the class where it begins first), so that both runs lie over each other.
+class Session {
+ public:
+  /// One or two runs. A class of the second run meets the class of the first that has its first
+  /// rank, else the first run's first class; with two runs what meets nothing stands alone. Errors:
+  /// no rank; an op that ends before it begins; times beyond ±73 years.
+  static Result<Session> open(std::vector<OpenRun> runs);
+
+  std::size_t sides() const { return runs_.size(); }
+  run::RunView run(std::size_t side) const { return *runs_[side].run; }
+  const OpenRun& open_run(std::size_t side) const { return runs_[side]; }
+  const std::vector<RankPair>& pairs() const { return pairs_; }
+  /// The time of the axis.
+  Ns on_axis(std::size_t side, Ns time) const { return time - origin_[side]; }
+  Ns of_run(std::size_t side, Ns time) const { return time + origin_[side]; }
+  /// Everything that happens.
+  TimeRange extent() const { return extent_; }
+  /// The steps that figures are of, on both sides.
+  TimeRange steps() const { return steps_; }
+  /// The pair and step of an op; absent if its step is none that figures are of.
+  std::optional<std::size_t> pair_of(std::size_t side, run::OpRow op) const;
+  /// The matched group of an op, absent where it was not compared.
+  const compare::MatchedGroup* group_of(std::size_t side, run::OpRow op) const;
+
+ private:
+  void add_pair(std::array<std::optional<run::ClassRow>, 2> classes);
+  void set_axis();
+
+  std::vector<OpenRun> runs_;
+  std::array<Ns, 2> origin_{};
+  std::vector<RankPair> pairs_;
+  TimeRange extent_, steps_;
+};
+
+/// (first − second) / second; absent where the second is 0.
+std::optional<double> relative_error(std::int64_t first, std::int64_t second);
+
+}  // namespace foregather::gui

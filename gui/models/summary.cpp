@@ -1,0 +1,148 @@
+#include "gui/models/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/text.h"
+
+namespace foregather::gui {
+namespace {
+
+using Value = std::optional<std::int64_t>;
+
+/// The rank whose times and the rank whose memory are the side's.
+struct Sides {
+  const RankStep* time = nullptr;
+  const RankStep* memory = nullptr;
+};
+
+const run::StepInfo& step_of(run::RunView run, const RankStep& rank) {
+  return run.steps[rank.step.row()];
+}
+
+Sides representative(const Session& session, std::size_t side) {
+  Sides found;
+  for (const RankPair& pair : session.pairs()) {
+    if (!pair.sides[side] || !pair.sides[side]->step) continue;
+    const RankStep& rank = *pair.sides[side];
+    if (found.time == nullptr) found = {&rank, &rank};
+    if (session.sides() > 1) break;
+    const run::StepInfo& step = step_of(session.run(side), rank);
+    const run::StepInfo& slowest = step_of(session.run(side), *found.time);
+    const run::StepInfo& largest = step_of(session.run(side), *found.memory);
+    if (step.end - step.begin > slowest.end - slowest.begin) found.time = &rank;
+    if (step.peak_reserved > largest.peak_reserved) found.memory = &rank;
+  }
+  return found;
+}
+
+void add_unmatched(const Session& session, std::size_t side, std::vector<Badge>& badges) {
+  Badge badge;
+  std::int64_t ops = 0;
+  for (const RankPair& pair : session.pairs()) {
+    if (!pair.matching) continue;
+    const auto alone =
+        side == 0 ? pair.matching->of_first_alone() : pair.matching->of_second_alone();
+    for (const compare::MatchedGroup& group : alone) {
+      ops += group.first_ops + group.second_ops;
+      badge.lines.push_back(fmt::format("{}: {} ops, {}", pair.matching->key(group),
+                                        group.first_ops + group.second_ops,
+                                        format_time(group.first_time + group.second_time)));
+    }
+  }
+  if (ops == 0) return;
+  badge.text =
+      fmt::format("{} {} ops met nothing", format_count(ops), name(session.run(side).about.kind));
+  badges.push_back(std::move(badge));
+}
+
+}  // namespace
+
+std::optional<double> Figure::error() const {
+  return value[0] && value[1] ? relative_error(*value[0], *value[1]) : std::nullopt;
+}
+
+std::string Figure::text(std::size_t side) const {
+  if (!value[side]) return "not known";
+  return unit == Unit::ns ? format_time(*value[side]) : format_bytes(*value[side]);
+}
+
+std::array<Figure, 5> five_figures(const Session& session) {
+  using Unit = Figure::Unit;
+  std::array<Figure, 5> figures{Figure{"step time", Unit::ns, {}}, Figure{"compute", Unit::ns, {}},
+                                Figure{"communication", Unit::ns, {}},
+                                Figure{"exposed communication", Unit::ns, {}},
+                                Figure{"reserved memory", Unit::bytes, {}}};
+  std::array<const run::StepInfo*, 2> memory{};
+  for (std::size_t side = 0; side < session.sides(); ++side) {
+    const Sides ranks = representative(session, side);
+    if (ranks.time == nullptr) continue;
+    const run::StepInfo& step = step_of(session.run(side), *ranks.time);
+    if (ranks.time->busy.ops > 0) {
+      figures[0].value[side] = step.end - step.begin;
+      figures[1].value[side] = ranks.time->busy.compute;
+      figures[2].value[side] = ranks.time->busy.comm;
+      figures[3].value[side] = ranks.time->busy.exposed;
+    }
+    memory[side] = &step_of(session.run(side), *ranks.memory);
+  }
+  const bool knows_reserved = std::all_of(memory.begin(), memory.end(), [](const auto* step) {
+    return step == nullptr || step->peak_reserved > 0;
+  });
+  if (!knows_reserved) figures[4].name = "allocated memory";
+  for (std::size_t side = 0; side < session.sides(); ++side) {
+    if (memory[side] == nullptr) continue;
+    const Bytes peak = knows_reserved ? memory[side]->peak_reserved : memory[side]->peak_allocated;
+    if (peak > 0) figures[4].value[side] = peak;
+  }
+  return figures;
+}
+
+std::vector<std::pair<std::string, std::string>> about(const Session& session, std::size_t side) {
+  const run::RunInfo& about = session.run(side).about;
+  std::vector<std::pair<std::string, std::string>> rows{{"run", about.name},
+                                                        {"kind", std::string(name(about.kind))},
+                                                        {"file", session.open_run(side).location}};
+  const auto add = [&](const char* what, const std::string& value) {
+    if (!value.empty()) rows.emplace_back(what, value);
+  };
+  add("made by", about.tool);
+  add("from", about.source);
+  add("strategy", about.strategy);
+  add("hardware", about.hardware);
+  add("ranks", fmt::format("{} of {} shown", session.run(side).classes.size(), about.world_size));
+  if (about.parameters > 0) add("parameters", format_count(about.parameters));
+  add("ops", format_count(static_cast<std::int64_t>(session.run(side).ops.size())));
+  return rows;
+}
+
+std::vector<Badge> badges(const Session& session) {
+  std::vector<Badge> found;
+  const auto add = [&](const char* what, std::vector<std::string> lines) {
+    if (lines.empty()) return;
+    found.push_back({fmt::format("{} {}{}", lines.size(), what, lines.size() == 1 ? "" : "s"),
+                     std::move(lines)});
+  };
+  std::vector<std::string> warnings, ooms, proxies;
+  for (std::size_t side = 0; side < session.sides(); ++side) {
+    const OpenRun& open = session.open_run(side);
+    for (const std::string& warning : open.warnings) warnings.push_back(warning);
+    for (const run::FailureRecord& failure : open.run->failures)
+      ooms.push_back(fmt::format("{}: no memory for {} of {}", open.location,
+                                 format_bytes(failure.bytes), open.run->text_of(failure.name)));
+  }
+  for (const RankPair& pair : session.pairs())
+    if (pair.sides[0] && pair.sides[1] && pair.sides[0]->rank != pair.sides[1]->rank)
+      proxies.push_back(fmt::format("{}: has no rank {}: rank {} stands for it",
+                                    session.open_run(0).location, pair.sides[1]->rank,
+                                    pair.sides[0]->rank));
+  add("out of memory", std::move(ooms));
+  if (!found.empty()) found.front().text = "out of memory";
+  add("warning", std::move(warnings));
+  add("proxy rank", std::move(proxies));
+  for (std::size_t side = 0; side < session.sides(); ++side) add_unmatched(session, side, found);
+  return found;
+}
+
+}  // namespace foregather::gui

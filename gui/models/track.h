@@ -1,0 +1,90 @@
+// Spans of time on one line, for pictures whose cost follows pixels.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/base/units.h"
+#include "gui/models/largest_of.h"
+
+namespace foregather::gui {
+
+/// Half-open in time.
+struct TimeRange {
+  Ns begin = 0, end = 0;
+  Ns length() const { return end - begin; }
+  friend bool operator==(const TimeRange&, const TimeRange&) = default;
+};
+
+/// Disjoint spans in ascending order, each of an item (a row elsewhere). What a picture cannot show
+/// apart is folded into cells: sums come from prefix sums, the item that stands for a cell from a
+/// pyramid of longest spans (16 of a level make one of the next). A cell is found by galloping from
+/// the one before it, so that a query costs pixels × log(spans in a pixel). 20 bytes a span and a
+/// fifteenth of 4 more.
+class Track {
+ public:
+  /// The span must begin no earlier than the one before it ended. It may be empty: a mark.
+  void add(Ns begin, Ns end, std::uint32_t item);
+  /// After the last add(), before any query.
+  void finish();
+  void reserve(std::size_t spans);
+
+  std::size_t size() const { return begins_.size(); }
+  bool empty() const { return begins_.empty(); }
+  Ns begin(std::size_t span) const { return begins_[span]; }
+  Ns end(std::size_t span) const { return begins_[span] + length(span); }
+  Ns length(std::size_t span) const { return sums_[span + 1] - sums_[span]; }
+  std::uint32_t item(std::size_t span) const { return items_[span]; }
+
+  /// The first span that ends behind `time`, or is a mark at or behind it; size() if there is none.
+  std::size_t first_after(Ns time) const;
+  /// The first span at or behind `from` that begins at `time` or later.
+  std::size_t first_from(std::size_t from, Ns time) const;
+  /// The span that holds `time`, or the mark at it; size() if there is none.
+  std::size_t at(Ns time) const;
+  /// Sum of the lengths of spans within the range.
+  Ns busy(TimeRange range) const;
+  /// The longest span of [first, last), the first of equals. The interval must not be empty.
+  std::size_t longest(std::size_t first, std::size_t last) const;
+
+  /// Neighbouring spans that a picture shows as one. `begin` and `end` enclose them.
+  struct Cell {
+    std::size_t first = 0, last = 0;
+    Ns begin = 0, end = 0;
+    bool is_single() const { return last - first == 1; }
+  };
+
+  /// Calls visit(Cell) for what lies in the range, in order. Spans shorter than `pixel` (at least
+  /// 1 ns) fold with their neighbours of the same pixel; pixels lie on a grid from time 0, so that
+  /// panning changes no cell.
+  template <class Visit>
+  void cells(TimeRange range, Ns pixel, Visit&& visit) const {
+    for (std::size_t span = first_after(range.begin); span < size() && begins_[span] < range.end;) {
+      Cell cell{span, span + 1, begins_[span], end(span)};
+      if (cell.end - cell.begin < pixel) {
+        const Ns edge = grid_after(cell.begin, pixel);
+        cell.last = first_from(span + 1, edge);
+        // The last one is drawn by itself if it alone fills a pixel.
+        if (cell.last - span > 1 && length(cell.last - 1) >= pixel) --cell.last;
+        cell.end = end(cell.last - 1);
+      }
+      span = cell.last;
+      visit(cell);
+    }
+  }
+
+ private:
+  static Ns grid_after(Ns time, Ns pixel) {
+    const Ns rest = time % pixel;
+    return time - (rest < 0 ? rest + pixel : rest) + pixel;
+  }
+
+  std::vector<Ns> begins_;
+  std::vector<Ns> sums_{0};  ///< of lengths before the span; one more than spans
+  std::vector<std::uint32_t> items_;
+  LargestOf longest_;
+};
+
+}  // namespace foregather::gui

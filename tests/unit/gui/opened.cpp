@@ -1,0 +1,27 @@
+#include "tests/unit/gui/opened.h"
+
+#include <catch2/catch.hpp>
+
+#include "tasks/simulate.h"
+
+namespace foregather::test {
+
+gui::Session opened(std::vector<run::Run> runs) {
+  std::vector<gui::OpenRun> open;
+  for (run::Run& run : runs)
+    open.push_back({std::make_shared<const run::Run>(std::move(run)), "test.db", {}});
+  auto session = gui::Session::open(std::move(open));
+  if (!session) FAIL(session.error().text());
+  return std::move(*session);
+}
+
+run::Run simulated_tiny(std::vector<std::string> sets) {
+  tasks::SimulateRequest request;
+  request.sources.paths = {FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml"};
+  request.sets = std::move(sets);
+  auto outcome = tasks::simulate(request);
+  if (!outcome) FAIL(outcome.error().text());
+  return std::move(outcome->run);
+}
+
+}  // namespace foregather::test

@@ -1,0 +1,182 @@
+#include "gui/models/session.h"
+
+#include <catch2/catch.hpp>
+
+#include "gui/models/collective_parts.h"
+#include "gui/models/details.h"
+#include "gui/models/flows.h"
+#include "gui/models/lanes.h"
+#include "gui/models/search.h"
+#include "gui/models/totals.h"
+#include "tests/support/example_run.h"
+#include "tests/unit/gui/opened.h"
+
+using namespace foregather;
+using namespace foregather::gui;
+using test::opened;
+
+namespace {
+
+run::Run measured_example() {
+  run::Run run = test::example_run();
+  run.about.kind = run::RunKind::measured;
+  for (Ns* time : {&run.ops.end[2], &run.steps[0].end}) *time += 10;
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("session: a run alone shows every class") {
+  const Session session = opened({test::example_run()});
+  REQUIRE(session.pairs().size() == 2);
+  CHECK(session.pairs()[0].title() == "rank 0");
+  CHECK(session.pairs()[0].sides[0]->busy.exposed == 15);
+  CHECK_FALSE(session.pairs()[0].matching);
+  CHECK(session.on_axis(0, 90) == 0);  // where the step begins
+  CHECK(session.steps() == TimeRange{0, 60});
+}
+
+TEST_CASE("session: ranks of two runs meet, and lie over each other") {
+  run::Run late = measured_example();
+  for (auto* column : {&late.ops.issued, &late.ops.start, &late.ops.transfer, &late.ops.end})
+    for (Ns& time : *column) time += 1000;
+  for (run::StepInfo& step : late.steps) step.begin += 1000, step.end += 1000;
+  const Session session = opened({test::example_run(), std::move(late)});
+  REQUIRE(session.pairs().size() == 2);
+  CHECK(session.on_axis(0, 90) == session.on_axis(1, 1090));
+  REQUIRE(session.pairs()[0].matching);
+  CHECK(session.pairs()[0].matching->matched == 3);
+  CHECK(session.group_of(1, run::OpRow(2))->first_time == 20);
+  CHECK(session.group_of(1, run::OpRow(2))->second_time == 30);
+}
+
+TEST_CASE("session: rank of a class that stands for many") {
+  run::Run only_three = measured_example();
+  only_three.classes[0].ranks = {3};
+  const Session session = opened({test::example_run(), std::move(only_three)});
+  CHECK(session.pairs()[0].title() == "rank 3");  // the first run's class of ranks 0, 1, 3
+}
+
+TEST_CASE("session: damaged times are refused, not drawn") {
+  for (const Ns end : {Ns{1}, Ns{1} << 62U}) {
+    run::Run run = test::example_run();
+    run.ops.end[1] = end;
+    std::vector<OpenRun> open{{std::make_shared<const run::Run>(std::move(run)), "bad.db", {}}};
+    const auto session = Session::open(std::move(open));
+    REQUIRE_FALSE(session);
+    CHECK(session.error().text().starts_with("bad.db: is damaged: op 1"));
+  }
+  std::vector<OpenRun> open{{std::make_shared<const run::Run>(), "empty.db", {}}};
+  CHECK(Session::open(std::move(open)).error().text() == "empty.db: has no ranks to show");
+}
+
+TEST_CASE("lanes: streams of both runs that share work share a lane") {
+  run::Run second = measured_example();
+  // Named by number, in another order.
+  second.streams[0].name = second.text("stream 20");
+  second.streams[1].name = second.text("stream 7");
+  const Session session = opened({test::example_run(), std::move(second)});
+  const auto lanes = build_lanes(session);
+  REQUIRE(lanes.size() == 6);  // of each of two ranks: host, compute, comm
+  CHECK(lanes[0].is_host);
+  CHECK(lanes[0].sides[0].kind == SpanKind::call);
+  CHECK(lanes[0].sides[0].tracks[0].size() == 2);
+  CHECK(lanes[3].is_host);  // no thread was recorded: when ops were launched
+  CHECK(lanes[3].sides[0].kind == SpanKind::launch);
+  CHECK(lanes[3].sides[0].tracks[0].size() == 3);
+  CHECK(lanes[1].label() == "compute | stream 20");
+  CHECK(lanes[2].label() == "comm | stream 7");
+  REQUIRE(lanes[1].residuals.size() == 1);
+  CHECK(lanes[1].residual(0, 0, 2) == std::array<Ns, 2>{30, 40});
+  CHECK(lanes[1].residual(0, 1, 2) == std::array<Ns, 2>{20, 30});
+  CHECK(lanes[1].sides[0].critical.size() == 1);  // the last gemm; before it another rank's
+  CHECK(lanes[1].sides[0].tracks[0].begin(0) == 10);
+}
+
+TEST_CASE("lanes: what overlaps goes to further tracks") {
+  run::Run run = test::example_run();
+  run.ops.start[2] = run.ops.transfer[2] = 105;
+  const auto session = opened({std::move(run)});
+  const auto lanes = build_lanes(session);
+  CHECK(lanes[1].sides[0].tracks.size() == 2);
+}
+
+TEST_CASE("collectives: parts add up, and agree with the busy times") {
+  run::Run run = test::example_run();
+  run.ops.end[0] = 120;  // computes into the transfer that begins at 115
+  const Session session = opened({std::move(run)});
+  const RankStep& rank = *session.pairs()[0].sides[0];
+  const auto parts = collective_parts(session, 0, rank, run::OpRow(1));
+  REQUIRE(parts.size() == 3);
+  CHECK(parts[0].part == CommPart::wait);
+  CHECK(parts[0].range == TimeRange{20, 25});
+  CHECK(parts[1].part == CommPart::hidden);
+  CHECK(parts[1].range == TimeRange{25, 30});
+  CHECK(parts[2].part == CommPart::exposed);
+  CHECK(parts[2].range.length() == rank.busy.exposed);
+  CHECK(collective_parts(session, 0, rank, run::OpRow(0)).empty());
+}
+
+TEST_CASE("flows: launch, wait and gather") {
+  const Session session = opened({test::example_run()});
+  const Flows flows(session);
+  const auto of_gather = flows.of({0, SpanKind::op, 1});
+  std::size_t outgoing = 0;
+  for (const Flow& flow : of_gather) outgoing += flow.from == Span{0, SpanKind::op, 1} ? 1 : 0;
+  CHECK(of_gather.front().kind == FlowKind::launch);
+  CHECK(of_gather.front().from.kind == SpanKind::launch);
+  CHECK(outgoing == 1);  // to the gemm behind it
+  const auto of_launch = flows.of({0, SpanKind::launch, 1});
+  REQUIRE(of_launch.size() == 1);
+  CHECK(of_launch[0].to == Span{0, SpanKind::op, 1});
+}
+
+TEST_CASE("totals of a whole step are its busy times") {
+  const Session session = opened({test::simulated_tiny({}), test::simulated_tiny({})});
+  const auto lanes = build_lanes(session);
+  std::vector<PairMemory> memory{pair_memory(session, session.pairs()[0])};
+  std::vector<std::size_t> all(lanes.size());
+  for (std::size_t l = 0; l < all.size(); ++l) all[l] = l;
+  const RangeTotals totals = range_totals(session, lanes, memory, all, session.steps());
+  REQUIRE(totals.pairs.size() == 1);
+  const RankStep& rank = *session.pairs()[0].sides[0];
+  for (std::size_t side = 0; side < 2; ++side) {
+    const RankTotals& of_rank = *totals.pairs[0].sides[side];
+    CHECK(of_rank.compute == rank.busy.compute);
+    CHECK(of_rank.comm == rank.busy.comm);
+    CHECK(of_rank.exposed == rank.busy.exposed);
+    CHECK(of_rank.wait == rank.busy.wait);
+    CHECK(of_rank.wire_bytes == rank.busy.wire_bytes);
+    CHECK(of_rank.ops == rank.busy.ops);
+    REQUIRE(of_rank.peak);
+  }
+  Ns busy = 0;
+  for (const LaneTotals& lane : totals.lanes)
+    if (lanes[lane.lane].label() == "default") busy = lane.busy[0];
+  CHECK(busy > 0);
+}
+
+TEST_CASE("search finds by scope, phase, kind and source, in any case") {
+  const Session session = opened({test::example_run()});
+  CHECK(search(session, "").empty());
+  CHECK(search(session, "GEMM").size() == 3);
+  CHECK(search(session, "attn/forward/gemm").size() >= 1);
+  CHECK(search(session, "all_gather").size() == 2);
+  CHECK(search(session, "roofline").size() == 6);
+  CHECK(search(session, "no such op").empty());
+}
+
+TEST_CASE("details say what an op met") {
+  const Session session = opened({test::example_run(), measured_example()});
+  const auto rows = details(session, {0, SpanKind::op, 2});
+  const auto value = [&](std::string_view what) {
+    for (const auto& [key, text] : rows)
+      if (key == what) return text;
+    return std::string("absent");
+  };
+  CHECK(value("predicted") == "20 ns");
+  CHECK(value("measured") == "30 ns");
+  CHECK(value("error") == "-33.3 %");
+  CHECK(value("source of the time") == "roofline");
+  CHECK(full_name(session, {0, SpanKind::op, 0}) == "r0/s1/m0/layers.0.attn/forward/gemm/0");
+}

@@ -1,0 +1,100 @@
+#include "gui/models/track.h"
+
+#include <catch2/catch.hpp>
+#include <rapidcheck.h>
+#include <rapidcheck/catch.h>
+
+using namespace foregather;
+using namespace foregather::gui;
+
+namespace {
+
+/// Gaps and lengths in turn, so that spans are disjoint and some are marks.
+Track track_of(const std::vector<std::uint8_t>& gaps_and_lengths) {
+  Track track;
+  Ns at = 0;
+  for (std::size_t i = 0; i + 1 < gaps_and_lengths.size(); i += 2) {
+    const Ns begin = at + gaps_and_lengths[i] % 16;
+    at = begin + gaps_and_lengths[i + 1] % 32;
+    track.add(begin, at, static_cast<std::uint32_t>(i / 2));
+  }
+  track.finish();
+  return track;
+}
+
+std::vector<Track::Cell> cells(const Track& track, TimeRange range, Ns pixel) {
+  std::vector<Track::Cell> found;
+  track.cells(range, pixel, [&](const Track::Cell& cell) { found.push_back(cell); });
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("track: spans shorter than a pixel fold, longer ones stand alone") {
+  Track track;
+  for (const Ns begin : {0, 10, 20, 30}) track.add(begin, begin + 5, 0);
+  track.add(40, 240, 0);
+  track.add(250, 250, 0);
+  track.finish();
+  const auto found = cells(track, {0, 1000}, 100);
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].last - found[0].first == 4);
+  CHECK(found[0].end == 35);
+  CHECK(found[1].is_single());
+  CHECK(found[1].begin == 40);
+  CHECK(found[2].begin == 250);  // a mark is seen
+  CHECK(track.longest(0, 6) == 4);
+  CHECK(track.longest(0, 4) == 0);
+  CHECK(track.at(239) == 4);
+  CHECK(track.at(240) == track.size());
+  CHECK(track.at(250) == 5);
+  CHECK(cells(track, {36, 39}, 1).empty());
+}
+
+TEST_CASE("track: every span of the range is in one cell, and no cell is smaller than it looks") {
+  rc::prop("cells", [](const std::vector<std::uint8_t>& numbers) {
+    const Track track = track_of(numbers);
+    const Ns begin = *rc::gen::inRange<Ns>(-10, 2000), length = *rc::gen::inRange<Ns>(1, 3000);
+    const Ns pixel = *rc::gen::inRange<Ns>(1, 200);
+    const auto found = cells(track, {begin, begin + length}, pixel);
+    std::size_t next = track.first_after(begin);
+    for (const Track::Cell& cell : found) {
+      RC_ASSERT(cell.first == next);
+      RC_ASSERT(cell.begin == track.begin(cell.first));
+      RC_ASSERT(cell.end == track.end(cell.last - 1));
+      if (!cell.is_single()) RC_ASSERT(cell.begin / pixel == track.begin(cell.last - 1) / pixel);
+      next = cell.last;
+    }
+    RC_ASSERT((next == track.size() || track.begin(next) >= begin + length));
+    RC_ASSERT(found.size() <= 2 * static_cast<std::size_t>(length / pixel + 2));
+  });
+}
+
+TEST_CASE("track: busy time and longest span by counting") {
+  rc::prop("busy", [](const std::vector<std::uint8_t>& numbers) {
+    const Track track = track_of(numbers);
+    const Ns begin = *rc::gen::inRange<Ns>(-10, 2000), length = *rc::gen::inRange<Ns>(1, 3000);
+    Ns busy = 0;
+    for (std::size_t span = 0; span < track.size(); ++span)
+      busy += std::max<Ns>(
+          0, std::min(track.end(span), begin + length) - std::max(track.begin(span), begin));
+    RC_ASSERT(track.busy({begin, begin + length}) == busy);
+    if (track.empty()) return;
+    const auto first = *rc::gen::inRange<std::size_t>(0, track.size());
+    const auto last = *rc::gen::inRange<std::size_t>(first + 1, track.size() + 1);
+    std::size_t longest = first;
+    for (std::size_t span = first; span < last; ++span)
+      if (track.length(span) > track.length(longest)) longest = span;
+    RC_ASSERT(track.longest(first, last) == longest);
+  });
+}
+
+TEST_CASE("track: a pyramid of several levels finds the longest") {
+  Track track;
+  for (std::uint32_t i = 0; i < 10'000; ++i) track.add(10 * i, 10 * i + (i == 7777 ? 9 : 5), i);
+  track.finish();
+  CHECK(track.longest(0, 10'000) == 7777);
+  CHECK(track.longest(0, 7777) == 0);
+  CHECK(track.longest(17, 7778) == 7777);
+  CHECK(track.longest(7778, 9999) == 7778);
+}
