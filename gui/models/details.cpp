@@ -45,15 +45,19 @@ void add_met(const Session& session, const Span& span, Rows& rows) {
 
 }  // namespace
 
-std::string short_name(const Session& session, const Span& span) {
+std::vector<std::string> short_names(const Session& session, const Span& span) {
   run::RunView run = session.run(span.side);
-  if (span.kind == SpanKind::call) return std::string(run.text_of(run.calls[span.row].name));
+  if (span.kind == SpanKind::call) return {std::string(run.text_of(run.calls[span.row].name))};
+  const std::string kind(name(run.ops.kind[span.row]));
   const std::string_view scope = run.text_of(run.ops.scope[span.row]);
-  const std::string_view kind = name(run.ops.kind[span.row]);
-  if (!scope.empty()) return fmt::format("{} {}", scope, kind);
+  if (!scope.empty()) {
+    const std::string_view last = scope.substr(scope.find_last_of(".:") + 1);
+    return {fmt::format("{} {}", scope, kind), fmt::format("{} {}", last, kind), kind};
+  }
   const std::string_view source = run.text_of(run.ops.source[span.row]);
-  const bool is_kernel = run.about.kind == run::RunKind::measured && !source.empty();
-  return std::string(is_kernel ? source : kind);
+  if (run.about.kind == run::RunKind::measured && !source.empty())
+    return {std::string(source), kind};
+  return {kind};
 }
 
 std::string full_name(const Session& session, const Span& span) {

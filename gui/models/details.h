@@ -9,9 +9,9 @@
 
 namespace foregather::gui {
 
-/// What fits into a box of the timeline: "layers.3.attn gemm", the kernel of a recorded op without
-/// a scope, the call.
-std::string short_name(const Session& session, const Span& span);
+/// What may stand in a box of the timeline, the longest first: "layers.3.attn gemm", "attn gemm",
+/// "gemm"; the kernel of a recorded op without a scope; the call.
+std::vector<std::string> short_names(const Session& session, const Span& span);
 /// The op key; the name of a call.
 std::string full_name(const Session& session, const Span& span);
 

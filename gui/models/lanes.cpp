@@ -81,6 +81,7 @@ class LaneBuilder {
     items.reserve(last - first);
     for (std::size_t i = first; i < last; ++i) {
       const std::uint32_t row = rows_[side][i];
+      if (!session_.is_shown(side, run.ops.step[row])) continue;
       items.push_back({session_.on_axis(side, run.ops.start[row]),
                        session_.on_axis(side, run.ops.end[row]), row});
     }
@@ -175,7 +176,9 @@ class LaneBuilder {
     out.name = "launches";
     std::vector<Item> items;
     for (std::size_t s = 0; s < run.steps.size(); ++s) {
-      if (run.steps[s].rank_class != session_.pairs()[p].sides[side]->rank_class) continue;
+      if (run.steps[s].rank_class != session_.pairs()[p].sides[side]->rank_class ||
+          !session_.is_shown(side, run::StepRow(s)))
+        continue;
       const auto [first, last] = run::ops_of(run, run::StepRow(s));
       for (std::size_t i = first; i < last; ++i) {
         const Ns time = session_.on_axis(side, run.ops.issued[i]);

@@ -65,7 +65,9 @@ class RankMemory {
   void add_curves();
   void add_causes();
   void apply(std::size_t point, BytesByCause& held) const;
-  bool is_own(run::StepRow step) const { return run_->steps[step.row()].rank_class == rank_class_; }
+  bool is_own(run::StepRow step) const {
+    return run_->steps[step.row()].rank_class == rank_class_ && session_->is_shown(side_, step);
+  }
 
   const Session* session_;
   const run::Run* run_;

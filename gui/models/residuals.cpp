@@ -22,9 +22,10 @@ constexpr std::array kTitles{"kind"sv,      "phase"sv,    "scope"sv,      "op"sv
 
 std::string_view title(ResidualColumn column) { return kTitles[static_cast<std::size_t>(column)]; }
 
-Residuals::Residuals(const Session& session) : session_(session) {
+Residuals::Residuals(const Session& session) : session_(&session) {
   for (std::size_t p = 0; p < session.pairs().size(); ++p) {
     const RankPair& pair = session.pairs()[p];
+    first_of_pair_.push_back(rows_.size());
     if (!pair.matching) continue;
     std::array<std::vector<run::OpRow>, 2> first;
     for (std::size_t side = 0; side < 2; ++side) {
@@ -43,17 +44,17 @@ Residuals::Residuals(const Session& session) : session_(session) {
 }
 
 const compare::MatchedGroup& Residuals::group(const ResidualRow& row) const {
-  return session_.pairs()[row.pair].matching->groups[row.group];
+  return session_->pairs()[row.pair].matching->groups[row.group];
 }
 
 std::string_view Residuals::source(const ResidualRow& row) const {
   const std::size_t side = row.first ? 0 : 1;
-  run::RunView run = session_.run(side);
+  run::RunView run = session_->run(side);
   return run.text_of(run.ops.source[(side == 0 ? row.first : row.second).row()]);
 }
 
 std::string_view Residuals::scope(const ResidualRow& row) const {
-  return session_.pairs()[row.pair].matching->scope(group(row));
+  return session_->pairs()[row.pair].matching->scope(group(row));
 }
 
 std::optional<double> Residuals::error(const ResidualRow& row) const {
@@ -67,7 +68,7 @@ void Residuals::filter(const std::string& text, bool met_only) {
   for (std::uint32_t i = 0; i < rows_.size(); ++i) {
     const compare::MatchedGroup& met = group(rows_[i]);
     if (met_only && !met.level) continue;
-    if (low.empty() || holds_text(session_.pairs()[rows_[i].pair].matching->key(met), low) ||
+    if (low.empty() || holds_text(session_->pairs()[rows_[i].pair].matching->key(met), low) ||
         holds_text(name(met.kind), low) || holds_text(source(rows_[i]), low))
       shown_.push_back(i);
   }
@@ -125,7 +126,7 @@ std::string Residuals::text(const ResidualRow& row, ResidualColumn column) const
     case ResidualColumn::kind: return knows_kind ? std::string(name(met.kind)) : "";
     case ResidualColumn::phase: return std::string(name(met.phase));
     case ResidualColumn::scope: return std::string(scope(row));
-    case ResidualColumn::op: return session_.pairs()[row.pair].matching->key(met);
+    case ResidualColumn::op: return session_->pairs()[row.pair].matching->key(met);
     case ResidualColumn::level:
       if (met.level) return std::string(name(*met.level));
       return met.first_ops > 0 ? "only predicted" : "only measured";

@@ -52,6 +52,10 @@ class Residuals {
   /// Those that pass the filter, in order; initially all, the largest difference first.
   const std::vector<std::uint32_t>& shown() const { return shown_; }
   const ResidualRow& row(std::uint32_t index) const { return rows_[index]; }
+  /// That of a group of a pair that was compared.
+  const ResidualRow& of(std::size_t pair, std::uint32_t group) const {
+    return rows_[first_of_pair_[pair] + group];
+  }
   const compare::MatchedGroup& group(const ResidualRow& row) const;
 
   /// Equal rows keep their order. Rows that have no error are last, whichever way.
@@ -69,8 +73,9 @@ class Residuals {
   std::string_view source(const ResidualRow& row) const;
   std::string_view scope(const ResidualRow& row) const;
 
-  const Session& session_;
+  const Session* session_;
   std::vector<ResidualRow> rows_;
+  std::vector<std::size_t> first_of_pair_;  ///< in rows_
   std::vector<std::uint32_t> shown_;
   std::size_t unmatched_ = 0;
   ResidualColumn column_ = ResidualColumn::difference;

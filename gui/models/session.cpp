@@ -98,6 +98,7 @@ Result<Session> Session::open(std::vector<OpenRun> runs) {
     for (std::size_t c = 0; c < first.classes.size(); ++c)
       if (!has_met[c]) session.add_pair({run::ClassRow(c), std::nullopt});
   }
+  for (std::size_t side = 0; side < session.sides(); ++side) session.choose_steps(side);
   session.set_axis();
   return session;
 }
@@ -117,8 +118,44 @@ void Session::add_pair(std::array<std::optional<run::ClassRow>, 2> classes) {
   pairs_.push_back(std::move(pair));
 }
 
+void Session::choose_steps(std::size_t side) {
+  run::RunView of = run(side);
+  is_shown_[side].assign(of.steps.size(), true);
+  for (const RankPair& pair : pairs_) {
+    if (!pair.sides[side] || !pair.sides[side]->step) continue;
+    const run::StepInfo& chosen = of.steps[pair.sides[side]->step.row()];
+    for (std::size_t s = 0; s < of.steps.size(); ++s) {
+      const run::StepInfo& other = of.steps[s];
+      if (run::StepRow(s) == pair.sides[side]->step || other.rank_class != chosen.rank_class)
+        continue;
+      if (other.begin < chosen.end && chosen.begin < other.end) is_shown_[side][s] = false;
+    }
+  }
+}
+
+// When the hosts of the compared steps began with them.
+Ns Session::host_begin(std::size_t side, Ns begin) const {
+  run::RunView of = run(side);
+  std::vector<bool> is_compared(of.steps.size());
+  for (const RankPair& pair : pairs_) {
+    if (!pair.sides[side] || !pair.sides[side]->step) continue;
+    is_compared[pair.sides[side]->step.row()] = true;
+    const auto [first, last] = run::ops_of(of, pair.sides[side]->step);
+    for (std::size_t i = first; i < last; ++i) begin = std::min(begin, of.ops.issued[i]);
+  }
+  for (const run::MemoryRecord& point : of.memory)
+    if (is_compared[point.step.row()]) begin = std::min(begin, point.time);
+  return begin;
+}
+
+char Session::letter(std::size_t side) const {
+  const bool are_alike = sides() > 1 && run(0).about.kind == run(1).about.kind;
+  if (are_alike) return side == 0 ? 'A' : 'B';
+  return run(side).about.kind == run::RunKind::measured ? 'M' : 'P';
+}
+
 void Session::set_axis() {
-  extent_ = steps_ = kNothing;
+  extent_ = steps_ = steps_of_hosts_ = kNothing;
   for (std::size_t side = 0; side < sides(); ++side) {
     run::RunView of = run(side);
     TimeRange compared = kNothing, all = kNothing;
@@ -135,12 +172,15 @@ void Session::set_axis() {
     if (all == kNothing) continue;
     origin_[side] = compared == kNothing ? all.begin : compared.begin;
     extend(extent_, all.begin - origin_[side], all.end - origin_[side]);
-    if (compared != kNothing) extend(steps_, 0, compared.end - origin_[side]);
+    if (compared == kNothing) continue;
+    extend(steps_, 0, compared.end - origin_[side]);
+    extend(steps_of_hosts_, host_begin(side, compared.begin) - origin_[side], steps_.end);
   }
   if (extent_ == kNothing) extent_ = {0, 1};
   if (steps_ == kNothing || steps_.length() == 0) steps_ = extent_;
   extent_.end = std::max(extent_.end, extent_.begin + 1);
   steps_.end = std::max(steps_.end, steps_.begin + 1);
+  extend(steps_of_hosts_, steps_.begin, steps_.end);
 }
 
 std::optional<std::size_t> Session::pair_of(std::size_t side, run::OpRow op) const {

@@ -63,6 +63,13 @@ class Session {
   TimeRange extent() const { return extent_; }
   /// The steps that figures are of, on both sides.
   TimeRange steps() const { return steps_; }
+  /// steps(), and what their hosts did before: launches and allocations run ahead of the device.
+  TimeRange steps_of_hosts() const { return steps_of_hosts_; }
+  /// "P" and "M"; "A" and "B" for two runs of one kind.
+  char letter(std::size_t side) const;
+  /// False for a step that lies over the one that figures are of, as the first and the steady step
+  /// of a replayed recording do: two on one axis would look like one.
+  bool is_shown(std::size_t side, run::StepRow step) const { return is_shown_[side][step.row()]; }
   /// The pair and step of an op; absent if its step is none that figures are of.
   std::optional<std::size_t> pair_of(std::size_t side, run::OpRow op) const;
   /// The matched group of an op, absent where it was not compared.
@@ -70,12 +77,15 @@ class Session {
 
  private:
   void add_pair(std::array<std::optional<run::ClassRow>, 2> classes);
+  void choose_steps(std::size_t side);
   void set_axis();
+  Ns host_begin(std::size_t side, Ns begin) const;
 
   std::vector<OpenRun> runs_;
   std::array<Ns, 2> origin_{};
+  std::array<std::vector<bool>, 2> is_shown_;  ///< by step
   std::vector<RankPair> pairs_;
-  TimeRange extent_, steps_;
+  TimeRange extent_, steps_, steps_of_hosts_;
 };
 
 /// (first − second) / second; absent where the second is 0.

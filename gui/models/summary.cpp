@@ -102,8 +102,7 @@ std::array<Figure, 5> five_figures(const Session& session) {
 std::vector<std::pair<std::string, std::string>> about(const Session& session, std::size_t side) {
   const run::RunInfo& about = session.run(side).about;
   std::vector<std::pair<std::string, std::string>> rows{{"run", about.name},
-                                                        {"kind", std::string(name(about.kind))},
-                                                        {"file", session.open_run(side).location}};
+                                                        {"kind", std::string(name(about.kind))}};
   const auto add = [&](const char* what, const std::string& value) {
     if (!value.empty()) rows.emplace_back(what, value);
   };
@@ -124,10 +123,14 @@ std::vector<Badge> badges(const Session& session) {
     found.push_back({fmt::format("{} {}{}", lines.size(), what, lines.size() == 1 ? "" : "s"),
                      std::move(lines)});
   };
-  std::vector<std::string> warnings, ooms, proxies;
+  std::vector<std::string> warnings, ooms, proxies, hidden;
   for (std::size_t side = 0; side < session.sides(); ++side) {
     const OpenRun& open = session.open_run(side);
     for (const std::string& warning : open.warnings) warnings.push_back(warning);
+    for (std::size_t s = 0; s < open.run->steps.size(); ++s)
+      if (!session.is_shown(side, run::StepRow(s)))
+        hidden.push_back(fmt::format("{}: the {} step lies over the one that is shown",
+                                     open.location, name(open.run->steps[s].kind)));
     for (const run::FailureRecord& failure : open.run->failures)
       ooms.push_back(fmt::format("{}: no memory for {} of {}", open.location,
                                  format_bytes(failure.bytes), open.run->text_of(failure.name)));
@@ -141,6 +144,7 @@ std::vector<Badge> badges(const Session& session) {
   if (!found.empty()) found.front().text = "out of memory";
   add("warning", std::move(warnings));
   add("proxy rank", std::move(proxies));
+  add("hidden step", std::move(hidden));
   for (std::size_t side = 0; side < session.sides(); ++side) add_unmatched(session, side, found);
   return found;
 }

@@ -35,7 +35,8 @@ struct Badge {
   std::string text;                ///< "3 warnings"
   std::vector<std::string> lines;  ///< the list behind it
 };
-/// Warnings of reading, what met nothing, ranks that stand for others, out of memory.
+/// Out of memory, warnings of reading, ranks that stand for others, steps that are not shown, what
+/// met nothing.
 std::vector<Badge> badges(const Session& session);
 
 }  // namespace foregather::gui

@@ -17,7 +17,8 @@ RankTotals totals_of(const Session& session, std::size_t side, const RankStep& r
     return Interval{std::clamp(from, begin, end), std::clamp(to, begin, end)};
   };
   for (std::size_t s = 0; s < run.steps.size(); ++s) {
-    if (run.steps[s].rank_class != rank.rank_class) continue;
+    if (run.steps[s].rank_class != rank.rank_class || !session.is_shown(side, run::StepRow(s)))
+      continue;
     const auto [first, last] = run::ops_of(run, run::StepRow(s));
     for (std::size_t i = first; i < last; ++i) {
       if (run.ops.end[i] <= begin || run.ops.start[i] >= end) continue;

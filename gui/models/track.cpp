@@ -20,15 +20,29 @@ void Track::finish() {
   longest_.build(size(), [this](std::size_t span) { return length(span); });
 }
 
-std::size_t Track::first_from(std::size_t from, Ns time) const {
-  std::size_t step = 1, low = from;
-  while (low < size() && begins_[low] < time) {
-    from = low + 1;
-    low += step;
-    step *= 2;
+std::size_t Track::first_from(std::size_t from, Ns time, std::size_t guess) const {
+  // All before `low` begin earlier, none from `high` on does.
+  std::size_t low = from, high = size();
+  std::size_t at = std::min(from + guess, size());
+  if (at == size() || begins_[at] >= time) {
+    for (std::size_t step = 1; at > low; step *= 2) {
+      high = at;
+      at = at - low > step ? at - step : low;
+      if (begins_[at] < time) {
+        low = at + 1;
+        break;
+      }
+      if (at == low) return low;
+    }
+  } else {
+    for (std::size_t step = 1; at < size() && begins_[at] < time; step *= 2) {
+      low = at + 1;
+      at = std::min(at + step, size());
+    }
+    high = at;
   }
-  const auto first = begins_.begin() + static_cast<std::ptrdiff_t>(from);
-  const auto last = begins_.begin() + static_cast<std::ptrdiff_t>(std::min(low, size()));
+  const auto first = begins_.begin() + static_cast<std::ptrdiff_t>(low);
+  const auto last = begins_.begin() + static_cast<std::ptrdiff_t>(high);
   return static_cast<std::size_t>(std::lower_bound(first, last, time) - begins_.begin());
 }
 

@@ -34,6 +34,7 @@ TEST_CASE("session: a run alone shows every class") {
   CHECK_FALSE(session.pairs()[0].matching);
   CHECK(session.on_axis(0, 90) == 0);  // where the step begins
   CHECK(session.steps() == TimeRange{0, 60});
+  CHECK(session.steps_of_hosts() == TimeRange{0, 60});
 }
 
 TEST_CASE("session: ranks of two runs meet, and lie over each other") {
@@ -99,6 +100,19 @@ TEST_CASE("lanes: what overlaps goes to further tracks") {
   const auto session = opened({std::move(run)});
   const auto lanes = build_lanes(session);
   CHECK(lanes[1].sides[0].tracks.size() == 2);
+}
+
+TEST_CASE("session: a step over the one that figures are of is told, not drawn") {
+  run::Run run = test::example_run();
+  run::StepInfo first = run.steps[0];
+  first.kind = run::StepKind::first;
+  run.steps.insert(run.steps.begin(), first);
+  for (run::StepRow& step : run.ops.step) step = run::StepRow(step.row() + 1);
+  for (auto& binding : run.bindings) binding.step = run::StepRow(0);
+  const auto session = opened({std::move(run)});
+  CHECK_FALSE(session.is_shown(0, run::StepRow(0)));
+  CHECK(session.is_shown(0, run::StepRow(1)));
+  CHECK(RankMemory(session, 0, *session.pairs()[0].sides[0]).total().empty());
 }
 
 TEST_CASE("collectives: parts add up, and agree with the busy times") {

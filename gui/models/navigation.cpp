@@ -1,0 +1,58 @@
+#include "gui/models/navigation.h"
+
+#include <algorithm>
+
+namespace foregather::gui {
+
+std::optional<Span> neighbour(const Document& document, const Span& span, bool next) {
+  const auto place = document.place_of(span);
+  if (!place) return std::nullopt;
+  const LaneSide& side = document.lanes[place->lane].sides[place->side];
+  const Track& track = side.tracks[place->track];
+  if (next ? place->span + 1 >= track.size() : place->span == 0) return std::nullopt;
+  return Span{span.side, span.kind, track.item(next ? place->span + 1 : place->span - 1)};
+}
+
+std::optional<Span> followed(const Document& document, const Span& span, bool forward) {
+  const auto flows = document.flows.of(span);
+  for (const FlowKind kind : {FlowKind::wait, FlowKind::gather, FlowKind::launch})
+    for (const Flow& flow : flows) {
+      if (flow.kind != kind) continue;
+      if (forward && flow.from == span && flow.to != span) return flow.to;
+      if (!forward && flow.to == span && flow.from != span) return flow.from;
+    }
+  return std::nullopt;
+}
+
+Span span_of(const ResidualRow& row) {
+  return row.second ? Span{1, SpanKind::op, row.second.row()}
+                    : Span{0, SpanKind::op, row.first.row()};
+}
+
+TimeRange range_around(const Document& document, const Span& span) {
+  const TimeRange own = range_of(document.session, span);
+  const Ns margin = std::max<Ns>(own.length() / 2, 1);
+  return clamped({own.begin - margin, own.end + margin}, document.session.extent());
+}
+
+TimeRange range_showing(const Document& document, const Span& span, TimeRange range) {
+  const TimeRange own = range_of(document.session, span);
+  if (own.begin >= range.begin && own.end <= range.end) return range;
+  if (own.length() > range.length()) return range_around(document, span);
+  return moved(range, own.begin + own.length() / 2 - range.begin - range.length() / 2,
+               document.session.extent());
+}
+
+double scroll_showing(const Document& document, const TimelineLayout& layout, const Span& span,
+                      double scroll, double height) {
+  const auto place = document.place_of(span);
+  if (!place) return scroll;
+  const auto row = std::find_if(layout.rows.begin(), layout.rows.end(),
+                                [&](const LaneRow& each) { return each.lane == place->lane; });
+  if (row == layout.rows.end()) return scroll;
+  if (row->y - TimelineLayout::kHeader < scroll)
+    return std::max(0.0, row->y - TimelineLayout::kHeader);
+  return std::max(scroll, row->y + row->height - height);
+}
+
+}  // namespace foregather::gui

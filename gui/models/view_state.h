@@ -1,0 +1,33 @@
+// What of a document is shown, and how.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "gui/models/lanes.h"
+#include "gui/models/time_axis.h"
+
+namespace foregather::gui {
+
+/// Plain values: a picture is a function of a document and of this.
+struct ViewState {
+  TimeRange range{0, 1};
+  double scroll = 0;  ///< of the lanes, in pixels
+  std::array<bool, 2> show{true, true};
+  bool overlay = false;            ///< both sides in one place
+  bool path = true;                ///< critical paths lit
+  bool by_cause = false;           ///< memory stacked by cause instead of curves
+  std::vector<std::size_t> order;  ///< lanes shown, from above
+  std::size_t pinned = 0;          ///< so many of them stay on top
+  std::optional<Span> selected;
+  std::optional<TimeRange> selection;       ///< a range of time …
+  std::vector<std::size_t> selected_lanes;  ///< … on these lanes
+  std::optional<Ns> cursor;                 ///< where memory is asked for
+  std::vector<Span> marks;
+};
+
+/// Everything of the compared steps, all lanes in order.
+ViewState first_view(const Session& session, const std::vector<Lane>& lanes);
+
+}  // namespace foregather::gui
