@@ -68,4 +68,22 @@ Result<AnyRun> load_any_run(const std::string& source, std::optional<std::int64_
   return *recorded ? recording(source, step) : prediction(source);
 }
 
+Result<std::vector<std::string>> runs_in(const std::vector<std::string>& sources) {
+  std::vector<std::string> found;
+  for (const std::string& source : sources) {
+    if (!store::is_run(source) || store::parse_location(source).name) {
+      found.push_back(source);
+      continue;
+    }
+    const auto names = store::run_names(source);
+    if (!names) return tl::unexpected(names.error());
+    if (names->size() < 2) {
+      found.push_back(source);
+      continue;
+    }
+    for (const std::string& name : *names) found.push_back(source + ":" + name);
+  }
+  return found;
+}
+
 }  // namespace foregather::tasks

@@ -22,4 +22,8 @@ struct AnyRun {
 /// recordings; one of a database is chosen by who reads the run. Errors: those of reading.
 Result<AnyRun> load_any_run(const std::string& source, std::optional<std::int64_t> step);
 
+/// What load_any_run() loads of these sources: each run of a database of several, else the source
+/// itself. Errors: those of reading a database.
+Result<std::vector<std::string>> runs_in(const std::vector<std::string>& sources);
+
 }  // namespace foregather::tasks
