@@ -12,6 +12,7 @@ std::vector<Command> commands() {
   all.push_back(merge_command());
   all.push_back(memory_command());
   all.push_back(compare_command());
+  all.push_back(render_command());
   all.push_back(calibrate_command());
   all.push_back(validate_command());
   all.push_back(reproduce_command());

@@ -39,6 +39,7 @@ Command memory_command();
 Command merge_command();
 Command record_command();
 Command compare_command();
+Command render_command();
 Command calibrate_command();
 Command validate_command();
 Command reproduce_command();

@@ -20,7 +20,7 @@ endif()
 
 # Detected, never required: what needs them lives in plug-ins that are opened at run time.
 find_package(CUDAToolkit QUIET)
-find_package(Qt6 6.4 QUIET COMPONENTS Widgets Svg)
+find_package(Qt6 6.4 QUIET COMPONENTS Widgets Svg Test)
 find_package(MPI QUIET COMPONENTS CXX)
 foreach(_feature IN ITEMS CUDA:CUDAToolkit_FOUND Qt:Qt6_FOUND MPI:MPI_CXX_FOUND)
   string(REPLACE ":" ";" _feature "${_feature}")

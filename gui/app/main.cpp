@@ -1,0 +1,79 @@
+#include <QApplication>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "core/base/file.h"
+#include "core/base/heap.h"
+#include "core/base/printable.h"
+#include "gui/app/main_window.h"
+#include "gui/app/render.h"
+#include "gui/views/timeline_view.h"
+
+namespace {
+
+using namespace foregather;
+
+int give_up(const Error& error) {
+  std::fprintf(stderr, "foregather: %s\n", error.text().c_str());
+  return error.fault == Fault::input ? 2 : 1;
+}
+
+// What Qt notes about sessions that have no desktop says nothing about a picture.
+void drop_notes(QtMsgType type, const QMessageLogContext&, const QString& text) {
+  if (type == QtCriticalMsg || type == QtFatalMsg)
+    std::fprintf(stderr, "foregather: %s\n", text.toUtf8().constData());
+}
+
+// Painting into files needs no display.
+int render_main(int argc, char** argv) {
+  const auto request = gui::parse_render({argv + 2, argv + argc});
+  if (!request) return give_up(request.error());
+  if (qEnvironmentVariableIsEmpty("QT_QPA_PLATFORM")) qputenv("QT_QPA_PLATFORM", "offscreen");
+  qInstallMessageHandler(drop_notes);
+  int qt_argc = 1;
+  const QGuiApplication application(qt_argc, argv);
+  const Status rendered = gui::render(*request);
+  return rendered ? 0 : give_up(rendered.error());
+}
+
+const char* const kUsage =
+    "usage: foregather-gui [--frame-time] [FILE...]\n"
+    "       foregather-gui --render RUN [MEASURED] --output=OUT [OPTION...]\n\n"
+    "Shows run databases, recordings and workloads; two lie over each other, the prediction "
+    "first.\n"
+    "--frame-time shows how long a picture of the timeline takes. What --render does:\n"
+    "foregather render --help.\n";
+
+int window_main(int argc, char** argv) {
+  std::vector<std::string> files;
+  bool frame_time = false;
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  for (const std::string& argument : arguments) {
+    if (argument == "--help" || argument == "-h") return std::fputs(kUsage, stdout) < 0 ? 1 : 0;
+    if (argument == "--frame-time")
+      frame_time = true;
+    else if (argument.starts_with("--"))
+      return give_up(Error{printable(argument), "is no option", Fault::input});
+    else
+      files.push_back(argument);
+  }
+  int qt_argc = 1;
+  const QApplication application(qt_argc, argv);
+  QApplication::setApplicationName("Foregather");
+  QApplication::setDesktopFileName("foregather");
+  gui::MainWindow window;
+  window.timeline().set_frame_time(frame_time);
+  window.show();
+  window.open(files);
+  return QApplication::exec();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  keep_freed_memory();
+  remove_pending_files_on_signals();
+  if (argc > 1 && std::string(argv[1]) == "--render") return render_main(argc, argv);
+  return window_main(argc, argv);
+}

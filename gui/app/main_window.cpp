@@ -1,0 +1,240 @@
+#include "gui/app/main_window.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QCloseEvent>
+#include <QComboBox>
+#include <QDragEnterEvent>
+#include <QFileDialog>
+#include <QLabel>
+#include <QLineEdit>
+#include <QMimeData>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QStatusBar>
+#include <QTabWidget>
+#include <algorithm>
+
+#include "core/base/printable.h"
+#include "core/base/text.h"
+#include "gui/app/palette.h"
+#include "gui/views/details_panel.h"
+#include "gui/views/lists.h"
+#include "gui/views/picture.h"
+#include "gui/views/residual_view.h"
+#include "gui/views/summary_view.h"
+#include "gui/views/timeline_view.h"
+#include "tasks/any_run.h"
+
+namespace foregather::gui {
+namespace {
+
+const char* const kWelcome =
+    "Open a run database, a recording or a workload: Ctrl+O, or drop files here.\n"
+    "Two files lie over each other: first the prediction, then the measurement.\n\n"
+    "? shows all keys.";
+
+}  // namespace
+
+MainWindow::MainWindow() : loader_(std::make_unique<Loader>(this)) {
+  setWindowTitle("Foregather");
+  setAcceptDrops(true);
+  resize(1280, 720);
+  build();
+  bind_commands();
+  set_dark(system_is_dark());
+  summary_->set_message(kWelcome, false);
+}
+
+MainWindow::~MainWindow() = default;
+
+void MainWindow::set_dark(bool dark) {
+  theme_ = dark ? Theme::night() : Theme::light();
+  use_palette(theme_);
+  summary_->set_theme(theme_);
+  timeline_->set_theme(theme_);
+  residuals_->set_theme(theme_);
+}
+
+void MainWindow::open(const std::vector<std::string>& files) {
+  const auto found = tasks::runs_in(files);
+  if (!found) return fail(found.error());
+  for (const std::string& location : *found) {
+    if (std::find(locations_.begin(), locations_.end(), location) != locations_.end()) continue;
+    locations_.push_back(location);
+    if (locations_.size() == 2) shown_[1] = 1;
+  }
+  if (!locations_.empty()) load();
+}
+
+void MainWindow::load() {
+  std::vector<std::size_t> shown;
+  for (const int index : shown_)
+    if (index >= 0) shown.push_back(static_cast<std::size_t>(index));
+  progress_->setVisible(true);
+  cancel_->setVisible(true);
+  progress_->setValue(0);
+  loader_->start(
+      locations_, runs_, std::move(shown),
+      [this](int percent, const std::string& what) {
+        progress_->setValue(percent);
+        message_->setText(gui::shown(printable(what)));
+      },
+      [this](Result<std::shared_ptr<const Document>> document, std::vector<OpenRun> runs) {
+        progress_->setVisible(false);
+        cancel_->setVisible(false);
+        runs_ = std::move(runs);
+        if (!document) return fail(document.error());
+        set_document(std::move(*document));
+      });
+}
+
+void MainWindow::cancel_loading() {
+  loader_->cancel();
+  progress_->setVisible(false);
+  cancel_->setVisible(false);
+  message_->setText("canceled");
+  // What was not read is not open.
+  std::erase_if(locations_, [&](const std::string& location) {
+    return std::none_of(runs_.begin(), runs_.end(),
+                        [&](const OpenRun& run) { return run.location == location; });
+  });
+  shown_ = {0, locations_.size() > 1 ? 1 : -1};
+  fill_boxes();
+}
+
+void MainWindow::fail(const Error& error) {
+  const QString text = gui::shown(printable(error.text()));
+  message_->setText(text);
+  cancel_loading();
+  message_->setText(text);
+  if (document_) {
+    auto* dialog = list_dialog(this, "Cannot be opened", {printable(error.text())});
+    dialog->show();
+    return;
+  }
+  summary_->set_message(text, true);
+  pages_->setCurrentWidget(summary_);
+}
+
+void MainWindow::set_document(std::shared_ptr<const Document> document) {
+  results_.clear();
+  result_.reset();
+  residual_.reset();
+  searched_.clear();
+  // Views let go of the old document before it may go.
+  const std::shared_ptr<const Document> old = std::exchange(document_, std::move(document));
+  summary_->set_document(document_);
+  residuals_->set_document(document_);
+  timeline_->set_document(document_);
+  fill_boxes();
+  message_->setText(
+      gui::shown(format_count(static_cast<std::int64_t>(
+          document_->session.run(0).ops.size() +
+          (document_->session.sides() > 1 ? document_->session.run(1).ops.size() : 0)))) +
+      " ops");
+  setWindowTitle(gui::shown(document_->session.open_run(0).location) + " – Foregather");
+}
+
+void MainWindow::fill_boxes() {
+  for (std::size_t side = 0; side < 2; ++side) {
+    const QSignalBlocker quiet(boxes_[side]);
+    boxes_[side]->clear();
+    if (side == 1) boxes_[side]->addItem("nothing below", -1);
+    for (std::size_t i = 0; i < locations_.size(); ++i)
+      boxes_[side]->addItem(gui::shown(printable(locations_[i])), static_cast<int>(i));
+    boxes_[side]->setCurrentIndex(boxes_[side]->findData(shown_[side]));
+    boxes_[side]->setVisible(!locations_.empty());
+  }
+}
+
+void MainWindow::show_selection() { details_->show_selection(document_.get(), timeline_->view()); }
+
+void MainWindow::jump(const Span& span) {
+  pages_->setCurrentWidget(timeline_);
+  timeline_->setFocus();
+  timeline_->jump_to(span);
+}
+
+// In the order of the table, whatever it is sorted by.
+void MainWindow::step_residual(int by) {
+  const auto& residuals = residuals_->table().residuals();
+  if (!residuals || residuals->shown().empty()) return;
+  const auto count = static_cast<std::ptrdiff_t>(residuals->shown().size());
+  const std::ptrdiff_t at =
+      residual_ ? static_cast<std::ptrdiff_t>(*residual_) + by : (by > 0 ? 0 : count - 1);
+  residual_ = static_cast<std::size_t>((at + count) % count);
+  jump(span_of(residuals->row(residuals->shown()[*residual_])));
+}
+
+void MainWindow::start_search() {
+  pages_->setCurrentWidget(timeline_);
+  search_->setFocus();
+  search_->selectAll();
+}
+
+void MainWindow::step_result(int by) {
+  if (!document_) return;
+  const std::string text = search_->text().toStdString();
+  if (text != searched_) {
+    results_ = search(document_->session, text);
+    searched_ = text;
+    result_.reset();
+  }
+  if (results_.empty()) {
+    search_count_->setText(text.empty() ? "" : "nothing found");
+    return;
+  }
+  const auto count = static_cast<std::ptrdiff_t>(results_.size());
+  const std::ptrdiff_t at =
+      result_ ? static_cast<std::ptrdiff_t>(*result_) + by : (by > 0 ? 0 : count - 1);
+  result_ = static_cast<std::size_t>((at + count) % count);
+  search_count_->setText(QString("%1 of %2").arg(*result_ + 1).arg(count));
+  jump(results_[*result_]);
+}
+
+void MainWindow::open_dialog() {
+  const QStringList files = QFileDialog::getOpenFileNames(this, "Open runs or recordings");
+  std::vector<std::string> names;
+  for (const QString& file : files) names.push_back(file.toStdString());
+  if (!names.empty()) open(names);
+}
+
+void MainWindow::export_dialog() {
+  if (!document_) return;
+  const QString file = QFileDialog::getSaveFileName(this, "Save the picture", "picture.png",
+                                                    "Pictures (*.png *.svg)");
+  if (file.isEmpty()) return;
+  const PictureOf what = pages_->currentWidget() == summary_     ? PictureOf::summary
+                         : pages_->currentWidget() == residuals_ ? PictureOf::residuals
+                                                                 : PictureOf::timeline;
+  const Status saved = save_picture(file.toStdString(), timeline_->size(), devicePixelRatioF(),
+                                    {*document_, timeline_->view(), theme_}, what);
+  message_->setText(saved ? "saved " + file : gui::shown(printable(saved.error().text())));
+}
+
+void MainWindow::copy_table() {
+  const bool is_residuals = pages_->currentWidget() == residuals_;
+  QApplication::clipboard()->setText(is_residuals ? residuals_->csv() : details_->csv());
+  message_->setText(is_residuals ? "copied the residuals" : "copied the details");
+}
+
+QString MainWindow::status() const { return message_->text(); }
+
+void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
+  if (event->mimeData()->hasUrls()) event->acceptProposedAction();
+}
+
+void MainWindow::dropEvent(QDropEvent* event) {
+  std::vector<std::string> files;
+  for (const QUrl& url : event->mimeData()->urls())
+    if (url.isLocalFile()) files.push_back(url.toLocalFile().toStdString());
+  if (!files.empty()) open(files);
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) {
+  loader_->cancel();
+  event->accept();
+}
+
+}  // namespace foregather::gui

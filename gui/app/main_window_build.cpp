@@ -1,0 +1,199 @@
+// What the window is made of, and which command does what.
+#include <QComboBox>
+#include <QDockWidget>
+#include <QLabel>
+#include <QLineEdit>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QShortcut>
+#include <QStatusBar>
+#include <QTabWidget>
+#include <QToolBar>
+
+#include "gui/app/main_window.h"
+#include "gui/views/details_panel.h"
+#include "gui/views/lists.h"
+#include "gui/views/residual_view.h"
+#include "gui/views/summary_view.h"
+#include "gui/views/timeline_view.h"
+
+namespace foregather::gui {
+
+void MainWindow::build() {
+  summary_ = new SummaryView;
+  timeline_ = new TimelineView;
+  residuals_ = new ResidualView;
+  details_ = new DetailsPanel;
+  pages_ = new QTabWidget;
+  pages_->setDocumentMode(true);
+  pages_->addTab(summary_, "Summary");
+  pages_->addTab(timeline_, "Timeline");
+  pages_->addTab(residuals_, "Residuals");
+  setCentralWidget(pages_);
+
+  auto* dock = new QDockWidget("Details");
+  dock->setObjectName("details");
+  dock->setWidget(details_);
+  dock->setMinimumWidth(260);
+  addDockWidget(Qt::RightDockWidgetArea, dock);
+
+  auto* bar = addToolBar("Runs and search");
+  bar->setObjectName("runs");
+  bar->setMovable(false);
+  auto* open_files = bar->addAction("Open…");
+  connect(open_files, &QAction::triggered, this, [this] { run(CommandId::open_files); });
+  for (std::size_t side = 0; side < 2; ++side) {
+    boxes_[side] = new QComboBox;
+    boxes_[side]->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+    boxes_[side]->setMinimumContentsLength(20);
+    boxes_[side]->setAccessibleName(side == 0 ? "Run above" : "Run below");
+    bar->addWidget(boxes_[side]);
+    connect(boxes_[side], &QComboBox::currentIndexChanged, this, [this, side](int index) {
+      shown_[side] = boxes_[side]->itemData(index).toInt();
+      load();
+    });
+  }
+  search_ = new QLineEdit;
+  search_->setPlaceholderText("Search ops ( / )");
+  search_->setClearButtonEnabled(true);
+  search_->setMaximumWidth(320);
+  search_count_ = new QLabel;
+  bar->addWidget(search_);
+  bar->addWidget(search_count_);
+
+  message_ = new QLabel;
+  progress_ = new QProgressBar;
+  progress_->setMaximumWidth(180);
+  progress_->setVisible(false);
+  cancel_ = new QPushButton("Cancel");
+  cancel_->setVisible(false);
+  statusBar()->addWidget(message_, 1);
+  statusBar()->addPermanentWidget(progress_);
+  statusBar()->addPermanentWidget(cancel_);
+
+  connect(cancel_, &QPushButton::clicked, this, [this] { cancel_loading(); });
+  summary_->on_jump = residuals_->on_jump = [this](const Span& span) { jump(span); };
+  summary_->on_badge = [this](const Badge& badge) {
+    list_dialog(this, shown(badge.text), badge.lines)->show();
+  };
+  timeline_->on_selection = [this] { show_selection(); };
+  timeline_->on_memory = [this](std::size_t pair, Ns time) {
+    details_->show_holders(*document_, pair, time);
+  };
+  show_selection();
+  fill_boxes();
+}
+
+void MainWindow::bind(CommandId command, std::function<void()> what) {
+  handlers_[command] = std::move(what);
+  const CommandInfo& about = info(command);
+  // Letters move the timeline; in a line of text they are letters.
+  const bool is_local = about.group == "Moving" || about.group == "Selecting";
+  for (const QString& keys : shown(about.keys).split("; ")) {
+    auto* shortcut =
+        new QShortcut(QKeySequence(keys), is_local ? static_cast<QWidget*>(timeline_) : this);
+    shortcut->setContext(is_local ? Qt::WidgetWithChildrenShortcut : Qt::WindowShortcut);
+    connect(shortcut, &QShortcut::activated, this, [this, command] { run(command); });
+  }
+}
+
+void MainWindow::run(CommandId command) {
+  if (const auto found = handlers_.find(command); found != handlers_.end()) found->second();
+}
+
+void MainWindow::bind_commands() {
+  using Id = CommandId;
+  bind(Id::open_files, [this] { open_dialog(); });
+  bind(Id::export_picture, [this] { export_dialog(); });
+  bind(Id::copy_table, [this] { copy_table(); });
+  bind(Id::close_window, [this] { close(); });
+  bind(Id::show_summary, [this] { pages_->setCurrentWidget(summary_); });
+  bind(Id::show_timeline, [this] {
+    pages_->setCurrentWidget(timeline_);
+    timeline_->setFocus();
+  });
+  bind(Id::show_residuals, [this] { pages_->setCurrentWidget(residuals_); });
+  bind(Id::cycle_sides, [this] {
+    timeline_->change([](ViewState& view) {
+      // Both, predicted alone, measured alone.
+      view.show = view.show[0] && view.show[1] ? std::array{true, false}
+                  : view.show[0]               ? std::array{false, true}
+                                               : std::array{true, true};
+    });
+  });
+  bind(Id::toggle_overlay,
+       [this] { timeline_->change([](ViewState& view) { view.overlay = !view.overlay; }); });
+  bind(Id::toggle_memory, [this] { timeline_->set_shows_memory(!timeline_->shows_memory()); });
+  bind(Id::toggle_causes,
+       [this] { timeline_->change([](ViewState& view) { view.by_cause = !view.by_cause; }); });
+  bind(Id::toggle_path,
+       [this] { timeline_->change([](ViewState& view) { view.path = !view.path; }); });
+  bind(Id::toggle_theme, [this] { set_dark(!theme_.dark); });
+  bind(Id::search, [this] { start_search(); });
+  bind(Id::next_result, [this] { step_result(1); });
+  bind(Id::previous_result, [this] { step_result(-1); });
+  bind(Id::palette,
+       [this] { palette_dialog(this, [this](CommandId chosen) { run(chosen); })->show(); });
+  bind(Id::help, [this] { help_dialog(this)->show(); });
+  bind_moving();
+  bind_selecting();
+}
+
+void MainWindow::bind_moving() {
+  using Id = CommandId;
+  constexpr double kZoom = 0.7, kPan = 0.15;
+  bind(Id::zoom_in, [this] { timeline_->zoom(kZoom); });
+  bind(Id::zoom_out, [this] { timeline_->zoom(1 / kZoom); });
+  bind(Id::pan_left, [this] { timeline_->pan(-kPan); });
+  bind(Id::pan_right, [this] { timeline_->pan(kPan); });
+  bind(Id::fit_selection, [this] { timeline_->fit_selection(); });
+  bind(Id::fit_all, [this] {
+    if (document_) timeline_->show_range(document_->session.extent());
+  });
+  bind(Id::zoom_back, [this] { timeline_->zoom_back(); });
+}
+
+void MainWindow::bind_selecting() {
+  using Id = CommandId;
+  const auto with_selected = [this](auto&& what) {
+    return [this, what] {
+      const auto& selected = timeline_->view().selected;
+      if (!document_ || !selected) return;
+      if (const std::optional<Span> to = what(*document_, *selected)) timeline_->jump_to(*to);
+    };
+  };
+  bind(Id::next_residual, [this] { step_residual(1); });
+  bind(Id::previous_residual, [this] { step_residual(-1); });
+  bind(Id::next_neighbour, with_selected([](const Document& document, const Span& span) {
+         return neighbour(document, span, true);
+       }));
+  bind(Id::previous_neighbour, with_selected([](const Document& document, const Span& span) {
+         return neighbour(document, span, false);
+       }));
+  bind(Id::follow_back, with_selected([](const Document& document, const Span& span) {
+         return followed(document, span, false);
+       }));
+  bind(Id::follow_forward, with_selected([](const Document& document, const Span& span) {
+         return followed(document, span, true);
+       }));
+  bind(Id::select_all, [this] { timeline_->select_visible(); });
+  bind(Id::range_of_selection, [this] {
+    const auto& selected = timeline_->view().selected;
+    if (!document_ || !selected) return;
+    const auto place = document_->place_of(*selected);
+    TimeRange range = range_of(document_->session, *selected);
+    range.end = std::max(range.end, range.begin + 1);
+    if (place) timeline_->select_range(range, {place->lane});
+  });
+  bind(Id::clear_selection, [this] {
+    timeline_->change([](ViewState& view) {
+      view.selection.reset();
+      view.cursor.reset();
+    });
+    timeline_->select(std::nullopt);
+  });
+  bind(Id::mark, [this] { timeline_->toggle_mark(); });
+  bind(Id::pin_lane, [this] { timeline_->toggle_pin(); });
+}
+
+}  // namespace foregather::gui

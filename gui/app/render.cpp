@@ -1,0 +1,170 @@
+#include "gui/app/render.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "core/base/printable.h"
+#include "gui/app/load.h"
+
+namespace foregather::gui {
+namespace {
+
+constexpr std::uint32_t kLeastSide = 200, kMostSide = 16384;
+
+template <class Number>
+std::optional<Number> number_of(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<Ns> time_of(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    double size;
+  };
+  for (const Unit& unit : {Unit{"ns", 1}, Unit{"us", 1e3}, Unit{"µs", 1e3}, Unit{"ms", 1e6},
+                           Unit{"s", 1e9}, Unit{"", 1}}) {
+    if (!text.ends_with(unit.name)) continue;
+    const auto number = number_of<double>(text.substr(0, text.size() - unit.name.size()));
+    constexpr double kMost = 1e18;
+    if (!number || !(std::abs(*number * unit.size) < kMost)) return std::nullopt;
+    return static_cast<Ns>(std::llround(*number * unit.size));
+  }
+  return std::nullopt;
+}
+
+Status parse_size(const std::string& text, QSizeF& size) {
+  const auto cross = text.find('x');
+  const auto width = number_of<std::uint32_t>(std::string_view(text).substr(0, cross));
+  const auto height = cross == text.npos
+                          ? std::nullopt
+                          : number_of<std::uint32_t>(std::string_view(text).substr(cross + 1));
+  const auto is_fit = [](auto side) { return side && *side >= kLeastSide && *side <= kMostSide; };
+  if (!is_fit(width) || !is_fit(height))
+    return fail_at("--size", "'{}' is no size, expected WIDTHxHEIGHT of {} to {} pixels each",
+                   printable(text), kLeastSide, kMostSide);
+  size = QSizeF(*width, *height);
+  return {};
+}
+
+Status parse_ranks(const std::string& text, std::vector<std::uint32_t>& ranks) {
+  for (std::string_view rest = text;;) {
+    const auto comma = rest.find(',');
+    const auto rank = number_of<std::uint32_t>(rest.substr(0, comma));
+    if (!rank)
+      return fail_at("--rank", "'{}' is no list of ranks, expected one such as 0,3",
+                     printable(text));
+    ranks.push_back(*rank);
+    if (comma == rest.npos) return {};
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+Status set_option(RenderRequest& request, const std::string& name, const std::string& value) {
+  if (name == "--size") return parse_size(value, request.size);
+  if (name == "--rank") return parse_ranks(value, request.ranks);
+  if (name == "--range") {
+    const auto range = parse_range(value);
+    if (!range) return tl::unexpected(range.error());
+    request.range = *range;
+    return {};
+  }
+  if (name == "--view") {
+    const auto picture = picture_of(value);
+    if (!picture)
+      return fail_at("--view", "'{}' is no view, expected timeline, memory, residuals or summary",
+                     printable(value));
+    request.picture = *picture;
+    return {};
+  }
+  if (name == "--output") {
+    request.output = value;
+    return {};
+  }
+  return fail_at(printable(name), "is no option of --render");
+}
+
+Status keep_ranks(const Document& document, const std::vector<std::uint32_t>& ranks,
+                  ViewState& view) {
+  if (ranks.empty()) return {};
+  const auto is_of = [&](const RankPair& pair, std::uint32_t rank) {
+    for (std::size_t side = 0; side < document.session.sides(); ++side) {
+      if (!pair.sides[side]) continue;
+      const auto& own =
+          document.session.run(side).classes[pair.sides[side]->rank_class.row()].ranks;
+      if (std::find(own.begin(), own.end(), rank) != own.end()) return true;
+    }
+    return false;
+  };
+  std::vector<bool> is_kept(document.session.pairs().size());
+  for (const std::uint32_t rank : ranks) {
+    bool found = false;
+    for (std::size_t p = 0; p < is_kept.size(); ++p)
+      if (is_of(document.session.pairs()[p], rank)) is_kept[p] = found = true;
+    if (!found)
+      return fail_at(document.session.open_run(0).location,
+                     "has no rank {}, nor has what it is "
+                     "compared with",
+                     rank);
+  }
+  std::erase_if(view.order, [&](std::size_t lane) { return !is_kept[document.lanes[lane].pair]; });
+  return {};
+}
+
+}  // namespace
+
+Result<TimeRange> parse_range(const std::string& text) {
+  const auto dots = text.find("..");
+  if (dots != text.npos) {
+    const auto begin = time_of(std::string_view(text).substr(0, dots));
+    const auto end = time_of(std::string_view(text).substr(dots + 2));
+    if (begin && end && begin.value() < end.value()) return TimeRange{*begin, *end};
+  }
+  return fail_at("--range", "'{}' is no range of time, expected one such as 10ms..25.5ms",
+                 printable(text));
+}
+
+Result<RenderRequest> parse_render(const std::vector<std::string>& arguments) {
+  RenderRequest request;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument == "--dark" || argument == "--light") {
+      request.dark = argument == "--dark";
+    } else if (argument.starts_with("--") && argument.size() > 2) {
+      const auto equals = argument.find('=');
+      if (equals == argument.npos) return fail_at(printable(argument), "needs a value after '='");
+      if (const Status set =
+              set_option(request, argument.substr(0, equals), argument.substr(equals + 1));
+          !set)
+        return tl::unexpected(set.error());
+    } else {
+      request.files.push_back(argument);
+    }
+  }
+  if (request.files.empty() || request.files.size() > 2)
+    return fail("expected one or two runs, got {}", request.files.size());
+  if (request.output.empty()) return fail("expected --output=OUT.png or --output=OUT.svg");
+  return request;
+}
+
+Status render(const RenderRequest& request) {
+  std::vector<OpenRun> runs;
+  for (const std::string& file : request.files) {
+    auto run = load_run(file);
+    if (!run) return tl::unexpected(run.error());
+    runs.push_back(std::move(*run));
+  }
+  const auto document = Document::open(std::move(runs));
+  if (!document) return tl::unexpected(document.error());
+  ViewState view = first_view((*document)->session, (*document)->lanes);
+  if (request.range) view.range = *request.range;
+  view.by_cause = request.picture == PictureOf::memory;
+  if (const Status kept = keep_ranks(**document, request.ranks, view); !kept) return kept;
+  const Theme theme = request.dark ? Theme::night() : Theme::light();
+  return save_picture(request.output, request.size, 1, {**document, view, theme}, request.picture);
+}
+
+}  // namespace foregather::gui

@@ -1,0 +1,141 @@
+#include "gui/views/details_panel.h"
+
+#include <QHeaderView>
+
+#include "core/base/csv.h"
+#include "core/base/text.h"
+#include "gui/models/details.h"
+#include "gui/models/totals.h"
+#include "gui/views/theme.h"
+
+namespace foregather::gui {
+namespace {
+
+void add(QTreeWidgetItem* group, const QStringList& cells) {
+  auto* item = new QTreeWidgetItem(group, cells);
+  for (int c = 0; c < cells.size(); ++c) item->setToolTip(c, cells[c]);
+}
+
+QString time(Ns value) { return shown(format_time(value)); }
+
+template <class Value>
+QString of(const std::optional<RankTotals>& side, Value&& value) {
+  return side ? value(*side) : QString();
+}
+
+}  // namespace
+
+DetailsPanel::DetailsPanel(QWidget* parent) : QTreeWidget(parent) {
+  setColumnCount(3);
+  setRootIsDecorated(false);
+  setIndentation(10);
+  setAlternatingRowColors(true);
+  setTextElideMode(Qt::ElideMiddle);
+  header()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  header()->setStretchLastSection(true);
+  setAccessibleName("Details of the selection");
+}
+
+QTreeWidgetItem* DetailsPanel::group(const QString& title) {
+  auto* item = new QTreeWidgetItem(this, {title});
+  item->setFirstColumnSpanned(true);
+  item->setToolTip(0, title);
+  QFont bold = item->font(0);
+  bold.setBold(true);
+  item->setFont(0, bold);
+  item->setExpanded(true);
+  return item;
+}
+
+void DetailsPanel::show_selection(const Document* document, const ViewState& view) {
+  clear();
+  setHeaderLabels({"", "", ""});
+  if (document == nullptr) return;
+  if (view.selected) return show_span(*document, *view.selected);
+  if (view.selection) return show_range(*document, view);
+  add(group("Nothing is selected"), {"click an op, or drag over a range"});
+}
+
+void DetailsPanel::show_span(const Document& document, const Span& span) {
+  setHeaderLabels({"", "value", ""});
+  auto* own = group(shown(full_name(document.session, span)));
+  for (const auto& [what, value] : details(document.session, span))
+    add(own, {shown(what), shown(value)});
+  const auto met = document.counterpart(span);
+  if (!met) return;
+  auto* other = group("met " + shown(full_name(document.session, *met)));
+  for (const auto& [what, value] : details(document.session, *met))
+    add(other, {shown(what), shown(value)});
+}
+
+void DetailsPanel::show_range(const Document& document, const ViewState& view) {
+  const Session& session = document.session;
+  const RangeTotals totals =
+      range_totals(session, document.lanes, document.memory, view.selected_lanes, *view.selection);
+  QStringList head{time(totals.range.length())};
+  for (std::size_t side = 0; side < 2; ++side)
+    head << (side < session.sides() ? shown(name(session.run(side).about.kind)) : QString());
+  setHeaderLabels(head);
+  for (const RangeTotals::Pair& pair : totals.pairs) {
+    auto* rank = group(shown(session.pairs()[pair.pair].title()));
+    const auto row = [&](const char* what, auto&& value) {
+      add(rank, {what, of(pair.sides[0], value), of(pair.sides[1], value)});
+    };
+    row("ops", [](const RankTotals& of) { return shown(format_count(of.ops)); });
+    row("compute", [](const RankTotals& of) { return time(of.compute); });
+    row("communication", [](const RankTotals& of) { return time(of.comm); });
+    row("… hidden", [](const RankTotals& of) { return time(of.hidden()); });
+    row("… exposed", [](const RankTotals& of) { return time(of.exposed); });
+    row("waits for ranks", [](const RankTotals& of) { return time(of.wait); });
+    row("sent", [](const RankTotals& of) { return shown(format_bytes(of.wire_bytes)); });
+    row("peak memory", [](const RankTotals& of) {
+      return of.peak ? shown(format_bytes(of.peak->second)) : QString();
+    });
+    row("… at", [](const RankTotals& of) { return of.peak ? time(of.peak->first) : QString(); });
+    for (const LaneTotals& lane : totals.lanes) {
+      if (document.lanes[lane.lane].pair != pair.pair) continue;
+      QStringList cells{shown(document.lanes[lane.lane].label()) + ": busy"};
+      QStringList idle{"… idle"};
+      for (std::size_t side = 0; side < 2; ++side) {
+        const bool has = document.lanes[lane.lane].depth(side) > 0;
+        cells << (has ? time(lane.busy[side]) : QString());
+        idle << (has ? time(std::max<Ns>(0, totals.range.length() - lane.busy[side])) : QString());
+      }
+      add(rank, cells);
+      add(rank, idle);
+    }
+  }
+}
+
+void DetailsPanel::show_holders(const Document& document, std::size_t pair, Ns at) {
+  clear();
+  setHeaderLabels({"holder", "bytes", "cause"});
+  for (std::size_t side = 0; side < document.session.sides(); ++side) {
+    const auto& memory = document.memory[pair][side];
+    if (!memory || memory->empty()) continue;
+    auto* own = group(shown(name(document.session.run(side).about.kind)) + " at " + time(at));
+    const std::vector<Holder> holders = memory->holders(at);
+    if (holders.empty()) add(own, {"no allocation is known at this time"});
+    for (const Holder& holder : holders)
+      add(own, {shown(holder.scope.empty() ? holder.name : holder.scope + ": " + holder.name),
+                shown(format_bytes(holder.bytes)),
+                shown(foregather::name(holder.cause)).replace('_', ' ')});
+  }
+}
+
+QString DetailsPanel::csv() const {
+  QString out;
+  const auto line = [&](const QTreeWidgetItem* item) {
+    QStringList cells;
+    for (int c = 0; c < columnCount(); ++c) cells << shown(csv_cell(item->text(c).toStdString()));
+    out += cells.join(',') + '\n';
+  };
+  line(headerItem());
+  for (int g = 0; g < topLevelItemCount(); ++g) {
+    line(topLevelItem(g));
+    for (int i = 0; i < topLevelItem(g)->childCount(); ++i) line(topLevelItem(g)->child(i));
+  }
+  return out;
+}
+
+}  // namespace foregather::gui

@@ -1,0 +1,227 @@
+#include "gui/views/memory_painter.h"
+
+#include <QPainterPath>
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/text.h"
+#include "gui/views/text_fit.h"
+
+namespace foregather::gui {
+namespace {
+
+constexpr double kTop = 16, kNearLimit = 2.0;
+
+/// Bytes to heights.
+struct Scale {
+  double bottom = 0, height = 1, most = 1;
+  double y(Bytes bytes) const { return bottom - height * static_cast<double>(bytes) / most; }
+};
+
+const StepCurve& main_curve(const RankMemory& memory) {
+  for (const MemoryCurve curve : {MemoryCurve::reserved, MemoryCurve::allocated})
+    if (memory.is_known(curve)) return memory.curve(curve);
+  return memory.total();
+}
+
+double most_of(const RankMemory& memory, TimeRange range, bool by_cause) {
+  const StepCurve& curve =
+      by_cause && !memory.total().empty() ? memory.total() : main_curve(memory);
+  const std::size_t highest = curve.highest(range);
+  double most = highest < curve.size() ? static_cast<double>(curve.value(highest)) : 0;
+  if (const auto limit = memory.limit(); limit && static_cast<double>(*limit) < most * kNearLimit)
+    most = std::max(most, static_cast<double>(*limit));
+  return most;
+}
+
+void paint_curve(QPainter& painter, const QRectF& area, const Scene& scene, const StepCurve& curve,
+                 const Scale& scale, const QPen& pen, const QBrush& fill) {
+  const TimeAxis axis = axis_of(area, scene.view);
+  QPainterPath path;
+  double last = 0;
+  bool is_begun = false;
+  curve.columns(axis.range, axis.pixel(), [&](Ns begin, Ns end, std::size_t point) {
+    const double left = x_of(area, axis, begin), right = x_of(area, axis, end);
+    const double y = scale.y(curve.value(point));
+    if (!is_begun) {
+      path.moveTo(left, fill == Qt::NoBrush ? y : scale.bottom);
+      is_begun = true;
+    }
+    path.lineTo(left, y);
+    path.lineTo(right, y);
+    last = right;
+  });
+  if (!is_begun) return;
+  if (fill != Qt::NoBrush) {
+    QPainterPath closed = path;
+    closed.lineTo(last, scale.bottom);
+    closed.closeSubpath();
+    painter.fillPath(closed, fill);
+  }
+  painter.strokePath(path, pen);
+}
+
+void paint_curves(QPainter& painter, const QRectF& area, const Scene& scene,
+                  const RankMemory& memory, std::size_t side, const Scale& scale) {
+  QColor color = scene.theme.side[side];
+  const auto pen = [&](double width, Qt::PenStyle style) { return QPen(color, width, style); };
+  QColor fill = color;
+  fill.setAlpha(side == 0 ? 56 : 36);
+  paint_curve(painter, area, scene, memory.curve(MemoryCurve::allocated), scale,
+              pen(1.2, Qt::SolidLine), fill);
+  paint_curve(painter, area, scene, memory.curve(MemoryCurve::active), scale,
+              pen(0.8, Qt::DashDotLine), Qt::NoBrush);
+  paint_curve(painter, area, scene, memory.curve(MemoryCurve::requested), scale,
+              pen(0.8, Qt::DotLine), Qt::NoBrush);
+  paint_curve(painter, area, scene, memory.curve(MemoryCurve::reserved), scale,
+              pen(1.8, Qt::SolidLine), Qt::NoBrush);
+}
+
+void paint_causes(QPainter& painter, const QRectF& area, const Scene& scene,
+                  const RankMemory& memory, const Scale& scale) {
+  const TimeAxis axis = axis_of(area, scene.view);
+  memory.total().columns(axis.range, axis.pixel(), [&](Ns begin, Ns end, std::size_t point) {
+    const auto left = static_cast<int>(std::floor(x_of(area, axis, begin)));
+    const int right = std::max(left + 1, static_cast<int>(std::floor(x_of(area, axis, end))));
+    const BytesByCause held = memory.by_cause(point);
+    Bytes below = 0;
+    auto bottom = static_cast<int>(std::lround(scale.y(0)));
+    for (std::size_t cause = 0; cause < kCauses; ++cause) {
+      below += held[cause];
+      const auto top = static_cast<int>(std::lround(scale.y(below)));
+      painter.fillRect(left, top, right - left, bottom - top, scene.theme.cause[cause]);
+      bottom = top;
+    }
+  });
+}
+
+void paint_limit(QPainter& painter, const QRectF& area, const Scene& scene,
+                 const RankMemory& memory, const Scale& scale) {
+  const auto limit = memory.limit();
+  if (!limit) return;
+  const bool is_inside = static_cast<double>(*limit) <= scale.most;
+  const double y = is_inside ? scale.y(*limit) : area.top() + kTop;
+  painter.setPen(QPen(scene.theme.alarm, 1.2, Qt::DashLine));
+  if (is_inside) painter.drawLine(QPointF(area.left() + kGutter, y), QPointF(area.right(), y));
+  const QString text =
+      QString("%1limit %2").arg(is_inside ? "" : "↑ ", shown(format_bytes(*limit)));
+  painter.drawText(QRectF(area.left() + kGutter, y - 15, area.width() - kGutter - 6, 14),
+                   Qt::AlignRight | Qt::AlignBottom, text);
+}
+
+void paint_ooms(QPainter& painter, const QRectF& area, const Scene& scene,
+                const RankMemory& memory) {
+  const TimeAxis axis = axis_of(area, scene.view);
+  for (const RankMemory::Oom& oom : memory.ooms()) {
+    if (oom.time < axis.range.begin || oom.time > axis.range.end) continue;
+    const double x = x_of(area, axis, oom.time), y = area.top() + kTop + 6;
+    painter.setPen(QPen(scene.theme.alarm, 2));
+    painter.drawLine(QPointF(x, area.top() + kTop), QPointF(x, area.bottom()));
+    painter.drawLine(QPointF(x - 5, y - 5), QPointF(x + 5, y + 5));
+    painter.drawLine(QPointF(x - 5, y + 5), QPointF(x + 5, y - 5));
+    const bool to_left = x > area.center().x();
+    const QRectF place(to_left ? x - 310 : x + 10, y - 7, 300, 14);
+    draw_fitting(
+        painter, place, (to_left ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter,
+        QString("no memory for %1 of %2").arg(shown(format_bytes(oom.requested)), shown(oom.name)));
+  }
+}
+
+void paint_labels(QPainter& painter, const QRectF& area, const Scene& scene, std::size_t pair,
+                  const Scale& scale, const QString& what) {
+  painter.setPen(scene.theme.text);
+  const QRectF gutter(area.left() + 8, area.top() + kTop, kGutter - 84, area.height() - kTop);
+  draw_fitting(painter, {gutter.left(), gutter.top(), gutter.width(), 14},
+               Qt::AlignLeft | Qt::AlignVCenter,
+               shown(scene.document.session.pairs()[pair].title()));
+  painter.setPen(scene.theme.faint);
+  draw_fitting(painter, {gutter.left(), gutter.top() + 15, gutter.width(), 14},
+               Qt::AlignLeft | Qt::AlignVCenter, what);
+  const int lines = area.height() > 120 ? 4 : 2;
+  for (int i = 0; i <= lines; ++i) {
+    const auto bytes = static_cast<Bytes>(scale.most * i / lines);
+    const double y = scale.y(bytes);
+    painter.setPen(scene.theme.grid);
+    painter.drawLine(QPointF(area.left() + kGutter, y), QPointF(area.right(), y));
+    painter.setPen(scene.theme.faint);
+    painter.drawText(QRectF(area.left() + kGutter - 82, y - 7, 76, 14),
+                     Qt::AlignRight | Qt::AlignVCenter, shown(format_bytes(bytes)));
+  }
+}
+
+}  // namespace
+
+std::vector<Cause> causes_of(const Document& document, std::size_t pair) {
+  std::vector<Cause> causes;
+  for (std::size_t cause = 0; cause < kCauses; ++cause)
+    for (std::size_t side = 0; side < document.session.sides(); ++side) {
+      const auto& rank = document.session.pairs()[pair].sides[side];
+      run::RunView run = document.session.run(side);
+      const bool is_held =
+          rank && std::any_of(run.bindings.begin(), run.bindings.end(), [&](const auto& binding) {
+            return binding.cause == static_cast<Cause>(cause) &&
+                   run.steps[binding.step.row()].rank_class == rank->rank_class;
+          });
+      if (!is_held) continue;
+      causes.push_back(static_cast<Cause>(cause));
+      break;
+    }
+  return causes;
+}
+
+void paint_memory(QPainter& painter, const QRectF& area, const Scene& scene, std::size_t pair) {
+  painter.save();
+  painter.setClipRect(area);
+  painter.fillRect(area, scene.theme.ground);
+  painter.setFont(picture_font(10));
+  std::vector<std::size_t> sides;
+  double most = 1;
+  for (std::size_t side = 0; side < 2; ++side) {
+    const auto& rank = scene.document.memory[pair][side];
+    if (!rank || rank->empty() || !scene.view.show[side]) continue;
+    if (scene.view.by_cause && rank->total().empty()) continue;
+    sides.push_back(side);
+    most = std::max(most, most_of(*rank, scene.view.range, scene.view.by_cause));
+  }
+  if (sides.empty()) {
+    painter.setPen(scene.theme.faint);
+    draw_fitting(painter, area.adjusted(8, 0, -8, 0), Qt::AlignLeft | Qt::AlignVCenter,
+                 scene.view.by_cause ? "No allocation of this rank is known"
+                                     : "Nothing is known of this rank's memory");
+    painter.restore();
+    return;
+  }
+  const double bands = scene.view.by_cause ? static_cast<double>(sides.size()) : 1;
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    const RankMemory& memory = *scene.document.memory[pair][sides[i]];
+    const double height = area.height() / bands;
+    const QRectF band(area.left(),
+                      area.top() + (scene.view.by_cause ? height * static_cast<double>(i) : 0),
+                      area.width(), height);
+    const Scale scale{band.bottom() - 4, band.height() - kTop - 4, most};
+    const QString kind =
+        QString("%1: %2").arg(QChar(scene.document.session.letter(sides[i])),
+                              shown(name(scene.document.session.run(sides[i]).about.kind)));
+    if (i == 0 || scene.view.by_cause)
+      paint_labels(
+          painter, band, scene, pair, scale,
+          scene.view.by_cause ? kind + (memory.causes_inferred() ? ", inferred" : "") : "memory");
+    painter.save();
+    painter.setClipRect(
+        QRectF(band.left() + kGutter, band.top(), band.width() - kGutter, band.height()),
+        Qt::IntersectClip);
+    if (scene.view.by_cause)
+      paint_causes(painter, band, scene, memory, scale);
+    else
+      paint_curves(painter, band, scene, memory, sides[i], scale);
+    if (i == 0 || scene.view.by_cause) paint_limit(painter, band, scene, memory, scale);
+    paint_ooms(painter, band, scene, memory);
+    painter.restore();
+  }
+  paint_selection(painter, area, scene);
+  painter.setPen(scene.theme.line);
+  painter.drawLine(area.topLeft(), area.topRight());
+  painter.restore();
+}
+
+}  // namespace foregather::gui

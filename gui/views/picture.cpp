@@ -1,0 +1,186 @@
+#include "gui/views/picture.h"
+
+#include <QBuffer>
+#include <QImage>
+#include <QSvgGenerator>
+#include <algorithm>
+
+#include "core/base/file.h"
+#include "gui/models/timeline_layout.h"
+#include "gui/views/legend_painter.h"
+#include "gui/views/memory_painter.h"
+#include "gui/views/residual_painter.h"
+#include "gui/views/summary_painter.h"
+#include "gui/views/text_fit.h"
+#include "gui/views/timeline_painter.h"
+
+namespace foregather::gui {
+namespace {
+
+constexpr double kTitle = 26, kMemoryBand = 130, kMemoryLeast = 110;
+
+QString title_of(const Document& document) {
+  QString text;
+  for (std::size_t side = 0; side < document.session.sides(); ++side) {
+    const OpenRun& open = document.session.open_run(side);
+    text += QString("%1%2: %3 %4")
+                .arg(side == 0 ? "" : "  |  ", QString(QChar(document.session.letter(side))),
+                     shown(name(open.run->about.kind)), shown(open.location));
+  }
+  return text;
+}
+
+void note(QPainter& painter, const QRectF& line, const Theme& theme, const QString& text) {
+  painter.setFont(picture_font(10));
+  painter.setPen(theme.faint);
+  draw_fitting(painter, line.adjusted(8, 0, -8, 0), Qt::AlignRight | Qt::AlignVCenter, text);
+}
+
+void paint_title(QPainter& painter, const QRectF& line, const Scene& scene) {
+  painter.setFont(picture_font(12));
+  painter.setPen(scene.theme.text);
+  draw_fitting(painter, line.adjusted(8, 0, -8, 0), Qt::AlignLeft | Qt::AlignVCenter,
+               title_of(scene.document), Qt::ElideMiddle);
+}
+
+double paint_legend_below(QPainter& painter, QRectF& rest, const Scene& scene, LegendOf what,
+                          std::size_t pair) {
+  const double height = paint_legend(nullptr, rest, scene, what, pair);
+  paint_legend(&painter, {rest.left(), rest.bottom() - height, rest.width(), height}, scene, what,
+               pair);
+  rest.setBottom(rest.bottom() - height);
+  return height;
+}
+
+// Pairs of the view's lanes that have memory.
+std::vector<std::size_t> pairs_with_memory(const Scene& scene) {
+  std::vector<std::size_t> pairs;
+  for (const std::size_t l : scene.view.order) {
+    const std::size_t pair = scene.document.lanes[l].pair;
+    const bool has =
+        std::any_of(scene.document.memory[pair].begin(), scene.document.memory[pair].end(),
+                    [](const auto& rank) { return rank && !rank->empty(); });
+    if (has && std::find(pairs.begin(), pairs.end(), pair) == pairs.end()) pairs.push_back(pair);
+  }
+  return pairs;
+}
+
+void paint_timeline(QPainter& painter, QRectF rest, const Scene& scene) {
+  const TimelineLayout rows = layout(scene.document.lanes, scene.view);
+  paint_ruler(painter, {rest.left(), rest.top(), rest.width(), kRulerHeight}, scene);
+  rest.setTop(rest.top() + kRulerHeight);
+  paint_legend_below(painter, rest, scene, LegendOf::timeline, 0);
+  const std::vector<std::size_t> memory = pairs_with_memory(scene);
+  if (!memory.empty() && rest.height() > 2 * kMemoryBand) {
+    paint_legend_below(painter, rest, scene,
+                       scene.view.by_cause ? LegendOf::causes : LegendOf::curves, memory.front());
+    const double band = std::max(kMemoryBand, std::min(rest.height() - rows.height, 260.0));
+    paint_memory(painter, {rest.left(), rest.bottom() - band, rest.width(), band}, scene,
+                 memory.front());
+    rest.setBottom(rest.bottom() - band);
+  }
+  const auto fits = [&](const LaneRow& row) { return row.y + row.height <= rest.height() - 18; };
+  const auto hidden = std::find_if_not(rows.rows.begin(), rows.rows.end(), fits);
+  const bool all = rows.height <= rest.height() || hidden == rows.rows.end();
+  const double height = all ? rest.height() : std::max(0.0, hidden->y);
+  TimelinePainter().paint(painter, {rest.left(), rest.top(), rest.width(), height}, scene, rows);
+  if (all) return;
+  note(painter, {rest.left(), rest.bottom() - 18, rest.width(), 18}, scene.theme,
+       QString("%1 more lanes do not fit").arg(rows.rows.end() - hidden));
+}
+
+void paint_memories(QPainter& painter, QRectF rest, const Scene& scene) {
+  const std::vector<std::size_t> pairs = pairs_with_memory(scene);
+  paint_ruler(painter, {rest.left(), rest.top(), rest.width(), kRulerHeight}, scene);
+  rest.setTop(rest.top() + kRulerHeight);
+  if (pairs.empty()) {
+    painter.setPen(scene.theme.faint);
+    painter.drawText(rest, Qt::AlignCenter, "Nothing is known of memory");
+    return;
+  }
+  paint_legend_below(painter, rest, scene,
+                     scene.view.by_cause ? LegendOf::causes : LegendOf::curves, pairs.front());
+  const auto fit = std::clamp<std::size_t>(static_cast<std::size_t>(rest.height() / kMemoryLeast),
+                                           1, pairs.size());
+  if (fit < pairs.size()) {
+    note(painter, {rest.left(), rest.bottom() - 18, rest.width(), 18}, scene.theme,
+         QString("%1 more ranks").arg(pairs.size() - fit));
+    rest.setBottom(rest.bottom() - 18);
+  }
+  const double height = rest.height() / static_cast<double>(fit);
+  for (std::size_t i = 0; i < fit; ++i)
+    paint_memory(painter,
+                 {rest.left(), rest.top() + height * static_cast<double>(i), rest.width(), height},
+                 scene, pairs[i]);
+}
+
+void paint_residuals(QPainter& painter, const QRectF& rest, const Scene& scene) {
+  if (scene.document.residuals.all() == 0) {
+    painter.setPen(scene.theme.faint);
+    painter.drawText(rest, Qt::AlignCenter, "One run is open: there is nothing to compare it with");
+    return;
+  }
+  const double height = std::min(160.0, rest.height() / 3);
+  paint_histogram(painter, {rest.left(), rest.top(), rest.width(), height},
+                  scene.document.residuals.histogram(), scene.theme);
+  paint_residual_table(painter, rest.adjusted(8, height + 8, -8, -8), scene.document.residuals,
+                       scene.theme);
+}
+
+}  // namespace
+
+std::optional<PictureOf> picture_of(std::string_view word) {
+  if (word == "timeline") return PictureOf::timeline;
+  if (word == "memory") return PictureOf::memory;
+  if (word == "residuals") return PictureOf::residuals;
+  if (word == "summary") return PictureOf::summary;
+  return std::nullopt;
+}
+
+void paint_picture(QPainter& painter, const QSizeF& size, const Scene& scene, PictureOf what) {
+  const QRectF whole(QPointF(0, 0), size);
+  painter.fillRect(whole, scene.theme.ground);
+  if (what == PictureOf::summary)
+    return SummaryPainter(scene.document).paint(painter, whole, scene.theme);
+  paint_title(painter, {0, 0, size.width(), kTitle}, scene);
+  const QRectF rest = whole.adjusted(0, kTitle, 0, 0);
+  switch (what) {
+    case PictureOf::timeline: return paint_timeline(painter, rest, scene);
+    case PictureOf::memory: return paint_memories(painter, rest, scene);
+    default: return paint_residuals(painter, rest, scene);
+  }
+}
+
+Status save_picture(const std::string& path, const QSizeF& size, double scale, const Scene& scene,
+                    PictureOf what) {
+  QByteArray bytes;
+  QBuffer buffer(&bytes);
+  buffer.open(QIODevice::WriteOnly);
+  if (path.ends_with(".svg")) {
+    QSvgGenerator svg;
+    svg.setOutputDevice(&buffer);
+    svg.setSize(size.toSize());
+    svg.setViewBox(QRectF(QPointF(0, 0), size));
+    svg.setTitle("Foregather");
+    QPainter painter(&svg);
+    paint_picture(painter, size, scene, what);
+  } else if (path.ends_with(".png")) {
+    QImage image((size * scale).toSize(), QImage::Format_RGB32);
+    image.setDevicePixelRatio(scale);
+    QPainter painter(&image);
+    paint_picture(painter, size, scene, what);
+    painter.end();
+    if (!image.save(&buffer, "PNG")) return fail_work(path, "cannot be encoded as PNG");
+  } else {
+    return fail_at(path, "has another ending, expected .png or .svg");
+  }
+  auto file = PendingFile::create(path);
+  if (!file) return tl::unexpected(file.error());
+  if (const Status written =
+          file->write(std::string_view(bytes.constData(), static_cast<std::size_t>(bytes.size())));
+      !written)
+    return written;
+  return file->commit();
+}
+
+}  // namespace foregather::gui

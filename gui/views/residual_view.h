@@ -1,0 +1,63 @@
+// The table of residuals with its filter and histogram.
+#pragma once
+
+#include <QAbstractTableModel>
+#include <QWidget>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "gui/models/document.h"
+#include "gui/views/theme.h"
+
+class QLabel;
+class QLineEdit;
+class QCheckBox;
+class QTableView;
+
+namespace foregather::gui {
+
+/// Residuals as Qt wants them.
+class ResidualTable final : public QAbstractTableModel {
+ public:
+  /// None: an empty table. The residuals' document must outlive it.
+  void set(std::optional<Residuals> residuals, const Theme& theme);
+  void set_theme(const Theme& theme);
+  const std::optional<Residuals>& residuals() const { return residuals_; }
+  void filter(const std::string& text, bool met_only);
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+  void sort(int column, Qt::SortOrder order) override;
+
+ private:
+  std::optional<Residuals> residuals_;
+  Theme theme_ = Theme::light();
+};
+
+class ResidualView final : public QWidget {
+ public:
+  explicit ResidualView(QWidget* parent = nullptr);
+  void set_document(std::shared_ptr<const Document> document);
+  void set_theme(const Theme& theme);
+  QString csv() const;
+  const ResidualTable& table() const { return table_; }
+
+  std::function<void(const Span&)> on_jump;  ///< a row was activated
+
+ private:
+  void refilter();
+
+  std::shared_ptr<const Document> document_;
+  ResidualTable table_;
+  Theme theme_ = Theme::light();
+  QWidget* histogram_;
+  QLineEdit* filter_;
+  QCheckBox* met_only_;
+  QLabel* count_;
+  QTableView* rows_;
+};
+
+}  // namespace foregather::gui

@@ -1,0 +1,42 @@
+// The first page as a widget.
+#pragma once
+
+#include <QWidget>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "gui/views/summary_painter.h"
+
+namespace foregather::gui {
+
+/// The picture of SummaryPainter; badges open their lists, residuals lead to their ops. Without a
+/// document: how to open one, or what went wrong.
+class SummaryView final : public QWidget {
+ public:
+  explicit SummaryView(QWidget* parent = nullptr);
+  void set_document(std::shared_ptr<const Document> document);
+  void set_theme(const Theme& theme);
+  /// Shown in place of a document.
+  void set_message(const QString& message, bool is_error);
+  const QString& message() const { return message_; }
+
+  std::function<void(const Span&)> on_jump;
+  std::function<void(const Badge&)> on_badge;
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+
+ private:
+  const SummaryPainter::Place* place_at(QPointF point) const;
+
+  std::shared_ptr<const Document> document_;
+  std::optional<SummaryPainter> painter_;
+  Theme theme_ = Theme::light();
+  QString message_;
+  bool is_error_ = false;
+};
+
+}  // namespace foregather::gui

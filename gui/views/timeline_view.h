@@ -1,0 +1,98 @@
+// The timeline as a widget: minimap, ruler, lanes, memory.
+#pragma once
+
+#include <QElapsedTimer>
+#include <QPixmap>
+#include <QWidget>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "gui/models/navigation.h"
+#include "gui/models/search.h"
+#include "gui/views/ruler_painter.h"
+#include "gui/views/timeline_painter.h"
+
+namespace foregather::gui {
+
+/// One widget of the size of its viewport. Lanes are painted into a pixmap that is kept until the
+/// view changes; what follows the pointer is painted over it. Owns no data: a document and a view.
+class TimelineView final : public QWidget {
+ public:
+  explicit TimelineView(QWidget* parent = nullptr);
+
+  /// Shows another document from its first view on; none: an empty widget.
+  void set_document(std::shared_ptr<const Document> document);
+  void set_theme(const Theme& theme);
+  void set_frame_time(bool shown) { shows_frame_time_ = shown; }
+
+  const ViewState& view() const { return view_; }
+  const TimelineLayout& rows() const { return rows_; }
+  /// Milliseconds that the last painting of all lanes took.
+  double frame_ms() const { return frame_ms_; }
+
+  // What commands do. A range that is left can be come back to.
+  void show_range(TimeRange range, bool is_same_gesture = false);
+  void zoom(double factor, std::optional<double> at_x = {});
+  void pan(double share);
+  void zoom_back();
+  void fit_selection();
+  void select(std::optional<Span> span);
+  void select_range(std::optional<TimeRange> range, std::vector<std::size_t> lanes);
+  void select_visible();
+  void jump_to(const Span& span);
+  void toggle_mark();
+  void toggle_pin();
+  /// Changes options of the view by hand, then repaints.
+  void change(const std::function<void(ViewState&)>& how);
+  bool shows_memory() const { return shows_memory_; }
+  void set_shows_memory(bool shown);
+
+  std::function<void()> on_selection;                   ///< the selected span or range changed
+  std::function<void(std::size_t pair, Ns)> on_memory;  ///< memory was clicked at a time
+
+  // Where things lie, for tests too.
+  QRectF minimap_area() const;
+  QRectF ruler_area() const;
+  QRectF lanes_area() const;
+  QRectF memory_area() const;
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void mouseReleaseEvent(QMouseEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void wheelEvent(QWheelEvent* event) override;
+  bool event(QEvent* event) override;  ///< tool tips
+
+ private:
+  enum class Drag : std::uint8_t { none, range, pan, zoom, minimap };
+  void refresh();
+  void repaint_lanes();
+  void paint_minimap(QPainter& painter);
+  void paint_marks(QPainter& painter);
+  void set_scroll(double scroll);
+  std::optional<Span> span_under(QPointF point) const;
+  std::vector<std::size_t> lanes_between(double y, double other) const;
+  Ns time_at(double x) const;
+  std::size_t memory_pair() const;
+  double memory_height() const;
+
+  std::shared_ptr<const Document> document_;
+  ViewState view_;
+  TimelineLayout rows_;
+  ViewHistory history_;
+  Theme theme_ = Theme::light();
+  TimelinePainter painter_;
+  QPixmap lanes_;  ///< ruler, lanes and memory; null: to be painted
+  bool shows_memory_ = true, shows_frame_time_ = false;
+  double frame_ms_ = 0;
+  Drag drag_ = Drag::none;
+  QPointF pressed_, last_;
+  bool has_moved_ = false;
+  QElapsedTimer gesture_;  ///< since the last change of the range
+};
+
+}  // namespace foregather::gui

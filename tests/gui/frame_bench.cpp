@@ -1,0 +1,86 @@
+// Frame times of the timeline: gui_bench [EVENTS...]. 32 lanes at 1920x1080, software rendering.
+#include <QApplication>
+#include <QElapsedTimer>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "gui/models/document.h"
+#include "gui/views/timeline_view.h"
+
+using namespace foregather;
+using namespace foregather::gui;
+
+namespace {
+
+constexpr std::size_t kStreams = 32;
+
+run::Run many_ops(std::size_t ops) {
+  run::Run run;
+  run.about.name = "bench";
+  const auto rank = run.add(run::ClassInfo{run.text("all"), {0}});
+  std::vector<run::StreamRow> streams;
+  for (std::size_t s = 0; s < kStreams; ++s)
+    streams.push_back(run.add(run::StreamInfo{rank, run.text("stream " + std::to_string(s)), 0}));
+  run::StepInfo step;
+  step.rank_class = rank;
+  step.kind = run::StepKind::steady;
+  step.end = static_cast<Ns>(ops / kStreams + 1) * 10'000;
+  run::OpRecord op;
+  op.step = run.add(step);
+  op.source = run.text("bench");
+  std::vector<StringId> scopes;
+  for (int i = 0; i < 80; ++i) scopes.push_back(run.text("layers." + std::to_string(i) + ".attn"));
+  run.ops.reserve(ops);
+  for (std::size_t i = 0; i < ops; ++i) {
+    op.stream = streams[i % kStreams];
+    op.kind = static_cast<OpKind>(i * 7919 % 20);
+    op.scope = scopes[i / 1000 % scopes.size()];
+    op.ordinal = static_cast<std::uint32_t>(i);
+    op.start = op.transfer = static_cast<Ns>(i / kStreams) * 10'000 + static_cast<Ns>(i % 997);
+    op.end = op.start + 2'000 + static_cast<Ns>(i * 31 % 7'000);
+    op.issued = op.start - 500;
+    run.add(op);
+  }
+  return run;
+}
+
+double frame(TimelineView& view) {
+  std::vector<double> times;
+  for (int i = 0; i < 9; ++i) {
+    view.change([](ViewState&) {});
+    view.grab();
+    times.push_back(view.frame_ms());
+  }
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+void measure(std::size_t events) {
+  QElapsedTimer timer;
+  std::vector<OpenRun> runs{{std::make_shared<const run::Run>(many_ops(events)), "bench", {}}};
+  timer.start();
+  const auto document = *Document::open(std::move(runs));
+  std::printf("%zu events: laid out in %lld ms\n", events, static_cast<long long>(timer.elapsed()));
+  TimelineView view;
+  view.resize(1920, 1080);
+  view.set_document(document);
+  view.show_range(document->session.extent());
+  for (const double zoom : {1.0, 0.1, 0.01, 0.001, 0.0001, 0.00001, 0.000001}) {
+    const TimeRange all = document->session.extent();
+    view.show_range(zoomed(all, zoom, all.length() / 3, all));
+    std::printf("  zoom %-8g %6.2f ms a frame\n", zoom, frame(view));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  qputenv("QT_QPA_PLATFORM", "offscreen");
+  int qt_argc = 1;
+  const QApplication application(qt_argc, argv);
+  if (argc < 2) measure(1'000'000), measure(10'000'000);
+  for (int i = 1; i < argc; ++i) measure(std::strtoul(argv[i], nullptr, 10));
+  return 0;
+}

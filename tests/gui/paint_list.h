@@ -1,0 +1,30 @@
+// What a painter draws, as text.
+#pragma once
+
+#include <QPaintDevice>
+#include <QSize>
+#include <memory>
+#include <string>
+
+namespace foregather::test {
+
+/// A paper that lists fills and lines, one a line, "fill 10,20 30x4 #0072b2 solid", rounded to
+/// whole pixels, without what texts need (fonts differ between machines): pictures that can be
+/// compared and read in a diff.
+class PaintList : public QPaintDevice {
+ public:
+  explicit PaintList(QSize size);
+  ~PaintList() override;
+  std::string text() const;
+  QPaintEngine* paintEngine() const override;
+
+ protected:
+  int metric(PaintDeviceMetric metric) const override;
+
+ private:
+  class Engine;
+  QSize size_;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace foregather::test

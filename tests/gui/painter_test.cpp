@@ -1,0 +1,126 @@
+// The painter's rectangles and lines against tests/gui/golden/*.txt. Whole pixels; text is left
+// out, so that fonts do not matter. UPDATE_GOLDEN=1 writes them.
+#include <QPainter>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <catch2/catch.hpp>
+
+#include "gui/models/timeline_layout.h"
+#include "gui/views/memory_painter.h"
+#include "gui/views/picture.h"
+#include "gui/views/timeline_painter.h"
+#include "tests/gui/paint_list.h"
+#include "tests/support/example_run.h"
+
+using namespace foregather;
+using namespace foregather::gui;
+
+namespace {
+
+run::Run measured_example() {
+  run::Run run = test::example_run();
+  run.about.kind = run::RunKind::measured;
+  for (Ns* time : {&run.ops.end[2], &run.steps[0].end}) *time += 10;
+  run.ops.end[0] = 120;  // computes into the gather's transfer
+  run.memory[0].allocated = 1500;
+  return run;
+}
+
+std::shared_ptr<const Document> document(bool is_pair) {
+  std::vector<OpenRun> runs;
+  runs.push_back({std::make_shared<const run::Run>(test::example_run()), "predicted.db", {}});
+  if (is_pair)
+    runs.push_back({std::make_shared<const run::Run>(measured_example()), "measured.db", {}});
+  auto opened = Document::open(std::move(runs));
+  if (!opened) FAIL(opened.error().text());
+  return *opened;
+}
+
+void check_golden(const std::string& name, const std::string& text) {
+  const std::string path = std::string(FOREGATHER_SOURCE_DIR) + "/tests/gui/golden/" + name;
+  if (std::getenv("UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(path) << text;
+    return;
+  }
+  std::stringstream expected;
+  expected << std::ifstream(path).rdbuf();
+  CHECK(text == expected.str());
+}
+
+std::string painted(const Document& document, const ViewState& view, const Theme& theme) {
+  test::PaintList paper(QSize(576, 300));
+  QPainter painter(&paper);
+  TimelinePainter().paint(painter, QRectF(0, 0, 576, 300), {document, view, theme},
+                          layout(document.lanes, view));
+  painter.end();
+  return paper.text();
+}
+
+}  // namespace
+
+TEST_CASE("painter: predicted above measured") {
+  const auto both = document(true);
+  check_golden("split.txt", painted(*both, first_view(both->session, both->lanes), Theme::light()));
+}
+
+TEST_CASE("painter: one over the other, in the dark, with what led to the selected op") {
+  const auto both = document(true);
+  ViewState view = first_view(both->session, both->lanes);
+  view.overlay = true;
+  view.selected = Span{1, SpanKind::op, 2};
+  view.selection = TimeRange{10, 30};
+  check_golden("overlay.txt", painted(*both, view, Theme::night()));
+}
+
+TEST_CASE("painter: zoomed out until ops fold") {
+  const auto both = document(true);
+  ViewState view = first_view(both->session, both->lanes);
+  view.range = {-10'000, 10'000};
+  check_golden("folded.txt", painted(*both, view, Theme::light()));
+}
+
+TEST_CASE("painter: memory as curves and by cause") {
+  const auto both = document(true);
+  ViewState view = first_view(both->session, both->lanes);
+  const Theme theme = Theme::light();
+  std::string text;
+  for (const bool by_cause : {false, true}) {
+    view.by_cause = by_cause;
+    test::PaintList paper(QSize(576, 160));
+    QPainter painter(&paper);
+    paint_memory(painter, QRectF(0, 0, 576, 160), {*both, view, theme}, 0);
+    painter.end();
+    text += (by_cause ? "by cause\n" : "curves\n") + paper.text();
+  }
+  check_golden("memory.txt", text);
+}
+
+TEST_CASE("painter: every view of every size paints, and the colours are those of the theme") {
+  for (const bool is_pair : {false, true}) {
+    const auto open = document(is_pair);
+    const ViewState view = first_view(open->session, open->lanes);
+    for (const bool dark : {false, true}) {
+      const Theme theme = dark ? Theme::night() : Theme::light();
+      for (const QSize size : {QSize(200, 200), QSize(1280, 720)})
+        for (const PictureOf what :
+             {PictureOf::timeline, PictureOf::memory, PictureOf::residuals, PictureOf::summary}) {
+          QImage image(size, QImage::Format_RGB32);
+          QPainter painter(&image);
+          paint_picture(painter, size, {*open, view, theme}, what);
+          painter.end();
+          CHECK(image.pixelColor(size.width() - 1, size.height() - 1) == theme.ground);
+        }
+    }
+  }
+}
+
+TEST_CASE("theme: families differ in brightness or hue for all kinds of sight") {
+  const Theme theme = Theme::light();
+  for (std::size_t a = 0; a < kFamilies; ++a)
+    for (std::size_t b = 0; b < a; ++b) CHECK(theme.family[a] != theme.family[b]);
+  CHECK(Theme::text_on(QColor(Qt::white)) == QColor(Qt::black));
+  CHECK(Theme::text_on(QColor(0xff0072b2)) == QColor(Qt::white));
+  CHECK(theme.residual(0) == theme.residual(0.005));
+  CHECK(theme.residual(-1) != theme.residual(1));
+}

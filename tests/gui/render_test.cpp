@@ -1,0 +1,100 @@
+// `foregather render`, as a user calls it.
+#include <QImage>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <catch2/catch.hpp>
+
+#include "core/store/writer.h"
+#include "gui/app/render.h"
+#include "tests/support/example_run.h"
+#include "tests/support/scratch.h"
+
+using namespace foregather;
+
+namespace {
+
+struct Outcome {
+  int code = 0;
+  std::string output;
+};
+
+Outcome rendered(const std::string& arguments) {
+  Outcome outcome;
+  const std::string command =
+      std::string("env -u QT_QPA_PLATFORM ") + FOREGATHER_BINARY + " render " + arguments + " 2>&1";
+  FILE* pipe = ::popen(command.c_str(), "r");
+  char buffer[4096];
+  while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, pipe))
+    outcome.output.append(buffer, got);
+  outcome.code = WEXITSTATUS(::pclose(pipe));
+  return outcome;
+}
+
+std::string database(const test::Scratch& folder, const char* name) {
+  auto writer = store::RunWriter::create(folder.path(name));
+  REQUIRE(writer);
+  REQUIRE(writer->write(test::example_run()));
+  REQUIRE(writer->finish());
+  return folder.path(name);
+}
+
+}  // namespace
+
+TEST_CASE("render: PNG and SVG of one run and of two") {
+  const test::Scratch folder;
+  const std::string a = database(folder, "a.db"), b = database(folder, "b.db");
+  for (const char* view : {"timeline", "memory", "residuals", "summary"}) {
+    const std::string out = folder.path("out.png");
+    const Outcome outcome = rendered(a + " " + b + " -o " + out + " --view " + view +
+                                     " --size 640x360 --dark --range 0..40ns --rank 2");
+    INFO(outcome.output);
+    CHECK(outcome.code == 0);
+    CHECK(outcome.output.empty());
+    CHECK(QImage(QString::fromStdString(out)).size() == QSize(640, 360));
+  }
+  REQUIRE(rendered(a + " -o " + folder.path("out.svg")).code == 0);
+  std::stringstream svg;
+  svg << std::ifstream(folder.path("out.svg")).rdbuf();
+  CHECK(svg.str().find("<svg") != std::string::npos);
+  CHECK(svg.str().find("rank 2") != std::string::npos);
+}
+
+TEST_CASE("render: the same picture twice") {
+  const test::Scratch folder;
+  const std::string a = database(folder, "a.db");
+  REQUIRE(rendered(a + " -o " + folder.path("1.png")).code == 0);
+  REQUIRE(rendered(a + " -o " + folder.path("2.png")).code == 0);
+  CHECK(QImage(QString::fromStdString(folder.path("1.png"))) ==
+        QImage(QString::fromStdString(folder.path("2.png"))));
+}
+
+TEST_CASE("render: what it refuses, and how it says so") {
+  const test::Scratch folder;
+  const std::string a = database(folder, "a.db"), out = " -o " + folder.path("out.png");
+  const auto refused = [&](const std::string& arguments, const std::string& message) {
+    const Outcome outcome = rendered(arguments);
+    CHECK(outcome.code == 2);
+    CHECK_THAT(outcome.output, Catch::Contains(message));
+  };
+  refused(a + out + " --size 10x10", "--size: '10x10' is no size, expected WIDTHxHEIGHT");
+  refused(a + out + " --range 5..1", "--range: '5..1' is no range of time");
+  refused(a + out + " --view pie", "--view: 'pie' is no view");
+  refused(a + out + " --rank x", "--rank: 'x' is no list of ranks");
+  refused(a + out + " --rank 9", "has no rank 9");
+  refused(a + out + " --dark --light", "--dark: excludes --light");
+  refused(a + " -o " + folder.path("out.jpg"), "has another ending, expected .png or .svg");
+  refused(folder.path("absent.db") + out, "cannot be read");
+  folder.write("bad.db", "SQLite format 3");
+  refused(folder.path("bad.db") + out, "bad.db");
+  refused(a + " " + a + " " + a + out, "expected one or two runs, got 3");
+}
+
+TEST_CASE("render: ranges of time") {
+  CHECK(gui::parse_range("10ms..25.5ms") == gui::TimeRange{10'000'000, 25'500'000});
+  CHECK(gui::parse_range("-5us..0.001s") == gui::TimeRange{-5'000, 1'000'000});
+  CHECK(gui::parse_range("0..40") == gui::TimeRange{0, 40});
+  CHECK_FALSE(gui::parse_range("1ms"));
+  CHECK_FALSE(gui::parse_range("nan..1"));
+  CHECK_FALSE(gui::parse_range("0..1e300s"));
+}

@@ -1,0 +1,319 @@
+// The real window on the offscreen platform, driven by keys, clicks and the wheel.
+#include <QApplication>
+#include <QClipboard>
+#include <QLineEdit>
+#include <QSignalSpy>
+#include <QTabWidget>
+#include <QTest>
+#include <QTreeWidget>
+#include <QWheelEvent>
+#include <filesystem>
+#include <catch2/catch.hpp>
+
+#include "core/store/writer.h"
+#include "gui/app/main_window.h"
+#include "gui/models/navigation.h"
+#include "gui/views/details_panel.h"
+#include "gui/views/residual_view.h"
+#include "gui/views/summary_view.h"
+#include "gui/views/timeline_view.h"
+#include "tests/support/example_run.h"
+#include "tests/support/scratch.h"
+#include "tests/unit/gui/opened.h"
+
+using namespace foregather;
+using namespace foregather::gui;
+
+namespace {
+
+constexpr int kPatience = 20'000;  // ms
+
+std::string written(const test::Scratch& folder, const char* name, run::Run run) {
+  run.about.name = name;
+  const std::string path = folder.path(name);
+  auto writer = store::RunWriter::create(path);
+  REQUIRE(writer);
+  REQUIRE(writer->write(run));
+  REQUIRE(writer->finish());
+  return path;
+}
+
+/// A prediction and its changed twin, open in a window that is shown.
+struct Opened {
+  explicit Opened(const std::vector<run::Run>& runs, QSize size = {1280, 720}) {
+    window.resize(size);
+    window.show();
+    int number = 0;
+    for (const run::Run& run : runs)
+      files.push_back(written(folder, ("run" + std::to_string(number++)).c_str(), run));
+    window.open(files);
+    REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kPatience));
+    REQUIRE(window.document());
+    window.run(CommandId::show_timeline);
+    QApplication::processEvents();
+  }
+  TimelineView& timeline() { return window.timeline(); }
+  void key(Qt::Key key, Qt::KeyboardModifiers modifiers = {}) {
+    QTest::keyClick(&timeline(), key, modifiers);
+  }
+  /// Where an op is on the screen.
+  QPoint place(const Span& span) {
+    const auto at = window.document()->place_of(span);
+    REQUIRE(at);
+    const TimeRange range = range_of(window.document()->session, span);
+    const QRectF area = timeline().lanes_area();
+    const TimeAxis axis = axis_of(area, timeline().view());
+    for (const LaneRow& row : timeline().rows().rows)
+      if (row.lane == at->lane)
+        return QPointF(x_of(area, axis, range.begin + range.length() / 2),
+                       area.top() + row.side_y[span.side] + row.bar / 2 - timeline().view().scroll)
+            .toPoint();
+    FAIL("the lane is not shown");
+    return {};
+  }
+
+  test::Scratch folder;
+  std::vector<std::string> files;
+  MainWindow window;
+};
+
+run::Run slower(run::Run run) {
+  run.about.kind = run::RunKind::measured;
+  run.ops.end[2] += 20;
+  run.steps[0].end += 20;
+  return run;
+}
+
+QString cell(const QTreeWidget& tree, const QString& what, int column) {
+  const auto found = tree.findItems(what, Qt::MatchExactly | Qt::MatchRecursive, 0);
+  return found.isEmpty() ? "absent" : found.front()->text(column);
+}
+
+}  // namespace
+
+TEST_CASE("window: two files lie over each other, and the summary comes first") {
+  Opened opened({test::example_run(), slower(test::example_run())});
+  CHECK(opened.window.document()->session.sides() == 2);
+  CHECK(opened.window.pages().widget(0) == &opened.window.summary());
+  CHECK(opened.timeline().view().range == opened.window.document()->session.steps_of_hosts());
+  CHECK(opened.window.status() == "12 ops");
+}
+
+TEST_CASE("window: keys zoom, move and come back") {
+  Opened opened({test::simulated_tiny({})});
+  const TimeRange first = opened.timeline().view().range;
+  opened.key(Qt::Key_W);
+  const TimeRange closer = opened.timeline().view().range;
+  CHECK(closer.length() < first.length());
+  opened.key(Qt::Key_D);
+  CHECK(opened.timeline().view().range.begin > closer.begin);
+  opened.key(Qt::Key_A);
+  opened.key(Qt::Key_S);
+  for (int i = 0; i < 5; ++i) opened.key(Qt::Key_Backspace);
+  CHECK(opened.timeline().view().range == first);
+  opened.key(Qt::Key_F, Qt::ShiftModifier);
+  CHECK(opened.timeline().view().range == opened.window.document()->session.extent());
+}
+
+TEST_CASE("window: the wheel zooms at the pointer, scrolls and moves") {
+  Opened opened({test::simulated_tiny({})}, {900, 400});
+  TimelineView& timeline = opened.timeline();
+  const TimeRange before = timeline.view().range;
+  const QPointF at(timeline.width() * 0.6, 150);
+  const Ns under = axis_of(timeline.lanes_area(), timeline.view()).time(at.x() - kGutter);
+  const auto wheel = [&](int notches, Qt::KeyboardModifiers modifiers) {
+    QWheelEvent event(at, timeline.mapToGlobal(at), {}, {0, 120 * notches}, Qt::NoButton, modifiers,
+                      Qt::NoScrollPhase, false);
+    QApplication::sendEvent(&timeline, &event);
+  };
+  wheel(3, Qt::ControlModifier);
+  CHECK(timeline.view().range.length() < before.length());
+  const Ns now = axis_of(timeline.lanes_area(), timeline.view()).time(at.x() - kGutter);
+  CHECK(std::abs(now - under) <= 2 * axis_of(timeline.lanes_area(), timeline.view()).pixel());
+  const Ns begin = timeline.view().range.begin;
+  wheel(-1, Qt::ShiftModifier);
+  CHECK(timeline.view().range.begin > begin);
+  wheel(-1, {});
+  const double most = timeline.rows().height - timeline.lanes_area().height();
+  CHECK(timeline.view().scroll == Approx(std::clamp(48.0, 0.0, std::max(0.0, most))));
+}
+
+TEST_CASE("window: a click selects, details say what it met, a double click zooms") {
+  Opened opened({test::example_run(), slower(test::example_run())});
+  const Span gemm{1, SpanKind::op, 2};
+  const QPoint place = opened.place(gemm);
+  QTest::mouseClick(&opened.timeline(), Qt::LeftButton, {}, place);
+  REQUIRE(opened.timeline().view().selected == gemm);
+  CHECK(cell(opened.window.details(), "predicted", 1) == "20 ns");
+  CHECK(cell(opened.window.details(), "measured", 1) == "40 ns");
+  CHECK(cell(opened.window.details(), "error", 1) == "-50.0 %");
+  QTest::mouseDClick(&opened.timeline(), Qt::LeftButton, {}, place);
+  CHECK(opened.timeline().view().range.length() == 80);
+  opened.key(Qt::Key_BracketLeft);  // to what held it back
+  CHECK(opened.timeline().view().selected == Span{1, SpanKind::op, 1});
+  opened.key(Qt::Key_Escape);
+  CHECK_FALSE(opened.timeline().view().selected);
+}
+
+TEST_CASE("window: a drag selects a range with totals") {
+  Opened opened({test::example_run(), slower(test::example_run())});
+  TimelineView& timeline = opened.timeline();
+  const QRectF area = timeline.lanes_area();
+  const TimeAxis axis = axis_of(area, timeline.view());
+  const auto at = [&](Ns time, double y) {
+    return QPointF(x_of(area, axis, time), area.top() + y).toPoint();
+  };
+  QTest::mousePress(&timeline, Qt::LeftButton, {}, at(0, 30));
+  QTest::mouseMove(&timeline, at(40, 90));
+  QTest::mouseRelease(&timeline, Qt::LeftButton, {}, at(60, 200));
+  REQUIRE(timeline.view().selection);
+  CHECK(std::abs(timeline.view().selection->end - 60) <= 1);
+  CHECK_FALSE(timeline.view().selected_lanes.empty());
+  CHECK(cell(opened.window.details(), "compute", 1) == "30 ns");
+  CHECK(cell(opened.window.details(), "… exposed", 1) == "15 ns");
+  CHECK(cell(opened.window.details(), "peak memory", 1) == "1.0 KiB");
+  opened.window.run(CommandId::copy_table);
+  CHECK(QApplication::clipboard()->text().contains("compute,30 ns"));
+}
+
+TEST_CASE("window: search, and results one after the other") {
+  Opened opened({test::example_run()});
+  opened.window.run(CommandId::search);
+  opened.window.search_line().setText("gemm");
+  opened.window.run(CommandId::next_result);
+  CHECK(opened.window.results() == 3);
+  CHECK(opened.timeline().view().selected == Span{0, SpanKind::op, 0});
+  opened.window.run(CommandId::next_result);
+  CHECK(opened.timeline().view().selected == Span{0, SpanKind::op, 2});
+  opened.window.run(CommandId::previous_result);
+  CHECK(opened.timeline().view().selected == Span{0, SpanKind::op, 0});
+}
+
+TEST_CASE("window: letters typed into the search line stay letters") {
+  Opened opened({test::example_run()});
+  const TimeRange before = opened.timeline().view().range;
+  opened.window.search_line().setFocus();
+  QTest::keyClicks(&opened.window.search_line(), "was");
+  CHECK(opened.window.search_line().text() == "was");
+  CHECK(opened.timeline().view().range == before);
+}
+
+TEST_CASE("window: residuals jump to their ops, the largest first") {
+  Opened opened({test::example_run(), slower(test::example_run())});
+  opened.key(Qt::Key_N);
+  CHECK(opened.timeline().view().selected == Span{1, SpanKind::op, 2});
+  opened.window.run(CommandId::show_residuals);
+  CHECK(opened.window.residuals().table().rowCount() == 6);
+  const QModelIndex worst =
+      opened.window.residuals().table().index(0, static_cast<int>(ResidualColumn::error));
+  CHECK(opened.window.residuals().table().data(worst, Qt::DisplayRole).toString() == "-50.0 %");
+  CHECK(opened.window.residuals().csv().contains("20,40,-20,-0.500000"));
+}
+
+TEST_CASE("window: pins, marks, sides and memory by cause") {
+  Opened opened({test::example_run(), slower(test::example_run())});
+  opened.timeline().select(Span{0, SpanKind::op, 4});  // of the second rank
+  opened.key(Qt::Key_P);
+  CHECK(opened.timeline().view().pinned == 1);
+  CHECK(opened.window.document()->lanes[opened.timeline().view().order[0]].pair == 1);
+  opened.key(Qt::Key_P);
+  CHECK(opened.timeline().view().pinned == 0);
+  CHECK(
+      std::is_sorted(opened.timeline().view().order.begin(), opened.timeline().view().order.end()));
+  opened.key(Qt::Key_M);
+  CHECK(opened.timeline().view().marks.size() == 1);
+  opened.key(Qt::Key_M);
+  CHECK(opened.timeline().view().marks.empty());
+  const double both = opened.timeline().rows().height;
+  opened.key(Qt::Key_V);
+  CHECK(opened.timeline().rows().height < both);
+  opened.key(Qt::Key_V);
+  opened.key(Qt::Key_V);
+  CHECK(opened.timeline().rows().height == both);
+  opened.key(Qt::Key_O);
+  CHECK(opened.timeline().view().overlay);
+  opened.key(Qt::Key_G);
+  CHECK(opened.timeline().view().by_cause);
+}
+
+TEST_CASE("window: a click on memory says who holds it") {
+  Opened opened({test::example_run()});
+  const QRectF area = opened.timeline().memory_area();
+  const TimeAxis axis = axis_of(area, opened.timeline().view());
+  QTest::mouseClick(&opened.timeline(), Qt::LeftButton, {},
+                    QPointF(x_of(area, axis, 20), area.center().y()).toPoint());
+  CHECK(cell(opened.window.details(), "layers.0: weight, unsharded", 1) == "1.0 KiB");
+}
+
+TEST_CASE("window: what cannot be opened is said, and the window lives on") {
+  test::Scratch folder;
+  const std::string good = written(folder, "good", test::example_run());
+  folder.write("empty.db", "");
+  folder.write("corrupt.db", std::string("SQLite format 3\0", 16) + std::string(5000, 'x'));
+  std::string newer;
+  {
+    std::ifstream file(good, std::ios::binary);
+    newer.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  newer[63] = 99;  // user_version, of the header of SQLite's file format
+  folder.write("newer.db", newer);
+  for (const char* name : {"empty.db", "corrupt.db", "newer.db", "absent.db"}) {
+    MainWindow window;
+    window.show();
+    window.open({folder.path(name)});
+    REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kPatience));
+    CHECK_FALSE(window.document());
+    INFO(name << ": " << window.summary().message().toStdString());
+    CHECK(window.summary().message().contains(name));
+    window.open({good});
+    REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kPatience));
+  }
+}
+
+TEST_CASE("window: a database may vanish while it is open") {
+  Opened opened({test::example_run()});
+  std::filesystem::remove(opened.files[0]);
+  opened.key(Qt::Key_W);
+  opened.window.resize(1000, 600);
+  QApplication::processEvents();
+  CHECK(opened.window.document());
+  opened.window.open({opened.folder.path("absent.db")});
+  REQUIRE(QTest::qWaitFor([&] { return !opened.window.is_loading(); }, kPatience));
+  CHECK(opened.window.document());  // what was open stays
+  CHECK(opened.window.status().contains("absent.db"));
+}
+
+TEST_CASE("window: loading is canceled, and closing while it loads is clean") {
+  test::Scratch folder;
+  const std::string path = written(folder, "good", test::simulated_tiny({}));
+  {
+    MainWindow window;
+    window.show();
+    window.open({path});
+    window.cancel_loading();
+    QTest::qWait(50);
+    CHECK_FALSE(window.document());
+    window.open({path});
+    REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kPatience));
+  }
+  for (int i = 0; i < 5; ++i) {
+    MainWindow window;
+    window.show();
+    window.open({path});
+    window.close();
+  }
+}
+
+TEST_CASE("window: every command of the table does something or is a gesture") {
+  Opened opened({test::example_run(), slower(test::example_run())});
+  for (const CommandInfo& command : commands()) {
+    if (command.is_gesture || command.id == CommandId::open_files ||
+        command.id == CommandId::export_picture || command.id == CommandId::close_window)
+      continue;
+    CHECK(opened.window.can_run(command.id));
+    opened.window.run(command.id);
+    QApplication::processEvents();
+  }
+  for (QWidget* dialog : QApplication::topLevelWidgets())
+    if (dialog != &opened.window) dialog->close();
+}
