@@ -34,8 +34,12 @@ void MainWindow::build() {
   auto* dock = new QDockWidget("Details");
   dock->setObjectName("details");
   dock->setWidget(details_);
-  dock->setMinimumWidth(260);
+  dock->setMinimumWidth(300);
+  dock->setFeatures(QDockWidget::DockWidgetMovable);
   addDockWidget(Qt::RightDockWidgetArea, dock);
+  dock->hide();
+  connect(pages_, &QTabWidget::currentChanged, this,
+          [this, dock] { dock->setVisible(pages_->currentWidget() == timeline_); });
 
   auto* bar = addToolBar("Runs and search");
   bar->setObjectName("runs");

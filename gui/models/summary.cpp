@@ -52,8 +52,8 @@ void add_unmatched(const Session& session, std::size_t side, std::vector<Badge>&
     }
   }
   if (ops == 0) return;
-  badge.text =
-      fmt::format("{} {} ops met nothing", format_count(ops), name(session.run(side).about.kind));
+  badge.text = fmt::format("{}: {} {} ops met nothing", session.letter(side), format_count(ops),
+                           name(session.run(side).about.kind));
   badges.push_back(std::move(badge));
 }
 

@@ -18,6 +18,11 @@ void add(QTreeWidgetItem* group, const QStringList& cells) {
 
 QString time(Ns value) { return shown(format_time(value)); }
 
+QString side_title(const Session& session, std::size_t side) {
+  return QString("%1: %2").arg(QChar(session.letter(side)),
+                               shown(name(session.run(side).about.kind)));
+}
+
 template <class Value>
 QString of(const std::optional<RankTotals>& side, Value&& value) {
   return side ? value(*side) : QString();
@@ -31,9 +36,19 @@ DetailsPanel::DetailsPanel(QWidget* parent) : QTreeWidget(parent) {
   setIndentation(10);
   setAlternatingRowColors(true);
   setTextElideMode(Qt::ElideMiddle);
-  header()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  header()->setStretchLastSection(true);
+  header()->setStretchLastSection(false);
   setAccessibleName("Details of the selection");
+}
+
+// What is elided stands in the tool tip.
+void DetailsPanel::set_columns(const QStringList& titles, int stretched) {
+  clear();
+  setHeaderLabels(titles);
+  for (int c = 0; c < columnCount(); ++c) {
+    setColumnHidden(c, c >= titles.size());
+    header()->setSectionResizeMode(
+        c, c == stretched ? QHeaderView::Stretch : QHeaderView::ResizeToContents);
+  }
 }
 
 QTreeWidgetItem* DetailsPanel::group(const QString& title) {
@@ -48,8 +63,7 @@ QTreeWidgetItem* DetailsPanel::group(const QString& title) {
 }
 
 void DetailsPanel::show_selection(const Document* document, const ViewState& view) {
-  clear();
-  setHeaderLabels({"", "", ""});
+  set_columns({""}, 0);
   if (document == nullptr) return;
   if (view.selected) return show_span(*document, *view.selected);
   if (view.selection) return show_range(*document, view);
@@ -57,7 +71,7 @@ void DetailsPanel::show_selection(const Document* document, const ViewState& vie
 }
 
 void DetailsPanel::show_span(const Document& document, const Span& span) {
-  setHeaderLabels({"", "value", ""});
+  set_columns({"", "value"}, 1);
   auto* own = group(shown(full_name(document.session, span)));
   for (const auto& [what, value] : details(document.session, span))
     add(own, {shown(what), shown(value)});
@@ -73,9 +87,8 @@ void DetailsPanel::show_range(const Document& document, const ViewState& view) {
   const RangeTotals totals =
       range_totals(session, document.lanes, document.memory, view.selected_lanes, *view.selection);
   QStringList head{time(totals.range.length())};
-  for (std::size_t side = 0; side < 2; ++side)
-    head << (side < session.sides() ? shown(name(session.run(side).about.kind)) : QString());
-  setHeaderLabels(head);
+  for (std::size_t side = 0; side < session.sides(); ++side) head << side_title(session, side);
+  set_columns(head, 0);
   for (const RangeTotals::Pair& pair : totals.pairs) {
     auto* rank = group(shown(session.pairs()[pair.pair].title()));
     const auto row = [&](const char* what, auto&& value) {
@@ -108,12 +121,11 @@ void DetailsPanel::show_range(const Document& document, const ViewState& view) {
 }
 
 void DetailsPanel::show_holders(const Document& document, std::size_t pair, Ns at) {
-  clear();
-  setHeaderLabels({"holder", "bytes", "cause"});
+  set_columns({"holder", "bytes", "cause"}, 0);
   for (std::size_t side = 0; side < document.session.sides(); ++side) {
     const auto& memory = document.memory[pair][side];
     if (!memory || memory->empty()) continue;
-    auto* own = group(shown(name(document.session.run(side).about.kind)) + " at " + time(at));
+    auto* own = group(side_title(document.session, side) + " at " + time(at));
     const std::vector<Holder> holders = memory->holders(at);
     if (holders.empty()) add(own, {"no allocation is known at this time"});
     for (const Holder& holder : holders)

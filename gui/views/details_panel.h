@@ -20,6 +20,7 @@ class DetailsPanel final : public QTreeWidget {
   QString csv() const;
 
  private:
+  void set_columns(const QStringList& titles, int stretched);
   QTreeWidgetItem* group(const QString& title);
   void show_span(const Document& document, const Span& span);
   void show_range(const Document& document, const ViewState& view);

@@ -114,8 +114,11 @@ ResidualView::ResidualView(QWidget* parent) : QWidget(parent) {
   rows_->horizontalHeader()->setStretchLastSection(true);
   const int letter = rows_->fontMetrics().averageCharWidth();
   for (const auto& [column, letters] :
-       {std::pair{ResidualColumn::scope, 22}, std::pair{ResidualColumn::op, 44},
-        std::pair{ResidualColumn::kind, 14}, std::pair{ResidualColumn::level, 16}})
+       {std::pair{ResidualColumn::scope, 26}, std::pair{ResidualColumn::op, 46},
+        std::pair{ResidualColumn::kind, 15}, std::pair{ResidualColumn::phase, 12},
+        std::pair{ResidualColumn::level, 16}, std::pair{ResidualColumn::predicted, 12},
+        std::pair{ResidualColumn::measured, 12}, std::pair{ResidualColumn::difference, 13},
+        std::pair{ResidualColumn::error, 12}})
     rows_->setColumnWidth(static_cast<int>(column), letters * letter);
 
   auto* line = new QHBoxLayout;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gui/views/legend_painter.h"
 #include "gui/views/memory_painter.h"
 
 namespace foregather::gui {
@@ -24,6 +25,7 @@ void TimelineView::set_document(std::shared_ptr<const Document> document) {
   view_ = document_ ? first_view(document_->session, document_->lanes) : ViewState();
   history_ = {};
   painter_ = {};
+  minimap_ = {};
   drag_ = Drag::none;
   refresh();
   if (on_selection) on_selection();
@@ -31,6 +33,7 @@ void TimelineView::set_document(std::shared_ptr<const Document> document) {
 
 void TimelineView::set_theme(const Theme& theme) {
   theme_ = theme;
+  minimap_ = {};
   refresh();
 }
 
@@ -41,6 +44,16 @@ void TimelineView::set_shows_memory(bool shown) {
 
 void TimelineView::refresh() {
   rows_ = document_ ? gui::layout(document_->lanes, view_) : TimelineLayout();
+  legend_height_ = 0;
+  if (document_) {
+    const Scene scene{*document_, view_, theme_};
+    const QRectF line(0, 0, width(), height());
+    legend_height_ = paint_legend(nullptr, line, scene, LegendOf::timeline, 0);
+    if (memory_height() > 0)
+      legend_height_ +=
+          paint_legend(nullptr, line, scene, view_.by_cause ? LegendOf::causes : LegendOf::curves,
+                       memory_pair());
+  }
   set_scroll(view_.scroll);
   lanes_ = {};
   update();
@@ -56,14 +69,19 @@ QRectF TimelineView::minimap_area() const { return {0, 0, double(width()), kMini
 QRectF TimelineView::ruler_area() const { return {0, kMinimap, double(width()), kRulerHeight}; }
 QRectF TimelineView::lanes_area() const {
   const double top = kMinimap + kRulerHeight;
-  return {0, top, double(width()), std::max(1.0, height() - top - memory_height())};
+  return {0, top, double(width()),
+          std::max(1.0, height() - top - memory_height() - legend_height_)};
 }
 QRectF TimelineView::memory_area() const {
-  return {0, height() - memory_height(), double(width()), memory_height()};
+  return {0, height() - legend_height_ - memory_height(), double(width()), memory_height()};
+}
+QRectF TimelineView::legend_area() const {
+  return {0, height() - legend_height_, double(width()), legend_height_};
 }
 double TimelineView::memory_height() const {
-  return shows_memory_ && document_ && document_->has_memory() ? std::min(kMemory, height() / 3.0)
-                                                               : 0;
+  if (!shows_memory_ || !document_ || !document_->has_memory()) return 0;
+  const bool is_stacked_twice = view_.by_cause && document_->session.sides() > 1;
+  return std::min(is_stacked_twice ? 2 * kMemory : kMemory, height() * 0.4);
 }
 
 std::size_t TimelineView::memory_pair() const {
@@ -95,18 +113,22 @@ void TimelineView::repaint_lanes() {
     painter_.paint(painter, lanes_area(), scene, rows_);
     if (memory_height() > 0) paint_memory(painter, memory_area(), scene, memory_pair());
     paint_marks(painter);
+    paint_legends(painter);
   }
   painter.end();
   frame_ms_ = static_cast<double>(timer.nsecsElapsed()) / 1e6;
 }
 
-// All of time, and the part that is shown.
-void TimelineView::paint_minimap(QPainter& painter) {
+// All of time.
+QPixmap TimelineView::minimap_picture() const {
   ViewState all = view_;
   all.range = document_->session.extent();
   const QRectF area = minimap_area();
   const TimeAxis axis = axis_of(area, all);
-  painter.fillRect(area, theme_.band);
+  QPixmap picture(area.size().toSize() * devicePixelRatioF());
+  picture.setDevicePixelRatio(devicePixelRatioF());
+  picture.fill(theme_.band);
+  QPainter painter(&picture);
   for (const Lane& lane : document_->lanes)
     for (std::size_t side = 0; side < 2; ++side) {
       if (lane.is_host || lane.sides[side].tracks.empty()) continue;
@@ -116,6 +138,17 @@ void TimelineView::paint_minimap(QPainter& painter) {
         painter.fillRect(QRectF(left, y, std::max(1.0, right - left), 7), theme_.side[side]);
       });
     }
+  return picture;
+}
+
+// With the part that is shown.
+void TimelineView::paint_minimap(QPainter& painter) {
+  if (minimap_.isNull()) minimap_ = minimap_picture();
+  ViewState all;
+  all.range = document_->session.extent();
+  const QRectF area = minimap_area();
+  const TimeAxis axis = axis_of(area, all);
+  painter.drawPixmap(area.topLeft(), minimap_);
   const double left = x_of(area, axis, view_.range.begin),
                right = x_of(area, axis, view_.range.end);
   painter.fillRect(
@@ -125,6 +158,16 @@ void TimelineView::paint_minimap(QPainter& painter) {
   painter.setPen(theme_.text);
   painter.setBrush(Qt::NoBrush);
   painter.drawRect(QRectF(left, area.top(), std::max(2.0, right - left) - 1, kMinimap - 1));
+}
+
+void TimelineView::paint_legends(QPainter& painter) {
+  const Scene scene{*document_, view_, theme_};
+  QRectF area = legend_area();
+  if (memory_height() > 0)
+    area.setTop(area.top() + paint_legend(&painter, area, scene,
+                                          view_.by_cause ? LegendOf::causes : LegendOf::curves,
+                                          memory_pair()));
+  paint_legend(&painter, area, scene, LegendOf::timeline, 0);
 }
 
 void TimelineView::paint_marks(QPainter& painter) {
@@ -158,7 +201,10 @@ void TimelineView::paintEvent(QPaintEvent*) {
   }
 }
 
-void TimelineView::resizeEvent(QResizeEvent*) { refresh(); }
+void TimelineView::resizeEvent(QResizeEvent*) {
+  minimap_ = {};
+  refresh();
+}
 
 Ns TimelineView::time_at(double x) const { return axis_of(lanes_area(), view_).time(x - kGutter); }
 

@@ -56,6 +56,7 @@ class TimelineView final : public QWidget {
   QRectF ruler_area() const;
   QRectF lanes_area() const;
   QRectF memory_area() const;
+  QRectF legend_area() const;
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -72,6 +73,7 @@ class TimelineView final : public QWidget {
   void refresh();
   void repaint_lanes();
   void paint_minimap(QPainter& painter);
+  QPixmap minimap_picture() const;
   void paint_marks(QPainter& painter);
   void set_scroll(double scroll);
   std::optional<Span> span_under(QPointF point) const;
@@ -79,6 +81,7 @@ class TimelineView final : public QWidget {
   Ns time_at(double x) const;
   std::size_t memory_pair() const;
   double memory_height() const;
+  void paint_legends(QPainter& painter);
 
   std::shared_ptr<const Document> document_;
   ViewState view_;
@@ -86,7 +89,9 @@ class TimelineView final : public QWidget {
   ViewHistory history_;
   Theme theme_ = Theme::light();
   TimelinePainter painter_;
-  QPixmap lanes_;  ///< ruler, lanes and memory; null: to be painted
+  QPixmap minimap_;  ///< all of time; null: to be painted
+  QPixmap lanes_;    ///< ruler, lanes and memory; null: to be painted
+  double legend_height_ = 0;
   bool shows_memory_ = true, shows_frame_time_ = false;
   double frame_ms_ = 0;
   Drag drag_ = Drag::none;

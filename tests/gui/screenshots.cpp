@@ -17,7 +17,7 @@ namespace {
 
 bool save(MainWindow& window, const QString& path) {
   QApplication::processEvents();
-  const bool saved = window.grab().toImage().convertToFormat(QImage::Format_Indexed8).save(path);
+  const bool saved = window.grab().toImage().convertToFormat(QImage::Format_RGB888).save(path);
   std::printf("%s%s\n", path.toUtf8().constData(), saved ? "" : ": cannot be written");
   return saved;
 }
