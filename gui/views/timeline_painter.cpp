@@ -14,39 +14,51 @@ QColor color_of(const Scene& scene, const LaneSide& side, std::size_t which, std
   return scene.theme.of(scene.document.session.run(which).ops.kind[row]);
 }
 
-/// Neighbours of one colour are one rectangle.
+/// Rectangles of a line, painted colour by colour: changing the brush costs more than a rectangle.
+/// Neighbours of one colour are one.
 class Fills {
  public:
   Fills(QPainter& painter, double y, double height)
-      : painter_(painter), y_(std::lround(y)), height_(std::lround(height)) {}
-  ~Fills() { flush(); }
+      : painter_(painter),
+        y_(static_cast<int>(std::lround(y))),
+        height_(static_cast<int>(std::lround(height))) {}
+  ~Fills() {
+    painter_.save();
+    painter_.setPen(Qt::NoPen);
+    for (const auto& [color, rects] : colors_) {
+      painter_.setBrush(QColor::fromRgba(color));
+      painter_.drawRects(rects.data(), static_cast<int>(rects.size()));
+    }
+    painter_.restore();
+  }
   Fills(const Fills&) = delete;
   Fills& operator=(const Fills&) = delete;
 
   void add(double left, double right, const QColor& color) {
     const auto from = static_cast<int>(std::floor(left));
     const int to = std::max(from + 1, static_cast<int>(std::floor(right)));
-    if (color == color_ && from <= to_) {
-      to_ = std::max(to_, to);
-      return;
-    }
-    flush();
-    from_ = from;
-    to_ = to;
-    color_ = color;
+    std::vector<QRect>& rects = of(color.rgba());
+    if (last_ == &rects && from <= rects.back().right() + 1)
+      rects.back().setRight(std::max(rects.back().right(), to - 1));
+    else
+      rects.emplace_back(from, y_, to - from, height_);
+    last_ = &rects;
   }
-  void flush() {
-    if (to_ > from_)
-      painter_.fillRect(from_, static_cast<int>(y_), to_ - from_, static_cast<int>(height_),
-                        color_);
-    to_ = from_;
-  }
+  /// What comes next is no neighbour.
+  void part() { last_ = nullptr; }
 
  private:
+  std::vector<QRect>& of(QRgb color) {
+    for (auto& [known, rects] : colors_)
+      if (known == color) return rects;
+    last_ = nullptr;  // the vectors move
+    return colors_.emplace_back(color, std::vector<QRect>()).second;
+  }
+
   QPainter& painter_;
-  long y_, height_;
-  int from_ = 0, to_ = 0;
-  QColor color_;
+  int y_, height_;
+  std::vector<std::pair<QRgb, std::vector<QRect>>> colors_;
+  const std::vector<QRect>* last_ = nullptr;  ///< has the neighbour
 };
 
 QRectF box_of(const QRectF& area, const TimeAxis& axis, TimeRange range, double y, double height) {
@@ -142,7 +154,7 @@ void TimelinePainter::paint_side(QPainter& painter, const QRectF& area, const Sc
           fills.add(box.left(), box.right(), color_of(scene, side, which, item));
           return;
         }
-        fills.flush();
+        fills.part();
         paint_span(painter, box, scene, lane, {which, side.kind, item});
       });
     }
@@ -239,6 +251,10 @@ void TimelinePainter::paint_links(QPainter& painter, const QRectF& area, const S
       const auto met = scene.document.counterpart(span);
       if (!met) return;
       const TimeRange there = range_of(scene.document.session, *met);
+      // A line to what is not shown would lead to the edge, and there to nothing.
+      if (there.begin < axis.range.begin || there.begin > axis.range.end ||
+          cell.begin < axis.range.begin)
+        return;
       const bool is_chosen = scene.view.selected == span || scene.view.selected == *met;
       painter.setPen(QPen(is_chosen ? scene.theme.text : scene.theme.faint, is_chosen ? 2 : 0.8));
       painter.drawLine(QPointF(x_of(area, axis, there.begin), upper),
