@@ -1,101 +1,26 @@
-// The device memory of one rank class: the caching allocator driven by its actions, and the ledger
-// of who holds the bytes.
+// The memory of one rank class on a device that exists only as a number of bytes.
 #pragma once
 
-#include <optional>
-#include <vector>
-
-#include "core/alloc/caching_allocator.h"
 #include "core/alloc/simulated_memory.h"
-#include "core/ir/graph.h"
-#include "sim/cost/cost_table.h"
-#include "sim/engine/simulation.h"
+#include "core/ledger/program_memory.h"
 
 namespace foregather::sim {
 
-/// What one step did to the memory of a class.
-struct MemoryStep {
-  MemoryPeaks peaks;
-  std::vector<Binding> bindings;
-  std::vector<SegmentChange> segments;
-  std::vector<MemoryPoint> points;
+using ledger::MemoryPeaks;
+using ledger::MemoryStep;
+
+struct SimulatedDevice {
+  alloc::SimulatedMemory device;
 };
 
-/// Performs alloc, free, release, record_stream and empty_cache. Times of bindings and points are
-/// the host times that the caller passes. Cost: the allocator's, plus a few nanoseconds.
-class ClassMemory final : private alloc::AllocatorSink {
+/// `capacity` in bytes; 0: unlimited.
+class ClassMemory final : private SimulatedDevice, public ledger::ProgramMemory {
  public:
-  /// `clock` is borrowed. `record` decides whether bindings and points are kept.
   ClassMemory(const Graph& graph, const Program& program, const alloc::AllocConfig& config,
-              Bytes capacity, alloc::EventClock& clock, bool record);
-
-  /// False when the device is out of memory; the storage stays unbound.
-  bool alloc(std::uint32_t storage, StreamId stream, Ns now);
-  void free(std::uint32_t storage, Ns now);
-  /// Drops one tensor of its storage; the last one frees it.
-  void release(std::uint32_t tensor, Ns now);
-  void record_stream(std::uint32_t storage, StreamId stream);
-  void empty_cache(Ns now);
-
-  /// Driver calls of the last alloc, free or empty_cache.
-  const alloc::DriverCalls* driver_calls() const { return calls_; }
-  bool has_pending() const { return allocator_.has_pending(); }
-  /// Whether the results so far depend only on the order of the actions: nothing was deferred to an
-  /// event and nothing was retried.
-  bool timeless() const { return timeless_; }
-  Bytes reserved() const { return allocator_.usage().reserved; }
-  /// By storage: what its block covers; 0 and 0 if it has none.
-  struct Place {
-    alloc::Address address = 0;
-    Bytes bytes = 0;
-    friend bool operator==(const Place&, const Place&) = default;
-  };
-  std::vector<Place> places() const;
-
-  void begin_step(Ns now);
-  /// Called at a launch: names the op that follows the latest peak and allocations.
-  void launched(std::uint32_t op_row) {
-    if (has_unnamed_) name_op(op_row);
-  }
-  MemoryStep end_step(Ns now);
-
-  ClassMemory(const ClassMemory&) = delete;
-  ClassMemory& operator=(const ClassMemory&) = delete;
-
- private:
-  void segment(const alloc::SegmentEvent& event) override;
-  void add_held_segments(Ns now);
-  void name_op(std::uint32_t op_row);
-  void keep_peak();
-  void note(Ns now);
-
-  static constexpr std::uint32_t kNoBinding = 0xffffffffU;  ///< of a storage in host memory
-  struct Slot {
-    Bytes bytes = 0;
-    alloc::BlockId block;
-    std::uint32_t binding = 0;  ///< row of step_.bindings, if it was bound in this step
-    std::uint32_t tensors = 0;  ///< not yet released
-    bool bound = false;
-    bool on_host = false;
-    Cause cause = Cause::temporary;
-  };
-
-  const Graph& graph_;
-  Range storages_;
-  alloc::SimulatedMemory memory_;
-  alloc::CachingAllocator allocator_;
-  bool record_;
-  bool timeless_ = true;
-  bool has_unnamed_ = false;
-  bool peak_unnamed_ = false;
-  bool at_peak_ = false;  ///< no free since the peak: its causes are the present ones
-  const alloc::DriverCalls* calls_ = nullptr;
-  std::vector<Slot> slots_;
-  std::vector<std::uint32_t> tensors_of_;
-  std::array<Bytes, kScheduleCauses> by_cause_{};
-  std::uint32_t first_unnamed_ = 0;
-  MemoryStep step_;
-  Ns now_ = 0;  ///< of the call under way, for segment()
+              Bytes capacity, alloc::EventClock& clock, bool record)
+      : SimulatedDevice{alloc::SimulatedMemory(capacity == 0 ? alloc::SimulatedMemory::kUnlimited
+                                                             : capacity)},
+        ProgramMemory(graph, program, config, device, clock, record) {}
 };
 
 }  // namespace foregather::sim

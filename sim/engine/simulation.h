@@ -9,6 +9,7 @@
 
 #include "core/base/units.h"
 #include "core/ir/graph.h"
+#include "core/ledger/program_memory.h"
 
 namespace foregather::sim {
 
@@ -36,32 +37,10 @@ struct OpTime {
   Reason reason = Reason::start;
 };
 
-/// The life of one storage binding, in host order.
-struct Binding {
-  StorageId storage;
-  Bytes block_bytes = 0;  ///< rounded and with slack
-  std::uint64_t address = 0;
-  Ns allocated = 0;             ///< host time
-  Ns freed = 0;                 ///< host time of the free call; the step's end if still bound
-  std::uint32_t before_op = 0;  ///< row of the first op launched after the alloc
-  bool from_before = false;     ///< bound when the step began
-  bool still_bound = false;     ///< at the step's end
-};
-
-/// The memory curve at the points where it changed.
-struct MemoryPoint {
-  Ns time = 0;  ///< host time
-  Bytes requested = 0, allocated = 0, active = 0, reserved = 0;
-};
-
-struct MemoryPeaks {
-  Bytes requested = 0, allocated = 0, active = 0, reserved = 0;
-  /// Where `allocated` is largest: bytes by cause (sum = the allocated peak) and the op that was
-  /// launched next.
-  std::array<Bytes, kScheduleCauses> by_cause{};
-  std::optional<OpId> at;
-  std::uint64_t retries = 0;
-};
+using ledger::Binding;
+using ledger::MemoryPeaks;
+using ledger::MemoryPoint;
+using ledger::SegmentChange;
 
 /// The simulation ends there: the steps under way are given as far as they came (the memory of
 /// other classes whole where nothing is recorded).
@@ -71,18 +50,6 @@ struct OutOfMemory {
   StorageId storage;
   Bytes requested = 0;
   bool in_first_step = false;  ///< then the steady step holds nothing but the same peaks
-};
-
-/// Memory came from the driver or went back, at a host time; or was held when the step began.
-struct SegmentChange {
-  enum class Kind : std::uint8_t { held, allocated, released, mapped, unmapped };
-  Kind kind = Kind::held;
-  bool large = true;        ///< of the large pool
-  bool expandable = false;  ///< a mapped range of an expandable segment
-  StreamId stream;
-  Ns time = 0;
-  std::uint64_t address = 0;
-  Bytes bytes = 0;
 };
 
 /// One step of one class.

@@ -1,18 +1,17 @@
-#include "sim/engine/class_memory.h"
+#include "core/ledger/program_memory.h"
 
 #include <algorithm>
 #include <array>
 #include <cassert>
 
-namespace foregather::sim {
+namespace foregather::ledger {
 
-ClassMemory::ClassMemory(const Graph& graph, const Program& program,
-                         const alloc::AllocConfig& config, Bytes capacity, alloc::EventClock& clock,
-                         bool record)
+ProgramMemory::ProgramMemory(const Graph& graph, const Program& program,
+                             const alloc::AllocConfig& config, alloc::DeviceMemory& memory,
+                             alloc::EventClock& clock, bool record)
     : graph_(graph),
       storages_(program.storages),
-      memory_(capacity == 0 ? alloc::SimulatedMemory::kUnlimited : capacity),
-      allocator_(config, memory_, clock),
+      allocator_(config, memory, clock),
       record_(record),
       slots_(program.storages.count),
       tensors_of_(program.storages.count) {
@@ -28,7 +27,7 @@ ClassMemory::ClassMemory(const Graph& graph, const Program& program,
   if (record) allocator_.set_sink(this);
 }
 
-void ClassMemory::segment(const alloc::SegmentEvent& event) {
+void ProgramMemory::segment(const alloc::SegmentEvent& event) {
   constexpr std::array kKinds{SegmentChange::Kind::allocated, SegmentChange::Kind::released,
                               SegmentChange::Kind::mapped, SegmentChange::Kind::unmapped};
   const SegmentChange::Kind kind = kKinds[static_cast<std::size_t>(event.action)];
@@ -39,7 +38,7 @@ void ClassMemory::segment(const alloc::SegmentEvent& event) {
 }
 
 // An expandable segment as its mapped ranges.
-void ClassMemory::add_held_segments(Ns now) {
+void ProgramMemory::add_held_segments(Ns now) {
   for (const alloc::SegmentLayout& segment : allocator_.layout()) {
     bool is_open = false;
     for (const alloc::BlockLayout& block : segment.blocks) {
@@ -54,7 +53,7 @@ void ClassMemory::add_held_segments(Ns now) {
   }
 }
 
-bool ClassMemory::alloc(std::uint32_t storage, StreamId stream, Ns now) {
+bool ProgramMemory::alloc(std::uint32_t storage, StreamId stream, Ns now) {
   now_ = now;
   const std::uint32_t local = storage - storages_.first;
   Slot& slot = slots_[local];
@@ -95,7 +94,7 @@ bool ClassMemory::alloc(std::uint32_t storage, StreamId stream, Ns now) {
   return true;
 }
 
-void ClassMemory::free(std::uint32_t storage, Ns now) {
+void ProgramMemory::free(std::uint32_t storage, Ns now) {
   const std::uint32_t local = storage - storages_.first;
   Slot& slot = slots_[local];
   assert(slot.bound);
@@ -117,18 +116,18 @@ void ClassMemory::free(std::uint32_t storage, Ns now) {
   note(now);
 }
 
-void ClassMemory::release(std::uint32_t tensor, Ns now) {
+void ProgramMemory::release(std::uint32_t tensor, Ns now) {
   const std::uint32_t storage = graph_.tensors[tensor].storage.row();
   calls_ = nullptr;
   if (--slots_[storage - storages_.first].tensors == 0) free(storage, now);
 }
 
-void ClassMemory::record_stream(std::uint32_t storage, StreamId stream) {
+void ProgramMemory::record_stream(std::uint32_t storage, StreamId stream) {
   const Slot& slot = slots_[storage - storages_.first];
   if (slot.block) allocator_.record_stream(slot.block, alloc::StreamId(stream.row()));
 }
 
-void ClassMemory::empty_cache(Ns now) {
+void ProgramMemory::empty_cache(Ns now) {
   now_ = now;
   allocator_.empty_cache();
   calls_ = &allocator_.last_calls();
@@ -136,25 +135,29 @@ void ClassMemory::empty_cache(Ns now) {
   if (record_) note(now);
 }
 
-std::vector<ClassMemory::Place> ClassMemory::places() const {
+ProgramMemory::Place ProgramMemory::place(std::uint32_t storage) const {
+  const Slot& slot = slots_[storage - storages_.first];
+  if (!slot.block) return {};
+  return {allocator_.address(slot.block), allocator_.block_size(slot.block)};
+}
+
+std::vector<ProgramMemory::Place> ProgramMemory::places() const {
   std::vector<Place> places(slots_.size());
-  for (std::size_t i = 0; i < places.size(); ++i)
-    if (slots_[i].block)
-      places[i] = {allocator_.address(slots_[i].block), allocator_.block_size(slots_[i].block)};
+  for (std::uint32_t i = 0; i < places.size(); ++i) places[i] = place(storages_.first + i);
   return places;
 }
 
-void ClassMemory::keep_peak() {
+void ProgramMemory::keep_peak() {
   step_.peaks.by_cause = by_cause_;
   at_peak_ = false;
 }
 
-void ClassMemory::note(Ns now) {
+void ProgramMemory::note(Ns now) {
   const alloc::Usage& usage = allocator_.usage();
   step_.points.push_back({now, usage.requested, usage.allocated, usage.active, usage.reserved});
 }
 
-void ClassMemory::begin_step(Ns now) {
+void ProgramMemory::begin_step(Ns now) {
   step_ = {};
   allocator_.reset_peak_stats();
   step_.peaks.allocated = allocator_.usage().allocated;
@@ -174,7 +177,7 @@ void ClassMemory::begin_step(Ns now) {
   note(now);
 }
 
-void ClassMemory::name_op(std::uint32_t op_row) {
+void ProgramMemory::name_op(std::uint32_t op_row) {
   if (peak_unnamed_) step_.peaks.at = OpId(op_row);
   for (std::size_t row = first_unnamed_; row < step_.bindings.size(); ++row)
     step_.bindings[row].before_op = op_row;
@@ -182,7 +185,7 @@ void ClassMemory::name_op(std::uint32_t op_row) {
   peak_unnamed_ = has_unnamed_ = false;
 }
 
-MemoryStep ClassMemory::end_step(Ns now) {
+MemoryStep ProgramMemory::end_step(Ns now) {
   for (Binding& binding : step_.bindings)
     if (binding.still_bound) binding.freed = now;
   if (at_peak_) keep_peak();
@@ -194,4 +197,4 @@ MemoryStep ClassMemory::end_step(Ns now) {
   return std::move(step_);
 }
 
-}  // namespace foregather::sim
+}  // namespace foregather::ledger
