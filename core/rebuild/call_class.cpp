@@ -23,7 +23,7 @@ constexpr std::array<std::pair<std::string_view, CallClass>, 10> kStems{{
 }  // namespace
 
 CallClass call_class(std::string_view name) {
-  for (const std::string_view prefix : {"cuda", "hip", "cu"})
+  for (const std::string_view prefix : {"cuda", "hip", "cu", "host"})
     if (name.starts_with(prefix)) {
       name.remove_prefix(prefix.size());
       break;

@@ -16,7 +16,8 @@ enum class CallClass : std::uint8_t {
 };
 
 /// Names of runtime and driver, with version suffixes ("cudaLaunchKernelExC_v11060",
-/// "cuStreamWaitEvent", "hipMemcpyAsync").
+/// "cuStreamWaitEvent", "hipMemcpyAsync"), and what a run of the
+/// host backend records ("hostLaunch").
 CallClass call_class(std::string_view name);
 
 }  // namespace foregather::rebuild

@@ -27,6 +27,7 @@ class RecordingWriting {
     add_calls();
     for (const std::size_t op : ops_) add_activity(op);
     add_collectives();
+    recording_.known.works = run_.works;
     if (run_.about.kind == run::RunKind::predicted)
       launch_as_issued();
     else

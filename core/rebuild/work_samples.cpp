@@ -242,11 +242,17 @@ class Sampling {
       if (op && recording.ranges.shapes[op.row()]) ++samples_.with_shapes;
       times_[shape_of(recording, i, op, op && kernels[op.row()] == 1)].push_back(time);
     }
+    for (const run::KernelWork& work : recording.known.works)
+      works_.emplace(recording.text(work.kernel), work.cost);
   }
 
   WorkSamples take() {
     for (auto& [shape, times] : times_) {
       WorkSample sample = sample_of(shape);
+      if (const auto known = works_.find(shape.kernel); known != works_.end()) {
+        sample.cost = known->second;
+        sample.has_cost = true;
+      }
       std::sort(times.begin(), times.end());
       sample.time = is_collective(sample.cost.kind) ? times.front() : median(times);
       sample.repeats = static_cast<std::int64_t>(times.size());
@@ -365,6 +371,7 @@ class Sampling {
   }
 
   std::map<Shape, std::vector<Ns>> times_;
+  std::map<std::string_view, Cost> works_;  // of kernels whose producer says what they are
   WorkSamples samples_;
 };
 

@@ -9,6 +9,13 @@ namespace foregather::run {
 /// Where the rows of a run come from.
 enum class RunKind : std::uint8_t { predicted, measured };
 
+/// How a recording ended.
+enum class RunState : std::uint8_t {
+  complete,
+  under_way,  ///< it is still recorded, or was cut short: rows end where it was
+  failed,     ///< the job did
+};
+
 /// Why an op did not start earlier.
 enum class BoundReason : std::uint8_t {
   start,         ///< nothing before it

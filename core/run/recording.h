@@ -13,6 +13,7 @@
 #include "core/base/strings.h"
 #include "core/base/units.h"
 #include "core/ir/kinds.h"
+#include "core/run/work_sample.h"
 
 namespace foregather::run {
 
@@ -135,6 +136,7 @@ struct KnownOps {
   std::vector<OpKind> kind;
   std::vector<Phase> phase;
   std::vector<StringId> scope;
+  std::vector<KernelWork> works;  ///< by kernel: what its activities do
 };
 
 /// Events by a word, in order of appearance. There are few words.

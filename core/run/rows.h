@@ -40,6 +40,7 @@ struct RunInfo {
   std::int64_t model_flops_per_rank_step = 0;
   Bytes capacity = 0;           ///< of one device, 0: unknown
   Bytes outside_allocator = 0;  ///< held by the context and libraries
+  RunState state = RunState::complete;
   friend bool operator==(const RunInfo&, const RunInfo&) = default;
 };
 

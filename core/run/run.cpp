@@ -11,6 +11,36 @@ Row append(std::vector<Record>& rows, const Record& record) {
   return Row(rows.size() - 1);
 }
 
+// The new row of each of `count` rows that are put in the order of `less`, equal ones as they are.
+template <class Row, class Less>
+std::vector<Row> places(std::size_t count, Less less) {
+  std::vector<std::size_t> order(count);
+  for (std::size_t i = 0; i < count; ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), less);
+  std::vector<Row> place(count);
+  for (std::size_t i = 0; i < count; ++i) place[order[i]] = Row(i);
+  return place;
+}
+
+template <class Row, class Record>
+void move_to(std::vector<Record>& rows, const std::vector<Row>& place) {
+  std::vector<Record> moved(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) moved[place[i].row()] = std::move(rows[i]);
+  rows = std::move(moved);
+}
+
+template <class Row>
+void follow(Row& row, const std::vector<Row>& place) {
+  if (row) row = place[row.row()];
+}
+
+template <class Record>
+void sort_by_step(std::vector<Record>& rows, const std::vector<StepRow>& place) {
+  for (Record& row : rows) follow(row.step, place);
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Record& a, const Record& b) { return a.step < b.step; });
+}
+
 }  // namespace
 
 void OpColumns::reserve(std::size_t rows) {
@@ -95,6 +125,35 @@ OpSpan ops_of(RunView run, StepRow step) {
   const auto [first, last] = std::equal_range(column.begin(), column.end(), step);
   return {static_cast<std::size_t>(first - column.begin()),
           static_cast<std::size_t>(last - column.begin())};
+}
+
+void sort_steps(Run& run) {
+  const auto step_at = places<StepRow>(run.steps.size(), [&](std::size_t a, std::size_t b) {
+    const StepInfo &x = run.steps[a], &y = run.steps[b];
+    return x.rank_class != y.rank_class ? x.rank_class < y.rank_class : x.number < y.number;
+  });
+  move_to(run.steps, step_at);
+  sort_by_step(run.bindings, step_at);
+  sort_by_step(run.segments, step_at);
+  sort_by_step(run.memory, step_at);
+  sort_by_step(run.causes, step_at);
+  sort_by_step(run.failures, step_at);
+  for (StepRow& step : run.ops.step) follow(step, step_at);
+  const auto op_at = places<OpRow>(run.ops.size(), [&](std::size_t a, std::size_t b) {
+    return run.ops.step[a] < run.ops.step[b];
+  });
+  const auto each = [&](auto&... column) { (move_to(column, op_at), ...); };
+  OpColumns& ops = run.ops;
+  each(ops.step, ops.stream, ops.micro_batch, ops.ordinal, ops.kind, ops.role, ops.phase,
+       ops.reason, ops.scope, ops.unit, ops.communicator, ops.sequence, ops.issued, ops.start,
+       ops.transfer, ops.end, ops.alone, ops.launch, ops.bound_by, ops.bound_by_previous_step,
+       ops.source, ops.bytes, ops.wire_bytes, ops.flops);
+  for (OpRow& row : ops.bound_by) follow(row, op_at);
+  for (StepInfo& step : run.steps) follow(step.peak_at, op_at);
+  for (BindingRecord& row : run.bindings) follow(row.before_op, op_at);
+  for (CollectiveRecord& row : run.collectives) follow(row.op, op_at);
+  std::sort(run.collectives.begin(), run.collectives.end(),
+            [](const CollectiveRecord& a, const CollectiveRecord& b) { return a.op < b.op; });
 }
 
 std::vector<StepRow> steps_of(RunView run, StepKind kind) {

@@ -8,6 +8,7 @@
 #include "core/base/strings.h"
 #include "core/run/columns.h"
 #include "core/run/rows.h"
+#include "core/run/work_sample.h"
 
 namespace foregather::run {
 
@@ -33,6 +34,7 @@ class RunSink {
   virtual void add(const MemoryRecord& row) = 0;
   virtual void add(const CauseRecord& row) = 0;
   virtual void add(const FailureRecord& row) = 0;
+  virtual void add(const KernelWork& row) = 0;
 };
 
 /// A run in memory. Consumers read its members; producers fill it through RunSink.
@@ -54,6 +56,7 @@ class Run final : public RunSink {
   std::vector<MemoryRecord> memory;
   std::vector<CauseRecord> causes;
   std::vector<FailureRecord> failures;
+  std::vector<KernelWork> works;
 
   StringId text(std::string_view text) override { return strings.intern(text); }
   void info(const RunInfo& info) override { about = info; }
@@ -71,6 +74,7 @@ class Run final : public RunSink {
   void add(const MemoryRecord& row) override { memory.push_back(row); }
   void add(const CauseRecord& row) override { causes.push_back(row); }
   void add(const FailureRecord& row) override { failures.push_back(row); }
+  void add(const KernelWork& row) override { works.push_back(row); }
 
   std::string_view text_of(StringId id) const { return strings.text(id); }
 };
@@ -84,6 +88,10 @@ struct OpSpan {
   std::size_t last = 0;
 };
 OpSpan ops_of(RunView run, StepRow step);
+
+/// Puts the rows of a recording whose ranks wrote in turns into the order that consumers see: steps
+/// by class and number, then everything by step, as it came. n log n.
+void sort_steps(Run& run);
 
 /// Rows of steps of that kind, in order of class.
 std::vector<StepRow> steps_of(RunView run, StepKind kind);

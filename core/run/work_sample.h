@@ -28,6 +28,13 @@ struct WorkSample {
   }
 };
 
+/// What the op of a kernel's name is, of a producer that knows: shapes without a framework's.
+struct KernelWork {
+  StringId kernel;  ///< the source of its ops
+  Cost cost;        ///< without a group
+  friend bool operator==(const KernelWork&, const KernelWork&) = default;
+};
+
 /// The sum; of damaged times, that have no room, the largest there is.
 constexpr Ns sum_of_times(Ns a, Ns b) {
   constexpr Ns kMost = std::numeric_limits<Ns>::max();

@@ -123,7 +123,6 @@ Status Loader::steps() {
 
 Status Loader::ops() {
   StepRow last_step;
-  std::size_t disorder = 0;
   const auto add = [&](RowReader& row, std::size_t number) {
     row.id(number);
     OpRecord op;
@@ -151,18 +150,16 @@ Status Loader::ops() {
     op.wire_bytes = row.integer();
     op.flops = row.integer();
     if (!row.ok()) return;
-    disorder += last_step && op.step < last_step ? 1 : 0;
+    is_disordered_ = is_disordered_ || (last_step && op.step < last_step);
     last_step = op.step;
     run_.ops.append(op);
   };
-  const Status read = each_row(
+  return each_row(
       "op",
       "id, step, stream, micro_batch, scope, phase, kind, ordinal, role, unit, communicator, "
       "sequence, issued_ns, start_ns, transfer_ns, end_ns, alone_ns, reason, bound_by, "
       "bound_by_previous_step, source, bytes, wire_bytes, flops",
       add);
-  if (!read) return read;
-  return disorder == 0 ? Status{} : damaged("op", 0);
 }
 
 // References to ops that were read before the ops' number was known.
@@ -185,19 +182,20 @@ Result<Run> Loader::load() {
     std::int64_t since;  // version
     Status (Loader::*read)();
   };
-  constexpr std::array kParts{Part{1, &Loader::info},          Part{1, &Loader::strings},
-                              Part{1, &Loader::classes},       Part{1, &Loader::streams},
-                              Part{1, &Loader::communicators}, Part{1, &Loader::steps},
-                              Part{1, &Loader::ops},           Part{1, &Loader::bindings},
-                              Part{1, &Loader::segments},      Part{1, &Loader::memory},
-                              Part{1, &Loader::causes},        Part{1, &Loader::failures},
-                              Part{2, &Loader::threads},       Part{2, &Loader::calls},
-                              Part{2, &Loader::launches},      Part{2, &Loader::waits},
-                              Part{2, &Loader::collectives},   Part{2, &Loader::inferred_causes}};
+  constexpr std::array kParts{
+      Part{1, &Loader::info},    Part{1, &Loader::strings},       Part{1, &Loader::classes},
+      Part{1, &Loader::streams}, Part{1, &Loader::communicators}, Part{1, &Loader::steps},
+      Part{1, &Loader::ops},     Part{1, &Loader::bindings},      Part{1, &Loader::segments},
+      Part{1, &Loader::memory},  Part{1, &Loader::causes},        Part{1, &Loader::failures},
+      Part{2, &Loader::threads}, Part{2, &Loader::calls},         Part{2, &Loader::launches},
+      Part{2, &Loader::waits},   Part{2, &Loader::collectives},   Part{2, &Loader::inferred_causes},
+      Part{4, &Loader::state},   Part{4, &Loader::works}};
   for (const Part& part : kParts)
     if (version_ >= part.since)
       if (const Status done = (this->*part.read)(); !done) return tl::unexpected(done.error());
+  if (is_disordered_ && version_ < 4) return tl::unexpected(damaged("op", 0).error());
   if (const Status done = check_bounds(); !done) return tl::unexpected(done.error());
+  if (is_recording_) run::sort_steps(run_);
   return std::move(run_);
 }
 

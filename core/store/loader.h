@@ -53,6 +53,8 @@ class Loader {
   Status launches();
   Status waits();
   Status collectives();
+  Status works();
+  Status state();
   Status check_bounds() const;
   StringId string(RowReader& row) { return row.maybe_row<StringId>(run_.strings.size()); }
 
@@ -60,6 +62,8 @@ class Loader {
   std::int64_t version_;
   std::int64_t id_;
   run::Run run_;
+  bool is_disordered_ = false;  ///< ops are not in the order of their steps
+  bool is_recording_ = false;   ///< it was written while it happened: its rows may come in turns
 };
 
 template <class Read>

@@ -1,3 +1,4 @@
+#include "core/ir/references.h"
 #include "core/store/loader.h"
 
 namespace foregather::store {
@@ -71,6 +72,40 @@ Status Loader::collectives() {
         run_.collectives.push_back(collective);
       },
       "op");
+}
+
+Status Loader::state() {
+  auto query = database_.prepare("SELECT state FROM recording WHERE run = ?");
+  if (!query) return tl::unexpected(query.error());
+  query->start(id_);
+  const auto found = query->next();
+  if (!found) return tl::unexpected(found.error());
+  if (*found) {
+    RowReader row(*query);
+    run_.about.state = row.choice(RunState::failed);
+    if (!row.ok()) return damaged("recording", 0);
+    is_recording_ = true;
+  }
+  return is_disordered_ && !is_recording_ ? damaged("op", 0) : Status{};
+}
+
+Status Loader::works() {
+  return each_row("kernel_work",
+                  "id, kernel, kind, dtype, kernels, flops, bytes_read, bytes_written, m, n, k, "
+                  "batch",
+                  [&](RowReader& row, std::size_t number) {
+                    row.id(number);
+                    KernelWork work;
+                    work.kernel = row.row<StringId>(run_.strings.size());
+                    work.cost.kind = row.choice(OpKind::other);
+                    work.cost.dtype = row.choice(DType::boolean);
+                    work.cost.kernels = row.number<std::uint8_t>();
+                    for (std::int64_t* const value :
+                         {&work.cost.flops, &work.cost.bytes_read, &work.cost.bytes_written,
+                          &work.cost.m, &work.cost.n, &work.cost.k, &work.cost.batch})
+                      *value = row.within(0, kMostWork);
+                    run_.works.push_back(work);
+                  });
 }
 
 }  // namespace foregather::store

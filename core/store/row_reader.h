@@ -18,6 +18,9 @@ class RowReader {
   explicit RowReader(const Statement& statement) : statement_(statement) {}
 
   std::int64_t integer() { return statement_.integer(column_++); }
+  std::int64_t within(std::int64_t least, std::int64_t most) {
+    return within(integer(), least, most);
+  }
   bool flag() { return within(integer(), 0, 1) == 1; }
   std::string text() { return std::string(statement_.text(column_++)); }
 

@@ -10,9 +10,9 @@
 namespace foregather::store {
 
 inline constexpr std::int64_t kApplicationId = 0x466F7265;  // "Fore"
-inline constexpr std::int64_t kUserVersion = 3;
+inline constexpr std::int64_t kUserVersion = 4;
 
-/// The tables that each version adds: schema.sql, schema_2.sql, schema_3.sql.
+/// The tables that each version adds: schema.sql, schema_2.sql and so on.
 extern const std::array<const char*, kUserVersion> kSchemas;
 
 /// Makes an empty database ours, of that version.

@@ -1,10 +1,9 @@
 -- The database of Foregather: runs, predicted or measured, as core/run/rows.h has them.
 --
---   application_id  0x466F7265 ("Fore")     user_version  3
+--   application_id  0x466F7265 ("Fore")     user_version  4
 --
--- These are the tables of version 1; schema_2.sql and schema_3.sql have those that versions 2 and 3
--- add. A version only adds tables, so that an older database reads as one whose newer tables are
--- empty.
+-- These are the tables of version 1; schema_2.sql and so on have those that the next versions add. A
+-- version only adds tables, so that an older database reads as one whose newer tables are empty.
 --
 -- Times are integer nanoseconds on the run's own clock, sizes integer bytes. A row is named by
 -- (run, id), where id counts from 0 without gaps; references to another table of the same run are

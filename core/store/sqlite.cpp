@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -157,7 +158,22 @@ Result<Database> Database::open_in_place(const std::string& path) {
   return database;
 }
 
+// A connection that only reads cannot roll back what a killed writer left in its journal.
+Status Database::recover(const std::string& path) {
+  std::error_code ignored;
+  if (const auto left = std::filesystem::file_size(path + "-journal", ignored);
+      ignored || left == 0)
+    return {};
+  auto database = open_with(path, path, SQLITE_OPEN_READWRITE);
+  if (!database) return tl::unexpected(database.error());
+  constexpr int kPatience = 1000;  // ms
+  FOREGATHER_SQLITE(sqlite3_busy_timeout(database->handle_, kPatience), database->handle_, path);
+  const auto read = database->integer("SELECT count(*) FROM sqlite_schema");
+  return read ? Status{} : tl::unexpected(read.error());
+}
+
 Result<Database> Database::open(const std::string& path) {
+  if (const Status recovered = recover(path); !recovered) return tl::unexpected(recovered.error());
   // A percent-encoded name would be a URI; plain names never are without SQLITE_OPEN_URI.
   auto database = open_with(path, path, SQLITE_OPEN_READONLY);
   if (!database) return database;

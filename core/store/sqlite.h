@@ -65,7 +65,8 @@ class Database {
   /// A database for writing that keeps what was committed when its process is killed. The file is
   /// created if there is none. Another process that writes it is an error.
   static Result<Database> open_in_place(const std::string& path);
-  /// An existing database for reading, hardened against hostile content.
+  /// An existing database for reading, hardened against hostile content. A transaction that was cut
+  /// short is rolled back first.
   static Result<Database> open(const std::string& path);
   Database(Database&& other) noexcept;
   Database& operator=(Database&&) = delete;
@@ -84,6 +85,7 @@ class Database {
 
  private:
   Database(sqlite3* handle, const std::string& path) : handle_(handle), path_(path) {}
+  static Status recover(const std::string& path);
   static Result<Database> open_with(const std::string& path, const std::string& shown, int flags);
 
   sqlite3* handle_;
