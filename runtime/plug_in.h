@@ -1,0 +1,27 @@
+// Backends by name.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/base/result.h"
+#include "runtime/device.h"
+
+namespace foregather::runtime {
+
+struct CloseBackend {
+  void (*destroy)(Backend*) = nullptr;  ///< null: delete
+  void operator()(Backend* backend) const {
+    if (destroy != nullptr)
+      destroy(backend);
+    else
+      delete backend;
+  }
+};
+using BackendHandle = std::unique_ptr<Backend, CloseBackend>;
+
+/// "host", or "cuda", whose library is opened from the program's own directory. Errors: an unknown
+/// name; a plug-in that is not there, cannot be opened or is of another version, with its path.
+Result<BackendHandle> open_backend(const std::string& name);
+
+}  // namespace foregather::runtime

@@ -1,0 +1,196 @@
+#include "runtime/executor.h"
+
+#include <set>
+#include <catch2/catch.hpp>
+
+#include "core/alloc/config.h"
+#include "core/ir/builder.h"
+#include "core/run/key.h"
+#include "core/store/reader.h"
+#include "core/store/recording_writer.h"
+#include "runtime/host/host_backend.h"
+#include "sim/engine/engine.h"
+#include "tests/fixtures/fixtures.h"
+#include "tests/fixtures/parts.h"
+#include "tests/support/scratch.h"
+
+using namespace foregather;
+using runtime::RunReport;
+
+namespace {
+
+constexpr runtime::Rating kFast{1e13, 1e13, 1e13, 0, 64 * KiB};
+
+struct Executed {
+  Result<RunReport> report = RunReport();
+  run::Run run;
+};
+
+Executed execute(const Graph& graph, runtime::RunOptions options = {},
+                 const runtime::Rating& rating = kFast) {
+  const test::Scratch scratch;
+  const std::string path = scratch.path("run.db");
+  auto writer = store::RecordingWriter::create(path);
+  REQUIRE(writer);
+  run::RunInfo info;
+  info.name = "test";
+  info.kind = run::RunKind::measured;
+  (*writer)->info(info);
+  if (options.capacity == 0) options.capacity = 4 * GiB;
+  if (options.steps == 0) options.steps = 4;
+  const auto backend = runtime::make_host_backend(rating);
+  Executed executed;
+  executed.report = runtime::execute(graph, options, *backend, **writer);
+  REQUIRE((*writer)->finish(run::RunState::complete));
+  auto run = store::read_run(path);
+  if (!run) FAIL(run.error().text());
+  executed.run = std::move(*run);
+  return executed;
+}
+
+sim::Simulation simulated(const Graph& graph, Bytes capacity = 4 * GiB) {
+  std::size_t machines = 1;
+  for (const RankClass& c : graph.classes)
+    machines = std::max(machines, std::size_t{c.hardware} + 1);
+  sim::CostTable table;
+  table.prices.resize(graph.costs.size());
+  for (sim::Price& price : table.prices) price.duration = 1000;
+  table.sources = {"test"};
+  sim::EngineOptions options;
+  options.capacity = capacity;
+  auto simulation = sim::simulate(graph, std::vector(machines, table), options);
+  if (!simulation) FAIL(simulation.error().text());
+  return std::move(*simulation);
+}
+
+bool defers_frees(const Graph& graph) {
+  for (const Program& program : graph.programs)
+    for (const HostThread& thread : program.threads)
+      for (const auto& actions : thread.sections)
+        for (const Action& action : actions)
+          if (action.kind == ActionKind::record_stream) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("every fixture runs, with right numbers and the simulator's memory") {
+  for (const auto& [name, make] : test::all_fixtures()) {
+    INFO(name);
+    Graph graph = make();
+    for (Cost& cost : graph.costs) cost.flops /= 1000;  // of real work; the bytes stay
+    const Executed executed = execute(graph);
+    if (!executed.report) FAIL(executed.report.error().text());
+    const RunReport& report = *executed.report;
+    CHECK_FALSE(report.oom);
+    CHECK(report.steps == 4);
+    const sim::Simulation simulation = simulated(graph);
+    const runtime::Ranks ranks = runtime::ranks_of(graph);
+    REQUIRE(report.ranks.size() == ranks.ranks.size());
+    for (std::size_t r = 0; r < report.ranks.size(); ++r) {
+      const sim::ClassResult& expected = simulation.classes[ranks.class_of[r]];
+      const run::StepInfo& first = report.ranks[r].first;
+      CHECK(first.peak_allocated == expected.first.peaks.allocated);
+      CHECK(report.ranks[r].steady.peak_allocated == expected.steady.peaks.allocated);
+      if (defers_frees(graph)) continue;
+      CHECK(first.peak_requested == expected.first.peaks.requested);
+      CHECK(first.peak_active == expected.first.peaks.active);
+      CHECK(first.peak_reserved == expected.first.peaks.reserved);
+      CHECK(report.ranks[r].steady.peak_reserved == expected.steady.peaks.reserved);
+    }
+  }
+}
+
+TEST_CASE("a recorded step has every op once, in the order of streams and communicators") {
+  const Graph graph = test::gradient_accumulation();
+  const Executed executed = execute(graph);
+  REQUIRE(executed.report);
+  CHECK(executed.report->backend.checked_collectives > 0);
+  const run::Run& run = executed.run;
+  CHECK(run.about.state == run::RunState::complete);
+  REQUIRE(run.classes.size() == graph.world_size);
+  CHECK(run.steps.size() == graph.world_size * 4);
+  for (std::size_t s = 0; s < run.steps.size(); ++s) {
+    if (s > 0 && run.steps[s].rank_class == run.steps[s - 1].rank_class)
+      CHECK(run.steps[s].begin == run.steps[s - 1].end);
+    const auto [first, last] = run::ops_of(run, run::StepRow(s));
+    REQUIRE(last > first);
+    std::set<std::string> keys;
+    for (std::size_t i = first; i < last; ++i) {
+      CHECK(keys.insert(run::op_key(run, run::OpRow(i))).second);
+      CHECK(run.ops.issued[i] <= run.ops.start[i]);
+      CHECK(run.ops.start[i] <= run.ops.transfer[i]);
+      CHECK(run.ops.transfer[i] <= run.ops.end[i]);
+      CHECK(run.ops.end[i] <= run.steps[s].end);
+      for (std::size_t j = first; j < i; ++j) {
+        const bool same_stream = run.ops.stream[i] == run.ops.stream[j];
+        const bool same_queue =
+            run.ops.communicator[i] && run.ops.communicator[i] == run.ops.communicator[j];
+        if (same_stream || same_queue)
+          CHECK((run.ops.end[j] <= run.ops.start[i] || run.ops.end[i] <= run.ops.start[j]));
+      }
+    }
+  }
+  std::size_t steady = 0;
+  for (const run::StepInfo& step : run.steps) steady += step.kind == run::StepKind::steady ? 1 : 0;
+  CHECK(steady == graph.world_size);
+}
+
+TEST_CASE("a wait for an event orders two streams, and one never recorded does nothing") {
+  GraphBuilder builder;
+  const ProgramId program = builder.begin_program("rank");
+  const StreamId a = builder.stream("a"), b = builder.stream("b");
+  const std::uint32_t host = builder.thread("main");
+  const CostId slow = test::fixed(builder, OpKind::other, 20 * kMillisecond);
+  const CostId quick = test::fixed(builder, OpKind::other, kMillisecond);
+  const EventId event = builder.event(), never = builder.event();
+  OpSpec on_a, on_b;
+  on_a.stream = a;
+  on_a.cost = slow;
+  on_b.stream = b;
+  on_b.cost = quick;
+  const OpId first = test::op(builder, on_a, {}), second = test::op(builder, on_b, {});
+  const OpId free = test::op(builder, on_b, {});
+  for (const Section section : {Section::first, Section::body}) {
+    builder.select(host, section);
+    builder.wait(b, never);
+    builder.launch(first);
+    builder.launch(free);
+    builder.record(event, a);
+    builder.wait(b, event);
+    builder.launch(second);
+  }
+  builder.end_program();
+  test::one_class(builder, program, 1);
+  const Executed executed = execute(builder.finish());
+  if (!executed.report) FAIL(executed.report.error().text());
+  const run::OpColumns& ops = executed.run.ops;
+  for (std::size_t s = 0; s < executed.run.steps.size(); ++s) {
+    const auto [begin, end] = run::ops_of(executed.run, run::StepRow(s));
+    REQUIRE(end - begin == 3);
+    std::size_t last = begin;
+    for (std::size_t i = begin; i < end; ++i)
+      if (ops.start[i] > ops.start[last]) last = i;
+    CHECK(ops.reason[last] == run::BoundReason::event);
+    REQUIRE(ops.bound_by[last]);
+    CHECK(ops.end[ops.bound_by[last].row()] <= ops.start[last]);
+    CHECK(ops.end[ops.bound_by[last].row()] - ops.start[ops.bound_by[last].row()] >=
+          20 * kMillisecond);
+  }
+}
+
+TEST_CASE("running out of memory is a result") {
+  const Graph graph = test::fsdp1_rate_limiter();
+  runtime::RunOptions options;
+  options.capacity = 2 * MiB;
+  const Executed executed = execute(graph, options);
+  if (!executed.report) FAIL(executed.report.error().text());
+  REQUIRE(executed.report->oom);
+  CHECK(executed.report->oom->bytes > 0);
+}
+
+TEST_CASE("ranks of several classes run at their own speed") {
+  const Executed executed = execute(test::chakra_dag());
+  if (!executed.report) FAIL(executed.report.error().text());
+  CHECK(executed.report->ranks.size() == 4);
+}
