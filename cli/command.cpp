@@ -14,6 +14,7 @@ std::vector<Command> commands() {
   all.push_back(compare_command());
   all.push_back(render_command());
   all.push_back(calibrate_command());
+  all.push_back(run_command());
   all.push_back(validate_command());
   all.push_back(reproduce_command());
   all.push_back(doctor_command());

@@ -41,6 +41,7 @@ Command record_command();
 Command compare_command();
 Command render_command();
 Command calibrate_command();
+Command run_command();
 Command validate_command();
 Command reproduce_command();
 Command doctor_command();

@@ -215,6 +215,8 @@ Status finish_schedule(const std::vector<sim::Pass>& what_if, const plan::Worklo
   schedule.what_if = std::move(rewritten->notes);
   for (std::string& warning : warnings_of(schedule.what_if))
     schedule.warnings.push_back(std::move(warning));
+  schedule.changes = rewritten->prices;
+  schedule.link_scale = machine.cluster.link_bandwidth_scale * rewritten->prices.links;
   const sim::CostTable table =
       priced(schedule.graph, machine, rewritten->prices, schedule.hardware, schedule.has_host);
   if (const Status bounded = check_step_length(schedule.graph, table); !bounded) return bounded;

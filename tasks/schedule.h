@@ -41,6 +41,8 @@ struct Schedule {
   sim::Hardware hardware;
   std::vector<sim::CostTable> prices;  ///< by RankClass::hardware
   sim::EngineOptions engine;           ///< capacity without what lies outside the allocator
+  sim::PriceChanges changes;           ///< of the passes, which the prices have already
+  double link_scale = 1;               ///< of cluster.link_bandwidth_scale and the passes
   Bytes capacity = 0;
   Bytes outside_allocator = 0;
   std::vector<sim::PassNote> what_if;  ///< what each pass did

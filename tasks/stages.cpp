@@ -106,7 +106,8 @@ Result<DeviceLimits> device_limits(const Graph& graph, const plan::Workload& mac
                    config.error().message);
   DeviceLimits limits;
   limits.engine.alloc = *config;
-  limits.engine.contention = machine.cluster.contention;
+  limits.engine.contention =
+      machine.cluster.contention && hardware.intra.kind != sim::IntraLink::shared_memory;
   limits.capacity = static_cast<Bytes>(hardware.memory.capacity);
   limits.outside_allocator = sim::outside_allocator_bytes(graph, hardware);
   limits.engine.capacity = limits.capacity - limits.outside_allocator;

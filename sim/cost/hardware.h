@@ -22,6 +22,9 @@ enum class IntraLink : std::uint8_t {
   nvlink,     ///< NVLink point to point
   pcie_p2p,   ///< PCIe with peer access
   pcie_host,  ///< PCIe through buffers in host memory (no peer access)
+  /// The ranks are threads of one machine (docs/runtime.md): links are rated, and each op is, so
+  /// that what runs side by side does not slow each other.
+  shared_memory,
 };
 
 /// What connects nodes. The kind names the fabric in messages; only its figures enter the prices.

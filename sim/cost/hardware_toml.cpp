@@ -25,11 +25,12 @@ namespace {
 constexpr Bytes kLargestFile = 16 * MiB;
 constexpr int kDeepestBase = 4;
 
-constexpr std::array<std::pair<std::string_view, IntraLink>, 4> kIntraLinks{{
+constexpr std::array<std::pair<std::string_view, IntraLink>, 5> kIntraLinks{{
     {"nvswitch", IntraLink::nvswitch},
     {"nvlink", IntraLink::nvlink},
     {"pcie_p2p", IntraLink::pcie_p2p},
     {"pcie_host", IntraLink::pcie_host},
+    {"shared_memory", IntraLink::shared_memory},
 }};
 constexpr std::array<std::pair<std::string_view, InterLink>, 6> kInterLinks{{
     {"none", InterLink::none},
