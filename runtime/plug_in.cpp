@@ -15,20 +15,19 @@ constexpr std::array<std::string_view, 2> kNames{"host", "cuda"};
 
 Result<BackendHandle> open_plug_in(const std::string& name) {
   std::error_code ignored;
-  const std::string path = (std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() /
-                            fmt::format("libforegather_backend_{}.so", name))
-                               .string();
+  const std::string file = fmt::format("libforegather_backend_{}.so", name);
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / file;
   if (!std::filesystem::exists(path, ignored))
     return fail_at("--backend",
-                   "{} is a plug-in, {}, which is not there: build it where the CUDA toolkit is "
-                   "installed, or use host",
-                   name, path);
+                   "{} is a plug-in, and there is no {} beside the program: build it where the "
+                   "CUDA toolkit is installed, or use host",
+                   name, file);
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return fail_at("--backend", "{} cannot be opened: {}", path, ::dlerror());
+  if (library == nullptr) return fail_at("--backend", "{} cannot be opened: {}", file, ::dlerror());
   const auto entry = reinterpret_cast<BackendEntry>(::dlsym(library, kBackendEntry));
   const BackendPlugin* const plug_in = entry == nullptr ? nullptr : entry();
   if (plug_in == nullptr || plug_in->version != kBackendVersion)
-    return fail_at("--backend", "{} is of another version of this program", path);
+    return fail_at("--backend", "{} is of another version of this program", file);
   return BackendHandle(plug_in->create(), {plug_in->destroy});
 }
 

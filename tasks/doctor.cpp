@@ -142,6 +142,9 @@ std::vector<Finding> examine_machine() {
       library("NCCL", {"libnccl.so.2"}, "collectives of the CUDA backend, and recording them",
               "install libnccl2"),
       recorder(),
+      library("OpenBLAS", {"libopenblas.so.0", "libopenblas.so"},
+              "fast products of the host backend (foregather run), which has its own loops",
+              "apt-get install libopenblas0"),
       mpi(),
       display(),
   };

@@ -65,6 +65,7 @@ TEST_CASE("recorded runs of other tools") { check("import"); }
 TEST_CASE("Chakra and execution traces") { check("chakra"); }
 TEST_CASE("two runs side by side") { check("compare"); }
 TEST_CASE("sweeps") { check("sweep"); }
+TEST_CASE("schedules that cannot run") { check("run"); }
 TEST_CASE("module trees") { check("trees"); }
 TEST_CASE("module trees that cannot be") { check("trees_bad"); }
 
