@@ -60,7 +60,8 @@ Result<AnyRun> load_any_run(const std::string& source, std::optional<std::int64_
   if (is_missing || store::is_run(source)) {
     auto run = store::read_run(source);
     if (!run) return tl::unexpected(run.error());
-    return AnyRun{std::move(*run), {path}, {}};
+    std::vector<std::string> warnings = state_warnings(run->about, source);
+    return AnyRun{std::move(*run), {path}, std::move(warnings)};
   }
   if (is_snapshot(source)) return snapshot(source);
   const auto recorded = is_recorded(source);

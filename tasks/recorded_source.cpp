@@ -16,9 +16,11 @@ namespace {
 
 // Each rank class of the run is a recording.
 Status add_run(const std::string& location, std::optional<std::int64_t> step,
-               std::vector<std::shared_ptr<const run::Recording>>& recordings) {
+               RecordedFiles& files) {
   const auto run = store::read_run(location);
   if (!run) return tl::unexpected(run.error());
+  for (std::string& warning : state_warnings(run->about, location))
+    files.warnings.push_back(std::move(warning));
   const bool is_predicted = run->about.kind == run::RunKind::predicted;
   if (is_predicted && step)
     return fail_at("--step", "chooses a step of a recorded run, and {} is predicted", location);
@@ -37,12 +39,25 @@ Status add_run(const std::string& location, std::optional<std::int64_t> step,
                      fmt::join(numbers, ", "));
     auto recording = rebuild::recording_of(*run, run::ClassRow(c), row);
     recording.source = location;
-    recordings.push_back(std::make_shared<run::Recording>(std::move(recording)));
+    files.recordings.push_back(std::make_shared<run::Recording>(std::move(recording)));
   }
   return {};
 }
 
 }  // namespace
+
+std::vector<std::string> state_warnings(const run::RunInfo& about, const std::string& location) {
+  switch (about.state) {
+    case run::RunState::complete: return {};
+    case run::RunState::under_way:
+      return {fmt::format(
+          "{}: is still recorded, or was cut short: its rows end where the recording did",
+          location)};
+    case run::RunState::failed:
+      return {fmt::format("{}: the job failed: its rows end there", location)};
+  }
+  return {};
+}
 
 Result<bool> is_recorded(const std::string& path) {
   if (store::is_run(path)) return true;
@@ -61,7 +76,7 @@ Result<RecordedFiles> read_recorded(const std::vector<std::string>& paths,
       continue;
     }
     read.are_runs = true;
-    if (const Status added = add_run(path, step, read.recordings); !added)
+    if (const Status added = add_run(path, step, read); !added)
       return tl::unexpected(added.error());
   }
   if (read.are_runs && !files.empty())
