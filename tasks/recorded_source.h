@@ -9,6 +9,7 @@
 
 #include "core/base/result.h"
 #include "core/rebuild/rebuild.h"
+#include "core/run/rows.h"
 
 namespace foregather::tasks {
 

@@ -23,7 +23,7 @@ Result<std::unique_ptr<RecordingWriter>> RecordingWriter::create(const std::stri
                    "file");
   if (file < 0) return fail_at(path, "cannot be written: {}", std::strerror(errno));
   ::close(file);
-  auto database = Database::open_in_place(path);
+  auto database = Database::create_live(path);
   if (!database) return tl::unexpected(database.error());
   if (const Status begun = database->execute("BEGIN"); !begun) return tl::unexpected(begun.error());
   if (const Status created = create_schema(*database); !created)

@@ -12,7 +12,8 @@
 namespace foregather::store {
 
 /// Writes a new database in place, one transaction a commit: killed at any moment, the file holds
-/// what was committed, and says that the run was cut short. One thread.
+/// what was committed, and says that the run was cut short. It may be read while it is written. One
+/// thread.
 class RecordingWriter final : public run::RecordingSink {
  public:
   /// An input error where a file (or anything else) is already, or the place is not writable.

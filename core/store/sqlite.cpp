@@ -158,6 +158,17 @@ Result<Database> Database::open_in_place(const std::string& path) {
   return database;
 }
 
+Result<Database> Database::create_live(const std::string& path) {
+  auto database = open_with(path, path, SQLITE_OPEN_READWRITE);
+  if (!database) return database;
+  constexpr int kPatience = 10'000;  // ms, while another process reads
+  FOREGATHER_SQLITE(sqlite3_busy_timeout(database->handle_, kPatience), database->handle_, path);
+  const Status set = database->execute(
+      "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = OFF; PRAGMA page_size = 8192;");
+  if (!set) return tl::unexpected(set.error());
+  return database;
+}
+
 // A connection that only reads cannot roll back what a killed writer left in its journal.
 Status Database::recover(const std::string& path) {
   std::error_code ignored;

@@ -65,6 +65,9 @@ class Database {
   /// A database for writing that keeps what was committed when its process is killed. The file is
   /// created if there is none. Another process that writes it is an error.
   static Result<Database> open_in_place(const std::string& path);
+  /// An empty file for writing, which others may read meanwhile: each transaction is whole or not
+  /// there, whenever the process is killed (not the machine).
+  static Result<Database> create_live(const std::string& path);
   /// An existing database for reading, hardened against hostile content. A transaction that was cut
   /// short is rolled back first.
   static Result<Database> open(const std::string& path);

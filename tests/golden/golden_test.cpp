@@ -90,9 +90,10 @@ TEST_CASE("the README shows what the program prints") {
 
 TEST_CASE("every transcript is a test") {
   const std::set<std::string> known = {
-      "help",    "samples", "json",        "usage",    "bad_input", "outputs",   "oom",
-      "what_if", "memory",  "foreign",     "warnings", "thunder",   "trees",     "trees_bad",
-      "import",  "chakra",  "deepcompile", "compare",  "ranks",     "calibrate", "sweep"};
+      "help",  "samples",   "json",   "usage",   "bad_input",   "outputs",
+      "oom",   "what_if",   "memory", "foreign", "warnings",    "thunder",
+      "trees", "trees_bad", "import", "chakra",  "deepcompile", "compare",
+      "ranks", "calibrate", "sweep",  "run"};
   std::set<std::string> found;
   for (const auto& entry :
        fs::directory_iterator(fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts"))
