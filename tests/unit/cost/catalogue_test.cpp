@@ -4,6 +4,7 @@
 #include <string>
 #include <toml++/toml.h>
 
+#include "runtime/host/rating.h"
 #include "sim/cost/catalogue.h"
 #include "sim/cost/hardware.h"
 
@@ -50,6 +51,7 @@ TEST_CASE("figures of the built-in machines hang together") {
   for (std::string_view name : hardware_names()) {
     INFO(name);
     const Hardware hw = load(name);
+    if (hw.intra.kind == IntraLink::shared_memory) continue;  // rated, no GPU
     CHECK(hw.compute.matmul_f16 >= hw.compute.matmul_f32);
     CHECK((hw.compute.matmul_bf16 == 0 || hw.compute.matmul_bf16 == hw.compute.matmul_f16));
     if (hw.compute.matmul_f8 > 0) {
@@ -70,6 +72,17 @@ TEST_CASE("figures of the built-in machines hang together") {
     // NCCL counts PCIe a little below the line rate of the adapter behind it.
     CHECK(links >= 0.95 * hw.inter.nic_bandwidth);
   }
+}
+
+TEST_CASE("the host is what its devices are rated for") {
+  const Hardware hw = load("host");
+  const runtime::Rating rating;
+  CHECK(hw.compute.matmul_f32 == rating.flops);
+  CHECK(hw.compute.matmul_bf16 == rating.flops);
+  CHECK(hw.memory.bandwidth * hw.efficiency.elementwise == rating.memory);
+  CHECK(hw.intra.links * hw.intra.link_bandwidth == rating.link);
+  CHECK(hw.inter.nic_bandwidth == rating.link);
+  CHECK(hw.nccl.launch_floor >= rating.link_latency);
 }
 
 TEST_CASE("newer and larger boards of a family have more") {

