@@ -3,6 +3,12 @@
 #include <cassert>
 
 namespace foregather::gui {
+namespace {
+
+constexpr std::size_t kBlock = 16;
+constexpr std::size_t kSeveral = 4;
+
+}  // namespace
 void Track::reserve(std::size_t spans) {
   begins_.reserve(spans);
   sums_.reserve(spans + 1);
@@ -18,6 +24,56 @@ void Track::add(Ns begin, Ns end, std::uint32_t item) {
 
 void Track::finish() {
   longest_.build(size(), [this](std::size_t span) { return length(span); });
+  blocks_.clear();
+  for (std::size_t spans = kBlock; spans < size(); spans *= kBlock) {
+    std::vector<Block> level;
+    level.reserve((size() + spans - 1) / spans);
+    for (std::size_t first = 0; first < size(); first += spans) {
+      const std::size_t last = std::min(first + spans, size());
+      const std::size_t found = longest(first, last);
+      level.push_back(
+          {begins_[first], end(last - 1), length(found), static_cast<std::uint32_t>(found)});
+    }
+    blocks_.push_back(std::move(level));
+  }
+}
+
+Track::Cell Track::cell_at(std::size_t span, Ns pixel, std::size_t guess) const {
+  Cell cell{span, span + 1, begins_[span], end(span), span};
+  if (cell.end - cell.begin >= pixel) return cell;
+  const Ns edge = grid_after(cell.begin, pixel);
+  if (const auto folded = cell_of_blocks(span, edge, pixel, guess)) return *folded;
+  cell.last = first_from(span + 1, edge, guess);
+  // The last one stands alone if it fills a pixel by itself.
+  if (cell.last - span > 1 && length(cell.last - 1) >= pixel) --cell.last;
+  cell.end = end(cell.last - 1);
+  if (cell.last - span > 1) cell.longest = longest(span, cell.last);
+  return cell;
+}
+
+// The spans up to the end of their block, and the blocks behind it that begin before the edge; of
+// the largest blocks of which a cell has several. Nothing where a span among them must stand alone.
+std::optional<Track::Cell> Track::cell_of_blocks(std::size_t span, Ns edge, Ns pixel,
+                                                 std::size_t guess) const {
+  std::size_t level = 0, spans = kBlock;
+  if (guess < kSeveral * spans || blocks_.empty()) return std::nullopt;
+  for (; level + 1 < blocks_.size() && guess >= kSeveral * spans * kBlock; ++level) spans *= kBlock;
+  const std::vector<Block>& blocks = blocks_[level];
+  Cell cell{span, span, begins_[span], 0, span};
+  Ns most = -1;
+  for (std::size_t block = span / spans; block < blocks.size() && blocks[block].begin < edge;
+       ++block) {
+    if (blocks[block].length >= pixel) break;
+    // Of the first block, the longest may lie before the cell: it is as good a stand-in.
+    if (blocks[block].length > most) {
+      most = blocks[block].length;
+      cell.longest = blocks[block].longest;
+    }
+    cell.last = std::min((block + 1) * spans, size());
+    cell.end = blocks[block].end;
+  }
+  if (cell.last <= span + 1) return std::nullopt;
+  return cell;
 }
 
 std::size_t Track::first_from(std::size_t from, Ns time, std::size_t guess) const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/base/units.h"
@@ -22,7 +23,7 @@ struct TimeRange {
 /// apart is folded into cells: sums come from prefix sums, the item that stands for a cell from a
 /// pyramid of longest spans (16 of a level make one of the next). A cell is found by galloping from
 /// the one before it, so that a query costs pixels × log(spans in a pixel), less where pixels hold
-/// alike many. 20 bytes a span and a fifteenth of 16 more.
+/// alike many. 20 bytes a span and three of its share in blocks.
 class Track {
  public:
   /// The span must begin no earlier than the one before it ended. It may be empty: a mark.
@@ -50,29 +51,25 @@ class Track {
   /// The longest span of [first, last), the first of equals. The interval must not be empty.
   std::size_t longest(std::size_t first, std::size_t last) const;
 
-  /// Neighbouring spans that a picture shows as one. `begin` and `end` enclose them.
+  /// Neighbouring spans that a picture shows as one, and the longest of them. `begin` and `end`
+  /// enclose them.
   struct Cell {
     std::size_t first = 0, last = 0;
     Ns begin = 0, end = 0;
+    std::size_t longest = 0;
     bool is_single() const { return last - first == 1; }
   };
 
   /// Calls visit(Cell) for what lies in the range, in order. Spans shorter than `pixel` (at least
-  /// 1 ns) fold with their neighbours of the same pixel; pixels lie on a grid from time 0, so that
-  /// panning changes no cell.
+  /// 1 ns) fold with their neighbours of the same pixel; longer ones stand alone. Pixels lie on a
+  /// grid from time 0, so that panning changes no cell. Where a pixel holds many spans, they go to
+  /// it by the block of 16, 256, … that they are in, which is read alone.
   template <class Visit>
   void cells(TimeRange range, Ns pixel, Visit&& visit) const {
     std::size_t guess = 0;
     for (std::size_t span = first_after(range.begin); span < size() && begins_[span] < range.end;) {
-      Cell cell{span, span + 1, begins_[span], end(span)};
-      if (cell.end - cell.begin < pixel) {
-        const Ns edge = grid_after(cell.begin, pixel);
-        cell.last = first_from(span + 1, edge, guess);
-        guess = cell.last - span - 1;
-        // The last one is drawn by itself if it alone fills a pixel.
-        if (cell.last - span > 1 && length(cell.last - 1) >= pixel) --cell.last;
-        cell.end = end(cell.last - 1);
-      }
+      const Cell cell = cell_at(span, pixel, guess);
+      guess = cell.last - span - 1;
       span = cell.last;
       visit(cell);
     }
@@ -84,10 +81,20 @@ class Track {
     return time - (rest < 0 ? rest + pixel : rest) + pixel;
   }
 
+  /// Sixteen spans or blocks: what a cell of many needs to know of them.
+  struct Block {
+    Ns begin = 0, end = 0;
+    Ns length = 0;  ///< of the longest
+    std::uint32_t longest = 0;
+  };
+  Cell cell_at(std::size_t span, Ns pixel, std::size_t guess) const;
+  std::optional<Cell> cell_of_blocks(std::size_t span, Ns edge, Ns pixel, std::size_t guess) const;
+
   std::vector<Ns> begins_;
   std::vector<Ns> sums_{0};  ///< of lengths before the span; one more than spans
   std::vector<std::uint32_t> items_;
   LargestOf longest_;
+  std::vector<std::vector<Block>> blocks_;  ///< of 16, of 256, … spans
 };
 
 }  // namespace foregather::gui

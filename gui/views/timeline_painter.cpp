@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gui/views/fills.h"
+
 namespace foregather::gui {
 namespace {
 
@@ -13,53 +15,6 @@ QColor color_of(const Scene& scene, const LaneSide& side, std::size_t which, std
   if (side.kind == SpanKind::call) return scene.theme.host;
   return scene.theme.of(scene.document.session.run(which).ops.kind[row]);
 }
-
-/// Rectangles of a line, painted colour by colour: changing the brush costs more than a rectangle.
-/// Neighbours of one colour are one.
-class Fills {
- public:
-  Fills(QPainter& painter, double y, double height)
-      : painter_(painter),
-        y_(static_cast<int>(std::lround(y))),
-        height_(static_cast<int>(std::lround(height))) {}
-  ~Fills() {
-    painter_.save();
-    painter_.setPen(Qt::NoPen);
-    for (const auto& [color, rects] : colors_) {
-      painter_.setBrush(QColor::fromRgba(color));
-      painter_.drawRects(rects.data(), static_cast<int>(rects.size()));
-    }
-    painter_.restore();
-  }
-  Fills(const Fills&) = delete;
-  Fills& operator=(const Fills&) = delete;
-
-  void add(double left, double right, const QColor& color) {
-    const auto from = static_cast<int>(std::floor(left));
-    const int to = std::max(from + 1, static_cast<int>(std::floor(right)));
-    std::vector<QRect>& rects = of(color.rgba());
-    if (last_ == &rects && from <= rects.back().right() + 1)
-      rects.back().setRight(std::max(rects.back().right(), to - 1));
-    else
-      rects.emplace_back(from, y_, to - from, height_);
-    last_ = &rects;
-  }
-  /// What comes next is no neighbour.
-  void part() { last_ = nullptr; }
-
- private:
-  std::vector<QRect>& of(QRgb color) {
-    for (auto& [known, rects] : colors_)
-      if (known == color) return rects;
-    last_ = nullptr;  // the vectors move
-    return colors_.emplace_back(color, std::vector<QRect>()).second;
-  }
-
-  QPainter& painter_;
-  int y_, height_;
-  std::vector<std::pair<QRgb, std::vector<QRect>>> colors_;
-  const std::vector<QRect>* last_ = nullptr;  ///< has the neighbour
-};
 
 QRectF box_of(const QRectF& area, const TimeAxis& axis, TimeRange range, double y, double height) {
   const double left = x_of(area, axis, range.begin), right = x_of(area, axis, range.end);
@@ -148,8 +103,7 @@ void TimelinePainter::paint_side(QPainter& painter, const QRectF& area, const Sc
       Fills fills(painter, y, height);
       track.cells(axis.range, axis.pixel(), [&](const Track::Cell& cell) {
         const QRectF box = box_of(area, axis, {cell.begin, cell.end}, y, height);
-        const std::uint32_t item =
-            track.item(cell.is_single() ? cell.first : track.longest(cell.first, cell.last));
+        const std::uint32_t item = track.item(cell.longest);
         if (!cell.is_single() || box.width() < kTextureWidth) {
           fills.add(box.left(), box.right(), color_of(scene, side, which, item));
           return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gui/views/fills.h"
 #include "gui/views/legend_painter.h"
 #include "gui/views/memory_painter.h"
 
@@ -132,10 +133,9 @@ QPixmap TimelineView::minimap_picture() const {
   for (const Lane& lane : document_->lanes)
     for (std::size_t side = 0; side < 2; ++side) {
       if (lane.is_host || lane.sides[side].tracks.empty()) continue;
-      const double y = area.top() + 3 + 9 * static_cast<double>(side);
+      Fills fills(painter, area.top() + 3 + 9 * static_cast<double>(side), 7);
       lane.sides[side].tracks[0].cells(all.range, 2 * axis.pixel(), [&](const Track::Cell& cell) {
-        const double left = x_of(area, axis, cell.begin), right = x_of(area, axis, cell.end);
-        painter.fillRect(QRectF(left, y, std::max(1.0, right - left), 7), theme_.side[side]);
+        fills.add(x_of(area, axis, cell.begin), x_of(area, axis, cell.end), theme_.side[side]);
       });
     }
   return picture;

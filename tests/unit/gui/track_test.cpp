@@ -89,6 +89,39 @@ TEST_CASE("track: busy time and longest span by counting") {
   });
 }
 
+TEST_CASE("track: many spans of a pixel fold by blocks, and what is long still stands alone") {
+  Track track;
+  constexpr std::uint32_t kSpans = 100'000;
+  Ns time = 0;
+  std::vector<std::size_t> long_ones;
+  for (std::uint32_t i = 0; i < kSpans; ++i) {
+    const bool is_long = i % 7777 == 5000;
+    if (is_long) long_ones.push_back(i);
+    track.add(time, time + (is_long ? 5000 : 3 + i % 5), i);
+    time = track.end(i) + 2;
+  }
+  track.finish();
+  for (const Ns pixel : {10, 100, 1000, 4999, 40'000}) {
+    std::size_t next = 0, cells_seen = 0, alone = 0;
+    for (const Track::Cell& cell : cells(track, {0, time}, pixel)) {
+      REQUIRE(cell.first == next);
+      REQUIRE(cell.end == track.end(cell.last - 1));
+      for (std::size_t span = cell.first; span < cell.last; ++span)
+        if (track.length(span) >= pixel) {
+          REQUIRE(cell.is_single());
+          ++alone;
+        }
+      // A pixel, and what a block, a quarter of it at most, may reach beyond it.
+      if (!cell.is_single()) REQUIRE(cell.end - cell.begin < 2 * pixel + 16 * 10);
+      next = cell.last;
+      ++cells_seen;
+    }
+    CHECK(next == kSpans);
+    CHECK(alone == (pixel <= 5000 ? long_ones.size() : 0));
+    CHECK(cells_seen <= 3 * static_cast<std::size_t>(time / pixel + 1));
+  }
+}
+
 TEST_CASE("track: a pyramid of several levels finds the longest") {
   Track track;
   for (std::uint32_t i = 0; i < 10'000; ++i) track.add(10 * i, 10 * i + (i == 7777 ? 9 : 5), i);
