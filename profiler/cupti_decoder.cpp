@@ -8,7 +8,6 @@ namespace {
 
 constexpr std::size_t kMostWaiting = 65536, kMostMarkers = 65536;
 constexpr std::uint32_t kThreadObject = 2;
-enum NvtxEvent : std::int64_t { kMark = 34, kStartEnd = 60 };
 
 // Nsight Systems' numbers: reference is its ENUM_ tables.
 std::int64_t memory_kind(std::uint32_t kind) { return kind == 0 ? 7 : std::int64_t{kind} - 1; }
@@ -31,7 +30,7 @@ Cell present(std::uint64_t value) {
   return value == 0 ? Cell() : Cell(static_cast<std::int64_t>(value));
 }
 
-std::string_view view(const char* text) { return text == nullptr ? "" : text; }
+std::string_view text_or_nothing(const char* text) { return text == nullptr ? "" : text; }
 
 }  // namespace
 
@@ -261,18 +260,19 @@ void CuptiDecoder::add(const cupti::Marker& record) {
     const OpenMarker from = open->second;
     markers_.erase(open);
     if (!window_.contains(from.start)) return file_.leave_out();
-    file_.add(RawTable::nvtx, {from.start, time(record.timestamp), kStartEnd, record.id, Cell(),
+    file_.add(RawTable::nvtx, {from.start, time(record.timestamp), kNvtxStartEnd, record.id, Cell(),
                                Cell(), from.thread, of_thread, from.text});
     return;
   }
   if ((record.flags & cupti::kMarkerStart) != 0) {
     if (markers_.size() == kMostMarkers) return file_.count("marker_without_end");
-    markers_[record.id] = {time(record.timestamp), file_.text(view(record.name)), 0, of_thread};
+    markers_[record.id] = {time(record.timestamp), file_.text(text_or_nothing(record.name)), 0,
+                           of_thread};
     return;
   }
   if (!window_.contains(time(record.timestamp))) return file_.leave_out();
-  file_.add(RawTable::nvtx, {time(record.timestamp), Cell(), kMark, record.id, Cell(), Cell(),
-                             of_thread, Cell(), file_.text(view(record.name))});
+  file_.add(RawTable::nvtx, {time(record.timestamp), Cell(), kNvtxMark, record.id, Cell(), Cell(),
+                             of_thread, Cell(), file_.text(text_or_nothing(record.name))});
 }
 
 void CuptiDecoder::add(const cupti::MarkerData& record) {
@@ -287,7 +287,7 @@ void CuptiDecoder::add(const cupti::ExternalCorrelation& record) {
 
 void CuptiDecoder::add(const cupti::Name& record) {
   file_.add(RawTable::object_name, {record.object_kind, record.object[0], record.object[1],
-                                    file_.text(view(record.name))});
+                                    file_.text(text_or_nothing(record.name))});
 }
 
 void CuptiDecoder::add(const cupti::GraphTrace& record) {
@@ -301,7 +301,7 @@ void CuptiDecoder::add(const cupti::GraphTrace& record) {
 void CuptiDecoder::add(const cupti::Device& record) {
   constexpr std::int64_t kKilo = 1000;
   file_.run("INSERT INTO TARGET_INFO_GPU VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            std::int64_t{record.id}, view(record.name),
+            std::int64_t{record.id}, text_or_nothing(record.name),
             static_cast<std::int64_t>(record.memory_bytes),
             static_cast<std::int64_t>(record.memory_bandwidth) * kKilo, record.core_clock * kKilo,
             std::int64_t{record.multiprocessors}, std::int64_t{record.l2_cache},

@@ -25,7 +25,7 @@ constexpr std::array kLaunchers{
     Launcher{"FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_SIZE"},
 };
 
-std::optional<std::int64_t> number(const char* variable) {
+std::optional<std::int64_t> rank_number(const char* variable) {
   constexpr std::int64_t kMost = 1 << 24;
   const char* const text = std::getenv(variable);
   if (text == nullptr) return std::nullopt;
@@ -66,10 +66,10 @@ std::string command_line() {
 Identity identify() {
   Identity identity;
   for (const Launcher& launcher : kLaunchers) {
-    identity.rank = number(launcher.rank);
+    identity.rank = rank_number(launcher.rank);
     if (!identity.rank) continue;
-    identity.local_rank = number(launcher.local_rank);
-    identity.world_size = number(launcher.world_size);
+    identity.local_rank = rank_number(launcher.local_rank);
+    identity.world_size = rank_number(launcher.world_size);
     break;
   }
   identity.host = host_name();

@@ -10,7 +10,7 @@ namespace {
 constexpr unsigned kPlaceBits = 14;
 static_assert(NcclEvents::kPlaces < std::size_t{1} << kPlaceBits);
 
-std::int64_t number(void* handle) {
+std::int64_t id_of(void* handle) {
   return static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(handle));
 }
 
@@ -74,7 +74,7 @@ Cell NcclEvents::name(Recorder& recorder, const char* text) {
 Cell NcclEvents::parent_of(const nccl::Event& event, std::uint64_t type, std::int64_t pid) {
   // With PXN a proxy works for another process, whose handles mean nothing here.
   if (type == nccl::kProxyOp && event.proxy_op.pid != pid) return {};
-  return event.parent == nullptr ? Cell() : Cell(number(event.parent));
+  return event.parent == nullptr ? Cell() : Cell(id_of(event.parent));
 }
 
 NcclEvents::Place* NcclEvents::take(std::int64_t& id) {
@@ -94,7 +94,7 @@ NcclEvents::Place* NcclEvents::take(std::int64_t& id) {
 }
 
 NcclEvents::Place* NcclEvents::find(void* handle) {
-  const std::int64_t id = number(handle);
+  const std::int64_t id = id_of(handle);
   const auto at = static_cast<std::size_t>(id & ((1 << kPlaceBits) - 1));
   const std::lock_guard lock(mutex_);
   if (at >= places_.size()) return nullptr;
@@ -104,7 +104,7 @@ NcclEvents::Place* NcclEvents::find(void* handle) {
 }
 
 void NcclEvents::give_back(void* handle) {
-  const auto at = static_cast<std::uint32_t>(number(handle) & ((1 << kPlaceBits) - 1));
+  const auto at = static_cast<std::uint32_t>(id_of(handle) & ((1 << kPlaceBits) - 1));
   const std::lock_guard lock(mutex_);
   places_[at].is_used = false;
   free_.push_back(at);

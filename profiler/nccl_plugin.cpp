@@ -1,11 +1,13 @@
 // What NCCL finds of the injection library: NCCL_PROFILER_PLUGIN. Callbacks always succeed: a
 // failure of the recording must not be one of the program.
+#include <atomic>
 #include <exception>
 
 #include "profiler/nccl_events.h"
 #include "profiler/recorder.h"
 
 namespace foregather::profiler {
+namespace nccl_entries {
 namespace {
 
 // Never freed, as the contexts of communicators: NCCL's threads may report until the process ends.
@@ -16,7 +18,9 @@ NcclEvents& events() {
 
 struct Context {
   std::uint64_t communicator = 0;
+  const Context* before = nullptr;  ///< the one made before: all stay within reach
 };
+std::atomic<const Context*> g_contexts{nullptr};
 
 template <class Do>
 int always(const Do& action) {
@@ -33,7 +37,10 @@ int init(void** context, std::uint64_t communicator, int* mask, const char* name
   return always([&] {
     *mask = 0;
     Recorder* const recorder = Recorder::instance();
-    *context = new Context{communicator};
+    auto* const made = new Context{communicator, g_contexts.load()};
+    while (!g_contexts.compare_exchange_weak(made->before, made)) {
+    }
+    *context = made;
     if (recorder == nullptr) return;
     const Kinds kinds = recorder->settings().kinds;
     if (!has(kinds, Kind::nccl)) return;
@@ -72,6 +79,7 @@ int record_state(void* handle, int state, const nccl::StateArguments* arguments)
 int finalize(void*) { return nccl::kSuccess; }
 
 }  // namespace
+}  // namespace nccl_entries
 }  // namespace foregather::profiler
 
 extern "C" {
@@ -80,16 +88,18 @@ __attribute__((
 __attribute__((
     visibility("default"))) extern const foregather::profiler::nccl::ProfilerV4 ncclProfiler_v4;
 
-const foregather::profiler::nccl::ProfilerV5 ncclProfiler_v5{"foregather",
-                                                             foregather::profiler::init,
-                                                             foregather::profiler::start_event,
-                                                             foregather::profiler::stop_event,
-                                                             foregather::profiler::record_state,
-                                                             foregather::profiler::finalize};
-const foregather::profiler::nccl::ProfilerV4 ncclProfiler_v4{"foregather",
-                                                             foregather::profiler::init_v4,
-                                                             foregather::profiler::start_event_v4,
-                                                             foregather::profiler::stop_event,
-                                                             foregather::profiler::record_state,
-                                                             foregather::profiler::finalize};
+const foregather::profiler::nccl::ProfilerV5 ncclProfiler_v5{
+    "foregather",
+    foregather::profiler::nccl_entries::init,
+    foregather::profiler::nccl_entries::start_event,
+    foregather::profiler::nccl_entries::stop_event,
+    foregather::profiler::nccl_entries::record_state,
+    foregather::profiler::nccl_entries::finalize};
+const foregather::profiler::nccl::ProfilerV4 ncclProfiler_v4{
+    "foregather",
+    foregather::profiler::nccl_entries::init_v4,
+    foregather::profiler::nccl_entries::start_event_v4,
+    foregather::profiler::nccl_entries::stop_event,
+    foregather::profiler::nccl_entries::record_state,
+    foregather::profiler::nccl_entries::finalize};
 }

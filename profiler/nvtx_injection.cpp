@@ -15,6 +15,7 @@
 #include "profiler/recorder.h"
 
 namespace foregather::profiler {
+namespace nvtx_entries {
 namespace {
 
 // Never freed: the program may call until it is gone.
@@ -342,6 +343,7 @@ bool attach_payloads(const nvtx::ModuleInfo& module) {
 }
 
 }  // namespace
+}  // namespace nvtx_entries
 }  // namespace foregather::profiler
 
 extern "C" {
@@ -353,12 +355,13 @@ __attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(
 
 /// 1: attached. 0: NVTX turns itself off.
 int InitializeInjectionNvtx2(foregather::profiler::nvtx::GetExportTable get_table) {
-  return foregather::profiler::guarded(
-      0, [&] { return foregather::profiler::attach_all(get_table) ? 1 : 0; });
+  return foregather::profiler::nvtx_entries::guarded(
+      0, [&] { return foregather::profiler::nvtx_entries::attach_all(get_table) ? 1 : 0; });
 }
 
 int InitializeInjectionNvtxExtension(foregather::profiler::nvtx::ModuleInfo* module) {
-  return foregather::profiler::guarded(
-      0, [&] { return module != nullptr && foregather::profiler::attach_payloads(*module); });
+  return foregather::profiler::nvtx_entries::guarded(0, [&] {
+    return module != nullptr && foregather::profiler::nvtx_entries::attach_payloads(*module);
+  });
 }
 }

@@ -8,15 +8,7 @@ namespace foregather::profiler {
 namespace {
 
 constexpr std::size_t kMostStarted = 65536, kMostOpen = 4096;
-enum Kind : std::int64_t {
-  kCategory = 33,
-  kMark = 34,
-  kThread = 39,
-  kPushPop = 59,
-  kStartEnd = 60,
-  kDomainCreate = 75,
-};
-constexpr std::size_t kTextColumn = 8;
+constexpr std::size_t kNvtxText = 8;
 
 std::atomic<std::int64_t> g_next_event{0};
 
@@ -67,7 +59,7 @@ NvtxRanges::Open NvtxRanges::opened(Recorder& recorder, const NvtxEvent& event) 
 void NvtxRanges::write(Recorder& recorder, const Open& open, std::int64_t end, std::int64_t kind,
                        Cell end_thread, std::string_view text) {
   const Cell cells[] = {open.start,
-                        kind == kMark ? Cell() : Cell(end),
+                        kind == kNvtxMark ? Cell() : Cell(end),
                         kind,
                         Cell(),
                         open.category,
@@ -79,7 +71,7 @@ void NvtxRanges::write(Recorder& recorder, const Open& open, std::int64_t end, s
                         open.unsigned_value,
                         open.signed_value,
                         open.event};
-  recorder.add({RawTable::nvtx, cells, text, kTextColumn}, open.start);
+  recorder.add({RawTable::nvtx, cells, text, kNvtxText}, open.start);
   if (open.is_trigger) recorder.window().closed(end);
 }
 
@@ -116,7 +108,7 @@ int NvtxRanges::pop(std::int64_t domain) {
     recorder->count("nvtx_pop_without_push");
     return kNone;
   }
-  write(*recorder, *last, recorder->now(), kPushPop, Cell(),
+  write(*recorder, *last, recorder->now(), kNvtxPushPop, Cell(),
         std::string_view(mine.texts).substr(last->text_at, last->text_size));
   mine.open.erase(std::next(last).base());
   mine.texts.resize(mine.open.empty() ? 0 : mine.open.back().text_at + mine.open.back().text_size);
@@ -128,7 +120,7 @@ void NvtxRanges::mark(const NvtxEvent& event) {
   Recorder* const recorder = Recorder::instance();
   if (recorder == nullptr) return;
   Open open = opened(*recorder, event);
-  write(*recorder, open, open.start, kMark, Cell(), event.text);
+  write(*recorder, open, open.start, kNvtxMark, Cell(), event.text);
 }
 
 std::uint64_t NvtxRanges::start(const NvtxEvent& event) {
@@ -158,7 +150,7 @@ void NvtxRanges::end(std::uint64_t range) {
     }
   }
   if (started == nullptr) return recorder->count("nvtx_end_without_start");
-  write(*recorder, started->open, recorder->now(), kStartEnd, recorder->global_tid(),
+  write(*recorder, started->open, recorder->now(), kNvtxStartEnd, recorder->global_tid(),
         started->text);
 }
 
@@ -173,9 +165,9 @@ void NvtxRanges::name_category(std::int64_t domain, std::uint32_t category, std:
   Recorder* const recorder = Recorder::instance();
   if (recorder == nullptr) return;
   const Cell cells[] = {
-      recorder->now(), Cell(), kCategory, Cell(), category, Cell(), recorder->global_tid(),
-      Cell(),          Cell(), domain,    Cell(), Cell(),   Cell()};
-  recorder->add({RawTable::nvtx, cells, name, kTextColumn});
+      recorder->now(), Cell(), kNvtxCategory, Cell(), category, Cell(), recorder->global_tid(),
+      Cell(),          Cell(), domain,        Cell(), Cell(),   Cell()};
+  recorder->add({RawTable::nvtx, cells, name, kNvtxText});
 }
 
 std::int64_t NvtxRanges::create_domain(std::string_view name) {
@@ -188,10 +180,20 @@ std::int64_t NvtxRanges::create_domain(std::string_view name) {
     if (!is_new) return domain;
   }
   if (Recorder* const recorder = Recorder::instance()) {
-    const Cell cells[] = {
-        recorder->now(), Cell(), kDomainCreate, Cell(), Cell(), Cell(), recorder->global_tid(),
-        Cell(),          Cell(), domain,        Cell(), Cell(), Cell()};
-    recorder->add({RawTable::nvtx, cells, name, kTextColumn});
+    const Cell cells[] = {recorder->now(),
+                          Cell(),
+                          kNvtxDomainCreate,
+                          Cell(),
+                          Cell(),
+                          Cell(),
+                          recorder->global_tid(),
+                          Cell(),
+                          Cell(),
+                          domain,
+                          Cell(),
+                          Cell(),
+                          Cell()};
+    recorder->add({RawTable::nvtx, cells, name, kNvtxText});
   }
   return domain;
 }

@@ -55,6 +55,15 @@ inline constexpr std::size_t kMostColumns = 32;
 
 const RawTableSpec& spec(RawTable table);
 
+/// NVTX_EVENTS.eventType.
+enum NvtxEventType : std::int64_t {
+  kNvtxCategory = 33,
+  kNvtxMark = 34,
+  kNvtxPushPop = 59,
+  kNvtxStartEnd = 60,
+  kNvtxDomainCreate = 75,
+};
+
 /// The other tables, and the values of the enumerations: SQL.
 extern const char* const kRawSchema;
 

@@ -22,6 +22,7 @@ constexpr auto kRest = std::chrono::milliseconds(50);
 
 std::atomic<Recorder*> g_recorder{nullptr};
 std::atomic<bool> g_is_over{false};  // refused, or finished
+Recorder* g_last = nullptr;          // with those before it: what is never freed stays within reach
 // A fork waits for both: a child must not be born while SQLite or a start holds locks.
 std::mutex g_starting, g_writing;
 
@@ -91,6 +92,7 @@ Recorder* Recorder::start() {
     ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     std::atexit(Recorder::finish);
   }
+  recorder->before_ = std::exchange(g_last, recorder);
   g_recorder.store(recorder, std::memory_order_release);
   return recorder;
 }

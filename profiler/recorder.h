@@ -102,6 +102,7 @@ class Recorder {
   std::atomic<DeviceSource*> device_{nullptr};
   std::atomic<std::int64_t> outside_{0};
 
+  Recorder* before_ = nullptr;  // of the process that this one was forked from
   std::unique_ptr<RawFile> file_;
   int status_ = -1;  // descriptor
   std::int64_t told_dropped_ = 0, told_outside_ = 0;

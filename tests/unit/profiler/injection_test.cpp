@@ -83,6 +83,9 @@ TEST_CASE("injection: ranges of a program are rows, with texts and threads, in o
 }
 
 TEST_CASE("injection: each process of a program has a file, each thread its ranges") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  FOREGATHER_SKIP("sanitizers do not survive a fork among threads");
+#endif
   Recording recording;
   REQUIRE(recording.run({"fork", "4", "25"}) == 0);
   std::set<std::string> pids;

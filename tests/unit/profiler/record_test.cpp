@@ -10,6 +10,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/skip.h"
 #include "tests/unit/profiler/raw.h"
 
 #if defined(FOREGATHER_INJECT) && defined(FOREGATHER_RECORDED_PROGRAM) && defined(FOREGATHER_BINARY)
@@ -48,6 +49,9 @@ struct Foregather {
 constexpr const char* kProgram = FOREGATHER_RECORDED_PROGRAM;
 
 TEST_CASE("record: processes and ranges of a host are a run without ops") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  FOREGATHER_SKIP("sanitizers do not survive a fork among threads");
+#endif
   Foregather foregather;
   REQUIRE(foregather.record({"--host-only"}, {kProgram, "fork", "3", "10"}) == 0);
   CHECK_FALSE(foregather.has(foregather.raw));
