@@ -109,6 +109,7 @@ ResidualView::ResidualView(QWidget* parent) : QWidget(parent) {
   rows_->setSelectionBehavior(QAbstractItemView::SelectRows);
   rows_->verticalHeader()->hide();
   rows_->verticalHeader()->setDefaultSectionSize(rows_->fontMetrics().height() + 6);
+  rows_->setWordWrap(false);
   rows_->setTextElideMode(Qt::ElideMiddle);
   rows_->setAccessibleName("Residuals");
   rows_->horizontalHeader()->setStretchLastSection(true);
