@@ -31,6 +31,7 @@ class OpInstance {
   std::uint16_t rank_class() const {                                      ///< 0 if there is no op
     return static_cast<std::uint16_t>(word_ == 0 ? 0 : (word_ >> kClassShift) - 1);
   }
+  friend bool operator==(OpInstance, OpInstance) = default;
   bool is_in(std::uint32_t step) const {
     return word_ != 0 && (word_ >> 32 & kStepMask) == (step & kStepMask);
   }
@@ -137,6 +138,19 @@ class LaunchQueue {
     if (depth_ == 0) return 0;
     const std::uint32_t wanted = std::max(std::min(launches, depth_ - 1), 1U);
     return open_ + wanted <= depth_ ? 0 : open_ + wanted - depth_;
+  }
+
+  /// See Pairing: the ends that launches to come will look at.
+  template <class Pairing>
+  bool pair(const LaunchQueue& before, const Pairing& pairing) {
+    if (depth_ != before.depth_ || open_ != before.open_) return false;
+    for (std::uint32_t back = 1; back + open_ <= depth_; ++back) {
+      const EventRecord& x = before.ends_[(before.next_end_ + depth_ - back) % depth_];
+      EventRecord& y = ends_[(next_end_ + depth_ - back) % depth_];
+      if (x.time < pairing.past && y.time < pairing.past + pairing.took) break;
+      if (!pairing.time(x.time, y.time) || !pairing.op(x.by, y.by)) return false;
+    }
+    return true;
   }
 
  private:

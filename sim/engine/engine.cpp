@@ -98,6 +98,7 @@ void play_ahead(const SharedDevice& device, std::vector<SharedDevice::Ended>& lo
 
 Engine::Engine(const Graph& graph, const EngineOptions& options)
     : graph_(graph), options_(options), plans_(graph.classes.size()) {
+  look_for_repeats();
   if (!options.memory || options.record_memory) return;
   // Classes of one program do the same with their memory.
   std::map<std::uint32_t, std::shared_ptr<MemoryPlan>> by_program;
@@ -113,9 +114,16 @@ Engine::Engine(const Graph& graph, const EngineOptions& options)
 Engine::Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& options,
                MemoryPlans& plans)
     : graph_(*graph), options_(options), plans_(graph->classes.size()) {
+  look_for_repeats();
   if (!options.memory || options.record_memory) return;
   for (std::size_t c = 0; c < plans_.size(); ++c)
     plans_[c] = plans.find(graph, graph->classes[c].program, options.alloc, options.capacity);
+}
+
+void Engine::look_for_repeats() {
+  if (graph_.classes.size() != 1 || (options_.memory && options_.record_memory)) return;
+  repeats_ = std::make_unique<const ProgramRepeats>(
+      find_repeats(graph_, graph_.at(graph_.classes.front().program)));
 }
 
 Engine::~Engine() = default;
@@ -143,7 +151,10 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
   }
   const Meetings meetings(graph);
   Device device(graph, rows, prices, timelines, meetings);
-  HostLoop<Device> host(graph, rows, prices, options, plans_, device);
+  const bool is_planned = !options.memory || plans_.front() != nullptr;
+  const bool may_skip = Device::needs_time && is_planned;
+  HostLoop<Device> host(graph, rows, prices, options, plans_, may_skip ? repeats_.get() : nullptr,
+                        device);
   Played<Device> all{graph, timelines, host};
   Simulation simulation;
   simulation.classes.resize(graph.classes.size());

@@ -9,6 +9,7 @@
 #include "core/base/result.h"
 #include "core/ir/graph.h"
 #include "sim/cost/cost_table.h"
+#include "sim/engine/repeats.h"
 #include "sim/engine/simulation.h"
 
 namespace foregather::sim {
@@ -46,12 +47,14 @@ class Engine {
   Result<Simulation> simulate(std::span<const CostTable> prices);
 
  private:
+  void look_for_repeats();
   template <class Device>
   Result<Simulation> run(std::span<const CostTable> prices);
 
   const Graph& graph_;
   EngineOptions options_;
   std::vector<std::shared_ptr<MemoryPlan>> plans_;  ///< by class; null: no plan
+  std::unique_ptr<const ProgramRepeats> repeats_;   ///< of the only class, if it may be skipped
 };
 
 /// The same, once.

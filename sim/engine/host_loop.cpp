@@ -40,8 +40,9 @@ struct HostLoop<Device>::Clock final : alloc::EventClock {
 template <class Device>
 HostLoop<Device>::HostLoop(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
                            std::span<const CostTable> prices, const EngineOptions& options,
-                           std::span<const std::shared_ptr<MemoryPlan>> plans, Device& device)
-    : graph_(graph), rows_(rows), options_(options), device_(device) {
+                           std::span<const std::shared_ptr<MemoryPlan>> plans,
+                           const ProgramRepeats* repeats, Device& device)
+    : graph_(graph), rows_(rows), options_(options), device_(device), repeats_(repeats) {
   for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {
     auto run = std::make_unique<ClassRun>();
     run->rank_class = c;
@@ -86,6 +87,11 @@ void HostLoop<Device>::begin_section(std::uint16_t c, Ns time) {
       const auto& calls = run.planned->calls[thread.index];
       thread.next_call = calls.data();
       thread.last_call = calls.data() + calls.size();
+    }
+    if (repeats_ != nullptr) {
+      const std::vector<Repeat>& repeats = (*repeats_)[thread.index][section];
+      thread.last_repeat = repeats.data() + repeats.size();
+      begin_repeat(thread, repeats.data());
     }
     set_stop(run, thread);
     thread.time = thread.last_end = time;
@@ -301,6 +307,7 @@ void HostLoop<Device>::wait_for_places(const ClassRun& run, const Action* at, co
 template <class Device>
 void HostLoop<Device>::reach_stop(Thread& thread) {
   ClassRun& run = *runs_[thread.rank_class];
+  if (thread.boundary != nullptr && thread.at == thread.boundary) reach_boundary(run, thread);
   if (thread.at == thread.watched) {
     thread.watched = thread.end;
     for (Thread& other : run.threads) {
@@ -324,6 +331,7 @@ void HostLoop<Device>::reach_stop(Thread& thread) {
 template <class Device>
 void HostLoop<Device>::set_stop(ClassRun& run, Thread& thread) {
   thread.stop = thread.watched;
+  if (thread.boundary != nullptr) thread.stop = std::min(thread.stop, thread.boundary);
   if (thread.next_call != thread.last_call)
     thread.stop = std::min(thread.stop, thread.begin + thread.next_call->action);
   if (run.planned != nullptr && run.planned->failure &&
@@ -336,7 +344,10 @@ void HostLoop<Device>::charge_planned(ClassRun& run, Thread& thread) {
   const ActionKind kind = thread.at->kind;
   if (kind == ActionKind::alloc) thread.time += run.prices->alloc;
   run.clock->caller = &thread;
-  charge(run, thread, thread.next_call->calls);
+  const alloc::DriverCalls& calls = thread.next_call->calls;
+  charge(run, thread, calls);
+  ++periods_.calls;
+  if (calls.frees != 0 || calls.unmaps != 0 || calls.event_records != 0) periods_.alike = 0;
   if (kind == ActionKind::free || kind == ActionKind::release) thread.time += run.prices->free;
   ++thread.next_call;
   ++thread.at;

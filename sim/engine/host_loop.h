@@ -11,6 +11,8 @@
 #include "sim/engine/device_state.h"
 #include "sim/engine/engine.h"
 #include "sim/engine/memory_plan.h"
+#include "sim/engine/pairing.h"
+#include "sim/engine/repeats.h"
 
 namespace foregather::sim {
 
@@ -36,9 +38,12 @@ template <class Device>
 class HostLoop {
  public:
   /// `plans` by class; where there is none, the allocator runs along (if options.memory).
+  /// `repeats`, of the only class, which has a plan or no memory: what repeats is skipped as soon
+  /// as it goes on as before. Null: nothing is.
   HostLoop(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
            std::span<const CostTable> prices, const EngineOptions& options,
-           std::span<const std::shared_ptr<MemoryPlan>> plans, Device& device);
+           std::span<const std::shared_ptr<MemoryPlan>> plans, const ProgramRepeats* repeats,
+           Device& device);
   ~HostLoop();
 
   /// Goes on until every class has issued step `target` (0 is init, 1 the first step). Returns
@@ -65,13 +70,27 @@ class HostLoop {
     const Action* at = nullptr;
     const Action* end = nullptr;
     const Action* watched = nullptr;  ///< other threads wait for what is before it; or the end
-    const Action* stop = nullptr;     ///< the first of: the end, `watched`, the next driver call
+    const Action* stop = nullptr;  ///< the first of: the end, `watched`, `boundary`, a driver call
+    const Action* boundary = nullptr;  ///< where a period of `repeat` ends and the next one begins
+    const Repeat* repeat = nullptr;
+    const Repeat* last_repeat = nullptr;
     const MemoryPlan::DriverCall* next_call = nullptr;
     const MemoryPlan::DriverCall* last_call = nullptr;
     Ns time = 0;
     Ns last_end = 0;  ///< of its last action: before `time` while it waits for the next
     OpInstance last_wait;
     std::vector<EventHandle> handles;  ///< what the wait under way is for
+  };
+  /// The periods of a thread's repeat so far.
+  struct Periods {
+    std::uint32_t next = 0;      ///< number of the one that begins
+    std::uint32_t alike = 0;     ///< how many took as long as the one before, in a row
+    std::uint32_t patience = 2;  ///< of these before the next look
+    Ns begun = 0, took = 0;      ///< the last one
+    std::uint32_t calls = 0;     ///< to the driver, in the one under way
+    bool is_remembered = false;  ///< the snapshot is that of the last boundary
+    Ns last_end = 0;             ///< at that boundary, as last_wait
+    OpInstance last_wait;
   };
   struct Clock;
   struct ClassRun {
@@ -109,6 +128,12 @@ class HostLoop {
   void go_on(Thread& thread, const Horizon& until);
   void reach_stop(Thread& thread);
   void set_stop(ClassRun& run, Thread& thread);
+  void begin_repeat(Thread& thread, const Repeat* repeat);
+  void reach_boundary(ClassRun& run, Thread& thread);
+  std::uint32_t periods_to_skip(const ClassRun& run, const Thread& thread) const;
+  Pairing pairing(const ClassRun& run, const Repeat& repeat, std::uint32_t periods) const;
+  std::uint32_t limited(const ClassRun& run, const Thread& thread, std::uint32_t periods) const;
+  void skip_periods(ClassRun& run, Thread& thread, std::uint32_t periods);
   void wait_for_places(const ClassRun& run, const Action* at, const Action* stop);
   /// One of the rare actions, which go_on() does not perform itself; false if the thread must wait
   /// and did nothing.
@@ -133,6 +158,9 @@ class HostLoop {
   std::uint32_t target_ = 0;  ///< of issue()
   std::optional<OutOfMemory> oom_;
   std::uint32_t unresolved_ = 0;
+  const ProgramRepeats* repeats_ = nullptr;
+  Periods periods_;
+  std::unique_ptr<typename Device::Snapshot> snapshot_;
 };
 
 }  // namespace foregather::sim

@@ -54,6 +54,7 @@ class ListDevice {
   Ns next_time() const { return kForever; }
   void advance(Ns) {}
   bool idle() const { return queued_ == 0; }
+  struct Snapshot {};
 
  private:
   enum class ItemKind : std::uint8_t { op, record, wait };

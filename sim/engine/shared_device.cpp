@@ -62,6 +62,7 @@ void SharedDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, Op
   const LaunchRow& row = rows_[c][local_op];
   StepTimes& times = timelines_[c].step(step);
   times.states[local_op] = OpState::launched;
+  times.ops[local_op].issued = issued;
   ++times.unfinished;
   Stream& on = stream(c, row.stream);
   on.places.launched();
@@ -151,7 +152,7 @@ void SharedDevice::end_op(std::uint16_t c, Stream& on, Ns now) {
   StepTimes& times = timelines_[c].step(item.step);
   if (log_ != nullptr) log_->push_back({c, item.step, item.id, times.end});
   times.ops[item.id] =
-      op_time(item.issued, on.start, on.transfer, now, on.current_cause, item.step);
+      op_time(times.ops[item.id].issued, on.start, on.transfer, now, on.current_cause, item.step);
   times.states[item.id] = OpState::done;
   times.end = std::max(times.end, now);
   --times.unfinished;
@@ -207,6 +208,7 @@ bool SharedDevice::take(std::uint16_t c, Stream& on, Ns now) {
         on.cause = {item.host, Reason::host};
       }
       *event = {on.ready, on.cause.by, true};
+      if (recorded_ != nullptr) recorded_->push_back(item.id);
       break;
     case ItemKind::op:
       if (item.issued > now || !begin(c, on, item, now)) return false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sim/engine/device_state.h"
+#include "sim/engine/pairing.h"
 #include "sim/engine/rates.h"
 
 namespace foregather::sim {
@@ -49,6 +50,21 @@ class SharedDevice {
   void log_to(std::vector<Ended>* log) { log_ = log; }
   static void undo(const std::vector<Ended>& log, std::vector<Timeline>& timelines);
 
+  /// What decides how the only class goes on, to be compared with a later state; from then on until
+  /// forget() the device notes what ends. Copies what is queued.
+  struct Snapshot;
+  /// Are the ops that are next on the only class's streams all of these rows and that step? Quick.
+  bool is_within(Range rows, std::uint32_t step) const;
+  void remember(Snapshot& snapshot);
+  void forget();
+  EventHandle next_event() const { return static_cast<EventHandle>(events_.size()); }
+  /// Is the present state the remembered one, a period later? Events from `oldest` on may still be
+  /// waited for.
+  bool repeats(const Snapshot& snapshot, const Pairing& pairing, EventHandle oldest);
+  /// If repeats(): makes it the state of pairing.periods periods later, with all that happens in
+  /// them. Events recorded in these follow those that there are.
+  void skip(const Snapshot& snapshot, const Pairing& pairing);
+
  private:
   enum class ItemKind : std::uint8_t { op, record, wait };
   struct Item {
@@ -78,6 +94,8 @@ class SharedDevice {
     std::size_t head = 0;
     LaunchQueue places;
   };
+  bool pair(const Snapshot& snapshot, const Pairing& pairing);
+  static bool pair(const Item& before, Item& now, const Pairing& pairing, std::uint32_t launched);
   struct Communicator {
     Ns end = 0;
     OpInstance last;
@@ -136,7 +154,18 @@ class SharedDevice {
   std::vector<const Demand*> demands_;  ///< scratch of set_speeds
   std::vector<std::uint32_t> speeds_;   ///< scratch of set_speeds
   std::vector<Ended>* log_ = nullptr;
-  std::size_t queued_ = 0;  ///< items, running ops included
+  std::vector<EventHandle>* recorded_ = nullptr;  ///< notes events as they are done
+  std::size_t queued_ = 0;                        ///< items, running ops included
+};
+
+struct SharedDevice::Snapshot {
+  std::vector<Stream> streams;  ///< queues from their heads on
+  std::vector<Communicator> queues;
+  std::vector<EventRecord> events;
+  Ns now = 0, next = 0;
+  std::size_t queued = 0;
+  std::vector<Ended> ended;           ///< since then
+  std::vector<EventHandle> recorded;  ///< since then
 };
 
 }  // namespace foregather::sim

@@ -1,0 +1,147 @@
+#include "sim/engine/repeats.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace foregather::sim {
+namespace {
+
+constexpr std::uint32_t kLeastPeriods = 4;
+constexpr std::uint32_t kNone = 0xffffffffU;
+
+// What a wait means: how many records before it the event was recorded; kNone: before the section.
+class Waits {
+ public:
+  Waits(const Program& program, std::span<const Action> actions) : back_(actions.size(), kNone) {
+    std::vector<std::uint32_t> recorded(program.events.count, kNone);
+    records_.reserve(actions.size() + 1);
+    std::uint32_t records = 0;
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      records_.push_back(records);
+      const Action& action = actions[i];
+      if (action.kind == ActionKind::record) {
+        recorded[action.a - program.events.first] = records++;
+      } else if (action.kind == ActionKind::wait || action.kind == ActionKind::host_wait_event) {
+        const std::uint32_t at = recorded[action.a - program.events.first];
+        if (at != kNone) back_[i] = records - at;
+      } else if (action.kind == ActionKind::host_wait_stream) {
+        ++records;
+      } else if (action.kind == ActionKind::host_wait_device) {
+        records += static_cast<std::uint32_t>(program.streams.size());
+      }
+    }
+    records_.push_back(records);
+  }
+  std::uint32_t back(std::size_t action) const { return back_[action]; }
+  /// Before that action.
+  std::uint32_t records(std::size_t action) const { return records_[action]; }
+
+ private:
+  std::vector<std::uint32_t> back_, records_;
+};
+
+class Finder {
+ public:
+  Finder(const Graph& graph, const Program& program, std::span<const Action> actions)
+      : graph_(graph), actions_(actions), waits_(program, actions) {}
+
+  std::vector<Repeat> find() {
+    std::vector<std::uint32_t> latest(graph_.costs.size(), kNone);
+    std::vector<Repeat> repeats;
+    for (std::uint32_t at = 0; at < actions_.size(); ++at) {
+      if (actions_[at].kind != ActionKind::launch) continue;
+      const Op& op = graph_.ops[actions_[at].a];
+      if (op.kind != OpKind::attention && !op.communicator) continue;
+      const std::uint32_t before = std::exchange(latest[op.cost.row()], at);
+      if (before == kNone) continue;
+      const auto repeat = repeat_from(before, at - before);
+      if (repeat.count < kLeastPeriods) continue;
+      repeats.push_back(repeat);
+      at = repeat.begin + repeat.period * repeat.count - 1;
+      std::ranges::fill(latest, kNone);
+    }
+    return repeats;
+  }
+
+ private:
+  Repeat repeat_from(std::uint32_t begin, std::uint32_t period) const {
+    Repeat repeat;
+    repeat.begin = begin;
+    repeat.period = period;
+    repeat.count = 1;
+    repeat.records = waits_.records(begin + period) - waits_.records(begin);
+    std::uint32_t least = kNone, most = 0;
+    for (std::uint32_t i = begin; i < begin + period; ++i) {
+      if (actions_[i].kind != ActionKind::launch) continue;
+      least = std::min(least, actions_[i].a);
+      most = std::max(most, actions_[i].a);
+      ++repeat.ops;
+    }
+    if (most - least + 1 != repeat.ops) return repeat;
+    std::uint32_t same = begin;
+    while (same + period < actions_.size() && is_like(same, same + period, repeat.ops)) ++same;
+    repeat.count = 1 + (same - begin) / period;
+    repeat.rows = {least, repeat.ops * repeat.count};
+    if (repeat.count >= kLeastPeriods) describe_events(repeat);
+    return repeat;
+  }
+
+  void describe_events(Repeat& repeat) const {
+    for (std::uint32_t i = repeat.begin; i < repeat.begin + repeat.period; ++i) {
+      const ActionKind kind = actions_[i].kind;
+      if (kind == ActionKind::record)
+        repeat.recorded.emplace_back(i - repeat.begin,
+                                     waits_.records(i) - waits_.records(repeat.begin));
+      if (kind != ActionKind::wait && kind != ActionKind::host_wait_event) continue;
+      const std::uint32_t back = waits_.back(i + repeat.period);
+      if (back == kNone || back != waits_.back(i))
+        repeat.outside.push_back(i - repeat.begin);
+      else
+        repeat.back = std::max(repeat.back, back);
+    }
+  }
+
+  bool is_like(std::uint32_t before, std::uint32_t now, std::uint32_t ops) const {
+    const Action &a = actions_[before], &b = actions_[now];
+    if (a.kind != b.kind || a.stream != b.stream) return false;
+    switch (a.kind) {
+      case ActionKind::launch: {
+        const Op &x = graph_.ops[a.a], &y = graph_.ops[b.a];
+        return b.a == a.a + ops && x.cost == y.cost && x.communicator == y.communicator &&
+               x.deps.count == 0 && y.deps.count == 0;
+      }
+      case ActionKind::wait:
+      case ActionKind::host_wait_event: {
+        const std::uint32_t x = waits_.back(before), y = waits_.back(now);
+        const std::uint32_t apart = waits_.records(now) - waits_.records(before);
+        return x == y || (x != kNone && y == x + apart);
+      }
+      case ActionKind::host_delay: return a.a == b.a;
+      case ActionKind::host_wait_action:
+      case ActionKind::empty_cache: return false;
+      default: return true;
+    }
+  }
+
+  const Graph& graph_;
+  std::span<const Action> actions_;
+  Waits waits_;
+};
+
+}  // namespace
+
+ProgramRepeats find_repeats(const Graph& graph, const Program& program) {
+  ProgramRepeats all(program.threads.size());
+  for (std::size_t thread = 0; thread < all.size(); ++thread)
+    for (std::size_t section = 0; section < kSections; ++section)
+      all[thread][section] =
+          find_repeats(graph, program, program.threads[thread].sections[section]);
+  return all;
+}
+
+std::vector<Repeat> find_repeats(const Graph& graph, const Program& program,
+                                 std::span<const Action> actions) {
+  return Finder(graph, program, actions).find();
+}
+
+}  // namespace foregather::sim

@@ -1,0 +1,185 @@
+#include <algorithm>
+
+#include "sim/engine/shared_device.h"
+
+namespace foregather::sim {
+
+bool SharedDevice::is_within(Range rows, std::uint32_t step) const {
+  const auto is_like = [&](const Item& item) {
+    return item.step == step && rows.contains(timelines_.front().row(item.id));
+  };
+  return std::ranges::all_of(streams_, [&](const Stream& on) {
+    if (on.running != Running::no && !is_like(on.current)) return false;
+    const auto first = on.queue.begin() + static_cast<std::ptrdiff_t>(on.head);
+    const auto next = std::find_if(first, on.queue.end(),
+                                   [](const Item& item) { return item.kind == ItemKind::op; });
+    return next == on.queue.end() || is_like(*next);
+  });
+}
+
+void SharedDevice::remember(Snapshot& snapshot) {
+  snapshot.streams.resize(streams_.size());
+  for (std::size_t s = 0; s < streams_.size(); ++s) {
+    const Stream& from = streams_[s];
+    Stream& to = snapshot.streams[s];
+    std::vector<Item> queue = std::move(to.queue);
+    queue.assign(from.queue.begin() + static_cast<std::ptrdiff_t>(from.head), from.queue.end());
+    to.cause = from.cause;
+    to.ready = from.ready;
+    to.running = from.running;
+    to.current = from.current;
+    to.start = from.start;
+    to.transfer = from.transfer;
+    to.current_cause = from.current_cause;
+    to.work = from.work;
+    to.updated = from.updated;
+    to.own_speed = from.own_speed;
+    to.speed = from.speed;
+    to.demand = from.demand;
+    to.finish = from.finish;
+    to.queue = std::move(queue);
+    to.head = 0;
+    to.places = from.places;
+  }
+  snapshot.queues = queues_;
+  snapshot.events = events_;
+  snapshot.now = now_.front();
+  snapshot.next = next_.front();
+  snapshot.queued = queued_;
+  snapshot.ended.clear();
+  snapshot.recorded.clear();
+  log_ = &snapshot.ended;
+  recorded_ = &snapshot.recorded;
+}
+
+void SharedDevice::forget() {
+  log_ = nullptr;
+  recorded_ = nullptr;
+}
+
+// `launched`: collectives that a period launches on the item's communicator. When the host issued
+// the item decides nothing: the device has come as far as the host.
+bool SharedDevice::pair(const Item& before, Item& now, const Pairing& pairing,
+                        std::uint32_t launched) {
+  if (before.kind != now.kind || before.step != now.step) return false;
+  if (now.kind != ItemKind::op) {
+    if (now.id != before.id + pairing.records) return false;
+    now.id += pairing.records * pairing.periods;
+  } else {
+    if (now.step != pairing.step || !pairing.local(before.id, now.id)) return false;
+    if (now.order != before.order + launched) return false;
+    now.order += launched * pairing.periods;
+  }
+  now.issued += pairing.later();
+  return true;
+}
+
+// Checks all, and moves all if there are periods to move by.
+bool SharedDevice::pair(const Snapshot& snapshot, const Pairing& pairing) {
+  std::vector<std::uint32_t> launched(queues_.size());
+  for (std::size_t k = 0; k < queues_.size(); ++k) {
+    const Communicator& before = snapshot.queues[k];
+    Communicator& now = queues_[k];
+    launched[k] = now.launched - before.launched;
+    if (now.started - before.started != launched[k] || now.busy != before.busy) return false;
+    if (!pairing.time(before.end, now.end) || !pairing.op(before.last, now.last)) return false;
+    now.launched += launched[k] * pairing.periods;
+    now.started += launched[k] * pairing.periods;
+  }
+  for (std::size_t s = 0; s < streams_.size(); ++s) {
+    const Stream& before = snapshot.streams[s];
+    Stream& now = streams_[s];
+    if (now.running != before.running || now.running == Running::waiting) return false;
+    if (now.queue.size() - now.head != before.queue.size()) return false;
+    if (!pairing.time(before.ready, now.ready) || !pairing.cause(before.cause, now.cause))
+      return false;
+    const auto order_of = [&](const Item& item) {
+      if (item.kind != ItemKind::op || !rows_.front()[item.id].collective) return 0U;
+      return launched[rows_.front()[item.id].communicator];
+    };
+    for (std::size_t i = 0; i < before.queue.size(); ++i) {
+      Item& item = now.queue[now.head + i];
+      if (!pair(before.queue[i], item, pairing, order_of(item))) return false;
+    }
+    if (!now.places.pair(before.places, pairing)) return false;
+    if (now.running == Running::no) continue;
+    const bool is_like = before.work == now.work && before.speed == now.speed &&
+                         before.own_speed == now.own_speed && before.demand == now.demand;
+    if (!is_like || !pair(before.current, now.current, pairing, order_of(now.current)) ||
+        !pairing.time(before.start, now.start) || !pairing.time(before.transfer, now.transfer) ||
+        !pairing.time(before.updated, now.updated) || !pairing.time(before.finish, now.finish) ||
+        !pairing.cause(before.current_cause, now.current_cause))
+      return false;
+  }
+  return pairing.time(snapshot.now, now_.front()) && pairing.time(snapshot.next, next_.front());
+}
+
+bool SharedDevice::repeats(const Snapshot& snapshot, const Pairing& pairing, EventHandle oldest) {
+  if (queued_ != snapshot.queued || changed_.front() != 0 || dirty_.front() != 0) return false;
+  if (events_.size() != snapshot.events.size() + pairing.records) return false;
+  for (const Ended& ended : snapshot.ended)
+    if (ended.step != pairing.step ||
+        !pairing.rows.contains(timelines_.front().row(ended.local_op)))
+      return false;
+  for (const Stream& on : snapshot.streams)
+    for (const Item& item : on.queue)
+      if (item.kind != ItemKind::op) oldest = std::min(oldest, item.id);
+  for (EventHandle handle = oldest; handle < snapshot.events.size(); ++handle) {
+    const EventRecord& before = snapshot.events[handle];
+    EventRecord now = events_[handle + pairing.records];
+    if (before.done != now.done) return false;
+    if (!before.done || (before.time < pairing.past && now.time < pairing.past + pairing.took))
+      continue;
+    if (!pairing.time(before.time, now.time) || !pairing.op(before.by, now.by)) return false;
+  }
+  Pairing only_check = pairing;
+  only_check.periods = 0;
+  return pair(snapshot, only_check);
+}
+
+void SharedDevice::skip(const Snapshot& snapshot, const Pairing& pairing) {
+  StepTimes& times = timelines_.front().step(pairing.step);
+  const auto periods = pairing.periods;
+  for (const Ended& ended : snapshot.ended) {
+    const OpTime like = times.ops[ended.local_op];
+    const bool moves = !like.bound_previous_step && pairing.rows.contains(like.bound_by);
+    for (std::uint32_t period = 1; period <= periods; ++period) {
+      const Ns later = pairing.took * period;
+      const std::uint32_t local = ended.local_op + pairing.ops * period;
+      OpTime& time = times.ops[local];
+      const Ns issued = time.issued;  // of one that waits in a queue
+      time = like;
+      time.issued = issued;
+      time.start += later;
+      time.transfer += later;
+      time.end += later;
+      if (moves) time.bound_by += pairing.ops * period;
+      times.states[local] = OpState::done;
+      times.end = std::max(times.end, time.end);
+    }
+  }
+  const std::uint32_t first = pairing.latest - timelines_.front().row(0);
+  for (std::uint32_t local = first + pairing.ops; local < first + pairing.ops * (periods + 1);
+       ++local)
+    times.ops[local].issued = times.ops[local - pairing.ops].issued + pairing.took;
+  events_.resize(events_.size() + std::size_t{pairing.records} * periods);
+  for (const EventHandle handle : snapshot.recorded) {
+    const EventRecord like = events_[handle];
+    for (std::uint32_t period = 1; period <= periods; ++period) {
+      EventRecord& event = events_[handle + pairing.records * period];
+      event = {like.time + pairing.took * period, like.by, true};
+      if (pairing.is_of_period(like.by)) event.by = pairing.moved(like.by, period);
+    }
+  }
+  pair(snapshot, pairing);
+  const auto launched = [&](const Item& item) {
+    if (item.kind == ItemKind::op) times.states[item.id] = OpState::launched;
+  };
+  for (const Stream& on : streams_) {
+    if (on.running != Running::no) launched(on.current);
+    std::for_each(on.queue.begin() + static_cast<std::ptrdiff_t>(on.head), on.queue.end(),
+                  launched);
+  }
+}
+
+}  // namespace foregather::sim

@@ -1,0 +1,83 @@
+// The engine skips periods that go on as the one before. With a recorded memory it does not.
+#include <catch2/catch.hpp>
+
+#include "sim/engine/engine.h"
+#include "sim/engine/repeats.h"
+#include "tasks/schedule.h"
+
+using namespace foregather;
+
+namespace {
+
+void check_same(const sim::StepResult& all, const sim::StepResult& skipped) {
+  CHECK(all.begin == skipped.begin);
+  CHECK(all.end == skipped.end);
+  CHECK(all.host_end == skipped.host_end);
+  CHECK(all.peaks.reserved == skipped.peaks.reserved);
+  REQUIRE(all.ran == skipped.ran);
+  std::size_t differ = 0;
+  for (std::size_t i = 0; i < all.ops.size(); ++i) {
+    if (all.ran[i] == 0) continue;
+    const sim::OpTime &a = all.ops[i], &b = skipped.ops[i];
+    const bool is_same = a.issued == b.issued && a.start == b.start && a.transfer == b.transfer &&
+                         a.end == b.end && a.bound_by == b.bound_by &&
+                         a.bound_class == b.bound_class &&
+                         a.bound_previous_step == b.bound_previous_step && a.reason == b.reason;
+    if (is_same) continue;
+    INFO("op " << i);
+    if (++differ == 1) CHECK(is_same);
+  }
+  CHECK(differ == 0);
+}
+
+}  // namespace
+
+TEST_CASE("skipping what repeats changes nothing") {
+  int compared = 0;
+  for (const char* sample :
+       {"llama3_70b_fsdp2", "llama3_8b_fsdp2", "llama2_7b_fsdp1", "gpt2_ddp", "mixtral_8x7b_zero3",
+        "openvla_zero3", "llama2_13b_lora", "late_prefetch_fsdp1", "gpt2_two_names",
+        "openvla_deepcompile", "roberta_1gb_slow_network"})
+    for (const std::vector<std::string>& sets :
+         {std::vector<std::string>{},
+          {"train.seq_len=300"},
+          {"train.grad_accum=2"},
+          {"cluster.link_bandwidth_scale=0.05"},
+          {"train.activation_checkpointing=selective:2"},
+          {"cluster.link_bandwidth_scale=0.3", "train.optimizer_impl=fused",
+           "train.seq_len=700"}}) {
+      const std::string path =
+          std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/" + sample + ".toml";
+      auto schedule = tasks::load_schedule(path, sets, {});
+      CAPTURE(sample, sets);
+      if (!schedule) continue;  // blocks of a tree cannot be checkpointed
+      ++compared;
+      schedule->engine.record_memory = true;
+      const auto all = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
+      schedule->engine.record_memory = false;
+      const auto skipped = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
+      REQUIRE((all.has_value() && skipped.has_value()));
+      CHECK(all->steps == skipped->steps);
+      CHECK(all->oom.has_value() == skipped->oom.has_value());
+      if (all->oom) continue;
+      check_same(all->classes.front().first, skipped->classes.front().first);
+      check_same(all->classes.front().steady, skipped->classes.front().steady);
+    }
+  CHECK(compared >= 60);
+}
+
+TEST_CASE("the blocks of a model are found as what repeats") {
+  const auto schedule = tasks::load_schedule(
+      std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/llama3_70b_fsdp2.toml", {}, {});
+  REQUIRE(schedule.has_value());
+  const Program& program = schedule->graph.programs.front();
+  const sim::ProgramRepeats repeats = sim::find_repeats(schedule->graph, program);
+  REQUIRE(repeats.size() == 2);
+  const auto& forward = repeats[0][static_cast<std::size_t>(Section::body)];
+  const auto& backward = repeats[1][static_cast<std::size_t>(Section::body)];
+  REQUIRE(forward.size() == 1);
+  REQUIRE(backward.size() == 1);
+  CHECK(forward.front().count == 79);
+  CHECK(backward.front().count == 78);
+  CHECK(forward.front().rows.count == forward.front().ops * 79);
+}
