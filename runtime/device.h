@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/ir/graph.h"
 #include "core/run/rows.h"
 #include "runtime/clock.h"
+#include "runtime/processes.h"
 
 namespace foregather::runtime {
 
@@ -71,6 +73,9 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual alloc::DeviceMemory& memory() = 0;
+  /// Known values of `seed`, in order with `stream`: what a job finds before its first step.
+  virtual void fill(StreamId stream, std::byte* to, Bytes bytes, DType type,
+                    std::uint64_t seed) = 0;
   /// Returns the mark behind it.
   virtual Mark launch(const Launch& launch) = 0;
   /// Everything enqueued on `stream` until now.
@@ -89,6 +94,7 @@ struct Job {
   Bytes capacity = 0;                   ///< of each device, for the allocator
   double link_scale = 1;                ///< bandwidth of links × this
   std::vector<double> speeds;           ///< by cost: its rated time ÷ this; none: all 1
+  std::optional<ProcessPlace> process;  ///< one process a rank; absent: all ranks are in this one
 
   double speed(CostId cost) const { return speeds.empty() ? 1 : speeds[cost.row()]; }
   const Clock* clock = nullptr;
@@ -110,7 +116,9 @@ class Backend {
   virtual ~Backend() = default;
   /// One word: "host".
   virtual std::string_view name() const = 0;
-  /// For the hardware column of the run and for a person: "OpenBLAS 0.3.21".
+  /// Whether this machine has what it needs. Errors name the remedy.
+  virtual Status ready() = 0;
+  /// For the hardware column of the run and for a person: "OpenBLAS 0.3.21". Final after open().
   virtual std::string description() const = 0;
   /// Devices of all ranks of the job, as Job::ranks. The job outlives them.
   virtual Result<std::vector<std::unique_ptr<Device>>> open(const Job& job) = 0;
@@ -124,7 +132,7 @@ class Backend {
 
 /// What a plug-in exports, as `extern "C"`. The version changes with every change of this file; a
 /// plug-in of another one is refused.
-inline constexpr std::uint32_t kBackendVersion = 1;
+inline constexpr std::uint32_t kBackendVersion = 2;
 struct BackendPlugin {
   std::uint32_t version = kBackendVersion;
   Backend* (*create)() = nullptr;

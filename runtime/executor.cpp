@@ -18,6 +18,11 @@ class Execution final : private DeviceEvents, private RankEvents {
     job_.graph = &graph;
     job_.ranks = std::move(ranks);
     job_.class_of = std::move(class_of);
+    job_.process = options.process;
+    if (job_.process && job_.process->rank < job_.ranks.size()) {
+      job_.ranks = {job_.ranks[job_.process->rank]};
+      job_.class_of = {job_.class_of[job_.process->rank]};
+    }
     job_.capacity = options.capacity;
     job_.link_scale = options.link_scale;
     job_.speeds = options.speeds;
@@ -28,7 +33,7 @@ class Execution final : private DeviceEvents, private RankEvents {
   Result<RunReport> run() {
     auto devices = backend_.open(job_);
     if (!devices) return tl::unexpected(devices.error());
-    recorder_ = std::make_unique<Recorder>(job_, sink_, options_.flush_interval);
+    recorder_ = std::make_unique<Recorder>(job_, sink_, options_.flush_interval, backend_.name());
     StartLine line(job_.ranks.size(), stopped_);
     line_ = &line;
     RankEvents& events = *this;
@@ -131,22 +136,13 @@ class Execution final : private DeviceEvents, private RankEvents {
 
 }  // namespace
 
-Ranks ranks_of(const Graph& graph) {
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> all;
-  for (std::uint32_t c = 0; c < graph.classes.size(); ++c)
-    for (const std::uint32_t rank : graph.ranks_of(graph.classes[c].ranks))
-      all.emplace_back(rank, c);
-  std::sort(all.begin(), all.end());
-  Ranks ranks;
-  for (const auto& [rank, c] : all) {
-    ranks.ranks.push_back(rank);
-    ranks.class_of.push_back(c);
-  }
-  return ranks;
-}
-
 Result<RunReport> execute(const Graph& graph, const RunOptions& options, Backend& backend,
                           run::RecordingSink& sink) {
+  if (options.process)
+    if (const std::size_t ranks = ranks_of(graph).ranks.size();
+        options.process->world_size != ranks)
+      return fail("the schedule has {} ranks, and {} started {} processes: expected one a rank",
+                  ranks, options.process->launcher, options.process->world_size);
   return Execution(graph, options, backend, sink).run();
 }
 

@@ -8,6 +8,7 @@
 #include "core/ledger/program_memory.h"
 #include "core/run/recording_sink.h"
 #include "runtime/device.h"
+#include "runtime/groups.h"
 #include "runtime/rank_run.h"
 
 namespace foregather::runtime {
@@ -16,9 +17,10 @@ struct RunOptions {
   // What changes the result.
   std::uint32_t steps = 0;  ///< the first one included
   alloc::AllocConfig alloc;
-  Bytes capacity = 0;          ///< of each device, for the allocator
-  double link_scale = 1;       ///< bandwidth of links × this
-  std::vector<double> speeds;  ///< as Job::speeds
+  Bytes capacity = 0;                   ///< of each device, for the allocator
+  double link_scale = 1;                ///< bandwidth of links × this
+  std::vector<double> speeds;           ///< as Job::speeds
+  std::optional<ProcessPlace> process;  ///< as Job::process
   // What changes what is kept of a run that is killed.
   Ns flush_interval = kSecond;
 };
@@ -36,13 +38,6 @@ struct RunReport {
   BackendReport backend;
   std::int64_t ops = 0;
 };
-
-/// The ranks that a schedule has.
-struct Ranks {
-  std::vector<std::uint32_t> ranks;     ///< ascending
-  std::vector<std::uint32_t> class_of;  ///< by row of `ranks`
-};
-Ranks ranks_of(const Graph& graph);
 
 /// Performs init, the first step and bodies on the backend's devices, and records all steps. The
 /// graph is valid and can be simulated: a schedule whose threads wait for each other for ever is

@@ -4,6 +4,20 @@
 
 namespace foregather::runtime {
 
+Ranks ranks_of(const Graph& graph) {
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> all;
+  for (std::uint32_t c = 0; c < graph.classes.size(); ++c)
+    for (const std::uint32_t rank : graph.ranks_of(graph.classes[c].ranks))
+      all.emplace_back(rank, c);
+  std::sort(all.begin(), all.end());
+  Ranks ranks;
+  for (const auto& [rank, c] : all) {
+    ranks.ranks.push_back(rank);
+    ranks.class_of.push_back(c);
+  }
+  return ranks;
+}
+
 std::vector<Members> instances_of(const Graph& graph, GroupId id,
                                   std::span<const std::uint32_t> ranks) {
   const Group& group = graph.at(id);

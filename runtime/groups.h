@@ -9,6 +9,13 @@
 
 namespace foregather::runtime {
 
+/// The ranks that a schedule has.
+struct Ranks {
+  std::vector<std::uint32_t> ranks;     ///< ascending
+  std::vector<std::uint32_t> class_of;  ///< by row of `ranks`
+};
+Ranks ranks_of(const Graph& graph);
+
 /// Who meets on one instance of a group.
 struct Members {
   std::vector<std::uint32_t> ranks;      ///< rows of the job's ranks, in order of the group

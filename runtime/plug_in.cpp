@@ -13,11 +13,13 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kNames{"host", "cuda"};
 
+std::string file_of(const std::string& name) {
+  return fmt::format("libforegather_backend_{}.so", name);
+}
+
 Result<BackendHandle> open_plug_in(const std::string& name) {
-  std::error_code ignored;
-  const std::string file = fmt::format("libforegather_backend_{}.so", name);
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / file;
-  if (!std::filesystem::exists(path, ignored))
+  const std::string path = backend_plug_in(name), file = file_of(name);
+  if (path.empty())
     return fail_at("--backend",
                    "{} is a plug-in, and there is no {} beside the program: build it where the "
                    "CUDA toolkit is installed, or use host",
@@ -28,10 +30,19 @@ Result<BackendHandle> open_plug_in(const std::string& name) {
   const BackendPlugin* const plug_in = entry == nullptr ? nullptr : entry();
   if (plug_in == nullptr || plug_in->version != kBackendVersion)
     return fail_at("--backend", "{} is of another version of this program", file);
-  return BackendHandle(plug_in->create(), {plug_in->destroy});
+  BackendHandle backend(plug_in->create(), {plug_in->destroy});
+  if (const Status ready = backend->ready(); !ready) return tl::unexpected(ready.error());
+  return backend;
 }
 
 }  // namespace
+
+std::string backend_plug_in(const std::string& name) {
+  std::error_code ignored;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const auto path = program.parent_path() / file_of(name);
+  return std::filesystem::exists(path, ignored) ? path.string() : std::string();
+}
 
 Result<BackendHandle> open_backend(const std::string& name) {
   if (name == "host") return BackendHandle(make_host_backend().release(), {});

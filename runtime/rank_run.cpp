@@ -291,10 +291,9 @@ bool RankRun::alloc(std::uint32_t t, std::uint32_t step, const Action& action) {
 void RankRun::fill(std::uint32_t storage, StreamId stream) {
   const auto place = memory_->place(storage);
   if (place.bytes == 0) return;
-  device_.synchronize(device_.mark(stream));
-  fill_known(reinterpret_cast<std::byte*>(place.address), graph_.storages[storage].bytes,
-             dtype_of_[storage - program_.storages.first], seed_of(storage, job_.ranks[rank_], 0),
-             0);
+  device_.fill(stream, reinterpret_cast<std::byte*>(place.address), graph_.storages[storage].bytes,
+               dtype_of_[storage - program_.storages.first],
+               seed_of(storage, job_.ranks[rank_], 0));
 }
 
 }  // namespace foregather::runtime

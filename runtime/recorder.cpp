@@ -35,8 +35,8 @@ std::string_view recorded_name(DType type) {
 }
 
 // Equal names are equal work, in any run.
-std::string kernel_name(const Cost& cost) {
-  std::string text = fmt::format("host {} {}", name(cost.kind), name(cost.dtype));
+std::string kernel_name(std::string_view backend, const Cost& cost) {
+  std::string text = fmt::format("{} {} {}", backend, name(cost.kind), name(cost.dtype));
   if (is_collective(cost.kind)) return text;
   if (cost.is_fixed) return text + fmt::format(" {} ns", cost.fixed_time);
   if (cost.m > 0) text += fmt::format(" {}x{}x{}x{}", cost.batch, cost.m, cost.n, cost.k);
@@ -46,9 +46,10 @@ std::string kernel_name(const Cost& cost) {
 
 }  // namespace
 
-Recorder::Recorder(const Job& job, run::RecordingSink& sink, Ns flush_interval)
+Recorder::Recorder(const Job& job, run::RecordingSink& sink, Ns flush_interval,
+                   std::string_view backend)
     : job_(job), graph_(*job.graph), sink_(sink) {
-  add_tables();
+  add_tables(backend);
   writer_ = std::thread([this, flush_interval] { work(flush_interval); });
 }
 
@@ -56,7 +57,7 @@ Recorder::~Recorder() {
   if (writer_.joinable()) (void)finish();
 }
 
-void Recorder::add_tables() {
+void Recorder::add_tables(std::string_view backend) {
   const auto text = [&](StringId id) { return id ? sink_.text(graph_.text(id)) : StringId(); };
   for (const std::string_view call : kCallNames) call_names_.push_back(sink_.text(call));
   for (const DType type : kDTypes) dtype_names_.push_back(sink_.text(recorded_name(type)));
@@ -91,7 +92,7 @@ void Recorder::add_tables() {
                               ? text(graph_.at(graph_.at(op.unit).scope).name)
                               : StringId();
     const Cost& cost = graph_.at(op.cost);
-    const StringId kernel = sink_.text(kernel_name(cost));
+    const StringId kernel = sink_.text(kernel_name(backend, cost));
     texts_.push_back({op.scope ? text(graph_.at(op.scope).name) : StringId(), unit, kernel});
     if (is_collective(cost.kind) || cost.is_fixed || !known.insert(kernel).second) continue;
     Cost work = cost;

@@ -32,7 +32,8 @@ enum class HostCall : std::uint8_t {
 class Recorder {
  public:
   /// Everything is borrowed. Rows of ranks, streams, communicators and threads are added at once.
-  Recorder(const Job& job, run::RecordingSink& sink, Ns flush_interval);
+  /// `backend` begins the names of kernels: equal names are equal work on equal devices.
+  Recorder(const Job& job, run::RecordingSink& sink, Ns flush_interval, std::string_view backend);
   ~Recorder();
 
   void begin_step(std::uint32_t rank, std::uint32_t step, Ns time);
@@ -91,7 +92,7 @@ class Recorder {
     StringId scope, unit, source;
   };
 
-  void add_tables();
+  void add_tables(std::string_view backend);
   OpenStep* open_step(Rank& rank, std::uint32_t step);
   void record(const OpDone& event);
   void finish_steps(Rank& rank);

@@ -40,7 +40,8 @@ Result<bool> takes_world_size(const std::string& source) {
 Result<Schedule> load(const ExecuteRequest& request) {
   const auto what_if = sim::parse_passes(request.what_if);
   if (!what_if) return tl::unexpected(what_if.error());
-  std::vector<std::string> sets{"cluster.hardware=host"};
+  std::vector<std::string> sets;
+  if (request.backend == "host") sets.emplace_back("cluster.hardware=host");
   sets.insert(sets.end(), request.sets.begin(), request.sets.end());
   if (request.ranks) {
     if (*request.ranks == 0) return fail_at("-n", "0 ranks, expected at least one");
@@ -67,9 +68,11 @@ std::optional<Bytes> available_memory() {
   return std::nullopt;
 }
 
-// What the host needs for the peaks that are predicted, and for the buffers of collectives: what is
-// sent, received, compared, and two sums, of two collectives at a time.
-Status check_machine(const Schedule& schedule, const sim::Simulation& simulation) {
+// What the host needs for threads; and where it plays the devices, for the peaks that are predicted
+// and the buffers of collectives: what is sent, received, compared, and two sums, of two
+// collectives at a time.
+Status check_machine(const Schedule& schedule, const sim::Simulation& simulation,
+                     bool plays_devices) {
   std::size_t threads = 0;
   Bytes memory = 0;
   for (std::size_t c = 0; c < schedule.graph.classes.size(); ++c) {
@@ -91,7 +94,7 @@ Status check_machine(const Schedule& schedule, const sim::Simulation& simulation
         "fewer ranks",
         threads, kMostThreads);
   const auto available = available_memory();
-  if (available && memory > *available)
+  if (plays_devices && available && memory > *available)
     return fail(
         "takes about {} for the devices of {} ranks, and this machine has {} available: "
         "use fewer ranks or a smaller model",
@@ -121,8 +124,10 @@ run::RunInfo info_of(const ExecuteRequest& request, const Schedule& schedule) {
 }
 
 // What the passes say of speeds is the device's; what they say of the host's is not.
-runtime::RunOptions options_of(const ExecuteRequest& request, const Schedule& schedule) {
+runtime::RunOptions options_of(const ExecuteRequest& request, const Schedule& schedule,
+                               const std::optional<runtime::ProcessPlace>& process) {
   runtime::RunOptions options;
+  options.process = process;
   options.steps = request.steps;
   options.alloc = schedule.engine.alloc;
   options.capacity = schedule.engine.capacity;
@@ -154,9 +159,25 @@ void add_warnings(const Schedule& schedule, ExecuteReport& report) {
                     backend.unchecked_collectives));
 }
 
+// Each process of a job records its own rank.
+std::string output_of(const ExecuteRequest& request,
+                      const std::optional<runtime::ProcessPlace>& process) {
+  if (!process) return request.output;
+  std::filesystem::path path = request.output;
+  const std::string extension = path.extension();
+  path.replace_extension(fmt::format("rank{}{}", process->rank, extension));
+  return path;
+}
+
 }  // namespace
 
 Result<ExecuteReport> execute(const ExecuteRequest& request) {
+  std::optional<runtime::ProcessPlace> process;
+  if (request.backend == "cuda") {
+    auto place = runtime::process_place(runtime::process_environment());
+    if (!place) return tl::unexpected(place.error());
+    process = std::move(*place);
+  }
   const auto backend = runtime::open_backend(request.backend);
   if (!backend) return tl::unexpected(backend.error());
   auto schedule = load(request);
@@ -167,12 +188,13 @@ Result<ExecuteReport> execute(const ExecuteRequest& request) {
   };
   const auto simulation = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
   if (!simulation) return at_source(simulation.error());
-  if (const Status fits = check_machine(*schedule, *simulation); !fits)
+  if (const Status fits = check_machine(*schedule, *simulation, request.backend == "host"); !fits)
     return at_source(fits.error());
+  const std::string output = output_of(request, process);
   for (const std::string& input : schedule->inputs)
-    if (is_same_file(request.output, input))
-      return fail_at(request.output, "is an input, expected another file to write");
-  auto writer = store::RecordingWriter::create(request.output);
+    if (is_same_file(output, input))
+      return fail_at(output, "is an input, expected another file to write");
+  auto writer = store::RecordingWriter::create(output);
   if (!writer) return tl::unexpected(writer.error());
   (*writer)->info(info_of(request, *schedule));
 
@@ -180,22 +202,23 @@ Result<ExecuteReport> execute(const ExecuteRequest& request) {
   report.source = request.source;
   report.name = schedule->name;
   report.backend = request.backend;
-  report.description = (*backend)->description();
   report.hardware = schedule->hardware.name;
   report.world_size = schedule->graph.world_size;
-  report.output = request.output;
-  const runtime::RunOptions options = options_of(request, *schedule);
+  report.output = output;
+  const runtime::RunOptions options = options_of(request, *schedule, process);
   auto run = runtime::execute(schedule->graph, options, **backend, **writer);
   const Status closed = (*writer)->finish(run ? run::RunState::complete : run::RunState::failed);
   if (!run) return at_source(run.error());
   if (!closed) return tl::unexpected(closed.error());
   report.run = std::move(*run);
+  report.description = (*backend)->description();
   if (report.run.oom) {
     report.oom_storage = schedule->graph.text(schedule->graph.at(report.run.oom->storage).name);
     if (report.run.oom->next)
-      report.oom_op = op_key(schedule->graph, *report.run.oom->next,
-                             runtime::ranks_of(schedule->graph).ranks[report.run.oom->rank],
-                             report.run.oom->in_first_step ? 0 : 1);
+      report.oom_op = op_key(
+          schedule->graph, *report.run.oom->next,
+          runtime::ranks_of(schedule->graph).ranks[process ? process->rank : report.run.oom->rank],
+          report.run.oom->in_first_step ? 0 : 1);
   }
   add_warnings(*schedule, report);
   return report;

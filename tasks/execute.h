@@ -17,7 +17,7 @@ struct ExecuteRequest {
   std::vector<std::string> what_if;  ///< passes, in order
   std::optional<std::uint32_t> ranks;
   std::uint32_t steps = 11;  ///< the first one included
-  std::string output;        ///< path of the database
+  std::string output;        ///< path of the database; RUN.db is RUN.rank3.db of process 3
 };
 
 struct ExecuteReport {
@@ -30,11 +30,12 @@ struct ExecuteReport {
   std::vector<std::string> warnings;
 };
 
-/// Lowers and changes SOURCE as simulate() does, on the hardware "host" unless another one is set;
-/// predicts what it needs; executes it and records it into a new database. Out of memory is a
-/// result. Errors: bad input; an unknown backend, or one whose plug-in is missing; more memory or
-/// threads than the machine has, before anything is allocated; wrong numbers (the database stays,
-/// marked as failed).
+/// Lowers and changes SOURCE as simulate() does, with the host backend on the hardware "host"
+/// unless another one is set. With the CUDA backend, a process that a launcher started as one of
+/// several runs its rank (runtime/processes.h); predicts what it needs; executes it and records it
+/// into a new database. Out of memory is a result. Errors: bad input; an unknown backend, or one
+/// whose plug-in is missing; more memory or threads than the machine has, before anything is
+/// allocated; wrong numbers (the database stays, marked as failed).
 Result<ExecuteReport> execute(const ExecuteRequest& request);
 
 /// The JSON object of `run --json`, with a line end. See docs/formats.md.

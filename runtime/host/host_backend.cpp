@@ -15,6 +15,7 @@ class HostBackend final : public Backend, private DeviceEvents {
   explicit HostBackend(const Rating& rating) { shared_.rating = rating; }
 
   std::string_view name() const override { return "host"; }
+  Status ready() override { return {}; }
   std::string description() const override { return "products by " + Blas::get().name(); }
 
   Result<std::vector<std::unique_ptr<Device>>> open(const Job& job) override {

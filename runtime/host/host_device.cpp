@@ -77,6 +77,11 @@ Mark HostDevice::enqueue(StreamId id, Fill&& fill) {
   return {id, stream.tail};
 }
 
+void HostDevice::fill(StreamId stream, std::byte* to, Bytes bytes, DType type, std::uint64_t seed) {
+  synchronize(mark(stream));
+  fill_known(to, bytes, type, seed, 0);
+}
+
 Mark HostDevice::launch(const Launch& launch) {
   const Op& op = graph_.at(launch.op);
   std::uint64_t ticket = 0;

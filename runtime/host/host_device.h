@@ -40,6 +40,7 @@ class HostDevice final : public Device {
   ~HostDevice() override;
 
   alloc::DeviceMemory& memory() override { return *memory_; }
+  void fill(StreamId stream, std::byte* to, Bytes bytes, DType type, std::uint64_t seed) override;
   Mark launch(const Launch& launch) override;
   Mark mark(StreamId stream) override;
   void wait(StreamId stream, Mark mark) override;
