@@ -28,7 +28,7 @@ Command doctor_command() {
   command.name = "doctor";
   command.summary = "says what this machine offers, and how to get what is missing";
   command.description =
-      "Looks for a GPU and its driver, the CUDA runtime, CUPTI, NCCL, MPI and a display, and says "
+      "Looks for a GPU and its driver, the CUDA backend, CUPTI, NCCL, MPI and a display, and says "
       "what each is good for. Changes nothing.";
   command.run = run_doctor;
   return command;

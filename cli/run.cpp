@@ -95,15 +95,21 @@ Command run_command() {
       "The host backend needs no GPU. Ranks, host threads and streams are threads, buffers are "
       "memory that the caching allocator hands out, collectives move their bytes between the "
       "ranks, and every one, like every cast, is compared with what it should give. Devices are "
-      "rated, so that many fit a few cores: docs/runtime.md.";
+      "rated, so that many fit a few cores: docs/runtime.md.\n\n"
+      "The CUDA backend gives each rank a GPU, with NCCL between them, or lets all ranks share "
+      "one. Under "
+      "torchrun, mpirun or srun each process runs its rank, and writes RUN.rankN.db. It has not "
+      "run on "
+      "a GPU yet.";
   command.options = {
       {"SOURCE", "", "what simulate takes: a workload, a schedule dump, a trace", nullptr, nullptr,
        &arguments->sources},
       {"--backend", "NAME", "host, or cuda (a plug-in beside the program)", nullptr,
        &arguments->backend, nullptr, true},
       {"--hw", "HW",
-       "the hardware that the schedule is lowered for. Default: host, what the host backend is "
-       "rated for",
+       "the hardware that the schedule is lowered for. Default: with the host backend host, what "
+       "it "
+       "is rated for; else the workload's",
        nullptr, &arguments->hardware, nullptr},
       {"--set", "KEY=VALUE", "sets a key of the workload, as simulate does; may be repeated",
        nullptr, nullptr, &arguments->sets},

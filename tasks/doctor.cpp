@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "core/base/text.h"
+#include "runtime/plug_in.h"
 #include "tasks/record.h"
 
 namespace foregather::tasks {
@@ -94,6 +95,17 @@ Finding recorder() {
           "apt-get install libsqlite3-dev, which has libsqlite3.a, and build again"};
 }
 
+Finding cuda_backend() {
+  const std::string path = runtime::backend_plug_in("cuda");
+  const bool opens = !path.empty() && can_open(path.c_str());
+  return {"CUDA backend", opens,
+          path.empty() ? "libforegather_backend_cuda.so is not beside this program"
+          : opens      ? path
+                       : path + " cannot be opened",
+          "foregather run --backend cuda: schedules on GPUs",
+          "build with the CUDA toolkit (nvcc) installed"};
+}
+
 Finding memory() {
   const std::int64_t pages = ::sysconf(_SC_PHYS_PAGES);
   const std::int64_t page = ::sysconf(_SC_PAGESIZE);
@@ -133,8 +145,9 @@ std::vector<Finding> examine_machine() {
       cores(),
       memory(),
       gpu(),
-      library("CUDA runtime", {"libcudart.so.13", "libcudart.so.12", "libcudart.so"},
-              "running schedules with the CUDA backend",
+      cuda_backend(),
+      library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"},
+              "fast products of the CUDA backend, which has kernels of its own",
               "install the CUDA toolkit and put its lib64 into LD_LIBRARY_PATH"),
       library("CUPTI", {"libcupti.so.13", "libcupti.so.12", "libcupti.so"},
               "recording kernels and copies",

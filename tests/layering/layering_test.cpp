@@ -67,9 +67,9 @@ struct Library {
   bool sources_only;             // slow to compile: never in a header
 };
 
-/// The files that may name CUDA, CUPTI, NCCL or MPI: each is compiled into a plug-in that is opened
-/// at run time, so that the program runs without them. Add a file here by its full path.
-const Names plug_in_files{};
+/// The files and folders that may name CUDA, CUPTI, NCCL or MPI: what is compiled into plug-ins that
+/// are opened at run time, so that the program runs without them.
+const Names plug_in_files{"runtime/cuda", "tests/gpu"};
 
 std::vector<Library> libraries(const Names& plug_ins) {
   const auto header = [](const char* pattern) { return std::regex(pattern, std::regex::optimize); };
