@@ -67,8 +67,8 @@ struct Library {
   bool sources_only;             // slow to compile: never in a header
 };
 
-/// The files and folders that may name CUDA, CUPTI, NCCL or MPI: what is compiled into plug-ins that
-/// are opened at run time, so that the program runs without them.
+/// The files and folders that may name CUDA, CUPTI, NCCL or MPI: what is compiled into plug-ins
+/// that are opened at run time, so that the program runs without them.
 const Names plug_in_files{"runtime/cuda", "tests/gpu"};
 
 std::vector<Library> libraries(const Names& plug_ins) {
