@@ -19,7 +19,7 @@ struct Said {
   std::string text;
 };
 
-Said run(const test::Scratch& folder) {
+Said run_beside(const test::Scratch& folder) {
   std::filesystem::remove(folder.path("foregather"));
   std::filesystem::copy(FOREGATHER_BINARY, folder.path("foregather"));
   // CUDA_VISIBLE_DEVICES: where there is a GPU, it is not to be found.
@@ -40,7 +40,7 @@ Said run(const test::Scratch& folder) {
 
 TEST_CASE("without the plug-in the program says where it would be and what to do") {
   const test::Scratch folder;
-  const Said said = run(folder);
+  const Said said = run_beside(folder);
   CHECK(said.exit == 2);
   CHECK(said.text.find("there is no libforegather_backend_cuda.so beside the program") !=
         std::string::npos);
@@ -50,13 +50,13 @@ TEST_CASE("without the plug-in the program says where it would be and what to do
 TEST_CASE("a plug-in of another version and one that is none are refused") {
   const test::Scratch folder;
   std::filesystem::copy(FOREGATHER_OTHER_VERSION, folder.path(kPlugIn));
-  const Said other = run(folder);
+  const Said other = run_beside(folder);
   CHECK(other.exit == 2);
   CHECK(other.text.find("is of another version of this program") != std::string::npos);
 
   std::filesystem::remove(folder.path(kPlugIn));
   folder.write(kPlugIn, "no library");
-  const Said broken = run(folder);
+  const Said broken = run_beside(folder);
   CHECK(broken.exit == 2);
   CHECK(broken.text.find("cannot be opened") != std::string::npos);
 }
@@ -67,7 +67,7 @@ TEST_CASE("the plug-in opens without a driver, and says what is missing") {
 #else
   const test::Scratch folder;
   std::filesystem::copy(FOREGATHER_CUDA_PLUG_IN, folder.path(kPlugIn));
-  const Said said = run(folder);
+  const Said said = run_beside(folder);
   CHECK(said.exit == 1);
   const bool is_named = said.text.find("there is no NVIDIA driver") != std::string::npos ||
                         said.text.find("no GPU can be used") != std::string::npos;

@@ -11,7 +11,7 @@ using namespace foregather::runtime;
 
 namespace {
 
-constexpr Rating kFast{1e12, 1e12, 1e12, 0, 64 * KiB};
+constexpr Rating kFastLinks{1e12, 1e12, 1e12, 0, 64 * KiB};
 
 /// What each rank sends and receives, as bytes of a type.
 struct Exchange {
@@ -86,7 +86,7 @@ TEST_CASE("all-gather puts every rank's share in its place") {
     for (const std::uint32_t ranks : {1U, 2U, 3U, 4U, 5U})
       for (const std::int64_t elements : {kSmall, kLarge}) {
         Exchange exchange(OpKind::all_gather, type, ranks, elements);
-        exchange.run(kFast);
+        exchange.run(kFastLinks);
         const std::int64_t share = elements / ranks;
         for (std::uint32_t rank = 0; rank < ranks; ++rank)
           for (std::int64_t i = 0; i < elements; ++i)
@@ -101,10 +101,10 @@ TEST_CASE("reduce-scatter and all-reduce sum over all ranks") {
       for (const std::int64_t elements : {kSmall, kLarge}) {
         const double off = rounding_error(type) * ranks * ranks;
         Exchange scatter(OpKind::reduce_scatter, type, ranks, elements);
-        scatter.run(kFast);
+        scatter.run(kFastLinks);
         const std::int64_t share = elements / ranks;
         Exchange all(OpKind::all_reduce, type, ranks, elements + 1);  // shares that differ
-        all.run(kFast);
+        all.run(kFastLinks);
         for (std::uint32_t rank = 0; rank < ranks; ++rank) {
           for (std::int64_t i = 0; i < share; ++i)
             REQUIRE(scatter.got(rank, i) == Approx(scatter.sum(rank * share + i)).margin(off));
@@ -117,13 +117,13 @@ TEST_CASE("reduce-scatter and all-reduce sum over all ranks") {
 TEST_CASE("broadcast, reduce, all-to-all and send move what they should") {
   for (const std::uint32_t ranks : {2U, 3U, 4U}) {
     Exchange broadcast(OpKind::broadcast, DType::bf16, ranks, kSmall);
-    broadcast.run(kFast);
+    broadcast.run(kFastLinks);
     Exchange reduce(OpKind::reduce, DType::f32, ranks, kSmall);
-    reduce.run(kFast);
+    reduce.run(kFastLinks);
     Exchange all_to_all(OpKind::all_to_all, DType::f32, ranks, kSmall);
-    all_to_all.run(kFast);
+    all_to_all.run(kFastLinks);
     Exchange send(OpKind::send_recv, DType::f32, ranks, kSmall);
-    send.run(kFast);
+    send.run(kFastLinks);
     const std::int64_t share = kSmall / ranks;
     for (std::int64_t i = 0; i < kSmall; ++i) {
       REQUIRE(reduce.got(0, i) == Approx(reduce.sum(i)).margin(1e-5));
@@ -139,13 +139,13 @@ TEST_CASE("broadcast, reduce, all-to-all and send move what they should") {
 
 TEST_CASE("a room serves one collective after the other") {
   Exchange exchange(OpKind::reduce_scatter, DType::f32, 4, kLarge);
-  exchange.run(kFast, 200);
+  exchange.run(kFastLinks, 200);
   CHECK(exchange.got(2, 5) == Approx(exchange.sum(2 * kLarge / 4 + 5)).margin(1e-5));
 }
 
 TEST_CASE("a transfer takes the time that its link is rated for") {
   Exchange exchange(OpKind::all_gather, DType::f32, 4, 4 * 40'000);
-  Rating rating = kFast;
+  Rating rating = kFastLinks;
   rating.link = 10e6;  // 480 kB each: 48 ms
   const Clock clock;
   exchange.run(rating);
@@ -158,11 +158,11 @@ TEST_CASE("wrong numbers are found") {
   // the next room's values: a stand-in for a collective that mixes up its buffers.
   Exchange exchange(OpKind::all_gather, DType::f32, 2, kSmall);
   std::vector<std::byte> mixed = exchange.in[0];
-  exchange.run(kFast);
+  exchange.run(kFastLinks);
   Members members{{0}, {0}, 1};
   const Clock clock;
   const std::atomic<bool> failed = false;
-  MeetingRoom room(members, clock, kFast, 1, failed);
+  MeetingRoom room(members, clock, kFastLinks, 1, failed);
   Cost cost;
   cost.kind = OpKind::all_gather;
   cost.message_bytes = std::ssize(mixed);
