@@ -287,13 +287,18 @@ bool RankRun::alloc(std::uint32_t t, std::uint32_t step, const Action& action) {
   return false;
 }
 
-// What a job finds before its first step: values that tell storage, rank and element.
+// What a job finds before its first step: values that tell storage, rank and element. By name: a
+// what-if may number storages anew.
 void RankRun::fill(std::uint32_t storage, StreamId stream) {
   const auto place = memory_->place(storage);
   if (place.bytes == 0) return;
-  device_.fill(stream, reinterpret_cast<std::byte*>(place.address), graph_.storages[storage].bytes,
-               dtype_of_[storage - program_.storages.first],
-               seed_of(storage, job_.ranks[rank_], 0));
+  const Storage& row = graph_.storages[storage];
+  std::uint64_t name = 0;
+  for (const std::string_view text : {graph_.text(row.name), graph_.scope_name(row.scope)})
+    for (const char letter : text)
+      name = (name ^ static_cast<unsigned char>(letter)) * 0x100000001B3ULL + 1;
+  device_.fill(stream, reinterpret_cast<std::byte*>(place.address), row.bytes,
+               dtype_of_[storage - program_.storages.first], seed_of(name, job_.ranks[rank_], 0));
 }
 
 }  // namespace foregather::runtime

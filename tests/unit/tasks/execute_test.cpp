@@ -1,0 +1,91 @@
+#include "tasks/execute.h"
+
+#include <filesystem>
+#include <catch2/catch.hpp>
+
+#include "core/store/reader.h"
+#include "core/store/recording_writer.h"
+#include "tasks/any_run.h"
+#include "tasks/simulate.h"
+#include "tests/support/scratch.h"
+
+using namespace foregather;
+
+namespace {
+
+const std::string kSamples = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/";
+
+tasks::ExecuteRequest request_of(const test::Scratch& scratch, const std::string& source) {
+  tasks::ExecuteRequest request;
+  request.source = source;
+  request.backend = "host";
+  request.output = scratch.path("run.db");
+  request.steps = 3;
+  return request;
+}
+
+std::string error_of(const tasks::ExecuteRequest& request) {
+  const auto report = tasks::execute(request);
+  REQUIRE_FALSE(report);
+  CHECK(report.error().fault == Fault::input);
+  CHECK_FALSE(std::filesystem::exists(request.output));
+  return report.error().text();
+}
+
+}  // namespace
+
+TEST_CASE("a job that needs more memory than there is, is refused before it begins") {
+  const test::Scratch scratch;
+  auto request = request_of(scratch, kSamples + "llama3_8b_fsdp2.toml");
+  request.sets = {"cluster.hardware=h100_sxm"};
+  request.ranks = 64;
+  CHECK(error_of(request).find("and this machine has") != std::string::npos);
+}
+
+TEST_CASE("the ranks of a dump are those of its schedule") {
+  const test::Scratch scratch;
+  tasks::SimulateRequest simulate;
+  simulate.sources.paths = {kSamples + "tiny_fsdp2.toml"};
+  simulate.sets = {"train.seq_len=16", "model.layers=1", "cluster.hardware=host"};
+  simulate.dump = true;
+  const auto outcome = tasks::simulate(simulate);
+  REQUIRE(outcome);
+  const std::string dump = scratch.write("schedule.fg", outcome->dump);
+  auto request = request_of(scratch, dump);
+  request.ranks = 3;
+  CHECK(error_of(request).find("3 ranks, but " + dump + " is the schedule of 4") !=
+        std::string::npos);
+  request.ranks = 4;
+  const auto report = tasks::execute(request);
+  if (!report) FAIL(report.error().text());
+  CHECK(report->world_size == 4);
+  CHECK(report->run.steps == 3);
+  // And it replays from its recording.
+  tasks::SimulateRequest replay;
+  replay.sources.paths = {request.output};
+  replay.sources.step = 1;
+  const auto replayed = tasks::simulate(replay);
+  if (!replayed) FAIL(replayed.error().text());
+  REQUIRE(replayed->summary.step_time());
+  CHECK(*replayed->summary.step_time() == replayed->summary.measured_step_time());
+}
+
+TEST_CASE("a recording that was cut short is read with a warning") {
+  const test::Scratch scratch;
+  const std::string path = scratch.path("cut.db");
+  auto writer = store::RecordingWriter::create(path);
+  REQUIRE(writer);
+  run::RunInfo info;
+  info.name = "job";
+  info.kind = run::RunKind::measured;
+  (*writer)->info(info);
+  REQUIRE((*writer)->commit());
+  const auto cut = tasks::load_any_run(path, std::nullopt);
+  REQUIRE(cut);
+  REQUIRE(cut->warnings.size() == 1);
+  CHECK(cut->warnings.front().find("was cut short") != std::string::npos);
+  REQUIRE((*writer)->finish(run::RunState::failed));
+  const auto failed = tasks::load_any_run(path, std::nullopt);
+  REQUIRE(failed);
+  CHECK(failed->warnings.front().find("the job failed") != std::string::npos);
+}
