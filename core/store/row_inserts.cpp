@@ -8,7 +8,7 @@ namespace {
 using run::RunView;
 
 template <class Row>
-std::optional<std::int64_t> maybe(Row row) {
+std::optional<std::int64_t> row_or_null(Row row) {
   if (!row) return std::nullopt;
   return std::int64_t{row.row()};
 }
@@ -28,7 +28,7 @@ Status insert_rows(Database& database, const char* sql, std::size_t count, Inser
   return {};
 }
 
-std::int64_t at(std::size_t before, std::size_t row) {
+std::int64_t row_id(std::size_t before, std::size_t row) {
   return static_cast<std::int64_t>(before + row);
 }
 
@@ -36,7 +36,7 @@ Status insert_strings(Database& database, std::int64_t id, RunView run, const Ro
   return insert_rows(database, "INSERT INTO string VALUES (?,?,?)",
                      run.strings.size() - before.strings,
                      [&](Statement& statement, std::size_t row) {
-                       return statement.run(id, at(before.strings, row),
+                       return statement.run(id, row_id(before.strings, row),
                                             run.strings.text(StringId(before.strings + row)));
                      });
 }
@@ -48,8 +48,8 @@ Status insert_class_ranks(Database& database, std::int64_t id, RunView run,
     for (std::size_t first = 0; first < ranks.size();) {
       std::size_t last = first;
       while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-      const Status inserted = statement.run(id, at(before.classes, row), std::int64_t{ranks[first]},
-                                            std::int64_t{ranks[last]});
+      const Status inserted = statement.run(id, row_id(before.classes, row),
+                                            std::int64_t{ranks[first]}, std::int64_t{ranks[last]});
       if (!inserted) return inserted;
       first = last + 1;
     }
@@ -62,8 +62,8 @@ Status insert_class_ranks(Database& database, std::int64_t id, RunView run,
 Status insert_classes(Database& database, std::int64_t id, RunView run, const RowCounts& before) {
   return insert_rows(database, "INSERT INTO rank_class VALUES (?,?,?)", run.classes.size(),
                      [&](Statement& statement, std::size_t row) {
-                       return statement.run(id, at(before.classes, row),
-                                            maybe(run.classes[row].name));
+                       return statement.run(id, row_id(before.classes, row),
+                                            row_or_null(run.classes[row].name));
                      });
 }
 
@@ -71,8 +71,9 @@ Status insert_streams(Database& database, std::int64_t id, RunView run, const Ro
   return insert_rows(database, "INSERT INTO stream VALUES (?,?,?,?,?)", run.streams.size(),
                      [&](Statement& statement, std::size_t row) {
                        const auto& stream = run.streams[row];
-                       return statement.run(id, at(before.streams, row), maybe(stream.rank_class),
-                                            maybe(stream.name), std::int64_t{stream.priority});
+                       return statement.run(
+                           id, row_id(before.streams, row), row_or_null(stream.rank_class),
+                           row_or_null(stream.name), std::int64_t{stream.priority});
                      });
 }
 
@@ -82,7 +83,7 @@ Status insert_communicators(Database& database, std::int64_t id, RunView run,
                      run.communicators.size(), [&](Statement& statement, std::size_t row) {
                        const auto& communicator = run.communicators[row];
                        return statement.run(
-                           id, at(before.communicators, row), maybe(communicator.name),
+                           id, row_id(before.communicators, row), row_or_null(communicator.name),
                            std::int64_t{communicator.ranks}, std::int64_t{communicator.nodes});
                      });
 }
@@ -92,10 +93,10 @@ Status insert_steps(Database& database, std::int64_t id, RunView run, const RowC
                      run.steps.size(), [&](Statement& statement, std::size_t row) {
                        const run::StepInfo& step = run.steps[row];
                        return statement.run(
-                           id, at(before.steps, row), maybe(step.rank_class), number(step.kind),
-                           std::int64_t{step.number}, step.begin, step.end, step.host_end,
-                           step.peak_requested, step.peak_allocated, step.peak_active,
-                           step.peak_reserved, maybe(step.peak_at));
+                           id, row_id(before.steps, row), row_or_null(step.rank_class),
+                           number(step.kind), std::int64_t{step.number}, step.begin, step.end,
+                           step.host_end, step.peak_requested, step.peak_allocated,
+                           step.peak_active, step.peak_reserved, row_or_null(step.peak_at));
                      });
 }
 
@@ -104,13 +105,14 @@ Status insert_ops(Database& database, std::int64_t id, RunView run, const RowCou
       database, "INSERT INTO op VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
       run.ops.size(), [&](Statement& statement, std::size_t row) {
         const run::OpRecord op = run.ops.at(run::OpRow(row));
-        return statement.run(id, at(before.ops, row), maybe(op.step), maybe(op.stream),
-                             std::int64_t{op.micro_batch}, maybe(op.scope), number(op.phase),
-                             number(op.kind), std::int64_t{op.ordinal}, number(op.role),
-                             maybe(op.unit), maybe(op.communicator), std::int64_t{op.sequence},
-                             op.issued, op.start, op.transfer, op.end, op.alone, number(op.reason),
-                             maybe(op.bound_by), std::int64_t{op.bound_by_previous_step},
-                             maybe(op.source), op.bytes, op.wire_bytes, op.flops);
+        return statement.run(id, row_id(before.ops, row), row_or_null(op.step),
+                             row_or_null(op.stream), std::int64_t{op.micro_batch},
+                             row_or_null(op.scope), number(op.phase), number(op.kind),
+                             std::int64_t{op.ordinal}, number(op.role), row_or_null(op.unit),
+                             row_or_null(op.communicator), std::int64_t{op.sequence}, op.issued,
+                             op.start, op.transfer, op.end, op.alone, number(op.reason),
+                             row_or_null(op.bound_by), std::int64_t{op.bound_by_previous_step},
+                             row_or_null(op.source), op.bytes, op.wire_bytes, op.flops);
       });
 }
 
@@ -119,10 +121,11 @@ Status insert_bindings(Database& database, std::int64_t id, RunView run, const R
                      run.bindings.size(), [&](Statement& statement, std::size_t row) {
                        const run::BindingRecord& binding = run.bindings[row];
                        return statement.run(
-                           id, at(before.bindings, row), maybe(binding.step), maybe(binding.name),
-                           maybe(binding.scope), number(binding.cause), binding.bytes,
-                           binding.block_bytes, static_cast<std::int64_t>(binding.address),
-                           binding.allocated, binding.freed, maybe(binding.before_op),
+                           id, row_id(before.bindings, row), row_or_null(binding.step),
+                           row_or_null(binding.name), row_or_null(binding.scope),
+                           number(binding.cause), binding.bytes, binding.block_bytes,
+                           static_cast<std::int64_t>(binding.address), binding.allocated,
+                           binding.freed, row_or_null(binding.before_op),
                            std::int64_t{binding.from_before}, std::int64_t{binding.still_bound});
                      });
 }
@@ -132,10 +135,10 @@ Status insert_segments(Database& database, std::int64_t id, RunView run, const R
                      run.segments.size(), [&](Statement& statement, std::size_t row) {
                        const run::SegmentRecord& segment = run.segments[row];
                        return statement.run(
-                           id, at(before.segments, row), maybe(segment.step), maybe(segment.stream),
-                           number(segment.change), std::int64_t{segment.large},
-                           std::int64_t{segment.expandable}, segment.time,
-                           static_cast<std::int64_t>(segment.address), segment.bytes);
+                           id, row_id(before.segments, row), row_or_null(segment.step),
+                           row_or_null(segment.stream), number(segment.change),
+                           std::int64_t{segment.large}, std::int64_t{segment.expandable},
+                           segment.time, static_cast<std::int64_t>(segment.address), segment.bytes);
                      });
 }
 
@@ -143,7 +146,7 @@ Status insert_memory(Database& database, std::int64_t id, RunView run, const Row
   return insert_rows(database, "INSERT INTO memory VALUES (?,?,?,?,?,?,?,?)", run.memory.size(),
                      [&](Statement& statement, std::size_t row) {
                        const run::MemoryRecord& point = run.memory[row];
-                       return statement.run(id, at(before.memory, row), maybe(point.step),
+                       return statement.run(id, row_id(before.memory, row), row_or_null(point.step),
                                             point.time, point.requested, point.allocated,
                                             point.active, point.reserved);
                      });
@@ -153,7 +156,7 @@ Status insert_causes(Database& database, std::int64_t id, RunView run, const Row
   return insert_rows(database, "INSERT INTO peak_cause VALUES (?,?,?,?,?)", run.causes.size(),
                      [&](Statement& statement, std::size_t row) {
                        const run::CauseRecord& cause = run.causes[row];
-                       return statement.run(id, at(before.causes, row), maybe(cause.step),
+                       return statement.run(id, row_id(before.causes, row), row_or_null(cause.step),
                                             number(cause.cause), cause.bytes);
                      });
 }
@@ -162,11 +165,12 @@ Status insert_failures(Database& database, std::int64_t id, RunView run, const R
   return insert_rows(database, "INSERT INTO out_of_memory VALUES (?,?,?,?,?,?,?,?,?,?,?)",
                      run.failures.size(), [&](Statement& statement, std::size_t row) {
                        const run::FailureRecord& failure = run.failures[row];
-                       return statement.run(id, at(before.failures, row), maybe(failure.step),
-                                            maybe(failure.name), failure.bytes, failure.time,
-                                            std::int64_t{failure.micro_batch}, maybe(failure.scope),
-                                            number(failure.phase), number(failure.kind),
-                                            std::int64_t{failure.ordinal});
+                       return statement.run(id, row_id(before.failures, row),
+                                            row_or_null(failure.step), row_or_null(failure.name),
+                                            failure.bytes, failure.time,
+                                            std::int64_t{failure.micro_batch},
+                                            row_or_null(failure.scope), number(failure.phase),
+                                            number(failure.kind), std::int64_t{failure.ordinal});
                      });
 }
 
@@ -174,8 +178,9 @@ Status insert_threads(Database& database, std::int64_t id, RunView run, const Ro
   return insert_rows(database, "INSERT INTO thread VALUES (?,?,?,?,?)", run.threads.size(),
                      [&](Statement& statement, std::size_t row) {
                        const run::ThreadInfo& thread = run.threads[row];
-                       return statement.run(id, at(before.threads, row), maybe(thread.rank_class),
-                                            maybe(thread.process), maybe(thread.name));
+                       return statement.run(id, row_id(before.threads, row),
+                                            row_or_null(thread.rank_class),
+                                            row_or_null(thread.process), row_or_null(thread.name));
                      });
 }
 
@@ -183,8 +188,8 @@ Status insert_calls(Database& database, std::int64_t id, RunView run, const RowC
   return insert_rows(database, "INSERT INTO call VALUES (?,?,?,?,?,?)", run.calls.size(),
                      [&](Statement& statement, std::size_t row) {
                        const run::HostCallRecord& call = run.calls[row];
-                       return statement.run(id, at(before.calls, row), maybe(call.thread),
-                                            maybe(call.name), call.start, call.end);
+                       return statement.run(id, row_id(before.calls, row), row_or_null(call.thread),
+                                            row_or_null(call.name), call.start, call.end);
                      });
 }
 
@@ -192,7 +197,8 @@ Status insert_launches(Database& database, std::int64_t id, RunView run, const R
   return insert_rows(database, "INSERT INTO launch VALUES (?,?,?)", run.ops.size(),
                      [&](Statement& statement, std::size_t row) -> Status {
                        if (!run.ops.launch[row]) return {};
-                       return statement.run(id, at(before.ops, row), maybe(run.ops.launch[row]));
+                       return statement.run(id, row_id(before.ops, row),
+                                            row_or_null(run.ops.launch[row]));
                      });
 }
 
@@ -200,9 +206,9 @@ Status insert_waits(Database& database, std::int64_t id, RunView run, const RowC
   return insert_rows(database, "INSERT INTO stream_wait VALUES (?,?,?,?,?,?)", run.waits.size(),
                      [&](Statement& statement, std::size_t row) {
                        const run::StreamWaitRecord& wait = run.waits[row];
-                       return statement.run(id, at(before.waits, row), maybe(wait.stream),
-                                            maybe(wait.call), maybe(wait.recorded),
-                                            maybe(wait.awaited));
+                       return statement.run(id, row_id(before.waits, row), row_or_null(wait.stream),
+                                            row_or_null(wait.call), row_or_null(wait.recorded),
+                                            row_or_null(wait.awaited));
                      });
 }
 
@@ -211,10 +217,11 @@ Status insert_collectives(Database& database, std::int64_t id, RunView run, cons
                      run.collectives.size(), [&](Statement& statement, std::size_t row) {
                        const run::CollectiveRecord& collective = run.collectives[row];
                        return statement.run(
-                           id, maybe(collective.op), maybe(collective.name),
-                           maybe(collective.dtype), maybe(collective.group),
-                           maybe(collective.ranks), collective.in_elements, collective.out_elements,
-                           std::int64_t{collective.group_size}, collective.sequence);
+                           id, row_or_null(collective.op), row_or_null(collective.name),
+                           row_or_null(collective.dtype), row_or_null(collective.group),
+                           row_or_null(collective.ranks), collective.in_elements,
+                           collective.out_elements, std::int64_t{collective.group_size},
+                           collective.sequence);
                      });
 }
 
@@ -223,7 +230,7 @@ Status insert_inferred_causes(Database& database, std::int64_t id, RunView run,
   return insert_rows(database, "INSERT INTO inferred_causes VALUES (?,?)", run.steps.size(),
                      [&](Statement& statement, std::size_t row) -> Status {
                        if (!run.steps[row].causes_inferred) return {};
-                       return statement.run(id, at(before.steps, row));
+                       return statement.run(id, row_id(before.steps, row));
                      });
 }
 
@@ -232,7 +239,7 @@ Status insert_works(Database& database, std::int64_t id, RunView run, const RowC
                      run.works.size(), [&](Statement& statement, std::size_t row) {
                        const run::KernelWork& work = run.works[row];
                        const Cost& cost = work.cost;
-                       return statement.run(id, at(before.works, row), maybe(work.kernel),
+                       return statement.run(id, row_id(before.works, row), row_or_null(work.kernel),
                                             number(cost.kind), number(cost.dtype),
                                             std::int64_t{cost.kernels}, cost.flops, cost.bytes_read,
                                             cost.bytes_written, cost.m, cost.n, cost.k, cost.batch);
