@@ -7,7 +7,7 @@
 namespace foregather::store {
 namespace {
 
-std::optional<std::string> maybe(std::string text) {
+std::optional<std::string> unless_empty(std::string text) {
   return text.empty() ? std::nullopt : std::optional(std::move(text));
 }
 
@@ -68,7 +68,7 @@ bool read_point(const Statement& row, const run::SweepInfo& info, run::SweepPoin
          {&Peaks::requested, &Peaks::allocated, &Peaks::active, &Peaks::reserved})
       take(peaks->*member, has_memory);
   memory.margin = read.maybe_integer();
-  memory.oom_op = maybe(read.text());
+  memory.oom_op = unless_empty(read.text());
   memory.oom_bytes = read.maybe_integer();
   if (has_memory) figures.memory = std::move(memory);
   figures.warnings = read.integer();

@@ -47,7 +47,7 @@ Status create_sweep(Database& database, const run::SweepInfo& info) {
   return database.execute("COMMIT");
 }
 
-std::optional<std::string_view> maybe(const std::string& text) {
+std::optional<std::string_view> text_or_null(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional<std::string_view>(text);
 }
 
@@ -79,7 +79,7 @@ Status insert_point(Statement& insert, const std::vector<std::string>& keys,
   const std::string settings = settings_of(keys, point);
   return insert.run(
       point.index, static_cast<std::int64_t>(point.status), std::string_view(settings),
-      maybe(point.error), maybe(figures.hardware), maybe(figures.strategy),
+      text_or_null(point.error), text_or_null(figures.hardware), text_or_null(figures.strategy),
       known(figures.world_size), known(figures.parameters), known(figures.tokens_per_rank_step),
       size(&Memory::capacity), size(&Memory::outside_allocator), time(&Times::step),
       time(&Times::first_step), time(&Times::compute_busy), time(&Times::comm_busy),
@@ -90,7 +90,7 @@ Status insert_point(Statement& insert, const std::vector<std::string>& keys,
       peak(&Memory::first_peaks, &Peaks::requested), peak(&Memory::first_peaks, &Peaks::allocated),
       peak(&Memory::first_peaks, &Peaks::active), peak(&Memory::first_peaks, &Peaks::reserved),
       memory ? memory->margin : std::nullopt,
-      memory && memory->oom_op ? maybe(*memory->oom_op) : std::nullopt,
+      memory && memory->oom_op ? text_or_null(*memory->oom_op) : std::nullopt,
       memory ? memory->oom_bytes : std::nullopt, figures.warnings);
 }
 

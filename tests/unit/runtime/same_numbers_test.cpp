@@ -31,6 +31,9 @@ class WatchedDevice final : public Device {
       : device_(std::move(device)), job_(job), rank_(rank), digests_(digests), mutex_(mutex) {}
 
   alloc::DeviceMemory& memory() override { return device_->memory(); }
+  void fill(StreamId stream, std::byte* to, Bytes bytes, DType type, std::uint64_t seed) override {
+    device_->fill(stream, to, bytes, type, seed);
+  }
   Mark launch(const Launch& launch) override {
     const Graph& graph = *job_.graph;
     const Op& op = graph.at(launch.op);
@@ -69,6 +72,7 @@ class WatchedBackend final : public Backend {
   Digests digests;
 
   std::string_view name() const override { return "watched"; }
+  Status ready() override { return backend_->ready(); }
   std::string description() const override { return {}; }
   Result<std::vector<std::unique_ptr<Device>>> open(const Job& job) override {
     auto devices = backend_->open(job);
