@@ -6,16 +6,23 @@
 #include <optional>
 
 namespace foregather::sim {
-namespace {
-
-constexpr std::int64_t kMostFactors = 10'000;
-constexpr int kMostDigits = 9;
 
 /// A number that was written in decimals: value × 10^-digits.
 struct Decimal {
   std::int64_t value = 0;
   int digits = 0;
 };
+
+/// "a..b", "a..b+s", "a..b*f" in its parts.
+struct RangeText {
+  Decimal first, last, by;
+  char sign = '+';
+};
+
+namespace {
+
+constexpr std::int64_t kMostFactors = 10'000;
+constexpr int kMostDigits = 9;
 
 std::optional<std::int64_t> whole(std::string_view text) {
   std::int64_t number = 0;
@@ -62,16 +69,6 @@ std::string shown(std::int64_t value, int digits) {
   if (text.ends_with('.')) text.pop_back();
   return text;
 }
-
-}  // namespace
-
-/// "a..b", "a..b+s", "a..b*f" in its parts.
-struct RangeText {
-  Decimal first, last, by;
-  char sign = '+';
-};
-
-namespace {
 
 std::optional<RangeText> range_of(std::string_view text) {
   const auto dots = text.find("..");
