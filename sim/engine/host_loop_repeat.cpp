@@ -64,20 +64,22 @@ Pairing HostLoop<Device>::pairing(const ClassRun& run, const Repeat& repeat,
 
 template <class Device>
 void HostLoop<Device>::skip_periods(ClassRun& run, Thread& thread, std::uint32_t periods) {
-  const Repeat& repeat = *thread.repeat;
-  const EventHandle first = device_.next_event();
-  const Pairing pairing = this->pairing(run, repeat, periods);
-  device_.skip(*snapshot_, pairing);
-  for (std::uint32_t period = 0; period < periods; ++period)
-    for (const auto& [offset, event] : repeat.recorded)
-      run.events[thread.at[period * repeat.period + offset].a - run.first_event] =
-          first + period * repeat.records + event;
-  thread.at += static_cast<std::ptrdiff_t>(periods) * repeat.period;
-  thread.time += pairing.later();
-  pairing.time(periods_.last_end, thread.last_end);
-  pairing.op(periods_.last_wait, thread.last_wait);
-  thread.next_call += static_cast<std::ptrdiff_t>(periods) * periods_.calls;
-  periods_.next += periods;
+  if constexpr (Device::needs_time) {
+    const Repeat& repeat = *thread.repeat;
+    const EventHandle first = device_.next_event();
+    const Pairing pairing = this->pairing(run, repeat, periods);
+    device_.skip(*snapshot_, pairing);
+    for (std::uint32_t period = 0; period < periods; ++period)
+      for (const auto& [offset, event] : repeat.recorded)
+        run.events[thread.at[period * repeat.period + offset].a - run.first_event] =
+            first + period * repeat.records + event;
+    thread.at += static_cast<std::ptrdiff_t>(periods) * repeat.period;
+    thread.time += pairing.later();
+    pairing.time(periods_.last_end, thread.last_end);
+    pairing.op(periods_.last_wait, thread.last_wait);
+    thread.next_call += static_cast<std::ptrdiff_t>(periods) * periods_.calls;
+    periods_.next += periods;
+  }
 }
 
 template <class Device>

@@ -8,14 +8,14 @@
 namespace foregather::sim {
 
 /// A number that was written in decimals: value × 10^-digits.
-struct Decimal {
+struct RangeNumber {
   std::int64_t value = 0;
   int digits = 0;
 };
 
 /// "a..b", "a..b+s", "a..b*f" in its parts.
 struct RangeText {
-  Decimal first, last, by;
+  RangeNumber first, last, by;
   char sign = '+';
 };
 
@@ -32,18 +32,19 @@ std::optional<std::int64_t> whole(std::string_view text) {
 }
 
 // "-12", "0.25"; at most kMostDigits behind the point.
-std::optional<Decimal> decimal(std::string_view text) {
+std::optional<RangeNumber> decimal(std::string_view text) {
   const auto point = text.find('.');
   if (point == std::string_view::npos) {
     const auto number = whole(text);
-    return number ? std::optional(Decimal{*number, 0}) : std::nullopt;
+    return number ? std::optional(RangeNumber{*number, 0}) : std::nullopt;
   }
   const std::string_view fraction = text.substr(point + 1);
   if (fraction.empty() || fraction.size() > kMostDigits ||
       fraction.find_first_not_of("0123456789") != std::string_view::npos)
     return std::nullopt;
   const auto number = whole(std::string(text.substr(0, point)) + std::string(fraction));
-  return number ? std::optional(Decimal{*number, static_cast<int>(fraction.size())}) : std::nullopt;
+  return number ? std::optional(RangeNumber{*number, static_cast<int>(fraction.size())})
+                : std::nullopt;
 }
 
 std::int64_t power_of_ten(int digits) {
@@ -52,7 +53,7 @@ std::int64_t power_of_ten(int digits) {
   return power;
 }
 
-std::optional<std::int64_t> at_digits(Decimal number, int digits) {
+std::optional<std::int64_t> at_digits(RangeNumber number, int digits) {
   std::int64_t scaled = 0;
   if (__builtin_mul_overflow(number.value, power_of_ten(digits - number.digits), &scaled))
     return std::nullopt;
@@ -113,7 +114,7 @@ Status Axis::add_steps(std::string_view text, const RangeText& range) {
 }
 
 Status Axis::add_factors(std::string_view text, const RangeText& range) {
-  const auto as_double = [](Decimal number) {
+  const auto as_double = [](RangeNumber number) {
     return static_cast<double>(number.value) / static_cast<double>(power_of_ten(number.digits));
   };
   if (as_double(range.by) <= 1) return fail("{} never ends: expected a factor above 1", text);

@@ -26,7 +26,7 @@ bool holds(const std::string& text) {
   return *result;
 }
 
-std::string refusal(const std::string& text) {
+std::string refused_condition(const std::string& text) {
   const auto condition = Condition::parse(text, column_of);
   if (!condition) return condition.error().text();
   const auto result = condition->holds(kValues);
@@ -74,18 +74,23 @@ TEST_CASE("what is decided already is not evaluated") {
 }
 
 TEST_CASE("a bad condition is refused at its place") {
-  CHECK(refusal("parallel.world_sise == 8").starts_with("--where:1: 'parallel.world_sise'"));
-  CHECK(refusal("1 == ").starts_with("--where:6: the condition ends"));
-  CHECK(refusal("(1 == 1").starts_with("--where:8: expected ')' for the '(' at 1"));
-  CHECK(refusal("1 == 1)").starts_with("--where:7: ')' is not expected here"));
-  CHECK(refusal("'a").starts_with("--where:1: the quote has no end"));
-  CHECK(refusal("1 / 0 == 1").starts_with("--where:3: division by zero"));
-  CHECK(refusal("1 == 1 && hw % 8 == 0").starts_with("--where:14: arithmetic on 'h100_sxm'"));
-  CHECK(refusal("hw").starts_with("--where:1: 'h100_sxm' is neither true nor false"));
-  CHECK(refusal("").starts_with("--where:1: the condition ends"));
-  CHECK(refusal("#").starts_with("--where:1: '#' is not expected here"));
-  CHECK(refusal("1 = 1").starts_with("--where:3: '= 1' is not expected here"));
-  CHECK(refusal(std::string(100'000, '(')).find("more than 100 levels") != std::string::npos);
-  CHECK(refusal(std::string(100'000, '!')).find("more than 100 levels") != std::string::npos);
-  CHECK(refusal(std::string(100'000, '-')).find("more than 100 levels") != std::string::npos);
+  CHECK(refused_condition("parallel.world_sise == 8")
+            .starts_with("--where:1: 'parallel.world_sise'"));
+  CHECK(refused_condition("1 == ").starts_with("--where:6: the condition ends"));
+  CHECK(refused_condition("(1 == 1").starts_with("--where:8: expected ')' for the '(' at 1"));
+  CHECK(refused_condition("1 == 1)").starts_with("--where:7: ')' is not expected here"));
+  CHECK(refused_condition("'a").starts_with("--where:1: the quote has no end"));
+  CHECK(refused_condition("1 / 0 == 1").starts_with("--where:3: division by zero"));
+  CHECK(refused_condition("1 == 1 && hw % 8 == 0")
+            .starts_with("--where:14: arithmetic on 'h100_sxm'"));
+  CHECK(refused_condition("hw").starts_with("--where:1: 'h100_sxm' is neither true nor false"));
+  CHECK(refused_condition("").starts_with("--where:1: the condition ends"));
+  CHECK(refused_condition("#").starts_with("--where:1: '#' is not expected here"));
+  CHECK(refused_condition("1 = 1").starts_with("--where:3: '= 1' is not expected here"));
+  CHECK(refused_condition(std::string(100'000, '(')).find("more than 100 levels") !=
+        std::string::npos);
+  CHECK(refused_condition(std::string(100'000, '!')).find("more than 100 levels") !=
+        std::string::npos);
+  CHECK(refused_condition(std::string(100'000, '-')).find("more than 100 levels") !=
+        std::string::npos);
 }

@@ -15,12 +15,12 @@ std::vector<std::string> values(const std::string& text) {
   return all;
 }
 
-std::string refusal(const std::string& text) {
+std::string refused_axis(const std::string& text) {
   const auto axis = Axis::parse(text);
   return axis ? "" : axis.error().text();
 }
 
-Grid grid(const std::vector<std::string>& texts) {
+Grid grid_of(const std::vector<std::string>& texts) {
   std::vector<Axis> axes;
   for (const std::string& text : texts) axes.push_back(Axis::parse(text).value());
   return Grid::make(std::move(axes)).value();
@@ -49,27 +49,27 @@ TEST_CASE("an axis holds texts, ranges and nothing, as they were written") {
 TEST_CASE("a quoted value may hold commas and is no range") {
   CHECK(values(R"(k="a:1,b:2",c)") == Texts{"a:1,b:2", "c"});
   CHECK(values(R"(k="1..3","")") == Texts{"1..3", ""});
-  CHECK(refusal(R"(k="a)").find("a quote has no end") != std::string::npos);
-  CHECK(refusal(R"(k="a"b)").find("'b' follows a quoted value") != std::string::npos);
+  CHECK(refused_axis(R"(k="a)").find("a quote has no end") != std::string::npos);
+  CHECK(refused_axis(R"(k="a"b)").find("'b' follows a quoted value") != std::string::npos);
 }
 
 TEST_CASE("ranges that never end or hold nothing are refused") {
-  CHECK(refusal("k=1..10+0").find("never ends") != std::string::npos);
-  CHECK(refusal("k=1..10*1").find("never ends") != std::string::npos);
-  CHECK(refusal("k=0..10*2").find("never grows") != std::string::npos);
-  CHECK(refusal("k=9..1").find("begins above its end") != std::string::npos);
-  CHECK(refusal("k=9..1*2").find("begins above its end") != std::string::npos);
-  CHECK(refusal("k=1..9000000000000000000").find("more than") != std::string::npos);
-  CHECK(refusal("k=-9000000000000000000..9000000000000000000").find("too large") !=
+  CHECK(refused_axis("k=1..10+0").find("never ends") != std::string::npos);
+  CHECK(refused_axis("k=1..10*1").find("never ends") != std::string::npos);
+  CHECK(refused_axis("k=0..10*2").find("never grows") != std::string::npos);
+  CHECK(refused_axis("k=9..1").find("begins above its end") != std::string::npos);
+  CHECK(refused_axis("k=9..1*2").find("begins above its end") != std::string::npos);
+  CHECK(refused_axis("k=1..9000000000000000000").find("more than") != std::string::npos);
+  CHECK(refused_axis("k=-9000000000000000000..9000000000000000000").find("too large") !=
         std::string::npos);
-  CHECK(refusal("k=1..1000000*1.0001").find("more than 10000 values") != std::string::npos);
-  CHECK(refusal("k").find("expected KEY=V1,V2") != std::string::npos);
-  CHECK(refusal("=1").find("expected KEY=V1,V2") != std::string::npos);
+  CHECK(refused_axis("k=1..1000000*1.0001").find("more than 10000 values") != std::string::npos);
+  CHECK(refused_axis("k").find("expected KEY=V1,V2") != std::string::npos);
+  CHECK(refused_axis("=1").find("expected KEY=V1,V2") != std::string::npos);
   CHECK(values("k=1..9223372036854775807*3").size() == 40);
 }
 
 TEST_CASE("the last axis of a grid changes fastest") {
-  const Grid all = grid({"a=x,y", "b=1..3"});
+  const Grid all = grid_of({"a=x,y", "b=1..3"});
   REQUIRE(all.size() == 6);
   CHECK(all.values(0) == Texts{"x", "1"});
   CHECK(all.values(2) == Texts{"x", "3"});
@@ -78,7 +78,7 @@ TEST_CASE("the last axis of a grid changes fastest") {
 }
 
 TEST_CASE("a grid of 10^12 points costs nothing") {
-  const Grid all = grid({"a=1..1000000", "b=0..999999"});
+  const Grid all = grid_of({"a=1..1000000", "b=0..999999"});
   CHECK(all.size() == 1'000'000'000'000);
   CHECK(all.values(all.size() - 1) == Texts{"1000000", "999999"});
   CHECK(all.values(123'456'789'012) == Texts{"123457", "789012"});
