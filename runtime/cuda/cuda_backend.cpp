@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "runtime/cuda/cuda_device.cuh"
+#include "runtime/cuda/known_numbers.cuh"
 #include "runtime/rendezvous.h"
 
 namespace foregather::runtime::cuda {
@@ -53,7 +54,6 @@ class CudaBackend final : public Backend, private DeviceEvents {
   Result<Seats> make_rooms();
   Result<std::unique_ptr<Room>> make_room(std::size_t index, Members members);
   Status exchange_ids(const std::vector<Members>& instances);
-  Status verify(Room& room, NcclCommunicator* communicator, std::uint32_t member, Gpu& gpu);
   Status add_devices(Seats seats, std::vector<std::unique_ptr<Device>>& devices);
   Gpu& gpu_of(std::uint32_t rank) { return is_shared_ ? *gpus_.front() : *gpus_[rank]; }
   void report_all();
@@ -306,76 +306,23 @@ Result<std::unique_ptr<Room>> CudaBackend::make_room(std::size_t index, Members 
   }
   calls.note(nccl_->end_group());
   if (!calls.is_ok()) return tl::unexpected(calls.status().error());
+  const std::size_t count = members.ranks.size();
   auto room = std::make_unique<Room>(std::move(members), *nccl_, communicators);
-  std::vector<std::thread> threads;  // ranks of one process meet: each on a thread of its own
-  std::vector<Status> verified(here.size());
+  if (count > kMostMembers) return room;
+  std::vector<std::thread> threads;
+  std::vector<Result<KnownNumbers>> known(here.size());
   for (std::size_t i = 0; i < here.size(); ++i)
     threads.emplace_back([&, i] {
-      verified[i] = verify(*room, communicators[here[i].first], here[i].first, *here[i].second);
+      known[i] = exchange_known_numbers(*nccl_, communicators[here[i].first], here[i].first, count,
+                                        *here[i].second);
     });
   for (std::thread& thread : threads) thread.join();
-  for (const Status& each : verified)
+  for (const Result<KnownNumbers>& each : known) {
     if (!each) return tl::unexpected(each.error());
-  return room;
-}
-
-// Known numbers from all ranks, which each can make for itself, through each kind of collective.
-Status CudaBackend::verify(Room& room, NcclCommunicator* communicator, std::uint32_t member,
-                           Gpu& gpu) {
-  const std::size_t count = room.members().ranks.size();
-  if (count > kMostMembers) return {};
-  constexpr std::int64_t kShare = 4096;
-  constexpr Bytes kSize = 4;
-  const Bytes whole = static_cast<Bytes>(count) * kShare * kSize;
-  Calls calls;
-  FOREGATHER_CUDA(calls, gpu.use());
-  void* memory = nullptr;
-  void* on_host = nullptr;
-  cudaStream_t stream = nullptr;
-  FOREGATHER_CUDA(calls, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  FOREGATHER_CUDA(calls, cudaMalloc(&memory, (count + 1) * static_cast<std::size_t>(whole)));
-  FOREGATHER_CUDA(calls, cudaHostAlloc(&on_host, sizeof(std::int64_t) + count * sizeof(void*),
-                                       cudaHostAllocMapped));
-  if (calls.is_ok()) {
-    auto* const wrong = static_cast<std::int64_t*>(on_host);
-    *wrong = -1;
-    auto** const table = reinterpret_cast<const void**>(wrong + 1);
-    for (std::size_t m = 0; m < count; ++m) {
-      table[m] = static_cast<std::byte*>(memory) + static_cast<Bytes>(m) * whole;
-      FOREGATHER_CUDA(calls,
-                      cuda::fill(stream, const_cast<void*>(table[m]), whole, DType::f32, m + 1));
-    }
-    std::byte* const out = static_cast<std::byte*>(memory) + static_cast<Bytes>(count) * whole;
-    for (const OpKind kind : {OpKind::all_gather, OpKind::reduce_scatter, OpKind::all_reduce}) {
-      const std::int64_t elements = kind == OpKind::all_reduce ? whole / kSize : kShare;
-      FOREGATHER_CUDA(calls, cudaMemsetAsync(out, 0xff, static_cast<std::size_t>(whole), stream));
-      if (calls.is_ok())
-        calls.note(nccl_->enqueue(kind, table[member], out, elements, DType::f32, communicator,
-                                  static_cast<int>(member), static_cast<int>(count), stream));
-      Pull pull;
-      pull.kind = kind;
-      pull.type = DType::f32;
-      pull.in = table;
-      pull.out = out;
-      pull.members = static_cast<int>(count);
-      pull.me = static_cast<int>(member);
-      for (std::size_t m = 0; m < count; ++m) pull.position[m] = static_cast<std::uint16_t>(m);
-      pull.elements = elements;
-      pull.processors = 24;
-      FOREGATHER_CUDA(calls, cuda::check(stream, pull, wrong));
-      FOREGATHER_CUDA(calls, cudaStreamSynchronize(stream));
-      if (calls.is_ok() && *wrong >= 0)
-        calls.note(fail_work("", "NCCL's {} gives wrong numbers: element {}",
-                             foregather::name(kind), *wrong));
-      const std::lock_guard lock(shared_.mutex);
-      ++shared_.report.checked_collectives;
-      shared_.report.checked_bytes += kind == OpKind::reduce_scatter ? kShare * kSize : whole;
-    }
+    shared_.report.checked_collectives += each->collectives;
+    shared_.report.checked_bytes += each->bytes;
   }
-  if (memory != nullptr) cudaFree(memory);
-  if (on_host != nullptr) cudaFreeHost(on_host);
-  if (stream != nullptr) cudaStreamDestroy(stream);
-  return calls.status();
+  return room;
 }
 
 Status CudaBackend::add_devices(Seats seats, std::vector<std::unique_ptr<Device>>& devices) {

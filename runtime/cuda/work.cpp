@@ -36,6 +36,10 @@ Bytes total(const std::vector<Segment>& segments) {
   return bytes;
 }
 
+ProductShape shape_of(const Cost& cost) {
+  return {cost.m, cost.n, cost.k, std::max<std::int64_t>(cost.batch, 1), cost.dtype};
+}
+
 Unit unit_of(const Cost& cost) {
   const bool is_product = cost.kind == OpKind::gemm || cost.kind == OpKind::attention;
   if (cost.dtype == DType::f64) return Unit::vector_f64;
@@ -81,6 +85,20 @@ std::int64_t pieces_of(std::span<const BoundAccess> from, bool from_written,
     written += some;
   }
   return done;
+}
+
+Cost beside_product(const Cost& cost) {
+  const ProductShape shape = shape_of(cost);
+  const auto less = [](std::int64_t whole, std::int64_t part) {
+    return std::max<std::int64_t>(whole - part, 0);
+  };
+  Cost rest = cost;
+  rest.kind = OpKind::elementwise;
+  rest.kernels = static_cast<std::uint8_t>(less(cost.kernels, 1));
+  rest.flops = less(cost.flops, 2 * shape.m * shape.n * shape.k * shape.batch);
+  rest.bytes_read = less(cost.bytes_read, shape.a_bytes() + shape.b_bytes());
+  rest.bytes_written = less(cost.bytes_written, shape.c_bytes());
+  return rest;
 }
 
 std::vector<WorkPlan> WorkPlanner::plan(const Program& program) {
@@ -131,8 +149,7 @@ WorkPlan WorkPlanner::plan(const Op& op) {
     case OpKind::gemm: break;
     default: return plan;
   }
-  const ProductShape shape{cost.m, cost.n, cost.k, std::max<std::int64_t>(cost.batch, 1),
-                           cost.dtype};
+  const ProductShape shape = shape_of(cost);
   if (cost.m > 0 && cost.n > 0 && cost.k > 0) plan.product = plan_of(op.cost, shape);
   if (plan.product == nullptr) {
     ++without_library_;
@@ -272,6 +289,11 @@ void Worker::product(Calls& calls, const Cost& cost, const WorkPlan& plan,
     calls.note(fail_work("", "cuBLASLt refuses a product of {} x {} x {} x {} {}",
                          std::max<std::int64_t>(cost.batch, 1), cost.m, cost.n, cost.k,
                          name(cost.dtype)));
+  if (cost.kernels <= 1) return;
+  others_.clear();
+  for (std::uint32_t i = 0; i < accesses.size(); ++i)
+    if (i != plan.a && i != plan.b && i != plan.c) others_.push_back(accesses[i]);
+  traffic(calls, beside_product(cost), others_, target);
 }
 
 Bytes Worker::move(Calls& calls, const Cost& cost, std::span<const BoundAccess> accesses,

@@ -62,6 +62,9 @@ class WorkPlanner {
   std::int64_t without_library_ = 0;
 };
 
+/// What an op of several kernels does beside its product: the work of the others.
+Cost beside_product(const Cost& cost);
+
 /// One host thread's part of enqueueing; its buffers are used again.
 class Worker {
  public:
@@ -91,6 +94,7 @@ class Worker {
   Scratch scratch_;
   std::vector<Segment> reads_, writes_;
   std::vector<DType> types_;
+  std::vector<BoundAccess> others_;  ///< of an op with a product, apart from its operands
   std::vector<Pieces> moves_;
 };
 

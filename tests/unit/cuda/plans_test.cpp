@@ -87,6 +87,24 @@ TEST_CASE("every fixture's collectives have buffers that hold what is sent and r
   }
 }
 
+TEST_CASE("beside its product an op of several kernels does what is left") {
+  Cost cost;
+  cost.kind = OpKind::gemm;
+  cost.dtype = DType::bf16;
+  cost.m = 8, cost.n = 4, cost.k = 2;
+  cost.flops = 2 * 8 * 4 * 2 + 32;
+  cost.bytes_read = 2 * (8 * 2 + 2 * 4) + 64;
+  cost.bytes_written = 2 * 8 * 4 + 8;
+  cost.kernels = 3;
+  const Cost rest = beside_product(cost);
+  CHECK(rest.kernels == 2);
+  CHECK(rest.flops == 32);
+  CHECK(rest.bytes_read == 64);
+  CHECK(rest.bytes_written == 8);
+  cost.bytes_written = 0;  // the product's own result was not counted
+  CHECK(beside_product(cost).bytes_written == 0);
+}
+
 TEST_CASE("every op of every fixture has a plan, and without a library none is a product") {
   for (const auto& [name, make] : test::all_fixtures()) {
     INFO(name);
