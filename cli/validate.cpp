@@ -53,6 +53,10 @@ std::vector<Option> options(ValidateArguments& arguments) {
       {"--report", "OUT.md",
        "writes the report for people, and its pictures into the folder OUT beside it", nullptr,
        &request.report, nullptr},
+      {"--gpu-check", "FILE",
+       "for the report: the table of schedules run on a GPU that ./dev gpu-check wrote "
+       "(measured.md)",
+       nullptr, &request.gpu_check, nullptr},
       {"--workloads", "DIR", "keeps the workload of every row there, for `foregather simulate`",
        nullptr, &request.workloads, nullptr},
       {"--fit", "",

@@ -122,6 +122,19 @@ constexpr std::string_view kIntroduction =
     "C: combined with other parallelism. Two published measurements of one configuration differ by "
     "8.6 %.\n\n";
 
+std::string gpu_check_text(const Validation& validation) {
+  const std::string head = "\n## Schedules run on GPUs, against their prediction\n\n";
+  if (!validation.gpu_check.empty())
+    return head + "As `./dev gpu-check` found it; `foregather run --backend cuda` ran them.\n\n" +
+           validation.gpu_check;
+  return head +
+         "**None yet**: no schedule has been run on a GPU by `foregather run --backend cuda` and "
+         "held against its prediction, and\nno overhead of `foregather record` has been measured "
+         "on one. `./dev gpu-check` writes the table (`measured.md`); as\n"
+         "`traces/measured/gpu_check.md` it is shown here. All figures on this page are of results "
+         "that others published.\n";
+}
+
 constexpr std::string_view kMapping =
     "\n## How a row becomes a workload\n\n"
     "By its key columns alone (`tasks/validation/row_workload.cpp`, `row_machine.cpp`, "
@@ -196,7 +209,7 @@ std::string report_markdown(const Validation& validation, const std::string& fol
     text += collectives_text(validation) + tables_text(validation) +
             pictures_text(validation, folder, Picture::About::collectives);
   text += pairs_markdown(validation.rows) + scaling_markdown(validation.rows);
-  return text + std::string(kMapping);
+  return text + gpu_check_text(validation) + std::string(kMapping);
 }
 
 std::string report_text(const Validation& validation) {

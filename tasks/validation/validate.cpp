@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -100,6 +102,15 @@ Status write_outputs(const ValidateRequest& request, const Validation& validatio
   return write(request.report, report_markdown(validation, picture_folder(request.report)));
 }
 
+Result<std::string> text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open()) return fail_at(path, "cannot be read");
+  if (!text.starts_with('|'))
+    return fail_at(path, "is no table, expected measured.md of gpu-check");
+  return text;
+}
+
 double coverage(const GroupFigures& figures) {
   return static_cast<double>(figures.predicted) / static_cast<double>(figures.n);
 }
@@ -193,6 +204,11 @@ Result<Validation> validate(const ValidateRequest& request) {
     auto collectives = predict_nccl_tables(request.nccl_tests);
     if (!collectives) return tl::unexpected(collectives.error());
     validation.collectives = std::move(*collectives);
+  }
+  if (!request.gpu_check.empty()) {
+    auto table = text_of(request.gpu_check);
+    if (!table) return tl::unexpected(table.error());
+    validation.gpu_check = std::move(*table);
   }
   if (Status done = write_outputs(request, validation); !done) return tl::unexpected(done.error());
   return validation;

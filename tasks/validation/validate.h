@@ -17,12 +17,15 @@ struct ValidateRequest {
   std::string nccl_tests;   ///< a folder of nccl-tests tables; empty: none
   std::string predictions;  ///< where to write predictions; nccl_predictions.csv goes beside it
   std::string report;       ///< where to write the report for people (docs/validation.md)
-  std::string workloads;    ///< a folder that keeps the workload of each row; empty: temporary
+  /// The table that gpu-check wrote of schedules run on a GPU (measured.md), for the report.
+  std::string gpu_check;
+  std::string workloads;  ///< a folder that keeps the workload of each row; empty: temporary
 };
 
 struct Validation {
   std::vector<RowResult> rows;
   std::vector<NcclRow> collectives;
+  std::string gpu_check;  ///< that table's text; empty: there is none
 
   /// Reasons why rows were not predicted, with the number of rows.
   std::map<std::string, std::size_t> skipped() const;

@@ -95,3 +95,11 @@ TEST_CASE("the report shows the pictures that there are") {
   CHECK(pictures_of(validation).front().file == "step_time.svg");
   CHECK_THAT(report_markdown(validation, "folder"), Contains("](folder/step_time.svg)"));
 }
+
+TEST_CASE("the report says whether schedules were run on GPUs") {
+  Validation validation;
+  CHECK_THAT(report_markdown(validation, "folder"), Contains("**None yet**"));
+  validation.gpu_check = "| schedule |\n|---|\n| tiny |\n";
+  CHECK_THAT(report_markdown(validation, "folder"),
+             Contains("| tiny |\n") && !Contains("**None yet**"));
+}

@@ -235,6 +235,7 @@ TEST_CASE("a published result that fits and a prediction that does not is a wron
                                     .nccl_tests = {},
                                     .predictions = {},
                                     .report = {},
+                                    .gpu_check = {},
                                     .workloads = {}});
   REQUIRE(validation.has_value());
   CHECK(!validation->rows[0].prediction.fits);
