@@ -11,7 +11,8 @@ extern "C" int InitializeInjection(void) {
   using namespace foregather::profiler;
   try {
     Recorder* const recorder = Recorder::instance();
-    if (recorder == nullptr || recorder->has_device() || recorder->settings().host_only) return 1;
+    if (recorder == nullptr || recorder->settings().host_only || !recorder->wants_device())
+      return 1;
     if (CuptiSession* const session = CuptiSession::start(*recorder)) recorder->set_device(session);
   } catch (const std::exception&) {
     return 1;  // out of memory: the program itself matters more

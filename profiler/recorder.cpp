@@ -185,7 +185,8 @@ void Recorder::run() {
     if (DeviceSource* const device = device_.load(std::memory_order_acquire);
         device != nullptr && !is_stopping) {
       device->flush(false);
-      if (window_.is_over(this->now()) || is_full_) device->stop();
+      // What began in time may end later, and is lost where its kind is off before.
+      if (window_.is_over(this->now() - kFlushInterval) || is_full_) device->stop();
     }
     const std::lock_guard lock(g_writing);
     flush(is_stopping);

@@ -76,7 +76,8 @@ class Recorder {
 
   /// Takes over the source, which lives from then on.
   void set_device(DeviceSource* device) { device_.store(device, std::memory_order_release); }
-  bool has_device() const { return device_.load(std::memory_order_acquire) != nullptr; }
+  /// True once: whoever asks first looks for a source.
+  bool wants_device() { return !is_device_tried_.exchange(true); }
   void wake() { work_.notify_one(); }
 
  private:
@@ -100,6 +101,7 @@ class Recorder {
   RecordedWindow window_;
   HostEvents events_;
   std::atomic<DeviceSource*> device_{nullptr};
+  std::atomic<bool> is_device_tried_{false};
   std::atomic<std::int64_t> outside_{0};
 
   Recorder* before_ = nullptr;  // of the process that this one was forked from

@@ -1,6 +1,10 @@
 // A stand-in for libcupti.so.13 where there is no driver: the calls succeed, and fakeCuptiWork(N)
 // reports N launches as a program's own threads would: into buffers that it asks for, unordered.
-// FAKE_CUPTI_BUSY: another client is attached. FAKE_CUPTI_VERSION: of the API.
+// FAKE_CUPTI_BUSY: another client is attached. FAKE_CUPTI_VERSION: of the API. FAKE_CUPTI_HOLDS: no
+// buffer is handed over before a forced flush. FAKE_CUPTI_LATE: kernels take as many milliseconds,
+// a flush hands over what has ended, and what has not is lost where kinds are switched off.
+// FAKE_CUPTI_GOES_ON: a thread reports until the process is gone. As CUPTI does, it holds a lock of
+// its own while it calls back, and takes it in each call.
 #include <cupti.h>
 
 #include <cstdlib>
@@ -14,7 +18,28 @@ namespace {
 CUpti_BuffersCallbackRequestFunc g_request = nullptr;
 CUpti_BuffersCallbackCompleteFunc g_complete = nullptr;
 std::size_t g_dropped = 0;
-std::mutex g_mutex;
+
+// Never freed: threads may be in it when the process ends.
+std::recursive_mutex& own_lock() {
+  static auto& lock = *new std::recursive_mutex;
+  return lock;
+}
+using Locked = std::lock_guard<std::recursive_mutex>;
+
+struct Held {
+  std::uint8_t* buffer;
+  std::size_t size, used;
+  std::uint64_t until;
+};
+std::vector<Held>& held() {
+  static auto& buffers = *new std::vector<Held>;
+  return buffers;
+}
+
+std::uint64_t milliseconds(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? 0 : std::strtoull(text, nullptr, 10) * 1'000'000U;
+}
 
 std::size_t size_of(const CUpti_Activity* record) {
   switch (record->kind) {
@@ -39,6 +64,7 @@ class Filling {
   ~Filling() { hand_over(); }
   template <class Record>
   void add(const Record& record) {
+    const Locked lock(own_lock());
     if (buffer_ != nullptr && used_ + sizeof record > size_) hand_over();
     if (buffer_ == nullptr) {
       std::size_t most = 0;
@@ -46,7 +72,6 @@ class Filling {
       used_ = 0;
     }
     if (buffer_ == nullptr || size_ < sizeof record) {
-      const std::lock_guard lock(g_mutex);
       ++g_dropped;
       return;
     }
@@ -56,7 +81,12 @@ class Filling {
 
  private:
   void hand_over() {
-    if (buffer_ != nullptr) g_complete(nullptr, 0, buffer_, size_, used_);
+    const Locked lock(own_lock());
+    const std::uint64_t late = milliseconds("FAKE_CUPTI_LATE");
+    if (buffer_ != nullptr && (late > 0 || std::getenv("FAKE_CUPTI_HOLDS") != nullptr))
+      held().push_back({buffer_, size_, used_, now() + late});
+    else if (buffer_ != nullptr)
+      g_complete(nullptr, 0, buffer_, size_, used_);
     buffer_ = nullptr;
   }
   std::uint8_t* buffer_ = nullptr;
@@ -65,13 +95,14 @@ class Filling {
 
 void launches(std::uint32_t first, int count) {
   Filling kernels, calls;
+  const std::uint64_t late = milliseconds("FAKE_CUPTI_LATE");
   std::uint64_t at = now();
   for (int i = 0; i < count; ++i, at += 10000) {
     CUpti_ActivityKernel10 kernel{};
     kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
     kernel.name = "_Z3addPfS_i";
     kernel.start = at + 2000;
-    kernel.end = at + 7000;
+    kernel.end = at + 7000 + late;
     kernel.contextId = 1;
     kernel.streamId = 7;
     kernel.correlationId = first + static_cast<std::uint32_t>(i);
@@ -118,10 +149,23 @@ CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requ
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiActivityEnable(CUpti_ActivityKind) { return CUPTI_SUCCESS; }
-CUptiResult cuptiActivityDisable(CUpti_ActivityKind) { return CUPTI_SUCCESS; }
-CUptiResult cuptiActivityFlushAll(uint32_t) { return CUPTI_SUCCESS; }
+CUptiResult cuptiActivityDisable(CUpti_ActivityKind) {
+  const Locked lock(own_lock());
+  if (milliseconds("FAKE_CUPTI_LATE") > 0) held().clear();
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityFlushAll(uint32_t flags) {
+  const Locked lock(own_lock());
+  const bool hands_over = flags != 0 || milliseconds("FAKE_CUPTI_LATE") > 0;
+  std::erase_if(held(), [&](const Held& one) {
+    if (!hands_over || (flags == 0 && one.until > now())) return false;
+    g_complete(nullptr, 0, one.buffer, one.size, one.used);
+    return true;
+  });
+  return CUPTI_SUCCESS;
+}
 CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t* dropped) {
-  const std::lock_guard lock(g_mutex);
+  const Locked lock(own_lock());
   *dropped = g_dropped;
   g_dropped = 0;
   return CUPTI_SUCCESS;
@@ -145,5 +189,9 @@ void fakeCuptiWork(int count) {
   std::thread other(launches, 1'000'000U, count);
   launches(1, count);
   other.join();
+  if (std::getenv("FAKE_CUPTI_GOES_ON") != nullptr)
+    std::thread([] {
+      for (std::uint32_t first = 2'000'000U;; first += 100) launches(first, 100);
+    }).detach();
 }
 }

@@ -5,9 +5,10 @@
 //   recorded_program threads T N       the same in T threads
 //   recorded_program forever           ranges of 1 ms until it is killed
 //   recorded_program exit CODE         one range, then that exit code
-//   recorded_program device N          as ranges, and what the driver does at cuInit: it loads
+//   recorded_program device N MS       as ranges, and what the driver does at cuInit: it loads
 //                                      CUDA_INJECTION64_PATH, which may find the CUPTI of
-//                                      fake_cupti.cpp
+//                                      fake_cupti.cpp; twice, as where two runtimes begin. Then it
+//                                      lives on for MS milliseconds
 //   recorded_program steps N           ranges "ProfilerStep#0" … with marks within and between
 #include <dlfcn.h>
 #include <sys/wait.h>
@@ -54,18 +55,19 @@ void steps(int count) {
   }
 }
 
-int device(int count) {
+int device(int count, int milliseconds) {
   const char* const path = std::getenv("CUDA_INJECTION64_PATH");
   if (path == nullptr) return 3;
   void* const library = ::dlopen(path, RTLD_NOW);
   if (library == nullptr) return 4;
   const auto initialise = reinterpret_cast<int (*)()>(::dlsym(library, "InitializeInjection"));
-  if (initialise == nullptr || initialise() != 1) return 5;
+  if (initialise == nullptr || initialise() != 1 || initialise() != 1) return 5;
   ranges(count);
   // As the driver does: work goes on for a while.
   if (void* const cupti = ::dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD))
     if (const auto work = reinterpret_cast<void (*)(int)>(::dlsym(cupti, "fakeCuptiWork")))
       work(count);
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
   return 0;
 }
 
@@ -78,7 +80,7 @@ int main(int argc, char** argv) {
   if (what == "ranges") ranges(first);
   if (what == "fork") return fork_children(first, second);
   if (what == "steps") steps(first);
-  if (what == "device") return device(first);
+  if (what == "device") return device(first, argc > 3 ? second : 0);
   if (what == "threads") {
     std::vector<std::thread> threads;
     for (int t = 0; t < first; ++t) threads.emplace_back(ranges, second);

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -117,8 +118,10 @@ TEST_CASE("injection: a rate that no disk takes is dropped, counted, and bounded
   CHECK(value(raw, "PRAGMA integrity_check") == "ok");
 }
 
+// FOREGATHER_KILLS says how often (20).
 TEST_CASE("injection: a killed process leaves all but the last flush interval") {
-  constexpr int kKills = 20;
+  const char* const asked = std::getenv("FOREGATHER_KILLS");
+  const int kills = asked == nullptr ? 20 : std::atoi(asked);
   // Two processors, many tests; a writer under a sanitizer takes ten times as long.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   constexpr std::int64_t kScheduling = 4'000'000'000;
@@ -126,7 +129,7 @@ TEST_CASE("injection: a killed process leaves all but the last flush interval") 
   constexpr std::int64_t kScheduling = 400'000'000;
 #endif
   std::mt19937 random(8);
-  for (int i = 0; i < kKills; ++i) {
+  for (int i = 0; i < kills; ++i) {
     Recording recording;
     const pid_t pid = recording.start({"forever"});
     // The rarer late ones come after flushes of the running file.
@@ -236,6 +239,57 @@ TEST_CASE("injection: what CUPTI reports from its threads is in the file") {
   CHECK(value(raw,
               "SELECT count(*) > 0 FROM FOREGATHER_CLOCK WHERE abs(cupti - realtime) < "
               "1000000000") == "1");
+}
+
+// What happened to Kineto (pytorch/kineto 95, 686, 1105, 1347, 1362), where it can happen here.
+
+TEST_CASE("injection: buffers that CUPTI keeps until a forced flush are in the file") {
+  Recording recording;
+  recording.variables["LD_LIBRARY_PATH"] = FOREGATHER_FAKE_CUPTI;
+  recording.variables["FAKE_CUPTI_HOLDS"] = "1";
+  REQUIRE(recording.run({"device", "100"}) == 0);
+  CHECK(value(recording.only(), "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL") == "200");
+}
+
+TEST_CASE("injection: threads that report until the process is gone do no harm") {
+  Recording recording;
+  recording.variables["LD_LIBRARY_PATH"] = FOREGATHER_FAKE_CUPTI;
+  recording.variables["FAKE_CUPTI_GOES_ON"] = "1";
+  for (int i = 0; i < 5; ++i) REQUIRE(recording.run({"device", "100", "20"}) == 0);
+  for (const std::string& raw : raw_files(recording.folder)) {
+    CHECK(value(raw, "SELECT finished FROM FOREGATHER_PROCESS") == "1");
+    CHECK(value(raw, "PRAGMA integrity_check") == "ok");
+    CHECK(std::stoll(value(raw, "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL")) >= 200);
+  }
+}
+
+TEST_CASE("injection: work that begins in the window counts, if it ends soon after it") {
+  Recording recording;
+  recording.variables["LD_LIBRARY_PATH"] = FOREGATHER_FAKE_CUPTI;
+  recording.variables["FAKE_CUPTI_LATE"] = "1500";
+  recording.variables[kDurationVariable] = "900000000";
+  REQUIRE(recording.run({"device", "100", "2600"}) == 0);
+  CHECK(value(recording.only(), "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL") == "200");
+}
+
+TEST_CASE("injection: device work that comes too fast is dropped, counted, and bounded") {
+  for (const char* const version : {"26", "27"}) {  // before and since CUPTI takes no buffer
+    INFO(version);
+    Recording recording;
+    recording.variables["LD_LIBRARY_PATH"] = FOREGATHER_FAKE_CUPTI;
+    recording.variables["FAKE_CUPTI_VERSION"] = version;
+    REQUIRE(recording.run({"device", "400000"}) == 0);
+    const std::string raw = recording.only();
+    std::int64_t rows = 0;
+    for (const char* const table : {"KERNEL", "RUNTIME"})
+      rows +=
+          std::stoll(value(raw, std::string("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_") + table));
+    CHECK(rows + std::stoll(value(raw,
+                                  "SELECT total(records) FROM FOREGATHER_COUNT WHERE reason IN "
+                                  "('too_fast_for_the_writer', 'dropped_by_cupti')")) ==
+          4 * 400000);
+    CHECK(value(raw, "PRAGMA integrity_check") == "ok");
+  }
 }
 
 TEST_CASE("injection: where another profiler is attached, NVTX is recorded and the reason said") {
