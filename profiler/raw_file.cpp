@@ -337,6 +337,23 @@ std::string recover(const std::string& path) {
   return error;
 }
 
+bool has_begun(const std::string& path) {
+  if (!recover(path).empty()) return true;  // what is wrong with it is said by who reads it
+  sqlite3* database = nullptr;
+  sqlite3_stmt* statement = nullptr;
+  const bool is_open =
+      sqlite3_open_v2(path.c_str(), &database,
+                      SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
+                      nullptr) == SQLITE_OK;
+  const bool has = is_open &&
+                   sqlite3_prepare_v2(database, "SELECT 1 FROM FOREGATHER_PROCESS", -1, &statement,
+                                      nullptr) == SQLITE_OK &&
+                   sqlite3_step(statement) == SQLITE_ROW;
+  sqlite3_finalize(statement);
+  sqlite3_close_v2(database);
+  return has;
+}
+
 // The name ends where its own template arguments or parameters begin.
 std::string_view brief_name(std::string_view demangled) {
   constexpr std::string_view kUnnamed = "(anonymous namespace)";

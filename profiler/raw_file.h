@@ -130,6 +130,10 @@ bool is_raw_recording(std::string_view head);
 /// goes in); one that is finished is left as it is. What went wrong; empty: nothing.
 std::string recover(const std::string& path);
 
+/// Does a recording say whose it is? One whose writer was killed in its first moments does not, and
+/// holds nothing. Recovers it first.
+bool has_begun(const std::string& path);
+
 /// "add_kernel" of "void at::native::add_kernel<float>(int)".
 std::string_view brief_name(std::string_view demangled);
 

@@ -16,23 +16,6 @@ namespace {
 
 constexpr std::size_t kListedStreams = 40;
 
-struct MemoryUse {
-  std::int64_t events = 0;
-  Bytes peak_allocated = 0, peak_reserved = 0;
-};
-
-std::map<std::string, MemoryUse> memory_use(const run::Recording& recording) {
-  std::map<std::string, MemoryUse> uses;
-  const run::MemoryColumns& rows = recording.memory;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    MemoryUse& use = uses[std::string(recording.text(rows.device[i]))];
-    ++use.events;
-    use.peak_allocated = std::max(use.peak_allocated, rows.total_allocated[i]);
-    use.peak_reserved = std::max(use.peak_reserved, rows.total_reserved[i]);
-  }
-  return uses;
-}
-
 std::string lane_key(const run::Recording& recording, run::LaneRow row) {
   const run::Lane& lane = recording.lanes[row.row()];
   return fmt::format("{}/{}", recording.text(lane.process), recording.text(lane.thread));
@@ -72,18 +55,6 @@ void write_streams(JsonWriter& json, const run::Recording& recording,
         .field("busy_us", microseconds(stream.busy))
         .end_object();
   }
-  json.end_object();
-}
-
-void write_memory(JsonWriter& json, const std::map<std::string, MemoryUse>& memory) {
-  json.key("memory").begin_object();
-  for (const auto& [device, use] : memory)
-    json.key(device)
-        .begin_object()
-        .field("n", use.events)
-        .field("peak_total_allocated", use.peak_allocated)
-        .field("peak_total_reserved", use.peak_reserved)
-        .end_object();
   json.end_object();
 }
 
@@ -128,7 +99,7 @@ std::string counts_of(const std::vector<rebuild::HostCollective>& list) {
 struct ImportedTrace {
   traces::KinetoFacts facts;
   compare::RecordedFigures figures;
-  std::map<std::string, MemoryUse> memory;
+  MemoryUses memory;
   std::vector<rebuild::HostCollective> collectives;  // of the recording's texts
   std::string archive;                               // of a member: its file
   Bytes file_bytes = 0;
@@ -176,7 +147,7 @@ Result<ImportedFile> import_kineto(const ImportSource& source) {
   auto imported = std::make_shared<ImportedTrace>();
   imported->facts = std::move(trace->facts);
   imported->figures = compare::recorded_figures(trace->recording);
-  imported->memory = memory_use(trace->recording);
+  imported->memory = memory_uses(trace->recording);
   imported->file_bytes = source.file_bytes;
   const auto bang = source.member.name.find('!');
   if (bang != std::string::npos) imported->archive = source.member.name.substr(0, bang);
@@ -203,9 +174,7 @@ Result<ImportedFile> import_kineto(const ImportSource& source) {
                          counts_of(imported->collectives)});
   for (const auto& [number, length] : imported->facts.steps)
     file.rows.push_back({fmt::format("step {}", number), format_time(length), ""});
-  for (const auto& [device, use] : imported->memory)
-    file.rows.push_back({"memory of " + device, format_bytes(use.peak_allocated),
-                         fmt::format("reserved {}", format_bytes(use.peak_reserved))});
+  describe_memory(file, imported->memory);
 
   file.write_json = [imported, recording](JsonWriter& json) {
     write_trace(json, *recording, *imported);

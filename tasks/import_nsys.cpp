@@ -10,6 +10,7 @@
 #include "profiler/raw_file.h"
 #include "tasks/import_parts.h"
 #include "tasks/importers.h"
+#include "tasks/process_snapshots.h"
 #include "traces/foreign_sqlite.h"
 #include "traces/nsys.h"
 
@@ -22,6 +23,7 @@ struct ImportedExport {
   std::vector<const compare::RecordedDevice*> devices;  // those with kernels, by number
   std::vector<std::string> gpus;
   Bytes file_bytes = 0;
+  MemoryUses memory;
 };
 
 void write_streams(JsonWriter& json, const run::Recording& recording,
@@ -76,6 +78,7 @@ void write_export(JsonWriter& json, const run::Recording& recording,
   for (const compare::RecordedDevice* device : imported.devices)
     write_device(json, recording, imported, *device);
   json.end_object();
+  if (!imported.memory.empty()) write_memory(json, imported.memory);
   write_counts(json, "tables", facts.tables);
 }
 
@@ -95,6 +98,7 @@ void describe(ImportedFile& file, const run::Recording& recording, const Importe
       file.rows.push_back({name + " communication", format_time(busy.comm),
                            fmt::format("exposed {}", format_time(busy.exposed()))});
   }
+  describe_memory(file, imported.memory);
 }
 
 std::vector<const compare::RecordedDevice*> used_devices(const run::Recording& recording,
@@ -129,6 +133,7 @@ Result<ImportedFile> import_nsys(const ImportSource& source) {
       return fail_work(path, "cannot be recovered: {}", error);
   auto trace = traces::read_nsys(path);
   if (!trace) return tl::unexpected(trace.error());
+  if (trace->facts.is_raw) add_snapshots(snapshots_beside(path), trace->recording);
   auto imported = std::make_shared<ImportedExport>();
   imported->facts = std::move(trace->facts);
   imported->figures = compare::recorded_figures(trace->recording);
@@ -137,6 +142,7 @@ Result<ImportedFile> import_nsys(const ImportSource& source) {
                                    trace->recording.devices.end());
   imported->gpus.assign(gpus.begin(), gpus.end());
   imported->file_bytes = source.file_bytes;
+  imported->memory = memory_uses(trace->recording);
 
   ImportedFile file;
   describe(file, trace->recording, *imported);

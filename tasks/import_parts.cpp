@@ -1,6 +1,11 @@
 #include "tasks/import_parts.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
+
+#include "core/base/text.h"
 
 namespace foregather::tasks {
 
@@ -13,6 +18,36 @@ void write_percent(JsonWriter& json, Ns part, Ns whole) {
   }
   const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(whole);
   json.value(static_cast<double>(static_cast<std::int64_t>(percent * 1000 + 0.5)) / 1000);
+}
+
+MemoryUses memory_uses(const run::Recording& recording) {
+  MemoryUses uses;
+  const run::MemoryColumns& rows = recording.memory;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    MemoryUse& use = uses[std::string(recording.text(rows.device[i]))];
+    ++use.events;
+    use.peak_allocated = std::max(use.peak_allocated, rows.total_allocated[i]);
+    use.peak_reserved = std::max(use.peak_reserved, rows.total_reserved[i]);
+  }
+  return uses;
+}
+
+void describe_memory(ImportedFile& file, const MemoryUses& uses) {
+  for (const auto& [device, use] : uses)
+    file.rows.push_back({"memory of " + device, format_bytes(use.peak_allocated),
+                         fmt::format("reserved {}", format_bytes(use.peak_reserved))});
+}
+
+void write_memory(JsonWriter& json, const MemoryUses& uses) {
+  json.key("memory").begin_object();
+  for (const auto& [device, use] : uses)
+    json.key(device)
+        .begin_object()
+        .field("n", use.events)
+        .field("peak_total_allocated", use.peak_allocated)
+        .field("peak_total_reserved", use.peak_reserved)
+        .end_object();
+  json.end_object();
 }
 
 run::RecordedRows rows_of(std::size_t kept, const run::EventCounts& dropped) {

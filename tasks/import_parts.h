@@ -1,6 +1,9 @@
 // What the importers of recorded runs share.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "core/base/json_writer.h"
 #include "core/base/units.h"
 #include "core/run/recording.h"
@@ -23,6 +26,18 @@ void write_counts(JsonWriter& json, std::string_view key, const Counts& counts) 
 
 /// Moves what the reader counted and warned of from the recording to the file.
 void take_accounts(ImportedFile& file, run::Recording& recording);
+
+/// Of one device's allocator.
+struct MemoryUse {
+  std::int64_t events = 0;
+  Bytes peak_allocated = 0, peak_reserved = 0;
+};
+using MemoryUses = std::map<std::string, MemoryUse>;  ///< by device, as MemoryColumns name it
+MemoryUses memory_uses(const run::Recording& recording);
+/// For a person, a row a device.
+void describe_memory(ImportedFile& file, const MemoryUses& uses);
+/// The field `memory`.
+void write_memory(JsonWriter& json, const MemoryUses& uses);
 
 /// Of a reader that keeps whole rows or drops them: read = kept + dropped.
 run::RecordedRows rows_of(std::size_t kept, const run::EventCounts& dropped);

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <thread>
 #include <tuple>
 
 #include <fmt/ranges.h>
@@ -24,6 +25,7 @@
 #include "profiler/settings.h"
 #include "sim/passes/arguments.h"
 #include "tasks/doctor.h"
+#include "tasks/process_snapshots.h"
 #include "tasks/recorded_command.h"
 
 namespace foregather::tasks {
@@ -126,10 +128,10 @@ std::vector<std::string> raw_files(const std::string& folder) {
 RecordProgress progress_of(const std::string& folder) {
   RecordProgress progress;
   for (const std::string& file : raw_files(folder)) {
+    ++progress.processes;
     profiler::RecordingStatus status;
     std::ifstream in(file + ".status", std::ios::binary);
     if (!in.read(reinterpret_cast<char*>(&status), sizeof status)) continue;
-    ++progress.processes;
     progress.records += status.records;
     progress.dropped += status.dropped;
     progress.bytes += status.bytes;
@@ -163,21 +165,38 @@ void add_command(const RecordOptions& options, const std::string& folder, pid_t 
   raw->finish();
 }
 
+// Of this host. One that was killed may be there until somebody takes notice.
+bool is_alive(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(file, text);  // "4711 (name) S …"; the name may hold anything
+  const std::size_t name_end = text.rfind(") ");
+  if (name_end == std::string::npos) return false;
+  const char state = text[name_end + 2];
+  return state != 'Z' && state != 'X';
+}
+
 // A process that goes on (a daemon) keeps its file.
 bool is_running(const std::string& file) {
   const std::size_t at = file.rfind('_');
   pid_t pid = 0;
   const auto [end, error] = std::from_chars(file.data() + at + 1, file.data() + file.size(), pid);
   if (error != std::errc() || !fs::exists(file + "-wal")) return false;
-  return ::kill(pid, 0) == 0;
+  return file.substr(0, at).ends_with(profiler::identify().host) && is_alive(pid);
 }
 
 Result<ImportedRun> merge(const RecordOptions& options, const std::string& folder,
                           const Tell& tell) {
-  std::vector<std::string> files;
+  constexpr int kPatience = 20;
+  std::vector<std::string> files = raw_files(folder);
+  for (int i = 0; i < kPatience && std::any_of(files.begin(), files.end(), is_running); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a kill takes a moment
+  files.clear();
   for (const std::string& file : raw_files(folder))
     if (is_running(file))
       tell(file + ": its process is still running, and is not in the run");
+    else if (!profiler::has_begun(file))
+      tell(file + ": its process was killed before it recorded anything");
     else
       files.push_back(file);
   if (files.empty())
@@ -208,6 +227,8 @@ std::string injection_library() {
 
 Result<Recorded> record(const RecordOptions& options, const Tell& tell,
                         const std::function<void(const RecordProgress&)>& show) {
+  if (options.command.empty() || options.command.front().empty())
+    return fail("COMMAND is empty, expected a program");
   auto variables = variables_of(options);
   if (!variables) return tl::unexpected(variables.error());
   const std::string library = injection_library();
@@ -241,7 +262,10 @@ Result<Recorded> record(const RecordOptions& options, const Tell& tell,
   recorded.total = progress_of(recorded.raw_folder);
   recorded.run = merge(options, recorded.raw_folder, tell);
   const std::vector<std::string> files = raw_files(recorded.raw_folder);
-  if (recorded.run && std::none_of(files.begin(), files.end(), is_running)) {
+  const std::vector<std::string> alone = snapshots_alone(recorded.raw_folder);
+  for (const std::string& path : alone)
+    tell(path + ": there is no recording of its process, and it is not in the run");
+  if (recorded.run && alone.empty() && std::none_of(files.begin(), files.end(), is_running)) {
     fs::remove_all(recorded.raw_folder, ignored);
     recorded.raw_folder.clear();
   }

@@ -84,7 +84,10 @@ class RankWriting {
       info.rank_class = class_;
       info.begin = begin() - origin_;
       info.end = info.host_end = *std::max_element(ends.begin(), ends.end()) - origin_;
-      run_.add(info);
+      host_window_.begin = begin();
+      host_window_.end = info.end + origin_;
+      memory_peaks(host_window_, info);
+      steps_.push_back(run_.add(info));
     }
     for (const Part& part : parts_) {
       run::StepInfo info;
@@ -112,9 +115,10 @@ class RankWriting {
   }
   void write_memory() {
     UnusedMemory unused;
-    for (std::size_t p = 0; p < parts_.size(); ++p) {
-      write_memory(parts_[p], steps_[p]);
-      unused = add_allocations(recording_, parts_[p].window, origin_, steps_[p], run_);
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      const Window& window = is_host_only_ ? host_window_ : parts_[s].window;
+      write_memory(window, steps_[s]);
+      unused = add_allocations(recording_, window, origin_, steps_[s], run_);
     }
     if (unused.without_address > 0)
       measured_.warnings.push_back(
@@ -214,10 +218,10 @@ class RankWriting {
     }
   }
 
-  void write_memory(const Part& part, run::StepRow step) {
+  void write_memory(const Window& window, run::StepRow step) {
     const run::MemoryColumns& rows = recording_.memory;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const bool is_inside = rows.time[i] >= part.window.begin && rows.time[i] <= part.window.end;
+      const bool is_inside = rows.time[i] >= window.begin && rows.time[i] <= window.end;
       if (!is_inside || !is_device_memory(i) || rows.total_reserved[i] == 0) continue;
       run_.add(run::MemoryRecord{step, rows.time[i] - origin_, 0, rows.total_allocated[i], 0,
                                  rows.total_reserved[i]});
@@ -231,6 +235,7 @@ class RankWriting {
   std::deque<Part> parts_;
   Ns origin_ = 0;
   bool is_host_only_ = false;
+  Window host_window_;  // of such a recording: all of it
   run::ClassRow class_;
   std::vector<run::StepRow> steps_;
   std::map<std::uint32_t, run::StreamRow> streams_;  // by lane

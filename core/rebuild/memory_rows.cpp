@@ -62,7 +62,7 @@ Lives lives_of(const run::Recording& recording, UnusedMemory& unused, Bytes& hel
   return lives;
 }
 
-/// Ops of a step by the thread that launched them, in order.
+/// Ops of a step by the thread that launched them, in order; under no lane: all.
 class Launches {
  public:
   Launches(const run::Recording& recording, Ns origin, run::StepRow step, run::RunView run)
@@ -78,15 +78,15 @@ class Launches {
       const run::HostCallRecord& call = run.calls[run.ops.launch[op].row()];
       const run::ThreadInfo& thread = run.threads[call.thread.row()];
       const auto lane = lanes.find({run.text_of(thread.process), run.text_of(thread.name)});
-      if (lane != lanes.end())
-        by_lane_[lane->second.row()].emplace_back(call.start, run::OpRow(op));
+      if (lane != lanes.end()) by_lane_[lane->second].emplace_back(call.start, run::OpRow(op));
+      by_lane_[run::LaneRow()].emplace_back(call.start, run::OpRow(op));
     }
     for (auto& [lane, launches] : by_lane_) std::sort(launches.begin(), launches.end());
   }
 
-  /// The op that the thread launches next; absent: none in the step.
+  /// The op that the thread, or any where it is not known, launches next; absent: none in the step.
   run::OpRow next(const Moment& moment) const {
-    const auto launches = by_lane_.find(moment.lane.row());
+    const auto launches = by_lane_.find(moment.lane);
     if (launches == by_lane_.end()) return {};
     const auto at = std::lower_bound(launches->second.begin(), launches->second.end(),
                                      std::pair(moment.time - origin_, run::OpRow(0)));
@@ -100,7 +100,7 @@ class Launches {
  private:
   run::RunView run_;
   Ns origin_;
-  std::unordered_map<std::uint32_t, std::vector<std::pair<Ns, run::OpRow>>> by_lane_;
+  std::unordered_map<run::LaneRow, std::vector<std::pair<Ns, run::OpRow>>> by_lane_;
 };
 
 Cause cause_of(Phase born, std::optional<Phase> freed) {

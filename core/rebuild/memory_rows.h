@@ -16,8 +16,8 @@ struct UnusedMemory {
 
 /// Adds the device allocations that live in the window as bindings of the step, whose ops must be
 /// there, and marks the step: their causes are inferred. `origin` is time 0 of the run on the
-/// recording's clock. An allocation is of the op that its thread launches next, and so is a free;
-/// their phases tell the cause:
+/// recording's clock. An allocation is of the op that its thread launches next (any thread, where
+/// it is not recorded), and so is a free; their phases tell the cause:
 ///   held from before the step to its end: persistent (parameters, optimizer states);
 ///   forward to backward: activation; backward to a later phase, or to the end: gradient;
 ///   freed in the phase of its allocation: temporary; from the optimizer to the end: persistent;

@@ -132,7 +132,7 @@ class Appending {
     run::MemoryColumns& to = into_.memory;
     const run::MemoryColumns& rows = from_.memory;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      to.lane.push_back(lane(rows.lane[i]));
+      to.lane.push_back(rows.lane[i] ? lane(rows.lane[i]) : run::LaneRow());
       to.device.push_back(text(rows.device[i]));
       to.time.push_back(rows.time[i] + shift_);
       to.address.push_back(rows.address[i]);

@@ -110,7 +110,7 @@ struct RecordedCollective {
 
 /// Events of PyTorch's allocators.
 struct MemoryColumns {
-  std::vector<LaneRow> lane;     ///< of the thread that allocates or frees
+  std::vector<LaneRow> lane;     ///< of the thread that allocates or frees; absent: not recorded
   std::vector<StringId> device;  ///< "TYPE:INDEX", 0 CPU, 1 CUDA
   std::vector<Ns> time;
   std::vector<std::uint64_t> address;                  ///< 0: not recorded

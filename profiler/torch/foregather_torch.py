@@ -19,6 +19,8 @@ import dataclasses
 import json
 import os
 import re
+import shutil
+import socket
 import sys
 import threading
 import warnings
@@ -709,9 +711,71 @@ def _end_backward(state):
 # --- recording ----------------------------------------------------------------------------------------------------------------------
 
 
+_RECORDING = "FOREGATHER_RECORD_DIR"  # `foregather record` sets it: the folder of its processes' files
+
+
+def _put_into_recording(path, steps):
+    """A memory snapshot beside the file that `foregather record` has of this process, under its name: the run will hold it."""
+    folder = os.environ[_RECORDING]
+    host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()) or "host"
+    ending = f"{host}_{os.getpid()}.sqlite"
+    named = [n for n in os.listdir(folder) if n == ending or re.fullmatch(r"rank\d+_" + re.escape(ending), n)]
+    with _whole_file(os.path.join(folder, f"{(named or [ending])[0][:-len('.sqlite')]}.step{steps}.memory.pickle")) as unfinished:
+        try:
+            os.link(path, unfinished)
+        except OSError:  # another file system
+            shutil.copyfile(path, unfinished)
+
+
+class _RecordedSteps:
+    """What stands in for torch.profiler under `foregather record`, which records device work itself and is CUPTI's one client: the
+    chosen steps as NVTX ranges ProfilerStep#N, and operators and scopes within them."""
+
+    def __init__(self, steps):
+        self._steps, self._now = steps, 0
+        self._has_nvtx = torch.cuda.is_available()
+        self._operators = None
+        if not self._has_nvtx:
+            print("foregather_torch: no CUDA device here: steps and scopes are not in the recording", file=sys.stderr)
+
+    def start(self):
+        self._begin()
+
+    def step(self):
+        self._end()
+        self._now += 1
+        self._begin()
+
+    def stop(self):
+        self._end()
+        self._end_operators()
+
+    def _begin(self):
+        if not self._has_nvtx:
+            return
+        if self._now not in self._steps:
+            return self._end_operators()
+        if self._operators is None:
+            self._operators = torch.autograd.profiler.emit_nvtx(record_shapes=True)
+            self._operators.__enter__()
+        torch.cuda.nvtx.range_push(f"ProfilerStep#{self._now}")
+
+    def _end(self):
+        if self._has_nvtx and self._now in self._steps:
+            torch.cuda.nvtx.range_pop()
+
+    def _end_operators(self):
+        if self._operators is not None:
+            self._operators.__exit__(None, None, None)
+            self._operators = None
+
+
 class Recorder:
     """Records chosen steps: torch.profiler's trace as FOLDER/rankR_stepN.json.gz (…_stepN-M for steps in a row), and on CUDA the
     allocator's history as ….memory.pickle. Files appear complete or not at all; `files` lists those written.
+
+    In a process that `foregather record` records, torch.profiler is left out: steps, operators and scopes are NVTX ranges of that
+    recording, and the history goes into it, too.
 
         with Recorder("recording", steps=[10, 11], model=model) as recorder:
             for batch in batches:
@@ -729,6 +793,10 @@ class Recorder:
         self._has_memory, self._in_memory = memory and torch.cuda.is_available(), False
         if memory and not self._has_memory and self.rank == 0:
             print("foregather_torch: no CUDA device here: the allocator's history is not recorded", file=sys.stderr)
+        self._is_recorded = bool(os.environ.get(_RECORDING))
+        if self._is_recorded:
+            self._profiler = _RecordedSteps(self.steps)
+            return
         activities = [torch.profiler.ProfilerActivity.CPU]
         if torch.cuda.is_available():
             activities.append(torch.profiler.ProfilerActivity.CUDA)
@@ -777,18 +845,22 @@ class Recorder:
         with self._file("memory.pickle") as unfinished:
             torch.cuda.memory._dump_snapshot(unfinished)
         torch.cuda.memory._record_memory_history(enabled=None)
+        if self._is_recorded:
+            _put_into_recording(self.files[-1], self._step_numbers())
 
     def _write_trace(self, profiler):
         with self._file("json.gz") as unfinished:
             profiler.export_chrome_trace(unfinished)
 
-    @contextlib.contextmanager
-    def _file(self, ending):
+    def _step_numbers(self):
         last = self._first
         while last + 1 in self.steps and last < self._now:
             last += 1
-        steps = f"{self._first}" if last == self._first else f"{self._first}-{last}"
-        path = os.path.join(self.folder, f"rank{self.rank}_step{steps}.{ending}")
+        return f"{self._first}" if last == self._first else f"{self._first}-{last}"
+
+    @contextlib.contextmanager
+    def _file(self, ending):
+        path = os.path.join(self.folder, f"rank{self.rank}_step{self._step_numbers()}.{ending}")
         with _whole_file(path) as unfinished:
             yield unfinished
         self.files.append(path)

@@ -3,8 +3,12 @@
 What it does with torch is recorded in tests/oracles/data/sidecar and tested by tests/models/sidecar_oracle_test.cpp."""
 
 import ast
+import contextlib
 import os
 import py_compile
+import re
+import shutil
+import socket
 import sys
 import tempfile
 import unittest
@@ -29,6 +33,28 @@ class SideCar(unittest.TestCase):
                 modules.add(node.module.split(".")[0])
         self.assertEqual(modules - set(getattr(sys, "stdlib_module_names", modules)) - {"torch"}, set())
         self.assertIn("torch", modules)
+
+    def test_puts_snapshots_beside_the_recording_of_its_process(self):
+        with open(PATH, encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+        names = {"_RECORDING", "_whole_file", "_put_into_recording"}
+        tree.body = [n for n in tree.body if getattr(n, "name", None) in names or isinstance(n, ast.Assign) and n.targets[0].id in names]
+        sidecar = {"contextlib": contextlib, "os": os, "re": re, "shutil": shutil, "socket": socket}
+        exec(compile(tree, PATH, "exec"), sidecar)
+        process = f"{socket.gethostname()}_{os.getpid()}"
+        for recordings, name in (([], process), ([f"rank3_{process}"], f"rank3_{process}"), ([f"{process}0", f"x_{process}"], process)):
+            with tempfile.TemporaryDirectory() as folder:
+                os.environ["FOREGATHER_RECORD_DIR"] = os.path.join(folder, "raw")
+                os.mkdir(os.environ["FOREGATHER_RECORD_DIR"])
+                for recording in recordings:
+                    open(os.path.join(folder, "raw", recording + ".sqlite"), "w").close()
+                with open(os.path.join(folder, "own"), "w") as file:
+                    file.write("snapshot")
+                sidecar["_put_into_recording"](os.path.join(folder, "own"), "4-5")
+                self.assertEqual(sorted(os.listdir(os.path.join(folder, "raw"))),
+                                 sorted([r + ".sqlite" for r in recordings] + [name + ".step4-5.memory.pickle"]))
+                with open(os.path.join(folder, "raw", name + ".step4-5.memory.pickle")) as file:
+                    self.assertEqual(file.read(), "snapshot")
 
     def test_says_what_is_missing(self):
         sys.dont_write_bytecode = True

@@ -66,6 +66,20 @@ TEST_CASE("raw file: what was committed is there without finish, and recover mak
   CHECK(value(killed, "PRAGMA integrity_check") == "ok");
 }
 
+TEST_CASE("raw file: one whose writer was killed in its first moments has not begun") {
+  RawScratch raw;
+  CHECK_FALSE(has_begun(raw.scratch.write("empty.sqlite", "")));
+  REQUIRE(raw.file != nullptr);
+  raw.file.reset();  // tables alone
+  CHECK_FALSE(has_begun(raw.path));
+  RawScratch other;
+  other.file->run(
+      "INSERT INTO FOREGATHER_PROCESS VALUES (1, 1, NULL, NULL, NULL, 'h', 'c', 0, 1, 0)");
+  REQUIRE(other.file->commit());
+  other.file.reset();
+  CHECK(has_begun(other.path));
+}
+
 TEST_CASE("raw file: texts are kept once, until there are too many") {
   RawScratch raw;
   const auto first = raw.file->text("alpha");

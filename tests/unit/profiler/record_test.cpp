@@ -1,16 +1,22 @@
 // `foregather record`, from the command line to the run.
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <thread>
 
 #include <catch2/catch.hpp>
 
 #include "tests/support/skip.h"
+#include "tests/support/snapshot_pickle.h"
 #include "tests/unit/profiler/raw.h"
 
 #if defined(FOREGATHER_INJECT) && defined(FOREGATHER_RECORDED_PROGRAM) && defined(FOREGATHER_BINARY)
@@ -105,6 +111,25 @@ TEST_CASE("record: what was killed is imported from its raw recordings") {
   CHECK(std::stoi(value(foregather.database, "SELECT count(*) FROM call")) > 100);
 }
 
+TEST_CASE("record: processes that are killed at any moment do not keep the others from a run") {
+  Foregather foregather;
+  // Orphans that nobody waits for, some of them killed before their files have tables.
+  const std::string program = kProgram;
+  const std::string script = "for i in 0 1 2 3 4 5 6 7 8 9; do (" + program +
+                             " forever & sleep 0.00$i; kill -9 $!); done; (" + program +
+                             " forever & sleep 1.3; kill -9 $!); exec " + program + " ranges 5";
+  REQUIRE(foregather.record({"--host-only"}, {"sh", "-c", script}) == 0);
+  INFO(foregather.errors());
+  CHECK(foregather.errors().find("still running") == std::string::npos);
+  CHECK_FALSE(foregather.has(foregather.raw));
+  CHECK(value(foregather.database,
+              "SELECT count(*) FROM call JOIN string ON string.id = call.name "
+              "WHERE text = 'step 4'") == "1");
+  CHECK(std::stoi(value(foregather.database,
+                        "SELECT count(*) FROM call JOIN string ON string.id = call.name "
+                        "WHERE text = 'work'")) > 105);
+}
+
 TEST_CASE("record: bad usage is told before anything runs") {
   Foregather foregather;
   const std::string trace = foregather.scratch.path("ran");
@@ -120,6 +145,8 @@ TEST_CASE("record: bad usage is told before anything runs") {
     INFO(foregather.errors());
     CHECK(foregather.errors().find(words) != std::string::npos);
   }
+  CHECK(foregather.record({}, {""}) == 2);
+  CHECK(foregather.errors().find("COMMAND is empty") != std::string::npos);
   CHECK(foregather.run({"record", "-o", foregather.database}) == 2);
   CHECK(foregather.errors().find("COMMAND is missing") != std::string::npos);
   CHECK(foregather.record({}, {"./no-such-command"}) == 2);
@@ -151,6 +178,102 @@ TEST_CASE("record: device work of two ranks is one run") {
               "SELECT count(*) FROM op o JOIN string s ON s.id = o.source "
               "WHERE text = 'add(float*, float*, int)'") == "400");
   CHECK(foregather.run({"simulate", foregather.database, "--step", "0"}) <= 2);
+}
+
+// The side-car writes while the command runs, and the command ends when the file is there.
+TEST_CASE("record: memory snapshots of the side-car are merged by time") {
+  Foregather foregather;
+  foregather.variables["LD_LIBRARY_PATH"] = FOREGATHER_FAKE_CUPTI;
+  const std::string go = foregather.scratch.path("go");
+  const pid_t pid = foregather.start(
+      {"record", "-o", foregather.database, "--", "sh", "-c",
+       std::string("RANK=0 WORLD_SIZE=2 ") + kProgram + " device 100; RANK=1 WORLD_SIZE=2 " +
+           kProgram + " device 100; while [ ! -e " + go + " ]; do sleep 0.05; done"});
+  std::string recording;
+  for (int i = 0; i < 600 && recording.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (!foregather.has(foregather.raw)) continue;
+    for (const std::string& file : test::raw_files(foregather.raw))
+      if (file.find("rank1_") != std::string::npos && !foregather.has(file + "-wal"))
+        if (value(file, "SELECT count(*) FROM FOREGATHER_PROCESS WHERE finished") == "1")
+          recording = file;
+  }
+  REQUIRE_FALSE(recording.empty());
+  // Behind the begin of the first call, and behind its end.
+  const std::string time =
+      "SELECT (utcEpochNs + (SELECT start FROM CUPTI_ACTIVITY_KIND_RUNTIME ORDER BY start "
+      "LIMIT 1 OFFSET 100)) / 1000 FROM TARGET_INFO_SESSION_START_TIME";
+  const std::int64_t us = std::stoll(value(recording, time));
+  std::ofstream(recording.substr(0, recording.rfind('.')) + ".step3.memory.pickle",
+                std::ios::binary)
+      << test::snapshot_pickle({{"alloc", 2048, 512, us},
+                                {"alloc", 2560, 1024, us + 20},
+                                {"free_requested", 2048, 512, us + 40},
+                                {"free_completed", 2048, 512, us + 40}},
+                               {{2048, true}, {512, false}, {1024, true}});
+  std::ofstream(go) << "";
+  CHECK(test::wait_for(pid) == 0);
+  INFO(foregather.errors());
+  CHECK_FALSE(foregather.has(foregather.raw));
+  const std::string of_rank1 =
+      " JOIN step t ON t.id = step JOIN rank_class c ON c.id = t.rank_class "
+      "JOIN string s ON s.id = c.name WHERE s.text = 'rank 1' ";
+  CHECK(query(foregather.database,
+              "SELECT allocated, reserved FROM memory m" + of_rank1 + "ORDER BY time_ns") ==
+        Rows{{"2560", "2097152"}, {"3584", "2097152"}, {"3072", "2097152"}});
+  CHECK(query(foregather.database,
+              "SELECT block_bytes, from_before, still_bound, freed_ns - "
+              "allocated_ns FROM binding b" +
+                  of_rank1 + "AND address != 0 ORDER BY allocated_ns")
+            .front() == std::vector<std::string>{"512", "0", "0", "40000"});
+  CHECK(value(foregather.database,
+              "SELECT t.peak_allocated FROM step t JOIN rank_class c ON "
+              "c.id = t.rank_class JOIN string s ON s.id = c.name WHERE s.text = "
+              "'rank 1'") == "3584");
+  CHECK(value(foregather.database,
+              "SELECT count(*) FROM memory m JOIN step t ON t.id = step WHERE "
+              "t.rank_class = 0") == "0");
+  // The allocation is of the op that is launched next, whose kernel begins behind it.
+  CHECK(value(foregather.database,
+              "SELECT count(*) FROM binding b JOIN op o ON o.id = b.before_op WHERE "
+              "b.block_bytes = 512 AND o.start_ns BETWEEN b.allocated_ns AND b.allocated_ns + "
+              "20000") == "1");
+}
+
+TEST_CASE("record: a terminal shows how many records there are") {
+  Foregather foregather;
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  REQUIRE(terminal >= 0);
+  REQUIRE(::grantpt(terminal) == 0);
+  REQUIRE(::unlockpt(terminal) == 0);
+  const pid_t pid = test::start({FOREGATHER_BINARY, "record", "--host-only", "-o",
+                                 foregather.database, "--", kProgram, "forever"},
+                                {}, ::ptsname(terminal));
+  const std::regex line(R"(recording: (\d+) process(?:es)?, ([\d,]+) records, 0 dropped, )"
+                        R"([\d.]+ \w+, [\d,]+ records/s)");
+  std::string shown;
+  std::vector<std::int64_t> records;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (std::chrono::steady_clock::now() < until &&
+         (records.empty() || records.back() < 2 * records.front())) {
+    pollfd ready{terminal, POLLIN, 0};
+    if (::poll(&ready, 1, 500) <= 0) continue;
+    char some[4096];
+    const ssize_t n = ::read(terminal, some, sizeof some);
+    if (n <= 0) break;
+    shown.append(some, static_cast<std::size_t>(n));
+    for (std::smatch found; std::regex_search(shown, found, line); shown = found.suffix().str()) {
+      std::string number = found[2];
+      std::erase(number, ',');
+      if (found[1] == "1" && number != "0") records.push_back(std::stoll(number));
+    }
+  }
+  INFO(shown);
+  REQUIRE(::kill(pid, SIGTERM) == 0);
+  CHECK(test::wait_for(pid) == 128 + SIGTERM);
+  ::close(terminal);
+  REQUIRE(records.size() >= 2);
+  CHECK(records.back() >= 2 * records.front());
 }
 
 TEST_CASE("record: another tool's variables are left to it, and that is told") {

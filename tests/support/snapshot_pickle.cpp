@@ -1,0 +1,37 @@
+#include "tests/support/snapshot_pickle.h"
+
+#include "traces/pickle_writer.h"
+
+namespace foregather::test {
+
+std::string snapshot_pickle(const std::vector<SnapshotEntry>& events,
+                            const std::vector<SnapshotPiece>& at_end) {
+  constexpr Bytes kSegment = 2 * MiB;
+  traces::PickleWriter writer;
+  writer.begin_dict().key("segments").begin_list().begin_dict();
+  writer.field("device", 0).field("address", kSnapshotSegment).field("total_size", kSegment);
+  writer.field("stream", 0).field("segment_type", "small").field("is_expandable", false);
+  writer.key("segment_pool_id").pair(0, 0);
+  writer.key("blocks").begin_list();
+  std::int64_t address = kSnapshotSegment;
+  const auto block = [&](Bytes size, bool is_allocated) {
+    writer.begin_dict().field("address", address).field("size", size);
+    writer.field("requested_size", is_allocated ? size : 0);
+    writer.field("state", is_allocated ? "active_allocated" : "inactive").end_dict();
+    address += size;
+  };
+  for (const SnapshotPiece& piece : at_end) block(piece.size, piece.is_allocated);
+  block(kSnapshotSegment + kSegment - address, false);
+  writer.end_list().end_dict().end_list();
+  writer.key("device_traces").begin_list().begin_list();
+  for (const SnapshotEntry& event : events) {
+    writer.begin_dict().field("action", event.action).field("stream", 0);
+    writer.field("addr", kSnapshotSegment + event.offset).field("size", event.size);
+    if (event.time_us != 0) writer.field("time_us", event.time_us);
+    writer.end_dict();
+  }
+  writer.end_list().end_list().end_dict().finish();
+  return writer.take();
+}
+
+}  // namespace foregather::test
