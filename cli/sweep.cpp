@@ -167,14 +167,23 @@ int run_sweep(const SweepArguments& arguments) {
   if (!request) return give_up(request.error());
   const auto sweep = tasks::Sweep::open(*request);
   if (!sweep) return give_up(sweep.error());
+  const auto job = runtime::join_job(runtime::process_environment());
+  if (!job) return give_up(job.error());
+  if (*job && (*job)->place.rank != 0) {
+    const Status worked = sweep->work_for(**job);
+    return worked ? 0 : give_up(worked.error());
+  }
   Report report(arguments, sweep->info());
   Result<tasks::SweepCounts> counts;
   {
     ProgressLine line;
-    counts = sweep->run(report, [&](const tasks::SweepProgress& progress) { line.show(progress); });
+    counts = sweep->run(
+        report, [&](const tasks::SweepProgress& progress) { line.show(progress); },
+        *job ? &**job : nullptr);
   }
   if (report.is_cut()) return 1;
   if (!counts) return give_up(counts.error());
+  for (const std::string& warning : counts->warnings) complain("warning: " + warning);
   return report.finish(*counts);
 }
 

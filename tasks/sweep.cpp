@@ -8,9 +8,9 @@
 #include "core/base/text.h"
 #include "core/store/sweep_reader.h"
 #include "core/store/sweep_writer.h"
-#include "sim/passes/registry.h"
+#include "tasks/chunk_queue.h"
 #include "tasks/parallel.h"
-#include "tasks/version.h"
+#include "tasks/sweep_ranks.h"
 
 namespace foregather::tasks {
 namespace {
@@ -33,30 +33,36 @@ struct Chunk {
   std::shared_ptr<CandidateGroup> group;
 };
 
-std::string options_text(const SweepRequest& request) {
-  std::string text;
-  for (const std::string& set : request.sets) text += "--set " + set + "\n";
-  for (const std::string& pass : request.what_if) text += "--what-if " + pass + "\n";
-  for (const std::string& condition : request.where) text += "--where " + condition + "\n";
-  return text;
-}
-
 class Runner {
  public:
-  Runner(const SweepRequest& request, const SweepAxes& axes, const SweepConditions& conditions,
-         std::optional<std::string> text, const std::function<void(const SweepProgress&)>& progress)
-      : request_(request),
-        axes_(axes),
-        conditions_(conditions),
-        candidates_(request.source, std::move(text)),
+  Runner(const SweepRequest& request, const SweepGrid& grid,
+         const std::function<void(const SweepProgress&)>& progress, bool is_job)
+      : grid_(grid),
+        candidates_(request.source, grid.text),
         progress_(progress),
-        workers_(request.jobs == 0 ? usual_threads() : request.jobs),
-        begin_(request.shard.begin(axes.grid().size())),
-        end_(request.shard.end(axes.grid().size())) {}
+        workers_(request.jobs != 0 ? request.jobs
+                 : is_job          ? 1
+                                   : usual_threads()),
+        begin_(request.shard.begin(grid.points().size())),
+        end_(request.shard.end(grid.points().size())) {}
 
   // `writer` may be null: then rows go to `sink` as windows are done.
-  Status run(store::SweepWriter* writer, run::SweepSink& sink) {
+  Status run(store::SweepWriter* writer, run::SweepSink& sink, const runtime::Job* job) {
     counts.points = end_ - begin_;
+    std::optional<SweepServer> server;
+    if (job != nullptr)
+      server.emplace(*job, sweep_tag(grid_),
+                     [this](runtime::RankLink& link) { return serve(link); });
+    const Status done = run_windows(writer, sink);
+    queue_.close();
+    if (server) counts.warnings = server->finish();
+    return done;
+  }
+
+  SweepCounts counts;
+
+ private:
+  Status run_windows(store::SweepWriter* writer, run::SweepSink& sink) {
     for (std::int64_t next = begin_; next < end_;) {
       const std::int64_t from = next;
       if (const Status filled = fill_window(writer, next); !filled) return filled;
@@ -68,20 +74,11 @@ class Runner {
     return {};
   }
 
-  SweepCounts counts;
-
- private:
-  Candidate candidate_of(const std::vector<std::string>& values) const {
-    Candidate candidate{request_.sets, request_.what_if};
-    axes_.apply(values, candidate);
-    return candidate;
-  }
-
   Status fill_window(const store::SweepWriter* writer, std::int64_t& next) {
     items_.clear();
     for (; next < end_ && items_.size() < kWindow; ++next) {
-      const std::vector<std::string> values = axes_.grid().values(next);
-      const auto holds = conditions_.hold(values);
+      const std::vector<std::string> values = grid_.points().values(next);
+      const auto holds = grid_.conditions.hold(values);
       if (!holds) return tl::unexpected(holds.error());
       if (!*holds) {
         ++counts.excluded;
@@ -91,7 +88,7 @@ class Runner {
         ++counts.present;
         continue;
       }
-      const Candidate candidate = candidate_of(values);
+      const Candidate candidate = grid_.candidate(values);
       Item item{next, Candidates::schedule_key(candidate), {}};
       for (const std::string& pass : candidate.what_if) item.rest += pass + '\n';
       for (const std::string& set : candidate.sets)
@@ -122,37 +119,55 @@ class Runner {
     std::vector<std::size_t> place(items_.size());  // in order of their number
     for (std::size_t i = 0; i < place.size(); ++i) place[i] = i;
     std::ranges::sort(place, {}, [&](std::size_t i) { return items_[i].index; });
-    std::vector<std::size_t> rank(items_.size());
-    for (std::size_t i = 0; i < place.size(); ++i) rank[place[i]] = i;
-    std::size_t done = 0;
-    const auto predict_chunk = [&](std::size_t number, std::size_t thread) {
-      Chunk& chunk = chunks_[number];
-      for (std::size_t i = chunk.first; i < chunk.last && !stopped_; ++i)
-        points_[rank[i]] = predict(items_[i].index, *chunk.group, workers_[thread]);
-      if (stopped_) return;
-      const std::lock_guard lock(mutex_);
-      for (std::size_t i = chunk.first; i < chunk.last; ++i) note(points_[rank[i]], writer);
-      chunk.group.reset();
-      done += chunk.last - chunk.first;
-      const double share = static_cast<double>(done) / static_cast<double>(items_.size());
-      report(static_cast<double>(from - begin_) + share * static_cast<double>(to - from));
-    };
-    in_parallel(chunks_.size(), workers_.size(), predict_chunk);
+    rank_.resize(items_.size());
+    for (std::size_t i = 0; i < place.size(); ++i) rank_[place[i]] = i;
+    writer_ = writer;
+    from_ = from;
+    to_ = to;
+    done_ = 0;
+    queue_.open(chunks_.size());
+    in_parallel(workers_.size(), workers_.size(), [&](std::size_t, std::size_t thread) {
+      while (const auto number = queue_.take()) {
+        predict_chunk(chunks_[*number], workers_[thread]);
+        queue_.done();
+      }
+    });
   }
 
-  run::SweepPoint predict(std::int64_t index, CandidateGroup& group, Candidates::Worker& worker) {
-    run::SweepPoint point;
-    point.index = index;
-    point.values = axes_.grid().values(index);
-    auto figures = candidates_.predict(candidate_of(point.values), group, worker);
-    if (!figures) {
-      point.error = figures.error().text();
-      return point;
+  void predict_chunk(Chunk& chunk, Candidates::Worker& worker) {
+    for (std::size_t i = chunk.first; i < chunk.last && !stopped_; ++i)
+      points_[rank_[i]] = predict_point(grid_, items_[i].index, candidates_, *chunk.group, worker);
+    if (!stopped_) note_chunk(chunk);
+  }
+
+  // Another rank predicts until there is no more work, or it is lost.
+  bool serve(runtime::RankLink& link) {
+    while (const auto number = queue_.take_of_any()) {
+      Chunk& chunk = chunks_[*number];
+      std::vector<std::int64_t> indices;
+      for (std::size_t i = chunk.first; i < chunk.last; ++i) indices.push_back(items_[i].index);
+      std::vector<run::SweepPoint> points;
+      if (!stopped_ && !ask(link, indices, points)) {
+        queue_.give_back(*number);
+        return false;
+      }
+      if (!stopped_) {
+        for (std::size_t i = chunk.first; i < chunk.last; ++i)
+          points_[rank_[i]] = std::move(points[i - chunk.first]);
+        note_chunk(chunk);
+      }
+      queue_.done();
     }
-    const bool out_of_memory = figures->memory && figures->memory->oom_bytes;
-    point.status = out_of_memory ? run::PointStatus::out_of_memory : run::PointStatus::fits;
-    point.figures = std::move(*figures);
-    return point;
+    return link.send({});
+  }
+
+  void note_chunk(Chunk& chunk) {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = chunk.first; i < chunk.last; ++i) note(points_[rank_[i]], writer_);
+    chunk.group.reset();
+    done_ += chunk.last - chunk.first;
+    const double share = static_cast<double>(done_) / static_cast<double>(items_.size());
+    report(static_cast<double>(from_ - begin_) + share * static_cast<double>(to_ - from_));
   }
 
   void note(const run::SweepPoint& point, store::SweepWriter* writer) {
@@ -169,9 +184,7 @@ class Runner {
     progress_(progress_now_);
   }
 
-  const SweepRequest& request_;
-  const SweepAxes& axes_;
-  const SweepConditions& conditions_;
+  const SweepGrid& grid_;
   Candidates candidates_;
   const std::function<void(const SweepProgress&)>& progress_;
   std::vector<Candidates::Worker> workers_;  // by thread
@@ -179,7 +192,12 @@ class Runner {
   std::vector<Item> items_;
   std::vector<Chunk> chunks_;
   std::vector<run::SweepPoint> points_;  // of the window, in order
-  std::mutex mutex_;                     // of what follows
+  std::vector<std::size_t> rank_;        // by item: its place there
+  store::SweepWriter* writer_ = nullptr;
+  std::int64_t from_ = 0, to_ = 0;  // the window
+  ChunkQueue queue_;
+  std::mutex mutex_;      // of what follows
+  std::size_t done_ = 0;  // items of the window
   SweepProgress progress_now_;
   Status failure_;
   std::atomic<bool> stopped_ = false;
@@ -232,48 +250,35 @@ Status check_counts(const SweepCounts& counts, const SweepRequest& request) {
 Result<Sweep> Sweep::open(const SweepRequest& request) {
   if (request.resume && request.database.empty())
     return fail_at("--resume", "goes on with a database: expected -o SWEEP.db");
-  auto text = workload_text(request.source);
-  if (!text) return tl::unexpected(text.error());
-  auto axes = SweepAxes::read(request.vary);
-  if (!axes) return tl::unexpected(axes.error());
-  if (const Status checked = check_sets(request.sets); !checked)
-    return tl::unexpected(checked.error());
-  if (const auto passes = sim::parse_passes(request.what_if); !passes)
-    return tl::unexpected(passes.error());
+  auto grid = SweepGrid::read(request);
+  if (!grid) return tl::unexpected(grid.error());
   const std::int64_t points =
-      request.shard.end(axes->grid().size()) - request.shard.begin(axes->grid().size());
+      request.shard.end(grid->points().size()) - request.shard.begin(grid->points().size());
   if (points > kMostAtOnce)
     return fail(
         "{} points at once are too many, expected at most {}: vary less, or share them "
         "by --shard",
         format_count(points), format_count(kMostAtOnce));
-  auto conditions =
-      SweepConditions::read(request.where, *axes, request.sets, *text, request.source);
-  if (!conditions) return tl::unexpected(conditions.error());
-  Sweep sweep(request, std::move(*axes), std::move(*conditions));
-  sweep.text_ = std::move(*text);
-  sweep.info_.tool = version();
-  sweep.info_.source = request.source;
-  sweep.info_.source_text = sweep.text_.value_or("");
-  sweep.info_.options = options_text(request);
-  for (const sim::Axis& axis : sweep.axes_.grid().axes())
-    sweep.info_.axes.emplace_back(axis.key(), axis.written());
-  sweep.info_.points = sweep.axes_.grid().size();
-  return sweep;
+  return Sweep(request, std::move(*grid));
+}
+
+Status Sweep::work_for(const runtime::Job& job) const {
+  return work_for_rank_0(grid_, job, request_.jobs == 0 ? 1 : request_.jobs);
 }
 
 Result<SweepCounts> Sweep::run(run::SweepSink& sink,
-                               const std::function<void(const SweepProgress&)>& progress) const {
+                               const std::function<void(const SweepProgress&)>& progress,
+                               const runtime::Job* job) const {
   std::optional<store::SweepWriter> writer;
   if (!request_.database.empty()) {
-    auto opened = request_.resume ? store::SweepWriter::resume(request_.database, info_)
-                                  : store::SweepWriter::create(request_.database, info_);
+    auto opened = request_.resume ? store::SweepWriter::resume(request_.database, info())
+                                  : store::SweepWriter::create(request_.database, info());
     if (!opened) return tl::unexpected(opened.error());
     writer.emplace(std::move(*opened));
   }
-  Runner runner(request_, axes_, conditions_, text_, progress);
+  Runner runner(request_, grid_, progress, job != nullptr);
   CountingSink counted(sink, runner.counts);
-  Status done = runner.run(writer ? &*writer : nullptr, counted);
+  Status done = runner.run(writer ? &*writer : nullptr, counted, job);
   if (writer) {
     const Status finished = writer->finish();
     if (done) done = finished;

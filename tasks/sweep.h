@@ -3,27 +3,22 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/result.h"
 #include "core/run/sweep.h"
+#include "runtime/job.h"
 #include "sim/sweep/grid.h"
-#include "tasks/sweep_axes.h"
+#include "tasks/sweep_grid.h"
 
 namespace foregather::tasks {
 
-struct SweepRequest {
-  // What changes the rows.
-  std::string source;
-  std::vector<std::string> vary;     ///< "KEY=V1,V2,…": a dotted key, `hw`, or `what-if.PASS`
-  std::vector<std::string> sets;     ///< KEY=VALUE, before what varies
-  std::vector<std::string> what_if;  ///< passes, before those that vary
-  std::vector<std::string> where;    ///< conditions that all must hold
+struct SweepRequest : GridRequest {
+  // What changes the rows, besides the grid.
   sim::Shard shard;
   // What does not.
-  std::uint32_t jobs = 0;  ///< threads; 0: as many as there are processors
+  std::uint32_t jobs = 0;  ///< threads; 0: as many as there are processors, in a job one
   std::string database;    ///< where rows are kept; empty: nowhere
   bool resume = false;     ///< go on with the database
 };
@@ -42,6 +37,7 @@ struct SweepCounts {
   std::int64_t predicted = 0;
   std::int64_t fits = 0, out_of_memory = 0, failed = 0;  ///< of all rows
   std::string first_error;
+  std::vector<std::string> warnings;
 };
 
 /// A sweep that was asked for and can be: its axes are read, its source is there.
@@ -51,7 +47,7 @@ class Sweep {
   /// cannot be read.
   static Result<Sweep> open(const SweepRequest& request);
 
-  const run::SweepInfo& info() const { return info_; }
+  const run::SweepInfo& info() const { return grid_.info; }
   const SweepRequest& request() const { return request_; }
 
   /// Predicts the points that meet the conditions and are not in the database, and hands all rows
@@ -59,18 +55,21 @@ class Sweep {
   /// thousand points at one time. `progress` is called now and then, by one thread at a time.
   /// Errors: those of the database and the sink; a condition that cannot be decided; no point
   /// meets the conditions; no point could be predicted.
+  /// With a job, whose rank 0 this is, the other ranks predict as well; a lost one's points are
+  /// predicted again.
   Result<SweepCounts> run(run::SweepSink& sink,
-                          const std::function<void(const SweepProgress&)>& progress) const;
+                          const std::function<void(const SweepProgress&)>& progress,
+                          const runtime::Job* job = nullptr) const;
+
+  /// The other ranks: predicts what rank 0 asks for, until it has all points.
+  Status work_for(const runtime::Job& job) const;
 
  private:
-  Sweep(SweepRequest request, SweepAxes axes, SweepConditions conditions)
-      : request_(std::move(request)), axes_(std::move(axes)), conditions_(std::move(conditions)) {}
+  Sweep(SweepRequest request, SweepGrid grid)
+      : request_(std::move(request)), grid_(std::move(grid)) {}
 
   SweepRequest request_;
-  run::SweepInfo info_;
-  SweepAxes axes_;
-  SweepConditions conditions_;
-  std::optional<std::string> text_;  ///< of a workload
+  SweepGrid grid_;
 };
 
 }  // namespace foregather::tasks

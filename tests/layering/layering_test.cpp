@@ -69,7 +69,7 @@ struct Library {
 
 /// The files and folders that may name CUDA, CUPTI, NCCL or MPI: what is compiled into plug-ins
 /// that are opened at run time, so that the program runs without them.
-const Names plug_in_files{"runtime/cuda", "tests/gpu"};
+const Names plug_in_files{"runtime/cuda", "runtime/mpi", "tests/gpu"};
 
 std::vector<Library> libraries(const Names& plug_ins) {
   const auto header = [](const char* pattern) { return std::regex(pattern, std::regex::optimize); };
