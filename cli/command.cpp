@@ -6,6 +6,7 @@ std::vector<Command> commands() {
   std::vector<Command> all;
   all.push_back(simulate_command());
   all.push_back(sweep_command());
+  all.push_back(search_command());
   all.push_back(record_command());
   all.push_back(import_command());
   all.push_back(export_command());

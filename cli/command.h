@@ -33,6 +33,7 @@ struct Command {
 
 Command simulate_command();
 Command sweep_command();
+Command search_command();
 Command export_command();
 Command import_command();
 Command memory_command();

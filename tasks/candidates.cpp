@@ -3,6 +3,10 @@
 #include <algorithm>
 
 #include "core/plan/workload_keys.h"
+#include "sim/engine/bounds.h"
+#include "sim/memory/host_order.h"
+#include "sim/memory/live.h"
+#include "sim/memory/memory_bound.h"
 #include "sim/passes/registry.h"
 #include "tasks/simulate.h"
 
@@ -17,6 +21,18 @@ bool same(const sim::EngineOptions& a, const sim::EngineOptions& b) {
 Error placed(Error error, const std::string& source) {
   if (error.place.empty()) error.place = source;
   return error;
+}
+
+// What the allocator is asked for at one time, which follows from the schedule where its host
+// threads have one order.
+Bytes memory_floor(const Graph& graph) {
+  for (const Program& program : graph.programs)
+    for (const Section section : {Section::init, Section::first, Section::body})
+      if (!sim::has_one_host_order(program, section)) return sim::peak_memory_bound(graph);
+  Bytes most = 0;
+  for (const sim::LiveMemory& memory : sim::live_memory(graph))
+    most = std::max({most, memory.first.bytes, memory.steady.bytes});
+  return most;
 }
 
 }  // namespace
@@ -76,35 +92,65 @@ Result<Candidates::Shared> Candidates::rewritten(const ReadWorkload& read,
   return group.rewritten_.emplace(key, Shared(std::move(shared))).first->second;
 }
 
-Result<run::PointFigures> Candidates::predict(const Candidate& candidate, CandidateGroup& group,
-                                              Worker& worker) {
-  if (!text_) return predict_alone(candidate);
-  const auto read = read_workload_source(*text_, source_, candidate.sets, kept_);
+struct Candidates::Prepared {
+  ReadWorkload read;
+  Shared schedule;
+  std::vector<sim::CostTable> prices;
+  DeviceLimits limits;
+};
+
+Result<Candidates::Prepared> Candidates::prepared(const Candidate& candidate,
+                                                  CandidateGroup& group) const {
+  auto read = read_workload_source(*text_, source_, candidate.sets, kept_);
   if (!read) return tl::unexpected(read.error());
-  const auto shared = rewritten(*read, candidate, group);
+  auto shared = rewritten(*read, candidate, group);
   if (!shared) return tl::unexpected(shared.error());
   const Graph& graph = *(*shared)->graph;
-  const std::vector<sim::CostTable> prices{
+  std::vector<sim::CostTable> prices{
       priced(graph, read->workload, (*shared)->prices, *read->hardware, true)};
   if (const Status bounded = check_step_length(graph, prices.front()); !bounded)
     return tl::unexpected(placed(bounded.error(), source_));
   auto limits = device_limits(graph, read->workload, *read->hardware);
   if (!limits) return tl::unexpected(placed(limits.error(), source_));
   limits->engine.record_memory = false;
-  if (worker.schedule != *shared) {
+  return Prepared{std::move(*read), std::move(*shared), std::move(prices), *limits};
+}
+
+Result<CandidateFloors> Candidates::floors(const Candidate& candidate,
+                                           CandidateGroup& group) const {
+  if (!text_) return CandidateFloors{};
+  const auto ready = prepared(candidate, group);
+  if (!ready) return tl::unexpected(ready.error());
+  const Graph& graph = *ready->schedule->graph;
+  const std::lock_guard lock(group.mutex_);
+  const auto [memory, is_new] = group.memory_floors_.try_emplace(ready->schedule, 0);
+  if (is_new) memory->second = memory_floor(graph);
+  return CandidateFloors{sim::step_time_bounds(graph, ready->prices).bound(),
+                         memory->second + ready->limits.outside_allocator, ready->limits.capacity,
+                         graph.tokens_per_rank_step};
+}
+
+Result<run::PointFigures> Candidates::predict(const Candidate& candidate, CandidateGroup& group,
+                                              Worker& worker) {
+  if (!text_) return predict_alone(candidate);
+  const auto ready = prepared(candidate, group);
+  if (!ready) return tl::unexpected(ready.error());
+  const Shared& shared = ready->schedule;
+  const DeviceLimits& limits = ready->limits;
+  if (worker.schedule != shared) {
     worker.engine.reset();
-    worker.reader.emplace(graph);
-    worker.schedule = *shared;
+    worker.reader.emplace(*shared->graph);
+    worker.schedule = shared;
   }
-  if (!worker.engine || !same(worker.options, limits->engine)) {
-    worker.engine.emplace((*shared)->graph, limits->engine, plans_);
-    worker.options = limits->engine;
+  if (!worker.engine || !same(worker.options, limits.engine)) {
+    worker.engine.emplace(shared->graph, limits.engine, plans_);
+    worker.options = limits.engine;
   }
-  const auto simulation = worker.engine->simulate(prices);
+  const auto simulation = worker.engine->simulate(ready->prices);
   if (!simulation) return tl::unexpected(placed(simulation.error(), source_));
-  run::PointFigures figures = worker.reader->read(*simulation, *read->hardware, *limits);
-  figures.strategy = plan::name(read->workload.parallel.strategy);
-  figures.warnings = std::ssize(read->warnings) + std::ssize((*shared)->warnings) +
+  run::PointFigures figures = worker.reader->read(*simulation, *ready->read.hardware, limits);
+  figures.strategy = plan::name(ready->read.workload.parallel.strategy);
+  figures.warnings = std::ssize(ready->read.warnings) + std::ssize(shared->warnings) +
                      (!simulation->oom && !simulation->converged ? 1 : 0) +
                      (simulation->unresolved_synchronizations != 0 ? 1 : 0);
   return figures;

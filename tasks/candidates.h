@@ -41,6 +41,15 @@ class CandidateGroup {
   std::mutex mutex_;
   std::array<std::optional<Result<Shared>>, 2> lowered_;  ///< without and with FlashAttention
   std::map<std::string, Result<Shared>> rewritten_;       ///< by that and the passes
+  std::map<Shared, Bytes> memory_floors_;                 ///< of CandidateFloors, in the allocator
+};
+
+/// What a candidate cannot go below.
+struct CandidateFloors {
+  Ns step = 0;         ///< however its ops are ordered
+  Bytes memory = 0;    ///< live on the device, with what lies outside the allocator
+  Bytes capacity = 0;  ///< of the device
+  std::int64_t tokens_per_rank_step = 0;
 };
 
 /// Thread safe. A workload's candidates share models, machines, schedules and what the allocator
@@ -66,8 +75,14 @@ class Candidates {
   Result<run::PointFigures> predict(const Candidate& candidate, CandidateGroup& group,
                                     Worker& worker);
 
+  /// Without simulating it. All zero where the source is no workload. Errors: as predict().
+  Result<CandidateFloors> floors(const Candidate& candidate, CandidateGroup& group) const;
+
  private:
   using Shared = std::shared_ptr<const SharedSchedule>;
+  /// A schedule with its prices on one machine.
+  struct Prepared;
+  Result<Prepared> prepared(const Candidate& candidate, CandidateGroup& group) const;
   Result<run::PointFigures> predict_alone(const Candidate& candidate) const;
   Result<Shared> lowered(const ReadWorkload& read, CandidateGroup& group) const;
   Result<Shared> rewritten(const ReadWorkload& read, const Candidate& candidate,
@@ -75,7 +90,7 @@ class Candidates {
 
   std::string source_;
   std::optional<std::string> text_;
-  KeptParts kept_;
+  mutable KeptParts kept_;
   sim::MemoryPlans plans_;
 };
 

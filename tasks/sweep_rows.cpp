@@ -5,7 +5,6 @@
 #include <variant>
 
 #include "core/base/csv.h"
-#include "core/base/json_writer.h"
 #include "core/base/printable.h"
 
 namespace foregather::tasks {
@@ -155,6 +154,16 @@ std::string json_line(const run::SweepInfo& info, const SweepPoint& point) {
   for (const Column& column : kColumns)
     line += fmt::format(",\"{}\":{}", column.name, std::visit(JsonText{}, column.read(point)));
   return line + "}\n";
+}
+
+void write_fields(JsonWriter& json, const run::SweepInfo& info, const SweepPoint& point) {
+  json.field("point", point.index);
+  json.key("settings").begin_object();
+  for (std::size_t i = 0; i < point.values.size(); ++i)
+    json.field(info.axes[i].first, std::string_view(point.values[i]));
+  json.end_object();
+  for (const Column& column : kColumns)
+    json.key(column.name).raw(std::visit(JsonText{}, column.read(point)));
 }
 
 }  // namespace foregather::tasks

@@ -1,5 +1,7 @@
 #include "sim/memory/host_order.h"
 
+#include <optional>
+
 namespace foregather::sim {
 
 std::vector<HostPoint> host_order(const Program& program, Section section) {
@@ -23,6 +25,31 @@ std::vector<HostPoint> host_order(const Program& program, Section section) {
     for (std::uint32_t thread = 0; thread < threads; ++thread) moved |= advance(thread);
   }
   return order;
+}
+
+bool has_one_host_order(const Program& program, Section section) {
+  const auto threads = static_cast<std::uint32_t>(program.threads.size());
+  std::vector<std::uint32_t> at(threads, 0);
+  const auto can_go_on = [&](std::uint32_t thread) {
+    const auto actions = program.threads[thread].actions(section);
+    if (at[thread] == actions.size()) return false;
+    const Action& action = actions[at[thread]];
+    return action.kind != ActionKind::host_wait_action ||
+           (action.a < threads && at[action.a] > action.b);
+  };
+  std::optional<std::uint32_t> last;
+  while (true) {
+    std::optional<std::uint32_t> next;
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      if (!can_go_on(thread)) continue;
+      if (next) return false;
+      next = thread;
+    }
+    if (!next) return last.value_or(0) == 0;
+    if (!last && *next != 0) return false;
+    last = next;
+    ++at[*next];
+  }
 }
 
 }  // namespace foregather::sim

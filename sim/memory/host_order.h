@@ -18,4 +18,8 @@ struct HostPoint {
 /// the next thread that can goes on. Every action once; those of a deadlock are left out. Linear.
 std::vector<HostPoint> host_order(const Program& program, Section section);
 
+/// Is there no other order, whatever the times: can at each point only one thread go on, and does
+/// thread 0 begin and end the section? Actions × threads.
+bool has_one_host_order(const Program& program, Section section);
+
 }  // namespace foregather::sim

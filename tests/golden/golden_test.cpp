@@ -65,6 +65,7 @@ TEST_CASE("recorded runs of other tools") { check("import"); }
 TEST_CASE("Chakra and execution traces") { check("chakra"); }
 TEST_CASE("two runs side by side") { check("compare"); }
 TEST_CASE("sweeps") { check("sweep"); }
+TEST_CASE("searches") { check("search"); }
 TEST_CASE("schedules that cannot run") { check("run"); }
 TEST_CASE("module trees") { check("trees"); }
 TEST_CASE("module trees that cannot be") { check("trees_bad"); }
@@ -93,7 +94,7 @@ TEST_CASE("every transcript is a test") {
       "help",  "samples",   "json",   "usage",   "bad_input",   "outputs",
       "oom",   "what_if",   "memory", "foreign", "warnings",    "thunder",
       "trees", "trees_bad", "import", "chakra",  "deepcompile", "compare",
-      "ranks", "calibrate", "sweep",  "run"};
+      "ranks", "calibrate", "sweep",  "run",     "search"};
   std::set<std::string> found;
   for (const auto& entry :
        fs::directory_iterator(fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts"))

@@ -222,3 +222,24 @@ TEST_CASE("release frees a storage with its last tensor") {
   CHECK(sim::live_memory(graph)[0].steady.bytes == 150);
   CHECK(sim::peak_memory_bound(graph) == 150);
 }
+
+TEST_CASE("host threads that hand over to each other have one order, others have not") {
+  const auto has_one_order = [](bool waits_at_once) {
+    Bench bench;
+    const TensorId a = bench.buffer(1);
+    const std::uint32_t second = bench.builder.thread("autograd");
+    bench.builder.select(bench.main, Section::body);
+    bench.alloc(a);
+    bench.launch(1, {}, {a});
+    const std::uint32_t made = bench.builder.position() - 1;
+    if (!waits_at_once) bench.launch(1, {a}, {});
+    bench.builder.host_wait_action(second, 1);
+    bench.free(a);
+    bench.builder.select(second, Section::body);
+    bench.builder.host_wait_action(bench.main, made);
+    bench.launch(1, {a}, {});
+    return sim::has_one_host_order(bench.finish().programs[0], Section::body);
+  };
+  CHECK(has_one_order(true));
+  CHECK_FALSE(has_one_order(false));
+}

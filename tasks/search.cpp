@@ -1,0 +1,289 @@
+#include "tasks/search.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <set>
+
+#include "core/base/text.h"
+#include "sim/passes/arguments.h"
+#include "tasks/search_judge.h"
+#include "tasks/simulate.h"
+#include "tasks/sweep_rows.h"
+
+namespace foregather::tasks {
+namespace {
+
+constexpr std::int64_t kProvedGrid = 4'096;
+constexpr std::int64_t kProvedInTime = 1'000'000;
+constexpr std::int64_t kFewest = 64, kMost = 2'000;  // points simulated of a larger grid
+constexpr std::size_t kRunnersUp = 3;
+// A point that the limit forbids matters if it is better by so much.
+constexpr double kNoticed = 0.01;
+
+sim::SearchLimits limits_of(const SearchRequest& request, std::int64_t points) {
+  using Clock = std::chrono::steady_clock;
+  sim::SearchLimits limits;
+  limits.judged = points;
+  limits.enumerated = kProvedGrid;
+  if (request.budget) {
+    const auto end = Clock::now() + std::chrono::duration<double>(*request.budget);
+    limits.enumerated = kProvedInTime;
+    limits.is_over = [end] { return Clock::now() >= end; };
+  } else if (points > kProvedGrid) {
+    limits.judged = std::clamp(points / 50, kFewest, kMost);
+  }
+  return limits;
+}
+
+Status check(const SearchRequest& request) {
+  if (!request.memory_limit && !request.time_limit)
+    return fail("the limit is missing: expected --memory-limit 80GiB or --time-limit 300ms");
+  if (request.memory_limit && request.time_limit)
+    return fail("--memory-limit and --time-limit are both given, expected one");
+  if (request.time_limit && request.per_token)
+    return fail_at("--per-token", "says what is fastest, and --time-limit asks for the smallest");
+  return {};
+}
+
+SearchGoal goal_of(const SearchRequest& request) {
+  if (request.time_limit) return SearchGoal::memory;
+  return request.per_token ? SearchGoal::gpu_time_per_token : SearchGoal::step_time;
+}
+
+// As a shell takes it.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char letter : word) text += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return text + "'";
+}
+
+std::string command_of(const std::string& source, const Candidate& candidate) {
+  std::string text = "foregather simulate " + quoted(source);
+  for (const std::string& set : candidate.sets) text += " --set " + quoted(set);
+  for (const std::string& pass : candidate.what_if) text += " --what-if " + quoted(pass);
+  return text;
+}
+
+bool is_number(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// By axis: does it hold a size, and no choice?
+std::vector<bool> sizes_of(const sim::Grid& grid) {
+  std::vector<bool> sizes;
+  for (const sim::Axis& axis : grid.axes())
+    sizes.push_back(std::ranges::all_of(axis.examples(), is_number));
+  if (std::ranges::all_of(sizes, [](bool is_size) { return is_size; }))
+    sizes.assign(sizes.size(), false);
+  return sizes;
+}
+
+// What a point chooses.
+std::string kind_of(const run::SweepPoint& point, const std::vector<bool>& sizes) {
+  std::string kind;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    if (!sizes[i]) kind += point.values[i] + '\n';
+  return kind;
+}
+
+std::vector<run::SweepPoint> runners_up(const SweepGrid& grid, const SimulatorJudge& judge,
+                                        std::vector<sim::JudgedPoint> judged) {
+  const std::vector<bool> sizes = sizes_of(grid.points());
+  std::erase_if(judged, [](const sim::JudgedPoint& each) { return !each.judgement.fits(); });
+  std::ranges::sort(judged);
+  std::set<std::string> kinds;
+  std::set<std::pair<Ns, Bytes>> figures;  // a choice without effect is no other kind
+  std::vector<run::SweepPoint> chosen;
+  for (const sim::JudgedPoint& each : judged) {
+    const run::SweepPoint& point = judge.simulated().at(each.point);
+    if (!figures.emplace(point.figures.times->step, *device_memory(point.figures)).second) continue;
+    if (!kinds.insert(kind_of(point, sizes)).second) continue;
+    chosen.push_back(point);
+    if (chosen.size() > kRunnersUp) break;
+  }
+  if (!chosen.empty()) chosen.erase(chosen.begin());
+  return chosen;
+}
+
+// Bounds are compared with bounds.
+void say_limit(const SearchReport& report, const sim::SearchOutcome& outcome, SimulatorJudge& judge,
+               SearchBest& best) {
+  const bool is_memory = report.goal == SearchGoal::memory;
+  if (outcome.cheapest) {
+    const auto found = judge.simulated().find(outcome.cheapest->point);
+    const bool is_known = found != judge.simulated().end() && found->second.figures.times;
+    const auto floor = judge.floor(best.point.index);
+    const double share =
+        1 -
+        static_cast<double>(outcome.cheapest->judgement.cost) /
+            static_cast<double>(is_known || !floor ? outcome.best->judgement.cost : floor->cost);
+    if (share >= kNoticed) {
+      best.limited_by = is_memory ? "time" : "memory";
+      best.because = fmt::format("a point beyond the limit {} {:.1f} % {}",
+                                 is_known ? "is" : "has a bound that is", share * 100,
+                                 is_memory ? "smaller" : "faster");
+      return;
+    }
+  }
+  if (is_memory) {
+    best.limited_by = "memory";
+    best.because = "no point beyond the limit is smaller by 1 %";
+    return;
+  }
+  const PathFigures& path = best.path;
+  const Ns longest = std::max({path.compute, path.comm, path.host});
+  best.limited_by = longest == path.compute ? "compute" : longest == path.comm ? "link" : "host";
+  best.because = fmt::format("{} of the critical path is {}", format_time(longest),
+                             longest == path.compute ? "compute"
+                             : longest == path.comm  ? "communication"
+                                                     : "the host's launches");
+}
+
+Result<SearchBest> best_of(const SearchReport& report, const SweepGrid& grid,
+                           const sim::SearchOutcome& outcome, SimulatorJudge& judge) {
+  SearchBest best;
+  best.point = judge.simulated().at(outcome.best->point);
+  best.memory = *device_memory(best.point.figures);
+  const Candidate candidate = grid.candidate(best.point.values);
+  best.command = command_of(report.request.source, candidate);
+  SimulateRequest request;
+  request.sources.paths = {report.request.source};
+  request.sets = candidate.sets;
+  request.what_if = candidate.what_if;
+  request.record_memory = false;
+  const auto again = simulate(request);
+  if (!again) return tl::unexpected(again.error());
+  best.path = again->summary.path;
+  best.time_bound = again->summary.bound.value_or(0);
+  best.memory_bound = again->summary.memory_bound + again->summary.outside_allocator;
+  const bool is_memory = report.goal == SearchGoal::memory;
+  const auto reached =
+      static_cast<double>(is_memory ? best.memory : best.point.figures.times->step);
+  const auto bound = static_cast<double>(is_memory ? best.memory_bound : best.time_bound);
+  best.gap = bound > 0 ? reached / bound - 1 : 0;
+  say_limit(report, outcome, judge, best);
+  return best;
+}
+
+std::optional<SearchMiss> miss_of(const SearchReport& report, const SweepGrid& grid,
+                                  const sim::SearchOutcome& outcome, SimulatorJudge& judge) {
+  if (!outcome.closest) return std::nullopt;
+  SearchMiss miss;
+  miss.values = grid.points().values(outcome.closest->point);
+  const auto found = judge.simulated().find(outcome.closest->point);
+  const bool is_memory = report.goal == SearchGoal::memory;
+  if (found != judge.simulated().end() && found->second.figures.times) {
+    miss.is_simulated = true;
+    miss.need =
+        is_memory ? found->second.figures.times->step : *device_memory(found->second.figures);
+    return miss;
+  }
+  const auto floors = judge.floors(grid.candidate(miss.values));
+  if (!floors) return std::nullopt;
+  miss.runs_out_of_memory = found != judge.simulated().end() ||
+                            (floors->capacity > 0 && floors->memory > floors->capacity);
+  miss.need = is_memory ? floors->step : floors->memory;
+  return miss;
+}
+
+void warn_of_tokens(const SimulatorJudge& judge, SearchReport& report) {
+  if (report.goal != SearchGoal::step_time) return;
+  std::set<std::int64_t> tokens;
+  for (const auto& [index, point] : judge.simulated())
+    if (point.status == run::PointStatus::fits)
+      tokens.insert(point.figures.tokens_per_rank_step * point.figures.world_size);
+  if (tokens.size() > 1)
+    report.warnings.emplace_back(
+        "the points' steps hold different numbers of tokens, and the shortest step wins: "
+        "--per-token compares GPU time per token");
+}
+
+Status check_outcome(const SearchReport& report, const sim::SearchOutcome& outcome) {
+  if (outcome.best || outcome.closest) return {};
+  if (report.impossible > 0)
+    return fail("none of the points that were looked at can be predicted; the first one: {}",
+                report.first_error);
+  if (report.simulated == 0 && outcome.is_over)
+    return fail_at("--budget", "is over before the first point");
+  return fail_at("--where", "none of the points that were looked at meets the conditions");
+}
+
+}  // namespace
+
+std::string_view name(SearchGoal goal) {
+  switch (goal) {
+    case SearchGoal::step_time: return "step_time";
+    case SearchGoal::gpu_time_per_token: return "gpu_time_per_token";
+    case SearchGoal::memory: return "memory";
+  }
+  return "";
+}
+
+Result<Ns> parse_time_limit(const std::string& text) {
+  const auto limit = sim::parse_duration(text);
+  if (limit) return *limit;
+  return fail("'{}' is no time, expected a number with ns, us, ms or s, as in 300ms", text);
+}
+
+std::optional<Bytes> device_memory(const run::PointFigures& figures) {
+  if (!figures.memory || figures.memory->oom_bytes) return std::nullopt;
+  return *reserved(figures) + figures.memory->outside_allocator;
+}
+
+Result<SearchReport> search(const SearchRequest& request,
+                            const std::function<void(std::int64_t)>& progress) {
+  if (const Status checked = check(request); !checked) return tl::unexpected(checked.error());
+  const auto grid = SweepGrid::read(request);
+  if (!grid) return tl::unexpected(grid.error());
+  std::optional<store::SweepWriter> writer;
+  if (!request.database.empty()) {
+    std::error_code ignored;
+    if (std::filesystem::exists(request.database, ignored))
+      return fail_at(request.database, "exists: name another file");
+    auto opened = store::SweepWriter::create(request.database, grid->info);
+    if (!opened) return tl::unexpected(opened.error());
+    writer.emplace(std::move(*opened));
+  }
+  SearchReport report;
+  report.request = request;
+  report.info = grid->info;
+  report.goal = goal_of(request);
+  SimulatorJudge judge(*grid, request, report.goal, writer ? &*writer : nullptr, progress);
+  const auto outcome =
+      sim::search(grid->points(), judge, limits_of(request, grid->points().size()));
+  if (writer)
+    if (const Status finished = writer->finish(); !finished && outcome)
+      return tl::unexpected(finished.error());
+  if (!outcome) return tl::unexpected(outcome.error());
+  report.simulated = std::ssize(judge.simulated());
+  report.ruled_out = outcome->ruled_out;
+  report.excluded = outcome->excluded;
+  report.impossible = outcome->impossible;
+  report.is_proved = outcome->is_proved;
+  report.first_error = judge.first_error();
+  if (const Status found = check_outcome(report, *outcome); !found)
+    return tl::unexpected(found.error());
+  warn_of_tokens(judge, report);
+  if (!outcome->best) {
+    report.closest = miss_of(report, *grid, *outcome, judge);
+    return report;
+  }
+  if (outcome->cost_floor)
+    report.grid_gap = static_cast<double>(outcome->best->judgement.cost) /
+                          static_cast<double>(std::max<std::int64_t>(*outcome->cost_floor, 1)) -
+                      1;
+  auto best = best_of(report, *grid, *outcome, judge);
+  if (!best) return tl::unexpected(best.error());
+  report.best = std::move(*best);
+  report.runners_up = runners_up(*grid, judge, outcome->judged);
+  return report;
+}
+
+}  // namespace foregather::tasks

@@ -1,0 +1,233 @@
+#include "tasks/search.h"
+
+#include <algorithm>
+#include <random>
+
+#include <catch2/catch.hpp>
+
+#include "core/store/sweep_reader.h"
+#include "tasks/simulate.h"
+#include "tasks/sweep.h"
+#include "tasks/sweep_rows.h"
+#include "tests/support/scratch.h"
+
+using namespace foregather;
+using namespace foregather::tasks;
+
+namespace {
+
+const std::string kSearchSamples = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/";
+
+class SweptRows final : public run::SweepSink {
+ public:
+  Status add(const run::SweepPoint& point) override {
+    points.push_back(point);
+    return {};
+  }
+  std::vector<run::SweepPoint> points;
+};
+
+std::vector<run::SweepPoint> all_points(const SearchRequest& request) {
+  SweepRequest sweep;
+  static_cast<GridRequest&>(sweep) = request;
+  SweptRows rows;
+  const auto opened = Sweep::open(sweep);
+  if (!opened) FAIL(opened.error().text());
+  const auto counts = opened->run(rows, [](const SweepProgress&) {});
+  if (!counts) FAIL(counts.error().text());
+  return std::move(rows.points);
+}
+
+SearchReport found(const SearchRequest& request) {
+  auto report = search(request, [](std::int64_t) {});
+  if (!report) FAIL(report.error().text());
+  return std::move(*report);
+}
+
+std::string refused(const SearchRequest& request) {
+  const auto report = search(request, [](std::int64_t) {});
+  return report ? "" : report.error().text();
+}
+
+// What a search should find among all points: the first of the best.
+const run::SweepPoint* best_of(const std::vector<run::SweepPoint>& points,
+                               const SearchRequest& request) {
+  const run::SweepPoint* best = nullptr;
+  const auto cost = [&](const run::SweepPoint& point) -> std::int64_t {
+    if (request.time_limit) return *device_memory(point.figures);
+    return request.per_token ? *gpu_time_per_token(point.figures) : point.figures.times->step;
+  };
+  for (const run::SweepPoint& point : points) {
+    if (point.status != run::PointStatus::fits) continue;
+    if (request.time_limit ? point.figures.times->step > *request.time_limit
+                           : *device_memory(point.figures) > *request.memory_limit)
+      continue;
+    if (best == nullptr || cost(point) < cost(*best)) best = &point;
+  }
+  return best;
+}
+
+// At most 12 settings of three or four keys, on at most 10 layers.
+SearchRequest generated(std::mt19937& random) {
+  const std::vector<std::vector<std::string>> pool{
+      {"train.activation_checkpointing", "none", "selective", "full", "first:2"},
+      {"parallel.reshard_after_forward", "true", "false", "2"},
+      {"train.micro_batch", "1", "3", "8", "64"},
+      {"train.seq_len", "64", "256", "1024"},
+      {"parallel.world_size", "2", "4", "8", "6"},
+      {"parallel.offload", "none", "optimizer"},
+      {"allocator.conf", "", "expandable_segments:True"},
+      {"what-if.scale", "", "links:4", "compute:2"},
+      {"what-if.prefetch", "", "none", "backward-post"},
+      {"parallel.reduce_dtype", "fp32", "bf16"}};
+  SearchRequest request;
+  request.source = kSearchSamples + "tiny_fsdp2.toml";
+  request.sets = {"model.layers=" + std::to_string(1 + random() % 10)};
+  std::vector<std::size_t> order(pool.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::shuffle(order, random);
+  const std::size_t axes = 3 + random() % 2;
+  for (std::size_t settings = 0, i = 0; i < axes && settings < 12; ++i) {
+    const auto& key = pool[order[i]];
+    std::string text = key.front() + "=";
+    for (std::size_t value = 1; value < key.size() && settings < 12; ++value, ++settings)
+      text += (value == 1 ? "" : ",") + key[value];
+    request.vary.push_back(std::move(text));
+  }
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("a search of 20 generated instances finds what visiting every point finds") {
+  std::mt19937 random(12);
+  int fitting = 0;
+  std::int64_t simulated = 0, points = 0;
+  for (int instance = 0; instance < 20; ++instance) {
+    SearchRequest request = generated(random);
+    std::string keys;
+    for (const std::string& vary : request.vary) keys += vary + " ";
+    CAPTURE(instance, request.sets.front(), keys);
+    const auto rows = all_points(request);
+    std::vector<std::int64_t> needs, times;
+    for (const run::SweepPoint& row : rows)
+      if (row.status == run::PointStatus::fits) {
+        needs.push_back(*device_memory(row.figures));
+        times.push_back(row.figures.times->step);
+      }
+    REQUIRE_FALSE(needs.empty());
+    std::ranges::sort(needs);
+    std::ranges::sort(times);
+    const std::size_t at = random() % needs.size();
+    for (const int goal : {0, 1, 2}) {
+      request.memory_limit.reset();
+      request.time_limit.reset();
+      request.per_token = goal == 1;
+      if (goal == 2)
+        request.time_limit = times[at];
+      else
+        request.memory_limit = needs[at];
+      CAPTURE(goal);
+      const run::SweepPoint* expected = best_of(rows, request);
+      REQUIRE(expected != nullptr);
+      const SearchReport report = found(request);
+      CHECK(report.is_proved);
+      REQUIRE(report.best.has_value());
+      CHECK(report.best->point == *expected);
+      ++fitting;
+      simulated += report.simulated;
+      points += report.info.points;
+    }
+    // A limit that nothing meets.
+    request.time_limit.reset();
+    request.per_token = false;
+    request.memory_limit = needs.front() - 1;
+    const SearchReport report = found(request);
+    CHECK(report.is_proved);
+    CHECK_FALSE(report.best.has_value());
+    REQUIRE(report.closest.has_value());
+    CHECK(report.closest->need <= needs.front());
+  }
+  CHECK(fitting == 60);
+  CHECK(simulated < points);
+}
+
+TEST_CASE("a search of Llama-3.1-8B finds the best of 10,000 points with a fiftieth of them",
+          "[.]") {
+  SearchRequest request;
+  request.source = kSearchSamples + "llama3_8b_fsdp2.toml";
+  request.vary = {
+      "train.activation_checkpointing=none,selective,selective:2,selective:4,full,first:4,first:8,"
+      "first:16,first:24,first:28",
+      "parallel.reshard_after_forward=,true,false,2,4",
+      "train.micro_batch=1..5",
+      "parallel.forward_prefetch=false,true",
+      "parallel.reduce_dtype=fp32,bf16",
+      "parallel.wrap=block,block_embed_head",
+      "allocator.conf=,expandable_segments:True,max_split_size_mb:128,max_split_size_mb:512,"
+      "roundup_power2_divisions:4"};
+  request.memory_limit = 80 * GiB;
+  const auto rows = all_points(request);
+  REQUIRE(rows.size() == 10'000);
+  for (const bool per_token : {false, true}) {
+    request.per_token = per_token;
+    const run::SweepPoint* expected = best_of(rows, request);
+    REQUIRE(expected != nullptr);
+    const SearchReport report = found(request);
+    REQUIRE(report.best.has_value());
+    CAPTURE(per_token, report.best->command, report.simulated, report.ruled_out, report.best->gap,
+            report.best->limited_by);
+    CHECK(report.simulated <= 200);
+    if (per_token)
+      CHECK(*gpu_time_per_token(report.best->point.figures) <=
+            *gpu_time_per_token(expected->figures));
+    else
+      CHECK(report.best->point.figures.times->step <= expected->figures.times->step);
+    CHECK(report.best->gap >= 0);
+    CHECK(report.runners_up.size() == 3);
+    UNSCOPED_INFO("simulated " << report.simulated);
+  }
+}
+
+TEST_CASE("a search's answer is what simulate says of its command") {
+  const test::Scratch scratch;
+  SearchRequest request;
+  request.source = kSearchSamples + "tiny_fsdp2.toml";
+  request.vary = {"train.activation_checkpointing=none,full", "train.micro_batch=1,2",
+                  "what-if.scale=,links:2"};
+  request.memory_limit = GiB;
+  request.database = scratch.path("search.db");
+  const SearchReport report = found(request);
+  REQUIRE(report.best.has_value());
+  SimulateRequest simulation;
+  simulation.sources.paths = {request.source};
+  simulation.sets = {"train.activation_checkpointing=none", "train.micro_batch=1"};
+  const Summary summary = simulate(simulation).value().summary;
+  CHECK(report.best->point.figures.times->step == *summary.step_time());
+  CHECK(report.best->time_bound == *summary.bound);
+  CHECK(report.best->memory == summary.reserved() + summary.outside_allocator);
+  CHECK(report.best->command == "foregather simulate " + request.source +
+                                    " --set train.activation_checkpointing=none --set "
+                                    "train.micro_batch=1");
+  REQUIRE(report.warnings.size() == 1);  // steps of one and two sequences
+
+  auto reader = store::SweepReader::open(request.database).value();
+  std::int64_t rows = 0;
+  while (reader.next().value()) ++rows;
+  CHECK(rows == report.simulated);
+}
+
+TEST_CASE("a search that cannot be says why") {
+  SearchRequest request;
+  request.source = kSearchSamples + "tiny_fsdp2.toml";
+  request.vary = {"train.micro_batch=1,2"};
+  CHECK(refused(request) ==
+        "the limit is missing: expected --memory-limit 80GiB or --time-limit 300ms");
+  request.memory_limit = GiB;
+  request.where = {"train.micro_batch > 2 && train.micro_batch < 2"};
+  CHECK(refused(request) == "--where: none of the points that were looked at meets the conditions");
+  request.where.clear();
+  request.vary = {"parallel.world_size=12"};
+  request.sets = {"cluster.gpus_per_node=8"};
+  CHECK(refused(request).starts_with("none of the points that were looked at can be predicted"));
+}
