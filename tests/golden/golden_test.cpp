@@ -70,25 +70,6 @@ TEST_CASE("schedules that cannot run") { check("run"); }
 TEST_CASE("module trees") { check("trees"); }
 TEST_CASE("module trees that cannot be") { check("trees_bad"); }
 
-TEST_CASE("the README shows what the program prints") {
-  const fs::path root = FOREGATHER_SOURCE_DIR;
-  const std::string samples = content(root / "tests/golden/transcripts/samples.txt");
-  const std::string readme = content(root / "README.md");
-  const auto begin = readme.find("    $ foregather simulate traces/samples/llama3_8b_fsdp2.toml\n");
-  REQUIRE(begin != std::string::npos);
-  std::istringstream lines(readme.substr(begin));
-  std::string line;
-  std::getline(lines, line);
-  int shown = 0;
-  while (std::getline(lines, line) && (line.empty() || line.starts_with("    "))) {
-    if (line.empty() || line == "      …") continue;
-    INFO(line);
-    CHECK(samples.find(line.substr(4)) != std::string::npos);
-    ++shown;
-  }
-  CHECK(shown > 5);
-}
-
 TEST_CASE("every transcript is a test") {
   const std::set<std::string> known = {
       "help",  "samples",   "json",   "usage",   "bad_input",   "outputs",
