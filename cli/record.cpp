@@ -63,7 +63,10 @@ int run_record(const tasks::RecordOptions& options) {
   if (!recorded) return give_up(recorded.error());
   if (!recorded->run) {
     complain(recorded->run.error().text());
-    complain(fmt::format("the raw recordings are kept in {}", recorded->raw_folder));
+    if (!recorded->raw_folder.empty())
+      complain(fmt::format(
+          "the raw recordings are kept: 'foregather import {}/*.sqlite -o RUN.db' makes the run",
+          recorded->raw_folder));
     return recorded->exit_code != 0 ? recorded->exit_code : 1;
   }
   for (const std::string& warning : recorded->run->warnings) complain("warning: " + warning);

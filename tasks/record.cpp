@@ -265,7 +265,8 @@ Result<Recorded> record(const RecordOptions& options, const Tell& tell,
   const std::vector<std::string> alone = snapshots_alone(recorded.raw_folder);
   for (const std::string& path : alone)
     tell(path + ": there is no recording of its process, and it is not in the run");
-  if (recorded.run && alone.empty() && std::none_of(files.begin(), files.end(), is_running)) {
+  const bool is_all_in_run = recorded.run && std::none_of(files.begin(), files.end(), is_running);
+  if (alone.empty() && (is_all_in_run || files.empty())) {
     fs::remove_all(recorded.raw_folder, ignored);
     recorded.raw_folder.clear();
   }

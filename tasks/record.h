@@ -32,7 +32,7 @@ struct Recorded {
   RecordProgress total;
   /// The run in the database; an error: there is none, and the raw recordings are kept.
   Result<ImportedRun> run;
-  std::string raw_folder;  ///< empty: the raw recordings went into the run and are removed
+  std::string raw_folder;  ///< empty: there are none, or they went into the run and are removed
 };
 
 /// Runs the command with the injection library in its environment and that of its children: each

@@ -109,10 +109,17 @@ Status RecordingWriter::finish(run::RunState state) {
     if (!statement) return tl::unexpected(statement.error());
     if (Status done = statement->run(static_cast<std::int64_t>(state), kRun); !done) return done;
   }
+  if (Status done = without_journal(); !done) return done;
   return database_.finish();
 }
 
+// What is complete is one file.
+Status RecordingWriter::without_journal() {
+  return database_.execute("PRAGMA journal_mode = DELETE");
+}
+
 void RecordingWriter::discard() {
+  (void)without_journal();
   (void)database_.finish();
   ::unlink(path_.c_str());
 }

@@ -51,6 +51,7 @@ class RecordingWriter final : public run::RecordingSink {
       : database_(std::move(database)), path_(path) {}
   Status write();
   Status write_changes();
+  Status without_journal();
 
   Database database_;
   std::string path_;

@@ -130,6 +130,24 @@ TEST_CASE("record: processes that are killed at any moment do not keep the other
                         "WHERE text = 'work'")) > 105);
 }
 
+TEST_CASE("record: where nothing can be written the recordings stay, and what to do is said") {
+  Foregather foregather;
+  // In a place that goes away: the raw recordings can be written, the run cannot.
+  const std::string folder = foregather.scratch.path("folder");
+  REQUIRE(::mkdir(folder.c_str(), 0700) == 0);
+  foregather.database = folder + "/run.db";
+  const std::string raw = foregather.database + ".raw";
+  CHECK(foregather.record(
+            {"--host-only"},
+            {"sh", "-c", std::string(kProgram) + " ranges 3; mkdir " + foregather.database}) == 1);
+  INFO(foregather.errors());
+  CHECK(foregather.errors().find("'foregather import " + raw +
+                                 "/*.sqlite -o RUN.db' makes the run") != std::string::npos);
+  REQUIRE(test::raw_files(raw).size() == 2);  // of the shell, too
+  CHECK(foregather.run({"import", test::raw_files(raw)[0], test::raw_files(raw)[1], "-o",
+                        foregather.scratch.path("run.db")}) == 0);
+}
+
 TEST_CASE("record: bad usage is told before anything runs") {
   Foregather foregather;
   const std::string trace = foregather.scratch.path("ran");
@@ -184,20 +202,18 @@ TEST_CASE("record: device work of two ranks is one run") {
 TEST_CASE("record: memory snapshots of the side-car are merged by time") {
   Foregather foregather;
   foregather.variables["LD_LIBRARY_PATH"] = FOREGATHER_FAKE_CUPTI;
-  const std::string go = foregather.scratch.path("go");
+  const std::string ready = foregather.scratch.path("ready"), go = foregather.scratch.path("go");
   const pid_t pid = foregather.start(
       {"record", "-o", foregather.database, "--", "sh", "-c",
        std::string("RANK=0 WORLD_SIZE=2 ") + kProgram + " device 100; RANK=1 WORLD_SIZE=2 " +
-           kProgram + " device 100; while [ ! -e " + go + " ]; do sleep 0.05; done"});
-  std::string recording;
-  for (int i = 0; i < 600 && recording.empty(); ++i) {
+           kProgram + " device 100; touch " + ready + "; for i in $(seq 1000); do [ -e " + go +
+           " ] && exit 0; sleep 0.05; done; exit 9"});
+  for (int i = 0; i < 1000 && !foregather.has(ready); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    if (!foregather.has(foregather.raw)) continue;
-    for (const std::string& file : test::raw_files(foregather.raw))
-      if (file.find("rank1_") != std::string::npos && !foregather.has(file + "-wal"))
-        if (value(file, "SELECT count(*) FROM FOREGATHER_PROCESS WHERE finished") == "1")
-          recording = file;
-  }
+  REQUIRE(foregather.has(ready));
+  std::string recording;
+  for (const std::string& file : test::raw_files(foregather.raw))
+    if (file.find("rank1_") != std::string::npos) recording = file;
   REQUIRE_FALSE(recording.empty());
   // Behind the begin of the first call, and behind its end.
   const std::string time =

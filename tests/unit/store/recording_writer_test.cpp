@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <random>
 #include <thread>
 #include <catch2/catch.hpp>
@@ -100,6 +101,7 @@ TEST_CASE("a recording reads in the order of its steps, whoever wrote first") {
   changed.peak_at = late;
   sink.change(of_0, changed);
   REQUIRE((*writer)->finish(run::RunState::complete));
+  CHECK_FALSE(std::filesystem::exists(path + "-journal"));
 
   const auto run = read_run(path);
   if (!run) FAIL(run.error().text());
