@@ -19,6 +19,8 @@ namespace {
 constexpr std::size_t kWindow = 16'384;
 // Points that one thread takes at a time: few enough that all threads end together.
 constexpr std::size_t kChunk = 8;
+// Points that are looked at between reports, where conditions exclude most.
+constexpr std::int64_t kReportEvery = 1 << 17;
 // A day on a fast machine.
 constexpr std::int64_t kMostAtOnce = 100'000'000;
 
@@ -80,6 +82,7 @@ class Runner {
       const std::vector<std::string> values = grid_.points().values(next);
       const auto holds = grid_.conditions.hold(values);
       if (!holds) return tl::unexpected(holds.error());
+      if (next % kReportEvery == 0) report(static_cast<double>(next - begin_));
       if (!*holds) {
         ++counts.excluded;
         continue;

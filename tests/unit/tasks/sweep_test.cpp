@@ -121,6 +121,47 @@ TEST_CASE("so they are for every sample") {
   }
 }
 
+TEST_CASE("points that are predicted with cold caches give the same bytes") {
+  SweepRequest request;
+  request.source = kSamples + "llama3_8b_fsdp2.toml";
+  request.vary = {"train.micro_batch=1,2,64",
+                  "parallel.world_size=1,8,12,32",
+                  "train.activation_checkpointing=none,full,first:1",
+                  "hw=h100_sxm,a100_40_sxm",
+                  "allocator.conf=,expandable_segments:True",
+                  "what-if.limit-all-gathers=,2",
+                  "what-if.scale=,links:2"};
+  request.sets = {"train.seq_len=512", "model.layers=2"};
+  const Swept warm = swept(request);
+  const run::SweepInfo info = Sweep::open(request).value().info();
+  std::mt19937 random(5);
+  request.shard.of = info.points;
+  for (int i = 0; i < 40; ++i) {
+    // A sweep of one point knows nothing of others.
+    request.shard.number = std::uniform_int_distribution<std::int64_t>(1, request.shard.of)(random);
+    const Swept cold = swept(request);
+    REQUIRE(cold.points.size() == 1);
+    const auto& same = warm.points[static_cast<std::size_t>(request.shard.number - 1)];
+    CHECK(csv_line(cold.points.front()) == csv_line(same));
+    CHECK(json_line(info, cold.points.front()) == json_line(info, same));
+  }
+}
+
+TEST_CASE("conditions that no point meets are gone through, reported on the way, and refused") {
+  SweepRequest request = tiny({"train.micro_batch=1..1000", "train.seq_len=1..1000"});
+  request.where = {"train.micro_batch > 3", "train.micro_batch < 2"};
+  const auto sweep = Sweep::open(request);
+  Rows rows;
+  std::vector<double> shares;
+  const auto counts =
+      sweep->run(rows, [&](const SweepProgress& progress) { shares.push_back(progress.share); });
+  REQUIRE_FALSE(counts.has_value());
+  CHECK(counts.error().text() == "--where: none of 1,000,000 points meets the conditions");
+  CHECK(shares.size() >= 5);
+  CHECK(std::ranges::is_sorted(shares));
+  CHECK(rows.points.empty());
+}
+
 TEST_CASE(
     "candidates that share actions share what the allocator does, and those that do not, not") {
   SweepRequest request =

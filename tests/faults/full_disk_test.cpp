@@ -1,0 +1,102 @@
+// A sweep whose disk is full.
+#include <sys/mount.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "core/store/sweep_reader.h"
+#include "tasks/sweep.h"
+#include "tests/support/scratch.h"
+#include "tests/support/skip.h"
+
+using namespace foregather;
+
+namespace {
+
+// A file system of 8 KiB at first; not there: mounting is not permitted.
+class SmallDisk {
+ public:
+  explicit SmallDisk(std::string path) : path_(std::move(path)) {
+    std::filesystem::create_directory(path_);
+    is_there_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0, "size=8k") == 0;
+  }
+  ~SmallDisk() {
+    if (is_there_) ::umount2(path_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+  bool is_there() const { return is_there_; }
+  bool resize(const char* size) {
+    return ::mount("tmpfs", path_.c_str(), "tmpfs", MS_REMOUNT, size) == 0;
+  }
+
+ private:
+  std::string path_;
+  bool is_there_ = false;
+};
+
+class Kept final : public run::SweepSink {
+ public:
+  Status add(const run::SweepPoint& point) override {
+    points.push_back(point);
+    return {};
+  }
+  std::vector<run::SweepPoint> points;
+};
+
+std::vector<run::SweepPoint> stored(const std::string& path) {
+  std::vector<run::SweepPoint> points;
+  auto reader = store::SweepReader::open(path);
+  while (reader) {
+    auto point = reader->next();
+    if (!point) FAIL(point.error().text());
+    if (!*point) break;
+    points.push_back(std::move(**point));
+  }
+  return points;
+}
+
+}  // namespace
+
+TEST_CASE("a sweep whose disk fills up says so, keeps its rows and goes on with more room") {
+  const test::Scratch scratch;
+  SmallDisk disk(scratch.path("disk"));
+  if (!disk.is_there()) FOREGATHER_SKIP("mounting a small file system is not permitted");
+  tasks::SweepRequest request;
+  request.source = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml";
+  request.vary = {"train.micro_batch=1..40", "train.seq_len=8..256+8"};
+  request.jobs = 2;
+  Kept expected;
+  REQUIRE(tasks::Sweep::open(request)->run(expected, [](const tasks::SweepProgress&) {}));
+
+  request.database = scratch.path("disk/sweep.db");
+  request.resume = true;
+  const auto run = [&] {
+    Kept rows;
+    return tasks::Sweep::open(request)->run(rows, [](const tasks::SweepProgress&) {});
+  };
+  std::size_t before = 0;
+  for (const char* size : {"size=8k", "size=100k", "size=200k", "size=300k"}) {
+    CAPTURE(size);
+    REQUIRE(disk.resize(size));
+    const auto counts = run();
+    REQUIRE_FALSE(counts.has_value());
+    CHECK(counts.error().text() ==
+          request.database + ": cannot be written: No space left on device");
+    CHECK(counts.error().fault == Fault::work);
+    const auto rows = stored(request.database);
+    CHECK(rows.size() >= before);
+    before = rows.size();
+    for (const run::SweepPoint& row : rows)
+      CHECK(row == expected.points[static_cast<std::size_t>(row.index)]);
+  }
+  CHECK(before > 0);
+  REQUIRE(disk.resize("size=4m"));
+  const auto counts = run();
+  if (!counts) FAIL(counts.error().text());
+  CHECK(counts->present == static_cast<std::int64_t>(before));
+  CHECK(stored(request.database) == expected.points);
+}
