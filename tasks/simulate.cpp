@@ -67,7 +67,17 @@ void fill_header(const SimulateRequest& request, const Schedule& schedule, Summa
   }
 }
 
-void fill_rates(const Schedule& schedule, bool converged, Summary& summary) {
+void fill_rates(const Schedule& schedule, Summary& summary) {
+  for (ClassFigures& figures : summary.classes) {
+    if (!figures.times) continue;
+    figures.tokens_per_second = tokens_per_second(schedule.graph, figures.times->step);
+    figures.mfu = mfu(schedule.graph, schedule.hardware, figures.times->step);
+  }
+  summary.tokens_per_second = summary.slow().tokens_per_second;
+  summary.mfu = summary.slow().mfu;
+}
+
+void fill_time_bounds(const Schedule& schedule, bool converged, Summary& summary) {
   Ns largest = 0;
   for (std::size_t c = 0; c < summary.classes.size(); ++c) {
     ClassFigures& figures = summary.classes[c];
@@ -78,12 +88,8 @@ void fill_rates(const Schedule& schedule, bool converged, Summary& summary) {
     largest = std::max(largest, bound);
     // A step that has not settled may beat the bound of the steady one: then it is the best known.
     figures.bound = converged ? bound : std::min(step, bound);
-    figures.tokens_per_second = tokens_per_second(schedule.graph, step);
-    figures.mfu = mfu(schedule.graph, schedule.hardware, step);
   }
   summary.bound = converged ? largest : std::min(*summary.step_time(), largest);
-  summary.tokens_per_second = summary.slow().tokens_per_second;
-  summary.mfu = summary.slow().mfu;
 }
 
 void fill_memory_bounds(const Graph& graph, Summary& summary) {
@@ -219,14 +225,17 @@ Result<Outcome> simulate(const SimulateRequest& asked) {
   fill_memory(schedule->graph, *simulation, outcome.summary);
   if (request.memory_model == MemoryModel::thunder_estimator)
     fill_estimate(*schedule->estimator_peak, outcome.summary);
-  fill_memory_bounds(schedule->graph, outcome.summary);
   if (!simulation->oom) {
     fill_times(outcome.run, outcome.summary);
-    fill_rates(*schedule, simulation->converged, outcome.summary);
+    fill_rates(*schedule, outcome.summary);
   }
-  const Status filled = schedule->recorded.empty() ? fill_intervals(*schedule, outcome.summary)
-                                                   : fill_as_recorded(*schedule, outcome.summary);
-  if (!filled) return tl::unexpected(filled.error());
+  if (request.ranges) {
+    fill_memory_bounds(schedule->graph, outcome.summary);
+    if (!simulation->oom) fill_time_bounds(*schedule, simulation->converged, outcome.summary);
+    const Status filled = schedule->recorded.empty() ? fill_intervals(*schedule, outcome.summary)
+                                                     : fill_as_recorded(*schedule, outcome.summary);
+    if (!filled) return tl::unexpected(filled.error());
+  }
   fill_warnings(*simulation, outcome.summary);
   outcome.summary.simulated_in =
       std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();

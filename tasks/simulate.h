@@ -21,6 +21,7 @@ struct SimulateRequest {
   // What changes only what is kept.
   bool record_memory = true;  ///< allocations and memory curves in the run
   bool dump = false;          ///< the schedule as text (core/ir/dump.h)
+  bool ranges = true;         ///< bounds and intervals, which cost as much as the prediction itself
 };
 
 struct Outcome {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/interrupt.h"
 #include "traces/sqlite_header.h"
 
 namespace foregather::traces {
@@ -58,6 +59,7 @@ ForeignRows::~ForeignRows() { sqlite3_finalize(handle_); }
 
 Result<bool> ForeignRows::next() {
   const int code = sqlite3_step(handle_);
+  if (code == SQLITE_ROW && is_interrupted()) return interrupted_at(path_);
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
   return failure(code, sqlite3_db_handle(handle_), path_);

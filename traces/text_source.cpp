@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/interrupt.h"
 #include "traces/tar.h"
 #include "traces/unpack.h"
 
@@ -25,6 +26,7 @@ class FileText final : public TextSource {
   ~FileText() override { ::close(descriptor_); }
 
   Result<std::size_t> read(std::span<char> buffer) override {
+    if (is_interrupted()) return interrupted_at(path_);
     const auto got = read_at(at_, buffer);
     if (got) at_ += static_cast<off_t>(*got);
     return got;

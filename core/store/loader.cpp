@@ -121,47 +121,6 @@ Status Loader::steps() {
                   });
 }
 
-Status Loader::ops() {
-  StepRow last_step;
-  const auto add = [&](RowReader& row, std::size_t number) {
-    row.id(number);
-    OpRecord op;
-    op.step = row.row<StepRow>(run_.steps.size());
-    op.stream = row.row<StreamRow>(run_.streams.size());
-    op.micro_batch = row.number<std::uint16_t>();
-    op.scope = string(row);
-    op.phase = row.choice(Phase::other);
-    op.kind = row.choice(OpKind::other);
-    op.ordinal = row.number<std::uint32_t>();
-    op.role = row.choice(Role::other);
-    op.unit = string(row);
-    op.communicator = row.maybe_row<CommunicatorRow>(run_.communicators.size());
-    op.sequence = row.number<std::uint32_t>();
-    op.issued = row.integer();
-    op.start = row.integer();
-    op.transfer = row.integer();
-    op.end = row.integer();
-    op.alone = row.integer();
-    op.reason = row.choice(BoundReason::dependency);
-    op.bound_by = row.maybe_row<OpRow>(kMostRows);
-    op.bound_by_previous_step = row.flag();
-    op.source = string(row);
-    op.bytes = row.integer();
-    op.wire_bytes = row.integer();
-    op.flops = row.integer();
-    if (!row.ok()) return;
-    is_disordered_ = is_disordered_ || (last_step && op.step < last_step);
-    last_step = op.step;
-    run_.ops.append(op);
-  };
-  return each_row(
-      "op",
-      "id, step, stream, micro_batch, scope, phase, kind, ordinal, role, unit, communicator, "
-      "sequence, issued_ns, start_ns, transfer_ns, end_ns, alone_ns, reason, bound_by, "
-      "bound_by_previous_step, source, bytes, wire_bytes, flops",
-      add);
-}
-
 // References to ops that were read before the ops' number was known.
 Status Loader::check_bounds() const {
   const auto outside = [&](OpRow row) { return row && row.row() >= run_.ops.size(); };

@@ -39,7 +39,11 @@ class Loader {
   Status streams();
   Status communicators();
   Status steps();
+  // loader_ops.cpp
   Status ops();
+  Status ops_in_order();
+  Status ops_in_parallel(std::size_t count, std::size_t threads);
+  run::OpRecord op(RowReader& row, std::size_t number);
   // loader_memory.cpp
   Status bindings();
   Status segments();

@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/interrupt.h"
+
 namespace foregather::store {
 namespace {
 
@@ -99,6 +101,7 @@ Status Statement::finish_run() {
 
 Result<bool> Statement::next() {
   const int code = sqlite3_step(handle_);
+  if (code == SQLITE_ROW && is_interrupted()) return interrupted_at(path_);
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
   return failure(code, sqlite3_db_handle(handle_), path_,

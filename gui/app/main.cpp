@@ -1,4 +1,5 @@
 #include <QApplication>
+#include <QIcon>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -61,6 +62,8 @@ int window_main(int argc, char** argv) {
   int qt_argc = 1;
   const QApplication application(qt_argc, argv);
   QApplication::setApplicationName("Foregather");
+  QApplication::setOrganizationName("foregather");
+  QApplication::setWindowIcon(QIcon(":/foregather.svg"));
   QApplication::setDesktopFileName("foregather");
   gui::MainWindow window;
   window.timeline().set_frame_time(frame_time);

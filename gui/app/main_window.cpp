@@ -8,6 +8,7 @@
 #include <QFileDialog>
 #include <QLabel>
 #include <QLineEdit>
+#include <QMenu>
 #include <QMimeData>
 #include <QProgressBar>
 #include <QPushButton>
@@ -17,12 +18,16 @@
 
 #include "core/base/printable.h"
 #include "core/base/text.h"
+#include "gui/app/load.h"
 #include "gui/app/palette.h"
 #include "gui/views/details_panel.h"
 #include "gui/views/lists.h"
 #include "gui/views/picture.h"
+#include "gui/views/recent_list.h"
 #include "gui/views/residual_view.h"
+#include "gui/views/segment_view.h"
 #include "gui/views/summary_view.h"
+#include "gui/views/sweep_view.h"
 #include "gui/views/timeline_view.h"
 #include "tasks/any_run.h"
 
@@ -36,7 +41,11 @@ const char* const kWelcome =
 
 }  // namespace
 
-MainWindow::MainWindow() : loader_(std::make_unique<Loader>(this)) {
+MainWindow::MainWindow()
+    : post_(post_to(this)),
+      loader_(std::make_unique<Loader>(load_run, post_)),
+      resimulation_(std::make_unique<LatestJob>()),
+      reading_(std::make_unique<LatestJob>()) {
   setWindowTitle("Foregather");
   setAcceptDrops(true);
   resize(1280, 720);
@@ -54,17 +63,31 @@ void MainWindow::set_dark(bool dark) {
   summary_->set_theme(theme_);
   timeline_->set_theme(theme_);
   residuals_->set_theme(theme_);
+  sweep_->set_theme(theme_);
+  segments_->set_theme(theme_);
 }
 
-void MainWindow::open(const std::vector<std::string>& files) {
-  const auto found = tasks::runs_in(files);
-  if (!found) return fail(found.error());
-  for (const std::string& location : *found) {
+void MainWindow::open(const std::vector<std::string>& all) {
+  remember_files(all);
+  std::vector<std::string> files;
+  for (const std::string& file : all)
+    if (SweepPlot::is_sweep(file))
+      open_sweep(file);
+    else
+      files.push_back(file);
+  std::vector<std::string> found;
+  for (const std::string& file : files)
+    if (const auto runs = tasks::runs_in({file}))
+      found.insert(found.end(), runs->begin(), runs->end());
+    else
+      unread_.push_back(runs.error());
+  if (found.empty() && !unread_.empty()) return fail(std::exchange(unread_, {}).front());
+  for (const std::string& location : found) {
     if (std::find(locations_.begin(), locations_.end(), location) != locations_.end()) continue;
     locations_.push_back(location);
     if (locations_.size() == 2) shown_[1] = 1;
   }
-  if (!locations_.empty()) load();
+  if (!found.empty()) load();
 }
 
 void MainWindow::load() {
@@ -80,13 +103,43 @@ void MainWindow::load() {
         progress_->setValue(percent);
         message_->setText(gui::shown(printable(what)));
       },
-      [this](Result<std::shared_ptr<const Document>> document, std::vector<OpenRun> runs) {
+      [this](Loader::Loaded loaded) {
         progress_->setVisible(false);
         cancel_->setVisible(false);
-        runs_ = std::move(runs);
-        if (!document) return fail(document.error());
-        set_document(std::move(*document));
+        runs_ = std::move(loaded.runs);
+        unread_.insert(unread_.end(), loaded.unread.begin(), loaded.unread.end());
+        if (!loaded.document) return fail(loaded.document.error());
+        set_document(std::move(*loaded.document));
+        show_unread();
       });
+}
+
+// Some of several files.
+void MainWindow::show_unread() {
+  if (unread_.empty()) return;
+  forget_unread();
+  std::vector<std::string> lines;
+  for (const Error& error : std::exchange(unread_, {})) lines.push_back(printable(error.text()));
+  message_->setText(gui::shown(lines.front()));
+  list_dialog(this, "Cannot be opened", lines)->show();
+}
+
+// What was not read is not open.
+void MainWindow::forget_unread() {
+  std::array<std::string, 2> shown;
+  for (std::size_t side = 0; side < 2; ++side)
+    if (shown_[side] >= 0 && shown_[side] < std::ssize(locations_))
+      shown[side] = locations_[static_cast<std::size_t>(shown_[side])];
+  std::erase_if(locations_, [&](const std::string& location) {
+    return std::none_of(runs_.begin(), runs_.end(),
+                        [&](const OpenRun& run) { return run.location == location; });
+  });
+  for (std::size_t side = 0; side < 2; ++side) {
+    const auto found = std::find(locations_.begin(), locations_.end(), shown[side]);
+    shown_[side] = found == locations_.end() ? -1 : static_cast<int>(found - locations_.begin());
+  }
+  if (shown_[0] < 0) shown_ = {std::max(shown_[1], 0), -1};
+  fill_boxes();
 }
 
 void MainWindow::cancel_loading() {
@@ -94,16 +147,11 @@ void MainWindow::cancel_loading() {
   progress_->setVisible(false);
   cancel_->setVisible(false);
   message_->setText("canceled");
-  // What was not read is not open.
-  std::erase_if(locations_, [&](const std::string& location) {
-    return std::none_of(runs_.begin(), runs_.end(),
-                        [&](const OpenRun& run) { return run.location == location; });
-  });
-  shown_ = {0, locations_.size() > 1 ? 1 : -1};
-  fill_boxes();
+  forget_unread();
 }
 
 void MainWindow::fail(const Error& error) {
+  unread_.clear();
   const QString text = gui::shown(printable(error.text()));
   message_->setText(text);
   cancel_loading();
@@ -118,6 +166,12 @@ void MainWindow::fail(const Error& error) {
 }
 
 void MainWindow::set_document(std::shared_ptr<const Document> document) {
+  show_document(std::move(document), false);
+  fill_boxes();
+  reset_what_if();
+}
+
+void MainWindow::show_document(std::shared_ptr<const Document> document, bool keep_view) {
   results_.clear();
   result_.reset();
   residual_.reset();
@@ -126,8 +180,12 @@ void MainWindow::set_document(std::shared_ptr<const Document> document) {
   const std::shared_ptr<const Document> old = std::exchange(document_, std::move(document));
   summary_->set_document(document_);
   residuals_->set_document(document_);
-  timeline_->set_document(document_);
-  fill_boxes();
+  segments_->set_document(document_);
+  pages_->setTabVisible(pages_->indexOf(segments_), segments_->has_maps());
+  if (keep_view)
+    timeline_->replace_document(document_);
+  else
+    timeline_->set_document(document_);
   message_->setText(
       gui::shown(format_count(static_cast<std::int64_t>(
           document_->session.run(0).ops.size() +
@@ -141,10 +199,13 @@ void MainWindow::fill_boxes() {
     const QSignalBlocker quiet(boxes_[side]);
     boxes_[side]->clear();
     if (side == 1) boxes_[side]->addItem("nothing below", -1);
-    for (std::size_t i = 0; i < locations_.size(); ++i)
-      boxes_[side]->addItem(gui::shown(printable(locations_[i])), static_cast<int>(i));
+    for (std::size_t i = 0; i < locations_.size(); ++i) {
+      const QString whole = gui::shown(printable(locations_[i]));
+      boxes_[side]->addItem(whole.mid(whole.lastIndexOf('/') + 1), static_cast<int>(i));
+      boxes_[side]->setItemData(static_cast<int>(i + side), whole, Qt::ToolTipRole);
+    }
     boxes_[side]->setCurrentIndex(boxes_[side]->findData(shown_[side]));
-    boxes_[side]->setVisible(!locations_.empty());
+    box_actions_[side]->setVisible(!locations_.empty());
   }
 }
 
@@ -193,6 +254,16 @@ void MainWindow::step_result(int by) {
   jump(results_[*result_]);
 }
 
+void MainWindow::fill_recent() {
+  recent_->clear();
+  for (const std::string& file : recent_files()) {
+    auto* action = recent_->addAction(fontMetrics().elidedText(
+        gui::shown(printable(file)).replace('&', "&&"), Qt::ElideMiddle, width() / 2));
+    connect(action, &QAction::triggered, this, [this, file] { open({file}); });
+  }
+  if (recent_->isEmpty()) recent_->addAction("nothing was opened yet")->setEnabled(false);
+}
+
 void MainWindow::open_dialog() {
   const QStringList files = QFileDialog::getOpenFileNames(this, "Open runs or recordings");
   std::vector<std::string> names;
@@ -220,6 +291,7 @@ void MainWindow::copy_table() {
 }
 
 QString MainWindow::status() const { return message_->text(); }
+QString MainWindow::difference() const { return difference_->text(); }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
   if (event->mimeData()->hasUrls()) event->acceptProposedAction();

@@ -1,6 +1,7 @@
 // The window.
 #pragma once
 
+#include <QElapsedTimer>
 #include <QMainWindow>
 #include <array>
 #include <map>
@@ -9,13 +10,17 @@
 #include <string>
 #include <vector>
 
-#include "gui/app/loader.h"
+#include "gui/app/resimulate.h"
+#include "gui/views/background.h"
 #include "gui/views/lists.h"
+#include "gui/views/sweep_view.h"
 #include "gui/views/theme.h"
 
 class QComboBox;
+class QDockWidget;
 class QLabel;
 class QLineEdit;
+class QMenu;
 class QProgressBar;
 class QPushButton;
 class QTabWidget;
@@ -24,11 +29,14 @@ namespace foregather::gui {
 
 class DetailsPanel;
 class ResidualView;
+class SegmentView;
 class SummaryView;
 class TimelineView;
+class WhatIfPanel;
 
 /// Pages of one document, what is selected beside them, and every command of the table with its
-/// keys. Files are read in the background; what goes wrong is said on the page.
+/// keys. Files are read, and turned knobs simulated, in the background; what goes wrong is said in
+/// the window.
 class MainWindow final : public QMainWindow {
  public:
   MainWindow();
@@ -47,7 +55,14 @@ class MainWindow final : public QMainWindow {
   TimelineView& timeline() { return *timeline_; }
   SummaryView& summary() { return *summary_; }
   ResidualView& residuals() { return *residuals_; }
+  SweepView& sweep() { return *sweep_; }
+  SegmentView& segments() { return *segments_; }
   DetailsPanel& details() { return *details_; }
+  WhatIfPanel& knobs() { return *knobs_; }
+  bool is_resimulating() const { return resimulation_->is_busy() || reading_->is_busy(); }
+  /// From the last turn of a knob until its picture was painted.
+  double redraw_ms() const { return redraw_ms_; }
+  QString difference() const;
   QLineEdit& search_line() { return *search_; }
   QTabWidget& pages() { return *pages_; }
   std::size_t results() const { return results_.size(); }
@@ -64,41 +79,74 @@ class MainWindow final : public QMainWindow {
   void bind(CommandId command, std::function<void()> what);
   void bind_moving();
   void bind_selecting();
+  void bind_what_if();
   void load();
   void set_document(std::shared_ptr<const Document> document);
+  void show_document(std::shared_ptr<const Document> document, bool keep_view);
+  void open_sweep(const std::string& path);
+  void show_sweep(std::shared_ptr<const SweepPlot> plot);
+  void show_point(const SweepPlot& plot, const run::SweepPoint& point);
+  void add_run(OpenRun run, const WhatIfSource& source);
+  void reset_what_if();
+  void turn_knobs();
+  void show_resimulated(Result<Resimulated> made);
+  void show_difference();
+  void pin_baseline();
+  const OpenRun* run_below() const;
   void fail(const Error& error);
+  void show_unread();
+  void forget_unread();
   void fill_boxes();
   void show_selection();
   void jump(const Span& span);
   void step_residual(int by);
   void step_result(int by);
   void start_search();
+  void fill_recent();
   void open_dialog();
   void export_dialog();
   void copy_table();
 
-  std::unique_ptr<Loader> loader_;
+  Post post_;
   std::shared_ptr<const Document> document_;
   std::vector<std::string> locations_;
   std::vector<OpenRun> runs_;
+  std::vector<Error> unread_;        ///< of the files that are being opened
   std::array<int, 2> shown_{0, -1};  ///< of locations_; −1: none below
   std::map<CommandId, std::function<void()>> handlers_;
   Theme theme_ = Theme::light();
   std::vector<Span> results_;
   std::string searched_;
   std::optional<std::size_t> result_, residual_;
+  std::string opened_;  ///< location of the run that is turned
+  WhatIf what_if_;
+  std::map<std::string, WhatIfSource> sources_;  ///< of runs that are no files, by location
+  std::optional<OpenRun> top_, baseline_;  ///< as it is turned, and what that is compared with
+  int what_if_round_ = 0;                  ///< another source makes what is under way stale
+  QElapsedTimer turned_;
+  double redraw_ms_ = 0;
 
   QTabWidget* pages_ = nullptr;
   SummaryView* summary_ = nullptr;
   TimelineView* timeline_ = nullptr;
   ResidualView* residuals_ = nullptr;
+  SweepView* sweep_ = nullptr;
+  SegmentView* segments_ = nullptr;
   DetailsPanel* details_ = nullptr;
   std::array<QComboBox*, 2> boxes_{};
+  std::array<QAction*, 2> box_actions_{};  ///< hide them
   QLineEdit* search_ = nullptr;
   QLabel* search_count_ = nullptr;
+  QMenu* recent_ = nullptr;
   QLabel* message_ = nullptr;
   QProgressBar* progress_ = nullptr;
   QPushButton* cancel_ = nullptr;
+  WhatIfPanel* knobs_ = nullptr;
+  QDockWidget* knobs_dock_ = nullptr;
+  QLabel* difference_ = nullptr;
+  // Last: what they run is waited for before anything else goes.
+  std::unique_ptr<Loader> loader_;
+  std::unique_ptr<LatestJob> resimulation_, reading_;
 };
 
 }  // namespace foregather::gui

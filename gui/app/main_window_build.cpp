@@ -1,21 +1,27 @@
 // What the window is made of, and which command does what.
+#include <QApplication>
 #include <QComboBox>
 #include <QDockWidget>
 #include <QLabel>
 #include <QLineEdit>
+#include <QMenu>
 #include <QProgressBar>
 #include <QPushButton>
 #include <QShortcut>
 #include <QStatusBar>
 #include <QTabWidget>
 #include <QToolBar>
+#include <QToolButton>
 
 #include "gui/app/main_window.h"
 #include "gui/views/details_panel.h"
 #include "gui/views/lists.h"
 #include "gui/views/residual_view.h"
+#include "gui/views/segment_view.h"
 #include "gui/views/summary_view.h"
+#include "gui/views/sweep_view.h"
 #include "gui/views/timeline_view.h"
+#include "gui/views/what_if_panel.h"
 
 namespace foregather::gui {
 
@@ -23,35 +29,56 @@ void MainWindow::build() {
   summary_ = new SummaryView;
   timeline_ = new TimelineView;
   residuals_ = new ResidualView;
+  sweep_ = new SweepView;
+  segments_ = new SegmentView;
   details_ = new DetailsPanel;
   pages_ = new QTabWidget;
   pages_->setDocumentMode(true);
   pages_->addTab(summary_, "Summary");
   pages_->addTab(timeline_, "Timeline");
   pages_->addTab(residuals_, "Residuals");
+  pages_->setTabVisible(pages_->addTab(sweep_, "Sweep"), false);
+  pages_->setTabVisible(pages_->addTab(segments_, "Segments"), false);
   setCentralWidget(pages_);
 
   auto* dock = new QDockWidget("Details");
   dock->setObjectName("details");
   dock->setWidget(details_);
-  dock->setMinimumWidth(300);
+  dock->setMinimumWidth(380);
   dock->setFeatures(QDockWidget::DockWidgetMovable);
   addDockWidget(Qt::RightDockWidgetArea, dock);
-  dock->hide();
-  connect(pages_, &QTabWidget::currentChanged, this,
-          [this, dock] { dock->setVisible(pages_->currentWidget() == timeline_); });
+  knobs_ = new WhatIfPanel;
+  knobs_dock_ = new QDockWidget("What if");
+  knobs_dock_->setObjectName("what-if");
+  knobs_dock_->setWidget(knobs_);
+  knobs_dock_->setFeatures(QDockWidget::DockWidgetMovable);
+  addDockWidget(Qt::RightDockWidgetArea, knobs_dock_);
+  tabifyDockWidget(dock, knobs_dock_);
+  dock->raise();
+  setTabPosition(Qt::RightDockWidgetArea, QTabWidget::North);
+  for (QDockWidget* each : {dock, knobs_dock_}) {
+    each->hide();
+    connect(pages_, &QTabWidget::currentChanged, this,
+            [this, each] { each->setVisible(pages_->currentWidget() == timeline_); });
+  }
 
   auto* bar = addToolBar("Runs and search");
   bar->setObjectName("runs");
   bar->setMovable(false);
-  auto* open_files = bar->addAction("Open…");
-  connect(open_files, &QAction::triggered, this, [this] { run(CommandId::open_files); });
+  auto* open_files = new QToolButton;
+  open_files->setText("Open…");
+  open_files->setPopupMode(QToolButton::MenuButtonPopup);
+  open_files->setMenu(recent_ = new QMenu(this));
+  recent_->setToolTipsVisible(true);
+  bar->addWidget(open_files);
+  connect(open_files, &QToolButton::clicked, this, [this] { run(CommandId::open_files); });
+  connect(recent_, &QMenu::aboutToShow, this, [this] { fill_recent(); });
   for (std::size_t side = 0; side < 2; ++side) {
     boxes_[side] = new QComboBox;
     boxes_[side]->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
     boxes_[side]->setMinimumContentsLength(20);
     boxes_[side]->setAccessibleName(side == 0 ? "Run above" : "Run below");
-    bar->addWidget(boxes_[side]);
+    box_actions_[side] = bar->addWidget(boxes_[side]);
     connect(boxes_[side], &QComboBox::currentIndexChanged, this, [this, side](int index) {
       shown_[side] = boxes_[side]->itemData(index).toInt();
       load();
@@ -62,6 +89,10 @@ void MainWindow::build() {
   search_->setClearButtonEnabled(true);
   search_->setMaximumWidth(320);
   search_count_ = new QLabel;
+  connect(search_, &QLineEdit::returnPressed, this, [this] {
+    const bool back = QApplication::keyboardModifiers() & Qt::ShiftModifier;
+    run(back ? CommandId::previous_result : CommandId::next_result);
+  });
   bar->addWidget(search_);
   bar->addWidget(search_count_);
 
@@ -71,7 +102,9 @@ void MainWindow::build() {
   progress_->setVisible(false);
   cancel_ = new QPushButton("Cancel");
   cancel_->setVisible(false);
+  difference_ = new QLabel;
   statusBar()->addWidget(message_, 1);
+  statusBar()->addPermanentWidget(difference_);
   statusBar()->addPermanentWidget(progress_);
   statusBar()->addPermanentWidget(cancel_);
 
@@ -79,6 +112,9 @@ void MainWindow::build() {
   summary_->on_jump = residuals_->on_jump = [this](const Span& span) { jump(span); };
   summary_->on_badge = [this](const Badge& badge) {
     list_dialog(this, shown(badge.text), badge.lines)->show();
+  };
+  sweep_->on_load = [this](const SweepPlot& plot, const run::SweepPoint& point) {
+    show_point(plot, point);
   };
   timeline_->on_selection = [this] { show_selection(); };
   timeline_->on_memory = [this](std::size_t pair, Ns time) {
@@ -91,8 +127,9 @@ void MainWindow::build() {
 void MainWindow::bind(CommandId command, std::function<void()> what) {
   handlers_[command] = std::move(what);
   const CommandInfo& about = info(command);
-  // Letters move the timeline; in a line of text they are letters.
-  const bool is_local = about.group == "Moving" || about.group == "Selecting";
+  // Letters move the timeline; in a line of text they are letters. Enter is the focused widget's.
+  const bool is_local = about.group == "Moving" || about.group == "Selecting" ||
+                        command == CommandId::next_result || command == CommandId::previous_result;
   for (const QString& keys : shown(about.keys).split("; ")) {
     auto* shortcut =
         new QShortcut(QKeySequence(keys), is_local ? static_cast<QWidget*>(timeline_) : this);
@@ -108,6 +145,10 @@ void MainWindow::run(CommandId command) {
 void MainWindow::bind_commands() {
   using Id = CommandId;
   bind(Id::open_files, [this] { open_dialog(); });
+  bind(Id::open_recent, [this] {
+    fill_recent();
+    recent_->popup(mapToGlobal(QPoint(8, 32)));
+  });
   bind(Id::export_picture, [this] { export_dialog(); });
   bind(Id::copy_table, [this] { copy_table(); });
   bind(Id::close_window, [this] { close(); });
@@ -117,6 +158,14 @@ void MainWindow::bind_commands() {
     timeline_->setFocus();
   });
   bind(Id::show_residuals, [this] { pages_->setCurrentWidget(residuals_); });
+  bind(Id::show_sweep, [this] {
+    if (sweep_->plot()) pages_->setCurrentWidget(sweep_);
+  });
+  bind(Id::show_segments, [this] {
+    if (!segments_->has_maps()) return;
+    pages_->setCurrentWidget(segments_);
+    segments_->plane().setFocus();
+  });
   bind(Id::cycle_sides, [this] {
     timeline_->change([](ViewState& view) {
       // Both, predicted alone, measured alone.
@@ -141,6 +190,7 @@ void MainWindow::bind_commands() {
   bind(Id::help, [this] { help_dialog(this)->show(); });
   bind_moving();
   bind_selecting();
+  bind_what_if();
 }
 
 void MainWindow::bind_moving() {
@@ -198,6 +248,8 @@ void MainWindow::bind_selecting() {
   });
   bind(Id::mark, [this] { timeline_->toggle_mark(); });
   bind(Id::pin_lane, [this] { timeline_->toggle_pin(); });
+  bind(Id::lane_up, [this] { timeline_->move_lane(-1); });
+  bind(Id::lane_down, [this] { timeline_->move_lane(1); });
 }
 
 }  // namespace foregather::gui

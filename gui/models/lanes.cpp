@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "core/base/lanes.h"
@@ -12,15 +13,20 @@ namespace {
 struct Item {
   Ns begin = 0, end = 0;
   std::uint32_t row = 0;
+  std::uint8_t kind = 0;  ///< OpKind
 };
+
+std::uint8_t kind_of(run::RunView run, std::size_t op) {
+  return static_cast<std::uint8_t>(run.ops.kind[op]);
+}
 
 // In order, on as few tracks as do without overlaps.
 std::vector<Track> tracks_of(std::vector<Item>&& items) {
   const auto starts_before = [](const Item& a, const Item& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+    return std::tie(a.begin, a.end, a.row) < std::tie(b.begin, b.end, b.row);
   };
   if (!std::is_sorted(items.begin(), items.end(), starts_before))
-    std::stable_sort(items.begin(), items.end(), starts_before);
+    std::sort(items.begin(), items.end(), starts_before);
   bool is_disjoint = true;
   for (std::size_t i = 1; i < items.size() && is_disjoint; ++i)
     is_disjoint = items[i].begin >= items[i - 1].end;
@@ -29,7 +35,7 @@ std::vector<Track> tracks_of(std::vector<Item>&& items) {
   if (is_disjoint) {
     tracks.resize(1);
     tracks[0].reserve(items.size());
-    for (const Item& item : items) tracks[0].add(item.begin, item.end, item.row);
+    for (const Item& item : items) tracks[0].add(item.begin, item.end, item.row, item.kind);
   } else {
     std::vector<LaneSlice> slices;
     slices.reserve(items.size());
@@ -37,7 +43,7 @@ std::vector<Track> tracks_of(std::vector<Item>&& items) {
     const Lanes lanes = lay_out_lanes(slices, 1);
     tracks.resize(lanes.count[0]);
     for (std::size_t i = 0; i < items.size(); ++i)
-      tracks[lanes.lane[i]].add(items[i].begin, items[i].end, items[i].row);
+      tracks[lanes.lane[i]].add(items[i].begin, items[i].end, items[i].row, items[i].kind);
   }
   for (Track& track : tracks) track.finish();
   return tracks;
@@ -83,7 +89,7 @@ class LaneBuilder {
       const std::uint32_t row = rows_[side][i];
       if (!session_.is_shown(side, run.ops.step[row])) continue;
       items.push_back({session_.on_axis(side, run.ops.start[row]),
-                       session_.on_axis(side, run.ops.end[row]), row});
+                       session_.on_axis(side, run.ops.end[row]), row, kind_of(run, row)});
     }
     out.tracks = tracks_of(std::move(items));
     out.critical = critical(p, side, stream);
@@ -97,7 +103,7 @@ class LaneBuilder {
     for (const compare::PathStep& step : session_.pairs()[p].sides[side]->path.steps)
       if (run.ops.stream[step.op.row()] == stream)
         items.push_back({session_.on_axis(side, run.ops.end[step.op.row()]) - step.time,
-                         session_.on_axis(side, run.ops.end[step.op.row()]), step.op.row()});
+                         session_.on_axis(side, run.ops.end[step.op.row()]), step.op.row(), 0});
     Track track;
     Ns reached = session_.extent().begin;
     for (const Item& item : items) {
@@ -182,7 +188,7 @@ class LaneBuilder {
       const auto [first, last] = run::ops_of(run, run::StepRow(s));
       for (std::size_t i = first; i < last; ++i) {
         const Ns time = session_.on_axis(side, run.ops.issued[i]);
-        items.push_back({time, time, static_cast<std::uint32_t>(i)});
+        items.push_back({time, time, static_cast<std::uint32_t>(i), kind_of(run, i)});
       }
     }
     out.tracks = tracks_of(std::move(items));
@@ -198,7 +204,7 @@ class LaneBuilder {
       if (run.threads[call.thread.row()].rank_class == session_.pairs()[p].sides[side]->rank_class)
         items[call.thread.row()].push_back({session_.on_axis(side, call.start),
                                             session_.on_axis(side, call.end),
-                                            static_cast<std::uint32_t>(i)});
+                                            static_cast<std::uint32_t>(i), 0});
     }
     std::vector<std::size_t> order;
     for (std::size_t t = 0; t < items.size(); ++t)

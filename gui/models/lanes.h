@@ -21,9 +21,10 @@ enum class SpanKind : std::uint8_t {
 /// One run's half of a lane. Times are those of the axis.
 struct LaneSide {
   SpanKind kind = SpanKind::op;
-  std::string name;           ///< of the stream or thread
-  std::vector<Track> tracks;  ///< spans that overlap go to further ones; empty: nothing here
-  Track critical;             ///< the ops here on the step's critical path
+  std::string name;  ///< of the stream or thread
+  /// Spans that overlap go to further ones; empty: nothing here. Tags are OpKinds, but of calls.
+  std::vector<Track> tracks;
+  Track critical;  ///< the ops here on the step's critical path
 };
 
 /// How far met ops are apart, added up along tracks[track] of the second side.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "gui/models/details.h"
+
 namespace foregather::gui {
 
 std::optional<Span> neighbour(const Document& document, const Span& span, bool next) {
@@ -41,6 +43,32 @@ TimeRange range_showing(const Document& document, const Span& span, TimeRange ra
   if (own.length() > range.length()) return range_around(document, span);
   return moved(range, own.begin + own.length() / 2 - range.begin - range.length() / 2,
                document.session.extent());
+}
+
+ViewState continued_view(const ViewState& view, const Document& old, const Document& now) {
+  const ViewState first = first_view(now.session, now.lanes);
+  ViewState next = view;
+  next.range = view.range == first_view(old.session, old.lanes).range
+                   ? first.range
+                   : clamped(view.range, now.session.extent());
+  const bool same_lanes = std::equal(
+      old.lanes.begin(), old.lanes.end(), now.lanes.begin(), now.lanes.end(),
+      [](const Lane& a, const Lane& b) { return a.pair == b.pair && a.label() == b.label(); });
+  if (!same_lanes) {
+    next.order = first.order;
+    next.pinned = 0;
+  }
+  next.marks.clear();
+  next.selection.reset();
+  next.selected_lanes.clear();
+  next.cursor.reset();
+  const auto is_there = [&](const Span& span) {
+    return span.side < now.session.sides() && span.kind == SpanKind::op &&
+           span.row < now.session.run(span.side).ops.size() &&
+           full_name(now.session, span) == full_name(old.session, span);
+  };
+  if (next.selected && !is_there(*next.selected)) next.selected.reset();
+  return next;
 }
 
 double scroll_showing(const Document& document, const TimelineLayout& layout, const Span& span,

@@ -5,6 +5,7 @@
 
 #include "gui/models/document.h"
 #include "gui/models/timeline_layout.h"
+#include "gui/models/view_state.h"
 
 namespace foregather::gui {
 
@@ -24,6 +25,11 @@ TimeRange range_around(const Document& document, const Span& span);
 /// The range moved so that it shows the span, as it is where it does already; a span longer than
 /// the range has its own.
 TimeRange range_showing(const Document& document, const Span& span, TimeRange range);
+
+/// The view of a document that takes the place of another one: options stay, the range (unless all
+/// of the old document was shown: then all of the new one is), the order of lanes where they are
+/// the same ones, the selected op where it is still in its row.
+ViewState continued_view(const ViewState& view, const Document& old, const Document& now);
 
 /// How far lanes must be scrolled so that `height` pixels show the lane of the span.
 double scroll_showing(const Document& document, const TimelineLayout& layout, const Span& span,

@@ -5,6 +5,35 @@
 
 namespace foregather::gui {
 
+void toggle_pin(ViewState& view, std::size_t lane) {
+  const auto at = std::find(view.order.begin(), view.order.end(), lane);
+  if (at == view.order.end()) return;
+  const auto pinned = static_cast<std::size_t>(at - view.order.begin()) < view.pinned;
+  view.order.erase(at);
+  const auto others =
+      view.order.begin() + static_cast<std::ptrdiff_t>(view.pinned) - (pinned ? 1 : 0);
+  if (pinned) {
+    view.order.insert(
+        std::find_if(others, view.order.end(), [lane](std::size_t other) { return other > lane; }),
+        lane);
+    --view.pinned;
+  } else {
+    view.order.insert(others, lane);
+    ++view.pinned;
+  }
+}
+
+void move_lane(ViewState& view, std::size_t lane, bool down) {
+  const auto found = std::find(view.order.begin(), view.order.end(), lane);
+  if (found == view.order.end()) return;
+  const auto at = static_cast<std::size_t>(found - view.order.begin());
+  const bool is_pinned = at < view.pinned;
+  const std::size_t first = is_pinned ? 0 : view.pinned;
+  const std::size_t last = is_pinned ? view.pinned : view.order.size();
+  if (down ? at + 1 < last : at > first)
+    std::swap(view.order[at], view.order[down ? at + 1 : at - 1]);
+}
+
 ViewState first_view(const Session& session, const std::vector<Lane>& lanes) {
   ViewState view;
   view.range = session.steps_of_hosts();

@@ -11,15 +11,20 @@ constexpr std::size_t kSeveral = 4;
 }  // namespace
 void Track::reserve(std::size_t spans) {
   begins_.reserve(spans);
-  sums_.reserve(spans + 1);
   items_.reserve(spans);
+  tags_.reserve(spans);
 }
 
-void Track::add(Ns begin, Ns end, std::uint32_t item) {
+void Track::add(Ns begin, Ns end, std::uint32_t item, std::uint8_t tag) {
   assert(begins_.empty() || begin >= this->end(size() - 1));
   begins_.push_back(begin);
-  sums_.push_back(sums_.back() + (end - begin));
+  if (sums_.empty() && end > begin) {
+    sums_.reserve(begins_.capacity() + 1);
+    sums_.assign(begins_.size(), 0);
+  }
+  if (!sums_.empty()) sums_.push_back(sums_.back() + (end - begin));
   items_.push_back(item);
+  tags_.push_back(tag);
 }
 
 void Track::finish() {
@@ -31,15 +36,15 @@ void Track::finish() {
     for (std::size_t first = 0; first < size(); first += spans) {
       const std::size_t last = std::min(first + spans, size());
       const std::size_t found = longest(first, last);
-      level.push_back(
-          {begins_[first], end(last - 1), length(found), static_cast<std::uint32_t>(found)});
+      level.push_back({begins_[first], end(last - 1), length(found),
+                       static_cast<std::uint32_t>(found), tags_[found]});
     }
     blocks_.push_back(std::move(level));
   }
 }
 
 Track::Cell Track::cell_at(std::size_t span, Ns pixel, std::size_t guess) const {
-  Cell cell{span, span + 1, begins_[span], end(span), span};
+  Cell cell{span, span + 1, begins_[span], end(span), span, tags_[span]};
   if (cell.end - cell.begin >= pixel) return cell;
   const Ns edge = grid_after(cell.begin, pixel);
   if (const auto folded = cell_of_blocks(span, edge, pixel, guess)) return *folded;
@@ -48,6 +53,7 @@ Track::Cell Track::cell_at(std::size_t span, Ns pixel, std::size_t guess) const 
   if (cell.last - span > 1 && length(cell.last - 1) >= pixel) --cell.last;
   cell.end = end(cell.last - 1);
   if (cell.last - span > 1) cell.longest = longest(span, cell.last);
+  cell.tag = tags_[cell.longest];
   return cell;
 }
 
@@ -59,7 +65,7 @@ std::optional<Track::Cell> Track::cell_of_blocks(std::size_t span, Ns edge, Ns p
   if (guess < kSeveral * spans || blocks_.empty()) return std::nullopt;
   for (; level + 1 < blocks_.size() && guess >= kSeveral * spans * kBlock; ++level) spans *= kBlock;
   const std::vector<Block>& blocks = blocks_[level];
-  Cell cell{span, span, begins_[span], 0, span};
+  Cell cell{span, span, begins_[span], 0, span, tags_[span]};
   Ns most = -1;
   for (std::size_t block = span / spans; block < blocks.size() && blocks[block].begin < edge;
        ++block) {
@@ -68,6 +74,7 @@ std::optional<Track::Cell> Track::cell_of_blocks(std::size_t span, Ns edge, Ns p
     if (blocks[block].length > most) {
       most = blocks[block].length;
       cell.longest = blocks[block].longest;
+      cell.tag = blocks[block].tag;
     }
     cell.last = std::min((block + 1) * spans, size());
     cell.end = blocks[block].end;
@@ -116,7 +123,7 @@ std::size_t Track::at(Ns time) const {
 
 Ns Track::busy(TimeRange range) const {
   const std::size_t first = first_after(range.begin);
-  if (first == size() || begins_[first] >= range.end) return 0;
+  if (first == size() || begins_[first] >= range.end || sums_.empty()) return 0;
   const std::size_t last = first_from(first, range.end);
   return sums_[last] - sums_[first] - std::max<Ns>(range.begin - begins_[first], 0) -
          std::max<Ns>(end(last - 1) - range.end, 0);

@@ -23,11 +23,12 @@ struct TimeRange {
 /// apart is folded into cells: sums come from prefix sums, the item that stands for a cell from a
 /// pyramid of longest spans (16 of a level make one of the next). A cell is found by galloping from
 /// the one before it, so that a query costs pixels × log(spans in a pixel), less where pixels hold
-/// alike many. 20 bytes a span and three of its share in blocks.
+/// alike many. 21 bytes a span and three of its share in blocks.
 class Track {
  public:
-  /// The span must begin no earlier than the one before it ended. It may be empty: a mark.
-  void add(Ns begin, Ns end, std::uint32_t item);
+  /// The span must begin no earlier than the one before it ended. It may be empty: a mark. `tag` is
+  /// what a picture needs of the item to paint a cell, kept here so that it is near.
+  void add(Ns begin, Ns end, std::uint32_t item, std::uint8_t tag = 0);
   /// After the last add(), before any query.
   void finish();
   void reserve(std::size_t spans);
@@ -36,7 +37,7 @@ class Track {
   bool empty() const { return begins_.empty(); }
   Ns begin(std::size_t span) const { return begins_[span]; }
   Ns end(std::size_t span) const { return begins_[span] + length(span); }
-  Ns length(std::size_t span) const { return sums_[span + 1] - sums_[span]; }
+  Ns length(std::size_t span) const { return sums_.empty() ? 0 : sums_[span + 1] - sums_[span]; }
   std::uint32_t item(std::size_t span) const { return items_[span]; }
 
   /// The first span that ends behind `time`, or is a mark at or behind it; size() if there is none.
@@ -57,6 +58,7 @@ class Track {
     std::size_t first = 0, last = 0;
     Ns begin = 0, end = 0;
     std::size_t longest = 0;
+    std::uint8_t tag = 0;  ///< of the longest
     bool is_single() const { return last - first == 1; }
   };
 
@@ -86,13 +88,15 @@ class Track {
     Ns begin = 0, end = 0;
     Ns length = 0;  ///< of the longest
     std::uint32_t longest = 0;
+    std::uint8_t tag = 0;
   };
   Cell cell_at(std::size_t span, Ns pixel, std::size_t guess) const;
   std::optional<Cell> cell_of_blocks(std::size_t span, Ns edge, Ns pixel, std::size_t guess) const;
 
   std::vector<Ns> begins_;
-  std::vector<Ns> sums_{0};  ///< of lengths before the span; one more than spans
+  std::vector<Ns> sums_;  ///< of lengths before the span; one more than spans; empty: marks alone
   std::vector<std::uint32_t> items_;
+  std::vector<std::uint8_t> tags_;
   LargestOf longest_;
   std::vector<std::vector<Block>> blocks_;  ///< of 16, of 256, … spans
 };

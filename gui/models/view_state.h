@@ -27,6 +27,11 @@ struct ViewState {
   std::vector<Span> marks;
 };
 
+/// Pins a lane below those that are pinned already, or lets it go back to where it belongs.
+void toggle_pin(ViewState& view, std::size_t lane);
+/// Moves a lane by one place, among the pinned ones or among the others.
+void move_lane(ViewState& view, std::size_t lane, bool down);
+
 /// Everything of the compared steps, all lanes in order.
 ViewState first_view(const Session& session, const std::vector<Lane>& lanes);
 

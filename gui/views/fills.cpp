@@ -1,16 +1,46 @@
 #include "gui/views/fills.h"
 
+#include <QPaintEngine>
 #include <algorithm>
 #include <cmath>
 
 namespace foregather::gui {
+namespace {
+
+// Pixels of the device are those of the coordinates.
+bool has_pixels(const QPainter& painter) {
+  const QPaintEngine* engine = painter.paintEngine();
+  return engine != nullptr && engine->type() == QPaintEngine::Raster &&
+         painter.device()->devicePixelRatioF() == 1 && !painter.transform().isScaling() &&
+         !painter.transform().isRotating() && !painter.transform().isTranslating();
+}
+
+}  // namespace
 
 Fills::Fills(QPainter& painter, double y, double height)
     : painter_(painter),
       y_(static_cast<int>(std::lround(y))),
-      height_(static_cast<int>(std::lround(height))) {}
+      height_(static_cast<int>(std::lround(height))) {
+  if (!has_pixels(painter) || height_ <= 0) return;
+  row_.assign(static_cast<std::size_t>(std::max(1, painter.device()->width())), 0);
+  first_ = static_cast<int>(row_.size());
+}
 
-Fills::~Fills() {
+Fills::~Fills() { row_.empty() ? paint_rectangles() : paint_row(); }
+
+void Fills::paint_row() {
+  if (first_ >= last_pixel_) return;
+  const int width = last_pixel_ - first_;
+  const auto begin = row_.begin() + first_, end = row_.begin() + last_pixel_;
+  const bool is_whole = std::find(begin, end, 0U) == end;
+  QImage strip(width, height_,
+               is_whole ? QImage::Format_RGB32 : QImage::Format_ARGB32_Premultiplied);
+  for (int line = 0; line < height_; ++line)
+    std::copy(begin, end, reinterpret_cast<QRgb*>(strip.scanLine(line)));
+  painter_.drawImage(first_, y_, strip);
+}
+
+void Fills::paint_rectangles() {
   painter_.save();
   painter_.setPen(Qt::NoPen);
   for (const auto& [color, rects] : colors_) {
@@ -20,10 +50,19 @@ Fills::~Fills() {
   painter_.restore();
 }
 
-void Fills::add(double left, double right, const QColor& color) {
-  const auto from = static_cast<int>(std::floor(left));
-  const int to = std::max(from + 1, static_cast<int>(std::floor(right)));
-  std::vector<QRect>& rects = of(color.rgba());
+void Fills::add(double left, double right, QRgb color) {
+  auto from = static_cast<int>(std::floor(left));
+  int to = std::max(from + 1, static_cast<int>(std::floor(right)));
+  if (!row_.empty()) {
+    from = std::max(from, 0);
+    to = std::min(to, static_cast<int>(row_.size()));
+    if (from >= to) return;
+    std::fill(row_.begin() + from, row_.begin() + to, color);
+    first_ = std::min(first_, from);
+    last_pixel_ = std::max(last_pixel_, to);
+    return;
+  }
+  std::vector<QRect>& rects = of(color);
   if (last_ == &rects && from <= rects.back().right() + 1)
     rects.back().setRight(std::max(rects.back().right(), to - 1));
   else

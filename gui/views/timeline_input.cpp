@@ -56,7 +56,7 @@ void TimelineView::mouseMoveEvent(QMouseEvent* event) {
       view_.selection = TimeRange{std::min(a, b), std::max(std::max(a, b), std::min(a, b) + 1)};
       view_.selected_lanes = lanes_between(pressed_.y(), at.y());
       view_.selected.reset();
-      lanes_ = {};
+      is_painted_ = false;
       update();
   }
 }

@@ -2,6 +2,7 @@
 
 #include <QPainterPath>
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "gui/views/fills.h"
@@ -11,9 +12,16 @@ namespace {
 
 constexpr double kLabelWidth = 34, kTextureWidth = 3, kLinkWidth = 8, kOverlayOpacity = 0.55;
 
-QColor color_of(const Scene& scene, const LaneSide& side, std::size_t which, std::uint32_t row) {
-  if (side.kind == SpanKind::call) return scene.theme.host;
-  return scene.theme.of(scene.document.session.run(which).ops.kind[row]);
+QColor color_of(const Scene& scene, const LaneSide& side, std::uint8_t kind) {
+  return side.kind == SpanKind::call ? scene.theme.host : scene.theme.of(static_cast<OpKind>(kind));
+}
+
+/// Colours of all kinds as pixels.
+std::array<QRgb, compare::kOpKinds> pixels_of(const Scene& scene, const LaneSide& side) {
+  std::array<QRgb, compare::kOpKinds> pixels{};
+  for (std::size_t kind = 0; kind < compare::kOpKinds; ++kind)
+    pixels[kind] = color_of(scene, side, static_cast<std::uint8_t>(kind)).rgb();
+  return pixels;
 }
 
 QRectF box_of(const QRectF& area, const TimeAxis& axis, TimeRange range, double y, double height) {
@@ -25,6 +33,7 @@ QRectF box_of(const QRectF& area, const TimeAxis& axis, TimeRange range, double 
 
 void TimelinePainter::paint(QPainter& painter, const QRectF& area, const Scene& scene,
                             const TimelineLayout& layout) {
+  painted_.clear();
   painter.save();
   painter.setClipRect(area);
   painter.fillRect(area, scene.theme.ground);
@@ -37,6 +46,7 @@ void TimelinePainter::paint(QPainter& painter, const QRectF& area, const Scene& 
     if (header.y < bottom && header.y + TimelineLayout::kHeader > top)
       paint_header(painter, area, scene, header);
   paint_flows(painter, area, scene, layout);
+  paint_labels(painter, area, scene);
   paint_selection(painter, area, scene);
   painter.restore();
 }
@@ -98,18 +108,19 @@ void TimelinePainter::paint_side(QPainter& painter, const QRectF& area, const Sc
   const TimeAxis axis = axis_of(area, scene.view);
   double y = area.top() + row.side_y[which] - scene.view.scroll;
   const double height = row.bar - 1;
+  const auto pixels = pixels_of(scene, side);
   for (const Track& track : side.tracks) {
     if (y < area.bottom() && y + row.bar > area.top()) {
       Fills fills(painter, y, height);
       track.cells(axis.range, axis.pixel(), [&](const Track::Cell& cell) {
-        const QRectF box = box_of(area, axis, {cell.begin, cell.end}, y, height);
-        const std::uint32_t item = track.item(cell.longest);
-        if (!cell.is_single() || box.width() < kTextureWidth) {
-          fills.add(box.left(), box.right(), color_of(scene, side, which, item));
+        const double left = x_of(area, axis, cell.begin), right = x_of(area, axis, cell.end);
+        if (!cell.is_single() || right - left < kTextureWidth) {
+          fills.add(left, right, pixels[cell.tag]);
           return;
         }
         fills.part();
-        paint_span(painter, box, scene, lane, {which, side.kind, item});
+        paint_span(painter, {left, y, std::max(1.0, right - left), height}, scene, lane,
+                   {which, side.kind, track.item(cell.longest)});
       });
     }
     y += row.bar;
@@ -119,14 +130,18 @@ void TimelinePainter::paint_side(QPainter& painter, const QRectF& area, const Sc
   Fills fills(painter, line, 2);
   side.critical.cells(axis.range, axis.pixel(), [&](const Track::Cell& cell) {
     const QRectF box = box_of(area, axis, {cell.begin, cell.end}, line, 2);
-    fills.add(box.left(), box.right(), scene.theme.path);
+    fills.add(box.left(), box.right(), scene.theme.path.rgb());
   });
 }
 
 void TimelinePainter::paint_span(QPainter& painter, const QRectF& box, const Scene& scene,
                                  const Lane& lane, const Span& span) {
   const Session& session = scene.document.session;
-  const QColor color = color_of(scene, lane.sides[span.side], span.side, span.row);
+  const QColor color =
+      color_of(scene, lane.sides[span.side],
+               lane.sides[span.side].kind == SpanKind::call
+                   ? std::uint8_t{0}
+                   : static_cast<std::uint8_t>(session.run(span.side).ops.kind[span.row]));
   // A gap tells neighbours apart.
   const QRectF inside = box.width() > 4 ? box.adjusted(0, 0, -1, 0) : box;
   painter.fillRect(inside, color);
@@ -158,16 +173,9 @@ void TimelinePainter::paint_span(QPainter& painter, const QRectF& box, const Sce
   const QString label =
       labels_.fitting(session, span, QFontMetrics(painter.font()), inside.width() - 6);
   if (label.isEmpty()) return;
-  const bool textured =
+  const bool covers =
       span.kind == SpanKind::op && is_collective(session.run(span.side).ops.kind[span.row]);
-  if (textured) {
-    const double width = QFontMetrics(painter.font()).horizontalAdvance(label);
-    painter.fillRect(QRectF(inside.left() + 2, inside.top() + 2, width + 4, inside.height() - 4),
-                     color);
-  }
-  painter.setPen(Theme::text_on(color));
-  painter.drawText(inside.adjusted(3, 0, -3, 0),
-                   Qt::AlignLeft | Qt::AlignVCenter | Qt::TextSingleLine, label);
+  painted_.push_back({inside.adjusted(3, 0, -3, 0), label, color, painter.opacity(), covers});
 }
 
 void TimelinePainter::paint_strip(QPainter& painter, const QRectF& area, const Scene& scene,
@@ -184,7 +192,8 @@ void TimelinePainter::paint_strip(QPainter& painter, const QRectF& area, const S
       const QRectF box = box_of(area, axis, {cell.begin, cell.end}, y, TimelineLayout::kStrip);
       fills.add(
           box.left(), box.right(),
-          scene.theme.residual(static_cast<double>(first - second) / static_cast<double>(second)));
+          scene.theme.residual(static_cast<double>(first - second) / static_cast<double>(second))
+              .rgb());
     });
   }
 }
@@ -215,6 +224,24 @@ void TimelinePainter::paint_links(QPainter& painter, const QRectF& area, const S
                        QPointF(x_of(area, axis, cell.begin), lower));
     });
   painter.setRenderHint(QPainter::Antialiasing, false);
+}
+
+void TimelinePainter::paint_labels(QPainter& painter, const QRectF& area, const Scene& scene) {
+  painter.save();
+  painter.setClipRect(
+      QRectF(area.left() + kGutter, area.top(), area.width() - kGutter, area.height()),
+      Qt::IntersectClip);
+  const QFontMetrics metrics(painter.font());
+  for (const Label& label : painted_) {
+    painter.setOpacity(label.opacity);
+    if (label.covers || scene.view.selected)
+      painter.fillRect(QRectF(label.box.left() - 1, label.box.top() + 2,
+                              metrics.horizontalAdvance(label.text) + 4, label.box.height() - 4),
+                       label.ground);
+    painter.setPen(Theme::text_on(label.ground));
+    painter.drawText(label.box, Qt::AlignLeft | Qt::AlignVCenter | Qt::TextSingleLine, label.text);
+  }
+  painter.restore();
 }
 
 void TimelinePainter::paint_flows(QPainter& painter, const QRectF& area, const Scene& scene,

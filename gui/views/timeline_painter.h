@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QPainter>
+#include <vector>
 
 #include "gui/models/timeline_layout.h"
 #include "gui/views/ruler_painter.h"
@@ -30,6 +31,17 @@ class TimelinePainter {
   void paint_flows(QPainter& painter, const QRectF& area, const Scene& scene,
                    const TimelineLayout& layout);
 
+  void paint_labels(QPainter& painter, const QRectF& area, const Scene& scene);
+
+  // Names are painted last, so that no arrow crosses them.
+  struct Label {
+    QRectF box;  ///< of the text
+    QString text;
+    QColor ground;
+    double opacity = 1;
+    bool covers = false;  ///< a texture
+  };
+  std::vector<Label> painted_;  ///< of the picture under way
   LabelCache labels_;
 };
 

@@ -32,6 +32,18 @@ void TimelineView::set_document(std::shared_ptr<const Document> document) {
   if (on_selection) on_selection();
 }
 
+void TimelineView::replace_document(std::shared_ptr<const Document> document) {
+  if (!document_ || !document) return set_document(std::move(document));
+  const std::shared_ptr<const Document> old = document_;
+  view_ = continued_view(view_, *old, *document);
+  document_ = std::move(document);
+  minimap_ = {};
+  painter_ = {};
+  drag_ = Drag::none;
+  refresh();
+  if (on_selection) on_selection();
+}
+
 void TimelineView::set_theme(const Theme& theme) {
   theme_ = theme;
   minimap_ = {};
@@ -56,13 +68,13 @@ void TimelineView::refresh() {
                        memory_pair());
   }
   set_scroll(view_.scroll);
-  lanes_ = {};
+  is_painted_ = false;
   update();
 }
 
 void TimelineView::set_scroll(double scroll) {
   view_.scroll = std::clamp(scroll, 0.0, std::max(0.0, rows_.height - lanes_area().height()));
-  lanes_ = {};
+  is_painted_ = false;
   update();
 }
 
@@ -103,10 +115,11 @@ void TimelineView::repaint_lanes() {
   QElapsedTimer timer;
   timer.start();
   const double ratio = devicePixelRatioF();
-  lanes_ = QPixmap(size() * ratio);
+  // Kept from picture to picture: fresh memory costs more than what is painted into it.
+  if (lanes_.size() != size() * ratio) lanes_ = QPixmap(size() * ratio);
   lanes_.setDevicePixelRatio(ratio);
   QPainter painter(&lanes_);
-  painter.fillRect(rect(), theme_.ground);
+  if (!document_) painter.fillRect(rect(), theme_.ground);
   if (document_) {
     const Scene scene{*document_, view_, theme_};
     paint_minimap(painter);
@@ -114,9 +127,11 @@ void TimelineView::repaint_lanes() {
     painter_.paint(painter, lanes_area(), scene, rows_);
     if (memory_height() > 0) paint_memory(painter, memory_area(), scene, memory_pair());
     paint_marks(painter);
+    painter.fillRect(legend_area(), theme_.ground);
     paint_legends(painter);
   }
   painter.end();
+  is_painted_ = true;
   frame_ms_ = static_cast<double>(timer.nsecsElapsed()) / 1e6;
 }
 
@@ -135,7 +150,8 @@ QPixmap TimelineView::minimap_picture() const {
       if (lane.is_host || lane.sides[side].tracks.empty()) continue;
       Fills fills(painter, area.top() + 3 + 9 * static_cast<double>(side), 7);
       lane.sides[side].tracks[0].cells(all.range, 2 * axis.pixel(), [&](const Track::Cell& cell) {
-        fills.add(x_of(area, axis, cell.begin), x_of(area, axis, cell.end), theme_.side[side]);
+        fills.add(x_of(area, axis, cell.begin), x_of(area, axis, cell.end),
+                  theme_.side[side].rgb());
       });
     }
   return picture;
@@ -184,7 +200,7 @@ void TimelineView::paint_marks(QPainter& painter) {
 }
 
 void TimelineView::paintEvent(QPaintEvent*) {
-  if (lanes_.isNull()) repaint_lanes();
+  if (!is_painted_) repaint_lanes();
   QPainter painter(this);
   painter.drawPixmap(0, 0, lanes_);
   if (!document_) return;
@@ -230,7 +246,7 @@ void TimelineView::show_range(TimeRange range, bool is_same_gesture) {
   history_.leave(view_.range, is_same_gesture && gesture_.isValid() && gesture_.elapsed() < kPause);
   gesture_.start();
   view_.range = range;
-  lanes_ = {};
+  is_painted_ = false;
   update();
 }
 
@@ -248,7 +264,7 @@ void TimelineView::pan(double share) {
 void TimelineView::zoom_back() {
   if (history_.empty()) return;
   view_.range = history_.back();
-  lanes_ = {};
+  is_painted_ = false;
   update();
 }
 
@@ -294,21 +310,19 @@ void TimelineView::toggle_mark() {
   refresh();
 }
 
-// Pinned lanes come first, in the order in which they were pinned.
-void TimelineView::toggle_pin() {
-  if (!view_.selected) return;
+std::optional<std::size_t> TimelineView::selected_lane() const {
+  if (!view_.selected) return std::nullopt;
   const auto place = document_->place_of(*view_.selected);
-  if (!place) return;
-  const auto at = std::find(view_.order.begin(), view_.order.end(), place->lane);
-  const auto pinned = view_.order.begin() + static_cast<std::ptrdiff_t>(view_.pinned);
-  if (at >= pinned) {
-    std::rotate(pinned, at, at + 1);
-    ++view_.pinned;
-  } else {
-    std::rotate(at, at + 1, pinned);
-    --view_.pinned;
-    std::sort(view_.order.begin() + static_cast<std::ptrdiff_t>(view_.pinned), view_.order.end());
-  }
+  return place ? std::optional(place->lane) : std::nullopt;
+}
+
+void TimelineView::toggle_pin() {
+  if (const auto lane = selected_lane()) gui::toggle_pin(view_, *lane);
+  refresh();
+}
+
+void TimelineView::move_lane(int by) {
+  if (const auto lane = selected_lane()) gui::move_lane(view_, *lane, by > 0);
   refresh();
 }
 

@@ -23,6 +23,8 @@ class TimelineView final : public QWidget {
 
   /// Shows another document from its first view on; none: an empty widget.
   void set_document(std::shared_ptr<const Document> document);
+  /// Shows another version of the same: the view stays, but for what is no longer there.
+  void replace_document(std::shared_ptr<const Document> document);
   void set_theme(const Theme& theme);
   void set_frame_time(bool shown) { shows_frame_time_ = shown; }
 
@@ -43,6 +45,8 @@ class TimelineView final : public QWidget {
   void jump_to(const Span& span);
   void toggle_mark();
   void toggle_pin();
+  /// Of the selection: up or down by one.
+  void move_lane(int by);
   /// Changes options of the view by hand, then repaints.
   void change(const std::function<void(ViewState&)>& how);
   bool shows_memory() const { return shows_memory_; }
@@ -71,6 +75,7 @@ class TimelineView final : public QWidget {
  private:
   enum class Drag : std::uint8_t { none, range, pan, zoom, minimap };
   void refresh();
+  std::optional<std::size_t> selected_lane() const;
   void repaint_lanes();
   void paint_minimap(QPainter& painter);
   QPixmap minimap_picture() const;
@@ -89,8 +94,9 @@ class TimelineView final : public QWidget {
   ViewHistory history_;
   Theme theme_ = Theme::light();
   TimelinePainter painter_;
-  QPixmap minimap_;  ///< all of time; null: to be painted
-  QPixmap lanes_;    ///< ruler, lanes and memory; null: to be painted
+  QPixmap minimap_;          ///< all of time; null: to be painted
+  QPixmap lanes_;            ///< ruler, lanes and memory
+  bool is_painted_ = false;  ///< lanes_ shows the view as it is
   double legend_height_ = 0;
   bool shows_memory_ = true, shows_frame_time_ = false;
   double frame_ms_ = 0;

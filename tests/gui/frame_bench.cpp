@@ -1,13 +1,23 @@
 // Frame times of the timeline: gui_bench [EVENTS...]. 32 lanes at 1920x1080, software rendering.
+// gui_bench --open [EVENTS...]: how long it takes from a run's database to the document, and how
+// much memory.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <QApplication>
 #include <QElapsedTimer>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "core/base/heap.h"
+#include "core/store/reader.h"
+#include "core/store/writer.h"
 #include "gui/models/document.h"
 #include "gui/views/timeline_view.h"
 
@@ -77,6 +87,41 @@ void print_frames(TimelineView& view, double zoom) {
               spread(wall).c_str(), spread(busy).c_str());
 }
 
+// In a process of its own: its memory is that of opening alone.
+void measure_open(std::size_t events) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("gui-bench-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  const std::string path = (folder / "run.db").string();
+  const auto in_child = [](auto&& work) {
+    std::fflush(stdout);
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit((work(), std::fflush(stdout), 0));
+    int status = 0;
+    ::waitpid(child, &status, 0);
+  };
+  in_child([&] {
+    auto writer = store::RunWriter::create(path);
+    if (!writer || !writer->write(many_ops(events)) || !writer->finish())
+      std::printf("%s: cannot be written\n", path.c_str());
+  });
+  in_child([&] {
+    QElapsedTimer timer;
+    timer.start();
+    auto run = store::read_run(path);
+    if (!run) return std::printf("%s\n", run.error().text().c_str()), void();
+    const qint64 read = timer.elapsed();
+    const auto document =
+        Document::open({{std::make_shared<const run::Run>(std::move(*run)), path, {}}});
+    const qint64 all = timer.elapsed();
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    std::printf("%zu events: read in %lld ms, open in %lld ms, at most %ld MiB\n", events,
+                static_cast<long long>(read), static_cast<long long>(all), usage.ru_maxrss / 1024);
+  });
+  std::filesystem::remove_all(folder);
+}
+
 void measure(std::size_t events) {
   QElapsedTimer timer;
   std::vector<OpenRun> runs{{std::make_shared<const run::Run>(many_ops(events)), "bench", {}}};
@@ -97,6 +142,11 @@ void measure(std::size_t events) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "--open") {
+    if (argc == 2) measure_open(10'000'000);
+    for (int i = 2; i < argc; ++i) measure_open(std::strtoul(argv[i], nullptr, 10));
+    return 0;
+  }
   qputenv("QT_QPA_PLATFORM", "offscreen");
   int qt_argc = 1;
   const QApplication application(qt_argc, argv);

@@ -2,6 +2,7 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QLineEdit>
+#include <QSettings>
 #include <QSignalSpy>
 #include <QTabWidget>
 #include <QTest>
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <catch2/catch.hpp>
 
+#include "core/store/sqlite.h"
 #include "core/store/writer.h"
 #include "gui/app/main_window.h"
 #include "gui/models/navigation.h"
@@ -220,6 +222,11 @@ TEST_CASE("window: pins, marks, sides and memory by cause") {
   CHECK(opened.timeline().view().pinned == 0);
   CHECK(
       std::is_sorted(opened.timeline().view().order.begin(), opened.timeline().view().order.end()));
+  const std::vector<std::size_t> order = opened.timeline().view().order;
+  opened.key(Qt::Key_Up, Qt::ShiftModifier);
+  CHECK(opened.timeline().view().order != order);
+  opened.key(Qt::Key_Down, Qt::ShiftModifier);
+  CHECK(opened.timeline().view().order == order);
   opened.key(Qt::Key_M);
   CHECK(opened.timeline().view().marks.size() == 1);
   opened.key(Qt::Key_M);
@@ -268,6 +275,53 @@ TEST_CASE("window: what cannot be opened is said, and the window lives on") {
     window.open({good});
     REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kPatience));
   }
+}
+
+TEST_CASE("window: of several files those that can be read are shown, the others are said") {
+  test::Scratch folder;
+  const std::string good = written(folder, "good", test::example_run());
+  folder.write("empty.db", "");
+  MainWindow window;
+  window.show();
+  window.open({folder.path("empty.db"), good, folder.path("absent.db")});
+  REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kPatience));
+  REQUIRE(window.document());
+  CHECK(window.document()->session.open_run(0).location == good);
+  CHECK(window.status().contains("empty.db"));
+  for (QWidget* dialog : QApplication::topLevelWidgets())
+    if (dialog != &window) dialog->close();
+}
+
+TEST_CASE("window: a database that may only be read, or that another program writes, opens") {
+  test::Scratch folder;
+  const std::string path = written(folder, "good", test::example_run());
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+  {
+    MainWindow window;
+    window.show();
+    window.open({path});
+    REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kPatience));
+  }
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  auto other = store::Database::open_in_place(path);
+  REQUIRE(other);
+  REQUIRE(other->execute("BEGIN EXCLUSIVE"));
+  MainWindow window;
+  window.show();
+  window.open({path});
+  REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kPatience));
+  // Either it was read as it was, or the page says why not.
+  CHECK((window.document() || window.summary().message().contains("good")));
+}
+
+TEST_CASE("window: what was opened last is in the menu") {
+  test::Scratch folder;
+  const std::string path = written(folder, "good", test::example_run());
+  MainWindow window;
+  window.show();
+  window.open({path});
+  REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kPatience));
+  CHECK(QSettings().value("recent files").toStringList().front() == QString::fromStdString(path));
 }
 
 TEST_CASE("window: a database may vanish while it is open") {

@@ -1,0 +1,155 @@
+#include <atomic>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "core/base/interrupt.h"
+#include "core/store/loader.h"
+
+namespace foregather::store {
+
+using namespace foregather::run;
+
+namespace {
+
+constexpr auto kOpColumns =
+    "id, step, stream, micro_batch, scope, phase, kind, ordinal, role, unit, communicator, "
+    "sequence, issued_ns, start_ns, transfer_ns, end_ns, alone_ns, reason, bound_by, "
+    "bound_by_previous_step, source, bytes, wire_bytes, flops";
+
+// Fewer are read faster than another connection is opened.
+constexpr std::size_t kOpsOfThread = 250'000;
+// A row has two dozen columns of a byte or more: a database that promises more rows is damaged.
+constexpr std::uintmax_t kLeastRow = 20;
+
+void resize_columns(OpColumns& ops, std::size_t rows) {
+  const auto each = [rows](auto&... column) { (column.resize(rows), ...); };
+  each(ops.step, ops.stream, ops.micro_batch, ops.ordinal, ops.kind, ops.role, ops.phase,
+       ops.reason, ops.scope, ops.unit, ops.communicator, ops.sequence, ops.issued, ops.start,
+       ops.transfer, ops.end, ops.alone, ops.launch, ops.bound_by, ops.bound_by_previous_step,
+       ops.source, ops.bytes, ops.wire_bytes, ops.flops);
+}
+
+void put(OpColumns& ops, std::size_t i, const OpRecord& op) {
+  ops.step[i] = op.step;
+  ops.stream[i] = op.stream;
+  ops.micro_batch[i] = op.micro_batch;
+  ops.ordinal[i] = op.ordinal;
+  ops.kind[i] = op.kind;
+  ops.role[i] = op.role;
+  ops.phase[i] = op.phase;
+  ops.reason[i] = op.reason;
+  ops.scope[i] = op.scope;
+  ops.unit[i] = op.unit;
+  ops.communicator[i] = op.communicator;
+  ops.sequence[i] = op.sequence;
+  ops.issued[i] = op.issued;
+  ops.start[i] = op.start;
+  ops.transfer[i] = op.transfer;
+  ops.end[i] = op.end;
+  ops.alone[i] = op.alone;
+  ops.bound_by[i] = op.bound_by;
+  ops.bound_by_previous_step[i] = op.bound_by_previous_step ? 1 : 0;
+  ops.source[i] = op.source;
+  ops.bytes[i] = op.bytes;
+  ops.wire_bytes[i] = op.wire_bytes;
+  ops.flops[i] = op.flops;
+}
+
+}  // namespace
+
+OpRecord Loader::op(RowReader& row, std::size_t number) {
+  row.id(number);
+  OpRecord op;
+  op.step = row.row<StepRow>(run_.steps.size());
+  op.stream = row.row<StreamRow>(run_.streams.size());
+  op.micro_batch = row.number<std::uint16_t>();
+  op.scope = string(row);
+  op.phase = row.choice(Phase::other);
+  op.kind = row.choice(OpKind::other);
+  op.ordinal = row.number<std::uint32_t>();
+  op.role = row.choice(Role::other);
+  op.unit = string(row);
+  op.communicator = row.maybe_row<CommunicatorRow>(run_.communicators.size());
+  op.sequence = row.number<std::uint32_t>();
+  op.issued = row.integer();
+  op.start = row.integer();
+  op.transfer = row.integer();
+  op.end = row.integer();
+  op.alone = row.integer();
+  op.reason = row.choice(BoundReason::dependency);
+  op.bound_by = row.maybe_row<OpRow>(kMostRows);
+  op.bound_by_previous_step = row.flag();
+  op.source = string(row);
+  op.bytes = row.integer();
+  op.wire_bytes = row.integer();
+  op.flops = row.integer();
+  return op;
+}
+
+Status Loader::ops() {
+  const auto last = database_.integer(
+      fmt::format("SELECT coalesce(max(id), -1) FROM op WHERE run = {}", id_).c_str());
+  if (!last) return tl::unexpected(last.error());
+  std::error_code failed;
+  const std::uintmax_t bytes = std::filesystem::file_size(database_.path(), failed);
+  const auto count = static_cast<std::uintmax_t>(std::max<std::int64_t>(*last, -1) + 1);
+  const std::size_t threads =
+      std::min<std::size_t>(std::max(1U, std::thread::hardware_concurrency()),
+                            static_cast<std::size_t>(count / kOpsOfThread));
+  const bool is_sane = !failed && count <= bytes / kLeastRow;
+  const Status read = threads > 1 && is_sane
+                          ? ops_in_parallel(static_cast<std::size_t>(count), threads)
+                          : ops_in_order();
+  if (!read) return read;
+  for (std::size_t i = 1; i < run_.ops.size(); ++i)
+    is_disordered_ = is_disordered_ || run_.ops.step[i] < run_.ops.step[i - 1];
+  return {};
+}
+
+Status Loader::ops_in_order() {
+  return each_row("op", kOpColumns, [&](RowReader& row, std::size_t number) {
+    const OpRecord record = op(row, number);
+    if (row.ok()) run_.ops.append(record);
+  });
+}
+
+// Each thread has a connection and a range of rows of its own.
+Status Loader::ops_in_parallel(std::size_t count, std::size_t threads) {
+  resize_columns(run_.ops, count);
+  const std::atomic<bool>* const stop = interrupt_flag();
+  const auto read = [&](std::size_t first, std::size_t end) -> Status {
+    static const std::atomic<bool> never = false;
+    const Interruptible scope(stop != nullptr ? *stop : never);
+    auto database = Database::open(database_.path());
+    if (!database) return tl::unexpected(database.error());
+    auto query = database->prepare(
+        fmt::format("SELECT {} FROM op WHERE run = ? AND id >= {} AND id < {} ORDER BY id",
+                    kOpColumns, first, end)
+            .c_str());
+    if (!query) return tl::unexpected(query.error());
+    query->start(id_);
+    for (std::size_t number = first; number < end; ++number) {
+      const auto more = query->next();
+      if (!more) return tl::unexpected(more.error());
+      if (!*more) return damaged("op", number);
+      RowReader row(*query);
+      const OpRecord record = op(row, number);
+      if (!row.ok()) return damaged("op", number);
+      put(run_.ops, number, record);
+    }
+    return {};
+  };
+  std::vector<Status> done(threads);
+  {
+    std::vector<std::jthread> readers;
+    for (std::size_t t = 0; t < threads; ++t)
+      readers.emplace_back(
+          [&, t] { done[t] = read(count * t / threads, count * (t + 1) / threads); });
+  }
+  for (const Status& part : done)
+    if (!part) return part;
+  return {};
+}
+
+}  // namespace foregather::store

@@ -1,0 +1,117 @@
+// Knobs, and what they change.
+#include <QApplication>
+#include <QClipboard>
+#include <QDockWidget>
+#include <QLabel>
+
+#include "core/base/printable.h"
+#include "gui/app/main_window.h"
+#include "gui/app/resimulate.h"
+#include "gui/views/summary_view.h"
+#include "gui/views/timeline_view.h"
+#include "gui/views/what_if_panel.h"
+
+namespace foregather::gui {
+
+void MainWindow::bind_what_if() {
+  knobs_->on_turn = [this](const std::string& name, const std::string& value) {
+    if (what_if_.turn(name, value)) turn_knobs();
+  };
+  knobs_->on_further = [this](const std::string& passes) {
+    if (passes == what_if_.further_passes()) return;
+    what_if_.set_further_passes(passes);
+    turn_knobs();
+  };
+  knobs_->on_reset = [this] { run(CommandId::reset_knobs); };
+  knobs_->on_pin = [this] { run(CommandId::pin_baseline); };
+  knobs_->on_copy = [this] { run(CommandId::copy_command); };
+  bind(CommandId::show_knobs, [this] {
+    pages_->setCurrentWidget(timeline_);
+    knobs_dock_->show();
+    knobs_dock_->raise();
+  });
+  bind(CommandId::reset_knobs, [this] {
+    what_if_.reset();
+    turn_knobs();
+  });
+  bind(CommandId::pin_baseline, [this] { pin_baseline(); });
+  bind(CommandId::copy_command, [this] {
+    QApplication::clipboard()->setText(shown(what_if_.command_line()));
+    message_->setText("copied the command line");
+  });
+}
+
+// The first run is turned; as it was opened it is the baseline. What was turned before another run
+// came below it stays so.
+void MainWindow::reset_what_if() {
+  ++what_if_round_;
+  const OpenRun& first = document_->session.open_run(0);
+  if (!what_if_.empty() && opened_ == first.location) {
+    if (what_if_.is_turned()) turn_knobs();
+    return;
+  }
+  opened_ = first.location;
+  const auto known = sources_.find(first.location);
+  auto knobs =
+      known == sources_.end() ? what_if_of(first.location) : WhatIf(known->second, knob_names());
+  what_if_ = knobs ? std::move(*knobs) : WhatIf();
+  top_ = baseline_ = first;
+  knobs_->show_knobs(what_if_);
+  show_difference();
+  if (!knobs) knobs_->show_message(gui::shown(printable(knobs.error().text())), false);
+}
+
+void MainWindow::turn_knobs() {
+  if (what_if_.empty() || loader_->is_running()) return;
+  knobs_->show_knobs(what_if_);
+  turned_.start();
+  std::optional<OpenRun> below;
+  if (const auto* chosen = run_below())
+    below = *chosen;
+  else if (what_if_.is_turned() || baseline_->location != opened_)
+    below = baseline_;
+  resimulation_->start([this, asked = what_if_, below = std::move(below), post = post_,
+                        round = what_if_round_]() mutable {
+    auto made = resimulate(asked, std::move(below));
+    post([this, made = std::move(made), round]() mutable {
+      if (round == what_if_round_) show_resimulated(std::move(made));
+    });
+  });
+}
+
+void MainWindow::show_resimulated(Result<Resimulated> made) {
+  if (!made) {
+    knobs_->show_message(gui::shown(printable(made.error().text())), true);
+    return;
+  }
+  top_ = made->run;
+  show_document(std::move(made->document), true);
+  show_difference();
+  timeline_->repaint();
+  redraw_ms_ = static_cast<double>(turned_.nsecsElapsed()) / 1e6;
+}
+
+void MainWindow::show_difference() {
+  const WhatIfFigures now = what_if_figures(*top_->run), before = what_if_figures(*baseline_->run);
+  knobs_->show_figures(now, before);
+  const bool differs = top_->run != baseline_->run;
+  difference_->setText(differs ? gui::shown(difference_text(now, before)) : QString());
+  difference_->setToolTip("against " + gui::shown(printable(baseline_->location)));
+}
+
+void MainWindow::pin_baseline() {
+  if (what_if_.empty()) return;
+  baseline_ = top_;
+  show_difference();
+  message_->setText("pinned " + gui::shown(printable(baseline_->location)));
+}
+
+const OpenRun* MainWindow::run_below() const {
+  if (shown_[1] < 0) return nullptr;
+  const std::string& location = locations_[static_cast<std::size_t>(shown_[1])];
+  for (const OpenRun& run : runs_)
+    if (run.location == location) return &run;
+  return nullptr;
+}
+
+}  // namespace foregather::gui

@@ -1,0 +1,73 @@
+// Where the bytes lie: addresses over time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gui/models/session.h"
+
+namespace foregather::gui {
+
+/// The memory of one rank of one run as a plane: times of the axis to the right, addresses upwards.
+/// Addresses that the allocator never held take no room: what it held is laid end to end in bands,
+/// with a gap between those that do not touch. Heights are bytes from the bottom.
+class SegmentMap {
+ public:
+  /// n log n in the run's segments and allocations.
+  SegmentMap(const Session& session, std::size_t side, const RankStep& rank);
+
+  /// Neighbouring addresses that were held at some time.
+  struct Band {
+    std::uint64_t address = 0;
+    Bytes bytes = 0;
+    Bytes at = 0;  ///< height of its lowest byte
+    std::string name;
+  };
+  /// Held by the allocator for a time.
+  struct Held {
+    TimeRange time;
+    Bytes at = 0, bytes = 0;
+  };
+  /// Lent to an allocation. Those of a Run's bindings that have an address, in order of height.
+  struct Block {
+    TimeRange time;
+    Bytes at = 0, bytes = 0;
+    std::uint32_t binding = 0;  ///< row of Run::bindings
+  };
+
+  bool empty() const { return blocks_.empty() && held_.empty(); }
+  std::size_t side() const { return side_; }
+  std::uint32_t rank() const { return rank_; }
+  const std::vector<Band>& bands() const { return bands_; }
+  const std::vector<Held>& held() const { return held_; }
+  const std::vector<Block>& blocks() const { return blocks_; }
+  Bytes height() const { return height_; }
+  TimeRange extent() const { return extent_; }
+
+  /// The block at a point of the plane, else none.
+  std::optional<std::size_t> block_at(Ns time, Bytes height) const;
+  /// What is known of a block: names and values.
+  std::vector<std::pair<std::string, std::string>> details(const Session& session,
+                                                           std::size_t block) const;
+
+ private:
+  void add_bands(run::RunView run, const Session& session);
+  void add_held(run::RunView run, const Session& session);
+  void add_blocks(run::RunView run, const Session& session);
+  bool is_own(run::RunView run, const Session& session, run::StepRow step) const;
+  std::optional<Bytes> height_of(std::uint64_t address) const;
+  void extend(TimeRange time);
+
+  std::size_t side_;
+  run::ClassRow rank_class_;
+  std::uint32_t rank_;
+  std::vector<Band> bands_;
+  std::vector<Held> held_;
+  std::vector<Block> blocks_;
+  Bytes height_ = 0, tallest_ = 0;  ///< of all; of the tallest block
+  TimeRange extent_{0, 0};
+};
+
+}  // namespace foregather::gui

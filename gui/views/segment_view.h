@@ -1,0 +1,92 @@
+// The page of addresses.
+#pragma once
+
+#include <QComboBox>
+#include <QLabel>
+#include <QPixmap>
+#include <QWidget>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "gui/models/document.h"
+#include "gui/views/segment_painter.h"
+
+namespace foregather::gui {
+
+/// The map of one rank of one run, zoomed both ways: the wheel changes heights, with Ctrl times; a
+/// drag moves; a click says which allocation it is.
+class SegmentPlane final : public QWidget {
+ public:
+  explicit SegmentPlane(QWidget* parent = nullptr);
+  void set_map(std::shared_ptr<const Document> document, std::optional<SegmentMap> map);
+  void set_theme(const Theme& theme);
+  const std::optional<SegmentMap>& map() const { return map_; }
+  const std::shared_ptr<const Document>& document() const { return document_; }
+
+  TimeRange range() const { return view_.range; }
+  void show_range(TimeRange range);
+  /// Heights [low, high) of the map.
+  std::pair<Bytes, Bytes> heights() const { return {low_, high_}; }
+  void fit();
+  std::optional<std::size_t> chosen() const { return chosen_; }
+  /// Where a point of the map lies, for tests.
+  QPointF place(Ns time, Bytes height) const;
+
+  std::function<void()> on_choice;
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+  void wheelEvent(QWheelEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void mouseReleaseEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  QRectF area() const;
+  SegmentScene segments() const { return {*map_, low_, high_, chosen_}; }
+  void zoom_times(double factor, double x);
+  void zoom_heights(double factor, double y);
+  void move_heights(Bytes by);
+  void changed();
+
+  std::shared_ptr<const Document> document_;
+  std::optional<SegmentMap> map_;
+  ViewState view_;
+  Bytes low_ = 0, high_ = 1;
+  std::optional<std::size_t> chosen_;
+  Theme theme_ = Theme::light();
+  QPixmap picture_;  ///< null: to be painted
+  QPointF pressed_, last_;
+  bool has_moved_ = false;
+};
+
+/// The plane with a choice of runs and ranks, and what is known of the chosen allocation. A map is
+/// made when it is first shown.
+class SegmentView final : public QWidget {
+ public:
+  explicit SegmentView(QWidget* parent = nullptr);
+  void set_document(std::shared_ptr<const Document> document);
+  void set_theme(const Theme& theme) { plane_->set_theme(theme); }
+  /// Does any rank say where its memory lies?
+  bool has_maps() const { return choice_->count() > 0; }
+  SegmentPlane& plane() { return *plane_; }
+  QComboBox& choice() { return *choice_; }
+  QString details() const { return details_->text(); }
+
+ protected:
+  void showEvent(QShowEvent* event) override;
+
+ private:
+  void choose(int index);
+
+  std::shared_ptr<const Document> document_;
+  QComboBox* choice_;
+  SegmentPlane* plane_;
+  QLabel* details_;
+};
+
+}  // namespace foregather::gui

@@ -1,0 +1,80 @@
+// Addresses over time in the real window.
+#include <QApplication>
+#include <QTabWidget>
+#include <QTest>
+#include <QWheelEvent>
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "gui/app/main_window.h"
+#include "gui/views/segment_view.h"
+
+using namespace foregather;
+using namespace foregather::gui;
+
+namespace {
+
+constexpr int kLong = 60'000;  // ms
+
+void open(MainWindow& window, const std::string& file) {
+  window.resize(1280, 720);
+  window.show();
+  window.open({file});
+  REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kLong));
+  REQUIRE(window.document());
+  window.run(CommandId::show_segments);
+  QApplication::processEvents();
+  REQUIRE(window.segments().plane().map());
+}
+
+}  // namespace
+
+TEST_CASE("segment window: a snapshot opens as what it held and lent") {
+  MainWindow window;
+  open(window, FOREGATHER_SOURCE_DIR "/tests/fuzz/corpus/retry2.pickle");
+  CHECK(window.segments().plane().map()->blocks().size() == 2);
+  CHECK(window.segments().plane().map()->bands().size() == 2);
+}
+
+TEST_CASE("segment window: a click says which allocation it is") {
+  MainWindow window;
+  open(window, FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml");
+  CHECK(window.pages().currentWidget() == &window.segments());
+  SegmentPlane& plane = window.segments().plane();
+  REQUIRE_FALSE(plane.map()->blocks().empty());
+  // The one that a pointer meets most easily.
+  const auto room = [&](const SegmentMap::Block& block) {
+    const QPointF low = plane.place(block.time.begin, block.at),
+                  high = plane.place(block.time.end, block.at + block.bytes);
+    return std::min(high.x() - low.x(), low.y() - high.y());
+  };
+  const auto largest =
+      std::max_element(plane.map()->blocks().begin(), plane.map()->blocks().end(),
+                       [&](const auto& a, const auto& b) { return room(a) < room(b); });
+  const QPointF place = (plane.place(largest->time.begin, largest->at) +
+                         plane.place(largest->time.end, largest->at + largest->bytes)) /
+                        2;
+  QTest::mouseClick(&plane, Qt::LeftButton, {}, place.toPoint());
+  REQUIRE(plane.chosen());
+  CHECK(plane.map()->blocks()[*plane.chosen()].binding == largest->binding);
+  CHECK(window.segments().details().contains("requested: "));
+}
+
+TEST_CASE("segment window: keys and the wheel zoom both ways, and fit comes back") {
+  MainWindow window;
+  open(window, FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml");
+  SegmentPlane& plane = window.segments().plane();
+  const auto all = plane.heights();
+  const TimeRange range = plane.range();
+  QTest::keyClick(&plane, Qt::Key_W);
+  CHECK(plane.range().length() < range.length());
+  CHECK(plane.heights() == all);
+  const QPointF middle = plane.rect().center();
+  QWheelEvent up(middle, plane.mapToGlobal(middle), {}, {0, 120}, Qt::NoButton, {},
+                 Qt::NoScrollPhase, false);
+  QApplication::sendEvent(&plane, &up);
+  CHECK(plane.heights().second - plane.heights().first < all.second - all.first);
+  QTest::keyClick(&plane, Qt::Key_F);
+  CHECK(plane.heights() == all);
+  CHECK(plane.range() == range);
+}

@@ -1,0 +1,77 @@
+// A sweep in the real window.
+#include <QApplication>
+#include <QTabWidget>
+#include <QTest>
+#include <cstdlib>
+#include <catch2/catch.hpp>
+
+#include "gui/app/main_window.h"
+#include "gui/views/sweep_view.h"
+#include "gui/views/timeline_view.h"
+#include "gui/views/what_if_panel.h"
+#include "tests/support/scratch.h"
+
+using namespace foregather;
+using namespace foregather::gui;
+
+namespace {
+
+constexpr int kLong = 60'000;  // ms
+
+std::string swept(const test::Scratch& folder) {
+  const std::string path = folder.path("sweep.db");
+  const std::string command = std::string(FOREGATHER_BINARY) + " sweep " + FOREGATHER_SOURCE_DIR +
+                              "/traces/samples/tiny_fsdp2.toml --vary train.micro_batch=1,2,4 "
+                              "--vary what-if.reshard=,never -o " +
+                              path + " >/dev/null 2>&1";
+  REQUIRE(std::system(command.c_str()) == 0);
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("sweep window: points, keys along them, and a click that shows the schedule") {
+  const test::Scratch folder;
+  MainWindow window;
+  window.resize(1280, 720);
+  window.show();
+  window.open({swept(folder)});
+  REQUIRE(QTest::qWaitFor([&] { return window.sweep().plot() != nullptr; }, kLong));
+  SweepView& sweep = window.sweep();
+  CHECK(window.pages().currentWidget() == &sweep);
+  REQUIRE(sweep.plot()->dots().size() == 6);
+  QTest::keyClick(&sweep, Qt::Key_Right);
+  QTest::keyClick(&sweep, Qt::Key_Right);
+  CHECK(sweep.current() == 1);
+  QTest::keyClick(&sweep, Qt::Key_End);
+  CHECK(sweep.current() == 5);
+  QTest::keyClick(&sweep, Qt::Key_Up);
+  REQUIRE(sweep.current());
+  CHECK(sweep.plot()->dots()[*sweep.current()].on_front);
+  QApplication::processEvents();
+
+  const SweepDot& dot = sweep.plot()->dots()[3];
+  const QPointF place(sweep.scale().x(dot.step), sweep.scale().y(dot.peak));
+  QTest::mouseClick(&sweep, Qt::LeftButton, {}, place.toPoint());
+  REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kLong));
+  const run::RunView run = window.document()->session.run(0);
+  const WhatIfFigures figures = what_if_figures(run);
+  const run::SweepPoint& point =
+      sweep.plot()->points()[sweep.plot()->dots()[*sweep.current()].point];
+  CHECK(figures.step == point.figures.times->step);
+  CHECK(figures.exposed == point.figures.times->exposed_comm);
+  CHECK(figures.peak == point.figures.memory->peaks.reserved);
+  CHECK(window.knobs().command_line().contains("--set train.micro_batch=" +
+                                               QString::fromStdString(point.values[0])));
+
+  window.run(CommandId::show_sweep);
+  QTest::keyClick(&sweep, Qt::Key_Home);
+  QTest::keyClick(&sweep, Qt::Key_Return);
+  REQUIRE(QTest::qWaitFor(
+      [&] {
+        return !window.is_resimulating() && !window.is_loading() &&
+               what_if_figures(window.document()->session.run(0)).step ==
+                   sweep.plot()->dots()[0].step;
+      },
+      kLong));
+}
