@@ -89,7 +89,7 @@ Time never() { return steady_clock::now() + std::chrono::hours(24 * 365); }
 
 }  // namespace
 
-Result<std::optional<Job>> join_job(const Environment& environment) {
+Result<std::optional<ProcessJob>> join_job(const Environment& environment) {
   const auto is_set = [&](const char* name) {
     const auto value = environment(name);
     return value && !value->empty();
@@ -101,8 +101,8 @@ Result<std::optional<Job>> join_job(const Environment& environment) {
     return environment(name);
   });
   if (!place) return tl::unexpected(place.error());
-  if (!*place) return std::optional<Job>();
-  Job job{**place, {}, static_cast<std::uint16_t>((*place)->port + 1), Socket()};
+  if (!*place) return std::optional<ProcessJob>();
+  ProcessJob job{**place, {}, static_cast<std::uint16_t>((*place)->port + 1), Socket()};
   if (!plug_in.empty()) job.port = 0;
   const bool is_first = job.place.rank == 0;
   if (is_first) job.listener = listener_at(job.port);
@@ -137,7 +137,7 @@ std::optional<std::string> RankLink::receive() { return receive_text(socket_.fd,
 
 void RankLink::shut() { ::shutdown(socket_.fd, SHUT_RDWR); }
 
-std::optional<RankLink> next_link(const Job& job, const std::string& tag, Time until) {
+std::optional<RankLink> next_link(const ProcessJob& job, const std::string& tag, Time until) {
   while (wait_for(job.listener.fd, POLLIN, until)) {
     Socket peer(::accept4(job.listener.fd, nullptr, nullptr, SOCK_CLOEXEC));
     if (peer.fd < 0) continue;
@@ -157,7 +157,7 @@ std::optional<RankLink> next_link(const Job& job, const std::string& tag, Time u
   return std::nullopt;
 }
 
-Result<RankLink> link_to_rank_0(const Job& job, const std::string& tag, Ns patience) {
+Result<RankLink> link_to_rank_0(const ProcessJob& job, const std::string& tag, Ns patience) {
   const Time until = steady_clock::now() + std::chrono::nanoseconds(patience);
   std::string why = "nobody answers";
   bool is_refused = false;

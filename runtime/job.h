@@ -17,7 +17,7 @@ namespace foregather::runtime {
 /// rank 0. May be called once in a process. 0: done.
 using MpiBroadcast = int (*)(char* text, unsigned bytes);
 
-struct Job {
+struct ProcessJob {
   ProcessPlace place;
   std::vector<std::string> addresses;  ///< of rank 0
   std::uint16_t port = 0;
@@ -28,7 +28,7 @@ struct Job {
 /// mpirun, wherever rank 0 says through the MPI plug-in (libforegather_mpi.so beside the program),
 /// at a free port; without that, on this machine, if it has all processes. Absent: no launcher, or
 /// one process. Errors: those of process_place(); a port that is taken; MPI.
-Result<std::optional<Job>> join_job(const Environment& environment);
+Result<std::optional<ProcessJob>> join_job(const Environment& environment);
 
 /// A connection between rank 0 and a thread of another rank. One thread at a time.
 class RankLink {
@@ -51,9 +51,9 @@ class RankLink {
 
 /// Rank 0: the next connection until then. `tag` says what the work is, the same on all: others are
 /// refused. Absent: nobody came.
-std::optional<RankLink> next_link(const Job& job, const std::string& tag, Time until);
+std::optional<RankLink> next_link(const ProcessJob& job, const std::string& tag, Time until);
 
 /// The other ranks. Errors: rank 0 cannot be reached within `patience`; it works on something else.
-Result<RankLink> link_to_rank_0(const Job& job, const std::string& tag, Ns patience);
+Result<RankLink> link_to_rank_0(const ProcessJob& job, const std::string& tag, Ns patience);
 
 }  // namespace foregather::runtime

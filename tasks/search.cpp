@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::int64_t kProvedGrid = 4'096;
 constexpr std::int64_t kProvedInTime = 1'000'000;
-constexpr std::int64_t kFewest = 64, kMost = 2'000;  // points simulated of a larger grid
+constexpr std::int64_t kFewestJudged = 64,
+                       kMostJudged = 2'000;  // points simulated of a larger grid
 constexpr std::size_t kRunnersUp = 3;
 // A point that the limit forbids matters if it is better by so much.
 constexpr double kNoticed = 0.01;
@@ -32,7 +33,7 @@ sim::SearchLimits limits_of(const SearchRequest& request, std::int64_t points) {
     limits.enumerated = kProvedInTime;
     limits.is_over = [end] { return Clock::now() >= end; };
   } else if (points > kProvedGrid) {
-    limits.judged = std::clamp(points / 50, kFewest, kMost);
+    limits.judged = std::clamp(points / 50, kFewestJudged, kMostJudged);
   }
   return limits;
 }

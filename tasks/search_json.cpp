@@ -8,7 +8,7 @@ namespace {
 constexpr int kSearchSchema = 1;
 
 template <class T>
-void optional_field(JsonWriter& json, std::string_view name, const std::optional<T>& value) {
+void field_or_null(JsonWriter& json, std::string_view name, const std::optional<T>& value) {
   if (value)
     json.field(name, *value);
   else
@@ -54,15 +54,15 @@ std::string to_json(const SearchReport& report) {
   json.field("schema", kSearchSchema);
   json.field("source", std::string_view(report.info.source));
   json.field("goal", name(report.goal));
-  optional_field(json, "memory_limit_bytes", report.request.memory_limit);
-  optional_field(json, "time_limit_ns", report.request.time_limit);
+  field_or_null(json, "memory_limit_bytes", report.request.memory_limit);
+  field_or_null(json, "time_limit_ns", report.request.time_limit);
   json.field("points", report.info.points);
   json.field("simulated", report.simulated);
   json.field("ruled_out", report.ruled_out);
   json.field("excluded", report.excluded);
   json.field("impossible", report.impossible);
   json.field("proved", report.is_proved);
-  optional_field(json, "grid_gap", report.grid_gap);
+  field_or_null(json, "grid_gap", report.grid_gap);
   json.key("best");
   if (report.best)
     write_best(json, report, *report.best);

@@ -49,7 +49,7 @@ class Runner {
         end_(request.shard.end(grid.points().size())) {}
 
   // `writer` may be null: then rows go to `sink` as windows are done.
-  Status run(store::SweepWriter* writer, run::SweepSink& sink, const runtime::Job* job) {
+  Status run(store::SweepWriter* writer, run::SweepSink& sink, const runtime::ProcessJob* job) {
     counts.points = end_ - begin_;
     std::optional<SweepServer> server;
     if (job != nullptr)
@@ -265,13 +265,13 @@ Result<Sweep> Sweep::open(const SweepRequest& request) {
   return Sweep(request, std::move(*grid));
 }
 
-Status Sweep::work_for(const runtime::Job& job) const {
+Status Sweep::work_for(const runtime::ProcessJob& job) const {
   return work_for_rank_0(grid_, job, request_.jobs == 0 ? 1 : request_.jobs);
 }
 
 Result<SweepCounts> Sweep::run(run::SweepSink& sink,
                                const std::function<void(const SweepProgress&)>& progress,
-                               const runtime::Job* job) const {
+                               const runtime::ProcessJob* job) const {
   std::optional<store::SweepWriter> writer;
   if (!request_.database.empty()) {
     auto opened = request_.resume ? store::SweepWriter::resume(request_.database, info())

@@ -59,10 +59,10 @@ class Sweep {
   /// predicted again.
   Result<SweepCounts> run(run::SweepSink& sink,
                           const std::function<void(const SweepProgress&)>& progress,
-                          const runtime::Job* job = nullptr) const;
+                          const runtime::ProcessJob* job = nullptr) const;
 
   /// The other ranks: predicts what rank 0 asks for, until it has all points.
-  Status work_for(const runtime::Job& job) const;
+  Status work_for(const runtime::ProcessJob& job) const;
 
  private:
   Sweep(SweepRequest request, SweepGrid grid)

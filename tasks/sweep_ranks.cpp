@@ -13,7 +13,7 @@ namespace foregather::tasks {
 namespace {
 
 using std::chrono::steady_clock;
-constexpr auto kPatience = std::chrono::seconds(10);  // for ranks that come late
+constexpr auto kLatePatience = std::chrono::seconds(10);  // for ranks that come late
 constexpr Ns kReach = 60 * kSecond;
 
 std::string listed(const std::set<std::uint32_t>& ranks) {
@@ -76,7 +76,7 @@ std::string sweep_tag(const SweepGrid& grid) {
   return digest.finish();
 }
 
-SweepServer::SweepServer(const runtime::Job& job, std::string tag,
+SweepServer::SweepServer(const runtime::ProcessJob& job, std::string tag,
                          std::function<bool(runtime::RankLink&)> serve)
     : job_(job),
       tag_(std::move(tag)),
@@ -89,7 +89,7 @@ void SweepServer::take_links() {
   std::optional<runtime::Time> end;
   while (true) {
     const auto now = steady_clock::now();
-    if (is_ending_ && !end) end = now + kPatience;
+    if (is_ending_ && !end) end = now + kLatePatience;
     {
       const std::lock_guard lock(mutex_);
       if (end && (now >= *end || came_.size() + 1 == job_.place.world_size)) return;
@@ -122,7 +122,7 @@ std::vector<std::string> SweepServer::finish() {
   return warnings;
 }
 
-Status work_for_rank_0(const SweepGrid& grid, const runtime::Job& job, std::size_t threads) {
+Status work_for_rank_0(const SweepGrid& grid, const runtime::ProcessJob& job, std::size_t threads) {
   auto first = runtime::link_to_rank_0(job, sweep_tag(grid), kReach);
   if (!first) return tl::unexpected(first.error());
   Candidates candidates(grid.request.source, grid.text);

@@ -23,7 +23,7 @@ std::string sweep_tag(const SweepGrid& grid);
 class SweepServer {
  public:
   /// `serve` hands out work until there is no more (true) or the rank is lost (false).
-  SweepServer(const runtime::Job& job, std::string tag,
+  SweepServer(const runtime::ProcessJob& job, std::string tag,
               std::function<bool(runtime::RankLink&)> serve);
   /// As finish(), without warnings.
   ~SweepServer();
@@ -35,7 +35,7 @@ class SweepServer {
  private:
   void take_links();
 
-  const runtime::Job& job_;
+  const runtime::ProcessJob& job_;
   std::string tag_;
   std::function<bool(runtime::RankLink&)> serve_;
   std::mutex mutex_;                     // of what follows
@@ -47,7 +47,7 @@ class SweepServer {
 
 /// The side of the other ranks: predicts on `threads` threads what rank 0 asks for, until it has
 /// all. Errors: rank 0 cannot be reached within a minute, or went away.
-Status work_for_rank_0(const SweepGrid& grid, const runtime::Job& job, std::size_t threads);
+Status work_for_rank_0(const SweepGrid& grid, const runtime::ProcessJob& job, std::size_t threads);
 
 /// Rank 0's request for points, and the answer. False: the rank is gone.
 bool ask(runtime::RankLink& link, const std::vector<std::int64_t>& indices,
