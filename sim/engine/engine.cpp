@@ -151,8 +151,7 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
   }
   const Meetings meetings(graph);
   Device device(graph, rows, prices, timelines, meetings);
-  const bool is_planned = !options.memory || plans_.front() != nullptr;
-  const bool may_skip = Device::needs_time && is_planned;
+  const bool may_skip = !options.memory || plans_.front() != nullptr;
   HostLoop<Device> host(graph, rows, prices, options, plans_, may_skip ? repeats_.get() : nullptr,
                         device);
   Played<Device> all{graph, timelines, host};

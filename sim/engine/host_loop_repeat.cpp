@@ -64,64 +64,60 @@ Pairing HostLoop<Device>::pairing(const ClassRun& run, const Repeat& repeat,
 
 template <class Device>
 void HostLoop<Device>::skip_periods(ClassRun& run, Thread& thread, std::uint32_t periods) {
-  if constexpr (Device::needs_time) {
-    const Repeat& repeat = *thread.repeat;
-    const EventHandle first = device_.next_event();
-    const Pairing pairing = this->pairing(run, repeat, periods);
-    device_.skip(*snapshot_, pairing);
-    for (std::uint32_t period = 0; period < periods; ++period)
-      for (const auto& [offset, event] : repeat.recorded)
-        run.events[thread.at[period * repeat.period + offset].a - run.first_event] =
-            first + period * repeat.records + event;
-    thread.at += static_cast<std::ptrdiff_t>(periods) * repeat.period;
-    thread.time += pairing.later();
-    pairing.time(periods_.last_end, thread.last_end);
-    pairing.op(periods_.last_wait, thread.last_wait);
-    thread.next_call += static_cast<std::ptrdiff_t>(periods) * periods_.calls;
-    periods_.next += periods;
-  }
+  const Repeat& repeat = *thread.repeat;
+  const EventHandle first = device_.next_event();
+  const Pairing pairing = this->pairing(run, repeat, periods);
+  device_.skip(*snapshot_, pairing);
+  for (std::uint32_t period = 0; period < periods; ++period)
+    for (const auto& [offset, event] : repeat.recorded)
+      run.events[thread.at[period * repeat.period + offset].a - run.first_event] =
+          first + period * repeat.records + event;
+  thread.at += static_cast<std::ptrdiff_t>(periods) * repeat.period;
+  thread.time += pairing.later();
+  pairing.time(periods_.last_end, thread.last_end);
+  pairing.op(periods_.last_wait, thread.last_wait);
+  thread.next_call += static_cast<std::ptrdiff_t>(periods) * periods_.calls;
+  periods_.next += periods;
 }
 
 template <class Device>
 void HostLoop<Device>::reach_boundary(ClassRun& run, Thread& thread) {
-  if constexpr (Device::needs_time) {  // elsewhere there are no boundaries
-    const Repeat& repeat = *thread.repeat;
-    const bool is_alone = blocked_ == 0 && std::ranges::none_of(run.threads, [&](const Thread& t) {
-                            return &t != &thread && t.state == State::ready;
-                          });
-    const Ns took = thread.time - periods_.begun;
-    const bool is_like = periods_.next > 1 && took == periods_.took && took > 0 && is_alone;
-    periods_.alike = is_like ? periods_.alike + 1 : 0;
-    periods_.took = took;
-    if (is_alone) device_.advance(thread.time);
-    if (periods_.is_remembered) {
-      const Pairing pairing = this->pairing(run, repeat, 0);
-      const std::uint32_t periods = is_like ? periods_to_skip(run, thread) : 0;
-      const auto seen = static_cast<EventHandle>(snapshot_->events.size());
-      const EventHandle oldest = seen - std::min(seen, repeat.back);
-      device_.forget();
-      if (periods > 0 && pairing.time(periods_.last_end, thread.last_end) &&
-          pairing.op(periods_.last_wait, thread.last_wait) &&
-          device_.repeats(*snapshot_, pairing, oldest))
-        skip_periods(run, thread, periods);
-      periods_.is_remembered = false;
-      periods_.alike = 0;
-      ++periods_.patience;
-    } else if (periods_.alike >= periods_.patience && periods_.next + 2 < repeat.count &&
-               device_.is_within(repeat.rows, run.step)) {
-      if (snapshot_ == nullptr) snapshot_ = std::make_unique<typename Device::Snapshot>();
-      device_.remember(*snapshot_);
-      periods_.is_remembered = true;
-      periods_.last_end = thread.last_end;
-      periods_.last_wait = thread.last_wait;
-    }
-    periods_.begun = thread.time;
-    periods_.calls = 0;
-    if (++periods_.next <= repeat.count)
-      thread.boundary = thread.at + repeat.period;
-    else
-      begin_repeat(thread, thread.repeat + 1);
+  const Repeat& repeat = *thread.repeat;
+  const bool is_alone = blocked_ == 0 && std::ranges::none_of(run.threads, [&](const Thread& t) {
+                          return &t != &thread && t.state == State::ready;
+                        });
+  const Ns took = thread.time - periods_.begun;
+  const bool is_like = periods_.next > 1 && took == periods_.took && took > 0 && is_alone;
+  periods_.alike = is_like ? periods_.alike + 1 : 0;
+  periods_.took = took;
+  if (is_alone) device_.advance(thread.time);
+  if (periods_.is_remembered) {
+    const Pairing pairing = this->pairing(run, repeat, 0);
+    const std::uint32_t periods = is_like ? periods_to_skip(run, thread) : 0;
+    const auto seen = static_cast<EventHandle>(snapshot_->events.size());
+    const EventHandle oldest = seen - std::min(seen, repeat.back);
+    device_.forget();
+    if (periods > 0 && pairing.time(periods_.last_end, thread.last_end) &&
+        pairing.op(periods_.last_wait, thread.last_wait) &&
+        device_.repeats(*snapshot_, pairing, oldest))
+      skip_periods(run, thread, periods);
+    periods_.is_remembered = false;
+    periods_.alike = 0;
+    ++periods_.patience;
+  } else if (periods_.alike >= periods_.patience && periods_.next + 2 < repeat.count &&
+             device_.is_within(repeat.rows, run.step)) {
+    if (snapshot_ == nullptr) snapshot_ = std::make_unique<typename Device::Snapshot>();
+    device_.remember(*snapshot_);
+    periods_.is_remembered = true;
+    periods_.last_end = thread.last_end;
+    periods_.last_wait = thread.last_wait;
   }
+  periods_.begun = thread.time;
+  periods_.calls = 0;
+  if (++periods_.next <= repeat.count)
+    thread.boundary = thread.at + repeat.period;
+  else
+    begin_repeat(thread, thread.repeat + 1);
 }
 
 template void HostLoop<ListDevice>::begin_repeat(Thread&, const Repeat*);

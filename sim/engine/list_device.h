@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/engine/device_state.h"
+#include "sim/engine/pairing.h"
 
 namespace foregather::sim {
 
@@ -54,7 +55,15 @@ class ListDevice {
   Ns next_time() const { return kForever; }
   void advance(Ns) {}
   bool idle() const { return queued_ == 0; }
-  struct Snapshot {};
+
+  /// As in SharedDevice; an op of the only class has ended when it was launched.
+  struct Snapshot;
+  bool is_within(Range, std::uint32_t) const { return queued_ == 0; }
+  void remember(Snapshot& snapshot) const;
+  void forget() {}
+  EventHandle next_event() const { return static_cast<EventHandle>(events_.size()); }
+  bool repeats(const Snapshot& snapshot, const Pairing& pairing, EventHandle oldest);
+  void skip(const Snapshot& snapshot, const Pairing& pairing);
 
  private:
   enum class ItemKind : std::uint8_t { op, record, wait };
@@ -89,6 +98,7 @@ class ListDevice {
     return streams_[first_stream_[c] + s];
   }
   Queue& queue(std::uint16_t c, std::uint32_t k) { return queues_[c * communicators_ + k]; }
+  bool pair(const Snapshot& snapshot, const Pairing& pairing);
   void launch_in_turn(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
                       std::uint32_t step);
   bool start(std::uint16_t c, Item& item);
@@ -111,6 +121,12 @@ class ListDevice {
   std::size_t queued_ = 0;
   std::vector<std::uint16_t> dirty_;  ///< classes whose streams may go on
   std::vector<Item*> meeting_;        ///< scratch of arrive(), in order of the members
+};
+
+struct ListDevice::Snapshot {
+  std::vector<Stream> streams;
+  std::vector<Queue> queues;
+  std::vector<EventRecord> events;
 };
 
 }  // namespace foregather::sim

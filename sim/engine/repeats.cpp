@@ -1,6 +1,7 @@
 #include "sim/engine/repeats.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 namespace foregather::sim {
@@ -12,32 +13,38 @@ constexpr std::uint32_t kNone = 0xffffffffU;
 // What a wait means: how many records before it the event was recorded; kNone: before the section.
 class Waits {
  public:
-  Waits(const Program& program, std::span<const Action> actions) : back_(actions.size(), kNone) {
+  Waits(const Program& program, std::span<const Action> actions)
+      : streams_(static_cast<std::uint32_t>(program.streams.size())),
+        back_(std::make_unique_for_overwrite<std::uint32_t[]>(actions.size())) {
     std::vector<std::uint32_t> recorded(program.events.count, kNone);
-    records_.reserve(actions.size() + 1);
     std::uint32_t records = 0;
     for (std::size_t i = 0; i < actions.size(); ++i) {
-      records_.push_back(records);
       const Action& action = actions[i];
       if (action.kind == ActionKind::record) {
         recorded[action.a - program.events.first] = records++;
       } else if (action.kind == ActionKind::wait || action.kind == ActionKind::host_wait_event) {
         const std::uint32_t at = recorded[action.a - program.events.first];
-        if (at != kNone) back_[i] = records - at;
-      } else if (action.kind == ActionKind::host_wait_stream) {
-        ++records;
-      } else if (action.kind == ActionKind::host_wait_device) {
-        records += static_cast<std::uint32_t>(program.streams.size());
+        back_[i] = at == kNone ? kNone : records - at;
+      } else {
+        records += records_of(action);
       }
     }
-    records_.push_back(records);
   }
+  /// Of a wait.
   std::uint32_t back(std::size_t action) const { return back_[action]; }
-  /// Before that action.
-  std::uint32_t records(std::size_t action) const { return records_[action]; }
+  /// How many events an action records.
+  std::uint32_t records_of(const Action& action) const {
+    switch (action.kind) {
+      case ActionKind::record:
+      case ActionKind::host_wait_stream: return 1;
+      case ActionKind::host_wait_device: return streams_;
+      default: return 0;
+    }
+  }
 
  private:
-  std::vector<std::uint32_t> back_, records_;
+  std::uint32_t streams_;
+  std::unique_ptr<std::uint32_t[]> back_;
 };
 
 class Finder {
@@ -69,9 +76,9 @@ class Finder {
     repeat.begin = begin;
     repeat.period = period;
     repeat.count = 1;
-    repeat.records = waits_.records(begin + period) - waits_.records(begin);
     std::uint32_t least = kNone, most = 0;
     for (std::uint32_t i = begin; i < begin + period; ++i) {
+      repeat.records += waits_.records_of(actions_[i]);
       if (actions_[i].kind != ActionKind::launch) continue;
       least = std::min(least, actions_[i].a);
       most = std::max(most, actions_[i].a);
@@ -79,7 +86,7 @@ class Finder {
     }
     if (most - least + 1 != repeat.ops) return repeat;
     std::uint32_t same = begin;
-    while (same + period < actions_.size() && is_like(same, same + period, repeat.ops)) ++same;
+    while (same + period < actions_.size() && is_like(same, same + period, repeat)) ++same;
     repeat.count = 1 + (same - begin) / period;
     repeat.rows = {least, repeat.ops * repeat.count};
     if (repeat.count >= kLeastPeriods) describe_events(repeat);
@@ -87,11 +94,11 @@ class Finder {
   }
 
   void describe_events(Repeat& repeat) const {
+    std::uint32_t records = 0;
     for (std::uint32_t i = repeat.begin; i < repeat.begin + repeat.period; ++i) {
       const ActionKind kind = actions_[i].kind;
-      if (kind == ActionKind::record)
-        repeat.recorded.emplace_back(i - repeat.begin,
-                                     waits_.records(i) - waits_.records(repeat.begin));
+      if (kind == ActionKind::record) repeat.recorded.emplace_back(i - repeat.begin, records);
+      records += waits_.records_of(actions_[i]);
       if (kind != ActionKind::wait && kind != ActionKind::host_wait_event) continue;
       const std::uint32_t back = waits_.back(i + repeat.period);
       if (back == kNone || back != waits_.back(i))
@@ -101,20 +108,20 @@ class Finder {
     }
   }
 
-  bool is_like(std::uint32_t before, std::uint32_t now, std::uint32_t ops) const {
+  // `now` is a period behind `before`; all between them are like those a period before.
+  bool is_like(std::uint32_t before, std::uint32_t now, const Repeat& repeat) const {
     const Action &a = actions_[before], &b = actions_[now];
     if (a.kind != b.kind || a.stream != b.stream) return false;
     switch (a.kind) {
       case ActionKind::launch: {
         const Op &x = graph_.ops[a.a], &y = graph_.ops[b.a];
-        return b.a == a.a + ops && x.cost == y.cost && x.communicator == y.communicator &&
+        return b.a == a.a + repeat.ops && x.cost == y.cost && x.communicator == y.communicator &&
                x.deps.count == 0 && y.deps.count == 0;
       }
       case ActionKind::wait:
       case ActionKind::host_wait_event: {
         const std::uint32_t x = waits_.back(before), y = waits_.back(now);
-        const std::uint32_t apart = waits_.records(now) - waits_.records(before);
-        return x == y || (x != kNone && y == x + apart);
+        return x == y || (x != kNone && y == x + repeat.records);
       }
       case ActionKind::host_delay: return a.a == b.a;
       case ActionKind::host_wait_action:
