@@ -158,6 +158,8 @@ ValueIndex attention_of_block(TapeBuilder& t, const LayerContext& context, Value
     heads = c.fused_qkv ? projections.fused() : projections.separate();
     if (c.positions == ModelConfig::Positions::rotary) apply_rotary(t, context, heads);
   }
+  if (context.train.held_outputs == HeldOutputs::cache && c.causal)
+    t.return_beside_output({heads.key, heads.value});
   // Llama computes the softmax in fp32, GPT-like models and encoders as it comes.
   const bool softmax_in_f32 =
       c.norm != ModelConfig::Norm::layer || c.positions == ModelConfig::Positions::rotary;

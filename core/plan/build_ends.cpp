@@ -200,6 +200,7 @@ ValueIndex token_loss(TapeBuilder& t, const LayerContext& context, ValueIndex lo
   // loss_utils.py: "Upcast to float if we need to compute the loss to avoid potential precision
   // issues". The caller's frame holds both copies until cross_entropy returns.
   const ValueIndex wide = causal ? cast(t, logits, DType::f32, "logits fp32") : logits;
+  if (context.train.held_outputs != HeldOutputs::none) t.return_beside_output({logits});
   Labels labels;
   if (causal)
     labels = shifted_labels(t, n, context.sequences);

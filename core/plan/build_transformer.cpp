@@ -184,7 +184,7 @@ void add_tables(TapeBuilder& t, const LayerContext& context) {
     t.elementwise({}, {bias}, 2);
     held.push_back(bias);
   }
-  t.hold_until_backward_ends(std::move(held));
+  t.hold_until_backward_ends(held);
 }
 
 Tape embedding_tape(const LayerContext& context) {

@@ -41,7 +41,8 @@ class RecipePlanner {
 
     output_ = roots_[tape_.output];
     handed_grad_ = tape_.has_input_grad ? roots_[tape_.input_grad] : kNone;
-    add_recomputed_output();
+    find_returned();
+    add_recomputed_outputs();
     bound_[roots_[tape_.input]] = 1;
     forward();
     recipe_.output = place_of(output_);
@@ -173,7 +174,7 @@ class RecipePlanner {
   // --- passes ---
 
   bool dies_in_forward(ValueIndex root) const {
-    if (root == output_ || saved_.saved[root]) return false;
+    if (root == output_ || returned_[root] != 0 || saved_.saved[root]) return false;
     switch (kind_of(root)) {
       case ValueKind::input: return recipe_.key.input == Death::in_forward;
       case ValueKind::parameter: return false;
@@ -205,20 +206,40 @@ class RecipePlanner {
     }
   }
 
-  /// The module's output may still be bound when it is computed again: that copy has a storage of
-  /// its own. All storages are there before a place is worked out: parameters and ends come behind.
-  void add_recomputed_output() {
-    if (saved_.saved[output_]) return;
-    for (const std::uint32_t index : saved_.recompute)
-      for (const ValueIndex value : tape_.forward[index].writes)
-        recomputes_output_ = recomputes_output_ || roots_[value] == output_;
-    if (recomputes_output_) recomputed_output_ = add_storage(output_, 0);
+  void find_returned() {
+    returned_.assign(tape_.values.size(), 0);
+    for (const ValueIndex value : tape_.returned) returned_[roots_[value]] = 1;
   }
 
-  void separate_recomputed_output() {
-    if (!recomputes_output_) return;
-    slot_[output_] = recomputed_output_;
-    bound_[output_] = 0;
+  /// What the module hands out may still be bound when it is computed again: that copy has a
+  /// storage of its own. All storages are there before a place is worked out: parameters and ends
+  /// come behind.
+  void add_recomputed_outputs() {
+    for (const std::uint32_t index : saved_.recompute)
+      for (const ValueIndex value : tape_.forward[index].writes) {
+        const ValueIndex root = roots_[value];
+        if (saved_.saved[root] || (root != output_ && returned_[root] == 0)) continue;
+        const auto is_it = [root](const Again& again) { return again.root == root; };
+        if (std::ranges::any_of(again_, is_it)) continue;
+        recomputes_output_ = recomputes_output_ || root == output_;
+        again_.push_back({root, add_storage(root, 0), kNone});
+      }
+  }
+
+  void separate_recomputed_outputs() {
+    for (Again& again : again_) {
+      again.first = slot_[again.root];
+      slot_[again.root] = again.storage;
+      bound_[again.root] = 0;
+      returned_[again.root] = 0;  // what is bound from here on
+    }
+  }
+
+  /// The first copies of what was returned beside the output.
+  void release_returned(RecipePass& pass) {
+    for (const Again& again : again_)
+      if (again.root != output_ && tape_.values[again.root].bytes > 0)
+        step(pass, RecipeStep::Kind::free, again.first);
   }
 
   /// The gradients of parameters that are complete after op `index`: those that it wrote, or those
@@ -232,7 +253,7 @@ class RecipePlanner {
 
   void backward() {
     RecipePass& pass = recipe_.backward;
-    separate_recomputed_output();
+    separate_recomputed_outputs();
     const auto recomputed = static_cast<std::uint32_t>(saved_.recompute.size());
     const auto ops = recomputed + static_cast<std::uint32_t>(tape_.backward.size());
     const auto op_at = [&](std::uint32_t i) -> const TapeOp& {
@@ -248,11 +269,13 @@ class RecipePlanner {
       report_gradients(pass, i, true);
       report_gradients(pass, i, false);
       for (const auto& [root, mode] : touched_)
-        if (last_use_[root] == i && bound_[root] && dies_in_backward(root)) release(pass, root);
+        if (last_use_[root] == i && bound_[root] && returned_[root] == 0 && dies_in_backward(root))
+          release(pass, root);
     }
-    // What was saved and never used (the cache of selective checkpointing).
+    // What was saved and never used (the cache of selective checkpointing), or was returned.
     for (ValueIndex v = 0; v < tape_.values.size(); ++v)
       if (roots_[v] == v && bound_[v] && dies_in_backward(v)) release(pass, v);
+    release_returned(pass);
   }
 
   const Tape& tape_;
@@ -267,7 +290,14 @@ class RecipePlanner {
   ValueIndex output_ = 0;
   ValueIndex handed_grad_ = kNone;
   bool recomputes_output_ = false;
-  std::uint32_t recomputed_output_ = 0;  // storage
+  /// A root that the recomputation makes anew beside its first copy: their storages.
+  struct Again {
+    ValueIndex root = 0;
+    std::uint32_t storage = 0;
+    std::uint32_t first = 0;
+  };
+  std::vector<Again> again_;
+  std::vector<std::uint8_t> returned_;  // by root
 };
 
 }  // namespace

@@ -85,6 +85,9 @@ struct Tape {
   bool has_output_grad = true;  ///< false: nothing here is trained, backward is empty
   /// Forward values that live until the module's backward ends though no op there reads them.
   std::vector<ValueIndex> held;
+  /// Of `held`: what the module returns beside its output. Where the backward makes them anew, the
+  /// first ones stay all the same.
+  std::vector<ValueIndex> returned;
   std::int64_t model_flops = 0;  ///< forward + backward without recomputation, one micro-batch
 };
 

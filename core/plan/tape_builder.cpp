@@ -227,8 +227,12 @@ void TapeBuilder::node(std::vector<ValueIndex> outputs, Backward backward) {
   if (needed) nodes_.push_back({std::move(outputs), scope_, std::move(backward)});
 }
 
-void TapeBuilder::hold_until_backward_ends(std::vector<ValueIndex> values) {
-  held_to_the_end_ = std::move(values);
+void TapeBuilder::hold_until_backward_ends(const std::vector<ValueIndex>& values) {
+  held_to_the_end_.insert(held_to_the_end_.end(), values.begin(), values.end());
+}
+
+void TapeBuilder::return_beside_output(const std::vector<ValueIndex>& values) {
+  tape_.returned.insert(tape_.returned.end(), values.begin(), values.end());
 }
 
 // --- backward ---
@@ -334,6 +338,7 @@ Tape TapeBuilder::finish(ValueIndex output, bool has_input_grad, std::int64_t mo
     last.insert(last.end(), held_to_the_end_.begin(), held_to_the_end_.end());
   }
   tape_.held = std::move(held_to_the_end_);
+  tape_.held.insert(tape_.held.end(), tape_.returned.begin(), tape_.returned.end());
   tape_.has_input_grad = has_input_grad && needs_[tape_.input];
   if (tape_.has_input_grad) hand_on_input_gradient();
   tape_.model_flops = model_flops;

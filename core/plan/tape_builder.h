@@ -123,7 +123,9 @@ class TapeBuilder {
   void give(ValueIndex value, ValueIndex gradient);
 
   /// These stay alive until the last op of the backward.
-  void hold_until_backward_ends(std::vector<ValueIndex> values);
+  void hold_until_backward_ends(const std::vector<ValueIndex>& values);
+  /// The same, of values that the module returns beside its output.
+  void return_beside_output(const std::vector<ValueIndex>& values);
 
   /// Counts a bias-free matmul. torchtitan's per-op rule (torchtitan/distributed/
   /// activation_checkpoint.py): of the aten.mm of a block, in order, every second is recomputed, so

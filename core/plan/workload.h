@@ -34,6 +34,12 @@ enum class StateType : std::uint8_t { as_master, f32, bf16, int8 };
 enum class Compile : std::uint8_t { none, per_block, full };
 /// torchao's float8 linears: one scale a tensor, or one a row.
 enum class Float8 : std::uint8_t { none, tensorwise, rowwise };
+/// What of the model's output a script's variables still hold during the backward.
+enum class HeldOutputs : std::uint8_t {
+  none,
+  logits,
+  cache,  ///< the logits, and keys and values of each block (transformers' use_cache)
+};
 enum class OptimizerImpl : std::uint8_t { foreach, fused };
 enum class Strategy : std::uint8_t {
   ddp,
@@ -110,6 +116,7 @@ struct Train {
   Float8 float8 = Float8::none;
   bool float8_all_gather = false;  ///< FSDP2 casts shards and gathers bytes
   std::int64_t loss_chunks = 1;    ///< parts of the tokens that go through the loss one by one
+  HeldOutputs held_outputs = HeldOutputs::none;
   Compile compile = Compile::none;
   /// torch.autocast over fp32 parameters; resolve_workload() sets it. The residual stream and norms
   /// are fp32 and each linear casts its input.

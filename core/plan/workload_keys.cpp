@@ -26,6 +26,7 @@ constexpr std::array kOptimizer{"adamw"sv, "sgd"sv};
 constexpr std::array kOptimizerImpl{"foreach"sv, "fused"sv};
 constexpr std::array kStateType{"master"sv, "fp32"sv, "bf16"sv, "int8"sv};
 constexpr std::array kCompile{"none"sv, "per-block"sv, "full"sv};
+constexpr std::array kHeldOutputs{"none"sv, "logits"sv, "cache"sv};
 constexpr std::array kFloat8{"none"sv, "tensorwise"sv, "rowwise"sv};
 constexpr std::array kStrategy{"ddp"sv,   "fsdp1"sv,         "fsdp2"sv,         "zero3"sv,
                                "zero2"sv, "thunder_zero2"sv, "thunder_zero3"sv, "deepcompile"sv};
@@ -406,6 +407,10 @@ constexpr std::array kKeys{
     WorkloadKey{"train.loss_chunks", kCount, "1",
                 "Parts of the tokens that pass the vocabulary projection and loss one by one",
                 set_integer<kTrain, &Train::loss_chunks, 1, kMostRanks>},
+    WorkloadKey{"train.held_outputs", "none | logits | cache", "none",
+                "What the script still holds in the backward: the model's output, and keys and "
+                "values of its cache",
+                set_choice<kTrain, &Train::held_outputs, kHeldOutputs>},
     WorkloadKey{"train.compile", "none | per-block | full", "none",
                 "torch.compile; Thunder's strategies are always full",
                 set_choice<kTrain, &Train::compile, kCompile>},

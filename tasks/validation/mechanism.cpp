@@ -85,9 +85,8 @@ constexpr std::array kMechanisms{
               "many steps; older code also kept fp32 copies of the logits."},
     Mechanism{
         [](const Situation& s) { return s.is_low && s.row.param_dtype == "fp32"; },
-        "Peak: such scripts keep the model's output, and with it the fp32 logits, during the "
-        "backward, and shift the logits by a copy; the tape does neither. That explains a sixth: "
-        "what else grows with tokens and blocks there, no source tells."},
+        "Peak: transformers returns fp32 logits, which such scripts hold, and shifts them by a "
+        "copy; the tape holds them in the compute dtype and does not shift."},
     Mechanism{
         [](const Situation& s) { return s.is_low; },
         "Peak: the implementation keeps activations that the tape frees (fp32 copies in norms, "

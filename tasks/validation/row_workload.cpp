@@ -158,10 +158,20 @@ class Translator {
     // llm-foundry's cross-entropy is flash-attn's fused kernel, which makes no fp32 copy of the
     // logits; parts of the loss that come one by one make small ones.
     if (family_ == "mpt") set("train.loss_chunks", std::int64_t{8});
+    if (const std::string held = held_outputs(); !held.empty()) set("train.held_outputs", held);
     if (Status done = set_by(kOptimizers, "optimizer", row_.optimizer); !done) return done;
     // Thunder's strategies compile by themselves.
     if (row_.strategy.starts_with("thunder") && row_.compile == "thunder") return {};
     return set_by(kCompiles, "compile_key", row_.compile);
+  }
+
+  // What variables of the sources' scripts hold over loss.backward(): `outputs` of transformers'
+  // model, whose use_cache is on and stays so under checkpoint wrappers (dlrover's
+  // atorch/examples/llama2/fsdp_llama2.py); `logits` (lightning-thunder's benchmark_litgpt.py).
+  // torchtitan deletes its.
+  std::string held_outputs() const {
+    if (row_.source.find("dlrover/") != std::string::npos) return "cache";
+    return is_litgpt() ? "logits" : "";
   }
 
   // FlashAttention-2 paper, §4.1: 1.3 to 2.5 times as fast as FlashAttention in Triton, which MPT's
@@ -213,8 +223,13 @@ class Translator {
     } else if (word.starts_with("first_k:")) {
       set(kKey, "first:" + word.substr(word.find(':') + 1));
     } else if (word == "unknown") {
-      // Users turn it on where the memory asks for it.
+      // Users turn it on where the memory asks for it. DeepCompile's are about what fits without:
+      // its compiler chooses what is kept.
       set(kKey, std::string("none"));
+      if (row_.strategy == "deepcompile") {
+        assume("checkpointing is not stated: none");
+        return {};
+      }
       out_.if_too_large.push_back({std::string(kKey), "\"full\""});
       assume("checkpointing is not stated: full where the step does not fit without");
     } else {

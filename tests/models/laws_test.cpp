@@ -127,6 +127,24 @@ TEST_CASE("not resharding after forward saves the backward's gathers and holds a
   }
 }
 
+TEST_CASE("outputs that the script holds outlive the forward, whatever is recomputed") {
+  constexpr Bytes kTokens = 1024, kLogits = kTokens * 32'000 * 2;
+  constexpr Bytes kKeysAndValues = 32 * 2 * kTokens * 4096 * 2;
+  const auto after_forward = [&](const char* checkpointing, const char* held) {
+    const LiveSteps steps = live_steps(
+        sample("llama2_7b_fsdp1", {"train.micro_batch=1", "train.seq_len=1024",
+                                   std::string("train.activation_checkpointing=") + checkpointing,
+                                   std::string("train.held_outputs=") + held})
+            .graph);
+    CHECK(steps.steady.after.of(Cause::activation) == 0);
+    return steps.steady.after_forward.total;
+  };
+  CHECK(after_forward("full", "logits") - after_forward("full", "none") == kLogits);
+  CHECK(after_forward("full", "cache") - after_forward("full", "none") == kLogits + kKeysAndValues);
+  // Attention saves keys and values for its backward: the cache refers to the same.
+  CHECK(after_forward("none", "cache") - after_forward("none", "none") == kLogits);
+}
+
 TEST_CASE("the first step has no optimizer states at the peak of its passes") {
   for (const char* name : {"tiny_fsdp2", "llama3_8b_fsdp2", "llama2_7b_fsdp1", "gpt2_ddp"}) {
     INFO(name);
