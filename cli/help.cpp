@@ -41,6 +41,25 @@ std::string examples_text(const Command& command) {
   return text;
 }
 
+// What stands beside an option in a short help: its first sentence, or as much of it as two lines
+// hold.
+std::string brief(std::string_view doc) {
+  constexpr std::size_t kTwoLines = 128;
+  for (const std::string_view stop : {". ", "; ", ": "}) {
+    if (stop != ". " && columns(doc) <= kTwoLines) break;
+    doc = doc.substr(0, doc.find(stop));
+  }
+  return std::string(doc);
+}
+
+std::string beside(const std::string& left, const std::string& text) {
+  constexpr std::size_t kColumn = 28;
+  std::string right = wrapped(text, kColumn);
+  const std::string start = "  " + left;
+  if (columns(start) + 2 > kColumn) return start + "\n" + right;
+  return start + right.substr(columns(start));
+}
+
 constexpr std::string_view kExitCodes =
     "\nExit status: 0 done (running out of memory is a result), 1 the work failed, 2 bad usage or "
     "input.\n";
@@ -81,12 +100,29 @@ std::string help_text(std::span<const Command> commands) {
     text += fmt::format("  {:<12}{}\n", command.name, command.summary);
   text +=
       "\nOptions:\n"
-      "  -h, --help  this text; `foregather COMMAND --help` explains a command\n"
-      "  --version   the version\n";
+      "  -h, --help  this text\n"
+      "  --version   the version, and how it was built\n\n"
+      "`foregather COMMAND --help` is a command's options, `foregather help COMMAND` all about "
+      "it.\n";
   return text + std::string(kExitCodes);
 }
 
 std::string help_text(const Command& command) {
+  std::string text = usage(command) + "\n" +
+                     wrapped(command.description.substr(0, command.description.find("\n\n")), 0);
+  for (const bool positional : {true, false}) {
+    std::string lines;
+    for (const Option& option : command.options)
+      if (is_positional(option) == positional)
+        lines += beside(shown_names(option), brief(option.doc));
+    if (!positional) lines += beside("-h, --help", "this text");
+    if (!lines.empty()) text += (positional ? "\nArguments:\n" : "\nOptions:\n") + lines;
+  }
+  text += fmt::format("\n`foregather help {}` says more, with examples.\n", command.name);
+  return text;
+}
+
+std::string manual_text(const Command& command) {
   std::string text = usage(command) + "\n" + wrapped(command.description, 0);
   for (const bool positional : {true, false}) {
     text += positional ? "\nArguments:\n" : "\nOptions:\n";

@@ -74,7 +74,9 @@ Command import_command() {
   command.name = "import";
   command.summary = "reads what other tools printed or recorded";
   command.description =
-      "Reads files of other tools and says what they hold:\n\n"
+      "Reads files of other tools and says what they hold. Several files are read in parallel. "
+      "What "
+      "is not read is counted and named.\n\n"
       "torch.profiler traces (Chrome JSON, as Kineto printed it since 2021), packed by gzip or "
       "zstd "
       "or not, alone or as members of a tar archive (FILE!MEMBER is one of them): kernels, "
@@ -88,8 +90,7 @@ Command import_command() {
       "Thunder's own estimator (thunder.examine).\n\n"
       "Chakra execution traces (.et, or JSON with workload_graph): nodes by type, dependencies, "
       "collectives with their bytes, process groups.\n\n"
-      "PyTorch execution traces (JSON with schema and nodes): nodes, operators, communication.\n\n"
-      "Several files are read in parallel. What is not read is counted and named.";
+      "PyTorch execution traces (JSON with schema and nodes): nodes, operators, communication.";
   command.options = {
       {"FILE", "", "a trace; may be repeated. The content decides", nullptr, nullptr,
        &arguments->files, true},

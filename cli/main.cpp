@@ -1,6 +1,7 @@
 #include <exception>
 #include <new>
 
+#include "cli/build_info.h"
 #include "cli/command.h"
 #include "cli/parser.h"
 #include "cli/terminal.h"
@@ -13,7 +14,7 @@ int main(int argc, char** argv) {
   foregather::keep_freed_memory();
   foregather::remove_pending_files_on_signals();
   try {
-    return dispatch(commands(), argc, argv);
+    return dispatch(commands(), build_text(), argc, argv);
   } catch (const std::bad_alloc&) {
     complain("out of memory");
   } catch (const std::exception& error) {

@@ -9,7 +9,6 @@
 #include "cli/help.h"
 #include "cli/terminal.h"
 #include "core/base/suggest.h"
-#include "tasks/version.h"
 
 namespace foregather::cli {
 namespace {
@@ -107,17 +106,23 @@ int parse_and_run(const Command& command, std::vector<std::string> arguments) {
 
 }  // namespace
 
-int dispatch(std::span<const Command> commands, int argc, const char* const* argv) {
+int dispatch(std::span<const Command> commands, const std::string& version, int argc,
+             const char* const* argv) {
   if (argc < 2) return bad_usage("", "a command is missing");
   const std::string_view first = argv[1];
-  if (first == "-h" || first == "--help" || first == "help") return print(help_text(commands));
-  if (first == "--version") return print(fmt::format("{}\n", tasks::version()));
-  for (const Command& command : commands)
-    if (command.name == first)
-      return parse_and_run(command, std::vector<std::string>(argv + 2, argv + argc));
+  const bool is_manual = first == "help" && argc > 2;
+  if (!is_manual && (first == "-h" || first == "--help" || first == "help"))
+    return print(help_text(commands));
+  if (first == "--version") return print(version);
+  const std::string_view name = is_manual ? argv[2] : first;
+  for (const Command& command : commands) {
+    if (command.name != name) continue;
+    if (is_manual) return print(manual_text(command));
+    return parse_and_run(command, std::vector<std::string>(argv + 2, argv + argc));
+  }
   std::vector<std::string_view> names;
   for (const Command& command : commands) names.push_back(command.name);
-  return bad_usage("", fmt::format("unknown command '{}'{}", first, did_you_mean(first, names)));
+  return bad_usage("", fmt::format("unknown command '{}'{}", name, did_you_mean(name, names)));
 }
 
 }  // namespace foregather::cli

@@ -127,8 +127,8 @@ std::vector<Option> options(SimulateArguments& arguments) {
        "ranks of one job; a forward's and a backward's Thunder trace together are one step",
        nullptr, nullptr, &arguments.sources},
       {"--hw", "HW",
-       fmt::format("the hardware: {}, or the path of a hardware file. The same as --set "
-                   "cluster.hardware=HW",
+       fmt::format("a built-in machine, or the path of a hardware file. Built in are {}. The same "
+                   "as --set cluster.hardware=HW",
                    fmt::join(tasks::hardware_names(), ", ")),
        nullptr, &arguments.hardware, nullptr},
       {"--set", "KEY=VALUE",

@@ -3,8 +3,8 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <filesystem>
 
+#include "core/base/program_files.h"
 #include "core/base/suggest.h"
 #include "runtime/host/host_backend.h"
 
@@ -37,12 +37,7 @@ Result<BackendHandle> open_plug_in(const std::string& name) {
 
 }  // namespace
 
-std::string backend_plug_in(const std::string& name) {
-  std::error_code ignored;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  const auto path = program.parent_path() / file_of(name);
-  return std::filesystem::exists(path, ignored) ? path.string() : std::string();
-}
+std::string backend_plug_in(const std::string& name) { return own_library(file_of(name)); }
 
 Result<BackendHandle> open_backend(const std::string& name) {
   if (name == "host") return BackendHandle(make_host_backend().release(), {});

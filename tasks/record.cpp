@@ -19,6 +19,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/file.h"
+#include "core/base/program_files.h"
 #include "profiler/identity.h"
 #include "profiler/raw_file.h"
 #include "profiler/recorder.h"
@@ -215,15 +216,7 @@ Result<ImportedRun> merge(const RecordOptions& options, const std::string& folde
 
 }  // namespace
 
-std::string injection_library() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const char* place : {".", "../lib", "../lib/foregather", "../profiler"}) {
-    const fs::path path = (program / place / "libforegather_inject.so").lexically_normal();
-    if (fs::is_regular_file(path, error)) return path.string();
-  }
-  return {};
-}
+std::string injection_library() { return own_library("libforegather_inject.so", "../profiler"); }
 
 Result<Recorded> record(const RecordOptions& options, const Tell& tell,
                         const std::function<void(const RecordProgress&)>& show) {

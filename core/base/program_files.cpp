@@ -1,0 +1,20 @@
+#include "core/base/program_files.h"
+
+#include <filesystem>
+
+namespace foregather {
+
+namespace fs = std::filesystem;
+
+std::string own_library(std::string_view file, std::string_view build_folder) {
+  std::error_code ignored;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  for (const std::string_view place :
+       {std::string_view("."), std::string_view("../lib/foregather"), build_folder}) {
+    const fs::path path = (folder / place / file).lexically_normal();
+    if (fs::is_regular_file(path, ignored)) return path.string();
+  }
+  return {};
+}
+
+}  // namespace foregather
