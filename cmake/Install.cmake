@@ -1,12 +1,12 @@
 # `cmake --install build/release --prefix DIR`, and Debian packages by `cpack` in the build folder:
 # foregather (the program, its recorder and plug-ins, the side-car, samples, documents, man pages,
-# completions of shells) and foregather-gui (the desktop). Libraries of the program go to
+# completions of shells), foregather-gui (the desktop) and foregather-mpi (a plug-in for mpirun). Libraries of the program go to
 # lib/foregather, where own_library() of core/base/program_files.h looks for them.
 set(_libraries lib/foregather)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME foregather)
 
 install(TARGETS foregather RUNTIME DESTINATION bin)
-foreach(_library IN ITEMS foregather_inject foregather_backend_cuda foregather_sweep_mpi)
+foreach(_library IN ITEMS foregather_inject foregather_backend_cuda)
   if(TARGET ${_library})
     install(TARGETS ${_library} LIBRARY DESTINATION ${_libraries})
   endif()
@@ -21,8 +21,11 @@ install(FILES "${PROJECT_BINARY_DIR}/manual/_foregather" DESTINATION share/zsh/v
 install(FILES "${PROJECT_BINARY_DIR}/manual/foregather.fish" DESTINATION share/fish/vendor_completions.d)
 set(_components foregather)
 
-if(TARGET foregather-gui)
-  install(TARGETS foregather-gui RUNTIME DESTINATION bin COMPONENT foregather-gui)
+if(TARGET foregather_mpi)
+  install(TARGETS foregather_mpi LIBRARY DESTINATION ${_libraries} COMPONENT foregather-mpi)
+  list(APPEND _components foregather-mpi)
+endif()
+if(TARGET foregather-gui)  # installed by gui/app
   list(APPEND _components foregather-gui)
 endif()
 
@@ -40,6 +43,10 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_FOREGATHER_PACKAGE_NAME foregather)
 set(CPACK_DEBIAN_FOREGATHER_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_FOREGATHER_DESCRIPTION "${PROJECT_DESCRIPTION}\n Simulates FSDP, ZeRO and DDP steps, records real ones, and compares both op by op.")
+set(CPACK_DEBIAN_FOREGATHER-MPI_PACKAGE_NAME foregather-mpi)
+set(CPACK_DEBIAN_FOREGATHER-MPI_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_FOREGATHER-MPI_PACKAGE_DEPENDS foregather)
+set(CPACK_DEBIAN_FOREGATHER-MPI_DESCRIPTION "sweeps of foregather shared by the ranks of an MPI job")
 set(CPACK_DEBIAN_FOREGATHER-GUI_PACKAGE_NAME foregather-gui)
 set(CPACK_DEBIAN_FOREGATHER-GUI_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_FOREGATHER-GUI_PACKAGE_DEPENDS foregather)

@@ -10,23 +10,17 @@
 
 #include <array>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <sstream>
 #include <thread>
+
+#include "core/base/program_files.h"
 
 namespace foregather::runtime {
 namespace {
 
 using std::chrono::steady_clock;
 constexpr auto kSoon = std::chrono::seconds(5);
-
-std::string mpi_plug_in() {
-  std::error_code ignored;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  const auto path = program.parent_path() / "libforegather_mpi.so";
-  return std::filesystem::exists(path, ignored) ? path.string() : std::string();
-}
 
 // Of this machine: those that others may reach first.
 std::string own_addresses() {
@@ -95,7 +89,8 @@ Result<std::optional<ProcessJob>> join_job(const Environment& environment) {
     return value && !value->empty();
   };
   const bool is_mpirun = is_set("OMPI_COMM_WORLD_RANK") && !is_set("RANK");
-  const std::string plug_in = is_mpirun && !is_set("MASTER_ADDR") ? mpi_plug_in() : std::string();
+  const std::string plug_in =
+      is_mpirun && !is_set("MASTER_ADDR") ? own_library("libforegather_mpi.so") : std::string();
   const auto place = process_place([&](const char* name) -> std::optional<std::string> {
     if (!plug_in.empty() && name == std::string_view("MASTER_ADDR")) return "rank 0";
     return environment(name);
