@@ -201,7 +201,7 @@ TEST_CASE("a sweep completes when a process of its job is killed, and says so") 
   for (const int rank : {0, 1, 3}) CHECK(end_of(ranks[static_cast<std::size_t>(rank)]) == 0);
   CAPTURE(text_of(scratch.path("rank0")));
   CHECK(rows_of(database) == expected);
-  CHECK(text_of(scratch.path("rank0")).find("warning: rank 2 went away") != std::string::npos);
+  CHECK(text_of(scratch.path("rank0")).find("warning: rank 2 ") != std::string::npos);
 }
 
 TEST_CASE("a process of another sweep is refused") {
