@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/help.h"
 #include "cli/manual.h"
 
 namespace foregather::cli {
@@ -23,11 +24,10 @@ std::string all_names(std::span<const Command> commands) {
   return names + "help";
 }
 
-// For quotes of shells; a doc up to its first stop.
+// For quotes of shells.
 std::string plain(std::string_view doc) {
-  const auto stop = std::min({doc.find(". "), doc.find("; "), doc.find(": "), doc.find('\n')});
   std::string text;
-  for (const char c : doc.substr(0, stop))
+  for (const char c : brief(doc.substr(0, doc.find('\n'))))
     if (c != '\'' && c != '[' && c != ']' && c != ':' && c != '\\') text += c;
   return text;
 }
@@ -95,6 +95,10 @@ std::string fish_completion(std::span<const Command> commands) {
   for (const Command& command : commands)
     script += fmt::format("complete -c foregather -n __fish_use_subcommand -f -a {} -d '{}'\n",
                           command.name, plain(command.summary));
+  script += fmt::format(
+      "complete -c foregather -n __fish_use_subcommand -f -a help -d 'all about a command'\n"
+      "complete -c foregather -n '__fish_seen_subcommand_from help' -f -a '{}'\n",
+      all_names(commands));
   for (const Command& command : commands)
     for (const Option& option : command.options) {
       std::string names;

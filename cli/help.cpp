@@ -21,13 +21,6 @@ std::string usage(const Command& command) {
   return line + " [OPTION]..." + (rest.empty() ? "" : " --" + rest + "...") + "\n";
 }
 
-// "-o, --output FILE".
-std::string shown_names(const Option& option) {
-  std::string names;
-  for (const char c : option.names) names += c == ',' ? std::string(", ") : std::string(1, c);
-  return option.value.empty() ? names : names + " " + option.value;
-}
-
 std::string option_text(const Option& option) {
   return fmt::format("  {}\n{}", shown_names(option), wrapped(option.doc, 6));
 }
@@ -39,17 +32,6 @@ std::string examples_text(const Command& command) {
     text += fmt::format("  {}\n{}", example.substr(0, tab), wrapped(example.substr(tab + 1), 6));
   }
   return text;
-}
-
-// What stands beside an option in a short help: its first sentence, or as much of it as two lines
-// hold.
-std::string brief(std::string_view doc) {
-  constexpr std::size_t kTwoLines = 128;
-  for (const std::string_view stop : {". ", "; ", ": "}) {
-    if (stop != ". " && columns(doc) <= kTwoLines) break;
-    doc = doc.substr(0, doc.find(stop));
-  }
-  return std::string(doc);
 }
 
 std::string beside(const std::string& left, const std::string& text) {
@@ -65,6 +47,21 @@ constexpr std::string_view kExitCodes =
     "input.\n";
 
 }  // namespace
+
+std::string shown_names(const Option& option) {
+  std::string names;
+  for (const char c : option.names) names += c == ',' ? std::string(", ") : std::string(1, c);
+  return option.value.empty() ? names : names + " " + option.value;
+}
+
+std::string brief(std::string_view doc) {
+  constexpr std::size_t kTwoLines = 128;
+  for (const std::string_view stop : {". ", "; ", ": "}) {
+    if (stop != ". " && columns(doc) <= kTwoLines) break;
+    doc = doc.substr(0, doc.find(stop));
+  }
+  return std::string(doc);
+}
 
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
   std::string out;

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "cli/command.h"
 
@@ -16,6 +17,13 @@ std::string help_text(const Command& command);
 
 /// What `foregather help COMMAND` prints: every paragraph and example.
 std::string manual_text(const Command& command);
+
+/// "-o, --output FILE".
+std::string shown_names(const Option& option);
+
+/// An option's text as far as two lines hold it: its first sentence, or what is before its first
+/// semicolon or colon.
+std::string brief(std::string_view doc);
 
 /// `text` broken at spaces into lines of at most `width` columns, each after `indent` spaces.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t width = 92);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/help.h"
 #include "cli/manual.h"
 #include "tasks/version.h"
 
@@ -53,12 +54,7 @@ std::string title(std::string_view page) {
 }
 
 std::string option_entry(const Option& option) {
-  std::string names;
-  for (const char c : option.names) names += c == ',' ? std::string(", ") : std::string(1, c);
-  std::string entry = fmt::format(".TP\n.B {}\n", escaped(names));
-  if (!option.value.empty())
-    entry = fmt::format(".TP\n\\fB{}\\fR \\fI{}\\fR\n", escaped(names), escaped(option.value));
-  return entry + lines(option.doc);
+  return fmt::format(".TP\n.B {}\n", escaped(shown_names(option))) + lines(option.doc);
 }
 
 constexpr std::string_view kExitStatus =
