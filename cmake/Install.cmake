@@ -1,7 +1,8 @@
 # `cmake --install build/release --prefix DIR`, and Debian packages by `cpack` in the build folder:
 # foregather (the program, its recorder and plug-ins, the side-car, samples, documents, man pages,
-# completions of shells), foregather-gui (the desktop) and foregather-mpi (a plug-in for mpirun). Libraries of the program go to
-# lib/foregather, where own_library() of core/base/program_files.h looks for them.
+# completions of shells), foregather-gui (the desktop) and foregather-mpi (a plug-in for mpirun).
+# Libraries of the program go to lib/foregather, where own_library() of core/base/program_files.h
+# looks for them.
 set(_libraries lib/foregather)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME foregather)
 
