@@ -51,19 +51,23 @@ TEST_CASE("skipping what repeats changes nothing") {
       auto schedule = tasks::load_schedule(path, sets, {});
       CAPTURE(sample, sets);
       if (!schedule) continue;  // blocks of a tree cannot be checkpointed
-      ++compared;
-      schedule->engine.record_memory = true;
-      const auto all = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
-      schedule->engine.record_memory = false;
-      const auto skipped = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
-      REQUIRE((all.has_value() && skipped.has_value()));
-      CHECK(all->steps == skipped->steps);
-      CHECK(all->oom.has_value() == skipped->oom.has_value());
-      if (all->oom) continue;
-      check_same(all->classes.front().first, skipped->classes.front().first);
-      check_same(all->classes.front().steady, skipped->classes.front().steady);
+      for (const bool contention : {true, false}) {
+        CAPTURE(contention);
+        ++compared;
+        schedule->engine.contention = contention;
+        schedule->engine.record_memory = true;
+        const auto all = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
+        schedule->engine.record_memory = false;
+        const auto skipped = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
+        REQUIRE((all.has_value() && skipped.has_value()));
+        CHECK(all->steps == skipped->steps);
+        CHECK(all->oom.has_value() == skipped->oom.has_value());
+        if (all->oom) continue;
+        check_same(all->classes.front().first, skipped->classes.front().first);
+        check_same(all->classes.front().steady, skipped->classes.front().steady);
+      }
     }
-  CHECK(compared >= 60);
+  CHECK(compared >= 120);
 }
 
 TEST_CASE("the blocks of a model are found as what repeats") {
