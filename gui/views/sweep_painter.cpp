@@ -10,7 +10,7 @@
 namespace foregather::gui {
 namespace {
 
-constexpr double kLine = 19, kDot = 5;
+constexpr double kTextLine = 19, kDot = 5;
 
 void paint_axes(QPainter& painter, const QRectF& area, const SweepScale& scale,
                 const Theme& theme) {
@@ -84,12 +84,12 @@ void paint_sweep(QPainter& painter, const QRectF& area, const SweepPlot& plot,
 void paint_sweep_details(QPainter& painter, const QRectF& area, const SweepPlot& plot,
                          std::optional<std::size_t> dot, const Theme& theme) {
   painter.fillRect(area, theme.band);
-  QRectF line(area.left() + 12, area.top() + 10, area.width() - 24, kLine);
+  QRectF line(area.left() + 12, area.top() + 10, area.width() - 24, kTextLine);
   const auto text = [&](const QString& what, int flags, const QColor& color) {
     painter.setPen(color);
     draw_fitting(painter, line, flags | Qt::AlignVCenter, what, Qt::ElideMiddle);
   };
-  const auto next = [&] { line.translate(0, kLine); };
+  const auto next = [&] { line.translate(0, kTextLine); };
   const auto head = [&](const QString& what) {
     QFont bold = picture_font(12);
     bold.setBold(true);
@@ -103,7 +103,8 @@ void paint_sweep_details(QPainter& painter, const QRectF& area, const SweepPlot&
     const QRectF whole = line;
     line.setWidth(whole.width() * 0.52);
     text(name, Qt::AlignLeft, theme.faint);
-    line = QRectF(whole.left() + whole.width() * 0.55, whole.top(), whole.width() * 0.45, kLine);
+    line =
+        QRectF(whole.left() + whole.width() * 0.55, whole.top(), whole.width() * 0.45, kTextLine);
     text(value, Qt::AlignRight, theme.text);
     line = whole;
     next();

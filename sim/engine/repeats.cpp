@@ -8,15 +8,16 @@ namespace foregather::sim {
 namespace {
 
 constexpr std::uint32_t kLeastPeriods = 4;
-constexpr std::uint32_t kNone = 0xffffffffU;
+constexpr std::uint32_t kNoRecord = 0xffffffffU;
 
-// What a wait means: how many records before it the event was recorded; kNone: before the section.
+// What a wait means: how many records before it the event was recorded; kNoRecord: before the
+// section.
 class Waits {
  public:
   Waits(const Program& program, std::span<const Action> actions)
       : streams_(static_cast<std::uint32_t>(program.streams.size())),
         back_(std::make_unique_for_overwrite<std::uint32_t[]>(actions.size())) {
-    std::vector<std::uint32_t> recorded(program.events.count, kNone);
+    std::vector<std::uint32_t> recorded(program.events.count, kNoRecord);
     std::uint32_t records = 0;
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const Action& action = actions[i];
@@ -24,7 +25,7 @@ class Waits {
         recorded[action.a - program.events.first] = records++;
       } else if (action.kind == ActionKind::wait || action.kind == ActionKind::host_wait_event) {
         const std::uint32_t at = recorded[action.a - program.events.first];
-        back_[i] = at == kNone ? kNone : records - at;
+        back_[i] = at == kNoRecord ? kNoRecord : records - at;
       } else {
         records += records_of(action);
       }
@@ -53,19 +54,19 @@ class Finder {
       : graph_(graph), actions_(actions), waits_(program, actions) {}
 
   std::vector<Repeat> find() {
-    std::vector<std::uint32_t> latest(graph_.costs.size(), kNone);
+    std::vector<std::uint32_t> latest(graph_.costs.size(), kNoRecord);
     std::vector<Repeat> repeats;
     for (std::uint32_t at = 0; at < actions_.size(); ++at) {
       if (actions_[at].kind != ActionKind::launch) continue;
       const Op& op = graph_.ops[actions_[at].a];
       if (op.kind != OpKind::attention && !op.communicator) continue;
       const std::uint32_t before = std::exchange(latest[op.cost.row()], at);
-      if (before == kNone) continue;
+      if (before == kNoRecord) continue;
       const auto repeat = repeat_from(before, at - before);
       if (repeat.count < kLeastPeriods) continue;
       repeats.push_back(repeat);
       at = repeat.begin + repeat.period * repeat.count - 1;
-      std::ranges::fill(latest, kNone);
+      std::ranges::fill(latest, kNoRecord);
     }
     return repeats;
   }
@@ -76,7 +77,7 @@ class Finder {
     repeat.begin = begin;
     repeat.period = period;
     repeat.count = 1;
-    std::uint32_t least = kNone, most = 0;
+    std::uint32_t least = kNoRecord, most = 0;
     for (std::uint32_t i = begin; i < begin + period; ++i) {
       repeat.records += waits_.records_of(actions_[i]);
       if (actions_[i].kind != ActionKind::launch) continue;
@@ -101,7 +102,7 @@ class Finder {
       records += waits_.records_of(actions_[i]);
       if (kind != ActionKind::wait && kind != ActionKind::host_wait_event) continue;
       const std::uint32_t back = waits_.back(i + repeat.period);
-      if (back == kNone || back != waits_.back(i))
+      if (back == kNoRecord || back != waits_.back(i))
         repeat.outside.push_back(i - repeat.begin);
       else
         repeat.back = std::max(repeat.back, back);
@@ -121,7 +122,7 @@ class Finder {
       case ActionKind::wait:
       case ActionKind::host_wait_event: {
         const std::uint32_t x = waits_.back(before), y = waits_.back(now);
-        return x == y || (x != kNone && y == x + repeat.records);
+        return x == y || (x != kNoRecord && y == x + repeat.records);
       }
       case ActionKind::host_delay: return a.a == b.a;
       case ActionKind::host_wait_action:

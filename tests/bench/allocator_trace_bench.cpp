@@ -23,7 +23,7 @@ using namespace foregather;
 using namespace foregather::alloc;
 
 /// Malloc (bytes > 0) into a slot, or free (bytes 0) of it.
-struct Call {
+struct TracedCall {
   Bytes bytes;
   std::uint32_t slot;
   std::uint32_t stream;
@@ -32,7 +32,7 @@ struct Call {
 /// The calls of a recorded window: what lived before it is allocated first, what lives at its end
 /// is freed last.
 struct Trace {
-  std::vector<Call> calls;
+  std::vector<TracedCall> calls;
   std::uint32_t slots = 0;
   std::size_t events = 0;
 };
@@ -152,7 +152,7 @@ void replica(benchmark::State& state, const Trace& trace, const std::string& con
   CachingAllocator allocator(parse_alloc_conf(conf).value(), memory, clock);
   std::vector<BlockId> blocks(trace.slots);
   for (auto _ : state)
-    for (const Call& call : trace.calls) {
+    for (const TracedCall& call : trace.calls) {
       if (call.bytes > 0)
         blocks[call.slot] = allocator.malloc(call.bytes, StreamId(call.stream)).block;
       else
@@ -166,7 +166,7 @@ void plain(benchmark::State& state, const Trace& trace) {
   PlainBestFit allocator;
   std::vector<Address> blocks(trace.slots);
   for (auto _ : state)
-    for (const Call& call : trace.calls) {
+    for (const TracedCall& call : trace.calls) {
       if (call.bytes > 0)
         blocks[call.slot] = allocator.malloc(call.bytes);
       else

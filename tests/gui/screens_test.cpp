@@ -15,6 +15,7 @@
 #include "gui/views/sweep_view.h"
 #include "gui/views/timeline_view.h"
 #include "gui/views/what_if_panel.h"
+#include "tests/gui/patience.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
@@ -22,8 +23,7 @@ using namespace foregather::gui;
 
 namespace {
 
-constexpr int kLong = 60'000;  // ms
-const std::string kSamples = FOREGATHER_SOURCE_DIR "/traces/samples/";
+const std::string kSampleFolder = FOREGATHER_SOURCE_DIR "/traces/samples/";
 
 /// Texts that have less room than they need.
 QStringList cut_texts(const QWidget& window) {
@@ -71,7 +71,7 @@ void opened(MainWindow& window, const std::vector<std::string>& files) {
   window.show();
   window.open(files);
   REQUIRE(QTest::qWaitFor(
-      [&] { return window.document() != nullptr || window.sweep().plot() != nullptr; }, kLong));
+      [&] { return window.document() != nullptr || window.sweep().plot() != nullptr; }, kPatience));
 }
 
 void made(const std::string& arguments) {
@@ -85,7 +85,8 @@ void made(const std::string& arguments) {
 TEST_CASE("screens: every page has room for what it says", "[screens]") {
   const test::Scratch folder;
   const std::string plan = folder.path("plan.db"), other = folder.path("other.db"),
-                    sweep = folder.path("sweep.db"), workload = kSamples + "llama3_8b_fsdp2.toml";
+                    sweep = folder.path("sweep.db"),
+                    workload = kSampleFolder + "llama3_8b_fsdp2.toml";
   made("simulate " + workload + " -o " + plan);
   made("simulate " + workload + " --set train.activation_checkpointing=full -o " + other);
   made("sweep " + workload +
@@ -121,7 +122,7 @@ TEST_CASE("screens: every page has room for what it says", "[screens]") {
     opened(window, {workload});
     window.run(CommandId::show_knobs);
     QTest::keyClick(window.knobs().knob("train.micro_batch"), Qt::Key_Up);
-    REQUIRE(QTest::qWaitFor([&] { return !window.is_resimulating(); }, kLong));
+    REQUIRE(QTest::qWaitFor([&] { return !window.is_resimulating(); }, kPatience));
     QApplication::processEvents();
     look(window, "what-if");
     window.run(CommandId::show_summary);

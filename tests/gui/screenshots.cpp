@@ -16,12 +16,11 @@
 #include "gui/views/sweep_view.h"
 #include "gui/views/timeline_view.h"
 #include "gui/views/what_if_panel.h"
+#include "tests/gui/patience.h"
 
 using namespace foregather::gui;
 
 namespace {
-
-constexpr int kLong = 60'000;  // ms
 
 bool save(MainWindow& window, const QString& path) {
   QApplication::processEvents();
@@ -36,7 +35,7 @@ bool open(MainWindow& window, const std::vector<std::string>& files) {
   window.open(files);
   window.set_dark(false);
   const bool opened = QTest::qWaitFor(
-      [&] { return window.document() != nullptr || window.sweep().plot() != nullptr; }, kLong);
+      [&] { return window.document() != nullptr || window.sweep().plot() != nullptr; }, kPatience);
   if (!opened) std::fprintf(stderr, "%s\n", window.status().toUtf8().constData());
   return opened;
 }
@@ -72,7 +71,7 @@ bool of_knobs(const QString& folder, const std::string& workload) {
   auto* prefetch = qobject_cast<QComboBox*>(window.knobs().knob("parallel.backward_prefetch"));
   prefetch->setCurrentIndex(prefetch->findData("none"));
   emit prefetch->activated(prefetch->currentIndex());
-  const bool turned = QTest::qWaitFor([&] { return !window.is_resimulating(); }, kLong);
+  const bool turned = QTest::qWaitFor([&] { return !window.is_resimulating(); }, kPatience);
   QApplication::processEvents();
   return turned && save(window, folder + "/what-if.png");
 }

@@ -8,19 +8,18 @@
 
 #include "gui/app/main_window.h"
 #include "gui/views/segment_view.h"
+#include "tests/gui/patience.h"
 
 using namespace foregather;
 using namespace foregather::gui;
 
 namespace {
 
-constexpr int kLong = 60'000;  // ms
-
 void open(MainWindow& window, const std::string& file) {
   window.resize(1280, 720);
   window.show();
   window.open({file});
-  REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kLong));
+  REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kPatience));
   REQUIRE(window.document());
   window.run(CommandId::show_segments);
   QApplication::processEvents();

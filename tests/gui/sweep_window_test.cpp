@@ -9,14 +9,13 @@
 #include "gui/views/sweep_view.h"
 #include "gui/views/timeline_view.h"
 #include "gui/views/what_if_panel.h"
+#include "tests/gui/patience.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
 using namespace foregather::gui;
 
 namespace {
-
-constexpr int kLong = 60'000;  // ms
 
 std::string swept(const test::Scratch& folder) {
   const std::string path = folder.path("sweep.db");
@@ -36,7 +35,7 @@ TEST_CASE("sweep window: points, keys along them, and a click that shows the sch
   window.resize(1280, 720);
   window.show();
   window.open({swept(folder)});
-  REQUIRE(QTest::qWaitFor([&] { return window.sweep().plot() != nullptr; }, kLong));
+  REQUIRE(QTest::qWaitFor([&] { return window.sweep().plot() != nullptr; }, kPatience));
   SweepView& sweep = window.sweep();
   CHECK(window.pages().currentWidget() == &sweep);
   REQUIRE(sweep.plot()->dots().size() == 6);
@@ -53,7 +52,7 @@ TEST_CASE("sweep window: points, keys along them, and a click that shows the sch
   const SweepDot& dot = sweep.plot()->dots()[3];
   const QPointF place(sweep.scale().x(dot.step), sweep.scale().y(dot.peak));
   QTest::mouseClick(&sweep, Qt::LeftButton, {}, place.toPoint());
-  REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kLong));
+  REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kPatience));
   const run::RunView run = window.document()->session.run(0);
   const WhatIfFigures figures = what_if_figures(run);
   const run::SweepPoint& point =
@@ -73,5 +72,5 @@ TEST_CASE("sweep window: points, keys along them, and a click that shows the sch
                what_if_figures(window.document()->session.run(0)).step ==
                    sweep.plot()->dots()[0].step;
       },
-      kLong));
+      kPatience));
 }

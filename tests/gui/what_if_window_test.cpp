@@ -13,6 +13,7 @@
 #include "gui/models/summary.h"
 #include "gui/views/timeline_view.h"
 #include "gui/views/what_if_panel.h"
+#include "tests/gui/patience.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
@@ -20,7 +21,6 @@ using namespace foregather::gui;
 
 namespace {
 
-constexpr int kLong = 60'000;  // ms
 const std::string kSamples = FOREGATHER_SOURCE_DIR "/traces/samples/";
 
 /// A workload, simulated and shown.
@@ -29,13 +29,13 @@ struct Turning {
     window.resize(1920, 1080);
     window.show();
     window.open({file});
-    REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kLong));
+    REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kPatience));
     REQUIRE(window.document());
     window.run(CommandId::show_knobs);
     QApplication::processEvents();
   }
   void wait() {
-    REQUIRE(QTest::qWaitFor([&] { return !window.is_resimulating(); }, kLong));
+    REQUIRE(QTest::qWaitFor([&] { return !window.is_resimulating(); }, kPatience));
     QApplication::processEvents();
   }
   template <class Editor>

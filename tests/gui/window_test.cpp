@@ -19,6 +19,7 @@
 #include "gui/views/residual_view.h"
 #include "gui/views/summary_view.h"
 #include "gui/views/timeline_view.h"
+#include "tests/gui/patience.h"
 #include "tests/support/example_run.h"
 #include "tests/support/scratch.h"
 #include "tests/unit/gui/opened.h"
@@ -27,8 +28,6 @@ using namespace foregather;
 using namespace foregather::gui;
 
 namespace {
-
-constexpr int kPatience = 20'000;  // ms
 
 std::string written(const test::Scratch& folder, const char* name, run::Run run) {
   run.about.name = name;
