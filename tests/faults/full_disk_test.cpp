@@ -8,6 +8,7 @@
 
 #include "core/store/sweep_reader.h"
 #include "tasks/sweep.h"
+#include "tests/support/processes.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
 
@@ -47,18 +48,6 @@ class Kept final : public run::SweepSink {
   std::vector<run::SweepPoint> points;
 };
 
-std::vector<run::SweepPoint> stored(const std::string& path) {
-  std::vector<run::SweepPoint> points;
-  auto reader = store::SweepReader::open(path);
-  while (reader) {
-    auto point = reader->next();
-    if (!point) FAIL(point.error().text());
-    if (!*point) break;
-    points.push_back(std::move(**point));
-  }
-  return points;
-}
-
 }  // namespace
 
 TEST_CASE("a sweep whose disk fills up says so, keeps its rows and goes on with more room") {
@@ -87,7 +76,12 @@ TEST_CASE("a sweep whose disk fills up says so, keeps its rows and goes on with 
     CHECK(counts.error().text() ==
           request.database + ": cannot be written: No space left on device");
     CHECK(counts.error().fault == Fault::work);
-    const auto rows = stored(request.database);
+    // Less than its tables need leaves a file without any.
+    if (!store::SweepReader::open(request.database)) {
+      CHECK(before == 0);
+      continue;
+    }
+    const auto rows = test::stored_points(request.database);
     CHECK(rows.size() >= before);
     before = rows.size();
     for (const run::SweepPoint& row : rows)
@@ -98,5 +92,5 @@ TEST_CASE("a sweep whose disk fills up says so, keeps its rows and goes on with 
   const auto counts = run();
   if (!counts) FAIL(counts.error().text());
   CHECK(counts->present == static_cast<std::int64_t>(before));
-  CHECK(stored(request.database) == expected.points);
+  CHECK(test::stored_points(request.database) == expected.points);
 }

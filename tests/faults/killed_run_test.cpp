@@ -14,6 +14,7 @@
 
 #include "core/store/reader.h"
 #include "core/store/sqlite.h"
+#include "tests/support/repetitions.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
@@ -47,7 +48,7 @@ std::string integrity(const std::string& path) {
 
 TEST_CASE("a run that is killed leaves a file that opens") {
   const char* const asked = std::getenv("FOREGATHER_KILLS");
-  const int kills = asked == nullptr ? 20 : std::atoi(asked);
+  const int kills = asked == nullptr ? test::repetitions(20) : std::atoi(asked);
   // The flush interval, and what a busy machine may take to commit.
   constexpr std::chrono::milliseconds kMostLost{1000 + 1000};
   std::mt19937 random(7);

@@ -1,10 +1,8 @@
 // A sweep over the ranks of a job, with and without an MPI, and with a rank that is killed.
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -16,7 +14,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/store/sweep_reader.h"
+#include "tests/support/processes.h"
+#include "tests/support/repetitions.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
 
@@ -25,15 +24,17 @@ using namespace foregather;
 namespace {
 
 namespace fs = std::filesystem;
+using test::begin_process, test::end_of, test::stored_points;
 using Texts = std::vector<std::string>;
 constexpr auto kPatience = std::chrono::seconds(120);
+constexpr int kMostBatch = test::repetitions(40);
 
 Texts sweep_command(const std::string& database) {
   return {FOREGATHER_BINARY,
           "sweep",
           std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml",
           "--vary",
-          "train.micro_batch=1..40",
+          "train.micro_batch=1.." + std::to_string(kMostBatch),
           "--vary",
           "train.seq_len=8..256+8",
           "--vary",
@@ -44,35 +45,6 @@ Texts sweep_command(const std::string& database) {
           database};
 }
 
-pid_t begin_process(const Texts& arguments, const Texts& environment, const std::string& out) {
-  const pid_t child = ::fork();
-  if (child != 0) return child;
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  for (const std::string& each : environment) ::putenv(const_cast<char*>(each.c_str()));
-  const int file = ::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  ::dup2(file, 1);
-  ::dup2(file, 2);
-  ::execv(argv[0], argv.data());
-  ::_exit(127);
-}
-
-// Its exit code, or minus the signal that ended it; -1000: it had to be stopped.
-int end_of(pid_t child) {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  int status = 0;
-  while (::waitpid(child, &status, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() > until) {
-      ::kill(child, SIGKILL);
-      ::waitpid(child, &status, 0);
-      return -1000;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
 std::string text_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -80,23 +52,11 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-std::vector<run::SweepPoint> rows_of(const std::string& path) {
-  std::vector<run::SweepPoint> all;
-  auto reader = store::SweepReader::open(path);
-  if (!reader) FAIL(reader.error().text());
-  while (true) {
-    auto point = reader->next();
-    if (!point) FAIL(point.error().text());
-    if (!*point) return all;
-    all.push_back(std::move(**point));
-  }
-}
-
 std::vector<run::SweepPoint> rows_of_one_process(const test::Scratch& scratch) {
   const std::string database = scratch.path("one.db");
   REQUIRE(end_of(begin_process(sweep_command(database), {}, scratch.path("one.txt"))) == 0);
-  auto rows = rows_of(database);
-  REQUIRE(rows.size() == 2'560);
+  auto rows = stored_points(database);
+  REQUIRE(rows.size() == std::size_t{kMostBatch} * 32 * 2);
   return rows;
 }
 
@@ -125,7 +85,7 @@ void wait_for_rows(const std::string& database) {
   std::error_code ignored;
   while (std::chrono::steady_clock::now() < until) {
     const auto size = fs::file_size(database, ignored);
-    if (!ignored && size > 100'000) return;
+    if (!ignored && size > 60'000) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }
@@ -181,7 +141,7 @@ TEST_CASE("processes of a job that share a sweep leave what one process leaves")
                                   scratch.path("rank" + std::to_string(rank))));
   for (const pid_t rank : ranks) CHECK(end_of(rank) == 0);
   CAPTURE(text_of(scratch.path("rank0")), text_of(scratch.path("rank1")));
-  CHECK(rows_of(database) == expected);
+  CHECK(stored_points(database) == expected);
   CHECK(text_of(scratch.path("rank0")) == text_of(scratch.path("one.txt")));
   CHECK(text_of(scratch.path("rank1")).empty());
 }
@@ -200,7 +160,7 @@ TEST_CASE("a sweep completes when a process of its job is killed, and says so") 
   CHECK(end_of(ranks[2]) == -SIGKILL);
   for (const int rank : {0, 1, 3}) CHECK(end_of(ranks[static_cast<std::size_t>(rank)]) == 0);
   CAPTURE(text_of(scratch.path("rank0")));
-  CHECK(rows_of(database) == expected);
+  CHECK(stored_points(database) == expected);
   CHECK(text_of(scratch.path("rank0")).find("warning: rank 2 ") != std::string::npos);
 }
 
@@ -235,9 +195,10 @@ TEST_CASE("mpirun spreads a sweep") {
   const auto expected = rows_of_one_process(scratch);
   const std::string database = scratch.path("mpi.db");
   const Texts command = under_mpirun(launcher, {}, sweep_command(database));
-  CHECK(end_of(begin_process(command, {}, scratch.path("out"))) == 0);
+  const int code = end_of(begin_process(command, {}, scratch.path("out")));
   CAPTURE(has_plug_in(), text_of(scratch.path("out")));
-  CHECK(rows_of(database) == expected);
+  CHECK(code == 0);
+  CHECK(stored_points(database) == expected);
 }
 
 TEST_CASE("a sweep under mpirun completes when a rank is killed") {
@@ -255,6 +216,6 @@ TEST_CASE("a sweep under mpirun completes when a rank is killed") {
   ::kill(victim, SIGKILL);
   end_of(job);  // its exit code is mpirun's own
   CAPTURE(has_plug_in(), text_of(scratch.path("out")));
-  CHECK(rows_of(database) == expected);
+  CHECK(stored_points(database) == expected);
   CHECK(text_of(scratch.path("out")).find("rank 2 went away") != std::string::npos);
 }
