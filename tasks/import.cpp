@@ -16,9 +16,6 @@ namespace {
 
 constexpr int kImportSchema = 1;
 
-constexpr std::array kImporters{&kThunderImporter, &kTimelineImporter, &kKinetoImporter,
-                                &kNsysImporter,    &kChakraImporter,   &kExecutionTraceImporter};
-
 /// Formats that only their own tool reads, by the ending of the name.
 struct Foreign {
   std::string_view ending, advice;

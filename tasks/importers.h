@@ -1,6 +1,8 @@
 // The formats that import reads, each in a file of its own: tasks/import_FORMAT.cpp.
 #pragma once
 
+#include <array>
+
 #include "core/base/result.h"
 #include "tasks/import.h"
 #include "traces/text_source.h"
@@ -29,5 +31,10 @@ extern const Importer kKinetoImporter;          // import_kineto.cpp
 extern const Importer kNsysImporter;            // import_nsys.cpp
 extern const Importer kChakraImporter;          // import_chakra.cpp
 extern const Importer kExecutionTraceImporter;  // import_execution_trace.cpp
+
+/// The first whose is_format() says yes reads a file.
+inline constexpr std::array kImporters{&kThunderImporter, &kTimelineImporter,
+                                       &kKinetoImporter,  &kNsysImporter,
+                                       &kChakraImporter,  &kExecutionTraceImporter};
 
 }  // namespace foregather::tasks

@@ -1,31 +1,10 @@
 #include "sim/passes/registry.h"
 
-#include <array>
-
 #include "core/base/suggest.h"
 #include "sim/passes/passes.h"
 
 namespace foregather::sim {
 namespace {
-
-constexpr std::array kPasses{&kScalePass,
-                             &kDelayPass,
-                             &kIdealPass,
-                             &kDedupPass,
-                             &kFuseDowncastPass,
-                             &kPrefetchPass,
-                             &kForwardPrefetchPass,
-                             &kLimitPass,
-                             &kReshardPass,
-                             &kRematerializePass,
-                             &kBucketPass,
-                             &kSortWaitsPass,
-                             &kSortCommunicationPass,
-                             &kInFlightPass,
-                             &kFusionPass,
-                             &kRecomputePass,
-                             &kOrderPass,
-                             &kSelectiveGatherPass};
 
 constexpr std::string_view kIntroduction =
     R"(# What-if passes

@@ -130,6 +130,16 @@ void check_run(const Graph& graph) {
 
 }  // namespace
 
+TEST_CASE("every pass has a case of the laws") {
+  for (const sim::PassInfo* pass : sim::passes()) {
+    CAPTURE(pass->name);
+    CHECK(std::any_of(kCases.begin(), kCases.end(), [&](const Case& law) {
+      const std::string_view text = law.text;
+      return text.substr(0, text.find_first_of("=,")) == pass->name;
+    }));
+  }
+}
+
 TEST_CASE("every pass keeps the laws on every fixture") {
   for (const auto& [name, make] : all_fixtures())
     for (const Case& law : kCases) {
