@@ -6,6 +6,7 @@
 
 #include "core/alloc/caching_allocator.h"
 #include "core/alloc/simulated_memory.h"
+#include "tests/bench/plain_best_fit.h"
 
 namespace {
 
@@ -124,6 +125,23 @@ BENCHMARK_CAPTURE(training_step, expandable, "expandable_segments:True", 1)
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(training_step, max_split, "max_split_size_mb:256", 1)
     ->Unit(benchmark::kMicrosecond);
+
+void training_step_plain_std_set(benchmark::State& state) {
+  bench::PlainBestFit allocator;
+  const Step step = transformer(32, 1);
+  std::vector<Address> blocks(step.slots());
+  for (auto _ : state)
+    for (const Call& call : step.calls()) {
+      if (call.bytes > 0)
+        blocks[call.slot] = allocator.malloc(call.bytes);
+      else
+        allocator.free(blocks[call.slot]);
+    }
+  state.counters["ns_per_call"] = benchmark::Counter(
+      static_cast<double>(step.calls().size()) * 1e-9,
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(training_step_plain_std_set)->Unit(benchmark::kMicrosecond);
 
 // Random sizes and a free index of many blocks: what one call costs there.
 void fragmented(benchmark::State& state) {

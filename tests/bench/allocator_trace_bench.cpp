@@ -15,6 +15,7 @@
 #include "core/alloc/rewind.h"
 #include "core/alloc/simulated_memory.h"
 #include "tasks/recordings.h"
+#include "tests/bench/plain_best_fit.h"
 #include "traces/snapshot.h"
 
 namespace {
@@ -78,67 +79,6 @@ class TraceMaker {
   std::vector<std::uint32_t> spare_;
 };
 
-/// Best fit as one would write it in an afternoon: one ordered set of free blocks, one ordered map
-/// of all blocks, the sizes and the splitting rule of PyTorch; no pools, no streams, no statistics.
-class PlainBestFit {
- public:
-  Address malloc(Bytes requested) {
-    const Bytes size = (requested + 511) / 512 * 512;
-    auto found = free_.lower_bound({size, 0});
-    if (found == free_.end()) {
-      const Bytes segment = size <= MiB       ? 2 * MiB
-                            : size < 10 * MiB ? 20 * MiB
-                                              : round_up(size, 2 * MiB);
-      blocks_[next_] = {segment, next_, true};
-      found = free_.insert({segment, next_}).first;
-      next_ += segment;
-    }
-    const auto [bytes, address] = *found;
-    free_.erase(found);
-    Block& block = blocks_[address];
-    block.is_free = false;
-    if (bytes - size >= (size <= MiB ? 512 : MiB + 512)) {
-      block.size = size;
-      blocks_[address + size] = {bytes - size, block.segment, true};
-      free_.insert({bytes - size, address + size});
-    }
-    return address;
-  }
-  void free(Address address) {
-    auto block = blocks_.find(address);
-    block->second.is_free = true;
-    const auto next = std::next(block);
-    if (next != blocks_.end() && next->second.is_free &&
-        next->second.segment == block->second.segment) {
-      free_.erase({next->second.size, next->first});
-      block->second.size += next->second.size;
-      blocks_.erase(next);
-    }
-    if (block != blocks_.begin()) {
-      const auto before = std::prev(block);
-      if (before->second.is_free && before->second.segment == block->second.segment) {
-        free_.erase({before->second.size, before->first});
-        before->second.size += block->second.size;
-        blocks_.erase(block);
-        block = before;
-      }
-    }
-    free_.insert({block->second.size, block->first});
-  }
-
- private:
-  struct Block {
-    Bytes size = 0;
-    Address segment = 0;
-    bool is_free = false;
-  };
-  static Bytes round_up(Bytes size, Bytes to) { return (size + to - 1) / to * to; }
-
-  std::set<std::pair<Bytes, Address>> free_;
-  std::map<Address, Block> blocks_;
-  Address next_ = Address{1} << 40;
-};
-
 void finish(benchmark::State& state, const Trace& trace) {
   const auto calls = static_cast<std::int64_t>(trace.calls.size());
   state.SetItemsProcessed(state.iterations() * calls);
@@ -163,7 +103,7 @@ void replica(benchmark::State& state, const Trace& trace, const std::string& con
 }
 
 void plain(benchmark::State& state, const Trace& trace) {
-  PlainBestFit allocator;
+  bench::PlainBestFit allocator;
   std::vector<Address> blocks(trace.slots);
   for (auto _ : state)
     for (const TracedCall& call : trace.calls) {

@@ -3,10 +3,13 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include "tasks/simulate.h"
 #include "tasks/sweep.h"
 #include "tests/bench/reference_step.h"
 
 namespace {
+
+constexpr const char* kSource = "/traces/samples/llama3_70b_fsdp2.toml";
 
 using namespace foregather;
 
@@ -22,7 +25,7 @@ class Counted final : public run::SweepSink {
 
 void sweep(benchmark::State& state, std::int64_t lists, std::int64_t prices) {
   tasks::SweepRequest request;
-  request.source = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/llama3_70b_fsdp2.toml";
+  request.source = std::string(FOREGATHER_SOURCE_DIR) + kSource;
   request.vary = {fmt::format("train.seq_len=1024..{}", 1023 + lists),
                   fmt::format("cluster.link_bandwidth_scale=1..{}+0.01",
                               1 + 0.01 * static_cast<double>(prices - 1))};
@@ -56,5 +59,20 @@ BENCHMARK_CAPTURE(sweep, lists_1000, 1000, 1)
     ->Arg(2)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
+
+// The same points as commands of their own would predict them: from the file to the figures.
+void point_alone(benchmark::State& state) {
+  tasks::SimulateRequest request;
+  request.sources.paths = {std::string(FOREGATHER_SOURCE_DIR) + kSource};
+  request.record_memory = request.ranges = false;
+  int length = 1024;
+  for (auto _ : state) {
+    request.sets = {fmt::format("train.seq_len={}", length++)};
+    const auto outcome = tasks::simulate(request);
+    if (!outcome) return state.SkipWithError(outcome.error().text().c_str());
+    benchmark::DoNotOptimize(outcome->run.ops.size());
+  }
+}
+BENCHMARK(point_alone)->Unit(benchmark::kMillisecond);
 
 }  // namespace

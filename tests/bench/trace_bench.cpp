@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <nlohmann/json.hpp>
+#include <simdjson.h>
 
 #include "core/compare/recorded_busy.h"
 #include "core/store/sqlite.h"
@@ -107,6 +109,19 @@ void nlohmann_parse(benchmark::State& state) {
 }
 BENCHMARK(nlohmann_parse)->Unit(benchmark::kMillisecond);
 
+/// What reading the text alone takes: its structure, by simdjson.
+void simdjson_parse(benchmark::State& state) {
+  const simdjson::padded_string text(trace_text());
+  simdjson::dom::parser parser;
+  for (auto _ : state) {
+    const auto document = parser.parse(text);
+    if (document.error() != simdjson::SUCCESS) return state.SkipWithError("is no JSON");
+    benchmark::ClobberMemory();
+  }
+  set_bytes(state);
+}
+BENCHMARK(simdjson_parse)->Unit(benchmark::kMillisecond);
+
 /// An export that goes away with the process.
 class Export {
  public:
@@ -155,8 +170,13 @@ class Export {
   bool is_made_ = false;
 };
 
-void nsys_read(benchmark::State& state) {
+const Export& export_file() {
   static const Export file;
+  return file;
+}
+
+void nsys_read(benchmark::State& state) {
+  const Export& file = export_file();
   if (!file.is_made()) return state.SkipWithError("the export could not be made");
   for (auto _ : state) {
     const auto trace = traces::read_nsys(file.path());
@@ -166,6 +186,26 @@ void nsys_read(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * 2 * kRows);
 }
 BENCHMARK(nsys_read)->Unit(benchmark::kMillisecond);
+
+/// Every cell of the same rows, and nothing done with it.
+void nsys_plain_select(benchmark::State& state) {
+  const Export& file = export_file();
+  if (!file.is_made()) return state.SkipWithError("the export could not be made");
+  for (auto _ : state) {
+    auto database = store::Database::open(file.path());
+    std::int64_t rows = 0, sum = 0;
+    for (const auto& [sql, columns] : {std::pair("SELECT * FROM CUPTI_ACTIVITY_KIND_KERNEL", 16),
+                                       std::pair("SELECT * FROM CUPTI_ACTIVITY_KIND_RUNTIME", 8)}) {
+      auto statement = database->prepare(sql);
+      for (; statement->next().value_or(false); ++rows)
+        for (int c = 0; c < columns; ++c) sum += statement->integer(c);
+    }
+    if (rows != 2 * kRows) return state.SkipWithError("has other rows");
+    benchmark::DoNotOptimize(sum);
+  }
+  state.SetItemsProcessed(state.iterations() * 2 * kRows);
+}
+BENCHMARK(nsys_plain_select)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace foregather
