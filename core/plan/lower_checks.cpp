@@ -184,6 +184,20 @@ std::string example_names(const Model& model) {
   return list;
 }
 
+// A list that names what is not there was written for another model.
+Status check_blocks(const Model& model, const Workload& workload) {
+  const Train& train = workload.train;
+  if (train.checkpointing != Checkpointing::named_layers) return {};
+  const std::int64_t blocks = std::ranges::count_if(model.modules, &Module::is_block);
+  for (const BlockRange& range : train.checkpoint_blocks)
+    if (range.last >= blocks)
+      return fail_at(workload.place_of({"train.activation_checkpointing"}),
+                     "train.activation_checkpointing names block {}, but the model has {} blocks, "
+                     "counted from 0",
+                     range.last, blocks);
+  return {};
+}
+
 }  // namespace
 
 Status check_plan(const Model& model, const Workload& workload) {
@@ -220,6 +234,7 @@ Status check_plan(const Model& model, const Workload& workload) {
     return fail_at(workload.place_of({"train.activation_checkpointing"}),
                    "train.activation_checkpointing: every {} layers, expected 1 or more",
                    train.checkpoint_every);
+  if (const Status blocks = check_blocks(model, workload); !blocks) return blocks;
   const bool may_autocast =
       parallel.strategy == Strategy::fsdp1 || parallel.strategy == Strategy::deepcompile;
   const bool autocasts = may_autocast && parallel.param_dtype == DType::f32;

@@ -2,26 +2,18 @@
 
 #include <string>
 
+#include "core/plan/block_ranges.h"
 #include "core/plan/strategy_schedule.h"
 
 namespace foregather::plan {
 
 namespace {
 
-/// Which policy a module is checkpointed with. Selective every N blocks is torchtitan's rule: the
-/// Nth, 2Nth, … block is checkpointed as a whole.
+/// Which policy a module is checkpointed with.
 SavePolicy policy_of(const Train& train, bool is_block, std::int64_t block) {
   if (!is_block) return SavePolicy::none;
-  switch (train.checkpointing) {
-    case Checkpointing::none: return SavePolicy::none;
-    case Checkpointing::full: return SavePolicy::full;
-    case Checkpointing::selective_op: return SavePolicy::selective_op;
-    case Checkpointing::first_layers:
-      return block < train.checkpoint_first ? SavePolicy::full : SavePolicy::none;
-    case Checkpointing::selective_layers:
-      return (block + 1) % train.checkpoint_every == 0 ? SavePolicy::full : SavePolicy::none;
-  }
-  return SavePolicy::none;
+  if (train.checkpointing == Checkpointing::selective_op) return SavePolicy::selective_op;
+  return is_recomputed(train, block) ? SavePolicy::full : SavePolicy::none;
 }
 
 constexpr std::size_t kPolicies = 3;

@@ -26,7 +26,14 @@ enum class Checkpointing : std::uint8_t {
   full,
   selective_op,
   selective_layers,
-  first_layers
+  first_layers,
+  named_layers
+};
+/// Blocks by number, from 0, the last one included.
+struct BlockRange {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  friend bool operator==(const BlockRange&, const BlockRange&) = default;
 };
 enum class Optimizer : std::uint8_t { adamw, sgd };
 /// Of optimizer states: the parameters' own, or another; int8 is blockwise with fp32 scales.
@@ -100,8 +107,9 @@ struct Train {
   /// Of attention kernels, relative to FlashAttention-2, as which sdpa and flash are priced.
   double attention_speed = 1;
   Checkpointing checkpointing = Checkpointing::none;
-  std::int64_t checkpoint_every = 1;  ///< for selective_layers: every Nth block
-  std::int64_t checkpoint_first = 0;  ///< for first_layers: so many blocks from the front
+  std::int64_t checkpoint_every = 1;          ///< for selective_layers: every Nth block
+  std::int64_t checkpoint_first = 0;          ///< for first_layers: so many blocks from the front
+  std::vector<BlockRange> checkpoint_blocks;  ///< for named_layers
   Optimizer optimizer = Optimizer::adamw;
   OptimizerImpl optimizer_impl = OptimizerImpl::foreach;
   double momentum = 0.9;  ///< SGD; 0 has no state

@@ -117,9 +117,10 @@ constexpr std::array kKeys{
     WorkloadKey{"train.attention_speed", "number from 0.01 to 100", "1",
                 "Of attention kernels, relative to FlashAttention-2", set_attention_speed, kOne,
                 kEveryStrategy, kFusedAttention},
-    WorkloadKey{"train.activation_checkpointing", "none | full | selective | selective:N | first:N",
-                "none",
-                "selective: per op; selective:N: every Nth block; first:N: the first N blocks",
+    WorkloadKey{"train.activation_checkpointing",
+                "none | full | selective | selective:N | first:N | blocks:LIST", "none",
+                "selective: per op; selective:N: every Nth block; first:N: the first N blocks; "
+                "blocks:0-3,7: these, counted from 0",
                 set_checkpointing},
     WorkloadKey{"train.trainable", "all | lora | parts of names", "all",
                 "What is trained; a list of parts trains the parameters whose name has one",

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/ir/references.h"
+#include "core/plan/block_ranges.h"
 
 namespace foregather::plan {
 
@@ -50,10 +51,20 @@ Status set_checkpointing(Workload& workload, const KeyValue& value) {
     workload.train.checkpoint_first = *first;
     return {};
   }
-  constexpr std::array kNames{"none"sv, "full"sv, "selective"sv, "selective:N"sv, "first:N"sv};
+  constexpr auto kBlocks = "blocks:"sv;
+  if (text != nullptr && text->starts_with(kBlocks) && *text != "blocks:LIST") {
+    auto blocks = read_block_ranges(std::string_view(*text).substr(kBlocks.size()));
+    if (!blocks) return tl::unexpected(blocks.error());
+    workload.train.checkpointing = Checkpointing::named_layers;
+    workload.train.checkpoint_blocks = std::move(*blocks);
+    return {};
+  }
+  constexpr std::array kNames{"none"sv,        "full"sv,    "selective"sv,
+                              "selective:N"sv, "first:N"sv, "blocks:LIST"sv};
   return to_choice(value, kNames).and_then([&](std::size_t choice) -> Status {
     if (choice == 3) return fail("'selective:N' needs a number for N, for example 'selective:2'");
     if (choice == 4) return fail("'first:N' needs a number for N, for example 'first:5'");
+    if (choice == 5) return fail("'blocks:LIST' needs blocks, for example 'blocks:0-3,7'");
     workload.train.checkpointing = static_cast<Checkpointing>(choice);
     return {};
   });

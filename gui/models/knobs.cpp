@@ -63,8 +63,10 @@ bool is_number(std::string_view values) {
          values.starts_with("bytes");
 }
 
-// "N" or "selective:N" asks for a number.
-bool has_number(std::string_view choice) { return choice == "N" || choice.ends_with(":N"); }
+// "N", "selective:N" or "blocks:LIST" is to be written out.
+bool is_pattern(std::string_view choice) {
+  return choice == "N" || choice.ends_with(":N") || choice.ends_with(":LIST");
+}
 
 // "micro batch" of "train.micro_batch".
 std::string label_of(std::string_view name) {
@@ -100,7 +102,7 @@ Knob knob_of(const plan::WorkloadKey& key, const KnobNames& names) {
     knob.kind = Kind::text;
   } else {
     for (std::string& choice : parts(key.values))
-      if (has_number(choice))
+      if (is_pattern(choice))
         knob.kind = Kind::number;
       else
         knob.choices.push_back(std::move(choice));

@@ -57,6 +57,13 @@ TEST_CASE("shard groups are of equal size") {
   CHECK(refusal_of("[parallel]\nreshard_after_forward = 4\nstrategy = \"fsdp1\"\n") == "");
 }
 
+TEST_CASE("a list of blocks names blocks of the model") {
+  const std::string list = "[train]\nactivation_checkpointing = \"blocks:0,2-3\"\n";
+  CHECK(refusal_of(list) ==
+        "w.toml:4:1: train.activation_checkpointing names block 0, but the model has 0 blocks, "
+        "counted from 0");
+}
+
 TEST_CASE("each refusal names the place of its key") {
   const auto at = [](const std::string& text, const std::string& place) {
     CAPTURE(text);

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "core/plan/block_ranges.h"
 #include "core/plan/workload_keys.h"
 #include "core/plan/workload_toml.h"
 #include "core/plan/workload_warnings.h"
@@ -92,6 +93,22 @@ TEST_CASE("activation checkpointing") {
   const Workload every = good("", {"train.activation_checkpointing=selective:3"});
   CHECK(every.train.checkpointing == Checkpointing::selective_layers);
   CHECK(every.train.checkpoint_every == 3);
+  const Workload named = good("[train]\nactivation_checkpointing = \"blocks:0-3,7,5-5\"\n");
+  CHECK(named.train.checkpointing == Checkpointing::named_layers);
+  std::vector<bool> recomputed;
+  for (std::int64_t block = 0; block < 9; ++block)
+    recomputed.push_back(is_recomputed(named.train, block));
+  CHECK(recomputed == std::vector<bool>{true, true, true, true, false, true, false, true, false});
+  CHECK(checkpointing_of(recomputed) == "blocks:0-3,5,7");
+  CHECK(checkpointing_of({true, true}) == "full");
+  CHECK(checkpointing_of({false, false}) == "none");
+  CHECK(error_of("", {"train.activation_checkpointing=blocks:3-1"}) ==
+        "--set train.activation_checkpointing: '3-1' runs backwards, expected 1-3: blocks are "
+        "numbers and ranges, for example 'blocks:0-3,7'");
+  for (const char* bad :
+       {"blocks:", "blocks:x", "blocks:1,", "blocks:-1", "blocks:1-", "blocks:LIST"})
+    CHECK(error_of("", {std::string("train.activation_checkpointing=") + bad})
+              .find("for example 'blocks:0-3,7'") != std::string::npos);
 }
 
 TEST_CASE("world size, nodes and GPUs per node follow from each other") {
@@ -311,6 +328,7 @@ TEST_CASE("every key accepts what its help promises") {
       std::string text(value);
       if (text == "selective:N") text = "selective:2";
       if (text == "first:N") text = "first:2";
+      if (text == "blocks:LIST") text = "blocks:0-1";
       if (text == "N") text = "2";
       CAPTURE(text);
       CHECK(key.set(workload, {text, true}).has_value());
