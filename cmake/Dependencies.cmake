@@ -18,11 +18,17 @@ if(FOREGATHER_TESTS)
   find_package(benchmark QUIET)       # benchmark::benchmark         [libbenchmark-dev]
 endif()
 
-# Detected, never required: what needs them lives in plug-ins that are opened at run time.
+# Detected, never required: what needs them lives in plug-ins that are opened at run time (GLPK: is left out).
 find_package(CUDAToolkit QUIET)
 find_package(Qt6 6.4 QUIET COMPONENTS Widgets Svg Test)
 find_package(MPI QUIET COMPONENTS CXX)
-foreach(_feature IN ITEMS CUDA:CUDAToolkit_FOUND Qt:Qt6_FOUND MPI:MPI_CXX_FOUND)
+find_path(GLPK_INCLUDE_DIR glpk.h)    # proofs of search              [libglpk-dev]
+find_library(GLPK_LIBRARY glpk)
+mark_as_advanced(GLPK_INCLUDE_DIR GLPK_LIBRARY)
+if(GLPK_INCLUDE_DIR AND GLPK_LIBRARY)
+  set(GLPK_FOUND ON)
+endif()
+foreach(_feature IN ITEMS CUDA:CUDAToolkit_FOUND Qt:Qt6_FOUND MPI:MPI_CXX_FOUND GLPK:GLPK_FOUND)
   string(REPLACE ":" ";" _feature "${_feature}")
   list(GET _feature 0 _name)
   list(GET _feature 1 _found)

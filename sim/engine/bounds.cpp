@@ -136,30 +136,43 @@ std::vector<Ns> durations_of(const Graph& graph, const RankClass& rank_class,
   return durations;
 }
 
-Ns largest(const std::vector<Ns>& sums) {
+Ns largest(std::span<const Ns> sums) {
   return sums.empty() ? 0 : *std::max_element(sums.begin(), sums.end());
 }
 
-TimeBounds bounds_of(const Graph& graph, const RankClass& rank_class, const CostTable& prices) {
-  const Program& program = graph.at(rank_class.program);
-  const std::vector<Ns> durations = durations_of(graph, rank_class, prices);
-  std::vector<Ns> streams(program.streams.size(), 0);
-  std::vector<Ns> communicators(graph.communicators.size(), 0);
+std::vector<Ns> sums_of(const Graph& graph, const Program& program,
+                        const std::vector<Ns>& durations) {
+  const std::size_t streams = program.streams.size();
+  std::vector<Ns> sums(streams + graph.communicators.size(), 0);
   for (const HostThread& thread : program.threads)
     for (const Action& action : thread.actions(Section::body)) {
       if (action.kind != ActionKind::launch) continue;
       const Op& op = graph.ops[action.a];
       const Ns duration = durations[action.a - program.ops.first];
-      streams[op.stream.row()] += duration;
-      if (op.communicator) communicators[op.communicator.row()] += duration;
+      sums[op.stream.row()] += duration;
+      if (op.communicator) sums[streams + op.communicator.row()] += duration;
     }
+  return sums;
+}
+
+TimeBounds bounds_of(const Graph& graph, const RankClass& rank_class, const CostTable& prices) {
+  const Program& program = graph.at(rank_class.program);
+  const std::vector<Ns> durations = durations_of(graph, rank_class, prices);
+  const std::vector<Ns> sums = sums_of(graph, program, durations);
+  const auto streams = std::span(sums).first(program.streams.size());
   return {Unrolled(graph, program, durations).longest_cycle(), largest(streams),
-          largest(communicators)};
+          largest(std::span(sums).subspan(streams.size()))};
 }
 
 }  // namespace
 
 Ns TimeBounds::bound() const { return std::max({dependencies, stream, communicator}); }
+
+std::vector<Ns> busy_times(const Graph& graph, const RankClass& rank_class,
+                           std::span<const CostTable> prices) {
+  return sums_of(graph, graph.at(rank_class.program),
+                 durations_of(graph, rank_class, prices[rank_class.hardware]));
+}
 
 TimeBounds step_time_bounds(const Graph& graph, const RankClass& rank_class,
                             std::span<const CostTable> prices) {

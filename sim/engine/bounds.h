@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "core/base/units.h"
 #include "core/ir/graph.h"
@@ -26,7 +27,10 @@ struct TimeBounds {
 ///
 /// Cost: linear in the accesses of four bodies.
 TimeBounds step_time_bounds(const Graph& graph, std::span<const CostTable> prices);
-/// The same of one class.
+/// Durations of the body on each stream and then on each communicator, of one class.
+std::vector<Ns> busy_times(const Graph& graph, const RankClass& rank_class,
+                           std::span<const CostTable> prices);
+/// The same bounds of one class.
 TimeBounds step_time_bounds(const Graph& graph, const RankClass& rank_class,
                             std::span<const CostTable> prices);
 
