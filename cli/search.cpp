@@ -19,7 +19,7 @@ namespace {
 struct SearchArguments {
   std::string source, hardware, memory_limit, time_limit, budget, database;
   std::vector<std::string> vary, sets, what_if, where;
-  bool per_token = false, json = false;
+  bool per_token = false, blocks = false, json = false;
 };
 
 Result<tasks::SearchRequest> request_of(const SearchArguments& arguments) {
@@ -33,6 +33,7 @@ Result<tasks::SearchRequest> request_of(const SearchArguments& arguments) {
   request.what_if = arguments.what_if;
   request.where = arguments.where;
   request.per_token = arguments.per_token;
+  request.blocks = arguments.blocks;
   request.database = arguments.database;
   if (!arguments.memory_limit.empty()) {
     const auto limit = tasks::parse_capacity(arguments.memory_limit);
@@ -99,9 +100,13 @@ std::vector<Option> options(SearchArguments& arguments) {
        nullptr},
       {"--what-if", "PASS", "applies a pass to all points, before those that vary", nullptr,
        nullptr, &arguments.what_if},
+      {"--blocks", "",
+       "then chooses block by block what is recomputed, from the best point on, and says how far "
+       "the choice is from the best one",
+       &arguments.blocks, nullptr, nullptr},
       {"--budget", "SECONDS",
-       "goes on until the answer is proved or the time is over; otherwise the number of simulated "
-       "points follows from the grid",
+       "goes on until the answer is proved or the time is over, and as long again for --blocks; "
+       "otherwise the number of simulated points follows from the grid",
        nullptr, &arguments.budget, nullptr},
       {"-o,--output", "SWEEP.db", "keeps the points that were simulated, as sweep does", nullptr,
        &arguments.database, nullptr},
@@ -130,6 +135,7 @@ Command search_command() {
       "parallel.reshard_after_forward=true,false --memory-limit 80GiB\tthe fastest that fits",
       "foregather search w.toml --vary train.micro_batch=1..16 --vary parallel.world_size=8..64*2 "
       "--memory-limit 80GiB --per-token\tthe cheapest token",
+      "foregather search w.toml --blocks --memory-limit 80GiB\twhich blocks to recompute",
       "foregather search w.toml --vary what-if.reshard=,never,8 --time-limit 1.2s --json\tthe "
       "smallest that is fast enough",
   };

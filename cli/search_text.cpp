@@ -52,6 +52,35 @@ std::string miss_text(const SearchReport& report) {
   return text;
 }
 
+std::string cost_text(const SearchReport& report, std::int64_t cost) {
+  if (report.goal == SearchGoal::memory) return format_bytes(cost);
+  if (report.goal == SearchGoal::step_time) return format_time(cost);
+  return fmt::format("{:.4g} µs a token", static_cast<double>(cost) / 1e6);
+}
+
+std::string floor_text(const SearchReport& report, const tasks::BlockSearch& search) {
+  const std::string by = search.solver.empty() ? "" : " (" + search.solver + ")";
+  if (search.is_proved)
+    return (report.best ? "Proved: no other set of blocks is better" : "Proved: no set fits") + by +
+           ".\n";
+  if (!search.floor) return "Not proved: " + printable(search.no_floor) + ".\n";
+  const std::string bound =
+      fmt::format("no set that fits is below {}{}", cost_text(report, *search.floor), by);
+  if (!report.best) return "Not proved: " + bound + ".\n";
+  return fmt::format("Not proved: {}; the gap is {:.1f} %.\n", bound, search.gap * 100);
+}
+
+std::string blocks_text(const SearchReport& report) {
+  if (!report.blocks) return "";
+  const tasks::BlockSearch& search = *report.blocks;
+  const std::string_view outcome = search.is_best ? "one is better than all points"
+                                   : report.best  ? "none is better than the best point"
+                                                  : "none fits";
+  return fmt::format("\nSets of {} blocks to recompute: {} simulated, {}\n", search.blocks,
+                     format_count(search.simulated), outcome) +
+         floor_text(report, search);
+}
+
 std::string looked_at_text(const SearchReport& report) {
   const std::int64_t rest = report.info.points - report.simulated - report.ruled_out -
                             report.excluded - report.impossible;
@@ -66,7 +95,10 @@ std::string looked_at_text(const SearchReport& report) {
   if (report.impossible > 0)
     text += fmt::format("the first that cannot be: {}\n", printable(report.first_error));
   if (!report.best) return text;
-  if (report.is_proved) return text + "Proved: no other point is better.\n";
+  const bool is_point = !report.blocks || !report.blocks->is_best;
+  if (report.is_proved)
+    return text +
+           (is_point ? "Proved: no other point is better.\n" : "Proved: no point is better.\n");
   if (report.grid_gap)
     return text + fmt::format("Not proved: another point could be up to {:.1f} % better.\n",
                               (1 - 1 / (1 + *report.grid_gap)) * 100);
@@ -78,6 +110,7 @@ std::string looked_at_text(const SearchReport& report) {
 std::string search_text(const SearchReport& report) {
   std::string text = report.best ? best_text(report) : miss_text(report);
   text += looked_at_text(report);
+  text += blocks_text(report);
   if (!report.runners_up.empty())
     text += "\nThe next ones of another kind:\n" + points_table(report.info, report.runners_up);
   return text;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/plan/block_ranges.h"
+#include "core/plan/lower.h"
 #include "core/plan/workload_keys.h"
 #include "sim/engine/bounds.h"
 #include "sim/memory/host_order.h"
@@ -23,12 +25,16 @@ Error placed(Error error, const std::string& source) {
   return error;
 }
 
+bool has_one_order(const Program& program) {
+  return std::ranges::all_of(
+      std::array{Section::init, Section::first, Section::body},
+      [&](Section section) { return sim::has_one_host_order(program, section); });
+}
+
 // What the allocator is asked for at one time, which follows from the schedule where its host
 // threads have one order.
 Bytes memory_floor(const Graph& graph) {
-  for (const Program& program : graph.programs)
-    for (const Section section : {Section::init, Section::first, Section::body})
-      if (!sim::has_one_host_order(program, section)) return sim::peak_memory_bound(graph);
+  if (!std::ranges::all_of(graph.programs, has_one_order)) return sim::peak_memory_bound(graph);
   Bytes most = 0;
   for (const sim::LiveMemory& memory : sim::live_memory(graph))
     most = std::max({most, memory.first.bytes, memory.steady.bytes});
@@ -128,6 +134,45 @@ Result<CandidateFloors> Candidates::floors(const Candidate& candidate,
   return CandidateFloors{sim::step_time_bounds(graph, ready->prices).bound(),
                          memory->second + ready->limits.outside_allocator, ready->limits.capacity,
                          graph.tokens_per_rank_step};
+}
+
+Result<ScheduleLoads> Candidates::loads(const Candidate& candidate) const {
+  CandidateGroup group;
+  const auto ready = prepared(candidate, group);
+  if (!ready) return tl::unexpected(ready.error());
+  const Graph& graph = *ready->schedule->graph;
+  const Program& program = graph.programs.front();
+  if (!has_one_order(program)) return fail("the order of its host threads is left open");
+  ScheduleLoads loads;
+  loads.busy = sim::busy_times(graph, graph.classes.front(), ready->prices);
+  loads.tokens_per_rank_step = graph.tokens_per_rank_step;
+  loads.capacity = ready->limits.capacity;
+  const std::vector<Bytes> live = sim::live_at_launch(graph);
+  for (const sim::HostPoint point : sim::host_order(program, Section::body)) {
+    const Action& action = program.threads[point.thread].actions(Section::body)[point.index];
+    if (action.kind != ActionKind::launch) continue;
+    const Op& op = graph.ops[action.a];
+    if (op.phase == Phase::recompute || op.role != Role::compute) continue;
+    loads.launches.push_back({op.kind, op.phase, op.micro_batch, op.scope, op.stream});
+    loads.live.push_back(live[action.a] + ready->limits.outside_allocator);
+  }
+  return loads;
+}
+
+Result<RepeatedBlocks> Candidates::blocks(const Candidate& candidate) const {
+  const auto read = read_workload_source(*text_, source_, candidate.sets, kept_);
+  if (!read) return tl::unexpected(read.error());
+  const plan::Model model =
+      plan::build_model(*read->model, read->workload.train, read->implementation);
+  RepeatedBlocks blocks;
+  blocks.count =
+      static_cast<std::size_t>(std::ranges::count_if(model.modules, &plan::Module::is_block));
+  if (read->workload.train.checkpointing == plan::Checkpointing::selective_op) return blocks;
+  blocks.recomputed.emplace();
+  for (std::size_t block = 0; block < blocks.count; ++block)
+    blocks.recomputed->push_back(
+        plan::is_recomputed(read->workload.train, static_cast<std::int64_t>(block)));
+  return blocks;
 }
 
 Result<run::PointFigures> Candidates::predict(const Candidate& candidate, CandidateGroup& group,

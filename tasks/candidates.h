@@ -52,6 +52,31 @@ struct CandidateFloors {
   std::int64_t tokens_per_rank_step = 0;
 };
 
+/// The model's own work in a steady step, wherever it comes in the schedule.
+struct ScheduledLaunch {
+  OpKind kind = OpKind::other;
+  Phase phase = Phase::other;
+  std::uint16_t micro_batch = 0;
+  ScopeId scope;
+  StreamId stream;
+  friend bool operator==(const ScheduledLaunch&, const ScheduledLaunch&) = default;
+};
+
+/// The repeated blocks of a model.
+struct RepeatedBlocks {
+  std::size_t count = 0;
+  std::optional<std::vector<bool>> recomputed;  ///< as a whole; absent: parts of them are
+};
+
+/// What a steady step asks of the device, however its ops overlap.
+struct ScheduleLoads {
+  std::vector<Ns> busy;                   ///< of each stream, then of each communicator
+  std::vector<ScheduledLaunch> launches;  ///< of compute in the host's order, none that recomputes
+  std::vector<Bytes> live;                ///< at each of them, with what lies outside the allocator
+  Bytes capacity = 0;                     ///< of the device
+  std::int64_t tokens_per_rank_step = 0;
+};
+
 /// Thread safe. A workload's candidates share models, machines, schedules and what the allocator
 /// does to them; those of other sources are predicted one by one.
 class Candidates {
@@ -77,6 +102,13 @@ class Candidates {
 
   /// Without simulating it. All zero where the source is no workload. Errors: as predict().
   Result<CandidateFloors> floors(const Candidate& candidate, CandidateGroup& group) const;
+
+  /// Of its first class. Errors: as predict(); host threads whose order is left open. The source
+  /// must be a workload.
+  Result<ScheduleLoads> loads(const Candidate& candidate) const;
+
+  /// The source must be a workload. Errors: as predict().
+  Result<RepeatedBlocks> blocks(const Candidate& candidate) const;
 
  private:
   using Shared = std::shared_ptr<const SharedSchedule>;

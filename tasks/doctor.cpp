@@ -16,6 +16,7 @@
 
 #include "core/base/text.h"
 #include "runtime/plug_in.h"
+#include "sim/sweep/choice_program.h"
 #include "tasks/record.h"
 
 namespace foregather::tasks {
@@ -69,6 +70,14 @@ Finding mpi() {
           present ? fmt::format("{}, {}", launcher, runtime)
                   : (launcher.empty() ? "no mpirun in PATH" : "libmpi cannot be opened"),
           "spreading sweeps over ranks", "apt-get install openmpi-bin libopenmpi3"};
+}
+
+Finding solver() {
+  const auto name = sim::solver_name();
+  return {
+      "Solver", name.has_value(), name.value_or("built without GLPK"),
+      "foregather search --blocks: how far a choice of more than 10 blocks is from the best one",
+      sim::kSolverFix};
 }
 
 Finding display() {
@@ -158,6 +167,7 @@ std::vector<Finding> examine_machine() {
       library("OpenBLAS", {"libopenblas.so.0", "libopenblas.so"},
               "fast products of the host backend (foregather run), which has its own loops",
               "apt-get install libopenblas0"),
+      solver(),
       mpi(),
       display(),
   };

@@ -8,6 +8,7 @@
 
 #include "core/base/text.h"
 #include "sim/passes/arguments.h"
+#include "tasks/block_search.h"
 #include "tasks/search_judge.h"
 #include "tasks/simulate.h"
 #include "tasks/sweep_rows.h"
@@ -38,11 +39,23 @@ sim::SearchLimits limits_of(const SearchRequest& request, std::int64_t points) {
   return limits;
 }
 
+// Sets of blocks are values of a key that varies.
+GridRequest with_blocks_axis(const SearchRequest& request) {
+  GridRequest varied = request;
+  const std::string axis = std::string(kBlocksKey) + "=";
+  const bool varies = std::ranges::any_of(
+      varied.vary, [&](const std::string& text) { return text.starts_with(axis); });
+  if (request.blocks && !varies) varied.vary.push_back(axis + "none,full");
+  return varied;
+}
+
 Status check(const SearchRequest& request) {
   if (!request.memory_limit && !request.time_limit)
     return fail("the limit is missing: expected --memory-limit 80GiB or --time-limit 300ms");
   if (request.memory_limit && request.time_limit)
     return fail("--memory-limit and --time-limit are both given, expected one");
+  if (request.blocks && !workload_text(request.source).value_or(std::nullopt))
+    return fail_at("--blocks", "needs a workload (.toml): {} is none", request.source);
   if (request.time_limit && request.per_token)
     return fail_at("--per-token", "says what is fastest, and --time-limit asks for the smallest");
   return {};
@@ -94,8 +107,9 @@ std::string kind_of(const run::SweepPoint& point, const std::vector<bool>& sizes
   return kind;
 }
 
+// `is_best`: the best of them is the answer.
 std::vector<run::SweepPoint> runners_up(const SweepGrid& grid, const SimulatorJudge& judge,
-                                        std::vector<sim::JudgedPoint> judged) {
+                                        std::vector<sim::JudgedPoint> judged, bool is_best) {
   const std::vector<bool> sizes = sizes_of(grid.points());
   std::erase_if(judged, [](const sim::JudgedPoint& each) { return !each.judgement.fits(); });
   std::ranges::sort(judged);
@@ -109,22 +123,25 @@ std::vector<run::SweepPoint> runners_up(const SweepGrid& grid, const SimulatorJu
     chosen.push_back(point);
     if (chosen.size() > kRunnersUp) break;
   }
-  if (!chosen.empty()) chosen.erase(chosen.begin());
+  if (is_best && !chosen.empty()) chosen.erase(chosen.begin());
+  if (chosen.size() > kRunnersUp) chosen.pop_back();
   return chosen;
 }
 
 // Bounds are compared with bounds.
-void say_limit(const SearchReport& report, const sim::SearchOutcome& outcome, SimulatorJudge& judge,
-               SearchBest& best) {
+void say_limit(const SearchReport& report, const SweepGrid& grid, const sim::SearchOutcome& outcome,
+               SimulatorJudge& judge, SearchBest& best) {
   const bool is_memory = report.goal == SearchGoal::memory;
   if (outcome.cheapest) {
     const auto found = judge.simulated().find(outcome.cheapest->point);
     const bool is_known = found != judge.simulated().end() && found->second.figures.times;
-    const auto floor = judge.floor(best.point.index);
+    const run::PointFigures& figures = best.point.figures;
+    const CandidateFloors reached{figures.times->step, best.memory, 0,
+                                  figures.tokens_per_rank_step};
+    const auto floors = judge.floors(grid.candidate(best.point.values));
     const double share =
-        1 -
-        static_cast<double>(outcome.cheapest->judgement.cost) /
-            static_cast<double>(is_known || !floor ? outcome.best->judgement.cost : floor->cost);
+        1 - static_cast<double>(outcome.cheapest->judgement.cost) /
+                static_cast<double>(judge.cost_floor(is_known || !floors ? reached : *floors));
     if (share >= kNoticed) {
       best.limited_by = is_memory ? "time" : "memory";
       best.because = fmt::format("a point beyond the limit {} {:.1f} % {}",
@@ -147,10 +164,10 @@ void say_limit(const SearchReport& report, const sim::SearchOutcome& outcome, Si
                                                      : "the host's launches");
 }
 
-Result<SearchBest> best_of(const SearchReport& report, const SweepGrid& grid,
+Result<SearchBest> best_of(const SearchReport& report, const SweepGrid& grid, run::SweepPoint point,
                            const sim::SearchOutcome& outcome, SimulatorJudge& judge) {
   SearchBest best;
-  best.point = judge.simulated().at(outcome.best->point);
+  best.point = std::move(point);
   best.memory = *device_memory(best.point.figures);
   const Candidate candidate = grid.candidate(best.point.values);
   best.command = command_of(report.request.source, candidate);
@@ -169,7 +186,7 @@ Result<SearchBest> best_of(const SearchReport& report, const SweepGrid& grid,
       static_cast<double>(is_memory ? best.memory : best.point.figures.times->step);
   const auto bound = static_cast<double>(is_memory ? best.memory_bound : best.time_bound);
   best.gap = bound > 0 ? reached / bound - 1 : 0;
-  say_limit(report, outcome, judge, best);
+  say_limit(report, grid, outcome, judge, best);
   return best;
 }
 
@@ -241,7 +258,7 @@ std::optional<Bytes> device_memory(const run::PointFigures& figures) {
 Result<SearchReport> search(const SearchRequest& request,
                             const std::function<void(std::int64_t)>& progress) {
   if (const Status checked = check(request); !checked) return tl::unexpected(checked.error());
-  const auto grid = SweepGrid::read(request);
+  const auto grid = SweepGrid::read(with_blocks_axis(request));
   if (!grid) return tl::unexpected(grid.error());
   std::optional<store::SweepWriter> writer;
   if (!request.database.empty()) {
@@ -272,18 +289,27 @@ Result<SearchReport> search(const SearchRequest& request,
   if (const Status found = check_outcome(report, *outcome); !found)
     return tl::unexpected(found.error());
   warn_of_tokens(judge, report);
-  if (!outcome->best) {
+  std::optional<run::SweepPoint> point;
+  if (outcome->best) point = judge.simulated().at(outcome->best->point);
+  if (request.blocks) {
+    auto found = search_blocks(*grid, request, judge, *outcome);
+    if (!found) return tl::unexpected(found.error());
+    report.blocks = std::move(found->search);
+    if (found->best) point = std::move(found->best);
+  }
+  if (!point) {
     report.closest = miss_of(report, *grid, *outcome, judge);
     return report;
   }
-  if (outcome->cost_floor)
+  if (outcome->best && outcome->cost_floor)
     report.grid_gap = static_cast<double>(outcome->best->judgement.cost) /
                           static_cast<double>(std::max<std::int64_t>(*outcome->cost_floor, 1)) -
                       1;
-  auto best = best_of(report, *grid, *outcome, judge);
+  auto best = best_of(report, *grid, std::move(*point), *outcome, judge);
   if (!best) return tl::unexpected(best.error());
   report.best = std::move(*best);
-  report.runners_up = runners_up(*grid, judge, outcome->judged);
+  report.runners_up =
+      runners_up(*grid, judge, outcome->judged, !report.blocks || !report.blocks->is_best);
   return report;
 }
 

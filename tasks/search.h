@@ -23,6 +23,7 @@ struct SearchRequest : GridRequest {
   bool per_token = false;             ///< GPU time per token instead of step time is to be least
   std::optional<double> budget;       ///< seconds; otherwise a number of points that follows
                                       ///< from the grid
+  bool blocks = false;                ///< then chooses which blocks are recomputed
   std::string database;               ///< where simulated points are kept; empty: nowhere
 };
 
@@ -50,6 +51,18 @@ struct SearchMiss {
   bool runs_out_of_memory = false;  ///< whatever the limit
 };
 
+/// The search among sets of recomputed blocks, with other settings of the grid's points.
+struct BlockSearch {
+  std::int64_t blocks = 0;            ///< of the model
+  std::int64_t simulated = 0;         ///< sets
+  bool is_best = false;               ///< a set is better than the grid's best point
+  bool is_proved = false;             ///< no other set is better than the best
+  std::optional<std::int64_t> floor;  ///< in what the goal counts: no set that fits takes less
+  double gap = 0;                     ///< of the best above it
+  std::string solver;                 ///< that says so; empty: all sets were gone through
+  std::string no_floor;               ///< why there is none
+};
+
 struct SearchReport {
   SearchRequest request;
   run::SweepInfo info;
@@ -58,6 +71,7 @@ struct SearchReport {
   bool is_proved = false;
   std::optional<double> grid_gap;  ///< how far the best is above what other points may still reach
   std::optional<SearchBest> best;
+  std::optional<BlockSearch> blocks;
   std::vector<run::SweepPoint> runners_up;  ///< each of another kind, the best of it
   std::optional<SearchMiss> closest;        ///< where nothing fits
   std::vector<std::string> warnings;
@@ -67,7 +81,8 @@ struct SearchReport {
 /// Simulates few of the grid's points (sim/sweep/search.h). Grids of at most 4,096 points are gone
 /// through until the answer is proved; of larger ones a fiftieth is simulated, at least 64 and at
 /// most 2,000 points; with a budget, as many as it takes to prove the answer of a grid of at most a
-/// million, until the time is over. Without a budget the same request gives the same report.
+/// million, until the time is over. With `blocks` sets of recomputed blocks follow, with a budget
+/// of their own (tasks/block_search.h). Without a budget the same request gives the same report.
 /// That nothing fits is a result. `progress` gets the number of simulated points.
 ///
 /// Errors: bad usage; no point meets the conditions, or can be predicted; the database.

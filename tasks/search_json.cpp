@@ -34,6 +34,19 @@ void write_best(JsonWriter& json, const SearchReport& report, const SearchBest& 
   json.end_object();
 }
 
+void write_blocks(JsonWriter& json, const BlockSearch& search) {
+  json.begin_object();
+  json.field("blocks", search.blocks);
+  json.field("simulated", search.simulated);
+  json.field("better", search.is_best);
+  json.field("proved", search.is_proved);
+  field_or_null(json, "floor", search.floor);
+  json.field("gap", search.gap);
+  json.field("solver", std::string_view(search.solver));
+  json.field("no_floor", std::string_view(search.no_floor));
+  json.end_object();
+}
+
 void write_closest(JsonWriter& json, const SearchReport& report, const SearchMiss& miss) {
   json.begin_object();
   json.key("settings").begin_object();
@@ -66,6 +79,11 @@ std::string to_json(const SearchReport& report) {
   json.key("best");
   if (report.best)
     write_best(json, report, *report.best);
+  else
+    json.null();
+  json.key("blocks");
+  if (report.blocks)
+    write_blocks(json, *report.blocks);
   else
     json.null();
   json.key("runners_up").begin_array();

@@ -41,23 +41,33 @@ Result<bool> SimulatorJudge::is_allowed(std::int64_t point) {
   return grid_.conditions.hold(grid_.points().values(point));
 }
 
+std::int64_t SimulatorJudge::cost_floor(const CandidateFloors& floors) const {
+  return goal_ == SearchGoal::memory ? floors.memory
+                                     : time_cost(floors.step, floors.tokens_per_rank_step);
+}
+
 std::optional<sim::Judgement> SimulatorJudge::floor(std::int64_t point) {
-  const auto least = floors(grid_.candidate(grid_.points().values(point)));
+  return floor_of(grid_.candidate(grid_.points().values(point)));
+}
+
+std::optional<sim::Judgement> SimulatorJudge::floor_of(const Candidate& candidate) {
+  const auto least = floors(candidate);
   if (!least) {
     if (first_error_.empty()) first_error_ = least.error().text();
     return std::nullopt;
   }
   const Bytes beyond = least->capacity == 0 ? 0 : least->memory - least->capacity;
-  if (goal_ == SearchGoal::memory)
-    return sim::Judgement{beyond > 0 ? kNoMemory + beyond : too_long(least->step), least->memory};
-  return sim::Judgement{std::max<Bytes>({least->memory - *request_.memory_limit, beyond, 0}),
-                        time_cost(least->step, least->tokens_per_rank_step)};
+  const std::int64_t excess =
+      goal_ == SearchGoal::memory
+          ? (beyond > 0 ? kNoMemory + beyond : too_long(least->step))
+          : std::max<Bytes>({least->memory - *request_.memory_limit, beyond, 0});
+  return sim::Judgement{excess, cost_floor(*least)};
 }
 
 // Its cost is a bound.
 sim::Judgement SimulatorJudge::out_of_memory(const run::SweepPoint& point) {
   const Bytes asked = *point.figures.memory->oom_bytes;
-  sim::Judgement judgement = floor(point.index).value_or(sim::Judgement{});
+  sim::Judgement judgement = floor_of(grid_.candidate(point.values)).value_or(sim::Judgement{});
   if (goal_ == SearchGoal::memory)
     judgement.excess = std::max(judgement.excess, kNoMemory + asked);
   else
@@ -66,24 +76,30 @@ sim::Judgement SimulatorJudge::out_of_memory(const run::SweepPoint& point) {
   return judgement;
 }
 
-Result<std::optional<sim::Judgement>> SimulatorJudge::judge(std::int64_t index) {
-  const Candidate candidate = grid_.candidate(grid_.points().values(index));
-  run::SweepPoint point = predict_point(grid_, index, candidates_, group_of(candidate), worker_);
-  std::optional<sim::Judgement> judgement;
+Result<std::optional<sim::Judgement>> SimulatorJudge::judge_values(run::SweepPoint& point) {
+  const Candidate candidate = grid_.candidate(point.values);
+  point = predict_values(grid_, point.index, std::move(point.values), candidates_,
+                         group_of(candidate), worker_);
   if (point.status == run::PointStatus::failed) {
     if (first_error_.empty()) first_error_ = point.error;
-  } else {
-    if (!point.figures.memory)
-      return fail_at(request_.source, "says nothing of memory, which a search goes by");
-    const auto memory = device_memory(point.figures);
-    if (!memory)
-      judgement = out_of_memory(point);
-    else if (goal_ == SearchGoal::memory)
-      judgement = {too_long(point.figures.times->step), *memory};
-    else
-      judgement = {std::max<Bytes>(*memory - *request_.memory_limit, 0),
-                   time_cost(point.figures.times->step, point.figures.tokens_per_rank_step)};
+    return std::nullopt;
   }
+  if (!point.figures.memory)
+    return fail_at(request_.source, "says nothing of memory, which a search goes by");
+  const auto memory = device_memory(point.figures);
+  if (!memory) return out_of_memory(point);
+  if (goal_ == SearchGoal::memory)
+    return sim::Judgement{too_long(point.figures.times->step), *memory};
+  return sim::Judgement{std::max<Bytes>(*memory - *request_.memory_limit, 0),
+                        time_cost(point.figures.times->step, point.figures.tokens_per_rank_step)};
+}
+
+Result<std::optional<sim::Judgement>> SimulatorJudge::judge(std::int64_t index) {
+  run::SweepPoint point;
+  point.index = index;
+  point.values = grid_.points().values(index);
+  auto judgement = judge_values(point);
+  if (!judgement) return judgement;
   if (writer_ != nullptr)
     if (const Status added = writer_->add(point); !added) return tl::unexpected(added.error());
   simulated_.emplace(index, std::move(point));

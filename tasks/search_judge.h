@@ -30,17 +30,24 @@ class SimulatorJudge final : public sim::Judge {
   std::optional<sim::Judgement> floor(std::int64_t point) override;
   Result<std::optional<sim::Judgement>> judge(std::int64_t point) override;
 
+  /// Of values that need be no point of the grid; `point` has them and gets its figures.
+  Result<std::optional<sim::Judgement>> judge_values(run::SweepPoint& point);
+
   /// Points by number.
   const std::map<std::int64_t, run::SweepPoint>& simulated() const { return simulated_; }
   /// Of the first point that cannot be; empty: all can.
   const std::string& first_error() const { return first_error_; }
   /// Bounds of a point, which must be possible.
   Result<CandidateFloors> floors(const Candidate& candidate);
+  /// The cost that a point cannot go below.
+  std::int64_t cost_floor(const CandidateFloors& floors) const;
+  const Candidates& candidates() const { return candidates_; }
 
  private:
   CandidateGroup& group_of(const Candidate& candidate);
   std::int64_t time_cost(Ns step, std::int64_t tokens) const;
   std::int64_t too_long(Ns step) const;
+  std::optional<sim::Judgement> floor_of(const Candidate& candidate);
   sim::Judgement out_of_memory(const run::SweepPoint& point);
 
   const SweepGrid& grid_;

@@ -48,9 +48,15 @@ Candidate SweepGrid::candidate(const std::vector<std::string>& values) const {
 
 run::SweepPoint predict_point(const SweepGrid& grid, std::int64_t index, Candidates& candidates,
                               CandidateGroup& group, Candidates::Worker& worker) {
+  return predict_values(grid, index, grid.points().values(index), candidates, group, worker);
+}
+
+run::SweepPoint predict_values(const SweepGrid& grid, std::int64_t index,
+                               std::vector<std::string> values, Candidates& candidates,
+                               CandidateGroup& group, Candidates::Worker& worker) {
   run::SweepPoint point;
   point.index = index;
-  point.values = grid.points().values(index);
+  point.values = std::move(values);
   auto figures = candidates.predict(grid.candidate(point.values), group, worker);
   if (!figures) {
     point.error = figures.error().text();

@@ -40,5 +40,9 @@ struct SweepGrid {
 /// A point of the grid: figures, or why there are none.
 run::SweepPoint predict_point(const SweepGrid& grid, std::int64_t index, Candidates& candidates,
                               CandidateGroup& group, Candidates::Worker& worker);
+/// The same for any values of its axes; `index` only goes into the point.
+run::SweepPoint predict_values(const SweepGrid& grid, std::int64_t index,
+                               std::vector<std::string> values, Candidates& candidates,
+                               CandidateGroup& group, Candidates::Worker& worker);
 
 }  // namespace foregather::tasks
