@@ -9,6 +9,7 @@
 #include "sim/sweep/choice_program.h"
 #include "tasks/block_rows.h"
 #include "tasks/sweep_rows.h"
+#include "tests/support/repetitions.h"
 #include "tests/support/skip.h"
 
 using namespace foregather;
@@ -25,6 +26,8 @@ struct BlockInstance {
   std::vector<std::string> sets;
 };
 
+constexpr int kBlockInstances = test::repetitions(20);
+
 // Models of one kind of block or another, of at most 10 blocks, under several strategies.
 std::vector<BlockInstance> block_instances() {
   std::mt19937 random(31);
@@ -33,7 +36,7 @@ std::vector<BlockInstance> block_instances() {
   const std::vector<std::string> sources{"tiny_fsdp2.toml", "gpt2_ddp.toml",
                                          "roberta_1gb_slow_network.toml", "llama2_7b_fsdp1.toml",
                                          "mixtral_8x7b_zero3.toml"};
-  for (std::size_t i = 0; i < 20; ++i) {
+  for (std::size_t i = 0; i < std::size_t{kBlockInstances}; ++i) {
     BlockInstance instance;
     instance.source = kBlockSamples + sources[i % sources.size()];
     instance.blocks = i == 5 ? 10 : 2 + random() % 6;
@@ -161,10 +164,10 @@ TEST_CASE("sets of blocks of 20 generated instances: the best of all, and bounds
       ++bounded;
     }
   }
-  CHECK(proved == 40);
-  CHECK(better > 10);
-  CHECK(rows_seen > 40);
-  if (sim::solver_name()) CHECK(bounded == 40);
+  CHECK(proved == 2 * kBlockInstances);
+  CHECK(better > kBlockInstances / 2);
+  CHECK(rows_seen > 2 * kBlockInstances);
+  if (sim::solver_name()) CHECK(bounded == 2 * kBlockInstances);
 }
 
 TEST_CASE("a search of the blocks of Llama-3.1-8B beats the grid and says how far it may be off") {
