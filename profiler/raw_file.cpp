@@ -9,7 +9,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <utility>
+
+#include "core/base/super_journal.h"
 
 namespace foregather::profiler {
 
@@ -101,6 +104,15 @@ const sqlite3_module& stage_module() {
   return module;
 }
 
+// Links on the way are the user's: SQLite follows none where it is not to follow the last.
+std::string in_real_folder(const std::string& path) {
+  const std::filesystem::path given = path;
+  std::error_code unknown;
+  const auto folder = std::filesystem::canonical(
+      given.has_parent_path() ? given.parent_path() : std::filesystem::path("."), unknown);
+  return unknown ? path : (folder / given.filename()).string();
+}
+
 std::string schema() {
   std::string sql = "BEGIN;";
   for (std::size_t i = 0; i < kRawTables; ++i) {
@@ -133,7 +145,7 @@ std::unique_ptr<RawFile> RawFile::create(const std::string& path, std::int64_t e
 // Exclusive: no shared memory beside the file, which networked file systems lack.
 std::string RawFile::open(const std::string& path) {
   constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
-  if (sqlite3_open_v2(path.c_str(), &database_, kFlags, nullptr) != SQLITE_OK)
+  if (sqlite3_open_v2(in_real_folder(path).c_str(), &database_, kFlags, nullptr) != SQLITE_OK)
     return sqlite3_errmsg(database_);
   // The header is to say whose file it is before there is a log.
   const std::string sql =
@@ -321,9 +333,11 @@ bool is_raw_recording(std::string_view head) {
 
 std::string recover(const std::string& path) {
   if (::access((path + "-wal").c_str(), F_OK) != 0) return {};
+  if (has_super_journal(path)) return "the journal beside it names other files";
   sqlite3* database = nullptr;
   constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
-  int code = sqlite3_open_v2(path.c_str(), &database, kFlags, nullptr);
+  int code = sqlite3_open_v2(in_real_folder(path).c_str(), &database, kFlags, nullptr);
+  if (code == SQLITE_OK) code = sqlite3_db_config(database, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   if (code == SQLITE_OK)
     code = sqlite3_exec(database,
                         "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
@@ -342,7 +356,7 @@ bool has_begun(const std::string& path) {
   sqlite3* database = nullptr;
   sqlite3_stmt* statement = nullptr;
   const bool is_open =
-      sqlite3_open_v2(path.c_str(), &database,
+      sqlite3_open_v2(in_real_folder(path).c_str(), &database,
                       SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
                       nullptr) == SQLITE_OK;
   const bool has = is_open &&

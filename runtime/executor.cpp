@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 
 namespace foregather::runtime {
 namespace {
@@ -41,8 +42,14 @@ class Execution final : private DeviceEvents, private RankEvents {
       ranks_.push_back(std::make_unique<RankRun>(job_, rank, *(*devices)[rank], options_.alloc,
                                                  options_.steps, *recorder_, line, events,
                                                  stopped_));
-    for (const auto& rank : ranks_) rank->start();
-    std::thread watch([this] { watch_progress(); });
+    std::thread watch;
+    try {
+      for (const auto& rank : ranks_) rank->start();
+      watch = std::thread([this] { watch_progress(); });
+    } catch (const std::system_error&) {
+      failed(Error{{}, "no more threads can be started: use fewer ranks", Fault::work});
+      wake_all();
+    }
     for (const auto& rank : ranks_) rank->join();
     backend_.stop();
     {
@@ -50,7 +57,7 @@ class Execution final : private DeviceEvents, private RankEvents {
       is_over_ = true;
       over_.notify_all();
     }
-    watch.join();
+    if (watch.joinable()) watch.join();
     const Status finished = recorder_->finish();
     if (error_) return tl::unexpected(*error_);
     if (!finished) return tl::unexpected(finished.error());
@@ -70,6 +77,12 @@ class Execution final : private DeviceEvents, private RankEvents {
     stopped_ = true;
   }
 
+  void wake_all() {
+    backend_.abandon();
+    line_->wake();
+    for (const auto& rank : ranks_) rank->wake();
+  }
+
   // Wakes whoever waits once the job is to stop: callers of failed() may hold locks.
   void watch_progress() {
     Ns longest = 0;
@@ -81,9 +94,7 @@ class Execution final : private DeviceEvents, private RankEvents {
       over_.wait_for(lock, std::chrono::milliseconds(20), [&] { return is_over_; });
       lock.unlock();
       if (stopped_) {
-        backend_.abandon();
-        line_->wake();
-        for (const auto& rank : ranks_) rank->wake();
+        wake_all();
       } else if (const std::int64_t now = recorder_->ops(); now != ops) {
         ops = now;
         since = clock_.now();

@@ -207,6 +207,10 @@ Result<ExecuteReport> execute(const ExecuteRequest& request) {
   report.output = output;
   const runtime::RunOptions options = options_of(request, *schedule, process);
   auto run = runtime::execute(schedule->graph, options, **backend, **writer);
+  if (!run && !(*writer)->has_begun()) {
+    (*writer)->discard();
+    return at_source(run.error());
+  }
   const Status closed = (*writer)->finish(run ? run::RunState::complete : run::RunState::failed);
   if (!run) return at_source(run.error());
   if (!closed) return tl::unexpected(closed.error());

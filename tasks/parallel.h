@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <exception>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -13,21 +15,33 @@ namespace foregather::tasks {
 inline std::size_t usual_threads() { return std::max(1U, std::thread::hardware_concurrency()); }
 
 /// Calls `work(i, thread)` for each i below `n` on `threads` threads, numbered from 0; each takes
-/// the next i when it is free. `work` must not throw.
+/// the next i when it is free. Where no more threads can be started, fewer do the same. What `work`
+/// throws first ends the others after their piece, and is thrown here.
 template <class Work>
 void in_parallel(std::size_t n, std::size_t threads, const Work& work) {
   std::atomic<std::size_t> next{0};
+  std::atomic<bool> has_thrown{false};
+  std::exception_ptr thrown;
   const auto go_on = [&](std::size_t thread) {
-    for (std::size_t i = next++; i < n; i = next++) work(i, thread);
+    try {
+      for (std::size_t i = next++; i < n && !has_thrown; i = next++) work(i, thread);
+    } catch (...) {
+      if (!has_thrown.exchange(true)) thrown = std::current_exception();
+    }
   };
-  std::vector<std::jthread> others;
-  for (std::size_t thread = 1; thread < std::min(n, threads); ++thread)
-    others.emplace_back(go_on, thread);
-  go_on(0);
+  {
+    std::vector<std::jthread> others;
+    try {
+      for (std::size_t thread = 1; thread < std::min(n, threads); ++thread)
+        others.emplace_back(go_on, thread);
+    } catch (const std::system_error&) {
+    }
+    go_on(0);
+  }
+  if (has_thrown) std::rethrow_exception(thrown);
 }
 
-/// Calls `work(i)` for each i below `n`, as many at once as there are cores; in no order. `work`
-/// must not throw.
+/// Calls `work(i)` for each i below `n`, as many at once as there are cores; in no order.
 template <class Work>
 void in_parallel(std::size_t n, const Work& work) {
   in_parallel(n, usual_threads(), [&](std::size_t i, std::size_t) { work(i); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <tuple>
 
 #include "core/base/text.h"
@@ -131,10 +132,22 @@ class Runner {
     queue_.open(chunks_.size());
     in_parallel(workers_.size(), workers_.size(), [&](std::size_t, std::size_t thread) {
       while (const auto number = queue_.take()) {
-        predict_chunk(chunks_[*number], workers_[thread]);
+        predict_or_stop(chunks_[*number], workers_[thread]);
         queue_.done();
       }
     });
+    if (is_out_of_memory_)
+      failure_ = fail_work(grid_.request.source, "out of memory: use fewer threads (-j)");
+  }
+
+  // Others wait until the chunk is done, whatever becomes of it.
+  void predict_or_stop(Chunk& chunk, Candidates::Worker& worker) {
+    try {
+      predict_chunk(chunk, worker);
+    } catch (const std::bad_alloc&) {
+      is_out_of_memory_ = true;
+      stopped_ = true;
+    }
   }
 
   void predict_chunk(Chunk& chunk, Candidates::Worker& worker) {
@@ -203,7 +216,7 @@ class Runner {
   std::size_t done_ = 0;  // items of the window
   SweepProgress progress_now_;
   Status failure_;
-  std::atomic<bool> stopped_ = false;
+  std::atomic<bool> stopped_ = false, is_out_of_memory_ = false;
 };
 
 // Counts rows on their way.

@@ -4,65 +4,32 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
 #include <cerrno>
-#include <climits>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
+#include "core/base/temporary_names.h"
 #include "core/base/text.h"
 
 namespace foregather {
 namespace {
 
-// Names of temporaries, where a signal handler may read them: fixed places, written before `used`.
-struct TemporaryName {
-  std::atomic<bool> taken{false};
-  std::atomic<bool> used{false};
-  std::array<char, PATH_MAX> path{};
-  std::array<char, PATH_MAX> journal{};  // SQLite's
-};
-std::array<TemporaryName, 16> temporary_names;
-
-int note_temporary(const std::string& path) {
-  constexpr std::string_view kJournal = "-journal";
-  if (path.size() + kJournal.size() >= PATH_MAX) return -1;
-  for (std::size_t slot = 0; slot < temporary_names.size(); ++slot) {
-    TemporaryName& name = temporary_names[slot];
-    if (name.taken.exchange(true)) continue;
-    std::memcpy(name.path.data(), path.c_str(), path.size() + 1);
-    std::memcpy(name.journal.data(), path.data(), path.size());
-    std::memcpy(name.journal.data() + path.size(), kJournal.data(), kJournal.size() + 1);
-    name.used = true;
-    return static_cast<int>(slot);
-  }
-  return -1;
-}
-
-void remove_temporaries(int signal) {
-  for (const TemporaryName& name : temporary_names)
-    if (name.used) {
-      ::unlink(name.path.data());
-      ::unlink(name.journal.data());
-    }
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);
+bool is_link(const std::string& path, struct stat& status) {
+  return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
 }
 
 }  // namespace
 
-void remove_pending_files_on_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction old {};
-    // Whoever ignores the signal (nohup) goes on ignoring it.
-    if (::sigaction(signal, nullptr, &old) != 0 || old.sa_handler == SIG_IGN) continue;
-    struct sigaction action {};
-    action.sa_handler = remove_temporaries;
-    ::sigaction(signal, &action, nullptr);
-  }
+bool is_planted(const std::string& path) {
+  struct stat link {
+  }, folder{};
+  if (!is_link(path, link)) return false;
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  if (::stat(parent.empty() ? "." : parent.c_str(), &folder) != 0) return true;
+  return (folder.st_mode & S_IWOTH) != 0 && link.st_uid != ::geteuid() &&
+         link.st_uid != folder.st_uid;
 }
 
 Result<std::string> read_file(const std::string& path, Bytes limit) {
@@ -104,6 +71,10 @@ Result<PendingFile> PendingFile::create(const std::string& path) {
   if (path.empty()) return fail("an empty file name, expected a file to write");
   if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode))
     return fail_at(path, "is a directory, expected a file to write");
+  if (is_planted(path))
+    return fail_at(path,
+                   "is another user's link in a directory that all may write to: expected a file, "
+                   "or another directory");
   PendingFile file;
   file.path_ = path;
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
@@ -121,7 +92,7 @@ Result<PendingFile> PendingFile::create(const std::string& path) {
   file.descriptor_ = ::mkstemp(name.data());
   if (file.descriptor_ < 0) return fail_at(path, "cannot be written: {}", std::strerror(errno));
   file.temporary_ = name;
-  file.slot_ = note_temporary(name);
+  file.slot_ = note_temporary_file(name);
   const mode_t mask = ::umask(0);
   ::umask(mask);
   ::fchmod(file.descriptor_, 0666 & ~mask);
@@ -148,8 +119,7 @@ PendingFile::~PendingFile() {
 void PendingFile::forget_temporary() {
   temporary_.clear();
   if (slot_ < 0) return;
-  temporary_names[static_cast<std::size_t>(slot_)].used = false;
-  temporary_names[static_cast<std::size_t>(slot_)].taken = false;
+  forget_temporary_name(slot_);
   slot_ = -1;
 }
 

@@ -16,10 +16,11 @@ Result<std::string> read_file(const std::string& path, Bytes limit);
 /// A file that appears under its name only once it is complete: it is written under a temporary
 /// name in the same directory (created exclusively, so a link there is never followed) and renamed
 /// by commit(). Without commit() the temporary is removed. A device or a pipe is written as it is:
-/// it must not be replaced by a file.
+/// it must not be replaced by a file. A link under the name is followed, but for what is_planted().
 class PendingFile {
  public:
-  /// An unwritable directory, or a path that is empty or a directory, is an input error.
+  /// An unwritable directory, a path that is empty or a directory, or a planted link is an input
+  /// error.
   static Result<PendingFile> create(const std::string& path);
   PendingFile(PendingFile&& other) noexcept;
   PendingFile& operator=(PendingFile&&) = delete;
@@ -42,8 +43,35 @@ class PendingFile {
   int slot_ = -1;  ///< among the names that a signal handler removes
 };
 
-/// From now on SIGINT, SIGTERM and SIGHUP remove the temporaries of all pending files before they
-/// end the process as usual. For programs (main), not for libraries.
-void remove_pending_files_on_signals();
+/// Is `path` a link that another user may have left for whoever writes there: in a directory that
+/// all may write to, and owned by neither this user nor the directory's? The rule of Linux's
+/// fs.protected_symlinks, which guards no rename.
+bool is_planted(const std::string& path);
+
+/// A new folder of temporary files beneath TMPDIR (/tmp), for this user alone; it goes away with
+/// this object. It holds files and no folders.
+class TemporaryFolder {
+ public:
+  /// `name` begins the folder's name. A folder that cannot be made is a work error.
+  static Result<TemporaryFolder> create(std::string_view name);
+  TemporaryFolder(TemporaryFolder&& other) noexcept;
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryFolder(std::string path);
+  std::string path_;
+  int slot_;
+};
+
+/// Removes the temporaries of all pending files and all temporary folders, from anywhere: a handler
+/// of a signal, the end of a program that has no memory left.
+void remove_temporaries();
+
+/// From now on SIGINT, SIGTERM and SIGHUP call remove_temporaries() before they end the process as
+/// usual. For programs (main), not for libraries.
+void remove_temporaries_on_signals();
 
 }  // namespace foregather

@@ -1,5 +1,7 @@
 #include <atomic>
 #include <filesystem>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -143,9 +145,20 @@ Status Loader::ops_in_parallel(std::size_t count, std::size_t threads) {
   std::vector<Status> done(threads);
   {
     std::vector<std::jthread> readers;
-    for (std::size_t t = 0; t < threads; ++t)
-      readers.emplace_back(
-          [&, t] { done[t] = read(count * t / threads, count * (t + 1) / threads); });
+    for (std::size_t t = 0; t < threads; ++t) {
+      const auto part = [&, t] {
+        try {
+          done[t] = read(count * t / threads, count * (t + 1) / threads);
+        } catch (const std::bad_alloc&) {
+          done[t] = fail_work(database_.path(), "cannot be read: out of memory");
+        }
+      };
+      try {
+        readers.emplace_back(part);
+      } catch (const std::system_error&) {  // no more threads
+        part();
+      }
+    }
   }
   for (const Status& part : done)
     if (!part) return part;

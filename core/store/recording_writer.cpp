@@ -13,6 +13,15 @@ namespace {
 
 constexpr std::int64_t kRun = 0;  ///< the only one of its file
 
+Result<Database> with_tables(Database&& database) {
+  const Status done =
+      database.execute("BEGIN").and_then([&] { return create_schema(database); }).and_then([&] {
+        return database.execute("COMMIT");
+      });
+  if (!done) return tl::unexpected(done.error());
+  return std::move(database);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RecordingWriter>> RecordingWriter::create(const std::string& path) {
@@ -23,12 +32,11 @@ Result<std::unique_ptr<RecordingWriter>> RecordingWriter::create(const std::stri
                    "file");
   if (file < 0) return fail_at(path, "cannot be written: {}", std::strerror(errno));
   ::close(file);
-  auto database = Database::create_live(path);
-  if (!database) return tl::unexpected(database.error());
-  if (const Status begun = database->execute("BEGIN"); !begun) return tl::unexpected(begun.error());
-  if (const Status created = create_schema(*database); !created)
-    return tl::unexpected(created.error());
-  if (const Status done = database->execute("COMMIT"); !done) return tl::unexpected(done.error());
+  auto database = Database::create_live(path).and_then(with_tables);
+  if (!database) {
+    ::unlink(path.c_str());
+    return tl::unexpected(database.error());
+  }
   return std::unique_ptr<RecordingWriter>(new RecordingWriter(std::move(*database), path));
 }
 

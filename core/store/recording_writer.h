@@ -43,6 +43,8 @@ class RecordingWriter final : public run::RecordingSink {
 
   /// The last commit: the run is complete, or its job has failed. Closes the file.
   Status finish(run::RunState state);
+  /// Was anything that happened added?
+  bool has_begun() const { return written_.ops > 0 || pending_.ops.size() > 0; }
   /// Removes the file: the run never began.
   void discard();
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/interrupt.h"
+#include "core/base/super_journal.h"
 
 namespace foregather::store {
 namespace {
@@ -38,12 +39,24 @@ tl::unexpected<Error> failure(int code, sqlite3* handle, const std::string& path
     return tl::unexpected(Error{path, "cannot be written: No space left on device", fault});
   if ((code & 0xff) == SQLITE_NOTADB)
     return tl::unexpected(Error{path, "is not a SQLite database, expected a run", fault});
+  if ((code & 0xff) == SQLITE_BUSY)
+    return fail_work(path, "is being written by another process: try again when that has ended");
+  if ((code & 0xff) == SQLITE_NOMEM) return fail_work(path, "out of memory");
+  if ((code & 0xff) == SQLITE_INTERRUPT)
+    return fail_at(path, "is damaged: reading it is more work than its size allows");
   const char* reason = handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
   const std::string_view file = site.file;
   return tl::unexpected(Error{path,
                               fmt::format("{} ({} at {}:{})", reason, site.expression,
                                           file.substr(file.rfind('/') + 1), site.line),
                               fault});
+}
+
+Status check_journal(const std::string& path) {
+  if (!has_super_journal(path)) return {};
+  return fail_at(path,
+                 "has a journal beside it that names other files, which a run's never does: it is "
+                 "damaged, or not from foregather");
 }
 
 // Returns from the calling function unless the call succeeds.
@@ -147,13 +160,13 @@ Result<Database> Database::create(const std::string& path, const std::string& sh
 }
 
 Result<Database> Database::open_in_place(const std::string& path) {
+  if (const Status checked = check_journal(path); !checked) return tl::unexpected(checked.error());
   auto database = open_with(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   if (!database) return database;
   constexpr int kLongestWait = 2000;  // ms: a process that was killed may still be going
   FOREGATHER_SQLITE(sqlite3_busy_timeout(database->handle_, kLongestWait), database->handle_, path);
-  FOREGATHER_SQLITE(
-      sqlite3_db_config(database->handle_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr),
-      database->handle_, path);
+  if (const Status hardened = database->harden(); !hardened)
+    return tl::unexpected(hardened.error());
   const Status set = database->execute(
       "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE; PRAGMA synchronous = NORMAL;"
       "BEGIN EXCLUSIVE; COMMIT;");
@@ -172,17 +185,47 @@ Result<Database> Database::create_live(const std::string& path) {
   return database;
 }
 
+Status Database::harden() {
+  constexpr int kLongestValue = 256 << 20;
+  sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kLongestValue);
+  sqlite3_limit(handle_, SQLITE_LIMIT_ATTACHED, 0);
+  for (const auto& [setting, value] : {std::pair{SQLITE_DBCONFIG_DEFENSIVE, 1},
+                                       {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+                                       {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
+                                       {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
+                                       {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0}})
+    FOREGATHER_SQLITE(sqlite3_db_config(handle_, setting, value, nullptr), handle_, path_);
+  return execute("PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;");
+}
+
+// A page may be named by many others: a few kilobytes can hold rows without end. Real rows cost
+// about a step a byte, and are read a few times.
+void Database::bound_work() {
+  constexpr std::int64_t kStepsPerByte = 32, kLeastSteps = 50'000'000;
+  constexpr int kStepsPerCall = 10'000;
+  std::error_code ignored;
+  const auto bytes = std::filesystem::file_size(path_, ignored);
+  steps_left_ = std::make_unique<std::int64_t>(
+      kLeastSteps + (ignored ? 0 : kStepsPerByte * static_cast<std::int64_t>(bytes)));
+  const auto count_down = [](void* left) {
+    return (*static_cast<std::int64_t*>(left) -= kStepsPerCall) < 0 ? 1 : 0;
+  };
+  sqlite3_progress_handler(handle_, kStepsPerCall, count_down, steps_left_.get());
+}
+
 // A connection that only reads cannot roll back what a killed writer left in its journal.
 Status Database::recover(const std::string& path) {
   std::error_code ignored;
   if (const auto left = std::filesystem::file_size(path + "-journal", ignored);
       ignored || left == 0)
     return {};
+  if (const Status checked = check_journal(path); !checked) return checked;
   auto database = open_with(path, path, SQLITE_OPEN_READWRITE);
   if (!database) return tl::unexpected(database.error());
   constexpr int kPatience = 1000;  // ms
   FOREGATHER_SQLITE(sqlite3_busy_timeout(database->handle_, kPatience), database->handle_, path);
-  const auto read = database->integer("SELECT count(*) FROM sqlite_schema");
+  if (const Status hardened = database->harden(); !hardened) return hardened;
+  const auto read = database->integer("SELECT count(*) FROM (SELECT 1 FROM sqlite_schema LIMIT 1)");
   return read ? Status{} : tl::unexpected(read.error());
 }
 
@@ -191,19 +234,16 @@ Result<Database> Database::open(const std::string& path) {
   // A percent-encoded name would be a URI; plain names never are without SQLITE_OPEN_URI.
   auto database = open_with(path, path, SQLITE_OPEN_READONLY);
   if (!database) return database;
-  sqlite3* handle = database->handle_;
-  constexpr int kLongestValue = 256 << 20;
-  sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, kLongestValue);
-  FOREGATHER_SQLITE(sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr), handle, path);
-  FOREGATHER_SQLITE(sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr), handle,
-                    path);
-  const Status set = database->execute("PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;");
-  if (!set) return tl::unexpected(set.error());
+  if (const Status hardened = database->harden(); !hardened)
+    return tl::unexpected(hardened.error());
+  database->bound_work();
   return database;
 }
 
 Database::Database(Database&& other) noexcept
-    : handle_(std::exchange(other.handle_, nullptr)), path_(std::move(other.path_)) {}
+    : handle_(std::exchange(other.handle_, nullptr)),
+      path_(std::move(other.path_)),
+      steps_left_(std::move(other.steps_left_)) {}
 
 Database::~Database() { sqlite3_close_v2(handle_); }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -63,13 +64,16 @@ class Database {
   /// creatable; ":memory:" keeps it in memory. `shown_path` is the path of error messages.
   static Result<Database> create(const std::string& path, const std::string& shown_path);
   /// A database for writing that keeps what was committed when its process is killed. The file is
-  /// created if there is none. Another process that writes it is an error.
+  /// created if there is none, and hardened as by open(). Another process that writes it is a work
+  /// error after two seconds.
   static Result<Database> open_in_place(const std::string& path);
   /// An empty file for writing, which others may read meanwhile: each transaction is whole or not
   /// there, whenever the process is killed (not the machine).
   static Result<Database> create_live(const std::string& path);
-  /// An existing database for reading, hardened against hostile content. A transaction that was cut
-  /// short is rolled back first.
+  /// An existing database for reading, hardened against hostile content: no triggers, views,
+  /// extensions, attached files, functions in a schema; values of at most 256 MiB; work over its
+  /// life bounded by the size of the file, beyond which it is damaged. A transaction that was cut
+  /// short is rolled back first, unless its journal names other files.
   static Result<Database> open(const std::string& path);
   Database(Database&& other) noexcept;
   Database& operator=(Database&&) = delete;
@@ -89,10 +93,13 @@ class Database {
  private:
   Database(sqlite3* handle, const std::string& path) : handle_(handle), path_(path) {}
   static Status recover(const std::string& path);
+  Status harden();
+  void bound_work();
   static Result<Database> open_with(const std::string& path, const std::string& shown, int flags);
 
   sqlite3* handle_;
   std::string path_;
+  std::unique_ptr<std::int64_t> steps_left_;  // of SQLite's machine
 };
 
 }  // namespace foregather::store

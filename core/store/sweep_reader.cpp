@@ -83,7 +83,7 @@ bool is_sweep(const std::string& path) {
 }
 
 Result<run::SweepInfo> read_sweep_info(Database& database) {
-  const auto sweeps = database.integer("SELECT count(*) FROM sweep");
+  const auto sweeps = database.integer("SELECT count(*) FROM (SELECT 1 FROM sweep LIMIT 2)");
   if (!sweeps) return tl::unexpected(sweeps.error());
   if (*sweeps != 1) return fail_at(database.path(), "holds no sweep");
   run::SweepInfo info;

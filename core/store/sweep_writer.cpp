@@ -95,14 +95,20 @@ Status insert_point(Statement& insert, const std::vector<std::string>& keys,
 }
 
 Result<bool> is_empty(Database& database) {
-  return database.integer("SELECT count(*) FROM sqlite_schema").map([](std::int64_t objects) {
-    return objects == 0;
-  });
+  return database.integer("SELECT count(*) FROM (SELECT 1 FROM sqlite_schema LIMIT 1)")
+      .map([](std::int64_t objects) { return objects == 0; });
 }
 
-// Says what SQLite would call "unable to open database file".
+// Says what SQLite would call "unable to open database file". What is not there is made, but not
+// where a link leads.
 Status check_writable(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
+  if (is_planted(path))
+    return fail_at(path,
+                   "is another user's link in a directory that all may write to: expected a "
+                   "database, or another directory");
+  int file = ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0 && errno == ENOENT)
+    file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file < 0) return fail_at(path, "cannot be written: {}", std::strerror(errno));
   struct stat status {};
   const bool is_regular = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);

@@ -6,6 +6,7 @@
 
 #include "core/base/file.h"
 #include "core/base/heap.h"
+#include "core/base/last_words.h"
 #include "core/base/printable.h"
 #include "gui/app/main_window.h"
 #include "gui/app/render.h"
@@ -76,7 +77,8 @@ int window_main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   keep_freed_memory();
-  remove_pending_files_on_signals();
+  remove_temporaries_on_signals();
+  end_in_order();
   if (argc > 1 && std::string(argv[1]) == "--render") return render_main(argc, argv);
   return window_main(argc, argv);
 }

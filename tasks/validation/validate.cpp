@@ -1,10 +1,10 @@
 #include "tasks/validation/validate.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -34,35 +34,24 @@ constexpr double kTierBCoverage = 0.6;
 class WorkloadFolder {
  public:
   static Result<WorkloadFolder> create(const std::string& named) {
+    if (named.empty())
+      return TemporaryFolder::create("foregather-validate").map([](TemporaryFolder&& temporary) {
+        return WorkloadFolder(temporary.path(), std::move(temporary));
+      });
     std::error_code problem;
-    if (!named.empty()) {
-      std::filesystem::create_directories(named, problem);
-      if (problem) return fail_at(named, "{}", problem.message());
-      return WorkloadFolder(named, false);
-    }
-    std::string path =
-        (std::filesystem::temp_directory_path(problem) / "foregather-validate-XXXXXX").string();
-    if (problem || ::mkdtemp(path.data()) == nullptr)
-      return fail_work(path, "cannot make a temporary folder");
-    return WorkloadFolder(path, true);
-  }
-
-  WorkloadFolder(WorkloadFolder&& other) noexcept
-      : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, false)) {}
-  WorkloadFolder& operator=(WorkloadFolder&&) = delete;
-  ~WorkloadFolder() {
-    std::error_code ignored;
-    if (temporary_) std::filesystem::remove_all(path_, ignored);
+    std::filesystem::create_directories(named, problem);
+    if (problem) return fail_at(named, "{}", problem.message());
+    return WorkloadFolder(named, std::nullopt);
   }
 
   const std::string& path() const { return path_; }
 
  private:
-  WorkloadFolder(std::string path, bool temporary)
-      : path_(std::move(path)), temporary_(temporary) {}
+  WorkloadFolder(std::string path, std::optional<TemporaryFolder> temporary)
+      : path_(std::move(path)), temporary_(std::move(temporary)) {}
 
   std::string path_;
-  bool temporary_;
+  std::optional<TemporaryFolder> temporary_;
 };
 
 Status write(const std::string& path, const std::string& text) {

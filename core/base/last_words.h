@@ -1,0 +1,12 @@
+// The end of a program that cannot go on.
+#pragma once
+
+namespace foregather {
+
+/// From now on an exception that no thread catches ends the program in order where it only means
+/// that the machine has no more memory or threads: a line on standard error, no temporary left
+/// (core/base/file.h), exit code 1. Any other one aborts as usual, temporaries removed. For
+/// programs (main), not for libraries.
+void end_in_order();
+
+}  // namespace foregather

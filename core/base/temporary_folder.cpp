@@ -1,0 +1,35 @@
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "core/base/file.h"
+#include "core/base/temporary_names.h"
+
+namespace foregather {
+
+Result<TemporaryFolder> TemporaryFolder::create(std::string_view name) {
+  std::error_code problem;
+  const std::filesystem::path place = std::filesystem::temp_directory_path(problem);
+  if (problem) return fail_work("TMPDIR", "names no folder: {}", problem.message());
+  std::string path = (place / fmt::format("{}-XXXXXX", name)).string();
+  if (::mkdtemp(path.data()) == nullptr)
+    return fail_work(place.string(), "a temporary folder cannot be made: {}", std::strerror(errno));
+  return TemporaryFolder(std::move(path));
+}
+
+TemporaryFolder::TemporaryFolder(std::string path)
+    : path_(std::move(path)), slot_(note_temporary_folder(path_)) {}
+
+TemporaryFolder::TemporaryFolder(TemporaryFolder&& other) noexcept
+    : path_(std::exchange(other.path_, {})), slot_(std::exchange(other.slot_, -1)) {}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  forget_temporary_name(slot_);
+}
+
+}  // namespace foregather

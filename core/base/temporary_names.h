@@ -1,0 +1,18 @@
+// What a signal handler removes: fixed places in memory that it may read at any moment.
+#pragma once
+
+#include <string>
+
+namespace foregather {
+
+/// Notes a file and the journal that SQLite may have beside it. The place of the note; -1: there is
+/// none left, and only the owner removes the file.
+int note_temporary_file(const std::string& path);
+
+/// Notes a folder of files.
+int note_temporary_folder(const std::string& path);
+
+/// -1 is ignored.
+void forget_temporary_name(int slot);
+
+}  // namespace foregather
