@@ -137,6 +137,7 @@ std::unique_ptr<RawFile> RawFile::create(const std::string& path, std::int64_t e
   error = file->open(path);
   if (error.empty() && !file->commit()) error = sqlite3_errmsg(file->database_);
   if (error.empty()) return file;
+  if (sqlite3_errcode(file->database_) == SQLITE_FULL) error = std::strerror(ENOSPC);
   file.reset();
   ::unlink(path.c_str());
   return nullptr;

@@ -147,23 +147,24 @@ std::int64_t now() {
 }
 
 // The life of the command itself, where no library was loaded into it.
-void add_command(const RecordOptions& options, const std::string& folder, pid_t pid, Ns begin) {
+Status add_command(const RecordOptions& options, const std::string& folder, pid_t pid, Ns begin) {
   profiler::Identity identity = profiler::identify();
   identity.pid = pid;
   std::string ending = "_";
   ending += std::to_string(pid) + ".sqlite";
   for (const std::string& file : raw_files(folder))
-    if (file.ends_with(ending)) return;
+    if (file.ends_with(ending)) return {};
   std::string error;
-  const auto raw =
-      profiler::RawFile::create(folder + "/" + profiler::raw_file_name(identity), begin, error);
-  if (raw == nullptr) return;
+  const std::string path = folder + "/" + profiler::raw_file_name(identity);
+  const auto raw = profiler::RawFile::create(path, begin, error);
+  if (raw == nullptr) return fail_work(path, "cannot be written: {}", error);
   const std::string command = fmt::format("{}", fmt::join(options.command, " "));
   raw->run("INSERT INTO FOREGATHER_PROCESS VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, 1)",
            std::int64_t{pid}, std::int64_t{::getpid()}, identity.rank, identity.local_rank,
            identity.world_size, std::string_view(identity.host), std::string_view(command),
            now() - begin);
-  raw->finish();
+  if (!raw->finish()) return fail_work(path, "cannot be written: {}", std::strerror(ENOSPC));
+  return {};
 }
 
 // Of this host. One that was killed may be there until somebody takes notice.
@@ -251,9 +252,12 @@ Result<Recorded> record(const RecordOptions& options, const Tell& tell,
     return tl::unexpected(end.error());
   }
   recorded.exit_code = end->exit_code;
-  add_command(options, recorded.raw_folder, end->process, begin);
+  const Status added = add_command(options, recorded.raw_folder, end->process, begin);
   recorded.total = progress_of(recorded.raw_folder);
-  recorded.run = merge(options, recorded.raw_folder, tell);
+  if (!added && raw_files(recorded.raw_folder).empty())
+    recorded.run = tl::unexpected(added.error());
+  else
+    recorded.run = merge(options, recorded.raw_folder, tell);
   const std::vector<std::string> files = raw_files(recorded.raw_folder);
   const std::vector<std::string> alone = snapshots_alone(recorded.raw_folder);
   for (const std::string& path : alone)

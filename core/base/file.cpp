@@ -88,6 +88,7 @@ Result<PendingFile> PendingFile::create(const std::string& path) {
     file.target_ = real;
     std::free(real);
   }
+  const SignalsWait until_noted;
   std::string name = file.target_ + ".tmp-XXXXXX";
   file.descriptor_ = ::mkstemp(name.data());
   if (file.descriptor_ < 0) return fail_at(path, "cannot be written: {}", std::strerror(errno));

@@ -15,6 +15,7 @@ Result<TemporaryFolder> TemporaryFolder::create(std::string_view name) {
   const std::filesystem::path place = std::filesystem::temp_directory_path(problem);
   if (problem) return fail_work("TMPDIR", "names no folder: {}", problem.message());
   std::string path = (place / fmt::format("{}-XXXXXX", name)).string();
+  const SignalsWait until_noted;
   if (::mkdtemp(path.data()) == nullptr)
     return fail_work(place.string(), "a temporary folder cannot be made: {}", std::strerror(errno));
   return TemporaryFolder(std::move(path));

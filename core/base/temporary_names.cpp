@@ -74,6 +74,15 @@ void end_by_signal(int signal) {
 
 }  // namespace
 
+SignalsWait::SignalsWait() {
+  sigset_t ends;
+  ::sigemptyset(&ends);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&ends, signal);
+  ::pthread_sigmask(SIG_BLOCK, &ends, &before_);
+}
+
+SignalsWait::~SignalsWait() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
 int note_temporary_file(const std::string& path) { return note(path, false); }
 
 int note_temporary_folder(const std::string& path) { return note(path, true); }

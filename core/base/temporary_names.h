@@ -1,9 +1,23 @@
 // What a signal handler removes: fixed places in memory that it may read at any moment.
 #pragma once
 
+#include <csignal>
 #include <string>
 
 namespace foregather {
+
+/// While it lives, signals that end the process wait on this thread: between a file's making and
+/// its note.
+class SignalsWait {
+ public:
+  SignalsWait();
+  ~SignalsWait();
+  SignalsWait(const SignalsWait&) = delete;
+  SignalsWait& operator=(const SignalsWait&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 /// Notes a file and the journal that SQLite may have beside it. The place of the note; -1: there is
 /// none left, and only the owner removes the file.

@@ -159,6 +159,8 @@ Result<SweepWriter> SweepWriter::create(const std::string& path, const run::Swee
 }
 
 Result<SweepWriter> SweepWriter::resume(const std::string& path, const run::SweepInfo& info) {
+  std::error_code ignored;
+  const bool was_there = std::filesystem::exists(path, ignored);
   if (const Status writable = check_writable(path); !writable)
     return tl::unexpected(writable.error());
   auto database = Database::open_in_place(path);
@@ -166,8 +168,13 @@ Result<SweepWriter> SweepWriter::resume(const std::string& path, const run::Swee
   const auto fresh = is_empty(*database);
   if (!fresh) return tl::unexpected(fresh.error());
   if (*fresh) {
-    if (Status created = create_sweep(*database, info); !created)
+    if (Status created = create_sweep(*database, info); !created) {
+      if (!was_there) {
+        (void)database->finish();
+        ::unlink(path.c_str());
+      }
       return tl::unexpected(created.error());
+    }
     return begin(std::move(*database), info);
   }
   if (const auto version = check_schema(*database); !version)

@@ -1,13 +1,9 @@
 // A sweep whose disk is full.
-#include <sys/mount.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include <catch2/catch.hpp>
 
 #include "core/store/sweep_reader.h"
 #include "tasks/sweep.h"
+#include "tests/faults/small_disk.h"
 #include "tests/support/processes.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
@@ -15,29 +11,6 @@
 using namespace foregather;
 
 namespace {
-
-// A file system of 8 KiB at first; not there: mounting is not permitted.
-class SmallDisk {
- public:
-  explicit SmallDisk(std::string path) : path_(std::move(path)) {
-    std::filesystem::create_directory(path_);
-    is_there_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0, "size=8k") == 0;
-  }
-  ~SmallDisk() {
-    if (is_there_) ::umount2(path_.c_str(), MNT_DETACH);
-  }
-  SmallDisk(const SmallDisk&) = delete;
-  SmallDisk& operator=(const SmallDisk&) = delete;
-
-  bool is_there() const { return is_there_; }
-  bool resize(const char* size) {
-    return ::mount("tmpfs", path_.c_str(), "tmpfs", MS_REMOUNT, size) == 0;
-  }
-
- private:
-  std::string path_;
-  bool is_there_ = false;
-};
 
 class Kept final : public run::SweepSink {
  public:
@@ -52,7 +25,7 @@ class Kept final : public run::SweepSink {
 
 TEST_CASE("a sweep whose disk fills up says so, keeps its rows and goes on with more room") {
   const test::Scratch scratch;
-  SmallDisk disk(scratch.path("disk"));
+  test::SmallDisk disk(scratch.path("disk"), "size=8k");
   if (!disk.is_there()) FOREGATHER_SKIP("mounting a small file system is not permitted");
   tasks::SweepRequest request;
   request.source = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml";
