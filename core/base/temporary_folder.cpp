@@ -28,8 +28,7 @@ TemporaryFolder::TemporaryFolder(TemporaryFolder&& other) noexcept
     : path_(std::exchange(other.path_, {})), slot_(std::exchange(other.slot_, -1)) {}
 
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  if (!path_.empty()) remove_folder_of_files(path_.c_str());
   forget_temporary_name(slot_);
 }
 

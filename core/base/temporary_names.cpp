@@ -44,8 +44,25 @@ int note(const std::string& path, bool is_folder) {
   return -1;
 }
 
-// By system calls alone: opendir() takes memory.
-void remove_folder(const char* path) {
+void end_by_signal(int signal) {
+  remove_temporaries();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+}  // namespace
+
+SignalsWait::SignalsWait() {
+  sigset_t ends;
+  ::sigemptyset(&ends);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&ends, signal);
+  ::pthread_sigmask(SIG_BLOCK, &ends, &before_);
+}
+
+SignalsWait::~SignalsWait() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+// opendir() takes memory.
+void remove_folder_of_files(const char* path) {
   struct Entry {  // linux_dirent64 of getdents64(2)
     std::uint64_t inode, offset;
     std::uint16_t length;
@@ -66,23 +83,6 @@ void remove_folder(const char* path) {
   ::rmdir(path);
 }
 
-void end_by_signal(int signal) {
-  remove_temporaries();
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);
-}
-
-}  // namespace
-
-SignalsWait::SignalsWait() {
-  sigset_t ends;
-  ::sigemptyset(&ends);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&ends, signal);
-  ::pthread_sigmask(SIG_BLOCK, &ends, &before_);
-}
-
-SignalsWait::~SignalsWait() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
 int note_temporary_file(const std::string& path) { return note(path, false); }
 
 int note_temporary_folder(const std::string& path) { return note(path, true); }
@@ -97,7 +97,7 @@ void remove_temporaries() {
   for (const TemporaryName& name : temporary_names) {
     if (!name.used) continue;
     if (name.is_folder) {
-      remove_folder(name.path.data());
+      remove_folder_of_files(name.path.data());
     } else {
       ::unlink(name.path.data());
       ::unlink(name.journal.data());

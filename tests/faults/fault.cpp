@@ -155,8 +155,9 @@ Cell another_process(const LongCommand& command, const Stage& stage) {
   const pid_t second = begin_process(command.command(stage.folder()), stage.environment(),
                                      stage.scratch.path("said by the second"));
   const int one = end_of(first), other = end_of(second);
-  const std::string state = aftermath(command, stage, one);
-  return std::to_string(other) + " and " + state;
+  // Which of the two comes first is chance.
+  const std::string state = aftermath(command, stage, std::min(one, other));
+  return std::to_string(std::max(one, other)) + " and " + state;
 }
 
 Cell other_clock(const LongCommand& command, const Stage& stage) {
