@@ -217,5 +217,6 @@ TEST_CASE("a sweep under mpirun completes when a rank is killed") {
   end_of(job);  // its exit code is mpirun's own
   CAPTURE(has_plug_in(), text_of(scratch.path("out")));
   CHECK(stored_points(database) == expected);
-  CHECK(text_of(scratch.path("out")).find("rank 2 went away") != std::string::npos);
+  // It went away; or it never came, where it starts so slowly.
+  CHECK(text_of(scratch.path("out")).find("warning: rank 2 ") != std::string::npos);
 }
