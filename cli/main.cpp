@@ -1,6 +1,5 @@
 #include <exception>
 #include <new>
-#include <system_error>
 
 #include "cli/build_info.h"
 #include "cli/command.h"
@@ -20,8 +19,9 @@ int main(int argc, char** argv) {
     return dispatch(commands(), build_text(), argc, argv);
   } catch (const std::bad_alloc&) {
     complain("out of memory");
-  } catch (const std::system_error&) {
-    complain("no more threads can be started");
+  } catch (const std::system_error& error) {
+    complain(foregather::lacks_threads(error) ? "no more threads can be started"
+                                              : std::string("internal error: ") + error.what());
   } catch (const std::exception& error) {
     complain(std::string("internal error: ") + error.what());
   }

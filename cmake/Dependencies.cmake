@@ -18,7 +18,8 @@ if(FOREGATHER_TESTS)
   find_package(benchmark QUIET)       # benchmark::benchmark         [libbenchmark-dev]
 endif()
 
-# Detected, never required: what needs them lives in plug-ins that are opened at run time (GLPK: is left out).
+# Detected, never required: what needs them lives in plug-ins that are opened at run time. Without GLPK
+# its part of search is left out.
 find_package(CUDAToolkit QUIET)
 find_package(Qt6 6.4 QUIET COMPONENTS Widgets Svg Test)
 find_package(MPI QUIET COMPONENTS CXX)

@@ -6,7 +6,6 @@
 #include <exception>
 #include <new>
 #include <string_view>
-#include <system_error>
 
 #include "core/base/file.h"
 
@@ -24,8 +23,8 @@ namespace {
     if (const auto uncaught = std::current_exception()) std::rethrow_exception(uncaught);
   } catch (const std::bad_alloc&) {
     give_up("foregather: out of memory\n");
-  } catch (const std::system_error&) {
-    give_up("foregather: no more threads can be started\n");
+  } catch (const std::system_error& error) {
+    if (lacks_threads(error)) give_up("foregather: no more threads can be started\n");
   } catch (...) {
   }
   std::abort();

@@ -1,7 +1,14 @@
 // The end of a program that cannot go on.
 #pragma once
 
+#include <system_error>
+
 namespace foregather {
+
+/// Is it what std::thread says where no thread can be started? Files have errors of the same kind.
+inline bool lacks_threads(const std::system_error& error) {
+  return error.code() == std::errc::resource_unavailable_try_again;
+}
 
 /// From now on an exception that no thread catches ends the program in order where it only means
 /// that the machine has no more memory or threads: a line on standard error, no temporary left

@@ -16,18 +16,11 @@ namespace fs = std::filesystem;
 using Writes = LongCommand::Writes;
 constexpr const char* kOld = "what was there before\n";
 
-std::string whole_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 std::string state_of(const LongCommand& command, const Stage& stage) {
   const std::string file = stage.folder() + "/" + command.output;
   if (!fs::exists(file)) return "no file";
   if (command.writes == Writes::whole) {
-    if (whole_text(file) == kOld) return "old file";
+    if (text_of(file) == kOld) return "old file";
     return command.is_whole(file, stage.reference) ? "new file" : "half a file";
   }
   const std::size_t rows = command.rows(file, stage.reference);  // rolls back what was cut short
@@ -42,7 +35,7 @@ void put_old_file(const LongCommand& command, const Stage& stage) {
 }
 
 std::string aftermath(const LongCommand& command, const Stage& stage, int code, bool is_killed) {
-  INFO(command.name << " said: " << whole_text(stage.said()));
+  INFO(command.name << " said: " << text_of(stage.said()));
   std::string state = state_of(command, stage);
   CHECK(state != "half a file");
   // How far it came is chance.
@@ -72,13 +65,13 @@ void check_second_attempt(const LongCommand& command, const Stage& stage) {
                             command.resume.end());
   const int code =
       end_of(begin_process(second.command(stage.folder()), stage.environment(), stage.said()));
-  INFO(command.name << " said: " << whole_text(stage.said()));
+  INFO(command.name << " said: " << text_of(stage.said()));
   CHECK(code == 0);
   CHECK(second.is_whole(stage.folder() + "/" + second.output, stage.reference));
 }
 
 std::string last_line(const Stage& stage) {
-  std::istringstream text(whole_text(stage.said()));
+  std::istringstream text(text_of(stage.said()));
   std::string last;
   for (std::string line; std::getline(text, line);)
     if (!line.empty()) last = line;

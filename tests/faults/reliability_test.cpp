@@ -27,13 +27,6 @@ using Table = std::map<std::string, std::map<std::string, std::string>>;
 const std::string kPage = std::string(FOREGATHER_SOURCE_DIR) + "/docs/reliability.md";
 constexpr const char* kHead = "| command |";
 
-std::string content_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 Texts cells_of(const std::string& line) {
   Texts cells;
   std::istringstream text(line.substr(1));
@@ -50,7 +43,7 @@ struct Page {
 
 Page read_page() {
   Page page;
-  std::istringstream text(content_of(kPage));
+  std::istringstream text(test::text_of(kPage));
   Texts names;
   bool is_behind = false;
   for (std::string line; std::getline(text, line);) {
@@ -95,7 +88,7 @@ test::Stage undisturbed(const test::LongCommand& command, const test::Scratch& s
   const int code = test::end_of(
       test::begin_process(command.command(stage.folder()), stage.environment(), stage.said()));
   stage.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  INFO(command.name << ": " << content_of(stage.said()));
+  INFO(command.name << ": " << test::text_of(stage.said()));
   REQUIRE(code == 0);
   fs::rename(stage.folder() + "/" + command.output, stage.reference);
   CHECK(command.is_whole(stage.reference, stage.reference));

@@ -24,7 +24,7 @@ using namespace foregather;
 namespace {
 
 namespace fs = std::filesystem;
-using test::begin_process, test::end_of, test::stored_points;
+using test::begin_process, test::end_of, test::stored_points, test::text_of;
 using Texts = std::vector<std::string>;
 constexpr auto kPatience = std::chrono::seconds(120);
 constexpr int kMostBatch = test::repetitions(40);
@@ -43,13 +43,6 @@ Texts sweep_command(const std::string& database) {
           "1",
           "-o",
           database};
-}
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 std::vector<run::SweepPoint> rows_of_one_process(const test::Scratch& scratch) {

@@ -19,6 +19,9 @@ pid_t begin_process(const std::vector<std::string>& arguments,
 /// killed after two minutes (ten under sanitizers).
 int end_of(pid_t child);
 
+/// What a file holds; empty where there is none.
+std::string text_of(const std::string& path);
+
 /// The rows of a sweep's database. A failed test where it cannot be read.
 std::vector<run::SweepPoint> stored_points(const std::string& path);
 
