@@ -114,12 +114,12 @@ std::string in_real_folder(const std::string& path) {
 }
 
 std::string schema() {
-  std::string sql = "BEGIN;";
+  std::string sql;
   for (std::size_t i = 0; i < kRawTables; ++i) {
     const RawTableSpec& table = spec(static_cast<RawTable>(i));
     sql += "CREATE TABLE " + std::string(table.name) + " (" + std::string(table.columns) + ");";
   }
-  return sql + kRawSchema + "COMMIT;";
+  return sql + kRawSchema;
 }
 
 }  // namespace
@@ -154,12 +154,14 @@ std::string RawFile::open(const std::string& path) {
       "PRAGMA application_id = " +
       std::to_string(kRawApplicationId) + "; PRAGMA user_version = " + std::to_string(kRawVersion) +
       "; PRAGMA journal_mode = WAL; PRAGMA cache_size = -4096; PRAGMA temp_store = MEMORY;" +
-      schema();
+      // The tables come together with when the recording began: no kill leaves one alone.
+      "BEGIN;" + schema();
   if (sqlite3_exec(database_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK ||
       sqlite3_create_module(database_, "staged_rows", &stage_module(), this) != SQLITE_OK ||
       sqlite3_exec(database_, "CREATE VIRTUAL TABLE temp.staged USING staged_rows", nullptr,
                    nullptr, nullptr) != SQLITE_OK)
     return sqlite3_errmsg(database_);
+  in_transaction_ = true;
   for (std::size_t i = 0; i < kRawTables; ++i) {
     const RawTableSpec& table = spec(static_cast<RawTable>(i));
     std::string insert = "INSERT INTO " + std::string(table.name) + " SELECT c0";
