@@ -1,27 +1,69 @@
 #include "core/alloc/stats_recorder.h"
 
 namespace foregather::alloc {
+namespace {
+
+void raise(std::int64_t& peak, std::int64_t now) { peak = std::max(peak, now); }
+
+}  // namespace
 
 void StatsRecorder::reserved(PoolKind kind, std::int64_t segments, Bytes bytes) {
-  Counters& pool = pools_[static_cast<std::size_t>(kind)];
-  pool.sum.segments += std::max<std::int64_t>(segments, 0);
-  pool.sum.reserved += std::max<Bytes>(bytes, 0);
-  for (Level* level : {&pool.level, &all_}) {
-    level->segments.now += segments;
-    level->now.reserved += bytes;
-    raise_peaks(*level);
-  }
+  Pool& pool = pools_[static_cast<std::size_t>(kind)];
+  pool.segments += segments;
+  pool.reserved += bytes;
+  pool.added_segments += std::max<std::int64_t>(segments, 0);
+  pool.added_reserved += std::max<Bytes>(bytes, 0);
+  raise_peaks(pool);
   ++(bytes > 0 ? num_device_alloc_ : num_device_free_);
 }
 
-void StatsRecorder::raise_peaks(Level& level) {
-  for (Bytes Usage::*bytes : {&Usage::requested, &Usage::allocated, &Usage::active,
-                              &Usage::reserved, &Usage::inactive_split}) {
-    level.peak.*bytes = std::max(level.peak.*bytes, level.now.*bytes);
+StatsRecorder::Now StatsRecorder::now(const Pool& pool) {
+  const std::int64_t blocks = pool.allocated.blocks - pool.freed.blocks;
+  const Bytes bytes = pool.allocated.bytes - pool.freed.bytes;
+  return {{pool.allocated.requested - pool.freed.requested, bytes, bytes + pool.waiting.bytes,
+           pool.reserved, pool.splits.bytes},
+          {blocks, blocks + pool.waiting.blocks, pool.splits.blocks, pool.segments}};
+}
+
+StatsRecorder::Now StatsRecorder::now() const {
+  Now sum{usage(), {}};
+  for (const Pool& pool : pools_) {
+    const Counts counts = now(pool).counts;
+    sum.counts.allocations += counts.allocations;
+    sum.counts.actives += counts.actives;
+    sum.counts.splits += counts.splits;
+    sum.counts.segments += counts.segments;
   }
-  for (Count* count : {&level.allocations, &level.actives, &level.splits, &level.segments}) {
-    count->peak = std::max(count->peak, count->now);
-  }
+  return sum;
+}
+
+void StatsRecorder::raise_peaks(Pool& pool) {
+  raise_peaks(pool.level, now(pool));
+  raise_peaks(all_, now());
+}
+
+void StatsRecorder::raise_peaks(Level& level, const Now& now) {
+  Usage& peak = level.peak;
+  Counts& counts = level.peak_counts;
+  raise(peak.requested, now.bytes.requested);
+  raise(peak.allocated, now.bytes.allocated);
+  raise(peak.active, now.bytes.active);
+  raise(peak.reserved, now.bytes.reserved);
+  raise(peak.inactive_split, now.bytes.inactive_split);
+  raise(counts.allocations, now.counts.allocations);
+  raise(counts.actives, now.counts.actives);
+  raise(counts.splits, now.counts.splits);
+  raise(counts.segments, now.counts.segments);
+  level.room = {
+      std::min({peak.requested - now.bytes.requested, peak.allocated - now.bytes.allocated,
+                peak.active - now.bytes.active}),
+      std::min(counts.allocations - now.counts.allocations, counts.actives - now.counts.actives)};
+  level.split_room = {peak.inactive_split - now.bytes.inactive_split,
+                      counts.splits - now.counts.splits};
+}
+
+StatsRecorder::Level StatsRecorder::level_at(const Now& now) {
+  return {now.bytes, now.counts, {}, {}};
 }
 
 void StatsRecorder::add(Stat& stat, std::int64_t change) {
@@ -30,40 +72,44 @@ void StatsRecorder::add(Stat& stat, std::int64_t change) {
   (change > 0 ? stat.allocated : stat.freed) += change > 0 ? change : -change;
 }
 
-PoolStats StatsRecorder::pool_stats(const Level& level, const Sums& sum) {
-  const auto stat = [](std::int64_t now, std::int64_t peak, std::int64_t raised) {
-    return Stat{now, peak, raised, raised - now};
+PoolStats StatsRecorder::pool_stats(const Level& level, const Now& now, const Pool& added) {
+  const auto stat = [](std::int64_t current, std::int64_t peak, std::int64_t raised) {
+    return Stat{current, peak, raised, raised - current};
   };
-  const auto count = [&](const Count& value, std::int64_t raised) {
-    return stat(value.now, value.peak, raised);
+  const auto count = [&](std::int64_t Counts::*value, std::int64_t raised) {
+    return stat(now.counts.*value, level.peak_counts.*value, raised);
   };
   const auto bytes = [&](Bytes Usage::*value, Bytes raised) {
-    return stat(level.now.*value, level.peak.*value, raised);
+    return stat(now.bytes.*value, level.peak.*value, raised);
   };
   PoolStats out;
-  out.allocation = count(level.allocations, sum.blocks);
-  out.allocated_bytes = bytes(&Usage::allocated, sum.bytes);
-  out.active = count(level.actives, sum.blocks);
-  out.active_bytes = bytes(&Usage::active, sum.bytes);
-  out.requested_bytes = bytes(&Usage::requested, sum.requested);
-  out.segment = count(level.segments, sum.segments);
-  out.reserved_bytes = bytes(&Usage::reserved, sum.reserved);
-  out.inactive_split = count(level.splits, sum.splits);
-  out.inactive_split_bytes = bytes(&Usage::inactive_split, sum.split_bytes);
+  out.allocation = count(&Counts::allocations, added.allocated.blocks);
+  out.allocated_bytes = bytes(&Usage::allocated, added.allocated.bytes);
+  out.active = count(&Counts::actives, added.allocated.blocks);
+  out.active_bytes = bytes(&Usage::active, added.allocated.bytes);
+  out.requested_bytes = bytes(&Usage::requested, added.allocated.requested);
+  out.segment = count(&Counts::segments, added.added_segments);
+  out.reserved_bytes = bytes(&Usage::reserved, added.added_reserved);
+  out.inactive_split = count(&Counts::splits, added.split.blocks);
+  out.inactive_split_bytes = bytes(&Usage::inactive_split, added.split.bytes);
   return out;
 }
 
 Stats StatsRecorder::stats() const {
-  const Sums& small = pools_[0].sum;
-  const Sums& large = pools_[1].sum;
-  const Sums both{small.blocks + large.blocks,           small.bytes + large.bytes,
-                  small.requested + large.requested,     small.splits + large.splits,
-                  small.split_bytes + large.split_bytes, small.segments + large.segments,
-                  small.reserved + large.reserved};
+  Pool both;
+  for (const Pool& pool : pools_) {
+    both.allocated.blocks += pool.allocated.blocks;
+    both.allocated.bytes += pool.allocated.bytes;
+    both.allocated.requested += pool.allocated.requested;
+    both.split.blocks += pool.split.blocks;
+    both.split.bytes += pool.split.bytes;
+    both.added_segments += pool.added_segments;
+    both.added_reserved += pool.added_reserved;
+  }
   Stats out;
-  out.all = pool_stats(all_, both);
-  out.small_pool = pool_stats(pools_[0].level, small);
-  out.large_pool = pool_stats(pools_[1].level, large);
+  out.all = pool_stats(all_, now(), both);
+  out.small_pool = pool_stats(pools_[0].level, now(pools_[0]), pools_[0]);
+  out.large_pool = pool_stats(pools_[1].level, now(pools_[1]), pools_[1]);
   out.oversize_allocations = oversize_allocations_;
   out.oversize_segments = oversize_segments_;
   out.num_alloc_retries = num_alloc_retries_;
@@ -74,16 +120,9 @@ Stats StatsRecorder::stats() const {
   return out;
 }
 
-void StatsRecorder::reset(Level& level) {
-  level.peak = level.now;
-  for (Count* count : {&level.allocations, &level.actives, &level.splits, &level.segments}) {
-    count->peak = count->now;
-  }
-}
-
 void StatsRecorder::reset_peak() {
-  reset(all_);
-  for (Counters& pool : pools_) reset(pool.level);
+  for (Pool& pool : pools_) pool.level = level_at(now(pool));
+  all_ = level_at(now());
   oversize_allocations_.peak = oversize_allocations_.current;
   oversize_segments_.peak = oversize_segments_.current;
 }

@@ -10,9 +10,9 @@
 
 namespace foregather::alloc {
 
-/// Only what cannot be derived is kept: sums of increases over both kinds of pool and sums of
-/// decreases are put together by stats(). This is a third of the cost of a malloc, so peaks are
-/// compared all at once: they rarely move.
+/// Only what cannot be derived is kept: what blocks add up to since the start, handed out and
+/// freed, by kind of pool. Peaks are not compared each time: a level has room for what may be
+/// handed out before any of its peaks could rise.
 class StatsRecorder {
  public:
   /// How the number and bytes of free blocks in split segments change with an operation.
@@ -22,47 +22,50 @@ class StatsRecorder {
   };
 
   void allocated(PoolKind kind, Bytes block, Bytes requested, SplitChange split) {
-    Counters& pool = pools_[static_cast<std::size_t>(kind)];
-    pool.sum.blocks += 1;
-    pool.sum.bytes += block;
-    pool.sum.requested += requested;
-    raise(pool.level, block, requested);
-    raise(all_, block, requested);
+    Pool& pool = pools_[static_cast<std::size_t>(kind)];
+    pool.allocated.blocks += 1;
+    pool.allocated.bytes += block;
+    pool.allocated.requested += requested;
+    if ((take(pool.level.room, block) | take(all_.room, block)) < 0) [[unlikely]]
+      raise_peaks(pool);
     inactive_split(kind, split);
   }
   /// A free that needs to wait for nothing.
   void freed(PoolKind kind, Bytes block, Bytes requested, SplitChange split) {
-    free_requested(kind, block);
-    free_completed(kind, block, requested, split);
-  }
-  /// The two halves of a free that waits for events.
-  void free_requested(PoolKind kind, Bytes block) {
-    for (Level* level : {&pools_[static_cast<std::size_t>(kind)].level, &all_}) {
-      level->now.allocated -= block;
-      level->allocations.now -= 1;
+    Pool& pool = pools_[static_cast<std::size_t>(kind)];
+    pool.freed.blocks += 1;
+    pool.freed.bytes += block;
+    pool.freed.requested += requested;
+    for (Room* room : {&pool.level.room, &all_.room}) {
+      room->bytes += requested;  // a block has at least that
+      room->blocks += 1;
     }
+    inactive_split(kind, split);
+  }
+  /// The two halves of a free that waits for events. Neither gives room to all peaks.
+  void free_requested(PoolKind kind, Bytes block) {
+    Pool& pool = pools_[static_cast<std::size_t>(kind)];
+    pool.freed.blocks += 1;
+    pool.freed.bytes += block;
+    pool.waiting.blocks += 1;
+    pool.waiting.bytes += block;
   }
   void free_completed(PoolKind kind, Bytes block, Bytes requested, SplitChange split) {
-    for (Level* level : {&pools_[static_cast<std::size_t>(kind)].level, &all_}) {
-      level->now.active -= block;
-      level->now.requested -= requested;
-      level->actives.now -= 1;
-    }
+    Pool& pool = pools_[static_cast<std::size_t>(kind)];
+    pool.waiting.blocks -= 1;
+    pool.waiting.bytes -= block;
+    pool.freed.requested += requested;
     inactive_split(kind, split);
   }
   /// Only the free blocks in split segments change.
   void inactive_split(PoolKind kind, SplitChange split) {
-    Counters& pool = pools_[static_cast<std::size_t>(kind)];
-    pool.sum.splits += std::max<std::int64_t>(split.blocks, 0);
-    pool.sum.split_bytes += std::max<Bytes>(split.bytes, 0);
-    for (Level* level : {&pool.level, &all_}) {
-      level->splits.now += split.blocks;
-      level->now.inactive_split += split.bytes;
-      const std::int64_t room = (level->splits.peak - level->splits.now) |
-                                (level->peak.inactive_split - level->now.inactive_split);
-      if (room < 0) [[unlikely]]
-        raise_peaks(*level);
-    }
+    Pool& pool = pools_[static_cast<std::size_t>(kind)];
+    pool.splits.blocks += split.blocks;
+    pool.splits.bytes += split.bytes;
+    pool.split.blocks += std::max<std::int64_t>(split.blocks, 0);
+    pool.split.bytes += std::max<Bytes>(split.bytes, 0);
+    if ((take(pool.level.split_room, split) | take(all_.split_room, split)) < 0) [[unlikely]]
+      raise_peaks(pool);
   }
   /// Memory came from (+) or went to (−) the driver; `segments` is 0 for expandable segments.
   void reserved(PoolKind kind, std::int64_t segments, Bytes bytes);
@@ -73,55 +76,65 @@ class StatsRecorder {
   void out_of_memory() { ++num_ooms_; }
   void synchronized() { ++num_sync_all_streams_; }
 
-  const Usage& usage() const { return all_.now; }
+  Usage usage() const;
   const Usage& peak() const { return all_.peak; }
   Stats stats() const;
   void reset_peak();
 
  private:
-  struct Count {
-    std::int64_t now = 0;
-    std::int64_t peak = 0;
-  };
-  struct Level {
-    Usage now;
-    Usage peak;
-    Count allocations, actives, splits, segments;
-  };
-  /// Of increases.
-  struct Sums {
+  struct Amount {
     std::int64_t blocks = 0;
     Bytes bytes = 0;
     Bytes requested = 0;
-    std::int64_t splits = 0;
-    Bytes split_bytes = 0;
-    std::int64_t segments = 0;
-    Bytes reserved = 0;
   };
-  struct Counters {
+  /// Of blocks handed out, of those and the ones that wait, of idle parts, and of segments.
+  struct Counts {
+    std::int64_t allocations = 0, actives = 0, splits = 0, segments = 0;
+  };
+  /// Before a peak could rise, of whatever is handed out or active: never more than there is.
+  struct Room {
+    Bytes bytes = 0;
+    std::int64_t blocks = 0;
+  };
+  struct Level {
+    Usage peak;
+    Counts peak_counts;
+    Room room, split_room;
+  };
+  struct Pool {
+    Amount allocated, freed;  ///< since the start; requested bytes are freed with the block
+    Room waiting;             ///< freed, but active until events have happened
+    SplitChange splits;       ///< free parts of segments
+    SplitChange split;        ///< their increases since the start
+    std::int64_t segments = 0, added_segments = 0;
+    Bytes reserved = 0, added_reserved = 0;
     Level level;
-    Sums sum;
+  };
+  struct Now {
+    Usage bytes;
+    Counts counts;
   };
 
-  static void raise(Level& level, Bytes block, Bytes requested) {
-    level.now.allocated += block;
-    level.now.active += block;
-    level.now.requested += requested;
-    level.allocations.now += 1;
-    level.actives.now += 1;
-    const std::int64_t room =
-        (level.peak.allocated - level.now.allocated) | (level.peak.active - level.now.active) |
-        (level.peak.requested - level.now.requested) |
-        (level.allocations.peak - level.allocations.now) | (level.actives.peak - level.actives.now);
-    if (room < 0) [[unlikely]]
-      raise_peaks(level);
+  // The sign bit says that there was too little.
+  static std::int64_t take(Room& room, Bytes bytes) {
+    room.bytes -= bytes;
+    room.blocks -= 1;
+    return room.bytes | room.blocks;
   }
-  static void raise_peaks(Level& level);
-  static void reset(Level& level);
+  static std::int64_t take(Room& room, SplitChange split) {
+    room.bytes -= split.bytes;
+    room.blocks -= split.blocks;
+    return room.bytes | room.blocks;
+  }
+  static Now now(const Pool& pool);
+  Now now() const;
+  void raise_peaks(Pool& pool);
+  static void raise_peaks(Level& level, const Now& now);
+  static Level level_at(const Now& now);  // at its peaks
   static void add(Stat& stat, std::int64_t change);
-  static PoolStats pool_stats(const Level& level, const Sums& sums);
+  static PoolStats pool_stats(const Level& level, const Now& now, const Pool& added);
 
-  std::array<Counters, 2> pools_;  ///< by PoolKind
+  std::array<Pool, 2> pools_;  ///< by PoolKind
   Level all_;
   Stat oversize_allocations_;
   Stat oversize_segments_;
@@ -131,5 +144,18 @@ class StatsRecorder {
   std::int64_t num_device_alloc_ = 0;
   std::int64_t num_device_free_ = 0;
 };
+
+inline Usage StatsRecorder::usage() const {
+  Usage sum;
+  for (const Pool& pool : pools_) {
+    const Bytes allocated = pool.allocated.bytes - pool.freed.bytes;
+    sum.requested += pool.allocated.requested - pool.freed.requested;
+    sum.allocated += allocated;
+    sum.active += allocated + pool.waiting.bytes;
+    sum.reserved += pool.reserved;
+    sum.inactive_split += pool.splits.bytes;
+  }
+  return sum;
+}
 
 }  // namespace foregather::alloc

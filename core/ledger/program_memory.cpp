@@ -153,7 +153,7 @@ void ProgramMemory::keep_peak() {
 }
 
 void ProgramMemory::note(Ns now) {
-  const alloc::Usage& usage = allocator_.usage();
+  const alloc::Usage usage = allocator_.usage();
   step_.points.push_back({now, usage.requested, usage.allocated, usage.active, usage.reserved});
 }
 

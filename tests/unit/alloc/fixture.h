@@ -52,7 +52,7 @@ struct Device {
     return allocator.malloc(bytes, stream).status;
   }
   void free(BlockId block) { allocator.free(block); }
-  const Usage& usage() const { return allocator.usage(); }
+  Usage usage() const { return allocator.usage(); }
 
   SimulatedMemory memory;
   ManualClock clock;

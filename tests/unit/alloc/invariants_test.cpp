@@ -54,7 +54,7 @@ void check(const Device& device) {
   RC_ASSERT(counted.segments == stats.all.segment.current);
   RC_ASSERT(counted.splits == stats.all.inactive_split.current);
   RC_ASSERT(counted.usage.reserved == device.memory.used());
-  const Usage& usage = device.usage();
+  const Usage usage = device.usage();
   RC_ASSERT(usage.reserved >= usage.active);
   RC_ASSERT(usage.active >= usage.allocated);
   RC_ASSERT(usage.active >= usage.requested);
