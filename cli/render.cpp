@@ -61,12 +61,14 @@ Command render_command() {
       "measured, with residuals between them, critical paths, and memory below on the same axis. "
       "Needs no display. Where two runs are given, the first is what was predicted.";
   command.options = {
-      {"RUN", "", "RUN.db, RUN.db:NAME, a recording or any SOURCE; a second one to compare with",
+      {"RUN", "",
+       "RUN.db, RUN.db:NAME, a recording, any SOURCE or a SWEEP.db; a second run to compare with",
        nullptr, nullptr, &arguments->runs, true},
       {"-o,--output", "OUT", "the file to write: OUT.png or OUT.svg", nullptr, &arguments->output,
        nullptr, true},
-      {"--view", "VIEW", "timeline (default), memory, residuals or summary", nullptr,
-       &arguments->view, nullptr},
+      {"--view", "VIEW",
+       "timeline (default), memory, segments, residuals, summary; sweep (default of a SWEEP.db)",
+       nullptr, &arguments->view, nullptr},
       {"--range", "A..B",
        "the time to show, from the begin of the step on, such as 10ms..25.5ms; else the step",
        nullptr, &arguments->range, nullptr},
@@ -80,6 +82,8 @@ Command render_command() {
       "foregather render predicted.db measured.db -o both.svg --range 0ms..50ms\tone over the "
       "other",
       "foregather render run.db --view memory -o memory.png\tbytes by cause",
+      "foregather render snapshot.pickle --view segments -o where.png\twhich block lay where",
+      "foregather render sweep.db -o front.svg\tstep time against memory, and the front",
   };
   command.run = [arguments] { return run_render(*arguments); };
   return command;

@@ -272,16 +272,29 @@ void MainWindow::open_dialog() {
 }
 
 void MainWindow::export_dialog() {
-  if (!document_) return;
+  if (!document_ && pages_->currentWidget() != sweep_) return;
   const QString file = QFileDialog::getSaveFileName(this, "Save the picture", "picture.png",
                                                     "Pictures (*.png *.svg)");
   if (file.isEmpty()) return;
-  const PictureOf what = pages_->currentWidget() == summary_     ? PictureOf::summary
-                         : pages_->currentWidget() == residuals_ ? PictureOf::residuals
-                                                                 : PictureOf::timeline;
-  const Status saved = save_picture(file.toStdString(), timeline_->size(), devicePixelRatioF(),
-                                    {*document_, timeline_->view(), theme_}, what);
+  const Status saved = save_page(file.toStdString());
   message_->setText(saved ? "saved " + file : gui::shown(printable(saved.error().text())));
+}
+
+// As it is shown: where one has zoomed into it, that part.
+Status MainWindow::save_page(const std::string& path) const {
+  const QWidget* const page = pages_->currentWidget();
+  if (page == sweep_)
+    return save_picture(path, sweep_->size(), devicePixelRatioF(),
+                        [&](QPainter& painter) { sweep_->paint(painter); });
+  if (page == segments_)
+    return save_picture(path, segments_->plane().size(), devicePixelRatioF(),
+                        [&](QPainter& painter) { segments_->plane().paint(painter); });
+  const PictureOf what = page == summary_     ? PictureOf::summary
+                         : page == residuals_ ? PictureOf::residuals
+                                              : PictureOf::timeline;
+  return save_picture(path, timeline_->size(), devicePixelRatioF(), [&](QPainter& painter) {
+    paint_picture(painter, timeline_->size(), {*document_, timeline_->view(), theme_}, what);
+  });
 }
 
 void MainWindow::copy_table() {

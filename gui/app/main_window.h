@@ -105,6 +105,7 @@ class MainWindow final : public QMainWindow {
   void fill_recent();
   void open_dialog();
   void export_dialog();
+  Status save_page(const std::string& path) const;
   void copy_table();
 
   Post post_;

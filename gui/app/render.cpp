@@ -6,6 +6,7 @@
 
 #include "core/base/printable.h"
 #include "gui/app/load.h"
+#include "gui/views/memory_painter.h"
 
 namespace foregather::gui {
 namespace {
@@ -73,11 +74,13 @@ Status set_option(RenderRequest& request, const std::string& name, const std::st
     return {};
   }
   if (name == "--view") {
-    const auto picture = picture_of(value);
-    if (!picture)
-      return fail_at("--view", "'{}' is no view, expected timeline, memory, residuals or summary",
+    request.picture = picture_of(value);
+    request.of_sweep = value == "sweep";
+    if (!request.picture && !request.of_sweep)
+      return fail_at("--view",
+                     "'{}' is no view, expected timeline, memory, segments, residuals, summary or "
+                     "sweep",
                      printable(value));
-    request.picture = *picture;
     return {};
   }
   if (name == "--output") {
@@ -112,6 +115,21 @@ Status keep_ranks(const Document& document, const std::vector<std::uint32_t>& ra
   }
   std::erase_if(view.order, [&](std::size_t lane) { return !is_kept[document.lanes[lane].pair]; });
   return {};
+}
+
+Status render_sweep(const RenderRequest& request, const Theme& theme) {
+  if (request.files.size() != 1) return fail("expected one sweep, got {}", request.files.size());
+  const std::string& file = request.files.front();
+  if (request.picture)
+    return fail_at(printable(file), "is a sweep, which has no such view: expected --view sweep");
+  if (request.range || !request.ranks.empty())
+    return fail_at(request.range ? "--range" : "--rank",
+                   "goes with runs, expected none of a sweep");
+  const auto plot = SweepPlot::read(file);
+  if (!plot) return tl::unexpected(plot.error());
+  return save_picture(request.output, request.size, 1, [&](QPainter& painter) {
+    paint_picture(painter, request.size, *plot, theme);
+  });
 }
 
 }  // namespace
@@ -151,6 +169,9 @@ Result<RenderRequest> parse_render(const std::vector<std::string>& arguments) {
 }
 
 Status render(const RenderRequest& request) {
+  const Theme theme = request.dark ? Theme::night() : Theme::light();
+  if (request.of_sweep || SweepPlot::is_sweep(request.files.front()))
+    return render_sweep(request, theme);
   std::vector<OpenRun> runs;
   for (const std::string& file : request.files) {
     auto run = load_run(file);
@@ -161,10 +182,13 @@ Status render(const RenderRequest& request) {
   if (!document) return tl::unexpected(document.error());
   ViewState view = first_view((*document)->session, (*document)->lanes);
   if (request.range) view.range = *request.range;
-  view.by_cause = request.picture == PictureOf::memory;
+  const PictureOf picture = request.picture.value_or(PictureOf::timeline);
+  for (std::size_t pair = 0; pair < (*document)->memory.size(); ++pair)
+    view.by_cause |= picture == PictureOf::memory && knows_causes(**document, pair);
   if (const Status kept = keep_ranks(**document, request.ranks, view); !kept) return kept;
-  const Theme theme = request.dark ? Theme::night() : Theme::light();
-  return save_picture(request.output, request.size, 1, {**document, view, theme}, request.picture);
+  return save_picture(request.output, request.size, 1, [&](QPainter& painter) {
+    paint_picture(painter, request.size, {**document, view, theme}, picture);
+  });
 }
 
 }  // namespace foregather::gui

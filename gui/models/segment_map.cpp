@@ -57,6 +57,12 @@ class HeldRanges {
 
 }  // namespace
 
+bool has_addresses(run::RunView run, run::ClassRow rank_class) {
+  return std::any_of(run.bindings.begin(), run.bindings.end(), [&](const auto& binding) {
+    return binding.address != 0 && run.steps[binding.step.row()].rank_class == rank_class;
+  });
+}
+
 SegmentMap::SegmentMap(const Session& session, std::size_t side, const RankStep& rank)
     : side_(side), rank_class_(rank.rank_class), rank_(rank.rank) {
   const run::RunView run = session.run(side);

@@ -10,6 +10,9 @@
 
 namespace foregather::gui {
 
+/// Does a class of a run's ranks say where its memory lies?
+bool has_addresses(run::RunView run, run::ClassRow rank_class);
+
 /// The memory of one rank of one run as a plane: times of the axis to the right, addresses upwards.
 /// Addresses that the allocator never held take no room: what it held is laid end to end in bands,
 /// with a gap between those that do not touch. Heights are bytes from the bottom.

@@ -169,6 +169,12 @@ std::vector<Cause> causes_of(const Document& document, std::size_t pair) {
   return causes;
 }
 
+bool knows_causes(const Document& document, std::size_t pair) {
+  const std::vector<Cause> causes = causes_of(document, pair);
+  return std::any_of(causes.begin(), causes.end(),
+                     [](Cause cause) { return cause != Cause::unknown; });
+}
+
 void paint_memory(QPainter& painter, const QRectF& area, const Scene& scene, std::size_t pair) {
   painter.save();
   painter.setClipRect(area);

@@ -14,5 +14,7 @@ void paint_memory(QPainter& painter, const QRectF& area, const Scene& scene, std
 
 /// Which causes the pair holds anywhere, for the legend.
 std::vector<Cause> causes_of(const Document& document, std::size_t pair);
+/// Has any other cause than unknown.
+bool knows_causes(const Document& document, std::size_t pair);
 
 }  // namespace foregather::gui

@@ -6,18 +6,22 @@
 #include <algorithm>
 
 #include "core/base/file.h"
+#include "gui/models/segment_map.h"
 #include "gui/models/timeline_layout.h"
 #include "gui/views/legend_painter.h"
 #include "gui/views/memory_painter.h"
 #include "gui/views/residual_painter.h"
+#include "gui/views/segment_painter.h"
 #include "gui/views/summary_painter.h"
+#include "gui/views/sweep_painter.h"
 #include "gui/views/text_fit.h"
 #include "gui/views/timeline_painter.h"
 
 namespace foregather::gui {
 namespace {
 
-constexpr double kTitle = 26, kMemoryBand = 130, kMemoryLeast = 110;
+constexpr double kTitle = 26, kMapLine = 18, kMemoryBand = 130, kMemoryLeast = 110,
+                 kSegmentsLeast = 150;
 
 QString title_of(const Document& document) {
   QString text;
@@ -52,17 +56,41 @@ double paint_legend_below(QPainter& painter, QRectF& rest, const Scene& scene, L
   return height;
 }
 
-// Pairs of the view's lanes that have memory.
-std::vector<std::size_t> pairs_with_memory(const Scene& scene) {
+// Pairs of ranks whose lanes are shown, and those that have none: snapshots of memory.
+std::vector<std::size_t> shown_pairs(const Scene& scene) {
   std::vector<std::size_t> pairs;
-  for (const std::size_t l : scene.view.order) {
-    const std::size_t pair = scene.document.lanes[l].pair;
-    const bool has =
-        std::any_of(scene.document.memory[pair].begin(), scene.document.memory[pair].end(),
-                    [](const auto& rank) { return rank && !rank->empty(); });
-    if (has && std::find(pairs.begin(), pairs.end(), pair) == pairs.end()) pairs.push_back(pair);
-  }
+  const auto add = [&](std::size_t pair) {
+    if (std::find(pairs.begin(), pairs.end(), pair) == pairs.end()) pairs.push_back(pair);
+  };
+  const auto& lanes = scene.document.lanes;
+  for (const std::size_t l : scene.view.order) add(lanes[l].pair);
+  for (std::size_t pair = 0; pair < scene.document.session.pairs().size(); ++pair)
+    if (std::none_of(lanes.begin(), lanes.end(), [&](const Lane& l) { return l.pair == pair; }))
+      add(pair);
   return pairs;
+}
+
+std::vector<std::size_t> pairs_with_memory(const Scene& scene) {
+  std::vector<std::size_t> pairs = shown_pairs(scene);
+  std::erase_if(pairs, [&](std::size_t pair) {
+    const PairMemory& memory = scene.document.memory[pair];
+    return std::none_of(memory.begin(), memory.end(),
+                        [](const auto& rank) { return rank && !rank->empty(); });
+  });
+  return pairs;
+}
+
+// So many of `count` bands fit; what does not is said below, and `rest` is what is left.
+std::size_t bands_that_fit(QPainter& painter, QRectF& rest, const Theme& theme, std::size_t count,
+                           double least) {
+  const auto fit =
+      std::clamp<std::size_t>(static_cast<std::size_t>(rest.height() / least), 1, count);
+  if (fit < count) {
+    note(painter, {rest.left(), rest.bottom() - 18, rest.width(), 18}, theme,
+         QString("%1 more ranks").arg(count - fit));
+    rest.setBottom(rest.bottom() - 18);
+  }
+  return fit;
 }
 
 void paint_timeline(QPainter& painter, QRectF rest, const Scene& scene) {
@@ -100,18 +128,55 @@ void paint_memories(QPainter& painter, QRectF rest, const Scene& scene) {
   }
   paint_legend_below(painter, rest, scene,
                      scene.view.by_cause ? LegendOf::causes : LegendOf::curves, pairs.front());
-  const auto fit = std::clamp<std::size_t>(static_cast<std::size_t>(rest.height() / kMemoryLeast),
-                                           1, pairs.size());
-  if (fit < pairs.size()) {
-    note(painter, {rest.left(), rest.bottom() - 18, rest.width(), 18}, scene.theme,
-         QString("%1 more ranks").arg(pairs.size() - fit));
-    rest.setBottom(rest.bottom() - 18);
-  }
+  const std::size_t fit = bands_that_fit(painter, rest, scene.theme, pairs.size(), kMemoryLeast);
   const double height = rest.height() / static_cast<double>(fit);
   for (std::size_t i = 0; i < fit; ++i)
     paint_memory(painter,
                  {rest.left(), rest.top() + height * static_cast<double>(i), rest.width(), height},
                  scene, pairs[i]);
+}
+
+// The whole plane of every rank that says where its memory lies.
+void paint_maps(QPainter& painter, QRectF rest, const Scene& scene) {
+  struct Place {
+    std::size_t side;
+    const RankStep& rank;
+  };
+  const Session& session = scene.document.session;
+  std::vector<Place> places;
+  const std::vector<std::size_t> pairs = shown_pairs(scene);
+  for (const std::size_t pair : pairs)
+    for (std::size_t side = 0; side < session.sides(); ++side) {
+      const auto& rank = session.pairs()[pair].sides[side];
+      if (rank && has_addresses(session.run(side), rank->rank_class))
+        places.push_back({side, *rank});
+    }
+  paint_ruler(painter, {rest.left(), rest.top(), rest.width(), kRulerHeight}, scene);
+  rest.setTop(rest.top() + kRulerHeight);
+  if (places.empty()) {
+    painter.setPen(scene.theme.faint);
+    painter.drawText(rest, Qt::AlignCenter, "No rank says where its memory lies");
+    return;
+  }
+  // Where no cause is known blocks have colours by name.
+  if (knows_causes(scene.document, pairs.front()))
+    paint_legend_below(painter, rest, scene, LegendOf::causes, pairs.front());
+  const std::size_t fit = bands_that_fit(painter, rest, scene.theme, places.size(), kSegmentsLeast);
+  const double height = rest.height() / static_cast<double>(fit);
+  for (std::size_t i = 0; i < fit; ++i) {
+    const QRectF band(rest.left(), rest.top() + height * static_cast<double>(i), rest.width(),
+                      height);
+    const QRectF line(band.left(), band.top(), band.width(), kMapLine);
+    painter.fillRect(line, scene.theme.band);
+    painter.setFont(picture_font(11));
+    painter.setPen(scene.theme.text);
+    draw_fitting(
+        painter, line.adjusted(8, 0, -8, 0), Qt::AlignLeft | Qt::AlignVCenter,
+        QString("%1: rank %2").arg(QChar(session.letter(places[i].side))).arg(places[i].rank.rank));
+    const SegmentMap map(session, places[i].side, places[i].rank);
+    paint_segments(painter, band.adjusted(0, kMapLine, 0, 0), scene,
+                   {map, 0, std::max<Bytes>(1, map.height()), std::nullopt});
+  }
 }
 
 void paint_residuals(QPainter& painter, const QRectF& rest, const Scene& scene) {
@@ -132,6 +197,7 @@ void paint_residuals(QPainter& painter, const QRectF& rest, const Scene& scene) 
 std::optional<PictureOf> picture_of(std::string_view word) {
   if (word == "timeline") return PictureOf::timeline;
   if (word == "memory") return PictureOf::memory;
+  if (word == "segments") return PictureOf::segments;
   if (word == "residuals") return PictureOf::residuals;
   if (word == "summary") return PictureOf::summary;
   return std::nullopt;
@@ -147,12 +213,21 @@ void paint_picture(QPainter& painter, const QSizeF& size, const Scene& scene, Pi
   switch (what) {
     case PictureOf::timeline: return paint_timeline(painter, rest, scene);
     case PictureOf::memory: return paint_memories(painter, rest, scene);
+    case PictureOf::segments: return paint_maps(painter, rest, scene);
     default: return paint_residuals(painter, rest, scene);
   }
 }
 
-Status save_picture(const std::string& path, const QSizeF& size, double scale, const Scene& scene,
-                    PictureOf what) {
+void paint_picture(QPainter& painter, const QSizeF& size, const SweepPlot& plot,
+                   const Theme& theme) {
+  const double beside = std::min(kSweepDetails, size.width() / 2);
+  const QRectF area(0, 0, size.width() - beside, size.height());
+  paint_sweep(painter, area, plot, theme);
+  paint_sweep_details(painter, {area.right(), 0, beside, size.height()}, plot, std::nullopt, theme);
+}
+
+Status save_picture(const std::string& path, const QSizeF& size, double scale,
+                    const std::function<void(QPainter&)>& paint) {
   QByteArray bytes;
   QBuffer buffer(&bytes);
   buffer.open(QIODevice::WriteOnly);
@@ -163,12 +238,12 @@ Status save_picture(const std::string& path, const QSizeF& size, double scale, c
     svg.setViewBox(QRectF(QPointF(0, 0), size));
     svg.setTitle("Foregather");
     QPainter painter(&svg);
-    paint_picture(painter, size, scene, what);
+    paint(painter);
   } else if (path.ends_with(".png")) {
     QImage image((size * scale).toSize(), QImage::Format_RGB32);
     image.setDevicePixelRatio(scale);
     QPainter painter(&image);
-    paint_picture(painter, size, scene, what);
+    paint(painter);
     painter.end();
     if (!image.save(&buffer, "PNG")) return fail_work(path, "cannot be encoded as PNG");
   } else {

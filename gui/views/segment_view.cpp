@@ -16,12 +16,6 @@ namespace {
 
 constexpr double kNotch = 120, kZoom = 0.8, kStep = 0.15, kClickSlack = 3;
 
-bool has_addresses(run::RunView run, run::ClassRow rank_class) {
-  return std::any_of(run.bindings.begin(), run.bindings.end(), [&](const auto& binding) {
-    return binding.address != 0 && run.steps[binding.step.row()].rank_class == rank_class;
-  });
-}
-
 }  // namespace
 
 SegmentPlane::SegmentPlane(QWidget* parent) : QWidget(parent) {
@@ -72,18 +66,21 @@ void SegmentPlane::show_range(TimeRange range) {
 }
 
 void SegmentPlane::paintEvent(QPaintEvent*) {
-  QPainter painter(this);
-  if (!map_) return painter.fillRect(rect(), theme_.ground);
   if (picture_.isNull()) {
     picture_ = QPixmap(size() * devicePixelRatioF());
     picture_.setDevicePixelRatio(devicePixelRatioF());
     QPainter own(&picture_);
-    own.fillRect(rect(), theme_.ground);
-    const Scene scene{*document_, view_, theme_};
-    paint_ruler(own, {0, 0, double(width()), kRulerHeight}, scene);
-    paint_segments(own, area(), scene, segments());
+    paint(own);
   }
-  painter.drawPixmap(0, 0, picture_);
+  QPainter(this).drawPixmap(0, 0, picture_);
+}
+
+void SegmentPlane::paint(QPainter& painter) const {
+  painter.fillRect(rect(), theme_.ground);
+  if (!map_) return;
+  const Scene scene{*document_, view_, theme_};
+  paint_ruler(painter, {0, 0, double(width()), kRulerHeight}, scene);
+  paint_segments(painter, area(), scene, segments());
 }
 
 void SegmentPlane::resizeEvent(QResizeEvent*) { changed(); }

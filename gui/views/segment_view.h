@@ -33,6 +33,7 @@ class SegmentPlane final : public QWidget {
   std::optional<std::size_t> chosen() const { return chosen_; }
   /// Where a point of the map lies, for tests.
   QPointF place(Ns time, Bytes height) const;
+  void paint(QPainter& painter) const;
 
   std::function<void()> on_choice;
 

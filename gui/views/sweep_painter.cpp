@@ -10,7 +10,8 @@
 namespace foregather::gui {
 namespace {
 
-constexpr double kTextLine = 19, kDot = 5;
+constexpr double kLeft = 92, kBottom = 44, kTop = 34, kRight = 16;
+constexpr double kTextLine = 19, kDot = 5, kRing = 8;
 
 void paint_axes(QPainter& painter, const QRectF& area, const SweepScale& scale,
                 const Theme& theme) {
@@ -34,7 +35,7 @@ void paint_axes(QPainter& painter, const QRectF& area, const SweepScale& scale,
     painter.setPen(theme.grid);
     painter.drawLine(QPointF(scale.left, y), QPointF(right, y));
     painter.setPen(theme.faint);
-    draw_fitting(painter, {area.left() + 4, y - 8, kSweepLeft - 12, 16},
+    draw_fitting(painter, {area.left() + 4, y - 8, kLeft - 12, 16},
                  Qt::AlignRight | Qt::AlignVCenter, shown(format_bytes(size)));
   }
   painter.setPen(theme.text);
@@ -45,8 +46,13 @@ void paint_axes(QPainter& painter, const QRectF& area, const SweepScale& scale,
 
 }  // namespace
 
-void paint_sweep(QPainter& painter, const QRectF& area, const SweepPlot& plot,
-                 const SweepScale& scale, const Theme& theme) {
+SweepScale sweep_scale(const SweepPlot& plot, const QRectF& area) {
+  return sweep_scale(plot, area.left() + kLeft, area.top() + kTop, area.width() - kLeft - kRight,
+                     area.height() - kTop - kBottom);
+}
+
+void paint_sweep(QPainter& painter, const QRectF& area, const SweepPlot& plot, const Theme& theme) {
+  const SweepScale scale = sweep_scale(plot, area);
   painter.fillRect(area, theme.ground);
   paint_axes(painter, area, scale, theme);
   if (plot.limit()) {
@@ -78,6 +84,18 @@ void paint_sweep(QPainter& painter, const QRectF& area, const SweepPlot& plot,
   painter.setBrush(theme.path);
   for (const std::size_t member : plot.front())
     painter.drawEllipse(place(plot.dots()[member]), kDot, kDot);
+  painter.restore();
+}
+
+void paint_chosen_dot(QPainter& painter, const QRectF& area, const SweepPlot& plot, std::size_t dot,
+                      const Theme& theme) {
+  const SweepScale scale = sweep_scale(plot, area);
+  const SweepDot& chosen = plot.dots()[dot];
+  painter.save();
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setPen(QPen(theme.text, 2));
+  painter.setBrush(Qt::NoBrush);
+  painter.drawEllipse(QPointF(scale.x(chosen.step), scale.y(chosen.peak)), kRing, kRing);
   painter.restore();
 }
 
@@ -121,10 +139,14 @@ void paint_sweep_details(QPainter& painter, const QRectF& area, const SweepPlot&
   row("failed", shown(format_count(plot.failed())));
   next();
   if (!dot) {
-    painter.setFont(picture_font(12));
-    text("Click a point, or go with the arrows:", Qt::AlignLeft, theme.faint);
-    next();
-    text("Enter shows its schedule", Qt::AlignLeft, theme.faint);
+    if (!plot.front().empty()) head("Front");
+    const double last = area.bottom() - 3 * kTextLine;
+    for (const std::size_t member : plot.front()) {
+      if (line.bottom() > last) break;
+      const SweepDot& shown_dot = plot.dots()[member];
+      row(shown(printable(plot.title(plot.points()[shown_dot.point]))),
+          shown(format_time(shown_dot.step) + ", " + format_bytes(shown_dot.peak)));
+    }
     return;
   }
   const SweepDot& chosen = plot.dots()[*dot];

@@ -8,11 +8,12 @@
 
 #include "core/base/printable.h"
 #include "gui/views/sweep_painter.h"
+#include "gui/views/text_fit.h"
 
 namespace foregather::gui {
 namespace {
 
-constexpr double kDetails = 320, kReach = 12, kRing = 8;
+constexpr double kReach = 12;
 
 }  // namespace
 
@@ -37,13 +38,16 @@ void SweepView::set_theme(const Theme& theme) {
 }
 
 QRectF SweepView::plot_area() const {
-  return {0, 0, std::max(200.0, width() - kDetails), double(height())};
+  return {0, 0, std::max(200.0, width() - kSweepDetails), double(height())};
 }
 
-SweepScale SweepView::scale() const {
-  const QRectF area = plot_area();
-  return sweep_scale(*plot_, area.left() + kSweepLeft, area.top() + kSweepTop,
-                     area.width() - kSweepLeft - 16, area.height() - kSweepTop - kSweepBottom);
+SweepScale SweepView::scale() const { return sweep_scale(*plot_, plot_area()); }
+
+void SweepView::paint(QPainter& painter) const {
+  painter.fillRect(rect(), theme_.ground);
+  if (!plot_) return;
+  paint_sweep(painter, plot_area(), *plot_, theme_);
+  paint_choice(painter);
 }
 
 void SweepView::paintEvent(QPaintEvent*) {
@@ -54,17 +58,24 @@ void SweepView::paintEvent(QPaintEvent*) {
     dots_ = QPixmap(area.size().toSize() * devicePixelRatioF());
     dots_.setDevicePixelRatio(devicePixelRatioF());
     QPainter own(&dots_);
-    paint_sweep(own, area, *plot_, scale(), theme_);
+    paint_sweep(own, area, *plot_, theme_);
   }
   painter.drawPixmap(0, 0, dots_);
-  paint_sweep_details(painter, {area.right(), 0, kDetails, double(height())}, *plot_, current_,
+  paint_choice(painter);
+}
+
+void SweepView::paint_choice(QPainter& painter) const {
+  const QRectF area = plot_area();
+  paint_sweep_details(painter, {area.right(), 0, kSweepDetails, double(height())}, *plot_, current_,
                       theme_);
-  if (!current_) return;
-  const SweepDot& dot = plot_->dots()[*current_];
-  painter.setRenderHint(QPainter::Antialiasing);
-  painter.setPen(QPen(theme_.text, 2));
-  painter.setBrush(Qt::NoBrush);
-  painter.drawEllipse(QPointF(scale().x(dot.step), scale().y(dot.peak)), kRing, kRing);
+  if (current_) return paint_chosen_dot(painter, area, *plot_, *current_, theme_);
+  painter.setFont(picture_font(12));
+  painter.setPen(theme_.faint);
+  const QRectF line(area.right() + 12, height() - 52, kSweepDetails - 24, 19);
+  draw_fitting(painter, line, Qt::AlignLeft | Qt::AlignVCenter,
+               "Click a point, or go with the arrows:");
+  draw_fitting(painter, line.translated(0, 19), Qt::AlignLeft | Qt::AlignVCenter,
+               "Enter shows its schedule");
 }
 
 void SweepView::resizeEvent(QResizeEvent*) { dots_ = {}; }

@@ -24,6 +24,7 @@ class SweepView final : public QWidget {
   const std::shared_ptr<const SweepPlot>& plot() const { return plot_; }
   std::optional<std::size_t> current() const { return current_; }  ///< of SweepPlot::dots()
   SweepScale scale() const;  ///< where dots lie, for tests too
+  void paint(QPainter& painter) const;
 
   std::function<void(const SweepPlot&, const run::SweepPoint&)> on_load;
 
@@ -36,6 +37,7 @@ class SweepView final : public QWidget {
 
  private:
   QRectF plot_area() const;
+  void paint_choice(QPainter& painter) const;
   void go_to(std::size_t dot);
   void go_along_front(int by);
   void load();

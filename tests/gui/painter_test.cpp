@@ -103,8 +103,8 @@ TEST_CASE("painter: every view of every size paints, and the colours are those o
     for (const bool dark : {false, true}) {
       const Theme theme = dark ? Theme::night() : Theme::light();
       for (const QSize size : {QSize(200, 200), QSize(1280, 720)})
-        for (const PictureOf what :
-             {PictureOf::timeline, PictureOf::memory, PictureOf::residuals, PictureOf::summary}) {
+        for (const PictureOf what : {PictureOf::timeline, PictureOf::memory, PictureOf::segments,
+                                     PictureOf::residuals, PictureOf::summary}) {
           QImage image(size, QImage::Format_RGB32);
           QPainter painter(&image);
           paint_picture(painter, size, {*open, view, theme}, what);

@@ -7,6 +7,7 @@
 
 #include "core/store/writer.h"
 #include "gui/app/render.h"
+#include "tests/gui/swept.h"
 #include "tests/support/example_run.h"
 #include "tests/support/scratch.h"
 
@@ -31,6 +32,15 @@ Outcome rendered(const std::string& arguments) {
   return outcome;
 }
 
+std::string text_of_svg(const test::Scratch& folder, const std::string& arguments) {
+  const Outcome outcome = rendered(arguments + " -o " + folder.path("out.svg"));
+  INFO(outcome.output);
+  REQUIRE(outcome.code == 0);
+  std::stringstream svg;
+  svg << std::ifstream(folder.path("out.svg")).rdbuf();
+  return svg.str();
+}
+
 std::string database(const test::Scratch& folder, const char* name) {
   auto writer = store::RunWriter::create(folder.path(name));
   REQUIRE(writer);
@@ -44,7 +54,7 @@ std::string database(const test::Scratch& folder, const char* name) {
 TEST_CASE("render: PNG and SVG of one run and of two") {
   const test::Scratch folder;
   const std::string a = database(folder, "a.db"), b = database(folder, "b.db");
-  for (const char* view : {"timeline", "memory", "residuals", "summary"}) {
+  for (const char* view : {"timeline", "memory", "segments", "residuals", "summary"}) {
     const std::string out = folder.path("out.png");
     const Outcome outcome = rendered(a + " " + b + " -o " + out + " --view " + view +
                                      " --size 640x360 --dark --range 0..40ns --rank 2");
@@ -53,11 +63,31 @@ TEST_CASE("render: PNG and SVG of one run and of two") {
     CHECK(outcome.output.empty());
     CHECK(QImage(QString::fromStdString(out)).size() == QSize(640, 360));
   }
-  REQUIRE(rendered(a + " -o " + folder.path("out.svg")).code == 0);
-  std::stringstream svg;
-  svg << std::ifstream(folder.path("out.svg")).rdbuf();
-  CHECK(svg.str().find("<svg") != std::string::npos);
-  CHECK(svg.str().find("rank 2") != std::string::npos);
+  const std::string svg = text_of_svg(folder, a);
+  CHECK_THAT(svg, Catch::Contains("<svg"));
+  CHECK_THAT(svg, Catch::Contains("rank 2"));
+}
+
+TEST_CASE("render: a snapshot has no lanes, but memory and addresses") {
+  const test::Scratch folder;
+  const std::string snapshot = FOREGATHER_SOURCE_DIR "/tests/fuzz/corpus/retry2.pickle";
+  const std::string segments = text_of_svg(folder, snapshot + " --view segments");
+  CHECK_THAT(segments, Catch::Contains("M: rank 0"));
+  CHECK_THAT(segments, !Catch::Contains("No rank says"));
+  CHECK_THAT(text_of_svg(folder, snapshot + " --view memory"),
+             !Catch::Contains("Nothing is known of memory"));
+  const std::string without = database(folder, "run.db");
+  CHECK_THAT(text_of_svg(folder, without + " --view segments --rank 2"),
+             Catch::Contains("No rank says where its memory lies"));
+}
+
+TEST_CASE("render: a sweep is its plot, with the points of its front") {
+  const test::Scratch folder;
+  const std::string sweep = test::swept(folder);
+  const std::string svg = text_of_svg(folder, sweep);
+  CHECK_THAT(svg, Catch::Contains("step time"));
+  CHECK_THAT(svg, Catch::Contains("6 of 6"));
+  CHECK(svg == text_of_svg(folder, sweep + " --view sweep"));
 }
 
 TEST_CASE("render: the same picture twice") {
@@ -82,6 +112,11 @@ TEST_CASE("render: what it refuses, and how it says so") {
   refused(a + out + " --view pie", "--view: 'pie' is no view");
   refused(a + out + " --rank x", "--rank: 'x' is no list of ranks");
   refused(a + out + " --rank 9", "has no rank 9");
+  refused(a + out + " --view sweep", "a.db: holds no sweep");
+  const std::string sweep = test::swept(folder);
+  refused(sweep + out + " --view memory", "is a sweep, which has no such view");
+  refused(sweep + out + " --range 0..1ms", "--range: goes with runs");
+  refused(sweep + " " + sweep + out, "expected one sweep, got 2");
   refused(a + out + " --dark --light", "--dark: excludes --light");
   refused(a + " -o " + folder.path("out.jpg"), "has another ending, expected .png or .svg");
   refused(folder.path("absent.db") + out, "cannot be read");

@@ -2,7 +2,6 @@
 #include <QApplication>
 #include <QTabWidget>
 #include <QTest>
-#include <cstdlib>
 #include <catch2/catch.hpp>
 
 #include "gui/app/main_window.h"
@@ -10,31 +9,17 @@
 #include "gui/views/timeline_view.h"
 #include "gui/views/what_if_panel.h"
 #include "tests/gui/patience.h"
-#include "tests/support/scratch.h"
+#include "tests/gui/swept.h"
 
 using namespace foregather;
 using namespace foregather::gui;
-
-namespace {
-
-std::string swept(const test::Scratch& folder) {
-  const std::string path = folder.path("sweep.db");
-  const std::string command = std::string(FOREGATHER_BINARY) + " sweep " + FOREGATHER_SOURCE_DIR +
-                              "/traces/samples/tiny_fsdp2.toml --vary train.micro_batch=1,2,4 "
-                              "--vary what-if.reshard=,never -o " +
-                              path + " >/dev/null 2>&1";
-  REQUIRE(std::system(command.c_str()) == 0);
-  return path;
-}
-
-}  // namespace
 
 TEST_CASE("sweep window: points, keys along them, and a click that shows the schedule") {
   const test::Scratch folder;
   MainWindow window;
   window.resize(1280, 720);
   window.show();
-  window.open({swept(folder)});
+  window.open({test::swept(folder)});
   REQUIRE(QTest::qWaitFor([&] { return window.sweep().plot() != nullptr; }, kPatience));
   SweepView& sweep = window.sweep();
   CHECK(window.pages().currentWidget() == &sweep);
