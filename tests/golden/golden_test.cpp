@@ -11,6 +11,8 @@
 
 #include "tests/golden/process.h"
 #include "tests/golden/transcript.h"
+#include "tests/support/repetitions.h"
+#include "tests/support/skip.h"
 
 namespace {
 
@@ -66,6 +68,10 @@ TEST_CASE("Chakra and execution traces") { check("chakra"); }
 TEST_CASE("two runs side by side") { check("compare"); }
 TEST_CASE("sweeps") { check("sweep"); }
 TEST_CASE("searches") { check("search"); }
+TEST_CASE("a search of too many points to look at all") {
+  if (foregather::test::kSanitized) FOREGATHER_SKIP("it takes two minutes under a sanitizer");
+  check("search_large");
+}
 TEST_CASE("schedules that cannot run") { check("run"); }
 TEST_CASE("module trees") { check("trees"); }
 TEST_CASE("module trees that cannot be") { check("trees_bad"); }
@@ -75,7 +81,7 @@ TEST_CASE("every transcript is a test") {
       "help",  "samples",   "json",   "usage",   "bad_input",   "outputs",
       "oom",   "what_if",   "memory", "foreign", "warnings",    "thunder",
       "trees", "trees_bad", "import", "chakra",  "deepcompile", "compare",
-      "ranks", "calibrate", "sweep",  "run",     "search"};
+      "ranks", "calibrate", "sweep",  "run",     "search",      "search_large"};
   std::set<std::string> found;
   for (const auto& entry :
        fs::directory_iterator(fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts"))

@@ -9,6 +9,7 @@
 
 #include "tests/models/memory_walk.h"
 #include "tests/models/simulated.h"
+#include "tests/support/repetitions.h"
 
 namespace foregather::test {
 
@@ -111,7 +112,7 @@ TEST_CASE("halving ZeRO-3's prefetch bucket never raises the bytes that are live
         "parallel.stage3_param_persistence_threshold=100"}}};
   for (const auto& [name, sets] : subjects) {
     Bytes last = std::numeric_limits<Bytes>::max();
-    for (std::int64_t size = 1'600'000'000; size > 0; size /= 2) {
+    for (std::int64_t size = 1'600'000'000; size > 0; size /= kSanitized ? 16 : 2) {
       INFO(name << " " << size);
       Sets all = sets;
       all.push_back(key + std::to_string(size));

@@ -12,6 +12,7 @@
 #include "sim/engine/engine.h"
 #include "tests/fixtures/fixtures.h"
 #include "tests/fixtures/parts.h"
+#include "tests/support/repetitions.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
@@ -75,15 +76,17 @@ bool defers_frees(const Graph& graph) {
 }  // namespace
 
 TEST_CASE("every fixture runs, with right numbers and the simulator's memory") {
+  runtime::RunOptions options;
+  options.steps = test::kSanitized ? 2 : 4;
   for (const auto& [name, make] : test::all_fixtures()) {
     INFO(name);
     Graph graph = make();
     for (Cost& cost : graph.costs) cost.flops /= 1000;  // of real work; the bytes stay
-    const Executed executed = execute(graph);
+    const Executed executed = execute(graph, options);
     if (!executed.report) FAIL(executed.report.error().text());
     const RunReport& report = *executed.report;
     CHECK_FALSE(report.oom);
-    CHECK(report.steps == 4);
+    CHECK(report.steps == options.steps);
     const sim::Simulation simulation = simulated(graph);
     const runtime::Ranks ranks = runtime::ranks_of(graph);
     REQUIRE(report.ranks.size() == ranks.ranks.size());
