@@ -177,7 +177,7 @@ TEST_CASE("every pass keeps the laws on every sample") {
   for (const auto& [name, sets] : samples) {
     const Graph graph = sample_with(name, sets).graph;
     for (const Case& law : kCases) {
-      if (test::kSanitized && tried++ % 3 != 0) continue;
+      if (kSanitized && tried++ % 5 != 0) continue;  // of each sample others
       CAPTURE(name);
       check_laws(graph, law);
       check_run(passed(graph, {law.text}));
