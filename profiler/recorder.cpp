@@ -171,7 +171,7 @@ void Recorder::run() {
       std::unique_lock lock(mutex_);
       DeviceSource* const device = device_.load(std::memory_order_acquire);
       if (!is_stopping_ && !events_.is_crowded() && (device == nullptr || !device->is_crowded()))
-        work_.wait_until(lock, std::chrono::system_clock::now() + kRest);
+        work_.wait_for(lock, kRest);
       is_stopping = is_stopping_;
     }
     {

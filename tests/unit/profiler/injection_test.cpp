@@ -156,6 +156,26 @@ TEST_CASE("injection: a killed process leaves all but the last flush interval") 
   }
 }
 
+TEST_CASE("injection: a time of day that is set back delays no flush") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  FOREGATHER_SKIP("the library of a sanitizer must come first");
+#endif
+  Recording recording;
+  recording.variables["LD_PRELOAD"] = FOREGATHER_JUMPING_CLOCK;
+  const pid_t pid = recording.start({"forever"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(4500));
+  REQUIRE(::kill(pid, SIGKILL) == 0);
+  REQUIRE(test::wait_for(pid) == 128 + SIGKILL);
+  const std::string raw = recording.only();
+  REQUIRE(recover(raw) == "");
+  CHECK(value(raw,
+              "SELECT max(realtime) - min(realtime) > 3600 * 1000000000 FROM "
+              "FOREGATHER_CLOCK") == "1");
+  CHECK(value(raw,
+              "SELECT max(monotonic) - min(monotonic) > 2 * 1000000000 FROM "
+              "FOREGATHER_CLOCK") == "1");
+}
+
 TEST_CASE("injection: windows by time, by range and by step") {
   const auto texts = [](const std::string& raw) {
     return value(raw,
