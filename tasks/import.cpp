@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 
+#include "profiler/raw_file.h"
 #include "tasks/import_parts.h"
 #include "tasks/importers.h"
 #include "tasks/parallel.h"
@@ -72,6 +74,18 @@ Bytes size_of(const std::string& path) {
   return error ? 0 : static_cast<Bytes>(bytes);
 }
 
+// The raw recording of a process that was killed in its first moments.
+bool has_recorded_nothing(const std::string& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return false;  // a pipe is read once
+  std::ifstream file(path, std::ios::binary);
+  std::string head(std::size_t{1} << 10, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  if (head.empty()) return file.eof() && path.ends_with(".sqlite");
+  return profiler::is_raw_recording(head) && !profiler::has_begun(path);
+}
+
 Result<ImportedPath> import_path(const std::string& path) {
   ImportedPath imported;
   const Status status =
@@ -98,13 +112,19 @@ void write_rows(JsonWriter& json, const run::RecordedRows& rows) {
 }  // namespace
 
 Result<std::vector<ImportedFile>> import_files(const std::vector<std::string>& paths) {
-  std::vector<Result<ImportedPath>> read(paths.size(), ImportedPath());
-  in_parallel(paths.size(), [&](std::size_t i) { read[i] = import_path(paths[i]); });
+  constexpr const char* kNothing = "its process was killed before it recorded anything";
+  std::vector<std::string> kept, left;
+  for (const std::string& path : paths) (has_recorded_nothing(path) ? left : kept).push_back(path);
+  if (kept.empty() && !left.empty()) return fail_at(left.front(), kNothing);
+  std::vector<Result<ImportedPath>> read(kept.size(), ImportedPath());
+  in_parallel(kept.size(), [&](std::size_t i) { read[i] = import_path(kept[i]); });
   std::vector<ImportedFile> files;
   for (auto& path : read) {
     if (!path) return tl::unexpected(path.error());
     std::move(path->files.begin(), path->files.end(), std::back_inserter(files));
   }
+  for (const std::string& path : left)
+    files.front().warnings.push_back(fmt::format("{}: {}, and is left out", path, kNothing));
   return files;
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/store/schema.h"
 #include "core/store/sqlite.h"
+#include "profiler/raw_file.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
@@ -114,6 +115,33 @@ TEST_CASE("import: a packed SQLite database must be unpacked first") {
         path +
             ": is a packed SQLite database, which can only be read as a file of "
             "its own: unpack it first");
+}
+
+TEST_CASE("import: what a killed process left before it recorded anything") {
+  const test::Scratch folder;
+  std::string error;
+  const std::string begun = folder.path("rank0_host_1.sqlite");
+  const std::string tables = folder.path("rank1_host_2.sqlite");
+  const std::string empty = folder.write("rank2_host_3.sqlite", "");
+  {
+    const auto file = profiler::RawFile::create(begun, 1, error);
+    REQUIRE(file);
+    file->run("INSERT INTO FOREGATHER_PROCESS VALUES (1, 1, 0, 0, 1, 'h', 'c', 0, 1, 0)");
+    const std::int64_t text = file->text("step");
+    file->add(profiler::RawTable::nvtx, {1, 2, profiler::kNvtxPushPop, {}, {}, {}, 1, {}, text});
+    REQUIRE(file->finish());
+    REQUIRE(profiler::RawFile::create(tables, 1, error));  // killed: it is not finished
+  }
+  const auto files = tasks::import_files({begun, tables, empty});
+  REQUIRE(files);
+  REQUIRE(files->size() == 1);
+  const auto& warnings = files->front().warnings;
+  REQUIRE(warnings.size() >= 2);
+  CHECK(warnings.end()[-2] ==
+        tables + ": its process was killed before it recorded anything, and is left out");
+  CHECK(warnings.end()[-1] ==
+        empty + ": its process was killed before it recorded anything, and is left out");
+  CHECK(import_fault({empty}) == empty + ": its process was killed before it recorded anything");
 }
 
 TEST_CASE("import: our own database is no export") {
