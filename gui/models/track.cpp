@@ -5,8 +5,8 @@
 namespace foregather::gui {
 namespace {
 
-constexpr std::size_t kBlock = 16;
-constexpr std::size_t kSeveral = 4;
+constexpr std::size_t kBlock = 16, kFactor = 4;
+constexpr std::size_t kSeveral = 2;  ///< blocks a cell
 
 }  // namespace
 void Track::reserve(std::size_t spans) {
@@ -30,7 +30,7 @@ void Track::add(Ns begin, Ns end, std::uint32_t item, std::uint8_t tag) {
 void Track::finish() {
   longest_.build(size(), [this](std::size_t span) { return length(span); });
   blocks_.clear();
-  for (std::size_t spans = kBlock; spans < size(); spans *= kBlock) {
+  for (std::size_t spans = kBlock; spans < size(); spans *= kFactor) {
     std::vector<Block> level;
     level.reserve((size() + spans - 1) / spans);
     for (std::size_t first = 0; first < size(); first += spans) {
@@ -44,11 +44,10 @@ void Track::finish() {
 }
 
 Track::Cell Track::cell_at(std::size_t span, Ns pixel, std::size_t guess) const {
+  if (const auto folded = cell_of_blocks(span, pixel, guess)) return *folded;
   Cell cell{span, span + 1, begins_[span], end(span), span, tags_[span]};
   if (cell.end - cell.begin >= pixel) return cell;
-  const Ns edge = grid_after(cell.begin, pixel);
-  if (const auto folded = cell_of_blocks(span, edge, pixel, guess)) return *folded;
-  cell.last = first_from(span + 1, edge, guess);
+  cell.last = first_from(span + 1, grid_after(cell.begin, pixel), guess);
   // The last one stands alone if it fills a pixel by itself.
   if (cell.last - span > 1 && length(cell.last - 1) >= pixel) --cell.last;
   cell.end = end(cell.last - 1);
@@ -59,16 +58,19 @@ Track::Cell Track::cell_at(std::size_t span, Ns pixel, std::size_t guess) const 
 
 // The spans up to the end of their block, and the blocks behind it that begin before the edge; of
 // the largest blocks of which a cell has several. Nothing where a span among them must stand alone.
-std::optional<Track::Cell> Track::cell_of_blocks(std::size_t span, Ns edge, Ns pixel,
+// Blocks lie one behind the other; reading a span of each cell would wait for memory.
+std::optional<Track::Cell> Track::cell_of_blocks(std::size_t span, Ns pixel,
                                                  std::size_t guess) const {
   std::size_t level = 0, spans = kBlock;
   if (guess < kSeveral * spans || blocks_.empty()) return std::nullopt;
-  for (; level + 1 < blocks_.size() && guess >= kSeveral * spans * kBlock; ++level) spans *= kBlock;
+  for (; level + 1 < blocks_.size() && guess >= kSeveral * spans * kFactor; ++level)
+    spans *= kFactor;
   const std::vector<Block>& blocks = blocks_[level];
-  Cell cell{span, span, begins_[span], 0, span, tags_[span]};
+  const std::size_t own = span / spans;
+  Cell cell{span, span, span % spans == 0 ? blocks[own].begin : begins_[span], 0, span, 0};
+  const Ns edge = grid_after(cell.begin, pixel);
   Ns most = -1;
-  for (std::size_t block = span / spans; block < blocks.size() && blocks[block].begin < edge;
-       ++block) {
+  for (std::size_t block = own; block < blocks.size() && blocks[block].begin < edge; ++block) {
     if (blocks[block].length >= pixel) break;
     // Of the first block, the longest may lie before the cell: it is as good a stand-in.
     if (blocks[block].length > most) {

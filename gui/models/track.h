@@ -65,12 +65,13 @@ class Track {
   /// Calls visit(Cell) for what lies in the range, in order. Spans shorter than `pixel` (at least
   /// 1 ns) fold with their neighbours of the same pixel; longer ones stand alone. Pixels lie on a
   /// grid from time 0, so that panning changes no cell. Where a pixel holds many spans, they go to
-  /// it by the block of 16, 256, … that they are in, which is read alone.
+  /// it by the block of 16, 64, 256, … that they are in, which is read alone.
   template <class Visit>
   void cells(TimeRange range, Ns pixel, Visit&& visit) const {
     std::size_t guess = 0;
-    for (std::size_t span = first_after(range.begin); span < size() && begins_[span] < range.end;) {
+    for (std::size_t span = first_after(range.begin); span < size();) {
       const Cell cell = cell_at(span, pixel, guess);
+      if (cell.begin >= range.end) return;
       guess = cell.last - span - 1;
       span = cell.last;
       visit(cell);
@@ -83,7 +84,7 @@ class Track {
     return time - (rest < 0 ? rest + pixel : rest) + pixel;
   }
 
-  /// Sixteen spans or blocks: what a cell of many needs to know of them.
+  /// Sixteen spans or four blocks: what a cell of many needs to know of them.
   struct Block {
     Ns begin = 0, end = 0;
     Ns length = 0;  ///< of the longest
@@ -91,14 +92,14 @@ class Track {
     std::uint8_t tag = 0;
   };
   Cell cell_at(std::size_t span, Ns pixel, std::size_t guess) const;
-  std::optional<Cell> cell_of_blocks(std::size_t span, Ns edge, Ns pixel, std::size_t guess) const;
+  std::optional<Cell> cell_of_blocks(std::size_t span, Ns pixel, std::size_t guess) const;
 
   std::vector<Ns> begins_;
   std::vector<Ns> sums_;  ///< of lengths before the span; one more than spans; empty: marks alone
   std::vector<std::uint32_t> items_;
   std::vector<std::uint8_t> tags_;
   LargestOf longest_;
-  std::vector<std::vector<Block>> blocks_;  ///< of 16, of 256, … spans
+  std::vector<std::vector<Block>> blocks_;  ///< of 16, of 64, of 256, … spans
 };
 
 }  // namespace foregather::gui
