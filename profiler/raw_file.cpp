@@ -135,9 +135,12 @@ std::unique_ptr<RawFile> RawFile::create(const std::string& path, std::int64_t e
   ::close(descriptor);
   std::unique_ptr<RawFile> file(new RawFile(epoch));
   error = file->open(path);
-  if (error.empty() && !file->commit()) error = sqlite3_errmsg(file->database_);
+  if (!error.empty())
+    file->fail();
+  else if (!file->commit())
+    error = sqlite3_errstr(file->failure_);
   if (error.empty()) return file;
-  if (sqlite3_errcode(file->database_) == SQLITE_FULL) error = std::strerror(ENOSPC);
+  if (file->failure_ == SQLITE_FULL) error = std::strerror(ENOSPC);
   file.reset();
   ::unlink(path.c_str());
   return nullptr;
@@ -188,6 +191,11 @@ void RawFile::close() {
   failed_ = true;
 }
 
+void RawFile::fail() {
+  if (!failed_) failure_ = sqlite3_errcode(database_);
+  failed_ = true;
+}
+
 void RawFile::add(RawTable table, const Cell* cells, std::size_t count) {
   Rows& rows = stages_[static_cast<std::size_t>(table)];
   std::uint32_t nulls = 0;
@@ -210,7 +218,7 @@ void RawFile::write(Rows& rows) {
   const auto count = static_cast<std::int64_t>(rows.nulls.size());
   begin();
   staged_ = &rows;
-  if (!failed_ && sqlite3_step(rows.insert) != SQLITE_DONE) failed_ = true;
+  if (!failed_ && sqlite3_step(rows.insert) != SQLITE_DONE) fail();
   sqlite3_reset(rows.insert);
   (failed_ ? dropped_ : uncommitted_) += count;
   rows.cells.clear();
@@ -256,12 +264,12 @@ sqlite3_stmt* RawFile::prepared(const char* sql) {
   sqlite3_stmt*& statement = statements_[sql];
   if (statement == nullptr && sqlite3_prepare_v3(database_, sql, -1, SQLITE_PREPARE_PERSISTENT,
                                                  &statement, nullptr) != SQLITE_OK)
-    failed_ = true;
+    fail();
   return statement;
 }
 
 void RawFile::step(sqlite3_stmt* statement) {
-  if (sqlite3_step(statement) != SQLITE_DONE) failed_ = true;
+  if (sqlite3_step(statement) != SQLITE_DONE) fail();
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);
 }
@@ -300,7 +308,7 @@ bool RawFile::commit() {
         std::string_view(reason), records);
   if (!in_transaction_) return !failed_;
   in_transaction_ = false;
-  if (!failed_) failed_ = sqlite3_exec(database_, "COMMIT", nullptr, nullptr, nullptr) != SQLITE_OK;
+  if (!failed_ && sqlite3_exec(database_, "COMMIT", nullptr, nullptr, nullptr) != SQLITE_OK) fail();
   if (failed_) sqlite3_exec(database_, "ROLLBACK", nullptr, nullptr, nullptr);
   (failed_ ? dropped_ : rows_) += std::exchange(uncommitted_, 0);
   return !failed_;

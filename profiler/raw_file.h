@@ -103,6 +103,7 @@ class RawFile {
   void bind(sqlite3_stmt* statement, int at, Blob value);
   void begin();
   void close();
+  void fail();  // with the error at hand
   void forget_texts();
 
   sqlite3* database_ = nullptr;
@@ -111,6 +112,7 @@ class RawFile {
   const Rows* staged_ = nullptr;  // what the virtual table reads
   std::map<std::string_view, sqlite3_stmt*> statements_;
   bool in_transaction_ = false, failed_ = false;
+  int failure_ = 0;  // SQLite's code of the first write that failed
   std::int64_t rows_ = 0, dropped_ = 0, uncommitted_ = 0;
   std::map<std::string, std::int64_t, std::less<>> counts_;
   std::size_t text_bytes_ = 0;
