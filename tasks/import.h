@@ -33,9 +33,9 @@ struct ImportedFile {
 };
 
 /// Reads every file, archives member by member, several files in parallel. Members of an archive
-/// that are in no known format are counted in a warning; so is a raw recording of a process that was
-/// killed before it recorded anything, beside others. Errors: a file that cannot be read, or is in
-/// no format that import knows; nothing was recorded.
+/// that are in no known format are counted in a warning; so is a raw recording of a process that
+/// was killed before it recorded anything, beside others. Errors: a file that cannot be read, or is
+/// in no format that import knows; nothing was recorded.
 Result<std::vector<ImportedFile>> import_files(const std::vector<std::string>& paths);
 
 /// Is this the beginning, at most 64 KiB, of a recorded run?
