@@ -138,9 +138,9 @@ std::unique_ptr<RawFile> RawFile::create(const std::string& path, std::int64_t e
   if (!error.empty())
     file->fail();
   else if (!file->commit())
-    error = sqlite3_errstr(file->failure_);
+    error = file->failure();
   if (error.empty()) return file;
-  if (file->failure_ == SQLITE_FULL) error = std::strerror(ENOSPC);
+  if (file->failure_ == SQLITE_FULL) error = file->failure();
   file.reset();
   ::unlink(path.c_str());
   return nullptr;
@@ -189,6 +189,10 @@ void RawFile::close() {
   statements_.clear();
   sqlite3_close_v2(std::exchange(database_, nullptr));
   failed_ = true;
+}
+
+std::string RawFile::failure() const {
+  return failure_ == SQLITE_FULL ? std::strerror(ENOSPC) : sqlite3_errstr(failure_);
 }
 
 void RawFile::fail() {
@@ -315,12 +319,12 @@ bool RawFile::commit() {
 }
 
 bool RawFile::finish() {
-  const bool written = commit();
+  commit();
   final_bytes_ = bytes();
-  const bool merged =
-      sqlite3_exec(database_, kMergeJournal, nullptr, nullptr, nullptr) == SQLITE_OK;
+  if (sqlite3_exec(database_, kMergeJournal, nullptr, nullptr, nullptr) != SQLITE_OK) fail();
+  const bool written = !failed_;
   close();
-  return merged && written;
+  return written;
 }
 
 std::int64_t RawFile::bytes() {

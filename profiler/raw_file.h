@@ -72,6 +72,8 @@ class RawFile {
   bool commit();
   /// Commits, leaves one plain file, and closes it. Nothing may be added afterwards.
   bool finish();
+  /// Why the first write failed, where one did.
+  std::string failure() const;
 
   /// Committed.
   std::int64_t rows() const { return rows_; }

@@ -20,6 +20,7 @@
 
 #include "core/base/file.h"
 #include "core/base/program_files.h"
+#include "core/base/temporary_names.h"
 #include "profiler/identity.h"
 #include "profiler/raw_file.h"
 #include "profiler/recorder.h"
@@ -117,18 +118,34 @@ Status make_folder(const std::string& folder) {
   return fail_at(folder, "cannot be made: {}", std::strerror(errno));
 }
 
-std::vector<std::string> raw_files(const std::string& folder) {
+// Goes, unless it holds something.
+class RawFolder {
+ public:
+  explicit RawFolder(const std::string& path) : path_(path) {}
+  RawFolder(const RawFolder&) = delete;
+  RawFolder& operator=(const RawFolder&) = delete;
+  ~RawFolder() { ::rmdir(path_.c_str()); }
+  bool is_gone() const { return ::rmdir(path_.c_str()) == 0 || errno == ENOENT; }
+
+ private:
+  std::string path_;
+};
+
+Result<std::vector<std::string>> raw_files(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (entry.path().extension() == ".sqlite") files.push_back(entry.path().string());
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (at->path().extension() == ".sqlite") files.push_back(at->path().string());
+  if (error) return fail_work(folder, "cannot be read: {}", error.message());
   std::sort(files.begin(), files.end());
   return files;
 }
 
 RecordProgress progress_of(const std::string& folder) {
   RecordProgress progress;
-  for (const std::string& file : raw_files(folder)) {
+  const auto files = raw_files(folder);
+  if (!files) return progress;
+  for (const std::string& file : *files) {
     ++progress.processes;
     profiler::RecordingStatus status;
     std::ifstream in(file + ".status", std::ios::binary);
@@ -150,9 +167,10 @@ std::int64_t now() {
 Status add_command(const RecordOptions& options, const std::string& folder, pid_t pid, Ns begin) {
   profiler::Identity identity = profiler::identify();
   identity.pid = pid;
-  std::string ending = "_";
-  ending += std::to_string(pid) + ".sqlite";
-  for (const std::string& file : raw_files(folder))
+  const std::string ending = fmt::format("_{}.sqlite", pid);
+  const auto files = raw_files(folder);
+  if (!files) return tl::unexpected(files.error());
+  for (const std::string& file : *files)
     if (file.ends_with(ending)) return {};
   std::string error;
   const std::string path = folder + "/" + profiler::raw_file_name(identity);
@@ -163,7 +181,7 @@ Status add_command(const RecordOptions& options, const std::string& folder, pid_
            std::int64_t{pid}, std::int64_t{::getpid()}, identity.rank, identity.local_rank,
            identity.world_size, std::string_view(identity.host), std::string_view(command),
            now() - begin);
-  if (!raw->finish()) return fail_work(path, "cannot be written: {}", std::strerror(ENOSPC));
+  if (!raw->finish()) return fail_work(path, "cannot be written: {}", raw->failure());
   return {};
 }
 
@@ -190,11 +208,12 @@ bool is_running(const std::string& file) {
 Result<ImportedRun> merge(const RecordOptions& options, const std::string& folder,
                           const Tell& tell) {
   constexpr int kPatience = 20;
-  std::vector<std::string> files = raw_files(folder);
-  for (int i = 0; i < kPatience && std::any_of(files.begin(), files.end(), is_running); ++i)
+  const auto all = raw_files(folder);
+  if (!all) return tl::unexpected(all.error());
+  for (int i = 0; i < kPatience && std::any_of(all->begin(), all->end(), is_running); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(50));  // a kill takes a moment
-  files.clear();
-  for (const std::string& file : raw_files(folder))
+  std::vector<std::string> files;
+  for (const std::string& file : *all)
     if (is_running(file))
       tell(file + ": its process is still running, and is not in the run");
     else if (!profiler::has_begun(file))
@@ -241,32 +260,28 @@ Result<Recorded> record(const RecordOptions& options, const Tell& tell,
   recorded.raw_folder = fs::absolute(options.database).lexically_normal().string() + ".raw";
   if (const Status made = make_folder(recorded.raw_folder); !made)
     return tl::unexpected(made.error());
+  const RawFolder folder(recorded.raw_folder);
   (*variables)[profiler::kDirectoryVariable] = recorded.raw_folder;
   add_entries(library, options.host_only, tell, *variables);
   const Ns begin = now();
   const auto end =
       run_command(options.command, *variables, [&] { show(progress_of(recorded.raw_folder)); });
-  std::error_code ignored;
-  if (!end) {
-    fs::remove(recorded.raw_folder, ignored);
-    return tl::unexpected(end.error());
-  }
+  if (!end) return tl::unexpected(end.error());
   recorded.exit_code = end->exit_code;
   const Status added = add_command(options, recorded.raw_folder, end->process, begin);
   recorded.total = progress_of(recorded.raw_folder);
-  if (!added && raw_files(recorded.raw_folder).empty())
+  if (!added && recorded.total.processes == 0)
     recorded.run = tl::unexpected(added.error());
   else
     recorded.run = merge(options, recorded.raw_folder, tell);
-  const std::vector<std::string> files = raw_files(recorded.raw_folder);
+  const auto files = raw_files(recorded.raw_folder);
   const std::vector<std::string> alone = snapshots_alone(recorded.raw_folder);
   for (const std::string& path : alone)
     tell(path + ": there is no recording of its process, and it is not in the run");
-  const bool is_all_in_run = recorded.run && std::none_of(files.begin(), files.end(), is_running);
-  if (alone.empty() && (is_all_in_run || files.empty())) {
-    fs::remove_all(recorded.raw_folder, ignored);
-    recorded.raw_folder.clear();
-  }
+  if (recorded.run && alone.empty() && files &&
+      std::none_of(files->begin(), files->end(), is_running))
+    remove_folder_of_files(recorded.raw_folder.c_str());
+  if (folder.is_gone()) recorded.raw_folder.clear();
   return recorded;
 }
 

@@ -118,15 +118,6 @@ Cell signal_meets(int signal, const LongCommand& command, const Stage& stage) {
   return {};
 }
 
-// What was recorded stays where memory was enough for that, but not to make a run of it: a matter
-// of few KiB, and so of the machine.
-std::string with_raw_folder_or_without(const LongCommand& command, std::string cell) {
-  constexpr std::string_view kRaw = ", OUT.raw";
-  if (command.name != "record") return cell;
-  if (cell.ends_with(kRaw)) cell.resize(cell.size() - kRaw.size());
-  return cell + ", maybe OUT.raw";
-}
-
 // As little as it starts with, then more and more until it is enough.
 Cell out_of_memory(const LongCommand& command, const Stage& stage) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -149,7 +140,7 @@ Cell out_of_memory(const LongCommand& command, const Stage& stage) {
            said.find("no more threads") != std::string::npos ||
            said.find("Cannot allocate memory") != std::string::npos ||
            said.find("could be reserved") != std::string::npos));
-    cells.insert(with_raw_folder_or_without(command, aftermath(command, stage, code)));
+    cells.insert(aftermath(command, stage, code));
   }
   std::string cell;
   for (const std::string& each : cells) cell += (cell.empty() ? "" : "; ") + each;
