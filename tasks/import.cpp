@@ -113,8 +113,10 @@ void write_rows(JsonWriter& json, const run::RecordedRows& rows) {
 
 Result<std::vector<ImportedFile>> import_files(const std::vector<std::string>& paths) {
   constexpr const char* kNothing = "its process was killed before it recorded anything";
+  std::vector<char> is_left(paths.size());
+  in_parallel(paths.size(), [&](std::size_t i) { is_left[i] = has_recorded_nothing(paths[i]); });
   std::vector<std::string> kept, left;
-  for (const std::string& path : paths) (has_recorded_nothing(path) ? left : kept).push_back(path);
+  for (std::size_t i = 0; i < paths.size(); ++i) (is_left[i] ? left : kept).push_back(paths[i]);
   if (kept.empty() && !left.empty()) return fail_at(left.front(), kNothing);
   std::vector<Result<ImportedPath>> read(kept.size(), ImportedPath());
   in_parallel(kept.size(), [&](std::size_t i) { read[i] = import_path(kept[i]); });
