@@ -280,7 +280,6 @@ void MainWindow::export_dialog() {
   message_->setText(saved ? "saved " + file : gui::shown(printable(saved.error().text())));
 }
 
-// As it is shown: where one has zoomed into it, that part.
 Status MainWindow::save_page(const std::string& path) const {
   const QWidget* const page = pages_->currentWidget();
   if (page == sweep_)

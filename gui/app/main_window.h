@@ -50,6 +50,9 @@ class MainWindow final : public QMainWindow {
   void run(CommandId command);
   bool can_run(CommandId command) const { return handlers_.contains(command); }
   void set_dark(bool dark);
+  /// Writes the page that is shown, as it is shown, where one has zoomed into it that part: to a
+  /// name that ends in .png or .svg. Something is open.
+  Status save_page(const std::string& path) const;
 
   const std::shared_ptr<const Document>& document() const { return document_; }
   TimelineView& timeline() { return *timeline_; }
@@ -105,7 +108,6 @@ class MainWindow final : public QMainWindow {
   void fill_recent();
   void open_dialog();
   void export_dialog();
-  Status save_page(const std::string& path) const;
   void copy_table();
 
   Post post_;

@@ -93,6 +93,11 @@ std::size_t bands_that_fit(QPainter& painter, QRectF& rest, const Theme& theme, 
   return fit;
 }
 
+void paint_nothing(QPainter& painter, const QRectF& area, const Scene& scene, const char* why) {
+  painter.setPen(scene.theme.faint);
+  painter.drawText(area, Qt::AlignCenter, why);
+}
+
 void paint_timeline(QPainter& painter, QRectF rest, const Scene& scene) {
   const TimelineLayout rows = layout(scene.document.lanes, scene.view);
   paint_ruler(painter, {rest.left(), rest.top(), rest.width(), kRulerHeight}, scene);
@@ -121,11 +126,7 @@ void paint_memories(QPainter& painter, QRectF rest, const Scene& scene) {
   const std::vector<std::size_t> pairs = pairs_with_memory(scene);
   paint_ruler(painter, {rest.left(), rest.top(), rest.width(), kRulerHeight}, scene);
   rest.setTop(rest.top() + kRulerHeight);
-  if (pairs.empty()) {
-    painter.setPen(scene.theme.faint);
-    painter.drawText(rest, Qt::AlignCenter, "Nothing is known of memory");
-    return;
-  }
+  if (pairs.empty()) return paint_nothing(painter, rest, scene, "Nothing is known of memory");
   paint_legend_below(painter, rest, scene,
                      scene.view.by_cause ? LegendOf::causes : LegendOf::curves, pairs.front());
   const std::size_t fit = bands_that_fit(painter, rest, scene.theme, pairs.size(), kMemoryLeast);
@@ -153,11 +154,8 @@ void paint_maps(QPainter& painter, QRectF rest, const Scene& scene) {
     }
   paint_ruler(painter, {rest.left(), rest.top(), rest.width(), kRulerHeight}, scene);
   rest.setTop(rest.top() + kRulerHeight);
-  if (places.empty()) {
-    painter.setPen(scene.theme.faint);
-    painter.drawText(rest, Qt::AlignCenter, "No rank says where its memory lies");
-    return;
-  }
+  if (places.empty())
+    return paint_nothing(painter, rest, scene, "No rank says where its memory lies");
   // Where no cause is known blocks have colours by name.
   if (knows_causes(scene.document, pairs.front()))
     paint_legend_below(painter, rest, scene, LegendOf::causes, pairs.front());
@@ -180,11 +178,9 @@ void paint_maps(QPainter& painter, QRectF rest, const Scene& scene) {
 }
 
 void paint_residuals(QPainter& painter, const QRectF& rest, const Scene& scene) {
-  if (scene.document.residuals.all() == 0) {
-    painter.setPen(scene.theme.faint);
-    painter.drawText(rest, Qt::AlignCenter, "One run is open: there is nothing to compare it with");
-    return;
-  }
+  if (scene.document.residuals.all() == 0)
+    return paint_nothing(painter, rest, scene,
+                         "One run is open: there is nothing to compare it with");
   const double height = std::min(160.0, rest.height() / 3);
   paint_histogram(painter, {rest.left(), rest.top(), rest.width(), height},
                   scene.document.residuals.histogram(), scene.theme);

@@ -9,6 +9,7 @@
 #include "gui/app/main_window.h"
 #include "gui/views/segment_view.h"
 #include "tests/gui/patience.h"
+#include "tests/gui/saved_page.h"
 
 using namespace foregather;
 using namespace foregather::gui;
@@ -76,4 +77,16 @@ TEST_CASE("segment window: keys and the wheel zoom both ways, and fit comes back
   QTest::keyClick(&plane, Qt::Key_F);
   CHECK(plane.heights() == all);
   CHECK(plane.range() == range);
+}
+
+TEST_CASE("segment window: the saved picture is what is shown") {
+  MainWindow window;
+  open(window, FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml");
+  SegmentPlane& plane = window.segments().plane();
+  const QImage all = test::saved_page(window);
+  CHECK(all == test::shown(plane));
+  QTest::keyClick(&plane, Qt::Key_W);
+  const QImage part = test::saved_page(window);
+  CHECK(part == test::shown(plane));
+  CHECK(part != all);
 }

@@ -9,6 +9,7 @@
 #include "gui/views/timeline_view.h"
 #include "gui/views/what_if_panel.h"
 #include "tests/gui/patience.h"
+#include "tests/gui/saved_page.h"
 #include "tests/gui/swept.h"
 
 using namespace foregather;
@@ -33,6 +34,7 @@ TEST_CASE("sweep window: points, keys along them, and a click that shows the sch
   REQUIRE(sweep.current());
   CHECK(sweep.plot()->dots()[*sweep.current()].on_front);
   QApplication::processEvents();
+  CHECK(test::saved_page(window) == test::shown(sweep));
 
   const SweepDot& dot = sweep.plot()->dots()[3];
   const QPointF place(sweep.scale().x(dot.step), sweep.scale().y(dot.peak));
