@@ -120,7 +120,7 @@ class CachingAllocator {
 
   // --- state ---------------------------------------------------------------------------------
 
-  /// Bytes now. Cheap: a reference to what is kept anyway.
+  /// Bytes now.
   Usage usage() const { return recorder_.usage(); }
   /// Peaks of the same since the last reset_peak_stats.
   const Usage& peak() const { return recorder_.peak(); }

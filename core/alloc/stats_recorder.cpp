@@ -90,8 +90,8 @@ PoolStats StatsRecorder::pool_stats(const Level& level, const Now& now, const Po
   out.requested_bytes = bytes(&Usage::requested, added.allocated.requested);
   out.segment = count(&Counts::segments, added.added_segments);
   out.reserved_bytes = bytes(&Usage::reserved, added.added_reserved);
-  out.inactive_split = count(&Counts::splits, added.split.blocks);
-  out.inactive_split_bytes = bytes(&Usage::inactive_split, added.split.bytes);
+  out.inactive_split = count(&Counts::splits, added.added_splits.blocks);
+  out.inactive_split_bytes = bytes(&Usage::inactive_split, added.added_splits.bytes);
   return out;
 }
 
@@ -101,8 +101,8 @@ Stats StatsRecorder::stats() const {
     both.allocated.blocks += pool.allocated.blocks;
     both.allocated.bytes += pool.allocated.bytes;
     both.allocated.requested += pool.allocated.requested;
-    both.split.blocks += pool.split.blocks;
-    both.split.bytes += pool.split.bytes;
+    both.added_splits.blocks += pool.added_splits.blocks;
+    both.added_splits.bytes += pool.added_splits.bytes;
     both.added_segments += pool.added_segments;
     both.added_reserved += pool.added_reserved;
   }

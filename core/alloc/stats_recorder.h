@@ -62,8 +62,8 @@ class StatsRecorder {
     Pool& pool = pools_[static_cast<std::size_t>(kind)];
     pool.splits.blocks += split.blocks;
     pool.splits.bytes += split.bytes;
-    pool.split.blocks += std::max<std::int64_t>(split.blocks, 0);
-    pool.split.bytes += std::max<Bytes>(split.bytes, 0);
+    pool.added_splits.blocks += std::max<std::int64_t>(split.blocks, 0);
+    pool.added_splits.bytes += std::max<Bytes>(split.bytes, 0);
     if ((take(pool.level.split_room, split) | take(all_.split_room, split)) < 0) [[unlikely]]
       raise_peaks(pool);
   }
@@ -102,10 +102,10 @@ class StatsRecorder {
     Room room, split_room;
   };
   struct Pool {
-    Amount allocated, freed;  ///< since the start; requested bytes are freed with the block
-    Room waiting;             ///< freed, but active until events have happened
-    SplitChange splits;       ///< free parts of segments
-    SplitChange split;        ///< their increases since the start
+    Amount allocated, freed;   ///< since the start; requested bytes are freed with the block
+    Room waiting;              ///< freed, but active until events have happened
+    SplitChange splits;        ///< free parts of segments
+    SplitChange added_splits;  ///< their increases since the start
     std::int64_t segments = 0, added_segments = 0;
     Bytes reserved = 0, added_reserved = 0;
     Level level;
