@@ -22,12 +22,12 @@ BusyTimes busy_times(run::RunView run, run::StepRow step) {
   for (std::size_t i = first; i < last; ++i) {
     const OpKind kind = run.ops.kind[i];
     if (!is_collective(kind)) {
-      compute.push_back({run.ops.start[i], run.ops.end[i]});
+      append(compute, {run.ops.start[i], run.ops.end[i]});
       continue;
     }
     const Interval transfer{run.ops.transfer[i], run.ops.end[i]};
-    comm.push_back(transfer);
-    of_kind[static_cast<std::size_t>(kind)].push_back(transfer);
+    append(comm, transfer);
+    append(of_kind[static_cast<std::size_t>(kind)], transfer);
     CollectiveUse& use = times.by_kind[static_cast<std::size_t>(kind)];
     ++use.count;
     use.bytes += run.ops.bytes[i];

@@ -1,6 +1,7 @@
 // Sets of half-open time intervals.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "core/base/units.h"
@@ -15,6 +16,19 @@ struct Interval {
 
 /// Disjoint intervals in ascending order; touching ones are joined, empty ones gone.
 using IntervalSet = std::vector<Interval>;
+
+/// Appends what is to be united. Where it meets the last one, that grows: many ops of a busy
+/// stream are few intervals.
+inline void append(std::vector<Interval>& intervals, const Interval& next) {
+  if (next.begin >= next.end) return;
+  if (!intervals.empty() && next.begin <= intervals.back().end &&
+      intervals.back().begin <= next.end) {
+    intervals.back().begin = std::min(intervals.back().begin, next.begin);
+    intervals.back().end = std::max(intervals.back().end, next.end);
+  } else {
+    intervals.push_back(next);
+  }
+}
 
 /// The union. n log n.
 IntervalSet united(std::vector<Interval> intervals);

@@ -13,103 +13,147 @@ namespace {
 struct Item {
   Ns begin = 0, end = 0;
   std::uint32_t row = 0;
-  std::uint8_t kind = 0;  ///< OpKind
+  std::uint8_t tag = 0;
 };
 
-std::uint8_t kind_of(run::RunView run, std::size_t op) {
-  return static_cast<std::uint8_t>(run.ops.kind[op]);
+bool starts_before(const Item& a, const Item& b) {
+  return std::tie(a.begin, a.end, a.row) < std::tie(b.begin, b.end, b.row);
 }
 
-// In order, on as few tracks as do without overlaps.
-std::vector<Track> tracks_of(std::vector<Item>&& items) {
-  const auto starts_before = [](const Item& a, const Item& b) {
-    return std::tie(a.begin, a.end, a.row) < std::tie(b.begin, b.end, b.row);
-  };
-  if (!std::is_sorted(items.begin(), items.end(), starts_before))
-    std::sort(items.begin(), items.end(), starts_before);
-  bool is_disjoint = true;
-  for (std::size_t i = 1; i < items.size() && is_disjoint; ++i)
-    is_disjoint = items[i].begin >= items[i - 1].end;
-  std::vector<Track> tracks;
-  if (items.empty()) return tracks;
-  if (is_disjoint) {
-    tracks.resize(1);
-    tracks[0].reserve(items.size());
-    for (const Item& item : items) tracks[0].add(item.begin, item.end, item.row, item.kind);
-  } else {
-    std::vector<LaneSlice> slices;
-    slices.reserve(items.size());
-    for (const Item& item : items) slices.push_back({0, item.begin, item.end});
-    const Lanes lanes = lay_out_lanes(slices, 1);
-    tracks.resize(lanes.count[0]);
-    for (std::size_t i = 0; i < items.size(); ++i)
-      tracks[lanes.lane[i]].add(items[i].begin, items[i].end, items[i].row, items[i].kind);
+// Linear where few items are out of place, and not far.
+void sort_nearly_sorted(std::vector<Item>& items) {
+  constexpr std::size_t kFew = 8;  // moves an item
+  std::size_t moves = 0;
+  for (std::size_t i = 1; i < items.size(); ++i) {
+    const Item item = items[i];
+    std::size_t at = i;
+    for (; at > 0 && starts_before(item, items[at - 1]); --at) items[at] = items[at - 1];
+    items[at] = item;
+    moves += i - at;
+    if (moves > kFew * items.size()) return std::sort(items.begin(), items.end(), starts_before);
   }
-  for (Track& track : tracks) track.finish();
-  return tracks;
 }
+
+// Makes tracks of items as they come: in order they go straight to one.
+class TrackMaker {
+ public:
+  void reserve(std::size_t items) { track_.reserve(items); }
+
+  void add(const Item& item) {
+    if (!is_in_order_) return items_.push_back(item);
+    if (track_.empty() || item.begin >= track_.end(track_.size() - 1))
+      return track_.add(item.begin, item.end, item.row, item.tag);
+    is_in_order_ = false;
+    for (std::size_t i = 0; i < track_.size(); ++i)
+      items_.push_back({track_.begin(i), track_.end(i), track_.item(i), track_.tag(i)});
+    track_ = {};
+    items_.push_back(item);
+  }
+
+  // As few as do without overlaps.
+  std::vector<Track> finish() {
+    std::vector<Track> tracks;
+    if (is_in_order_ && track_.empty()) return tracks;
+    if (is_in_order_)
+      tracks.push_back(std::move(track_));
+    else
+      tracks = spread();
+    for (Track& track : tracks) track.finish();
+    return tracks;
+  }
+
+ private:
+  std::vector<Track> spread() {
+    sort_nearly_sorted(items_);
+    const auto overlap = [](const Item& a, const Item& b) { return b.begin < a.end; };
+    std::vector<Track> tracks(1);
+    if (std::adjacent_find(items_.begin(), items_.end(), overlap) == items_.end()) {
+      tracks[0].reserve(items_.size());
+      for (const Item& item : items_) tracks[0].add(item.begin, item.end, item.row, item.tag);
+    } else {
+      std::vector<LaneSlice> slices;
+      slices.reserve(items_.size());
+      for (const Item& item : items_) slices.push_back({0, item.begin, item.end});
+      const Lanes lanes = lay_out_lanes(slices, 1);
+      tracks.resize(lanes.count[0]);
+      for (std::size_t i = 0; i < items_.size(); ++i)
+        tracks[lanes.lane[i]].add(items_[i].begin, items_[i].end, items_[i].row, items_[i].tag);
+    }
+    items_ = {};
+    return tracks;
+  }
+
+  bool is_in_order_ = true;
+  Track track_;              // while they are in order
+  std::vector<Item> items_;  // else
+};
 
 class LaneBuilder {
  public:
-  explicit LaneBuilder(const Session& session) : session_(session) {
-    for (std::size_t side = 0; side < session.sides(); ++side) collect(side);
-  }
+  explicit LaneBuilder(const Session& session) : session_(session) {}
 
   std::vector<Lane> build() {
-    for (std::size_t p = 0; p < session_.pairs().size(); ++p) {
-      add_host(p);
-      add_streams(p);
-    }
+    for (std::size_t p = 0; p < session_.pairs().size(); ++p) add_host(p);
+    for (std::size_t side = 0; side < session_.sides(); ++side) collect(side);
+    for (std::size_t p = 0; p < session_.pairs().size(); ++p) add_streams(p);
+    std::stable_sort(lanes_.begin(), lanes_.end(),
+                     [](const Lane& a, const Lane& b) { return a.pair < b.pair; });
     return std::move(lanes_);
   }
 
  private:
-  // Ops by stream: row numbers, as begins and ends are in the run.
+  // In one pass over the ops: a stream's own lie far apart.
   void collect(std::size_t side) {
     run::RunView run = session_.run(side);
-    auto& first = first_of_stream_[side];
-    first.assign(run.streams.size() + 1, 0);
-    for (const run::StreamRow stream : run.ops.stream) ++first[stream.row() + 1];
-    for (std::size_t s = 1; s < first.size(); ++s) first[s] += first[s - 1];
-    rows_[side].resize(run.ops.size());
-    std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
+    std::vector<std::size_t> count(run.streams.size());
+    for (const run::StreamRow stream : run.ops.stream) ++count[stream.row()];
+    std::vector<TrackMaker> makers(run.streams.size());
+    for (std::size_t s = 0; s < makers.size(); ++s) makers[s].reserve(count[s]);
     for (std::size_t i = 0; i < run.ops.size(); ++i)
-      rows_[side][next[run.ops.stream[i].row()]++] = static_cast<std::uint32_t>(i);
+      if (session_.is_shown(side, run.ops.step[i]))
+        makers[run.ops.stream[i].row()].add(op_item(side, i, run.ops.start[i], run.ops.end[i]));
+    for (TrackMaker& maker : makers) tracks_[side].push_back(maker.finish());
+  }
+
+  Item op_item(std::size_t side, std::size_t row, Ns begin, Ns end) const {
+    return {session_.on_axis(side, begin), session_.on_axis(side, end),
+            static_cast<std::uint32_t>(row),
+            static_cast<std::uint8_t>(session_.run(side).ops.kind[row])};
   }
 
   LaneSide stream_side(std::size_t p, std::size_t side, run::StreamRow stream) {
     run::RunView run = session_.run(side);
     LaneSide out;
     out.name = run.text_of(run.streams[stream.row()].name);
-    std::vector<Item> items;
-    const std::size_t first = first_of_stream_[side][stream.row()];
-    const std::size_t last = first_of_stream_[side][stream.row() + 1];
-    items.reserve(last - first);
-    for (std::size_t i = first; i < last; ++i) {
-      const std::uint32_t row = rows_[side][i];
-      if (!session_.is_shown(side, run.ops.step[row])) continue;
-      items.push_back({session_.on_axis(side, run.ops.start[row]),
-                       session_.on_axis(side, run.ops.end[row]), row, kind_of(run, row)});
-    }
-    out.tracks = tracks_of(std::move(items));
+    std::vector<Track>& tracks = tracks_[side][stream.row()];
+    if (is_last_of_class(p, side))
+      out.tracks = std::move(tracks);
+    else
+      out.tracks = tracks;
     out.critical = critical(p, side, stream);
     return out;
+  }
+
+  bool is_last_of_class(std::size_t p, std::size_t side) const {
+    const auto& pairs = session_.pairs();
+    return std::none_of(pairs.begin() + static_cast<std::ptrdiff_t>(p) + 1, pairs.end(),
+                        [&](const RankPair& later) {
+                          return later.sides[side] &&
+                                 later.sides[side]->rank_class == pairs[p].sides[side]->rank_class;
+                        });
   }
 
   // Ops of one stream may overlap: what begins before the last one ended is cut there.
   Track critical(std::size_t p, std::size_t side, run::StreamRow stream) {
     run::RunView run = session_.run(side);
-    std::vector<Item> items;
-    for (const compare::PathStep& step : session_.pairs()[p].sides[side]->path.steps)
-      if (run.ops.stream[step.op.row()] == stream)
-        items.push_back({session_.on_axis(side, run.ops.end[step.op.row()]) - step.time,
-                         session_.on_axis(side, run.ops.end[step.op.row()]), step.op.row(), 0});
     Track track;
     Ns reached = session_.extent().begin;
-    for (const Item& item : items) {
-      if (item.end < reached) continue;
-      track.add(std::max(item.begin, reached), item.end, item.row);
-      reached = item.end;
+    for (const compare::PathStep& step : session_.pairs()[p].sides[side]->path.steps) {
+      const std::size_t row = step.op.row();
+      const Ns end = session_.on_axis(side, run.ops.end[row]);
+      if (run.ops.stream[row] != stream || end < reached) continue;
+      track.add(std::max(end - step.time, reached), end, static_cast<std::uint32_t>(row));
+      reached = end;
     }
     track.finish();
     return track;
@@ -180,44 +224,43 @@ class LaneBuilder {
     LaneSide out;
     out.kind = SpanKind::launch;
     out.name = "launches";
-    std::vector<Item> items;
+    TrackMaker maker;
     for (std::size_t s = 0; s < run.steps.size(); ++s) {
       if (run.steps[s].rank_class != session_.pairs()[p].sides[side]->rank_class ||
           !session_.is_shown(side, run::StepRow(s)))
         continue;
       const auto [first, last] = run::ops_of(run, run::StepRow(s));
-      for (std::size_t i = first; i < last; ++i) {
-        const Ns time = session_.on_axis(side, run.ops.issued[i]);
-        items.push_back({time, time, static_cast<std::uint32_t>(i), kind_of(run, i)});
-      }
+      for (std::size_t i = first; i < last; ++i)
+        maker.add(op_item(side, i, run.ops.issued[i], run.ops.issued[i]));
     }
-    out.tracks = tracks_of(std::move(items));
+    out.tracks = maker.finish();
     return out;
   }
 
   // Threads of the class that called something, those with most calls first.
   std::vector<LaneSide> threads(std::size_t p, std::size_t side) const {
     run::RunView run = session_.run(side);
-    std::vector<std::vector<Item>> items(run.threads.size());
+    std::vector<TrackMaker> makers(run.threads.size());
+    std::vector<std::size_t> calls(run.threads.size());
     for (std::size_t i = 0; i < run.calls.size(); ++i) {
       const run::HostCallRecord& call = run.calls[i];
-      if (run.threads[call.thread.row()].rank_class == session_.pairs()[p].sides[side]->rank_class)
-        items[call.thread.row()].push_back({session_.on_axis(side, call.start),
-                                            session_.on_axis(side, call.end),
-                                            static_cast<std::uint32_t>(i), 0});
+      const std::size_t thread = call.thread.row();
+      if (run.threads[thread].rank_class != session_.pairs()[p].sides[side]->rank_class) continue;
+      ++calls[thread];
+      makers[thread].add({session_.on_axis(side, call.start), session_.on_axis(side, call.end),
+                          static_cast<std::uint32_t>(i), 0});
     }
     std::vector<std::size_t> order;
-    for (std::size_t t = 0; t < items.size(); ++t)
-      if (!items[t].empty()) order.push_back(t);
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return items[a].size() > items[b].size();
-    });
+    for (std::size_t t = 0; t < calls.size(); ++t)
+      if (calls[t] > 0) order.push_back(t);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return calls[a] > calls[b]; });
     std::vector<LaneSide> found;
     for (const std::size_t t : order) {
       LaneSide& out = found.emplace_back();
       out.kind = SpanKind::call;
       out.name = run.text_of(run.threads[t].name);
-      out.tracks = tracks_of(std::move(items[t]));
+      out.tracks = makers[t].finish();
     }
     return found;
   }
@@ -277,7 +320,7 @@ class LaneBuilder {
   }
 
   const Session& session_;
-  std::array<std::vector<std::uint32_t>, 2> first_of_stream_, rows_;
+  std::array<std::vector<std::vector<Track>>, 2> tracks_;  // by stream
   std::vector<Lane> lanes_;
 };
 

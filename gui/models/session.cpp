@@ -46,12 +46,8 @@ RankStep rank_step(run::RunView run, run::ClassRow rank_class) {
     if (run.steps[s].rank_class != rank_class) continue;
     const auto [first, last] = run::ops_of(run, run::StepRow(s));
     for (std::size_t i = first; i < last; ++i) {
-      if (is_collective(run.ops.kind[i])) continue;
-      // Neighbours that touch join at once: ten million ops need few intervals.
-      if (!computing.empty() && computing.back().end == run.ops.start[i])
-        computing.back().end = run.ops.end[i];
-      else
-        computing.push_back({run.ops.start[i], run.ops.end[i]});
+      if (!is_collective(run.ops.kind[i]))
+        compare::append(computing, {run.ops.start[i], run.ops.end[i]});
     }
   }
   side.computing = compare::united(std::move(computing));

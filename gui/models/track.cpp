@@ -28,7 +28,7 @@ void Track::add(Ns begin, Ns end, std::uint32_t item, std::uint8_t tag) {
 }
 
 void Track::finish() {
-  longest_.build(size(), [this](std::size_t span) { return length(span); });
+  if (!sums_.empty()) longest_.build(size(), [this](std::size_t span) { return length(span); });
   blocks_.clear();
   for (std::size_t spans = kBlock; spans < size(); spans *= kFactor) {
     std::vector<Block> level;
@@ -132,6 +132,7 @@ Ns Track::busy(TimeRange range) const {
 }
 
 std::size_t Track::longest(std::size_t first, std::size_t last) const {
+  if (sums_.empty()) return first;
   return longest_.find(first, last, [this](std::size_t span) { return length(span); });
 }
 

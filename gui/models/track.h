@@ -39,6 +39,7 @@ class Track {
   Ns end(std::size_t span) const { return begins_[span] + length(span); }
   Ns length(std::size_t span) const { return sums_.empty() ? 0 : sums_[span + 1] - sums_[span]; }
   std::uint32_t item(std::size_t span) const { return items_[span]; }
+  std::uint8_t tag(std::size_t span) const { return tags_[span]; }
 
   /// The first span that ends behind `time`, or is a mark at or behind it; size() if there is none.
   std::size_t first_after(Ns time) const;

@@ -1,3 +1,4 @@
+#include <random>
 #include <catch2/catch.hpp>
 
 #include "core/compare/critical_path.h"
@@ -13,6 +14,20 @@ TEST_CASE("unions join what touches and forget what is empty") {
   CHECK(united({{5, 7}, {1, 3}, {3, 4}, {9, 9}}) == IntervalSet{{1, 4}, {5, 7}});
   CHECK(united({}).empty());
   CHECK(length(united({{0, 10}, {2, 3}})) == 10);
+}
+
+TEST_CASE("what grows while it is appended unites to the same") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Interval> all, grown;
+    for (int i = 0; i < 30; ++i) {
+      const Ns begin = random() % 100;
+      const Interval next{begin, begin + static_cast<Ns>(random() % 10)};
+      all.push_back(next);
+      append(grown, next);
+    }
+    CHECK(united(grown) == united(all));
+  }
 }
 
 TEST_CASE("intersections") {

@@ -1,5 +1,6 @@
 #include "gui/models/session.h"
 
+#include <functional>
 #include <catch2/catch.hpp>
 
 #include "gui/models/collective_parts.h"
@@ -100,6 +101,39 @@ TEST_CASE("lanes: what overlaps goes to further tracks") {
   const auto session = opened({std::move(run)});
   const auto lanes = build_lanes(session);
   CHECK(lanes[1].sides[0].tracks.size() == 2);
+}
+
+TEST_CASE("lanes: ops in any order of rows lie in order of time") {
+  constexpr std::uint32_t kOps = 1000;
+  const auto row_of = GENERATE(
+      as<std::function<std::uint32_t(std::uint32_t)>>(), [](std::uint32_t i) { return i; },
+      [](std::uint32_t i) { return i ^ 1U; },           // neighbours swapped
+      [](std::uint32_t i) { return i * 617 % kOps; });  // far apart
+  run::Run run;
+  const auto rank = run.add(run::ClassInfo{run.text("all"), {0}});
+  run::OpRecord op;
+  op.stream = run.add(run::StreamInfo{rank, run.text("compute"), 0});
+  run::StepInfo step;
+  step.rank_class = rank;
+  step.kind = run::StepKind::steady;
+  step.end = Ns{10} * kOps;
+  op.step = run.add(step);
+  for (std::uint32_t i = 0; i < kOps; ++i) {
+    op.start = op.transfer = op.issued = Ns{10} * row_of(i);
+    op.end = op.start + 10;
+    run.add(op);
+  }
+  const auto lanes = build_lanes(opened({run}));
+  REQUIRE(lanes.size() == 2);
+  for (const Lane& lane : lanes) {
+    REQUIRE(lane.sides[0].tracks.size() == 1);
+    const Track& track = lane.sides[0].tracks[0];
+    REQUIRE(track.size() == kOps);
+    bool is_each_in_place = true;
+    for (std::uint32_t i = 0; i < kOps; ++i)
+      is_each_in_place &= track.begin(i) == Ns{10} * i && row_of(track.item(i)) == i;
+    CHECK(is_each_in_place);
+  }
 }
 
 TEST_CASE("session: a step over the one that figures are of is told, not drawn") {
