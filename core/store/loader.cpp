@@ -39,7 +39,7 @@ Status Loader::info() {
 
 Status Loader::strings() {
   bool repeated = false;
-  const Status read = each_row("string", "id, text", [&](RowReader& row, std::size_t number) {
+  const Status read = each_row("string", "id, text", [&](CellReader& row, std::size_t number) {
     row.id(number);
     repeated = repeated || run_.strings.intern(row.text()) != StringId(number);
   });
@@ -48,7 +48,7 @@ Status Loader::strings() {
 }
 
 Status Loader::classes() {
-  const Status read = each_row("rank_class", "id, name", [&](RowReader& row, std::size_t number) {
+  const Status read = each_row("rank_class", "id, name", [&](CellReader& row, std::size_t number) {
     row.id(number);
     run_.classes.push_back({string(row), {}});
   });
@@ -58,7 +58,7 @@ Status Loader::classes() {
 Status Loader::ranks() {
   std::int64_t total = 0;
   std::size_t bad = 0;
-  const auto add = [&](RowReader& row, std::size_t) {
+  const auto add = [&](CellReader& row, std::size_t) {
     const auto rank_class = row.row<ClassRow>(run_.classes.size());
     const auto first = row.number<std::uint32_t>();
     const auto last = row.number<std::uint32_t>();
@@ -77,7 +77,7 @@ Status Loader::ranks() {
 
 Status Loader::streams() {
   return each_row("stream", "id, rank_class, name, priority",
-                  [&](RowReader& row, std::size_t number) {
+                  [&](CellReader& row, std::size_t number) {
                     row.id(number);
                     StreamInfo stream;
                     stream.rank_class = row.row<ClassRow>(run_.classes.size());
@@ -89,7 +89,7 @@ Status Loader::streams() {
 
 Status Loader::communicators() {
   return each_row("communicator", "id, name, ranks, nodes",
-                  [&](RowReader& row, std::size_t number) {
+                  [&](CellReader& row, std::size_t number) {
                     row.id(number);
                     CommunicatorInfo communicator;
                     communicator.name = string(row);
@@ -103,7 +103,7 @@ Status Loader::steps() {
   return each_row("step",
                   "id, rank_class, kind, number, begin_ns, end_ns, host_end_ns, peak_requested, "
                   "peak_allocated, peak_active, peak_reserved, peak_at",
-                  [&](RowReader& row, std::size_t number) {
+                  [&](CellReader& row, std::size_t number) {
                     row.id(number);
                     StepInfo step;
                     step.rank_class = row.row<ClassRow>(run_.classes.size());

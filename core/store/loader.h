@@ -43,7 +43,7 @@ class Loader {
   Status ops();
   Status ops_in_order();
   Status ops_in_parallel(std::size_t count, std::size_t threads);
-  run::OpRecord op(RowReader& row, std::size_t number);
+  run::OpRecord op(CellReader& row, std::size_t number);
   // loader_memory.cpp
   Status bindings();
   Status segments();
@@ -60,7 +60,7 @@ class Loader {
   Status works();
   Status state();
   Status check_bounds() const;
-  StringId string(RowReader& row) { return row.maybe_row<StringId>(run_.strings.size()); }
+  StringId string(CellReader& row) { return row.maybe_row<StringId>(run_.strings.size()); }
 
   Database& database_;
   std::int64_t version_;
@@ -72,19 +72,19 @@ class Loader {
 
 template <class Read>
 Status Loader::each_row(const char* table, const char* columns, Read&& read, const char* key) {
-  auto query = database_.prepare(
-      fmt::format("SELECT {} FROM {} WHERE run = ? ORDER BY {}", columns, table, key).c_str());
-  if (!query) return tl::unexpected(query.error());
-  query->start(id_);
-  for (std::size_t number = 0; number < kMostRows; ++number) {
-    const auto more = query->next();
-    if (!more) return tl::unexpected(more.error());
-    if (!*more) return {};
-    RowReader row(*query);
-    read(row, number);
-    if (!row.ok()) return damaged(table, number);
-  }
-  return damaged(table, kMostRows);
+  std::size_t number = 0;
+  bool is_sound = true;
+  const Status visited =
+      database_.visit(columns, fmt::format("{} WHERE run = {} ORDER BY {}", table, id_, key),
+                      [&](const Cells& cells) {
+                        CellReader row(cells);
+                        is_sound = number < kMostRows;
+                        if (is_sound) read(row, number);
+                        is_sound = is_sound && row.ok();
+                        number += is_sound ? 1 : 0;
+                        return is_sound;
+                      });
+  return is_sound ? visited : damaged(table, number);
 }
 
 }  // namespace foregather::store

@@ -7,7 +7,7 @@ using namespace foregather::run;
 
 Status Loader::threads() {
   return each_row("thread", "id, rank_class, process, name",
-                  [&](RowReader& row, std::size_t number) {
+                  [&](CellReader& row, std::size_t number) {
                     row.id(number);
                     ThreadInfo thread;
                     thread.rank_class = row.row<ClassRow>(run_.classes.size());
@@ -19,7 +19,7 @@ Status Loader::threads() {
 
 Status Loader::calls() {
   return each_row("call", "id, thread, name, start_ns, end_ns",
-                  [&](RowReader& row, std::size_t number) {
+                  [&](CellReader& row, std::size_t number) {
                     row.id(number);
                     HostCallRecord call;
                     call.thread = row.row<ThreadRow>(run_.threads.size());
@@ -33,7 +33,7 @@ Status Loader::calls() {
 Status Loader::launches() {
   return each_row(
       "launch", "op, call",
-      [&](RowReader& row, std::size_t) {
+      [&](CellReader& row, std::size_t) {
         const auto op = row.row<OpRow>(run_.ops.size());
         const auto call = row.row<HostCallRow>(run_.calls.size());
         if (row.ok()) run_.ops.launch[op.row()] = call;
@@ -43,7 +43,7 @@ Status Loader::launches() {
 
 Status Loader::waits() {
   return each_row("stream_wait", "id, stream, call, recorded, awaited",
-                  [&](RowReader& row, std::size_t number) {
+                  [&](CellReader& row, std::size_t number) {
                     row.id(number);
                     StreamWaitRecord wait;
                     wait.stream = row.row<StreamRow>(run_.streams.size());
@@ -58,7 +58,7 @@ Status Loader::collectives() {
   return each_row(
       "collective",
       "op, name, dtype, process_group, ranks, in_elements, out_elements, group_size, sequence",
-      [&](RowReader& row, std::size_t) {
+      [&](CellReader& row, std::size_t) {
         CollectiveRecord collective;
         collective.op = row.row<OpRow>(run_.ops.size());
         collective.name = string(row);
@@ -93,7 +93,7 @@ Status Loader::works() {
   return each_row("kernel_work",
                   "id, kernel, kind, dtype, kernels, flops, bytes_read, bytes_written, m, n, k, "
                   "batch",
-                  [&](RowReader& row, std::size_t number) {
+                  [&](CellReader& row, std::size_t number) {
                     row.id(number);
                     KernelWork work;
                     work.kernel = row.row<StringId>(run_.strings.size());

@@ -8,7 +8,7 @@ Status Loader::bindings() {
   return each_row("binding",
                   "id, step, name, scope, cause, bytes, block_bytes, address, allocated_ns, "
                   "freed_ns, before_op, from_before, still_bound",
-                  [&](RowReader& row, std::size_t number) {
+                  [&](CellReader& row, std::size_t number) {
                     row.id(number);
                     BindingRecord binding;
                     binding.step = row.row<StepRow>(run_.steps.size());
@@ -29,7 +29,7 @@ Status Loader::bindings() {
 
 Status Loader::segments() {
   return each_row("segment", "id, step, stream, change, large, expandable, time_ns, address, bytes",
-                  [&](RowReader& row, std::size_t number) {
+                  [&](CellReader& row, std::size_t number) {
                     row.id(number);
                     SegmentRecord segment;
                     segment.step = row.row<StepRow>(run_.steps.size());
@@ -46,7 +46,7 @@ Status Loader::segments() {
 
 Status Loader::memory() {
   return each_row("memory", "id, step, time_ns, requested, allocated, active, reserved",
-                  [&](RowReader& row, std::size_t number) {
+                  [&](CellReader& row, std::size_t number) {
                     row.id(number);
                     MemoryRecord point;
                     point.step = row.row<StepRow>(run_.steps.size());
@@ -60,7 +60,7 @@ Status Loader::memory() {
 }
 
 Status Loader::causes() {
-  return each_row("peak_cause", "id, step, cause, bytes", [&](RowReader& row, std::size_t number) {
+  return each_row("peak_cause", "id, step, cause, bytes", [&](CellReader& row, std::size_t number) {
     row.id(number);
     CauseRecord cause;
     cause.step = row.row<StepRow>(run_.steps.size());
@@ -73,7 +73,7 @@ Status Loader::causes() {
 Status Loader::failures() {
   return each_row("out_of_memory",
                   "id, step, name, bytes, time_ns, micro_batch, scope, phase, kind, ordinal",
-                  [&](RowReader& row, std::size_t number) {
+                  [&](CellReader& row, std::size_t number) {
                     row.id(number);
                     FailureRecord failure;
                     failure.step = row.row<StepRow>(run_.steps.size());
@@ -92,7 +92,7 @@ Status Loader::failures() {
 Status Loader::inferred_causes() {
   return each_row(
       "inferred_causes", "step",
-      [&](RowReader& row, std::size_t) {
+      [&](CellReader& row, std::size_t) {
         const auto step = row.row<StepRow>(run_.steps.size());
         if (row.ok()) run_.steps[step.row()].causes_inferred = true;
       },

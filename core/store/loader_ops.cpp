@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <new>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -24,12 +26,42 @@ constexpr std::size_t kOpsOfThread = 250'000;
 // A row has two dozen columns of a byte or more: a database that promises more rows is damaged.
 constexpr std::uintmax_t kLeastRow = 20;
 
-void resize_columns(OpColumns& ops, std::size_t rows) {
-  const auto each = [rows](auto&... column) { (column.resize(rows), ...); };
-  each(ops.step, ops.stream, ops.micro_batch, ops.ordinal, ops.kind, ops.role, ops.phase,
-       ops.reason, ops.scope, ops.unit, ops.communicator, ops.sequence, ops.issued, ops.start,
-       ops.transfer, ops.end, ops.alone, ops.launch, ops.bound_by, ops.bound_by_previous_step,
-       ops.source, ops.bytes, ops.wire_bytes, ops.flops);
+// Every parts-th column: the first touch of so much memory takes as long as a tenth of reading it.
+void resize_columns(OpColumns& ops, std::size_t rows, std::size_t part, std::size_t parts) {
+  std::size_t at = 0;
+  const auto each = [&](auto&... column) {
+    ((at++ % parts == part ? column.resize(rows) : void()), ...);
+  };
+  each(ops.issued, ops.start, ops.transfer, ops.end, ops.alone, ops.bytes, ops.wire_bytes,
+       ops.flops, ops.step, ops.stream, ops.ordinal, ops.scope, ops.unit, ops.communicator,
+       ops.sequence, ops.launch, ops.bound_by, ops.source, ops.micro_batch, ops.kind, ops.role,
+       ops.phase, ops.reason, ops.bound_by_previous_step);
+}
+
+// Calls work(part) for each part, on a thread each. The status of the first part that failed.
+template <class Work>
+Status on_threads(std::size_t parts, const std::string& path, const Work& work) {
+  std::vector<Status> done(parts);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t part = 0; part < parts; ++part) {
+      const auto guarded = [&, part] {
+        try {
+          done[part] = work(part);
+        } catch (const std::bad_alloc&) {
+          done[part] = fail_work(path, "cannot be read: out of memory");
+        }
+      };
+      try {
+        threads.emplace_back(guarded);
+      } catch (const std::system_error&) {  // no more threads
+        guarded();
+      }
+    }
+  }
+  const auto failed =
+      std::find_if(done.begin(), done.end(), [](const Status& part) { return !part; });
+  return failed == done.end() ? Status{} : *failed;
 }
 
 void put(OpColumns& ops, std::size_t i, const OpRecord& op) {
@@ -60,7 +92,7 @@ void put(OpColumns& ops, std::size_t i, const OpRecord& op) {
 
 }  // namespace
 
-OpRecord Loader::op(RowReader& row, std::size_t number) {
+OpRecord Loader::op(CellReader& row, std::size_t number) {
   row.id(number);
   OpRecord op;
   op.step = row.row<StepRow>(run_.steps.size());
@@ -110,7 +142,7 @@ Status Loader::ops() {
 }
 
 Status Loader::ops_in_order() {
-  return each_row("op", kOpColumns, [&](RowReader& row, std::size_t number) {
+  return each_row("op", kOpColumns, [&](CellReader& row, std::size_t number) {
     const OpRecord record = op(row, number);
     if (row.ok()) run_.ops.append(record);
   });
@@ -118,51 +150,36 @@ Status Loader::ops_in_order() {
 
 // Each thread has a connection and a range of rows of its own.
 Status Loader::ops_in_parallel(std::size_t count, std::size_t threads) {
-  resize_columns(run_.ops, count);
+  const std::string& path = database_.path();
   const std::atomic<bool>* const stop = interrupt_flag();
   const auto read = [&](std::size_t first, std::size_t end) -> Status {
     static const std::atomic<bool> never = false;
     const Interruptible scope(stop != nullptr ? *stop : never);
-    auto database = Database::open(database_.path());
+    auto database = Database::open(path);
     if (!database) return tl::unexpected(database.error());
-    auto query = database->prepare(
-        fmt::format("SELECT {} FROM op WHERE run = ? AND id >= {} AND id < {} ORDER BY id",
-                    kOpColumns, first, end)
-            .c_str());
-    if (!query) return tl::unexpected(query.error());
-    query->start(id_);
-    for (std::size_t number = first; number < end; ++number) {
-      const auto more = query->next();
-      if (!more) return tl::unexpected(more.error());
-      if (!*more) return damaged("op", number);
-      RowReader row(*query);
-      const OpRecord record = op(row, number);
-      if (!row.ok()) return damaged("op", number);
-      put(run_.ops, number, record);
-    }
-    return {};
+    std::size_t number = first;
+    bool is_sound = true;
+    const Status visited = database->visit(
+        kOpColumns,
+        fmt::format("op WHERE run = {} AND id >= {} AND id < {} ORDER BY id", id_, first, end),
+        [&](const Cells& cells) {
+          CellReader row(cells);
+          const OpRecord record = op(row, number);
+          is_sound = row.ok() && number < end;
+          if (is_sound) put(run_.ops, number++, record);
+          return is_sound;
+        });
+    if (!visited) return visited;
+    return is_sound && number == end ? Status{} : damaged("op", number);
   };
-  std::vector<Status> done(threads);
-  {
-    std::vector<std::jthread> readers;
-    for (std::size_t t = 0; t < threads; ++t) {
-      const auto part = [&, t] {
-        try {
-          done[t] = read(count * t / threads, count * (t + 1) / threads);
-        } catch (const std::bad_alloc&) {
-          done[t] = fail_work(database_.path(), "cannot be read: out of memory");
-        }
-      };
-      try {
-        readers.emplace_back(part);
-      } catch (const std::system_error&) {  // no more threads
-        part();
-      }
-    }
-  }
-  for (const Status& part : done)
-    if (!part) return part;
-  return {};
+  const Status resized = on_threads(threads, path, [&](std::size_t part) -> Status {
+    resize_columns(run_.ops, count, part, threads);
+    return {};
+  });
+  if (!resized) return resized;
+  return on_threads(threads, path, [&](std::size_t part) {
+    return read(count * part / threads, count * (part + 1) / threads);
+  });
 }
 
 }  // namespace foregather::store

@@ -12,17 +12,19 @@
 
 namespace foregather::store {
 
-/// Reads columns from left to right and remembers the first one that does not fit.
-class RowReader {
+/// Reads the columns of a Statement or of Cells from left to right and remembers the first one that
+/// does not fit.
+template <class Columns>
+class BasicRowReader {
  public:
-  explicit RowReader(const Statement& statement) : statement_(statement) {}
+  explicit BasicRowReader(const Columns& columns) : columns_(columns) {}
 
-  std::int64_t integer() { return statement_.integer(column_++); }
+  std::int64_t integer() { return columns_.integer(column_++); }
   std::int64_t within(std::int64_t least, std::int64_t most) {
     return within(integer(), least, most);
   }
   bool flag() { return within(integer(), 0, 1) == 1; }
-  std::string text() { return std::string(statement_.text(column_++)); }
+  std::string text() { return std::string(columns_.text(column_++)); }
 
   template <class Number>
   Number number() {
@@ -43,16 +45,16 @@ class RowReader {
   /// The same, or NULL.
   template <class Row>
   Row maybe_row(std::size_t rows) {
-    if (!statement_.maybe_integer(column_)) return ++column_, Row();
+    if (!columns_.maybe_integer(column_)) return ++column_, Row();
     return row<Row>(rows);
   }
   template <class Enum>
   std::optional<Enum> maybe_choice(Enum last) {
-    if (!statement_.maybe_integer(column_)) return ++column_, std::nullopt;
+    if (!columns_.maybe_integer(column_)) return ++column_, std::nullopt;
     return choice(last);
   }
-  std::optional<std::int64_t> maybe_integer() { return statement_.maybe_integer(column_++); }
-  std::optional<double> maybe_real() { return statement_.maybe_real(column_++); }
+  std::optional<std::int64_t> maybe_integer() { return columns_.maybe_integer(column_++); }
+  std::optional<double> maybe_real() { return columns_.maybe_real(column_++); }
   /// The row's own id, which must be `expected`.
   void id(std::size_t expected) { within(integer(), number_of(expected), number_of(expected)); }
 
@@ -61,11 +63,18 @@ class RowReader {
 
  private:
   static std::int64_t number_of(std::size_t value) { return static_cast<std::int64_t>(value); }
-  std::int64_t within(std::int64_t value, std::int64_t least, std::int64_t most);
+  std::int64_t within(std::int64_t value, std::int64_t least, std::int64_t most) {
+    if (value >= least && value <= most) return value;
+    ok_ = false;
+    return least;
+  }
 
-  const Statement& statement_;
+  const Columns& columns_;
   int column_ = 0;
   bool ok_ = true;
 };
+
+using RowReader = BasicRowReader<Statement>;
+using CellReader = BasicRowReader<Cells>;
 
 }  // namespace foregather::store

@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -149,6 +150,24 @@ Result<Database> Database::open_with(const std::string& path, const std::string&
   return database;
 }
 
+std::int64_t Cells::integer(int column) const { return sqlite3_value_int64(values_[column]); }
+
+std::optional<std::int64_t> Cells::maybe_integer(int column) const {
+  if (sqlite3_value_type(values_[column]) == SQLITE_NULL) return std::nullopt;
+  return integer(column);
+}
+
+std::optional<double> Cells::maybe_real(int column) const {
+  if (sqlite3_value_type(values_[column]) == SQLITE_NULL) return std::nullopt;
+  return sqlite3_value_double(values_[column]);
+}
+
+std::string_view Cells::text(int column) const {
+  const auto* text = reinterpret_cast<const char*>(sqlite3_value_text(values_[column]));
+  if (text == nullptr) return {};
+  return {text, static_cast<std::size_t>(sqlite3_value_bytes(values_[column]))};
+}
+
 Result<Database> Database::create(const std::string& path, const std::string& shown_path) {
   auto database = open_with(path, shown_path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   if (!database) return database;
@@ -256,6 +275,41 @@ Result<Statement> Database::prepare(const char* sql) {
   sqlite3_stmt* statement = nullptr;
   FOREGATHER_SQLITE(sqlite3_prepare_v2(handle_, sql, -1, &statement, nullptr), handle_, path_);
   return Statement(statement, path_);
+}
+
+// Rows go to an aggregate function: it is handed all columns at once, where a statement that steps
+// is asked for each.
+Status Database::visit(const std::string& columns, const std::string& rows,
+                       const std::function<bool(const Cells&)>& visit) {
+  struct Visit {
+    const std::function<bool(const Cells&)>& each;
+    std::exception_ptr thrown = nullptr;
+    bool is_interrupted = false, has_ended = false;
+  };
+  const auto step = [](sqlite3_context* context, int, sqlite3_value** values) {
+    Visit& at = *static_cast<Visit*>(sqlite3_user_data(context));
+    try {
+      at.is_interrupted = is_interrupted();
+      if (!at.is_interrupted && at.each(Cells(values))) return;
+      at.has_ended = true;
+    } catch (...) {
+      at.thrown = std::current_exception();
+    }
+    sqlite3_result_error_code(context, SQLITE_ABORT);
+  };
+  const auto end = [](sqlite3_context*) {};
+  Visit here{visit};
+  FOREGATHER_SQLITE(
+      sqlite3_create_function_v2(handle_, "visit", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, &here,
+                                 nullptr, step, end, nullptr),
+      handle_, path_);
+  auto statement = prepare(fmt::format("SELECT visit({}) FROM {}", columns, rows).c_str());
+  if (!statement) return tl::unexpected(statement.error());
+  const auto done = statement->next();
+  if (here.thrown) std::rethrow_exception(here.thrown);
+  if (here.is_interrupted) return interrupted_at(path_);
+  if (here.has_ended || done) return {};
+  return tl::unexpected(done.error());
 }
 
 Result<std::int64_t> Database::integer(const char* sql) {

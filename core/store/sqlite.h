@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 
 struct sqlite3;
 struct sqlite3_stmt;
+struct sqlite3_value;
 
 namespace foregather::store {
 
@@ -57,6 +59,19 @@ class Statement {
   int bind_error_ = 0;
 };
 
+/// The columns of a row that Database::visit() is at.
+class Cells {
+ public:
+  explicit Cells(sqlite3_value* const* values) : values_(values) {}
+  std::int64_t integer(int column) const;
+  std::optional<std::int64_t> maybe_integer(int column) const;
+  std::optional<double> maybe_real(int column) const;
+  std::string_view text(int column) const;
+
+ private:
+  sqlite3_value* const* values_;
+};
+
 /// One connection, used by one thread.
 class Database {
  public:
@@ -81,6 +96,10 @@ class Database {
 
   Status execute(const char* sql);
   Result<Statement> prepare(const char* sql);
+  /// Calls visit(cells) for each row of "SELECT columns FROM rows", until it returns false. About
+  /// two thirds of the time that a Statement takes to step there.
+  Status visit(const std::string& columns, const std::string& rows,
+               const std::function<bool(const Cells&)>& visit);
   /// The result of a query that yields one integer.
   Result<std::int64_t> integer(const char* sql);
   /// The whole database as the bytes of its file.
