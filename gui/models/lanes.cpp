@@ -37,13 +37,17 @@ void sort_nearly_sorted(std::vector<Item>& items) {
 // Makes tracks of items as they come: in order they go straight to one.
 class TrackMaker {
  public:
-  void reserve(std::size_t items) { track_.reserve(items); }
+  void reserve(std::size_t items) {
+    track_.reserve(items);
+    items_to_come_ = items;
+  }
 
   void add(const Item& item) {
     if (!is_in_order_) return items_.push_back(item);
     if (track_.empty() || item.begin >= track_.end(track_.size() - 1))
       return track_.add(item.begin, item.end, item.row, item.tag);
     is_in_order_ = false;
+    items_.reserve(items_to_come_);
     for (std::size_t i = 0; i < track_.size(); ++i)
       items_.push_back({track_.begin(i), track_.end(i), track_.item(i), track_.tag(i)});
     track_ = {};
@@ -83,6 +87,7 @@ class TrackMaker {
     return tracks;
   }
 
+  std::size_t items_to_come_ = 0;
   bool is_in_order_ = true;
   Track track_;              // while they are in order
   std::vector<Item> items_;  // else
@@ -224,15 +229,20 @@ class LaneBuilder {
     LaneSide out;
     out.kind = SpanKind::launch;
     out.name = "launches";
-    TrackMaker maker;
+    std::vector<run::OpSpan> shown;
+    std::size_t ops = 0;
     for (std::size_t s = 0; s < run.steps.size(); ++s) {
       if (run.steps[s].rank_class != session_.pairs()[p].sides[side]->rank_class ||
           !session_.is_shown(side, run::StepRow(s)))
         continue;
-      const auto [first, last] = run::ops_of(run, run::StepRow(s));
+      shown.push_back(run::ops_of(run, run::StepRow(s)));
+      ops += shown.back().last - shown.back().first;
+    }
+    TrackMaker maker;
+    maker.reserve(ops);
+    for (const auto& [first, last] : shown)
       for (std::size_t i = first; i < last; ++i)
         maker.add(op_item(side, i, run.ops.issued[i], run.ops.issued[i]));
-    }
     out.tracks = maker.finish();
     return out;
   }
