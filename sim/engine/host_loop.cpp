@@ -69,29 +69,34 @@ HostLoop<Device>::HostLoop(const Graph& graph, std::span<const std::vector<Launc
 template <class Device>
 HostLoop<Device>::~HostLoop() = default;
 
+// Where no allocator waits for the device, classes meet in collectives alone, and a device keeps
+// the order of its own launches: then threads take turns action by action only within a class, up
+// to the end of the target step. The device is played no further than the earliest of all.
 template <class Device>
-auto HostLoop<Device>::earliest() const -> Thread* {
-  Thread* best = nullptr;
-  for (Thread* thread : threads_)
-    if (thread->state == State::ready && (best == nullptr || thread->time < best->time))
-      best = thread;
-  return best;
-}
-
-// Where ops do not slow each other and no allocator waits for the device, classes meet in
-// collectives alone, and a device keeps the order of its own launches: then threads take turns
-// action by action only within a class.
-template <class Device>
-auto HostLoop<Device>::horizon(const Thread& thread) const -> Horizon {
-  Horizon until;
-  const bool all = Device::needs_time || options_.memory;
-  for (const Thread* other : threads_) {
-    if (other == &thread || other->state != State::ready) continue;
-    until.is_sole = false;
-    if (all || other->rank_class == thread.rank_class)
-      until.others = std::min(until.others, other->time);
+auto HostLoop<Device>::next_turn() const -> Turn {
+  Turn turn;
+  for (Thread* thread : threads_) {
+    if (thread->state != State::ready) continue;
+    if (turn.thread == nullptr) {
+      turn.thread = thread;
+    } else if (thread->time < turn.thread->time) {
+      turn.others = turn.thread->time;
+      turn.thread = thread;
+      turn.is_sole = false;
+    } else {
+      turn.others = std::min(turn.others, thread->time);
+      turn.is_sole = false;
+    }
   }
-  return until;
+  if (turn.is_sole || in_turns_ != 0) return turn;
+  const ClassRun& run = *runs_[turn.thread->rank_class];
+  // What other classes have yet to do may wake a blocked thread of this one.
+  if (run.step > target_ || run.blocked != 0) return turn;
+  turn.others = kForever;
+  for (const Thread& other : run.threads)
+    if (&other != turn.thread && other.state == State::ready)
+      turn.others = std::min(turn.others, other.time);
+  return turn;
 }
 
 template <class Device>
@@ -99,17 +104,17 @@ Status HostLoop<Device>::issue(std::uint32_t target) {
   target_ = target;
   begin_sections();
   while (!finished()) {
-    Thread* thread = earliest();
-    if (blocked_ != 0 || thread == nullptr) {
+    const Turn turn = next_turn();
+    if (blocked_ != 0 || turn.thread == nullptr) {
       const Ns next = device_.next_time();
-      if (next != kForever && (thread == nullptr || next <= thread->time)) {
+      if (next != kForever && (turn.thread == nullptr || next <= turn.thread->time)) {
         device_.advance(next);
         wake();
         continue;
       }
-      if (thread == nullptr) return tl::unexpected(deadlock());
+      if (turn.thread == nullptr) return tl::unexpected(deadlock());
     }
-    go_on(*thread, horizon(*thread));
+    go_on(turn);
     if (oom_) return {};
     if (blocked_ != 0) wake();
   }
@@ -117,14 +122,20 @@ Status HostLoop<Device>::issue(std::uint32_t target) {
 }
 
 template <class Device>
-void HostLoop<Device>::go_on(Thread& thread, const Horizon& until) {
+void HostLoop<Device>::go_on(const Turn& turn) {
+  Thread& thread = *turn.thread;
   ClassRun& run = *runs_[thread.rank_class];
   const std::uint16_t c = thread.rank_class;
   const LaunchRow* const rows = rows_[c].data();
   const HostPrices& prices = *run.prices;
   ClassMemory* const memory = run.memory.get();
   run.clock->caller = &thread;
-  const Ns others = until.others;
+  const Ns others = turn.others;
+  // Of a device that needs no time, launches decide; an allocator plays on when it asks.
+  const bool moves_device = !Device::needs_time || memory != nullptr;
+  const auto may_wake = [&](Ns now) {
+    return blocked_ != 0 && (moves_device || device_.next_time() <= now);
+  };
   const Action* at = thread.at;
   Ns time = thread.time;
   // Strictly earlier: at equal times the lower class and thread goes first. After the first action
@@ -140,20 +151,16 @@ void HostLoop<Device>::go_on(Thread& thread, const Horizon& until) {
       case ActionKind::launch: {
         const std::uint32_t local = action.a - run.first_op;
         const LaunchRow& row = rows[local];
-        if (!device_.place(c, row.stream).done && until.is_sole && blocked_ == 0)
+        if (!device_.place(c, row.stream).done && turn.is_sole && blocked_ == 0)
           wait_for_places(run, at, thread.stop);
         const EventRecord& place = device_.place(c, row.stream);
         if (!place.done || place.time > time) {
           thread.at = at;
           thread.time = time;
-          if (!place.done) {
-            thread.state = State::blocked;
-            ++blocked_;
-            return;
-          }
+          if (!place.done) return block(run, thread);
           thread.time = time = place.time;
           thread.last_wait = place.by;
-          if (time >= others || blocked_ != 0) return;  // they may come first now
+          if (time >= others || may_wake(time)) return;  // they may come first now
         }
         time += row.host;
         if (memory != nullptr) memory->launched(action.a);
@@ -200,7 +207,7 @@ void HostLoop<Device>::go_on(Thread& thread, const Horizon& until) {
     }
     ++at;
     thread.last_end = time;
-  } while (time < others && blocked_ == 0);
+  } while (time < others && !may_wake(time));
   thread.at = at;
   thread.time = time;
 }
@@ -245,7 +252,10 @@ void HostLoop<Device>::reach_stop(Thread& thread) {
       ++other.at;
     }
   }
-  if (thread.at == thread.end) return end_thread(thread);
+  if (thread.at == thread.end) {
+    if (next_turn().thread == &thread) end_thread(thread);
+    return;
+  }
   const auto here = static_cast<std::uint32_t>(thread.at - thread.begin);
   if (run.planned != nullptr && run.planned->failure &&
       thread.index == run.planned->failure->thread && here == run.planned->failure->action)
@@ -281,23 +291,30 @@ void HostLoop<Device>::charge_planned(ClassRun& run, Thread& thread) {
   thread.last_end = thread.time;
 }
 
-// Frees blocked threads that can go on. Waits are over with that; launches happen in their turn.
+template <class Device>
+void HostLoop<Device>::block(ClassRun& run, Thread& thread) {
+  thread.state = State::blocked;
+  ++run.blocked;
+  ++blocked_;
+}
+
+// Frees blocked threads that can go on: where something has happened on their class's device. Waits
+// are over with that; launches happen in their turn.
 template <class Device>
 void HostLoop<Device>::wake() {
-  for (Thread* thread : threads_) {
-    if (thread->state != State::blocked) continue;
-    if (thread->at->kind == ActionKind::launch) {
-      if (!has_place(*runs_[thread->rank_class], *thread)) continue;
-    } else {
-      thread->state = State::ready;
+  for (const auto& run : runs_) {
+    if (run->blocked == 0 || !device_.has_moved(run->rank_class)) continue;
+    for (Thread& thread : run->threads) {
+      if (thread.state != State::blocked) continue;
+      const bool is_launch = thread.at->kind == ActionKind::launch;
+      if (is_launch && !has_place(*run, thread)) continue;
+      thread.state = State::ready;
+      --run->blocked;
       --blocked_;
-      if (!perform(*thread)) continue;
-      ++thread->at;
-      thread->last_end = thread->time;
-      continue;
+      if (is_launch || !perform(thread)) continue;
+      ++thread.at;
+      thread.last_end = thread.time;
     }
-    thread->state = State::ready;
-    --blocked_;
   }
 }
 
@@ -306,11 +323,6 @@ bool HostLoop<Device>::perform(Thread& thread) {
   ClassRun& run = *runs_[thread.rank_class];
   run.clock->caller = &thread;
   const Action& action = *thread.at;
-  const auto block = [&] {
-    thread.state = State::blocked;
-    ++blocked_;
-    return false;
-  };
   switch (action.kind) {
     case ActionKind::release:
       if (run.memory) {
@@ -325,20 +337,20 @@ bool HostLoop<Device>::perform(Thread& thread) {
     case ActionKind::host_wait_event:
       // The recording that is the latest now; later ones do not matter.
       if (thread.handles.empty()) thread.handles = {run.events[action.a - run.first_event]};
-      if (!wait_all(run, thread)) return block();
+      if (!wait_all(run, thread)) return block(run, thread), false;
       break;
     case ActionKind::host_wait_stream:
       if (thread.handles.empty())
         thread.handles = {
             device_.record(thread.rank_class, action.stream.row(), thread.time, thread.last_wait)};
-      if (!wait_all(run, thread)) return block();
+      if (!wait_all(run, thread)) return block(run, thread), false;
       break;
     case ActionKind::host_wait_device:
       if (thread.handles.empty())
         for (std::uint32_t s = 0; s < run.program->streams.size(); ++s)
           thread.handles.push_back(
               device_.record(thread.rank_class, s, thread.time, thread.last_wait));
-      if (!wait_all(run, thread)) return block();
+      if (!wait_all(run, thread)) return block(run, thread), false;
       break;
     case ActionKind::host_wait_action:
       if (!wait_action(run, thread, action)) {

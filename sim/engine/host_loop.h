@@ -98,12 +98,14 @@ class HostLoop {
     std::vector<Thread> threads;
     std::uint32_t step = 0;
     std::uint32_t active = 0;  ///< threads not done; 0 while the class waits for slower ones
+    std::uint32_t blocked = 0;
     Ns idle_since = 0;
     std::vector<EventHandle> events;
     std::unique_ptr<Clock> clock;
     std::unique_ptr<ClassMemory> memory;
     MemoryPlan* plan = nullptr;
     const MemoryPlan::Step* planned = nullptr;
+    bool is_in_turns = false;  ///< in the step under way all classes keep to the order of time
     std::vector<StepRecord> records;
     const Program* program = nullptr;
     const HostPrices* prices = nullptr;
@@ -113,19 +115,20 @@ class HostLoop {
 
   bool finished() const;
   void begin_sections();
+  static bool waits_for_device(const ClassRun& run);
   void begin_section(std::uint16_t c, Ns time);
   Ns all_ended(std::uint32_t next) const;
   void end_thread(Thread& thread);
-  /// How far a thread may go before others must be looked at.
-  struct Horizon {
-    Ns others = kForever;  ///< when the next of those that it takes turns with comes
-    bool is_sole = true;   ///< no other thread of any class is ready
+  /// The ready thread that is next by (time, class, thread), and how far it may go before others
+  /// must be looked at.
+  struct Turn {
+    Thread* thread = nullptr;  ///< null: none is ready
+    Ns others = kForever;      ///< when the next of those that it takes turns with comes
+    bool is_sole = true;       ///< no other thread of any class is ready
   };
 
-  /// The ready thread that is next by (time, class, thread).
-  Thread* earliest() const;
-  Horizon horizon(const Thread& thread) const;
-  void go_on(Thread& thread, const Horizon& until);
+  Turn next_turn() const;
+  void go_on(const Turn& turn);
   void reach_stop(Thread& thread);
   void set_stop(ClassRun& run, Thread& thread);
   void begin_repeat(Thread& thread, const Repeat* repeat);
@@ -143,6 +146,7 @@ class HostLoop {
   void charge_planned(ClassRun& run, Thread& thread);
   bool wait_all(ClassRun& run, Thread& thread);
   bool wait_action(ClassRun& run, Thread& thread, const Action& action);
+  void block(ClassRun& run, Thread& thread);
   void wake();
   void run_out(ClassRun& run, const Thread& thread, std::uint32_t storage);
   void break_off();
@@ -154,8 +158,9 @@ class HostLoop {
   Device& device_;
   std::vector<std::unique_ptr<ClassRun>> runs_;
   std::vector<Thread*> threads_;  ///< all, by (class, index)
-  std::size_t blocked_ = 0;
-  std::uint32_t target_ = 0;  ///< of issue()
+  std::size_t blocked_ = 0;       ///< threads of all classes
+  std::size_t in_turns_ = 0;      ///< classes that are in turns
+  std::uint32_t target_ = 0;      ///< of issue()
   std::optional<OutOfMemory> oom_;
   std::uint32_t unresolved_ = 0;
   const ProgramRepeats* repeats_ = nullptr;

@@ -8,6 +8,23 @@
 
 namespace foregather::sim {
 
+// Does its allocator look at the device's time, or end the simulation, in the step that begins or
+// while others are that far behind?
+template <class Device>
+bool HostLoop<Device>::waits_for_device(const ClassRun& run) {
+  if (run.plan == nullptr) return run.memory != nullptr;
+  const auto waits = [](const MemoryPlan::DriverCall& call) {
+    return call.calls.frees != 0 || call.calls.unmaps != 0;
+  };
+  for (std::uint32_t ahead = 0; ahead <= kMostStepsAhead + 1; ++ahead) {
+    const MemoryPlan::Step& step = run.plan->step(run.step + ahead);
+    if (step.failure) return true;
+    for (const auto& calls : step.calls)
+      if (std::ranges::any_of(calls, waits)) return true;
+  }
+  return false;
+}
+
 template <class Device>
 void HostLoop<Device>::begin_section(std::uint16_t c, Ns time) {
   ClassRun& run = *runs_[c];
@@ -17,6 +34,8 @@ void HostLoop<Device>::begin_section(std::uint16_t c, Ns time) {
   run.active = static_cast<std::uint32_t>(run.threads.size());
   if (run.memory) run.memory->begin_step(time);
   if (run.plan != nullptr) run.planned = &run.plan->step(run.step);
+  run.is_in_turns = runs_.size() > 1 && waits_for_device(run);
+  in_turns_ += run.is_in_turns ? 1 : 0;
   for (Thread& thread : run.threads) {
     const auto actions = run.program->threads[thread.index].actions(static_cast<Section>(section));
     thread.begin = thread.at = actions.data();
@@ -61,6 +80,7 @@ void HostLoop<Device>::end_thread(Thread& thread) {
   if (run.memory) record.memory = run.memory->end_step(time);
   if (run.planned != nullptr) record.memory.peaks = run.planned->peaks;
   ++run.step;
+  in_turns_ -= run.is_in_turns ? 1 : 0;
   run.idle_since = time;
   if (!finished()) begin_sections();
 }

@@ -13,7 +13,8 @@ ListDevice::ListDevice(const Graph& graph, std::span<const std::vector<LaunchRow
       timelines_(timelines),
       meetings_(meetings),
       communicators_(graph.communicators.size()),
-      queues_(graph.classes.size() * communicators_) {
+      queues_(graph.classes.size() * communicators_),
+      queued_(graph.classes.size()) {
   for (const RankClass& rank_class : graph.classes) {
     first_stream_.push_back(static_cast<std::uint32_t>(streams_.size()));
     const std::uint32_t depth = prices[rank_class.hardware].host.launch_queue;
@@ -37,8 +38,8 @@ void ListDevice::launch_in_turn(std::uint16_t c, std::uint32_t local_op, Ns issu
   item.host = host;
   if (row.collective) item.order = queue(c, row.communicator).launched++;
   Stream& on = stream(c, row.stream);
-  if (!on.empty() || !start(c, item)) enqueue(on, item);
-  if (queued_ != 0) drain(c);
+  if (!on.empty() || !start(c, item)) return enqueue(c, on, item);
+  if (queued_[c] != 0) drain(c);
   while (!dirty_.empty()) {
     const std::uint16_t next = dirty_.back();
     dirty_.pop_back();
@@ -58,7 +59,7 @@ EventHandle ListDevice::record(std::uint16_t c, std::uint32_t s, Ns host_time, O
   if (on.empty()) {
     perform(on, item);
   } else {
-    enqueue(on, item);
+    enqueue(c, on, item);
   }
   return handle;
 }
@@ -68,12 +69,12 @@ void ListDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event) {
   Item item;
   item.kind = ItemKind::wait;
   item.id = event;
-  if (!on.empty() || !perform(on, item)) enqueue(on, item);
+  if (!on.empty() || !perform(on, item)) enqueue(c, on, item);
 }
 
-void ListDevice::enqueue(Stream& on, const Item& item) {
+void ListDevice::enqueue(std::uint16_t c, Stream& on, const Item& item) {
   on.queue.push_back(item);
-  ++queued_;
+  ++queued_[c];
 }
 
 // Starts and ends an op if all that it waits for is known. False: it stays at the head of its
@@ -157,7 +158,7 @@ bool ListDevice::arrive(std::uint16_t c, Item& item, const LaunchRow& row) {
            transfer + (part_row.is_own ? part_row.duration : duration));
     if (members[i] == c) continue;
     ++stream(members[i], part_row.stream).head;
-    --queued_;
+    --queued_[members[i]];
     dirty_.push_back(members[i]);
   }
   return true;
@@ -215,7 +216,7 @@ void ListDevice::drain(std::uint16_t c) {
             head.kind == ItemKind::op ? !head.arrived && start(c, head) : perform(on, head);
         if (!done) break;
         ++on.head;
-        --queued_;
+        --queued_[c];
         progress = true;
       }
       if (on.empty()) {

@@ -26,7 +26,7 @@ class ListDevice {
     const LaunchRow& row = rows_[c][local_op];
     Stream& on = stream(c, row.stream);
     on.places.launched();
-    if (row.collective || row.has_deps || queued_ != 0) [[unlikely]]
+    if (row.collective || row.has_deps || queued_[c] != 0) [[unlikely]]
       return launch_in_turn(c, local_op, issued, host, step);
     // What start() and finish() do, for the ops that wait for their stream alone.
     Timeline& timeline = timelines_[c];
@@ -54,11 +54,14 @@ class ListDevice {
   void make_places(std::uint16_t, std::uint32_t, std::uint32_t) {}
   Ns next_time() const { return kForever; }
   void advance(Ns) {}
-  bool idle() const { return queued_ == 0; }
+  bool has_moved(std::uint16_t) const { return true; }  ///< launches of others may move it
+  bool idle() const {
+    return std::ranges::all_of(queued_, [](auto items) { return items == 0; });
+  }
 
   /// As in SharedDevice; an op of the only class has ended when it was launched.
   struct Snapshot;
-  bool is_within(Range, std::uint32_t) const { return queued_ == 0; }
+  bool is_within(Range, std::uint32_t) const { return queued_[0] == 0; }
   void remember(Snapshot& snapshot) const;
   void forget() {}
   EventHandle next_event() const { return static_cast<EventHandle>(events_.size()); }
@@ -105,7 +108,7 @@ class ListDevice {
   bool arrive(std::uint16_t c, Item& item, const LaunchRow& row);
   void finish(std::uint16_t c, const Item& item, const LaunchRow& row, Ns transfer, Ns end);
   bool perform(Stream& on, const Item& item);
-  void enqueue(Stream& stream, const Item& item);
+  void enqueue(std::uint16_t c, Stream& on, const Item& item);
   void drain(std::uint16_t c);
 
   const Graph& graph_;
@@ -118,7 +121,7 @@ class ListDevice {
   std::vector<Stream> streams_;
   std::vector<Queue> queues_;
   std::vector<EventRecord> events_;
-  std::size_t queued_ = 0;
+  std::vector<std::size_t> queued_;   ///< items, by class
   std::vector<std::uint16_t> dirty_;  ///< classes whose streams may go on
   std::vector<Item*> meeting_;        ///< scratch of arrive(), in order of the members
 };

@@ -31,7 +31,7 @@ bool ListDevice::pair(const Snapshot& snapshot, const Pairing& pairing) {
 }
 
 bool ListDevice::repeats(const Snapshot& snapshot, const Pairing& pairing, EventHandle oldest) {
-  if (queued_ != 0 || events_.size() != snapshot.events.size() + pairing.records) return false;
+  if (queued_[0] != 0 || events_.size() != snapshot.events.size() + pairing.records) return false;
   for (EventHandle handle = oldest; handle < snapshot.events.size(); ++handle) {
     const EventRecord& before = snapshot.events[handle];
     EventRecord now = events_[handle + pairing.records];

@@ -25,8 +25,9 @@ SharedDevice::SharedDevice(const Graph& graph, std::span<const std::vector<Launc
       first_stream_{0},
       queues_(graph.classes.size() * communicators_),
       now_(graph.classes.size(), 0),
-      next_(graph.classes.size(), kForever),
+      next_(graph.classes.size()),
       changed_(graph.classes.size()),
+      moved_(graph.classes.size()),
       dirty_(graph.classes.size()) {
   for (const RankClass& rank_class : graph.classes) {
     const std::uint32_t depth = prices[rank_class.hardware].host.launch_queue;
@@ -44,7 +45,7 @@ SharedDevice::Item& SharedDevice::enqueue(std::uint16_t c, Stream& on, ItemKind 
   if (on.head == on.queue.size()) {
     on.queue.clear();
     on.head = 0;
-    if (on.running == Running::no) next_[c] = std::min(next_[c], std::max(now_[c], issued));
+    if (on.running == Running::no) next_.set(c, std::min(next_[c], std::max(now_[c], issued)));
   } else if (on.head >= kCompactAt && 2 * on.head > on.queue.size()) {
     on.queue.erase(on.queue.begin(), on.queue.begin() + static_cast<std::ptrdiff_t>(on.head));
     on.head = 0;
@@ -83,12 +84,10 @@ void SharedDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event) {
   enqueue(c, stream(c, s), ItemKind::wait, event, 0);
 }
 
-Ns SharedDevice::next_time() const { return next_[earliest()]; }
-
 // Classes meet in collectives only: between them each goes ahead of the others.
 void SharedDevice::advance(Ns time) {
   while (true) {
-    const std::uint16_t c = earliest();
+    const std::uint16_t c = next_.first();
     if (next_[c] > time || next_[c] == kForever) return;
     if (!play_alone(c, time, kUnlimited)) play_together(next_[c]);
   }
@@ -99,16 +98,12 @@ void SharedDevice::make_places(std::uint16_t c, std::uint32_t s, std::uint32_t l
   const LaunchQueue& places = stream(c, s).places;
   while (true) {
     const std::uint32_t missing = places.missing(launches);
-    const std::uint16_t first = earliest();
+    const std::uint16_t first = next_.first();
     if (missing == 0 || next_[first] == kForever) return;
     const bool played =
         first == c ? play_alone(c, kForever - 1, missing) : play_alone(first, next_[c], kUnlimited);
     if (!played) play_together(next_[first]);
   }
-}
-
-std::uint16_t SharedDevice::earliest() const {
-  return static_cast<std::uint16_t>(std::min_element(next_.begin(), next_.end()) - next_.begin());
 }
 
 // All that happens at `now`.
@@ -163,7 +158,7 @@ void SharedDevice::end_op(std::uint16_t c, Stream& on, Ns now) {
   on.finish = kForever;
   on.places.ended(now, self);
   --queued_;
-  changed_[c] = 1;
+  changed_[c] = moved_[c] = 1;
   if (!row.collective) return;
   Communicator& mine = queue(c, row.communicator);
   mine.end = now;
@@ -208,6 +203,7 @@ bool SharedDevice::take(std::uint16_t c, Stream& on, Ns now) {
         on.cause = {item.host, Reason::host};
       }
       *event = {on.ready, on.cause.by, true};
+      moved_[c] = 1;
       if (recorded_ != nullptr) recorded_->push_back(item.id);
       break;
     case ItemKind::op:
@@ -362,7 +358,7 @@ void SharedDevice::plan_next(std::uint16_t c, Ns now) {
       next = std::min(next, on.queue[on.head].issued);
     }
   }
-  next_[c] = next;
+  next_.set(c, next);
 }
 
 }  // namespace foregather::sim

@@ -1,11 +1,42 @@
 // The device with contention: ops that run at one time share SMs, memory bandwidth and links.
 #pragma once
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "sim/engine/device_state.h"
 #include "sim/engine/pairing.h"
 #include "sim/engine/rates.h"
 
 namespace foregather::sim {
+
+/// When each class goes on next.
+class NextTimes {
+ public:
+  explicit NextTimes(std::size_t classes) : times_(classes, kForever) {}
+  Ns operator[](std::uint16_t c) const { return times_[c]; }
+  void set(std::uint16_t c, Ns time) {
+    if (c == first_)
+      is_first_known_ = is_first_known_ && time <= times_[c];
+    else if (time < times_[first_] || (time == times_[first_] && c < first_))
+      first_ = c;
+    times_[c] = time;
+  }
+  /// The earliest class, the lowest of equals.
+  std::uint16_t first() const {
+    if (!is_first_known_)
+      first_ = static_cast<std::uint16_t>(std::ranges::min_element(times_) - times_.begin());
+    is_first_known_ = true;
+    return first_;
+  }
+  std::size_t size() const { return times_.size(); }
+
+ private:
+  std::vector<Ns> times_;
+  mutable std::uint16_t first_ = 0;  ///< if known; else none is earlier than it was
+  mutable bool is_first_known_ = true;
+};
 
 /// All devices of a job. Launches, event records and waits queue on their streams; advance() plays
 /// them in time order. Speeds change only when an op starts or ends, and work is counted in integer
@@ -34,7 +65,9 @@ class SharedDevice {
   /// nothing happens any more without further launches.
   void make_places(std::uint16_t c, std::uint32_t s, std::uint32_t launches);
   /// When something happens next; kForever if nothing will without further launches.
-  Ns next_time() const;
+  Ns next_time() const { return next_[next_.first()]; }
+  /// Has an op ended or an event happened on the class's device since the last call?
+  bool has_moved(std::uint16_t c) { return std::exchange(moved_[c], 0) != 0; }
   /// Plays everything that happens until `time`, inclusive.
   void advance(Ns time);
   bool idle() const { return queued_ == 0; }
@@ -105,7 +138,6 @@ class SharedDevice {
 
   Stream& stream(std::uint16_t c, std::uint32_t s) { return streams_[first_stream_[c] + s]; }
   Communicator& queue(std::uint16_t c, std::uint32_t k) { return queues_[c * communicators_ + k]; }
-  std::uint16_t earliest() const;
   void play_together(Ns now);
   Item& enqueue(std::uint16_t c, Stream& on, ItemKind kind, std::uint32_t id, Ns issued);
   std::span<Stream> streams(std::uint16_t c) {
@@ -143,9 +175,10 @@ class SharedDevice {
   std::vector<Stream> streams_;
   std::vector<Communicator> queues_;
   std::vector<EventRecord> events_;
-  std::vector<Ns> now_;                 ///< by class: played so far
-  std::vector<Ns> next_;                ///< by class
+  std::vector<Ns> now_;  ///< by class: played so far
+  NextTimes next_;
   std::vector<std::uint8_t> changed_;   ///< by class: speeds must be set again
+  std::vector<std::uint8_t> moved_;     ///< by class, until has_moved()
   std::vector<std::uint8_t> dirty_;     ///< by class: heads must be looked at, next_ planned
   std::vector<EventHandle> awaited_;    ///< scratch of play_alone: what other streams wait for
   std::vector<Stream*> background_;     ///< scratch of play_alone: busy streams beside the only one

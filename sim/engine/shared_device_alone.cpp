@@ -129,7 +129,8 @@ bool SharedDevice::play_alone(std::uint16_t c, Ns horizon, std::size_t most) {
   }
   if (!moved) return false;
   if (others) {
-    now_[c] = next_[c] = now;
+    now_[c] = now;
+    next_.set(c, now);
   } else {
     if (changed_[c] != 0) share_with_background(c, on, now);
     plan_next(c, now);

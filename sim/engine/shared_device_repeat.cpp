@@ -44,7 +44,7 @@ void SharedDevice::remember(Snapshot& snapshot) {
   snapshot.queues = queues_;
   snapshot.events = events_;
   snapshot.now = now_.front();
-  snapshot.next = next_.front();
+  snapshot.next = next_[0];
   snapshot.queued = queued_;
   snapshot.ended.clear();
   snapshot.recorded.clear();
@@ -111,7 +111,11 @@ bool SharedDevice::pair(const Snapshot& snapshot, const Pairing& pairing) {
         !pairing.cause(before.current_cause, now.current_cause))
       return false;
   }
-  return pairing.time(snapshot.now, now_.front()) && pairing.time(snapshot.next, next_.front());
+  Ns next = next_[0];
+  const bool is_later =
+      pairing.time(snapshot.now, now_.front()) && pairing.time(snapshot.next, next);
+  next_.set(0, next);
+  return is_later;
 }
 
 bool SharedDevice::repeats(const Snapshot& snapshot, const Pairing& pairing, EventHandle oldest) {

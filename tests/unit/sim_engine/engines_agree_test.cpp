@@ -93,4 +93,17 @@ TEST_CASE("the engines agree with contention") {
   });
 }
 
+// Found by many more tries of the properties above, where a class ran ahead of what could still
+// wake one of its own threads or make its device play on.
+TEST_CASE("classes that run ahead of others are where they would be in turns") {
+  compare(114, 5, true);
+  compare(2411514395719U, 24, true);
+  for (const auto& [seed, ops] : {std::pair{71116256158320986U, 23U},
+                                  {258926293061549074U, 15U},
+                                  {71611232808089672U, 25U},
+                                  {6369798140366U, 26U},
+                                  {825895255493450156U, 33U}})
+    compare_memory(seed, ops);
+}
+
 }  // namespace foregather::sim
