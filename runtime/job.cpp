@@ -130,7 +130,6 @@ bool RankLink::send(const std::string& message) {
 
 std::optional<std::string> RankLink::receive() { return receive_text(socket_.fd, never()); }
 
-void RankLink::shut() { ::shutdown(socket_.fd, SHUT_RDWR); }
 
 std::optional<RankLink> next_link(const ProcessJob& job, const std::string& tag, Time until) {
   while (wait_for(job.listener.fd, POLLIN, until)) {

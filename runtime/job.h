@@ -41,8 +41,6 @@ class RankLink {
   /// However long it takes. Absent: the other is gone. A machine that was cut off counts as gone
   /// after half a minute.
   std::optional<std::string> receive();
-  /// For another thread: what receive() waits for will not come.
-  void shut();
 
  private:
   std::uint32_t rank_;

@@ -2,15 +2,6 @@
 
 namespace foregather::gui {
 
-std::string_view name(FlowKind kind) {
-  switch (kind) {
-    case FlowKind::launch: return "launch";
-    case FlowKind::wait: return "wait";
-    case FlowKind::gather: return "gather";
-  }
-  return {};
-}
-
 Flows::Flows(const Session& session) : session_(session) {
   for (std::size_t side = 0; side < session.sides(); ++side) {
     run::GatherArrows gathers(session.run(side));

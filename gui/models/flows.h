@@ -15,7 +15,6 @@ enum class FlowKind : std::uint8_t {
   wait,    ///< from what held an op back
   gather,  ///< from an all-gather to the first op that needs it
 };
-std::string_view name(FlowKind kind);
 
 struct Flow {
   FlowKind kind = FlowKind::wait;

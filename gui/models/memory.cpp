@@ -7,16 +7,11 @@
 namespace foregather::gui {
 namespace {
 
-using namespace std::string_view_literals;
-
 constexpr std::size_t kCheckpoint = 64;
-constexpr std::array kNames{"requested"sv, "allocated"sv, "active"sv, "reserved"sv};
 constexpr std::array kColumns{&run::MemoryRecord::requested, &run::MemoryRecord::allocated,
                               &run::MemoryRecord::active, &run::MemoryRecord::reserved};
 
 }  // namespace
-
-std::string_view name(MemoryCurve curve) { return kNames[static_cast<std::size_t>(curve)]; }
 
 RankMemory::RankMemory(const Session& session, std::size_t side, const RankStep& rank)
     : session_(&session), run_(&session.run(side)), side_(side), rank_class_(rank.rank_class) {
@@ -103,8 +98,6 @@ std::vector<Holder> RankMemory::holders(Ns time) const {
   });
   return holders;
 }
-
-Bytes RankMemory::capacity() const { return run_->about.capacity; }
 
 std::optional<Bytes> RankMemory::limit() const {
   if (run_->about.capacity <= 0) return std::nullopt;

@@ -14,7 +14,6 @@ namespace foregather::gui {
 
 enum class MemoryCurve : std::uint8_t { requested, allocated, active, reserved };
 inline constexpr std::size_t kMemoryCurves = 4;
-std::string_view name(MemoryCurve curve);
 
 using BytesByCause = std::array<Bytes, kCauses>;
 
@@ -46,7 +45,6 @@ class RankMemory {
   /// Who holds the bytes at a time of the axis, largest first. Linear in allocations.
   std::vector<Holder> holders(Ns time) const;
 
-  Bytes capacity() const;              ///< of the device, 0: unknown
   std::optional<Bytes> limit() const;  ///< of the allocator: capacity less what lies outside
   struct Oom {
     Ns time = 0;  ///< of the axis

@@ -42,15 +42,6 @@ void Timeline::forget_before(std::uint32_t number) {
   }
 }
 
-void Timeline::clear() {
-  latest_ = kNone;
-  while (!steps_.empty()) {
-    spare_.push_back(std::move(steps_.front()));
-    steps_.pop_front();
-  }
-  oldest_ = 0;
-}
-
 Meetings::Meetings(const Graph& graph) : communicators_(graph.communicators.size()) {
   const std::size_t classes = graph.classes.size();
   std::vector<bool> uses(classes * communicators_);

@@ -94,7 +94,6 @@ class Timeline {
   std::uint32_t oldest() const { return oldest_; }
   /// Buffers of steps before `number` may be used again.
   void forget_before(std::uint32_t number);
-  void clear();
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffffU;

@@ -197,17 +197,4 @@ Result<Simulation> simulate(const Graph& graph, std::span<const CostTable> price
   return Engine(graph, options).simulate(prices);
 }
 
-std::string_view name(Reason reason) {
-  switch (reason) {
-    case Reason::start: return "start";
-    case Reason::host: return "host";
-    case Reason::stream: return "stream";
-    case Reason::event: return "event";
-    case Reason::communicator: return "communicator";
-    case Reason::rendezvous: return "rendezvous";
-    case Reason::dependency: return "dependency";
-  }
-  return "?";
-}
-
 }  // namespace foregather::sim

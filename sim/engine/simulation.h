@@ -23,7 +23,6 @@ enum class Reason : std::uint8_t {
   rendezvous,    ///< the last rank to arrive; bound_by is its part of the collective
   dependency,    ///< an explicit dep
 };
-std::string_view name(Reason);
 
 /// One execution of one op, times since the begin of the simulation.
 struct OpTime {

@@ -118,21 +118,30 @@ Cell signal_meets(int signal, const LongCommand& command, const Stage& stage) {
   return {};
 }
 
-// As little as it starts with, then more and more until it is enough.
+int run_within(double kib, const Texts& command, const Stage& stage) {
+  Texts limited{"/bin/sh", "-c", "ulimit -c 0 && ulimit -v \"$0\" && exec \"$@\"",
+                std::to_string(static_cast<std::int64_t>(kib))};
+  limited.insert(limited.end(), command.begin(), command.end());
+  return run_command(limited, stage);
+}
+
+// As little as any program of these libraries starts with, then more and more until it is enough.
+// With less, the loader or the C++ runtime ends it before main().
 Cell out_of_memory(const LongCommand& command, const Stage& stage) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return {};  // they reserve terabytes
 #endif
   std::set<std::string> cells;
-  constexpr double kMore = 1.15;
+  constexpr double kMost = 4096 * 1024, kLittleMore = 1.02, kMore = 1.15;
   const double kib_of_devices = command.name == "run" ? 8.0 * 1024 * 1024 : 0;
-  for (double kib = 15 * 1024; kib < 4096 * 1024; kib *= kMore) {
+  double least = 15 * 1024;
+  while (least < kMost && run_within(least, {FOREGATHER_BINARY, "--version"}, stage) != 0)
+    least *= kLittleMore;
+  for (double kib = least * kLittleMore; kib < kMost; kib *= kMore) {
     empty_place(command, stage);
-    Texts limited{"/bin/sh", "-c", "ulimit -c 0 && ulimit -v \"$0\" && exec \"$@\"",
-                  std::to_string(static_cast<std::int64_t>(kib + kib_of_devices))};
-    for (const std::string& each : command.command(stage.folder())) limited.push_back(each);
-    const int code = run_command(limited, stage);
+    const int code = run_within(kib + kib_of_devices, command.command(stage.folder()), stage);
     const std::string said = last_line(stage);
+    // The desktop program needs more libraries.
     if (said.find("error while loading shared libraries") != std::string::npos) continue;
     if (code == 0) break;
     INFO(command.name << " with " << kib << " KiB said: " << said);

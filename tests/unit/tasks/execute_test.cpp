@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "core/store/reader.h"
 #include "core/store/recording_writer.h"
@@ -68,6 +69,40 @@ TEST_CASE("the ranks of a dump are those of its schedule") {
   if (!replayed) FAIL(replayed.error().text());
   REQUIRE(replayed->summary.step_time());
   CHECK(*replayed->summary.step_time() == replayed->summary.measured_step_time());
+}
+
+TEST_CASE("the JSON of a run with expandable segments has the peaks that were predicted") {
+  const test::Scratch scratch;
+  auto request = request_of(scratch, kSamples + "tiny_fsdp2.toml");
+  request.sets = {"train.seq_len=16", "model.layers=1", "cluster.hardware=host",
+                  "allocator.conf=expandable_segments:True"};
+  request.ranks = 2;
+  const auto report = tasks::execute(request);
+  if (!report) FAIL(report.error().text());
+  const auto json = nlohmann::json::parse(tasks::to_json(*report));
+  CHECK(json["schema"] == 1);
+  CHECK(json["backend"] == "host");
+  CHECK(json["output"] == request.output);
+  CHECK(json["world_size"] == 2);
+  CHECK(json["steps"] == 3);
+  CHECK(json["oom"].is_null());
+  CHECK(json["checked"]["collectives"] > 0);
+  CHECK(json["step_time_ns"] > 0);
+
+  tasks::SimulateRequest simulate;
+  simulate.sources.paths = {kSamples + "tiny_fsdp2.toml"};
+  simulate.sets = request.sets;
+  simulate.sets.emplace_back("parallel.world_size=2");
+  const auto outcome = tasks::simulate(simulate);
+  if (!outcome) FAIL(outcome.error().text());
+  const auto predicted = nlohmann::json::parse(tasks::to_json(outcome->summary));
+  REQUIRE(json["ranks"].size() == 2);
+  for (const auto& rank : json["ranks"])
+    for (const char* peak : {"peak_requested_bytes", "peak_allocated_bytes", "peak_active_bytes",
+                             "peak_reserved_bytes"}) {
+      CHECK(rank["steady_step"][peak] == predicted[peak]);
+      CHECK(rank["first_step"][peak] == predicted["first_step"][peak]);
+    }
 }
 
 TEST_CASE("a recording that was cut short is read with a warning") {

@@ -1,5 +1,8 @@
 #include "tasks/sweep.h"
 
+#include <algorithm>
+#include <array>
+#include <functional>
 #include <random>
 
 #include <catch2/catch.hpp>
@@ -7,6 +10,7 @@
 #include "core/store/sweep_reader.h"
 #include "core/store/sweep_writer.h"
 #include "tasks/merge.h"
+#include "tasks/pareto.h"
 #include "tasks/simulate.h"
 #include "tasks/sweep_rows.h"
 #include "tests/support/scratch.h"
@@ -281,6 +285,41 @@ TEST_CASE("a database keeps every row, and resuming adds only what is missing") 
   other = request;
   other.database = scratch.write("text.db", "no database at all, but long enough to be looked at");
   CHECK(refusal(other).find("text.db") != std::string::npos);
+}
+
+TEST_CASE("the front is what no other point beats, and all of it is drawn") {
+  const SweepRequest request = tiny({"train.micro_batch=1..8*2", "parallel.world_size=1,2,4"});
+  const Swept all = swept(request);
+  REQUIRE(all.points.size() == 12);
+  const auto beats = [](const run::PointFigures& a, const run::PointFigures& b) {
+    const auto figures = [](const run::PointFigures& point) {
+      return std::array{point.times->step, *reserved(point), Ns{point.world_size},
+                        *gpu_time_per_token(point)};
+    };
+    const auto first = figures(a), second = figures(b);
+    return first != second && std::ranges::equal(first, second, std::less_equal<>());
+  };
+  PointFront front;
+  std::vector<std::int64_t> expected, found;
+  for (const run::SweepPoint& point : all.points) {
+    front.add(point);
+    if (std::ranges::none_of(all.points, [&](const run::SweepPoint& other) {
+          return beats(other.figures, point.figures);
+        }))
+      expected.push_back(point.index);
+  }
+  const auto points = front.points();
+  for (const run::SweepPoint& point : points) found.push_back(point.index);
+  std::ranges::sort(found);
+  CHECK(found == expected);
+
+  const auto sweep = Sweep::open(request);
+  REQUIRE(sweep);
+  const std::string svg = pareto_svg(sweep->info(), points);
+  for (const run::SweepPoint& point : points)
+    CHECK(svg.find(fmt::format("train.micro_batch={} parallel.world_size={} ", point.values[0],
+                               point.values[1])) != std::string::npos);
+  CHECK(svg.find("4 GPUs") != std::string::npos);
 }
 
 TEST_CASE("merged shards are the sweep") {
