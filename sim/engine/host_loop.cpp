@@ -69,9 +69,10 @@ HostLoop<Device>::HostLoop(const Graph& graph, std::span<const std::vector<Launc
 template <class Device>
 HostLoop<Device>::~HostLoop() = default;
 
-// Where no allocator waits for the device, classes meet in collectives alone, and a device keeps
-// the order of its own launches: then threads take turns action by action only within a class, up
-// to the end of the target step. The device is played no further than the earliest of all.
+// The device is played no further than the earliest thread of all. Where no allocator looks at its
+// time, classes meet in collectives alone, and it keeps the order of each class's launches: then
+// threads take turns action by action only within a class. Up to the end of the target step: what
+// is launched behind it must not depend on who ran ahead.
 template <class Device>
 auto HostLoop<Device>::next_turn() const -> Turn {
   Turn turn;
@@ -131,7 +132,7 @@ void HostLoop<Device>::go_on(const Turn& turn) {
   ClassMemory* const memory = run.memory.get();
   run.clock->caller = &thread;
   const Ns others = turn.others;
-  // Of a device that needs no time, launches decide; an allocator plays on when it asks.
+  // Launches decide what a device does that needs no time; an allocator plays it when it asks.
   const bool moves_device = !Device::needs_time || memory != nullptr;
   const auto may_wake = [&](Ns now) {
     return blocked_ != 0 && (moves_device || device_.next_time() <= now);
