@@ -81,7 +81,9 @@ enum PayloadSlot : std::size_t {
   kSchemaRegister = 0,
   kMarkPayload = 2,
   kPushPayload = 3,
-  kPopPayload = 4
+  kPopPayload = 4,
+  kStartPayload = 5,
+  kEndPayload = 6
 };
 
 struct PayloadData {

@@ -232,6 +232,13 @@ int push_payload(const void* domain, const nvtx::PayloadData* data, std::size_t 
 int pop_payload(const void* domain, const nvtx::PayloadData*, std::size_t) {
   return domain_pop(domain);
 }
+std::uint64_t start_payload(const void* domain, const nvtx::PayloadData* data, std::size_t count) {
+  return guarded(std::uint64_t{0},
+                 [&] { return ranges().start(payload_event(domain, data, count)); });
+}
+void end_payload(const void* domain, std::uint64_t range, const nvtx::PayloadData*, std::size_t) {
+  domain_end(domain, range);
+}
 void mark_payload(const void* domain, const nvtx::PayloadData* data, std::size_t count) {
   guarded([&] { ranges().mark(payload_event(domain, data, count)); });
 }
@@ -339,6 +346,8 @@ bool attach_payloads(const nvtx::ModuleInfo& module) {
   set(nvtx::kMarkPayload, slot(mark_payload));
   set(nvtx::kPushPayload, slot(push_payload));
   set(nvtx::kPopPayload, slot(pop_payload));
+  set(nvtx::kStartPayload, slot(start_payload));
+  set(nvtx::kEndPayload, slot(end_payload));
   return true;
 }
 

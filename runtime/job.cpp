@@ -130,7 +130,6 @@ bool RankLink::send(const std::string& message) {
 
 std::optional<std::string> RankLink::receive() { return receive_text(socket_.fd, never()); }
 
-
 std::optional<RankLink> next_link(const ProcessJob& job, const std::string& tag, Time until) {
   while (wait_for(job.listener.fd, POLLIN, until)) {
     Socket peer(::accept4(job.listener.fd, nullptr, nullptr, SOCK_CLOEXEC));

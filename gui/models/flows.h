@@ -2,7 +2,7 @@
 #pragma once
 
 #include <array>
-#include <string_view>
+#include <cstdint>
 #include <vector>
 
 #include "core/run/arrows.h"

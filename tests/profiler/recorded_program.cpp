@@ -9,12 +9,15 @@
 //                                      CUDA_INJECTION64_PATH, which may find the CUPTI of
 //                                      fake_cupti.cpp; twice, as where two runtimes begin. Then it
 //                                      lives on for MS milliseconds
+//   recorded_program vocabulary        a range, mark or name by each of NVTX's functions
 //   recorded_program steps N           ranges "ProfilerStep#0" … with marks within and between
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -22,6 +25,7 @@
 #include <vector>
 
 #include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtPayload.h>
 
 namespace {
 
@@ -55,6 +59,93 @@ void steps(int count) {
   }
 }
 
+nvtxEventAttributes_t attributes() {
+  nvtxEventAttributes_t empty{};
+  empty.version = NVTX_VERSION;
+  empty.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  return empty;
+}
+
+void vocabulary() {
+  nvtxDomainHandle_t const sums = nvtxDomainCreateA("sums");
+  nvtxDomainCreateW(L"gr\u00f6\u00dfe");
+  nvtxDomainCreateA("sums");
+  nvtxNameCategoryA(7, "loads");
+  nvtxDomainNameCategoryA(sums, 3, "adds");
+  nvtxNameOsThreadA(static_cast<std::uint32_t>(::getpid()), "first");
+
+  nvtxEventAttributes_t registered = attributes();
+  registered.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+  registered.message.registered = nvtxDomainRegisterStringA(sums, "registered");
+  registered.category = 3;
+  registered.colorType = NVTX_COLOR_ARGB;
+  registered.color = 0xff102030;
+  registered.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
+  registered.payload.ullValue = 42;
+  nvtxEventAttributes_t wide = attributes();
+  wide.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+  wide.message.registered = nvtxDomainRegisterStringW(sums, L"\u20ac registered");
+  wide.payloadType = NVTX_PAYLOAD_TYPE_INT32;
+  wide.payload.iValue = -5;
+  nvtxEventAttributes_t ascii = attributes();
+  ascii.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  ascii.message.ascii = "ascii";
+  nvtxEventAttributes_t unicode = attributes();
+  unicode.messageType = NVTX_MESSAGE_TYPE_UNICODE;
+  unicode.message.unicode = L"\U0001F600 unicode";
+
+  // Domains nest apart from each other.
+  nvtxRangePushW(L"outer \u00e4");
+  nvtxDomainRangePushEx(sums, &registered);
+  nvtxRangePushEx(&ascii);
+  nvtxDomainRangePop(sums);
+  nvtxRangePop();
+  nvtxRangePop();
+
+  const nvtxRangeId_t first = nvtxRangeStartA("start"), second = nvtxRangeStartEx(&unicode),
+                      third = nvtxDomainRangeStartEx(sums, &wide), fourth = nvtxRangeStartW(L"w");
+  std::thread([&] {
+    nvtxRangeEnd(first);
+    nvtxRangeEnd(fourth);
+    nvtxDomainRangeEnd(sums, third);
+  }).join();
+  nvtxRangeEnd(second);
+
+  nvtxMarkEx(&ascii);
+  nvtxMarkW(L"mark \u00fc");
+  nvtxDomainMarkEx(sums, &registered);
+
+  struct Point {
+    std::int32_t x, unused;
+    double y;
+  } const point{-3, 0, 0.5};
+  const nvtxPayloadSchemaEntry_t entries[] = {
+      {0, NVTX_PAYLOAD_ENTRY_TYPE_INT32, "x", "to the right", 0, offsetof(Point, x), nullptr,
+       nullptr},
+      {0, NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE, "y", nullptr, 0, offsetof(Point, y), nullptr, nullptr}};
+  nvtxPayloadSchemaAttr_t schema{};
+  schema.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE |
+                     NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
+                     NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
+                     NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE;
+  schema.name = "point";
+  schema.type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
+  schema.entries = entries;
+  schema.numEntries = 2;
+  schema.payloadStaticSize = sizeof(Point);
+  const std::uint64_t id = nvtxPayloadSchemaRegister(sums, &schema);
+  const nvtxPayloadData_t data{id, sizeof point, &point};
+  nvtxRangePushPayload(sums, &data, 1);
+  nvtxRangePopPayload(sums, nullptr, 0);
+  nvtxMarkPayload(sums, &data, 1);
+  nvtxRangeEndPayload(sums, nvtxRangeStartPayload(sums, &data, 1), nullptr, 0);
+  nvtxEventAttributes_t extended = ascii;
+  extended.payloadType = NVTX_PAYLOAD_TYPE_EXT;
+  extended.reserved0 = 1;
+  extended.payload.ullValue = NVTX_POINTER_AS_PAYLOAD_ULLVALUE(&data);
+  nvtxMarkEx(&extended);
+}
+
 int device(int count, int milliseconds) {
   const char* const path = std::getenv("CUDA_INJECTION64_PATH");
   if (path == nullptr) return 3;
@@ -80,6 +171,7 @@ int main(int argc, char** argv) {
   if (what == "ranges") ranges(first);
   if (what == "fork") return fork_children(first, second);
   if (what == "steps") steps(first);
+  if (what == "vocabulary") vocabulary();
   if (what == "device") return device(first, argc > 3 ? second : 0);
   if (what == "threads") {
     std::vector<std::thread> threads;

@@ -57,6 +57,9 @@ struct Recording {
   std::map<std::string, std::string> variables;
 };
 
+// {-3, 0.5} as the program has it: an int, four bytes of zero, a double.
+constexpr const char* kPointBytes = "FDFFFFFF00000000000000000000E03F";
+
 TEST_CASE("injection: ranges of a program are rows, with texts and threads, in one finished file") {
   Recording recording;
   recording.variables["RANK"] = "3";
@@ -81,6 +84,58 @@ TEST_CASE("injection: ranges of a program are rows, with texts and threads, in o
                         "SELECT count(*) FROM FOREGATHER_CLOCK WHERE realtime > 1000000000 * "
                         "1000000000 AND monotonic > 0")) >= 2);
   CHECK(value(raw, "PRAGMA integrity_check") == "ok");
+}
+
+TEST_CASE("injection: whatever NVTX can say is there as it was said") {
+  Recording recording;
+  REQUIRE(recording.run({"vocabulary"}) == 0);
+  CHECK(recording.complaints().empty());
+  const std::string raw = recording.only();
+  const auto events = [&](const std::string& columns, const std::string& which) {
+    return query(raw, "SELECT " + columns +
+                          " FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId WHERE " + which);
+  };
+  // Domains, each made once, and what categories are called in them.
+  CHECK(events("eventType, domainId, category, value", "eventType IN (33, 75) ORDER BY 1, 2") ==
+        Rows{{"33", "0", "7", "loads"},
+             {"33", "1", "3", "adds"},
+             {"75", "1", "-", "sums"},
+             {"75", "2", "-", "größe"}});
+  // Ranges that were pushed: those of a domain end apart from the others'.
+  CHECK(events("domainId, category, color, uint64Value, value",
+               "eventType = 59 AND eventId IS NULL ORDER BY start") ==
+        Rows{{"0", "-", "-", "-", "outer ä"},
+             {"1", "3", "4279246896", "42", "registered"},
+             {"0", "-", "-", "-", "ascii"}});
+  CHECK(events("value", "eventType = 59 AND eventId IS NULL ORDER BY end") ==
+        Rows{{"registered"}, {"ascii"}, {"outer ä"}});
+  // Ranges that were started, and ended elsewhere but one.
+  CHECK(events("domainId, int64Value, globalTid = endGlobalTid, value",
+               "eventType = 60 AND eventId IS NULL ORDER BY start") ==
+        Rows{{"0", "-", "0", "start"},
+             {"0", "-", "1", "😀 unicode"},
+             {"1", "-5", "0", "€ registered"},
+             {"0", "-", "0", "w"}});
+  CHECK(events("domainId, uint64Value, end, value",
+               "eventType = 34 AND eventId IS NULL ORDER BY start") ==
+        Rows{{"0", "-", "-", "ascii"}, {"0", "-", "-", "mark ü"}, {"1", "42", "-", "registered"}});
+  CHECK(query(raw, "SELECT value FROM ThreadNames JOIN StringIds ON id = nameId") ==
+        Rows{{"first"}});
+  // Payloads of a range that was pushed, a mark, a range that was started, and an attribute.
+  CHECK(query(raw,
+              "SELECT domainId, name, type, numEntries, payloadSize FROM "
+              "NVTX_PAYLOAD_SCHEMAS") == Rows{{"1", "point", "1", "2", "16"}});
+  CHECK(query(raw,
+              "SELECT idx, type, name, description, offset FROM "
+              "NVTX_PAYLOAD_SCHEMA_ENTRIES ORDER BY idx") ==
+        Rows{{"0", "15", "x", "to the right", "0"}, {"1", "20", "y", "", "8"}});
+  CHECK(query(raw,
+              "SELECT eventType, e.domainId, hex(payload) FROM FOREGATHER_NVTX_PAYLOAD p "
+              "JOIN NVTX_EVENTS e USING (eventId) JOIN NVTX_PAYLOAD_SCHEMAS s USING "
+              "(schemaId) ORDER BY start") == Rows{{"59", "1", kPointBytes},
+                                                   {"34", "1", kPointBytes},
+                                                   {"60", "1", kPointBytes},
+                                                   {"34", "0", kPointBytes}});
 }
 
 TEST_CASE("injection: each process of a program has a file, each thread its ranges") {
