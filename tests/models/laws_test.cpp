@@ -1,4 +1,5 @@
 // What must hold of FSDP and DDP steps whatever the model: bytes on the wire, bytes in memory.
+#include <numeric>
 #include <catch2/catch.hpp>
 
 #include "core/ir/validate.h"
@@ -186,6 +187,32 @@ TEST_CASE("the first step has no optimizer states at the peak of its passes") {
           steps.steady.peak_of_passes.of(Cause::optimizer_state));
     CHECK(steps.first.after.of(Cause::optimizer_state) ==
           steps.steady.before.of(Cause::optimizer_state));
+  }
+}
+
+TEST_CASE("states of AdamW are as wide as they are said to be") {
+  const auto states = [](const char* type) {
+    std::vector<Bytes> bytes;
+    const Graph graph = sample("tiny_fsdp2", {std::string("train.optimizer_state=") + type}).graph;
+    for (const Storage& storage : graph.storages)
+      if (storage.cause == Cause::optimizer_state) bytes.push_back(storage.bytes);
+    return bytes;
+  };
+  const std::vector<Bytes> narrow = states("bf16"), wide = states("fp32");
+  REQUIRE(narrow.size() == wide.size());
+  Bytes of_blocks = 0;
+  for (std::size_t i = 0; i < narrow.size(); ++i) {
+    CHECK(wide[i] == 2 * narrow[i]);
+    // A byte each and an fp32 scale for 256; small or odd ones stay as the parameters are: fp32.
+    const Bytes elements = narrow[i] / 2;
+    const bool has_blocks = elements >= 4096 && elements % 256 == 0;
+    of_blocks += has_blocks ? elements + 4 * (elements / 256) : 4 * elements;
+  }
+  const std::vector<Bytes> blocks = states("int8");
+  CHECK(std::accumulate(blocks.begin(), blocks.end(), Bytes{0}) == of_blocks);
+  for (const char* type : {"bf16", "fp32", "int8"}) {
+    const auto schedule = sample("tiny_fsdp2", {std::string("train.optimizer_state=") + type});
+    CHECK(step_time(simulated(schedule)) > 0);
   }
 }
 
