@@ -124,8 +124,9 @@ class RawFolder {
   explicit RawFolder(const std::string& path) : path_(path) {}
   RawFolder(const RawFolder&) = delete;
   RawFolder& operator=(const RawFolder&) = delete;
-  ~RawFolder() { ::rmdir(path_.c_str()); }
-  bool is_gone() const { return ::rmdir(path_.c_str()) == 0 || errno == ENOENT; }
+  ~RawFolder() { remove_empty(); }
+  /// True: it is gone.
+  bool remove_empty() { return ::rmdir(path_.c_str()) == 0 || errno == ENOENT; }
 
  private:
   std::string path_;
@@ -260,7 +261,7 @@ Result<Recorded> record(const RecordOptions& options, const Tell& tell,
   recorded.raw_folder = fs::absolute(options.database).lexically_normal().string() + ".raw";
   if (const Status made = make_folder(recorded.raw_folder); !made)
     return tl::unexpected(made.error());
-  const RawFolder folder(recorded.raw_folder);
+  RawFolder folder(recorded.raw_folder);
   (*variables)[profiler::kDirectoryVariable] = recorded.raw_folder;
   add_entries(library, options.host_only, tell, *variables);
   const Ns begin = now();
@@ -281,7 +282,7 @@ Result<Recorded> record(const RecordOptions& options, const Tell& tell,
   if (recorded.run && alone.empty() && files &&
       std::none_of(files->begin(), files->end(), is_running))
     remove_folder_of_files(recorded.raw_folder.c_str());
-  if (folder.is_gone()) recorded.raw_folder.clear();
+  if (folder.remove_empty()) recorded.raw_folder.clear();
   return recorded;
 }
 

@@ -26,7 +26,7 @@ constexpr std::size_t kOpsOfThread = 250'000;
 // A row has two dozen columns of a byte or more: a database that promises more rows is damaged.
 constexpr std::uintmax_t kLeastRow = 20;
 
-// Every parts-th column: the first touch of so much memory takes as long as a tenth of reading it.
+// Every parts-th column: the kernel takes its time for the first touch of so much memory.
 void resize_columns(OpColumns& ops, std::size_t rows, std::size_t part, std::size_t parts) {
   std::size_t at = 0;
   const auto each = [&](auto&... column) {

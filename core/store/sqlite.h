@@ -96,8 +96,8 @@ class Database {
 
   Status execute(const char* sql);
   Result<Statement> prepare(const char* sql);
-  /// Calls visit(cells) for each row of "SELECT columns FROM rows", until it returns false. About
-  /// two thirds of the time that a Statement takes to step there.
+  /// Calls visit(cells) for each row of "SELECT columns FROM rows", until it returns false. Faster
+  /// than a Statement that steps there (gui_bench --open). Calls do not nest.
   Status visit(const std::string& columns, const std::string& rows,
                const std::function<bool(const Cells&)>& visit);
   /// The result of a query that yields one integer.

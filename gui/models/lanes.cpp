@@ -13,7 +13,7 @@ namespace {
 struct Item {
   Ns begin = 0, end = 0;
   std::uint32_t row = 0;
-  std::uint8_t tag = 0;
+  std::uint8_t tag = 0;  ///< an OpKind
 };
 
 bool starts_before(const Item& a, const Item& b) {

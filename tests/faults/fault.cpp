@@ -137,6 +137,7 @@ Cell out_of_memory(const LongCommand& command, const Stage& stage) {
   double least = 15 * 1024;
   while (least < kMost && run_within(least, {FOREGATHER_BINARY, "--version"}, stage) != 0)
     least *= kLittleMore;
+  REQUIRE(least < kMost);
   for (double kib = least * kLittleMore; kib < kMost; kib *= kMore) {
     empty_place(command, stage);
     const int code = run_within(kib + kib_of_devices, command.command(stage.folder()), stage);
