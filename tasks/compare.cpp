@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/compare/replayed.h"
 #include "core/run/key.h"
 #include "core/store/writer.h"
 #include "tasks/any_run.h"
@@ -21,15 +22,45 @@ double error_of(Ns first, Ns second) {
 
 Result<run::StepRow> chosen_step(run::RunView run, const std::string& location,
                                  run::ClassRow rank_class, std::optional<std::int64_t> step) {
-  if (step && run.about.kind == run::RunKind::measured) {
-    for (std::size_t s = 0; s < run.steps.size(); ++s)
-      if (run.steps[s].rank_class == rank_class && run.steps[s].number == *step)
-        return run::StepRow(s);
-    return fail_at(location, "has no step {} of that rank", *step);
-  }
-  const run::StepRow row = compare::step_to_compare(run, rank_class);
+  const run::StepRow row = compare::step_to_compare(run, rank_class, step);
   if (!row) return fail_at(location, "has no finished step to compare");
+  if (step && run.about.kind == run::RunKind::measured && run.steps[row.row()].number != *step)
+    return fail_at(location, "has no step {} of that rank", *step);
   return row;
+}
+
+// The step of measured runs to compare: as asked, else as one side replays it. Where a side replays
+// all steps of a recording as one, those of the other become one.
+Result<std::optional<std::int64_t>> agree_on_step(const CompareRequest& request, AnyRun& a,
+                                                  AnyRun& b, std::vector<std::string>& warnings) {
+  std::optional<std::int64_t> step = request.step;
+  const auto agree = [&](const AnyRun& any, const std::string& location, AnyRun& other,
+                         const std::string& other_location) -> Status {
+    const auto replayed = compare::replayed_step(any.run);
+    if (!step) step = replayed;
+    if (replayed && step != replayed)
+      warnings.push_back(fmt::format("{}: predicts step {} of a recording, not step {}", location,
+                                     *replayed, *step));
+    if (!compare::replays_all_steps(any.run) || other.run.about.kind != run::RunKind::measured)
+      return {};
+    if (other.run.steps.size() <= other.run.classes.size()) return {};
+    if (request.step)
+      return fail_at(location,
+                     "predicts all steps of a recording as one, expected the prediction of step "
+                     "{0}: simulate --step {0}",
+                     *request.step);
+    compare::join_steps(other.run);
+    warnings.push_back(fmt::format(
+        "{}: all its steps are compared as one, as {} predicts them: 'simulate --step N' "
+        "predicts one",
+        other_location, location));
+    return {};
+  };
+  if (const Status agreed = agree(a, request.first, b, request.second); !agreed)
+    return tl::unexpected(agreed.error());
+  if (const Status agreed = agree(b, request.second, a, request.first); !agreed)
+    return tl::unexpected(agreed.error());
+  return step;
 }
 
 void fill_path(run::RunView run, ComparedSide& side) {
@@ -207,11 +238,13 @@ Result<Comparison> compare_runs(const CompareRequest& request) {
   comparison.warnings = a->warnings;
   if (request.first != request.second)
     comparison.warnings.insert(comparison.warnings.end(), b->warnings.begin(), b->warnings.end());
+  const auto step = agree_on_step(request, *a, *b, comparison.warnings);
+  if (!step) return tl::unexpected(step.error());
   const auto chosen = choose(request, *a, *b, comparison.warnings);
   if (!chosen) return tl::unexpected(chosen.error());
-  const auto first = chosen_step(a->run, request.first, chosen->classes[0], request.step);
+  const auto first = chosen_step(a->run, request.first, chosen->classes[0], *step);
   if (!first) return tl::unexpected(first.error());
-  const auto second = chosen_step(b->run, request.second, chosen->classes[1], request.step);
+  const auto second = chosen_step(b->run, request.second, chosen->classes[1], *step);
   if (!second) return tl::unexpected(second.error());
   comparison.first = side_of(a->run, request.first, chosen->ranks[0], *first);
   comparison.second = side_of(b->run, request.second, chosen->ranks[1], *second);

@@ -1,6 +1,9 @@
 #include "tasks/export.h"
 
+#include <algorithm>
+
 #include "core/compare/matching.h"
+#include "core/compare/replayed.h"
 #include "core/store/location.h"
 #include "core/store/reader.h"
 #include "tasks/outputs.h"
@@ -24,10 +27,17 @@ Status write_run(run::RunView run, const std::string& format, PendingFile& file)
 
 namespace {
 
-// The begin of the step that compare compares; 0 of a run without one.
-Ns compared_begin(run::RunView run) {
-  if (run.classes.empty()) return 0;
-  const run::StepRow step = compare::step_to_compare(run, run::ClassRow(0));
+// The begin of what compare compares with the other run; 0 of a run without steps.
+Ns compared_begin(run::RunView run, const run::Run* other) {
+  if (run.classes.empty() || run.steps.empty()) return 0;
+  if (other != nullptr && compare::replays_all_steps(*other) &&
+      run.about.kind == run::RunKind::measured) {
+    Ns begin = run.steps.front().begin;
+    for (const run::StepInfo& step : run.steps) begin = std::min(begin, step.begin);
+    return begin;
+  }
+  const run::StepRow step = compare::step_to_compare(
+      run, run::ClassRow(0), other == nullptr ? std::nullopt : compare::replayed_step(*other));
   return step ? run.steps[step.row()].begin : 0;
 }
 
@@ -52,7 +62,9 @@ Status export_runs(const std::vector<std::string>& locations, const std::string&
     runs.push_back(std::move(*run));
   }
   std::vector<traces::PlacedRun> placed;
-  for (const run::Run& run : runs) placed.push_back({&run, compared_begin(run)});
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    placed.push_back(
+        {&runs[i], compared_begin(runs[i], runs.size() == 2 ? &runs[1 - i] : nullptr)});
   const Status written =
       found->write(placed, [&](std::string_view text) { return file->write(text); });
   if (!written) return written;

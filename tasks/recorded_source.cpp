@@ -22,6 +22,7 @@ Status add_run(const std::string& location, std::optional<std::int64_t> step,
   for (std::string& warning : state_warnings(run->about, location))
     files.warnings.push_back(std::move(warning));
   const bool is_predicted = run->about.kind == run::RunKind::predicted;
+  files.is_predicted |= is_predicted;
   if (is_predicted && step)
     return fail_at("--step", "chooses a step of a recorded run, and {} is predicted", location);
   for (std::size_t c = 0; c < run->classes.size(); ++c) {
@@ -107,7 +108,7 @@ Result<RecordedSource> load_recorded(const std::vector<std::string>& paths,
   auto rebuilt = rebuild::rebuild(recordings, {read->are_runs ? std::nullopt : step});
   if (!rebuilt) return tl::unexpected(rebuilt.error());
   rebuilt->warnings.insert(rebuilt->warnings.begin(), read->warnings.begin(), read->warnings.end());
-  return RecordedSource{std::move(*rebuilt), std::move(read->device)};
+  return RecordedSource{std::move(*rebuilt), std::move(read->device), read->is_predicted};
 }
 
 }  // namespace foregather::tasks

@@ -22,8 +22,9 @@ std::vector<std::string> state_warnings(const run::RunInfo& about, const std::st
 
 struct RecordedFiles {
   std::vector<std::shared_ptr<const run::Recording>> recordings;
-  std::string device;     ///< name of the GPU that recorded them; empty: not said
-  bool are_runs = false;  ///< our own, else files of other tools
+  std::string device;         ///< name of the GPU that recorded them; empty: not said
+  bool are_runs = false;      ///< our own, else files of other tools
+  bool is_predicted = false;  ///< one of them is a prediction
   std::vector<std::string> warnings;
 };
 
@@ -35,7 +36,8 @@ Result<RecordedFiles> read_recorded(const std::vector<std::string>& paths,
 
 struct RecordedSource {
   rebuild::Rebuilt rebuilt;
-  std::string device;  ///< name of the GPU that recorded it; empty: not said
+  std::string device;         ///< name of the GPU that recorded it; empty: not said
+  bool is_predicted = false;  ///< some of it is a prediction
 };
 
 /// Reads the files, one recording a rank, or the runs, one a rank class, and rebuilds their

@@ -153,6 +153,7 @@ Result<plan::Workload> read_recorded(const Sources& sources, const std::vector<s
   schedule.graph = std::move(recorded->rebuilt.graph);
   schedule.recorded = std::move(recorded->rebuilt.ranks);
   schedule.is_one_recording = recorded->rebuilt.is_one_recording;
+  schedule.replays_measured = !recorded->is_predicted;
   schedule.warnings = std::move(recorded->rebuilt.warnings);
   schedule.model = "recorded run";
   schedule.engine.once = true;

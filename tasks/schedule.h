@@ -52,6 +52,7 @@ struct Schedule {
   /// Of a recorded run: what was measured of each class.
   std::vector<rebuild::RebuiltRank> recorded;
   bool is_one_recording = false;          ///< of all ranks, see rebuild::Rebuilt
+  bool replays_measured = false;          ///< a recording, no prediction of our own
   std::optional<AsRecorded> as_recorded;  ///< of a recorded run that a what-if changed
   bool has_host = true;  ///< false: all that its host does is in host_delay actions
   std::vector<std::string> warnings;

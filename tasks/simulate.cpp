@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/compare/replayed.h"
 #include "core/ir/dump.h"
 #include "sim/engine/bounds.h"
 #include "sim/memory/memory_bound.h"
@@ -28,10 +29,11 @@ run::RunInfo run_info(const SimulateRequest& request, const Schedule& schedule) 
   info.tool = version();
   info.source = request.sources.paths.front();
   info.source_text = schedule.source_text;
+  if (request.sources.step) info.options = fmt::format("--step {}\n", *request.sources.step);
   for (const std::string& set : request.sets) info.options += "--set " + set + "\n";
   for (const std::string& pass : request.what_if) info.options += "--what-if " + pass + "\n";
   info.hardware = schedule.hardware.name;
-  info.strategy = schedule.strategy;
+  info.strategy = schedule.replays_measured ? compare::kReplay : schedule.strategy;
   info.world_size = schedule.graph.world_size;
   info.parameters = schedule.graph.parameters;
   info.tokens_per_rank_step = schedule.graph.tokens_per_rank_step;

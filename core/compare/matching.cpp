@@ -231,7 +231,12 @@ std::optional<run::ClassRow> class_of_rank(run::RunView run, std::uint32_t rank)
   return std::nullopt;
 }
 
-run::StepRow step_to_compare(run::RunView run, run::ClassRow rank_class) {
+run::StepRow step_to_compare(run::RunView run, run::ClassRow rank_class,
+                             std::optional<std::int64_t> number) {
+  if (number && run.about.kind == run::RunKind::measured)
+    for (std::size_t s = 0; s < run.steps.size(); ++s)
+      if (run.steps[s].rank_class == rank_class && run.steps[s].number == *number)
+        return run::StepRow(s);
   run::StepRow last;
   for (std::size_t s = 0; s < run.steps.size(); ++s) {
     if (run.steps[s].rank_class != rank_class) continue;

@@ -71,7 +71,9 @@ run::Comparison comparison_rows(const Matching& matching, std::array<std::string
 /// The class that has a rank, if one has.
 std::optional<run::ClassRow> class_of_rank(run::RunView run, std::uint32_t rank);
 
-/// The step to compare: the steady one of the class, else its last one.
-run::StepRow step_to_compare(run::RunView run, run::ClassRow rank_class);
+/// The step to compare: of a measured run the one with that number, if the class has it; else the
+/// steady one of the class, else its last one. Absent: it has none.
+run::StepRow step_to_compare(run::RunView run, run::ClassRow rank_class,
+                             std::optional<std::int64_t> number = std::nullopt);
 
 }  // namespace foregather::compare

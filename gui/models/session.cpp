@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/compare/replayed.h"
+
 namespace foregather::gui {
 namespace {
 
@@ -36,11 +38,27 @@ Status check(const OpenRun& open) {
   return {};
 }
 
-RankStep rank_step(run::RunView run, run::ClassRow rank_class) {
+// What one side replays all steps of a recording as one meets them as one.
+void join_replayed(std::vector<OpenRun>& runs) {
+  for (std::size_t side = 0; side < 2; ++side) {
+    OpenRun& other = runs[1 - side];
+    if (!compare::replays_all_steps(*runs[side].run) ||
+        other.run->about.kind != run::RunKind::measured ||
+        other.run->steps.size() <= other.run->classes.size())
+      continue;
+    auto joined = std::make_shared<run::Run>(*other.run);
+    compare::join_steps(*joined);
+    other.run = std::move(joined);
+    other.warnings.push_back(fmt::format(
+        "{}: all its steps are compared as one, as the other side predicts them", other.location));
+  }
+}
+
+RankStep rank_step(run::RunView run, run::ClassRow rank_class, std::optional<std::int64_t> step) {
   RankStep side;
   side.rank_class = rank_class;
   side.rank = run.classes[rank_class.row()].ranks.front();
-  side.step = compare::step_to_compare(run, rank_class);
+  side.step = compare::step_to_compare(run, rank_class, step);
   std::vector<compare::Interval> computing;
   for (std::size_t s = 0; s < run.steps.size(); ++s) {
     if (run.steps[s].rank_class != rank_class) continue;
@@ -77,6 +95,7 @@ Result<Session> Session::open(std::vector<OpenRun> runs) {
   for (const OpenRun& open : runs)
     if (const Status sane = check(open); !sane) return tl::unexpected(sane.error());
   Session session;
+  if (runs.size() == 2) join_replayed(runs);
   session.runs_ = std::move(runs);
   run::RunView first = session.run(0);
   if (session.sides() == 1) {
@@ -102,7 +121,10 @@ Result<Session> Session::open(std::vector<OpenRun> runs) {
 void Session::add_pair(std::array<std::optional<run::ClassRow>, 2> classes) {
   RankPair pair;
   for (std::size_t side = 0; side < 2; ++side)
-    if (classes[side]) pair.sides[side] = rank_step(run(side), *classes[side]);
+    if (classes[side])
+      pair.sides[side] =
+          rank_step(run(side), *classes[side],
+                    sides() == 2 ? compare::replayed_step(run(1 - side)) : std::nullopt);
   if (pair.sides[1])
     pair.sides[0]->rank = [&] {
       const auto& ranks = run(0).classes[classes[0]->row()].ranks;

@@ -66,6 +66,7 @@ TEST_CASE("Thunder traces") { check("thunder"); }
 TEST_CASE("recorded runs of other tools") { check("import"); }
 TEST_CASE("Chakra and execution traces") { check("chakra"); }
 TEST_CASE("two runs side by side") { check("compare"); }
+TEST_CASE("a recording of several steps against its replay") { check("replayed"); }
 TEST_CASE("sweeps") { check("sweep"); }
 TEST_CASE("searches") { check("search"); }
 TEST_CASE("a search of too many points to look at all") {
@@ -78,10 +79,10 @@ TEST_CASE("module trees that cannot be") { check("trees_bad"); }
 
 TEST_CASE("every transcript is a test") {
   const std::set<std::string> known = {
-      "help",  "samples",   "json",   "usage",   "bad_input",   "outputs",
-      "oom",   "what_if",   "memory", "foreign", "warnings",    "thunder",
-      "trees", "trees_bad", "import", "chakra",  "deepcompile", "compare",
-      "ranks", "calibrate", "sweep",  "run",     "search",      "search_large"};
+      "help",    "samples", "json",         "usage",    "bad_input", "outputs",   "oom",
+      "what_if", "memory",  "foreign",      "warnings", "thunder",   "trees",     "trees_bad",
+      "import",  "chakra",  "deepcompile",  "compare",  "ranks",     "calibrate", "sweep",
+      "run",     "search",  "search_large", "replayed"};
   std::set<std::string> found;
   for (const auto& entry :
        fs::directory_iterator(fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts"))

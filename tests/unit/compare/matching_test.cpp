@@ -1,7 +1,9 @@
 #include <catch2/catch.hpp>
 
 #include "core/compare/by_kernel.h"
+#include "core/compare/critical_path.h"
 #include "core/compare/matching.h"
+#include "core/compare/replayed.h"
 #include "tests/support/example_run.h"
 
 using namespace foregather;
@@ -79,6 +81,84 @@ TEST_CASE("the step to compare is the steady one, else the last") {
   run::StepInfo more = run.steps[0];
   const run::StepRow last = run.add(more);
   CHECK(step_to_compare(run, run::ClassRow(0)) == last);
+}
+
+TEST_CASE("all steps of a recording as one") {
+  run::Run run = test::example_run();
+  run.about.kind = run::RunKind::measured;
+  run::RunView view = run;
+  const run::Run once = run;
+  // The same step again, 100 later and with a larger peak, before the step of the other class.
+  run::StepInfo again = run.steps[0];
+  again.number = 2;
+  for (Ns* time : {&again.begin, &again.end, &again.host_end}) *time += 100;
+  again.peak_allocated = 4096;
+  const run::StepRow next = run.add(again);
+  for (std::size_t i = 0; i < 3; ++i) {
+    run::OpRecord op = once.ops.at(run::OpRow(i));
+    op.step = next;
+    for (Ns* time : {&op.issued, &op.start, &op.transfer, &op.end}) *time += 100;
+    if (i == 0) {
+      op.reason = run::BoundReason::stream;
+      op.bound_by = {};
+      op.bound_by_previous_step = true;
+    } else {
+      op.bound_by = run::OpRow(6 + i - 1);
+    }
+    run.add(op);
+  }
+  run.bindings[0].still_bound = true;
+  run::BindingRecord kept = run.bindings[0];
+  kept.step = next;
+  kept.from_before = true;
+  kept.still_bound = false;
+  kept.freed = 230;
+  run.add(kept);
+  run::BindingRecord fresh = kept;
+  fresh.from_before = false;
+  run.add(fresh);
+  run.add(run::CauseRecord{next, Cause::activation, 4096});
+  run::sort_steps(run);
+  REQUIRE(view.steps.size() == 3);
+
+  join_steps(run);
+  REQUIRE(view.steps.size() == 2);
+  CHECK(view.steps[0].number == 1);
+  CHECK(view.steps[0].begin == 90);
+  CHECK(view.steps[0].end == 250);
+  CHECK(view.steps[0].host_end == 220);
+  CHECK(view.steps[0].peak_allocated == 4096);
+  CHECK(view.steps[0].peak_reserved == 2048);
+  CHECK(view.steps[1].end == once.steps[1].end);
+  const auto [first, last] = run::ops_of(run, run::StepRow(0));
+  REQUIRE(last - first == 6);
+  // Scopes attn and mlp hold one gemm a step.
+  CHECK(std::vector(view.ops.ordinal.begin(), view.ops.ordinal.begin() + 6) ==
+        std::vector<std::uint32_t>{0, 0, 0, 1, 1, 1});
+  CHECK(view.ops.bound_by[3] == run::OpRow(2));  // what ended last on its stream
+  CHECK(critical_path(run, run::StepRow(0)).steps.size() > 3);
+  REQUIRE(view.bindings.size() == 2);
+  CHECK(view.bindings[0].freed == 230);
+  CHECK_FALSE(view.bindings[0].still_bound);
+  REQUIRE(view.causes.size() == 1);
+  CHECK(view.causes[0].cause == Cause::activation);
+  CHECK(view.causes[0].step == run::StepRow(0));
+}
+
+TEST_CASE("which steps of a recording a prediction stands for") {
+  run::Run run = test::example_run();
+  CHECK_FALSE(replays_all_steps(run));
+  run.about.strategy = kReplay;
+  CHECK(replays_all_steps(run));
+  CHECK_FALSE(replayed_step(run));
+  run.about.options = "--step 12\n--what-if ideal\n";
+  CHECK_FALSE(replays_all_steps(run));
+  CHECK(replayed_step(run) == 12);
+  run.about.kind = run::RunKind::measured;
+  CHECK_FALSE(replayed_step(run));
+  CHECK(step_to_compare(run, run::ClassRow(1), 1) == run::StepRow(1));
+  run.steps[1].number = 3;
+  CHECK(step_to_compare(run, run::ClassRow(1), 3) == run::StepRow(1));
 }
 
 TEST_CASE("two measured steps meet by scope, phase and kernel, in order") {

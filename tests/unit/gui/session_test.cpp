@@ -3,6 +3,7 @@
 #include <functional>
 #include <catch2/catch.hpp>
 
+#include "core/compare/replayed.h"
 #include "gui/models/collective_parts.h"
 #include "gui/models/details.h"
 #include "gui/models/flows.h"
@@ -50,6 +51,32 @@ TEST_CASE("session: ranks of two runs meet, and lie over each other") {
   CHECK(session.pairs()[0].matching->matched == 3);
   CHECK(session.group_of(1, run::OpRow(2))->first_time == 20);
   CHECK(session.group_of(1, run::OpRow(2))->second_time == 30);
+}
+
+TEST_CASE("session: a replay of all steps lies over all steps") {
+  run::Run measured = measured_example();
+  run::StepInfo earlier = measured.steps[0];
+  earlier.number = 0;
+  earlier.begin = 10;
+  earlier.end = 80;
+  measured.add(earlier);
+  for (run::StepInfo& step : measured.steps) step.kind = run::StepKind::other;
+  run::sort_steps(measured);
+  run::Run replay = test::example_run();
+  {
+    const Session session = opened({replay, measured});
+    CHECK(session.on_axis(1, 90) == session.on_axis(0, 90));  // the last step
+  }
+  replay.about.strategy = compare::kReplay;
+  {
+    const Session session = opened({replay, measured});
+    CHECK(session.on_axis(1, 10) == session.on_axis(0, 90));
+    CHECK(session.run(1).steps.size() == 2);
+  }
+  replay.about.options = "--step 0\n";
+  const Session session = opened({replay, measured});
+  CHECK(session.on_axis(1, 10) == session.on_axis(0, 90));
+  CHECK(session.run(1).steps.size() == 3);
 }
 
 TEST_CASE("session: rank of a class that stands for many") {
