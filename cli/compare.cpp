@@ -80,8 +80,9 @@ Command compare_command() {
        "rank A of the first side and rank B of the second, or one number for both; else the first "
        "rank of the second, on both",
        nullptr, &arguments->ranks, nullptr},
-      {"--step", "N", "which step of measured runs; else the one that the other side replays, else the last", nullptr, &arguments->step,
-       nullptr},
+      {"--step", "N",
+       "which step of measured runs; else the one that the other side replays, else the last",
+       nullptr, &arguments->step, nullptr},
       {"-o,--output", "OUT.db", "writes both runs, and which of their ops met, to a new database",
        nullptr, &arguments->database, nullptr},
       {"--json", "", "prints one JSON object and nothing else", &arguments->json, nullptr, nullptr},
