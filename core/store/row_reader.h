@@ -38,15 +38,13 @@ class BasicRowReader {
   /// A reference to one of `rows` rows.
   template <class Row>
   Row row(std::size_t rows) {
-    const std::int64_t id = integer();
-    ok_ = ok_ && id >= 0 && id < static_cast<std::int64_t>(rows);
-    return ok_ ? Row(static_cast<std::size_t>(id)) : Row();
+    return row_at<Row>(integer(), rows);
   }
   /// The same, or NULL.
   template <class Row>
   Row maybe_row(std::size_t rows) {
-    if (!columns_.maybe_integer(column_)) return ++column_, Row();
-    return row<Row>(rows);
+    const auto id = maybe_integer();
+    return id ? row_at<Row>(*id, rows) : Row();
   }
   template <class Enum>
   std::optional<Enum> maybe_choice(Enum last) {
@@ -62,6 +60,11 @@ class BasicRowReader {
   bool ok() const { return ok_; }
 
  private:
+  template <class Row>
+  Row row_at(std::int64_t id, std::size_t rows) {
+    ok_ = ok_ && id >= 0 && id < static_cast<std::int64_t>(rows);
+    return ok_ ? Row(static_cast<std::size_t>(id)) : Row();
+  }
   static std::int64_t number_of(std::size_t value) { return static_cast<std::int64_t>(value); }
   std::int64_t within(std::int64_t value, std::int64_t least, std::int64_t most) {
     if (value >= least && value <= most) return value;

@@ -1,6 +1,8 @@
 #include "gui/models/lanes.h"
 
 #include <algorithm>
+#include <array>
+#include <future>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -34,7 +36,7 @@ void sort_nearly_sorted(std::vector<Item>& items) {
   }
 }
 
-// Makes tracks of items as they come: in order they go straight to one.
+// Makes tracks of items as they come: in order, but for a few places, they go straight to one.
 class TrackMaker {
  public:
   void reserve(std::size_t items) {
@@ -44,19 +46,16 @@ class TrackMaker {
 
   void add(const Item& item) {
     if (!is_in_order_) return items_.push_back(item);
-    if (track_.empty() || item.begin >= track_.end(track_.size() - 1))
-      return track_.add(item.begin, item.end, item.row, item.tag);
-    is_in_order_ = false;
-    items_.reserve(items_to_come_);
-    for (std::size_t i = 0; i < track_.size(); ++i)
-      items_.push_back({track_.begin(i), track_.end(i), track_.item(i), track_.tag(i)});
-    track_ = {};
-    items_.push_back(item);
+    if (last_ - first_ == kPlaces) pass_on();
+    std::size_t at = last_++;
+    for (; at > first_ && starts_before(item, waiting(at - 1)); --at) waiting(at) = waiting(at - 1);
+    waiting(at) = item;
   }
 
   // As few as do without overlaps.
   std::vector<Track> finish() {
     std::vector<Track> tracks;
+    while (first_ < last_) pass_on();
     if (is_in_order_ && track_.empty()) return tracks;
     if (is_in_order_)
       tracks.push_back(std::move(track_));
@@ -67,6 +66,25 @@ class TrackMaker {
   }
 
  private:
+  static constexpr std::size_t kPlaces = 64;  ///< a power of two
+
+  Item& waiting(std::size_t at) { return waiting_[at % kPlaces]; }
+
+  // The first one that waits, to the track if it goes behind it.
+  void pass_on() {
+    const Item item = waiting(first_++);
+    if (is_in_order_ && (track_.empty() || item.begin >= track_.end(track_.size() - 1)))
+      return track_.add(item.begin, item.end, item.row, item.tag);
+    if (is_in_order_) {
+      is_in_order_ = false;
+      items_.reserve(items_to_come_);
+      for (std::size_t i = 0; i < track_.size(); ++i)
+        items_.push_back({track_.begin(i), track_.end(i), track_.item(i), track_.tag(i)});
+      track_ = {};
+    }
+    items_.push_back(item);
+  }
+
   std::vector<Track> spread() {
     sort_nearly_sorted(items_);
     const auto overlap = [](const Item& a, const Item& b) { return b.begin < a.end; };
@@ -89,6 +107,8 @@ class TrackMaker {
 
   std::size_t items_to_come_ = 0;
   bool is_in_order_ = true;
+  std::array<Item, kPlaces> waiting_;  // the latest ones, in order
+  std::size_t first_ = 0, last_ = 0;
   Track track_;              // while they are in order
   std::vector<Item> items_;  // else
 };
@@ -98,8 +118,11 @@ class LaneBuilder {
   explicit LaneBuilder(const Session& session) : session_(session) {}
 
   std::vector<Lane> build() {
+    auto collected = std::async([this] {
+      for (std::size_t side = 0; side < session_.sides(); ++side) collect(side);
+    });
     for (std::size_t p = 0; p < session_.pairs().size(); ++p) add_host(p);
-    for (std::size_t side = 0; side < session_.sides(); ++side) collect(side);
+    collected.get();
     for (std::size_t p = 0; p < session_.pairs().size(); ++p) add_streams(p);
     std::stable_sort(lanes_.begin(), lanes_.end(),
                      [](const Lane& a, const Lane& b) { return a.pair < b.pair; });
