@@ -33,11 +33,10 @@ void Fills::paint_row() {
   const int width = last_pixel_ - first_;
   const auto begin = row_.begin() + first_, end = row_.begin() + last_pixel_;
   const bool is_whole = std::find(begin, end, 0U) == end;
-  QImage strip(width, height_,
-               is_whole ? QImage::Format_RGB32 : QImage::Format_ARGB32_Premultiplied);
-  for (int line = 0; line < height_; ++line)
-    std::copy(begin, end, reinterpret_cast<QRgb*>(strip.scanLine(line)));
-  painter_.drawImage(first_, y_, strip);
+  const QImage line(reinterpret_cast<const uchar*>(&*begin), width, 1, width * 4,
+                    is_whole ? QImage::Format_RGB32 : QImage::Format_ARGB32_Premultiplied);
+  painter_.setBrushOrigin(first_, y_);
+  painter_.fillRect(QRect(first_, y_, width, height_), QBrush(line));
 }
 
 void Fills::paint_rectangles() {

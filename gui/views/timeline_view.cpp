@@ -159,10 +159,10 @@ QPixmap TimelineView::minimap_picture() const {
 
 // With the part that is shown.
 void TimelineView::paint_minimap(QPainter& painter) {
-  if (minimap_.isNull()) minimap_ = minimap_picture();
+  const QRectF area = minimap_area();
+  if (minimap_.size() != area.size().toSize() * devicePixelRatioF()) minimap_ = minimap_picture();
   ViewState all;
   all.range = document_->session.extent();
-  const QRectF area = minimap_area();
   const TimeAxis axis = axis_of(area, all);
   painter.drawPixmap(area.topLeft(), minimap_);
   const double left = x_of(area, axis, view_.range.begin),
@@ -217,10 +217,7 @@ void TimelineView::paintEvent(QPaintEvent*) {
   }
 }
 
-void TimelineView::resizeEvent(QResizeEvent*) {
-  minimap_ = {};
-  refresh();
-}
+void TimelineView::resizeEvent(QResizeEvent*) { refresh(); }
 
 Ns TimelineView::time_at(double x) const { return axis_of(lanes_area(), view_).time(x - kGutter); }
 

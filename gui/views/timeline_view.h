@@ -94,7 +94,7 @@ class TimelineView final : public QWidget {
   ViewHistory history_;
   Theme theme_ = Theme::light();
   TimelinePainter painter_;
-  QPixmap minimap_;          ///< all of time; null: to be painted
+  QPixmap minimap_;          ///< all of time; of another size, or null: to be painted
   QPixmap lanes_;            ///< ruler, lanes and memory
   bool is_painted_ = false;  ///< lanes_ shows the view as it is
   double legend_height_ = 0;
