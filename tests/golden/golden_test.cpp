@@ -73,6 +73,7 @@ TEST_CASE("a search of too many points to look at all") {
   if (foregather::test::kSanitized) FOREGATHER_SKIP("it takes two minutes under a sanitizer");
   check("search_large");
 }
+TEST_CASE("published effects") { check("reproduce"); }
 TEST_CASE("schedules that cannot run") { check("run"); }
 TEST_CASE("module trees") { check("trees"); }
 TEST_CASE("module trees that cannot be") { check("trees_bad"); }
@@ -82,7 +83,7 @@ TEST_CASE("every transcript is a test") {
       "help",    "samples", "json",         "usage",    "bad_input", "outputs",   "oom",
       "what_if", "memory",  "foreign",      "warnings", "thunder",   "trees",     "trees_bad",
       "import",  "chakra",  "deepcompile",  "compare",  "ranks",     "calibrate", "sweep",
-      "run",     "search",  "search_large", "replayed"};
+      "run",     "search",  "search_large", "replayed", "reproduce"};
   std::set<std::string> found;
   for (const auto& entry :
        fs::directory_iterator(fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts"))
