@@ -57,7 +57,8 @@ Track::Cell Track::cell_at(std::size_t span, Ns pixel, std::size_t guess) const 
 }
 
 // The spans up to the end of their block, and the blocks behind it that begin before the edge; of
-// the largest blocks of which a cell has several. Nothing where a span among them must stand alone.
+// the largest blocks of which a cell has several. Nothing where a span among them must stand alone,
+// or where a block reaches far: there is a gap in it.
 // Blocks lie one behind the other; reading a span of each cell would wait for memory.
 std::optional<Track::Cell> Track::cell_of_blocks(std::size_t span, Ns pixel,
                                                  std::size_t guess) const {
@@ -71,7 +72,7 @@ std::optional<Track::Cell> Track::cell_of_blocks(std::size_t span, Ns pixel,
   const Ns edge = grid_after(cell.begin, pixel);
   Ns most = -1;
   for (std::size_t block = own; block < blocks.size() && blocks[block].begin < edge; ++block) {
-    if (blocks[block].length >= pixel) break;
+    if (blocks[block].length >= pixel || blocks[block].end > edge + pixel / 2) break;
     // Of the first block, the longest may lie before the cell: it is as good a stand-in.
     if (blocks[block].length > most) {
       most = blocks[block].length;

@@ -122,6 +122,30 @@ TEST_CASE("track: many spans of a pixel fold by blocks, and what is long still s
   }
 }
 
+TEST_CASE("track: no cell reaches over a gap that a picture shows") {
+  Track track;
+  Ns time = 0;
+  for (std::uint32_t i = 0; i < 200'000; ++i) {
+    // Bursts that end within blocks of every size.
+    if (i % 3001 == 1700) time += i % 2 == 0 ? 10'000 : 400'000;
+    track.add(time, time + 1, i);
+    time += 2;
+  }
+  track.finish();
+  for (const Ns pixel : {50, 100, 1000, 4999, 100'000}) {
+    std::size_t next = 0, cells_seen = 0;
+    for (const Track::Cell& cell : cells(track, {0, time}, pixel)) {
+      REQUIRE(cell.first == next);
+      next = cell.last;
+      ++cells_seen;
+      REQUIRE(cell.end == track.end(cell.last - 1));
+      REQUIRE(cell.end - cell.begin <= 2 * pixel);
+    }
+    CHECK(next == track.size());
+    CHECK(cells_seen <= 3 * static_cast<std::size_t>(time / pixel + 1));
+  }
+}
+
 TEST_CASE("track: a pyramid of several levels finds the longest") {
   Track track;
   for (std::uint32_t i = 0; i < 10'000; ++i) track.add(10 * i, 10 * i + (i == 7777 ? 9 : 5), i);
