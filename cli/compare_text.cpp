@@ -54,8 +54,12 @@ std::string times(const tasks::Comparison& comparison) {
   TextTable table;
   table.row({"", side_name(a), side_name(b), "difference", ""});
   const auto row = [&](const std::string& what, Ns first, Ns second) {
-    table.row({what, format_time(first), format_time(second), signed_time(first - second),
-               share(first, second)});
+    const auto cell = [](const tasks::ComparedSide& side, Ns time) {
+      return side.is_cut ? "–" : format_time(time);
+    };
+    const bool both = comparison.has_times();
+    table.row({what, cell(a, first), cell(b, second), both ? signed_time(first - second) : "",
+               both ? share(first, second) : ""});
   };
   if (comparison.has_ops()) {
     row("step", a.step_time, b.step_time);
@@ -211,9 +215,11 @@ std::string text_of(const tasks::Comparison& comparison) {
   std::string text =
       fmt::format("{} against {}\n{}{}", printable(comparison.first.run),
                   printable(comparison.second.run), times(comparison), memory(comparison));
-  if (comparison.has_ops())
+  if (comparison.has_times())
     text += paths(comparison) + longest("first", comparison.first) +
-            longest("second", comparison.second) + residuals(comparison) + matched(comparison) +
+            longest("second", comparison.second);
+  if (comparison.has_ops())
+    text += residuals(comparison) + matched(comparison) +
             (comparison.kernels.empty() ? changed(comparison) : kernels(comparison));
   return text + unmatched("first", matching, matching.of_first_alone()) +
          unmatched("second", matching, matching.of_second_alone());

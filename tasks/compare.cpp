@@ -82,6 +82,7 @@ ComparedSide side_of(run::RunView run, const std::string& location, std::uint32_
   side.is_measured = run.about.kind == run::RunKind::measured;
   side.rank = rank;
   side.step = step.number;
+  side.is_cut = compare::is_cut_short(run, row);
   side.busy = compare::busy_times(run, row);
   if (side.busy.ops > 0) {
     side.step_time = step.end - step.begin;
@@ -196,7 +197,7 @@ Status store(const CompareRequest& request, AnyRun& a, AnyRun& b, const compare:
 }  // namespace
 
 std::optional<double> Comparison::step_time_error() const {
-  if (!has_ops()) return std::nullopt;
+  if (!has_times()) return std::nullopt;
   return error_of(first.step_time, second.step_time);
 }
 
@@ -248,6 +249,11 @@ Result<Comparison> compare_runs(const CompareRequest& request) {
   if (!second) return tl::unexpected(second.error());
   comparison.first = side_of(a->run, request.first, chosen->ranks[0], *first);
   comparison.second = side_of(b->run, request.second, chosen->ranks[1], *second);
+  for (const ComparedSide* side : {&comparison.first, &comparison.second})
+    if (side->is_cut)
+      comparison.warnings.push_back(fmt::format(
+          "{}: ran out of memory in the step: no times to compare, peaks up to there",
+          side->location));
   if (comparison.first.memory.is_inferred || comparison.second.memory.is_inferred)
     for (ComparedSide* side : {&comparison.first, &comparison.second})
       compare::fold_as_inferred(side->memory);

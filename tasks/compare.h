@@ -40,6 +40,7 @@ struct ComparedSide {
   bool is_measured = false;
   std::uint32_t rank = 0;
   std::uint32_t step = 0;  ///< its number
+  bool is_cut = false;     ///< it ran out of memory in the step: no time is that of a step
   Ns step_time = 0;        ///< 0: it has no ops
   compare::BusyTimes busy;
   compare::CriticalPath path;
@@ -66,6 +67,7 @@ struct Comparison {
   std::vector<std::string> warnings;
 
   bool has_ops() const { return first.busy.ops > 0 && second.busy.ops > 0; }
+  bool has_times() const { return has_ops() && !first.is_cut && !second.is_cut; }
   std::optional<double> step_time_error() const;    ///< (first − second) / second
   std::optional<double> peak_memory_error() const;  ///< of reserved, else of allocated bytes
 };

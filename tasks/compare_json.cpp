@@ -43,6 +43,10 @@ void write_path(JsonWriter& json, const ComparedSide& side) {
   json.end_array().end_object();
 }
 
+void write_time(JsonWriter& json, const ComparedSide& side, std::string_view name, Ns value) {
+  side.is_cut ? json.key(name).null() : json.field(name, value);
+}
+
 void write_side(JsonWriter& json, std::string_view key, const ComparedSide& side) {
   json.key(key).begin_object();
   json.field("source", std::string_view(side.location));
@@ -50,14 +54,15 @@ void write_side(JsonWriter& json, std::string_view key, const ComparedSide& side
   json.field("kind", side.is_measured ? "measured" : "predicted");
   json.field("rank", std::int64_t{side.rank});
   json.field("step", std::int64_t{side.step});
-  json.field("step_time_ns", side.step_time);
+  const auto time = [&](std::string_view name, Ns value) { write_time(json, side, name, value); };
+  time("step_time_ns", side.step_time);
   json.field("ops", side.busy.ops);
-  json.field("compute_busy_ns", side.busy.compute);
-  json.field("comm_busy_ns", side.busy.comm);
-  json.field("exposed_comm_ns", side.busy.exposed);
-  json.field("hidden_comm_ns", side.busy.comm - side.busy.exposed);
-  json.field("comm_wait_ns", side.busy.wait);
-  json.field("comm_transfer_ns", side.busy.transfer);
+  time("compute_busy_ns", side.busy.compute);
+  time("comm_busy_ns", side.busy.comm);
+  time("exposed_comm_ns", side.busy.exposed);
+  time("hidden_comm_ns", side.busy.comm - side.busy.exposed);
+  time("comm_wait_ns", side.busy.wait);
+  time("comm_transfer_ns", side.busy.transfer);
   json.field("peak_allocated_bytes", side.peak_allocated);
   json.field("peak_reserved_bytes", side.peak_reserved);
   json.field("causes_inferred", side.memory.is_inferred);
@@ -172,8 +177,8 @@ std::string to_json(const Comparison& comparison) {
   write_residuals(json, "by_kind", comparison.by_kind);
   write_residuals(json, "by_scope", comparison.by_scope);
   json.key("exposed_comm").begin_object();
-  json.field("predicted_ns", comparison.first.busy.exposed);
-  json.field("measured_ns", comparison.second.busy.exposed);
+  write_time(json, comparison.first, "predicted_ns", comparison.first.busy.exposed);
+  write_time(json, comparison.second, "measured_ns", comparison.second.busy.exposed);
   json.end_object();
   write_changed(json, comparison);
   write_unmatched(json, "only_first", matching, matching.of_first_alone());

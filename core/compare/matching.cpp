@@ -246,4 +246,10 @@ run::StepRow step_to_compare(run::RunView run, run::ClassRow rank_class,
   return last;
 }
 
+bool is_cut_short(run::RunView run, run::StepRow step) {
+  return std::any_of(run.failures.begin(), run.failures.end(), [&](const run::FailureRecord& row) {
+    return run.steps[row.step.row()].number == run.steps[step.row()].number;
+  });
+}
+
 }  // namespace foregather::compare

@@ -76,4 +76,7 @@ std::optional<run::ClassRow> class_of_rank(run::RunView run, std::uint32_t rank)
 run::StepRow step_to_compare(run::RunView run, run::ClassRow rank_class,
                              std::optional<std::int64_t> number = std::nullopt);
 
+/// Did the run end in this step, of any class, for want of memory? Its times are no step's then.
+bool is_cut_short(run::RunView run, run::StepRow step);
+
 }  // namespace foregather::compare

@@ -79,7 +79,8 @@ std::array<Figure, 5> five_figures(const Session& session) {
     const Sides ranks = representative(session, side);
     if (ranks.time == nullptr) continue;
     const run::StepInfo& step = step_of(session.run(side), *ranks.time);
-    if (ranks.time->busy.ops > 0) {
+    const bool is_cut = compare::is_cut_short(session.run(side), ranks.time->step);
+    if (ranks.time->busy.ops > 0 && !is_cut) {
       figures[0].value[side] = step.end - step.begin;
       figures[1].value[side] = ranks.time->busy.compute;
       figures[2].value[side] = ranks.time->busy.comm;

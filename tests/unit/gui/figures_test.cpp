@@ -179,3 +179,10 @@ TEST_CASE("commands: one each, and no key means two things") {
   std::sort(keys.begin(), keys.end());
   CHECK(std::adjacent_find(keys.begin(), keys.end()) == keys.end());
 }
+
+TEST_CASE("figures: a step that ran out of memory has no times") {
+  const auto figures = five_figures(opened({test::example_run()}));
+  CHECK_FALSE(figures[0].value[0]);
+  CHECK_FALSE(figures[3].value[0]);
+  CHECK(figures[4].value[0] == 2048);
+}

@@ -34,13 +34,20 @@ std::string compare_fault(const tasks::CompareRequest& request) {
   return comparison ? "" : comparison.error().text();
 }
 
+// Whose step was finished.
+run::Run whole_example() {
+  run::Run run = test::example_run();
+  run.failures.clear();
+  return run;
+}
+
 std::string source(const char* path) { return std::string(FOREGATHER_SOURCE_DIR) + "/" + path; }
 
 }  // namespace
 
 TEST_CASE("compare: ranks are chosen on each side") {
   const test::Scratch folder;
-  const std::string path = written(folder, "run.db", test::example_run());
+  const std::string path = written(folder, "run.db", whole_example());
   tasks::CompareRequest request{path, path, {}, {{2, 0}}, {}};
   const tasks::Comparison other = compared(request);
   CHECK(other.first.rank == 2);
@@ -88,7 +95,7 @@ TEST_CASE("compare: a workload against a recording, both as they are") {
 }
 
 TEST_CASE("compare: JSON lists all that changed and all that met nothing") {
-  run::Run first = test::example_run();
+  run::Run first = whole_example();
   run::Run second = first;
   second.about.name = "other";
   for (Phase& phase : second.ops.phase) phase = Phase::optimizer;
@@ -105,6 +112,26 @@ TEST_CASE("compare: JSON lists all that changed and all that met nothing") {
   CHECK(json["first"]["critical_path"]["longest"][0]["op"] ==
         "r2/s1/m0/layers.0.attn/forward/gemm/0");
   CHECK(json["memory_by_cause"]["unsharded_parameter"]["difference_bytes"] == 0);
+}
+
+TEST_CASE("compare: a step that ran out of memory has no times") {
+  const test::Scratch folder;
+  const tasks::Comparison comparison = compared({written(folder, "a.db", test::example_run()),
+                                                 written(folder, "b.db", whole_example()),
+                                                 {},
+                                                 {},
+                                                 {}});
+  CHECK(comparison.first.is_cut);
+  CHECK_FALSE(comparison.second.is_cut);
+  CHECK_FALSE(comparison.step_time_error());
+  CHECK(comparison.peak_memory_error() == 0);
+  REQUIRE(comparison.warnings.size() == 1);
+  CHECK(comparison.warnings[0].find("ran out of memory in the step") != std::string::npos);
+  const auto json = nlohmann::json::parse(tasks::to_json(comparison));
+  CHECK(json["first"]["step_time_ns"].is_null());
+  CHECK(json["exposed_comm"]["predicted_ns"].is_null());
+  CHECK(json["exposed_comm"]["measured_ns"] == 15);
+  CHECK(json["second"]["step_time_ns"] == 60);
 }
 
 TEST_CASE("compare: a memory snapshot has memory alone") {
