@@ -195,11 +195,13 @@ void MainWindow::bind_commands() {
 
 void MainWindow::bind_moving() {
   using Id = CommandId;
-  constexpr double kZoom = 0.7, kPan = 0.15;
+  constexpr double kZoom = 0.7, kPan = 0.15, kScroll = 0.4;
   bind(Id::zoom_in, [this] { timeline_->zoom(kZoom); });
   bind(Id::zoom_out, [this] { timeline_->zoom(1 / kZoom); });
   bind(Id::pan_left, [this] { timeline_->pan(-kPan); });
   bind(Id::pan_right, [this] { timeline_->pan(kPan); });
+  bind(Id::scroll_up, [this] { timeline_->scroll(-kScroll); });
+  bind(Id::scroll_down, [this] { timeline_->scroll(kScroll); });
   bind(Id::fit_selection, [this] { timeline_->fit_selection(); });
   bind(Id::fit_all, [this] {
     if (document_) timeline_->show_range(document_->session.extent());

@@ -33,6 +33,8 @@ constexpr std::array kCommands{
     CommandInfo{Id::zoom_out, "Moving", "Zoom out", "S; Ctrl+-"},
     CommandInfo{Id::pan_left, "Moving", "Move left", "A; Left"},
     CommandInfo{Id::pan_right, "Moving", "Move right", "D; Right"},
+    CommandInfo{Id::scroll_up, "Moving", "Scroll the lanes up", "Up; PgUp"},
+    CommandInfo{Id::scroll_down, "Moving", "Scroll the lanes down", "Down; PgDown"},
     CommandInfo{Id::fit_selection, "Moving", "Zoom to the selection", "F"},
     CommandInfo{Id::fit_all, "Moving", "Show everything", "Shift+F; Home"},
     CommandInfo{Id::zoom_back, "Moving", "Back to the view before", "Backspace"},

@@ -21,6 +21,8 @@ enum class CommandId : unsigned char {
   zoom_out,
   pan_left,
   pan_right,
+  scroll_up,
+  scroll_down,
   fit_selection,
   fit_all,
   zoom_back,

@@ -20,8 +20,6 @@ constexpr std::array kTitles{"kind"sv,      "phase"sv,    "scope"sv,      "op"sv
 
 }  // namespace
 
-std::string_view title(ResidualColumn column) { return kTitles[static_cast<std::size_t>(column)]; }
-
 Residuals::Residuals(const Session& session) : session_(&session) {
   for (std::size_t p = 0; p < session.pairs().size(); ++p) {
     const RankPair& pair = session.pairs()[p];
@@ -53,6 +51,21 @@ std::string_view Residuals::source(const ResidualRow& row) const {
   return run.text_of(run.ops.source[(side == 0 ? row.first : row.second).row()]);
 }
 
+std::string Residuals::title(ResidualColumn column) const {
+  const bool are_alike =
+      session_->sides() > 1 && session_->run(0).about.kind == session_->run(1).about.kind;
+  if (are_alike && column == ResidualColumn::predicted) return {session_->letter(0)};
+  if (are_alike && column == ResidualColumn::measured) return {session_->letter(1)};
+  return std::string(kTitles[static_cast<std::size_t>(column)]);
+}
+
+std::string Residuals::op(const ResidualRow& row) const {
+  const RankPair& pair = session_->pairs()[row.pair];
+  const std::string key = pair.matching->key(group(row));
+  if (session_->pairs().size() == 1) return key;
+  return fmt::format("r{}/{}", pair.sides[row.first ? 0 : 1]->rank, key);
+}
+
 std::string_view Residuals::scope(const ResidualRow& row) const {
   return session_->pairs()[row.pair].matching->scope(group(row));
 }
@@ -68,8 +81,8 @@ void Residuals::filter(const std::string& text, bool met_only) {
   for (std::uint32_t i = 0; i < rows_.size(); ++i) {
     const compare::MatchedGroup& met = group(rows_[i]);
     if (met_only && !met.level) continue;
-    if (low.empty() || holds_text(session_->pairs()[rows_[i].pair].matching->key(met), low) ||
-        holds_text(name(met.kind), low) || holds_text(source(rows_[i]), low))
+    if (low.empty() || holds_text(op(rows_[i]), low) || holds_text(name(met.kind), low) ||
+        holds_text(source(rows_[i]), low))
       shown_.push_back(i);
   }
   sort(column_, ascending_);
@@ -126,10 +139,11 @@ std::string Residuals::text(const ResidualRow& row, ResidualColumn column) const
     case ResidualColumn::kind: return knows_kind ? std::string(name(met.kind)) : "";
     case ResidualColumn::phase: return std::string(name(met.phase));
     case ResidualColumn::scope: return std::string(scope(row));
-    case ResidualColumn::op: return session_->pairs()[row.pair].matching->key(met);
+    case ResidualColumn::op: return op(row);
     case ResidualColumn::level:
       if (met.level) return std::string(name(*met.level));
-      return met.first_ops > 0 ? "only predicted" : "only measured";
+      return "only " +
+             title(met.first_ops > 0 ? ResidualColumn::predicted : ResidualColumn::measured);
     case ResidualColumn::predicted: return met.first_ops > 0 ? format_time(met.first_time) : "";
     case ResidualColumn::measured: return met.second_ops > 0 ? format_time(met.second_time) : "";
     case ResidualColumn::difference: return format_time(met.difference());

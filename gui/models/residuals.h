@@ -24,7 +24,6 @@ enum class ResidualColumn : std::uint8_t {
   source,
 };
 inline constexpr std::size_t kResidualColumns = 10;
-std::string_view title(ResidualColumn column);
 
 /// A group of compare::Matching: usually one op and its counterpart.
 struct ResidualRow {
@@ -63,6 +62,8 @@ class Residuals {
   /// Rows whose key, kind or source holds the text, case ignored; with `met_only` no unmatched one.
   void filter(const std::string& text, bool met_only);
 
+  /// Of the column; two runs of one kind are A and B.
+  std::string title(ResidualColumn column) const;
   std::string text(const ResidualRow& row, ResidualColumn column) const;
   std::optional<double> error(const ResidualRow& row) const;
   ErrorHistogram histogram() const;  ///< of the rows shown
@@ -70,6 +71,8 @@ class Residuals {
   std::string csv() const;
 
  private:
+  /// Its key; where several ranks are open, with its rank.
+  std::string op(const ResidualRow& row) const;
   std::string_view source(const ResidualRow& row) const;
   std::string_view scope(const ResidualRow& row) const;
 

@@ -5,8 +5,10 @@
 #include <QLineEdit>
 #include <QListWidget>
 #include <QPlainTextEdit>
+#include <QShortcut>
 #include <QTreeWidget>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "gui/views/theme.h"
 
@@ -73,12 +75,25 @@ QDialog* palette_dialog(QWidget* parent, std::function<void(CommandId)> run) {
   }
   list->setCurrentRow(0);
   QObject::connect(words, &QLineEdit::textChanged, list, [list](const QString& text) {
+    const QStringList parts = text.split(' ', Qt::SkipEmptyParts);
     for (int i = list->count() - 1; i >= 0; --i) {
-      const bool fits = list->item(i)->text().contains(text, Qt::CaseInsensitive);
+      const QString title = list->item(i)->text();
+      const bool fits = std::all_of(parts.begin(), parts.end(), [&](const QString& part) {
+        return title.contains(part, Qt::CaseInsensitive);
+      });
       list->item(i)->setHidden(!fits);
       if (fits) list->setCurrentRow(i);
     }
   });
+  for (const int by : {-1, 1}) {
+    auto* key = new QShortcut(by < 0 ? Qt::Key_Up : Qt::Key_Down, words);
+    key->setContext(Qt::WidgetShortcut);
+    QObject::connect(key, &QShortcut::activated, list, [list, by] {
+      int row = list->currentRow() + by;
+      while (row >= 0 && row < list->count() && list->item(row)->isHidden()) row += by;
+      if (row >= 0 && row < list->count()) list->setCurrentRow(row);
+    });
+  }
   const auto choose = [made, list, run = std::move(run)] {
     const QListWidgetItem* item = list->currentItem();
     const bool is_chosen = item != nullptr && !item->isHidden();

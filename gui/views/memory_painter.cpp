@@ -198,6 +198,7 @@ void paint_memory(QPainter& painter, const QRectF& area, const Scene& scene, std
     return;
   }
   const double bands = scene.view.by_cause ? static_cast<double>(sides.size()) : 1;
+  std::optional<Bytes> limit_before;
   for (std::size_t i = 0; i < sides.size(); ++i) {
     const RankMemory& memory = *scene.document.memory[pair][sides[i]];
     const double height = area.height() / bands;
@@ -220,7 +221,9 @@ void paint_memory(QPainter& painter, const QRectF& area, const Scene& scene, std
       paint_causes(painter, band, scene, memory, scale);
     else
       paint_curves(painter, band, scene, memory, sides[i], scale);
-    if (i == 0 || scene.view.by_cause) paint_limit(painter, band, scene, memory, scale);
+    const bool is_another = i == 0 || memory.limit() != limit_before;
+    if (is_another || scene.view.by_cause) paint_limit(painter, band, scene, memory, scale);
+    limit_before = memory.limit();
     paint_ooms(painter, band, scene, memory);
     painter.restore();
   }

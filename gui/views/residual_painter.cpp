@@ -78,7 +78,7 @@ void paint_residual_table(QPainter& painter, const QRectF& area, const Residuals
   QRectF line(area.left(), area.top(), area.width(), kRow);
   painter.fillRect(line, theme.band);
   painter.setPen(theme.text);
-  paint_line(painter, line, [](ResidualColumn column) { return shown(title(column)); });
+  paint_line(painter, line, [&](ResidualColumn column) { return shown(residuals.title(column)); });
   const auto fit = static_cast<std::size_t>(std::max(0.0, area.height() / kRow - 2));
   const std::size_t rows = std::min(fit, residuals.shown().size());
   for (std::size_t i = 0; i < rows; ++i) {

@@ -82,8 +82,8 @@ QVariant ResidualTable::data(const QModelIndex& index, int role) const {
 }
 
 QVariant ResidualTable::headerData(int section, Qt::Orientation orientation, int role) const {
-  if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
-  return shown(title(static_cast<ResidualColumn>(section)));
+  if (orientation != Qt::Horizontal || role != Qt::DisplayRole || !residuals_) return {};
+  return shown(residuals_->title(static_cast<ResidualColumn>(section)));
 }
 
 void ResidualTable::sort(int column, Qt::SortOrder order) {
@@ -113,14 +113,21 @@ ResidualView::ResidualView(QWidget* parent) : QWidget(parent) {
   rows_->setTextElideMode(Qt::ElideMiddle);
   rows_->setAccessibleName("Residuals");
   rows_->horizontalHeader()->setStretchLastSection(true);
-  const int letter = rows_->fontMetrics().averageCharWidth();
-  for (const auto& [column, letters] :
-       {std::pair{ResidualColumn::scope, 26}, std::pair{ResidualColumn::op, 46},
-        std::pair{ResidualColumn::kind, 15}, std::pair{ResidualColumn::phase, 12},
-        std::pair{ResidualColumn::level, 16}, std::pair{ResidualColumn::predicted, 12},
-        std::pair{ResidualColumn::measured, 12}, std::pair{ResidualColumn::difference, 13},
-        std::pair{ResidualColumn::error, 12}})
-    rows_->setColumnWidth(static_cast<int>(column), letters * letter);
+  // Wide enough for such texts; a square of colour stands before errors.
+  constexpr int kMargin = 12, kSquare = 28;
+  for (const auto& [column, text] :
+       {std::pair{ResidualColumn::kind, "host_to_device"},
+        std::pair{ResidualColumn::phase, "optimizer"},
+        std::pair{ResidualColumn::scope, "model.layers.10.self_attn"},
+        std::pair{ResidualColumn::op, "m0/model.layers.10.self_attn/backward/gemm"},
+        std::pair{ResidualColumn::level, "only predicted"},
+        std::pair{ResidualColumn::predicted, "predicted  ▾"},
+        std::pair{ResidualColumn::measured, "measured  ▾"},
+        std::pair{ResidualColumn::difference, "difference  ▾"},
+        std::pair{ResidualColumn::error, "+99999.9 %"}})
+    rows_->setColumnWidth(static_cast<int>(column),
+                          rows_->fontMetrics().horizontalAdvance(text) + kMargin +
+                              (column == ResidualColumn::error ? kSquare : 0));
 
   auto* line = new QHBoxLayout;
   line->addWidget(filter_, 1);

@@ -2,6 +2,7 @@
 
 #include <QMouseEvent>
 #include <QPainter>
+#include <algorithm>
 
 #include "gui/models/navigation.h"
 
@@ -15,6 +16,7 @@ SummaryView::SummaryView(QWidget* parent) : QWidget(parent) {
 
 void SummaryView::set_document(std::shared_ptr<const Document> document) {
   painter_.reset();
+  current_.reset();
   document_ = std::move(document);
   if (document_) painter_.emplace(*document_);
   update();
@@ -34,7 +36,15 @@ void SummaryView::set_message(const QString& message, bool is_error) {
 
 void SummaryView::paintEvent(QPaintEvent*) {
   QPainter painter(this);
-  if (painter_) return painter_->paint(painter, rect(), theme_);
+  if (painter_) {
+    painter_->paint(painter, rect(), theme_);
+    if (const SummaryPainter::Place* place = current(); place != nullptr && hasFocus()) {
+      painter.setPen(QPen(theme_.text, 1, Qt::DotLine));
+      painter.setBrush(Qt::NoBrush);
+      painter.drawRect(place->box.adjusted(0, 0, -1, -1));
+    }
+    return;
+  }
   painter.fillRect(rect(), theme_.ground);
   painter.setFont(picture_font(14));
   painter.setPen(is_error_ ? theme_.alarm : theme_.faint);
@@ -53,13 +63,44 @@ void SummaryView::mouseMoveEvent(QMouseEvent* event) {
 }
 
 void SummaryView::mousePressEvent(QMouseEvent* event) {
-  const SummaryPainter::Place* place = place_at(event->position());
-  if (place == nullptr) return;
-  if (place->is_badge) {
-    if (on_badge) on_badge(painter_->badges()[place->index]);
+  if (const SummaryPainter::Place* place = place_at(event->position()); place != nullptr)
+    follow(*place);
+}
+
+void SummaryView::keyPressEvent(QKeyEvent* event) {
+  if (!painter_ || painter_->places().empty()) return QWidget::keyPressEvent(event);
+  const std::size_t last = painter_->places().size() - 1;
+  const auto go_to = [this](std::size_t place) {
+    current_ = place;
+    update();
+  };
+  switch (event->key()) {
+    case Qt::Key_Down:
+    case Qt::Key_Right: return go_to(current_ ? std::min(*current_ + 1, last) : 0);
+    case Qt::Key_Up:
+    case Qt::Key_Left: return go_to(current_ ? *current_ - std::min<std::size_t>(*current_, 1) : 0);
+    case Qt::Key_Home: return go_to(0);
+    case Qt::Key_End: return go_to(last);
+    case Qt::Key_Space:
+    case Qt::Key_Return:
+    case Qt::Key_Enter:
+      if (const SummaryPainter::Place* place = current(); place != nullptr) follow(*place);
+      return;
+    default: QWidget::keyPressEvent(event);
+  }
+}
+
+const SummaryPainter::Place* SummaryView::current() const {
+  if (!painter_ || !current_ || *current_ >= painter_->places().size()) return nullptr;
+  return &painter_->places()[*current_];
+}
+
+void SummaryView::follow(const SummaryPainter::Place& place) {
+  if (place.is_badge) {
+    if (on_badge) on_badge(painter_->badges()[place.index]);
   } else if (on_jump) {
     const Residuals& residuals = painter_->residuals();
-    on_jump(span_of(residuals.row(residuals.shown()[place->index])));
+    on_jump(span_of(residuals.row(residuals.shown()[place.index])));
   }
 }
 

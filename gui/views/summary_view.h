@@ -11,7 +11,7 @@
 namespace foregather::gui {
 
 /// The picture of SummaryPainter; badges open their lists, residuals lead to their ops. Without a
-/// document: how to open one, or what went wrong.
+/// document: how to open one, or what went wrong. Arrows go from one to the next, Enter follows.
 class SummaryView final : public QWidget {
  public:
   explicit SummaryView(QWidget* parent = nullptr);
@@ -20,6 +20,8 @@ class SummaryView final : public QWidget {
   /// Shown in place of a document.
   void set_message(const QString& message, bool is_error);
   const QString& message() const { return message_; }
+  /// The badge or residual that the keys are at; null: none. Valid until the next paint.
+  const SummaryPainter::Place* current() const;
 
   std::function<void(const Span&)> on_jump;
   std::function<void(const Badge&)> on_badge;
@@ -28,15 +30,18 @@ class SummaryView final : public QWidget {
   void paintEvent(QPaintEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
   void mouseMoveEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
 
  private:
   const SummaryPainter::Place* place_at(QPointF point) const;
+  void follow(const SummaryPainter::Place& place);
 
   std::shared_ptr<const Document> document_;
   std::optional<SummaryPainter> painter_;
   Theme theme_ = Theme::light();
   QString message_;
   bool is_error_ = false;
+  std::optional<std::size_t> current_;  ///< of the painter's places
 };
 
 }  // namespace foregather::gui

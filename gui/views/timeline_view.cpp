@@ -258,6 +258,10 @@ void TimelineView::pan(double share) {
   if (document_) show_range(panned(view_.range, share, document_->session.extent()), true);
 }
 
+void TimelineView::scroll(double share) {
+  set_scroll(view_.scroll + share * lanes_area().height());
+}
+
 void TimelineView::zoom_back() {
   if (history_.empty()) return;
   view_.range = history_.back();

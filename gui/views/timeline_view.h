@@ -37,6 +37,8 @@ class TimelineView final : public QWidget {
   void show_range(TimeRange range, bool is_same_gesture = false);
   void zoom(double factor, std::optional<double> at_x = {});
   void pan(double share);
+  /// Lanes up or down by a share of what fits.
+  void scroll(double share);
   void zoom_back();
   void fit_selection();
   void select(std::optional<Span> span);

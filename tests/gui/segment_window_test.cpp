@@ -74,6 +74,30 @@ TEST_CASE("segment window: keys and the wheel zoom both ways, and fit comes back
                  Qt::NoScrollPhase, false);
   QApplication::sendEvent(&plane, &up);
   CHECK(plane.heights().second - plane.heights().first < all.second - all.first);
+  const auto wheel = [&](Qt::KeyboardModifiers modifiers) {
+    QWheelEvent event(middle, plane.mapToGlobal(middle), {}, {0, 120}, Qt::NoButton, modifiers,
+                      Qt::NoScrollPhase, false);
+    QApplication::sendEvent(&plane, &event);
+  };
+  const TimeRange closer = plane.range();
+  wheel(Qt::ControlModifier);
+  CHECK(plane.range().length() < closer.length());
+  const TimeRange closest = plane.range();
+  wheel(Qt::ShiftModifier);
+  CHECK(plane.range().length() == closest.length());
+  CHECK(plane.range().begin < closest.begin);
+
+  // What is under the pointer goes with it.
+  const TimeRange before = plane.range();
+  const auto heights = plane.heights();
+  QTest::mousePress(&plane, Qt::LeftButton, {}, middle.toPoint());
+  QTest::mouseMove(&plane, middle.toPoint() + QPoint(-60, -30));
+  QTest::mouseRelease(&plane, Qt::LeftButton, {}, middle.toPoint() + QPoint(-60, -30));
+  CHECK(plane.range().begin > before.begin);
+  CHECK(plane.heights().first < heights.first);
+  CHECK_FALSE(plane.chosen());
+  QTest::keyClick(&plane, Qt::Key_Down);
+  CHECK(plane.heights().first <= heights.first);
   QTest::keyClick(&plane, Qt::Key_F);
   CHECK(plane.heights() == all);
   CHECK(plane.range() == range);

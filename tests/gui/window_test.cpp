@@ -1,7 +1,9 @@
 // The real window on the offscreen platform, driven by keys, clicks and the wheel.
 #include <QApplication>
 #include <QClipboard>
+#include <QDialog>
 #include <QLineEdit>
+#include <QListWidget>
 #include <QSettings>
 #include <QSignalSpy>
 #include <QTabWidget>
@@ -137,6 +139,73 @@ TEST_CASE("window: the wheel zooms at the pointer, scrolls and moves") {
   wheel(-1, {});
   const double most = timeline.rows().height - timeline.lanes_area().height();
   CHECK(timeline.view().scroll == Approx(std::clamp(48.0, 0.0, std::max(0.0, most))));
+}
+
+TEST_CASE("window: keys scroll the lanes") {
+  Opened opened({test::simulated_tiny({})}, {900, 260});
+  TimelineView& timeline = opened.timeline();
+  const double most = timeline.rows().height - timeline.lanes_area().height();
+  REQUIRE(most > 0);
+  opened.key(Qt::Key_Down);
+  CHECK(timeline.view().scroll > 0);
+  for (int i = 0; i < 20; ++i) opened.key(Qt::Key_PageDown);
+  CHECK(timeline.view().scroll == Approx(most));
+  for (int i = 0; i < 20; ++i) opened.key(Qt::Key_Up);
+  CHECK(timeline.view().scroll == 0);
+}
+
+TEST_CASE("window: badges and residuals of the summary follow keys and clicks") {
+  Opened opened({test::example_run(), slower(test::example_run())});
+  SummaryView& summary = opened.window.summary();
+  int badges = 0;
+  std::optional<Span> jumped;
+  summary.on_badge = [&](const Badge&) { ++badges; };
+  summary.on_jump = [&](const Span& span) { jumped = span; };
+  opened.window.run(CommandId::show_summary);
+  QApplication::processEvents();
+  QTest::keyClick(&summary, Qt::Key_Down);
+  REQUIRE(summary.current());
+  REQUIRE(summary.current()->is_badge);
+  QTest::keyClick(&summary, Qt::Key_Return);
+  QTest::mouseClick(&summary, Qt::LeftButton, {}, summary.current()->box.center().toPoint());
+  CHECK(badges == 2);
+  CHECK_FALSE(jumped);
+  QTest::keyClick(&summary, Qt::Key_End);
+  REQUIRE(summary.current());
+  CHECK_FALSE(summary.current()->is_badge);
+  QTest::keyClick(&summary, Qt::Key_Space);
+  REQUIRE(jumped);
+  const Span by_key = *jumped;
+  jumped.reset();
+  QTest::mouseClick(&summary, Qt::LeftButton, {}, summary.current()->box.center().toPoint());
+  CHECK(jumped == by_key);
+  QTest::mouseMove(&summary, summary.current()->box.center().toPoint());
+  CHECK(summary.cursor().shape() == Qt::PointingHandCursor);
+}
+
+TEST_CASE("window: a command is found by its words, and chosen by keys") {
+  Opened opened({test::simulated_tiny({})});
+  const TimeRange before = opened.timeline().view().range;
+  opened.window.run(CommandId::palette);
+  auto* const dialog = opened.window.findChild<QDialog*>();
+  REQUIRE(dialog != nullptr);
+  CHECK(dialog->windowTitle() == "Commands");
+  auto* const words = dialog->findChild<QLineEdit*>();
+  auto* const list = dialog->findChild<QListWidget*>();
+  REQUIRE((words != nullptr && list != nullptr));
+  dialog->activateWindow();
+  REQUIRE(QTest::qWaitFor([&] { return words->hasFocus(); }, kPatience));
+  QTest::keyClicks(words, "in zoom");
+  REQUIRE(list->currentItem() != nullptr);
+  CHECK(list->currentItem()->text().startsWith("Zoom in"));
+  words->clear();
+  const int first = list->currentRow();
+  QTest::keyClick(words, Qt::Key_Down);
+  CHECK(list->currentRow() == first + 1);
+  QTest::keyClicks(words, "in zoom");
+  QTest::keyClick(words, Qt::Key_Return);
+  QApplication::processEvents();
+  CHECK(opened.timeline().view().range.length() < before.length());
 }
 
 TEST_CASE("window: a click selects, details say what it met, a double click zooms") {
