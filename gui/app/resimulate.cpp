@@ -4,6 +4,7 @@
 
 #include "core/base/file.h"
 #include "tasks/keys.h"
+#include "tasks/recorded_source.h"
 #include "tasks/simulate.h"
 #include "tasks/sniff.h"
 #include "tasks/stored_prediction.h"
@@ -42,6 +43,7 @@ Result<WhatIf> what_if_of(const std::string& location) {
   source.stored_sets = request.sets;
   source.workload = request.sources.workload;
   if (!source.workload && stored->empty()) source.workload = workload_text(location);
+  source.is_recorded = !source.workload && tasks::is_recorded(location).value_or(false);
   return WhatIf(std::move(source), knob_names());
 }
 

@@ -171,14 +171,16 @@ std::vector<Knob> workload_knobs(const plan::Workload& workload,
   return knobs;
 }
 
-std::vector<Knob> schedule_knobs(const KnobNames& names) {
+std::vector<Knob> schedule_knobs(const KnobNames& names, bool is_recorded) {
   constexpr std::array<std::string_view, 6> kMachine{
       "cluster.hardware",   "cluster.topology", "cluster.link_bandwidth_scale",
       "cluster.contention", "cluster.fabric",   "allocator.conf"};
   std::vector<Knob> knobs;
   for (const plan::WorkloadKey& key : plan::workload_keys())
-    if (std::find(kMachine.begin(), kMachine.end(), key.name) != kMachine.end())
+    if (std::find(kMachine.begin(), kMachine.end(), key.name) != kMachine.end()) {
       knobs.push_back(knob_of(key, names));
+      if (is_recorded && key.name == "cluster.hardware") knobs.back().given = "as recorded";
+    }
   add_passes(knobs);
   return knobs;
 }

@@ -42,7 +42,7 @@ std::vector<Knob> workload_knobs(const plan::Workload& workload,
                                  const plan::Workload& given, const KnobNames& names);
 
 /// Those of a schedule that is ready: the machine and the passes.
-std::vector<Knob> schedule_knobs(const KnobNames& names);
+std::vector<Knob> schedule_knobs(const KnobNames& names, bool is_recorded);
 
 /// What a number becomes by one turn up or down: twice or half of it; 1 halved is 0.5 where the
 /// knob takes fractions. Empty: the text is no number, or it cannot go on.

@@ -37,6 +37,15 @@ Sides representative(const Session& session, std::size_t side) {
   return found;
 }
 
+std::string hidden_step(const OpenRun& open, const run::StepInfo& step) {
+  const std::string number = step.kind == run::StepKind::other
+                                 ? fmt::format("step {}", step.number)
+                                 : fmt::format("the {} step", name(step.kind));
+  return fmt::format("{}: {} of {}, {}, lies over the one that is shown", open.location, number,
+                     open.run->text_of(open.run->classes[step.rank_class.row()].name),
+                     format_time(step.end - step.begin));
+}
+
 void add_unmatched(const Session& session, std::size_t side, std::vector<Badge>& badges) {
   Badge badge;
   std::int64_t ops = 0;
@@ -130,8 +139,7 @@ std::vector<Badge> badges(const Session& session) {
     for (const std::string& warning : open.warnings) warnings.push_back(warning);
     for (std::size_t s = 0; s < open.run->steps.size(); ++s)
       if (!session.is_shown(side, run::StepRow(s)))
-        hidden.push_back(fmt::format("{}: the {} step lies over the one that is shown",
-                                     open.location, name(open.run->steps[s].kind)));
+        hidden.push_back(hidden_step(open, open.run->steps[s]));
     for (const run::FailureRecord& failure : open.run->failures)
       ooms.push_back(fmt::format("{}: no memory for {} of {}", open.location,
                                  format_bytes(failure.bytes), open.run->text_of(failure.name)));

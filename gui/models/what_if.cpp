@@ -74,7 +74,7 @@ WhatIf::WhatIf(WhatIfSource source, KnobNames names)
 
 void WhatIf::find_knobs() {
   if (!source_.workload) {
-    knobs_ = schedule_knobs(names_);
+    knobs_ = schedule_knobs(names_, source_.is_recorded);
     return;
   }
   // What a knob is turned to may not fit the others: then they stay.
@@ -83,7 +83,7 @@ void WhatIf::find_knobs() {
   auto workload = workload_of(source_, all);
   if (!workload && !knobs_.empty()) return;
   if (!workload) {
-    knobs_ = schedule_knobs(names_);
+    knobs_ = schedule_knobs(names_, source_.is_recorded);
     return;
   }
   std::vector<std::pair<std::string, std::string>> written;

@@ -20,6 +20,7 @@ struct WhatIfSource {
   std::vector<std::string> stored_sets;  ///< that a stored prediction was made with
   /// Before what is turned: the settings of a sweep's point.
   std::vector<std::string> sets, passes;
+  bool is_recorded = false;  ///< a recording, of a machine that it names
   bool is_text = false;  ///< what is simulated is `workload`, whatever the file has now
 };
 
