@@ -117,7 +117,7 @@ ResidualView::ResidualView(QWidget* parent) : QWidget(parent) {
   constexpr int kMargin = 12, kSquare = 28;
   for (const auto& [column, text] :
        {std::pair{ResidualColumn::kind, "host_to_device"},
-        std::pair{ResidualColumn::phase, "optimizer"},
+        std::pair{ResidualColumn::phase, "recompute"},
         std::pair{ResidualColumn::scope, "model.layers.10.self_attn"},
         std::pair{ResidualColumn::op, "m0/model.layers.10.self_attn/backward/gemm"},
         std::pair{ResidualColumn::level, "only predicted"},
