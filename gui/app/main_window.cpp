@@ -82,23 +82,29 @@ void MainWindow::open(const std::vector<std::string>& all) {
     else
       unread_.push_back(runs.error());
   if (found.empty() && !unread_.empty()) return fail(std::exchange(unread_, {}).front());
-  for (const std::string& location : found) {
-    if (std::find(locations_.begin(), locations_.end(), location) != locations_.end()) continue;
-    locations_.push_back(location);
-    if (locations_.size() == 2) shown_[1] = 1;
-  }
-  if (!found.empty()) load();
+  const std::size_t before = locations_.size();
+  for (const std::string& location : found)
+    if (std::find(locations_.begin(), locations_.end(), location) == locations_.end())
+      locations_.push_back(location);
+  // One is shown alone, two together; of more that follow the first one takes the second's place.
+  if (locations_.size() > before && locations_.size() > 1)
+    shown_[1] = static_cast<int>(std::max<std::size_t>(before, 1));
+  if (!found.empty()) load(found);
 }
 
-void MainWindow::load() {
+void MainWindow::load(const std::vector<std::string>& anew) {
   std::vector<std::size_t> shown;
   for (const int index : shown_)
     if (index >= 0) shown.push_back(static_cast<std::size_t>(index));
   progress_->setVisible(true);
   cancel_->setVisible(true);
   progress_->setValue(0);
+  std::vector<OpenRun> known = runs_;
+  std::erase_if(known, [&](const OpenRun& run) {
+    return std::find(anew.begin(), anew.end(), run.location) != anew.end();
+  });
   loader_->start(
-      locations_, runs_, std::move(shown),
+      locations_, std::move(known), std::move(shown),
       [this](int percent, const std::string& what) {
         progress_->setValue(percent);
         message_->setText(gui::shown(printable(what)));

@@ -83,7 +83,8 @@ class MainWindow final : public QMainWindow {
   void bind_moving();
   void bind_selecting();
   void bind_what_if();
-  void load();
+  /// What is chosen; those of `anew` are read again, whatever is known of them.
+  void load(const std::vector<std::string>& anew = {});
   void set_document(std::shared_ptr<const Document> document);
   void show_document(std::shared_ptr<const Document> document, bool keep_view);
   void open_sweep(const std::string& path);

@@ -141,6 +141,27 @@ TEST_CASE("window: the wheel zooms at the pointer, scrolls and moves") {
   CHECK(timeline.view().scroll == Approx(std::clamp(48.0, 0.0, std::max(0.0, most))));
 }
 
+TEST_CASE("window: a file that is opened again is read again") {
+  Opened opened({test::example_run()});
+  const auto step = [&] { return opened.window.document()->session.run(0).steps[0].end; };
+  REQUIRE(step() == 150);
+  const std::string other = written(opened.folder, "other", slower(test::example_run()));
+  std::filesystem::rename(other, opened.files[0]);
+  opened.window.open(opened.files);
+  REQUIRE(QTest::qWaitFor([&] { return !opened.window.is_loading(); }, kPatience));
+  CHECK(step() == 170);
+  CHECK(opened.window.document()->session.sides() == 1);
+}
+
+TEST_CASE("window: a third file is shown below the first") {
+  Opened opened({test::example_run(), slower(test::example_run())});
+  const std::string third = written(opened.folder, "third", test::example_run());
+  opened.window.open({third});
+  REQUIRE(QTest::qWaitFor([&] { return !opened.window.is_loading(); }, kPatience));
+  CHECK(opened.window.document()->session.open_run(0).location == opened.files[0]);
+  CHECK(opened.window.document()->session.open_run(1).location == third);
+}
+
 TEST_CASE("window: keys scroll the lanes") {
   Opened opened({test::simulated_tiny({})}, {900, 260});
   TimelineView& timeline = opened.timeline();
