@@ -251,9 +251,9 @@ Result<Comparison> compare_runs(const CompareRequest& request) {
   comparison.second = side_of(b->run, request.second, chosen->ranks[1], *second);
   for (const ComparedSide* side : {&comparison.first, &comparison.second})
     if (side->is_cut)
-      comparison.warnings.push_back(fmt::format(
-          "{}: ran out of memory in the step: no times to compare, peaks up to there",
-          side->location));
+      comparison.warnings.push_back(
+          fmt::format("{}: ran out of memory in the step: no times to compare, peaks up to there",
+                      side->location));
   if (comparison.first.memory.is_inferred || comparison.second.memory.is_inferred)
     for (ComparedSide* side : {&comparison.first, &comparison.second})
       compare::fold_as_inferred(side->memory);

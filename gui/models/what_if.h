@@ -21,7 +21,7 @@ struct WhatIfSource {
   /// Before what is turned: the settings of a sweep's point.
   std::vector<std::string> sets, passes;
   bool is_recorded = false;  ///< a recording, of a machine that it names
-  bool is_text = false;  ///< what is simulated is `workload`, whatever the file has now
+  bool is_text = false;      ///< what is simulated is `workload`, whatever the file has now
 };
 
 /// The figures that stay in view. Those of `simulate --json`: steady step of the slowest rank,
