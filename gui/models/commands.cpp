@@ -38,7 +38,7 @@ constexpr std::array kCommands{
     CommandInfo{Id::fit_selection, "Moving", "Zoom to the selection", "F"},
     CommandInfo{Id::fit_all, "Moving", "Show everything", "Shift+F; Home"},
     CommandInfo{Id::zoom_back, "Moving", "Back to the view before", "Backspace"},
-    CommandInfo{Id::wheel_zoom, "Moving", "Zoom at the pointer", "Ctrl and wheel", true},
+    CommandInfo{Id::wheel_zoom, "Moving", "Zoom at the pointer", "Ctrl and wheel, or pinch", true},
     CommandInfo{Id::wheel_scroll, "Moving", "Scroll the lanes", "Wheel", true},
     CommandInfo{Id::wheel_pan, "Moving", "Move in time", "Shift and wheel", true},
     CommandInfo{Id::drag_pan, "Moving", "Move", "Shift and drag", true},

@@ -95,11 +95,18 @@ void TimelineView::wheelEvent(QWheelEvent* event) {
   event->accept();
   if (event->modifiers() & Qt::ControlModifier)
     return zoom(std::pow(kZoomOfNotch, notches), event->position().x());
-  if (event->modifiers() & Qt::ShiftModifier || angle.y() == 0) return pan(-0.1 * notches);
-  set_scroll(view_.scroll - 48 * notches);
+  if (event->modifiers() & Qt::ShiftModifier) return pan(-0.1 * notches);
+  if (angle.x() != 0) pan(-0.1 * angle.x() / kWheelNotch);  // touch pads go both ways at once
+  if (angle.y() != 0) set_scroll(view_.scroll - 48 * notches);
 }
 
 bool TimelineView::event(QEvent* event) {
+  if (event->type() == QEvent::NativeGesture) {
+    const auto* gesture = static_cast<QNativeGestureEvent*>(event);
+    if (gesture->gestureType() != Qt::ZoomNativeGesture) return QWidget::event(event);
+    if (document_) zoom(std::exp(-gesture->value()), gesture->position().x());
+    return true;
+  }
   if (event->type() != QEvent::ToolTip) return QWidget::event(event);
   const auto* help = static_cast<QHelpEvent*>(event);
   const auto span = span_under(help->pos());

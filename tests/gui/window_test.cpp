@@ -4,6 +4,8 @@
 #include <QDialog>
 #include <QLineEdit>
 #include <QListWidget>
+#include <QNativeGestureEvent>
+#include <QPointingDevice>
 #include <QSettings>
 #include <QSignalSpy>
 #include <QTabWidget>
@@ -139,6 +141,20 @@ TEST_CASE("window: the wheel zooms at the pointer, scrolls and moves") {
   wheel(-1, {});
   const double most = timeline.rows().height - timeline.lanes_area().height();
   CHECK(timeline.view().scroll == Approx(std::clamp(48.0, 0.0, std::max(0.0, most))));
+
+  // Both ways at once, and two fingers apart.
+  const Ns from = timeline.view().range.begin;
+  const double scroll = timeline.view().scroll;
+  QWheelEvent diagonal(at, timeline.mapToGlobal(at), {}, {-120, 120}, Qt::NoButton, {},
+                       Qt::NoScrollPhase, false);
+  QApplication::sendEvent(&timeline, &diagonal);
+  CHECK(timeline.view().range.begin > from);
+  CHECK(timeline.view().scroll < scroll);
+  const Ns length = timeline.view().range.length();
+  QNativeGestureEvent pinch(Qt::ZoomNativeGesture, QPointingDevice::primaryPointingDevice(), 2, at,
+                            at, timeline.mapToGlobal(at), 0.3, {});
+  QApplication::sendEvent(&timeline, &pinch);
+  CHECK(timeline.view().range.length() < length);
 }
 
 TEST_CASE("window: a file that is opened again is read again") {
