@@ -28,10 +28,10 @@ Result<AnyRun> snapshot(const std::string& path) {
   return AnyRun{std::move(report->runs.front()), {path}, std::move(report->warnings)};
 }
 
-Result<AnyRun> recording(const std::string& path, std::optional<std::int64_t> step) {
+Result<AnyRun> recording(const std::string& path) {
   const auto files = import_files({path});
   if (!files) return tl::unexpected(files.error());
-  auto measured = recorded_run(*files, step);
+  auto measured = recorded_run(*files, std::nullopt);
   if (!measured) return tl::unexpected(measured.error());
   AnyRun any{std::move(measured->run), {path.substr(0, path.find('!'))}, {}};
   for (const ImportedFile& file : *files)
@@ -51,7 +51,7 @@ Result<AnyRun> prediction(const std::string& source) {
 
 }  // namespace
 
-Result<AnyRun> load_any_run(const std::string& source, std::optional<std::int64_t> step) {
+Result<AnyRun> load_any_run(const std::string& source) {
   const std::string path = store::parse_location(source).path;
   std::error_code ignored;
   // What is no file is an error that names a database.
@@ -66,7 +66,7 @@ Result<AnyRun> load_any_run(const std::string& source, std::optional<std::int64_
   if (is_snapshot(source)) return snapshot(source);
   const auto recorded = is_recorded(source);
   if (!recorded) return tl::unexpected(recorded.error());
-  return *recorded ? recording(source, step) : prediction(source);
+  return *recorded ? recording(source) : prediction(source);
 }
 
 Result<std::vector<std::string>> runs_in(const std::vector<std::string>& sources) {

@@ -1,8 +1,6 @@
 // Whatever has steps, as a run.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,9 +16,9 @@ struct AnyRun {
 };
 
 /// A run of a database (RUN.db, RUN.db:NAME) as it is; what import reads as a recorded run; a
-/// memory snapshot; the prediction of any other SOURCE of simulate. `step` chooses one of
-/// recordings; one of a database is chosen by who reads the run. Errors: those of reading.
-Result<AnyRun> load_any_run(const std::string& source, std::optional<std::int64_t> step);
+/// memory snapshot; the prediction of any other SOURCE of simulate. All steps: who reads the run
+/// chooses. Errors: those of reading.
+Result<AnyRun> load_any_run(const std::string& source);
 
 /// What load_any_run() loads of these sources: each run of a database of several, else the source
 /// itself. Errors: those of reading a database.

@@ -41,9 +41,7 @@ Result<std::optional<std::int64_t>> agree_on_step(const CompareRequest& request,
     if (replayed && step != replayed)
       warnings.push_back(fmt::format("{}: predicts step {} of a recording, not step {}", location,
                                      *replayed, *step));
-    if (!compare::replays_all_steps(any.run) || other.run.about.kind != run::RunKind::measured)
-      return {};
-    if (other.run.steps.size() <= other.run.classes.size()) return {};
+    if (!compare::meets_all_steps(any.run, other.run)) return {};
     if (request.step)
       return fail_at(location,
                      "predicts all steps of a recording as one, expected the prediction of step "
@@ -231,9 +229,9 @@ std::vector<std::pair<std::string, Residual>> most_changed(
 }
 
 Result<Comparison> compare_runs(const CompareRequest& request) {
-  auto a = load_any_run(request.first, request.step);
+  auto a = load_any_run(request.first);
   if (!a) return tl::unexpected(a.error());
-  auto b = load_any_run(request.second, request.step);
+  auto b = load_any_run(request.second);
   if (!b) return tl::unexpected(b.error());
   Comparison comparison;
   comparison.warnings = a->warnings;

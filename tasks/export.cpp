@@ -30,8 +30,7 @@ namespace {
 // The begin of what compare compares with the other run; 0 of a run without steps.
 Ns compared_begin(run::RunView run, const run::Run* other) {
   if (run.classes.empty() || run.steps.empty()) return 0;
-  if (other != nullptr && compare::replays_all_steps(*other) &&
-      run.about.kind == run::RunKind::measured) {
+  if (other != nullptr && compare::meets_all_steps(*other, run)) {
     Ns begin = run.steps.front().begin;
     for (const run::StepInfo& step : run.steps) begin = std::min(begin, step.begin);
     return begin;

@@ -103,6 +103,11 @@ std::optional<std::int64_t> replayed_step(run::RunView run) {
 
 bool replays_all_steps(run::RunView run) { return is_replay(run) && !replayed_step(run); }
 
+bool meets_all_steps(run::RunView prediction, run::RunView measured) {
+  return replays_all_steps(prediction) && measured.about.kind == run::RunKind::measured &&
+         measured.steps.size() > measured.classes.size();
+}
+
 void join_steps(run::Run& run) {
   Joined joined = compare::joined(run.steps);
   if (joined.steps.size() == run.steps.size()) return;

@@ -304,7 +304,8 @@ Status MainWindow::save_page(const std::string& path) const {
 
 void MainWindow::copy_table() {
   const QWidget* page = pages_->currentWidget();
-  const bool is_residuals = page == residuals_ || page == summary_;
+  const bool is_residuals =
+      page == residuals_ || (page == summary_ && document_ && document_->session.sides() > 1);
   QApplication::clipboard()->setText(is_residuals ? residuals_->csv() : details_->csv());
   message_->setText(is_residuals ? "copied the residuals" : "copied the details");
 }

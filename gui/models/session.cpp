@@ -42,10 +42,7 @@ Status check(const OpenRun& open) {
 void join_replayed(std::vector<OpenRun>& runs) {
   for (std::size_t side = 0; side < 2; ++side) {
     OpenRun& other = runs[1 - side];
-    if (!compare::replays_all_steps(*runs[side].run) ||
-        other.run->about.kind != run::RunKind::measured ||
-        other.run->steps.size() <= other.run->classes.size())
-      continue;
+    if (!compare::meets_all_steps(*runs[side].run, *other.run)) continue;
     auto joined = std::make_shared<run::Run>(*other.run);
     compare::join_steps(*joined);
     other.run = std::move(joined);

@@ -213,7 +213,7 @@ TEST_CASE("background: closing while real files are read and knobs simulated is 
   Events events;
   const std::string workload = FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml";
   const auto read = [](const std::string& location) -> Result<OpenRun> {
-    auto any = tasks::load_any_run(location, std::nullopt);
+    auto any = tasks::load_any_run(location);
     if (!any) return tl::unexpected(any.error());
     return OpenRun{std::make_shared<const run::Run>(std::move(any->run)), location, {}};
   };

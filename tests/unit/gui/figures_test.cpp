@@ -95,7 +95,7 @@ TEST_CASE("figures: as compare --json has them, of a workload and a recording") 
   const std::string workload = FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml";
   std::vector<run::Run> runs;
   for (const std::string& source : {workload, recording->string()}) {
-    auto any = tasks::load_any_run(source, std::nullopt);
+    auto any = tasks::load_any_run(source);
     REQUIRE(any);
     runs.push_back(std::move(any->run));
   }

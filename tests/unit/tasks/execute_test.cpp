@@ -115,12 +115,12 @@ TEST_CASE("a recording that was cut short is read with a warning") {
   info.kind = run::RunKind::measured;
   (*writer)->info(info);
   REQUIRE((*writer)->commit());
-  const auto cut = tasks::load_any_run(path, std::nullopt);
+  const auto cut = tasks::load_any_run(path);
   REQUIRE(cut);
   REQUIRE(cut->warnings.size() == 1);
   CHECK(cut->warnings.front().find("was cut short") != std::string::npos);
   REQUIRE((*writer)->finish(run::RunState::failed));
-  const auto failed = tasks::load_any_run(path, std::nullopt);
+  const auto failed = tasks::load_any_run(path);
   REQUIRE(failed);
   CHECK(failed->warnings.front().find("the job failed") != std::string::npos);
 }
