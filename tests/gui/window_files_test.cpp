@@ -1,0 +1,143 @@
+// What the window does with files: good and bad ones, again, several, while they change.
+#include <QApplication>
+#include <QSettings>
+#include <QSignalSpy>
+#include <QTabWidget>
+#include <filesystem>
+
+#include "core/store/sqlite.h"
+#include "gui/views/summary_view.h"
+#include "tests/gui/open_window.h"
+
+using namespace foregather;
+using namespace foregather::gui;
+using test::Opened;
+using test::slower;
+using test::written;
+
+TEST_CASE("window: a file that is opened again is read again") {
+  Opened opened({test::example_run()});
+  const auto step = [&] { return opened.window.document()->session.run(0).steps[0].end; };
+  REQUIRE(step() == 150);
+  const std::string other = written(opened.folder, "other", slower(test::example_run()));
+  std::filesystem::rename(other, opened.files[0]);
+  opened.window.open(opened.files);
+  REQUIRE(QTest::qWaitFor([&] { return !opened.window.is_loading(); }, kPatience));
+  CHECK(step() == 170);
+  CHECK(opened.window.document()->session.sides() == 1);
+}
+
+TEST_CASE("window: a third file is shown below the first") {
+  Opened opened({test::example_run(), slower(test::example_run())});
+  const std::string third = written(opened.folder, "third", test::example_run());
+  opened.window.open({third});
+  REQUIRE(QTest::qWaitFor([&] { return !opened.window.is_loading(); }, kPatience));
+  CHECK(opened.window.document()->session.open_run(0).location == opened.files[0]);
+  CHECK(opened.window.document()->session.open_run(1).location == third);
+}
+
+TEST_CASE("window: what cannot be opened is said, and the window lives on") {
+  test::Scratch folder;
+  const std::string good = written(folder, "good", test::example_run());
+  folder.write("empty.db", "");
+  folder.write("corrupt.db", std::string("SQLite format 3\0", 16) + std::string(5000, 'x'));
+  std::string newer;
+  {
+    std::ifstream file(good, std::ios::binary);
+    newer.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  newer[63] = 99;  // user_version, of the header of SQLite's file format
+  folder.write("newer.db", newer);
+  for (const char* name : {"empty.db", "corrupt.db", "newer.db", "absent.db"}) {
+    MainWindow window;
+    window.show();
+    window.open({folder.path(name)});
+    REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kPatience));
+    CHECK_FALSE(window.document());
+    INFO(name << ": " << window.summary().message().toStdString());
+    CHECK(window.summary().message().contains(name));
+    window.open({good});
+    REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kPatience));
+  }
+}
+
+TEST_CASE("window: of several files those that can be read are shown, the others are said") {
+  test::Scratch folder;
+  const std::string good = written(folder, "good", test::example_run());
+  folder.write("empty.db", "");
+  MainWindow window;
+  window.show();
+  window.open({folder.path("empty.db"), good, folder.path("absent.db")});
+  REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kPatience));
+  REQUIRE(window.document());
+  CHECK(window.document()->session.open_run(0).location == good);
+  CHECK(window.status().contains("empty.db"));
+  for (QWidget* dialog : QApplication::topLevelWidgets())
+    if (dialog != &window) dialog->close();
+}
+
+TEST_CASE("window: a database that may only be read, or that another program writes, opens") {
+  test::Scratch folder;
+  const std::string path = written(folder, "good", test::example_run());
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+  {
+    MainWindow window;
+    window.show();
+    window.open({path});
+    REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kPatience));
+  }
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  auto other = store::Database::open_in_place(path);
+  REQUIRE(other);
+  REQUIRE(other->execute("BEGIN EXCLUSIVE"));
+  MainWindow window;
+  window.show();
+  window.open({path});
+  REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kPatience));
+  // Either it was read as it was, or the page says why not.
+  CHECK((window.document() || window.summary().message().contains("good")));
+}
+
+TEST_CASE("window: what was opened last is in the menu") {
+  test::Scratch folder;
+  const std::string path = written(folder, "good", test::example_run());
+  MainWindow window;
+  window.show();
+  window.open({path});
+  REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kPatience));
+  CHECK(QSettings().value("recent files").toStringList().front() == QString::fromStdString(path));
+}
+
+TEST_CASE("window: a database may vanish while it is open") {
+  Opened opened({test::example_run()});
+  std::filesystem::remove(opened.files[0]);
+  opened.key(Qt::Key_W);
+  opened.window.resize(1000, 600);
+  QApplication::processEvents();
+  CHECK(opened.window.document());
+  opened.window.open({opened.folder.path("absent.db")});
+  REQUIRE(QTest::qWaitFor([&] { return !opened.window.is_loading(); }, kPatience));
+  CHECK(opened.window.document());  // what was open stays
+  CHECK(opened.window.status().contains("absent.db"));
+}
+
+TEST_CASE("window: loading is canceled, and closing while it loads is clean") {
+  test::Scratch folder;
+  const std::string path = written(folder, "good", test::simulated_tiny({}));
+  {
+    MainWindow window;
+    window.show();
+    window.open({path});
+    window.cancel_loading();
+    QTest::qWait(50);
+    CHECK_FALSE(window.document());
+    window.open({path});
+    REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kPatience));
+  }
+  for (int i = 0; i < 5; ++i) {
+    MainWindow window;
+    window.show();
+    window.open({path});
+    window.close();
+  }
+}
