@@ -41,7 +41,8 @@ std::vector<Knob> workload_knobs(const plan::Workload& workload,
                                  const std::vector<std::pair<std::string, std::string>>& written,
                                  const plan::Workload& given, const KnobNames& names);
 
-/// Those of a schedule that is ready: the machine and the passes.
+/// Those of a schedule that is ready: the machine (of a recording the one it was made on) and the
+/// passes.
 std::vector<Knob> schedule_knobs(const KnobNames& names, bool is_recorded);
 
 /// What a number becomes by one turn up or down: twice or half of it; 1 halved is 0.5 where the

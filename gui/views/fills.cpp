@@ -35,8 +35,10 @@ void Fills::paint_row() {
   const bool is_whole = std::find(begin, end, 0U) == end;
   const QImage line(reinterpret_cast<const uchar*>(&*begin), width, 1, width * 4,
                     is_whole ? QImage::Format_RGB32 : QImage::Format_ARGB32_Premultiplied);
+  const QPoint origin = painter_.brushOrigin();  // where textures begin
   painter_.setBrushOrigin(first_, y_);
   painter_.fillRect(QRect(first_, y_, width, height_), QBrush(line));
+  painter_.setBrushOrigin(origin);
 }
 
 void Fills::paint_rectangles() {

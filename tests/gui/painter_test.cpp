@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "gui/models/timeline_layout.h"
+#include "gui/views/fills.h"
 #include "gui/views/memory_painter.h"
 #include "gui/views/picture.h"
 #include "gui/views/timeline_painter.h"
@@ -123,4 +124,26 @@ TEST_CASE("theme: families differ in brightness or hue for all kinds of sight") 
   CHECK(Theme::text_on(QColor(0xff0072b2)) == QColor(Qt::white));
   CHECK(theme.residual(0) == theme.residual(0.005));
   CHECK(theme.residual(-1) != theme.residual(1));
+}
+
+TEST_CASE("fills: a line of pixels copied down, and textures begin where they did") {
+  QImage picture(40, 20, QImage::Format_RGB32);
+  picture.fill(Qt::white);
+  QPainter painter(&picture);
+  {
+    Fills fills(painter, 5, 4);
+    fills.add(10, 20, qRgb(255, 0, 0));
+    fills.add(25, 25.2, qRgb(0, 0, 255));
+  }
+  CHECK(painter.brushOrigin() == QPoint(0, 0));
+  painter.end();
+  for (const int y : {5, 8}) {
+    CHECK(picture.pixel(9, y) == qRgb(255, 255, 255));
+    CHECK(picture.pixel(10, y) == qRgb(255, 0, 0));
+    CHECK(picture.pixel(19, y) == qRgb(255, 0, 0));
+    CHECK(picture.pixel(22, y) == qRgb(255, 255, 255));
+    CHECK(picture.pixel(25, y) == qRgb(0, 0, 255));
+  }
+  CHECK(picture.pixel(10, 4) == qRgb(255, 255, 255));
+  CHECK(picture.pixel(10, 9) == qRgb(255, 255, 255));
 }

@@ -1,8 +1,6 @@
 // What the window does with files: good and bad ones, again, several, while they change.
 #include <QApplication>
 #include <QSettings>
-#include <QSignalSpy>
-#include <QTabWidget>
 #include <filesystem>
 
 #include "core/store/sqlite.h"
