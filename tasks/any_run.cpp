@@ -18,6 +18,11 @@ bool is_snapshot(const std::string& path) {
   return std::ifstream(path, std::ios::binary).get() == 0x80;
 }
 
+AnyRun with_warnings(run::Run run, std::vector<std::string> inputs, const std::string& source) {
+  std::vector<std::string> warnings = warnings_about(run.about, source);
+  return {std::move(run), std::move(inputs), std::move(warnings)};
+}
+
 Result<AnyRun> snapshot(const std::string& path) {
   MemoryRequest request;
   request.snapshot = path;
@@ -25,7 +30,7 @@ Result<AnyRun> snapshot(const std::string& path) {
   auto report = examine_snapshot(request);
   if (!report) return tl::unexpected(report.error());
   if (report->runs.empty()) return fail_at(path, "has no device with allocations");
-  return AnyRun{std::move(report->runs.front()), {path}, std::move(report->warnings)};
+  return with_warnings(std::move(report->runs.front()), {path}, path);
 }
 
 Result<AnyRun> recording(const std::string& path) {
@@ -33,11 +38,7 @@ Result<AnyRun> recording(const std::string& path) {
   if (!files) return tl::unexpected(files.error());
   auto measured = recorded_run(*files, std::nullopt);
   if (!measured) return tl::unexpected(measured.error());
-  AnyRun any{std::move(measured->run), {path.substr(0, path.find('!'))}, {}};
-  for (const ImportedFile& file : *files)
-    any.warnings.insert(any.warnings.end(), file.warnings.begin(), file.warnings.end());
-  any.warnings.insert(any.warnings.end(), measured->warnings.begin(), measured->warnings.end());
-  return any;
+  return with_warnings(std::move(measured->run), {path.substr(0, path.find('!'))}, path);
 }
 
 Result<AnyRun> prediction(const std::string& source) {
@@ -45,8 +46,7 @@ Result<AnyRun> prediction(const std::string& source) {
   request.sources.paths = {source};
   auto outcome = simulate(request);
   if (!outcome) return tl::unexpected(outcome.error());
-  return AnyRun{std::move(outcome->run), std::move(outcome->inputs),
-                std::move(outcome->summary.warnings)};
+  return with_warnings(std::move(outcome->run), std::move(outcome->inputs), source);
 }
 
 }  // namespace
@@ -60,8 +60,7 @@ Result<AnyRun> load_any_run(const std::string& source) {
   if (is_missing || store::is_run(source)) {
     auto run = store::read_run(source);
     if (!run) return tl::unexpected(run.error());
-    std::vector<std::string> warnings = state_warnings(run->about, source);
-    return AnyRun{std::move(*run), {path}, std::move(warnings)};
+    return with_warnings(std::move(*run), {path}, source);
   }
   if (is_snapshot(source)) return snapshot(source);
   const auto recorded = is_recorded(source);

@@ -11,8 +11,8 @@ namespace foregather::tasks {
 
 struct AnyRun {
   run::Run run;
-  std::vector<std::string> inputs;  ///< the files that were read
-  std::vector<std::string> warnings;
+  std::vector<std::string> inputs;    ///< the files that were read
+  std::vector<std::string> warnings;  ///< what to know before believing it
 };
 
 /// A run of a database (RUN.db, RUN.db:NAME) as it is; what import reads as a recorded run; a

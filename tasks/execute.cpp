@@ -211,10 +211,12 @@ Result<ExecuteReport> execute(const ExecuteRequest& request) {
     (*writer)->discard();
     return at_source(run.error());
   }
-  const Status closed = (*writer)->finish(run ? run::RunState::complete : run::RunState::failed);
+  if (run) report.run = std::move(*run);
+  add_warnings(*schedule, report);
+  const Status closed =
+      (*writer)->finish(run ? run::RunState::complete : run::RunState::failed, report.warnings);
   if (!run) return at_source(run.error());
   if (!closed) return tl::unexpected(closed.error());
-  report.run = std::move(*run);
   report.description = (*backend)->description();
   if (report.run.oom) {
     report.oom_storage = schedule->graph.text(schedule->graph.at(report.run.oom->storage).name);
@@ -224,7 +226,6 @@ Result<ExecuteReport> execute(const ExecuteRequest& request) {
           runtime::ranks_of(schedule->graph).ranks[process ? process->rank : report.run.oom->rank],
           report.run.oom->in_first_step ? 0 : 1);
   }
-  add_warnings(*schedule, report);
   return report;
 }
 

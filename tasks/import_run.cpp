@@ -36,8 +36,12 @@ Result<rebuild::MeasuredRun> recorded_run(const std::vector<ImportedFile>& files
   run::RunInfo& about = measured->run.about;
   about.name = run_name(files.front().path);
   about.tool = version();
-  for (const ImportedFile& file : files)
+  for (const ImportedFile& file : files) {
     about.source += (about.source.empty() ? "" : "\n") + file.path;
+    about.warnings.insert(about.warnings.end(), file.warnings.begin(), file.warnings.end());
+    for (const auto& [reason, events] : file.dropped) run::count(about.dropped, reason, events);
+  }
+  about.warnings.insert(about.warnings.end(), measured->warnings.begin(), measured->warnings.end());
   if (step) about.options = "--step " + std::to_string(*step) + "\n";
   if (!recordings.front()->devices.empty()) about.hardware = recordings.front()->devices.front();
   return measured;

@@ -19,7 +19,7 @@ Status add_run(const std::string& location, std::optional<std::int64_t> step,
                RecordedFiles& files) {
   const auto run = store::read_run(location);
   if (!run) return tl::unexpected(run.error());
-  for (std::string& warning : state_warnings(run->about, location))
+  for (std::string& warning : warnings_about(run->about, location))
     files.warnings.push_back(std::move(warning));
   const bool is_predicted = run->about.kind == run::RunKind::predicted;
   files.is_predicted |= is_predicted;
@@ -47,17 +47,15 @@ Status add_run(const std::string& location, std::optional<std::int64_t> step,
 
 }  // namespace
 
-std::vector<std::string> state_warnings(const run::RunInfo& about, const std::string& location) {
-  switch (about.state) {
-    case run::RunState::complete: return {};
-    case run::RunState::under_way:
-      return {fmt::format(
-          "{}: is still recorded, or was cut short: its rows end where the recording did",
-          location)};
-    case run::RunState::failed:
-      return {fmt::format("{}: the job failed: its rows end there", location)};
-  }
-  return {};
+std::vector<std::string> warnings_about(const run::RunInfo& about, const std::string& location) {
+  std::vector<std::string> warnings;
+  if (about.state == run::RunState::under_way)
+    warnings.push_back(fmt::format(
+        "{}: is still recorded, or was cut short: its rows end where the recording did", location));
+  if (about.state == run::RunState::failed)
+    warnings.push_back(fmt::format("{}: the job failed: its rows end there", location));
+  warnings.insert(warnings.end(), about.warnings.begin(), about.warnings.end());
+  return warnings;
 }
 
 Result<bool> is_recorded(const std::string& path) {

@@ -17,8 +17,9 @@ namespace foregather::tasks {
 /// begin as a recorded run of a tool that import reads? Errors: a file that cannot be read.
 Result<bool> is_recorded(const std::string& path);
 
-/// What a reader must know of how a recording ended: nothing of one that is complete.
-std::vector<std::string> state_warnings(const run::RunInfo& about, const std::string& location);
+/// What a reader of a run must know: how its recording ended, unless it is complete, and what
+/// whoever made it said of it.
+std::vector<std::string> warnings_about(const run::RunInfo& about, const std::string& location);
 
 struct RecordedFiles {
   std::vector<std::shared_ptr<const run::Recording>> recordings;

@@ -239,6 +239,7 @@ Result<Outcome> simulate(const SimulateRequest& asked) {
     if (!filled) return tl::unexpected(filled.error());
   }
   fill_warnings(*simulation, outcome.summary);
+  outcome.run.about.warnings = outcome.summary.warnings;
   outcome.summary.simulated_in =
       std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();
   return outcome;

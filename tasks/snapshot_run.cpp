@@ -32,6 +32,7 @@ class SnapshotRecorder {
     info.world_size = static_cast<std::uint32_t>(report_.traces.size());
     for (const MemoryTrace& trace : report_.traces)
       info.capacity = std::max(info.capacity, trace.replay.capacity.value_or(0));
+    info.warnings = report_.warnings;
     run_.info(info);
     find_first_time();
     for (std::size_t i = 0; i < devices_.size(); ++i) add(report_.traces[i], devices_[i].recording);

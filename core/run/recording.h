@@ -13,6 +13,7 @@
 #include "core/base/strings.h"
 #include "core/base/units.h"
 #include "core/ir/kinds.h"
+#include "core/run/event_counts.h"
 #include "core/run/work_sample.h"
 
 namespace foregather::run {
@@ -138,15 +139,6 @@ struct KnownOps {
   std::vector<StringId> scope;
   std::vector<KernelWork> works;  ///< by kernel: what its activities do
 };
-
-/// Events by a word, in order of appearance. There are few words.
-using EventCounts = std::vector<std::pair<std::string, std::int64_t>>;
-
-inline void count(EventCounts& counts, std::string_view word, std::int64_t events = 1) {
-  for (auto& [known, n] : counts)
-    if (known == word) return void(n += events);
-  counts.emplace_back(word, events);
-}
 
 /// What became of the events of a file: read = kept + unused + dropped (Recording::dropped).
 struct RecordedRows {

@@ -13,6 +13,7 @@
 #include "core/base/units.h"
 #include "core/ir/kinds.h"
 #include "core/run/enums.h"
+#include "core/run/event_counts.h"
 
 namespace foregather::run {
 
@@ -41,6 +42,8 @@ struct RunInfo {
   Bytes capacity = 0;           ///< of one device, 0: unknown
   Bytes outside_allocator = 0;  ///< held by the context and libraries
   RunState state = RunState::complete;
+  std::vector<std::string> warnings;  ///< what its maker said of it
+  EventCounts dropped;                ///< damaged events of its files by reason
   friend bool operator==(const RunInfo&, const RunInfo&) = default;
 };
 

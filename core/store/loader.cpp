@@ -37,6 +37,19 @@ Status Loader::info() {
   return row.ok() ? Status{} : damaged("run", 0);
 }
 
+Status Loader::warnings() {
+  const Status read = each_row("warning", "id, text", [&](CellReader& row, std::size_t number) {
+    row.id(number);
+    run_.about.warnings.push_back(row.text());
+  });
+  if (!read) return read;
+  return each_row("dropped", "id, reason, events", [&](CellReader& row, std::size_t number) {
+    row.id(number);
+    std::string reason = row.text();
+    run_.about.dropped.emplace_back(std::move(reason), row.within(0, kMostEvents));
+  });
+}
+
 Status Loader::strings() {
   bool repeated = false;
   const Status read = each_row("string", "id, text", [&](CellReader& row, std::size_t number) {
@@ -133,6 +146,8 @@ Status Loader::check_bounds() const {
 
 Result<RunInfo> Loader::load_about() {
   if (const Status done = info(); !done) return tl::unexpected(done.error());
+  if (version_ >= 5)
+    if (const Status done = warnings(); !done) return tl::unexpected(done.error());
   return std::move(run_.about);
 }
 
@@ -148,7 +163,7 @@ Result<Run> Loader::load() {
       Part{1, &Loader::memory},  Part{1, &Loader::causes},        Part{1, &Loader::failures},
       Part{2, &Loader::threads}, Part{2, &Loader::calls},         Part{2, &Loader::launches},
       Part{2, &Loader::waits},   Part{2, &Loader::collectives},   Part{2, &Loader::inferred_causes},
-      Part{4, &Loader::state},   Part{4, &Loader::works}};
+      Part{4, &Loader::state},   Part{4, &Loader::works},         Part{5, &Loader::warnings}};
   for (const Part& part : kParts)
     if (version_ >= part.since)
       if (const Status done = (this->*part.read)(); !done) return tl::unexpected(done.error());

@@ -14,6 +14,7 @@ namespace foregather::store {
 
 /// What the tables may hold at most: more is damage, not data.
 inline constexpr std::size_t kMostRows = 1'000'000'000;
+inline constexpr std::int64_t kMostEvents = std::int64_t{1} << 50;
 
 /// Every reference is checked: a damaged database is refused, never followed.
 class Loader {
@@ -33,6 +34,7 @@ class Loader {
   }
 
   Status info();
+  Status warnings();
   Status strings();
   Status classes();
   Status ranks();

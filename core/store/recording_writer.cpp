@@ -110,8 +110,10 @@ Status RecordingWriter::commit() {
   return database_.execute("COMMIT");
 }
 
-Status RecordingWriter::finish(run::RunState state) {
+Status RecordingWriter::finish(run::RunState state, std::span<const std::string> warnings) {
   if (Status done = commit(); !done) return done;
+  if (Status done = insert_warnings(database_, kRun, written_.warnings, warnings); !done)
+    return done;
   {
     auto statement = database_.prepare("UPDATE recording SET state = ? WHERE run = ?");
     if (!statement) return tl::unexpected(statement.error());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,9 @@ class RecordingWriter final : public run::RecordingSink {
   void change(run::StepRow step, const run::StepInfo& info) override;
   Status commit() override;
 
-  /// The last commit: the run is complete, or its job has failed. Closes the file.
-  Status finish(run::RunState state);
+  /// The last commit: the run is complete, or its job has failed; and what to know of it, beside
+  /// what info() said. Closes the file.
+  Status finish(run::RunState state, std::span<const std::string> warnings = {});
   /// Was anything that happened added?
   bool has_begun() const { return written_.ops > 0 || pending_.ops.size() > 0; }
   /// Removes the file: the run never began.

@@ -246,6 +246,14 @@ Status insert_works(Database& database, std::int64_t id, RunView run, const RowC
                      });
 }
 
+Status insert_dropped(Database& database, std::int64_t id, const run::EventCounts& dropped) {
+  return insert_rows(database, "INSERT INTO dropped VALUES (?,?,?,?)", dropped.size(),
+                     [&](Statement& statement, std::size_t row) {
+                       const auto& [reason, events] = dropped[row];
+                       return statement.run(id, row_id(0, row), std::string_view(reason), events);
+                     });
+}
+
 }  // namespace
 
 void RowCounts::count(RunView run) {
@@ -264,6 +272,7 @@ void RowCounts::count(RunView run) {
   calls += run.calls.size();
   waits += run.waits.size();
   works += run.works.size();
+  warnings += run.about.warnings.size();
 }
 
 Status insert_info(Database& database, std::int64_t id, const run::RunInfo& info) {
@@ -278,10 +287,22 @@ Status insert_info(Database& database, std::int64_t id, const run::RunInfo& info
                         std::int64_t{info.world_size}, info.parameters, info.tokens_per_rank_step,
                         info.model_flops_per_rank_step, info.capacity, info.outside_allocator);
                   });
-  if (!inserted || info.state == run::RunState::complete) return inserted;
+  if (!inserted) return inserted;
+  if (Status done = insert_warnings(database, id, 0, info.warnings); !done) return done;
+  if (Status done = insert_dropped(database, id, info.dropped); !done) return done;
+  if (info.state == run::RunState::complete) return {};
   return insert_rows(
       database, "INSERT INTO recording VALUES (?,?)", 1,
       [&](Statement& statement, std::size_t) { return statement.run(id, number(info.state)); });
+}
+
+Status insert_warnings(Database& database, std::int64_t id, std::size_t before,
+                       std::span<const std::string> warnings) {
+  return insert_rows(database, "INSERT INTO warning VALUES (?,?,?)", warnings.size(),
+                     [&](Statement& statement, std::size_t row) {
+                       return statement.run(id, row_id(before, row),
+                                            std::string_view(warnings[row]));
+                     });
 }
 
 Status insert_tables(Database& database, std::int64_t id, RunView run, const RowCounts& before) {

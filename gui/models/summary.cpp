@@ -66,6 +66,21 @@ void add_unmatched(const Session& session, std::size_t side, std::vector<Badge>&
   badges.push_back(std::move(badge));
 }
 
+void add_dropped(const Session& session, std::vector<Badge>& badges) {
+  std::int64_t events = 0;
+  Badge badge;
+  for (std::size_t side = 0; side < session.sides(); ++side)
+    for (const auto& [reason, count] : session.run(side).about.dropped) {
+      events += count;
+      badge.lines.push_back(fmt::format("{}: {}: {} damaged events were left out",
+                                        session.open_run(side).location, reason,
+                                        format_count(count)));
+    }
+  if (badge.lines.empty()) return;
+  badge.text = fmt::format("{} dropped event{}", format_count(events), events == 1 ? "" : "s");
+  badges.push_back(std::move(badge));
+}
+
 }  // namespace
 
 std::optional<double> Figure::error() const {
@@ -152,6 +167,7 @@ std::vector<Badge> badges(const Session& session) {
   add("out of memory", std::move(ooms));
   if (!found.empty()) found.front().text = "out of memory";
   add("warning", std::move(warnings));
+  add_dropped(session, found);
   add("proxy rank", std::move(proxies));
   add("hidden step", std::move(hidden));
   for (std::size_t side = 0; side < session.sides(); ++side) add_unmatched(session, side, found);

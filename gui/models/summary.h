@@ -35,8 +35,8 @@ struct Badge {
   std::string text;                ///< "3 warnings"
   std::vector<std::string> lines;  ///< the list behind it
 };
-/// Out of memory, warnings of reading, ranks that stand for others, steps that are not shown, what
-/// met nothing.
+/// Out of memory, what the makers of the runs said of them, what they had to drop, ranks that stand
+/// for others, steps that are not shown, what met nothing.
 std::vector<Badge> badges(const Session& session);
 
 }  // namespace foregather::gui

@@ -152,6 +152,7 @@ TEST_CASE("badges: what met nothing, warnings, ranks that stand for others") {
   run::Run measured = test::example_run();
   measured.ops.phase[5] = Phase::optimizer;
   measured.classes[1].ranks = {9};
+  measured.about.dropped = {{"cut", 1}, {"damaged", 2000}};
   std::vector<OpenRun> open;
   open.push_back({std::make_shared<const run::Run>(test::example_run()), "a.db", {"a.db: odd"}});
   open.push_back({std::make_shared<const run::Run>(std::move(measured)), "b.db", {}});
@@ -161,6 +162,7 @@ TEST_CASE("badges: what met nothing, warnings, ranks that stand for others") {
   for (const Badge& badge : badges(*session)) texts.push_back(badge.text);
   CHECK(texts.front() == "out of memory");
   CHECK(texts[1] == "1 warning");
+  CHECK(texts[2] == "2,001 dropped events");
   CHECK(std::find(texts.begin(), texts.end(), "1 proxy rank") != texts.end());
 }
 

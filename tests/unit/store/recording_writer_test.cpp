@@ -25,6 +25,7 @@ run::RunInfo info() {
   run::RunInfo about;
   about.name = "job";
   about.kind = run::RunKind::measured;
+  about.warnings = {"early"};
   return about;
 }
 
@@ -100,12 +101,13 @@ TEST_CASE("a recording reads in the order of its steps, whoever wrote first") {
   changed.end = 21;
   changed.peak_at = late;
   sink.change(of_0, changed);
-  REQUIRE((*writer)->finish(run::RunState::complete));
+  REQUIRE((*writer)->finish(run::RunState::complete, std::vector<std::string>{"late", "later"}));
   CHECK_FALSE(std::filesystem::exists(path + "-journal"));
 
   const auto run = read_run(path);
   if (!run) FAIL(run.error().text());
   CHECK(run->about.state == run::RunState::complete);
+  CHECK(run->about.warnings == std::vector<std::string>{"early", "late", "later"});
   REQUIRE(run->steps.size() == 3);
   CHECK(run->steps[0].rank_class == run::ClassRow(0));
   CHECK(run->steps[0].kind == run::StepKind::steady);

@@ -87,6 +87,24 @@ TEST_CASE("what is written is read again, row by row") {
   CHECK(folder.count() == 1);
 }
 
+TEST_CASE("what is known of a run is read again, with all of it and alone") {
+  const Folder folder;
+  const std::string path = folder.file("run.db");
+  run::Run run = test::example_run();
+  run.about.warnings = {"a.json: was cut", "b.json: has no clock"};
+  run.about.dropped = {{"cut", 1}, {"damaged", 2}};
+  auto writer = RunWriter::create(path);
+  REQUIRE(writer);
+  REQUIRE(writer->write(run));
+  REQUIRE(writer->finish());
+  CHECK(read_run(path)->about == run.about);
+  CHECK(read_about(path).value() == run.about);
+  change(path, "UPDATE dropped SET events = -1");
+  CHECK(error_of(path).find("row 0 of table dropped") != std::string::npos);
+  change(path, "DELETE FROM warning WHERE id = 0");
+  CHECK(error_of(path).find("row 0 of table warning") != std::string::npos);
+}
+
 TEST_CASE("the same run gives the same bytes") {
   const Folder folder;
   write(folder.file("a.db"), {"example"});
@@ -124,9 +142,9 @@ TEST_CASE("newer and foreign databases are refused by name") {
   const Folder folder;
   const std::string path = folder.file("run.db");
   write(path, {"example"});
-  change(path, "PRAGMA user_version = 5");
-  CHECK(error_of(path).find("has version 5, this program reads up to 4") != std::string::npos);
-  change(path, "PRAGMA user_version = 4; PRAGMA application_id = 5");
+  change(path, "PRAGMA user_version = 6");
+  CHECK(error_of(path).find("has version 6, this program reads up to 5") != std::string::npos);
+  change(path, "PRAGMA user_version = 5; PRAGMA application_id = 5");
   CHECK(error_of(path).find("another program") != std::string::npos);
 }
 
@@ -139,7 +157,8 @@ TEST_CASE("a database of version 1 reads as one whose newer tables are empty") {
       "DROP TABLE thread; DROP TABLE call; DROP TABLE launch; DROP TABLE stream_wait; DROP TABLE "
       "collective; DROP TABLE inferred_causes; DROP TABLE comparison; DROP TABLE "
       "compared_group; DROP TABLE compared_op; DROP TABLE sweep; DROP TABLE sweep_axis; DROP TABLE "
-      "point; DROP TABLE recording; DROP TABLE kernel_work; PRAGMA user_version = 1");
+      "point; DROP TABLE recording; DROP TABLE kernel_work; DROP TABLE warning; DROP TABLE "
+      "dropped; PRAGMA user_version = 1");
   const auto read = read_run(path);
   if (!read) FAIL(read.error().text());
   const run::Run run = test::example_run();

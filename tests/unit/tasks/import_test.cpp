@@ -13,6 +13,8 @@
 #include "core/store/schema.h"
 #include "core/store/sqlite.h"
 #include "profiler/raw_file.h"
+#include "tasks/any_run.h"
+#include "tasks/import_run.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
@@ -142,6 +144,24 @@ TEST_CASE("import: what a killed process left before it recorded anything") {
   CHECK(warnings.end()[-1] ==
         empty + ": its process was killed before it recorded anything, and is left out");
   CHECK(import_fault({empty}) == empty + ": its process was killed before it recorded anything");
+}
+
+TEST_CASE("import: what was warned of and dropped goes with the run") {
+  const test::Scratch folder;
+  std::string text = content(input("kineto_small.json"));
+  text = text.substr(text.find("[\n"));  // the array of events alone …
+  text.resize(text.find_last_of(']'));   // … without its end
+  const std::string cut = folder.write("cut.json", text), database = folder.path("run.db");
+  const auto files = tasks::import_files({cut});
+  REQUIRE(files);
+  REQUIRE(files->front().warnings.size() == 1);
+  REQUIRE(tasks::import_run(*files, std::nullopt, database));
+  for (const std::string& location : {cut, database}) {
+    const auto loaded = tasks::load_any_run(location);
+    REQUIRE(loaded);
+    CHECK(loaded->warnings == files->front().warnings);
+    CHECK(loaded->run.about.dropped == run::EventCounts{{"neg_dur", 1}});
+  }
 }
 
 TEST_CASE("import: our own database is no export") {
