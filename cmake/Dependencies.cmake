@@ -21,7 +21,7 @@ endif()
 # Detected, never required: what needs them lives in plug-ins that are opened at run time. Without GLPK
 # its part of search is left out.
 find_package(CUDAToolkit QUIET)
-find_package(Qt6 6.4 QUIET COMPONENTS Widgets Svg Test)
+find_package(Qt6 6.4 QUIET COMPONENTS Widgets DBus Svg Test)
 find_package(MPI QUIET COMPONENTS CXX)
 find_path(GLPK_INCLUDE_DIR glpk.h)    # proofs of search              [libglpk-dev]
 find_library(GLPK_LIBRARY glpk)

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/run/rare_column.h"
 #include "core/run/rows.h"
 
 namespace foregather::run {
@@ -22,7 +23,7 @@ struct OpColumns {
   std::vector<CommunicatorRow> communicator;
   std::vector<std::uint32_t> sequence;
   std::vector<Ns> issued, start, transfer, end, alone;
-  std::vector<HostCallRow> launch;
+  RareColumn<HostCallRow> launch;
   std::vector<OpRow> bound_by;
   std::vector<std::uint8_t> bound_by_previous_step;
   std::vector<StringId> source;

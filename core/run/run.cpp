@@ -29,6 +29,14 @@ void move_to(std::vector<Record>& rows, const std::vector<Row>& place) {
   rows = std::move(moved);
 }
 
+template <class Row, class Value>
+void move_to(RareColumn<Value>& rows, const std::vector<Row>& place) {
+  RareColumn<Value> moved;
+  moved.resize(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) moved.set(place[i].row(), rows[i]);
+  rows = std::move(moved);
+}
+
 template <class Row>
 void follow(Row& row, const std::vector<Row>& place) {
   if (row) row = place[row.row()];
@@ -46,8 +54,8 @@ void sort_by_step(std::vector<Record>& rows, const std::vector<StepRow>& place) 
 void OpColumns::reserve(std::size_t rows) {
   const auto each = [rows](auto&... column) { (column.reserve(rows), ...); };
   each(step, stream, micro_batch, ordinal, kind, role, phase, reason, scope, unit, communicator,
-       sequence, issued, start, transfer, end, alone, launch, bound_by, bound_by_previous_step,
-       source, bytes, wire_bytes, flops);
+       sequence, issued, start, transfer, end, alone, bound_by, bound_by_previous_step, source,
+       bytes, wire_bytes, flops);
 }
 
 void OpColumns::append(const OpRecord& record) {

@@ -36,7 +36,7 @@ Status Loader::launches() {
       [&](CellReader& row, std::size_t) {
         const auto op = row.row<OpRow>(run_.ops.size());
         const auto call = row.row<HostCallRow>(run_.calls.size());
-        if (row.ok()) run_.ops.launch[op.row()] = call;
+        if (row.ok()) run_.ops.launch.set(op.row(), call);
       },
       "op");
 }

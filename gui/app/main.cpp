@@ -10,6 +10,7 @@
 #include "core/base/printable.h"
 #include "gui/app/main_window.h"
 #include "gui/app/render.h"
+#include "gui/app/system_theme.h"
 #include "gui/views/timeline_view.h"
 
 namespace {
@@ -70,6 +71,7 @@ int window_main(int argc, char** argv) {
   window.timeline().set_frame_time(frame_time);
   window.show();
   window.open(files);
+  const gui::SystemTheme theme([&window](bool dark) { window.set_dark(dark); });
   return QApplication::exec();
 }
 

@@ -30,6 +30,7 @@
 #include "gui/views/sweep_view.h"
 #include "gui/views/timeline_view.h"
 #include "tasks/any_run.h"
+#include "tasks/sweep_rows.h"
 
 namespace foregather::gui {
 namespace {
@@ -304,6 +305,14 @@ Status MainWindow::save_page(const std::string& path) const {
 
 void MainWindow::copy_table() {
   const QWidget* page = pages_->currentWidget();
+  if (page == sweep_) {
+    const SweepPlot& plot = *sweep_->plot();
+    std::string text = tasks::csv_header(plot.info());
+    for (const run::SweepPoint& point : plot.points()) text += tasks::csv_line(point);
+    QApplication::clipboard()->setText(gui::shown(text));
+    message_->setText("copied the points of the sweep");
+    return;
+  }
   const bool is_residuals =
       page == residuals_ || (page == summary_ && document_ && document_->session.sides() > 1);
   QApplication::clipboard()->setText(is_residuals ? residuals_->csv() : details_->csv());

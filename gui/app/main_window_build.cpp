@@ -10,11 +10,14 @@
 #include <QShortcut>
 #include <QStatusBar>
 #include <QTabWidget>
+#include <QTableView>
 #include <QToolBar>
 #include <QToolButton>
+#include <vector>
 
 #include "gui/app/main_window.h"
 #include "gui/views/details_panel.h"
+#include "gui/views/eliding_box.h"
 #include "gui/views/lists.h"
 #include "gui/views/residual_view.h"
 #include "gui/views/segment_view.h"
@@ -74,7 +77,7 @@ void MainWindow::build() {
   connect(open_files, &QToolButton::clicked, this, [this] { run(CommandId::open_files); });
   connect(recent_, &QMenu::aboutToShow, this, [this] { fill_recent(); });
   for (std::size_t side = 0; side < 2; ++side) {
-    boxes_[side] = new QComboBox;
+    boxes_[side] = new ElidingBox;
     boxes_[side]->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
     boxes_[side]->setMinimumContentsLength(20);
     boxes_[side]->setAccessibleName(side == 0 ? "Run above" : "Run below");
@@ -127,15 +130,20 @@ void MainWindow::build() {
 void MainWindow::bind(CommandId command, std::function<void()> what) {
   handlers_[command] = std::move(what);
   const CommandInfo& about = info(command);
-  // Letters move the timeline; in a line of text they are letters. Enter is the focused widget's.
-  const bool is_local = about.group == "Moving" || about.group == "Selecting" ||
-                        command == CommandId::next_result || command == CommandId::previous_result;
-  for (const QString& keys : shown(about.keys).split("; ")) {
-    auto* shortcut =
-        new QShortcut(QKeySequence(keys), is_local ? static_cast<QWidget*>(timeline_) : this);
-    shortcut->setContext(is_local ? Qt::WidgetWithChildrenShortcut : Qt::WindowShortcut);
-    connect(shortcut, &QShortcut::activated, this, [this, command] { run(command); });
-  }
+  // Letters move what is looked at; in a line of text they are letters. Enter is the focused
+  // widget's.
+  std::vector<QWidget*> homes{this};
+  if (about.group == "Moving") homes = {timeline_, &segments_->plane()};
+  if (about.group == "Selecting" || command == CommandId::next_result ||
+      command == CommandId::previous_result)
+    homes = {timeline_};
+  if (command == CommandId::go_back) homes.push_back(&residuals_->rows());
+  for (QWidget* home : homes)
+    for (const QString& keys : shown(about.keys).split("; ")) {
+      auto* shortcut = new QShortcut(QKeySequence(keys), home);
+      shortcut->setContext(home == this ? Qt::WindowShortcut : Qt::WidgetWithChildrenShortcut);
+      connect(shortcut, &QShortcut::activated, this, [this, command] { run(command); });
+    }
 }
 
 void MainWindow::run(CommandId command) {
@@ -193,20 +201,63 @@ void MainWindow::bind_commands() {
   bind_what_if();
 }
 
+// Of the page that is shown.
 void MainWindow::bind_moving() {
   using Id = CommandId;
   constexpr double kZoom = 0.7, kPan = 0.15, kScroll = 0.4;
-  bind(Id::zoom_in, [this] { timeline_->zoom(kZoom); });
-  bind(Id::zoom_out, [this] { timeline_->zoom(1 / kZoom); });
-  bind(Id::pan_left, [this] { timeline_->pan(-kPan); });
-  bind(Id::pan_right, [this] { timeline_->pan(kPan); });
-  bind(Id::scroll_up, [this] { timeline_->scroll(-kScroll); });
-  bind(Id::scroll_down, [this] { timeline_->scroll(kScroll); });
-  bind(Id::fit_selection, [this] { timeline_->fit_selection(); });
-  bind(Id::fit_all, [this] {
-    if (document_) timeline_->show_range(document_->session.extent());
+  const auto bind_both = [this](Id command, std::function<void(TimelineView&)> timeline,
+                                std::function<void(SegmentPlane&)> segments) {
+    bind(command, [this, timeline = std::move(timeline), segments = std::move(segments)] {
+      if (pages_->currentWidget() == segments_)
+        segments(segments_->plane());
+      else
+        timeline(*timeline_);
+    });
+  };
+  const auto zoom = [&](Id command, double factor) {
+    bind_both(
+        command, [factor](TimelineView& view) { view.zoom(factor); },
+        [factor](SegmentPlane& plane) { plane.zoom_times(factor); });
+  };
+  const auto pan = [&](Id command, double share) {
+    bind_both(
+        command, [share](TimelineView& view) { view.pan(share); },
+        [share](SegmentPlane& plane) { plane.pan(share); });
+  };
+  const auto scroll = [&](Id command, double share) {
+    bind_both(
+        command, [share](TimelineView& view) { view.scroll(share); },
+        [share](SegmentPlane& plane) { plane.scroll(-share); });
+  };
+  const auto zoom_heights = [&](Id command, double factor) {
+    bind_both(
+        command, [](TimelineView&) {},
+        [factor](SegmentPlane& plane) { plane.zoom_heights(factor); });
+  };
+  zoom(Id::zoom_in, kZoom);
+  zoom(Id::zoom_out, 1 / kZoom);
+  pan(Id::pan_left, -kPan);
+  pan(Id::pan_right, kPan);
+  scroll(Id::scroll_up, -kScroll);
+  scroll(Id::scroll_down, kScroll);
+  zoom_heights(Id::zoom_heights_in, kZoom);
+  zoom_heights(Id::zoom_heights_out, 1 / kZoom);
+  bind_both(Id::fit_selection, &TimelineView::fit_selection, &SegmentPlane::fit_chosen);
+  bind_both(
+      Id::fit_all,
+      [this](TimelineView& view) {
+        if (document_) view.show_range(document_->session.extent());
+      },
+      &SegmentPlane::fit_all);
+  bind(Id::go_back, [this] {
+    const QWidget* const page = pages_->currentWidget();
+    if (page == residuals_)
+      residuals_->go_back();
+    else if (page == segments_)
+      segments_->plane().go_back();
+    else
+      timeline_->go_back();
   });
-  bind(Id::zoom_back, [this] { timeline_->zoom_back(); });
 }
 
 void MainWindow::bind_selecting() {

@@ -216,11 +216,17 @@ class LaneBuilder {
       const compare::MatchedGroup& group = pair.matching->groups[g];
       shared[{stream_of[0][g], stream_of[1][g]}] += std::min(group.first_time, group.second_time);
     }
-    std::vector<std::pair<Ns, std::pair<run::StreamRow, run::StreamRow>>> most;
-    for (const auto& [streams, time] : shared) most.emplace_back(-time, streams);
+    // Streams of one name before others: two GPUs may do the same work.
+    const auto has_other_name = [&](const std::pair<run::StreamRow, run::StreamRow>& streams) {
+      return session_.run(0).text_of(session_.run(0).streams[streams.first.row()].name) !=
+             session_.run(1).text_of(session_.run(1).streams[streams.second.row()].name);
+    };
+    std::vector<std::tuple<bool, Ns, std::pair<run::StreamRow, run::StreamRow>>> most;
+    for (const auto& [streams, time] : shared)
+      most.emplace_back(has_other_name(streams), -time, streams);
     std::sort(most.begin(), most.end());
     std::map<run::StreamRow, run::StreamRow> taken;
-    for (const auto& [time, streams] : most)
+    for (const auto& [other, time, streams] : most)
       if (!partner.contains(streams.first) && taken.emplace(streams.second, streams.first).second)
         partner[streams.first] = streams.second;
     return partner;

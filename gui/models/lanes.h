@@ -46,8 +46,8 @@ struct Lane {
 };
 
 /// All lanes, by pair: host first, then streams. Streams of the two runs share a lane where they
-/// share most of the matched work, launches of a prediction the thread that launched most. n log n
-/// in ops where they overlap, else linear.
+/// have one name and share matched work, else where they share most of it, launches of a prediction
+/// the thread that launched most. n log n in ops where they overlap, else linear.
 std::vector<Lane> build_lanes(const Session& session);
 
 /// What is under a point.

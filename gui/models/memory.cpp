@@ -1,6 +1,7 @@
 #include "gui/models/memory.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -15,12 +16,12 @@ constexpr std::array kColumns{&run::MemoryRecord::requested, &run::MemoryRecord:
 
 RankMemory::RankMemory(const Session& session, std::size_t side, const RankStep& rank)
     : session_(&session), run_(&session.run(side)), side_(side), rank_class_(rank.rank_class) {
-  add_curves();
-  add_causes();
   for (const run::FailureRecord& failure : run_->failures)
     if (is_own(failure.step))
       ooms_.push_back({session.on_axis(side, failure.time), failure.bytes,
                        std::string(run_->text_of(failure.name))});
+  add_curves();
+  add_causes();
   for (const run::StepInfo& step : run_->steps)
     causes_inferred_ = causes_inferred_ || (step.rank_class == rank_class_ && step.causes_inferred);
 }
@@ -33,8 +34,19 @@ void RankMemory::add_curves() {
       continue;
     for (const run::MemoryRecord& point : run_->memory)
       if (is_own(point.step)) curves_[c].add(session_->on_axis(side_, point.time), point.*column);
-    curves_[c].finish();
+    curves_[c].finish(end_of(curves_[c]));
   }
+}
+
+// What happened last was to run out of memory: the rank is gone.
+Ns RankMemory::end_of(const StepCurve& curve) const {
+  Ns end = curve.empty() ? 0 : curve.time(curve.size() - 1);
+  bool is_cut = false;
+  for (const Oom& oom : ooms_) {
+    is_cut = is_cut || oom.time >= end;
+    end = std::max(end, oom.time);
+  }
+  return is_cut ? end : std::numeric_limits<Ns>::max();
 }
 
 // As compare::memory_at_peak(): frees come before allocations of the same time, and what lives for
@@ -58,7 +70,7 @@ void RankMemory::add_causes() {
     total = (i > 0 && changes_[i - 1].step == changes_[i].step ? total : 0) + changes_[i].bytes;
     total_.add(session_->on_axis(side_, changes_[i].time), total);
   }
-  total_.finish();
+  total_.finish(end_of(total_));
 }
 
 void RankMemory::apply(std::size_t point, BytesByCause& held) const {
@@ -74,7 +86,7 @@ BytesByCause RankMemory::by_cause(std::size_t point) const {
 
 std::vector<Holder> RankMemory::holders(Ns time) const {
   const std::size_t point = total_.at(time);
-  if (point == total_.size()) return {};
+  if (point == total_.size() || time > total_.end()) return {};
   const run::StepRow step = changes_[point].step;
   const Ns now = session_->of_run(side_, time);
   std::map<std::tuple<StringId, StringId, Cause>, Holder> found;
@@ -102,6 +114,19 @@ std::vector<Holder> RankMemory::holders(Ns time) const {
 std::optional<Bytes> RankMemory::limit() const {
   if (run_->about.capacity <= 0) return std::nullopt;
   return run_->about.capacity - run_->about.outside_allocator;
+}
+
+const StepCurve& RankMemory::highest_curve() const {
+  for (const MemoryCurve known : {MemoryCurve::reserved, MemoryCurve::allocated})
+    if (is_known(known)) return curve(known);
+  return total_;
+}
+
+std::optional<Bytes> RankMemory::headroom(TimeRange range) const {
+  const auto most = limit();
+  const std::size_t highest = highest_curve().highest(range);
+  if (!most || highest == highest_curve().size()) return std::nullopt;
+  return *most - highest_curve().value(highest);
 }
 
 std::array<std::optional<RankMemory>, 2> pair_memory(const Session& session, const RankPair& pair) {

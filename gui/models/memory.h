@@ -35,9 +35,14 @@ class RankMemory {
   const StepCurve& curve(MemoryCurve curve) const {
     return curves_[static_cast<std::size_t>(curve)];
   }
+  /// The outermost that is known: reserved, allocated or the allocations' total().
+  const StepCurve& highest_curve() const;
 
   /// Sum of the blocks of all allocations. Every step begins with what it found.
   const StepCurve& total() const { return total_; }
+  /// What the allocator left of its limit at the highest point of the range; absent where either is
+  /// not known.
+  std::optional<Bytes> headroom(TimeRange range) const;
   /// What makes up total() at one of its points. At most 64 changes are replayed.
   BytesByCause by_cause(std::size_t point) const;
   bool causes_inferred() const { return causes_inferred_; }
@@ -61,6 +66,7 @@ class RankMemory {
   };
   void add_curves();
   void add_causes();
+  Ns end_of(const StepCurve& curve) const;
   void apply(std::size_t point, BytesByCause& held) const;
   bool is_own(run::StepRow step) const {
     return run_->steps[step.row()].rank_class == rank_class_ && session_->is_shown(side_, step);

@@ -45,16 +45,20 @@ TimeRange range_showing(const Document& document, const Span& span, TimeRange ra
                document.session.extent());
 }
 
+bool have_same_lanes(const Document& a, const Document& b) {
+  return std::equal(a.lanes.begin(), a.lanes.end(), b.lanes.begin(), b.lanes.end(),
+                    [](const Lane& lane, const Lane& other) {
+                      return lane.pair == other.pair && lane.label() == other.label();
+                    });
+}
+
 ViewState continued_view(const ViewState& view, const Document& old, const Document& now) {
   const ViewState first = first_view(now.session, now.lanes);
   ViewState next = view;
   next.range = view.range == first_view(old.session, old.lanes).range
                    ? first.range
                    : clamped(view.range, now.session.extent());
-  const bool same_lanes = std::equal(
-      old.lanes.begin(), old.lanes.end(), now.lanes.begin(), now.lanes.end(),
-      [](const Lane& a, const Lane& b) { return a.pair == b.pair && a.label() == b.label(); });
-  if (!same_lanes) {
+  if (!have_same_lanes(old, now)) {
     next.order = first.order;
     next.pinned = 0;
   }

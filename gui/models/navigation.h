@@ -26,6 +26,9 @@ TimeRange range_around(const Document& document, const Span& span);
 /// the range has its own.
 TimeRange range_showing(const Document& document, const Span& span, TimeRange range);
 
+/// Have both the same lanes, in one order?
+bool have_same_lanes(const Document& a, const Document& b);
+
 /// The view of a document that takes the place of another one: options stay, the range (unless all
 /// of the old document was shown: then all of the new one is), the order of lanes where they are
 /// the same ones, the selected op where it is still in its row.

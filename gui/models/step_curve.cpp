@@ -7,7 +7,8 @@ void StepCurve::add(Ns time, Bytes value) {
   values_.push_back(value);
 }
 
-void StepCurve::finish() {
+void StepCurve::finish(Ns end) {
+  end_ = end;
   highest_.build(size(), [this](std::size_t point) { return values_[point]; });
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "core/base/units.h"
@@ -17,13 +18,14 @@ class StepCurve {
  public:
   /// From `time` on. A time before the last one counts as the last one.
   void add(Ns time, Bytes value);
-  /// After the last add(), before any query.
-  void finish();
+  /// After the last add(), before any query. Behind `end` there is nothing.
+  void finish(Ns end = std::numeric_limits<Ns>::max());
 
   bool empty() const { return times_.empty(); }
   std::size_t size() const { return times_.size(); }
   Ns time(std::size_t point) const { return times_[point]; }
   Bytes value(std::size_t point) const { return values_[point]; }
+  Ns end() const { return end_; }
 
   /// The point in force at a time; size() before the first one.
   std::size_t at(Ns time) const;
@@ -37,6 +39,7 @@ class StepCurve {
   template <class Visit>
   void columns(TimeRange range, Ns pixel, Visit&& visit) const {
     if (empty()) return;
+    range.end = std::min(range.end, end_);
     std::size_t now = at(range.begin);
     Ns begin = range.begin;
     if (now == size()) {
@@ -66,6 +69,7 @@ class StepCurve {
 
   std::vector<Ns> times_;
   std::vector<Bytes> values_;
+  Ns end_ = std::numeric_limits<Ns>::max();
   LargestOf highest_;
 };
 

@@ -7,8 +7,6 @@
 namespace foregather::gui {
 namespace {
 
-constexpr std::size_t kMostViews = 200;
-
 // 1, 2 or 5 times a power of ten.
 Ns round_step(double least) {
   Ns step = 1;
@@ -88,19 +86,6 @@ std::vector<Tick> ticks(const TimeAxis& axis, double apart) {
   for (; time <= axis.range.end; time += minor)
     found.push_back({time, time % step == 0 ? label_of(time, step, unit) : std::string()});
   return found;
-}
-
-void ViewHistory::leave(TimeRange before, bool is_same_gesture) {
-  if (is_same_gesture && !past_.empty()) return;
-  if (!past_.empty() && past_.back() == before) return;
-  if (past_.size() == kMostViews) past_.erase(past_.begin());
-  past_.push_back(before);
-}
-
-TimeRange ViewHistory::back() {
-  const TimeRange range = past_.back();
-  past_.pop_back();
-  return range;
 }
 
 }  // namespace foregather::gui

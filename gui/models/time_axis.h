@@ -1,4 +1,4 @@
-// Time to pixels and back, and where the view has been.
+// Time to pixels and back.
 #pragma once
 
 #include <string>
@@ -37,19 +37,5 @@ struct Tick {
 /// Round times of the axis, labels at least `apart` pixels from each other. Labels have the unit
 /// and the digits that tell neighbours apart.
 std::vector<Tick> ticks(const TimeAxis& axis, double apart);
-
-/// Ranges that were left, to go back to. A step follows a pause: wheel turns in quick succession
-/// are one.
-class ViewHistory {
- public:
-  /// `before` is left. `is_same_gesture`: the change goes on from the last one.
-  void leave(TimeRange before, bool is_same_gesture);
-  bool empty() const { return past_.empty(); }
-  /// The last range left; must not be empty().
-  TimeRange back();
-
- private:
-  std::vector<TimeRange> past_;
-};
 
 }  // namespace foregather::gui

@@ -10,16 +10,21 @@
 
 namespace foregather::gui {
 
-/// Plain values: a picture is a function of a document and of this.
-struct ViewState {
+/// Which part of a document a view shows: where it goes back to.
+struct ViewPlace {
   TimeRange range{0, 1};
-  double scroll = 0;  ///< of the lanes, in pixels
-  std::array<bool, 2> show{true, true};
-  bool overlay = false;            ///< both sides in one place
-  bool path = true;                ///< critical paths lit
-  bool by_cause = false;           ///< memory stacked by cause instead of curves
-  std::vector<std::size_t> order;  ///< lanes shown, from above
-  std::size_t pinned = 0;          ///< so many of them stay on top
+  std::array<bool, 2> show{true, true};  ///< sides
+  std::vector<std::size_t> order;        ///< lanes shown, from above
+  std::size_t pinned = 0;                ///< so many of them stay on top
+  friend bool operator==(const ViewPlace&, const ViewPlace&) = default;
+};
+
+/// Plain values: a picture is a function of a document and of this.
+struct ViewState : ViewPlace {
+  double scroll = 0;      ///< of the lanes, in pixels
+  bool overlay = false;   ///< both sides in one place
+  bool path = true;       ///< critical paths lit
+  bool by_cause = false;  ///< memory stacked by cause instead of curves
   std::optional<Span> selected;
   std::optional<TimeRange> selection;       ///< a range of time …
   std::vector<std::size_t> selected_lanes;  ///< … on these lanes

@@ -18,15 +18,9 @@ struct Scale {
   double y(Bytes bytes) const { return bottom - height * static_cast<double>(bytes) / most; }
 };
 
-const StepCurve& main_curve(const RankMemory& memory) {
-  for (const MemoryCurve curve : {MemoryCurve::reserved, MemoryCurve::allocated})
-    if (memory.is_known(curve)) return memory.curve(curve);
-  return memory.total();
-}
-
 double most_of(const RankMemory& memory, TimeRange range, bool by_cause) {
   const StepCurve& curve =
-      by_cause && !memory.total().empty() ? memory.total() : main_curve(memory);
+      by_cause && !memory.total().empty() ? memory.total() : memory.highest_curve();
   const std::size_t highest = curve.highest(range);
   double most = highest < curve.size() ? static_cast<double>(curve.value(highest)) : 0;
   if (const auto limit = memory.limit(); limit && static_cast<double>(*limit) < most * kNearLimit)
@@ -95,18 +89,25 @@ void paint_causes(QPainter& painter, const QRectF& area, const Scene& scene,
   });
 }
 
-void paint_limit(QPainter& painter, const QRectF& area, const Scene& scene,
-                 const RankMemory& memory, const Scale& scale) {
-  const auto limit = memory.limit();
+// Of sides that share it, with what each of them left of it where it needed most.
+void paint_limit(QPainter& painter, const QRectF& area, const Scene& scene, std::size_t pair,
+                 const std::vector<std::size_t>& sides, const Scale& scale) {
+  const auto limit = scene.document.memory[pair][sides.front()]->limit();
   if (!limit) return;
   const bool is_inside = static_cast<double>(*limit) <= scale.most;
   const double y = is_inside ? scale.y(*limit) : area.top() + kTop;
   painter.setPen(QPen(scene.theme.alarm, 1.2, Qt::DashLine));
   if (is_inside) painter.drawLine(QPointF(area.left() + kGutter, y), QPointF(area.right(), y));
-  const QString text =
-      QString("%1limit %2").arg(is_inside ? "" : "↑ ", shown(format_bytes(*limit)));
-  painter.drawText(QRectF(area.left() + kGutter, y - 15, area.width() - kGutter - 6, 14),
-                   Qt::AlignRight | Qt::AlignBottom, text);
+  QString text = QString("%1limit %2").arg(is_inside ? "" : "↑ ", shown(format_bytes(*limit)));
+  for (const std::size_t side : sides) {
+    const auto left = scene.document.memory[pair][side]->headroom(scene.view.range);
+    if (!left) continue;
+    text += side == sides.front() ? ", headroom " : ", ";
+    if (sides.size() > 1) text += QString("%1 ").arg(QChar(scene.document.session.letter(side)));
+    text += shown(format_bytes(*left));
+  }
+  draw_fitting(painter, {area.left() + kGutter, y - 15, area.width() - kGutter - 6, 14},
+               Qt::AlignRight | Qt::AlignBottom, text);
 }
 
 void paint_ooms(QPainter& painter, const QRectF& area, const Scene& scene,
@@ -197,8 +198,13 @@ void paint_memory(QPainter& painter, const QRectF& area, const Scene& scene, std
     painter.restore();
     return;
   }
+  const auto of_limit = [&](std::vector<std::size_t> some, const RankMemory& memory) {
+    std::erase_if(some, [&](std::size_t side) {
+      return scene.document.memory[pair][side]->limit() != memory.limit();
+    });
+    return some;
+  };
   const double bands = scene.view.by_cause ? static_cast<double>(sides.size()) : 1;
-  std::optional<Bytes> limit_before;
   for (std::size_t i = 0; i < sides.size(); ++i) {
     const RankMemory& memory = *scene.document.memory[pair][sides[i]];
     const double height = area.height() / bands;
@@ -221,9 +227,8 @@ void paint_memory(QPainter& painter, const QRectF& area, const Scene& scene, std
       paint_causes(painter, band, scene, memory, scale);
     else
       paint_curves(painter, band, scene, memory, sides[i], scale);
-    const bool is_another = i == 0 || memory.limit() != limit_before;
-    if (is_another || scene.view.by_cause) paint_limit(painter, band, scene, memory, scale);
-    limit_before = memory.limit();
+    const auto sharing = scene.view.by_cause ? std::vector{sides[i]} : of_limit(sides, memory);
+    if (sharing.back() == sides[i]) paint_limit(painter, band, scene, pair, sharing, scale);
     paint_ooms(painter, band, scene, memory);
     painter.restore();
   }

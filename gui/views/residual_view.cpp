@@ -152,7 +152,7 @@ void ResidualView::set_document(std::shared_ptr<const Document> document) {
   table_.set(document ? std::optional(document->residuals) : std::nullopt, theme_);
   document_ = std::move(document);
   rows_->sortByColumn(static_cast<int>(ResidualColumn::difference), Qt::DescendingOrder);
-  refilter();
+  apply();
 }
 
 void ResidualView::set_theme(const Theme& theme) {
@@ -161,8 +161,26 @@ void ResidualView::set_theme(const Theme& theme) {
   histogram_->update();
 }
 
+// What is typed without a pause is one filter.
 void ResidualView::refilter() {
-  table_.filter(filter_->text().toStdString(), met_only_->isChecked());
+  constexpr qint64 kPause = 600;  // ms
+  history_.leave(filtered_, typed_.isValid() && typed_.elapsed() < kPause);
+  typed_.start();
+  filtered_ = {filter_->text(), met_only_->isChecked()};
+  apply();
+}
+
+void ResidualView::go_back() {
+  if (history_.empty()) return;
+  filtered_ = history_.back();
+  const QSignalBlocker quiet(filter_), quiet_too(met_only_);
+  filter_->setText(filtered_.text);
+  met_only_->setChecked(filtered_.met_only);
+  apply();
+}
+
+void ResidualView::apply() {
+  table_.filter(filtered_.text.toStdString(), filtered_.met_only);
   const auto& residuals = table_.residuals();
   const auto count = [](std::size_t number) {
     return shown(format_count(static_cast<std::int64_t>(number)));

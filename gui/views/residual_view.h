@@ -2,12 +2,14 @@
 #pragma once
 
 #include <QAbstractTableModel>
+#include <QElapsedTimer>
 #include <QWidget>
 #include <functional>
 #include <memory>
 #include <optional>
 
 #include "gui/models/document.h"
+#include "gui/models/history.h"
 #include "gui/views/theme.h"
 
 class QLabel;
@@ -43,12 +45,21 @@ class ResidualView final : public QWidget {
   void set_document(std::shared_ptr<const Document> document);
   void set_theme(const Theme& theme);
   QString csv() const;
+  void go_back();  ///< to the filter before
+  QTableView& rows() { return *rows_; }
+  QLineEdit& filter_line() { return *filter_; }
   const ResidualTable& table() const { return table_; }
 
   std::function<void(const Span&)> on_jump;  ///< a row was activated
 
  private:
+  struct Filter {
+    QString text;
+    bool met_only = false;
+    friend bool operator==(const Filter&, const Filter&) = default;
+  };
   void refilter();
+  void apply();
 
   std::shared_ptr<const Document> document_;
   ResidualTable table_;
@@ -58,6 +69,9 @@ class ResidualView final : public QWidget {
   QCheckBox* met_only_;
   QLabel* count_;
   QTableView* rows_;
+  Filter filtered_;
+  History<Filter> history_;
+  QElapsedTimer typed_;
 };
 
 }  // namespace foregather::gui

@@ -1,7 +1,6 @@
 #include "gui/views/segment_view.h"
 
 #include <QHBoxLayout>
-#include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
 #include <QVBoxLayout>
@@ -10,11 +9,12 @@
 #include <cmath>
 
 #include "core/base/printable.h"
+#include "gui/views/eliding_box.h"
 
 namespace foregather::gui {
 namespace {
 
-constexpr double kNotch = 120, kZoom = 0.8, kStep = 0.15, kClickSlack = 3;
+constexpr double kNotch = 120, kZoom = 0.8, kClickSlack = 3;
 
 }  // namespace
 
@@ -28,16 +28,9 @@ void SegmentPlane::set_map(std::shared_ptr<const Document> document,
                            std::optional<SegmentMap> map) {
   document_ = std::move(document);
   map_ = std::move(map);
-  fit();
-}
-
-void SegmentPlane::fit() {
   chosen_.reset();
-  if (map_) {
-    view_.range = map_->extent();
-    low_ = 0;
-    high_ = std::max<Bytes>(1, map_->height());
-  }
+  history_ = {};
+  if (map_) place_ = {map_->extent(), 0, all_heights().end};
   changed();
 }
 
@@ -55,13 +48,28 @@ QRectF SegmentPlane::area() const {
   return {0, kRulerHeight, double(width()), std::max(1.0, height() - kRulerHeight)};
 }
 
-QPointF SegmentPlane::place(Ns time, Bytes height) const {
-  return {x_of(area(), axis_of(area(), view_), time), y_of(area(), segments(), height)};
+TimeAxis SegmentPlane::axis() const {
+  ViewState view;
+  view.range = place_.range;
+  return axis_of(area(), view);
 }
 
-void SegmentPlane::show_range(TimeRange range) {
-  if (!map_) return;
-  view_.range = clamped(range, map_->extent());
+TimeRange SegmentPlane::all_heights() const { return {0, std::max<Bytes>(1, map_->height())}; }
+
+QPointF SegmentPlane::place(Ns time, Bytes height) const {
+  return {x_of(area(), axis(), time), y_of(area(), segments(), height)};
+}
+
+void SegmentPlane::go_to(SegmentPlace place, bool is_same_gesture) {
+  place.range = clamped(place.range, map_->extent());
+  const TimeRange heights = clamped({place.low, place.high}, all_heights());
+  place.low = heights.begin;
+  place.high = heights.end;
+  if (place == place_) return;
+  constexpr qint64 kPause = 600;  // ms
+  history_.leave(place_, is_same_gesture && gesture_.isValid() && gesture_.elapsed() < kPause);
+  gesture_.start();
+  place_ = place;
   changed();
 }
 
@@ -78,30 +86,73 @@ void SegmentPlane::paintEvent(QPaintEvent*) {
 void SegmentPlane::paint(QPainter& painter) const {
   painter.fillRect(rect(), theme_.ground);
   if (!map_) return;
-  const Scene scene{*document_, view_, theme_};
+  ViewState view;
+  view.range = place_.range;
+  const Scene scene{*document_, view, theme_};
   paint_ruler(painter, {0, 0, double(width()), kRulerHeight}, scene);
   paint_segments(painter, area(), scene, segments());
 }
 
 void SegmentPlane::resizeEvent(QResizeEvent*) { changed(); }
 
-void SegmentPlane::zoom_times(double factor, double x) {
-  const Ns around = axis_of(area(), view_).time(std::max(x, kGutter) - kGutter);
-  show_range(zoomed(view_.range, factor, around, map_->extent()));
+void SegmentPlane::zoom_times(double factor, std::optional<double> x) {
+  if (!map_) return;
+  const double middle = kGutter + (width() - kGutter) / 2;
+  SegmentPlace next = place_;
+  const Ns around = axis().time(std::max(x.value_or(middle), kGutter) - kGutter);
+  next.range = zoomed(next.range, factor, around, map_->extent());
+  go_to(next, x.has_value());
 }
 
-void SegmentPlane::zoom_heights(double factor, double y) {
-  const TimeRange heights = zoomed({low_, high_}, factor, height_at(area(), segments(), y),
-                                   {0, std::max<Bytes>(1, map_->height())});
-  low_ = heights.begin;
-  high_ = heights.end;
-  changed();
+void SegmentPlane::zoom_heights(double factor, std::optional<double> y) {
+  if (!map_) return;
+  SegmentPlace next = place_;
+  const Bytes around = height_at(area(), segments(), y.value_or(area().center().y()));
+  const TimeRange heights = zoomed({next.low, next.high}, factor, around, all_heights());
+  next.low = heights.begin;
+  next.high = heights.end;
+  go_to(next, y.has_value());
 }
 
-void SegmentPlane::move_heights(Bytes by) {
-  const TimeRange heights = moved({low_, high_}, by, {0, std::max<Bytes>(1, map_->height())});
-  low_ = heights.begin;
-  high_ = heights.end;
+SegmentPlace SegmentPlane::moved_by(Ns time, Bytes height) const {
+  SegmentPlace next = place_;
+  next.range = moved(next.range, time, map_->extent());
+  const TimeRange heights = moved({next.low, next.high}, height, all_heights());
+  next.low = heights.begin;
+  next.high = heights.end;
+  return next;
+}
+
+void SegmentPlane::pan(double share) {
+  if (!map_) return;
+  SegmentPlace next = place_;
+  next.range = panned(next.range, share, map_->extent());
+  go_to(next, true);
+}
+
+void SegmentPlane::scroll(double share) {
+  if (!map_) return;
+  const auto step = static_cast<Bytes>(share * static_cast<double>(place_.high - place_.low));
+  go_to(moved_by(0, step != 0 ? step : share > 0 ? 1 : -1), true);
+}
+
+void SegmentPlane::fit_all() {
+  if (map_) go_to({map_->extent(), 0, all_heights().end});
+}
+
+void SegmentPlane::fit_chosen() {
+  if (!map_ || !chosen_) return;
+  const SegmentMap::Block& block = map_->blocks()[*chosen_];
+  const Ns time = std::max<Ns>(block.time.length() / 2, 1);
+  const Bytes height = std::max<Bytes>(block.bytes / 2, 1);
+  go_to({{block.time.begin - time, block.time.end + time},
+         block.at - height,
+         block.at + block.bytes + height});
+}
+
+void SegmentPlane::go_back() {
+  if (history_.empty()) return;
+  place_ = history_.back();
   changed();
 }
 
@@ -112,8 +163,7 @@ void SegmentPlane::wheelEvent(QWheelEvent* event) {
   const double notches = (angle.y() != 0 ? angle.y() : angle.x()) / kNotch;
   if (event->modifiers() & Qt::ControlModifier)
     return zoom_times(std::pow(kZoom, notches), event->position().x());
-  if (event->modifiers() & Qt::ShiftModifier || angle.y() == 0)
-    return show_range(panned(view_.range, -0.1 * notches, map_->extent()));
+  if (event->modifiers() & Qt::ShiftModifier || angle.y() == 0) return pan(-0.1 * notches);
   zoom_heights(std::pow(kZoom, notches), event->position().y());
 }
 
@@ -127,45 +177,21 @@ void SegmentPlane::mouseMoveEvent(QMouseEvent* event) {
   const QPointF at = event->position();
   has_moved_ = has_moved_ || (at - pressed_).manhattanLength() > kClickSlack;
   if (!has_moved_) return;
-  const TimeAxis axis = axis_of(area(), view_);
   const Bytes by = height_at(area(), segments(), last_.y()) - height_at(area(), segments(), at.y());
-  show_range(moved(view_.range, axis.time(last_.x()) - axis.time(at.x()), map_->extent()));
-  move_heights(by);
+  go_to(moved_by(axis().time(last_.x()) - axis().time(at.x()), by), true);
   last_ = at;
 }
 
 void SegmentPlane::mouseReleaseEvent(QMouseEvent* event) {
   if (!map_ || has_moved_ || event->position().x() < kGutter) return;
-  chosen_ = map_->block_at(axis_of(area(), view_).time(event->position().x() - kGutter),
+  chosen_ = map_->block_at(axis().time(event->position().x() - kGutter),
                            height_at(area(), segments(), event->position().y()));
   changed();
   if (on_choice) on_choice();
 }
 
-void SegmentPlane::keyPressEvent(QKeyEvent* event) {
-  if (!map_) return QWidget::keyPressEvent(event);
-  const double middle = kGutter + (width() - kGutter) / 2;
-  const Bytes step =
-      std::max<Bytes>(1, static_cast<Bytes>(kStep * static_cast<double>(high_ - low_)));
-  switch (event->key()) {
-    case Qt::Key_W: return zoom_times(kZoom, middle);
-    case Qt::Key_S: return zoom_times(1 / kZoom, middle);
-    case Qt::Key_A:
-    case Qt::Key_Left: return show_range(panned(view_.range, -kStep, map_->extent()));
-    case Qt::Key_D:
-    case Qt::Key_Right: return show_range(panned(view_.range, kStep, map_->extent()));
-    case Qt::Key_Up: return move_heights(step);
-    case Qt::Key_Down: return move_heights(-step);
-    case Qt::Key_PageUp: return zoom_heights(kZoom, area().center().y());
-    case Qt::Key_PageDown: return zoom_heights(1 / kZoom, area().center().y());
-    case Qt::Key_F:
-    case Qt::Key_Home: return fit();
-    default: QWidget::keyPressEvent(event);
-  }
-}
-
 SegmentView::SegmentView(QWidget* parent) : QWidget(parent) {
-  choice_ = new QComboBox;
+  choice_ = new ElidingBox;
   choice_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
   choice_->setMinimumContentsLength(30);
   choice_->setAccessibleName("Rank");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QComboBox>
+#include <QElapsedTimer>
 #include <QLabel>
 #include <QPixmap>
 #include <QWidget>
@@ -11,12 +12,20 @@
 #include <vector>
 
 #include "gui/models/document.h"
+#include "gui/models/history.h"
 #include "gui/views/segment_painter.h"
 
 namespace foregather::gui {
 
+/// Where a map is looked at.
+struct SegmentPlace {
+  TimeRange range{0, 1};
+  Bytes low = 0, high = 1;  ///< heights [low, high) of the map
+  friend bool operator==(const SegmentPlace&, const SegmentPlace&) = default;
+};
+
 /// The map of one rank of one run, zoomed both ways: the wheel changes heights, with Ctrl times; a
-/// drag moves; a click says which allocation it is.
+/// drag moves; a click says which allocation it is. Keys are the window's.
 class SegmentPlane final : public QWidget {
  public:
   explicit SegmentPlane(QWidget* parent = nullptr);
@@ -25,11 +34,17 @@ class SegmentPlane final : public QWidget {
   const std::optional<SegmentMap>& map() const { return map_; }
   const std::shared_ptr<const Document>& document() const { return document_; }
 
-  TimeRange range() const { return view_.range; }
-  void show_range(TimeRange range);
+  TimeRange range() const { return place_.range; }
   /// Heights [low, high) of the map.
-  std::pair<Bytes, Bytes> heights() const { return {low_, high_}; }
-  void fit();
+  std::pair<Bytes, Bytes> heights() const { return {place_.low, place_.high}; }
+  // What commands do; each does nothing without a map. Around the middle unless a place is given.
+  void zoom_times(double factor, std::optional<double> x = {});
+  void zoom_heights(double factor, std::optional<double> y = {});
+  void pan(double share);
+  void scroll(double share);  ///< upwards
+  void fit_all();
+  void fit_chosen();
+  void go_back();
   std::optional<std::size_t> chosen() const { return chosen_; }
   /// Where a point of the map lies, for tests.
   QPointF place(Ns time, Bytes height) const;
@@ -44,20 +59,22 @@ class SegmentPlane final : public QWidget {
   void mousePressEvent(QMouseEvent* event) override;
   void mouseMoveEvent(QMouseEvent* event) override;
   void mouseReleaseEvent(QMouseEvent* event) override;
-  void keyPressEvent(QKeyEvent* event) override;
 
  private:
   QRectF area() const;
-  SegmentScene segments() const { return {*map_, low_, high_, chosen_}; }
-  void zoom_times(double factor, double x);
-  void zoom_heights(double factor, double y);
-  void move_heights(Bytes by);
+  TimeAxis axis() const;
+  TimeRange all_heights() const;
+  SegmentScene segments() const { return {*map_, place_.low, place_.high, chosen_}; }
+  /// Clamped to what there is.
+  void go_to(SegmentPlace place, bool is_same_gesture = false);
+  SegmentPlace moved_by(Ns time, Bytes height) const;
   void changed();
 
   std::shared_ptr<const Document> document_;
   std::optional<SegmentMap> map_;
-  ViewState view_;
-  Bytes low_ = 0, high_ = 1;
+  SegmentPlace place_;
+  History<SegmentPlace> history_;
+  QElapsedTimer gesture_;  ///< since the last change
   std::optional<std::size_t> chosen_;
   Theme theme_ = Theme::light();
   QPixmap picture_;  ///< null: to be painted

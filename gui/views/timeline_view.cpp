@@ -36,6 +36,7 @@ void TimelineView::replace_document(std::shared_ptr<const Document> document) {
   if (!document_ || !document) return set_document(std::move(document));
   const std::shared_ptr<const Document> old = document_;
   view_ = continued_view(view_, *old, *document);
+  if (!have_same_lanes(*old, *document)) history_ = {};
   document_ = std::move(document);
   minimap_ = {};
   painter_ = {};
@@ -240,7 +241,7 @@ std::vector<std::size_t> TimelineView::lanes_between(double y, double other) con
 void TimelineView::show_range(TimeRange range, bool is_same_gesture) {
   if (!document_ || range == view_.range) return;
   constexpr qint64 kPause = 600;  // ms
-  history_.leave(view_.range, is_same_gesture && gesture_.isValid() && gesture_.elapsed() < kPause);
+  history_.leave(view_, is_same_gesture && gesture_.isValid() && gesture_.elapsed() < kPause);
   gesture_.start();
   view_.range = range;
   is_painted_ = false;
@@ -262,11 +263,10 @@ void TimelineView::scroll(double share) {
   set_scroll(view_.scroll + share * lanes_area().height());
 }
 
-void TimelineView::zoom_back() {
+void TimelineView::go_back() {
   if (history_.empty()) return;
-  view_.range = history_.back();
-  is_painted_ = false;
-  update();
+  static_cast<ViewPlace&>(view_) = history_.back();
+  refresh();
 }
 
 void TimelineView::fit_selection() {
@@ -318,17 +318,19 @@ std::optional<std::size_t> TimelineView::selected_lane() const {
 }
 
 void TimelineView::toggle_pin() {
-  if (const auto lane = selected_lane()) gui::toggle_pin(view_, *lane);
-  refresh();
+  if (const auto lane = selected_lane())
+    change([lane](ViewState& view) { gui::toggle_pin(view, *lane); });
 }
 
 void TimelineView::move_lane(int by) {
-  if (const auto lane = selected_lane()) gui::move_lane(view_, *lane, by > 0);
-  refresh();
+  if (const auto lane = selected_lane())
+    change([lane, by](ViewState& view) { gui::move_lane(view, *lane, by > 0); });
 }
 
 void TimelineView::change(const std::function<void(ViewState&)>& how) {
+  const ViewPlace before = view_;
   how(view_);
+  if (before != view_) history_.leave(before, false);
   refresh();
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "gui/models/history.h"
 #include "gui/models/navigation.h"
 #include "gui/models/search.h"
 #include "gui/views/ruler_painter.h"
@@ -33,13 +34,14 @@ class TimelineView final : public QWidget {
   /// Milliseconds that the last painting of all lanes took.
   double frame_ms() const { return frame_ms_; }
 
-  // What commands do. A range that is left can be come back to.
+  // What commands do. A range, an order of lanes or a choice of sides that is left can be come back
+  // to.
   void show_range(TimeRange range, bool is_same_gesture = false);
   void zoom(double factor, std::optional<double> at_x = {});
   void pan(double share);
   /// Lanes up or down by a share of what fits.
   void scroll(double share);
-  void zoom_back();
+  void go_back();
   void fit_selection();
   void select(std::optional<Span> span);
   void select_range(std::optional<TimeRange> range, std::vector<std::size_t> lanes);
@@ -93,7 +95,7 @@ class TimelineView final : public QWidget {
   std::shared_ptr<const Document> document_;
   ViewState view_;
   TimelineLayout rows_;
-  ViewHistory history_;
+  History<ViewPlace> history_;
   Theme theme_ = Theme::light();
   TimelinePainter painter_;
   QPixmap minimap_;          ///< all of time; of another size, or null: to be painted

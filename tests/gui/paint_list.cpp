@@ -61,9 +61,13 @@ class PaintList::Engine : public QPaintEngine {
 
  private:
   void shape(const char* what, const QRectF& bounds) {
-    const QRectF seen = bounds.intersected(clip_);
-    if (seen.isEmpty()) return;
-    if (brush_.style() != Qt::NoBrush)
+    // Outlines may be flat, and a flat rectangle intersects nothing.
+    const QRectF seen(
+        QPointF(std::max(bounds.left(), clip_.left()), std::max(bounds.top(), clip_.top())),
+        QPointF(std::min(bounds.right(), clip_.right()),
+                std::min(bounds.bottom(), clip_.bottom())));
+    if (seen.width() < 0 || seen.height() < 0) return;
+    if (!seen.isEmpty() && brush_.style() != Qt::NoBrush)
       out_ += fmt::format("{} {} {} style {}{}\n", what, box(seen), color(brush_.color()),
                           static_cast<int>(brush_.style()),
                           opacity_ < 1 ? fmt::format(" opacity {:.2f}", opacity_) : "");

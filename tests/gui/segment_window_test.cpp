@@ -57,6 +57,10 @@ TEST_CASE("segment window: a click says which allocation it is") {
   QTest::mouseClick(&plane, Qt::LeftButton, {}, place.toPoint());
   REQUIRE(plane.chosen());
   CHECK(plane.map()->blocks()[*plane.chosen()].binding == largest->binding);
+  QTest::keyClick(&plane, Qt::Key_F);
+  CHECK(plane.range().length() <= 2 * largest->time.length() + 1);
+  CHECK(plane.heights().first <= largest->at);
+  CHECK(plane.heights().second >= largest->at + largest->bytes);
   CHECK(window.segments().details().contains("requested: "));
 }
 
@@ -98,8 +102,15 @@ TEST_CASE("segment window: keys and the wheel zoom both ways, and fit comes back
   CHECK_FALSE(plane.chosen());
   QTest::keyClick(&plane, Qt::Key_Down);
   CHECK(plane.heights().first <= heights.first);
-  QTest::keyClick(&plane, Qt::Key_F);
+  const TimeRange last = plane.range();
+  QTest::keyClick(&plane, Qt::Key_Home);
   CHECK(plane.heights() == all);
+  CHECK(plane.range() == range);
+  QTest::keyClick(&plane, Qt::Key_Backspace);
+  CHECK(plane.range() == last);
+  QTest::keyClick(&plane, Qt::Key_W, Qt::ShiftModifier);
+  CHECK(plane.range() == last);
+  QTest::keyClick(&plane, Qt::Key_F, Qt::ShiftModifier);
   CHECK(plane.range() == range);
 }
 

@@ -1,5 +1,6 @@
 // A sweep in the real window.
 #include <QApplication>
+#include <QClipboard>
 #include <QTabWidget>
 #include <QTest>
 #include <catch2/catch.hpp>
@@ -35,6 +36,11 @@ TEST_CASE("sweep window: points, keys along them, and a click that shows the sch
   CHECK(sweep.plot()->dots()[*sweep.current()].on_front);
   QApplication::processEvents();
   CHECK(test::saved_page(window) == test::shown(sweep));
+
+  window.run(CommandId::copy_table);
+  const QString rows = QApplication::clipboard()->text();
+  CHECK(rows.startsWith("train.micro_batch,"));
+  CHECK(rows.count('\n') == 1 + std::ssize(sweep.plot()->points()));
 
   const SweepDot& dot = sweep.plot()->dots()[3];
   const QPointF place(sweep.scale().x(dot.step), sweep.scale().y(dot.peak));

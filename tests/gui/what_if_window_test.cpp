@@ -115,7 +115,7 @@ TEST_CASE("what-if window: 80 layers are simulated and painted again while a kno
   std::sort(times.begin(), times.end());
   std::printf("a knob of an 80-layer step: least %.0f ms, median %.0f ms until it is painted\n",
               times.front(), times[times.size() / 2]);
-  CHECK(times.front() < 1000);  // of a machine that others use, too
+  CHECK(times.front() < 200);  // 100 where nothing else runs
 }
 
 TEST_CASE("what-if window: of knobs turned in quick succession the last one is shown") {

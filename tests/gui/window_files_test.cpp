@@ -1,5 +1,7 @@
 // What the window does with files: good and bad ones, again, several, while they change.
 #include <QApplication>
+#include <QDropEvent>
+#include <QMimeData>
 #include <QSettings>
 #include <filesystem>
 
@@ -23,6 +25,26 @@ TEST_CASE("window: a file that is opened again is read again") {
   REQUIRE(QTest::qWaitFor([&] { return !opened.window.is_loading(); }, kPatience));
   CHECK(step() == 170);
   CHECK(opened.window.document()->session.sides() == 1);
+}
+
+TEST_CASE("window: files that are dropped on it are opened") {
+  const test::Scratch folder;
+  MainWindow window;
+  window.show();
+  QMimeData files;
+  files.setUrls({QUrl::fromLocalFile(
+                     QString::fromStdString(written(folder, "predicted", test::example_run()))),
+                 QUrl::fromLocalFile(QString::fromStdString(
+                     written(folder, "measured", slower(test::example_run())))),
+                 QUrl("https://example.com/run.db")});
+  QDragEnterEvent enter({10, 10}, Qt::CopyAction, &files, Qt::LeftButton, {});
+  QApplication::sendEvent(&window, &enter);
+  CHECK(enter.isAccepted());
+  QDropEvent drop({10, 10}, Qt::CopyAction, &files, Qt::LeftButton, {});
+  QApplication::sendEvent(&window, &drop);
+  REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kPatience));
+  CHECK(window.document()->session.sides() == 2);
+  CHECK(window.document()->session.run(0).about.name == "predicted");
 }
 
 TEST_CASE("window: a third file is shown below the first") {

@@ -7,6 +7,7 @@
 #include <QNativeGestureEvent>
 #include <QPointingDevice>
 #include <QTabWidget>
+#include <QTableView>
 #include <QTreeWidget>
 #include <QWheelEvent>
 
@@ -230,6 +231,26 @@ TEST_CASE("window: residuals jump to their ops, the largest first") {
   CHECK(opened.window.residuals().csv().contains("20,40,-20,-0.500000"));
 }
 
+TEST_CASE("window: filters of residuals are come back to") {
+  Opened opened({test::example_run(), slower(test::example_run())});
+  opened.window.run(CommandId::show_residuals);
+  ResidualView& residuals = opened.window.residuals();
+  const int all = residuals.table().rowCount();
+  QTest::keyClicks(&residuals.filter_line(), "gather");
+  const int some = residuals.table().rowCount();
+  CHECK(some < all);
+  QTest::qWait(700);  // another filter follows a pause
+  QTest::keyClicks(&residuals.filter_line(), "xyz");
+  CHECK(residuals.table().rowCount() == 0);
+  residuals.rows().setFocus();
+  QTest::keyClick(&residuals.rows(), Qt::Key_Backspace);
+  CHECK(residuals.table().rowCount() == some);
+  CHECK(residuals.filter_line().text() == "gather");
+  QTest::keyClick(&residuals.rows(), Qt::Key_Backspace);
+  CHECK(residuals.table().rowCount() == all);
+  CHECK(residuals.filter_line().text().isEmpty());
+}
+
 TEST_CASE("window: pins, marks, sides and memory by cause") {
   Opened opened({test::example_run(), slower(test::example_run())});
   opened.timeline().select(Span{0, SpanKind::op, 4});  // of the second rank
@@ -244,6 +265,16 @@ TEST_CASE("window: pins, marks, sides and memory by cause") {
   opened.key(Qt::Key_Up, Qt::ShiftModifier);
   CHECK(opened.timeline().view().order != order);
   opened.key(Qt::Key_Down, Qt::ShiftModifier);
+  CHECK(opened.timeline().view().order == order);
+  // Back over what was done to the lanes, to the first order.
+  opened.key(Qt::Key_P);
+  opened.key(Qt::Key_V);
+  CHECK(opened.timeline().view().show == std::array{true, false});
+  opened.key(Qt::Key_Backspace);
+  CHECK(opened.timeline().view().show == std::array{true, true});
+  CHECK(opened.timeline().view().pinned == 1);
+  opened.key(Qt::Key_Backspace);
+  CHECK(opened.timeline().view().pinned == 0);
   CHECK(opened.timeline().view().order == order);
   opened.key(Qt::Key_M);
   CHECK(opened.timeline().view().marks.size() == 1);

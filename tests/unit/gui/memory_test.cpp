@@ -65,4 +65,20 @@ TEST_CASE("memory: capacity, what is outside, and where it ran out") {
   CHECK(memory.ooms()[0].name == "logits");
   const RankMemory other(session, 0, *session.pairs()[1].sides[0]);
   CHECK(other.ooms().empty());
+  CHECK(memory.headroom(session.extent()) == 79 * GiB - 2048);
+  CHECK_FALSE(other.headroom({-100, -99}));
+  // The trace goes on: the job caught it.
+  CHECK(memory.curve(MemoryCurve::reserved).end() > session.extent().end);
+}
+
+TEST_CASE("memory: a rank that ran out of memory last has no memory behind that") {
+  const Session session = opened({test::example_run()});
+  const RankMemory memory(session, 0, *session.pairs()[0].sides[0]);
+  REQUIRE(memory.ooms().size() == 1);
+  const Ns end = memory.ooms()[0].time;
+  CHECK(memory.curve(MemoryCurve::reserved).end() == end);
+  memory.curve(MemoryCurve::reserved)
+      .columns({end - 10, end + 100}, 1, [&](Ns, Ns last, std::size_t) { CHECK(last <= end); });
+  CHECK_FALSE(memory.holders(end - 20).empty());
+  CHECK(memory.holders(end + 1).empty());
 }

@@ -122,6 +122,17 @@ TEST_CASE("lanes: streams of both runs that share work share a lane") {
   CHECK(lanes[1].sides[0].tracks[0].begin(0) == 10);
 }
 
+TEST_CASE("lanes: streams of one name share a lane before those that share more work") {
+  run::Run second = measured_example();
+  second.ops.stream[2] = second.ops.stream[1];  // the longer of two products, with the gather
+  const Session session = opened({test::example_run(), std::move(second)});
+  const auto lanes = build_lanes(session);
+  CHECK(lanes[1].label() == "compute");
+  CHECK(lanes[1].depth(0) * lanes[1].depth(1) > 0);
+  CHECK(lanes[2].label() == "comm");
+  CHECK(lanes[2].depth(0) * lanes[2].depth(1) > 0);
+}
+
 TEST_CASE("lanes: what overlaps goes to further tracks") {
   run::Run run = test::example_run();
   run.ops.start[2] = run.ops.transfer[2] = 105;

@@ -1,4 +1,5 @@
 #include "gui/models/time_axis.h"
+#include "gui/models/history.h"
 
 #include <catch2/catch.hpp>
 #include <rapidcheck.h>
@@ -56,7 +57,7 @@ TEST_CASE("axis: ticks are round, apart and told apart") {
 }
 
 TEST_CASE("history: one step a gesture") {
-  ViewHistory history;
+  History<TimeRange> history;
   history.leave({0, 100}, false);
   history.leave({10, 90}, true);
   history.leave({20, 80}, false);

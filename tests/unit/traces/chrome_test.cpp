@@ -174,10 +174,11 @@ TEST_CASE("Chrome trace: recorded ops keep the names of their kernels, predicted
 TEST_CASE("Chrome trace: recorded calls are slices, arrows lead from them, no time is negative") {
   run::Run run = overlapping_run(run::RunKind::measured);
   const auto thread = run.add(run::ThreadInfo{run::ClassRow(0), run.text("77"), run.text("1234")});
-  run.ops.launch[0] = run.ops.launch[1] =
-      run.add(run::HostCallRecord{thread, run.text("cudaGraphLaunch"), -50, -10});
+  const auto graph = run.add(run::HostCallRecord{thread, run.text("cudaGraphLaunch"), -50, -10});
+  run.ops.launch.set(0, graph);
+  run.ops.launch.set(1, graph);
   run.add(run::HostCallRecord{thread, run.text("cuLaunchKernel"), -40, -20});
-  run.ops.launch[2] = run.add(run::HostCallRecord{thread, run.text("cudaMemsetAsync"), 35, 39});
+  run.ops.launch.set(2, run.add(run::HostCallRecord{thread, run.text("cudaMemsetAsync"), 35, 39}));
   const std::string text = test::chrome_text(run);
   const auto view = test::read_chrome(text);
   CHECK(view.faults.empty());
