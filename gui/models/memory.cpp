@@ -55,6 +55,7 @@ void RankMemory::add_causes() {
   for (const run::BindingRecord& binding : run_->bindings) {
     if (!is_own(binding.step)) continue;
     if (!binding.still_bound && binding.freed <= binding.allocated) continue;
+    has_cause_[static_cast<std::size_t>(binding.cause)] = true;
     changes_.push_back({binding.step, binding.allocated, binding.block_bytes, binding.cause});
     if (!binding.still_bound)
       changes_.push_back({binding.step, binding.freed, -binding.block_bytes, binding.cause});

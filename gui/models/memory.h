@@ -45,6 +45,8 @@ class RankMemory {
   std::optional<Bytes> headroom(TimeRange range) const;
   /// What makes up total() at one of its points. At most 64 changes are replayed.
   BytesByCause by_cause(std::size_t point) const;
+  /// Of any allocation that lasts.
+  bool has_cause(Cause cause) const { return has_cause_[static_cast<std::size_t>(cause)]; }
   bool causes_inferred() const { return causes_inferred_; }
   /// Who holds the bytes at a time of the axis, largest first. Linear in allocations.
   std::vector<Holder> holders(Ns time) const;
@@ -80,6 +82,7 @@ class RankMemory {
   StepCurve total_;
   std::vector<Change> changes_;            ///< by point of total_
   std::vector<BytesByCause> checkpoints_;  ///< before each 64th point
+  std::array<bool, kCauses> has_cause_{};
   bool causes_inferred_ = false;
   std::vector<Oom> ooms_;
 };

@@ -153,20 +153,14 @@ void paint_labels(QPainter& painter, const QRectF& area, const Scene& scene, std
 }  // namespace
 
 std::vector<Cause> causes_of(const Document& document, std::size_t pair) {
+  const auto is_held = [&](Cause cause) {
+    const PairMemory& memory = document.memory[pair];
+    return std::any_of(memory.begin(), memory.end(),
+                       [&](const auto& rank) { return rank && rank->has_cause(cause); });
+  };
   std::vector<Cause> causes;
   for (std::size_t cause = 0; cause < kCauses; ++cause)
-    for (std::size_t side = 0; side < document.session.sides(); ++side) {
-      const auto& rank = document.session.pairs()[pair].sides[side];
-      run::RunView run = document.session.run(side);
-      const bool is_held =
-          rank && std::any_of(run.bindings.begin(), run.bindings.end(), [&](const auto& binding) {
-            return binding.cause == static_cast<Cause>(cause) &&
-                   run.steps[binding.step.row()].rank_class == rank->rank_class;
-          });
-      if (!is_held) continue;
-      causes.push_back(static_cast<Cause>(cause));
-      break;
-    }
+    if (is_held(static_cast<Cause>(cause))) causes.push_back(static_cast<Cause>(cause));
   return causes;
 }
 

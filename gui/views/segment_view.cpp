@@ -10,6 +10,8 @@
 
 #include "core/base/printable.h"
 #include "gui/views/eliding_box.h"
+#include "gui/views/legend_painter.h"
+#include "gui/views/memory_painter.h"
 
 namespace foregather::gui {
 namespace {
@@ -24,10 +26,11 @@ SegmentPlane::SegmentPlane(QWidget* parent) : QWidget(parent) {
   setAccessibleName("Segments");
 }
 
-void SegmentPlane::set_map(std::shared_ptr<const Document> document,
-                           std::optional<SegmentMap> map) {
+void SegmentPlane::set_map(std::shared_ptr<const Document> document, std::optional<SegmentMap> map,
+                           std::size_t pair) {
   document_ = std::move(document);
   map_ = std::move(map);
+  pair_ = pair;
   chosen_.reset();
   history_ = {};
   if (map_) place_ = {map_->extent(), 0, all_heights().end};
@@ -41,11 +44,20 @@ void SegmentPlane::set_theme(const Theme& theme) {
 
 void SegmentPlane::changed() {
   picture_ = {};
+  legend_height_ = paint_legend_of(nullptr, rect());
   update();
 }
 
+// Where no cause is known blocks have colours by name.
+double SegmentPlane::paint_legend_of(QPainter* painter, const QRectF& area) const {
+  if (!map_ || !knows_causes(*document_, pair_)) return 0;
+  const ViewState view;
+  return paint_legend(painter, area, {*document_, view, theme_}, LegendOf::causes, pair_);
+}
+
 QRectF SegmentPlane::area() const {
-  return {0, kRulerHeight, double(width()), std::max(1.0, height() - kRulerHeight)};
+  return {0, kRulerHeight, double(width()),
+          std::max(1.0, height() - kRulerHeight - legend_height_)};
 }
 
 TimeAxis SegmentPlane::axis() const {
@@ -91,6 +103,7 @@ void SegmentPlane::paint(QPainter& painter) const {
   const Scene scene{*document_, view, theme_};
   paint_ruler(painter, {0, 0, double(width()), kRulerHeight}, scene);
   paint_segments(painter, area(), scene, segments());
+  paint_legend_of(&painter, {0, area().bottom(), double(width()), legend_height_});
 }
 
 void SegmentPlane::resizeEvent(QResizeEvent*) { changed(); }
@@ -222,7 +235,7 @@ SegmentView::SegmentView(QWidget* parent) : QWidget(parent) {
 
 void SegmentView::set_document(std::shared_ptr<const Document> document) {
   document_ = std::move(document);
-  plane_->set_map(nullptr, std::nullopt);
+  plane_->set_map(nullptr, std::nullopt, 0);
   details_->setText("\n");
   const QSignalBlocker quiet(choice_);
   choice_->clear();
@@ -245,7 +258,7 @@ void SegmentView::choose(int index) {
   if (index < 0) return;
   const auto place = static_cast<std::size_t>(choice_->itemData(index).toInt());
   const auto& rank = document_->session.pairs()[place / 2].sides[place % 2];
-  plane_->set_map(document_, SegmentMap(document_->session, place % 2, *rank));
+  plane_->set_map(document_, SegmentMap(document_->session, place % 2, *rank), place / 2);
 }
 
 void SegmentView::showEvent(QShowEvent* event) {

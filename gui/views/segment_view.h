@@ -29,7 +29,9 @@ struct SegmentPlace {
 class SegmentPlane final : public QWidget {
  public:
   explicit SegmentPlane(QWidget* parent = nullptr);
-  void set_map(std::shared_ptr<const Document> document, std::optional<SegmentMap> map);
+  /// Of a rank of that pair.
+  void set_map(std::shared_ptr<const Document> document, std::optional<SegmentMap> map,
+               std::size_t pair);
   void set_theme(const Theme& theme);
   const std::optional<SegmentMap>& map() const { return map_; }
   const std::shared_ptr<const Document>& document() const { return document_; }
@@ -62,6 +64,7 @@ class SegmentPlane final : public QWidget {
 
  private:
   QRectF area() const;
+  double paint_legend_of(QPainter* painter, const QRectF& area) const;
   TimeAxis axis() const;
   TimeRange all_heights() const;
   SegmentScene segments() const { return {*map_, place_.low, place_.high, chosen_}; }
@@ -72,6 +75,8 @@ class SegmentPlane final : public QWidget {
 
   std::shared_ptr<const Document> document_;
   std::optional<SegmentMap> map_;
+  std::size_t pair_ = 0;
+  double legend_height_ = 0;
   SegmentPlace place_;
   History<SegmentPlace> history_;
   QElapsedTimer gesture_;  ///< since the last change
