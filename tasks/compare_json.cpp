@@ -19,7 +19,12 @@ void write_error(JsonWriter& json, std::string_view key, std::optional<double> e
 }
 
 void write_path(JsonWriter& json, const ComparedSide& side) {
-  json.key("critical_path").begin_object();
+  json.key("critical_path");
+  if (side.is_cut) {
+    json.null();
+    return;
+  }
+  json.begin_object();
   json.field("compute_ns", side.path.compute);
   json.field("comm_ns", side.path.comm);
   json.field("host_ns", side.path.host);

@@ -104,6 +104,13 @@ TEST_CASE(
   CHECK(turning.window.timeline().grab().toImage() == before);
 }
 
+// Milliseconds: 100 where nothing else runs.
+#ifdef __SANITIZE_ADDRESS__
+constexpr double kMostOfTurn = 4000;
+#else
+constexpr double kMostOfTurn = 200;
+#endif
+
 TEST_CASE("what-if window: 80 layers are simulated and painted again while a knob is turned") {
   Turning turning(kSamples + "llama3_70b_fsdp2.toml");
   std::vector<double> times;
@@ -115,7 +122,7 @@ TEST_CASE("what-if window: 80 layers are simulated and painted again while a kno
   std::sort(times.begin(), times.end());
   std::printf("a knob of an 80-layer step: least %.0f ms, median %.0f ms until it is painted\n",
               times.front(), times[times.size() / 2]);
-  CHECK(times.front() < 200);  // 100 where nothing else runs
+  CHECK(times.front() < kMostOfTurn);
 }
 
 TEST_CASE("what-if window: of knobs turned in quick succession the last one is shown") {

@@ -129,6 +129,7 @@ TEST_CASE("compare: a step that ran out of memory has no times") {
   CHECK(comparison.warnings[0].find("ran out of memory in the step") != std::string::npos);
   const auto json = nlohmann::json::parse(tasks::to_json(comparison));
   CHECK(json["first"]["step_time_ns"].is_null());
+  CHECK(json["first"]["critical_path"].is_null());
   CHECK(json["exposed_comm"]["predicted_ns"].is_null());
   CHECK(json["exposed_comm"]["measured_ns"] == 15);
   CHECK(json["second"]["step_time_ns"] == 60);
