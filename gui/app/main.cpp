@@ -9,6 +9,7 @@
 #include "core/base/last_words.h"
 #include "core/base/printable.h"
 #include "gui/app/main_window.h"
+#include "gui/app/palette.h"
 #include "gui/app/render.h"
 #include "gui/app/system_theme.h"
 #include "gui/views/timeline_view.h"
@@ -67,11 +68,12 @@ int window_main(int argc, char** argv) {
   QApplication::setOrganizationName("foregather");
   QApplication::setWindowIcon(QIcon(":/foregather.svg"));
   QApplication::setDesktopFileName("foregather");
+  const bool is_dark = gui::system_is_dark();
   gui::MainWindow window;
   window.timeline().set_frame_time(frame_time);
   window.show();
   window.open(files);
-  const gui::SystemTheme theme([&window](bool dark) { window.set_dark(dark); });
+  const gui::SystemTheme theme(is_dark, [&window](bool dark) { window.set_dark(dark); });
   return QApplication::exec();
 }
 

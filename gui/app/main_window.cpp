@@ -40,6 +40,28 @@ const char* const kWelcome =
     "Two files lie over each other: first the prediction, then the measurement.\n\n"
     "? shows all keys.";
 
+// Its last `names` folders and file.
+std::string_view last_of(std::string_view path, int names) {
+  std::size_t slash = path.size();
+  for (; names > 0 && slash != path.npos && slash > 0; --names) slash = path.rfind('/', slash - 1);
+  return names > 0 || slash == path.npos ? path : path.substr(slash + 1);
+}
+
+// As much of each path as tells it from the others.
+std::vector<std::string> short_paths(const std::vector<std::string>& paths) {
+  std::vector<std::string> names;
+  for (const std::string& path : paths) {
+    int parts = 1;
+    const auto is_alike = [&](const std::string& other) {
+      return last_of(other, parts) == last_of(path, parts);
+    };
+    while (last_of(path, parts) != path && std::count_if(paths.begin(), paths.end(), is_alike) > 1)
+      ++parts;
+    names.emplace_back(last_of(path, parts));
+  }
+  return names;
+}
+
 }  // namespace
 
 MainWindow::MainWindow()
@@ -77,20 +99,36 @@ void MainWindow::open(const std::vector<std::string>& all) {
     else
       files.push_back(file);
   std::vector<std::string> found;
+  std::vector<Error> unread;
   for (const std::string& file : files)
     if (const auto runs = tasks::runs_in({file}))
       found.insert(found.end(), runs->begin(), runs->end());
     else
-      unread_.push_back(runs.error());
-  if (found.empty() && !unread_.empty()) return fail(std::exchange(unread_, {}).front());
-  const std::size_t before = locations_.size();
-  for (const std::string& location : found)
-    if (std::find(locations_.begin(), locations_.end(), location) == locations_.end())
-      locations_.push_back(location);
-  // One is shown alone, two together; of more that follow the first one takes the second's place.
-  if (locations_.size() > before && locations_.size() > 1)
-    shown_[1] = static_cast<int>(std::max<std::size_t>(before, 1));
-  if (!found.empty()) load(found);
+      unread.push_back(runs.error());
+  if (found.empty()) return unread.empty() ? void() : say(unread);
+  unread_.insert(unread_.end(), unread.begin(), unread.end());
+  choose_shown(found);
+  load(found);
+}
+
+// One is shown alone, two together; of more that follow the first one takes the second's place.
+void MainWindow::choose_shown(const std::vector<std::string>& opened) {
+  if (!is_loading()) {
+    opening_.clear();
+    before_.clear();
+    for (const int index : shown_)
+      if (index >= 0 && index < std::ssize(locations_))
+        before_.push_back(locations_[static_cast<std::size_t>(index)]);
+  }
+  opening_.insert(opening_.end(), opened.begin(), opened.end());
+  std::optional<int> another;
+  for (const std::string& location : opened) {
+    const auto known = std::find(locations_.begin(), locations_.end(), location);
+    const auto index = static_cast<int>(known - locations_.begin());
+    if (known == locations_.end()) locations_.push_back(location);
+    if (!another && index != shown_[0] && index != shown_[1]) another = index;
+  }
+  if (another) shown_[1] = *another;
 }
 
 void MainWindow::load(const std::vector<std::string>& anew) {
@@ -110,42 +148,63 @@ void MainWindow::load(const std::vector<std::string>& anew) {
         progress_->setValue(percent);
         message_->setText(gui::shown(printable(what)));
       },
-      [this](Loader::Loaded loaded) {
-        progress_->setVisible(false);
-        cancel_->setVisible(false);
-        runs_ = std::move(loaded.runs);
-        unread_.insert(unread_.end(), loaded.unread.begin(), loaded.unread.end());
-        if (!loaded.document) return fail(loaded.document.error());
-        set_document(std::move(*loaded.document));
-        show_unread();
-      });
+      [this](Loader::Loaded loaded) { take(std::move(loaded)); });
 }
 
-// Some of several files.
-void MainWindow::show_unread() {
-  if (unread_.empty()) return;
+void MainWindow::take(Loader::Loaded loaded) {
+  progress_->setVisible(false);
+  cancel_->setVisible(false);
+  runs_ = std::move(loaded.runs);
+  unread_.insert(unread_.end(), loaded.unread.begin(), loaded.unread.end());
+  if (!loaded.document) return fail(loaded.document.error());
+  if (unread_.empty()) return set_document(std::move(*loaded.document));
+  // Others take the place of what cannot be read, which may be those that are shown already.
   forget_unread();
-  std::vector<std::string> lines;
-  for (const Error& error : std::exchange(unread_, {})) lines.push_back(printable(error.text()));
-  message_->setText(gui::shown(lines.front()));
-  list_dialog(this, "Cannot be opened", lines)->show();
+  const std::vector<Error> unread = std::exchange(unread_, {});
+  if (!is_chosen(document_.get())) {
+    if (is_chosen(loaded.document->get()))
+      set_document(std::move(*loaded.document));
+    else
+      load();
+  }
+  say(unread);
 }
 
-// What was not read is not open.
+// Does it show what is chosen, as that was read last?
+bool MainWindow::is_chosen(const Document* document) const {
+  const auto chosen = static_cast<std::size_t>(shown_[1] >= 0 ? 2 : 1);
+  if (document == nullptr || document->session.sides() != chosen) return false;
+  for (std::size_t side = 0; side < chosen; ++side)
+    if (std::none_of(runs_.begin(), runs_.end(), [&](const OpenRun& run) {
+          return run.location == locations_[static_cast<std::size_t>(shown_[side])] &&
+                 run.run == document->session.open_run(side).run;
+        }))
+      return false;
+  return true;
+}
+
+// What was not read is not open. What else was opened with it takes its place, else what was shown
+// before.
 void MainWindow::forget_unread() {
-  std::array<std::string, 2> shown;
-  for (std::size_t side = 0; side < 2; ++side)
-    if (shown_[side] >= 0 && shown_[side] < std::ssize(locations_))
-      shown[side] = locations_[static_cast<std::size_t>(shown_[side])];
+  std::vector<std::string> wanted;
+  for (const int index : shown_)
+    if (index >= 0 && index < std::ssize(locations_))
+      wanted.push_back(locations_[static_cast<std::size_t>(index)]);
+  const bool are_two = wanted.size() > 1;
+  wanted.insert(wanted.end(), opening_.begin(), opening_.end());
+  wanted.insert(wanted.end(), before_.begin(), before_.end());
   std::erase_if(locations_, [&](const std::string& location) {
     return std::none_of(runs_.begin(), runs_.end(),
                         [&](const OpenRun& run) { return run.location == location; });
   });
-  for (std::size_t side = 0; side < 2; ++side) {
-    const auto found = std::find(locations_.begin(), locations_.end(), shown[side]);
-    shown_[side] = found == locations_.end() ? -1 : static_cast<int>(found - locations_.begin());
+  std::vector<int> chosen;
+  for (const std::string& location : wanted) {
+    const auto found = std::find(locations_.begin(), locations_.end(), location);
+    const auto index = static_cast<int>(found - locations_.begin());
+    if (found != locations_.end() && std::find(chosen.begin(), chosen.end(), index) == chosen.end())
+      chosen.push_back(index);
   }
-  if (shown_[0] < 0) shown_ = {std::max(shown_[1], 0), -1};
+  shown_ = {chosen.empty() ? 0 : chosen[0], are_two && chosen.size() > 1 ? chosen[1] : -1};
   fill_boxes();
 }
 
@@ -157,19 +216,20 @@ void MainWindow::cancel_loading() {
   forget_unread();
 }
 
+// What is open, and what is being read, stays.
+void MainWindow::say(const std::vector<Error>& errors) {
+  std::vector<std::string> lines;
+  for (const Error& error : errors) lines.push_back(printable(error.text()));
+  message_->setText(gui::shown(lines.front()));
+  if (document_ || is_loading()) return list_dialog(this, "Cannot be opened", lines)->show();
+  summary_->set_message(message_->text(), true);
+  pages_->setCurrentWidget(summary_);
+}
+
 void MainWindow::fail(const Error& error) {
   unread_.clear();
-  const QString text = gui::shown(printable(error.text()));
-  message_->setText(text);
   cancel_loading();
-  message_->setText(text);
-  if (document_) {
-    auto* dialog = list_dialog(this, "Cannot be opened", {printable(error.text())});
-    dialog->show();
-    return;
-  }
-  summary_->set_message(text, true);
-  pages_->setCurrentWidget(summary_);
+  say({error});
 }
 
 void MainWindow::set_document(std::shared_ptr<const Document> document) {
@@ -183,6 +243,7 @@ void MainWindow::show_document(std::shared_ptr<const Document> document, bool ke
   result_.reset();
   residual_.reset();
   searched_.clear();
+  search_count_->clear();
   // Views let go of the old document before it may go.
   const std::shared_ptr<const Document> old = std::exchange(document_, std::move(document));
   summary_->set_document(document_);
@@ -202,14 +263,15 @@ void MainWindow::show_document(std::shared_ptr<const Document> document, bool ke
 }
 
 void MainWindow::fill_boxes() {
+  const std::vector<std::string> names = short_paths(locations_);
   for (std::size_t side = 0; side < 2; ++side) {
     const QSignalBlocker quiet(boxes_[side]);
     boxes_[side]->clear();
     if (side == 1) boxes_[side]->addItem("nothing below", -1);
     for (std::size_t i = 0; i < locations_.size(); ++i) {
-      const QString whole = gui::shown(printable(locations_[i]));
-      boxes_[side]->addItem(whole.mid(whole.lastIndexOf('/') + 1), static_cast<int>(i));
-      boxes_[side]->setItemData(static_cast<int>(i + side), whole, Qt::ToolTipRole);
+      boxes_[side]->addItem(gui::shown(printable(names[i])), static_cast<int>(i));
+      boxes_[side]->setItemData(static_cast<int>(i + side), gui::shown(printable(locations_[i])),
+                                Qt::ToolTipRole);
     }
     boxes_[side]->setCurrentIndex(boxes_[side]->findData(shown_[side]));
     box_actions_[side]->setVisible(!locations_.empty());

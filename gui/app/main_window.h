@@ -79,6 +79,7 @@ class MainWindow final : public QMainWindow {
  private:
   void build();
   void bind_commands();
+  void focus_page();
   void bind(CommandId command, std::function<void()> what);
   void bind_moving();
   void bind_selecting();
@@ -97,8 +98,11 @@ class MainWindow final : public QMainWindow {
   void show_difference();
   void pin_baseline();
   const OpenRun* run_below() const;
+  void choose_shown(const std::vector<std::string>& opened);
+  void take(Loader::Loaded loaded);
+  bool is_chosen(const Document* document) const;
+  void say(const std::vector<Error>& errors);
   void fail(const Error& error);
-  void show_unread();
   void forget_unread();
   void fill_boxes();
   void show_selection();
@@ -115,8 +119,10 @@ class MainWindow final : public QMainWindow {
   std::shared_ptr<const Document> document_;
   std::vector<std::string> locations_;
   std::vector<OpenRun> runs_;
-  std::vector<Error> unread_;        ///< of the files that are being opened
-  std::array<int, 2> shown_{0, -1};  ///< of locations_; −1: none below
+  std::vector<std::string> opening_;  ///< locations that are being opened
+  std::vector<std::string> before_;   ///< what was shown before
+  std::vector<Error> unread_;         ///< of the files that are being opened
+  std::array<int, 2> shown_{0, -1};   ///< of locations_; −1: none below
   std::map<CommandId, std::function<void()>> handlers_;
   Theme theme_ = Theme::light();
   std::vector<Span> results_;
@@ -129,6 +135,7 @@ class MainWindow final : public QMainWindow {
   int what_if_round_ = 0;                  ///< another source makes what is under way stale
   QElapsedTimer turned_;
   double redraw_ms_ = 0;
+  bool is_refused_ = false;  ///< what is turned cannot be simulated: an older picture is shown
 
   QTabWidget* pages_ = nullptr;
   SummaryView* summary_ = nullptr;

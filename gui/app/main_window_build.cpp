@@ -43,6 +43,8 @@ void MainWindow::build() {
   pages_->setTabVisible(pages_->addTab(sweep_, "Sweep"), false);
   pages_->setTabVisible(pages_->addTab(segments_, "Segments"), false);
   setCentralWidget(pages_);
+  connect(
+      pages_, &QTabWidget::tabBarClicked, this, [this] { focus_page(); }, Qt::QueuedConnection);
 
   auto* dock = new QDockWidget("Details");
   dock->setObjectName("details");
@@ -127,6 +129,17 @@ void MainWindow::build() {
   fill_boxes();
 }
 
+// Its keys work at once.
+void MainWindow::focus_page() {
+  QWidget* const page = pages_->currentWidget();
+  if (page == segments_)
+    segments_->plane().setFocus();
+  else if (page == residuals_)
+    residuals_->rows().setFocus();
+  else
+    page->setFocus();
+}
+
 void MainWindow::bind(CommandId command, std::function<void()> what) {
   handlers_[command] = std::move(what);
   const CommandInfo& about = info(command);
@@ -137,6 +150,7 @@ void MainWindow::bind(CommandId command, std::function<void()> what) {
   if (about.group == "Selecting" || command == CommandId::next_result ||
       command == CommandId::previous_result)
     homes = {timeline_};
+  if (command == CommandId::clear_selection) homes.push_back(&segments_->plane());
   if (command == CommandId::go_back) homes.push_back(&residuals_->rows());
   for (QWidget* home : homes)
     for (const QString& keys : shown(about.keys).split("; ")) {
@@ -160,12 +174,18 @@ void MainWindow::bind_commands() {
   bind(Id::export_picture, [this] { export_dialog(); });
   bind(Id::copy_table, [this] { copy_table(); });
   bind(Id::close_window, [this] { close(); });
-  bind(Id::show_summary, [this] { pages_->setCurrentWidget(summary_); });
+  bind(Id::show_summary, [this] {
+    pages_->setCurrentWidget(summary_);
+    focus_page();
+  });
   bind(Id::show_timeline, [this] {
     pages_->setCurrentWidget(timeline_);
     timeline_->setFocus();
   });
-  bind(Id::show_residuals, [this] { pages_->setCurrentWidget(residuals_); });
+  bind(Id::show_residuals, [this] {
+    pages_->setCurrentWidget(residuals_);
+    focus_page();
+  });
   bind(Id::show_sweep, [this] {
     if (sweep_->plot()) pages_->setCurrentWidget(sweep_);
   });
@@ -174,21 +194,26 @@ void MainWindow::bind_commands() {
     pages_->setCurrentWidget(segments_);
     segments_->plane().setFocus();
   });
-  bind(Id::cycle_sides, [this] {
-    timeline_->change([](ViewState& view) {
-      // Both, predicted alone, measured alone.
-      view.show = view.show[0] && view.show[1] ? std::array{true, false}
-                  : view.show[0]               ? std::array{false, true}
-                                               : std::array{true, true};
+  const auto bind_view = [this](Id command, std::function<void(ViewState&)> how) {
+    bind(command, [this, how = std::move(how)] {
+      pages_->setCurrentWidget(timeline_);  // where it is seen
+      timeline_->change(how);
     });
+  };
+  bind_view(Id::cycle_sides, [this](ViewState& view) {
+    if (!document_ || document_->session.sides() < 2) return;
+    // Both, the first alone, the second alone.
+    view.show = view.show[0] && view.show[1] ? std::array{true, false}
+                : view.show[0]               ? std::array{false, true}
+                                             : std::array{true, true};
   });
-  bind(Id::toggle_overlay,
-       [this] { timeline_->change([](ViewState& view) { view.overlay = !view.overlay; }); });
-  bind(Id::toggle_memory, [this] { timeline_->set_shows_memory(!timeline_->shows_memory()); });
-  bind(Id::toggle_causes,
-       [this] { timeline_->change([](ViewState& view) { view.by_cause = !view.by_cause; }); });
-  bind(Id::toggle_path,
-       [this] { timeline_->change([](ViewState& view) { view.path = !view.path; }); });
+  bind_view(Id::toggle_overlay, [](ViewState& view) { view.overlay = !view.overlay; });
+  bind_view(Id::toggle_causes, [](ViewState& view) { view.by_cause = !view.by_cause; });
+  bind_view(Id::toggle_path, [](ViewState& view) { view.path = !view.path; });
+  bind(Id::toggle_memory, [this] {
+    pages_->setCurrentWidget(timeline_);
+    timeline_->set_shows_memory(!timeline_->shows_memory());
+  });
   bind(Id::toggle_theme, [this] { set_dark(!theme_.dark); });
   bind(Id::search, [this] { start_search(); });
   bind(Id::next_result, [this] { step_result(1); });
@@ -293,6 +318,7 @@ void MainWindow::bind_selecting() {
     if (place) timeline_->select_range(range, {place->lane});
   });
   bind(Id::clear_selection, [this] {
+    if (pages_->currentWidget() == segments_) return segments_->plane().choose_none();
     timeline_->change([](ViewState& view) {
       view.selection.reset();
       view.cursor.reset();

@@ -16,7 +16,7 @@ void MainWindow::open_sweep(const std::string& path) {
   reading_->start([this, path, post = post_] {
     auto plot = SweepPlot::read(path);
     post([this, plot = std::move(plot)]() mutable {
-      if (!plot) return fail(plot.error());
+      if (!plot) return say({plot.error()});
       show_sweep(std::make_shared<const SweepPlot>(std::move(*plot)));
     });
   });
@@ -36,7 +36,7 @@ void MainWindow::show_point(const SweepPlot& plot, const run::SweepPoint& point)
   reading_->start([this, what_if = std::move(what_if), post = post_] {
     auto made = resimulate(what_if, std::nullopt);
     post([this, made = std::move(made), source = what_if.source()]() mutable {
-      if (!made) return fail(made.error());
+      if (!made) return say({made.error()});
       add_run(std::move(made->run), source);
     });
   });

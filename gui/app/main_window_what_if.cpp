@@ -36,6 +36,10 @@ void MainWindow::bind_what_if() {
   });
   bind(CommandId::pin_baseline, [this] { pin_baseline(); });
   bind(CommandId::copy_command, [this] {
+    if (is_refused_) {
+      message_->setText("nothing is copied: what is turned cannot be simulated");
+      return;
+    }
     QApplication::clipboard()->setText(shown(what_if_.command_line()));
     message_->setText("copied the command line");
   });
@@ -51,6 +55,7 @@ void MainWindow::reset_what_if() {
     return;
   }
   opened_ = first.location;
+  is_refused_ = false;
   const auto known = sources_.find(first.location);
   auto knobs =
       known == sources_.end() ? what_if_of(first.location) : WhatIf(known->second, knob_names());
@@ -80,6 +85,7 @@ void MainWindow::turn_knobs() {
 }
 
 void MainWindow::show_resimulated(Result<Resimulated> made) {
+  is_refused_ = !made;
   if (!made) {
     knobs_->show_message(gui::shown(printable(made.error().text())), true);
     return;

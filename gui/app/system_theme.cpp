@@ -17,7 +17,8 @@ constexpr unsigned kDark = 1, kLight = 2;  // 0: no preference
 
 }  // namespace
 
-SystemTheme::SystemTheme(std::function<void(bool)> follow) : follow_(std::move(follow)) {
+SystemTheme::SystemTheme(bool is_dark, std::function<void(bool)> follow)
+    : follow_(std::move(follow)), without_preference_(is_dark), is_dark_(is_dark) {
   QDBusConnection bus = QDBusConnection::sessionBus();
   if (!bus.isConnected()) return;
   bus.connect(kService, kPath, kInterface, "SettingChanged", this, SLOT(changed(QDBusMessage)));
@@ -39,10 +40,13 @@ void SystemTheme::changed(const QDBusMessage& signal) {
 // Wrapped once or twice.
 void SystemTheme::take(const QVariant& scheme) {
   if (scheme.canConvert<QDBusVariant>()) return take(scheme.value<QDBusVariant>().variant());
-  const unsigned number = scheme.toUInt();
-  if ((number != kDark && number != kLight) || is_dark_ == (number == kDark)) return;
-  is_dark_ = number == kDark;
-  follow_(*is_dark_);
+  bool is_number = false;
+  const unsigned number = scheme.toUInt(&is_number);
+  if (!is_number) return;
+  const bool dark = number == kDark || (number != kLight && without_preference_);
+  if (dark == is_dark_) return;
+  is_dark_ = dark;
+  follow_(dark);
 }
 
 }  // namespace foregather::gui

@@ -5,7 +5,6 @@
 #include <QObject>
 #include <QVariant>
 #include <functional>
-#include <optional>
 
 namespace foregather::gui {
 
@@ -15,8 +14,9 @@ class SystemTheme final : public QObject {
   Q_OBJECT
 
  public:
-  /// `follow(is dark)` is called with the first answer and with every change, in the event loop.
-  explicit SystemTheme(std::function<void(bool)> follow);
+  /// `is_dark`: what is shown, and what a desktop without a preference gets. `follow(is dark)` is
+  /// called with every change of it, in the event loop.
+  SystemTheme(bool is_dark, std::function<void(bool)> follow);
 
  public slots:
   /// The portal's SettingChanged: namespace, key, value.
@@ -25,7 +25,7 @@ class SystemTheme final : public QObject {
  private:
   void take(const QVariant& scheme);
   std::function<void(bool)> follow_;
-  std::optional<bool> is_dark_;
+  bool without_preference_, is_dark_;
 };
 
 }  // namespace foregather::gui

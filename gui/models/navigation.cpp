@@ -62,6 +62,7 @@ ViewState continued_view(const ViewState& view, const Document& old, const Docum
     next.order = first.order;
     next.pinned = 0;
   }
+  if (now.session.sides() < 2) next.show = first.show;
   next.marks.clear();
   next.selection.reset();
   next.selected_lanes.clear();

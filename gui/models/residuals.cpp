@@ -52,10 +52,9 @@ std::string_view Residuals::source(const ResidualRow& row) const {
 }
 
 std::string Residuals::title(ResidualColumn column) const {
-  const bool are_alike =
-      session_->sides() > 1 && session_->run(0).about.kind == session_->run(1).about.kind;
-  if (are_alike && column == ResidualColumn::predicted) return {session_->letter(0)};
-  if (are_alike && column == ResidualColumn::measured) return {session_->letter(1)};
+  const bool has_two = session_->sides() > 1;
+  if (has_two && column == ResidualColumn::first) return session_->word(0);
+  if (has_two && column == ResidualColumn::second) return session_->word(1);
   return std::string(kTitles[static_cast<std::size_t>(column)]);
 }
 
@@ -63,7 +62,10 @@ std::string Residuals::op(const ResidualRow& row) const {
   const RankPair& pair = session_->pairs()[row.pair];
   const std::string key = pair.matching->key(group(row));
   if (session_->pairs().size() == 1) return key;
-  return fmt::format("r{}/{}", pair.sides[row.first ? 0 : 1]->rank, key);
+  const std::uint32_t rank = pair.sides[row.first ? 0 : 1]->rank;
+  const bool stands_for = row.first && row.second && pair.sides[1]->rank != rank;
+  return stands_for ? fmt::format("r{}|r{}/{}", rank, pair.sides[1]->rank, key)
+                    : fmt::format("r{}/{}", rank, key);
 }
 
 std::string_view Residuals::scope(const ResidualRow& row) const {
@@ -116,9 +118,9 @@ void Residuals::sort(ResidualColumn column, bool ascending) {
         return group(row).level ? static_cast<int>(*group(row).level)
                                 : static_cast<int>(compare::kMatchLevels);
       });
-    case ResidualColumn::predicted:
+    case ResidualColumn::first:
       return by_number([&](const ResidualRow& row) { return group(row).first_time; });
-    case ResidualColumn::measured:
+    case ResidualColumn::second:
       return by_number([&](const ResidualRow& row) { return group(row).second_time; });
     case ResidualColumn::difference:
       return by_number([&](const ResidualRow& row) { return std::abs(group(row).difference()); });
@@ -142,10 +144,9 @@ std::string Residuals::text(const ResidualRow& row, ResidualColumn column) const
     case ResidualColumn::op: return op(row);
     case ResidualColumn::level:
       if (met.level) return std::string(name(*met.level));
-      return "only " +
-             title(met.first_ops > 0 ? ResidualColumn::predicted : ResidualColumn::measured);
-    case ResidualColumn::predicted: return met.first_ops > 0 ? format_time(met.first_time) : "";
-    case ResidualColumn::measured: return met.second_ops > 0 ? format_time(met.second_time) : "";
+      return "only " + title(met.first_ops > 0 ? ResidualColumn::first : ResidualColumn::second);
+    case ResidualColumn::first: return met.first_ops > 0 ? format_time(met.first_time) : "";
+    case ResidualColumn::second: return met.second_ops > 0 ? format_time(met.second_time) : "";
     case ResidualColumn::difference: return format_time(met.difference());
     case ResidualColumn::error: {
       const auto share = error(row);
@@ -175,7 +176,8 @@ ErrorHistogram Residuals::histogram() const {
 
 std::string Residuals::csv() const {
   std::string out =
-      "kind,phase,scope,op,level,predicted_ns,measured_ns,difference_ns,error,source\n";
+      fmt::format("kind,phase,scope,op,level,{}_ns,{}_ns,difference_ns,error,source\n",
+                  title(ResidualColumn::first), title(ResidualColumn::second));
   for (const std::uint32_t i : shown_) {
     const ResidualRow& row = rows_[i];
     const compare::MatchedGroup& met = group(row);

@@ -169,6 +169,11 @@ char Session::letter(std::size_t side) const {
   return run(side).about.kind == run::RunKind::measured ? 'M' : 'P';
 }
 
+std::string Session::word(std::size_t side) const {
+  const bool are_alike = sides() > 1 && run(0).about.kind == run(1).about.kind;
+  return are_alike ? std::string{letter(side)} : std::string(name(run(side).about.kind));
+}
+
 void Session::set_axis() {
   extent_ = steps_ = steps_of_hosts_ = kNothing;
   for (std::size_t side = 0; side < sides(); ++side) {

@@ -67,6 +67,8 @@ class Session {
   TimeRange steps_of_hosts() const { return steps_of_hosts_; }
   /// "P" and "M"; "A" and "B" for two runs of one kind.
   char letter(std::size_t side) const;
+  /// "predicted" and "measured"; "A" and "B" for two runs of one kind.
+  std::string word(std::size_t side) const;
   /// False for a step that lies over the one that figures are of, as the first and the steady step
   /// of a replayed recording do: two on one axis would look like one.
   bool is_shown(std::size_t side, run::StepRow step) const { return is_shown_[side][step.row()]; }

@@ -27,6 +27,8 @@ std::size_t StepCurve::highest(std::size_t first, std::size_t last) const {
 }
 
 std::size_t StepCurve::highest(TimeRange range) const {
+  range.end = std::min(range.end, end_);
+  if (range.begin >= range.end) return size();
   const std::size_t before = at(range.begin);
   const std::size_t first = before == size() ? 0 : before;
   const std::size_t last = after(first, range.end);

@@ -31,7 +31,7 @@ class StepCurve {
   std::size_t at(Ns time) const;
   /// The highest point of [first, last), the first of equals. The interval must not be empty.
   std::size_t highest(std::size_t first, std::size_t last) const;
-  /// The highest point in force in the range; size() if there is none.
+  /// The highest point in force in the range, before end(); size() if there is none.
   std::size_t highest(TimeRange range) const;
 
   /// Calls visit(begin, end, point) over the range in order: `point` is the highest in force then.

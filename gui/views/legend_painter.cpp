@@ -36,8 +36,12 @@ std::vector<Entry> of_timeline(const Scene& scene) {
   }
   if (scene.view.path) entries.push_back({"critical path", {}, Qt::NoBrush, QPen(theme.path, 2)});
   if (scene.document.residuals.all() > 0) {
-    entries.push_back({"predicted too short", theme.residual(-0.5)});
-    entries.push_back({"too long", theme.residual(0.5)});
+    const Session& session = scene.document.session;
+    const bool is_prediction = session.letter(0) == 'P';
+    const QString first(QChar(session.letter(0)));
+    entries.push_back(
+        {is_prediction ? "predicted too short" : first + " shorter", theme.residual(-0.5)});
+    entries.push_back({is_prediction ? "too long" : first + " longer", theme.residual(0.5)});
   }
   return entries;
 }

@@ -91,7 +91,7 @@ void paint_causes(QPainter& painter, const QRectF& area, const Scene& scene,
 
 // Of sides that share it, with what each of them left of it where it needed most.
 void paint_limit(QPainter& painter, const QRectF& area, const Scene& scene, std::size_t pair,
-                 const std::vector<std::size_t>& sides, const Scale& scale) {
+                 const std::vector<std::size_t>& sides, Qt::AlignmentFlag end, const Scale& scale) {
   const auto limit = scene.document.memory[pair][sides.front()]->limit();
   if (!limit) return;
   const bool is_inside = static_cast<double>(*limit) <= scale.most;
@@ -99,23 +99,26 @@ void paint_limit(QPainter& painter, const QRectF& area, const Scene& scene, std:
   painter.setPen(QPen(scene.theme.alarm, 1.2, Qt::DashLine));
   if (is_inside) painter.drawLine(QPointF(area.left() + kGutter, y), QPointF(area.right(), y));
   QString text = QString("%1limit %2").arg(is_inside ? "" : "↑ ", shown(format_bytes(*limit)));
+  const Session& session = scene.document.session;
+  if (sides.size() < session.sides())
+    text.prepend(QString("%1: ").arg(QChar(session.letter(sides.front()))));
   for (const std::size_t side : sides) {
     const auto left = scene.document.memory[pair][side]->headroom(scene.view.range);
     if (!left) continue;
     text += side == sides.front() ? ", headroom " : ", ";
-    if (sides.size() > 1) text += QString("%1 ").arg(QChar(scene.document.session.letter(side)));
+    if (sides.size() > 1) text += QString("%1 ").arg(QChar(session.letter(side)));
     text += shown(format_bytes(*left));
   }
-  draw_fitting(painter, {area.left() + kGutter, y - 15, area.width() - kGutter - 6, 14},
-               Qt::AlignRight | Qt::AlignBottom, text);
+  draw_fitting(painter, {area.left() + kGutter + 6, y - 15, area.width() - kGutter - 12, 14},
+               end | Qt::AlignBottom, text);
 }
 
-void paint_ooms(QPainter& painter, const QRectF& area, const Scene& scene,
-                const RankMemory& memory) {
+void paint_ooms(QPainter& painter, const QRectF& area, const Scene& scene, const RankMemory& memory,
+                double below) {
   const TimeAxis axis = axis_of(area, scene.view);
   for (const RankMemory::Oom& oom : memory.ooms()) {
     if (oom.time < axis.range.begin || oom.time > axis.range.end) continue;
-    const double x = x_of(area, axis, oom.time), y = area.top() + kTop + 6;
+    const double x = x_of(area, axis, oom.time), y = area.top() + kTop + 6 + below;
     painter.setPen(QPen(scene.theme.alarm, 2));
     painter.drawLine(QPointF(x, area.top() + kTop), QPointF(x, area.bottom()));
     painter.drawLine(QPointF(x - 5, y - 5), QPointF(x + 5, y + 5));
@@ -222,8 +225,13 @@ void paint_memory(QPainter& painter, const QRectF& area, const Scene& scene, std
     else
       paint_curves(painter, band, scene, memory, sides[i], scale);
     const auto sharing = scene.view.by_cause ? std::vector{sides[i]} : of_limit(sides, memory);
-    if (sharing.back() == sides[i]) paint_limit(painter, band, scene, pair, sharing, scale);
-    paint_ooms(painter, band, scene, memory);
+    // Limits of both sides may lie close: each has its words at an end of its own.
+    const auto end =
+        i == 0 || sharing.size() > 1 || scene.view.by_cause ? Qt::AlignRight : Qt::AlignLeft;
+    if (sharing.back() == sides[i]) paint_limit(painter, band, scene, pair, sharing, end, scale);
+    constexpr double kLine = 16;
+    paint_ooms(painter, band, scene, memory,
+               scene.view.by_cause ? 0 : kLine * static_cast<double>(i));
     painter.restore();
   }
   paint_selection(painter, area, scene);

@@ -17,7 +17,7 @@ struct Column {
 };
 constexpr std::array kColumns{
     Column{ResidualColumn::op, 0.40, false},        Column{ResidualColumn::level, 0.10, false},
-    Column{ResidualColumn::predicted, 0.09, true},  Column{ResidualColumn::measured, 0.09, true},
+    Column{ResidualColumn::first, 0.09, true},      Column{ResidualColumn::second, 0.09, true},
     Column{ResidualColumn::difference, 0.09, true}, Column{ResidualColumn::error, 0.08, true},
     Column{ResidualColumn::source, 0.15, false}};
 

@@ -35,7 +35,7 @@ class Histogram final : public QWidget {
 };
 
 bool is_number(ResidualColumn column) {
-  return column >= ResidualColumn::predicted && column <= ResidualColumn::error;
+  return column >= ResidualColumn::first && column <= ResidualColumn::error;
 }
 
 }  // namespace
@@ -121,8 +121,8 @@ ResidualView::ResidualView(QWidget* parent) : QWidget(parent) {
         std::pair{ResidualColumn::scope, "model.layers.10.self_attn"},
         std::pair{ResidualColumn::op, "m0/model.layers.10.self_attn/backward/gemm"},
         std::pair{ResidualColumn::level, "only predicted"},
-        std::pair{ResidualColumn::predicted, "predicted  ▾"},
-        std::pair{ResidualColumn::measured, "measured  ▾"},
+        std::pair{ResidualColumn::first, "predicted  ▾"},
+        std::pair{ResidualColumn::second, "measured  ▾"},
         std::pair{ResidualColumn::difference, "difference  ▾"},
         std::pair{ResidualColumn::error, "+99999.9 %"}})
     rows_->setColumnWidth(static_cast<int>(column),
@@ -173,6 +173,7 @@ void ResidualView::refilter() {
 void ResidualView::go_back() {
   if (history_.empty()) return;
   filtered_ = history_.back();
+  typed_.invalidate();
   const QSignalBlocker quiet(filter_), quiet_too(met_only_);
   filter_->setText(filtered_.text);
   met_only_->setChecked(filtered_.met_only);

@@ -166,7 +166,14 @@ void SegmentPlane::fit_chosen() {
 void SegmentPlane::go_back() {
   if (history_.empty()) return;
   place_ = history_.back();
+  gesture_.invalidate();
   changed();
+}
+
+void SegmentPlane::choose_none() {
+  chosen_.reset();
+  changed();
+  if (on_choice) on_choice();
 }
 
 void SegmentPlane::wheelEvent(QWheelEvent* event) {
@@ -258,6 +265,7 @@ void SegmentView::choose(int index) {
   if (index < 0) return;
   const auto place = static_cast<std::size_t>(choice_->itemData(index).toInt());
   const auto& rank = document_->session.pairs()[place / 2].sides[place % 2];
+  details_->setText("\n");
   plane_->set_map(document_, SegmentMap(document_->session, place % 2, *rank), place / 2);
 }
 

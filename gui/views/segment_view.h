@@ -47,6 +47,7 @@ class SegmentPlane final : public QWidget {
   void fit_all();
   void fit_chosen();
   void go_back();
+  void choose_none();
   std::optional<std::size_t> chosen() const { return chosen_; }
   /// Where a point of the map lies, for tests.
   QPointF place(Ns time, Bytes height) const;

@@ -266,6 +266,8 @@ void TimelineView::scroll(double share) {
 void TimelineView::go_back() {
   if (history_.empty()) return;
   static_cast<ViewPlace&>(view_) = history_.back();
+  view_.range = clamped(view_.range, document_->session.extent());
+  gesture_.invalidate();
   refresh();
 }
 

@@ -1,5 +1,6 @@
 // Addresses over time in the real window.
 #include <QApplication>
+#include <QTabBar>
 #include <QTabWidget>
 #include <QTest>
 #include <QWheelEvent>
@@ -8,6 +9,7 @@
 
 #include "gui/app/main_window.h"
 #include "gui/views/segment_view.h"
+#include "gui/views/timeline_view.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/saved_page.h"
 
@@ -57,17 +59,32 @@ TEST_CASE("segment window: a click says which allocation it is") {
   QTest::mouseClick(&plane, Qt::LeftButton, {}, place.toPoint());
   REQUIRE(plane.chosen());
   CHECK(plane.map()->blocks()[*plane.chosen()].binding == largest->binding);
+  CHECK_FALSE(window.segments().details().trimmed().isEmpty());
   QTest::keyClick(&plane, Qt::Key_F);
   CHECK(plane.range().length() <= 2 * largest->time.length() + 1);
   CHECK(plane.heights().first <= largest->at);
   CHECK(plane.heights().second >= largest->at + largest->bytes);
   CHECK(window.segments().details().contains("requested: "));
+  QTest::keyClick(&plane, Qt::Key_Escape);
+  CHECK_FALSE(plane.chosen());
+  CHECK(window.segments().details().trimmed().isEmpty());
 }
 
 TEST_CASE("segment window: keys and the wheel zoom both ways, and fit comes back") {
   MainWindow window;
   open(window, FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml");
   SegmentPlane& plane = window.segments().plane();
+  // A click on its tab is enough for its keys.
+  const QTabBar& tabs = *window.pages().tabBar();
+  const auto click = [&](QWidget& page) {
+    QTest::mouseClick(window.pages().tabBar(), Qt::LeftButton, {},
+                      tabs.tabRect(window.pages().indexOf(&page)).center());
+    QApplication::processEvents();
+  };
+  click(window.timeline());
+  CHECK(window.timeline().hasFocus());
+  click(window.segments());
+  CHECK(plane.hasFocus());
   const auto all = plane.heights();
   const TimeRange range = plane.range();
   QTest::keyClick(&plane, Qt::Key_W);

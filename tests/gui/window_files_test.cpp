@@ -96,6 +96,65 @@ TEST_CASE("window: of several files those that can be read are shown, the others
     if (dialog != &window) dialog->close();
 }
 
+namespace {
+
+void close_dialogs(const MainWindow& window) {
+  for (QWidget* dialog : QApplication::topLevelWidgets())
+    if (dialog != &window) dialog->close();
+}
+
+std::string newer_database(test::Scratch& folder) {
+  std::ifstream file(written(folder, "old.db", test::example_run()), std::ios::binary);
+  std::string newer(std::istreambuf_iterator<char>(file), {});
+  newer[63] = 99;  // user_version, of the header of SQLite's file format
+  folder.write("newer.db", newer);
+  return folder.path("newer.db");
+}
+
+}  // namespace
+
+TEST_CASE("window: a file that cannot be read takes nothing from what is shown") {
+  Opened opened({test::example_run(), slower(test::example_run())});
+  opened.key(Qt::Key_W);
+  const TimeRange range = opened.timeline().view().range;
+  const auto document = opened.window.document();
+  opened.folder.write("cut.json", "{\"traceEvents\": [");
+  opened.window.open({opened.folder.path("cut.json")});
+  REQUIRE(QTest::qWaitFor([&] { return !opened.window.is_loading(); }, kPatience));
+  CHECK(opened.window.status().contains("cut.json"));
+  CHECK(opened.window.document() == document);
+  CHECK(opened.timeline().view().range == range);
+  opened.window.open({newer_database(opened.folder)});
+  CHECK(opened.window.status().contains("newer.db"));
+  CHECK(opened.window.document() == document);
+  // What can be read of several takes the place of what cannot.
+  const std::string third = written(opened.folder, "third", slower(test::example_run()));
+  opened.window.open({opened.folder.path("cut.json"), third});
+  REQUIRE(QTest::qWaitFor(
+      [&] { return !opened.window.is_loading() && opened.window.document() != document; },
+      kPatience));
+  CHECK(opened.window.document()->session.open_run(0).location == opened.files[0]);
+  CHECK(opened.window.document()->session.open_run(1).location == third);
+  // What is open already is shown when it is opened again.
+  opened.window.open({opened.files[1]});
+  REQUIRE(QTest::qWaitFor([&] { return !opened.window.is_loading(); }, kPatience));
+  CHECK(opened.window.document()->session.open_run(1).location == opened.files[1]);
+  close_dialogs(opened.window);
+}
+
+TEST_CASE("window: a file that cannot be read does not end the reading of another") {
+  test::Scratch folder;
+  const std::string good = written(folder, "good", test::example_run());
+  const std::string newer = newer_database(folder);
+  MainWindow window;
+  window.show();
+  window.open({good});
+  window.open({newer});
+  CHECK(window.is_loading());
+  REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kPatience));
+  close_dialogs(window);
+}
+
 TEST_CASE("window: a database that may only be read, or that another program writes, opens") {
   test::Scratch folder;
   const std::string path = written(folder, "good", test::example_run());

@@ -251,6 +251,35 @@ TEST_CASE("window: filters of residuals are come back to") {
   CHECK(residuals.filter_line().text().isEmpty());
 }
 
+TEST_CASE("window: one run has no sides to choose from, and is never left out") {
+  Opened opened({test::example_run()});
+  const double height = opened.timeline().rows().height;
+  opened.key(Qt::Key_V);
+  opened.key(Qt::Key_V);
+  CHECK(opened.timeline().rows().height == height);
+}
+
+TEST_CASE("window: a move behind Backspace begins a step of its own") {
+  Opened opened({test::example_run()});
+  opened.key(Qt::Key_W);
+  opened.key(Qt::Key_W);
+  opened.key(Qt::Key_W);
+  opened.key(Qt::Key_Backspace);
+  const TimeRange before = opened.timeline().view().range;
+  opened.key(Qt::Key_D);
+  CHECK(opened.timeline().view().range != before);
+  opened.key(Qt::Key_Backspace);
+  CHECK(opened.timeline().view().range == before);
+}
+
+TEST_CASE("window: the measurement above the prediction is called so") {
+  Opened opened({slower(test::example_run()), test::example_run()});
+  const Residuals& residuals = *opened.window.residuals().table().residuals();
+  CHECK(residuals.title(ResidualColumn::first) == "measured");
+  CHECK(residuals.title(ResidualColumn::second) == "predicted");
+  CHECK(residuals.csv().find("level,measured_ns,predicted_ns,") != std::string::npos);
+}
+
 TEST_CASE("window: pins, marks, sides and memory by cause") {
   Opened opened({test::example_run(), slower(test::example_run())});
   opened.timeline().select(Span{0, SpanKind::op, 4});  // of the second rank

@@ -164,6 +164,10 @@ TEST_CASE("badges: what met nothing, warnings, ranks that stand for others") {
   CHECK(texts[1] == "1 warning");
   CHECK(texts[2] == "2,001 dropped events");
   CHECK(std::find(texts.begin(), texts.end(), "1 proxy rank") != texts.end());
+  // Its residuals name both ranks.
+  const std::string csv = Residuals(*session).csv();
+  CHECK(csv.find("r0|r9/") != std::string::npos);
+  CHECK(csv.find(",r0/") != std::string::npos);
 }
 
 TEST_CASE("commands: one each, and no key means two things") {

@@ -81,4 +81,6 @@ TEST_CASE("memory: a rank that ran out of memory last has no memory behind that"
       .columns({end - 10, end + 100}, 1, [&](Ns, Ns last, std::size_t) { CHECK(last <= end); });
   CHECK_FALSE(memory.holders(end - 20).empty());
   CHECK(memory.holders(end + 1).empty());
+  CHECK(memory.headroom({end - 1, end + 100}));
+  CHECK_FALSE(memory.headroom({end, end + 100}));
 }
