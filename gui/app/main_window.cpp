@@ -210,6 +210,7 @@ void MainWindow::forget_unread() {
 
 void MainWindow::cancel_loading() {
   loader_->cancel();
+  unread_.clear();
   progress_->setVisible(false);
   cancel_->setVisible(false);
   message_->setText("canceled");
@@ -227,7 +228,6 @@ void MainWindow::say(const std::vector<Error>& errors) {
 }
 
 void MainWindow::fail(const Error& error) {
-  unread_.clear();
   cancel_loading();
   say({error});
 }

@@ -1,12 +1,14 @@
 // What the window does with files: good and bad ones, again, several, while they change.
 #include <QApplication>
 #include <QDropEvent>
+#include <QElapsedTimer>
 #include <QMimeData>
 #include <QSettings>
 #include <filesystem>
 
 #include "core/store/sqlite.h"
 #include "gui/views/summary_view.h"
+#include "tasks/simulate.h"
 #include "tests/gui/open_window.h"
 
 using namespace foregather;
@@ -14,6 +16,35 @@ using namespace foregather::gui;
 using test::Opened;
 using test::slower;
 using test::written;
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr double kMostOfOpening = 20'000;
+#else
+constexpr double kMostOfOpening = 2'000;
+#endif
+
+TEST_CASE("window: a prediction of 80 layers and its measurement are soon over each other") {
+  tasks::SimulateRequest request;
+  request.sources.paths = {FOREGATHER_SOURCE_DIR "/traces/samples/llama3_70b_fsdp2.toml"};
+  auto outcome = tasks::simulate(request);
+  REQUIRE(outcome);
+  test::Scratch folder;
+  const std::string predicted = written(folder, "predicted", outcome->run);
+  const std::string measured = written(folder, "measured", slower(std::move(outcome->run)));
+  MainWindow window;
+  window.resize(1920, 1080);
+  window.show();
+  window.run(CommandId::show_timeline);
+  QElapsedTimer timer;
+  timer.start();
+  window.open({predicted, measured});
+  REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kPatience));
+  window.timeline().repaint();
+  const auto took = static_cast<double>(timer.nsecsElapsed()) / 1e6;
+  CHECK(window.document()->session.sides() == 2);
+  std::printf("two runs of 80 layers: %.0f ms until they are painted\n", took);
+  CHECK(took < kMostOfOpening);  // ms: 1,000 where nothing else runs
+}
 
 TEST_CASE("window: a file that is opened again is read again") {
   Opened opened({test::example_run()});
