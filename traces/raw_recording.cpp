@@ -12,6 +12,7 @@ namespace foregather::traces {
 namespace {
 
 constexpr std::string_view kProcess = "FOREGATHER_PROCESS";
+constexpr std::int64_t kMostRecords = std::int64_t{1} << 40;  // of one reason: they are added up
 
 class Reading {
  public:
@@ -102,7 +103,7 @@ class Reading {
   Status read_counts() {
     constexpr std::array<std::string_view, 2> kColumns{"reason", "records"};
     return each("FOREGATHER_COUNT", kColumns, [&](const ForeignRows& row) {
-      const std::int64_t records = std::max<std::int64_t>(row.integer(1), 0);
+      const auto records = std::clamp<std::int64_t>(row.integer(1), 0, kMostRecords);
       const bool is_left_out = row.text(0) == "outside_window";
       run::count(is_left_out ? recording_.rows.unused : recording_.dropped, row.text(0), records);
       recording_.rows.read += records;

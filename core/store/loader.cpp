@@ -43,10 +43,13 @@ Status Loader::warnings() {
     run_.about.warnings.push_back(row.text());
   });
   if (!read) return read;
+  std::int64_t room = kMostEvents;  // of all together: they are added up
   return each_row("dropped", "id, reason, events", [&](CellReader& row, std::size_t number) {
     row.id(number);
     std::string reason = row.text();
-    run_.about.dropped.emplace_back(std::move(reason), row.within(0, kMostEvents));
+    const std::int64_t events = row.within(0, room);
+    room -= events;
+    run_.about.dropped.emplace_back(std::move(reason), events);
   });
 }
 

@@ -163,9 +163,7 @@ void ResidualView::set_theme(const Theme& theme) {
 
 // What is typed without a pause is one filter.
 void ResidualView::refilter() {
-  constexpr qint64 kPause = 600;  // ms
-  history_.leave(filtered_, typed_.isValid() && typed_.elapsed() < kPause);
-  typed_.start();
+  history_.leave(filtered_, true);
   filtered_ = {filter_->text(), met_only_->isChecked()};
   apply();
 }
@@ -173,7 +171,6 @@ void ResidualView::refilter() {
 void ResidualView::go_back() {
   if (history_.empty()) return;
   filtered_ = history_.back();
-  typed_.invalidate();
   const QSignalBlocker quiet(filter_), quiet_too(met_only_);
   filter_->setText(filtered_.text);
   met_only_->setChecked(filtered_.met_only);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <QAbstractTableModel>
-#include <QElapsedTimer>
 #include <QWidget>
 #include <functional>
 #include <memory>
@@ -71,7 +70,6 @@ class ResidualView final : public QWidget {
   QTableView* rows_;
   Filter filtered_;
   History<Filter> history_;
-  QElapsedTimer typed_;
 };
 
 }  // namespace foregather::gui

@@ -72,15 +72,13 @@ QPointF SegmentPlane::place(Ns time, Bytes height) const {
   return {x_of(area(), axis(), time), y_of(area(), segments(), height)};
 }
 
-void SegmentPlane::go_to(SegmentPlace place, bool is_same_gesture) {
+void SegmentPlane::go_to(SegmentPlace place, bool is_gesture) {
   place.range = clamped(place.range, map_->extent());
   const TimeRange heights = clamped({place.low, place.high}, all_heights());
   place.low = heights.begin;
   place.high = heights.end;
   if (place == place_) return;
-  constexpr qint64 kPause = 600;  // ms
-  history_.leave(place_, is_same_gesture && gesture_.isValid() && gesture_.elapsed() < kPause);
-  gesture_.start();
+  history_.leave(place_, is_gesture);
   place_ = place;
   changed();
 }
@@ -166,7 +164,6 @@ void SegmentPlane::fit_chosen() {
 void SegmentPlane::go_back() {
   if (history_.empty()) return;
   place_ = history_.back();
-  gesture_.invalidate();
   changed();
 }
 

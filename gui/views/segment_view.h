@@ -2,7 +2,6 @@
 #pragma once
 
 #include <QComboBox>
-#include <QElapsedTimer>
 #include <QLabel>
 #include <QPixmap>
 #include <QWidget>
@@ -70,7 +69,7 @@ class SegmentPlane final : public QWidget {
   TimeRange all_heights() const;
   SegmentScene segments() const { return {*map_, place_.low, place_.high, chosen_}; }
   /// Clamped to what there is.
-  void go_to(SegmentPlace place, bool is_same_gesture = false);
+  void go_to(SegmentPlace place, bool is_gesture = false);
   SegmentPlace moved_by(Ns time, Bytes height) const;
   void changed();
 
@@ -80,7 +79,6 @@ class SegmentPlane final : public QWidget {
   double legend_height_ = 0;
   SegmentPlace place_;
   History<SegmentPlace> history_;
-  QElapsedTimer gesture_;  ///< since the last change
   std::optional<std::size_t> chosen_;
   Theme theme_ = Theme::light();
   QPixmap picture_;  ///< null: to be painted

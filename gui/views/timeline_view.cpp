@@ -1,5 +1,6 @@
 #include "gui/views/timeline_view.h"
 
+#include <QElapsedTimer>
 #include <algorithm>
 
 #include "gui/views/fills.h"
@@ -238,11 +239,9 @@ std::vector<std::size_t> TimelineView::lanes_between(double y, double other) con
   return lanes;
 }
 
-void TimelineView::show_range(TimeRange range, bool is_same_gesture) {
+void TimelineView::show_range(TimeRange range, bool is_gesture) {
   if (!document_ || range == view_.range) return;
-  constexpr qint64 kPause = 600;  // ms
-  history_.leave(view_, is_same_gesture && gesture_.isValid() && gesture_.elapsed() < kPause);
-  gesture_.start();
+  history_.leave(view_, is_gesture);
   view_.range = range;
   is_painted_ = false;
   update();
@@ -267,7 +266,6 @@ void TimelineView::go_back() {
   if (history_.empty()) return;
   static_cast<ViewPlace&>(view_) = history_.back();
   view_.range = clamped(view_.range, document_->session.extent());
-  gesture_.invalidate();
   refresh();
 }
 

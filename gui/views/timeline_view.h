@@ -1,7 +1,6 @@
 // The timeline as a widget: minimap, ruler, lanes, memory.
 #pragma once
 
-#include <QElapsedTimer>
 #include <QPixmap>
 #include <QWidget>
 #include <functional>
@@ -36,7 +35,7 @@ class TimelineView final : public QWidget {
 
   // What commands do. A range, an order of lanes or a choice of sides that is left can be come back
   // to.
-  void show_range(TimeRange range, bool is_same_gesture = false);
+  void show_range(TimeRange range, bool is_gesture = false);
   void zoom(double factor, std::optional<double> at_x = {});
   void pan(double share);
   /// Lanes up or down by a share of what fits.
@@ -107,7 +106,6 @@ class TimelineView final : public QWidget {
   Drag drag_ = Drag::none;
   QPointF pressed_, last_;
   bool has_moved_ = false;
-  QElapsedTimer gesture_;  ///< since the last change of the range
 };
 
 }  // namespace foregather::gui

@@ -6,13 +6,13 @@
 #include <vector>
 #include <catch2/catch.hpp>
 
-#include "core/store/writer.h"
 #include "gui/app/main_window.h"
 #include "gui/models/navigation.h"
 #include "gui/views/timeline_view.h"
 #include "tests/gui/patience.h"
 #include "tests/support/example_run.h"
 #include "tests/support/scratch.h"
+#include "tests/support/written_run.h"
 #include "tests/unit/gui/opened.h"
 
 namespace foregather::test {
@@ -21,12 +21,7 @@ using namespace foregather::gui;
 
 inline std::string written(const Scratch& folder, const char* name, run::Run run) {
   run.about.name = name;
-  const std::string path = folder.path(name);
-  auto writer = store::RunWriter::create(path);
-  REQUIRE(writer);
-  REQUIRE(writer->write(run));
-  REQUIRE(writer->finish());
-  return path;
+  return written(folder.path(name), run);
 }
 
 /// A prediction and its changed twin, open in a window that is shown.

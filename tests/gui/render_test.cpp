@@ -5,11 +5,11 @@
 #include <sstream>
 #include <catch2/catch.hpp>
 
-#include "core/store/writer.h"
 #include "gui/app/render.h"
 #include "tests/gui/swept.h"
 #include "tests/support/example_run.h"
 #include "tests/support/scratch.h"
+#include "tests/support/written_run.h"
 
 using namespace foregather;
 
@@ -42,11 +42,7 @@ std::string text_of_svg(const test::Scratch& folder, const std::string& argument
 }
 
 std::string database(const test::Scratch& folder, const char* name) {
-  auto writer = store::RunWriter::create(folder.path(name));
-  REQUIRE(writer);
-  REQUIRE(writer->write(test::example_run()));
-  REQUIRE(writer->finish());
-  return folder.path(name);
+  return test::written(folder.path(name), test::example_run());
 }
 
 }  // namespace

@@ -164,6 +164,34 @@ TEST_CASE("what-if window: what cannot be simulated is said, and the picture sta
   turning.wait();
   CHECK(turning.window.knobs().message().contains("train.micro_batch"));
   CHECK(turning.window.document() == document);
+  // Its command would be refused, too.
+  QApplication::clipboard()->setText("what was there");
+  turning.window.run(CommandId::copy_command);
+  CHECK(QApplication::clipboard()->text() == "what was there");
+  CHECK(turning.window.status().contains("nothing is copied"));
+  turning.window.run(CommandId::reset_knobs);
+  turning.wait();
+  turning.window.run(CommandId::copy_command);
+  CHECK(QApplication::clipboard()->text().startsWith("foregather simulate "));
+}
+
+TEST_CASE("what-if window: a range that a turned knob took away is not gone back to") {
+  Turning turning(kSamples + "tiny_fsdp2.toml");
+  const TimeRange whole = turning.window.document()->session.extent();
+  auto& box = turning.knob<QAbstractSpinBox>("train.micro_batch");
+  for (int i = 0; i < 4; ++i) QTest::keyClick(&box, Qt::Key_Up);
+  turning.wait();
+  const TimeRange longer = turning.window.document()->session.extent();
+  REQUIRE(longer.end > whole.end);
+  turning.window.timeline().show_range({longer.end - longer.length() / 10, longer.end});
+  turning.window.timeline().show_range({0, longer.length() / 10});
+  turning.window.run(CommandId::reset_knobs);
+  turning.wait();
+  REQUIRE(turning.window.document()->session.extent() == whole);
+  turning.window.run(CommandId::go_back);
+  const TimeRange range = turning.window.timeline().view().range;
+  CHECK(range.end <= whole.end);
+  CHECK(range.begin < range.end);
 }
 
 TEST_CASE("what-if window: closing while a knob is simulated is clean") {

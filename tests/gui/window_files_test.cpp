@@ -1,5 +1,6 @@
 // What the window does with files: good and bad ones, again, several, while they change.
 #include <QApplication>
+#include <QComboBox>
 #include <QDropEvent>
 #include <QElapsedTimer>
 #include <QMimeData>
@@ -171,6 +172,27 @@ TEST_CASE("window: a file that cannot be read takes nothing from what is shown")
   REQUIRE(QTest::qWaitFor([&] { return !opened.window.is_loading(); }, kPatience));
   CHECK(opened.window.document()->session.open_run(1).location == opened.files[1]);
   close_dialogs(opened.window);
+}
+
+TEST_CASE("window: a run that is damaged beyond showing is not open, what was shown is") {
+  Opened opened({test::example_run(), slower(test::example_run())});
+  const auto document = opened.window.document();
+  run::Run damaged = test::example_run();
+  damaged.ops.end[2] = damaged.ops.start[2] - 1;
+  const std::string path = written(opened.folder, "damaged", damaged);
+  opened.folder.write("empty.db", "");
+  opened.window.open({path, opened.folder.path("empty.db")});
+  REQUIRE(QTest::qWaitFor([&] { return !opened.window.is_loading(); }, kPatience));
+  CHECK(opened.window.document() == document);
+  for (const QComboBox* box : opened.window.findChildren<QComboBox*>())
+    CHECK(box->findText("damaged") == -1);
+  close_dialogs(opened.window);
+  // Nothing of it is in the way of what comes later.
+  const std::string third = written(opened.folder, "third", slower(test::example_run()));
+  opened.window.open({third});
+  REQUIRE(QTest::qWaitFor([&] { return !opened.window.is_loading(); }, kPatience));
+  CHECK(opened.window.document()->session.open_run(0).location == opened.files[0]);
+  CHECK(opened.window.document()->session.open_run(1).location == third);
 }
 
 TEST_CASE("window: a file that cannot be read does not end the reading of another") {

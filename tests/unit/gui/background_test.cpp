@@ -8,12 +8,12 @@
 
 #include "core/base/interrupt.h"
 #include "core/store/reader.h"
-#include "core/store/writer.h"
 #include "gui/models/latest_job.h"
 #include "gui/models/loader.h"
 #include "tasks/any_run.h"
 #include "tests/support/example_run.h"
 #include "tests/support/scratch.h"
+#include "tests/support/written_run.h"
 #include "tests/unit/gui/opened.h"
 
 using namespace foregather;
@@ -193,13 +193,7 @@ TEST_CASE("background: another start takes the place of the last") {
 
 TEST_CASE("background: a canceled reading of a database gives up between rows") {
   const test::Scratch folder;
-  const std::string path = folder.path("run.db");
-  {
-    auto writer = store::RunWriter::create(path);
-    REQUIRE(writer);
-    REQUIRE(writer->write(test::example_run()));
-    REQUIRE(writer->finish());
-  }
+  const std::string path = test::written(folder.path("run.db"), test::example_run());
   std::atomic<bool> stop = false;
   const Interruptible scope(stop);
   CHECK(store::read_run(path));

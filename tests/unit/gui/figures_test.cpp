@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/store/reader.h"
-#include "core/store/writer.h"
 #include "gui/models/commands.h"
 #include "gui/models/residuals.h"
 #include "gui/models/summary.h"
@@ -14,6 +13,7 @@
 #include "tests/support/example_run.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
+#include "tests/support/written_run.h"
 #include "tests/unit/gui/opened.h"
 
 using namespace foregather;
@@ -80,10 +80,7 @@ TEST_CASE("figures: as compare --json has them, of two predictions") {
   std::vector<run::Run> runs;
   for (const char* batch : {"1", "2"}) {
     run::Run run = test::simulated_tiny({std::string("train.micro_batch=") + batch});
-    auto writer = store::RunWriter::create(scratch.path(batch));
-    REQUIRE(writer);
-    REQUIRE(writer->write(run));
-    REQUIRE(writer->finish());
+    test::written(scratch.path(batch), run);
     runs.push_back(std::move(run));
   }
   check_same(opened(std::move(runs)), compared(scratch.path("1"), scratch.path("2")));

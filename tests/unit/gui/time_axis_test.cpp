@@ -56,12 +56,21 @@ TEST_CASE("axis: ticks are round, apart and told apart") {
   });
 }
 
-TEST_CASE("history: one step a gesture") {
+TEST_CASE("history: what goes on without a pause is one step, whatever came before it") {
+  using namespace std::chrono_literals;
   History<TimeRange> history;
-  history.leave({0, 100}, false);
-  history.leave({10, 90}, true);
-  history.leave({20, 80}, false);
-  CHECK(history.back() == TimeRange{20, 80});
+  const History<TimeRange>::Time start{};
+  history.leave({0, 100}, true, start);
+  history.leave({10, 90}, true, start + 500ms);
+  history.leave({20, 80}, true, start + 1000ms);  // half a second after the one before
+  history.leave({30, 70}, true, start + 1700ms);
+  history.leave({40, 60}, false, start + 1800ms);  // another command
+  history.leave({41, 59}, true, start + 1900ms);
+  CHECK(history.back() == TimeRange{41, 59});
+  history.leave({42, 58}, true, start + 2000ms);  // behind going back
+  CHECK(history.back() == TimeRange{42, 58});
+  CHECK(history.back() == TimeRange{40, 60});
+  CHECK(history.back() == TimeRange{30, 70});
   CHECK(history.back() == TimeRange{0, 100});
   CHECK(history.empty());
 }

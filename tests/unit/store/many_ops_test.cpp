@@ -5,8 +5,8 @@
 #include "core/base/interrupt.h"
 #include "core/store/reader.h"
 #include "core/store/sqlite.h"
-#include "core/store/writer.h"
 #include "tests/support/scratch.h"
+#include "tests/support/written_run.h"
 
 using namespace foregather;
 
@@ -30,12 +30,7 @@ std::string written(const test::Scratch& folder) {
     op.bytes = static_cast<Bytes>(i * 7);
     run.add(op);
   }
-  const std::string path = folder.path("run.db");
-  auto writer = store::RunWriter::create(path);
-  REQUIRE(writer);
-  REQUIRE(writer->write(run));
-  REQUIRE(writer->finish());
-  return path;
+  return test::written(folder.path("run.db"), run);
 }
 
 }  // namespace

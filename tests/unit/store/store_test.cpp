@@ -11,6 +11,7 @@
 #include "core/store/sqlite.h"
 #include "core/store/writer.h"
 #include "tests/support/example_run.h"
+#include "tests/support/written_run.h"
 
 using namespace foregather;
 using namespace foregather::store;
@@ -93,10 +94,7 @@ TEST_CASE("what is known of a run is read again, with all of it and alone") {
   run::Run run = test::example_run();
   run.about.warnings = {"a.json: was cut", "b.json: has no clock"};
   run.about.dropped = {{"cut", 1}, {"damaged", 2}};
-  auto writer = RunWriter::create(path);
-  REQUIRE(writer);
-  REQUIRE(writer->write(run));
-  REQUIRE(writer->finish());
+  test::written(path, run);
   CHECK(read_run(path)->about == run.about);
   CHECK(read_about(path).value() == run.about);
   change(path, "UPDATE dropped SET events = -1");

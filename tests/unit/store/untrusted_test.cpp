@@ -12,20 +12,15 @@
 #include "core/store/reader.h"
 #include "core/store/sqlite.h"
 #include "core/store/sweep_writer.h"
-#include "core/store/writer.h"
 #include "tests/support/example_run.h"
 #include "tests/support/scratch.h"
+#include "tests/support/written_run.h"
 
 using namespace foregather;
 
 namespace {
 
-void write_example(const std::string& path) {
-  auto writer = store::RunWriter::create(path);
-  REQUIRE(writer);
-  REQUIRE(writer->write(test::example_run()));
-  REQUIRE(writer->finish());
-}
+void write_example(const std::string& path) { test::written(path, test::example_run()); }
 
 void put_number(std::string& bytes, std::uint32_t number) {
   for (int shift = 24; shift >= 0; shift -= 8)

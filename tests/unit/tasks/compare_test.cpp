@@ -5,22 +5,17 @@
 #include <nlohmann/json.hpp>
 
 #include "core/store/reader.h"
-#include "core/store/writer.h"
 #include "tests/support/example_run.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
+#include "tests/support/written_run.h"
 
 using namespace foregather;
 
 namespace {
 
 std::string written(const test::Scratch& folder, const char* name, const run::Run& run) {
-  const std::string path = folder.path(name);
-  auto writer = store::RunWriter::create(path);
-  REQUIRE(writer);
-  REQUIRE(writer->write(run));
-  REQUIRE(writer->finish());
-  return path;
+  return test::written(folder.path(name), run);
 }
 
 tasks::Comparison compared(const tasks::CompareRequest& request) {
