@@ -94,12 +94,10 @@ void HostLoop<Device>::reach_boundary(ClassRun& run, Thread& thread) {
   if (periods_.is_remembered) {
     const Pairing pairing = this->pairing(run, repeat, 0);
     const std::uint32_t periods = is_like ? periods_to_skip(run, thread) : 0;
-    const auto seen = static_cast<EventHandle>(snapshot_->events.size());
-    const EventHandle oldest = seen - std::min(seen, repeat.back);
     device_.forget();
     if (periods > 0 && pairing.time(periods_.last_end, thread.last_end) &&
         pairing.op(periods_.last_wait, thread.last_wait) &&
-        device_.repeats(*snapshot_, pairing, oldest))
+        device_.repeats(*snapshot_, pairing))
       skip_periods(run, thread, periods);
     periods_.is_remembered = false;
     periods_.alike = 0;
@@ -107,7 +105,7 @@ void HostLoop<Device>::reach_boundary(ClassRun& run, Thread& thread) {
   } else if (periods_.alike >= periods_.patience && periods_.next + 2 < repeat.count &&
              device_.is_within(repeat.rows, run.step)) {
     if (snapshot_ == nullptr) snapshot_ = std::make_unique<typename Device::Snapshot>();
-    device_.remember(*snapshot_);
+    device_.remember(*snapshot_, repeat.back);
     periods_.is_remembered = true;
     periods_.last_end = thread.last_end;
     periods_.last_wait = thread.last_wait;

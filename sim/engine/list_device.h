@@ -62,10 +62,10 @@ class ListDevice {
   /// As in SharedDevice; an op of the only class has ended when it was launched.
   struct Snapshot;
   bool is_within(Range, std::uint32_t) const { return queued_[0] == 0; }
-  void remember(Snapshot& snapshot) const;
+  void remember(Snapshot& snapshot, std::uint32_t events) const;
   void forget() {}
   EventHandle next_event() const { return static_cast<EventHandle>(events_.size()); }
-  bool repeats(const Snapshot& snapshot, const Pairing& pairing, EventHandle oldest);
+  bool repeats(const Snapshot& snapshot, const Pairing& pairing);
   void skip(const Snapshot& snapshot, const Pairing& pairing);
 
  private:
@@ -129,6 +129,7 @@ class ListDevice {
 struct ListDevice::Snapshot {
   std::vector<Stream> streams;
   std::vector<Queue> queues;
+  EventHandle first_event = 0;
   std::vector<EventRecord> events;
 };
 

@@ -1,11 +1,14 @@
+#include <algorithm>
+
 #include "sim/engine/list_device.h"
 
 namespace foregather::sim {
 
-void ListDevice::remember(Snapshot& snapshot) const {
+void ListDevice::remember(Snapshot& snapshot, std::uint32_t events) const {
   snapshot.streams = streams_;
   snapshot.queues = queues_;
-  snapshot.events = events_;
+  snapshot.first_event = next_event() - std::min(next_event(), events);
+  snapshot.events.assign(events_.begin() + snapshot.first_event, events_.end());
 }
 
 // Checks all, and moves all if there are periods to move by.
@@ -30,11 +33,12 @@ bool ListDevice::pair(const Snapshot& snapshot, const Pairing& pairing) {
   return true;
 }
 
-bool ListDevice::repeats(const Snapshot& snapshot, const Pairing& pairing, EventHandle oldest) {
-  if (queued_[0] != 0 || events_.size() != snapshot.events.size() + pairing.records) return false;
-  for (EventHandle handle = oldest; handle < snapshot.events.size(); ++handle) {
-    const EventRecord& before = snapshot.events[handle];
-    EventRecord now = events_[handle + pairing.records];
+bool ListDevice::repeats(const Snapshot& snapshot, const Pairing& pairing) {
+  const std::size_t first = snapshot.first_event + pairing.records;
+  if (queued_[0] != 0 || events_.size() != first + snapshot.events.size()) return false;
+  for (std::size_t i = 0; i < snapshot.events.size(); ++i) {
+    const EventRecord& before = snapshot.events[i];
+    EventRecord now = events_[first + i];
     if (before.time < pairing.past && now.time < pairing.past + pairing.took) continue;
     if (!pairing.time(before.time, now.time) || !pairing.op(before.by, now.by)) return false;
   }

@@ -84,16 +84,17 @@ class SharedDevice {
   static void undo(const std::vector<Ended>& log, std::vector<Timeline>& timelines);
 
   /// What decides how the only class goes on, to be compared with a later state; from then on until
-  /// forget() the device notes what ends. Copies what is queued.
+  /// forget() the device notes what ends. Copies what is queued, and the last `events` events or
+  /// those since the first one in a queue.
   struct Snapshot;
   /// Are the ops that are next on the only class's streams all of these rows and that step? Quick.
   bool is_within(Range rows, std::uint32_t step) const;
-  void remember(Snapshot& snapshot);
+  void remember(Snapshot& snapshot, std::uint32_t events);
   void forget();
   EventHandle next_event() const { return static_cast<EventHandle>(events_.size()); }
-  /// Is the present state the remembered one, a period later? Events from `oldest` on may still be
-  /// waited for.
-  bool repeats(const Snapshot& snapshot, const Pairing& pairing, EventHandle oldest);
+  /// Is the present state the remembered one, a period later? No events but those remembered are
+  /// waited for any more.
+  bool repeats(const Snapshot& snapshot, const Pairing& pairing);
   /// If repeats(): makes it the state of pairing.periods periods later, with all that happens in
   /// them. Events recorded in these follow those that there are.
   void skip(const Snapshot& snapshot, const Pairing& pairing);
@@ -194,7 +195,8 @@ class SharedDevice {
 struct SharedDevice::Snapshot {
   std::vector<Stream> streams;  ///< queues from their heads on
   std::vector<Communicator> queues;
-  std::vector<EventRecord> events;
+  EventHandle first_event = 0;
+  std::vector<EventRecord> events;  ///< from first_event on
   Ns now = 0, next = 0;
   std::size_t queued = 0;
   std::vector<Ended> ended;           ///< since then

@@ -17,13 +17,16 @@ bool SharedDevice::is_within(Range rows, std::uint32_t step) const {
   });
 }
 
-void SharedDevice::remember(Snapshot& snapshot) {
+void SharedDevice::remember(Snapshot& snapshot, std::uint32_t events) {
+  snapshot.first_event = next_event() - std::min(next_event(), events);
   snapshot.streams.resize(streams_.size());
   for (std::size_t s = 0; s < streams_.size(); ++s) {
     const Stream& from = streams_[s];
     Stream& to = snapshot.streams[s];
     std::vector<Item> queue = std::move(to.queue);
     queue.assign(from.queue.begin() + static_cast<std::ptrdiff_t>(from.head), from.queue.end());
+    for (const Item& item : queue)
+      if (item.kind != ItemKind::op) snapshot.first_event = std::min(snapshot.first_event, item.id);
     to.cause = from.cause;
     to.ready = from.ready;
     to.running = from.running;
@@ -42,7 +45,7 @@ void SharedDevice::remember(Snapshot& snapshot) {
     to.places = from.places;
   }
   snapshot.queues = queues_;
-  snapshot.events = events_;
+  snapshot.events.assign(events_.begin() + snapshot.first_event, events_.end());
   snapshot.now = now_.front();
   snapshot.next = next_[0];
   snapshot.queued = queued_;
@@ -118,19 +121,17 @@ bool SharedDevice::pair(const Snapshot& snapshot, const Pairing& pairing) {
   return is_later;
 }
 
-bool SharedDevice::repeats(const Snapshot& snapshot, const Pairing& pairing, EventHandle oldest) {
+bool SharedDevice::repeats(const Snapshot& snapshot, const Pairing& pairing) {
   if (queued_ != snapshot.queued || changed_.front() != 0 || dirty_.front() != 0) return false;
-  if (events_.size() != snapshot.events.size() + pairing.records) return false;
+  const std::size_t first = snapshot.first_event + pairing.records;
+  if (events_.size() != first + snapshot.events.size()) return false;
   for (const Ended& ended : snapshot.ended)
     if (ended.step != pairing.step ||
         !pairing.rows.contains(timelines_.front().row(ended.local_op)))
       return false;
-  for (const Stream& on : snapshot.streams)
-    for (const Item& item : on.queue)
-      if (item.kind != ItemKind::op) oldest = std::min(oldest, item.id);
-  for (EventHandle handle = oldest; handle < snapshot.events.size(); ++handle) {
-    const EventRecord& before = snapshot.events[handle];
-    EventRecord now = events_[handle + pairing.records];
+  for (std::size_t i = 0; i < snapshot.events.size(); ++i) {
+    const EventRecord& before = snapshot.events[i];
+    EventRecord now = events_[first + i];
     if (before.done != now.done) return false;
     if (!before.done || (before.time < pairing.past && now.time < pairing.past + pairing.took))
       continue;
