@@ -60,9 +60,10 @@ run::PointFigures figures_of(const Summary& summary) {
   return figures;
 }
 
-FigureReader::FigureReader(const Graph& graph) : graph_(graph), wire_bytes_(graph.ops.size()) {
-  for (std::size_t row = 0; row < graph.ops.size(); ++row)
-    wire_bytes_[row] = wire_bytes(graph, graph.ops[row]);
+FigureReader::FigureReader(const Graph& graph) : graph_(graph) {
+  places_.reserve(graph.ops.size());
+  for (const Op& op : graph.ops)
+    places_.push_back({wire_bytes(graph, op), op.stream.row(), is_collective(op.kind)});
 }
 
 // Ops of a stream follow each other, so each list is in order, or nearly.
@@ -94,16 +95,16 @@ StepTimes FigureReader::times_of(const sim::Simulation& simulation, std::uint32_
   times.step = step.time();
   for (std::uint32_t local = 0; local < step.ops.size(); ++local) {
     if (step.ran[local] == 0) continue;
-    const Op& op = graph_.ops[program.ops.first + local];
+    const OpPlace& op = places_[program.ops.first + local];
     const sim::OpTime& time = step.ops[local];
     ++times.busy.ops;
-    if (!is_collective(op.kind)) {
-      compute_[op.stream.row()].push_back({time.start, time.end});
+    if (!op.is_collective) {
+      compare::append(compute_[op.stream], {time.start, time.end});
       continue;
     }
-    comm_[op.stream.row()].push_back({time.transfer, time.end});
+    compare::append(comm_[op.stream], {time.transfer, time.end});
     times.busy.wait += time.transfer - time.start;
-    times.busy.wire_bytes += wire_bytes_[program.ops.first + local];
+    times.busy.wire_bytes += op.wire_bytes;
   }
   const IntervalSet computing = compare::united(in_order(compute_));
   const IntervalSet communicating = compare::united(in_order(comm_));
@@ -119,15 +120,18 @@ StepTimes FigureReader::times_of(const sim::Simulation& simulation, std::uint32_
 Ns FigureReader::host_bound(const sim::Simulation& simulation, std::uint32_t rank_class) const {
   const sim::StepResult& step = simulation.classes[rank_class].steady;
   std::optional<At> at;
+  const sim::OpTime* last = nullptr;
   std::size_t most = 0;
   for (const sim::ClassResult& result : simulation.classes)
     most += result.first.ran.size() + result.steady.ran.size();
   for (std::uint32_t local = 0; local < step.ops.size(); ++local) {
     if (step.ran[local] == 0) continue;
     const sim::OpTime& time = step.ops[local];
-    if (!at ||
-        std::tie(time.end, time.start) >= std::tie(step.ops[at->op].end, step.ops[at->op].start))
+    if (last == nullptr || time.end > last->end ||
+        (time.end == last->end && time.start >= last->start)) {
+      last = &time;
       at = At{rank_class, local};
+    }
   }
   if (!at) return step.time();
   Ns host = 0, cursor = step.end;

@@ -33,8 +33,15 @@ class FigureReader {
   const std::vector<compare::Interval>& in_order(
       std::vector<std::vector<compare::Interval>>& by_stream);
 
+  /// What of an op decides where its time counts.
+  struct OpPlace {
+    Bytes wire_bytes = 0;
+    std::uint32_t stream = 0;
+    bool is_collective = false;
+  };
+
   const Graph& graph_;
-  std::vector<Bytes> wire_bytes_;                               ///< by op
+  std::vector<OpPlace> places_;                                 ///< by op
   std::vector<std::vector<compare::Interval>> compute_, comm_;  ///< by stream
   std::vector<compare::Interval> merged_, spare_;
 };
