@@ -6,6 +6,7 @@ option(FOREGATHER_HEADER_CHECK "Compile every header alone" ON)
 option(FOREGATHER_WERROR "Treat warnings as errors" ON)
 option(FOREGATHER_FUZZ "Build tests/fuzz as libFuzzer programs (clang)" OFF)
 option(FOREGATHER_REQUIRE_CUDA "Fail at configure time where the CUDA toolkit is missing" OFF)
+option(FOREGATHER_ALL_TESTS "Build all tests under ThreadSanitizer, not only those with threads" OFF)
 set(FOREGATHER_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=: address,undefined or thread")
 
 # Recorded traces and published figures that are too large for the repository. Tests that need them

@@ -80,6 +80,35 @@ def engine(b):
                   "engine / heap", "engine / limit"], rows)
 
 
+def one_step(b):
+    rows = []
+    for name, what in (("build/fsdp2", "lowering"),
+                       ("simulate/neither", "simulation without contention and allocator"),
+                       ("simulate/contention", "… with contention"),
+                       ("simulate/allocator", "… with the allocator"),
+                       ("simulate/allocator_and_contention", "… with both"),
+                       ("resimulate/no_contention", "simulation of other prices, without contention"),
+                       ("resimulate/contention", "… with contention"),
+                       ("cold", "all: lowering, prices, simulation"),
+                       ("eight_classes/neither", "eight ranks that differ, without contention and allocator"),
+                       ("eight_classes/allocator_and_contention", "… with both")):
+        rows.append([what, cell(b.get(name, "launches"), count), cell(b.get(name, "steps"), count),
+                     cell(b.milliseconds(name, "cpu_time"), lambda v: f"{v:.2f}"),
+                     cell(b.get(name, "ns_per_launch"), lambda v: f"{v:.0f}")])
+    return table(["what", "launches of a step", "steps", "ms", "ns a launch"], rows)
+
+
+def many_batches(b):
+    rows = []
+    for batches in (2, 8, 64, 512, 1024):
+        name = f"scale/{batches}/iterations:1"
+        rows.append([count(batches), cell(b.get(name, "launches"), count),
+                     cell(b.milliseconds(name, "cpu_time"), lambda v: f"{v / 1000:.3f}"),
+                     cell(b.get(name, "ns_per_launch"), lambda v: f"{v:.0f}"),
+                     cell(b.get(name, "peak_rss_MiB"), count)])
+    return table(["micro-batches", "launches of a step", "s", "ns a launch", "memory, MiB"], rows)
+
+
 def allocator(b):
     rows = []
 
@@ -206,6 +235,15 @@ Small graphs live in the caches; from 100,000 ops on, the slowest of these sizes
 fastest. This is with memory that the process has: results of more than 700,000 ops are above what glibc keeps, and a process that meets their
 pages for the first time pays the kernel for each.
 
+## A step of 80 layers
+
+Llama-3.1-70B under FSDP2 on 64 H100: the first step and steady ones until their time repeats. Blocks repeat, and what
+goes on as before is skipped. A launch is one of all steps.
+
+{one_step}
+Lowering and simulation, with contention and allocator, of a step of many micro-batches:
+
+{many_batches}
 ## Allocator
 
 Millions of calls (malloc or free) a second. The reference is one `std::set` of free blocks and one
@@ -255,7 +293,7 @@ def main():
     with open(sys.argv[1], "w") as out:
         out.write(PAGE.format(
             cpus=benchmarks.context["num_cpus"], mhz=benchmarks.context["mhz_per_cpu"] / 1000,
-            engine=engine(benchmarks), spread=engine_spread(benchmarks), allocator=allocator(benchmarks), readers=readers(benchmarks),
+            engine=engine(benchmarks), one_step=one_step(benchmarks), many_batches=many_batches(benchmarks), spread=engine_spread(benchmarks), allocator=allocator(benchmarks), readers=readers(benchmarks),
             store=store(benchmarks), sweeps=sweeps(benchmarks), frames=frames(sys.argv[2]),
             opening=opening(sys.argv[2]),
             instructions="`simulate`, `memory`, `import`, `sweep`"))

@@ -16,6 +16,9 @@
 
 namespace foregather::alloc::test {
 
+/// Counts a change of `by`, which may be negative.
+void add(Stat& stat, std::int64_t by);
+
 class ReferenceAllocator {
  public:
   struct Pool;
