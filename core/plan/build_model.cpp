@@ -82,13 +82,18 @@ constexpr double kMostFlops = 4e18;
 constexpr double kMostTraffic = 7e16;
 
 Status check_work(double flops, double bytes, const Train& train) {
-  if (flops * static_cast<double>(train.grad_accum) < kMostFlops && bytes < kMostTraffic) return {};
-  return fail_at(
-      "train.micro_batch",
-      "train.micro_batch = {} of train.seq_len = {} is more work than can be counted (10^18 FLOPs "
-      "a "
-      "step), expected a smaller batch",
-      train.micro_batch, train.seq_len);
+  const bool is_countable = flops < kMostFlops && bytes < kMostTraffic;
+  if (is_countable && flops * static_cast<double>(train.grad_accum) < kMostFlops) return {};
+  if (is_countable)
+    return fail_at(
+        "train.grad_accum",
+        "train.grad_accum = {} times train.micro_batch = {} of train.seq_len = {} is more "
+        "work than can be counted (10^18 FLOPs a step), expected fewer micro-batches",
+        train.grad_accum, train.micro_batch, train.seq_len);
+  return fail_at("train.micro_batch",
+                 "train.micro_batch = {} of train.seq_len = {} is more work than can be counted "
+                 "(10^18 FLOPs a step), expected a smaller batch",
+                 train.micro_batch, train.seq_len);
 }
 
 }  // namespace
