@@ -78,6 +78,9 @@ std::span<const std::uint16_t> Meetings::classes(std::uint16_t rank_class,
   return members_[rank_class * communicators_ + communicator];
 }
 
+namespace {
+
+// Prices of all ops for one class.
 std::vector<LaunchRow> launch_rows(const Graph& graph, const CostTable& prices,
                                    const RankClass& rank_class) {
   const Range ops = graph.at(rank_class.program).ops;
@@ -100,6 +103,17 @@ std::vector<LaunchRow> launch_rows(const Graph& graph, const CostTable& prices,
     row.has_deps = op.deps.count != 0;
   }
   return rows;
+}
+
+}  // namespace
+
+LaunchTable::LaunchTable(const Graph& graph, std::span<const CostTable> prices) {
+  for (const RankClass& each : graph.classes) {
+    const auto [rows, is_new] =
+        distinct_.try_emplace({each.program.row(), each.hardware, each.compute_scale_ppm});
+    if (is_new) rows->second = launch_rows(graph, prices[each.hardware], each);
+    by_class_.push_back(rows->second);
+  }
 }
 
 }  // namespace foregather::sim

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <map>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "core/ir/graph.h"
@@ -185,8 +187,20 @@ class Meetings {
   std::vector<std::vector<std::uint16_t>> members_;  ///< by class × communicator
 };
 
-/// Prices of all ops for one class.
-std::vector<LaunchRow> launch_rows(const Graph& graph, const CostTable& prices,
-                                   const RankClass& rank_class);
+/// By row − program.ops.first.
+using LaunchRows = std::span<const LaunchRow>;
+
+/// The rows of all classes. Those of one program, hardware and speed share theirs, so that many
+/// classes alike read little memory.
+class LaunchTable {
+ public:
+  LaunchTable(const Graph& graph, std::span<const CostTable> prices);
+  std::span<const LaunchRows> by_class() const { return by_class_; }
+
+ private:
+  using Key = std::tuple<std::uint32_t, std::uint32_t, std::int32_t>;  ///< program, hardware, speed
+  std::map<Key, std::vector<LaunchRow>> distinct_;
+  std::vector<LaunchRows> by_class_;
+};
 
 }  // namespace foregather::sim

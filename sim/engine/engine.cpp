@@ -143,12 +143,11 @@ template <class Device>
 Result<Simulation> Engine::run(std::span<const CostTable> prices) {
   const Graph& graph = graph_;
   const EngineOptions& options = options_;
-  std::vector<std::vector<LaunchRow>> rows;
+  const LaunchTable launches(graph, prices);
+  const std::span<const LaunchRows> rows = launches.by_class();
   std::vector<Timeline> timelines;
-  for (const RankClass& rank_class : graph.classes) {
-    rows.push_back(launch_rows(graph, prices[rank_class.hardware], rank_class));
+  for (const RankClass& rank_class : graph.classes)
     timelines.emplace_back(graph.at(rank_class.program).ops);
-  }
   const Meetings meetings(graph);
   Device device(graph, rows, prices, timelines, meetings);
   const bool may_skip = !options.memory || plans_.front() != nullptr;

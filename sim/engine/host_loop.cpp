@@ -37,7 +37,7 @@ struct HostLoop<Device>::Clock final : alloc::EventClock {
 };
 
 template <class Device>
-HostLoop<Device>::HostLoop(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
+HostLoop<Device>::HostLoop(const Graph& graph, std::span<const LaunchRows> rows,
                            std::span<const CostTable> prices, const EngineOptions& options,
                            std::span<const std::shared_ptr<MemoryPlan>> plans,
                            const ProgramRepeats* repeats, Device& device)

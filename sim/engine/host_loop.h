@@ -40,10 +40,9 @@ class HostLoop {
   /// `plans` by class; where there is none, the allocator runs along (if options.memory).
   /// `repeats`, of the only class, which has a plan or no memory: what repeats is skipped as soon
   /// as it goes on as before. Null: nothing is.
-  HostLoop(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
-           std::span<const CostTable> prices, const EngineOptions& options,
-           std::span<const std::shared_ptr<MemoryPlan>> plans, const ProgramRepeats* repeats,
-           Device& device);
+  HostLoop(const Graph& graph, std::span<const LaunchRows> rows, std::span<const CostTable> prices,
+           const EngineOptions& options, std::span<const std::shared_ptr<MemoryPlan>> plans,
+           const ProgramRepeats* repeats, Device& device);
   ~HostLoop();
 
   /// Goes on until every class has issued step `target` (0 is init, 1 the first step). Returns
@@ -153,7 +152,7 @@ class HostLoop {
   Error deadlock() const;
 
   const Graph& graph_;
-  std::span<const std::vector<LaunchRow>> rows_;
+  std::span<const LaunchRows> rows_;
   const EngineOptions& options_;
   Device& device_;
   std::vector<std::unique_ptr<ClassRun>> runs_;

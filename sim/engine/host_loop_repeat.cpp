@@ -96,8 +96,7 @@ void HostLoop<Device>::reach_boundary(ClassRun& run, Thread& thread) {
     const std::uint32_t periods = is_like ? periods_to_skip(run, thread) : 0;
     device_.forget();
     if (periods > 0 && pairing.time(periods_.last_end, thread.last_end) &&
-        pairing.op(periods_.last_wait, thread.last_wait) &&
-        device_.repeats(*snapshot_, pairing))
+        pairing.op(periods_.last_wait, thread.last_wait) && device_.repeats(*snapshot_, pairing))
       skip_periods(run, thread, periods);
     periods_.is_remembered = false;
     periods_.alike = 0;

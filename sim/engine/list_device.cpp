@@ -4,7 +4,7 @@
 
 namespace foregather::sim {
 
-ListDevice::ListDevice(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
+ListDevice::ListDevice(const Graph& graph, std::span<const LaunchRows> rows,
                        std::span<const CostTable> prices, std::vector<Timeline>& timelines,
                        const Meetings& meetings)
     : graph_(graph),

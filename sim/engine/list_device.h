@@ -17,7 +17,7 @@ class ListDevice {
  public:
   static constexpr bool needs_time = false;  ///< advance() does nothing
 
-  ListDevice(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
+  ListDevice(const Graph& graph, std::span<const LaunchRows> rows,
              std::span<const CostTable> prices, std::vector<Timeline>& timelines,
              const Meetings& meetings);
 
@@ -112,7 +112,7 @@ class ListDevice {
   void drain(std::uint16_t c);
 
   const Graph& graph_;
-  std::span<const std::vector<LaunchRow>> rows_;
+  std::span<const LaunchRows> rows_;
   std::span<const CostTable> prices_;
   std::vector<Timeline>& timelines_;
   const Meetings& meetings_;

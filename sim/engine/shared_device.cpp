@@ -13,7 +13,7 @@ Ns time_for(std::int64_t work, std::uint32_t speed) {
 
 }  // namespace
 
-SharedDevice::SharedDevice(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
+SharedDevice::SharedDevice(const Graph& graph, std::span<const LaunchRows> rows,
                            std::span<const CostTable> prices, std::vector<Timeline>& timelines,
                            const Meetings& meetings)
     : graph_(graph),

@@ -48,7 +48,7 @@ class SharedDevice {
  public:
   static constexpr bool needs_time = true;
 
-  SharedDevice(const Graph& graph, std::span<const std::vector<LaunchRow>> rows,
+  SharedDevice(const Graph& graph, std::span<const LaunchRows> rows,
                std::span<const CostTable> prices, std::vector<Timeline>& timelines,
                const Meetings& meetings);
 
@@ -167,7 +167,7 @@ class SharedDevice {
   void plan_next(std::uint16_t c, Ns now);
 
   const Graph& graph_;
-  std::span<const std::vector<LaunchRow>> rows_;
+  std::span<const LaunchRows> rows_;
   std::span<const CostTable> prices_;
   std::vector<Timeline>& timelines_;
   const Meetings& meetings_;

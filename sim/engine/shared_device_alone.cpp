@@ -72,7 +72,7 @@ bool SharedDevice::play_alone(std::uint16_t c, Ns horizon, std::size_t most) {
   Stream* const only = alone(c, now, horizon);
   if (only == nullptr) return false;
   Stream& on = *only;
-  const std::vector<LaunchRow>& rows = rows_[c];
+  const LaunchRows rows = rows_[c];
   const std::vector<Price>& prices = prices_[graph_.classes[c].hardware].prices;
   bool others = false;  // they have something to do at `now`
   bool moved = false;

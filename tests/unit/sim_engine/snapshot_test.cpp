@@ -26,7 +26,7 @@ Graph graph_of_one_stream() {
 TEMPLATE_TEST_CASE("what is remembered for a repeat does not grow with the step", "", ListDevice,
                    SharedDevice) {
   const Graph graph = graph_of_one_stream();
-  const std::vector<std::vector<LaunchRow>> rows(1);
+  const std::vector<LaunchRows> rows(1);
   const std::vector<CostTable> prices(1);
   std::vector<Timeline> timelines{Timeline(Range{})};
   const Meetings meetings(graph);
@@ -46,7 +46,7 @@ TEMPLATE_TEST_CASE("what is remembered for a repeat does not grow with the step"
 
 TEST_CASE("events that are still in a queue are remembered, however far back") {
   const Graph graph = graph_of_one_stream();
-  const std::vector<std::vector<LaunchRow>> rows(1);
+  const std::vector<LaunchRows> rows(1);
   const std::vector<CostTable> prices(1);
   std::vector<Timeline> timelines{Timeline(Range{})};
   const Meetings meetings(graph);
