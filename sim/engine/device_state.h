@@ -161,6 +161,13 @@ class LaunchQueue {
   std::uint32_t open_ = 0;      ///< launches that have not ended
 };
 
+/// Places for the next launches on a stream of a class.
+struct WantedPlaces {
+  std::uint16_t rank_class = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t launches = 0;
+};
+
 /// What an op does to a device, gathered from graph and prices once per run.
 struct LaunchRow {
   Ns duration = 0;

@@ -109,7 +109,7 @@ Status HostLoop<Device>::issue(std::uint32_t target) {
     if (blocked_ != 0 || turn.thread == nullptr) {
       const Ns next = device_.next_time();
       if (next != kForever && (turn.thread == nullptr || next <= turn.thread->time)) {
-        device_.advance(next);
+        if (turn.thread != nullptr || !wait_for_any_places()) device_.advance(next);
         wake();
         continue;
       }
@@ -153,7 +153,7 @@ void HostLoop<Device>::go_on(const Turn& turn) {
         const std::uint32_t local = action.a - run.first_op;
         const LaunchRow& row = rows[local];
         if (!device_.place(c, row.stream).done && turn.is_sole && blocked_ == 0)
-          wait_for_places(run, at, thread.stop);
+          device_.make_places(wanted_places(run, at, thread.stop));
         const EventRecord& place = device_.place(c, row.stream);
         if (!place.done || place.time > time) {
           thread.at = at;
@@ -213,11 +213,11 @@ void HostLoop<Device>::go_on(const Turn& turn) {
   thread.time = time;
 }
 
-// No other thread is ready: lets the device go on until launches have places, as far as it can
-// without further launches. Not only the next one: what the thread does until it turns to another
-// stream joins the end of a full stream, where the device does not look before.
+// A thread that waits for a place may as well wait for several: what it does until it turns to
+// another stream joins the end of a full stream, where the device does not look before.
 template <class Device>
-void HostLoop<Device>::wait_for_places(const ClassRun& run, const Action* at, const Action* stop) {
+WantedPlaces HostLoop<Device>::wanted_places(const ClassRun& run, const Action* at,
+                                             const Action* stop) const {
   const LaunchRow* const rows = rows_[run.rank_class].data();
   const std::uint32_t stream = rows[at->a - run.first_op].stream;
   const auto stays = [&](const Action& action) {
@@ -234,7 +234,24 @@ void HostLoop<Device>::wait_for_places(const ClassRun& run, const Action* at, co
   std::uint32_t launches = 0;
   for (const Action* next = at; next != stop && launches < kMostPlaces && stays(*next); ++next)
     launches += next->kind == ActionKind::launch ? 1 : 0;
-  device_.make_places(run.rank_class, stream, launches);
+  return {run.rank_class, stream, launches};
+}
+
+// No thread is ready. If those that wait for the device all wait for places, lets it go on until
+// one of them has all that it wants. False: it was not so, or an allocator looks at device time.
+template <class Device>
+bool HostLoop<Device>::wait_for_any_places() {
+  if (!Device::needs_time || in_turns_ != 0) return false;
+  wanted_.clear();
+  for (const Thread* thread : threads_) {
+    if (thread->state != State::blocked) continue;
+    const ClassRun& run = *runs_[thread->rank_class];
+    const bool is_launch = thread->at->kind == ActionKind::launch;
+    if (!is_launch || run.memory != nullptr || run.step > target_) return false;
+    wanted_.push_back(wanted_places(run, thread->at, thread->stop));
+  }
+  device_.make_any_places(wanted_);
+  return true;
 }
 
 // Ends the section, lets those go on that waited for the action just performed, or makes the next

@@ -136,7 +136,8 @@ class HostLoop {
   Pairing pairing(const ClassRun& run, const Repeat& repeat, std::uint32_t periods) const;
   std::uint32_t limited(const ClassRun& run, const Thread& thread, std::uint32_t periods) const;
   void skip_periods(ClassRun& run, Thread& thread, std::uint32_t periods);
-  void wait_for_places(const ClassRun& run, const Action* at, const Action* stop);
+  WantedPlaces wanted_places(const ClassRun& run, const Action* at, const Action* stop) const;
+  bool wait_for_any_places();
   /// One of the rare actions, which go_on() does not perform itself; false if the thread must wait
   /// and did nothing.
   bool perform(Thread& thread);
@@ -162,6 +163,7 @@ class HostLoop {
   std::uint32_t target_ = 0;      ///< of issue()
   std::optional<OutOfMemory> oom_;
   std::uint32_t unresolved_ = 0;
+  std::vector<WantedPlaces> wanted_;  ///< scratch of wait_for_any_places
   const ProgramRepeats* repeats_ = nullptr;
   Periods periods_;
   std::unique_ptr<typename Device::Snapshot> snapshot_;

@@ -51,7 +51,8 @@ class ListDevice {
     return stream(c, s).places.place();
   }
 
-  void make_places(std::uint16_t, std::uint32_t, std::uint32_t) {}
+  void make_places(const WantedPlaces&) {}
+  void make_any_places(std::span<const WantedPlaces>) {}
   Ns next_time() const { return kForever; }
   void advance(Ns) {}
   bool has_moved(std::uint16_t) const { return true; }  ///< launches of others may move it

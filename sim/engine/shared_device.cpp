@@ -94,15 +94,31 @@ void SharedDevice::advance(Ns time) {
 }
 
 // Others than `c` go no further than it: their hosts may go on as soon as that of `c` does.
-void SharedDevice::make_places(std::uint16_t c, std::uint32_t s, std::uint32_t launches) {
-  const LaunchQueue& places = stream(c, s).places;
+void SharedDevice::make_places(const WantedPlaces& wanted) {
+  const std::uint16_t c = wanted.rank_class;
+  const LaunchQueue& places = stream(c, wanted.stream).places;
   while (true) {
-    const std::uint32_t missing = places.missing(launches);
+    const std::uint32_t missing = places.missing(wanted.launches);
     const std::uint16_t first = next_.first();
     if (missing == 0 || next_[first] == kForever) return;
     const bool played =
         first == c ? play_alone(c, kForever - 1, missing) : play_alone(first, next_[c], kUnlimited);
     if (!played) play_together(next_[first]);
+  }
+}
+
+void SharedDevice::make_any_places(std::span<const WantedPlaces> wanted) {
+  while (true) {
+    const std::uint16_t first = next_.first();
+    if (next_[first] == kForever) return;
+    std::size_t most = kUnlimited;
+    for (const WantedPlaces& each : wanted) {
+      const std::uint32_t missing =
+          stream(each.rank_class, each.stream).places.missing(each.launches);
+      if (missing == 0) return;
+      if (each.rank_class == first) most = std::min<std::size_t>(most, missing);
+    }
+    if (!play_alone(first, kForever - 1, most)) play_together(next_[first]);
   }
 }
 

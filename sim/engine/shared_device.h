@@ -61,9 +61,12 @@ class SharedDevice {
     return streams_[first_stream_[c] + s].places.place();
   }
 
-  /// Plays on until the full stream has places for the next `launches`, as far as it stays busy, or
-  /// nothing happens any more without further launches.
-  void make_places(std::uint16_t c, std::uint32_t s, std::uint32_t launches);
+  /// Plays on until the full stream has the places, as far as it stays busy, or nothing happens any
+  /// more without further launches.
+  void make_places(const WantedPlaces& wanted);
+  /// The same of several, until one of them has all its places. Until then nothing else may be
+  /// launched than what is wanted.
+  void make_any_places(std::span<const WantedPlaces> wanted);
   /// When something happens next; kForever if nothing will without further launches.
   Ns next_time() const { return next_[next_.first()]; }
   /// Has an op ended or an event happened on the class's device since the last call?

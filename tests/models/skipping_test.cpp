@@ -85,3 +85,57 @@ TEST_CASE("the blocks of a model are found as what repeats") {
   CHECK(backward.front().count == 78);
   CHECK(forward.front().rows.count == forward.front().ops * 79);
 }
+
+namespace {
+
+// Each rank a class of its own: some are slower, some start late.
+void set_apart(Graph& graph) {
+  const RankClass all = graph.classes.front();
+  graph.classes.assign(graph.world_size, all);
+  for (std::uint32_t rank = 0; rank < graph.world_size; ++rank) {
+    RankClass& own = graph.classes[rank];
+    own.ranks = {all.ranks.first + rank, 1};
+    if (rank % 3 == 1) own.compute_scale_ppm = 1'000'000 + 70'000 * static_cast<int>(rank);
+    if (rank % 4 == 2) own.start_delay = 300'000 * rank;
+  }
+}
+
+}  // namespace
+
+// With a recorded memory the host looks no further ahead than the next launch.
+TEST_CASE("waiting for several places of a full launch queue at once changes nothing") {
+  int compared = 0;
+  for (const char* sample :
+       {"tiny_fsdp2", "llama3_8b_fsdp2", "llama2_7b_fsdp1", "gpt2_ddp", "openvla_zero3"})
+    for (const std::vector<std::string>& sets : {std::vector<std::string>{"model.layers=6"},
+                                                 {"model.layers=5", "train.grad_accum=2"},
+                                                 {"model.layers=6", "train.seq_len=64"},
+                                                 {}}) {
+      const std::string path =
+          std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/" + sample + ".toml";
+      auto schedule = tasks::load_schedule(path, sets, {});
+      CAPTURE(sample, sets);
+      if (!schedule || schedule->graph.world_size > 8) continue;
+      if (sets.empty() && schedule->graph.ops.size() > 3000) continue;
+      set_apart(schedule->graph);
+      for (const std::uint32_t places : {3U, 40U, 300U}) {
+        CAPTURE(places);
+        ++compared;
+        for (sim::CostTable& prices : schedule->prices) prices.host.launch_queue = places;
+        schedule->engine.record_memory = true;
+        const auto all = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
+        schedule->engine.record_memory = false;
+        const auto ahead = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
+        REQUIRE((all.has_value() && ahead.has_value()));
+        CHECK(all->steps == ahead->steps);
+        CHECK(all->oom.has_value() == ahead->oom.has_value());
+        if (all->oom) continue;
+        for (std::size_t c = 0; c < all->classes.size(); ++c) {
+          CAPTURE(c);
+          check_same(all->classes[c].first, ahead->classes[c].first);
+          check_same(all->classes[c].steady, ahead->classes[c].steady);
+        }
+      }
+    }
+  CHECK(compared >= 40);
+}
