@@ -24,6 +24,7 @@ SharedDevice::SharedDevice(const Graph& graph, std::span<const LaunchRows> rows,
       communicators_(graph.communicators.size()),
       first_stream_{0},
       queues_(graph.classes.size() * communicators_),
+      meeting_(communicators_),
       now_(graph.classes.size(), 0),
       next_(graph.classes.size()),
       changed_(graph.classes.size()),
@@ -293,9 +294,15 @@ void SharedDevice::arrive(std::uint16_t c, Stream& on, Ns now) {
   // It spins on its SMs, but moves nothing.
   const Demand full = on.demand;
   on.demand = {full[static_cast<std::size_t>(Resource::sm)]};
-  const auto members = meetings_.classes(c, rows_[c][on.current.id].communicator);
+  const std::uint32_t communicator = rows_[c][on.current.id].communicator;
+  const auto members = meetings_.classes(c, communicator);
   find_parts(c, on);
-  if (parts_.size() == members.size()) transfer(parts_, members, now);
+  if (parts_.size() < members.size()) return;
+  std::vector<std::uint32_t>& meeting = meeting_[communicator];
+  meeting.clear();
+  for (const Stream* part : parts_)
+    meeting.push_back(static_cast<std::uint32_t>(part - streams_.data()));
+  transfer(parts_, members, now);
 }
 
 void SharedDevice::transfer(std::span<Stream* const> parts, std::span<const std::uint16_t> members,
@@ -343,11 +350,13 @@ void SharedDevice::set_speeds(std::uint16_t c, Ns now) {
       set_speed(c, on, on.own_speed, now);
       continue;
     }
-    find_parts(c, on);
+    const std::vector<std::uint32_t>& meeting = meeting_[row.communicator];
     std::uint32_t least = kWhole;
-    for (const Stream* part : parts_) least = std::min(least, part->own_speed);
+    for (const std::uint32_t part : meeting) least = std::min(least, streams_[part].own_speed);
+    if (least == on.speed) continue;
     const auto members = meetings_.classes(c, row.communicator);
-    for (std::size_t m = 0; m < parts_.size(); ++m) set_speed(members[m], *parts_[m], least, now);
+    for (std::size_t m = 0; m < meeting.size(); ++m)
+      set_speed(members[m], streams_[meeting[m]], least, now);
   }
 }
 

@@ -178,6 +178,8 @@ class SharedDevice {
   std::vector<std::uint32_t> first_stream_;  ///< one more than classes
   std::vector<Stream> streams_;
   std::vector<Communicator> queues_;
+  /// By communicator: the streams of the collective under way that classes share, by member.
+  std::vector<std::vector<std::uint32_t>> meeting_;
   std::vector<EventRecord> events_;
   std::vector<Ns> now_;  ///< by class: played so far
   NextTimes next_;
