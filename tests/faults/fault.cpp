@@ -110,7 +110,9 @@ Cell signal_meets(int signal, const LongCommand& command, const Stage& stage) {
     const int code = end_of(child);
     if (code == 0) continue;  // it was done
     const bool is_killed = signal == SIGKILL;
-    const Cell cell = aftermath(command, stage, code, is_killed);
+    const std::string cell = aftermath(command, stage, code, is_killed);
+    // The output was in its place, and the process about to leave.
+    if (cell.ends_with("new file") && !command.passes_signals) continue;
     if (is_killed) check_second_attempt(command, stage);
     return cell;
   }

@@ -148,7 +148,7 @@ std::vector<LongCommand> long_commands(const Scratch& inputs) {
     all.push_back(
         {"record", {"record", "--host-only", "-o"}, "out.db", Writes::whole, is_complete_run});
     all.back().behind = {"--", "/bin/sleep", "0.3"};
-    all.back().uses_clock = true;
+    all.back().uses_clock = all.back().passes_signals = true;
     all.back().resume = {"new"};
   }
   if (const auto trace = shared_data("nsys/nsys_ai/tests__fixtures__mfu_2gpu_before.sqlite"))

@@ -26,7 +26,8 @@ struct LongCommand {
   /// Of files written in place: how many rows it holds; fails the test where one differs from the
   /// reference's.
   std::function<std::size_t(const std::string& file, const std::string& reference)> rows = {};
-  bool writes_long = false;  ///< a signal meets it while it writes; else half-way
+  bool writes_long = false;     ///< a signal meets it while it writes; else half-way
+  bool passes_signals = false;  ///< to what it runs, and completes its output then
   bool uses_clock = false;
   Texts behind = {};  ///< arguments behind the output
   Texts resume = {};  ///< what a second attempt takes besides; "new": another output
