@@ -48,7 +48,8 @@ run::PointFigures figures_of(const Summary& summary) {
     figures.mfu = summary.mfu;
   }
   if (!summary.has_memory) return figures;
-  run::PointFigures::Memory& memory = figures.memory.emplace();
+  figures.memory = run::PointFigures::Memory{};
+  run::PointFigures::Memory& memory = *figures.memory;
   memory.capacity = summary.capacity;
   memory.outside_allocator = summary.outside_allocator;
   memory.peaks = converted(summary.large().memory.peaks);

@@ -98,7 +98,9 @@ class PointReader {
   void read(std::optional<T>& value) {
     bool is_there = false;
     read(is_there);
-    if (is_there && is_well_) read(value.emplace());
+    if (!is_there || !is_well_) return;
+    value = T{};
+    read(*value);
   }
   template <class T>
   void read(std::vector<T>& values) {

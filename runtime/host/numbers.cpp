@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <concepts>
 #include <cstring>
 
 namespace foregather::runtime {
@@ -17,6 +18,7 @@ struct F16 {
 
 float wide(float x) { return x; }
 float wide(double x) { return static_cast<float>(x); }
+float wide(std::integral auto x) { return static_cast<float>(x); }
 float wide(Bf16 x) { return std::bit_cast<float>(std::uint32_t{x.bits} << 16); }
 float wide(F16 x) {
   const std::uint32_t sign = std::uint32_t{x.bits & 0x8000U} << 16;
@@ -114,10 +116,8 @@ void convert(std::byte* to, DType to_type, const std::byte* from, DType from_typ
       for (std::int64_t i = 0; i < elements; ++i) {
         const From value = load<From>(from, i);
         To converted{};
-        if constexpr (is_number<From> && is_number<To>)
+        if constexpr (is_number<To>)
           narrow(wide(value), converted);
-        else if constexpr (is_number<To>)
-          narrow(static_cast<float>(value), converted);
         else if constexpr (is_number<From>)
           converted = static_cast<To>(std::clamp(wide(value), 0.0F, 100.0F));
         else
