@@ -12,7 +12,7 @@ namespace foregather::traces {
 namespace {
 
 constexpr std::string_view kProcess = "FOREGATHER_PROCESS";
-constexpr std::int64_t kMostRecords = std::int64_t{1} << 40;  // of one reason: they are added up
+constexpr std::int64_t kMostRecords = std::int64_t{1} << 40;  // of all reasons: they are added up
 
 class Reading {
  public:
@@ -102,8 +102,10 @@ class Reading {
 
   Status read_counts() {
     constexpr std::array<std::string_view, 2> kColumns{"reason", "records"};
+    std::int64_t room = kMostRecords;
     return each("FOREGATHER_COUNT", kColumns, [&](const ForeignRows& row) {
-      const auto records = std::clamp<std::int64_t>(row.integer(1), 0, kMostRecords);
+      const auto records = std::clamp<std::int64_t>(row.integer(1), 0, room);
+      room -= records;
       const bool is_left_out = row.text(0) == "outside_window";
       run::count(is_left_out ? recording_.rows.unused : recording_.dropped, row.text(0), records);
       recording_.rows.read += records;

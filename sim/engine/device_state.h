@@ -202,6 +202,8 @@ using LaunchRows = std::span<const LaunchRow>;
 class LaunchTable {
  public:
   LaunchTable(const Graph& graph, std::span<const CostTable> prices);
+  LaunchTable(const LaunchTable&) = delete;
+  LaunchTable& operator=(const LaunchTable&) = delete;
   std::span<const LaunchRows> by_class() const { return by_class_; }
 
  private:

@@ -21,16 +21,23 @@ Graph graph_of_one_stream() {
   return b.finish();
 }
 
+// A device that nothing is launched on.
+template <class Device>
+struct OneStream {
+  Graph graph = graph_of_one_stream();
+  std::vector<LaunchRows> rows = std::vector<LaunchRows>(1);
+  std::vector<CostTable> prices = std::vector<CostTable>(1);
+  std::vector<Timeline> timelines{Timeline(Range{})};
+  Meetings meetings{graph};
+  Device device{graph, rows, prices, timelines, meetings};
+};
+
 }  // namespace
 
 TEMPLATE_TEST_CASE("what is remembered for a repeat does not grow with the step", "", ListDevice,
                    SharedDevice) {
-  const Graph graph = graph_of_one_stream();
-  const std::vector<LaunchRows> rows(1);
-  const std::vector<CostTable> prices(1);
-  std::vector<Timeline> timelines{Timeline(Range{})};
-  const Meetings meetings(graph);
-  TestType device(graph, rows, prices, timelines, meetings);
+  OneStream<TestType> job;
+  TestType& device = job.device;
   for (Ns now = 1; now <= 1000; ++now) {
     device.record(0, 0, now, {});
     device.advance(now);
@@ -45,12 +52,8 @@ TEMPLATE_TEST_CASE("what is remembered for a repeat does not grow with the step"
 }
 
 TEST_CASE("events that are still in a queue are remembered, however far back") {
-  const Graph graph = graph_of_one_stream();
-  const std::vector<LaunchRows> rows(1);
-  const std::vector<CostTable> prices(1);
-  std::vector<Timeline> timelines{Timeline(Range{})};
-  const Meetings meetings(graph);
-  SharedDevice device(graph, rows, prices, timelines, meetings);
+  OneStream<SharedDevice> job;
+  SharedDevice& device = job.device;
   for (Ns now = 1; now <= 10; ++now) device.record(0, 0, now, {});
   device.advance(4);
   SharedDevice::Snapshot snapshot;
