@@ -108,18 +108,25 @@ void SharedDevice::make_places(const WantedPlaces& wanted) {
   }
 }
 
+// A class that wants none is between two steps, and begins the next one when another has come to
+// the end of its own: it goes no further than those.
 void SharedDevice::make_any_places(std::span<const WantedPlaces> wanted) {
   while (true) {
     const std::uint16_t first = next_.first();
     if (next_[first] == kForever) return;
     std::size_t most = kUnlimited;
+    bool wants = false;
+    Ns horizon = kForever - 1;
     for (const WantedPlaces& each : wanted) {
       const std::uint32_t missing =
           stream(each.rank_class, each.stream).places.missing(each.launches);
       if (missing == 0) return;
-      if (each.rank_class == first) most = std::min<std::size_t>(most, missing);
+      horizon = std::min(horizon, next_[each.rank_class]);
+      if (each.rank_class != first) continue;
+      wants = true;
+      most = std::min<std::size_t>(most, missing);
     }
-    if (!play_alone(first, kForever - 1, most)) play_together(next_[first]);
+    if (!play_alone(first, wants ? kForever - 1 : horizon, most)) play_together(next_[first]);
   }
 }
 

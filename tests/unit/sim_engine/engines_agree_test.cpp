@@ -98,6 +98,8 @@ TEST_CASE("the engines agree with contention") {
 TEST_CASE("classes that run ahead of others are where they would be in turns") {
   compare(114, 5, true);
   compare(2411514395719U, 24, true);
+  compare(39, 5, true);
+  compare(9918, 3, true);
   for (const auto& [seed, ops] : {std::pair{71116256158320986U, 23U},
                                   {258926293061549074U, 15U},
                                   {71611232808089672U, 25U},
