@@ -37,6 +37,12 @@ class OpInstance {
   bool is_in(std::uint32_t step) const {
     return word_ != 0 && (word_ >> 32 & kStepMask) == (step & kStepMask);
   }
+  /// The same op so many steps later; no op if there is none.
+  OpInstance later(std::uint32_t steps) const {
+    return exists() ? OpInstance(op(), static_cast<std::uint32_t>(word_ >> 32 & kStepMask) + steps,
+                                 rank_class())
+                    : OpInstance();
+  }
 
  private:
   static constexpr std::uint32_t kStepMask = 0x7fff;  // a cause is at most a few steps old

@@ -41,6 +41,41 @@ struct Played {
     return true;
   }
 
+  // Step `last` goes on as the one before, `later`. If that shows both that the step repeats and
+  // what is left of it (nothing of it overlaps the step before), completes it.
+  bool settle(std::uint32_t last, Ns later) {
+    for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {
+      const StepTimes& before = timelines[c].step(last - 1);
+      const StepTimes& now = timelines[c].step(last);
+      if (before.unfinished != 0 || end(c, last - 1) - end(c, last - 2) != later) return false;
+      for (std::size_t i = 0; i < now.ops.size(); ++i) {
+        if (now.states[i] == OpState::absent) continue;
+        const bool is_done = now.states[i] == OpState::done;
+        if ((is_done ? now.ops[i].start : before.ops[i].start + later) < before.end) return false;
+      }
+    }
+    host.end_settled();
+    for (Timeline& timeline : timelines) go_on(timeline.step(last - 1), later, timeline.step(last));
+    return true;
+  }
+
+  static void go_on(const StepTimes& before, Ns later, StepTimes& now) {
+    for (std::size_t i = 0; i < now.ops.size(); ++i) {
+      if (now.states[i] == OpState::done || before.states[i] == OpState::absent) continue;
+      const OpTime& like = before.ops[i];
+      OpTime& time = now.ops[i];
+      const Ns issued = now.states[i] == OpState::launched ? time.issued : like.issued + later;
+      time = like;
+      time.issued = issued;
+      time.start += later;
+      time.transfer += later;
+      time.end += later;
+      now.states[i] = OpState::done;
+    }
+    now.end = before.end + later;
+    now.unfinished = 0;
+  }
+
   // Gives up the buffers of steps before `oldest` that the device is done with.
   void retire(std::uint16_t c, std::uint32_t oldest, ClassResult& result) {
     if (timelines[c].oldest() == 0) {
@@ -121,7 +156,7 @@ Engine::Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& o
 }
 
 void Engine::look_for_repeats() {
-  if (graph_.classes.size() != 1 || (options_.memory && options_.record_memory)) return;
+  if (graph_.classes.empty() || (options_.memory && options_.record_memory)) return;
   repeats_ = std::make_unique<const ProgramRepeats>(
       find_repeats(graph_, graph_.at(graph_.classes.front().program)));
 }
@@ -150,7 +185,9 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
     timelines.emplace_back(graph.at(rank_class.program).ops);
   const Meetings meetings(graph);
   Device device(graph, rows, prices, timelines, meetings);
-  const bool may_skip = !options.memory || plans_.front() != nullptr;
+  const bool may_skip = !options.memory || std::ranges::all_of(plans_, [](const auto& plan) {
+    return plan != nullptr;
+  });
   HostLoop<Device> host(graph, rows, prices, options, plans_, may_skip ? repeats_.get() : nullptr,
                         device);
   Played<Device> all{graph, timelines, host};
@@ -162,6 +199,10 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
   while (true) {
     if (Status issued = host.issue(last); !issued) return tl::unexpected(issued.error());
     if (host.oom()) break;
+    if (host.settled() != 0) {
+      if (all.settle(last, host.settled())) break;
+      continue;
+    }
     std::vector<SharedDevice::Ended> log;
     play_ahead(device, log);
     simulation.converged = options.once || all.repeats(last);

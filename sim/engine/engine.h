@@ -54,7 +54,7 @@ class Engine {
   const Graph& graph_;
   EngineOptions options_;
   std::vector<std::shared_ptr<MemoryPlan>> plans_;  ///< by class; null: no plan
-  std::unique_ptr<const ProgramRepeats> repeats_;   ///< of the only class, if it may be skipped
+  std::unique_ptr<const ProgramRepeats> repeats_;   ///< of the first class, if any may be skipped
 };
 
 /// The same, once.

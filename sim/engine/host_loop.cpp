@@ -1,6 +1,7 @@
 #include "sim/engine/host_loop.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/engine/list_device.h"
 #include "sim/engine/shared_device.h"
@@ -103,6 +104,7 @@ auto HostLoop<Device>::next_turn() const -> Turn {
 template <class Device>
 Status HostLoop<Device>::issue(std::uint32_t target) {
   target_ = target;
+  settled_ = 0;
   begin_sections();
   while (!finished()) {
     const Turn turn = next_turn();
@@ -116,7 +118,7 @@ Status HostLoop<Device>::issue(std::uint32_t target) {
       if (turn.thread == nullptr) return tl::unexpected(deadlock());
     }
     go_on(turn);
-    if (oom_) return {};
+    if (oom_ || settled_ != 0) return {};
     if (blocked_ != 0) wake();
   }
   return {};
@@ -131,6 +133,7 @@ void HostLoop<Device>::go_on(const Turn& turn) {
   const HostPrices& prices = *run.prices;
   ClassMemory* const memory = run.memory.get();
   run.clock->caller = &thread;
+  if (std::exchange(latest_, &thread) != &thread) ++switches_;
   const Ns others = turn.others;
   // Launches decide what a device does that needs no time; an allocator plays it when it asks.
   const bool moves_device = !Device::needs_time || memory != nullptr;
@@ -301,8 +304,8 @@ void HostLoop<Device>::charge_planned(ClassRun& run, Thread& thread) {
   run.clock->caller = &thread;
   const alloc::DriverCalls& calls = thread.next_call->calls;
   charge(run, thread, calls);
-  ++periods_.calls;
-  if (calls.frees != 0 || calls.unmaps != 0 || calls.event_records != 0) periods_.alike = 0;
+  ++thread.periods.calls;
+  if (calls.frees != 0 || calls.unmaps != 0 || calls.event_records != 0) thread.periods.alike = 0;
   if (kind == ActionKind::free || kind == ActionKind::release) thread.time += run.prices->free;
   ++thread.next_call;
   ++thread.at;

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/base/result.h"
@@ -38,18 +39,25 @@ template <class Device>
 class HostLoop {
  public:
   /// `plans` by class; where there is none, the allocator runs along (if options.memory).
-  /// `repeats`, of the only class, which has a plan or no memory: what repeats is skipped as soon
-  /// as it goes on as before. Null: nothing is.
+  /// `repeats`, of the first class; all have plans or no memory: where a repeat ends, a step is
+  /// compared with the one before, and of a class that is the only one what repeats is skipped as
+  /// soon as it goes on as before. Null: neither.
   HostLoop(const Graph& graph, std::span<const LaunchRows> rows, std::span<const CostTable> prices,
            const EngineOptions& options, std::span<const std::shared_ptr<MemoryPlan>> plans,
            const ProgramRepeats* repeats, Device& device);
   ~HostLoop();
 
   /// Goes on until every class has issued step `target` (0 is init, 1 the first step). Returns
-  /// early when memory has run out: see oom(). Errors: a deadlock.
+  /// early when memory has run out: see oom(); and within the target step when that is found to go
+  /// on as the one before: see settled(). Errors: a deadlock.
   Status issue(std::uint32_t target);
 
   const std::optional<OutOfMemory>& oom() const { return oom_; }
+  /// From where it is, the target step does what the step before did, so many ns later, with the
+  /// same memory. 0: that is not known.
+  Ns settled() const { return settled_; }
+  /// Completes what record() says of a settled step.
+  void end_settled();
   /// The step that the class began last: 0 is init.
   std::uint32_t begun(std::uint16_t c) const {
     return static_cast<std::uint32_t>(runs_[c]->records.size() - 1);
@@ -61,6 +69,18 @@ class HostLoop {
  private:
   /// blocked: it waits for the device; waiting: for another thread of its class.
   enum class State : std::uint8_t { ready, blocked, waiting, done };
+  /// The periods of a thread's repeat so far.
+  struct Periods {
+    std::uint32_t next = 0;      ///< number of the one that begins
+    std::uint32_t alike = 0;     ///< how many took as long as the one before, in a row
+    std::uint32_t patience = 2;  ///< of these before the next look
+    Ns begun = 0, took = 0;      ///< the last one
+    std::uint32_t calls = 0;     ///< to the driver, in the one under way
+    bool is_remembered = false;  ///< the snapshot is that of the last boundary
+    std::uint32_t switches = 0;  ///< then
+    Ns last_end = 0;             ///< at that boundary, as last_wait
+    OpInstance last_wait;
+  };
   struct Thread {
     std::uint16_t rank_class = 0;
     std::uint16_t index = 0;
@@ -73,6 +93,7 @@ class HostLoop {
     const Action* boundary = nullptr;  ///< where a period of `repeat` ends and the next one begins
     const Repeat* repeat = nullptr;
     const Repeat* last_repeat = nullptr;
+    Periods periods;
     const MemoryPlan::DriverCall* next_call = nullptr;
     const MemoryPlan::DriverCall* last_call = nullptr;
     Ns time = 0;
@@ -80,16 +101,26 @@ class HostLoop {
     OpInstance last_wait;
     std::vector<EventHandle> handles;  ///< what the wait under way is for
   };
-  /// The periods of a thread's repeat so far.
-  struct Periods {
-    std::uint32_t next = 0;      ///< number of the one that begins
-    std::uint32_t alike = 0;     ///< how many took as long as the one before, in a row
-    std::uint32_t patience = 2;  ///< of these before the next look
-    Ns begun = 0, took = 0;      ///< the last one
-    std::uint32_t calls = 0;     ///< to the driver, in the one under way
-    bool is_remembered = false;  ///< the snapshot is that of the last boundary
-    Ns last_end = 0;             ///< at that boundary, as last_wait
+  /// What decides how a thread, a class, all go on.
+  struct ThreadMark {
+    State state = State::done;
+    std::ptrdiff_t at = 0, watched = 0;  ///< in the section
+    Ns time = 0, last_end = 0;
     OpInstance last_wait;
+    std::vector<EventHandle> handles;
+    std::span<const MemoryPlan::DriverCall> calls;  ///< left of the section
+  };
+  struct ClassMark {
+    std::uint32_t step = 0, active = 0;
+    Ns idle_since = 0;
+    std::vector<EventHandle> events;
+    std::vector<ThreadMark> threads;
+  };
+  struct Mark {
+    Ns time = 0;
+    Ns past = 0;  ///< before that nothing happens any more
+    std::vector<ClassMark> classes;
+    typename Device::Snapshot device;
   };
   struct Clock;
   struct ClassRun {
@@ -106,6 +137,7 @@ class HostLoop {
     const MemoryPlan::Step* planned = nullptr;
     bool is_in_turns = false;  ///< in the step under way all classes keep to the order of time
     std::vector<StepRecord> records;
+    EventHandle step_event = 0, last_step_event = 0;  ///< next ones when the last two steps began
     const Program* program = nullptr;
     const HostPrices* prices = nullptr;
     std::uint32_t first_op = 0;
@@ -133,9 +165,14 @@ class HostLoop {
   void begin_repeat(Thread& thread, const Repeat* repeat);
   void reach_boundary(ClassRun& run, Thread& thread);
   std::uint32_t periods_to_skip(const ClassRun& run, const Thread& thread) const;
-  Pairing pairing(const ClassRun& run, const Repeat& repeat, std::uint32_t periods) const;
+  Pairing pairing(const ClassRun& run, const Thread& thread, std::uint32_t periods) const;
   std::uint32_t limited(const ClassRun& run, const Thread& thread, std::uint32_t periods) const;
   void skip_periods(ClassRun& run, Thread& thread, std::uint32_t periods);
+  void end_repeat(const Thread& thread);
+  void remember(Mark& mark, Ns now) const;
+  Ns nothing_before() const;
+  bool repeats(const Mark& mark, Ns now);
+  bool repeats(const ClassMark& mark, const ClassRun& run, const Pairing& pairing) const;
   WantedPlaces wanted_places(const ClassRun& run, const Action* at, const Action* stop) const;
   bool wait_for_any_places();
   /// One of the rare actions, which go_on() does not perform itself; false if the thread must wait
@@ -165,8 +202,12 @@ class HostLoop {
   std::uint32_t unresolved_ = 0;
   std::vector<WantedPlaces> wanted_;  ///< scratch of wait_for_any_places
   const ProgramRepeats* repeats_ = nullptr;
-  Periods periods_;
+  const Thread* latest_ = nullptr;  ///< the thread that acted last
+  std::uint32_t switches_ = 0;      ///< how often it was another one than before
   std::unique_ptr<typename Device::Snapshot> snapshot_;
+  std::vector<Mark> marks_;  ///< of the last step, or as far as this one has come, of this one
+  std::size_t next_mark_ = 0;
+  Ns settled_ = 0;
 };
 
 }  // namespace foregather::sim

@@ -10,7 +10,10 @@ template <class Device>
 void HostLoop<Device>::begin_repeat(Thread& thread, const Repeat* repeat) {
   thread.repeat = repeat;
   thread.boundary = repeat == thread.last_repeat ? nullptr : thread.begin + repeat->begin;
-  periods_ = {};
+  thread.periods = {};
+  // Several classes skip nothing.
+  if (thread.boundary != nullptr && runs_.size() > 1)
+    thread.boundary += static_cast<std::ptrdiff_t>(repeat->period) * repeat->count;
 }
 
 // How many periods from here on the thread would go through without anybody else, with the same
@@ -18,12 +21,13 @@ void HostLoop<Device>::begin_repeat(Thread& thread, const Repeat* repeat) {
 template <class Device>
 std::uint32_t HostLoop<Device>::periods_to_skip(const ClassRun& run, const Thread& thread) const {
   const Repeat& repeat = *thread.repeat;
+  const Periods& now = thread.periods;
   const Action* const last = std::min(thread.watched, thread.end);
   if (run.planned != nullptr && run.planned->failure) return 0;
-  std::uint32_t periods = std::min(repeat.count - periods_.next,
+  std::uint32_t periods = std::min(repeat.count - now.next,
                                    static_cast<std::uint32_t>((last - thread.at) / repeat.period));
   // Periods go to the driver as the last one did.
-  const auto calls = static_cast<std::ptrdiff_t>(periods_.calls);
+  const auto calls = static_cast<std::ptrdiff_t>(now.calls);
   const auto at = static_cast<std::uint32_t>(thread.at - thread.begin);
   const MemoryPlan::DriverCall* next = thread.next_call;
   for (std::uint32_t period = 0; period < periods; ++period) {
@@ -55,18 +59,21 @@ std::uint32_t HostLoop<Device>::limited(const ClassRun& run, const Thread& threa
 }
 
 template <class Device>
-Pairing HostLoop<Device>::pairing(const ClassRun& run, const Repeat& repeat,
+Pairing HostLoop<Device>::pairing(const ClassRun& run, const Thread& thread,
                                   std::uint32_t periods) const {
-  return {periods_.took,  periods_.begun, repeat.ops,
-          repeat.records, repeat.rows,    repeat.rows.first + (periods_.next - 1) * repeat.ops,
+  const Repeat& repeat = *thread.repeat;
+  const Periods& now = thread.periods;
+  return {now.took,       now.begun,   repeat.ops,
+          repeat.records, repeat.rows, repeat.rows.first + (now.next - 1) * repeat.ops,
           run.step,       periods};
 }
 
 template <class Device>
 void HostLoop<Device>::skip_periods(ClassRun& run, Thread& thread, std::uint32_t periods) {
   const Repeat& repeat = *thread.repeat;
+  Periods& now = thread.periods;
   const EventHandle first = device_.next_event();
-  const Pairing pairing = this->pairing(run, repeat, periods);
+  const Pairing pairing = this->pairing(run, thread, periods);
   device_.skip(*snapshot_, pairing);
   for (std::uint32_t period = 0; period < periods; ++period)
     for (const auto& [offset, event] : repeat.recorded)
@@ -74,47 +81,57 @@ void HostLoop<Device>::skip_periods(ClassRun& run, Thread& thread, std::uint32_t
           first + period * repeat.records + event;
   thread.at += static_cast<std::ptrdiff_t>(periods) * repeat.period;
   thread.time += pairing.later();
-  pairing.time(periods_.last_end, thread.last_end);
-  pairing.op(periods_.last_wait, thread.last_wait);
-  thread.next_call += static_cast<std::ptrdiff_t>(periods) * periods_.calls;
-  periods_.next += periods;
+  pairing.time(now.last_end, thread.last_end);
+  pairing.op(now.last_wait, thread.last_wait);
+  thread.next_call += static_cast<std::ptrdiff_t>(periods) * now.calls;
+  now.next += periods;
 }
 
 template <class Device>
 void HostLoop<Device>::reach_boundary(ClassRun& run, Thread& thread) {
   const Repeat& repeat = *thread.repeat;
+  Periods& now = thread.periods;
+  if (runs_.size() > 1) {
+    end_repeat(thread);
+    return begin_repeat(thread, thread.repeat + 1);
+  }
   const bool is_alone = blocked_ == 0 && std::ranges::none_of(run.threads, [&](const Thread& t) {
                           return &t != &thread && t.state == State::ready;
                         });
-  const Ns took = thread.time - periods_.begun;
-  const bool is_like = periods_.next > 1 && took == periods_.took && took > 0 && is_alone;
-  periods_.alike = is_like ? periods_.alike + 1 : 0;
-  periods_.took = took;
+  const Ns took = thread.time - now.begun;
+  const bool is_like = now.next > 1 && took == now.took && took > 0 && is_alone;
+  now.alike = is_like ? now.alike + 1 : 0;
+  now.took = took;
   if (is_alone) device_.advance(thread.time);
-  if (periods_.is_remembered) {
-    const Pairing pairing = this->pairing(run, repeat, 0);
-    const std::uint32_t periods = is_like ? periods_to_skip(run, thread) : 0;
+  if (now.is_remembered) {
+    const Pairing pairing = this->pairing(run, thread, 0);
+    const bool is_sole = is_like && now.switches == switches_;
+    const std::uint32_t periods = is_sole ? periods_to_skip(run, thread) : 0;
     device_.forget();
-    if (periods > 0 && pairing.time(periods_.last_end, thread.last_end) &&
-        pairing.op(periods_.last_wait, thread.last_wait) && device_.repeats(*snapshot_, pairing))
+    if (periods > 0 && pairing.time(now.last_end, thread.last_end) &&
+        pairing.op(now.last_wait, thread.last_wait) && device_.repeats(*snapshot_, pairing))
       skip_periods(run, thread, periods);
-    periods_.is_remembered = false;
-    periods_.alike = 0;
-    ++periods_.patience;
-  } else if (periods_.alike >= periods_.patience && periods_.next + 2 < repeat.count &&
+    now.is_remembered = false;
+    now.alike = 0;
+    ++now.patience;
+  } else if (now.alike >= now.patience && now.next + 2 < repeat.count &&
              device_.is_within(repeat.rows, run.step)) {
     if (snapshot_ == nullptr) snapshot_ = std::make_unique<typename Device::Snapshot>();
     device_.remember(*snapshot_, repeat.back);
-    periods_.is_remembered = true;
-    periods_.last_end = thread.last_end;
-    periods_.last_wait = thread.last_wait;
+    device_.note_in(*snapshot_);
+    now.is_remembered = true;
+    now.switches = switches_;
+    now.last_end = thread.last_end;
+    now.last_wait = thread.last_wait;
   }
-  periods_.begun = thread.time;
-  periods_.calls = 0;
-  if (++periods_.next <= repeat.count)
+  now.begun = thread.time;
+  now.calls = 0;
+  if (++now.next <= repeat.count)
     thread.boundary = thread.at + repeat.period;
-  else
+  else {
+    if (is_alone) end_repeat(thread);
     begin_repeat(thread, thread.repeat + 1);
+  }
 }
 
 template void HostLoop<ListDevice>::begin_repeat(Thread&, const Repeat*);

@@ -1,5 +1,6 @@
 // How steps begin and end, and what ends a simulation early.
 #include <algorithm>
+#include <utility>
 
 #include "core/ir/op_key.h"
 #include "sim/engine/host_loop.h"
@@ -31,6 +32,8 @@ void HostLoop<Device>::begin_section(std::uint16_t c, Ns time) {
   const std::size_t section = std::min<std::size_t>(run.step, kSections - 1);
   run.records.resize(run.step + 1);
   run.records.back().host_begin = time;
+  run.last_step_event = std::exchange(run.step_event, device_.next_event());
+  if (c == 0) next_mark_ = 0;
   run.active = static_cast<std::uint32_t>(run.threads.size());
   if (run.memory) run.memory->begin_step(time);
   if (run.plan != nullptr) run.planned = &run.plan->step(run.step);
@@ -45,7 +48,7 @@ void HostLoop<Device>::begin_section(std::uint16_t c, Ns time) {
       thread.next_call = calls.data();
       thread.last_call = calls.data() + calls.size();
     }
-    if (repeats_ != nullptr) {
+    if (repeats_ != nullptr && c == 0) {
       const std::vector<Repeat>& repeats = (*repeats_)[thread.index][section];
       thread.last_repeat = repeats.data() + repeats.size();
       begin_repeat(thread, repeats.data());

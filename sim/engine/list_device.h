@@ -64,6 +64,7 @@ class ListDevice {
   struct Snapshot;
   bool is_within(Range, std::uint32_t) const { return queued_[0] == 0; }
   void remember(Snapshot& snapshot, std::uint32_t events) const;
+  void note_in(Snapshot&) {}
   void forget() {}
   EventHandle next_event() const { return static_cast<EventHandle>(events_.size()); }
   bool repeats(const Snapshot& snapshot, const Pairing& pairing);
@@ -130,7 +131,7 @@ class ListDevice {
 struct ListDevice::Snapshot {
   std::vector<Stream> streams;
   std::vector<Queue> queues;
-  EventHandle first_event = 0;
+  EventHandle first_event = 0, next_event = 0;
   std::vector<EventRecord> events;
 };
 

@@ -7,6 +7,7 @@ namespace foregather::sim {
 void ListDevice::remember(Snapshot& snapshot, std::uint32_t events) const {
   snapshot.streams = streams_;
   snapshot.queues = queues_;
+  snapshot.next_event = next_event();
   snapshot.first_event = next_event() - std::min(next_event(), events);
   snapshot.events.assign(events_.begin() + snapshot.first_event, events_.end());
 }
@@ -35,7 +36,7 @@ bool ListDevice::pair(const Snapshot& snapshot, const Pairing& pairing) {
 
 bool ListDevice::repeats(const Snapshot& snapshot, const Pairing& pairing) {
   const std::size_t first = snapshot.first_event + pairing.records;
-  if (queued_[0] != 0 || events_.size() != first + snapshot.events.size()) return false;
+  if (!idle() || events_.size() != first + snapshot.events.size()) return false;
   for (std::size_t i = 0; i < snapshot.events.size(); ++i) {
     const EventRecord& before = snapshot.events[i];
     EventRecord now = events_[first + i];

@@ -22,6 +22,7 @@ class MemoryPlan {
   struct DriverCall {
     std::uint32_t action = 0;  ///< index in its thread's section
     alloc::DriverCalls calls;
+    friend bool operator==(const DriverCall&, const DriverCall&) = default;
   };
   struct Step {
     MemoryPeaks peaks;

@@ -86,17 +86,18 @@ class SharedDevice {
   void log_to(std::vector<Ended>* log) { log_ = log; }
   static void undo(const std::vector<Ended>& log, std::vector<Timeline>& timelines);
 
-  /// What decides how the only class goes on, to be compared with a later state; from then on until
-  /// forget() the device notes what ends. Copies what is queued, and the last `events` events or
-  /// those since the first one in a queue.
+  /// What decides how the devices go on, to be compared with a later state. Copies what is queued,
+  /// and the last `events` events or those since the first one in a queue.
   struct Snapshot;
   /// Are the ops that are next on the only class's streams all of these rows and that step? Quick.
   bool is_within(Range rows, std::uint32_t step) const;
-  void remember(Snapshot& snapshot, std::uint32_t events);
+  void remember(Snapshot& snapshot, std::uint32_t events) const;
+  /// From then on until forget() the device notes in the snapshot what ends.
+  void note_in(Snapshot& snapshot);
   void forget();
   EventHandle next_event() const { return static_cast<EventHandle>(events_.size()); }
   /// Is the present state the remembered one, a period later? No events but those remembered are
-  /// waited for any more.
+  /// waited for any more. Several classes repeat only step by step.
   bool repeats(const Snapshot& snapshot, const Pairing& pairing);
   /// If repeats(): makes it the state of pairing.periods periods later, with all that happens in
   /// them. Events recorded in these follow those that there are.
@@ -132,6 +133,8 @@ class SharedDevice {
     LaunchQueue places;
   };
   bool pair(const Snapshot& snapshot, const Pairing& pairing);
+  bool pair(const Snapshot& snapshot, const Pairing& pairing, std::uint16_t c,
+            std::span<const std::uint32_t> launched);
   static bool pair(const Item& before, Item& now, const Pairing& pairing, std::uint32_t launched);
   struct Communicator {
     Ns end = 0;
@@ -200,9 +203,11 @@ class SharedDevice {
 struct SharedDevice::Snapshot {
   std::vector<Stream> streams;  ///< queues from their heads on
   std::vector<Communicator> queues;
-  EventHandle first_event = 0;
+  EventHandle first_event = 0, next_event = 0;
   std::vector<EventRecord> events;  ///< from first_event on
-  Ns now = 0, next = 0;
+  std::vector<std::uint8_t> changed;
+  std::vector<std::vector<std::uint32_t>> meeting;
+  std::vector<Ns> now, next;  ///< by class
   std::size_t queued = 0;
   std::vector<Ended> ended;           ///< since then
   std::vector<EventHandle> recorded;  ///< since then

@@ -17,7 +17,8 @@ bool SharedDevice::is_within(Range rows, std::uint32_t step) const {
   });
 }
 
-void SharedDevice::remember(Snapshot& snapshot, std::uint32_t events) {
+void SharedDevice::remember(Snapshot& snapshot, std::uint32_t events) const {
+  snapshot.next_event = next_event();
   snapshot.first_event = next_event() - std::min(next_event(), events);
   snapshot.streams.resize(streams_.size());
   for (std::size_t s = 0; s < streams_.size(); ++s) {
@@ -46,9 +47,15 @@ void SharedDevice::remember(Snapshot& snapshot, std::uint32_t events) {
   }
   snapshot.queues = queues_;
   snapshot.events.assign(events_.begin() + snapshot.first_event, events_.end());
-  snapshot.now = now_.front();
-  snapshot.next = next_[0];
+  snapshot.changed = changed_;
+  snapshot.meeting = meeting_;
+  snapshot.now = now_;
+  snapshot.next.resize(next_.size());
+  for (std::uint16_t c = 0; c < next_.size(); ++c) snapshot.next[c] = next_[c];
   snapshot.queued = queued_;
+}
+
+void SharedDevice::note_in(Snapshot& snapshot) {
   snapshot.ended.clear();
   snapshot.recorded.clear();
   log_ = &snapshot.ended;
@@ -60,16 +67,22 @@ void SharedDevice::forget() {
   recorded_ = nullptr;
 }
 
-// `launched`: collectives that a period launches on the item's communicator. When the host issued
-// the item decides nothing: the device has come as far as the host.
+// `launched`: collectives that a period launches on the item's communicator. Where blocks repeat,
+// when the host issued the item decides nothing: the device has come as far as the host.
 bool SharedDevice::pair(const Item& before, Item& now, const Pairing& pairing,
                         std::uint32_t launched) {
-  if (before.kind != now.kind || before.step != now.step) return false;
+  if (before.kind != now.kind) return false;
+  if (pairing.steps != 0) {
+    if (!pairing.past_or_later(before.issued, now.issued)) return false;
+    if (before.issued >= pairing.past && !pairing.op(before.host, now.host)) return false;
+  }
   if (now.kind != ItemKind::op) {
     if (now.id != before.id + pairing.records) return false;
     now.id += pairing.records * pairing.periods;
   } else {
-    if (now.step != pairing.step || !pairing.local(before.id, now.id)) return false;
+    if (now.step != before.step + pairing.steps) return false;
+    if (pairing.steps == 0 && now.step != pairing.step) return false;
+    if (!pairing.local(before.id, now.id)) return false;
     if (now.order != before.order + launched) return false;
     now.order += launched * pairing.periods;
   }
@@ -77,29 +90,21 @@ bool SharedDevice::pair(const Item& before, Item& now, const Pairing& pairing,
   return true;
 }
 
-// Checks all, and moves all if there are periods to move by.
-bool SharedDevice::pair(const Snapshot& snapshot, const Pairing& pairing) {
-  std::vector<std::uint32_t> launched(queues_.size());
-  for (std::size_t k = 0; k < queues_.size(); ++k) {
-    const Communicator& before = snapshot.queues[k];
-    Communicator& now = queues_[k];
-    launched[k] = now.launched - before.launched;
-    if (now.started - before.started != launched[k] || now.busy != before.busy) return false;
-    if (!pairing.time(before.end, now.end) || !pairing.op(before.last, now.last)) return false;
-    now.launched += launched[k] * pairing.periods;
-    now.started += launched[k] * pairing.periods;
-  }
-  for (std::size_t s = 0; s < streams_.size(); ++s) {
+// The streams of one class. `launched` by communicator.
+bool SharedDevice::pair(const Snapshot& snapshot, const Pairing& pairing, std::uint16_t c,
+                        std::span<const std::uint32_t> launched) {
+  const auto order_of = [&](const Item& item) {
+    if (item.kind != ItemKind::op || !rows_[c][item.id].collective) return 0U;
+    return launched[rows_[c][item.id].communicator];
+  };
+  for (std::size_t s = first_stream_[c]; s < first_stream_[c + 1U]; ++s) {
     const Stream& before = snapshot.streams[s];
     Stream& now = streams_[s];
-    if (now.running != before.running || now.running == Running::waiting) return false;
+    if (now.running != before.running) return false;
+    if (now.running == Running::waiting && pairing.steps == 0) return false;
     if (now.queue.size() - now.head != before.queue.size()) return false;
     if (!pairing.time(before.ready, now.ready) || !pairing.cause(before.cause, now.cause))
       return false;
-    const auto order_of = [&](const Item& item) {
-      if (item.kind != ItemKind::op || !rows_.front()[item.id].collective) return 0U;
-      return launched[rows_.front()[item.id].communicator];
-    };
     for (std::size_t i = 0; i < before.queue.size(); ++i) {
       Item& item = now.queue[now.head + i];
       if (!pair(before.queue[i], item, pairing, order_of(item))) return false;
@@ -114,15 +119,37 @@ bool SharedDevice::pair(const Snapshot& snapshot, const Pairing& pairing) {
         !pairing.cause(before.current_cause, now.current_cause))
       return false;
   }
-  Ns next = next_[0];
+  Ns next = next_[c];
   const bool is_later =
-      pairing.time(snapshot.now, now_.front()) && pairing.time(snapshot.next, next);
-  next_.set(0, next);
+      pairing.time(snapshot.now[c], now_[c]) && pairing.time(snapshot.next[c], next);
+  next_.set(c, next);
   return is_later;
 }
 
+// Checks all, and moves all if there are periods to move by.
+bool SharedDevice::pair(const Snapshot& snapshot, const Pairing& pairing) {
+  std::vector<std::uint32_t> launched(queues_.size());
+  for (std::size_t k = 0; k < queues_.size(); ++k) {
+    const Communicator& before = snapshot.queues[k];
+    Communicator& now = queues_[k];
+    launched[k] = now.launched - before.launched;
+    if (now.started - before.started != launched[k] || now.busy != before.busy) return false;
+    if (!pairing.time(before.end, now.end) || !pairing.op(before.last, now.last)) return false;
+    now.launched += launched[k] * pairing.periods;
+    now.started += launched[k] * pairing.periods;
+  }
+  for (std::uint16_t c = 0; c < next_.size(); ++c) {
+    const std::span of_class = std::span(launched).subspan(c * communicators_, communicators_);
+    if (!pair(snapshot, pairing, c, of_class)) return false;
+  }
+  return true;
+}
+
 bool SharedDevice::repeats(const Snapshot& snapshot, const Pairing& pairing) {
-  if (queued_ != snapshot.queued || changed_.front() != 0 || dirty_.front() != 0) return false;
+  const auto is_set = [](std::uint8_t flag) { return flag != 0; };
+  if (queued_ != snapshot.queued || changed_ != snapshot.changed || meeting_ != snapshot.meeting ||
+      std::ranges::any_of(dirty_, is_set))
+    return false;
   const std::size_t first = snapshot.first_event + pairing.records;
   if (events_.size() != first + snapshot.events.size()) return false;
   for (const Ended& ended : snapshot.ended)

@@ -2,7 +2,9 @@
 #include <catch2/catch.hpp>
 
 #include "sim/engine/engine.h"
+#include "sim/engine/host_loop.h"
 #include "sim/engine/repeats.h"
+#include "sim/engine/shared_device.h"
 #include "tasks/schedule.h"
 
 using namespace foregather;
@@ -84,6 +86,36 @@ TEST_CASE("the blocks of a model are found as what repeats") {
   CHECK(forward.front().count == 79);
   CHECK(backward.front().count == 78);
   CHECK(forward.front().rows.count == forward.front().ops * 79);
+}
+
+TEST_CASE("a steady step is known from its forward pass on") {
+  auto schedule = tasks::load_schedule(
+      std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/llama3_70b_fsdp2.toml", {}, {});
+  REQUIRE(schedule.has_value());
+  const Graph& graph = schedule->graph;
+  schedule->engine.memory = false;
+  const sim::LaunchTable launches(graph, schedule->prices);
+  std::vector<sim::Timeline> timelines{sim::Timeline(graph.programs.front().ops)};
+  const sim::Meetings meetings(graph);
+  sim::SharedDevice device(graph, launches.by_class(), schedule->prices, timelines, meetings);
+  const std::vector<std::shared_ptr<sim::MemoryPlan>> plans(1);
+  const sim::ProgramRepeats repeats = sim::find_repeats(graph, graph.programs.front());
+  sim::HostLoop<sim::SharedDevice> host(graph, launches.by_class(), schedule->prices,
+                                        schedule->engine, plans, &repeats, device);
+  REQUIRE(host.issue(2).has_value());
+  CHECK(host.settled() == 0);
+  REQUIRE(host.issue(3).has_value());
+  const Ns later = host.settled();
+  CHECK(later > 0);
+  const auto& states = timelines.front().step(3).states;
+  const auto issued = std::ranges::count_if(
+      states, [](sim::OpState state) { return state != sim::OpState::absent; });
+  CHECK(issued < static_cast<std::ptrdiff_t>(states.size()) / 3);
+  // Played to its end it is as it was said to be.
+  while (host.settled() != 0) REQUIRE(host.issue(3).has_value());
+  device.advance(sim::kForever - 1);
+  CHECK(timelines.front().step(3).unfinished == 0);
+  CHECK(timelines.front().step(3).end == timelines.front().step(2).end + later);
 }
 
 namespace {

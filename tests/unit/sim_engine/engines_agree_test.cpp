@@ -18,8 +18,8 @@ std::vector<SlowTime> as_slow(const StepResult& step) {
 }
 
 // 1 if the fast engine could be compared, 0 if the job deadlocks (both must say so).
-void compare(std::uint64_t seed, std::uint32_t ops, bool contention) {
-  const RandomJob job = random_job(seed, ops);
+void compare(std::uint64_t seed, std::uint32_t ops, bool contention, std::uint32_t blocks = 0) {
+  const RandomJob job = random_job(seed, ops, blocks);
   EngineOptions options;
   options.contention = contention;
   options.memory = false;
@@ -90,6 +90,14 @@ TEST_CASE("the engines agree without contention") {
 TEST_CASE("the engines agree with contention") {
   rc::prop("on random schedules", [] {
     compare(*rc::gen::arbitrary<std::uint64_t>(), *rc::gen::inRange<std::uint32_t>(1, 40), true);
+  });
+}
+
+// What repeats is skipped: blocks of a step, and steps.
+TEST_CASE("the engines agree where blocks repeat") {
+  rc::prop("on random schedules", [](std::uint64_t seed, bool contention) {
+    compare(seed, *rc::gen::inRange<std::uint32_t>(1, 12), contention,
+            *rc::gen::inRange<std::uint32_t>(4, 14));
   });
 }
 

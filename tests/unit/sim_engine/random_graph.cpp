@@ -8,7 +8,8 @@ namespace {
 
 class Maker {
  public:
-  Maker(std::uint64_t seed, std::uint32_t ops) : random_(seed), ops_(ops) {}
+  Maker(std::uint64_t seed, std::uint32_t ops, std::uint32_t blocks)
+      : random_(seed), ops_(ops), blocks_(blocks) {}
 
   RandomJob make() {
     const auto classes = 1 + below(3);
@@ -63,6 +64,7 @@ class Maker {
         any_action();
       }
       free_all();
+      blocks(true);
       if (threads == 2) second_thread(section);
     }
     b_.end_program();
@@ -83,6 +85,23 @@ class Maker {
       any_action();
     }
     free_all();
+    blocks(false);
+  }
+
+  // The same actions again and again, on rows and storages of their own.
+  void blocks(bool collectives) {
+    const std::uint64_t seed = random_();
+    in_block_ = true;
+    for (std::uint32_t block = 0; block < blocks_; ++block) {
+      random_.seed(seed);
+      compute(OpKind::attention);
+      for (std::uint32_t i = 0; i < ops_; ++i) {
+        if (collectives && collective_before_[i] < 2) collective(collective_before_[i]);
+        any_action();
+      }
+      free_all();
+    }
+    in_block_ = false;
   }
 
   void alloc_or_free() {
@@ -131,18 +150,20 @@ class Maker {
       case 5:
       case 6:
       case 7: alloc_or_free(); break;
-      default: {
-        OpSpec spec;
-        spec.kind = OpKind::gemm;
-        spec.stream = stream();
-        spec.cost = cost();
-        std::vector<OpId> deps;
-        if (!local_ops_.empty() && chance(4))
-          deps.push_back(local_ops_[below(static_cast<std::uint32_t>(local_ops_.size()))]);
-        local_ops_.push_back(b_.op(spec, {}, deps));
-        b_.launch(local_ops_.back());
-      }
+      default: compute(OpKind::gemm);
     }
+  }
+
+  void compute(OpKind kind) {
+    OpSpec spec;
+    spec.kind = kind;
+    spec.stream = stream();
+    spec.cost = cost();
+    std::vector<OpId> deps;
+    if (!in_block_ && !local_ops_.empty() && chance(4))
+      deps.push_back(local_ops_[below(static_cast<std::uint32_t>(local_ops_.size()))]);
+    local_ops_.push_back(b_.op(spec, {}, deps));
+    b_.launch(local_ops_.back());
   }
 
   CostTable prices(std::size_t rows) {
@@ -170,6 +191,8 @@ class Maker {
 
   std::mt19937_64 random_;
   std::uint32_t ops_;
+  std::uint32_t blocks_;
+  bool in_block_ = false;
   GraphBuilder b_;
   std::vector<CommunicatorId> communicators_;
   std::uint32_t streams_ = 1;
@@ -182,6 +205,8 @@ class Maker {
 
 }  // namespace
 
-RandomJob random_job(std::uint64_t seed, std::uint32_t ops) { return Maker(seed, ops).make(); }
+RandomJob random_job(std::uint64_t seed, std::uint32_t ops, std::uint32_t blocks) {
+  return Maker(seed, ops, blocks).make();
+}
 
 }  // namespace foregather::sim

@@ -16,7 +16,8 @@ struct RandomJob {
 
 /// A deterministic function of `seed`. Up to three classes, four streams, two host threads and two
 /// communicators; `ops` compute ops a program; deps, events across streams, host waits, launch
-/// queues of a few places, storages that live within one section.
-RandomJob random_job(std::uint64_t seed, std::uint32_t ops);
+/// queues of a few places, storages that live within one section. Then each thread does `blocks`
+/// times what is like each other.
+RandomJob random_job(std::uint64_t seed, std::uint32_t ops, std::uint32_t blocks = 0);
 
 }  // namespace foregather::sim
