@@ -39,11 +39,18 @@ run::PointFigures figures_of(const Summary& summary) {
   figures.warnings = std::ssize(summary.warnings);
   if (summary.slow().times) {
     const StepTimes& times = *summary.slow().times;
-    figures.times = {times.step,         summary.slow().first_step.value_or(0),
-                     times.busy.compute, times.busy.comm,
-                     times.busy.exposed, times.busy.wait,
-                     times.host_bound,   times.busy.wire_bytes,
-                     times.busy.ops};
+    figures.times = {times.step,
+                     times.busy.compute,
+                     times.busy.comm,
+                     times.busy.exposed,
+                     times.host_bound,
+                     times.busy.ops,
+                     {},
+                     {},
+                     {}};
+    if (summary.has_memory) figures.times->first_step = summary.slow().first_step;
+    if (summary.knows_waits(summary.slowest)) figures.times->comm_wait = times.busy.wait;
+    if (summary.recorded.empty()) figures.times->on_wire = times.busy.wire_bytes;
     figures.tokens_per_second = summary.tokens_per_second;
     figures.mfu = summary.mfu;
   }

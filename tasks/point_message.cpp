@@ -14,8 +14,8 @@ void each_field(Archive& archive, run::PointFigures::Peaks& peaks) {
 
 template <class Archive>
 void each_field(Archive& archive, run::PointFigures::Times& times) {
-  archive(times.step, times.first_step, times.compute_busy, times.comm_busy, times.exposed_comm,
-          times.comm_wait, times.host_bound, times.on_wire, times.ops);
+  archive(times.step, times.compute_busy, times.comm_busy, times.exposed_comm, times.host_bound,
+          times.ops, times.first_step, times.comm_wait, times.on_wire);
 }
 
 template <class Archive>

@@ -155,6 +155,8 @@ struct Summary : Figures {
   std::optional<Ns> step_time() const;
   /// Of the slowest rank of a recorded source, which must be one.
   Ns measured_step_time() const;
+  /// Whether it is known what the class waited for others.
+  bool knows_waits(std::size_t c) const { return recorded.empty() || recorded[c].knows_waits; }
   /// Of the first and all later steps, of the class that needs most.
   Bytes reserved() const;
   /// Bytes left on the device, negative if too small; nothing after an out-of-memory.

@@ -66,8 +66,8 @@ void write_collectives(JsonWriter& json, const std::optional<StepTimes>& times) 
 
 // The figures that a class has and the job takes from its slowest class. A recording does not say
 // what went over the wire, and one rank's does not say what it waited for others.
-void write_times(JsonWriter& json, const std::optional<StepTimes>& times,
-                 const RecordedFigures* recorded) {
+void write_times(JsonWriter& json, const Summary& summary, std::size_t c) {
+  const std::optional<StepTimes>& times = summary.classes[c].times;
   const auto field = [&](std::string_view name, auto member) {
     if (times)
       json.field(name, member(*times));
@@ -79,15 +79,15 @@ void write_times(JsonWriter& json, const std::optional<StepTimes>& times,
   field("compute_busy_ns", [](const StepTimes& t) { return t.busy.compute; });
   field("comm_busy_ns", [](const StepTimes& t) { return t.busy.comm; });
   field("exposed_comm_ns", [](const StepTimes& t) { return t.busy.exposed; });
-  if (recorded != nullptr && !recorded->knows_waits)
-    json.key("comm_wait_ns").null();
-  else
+  if (summary.knows_waits(c))
     field("comm_wait_ns", [](const StepTimes& t) { return t.busy.wait; });
-  field("host_bound_ns", [](const StepTimes& t) { return t.host_bound; });
-  if (recorded != nullptr)
-    json.key("bytes_on_wire").null();
   else
+    json.key("comm_wait_ns").null();
+  field("host_bound_ns", [](const StepTimes& t) { return t.host_bound; });
+  if (summary.recorded.empty())
     field("bytes_on_wire", [](const StepTimes& t) { return t.busy.wire_bytes; });
+  else
+    json.key("bytes_on_wire").null();
   write_collectives(json, times);
 }
 
@@ -180,8 +180,7 @@ void write_unknown_memory(JsonWriter& json) {
 void write_figures(JsonWriter& json, const Summary& summary, const Figures& figures,
                    const ClassFigures& slow, const ClassFigures& large,
                    std::optional<Bytes> margin) {
-  const auto row = static_cast<std::size_t>(&slow - summary.classes.data());
-  write_times(json, slow.times, summary.recorded.empty() ? nullptr : &summary.recorded[row]);
+  write_times(json, summary, static_cast<std::size_t>(&slow - summary.classes.data()));
   optional_field(json, "step_time_bound_ns", figures.bound);
   optional_field(json, "tokens_per_s_per_gpu", figures.tokens_per_second);
   optional_field(json, "mfu", figures.mfu);

@@ -22,10 +22,10 @@ Cell cell(const std::optional<T>& value) {
   return value ? Cell(*value) : Cell();
 }
 
-template <std::int64_t Times::*Member>
+template <auto Member>
 Cell time(const SweepPoint& point) {
   const auto& times = point.figures.times;
-  return times ? Cell((*times).*Member) : Cell();
+  return times ? cell(std::optional<std::int64_t>((*times).*Member)) : Cell();
 }
 
 template <Bytes Memory::*Member>

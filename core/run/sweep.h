@@ -33,10 +33,11 @@ std::string_view name(PointStatus status);
 /// an out-of-memory.
 struct PointFigures {
   struct Times {
-    Ns step = 0, first_step = 0;
-    Ns compute_busy = 0, comm_busy = 0, exposed_comm = 0, comm_wait = 0, host_bound = 0;
-    Bytes on_wire = 0;
+    Ns step = 0, compute_busy = 0, comm_busy = 0, exposed_comm = 0, host_bound = 0;
     std::int64_t ops = 0;
+    /// Absent where a recording does not say.
+    std::optional<Ns> first_step, comm_wait;
+    std::optional<Bytes> on_wire;
     friend bool operator==(const Times&, const Times&) = default;
   };
   struct Peaks {

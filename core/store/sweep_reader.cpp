@@ -55,10 +55,15 @@ bool read_point(const Statement& row, const run::SweepInfo& info, run::SweepPoin
   using Times = run::PointFigures::Times;
   Times times;
   bool has_times = true;
-  for (std::int64_t Times::*member :
-       {&Times::step, &Times::first_step, &Times::compute_busy, &Times::comm_busy,
-        &Times::exposed_comm, &Times::comm_wait, &Times::host_bound, &Times::on_wire, &Times::ops})
-    take(times.*member, has_times);
+  take(times.step, has_times);
+  times.first_step = read.maybe_integer();
+  take(times.compute_busy, has_times);
+  take(times.comm_busy, has_times);
+  take(times.exposed_comm, has_times);
+  times.comm_wait = read.maybe_integer();
+  take(times.host_bound, has_times);
+  times.on_wire = read.maybe_integer();
+  take(times.ops, has_times);
   if (has_times) figures.times = times;
   figures.tokens_per_second = read.maybe_real();
   figures.mfu = read.maybe_real();

@@ -66,8 +66,8 @@ Status insert_point(Statement& insert, const std::vector<std::string>& keys,
   const auto known = [&](std::int64_t value) {
     return point.status == run::PointStatus::failed ? std::nullopt : std::optional(value);
   };
-  const auto time = [&](std::int64_t Times::*member) {
-    return figures.times ? std::optional((*figures.times).*member) : std::nullopt;
+  const auto time = [&](auto Times::*member) {
+    return figures.times ? std::optional<std::int64_t>((*figures.times).*member) : std::nullopt;
   };
   const std::optional<Memory>& memory = figures.memory;
   const auto size = [&](Bytes Memory::*member) {

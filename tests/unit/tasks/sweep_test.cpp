@@ -6,6 +6,7 @@
 #include <random>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "core/store/sweep_reader.h"
 #include "core/store/sweep_writer.h"
@@ -122,6 +123,38 @@ TEST_CASE("so they are for every sample") {
     request.vary = {"cluster.link_bandwidth_scale=1,4", "hw=h100_sxm,rtx_4090",
                     "what-if.scale=,compute:2"};
     check_against_simulate(request, 3);
+  }
+}
+
+TEST_CASE("their columns are the fields that simulate --json prints, known or not") {
+  for (const std::string& source :
+       {kSamples + "tiny_fsdp2.toml",
+        std::string(FOREGATHER_SOURCE_DIR) + "/tests/golden/inputs/kineto_small.json"}) {
+    SweepRequest request;
+    request.source = source;
+    request.vary = {"what-if.scale=compute:2"};
+    const Swept outcome = swept(request);
+    REQUIRE(outcome.points.size() == 1);
+    SimulateRequest alone;
+    alone.sources.paths = {source};
+    alone.what_if = {"scale=compute:2"};
+    const auto predicted = simulate(alone);
+    REQUIRE(predicted.has_value());
+    const auto whole = nlohmann::json::parse(to_json(predicted->summary));
+    const run::SweepInfo info = Sweep::open(request).value().info();
+    const auto row = nlohmann::json::parse(json_line(info, outcome.points.front()));
+    int compared = 0;
+    for (const auto& [name, value] : row.items()) {
+      if (name == "warnings") continue;
+      const std::size_t dot = name.find('.');
+      const auto outer = whole.find(name.substr(0, dot));
+      if (outer == whole.end()) continue;
+      CAPTURE(source, name);
+      ++compared;
+      const bool is_inner = dot != std::string::npos && outer->is_object();
+      CHECK(value == (is_inner ? outer->at(name.substr(dot + 1)) : *outer));
+    }
+    CHECK(compared > 24);
   }
 }
 
