@@ -194,21 +194,69 @@ void nll_backward(TapeBuilder& b, const std::vector<ValueIndex>& reads, std::int
 
 }  // namespace
 
-ValueIndex token_loss(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
-  const std::int64_t n = context.tokens;
-  const bool causal = context.config.causal;
+namespace {
+
+// SliceBackward: zeros of the whole, and the part copied in.
+ValueIndex without_last(TapeBuilder& t, const LayerContext& context, ValueIndex x) {
+  const std::int64_t row = t.elements(x) / context.tokens;
+  const ValueIndex y =
+      t.make(t.name(x) + ", shifted", times(context.tokens - context.sequences, row), t.dtype(x));
+  OpSpec copy;
+  copy.kind = OpKind::copy;
+  copy.reads = {x};
+  copy.writes = {y};
+  copy.bytes_read = t.size(y);
+  t.op(std::move(copy));
+  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+    OpSpec spec;
+    spec.kind = OpKind::copy;
+    spec.reads = {*g[0]};
+    spec.writes = {dx};
+    spec.bytes_written = b.size(dx) + b.size(y);
+    spec.kernels = 2;
+    b.op(std::move(spec));
+    b.give(x, dx);
+  });
+  return y;
+}
+
+/// What cross_entropy reads.
+struct LossInput {
+  ValueIndex logits = 0;
+  Labels labels;
+  std::vector<ValueIndex> held;  ///< by frames, until the loss is there
+};
+
+LossInput causal_input(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
+  const Logits form = context.train.logits;
+  const bool is_held = context.train.held_outputs != HeldOutputs::none;
   // loss_utils.py: "Upcast to float if we need to compute the loss to avoid potential precision
   // issues". The caller's frame holds both copies until cross_entropy returns.
-  const ValueIndex wide = causal ? cast(t, logits, DType::f32, "logits fp32") : logits;
-  if (context.train.held_outputs != HeldOutputs::none) t.return_beside_output({logits});
-  Labels labels;
-  if (causal)
-    labels = shifted_labels(t, n, context.sequences);
-  else
-    labels.labels = given(t, "labels", n, DType::i64);
+  const ValueIndex wide = cast(t, logits, DType::f32, "logits fp32");
+  const ValueIndex returned = form == Logits::compute ? logits : wide;
+  if (is_held) t.return_beside_output({returned});
+  if (form != Logits::f32_shifted)
+    return {wide, shifted_labels(t, context.tokens, context.sequences), {returned, wide}};
+  const ValueIndex shifted = without_last(t, context, wide);
+  const std::int64_t rows = context.tokens - context.sequences;
+  return {shifted, {given(t, "labels, shifted", rows, DType::i64), {}}, {wide, shifted}};
+}
 
-  const ValueIndex log_probabilities =
-      t.make("log probabilities", t.elements(logits), t.dtype(wide));
+LossInput masked_input(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
+  if (context.train.held_outputs != HeldOutputs::none) t.return_beside_output({logits});
+  return {logits, {given(t, "labels", context.tokens, DType::i64), {}}, {logits}};
+}
+
+}  // namespace
+
+ValueIndex token_loss(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
+  const LossInput in =
+      context.config.causal ? causal_input(t, context, logits) : masked_input(t, context, logits);
+  const ValueIndex wide = in.logits;
+  const Labels& labels = in.labels;
+  const std::int64_t n = t.elements(labels.labels);
+  const ValueIndex log_probabilities = t.make("log probabilities", t.elements(wide), t.dtype(wide));
   log_softmax_op(t, wide, log_probabilities);
   t.node({log_probabilities}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
     const ValueIndex dx = b.make("grad " + b.name(wide), b.elements(wide), b.dtype(wide));
@@ -222,7 +270,7 @@ ValueIndex token_loss(TapeBuilder& t, const LayerContext& context, ValueIndex lo
   nll.kind = OpKind::cross_entropy;
   nll.reads = {log_probabilities, labels.labels};
   nll.writes = {loss, weight};
-  nll.holds = {logits, wide};
+  nll.holds = in.held;
   nll.holds.insert(nll.holds.end(), labels.held.begin(), labels.held.end());
   nll.bytes_read = n * (size_of(t.dtype(wide)) + size_of(DType::i64));
   t.op(std::move(nll));
@@ -338,7 +386,7 @@ ValueIndex language_loss(TapeBuilder& t, const LayerContext& context, ValueIndex
                          const LinearSpec& projection) {
   if (context.train.loss_chunks > 1) return chunked_loss(t, context, hidden, projection);
   const ValueIndex logits = linear(t, hidden, projection);
-  t.enter("loss");
+  t.enter(kLossScope);
   return token_loss(t, context, logits);
 }
 

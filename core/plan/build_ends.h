@@ -21,9 +21,15 @@ std::int64_t rotary_width(const ModelConfig& config);
 /// The cos and sin tables [S, rotary_width] (or torchtitan's complex one) that every block reads.
 std::vector<ValueIndex> rotary_tables(TapeBuilder& tape, const LayerContext& context);
 
+/// The scope of a language model's loss.
+inline constexpr std::string_view kLossScope = "loss";
+
 /// Hugging Face's ForCausalLMLoss over logits of `vocab` columns: logits in fp32, labels shifted by
 /// padding, cross_entropy; the value is the fp32 loss. Encoders (ForMaskedLMLoss): logits as they
-/// are, labels as given.
+/// are, labels as given. Train::logits: the model itself widens the logits, so that what it returns
+/// is fp32 and the narrow ones die at once; before transformers 4.46 (LlamaForCausalLM.forward)
+/// not the labels are shifted but the logits, `logits[..., :-1, :].contiguous()`: a copy, which the
+/// model's frame holds until it returns, and whose gradient is put back into zeros.
 ValueIndex token_loss(TapeBuilder& tape, const LayerContext& context, ValueIndex logits);
 
 /// The vocabulary projection and the loss over Train::loss_chunks parts of the tokens, one by one.

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/plan/build_ends.h"
 #include "core/plan/build_families.h"
 #include "core/plan/build_tree.h"
 #include "core/plan/compile_tape.h"
@@ -186,6 +187,8 @@ class ModelBuilder {
   }
 
   void compile() {
+    if (train_.compile_loss && train_.compile != Compile::full)
+      for (Tape& tape : model_.tapes) compile_scope(tape, kLossScope);
     if (train_.compile == Compile::none) return;
     std::vector<bool> is_block(model_.tapes.size(), false);
     for (const Module& module : model_.modules)

@@ -244,7 +244,7 @@ Tape head_tape(const LayerContext& context) {
                                       c.vocab,
                                       false,
                                       {}});
-    t.enter("loss");
+    t.enter(kLossScope);
     loss = token_loss(t, context, logits);
   } else {
     // BertPooler on each sequence's first token.

@@ -10,7 +10,7 @@ namespace foregather::plan {
 
 namespace {
 
-bool is_fusible(OpKind kind) {
+bool is_fusible_kind(OpKind kind) {
   switch (kind) {
     case OpKind::elementwise:
     case OpKind::cast:
@@ -31,11 +31,14 @@ void add_once(std::vector<ValueIndex>& list, ValueIndex value) {
 
 class Compiler {
  public:
-  explicit Compiler(Tape& tape) : tape_(tape) {}
+  /// Without a scope: all of the tape.
+  explicit Compiler(Tape& tape, std::optional<std::uint32_t> scope = {})
+      : tape_(tape), scope_(scope) {}
 
   void run() {
     for (auto* ops : {&tape_.forward, &tape_.backward})
-      for (TapeOp& op : *ops) op.reads.resize(op.own_reads);
+      for (TapeOp& op : *ops)
+        if (is_inside(op)) op.reads.resize(op.own_reads);
     find_producers();
     choose();
     rewrite_backward();
@@ -49,6 +52,8 @@ class Compiler {
  private:
   static constexpr std::uint32_t kNone = 0xffffffffU;
 
+  bool is_inside(const TapeOp& op) const { return !scope_ || op.scope == *scope_; }
+  bool is_fusible(const TapeOp& op) const { return is_inside(op) && is_fusible_kind(op.cost.kind); }
   ValueIndex root(ValueIndex value) const { return storage_of(tape_, value); }
   std::int64_t elements(ValueIndex value) const {
     return tape_.values[value].bytes / size_of(tape_.values[value].dtype);
@@ -75,7 +80,7 @@ class Compiler {
       for (const auto* list : {&op.reads, &op.updates})
         for (const ValueIndex value : *list) {
           need(value);
-          if (!is_fusible(op.cost.kind)) materialized_[root(value)] = true;
+          if (!is_fusible(op)) materialized_[root(value)] = true;
         }
     for (const ValueIndex value : tape_.held) need(value);
   }
@@ -88,7 +93,7 @@ class Compiler {
     if (producer_[value] == kNone || value == root(tape_.output) || materialized_[value])
       return false;
     const TapeOp& op = tape_.forward[producer_[value]];
-    if (!is_fusible(op.cost.kind) || op.cost.kind == OpKind::reduction || !op.updates.empty() ||
+    if (!is_fusible(op) || op.cost.kind == OpKind::reduction || !op.updates.empty() ||
         op.reads.empty())
       return false;
     std::int64_t widest = 0;
@@ -204,10 +209,10 @@ class Compiler {
   /// Moves fusible ops down to the first op that depends on them, where that is fusible too.
   void sink(std::vector<TapeOp>& ops) const {
     for (std::size_t i = ops.size(); i-- > 0;) {
-      if (!is_fusible(ops[i].cost.kind)) continue;
+      if (!is_fusible(ops[i])) continue;
       std::size_t next = i + 1;
       while (next < ops.size() && !depends(ops[next], ops[i])) ++next;
-      if (next == ops.size() || next == i + 1 || !is_fusible(ops[next].cost.kind)) continue;
+      if (next == ops.size() || next == i + 1 || !is_fusible(ops[next])) continue;
       std::rotate(ops.begin() + static_cast<std::ptrdiff_t>(i),
                   ops.begin() + static_cast<std::ptrdiff_t>(i) + 1,
                   ops.begin() + static_cast<std::ptrdiff_t>(next));
@@ -278,7 +283,7 @@ class Compiler {
     std::vector<TapeOp> result;
     for (std::size_t i = 0; i < ops.size();) {
       std::size_t end = i;
-      while (end < ops.size() && is_fusible(ops[end].cost.kind)) ++end;
+      while (end < ops.size() && is_fusible(ops[end])) ++end;
       if (end <= i + 1) {
         result.push_back(ops[i]);
         ++i;
@@ -292,6 +297,7 @@ class Compiler {
   }
 
   Tape& tape_;
+  std::optional<std::uint32_t> scope_;
   std::vector<std::uint32_t> producer_;           // by root: forward op
   std::vector<bool> needed_;                      // by root: saved, unless again_
   std::vector<bool> materialized_;                // by root: read by a matmul or so of backward
@@ -304,6 +310,12 @@ class Compiler {
 void compile_tape(Tape& tape) {
   Compiler(tape).run();
   tape.is_compiled = true;
+}
+
+void compile_scope(Tape& tape, std::string_view scope) {
+  const auto found = std::find(tape.scopes.begin(), tape.scopes.end(), scope);
+  if (found == tape.scopes.end()) return;
+  Compiler(tape, static_cast<std::uint32_t>(found - tape.scopes.begin())).run();
 }
 
 }  // namespace foregather::plan

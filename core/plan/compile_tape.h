@@ -1,6 +1,8 @@
 // torch.compile of a module: fewer kernels, fewer values.
 #pragma once
 
+#include <string_view>
+
 #include "core/plan/tape.h"
 
 namespace foregather::plan {
@@ -24,5 +26,9 @@ namespace foregather::plan {
 ///
 /// Left out: guards, the launcher's own host time, CUDA graphs.
 void compile_tape(Tape& tape);
+
+/// The same of the ops of one scope alone; the others run as before. A tape without the scope stays
+/// as it is. (A compiled loss: scope "loss".)
+void compile_scope(Tape& tape, std::string_view scope);
 
 }  // namespace foregather::plan

@@ -214,7 +214,7 @@ class TorchtitanReader {
     give("train.activation_checkpointing", mode, at);
   }
 
-  // The model's blocks are compiled one by one; the loss by itself is not simulated.
+  // The model's blocks are compiled one by one, the loss by itself.
   void compile(const toml::table& table) {
     bool enabled = false, blocks = true, loss = true;
     const toml::node* at = nullptr;
@@ -232,7 +232,7 @@ class TorchtitanReader {
     }
     if (!enabled) return;
     if (blocks) give("train.compile", std::string("per-block"), at);
-    if (loss) config_.ignored.emplace_back("compile.components: loss");
+    if (loss) give("train.compile_loss", true, at);
   }
 
   bool lists(std::string_view name, const toml::node& node, std::string_view what) {

@@ -47,6 +47,14 @@ enum class HeldOutputs : std::uint8_t {
   logits,
   cache,  ///< the logits, and keys and values of each block (transformers' use_cache)
 };
+/// In which form a language model returns its logits.
+enum class Logits : std::uint8_t {
+  compute,  ///< as computed; the loss widens them (transformers from 4.45, torchtitan)
+  f32,      ///< the model widens them before it returns them
+  /// The same, and the loss reads a copy of all but each sequence's last (transformers
+  /// before 4.46).
+  f32_shifted,
+};
 enum class OptimizerImpl : std::uint8_t { foreach, fused };
 enum class Strategy : std::uint8_t {
   ddp,
@@ -125,6 +133,8 @@ struct Train {
   bool float8_all_gather = false;  ///< FSDP2 casts shards and gathers bytes
   std::int64_t loss_chunks = 1;    ///< parts of the tokens that go through the loss one by one
   HeldOutputs held_outputs = HeldOutputs::none;
+  Logits logits = Logits::compute;
+  bool compile_loss = false;  ///< torch.compile of the loss function by itself
   Compile compile = Compile::none;
   /// torch.autocast over fp32 parameters; resolve_workload() sets it. The residual stream and norms
   /// are fp32 and each linear casts its input.

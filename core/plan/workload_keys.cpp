@@ -22,6 +22,7 @@ constexpr std::array kOptimizerImpl{"foreach"sv, "fused"sv};
 constexpr std::array kStateType{"master"sv, "fp32"sv, "bf16"sv, "int8"sv};
 constexpr std::array kCompile{"none"sv, "per-block"sv, "full"sv};
 constexpr std::array kHeldOutputs{"none"sv, "logits"sv, "cache"sv};
+constexpr std::array kLogits{"compute"sv, "fp32"sv, "fp32-shifted"sv};
 constexpr std::array kFloat8{"none"sv, "tensorwise"sv, "rowwise"sv};
 constexpr std::array kStrategy{"ddp"sv,   "fsdp1"sv,         "fsdp2"sv,         "zero3"sv,
                                "zero2"sv, "thunder_zero2"sv, "thunder_zero3"sv, "deepcompile"sv};
@@ -145,9 +146,16 @@ constexpr std::array kKeys{
                 "What the script still holds in the backward: the model's output, and keys and "
                 "values of its cache",
                 set_choice<kTrain, &Train::held_outputs, kHeldOutputs>},
+    WorkloadKey{"train.logits", "compute | fp32 | fp32-shifted", "compute",
+                "What the model returns: logits as computed, or in fp32; shifted: the loss reads "
+                "a copy without each sequence's last (transformers before 4.46)",
+                set_choice<kTrain, &Train::logits, kLogits>},
     WorkloadKey{"train.compile", "none | per-block | full", "none",
                 "torch.compile; Thunder's strategies are always full",
                 set_choice<kTrain, &Train::compile, kCompile>},
+    WorkloadKey{"train.compile_loss", kFlag, "false",
+                "torch.compile of the loss function by itself",
+                set_bool<kTrain, &Train::compile_loss>},
     WorkloadKey{"train.optimizer", "adamw | sgd", "adamw", "Optimizer",
                 set_choice<kTrain, &Train::optimizer, kOptimizer>},
     WorkloadKey{"train.optimizer_impl", "foreach | fused", "foreach", "How the optimizer runs",

@@ -250,10 +250,11 @@ fqns = ["experts"]
 )",
                               {});
   CHECK(newer.train.compile == Compile::per_block);
+  CHECK(newer.train.compile_loss);
   CHECK(newer.train.float8 == Float8::rowwise);
   CHECK_FALSE(newer.train.float8_all_gather);
-  for (const char* key : {"compile.components: loss", "quantize.linear.float8.filter_fqns",
-                          "quantize.grouped_mm", "model.converters"})
+  for (const char* key :
+       {"quantize.linear.float8.filter_fqns", "quantize.grouped_mm", "model.converters"})
     CHECK(ignores(newer, key));
   // Only the loss is compiled; nobody converts to float8.
   const Workload none = read(head +
@@ -261,6 +262,7 @@ fqns = ["experts"]
                                  "[float8]\nenable_fsdp_float8_all_gather = true\n",
                              kModelSet);
   CHECK(none.train.compile == Compile::none);
+  CHECK(none.train.compile_loss);
   CHECK(none.train.float8 == Float8::none);
   CHECK_FALSE(none.train.float8_all_gather);
 }

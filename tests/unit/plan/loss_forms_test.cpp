@@ -1,0 +1,110 @@
+// What the loss of a language model keeps, by the form of its logits and by who compiles it.
+#include <algorithm>
+#include <string>
+#include <catch2/catch.hpp>
+
+#include "tests/unit/plan/model_live_bytes.h"
+
+using namespace foregather;
+using namespace foregather::plan;
+using namespace foregather::test;
+
+namespace {
+
+constexpr std::int64_t kSequences = 2, kPositions = 4096, kTokens = kSequences * kPositions;
+constexpr Bytes kNarrow = kTokens * 32'000 * 2, kWide = 2 * kNarrow;
+
+Train loss_train() {
+  Train train;
+  train.micro_batch = kSequences;
+  train.seq_len = kPositions;
+  return train;
+}
+
+Tape head_of(const Train& train) { return build_model(sample("llama2_7b"), train).tapes.back(); }
+
+const Value* find(const Tape& tape, const std::string& name) {
+  const auto found = std::find_if(tape.values.begin(), tape.values.end(),
+                                  [&](const Value& value) { return value.name == name; });
+  return found == tape.values.end() ? nullptr : &*found;
+}
+
+bool is_saved(const Tape& tape, const std::string& name) {
+  const Value* value = find(tape, name);
+  return value != nullptr && saved_values(tape, SavePolicy::none)
+                                 .saved[static_cast<std::size_t>(value - tape.values.data())];
+}
+
+Bytes saved_logits(const Train& train) {
+  Train none = train;
+  none.held_outputs = HeldOutputs::none;
+  return saved_values(head_of(train), SavePolicy::none).saved_bytes -
+         saved_values(head_of(none), SavePolicy::none).saved_bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a compiled loss keeps the logits as computed, an eager one the log probabilities") {
+  Train train = loss_train();
+  const Tape eager = head_of(train);
+  CHECK(is_saved(eager, "log probabilities"));
+  CHECK_FALSE(is_saved(eager, "logits"));
+
+  train.compile_loss = true;
+  const Tape compiled = head_of(train);
+  CHECK(is_saved(compiled, "logits"));
+  CHECK_FALSE(is_saved(compiled, "log probabilities"));
+  // Eager: log probabilities, their gradient and that of the wide logits. Compiled: the logits and
+  // their gradient, nothing in fp32.
+  const Bytes less = live_bytes(eager, SavePolicy::none).backward_peak -
+                     live_bytes(compiled, SavePolicy::none).backward_peak;
+  CHECK(less > 3 * kWide - 2 * kNarrow - MiB);
+  CHECK(less < 3 * kWide - 2 * kNarrow + MiB);
+}
+
+TEST_CASE("compiling the loss leaves the rest of the head as it is, and all of a compiled model") {
+  Train train = loss_train();
+  const auto outside = [](const Tape& tape) {
+    return std::count_if(tape.forward.begin(), tape.forward.end(),
+                         [&](const TapeOp& op) { return tape.scopes[op.scope] != "loss"; });
+  };
+  const Tape eager = head_of(train);
+  train.compile_loss = true;
+  CHECK(outside(head_of(train)) == outside(eager));
+  CHECK_FALSE(head_of(train).is_compiled);
+  train.compile = Compile::full;
+  const Tape both = head_of(train);
+  train.compile_loss = false;
+  CHECK(both.forward.size() == head_of(train).forward.size());
+  CHECK(both.is_compiled);
+}
+
+TEST_CASE("a model that returns fp32 logits makes the script hold twice the bytes") {
+  Train train = loss_train();
+  train.held_outputs = HeldOutputs::logits;
+  CHECK(saved_logits(train) == kNarrow);
+  train.logits = Logits::f32;
+  CHECK(saved_logits(train) == kWide);
+  train.logits = Logits::f32_shifted;
+  CHECK(saved_logits(train) == kWide);
+}
+
+TEST_CASE("the narrow logits die where the model widens them, the wide ones with its frame") {
+  Train train = loss_train();
+  const Bytes in_loss = live_bytes(head_of(train), SavePolicy::none).forward_peak;
+  train.logits = Logits::f32;
+  CHECK(live_bytes(head_of(train), SavePolicy::none).forward_peak == in_loss - kNarrow);
+}
+
+TEST_CASE("shifted logits are a copy without each sequence's last, whose gradient is spread") {
+  constexpr Bytes kShifted = (kTokens - kSequences) * 32'000 * 4;
+  Train train = loss_train();
+  train.logits = Logits::f32_shifted;
+  const Tape tape = head_of(train);
+  CHECK(malformed(tape) == "");
+  REQUIRE(find(tape, "logits fp32, shifted") != nullptr);
+  CHECK(find(tape, "logits fp32, shifted")->bytes == kShifted);
+  CHECK(find(tape, "log probabilities")->bytes == kShifted);
+  CHECK(find(tape, "grad logits fp32")->bytes == kWide);
+  CHECK_FALSE(is_saved(tape, "logits fp32, shifted"));
+}
