@@ -7,6 +7,7 @@
 #include "core/plan/workload_keys.h"
 #include "tasks/validation/row_machine.h"
 #include "tasks/validation/row_model.h"
+#include "tasks/validation/row_script.h"
 
 namespace foregather::tasks {
 namespace {
@@ -85,7 +86,7 @@ class Translator {
 
   Result<RowWorkload> translate() {
     if (Status done = check_supported(); !done) return tl::unexpected(done.error());
-    auto model = model_of(row_.config, is_litgpt());
+    auto model = model_of(row_.config, runs_litgpt(row_));
     if (!model) return tl::unexpected(model.error());
     family_ = model->family;
     out_.model = std::move(model->json);
@@ -136,12 +137,6 @@ class Translator {
     return {};
   }
 
-  // LitGPT's CausalSelfAttention; Thunder's benchmarks run LitGPT's models.
-  bool is_litgpt() const {
-    return row_.source.find("Lightning-AI/") != std::string::npos ||
-           row_.strategy.starts_with("thunder");
-  }
-
   Status train() {
     set("train.micro_batch", *row_.micro_batch);
     set("train.seq_len", *row_.seq_len);
@@ -158,20 +153,23 @@ class Translator {
     // llm-foundry's cross-entropy is flash-attn's fused kernel, which makes no fp32 copy of the
     // logits; parts of the loss that come one by one make small ones.
     if (family_ == "mpt") set("train.loss_chunks", std::int64_t{8});
-    if (const std::string held = held_outputs(); !held.empty()) set("train.held_outputs", held);
+    script();
     if (Status done = set_by(kOptimizers, "optimizer", row_.optimizer); !done) return done;
     // Thunder's strategies compile by themselves.
     if (row_.strategy.starts_with("thunder") && row_.compile == "thunder") return {};
     return set_by(kCompiles, "compile_key", row_.compile);
   }
 
-  // What variables of the sources' scripts hold over loss.backward(): `outputs` of transformers'
-  // model, whose use_cache is on and stays so under checkpoint wrappers (dlrover's
-  // atorch/examples/llama2/fsdp_llama2.py); `logits` (lightning-thunder's benchmark_litgpt.py).
-  // torchtitan deletes its.
-  std::string held_outputs() const {
-    if (row_.source.find("dlrover/") != std::string::npos) return "cache";
-    return is_litgpt() ? "logits" : "";
+  void script() {
+    const RowScript script = script_of(row_);
+    if (script.held_outputs != plan::HeldOutputs::none)
+      set("train.held_outputs",
+          std::string(script.held_outputs == plan::HeldOutputs::cache ? "cache" : "logits"));
+    if (script.logits != plan::Logits::compute)
+      set("train.logits",
+          std::string(script.logits == plan::Logits::f32 ? "fp32" : "fp32-shifted"));
+    if (script.compiles_loss && row_.compile != "none" && row_.compile != "unknown")
+      set("train.compile_loss", std::string("true"));
   }
 
   // FlashAttention-2 paper, §4.1: 1.3 to 2.5 times as fast as FlashAttention in Triton, which MPT's
@@ -215,7 +213,9 @@ class Translator {
 
   Status checkpointing() {
     constexpr std::string_view kKey = "train.activation_checkpointing";
-    const std::string& word = row_.checkpointing;
+    // What the table's author assumed is not stated.
+    const bool is_assumed = row_.checkpointing_text.find("assumed") != std::string::npos;
+    const std::string word = is_assumed ? "unknown" : row_.checkpointing;
     if (word == "none" || word == "full" || word.starts_with("selective:")) {
       set(kKey, word);
     } else if (word == "selective_op") {

@@ -23,8 +23,9 @@ struct RowWorkload {
   std::vector<std::string> assumptions;  ///< what the key columns leave open, for people
 };
 
-/// From the key columns alone, never from the id. Errors (without place) are the reason why a row
-/// cannot be predicted: a parallelism that is no subject of predictions, a setting without a key.
+/// From the key columns, and what row_script.h reads in the source, never from the id. Errors
+/// (without place) are the reason why a row cannot be predicted: a parallelism that is no subject
+/// of predictions, a setting without a key.
 Result<RowWorkload> workload_of(const MeasuredRow& row);
 
 /// The TOML file; `model_path` is the config.json, relative to it.

@@ -1,0 +1,77 @@
+#include "tasks/validation/row_script.h"
+
+#include <charconv>
+
+namespace foregather::tasks {
+namespace {
+
+using plan::HeldOutputs;
+using plan::Logits;
+
+constexpr int kTorchtitanDeletesLogits = 391;
+constexpr int kTorchtitanCompilesLoss = 1033;
+constexpr std::pair kTorchThen{2, 8};
+
+/// The number at the front of `text`, which moves past it.
+std::optional<int> take_number(std::string_view& text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || value < 0) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+RowScript torchtitan_script(const MeasuredRow& row) {
+  RowScript script;
+  const auto request = pull_request_of(row.source);
+  const auto torch = torch_version_of(row.notes);
+  if (request && *request < kTorchtitanDeletesLogits) {
+    script.held_outputs = HeldOutputs::logits;
+    script.logits = Logits::f32;
+  }
+  script.compiles_loss =
+      (request && *request >= kTorchtitanCompilesLoss) || (torch && *torch >= kTorchThen);
+  return script;
+}
+
+}  // namespace
+
+std::optional<int> pull_request_of(std::string_view source) {
+  for (const std::string_view before : {"PR #", "pull/", "pulls/"}) {
+    const auto at = source.find(before);
+    if (at == std::string_view::npos) continue;
+    std::string_view rest = source.substr(at + before.size());
+    if (const auto number = take_number(rest)) return number;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::pair<int, int>> torch_version_of(std::string_view notes) {
+  constexpr std::string_view kTorch = "torch ";
+  for (auto at = notes.find(kTorch); at != std::string_view::npos;
+       at = notes.find(kTorch, at + 1)) {
+    std::string_view rest = notes.substr(at + kTorch.size());
+    const auto major = take_number(rest);
+    if (!major || !rest.starts_with('.')) continue;
+    rest.remove_prefix(1);
+    if (const auto minor = take_number(rest)) return std::pair(*major, *minor);
+  }
+  return std::nullopt;
+}
+
+bool runs_litgpt(const MeasuredRow& row) {
+  return row.source.find("Lightning-AI/") != std::string::npos ||
+         row.strategy.starts_with("thunder");
+}
+
+RowScript script_of(const MeasuredRow& row) {
+  const auto comes_from = [&](std::string_view place) {
+    return row.source.find(place) != std::string::npos;
+  };
+  if (comes_from("dlrover/")) return {HeldOutputs::cache, Logits::f32_shifted, false};
+  if (runs_litgpt(row)) return {HeldOutputs::logits, Logits::compute, false};
+  if (comes_from("pytorch/torchtitan") || comes_from("pytorch/ao")) return torchtitan_script(row);
+  return {};
+}
+
+}  // namespace foregather::tasks

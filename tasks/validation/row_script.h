@@ -1,0 +1,41 @@
+// What the script behind a published result does that no key column tells.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "core/plan/workload.h"
+#include "tasks/validation/measured.h"
+
+namespace foregather::tasks {
+
+/// Read in the sources of the scripts; the defaults are what most do.
+struct RowScript {
+  plan::HeldOutputs held_outputs = plan::HeldOutputs::none;  ///< by variables, over the backward
+  plan::Logits logits = plan::Logits::compute;
+  bool compiles_loss = false;  ///< where it compiles the model
+};
+
+/// By the kind of the source and by its version, as far as the row tells one: a pull request's
+/// number in the source, a version of PyTorch in the notes. Never by the id.
+///
+/// - dlrover (atorch/examples/llama2/fsdp_llama2.py): holds `outputs` of transformers' model, whose
+///   use_cache is on and stays so under checkpoint wrappers. transformers of 2023
+///   (LlamaForCausalLM.forward) widens the logits and shifts them by a copy.
+/// - LitGPT, Thunder (benchmark_litgpt.py): hold `logits`.
+/// - torchtitan, and torchao's tables, which it made: deletes its logits since pull request 391
+///   (June 2024), before which the model returned them in fp32; compiles the loss with the model
+///   since 1033 (April 2025, when PyTorch's main was 2.8).
+RowScript script_of(const MeasuredRow& row);
+
+/// LitGPT's CausalSelfAttention; Thunder's benchmarks run LitGPT's models.
+bool runs_litgpt(const MeasuredRow& row);
+
+/// N of "PR #N", "pull/N" or "pulls/N" in a source.
+std::optional<int> pull_request_of(std::string_view source);
+
+/// The first "torch MAJOR.MINOR" of the notes.
+std::optional<std::pair<int, int>> torch_version_of(std::string_view notes);
+
+}  // namespace foregather::tasks

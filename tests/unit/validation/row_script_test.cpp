@@ -1,0 +1,91 @@
+// What a row's source says of its script, by kind and version.
+#include <catch2/catch.hpp>
+
+#include <string>
+
+#include "tasks/validation/row_script.h"
+#include "tasks/validation/row_workload.h"
+
+using namespace foregather;
+using namespace foregather::tasks;
+using plan::HeldOutputs;
+using plan::Logits;
+
+namespace {
+
+MeasuredRow row_of(std::string source, std::string notes = {}) {
+  MeasuredRow row;
+  row.source = std::move(source);
+  row.notes = std::move(notes);
+  return row;
+}
+
+MeasuredRow full_row() {
+  MeasuredRow row = row_of("https://github.com/pytorch/torchtitan/pull/1500");
+  row.id = "x";
+  row.gpu = "H100-SXM-80GB";
+  row.strategy = "fsdp2";
+  row.param_dtype = row.compute = "bf16";
+  row.reduce_dtype = row.master = "fp32";
+  row.checkpointing = "selective_op";
+  row.compile = "per_block";
+  row.attention = "sdpa";
+  row.optimizer = "adamw";
+  row.config = "llama3_8b";
+  row.link = "nvswitch";
+  row.fabric = "none";
+  row.gpus = 8;
+  row.micro_batch = 1;
+  row.seq_len = 512;
+  return row;
+}
+
+bool sets(const RowWorkload& workload, const std::string& key) {
+  for (const Setting& setting : workload.settings)
+    if (setting.key == key) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("versions are read out of sources and notes") {
+  CHECK(pull_request_of("https://github.com/a/b/commit/40f8 (PR #355)") == 355);
+  CHECK(pull_request_of("https://github.com/a/b/pull/3592") == 3592);
+  CHECK_FALSE(pull_request_of("https://github.com/a/b/commit/40f8"));
+  CHECK_FALSE(pull_request_of("PR #x"));
+  CHECK(torch_version_of("max_reserved; torch 2.9 nightly") == std::pair(2, 9));
+  CHECK(torch_version_of("torch 2024-12-23, torch 2.10.0a0") == std::pair(2, 10));
+  CHECK_FALSE(torch_version_of("torch 2024-12-23"));
+  CHECK_FALSE(torch_version_of(""));
+}
+
+TEST_CASE("torchtitan's script changed with its pull requests") {
+  const std::string titan = "https://github.com/pytorch/torchtitan/commit/0 (PR #";
+  const RowScript old = script_of(row_of(titan + "390)"));
+  CHECK(old.held_outputs == HeldOutputs::logits);
+  CHECK(old.logits == Logits::f32);
+  CHECK_FALSE(old.compiles_loss);
+  const RowScript later = script_of(row_of(titan + "391)"));
+  CHECK(later.held_outputs == HeldOutputs::none);
+  CHECK(later.logits == Logits::compute);
+  CHECK_FALSE(script_of(row_of(titan + "1032)")).compiles_loss);
+  CHECK(script_of(row_of(titan + "1033)")).compiles_loss);
+  const std::string ao = "https://github.com/pytorch/ao/blob/main/docs/training.md";
+  CHECK_FALSE(script_of(row_of(ao, "torch 2.7.0a0")).compiles_loss);
+  CHECK(script_of(row_of(ao, "torch 2.9 nightly")).compiles_loss);
+  CHECK_FALSE(script_of(row_of("https://example.org", "torch 2.9")).compiles_loss);
+}
+
+TEST_CASE("the loss is compiled only where the model is") {
+  MeasuredRow row = full_row();
+  CHECK(sets(*workload_of(row), "train.compile_loss"));
+  row.compile = "none";
+  CHECK_FALSE(sets(*workload_of(row), "train.compile_loss"));
+}
+
+TEST_CASE("a checkpointing that the table's author assumed is not stated") {
+  MeasuredRow row = full_row();
+  CHECK(workload_of(row)->if_too_large.empty());
+  row.checkpointing_text = "selective-op (toml default, assumed)";
+  CHECK_FALSE(workload_of(row)->if_too_large.empty());
+}
