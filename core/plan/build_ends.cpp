@@ -248,39 +248,69 @@ LossInput masked_input(TapeBuilder& t, const LayerContext& context, ValueIndex l
   return {logits, {given(t, "labels", context.tokens, DType::i64), {}}, {logits}};
 }
 
-}  // namespace
-
-ValueIndex token_loss(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
-  const LossInput in =
-      context.config.causal ? causal_input(t, context, logits) : masked_input(t, context, logits);
-  const ValueIndex wide = in.logits;
-  const Labels& labels = in.labels;
-  const std::int64_t n = t.elements(labels.labels);
-  const ValueIndex log_probabilities = t.make("log probabilities", t.elements(wide), t.dtype(wide));
-  log_softmax_op(t, wide, log_probabilities);
+// nll_loss(log_softmax(logits), ids); frames hold `held` until it returns.
+ValueIndex cross_entropy(TapeBuilder& t, ValueIndex logits, ValueIndex ids,
+                         std::vector<ValueIndex> held) {
+  const std::int64_t n = t.elements(ids);
+  const ValueIndex log_probabilities =
+      t.make("log probabilities", t.elements(logits), t.dtype(logits));
+  log_softmax_op(t, logits, log_probabilities);
   t.node({log_probabilities}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const ValueIndex dx = b.make("grad " + b.name(wide), b.elements(wide), b.dtype(wide));
+    const ValueIndex dx = b.make("grad " + b.name(logits), b.elements(logits), b.dtype(logits));
     log_softmax_backward(b, *g[0], log_probabilities, dx);
-    b.give(wide, dx);
+    b.give(logits, dx);
   });
-
   const ValueIndex loss = t.make("loss", 1, DType::f32);
   const ValueIndex weight = t.make("loss total weight", 1, DType::f32);
   OpSpec nll;
   nll.kind = OpKind::cross_entropy;
-  nll.reads = {log_probabilities, labels.labels};
+  nll.reads = {log_probabilities, ids};
   nll.writes = {loss, weight};
-  nll.holds = in.held;
-  nll.holds.insert(nll.holds.end(), labels.held.begin(), labels.held.end());
-  nll.bytes_read = n * (size_of(t.dtype(wide)) + size_of(DType::i64));
+  nll.holds = std::move(held);
+  nll.bytes_read = n * (size_of(t.dtype(logits)) + size_of(DType::i64));
   t.op(std::move(nll));
-  t.node({loss}, [=, ids = labels.labels](TapeBuilder& b, TapeBuilder::Gradients g) {
+  t.node({loss}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
     const ValueIndex dx =
         b.make("grad log probabilities", b.elements(log_probabilities), b.dtype(log_probabilities));
     nll_backward(b, {*g[0], log_probabilities, ids, weight}, n, dx);
     b.give(log_probabilities, dx);
   });
   return loss;
+}
+
+// torchtitan's chunked_cross_entropy_loss (torchtitan/components/loss.py, March 2025).
+ValueIndex loss_in_parts(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
+  const std::int64_t n = context.tokens;
+  const std::int64_t parts = std::min(context.train.logits_chunks, n);
+  const std::int64_t vocab = t.elements(logits) / n;
+  if (context.train.held_outputs != HeldOutputs::none) t.return_beside_output({logits});
+  const Labels labels = shifted_labels(t, n, context.sequences);
+  std::vector<std::pair<std::string, std::int64_t>> pieces;
+  for (std::int64_t i = 0; i < parts; ++i)
+    pieces.emplace_back("part of logits", (n / parts + (i < n % parts ? 1 : 0)) * vocab);
+  std::vector<ValueIndex> losses;
+  for (const ValueIndex part : split(t, logits, pieces)) {
+    const ValueIndex wide = cast(t, part, DType::f32, "part of logits, fp32");
+    const ValueIndex ids = t.view("part of labels", labels.labels, t.elements(part) / vocab);
+    losses.push_back(cross_entropy(t, wide, ids, {logits, wide}));
+  }
+  const ValueIndex loss = t.make("mean loss", 1, DType::f32);
+  t.elementwise(losses, {loss});
+  t.node({loss}, [losses](TapeBuilder& b, TapeBuilder::Gradients g) {
+    for (const ValueIndex part : losses) b.give(part, *g[0]);
+  });
+  return loss;
+}
+
+}  // namespace
+
+ValueIndex token_loss(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
+  if (context.config.causal && context.train.logits_chunks > 1)
+    return loss_in_parts(t, context, logits);
+  LossInput in =
+      context.config.causal ? causal_input(t, context, logits) : masked_input(t, context, logits);
+  in.held.insert(in.held.end(), in.labels.held.begin(), in.labels.held.end());
+  return cross_entropy(t, in.logits, in.labels.labels, std::move(in.held));
 }
 
 namespace {

@@ -30,6 +30,8 @@ inline constexpr std::string_view kLossScope = "loss";
 /// is fp32 and the narrow ones die at once; before transformers 4.46 (LlamaForCausalLM.forward)
 /// not the labels are shifted but the logits, `logits[..., :-1, :].contiguous()`: a copy, which the
 /// model's frame holds until it returns, and whose gradient is put back into zeros.
+/// Train::logits_chunks: the parts of the logits are widened one by one; their log probabilities
+/// stay for the backward, where only one part at a time has fp32 gradients.
 ValueIndex token_loss(TapeBuilder& tape, const LayerContext& context, ValueIndex logits);
 
 /// The vocabulary projection and the loss over Train::loss_chunks parts of the tokens, one by one.

@@ -134,7 +134,8 @@ struct Train {
   std::int64_t loss_chunks = 1;    ///< parts of the tokens that go through the loss one by one
   HeldOutputs held_outputs = HeldOutputs::none;
   Logits logits = Logits::compute;
-  bool compile_loss = false;  ///< torch.compile of the loss function by itself
+  std::int64_t logits_chunks = 1;  ///< parts of the logits that the loss widens one by one
+  bool compile_loss = false;       ///< torch.compile of the loss function by itself
   Compile compile = Compile::none;
   /// torch.autocast over fp32 parameters; resolve_workload() sets it. The residual stream and norms
   /// are fp32 and each linear casts its input.

@@ -150,6 +150,10 @@ constexpr std::array kKeys{
                 "What the model returns: logits as computed, or in fp32; shifted: the loss reads "
                 "a copy without each sequence's last (transformers before 4.46)",
                 set_choice<kTrain, &Train::logits, kLogits>},
+    WorkloadKey{"train.logits_chunks", kCount, "1",
+                "Parts of the logits that the loss widens one by one; train.loss_chunks also "
+                "makes the logits in parts",
+                set_integer<kTrain, &Train::logits_chunks, 1, kMostRanks>},
     WorkloadKey{"train.compile", "none | per-block | full", "none",
                 "torch.compile; Thunder's strategies are always full",
                 set_choice<kTrain, &Train::compile, kCompile>},

@@ -26,6 +26,7 @@ constexpr TextColumn kTexts[] = {
     {"gpu", &MeasuredRow::gpu, true},
     {"strategy", &MeasuredRow::strategy_text, false},
     {"activation_checkpointing", &MeasuredRow::checkpointing_text, false},
+    {"precision", &MeasuredRow::precision_text, false},
     {"notes", &MeasuredRow::notes, false},
     {"source_url", &MeasuredRow::source, false},
     {"strategy_key", &MeasuredRow::strategy, true},

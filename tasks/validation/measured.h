@@ -18,7 +18,8 @@ constexpr Bytes kLargestTable = 64 * MiB;
 /// are as written, empty where they do not apply; numbers are absent where the source is silent.
 struct MeasuredRow {
   std::string place;  ///< FILE:LINE:COL
-  std::string id, tier, group, model, gpu, strategy_text, checkpointing_text, notes, source;
+  std::string id, tier, group, model, gpu, strategy_text, checkpointing_text, precision_text, notes,
+      source;
   std::string strategy, param_dtype, reduce_dtype, compute, master, fp8_all_gather, checkpointing,
       compile, attention, optimizer, memory_metric, memory_when, allocator_conf, config, link,
       fabric;

@@ -1,5 +1,7 @@
 #include "tasks/validation/row_script.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 
 namespace foregather::tasks {
@@ -29,6 +31,7 @@ RowScript torchtitan_script(const MeasuredRow& row) {
     script.held_outputs = HeldOutputs::logits;
     script.logits = Logits::f32;
   }
+  script.chunks_loss = names_chunked_loss(row);
   script.compiles_loss =
       (request && *request >= kTorchtitanCompilesLoss) || (torch && *torch >= kTorchThen);
   return script;
@@ -64,12 +67,25 @@ bool runs_litgpt(const MeasuredRow& row) {
          row.strategy.starts_with("thunder");
 }
 
+bool names_chunked_loss(const MeasuredRow& row) {
+  const auto names = [](std::string_view text, std::string_view word) {
+    const auto is_same = [](char a, char b) { return std::tolower(a) == std::tolower(b); };
+    return std::search(text.begin(), text.end(), word.begin(), word.end(), is_same) != text.end();
+  };
+  for (const std::string_view other : {"nochunk", "no-chunk", "unchunk", "no chunk"})
+    if (names(row.id, other) || names(row.precision_text, other)) return false;
+  if (names(row.id, "chunk") || names(row.precision_text, "chunk")) return true;
+  const bool is_baseline = names(row.id, "base") || names(row.notes, "baseline") ||
+                           names(row.notes, "without") || names(row.notes, "before");
+  return names(row.notes, "chunked cross") && !is_baseline;
+}
+
 RowScript script_of(const MeasuredRow& row) {
   const auto comes_from = [&](std::string_view place) {
     return row.source.find(place) != std::string::npos;
   };
-  if (comes_from("dlrover/")) return {HeldOutputs::cache, Logits::f32_shifted, false};
-  if (runs_litgpt(row)) return {HeldOutputs::logits, Logits::compute, false};
+  if (comes_from("dlrover/")) return {HeldOutputs::cache, Logits::f32_shifted};
+  if (runs_litgpt(row)) return {HeldOutputs::logits};
   if (comes_from("pytorch/torchtitan") || comes_from("pytorch/ao")) return torchtitan_script(row);
   return {};
 }

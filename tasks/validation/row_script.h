@@ -15,10 +15,12 @@ struct RowScript {
   plan::HeldOutputs held_outputs = plan::HeldOutputs::none;  ///< by variables, over the backward
   plan::Logits logits = plan::Logits::compute;
   bool compiles_loss = false;  ///< where it compiles the model
+  bool chunks_loss = false;    ///< torchtitan's chunked cross-entropy, in its 8 parts
 };
 
 /// By the kind of the source and by its version, as far as the row tells one: a pull request's
-/// number in the source, a version of PyTorch in the notes. Never by the id.
+/// number in the source, a version of PyTorch in the notes. Chunked cross-entropy is a variant that
+/// tables name in a row's id, precision or notes alone: the word is read there, for any row.
 ///
 /// - dlrover (atorch/examples/llama2/fsdp_llama2.py): holds `outputs` of transformers' model, whose
 ///   use_cache is on and stays so under checkpoint wrappers. transformers of 2023
@@ -34,6 +36,10 @@ bool runs_litgpt(const MeasuredRow& row);
 
 /// N of "PR #N", "pull/N" or "pulls/N" in a source.
 std::optional<int> pull_request_of(std::string_view source);
+
+/// Does the row's text name chunked cross-entropy as what it measures? Notes of a baseline may name
+/// it, too.
+bool names_chunked_loss(const MeasuredRow& row);
 
 /// The first "torch MAJOR.MINOR" of the notes.
 std::optional<std::pair<int, int>> torch_version_of(std::string_view notes);

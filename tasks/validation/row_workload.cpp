@@ -168,6 +168,8 @@ class Translator {
     if (script.logits != plan::Logits::compute)
       set("train.logits",
           std::string(script.logits == plan::Logits::f32 ? "fp32" : "fp32-shifted"));
+    constexpr std::int64_t kTorchtitanParts = 8;
+    if (script.chunks_loss) set("train.logits_chunks", kTorchtitanParts);
     if (script.compiles_loss && row_.compile != "none" && row_.compile != "unknown")
       set("train.compile_loss", std::string("true"));
   }

@@ -108,3 +108,21 @@ TEST_CASE("shifted logits are a copy without each sequence's last, whose gradien
   CHECK(find(tape, "grad logits fp32")->bytes == kWide);
   CHECK_FALSE(is_saved(tape, "logits fp32, shifted"));
 }
+
+TEST_CASE("a loss over parts of the logits widens one at a time, and keeps all log probabilities") {
+  Train train = loss_train();
+  const LiveBytes whole = live_bytes(head_of(train), SavePolicy::none);
+  const Bytes saved = saved_values(head_of(train), SavePolicy::none).saved_bytes;
+  train.logits_chunks = 8;
+  const Tape tape = head_of(train);
+  CHECK(malformed(tape) == "");
+  CHECK(saved_values(tape, SavePolicy::none).saved_bytes - saved < KiB);
+  const LiveBytes parts = live_bytes(tape, SavePolicy::none);
+  // Forward: the narrow logits, all log probabilities, one part wide; not all of it.
+  const Bytes less = whole.forward_peak - parts.forward_peak;
+  CHECK(less >= kWide - kWide / 8);
+  CHECK(less < kWide - kWide / 8 + MiB);
+  // Backward: the gradients of one part in fp32 instead of all.
+  CHECK(whole.backward_peak - parts.backward_peak > kWide);
+  CHECK(whole.backward_peak - parts.backward_peak <= 2 * (kWide - kWide / 8) + MiB);
+}

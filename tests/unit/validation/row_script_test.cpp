@@ -89,3 +89,19 @@ TEST_CASE("a checkpointing that the table's author assumed is not stated") {
   row.checkpointing_text = "selective-op (toml default, assumed)";
   CHECK_FALSE(workload_of(row)->if_too_large.empty());
 }
+
+TEST_CASE("chunked cross-entropy is told by a row's words, and not of its baseline") {
+  const auto row = [](const char* id, const char* precision, const char* notes) {
+    MeasuredRow made = row_of("https://github.com/pytorch/torchtitan/pull/996", notes);
+    made.id = id;
+    made.precision_text = precision;
+    return script_of(made).chunks_loss;
+  };
+  CHECK(row("tt-chunked", "bf16", ""));
+  CHECK(row("tt-after", "bf16 + chunked CE", ""));
+  CHECK(row("tt-after", "bf16", "Chunked cross-entropy in 8 parts"));
+  CHECK_FALSE(row("tt-base", "bf16", "WHAT-IF PAIR: chunked cross-entropy"));
+  CHECK_FALSE(row("tt-nochunk", "bf16", ""));
+  CHECK_FALSE(row("tt-a", "bf16", "baseline of chunked cross-entropy"));
+  CHECK_FALSE(row("tt-a", "bf16", ""));
+}
