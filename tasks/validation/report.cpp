@@ -138,7 +138,8 @@ std::string gpu_check_text(const Validation& validation) {
 constexpr std::string_view kMapping =
     "\n## How a row becomes a workload\n\n"
     "By its key columns and its source (`tasks/validation/row_workload.cpp`, `row_machine.cpp`, "
-    "`row_model.cpp`), never by its id;\n`./dev validate --workloads DIR` keeps the workload "
+    "`row_model.cpp`), never by its id but for the word `chunk`;\n`./dev validate --workloads DIR` "
+    "keeps the workload "
     "files, "
     "so that each can be looked at with `foregather simulate`.\n\n"
     "- Units are blocks, the rest is the root's unit. torchtitan leaves the last block gathered "
