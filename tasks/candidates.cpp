@@ -191,13 +191,14 @@ Result<run::PointFigures> Candidates::predict(const Candidate& candidate, Candid
     worker.engine.emplace(shared->graph, limits.engine, plans_);
     worker.options = limits.engine;
   }
-  const auto simulation = worker.engine->simulate(ready->prices);
+  auto simulation = worker.engine->simulate(ready->prices);
   if (!simulation) return tl::unexpected(placed(simulation.error(), source_));
   run::PointFigures figures = worker.reader->read(*simulation, *ready->read.hardware, limits);
   figures.strategy = plan::name(ready->read.workload.parallel.strategy);
   figures.warnings = std::ssize(ready->read.warnings) + std::ssize(shared->warnings) +
                      (!simulation->oom && !simulation->converged ? 1 : 0) +
                      (simulation->unresolved_synchronizations != 0 ? 1 : 0);
+  worker.engine->recycle(std::move(*simulation));
   return figures;
 }
 

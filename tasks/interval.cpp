@@ -58,7 +58,7 @@ Result<std::vector<std::pair<Ns, Ns>>> step_ranges(const Schedule& schedule,
   for (const Factors& factors :
        {Factors{true, own.compute_low, own.intra_low, own.inter_low, own.host_low},
         Factors{false, own.compute_high, own.intra_high, own.inter_high, own.host_high}}) {
-    const auto simulation = engine.simulate(scaled_by(factors, schedule));
+    auto simulation = engine.simulate(scaled_by(factors, schedule));
     if (!simulation) return tl::unexpected(simulation.error());
     if (simulation->oom) continue;
     for (std::size_t c = 0; c < ranges.size(); ++c) {
@@ -66,6 +66,7 @@ Result<std::vector<std::pair<Ns, Ns>>> step_ranges(const Schedule& schedule,
       ranges[c].first = std::min(ranges[c].first, time);
       ranges[c].second = std::max(ranges[c].second, time);
     }
+    engine.recycle(std::move(*simulation));
   }
   return ranges;
 }

@@ -42,6 +42,11 @@ void Timeline::forget_before(std::uint32_t number) {
   }
 }
 
+std::vector<StepTimes> Timeline::take_buffers() {
+  forget_before(oldest_ + static_cast<std::uint32_t>(steps_.size()));
+  return std::move(spare_);
+}
+
 Meetings::Meetings(const Graph& graph) : communicators_(graph.communicators.size()) {
   const std::size_t classes = graph.classes.size();
   std::vector<bool> uses(classes * communicators_);
@@ -81,10 +86,10 @@ std::span<const std::uint16_t> Meetings::classes(std::uint16_t rank_class,
 namespace {
 
 // Prices of all ops for one class.
-std::vector<LaunchRow> launch_rows(const Graph& graph, const CostTable& prices,
-                                   const RankClass& rank_class) {
+void fill_rows(const Graph& graph, const CostTable& prices, const RankClass& rank_class,
+               std::vector<LaunchRow>& rows) {
   const Range ops = graph.at(rank_class.program).ops;
-  std::vector<LaunchRow> rows(ops.count);
+  rows.resize(ops.count);
   for (std::uint32_t i = 0; i < ops.count; ++i) {
     const Op& op = graph.ops[ops.first + i];
     const Price& price = prices.prices[op.cost.row()];
@@ -102,17 +107,27 @@ std::vector<LaunchRow> launch_rows(const Graph& graph, const CostTable& prices,
     row.cost = op.cost.row();
     row.has_deps = op.deps.count != 0;
   }
-  return rows;
 }
 
 }  // namespace
 
-LaunchTable::LaunchTable(const Graph& graph, std::span<const CostTable> prices) {
-  for (const RankClass& each : graph.classes) {
-    const auto [rows, is_new] =
-        distinct_.try_emplace({each.program.row(), each.hardware, each.compute_scale_ppm});
-    if (is_new) rows->second = launch_rows(graph, prices[each.hardware], each);
-    by_class_.push_back(rows->second);
+void LaunchTable::fill(const Graph& graph, std::span<const CostTable> prices) {
+  by_class_.assign(graph.classes.size(), {});
+  for (std::size_t c = 0; c < by_class_.size(); ++c) {
+    const RankClass& each = graph.classes[c];
+    const auto is_like = [&](const RankClass& other) {
+      return other.program == each.program && other.hardware == each.hardware &&
+             other.compute_scale_ppm == each.compute_scale_ppm;
+    };
+    const auto first = std::ranges::find_if(graph.classes, is_like);
+    if (&*first == &each) {
+      std::vector<LaunchRow>& rows =
+          distinct_[{each.program.row(), each.hardware, each.compute_scale_ppm}];
+      fill_rows(graph, prices[each.hardware], each, rows);
+      by_class_[c] = rows;
+    } else {
+      by_class_[c] = by_class_[static_cast<std::size_t>(first - graph.classes.begin())];
+    }
   }
 }
 

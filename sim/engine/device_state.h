@@ -9,6 +9,7 @@
 #include <map>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/ir/graph.h"
@@ -90,7 +91,9 @@ struct StepTimes {
 /// Steps of one class by number: 0 is init, 1 the first step, then bodies.
 class Timeline {
  public:
-  explicit Timeline(Range ops) : ops_(ops) {}
+  /// `buffers` of earlier timelines are used again.
+  explicit Timeline(Range ops, std::vector<StepTimes> buffers = {})
+      : ops_(ops), spare_(std::move(buffers)) {}
 
   StepTimes& step(std::uint32_t number) {
     return number == latest_ ? *latest_times_ : look_up(number);
@@ -102,6 +105,8 @@ class Timeline {
   std::uint32_t oldest() const { return oldest_; }
   /// Buffers of steps before `number` may be used again.
   void forget_before(std::uint32_t number);
+  /// All buffers; nothing is left.
+  std::vector<StepTimes> take_buffers();
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffffU;
@@ -207,7 +212,10 @@ using LaunchRows = std::span<const LaunchRow>;
 /// classes alike read little memory.
 class LaunchTable {
  public:
-  LaunchTable(const Graph& graph, std::span<const CostTable> prices);
+  LaunchTable() = default;
+  LaunchTable(const Graph& graph, std::span<const CostTable> prices) { fill(graph, prices); }
+  /// Of the same graph with other prices. Spans given before then show these.
+  void fill(const Graph& graph, std::span<const CostTable> prices);
   LaunchTable(const LaunchTable&) = delete;
   LaunchTable& operator=(const LaunchTable&) = delete;
   std::span<const LaunchRows> by_class() const { return by_class_; }

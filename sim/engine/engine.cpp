@@ -11,7 +11,8 @@
 namespace foregather::sim {
 namespace {
 
-constexpr std::uint32_t kFirst = 1;  // number of the first step; 0 is init
+constexpr std::uint32_t kFirst = 1;      // number of the first step; 0 is init
+constexpr std::size_t kMostBuffers = 4;  // init, the first step and two more
 
 // When the device was done with a step; the host's time if it launched nothing.
 Ns step_end(const StepTimes& times, const StepRecord& record) {
@@ -132,7 +133,11 @@ void play_ahead(const SharedDevice& device, std::vector<SharedDevice::Ended>& lo
 }  // namespace
 
 Engine::Engine(const Graph& graph, const EngineOptions& options)
-    : graph_(graph), options_(options), plans_(graph.classes.size()) {
+    : graph_(graph),
+      options_(options),
+      launches_(std::make_unique<LaunchTable>()),
+      buffers_(graph.classes.size()),
+      plans_(graph.classes.size()) {
   look_for_repeats();
   if (!options.memory || options.record_memory) return;
   // Classes of one program do the same with their memory.
@@ -148,7 +153,11 @@ Engine::Engine(const Graph& graph, const EngineOptions& options)
 
 Engine::Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& options,
                MemoryPlans& plans)
-    : graph_(*graph), options_(options), plans_(graph->classes.size()) {
+    : graph_(*graph),
+      options_(options),
+      launches_(std::make_unique<LaunchTable>()),
+      buffers_(graph->classes.size()),
+      plans_(graph->classes.size()) {
   look_for_repeats();
   if (!options.memory || options.record_memory) return;
   for (std::size_t c = 0; c < plans_.size(); ++c)
@@ -178,11 +187,11 @@ template <class Device>
 Result<Simulation> Engine::run(std::span<const CostTable> prices) {
   const Graph& graph = graph_;
   const EngineOptions& options = options_;
-  const LaunchTable launches(graph, prices);
-  const std::span<const LaunchRows> rows = launches.by_class();
+  launches_->fill(graph, prices);
+  const std::span<const LaunchRows> rows = launches_->by_class();
   std::vector<Timeline> timelines;
-  for (const RankClass& rank_class : graph.classes)
-    timelines.emplace_back(graph.at(rank_class.program).ops);
+  for (std::size_t c = 0; c < graph.classes.size(); ++c)
+    timelines.emplace_back(graph.at(graph.classes[c].program).ops, std::move(buffers_[c]));
   const Meetings meetings(graph);
   Device device(graph, rows, prices, timelines, meetings);
   const bool may_skip = !options.memory || std::ranges::all_of(plans_, [](const auto& plan) {
@@ -228,8 +237,19 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
       simulation.classes[c].first = simulation.classes[c].steady;
     else if (timelines[c].oldest() <= kFirst)
       simulation.classes[c].first = all.take(c, kFirst);
+    buffers_[c] = timelines[c].take_buffers();
   }
   return simulation;
+}
+
+void Engine::recycle(Simulation&& simulation) {
+  for (std::size_t c = 0; c < simulation.classes.size(); ++c) {
+    std::vector<StepTimes>& buffers = buffers_[c];
+    std::erase_if(buffers, [](const StepTimes& times) { return times.ops.empty(); });
+    for (StepResult* step : {&simulation.classes[c].first, &simulation.classes[c].steady})
+      if (!step->ops.empty() && buffers.size() < kMostBuffers)
+        buffers.emplace_back().ops = std::move(step->ops);
+  }
 }
 
 Result<Simulation> simulate(const Graph& graph, std::span<const CostTable> prices,

@@ -14,8 +14,10 @@
 
 namespace foregather::sim {
 
+class LaunchTable;
 class MemoryPlan;
 class MemoryPlans;
+struct StepTimes;
 
 /// Options that change the result.
 struct EngineOptions {
@@ -45,6 +47,8 @@ class Engine {
   /// `prices` is indexed by RankClass::hardware. Errors: a deadlock (host threads or ranks that
   /// wait for each other), named by op key; a class without host threads.
   Result<Simulation> simulate(std::span<const CostTable> prices);
+  /// Gives back what simulate() returned: its memory is used for the next one.
+  void recycle(Simulation&& simulation);
 
  private:
   void look_for_repeats();
@@ -53,6 +57,8 @@ class Engine {
 
   const Graph& graph_;
   EngineOptions options_;
+  std::unique_ptr<LaunchTable> launches_;
+  std::vector<std::vector<StepTimes>> buffers_;     ///< of op times, by class
   std::vector<std::shared_ptr<MemoryPlan>> plans_;  ///< by class; null: no plan
   std::unique_ptr<const ProgramRepeats> repeats_;   ///< of the first class, if any may be skipped
 };

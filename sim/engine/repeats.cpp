@@ -62,6 +62,7 @@ class Finder {
       if (op.kind != OpKind::attention && !op.communicator) continue;
       const std::uint32_t before = std::exchange(latest[op.cost.row()], at);
       if (before == kNoRecord) continue;
+      if (!begins_like(before, at)) continue;
       const auto repeat = repeat_from(before, at - before);
       if (repeat.count < kLeastPeriods) continue;
       repeats.push_back(repeat);
@@ -72,6 +73,21 @@ class Finder {
   }
 
  private:
+  // A few actions tell apart most of what only begins with the same cost.
+  bool begins_like(std::uint32_t before, std::uint32_t at) const {
+    constexpr std::size_t kMost = 16;
+    const auto actions = static_cast<std::uint32_t>(
+        std::min<std::size_t>({kMost, at - before, actions_.size() - at}));
+    const std::uint32_t ops = actions_[at].a - actions_[before].a;
+    for (std::uint32_t i = 0; i < actions; ++i) {
+      const Action &a = actions_[before + i], &b = actions_[at + i];
+      if (a.kind != b.kind || a.stream != b.stream) return false;
+      if (a.kind != ActionKind::launch) continue;
+      if (b.a - a.a != ops || graph_.ops[a.a].cost != graph_.ops[b.a].cost) return false;
+    }
+    return true;
+  }
+
   Repeat repeat_from(std::uint32_t begin, std::uint32_t period) const {
     Repeat repeat;
     repeat.begin = begin;

@@ -53,12 +53,12 @@ struct OutOfMemory {
 
 /// One step of one class.
 struct StepResult {
-  Ns begin = 0;                   ///< the device end of the step before (0 for the first)
-  Ns end = 0;                     ///< the device end of this one
-  Ns host_end = 0;                ///< the host has issued everything
-  std::vector<OpTime> ops;        ///< by row − program.ops.first; {} for ops not in this step
-  std::vector<std::uint8_t> ran;  ///< same index: 1 if the op ran in this step
-  std::vector<Binding> bindings;  ///< only when recorded
+  Ns begin = 0;                         ///< the device end of the step before (0 for the first)
+  Ns end = 0;                           ///< the device end of this one
+  Ns host_end = 0;                      ///< the host has issued everything
+  std::vector<OpTime> ops;              ///< by row − program.ops.first; where `ran`
+  std::vector<std::uint8_t> ran;        ///< same index: 1 if the op ran in this step
+  std::vector<Binding> bindings;        ///< only when recorded
   std::vector<SegmentChange> segments;  ///< only when recorded
   std::vector<MemoryPoint> memory;      ///< only when recorded
   MemoryPeaks peaks;

@@ -95,9 +95,10 @@ void engine(benchmark::State& state, bool contention) {
   sim::Engine simulator(made.graph, made.options);
   (void)simulator.simulate(made.prices);  // the kernel has given the pages
   for (auto _ : state) {
-    const auto simulation = simulator.simulate(made.prices);
+    auto simulation = simulator.simulate(made.prices);
     if (!simulation) return state.SkipWithError(simulation.error().text().c_str());
     benchmark::DoNotOptimize(simulation->classes[0].first.end);
+    simulator.recycle(std::move(*simulation));
   }
   per_op(state);
 }

@@ -60,9 +60,10 @@ void resimulate(benchmark::State& state, bool contention) {
   std::uint32_t steps = 0;
   std::size_t turn = 0;
   for (auto _ : state) {
-    const auto simulation = engine.simulate(prices[turn ^= 1]);
+    auto simulation = engine.simulate(prices[turn ^= 1]);
     if (!simulation || simulation->oom) return state.SkipWithError("did not run");
     steps = simulation->steps;
+    engine.recycle(std::move(*simulation));
   }
   counters(state, graph, steps);
 }

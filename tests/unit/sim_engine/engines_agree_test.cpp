@@ -51,8 +51,8 @@ void compare_memory(std::uint64_t seed, std::uint32_t ops, std::uint32_t blocks 
   const Result<Simulation> along = simulate(job.graph, job.prices, options);
   options.record_memory = false;
   Engine engine(job.graph, options);
-  for (int again = 0; again < 2; ++again) {
-    const Result<Simulation> planned = engine.simulate(job.prices);
+  for (int again = 0; again < 3; ++again) {
+    Result<Simulation> planned = engine.simulate(job.prices);
     RC_ASSERT(planned.has_value() == along.has_value());
     if (!planned) RC_DISCARD("deadlock");
     RC_ASSERT(planned->oom.has_value() == along->oom.has_value());
@@ -70,6 +70,7 @@ void compare_memory(std::uint64_t seed, std::uint32_t ops, std::uint32_t blocks 
       RC_ASSERT(as_slow(planned->classes[c].first) == as_slow(along->classes[c].first));
       RC_ASSERT(as_slow(planned->classes[c].steady) == as_slow(along->classes[c].steady));
     }
+    engine.recycle(std::move(*planned));
   }
 }
 
