@@ -103,6 +103,7 @@ auto HostLoop<Device>::next_turn() const -> Turn {
 
 template <class Device>
 Status HostLoop<Device>::issue(std::uint32_t target) {
+  is_refused_ = target == target_ && settled_ != 0;
   target_ = target;
   settled_ = 0;
   begin_sections();

@@ -49,7 +49,8 @@ class HostLoop {
 
   /// Goes on until every class has issued step `target` (0 is init, 1 the first step). Returns
   /// early when memory has run out: see oom(); and within the target step when that is found to go
-  /// on as the one before: see settled(). Errors: a deadlock.
+  /// on as the one before: see settled(). Called again, it goes to the end of that step. Errors: a
+  /// deadlock.
   Status issue(std::uint32_t target);
 
   const std::optional<OutOfMemory>& oom() const { return oom_; }
@@ -208,6 +209,7 @@ class HostLoop {
   std::vector<Mark> marks_;  ///< of the last step, or as far as this one has come, of this one
   std::size_t next_mark_ = 0;
   Ns settled_ = 0;
+  bool is_refused_ = false;  ///< issue() was called again for a settled step
 };
 
 }  // namespace foregather::sim

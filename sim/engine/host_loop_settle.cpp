@@ -19,8 +19,9 @@ void HostLoop<Device>::end_repeat(const Thread& thread) {
   const ClassRun& run = *runs_[thread.rank_class];
   const std::size_t at = next_mark_++;
   if (at >= kMostMarks || run.step < kFirstBody || run.step > target_) return;
+  if (!Device::needs_time && runs_.size() > 1) return;  // ops of several classes are always queued
   const bool is_first = at >= marks_.size();
-  if (!is_first && run.step == target_ && repeats(marks_[at], thread.time)) {
+  if (!is_first && run.step == target_ && !is_refused_ && repeats(marks_[at], thread.time)) {
     settled_ = thread.time - marks_[at].time;
     return;
   }
