@@ -192,10 +192,6 @@ void nll_backward(TapeBuilder& b, const std::vector<ValueIndex>& reads, std::int
   b.op(std::move(spec));
 }
 
-}  // namespace
-
-namespace {
-
 // SliceBackward: zeros of the whole, and the part copied in.
 ValueIndex without_last(TapeBuilder& t, const LayerContext& context, ValueIndex x) {
   const std::int64_t row = t.elements(x) / context.tokens;
