@@ -139,6 +139,8 @@ void ThunderLowering::views(std::uint32_t row, const ThunderCall& call,
   const Binding source = *bound_source;
   std::int64_t start = 0;
   if (pending_host_ops_ < 1000) ++pending_host_ops_;
+  // A target may have the source's own name: it is bound when nothing looks at the source any more.
+  std::vector<std::pair<ThunderName, Binding>> made;
   for (const ThunderName target : file_->targets_of(file_->statements[row])) {
     const ThunderTensorType* const type = type_or_unknown(target);
     if (type == nullptr) {
@@ -146,7 +148,7 @@ void ThunderLowering::views(std::uint32_t row, const ThunderCall& call,
       if (!target) continue;
       ThunderLayout opaque = source.layout;
       opaque.is_opaque = true;
-      bind(target, view(source, source.type, std::move(opaque)));
+      made.emplace_back(target, view(source, source.type, std::move(opaque)));
       continue;
     }
     auto layout = view_of(source.layout, symbol.shape, call, type->dims, start);
@@ -156,13 +158,14 @@ void ThunderLowering::views(std::uint32_t row, const ThunderCall& call,
     }
     const bool is_same_dtype = type->dtype == source.type.dtype;
     if (layout && is_same_dtype) {
-      bind(target, view(source, *type, std::move(*layout)));
+      made.emplace_back(target, view(source, *type, std::move(*layout)));
       continue;
     }
     Binding copy = make(file_->text(target), *type, cause_of(target, symbol));
     if (copy.storage) launch_copy(&source, copy, Role::compute);
-    bind(target, std::move(copy));
+    made.emplace_back(target, std::move(copy));
   }
+  for (auto& [name, binding] : made) bind(name, std::move(binding));
 }
 
 void ThunderLowering::same(std::uint32_t row, const ThunderCall& call,

@@ -431,3 +431,13 @@ TEST_CASE("Thunder graph: a bucket is filled again behind its reduction, though 
   CHECK(lowered.ops_of(OpKind::all_reduce) == 1);
   CHECK(lowered.ops_of(OpKind::copy) == 2);
 }
+
+TEST_CASE("Thunder graph: a result may have the name of what it is a view or a copy of") {
+  const Lowered lowered({head("a") + "  # a: \"cuda:0 f32[]\"\n"
+                                     "  t3 = torch.exp(a)  # t3: \"cuda:0 f32[]\"\n"
+                                     "  (t3, t7) = torch.t(t3)  # t7: \"cuda:0 f16[]\"\n"
+                                     "  t8 = torch.exp(t7)  # t8: \"cuda:0 f32[]\"\n"
+                                     "  return t8\n"});
+  CHECK(lowered.ops_of(OpKind::copy) == 1);
+  CHECK(lowered.graph().ops.size() == 3);
+}
