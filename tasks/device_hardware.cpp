@@ -8,8 +8,9 @@
 namespace foregather::tasks {
 namespace {
 
-/// All parts are in the name; the first row that matches counts. Names as the driver prints them;
-/// A100-PG509-200 is the 40 GB module of a custom server, V100-DGXS the one of the DGX Station.
+/// All parts are in the name; the first row that matches counts; no hardware: no file describes it.
+/// Names as the driver prints them; A100-PG509-200 is the 40 GB module of a custom server,
+/// V100-DGXS the one of the DGX Station.
 struct Device {
   std::array<std::string_view, 3> parts;
   std::string_view hardware;
@@ -19,6 +20,9 @@ constexpr std::array kDevices{
     Device{{"GH200"}, "gh200"},
     Device{{"B200"}, "b200_sxm"},
     Device{{"H200"}, "h200_sxm"},
+    Device{{"H20"}, "h20_sxm"},
+    Device{{"H800"}, "h800_sxm"},
+    Device{{"H100", "NVL"}, "h100_nvl"},
     Device{{"H100", "PCIe"}, "h100_pcie"},
     Device{{"H100", "96GB"}, "h100_96_sxm"},
     Device{{"H100"}, "h100_sxm"},
@@ -26,12 +30,21 @@ constexpr std::array kDevices{
     Device{{"A100", "PCI"}, "a100_40_pcie"},
     Device{{"A100", "80GB"}, "a100_80_sxm"},
     Device{{"A100"}, "a100_40_sxm"},
+    Device{{"A800", "SXM"}, "a800_sxm"},
     Device{{"V100", "PCI"}, "v100_pcie"},
     Device{{"V100", "16GB"}, "v100_16_sxm"},
     Device{{"V100"}, "v100_sxm"},
     Device{{"L40S"}, "l40s"},
+    Device{{"L40"}, ""},
+    Device{{"NVIDIA L4"}, "l4"},
+    Device{{"A10G"}, "a10g"},
+    Device{{"RTX A6000"}, "rtx_a6000"},
+    Device{{"RTX 6000 Ada"}, "rtx_6000_ada"},
+    Device{{"RTX 3090 Ti"}, ""},
+    Device{{"RTX 3090"}, "rtx_3090"},
     Device{{"RTX 4090"}, "rtx_4090"},
     Device{{"RTX 5090"}, "rtx_5090"},
+    Device{{"MI250X"}, "mi250x"},
     Device{{"MI300X"}, "mi300x"},
 };
 
@@ -44,7 +57,7 @@ std::optional<std::string> hardware_of_device(std::string_view device) {
     return std::all_of(row.parts.begin(), row.parts.end(),
                        [&](std::string_view part) { return device.find(part) != device.npos; });
   });
-  if (found == kDevices.end()) return std::nullopt;
+  if (found == kDevices.end() || found->hardware.empty()) return std::nullopt;
   return std::string(found->hardware);
 }
 

@@ -29,37 +29,11 @@ std::string lower(std::string text) {
   return text;
 }
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-}
-
-/// As hardware_of_gpu() spells names.
-std::string spelled(std::string gpu) {
-  for (char& c : gpu) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  replace_all(gpu, "PCIE", "PCIe");
-  replace_all(gpu, " GB", "GB");
-  return gpu;
-}
-
-/// Boards that are sold with less of another's: NVLink links a GPU, SMs.
-struct Variant {
-  std::string_view gpu, hardware;
-  double links, sms;
-};
-constexpr Variant kVariants[] = {
-    {"H800", "h100_sxm", 8, 132},
-    {"A800", "a100_80_sxm", 8, 108},
-    {"H20", "h100_sxm", 18, 78},
-};
-
 std::string pcie_of(std::string_view text, std::string_view hardware) {
   for (const char generation : {'3', '4', '5'})
     for (const std::string_view word : {"gen", "gen ", "pcie", "pcie ", "pcie-"})
       if (has(text, std::string(word) + generation)) return fmt::format("pcie{}", generation);
-  if (hardware.starts_with("v100")) return "pcie3";
-  const bool fourth = hardware.starts_with("a100") || hardware == "rtx_4090" || hardware == "l40s";
-  return fourth ? "pcie4" : "pcie5";
+  return fmt::format("pcie{}", pcie_generation(hardware));
 }
 
 std::string topology_of(std::string_view text, std::string_view hardware, bool has_nvlink) {
@@ -170,15 +144,8 @@ constexpr double kFloorOfOneProcess = 4500;
 Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std::string& text,
                                               int ranks, int nodes) {
   plan::Cluster cluster;
-  const std::string name = spelled(gpu);
-  cluster.hardware = hardware_of_gpu(name);
-  const Variant* variant = nullptr;
-  if (cluster.hardware.empty()) {
-    variant = std::find_if(std::begin(kVariants), std::end(kVariants),
-                           [&](const Variant& known) { return has(name, known.gpu); });
-    if (variant == std::end(kVariants)) return fail("no hardware file for the GPU '{}'", gpu);
-    cluster.hardware = variant->hardware;
-  }
+  cluster.hardware = hardware_of_gpu(gpu);
+  if (cluster.hardware.empty()) return fail("no hardware file for the GPU '{}'", gpu);
   const auto board = load_machine(cluster);
   if (!board) return board;
   const std::string words = lower(text);
@@ -190,10 +157,6 @@ Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std:
   }
   auto hardware = load_machine(cluster);
   if (!hardware) return hardware;
-  if (variant != nullptr) {
-    if (hardware->has_nvlink()) hardware->intra.links = variant->links;
-    hardware->compute.sms = variant->sms;
-  }
   if (is_one_process(words)) hardware->nccl.launch_floor = kFloorOfOneProcess * local;
   return hardware;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <optional>
 
 namespace foregather::tasks {
@@ -22,30 +23,37 @@ constexpr GpuWords kGpus[] = {
     {"gh200", {"GH200"}},
     {"b200_sxm", {"B200"}},
     {"h200_sxm", {"H200"}},
-    {"h100_pcie", {"H100", "PCIe"}},
+    {"h20_sxm", {"H20"}},
+    {"h800_sxm", {"H800"}},
+    {"h100_nvl", {"H100", "NVL", "94"}},
+    {"h100_nvl", {"H100 NVL"}},
+    {"h100_pcie", {"H100", "PCIE"}},
     {"h100_96_500w", {"H100", "96GB"}},
-    {"h100_96_500w", {"H100", "95 GiB"}},
+    {"h100_96_500w", {"H100", "95 GIB"}},
     {"h100_sxm_500w", {"H100", "500W"}},
     {"h100_sxm", {"H100"}},
-    {"a100_40_pcie", {"A100", "PCIe", "40GB"}},
-    {"a100_80_pcie", {"A100", "PCIe"}},
+    {"a100_40_pcie", {"A100", "PCIE", "40GB"}},
+    {"a100_80_pcie", {"A100", "PCIE"}},
     {"a100_40_sxm", {"A100", "40GB"}},
     {"a100_80_sxm", {"A100"}},
-    {"v100_pcie", {"V100", "PCIe"}},
+    {"a800_sxm", {"A800"}},
+    {"v100_pcie", {"V100", "PCIE"}},
     {"v100_16_sxm", {"V100", "SXM", "16GB"}},
     {"v100_sxm", {"V100"}},
     {"l40s", {"L40S"}},
+    {"rtx_6000_ada", {"6000", "ADA"}},
+    {"rtx_a6000", {"A6000"}},
+    {"", {"3090", "TI "}},
+    {"rtx_3090", {"3090"}},
     {"rtx_4090", {"4090"}},
     {"rtx_5090", {"5090"}},
+    {"a10g", {"A10G"}},
+    {"", {"L40"}},
+    {"l4", {"L4-"}},
+    {"l4", {"L4 "}},
+    {"mi250x", {"MI250"}},
     {"mi300x", {"MI300X"}},
 };
-
-/// The generation of the PCIe port of a GPU: what its server most likely has.
-int pcie_generation(std::string_view hardware) {
-  if (hardware.starts_with("v100")) return 3;
-  if (hardware.starts_with("a100") || hardware == "rtx_4090" || hardware == "l40s") return 4;
-  return 5;
-}
 
 struct FabricFile {
   std::string_view word, file;
@@ -71,17 +79,28 @@ constexpr FabricFile kFabricFiles[] = {
 std::optional<double> usual_gbps(std::string_view hardware) {
   constexpr double kA100 = 100;
   constexpr double kH100 = 250;
-  if (hardware.starts_with("a100")) return kA100;
-  if (hardware.starts_with("h100")) return kH100;
+  if (hardware.starts_with("a100") || hardware == "a800_sxm") return kA100;
+  if (hardware.starts_with("h100") || hardware == "h800_sxm") return kH100;
   return std::nullopt;
 }
 
 }  // namespace
 
+int pcie_generation(std::string_view hardware) {
+  constexpr std::string_view kFourth[] = {"rtx_3090", "rtx_a6000", "rtx_4090", "rtx_6000_ada",
+                                          "l40s",     "l4",        "a10g",     "mi250x"};
+  if (hardware.starts_with("v100")) return 3;
+  const bool is_ampere = hardware.starts_with("a100") || hardware.starts_with("a800");
+  return is_ampere || std::ranges::find(kFourth, hardware) != std::end(kFourth) ? 4 : 5;
+}
+
 std::string hardware_of_gpu(const std::string& gpu) {
+  std::string name = gpu + ' ';
+  for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if (const auto unit = name.find(" GB"); unit != std::string::npos) name.erase(unit, 1);
   for (const GpuWords& words : kGpus)
     if (std::all_of(words.parts.begin(), words.parts.end(),
-                    [&](std::string_view part) { return says(gpu, part); }))
+                    [&](std::string_view part) { return says(name, part); }))
       return std::string(words.hardware);
   return {};
 }

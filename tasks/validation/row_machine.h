@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/base/result.h"
 #include "tasks/validation/measured.h"
@@ -27,8 +28,11 @@ struct RowMachine {
 ///   50, DLRover 100, MosaicML 200), H100 250 Gb/s (IBM 100, torchtitan 400).
 Result<RowMachine> machine_of(const MeasuredRow& row);
 
-/// The built-in hardware whose GPU a text names ("A100-SXM4-40GB", "H100-SXM5-96GB …"); empty:
-/// none.
+/// The built-in hardware whose GPU a text names ("A100-SXM4-40GB", "H100-SXM5-96GB …"), in capitals
+/// or not; empty: none.
 std::string hardware_of_gpu(const std::string& gpu);
+
+/// The generation of the PCIe port of a built-in GPU: what its server most likely has.
+int pcie_generation(std::string_view hardware);
 
 }  // namespace foregather::tasks

@@ -55,6 +55,11 @@ TEST_CASE("calibrate: GPUs by the names that drivers give them") {
   CHECK(of("Tesla V100-SXM2-16GB") == "v100_16_sxm");
   CHECK(of("Tesla V100-PCIE-32GB") == "v100_pcie");
   CHECK(of("NVIDIA GeForce RTX 5090") == "rtx_5090");
+  CHECK(of("NVIDIA GeForce RTX 3090") == "rtx_3090");
+  CHECK(of("NVIDIA GeForce RTX 3090 Ti") == "none");
+  CHECK(of("NVIDIA L4") == "l4");
+  CHECK(of("NVIDIA L40") == "none");
+  CHECK(of("NVIDIA H100 NVL") == "h100_nvl");
   CHECK(of("NVIDIA GH200 480GB") == "gh200");
   CHECK(of("gb200") == "gb200");
   CHECK(of("NVIDIA GeForce GTX 1080") == "none");

@@ -92,9 +92,19 @@ TEST_CASE("words for GPUs name hardware files") {
   CHECK(hardware_of_gpu("A100-PCIe-80GB") == "a100_80_pcie");
   CHECK(hardware_of_gpu("GH200-96GB") == "gh200");
   CHECK(hardware_of_gpu("RTX 5090-32GB") == "rtx_5090");
+  CHECK(hardware_of_gpu("H100 80 GB PCIE") == "h100_pcie");
+  CHECK(hardware_of_gpu("H100-NVL-94GB") == "h100_nvl");
+  CHECK(hardware_of_gpu("H100-SXM-80GB (NVLink, NVSwitch)") == "h100_sxm");
+  CHECK(hardware_of_gpu("NVIDIA H20") == "h20_sxm");
+  CHECK(hardware_of_gpu("RTX 6000 Ada-48GB") == "rtx_6000_ada");
+  CHECK(hardware_of_gpu("NVIDIA L4") == "l4");
   CHECK(hardware_of_gpu("TPU v5e").empty());
-  for (const char* gpu : {"GB200", "GH200", "B200", "H200", "H100-PCIe", "V100-PCIe-32GB", "L40S",
-                          "V100-SXM2-16GB", "RTX 4090", "MI300X-192GB", "A100-PCIe-40GB"})
+  CHECK(hardware_of_gpu("L40-48GB").empty());
+  CHECK(hardware_of_gpu("RTX 3090 Ti").empty());
+  for (const char* gpu :
+       {"GB200", "GH200", "B200", "H200", "H100-PCIe", "V100-PCIe-32GB", "L40S", "V100-SXM2-16GB",
+        "RTX 4090", "MI300X-192GB", "A100-PCIe-40GB", "H800-SXM-80GB", "A800-SXM4-80GB",
+        "A10G-24GB", "RTX A6000", "RTX 3090-24GB", "MI250X-128GB"})
     CHECK(sim::load_hardware(hardware_of_gpu(gpu)).has_value());
 }
 
