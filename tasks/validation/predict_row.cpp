@@ -37,6 +37,17 @@ struct RowOutcome {
   bool fits = false;
 };
 
+// Of a schedule that no device holds: how long it takes, with the peaks it came to.
+Result<sim::Simulation> simulate_times(Schedule& schedule, const sim::Simulation& held) {
+  schedule.engine.memory = false;
+  auto simulation = sim::simulate(schedule.graph, schedule.prices, schedule.engine);
+  if (!simulation) return simulation;
+  for (std::size_t c = 0; c < held.classes.size(); ++c)
+    simulation->classes[c].first.peaks = simulation->classes[c].steady.peaks =
+        held.classes[c].first.peaks;
+  return simulation;
+}
+
 Result<RowOutcome> simulate_file(const std::string& path) {
   auto schedule = load_schedule(path, {}, {});
   if (!schedule) return tl::unexpected(schedule.error());
@@ -47,6 +58,7 @@ Result<RowOutcome> simulate_file(const std::string& path) {
   if (!fits) {
     schedule->engine.capacity = 0;
     simulation = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
+    if (simulation && simulation->oom) simulation = simulate_times(*schedule, *simulation);
     if (!simulation) return tl::unexpected(simulation.error());
   }
   return RowOutcome{std::move(*schedule), std::move(*simulation), fits};

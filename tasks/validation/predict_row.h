@@ -35,10 +35,10 @@ struct RowPrediction {
 /// that are not letters, digits, '-', '.' or '_' become '_') and predicts its steady step.
 ///
 /// What does not fit is predicted once more with a device large enough, so that a wrong `fits` does
-/// not hide how far the figures are. `reserved_gib` is the peak of what the allocator reserved,
-/// `allocated_gib` and `unknown` that of allocated bytes; `first` is the first step, everything
-/// else the steady one. `figures` are sections of a hardware file that replace those of the row's
-/// machine (DIRECTORY/ID.hardware.toml).
+/// not hide how far the figures are; above 1023 GiB the peak is only a floor. `reserved_gib` is the
+/// peak of what the allocator reserved, `allocated_gib` and `unknown` that of allocated bytes;
+/// `first` is the first step, everything else the steady one. `figures` are sections of a hardware
+/// file that replace those of the row's machine (DIRECTORY/ID.hardware.toml).
 RowPrediction predict_row(const MeasuredRow& row, const std::string& directory,
                           const std::string& figures = {});
 

@@ -400,3 +400,16 @@ TEST_CASE("intervals hold what lies within the factors of the hardware file, and
   CHECK(coverage.inside == 1);
   CHECK(!coverage_of({}, &RowResult::time_inside).share());
 }
+
+TEST_CASE("what no device holds still has a step time") {
+  const Folder folder;
+  MeasuredRow row = example_row();
+  row.strategy = "single";
+  row.config = "llama2_70b";
+  row.gpus = row.nodes = 1;
+  const RowPrediction prediction = predict_row(row, folder.path.string());
+  REQUIRE(prediction.is_predicted());
+  CHECK_FALSE(prediction.fits);
+  CHECK(prediction.step > 0);
+  CHECK(prediction.allocated > 900 * GiB);
+}
