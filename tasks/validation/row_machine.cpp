@@ -5,6 +5,8 @@
 #include <cctype>
 #include <optional>
 
+#include "sim/cost/hardware.h"
+
 namespace foregather::tasks {
 namespace {
 
@@ -107,10 +109,13 @@ std::string hardware_of_gpu(const std::string& gpu) {
 
 Result<RowMachine> machine_of(const MeasuredRow& row) {
   RowMachine machine;
+  const auto assume = [&](const std::string& text) {
+    machine.assumed += machine.assumed.empty() ? text : "; " + text;
+  };
   machine.hardware = hardware_of_gpu(row.gpu);
   if (machine.hardware.empty() && (row.gpu.empty() || says(row.gpu, "not stated"))) {
     machine.hardware = "h100_sxm";
-    machine.assumed = "the GPU is not stated: H100 SXM";
+    assume("the GPU is not stated: H100 SXM");
   }
   if (machine.hardware.empty()) return fail("no hardware file for the GPU '{}'", row.gpu);
 
@@ -126,6 +131,11 @@ Result<RowMachine> machine_of(const MeasuredRow& row) {
   } else if (row.link != "unknown" && !row.link.empty()) {
     return fail("link '{}' is not known", row.link);
   }
+  const bool is_nvlink = row.link == "nvswitch" || row.link == "nvlink_mesh";
+  if (is_nvlink && !sim::load_hardware(machine.hardware)->has_nvlink()) {
+    machine.topology.clear();
+    assume(fmt::format("'{}' is taken without NVLink", row.gpu));
+  }
   const auto fabric =
       std::find_if(std::begin(kFabricFiles), std::end(kFabricFiles),
                    [&](const FabricFile& known) { return known.word == row.fabric; });
@@ -135,8 +145,8 @@ Result<RowMachine> machine_of(const MeasuredRow& row) {
   if (row.fabric == "unknown" && !row.fabric_gbps && row.nodes.value_or(1) > 1) {
     machine.fabric_gbps = usual_gbps(machine.hardware);
     if (machine.fabric_gbps)
-      machine.assumed = fmt::format(
-          "the fabric is not stated: {} Gb/s a GPU, as other sources have", *machine.fabric_gbps);
+      assume(fmt::format("the fabric is not stated: {} Gb/s a GPU, as other sources have",
+                         *machine.fabric_gbps));
   }
   return machine;
 }

@@ -21,6 +21,7 @@ struct RowMachine {
 ///
 /// - H100 SXM with 95 or 96 GB is taken as the 500 W board with HBM2e: the published results from
 ///   such boards (torchtitan, torchao) come from one fleet, which torchtitan describes so.
+/// - NVLink on a board without it (bridges between pairs, most likely) are the links of its file.
 /// - A GPU that is not stated is taken as H100 SXM: its memory figures hardly depend on it.
 /// - `unknown` links are those of the hardware file, and so is the kind of an `unknown` fabric. Its
 ///   speed is the median of what the published results of that GPU generation state, one figure a

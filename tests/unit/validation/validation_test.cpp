@@ -108,6 +108,18 @@ TEST_CASE("words for GPUs name hardware files") {
     CHECK(sim::load_hardware(hardware_of_gpu(gpu)).has_value());
 }
 
+TEST_CASE("NVLink of a board that has none is left out, and said") {
+  MeasuredRow row = example_row();
+  row.gpu = "A100-PCIe-80GB";
+  row.link = "nvlink_mesh";
+  const auto machine = machine_of(row);
+  REQUIRE(machine.has_value());
+  CHECK(machine->topology.empty());
+  CHECK(machine->assumed == "'A100-PCIe-80GB' is taken without NVLink");
+  row.gpu = "A100-SXM-80GB";
+  CHECK(machine_of(row)->topology == "nvlink_mesh");
+}
+
 TEST_CASE("words for interconnects set links") {
   const auto alps = machine_of_interconnect(
       "GH200", "NVLink4 direct 4-GPU node + Slingshot-11 4x200Gb/s (CSCS Alps)", 16, 4);
