@@ -142,8 +142,9 @@ constexpr double kFloorOfOneProcess = 4500;
 }  // namespace
 
 Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std::string& text,
-                                              int ranks, int nodes) {
+                                              int ranks, int trays) {
   plan::Cluster cluster;
+  const int nodes = domains_of(gpu, text, ranks, trays);
   cluster.hardware = hardware_of_gpu(gpu);
   if (cluster.hardware.empty()) return fail("no hardware file for the GPU '{}'", gpu);
   const auto board = load_machine(cluster);
@@ -159,6 +160,13 @@ Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std:
   if (!hardware) return hardware;
   if (is_one_process(words)) hardware->nccl.launch_floor = kFloorOfOneProcess * local;
   return hardware;
+}
+
+int domains_of(const std::string& gpu, const std::string& text, int ranks, int nodes) {
+  constexpr std::string_view kDomains[] = {"nvl72", "mnnvl", "multi-node nvlink"};
+  constexpr int kGpusOfDomain = 72;
+  if (!has_any(lower(gpu + ' ' + text), kDomains)) return nodes;
+  return std::min(nodes, (ranks + kGpusOfDomain - 1) / kGpusOfDomain);
 }
 
 std::optional<OpKind> collective_of(const std::string& text) {

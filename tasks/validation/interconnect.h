@@ -18,6 +18,10 @@ namespace foregather::tasks {
 Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std::string& text,
                                               int ranks, int nodes);
 
+/// Nodes as a collective sees them: trays of one NVLink domain ("NVL72", "MNNVL") are one, of up to
+/// 72 GPUs.
+int domains_of(const std::string& gpu, const std::string& text, int ranks, int nodes);
+
 /// "all_gather", "AllGather", "all_gather_perf", "sendrecv".
 std::optional<OpKind> collective_of(const std::string& text);
 

@@ -110,9 +110,10 @@ bool are_alike(const NcclRow& a, const NcclRow& b) {
 
 double predicted_us(const NcclRow& row, sim::CollectivePricer& pricer) {
   constexpr double kMicrosecond = 1000;
+  const int nodes = domains_of(row.gpu, row.interconnect, row.ranks, row.nodes);
   return pricer
              .price(*collective_of(row.collective), row.size, static_cast<std::uint32_t>(row.ranks),
-                    static_cast<std::uint32_t>(row.nodes))
+                    static_cast<std::uint32_t>(nodes))
              .work.time /
          kMicrosecond;
 }

@@ -255,7 +255,8 @@ class Translator {
     if (!machine->topology.empty()) set("cluster.topology", machine->topology);
     if (!machine->fabric.empty()) set("cluster.fabric", machine->fabric);
     if (machine->fabric_gbps) set("cluster.fabric_gbps", fmt::format("{}", *machine->fabric_gbps));
-    if (row_.nodes) set("cluster.nodes", *row_.nodes);
+    // Trays of one NVLink domain have no network between them.
+    if (row_.nodes) set("cluster.nodes", row_.fabric == "none" ? std::int64_t{1} : *row_.nodes);
     if (!machine->assumed.empty()) assume(machine->assumed);
     return {};
   }

@@ -120,6 +120,23 @@ TEST_CASE("NVLink of a board that has none is left out, and said") {
   CHECK(machine_of(row)->topology == "nvlink_mesh");
 }
 
+TEST_CASE("an NVLink domain is one node") {
+  CHECK(domains_of("GB200 NVL72", "NVLink5 NVSwitch", 72, 18) == 1);
+  CHECK(domains_of("GB200", "MNNVL, 400 Gb/s InfiniBand between racks", 144, 36) == 2);
+  CHECK(domains_of("B200", "NVSwitch + InfiniBand", 16, 2) == 2);
+  const auto rack = machine_of_interconnect("GB200 NVL72", "NVLink5 NVSwitch", 72, 18);
+  REQUIRE(rack.has_value());
+  NcclRow row;
+  row.collective = "all_gather";
+  row.gpu = "GB200 NVL72";
+  row.ranks = 72;
+  row.nodes = 18;
+  row.size = 1 * GiB;
+  sim::CollectivePricer pricer(*rack, 1.0);
+  // Nearly at the 900 GB/s of a GPU's links; adapters move a tenth of that.
+  CHECK(predicted_us(row, pricer) < 2500);
+}
+
 TEST_CASE("words for interconnects set links") {
   const auto alps = machine_of_interconnect(
       "GH200", "NVLink4 direct 4-GPU node + Slingshot-11 4x200Gb/s (CSCS Alps)", 16, 4);
