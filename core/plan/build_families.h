@@ -58,10 +58,16 @@ ValueIndex attention_of_block(TapeBuilder& tape, const LayerContext& context, Va
 LinearSpec linear_of(const TapeBuilder& tape, const std::string& name, const std::string& module,
                      std::int64_t in, std::int64_t out, std::vector<ValueIndex> holds = {});
 
-/// Forward and backward of matmuls over all weights of a module, less `idle` ones (experts that a
-/// token does not use): 6 · parameters · tokens, of frozen ones 4.
+/// Elements of weights that a token does not use.
+struct IdleWeights {
+  std::int64_t trained = 0;
+  std::int64_t frozen = 0;
+};
+
+/// Forward and backward of matmuls over all weights of a module but the idle ones:
+/// 6 · parameters · tokens, of frozen ones 4.
 std::int64_t weight_flops(const TapeBuilder& tape, const LayerContext& context,
-                          std::int64_t idle = 0);
+                          const IdleWeights& idle = {});
 /// 6 · heads · (query_dim + value_dim) · S · tokens: the attention of a block, without regard to
 /// the causal mask.
 std::int64_t attention_flops(const LayerContext& context);

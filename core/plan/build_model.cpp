@@ -45,12 +45,11 @@ std::int64_t count_in(const Model& model) {
 
 }  // namespace
 
-std::int64_t weight_flops(const TapeBuilder& tape, const LayerContext& context, std::int64_t idle) {
+std::int64_t weight_flops(const TapeBuilder& tape, const LayerContext& context,
+                          const IdleWeights& idle) {
   const std::int64_t trained = tape.trained_elements();
   const std::int64_t frozen = tape.parameter_elements() - trained;
-  const std::int64_t factors =
-      trained > 0 ? 6 * (trained - idle) + 4 * frozen : 4 * (frozen - idle);
-  return times(factors, context.tokens);
+  return times(6 * (trained - idle.trained) + 4 * (frozen - idle.frozen), context.tokens);
 }
 
 std::int64_t attention_flops(const LayerContext& context) {

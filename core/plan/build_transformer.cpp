@@ -140,9 +140,16 @@ class Block {
 };
 
 // Of the routed experts those that a token does not use.
-std::int64_t idle_parameters(const ModelConfig& c, bool has_experts) {
-  if (!has_experts) return 0;
-  return (c.experts.count - c.experts.active) * 3 * c.hidden * c.experts.intermediate;
+IdleWeights idle_weights(const TapeBuilder& t, const ModelConfig& c, bool has_experts) {
+  IdleWeights idle;
+  if (!has_experts) return idle;
+  for (const char* weight : {".gate_up_proj", ".down_proj"}) {
+    const ValueIndex value = t.parameter(std::string(names_of(c.family).experts) + weight);
+    const std::int64_t unused = c.experts.count - c.experts.active;
+    (t.needs_gradient(value) ? idle.trained : idle.frozen) +=
+        t.elements(value) / c.experts.count * unused;
+  }
+  return idle;
 }
 
 // The transform of BertLMPredictionHead; the sentence head of BertForPreTraining is not run.
@@ -212,7 +219,7 @@ Tape block_tape(const LayerContext& context, bool has_experts) {
   const ValueIndex x = t.input("block input", times(context.tokens, c.hidden), t.stream(),
                                context.input_needs_gradient);
   const ValueIndex y = Block(t, context, has_experts).run(x);
-  const std::int64_t flops = weight_flops(t, context, idle_parameters(c, has_experts));
+  const std::int64_t flops = weight_flops(t, context, idle_weights(t, c, has_experts));
   return t.finish(y, true, flops + attention_flops(context));
 }
 

@@ -113,6 +113,28 @@ TEST_CASE("matmul FLOPs are 2, 4 a weight and token, and half a square for flash
                            12 * c.layers * c.heads * c.head_dim * 1024));
 }
 
+TEST_CASE("model FLOPs leave out idle experts, frozen or trained") {
+  const ModelConfig c = sample("mixtral_8x7b");
+  const std::int64_t tokens = 2 * 128;
+  const std::int64_t idle = 6 * 3 * c.hidden * c.experts.intermediate;
+  const std::int64_t attention = 12 * c.heads * c.head_dim * 128;
+  Train train = bf16_train(2, 128);
+  const Tape all = build_model(c, train).tapes[1];
+  CHECK(all.model_flops == tokens * (6 * (elements_of(all) - idle) + attention));
+
+  train.trainable.kind = Trainable::Kind::lora;
+  train.trainable.targets = {"q_proj", "v_proj"};
+  const Tape lora = build_model(c, train).tapes[1];
+  const std::int64_t adapters = elements_of(lora) - elements_of(all);
+  CHECK(lora.model_flops == tokens * (6 * adapters + 4 * (elements_of(all) - idle) + attention));
+
+  train.trainable.kind = Trainable::Kind::named;
+  train.trainable.names = {"experts.down_proj"};
+  const Tape down = build_model(c, train).tapes[1];
+  const std::int64_t busy = 2 * c.hidden * c.experts.intermediate;
+  CHECK(down.model_flops == tokens * (6 * busy + 4 * (elements_of(all) - idle - busy) + attention));
+}
+
 TEST_CASE("eager attention multiplies whole squares") {
   const ModelConfig c = sample("llama3_8b");
   Train train = bf16_train(1, 512);
