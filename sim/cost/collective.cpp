@@ -45,13 +45,17 @@ const CollectivePricer::Communicator& CollectivePricer::communicator(OpKind kind
       return known;
     }
   }
-  NcclTuning tuning(nccl_topology(hardware_, ranks, nodes), hardware_, kind);
-  std::vector<Range> found = ranges(tuning);
-  return communicators_.emplace_back(Communicator{std::move(tuning), std::move(found)});
+  const NcclTopology topology = nccl_topology(hardware_, ranks, nodes);
+  Communicator made{NcclTuning(topology, hardware_, kind),
+                    NcclTuning(at_line_rate(topology, hardware_), hardware_, kind),
+                    {}};
+  made.ranges = ranges(made);
+  return communicators_.emplace_back(std::move(made));
 }
 
-std::vector<CollectivePricer::Range> CollectivePricer::ranges(const NcclTuning& tuning) const {
+std::vector<CollectivePricer::Range> CollectivePricer::ranges(const Communicator& known) const {
   constexpr Bytes kLargest = Bytes{1} << 46;
+  const NcclTuning& tuning = known.tuning;
   std::vector<Range> found{{1, tuning.choose(1)}};
   for (Bytes size = 2; size <= kLargest; size *= 2) {
     while (tuning.choose(size) != found.back().choice) {
@@ -67,7 +71,7 @@ std::vector<CollectivePricer::Range> CollectivePricer::ranges(const NcclTuning& 
   double least = std::numeric_limits<double>::infinity();
   for (auto range = found.rbegin(); range != found.rend(); ++range) {
     range->most = least;
-    least = std::min(least, time(tuning, range->choice, range->from));
+    least = std::min(least, time(known, range->choice, range->from));
   }
   return found;
 }
@@ -94,19 +98,19 @@ double CollectivePricer::started(double latency_us, int channels) const {
          channels * nccl.channel_start;
 }
 
-double CollectivePricer::time(const NcclTuning& tuning, NcclChoice choice, Bytes bytes) const {
-  const NcclTopology& t = tuning.topology();
-  const NcclEstimate estimate = tuning.corrected(choice, bytes);
+double CollectivePricer::time(const Communicator& known, NcclChoice choice, Bytes bytes) const {
+  const NcclTopology& t = known.carried.topology();
+  const NcclEstimate estimate = known.carried.corrected(choice, bytes);
   const auto size = static_cast<double>(bytes);
-  const double bandwidth = achievable(tuning, choice, estimate.bandwidth);
+  const double bandwidth = achievable(known.carried, choice, estimate.bandwidth);
   double exposed = 0;
   if (is_nvls(choice)) {
     exposed = hardware_.nccl.nvls_fill * std::min(size, t.nvls_channels * kSlice);
   } else if (choice == NcclChoice{NcclAlgorithm::ring, NcclProtocol::simple}) {
     const double slices = std::min(size / t.ranks, t.comm_channels * kSlice);
-    exposed = hardware_.nccl.pipeline_fill * slices * tuning.ring_ratio();
+    exposed = hardware_.nccl.pipeline_fill * slices * known.carried.ring_ratio();
   }
-  return started(estimate.latency, tuning.channels(choice, bytes)) +
+  return started(estimate.latency, known.tuning.channels(choice, bytes)) +
          (size + exposed) / bandwidth / link_scale_;
 }
 
@@ -115,12 +119,12 @@ std::pair<NcclChoice, double> CollectivePricer::chosen(const Communicator& known
   auto range = std::find_if(known.ranges.begin() + 1, known.ranges.end(),
                             [&](const Range& later) { return later.from > bytes; }) -
                1;
-  std::pair best{range->choice, std::min(time(known.tuning, range->choice, bytes), range->most)};
+  std::pair best{range->choice, std::min(time(known, range->choice, bytes), range->most)};
   // To NCCL, links twice as fast are a message of half the size.
   const double shortest = static_cast<double>(bytes) / link_scale_;
   while (range != known.ranges.begin() && static_cast<double>(range->from) > shortest) {
     --range;
-    const double t = time(known.tuning, range->choice, bytes);
+    const double t = time(known, range->choice, bytes);
     if (t < best.second) best = {range->choice, t};
   }
   return best;
@@ -135,7 +139,7 @@ CollectiveWork CollectivePricer::ring_like(OpKind kind, Bytes bytes, int ranks, 
   Work& work = result.work;
   std::tie(result.choice, work.time) = chosen(known, bytes);
 
-  const NcclTopology& t = table.topology();
+  const NcclTopology& t = known.carried.topology();
   const double around = size * table.ring_steps() / static_cast<double>(ranks);
   const double sent = is_nvls(result.choice) ? size * (1 + 1.0 / ranks) : around;
   const double between = !is_tree(result.choice) ? around : nodes == 2 ? size : 2 * size;
@@ -151,8 +155,9 @@ CollectiveWork CollectivePricer::ring_like(OpKind kind, Bytes bytes, int ranks, 
 }
 
 CollectiveWork CollectivePricer::point_to_point(OpKind kind, Bytes bytes, int ranks, int nodes) {
-  const NcclTuning& table = communicator(OpKind::all_gather, ranks, nodes).tuning;
-  const NcclTopology& t = table.topology();
+  const Communicator& known = communicator(OpKind::all_gather, ranks, nodes);
+  const NcclTuning& table = known.tuning;
+  const NcclTopology& t = known.carried.topology();
   const NcclTables& tables = nccl_tables(static_cast<int>(hardware_.nccl.version));
   constexpr auto ring = static_cast<std::size_t>(NcclAlgorithm::ring);
   constexpr auto simple = static_cast<std::size_t>(NcclProtocol::simple);

@@ -42,18 +42,19 @@ class CollectivePricer {
     double most = 0;  ///< ns: the least time at which a later range starts
   };
   struct Communicator {
-    NcclTuning tuning;
+    NcclTuning tuning;          ///< by which NCCL chooses
+    NcclTuning carried;         ///< the same at the rates of the adapters, which prices
     std::vector<Range> ranges;  ///< by size; the first starts at 1 byte
   };
 
   /// Made once per (collective, ranks, nodes): some microseconds. Valid until the next call.
   const Communicator& communicator(OpKind kind, int ranks, int nodes);
-  std::vector<Range> ranges(const NcclTuning& tuning) const;
+  std::vector<Range> ranges(const Communicator& known) const;
   /// Algorithm bandwidth in B/ns that links allow: the measured share of NCCL's own.
   double achievable(const NcclTuning& tuning, NcclChoice choice, double nccl_bandwidth) const;
   /// ns before and between transfers, for NCCL's latency in µs.
   double started(double latency_us, int channels) const;
-  double time(const NcclTuning& tuning, NcclChoice choice, Bytes bytes) const;
+  double time(const Communicator& known, NcclChoice choice, Bytes bytes) const;
   /// NCCL's choice and its ns; with faster links the best of those that NCCL moves on to.
   std::pair<NcclChoice, double> chosen(const Communicator& known, Bytes bytes) const;
   CollectiveWork ring_like(OpKind kind, Bytes bytes, int ranks, int nodes);

@@ -114,4 +114,18 @@ NcclTopology nccl_topology(const Hardware& hardware, int ranks, int nodes) {
   return t;
 }
 
+NcclTopology at_line_rate(const NcclTopology& found, const Hardware& hardware) {
+  NcclTopology t = found;
+  if (t.nodes == 1) return t;
+  constexpr double kListed = 0.96;
+  const int local = t.ranks_per_node();
+  const double links = hardware.intra.links * hardware.intra.link_bandwidth / kBytesPerGB;
+  const double nic = hardware.inter.nic_bandwidth / kBytesPerGB;
+  const double node = local > 1 ? std::min(local * nic, links) : nic;
+  const double more = kListed * node / (t.ring.channels * t.ring.inter);
+  if (more > 1) t.ring = {t.ring.channels, t.ring.intra * more, t.ring.inter * more};
+  if (t.nvls.channels > 0) t.nvls.inter = std::max(t.nvls.inter, kListed * nic);
+  return t;
+}
+
 }  // namespace foregather::sim

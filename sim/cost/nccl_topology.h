@@ -31,4 +31,9 @@ struct NcclTopology {
 /// nodes, and links that are all alike. `ranks` and `nodes` are at least 1.
 NcclTopology nccl_topology(const Hardware& hardware, int ranks, int nodes);
 
+/// The same channels at the speed that adapters carry. NCCL's lists have 0.96 of the usual line
+/// rates; an adapter between two of these is taken for the slower one when NCCL chooses, but moves
+/// its own rate.
+NcclTopology at_line_rate(const NcclTopology& found, const Hardware& hardware);
+
 }  // namespace foregather::sim

@@ -77,6 +77,22 @@ TEST_CASE("twice the adapter bandwidth never slows a collective") {
   }
 }
 
+TEST_CASE("large collectives between nodes take what the adapters carry at any line rate") {
+  for (const char* name : {"h100_sxm", "a100_80_sxm", "b200_sxm"}) {
+    Hardware hw = load_hardware(name).value();
+    for (const auto& [ranks, nodes] : {std::pair(16U, 2U), std::pair(64U, 8U), std::pair(4U, 4U)}) {
+      for (double gbps : {0.1, 0.5, 0.97, 2.0, 5.0, 9.0, 10.0, 25.0, 40.0, 80.0, 150.0, 200.0}) {
+        hw.inter.nic_bandwidth = gbps / 8 * 1e9;
+        const double carried = hw.inter.nic_bandwidth / 1e9 * hw.inter.efficiency * ranks / nodes;
+        const double bus = (ranks - 1.0) / ranks * 32 * GiB /
+                           time_of(hw, 1, OpKind::all_gather, 32 * GiB, ranks, nodes);
+        INFO(name << ' ' << ranks << '/' << nodes << " at " << gbps << " Gb/s");
+        CHECK(bus == Approx(carried).epsilon(0.06));
+      }
+    }
+  }
+}
+
 TEST_CASE("large rings move data at the measured bus bandwidth") {
   const Hardware h100 = load_hardware("h100_sxm").value();
   const double bus = 7.0 / 8 * 4 * GiB / time_of(h100, 1, OpKind::all_gather, 4 * GiB, 8, 1);
