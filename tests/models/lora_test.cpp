@@ -3,6 +3,7 @@
 #include <string>
 #include <catch2/catch.hpp>
 
+#include "core/ir/validate.h"
 #include "core/plan/lower.h"
 #include "core/plan/model.h"
 #include "core/plan/workload_toml.h"
@@ -108,4 +109,18 @@ TEST_CASE("only adapters have gradients and optimizer states") {
         CHECK(name.find("lora") != std::string::npos);
     }
   }
+}
+
+TEST_CASE("an FSDP1 shard without any adapter joins the clipping of the others") {
+  const TemporaryFile config(kConfig);
+  const TemporaryFile source(workload(config.path(), "fsdp1"));
+  auto read =
+      plan::read_workload(source.path(), {"parallel.world_size=64", "train.clip_grad_norm=true"});
+  REQUIRE(read);
+  auto shape = plan::read_model(*read);
+  REQUIRE(shape);
+  const auto graph = plan::lower(plan::build_model(*shape, read->train), *read);
+  REQUIRE(graph);
+  CHECK(bytes_of(*graph, Cause::optimizer_state) == 0);
+  for (const Problem& problem : validate(*graph)) FAIL_CHECK(problem.message);
 }
