@@ -54,6 +54,16 @@ void read_devices(const OrderedJson& devices, run::Recording& recording, KinetoF
   }
 }
 
+/// Our own exports say what they hold.
+bool is_prediction(const OrderedJson& other) {
+  const auto says = [&](const char* key, std::string_view text) {
+    const auto found = other.find(key);
+    return found != other.end() && found->is_string() &&
+           found->get_ref<const std::string&>().starts_with(text);
+  };
+  return other.is_object() && says("tool", "foregather ") && says("kind", "predicted");
+}
+
 }  // namespace
 
 void read_kineto_top(const JsonTop& top, run::Recording& recording, KinetoFacts& facts) {
@@ -66,6 +76,10 @@ void read_kineto_top(const JsonTop& top, run::Recording& recording, KinetoFacts&
     return;
   }
   for (const auto& [key, value] : object.items()) {
+    if (key == "otherData" && is_prediction(value))
+      recording.warnings.push_back(recording.source +
+                                   ": holds a prediction that foregather exported; no time in it "
+                                   "was measured");
     if (key == "distributedInfo" && value.is_object()) {
       read_distributed(value, recording, facts);
     } else if (key == "deviceProperties" && value.is_array()) {

@@ -241,6 +241,19 @@ TEST_CASE("kineto: what lies beside the events") {
                                                          "baseTimeNanoseconds", "traceName"});
 }
 
+TEST_CASE("kineto: an exported prediction is said to be one") {
+  const auto warnings_of = [](const std::string& other) {
+    return read_profile("{\"otherData\": " + other + ", \"traceEvents\": []}").recording.warnings;
+  };
+  const auto said = warnings_of(R"({"tool": "foregather 0.1.0", "kind": "predicted"})");
+  REQUIRE(said.size() == 1);
+  CHECK(said.front().ends_with(
+      ": holds a prediction that foregather exported; no time in it was measured"));
+  CHECK(warnings_of(R"({"tool": "foregather 0.1.0", "kind": "measured"})").empty());
+  CHECK(warnings_of(R"({"tool": 7, "kind": "predicted"})").empty());
+  CHECK(warnings_of("[]").empty());
+}
+
 TEST_CASE("kineto: a trace is known by its first keys, however far its events are") {
   CHECK(traces::is_chrome_json("{\"traceEvents\": ["));
   CHECK(traces::is_chrome_json("\xef\xbb\xbf [ {\"ph\": "));
