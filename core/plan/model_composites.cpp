@@ -41,6 +41,10 @@ const ModelConfig* shape_of(ModelConfig::Family kind) {
 ModelConfig timm_tower(const ConfigFile& file, std::string_view name, std::int64_t image) {
   for (const TimmTower& row : kTimmTowers) {
     if (!name.starts_with(row.prefix)) continue;
+    if (image < row.patch)
+      file.complain("image_sizes", fmt::format("'image_sizes' has {}, expected at least the {} "
+                                               "pixels of a patch of {}",
+                                               image, row.patch, row.prefix));
     ModelConfig tower = *shape_of(row.family);
     tower.model_type = std::string(row.prefix);
     tower.hidden = row.hidden;

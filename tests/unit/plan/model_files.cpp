@@ -350,6 +350,9 @@ TEST_CASE("bad configs of other families say where and what to do") {
        "a vision tower"},
       {with(openvla, R"("timm_model_ids": ["resnet"], "image_sizes": [224])"),
        "2:2: unknown vision tower \"resnet\"", "vit_large"},
+      {with(openvla,
+            R"("timm_model_ids": ["vit_large_patch14_reg4_dinov2.lvd142m"], "image_sizes": [0])"),
+       "2:63: 'image_sizes' has 0", "at least the 14 pixels of a patch"},
       {with(openvla, R"("timm_model_ids": 3)"), "2:2: 'timm_model_ids' is 3", "a list of strings"},
   };
   for (const Case& c : cases) {
