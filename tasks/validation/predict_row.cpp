@@ -42,9 +42,10 @@ Result<sim::Simulation> simulate_times(Schedule& schedule, const sim::Simulation
   schedule.engine.memory = false;
   auto simulation = sim::simulate(schedule.graph, schedule.prices, schedule.engine);
   if (!simulation) return simulation;
-  for (std::size_t c = 0; c < held.classes.size(); ++c)
-    simulation->classes[c].first.peaks = simulation->classes[c].steady.peaks =
-        held.classes[c].first.peaks;
+  for (std::size_t c = 0; c < held.classes.size(); ++c) {
+    simulation->classes[c].first.peaks = held.classes[c].first.peaks;
+    simulation->classes[c].steady.peaks = held.classes[c].steady.peaks;
+  }
   return simulation;
 }
 
