@@ -1,6 +1,7 @@
 #include "tasks/point_figures.h"
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 
 #include "tasks/memory_figures.h"
@@ -21,10 +22,15 @@ bool is_before(const Span& a, const Span& b) {
   return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
 }
 
-struct At {
-  std::uint32_t rank_class = 0;
-  std::uint32_t op = 0;  ///< row − program.ops.first
-  friend bool operator==(const At&, const At&) = default;
+/// A class's steady step.
+struct StepOps {
+  Range rows;
+  std::span<const sim::OpTime> times;  ///< of these rows; likewise `ran`
+  std::span<const std::uint8_t> ran;
+
+  const sim::OpTime* find(std::uint32_t row) const {
+    return rows.contains(row) && ran[row - rows.first] != 0 ? &times[row - rows.first] : nullptr;
+  }
 };
 
 }  // namespace
@@ -127,7 +133,6 @@ StepTimes FigureReader::times_of(const sim::Simulation& simulation, std::uint32_
 // As compare::critical_path(), of which this is `host`.
 Ns FigureReader::host_bound(const sim::Simulation& simulation, std::uint32_t rank_class) const {
   const sim::StepResult& step = simulation.classes[rank_class].steady;
-  std::optional<At> at;
   const sim::OpTime* last = nullptr;
   std::size_t most = 0;
   for (const sim::ClassResult& result : simulation.classes)
@@ -136,35 +141,31 @@ Ns FigureReader::host_bound(const sim::Simulation& simulation, std::uint32_t ran
     if (step.ran[local] == 0) continue;
     const sim::OpTime& time = step.ops[local];
     if (last == nullptr || time.end > last->end ||
-        (time.end == last->end && time.start >= last->start)) {
+        (time.end == last->end && time.start >= last->start))
       last = &time;
-      at = At{rank_class, local};
-    }
   }
-  if (!at) return step.time();
+  if (last == nullptr) return step.time();
+  std::vector<StepOps> steps;
+  for (std::size_t c = 0; c < simulation.classes.size(); ++c) {
+    const sim::StepResult& steady = simulation.classes[c].steady;
+    steps.push_back({graph_.at(graph_.classes[c].program).ops, steady.ops, steady.ran});
+  }
+  const sim::OpTime* time = last;
   Ns host = 0, cursor = step.end;
   for (std::size_t count = 0; count < most; ++count) {
-    const sim::OpTime& time = simulation.classes[at->rank_class].steady.ops[at->op];
-    const bool met = time.reason == sim::Reason::rendezvous;
-    cursor = std::min(cursor, std::max(met ? time.transfer : time.start, step.begin));
-    std::optional<At> next;
-    if (time.reason != sim::Reason::start && !time.bound_previous_step) {
-      const sim::StepResult& other = simulation.classes[time.bound_class].steady;
-      const Range ops = graph_.at(graph_.classes[time.bound_class].program).ops;
-      if (ops.contains(time.bound_by) && other.ran[time.bound_by - ops.first] != 0)
-        next = At{time.bound_class, time.bound_by - ops.first};
-    }
-    const auto time_of = [&](const At& op) -> const sim::OpTime& {
-      return simulation.classes[op.rank_class].steady.ops[op.op];
-    };
+    const bool met = time->reason == sim::Reason::rendezvous;
+    cursor = std::min(cursor, std::max(met ? time->transfer : time->start, step.begin));
+    const sim::OpTime* next = nullptr;
+    if (time->reason != sim::Reason::start && !time->bound_previous_step)
+      next = steps[time->bound_class].find(time->bound_by);
     const bool goes_on =
-        next && *next != *at && cursor > step.begin && time_of(*next).start <= cursor;
-    const Ns reached = goes_on ? std::clamp(time_of(*next).end, step.begin, cursor) : step.begin;
+        next != nullptr && next != time && cursor > step.begin && next->start <= cursor;
+    const Ns reached = goes_on ? std::clamp(next->end, step.begin, cursor) : step.begin;
     const Ns gap = goes_on && met ? 0 : cursor - reached;
-    if (time.reason == sim::Reason::host || time.reason == sim::Reason::start) host += gap;
+    if (time->reason == sim::Reason::host || time->reason == sim::Reason::start) host += gap;
     cursor -= gap;
     if (!goes_on) break;
-    at = next;
+    time = next;
   }
   return host;
 }

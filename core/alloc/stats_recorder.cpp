@@ -13,16 +13,24 @@ void StatsRecorder::reserved(PoolKind kind, std::int64_t segments, Bytes bytes) 
   pool.reserved += bytes;
   pool.added_segments += std::max<std::int64_t>(segments, 0);
   pool.added_reserved += std::max<Bytes>(bytes, 0);
-  raise_peaks(pool);
+  raise(pool.level.peak.reserved, pool.reserved);
+  raise(pool.level.peak_counts.segments, pool.segments);
+  raise(all_.peak.reserved, pools_[0].reserved + pools_[1].reserved);
+  raise(all_.peak_counts.segments, pools_[0].segments + pools_[1].segments);
   ++(bytes > 0 ? num_device_alloc_ : num_device_free_);
 }
 
-StatsRecorder::Now StatsRecorder::now(const Pool& pool) {
+StatsRecorder::Taken StatsRecorder::taken(const Pool& pool) {
   const std::int64_t blocks = pool.allocated.blocks - pool.freed.blocks;
   const Bytes bytes = pool.allocated.bytes - pool.freed.bytes;
-  return {{pool.allocated.requested - pool.freed.requested, bytes, bytes + pool.waiting.bytes,
-           pool.reserved, pool.splits.bytes},
-          {blocks, blocks + pool.waiting.blocks, pool.splits.blocks, pool.segments}};
+  return {pool.allocated.requested - pool.freed.requested, bytes, bytes + pool.waiting.bytes,
+          blocks, blocks + pool.waiting.blocks};
+}
+
+StatsRecorder::Now StatsRecorder::now(const Pool& pool) {
+  const Taken taken = StatsRecorder::taken(pool);
+  return {{taken.requested, taken.allocated, taken.active, pool.reserved, pool.splits.bytes},
+          {taken.allocations, taken.actives, pool.splits.blocks, pool.segments}};
 }
 
 StatsRecorder::Now StatsRecorder::now() const {
@@ -37,29 +45,36 @@ StatsRecorder::Now StatsRecorder::now() const {
   return sum;
 }
 
-void StatsRecorder::raise_peaks(Pool& pool) {
-  raise_peaks(pool.level, now(pool));
-  raise_peaks(all_, now());
+void StatsRecorder::raise_taken(Pool& pool) {
+  const Taken a = taken(pools_[0]), b = taken(pools_[1]);
+  raise_taken(pool.level, &pool == pools_.data() ? a : b);
+  raise_taken(all_, {a.requested + b.requested, a.allocated + b.allocated, a.active + b.active,
+                     a.allocations + b.allocations, a.actives + b.actives});
 }
 
-void StatsRecorder::raise_peaks(Level& level, const Now& now) {
+void StatsRecorder::raise_taken(Level& level, const Taken& now) {
   Usage& peak = level.peak;
   Counts& counts = level.peak_counts;
-  raise(peak.requested, now.bytes.requested);
-  raise(peak.allocated, now.bytes.allocated);
-  raise(peak.active, now.bytes.active);
-  raise(peak.reserved, now.bytes.reserved);
-  raise(peak.inactive_split, now.bytes.inactive_split);
-  raise(counts.allocations, now.counts.allocations);
-  raise(counts.actives, now.counts.actives);
-  raise(counts.splits, now.counts.splits);
-  raise(counts.segments, now.counts.segments);
-  level.room = {
-      std::min({peak.requested - now.bytes.requested, peak.allocated - now.bytes.allocated,
-                peak.active - now.bytes.active}),
-      std::min(counts.allocations - now.counts.allocations, counts.actives - now.counts.actives)};
-  level.split_room = {peak.inactive_split - now.bytes.inactive_split,
-                      counts.splits - now.counts.splits};
+  raise(peak.requested, now.requested);
+  raise(peak.allocated, now.allocated);
+  raise(peak.active, now.active);
+  raise(counts.allocations, now.allocations);
+  raise(counts.actives, now.actives);
+  level.room = {std::min({peak.requested - now.requested, peak.allocated - now.allocated,
+                          peak.active - now.active}),
+                std::min(counts.allocations - now.allocations, counts.actives - now.actives)};
+}
+
+void StatsRecorder::raise_splits(Pool& pool) {
+  raise_splits(pool.level, pool.splits);
+  raise_splits(all_, {pools_[0].splits.blocks + pools_[1].splits.blocks,
+                      pools_[0].splits.bytes + pools_[1].splits.bytes});
+}
+
+void StatsRecorder::raise_splits(Level& level, SplitChange now) {
+  raise(level.peak.inactive_split, now.bytes);
+  raise(level.peak_counts.splits, now.blocks);
+  level.split_room = {level.peak.inactive_split - now.bytes, level.peak_counts.splits - now.blocks};
 }
 
 StatsRecorder::Level StatsRecorder::level_at(const Now& now) {

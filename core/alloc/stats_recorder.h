@@ -27,7 +27,7 @@ class StatsRecorder {
     pool.allocated.bytes += block;
     pool.allocated.requested += requested;
     if ((take(pool.level.room, block) | take(all_.room, block)) < 0) [[unlikely]]
-      raise_peaks(pool);
+      raise_taken(pool);
     inactive_split(kind, split);
   }
   /// A free that needs to wait for nothing.
@@ -65,7 +65,7 @@ class StatsRecorder {
     pool.added_splits.blocks += std::max<std::int64_t>(split.blocks, 0);
     pool.added_splits.bytes += std::max<Bytes>(split.bytes, 0);
     if ((take(pool.level.split_room, split) | take(all_.split_room, split)) < 0) [[unlikely]]
-      raise_peaks(pool);
+      raise_splits(pool);
   }
   /// Memory came from (+) or went to (−) the driver; `segments` is 0 for expandable segments.
   void reserved(PoolKind kind, std::int64_t segments, Bytes bytes);
@@ -126,10 +126,19 @@ class StatsRecorder {
     room.blocks -= split.blocks;
     return room.bytes | room.blocks;
   }
+  /// What is handed out, and what is active.
+  struct Taken {
+    Bytes requested = 0, allocated = 0, active = 0;
+    std::int64_t allocations = 0, actives = 0;
+  };
+
+  static Taken taken(const Pool& pool);
   static Now now(const Pool& pool);
   Now now() const;
-  void raise_peaks(Pool& pool);
-  static void raise_peaks(Level& level, const Now& now);
+  void raise_taken(Pool& pool);
+  void raise_splits(Pool& pool);
+  static void raise_taken(Level& level, const Taken& now);
+  static void raise_splits(Level& level, SplitChange now);
   static Level level_at(const Now& now);  // at its peaks
   static void add(Stat& stat, std::int64_t change);
   static PoolStats pool_stats(const Level& level, const Now& now, const Pool& added);

@@ -141,9 +141,10 @@ ProgramMemory::Place ProgramMemory::place(std::uint32_t storage) const {
   return {allocator_.address(slot.block), allocator_.block_size(slot.block)};
 }
 
-std::vector<ProgramMemory::Place> ProgramMemory::places() const {
-  std::vector<Place> places(slots_.size());
-  for (std::uint32_t i = 0; i < places.size(); ++i) places[i] = place(storages_.first + i);
+std::vector<std::pair<std::uint32_t, ProgramMemory::Place>> ProgramMemory::places() const {
+  std::vector<std::pair<std::uint32_t, Place>> places;
+  for (std::uint32_t row = storages_.first; row < storages_.end(); ++row)
+    if (slots_[row - storages_.first].block) places.emplace_back(row, place(row));
   return places;
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/alloc/caching_allocator.h"
@@ -81,13 +82,14 @@ class ProgramMemory : private alloc::AllocatorSink {
   /// event and nothing was retried.
   bool timeless() const { return timeless_; }
   Bytes reserved() const { return allocator_.usage().reserved; }
-  /// By storage: what its block covers; 0 and 0 if it has none.
+  /// What a storage's block covers.
   struct Place {
     alloc::Address address = 0;
     Bytes bytes = 0;
     friend bool operator==(const Place&, const Place&) = default;
   };
-  std::vector<Place> places() const;
+  /// Of all storages that have a block, by row.
+  std::vector<std::pair<std::uint32_t, Place>> places() const;
   /// Where the storage lies now; 0 and 0 where it has no block.
   Place place(std::uint32_t storage) const;
 

@@ -11,8 +11,9 @@
 namespace foregather::sim {
 namespace {
 
-constexpr std::uint32_t kFirst = 1;      // number of the first step; 0 is init
-constexpr std::size_t kMostBuffers = 4;  // init, the first step and two more
+constexpr std::uint32_t kFirst = 1;          // number of the first step; 0 is init
+constexpr std::size_t kMostBuffers = 4;      // init, the first step and two more
+constexpr std::size_t kWorthAThread = 4096;  // actions: to plan them takes longer than to begin one
 
 // When the device was done with a step; the host's time if it launched nothing.
 Ns step_end(const StepTimes& times, const StepRecord& record) {
@@ -138,17 +139,19 @@ Engine::Engine(const Graph& graph, const EngineOptions& options)
       launches_(std::make_unique<LaunchTable>()),
       buffers_(graph.classes.size()),
       plans_(graph.classes.size()) {
-  look_for_repeats();
-  if (!options.memory || options.record_memory) return;
-  // Classes of one program do the same with their memory.
-  std::map<std::uint32_t, std::shared_ptr<MemoryPlan>> by_program;
-  for (std::size_t c = 0; c < plans_.size(); ++c) {
-    const ProgramId program = graph.classes[c].program;
-    const auto [plan, is_new] = by_program.try_emplace(program.row());
-    if (is_new)
-      plan->second = MemoryPlan::make(graph, graph.at(program), options.alloc, options.capacity);
-    plans_[c] = plan->second;
+  if (options.memory && !options.record_memory) {
+    // Classes of one program do the same with their memory.
+    std::map<std::uint32_t, std::shared_ptr<MemoryPlan>> by_program;
+    for (std::size_t c = 0; c < plans_.size(); ++c) {
+      const ProgramId program = graph.classes[c].program;
+      const auto [plan, is_new] = by_program.try_emplace(program.row());
+      if (is_new)
+        plan->second = MemoryPlan::make(graph, graph.at(program), options.alloc, options.capacity);
+      plans_[c] = plan->second;
+    }
+    plan_ahead();
   }
+  look_for_repeats();
 }
 
 Engine::Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& options,
@@ -162,6 +165,27 @@ Engine::Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& o
   if (!options.memory || options.record_memory) return;
   for (std::size_t c = 0; c < plans_.size(); ++c)
     plans_[c] = plans.find(graph, graph->classes[c].program, options.alloc, options.capacity);
+}
+
+// The steps that every simulation asks for, in the order in which it does. A plan whose step is
+// under way elsewhere is waited for; simulate() takes part.
+void Engine::plan_ahead() {
+  std::vector<std::shared_ptr<MemoryPlan>> plans;
+  for (const auto& plan : plans_)
+    if (plan != nullptr && std::ranges::find(plans, plan) == plans.end()) plans.push_back(plan);
+  std::size_t actions = 0;
+  for (const Program& program : graph_.programs)
+    for (const HostThread& thread : program.threads)
+      for (const auto& section : thread.sections) actions += section.size();
+  if (plans.empty() || actions < kWorthAThread || std::thread::hardware_concurrency() < 2) return;
+  planner_ = std::jthread(
+      [plans, last = options_.once ? kFirst : kFirst + 2](const std::stop_token& stopped) {
+        std::vector<bool> failed(plans.size());
+        for (std::uint32_t step = 0; step <= last; ++step)
+          for (std::size_t i = 0; i < plans.size(); ++i)
+            if (!failed[i] && !stopped.stop_requested())
+              failed[i] = plans[i]->step(step).failure.has_value();
+      });
 }
 
 void Engine::look_for_repeats() {

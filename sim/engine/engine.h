@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "core/alloc/config.h"
@@ -36,7 +37,8 @@ struct EngineOptions {
 /// time.
 class Engine {
  public:
-  /// The graph is borrowed and must be valid (see validate()).
+  /// The graph is borrowed and must be valid (see validate()). What the allocator does begins to be
+  /// planned at once, on another processor if there is one.
   Engine(const Graph& graph, const EngineOptions& options);
   /// The same, with what the allocator does to graphs like it taken from `plans`.
   Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& options,
@@ -52,6 +54,7 @@ class Engine {
 
  private:
   void look_for_repeats();
+  void plan_ahead();
   template <class Device>
   Result<Simulation> run(std::span<const CostTable> prices);
 
@@ -61,6 +64,7 @@ class Engine {
   std::vector<std::vector<StepTimes>> buffers_;     ///< of op times, by class
   std::vector<std::shared_ptr<MemoryPlan>> plans_;  ///< by class; null: no plan
   std::unique_ptr<const ProgramRepeats> repeats_;   ///< of the first class, if any may be skipped
+  std::jthread planner_;                            ///< ends before what it plans
 };
 
 /// The same, once.

@@ -16,14 +16,6 @@ bool touches_memory(const Action& action) {
   }
 }
 
-bool records_streams(const Program& program) {
-  for (const HostThread& thread : program.threads)
-    for (const auto& actions : thread.sections)
-      for (const Action& action : actions)
-        if (action.kind == ActionKind::record_stream) return true;
-  return false;
-}
-
 }  // namespace
 
 // Without recorded streams the allocator never asks.
@@ -49,7 +41,6 @@ MemoryPlan::~MemoryPlan() = default;
 std::unique_ptr<MemoryPlan> MemoryPlan::make(const Graph& graph, const Program& program,
                                              const alloc::AllocConfig& config, Bytes capacity,
                                              std::shared_ptr<const Graph> keep) {
-  if (records_streams(program)) return nullptr;
   std::unique_ptr<MemoryPlan> plan(new MemoryPlan(graph, program, config, capacity));
   for (std::size_t section = 0; section < kSections; ++section)
     if (!take_turns(program, static_cast<Section>(section), plan->turns_[section])) return nullptr;
@@ -84,10 +75,12 @@ bool MemoryPlan::take_turns(const Program& program, Section section, std::vector
       const std::uint32_t begin = at[thread];
       const std::uint32_t alone_until = others_begin(thread, begin);
       std::uint32_t end = begin;
-      for (; end < actions.size() && !must_wait(actions[end]); ++end)
+      for (; end < actions.size() && !must_wait(actions[end]); ++end) {
+        if (actions[end].kind == ActionKind::record_stream) return false;
         if (end >= alone_until &&
             (touches_memory(actions[end]) || actions[end].kind == ActionKind::launch))
           return false;
+      }
       if (end == begin) continue;
       turns.push_back({thread, begin, end});
       at[thread] = end;
@@ -98,8 +91,30 @@ bool MemoryPlan::take_turns(const Program& program, Section section, std::vector
 }
 
 const MemoryPlan::Step& MemoryPlan::step(std::uint32_t number) {
-  const std::lock_guard lock(mutex_);
-  while (steps_.size() <= number && !repeats_) plan_next();
+  std::unique_lock lock(mutex_);
+  while (steps_.size() <= number && !repeats_) {
+    if (is_planning_) {
+      planned_.wait(lock);
+      continue;
+    }
+    assert(steps_.empty() || !steps_.back().failure);
+    is_planning_ = true;
+    const std::size_t next = steps_.size();
+    lock.unlock();
+    Step step = plan(next);
+    const bool is_unchanged = this->is_unchanged(next, step);
+    lock.lock();
+    is_planning_ = false;
+    repeats_ = is_unchanged;
+    most_reserved_ = std::max(most_reserved_, step.peaks.reserved);
+    retried_ = retried_ || step.peaks.retries != 0;
+    if (repeats_ || step.failure) {
+      memory_.reset();
+      keep_.reset();
+    }
+    steps_.push_back(std::move(step));
+    planned_.notify_all();
+  }
   return steps_[std::min<std::size_t>(number, steps_.size() - 1)];
 }
 
@@ -110,20 +125,19 @@ bool MemoryPlan::holds_from(Bytes capacity) {
 
 // Segments are as they were unless the driver was called. Then the free blocks follow from the
 // others, since neighbours always merge.
-bool MemoryPlan::is_unchanged() {
-  if (remembers_ || steps_.back().failure) return false;
-  if (steps_.size() < kSections - 1) return false;
-  std::vector<ClassMemory::Place> before = std::move(places_);
+bool MemoryPlan::is_unchanged(std::size_t number, const Step& step) {
+  if (remembers_ || step.failure) return false;
+  if (number + 1 < kSections - 1) return false;
+  const auto before = std::move(places_);
   places_ = memory_->places();
-  if (steps_.size() < kSections) return false;
+  if (number + 1 < kSections) return false;
   return places_ == before &&
-         std::ranges::all_of(steps_.back().calls, [](const auto& calls) { return calls.empty(); });
+         std::ranges::all_of(step.calls, [](const auto& calls) { return calls.empty(); });
 }
 
-void MemoryPlan::plan_next() {
-  assert(steps_.empty() || !steps_.back().failure);
-  const std::size_t section = std::min(steps_.size(), kSections - 1);
-  Step& step = steps_.emplace_back();
+MemoryPlan::Step MemoryPlan::plan(std::size_t number) {
+  const std::size_t section = std::min(number, kSections - 1);
+  Step step;
   step.calls.resize(program_.threads.size());
   memory_->begin_step(0);
   for (const Turn& turn : turns_[section]) {
@@ -147,12 +161,7 @@ void MemoryPlan::plan_next() {
     }
   }
   step.peaks = memory_->end_step(0).peaks;
-  most_reserved_ = std::max(most_reserved_, step.peaks.reserved);
-  retried_ = retried_ || step.peaks.retries != 0;
-  repeats_ = is_unchanged();
-  if (!repeats_ && !step.failure) return;
-  memory_.reset();
-  keep_.reset();
+  return step;
 }
 
 // False if there is no memory.

@@ -1,10 +1,12 @@
 // The memory of a rank class without its times.
 #pragma once
 
+#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "sim/engine/class_memory.h"
@@ -61,14 +63,16 @@ class MemoryPlan {
 
   MemoryPlan(const Graph& graph, const Program& program, const alloc::AllocConfig& config,
              Bytes capacity);
-  /// False if two threads could launch or touch memory at one time.
+  /// False if two threads could launch or touch memory at one time, or a stream is recorded.
   static bool take_turns(const Program& program, Section section, std::vector<Turn>& turns);
-  void plan_next();
+  Step plan(std::size_t number);
   bool perform(const Action& action);
-  /// Whether the step just planned has left the allocator as it found it.
-  bool is_unchanged();
+  /// Whether the step has left the allocator as it found it.
+  bool is_unchanged(std::size_t number, const Step& step);
 
   std::mutex mutex_;
+  std::condition_variable planned_;
+  bool is_planning_ = false;  ///< by the thread that then has the allocator
   const Program& program_;
   std::unique_ptr<NoClock> clock_;
   std::optional<ClassMemory> memory_;  ///< until all steps are planned
@@ -80,7 +84,7 @@ class MemoryPlan {
   bool repeats_ = false;
   Bytes most_reserved_ = 0;
   bool retried_ = false;
-  std::vector<ClassMemory::Place> places_;  ///< after the last step
+  std::vector<std::pair<std::uint32_t, ClassMemory::Place>> places_;  ///< after the last step
 };
 
 }  // namespace foregather::sim
