@@ -87,6 +87,7 @@ Result<RecordedFiles> read_recorded(const std::vector<std::string>& paths,
     for (const ImportedFile& file : *imported) {
       if (!file.recording) return fail_at(file.path, "is no recorded run");
       read.recordings.push_back(file.recording);
+      read.is_predicted |= file.recording->is_predicted;
       read.warnings.insert(read.warnings.end(), file.warnings.begin(), file.warnings.end());
     }
   }

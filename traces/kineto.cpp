@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "core/base/dense_ids.h"
+#include "core/run/key.h"
 #include "traces/decimal_time.h"
 #include "traces/kineto_collective.h"
 #include "traces/kineto_event.h"
@@ -130,6 +131,8 @@ class KinetoBuilder {
     recording_.correlations = correlations_.size();
     recording_.externals = externals_.size();
     read_kineto_top(top, recording_, facts_);
+    // All ops have a key, or it is no export of ours.
+    if (recording_.known.kind.size() != recording_.activities.size()) recording_.known = {};
     return {std::move(recording_), std::move(facts_)};
   }
 
@@ -234,6 +237,18 @@ class KinetoBuilder {
     rows.bytes.push_back(event.bytes);
     rows.threads.push_back(event.threads());
     rows.collective.push_back(collective(event));
+    if (!event.key.empty()) known(event.key);
+  }
+
+  void known(std::string_view key) {
+    const auto op = run::parse_op_key(key);
+    if (!op) return;
+    run::KnownOps& rows = recording_.known;
+    rows.micro_batch.push_back(op->micro_batch);
+    rows.ordinal.push_back(op->ordinal);
+    rows.kind.push_back(op->kind);
+    rows.phase.push_back(op->phase);
+    rows.scope.push_back(recording_.strings.intern(op->scope));
   }
 
   void call(const KinetoEvent& event, const EventSpan& span) {

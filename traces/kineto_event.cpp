@@ -73,6 +73,7 @@ constexpr Argument kArguments[] = {
     {"External id", [](json::value& v, KinetoEvent& e) { e.external = number<std::uint64_t>(v); }},
     {"external id", [](json::value& v, KinetoEvent& e) { e.external = number<std::uint64_t>(v); }},
     {"stream", [](json::value& v, KinetoEvent& e) { e.stream = printed(v); }},
+    {"key", [](json::value& v, KinetoEvent& e) { e.key = printed(v); }},
     {"bytes", [](json::value& v, KinetoEvent& e) { e.bytes = number_or_0(v); }},
     {"Bytes", [](json::value& v, KinetoEvent& e) { e.bytes = number_or_0(v); }},
     {"Sequence number",

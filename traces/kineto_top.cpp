@@ -76,10 +76,12 @@ void read_kineto_top(const JsonTop& top, run::Recording& recording, KinetoFacts&
     return;
   }
   for (const auto& [key, value] : object.items()) {
-    if (key == "otherData" && is_prediction(value))
+    if (key == "otherData" && is_prediction(value)) {
+      recording.is_predicted = true;
       recording.warnings.push_back(recording.source +
                                    ": holds a prediction that foregather exported; no time in it "
                                    "was measured");
+    }
     if (key == "distributedInfo" && value.is_object()) {
       read_distributed(value, recording, facts);
     } else if (key == "deviceProperties" && value.is_array()) {

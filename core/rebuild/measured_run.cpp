@@ -92,7 +92,7 @@ class RankWriting {
     for (const Part& part : parts_) {
       run::StepInfo info;
       info.rank_class = class_;
-      info.kind = parts_.size() == 1 ? run::StepKind::steady : run::StepKind::other;
+      info.kind = kind_of(part);
       info.number = static_cast<std::uint32_t>(std::clamp<std::int64_t>(part.number, 0, 1 << 30));
       info.begin = part.window.begin - origin_;
       info.end = part.window.end - origin_;
@@ -135,6 +135,14 @@ class RankWriting {
     return {};
   }
 
+  // The last step of a prediction stands for all that would follow.
+  run::StepKind kind_of(const Part& part) const {
+    if (&part == &parts_.back() && (recording_.is_predicted || parts_.size() == 1))
+      return run::StepKind::steady;
+    return recording_.is_predicted && part.number == 0 ? run::StepKind::first
+                                                       : run::StepKind::other;
+  }
+
   run::StreamRow stream(run::LaneRow lane) {
     const auto [known, is_new] = streams_.try_emplace(lane.row());
     if (is_new) {
@@ -164,6 +172,7 @@ class RankWriting {
                  const std::vector<std::optional<Meeting>>& meetings) {
     const Timeline& timeline = part.ops.timeline;
     const std::size_t first = run_.ops.size();
+    const run::KnownOps& known = recording_.known;
     std::map<std::tuple<StringId, Phase, OpKind>, std::uint32_t> ordinals;
     std::map<std::uint32_t, std::uint32_t> sequences;  // by communicator
     for (std::size_t i = 0; i < timeline.ops.size(); ++i) {
@@ -179,7 +188,12 @@ class RankWriting {
       record.phase = label.phase;
       record.scope = run_.text(label.scope);
       record.source = run_.text(name);
-      record.ordinal = ordinals[{record.scope, record.phase, record.kind}]++;
+      if (known.kind.empty()) {
+        record.ordinal = ordinals[{record.scope, record.phase, record.kind}]++;
+      } else {
+        record.micro_batch = known.micro_batch[row];
+        record.ordinal = known.ordinal[row];
+      }
       if (is_collective(record.kind)) {
         const run::CollectiveRow collective = part.ops.labels.collective(op);
         record.communicator = communicator(collective);
@@ -298,7 +312,9 @@ Result<MeasuredRun> measured_of(std::span<const run::Recording* const> recording
     parts[i].write_ops(meetings);
   }
   for (RankWriting& part : parts) part.write_memory();
-  measured.run.about.kind = run::RunKind::measured;
+  const bool is_predicted = std::ranges::any_of(
+      recordings, [](const run::Recording* recording) { return recording->is_predicted; });
+  measured.run.about.kind = is_predicted ? run::RunKind::predicted : run::RunKind::measured;
   measured.run.about.world_size = world_size_of(recordings, *ranks);
   return measured;
 }

@@ -35,6 +35,7 @@ class Appending {
   }
 
   void append() {
+    into_.known = {};  // it would have to know the ops of both
     append_activities();
     append_calls();
     append_ranges();

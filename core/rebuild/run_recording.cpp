@@ -105,6 +105,8 @@ class RecordingWriting {
     rows.bytes.push_back(is_collective(ops.kind[op]) ? 0 : ops.bytes[op]);
     rows.threads.push_back(0);
     rows.collective.emplace_back();
+    recording_.known.micro_batch.push_back(ops.micro_batch[op]);
+    recording_.known.ordinal.push_back(ops.ordinal[op]);
     recording_.known.kind.push_back(ops.kind[op]);
     recording_.known.phase.push_back(ops.phase[op]);
     recording_.known.scope.push_back(ops.scope[op] ? ops.scope[op] : text(""));

@@ -132,8 +132,11 @@ struct TimelineColumns {
   std::vector<std::optional<std::int64_t>> sequence;  ///< of its name, in its lane and step
 };
 
-/// What our own rows know of activities, row by row; no rows in recordings of other tools.
+/// What our own rows and exports know of activities, row by row; no rows in recordings of other
+/// tools.
 struct KnownOps {
+  std::vector<std::uint16_t> micro_batch;
+  std::vector<std::uint32_t> ordinal;  ///< as in run::OpRecord
   std::vector<OpKind> kind;
   std::vector<Phase> phase;
   std::vector<StringId> scope;
@@ -150,7 +153,8 @@ struct RecordedRows {
 /// One file, of one process or of several. Row references are into its own columns; texts into
 /// `strings`.
 struct Recording {
-  std::string source;  ///< path, with "!MEMBER" for a member of an archive
+  std::string source;         ///< path, with "!MEMBER" for a member of an archive
+  bool is_predicted = false;  ///< an export of ours of what was simulated
   StringTable strings;
   std::vector<Lane> lanes;
   std::vector<RecordedCollective> collectives;

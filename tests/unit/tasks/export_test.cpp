@@ -9,6 +9,7 @@
 #include "core/compare/exposed.h"
 #include "core/compare/recorded_busy.h"
 #include "core/rebuild/measured_run.h"
+#include "core/run/key.h"
 #include "tasks/import.h"
 #include "tasks/simulate.h"
 #include "tests/support/chrome_trace.h"
@@ -38,16 +39,31 @@ void check_same(const compare::BusyTimes& expected, const compare::BusyTimes& fo
   }
 }
 
+// What the step's ops are called, but for the number of a communicator's op.
+std::vector<std::string> keys_of(run::RunView run, run::StepRow step) {
+  std::vector<std::string> keys;
+  const auto ops = run::ops_of(run, step);
+  for (std::size_t row = ops.first; row < ops.last; ++row) {
+    const std::string key = run::op_key(run, run::OpRow(row));
+    keys.push_back(key.substr(0, key.find('@')));
+  }
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
 // Every step of a run of one class, out and in again.
 void check_steps(run::RunView run, const run::Recording& recording) {
   const run::Recording* const recordings[] = {&recording};
   const auto again = rebuild::measured_run(recordings, std::nullopt);
   REQUIRE(again);
   CHECK(again->warnings.empty());
+  CHECK(again->run.about.kind == run.about.kind);
   REQUIRE(again->run.steps.size() == run.steps.size());
   for (std::size_t s = 0; s < run.steps.size(); ++s) {
     INFO("step " << run.steps[s].number);
     CHECK(again->run.steps[s].number == run.steps[s].number);
+    CHECK(again->run.steps[s].kind == run.steps[s].kind);
+    CHECK(keys_of(again->run, run::StepRow(s)) == keys_of(run, run::StepRow(s)));
     check_same(compare::busy_times(run, run::StepRow(s)),
                compare::busy_times(again->run, run::StepRow(s)));
   }
