@@ -28,7 +28,7 @@ Result<rebuild::MeasuredRun> recorded_run(const std::vector<ImportedFile>& files
                      "Thunder or a Chakra trace, and --dump writes its schedule");
     processes.push_back(file.recording);
   }
-  const auto ranks = rebuild::join_processes(processes);
+  const auto ranks = rebuild::one_a_rank(processes);
   std::vector<const run::Recording*> recordings;
   for (const auto& rank : ranks) recordings.push_back(rank.get());
   auto measured = rebuild::measured_run(recordings, step);

@@ -91,7 +91,7 @@ Result<RecordedFiles> read_recorded(const std::vector<std::string>& paths,
       read.warnings.insert(read.warnings.end(), file.warnings.begin(), file.warnings.end());
     }
   }
-  read.recordings = rebuild::join_processes(read.recordings);
+  read.recordings = rebuild::one_a_rank(read.recordings);
   for (const auto& recording : read.recordings)
     if (read.device.empty() && !recording->devices.empty())
       read.device = recording->devices.front();

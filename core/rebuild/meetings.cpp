@@ -29,6 +29,22 @@ struct Times {
   Ns shortest() const { return first_end - arrived; }
 };
 
+// Parts of one file have one clock.
+std::vector<std::optional<Clock>> shared_clocks(const std::vector<RankTimelines>& windows,
+                                                std::vector<std::optional<Clock>> clocks) {
+  std::map<std::string_view, std::size_t> first_of;  // by file
+  for (std::size_t i = 0; i < clocks.size(); ++i) {
+    const run::Recording* recording = nullptr;
+    for (const RankTimelines& ranks : windows)
+      if (recording == nullptr && ranks[i] != nullptr) recording = ranks[i]->recording;
+    if (recording == nullptr || !recording->is_part) continue;
+    const std::size_t first = first_of.try_emplace(recording->source, i).first->second;
+    if (i == 0) clocks[i] = Clock{};
+    clocks[i] = clocks[first];
+  }
+  return clocks;
+}
+
 class Putting {
  public:
   Putting(const std::vector<RankTimelines>& windows, const std::vector<Ns>& epochs)
@@ -41,7 +57,7 @@ class Putting {
       together_.matched.push_back(match_collectives(ranks));
       add_shared_ends(ranks, together_.matched.back(), begins(ranks, epochs_), ends);
     }
-    together_.clocks = align_clocks(recordings, std::move(ends));
+    together_.clocks = shared_clocks(windows_, align_clocks(recordings, std::move(ends)));
     std::vector<bool> meets(recordings);
     for (std::size_t w = 0; w < windows_.size(); ++w) {
       Meetings meetings;
@@ -51,10 +67,10 @@ class Putting {
         meet(w, c, meetings, meets);
       together_.meetings.push_back(std::move(meetings));
     }
-    for (std::uint32_t i = 0; i < recordings; ++i) {
+    for (std::uint32_t i = 0; i < recordings; ++i)
       if (!meets[i]) together_.clocks[i].reset();
-      describe(i);
-    }
+    together_.clocks = shared_clocks(windows_, std::move(together_.clocks));
+    for (std::uint32_t i = 0; i < recordings; ++i) describe(i);
     describe_groups();
     return std::move(together_);
   }
@@ -205,7 +221,7 @@ std::vector<std::optional<Clock>> clocks_of(const std::vector<RankTimelines>& wi
   std::vector<SharedEnd> ends;
   for (const RankTimelines& ranks : windows)
     add_shared_ends(ranks, match_collectives(ranks), begins(ranks, epochs), ends);
-  return align_clocks(epochs.size(), std::move(ends));
+  return shared_clocks(windows, align_clocks(epochs.size(), std::move(ends)));
 }
 
 PutTogether put_together(const std::vector<RankTimelines>& windows, const std::vector<Ns>& epochs) {

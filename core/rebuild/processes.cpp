@@ -1,10 +1,13 @@
 #include "core/rebuild/processes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
+
+#include "core/rebuild/split_processes.h"
 
 namespace foregather::rebuild {
 namespace {
@@ -165,7 +168,13 @@ std::optional<std::uint32_t> rank_of(const run::Recording& process,
 
 }  // namespace
 
-std::vector<RecordingPointer> join_processes(std::span<const RecordingPointer> recordings) {
+std::vector<RecordingPointer> one_a_rank(std::span<const RecordingPointer> files) {
+  std::vector<RecordingPointer> recordings;
+  for (const RecordingPointer& file : files)
+    if (is_raw(*file) || file->rank)
+      recordings.push_back(file);
+    else
+      std::ranges::move(split_processes(file), std::back_inserter(recordings));
   std::vector<std::vector<RecordingPointer>> groups;
   std::map<std::pair<std::optional<std::uint32_t>, std::string>, std::size_t> group_of;
   for (const RecordingPointer& recording : recordings) {

@@ -1,4 +1,5 @@
-// Raw recordings are of one process each; a rank of a job may have several.
+// Whose recordings are a rank's: a raw one is of one process, of which a rank may have several; one
+// of Nsight Systems is of a whole node.
 #pragma once
 
 #include <memory>
@@ -11,9 +12,9 @@ namespace foregather::rebuild {
 
 /// One recording a rank, in order of first appearance: processes of one rank are one, and so are
 /// those of a host that name no rank. A process without rank and without device work beside ranks
-/// of its host (a launcher) goes to the lowest of them. Recordings that name no process (of other
-/// tools) stay as they are. Times are those of the first of its parts.
-std::vector<std::shared_ptr<const run::Recording>> join_processes(
-    std::span<const std::shared_ptr<const run::Recording>> recordings);
+/// of its host (a launcher) goes to the lowest of them. Times are those of the first of its parts.
+/// A recording of another tool that names no rank is split_processes(); others stay as they are.
+std::vector<std::shared_ptr<const run::Recording>> one_a_rank(
+    std::span<const std::shared_ptr<const run::Recording>> files);
 
 }  // namespace foregather::rebuild

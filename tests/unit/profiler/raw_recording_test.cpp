@@ -104,7 +104,7 @@ TEST_CASE("raw recording: processes of a rank are one, and a launcher goes to th
   const Job first(42, 0), helper(43, 0, false), second(44, 1), launcher(45, std::nullopt, false);
   const std::vector<std::shared_ptr<const run::Recording>> processes{launcher.read(), helper.read(),
                                                                      first.read(), second.read()};
-  const auto ranks = rebuild::join_processes(processes);
+  const auto ranks = rebuild::one_a_rank(processes);
   REQUIRE(ranks.size() == 2);
   CHECK(ranks[0]->rank == 0);
   CHECK(ranks[0]->activities.size() == 2);
@@ -118,7 +118,7 @@ TEST_CASE("raw recording: processes of a rank are one, and a launcher goes to th
 TEST_CASE("raw recording: processes of a host without ranks are one, correlations apart") {
   const Job first(42, std::nullopt), second(43, std::nullopt);
   const std::vector<std::shared_ptr<const run::Recording>> processes{first.read(), second.read()};
-  const auto joined = rebuild::join_processes(processes);
+  const auto joined = rebuild::one_a_rank(processes);
   REQUIRE(joined.size() == 1);
   const run::ActivityColumns& rows = joined[0]->activities;
   REQUIRE(rows.size() == 4);

@@ -5,7 +5,9 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "core/compare/exposed.h"
 #include "tasks/import.h"
+#include "tasks/import_run.h"
 #include "tests/support/skip.h"
 
 using namespace foregather;
@@ -94,4 +96,31 @@ TEST_CASE("import facts: Nsight Systems exports") {
   if (!compare_folder(
           "nsys/", [](const Json&) { return true; }, 5))
     FOREGATHER_SKIP("the shared data are absent");
+}
+
+TEST_CASE("import facts: processes of a Nsight Systems export are ranks") {
+  const auto facts_path = test::shared_data("facts.json");
+  if (!facts_path) FOREGATHER_SKIP("the shared data are absent");
+  int compared = 0;
+  const Json all = Json::parse(std::ifstream(*facts_path));
+  for (const auto& [name, facts] : all.items()) {
+    if (!name.starts_with("nsys/") || facts.at("per_device").size() < 2) continue;
+    INFO(name);
+    const auto files = tasks::import_files({(facts_path->parent_path() / name).string()});
+    REQUIRE(files);
+    const auto measured = tasks::recorded_run(*files, std::nullopt);
+    REQUIRE(measured);
+    const run::Run& run = measured->run;
+    REQUIRE(run.classes.size() == facts["per_device"].size());
+    CHECK(run.about.world_size == run.classes.size());
+    for (std::size_t rank = 0; rank < run.classes.size(); ++rank) {
+      const Json& device = facts["per_device"][std::to_string(rank)];
+      const auto busy = compare::busy_times(run, run::StepRow(rank));
+      CHECK(busy.comm + busy.wait == device["comm_union_ns"].get<std::int64_t>());
+      CHECK(busy.compute >= device["compute_union_ns"].get<std::int64_t>());  // with its copies
+      CHECK(busy.ops > device["kernels"].get<std::int64_t>());
+      ++compared;
+    }
+  }
+  CHECK(compared == 6);
 }
