@@ -73,7 +73,6 @@ constexpr Argument kArguments[] = {
     {"External id", [](json::value& v, KinetoEvent& e) { e.external = number<std::uint64_t>(v); }},
     {"external id", [](json::value& v, KinetoEvent& e) { e.external = number<std::uint64_t>(v); }},
     {"stream", [](json::value& v, KinetoEvent& e) { e.stream = printed(v); }},
-    {"key", [](json::value& v, KinetoEvent& e) { e.key = printed(v); }},
     {"bytes", [](json::value& v, KinetoEvent& e) { e.bytes = number_or_0(v); }},
     {"Bytes", [](json::value& v, KinetoEvent& e) { e.bytes = number_or_0(v); }},
     {"Sequence number",
@@ -111,7 +110,7 @@ constexpr Argument kArguments[] = {
     {"seq_id",
      [](json::value& v, KinetoEvent& e) { e.sequence_in_step = number<std::int64_t>(v); }},
     {"name", [](json::value& v, KinetoEvent& e) { e.label = printed(v); }},
-};
+    {"key", [](json::value& v, KinetoEvent& e) { e.key = printed(v); }}};
 
 // By length and first letter: most keys of most events are none of these.
 const Argument* argument(std::string_view key) {

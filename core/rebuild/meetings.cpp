@@ -29,20 +29,18 @@ struct Times {
   Ns shortest() const { return first_end - arrived; }
 };
 
-// Parts of one file have one clock.
-std::vector<std::optional<Clock>> shared_clocks(const std::vector<RankTimelines>& windows,
-                                                std::vector<std::optional<Clock>> clocks) {
+// Parts of one file have one clock, also where no collective tells.
+void share_clocks(const std::vector<RankTimelines>& windows,
+                  std::vector<std::optional<Clock>>& clocks) {
   std::map<std::string_view, std::size_t> first_of;  // by file
   for (std::size_t i = 0; i < clocks.size(); ++i) {
     const run::Recording* recording = nullptr;
     for (const RankTimelines& ranks : windows)
       if (recording == nullptr && ranks[i] != nullptr) recording = ranks[i]->recording;
-    if (recording == nullptr || !recording->is_part) continue;
+    if (recording == nullptr || !recording->is_part || clocks[i]) continue;
     const std::size_t first = first_of.try_emplace(recording->source, i).first->second;
-    if (i == 0) clocks[i] = Clock{};
-    clocks[i] = clocks[first];
+    clocks[i] = i == 0 ? Clock{} : clocks[first];
   }
-  return clocks;
 }
 
 class Putting {
@@ -57,7 +55,7 @@ class Putting {
       together_.matched.push_back(match_collectives(ranks));
       add_shared_ends(ranks, together_.matched.back(), begins(ranks, epochs_), ends);
     }
-    together_.clocks = shared_clocks(windows_, align_clocks(recordings, std::move(ends)));
+    together_.clocks = align_clocks(recordings, std::move(ends));
     std::vector<bool> meets(recordings);
     for (std::size_t w = 0; w < windows_.size(); ++w) {
       Meetings meetings;
@@ -69,7 +67,7 @@ class Putting {
     }
     for (std::uint32_t i = 0; i < recordings; ++i)
       if (!meets[i]) together_.clocks[i].reset();
-    together_.clocks = shared_clocks(windows_, std::move(together_.clocks));
+    share_clocks(windows_, together_.clocks);
     for (std::uint32_t i = 0; i < recordings; ++i) describe(i);
     describe_groups();
     return std::move(together_);
@@ -221,7 +219,7 @@ std::vector<std::optional<Clock>> clocks_of(const std::vector<RankTimelines>& wi
   std::vector<SharedEnd> ends;
   for (const RankTimelines& ranks : windows)
     add_shared_ends(ranks, match_collectives(ranks), begins(ranks, epochs), ends);
-  return shared_clocks(windows, align_clocks(epochs.size(), std::move(ends)));
+  return align_clocks(epochs.size(), std::move(ends));
 }
 
 PutTogether put_together(const std::vector<RankTimelines>& windows, const std::vector<Ns>& epochs) {

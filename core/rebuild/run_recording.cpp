@@ -22,6 +22,7 @@ class RecordingWriting {
     recording_.rank = run_.classes[class_.row()].ranks.front();
     recording_.world_size = run_.about.world_size;
     recording_.base = 1;  // ranks of a run share its clock
+    recording_.is_part = run_.classes.size() > 1;
     if (!run_.about.hardware.empty()) recording_.devices.push_back(run_.about.hardware);
     choose_ops();
     add_calls();

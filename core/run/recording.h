@@ -155,7 +155,7 @@ struct RecordedRows {
 struct Recording {
   std::string source;         ///< path, with "!MEMBER" for a member of an archive
   bool is_predicted = false;  ///< an export of ours of what was simulated
-  bool is_part = false;       ///< one process of a file of several: its clock is theirs
+  bool is_part = false;       ///< one rank of a file of several: its clock is theirs
   StringTable strings;
   std::vector<Lane> lanes;
   std::vector<RecordedCollective> collectives;
