@@ -33,7 +33,7 @@ class Appending {
       run::RecordedCollective copy = said;
       for (StringId* id : {&copy.name, &copy.dtype, &copy.group, &copy.ranks}) *id = text(*id);
       collectives_.emplace_back(into.collectives.size());
-      into.collectives.push_back(std::move(copy));
+      into.collectives.push_back(copy);
     }
   }
 

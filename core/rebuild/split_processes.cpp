@@ -8,30 +8,43 @@
 namespace foregather::rebuild {
 namespace {
 
-/// Keeps the rows whose part is that one.
+/// Copies the rows whose part is that one.
 class Keep {
  public:
-  Keep(const std::vector<std::uint32_t>& part_of, std::uint32_t part)
-      : part_of_(part_of), part_(part) {}
+  Keep(std::vector<std::uint32_t> part_of, std::uint32_t part)
+      : part_of_(std::move(part_of)), part_(part) {}
 
-  template <class... Columns>
-  void operator()(Columns&... columns) const {
-    (one(columns), ...);
+  template <class T>
+  void operator()(const std::vector<T>& from, std::vector<T>& to) const {
+    if (from.size() != part_of_.size()) return;  // one that the reader does not fill
+    for (std::size_t row = 0; row < from.size(); ++row)
+      if (part_of_[row] == part_) to.push_back(from[row]);
   }
 
  private:
-  template <class T>
-  void one(std::vector<T>& column) const {
-    if (column.size() != part_of_.size()) return;  // one that the reader does not fill
-    std::size_t kept = 0;
-    for (std::size_t row = 0; row < column.size(); ++row)
-      if (part_of_[row] == part_) column[kept++] = column[row];
-    column.resize(kept);
-  }
-
-  const std::vector<std::uint32_t>& part_of_;
+  std::vector<std::uint32_t> part_of_;
   std::uint32_t part_;
 };
+
+/// All but the rows, and but what was counted in the file.
+run::Recording head_of(const run::Recording& whole) {
+  run::Recording head;
+  head.source = whole.source;
+  head.is_predicted = whole.is_predicted;
+  head.is_part = true;
+  head.strings = whole.strings;
+  head.lanes = whole.lanes;
+  head.labels = whole.labels;
+  head.collectives = whole.collectives;
+  head.correlations = whole.correlations;
+  head.externals = whole.externals;
+  head.base = whole.base;
+  head.world_size = whole.world_size;
+  head.group_sizes = whole.group_sizes;
+  head.backend = whole.backend;
+  head.devices = whole.devices;
+  return head;
+}
 
 class Splitting {
  public:
@@ -49,40 +62,86 @@ class Splitting {
   std::uint32_t parts() const { return static_cast<std::uint32_t>(part_of_.size()); }
 
   run::Recording part(std::uint32_t part) const {
-    run::Recording out = whole_;
-    out.is_part = true;
-    {
-      run::ActivityColumns& rows = out.activities;
-      Keep(of_device(rows.lane, rows.correlation), part)(
-          rows.lane, rows.kind, rows.name, rows.start, rows.end, rows.correlation, rows.external,
-          rows.bytes, rows.threads, rows.collective);
-    }
-    {
-      run::CallColumns& rows = out.calls;
-      Keep(of_host(rows.lane), part)(rows.lane, rows.name, rows.start, rows.end, rows.correlation,
-                                     rows.external);
-    }
-    {
-      run::RangeColumns& rows = out.ranges;
-      Keep(of_host(rows.lane), part)(rows.lane, rows.kind, rows.name, rows.start, rows.end,
-                                     rows.external, rows.sequence, rows.is_backward,
-                                     rows.collective, rows.shapes, rows.types, rows.values);
-    }
-    {
-      run::SyncColumns& rows = out.syncs;
-      Keep(of_device(rows.lane, rows.correlation), part)(rows.lane, rows.name, rows.start, rows.end,
-                                                         rows.correlation, rows.recorded,
-                                                         rows.awaited_stream);
-    }
-    {
-      run::MemoryColumns& rows = out.memory;
-      Keep(of_host(rows.lane), part)(rows.lane, rows.device, rows.time, rows.address, rows.bytes,
-                                     rows.total_allocated, rows.total_reserved);
-    }
+    run::Recording out = head_of(whole_);
+    keep_activities(part, out);
+    keep_calls(part, out.calls);
+    keep_ranges(part, out.ranges);
+    keep_syncs(part, out.syncs);
+    keep_memory(part, out.memory);
     return out;
   }
 
  private:
+  void keep_activities(std::uint32_t part, run::Recording& out) const {
+    const run::ActivityColumns& from = whole_.activities;
+    run::ActivityColumns& to = out.activities;
+    const Keep keep(of_device(from.lane, from.correlation), part);
+    keep(from.lane, to.lane);
+    keep(from.kind, to.kind);
+    keep(from.name, to.name);
+    keep(from.start, to.start);
+    keep(from.end, to.end);
+    keep(from.correlation, to.correlation);
+    keep(from.external, to.external);
+    keep(from.bytes, to.bytes);
+    keep(from.threads, to.threads);
+    keep(from.collective, to.collective);
+    const run::KnownOps& known = whole_.known;
+    keep(known.micro_batch, out.known.micro_batch);
+    keep(known.ordinal, out.known.ordinal);
+    keep(known.kind, out.known.kind);
+    keep(known.phase, out.known.phase);
+    keep(known.scope, out.known.scope);
+  }
+  void keep_calls(std::uint32_t part, run::CallColumns& to) const {
+    const run::CallColumns& from = whole_.calls;
+    const Keep keep(of_host(from.lane), part);
+    keep(from.lane, to.lane);
+    keep(from.name, to.name);
+    keep(from.start, to.start);
+    keep(from.end, to.end);
+    keep(from.correlation, to.correlation);
+    keep(from.external, to.external);
+  }
+  void keep_ranges(std::uint32_t part, run::RangeColumns& to) const {
+    const run::RangeColumns& from = whole_.ranges;
+    const Keep keep(of_host(from.lane), part);
+    keep(from.lane, to.lane);
+    keep(from.kind, to.kind);
+    keep(from.name, to.name);
+    keep(from.start, to.start);
+    keep(from.end, to.end);
+    keep(from.external, to.external);
+    keep(from.sequence, to.sequence);
+    keep(from.is_backward, to.is_backward);
+    keep(from.collective, to.collective);
+    keep(from.shapes, to.shapes);
+    keep(from.types, to.types);
+    keep(from.values, to.values);
+  }
+  void keep_syncs(std::uint32_t part, run::SyncColumns& to) const {
+    const run::SyncColumns& from = whole_.syncs;
+    const Keep keep(of_device(from.lane, from.correlation), part);
+    keep(from.lane, to.lane);
+    keep(from.name, to.name);
+    keep(from.start, to.start);
+    keep(from.end, to.end);
+    keep(from.correlation, to.correlation);
+    keep(from.recorded, to.recorded);
+    keep(from.awaited_stream, to.awaited_stream);
+  }
+  void keep_memory(std::uint32_t part, run::MemoryColumns& to) const {
+    const run::MemoryColumns& from = whole_.memory;
+    const Keep keep(of_host(from.lane), part);
+    keep(from.lane, to.lane);
+    keep(from.device, to.device);
+    keep(from.time, to.time);
+    keep(from.address, to.address);
+    keep(from.bytes, to.bytes);
+    keep(from.total_allocated, to.total_allocated);
+    keep(from.total_reserved, to.total_reserved);
+  }
+
   StringId process(run::LaneRow lane) const {
     return lane ? whole_.lanes[lane.row()].process : StringId();
   }

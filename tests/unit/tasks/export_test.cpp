@@ -9,10 +9,12 @@
 #include "core/compare/exposed.h"
 #include "core/compare/recorded_busy.h"
 #include "core/rebuild/measured_run.h"
+#include "core/rebuild/processes.h"
 #include "core/run/key.h"
 #include "tasks/import.h"
 #include "tasks/simulate.h"
 #include "tests/support/chrome_trace.h"
+#include "tests/support/example_run.h"
 #include "tests/support/skip.h"
 #include "traces/kineto.h"
 
@@ -197,4 +199,25 @@ TEST_CASE("export: lanes of a pipeline timeline, which overlap") {
     ++exported;
   }
   CHECK(exported >= 1);
+}
+
+TEST_CASE("export: ranks of a run are ranks again when it is imported") {
+  const run::Run run = test::example_run();
+  REQUIRE(run.classes.size() == 2);
+  const std::shared_ptr<const run::Recording> file =
+      std::make_shared<run::Recording>(imported(test::chrome_text(run)));
+  const auto ranks = rebuild::one_a_rank(std::vector{file});
+  REQUIRE(ranks.size() == 2);
+  const run::Recording* const recordings[] = {ranks[0].get(), ranks[1].get()};
+  const auto again = rebuild::measured_run(recordings, std::nullopt);
+  REQUIRE(again);
+  REQUIRE(again->run.steps.size() == run.steps.size());
+  for (std::size_t s = 0; s < run.steps.size(); ++s) {
+    const auto all = keys_of(run, run::StepRow(s)), some = keys_of(again->run, run::StepRow(s));
+    CHECK(some.size() > 1);
+    for (const std::string& key : some) {  // ranks are counted: 0 and 1
+      CAPTURE(key);
+      CHECK(std::ranges::count(all, key.substr(2), [](const auto& k) { return k.substr(2); }) == 1);
+    }
+  }
 }
