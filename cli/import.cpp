@@ -95,8 +95,8 @@ Command import_command() {
       {"FILE", "", "a trace; may be repeated. The content decides", nullptr, nullptr,
        &arguments->files, true},
       {"-o,--output", "RUN.db",
-       "writes the recorded runs, one file a rank, as one measured run; a Thunder, Chakra or "
-       "execution trace is none",
+       "writes the recorded runs, one file a rank (of Nsight Systems one process), as one "
+       "measured run; a Thunder, Chakra or execution trace is none",
        nullptr, &arguments->database, nullptr},
       {"--step", "N", "with -o: only that step of the recorded runs", nullptr, &arguments->step,
        nullptr},
