@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <system_error>
 
 #include "sim/engine/host_loop.h"
 #include "sim/engine/list_device.h"
@@ -178,14 +179,21 @@ void Engine::plan_ahead() {
     for (const HostThread& thread : program.threads)
       for (const auto& section : thread.sections) actions += section.size();
   if (plans.empty() || actions < kWorthAThread || std::thread::hardware_concurrency() < 2) return;
-  planner_ = std::jthread(
-      [plans, last = options_.once ? kFirst : kFirst + 2](const std::stop_token& stopped) {
-        std::vector<bool> failed(plans.size());
-        for (std::uint32_t step = 0; step <= last; ++step)
-          for (std::size_t i = 0; i < plans.size(); ++i)
-            if (!failed[i] && !stopped.stop_requested())
-              failed[i] = plans[i]->step(step).failure.has_value();
-      });
+  const auto plan_all = [plans, last = options_.once ? kFirst
+                                                     : kFirst + 2](const std::stop_token& stopped) {
+    try {
+      std::vector<bool> failed(plans.size());
+      for (std::uint32_t step = 0; step <= last; ++step)
+        for (std::size_t i = 0; i < plans.size(); ++i)
+          if (!failed[i] && !stopped.stop_requested())
+            failed[i] = plans[i]->step(step).failure.has_value();
+    } catch (...) {  // whoever asks for that step gets the same
+    }
+  };
+  try {
+    planner_ = std::jthread(plan_all);
+  } catch (const std::system_error&) {  // no thread is to be had: simulate() plans
+  }
 }
 
 void Engine::look_for_repeats() {

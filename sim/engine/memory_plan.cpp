@@ -93,6 +93,7 @@ bool MemoryPlan::take_turns(const Program& program, Section section, std::vector
 const MemoryPlan::Step& MemoryPlan::step(std::uint32_t number) {
   std::unique_lock lock(mutex_);
   while (steps_.size() <= number && !repeats_) {
+    if (fault_) std::rethrow_exception(fault_);
     if (is_planning_) {
       planned_.wait(lock);
       continue;
@@ -101,10 +102,22 @@ const MemoryPlan::Step& MemoryPlan::step(std::uint32_t number) {
     is_planning_ = true;
     const std::size_t next = steps_.size();
     lock.unlock();
-    Step step = plan(next);
-    const bool is_unchanged = this->is_unchanged(next, step);
+    Step step;
+    bool is_unchanged = false;
+    std::exception_ptr fault;
+    try {
+      step = plan(next);
+      is_unchanged = this->is_unchanged(next, step);
+    } catch (...) {  // no memory for the plan itself: everybody's fault
+      fault = std::current_exception();
+    }
     lock.lock();
     is_planning_ = false;
+    if (fault) {
+      fault_ = fault;
+      planned_.notify_all();
+      continue;
+    }
     repeats_ = is_unchanged;
     most_reserved_ = std::max(most_reserved_, step.peaks.reserved);
     retried_ = retried_ || step.peaks.retries != 0;

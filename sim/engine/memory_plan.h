@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -73,6 +74,7 @@ class MemoryPlan {
   std::mutex mutex_;
   std::condition_variable planned_;
   bool is_planning_ = false;  ///< by the thread that then has the allocator
+  std::exception_ptr fault_;  ///< of a step that could not be planned: nothing follows it
   const Program& program_;
   std::unique_ptr<NoClock> clock_;
   std::optional<ClassMemory> memory_;  ///< until all steps are planned

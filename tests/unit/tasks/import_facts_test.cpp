@@ -122,5 +122,5 @@ TEST_CASE("import facts: processes of a Nsight Systems export are ranks") {
       ++compared;
     }
   }
-  CHECK(compared == 6);
+  CHECK(compared >= 6);
 }
