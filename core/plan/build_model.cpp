@@ -186,14 +186,17 @@ class ModelBuilder {
   }
 
   void compile() {
-    if (train_.compile_loss && train_.compile != Compile::full)
+    const bool is_whole = train_.compile == Compile::full || train_.compile == Compile::thunder;
+    if (train_.compile_loss && !is_whole)
       for (Tape& tape : model_.tapes) compile_scope(tape, kLossScope);
     if (train_.compile == Compile::none) return;
+    const Partition partition =
+        train_.compile == Compile::thunder ? Partition::thunder : Partition::min_cut;
     std::vector<bool> is_block(model_.tapes.size(), false);
     for (const Module& module : model_.modules)
       if (module.is_block) is_block[module.tape] = true;
     for (std::size_t i = 0; i < model_.tapes.size(); ++i)
-      if (train_.compile == Compile::full || is_block[i]) compile_tape(model_.tapes[i]);
+      if (is_whole || is_block[i]) compile_tape(model_.tapes[i], partition);
   }
 
   std::uint32_t add_tape(Tape tape) {

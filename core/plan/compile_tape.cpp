@@ -32,8 +32,8 @@ void add_once(std::vector<ValueIndex>& list, ValueIndex value) {
 class Compiler {
  public:
   /// Without a scope: all of the tape.
-  explicit Compiler(Tape& tape, std::optional<std::uint32_t> scope = {})
-      : tape_(tape), scope_(scope) {}
+  Compiler(Tape& tape, Partition partition, std::optional<std::uint32_t> scope = {})
+      : tape_(tape), partition_(partition), scope_(scope) {}
 
   void run() {
     for (auto* ops : {&tape_.forward, &tape_.backward})
@@ -42,6 +42,7 @@ class Compiler {
     find_producers();
     choose();
     rewrite_backward();
+    if (partition_ == Partition::thunder) keep_summands();
     grow();
     sink(tape_.forward);
     sink(tape_.backward);
@@ -181,6 +182,46 @@ class Compiler {
     tape_.backward = std::move(ops);
   }
 
+  // --- Thunder's residual stream ---
+
+  /// The two values that an op of the forward adds (or multiplies) element by element; empty if it
+  /// does something else.
+  std::vector<ValueIndex> summands(const TapeOp& op) const {
+    if (!is_inside(op) || op.cost.kind != OpKind::elementwise || !op.updates.empty() ||
+        op.writes.size() != 1 || op.reads.size() != 2)
+      return {};
+    const std::vector<ValueIndex> result = roots(op.reads);
+    const Bytes bytes = tape_.values[root(op.writes[0])].bytes;
+    for (const ValueIndex value : result)
+      if (is_parameter(value) || tape_.values[value].bytes != bytes) return {};
+    return result;
+  }
+
+  void keep_summands() {
+    for (const TapeOp& op : tape_.forward) {
+      const std::vector<ValueIndex> parts = summands(op);
+      if (parts.empty()) continue;
+      const ValueIndex sum = root(op.writes[0]);
+      if (sum == root(tape_.output)) {
+        // The norm that reads it is the next module's: its backward ends where this one begins.
+        if (tape_.backward.empty()) continue;
+        for (const ValueIndex part : parts) add_once(tape_.backward.front().reads, part);
+        continue;
+      }
+      if (!needed_[sum] || materialized_[sum] || (!needed_[parts[0]] && !needed_[parts[1]]))
+        continue;
+      for (const ValueIndex part : parts) needed_[part] = true;
+      for (TapeOp& reader : tape_.backward) replace(reader, sum, parts);
+    }
+  }
+
+  void replace(TapeOp& reader, ValueIndex sum, const std::vector<ValueIndex>& parts) const {
+    const auto count = std::erase_if(reader.reads, [&](ValueIndex v) { return root(v) == sum; });
+    if (count == 0) return;
+    for (const ValueIndex part : parts) add_once(reader.reads, part);
+    reader.own_reads = static_cast<std::uint32_t>(reader.reads.size());
+  }
+
   // --- fusion ---
 
   static bool has(const std::vector<ValueIndex>& list, ValueIndex value) {
@@ -297,6 +338,7 @@ class Compiler {
   }
 
   Tape& tape_;
+  Partition partition_;
   std::optional<std::uint32_t> scope_;
   std::vector<std::uint32_t> producer_;           // by root: forward op
   std::vector<bool> needed_;                      // by root: saved, unless again_
@@ -307,15 +349,15 @@ class Compiler {
 
 }  // namespace
 
-void compile_tape(Tape& tape) {
-  Compiler(tape).run();
+void compile_tape(Tape& tape, Partition partition) {
+  Compiler(tape, partition).run();
   tape.is_compiled = true;
 }
 
 void compile_scope(Tape& tape, std::string_view scope) {
   const auto found = std::find(tape.scopes.begin(), tape.scopes.end(), scope);
   if (found == tape.scopes.end()) return;
-  Compiler(tape, static_cast<std::uint32_t>(found - tape.scopes.begin())).run();
+  Compiler(tape, Partition::min_cut, static_cast<std::uint32_t>(found - tape.scopes.begin())).run();
 }
 
 }  // namespace foregather::plan

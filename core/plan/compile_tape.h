@@ -1,13 +1,17 @@
 // torch.compile of a module: fewer kernels, fewer values.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "core/plan/tape.h"
 
 namespace foregather::plan {
 
-/// Rewrites the tape as Inductor runs it. The rules, and where they come from:
+/// Who compiles, which decides what backward finds saved.
+enum class Partition : std::uint8_t { min_cut, thunder };
+
+/// Rewrites the tape as a compiler runs it. The rules, and where they come from:
 ///
 /// - Runs of elementwise ops, casts, norms, softmaxes, reductions, cross entropies and copies
 /// become
@@ -17,15 +21,18 @@ namespace foregather::plan {
 ///   parameter has a second kernel: that sum goes over rows. An op moves down to its first
 ///   reader where that is fusible; otherwise only neighbours are fused.
 /// - What backward needs is saved or recomputed (torch/_functorch/partitioners.py, min-cut): a
-/// value
-///   that a chain of fusible ops makes is recomputed where that needs fewer bytes than it has,
-///   given what is saved anyway. Matmuls, attention and row statistics are never recomputed, nor
-///   what such an op of the backward reads: it would have to be written to memory again
+///   value that a chain of fusible ops makes is recomputed where that needs fewer bytes than it
+///   has, given what is saved anyway. Matmuls, attention and row statistics are never recomputed,
+///   nor what such an op of the backward reads: it would have to be written to memory again
 ///   (ban_recompute_materialized_backward), so inputs of linears stay.
+/// - Partition::thunder: Thunder cuts each region of the backward against one of the forward, not
+///   the graphs as wholes (thunder/core/rematerialization.py). The backward of a norm after a
+///   residual addition adds up anew what was added, and a sum is itself added to: both summands and
+///   all sums of the residual stream stay (tests/oracles/data/thunder_saved.json).
 /// - No Python frame holds values beyond their last use.
 ///
 /// Left out: guards, the launcher's own host time, CUDA graphs.
-void compile_tape(Tape& tape);
+void compile_tape(Tape& tape, Partition partition = Partition::min_cut);
 
 /// The same of the ops of one scope alone; the others run as before. A tape without the scope stays
 /// as it is. (A compiled loss: scope "loss".)

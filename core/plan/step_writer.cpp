@@ -22,6 +22,7 @@ void StepWriter::write() {
   lowering_.select(lowering_.main_thread, Section::first);
   micro_batches(Section::first);
   finish_first();
+  read_loss();
   lowering_.phase = Phase::other;
   strategy_.end_first_step();
 
@@ -35,6 +36,7 @@ void StepWriter::write() {
   else
     copy_step();
   finish_body();
+  read_loss();
   strategy_.finish();
 }
 
@@ -138,6 +140,11 @@ void StepWriter::finish_body() {
     append(lowering_.main_thread, Section::body, update_.first, update_.end(), 0);
   else
     optimizer_.update();
+}
+
+// loss.item(): a copy to the host on the compute stream, behind all that is on it.
+void StepWriter::read_loss() {
+  if (lowering_.workload.train.reads_loss) builder_.host_wait_stream(lowering_.compute);
 }
 
 void StepWriter::copy_step() {

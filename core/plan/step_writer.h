@@ -26,6 +26,7 @@ class StepWriter {
   void load_batch();
   void finish_first();
   void finish_body();
+  void read_loss();
   void clip();
   void copy_step();
   void append(std::uint32_t thread, Section section, std::uint32_t first, std::uint32_t end,

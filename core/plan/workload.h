@@ -38,7 +38,7 @@ struct BlockRange {
 enum class Optimizer : std::uint8_t { adamw, sgd };
 /// Of optimizer states: the parameters' own, or another; int8 is blockwise with fp32 scales.
 enum class StateType : std::uint8_t { as_master, f32, bf16, int8 };
-enum class Compile : std::uint8_t { none, per_block, full };
+enum class Compile : std::uint8_t { none, per_block, full, thunder };
 /// torchao's float8 linears: one scale a tensor, or one a row.
 enum class Float8 : std::uint8_t { none, tensorwise, rowwise };
 /// What of the model's output a script's variables still hold during the backward.
@@ -136,6 +136,7 @@ struct Train {
   Logits logits = Logits::compute;
   std::int64_t logits_chunks = 1;  ///< parts of the logits that the loss widens one by one
   bool compile_loss = false;       ///< torch.compile of the loss function by itself
+  bool reads_loss = false;         ///< the loop reads each step's loss: its host waits
   Compile compile = Compile::none;
   /// torch.autocast over fp32 parameters; resolve_workload() sets it. The residual stream and norms
   /// are fp32 and each linear casts its input.

@@ -20,7 +20,7 @@ constexpr std::array kAttention{"eager"sv, "sdpa"sv, "flash"sv};
 constexpr std::array kOptimizer{"adamw"sv, "sgd"sv};
 constexpr std::array kOptimizerImpl{"foreach"sv, "fused"sv};
 constexpr std::array kStateType{"master"sv, "fp32"sv, "bf16"sv, "int8"sv};
-constexpr std::array kCompile{"none"sv, "per-block"sv, "full"sv};
+constexpr std::array kCompile{"none"sv, "per-block"sv, "full"sv, "thunder"sv};
 constexpr std::array kHeldOutputs{"none"sv, "logits"sv, "cache"sv};
 constexpr std::array kLogits{"compute"sv, "fp32"sv, "fp32-shifted"sv};
 constexpr std::array kFloat8{"none"sv, "tensorwise"sv, "rowwise"sv};
@@ -154,12 +154,15 @@ constexpr std::array kKeys{
                 "Parts of the logits that the loss widens one by one; train.loss_chunks also "
                 "makes the logits in parts",
                 set_integer<kTrain, &Train::logits_chunks, 1, kMostRanks>},
-    WorkloadKey{"train.compile", "none | per-block | full", "none",
-                "torch.compile; Thunder's strategies are always full",
+    WorkloadKey{"train.compile", "none | per-block | full | thunder", "none",
+                "torch.compile, or lightning-thunder, as Thunder's strategies always are",
                 set_choice<kTrain, &Train::compile, kCompile>},
     WorkloadKey{"train.compile_loss", kFlag, "false",
                 "torch.compile of the loss function by itself",
                 set_bool<kTrain, &Train::compile_loss>},
+    WorkloadKey{"train.reads_loss", kFlag, "false",
+                "The loop reads the loss of every step, loss.item(): the host waits for the step",
+                set_bool<kTrain, &Train::reads_loss>},
     WorkloadKey{"train.optimizer", "adamw | sgd", "adamw", "Optimizer",
                 set_choice<kTrain, &Train::optimizer, kOptimizer>},
     WorkloadKey{"train.optimizer_impl", "foreach | fused", "foreach", "How the optimizer runs",

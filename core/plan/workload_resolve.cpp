@@ -107,7 +107,7 @@ Status resolve_workload(Workload& workload, const ModelConfig& model) {
   // Thunder is a compiler: there is no such schedule without its fused regions.
   const Strategy strategy = workload.parallel.strategy;
   if (strategy == Strategy::thunder_zero2 || strategy == Strategy::thunder_zero3)
-    workload.train.compile = Compile::full;
+    workload.train.compile = Compile::thunder;
   return {};
 }
 

@@ -93,10 +93,9 @@ constexpr std::array kMechanisms{
         },
         "Peak: not explained. It is near that of a run without checkpointing, as if selective "
         "checkpointing kept what eager float8 linears save; on the CPU it does not."},
-    Mechanism{
-        [](const Situation& s) { return s.is_low && s.row.compile == "thunder"; },
-        "Peak: Thunder's traces also save what is added to the residual stream, two tensors of the "
-        "hidden size a block, which the tape does not; the rest is not explained."},
+    Mechanism{[](const Situation& s) { return s.is_low && s.row.compile == "thunder"; },
+              "Peak: not explained. A block saves what Thunder's own traces save "
+              "(tests/oracles/data/thunder_saved.json)."},
     Mechanism{
         [](const Situation& s) { return s.is_low; },
         "Peak: the implementation keeps activations that the tape frees (fp32 copies in norms, "

@@ -49,7 +49,7 @@ constexpr Meaning kCompiles[] = {
     {"per_block", "train.compile", "per-block"},
     {"full", "train.compile", "full"},
     {"inductor_parts", "train.compile", "per-block"},
-    {"thunder", "train.compile", "full"},
+    {"thunder", "train.compile", "thunder"},
 };
 
 constexpr Meaning kComputes[] = {
@@ -154,6 +154,8 @@ class Translator {
     // logits; parts of the loss that come one by one make small ones.
     if (family_ == "mpt") set("train.loss_chunks", std::int64_t{8});
     script();
+    // thunder/benchmarks/benchmark_litgpt.py and litgpt/pretrain.py print the loss of each step.
+    if (runs_litgpt(row_)) set("train.reads_loss", std::string("true"));
     if (Status done = set_by(kOptimizers, "optimizer", row_.optimizer); !done) return done;
     // Thunder's strategies compile by themselves.
     if (row_.strategy.starts_with("thunder") && row_.compile == "thunder") return {};

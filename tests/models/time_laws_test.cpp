@@ -70,4 +70,24 @@ TEST_CASE("without contention faster links never slow a step") {
   }
 }
 
+TEST_CASE("a loop that reads the loss waits for the device once a step") {
+  for (const char* name : {"llama3_8b_fsdp2", "gpt2_ddp"}) {
+    INFO(name);
+    const tasks::Schedule ahead = sample(name, {});
+    const tasks::Schedule reads = sample(name, {"train.reads_loss=true"});
+    const auto waits = [](const tasks::Schedule& schedule) {
+      std::ptrdiff_t count = 0;
+      for (const HostThread& thread : schedule.graph.programs.front().threads)
+        for (const std::vector<Action>& actions : thread.sections)
+          count += std::count_if(actions.begin(), actions.end(), [](const Action& action) {
+            return action.kind == ActionKind::host_wait_stream;
+          });
+      return count;
+    };
+    CHECK(waits(reads) == waits(ahead) + 2);  // the first step and the steady one
+    // The device idles while the host begins anew.
+    CHECK(step_time(simulated(reads)) > step_time(simulated(ahead)));
+  }
+}
+
 }  // namespace foregather::test

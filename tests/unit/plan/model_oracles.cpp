@@ -1,5 +1,5 @@
 // Blocks against what real PyTorch and Hugging Face transformers did with them:
-// tests/oracles/data/block_memory.json and fsdp2_memory.json.
+// tests/oracles/data/block_memory.json, fsdp2_memory.json and thunder_saved.json.
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -169,4 +169,63 @@ TEST_CASE("a block saves what the tiny models of the oracles save") {
     if (is_gpt2 && train.compute == DType::bf16) expected += 4 * 256 * 2;
     CHECK(saved == expected);
   }
+}
+
+namespace {
+
+/// "bfloat16 [1, 64, 2048]" → bytes.
+Bytes tensor_bytes(const std::string& text) {
+  Bytes bytes = text.starts_with("float32") ? 4 : 2;
+  for (const Json& size : Json::parse(text.substr(text.find('[')))) bytes *= size.get<Bytes>();
+  return bytes;
+}
+
+/// Of floating-point numbers: seeds of attention's dropout are left out.
+std::vector<Bytes> tensor_bytes(const Json& saved) {
+  std::vector<Bytes> sizes;
+  for (const auto& [tensor, count] : saved.items())
+    if (!tensor.starts_with("int"))
+      sizes.insert(sizes.end(), count.get<int>(), tensor_bytes(tensor));
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
+}
+
+Model litgpt_block(const Json& block) {
+  ModelConfig c;
+  c.model_type = "llama";
+  c.layers = 1;
+  c.vocab = 32'000;
+  c.hidden = block["hidden"];
+  c.heads = block["heads"];
+  c.kv_heads = block["kv_heads"];
+  c.head_dim = c.hidden / c.heads;
+  c.intermediate = block["intermediate"];
+  c.max_positions = 4096;
+  Train train;
+  train.seq_len = block["tokens"];
+  train.micro_batch = 1;
+  train.compute = DType::bf16;
+  train.compile = Compile::thunder;
+  Implementation implementation;
+  implementation.repeat_kv = true;
+  return build_model(c, train, implementation);
+}
+
+}  // namespace
+
+TEST_CASE("a block that Thunder compiles saves what Thunder's traces save") {
+  const Json recorded = read_json("thunder_saved.json");
+  for (const auto& [version, row] : recorded.items())
+    for (const Json& block : row["blocks"]) {
+      INFO(version << " " << block["model"]);
+      const Model model = litgpt_block(block);
+      const Tape& tape = model.tapes[1];
+      CHECK(malformed(tape) == "");
+      std::vector<Bytes> ours = saved_sizes(tape);
+      std::erase_if(ours, [](Bytes bytes) { return bytes <= kScalars; });
+      // A block's output is the next one's input, which saved_sizes() leaves out.
+      ours.push_back(tape.values[tape.output].bytes);
+      std::sort(ours.begin(), ours.end());
+      CHECK(ours == tensor_bytes(block["saved"]));
+    }
 }
