@@ -136,6 +136,11 @@ class LaunchQueue {
     end.by = by;
     if (++next_end_ == depth_) next_end_ = 0;
   }
+  /// Undoes the last ended().
+  void take_back() {
+    ++open_;
+    if (depth_ != 0) next_end_ = (next_end_ == 0 ? depth_ : next_end_) - 1;
+  }
   /// The end of the launch whose place the next one takes; done and 0 if a place was never used.
   const EventRecord& place() const {
     static constexpr EventRecord kTaken{};

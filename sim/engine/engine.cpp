@@ -138,6 +138,7 @@ Engine::Engine(const Graph& graph, const EngineOptions& options)
     : graph_(graph),
       options_(options),
       launches_(std::make_unique<LaunchTable>()),
+      meetings_(std::make_unique<const Meetings>(graph)),
       buffers_(graph.classes.size()),
       plans_(graph.classes.size()) {
   if (options.memory && !options.record_memory) {
@@ -160,6 +161,7 @@ Engine::Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& o
     : graph_(*graph),
       options_(options),
       launches_(std::make_unique<LaunchTable>()),
+      meetings_(std::make_unique<const Meetings>(*graph)),
       buffers_(graph->classes.size()),
       plans_(graph->classes.size()) {
   look_for_repeats();
@@ -224,8 +226,7 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
   std::vector<Timeline> timelines;
   for (std::size_t c = 0; c < graph.classes.size(); ++c)
     timelines.emplace_back(graph.at(graph.classes[c].program).ops, std::move(buffers_[c]));
-  const Meetings meetings(graph);
-  Device device(graph, rows, prices, timelines, meetings);
+  Device device(graph, rows, prices, timelines, *meetings_);
   const bool may_skip = !options.memory || std::ranges::all_of(plans_, [](const auto& plan) {
     return plan != nullptr;
   });

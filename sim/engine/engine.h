@@ -16,6 +16,7 @@
 namespace foregather::sim {
 
 class LaunchTable;
+class Meetings;
 class MemoryPlan;
 class MemoryPlans;
 struct StepTimes;
@@ -61,6 +62,7 @@ class Engine {
   const Graph& graph_;
   EngineOptions options_;
   std::unique_ptr<LaunchTable> launches_;
+  std::unique_ptr<const Meetings> meetings_;
   std::vector<std::vector<StepTimes>> buffers_;     ///< of op times, by class
   std::vector<std::shared_ptr<MemoryPlan>> plans_;  ///< by class; null: no plan
   std::unique_ptr<const ProgramRepeats> repeats_;   ///< of the first class, if any may be skipped

@@ -7,6 +7,11 @@
 #include "sim/engine/shared_device.h"
 
 namespace foregather::sim {
+namespace {
+
+constexpr std::size_t to_index(ActionKind kind) { return static_cast<std::size_t>(kind); }
+
+}  // namespace
 
 // The allocator's view of device time while a thread calls it.
 template <class Device>
@@ -48,6 +53,10 @@ HostLoop<Device>::HostLoop(const Graph& graph, std::span<const LaunchRows> rows,
     run->rank_class = c;
     run->program = &graph.at(graph.classes[c].program);
     run->prices = &prices[graph.classes[c].hardware].host;
+    run->quiet.fill(-1);
+    run->quiet[to_index(ActionKind::alloc)] = run->prices->alloc;
+    run->quiet[to_index(ActionKind::free)] = run->prices->free;
+    run->quiet[to_index(ActionKind::mark)] = 0;
     run->first_op = run->program->ops.first;
     run->first_event = run->program->events.first;
     run->events.assign(run->program->events.count, 0);
@@ -109,10 +118,11 @@ Status HostLoop<Device>::issue(std::uint32_t target) {
   begin_sections();
   while (!finished()) {
     const Turn turn = next_turn();
+    if (turn.thread != nullptr ? !turn.is_sole || blocked_ != 0 : blocked_ != 1) land();
     if (blocked_ != 0 || turn.thread == nullptr) {
       const Ns next = device_.next_time();
       if (next != kForever && (turn.thread == nullptr || next <= turn.thread->time)) {
-        if (turn.thread != nullptr || !wait_for_any_places()) device_.advance(next);
+        if (turn.thread != nullptr || !let_device_go_on()) device_.advance(next);
         wake();
         continue;
       }
@@ -122,6 +132,7 @@ Status HostLoop<Device>::issue(std::uint32_t target) {
     if (oom_ || settled_ != 0) return {};
     if (blocked_ != 0) wake();
   }
+  land();
   return {};
 }
 
@@ -142,11 +153,20 @@ void HostLoop<Device>::go_on(const Turn& turn) {
     return blocked_ != 0 && (moves_device || device_.next_time() <= now);
   };
   const Action* at = thread.at;
+  const Action* const stop = thread.stop;
   Ns time = thread.time;
+  // Nobody comes in between.
+  const bool is_alone = memory == nullptr && others == kForever && blocked_ == 0;
   // Strictly earlier: at equal times the lower class and thread goes first. After the first action
   // that a blocked thread could be woken by, it is its turn.
   do {
-    if (at == thread.stop) {
+    if (is_alone) {
+      const Action* const from = at;
+      for (Ns cost = 0; at != stop && (cost = run.quiet[to_index(at->kind)]) >= 0; ++at)
+        time += cost;
+      if (at != from) thread.last_end = time;
+    }
+    if (at == stop) {
       thread.at = at;
       thread.time = time;
       return reach_stop(thread);
@@ -156,15 +176,17 @@ void HostLoop<Device>::go_on(const Turn& turn) {
       case ActionKind::launch: {
         const std::uint32_t local = action.a - run.first_op;
         const LaunchRow& row = rows[local];
-        if (!device_.place(c, row.stream).done && turn.is_sole && blocked_ == 0)
-          device_.make_places(wanted_places(run, at, thread.stop));
-        const EventRecord& place = device_.place(c, row.stream);
-        if (!place.done || place.time > time) {
+        const EventRecord* place = &device_.place(c, row.stream);
+        if (!place->done && turn.is_sole && blocked_ == 0) {
+          device_.make_places(wanted_places(run, at, stop));
+          place = &device_.place(c, row.stream);
+        }
+        if (!place->done || place->time > time) {
           thread.at = at;
           thread.time = time;
-          if (!place.done) return block(run, thread);
-          thread.time = time = place.time;
-          thread.last_wait = place.by;
+          if (!place->done) return block(run, thread);
+          thread.time = time = place->time;
+          thread.last_wait = place->by;
           if (time >= others || may_wake(time)) return;  // they may come first now
         }
         time += row.host;
@@ -180,7 +202,7 @@ void HostLoop<Device>::go_on(const Turn& turn) {
       case ActionKind::wait: {
         time += prices.wait;
         const EventHandle event = run.events[action.a - run.first_event];
-        if (event != 0) device_.wait(c, action.stream.row(), event);
+        if (event != 0) device_.wait(c, action.stream.row(), event, time);
         break;
       }
       case ActionKind::mark: break;
@@ -241,10 +263,13 @@ WantedPlaces HostLoop<Device>::wanted_places(const ClassRun& run, const Action* 
   return {run.rank_class, stream, launches};
 }
 
-// No thread is ready. If those that wait for the device all wait for places, lets it go on until
-// one of them has all that it wants. False: it was not so, or an allocator looks at device time.
+// No thread is ready. If one alone waits for the device, lets it coast. If those that wait all wait
+// for places, lets it go on until one of them has all that it wants. False: it was not so, or an
+// allocator looks at device time.
 template <class Device>
-bool HostLoop<Device>::wait_for_any_places() {
+bool HostLoop<Device>::let_device_go_on() {
+  if constexpr (Device::needs_time)
+    if (blocked_ == 1 && device_.coast()) return true;
   if (!Device::needs_time || in_turns_ != 0) return false;
   wanted_.clear();
   for (const Thread* thread : threads_) {

@@ -2,6 +2,7 @@
 // the allocators.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,6 +24,8 @@ inline constexpr std::uint32_t kMostPlaces = 64;
 /// A class that is further ahead of the slowest one waits for it before its next step: one whose
 /// steps take no time must not run away.
 inline constexpr std::uint32_t kMostStepsAhead = 2;
+
+inline constexpr std::size_t kActionKinds = static_cast<std::size_t>(ActionKind::mark) + 1;
 
 /// What is left of one step besides its op times.
 struct StepRecord {
@@ -72,14 +75,15 @@ class HostLoop {
   enum class State : std::uint8_t { ready, blocked, waiting, done };
   /// The periods of a thread's repeat so far.
   struct Periods {
-    std::uint32_t next = 0;      ///< number of the one that begins
-    std::uint32_t alike = 0;     ///< how many took as long as the one before, in a row
-    std::uint32_t patience = 2;  ///< of these before the next look
-    Ns begun = 0, took = 0;      ///< the last one
-    std::uint32_t calls = 0;     ///< to the driver, in the one under way
-    bool is_remembered = false;  ///< the snapshot is that of the last boundary
-    std::uint32_t switches = 0;  ///< then
-    Ns last_end = 0;             ///< at that boundary, as last_wait
+    std::uint32_t next = 0;            ///< number of the one that begins
+    std::uint32_t alike = 0;           ///< how many took as long as the one before, in a row
+    std::uint32_t patience = 2;        ///< of these before the next look
+    Ns begun = 0, took = 0;            ///< the last one
+    std::uint32_t calls = 0;           ///< to the driver, in the one under way
+    bool is_remembered = false;        ///< the snapshot is that of the last boundary
+    std::uint32_t switches = 0;        ///< then
+    std::uint32_t first_switches = 0;  ///< when the first one began
+    Ns last_end = 0;                   ///< at that boundary, as last_wait
     OpInstance last_wait;
   };
   struct Thread {
@@ -141,6 +145,9 @@ class HostLoop {
     EventHandle step_event = 0, last_step_event = 0;  ///< next ones when the last two steps began
     const Program* program = nullptr;
     const HostPrices* prices = nullptr;
+    /// By kind: what an action costs that concerns neither the device nor, where no allocator runs
+    /// along, anything else; below 0: it does.
+    std::array<Ns, kActionKinds> quiet{};
     std::uint32_t first_op = 0;
     std::uint32_t first_event = 0;
   };
@@ -169,13 +176,18 @@ class HostLoop {
   Pairing pairing(const ClassRun& run, const Thread& thread, std::uint32_t periods) const;
   std::uint32_t limited(const ClassRun& run, const Thread& thread, std::uint32_t periods) const;
   void skip_periods(ClassRun& run, Thread& thread, std::uint32_t periods);
+  void count_items(const ClassRun& run, const Thread& thread);
+  void remember(const ClassRun& run, Thread& thread);
+  bool coasts(const ClassRun& run, const Thread& thread);
+  void begin_coasting(const ClassRun& run, const Thread& thread, std::uint32_t periods);
+  void land();
   void end_repeat(const Thread& thread);
   void remember(Mark& mark, Ns now) const;
   Ns nothing_before() const;
   bool repeats(const Mark& mark, Ns now);
   bool repeats(const ClassMark& mark, const ClassRun& run, const Pairing& pairing) const;
   WantedPlaces wanted_places(const ClassRun& run, const Action* at, const Action* stop) const;
-  bool wait_for_any_places();
+  bool let_device_go_on();
   /// One of the rare actions, which go_on() does not perform itself; false if the thread must wait
   /// and did nothing.
   bool perform(Thread& thread);
@@ -201,11 +213,13 @@ class HostLoop {
   std::uint32_t target_ = 0;      ///< of issue()
   std::optional<OutOfMemory> oom_;
   std::uint32_t unresolved_ = 0;
-  std::vector<WantedPlaces> wanted_;  ///< scratch of wait_for_any_places
+  std::vector<WantedPlaces> wanted_;  ///< scratch of let_device_go_on
   const ProgramRepeats* repeats_ = nullptr;
   const Thread* latest_ = nullptr;  ///< the thread that acted last
   std::uint32_t switches_ = 0;      ///< how often it was another one than before
   std::unique_ptr<typename Device::Snapshot> snapshot_;
+  std::vector<std::uint32_t> items_;     ///< of a period, by stream: see Device::Supply
+  std::uint32_t coasting_switches_ = 0;  ///< when the device began to coast
   std::vector<Mark> marks_;  ///< of the last step, or as far as this one has come, of this one
   std::size_t next_mark_ = 0;
   Ns settled_ = 0;

@@ -87,6 +87,91 @@ void HostLoop<Device>::skip_periods(ClassRun& run, Thread& thread, std::uint32_t
   now.next += periods;
 }
 
+// The items that the period that has just ended brought the streams.
+template <class Device>
+void HostLoop<Device>::count_items(const ClassRun& run, const Thread& thread) {
+  items_.assign(run.program->streams.size(), 0);
+  for (const Action& action : std::span(thread.at - thread.repeat->period, thread.at)) {
+    switch (action.kind) {
+      case ActionKind::launch:
+        ++items_[rows_[run.rank_class][action.a - run.first_op].stream];
+        break;
+      case ActionKind::wait:
+        if (run.events[action.a - run.first_event] != 0) ++items_[action.stream.row()];
+        break;
+      case ActionKind::record:
+      case ActionKind::host_wait_stream: ++items_[action.stream.row()]; break;
+      case ActionKind::host_wait_device:
+        for (std::uint32_t& each : items_) ++each;
+        break;
+      default: break;
+    }
+  }
+}
+
+template <class Device>
+void HostLoop<Device>::remember(const ClassRun& run, Thread& thread) {
+  const Repeat& repeat = *thread.repeat;
+  Periods& now = thread.periods;
+  if (snapshot_ == nullptr) snapshot_ = std::make_unique<typename Device::Snapshot>();
+  if constexpr (Device::needs_time) {
+    count_items(run, thread);
+    const bool is_known = repeat.outside.empty() && now.first_switches == switches_;
+    device_.remember(*snapshot_, repeat.back,
+                     {is_known ? items_ : std::span<std::uint32_t>(), now.next});
+  } else {
+    device_.remember(*snapshot_, repeat.back);
+  }
+  device_.note_in(*snapshot_);
+  now.is_remembered = true;
+  now.switches = switches_;
+  now.last_end = thread.last_end;
+  now.last_wait = thread.last_wait;
+}
+
+// What a period takes from the streams is what it brings them.
+template <class Device>
+void HostLoop<Device>::begin_coasting(const ClassRun& run, const Thread& thread,
+                                      std::uint32_t periods) {
+  if constexpr (Device::needs_time) {
+    device_.begin_coasting(*snapshot_, pairing(run, thread, periods), items_, thread.time);
+    coasting_switches_ = switches_;
+  }
+}
+
+// Goes the device on by itself, so that there is nothing to look for? It does until the thread may
+// skip what is left.
+template <class Device>
+bool HostLoop<Device>::coasts(const ClassRun& run, const Thread& thread) {
+  if constexpr (Device::needs_time) {
+    constexpr std::uint32_t kWorthALook = 4;  // periods
+    if (!device_.is_coasting()) return false;
+    if (!device_.is_coasting(thread.repeat->rows, run.step)) return true;
+    if (thread.periods.alike >= thread.periods.patience &&
+        periods_to_skip(run, thread) >= kWorthALook) {
+      device_.land_at(thread.time);
+      return false;
+    }
+    if (coasting_switches_ == switches_) device_.look_ahead();
+    return true;
+  }
+  return false;
+}
+
+// What a device has done ahead of the host is known to the only thread that acts. Where others may
+// act before, and between two steps, it is where they are.
+template <class Device>
+void HostLoop<Device>::land() {
+  if constexpr (Device::needs_time) {
+    if (!device_.is_coasting()) return;
+    Ns time = kForever;
+    for (const Thread* thread : threads_)
+      if (thread->state == State::ready || thread->state == State::blocked)
+        time = std::min(time, thread->time);
+    device_.land(time == kForever ? runs_.front()->idle_since : time);
+  }
+}
+
 template <class Device>
 void HostLoop<Device>::reach_boundary(ClassRun& run, Thread& thread) {
   const Repeat& repeat = *thread.repeat;
@@ -102,27 +187,26 @@ void HostLoop<Device>::reach_boundary(ClassRun& run, Thread& thread) {
   const bool is_like = now.next > 1 && took == now.took && took > 0 && is_alone;
   now.alike = is_like ? now.alike + 1 : 0;
   now.took = took;
-  if (is_alone) device_.advance(thread.time);
+  if (now.next == 0) now.first_switches = switches_;
+  const bool coasts = this->coasts(run, thread);
+  if (is_alone && !coasts) device_.advance(thread.time);
   if (now.is_remembered) {
     const Pairing pairing = this->pairing(run, thread, 0);
-    const bool is_sole = is_like && now.switches == switches_;
-    const std::uint32_t periods = is_sole ? periods_to_skip(run, thread) : 0;
     device_.forget();
-    if (periods > 0 && pairing.time(now.last_end, thread.last_end) &&
-        pairing.op(now.last_wait, thread.last_wait) && device_.repeats(*snapshot_, pairing))
-      skip_periods(run, thread, periods);
+    if (is_like && now.switches == switches_ && device_.repeats(*snapshot_, pairing)) {
+      std::uint32_t periods = periods_to_skip(run, thread);
+      if (!pairing.time(now.last_end, thread.last_end) ||
+          !pairing.op(now.last_wait, thread.last_wait))
+        periods = 0;
+      if (periods > 0) skip_periods(run, thread, periods);
+      begin_coasting(run, thread, periods);
+    }
     now.is_remembered = false;
     now.alike = 0;
     ++now.patience;
-  } else if (now.alike >= now.patience && now.next + 2 < repeat.count &&
+  } else if (!coasts && now.alike >= now.patience && now.next + 2 < repeat.count &&
              device_.is_within(repeat.rows, run.step)) {
-    if (snapshot_ == nullptr) snapshot_ = std::make_unique<typename Device::Snapshot>();
-    device_.remember(*snapshot_, repeat.back);
-    device_.note_in(*snapshot_);
-    now.is_remembered = true;
-    now.switches = switches_;
-    now.last_end = thread.last_end;
-    now.last_wait = thread.last_wait;
+    remember(run, thread);
   }
   now.begun = thread.time;
   now.calls = 0;
@@ -136,6 +220,8 @@ void HostLoop<Device>::reach_boundary(ClassRun& run, Thread& thread) {
 
 template void HostLoop<ListDevice>::begin_repeat(Thread&, const Repeat*);
 template void HostLoop<ListDevice>::reach_boundary(ClassRun&, Thread&);
+template void HostLoop<ListDevice>::land();
+template void HostLoop<SharedDevice>::land();
 template void HostLoop<SharedDevice>::begin_repeat(Thread&, const Repeat*);
 template void HostLoop<SharedDevice>::reach_boundary(ClassRun&, Thread&);
 

@@ -20,6 +20,8 @@ void HostLoop<Device>::end_repeat(const Thread& thread) {
   const std::size_t at = next_mark_++;
   if (at >= kMostMarks || run.step < kFirstBody || run.step > target_) return;
   if (!Device::needs_time && runs_.size() > 1) return;  // ops of several classes are always queued
+  if constexpr (Device::needs_time)
+    if (runs_.size() == 1) device_.land_at(thread.time);
   const bool is_first = at >= marks_.size();
   if (!is_first && run.step == target_ && !is_refused_ && repeats(marks_[at], thread.time)) {
     settled_ = thread.time - marks_[at].time;

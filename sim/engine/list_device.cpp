@@ -64,7 +64,7 @@ EventHandle ListDevice::record(std::uint16_t c, std::uint32_t s, Ns host_time, O
   return handle;
 }
 
-void ListDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event) {
+void ListDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event, Ns /*host_time*/) {
   Stream& on = stream(c, s);
   Item item;
   item.kind = ItemKind::wait;

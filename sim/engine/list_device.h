@@ -44,7 +44,7 @@ class ListDevice {
   }
   /// An event after all work that was enqueued on the stream. Later work comes after it.
   EventHandle record(std::uint16_t c, std::uint32_t stream, Ns host_time, OpInstance host);
-  void wait(std::uint16_t c, std::uint32_t stream, EventHandle event);
+  void wait(std::uint16_t c, std::uint32_t stream, EventHandle event, Ns host_time);
   const EventRecord& event(EventHandle handle) const { return events_[handle]; }
   /// The end of the launch whose place in the launch queue the next launch takes.
   const EventRecord& place(std::uint16_t c, std::uint32_t s) const {

@@ -48,12 +48,6 @@ struct Pairing {
   bool cause(const Cause& before, Cause& now) const {
     return before.reason == now.reason && op(before.by, now.by);
   }
-  /// Rows from the program's first op.
-  bool local(std::uint32_t before, std::uint32_t& now) const {
-    if (now != before + ops) return false;
-    now += ops * periods;
-    return true;
-  }
   bool is_of_period(OpInstance op) const { return op.is_in(step) && rows.contains(op.op()); }
   OpInstance moved(OpInstance op, std::uint32_t by) const {
     return {op.op() + ops * by, step, op.rank_class()};

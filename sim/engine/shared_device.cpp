@@ -41,13 +41,14 @@ SharedDevice::SharedDevice(const Graph& graph, std::span<const LaunchRows> rows,
 
 // Its fields are written in place: a copy of an item just written would wait for the stores.
 SharedDevice::Item& SharedDevice::enqueue(std::uint16_t c, Stream& on, ItemKind kind,
-                                          std::uint32_t id, Ns issued) {
+                                          std::uint32_t id, Ns issued, Ns host_time) {
   constexpr std::size_t kCompactAt = 4096;
   if (on.head == on.queue.size()) {
+    if (is_coasting()) disturb(kind, id, host_time);
     on.queue.clear();
     on.head = 0;
     if (on.running == Running::no) next_.set(c, std::min(next_[c], std::max(now_[c], issued)));
-  } else if (on.head >= kCompactAt && 2 * on.head > on.queue.size()) {
+  } else if (on.head >= kCompactAt && 2 * on.head > on.queue.size() && !is_coasting()) {
     on.queue.erase(on.queue.begin(), on.queue.begin() + static_cast<std::ptrdiff_t>(on.head));
     on.head = 0;
   }
@@ -68,7 +69,7 @@ void SharedDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, Op
   ++times.unfinished;
   Stream& on = stream(c, row.stream);
   on.places.launched();
-  Item& item = enqueue(c, on, ItemKind::op, local_op, issued);
+  Item& item = enqueue(c, on, ItemKind::op, local_op, issued, issued);
   item.step = step;
   item.host = host;
   if (row.collective) item.order = queue(c, row.communicator).launched++;
@@ -77,12 +78,12 @@ void SharedDevice::launch(std::uint16_t c, std::uint32_t local_op, Ns issued, Op
 EventHandle SharedDevice::record(std::uint16_t c, std::uint32_t s, Ns host_time, OpInstance host) {
   const auto handle = static_cast<EventHandle>(events_.size());
   events_.emplace_back();
-  enqueue(c, stream(c, s), ItemKind::record, handle, host_time).host = host;
+  enqueue(c, stream(c, s), ItemKind::record, handle, host_time, host_time).host = host;
   return handle;
 }
 
-void SharedDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event) {
-  enqueue(c, stream(c, s), ItemKind::wait, event, 0);
+void SharedDevice::wait(std::uint16_t c, std::uint32_t s, EventHandle event, Ns host_time) {
+  enqueue(c, stream(c, s), ItemKind::wait, event, 0, host_time);
 }
 
 // Classes meet in collectives only: between them each goes ahead of the others.
@@ -90,6 +91,11 @@ void SharedDevice::advance(Ns time) {
   while (true) {
     const std::uint16_t c = next_.first();
     if (next_[c] > time || next_[c] == kForever) return;
+    if (coast_.left != 0 && coast_.at + coast_.pairing.took <= time) {
+      coast();
+      continue;
+    }
+    stop_coasting();
     if (!play_alone(c, time, kUnlimited)) play_together(next_[c]);
   }
 }
@@ -102,6 +108,8 @@ void SharedDevice::make_places(const WantedPlaces& wanted) {
     const std::uint32_t missing = places.missing(wanted.launches);
     const std::uint16_t first = next_.first();
     if (missing == 0 || next_[first] == kForever) return;
+    if (coast()) continue;
+    stop_coasting();
     const bool played =
         first == c ? play_alone(c, kForever - 1, missing) : play_alone(first, next_[c], kUnlimited);
     if (!played) play_together(next_[first]);
@@ -114,6 +122,7 @@ void SharedDevice::make_any_places(std::span<const WantedPlaces> wanted) {
   while (true) {
     const std::uint16_t first = next_.first();
     if (next_[first] == kForever) return;
+    stop_coasting();
     std::size_t most = kUnlimited;
     bool wants = false;
     Ns horizon = kForever - 1;

@@ -55,7 +55,7 @@ class SharedDevice {
   void launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
               std::uint32_t step);
   EventHandle record(std::uint16_t c, std::uint32_t stream, Ns host_time, OpInstance host);
-  void wait(std::uint16_t c, std::uint32_t stream, EventHandle event);
+  void wait(std::uint16_t c, std::uint32_t stream, EventHandle event, Ns host_time);
   const EventRecord& event(EventHandle handle) const { return events_[handle]; }
   const EventRecord& place(std::uint16_t c, std::uint32_t s) const {
     return streams_[first_stream_[c] + s].places.place();
@@ -89,9 +89,16 @@ class SharedDevice {
   /// What decides how the devices go on, to be compared with a later state. Copies what is queued,
   /// and the last `events` events or those since the first one in a queue.
   struct Snapshot;
+  /// The items that a period brings the streams of the only class, where `periods` have brought
+  /// nothing else: as far as these fill the queues, a later period fills them alike.
+  struct Supply {
+    std::span<const std::uint32_t> items;  ///< by stream; empty: not known
+    std::uint32_t periods = 0;
+  };
   /// Are the ops that are next on the only class's streams all of these rows and that step? Quick.
   bool is_within(Range rows, std::uint32_t step) const;
-  void remember(Snapshot& snapshot, std::uint32_t events) const;
+  void remember(Snapshot& snapshot, std::uint32_t events) const { remember(snapshot, events, {}); }
+  void remember(Snapshot& snapshot, std::uint32_t events, const Supply& supply) const;
   /// From then on until forget() the device notes in the snapshot what ends.
   void note_in(Snapshot& snapshot);
   void forget();
@@ -102,6 +109,27 @@ class SharedDevice {
   /// If repeats(): makes it the state of pairing.periods periods later, with all that happens in
   /// them. Events recorded in these follow those that there are.
   void skip(const Snapshot& snapshot, const Pairing& pairing);
+
+  /// After repeats(), and skip() of pairing.periods if these are any: a device that has more in its
+  /// queues than a period takes from them does what the period did, whatever is launched behind
+  /// that. From `now` on, the end of a period, it coasts: goes on by whole periods without playing
+  /// them, as far as what is queued reaches. make_places() and coast() may thereby come to times
+  /// before which the host launches: what would be disturbed is taken back then. So only one thread
+  /// may act. `items`: what a period takes from each stream. The snapshot's notes are taken.
+  void begin_coasting(Snapshot& snapshot, const Pairing& pairing,
+                      std::span<const std::uint32_t> items, Ns now);
+  bool is_coasting() const { return coast_.left + coast_.played != 0; }
+  bool is_coasting(Range rows, std::uint32_t step) const {
+    return is_coasting() && coast_.pairing.rows == rows && coast_.pairing.step == step;
+  }
+  /// All that was launched since goes on to repeat.
+  void look_ahead();
+  /// Goes on by a period; false if it cannot.
+  bool coast();
+  /// Takes back what lies behind `time`.
+  void land(Ns time);
+  /// Plays to just there, and coasts no more unless it is there already.
+  void land_at(Ns time);
 
  private:
   enum class ItemKind : std::uint8_t { op, record, wait };
@@ -136,17 +164,49 @@ class SharedDevice {
   bool pair(const Snapshot& snapshot, const Pairing& pairing, std::uint16_t c,
             std::span<const std::uint32_t> launched);
   static bool pair(const Item& before, Item& now, const Pairing& pairing, std::uint32_t launched);
+  static void move(Item& item, const Pairing& pairing, std::uint32_t launched);
   struct Communicator {
     Ns end = 0;
     OpInstance last;
     std::uint32_t launched = 0, started = 0;
     bool busy = false;
   };
+  /// What a period changes, and how many are left. Periods are counted from the remembered one.
+  struct Coast {
+    struct Move {
+      std::uint32_t items = 0;  ///< taken from the queue
+      Ns ready = 0, start = 0, transfer = 0, updated = 0, finish = 0;
+    };
+    struct Meet {
+      std::uint32_t started = 0;
+      Ns end = 0;
+    };
+    Pairing pairing;
+    std::vector<Ended> ended;           ///< in the remembered one
+    std::vector<EventHandle> recorded;  ///< likewise
+    std::vector<Move> streams;
+    std::vector<Meet> communicators;
+    Ns now = 0, next = 0;     ///< moves of the class's
+    std::vector<Item> first;  ///< current ones before the first period
+    std::vector<Ns> ends;     ///< of the step, before each of `played`
+    Ns at = 0;                ///< where the next one begins
+    EventHandle horizon = 0;  ///< events from there on are recorded later than all that is left
+    std::uint32_t left = 0, played = 0;
+  };
+  void move_by_period(int direction);
+  void take_back_period();
+  void disturb(ItemKind kind, std::uint32_t id, Ns time);
+  std::uint32_t periods_queued(const Stream& on, std::uint32_t items, std::uint32_t most) const;
+  void repeat_ops(std::span<const Ended> ended, const Pairing& pairing, std::uint32_t period);
+  void repeat_events(std::span<const EventHandle> recorded, const Pairing& pairing,
+                     std::uint32_t period);
+  void stop_coasting() { coast_.left = coast_.played = 0; }
 
   Stream& stream(std::uint16_t c, std::uint32_t s) { return streams_[first_stream_[c] + s]; }
   Communicator& queue(std::uint16_t c, std::uint32_t k) { return queues_[c * communicators_ + k]; }
   void play_together(Ns now);
-  Item& enqueue(std::uint16_t c, Stream& on, ItemKind kind, std::uint32_t id, Ns issued);
+  Item& enqueue(std::uint16_t c, Stream& on, ItemKind kind, std::uint32_t id, Ns issued,
+                Ns host_time);
   std::span<Stream> streams(std::uint16_t c) {
     return std::span(streams_).subspan(first_stream_[c], first_stream_[c + 1U] - first_stream_[c]);
   }
@@ -198,10 +258,13 @@ class SharedDevice {
   std::vector<Ended>* log_ = nullptr;
   std::vector<EventHandle>* recorded_ = nullptr;  ///< notes events as they are done
   std::size_t queued_ = 0;                        ///< items, running ops included
+  Coast coast_;
 };
 
 struct SharedDevice::Snapshot {
-  std::vector<Stream> streams;  ///< queues from their heads on
+  std::vector<Stream> streams;       ///< queues from their heads on; empty if `is_supplied`
+  std::vector<std::size_t> lengths;  ///< of the queues
+  bool is_supplied = false;          ///< the queues hold nothing but the supply
   std::vector<Communicator> queues;
   EventHandle first_event = 0, next_event = 0;
   std::vector<EventRecord> events;  ///< from first_event on

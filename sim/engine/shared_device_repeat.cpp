@@ -17,17 +17,32 @@ bool SharedDevice::is_within(Range rows, std::uint32_t step) const {
   });
 }
 
-void SharedDevice::remember(Snapshot& snapshot, std::uint32_t events) const {
+void SharedDevice::remember(Snapshot& snapshot, std::uint32_t events, const Supply& supply) const {
   snapshot.next_event = next_event();
   snapshot.first_event = next_event() - std::min(next_event(), events);
   snapshot.streams.resize(streams_.size());
+  snapshot.lengths.resize(streams_.size());
+  snapshot.is_supplied = !supply.items.empty();
+  for (std::size_t s = 0; s < streams_.size(); ++s) {
+    snapshot.lengths[s] = streams_[s].queue.size() - streams_[s].head;
+    snapshot.is_supplied = snapshot.is_supplied &&
+                           snapshot.lengths[s] <= std::size_t{supply.items[s]} * supply.periods;
+  }
   for (std::size_t s = 0; s < streams_.size(); ++s) {
     const Stream& from = streams_[s];
     Stream& to = snapshot.streams[s];
-    std::vector<Item> queue = std::move(to.queue);
-    queue.assign(from.queue.begin() + static_cast<std::ptrdiff_t>(from.head), from.queue.end());
-    for (const Item& item : queue)
+    const std::span queued = std::span(from.queue).subspan(from.head);
+    // The first period's are the oldest ones.
+    const auto oldest = snapshot.is_supplied && queued.size() > supply.items[s]
+                            ? queued.first(supply.items[s])
+                            : queued;
+    for (const Item& item : oldest)
       if (item.kind != ItemKind::op) snapshot.first_event = std::min(snapshot.first_event, item.id);
+    std::vector<Item> queue = std::move(to.queue);
+    if (snapshot.is_supplied)
+      queue.clear();
+    else
+      queue.assign(queued.begin(), queued.end());
     to.cause = from.cause;
     to.ready = from.ready;
     to.running = from.running;
@@ -78,16 +93,19 @@ bool SharedDevice::pair(const Item& before, Item& now, const Pairing& pairing,
   }
   if (now.kind != ItemKind::op) {
     if (now.id != before.id + pairing.records) return false;
-    now.id += pairing.records * pairing.periods;
   } else {
     if (now.step != before.step + pairing.steps) return false;
     if (pairing.steps == 0 && now.step != pairing.step) return false;
-    if (!pairing.local(before.id, now.id)) return false;
-    if (now.order != before.order + launched) return false;
-    now.order += launched * pairing.periods;
+    if (now.id != before.id + pairing.ops || now.order != before.order + launched) return false;
   }
-  now.issued += pairing.later();
+  move(now, pairing, launched);
   return true;
+}
+
+void SharedDevice::move(Item& item, const Pairing& pairing, std::uint32_t launched) {
+  item.id += (item.kind == ItemKind::op ? pairing.ops : pairing.records) * pairing.periods;
+  item.order += launched * pairing.periods;
+  item.issued += pairing.later();
 }
 
 // The streams of one class. `launched` by communicator.
@@ -102,13 +120,14 @@ bool SharedDevice::pair(const Snapshot& snapshot, const Pairing& pairing, std::u
     Stream& now = streams_[s];
     if (now.running != before.running) return false;
     if (now.running == Running::waiting && pairing.steps == 0) return false;
-    if (now.queue.size() - now.head != before.queue.size()) return false;
+    const std::span queued = std::span(now.queue).subspan(now.head);
+    if (queued.size() != snapshot.lengths[s]) return false;
     if (!pairing.time(before.ready, now.ready) || !pairing.cause(before.cause, now.cause))
       return false;
-    for (std::size_t i = 0; i < before.queue.size(); ++i) {
-      Item& item = now.queue[now.head + i];
-      if (!pair(before.queue[i], item, pairing, order_of(item))) return false;
-    }
+    if (snapshot.is_supplied && pairing.periods != 0)
+      for (Item& item : queued) move(item, pairing, order_of(item));
+    for (std::size_t i = 0; i < before.queue.size(); ++i)
+      if (!pair(before.queue[i], queued[i], pairing, order_of(queued[i]))) return false;
     if (!now.places.pair(before.places, pairing)) return false;
     if (now.running == Running::no) continue;
     const bool is_like = before.work == now.work && before.speed == now.speed &&
@@ -169,40 +188,50 @@ bool SharedDevice::repeats(const Snapshot& snapshot, const Pairing& pairing) {
   return pair(snapshot, only_check);
 }
 
+// The ops of the remembered period, so many periods later.
+void SharedDevice::repeat_ops(std::span<const Ended> ended, const Pairing& pairing,
+                              std::uint32_t period) {
+  StepTimes& times = timelines_.front().step(pairing.step);
+  const Ns later = pairing.took * period;
+  const std::uint32_t further = pairing.ops * period;
+  for (const Ended& each : ended) {
+    const OpTime& like = times.ops[each.local_op];
+    OpTime& time = times.ops[each.local_op + further];
+    time.start = like.start + later;
+    time.transfer = like.transfer + later;
+    time.end = like.end + later;
+    const bool moves = !like.bound_previous_step && pairing.rows.contains(like.bound_by);
+    time.bound_by = like.bound_by + (moves ? further : 0);
+    time.bound_class = like.bound_class;
+    time.bound_previous_step = like.bound_previous_step;
+    time.reason = like.reason;
+    times.states[each.local_op + further] = OpState::done;
+    times.end = std::max(times.end, time.end);
+  }
+}
+
+void SharedDevice::repeat_events(std::span<const EventHandle> recorded, const Pairing& pairing,
+                                 std::uint32_t period) {
+  for (const EventHandle handle : recorded) {
+    const EventRecord& like = events_[handle];
+    const bool moves = pairing.is_of_period(like.by);
+    events_[handle + pairing.records * period] = {
+        like.time + pairing.took * period, moves ? pairing.moved(like.by, period) : like.by, true};
+  }
+}
+
 void SharedDevice::skip(const Snapshot& snapshot, const Pairing& pairing) {
   StepTimes& times = timelines_.front().step(pairing.step);
   const auto periods = pairing.periods;
-  for (const Ended& ended : snapshot.ended) {
-    const OpTime like = times.ops[ended.local_op];
-    const bool moves = !like.bound_previous_step && pairing.rows.contains(like.bound_by);
-    for (std::uint32_t period = 1; period <= periods; ++period) {
-      const Ns later = pairing.took * period;
-      const std::uint32_t local = ended.local_op + pairing.ops * period;
-      OpTime& time = times.ops[local];
-      const Ns issued = time.issued;  // of one that waits in a queue
-      time = like;
-      time.issued = issued;
-      time.start += later;
-      time.transfer += later;
-      time.end += later;
-      if (moves) time.bound_by += pairing.ops * period;
-      times.states[local] = OpState::done;
-      times.end = std::max(times.end, time.end);
-    }
+  events_.resize(events_.size() + std::size_t{pairing.records} * periods);
+  for (std::uint32_t period = 1; period <= periods; ++period) {
+    repeat_ops(snapshot.ended, pairing, period);
+    repeat_events(snapshot.recorded, pairing, period);
   }
   const std::uint32_t first = pairing.latest - timelines_.front().row(0);
   for (std::uint32_t local = first + pairing.ops; local < first + pairing.ops * (periods + 1);
        ++local)
     times.ops[local].issued = times.ops[local - pairing.ops].issued + pairing.took;
-  events_.resize(events_.size() + std::size_t{pairing.records} * periods);
-  for (const EventHandle handle : snapshot.recorded) {
-    const EventRecord like = events_[handle];
-    for (std::uint32_t period = 1; period <= periods; ++period) {
-      EventRecord& event = events_[handle + pairing.records * period];
-      event = {like.time + pairing.took * period, like.by, true};
-      if (pairing.is_of_period(like.by)) event.by = pairing.moved(like.by, period);
-    }
-  }
   pair(snapshot, pairing);
   const auto launched = [&](const Item& item) {
     if (item.kind == ItemKind::op) times.states[item.id] = OpState::launched;

@@ -98,7 +98,7 @@ TEST_CASE("the engines agree with contention") {
 TEST_CASE("the engines agree where blocks repeat") {
   rc::prop("on random schedules", [](std::uint64_t seed, bool contention) {
     compare(seed, *rc::gen::inRange<std::uint32_t>(1, 12), contention,
-            *rc::gen::inRange<std::uint32_t>(4, 14));
+            *rc::gen::inRange<std::uint32_t>(4, 30));
   });
 }
 

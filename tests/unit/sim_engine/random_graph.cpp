@@ -186,6 +186,7 @@ class Maker {
     table.host.device_free = 10 * some();
     table.host.device_map = some();
     table.host.launch_queue = chance(2) ? 0 : 1 + below(6);
+    if (blocks_ != 0 && chance(2)) table.host.launch_queue = 1 + below(64);
     return table;
   }
 
