@@ -90,9 +90,11 @@ class Recorder {
     for (std::uint32_t c = 0; c < graph_.classes.size(); ++c) {
       const sim::ClassResult& result = simulation_.classes[c];
       for (const StepKind kind : kinds_) {
+        // A simulation of one step gives its rows once.
+        const bool is_first = kind == StepKind::first && !result.first.ran.empty();
         Part part{c,
                   kind,
-                  kind == StepKind::first ? &result.first : &result.steady,
+                  is_first ? &result.first : &result.steady,
                   &graph_.at(graph_.classes[c].program),
                   {},
                   {}};

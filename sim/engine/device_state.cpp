@@ -85,23 +85,12 @@ std::span<const std::uint16_t> Meetings::classes(std::uint16_t rank_class,
 
 namespace {
 
-// Prices of all ops for one class.
-void fill_rows(const Graph& graph, const CostTable& prices, const RankClass& rank_class,
-               std::vector<LaunchRow>& rows) {
-  const Range ops = graph.at(rank_class.program).ops;
-  rows.resize(ops.count);
-  for (std::uint32_t i = 0; i < ops.count; ++i) {
-    const Op& op = graph.ops[ops.first + i];
-    const Price& price = prices.prices[op.cost.row()];
+void fill_rows(const Graph& graph, const Program& program, std::vector<LaunchRow>& rows) {
+  rows.resize(program.ops.count);
+  for (std::uint32_t i = 0; i < program.ops.count; ++i) {
+    const Op& op = graph.ops[program.ops.first + i];
     LaunchRow& row = rows[i];
     row.collective = static_cast<bool>(op.communicator);
-    row.duration = price.duration;
-    if (!row.collective && rank_class.compute_scale_ppm != kMillion)
-      row.duration = scaled(price.duration, rank_class.compute_scale_ppm);
-    row.host = price.host;
-    row.lead = price.lead;
-    row.lateness = price.lateness;
-    row.is_own = price.is_own;
     row.stream = op.stream.row();
     row.communicator = row.collective ? op.communicator.row() : 0;
     row.cost = op.cost.row();
@@ -112,22 +101,22 @@ void fill_rows(const Graph& graph, const CostTable& prices, const RankClass& ran
 }  // namespace
 
 void LaunchTable::fill(const Graph& graph, std::span<const CostTable> prices) {
-  by_class_.assign(graph.classes.size(), {});
-  for (std::size_t c = 0; c < by_class_.size(); ++c) {
-    const RankClass& each = graph.classes[c];
-    const auto is_like = [&](const RankClass& other) {
-      return other.program == each.program && other.hardware == each.hardware &&
-             other.compute_scale_ppm == each.compute_scale_ppm;
-    };
-    const auto first = std::ranges::find_if(graph.classes, is_like);
-    if (&*first == &each) {
-      std::vector<LaunchRow>& rows =
-          distinct_[{each.program.row(), each.hardware, each.compute_scale_ppm}];
-      fill_rows(graph, prices[each.hardware], each, rows);
-      by_class_[c] = rows;
-    } else {
-      by_class_[c] = by_class_[static_cast<std::size_t>(first - graph.classes.begin())];
+  by_class_.clear();
+  scaled_.clear();
+  for (const RankClass& each : graph.classes) {
+    const auto [rows, is_new] = by_program_.try_emplace(each.program.row());
+    if (is_new) fill_rows(graph, graph.at(each.program), rows->second);
+    const std::span<const Price> own = prices[each.hardware].prices;
+    std::span<const Price> computes = own;
+    if (each.compute_scale_ppm != kMillion) {
+      const auto [scaled_prices, is_first] =
+          scaled_.try_emplace({each.hardware, each.compute_scale_ppm}, own.begin(), own.end());
+      if (is_first)
+        for (Price& price : scaled_prices->second)
+          price.duration = scaled(price.duration, each.compute_scale_ppm);
+      computes = scaled_prices->second;
     }
+    by_class_.emplace_back(rows->second, computes, own);
   }
 }
 

@@ -184,17 +184,34 @@ struct WantedPlaces {
   std::uint32_t launches = 0;
 };
 
-/// What an op does to a device, gathered from graph and prices once per run.
+/// Where an op goes, gathered from the graph. Four of them fill a line of the cache.
 struct LaunchRow {
-  Ns duration = 0;
-  Ns host = 0;
-  Ns lead = 0, lateness = 0;
   std::uint32_t stream = 0;
   std::uint32_t communicator = 0;  ///< only if `collective`
   std::uint32_t cost = 0;
   bool collective = false;
   bool has_deps = false;
-  bool is_own = false;  ///< see Price
+};
+static_assert(sizeof(LaunchRow) == 16);
+
+/// The launches of a class, by row − program.ops.first, and what they cost it.
+class LaunchRows {
+ public:
+  LaunchRows() = default;
+  /// `computes`, `collectives`: by cost.
+  LaunchRows(std::span<const LaunchRow> rows, std::span<const Price> computes,
+             std::span<const Price> collectives)
+      : rows_(rows.data()), computes_(computes.data()), collectives_(collectives.data()) {}
+
+  const LaunchRow& operator[](std::size_t local_op) const { return rows_[local_op]; }
+  const Price& price(const LaunchRow& row) const {
+    return (row.collective ? collectives_ : computes_)[row.cost];
+  }
+
+ private:
+  const LaunchRow* rows_ = nullptr;
+  const Price* computes_ = nullptr;
+  const Price* collectives_ = nullptr;
 };
 
 /// Which classes meet in each communicator.
@@ -210,24 +227,23 @@ class Meetings {
   std::vector<std::vector<std::uint16_t>> members_;  ///< by class × communicator
 };
 
-/// By row − program.ops.first.
-using LaunchRows = std::span<const LaunchRow>;
-
-/// The rows of all classes. Those of one program, hardware and speed share theirs, so that many
-/// classes alike read little memory.
+/// The rows of all classes. Those of one program share theirs, so that many classes alike read
+/// little memory.
 class LaunchTable {
  public:
   LaunchTable() = default;
   LaunchTable(const Graph& graph, std::span<const CostTable> prices) { fill(graph, prices); }
-  /// Of the same graph with other prices. Spans given before then show these.
+  /// Of the same graph with other prices, which are borrowed until the next call. What was given
+  /// before shows these.
   void fill(const Graph& graph, std::span<const CostTable> prices);
   LaunchTable(const LaunchTable&) = delete;
   LaunchTable& operator=(const LaunchTable&) = delete;
   std::span<const LaunchRows> by_class() const { return by_class_; }
 
  private:
-  using Key = std::tuple<std::uint32_t, std::uint32_t, std::int32_t>;  ///< program, hardware, speed
-  std::map<Key, std::vector<LaunchRow>> distinct_;
+  using Speed = std::pair<std::uint32_t, std::int32_t>;  ///< hardware, compute_scale_ppm
+  std::map<std::uint32_t, std::vector<LaunchRow>> by_program_;
+  std::map<Speed, std::vector<Price>> scaled_;  ///< of computes, by cost
   std::vector<LaunchRows> by_class_;
 };
 

@@ -124,6 +124,16 @@ struct Played {
   }
 };
 
+// Of a step whose rows stand elsewhere.
+StepResult figures_of(const StepResult& step) {
+  StepResult figures;
+  figures.begin = step.begin;
+  figures.end = step.end;
+  figures.host_end = step.host_end;
+  figures.peaks = step.peaks;
+  return figures;
+}
+
 // What the rest of the job would do if nothing more were launched: played on a copy.
 void play_ahead(const ListDevice&, std::vector<SharedDevice::Ended>&) {}
 void play_ahead(const SharedDevice& device, std::vector<SharedDevice::Ended>& log) {
@@ -267,7 +277,7 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
   for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {
     simulation.classes[c].steady = all.take(c, last);
     if (options.once)
-      simulation.classes[c].first = simulation.classes[c].steady;
+      simulation.classes[c].first = figures_of(simulation.classes[c].steady);
     else if (timelines[c].oldest() <= kFirst)
       simulation.classes[c].first = all.take(c, kFirst);
     buffers_[c] = timelines[c].take_buffers();
@@ -275,13 +285,20 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
   return simulation;
 }
 
+// The rows of ops went with the simulation, their states stayed.
 void Engine::recycle(Simulation&& simulation) {
   for (std::size_t c = 0; c < simulation.classes.size(); ++c) {
     std::vector<StepTimes>& buffers = buffers_[c];
-    std::erase_if(buffers, [](const StepTimes& times) { return times.ops.empty(); });
-    for (StepResult* step : {&simulation.classes[c].first, &simulation.classes[c].steady})
-      if (!step->ops.empty() && buffers.size() < kMostBuffers)
+    const auto is_bare = [](const StepTimes& times) { return times.ops.empty(); };
+    for (StepResult* step : {&simulation.classes[c].first, &simulation.classes[c].steady}) {
+      if (step->ops.empty()) continue;
+      const auto bare = std::ranges::find_if(buffers, is_bare);
+      if (bare != buffers.end())
+        bare->ops = std::move(step->ops);
+      else if (buffers.size() < kMostBuffers)
         buffers.emplace_back().ops = std::move(step->ops);
+    }
+    std::erase_if(buffers, is_bare);
   }
 }
 

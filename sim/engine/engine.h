@@ -28,8 +28,9 @@ struct EngineOptions {
   bool memory = true;  ///< run the allocator; off: peaks are 0
   Bytes capacity = 0;  ///< device bytes that the allocator may reserve; 0: unlimited
   alloc::AllocConfig alloc;
-  bool record_memory = true;      ///< fill bindings and memory curves
-  bool once = false;              ///< the first step alone, which stands for the steady one as well
+  bool record_memory = true;  ///< fill bindings and memory curves
+  bool once =
+      false;  ///< the first step alone, given as the steady one; `first` has its figures, no rows
   std::uint32_t max_bodies = 10;  ///< give up on convergence after so many steady steps
 };
 

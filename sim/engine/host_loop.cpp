@@ -141,7 +141,7 @@ void HostLoop<Device>::go_on(const Turn& turn) {
   Thread& thread = *turn.thread;
   ClassRun& run = *runs_[thread.rank_class];
   const std::uint16_t c = thread.rank_class;
-  const LaunchRow* const rows = rows_[c].data();
+  const LaunchRows rows = rows_[c];
   const HostPrices& prices = *run.prices;
   ClassMemory* const memory = run.memory.get();
   run.clock->caller = &thread;
@@ -189,7 +189,7 @@ void HostLoop<Device>::go_on(const Turn& turn) {
           thread.last_wait = place->by;
           if (time >= others || may_wake(time)) return;  // they may come first now
         }
-        time += row.host;
+        time += rows.price(row).host;
         if (memory != nullptr) memory->launched(action.a);
         device_.launch(c, local, time, thread.last_wait, run.step);
         break;
@@ -244,7 +244,7 @@ void HostLoop<Device>::go_on(const Turn& turn) {
 template <class Device>
 WantedPlaces HostLoop<Device>::wanted_places(const ClassRun& run, const Action* at,
                                              const Action* stop) const {
-  const LaunchRow* const rows = rows_[run.rank_class].data();
+  const LaunchRows& rows = rows_[run.rank_class];
   const std::uint32_t stream = rows[at->a - run.first_op].stream;
   const auto stays = [&](const Action& action) {
     switch (action.kind) {

@@ -9,7 +9,6 @@ ListDevice::ListDevice(const Graph& graph, std::span<const LaunchRows> rows,
                        const Meetings& meetings)
     : graph_(graph),
       rows_(rows),
-      prices_(prices),
       timelines_(timelines),
       meetings_(meetings),
       communicators_(graph.communicators.size()),
@@ -100,13 +99,15 @@ bool ListDevice::start(std::uint16_t c, Item& item) {
       }
     }
   }
-  item.start += row.lead;
+  const Price& price = rows_[c].price(row);
+  item.start += price.lead;
   if (row.collective) return arrive(c, item, row);
-  finish(c, item, row, item.start, item.start + row.duration);
+  finish(c, item, row, item.start, item.start + price.duration);
   return true;
 }
 
 bool ListDevice::arrive(std::uint16_t c, Item& item, const LaunchRow& row) {
+  const Price& price = rows_[c].price(row);
   Queue& mine = queue(c, row.communicator);
   if (item.order != mine.started) return false;
   if (mine.end > item.start) {
@@ -115,8 +116,8 @@ bool ListDevice::arrive(std::uint16_t c, Item& item, const LaunchRow& row) {
   }
   const auto members = meetings_.classes(c, row.communicator);
   if (members.size() == 1) {
-    const Ns transfer = item.start + row.lateness;
-    finish(c, item, row, transfer, transfer + row.duration);
+    const Ns transfer = item.start + price.lateness;
+    finish(c, item, row, transfer, transfer + price.duration);
     return true;
   }
   item.arrived = true;
@@ -143,7 +144,8 @@ bool ListDevice::arrive(std::uint16_t c, Item& item, const LaunchRow& row) {
   Ns duration = 0, lateness = 0;
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (meeting[i]->start > meeting[last]->start) last = i;
-    const LaunchRow& part = rows_[members[i]][meeting[i]->id];
+    const LaunchRows& rows = rows_[members[i]];
+    const Price& part = rows.price(rows[meeting[i]->id]);
     if (!part.is_own) duration = std::max(duration, part.duration);
     lateness = std::max(lateness, part.lateness);
   }
@@ -154,8 +156,9 @@ bool ListDevice::arrive(std::uint16_t c, Item& item, const LaunchRow& row) {
     Item& part = *meeting[i];
     if (part.start < arrival) part.cause = {late, Reason::rendezvous};
     const LaunchRow& part_row = rows_[members[i]][part.id];
+    const Price& part_price = rows_[members[i]].price(part_row);
     finish(members[i], part, part_row, transfer,
-           transfer + (part_row.is_own ? part_row.duration : duration));
+           transfer + (part_price.is_own ? part_price.duration : duration));
     if (members[i] == c) continue;
     ++stream(members[i], part_row.stream).head;
     --queued_[members[i]];

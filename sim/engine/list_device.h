@@ -24,6 +24,7 @@ class ListDevice {
   void launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
               std::uint32_t step) {
     const LaunchRow& row = rows_[c][local_op];
+    const Price& price = rows_[c].price(row);
     Stream& on = stream(c, row.stream);
     on.places.launched();
     if (row.collective || row.has_deps || queued_[c] != 0) [[unlikely]]
@@ -32,9 +33,9 @@ class ListDevice {
     Timeline& timeline = timelines_[c];
     StepTimes& times = timeline.step(step);
     const bool late = issued > on.ready;
-    const Ns start = (late ? issued : on.ready) + row.lead;
+    const Ns start = (late ? issued : on.ready) + price.lead;
     const Cause cause = late ? Cause{host, Reason::host} : on.cause;
-    const Ns end = start + row.duration;
+    const Ns end = start + price.duration;
     times.ops[local_op] = op_time(issued, start, start, end, cause, step);
     times.states[local_op] = OpState::done;
     times.end = std::max(times.end, end);
@@ -115,7 +116,6 @@ class ListDevice {
 
   const Graph& graph_;
   std::span<const LaunchRows> rows_;
-  std::span<const CostTable> prices_;
   std::vector<Timeline>& timelines_;
   const Meetings& meetings_;
   std::size_t communicators_;

@@ -18,7 +18,6 @@ SharedDevice::SharedDevice(const Graph& graph, std::span<const LaunchRows> rows,
                            const Meetings& meetings)
     : graph_(graph),
       rows_(rows),
-      prices_(prices),
       timelines_(timelines),
       meetings_(meetings),
       communicators_(graph.communicators.size()),
@@ -278,17 +277,18 @@ bool SharedDevice::begin(std::uint16_t c, Stream& on, const Item& item, Ns now) 
   on.current = item;
   on.current_cause = cause;
   on.start = on.transfer = now;
-  on.demand = prices_[graph_.classes[c].hardware].prices[row.cost].demand;
+  const Price& price = rows_[c].price(row);
+  on.demand = price.demand;
   changed_[c] = 1;
   if (row.collective && meetings_.classes(c, row.communicator).size() > 1) {
     arrive(c, on, now);
     return true;
   }
   on.running = Running::yes;
-  on.work = row.duration * kWhole;
+  on.work = price.duration * kWhole;
   on.updated = now;
   on.speed = on.own_speed = kWhole;
-  on.finish = now + row.duration;
+  on.finish = now + price.duration;
   return true;
 }
 
@@ -327,21 +327,22 @@ void SharedDevice::transfer(std::span<Stream* const> parts, std::span<const std:
   Ns duration = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i]->start > parts[last]->start) last = i;
-    duration = std::max(duration, rows_[members[i]][parts[i]->current.id].duration);
+    const LaunchRows& rows = rows_[members[i]];
+    duration = std::max(duration, rows.price(rows[parts[i]->current.id]).duration);
   }
   const OpInstance late{
       graph_.at(graph_.classes[members[last]].program).ops.first + parts[last]->current.id,
       parts[last]->current.step, members[last]};
   for (std::size_t i = 0; i < parts.size(); ++i) {
     Stream& part = *parts[i];
-    const std::uint32_t cost = rows_[members[i]][part.current.id].cost;
+    const LaunchRows& rows = rows_[members[i]];
     if (part.start < now) part.current_cause = {late, Reason::rendezvous};
     part.running = Running::yes;
     part.transfer = part.updated = now;
     part.work = duration * kWhole;
     part.speed = part.own_speed = kWhole;
     part.finish = now + duration;
-    part.demand = prices_[graph_.classes[members[i]].hardware].prices[cost].demand;
+    part.demand = rows.price(rows[part.current.id]).demand;
     changed_[members[i]] = 1;
     if (dirty_[members[i]] == 0) dirty_[members[i]] = 2;
   }

@@ -234,7 +234,6 @@ class SharedDevice {
 
   const Graph& graph_;
   std::span<const LaunchRows> rows_;
-  std::span<const CostTable> prices_;
   std::vector<Timeline>& timelines_;
   const Meetings& meetings_;
   std::size_t communicators_;

@@ -73,7 +73,6 @@ bool SharedDevice::play_alone(std::uint16_t c, Ns horizon, std::size_t most) {
   if (only == nullptr) return false;
   Stream& on = *only;
   const LaunchRows rows = rows_[c];
-  const std::vector<Price>& prices = prices_[graph_.classes[c].hardware].prices;
   bool others = false;  // they have something to do at `now`
   bool moved = false;
   const auto go_to = [&](Ns time) {
@@ -115,15 +114,16 @@ bool SharedDevice::play_alone(std::uint16_t c, Ns horizon, std::size_t most) {
       take(c, on, now);
       continue;
     }
+    const Price& price = rows.price(*row);
     on.current_cause = item.issued > on.ready ? Cause{item.host, Reason::host} : on.cause;
     on.current = item;
     on.start = on.transfer = now;
-    on.demand = prices[row->cost].demand;
+    on.demand = price.demand;
     on.running = Running::yes;
-    on.work = row->duration * kWhole;
+    on.work = price.duration * kWhole;
     on.updated = now;
     on.speed = on.own_speed = kWhole;
-    on.finish = now + row->duration;
+    on.finish = now + price.duration;
     changed_[c] = 1;
     ++on.head;
   }
