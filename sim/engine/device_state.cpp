@@ -14,17 +14,17 @@ Ns scaled(Ns time, std::int32_t ppm) {
 
 }  // namespace
 
+// A step gets its memory when it is asked for the first time: often the first one never is.
 StepTimes& Timeline::look_up(std::uint32_t number) {
-  while (oldest_ + steps_.size() <= number) {
-    if (spare_.empty()) spare_.emplace_back();
-    steps_.push_back(std::move(spare_.back()));
-    spare_.pop_back();
-    steps_.back().states.clear();
-  }
+  while (oldest_ + steps_.size() <= number) steps_.emplace_back();
   latest_ = number;
   latest_times_ = &steps_[number - oldest_];
   StepTimes& times = *latest_times_;
-  if (times.states.size() != ops_.count) {  // nobody has asked for it before
+  if (times.states.size() != ops_.count) {
+    if (!spare_.empty()) {
+      times = std::move(spare_.back());
+      spare_.pop_back();
+    }
     times.ops.resize(ops_.count);
     times.states.assign(ops_.count, OpState::absent);
     times.end = 0;
@@ -36,7 +36,7 @@ StepTimes& Timeline::look_up(std::uint32_t number) {
 void Timeline::forget_before(std::uint32_t number) {
   latest_ = kNone;
   while (oldest_ < number && !steps_.empty()) {
-    spare_.push_back(std::move(steps_.front()));
+    if (!steps_.front().states.empty()) spare_.push_back(std::move(steps_.front()));
     steps_.pop_front();
     ++oldest_;
   }

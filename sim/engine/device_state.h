@@ -84,7 +84,8 @@ enum class OpState : std::uint8_t { absent, launched, done };
 struct StepTimes {
   std::vector<OpTime> ops;
   std::vector<OpState> states;
-  Ns end = 0;  ///< of the ops that are done
+  std::vector<std::uint8_t> ran;  ///< memory for the result's
+  Ns end = 0;                     ///< of the ops that are done
   std::uint32_t unfinished = 0;
 };
 

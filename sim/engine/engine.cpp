@@ -111,6 +111,7 @@ struct Played {
     result.begin = step <= kFirst ? record.host_begin : end(c, step - 1);
     result.end = end(c, step);
     result.host_end = record.host_end;
+    result.ran = std::move(times.ran);
     result.ran.resize(times.states.size());
     std::ranges::transform(times.states, result.ran.begin(), [](OpState state) {
       return static_cast<std::uint8_t>(state == OpState::done);
@@ -236,7 +237,7 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
   std::vector<Timeline> timelines;
   for (std::size_t c = 0; c < graph.classes.size(); ++c)
     timelines.emplace_back(graph.at(graph.classes[c].program).ops, std::move(buffers_[c]));
-  Device device(graph, rows, prices, timelines, *meetings_);
+  Device device(graph, rows, prices, timelines, *meetings_, std::move(events_));
   const bool may_skip = !options.memory || std::ranges::all_of(plans_, [](const auto& plan) {
     return plan != nullptr;
   });
@@ -274,6 +275,7 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
       all.take_until(host.begun(c), c, simulation.classes[c]);
     return simulation;
   }
+  events_ = device.take_events();
   for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {
     simulation.classes[c].steady = all.take(c, last);
     if (options.once)
@@ -293,10 +295,10 @@ void Engine::recycle(Simulation&& simulation) {
     for (StepResult* step : {&simulation.classes[c].first, &simulation.classes[c].steady}) {
       if (step->ops.empty()) continue;
       const auto bare = std::ranges::find_if(buffers, is_bare);
-      if (bare != buffers.end())
-        bare->ops = std::move(step->ops);
-      else if (buffers.size() < kMostBuffers)
-        buffers.emplace_back().ops = std::move(step->ops);
+      if (bare == buffers.end() && buffers.size() == kMostBuffers) break;
+      StepTimes& times = bare != buffers.end() ? *bare : buffers.emplace_back();
+      times.ops = std::move(step->ops);
+      times.ran = std::move(step->ran);
     }
     std::erase_if(buffers, is_bare);
   }

@@ -20,6 +20,7 @@ class Meetings;
 class MemoryPlan;
 class MemoryPlans;
 struct StepTimes;
+struct EventRecord;
 
 /// Options that change the result.
 struct EngineOptions {
@@ -65,6 +66,7 @@ class Engine {
   std::unique_ptr<LaunchTable> launches_;
   std::unique_ptr<const Meetings> meetings_;
   std::vector<std::vector<StepTimes>> buffers_;     ///< of op times, by class
+  std::vector<EventRecord> events_;                 ///< memory of the last ones
   std::vector<std::shared_ptr<MemoryPlan>> plans_;  ///< by class; null: no plan
   std::unique_ptr<const ProgramRepeats> repeats_;   ///< of the first class, if any may be skipped
   std::jthread planner_;                            ///< ends before what it plans

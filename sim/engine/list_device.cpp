@@ -6,13 +6,14 @@ namespace foregather::sim {
 
 ListDevice::ListDevice(const Graph& graph, std::span<const LaunchRows> rows,
                        std::span<const CostTable> prices, std::vector<Timeline>& timelines,
-                       const Meetings& meetings)
+                       const Meetings& meetings, std::vector<EventRecord> events)
     : graph_(graph),
       rows_(rows),
       timelines_(timelines),
       meetings_(meetings),
       communicators_(graph.communicators.size()),
       queues_(graph.classes.size() * communicators_),
+      events_(std::move(events)),
       queued_(graph.classes.size()) {
   for (const RankClass& rank_class : graph.classes) {
     first_stream_.push_back(static_cast<std::uint32_t>(streams_.size()));
@@ -20,6 +21,7 @@ ListDevice::ListDevice(const Graph& graph, std::span<const LaunchRows> rows,
     for (std::size_t s = 0; s < graph.at(rank_class.program).streams.size(); ++s)
       streams_.emplace_back().places = LaunchQueue(depth);
   }
+  events_.clear();
   events_.push_back({0, {}, true});
 }
 

@@ -17,9 +17,10 @@ class ListDevice {
  public:
   static constexpr bool needs_time = false;  ///< advance() does nothing
 
+  /// `events`: memory to use again.
   ListDevice(const Graph& graph, std::span<const LaunchRows> rows,
              std::span<const CostTable> prices, std::vector<Timeline>& timelines,
-             const Meetings& meetings);
+             const Meetings& meetings, std::vector<EventRecord> events = {});
 
   void launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
               std::uint32_t step) {
@@ -67,6 +68,7 @@ class ListDevice {
   void remember(Snapshot& snapshot, std::uint32_t events) const;
   void note_in(Snapshot&) {}
   void forget() {}
+  std::vector<EventRecord> take_events() { return std::move(events_); }  ///< at the end
   EventHandle next_event() const { return static_cast<EventHandle>(events_.size()); }
   bool repeats(const Snapshot& snapshot, const Pairing& pairing);
   void skip(const Snapshot& snapshot, const Pairing& pairing);

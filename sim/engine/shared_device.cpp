@@ -15,7 +15,7 @@ Ns time_for(std::int64_t work, std::uint32_t speed) {
 
 SharedDevice::SharedDevice(const Graph& graph, std::span<const LaunchRows> rows,
                            std::span<const CostTable> prices, std::vector<Timeline>& timelines,
-                           const Meetings& meetings)
+                           const Meetings& meetings, std::vector<EventRecord> events)
     : graph_(graph),
       rows_(rows),
       timelines_(timelines),
@@ -24,6 +24,7 @@ SharedDevice::SharedDevice(const Graph& graph, std::span<const LaunchRows> rows,
       first_stream_{0},
       queues_(graph.classes.size() * communicators_),
       meeting_(communicators_),
+      events_(std::move(events)),
       now_(graph.classes.size(), 0),
       next_(graph.classes.size()),
       changed_(graph.classes.size()),
@@ -35,6 +36,7 @@ SharedDevice::SharedDevice(const Graph& graph, std::span<const LaunchRows> rows,
       streams_.emplace_back().places = LaunchQueue(depth);
     first_stream_.push_back(static_cast<std::uint32_t>(streams_.size()));
   }
+  events_.clear();
   events_.push_back({0, {}, true});
 }
 

@@ -48,9 +48,10 @@ class SharedDevice {
  public:
   static constexpr bool needs_time = true;
 
+  /// `events`: memory to use again.
   SharedDevice(const Graph& graph, std::span<const LaunchRows> rows,
                std::span<const CostTable> prices, std::vector<Timeline>& timelines,
-               const Meetings& meetings);
+               const Meetings& meetings, std::vector<EventRecord> events = {});
 
   void launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
               std::uint32_t step);
@@ -102,6 +103,7 @@ class SharedDevice {
   /// From then on until forget() the device notes in the snapshot what ends.
   void note_in(Snapshot& snapshot);
   void forget();
+  std::vector<EventRecord> take_events() { return std::move(events_); }  ///< at the end
   EventHandle next_event() const { return static_cast<EventHandle>(events_.size()); }
   /// Is the present state the remembered one, a period later? No events but those remembered are
   /// waited for any more. Several classes repeat only step by step.

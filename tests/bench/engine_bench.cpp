@@ -93,7 +93,8 @@ void engine(benchmark::State& state, bool contention) {
   Sized made = sized(static_cast<std::size_t>(state.range(0)));
   made.options.contention = contention;
   sim::Engine simulator(made.graph, made.options);
-  (void)simulator.simulate(made.prices);  // the kernel has given the pages
+  // Then the kernel has given the pages.
+  if (auto first = simulator.simulate(made.prices)) simulator.recycle(std::move(*first));
   for (auto _ : state) {
     auto simulation = simulator.simulate(made.prices);
     if (!simulation) return state.SkipWithError(simulation.error().text().c_str());

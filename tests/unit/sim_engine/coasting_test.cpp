@@ -10,10 +10,10 @@ namespace foregather::sim {
 namespace {
 
 /// What follows the blocks, while the device is still busy with them.
-enum class Tail { launch, wait, host_wait, record, two_threads };
+enum class CoastingTail { launch, wait, host_wait, record, two_threads };
 
-struct Case {
-  Tail tail = Tail::launch;
+struct CoastingCase {
+  CoastingTail tail = CoastingTail::launch;
   std::uint32_t depth = 0;   ///< of the launch queue
   std::uint32_t more = 0;    ///< launches behind the blocks, before the tail
   std::uint32_t before = 1;  ///< the tail waits for the block so many before the last
@@ -22,9 +22,9 @@ struct Case {
   Bytes bytes = 0;                 ///< that each block keeps
 };
 
-class Job {
+class CoastingJob {
  public:
-  explicit Job(const Case& each) : case_(each) {
+  explicit CoastingJob(const CoastingCase& each) : case_(each) {
     const std::uint32_t rank = 0;
     communicator_ = b_.communicator("world", b_.group("world", std::span(&rank, 1), 1));
     b_.begin_program("rank");
@@ -109,14 +109,14 @@ class Job {
     const std::uint32_t block = case_.blocks - case_.before;
     const auto launch_aside = [&](StreamId stream) { launch(stream, OpKind::gemm, 97, 0.7); };
     switch (case_.tail) {
-      case Tail::launch: return launch_aside(side_);
-      case Tail::wait: b_.wait(side_, whole_[block]); return launch_aside(side_);
-      case Tail::host_wait: b_.host_wait(whole_[block]); return launch_aside(side_);
-      case Tail::record:
+      case CoastingTail::launch: return launch_aside(side_);
+      case CoastingTail::wait: b_.wait(side_, whole_[block]); return launch_aside(side_);
+      case CoastingTail::host_wait: b_.host_wait(whole_[block]); return launch_aside(side_);
+      case CoastingTail::record:
         b_.record(recorded_, side_);
         b_.wait(other_side_, recorded_);
         return launch_aside(other_side_);
-      case Tail::two_threads:
+      case CoastingTail::two_threads:
         const std::uint32_t here = b_.position();
         b_.host_wait(half_[block]);
         launch_aside(side_);
@@ -128,7 +128,7 @@ class Job {
     }
   }
 
-  Case case_;
+  CoastingCase case_;
   GraphBuilder b_;
   CommunicatorId communicator_;
   StreamId compute_, gather_, side_, other_side_;
@@ -136,7 +136,7 @@ class Job {
   EventId gathered_, recorded_;
 };
 
-void check(const StepResult& fast, const std::vector<SlowTime>& slow) {
+void check_times(const StepResult& fast, const std::vector<SlowTime>& slow) {
   for (std::size_t i = 0; i < fast.ops.size(); ++i) {
     if (fast.ran[i] == 0) continue;
     INFO("op " << i);
@@ -146,8 +146,8 @@ void check(const StepResult& fast, const std::vector<SlowTime>& slow) {
 }
 
 // Where memory is recorded every launch is played.
-void check_against_all_played(const Case& each) {
-  const Job job(each);
+void check_coasting(const CoastingCase& each) {
+  const CoastingJob job(each);
   const std::vector<CostTable> prices{job.table};
   EngineOptions options;
   const auto all = simulate(job.graph, prices, options);
@@ -161,48 +161,47 @@ void check_against_all_played(const Case& each) {
       rows.push_back({time.issued, time.start, time.transfer, time.end});
     return rows;
   };
-  check(fast->classes[0].first, times(all->classes[0].first));
-  check(fast->classes[0].steady, times(all->classes[0].steady));
+  check_times(fast->classes[0].first, times(all->classes[0].first));
+  check_times(fast->classes[0].steady, times(all->classes[0].steady));
 }
 
 }  // namespace
 
 TEST_CASE("what is launched while the device coasts finds it where it would be") {
-  for (const Tail tail :
-       {Tail::launch, Tail::wait, Tail::host_wait, Tail::record, Tail::two_threads})
+  for (const CoastingTail tail : {CoastingTail::launch, CoastingTail::wait, CoastingTail::host_wait,
+                                  CoastingTail::record, CoastingTail::two_threads})
     for (const std::uint32_t depth : {16U, 40U})
       for (const std::uint32_t more : {0U, 1U, 2U, 5U, 9U})
         for (std::uint32_t before = 1; before <= 12; ++before) {
           INFO("tail " << static_cast<int>(tail) << " depth " << depth << " more " << more
                        << " before " << before);
-          const Job job({tail, depth, more, before});
+          const CoastingJob job({tail, depth, more, before});
           const std::vector<CostTable> prices{job.table};
           EngineOptions options;
           options.memory = false;
           const auto fast = simulate(job.graph, prices, options);
           REQUIRE(fast.has_value());
           const auto slow = simulate_slowly(job.graph, prices, true, fast->steps);
-          check(fast->classes[0].first, slow[0][1]);
-          check(fast->classes[0].steady, slow[0][fast->steps]);
+          check_times(fast->classes[0].first, slow[0][1]);
+          check_times(fast->classes[0].steady, slow[0][fast->steps]);
         }
 }
 
 TEST_CASE("a device that coasts goes from blocks to other blocks") {
   for (const std::uint32_t depth : {16U, 40U, 90U})
-    for (const Tail tail : {Tail::launch, Tail::two_threads})
-      check_against_all_played({tail, depth, 1, 1, 60, 60});
+    for (const CoastingTail tail : {CoastingTail::launch, CoastingTail::two_threads})
+      check_coasting({tail, depth, 1, 1, 60, 60});
 }
 
 TEST_CASE("a device that coasts waits for a host that falls behind") {
   for (const std::uint32_t depth : {16U, 40U, 90U})
     for (const Bytes bytes : {MiB / 2, MiB, 3 * MiB / 2, 2 * MiB})
-      check_against_all_played({Tail::launch, depth, 1, 1, 200, 0, bytes});
+      check_coasting({CoastingTail::launch, depth, 1, 1, 200, 0, bytes});
 }
 
 TEST_CASE("what a device took back is still there, however long it has coasted") {
-  for (const Tail tail : {Tail::launch, Tail::wait})
-    for (const std::uint32_t more : {2U, 2000U, 5999U})
-      check_against_all_played({tail, 6000, more, 1, 4000});
+  for (const CoastingTail tail : {CoastingTail::launch, CoastingTail::wait})
+    for (const std::uint32_t more : {2U, 2000U, 5999U}) check_coasting({tail, 6000, more, 1, 4000});
 }
 
 }  // namespace foregather::sim
