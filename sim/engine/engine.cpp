@@ -253,7 +253,8 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
     if (Status issued = host.issue(last); !issued) return tl::unexpected(issued.error());
     if (host.oom()) break;
     if (host.settled() != 0) {
-      if (all.settle(last, host.settled())) break;
+      simulation.converged = all.settle(last, host.settled());
+      if (simulation.converged) break;
       continue;
     }
     std::vector<SharedDevice::Ended> log;

@@ -44,6 +44,7 @@ TEST_CASE("skipping what repeats changes nothing") {
          {std::vector<std::string>{},
           {"train.seq_len=300"},
           {"train.grad_accum=2"},
+          {"train.reads_loss=true"},
           {"cluster.link_bandwidth_scale=0.05"},
           {"train.activation_checkpointing=selective:2"},
           {"cluster.link_bandwidth_scale=0.3", "train.optimizer_impl=fused",
@@ -63,6 +64,7 @@ TEST_CASE("skipping what repeats changes nothing") {
         const auto skipped = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
         REQUIRE((all.has_value() && skipped.has_value()));
         CHECK(all->steps == skipped->steps);
+        CHECK(all->converged == skipped->converged);
         CHECK(all->oom.has_value() == skipped->oom.has_value());
         if (all->oom) continue;
         check_same(all->classes.front().first, skipped->classes.front().first);
