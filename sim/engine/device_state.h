@@ -8,7 +8,6 @@
 #include <limits>
 #include <map>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 

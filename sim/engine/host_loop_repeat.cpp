@@ -144,7 +144,7 @@ void HostLoop<Device>::begin_coasting(const ClassRun& run, const Thread& thread,
 template <class Device>
 bool HostLoop<Device>::coasts(const ClassRun& run, const Thread& thread) {
   if constexpr (Device::needs_time) {
-    constexpr std::uint32_t kWorthALook = 4;  // periods
+    constexpr std::uint32_t kWorthALook = 4;  // periods: a look plays about two singly
     if (!device_.is_coasting()) return false;
     if (!device_.is_coasting(thread.repeat->rows, run.step)) return true;
     if (thread.periods.alike >= thread.periods.patience &&

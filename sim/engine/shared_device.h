@@ -56,6 +56,7 @@ class SharedDevice {
   void launch(std::uint16_t c, std::uint32_t local_op, Ns issued, OpInstance host,
               std::uint32_t step);
   EventHandle record(std::uint16_t c, std::uint32_t stream, Ns host_time, OpInstance host);
+  /// `host_time`: when the host enqueues it.
   void wait(std::uint16_t c, std::uint32_t stream, EventHandle event, Ns host_time);
   const EventRecord& event(EventHandle handle) const { return events_[handle]; }
   const EventRecord& place(std::uint16_t c, std::uint32_t s) const {
