@@ -7,31 +7,29 @@ namespace foregather::alloc {
 
 Allocation CachingAllocator::malloc(Bytes requested, StreamId stream) {
   assert(requested >= 0 && stream);
-  if (requested == 0 || requested > kMaxRequest) [[unlikely]] {
-    begin_operation();
-    return {requested == 0 ? AllocStatus::empty : AllocStatus::too_big};
-  }
-  Request request;
-  request.requested = requested;
-  request.size = rounding_.block_size(requested);
-  request.stream = stream.row();
-  request.pool = static_cast<std::uint32_t>(pool_kind(request.size));
-  request.expandable = config_.expandable_segments;
-  if (!fast_) [[unlikely]] {
-    request.pool = routed_pool(request.pool, stream);
-    request.list = list_of(request.pool, request.stream);
-    return malloc_unusual(request);
-  }
-  request.list = list_of(request.pool, request.stream);
+  if (!fast_ || requested == 0 || requested > kMaxRequest) [[unlikely]]
+    return malloc_unusual(requested, stream);
+  const Bytes size = rounding_.block_size(requested);
+  const auto pool = static_cast<std::uint32_t>(pool_kind(size));
+  const Request request{requested, size, stream.row(), pool, list_of(pool, stream.row()), false};
   FreeIndex::Position at;
-  if (!lists_[request.list].free.lower_bound(request.size, at)) [[unlikely]] {
+  if (!lists_[request.list].free.lower_bound(size, at)) [[unlikely]]
     return malloc_missed(request);
-  }
-  return take_cached(request, at);
+  return take_cached<true>(request, at);
 }
 
-Allocation CachingAllocator::malloc_unusual(const Request& request) {
+Allocation CachingAllocator::malloc_unusual(Bytes requested, StreamId stream) {
   begin_operation();
+  if (requested == 0) return {AllocStatus::empty};
+  if (requested > kMaxRequest) return {AllocStatus::too_big};
+  const Bytes size = rounding_.block_size(requested);
+  const std::uint32_t pool = routed_pool(static_cast<std::uint32_t>(pool_kind(size)), stream);
+  const Request request{requested,
+                        size,
+                        stream.row(),
+                        pool,
+                        list_of(pool, stream.row()),
+                        config_.expandable_segments};
   if (has_pending() && routes_.empty()) poll_events();
   FreeIndex::Position at;
   return search(request, at) ? take_found(request, at) : malloc_missed(request);
@@ -50,7 +48,7 @@ bool CachingAllocator::has_cached(Bytes requested, StreamId stream) const {
 }
 
 Allocation CachingAllocator::take_found(const Request& request, const FreeIndex::Position& at) {
-  return take_cached(request, at);
+  return take_cached<false>(request, at);
 }
 
 bool CachingAllocator::search(const Request& request, FreeIndex::Position& at) {
@@ -91,9 +89,10 @@ bool CachingAllocator::find_cached(const Request& request, const FreeIndex& free
 }
 
 // What must be left for a block to be split.
-[[gnu::always_inline]] inline Bytes CachingAllocator::least_remainder(
-    const Request& request) const {
+template <bool kPlain>
+inline Bytes CachingAllocator::least_remainder(const Request& request) const {
   constexpr Bytes kNever = kMaxRequest;
+  if constexpr (kPlain) return request.pool == 0 ? kMinBlockSize : kSmallSize + 1;
   if (request.pool >= 2) [[unlikely]] {
     const PoolId owner = pools_[request.pool].owner;
     if (private_pools_[owner.row()].options.no_split) return kNever;
@@ -102,38 +101,42 @@ bool CachingAllocator::find_cached(const Request& request, const FreeIndex& free
   return request.size < max_split_ ? kSmallSize + 1 : kNever;
 }
 
-[[gnu::always_inline]] inline Allocation CachingAllocator::take_cached(
-    const Request& request, const FreeIndex::Position& at) {
+template <bool kPlain>
+inline Allocation CachingAllocator::take_cached(const Request& request,
+                                                const FreeIndex::Position& at) {
   FreeIndex& free = lists_[request.list].free;
   const BlockIndex found = free.block(at);
   const Block& block = blocks_[found];
-  const bool counted = block.split() && !block.expandable();
-  const Bytes remaining = block.size - request.size;
-  if (remaining < least_remainder(request)) {
+  const Bytes whole = block.size;
+  const bool expandable = !kPlain && block.expandable();
+  const bool counted = block.split() && !expandable;
+  const Bytes remaining = whole - request.size;
+  if (remaining < least_remainder<kPlain>(request)) {
     free.erase(at);
-    return hand_out(
-        request, found,
-        counted ? StatsRecorder::SplitChange{-1, -block.size} : StatsRecorder::SplitChange{});
+    return hand_out<kPlain>(
+        request, found, whole,
+        counted ? StatsRecorder::SplitChange{-1, -whole} : StatsRecorder::SplitChange{});
   }
   free.move(at, remaining, block.address + request.size);
-  if (counts_searches_) blocks_[found].age_base = pools_[request.pool].searches;
-  const bool expandable = block.expandable();
+  if (!kPlain && counts_searches_) blocks_[found].age_base = pools_[request.pool].searches;
   const BlockIndex front = split_front(found, request.size);
-  if (counted) return hand_out(request, front, {0, -request.size});
-  return hand_out(
-      request, front,
+  if (counted) return hand_out<kPlain>(request, front, whole, {0, -request.size});
+  return hand_out<kPlain>(
+      request, front, whole,
       expandable ? StatsRecorder::SplitChange{} : StatsRecorder::SplitChange{1, remaining});
 }
 
 // A block that came from the driver and is in no list.
 Allocation CachingAllocator::take_new(const Request& request, BlockIndex found) {
   const bool expandable = blocks_[found].expandable();
-  const Bytes remaining = blocks_[found].size - request.size;
-  if (remaining < least_remainder(request)) return hand_out(request, found, {});
+  const Bytes whole = blocks_[found].size;
+  const Bytes remaining = whole - request.size;
+  if (remaining < least_remainder<false>(request))
+    return hand_out<false>(request, found, whole, {});
   const BlockIndex front = split_front(found, request.size);
   insert_free(found);
-  return hand_out(
-      request, front,
+  return hand_out<false>(
+      request, front, whole,
       expandable ? StatsRecorder::SplitChange{} : StatsRecorder::SplitChange{1, remaining});
 }
 
@@ -157,16 +160,16 @@ Allocation CachingAllocator::take_new(const Request& request, BlockIndex found) 
   return index;
 }
 
-[[gnu::always_inline]] inline Allocation CachingAllocator::hand_out(
-    const Request& request, BlockIndex index, StatsRecorder::SplitChange split) {
+template <bool kPlain>
+inline Allocation CachingAllocator::hand_out(const Request& request, BlockIndex index,
+                                             Bytes cut_from, StatsRecorder::SplitChange split) {
   Block& block = blocks_[index];
   block.state = BlockState::allocated;
   block.requested = request.requested;
   recorder_.allocated(static_cast<PoolKind>(request.pool % 2), block.size, request.requested,
                       split);
-  if (block.size >= max_split_) [[unlikely]]
-    recorder_.oversize_allocation(+1);
-  return {AllocStatus::ok, calls_dirty_, BlockId(index), block.address};
+  if (!kPlain && block.size >= max_split_) recorder_.oversize_allocation(+1);
+  return {AllocStatus::ok, !kPlain && calls_dirty_, BlockId(index), block.address, cut_from};
 }
 
 void CachingAllocator::free(BlockId id) {
@@ -178,14 +181,12 @@ void CachingAllocator::free(BlockId id) {
   const Bytes size = block.size;
   const Bytes requested = block.requested;
   const PoolKind kind = block.kind;
-  if (size >= max_split_) [[unlikely]]
-    recorder_.oversize_allocation(-1);
-  if (block.uses != kNone) [[unlikely]] {
-    recorder_.free_requested(kind, size);
-    defer_free(index);
-    return;
-  }
-  recorder_.freed(kind, size, requested, make_idle(index));
+  if (fast_ && block.uses == kNone) [[likely]]
+    return recorder_.freed(kind, size, requested, make_idle<true>(index));
+  if (size >= max_split_) recorder_.oversize_allocation(-1);
+  if (block.uses == kNone) return recorder_.freed(kind, size, requested, make_idle<false>(index));
+  recorder_.free_requested(kind, size);
+  defer_free(index);
 }
 
 // The events of a block freed earlier have happened.
@@ -195,13 +196,13 @@ void CachingAllocator::complete_free(BlockIndex index) {
   const Bytes size = block.size;
   const Bytes requested = block.requested;
   const PoolKind kind = block.kind;
-  recorder_.free_completed(kind, size, requested, make_idle(index));
+  recorder_.free_completed(kind, size, requested, make_idle<false>(index));
 }
 
 // Merges the block with its free neighbours and lists the result. A neighbour that is listed
 // already keeps its number and grows.
-[[gnu::always_inline]] inline StatsRecorder::SplitChange CachingAllocator::make_idle(
-    BlockIndex index) {
+template <bool kPlain>
+inline StatsRecorder::SplitChange CachingAllocator::make_idle(BlockIndex index) {
   Block& block = blocks_[index];
   FreeIndex& free = lists_[block.list].free;
   const BlockIndex previous = block.previous;
@@ -244,8 +245,8 @@ void CachingAllocator::complete_free(BlockIndex index) {
     free.insert(block.size, block.address, index);
   }
   Block& merged = blocks_[whole];
-  if (counts_searches_) merged.age_base = pools_[lists_[merged.list].pool].searches;
-  if (merged.expandable()) return {};
+  if (!kPlain && counts_searches_) merged.age_base = pools_[lists_[merged.list].pool].searches;
+  if (!kPlain && merged.expandable()) return {};
   if (merged.split()) {
     split.blocks += 1;
     split.bytes += merged.size;

@@ -38,6 +38,7 @@ struct Allocation {
   bool called_driver = false;
   BlockId block{};
   Address address = 0;
+  Bytes cut_from = 0;  ///< size of the idle block that it is all or the front of
 
   bool ok() const { return status == AllocStatus::ok; }
 };
@@ -186,16 +187,23 @@ class CachingAllocator {
     return new_list(pool, stream);
   }
   std::uint32_t new_list(std::uint32_t pool, std::uint32_t stream);
-  Allocation malloc_unusual(const Request& request);
+  Allocation malloc_unusual(Bytes requested, StreamId stream);
   bool search(const Request& request, FreeIndex::Position& at);
   bool find_cached(const Request& request, const FreeIndex& free, FreeIndex::Position& at) const;
-  Bytes least_remainder(const Request& request) const;
-  Allocation take_cached(const Request& request, const FreeIndex::Position& at);
+  // kPlain: fast_ was true, and what follows from it is not tested.
+  template <bool kPlain>
+  [[gnu::always_inline]] Bytes least_remainder(const Request& request) const;
+  template <bool kPlain>
+  [[gnu::always_inline]] Allocation take_cached(const Request& request,
+                                                const FreeIndex::Position& at);
   Allocation take_found(const Request& request, const FreeIndex::Position& at);
   Allocation take_new(const Request& request, BlockIndex found);
-  Allocation hand_out(const Request& request, BlockIndex index, StatsRecorder::SplitChange split);
+  template <bool kPlain>
+  [[gnu::always_inline]] Allocation hand_out(const Request& request, BlockIndex index,
+                                             Bytes cut_from, StatsRecorder::SplitChange split);
   BlockIndex split_front(BlockIndex from, Bytes size);
-  StatsRecorder::SplitChange make_idle(BlockIndex index);
+  template <bool kPlain>
+  [[gnu::always_inline]] StatsRecorder::SplitChange make_idle(BlockIndex index);
   void insert_free(BlockIndex index);
   void merge(BlockIndex into, BlockIndex neighbour);
   void update_fast();

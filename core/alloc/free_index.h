@@ -132,8 +132,8 @@ inline FreeIndex::Place FreeIndex::place(Bytes size, Address address) {
   assert(size >= 512 && size < kSizeLimit && size % 512 == 0);
   assert(address >= 0 && address < kAddressLimit && address % 512 == 0);
   const auto units = static_cast<std::uint64_t>(size) >> kUnitBits;
-  const int octave = 63 - std::countl_zero(units);
-  const int shift = std::clamp(octave - kStepBits, 0, kOffsetBits);
+  const int octave = 63 - std::countl_zero(units | std::uint64_t{1} << kStepBits);
+  const int shift = std::min(octave - kStepBits, kOffsetBits);
   // Octaves below kStepBits have a class for each size; then 32 an octave; classes never get wider
   // than an offset can tell apart.
   const std::uint64_t cls = (units >> shift) + (static_cast<std::uint64_t>(shift) << kStepBits);

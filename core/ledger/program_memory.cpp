@@ -63,9 +63,11 @@ bool ProgramMemory::alloc(std::uint32_t storage, StreamId stream, Ns now) {
     slot.tensors = tensors_of_[local];
     slot.binding = kNoBinding;
     calls_ = nullptr;
+    cut_from_ = 0;
     return true;
   }
   const alloc::Allocation got = allocator_.malloc(slot.bytes, alloc::StreamId(stream.row()));
+  cut_from_ = got.cut_from;
   calls_ = got.called_driver ? &allocator_.last_calls() : nullptr;
   if (calls_ != nullptr && (calls_->retried || calls_->synchronized || calls_->event_queries != 0))
     timeless_ = false;
@@ -78,9 +80,9 @@ bool ProgramMemory::alloc(std::uint32_t storage, StreamId stream, Ns now) {
   if (got.ok()) {
     block_bytes = allocator_.block_size(got.block);
     by_cause_[static_cast<std::size_t>(slot.cause)] += block_bytes;
-    const Bytes allocated = allocator_.usage().allocated;
-    if (allocated > step_.peaks.allocated) {
-      step_.peaks.allocated = allocated;
+    allocated_ += block_bytes;
+    if (allocated_ > step_.peaks.allocated) {
+      step_.peaks.allocated = allocated_;
       at_peak_ = peak_unnamed_ = has_unnamed_ = true;
     }
   }
@@ -102,7 +104,9 @@ void ProgramMemory::free(std::uint32_t storage, Ns now) {
   calls_ = nullptr;
   if (slot.block) {
     if (at_peak_) keep_peak();
-    by_cause_[static_cast<std::size_t>(slot.cause)] -= allocator_.block_size(slot.block);
+    const Bytes block_bytes = allocator_.block_size(slot.block);
+    by_cause_[static_cast<std::size_t>(slot.cause)] -= block_bytes;
+    allocated_ -= block_bytes;
     allocator_.free(slot.block);
     if (allocator_.last_calls().event_records != 0) {
       calls_ = &allocator_.last_calls();
@@ -161,7 +165,7 @@ void ProgramMemory::note(Ns now) {
 void ProgramMemory::begin_step(Ns now) {
   step_ = {};
   allocator_.reset_peak_stats();
-  step_.peaks.allocated = allocator_.usage().allocated;
+  step_.peaks.allocated = allocated_;
   at_peak_ = peak_unnamed_ = has_unnamed_ = true;
   first_unnamed_ = 0;
   if (!record_) return;

@@ -77,6 +77,8 @@ class ProgramMemory : private alloc::AllocatorSink {
 
   /// Driver calls of the last alloc, free or empty_cache.
   const alloc::DriverCalls* driver_calls() const { return calls_; }
+  /// Size of the idle block that the last alloc took all or the front of; 0: it needed none.
+  Bytes cut_from() const { return cut_from_; }
   bool has_pending() const { return allocator_.has_pending(); }
   /// Whether the results so far depend only on the order of the actions: nothing was deferred to an
   /// event and nothing was retried.
@@ -130,9 +132,11 @@ class ProgramMemory : private alloc::AllocatorSink {
   bool peak_unnamed_ = false;
   bool at_peak_ = false;  ///< no free since the peak: its causes are the present ones
   const alloc::DriverCalls* calls_ = nullptr;
+  Bytes cut_from_ = 0;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> tensors_of_;
   std::array<Bytes, kScheduleCauses> by_cause_{};
+  Bytes allocated_ = 0;  ///< their sum
   std::uint32_t first_unnamed_ = 0;
   MemoryStep step_;
   Ns now_ = 0;  ///< of the call under way, for segment()

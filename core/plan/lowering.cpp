@@ -1,5 +1,7 @@
 #include "core/plan/lowering.h"
 
+#include <functional>
+
 namespace foregather::plan {
 
 Buffer Lowering::buffer(std::int64_t elements, DType dtype, StringId name, Cause cause,
@@ -12,6 +14,13 @@ Buffer Lowering::buffer(std::int64_t elements, DType dtype, StringId name, Cause
   storage.cause = cause;
   const StorageId id = builder.storage(storage);
   return {id, builder.tensor(id, dtype, std::span(&elements, 1)), storage.bytes};
+}
+
+StringId Lowering::id_of(std::string_view name) {
+  StringId& latest = names_[std::hash<const void*>{}(name.data()) / 8 % names_.size()];
+  StringTable& strings = builder.graph().strings;
+  if (!latest || strings.text(latest) != name) latest = strings.intern(name);
+  return latest;
 }
 
 OpId Lowering::launch(const Work& work, const Owner& owner,

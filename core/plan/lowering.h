@@ -1,6 +1,7 @@
 // What the parts of a lowering share: the graph under construction and how to append to it.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -70,7 +71,7 @@ struct Lowering {
   Buffer buffer(std::int64_t elements, DType dtype, StringId name, Cause cause, const Owner& owner);
   Buffer buffer(std::int64_t elements, DType dtype, std::string_view name, Cause cause,
                 const Owner& owner) {
-    return buffer(elements, dtype, builder.graph().strings.intern(name), cause, owner);
+    return buffer(elements, dtype, id_of(name), cause, owner);
   }
 
   void alloc(const Buffer& buffer, StreamId stream) {
@@ -92,6 +93,12 @@ struct Lowering {
 
   CostId copy_cost(OpKind kind, DType dtype, Bytes read, Bytes written, std::uint8_t kernels = 1);
   CostId collective_cost(OpKind kind, DType dtype, Bytes message, GroupId group);
+
+  /// The string's id; cheap for the few names, each at one place, that thousands of buffers have.
+  StringId id_of(std::string_view name);
+
+ private:
+  std::array<StringId, 64> names_;  ///< by place
 };
 
 AccessedTensor reads(const Buffer& buffer);

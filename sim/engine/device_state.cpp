@@ -25,7 +25,7 @@ StepTimes& Timeline::look_up(std::uint32_t number) {
       times = std::move(spare_.back());
       spare_.pop_back();
     }
-    times.ops.resize(ops_.count);
+    times.ops.resize(ops_.count, OpTime{});
     times.states.assign(ops_.count, OpState::absent);
     times.end = 0;
     times.unfinished = 0;

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <ranges>
+#include <tuple>
+
+#include "core/alloc/rounding.h"
 
 namespace foregather::sim {
 namespace {
@@ -14,6 +18,10 @@ bool touches_memory(const Action& action) {
     case ActionKind::empty_cache: return true;
     default: return false;
   }
+}
+
+bool calls_driver(const MemoryPlan::Step& step) {
+  return !std::ranges::all_of(step.calls, [](const auto& calls) { return calls.empty(); });
 }
 
 }  // namespace
@@ -30,11 +38,13 @@ struct MemoryPlan::NoClock final : alloc::EventClock {
 
 MemoryPlan::MemoryPlan(const Graph& graph, const Program& program, const alloc::AllocConfig& config,
                        Bytes capacity)
-    : program_(program),
+    : graph_(graph),
+      program_(program),
       clock_(std::make_unique<NoClock>()),
       memory_(std::in_place, graph, program, config, capacity, *clock_, false),
       remembers_(config.garbage_collection_threshold > 0),
-      scales_(remembers_ || config.memory_fraction < 1 || config.expandable_segments) {}
+      scales_(remembers_ || config.memory_fraction < 1 || config.expandable_segments),
+      is_plain_(!scales_ && !config.max_split_size) {}
 
 MemoryPlan::~MemoryPlan() = default;
 
@@ -53,9 +63,7 @@ std::unique_ptr<MemoryPlan> MemoryPlan::make(const Graph& graph, const Program& 
 bool MemoryPlan::take_turns(const Program& program, Section section, std::vector<Turn>& turns) {
   const auto threads = static_cast<std::uint32_t>(program.threads.size());
   std::vector<std::uint32_t> at(threads, 0);
-  const auto must_wait = [&](const Action& action) {
-    return action.kind == ActionKind::host_wait_action && at[action.a] <= action.b;
-  };
+  const auto must_wait = [&](const Action& wait) { return at[wait.a] <= wait.b; };
   // Where other threads could begin to run beside a turn of `thread` that is at `from`.
   const auto others_begin = [&](std::uint32_t thread, std::uint32_t from) {
     std::uint32_t first = 0xffffffffU;
@@ -63,7 +71,7 @@ bool MemoryPlan::take_turns(const Program& program, Section section, std::vector
       const auto actions = program.threads[other].actions(section);
       if (other == thread || at[other] == actions.size()) continue;
       const Action& next = actions[at[other]];
-      if (!must_wait(next)) return from;
+      if (next.kind != ActionKind::host_wait_action || !must_wait(next)) return from;
       if (next.a == thread) first = std::min(first, next.b + 1);
     }
     return first;
@@ -75,10 +83,11 @@ bool MemoryPlan::take_turns(const Program& program, Section section, std::vector
       const std::uint32_t begin = at[thread];
       const std::uint32_t alone_until = others_begin(thread, begin);
       std::uint32_t end = begin;
-      for (; end < actions.size() && !must_wait(actions[end]); ++end) {
-        if (actions[end].kind == ActionKind::record_stream) return false;
-        if (end >= alone_until &&
-            (touches_memory(actions[end]) || actions[end].kind == ActionKind::launch))
+      for (; end < actions.size(); ++end) {
+        const Action& action = actions[end];
+        if (action.kind == ActionKind::record_stream) return false;
+        if (action.kind == ActionKind::host_wait_action && must_wait(action)) break;
+        if (end >= alone_until && (touches_memory(action) || action.kind == ActionKind::launch))
           return false;
       }
       if (end == begin) continue;
@@ -103,11 +112,11 @@ const MemoryPlan::Step& MemoryPlan::step(std::uint32_t number) {
     const std::size_t next = steps_.size();
     lock.unlock();
     Step step;
-    bool is_unchanged = false;
+    bool is_settled = false;
     std::exception_ptr fault;
     try {
       step = plan(next);
-      is_unchanged = this->is_unchanged(next, step);
+      is_settled = keeps_places(next, step) && next_is_alike(step);
     } catch (...) {  // no memory for the plan itself: everybody's fault
       fault = std::current_exception();
     }
@@ -118,14 +127,20 @@ const MemoryPlan::Step& MemoryPlan::step(std::uint32_t number) {
       planned_.notify_all();
       continue;
     }
-    repeats_ = is_unchanged;
+    repeats_ = is_settled;
     most_reserved_ = std::max(most_reserved_, step.peaks.reserved);
     retried_ = retried_ || step.peaks.retries != 0;
     if (repeats_ || step.failure) {
       memory_.reset();
       keep_.reset();
+      places_ = {};
+      cuts_ = {};
     }
     steps_.push_back(std::move(step));
+    if (repeats_ && calls_driver(steps_.back())) {
+      steps_.push_back(steps_.back());
+      for (std::vector<DriverCall>& calls : steps_.back().calls) calls.clear();
+    }
     planned_.notify_all();
   }
   return steps_[std::min<std::size_t>(number, steps_.size() - 1)];
@@ -136,55 +151,85 @@ bool MemoryPlan::holds_from(Bytes capacity) {
   return repeats_ && !scales_ && !retried_ && most_reserved_ <= capacity;
 }
 
-// Segments are as they were unless the driver was called. Then the free blocks follow from the
-// others, since neighbours always merge.
-bool MemoryPlan::is_unchanged(std::size_t number, const Step& step) {
+bool MemoryPlan::keeps_places(std::size_t number, const Step& step) {
   if (remembers_ || step.failure) return false;
   if (number + 1 < kSections - 1) return false;
   const auto before = std::move(places_);
   places_ = memory_->places();
-  if (number + 1 < kSections) return false;
-  return places_ == before &&
-         std::ranges::all_of(step.calls, [](const auto& calls) { return calls.empty(); });
+  return number + 1 >= kSections && places_ == before;
+}
+
+// Segments are as they were unless the driver was called, and idle blocks follow from the others,
+// since neighbours always merge. Where segments came, the next step finds them idle, beside what
+// this step found. It differs if one fits an alloc better that came before its own.
+bool MemoryPlan::next_is_alike(const Step& step) const {
+  if (!calls_driver(step)) return true;
+  const auto is_segment = [](const DriverCall& call) {
+    return call.calls ==
+           alloc::DriverCalls{.mallocs = 1, .bytes_allocated = call.calls.bytes_allocated};
+  };
+  constexpr std::size_t kMostSegments = 64;  // so that comparing costs less than planning
+  if (!is_plain_) return false;
+  for (const std::vector<DriverCall>& calls : step.calls)
+    if (calls.size() > kMostSegments || !std::ranges::all_of(calls, is_segment)) return false;
+  std::vector<const Cut*> later;
+  for (const Cut& cut : std::views::reverse(cuts_)) {
+    const auto fits_better = [&](const Cut* segment) {
+      return segment->stream == cut.stream && segment->pool == cut.pool &&
+             segment->from.bytes >= cut.asked &&
+             std::tie(segment->from.bytes, segment->from.address) <
+                 std::tie(cut.from.bytes, cut.from.address);
+    };
+    if (std::ranges::any_of(later, fits_better)) return false;
+    if (cut.is_new) later.push_back(&cut);
+  }
+  return true;
 }
 
 MemoryPlan::Step MemoryPlan::plan(std::size_t number) {
   const std::size_t section = std::min(number, kSections - 1);
+  const bool notes_cuts = number + 1 >= kSections;
   Step step;
   step.calls.resize(program_.threads.size());
+  cuts_.clear();
   memory_->begin_step(0);
   for (const Turn& turn : turns_[section]) {
     const auto actions = program_.threads[turn.thread].actions(static_cast<Section>(section));
     for (std::uint32_t i = turn.begin; i < turn.end && !step.failure; ++i) {
       const Action& action = actions[i];
-      if (action.kind == ActionKind::launch) {
-        memory_->launched(action.a);
-        continue;
+      switch (action.kind) {
+        case ActionKind::launch: memory_->launched(action.a); continue;
+        case ActionKind::alloc:
+          if (!memory_->alloc(action.a, action.stream, 0)) {
+            step.failure = {turn.thread, i};
+            const auto next =
+                std::find_if(actions.begin() + i, actions.end(),
+                             [](const Action& each) { return each.kind == ActionKind::launch; });
+            if (next != actions.end()) memory_->launched(next->a);
+            continue;
+          }
+          if (notes_cuts && memory_->cut_from() >= alloc::kSmallBuffer) note_cut(action);
+          break;
+        case ActionKind::free: memory_->free(action.a, 0); break;
+        case ActionKind::release: memory_->release(action.a, 0); break;
+        case ActionKind::empty_cache: memory_->empty_cache(0); break;
+        default: continue;
       }
-      if (!touches_memory(action)) continue;
-      if (!perform(action)) {
-        step.failure = {turn.thread, i};
-        const auto next = std::find_if(actions.begin() + i, actions.end(), [](const Action& each) {
-          return each.kind == ActionKind::launch;
-        });
-        if (next != actions.end()) memory_->launched(next->a);
-      } else if (memory_->driver_calls() != nullptr) {
+      if (memory_->driver_calls() != nullptr) [[unlikely]]
         step.calls[turn.thread].push_back({i, *memory_->driver_calls()});
-      }
     }
   }
   step.peaks = memory_->end_step(0).peaks;
   return step;
 }
 
-// False if there is no memory.
-bool MemoryPlan::perform(const Action& action) {
-  switch (action.kind) {
-    case ActionKind::alloc: return memory_->alloc(action.a, action.stream, 0);
-    case ActionKind::free: memory_->free(action.a, 0); return true;
-    case ActionKind::release: memory_->release(action.a, 0); return true;
-    default: memory_->empty_cache(0); return true;
-  }
+void MemoryPlan::note_cut(const Action& action) {
+  const ClassMemory::Place place = memory_->place(action.a);
+  cuts_.push_back({action.stream.row(),
+                   alloc::pool_kind(place.bytes),
+                   memory_->driver_calls() != nullptr,
+                   graph_.storages[action.a].bytes,
+                   {place.address, memory_->cut_from()}});
 }
 
 }  // namespace foregather::sim

@@ -46,8 +46,9 @@ class MemoryPlan {
   ~MemoryPlan();
 
   /// Step 0 is init, 1 the first step, then bodies. Planned when first asked for; the reference
-  /// stays valid. Nothing follows a step with a failure. Once a body has called no driver and left
-  /// every storage where it found it, all that follow are like it, and not planned.
+  /// stays valid. Nothing follows a step with a failure. Once a body has left every storage where
+  /// it found it, and called no driver, all that follow are like it, and not planned; nor are they
+  /// if the memory that it got would have served nothing before.
   const Step& step(std::uint32_t number);
   /// Is the plan that of any capacity from `capacity` on? So it is once all its steps are
   /// planned, if the allocator never came near its limit.
@@ -61,20 +62,31 @@ class MemoryPlan {
     std::uint32_t end = 0;
   };
   struct NoClock;
+  /// An alloc of the latest step that took all or the front of something as large as a segment.
+  struct Cut {
+    std::uint32_t stream = 0;
+    alloc::PoolKind pool = alloc::PoolKind::small;
+    bool is_new = false;  ///< it came from the driver
+    Bytes asked = 0;
+    ClassMemory::Place from;
+  };
 
   MemoryPlan(const Graph& graph, const Program& program, const alloc::AllocConfig& config,
              Bytes capacity);
   /// False if two threads could launch or touch memory at one time, or a stream is recorded.
   static bool take_turns(const Program& program, Section section, std::vector<Turn>& turns);
   Step plan(std::size_t number);
-  bool perform(const Action& action);
-  /// Whether the step has left the allocator as it found it.
-  bool is_unchanged(std::size_t number, const Step& step);
+  void note_cut(const Action& action);
+  /// Whether the step has left every storage where it found it.
+  bool keeps_places(std::size_t number, const Step& step);
+  /// Whether the step after one that keeps places does the same without a call.
+  bool next_is_alike(const Step& step) const;
 
   std::mutex mutex_;
   std::condition_variable planned_;
   bool is_planning_ = false;  ///< by the thread that then has the allocator
   std::exception_ptr fault_;  ///< of a step that could not be planned: nothing follows it
+  const Graph& graph_;
   const Program& program_;
   std::unique_ptr<NoClock> clock_;
   std::optional<ClassMemory> memory_;  ///< until all steps are planned
@@ -83,10 +95,12 @@ class MemoryPlan {
   std::deque<Step> steps_;
   bool remembers_;  ///< the allocator's answers depend on more than on what is where
   bool scales_;     ///< its answers may depend on a capacity that is not reached
+  bool is_plain_;   ///< they are best fits, in segments that stay as they are
   bool repeats_ = false;
   Bytes most_reserved_ = 0;
   bool retried_ = false;
   std::vector<std::pair<std::uint32_t, ClassMemory::Place>> places_;  ///< after the last step
+  std::vector<Cut> cuts_;  ///< of the last step, in order
 };
 
 }  // namespace foregather::sim

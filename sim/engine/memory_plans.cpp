@@ -5,12 +5,13 @@
 namespace foregather::sim {
 namespace {
 
-/// Two independent sums of products, 64 bits each: what differs by chance agrees once in 2^128.
+/// Two sums of products of 64 bits each, of pairs of words: what differs by chance agrees once in
+/// 2^128.
 class Mixer {
  public:
-  void add(std::uint64_t word) {
-    a_ = folded(a_ ^ word, 0x9E3779B97F4A7C15U);
-    b_ = folded(b_ + word, 0xD6E8FEB86659FD93U);
+  void add(std::uint64_t first, std::uint64_t second) {
+    a_ = folded(a_ ^ first, second ^ 0x9E3779B97F4A7C15U);
+    b_ = folded(b_ + second, first ^ 0xD6E8FEB86659FD93U);
   }
   std::array<std::uint64_t, 2> sum() const { return {a_, b_}; }
 
@@ -23,31 +24,38 @@ class Mixer {
   std::uint64_t a_ = 0x243F6A8885A308D3U, b_ = 0x13198A2E03707344U;
 };
 
+std::uint64_t word_of(const Action& action) {
+  const std::uint64_t stream = action.stream ? action.stream.row() + 1 : 0;
+  return static_cast<std::uint64_t>(action.kind) << 56 | stream << 32 | action.a;
+}
+
 }  // namespace
 
 // All that ClassMemory and MemoryPlan look at, with rows counted from the program's first.
 MemoryPlans::Signature MemoryPlans::signature_of(const Graph& graph, const Program& program) {
-  Mixer mixer;
-  mixer.add(program.storages.count);
-  mixer.add(program.storages.first);
-  mixer.add(program.ops.first);
+  Mixer mixer, other;  // two, since a sum waits for the one before
+  mixer.add(program.storages.count, program.storages.first);
+  mixer.add(program.ops.first, program.threads.size());
   for (std::uint32_t row = program.storages.first; row < program.storages.end(); ++row) {
     const Storage& storage = graph.storages[row];
-    mixer.add(static_cast<std::uint64_t>(storage.bytes));
-    mixer.add(static_cast<std::uint64_t>(storage.cause) << 1 | (storage.on_host ? 1 : 0));
+    mixer.add(static_cast<std::uint64_t>(storage.bytes),
+              static_cast<std::uint64_t>(storage.cause) << 1 | (storage.on_host ? 1 : 0));
   }
-  mixer.add(graph.tensors.size());
-  for (const Tensor& tensor : graph.tensors) mixer.add(tensor.storage.row());
-  mixer.add(program.threads.size());
+  for (std::size_t i = 0; i + 1 < graph.tensors.size(); i += 2)
+    mixer.add(graph.tensors[i].storage.row(), graph.tensors[i + 1].storage.row());
+  mixer.add(graph.tensors.size(), graph.tensors.empty() ? 0 : graph.tensors.back().storage.row());
   for (const HostThread& thread : program.threads)
     for (const std::vector<Action>& actions : thread.sections) {
-      mixer.add(actions.size());
-      for (const Action& action : actions) {
-        const std::uint64_t stream = action.stream ? action.stream.row() + 1 : 0;
-        mixer.add(static_cast<std::uint64_t>(action.kind) << 56 | stream << 32 | action.a);
-        if (action.kind == ActionKind::host_wait_action) mixer.add(action.b);
+      mixer.add(actions.size(), 0);
+      std::size_t i = 0;
+      for (; i + 1 < actions.size(); i += 2) {
+        mixer.add(word_of(actions[i]), actions[i].b);
+        other.add(word_of(actions[i + 1]), actions[i + 1].b);
       }
+      if (i < actions.size()) mixer.add(word_of(actions[i]), actions[i].b);
     }
+  const std::array<std::uint64_t, 2> rest = other.sum();
+  mixer.add(rest[0], rest[1]);
   return mixer.sum();
 }
 

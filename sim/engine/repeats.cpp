@@ -19,15 +19,18 @@ class Waits {
         back_(std::make_unique_for_overwrite<std::uint32_t[]>(actions.size())) {
     std::vector<std::uint32_t> recorded(program.events.count, kNoRecord);
     std::uint32_t records = 0;
-    for (std::size_t i = 0; i < actions.size(); ++i) {
-      const Action& action = actions[i];
-      if (action.kind == ActionKind::record) {
-        recorded[action.a - program.events.first] = records++;
-      } else if (action.kind == ActionKind::wait || action.kind == ActionKind::host_wait_event) {
-        const std::uint32_t at = recorded[action.a - program.events.first];
-        back_[i] = at == kNoRecord ? kNoRecord : records - at;
-      } else {
-        records += records_of(action);
+    for (const Action& action : actions) {
+      if (action.kind < ActionKind::record) continue;  // most: launches and memory
+      switch (action.kind) {
+        case ActionKind::record: recorded[action.a - program.events.first] = records++; break;
+        case ActionKind::wait:
+        case ActionKind::host_wait_event: {
+          const std::uint32_t at = recorded[action.a - program.events.first];
+          back_[static_cast<std::size_t>(&action - actions.data())] =
+              at == kNoRecord ? kNoRecord : records - at;
+          break;
+        }
+        default: records += records_of(action);
       }
     }
   }
@@ -102,9 +105,7 @@ class Finder {
       ++repeat.ops;
     }
     if (most - least + 1 != repeat.ops) return repeat;
-    std::uint32_t same = begin;
-    while (same + period < actions_.size() && is_like(same, same + period, repeat)) ++same;
-    repeat.count = 1 + (same - begin) / period;
+    repeat.count = 1 + alike_from(repeat) / period;
     repeat.rows = {least, repeat.ops * repeat.count};
     if (repeat.count >= kLeastPeriods) describe_events(repeat);
     return repeat;
@@ -125,10 +126,21 @@ class Finder {
     }
   }
 
-  // `now` is a period behind `before`; all between them are like those a period before.
-  bool is_like(std::uint32_t before, std::uint32_t now, const Repeat& repeat) const {
-    const Action &a = actions_[before], &b = actions_[now];
-    if (a.kind != b.kind || a.stream != b.stream) return false;
+  // How many actions are like those a period after them.
+  std::uint32_t alike_from(const Repeat& repeat) const {
+    const Action* const first = &actions_[repeat.begin];
+    const Action* before = first;
+    for (const Action& now : actions_.subspan(repeat.begin + repeat.period)) {
+      if (before->kind != now.kind || before->stream != now.stream) break;
+      const bool is_any = now.kind == ActionKind::alloc || now.kind == ActionKind::free;
+      if (!is_any && !is_like(*before, now, repeat)) break;
+      ++before;
+    }
+    return static_cast<std::uint32_t>(before - first);
+  }
+
+  // Two of a kind and a stream, a period apart; all between them are like those a period before.
+  bool is_like(const Action& a, const Action& b, const Repeat& repeat) const {
     switch (a.kind) {
       case ActionKind::launch: {
         const Op &x = graph_.ops[a.a], &y = graph_.ops[b.a];
@@ -137,7 +149,7 @@ class Finder {
       }
       case ActionKind::wait:
       case ActionKind::host_wait_event: {
-        const std::uint32_t x = waits_.back(before), y = waits_.back(now);
+        const std::uint32_t x = waits_.back(index_of(a)), y = waits_.back(index_of(b));
         return x == y || (x != kNoRecord && y == x + repeat.records);
       }
       case ActionKind::host_delay: return a.a == b.a;
@@ -145,6 +157,9 @@ class Finder {
       case ActionKind::empty_cache: return false;
       default: return true;
     }
+  }
+  std::size_t index_of(const Action& action) const {
+    return static_cast<std::size_t>(&action - actions_.data());
   }
 
   const Graph& graph_;
