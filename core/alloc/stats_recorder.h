@@ -21,7 +21,8 @@ class StatsRecorder {
     Bytes bytes = 0;
   };
 
-  void allocated(PoolKind kind, Bytes block, Bytes requested, SplitChange split) {
+  [[gnu::always_inline]] void allocated(PoolKind kind, Bytes block, Bytes requested,
+                                        SplitChange split) {
     Pool& pool = pools_[static_cast<std::size_t>(kind)];
     pool.allocated.blocks += 1;
     pool.allocated.bytes += block;
@@ -31,7 +32,8 @@ class StatsRecorder {
     inactive_split(kind, split);
   }
   /// A free that needs to wait for nothing.
-  void freed(PoolKind kind, Bytes block, Bytes requested, SplitChange split) {
+  [[gnu::always_inline]] void freed(PoolKind kind, Bytes block, Bytes requested,
+                                    SplitChange split) {
     Pool& pool = pools_[static_cast<std::size_t>(kind)];
     pool.freed.blocks += 1;
     pool.freed.bytes += block;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -165,7 +166,7 @@ struct Op {
   friend bool operator==(const Op&, const Op&) = default;
 };
 
-enum class ActionKind : std::uint8_t {
+enum class ActionKind : std::uint32_t {
   launch,            ///< op a on its stream
   alloc,             ///< storage a, owned by `stream`'s pool
   free,              ///< storage a
@@ -190,7 +191,7 @@ struct Action {
   std::uint32_t b = 0;
   friend bool operator==(const Action&, const Action&) = default;
 };
-static_assert(sizeof(Action) == 16);
+static_assert(sizeof(Action) == 16 && std::has_unique_object_representations_v<Action>);
 
 /// `init` runs once, before time counts. `first` is the whole first step (it may create optimizer
 /// states). `body` is a steady step and repeats. Slots bound at the end of one execution are still

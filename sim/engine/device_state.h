@@ -157,6 +157,20 @@ class LaunchQueue {
     return open_ + wanted <= depth_ ? 0 : open_ + wanted - depth_;
   }
 
+  /// Becomes like `from`, as far as another's pair() looks at it.
+  void remember(const LaunchQueue& from) {
+    depth_ = from.depth_;
+    next_end_ = from.next_end_;
+    open_ = from.open_;
+    ends_.resize(from.ends_.size());
+    const std::uint32_t ended = depth_ - std::min(open_, depth_);
+    const std::uint32_t latest = std::min(ended, next_end_);  // the others are at the end
+    std::copy_n(from.ends_.begin() + (next_end_ - latest), latest,
+                ends_.begin() + (next_end_ - latest));
+    std::copy_n(from.ends_.end() - (ended - latest), ended - latest,
+                ends_.end() - (ended - latest));
+  }
+
   /// See Pairing: the ends that launches to come will look at.
   template <class Pairing>
   bool pair(const LaunchQueue& before, const Pairing& pairing) {

@@ -1,6 +1,7 @@
 #include "sim/engine/memory_plans.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace foregather::sim {
 namespace {
@@ -9,6 +10,10 @@ namespace {
 /// 2^128.
 class Mixer {
  public:
+  void add(const Action& action) {
+    const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(action);
+    add(words[0], words[1]);
+  }
   void add(std::uint64_t first, std::uint64_t second) {
     a_ = folded(a_ ^ first, second ^ 0x9E3779B97F4A7C15U);
     b_ = folded(b_ + second, first ^ 0xD6E8FEB86659FD93U);
@@ -23,11 +28,6 @@ class Mixer {
   }
   std::uint64_t a_ = 0x243F6A8885A308D3U, b_ = 0x13198A2E03707344U;
 };
-
-std::uint64_t word_of(const Action& action) {
-  const std::uint64_t stream = action.stream ? action.stream.row() + 1 : 0;
-  return static_cast<std::uint64_t>(action.kind) << 56 | stream << 32 | action.a;
-}
 
 }  // namespace
 
@@ -49,10 +49,10 @@ MemoryPlans::Signature MemoryPlans::signature_of(const Graph& graph, const Progr
       mixer.add(actions.size(), 0);
       std::size_t i = 0;
       for (; i + 1 < actions.size(); i += 2) {
-        mixer.add(word_of(actions[i]), actions[i].b);
-        other.add(word_of(actions[i + 1]), actions[i + 1].b);
+        mixer.add(actions[i]);
+        other.add(actions[i + 1]);
       }
-      if (i < actions.size()) mixer.add(word_of(actions[i]), actions[i].b);
+      if (i < actions.size()) mixer.add(actions[i]);
     }
   const std::array<std::uint64_t, 2> rest = other.sum();
   mixer.add(rest[0], rest[1]);

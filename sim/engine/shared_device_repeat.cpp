@@ -58,7 +58,7 @@ void SharedDevice::remember(Snapshot& snapshot, std::uint32_t events, const Supp
     to.finish = from.finish;
     to.queue = std::move(queue);
     to.head = 0;
-    to.places = from.places;
+    to.places.remember(from.places);
   }
   snapshot.queues = queues_;
   snapshot.events.assign(events_.begin() + snapshot.first_event, events_.end());
