@@ -63,11 +63,11 @@ bool ProgramMemory::alloc(std::uint32_t storage, StreamId stream, Ns now) {
     slot.tensors = tensors_of_[local];
     slot.binding = kNoBinding;
     calls_ = nullptr;
-    cut_from_ = 0;
+    cut_ = {};
     return true;
   }
   const alloc::Allocation got = allocator_.malloc(slot.bytes, alloc::StreamId(stream.row()));
-  cut_from_ = got.cut_from;
+  cut_ = {got.address, got.cut_from};
   calls_ = got.called_driver ? &allocator_.last_calls() : nullptr;
   if (calls_ != nullptr && (calls_->retried || calls_->synchronized || calls_->event_queries != 0))
     timeless_ = false;

@@ -77,8 +77,6 @@ class ProgramMemory : private alloc::AllocatorSink {
 
   /// Driver calls of the last alloc, free or empty_cache.
   const alloc::DriverCalls* driver_calls() const { return calls_; }
-  /// Size of the idle block that the last alloc took all or the front of; 0: it needed none.
-  Bytes cut_from() const { return cut_from_; }
   bool has_pending() const { return allocator_.has_pending(); }
   /// Whether the results so far depend only on the order of the actions: nothing was deferred to an
   /// event and nothing was retried.
@@ -94,6 +92,8 @@ class ProgramMemory : private alloc::AllocatorSink {
   std::vector<std::pair<std::uint32_t, Place>> places() const;
   /// Where the storage lies now; 0 and 0 where it has no block.
   Place place(std::uint32_t storage) const;
+  /// The idle block that the last alloc took all or the front of; 0 and 0: it needed none.
+  const Place& cut() const { return cut_; }
 
   void begin_step(Ns now);
   /// Called at a launch: names the op that follows the latest peak and allocations.
@@ -132,7 +132,7 @@ class ProgramMemory : private alloc::AllocatorSink {
   bool peak_unnamed_ = false;
   bool at_peak_ = false;  ///< no free since the peak: its causes are the present ones
   const alloc::DriverCalls* calls_ = nullptr;
-  Bytes cut_from_ = 0;
+  Place cut_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> tensors_of_;
   std::array<Bytes, kScheduleCauses> by_cause_{};

@@ -208,7 +208,7 @@ MemoryPlan::Step MemoryPlan::plan(std::size_t number) {
             if (next != actions.end()) memory_->launched(next->a);
             continue;
           }
-          if (notes_cuts && memory_->cut_from() >= alloc::kSmallBuffer) note_cut(action);
+          if (notes_cuts) note_cut(action);
           break;
         case ActionKind::free: memory_->free(action.a, 0); break;
         case ActionKind::release: memory_->release(action.a, 0); break;
@@ -224,12 +224,13 @@ MemoryPlan::Step MemoryPlan::plan(std::size_t number) {
 }
 
 void MemoryPlan::note_cut(const Action& action) {
-  const ClassMemory::Place place = memory_->place(action.a);
-  cuts_.push_back({action.stream.row(),
-                   alloc::pool_kind(place.bytes),
-                   memory_->driver_calls() != nullptr,
-                   graph_.storages[action.a].bytes,
-                   {place.address, memory_->cut_from()}});
+  const Bytes asked = graph_.storages[action.a].bytes;
+  const alloc::PoolKind pool = alloc::pool_kind(asked);
+  const Bytes least_segment =
+      pool == alloc::PoolKind::small ? alloc::kSmallBuffer : alloc::kMinLargeAlloc;
+  if (memory_->cut().bytes < least_segment) return;
+  cuts_.push_back(
+      {action.stream.row(), pool, memory_->driver_calls() != nullptr, asked, memory_->cut()});
 }
 
 }  // namespace foregather::sim
