@@ -119,11 +119,12 @@ inline Allocation CachingAllocator::take_cached(const Request& request,
   }
   free.move(at, remaining, block.address + request.size);
   if (!kPlain && counts_searches_) blocks_[found].age_base = pools_[request.pool].searches;
-  const BlockIndex front = split_front(found, request.size);
-  if (counted) return hand_out<kPlain>(request, front, whole, {0, -request.size});
-  return hand_out<kPlain>(
-      request, front, whole,
-      expandable ? StatsRecorder::SplitChange{} : StatsRecorder::SplitChange{1, remaining});
+  StatsRecorder::SplitChange split{1, remaining};
+  if (counted)
+    split = {0, -request.size};
+  else if (expandable)
+    split = {};
+  return hand_out<kPlain>(request, split_front(found, request.size), whole, split);
 }
 
 // A block that came from the driver and is in no list.

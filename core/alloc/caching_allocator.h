@@ -118,6 +118,9 @@ class CachingAllocator {
   void set_memory_fraction(double fraction);
   /// Borrowed; null: none.
   void set_sink(AllocatorSink* sink) { sink_ = sink; }
+  /// Of the statistics only usage() and peak() mean something from then on, and of these not
+  /// inactive_split. Quicker. Call it before the first malloc.
+  void keep_usage_only() { recorder_.keep_usage_only(); }
 
   // --- state ---------------------------------------------------------------------------------
 

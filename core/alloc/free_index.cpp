@@ -29,6 +29,7 @@ std::uint32_t FreeIndex::new_chunk() {
 // The class has no chunk, a full one, or a directory.
 void FreeIndex::insert_elsewhere(const Place& at, BlockIndex block) {
   if (heads_[at.cls] == kUnused) {
+    mark_inhabited(at.cls);
     heads_[at.cls] = new_chunk();
     insert_into_chunk(chunks_[heads_[at.cls]], at.key, block);
     return;

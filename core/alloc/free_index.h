@@ -66,8 +66,6 @@ class FreeIndex {
 
  private:
   static constexpr std::uint32_t kChunkEntries = 15;
-  static constexpr std::uint32_t kClasses = 1216;
-  static constexpr std::uint32_t kWords = kClasses / 64;
   static constexpr std::uint64_t kEndKey = ~std::uint64_t{0};
   static constexpr std::uint32_t kDirectory = 0x80000000U;  ///< flag in heads_
   static constexpr std::uint32_t kUnused = 0x7fffffffU;
@@ -75,6 +73,16 @@ class FreeIndex {
   static constexpr int kAddressBits = 42;  ///< of a key: address in units
   static constexpr int kOffsetBits = 64 - kAddressBits;
   static constexpr int kStepBits = 5;  ///< 32 classes an octave
+  static constexpr int kClassShift = 52 - kStepBits;  ///< of a double's bits
+  static constexpr std::uint32_t kClassOfOne = 1023U << kStepBits;
+  /// From there on classes are as wide as an offset can tell apart.
+  static constexpr int kWideBits = kOffsetBits + kStepBits + 1;
+  static constexpr Bytes kWideUnits = Bytes{1} << kWideBits;
+  static constexpr std::uint32_t kWideClass = static_cast<std::uint32_t>(kWideBits) << kStepBits;
+  static constexpr std::uint32_t kClasses =
+      kWideClass + static_cast<std::uint32_t>((kSizeLimit / 512 - kWideUnits) >> kOffsetBits);
+  static constexpr std::uint32_t kWords = kClasses / 64;
+  static_assert(kClasses % 64 == 0 && kWords <= 32);
 
   /// Sorted by key; keys[count] is kEndKey.
   struct alignas(64) Chunk {
@@ -131,15 +139,17 @@ class FreeIndex {
 inline FreeIndex::Place FreeIndex::place(Bytes size, Address address) {
   assert(size >= 512 && size < kSizeLimit && size % 512 == 0);
   assert(address >= 0 && address < kAddressLimit && address % 512 == 0);
-  const auto units = static_cast<std::uint64_t>(size) >> kUnitBits;
-  const int octave = 63 - std::countl_zero(units | std::uint64_t{1} << kStepBits);
-  const int shift = std::min(octave - kStepBits, kOffsetBits);
-  // Octaves below kStepBits have a class for each size; then 32 an octave; classes never get wider
-  // than an offset can tell apart.
-  const std::uint64_t cls = (units >> shift) + (static_cast<std::uint64_t>(shift) << kStepBits);
-  const std::uint64_t offset = units & ((std::uint64_t{1} << shift) - 1);
-  return {static_cast<std::uint32_t>(cls),
-          offset << kAddressBits | static_cast<std::uint64_t>(address) >> kUnitBits};
+  const auto unit = static_cast<std::uint64_t>(address) >> kUnitBits;
+  const Bytes units = size >> kUnitBits;
+  if (units >= kWideUnits) [[unlikely]] {
+    const auto above = static_cast<std::uint64_t>(units - kWideUnits);
+    return {kWideClass + static_cast<std::uint32_t>(above >> kOffsetBits),
+            above << kAddressBits | unit};
+  }
+  // A double is the octave, then the class in the octave, then the offset in the class.
+  const auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(units));
+  return {static_cast<std::uint32_t>(bits >> kClassShift) - kClassOfOne,
+          bits << (64 - kClassShift) | unit};
 }
 
 inline void FreeIndex::insert_into_chunk(Chunk& chunk, std::uint64_t key, BlockIndex block) {
@@ -196,9 +206,9 @@ inline void FreeIndex::insert(Bytes size, Address address, BlockIndex block) {
   if (head >= kUnused || chunks_[head].count == kChunkEntries) [[unlikely]] {
     insert_elsewhere(at, block);
   } else {
+    if (chunks_[head].count == 0) mark_inhabited(at.cls);
     insert_into_chunk(chunks_[head], at.key, block);
   }
-  mark_inhabited(at.cls);
 }
 
 inline void FreeIndex::erase(Bytes size, Address address) { erase(find(place(size, address))); }

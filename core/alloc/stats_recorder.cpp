@@ -47,7 +47,7 @@ StatsRecorder::Now StatsRecorder::now() const {
 
 void StatsRecorder::raise_taken(Pool& pool) {
   const Taken a = taken(pools_[0]), b = taken(pools_[1]);
-  raise_taken(pool.level, &pool == pools_.data() ? a : b);
+  if (is_detailed_) raise_taken(pool.level, &pool == pools_.data() ? a : b);
   raise_taken(all_, {a.requested + b.requested, a.allocated + b.allocated, a.active + b.active,
                      a.allocations + b.allocations, a.actives + b.actives});
 }

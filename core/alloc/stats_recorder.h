@@ -27,9 +27,13 @@ class StatsRecorder {
     pool.allocated.blocks += 1;
     pool.allocated.bytes += block;
     pool.allocated.requested += requested;
-    if ((take(pool.level.room, block) | take(all_.room, block)) < 0) [[unlikely]]
+    std::int64_t least_room = take(all_.room, block);
+    if (is_detailed_) {
+      least_room |= take(pool.level.room, block);
+      inactive_split(kind, split);
+    }
+    if (least_room < 0) [[unlikely]]
       raise_taken(pool);
-    inactive_split(kind, split);
   }
   /// A free that needs to wait for nothing.
   [[gnu::always_inline]] void freed(PoolKind kind, Bytes block, Bytes requested,
@@ -38,10 +42,9 @@ class StatsRecorder {
     pool.freed.blocks += 1;
     pool.freed.bytes += block;
     pool.freed.requested += requested;
-    for (Room* room : {&pool.level.room, &all_.room}) {
-      room->bytes += requested;  // a block has at least that
-      room->blocks += 1;
-    }
+    give(all_.room, requested);  // a block has at least that
+    if (!is_detailed_) return;
+    give(pool.level.room, requested);
     inactive_split(kind, split);
   }
   /// The two halves of a free that waits for events. Neither gives room to all peaks.
@@ -59,6 +62,8 @@ class StatsRecorder {
     pool.freed.requested += requested;
     inactive_split(kind, split);
   }
+  /// From now on nothing is kept but usage() and peak(), without inactive_split: quicker.
+  void keep_usage_only() { is_detailed_ = false; }
   /// Only the free blocks in split segments change.
   void inactive_split(PoolKind kind, SplitChange split) {
     Pool& pool = pools_[static_cast<std::size_t>(kind)];
@@ -123,6 +128,10 @@ class StatsRecorder {
     room.blocks -= 1;
     return room.bytes | room.blocks;
   }
+  static void give(Room& room, Bytes bytes) {
+    room.bytes += bytes;
+    room.blocks += 1;
+  }
   static std::int64_t take(Room& room, SplitChange split) {
     room.bytes -= split.bytes;
     room.blocks -= split.blocks;
@@ -146,6 +155,7 @@ class StatsRecorder {
   static PoolStats pool_stats(const Level& level, const Now& now, const Pool& added);
 
   std::array<Pool, 2> pools_;  ///< by PoolKind
+  bool is_detailed_ = true;
   Level all_;
   Stat oversize_allocations_;
   Stat oversize_segments_;

@@ -1,10 +1,10 @@
 // Interned strings: names are compared and stored as 4-byte ids.
 #pragma once
 
-#include <deque>
-#include <string>
+#include <cstdint>
+#include <memory>
 #include <string_view>
-#include <unordered_map>
+#include <vector>
 
 #include "core/base/ids.h"
 
@@ -12,7 +12,7 @@ namespace foregather {
 
 using StringId = Id<struct StringTag>;
 
-/// Append-only set of strings. Ids are dense and in order of first insertion; views stay valid for
+/// Append-only set of strings, kept in few pieces of memory. Ids are dense and in order of first insertion; views stay valid for
 /// the table's life. Not thread safe.
 class StringTable {
  public:
@@ -28,8 +28,16 @@ class StringTable {
   std::size_t size() const { return texts_.size(); }
 
  private:
-  std::deque<std::string> texts_;
-  std::unordered_map<std::string_view, StringId> ids_;
+  std::string_view keep(std::string_view text);
+  void grow();
+
+  std::vector<std::string_view> texts_;
+  std::vector<std::uint32_t> hashes_;  ///< of the texts
+  /// Open addressing: rows + 1 at where their hashes say, or after; a power of two, half empty.
+  std::vector<std::uint32_t> slots_;
+  std::vector<std::unique_ptr<char[]>> pages_;  ///< of many texts each
+  std::size_t used_ = 0;                        ///< of the last page
+  std::vector<std::unique_ptr<char[]>> long_texts_;
 };
 
 }  // namespace foregather

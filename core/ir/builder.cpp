@@ -48,9 +48,13 @@ CommunicatorId GraphBuilder::communicator(std::string_view name, GroupId group) 
 
 ScopeId GraphBuilder::scope(std::string_view path) {
   const StringId id = graph_.strings.intern(path);
-  const auto [found, is_new] = scopes_.try_emplace(id, ScopeId(graph_.scopes.size()));
-  if (is_new) graph_.scopes.push_back({id});
-  return found->second;
+  if (scopes_.size() <= id.row()) scopes_.resize(graph_.strings.size());
+  ScopeId& scope = scopes_[id.row()];
+  if (!scope) {
+    scope = ScopeId(graph_.scopes.size());
+    graph_.scopes.push_back({id});
+  }
+  return scope;
 }
 
 UnitId GraphBuilder::unit(const Unit& unit) {

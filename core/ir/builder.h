@@ -94,7 +94,7 @@ class GraphBuilder {
   Range ranks(std::span<const std::uint32_t> ranks);
 
   Graph graph_;
-  std::unordered_map<StringId, ScopeId> scopes_;
+  std::vector<ScopeId> scopes_;  ///< by string, as far as scopes go
   std::unordered_multimap<std::size_t, CostId> costs_;
   std::unordered_map<std::uint32_t, std::uint32_t> sequences_;
   std::vector<Action>* actions_ = nullptr;

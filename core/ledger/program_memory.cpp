@@ -13,8 +13,7 @@ ProgramMemory::ProgramMemory(const Graph& graph, const Program& program,
       storages_(program.storages),
       allocator_(config, memory, clock),
       record_(record),
-      slots_(program.storages.count),
-      tensors_of_(program.storages.count) {
+      slots_(program.storages.count) {
   for (std::uint32_t i = 0; i < storages_.count; ++i) {
     const Storage& storage = graph.storages[storages_.first + i];
     slots_[i].bytes = storage.bytes;
@@ -23,7 +22,8 @@ ProgramMemory::ProgramMemory(const Graph& graph, const Program& program,
   }
   for (const Tensor& tensor : graph.tensors)
     if (storages_.contains(tensor.storage.row()))
-      ++tensors_of_[tensor.storage.row() - storages_.first];
+      ++slots_[tensor.storage.row() - storages_.first].tensors;
+  allocator_.keep_usage_only();
   if (record) allocator_.set_sink(this);
 }
 
@@ -53,68 +53,29 @@ void ProgramMemory::add_held_segments(Ns now) {
   }
 }
 
-bool ProgramMemory::alloc(std::uint32_t storage, StreamId stream, Ns now) {
-  now_ = now;
-  const std::uint32_t local = storage - storages_.first;
-  Slot& slot = slots_[local];
-  assert(!slot.bound);
-  if (slot.on_host) {
-    slot.bound = true;
-    slot.tensors = tensors_of_[local];
-    slot.binding = kNoBinding;
-    calls_ = nullptr;
-    cut_ = {};
-    return true;
-  }
-  const alloc::Allocation got = allocator_.malloc(slot.bytes, alloc::StreamId(stream.row()));
-  cut_ = {got.address, got.cut_from};
-  calls_ = got.called_driver ? &allocator_.last_calls() : nullptr;
-  if (calls_ != nullptr && (calls_->retried || calls_->synchronized || calls_->event_queries != 0))
-    timeless_ = false;
-  if (calls_ != nullptr && calls_->retried) ++step_.peaks.retries;
-  if (got.status != alloc::AllocStatus::ok && got.status != alloc::AllocStatus::empty) return false;
+void ProgramMemory::bind_on_host(Slot& slot) {
   slot.bound = true;
-  slot.tensors = tensors_of_[local];
-  slot.block = got.block;
-  Bytes block_bytes = 0;
-  if (got.ok()) {
-    block_bytes = allocator_.block_size(got.block);
-    by_cause_[static_cast<std::size_t>(slot.cause)] += block_bytes;
-    allocated_ += block_bytes;
-    if (allocated_ > step_.peaks.allocated) {
-      step_.peaks.allocated = allocated_;
-      at_peak_ = peak_unnamed_ = has_unnamed_ = true;
-    }
-  }
-  if (record_) {
-    slot.binding = static_cast<std::uint32_t>(step_.bindings.size());
-    step_.bindings.push_back({StorageId(storage), block_bytes,
-                              static_cast<std::uint64_t>(got.address), now, 0, 0, false, true});
-    has_unnamed_ = true;
-    note(now);
-  }
-  return true;
+  slot.binding = kNoBinding;
+  cut_ = {};
 }
 
-void ProgramMemory::free(std::uint32_t storage, Ns now) {
-  const std::uint32_t local = storage - storages_.first;
-  Slot& slot = slots_[local];
-  assert(slot.bound);
-  slot.bound = false;
-  calls_ = nullptr;
-  if (slot.block) {
-    if (at_peak_) keep_peak();
-    const Bytes block_bytes = allocator_.block_size(slot.block);
-    by_cause_[static_cast<std::size_t>(slot.cause)] -= block_bytes;
-    allocated_ -= block_bytes;
-    allocator_.free(slot.block);
-    if (allocator_.last_calls().event_records != 0) {
-      calls_ = &allocator_.last_calls();
-      timeless_ = false;
-    }
-    slot.block = {};
-  }
-  if (!record_ || slot.binding == kNoBinding) return;
+void ProgramMemory::note_calls() {
+  calls_ = &allocator_.last_calls();
+  if (calls_->retried || calls_->synchronized || calls_->event_queries != 0) timeless_ = false;
+  if (calls_->retried) ++step_.peaks.retries;
+}
+
+void ProgramMemory::note_alloc(std::uint32_t storage, Slot& slot, Ns now) {
+  const Place place = this->place(storage);
+  slot.binding = static_cast<std::uint32_t>(step_.bindings.size());
+  step_.bindings.push_back({StorageId(storage), place.bytes,
+                            static_cast<std::uint64_t>(place.address), now, 0, 0, false, true});
+  has_unnamed_ = true;
+  note(now);
+}
+
+void ProgramMemory::note_free(const Slot& slot, Ns now) {
+  if (slot.binding == kNoBinding) return;
   step_.bindings[slot.binding].freed = now;
   step_.bindings[slot.binding].still_bound = false;
   note(now);
@@ -123,7 +84,8 @@ void ProgramMemory::free(std::uint32_t storage, Ns now) {
 void ProgramMemory::release(std::uint32_t tensor, Ns now) {
   const std::uint32_t storage = graph_.tensors[tensor].storage.row();
   calls_ = nullptr;
-  if (--slots_[storage - storages_.first].tensors == 0) free(storage, now);
+  Slot& slot = slots_[storage - storages_.first];
+  if (++slot.released == slot.tensors) free(storage, now);
 }
 
 void ProgramMemory::record_stream(std::uint32_t storage, StreamId stream) {
@@ -147,8 +109,14 @@ ProgramMemory::Place ProgramMemory::place(std::uint32_t storage) const {
 
 std::vector<std::pair<std::uint32_t, ProgramMemory::Place>> ProgramMemory::places() const {
   std::vector<std::pair<std::uint32_t, Place>> places;
-  for (std::uint32_t row = storages_.first; row < storages_.end(); ++row)
-    if (slots_[row - storages_.first].block) places.emplace_back(row, place(row));
+  places.reserve(slots_.size());
+  std::uint32_t row = storages_.first;
+  for (const Slot& slot : slots_) {
+    if (slot.block)
+      places.push_back(
+          {row, {allocator_.address(slot.block), allocator_.block_size(slot.block)}});
+    ++row;
+  }
   return places;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -106,23 +107,28 @@ class ProgramMemory : private alloc::AllocatorSink {
   ProgramMemory& operator=(const ProgramMemory&) = delete;
 
  private:
+  struct Slot {
+    Bytes bytes = 0;
+    alloc::BlockId block;
+    std::uint32_t binding = 0;   ///< row of step_.bindings, if it was bound in this step
+    std::uint32_t tensors = 0;   ///< that it has
+    std::uint32_t released = 0;  ///< of these, since it was bound
+    bool bound = false;
+    bool on_host = false;
+    Cause cause = Cause::temporary;
+  };
+
   void segment(const alloc::SegmentEvent& event) override;
+  void bind_on_host(Slot& slot);
+  void note_calls();
+  void note_alloc(std::uint32_t storage, Slot& slot, Ns now);
+  void note_free(const Slot& slot, Ns now);
   void add_held_segments(Ns now);
   void name_op(std::uint32_t op_row);
   void keep_peak();
   void note(Ns now);
 
   static constexpr std::uint32_t kNoBinding = 0xffffffffU;  ///< of a storage in host memory
-  struct Slot {
-    Bytes bytes = 0;
-    alloc::BlockId block;
-    std::uint32_t binding = 0;  ///< row of step_.bindings, if it was bound in this step
-    std::uint32_t tensors = 0;  ///< not yet released
-    bool bound = false;
-    bool on_host = false;
-    Cause cause = Cause::temporary;
-  };
-
   const Graph& graph_;
   Range storages_;
   alloc::CachingAllocator allocator_;
@@ -134,12 +140,62 @@ class ProgramMemory : private alloc::AllocatorSink {
   const alloc::DriverCalls* calls_ = nullptr;
   Place cut_;
   std::vector<Slot> slots_;
-  std::vector<std::uint32_t> tensors_of_;
   std::array<Bytes, kScheduleCauses> by_cause_{};
   Bytes allocated_ = 0;  ///< their sum
   std::uint32_t first_unnamed_ = 0;
   MemoryStep step_;
   Ns now_ = 0;  ///< of the call under way, for segment()
 };
+
+inline bool ProgramMemory::alloc(std::uint32_t storage, StreamId stream, Ns now) {
+  now_ = now;
+  Slot& slot = slots_[storage - storages_.first];
+  assert(!slot.bound);
+  slot.released = 0;
+  calls_ = nullptr;
+  if (slot.on_host) [[unlikely]] {
+    bind_on_host(slot);
+    return true;
+  }
+  const alloc::Allocation got = allocator_.malloc(slot.bytes, alloc::StreamId(stream.row()));
+  cut_ = {got.address, got.cut_from};
+  if (got.called_driver) [[unlikely]]
+    note_calls();
+  if (got.ok()) [[likely]] {
+    const Bytes block_bytes = allocator_.block_size(got.block);
+    by_cause_[static_cast<std::size_t>(slot.cause)] += block_bytes;
+    allocated_ += block_bytes;
+    if (allocated_ > step_.peaks.allocated) {
+      step_.peaks.allocated = allocated_;
+      at_peak_ = peak_unnamed_ = has_unnamed_ = true;
+    }
+  } else if (got.status != alloc::AllocStatus::empty) {
+    return false;
+  }
+  slot.bound = true;
+  slot.block = got.block;
+  if (record_) note_alloc(storage, slot, now);
+  return true;
+}
+
+inline void ProgramMemory::free(std::uint32_t storage, Ns now) {
+  Slot& slot = slots_[storage - storages_.first];
+  assert(slot.bound);
+  slot.bound = false;
+  calls_ = nullptr;
+  if (slot.block) [[likely]] {
+    if (at_peak_) keep_peak();
+    const Bytes block_bytes = allocator_.block_size(slot.block);
+    by_cause_[static_cast<std::size_t>(slot.cause)] -= block_bytes;
+    allocated_ -= block_bytes;
+    allocator_.free(slot.block);
+    if (allocator_.last_calls().event_records != 0) [[unlikely]] {
+      calls_ = &allocator_.last_calls();
+      timeless_ = false;
+    }
+    slot.block = {};
+  }
+  if (record_) note_free(slot, now);
+}
 
 }  // namespace foregather::ledger

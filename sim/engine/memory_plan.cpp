@@ -10,16 +10,6 @@
 namespace foregather::sim {
 namespace {
 
-bool touches_memory(const Action& action) {
-  switch (action.kind) {
-    case ActionKind::alloc:
-    case ActionKind::free:
-    case ActionKind::release:
-    case ActionKind::empty_cache: return true;
-    default: return false;
-  }
-}
-
 bool calls_driver(const MemoryPlan::Step& step) {
   return !std::ranges::all_of(step.calls, [](const auto& calls) { return calls.empty(); });
 }
@@ -59,7 +49,8 @@ std::unique_ptr<MemoryPlan> MemoryPlan::make(const Graph& graph, const Program& 
 }
 
 // A turn lasts until the thread waits for an action that has not been performed. What it does after
-// the action that another thread waits for happens beside that thread.
+// the action that another thread waits for happens beside that thread, and may be neither a launch
+// nor touch memory.
 bool MemoryPlan::take_turns(const Program& program, Section section, std::vector<Turn>& turns) {
   const auto threads = static_cast<std::uint32_t>(program.threads.size());
   std::vector<std::uint32_t> at(threads, 0);
@@ -85,10 +76,12 @@ bool MemoryPlan::take_turns(const Program& program, Section section, std::vector
       std::uint32_t end = begin;
       for (; end < actions.size(); ++end) {
         const Action& action = actions[end];
-        if (action.kind == ActionKind::record_stream) return false;
-        if (action.kind == ActionKind::host_wait_action && must_wait(action)) break;
-        if (end >= alone_until && (touches_memory(action) || action.kind == ActionKind::launch))
-          return false;
+        if (action.kind > ActionKind::release) {  // few are
+          if (action.kind == ActionKind::record_stream) return false;
+          if (action.kind == ActionKind::host_wait_action && must_wait(action)) break;
+          if (action.kind != ActionKind::empty_cache) continue;
+        }
+        if (end >= alone_until) return false;
       }
       if (end == begin) continue;
       turns.push_back({thread, begin, end});
@@ -188,39 +181,44 @@ bool MemoryPlan::next_is_alike(const Step& step) const {
 
 MemoryPlan::Step MemoryPlan::plan(std::size_t number) {
   const std::size_t section = std::min(number, kSections - 1);
-  const bool notes_cuts = number + 1 >= kSections;
   Step step;
   step.calls.resize(program_.threads.size());
   cuts_.clear();
   memory_->begin_step(0);
-  for (const Turn& turn : turns_[section]) {
-    const auto actions = program_.threads[turn.thread].actions(static_cast<Section>(section));
-    for (std::uint32_t i = turn.begin; i < turn.end && !step.failure; ++i) {
-      const Action& action = actions[i];
-      switch (action.kind) {
-        case ActionKind::launch: memory_->launched(action.a); continue;
-        case ActionKind::alloc:
-          if (!memory_->alloc(action.a, action.stream, 0)) {
-            step.failure = {turn.thread, i};
-            const auto next =
-                std::find_if(actions.begin() + i, actions.end(),
-                             [](const Action& each) { return each.kind == ActionKind::launch; });
-            if (next != actions.end()) memory_->launched(next->a);
-            continue;
-          }
-          if (notes_cuts) note_cut(action);
-          break;
-        case ActionKind::free: memory_->free(action.a, 0); break;
-        case ActionKind::release: memory_->release(action.a, 0); break;
-        case ActionKind::empty_cache: memory_->empty_cache(0); break;
-        default: continue;
-      }
-      if (memory_->driver_calls() != nullptr) [[unlikely]]
-        step.calls[turn.thread].push_back({i, *memory_->driver_calls()});
-    }
-  }
+  for (const Turn& turn : turns_[section])
+    if (!perform(turn, static_cast<Section>(section), number + 1 >= kSections, step)) break;
   step.peaks = memory_->end_step(0).peaks;
   return step;
+}
+
+bool MemoryPlan::perform(const Turn& turn, Section section, bool notes_cuts, Step& step) {
+  const auto actions = program_.threads[turn.thread].actions(section);
+  ClassMemory& memory = *memory_;
+  for (const Action& action : actions.subspan(turn.begin, turn.end - turn.begin)) {
+    switch (action.kind) {
+      case ActionKind::launch: memory.launched(action.a); continue;
+      case ActionKind::alloc:
+        if (!memory.alloc(action.a, action.stream, 0)) [[unlikely]] {
+          const auto at = static_cast<std::uint32_t>(&action - actions.data());
+          step.failure = {turn.thread, at};
+          const auto next =
+              std::find_if(actions.begin() + at, actions.end(),
+                           [](const Action& each) { return each.kind == ActionKind::launch; });
+          if (next != actions.end()) memory.launched(next->a);
+          return false;
+        }
+        if (notes_cuts && memory.cut().bytes >= alloc::kSmallBuffer) note_cut(action);
+        break;
+      case ActionKind::free: memory.free(action.a, 0); break;
+      case ActionKind::release: memory.release(action.a, 0); break;
+      case ActionKind::empty_cache: memory.empty_cache(0); break;
+      default: continue;
+    }
+    if (memory.driver_calls() != nullptr) [[unlikely]]
+      step.calls[turn.thread].push_back(
+          {static_cast<std::uint32_t>(&action - actions.data()), *memory.driver_calls()});
+  }
+  return true;
 }
 
 void MemoryPlan::note_cut(const Action& action) {

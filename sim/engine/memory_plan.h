@@ -76,6 +76,8 @@ class MemoryPlan {
   /// False if two threads could launch or touch memory at one time, or a stream is recorded.
   static bool take_turns(const Program& program, Section section, std::vector<Turn>& turns);
   Step plan(std::size_t number);
+  /// False if it ends with an alloc that found no memory.
+  bool perform(const Turn& turn, Section section, bool notes_cuts, Step& step);
   void note_cut(const Action& action);
   /// Whether the step has left every storage where it found it.
   bool keeps_places(std::size_t number, const Step& step);

@@ -6,8 +6,7 @@
 namespace foregather::sim {
 namespace {
 
-/// Two sums of products of 64 bits each, of pairs of words: what differs by chance agrees once in
-/// 2^128.
+/// A sum of products of pairs of words: what differs by chance agrees once in 2^64.
 class Mixer {
  public:
   void add(const Action& action) {
@@ -15,48 +14,43 @@ class Mixer {
     add(words[0], words[1]);
   }
   void add(std::uint64_t first, std::uint64_t second) {
-    a_ = folded(a_ ^ first, second ^ 0x9E3779B97F4A7C15U);
-    b_ = folded(b_ + second, first ^ 0xD6E8FEB86659FD93U);
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = static_cast<Wide>(sum_ ^ first) * (second ^ 0x9E3779B97F4A7C15U);
+    sum_ = static_cast<std::uint64_t>(product) + static_cast<std::uint64_t>(product >> 64) + 1;
   }
-  std::array<std::uint64_t, 2> sum() const { return {a_, b_}; }
+  std::uint64_t sum() const { return sum_; }
 
  private:
-  static std::uint64_t folded(std::uint64_t value, std::uint64_t by) {
-    __extension__ using Wide = unsigned __int128;
-    const Wide product = static_cast<Wide>(value) * by;
-    return static_cast<std::uint64_t>(product) + static_cast<std::uint64_t>(product >> 64) + 1;
-  }
-  std::uint64_t a_ = 0x243F6A8885A308D3U, b_ = 0x13198A2E03707344U;
+  std::uint64_t sum_ = 0x243F6A8885A308D3U;
 };
 
 }  // namespace
 
 // All that ClassMemory and MemoryPlan look at, with rows counted from the program's first.
 MemoryPlans::Signature MemoryPlans::signature_of(const Graph& graph, const Program& program) {
-  Mixer mixer, other;  // two, since a sum waits for the one before
-  mixer.add(program.storages.count, program.storages.first);
-  mixer.add(program.ops.first, program.threads.size());
+  std::array<Mixer, 2> mixers;  // a sum waits for the one before, not for the other's
+  mixers[0].add(program.storages.count, program.storages.first);
+  mixers[1].add(program.ops.first, program.threads.size());
   for (std::uint32_t row = program.storages.first; row < program.storages.end(); ++row) {
     const Storage& storage = graph.storages[row];
-    mixer.add(static_cast<std::uint64_t>(storage.bytes),
-              static_cast<std::uint64_t>(storage.cause) << 1 | (storage.on_host ? 1 : 0));
+    mixers[row % 2].add(static_cast<std::uint64_t>(storage.bytes),
+                        static_cast<std::uint64_t>(storage.cause) << 1 | (storage.on_host ? 1 : 0));
   }
   for (std::size_t i = 0; i + 1 < graph.tensors.size(); i += 2)
-    mixer.add(graph.tensors[i].storage.row(), graph.tensors[i + 1].storage.row());
-  mixer.add(graph.tensors.size(), graph.tensors.empty() ? 0 : graph.tensors.back().storage.row());
+    mixers[i / 2 % 2].add(graph.tensors[i].storage.row(), graph.tensors[i + 1].storage.row());
+  mixers[0].add(graph.tensors.size(),
+                graph.tensors.empty() ? 0 : graph.tensors.back().storage.row());
   for (const HostThread& thread : program.threads)
     for (const std::vector<Action>& actions : thread.sections) {
-      mixer.add(actions.size(), 0);
+      mixers[0].add(actions.size(), 0);
       std::size_t i = 0;
       for (; i + 1 < actions.size(); i += 2) {
-        mixer.add(actions[i]);
-        other.add(actions[i + 1]);
+        mixers[0].add(actions[i]);
+        mixers[1].add(actions[i + 1]);
       }
-      if (i < actions.size()) mixer.add(actions[i]);
+      if (i < actions.size()) mixers[0].add(actions[i]);
     }
-  const std::array<std::uint64_t, 2> rest = other.sum();
-  mixer.add(rest[0], rest[1]);
-  return mixer.sum();
+  return {mixers[0].sum(), mixers[1].sum()};
 }
 
 std::shared_ptr<MemoryPlan> MemoryPlans::find(const std::shared_ptr<const Graph>& graph,

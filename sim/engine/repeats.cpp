@@ -1,6 +1,8 @@
 #include "sim/engine/repeats.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <memory>
 #include <utility>
 
@@ -126,12 +128,17 @@ class Finder {
     }
   }
 
+  // One word, to compare at once.
+  static std::uint64_t kind_and_stream(const Action& action) {
+    return std::bit_cast<std::array<std::uint64_t, 2>>(action)[0];
+  }
+
   // How many actions are like those a period after them.
   std::uint32_t alike_from(const Repeat& repeat) const {
     const Action* const first = &actions_[repeat.begin];
     const Action* before = first;
     for (const Action& now : actions_.subspan(repeat.begin + repeat.period)) {
-      if (before->kind != now.kind || before->stream != now.stream) break;
+      if (kind_and_stream(*before) != kind_and_stream(now)) break;
       const bool is_any = now.kind == ActionKind::alloc || now.kind == ActionKind::free;
       if (!is_any && !is_like(*before, now, repeat)) break;
       ++before;

@@ -1,5 +1,7 @@
 #include "core/base/strings.h"
 
+#include <string>
+#include <vector>
 #include <catch2/catch.hpp>
 
 #include "core/base/result.h"
@@ -35,6 +37,20 @@ TEST_CASE("views outlive later insertions and moves") {
   CHECK(first == "first");
   CHECK(moved.intern("first").row() == 0);
   CHECK(moved.size() == 10'001);
+  // What was moved from is an empty table.
+  CHECK(table.intern("second").row() == 0);
+  CHECK(moved.text(StringId(10'000)) == "9999");
+}
+
+TEST_CASE("texts of any length are kept") {
+  StringTable table;
+  std::vector<std::string> texts;
+  for (std::size_t length = 0; length < 9000; length = length * 3 / 2 + 1)
+    for (const char letter : {'a', 'b'}) texts.emplace_back(length, letter);
+  for (const std::string& text : texts) table.intern(text);
+  CHECK(table.size() == texts.size() - 1);  // "" twice
+  for (const std::string& text : texts) CHECK(table.text(table.intern(text)) == text);
+  CHECK(table.size() == texts.size() - 1);
 }
 
 TEST_CASE("a copy stands alone") {
