@@ -74,10 +74,12 @@ run::PointFigures figures_of(const Summary& summary) {
   return figures;
 }
 
-FigureReader::FigureReader(const Graph& graph) : graph_(graph) {
-  places_.reserve(graph.ops.size());
-  for (const Op& op : graph.ops)
-    places_.push_back({wire_bytes(graph, op), op.stream.row(), is_collective(op.kind)});
+FigureReader::FigureReader(const Graph& graph) : graph_(graph), places_(graph.ops.size()) {
+  OpPlace* place = places_.data();
+  for (const Op& op : graph.ops) {
+    const bool is_collective = foregather::is_collective(op.kind);
+    *place++ = {is_collective ? wire_bytes(graph, op) : 0, op.stream.row(), is_collective};
+  }
 }
 
 // Ops of a stream follow each other, so each list is in order, or nearly.

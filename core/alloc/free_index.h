@@ -65,7 +65,7 @@ class FreeIndex {
   }
 
  private:
-  static constexpr std::uint32_t kChunkEntries = 15;
+  static constexpr std::uint32_t kChunkEntries = 9;
   static constexpr std::uint64_t kEndKey = ~std::uint64_t{0};
   static constexpr std::uint32_t kDirectory = 0x80000000U;  ///< flag in heads_
   static constexpr std::uint32_t kUnused = 0x7fffffffU;
@@ -84,12 +84,14 @@ class FreeIndex {
   static constexpr std::uint32_t kWords = kClasses / 64;
   static_assert(kClasses % 64 == 0 && kWords <= 32);
 
-  /// Sorted by key; keys[count] is kEndKey.
+  /// Sorted by key; keys[count] is kEndKey. Two lines of the cache; the first one holds all of two
+  /// entries.
   struct alignas(64) Chunk {
-    std::array<std::uint64_t, kChunkEntries + 1> keys;
-    std::array<BlockIndex, kChunkEntries> blocks;
     std::uint32_t count;
+    std::array<BlockIndex, kChunkEntries> blocks;
+    std::array<std::uint64_t, kChunkEntries + 1> keys;
   };
+  static_assert(sizeof(Chunk) == 128);
   using Directory = std::vector<std::uint32_t>;  ///< chunks in order of their keys
 
   struct Place {

@@ -73,15 +73,19 @@ bool MemoryPlan::take_turns(const Program& program, Section section, std::vector
       const auto actions = program.threads[thread].actions(section);
       const std::uint32_t begin = at[thread];
       const std::uint32_t alone_until = others_begin(thread, begin);
+      const auto is_common = [](const Action& action) {
+        return action.kind <= ActionKind::release;  // a launch, or it touches memory
+      };
+      const auto unwatched = std::min<std::size_t>(actions.size(), alone_until);
       std::uint32_t end = begin;
       for (; end < actions.size(); ++end) {
+        while (end < unwatched && is_common(actions[end])) ++end;
+        if (end == actions.size()) break;
         const Action& action = actions[end];
-        if (action.kind > ActionKind::release) {  // few are
-          if (action.kind == ActionKind::record_stream) return false;
-          if (action.kind == ActionKind::host_wait_action && must_wait(action)) break;
-          if (action.kind != ActionKind::empty_cache) continue;
-        }
-        if (end >= alone_until) return false;
+        if (action.kind == ActionKind::record_stream) return false;
+        if (action.kind == ActionKind::host_wait_action && must_wait(action)) break;
+        if (end >= alone_until && (is_common(action) || action.kind == ActionKind::empty_cache))
+          return false;
       }
       if (end == begin) continue;
       turns.push_back({thread, begin, end});
