@@ -109,11 +109,15 @@ StepTimes FigureReader::times_of(const sim::Simulation& simulation, std::uint32_
   comm_.resize(program.streams.size());
   StepTimes times;
   times.step = step.time();
+  const sim::OpTime* last = nullptr;
   for (std::uint32_t local = 0; local < step.ops.size(); ++local) {
     if (step.ran[local] == 0) continue;
     const OpPlace& op = places_[program.ops.first + local];
     const sim::OpTime& time = step.ops[local];
     ++times.busy.ops;
+    if (last == nullptr || time.end > last->end ||
+        (time.end == last->end && time.start >= last->start))
+      last = &time;
     if (!op.is_collective) {
       compare::append(compute_[op.stream], {time.start, time.end});
       continue;
@@ -128,31 +132,22 @@ StepTimes FigureReader::times_of(const sim::Simulation& simulation, std::uint32_
   times.busy.comm = compare::length(communicating);
   times.busy.exposed =
       times.busy.comm - compare::length(compare::intersection(communicating, computing));
-  times.host_bound = host_bound(simulation, rank_class);
+  times.host_bound = last == nullptr ? times.step : host_bound(simulation, step, *last);
   return times;
 }
 
 // As compare::critical_path(), of which this is `host`.
-Ns FigureReader::host_bound(const sim::Simulation& simulation, std::uint32_t rank_class) const {
-  const sim::StepResult& step = simulation.classes[rank_class].steady;
-  const sim::OpTime* last = nullptr;
+Ns FigureReader::host_bound(const sim::Simulation& simulation, const sim::StepResult& step,
+                            const sim::OpTime& last) const {
   std::size_t most = 0;
   for (const sim::ClassResult& result : simulation.classes)
     most += result.first.ran.size() + result.steady.ran.size();
-  for (std::uint32_t local = 0; local < step.ops.size(); ++local) {
-    if (step.ran[local] == 0) continue;
-    const sim::OpTime& time = step.ops[local];
-    if (last == nullptr || time.end > last->end ||
-        (time.end == last->end && time.start >= last->start))
-      last = &time;
-  }
-  if (last == nullptr) return step.time();
   std::vector<StepOps> steps;
   for (std::size_t c = 0; c < simulation.classes.size(); ++c) {
     const sim::StepResult& steady = simulation.classes[c].steady;
     steps.push_back({graph_.at(graph_.classes[c].program).ops, steady.ops, steady.ran});
   }
-  const sim::OpTime* time = last;
+  const sim::OpTime* time = &last;
   Ns host = 0, cursor = step.end;
   for (std::size_t count = 0; count < most; ++count) {
     const bool met = time->reason == sim::Reason::rendezvous;

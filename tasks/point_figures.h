@@ -29,7 +29,9 @@ class FigureReader {
 
  private:
   StepTimes times_of(const sim::Simulation& simulation, std::uint32_t rank_class);
-  Ns host_bound(const sim::Simulation& simulation, std::uint32_t rank_class) const;
+  /// `last`: the op of the step that ends last.
+  Ns host_bound(const sim::Simulation& simulation, const sim::StepResult& step,
+                const sim::OpTime& last) const;
   const std::vector<compare::Interval>& in_order(
       std::vector<std::vector<compare::Interval>>& by_stream);
 

@@ -72,7 +72,7 @@ class FreeIndex {
   static constexpr int kUnitBits = 9;      ///< sizes and addresses count units of 512 bytes
   static constexpr int kAddressBits = 42;  ///< of a key: address in units
   static constexpr int kOffsetBits = 64 - kAddressBits;
-  static constexpr int kStepBits = 5;  ///< 32 classes an octave
+  static constexpr int kStepBits = 5;                 ///< 32 classes an octave
   static constexpr int kClassShift = 52 - kStepBits;  ///< of a double's bits
   static constexpr std::uint32_t kClassOfOne = 1023U << kStepBits;
   /// From there on classes are as wide as an offset can tell apart.

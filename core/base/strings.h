@@ -12,8 +12,8 @@ namespace foregather {
 
 using StringId = Id<struct StringTag>;
 
-/// Append-only set of strings, kept in few pieces of memory. Ids are dense and in order of first insertion; views stay valid for
-/// the table's life. Not thread safe.
+/// Append-only set of strings, kept in few pieces of memory. Ids are dense and in order of first
+/// insertion; views stay valid for the table's life. Not thread safe.
 class StringTable {
  public:
   StringTable() = default;

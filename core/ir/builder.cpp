@@ -116,7 +116,7 @@ TensorId GraphBuilder::tensor(StorageId storage, DType dtype, std::span<const st
                               Bytes offset) {
   const Range dims{static_cast<std::uint32_t>(graph_.dims.size()),
                    static_cast<std::uint32_t>(shape.size())};
-  graph_.dims.insert(graph_.dims.end(), shape.begin(), shape.end());
+  for (const std::int64_t extent : shape) graph_.dims.push_back(extent);
   graph_.tensors.push_back({storage, offset, dims, dtype});
   return TensorId(graph_.tensors.size() - 1);
 }
@@ -131,10 +131,10 @@ OpId GraphBuilder::op(const OpSpec& spec, std::span<const AccessedTensor> access
   const auto append = [](auto& pool, auto rows) {
     const Range range{static_cast<std::uint32_t>(pool.size()),
                       static_cast<std::uint32_t>(rows.size())};
-    pool.insert(pool.end(), rows.begin(), rows.end());
+    for (const auto& row : rows) pool.push_back(row);  // few or none
     return range;
   };
-  Op op;
+  Op& op = graph_.ops.emplace_back();
   op.kind = spec.kind;
   op.role = spec.role;
   op.phase = spec.phase;
@@ -148,7 +148,6 @@ OpId GraphBuilder::op(const OpSpec& spec, std::span<const AccessedTensor> access
   op.accesses = append(graph_.accesses, accesses);
   op.deps = append(graph_.op_lists, deps);
   op.origins = append(graph_.op_lists, origins);
-  graph_.ops.push_back(op);
   return OpId(graph_.ops.size() - 1);
 }
 

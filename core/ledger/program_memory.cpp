@@ -113,8 +113,7 @@ std::vector<std::pair<std::uint32_t, ProgramMemory::Place>> ProgramMemory::place
   std::uint32_t row = storages_.first;
   for (const Slot& slot : slots_) {
     if (slot.block)
-      places.push_back(
-          {row, {allocator_.address(slot.block), allocator_.block_size(slot.block)}});
+      places.push_back({row, {allocator_.address(slot.block), allocator_.block_size(slot.block)}});
     ++row;
   }
   return places;

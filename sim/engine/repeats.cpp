@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <memory>
+#include <cstring>
 #include <utility>
 
 namespace foregather::sim {
@@ -16,9 +16,9 @@ constexpr std::uint32_t kNoRecord = 0xffffffffU;
 // section.
 class Waits {
  public:
+  Waits() = default;
   Waits(const Program& program, std::span<const Action> actions)
-      : streams_(static_cast<std::uint32_t>(program.streams.size())),
-        back_(std::make_unique_for_overwrite<std::uint32_t[]>(actions.size())) {
+      : streams_(static_cast<std::uint32_t>(program.streams.size())) {
     std::vector<std::uint32_t> recorded(program.events.count, kNoRecord);
     std::uint32_t records = 0;
     for (const Action& action : actions) {
@@ -28,16 +28,24 @@ class Waits {
         case ActionKind::wait:
         case ActionKind::host_wait_event: {
           const std::uint32_t at = recorded[action.a - program.events.first];
-          back_[static_cast<std::size_t>(&action - actions.data())] =
-              at == kNoRecord ? kNoRecord : records - at;
+          waits_.push_back({static_cast<std::uint32_t>(&action - actions.data()),
+                            at == kNoRecord ? kNoRecord : records - at});
           break;
         }
         default: records += records_of(action);
       }
     }
   }
-  /// Of a wait.
-  std::uint32_t back(std::size_t action) const { return back_[action]; }
+  /// Of the action, a wait.
+  std::uint32_t back(std::uint32_t action) const { return from(action)->back; }
+  /// Do the waits among `length` actions from `begin` on mean what those of `other` mean, which are
+  /// the same actions?
+  bool are_like(std::uint32_t begin, const Waits& other, std::uint32_t other_begin,
+                std::uint32_t length) const {
+    return std::equal(from(begin), from(begin + length), other.from(other_begin),
+                      other.from(other_begin + length),
+                      [](const Wait& a, const Wait& b) { return a.back == b.back; });
+  }
   /// How many events an action records.
   std::uint32_t records_of(const Action& action) const {
     switch (action.kind) {
@@ -49,16 +57,33 @@ class Waits {
   }
 
  private:
-  std::uint32_t streams_;
-  std::unique_ptr<std::uint32_t[]> back_;
+  struct Wait {
+    std::uint32_t action = 0;
+    std::uint32_t back = 0;
+  };
+  std::vector<Wait>::const_iterator from(std::uint32_t action) const {
+    return std::ranges::lower_bound(waits_, action, {}, &Wait::action);
+  }
+
+  std::uint32_t streams_ = 0;
+  std::vector<Wait> waits_;  ///< by action
+};
+
+// What a section's repeats are found in, and they.
+struct Found {
+  std::span<const Action> actions;
+  Waits waits;
+  std::vector<Repeat> repeats;
 };
 
 class Finder {
  public:
-  Finder(const Graph& graph, const Program& program, std::span<const Action> actions)
-      : graph_(graph), actions_(actions), waits_(program, actions) {}
+  /// `before`: of a section that may have some of the same repeats; null: none.
+  Finder(const Graph& graph, const Program& program, std::span<const Action> actions,
+         const Found* before = nullptr)
+      : graph_(graph), actions_(actions), waits_(program, actions), before_(before) {}
 
-  std::vector<Repeat> find() {
+  Found find() {
     std::vector<std::uint32_t> latest(graph_.costs.size(), kNoRecord);
     std::vector<Repeat> repeats;
     for (std::uint32_t at = 0; at < actions_.size(); ++at) {
@@ -68,13 +93,15 @@ class Finder {
       const std::uint32_t before = std::exchange(latest[op.cost.row()], at);
       if (before == kNoRecord) continue;
       if (!begins_like(before, at)) continue;
-      const auto repeat = repeat_from(before, at - before);
+      const Repeat* const known = known_from(before);
+      Repeat repeat = known != nullptr ? *known : repeat_from(before, at - before);
+      repeat.begin = before;
       if (repeat.count < kLeastPeriods) continue;
-      repeats.push_back(repeat);
       at = repeat.begin + repeat.period * repeat.count - 1;
+      repeats.push_back(std::move(repeat));
       std::ranges::fill(latest, kNoRecord);
     }
-    return repeats;
+    return {actions_, std::move(waits_), std::move(repeats)};
   }
 
  private:
@@ -91,6 +118,27 @@ class Finder {
       if (b.a - a.a != ops || graph_.ops[a.a].cost != graph_.ops[b.a].cost) return false;
     }
     return true;
+  }
+
+  // A repeat of the section before that is also one from `begin` on: all the same up to what ended
+  // it there.
+  const Repeat* known_from(std::uint32_t begin) const {
+    if (before_ == nullptr) return nullptr;
+    const std::span<const Action> there = before_->actions;
+    for (const Repeat& repeat : before_->repeats) {
+      if (there[repeat.begin].a != actions_[begin].a) continue;
+      const std::uint32_t with_next = repeat.period * (repeat.count + 1);
+      const auto left = static_cast<std::uint32_t>(there.size()) - repeat.begin;
+      const std::uint32_t length = std::min(with_next, left);
+      const std::span<const Action> here = actions_.subspan(begin);
+      const bool ends_alike = length == with_next || here.size() == length;
+      const bool is_same =
+          here.size() >= length && ends_alike &&
+          std::memcmp(here.data(), &there[repeat.begin], length * sizeof(Action)) == 0 &&
+          waits_.are_like(begin, before_->waits, repeat.begin, length);
+      return is_same ? &repeat : nullptr;
+    }
+    return nullptr;
   }
 
   Repeat repeat_from(std::uint32_t begin, std::uint32_t period) const {
@@ -165,29 +213,35 @@ class Finder {
       default: return true;
     }
   }
-  std::size_t index_of(const Action& action) const {
-    return static_cast<std::size_t>(&action - actions_.data());
+  std::uint32_t index_of(const Action& action) const {
+    return static_cast<std::uint32_t>(&action - actions_.data());
   }
 
   const Graph& graph_;
   std::span<const Action> actions_;
   Waits waits_;
+  const Found* before_;
 };
 
 }  // namespace
 
 ProgramRepeats find_repeats(const Graph& graph, const Program& program) {
   ProgramRepeats all(program.threads.size());
-  for (std::size_t thread = 0; thread < all.size(); ++thread)
-    for (std::size_t section = 0; section < kSections; ++section)
-      all[thread][section] =
-          find_repeats(graph, program, program.threads[thread].sections[section]);
+  for (std::size_t thread = 0; thread < all.size(); ++thread) {
+    Found before;  // a steady step mostly repeats what the first one does
+    for (std::size_t section = 0; section < kSections; ++section) {
+      const std::span<const Action> actions = program.threads[thread].sections[section];
+      Found found = Finder(graph, program, actions, &before).find();
+      all[thread][section] = found.repeats;
+      before = std::move(found);
+    }
+  }
   return all;
 }
 
 std::vector<Repeat> find_repeats(const Graph& graph, const Program& program,
                                  std::span<const Action> actions) {
-  return Finder(graph, program, actions).find();
+  return Finder(graph, program, actions).find().repeats;
 }
 
 }  // namespace foregather::sim

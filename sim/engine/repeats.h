@@ -24,9 +24,11 @@ struct Repeat {
   /// Of record actions: offset in the period, and which of the period's events it is.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> recorded;
   std::vector<std::uint32_t> outside;  ///< offsets of waits for records from before
+  friend bool operator==(const Repeat&, const Repeat&) = default;
 };
 
-/// Of each section of each thread of a program.
+/// Of each section of each thread of a program. What a section does as the one before did is not
+/// looked for again.
 using ProgramRepeats = std::vector<std::array<std::vector<Repeat>, kSections>>;
 ProgramRepeats find_repeats(const Graph& graph, const Program& program);
 

@@ -1,0 +1,108 @@
+// What repeats in a steady step is mostly taken from the first step.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <rapidcheck.h>
+#include <rapidcheck/catch.h>
+
+#include "random_graph.h"
+#include "core/ir/builder.h"
+#include "sim/engine/repeats.h"
+
+namespace foregather::sim {
+namespace {
+
+constexpr auto kFirst = static_cast<std::size_t>(Section::first);
+constexpr auto kBody = static_cast<std::size_t>(Section::body);
+
+// Each section by itself.
+ProgramRepeats one_by_one(const Graph& graph, const Program& program) {
+  ProgramRepeats all;
+  for (const HostThread& thread : program.threads) {
+    auto& sections = all.emplace_back();
+    for (std::size_t section = 0; section < kSections; ++section)
+      sections[section] = find_repeats(graph, program, thread.sections[section]);
+  }
+  return all;
+}
+
+// Near where something repeats, or anywhere.
+void edit(std::vector<Action>& actions, const std::vector<Repeat>& repeats, Range events) {
+  auto place = *rc::gen::inRange<std::size_t>(0, actions.size() + 1);
+  if (!repeats.empty() && *rc::gen::arbitrary<bool>()) {
+    const Repeat& repeat = *rc::gen::elementOf(repeats);
+    place = repeat.begin + repeat.period * *rc::gen::inRange(0U, repeat.count + 1);
+  }
+  const auto at = actions.begin() + static_cast<std::ptrdiff_t>(std::min(place, actions.size()));
+  switch (*rc::gen::inRange(0, 4)) {
+    case 0:
+      if (at != actions.end()) actions.erase(at);
+      break;
+    case 1: actions.insert(at, Action{ActionKind::mark, {}, 0, 0}); break;
+    case 2: actions.erase(at, actions.end()); break;
+    default:
+      if (events.count > 0)
+        actions.insert(at, {ActionKind::record, StreamId(0),
+                            events.first + *rc::gen::inRange(0U, events.count), 0});
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what repeats in a section does not depend on what repeats in the one before") {
+  rc::prop("sections that differ in an action or two", [] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    Graph graph = random_job(seed, *rc::gen::inRange(0U, 12U), *rc::gen::inRange(4U, 16U)).graph;
+    Program& program = graph.programs.front();
+    for (HostThread& thread : program.threads) {
+      std::vector<Action>& first = thread.sections[kFirst];
+      std::vector<Action>& body = thread.sections[kBody];
+      if (first.empty()) first = body;
+      body = first;
+      const std::vector<Repeat> repeats = find_repeats(graph, program, first);
+      for (int edits = *rc::gen::inRange(0, 3); edits > 0; --edits)
+        edit(*rc::gen::arbitrary<bool>() ? first : body, repeats, program.events);
+    }
+    RC_ASSERT(find_repeats(graph, program) == one_by_one(graph, program));
+  });
+}
+
+TEST_CASE("waits of the first period may mean other records in a steady step") {
+  constexpr std::uint32_t kBlocks = 8;
+  GraphBuilder b;
+  b.begin_program("rank");
+  const StreamId stream = b.stream("compute");
+  b.thread("main");
+  std::vector<EventId> events;
+  std::vector<OpId> ops;
+  for (std::uint32_t block = 0; block < kBlocks; ++block) {
+    events.push_back(b.event());
+    Cost cost;
+    cost.kind = OpKind::attention;
+    OpSpec spec;
+    spec.kind = OpKind::attention;
+    spec.stream = stream;
+    spec.cost = b.cost(cost);
+    ops.push_back(b.op(spec));
+  }
+  const EventId extra = b.event();
+  for (const Section section : {Section::first, Section::body}) {
+    b.select(0, section);
+    for (std::uint32_t block = 0; block < kBlocks; ++block) {
+      if (block == 1 && section == Section::body) b.record(extra, stream);
+      b.launch(ops[block]);
+      b.record(events[block], stream);
+      if (block > 0) b.wait(stream, events[block - 1]);
+    }
+  }
+  b.end_program();
+  const Graph graph = b.finish();
+  const Program& program = graph.programs.front();
+  const ProgramRepeats repeats = find_repeats(graph, program);
+  REQUIRE(repeats.front()[kFirst].size() == 1);
+  REQUIRE(repeats.front()[kBody].size() == 1);
+  CHECK(repeats.front()[kFirst].front().begin == 2);     // the second block
+  CHECK(repeats.front()[kBody].front().begin == 3 + 3);  // the third one
+  CHECK(repeats == one_by_one(graph, program));
+}
+
+}  // namespace foregather::sim
