@@ -13,7 +13,6 @@
 #include "tests/faults/fault.h"
 #include "tests/support/processes.h"
 #include "tests/support/scratch.h"
-#include "tests/support/skip.h"
 
 using namespace foregather;
 
@@ -97,10 +96,7 @@ test::Stage undisturbed(const test::LongCommand& command, const test::Scratch& s
 
 }  // namespace
 
-TEST_CASE("every long command ends under every fault as the page says") {
-#if defined(__SANITIZE_THREAD__)
-  FOREGATHER_SKIP("most of a minute, for threads that other tests of these commands run");
-#endif
+TEST_CASE("every long command ends under every fault as the page says", "[alone]") {
   const test::Scratch inputs;
   const bool is_update = std::getenv("UPDATE_GOLDEN") != nullptr;
   Page page = read_page();
