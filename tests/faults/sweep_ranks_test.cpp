@@ -139,7 +139,7 @@ TEST_CASE("processes of a job that share a sweep leave what one process leaves")
   CHECK(text_of(scratch.path("rank1")).empty());
 }
 
-TEST_CASE("a sweep completes when a process of its job is killed, and says so") {
+TEST_CASE("a sweep completes when a process of its job is killed, and says so", "[alone]") {
   const test::Scratch scratch;
   const auto expected = rows_of_one_process(scratch);
   const std::string database = scratch.path("many.db");
@@ -181,7 +181,7 @@ TEST_CASE("a process of another sweep is refused") {
   CHECK_FALSE(fs::exists(scratch.path("1.db")));
 }
 
-TEST_CASE("mpirun spreads a sweep") {
+TEST_CASE("mpirun spreads a sweep", "[alone]") {
   const std::string launcher = mpirun();
   if (launcher.empty()) FOREGATHER_SKIP("there is no mpirun");
   const test::Scratch scratch;
@@ -194,7 +194,7 @@ TEST_CASE("mpirun spreads a sweep") {
   CHECK(stored_points(database) == expected);
 }
 
-TEST_CASE("a sweep under mpirun completes when a rank is killed") {
+TEST_CASE("a sweep under mpirun completes when a rank is killed", "[alone]") {
   const std::string launcher = mpirun();
   if (launcher.empty()) FOREGATHER_SKIP("there is no mpirun");
   const test::Scratch scratch;
