@@ -80,7 +80,8 @@ class FreeIndex {
   static constexpr Bytes kWideUnits = Bytes{1} << kWideBits;
   static constexpr std::uint32_t kWideClass = static_cast<std::uint32_t>(kWideBits) << kStepBits;
   static constexpr std::uint32_t kClasses =
-      kWideClass + static_cast<std::uint32_t>((kSizeLimit / 512 - kWideUnits) >> kOffsetBits);
+      kWideClass +
+      static_cast<std::uint32_t>(((kSizeLimit >> kUnitBits) - kWideUnits) >> kOffsetBits);
   static constexpr std::uint32_t kWords = kClasses / 64;
   static_assert(kClasses % 64 == 0 && kWords <= 32);
 

@@ -1,3 +1,5 @@
+#include <random>
+#include <vector>
 #include <catch2/catch.hpp>
 
 #include "tests/unit/alloc/fixture.h"
@@ -54,6 +56,39 @@ TEST_CASE("allocated falls at the free, active and requested when it completes")
   CHECK(device.usage() == Usage{1000, 0, 1024, 2 * MiB, 2 * MiB - 1024});
   device.allocator.empty_cache();
   CHECK(device.usage() == Usage{});
+}
+
+TEST_CASE("whoever keeps usage alone has the same usage and peaks") {
+  Device all, usage_only;
+  usage_only.allocator.keep_usage_only();
+  std::mt19937 random(1);
+  std::vector<BlockId> blocks;
+  const auto without_splits = [](Usage usage) {
+    usage.inactive_split = 0;
+    return usage;
+  };
+  for (int i = 0; i < 3000; ++i) {
+    if (i % 500 == 0)
+      for (Device* device : {&all, &usage_only}) device->allocator.reset_peak_stats();
+    if (blocks.empty() || random() % 5 < 3) {
+      const Bytes bytes = 1 + static_cast<Bytes>(random() % (random() % 4 == 0 ? 30 * MiB : 9000));
+      blocks.push_back(all.malloc(bytes));
+      REQUIRE(usage_only.malloc(bytes) == blocks.back());
+      if (random() % 8 == 0) {
+        for (Device* device : {&all, &usage_only}) {
+          device->allocator.record_stream(blocks.back(), kSide);
+          device->clock.work(kSide, 3);
+        }
+      }
+    } else {
+      std::swap(blocks[random() % blocks.size()], blocks.back());
+      for (Device* device : {&all, &usage_only}) device->free(blocks.back());
+      blocks.pop_back();
+    }
+    REQUIRE(without_splits(all.usage()) == without_splits(usage_only.usage()));
+    REQUIRE(without_splits(all.allocator.peak()) == without_splits(usage_only.allocator.peak()));
+  }
+  CHECK(all.allocator.stats().num_device_alloc > 10);
 }
 
 }  // namespace foregather::alloc::test

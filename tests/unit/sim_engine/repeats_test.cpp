@@ -1,5 +1,6 @@
 // What repeats in a steady step is mostly taken from the first step.
 #include <algorithm>
+#include <vector>
 #include <catch2/catch.hpp>
 #include <rapidcheck.h>
 #include <rapidcheck/catch.h>
@@ -66,15 +67,18 @@ TEST_CASE("what repeats in a section does not depend on what repeats in the one 
   });
 }
 
-TEST_CASE("waits of the first period may mean other records in a steady step") {
-  constexpr std::uint32_t kBlocks = 8;
+namespace {
+
+// Blocks that wait for the block before, so many in the first step and in a steady one; `apart`:
+// there something is recorded between the first two.
+Graph blocks(std::uint32_t in_first, std::uint32_t in_body, bool apart) {
   GraphBuilder b;
   b.begin_program("rank");
   const StreamId stream = b.stream("compute");
   b.thread("main");
   std::vector<EventId> events;
   std::vector<OpId> ops;
-  for (std::uint32_t block = 0; block < kBlocks; ++block) {
+  for (std::uint32_t block = 0; block < std::max(in_first, in_body); ++block) {
     events.push_back(b.event());
     Cost cost;
     cost.kind = OpKind::attention;
@@ -87,15 +91,22 @@ TEST_CASE("waits of the first period may mean other records in a steady step") {
   const EventId extra = b.event();
   for (const Section section : {Section::first, Section::body}) {
     b.select(0, section);
-    for (std::uint32_t block = 0; block < kBlocks; ++block) {
-      if (block == 1 && section == Section::body) b.record(extra, stream);
+    const bool is_body = section == Section::body;
+    for (std::uint32_t block = 0; block < (is_body ? in_body : in_first); ++block) {
+      if (block == 1 && is_body && apart) b.record(extra, stream);
       b.launch(ops[block]);
       b.record(events[block], stream);
       if (block > 0) b.wait(stream, events[block - 1]);
     }
   }
   b.end_program();
-  const Graph graph = b.finish();
+  return b.finish();
+}
+
+}  // namespace
+
+TEST_CASE("waits of the first period may mean other records in a steady step") {
+  const Graph graph = blocks(8, 8, true);
   const Program& program = graph.programs.front();
   const ProgramRepeats repeats = find_repeats(graph, program);
   REQUIRE(repeats.front()[kFirst].size() == 1);
@@ -103,6 +114,17 @@ TEST_CASE("waits of the first period may mean other records in a steady step") {
   CHECK(repeats.front()[kFirst].front().begin == 2);     // the second block
   CHECK(repeats.front()[kBody].front().begin == 3 + 3);  // the third one
   CHECK(repeats == one_by_one(graph, program));
+}
+
+TEST_CASE("a steady step may have more or fewer periods than the first step") {
+  for (const std::uint32_t in_body : {7U, 9U}) {
+    const Graph graph = blocks(8, in_body, false);
+    const ProgramRepeats repeats = find_repeats(graph, graph.programs.front());
+    REQUIRE(repeats.front()[kFirst].size() == 1);
+    REQUIRE(repeats.front()[kBody].size() == 1);
+    CHECK(repeats.front()[kFirst].front().count == 7);
+    CHECK(repeats.front()[kBody].front().count == in_body - 1);
+  }
 }
 
 }  // namespace foregather::sim
