@@ -120,7 +120,7 @@ class CachingAllocator {
   void set_sink(AllocatorSink* sink) { sink_ = sink; }
   /// Of the statistics only usage() and peak() mean something from then on, and of these not
   /// inactive_split. Quicker. Call it before the first malloc.
-  void keep_usage_only() { recorder_.keep_usage_only(); }
+  void keep_usage_only();
 
   // --- state ---------------------------------------------------------------------------------
 
@@ -156,6 +156,15 @@ class CachingAllocator {
  private:
   CachingAllocator(const CachingAllocator&) = default;
 
+  /// How much a malloc and a free need to test.
+  enum class Path : std::uint8_t {
+    general,
+    /// No rule can reject or move what a best-fit search finds, no route is open, no freed block
+    /// waits and calls_ is zero: a malloc is a lookup.
+    plain,
+    lean,  ///< and only usage is kept
+  };
+
   /// What a malloc looks for.
   struct Request {
     Bytes requested;
@@ -180,7 +189,9 @@ class CachingAllocator {
     StreamId stream;  ///< absent: any
   };
 
-  // caching_allocator.cpp: the fast path
+  // caching_allocator.cpp: the fast paths
+  Allocation malloc_counted(Bytes requested, StreamId stream);
+  void free_counted(BlockId block);
   void begin_operation();
   std::uint32_t routed_pool(std::uint32_t pool, StreamId stream) const;
   std::uint32_t list_of(std::uint32_t pool, std::uint32_t stream) {
@@ -193,23 +204,25 @@ class CachingAllocator {
   Allocation malloc_unusual(Bytes requested, StreamId stream);
   bool search(const Request& request, FreeIndex::Position& at);
   bool find_cached(const Request& request, const FreeIndex& free, FreeIndex::Position& at) const;
-  // kPlain: fast_ was true, and what follows from it is not tested.
-  template <bool kPlain>
+  // Of a path: what follows from it is not tested.
+  template <Path kPath>
+  [[gnu::always_inline]] Allocation malloc_plainly(Bytes requested, StreamId stream);
+  template <Path kPath>
   [[gnu::always_inline]] Bytes least_remainder(const Request& request) const;
-  template <bool kPlain>
+  template <Path kPath>
   [[gnu::always_inline]] Allocation take_cached(const Request& request,
                                                 const FreeIndex::Position& at);
   Allocation take_found(const Request& request, const FreeIndex::Position& at);
   Allocation take_new(const Request& request, BlockIndex found);
-  template <bool kPlain>
+  template <Path kPath>
   [[gnu::always_inline]] Allocation hand_out(const Request& request, BlockIndex index,
                                              Bytes cut_from, StatsRecorder::SplitChange split);
   BlockIndex split_front(BlockIndex from, Bytes size);
-  template <bool kPlain>
+  template <Path kPath>
   [[gnu::always_inline]] StatsRecorder::SplitChange make_idle(BlockIndex index);
   void insert_free(BlockIndex index);
   void merge(BlockIndex into, BlockIndex neighbour);
-  void update_fast();
+  void update_path();
 
   // deferred.cpp: frees that wait for events
   void defer_free(BlockIndex index);
@@ -250,9 +263,7 @@ class CachingAllocator {
   Bytes max_split_;  ///< greatest Bytes if unlimited
   std::optional<Bytes> limit_;
   bool counts_searches_ = false;
-  /// No rule can reject or move what a best-fit search finds, no route is open, no freed block
-  /// waits and calls_ is zero: a malloc is a lookup.
-  bool fast_ = false;
+  Path path_ = Path::general;  ///< of the next malloc or free
   bool calls_dirty_ = false;
 
   BlockTable blocks_;
@@ -273,5 +284,167 @@ class CachingAllocator {
   AllocatorSink* sink_ = nullptr;
   DriverCalls calls_;
 };
+
+// What every malloc and free does, and all of them on the lean path.
+
+template <CachingAllocator::Path kPath>
+inline Allocation CachingAllocator::malloc_plainly(Bytes requested, StreamId stream) {
+  const Bytes size = rounding_.block_size(requested);
+  const auto pool = static_cast<std::uint32_t>(pool_kind(size));
+  const Request request{requested, size, stream.row(), pool, list_of(pool, stream.row()), false};
+  FreeIndex::Position at;
+  if (!lists_[request.list].free.lower_bound(size, at)) [[unlikely]]
+    return malloc_missed(request);
+  return take_cached<kPath>(request, at);
+}
+
+inline Allocation CachingAllocator::malloc(Bytes requested, StreamId stream) {
+  assert(requested >= 0 && stream);
+  if (path_ != Path::lean || requested == 0 || requested > kMaxRequest) [[unlikely]]
+    return malloc_counted(requested, stream);
+  return malloc_plainly<Path::lean>(requested, stream);
+}
+
+inline void CachingAllocator::free(BlockId id) {
+  const Block& block = blocks_[id.row()];
+  if (path_ != Path::lean || block.uses != kNone) [[unlikely]]
+    return free_counted(id);
+  assert(id && block.state == BlockState::allocated && block.size > 0);
+  recorder_.gave(block.size, block.requested);
+  make_idle<Path::lean>(id.row());
+}
+
+// What must be left for a block to be split.
+template <CachingAllocator::Path kPath>
+inline Bytes CachingAllocator::least_remainder(const Request& request) const {
+  constexpr Bytes kNever = kMaxRequest;
+  if constexpr (kPath != Path::general) return request.pool == 0 ? kMinBlockSize : kSmallSize + 1;
+  if (request.pool >= 2) [[unlikely]] {
+    const PoolId owner = pools_[request.pool].owner;
+    if (private_pools_[owner.row()].options.no_split) return kNever;
+  }
+  if (request.pool % 2 == 0 || request.expandable) return kMinBlockSize;
+  return request.size < max_split_ ? kSmallSize + 1 : kNever;
+}
+
+template <CachingAllocator::Path kPath>
+inline Allocation CachingAllocator::take_cached(const Request& request,
+                                                const FreeIndex::Position& at) {
+  FreeIndex& free = lists_[request.list].free;
+  const BlockIndex found = free.block(at);
+  const Block& block = blocks_[found];
+  const Bytes whole = block.size;
+  const bool expandable = kPath == Path::general && block.expandable();
+  const bool counted = block.split() && !expandable;
+  const Bytes remaining = whole - request.size;
+  if (remaining < least_remainder<kPath>(request)) {
+    free.erase(at);
+    return hand_out<kPath>(
+        request, found, whole,
+        counted ? StatsRecorder::SplitChange{-1, -whole} : StatsRecorder::SplitChange{});
+  }
+  free.move(at, remaining, block.address + request.size);
+  if (kPath == Path::general && counts_searches_)
+    blocks_[found].age_base = pools_[request.pool].searches;
+  StatsRecorder::SplitChange split{1, remaining};
+  if (counted)
+    split = {0, -request.size};
+  else if (expandable)
+    split = {};
+  return hand_out<kPath>(request, split_front(found, request.size), whole, split);
+}
+
+// Makes the front of a block a block of its own; what remains keeps the number.
+[[gnu::always_inline]] inline BlockIndex CachingAllocator::split_front(BlockIndex from,
+                                                                       Bytes size) {
+  const BlockIndex index = blocks_.acquire();
+  Block& front = blocks_[index];
+  Block& rest = blocks_[from];
+  front.address = rest.address;
+  front.size = size;
+  front.previous = rest.previous;
+  front.next = from;
+  front.list = rest.list;
+  front.kind = rest.kind;
+  front.arena = rest.arena;
+  blocks_[rest.previous].next = index;
+  rest.previous = index;
+  rest.address += size;
+  rest.size -= size;
+  return index;
+}
+
+template <CachingAllocator::Path kPath>
+inline Allocation CachingAllocator::hand_out(const Request& request, BlockIndex index,
+                                             Bytes cut_from, StatsRecorder::SplitChange split) {
+  Block& block = blocks_[index];
+  block.state = BlockState::allocated;
+  block.requested = request.requested;
+  if constexpr (kPath == Path::lean)
+    recorder_.took(block.size, request.requested);
+  else
+    recorder_.allocated(static_cast<PoolKind>(request.pool % 2), block.size, request.requested,
+                        split);
+  if (kPath == Path::general && block.size >= max_split_) recorder_.oversize_allocation(+1);
+  return {AllocStatus::ok, kPath == Path::general && calls_dirty_, BlockId(index), block.address,
+          cut_from};
+}
+
+// Merges the block with its free neighbours and lists the result. A neighbour that is listed
+// already keeps its number and grows.
+template <CachingAllocator::Path kPath>
+inline StatsRecorder::SplitChange CachingAllocator::make_idle(BlockIndex index) {
+  Block& block = blocks_[index];
+  FreeIndex& free = lists_[block.list].free;
+  const BlockIndex previous = block.previous;
+  const BlockIndex next = block.next;
+  Block& before = blocks_[previous];
+  Block& after = blocks_[next];
+  const bool join_before = before.state == BlockState::free;
+  const bool join_after = after.state == BlockState::free;
+  StatsRecorder::SplitChange split;
+  BlockIndex whole = index;
+  if (!join_before && !join_after) {
+    block.state = BlockState::free;
+    free.insert(block.size, block.address, index);
+  } else {
+    Address address = block.address;
+    Bytes size = block.size;
+    before.next = next;
+    after.previous = previous;
+    if (join_after) {
+      split = {-1, -after.size};
+      size += after.size;
+      whole = next;
+    }
+    if (join_before) {
+      split.blocks -= 1;
+      split.bytes -= before.size;
+      size += before.size;
+      address = before.address;
+      whole = previous;
+      if (join_after) {
+        before.next = after.next;
+        blocks_[after.next].previous = previous;
+        free.erase(after.size, after.address);
+        blocks_.release(next);
+      }
+    }
+    Block& grown = blocks_[whole];
+    free.move(grown.size, grown.address, size, address);
+    grown.address = address;
+    grown.size = size;
+    blocks_.release(index);
+  }
+  Block& merged = blocks_[whole];
+  if (kPath == Path::general && counts_searches_)
+    merged.age_base = pools_[lists_[merged.list].pool].searches;
+  if (kPath == Path::general && merged.expandable()) return {};
+  if (merged.split()) {
+    split.blocks += 1;
+    split.bytes += merged.size;
+  }
+  return split;
+}
 
 }  // namespace foregather::alloc

@@ -14,7 +14,7 @@ void CachingAllocator::record_stream(BlockId id, StreamId stream) {
 
 void CachingAllocator::defer_free(BlockIndex index) {
   blocks_[index].state = BlockState::waiting;
-  fast_ = false;
+  path_ = Path::general;
   if (routes_.empty()) {
     record_events(index);
   } else {

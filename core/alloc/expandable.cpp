@@ -63,7 +63,7 @@ BlockIndex CachingAllocator::new_arena(const Request& request) {
     spare_arenas_.pop_back();
   }
   arenas_[arena] = {*base, size, granule};
-  update_fast();
+  update_path();
 
   Block whole;
   whole.list = request.list;

@@ -7,7 +7,7 @@ namespace foregather::alloc {
 
 Allocation CachingAllocator::malloc_missed(Request request) {
   calls_dirty_ = true;
-  fast_ = false;
+  path_ = Path::general;
   if (counts_searches_) collect_garbage();
   if (const BlockIndex found = allocate_segment(request, false)) return take_new(request, found);
 

@@ -17,7 +17,7 @@ PoolId CachingAllocator::create_pool(PoolOptions options) {
 void CachingAllocator::begin_allocate_to_pool(PoolId pool, StreamId stream) {
   assert(pool && pool.row() < private_pools_.size());
   routes_.push_back({pool, stream});
-  update_fast();
+  update_path();
 }
 
 void CachingAllocator::end_allocate_to_pool(PoolId pool) {
@@ -25,7 +25,7 @@ void CachingAllocator::end_allocate_to_pool(PoolId pool) {
                                   [&](const Route& open) { return open.pool == pool; });
   assert(route != routes_.end());
   routes_.erase(route);
-  update_fast();
+  update_path();
 }
 
 std::uint32_t CachingAllocator::routed_pool(std::uint32_t pool, StreamId stream) const {

@@ -9,7 +9,7 @@ namespace foregather::alloc {
 DriverCalls CachingAllocator::empty_cache() {
   begin_operation();
   calls_dirty_ = true;
-  fast_ = false;
+  path_ = Path::general;
   release_cached();
   return calls_;
 }

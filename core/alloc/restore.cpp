@@ -52,7 +52,7 @@ Result<std::vector<BlockId>> CachingAllocator::restore(const Layout& layout) {
   }
   std::vector<BlockId> ids;
   for (const SegmentLayout& segment : layout) restore_segment(segment, ids);
-  update_fast();
+  update_path();
   return ids;
 }
 

@@ -43,12 +43,12 @@ void CachingAllocator::set_memory_fraction(double fraction) {
     limit_ = static_cast<Bytes>(fraction * static_cast<double>(memory_->total()));
   }
   counts_searches_ = limit_ && config_.garbage_collection_threshold > 0;
-  update_fast();
+  update_path();
 }
 
 void CachingAllocator::set_expandable_segments(bool on) {
   config_.expandable_segments = on;
-  update_fast();
+  update_path();
 }
 
 void CachingAllocator::set_stream_handle(StreamId stream, std::uint64_t handle) {
@@ -63,12 +63,18 @@ void CachingAllocator::begin_operation() {
   if (!calls_dirty_) return;
   calls_ = {};
   calls_dirty_ = false;
-  update_fast();
+  update_path();
 }
 
-void CachingAllocator::update_fast() {
-  fast_ = !config_.expandable_segments && arenas_.empty() && !counts_searches_ &&
-          max_split_ == kUnlimited && routes_.empty() && !has_pending() && !calls_dirty_;
+void CachingAllocator::keep_usage_only() {
+  recorder_.keep_usage_only();
+  update_path();
+}
+
+void CachingAllocator::update_path() {
+  const bool plain = !config_.expandable_segments && arenas_.empty() && !counts_searches_ &&
+                     max_split_ == kUnlimited && routes_.empty() && !has_pending() && !calls_dirty_;
+  path_ = !plain ? Path::general : recorder_.keeps_usage_only() ? Path::lean : Path::plain;
 }
 
 std::uint32_t CachingAllocator::new_list(std::uint32_t pool, std::uint32_t stream) {

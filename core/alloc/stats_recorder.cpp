@@ -52,6 +52,16 @@ void StatsRecorder::raise_taken(Pool& pool) {
                      a.allocations + b.allocations, a.actives + b.actives});
 }
 
+void StatsRecorder::raise_usage() {
+  const Usage now = usage();
+  Usage& peak = all_.peak;
+  raise(peak.requested, now.requested);
+  raise(peak.allocated, now.allocated);
+  raise(peak.active, now.active);
+  all_.room.bytes = std::min(
+      {peak.requested - now.requested, peak.allocated - now.allocated, peak.active - now.active});
+}
+
 void StatsRecorder::raise_taken(Level& level, const Taken& now) {
   Usage& peak = level.peak;
   Counts& counts = level.peak_counts;

@@ -64,6 +64,19 @@ class StatsRecorder {
   }
   /// From now on nothing is kept but usage() and peak(), without inactive_split: quicker.
   void keep_usage_only() { is_detailed_ = false; }
+  bool keeps_usage_only() const { return !is_detailed_; }
+  /// allocated() and freed() where nothing else is kept.
+  void took(Bytes block, Bytes requested) {
+    pools_[0].allocated.bytes += block;
+    pools_[0].allocated.requested += requested;
+    if ((all_.room.bytes -= block) < 0) [[unlikely]]
+      raise_usage();
+  }
+  void gave(Bytes block, Bytes requested) {
+    pools_[0].freed.bytes += block;
+    pools_[0].freed.requested += requested;
+    all_.room.bytes += requested;  // a block has at least that
+  }
   /// Only the free blocks in split segments change.
   void inactive_split(PoolKind kind, SplitChange split) {
     Pool& pool = pools_[static_cast<std::size_t>(kind)];
@@ -147,6 +160,7 @@ class StatsRecorder {
   static Now now(const Pool& pool);
   Now now() const;
   void raise_taken(Pool& pool);
+  void raise_usage();
   void raise_splits(Pool& pool);
   static void raise_taken(Level& level, const Taken& now);
   static void raise_splits(Level& level, SplitChange now);

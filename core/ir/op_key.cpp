@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <span>
 #include <vector>
@@ -40,29 +41,39 @@ std::uint64_t packed_key(const Op& op) {
          (static_cast<std::uint64_t>(op.phase) << 8) | static_cast<std::uint64_t>(op.kind);
 }
 
-// The same for keys that nearly all exist: one counter for each possible key.
+// The same for keys that nearly all exist: a counter for each scope, micro-batch and pair of phase
+// and kind that occurs.
 class DenseCounter {
  public:
-  static constexpr std::size_t kPhases = static_cast<std::size_t>(Phase::other) + 1;
-  static constexpr std::size_t kKinds = static_cast<std::size_t>(OpKind::other) + 1;
-
-  static std::size_t keys(std::size_t scopes, std::size_t micro_batches) {
-    return (scopes + 1) * micro_batches * kPhases * kKinds;
+  DenseCounter(std::span<const Op> ops, std::size_t scopes) : scopes_(scopes + 1) {
+    for (const Op& op : ops) {
+      micro_batches_ = std::max<std::size_t>(micro_batches_, op.micro_batch + 1U);
+      std::uint32_t& pair = pairs_[pair_of(op)];
+      if (pair == 0) pair = ++pair_count_;
+    }
   }
-  DenseCounter(std::size_t scopes, std::size_t micro_batches)
-      : scopes_(scopes + 1), counts_(keys(scopes, micro_batches)) {}
-
-  std::uint32_t next(const Op& op) {
-    const std::size_t scope = op.scope ? op.scope.row() + 1 : 0;
-    return counts_[((op.micro_batch * scopes_ + scope) * kPhases +
-                    static_cast<std::size_t>(op.phase)) *
-                       kKinds +
-                   static_cast<std::size_t>(op.kind)]++;
+  std::size_t keys() const { return scopes_ * micro_batches_ * pair_count_; }
+  void count(std::span<Op> ops) const {
+    std::vector<std::uint32_t> counts(keys());
+    for (Op& op : ops) {
+      const std::size_t scope = op.scope ? op.scope.row() + 1 : 0;
+      op.ordinal =
+          counts[(op.micro_batch * scopes_ + scope) * pair_count_ + pairs_[pair_of(op)] - 1]++;
+    }
   }
 
  private:
+  static constexpr std::size_t kPhases = static_cast<std::size_t>(Phase::other) + 1;
+  static constexpr std::size_t kKinds = static_cast<std::size_t>(OpKind::other) + 1;
+
+  static std::size_t pair_of(const Op& op) {
+    return static_cast<std::size_t>(op.phase) * kKinds + static_cast<std::size_t>(op.kind);
+  }
+
   std::size_t scopes_;
-  std::vector<std::uint32_t> counts_;
+  std::size_t micro_batches_ = 1;
+  std::array<std::uint32_t, kPhases * kKinds> pairs_{};  ///< counted from 1; 0: does not occur
+  std::uint32_t pair_count_ = 0;
 };
 
 }  // namespace
@@ -70,13 +81,10 @@ class DenseCounter {
 void assign_ordinals(Graph& graph) {
   for (const Program& program : graph.programs) {
     const auto ops = std::span(graph.ops).subspan(program.ops.first, program.ops.count);
-    std::size_t micro_batches = 1;
-    for (const Op& op : ops)
-      micro_batches = std::max<std::size_t>(micro_batches, op.micro_batch + 1U);
     constexpr std::size_t kMostKeysAnOp = 16;
-    if (DenseCounter::keys(graph.scopes.size(), micro_batches) <= kMostKeysAnOp * ops.size()) {
-      DenseCounter counter(graph.scopes.size(), micro_batches);
-      for (Op& op : ops) op.ordinal = counter.next(op);
+    const DenseCounter dense(ops, graph.scopes.size());
+    if (dense.keys() <= kMostKeysAnOp * ops.size()) {
+      dense.count(ops);
     } else {
       KeyCounter counter(ops.size());
       for (Op& op : ops) op.ordinal = counter.next(packed_key(op));

@@ -195,7 +195,9 @@ MemoryPlan::Step MemoryPlan::plan(std::size_t number) {
   return step;
 }
 
-bool MemoryPlan::perform(const Turn& turn, Section section, bool notes_cuts, Step& step) {
+// Flat, because calls are a tenth of what an alloc costs.
+[[gnu::flatten]] bool MemoryPlan::perform(const Turn& turn, Section section, bool notes_cuts,
+                                          Step& step) {
   const auto actions = program_.threads[turn.thread].actions(section);
   ClassMemory& memory = *memory_;
   for (const Action& action : actions.subspan(turn.begin, turn.end - turn.begin)) {
