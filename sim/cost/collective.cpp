@@ -15,6 +15,15 @@ constexpr double kMicrosecondNs = 1000;
 /// NCCL moves a Simple chunk in slices of a quarter of the 4 MiB channel buffer
 /// (NCCL_BUFFSIZE 4 MiB, 8 steps, slices of 2): src/include/device.h.
 constexpr double kSlice = 1048576;
+/// A Simple tree moves chunks of one step of that buffer (calcCollChunking in src/enqueue.cc).
+constexpr double kTreeChunk = 524288;
+/// One step of an LL channel: 512 threads (NCCL_LL_MAX_NTHREADS) of 8 lines with 8 bytes each, of
+/// which a flag takes as many again on the wire: src/include/device.h.
+constexpr double kLlStep = 32768;
+constexpr double kLlOnWire = 2;
+/// The longest message that libfabric's CXI provider sends at once: rdzv_threshold 2048 and
+/// rdzv_get_min 2049 (prov/cxi/src/cxip_info.c). Fabrics without a rendezvous have no such limit.
+constexpr double kEager = 4097;
 
 /// Device memory traffic of one rank, in multiples of the bytes it sends: all-gather reads what it
 /// sends and writes what it receives; a reduction reads its own operand as well.
@@ -82,14 +91,40 @@ double CollectivePricer::achievable(const NcclTuning& tuning, NcclChoice choice,
   const double inside = nccl_bandwidth * (is_nvls(choice) ? hardware_.nccl.nvls_efficiency
                                                           : hardware_.intra.efficiency);
   if (t.nodes == 1) return inside;
-  const double nics =
-      t.ranks_per_node() * hardware_.inter.nic_bandwidth / kGiga * hardware_.inter.efficiency;
+  const double nics = adapters(t);
   double cap = nics * tuning.ring_ratio();
   // Two nodes exchange the message once each way; an inner node of a larger tree sends it twice.
   if (is_tree(choice)) {
     cap = t.nodes == 2 ? nics : nics / 2 * hardware_.inter.tree_efficiency;
   }
   return std::min(inside, cap);
+}
+
+double CollectivePricer::adapters(const NcclTopology& topology) const {
+  return topology.ranks_per_node() * hardware_.inter.nic_bandwidth / kGiga *
+         hardware_.inter.efficiency;
+}
+
+double CollectivePricer::streamed(const NcclTuning& carried, double bytes) const {
+  const NcclTopology& t = carried.topology();
+  const NcclChoice choice{NcclAlgorithm::tree, NcclProtocol::simple};
+  // Without NCCL's corrections by size, which stand for the same.
+  const double bandwidth =
+      achievable(carried, choice, carried.at(choice.algorithm, choice.protocol).bandwidth);
+  const double first = std::min(bytes, t.comm_channels * kTreeChunk);
+  const double hops = carried.inter_hops(choice.algorithm) * first / adapters(t);
+  return std::max(hops, first / bandwidth) + (bytes - first) / bandwidth;
+}
+
+double CollectivePricer::held(const Communicator& known, NcclChoice choice, Bytes bytes) const {
+  const int channels = known.tuning.channels(choice, bytes);
+  const auto size = static_cast<double>(bytes);
+  const double part =
+      choice.algorithm == NcclAlgorithm::ring ? size * known.carried.ring_part() : size;
+  const double message = std::min(part, channels * kLlStep);
+  const double asked = kLlOnWire * message / channels > kEager ? hardware_.inter.rendezvous : 0;
+  return known.carried.inter_hops(choice.algorithm) *
+         (message / (hardware_.nccl.ll_hop_bandwidth / kGiga) / link_scale_ + asked);
 }
 
 double CollectivePricer::started(double latency_us, int channels) const {
@@ -102,6 +137,10 @@ double CollectivePricer::time(const Communicator& known, NcclChoice choice, Byte
   const NcclTopology& t = known.carried.topology();
   const NcclEstimate estimate = known.carried.corrected(choice, bytes);
   const auto size = static_cast<double>(bytes);
+  const double start = started(estimate.latency, known.tuning.channels(choice, bytes));
+  if (t.nodes > 1 && choice == NcclChoice{NcclAlgorithm::tree, NcclProtocol::simple}) {
+    return start + streamed(known.carried, size) / link_scale_;
+  }
   const double bandwidth = achievable(known.carried, choice, estimate.bandwidth);
   double exposed = 0;
   if (is_nvls(choice)) {
@@ -110,8 +149,9 @@ double CollectivePricer::time(const Communicator& known, NcclChoice choice, Byte
     const double slices = std::min(size / t.ranks, t.comm_channels * kSlice);
     exposed = hardware_.nccl.pipeline_fill * slices * known.carried.ring_ratio();
   }
-  return started(estimate.latency, known.tuning.channels(choice, bytes)) +
-         (size + exposed) / bandwidth / link_scale_;
+  const bool holds = t.nodes > 1 && choice.protocol == NcclProtocol::ll;
+  return start + (size + exposed) / bandwidth / link_scale_ +
+         (holds ? held(known, choice, bytes) : 0);
 }
 
 std::pair<NcclChoice, double> CollectivePricer::chosen(const Communicator& known,

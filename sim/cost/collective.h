@@ -24,9 +24,10 @@ struct CollectiveWork {
 ///
 /// Latency and bandwidth are NCCL's for the algorithm and protocol that NCCL chooses, the bandwidth
 /// capped by what its links were measured to carry; start is what each channel costs, fill the
-/// exposed slice of a pipeline. Where NCCL changes its choice too late, so that a larger message
-/// would be faster, the price is that of the larger one: a price never falls when the message
-/// grows. `link_scale` multiplies every bandwidth and no latency.
+/// exposed slice of a pipeline, and what hops between nodes hold back until it is whole. Where NCCL
+/// changes its choice too late, so that a larger message would be faster, the price is that of the
+/// larger one: a price never falls when the message grows. `link_scale` multiplies every bandwidth
+/// and no latency.
 class CollectivePricer {
  public:
   CollectivePricer(const Hardware& hardware, double link_scale);
@@ -52,6 +53,14 @@ class CollectivePricer {
   std::vector<Range> ranges(const Communicator& known) const;
   /// Algorithm bandwidth in B/ns that links allow: the measured share of NCCL's own.
   double achievable(const NcclTuning& tuning, NcclChoice choice, double nccl_bandwidth) const;
+  /// B/ns that the adapters of one node carry.
+  double adapters(const NcclTopology& topology) const;
+  /// ns of a Simple tree between nodes: the first chunk of each channel crosses hop after hop, the
+  /// others follow it.
+  double streamed(const NcclTuning& carried, double bytes) const;
+  /// ns that LL takes longer than NCCL says: each hop between nodes waits for the whole message, up
+  /// to a step of each channel, and where it is too long to be sent at once, for its receiver.
+  double held(const Communicator& known, NcclChoice choice, Bytes bytes) const;
   /// ns before and between transfers, for NCCL's latency in µs.
   double started(double latency_us, int channels) const;
   double time(const Communicator& known, NcclChoice choice, Bytes bytes) const;

@@ -112,6 +112,9 @@ struct Hardware {
     /// Of the rate at which trees over more than two nodes could use the adapters.
     double tree_efficiency = 1;
     double latency = 0;  ///< ns that the NIC adds to each hop
+    /// ns that a message takes longer whose receiver is asked first, because it is too long to be
+    /// sent at once.
+    double rendezvous = 0;
   } inter;
 
   struct Nccl {
@@ -122,6 +125,9 @@ struct Hardware {
     double nvls_fill = 0;        ///< the same for NVLS
     double nvls_efficiency = 1;  ///< measured large-message bandwidth / NCCL's NVLS bandwidth
     double small_message_slowdown = 1;  ///< of NCCL's latency terms
+    /// B/s at which an LL message, which no hop passes on before it is whole, crosses a hop between
+    /// nodes.
+    double ll_hop_bandwidth = 0;
     /// 1 where LL128 is in use between nodes: the NIC is near its GPU, not behind the processor.
     double ll128_between_nodes = 1;
   } nccl;

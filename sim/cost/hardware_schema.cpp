@@ -59,6 +59,7 @@ constexpr std::array kFigures{
     FIGURE(inter, efficiency, number, 0.05, 1),
     FIGURE(inter, tree_efficiency, number, 0.05, 1),
     FIGURE(inter, latency, time, 0, 1e8),
+    FIGURE(inter, rendezvous, time, 0, 1e8),
 
     FIGURE(nccl, version, number, 20'000, 99'999),
     FIGURE(nccl, launch_floor, time, 0, 1e7),
@@ -67,6 +68,7 @@ constexpr std::array kFigures{
     FIGURE(nccl, nvls_fill, number, 0, 100),
     FIGURE(nccl, nvls_efficiency, number, 0.05, 2),
     FIGURE(nccl, small_message_slowdown, number, 0.5, 10),
+    FIGURE(nccl, ll_hop_bandwidth, rate, 1e8, 1e14),
     FIGURE(nccl, ll128_between_nodes, number, 0, 1),
 
     FIGURE(host, dispatch, time, 0, 1e8),

@@ -18,6 +18,8 @@ int log2_floor(std::uint64_t x) { return static_cast<int>(std::bit_width(x)) - 1
 
 bool gathers(OpKind kind) { return kind == OpKind::all_gather || kind == OpKind::reduce_scatter; }
 
+bool is_chain(OpKind kind) { return kind == OpKind::broadcast || kind == OpKind::reduce; }
+
 }  // namespace
 
 NcclTuning::NcclTuning(const NcclTopology& topology, const Hardware& hardware, OpKind collective)
@@ -59,14 +61,23 @@ double NcclTuning::ring_ratio() const {
   return topology_.ranks / static_cast<double>(ring_steps());
 }
 
+double NcclTuning::ring_part() const { return is_chain(collective_) ? 1.0 : 1.0 / topology_.ranks; }
+
+int NcclTuning::inter_hops(NcclAlgorithm algorithm) const {
+  const int nodes = topology_.nodes;
+  if (nodes == 1) return 0;
+  if (algorithm != ring) return 2 * log2_floor(static_cast<std::uint64_t>(nodes));
+  if (is_chain(collective_)) return 1;
+  return (collective_ == OpKind::all_reduce ? 2 : 1) * (nodes - 1);
+}
+
 void NcclTuning::fill_ring() {
   const NcclTopology& t = topology_;
   const auto generation = static_cast<std::size_t>(generation_);
   const double bus = t.ring.channels * (t.nodes <= 2 ? t.ring.intra : t.ring.inter);
   const int steps = ring_steps();
-  const int inter_steps =
-      t.nodes == 1 ? 0 : (collective_ == OpKind::all_reduce ? 2 : 1) * (t.nodes - 1);
-  const bool chain = collective_ == OpKind::broadcast || collective_ == OpKind::reduce;
+  const int inter_steps = inter_hops(ring);
+  const bool chain = is_chain(collective_);
   // Multi-node LL limits are rows by CPU vendor in NCCL: row 0 stands for Intel and others.
   const double ll_max =
       t.nodes == 1 ? tables_->ll_max[generation][0] : tables_->ll_max[0][node_column()];
@@ -112,10 +123,8 @@ void NcclTuning::fill_tree() {
     double inter = hop(NcclHop::net, tree, protocol);
     inter += nic_latency_ * (protocol == simple ? 2 : 1);
     const double hops_intra = t.ranks / static_cast<double>(t.nodes) - 1;
-    const double latency =
-        base(tree, protocol) +
-        2 * (hops_intra * hop(t.hop, tree, protocol) +
-             log2_floor(static_cast<std::uint64_t>(t.nodes)) * (t.nodes > 1 ? inter : 0));
+    const double latency = base(tree, protocol) + 2 * hops_intra * hop(t.hop, tree, protocol) +
+                           inter_hops(tree) * inter;
     slot(tree, protocol) = {latency, bandwidth / 2};
   }
 }
@@ -146,9 +155,8 @@ void NcclTuning::fill_nvls() {
   const double between = t.nvls.inter * (t.nodes <= 2 ? 2 : 1);
   const double each = std::min({2 * inside, between, cap});
   const double inter_latency = hop(NcclHop::net, nvls_tree, simple) + 2 * nic_latency_;
-  slot(nvls_tree, simple) = {
-      intra_latency + 2 * log2_floor(static_cast<std::uint64_t>(t.nodes)) * inter_latency,
-      channels * each * ring_ratio()};
+  slot(nvls_tree, simple) = {intra_latency + inter_hops(nvls_tree) * inter_latency,
+                             channels * each * ring_ratio()};
 }
 
 NcclEstimate NcclTuning::corrected(NcclChoice choice, Bytes bytes) const {

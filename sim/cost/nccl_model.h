@@ -54,6 +54,11 @@ class NcclTuning {
   /// Steps of the ring, and the factor from bus to algorithm bandwidth of ring-like algorithms.
   int ring_steps() const;
   double ring_ratio() const;
+  /// Share of a message that a step of the ring moves: all of it in a chain.
+  double ring_part() const;
+  /// Transfers between nodes that follow one another, as NCCL's latency counts them: of a chain,
+  /// which broadcast and reduce are, one. 0 on one node.
+  int inter_hops(NcclAlgorithm algorithm) const;
 
  private:
   void fill_ring();

@@ -23,7 +23,7 @@ constexpr double kMostOfOneTime = 0.5;  // |ln(predicted / published)|
 
 struct NcclFigure {
   std::string_view key, applies;
-  bool (*is_of)(const Hardware& hardware);
+  bool (*is_of)(const Hardware& hardware, int nodes);
   double& (*of)(Hardware& hardware);
   double unit;  ///< of the values, in those of Hardware
   double least, step;
@@ -35,22 +35,30 @@ struct NcclFigure {
 bool is_hopper_on(const Hardware& hardware) { return hardware.generation() >= Generation::hopper; }
 
 constexpr std::array kNcclFigures{
-    NcclFigure{"nccl.small_message_slowdown", "all", [](const Hardware&) { return true; },
+    NcclFigure{"nccl.small_message_slowdown", "all", [](const Hardware&, int) { return true; },
                [](Hardware& hw) -> double& { return hw.nccl.small_message_slowdown; }, 1, 1.0, 0.05,
                21},
-    NcclFigure{"nccl.pipeline_fill", "all", [](const Hardware&) { return true; },
+    NcclFigure{"nccl.pipeline_fill", "all", [](const Hardware&, int) { return true; },
                [](Hardware& hw) -> double& { return hw.nccl.pipeline_fill; }, 1, 0.0, 0.05, 21},
     NcclFigure{"nccl.nvls_fill", "Hopper and Blackwell with NVSwitch",
-               [](const Hardware& hw) {
+               [](const Hardware& hw, int) {
                  return is_hopper_on(hw) && hw.intra.kind == sim::IntraLink::nvswitch;
                },
                [](Hardware& hw) -> double& { return hw.nccl.nvls_fill; }, 1, 0.0, 0.1, 21},
     NcclFigure{"nccl.channel_start (us)", "A100",
-               [](const Hardware& hw) { return hw.has_nvlink() && !is_hopper_on(hw); },
+               [](const Hardware& hw, int) { return hw.has_nvlink() && !is_hopper_on(hw); },
                [](Hardware& hw) -> double& { return hw.nccl.channel_start; }, 1000, 0.0, 0.1, 31},
     NcclFigure{"nccl.channel_start (us)", "Hopper and Blackwell",
-               [](const Hardware& hw) { return hw.has_nvlink() && is_hopper_on(hw); },
+               [](const Hardware& hw, int) { return hw.has_nvlink() && is_hopper_on(hw); },
                [](Hardware& hw) -> double& { return hw.nccl.channel_start; }, 1000, 0.0, 0.05, 21},
+    NcclFigure{"nccl.ll_hop_bandwidth (GB/s)", "several nodes",
+               [](const Hardware&, int nodes) { return nodes > 1; },
+               [](Hardware& hw) -> double& { return hw.nccl.ll_hop_bandwidth; }, 1e9, 1.0, 1.0, 21},
+    NcclFigure{"inter.rendezvous (us)", "several nodes on Slingshot",
+               [](const Hardware& hw, int nodes) {
+                 return nodes > 1 && hw.inter.kind == sim::InterLink::slingshot;
+               },
+               [](Hardware& hw) -> double& { return hw.inter.rendezvous; }, 1000, 0.0, 1.0, 21},
 };
 
 using NcclPoint = std::array<std::size_t, kNcclFigures.size()>;
@@ -58,13 +66,15 @@ using NcclPoint = std::array<std::size_t, kNcclFigures.size()>;
 struct Table {
   Hardware hardware;
   std::vector<NcclRow> rows;  ///< those with a time
+
+  bool is_of(const NcclFigure& figure) const { return figure.is_of(hardware, rows.front().nodes); }
 };
 
 /// ln(predicted / published) of each row.
 std::vector<double> errors_of(const Table& table, const NcclPoint& point) {
   Hardware hardware = table.hardware;
   for (std::size_t i = 0; i < point.size(); ++i)
-    if (kNcclFigures[i].is_of(hardware))
+    if (table.is_of(kNcclFigures[i]))
       kNcclFigures[i].of(hardware) = kNcclFigures[i].value(point[i]) * kNcclFigures[i].unit;
   sim::CollectivePricer pricer(hardware, 1.0);
   std::vector<double> errors;
@@ -154,7 +164,7 @@ Result<NcclFit> fit_nccl(const std::string& directory) {
     fitted.applies = figure.applies;
     fitted.value = fitted.least = fitted.most = figure.value(all[i]);
     for (std::size_t t = 0; t < tables->size(); ++t) {
-      fitted.groups += figure.is_of((*tables)[t].hardware) ? 1 : 0;
+      fitted.groups += (*tables)[t].is_of(figure) ? 1 : 0;
       fitted.least = std::min(fitted.least, figure.value(without[t][i]));
       fitted.most = std::max(fitted.most, figure.value(without[t][i]));
     }

@@ -107,6 +107,49 @@ TEST_CASE("large rings move data at the measured bus bandwidth") {
   CHECK(pcie == Approx(13.7).epsilon(0.03));
 }
 
+TEST_CASE("each hop between nodes waits for the whole of an LL message") {
+  Hardware hw = load_hardware("h100_sxm").value();
+  const auto of = [&](OpKind kind, Bytes bytes, std::uint32_t nodes) {
+    return CollectivePricer(hw, 1.0).price(kind, bytes, 8 * nodes, nodes);
+  };
+  const auto more = [&](OpKind kind, Bytes bytes, std::uint32_t nodes) {
+    hw.nccl.ll_hop_bandwidth = 4e9;
+    const CollectiveWork slow = of(kind, bytes, nodes);
+    hw.nccl.ll_hop_bandwidth = 8e9;
+    const CollectiveWork fast = of(kind, bytes, nodes);
+    CHECK(slow.choice.protocol == NcclProtocol::ll);
+    return slow.work.time - fast.work.time;
+  };
+  // A tree over 2 nodes has 2 hops, one over 16 nodes 8.
+  CHECK(more(OpKind::all_reduce, 16 * KiB, 2) == Approx(2 * 16384 / 8.0));
+  CHECK(more(OpKind::all_reduce, 16 * KiB, 16) == Approx(8 * 16384 / 8.0));
+  // A step of a ring moves the share of one rank.
+  CHECK(more(OpKind::all_gather, 64 * KiB, 2) == Approx(65536 / 16 / 8.0));
+}
+
+TEST_CASE("messages above 4 KiB on the wire are slower over Slingshot, on each hop") {
+  Hardware hw = load_hardware("gh200").value();
+  const auto of = [&](Bytes bytes) { return time_of(hw, 1, OpKind::all_reduce, bytes, 64, 16); };
+  const double at_once = of(2 * KiB), asked = of(2 * KiB + 4);
+  hw.inter.rendezvous = 0;
+  CHECK(at_once == Approx(of(2 * KiB)));
+  CHECK(asked - of(2 * KiB + 4) == Approx(8 * 11'000));
+}
+
+TEST_CASE("the first chunk of a Simple tree crosses hop after hop") {
+  const Hardware hw = load_hardware("gh200").value();
+  const auto of = [&](Bytes bytes, std::uint32_t nodes) {
+    const CollectiveWork work =
+        CollectivePricer(hw, 1.0).price(OpKind::all_reduce, bytes, 4 * nodes, nodes);
+    CHECK(work.choice == NcclChoice{NcclAlgorithm::tree, NcclProtocol::simple});
+    return work.work.time;
+  };
+  const double nics = 4 * 25 * 0.92;
+  // Up to 8 channels' chunks of 512 KiB all of it; of what is longer, the rest follows.
+  CHECK(of(4 * MiB, 64) - of(2 * MiB, 64) == Approx(12 * 2 * MiB / nics));
+  CHECK(of(6 * MiB, 64) - of(4 * MiB, 64) == Approx(2 * MiB / (nics / 2 * 0.55)));
+}
+
 TEST_CASE("collectives take SMs, memory bandwidth and the link of their nodes") {
   const Hardware hw = load_hardware("h100_sxm").value();
   CollectivePricer pricer(hw, 1.0);

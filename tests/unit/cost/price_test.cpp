@@ -91,7 +91,7 @@ TEST_CASE("prices of a sample on H100 are what they were") {
     22365   7000     0   459     0     0  roofline device_to_host f32 h100_sxm
   1151755  25000  5958  6483 31098     0  nccl 2.26 all_gather ring Simple, 1 node, h100_sxm nvswitch
   2451773  25000  3972  9789 31304 29705  nccl 2.26 reduce_scatter ring Simple, 2 nodes, h100_sxm infiniband
-    36740  25000   248     0     0     0  nccl 2.26 all_reduce tree LL, 2 nodes, h100_sxm infiniband
+    36742  25000   248     0     0     0  nccl 2.26 all_reduce tree LL, 2 nodes, h100_sxm infiniband
    190067  25000  5958  6907 28991     0  nccl 2.26 all_to_all point-to-point, 1 node, h100_sxm nvswitch
     12345   7000 16384   831     0     0  given by the schedule
 )");
