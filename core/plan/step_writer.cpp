@@ -10,7 +10,8 @@ StepWriter::StepWriter(Lowering& lowering, ModuleWriter& modules, StrategySchedu
       builder_(lowering.builder),
       modules_(modules),
       strategy_(strategy),
-      optimizer_(optimizer) {
+      optimizer_(optimizer),
+      old_outputs_(lowering, modules) {
   const Bytes batch = modules.batch().bytes;
   batch_cost_ = lowering.copy_cost(OpKind::host_to_device, DType::i64, batch, batch);
   const Bytes loss = modules.loss_gradient().bytes;
@@ -68,6 +69,7 @@ void StepWriter::forward() {
     strategy_.after_forward(m);
   }
   strategy_.end_forward();
+  old_outputs_.call_returned();
 }
 
 void StepWriter::backward(Section section) {
@@ -86,10 +88,12 @@ void StepWriter::backward(Section section) {
   for (std::uint32_t m = lowering_.modules(); m-- > 0;) {
     if (!lowering_.tape_of(m).has_output_grad) {  // no hook fires
       modules_.backward(m, strategy_);
+      old_outputs_.backward_ended(m);
       continue;
     }
     strategy_.before_backward(m);
     modules_.backward(m, strategy_);
+    old_outputs_.backward_ended(m);
     strategy_.after_backward(m);
   }
   strategy_.end_backward();
@@ -155,6 +159,7 @@ void StepWriter::copy_step() {
       program.threads[lowering_.autograd_thread].actions(Section::first).size());
   append(lowering_.autograd_thread, Section::body, 0, autograd, shift);
   strategy_.step_copied(shift);
+  old_outputs_.step_copied(shift);
 }
 
 // Appends actions [first, end) of section first to another section. Waits for an action of the main

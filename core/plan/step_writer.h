@@ -3,6 +3,7 @@
 
 #include "core/plan/lowering.h"
 #include "core/plan/module_writer.h"
+#include "core/plan/old_outputs.h"
 #include "core/plan/optimizer_step.h"
 #include "core/plan/strategy_schedule.h"
 
@@ -37,6 +38,7 @@ class StepWriter {
   ModuleWriter& modules_;
   StrategySchedule& strategy_;
   OptimizerStep& optimizer_;
+  OldOutputs old_outputs_;
   CostId batch_cost_, loss_cost_;
   // Of section first: where the micro-batches end, and the optimizer's parts.
   std::uint32_t batches_end_ = 0;

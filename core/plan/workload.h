@@ -45,7 +45,9 @@ enum class Float8 : std::uint8_t { none, tensorwise, rowwise };
 enum class HeldOutputs : std::uint8_t {
   none,
   logits,
-  cache,  ///< the logits, and keys and values of each block (transformers' use_cache)
+  /// The logits, and keys and values of each block (transformers' use_cache). The call of such a
+  /// model includes its loss, and the variable keeps the old outputs until the next call returns.
+  cache,
 };
 /// In which form a language model returns its logits.
 enum class Logits : std::uint8_t {

@@ -143,8 +143,8 @@ constexpr std::array kKeys{
                 "Parts of the tokens that pass the vocabulary projection and loss one by one",
                 set_integer<kTrain, &Train::loss_chunks, 1, kMostRanks>},
     WorkloadKey{"train.held_outputs", "none | logits | cache", "none",
-                "What the script still holds in the backward: the model's output, and keys and "
-                "values of its cache",
+                "What the script still holds in the backward: the model's output; and keys and "
+                "values of its cache, all this until the next call returns",
                 set_choice<kTrain, &Train::held_outputs, kHeldOutputs>},
     WorkloadKey{"train.logits", "compute | fp32 | fp32-shifted", "compute",
                 "What the model returns: logits as computed, or in fp32; shifted: the loss reads "

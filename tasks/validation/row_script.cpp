@@ -84,8 +84,23 @@ RowScript script_of(const MeasuredRow& row) {
   const auto comes_from = [&](std::string_view place) {
     return row.source.find(place) != std::string::npos;
   };
-  if (comes_from("dlrover/")) return {HeldOutputs::cache, Logits::f32_shifted};
-  if (runs_litgpt(row)) return {HeldOutputs::logits};
+  if (comes_from("dlrover/")) {
+    RowScript script;
+    script.held_outputs = HeldOutputs::cache;
+    script.logits = Logits::f32_shifted;
+    script.param_dtype = "bf16";
+    return script;
+  }
+  if (runs_litgpt(row)) {
+    RowScript script;
+    script.held_outputs = HeldOutputs::logits;
+    return script;
+  }
+  if (comes_from("yandex/YaFSDP")) {
+    RowScript script;
+    script.reduce_dtype = "fp32";
+    return script;
+  }
   if (comes_from("pytorch/torchtitan") || comes_from("pytorch/ao")) return torchtitan_script(row);
   return {};
 }

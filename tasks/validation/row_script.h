@@ -16,6 +16,8 @@ struct RowScript {
   plan::Logits logits = plan::Logits::compute;
   bool compiles_loss = false;  ///< where it compiles the model
   bool chunks_loss = false;    ///< torchtitan's chunked cross-entropy, in its 8 parts
+  // Whatever the row's column says; empty: as it says.
+  std::string_view param_dtype, reduce_dtype;
 };
 
 /// By the kind of the source and by its version, as far as the row tells one: a pull request's
@@ -24,11 +26,18 @@ struct RowScript {
 ///
 /// - dlrover (atorch/examples/llama2/fsdp_llama2.py): holds `outputs` of transformers' model, whose
 ///   use_cache is on and stays so under checkpoint wrappers. transformers of 2023
-///   (LlamaForCausalLM.forward) widens the logits and shifts them by a copy.
+///   (LlamaForCausalLM.forward) widens the logits and shifts them by a copy. Its column says
+///   autocast over fp32 parameters, but atorch's attention hands queries, keys and values to
+///   flash-attn as they come, which refuses fp32: parameters are gathered in bf16. Real models on
+///   fake tensors, run so, have the published peaks to 1 MiB.
 /// - LitGPT, Thunder (benchmark_litgpt.py): hold `logits`.
 /// - torchtitan, and torchao's tables, which it made: deletes its logits since pull request 391
 ///   (June 2024), before which the model returned them in fp32; compiles the loss with the model
 ///   since 1033 (April 2025, when PyTorch's main was 2.8).
+/// - YaFSDP (ya_fsdp.py): widens gradients before it reduces them unless bit16_reduce_scatter is
+/// set,
+///   which is off since its first release and in its patch of accelerate. Assumed of the FSDP runs
+///   that it compares itself with, too.
 RowScript script_of(const MeasuredRow& row);
 
 /// LitGPT's CausalSelfAttention; Thunder's benchmarks run LitGPT's models.

@@ -82,7 +82,7 @@ bool is_number_or_flag(const std::string& value) {
 /// Collects the settings of one row; the first thing that cannot be said is the reason.
 class Translator {
  public:
-  explicit Translator(const MeasuredRow& row) : row_(row) {}
+  explicit Translator(const MeasuredRow& row) : row_(row), script_(script_of(row)) {}
 
   Result<RowWorkload> translate() {
     if (Status done = check_supported(); !done) return tl::unexpected(done.error());
@@ -163,16 +163,15 @@ class Translator {
   }
 
   void script() {
-    const RowScript script = script_of(row_);
-    if (script.held_outputs != plan::HeldOutputs::none)
+    if (script_.held_outputs != plan::HeldOutputs::none)
       set("train.held_outputs",
-          std::string(script.held_outputs == plan::HeldOutputs::cache ? "cache" : "logits"));
-    if (script.logits != plan::Logits::compute)
+          std::string(script_.held_outputs == plan::HeldOutputs::cache ? "cache" : "logits"));
+    if (script_.logits != plan::Logits::compute)
       set("train.logits",
-          std::string(script.logits == plan::Logits::f32 ? "fp32" : "fp32-shifted"));
+          std::string(script_.logits == plan::Logits::f32 ? "fp32" : "fp32-shifted"));
     constexpr std::int64_t kTorchtitanParts = 8;
-    if (script.chunks_loss) set("train.logits_chunks", kTorchtitanParts);
-    if (script.compiles_loss && row_.compile != "none" && row_.compile != "unknown")
+    if (script_.chunks_loss) set("train.logits_chunks", kTorchtitanParts);
+    if (script_.compiles_loss && row_.compile != "none" && row_.compile != "unknown")
       set("train.compile_loss", std::string("true"));
   }
 
@@ -202,13 +201,17 @@ class Translator {
     if (row_.master == "unknown") assume("the master dtype is not stated");
     const bool shards = row_.strategy != "ddp" && row_.strategy != "single";
     if (shards) {
-      if (row_.param_dtype != "bf16" && row_.param_dtype != "fp32")
-        return fail("param_dtype '{}' cannot be expressed", row_.param_dtype);
-      set("parallel.param_dtype", row_.param_dtype);
-      if (row_.reduce_dtype == "bf16" || row_.reduce_dtype == "fp32")
-        set("parallel.reduce_dtype", row_.reduce_dtype);
-      else if (row_.reduce_dtype != "unknown" && row_.reduce_dtype != "none")
-        return fail("reduce_dtype '{}' cannot be expressed", row_.reduce_dtype);
+      const std::string gathered(script_.param_dtype.empty() ? row_.param_dtype
+                                                             : script_.param_dtype);
+      const std::string reduced(script_.reduce_dtype.empty() ? row_.reduce_dtype
+                                                             : script_.reduce_dtype);
+      if (gathered != "bf16" && gathered != "fp32")
+        return fail("param_dtype '{}' cannot be expressed", gathered);
+      set("parallel.param_dtype", gathered);
+      if (reduced == "bf16" || reduced == "fp32")
+        set("parallel.reduce_dtype", reduced);
+      else if (reduced != "unknown" && reduced != "none")
+        return fail("reduce_dtype '{}' cannot be expressed", reduced);
     }
     if (Status done = set_by(kComputes, "compute", row_.compute); !done) return done;
     if (row_.fp8_all_gather == "yes") set("train.float8_all_gather", std::string("true"));
@@ -264,6 +267,7 @@ class Translator {
   }
 
   const MeasuredRow& row_;
+  const RowScript script_;
   std::string family_;
   RowWorkload out_;
   std::string unknown_key_;

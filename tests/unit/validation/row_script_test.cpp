@@ -83,6 +83,21 @@ TEST_CASE("the loss is compiled only where the model is") {
   CHECK_FALSE(sets(*workload_of(row), "train.compile_loss"));
 }
 
+TEST_CASE("YaFSDP and what it compares itself with reduce in fp32") {
+  MeasuredRow row = full_row();
+  row.reduce_dtype = "bf16";
+  const auto reduces_in = [&] {
+    const RowWorkload workload = *workload_of(row);
+    std::string dtype;
+    for (const Setting& setting : workload.settings)
+      if (setting.key == "parallel.reduce_dtype") dtype = setting.value;
+    return dtype;
+  };
+  CHECK(reduces_in() == "\"bf16\"");
+  row.source = "https://github.com/yandex/YaFSDP";
+  CHECK(reduces_in() == "\"fp32\"");
+}
+
 TEST_CASE("a checkpointing that the table's author assumed is not stated") {
   MeasuredRow row = full_row();
   CHECK(workload_of(row)->if_too_large.empty());
