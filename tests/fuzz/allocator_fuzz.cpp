@@ -26,9 +26,8 @@ class Bytes8 {
   const std::uint8_t* end_;
 };
 
-AllocConfig config_of(Bytes8& bytes) {
+AllocConfig config_of(Bytes8& bytes, std::uint64_t flags) {
   AllocConfig config;
-  const std::uint64_t flags = bytes.next();
   config.expandable_segments = (flags & 1) != 0;
   if ((flags & 2) != 0) config.max_split_size = 20 * MiB << (bytes.next() % 4);
   if ((flags & 4) != 0) config.roundup_power2_divisions.fill(4);
@@ -55,6 +54,9 @@ void check(const CachingAllocator& allocator, const SimulatedMemory& memory) {
   }
   if (reserved != allocator.usage().reserved || reserved != memory.used()) std::abort();
   if (allocated != allocator.usage().allocated) std::abort();
+  const Usage& peak = allocator.peak();
+  if (peak.allocated < allocated || peak.active < allocated || peak.reserved < reserved)
+    std::abort();
 }
 
 }  // namespace
@@ -62,10 +64,12 @@ void check(const CachingAllocator& allocator, const SimulatedMemory& memory) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t kMostCalls = 2048;
   Bytes8 bytes(data, size);
-  const AllocConfig config = config_of(bytes);
+  const std::uint64_t flags = bytes.next();
+  const AllocConfig config = config_of(bytes, flags);
   SimulatedMemory memory(GiB);
   InstantClock clock;
   CachingAllocator allocator(config, memory, clock);
+  if ((flags & 16) != 0) allocator.keep_usage_only();
   std::vector<BlockId> live;
   for (std::size_t call = 0; call < kMostCalls && !bytes.empty(); ++call) {
     const std::uint64_t what = bytes.next();
