@@ -7,7 +7,10 @@
 namespace foregather::plan {
 
 OldOutputs::OldOutputs(Lowering& lowering, const ModuleWriter& modules) : lowering_(lowering) {
-  if (lowering.workload.train.held_outputs != HeldOutputs::cache) return;
+  const Workload& workload = lowering.workload;
+  if (workload.train.held_outputs != HeldOutputs::cache ||
+      workload.parallel.strategy == Strategy::deepcompile)
+    return;
   for (std::uint32_t m = 0; m < lowering.modules(); ++m) {
     const Tape& tape = lowering.tape_of(m);
     std::vector<ValueIndex> roots;

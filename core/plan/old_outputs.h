@@ -16,6 +16,8 @@ namespace foregather::plan {
 /// allocates at once; the second storage need not get the same place.
 ///
 /// The first call finds nothing: there section first has delays of nothing where body frees.
+///
+/// Left out for DeepCompile, whose passes write one graph into both sections.
 class OldOutputs {
  public:
   /// Makes the second storages. `lowering` outlives it.

@@ -34,10 +34,9 @@ struct RowScript {
 /// - torchtitan, and torchao's tables, which it made: deletes its logits since pull request 391
 ///   (June 2024), before which the model returned them in fp32; compiles the loss with the model
 ///   since 1033 (April 2025, when PyTorch's main was 2.8).
-/// - YaFSDP (ya_fsdp.py): widens gradients before it reduces them unless bit16_reduce_scatter is
-/// set,
-///   which is off since its first release and in its patch of accelerate. Assumed of the FSDP runs
-///   that it compares itself with, too.
+/// - YaFSDP (ya_fsdp.py): its column says bf16, but it widens gradients before it reduces them
+///   unless bit16_reduce_scatter is set, which is off since its first release and in its patch of
+///   accelerate. Assumed of the FSDP runs that it compares itself with, too.
 RowScript script_of(const MeasuredRow& row);
 
 /// LitGPT's CausalSelfAttention; Thunder's benchmarks run LitGPT's models.

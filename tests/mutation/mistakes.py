@@ -4,7 +4,7 @@ They are mistakes that replays of recorded snapshots of real programs can tell a
 allocator each.
 """
 
-NO_FAST_PATH = ("settings.cpp", "fast_ = !config_.expandable_segments", "fast_ = false && !config_.expandable_segments")
+NO_FAST_PATH = ("settings.cpp", "const bool plain = !config_.expandable_segments", "const bool plain = false && !config_.expandable_segments")
 SEARCH = "  if (!free.lower_bound(request.size, at)) return false;\n\n  const auto block_at"
 
 
@@ -36,18 +36,18 @@ MISTAKES = [
      [("caching_allocator.h", "if (stream < lists.size() && lists[stream] != kNone)",
        "stream = 0;\n    if (stream < lists.size() && lists[stream] != kNone)")]),
     ("large split at a remainder of 1 MiB",
-     [("caching_allocator.cpp", SPLIT, SPLIT.replace("kSmallSize + 1", "kSmallSize"))]),
+     [("caching_allocator.h", SPLIT, SPLIT.replace("kSmallSize + 1", "kSmallSize"))]),
     ("large split at 512 bytes",
-     [("caching_allocator.cpp", SPLIT, SPLIT.replace("kSmallSize + 1", "kMinBlockSize"))]),
+     [("caching_allocator.h", SPLIT, SPLIT.replace("kSmallSize + 1", "kMinBlockSize"))]),
     ("large split only above 2 MiB",
-     [("caching_allocator.cpp", SPLIT, SPLIT.replace("kSmallSize + 1", "2 * kSmallSize + 1"))]),
+     [("caching_allocator.h", SPLIT, SPLIT.replace("kSmallSize + 1", "2 * kSmallSize + 1"))]),
     ("hands out the tail",
-     [("caching_allocator.cpp", "free.move(at, remaining, block.address + request.size);",
+     [("caching_allocator.h", "free.move(at, remaining, block.address + request.size);",
        "free.move(at, remaining, block.address);"),
-      ("caching_allocator.cpp", "  front.address = rest.address;\n", "  front.address = rest.address + rest.size - size;\n"),
-      ("caching_allocator.cpp", "  front.previous = rest.previous;\n  front.next = from;\n",
+      ("caching_allocator.h", "  front.address = rest.address;\n", "  front.address = rest.address + rest.size - size;\n"),
+      ("caching_allocator.h", "  front.previous = rest.previous;\n  front.next = from;\n",
        "  front.previous = from;\n  front.next = rest.next;\n"),
-      ("caching_allocator.cpp",
+      ("caching_allocator.h",
        "  blocks_[rest.previous].next = index;\n  rest.previous = index;\n  rest.address += size;\n",
        "  blocks_[rest.next].previous = index;\n  rest.next = index;\n")]),
     ("1 MiB goes to the large pool",
@@ -72,12 +72,12 @@ MISTAKES = [
     ("never releases", [("growth.cpp", "    release_cached();\n", "")]),
     ("release keeps small segments", [("release.cpp", "    release_pool_blocks(0);\n", "")]),
     ("no coalescing",
-     [("caching_allocator.cpp", "const bool join_before = before.state", "const bool join_before = false && before.state"),
-      ("caching_allocator.cpp", "const bool join_after = after.state", "const bool join_after = false && after.state")]),
+     [("caching_allocator.h", "const bool join_before = before.state", "const bool join_before = false && before.state"),
+      ("caching_allocator.h", "const bool join_after = after.state", "const bool join_after = false && after.state")]),
     ("no coalescing with the left neighbour",
-     [("caching_allocator.cpp", "const bool join_before = before.state", "const bool join_before = false && before.state")]),
+     [("caching_allocator.h", "const bool join_before = before.state", "const bool join_before = false && before.state")]),
     ("no coalescing with the right neighbour",
-     [("caching_allocator.cpp", "const bool join_after = after.state", "const bool join_after = false && after.state")]),
+     [("caching_allocator.h", "const bool join_after = after.state", "const bool join_after = false && after.state")]),
     ("expandable: best fit does not look at room to grow",
      [("caching_allocator.cpp", "while (block_at(at).expandable() && free.next(next) &&",
        "while (false && block_at(at).expandable() && free.next(next) &&")]),
@@ -89,6 +89,6 @@ MISTAKES = [
      [("expandable.cpp", "const Bytes missing = request.size - blocks_[candidate].size;",
        "const Bytes missing = rounding_.segment_size(request.size);")]),
     ("expandable: splits by the rule of the large pool",
-     [("caching_allocator.cpp", "if (request.pool % 2 == 0 || request.expandable) return kMinBlockSize;",
+     [("caching_allocator.h", "if (request.pool % 2 == 0 || request.expandable) return kMinBlockSize;",
        "if (request.pool % 2 == 0) return kMinBlockSize;")]),
 ]

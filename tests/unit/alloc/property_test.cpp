@@ -10,66 +10,84 @@
 namespace foregather::alloc::test {
 namespace {
 
-/// One allocator beside the other, each with its own memory and clock, fed with the same calls.
+/// One allocator beside the other, each with its own memory and clock, fed with the same calls; and
+/// beside them the fast one that keeps usage alone.
 class Pair {
  public:
   Pair(const AllocConfig& config, Bytes capacity)
       : fast_memory_(capacity),
+        lean_memory_(capacity),
         slow_memory_(capacity),
         fast_(config, fast_memory_, fast_clock_),
+        lean_(config, lean_memory_, lean_clock_),
         slow_(config, slow_memory_, slow_clock_) {
     fast_.set_sink(&log_);
+    lean_.keep_usage_only();
     slow_.handles = {500, 30, 4000};
     for (std::size_t i = 0; i < slow_.handles.size(); ++i) {
       fast_.set_stream_handle(StreamId(i), slow_.handles[i]);
+      lean_.set_stream_handle(StreamId(i), slow_.handles[i]);
     }
   }
 
   void malloc(Bytes bytes, std::size_t stream) {
     const Allocation got = fast_.malloc(bytes, StreamId(stream));
     ReferenceAllocator::Block* expected = slow_.malloc(bytes, stream);
+    const Allocation lean = lean_.malloc(bytes, StreamId(stream));
     RC_ASSERT(got.ok() == (expected != nullptr));
+    RC_ASSERT(lean.status == got.status);
     if (!got.ok()) return;
     RC_ASSERT(got.address == expected->address);
     RC_ASSERT(fast_.block_size(got.block) == expected->size);
+    RC_ASSERT((lean.block == got.block && lean.address == got.address));
+    RC_ASSERT((lean.called_driver == got.called_driver && lean.cut_from == got.cut_from));
     live_.emplace_back(got.block, expected);
   }
   void free(std::size_t which) {
     const auto [fast, slow] = live_[which];
     live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(which));
     fast_.free(fast);
+    lean_.free(fast);
     slow_.free(slow);
   }
   void record_stream(std::size_t which, std::size_t stream) {
     fast_.record_stream(live_[which].first, StreamId(stream));
+    lean_.record_stream(live_[which].first, StreamId(stream));
     slow_.record_stream(live_[which].second, stream);
   }
   void work(std::size_t stream, Ns length) {
     fast_clock_.work(StreamId(stream), length);
+    lean_clock_.work(StreamId(stream), length);
     slow_clock_.work(StreamId(stream), length);
   }
   void wait(Ns time) {
     fast_clock_.now += time;
+    lean_clock_.now += time;
     slow_clock_.now += time;
   }
   void empty_cache() {
     fast_.empty_cache();
+    lean_.empty_cache();
     slow_.empty_cache();
   }
   void reset_peak() {
     fast_.reset_peak_stats();
+    lean_.reset_peak_stats();
     slow_.reset_peak();
   }
   void switch_expandable() {
     slow_.config.expandable_segments = !slow_.config.expandable_segments;
     fast_.set_expandable_segments(slow_.config.expandable_segments);
+    lean_.set_expandable_segments(slow_.config.expandable_segments);
   }
   void change_capacity(Bytes change) {
     fast_memory_.change_capacity(change);
+    lean_memory_.change_capacity(change);
     slow_memory_.change_capacity(change);
   }
   void create_pool(bool no_split, bool use_on_oom) {
     fast_.create_pool({no_split, use_on_oom});
+    lean_.create_pool({no_split, use_on_oom});
     slow_.create_pool(no_split, use_on_oom);
     pools_.push_back(1);
   }
@@ -80,14 +98,17 @@ class Pair {
     if (open != open_.end()) {
       open_.erase(open);
       fast_.end_allocate_to_pool(PoolId(pool));
+      lean_.end_allocate_to_pool(PoolId(pool));
       slow_.end_route(pool);
     } else if (release) {
       pools_[pool] = 0;
       fast_.release_pool(PoolId(pool));
+      lean_.release_pool(PoolId(pool));
       slow_.release_pool(pool);
     } else {
       open_.push_back(pool);
       fast_.begin_allocate_to_pool(PoolId(pool), stream ? StreamId(*stream) : StreamId{});
+      lean_.begin_allocate_to_pool(PoolId(pool), stream ? StreamId(*stream) : StreamId{});
       slow_.begin_route(pool, stream);
     }
   }
@@ -105,10 +126,14 @@ class Pair {
 
   void compare() const {
     RC_ASSERT(fast_.stats() == slow_.stats);
+    RC_ASSERT(without_splits(lean_.usage()) == without_splits(fast_.usage()));
+    RC_ASSERT(without_splits(lean_.peak()) == without_splits(fast_.peak()));
+    RC_ASSERT(lean_.layout() == fast_.layout());
     RC_ASSERT(log_.segments == slow_.segments);
     RC_ASSERT(fast_.largest_free_block() == slow_.largest_free_block());
     RC_ASSERT(fast_memory_.used() == slow_memory_.used());
     RC_ASSERT(fast_clock_.now == slow_clock_.now);
+    RC_ASSERT(lean_clock_.now == slow_clock_.now);
   }
 
   void check_invariants() const {
@@ -145,10 +170,15 @@ class Pair {
   }
 
  private:
-  SimulatedMemory fast_memory_, slow_memory_;
-  ManualClock fast_clock_, slow_clock_;
+  static Usage without_splits(Usage usage) {
+    usage.inactive_split = 0;
+    return usage;
+  }
+
+  SimulatedMemory fast_memory_, lean_memory_, slow_memory_;
+  ManualClock fast_clock_, lean_clock_, slow_clock_;
   Log log_;
-  CachingAllocator fast_;
+  CachingAllocator fast_, lean_;
   ReferenceAllocator slow_;
   std::vector<std::pair<BlockId, ReferenceAllocator::Block*>> live_;
   std::vector<int> pools_;
