@@ -189,7 +189,7 @@ class CachingAllocator {
     StreamId stream;  ///< absent: any
   };
 
-  // caching_allocator.cpp: the fast paths
+  // caching_allocator.cpp; below: the lean path, and what all of them share
   Allocation malloc_counted(Bytes requested, StreamId stream);
   void free_counted(BlockId block);
   void begin_operation();
