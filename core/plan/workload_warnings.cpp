@@ -32,6 +32,11 @@ std::vector<std::string> workload_warnings(const Workload& workload) {
         fmt::format("{}: training in fp16 scales the loss: the scaler's pass over the gradients, "
                     "and the host's wait for it, are left out",
                     workload.place_of({"train.precision"})));
+  if (workload.train.held_outputs == HeldOutputs::cache && strategy == Strategy::deepcompile)
+    warnings.push_back(
+        fmt::format("{}: DeepCompile writes one graph for all steps: that the variable keeps the "
+                    "old outputs until the next call returns is left out, and peaks may be too low",
+                    workload.place_of({"train.held_outputs"})));
   return warnings;
 }
 
