@@ -1,4 +1,7 @@
+#include <cstdint>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/plan/build_layers.h"
 #include "core/plan/trainable.h"
@@ -10,17 +13,27 @@ namespace {
 // Host dispatches of a linear: the transpose and reshape views around the matmul.
 constexpr float kLinearHostOps = 2;
 
-// The scale of a tensor or of its rows, then the cast: torchao's tensor_to_amax, amax_to_scale,
+/// An operand in float8.
+struct Narrow {
+  ValueIndex value;
+  std::optional<ValueIndex> scale;  ///< absent: of a weight that was gathered in float8
+};
+
+/// Which values of an operand share a scale: all, those of a row, or those of a column.
+enum class Scaling : std::uint8_t { all, row, column };
+
+// The scales of a tensor, then the cast: torchao's tensor_to_amax, amax_to_scale,
 // hp_tensor_and_scale_to_float8.
-ValueIndex to_float8(TapeBuilder& t, ValueIndex x, std::int64_t rows, DType type) {
-  const bool by_row = t.train().float8 == Float8::rowwise;
-  const ValueIndex scale = t.scratch("scale of " + t.name(x), by_row ? rows : 1, DType::f32);
+Narrow to_float8(TapeBuilder& t, ValueIndex x, Scaling scaling, std::int64_t scales, DType type) {
+  const ValueIndex scale =
+      t.scratch("scale of " + t.name(x), scaling == Scaling::all ? 1 : scales, DType::f32);
   OpSpec amax;
   amax.kind = OpKind::reduction;
   amax.reads = {x};
   amax.writes = {scale};
   amax.flops = t.elements(x);
   amax.host_ops = 4;
+  amax.crosses_rows = scaling != Scaling::row;
   t.op(std::move(amax));
   const ValueIndex narrow = t.scratch(t.name(x) + " float8", t.elements(x), type);
   OpSpec cast;
@@ -29,21 +42,21 @@ ValueIndex to_float8(TapeBuilder& t, ValueIndex x, std::int64_t rows, DType type
   cast.writes = {narrow};
   cast.flops = t.elements(x);
   t.op(std::move(cast));
-  return narrow;
+  return {narrow, scale};
 }
 
 // _scaled_mm takes its first operand by rows and its second by columns: what lies otherwise is
 // copied (torchao/float8/float8_ops.py, preprocess_addmm). Of rowwise scaling, each side is cast
 // along its own axis instead.
-ValueIndex turned(TapeBuilder& t, ValueIndex narrow) {
+Narrow turned(TapeBuilder& t, const Narrow& narrow) {
   const ValueIndex copy =
-      t.scratch(t.name(narrow) + " turned", t.elements(narrow), t.dtype(narrow));
+      t.scratch(t.name(narrow.value) + " turned", t.elements(narrow.value), t.dtype(narrow.value));
   OpSpec turn;
   turn.kind = OpKind::copy;
-  turn.reads = {narrow};
+  turn.reads = {narrow.value};
   turn.writes = {copy};
   t.op(std::move(turn));
-  return copy;
+  return {copy, narrow.scale};
 }
 
 /// A linear without its adapter.
@@ -65,7 +78,10 @@ class Base {
   ValueIndex forward(TapeBuilder& t, const LinearSpec& spec) const {
     const ValueIndex y = t.make(spec.name, times(rows_, out_));
     std::vector<ValueIndex> reads = {x_, weight_};
-    if (float8_) reads = {to_float8(t, x_, rows_, DType::f8e4m3), narrow_weight(t)};
+    if (float8_) {
+      const Narrow x = to_float8(t, x_, along(t), rows_, DType::f8e4m3);
+      reads = {x.value, narrow_weight(t, along(t), out_).value};
+    }
     if (bias_) reads.push_back(*bias_);
     const bool keep = !bias_ && t.next_matmul_is_kept();
     t.gemm(std::move(reads), y, 1, rows_, out_, in_, kLinearHostOps, keep, spec.holds, type());
@@ -79,15 +95,15 @@ class Base {
     return float8_ ? std::optional(DType::f8e4m3) : std::nullopt;
   }
 
-  ValueIndex narrow_weight(TapeBuilder& t) const {
-    return gathered_ ? weight_ : to_float8(t, weight_, out_, DType::f8e4m3);
+  Narrow narrow_weight(TapeBuilder& t, Scaling scaling, std::int64_t scales) const {
+    if (gathered_) return {weight_, {}};
+    return to_float8(t, weight_, scaling, scales, DType::f8e4m3);
   }
 
-  ValueIndex input_gradient(TapeBuilder& b, ValueIndex dy) const {
+  void input_gradient(TapeBuilder& b, ValueIndex dy) const {
     const ValueIndex dx = b.make("grad " + b.name(x_), b.elements(x_));
-    const ValueIndex weight = float8_ ? across(b, narrow_weight(b)) : weight_;
-    b.gemm({dy, weight}, dx, 1, rows_, in_, out_, 1, false, {}, type());
-    return dx;
+    b.gemm({dy, weight_}, dx, 1, rows_, in_, out_);
+    b.give(x_, dx);
   }
 
   ValueIndex weight_gradient(TapeBuilder& b, ValueIndex dy) const {
@@ -95,18 +111,56 @@ class Base {
     if (transposed_)
       b.gemm({x_, dy}, dw, 1, in_, out_, rows_);
     else
-      b.gemm({dy, float8_ ? across(b, to_float8(b, x_, in_, DType::f8e4m3)) : x_}, dw, 1, out_, in_,
-             rows_, 1, false, {}, type());
+      b.gemm({dy, x_}, dw, 1, out_, in_, rows_);
     return dw;
   }
 
-  /// The gradient of the output as the weight's gradient reads it.
-  ValueIndex gradient_across(TapeBuilder& b, ValueIndex dy, ValueIndex narrow) const {
-    if (!float8_) return dy;
-    return is_by_row(b) ? to_float8(b, dy, out_, gradient_type(b)) : turned(b, narrow);
+  // --- in float8 ---
+
+  void narrow_input_gradient(TapeBuilder& b, const Narrow& dy) const {
+    const std::string name = "grad " + b.name(x_);
+    const Narrow weight = across(b, narrow_weight(b, athwart(b), in_));
+    const auto scale = product_of_scales(b, dy, weight, times(rows_, in_));
+    const ValueIndex dx = b.make(scale ? name + ", not scaled" : name, b.elements(x_));
+    b.gemm({dy.value, weight.value}, dx, 1, rows_, in_, out_, 1, false, {}, type());
+    if (!scale) return b.give(x_, dx);
+    const ValueIndex scaled = b.make(name, b.elements(x_));
+    b.elementwise({dx, *scale}, {scaled});
+    b.give(x_, scaled);
   }
 
-  ValueIndex across(TapeBuilder& b, ValueIndex narrow) const {
+  void narrow_weight_gradient(TapeBuilder& b, const Narrow& dy) const {
+    const ValueIndex dw = b.gradient_of(weight_);
+    const Narrow x = across(b, to_float8(b, x_, athwart(b), in_, DType::f8e4m3));
+    const auto scale = product_of_scales(b, dy, x, times(out_, in_));
+    b.gemm({dy.value, x.value}, dw, 1, out_, in_, rows_, 1, false, {}, type());
+    if (!scale) return;
+    OpSpec multiply;
+    multiply.reads = {*scale};
+    multiply.updates = {dw};
+    multiply.flops = times(out_, in_);
+    b.op(std::move(multiply));
+  }
+
+  // Rows' scales and the slow accumulation of backward are too much for CUTLASS's kernel: cuBLAS
+  // multiplies unscaled, and what comes is scaled afterwards (float8_ops.py,
+  // addmm_float8_unwrapped, since torchao 0.7).
+  std::optional<ValueIndex> product_of_scales(TapeBuilder& b, const Narrow& left,
+                                              const Narrow& right, std::int64_t elements) const {
+    if (!is_by_row(b)) return std::nullopt;
+    const ValueIndex product =
+        b.scratch(b.name(left.value) + " and weight's scales", elements, DType::f32);
+    b.elementwise({*left.scale, *right.scale}, {product});
+    return product;
+  }
+
+  /// The gradient of the output as the weight's gradient reads it.
+  Narrow gradient_across(TapeBuilder& b, ValueIndex dy, const Narrow& narrow) const {
+    if (!is_by_row(b)) return turned(b, narrow);
+    return to_float8(b, dy, Scaling::column, out_, gradient_type(b));
+  }
+
+  Narrow across(TapeBuilder& b, const Narrow& narrow) const {
     return is_by_row(b) ? narrow : turned(b, narrow);
   }
 
@@ -114,19 +168,25 @@ class Base {
   // bias. Gradients are accumulated when the node has ended, the bias's first: the weight's
   // passes a transpose (tests/oracles: the buckets of ddp/cap_1/gpt2_19m).
   void backward(TapeBuilder& b, ValueIndex dy) const {
-    const ValueIndex narrow = float8_ ? to_float8(b, dy, rows_, gradient_type(b)) : dy;
+    if (float8_) return narrow_backward(b, dy);
     const bool trains = b.needs_gradient(weight_);
-    std::optional<ValueIndex> dx;
     if (bias_) {
-      if (b.needs_gradient(x_)) dx = input_gradient(b, narrow);
+      if (b.needs_gradient(x_)) input_gradient(b, dy);
       std::vector<ValueIndex> held;
-      if (trains) held.push_back(weight_gradient(b, gradient_across(b, dy, narrow)));
+      if (trains) held.push_back(weight_gradient(b, dy));
       if (b.needs_gradient(*bias_)) column_sum(b, dy, *bias_, std::move(held));
     } else {
-      if (trains) weight_gradient(b, gradient_across(b, dy, narrow));
-      if (b.needs_gradient(x_)) dx = input_gradient(b, narrow);
+      if (trains) weight_gradient(b, dy);
+      if (b.needs_gradient(x_)) input_gradient(b, dy);
     }
-    if (dx) b.give(x_, *dx);
+  }
+
+  // torchao/float8/float8_linear.py, matmul_with_hp_or_float8_args.
+  void narrow_backward(TapeBuilder& b, ValueIndex dy) const {
+    const Narrow narrow = to_float8(b, dy, along(b), rows_, gradient_type(b));
+    if (b.needs_gradient(x_)) narrow_input_gradient(b, narrow);
+    if (b.needs_gradient(weight_)) narrow_weight_gradient(b, gradient_across(b, dy, narrow));
+    if (bias_ && b.needs_gradient(*bias_)) column_sum(b, dy, *bias_);
   }
 
   // Float8LinearConfig's recipes: e5m2 for gradients of tensorwise scaling, e4m3 for rowwise.
@@ -135,6 +195,10 @@ class Base {
   }
 
   static bool is_by_row(const TapeBuilder& b) { return b.train().float8 == Float8::rowwise; }
+  static Scaling along(const TapeBuilder& b) { return is_by_row(b) ? Scaling::row : Scaling::all; }
+  static Scaling athwart(const TapeBuilder& b) {
+    return is_by_row(b) ? Scaling::column : Scaling::all;
+  }
 
   ValueIndex x_, weight_;
   std::optional<ValueIndex> bias_;

@@ -39,13 +39,17 @@ class Compiler {
     for (auto* ops : {&tape_.forward, &tape_.backward})
       for (TapeOp& op : *ops)
         if (is_inside(op)) op.reads.resize(op.own_reads);
+    share(tape_.forward);
+    share(tape_.backward);
     find_producers();
     choose();
     rewrite_backward();
     if (partition_ == Partition::thunder) keep_summands();
     grow();
-    sink(tape_.forward);
-    sink(tape_.backward);
+    for (auto* ops : {&tape_.forward, &tape_.backward}) {
+      sink(*ops);
+      rise(*ops);
+    }
     fuse(tape_.forward, true);
     fuse(tape_.backward, false);
   }
@@ -67,6 +71,57 @@ class Compiler {
     needed_.resize(tape_.values.size(), false);
     again_.resize(tape_.values.size());
     materialized_.resize(tape_.values.size(), false);
+  }
+
+  // --- common subexpressions ---
+
+  bool is_updated(ValueIndex value) const {
+    for (const auto* ops : {&tape_.forward, &tape_.backward})
+      for (const TapeOp& op : *ops)
+        for (const ValueIndex other : op.updates)
+          if (root(other) == value) return true;
+    return false;
+  }
+
+  /// Makes one value from others, and each time the same one.
+  bool is_shareable(const TapeOp& op) const {
+    const OpKind kind = op.cost.kind;
+    if (kind != OpKind::cast && kind != OpKind::copy && kind != OpKind::reduction) return false;
+    if (!is_inside(op) || !op.updates.empty() || op.writes.size() != 1 || op.reads.empty())
+      return false;
+    const ValueIndex made = root(op.writes[0]);
+    return tape_.values[made].kind == ValueKind::temporary && !is_updated(made) &&
+           std::ranges::none_of(roots(op.reads), [&](ValueIndex v) { return is_updated(v); });
+  }
+
+  bool is_same(const TapeOp& a, const TapeOp& b) const {
+    const Value& of_a = tape_.values[root(a.writes[0])];
+    const Value& of_b = tape_.values[root(b.writes[0])];
+    return a.cost.kind == b.cost.kind && a.crosses_rows == b.crosses_rows &&
+           of_a.bytes == of_b.bytes && of_a.dtype == of_b.dtype && roots(a.reads) == roots(b.reads);
+  }
+
+  /// Drops ops that make again what an op before them made.
+  void share(std::vector<TapeOp>& ops) const {
+    std::vector<TapeOp> kept;
+    std::vector<std::size_t> shareable;
+    std::vector<std::pair<ValueIndex, ValueIndex>> twins;
+    for (TapeOp& op : ops) {
+      for (ValueIndex& read : op.reads)
+        for (const auto& [twin, first] : twins)
+          if (root(read) == twin) read = first;
+      if (is_shareable(op)) {
+        const auto first = std::ranges::find_if(
+            shareable, [&](std::size_t other) { return is_same(kept[other], op); });
+        if (first != shareable.end()) {
+          twins.emplace_back(root(op.writes[0]), root(kept[*first].writes[0]));
+          continue;
+        }
+        shareable.push_back(kept.size());
+      }
+      kept.push_back(std::move(op));
+    }
+    ops = std::move(kept);
   }
 
   void find_producers() {
@@ -260,6 +315,21 @@ class Compiler {
     }
   }
 
+  /// Moves fusible ops that are not beside their reader up to the last op that they depend on,
+  /// where that is fusible too.
+  void rise(std::vector<TapeOp>& ops) const {
+    for (std::size_t i = 1; i < ops.size(); ++i) {
+      if (!is_fusible(ops[i])) continue;
+      if (i + 1 < ops.size() && is_fusible(ops[i + 1]) && depends(ops[i + 1], ops[i])) continue;
+      std::size_t to = i;
+      while (to > 0 && !depends(ops[i], ops[to - 1])) --to;
+      if (to == 0 || to == i || !is_fusible(ops[to - 1])) continue;
+      std::rotate(ops.begin() + static_cast<std::ptrdiff_t>(to),
+                  ops.begin() + static_cast<std::ptrdiff_t>(i),
+                  ops.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    }
+  }
+
   /// Does anyone outside [first, end) of `ops` read the value?
   bool is_wanted(ValueIndex value, const std::vector<TapeOp>& ops, std::size_t end,
                  bool is_forward) const {
@@ -320,11 +390,20 @@ class Compiler {
     return op;
   }
 
+  /// Does `later` read what an op of [first, end) sums up over rows?
+  bool waits(const TapeOp& later, const std::vector<TapeOp>& ops, std::size_t first,
+             std::size_t end) const {
+    const auto reads = roots(later.reads);
+    for (std::size_t i = first; i < end; ++i)
+      if (ops[i].crosses_rows && has(reads, root(ops[i].writes[0]))) return true;
+    return false;
+  }
+
   void fuse(std::vector<TapeOp>& ops, bool is_forward) {
     std::vector<TapeOp> result;
     for (std::size_t i = 0; i < ops.size();) {
       std::size_t end = i;
-      while (end < ops.size() && is_fusible(ops[end])) ++end;
+      while (end < ops.size() && is_fusible(ops[end]) && !waits(ops[end], ops, i, end)) ++end;
       if (end <= i + 1) {
         result.push_back(ops[i]);
         ++i;

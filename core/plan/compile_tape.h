@@ -18,8 +18,12 @@ enum class Partition : std::uint8_t { min_cut, thunder };
 ///   one op (torch/_inductor/scheduler.py fuses pointwise ops and reductions of one iteration space
 ///   with their producers and consumers; matmuls, attention and embeddings are kernels of their
 ///   own). What only the run itself reads is never written. A run that ends in the gradient of a
-///   parameter has a second kernel: that sum goes over rows. An op moves down to its first
-///   reader where that is fusible; otherwise only neighbours are fused.
+///   parameter has a second kernel: that sum goes over rows. What reads a reduction over all or
+///   over columns is another kernel. An op moves down to its first reader where that is fusible;
+///   otherwise only neighbours are fused.
+/// - Casts, copies and reductions of one value to the same are done once in the forward and once in
+///   the backward (torch/_functorch/compile_utils.py, fx_graph_cse): linears of one input share its
+///   float8 copy.
 /// - What backward needs is saved or recomputed (torch/_functorch/partitioners.py, min-cut): a
 ///   value that a chain of fusible ops makes is recomputed where that needs fewer bytes than it
 ///   has, given what is saved anyway. Matmuls, attention and row statistics are never recomputed,

@@ -66,6 +66,8 @@ struct TapeOp {
   /// Forward only: selective per-op checkpointing keeps this op's outputs instead of recomputing
   /// them (torchtitan: attention and every second matmul of a block).
   bool keep_under_selective = false;
+  /// A reduction over more than a row: whoever reads it begins when all of it is read.
+  bool crosses_rows = false;
 };
 
 /// A module's work for one micro-batch. A value is made by the first op that writes it and dies

@@ -179,6 +179,7 @@ void TapeBuilder::op(OpSpec spec) {
   op.scope = scope_;
   op.host_ops = spec.host_ops;
   op.keep_under_selective = spec.keep_under_selective;
+  op.crosses_rows = spec.crosses_rows;
   op.reads = std::move(spec.reads);
   op.own_reads = static_cast<std::uint32_t>(op.reads.size());
   op.writes = std::move(spec.writes);

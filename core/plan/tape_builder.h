@@ -38,6 +38,7 @@ struct OpSpec {
   std::optional<DType> dtype;    ///< of the arithmetic; unset: that of the first value written
   std::optional<Ns> fixed_time;  ///< how long it takes, whatever it does
   bool keep_under_selective = false;
+  bool crosses_rows = false;  ///< TapeOp::crosses_rows
 };
 
 /// Builds one tape. Use: add the parameters in the order in which the framework registers them, the

@@ -1,0 +1,98 @@
+// Linears in float8: what is scaled and cast, once or again, and in which kernels.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+#include <catch2/catch.hpp>
+
+#include "tests/unit/plan/model_live_bytes.h"
+
+using namespace foregather;
+using namespace foregather::plan;
+using namespace foregather::test;
+
+namespace {
+
+constexpr std::int64_t kTokens = 8192, kWidth = 4096;
+constexpr int kLinears = 7, kDistinctInputs = 4;  // q, k and v read one, gate and up another
+
+Tape block_of(Float8 float8, Compile compile) {
+  Train train;
+  train.micro_batch = 1;
+  train.seq_len = kTokens;
+  train.float8 = float8;
+  train.float8_all_gather = float8 == Float8::tensorwise;
+  train.compile = compile;
+  const Model model = build_model(sample("llama3_8b"), train);
+  return model.tapes[std::ranges::find_if(model.modules, &Module::is_block)->tape];
+}
+
+bool ends(std::string_view name, std::string_view with) { return name.ends_with(with); }
+bool begins(std::string_view name, std::string_view with) { return name.starts_with(with); }
+
+bool writes(const Tape& tape, const TapeOp& op, auto&& is_meant) {
+  return std::ranges::any_of(op.writes,
+                             [&](ValueIndex v) { return is_meant(tape.values[v].name); });
+}
+
+/// Values so named that `ops` write.
+std::int64_t count(const Tape& tape, const std::vector<TapeOp>& ops, auto&& is_meant) {
+  std::int64_t sum = 0;
+  for (const TapeOp& op : ops)
+    sum += std::ranges::count_if(op.writes,
+                                 [&](ValueIndex v) { return is_meant(tape.values[v].name); });
+  return sum;
+}
+
+const auto is_copy = [](std::string_view name) { return ends(name, " float8"); };
+const auto is_turned = [](std::string_view name) { return ends(name, " turned"); };
+const auto is_scale = [](std::string_view name) { return begins(name, "scale of "); };
+const auto is_unscaled = [](std::string_view name) { return ends(name, ", not scaled"); };
+
+Bytes written(const std::vector<TapeOp>& ops, OpKind kind) {
+  Bytes sum = 0;
+  for (const TapeOp& op : ops)
+    if (op.cost.kind == kind) sum += op.cost.bytes_written;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("every linear casts its input, compiled ones of one input share the copy") {
+  const Tape eager = block_of(Float8::tensorwise, Compile::none);
+  CHECK(count(eager, eager.forward, is_copy) == kLinears);
+  const Tape compiled = block_of(Float8::tensorwise, Compile::per_block);
+  CHECK(count(compiled, compiled.forward, is_copy) == kDistinctInputs);
+  // Backward: the gradient of each output and each weight, beside the inputs.
+  CHECK(count(eager, eager.backward, is_turned) == 3 * kLinears);
+  CHECK(count(compiled, compiled.backward, is_turned) == 2 * kLinears + kDistinctInputs);
+}
+
+TEST_CASE("a scale of all values is there before the cast begins, a row's is made beside it") {
+  const Tape all = block_of(Float8::tensorwise, Compile::per_block);
+  for (const auto* ops : {&all.forward, &all.backward})
+    for (const TapeOp& op : *ops)
+      for (const ValueIndex v : op.reads)
+        if (is_scale(all.values[v].name)) CHECK_FALSE(writes(all, op, is_scale));
+  CHECK(count(all, all.forward, is_scale) == kDistinctInputs);
+  const Tape rows = block_of(Float8::rowwise, Compile::per_block);
+  CHECK(count(rows, rows.forward, is_scale) == 0);  // within the kernel that casts
+  CHECK(count(rows, rows.forward, is_copy) == kDistinctInputs + kLinears);  // and the weights
+}
+
+TEST_CASE("gradients of rowwise scaling are multiplied unscaled, and scaled afterwards") {
+  const Tape plain = block_of(Float8::tensorwise, Compile::none);
+  CHECK(count(plain, plain.backward, is_unscaled) == 0);
+  const Tape eager = block_of(Float8::rowwise, Compile::none);
+  CHECK(count(eager, eager.backward, is_unscaled) == kLinears);
+  // Eager PyTorch writes the product of both scales for every value of a gradient, in fp32.
+  const std::int64_t weights = kWidth * (kWidth + 1024 + 1024 + kWidth + 14'336 + 14'336 + 14'336);
+  const std::int64_t inputs = kTokens * (kWidth * 6 + 14'336);
+  CHECK(written(eager.backward, OpKind::elementwise) -
+            written(plain.backward, OpKind::elementwise) ==
+        (weights + inputs) * (4 + 2));
+  // Compiled, it stays in registers.
+  const Tape compiled = block_of(Float8::rowwise, Compile::per_block);
+  CHECK(count(compiled, compiled.backward,
+              [](std::string_view name) { return ends(name, "weight's scales"); }) == 0);
+}
