@@ -236,6 +236,11 @@ ValueIndex fused_attention(TapeBuilder& t, const LayerContext& context, const He
   return saved.out;
 }
 
+/// LitGPT's Llama makes its query by torch.cat, which lays it out by heads.
+bool is_query_by_heads(const ModelConfig& config) {
+  return config.family == ModelConfig::Family::llama && config.fused_qkv;
+}
+
 // --- eager attention ---
 
 // repeat_kv: expand and reshape copy; the backward sums over the copies.
@@ -392,7 +397,11 @@ ValueIndex attend(TapeBuilder& t, const LayerContext& context, const Heads& head
     used.key = repeat_kv(t, context, heads.key);
     used.value = repeat_kv(t, context, heads.value);
   }
-  return fused_attention(t, context, used);
+  const ValueIndex out = fused_attention(t, context, used);
+  // mha_fwd of flash_api.cpp: empty_like(query). `y.transpose(1, 2)` of LitGPT's
+  // CausalSelfAttention is then not contiguous, and its reshape copies. Left out: the copy of the
+  // output that _flash_attention_backward makes while it runs.
+  return is_query_by_heads(context.config) ? copy(t, out, "attention by token", false) : out;
 }
 
 }  // namespace foregather::plan

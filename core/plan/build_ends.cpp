@@ -227,6 +227,10 @@ struct LossInput {
 LossInput causal_input(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
   const Logits form = context.train.logits;
   const bool is_held = context.train.held_outputs != HeldOutputs::none;
+  if (form == Logits::narrow) {
+    if (is_held) t.return_beside_output({logits});
+    return {logits, shifted_labels(t, context.tokens, context.sequences), {logits}};
+  }
   // loss_utils.py: "Upcast to float if we need to compute the loss to avoid potential precision
   // issues". The caller's frame holds both copies until cross_entropy returns.
   const ValueIndex wide = cast(t, logits, DType::f32, "logits fp32");

@@ -42,9 +42,13 @@ class Compiler {
     share(tape_.forward);
     share(tape_.backward);
     find_producers();
+    if (is_thunder()) remake_log_probabilities();
     choose();
     rewrite_backward();
-    if (partition_ == Partition::thunder) keep_summands();
+    if (is_thunder()) {
+      hold_logits();
+      keep_summands();
+    }
     grow();
     for (auto* ops : {&tape_.forward, &tape_.backward}) {
       sink(*ops);
@@ -58,7 +62,12 @@ class Compiler {
   static constexpr std::uint32_t kNone = 0xffffffffU;
 
   bool is_inside(const TapeOp& op) const { return !scope_ || op.scope == *scope_; }
-  bool is_fusible(const TapeOp& op) const { return is_inside(op) && is_fusible_kind(op.cost.kind); }
+  bool is_thunder() const { return partition_ == Partition::thunder; }
+  bool is_fusible(const TapeOp& op) const {
+    const OpKind kind = op.cost.kind;
+    return is_inside(op) && is_fusible_kind(kind) &&
+           !(is_thunder() && kind == OpKind::cross_entropy);
+  }
   ValueIndex root(ValueIndex value) const { return storage_of(tape_, value); }
   std::int64_t elements(ValueIndex value) const {
     return tape_.values[value].bytes / size_of(tape_.values[value].dtype);
@@ -202,7 +211,7 @@ class Compiler {
     const TapeOp& from = tape_.forward[producer_[value]];
     TapeOp op;
     op.cost = from.cost;
-    op.cost.kind = OpKind::elementwise;
+    if (is_fusible(from)) op.cost.kind = OpKind::elementwise;
     op.scope = from.scope;
     for (const ValueIndex read : from.reads) {
       const ValueIndex at = root(read);
@@ -235,6 +244,31 @@ class Compiler {
       ops.push_back(std::move(op));
     }
     tape_.backward = std::move(ops);
+  }
+
+  // --- Thunder's cross entropy ---
+
+  /// Log probabilities that the backward reads: it makes them anew from the logits.
+  void remake_log_probabilities() {
+    for (const TapeOp& op : tape_.forward) {
+      if (!is_inside(op) || op.cost.kind != OpKind::cross_entropy || op.reads.size() != 1 ||
+          op.writes.size() != 1)
+        continue;
+      const ValueIndex logits = root(op.reads[0]);
+      const ValueIndex made = root(op.writes[0]);
+      if (!needed_[made]) continue;
+      again_[made] = made;
+      needed_[logits] = materialized_[logits] = true;
+      logits_of_.emplace_back(made, logits);
+    }
+  }
+
+  /// One function makes the log probabilities and reads them: its caller keeps the logits.
+  void hold_logits() {
+    for (const auto& [made, logits] : logits_of_)
+      for (TapeOp& op : tape_.backward)
+        if (made_.size() > made && made_[made] && has(op.reads, *made_[made]))
+          op.reads.push_back(logits);
   }
 
   // --- Thunder's residual stream ---
@@ -424,6 +458,7 @@ class Compiler {
   std::vector<bool> materialized_;                // by root: read by a matmul or so of backward
   std::vector<std::optional<ValueIndex>> again_;  // by root: recomputed in backward
   std::vector<std::optional<ValueIndex>> made_;   // by root: what stands for it
+  std::vector<std::pair<ValueIndex, ValueIndex>> logits_of_;  // log probabilities, logits
 };
 
 }  // namespace

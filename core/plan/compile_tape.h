@@ -32,7 +32,11 @@ enum class Partition : std::uint8_t { min_cut, thunder };
 /// - Partition::thunder: Thunder cuts each region of the backward against one of the forward, not
 ///   the graphs as wholes (thunder/core/rematerialization.py). The backward of a norm after a
 ///   residual addition adds up anew what was added, and a sum is itself added to: both summands and
-///   all sums of the residual stream stay (tests/oracles/data/thunder_saved.json).
+///   all sums of the residual stream stay (tests/oracles/data/thunder_saved.json). A cross entropy
+///   is not fused: PyTorch's runs in the forward, and in the backward one function of Thunder's
+///   (_cross_entropy_backward_impl in thunder/executors/torchex.py) makes the log probabilities
+///   anew from the logits, which it keeps to its end beside two gradients of their size
+///   (tests/oracles/data/thunder_loss.json).
 /// - No Python frame holds values beyond their last use.
 ///
 /// Left out: guards, the launcher's own host time, CUDA graphs.

@@ -56,6 +56,7 @@ enum class Logits : std::uint8_t {
   /// The same, and the loss reads a copy of all but each sequence's last (transformers
   /// before 4.46).
   f32_shifted,
+  narrow,  ///< as computed, and the loss reads them so (thunder/benchmarks/benchmark_litgpt.py)
 };
 enum class OptimizerImpl : std::uint8_t { foreach, fused };
 enum class Strategy : std::uint8_t {

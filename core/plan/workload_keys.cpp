@@ -22,7 +22,7 @@ constexpr std::array kOptimizerImpl{"foreach"sv, "fused"sv};
 constexpr std::array kStateType{"master"sv, "fp32"sv, "bf16"sv, "int8"sv};
 constexpr std::array kCompile{"none"sv, "per-block"sv, "full"sv, "thunder"sv};
 constexpr std::array kHeldOutputs{"none"sv, "logits"sv, "cache"sv};
-constexpr std::array kLogits{"compute"sv, "fp32"sv, "fp32-shifted"sv};
+constexpr std::array kLogits{"compute"sv, "fp32"sv, "fp32-shifted"sv, "narrow"sv};
 constexpr std::array kFloat8{"none"sv, "tensorwise"sv, "rowwise"sv};
 constexpr std::array kStrategy{"ddp"sv,   "fsdp1"sv,         "fsdp2"sv,         "zero3"sv,
                                "zero2"sv, "thunder_zero2"sv, "thunder_zero3"sv, "deepcompile"sv};
@@ -146,9 +146,10 @@ constexpr std::array kKeys{
                 "What the script still holds in the backward: the model's output; and keys and "
                 "values of its cache, all this until the next call returns",
                 set_choice<kTrain, &Train::held_outputs, kHeldOutputs>},
-    WorkloadKey{"train.logits", "compute | fp32 | fp32-shifted", "compute",
+    WorkloadKey{"train.logits", "compute | fp32 | fp32-shifted | narrow", "compute",
                 "What the model returns: logits as computed, or in fp32; shifted: the loss reads "
-                "a copy without each sequence's last (transformers before 4.46)",
+                "a copy without each sequence's last (transformers before 4.46); narrow: as "
+                "computed, and the loss does not widen them",
                 set_choice<kTrain, &Train::logits, kLogits>},
     WorkloadKey{"train.logits_chunks", kCount, "1",
                 "Parts of the logits that the loss widens one by one; train.loss_chunks also "

@@ -8,7 +8,8 @@ No GPU: Thunder only has to trace, so nvFuser is a module that says it is there,
 are answered with yes. Thunder fuses, cuts each pair of regions (rematerialize_forward_and_backward) and prints;
 the first region then fails to run, which is expected. The block's share is what a fourth block adds to three.
 Reshapes, permutations and expansions count as what they are views of: a parameter is not saved by the
-block, and attention's output lies in memory as the linear after it reads it. A run adds its version to OUT.json.
+block. But attention's output lies in memory as the query does (flash_api.cpp: empty_like), by heads after
+LitGPT's torch.cat, so that its reshape for the next linear is a copy. A run adds its version to OUT.json.
 """
 
 import collections
@@ -96,6 +97,10 @@ def saved(name, layers):
     text = str(trace)
     call = r"(?:torch\.|Tensor\.)?(?:torch_prims_)?(?:reshape|permute|expand|unsqueeze)(?:_impl)?"
     views = dict(re.findall(rf"^  (\w+) = {call}\((\w+),", text, re.M))
+    attention = set(re.findall(r"^  \((\w+), .*\) = \w+scaled_dot_product\w+\(", text, re.M))
+    copies = [name for name, source in views.items() if views.get(source) in attention]
+    for name in copies:
+        del views[name]
     tensors = {}
     # Of a view its source may be saved as well: one storage.
     for proxy in trace.bound_symbols[-1].args[1][0]:
@@ -134,4 +139,5 @@ def main():
     out.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

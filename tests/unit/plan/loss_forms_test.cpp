@@ -126,3 +126,33 @@ TEST_CASE("a loss over parts of the logits widens one at a time, and keeps all l
   CHECK(whole.backward_peak - parts.backward_peak > kWide);
   CHECK(whole.backward_peak - parts.backward_peak <= 2 * (kWide - kWide / 8) + MiB);
 }
+
+TEST_CASE("narrow logits are never widened") {
+  Train train = loss_train();
+  train.logits = Logits::narrow;
+  train.held_outputs = HeldOutputs::logits;
+  const Tape tape = head_of(train);
+  CHECK(malformed(tape) == "");
+  CHECK(find(tape, "logits fp32") == nullptr);
+  REQUIRE(find(tape, "log probabilities") != nullptr);
+  CHECK(find(tape, "log probabilities")->bytes == kNarrow);
+  CHECK(saved_logits(train) == kNarrow);
+}
+
+TEST_CASE("Thunder's backward makes the log probabilities anew beside the logits it keeps") {
+  Train train = loss_train();
+  train.logits = Logits::f32;
+  train.compile = Compile::full;
+  const Tape fused = head_of(train);
+  train.compile = Compile::thunder;
+  const Tape tape = head_of(train);
+  CHECK(malformed(tape) == "");
+  CHECK(is_saved(tape, "logits fp32"));
+  CHECK_FALSE(is_saved(tape, "log probabilities"));
+  // Logits, log probabilities, their gradient and that of the logits; fused: logits and their
+  // gradient as computed.
+  const Bytes more = live_bytes(tape, SavePolicy::none).backward_peak -
+                     live_bytes(fused, SavePolicy::none).backward_peak;
+  CHECK(more > 4 * kWide - 2 * kNarrow - MiB);
+  CHECK(more < 4 * kWide - 2 * kNarrow + MiB);
+}
