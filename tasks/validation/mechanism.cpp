@@ -93,9 +93,6 @@ constexpr std::array kMechanisms{
         },
         "Peak: not explained. It is near that of a run without checkpointing, as if selective "
         "checkpointing kept what eager float8 linears save; on the CPU it does not."},
-    Mechanism{[](const Situation& s) { return s.is_low && s.row.compile == "thunder"; },
-              "Peak: not explained. A block saves what Thunder's own traces save "
-              "(tests/oracles/data/thunder_saved.json)."},
     Mechanism{
         [](const Situation& s) { return s.is_low; },
         "Peak: the implementation keeps activations that the tape frees (fp32 copies in norms, "

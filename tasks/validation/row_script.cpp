@@ -80,6 +80,18 @@ bool names_chunked_loss(const MeasuredRow& row) {
   return names(row.notes, "chunked cross") && !is_baseline;
 }
 
+namespace {
+
+RowScript litgpt_script(const MeasuredRow& row, bool is_pretrain) {
+  RowScript script;
+  script.held_outputs = is_pretrain ? HeldOutputs::none : HeldOutputs::logits;
+  script.logits = is_pretrain ? Logits::f32 : Logits::narrow;
+  if (is_pretrain && row.strategy == "thunder_zero3") script.strategy = "thunder_zero2";
+  return script;
+}
+
+}  // namespace
+
 RowScript script_of(const MeasuredRow& row) {
   const auto comes_from = [&](std::string_view place) {
     return row.source.find(place) != std::string::npos;
@@ -91,11 +103,7 @@ RowScript script_of(const MeasuredRow& row) {
     script.param_dtype = "bf16";
     return script;
   }
-  if (runs_litgpt(row)) {
-    RowScript script;
-    script.held_outputs = HeldOutputs::logits;
-    return script;
-  }
+  if (runs_litgpt(row)) return litgpt_script(row, comes_from("Lightning-AI/litgpt"));
   if (comes_from("yandex/YaFSDP")) {
     RowScript script;
     script.reduce_dtype = "fp32";

@@ -17,7 +17,7 @@ struct RowScript {
   bool compiles_loss = false;  ///< where it compiles the model
   bool chunks_loss = false;    ///< torchtitan's chunked cross-entropy, in its 8 parts
   // Whatever the row's column says; empty: as it says.
-  std::string_view param_dtype, reduce_dtype;
+  std::string_view param_dtype, reduce_dtype, strategy;
 };
 
 /// By the kind of the source and by its version, as far as the row tells one: a pull request's
@@ -30,7 +30,17 @@ struct RowScript {
 ///   autocast over fp32 parameters, but atorch's attention hands queries, keys and values to
 ///   flash-attn as they come, which refuses fp32: parameters are gathered in bf16. Real models on
 ///   fake tensors, run so, have the published peaks to 1 MiB.
-/// - LitGPT, Thunder (benchmark_litgpt.py): hold `logits`.
+/// - Thunder (thunder/benchmarks/benchmark_litgpt.py): holds `logits`; its loss does not widen
+/// them.
+///   Not expressed: the loss is outside of what it compiles, also of torch.compile.
+/// - LitGPT (extensions/thunder/pretrain.py): one function of model and loss, which returns the
+/// loss
+///   alone; Fabric's wrapper of the model widens the logits (HalfPrecision.convert_output). Under
+///   Thunder that function is what is jitted, and Thunder's passes for FSDP look there for
+///   `use_fsdp` (thunder/executors/torch_autograd.py), which it has not: no buckets, nothing is
+///   gathered again, what the forward gathered stays. Its ZeRO-3 has ZeRO-2's memory
+///   (tests/oracles/data/thunder_loss.json). Not expressed: that its DDP and single-GPU runs
+///   accumulate gradients; the published times are of one micro-batch.
 /// - torchtitan, and torchao's tables, which it made: deletes its logits since pull request 391
 ///   (June 2024), before which the model returned them in fp32; compiles the loss with the model
 ///   since 1033 (April 2025, when PyTorch's main was 2.8).

@@ -166,9 +166,9 @@ class Translator {
     if (script_.held_outputs != plan::HeldOutputs::none)
       set("train.held_outputs",
           std::string(script_.held_outputs == plan::HeldOutputs::cache ? "cache" : "logits"));
+    constexpr std::array<std::string_view, 4> kLogits{"compute", "fp32", "fp32-shifted", "narrow"};
     if (script_.logits != plan::Logits::compute)
-      set("train.logits",
-          std::string(script_.logits == plan::Logits::f32 ? "fp32" : "fp32-shifted"));
+      set("train.logits", std::string(kLogits[static_cast<std::size_t>(script_.logits)]));
     constexpr std::int64_t kTorchtitanParts = 8;
     if (script_.chunks_loss) set("train.logits_chunks", kTorchtitanParts);
     if (script_.compiles_loss && row_.compile != "none" && row_.compile != "unknown")
@@ -246,7 +246,9 @@ class Translator {
   }
 
   Status parallel() {
-    if (Status done = set_by(kStrategies, "strategy_key", row_.strategy); !done) return done;
+    const std::string_view strategy =
+        script_.strategy.empty() ? std::string_view(row_.strategy) : script_.strategy;
+    if (Status done = set_by(kStrategies, "strategy_key", strategy); !done) return done;
     set("parallel.world_size", *row_.gpus);
     if (row_.strategy.ends_with("_hybrid") && row_.nodes)
       set("parallel.shard_size", std::max<std::int64_t>(1, *row_.gpus / *row_.nodes));

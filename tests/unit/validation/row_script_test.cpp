@@ -76,6 +76,19 @@ TEST_CASE("torchtitan's script changed with its pull requests") {
   CHECK_FALSE(script_of(row_of("https://example.org", "torch 2.9")).compiles_loss);
 }
 
+TEST_CASE("LitGPT's script returns the loss alone, Thunder's benchmark keeps narrow logits") {
+  MeasuredRow row = row_of("https://github.com/Lightning-AI/litgpt/blob/main/extensions/thunder");
+  CHECK(script_of(row).held_outputs == HeldOutputs::none);
+  CHECK(script_of(row).logits == Logits::f32);
+  CHECK(script_of(row).strategy.empty());
+  row.strategy = "thunder_zero3";
+  CHECK(script_of(row).strategy == "thunder_zero2");
+  row.source = "https://github.com/Lightning-AI/lightning-thunder/pull/940";
+  CHECK(script_of(row).held_outputs == HeldOutputs::logits);
+  CHECK(script_of(row).logits == Logits::narrow);
+  CHECK(script_of(row).strategy.empty());
+}
+
 TEST_CASE("the loss is compiled only where the model is") {
   MeasuredRow row = full_row();
   CHECK(sets(*workload_of(row), "train.compile_loss"));
