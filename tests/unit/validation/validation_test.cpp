@@ -251,15 +251,16 @@ TEST_CASE("bars need something to compare with") {
     return std::optional<bool>();
   };
   const auto blank = bars_of(line("fsdp2", "one", ",,"));
-  for (const char* part : {"median time error", "90th percentile", "median peak error",
-                           "of step times", "of peaks", "collectives", "tier B"}) {
+  for (const char* part :
+       {"median time error", "90th percentile", "median peak error", "worst peak error",
+        "of step times", "of peaks", "collectives", "tier B"}) {
     CAPTURE(part);
     CHECK(!of(blank, part));
   }
   CHECK(of(blank, "tier A predicted") == true);
   const auto wrong = bars_of(line("fsdp2", "one", "100,100,") + line("other", "two", ",,"));
   for (const char* part : {"median time error", "90th percentile", "median peak error",
-                           "of step times", "of peaks", "tier A predicted"}) {
+                           "worst peak error", "of step times", "of peaks", "tier A predicted"}) {
     CAPTURE(part);
     CHECK(of(wrong, part) == false);
   }
