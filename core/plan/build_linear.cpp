@@ -148,8 +148,8 @@ class Base {
   std::optional<ValueIndex> product_of_scales(TapeBuilder& b, const Narrow& left,
                                               const Narrow& right, std::int64_t elements) const {
     if (!is_by_row(b)) return std::nullopt;
-    const ValueIndex product =
-        b.scratch(b.name(left.value) + " and weight's scales", elements, DType::f32);
+    const ValueIndex product = b.scratch(
+        "scales of " + b.name(left.value) + ", " + b.name(right.value), elements, DType::f32);
     b.elementwise({*left.scale, *right.scale}, {product});
     return product;
   }

@@ -37,7 +37,8 @@ class WorkloadFolder {
   static Result<WorkloadFolder> create(const std::string& named) {
     if (named.empty())
       return TemporaryFolder::create("foregather-validate").map([](TemporaryFolder&& temporary) {
-        return WorkloadFolder(temporary.path(), std::move(temporary));
+        auto path = temporary.path();
+        return WorkloadFolder(std::move(path), std::move(temporary));
       });
     std::error_code problem;
     std::filesystem::create_directories(named, problem);
