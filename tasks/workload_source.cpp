@@ -34,6 +34,7 @@ plan::Implementation implementation_of(const plan::Train& train, const sim::Hard
   implementation.flash_attention = has_flash_attention(hardware);
   implementation.fused_rms_norm = train.fused_rms_norm;
   implementation.repeat_kv = train.repeat_kv;
+  if (train.complex_rotary) implementation.rotary = plan::Implementation::Rotary::complex;
   return implementation;
 }
 

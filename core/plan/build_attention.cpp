@@ -22,6 +22,7 @@ void table_product(TapeBuilder& t, const LayerContext& context, ValueIndex x, Va
   spec.flops = t.elements(x);
   spec.bytes_read =
       t.size(x) + context.positions * rotary_width(context.config) * size_of(t.dtype(x));
+  spec.is_opaque = context.implementation.rotary == Implementation::Rotary::complex;
   t.op(std::move(spec));
 }
 

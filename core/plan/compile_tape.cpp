@@ -65,7 +65,7 @@ class Compiler {
   bool is_thunder() const { return partition_ == Partition::thunder; }
   bool is_fusible(const TapeOp& op) const {
     const OpKind kind = op.cost.kind;
-    return is_inside(op) && is_fusible_kind(kind) &&
+    return is_inside(op) && is_fusible_kind(kind) && !op.is_opaque &&
            !(is_thunder() && kind == OpKind::cross_entropy);
   }
   ValueIndex root(ValueIndex value) const { return storage_of(tape_, value); }

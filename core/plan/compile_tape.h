@@ -21,6 +21,7 @@ enum class Partition : std::uint8_t { min_cut, thunder };
 ///   parameter has a second kernel: that sum goes over rows. What reads a reduction over all or
 ///   over columns is another kernel. An op moves down to its first reader where that is fusible;
 ///   otherwise only neighbours are fused.
+///   Complex products stay kernels of their own (torch/_inductor/lowering.py has no code for them).
 /// - Casts, copies and reductions of one value to the same are done once in the forward and once in
 ///   the backward (torch/_functorch/compile_utils.py, fx_graph_cse): linears of one input share its
 ///   float8 copy.

@@ -169,7 +169,7 @@ struct ModelConfig {
 struct Implementation {
   enum class Rotary : std::uint8_t {
     real,     ///< Hugging Face: q·cos + rotate_half(q)·sin, one kernel an operator
-    complex,  ///< torchtitan: a complex product in fp32
+    complex,  ///< torchtitan: a complex product in fp32, for which Inductor has no code of its own
   };
   bool fused_rms_norm = true;  ///< torch.nn.RMSNorm; false: LlamaRMSNorm's chain of operators
   Rotary rotary = Rotary::real;

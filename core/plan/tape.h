@@ -68,6 +68,7 @@ struct TapeOp {
   bool keep_under_selective = false;
   /// A reduction over more than a row: whoever reads it begins when all of it is read.
   bool crosses_rows = false;
+  bool is_opaque = false;  ///< compilers leave it as it is
 };
 
 /// A module's work for one micro-batch. A value is made by the first op that writes it and dies

@@ -180,6 +180,7 @@ void TapeBuilder::op(OpSpec spec) {
   op.host_ops = spec.host_ops;
   op.keep_under_selective = spec.keep_under_selective;
   op.crosses_rows = spec.crosses_rows;
+  op.is_opaque = spec.is_opaque;
   op.reads = std::move(spec.reads);
   op.own_reads = static_cast<std::uint32_t>(op.reads.size());
   op.writes = std::move(spec.writes);

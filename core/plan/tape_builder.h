@@ -39,6 +39,7 @@ struct OpSpec {
   std::optional<Ns> fixed_time;  ///< how long it takes, whatever it does
   bool keep_under_selective = false;
   bool crosses_rows = false;  ///< TapeOp::crosses_rows
+  bool is_opaque = false;     ///< TapeOp::is_opaque
 };
 
 /// Builds one tape. Use: add the parameters in the order in which the framework registers them, the

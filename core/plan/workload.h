@@ -130,6 +130,7 @@ struct Train {
   /// Grouped-query attention copies keys and values out to all heads before SDPA, as code written
   /// before enable_gqa (PyTorch 2.5, transformers 4.48) does.
   bool repeat_kv = false;
+  bool complex_rotary = false;  ///< Implementation::Rotary::complex
   StateType optimizer_state = StateType::as_master;
   Trainable trainable;
   Float8 float8 = Float8::none;

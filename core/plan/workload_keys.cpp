@@ -182,6 +182,9 @@ constexpr std::array kKeys{
     WorkloadKey{"train.repeat_kv", kFlag, "false",
                 "Grouped-query attention copies keys and values to all heads",
                 set_bool<kTrain, &Train::repeat_kv>},
+    WorkloadKey{"train.complex_rotary", kFlag, "false",
+                "Positions turn queries and keys by complex products in fp32, as in torchtitan",
+                set_bool<kTrain, &Train::complex_rotary>},
     WorkloadKey{"train.dropout", kFlag, "as the config says", "Whether dropout runs",
                 set_bool<kTrain, &Train::dropout>},
 

@@ -32,6 +32,7 @@ RowScript torchtitan_script(const MeasuredRow& row) {
     script.logits = Logits::f32;
   }
   script.chunks_loss = names_chunked_loss(row);
+  script.turns_complex = true;
   script.compiles_loss =
       (request && *request >= kTorchtitanCompilesLoss) || (torch && *torch >= kTorchThen);
   return script;
@@ -109,7 +110,9 @@ RowScript script_of(const MeasuredRow& row) {
     script.reduce_dtype = "fp32";
     return script;
   }
-  if (comes_from("pytorch/torchtitan") || comes_from("pytorch/ao")) return torchtitan_script(row);
+  constexpr std::string_view kTorchtitanPaper = "arxiv.org/abs/2410.06511";
+  if (comes_from("pytorch/torchtitan") || comes_from("pytorch/ao") || comes_from(kTorchtitanPaper))
+    return torchtitan_script(row);
   return {};
 }
 

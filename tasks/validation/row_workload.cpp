@@ -169,6 +169,7 @@ class Translator {
     constexpr std::array<std::string_view, 4> kLogits{"compute", "fp32", "fp32-shifted", "narrow"};
     if (script_.logits != plan::Logits::compute)
       set("train.logits", std::string(kLogits[static_cast<std::size_t>(script_.logits)]));
+    if (script_.turns_complex) set("train.complex_rotary", std::string("true"));
     constexpr std::int64_t kTorchtitanParts = 8;
     if (script_.chunks_loss) set("train.logits_chunks", kTorchtitanParts);
     if (script_.compiles_loss && row_.compile != "none" && row_.compile != "unknown")

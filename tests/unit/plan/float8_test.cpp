@@ -13,13 +13,13 @@ using namespace foregather::test;
 
 namespace {
 
-constexpr std::int64_t kTokens = 8192, kWidth = 4096;
+constexpr std::int64_t kRows = 8192, kHidden = 4096;
 constexpr int kLinears = 7, kDistinctInputs = 4;  // q, k and v read one, gate and up another
 
 Tape block_of(Float8 float8, Compile compile) {
   Train train;
   train.micro_batch = 1;
-  train.seq_len = kTokens;
+  train.seq_len = kRows;
   train.float8 = float8;
   train.float8_all_gather = float8 == Float8::tensorwise;
   train.compile = compile;
@@ -86,8 +86,9 @@ TEST_CASE("gradients of rowwise scaling are multiplied unscaled, and scaled afte
   const Tape eager = block_of(Float8::rowwise, Compile::none);
   CHECK(count(eager, eager.backward, is_unscaled) == kLinears);
   // Eager PyTorch writes the product of both scales for every value of a gradient, in fp32.
-  const std::int64_t weights = kWidth * (kWidth + 1024 + 1024 + kWidth + 14'336 + 14'336 + 14'336);
-  const std::int64_t inputs = kTokens * (kWidth * 6 + 14'336);
+  const std::int64_t weights =
+      kHidden * (kHidden + 1024 + 1024 + kHidden + 14'336 + 14'336 + 14'336);
+  const std::int64_t inputs = kRows * (kHidden * 6 + 14'336);
   CHECK(written(eager.backward, OpKind::elementwise) -
             written(plain.backward, OpKind::elementwise) ==
         (weights + inputs) * (4 + 2));
