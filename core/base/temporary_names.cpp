@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstddef>
@@ -72,15 +73,20 @@ void remove_folder_of_files(const char* path) {
   const int folder = ::open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (folder < 0) return;
   alignas(Entry) std::array<char, 4096> bytes;
-  for (long got = 0; (got = ::syscall(SYS_getdents64, folder, bytes.data(), bytes.size())) > 0;)
-    for (long at = 0; at < got;) {
-      const auto* const entry = reinterpret_cast<const Entry*>(bytes.data() + at);
-      const char* const name = bytes.data() + at + offsetof(Entry, name);
-      ::unlinkat(folder, name, 0);
-      at += entry->length;
-    }
+  // Other threads may go on making files until the folder is gone.
+  constexpr int kMostTries = 1000;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    ::lseek(folder, 0, SEEK_SET);
+    for (long got = 0; (got = ::syscall(SYS_getdents64, folder, bytes.data(), bytes.size())) > 0;)
+      for (long at = 0; at < got;) {
+        const auto* const entry = reinterpret_cast<const Entry*>(bytes.data() + at);
+        const char* const name = bytes.data() + at + offsetof(Entry, name);
+        ::unlinkat(folder, name, 0);
+        at += entry->length;
+      }
+    if (::rmdir(path) == 0 || errno != ENOTEMPTY) break;
+  }
   ::close(folder);
-  ::rmdir(path);
 }
 
 int note_temporary_file(const std::string& path) { return note(path, false); }
