@@ -6,11 +6,11 @@
 
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
 
@@ -72,21 +72,25 @@ void remove_folder_of_files(const char* path) {
   };
   const int folder = ::open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (folder < 0) return;
-  alignas(Entry) std::array<char, 4096> bytes;
-  // Other threads may go on making files until the folder is gone.
-  constexpr int kMostTries = 1000;
-  for (int tries = 0; tries < kMostTries; ++tries) {
-    ::lseek(folder, 0, SEEK_SET);
-    for (long got = 0; (got = ::syscall(SYS_getdents64, folder, bytes.data(), bytes.size())) > 0;)
-      for (long at = 0; at < got;) {
-        const auto* const entry = reinterpret_cast<const Entry*>(bytes.data() + at);
-        const char* const name = bytes.data() + at + offsetof(Entry, name);
-        ::unlinkat(folder, name, 0);
-        at += entry->length;
-      }
-    if (::rmdir(path) == 0 || errno != ENOTEMPTY) break;
+  // Under another name first, so that other threads make no more files in it.
+  constexpr std::string_view kAway = ".away";
+  std::array<char, PATH_MAX> away;
+  if (const std::size_t length = std::strlen(path); length + kAway.size() < away.size()) {
+    std::memcpy(away.data(), path, length);
+    std::memcpy(away.data() + length, kAway.data(), kAway.size());
+    away[length + kAway.size()] = '\0';
+    if (std::rename(path, away.data()) == 0) path = away.data();
   }
+  alignas(Entry) std::array<char, 4096> bytes;
+  for (long got = 0; (got = ::syscall(SYS_getdents64, folder, bytes.data(), bytes.size())) > 0;)
+    for (long at = 0; at < got;) {
+      const auto* const entry = reinterpret_cast<const Entry*>(bytes.data() + at);
+      const char* const name = bytes.data() + at + offsetof(Entry, name);
+      ::unlinkat(folder, name, 0);
+      at += entry->length;
+    }
   ::close(folder);
+  ::rmdir(path);
 }
 
 int note_temporary_file(const std::string& path) { return note(path, false); }

@@ -23,7 +23,8 @@ class SignalsWait {
 /// none left, and only the owner removes the file.
 int note_temporary_file(const std::string& path);
 
-/// Removes a folder of files by system calls alone: without memory, from anywhere. A link is left.
+/// Removes a folder of files by system calls alone: without memory, from anywhere, also while other
+/// threads make files there by its path. A link is left.
 void remove_folder_of_files(const char* path);
 
 /// Notes a folder of files.

@@ -1,10 +1,14 @@
 #include "core/base/file.h"
+#include "core/base/temporary_names.h"
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <thread>
 #include <catch2/catch.hpp>
 
 #include <sys/resource.h>
@@ -198,4 +202,21 @@ TEST_CASE("a full disk is a work error and leaves nothing") {
   }
   CHECK(content(folder / "out") == "old");
   CHECK(folder.files() == 1);
+}
+
+TEST_CASE("a folder of files goes while another thread makes some") {
+  const Folder around;
+  const std::string path = around / "many";
+  REQUIRE(fs::create_directory(path));
+  std::atomic<int> made{0};
+  std::atomic<bool> has_ended{false};
+  std::thread maker([&] {
+    while (made < 100'000 && std::ofstream(path + "/" + std::to_string(made))) ++made;
+    has_ended = true;
+  });
+  while (made < 100 && !has_ended) std::this_thread::yield();
+  remove_folder_of_files(path.c_str());
+  maker.join();
+  CHECK(made < 100'000);
+  CHECK(around.files() == 0);
 }
