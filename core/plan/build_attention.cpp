@@ -14,6 +14,12 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 
 // --- rotary ---
 
+// Complex products are written for whole heads alone.
+bool is_complex(const LayerContext& context) {
+  return context.implementation.rotary == Implementation::Rotary::complex &&
+         rotary_width(context.config) == context.config.head_dim;
+}
+
 // x times a table of S rows that all sequences and heads share.
 void table_product(TapeBuilder& t, const LayerContext& context, ValueIndex x, ValueIndex y) {
   OpSpec spec;
@@ -22,7 +28,7 @@ void table_product(TapeBuilder& t, const LayerContext& context, ValueIndex x, Va
   spec.flops = t.elements(x);
   spec.bytes_read =
       t.size(x) + context.positions * rotary_width(context.config) * size_of(t.dtype(x));
-  spec.is_opaque = context.implementation.rotary == Implementation::Rotary::complex;
+  spec.is_opaque = is_complex(context);
   t.op(std::move(spec));
 }
 
@@ -367,8 +373,7 @@ ValueIndex rotate(TapeBuilder& t, const LayerContext& context, ValueIndex x,
 }
 
 void apply_rotary(TapeBuilder& t, const LayerContext& context, Heads& heads) {
-  const bool is_partial = rotary_width(context.config) != context.config.head_dim;
-  if (context.implementation.rotary == Implementation::Rotary::real || is_partial) {
+  if (!is_complex(context)) {
     const Heads raw = heads;
     heads.query = rotate(t, context, raw.query, "query", {});
     heads.key = rotate(t, context, raw.key, "key", {raw.query, raw.key});

@@ -181,12 +181,12 @@ class Base {
     }
   }
 
-  // torchao/float8/float8_linear.py, matmul_with_hp_or_float8_args.
+  // torchao/float8/float8_linear.py, matmul_with_hp_or_float8_args; the bias is added behind it.
   void narrow_backward(TapeBuilder& b, ValueIndex dy) const {
+    if (bias_ && b.needs_gradient(*bias_)) column_sum(b, dy, *bias_);
     const Narrow narrow = to_float8(b, dy, along(b), rows_, gradient_type(b));
     if (b.needs_gradient(x_)) narrow_input_gradient(b, narrow);
     if (b.needs_gradient(weight_)) narrow_weight_gradient(b, gradient_across(b, dy, narrow));
-    if (bias_ && b.needs_gradient(*bias_)) column_sum(b, dy, *bias_);
   }
 
   // Float8LinearConfig's recipes: e5m2 for gradients of tensorwise scaling, e4m3 for rowwise.

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/plan/checkpoint.h"
+#include "core/plan/common_values.h"
 
 namespace foregather::plan {
 
@@ -39,8 +41,7 @@ class Compiler {
     for (auto* ops : {&tape_.forward, &tape_.backward})
       for (TapeOp& op : *ops)
         if (is_inside(op)) op.reads.resize(op.own_reads);
-    share(tape_.forward);
-    share(tape_.backward);
+    share_common_values(tape_, scope_);
     find_producers();
     if (is_thunder()) remake_log_probabilities();
     choose();
@@ -80,57 +81,6 @@ class Compiler {
     needed_.resize(tape_.values.size(), false);
     again_.resize(tape_.values.size());
     materialized_.resize(tape_.values.size(), false);
-  }
-
-  // --- common subexpressions ---
-
-  bool is_updated(ValueIndex value) const {
-    for (const auto* ops : {&tape_.forward, &tape_.backward})
-      for (const TapeOp& op : *ops)
-        for (const ValueIndex other : op.updates)
-          if (root(other) == value) return true;
-    return false;
-  }
-
-  /// Makes one value from others, and each time the same one.
-  bool is_shareable(const TapeOp& op) const {
-    const OpKind kind = op.cost.kind;
-    if (kind != OpKind::cast && kind != OpKind::copy && kind != OpKind::reduction) return false;
-    if (!is_inside(op) || !op.updates.empty() || op.writes.size() != 1 || op.reads.empty())
-      return false;
-    const ValueIndex made = root(op.writes[0]);
-    return tape_.values[made].kind == ValueKind::temporary && !is_updated(made) &&
-           std::ranges::none_of(roots(op.reads), [&](ValueIndex v) { return is_updated(v); });
-  }
-
-  bool is_same(const TapeOp& a, const TapeOp& b) const {
-    const Value& of_a = tape_.values[root(a.writes[0])];
-    const Value& of_b = tape_.values[root(b.writes[0])];
-    return a.cost.kind == b.cost.kind && a.crosses_rows == b.crosses_rows &&
-           of_a.bytes == of_b.bytes && of_a.dtype == of_b.dtype && roots(a.reads) == roots(b.reads);
-  }
-
-  /// Drops ops that make again what an op before them made.
-  void share(std::vector<TapeOp>& ops) const {
-    std::vector<TapeOp> kept;
-    std::vector<std::size_t> shareable;
-    std::vector<std::pair<ValueIndex, ValueIndex>> twins;
-    for (TapeOp& op : ops) {
-      for (ValueIndex& read : op.reads)
-        for (const auto& [twin, first] : twins)
-          if (root(read) == twin) read = first;
-      if (is_shareable(op)) {
-        const auto first = std::ranges::find_if(
-            shareable, [&](std::size_t other) { return is_same(kept[other], op); });
-        if (first != shareable.end()) {
-          twins.emplace_back(root(op.writes[0]), root(kept[*first].writes[0]));
-          continue;
-        }
-        shareable.push_back(kept.size());
-      }
-      kept.push_back(std::move(op));
-    }
-    ops = std::move(kept);
   }
 
   void find_producers() {

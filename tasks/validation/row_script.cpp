@@ -38,6 +38,14 @@ RowScript torchtitan_script(const MeasuredRow& row) {
   return script;
 }
 
+RowScript litgpt_script(const MeasuredRow& row, bool is_pretrain) {
+  RowScript script;
+  script.held_outputs = is_pretrain ? HeldOutputs::none : HeldOutputs::logits;
+  script.logits = is_pretrain ? Logits::f32 : Logits::narrow;
+  if (is_pretrain && row.strategy == "thunder_zero3") script.strategy = "thunder_zero2";
+  return script;
+}
+
 }  // namespace
 
 std::optional<int> pull_request_of(std::string_view source) {
@@ -80,18 +88,6 @@ bool names_chunked_loss(const MeasuredRow& row) {
                            names(row.notes, "without") || names(row.notes, "before");
   return names(row.notes, "chunked cross") && !is_baseline;
 }
-
-namespace {
-
-RowScript litgpt_script(const MeasuredRow& row, bool is_pretrain) {
-  RowScript script;
-  script.held_outputs = is_pretrain ? HeldOutputs::none : HeldOutputs::logits;
-  script.logits = is_pretrain ? Logits::f32 : Logits::narrow;
-  if (is_pretrain && row.strategy == "thunder_zero3") script.strategy = "thunder_zero2";
-  return script;
-}
-
-}  // namespace
 
 RowScript script_of(const MeasuredRow& row) {
   const auto comes_from = [&](std::string_view place) {

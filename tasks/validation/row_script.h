@@ -31,11 +31,9 @@ struct RowScript {
 ///   autocast over fp32 parameters, but atorch's attention hands queries, keys and values to
 ///   flash-attn as they come, which refuses fp32: parameters are gathered in bf16. Real models on
 ///   fake tensors, run so, have the published peaks to 1 MiB.
-/// - Thunder (thunder/benchmarks/benchmark_litgpt.py): holds `logits`; its loss does not widen
-/// them.
-///   Not expressed: the loss is outside of what it compiles, also of torch.compile.
-/// - LitGPT (extensions/thunder/pretrain.py): one function of model and loss, which returns the
-/// loss
+/// - Thunder (thunder/benchmarks/benchmark_litgpt.py): holds `logits`, and its loss reads them as
+///   they are. Not expressed: the loss is outside of what it compiles, also of torch.compile.
+/// - LitGPT (extensions/thunder/pretrain.py): one function of model and loss returns the loss
 ///   alone; Fabric's wrapper of the model widens the logits (HalfPrecision.convert_output). Under
 ///   Thunder that function is what is jitted, and Thunder's passes for FSDP look there for
 ///   `use_fsdp` (thunder/executors/torch_autograd.py), which it has not: no buckets, nothing is

@@ -19,7 +19,9 @@ Tape rotated_block(Implementation::Rotary rotary, Compile compile) {
   Implementation implementation;
   implementation.rotary = rotary;
   const Model model = build_model(sample("llama3_8b"), train, implementation);
-  return model.tapes[std::ranges::find_if(model.modules, &Module::is_block)->tape];
+  Tape tape = model.tapes[std::ranges::find_if(model.modules, &Module::is_block)->tape];
+  CHECK(malformed(tape) == "");
+  return tape;
 }
 
 std::int64_t products(const Tape& tape, const std::vector<TapeOp>& ops) {

@@ -24,7 +24,9 @@ Tape block_of(Float8 float8, Compile compile) {
   train.float8_all_gather = float8 == Float8::tensorwise;
   train.compile = compile;
   const Model model = build_model(sample("llama3_8b"), train);
-  return model.tapes[std::ranges::find_if(model.modules, &Module::is_block)->tape];
+  Tape tape = model.tapes[std::ranges::find_if(model.modules, &Module::is_block)->tape];
+  CHECK(malformed(tape) == "");
+  return tape;
 }
 
 bool ends(std::string_view name, std::string_view with) { return name.ends_with(with); }

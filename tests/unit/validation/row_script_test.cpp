@@ -133,3 +133,12 @@ TEST_CASE("chunked cross-entropy is told by a row's words, and not of its baseli
   CHECK_FALSE(row("tt-a", "bf16", "baseline of chunked cross-entropy"));
   CHECK_FALSE(row("tt-a", "bf16", ""));
 }
+
+TEST_CASE("torchtitan's Llamas turn by complex numbers, those of others do not") {
+  MeasuredRow row = full_row();
+  CHECK(sets(*workload_of(row), "train.complex_rotary"));
+  row.source = "https://arxiv.org/abs/2410.06511";
+  CHECK(sets(*workload_of(row), "train.complex_rotary"));
+  row.source = "https://github.com/someone/else";
+  CHECK_FALSE(sets(*workload_of(row), "train.complex_rotary"));
+}
