@@ -50,9 +50,10 @@ if(FOREGATHER_GOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 # -ffp-contract=off: a fused multiply-add rounds once where two operations round twice; results
-# must not depend on the machine that compiled them.
+# must not depend on the machine that compiled them. -fno-semantic-interposition: no function of
+# ours is replaced when a program is loaded, so that calls within a source may be inlined.
 add_compile_options(
-  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-ffp-contract=off>")
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-ffp-contract=off;-fno-semantic-interposition>")
 if(FOREGATHER_WERROR)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
 endif()

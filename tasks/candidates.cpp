@@ -182,18 +182,16 @@ Result<run::PointFigures> Candidates::predict(const Candidate& candidate, Candid
   if (!ready) return tl::unexpected(ready.error());
   const Shared& shared = ready->schedule;
   const DeviceLimits& limits = ready->limits;
-  if (worker.schedule != shared) {
-    worker.engine.reset();
-    worker.reader.emplace(*shared->graph);
+  if (worker.schedule != shared || !same(worker.options, limits.engine)) {
+    worker.engine = std::make_unique<sim::Engine>(shared->graph, limits.engine, plans_,
+                                                  std::move(worker.engine));
+    worker.reader.begin(*shared->graph);
     worker.schedule = shared;
-  }
-  if (!worker.engine || !same(worker.options, limits.engine)) {
-    worker.engine.emplace(shared->graph, limits.engine, plans_);
     worker.options = limits.engine;
   }
   auto simulation = worker.engine->simulate(ready->prices);
   if (!simulation) return tl::unexpected(placed(simulation.error(), source_));
-  run::PointFigures figures = worker.reader->read(*simulation, *ready->read.hardware, limits);
+  run::PointFigures figures = worker.reader.read(*simulation, *ready->read.hardware, limits);
   figures.strategy = plan::name(ready->read.workload.parallel.strategy);
   figures.warnings = std::ssize(ready->read.warnings) + std::ssize(shared->warnings) +
                      (!simulation->oom && !simulation->converged ? 1 : 0) +

@@ -92,8 +92,8 @@ class Candidates {
   struct Worker {
     std::shared_ptr<const SharedSchedule> schedule;
     sim::EngineOptions options;
-    std::optional<sim::Engine> engine;
-    std::optional<FigureReader> reader;
+    std::unique_ptr<sim::Engine> engine;  ///< of that schedule and these options
+    FigureReader reader;
   };
 
   /// The figures that `simulate` has for the same settings. Errors: those of `simulate`.

@@ -74,7 +74,9 @@ run::PointFigures figures_of(const Summary& summary) {
   return figures;
 }
 
-FigureReader::FigureReader(const Graph& graph) : graph_(graph), places_(graph.ops.size()) {
+void FigureReader::begin(const Graph& graph) {
+  graph_ = &graph;
+  places_.resize(graph.ops.size());
   OpPlace* place = places_.data();
   for (const Op& op : graph.ops) {
     const bool is_collective = foregather::is_collective(op.kind);
@@ -104,7 +106,7 @@ const std::vector<Span>& FigureReader::in_order(std::vector<std::vector<Span>>& 
 // As compare::busy_times().
 StepTimes FigureReader::times_of(const sim::Simulation& simulation, std::uint32_t rank_class) {
   const sim::StepResult& step = simulation.classes[rank_class].steady;
-  const Program& program = graph_.at(graph_.classes[rank_class].program);
+  const Program& program = graph_->at(graph_->classes[rank_class].program);
   compute_.resize(program.streams.size());
   comm_.resize(program.streams.size());
   StepTimes times;
@@ -145,7 +147,7 @@ Ns FigureReader::host_bound(const sim::Simulation& simulation, const sim::StepRe
   std::vector<StepOps> steps;
   for (std::size_t c = 0; c < simulation.classes.size(); ++c) {
     const sim::StepResult& steady = simulation.classes[c].steady;
-    steps.push_back({graph_.at(graph_.classes[c].program).ops, steady.ops, steady.ran});
+    steps.push_back({graph_->at(graph_->classes[c].program).ops, steady.ops, steady.ran});
   }
   const sim::OpTime* time = &last;
   Ns host = 0, cursor = step.end;
@@ -171,24 +173,24 @@ run::PointFigures FigureReader::read(const sim::Simulation& simulation,
                                      const sim::Hardware& hardware, const DeviceLimits& limits) {
   Summary summary;
   summary.hardware = hardware.name;
-  summary.world_size = graph_.world_size;
-  summary.parameters = graph_.parameters;
-  summary.tokens_per_rank_step = graph_.tokens_per_rank_step;
+  summary.world_size = graph_->world_size;
+  summary.parameters = graph_->parameters;
+  summary.tokens_per_rank_step = graph_->tokens_per_rank_step;
   summary.capacity = limits.capacity;
   summary.outside_allocator = limits.outside_allocator;
-  summary.classes.resize(graph_.classes.size());
-  fill_memory(graph_, simulation, summary);
+  summary.classes.resize(graph_->classes.size());
+  fill_memory(*graph_, simulation, summary);
   if (!simulation.oom) {
     Ns slowest = -1;
-    for (std::uint32_t c = 0; c < graph_.classes.size(); ++c) {
+    for (std::uint32_t c = 0; c < graph_->classes.size(); ++c) {
       summary.classes[c].first_step = simulation.classes[c].first.time();
       summary.classes[c].times = times_of(simulation, c);
       if (summary.classes[c].times->step <= slowest) continue;
       slowest = summary.classes[c].times->step;
       summary.slowest = c;
     }
-    summary.tokens_per_second = tokens_per_second(graph_, slowest);
-    summary.mfu = mfu(graph_, hardware, slowest);
+    summary.tokens_per_second = tokens_per_second(*graph_, slowest);
+    summary.mfu = mfu(*graph_, hardware, slowest);
   }
   return figures_of(summary);
 }

@@ -16,11 +16,12 @@ namespace foregather::tasks {
 /// What a summary says of a candidate.
 run::PointFigures figures_of(const Summary& summary);
 
-/// Reads simulations of one schedule. Keeps its buffers between them; used by one thread.
+/// Reads simulations of one schedule after the other. Keeps its buffers between them; used by one
+/// thread.
 class FigureReader {
  public:
-  /// The graph is borrowed.
-  explicit FigureReader(const Graph& graph);
+  /// What follows is of this graph, which is borrowed.
+  void begin(const Graph& graph);
 
   /// The same as figures_of() of the simulation's summary, without its warnings. Cost: linear in
   /// the ops.
@@ -42,7 +43,7 @@ class FigureReader {
     bool is_collective = false;
   };
 
-  const Graph& graph_;
+  const Graph* graph_ = nullptr;
   std::vector<OpPlace> places_;                                 ///< by op
   std::vector<std::vector<compare::Interval>> compute_, comm_;  ///< by stream
   std::vector<compare::Interval> merged_, spare_;

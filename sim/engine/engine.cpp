@@ -168,13 +168,17 @@ Engine::Engine(const Graph& graph, const EngineOptions& options)
 }
 
 Engine::Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& options,
-               MemoryPlans& plans)
+               MemoryPlans& plans, std::unique_ptr<Engine> before)
     : graph_(*graph),
       options_(options),
       launches_(std::make_unique<LaunchTable>()),
       meetings_(std::make_unique<const Meetings>(*graph)),
-      buffers_(graph->classes.size()),
       plans_(graph->classes.size()) {
+  if (before != nullptr) {
+    buffers_ = std::move(before->buffers_);
+    events_ = std::move(before->events_);
+  }
+  buffers_.resize(graph->classes.size());
   look_for_repeats();
   if (!options.memory || options.record_memory) return;
   for (std::size_t c = 0; c < plans_.size(); ++c)

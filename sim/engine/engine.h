@@ -43,9 +43,10 @@ class Engine {
   /// The graph is borrowed and must be valid (see validate()). What the allocator does begins to be
   /// planned at once, on another processor if there is one.
   Engine(const Graph& graph, const EngineOptions& options);
-  /// The same, with what the allocator does to graphs like it taken from `plans`.
+  /// The same, with what the allocator does to graphs like it taken from `plans`, in the memory of
+  /// an engine that is not needed any more; null: in new memory.
   Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& options,
-         MemoryPlans& plans);
+         MemoryPlans& plans, std::unique_ptr<Engine> before);
   ~Engine();
 
   /// Simulates the first step and then steady steps until step time and reserved bytes repeat.

@@ -169,11 +169,14 @@ bool MemoryPlan::next_is_alike(const Step& step) const {
   if (!is_plain_) return false;
   for (const std::vector<DriverCall>& calls : step.calls)
     if (calls.size() > kMostSegments || !std::ranges::all_of(calls, is_segment)) return false;
+  const auto asked = [&](const Cut& cut) { return graph_.storages[cut.action->a].bytes; };
   std::vector<const Cut*> later;
   for (const Cut& cut : std::views::reverse(cuts_)) {
+    const alloc::PoolKind pool = alloc::pool_kind(asked(cut));
+    if (pool == alloc::PoolKind::large && cut.from.bytes < alloc::kMinLargeAlloc) continue;
     const auto fits_better = [&](const Cut* segment) {
-      return segment->stream == cut.stream && segment->pool == cut.pool &&
-             segment->from.bytes >= cut.asked &&
+      return segment->action->stream == cut.action->stream &&
+             alloc::pool_kind(asked(*segment)) == pool && segment->from.bytes >= asked(cut) &&
              std::tie(segment->from.bytes, segment->from.address) <
                  std::tie(cut.from.bytes, cut.from.address);
     };
@@ -213,7 +216,8 @@ MemoryPlan::Step MemoryPlan::plan(std::size_t number) {
           if (next != actions.end()) memory.launched(next->a);
           return false;
         }
-        if (notes_cuts && memory.cut().bytes >= alloc::kSmallBuffer) note_cut(action);
+        if (notes_cuts && memory.cut().bytes >= alloc::kSmallBuffer)
+          cuts_.push_back({&action, memory.driver_calls() != nullptr, memory.cut()});
         break;
       case ActionKind::free: memory.free(action.a, 0); break;
       case ActionKind::release: memory.release(action.a, 0); break;
@@ -225,16 +229,6 @@ MemoryPlan::Step MemoryPlan::plan(std::size_t number) {
           {static_cast<std::uint32_t>(&action - actions.data()), *memory.driver_calls()});
   }
   return true;
-}
-
-void MemoryPlan::note_cut(const Action& action) {
-  const Bytes asked = graph_.storages[action.a].bytes;
-  const alloc::PoolKind pool = alloc::pool_kind(asked);
-  const Bytes least_segment =
-      pool == alloc::PoolKind::small ? alloc::kSmallBuffer : alloc::kMinLargeAlloc;
-  if (memory_->cut().bytes < least_segment) return;
-  cuts_.push_back(
-      {action.stream.row(), pool, memory_->driver_calls() != nullptr, asked, memory_->cut()});
 }
 
 }  // namespace foregather::sim

@@ -62,12 +62,11 @@ class MemoryPlan {
     std::uint32_t end = 0;
   };
   struct NoClock;
-  /// An alloc of the latest step that took all or the front of something as large as a segment.
+  /// An alloc of the latest step that took all or the front of something of at least the size of a
+  /// small segment.
   struct Cut {
-    std::uint32_t stream = 0;
-    alloc::PoolKind pool = alloc::PoolKind::small;
+    const Action* action = nullptr;
     bool is_new = false;  ///< it came from the driver
-    Bytes asked = 0;
     ClassMemory::Place from;
   };
 
@@ -78,7 +77,6 @@ class MemoryPlan {
   Step plan(std::size_t number);
   /// False if it ends with an alloc that found no memory.
   bool perform(const Turn& turn, Section section, bool notes_cuts, Step& step);
-  void note_cut(const Action& action);
   /// Whether the step has left every storage where it found it.
   bool keeps_places(std::size_t number, const Step& step);
   /// Whether the step after one that keeps places does the same without a call.

@@ -6,16 +6,14 @@
 namespace foregather::sim {
 namespace {
 
+using Words = std::array<std::uint64_t, 2>;
+
 /// A sum of products of pairs of words: what differs by chance agrees once in 2^64.
 class Mixer {
  public:
-  void add(const Action& action) {
-    const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(action);
-    add(words[0], words[1]);
-  }
-  void add(std::uint64_t first, std::uint64_t second) {
+  void add(const Words& words) {
     __extension__ using Wide = unsigned __int128;
-    const Wide product = static_cast<Wide>(sum_ ^ first) * (second ^ 0x9E3779B97F4A7C15U);
+    const Wide product = static_cast<Wide>(sum_ ^ words[0]) * (words[1] ^ 0x9E3779B97F4A7C15U);
     sum_ = static_cast<std::uint64_t>(product) + static_cast<std::uint64_t>(product >> 64) + 1;
   }
   std::uint64_t sum() const { return sum_; }
@@ -24,33 +22,58 @@ class Mixer {
   std::uint64_t sum_ = 0x243F6A8885A308D3U;
 };
 
+/// Several sums in turns: a sum waits for its last product, not for those of the others.
+class Mixers {
+ public:
+  /// `words_of` row 0, 1, …
+  template <class WordsOf>
+  void add(std::size_t rows, const WordsOf& words_of) {
+    Mixer a = a_, b = b_, c = c_, d = d_;
+    a.add({rows, 0});
+    std::size_t i = 0;
+    for (; i + 4 <= rows; i += 4) {
+      a.add(words_of(i));
+      b.add(words_of(i + 1));
+      c.add(words_of(i + 2));
+      d.add(words_of(i + 3));
+    }
+    for (; i < rows; ++i) a.add(words_of(i));
+    a_ = a, b_ = b, c_ = c, d_ = d;
+  }
+  Words sums() const {
+    Mixer a = a_, b = b_;
+    a.add({c_.sum(), 0});
+    b.add({d_.sum(), 0});
+    return {a.sum(), b.sum()};
+  }
+
+ private:
+  Mixer a_, b_, c_, d_;
+};
+
 }  // namespace
 
 // All that ClassMemory and MemoryPlan look at, with rows counted from the program's first.
 MemoryPlans::Signature MemoryPlans::signature_of(const Graph& graph, const Program& program) {
-  std::array<Mixer, 2> mixers;  // a sum waits for the one before, not for the other's
-  mixers[0].add(program.storages.count, program.storages.first);
-  mixers[1].add(program.ops.first, program.threads.size());
-  for (std::uint32_t row = program.storages.first; row < program.storages.end(); ++row) {
-    const Storage& storage = graph.storages[row];
-    mixers[row % 2].add(static_cast<std::uint64_t>(storage.bytes),
-                        static_cast<std::uint64_t>(storage.cause) << 1 | (storage.on_host ? 1 : 0));
-  }
-  for (std::size_t i = 0; i + 1 < graph.tensors.size(); i += 2)
-    mixers[i / 2 % 2].add(graph.tensors[i].storage.row(), graph.tensors[i + 1].storage.row());
-  mixers[0].add(graph.tensors.size(),
-                graph.tensors.empty() ? 0 : graph.tensors.back().storage.row());
+  Mixers mixers;
+  mixers.add(1, [&](std::size_t) -> Words { return {program.storages.first, program.ops.first}; });
+  mixers.add(program.storages.count, [&](std::size_t i) -> Words {
+    const Storage& storage = graph.storages[program.storages.first + i];
+    return {static_cast<std::uint64_t>(storage.bytes),
+            static_cast<std::uint64_t>(storage.cause) << 1 | (storage.on_host ? 1 : 0)};
+  });
+  mixers.add(graph.tensors.size() / 2, [&](std::size_t i) -> Words {
+    return {graph.tensors[2 * i].storage.row(), graph.tensors[2 * i + 1].storage.row()};
+  });
+  mixers.add(1, [&](std::size_t) -> Words {
+    return {graph.tensors.size(),
+            graph.tensors.empty() ? 0 : graph.tensors.back().storage.row()};
+  });
+  mixers.add(program.threads.size(), [](std::size_t) -> Words { return {}; });
   for (const HostThread& thread : program.threads)
-    for (const std::vector<Action>& actions : thread.sections) {
-      mixers[0].add(actions.size(), 0);
-      std::size_t i = 0;
-      for (; i + 1 < actions.size(); i += 2) {
-        mixers[0].add(actions[i]);
-        mixers[1].add(actions[i + 1]);
-      }
-      if (i < actions.size()) mixers[0].add(actions[i]);
-    }
-  return {mixers[0].sum(), mixers[1].sum()};
+    for (const std::vector<Action>& actions : thread.sections)
+      mixers.add(actions.size(), [&](std::size_t i) { return std::bit_cast<Words>(actions[i]); });
+  return mixers.sums();
 }
 
 std::shared_ptr<MemoryPlan> MemoryPlans::find(const std::shared_ptr<const Graph>& graph,
