@@ -1,5 +1,6 @@
 #include "core/plan/module_writer.h"
 
+#include <algorithm>
 #include <string>
 
 #include "core/plan/block_ranges.h"
@@ -213,8 +214,12 @@ Buffer ModuleWriter::loss() const {
 void ModuleWriter::append_accesses(const Stamp& stamp, const RecipePass& pass) {
   std::vector<AccessedTensor>& accesses = builder_.graph().accesses;
   const TensorId* const tensors = tensors_.data() + stamp.first_place;
-  for (const RecipeAccess& access : pass.accesses)
-    accesses.push_back({tensors[access.place], access.mode, 0, access.bytes});
+  const std::size_t before = accesses.size();
+  accesses.resize(before + pass.accesses.size());
+  std::ranges::transform(pass.accesses, accesses.begin() + static_cast<std::ptrdiff_t>(before),
+                         [&](const RecipeAccess& access) -> AccessedTensor {
+                           return {tensors[access.place], access.mode, 0, access.bytes};
+                         });
 }
 
 void ModuleWriter::append_op(const Stamp& stamp, const RecipeOp& planned,

@@ -172,6 +172,7 @@ bool MemoryPlan::next_is_alike(const Step& step) const {
   const auto asked = [&](const Cut& cut) { return graph_.storages[cut.action->a].bytes; };
   std::vector<const Cut*> later;
   for (const Cut& cut : std::views::reverse(cuts_)) {
+    if (later.empty() && !cut.is_new) continue;
     const alloc::PoolKind pool = alloc::pool_kind(asked(cut));
     if (pool == alloc::PoolKind::large && cut.from.bytes < alloc::kMinLargeAlloc) continue;
     const auto fits_better = [&](const Cut* segment) {
