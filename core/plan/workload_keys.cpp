@@ -364,6 +364,26 @@ const WorkloadKey* find_workload_key(std::string_view name) {
   return found == kKeys.end() ? nullptr : &*found;
 }
 
+namespace {
+
+// The key of the same section that says more than this one; none if there are several.
+std::string_view only_longer_key(std::string_view name) {
+  constexpr std::size_t kLeast = 3;
+  const std::string_view part = last_part(name);
+  const std::string_view section = name.substr(0, name.size() - part.size());
+  std::string_view only;
+  for (const WorkloadKey& key : kKeys) {
+    const bool is_longer = part.size() >= kLeast && key.name.starts_with(section) &&
+                           last_part(key.name).find(part) != std::string_view::npos;
+    if (!is_longer) continue;
+    if (!only.empty()) return {};
+    only = key.name;
+  }
+  return only;
+}
+
+}  // namespace
+
 std::string unknown_key_message(std::string_view name) {
   constexpr std::size_t kLongest = 80;
   const std::string shown = written({std::string(name.substr(0, kLongest)), true});
@@ -384,6 +404,8 @@ std::string unknown_key_message(std::string_view name) {
     for (const WorkloadKey& key : kKeys)
       if (last_part(key.name) == *part)
         return fmt::format("unknown key {}, did you mean '{}'?", shown, key.name);
+  if (const std::string_view longer = only_longer_key(name); !longer.empty())
+    return fmt::format("unknown key {}, did you mean '{}'?", shown, longer);
   return fmt::format(
       "unknown key {}, expected one of the sections model, train, parallel, "
       "cluster, allocator and their keys",

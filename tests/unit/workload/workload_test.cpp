@@ -138,6 +138,11 @@ TEST_CASE("errors have a place, a reason and a remedy") {
         "w.toml:4:1: unknown key 'train.micro_bach', did you mean 'train.micro_batch'?");
   CHECK(error_of("[train]\nworld_size = 1\n") ==
         "w.toml:4:1: unknown key 'train.world_size', did you mean 'parallel.world_size'?");
+  CHECK(error_of("[train]\ncheckpointing = \"full\"\n") ==
+        "w.toml:4:1: unknown key 'train.checkpointing', did you mean "
+        "'train.activation_checkpointing'?");
+  CHECK(error_of("[train]\noptim = 1\n").find("expected one of the sections") !=
+        std::string::npos);  // of several longer ones none is meant more than others
   CHECK(error_of("[train]\nmicro_batch = \"2\"\n") ==
         "w.toml:4:15: train.micro_batch: '2' is not an integer from 1 to 1048576");
   CHECK(error_of("[train]\nmicro_batch = [1]\n") ==
