@@ -11,6 +11,13 @@ namespace {
 
 std::string place_of(std::size_t column) { return fmt::format("--where:{}", column); }
 
+std::string no_number(std::string_view text) {
+  return text.empty()
+             ? "a key without a value beside a number: say what is to become of it, as in "
+               "KEY == '' || KEY < 8"
+             : fmt::format("'{}' beside a number, expected two numbers or two texts", text);
+}
+
 bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == ':';
 }
@@ -58,8 +65,8 @@ class ConditionParser {
   }
 
   std::size_t add(Kind kind, std::size_t left, std::size_t right, std::size_t place,
-                  std::string text = {}) {
-    condition_.nodes_.push_back({kind, left, right, std::move(text), place});
+                  std::string text = {}, bool is_bare = false) {
+    condition_.nodes_.push_back({kind, left, right, std::move(text), place, is_bare});
     return condition_.nodes_.size() - 1;
   }
 
@@ -102,7 +109,28 @@ class ConditionParser {
     constexpr std::array kSigns{Operator{"==", Kind::equal},   Operator{"!=", Kind::unequal},
                                 Operator{"<=", Kind::at_most}, Operator{">=", Kind::at_least},
                                 Operator{"<", Kind::less},     Operator{">", Kind::more}};
-    return chain(&ConditionParser::sum, kSigns);
+    auto whole = chain(&ConditionParser::sum, kSigns);
+    if (!whole) return whole;
+    const Condition::Node& node = condition_.nodes_[*whole];
+    if (!is_comparison(node.kind)) return whole;
+    if (is_comparison(condition_.nodes_[node.left].kind) &&
+        !condition_.nodes_[node.left].is_enclosed)
+      return fail_at(place_of(node.place),
+                     "a second comparison in a row: expected '&&' and what it compares");
+    if (const Status named = check_names(node); !named) return tl::unexpected(named.error());
+    return whole;
+  }
+
+  static bool is_comparison(Kind kind) { return kind >= Kind::equal && kind <= Kind::at_least; }
+
+  // Of two operands that are written out, a bare word is a key that has no value.
+  Status check_names(const Condition::Node& comparison) const {
+    const Condition::Node& left = condition_.nodes_[comparison.left];
+    const Condition::Node& right = condition_.nodes_[comparison.right];
+    if (left.kind != Kind::text || right.kind != Kind::text) return {};
+    for (const Condition::Node& each : {left, right})
+      if (each.is_bare && !Condition::value_of(each.text).number) return without_value(each);
+    return {};
   }
   Result<std::size_t> sum() {
     constexpr std::array kSigns{Operator{"+", Kind::plus}, Operator{"-", Kind::minus}};
@@ -135,6 +163,7 @@ class ConditionParser {
       if (!inner) return inner;
       if (!take(")"))
         return fail_at(place_of(at_ + 1), "expected ')' for the '(' at {}", begin + 1);
+      condition_.nodes_[*inner].is_enclosed = true;
       return inner;
     }
     const char quote = text_[at_];
@@ -167,12 +196,17 @@ class ConditionParser {
                      text_[begin]);
     at_ = end;
     const std::string name = text_.substr(begin, end - begin);
-    const bool is_number = std::isdigit(static_cast<unsigned char>(name.front())) != 0;
-    if (!is_number && name.find('.') != std::string::npos)
-      return fail_at(place_of(begin + 1),
-                     "'{}' has no value here: expected a key that is varied, set, or in the source",
-                     name);
-    return add(Kind::text, 0, 0, begin + 1, name);
+    const Condition::Node bare{Kind::text, 0, 0, name, begin + 1, true};
+    const bool is_number = std::isdigit(static_cast<unsigned char>(name.front())) != 0 ||
+                           Condition::value_of(name).number;
+    if (!is_number && name.find('.') != std::string::npos) return without_value(bare);
+    return add(Kind::text, 0, 0, begin + 1, name, true);
+  }
+
+  static tl::unexpected<Error> without_value(const Condition::Node& word) {
+    return fail_at(place_of(word.place),
+                   "'{}' has no value here: expected a key that is varied, set, or in the source",
+                   word.text);
   }
 
   tl::unexpected<Error> too_deep() {
@@ -241,6 +275,9 @@ Result<Condition::Value> Condition::evaluate(std::size_t at,
   const bool numbers = left->number && right->number;
   const double a = left->number.value_or(0), b = right->number.value_or(0);
   const int order = numbers ? (a < b ? -1 : a > b ? 1 : 0) : left->text.compare(right->text);
+  const bool is_order = node.kind >= Kind::less && node.kind <= Kind::at_least;
+  if (is_order && left->number.has_value() != right->number.has_value())
+    return wrong(node, no_number(left->number ? right->text : left->text));
   switch (node.kind) {
     case Kind::equal: return truth_value(order == 0);
     case Kind::unequal: return truth_value(order != 0);

@@ -15,22 +15,24 @@
 namespace foregather::sim {
 
 /// An expression over the texts of keys. From weak to strong: `||` or `or`; `&&` or `and`; `!` or
-/// `not`; `== != < <= > >=`; `+ -`; `* / %`; `-`; parentheses. Operands: numbers; keys; texts,
-/// in quotes ('a' or "a") or as bare words that are no keys (`fsdp2`). Texts that are numbers are
-/// compared as numbers, others letter by letter; "true" and "false" are texts, and alone stand for
-/// themselves. An empty text is what an unset key has.
+/// `not`; `== != < <= > >=`; `+ -`; `* / %`; `-`; parentheses. Comparisons do not chain. Operands:
+/// numbers; keys; texts, in quotes ('a' or "a") or as bare words that are no keys (`fsdp2`), which
+/// are compared with something else than a number or a bare word. Texts that are numbers are
+/// compared as numbers, others letter by letter; which of a number and a text is more is no
+/// question. "true" and "false" are texts, and alone stand for themselves. An empty text is what an
+/// unset key has.
 ///
 /// Cost: a few hundred nanoseconds an evaluation.
 class Condition {
  public:
   /// `column_of` gives the number under which evaluation will have the value of a key; absent: it
-  /// is no key. Errors: syntax, at "--where:COLUMN".
+  /// is no key. Errors: syntax, a word that has no value, at "--where:COLUMN".
   static Result<Condition> parse(
       const std::string& text,
       const std::function<std::optional<std::size_t>(std::string_view key)>& column_of);
 
-  /// Do values, by number, meet it? Errors: arithmetic on a text, division by zero, at the
-  /// operator.
+  /// Do values, by number, meet it? Errors: arithmetic on a text, a text that is to be more or less
+  /// than a number, division by zero, at the operator.
   Result<bool> holds(std::span<const std::string> values) const;
 
  private:
@@ -59,7 +61,9 @@ class Condition {
     Kind kind = Kind::text;
     std::size_t left = 0, right = 0;  ///< `left` of a column: its number
     std::string text;
-    std::size_t place = 0;  ///< column of the text, from 1
+    std::size_t place = 0;     ///< column of the text, from 1
+    bool is_bare = false;      ///< a text without quotes
+    bool is_enclosed = false;  ///< by parentheses
   };
   struct Value {
     std::string text;

@@ -52,6 +52,7 @@ TEST_CASE("operators have their usual strength") {
   CHECK(holds("(1 + 2) * 3 == 9"));
   CHECK(holds("8 / 4 / 2 == 1"));
   CHECK(holds("-2 - -3 == 1"));
+  CHECK(holds(".5 < 1 && -.5 > -1"));
   CHECK(holds("1 == 2 || 3 == 3 && 4 == 4"));
   CHECK_FALSE(holds("(1 == 2 || 3 == 3) && 4 == 5"));
   CHECK(holds("!(1 == 2)"));
@@ -71,6 +72,26 @@ TEST_CASE("keys of passes have dashes, and others can be subtracted") {
 TEST_CASE("what is decided already is not evaluated") {
   CHECK(holds("true || 1 / 0 == 1"));
   CHECK_FALSE(holds("false && 1 / 0 == 1"));
+}
+
+TEST_CASE("what cannot be compared is refused, not decided by letters") {
+  CHECK(refused_condition("world_size >= 8") ==
+        "--where:1: 'world_size' has no value here: expected a key that is varied, set, or in the "
+        "source");
+  CHECK(refused_condition("8 == micro_batch").starts_with("--where:6: 'micro_batch' has no value"));
+  CHECK(refused_condition("cluster == a100").starts_with("--where:1: 'cluster' has no value here"));
+  CHECK(refused_condition("train.precision < 8") ==
+        "--where:17: 'bf16' beside a number, expected two numbers or two texts");
+  CHECK(refused_condition("allocator.conf <= 8")
+            .starts_with("--where:16: a key without a value beside a number"));
+  CHECK(holds("allocator.conf == '' || allocator.conf <= 8"));
+  CHECK_FALSE(holds("allocator.conf == 8"));
+  CHECK(holds("train.precision < bf17"));
+  CHECK(refused_condition("1 < parallel.world_size < 100")
+            .starts_with("--where:25: a second comparison in a row"));
+  CHECK(refused_condition("1 == 1 == 1").starts_with("--where:8: a second comparison in a row"));
+  CHECK(holds("(1 == 1) == (2 == 2)"));
+  CHECK(holds("(1 == 1) == 'true'"));
 }
 
 TEST_CASE("a bad condition is refused at its place") {
