@@ -61,7 +61,8 @@ std::optional<sim::Judgement> SimulatorJudge::floor_of(const Candidate& candidat
       goal_ == SearchGoal::memory
           ? (beyond > 0 ? kNoMemory + beyond : too_long(least->step))
           : std::max<Bytes>({least->memory - *request_.memory_limit, beyond, 0});
-  return sim::Judgement{excess, cost_floor(*least)};
+  return sim::Judgement{excess, cost_floor(*least),
+                        goal_ == SearchGoal::memory ? least->step : least->memory};
 }
 
 // Its cost is a bound.
@@ -88,10 +89,10 @@ Result<std::optional<sim::Judgement>> SimulatorJudge::judge_values(run::SweepPoi
     return fail_at(request_.source, "says nothing of memory, which a search goes by");
   const auto memory = device_memory(point.figures);
   if (!memory) return out_of_memory(point);
-  if (goal_ == SearchGoal::memory)
-    return sim::Judgement{too_long(point.figures.times->step), *memory};
+  const Ns step = point.figures.times->step;
+  if (goal_ == SearchGoal::memory) return sim::Judgement{too_long(step), *memory, step};
   return sim::Judgement{std::max<Bytes>(*memory - *request_.memory_limit, 0),
-                        time_cost(point.figures.times->step, point.figures.tokens_per_rank_step)};
+                        time_cost(step, point.figures.tokens_per_rank_step), *memory};
 }
 
 Result<std::optional<sim::Judgement>> SimulatorJudge::judge(std::int64_t index) {

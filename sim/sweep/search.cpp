@@ -173,7 +173,7 @@ class GridSearch {
     const auto first = best_of({start});
     if (!first) return tl::unexpected(first.error());
     constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-    JudgedPoint current = first->value_or(JudgedPoint{start, {kMost, kMost}});
+    JudgedPoint current = first->value_or(JudgedPoint{start, {kMost, kMost, kMost}});
     while (true) {
       for (std::size_t axis = 0, same = 0; same < stride_.size() && !is_over();
            axis = (axis + 1) % stride_.size()) {

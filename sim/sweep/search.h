@@ -12,10 +12,12 @@
 
 namespace foregather::sim {
 
-/// How good a point is: first how far it is from meeting the limit, then what it costs.
+/// How good a point is: first how far it is from meeting the limit, then what it costs, then how
+/// near the limit it is.
 struct Judgement {
   std::int64_t excess = 0;  ///< 0: it meets the limit
   std::int64_t cost = 0;    ///< of one that does not: at least
+  std::int64_t used = 0;    ///< of what is limited
   bool fits() const { return excess == 0; }
   friend auto operator<=>(const Judgement&, const Judgement&) = default;
 };
@@ -26,7 +28,7 @@ class Judge {
   virtual ~Judge() = default;
   /// May the point be taken at all?
   virtual Result<bool> is_allowed(std::int64_t point) = 0;
-  /// Cheap, and neither part above judge()'s; absent: the point is impossible.
+  /// Cheap, and no part above judge()'s; absent: the point is impossible.
   virtual std::optional<Judgement> floor(std::int64_t point) = 0;
   /// Dear. Absent: the point is impossible.
   virtual Result<std::optional<Judgement>> judge(std::int64_t point) = 0;
@@ -65,7 +67,7 @@ struct SearchOutcome {
 
 /// From the first allowed point, one axis after the other takes its best value, until none changes;
 /// then two at a time; then the same from points far apart. What floors rule out is not judged:
-/// points that cannot meet the limit, or cannot cost less than the best so far. Of an axis of many
+/// points that cannot meet the limit, or cannot be better than the best so far. Of an axis of many
 /// values those near the current one and some farther and farther away are tried. At last, where
 /// the grid is small enough, all points that are left come in the order of their floors, until the
 /// least floor is no better than the best: that proves it. Of equal points the one of the lowest

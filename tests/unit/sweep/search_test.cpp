@@ -61,7 +61,7 @@ class MadeUp final : public Judge {
       cost += parts_[axis][static_cast<std::size_t>(at[axis])].first;
       need += parts_[axis][static_cast<std::size_t>(at[axis])].second;
     }
-    return {std::max<std::int64_t>(need - limit_, 0), cost};
+    return {std::max<std::int64_t>(need - limit_, 0), cost, need};
   }
 
   const Grid& grid_;

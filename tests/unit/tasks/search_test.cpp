@@ -30,7 +30,7 @@ class SweptRows final : public run::SweepSink {
 
 std::vector<run::SweepPoint> all_points(const SearchRequest& request) {
   SweepRequest sweep;
-  static_cast<GridRequest&>(sweep) = request;
+  static_cast<GridRequest&>(sweep) = static_cast<const GridRequest&>(request);
   SweptRows rows;
   const auto opened = Sweep::open(sweep);
   if (!opened) FAIL(opened.error().text());
@@ -50,13 +50,16 @@ std::string refused(const SearchRequest& request) {
   return report ? "" : report.error().text();
 }
 
-// What a search should find among all points: the first of the best.
+// What a search should find among all points: the best, of those what is farthest from the limit,
+// of those the first.
 const run::SweepPoint* best_of(const std::vector<run::SweepPoint>& points,
                                const SearchRequest& request) {
   const run::SweepPoint* best = nullptr;
-  const auto cost = [&](const run::SweepPoint& point) -> std::int64_t {
-    if (request.time_limit) return *device_memory(point.figures);
-    return request.per_token ? *gpu_time_per_token(point.figures) : point.figures.times->step;
+  const auto cost = [&](const run::SweepPoint& point) -> std::pair<std::int64_t, std::int64_t> {
+    const Bytes memory = *device_memory(point.figures);
+    const Ns step = point.figures.times->step;
+    if (request.time_limit) return {memory, step};
+    return {request.per_token ? *gpu_time_per_token(point.figures) : step, memory};
   };
   for (const run::SweepPoint& point : points) {
     if (point.status != run::PointStatus::fits) continue;
@@ -152,6 +155,26 @@ TEST_CASE("a search of 20 generated instances finds what visiting every point fi
   }
   CHECK(fitting == 3 * kInstances);
   CHECK(simulated < points);
+}
+
+TEST_CASE("of equally small points a search takes the fastest, of equally fast ones the smallest") {
+  SearchRequest request;
+  request.source = kSearchSamples + "tiny_fsdp2.toml";
+  request.vary = {"cluster.link_bandwidth_scale=0.01,1,10"};
+  request.time_limit = 1'000'000'000;
+  SearchReport report = found(request);
+  REQUIRE(report.best.has_value());
+  CHECK(report.best->point.values == std::vector<std::string>{"1"});
+  CHECK(report.is_proved);
+
+  request.time_limit.reset();
+  request.memory_limit = 4 * GiB;
+  request.vary = {"train.micro_batch=4,2,1"};
+  report = found(request);
+  REQUIRE(report.best.has_value());
+  const auto rows = all_points(request);
+  REQUIRE(rows[0].figures.times->step == rows[2].figures.times->step);  // the host decides it
+  CHECK(report.best->point.values == std::vector<std::string>{"1"});
 }
 
 TEST_CASE("a search of Llama-3.1-8B finds the best of 10,000 points with a fiftieth of them",
