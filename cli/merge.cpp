@@ -19,9 +19,16 @@ struct MergeArguments {
 int run_merge(const MergeArguments& arguments) {
   if (arguments.databases.empty())
     return give_up(Error{{}, "DB is missing: name the databases to join", Fault::input});
-  if (const Status merged = tasks::merge(arguments.databases, arguments.output); !merged)
-    return give_up(merged.error());
-  return print(fmt::format("wrote {}\n", printable(arguments.output)));
+  const auto merged = tasks::merge(arguments.databases, arguments.output);
+  if (!merged) return give_up(merged.error());
+  const std::string path = printable(arguments.output);
+  if (!*merged) return print(fmt::format("wrote {}\n", path));
+  const tasks::MergedSweep& sweep = **merged;
+  if (sweep.points < sweep.grid && !sweep.has_conditions)
+    complain(fmt::format("warning: {} of {} points are in none of these databases",
+                         sweep.grid - sweep.points, sweep.grid));
+  return print(
+      fmt::format("wrote {}: {} of the {} points of the grid\n", path, sweep.points, sweep.grid));
 }
 
 }  // namespace

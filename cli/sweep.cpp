@@ -38,6 +38,7 @@ Result<tasks::SweepRequest> request_of(const SweepArguments& arguments) {
   request.what_if = arguments.what_if;
   request.where = arguments.where;
   request.database = arguments.database;
+  request.picture = arguments.svg;
   request.resume = arguments.resume;
   if (!arguments.shard.empty()) {
     const auto shard = sim::parse_shard(arguments.shard);

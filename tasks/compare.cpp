@@ -174,9 +174,7 @@ Result<Chosen> choose(const CompareRequest& request, const AnyRun& a, const AnyR
 Status store(const CompareRequest& request, AnyRun& a, AnyRun& b, const compare::Matching& matching,
              std::array<run::StepRow, 2> steps) {
   for (const AnyRun* any : {&a, &b})
-    for (const std::string& input : any->inputs)
-      if (is_same_file(request.database, input))
-        return fail_at(request.database, "is an input, expected another file to write");
+    if (Status apart = check_outputs({request.database}, any->inputs); !apart) return apart;
   auto writer = store::RunWriter::create(request.database);
   if (!writer) return tl::unexpected(writer.error());
   if (Status written = writer->write(a.run); !written) return written;

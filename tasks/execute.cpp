@@ -191,9 +191,8 @@ Result<ExecuteReport> execute(const ExecuteRequest& request) {
   if (const Status fits = check_machine(*schedule, *simulation, request.backend == "host"); !fits)
     return at_source(fits.error());
   const std::string output = output_of(request, process);
-  for (const std::string& input : schedule->inputs)
-    if (is_same_file(output, input))
-      return fail_at(output, "is an input, expected another file to write");
+  if (const Status apart = check_outputs({output}, schedule->inputs); !apart)
+    return tl::unexpected(apart.error());
   auto writer = store::RecordingWriter::create(output);
   if (!writer) return tl::unexpected(writer.error());
   (*writer)->info(info_of(request, *schedule));

@@ -30,9 +30,27 @@ Status merge_runs(const std::vector<std::string>& paths, const std::string& outp
   return writer->finish();
 }
 
+Result<MergedSweep> merge_sweeps(const std::vector<std::string>& paths, const std::string& output) {
+  const auto points = store::merge_sweeps(paths, output);
+  if (!points) return tl::unexpected(points.error());
+  const auto whole = store::SweepReader::open(output);
+  if (!whole) return tl::unexpected(whole.error());
+  return MergedSweep{*points, whole->info().points,
+                     whole->info().options.find("--where ") != std::string::npos};
+}
+
+// Why a file is not one of several sweeps.
+Error other_than_sweep(const std::string& path) {
+  const auto runs = store::run_names(path);
+  const auto sweep = store::SweepReader::open(path);
+  if (!runs || (runs->empty() && !sweep)) return (runs ? sweep.error() : runs.error());
+  return {path, "holds no sweep, as others of these do: expected sweeps, or runs", Fault::input};
+}
+
 }  // namespace
 
-Status merge(const std::vector<std::string>& paths, const std::string& output) {
+Result<std::optional<MergedSweep>> merge(const std::vector<std::string>& paths,
+                                         const std::string& output) {
   for (const std::string& path : paths) {
     std::error_code ignored;
     if (std::filesystem::equivalent(path, output, ignored))
@@ -40,10 +58,15 @@ Status merge(const std::vector<std::string>& paths, const std::string& output) {
   }
   const auto is_sweep = [](const std::string& path) { return store::is_sweep(path); };
   const auto sweeps = std::ranges::count_if(paths, is_sweep);
-  if (sweeps == std::ssize(paths)) return store::merge_sweeps(paths, output);
-  if (sweeps == 0) return merge_runs(paths, output);
-  const auto other = std::ranges::find_if_not(paths, is_sweep);
-  return fail_at(*other, "holds no sweep, as others of these do: expected sweeps, or runs");
+  if (sweeps == std::ssize(paths))
+    return merge_sweeps(paths, output).map([](const MergedSweep& sweep) {
+      return std::optional(sweep);
+    });
+  if (sweeps != 0)
+    return tl::unexpected(other_than_sweep(*std::ranges::find_if_not(paths, is_sweep)));
+  if (const Status merged = merge_runs(paths, output); !merged)
+    return tl::unexpected(merged.error());
+  return std::nullopt;
 }
 
 }  // namespace foregather::tasks

@@ -1,5 +1,6 @@
 #include "tasks/outputs.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tasks/export.h"
@@ -12,6 +13,18 @@ bool is_same_file(const std::string& a, const std::string& b) {
   const fs::path first = fs::weakly_canonical(a, error);
   const fs::path second = fs::weakly_canonical(b, error);
   return !a.empty() && !b.empty() && first == second;
+}
+
+Status check_outputs(const std::vector<std::string>& outputs,
+                     const std::vector<std::string>& inputs) {
+  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+    const auto is_same = [&](const std::string& other) { return is_same_file(*output, other); };
+    if (std::any_of(outputs.begin(), output, is_same))
+      return fail_at(*output, "is to be two outputs, expected two files");
+    if (std::ranges::any_of(inputs, is_same))
+      return fail_at(*output, "is an input, expected another file to write");
+  }
+  return {};
 }
 
 namespace {
@@ -29,12 +42,10 @@ Status create(const std::string& path, std::optional<PendingFile>& file) {
 Result<Outputs> Outputs::open(const std::string& database, const std::string& trace,
                               const std::string& dump) {
   Outputs outputs;
-  for (const std::string& path : {database, trace, dump}) {
-    for (const std::string& other : outputs.paths_)
-      if (is_same_file(path, other))
-        return fail_at(path, "is to be two outputs, expected two files");
+  for (const std::string& path : {database, trace, dump})
     if (!path.empty()) outputs.paths_.push_back(path);
-  }
+  if (Status apart = check_outputs(outputs.paths_, {}); !apart)
+    return tl::unexpected(apart.error());
   if (!database.empty()) {
     auto writer = store::RunWriter::create(database);
     if (!writer) return tl::unexpected(writer.error());
@@ -47,10 +58,7 @@ Result<Outputs> Outputs::open(const std::string& database, const std::string& tr
 
 Status Outputs::write(std::span<const run::Run> runs, std::string_view dump,
                       const std::vector<std::string>& inputs) {
-  for (const std::string& output : paths_)
-    for (const std::string& input : inputs)
-      if (is_same_file(output, input))
-        return fail_at(output, "is an input, expected another file to write");
+  if (Status apart = check_outputs(paths_, inputs); !apart) return apart;
   if (database_)
     for (const run::Run& run : runs)
       if (Status written = database_->write(run); !written) return written;

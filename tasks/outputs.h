@@ -16,6 +16,11 @@ namespace foregather::tasks {
 /// Do both paths lead to one file? Neither needs to exist.
 bool is_same_file(const std::string& a, const std::string& b);
 
+/// Two outputs that are one file, or one that is an input: an error at the output. Empty paths: not
+/// asked for.
+Status check_outputs(const std::vector<std::string>& outputs,
+                     const std::vector<std::string>& inputs);
+
 /// The files that a command was asked for, opened before the work starts so that an unwritable
 /// place costs nothing. Files appear complete or not at all.
 class Outputs {

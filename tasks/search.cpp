@@ -41,7 +41,7 @@ sim::SearchLimits limits_of(const SearchRequest& request, std::int64_t points) {
 
 // Sets of blocks are values of a key that varies.
 GridRequest with_blocks_axis(const SearchRequest& request) {
-  GridRequest varied = request;
+  auto varied = static_cast<const GridRequest&>(request);
   const std::string axis = std::string(kBlocksKey) + "=";
   const bool varies = std::ranges::any_of(
       varied.vary, [&](const std::string& text) { return text.starts_with(axis); });
@@ -276,7 +276,12 @@ Result<SearchReport> search(const SearchRequest& request,
   SimulatorJudge judge(*grid, request, report.goal, writer ? &*writer : nullptr, progress);
   const auto outcome =
       sim::search(grid->points(), judge, limits_of(request, grid->points().size()));
-  if (writer)
+  const auto is_of_use = [](const auto& entry) {
+    return entry.second.status != run::PointStatus::failed;
+  };
+  if (writer && std::ranges::none_of(judge.simulated(), is_of_use))
+    writer->abandon();
+  else if (writer)
     if (const Status finished = writer->finish(); !finished && outcome)
       return tl::unexpected(finished.error());
   if (!outcome) return tl::unexpected(outcome.error());

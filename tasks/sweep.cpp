@@ -10,6 +10,7 @@
 #include "core/store/sweep_reader.h"
 #include "core/store/sweep_writer.h"
 #include "tasks/chunk_queue.h"
+#include "tasks/outputs.h"
 #include "tasks/parallel.h"
 #include "tasks/sweep_ranks.h"
 
@@ -240,22 +241,26 @@ class CountingSink final : public run::SweepSink {
   SweepCounts& counts_;
 };
 
-Status copy_rows(const std::string& path, run::SweepSink& sink) {
+// Those of a range.
+Status copy_rows(const std::string& path, std::int64_t begin, std::int64_t end,
+                 run::SweepSink& sink) {
   auto reader = store::SweepReader::open(path);
   if (!reader) return tl::unexpected(reader.error());
   while (true) {
     auto point = reader->next();
     if (!point) return tl::unexpected(point.error());
     if (!*point) return {};
+    if ((*point)->index < begin || (*point)->index >= end) continue;
     if (const Status added = sink.add(**point); !added) return added;
   }
 }
 
 Status check_counts(const SweepCounts& counts, const SweepRequest& request) {
-  if (counts.fits + counts.out_of_memory + counts.failed == 0)
-    return request.where.empty() ? fail("there is no point: this shard of the grid is empty")
-                                 : fail_at("--where", "none of {} points meets the conditions",
-                                           format_count(counts.points));
+  const bool is_empty = counts.fits + counts.out_of_memory + counts.failed == 0;
+  if (is_empty && request.shard.of > 1) return {};  // others have some
+  if (is_empty)
+    return fail_at("--where", "none of {} points meets the conditions",
+                   format_count(counts.points));
   if (counts.fits + counts.out_of_memory > 0) return {};
   return fail("none of {} points can be predicted; the first one: {}", format_count(counts.failed),
               counts.first_error);
@@ -275,6 +280,11 @@ Result<Sweep> Sweep::open(const SweepRequest& request) {
         "{} points at once are too many, expected at most {}: vary less, or share them "
         "by --shard",
         format_count(points), format_count(kMostAtOnce));
+  std::vector<std::string> outputs;
+  for (const std::string& path : {request.database, request.picture})
+    if (!path.empty()) outputs.push_back(path);
+  if (const Status apart = check_outputs(outputs, grid->files); !apart)
+    return tl::unexpected(apart.error());
   return Sweep(request, std::move(*grid));
 }
 
@@ -298,10 +308,21 @@ Result<SweepCounts> Sweep::run(run::SweepSink& sink,
   if (writer) {
     const Status finished = writer->finish();
     if (done) done = finished;
-    if (done) done = copy_rows(request_.database, counted);
+    const std::int64_t points = grid_.points().size();
+    if (done)
+      done = copy_rows(request_.database, request_.shard.begin(points), request_.shard.end(points),
+                       counted);
   }
   if (done) done = check_counts(runner.counts, request_);
-  if (!done) return tl::unexpected(done.error());
+  const SweepCounts& counts = runner.counts;
+  if (!done) {
+    const bool is_of_use = counts.fits + counts.out_of_memory + counts.present != 0;
+    if (writer && !is_of_use && done.error().fault == Fault::input) writer->abandon();
+    return tl::unexpected(done.error());
+  }
+  if (counts.fits + counts.out_of_memory + counts.failed == 0)
+    runner.counts.warnings.push_back(
+        fmt::format("shard {} of {} has no points", request_.shard.number, request_.shard.of));
   return runner.counts;
 }
 

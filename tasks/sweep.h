@@ -20,6 +20,7 @@ struct SweepRequest : GridRequest {
   // What does not.
   std::uint32_t jobs = 0;  ///< threads; 0: as many as there are processors, in a job one
   std::string database;    ///< where rows are kept; empty: nowhere
+  std::string picture;     ///< that the caller writes: no input, and not the database
   bool resume = false;     ///< go on with the database
 };
 
@@ -44,7 +45,7 @@ struct SweepCounts {
 class Sweep {
  public:
   /// Errors: bad usage, at its place; unknown keys; values that a key does not take; a source that
-  /// cannot be read.
+  /// cannot be read; an output that is an input.
   static Result<Sweep> open(const SweepRequest& request);
 
   const run::SweepInfo& info() const { return grid_.info; }
@@ -54,7 +55,8 @@ class Sweep {
   /// to `sink` in order of their number. Rows do not depend on the number of threads. Memory: a few
   /// thousand points at one time. `progress` is called now and then, by one thread at a time.
   /// Errors: those of the database and the sink; a condition that cannot be decided; no point
-  /// meets the conditions; no point could be predicted.
+  /// meets the conditions (a shard may be empty); no point could be predicted. After the last three
+  /// a new database is not left behind.
   /// With a job, whose rank 0 this is, the other ranks predict as well; a lost one's points are
   /// predicted again.
   Result<SweepCounts> run(run::SweepSink& sink,

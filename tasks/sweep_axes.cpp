@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/alloc/config.h"
 #include "core/base/file.h"
 #include "core/plan/workload_keys.h"
 #include "core/plan/workload_toml.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr Bytes kLongestSource = 4 * GiB;
 constexpr std::string_view kPass = "what-if.";
 constexpr std::string_view kHardware = "cluster.hardware";
+constexpr std::string_view kAllocator = "allocator.conf";
 
 std::string canonical(const std::string& key) {
   if (key == "hw") return std::string(kHardware);
@@ -48,6 +50,9 @@ Status check_value(const sim::Axis& axis, const std::string& key, const std::str
   }
   if (const Status set = known->set(scratch, given); !set)
     return value.empty() ? Status{} : fail_at(place, "{}", set.error().message);
+  if (key == kAllocator)
+    if (const auto config = alloc::parse_alloc_conf(value); !config)
+      return fail_at(place, "{}", config.error().text());
   if (key != kHardware) return {};
   const auto hardware = sim::load_hardware(value);
   if (hardware) return {};

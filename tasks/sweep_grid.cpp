@@ -1,6 +1,7 @@
 #include "tasks/sweep_grid.h"
 
 #include "sim/passes/registry.h"
+#include "tasks/sweep_inputs.h"
 #include "tasks/version.h"
 
 namespace foregather::tasks {
@@ -36,8 +37,10 @@ Result<SweepGrid> SweepGrid::read(const GridRequest& request) {
   for (const sim::Axis& axis : axes->grid().axes())
     info.axes.emplace_back(axis.key(), axis.written());
   info.points = axes->grid().size();
-  return SweepGrid{request, std::move(info), std::move(*axes), std::move(*conditions),
-                   std::move(*text)};
+  std::vector<std::string> files = input_files(request, *axes, *text);
+  info.inputs = digests_of(files, text->has_value() ? request.source : "");
+  return SweepGrid{request,          std::move(info), std::move(*axes), std::move(*conditions),
+                   std::move(*text), std::move(files)};
 }
 
 Candidate SweepGrid::candidate(const std::vector<std::string>& values) const {

@@ -35,6 +35,7 @@ struct SweepGrid {
   SweepAxes axes;
   SweepConditions conditions;
   std::optional<std::string> text;  ///< of a workload
+  std::vector<std::string> files;   ///< that its points read, SOURCE among them
 };
 
 /// A point of the grid: figures, or why there are none.

@@ -69,10 +69,11 @@ std::string sweep_tag(const SweepGrid& grid) {
   };
   for (const std::string* text : {&grid.info.tool, &grid.info.source_text, &grid.info.options})
     add(*text);
-  for (const auto& [key, values] : grid.info.axes) {
-    add(key);
-    add(values);
-  }
+  for (const auto* pairs : {&grid.info.axes, &grid.info.inputs})
+    for (const auto& [name, content] : *pairs) {
+      add(name);
+      add(content);
+    }
   return digest.finish();
 }
 

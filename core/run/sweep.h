@@ -19,6 +19,8 @@ struct SweepInfo {
   std::string source;       ///< the path as given
   std::string source_text;  ///< its content; empty if that is no text
   std::string options;      ///< --set, --what-if and --where, one a line, in their order
+  /// Files that points read besides that text: paths, and digests of what they hold.
+  std::vector<std::pair<std::string, std::string>> inputs;
   std::vector<std::pair<std::string, std::string>> axes;  ///< key and values as written
   std::int64_t points = 0;                                ///< of the whole grid
   friend bool operator==(const SweepInfo&, const SweepInfo&) = default;

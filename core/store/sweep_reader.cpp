@@ -87,7 +87,24 @@ bool is_sweep(const std::string& path) {
   return SweepReader::open(path).has_value();
 }
 
-Result<run::SweepInfo> read_sweep_info(Database& database) {
+namespace {
+
+Result<std::vector<std::pair<std::string, std::string>>> read_pairs(Database& database,
+                                                                    const char* select) {
+  auto query = database.prepare(select);
+  if (!query) return tl::unexpected(query.error());
+  std::vector<std::pair<std::string, std::string>> pairs;
+  while (true) {
+    const auto more = query->next();
+    if (!more) return tl::unexpected(more.error());
+    if (!*more) return pairs;
+    pairs.emplace_back(std::string(query->text(0)), std::string(query->text(1)));
+  }
+}
+
+}  // namespace
+
+Result<run::SweepInfo> read_sweep_info(Database& database, std::int64_t version) {
   const auto sweeps = database.integer("SELECT count(*) FROM (SELECT 1 FROM sweep LIMIT 2)");
   if (!sweeps) return tl::unexpected(sweeps.error());
   if (*sweeps != 1) return fail_at(database.path(), "holds no sweep");
@@ -103,14 +120,14 @@ Result<run::SweepInfo> read_sweep_info(Database& database) {
     info.options = read.text();
     info.points = read.integer();
   }
-  auto query = database.prepare("SELECT name, written FROM sweep_axis ORDER BY id");
-  if (!query) return tl::unexpected(query.error());
-  while (true) {
-    const auto more = query->next();
-    if (!more) return tl::unexpected(more.error());
-    if (!*more) return info;
-    info.axes.emplace_back(std::string(query->text(0)), std::string(query->text(1)));
-  }
+  auto axes = read_pairs(database, "SELECT name, written FROM sweep_axis ORDER BY id");
+  if (!axes) return tl::unexpected(axes.error());
+  info.axes = std::move(*axes);
+  if (version < kFirstWithInputs) return info;
+  auto inputs = read_pairs(database, "SELECT path, digest FROM sweep_input ORDER BY id");
+  if (!inputs) return tl::unexpected(inputs.error());
+  info.inputs = std::move(*inputs);
+  return info;
 }
 
 Result<SweepReader> SweepReader::open(const std::string& path) {
@@ -121,7 +138,7 @@ Result<SweepReader> SweepReader::open(const std::string& path) {
   if (!version) return tl::unexpected(version.error());
   constexpr std::int64_t kFirstWithSweeps = 3;
   if (*version < kFirstWithSweeps) return fail_at(path, "holds no sweep");
-  auto info = read_sweep_info(*database);
+  auto info = read_sweep_info(*database, *version);
   if (!info) return tl::unexpected(info.error());
   auto query = database->prepare("SELECT * FROM point ORDER BY id");
   if (!query) return tl::unexpected(query.error());

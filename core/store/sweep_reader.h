@@ -14,8 +14,11 @@ namespace foregather::store {
 /// Is this a database of ours that holds a sweep?
 bool is_sweep(const std::string& path);
 
-/// What was asked for. Errors: the database holds no sweep.
-Result<run::SweepInfo> read_sweep_info(Database& database);
+/// The first version whose sweeps say what files they read.
+inline constexpr std::int64_t kFirstWithInputs = 6;
+
+/// What was asked for, of a database of that version. Errors: the database holds no sweep.
+Result<run::SweepInfo> read_sweep_info(Database& database, std::int64_t version);
 
 /// Points in order of their number, one by one. Values are those of `settings`, as they were
 /// written. Errors: no database of ours, no sweep, rows that do not fit.

@@ -22,6 +22,18 @@ constexpr const char* kInsertPoint =
     "INSERT INTO point VALUES "
     "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 
+Status insert_pairs(Database& database, const char* insert,
+                    const std::vector<std::pair<std::string, std::string>>& pairs) {
+  auto row = database.prepare(insert);
+  if (!row) return tl::unexpected(row.error());
+  for (std::size_t i = 0; i < pairs.size(); ++i)
+    if (Status done = row->run(static_cast<std::int64_t>(i), std::string_view(pairs[i].first),
+                               std::string_view(pairs[i].second));
+        !done)
+      return done;
+  return {};
+}
+
 Status insert_info(Database& database, const run::SweepInfo& info) {
   auto insert = database.prepare("INSERT INTO sweep VALUES (0,?,?,?,?,?)");
   if (!insert) return tl::unexpected(insert.error());
@@ -30,14 +42,10 @@ Status insert_info(Database& database, const run::SweepInfo& info) {
                                 info.points);
       !done)
     return done;
-  auto axis = database.prepare("INSERT INTO sweep_axis VALUES (?,?,?)");
-  if (!axis) return tl::unexpected(axis.error());
-  for (std::size_t i = 0; i < info.axes.size(); ++i)
-    if (Status done = axis->run(static_cast<std::int64_t>(i), std::string_view(info.axes[i].first),
-                                std::string_view(info.axes[i].second));
-        !done)
-      return done;
-  return {};
+  if (Status done = insert_pairs(database, "INSERT INTO sweep_axis VALUES (?,?,?)", info.axes);
+      !done)
+    return done;
+  return insert_pairs(database, "INSERT INTO sweep_input VALUES (?,?,?)", info.inputs);
 }
 
 Status create_sweep(Database& database, const run::SweepInfo& info) {
@@ -123,6 +131,9 @@ std::string difference(const run::SweepInfo& a, const run::SweepInfo& b) {
   if (a.options != b.options) return "other --set, --what-if or --where";
   if (a.source_text != b.source_text || a.source != b.source) return "another SOURCE";
   if (a.points != b.points) return "another grid";
+  if (a.inputs.size() != b.inputs.size()) return "other files that it reads";
+  for (std::size_t i = 0; i < a.inputs.size(); ++i)
+    if (a.inputs[i] != b.inputs[i]) return "another " + b.inputs[i].first;
   return a.tool == b.tool ? "" : "made by " + a.tool;
 }
 
@@ -175,12 +186,15 @@ Result<SweepWriter> SweepWriter::resume(const std::string& path, const run::Swee
       }
       return tl::unexpected(created.error());
     }
-    return begin(std::move(*database), info);
+    auto writer = begin(std::move(*database), info);
+    if (writer) writer->is_new_ = !was_there;
+    return writer;
   }
-  if (const auto version = check_schema(*database); !version)
-    return tl::unexpected(version.error());
-  const auto there = read_sweep_info(*database);
+  const auto version = check_schema(*database);
+  if (!version) return tl::unexpected(version.error());
+  auto there = read_sweep_info(*database, *version);
   if (!there) return tl::unexpected(there.error());
+  if (*version < kFirstWithInputs) there->inputs = info.inputs;  // nobody knows
   if (const std::string differs = difference(*there, info); !differs.empty())
     return fail_at(path, "is another sweep: {}. Name another file, or repeat its command", differs);
   PointSet present;
@@ -219,7 +233,13 @@ Status SweepWriter::finish() {
   return database_.finish();
 }
 
-Status merge_sweeps(const std::vector<std::string>& paths, const std::string& output) {
+void SweepWriter::abandon() {
+  (void)finish();
+  if (is_new_) ::unlink(database_.path().c_str());
+}
+
+Result<std::int64_t> merge_sweeps(const std::vector<std::string>& paths,
+                                  const std::string& output) {
   auto file = PendingFile::create(output);
   if (!file) return tl::unexpected(file.error());
   if (file->temporary_path().empty())
@@ -236,8 +256,10 @@ Status merge_sweeps(const std::vector<std::string>& paths, const std::string& ou
   }
   auto database = Database::create(file->temporary_path(), output);
   if (!database) return tl::unexpected(database.error());
-  if (Status created = create_sweep(*database, *info); !created) return created;
-  if (Status begun = database->execute("BEGIN"); !begun) return begun;
+  if (Status created = create_sweep(*database, *info); !created)
+    return tl::unexpected(created.error());
+  if (Status begun = database->execute("BEGIN"); !begun) return tl::unexpected(begun.error());
+  std::int64_t points = 0;
   std::vector<std::string> keys;
   for (const auto& axis : info->axes) keys.push_back(axis.first);
   {
@@ -249,26 +271,29 @@ Status merge_sweeps(const std::vector<std::string>& paths, const std::string& ou
           [&](std::optional<run::SweepPoint> point) { next[i] = std::move(point); });
     };
     for (std::size_t i = 0; i < readers.size(); ++i)
-      if (const auto read = advance(i); !read) return read;
+      if (const auto read = advance(i); !read) return tl::unexpected(read.error());
     while (true) {
       std::optional<std::size_t> first;
       for (std::size_t i = 0; i < next.size(); ++i)
         if (next[i] && (!first || next[i]->index < next[*first]->index)) first = i;
       if (!first) break;
+      ++points;
       const run::SweepPoint point = *next[*first];
       for (std::size_t i = 0; i < next.size(); ++i) {
         if (!next[i] || next[i]->index != point.index) continue;
         if (*next[i] != point)
           return fail_at(paths[i], "point {} differs from that of {}", point.index, paths[*first]);
-        if (const auto read = advance(i); !read) return read;
+        if (const auto read = advance(i); !read) return tl::unexpected(read.error());
       }
-      if (Status inserted = insert_point(*insert, keys, point); !inserted) return inserted;
+      if (Status inserted = insert_point(*insert, keys, point); !inserted)
+        return tl::unexpected(inserted.error());
     }
   }
   readers.clear();
-  if (Status done = database->execute("COMMIT"); !done) return done;
-  if (Status done = database->finish(); !done) return done;
-  return file->commit();
+  if (Status done = database->execute("COMMIT"); !done) return tl::unexpected(done.error());
+  if (Status done = database->finish(); !done) return tl::unexpected(done.error());
+  if (Status done = file->commit(); !done) return tl::unexpected(done.error());
+  return points;
 }
 
 }  // namespace foregather::store

@@ -42,6 +42,8 @@ class SweepWriter final : public run::SweepSink {
   const PointSet& present() const { return present_; }
   Status add(const run::SweepPoint& point) override;
   Status finish();
+  /// Instead of finish(), where no row is worth anything: a file that was not there before goes.
+  void abandon();
 
  private:
   SweepWriter(Database database, std::vector<std::string> keys)
@@ -54,11 +56,12 @@ class SweepWriter final : public run::SweepSink {
   std::vector<std::string> keys_;  ///< of the axes
   PointSet present_;
   bool in_transaction_ = false;
+  bool is_new_ = false;                          ///< the file was not there
   std::chrono::steady_clock::time_point begun_;  ///< the transaction
 };
 
-/// Joins sweeps of one grid into a new file. Points that several have must be the same in all.
-/// Errors: other sweeps, points that differ.
-Status merge_sweeps(const std::vector<std::string>& paths, const std::string& output);
+/// Joins sweeps of one grid into a new file, and says how many points it has. Points that several
+/// have must be the same in all. Errors: other sweeps, points that differ.
+Result<std::int64_t> merge_sweeps(const std::vector<std::string>& paths, const std::string& output);
 
 }  // namespace foregather::store

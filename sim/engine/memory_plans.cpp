@@ -66,8 +66,7 @@ MemoryPlans::Signature MemoryPlans::signature_of(const Graph& graph, const Progr
     return {graph.tensors[2 * i].storage.row(), graph.tensors[2 * i + 1].storage.row()};
   });
   mixers.add(1, [&](std::size_t) -> Words {
-    return {graph.tensors.size(),
-            graph.tensors.empty() ? 0 : graph.tensors.back().storage.row()};
+    return {graph.tensors.size(), graph.tensors.empty() ? 0 : graph.tensors.back().storage.row()};
   });
   mixers.add(program.threads.size(), [](std::size_t) -> Words { return {}; });
   for (const HostThread& thread : program.threads)

@@ -185,7 +185,7 @@ Result<Pass> parse_bucket(const PassArguments& arguments) {
 // thunder/distributed/transforms/fsdp.py: FSDPCommBucketing (reference: Thunder §B.3).
 const PassInfo kBucketPass{
     "bucket", "=layer|block|SIZE",
-    "packs gathers, and reductions, of a module, a block or SIZE bytes into one collective each",
+    "packs gathers, and reductions, of a module, a block or SIZE (25MiB) into one collective each",
     R"(Thunder's bucketing. The shards of a bucket are copied into one buffer where its first gather was
 issued, gathered, and copied out into the parameters where the first was waited for: fewer, larger
 collectives for two copies, and twice the gathered bytes for the time of the second. The gradients of a

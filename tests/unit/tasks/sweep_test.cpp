@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <functional>
 #include <random>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "core/base/file.h"
 #include "core/store/sweep_reader.h"
 #include "core/store/sweep_writer.h"
 #include "tasks/merge.h"
@@ -259,6 +261,7 @@ TEST_CASE("what cannot be swept is refused before anything is predicted") {
         std::string::npos);
   CHECK(refusal(tiny({"train.micro_batch=1,0"})).find("0 is out of range") != std::string::npos);
   CHECK(refusal(tiny({"train.micro_batch=0..4"})).find("0 is out of range") != std::string::npos);
+  CHECK(refusal(tiny({"allocator.conf=,bogus:1"})).find("bogus") != std::string::npos);
   CHECK(refusal(tiny({"hw=h100_sxn"})).find("h100_sxm") != std::string::npos);
   CHECK(refusal(tiny({"hw=h100_sxm", "cluster.hw=h200_sxm"})).find("given twice") !=
         std::string::npos);
@@ -320,6 +323,75 @@ TEST_CASE("a database keeps every row, and resuming adds only what is missing") 
   CHECK(refusal(other).find("text.db") != std::string::npos);
 }
 
+TEST_CASE("a sweep whose files changed is another sweep") {
+  const test::Scratch scratch;
+  const auto text_of = [](const std::string& path) { return *read_file(path, 1 << 20); };
+  const std::string config =
+      scratch.write("model.json", text_of(kSamples + "configs/tiny_llama.json"));
+  const std::string hardware = scratch.write("own.toml", "base = \"h100_sxm\"\nname = \"own\"\n");
+  SweepRequest request = tiny({"train.micro_batch=1..4", "hw=h100_sxm," + hardware});
+  request.sets = {"model.config=" + config};
+  request.database = scratch.path("sweep.db");
+  request.resume = true;
+  request.shard = {1, 2};
+  const Swept first = swept(request);
+  if (!first.counts) FAIL(first.counts.error().text());
+  request.shard = {};
+  scratch.write("own.toml", "base = \"h100_sxm\"\nname = \"own\"\n# slower\n");
+  CHECK(refusal(request).find("is another sweep: another " + hardware) != std::string::npos);
+  scratch.write("own.toml", "base = \"h100_sxm\"\nname = \"own\"\n");
+  scratch.write("model.json", text_of(config) + " ");
+  CHECK(refusal(request).find("is another sweep: another " + config) != std::string::npos);
+  scratch.write("model.json", text_of(kSamples + "configs/tiny_llama.json"));
+  CHECK(swept(request).counts->predicted == 4);
+}
+
+TEST_CASE("no output of a sweep is an input, or another output") {
+  const test::Scratch scratch;
+  SweepRequest request = tiny({"train.micro_batch=1,2"});
+  request.source = scratch.write("w.toml", *read_file(request.source, 1 << 20));
+  const std::string config = scratch.write("model.json", "{}");
+  request.sets = {"model.config=" + config};
+  for (const std::string& input : {request.source, config}) {
+    request.picture = input;
+    CHECK(refusal(request) == input + ": is an input, expected another file to write");
+    request.picture.clear();
+    request.database = input;
+    CHECK(refusal(request) == input + ": is an input, expected another file to write");
+    request.database.clear();
+  }
+  request.database = request.picture = scratch.path("out");
+  CHECK(refusal(request).ends_with("is to be two outputs, expected two files"));
+}
+
+TEST_CASE("a sweep without a row leaves no database, a shard without points is one") {
+  const test::Scratch scratch;
+  SweepRequest request = tiny({"train.micro_batch=1,2"});
+  request.database = scratch.path("sweep.db");
+  for (const char* condition : {"1 / (train.micro_batch - 2) < 5", "train.micro_batch > 5"}) {
+    request.where = {condition};
+    CHECK_FALSE(refusal(request).empty());
+    CHECK_FALSE(std::filesystem::exists(request.database));
+  }
+  request.where.clear();
+  request.sets = {"parallel.world_size=12", "cluster.gpus_per_node=8"};
+  CHECK_FALSE(refusal(request).empty());
+  CHECK_FALSE(std::filesystem::exists(request.database));
+
+  request.sets.clear();
+  request.shard = {3, 4};
+  const Swept empty = swept(request);
+  if (!empty.counts) FAIL(empty.counts.error().text());
+  CHECK(empty.counts->warnings == std::vector<std::string>{"shard 3 of 4 has no points"});
+  CHECK(store::is_sweep(request.database));
+  // What the others had is there, and not this one's.
+  request.resume = true;
+  request.shard = {};
+  CHECK(swept(request).counts->predicted == 2);
+  request.shard = {4, 4};
+  CHECK(indices(swept(request).points) == std::vector<std::int64_t>{1});
+}
+
 TEST_CASE("the front is what no other point beats, and all of it is drawn") {
   const SweepRequest request = tiny({"train.micro_batch=1..8*2", "parallel.world_size=1,2,4"});
   const Swept all = swept(request);
@@ -368,7 +440,13 @@ TEST_CASE("merged shards are the sweep") {
   }
   const std::string merged = scratch.path("merged.db");
   parts.push_back(parts.front());  // points that several have
-  REQUIRE(merge(parts, merged).has_value());
+  const auto partly = merge({parts[0], parts[2]}, scratch.path("partly.db"));
+  REQUIRE(partly.has_value());
+  CHECK((*partly)->points == 23);
+  CHECK((*partly)->grid == 35);
+  const auto joined = merge(parts, merged);
+  REQUIRE(joined.has_value());
+  CHECK((*joined)->points == 35);
   request.shard = {};
   request.database = merged;
   request.resume = true;
@@ -382,9 +460,16 @@ TEST_CASE("merged shards are the sweep") {
   request.database = scratch.path("other.db");
   REQUIRE(swept(request).counts.has_value());
   parts.push_back(request.database);
-  const Status mixed = merge(parts, scratch.path("never.db"));
+  const auto mixed = merge(parts, scratch.path("never.db"));
   REQUIRE_FALSE(mixed.has_value());
   CHECK(mixed.error().text().find("is no part of the same sweep") != std::string::npos);
+  const auto why_not = [&](const std::string& other) {
+    return merge({parts[0], other}, scratch.path("never.db")).error().text();
+  };
+  const std::string absent = scratch.path("absent.db");
+  CHECK(why_not(absent) == absent + ": cannot be read: No such file or directory");
+  CHECK(why_not(scratch.write("text.db", "no database")).find("is not a SQLite database") !=
+        std::string::npos);
 }
 
 TEST_CASE("rows as text have a cell for each column") {
