@@ -41,9 +41,8 @@ int run_validate(const ValidateArguments& arguments) {
 std::vector<Option> options(ValidateArguments& arguments) {
   tasks::ValidateRequest& request = arguments.request;
   return {
-      {"--measured", "CSV",
-       "a table of measured training runs; docs/validation.md names its columns", nullptr,
-       &request.measured, nullptr},
+      {"--measured", "CSV", "a table of measured training runs; docs/formats.md names its columns",
+       nullptr, &request.measured, nullptr},
       {"--nccl-tests", "DIR", "a folder of nccl-tests tables as CSV", nullptr, &request.nccl_tests,
        nullptr},
       {"--predictions", "OUT.csv",

@@ -15,6 +15,8 @@ namespace {
 
 // Pickles of protocol 2 and later begin with its opcode.
 bool is_snapshot(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;  // a pipe is read once
   return std::ifstream(path, std::ios::binary).get() == 0x80;
 }
 

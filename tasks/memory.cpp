@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/alloc/simulated_memory.h"
+#include "core/base/text.h"
 #include "tasks/recordings.h"
 #include "tasks/snapshot_run.h"
 
@@ -54,6 +55,27 @@ void explain_divergence(const traces::Snapshot& snapshot, const DeviceRecording&
     trace.diverging_stack.push_back(shown_frame(snapshot, frame));
 }
 
+Bytes held_by(const alloc::Layout& layout) {
+  Bytes held = 0;
+  for (const alloc::SegmentLayout& segment : layout)
+    for (const alloc::BlockLayout& block : segment.blocks)
+      if (block.state != alloc::BlockState::unmapped) held += block.size;
+  return held;
+}
+
+// Nothing that comes later could tell that a device is too small for what the recording begins
+// with.
+Status check_capacity(const MemoryRequest& request, const MemoryTrace& trace) {
+  if (!request.capacity || request.start == alloc::WhatIfStart::cold) return {};
+  const Bytes held = held_by(trace.replay.start.layout);
+  if (held <= *request.capacity) return {};
+  return fail_at(
+      "--capacity",
+      "{} is less than the {} that device {} holds when the recording begins, so it would "
+      "not have fitted: expected at least that, or --what-if-start cold",
+      format_bytes(*request.capacity), format_bytes(held), trace.device);
+}
+
 Status answer(const MemoryRequest& request, const std::vector<Question>& questions,
               const DeviceRecording& device, MemoryTrace& trace) {
   for (const Question& question : questions) {
@@ -91,6 +113,8 @@ Result<MemoryReport> examine_snapshot(const MemoryRequest& request) {
     trace.replay = std::move(*replay);
     trace.holders = holders_at_peak(*snapshot, device.device, trace.replay);
     explain_divergence(*snapshot, device, trace);
+    if (Status large_enough = check_capacity(request, trace); !large_enough)
+      return tl::unexpected(large_enough.error());
     if (Status done = answer(request, *questions, device, trace); !done)
       return tl::unexpected(done.error());
   }

@@ -74,10 +74,11 @@ std::string fabric_of(std::string_view text, const sim::Hardware& hardware) {
   return {};
 }
 
-/// "8x200gb/s" -> 8, 200; "efa 3200 gbps" -> 1, 3200; "4x hdr" -> 4, 200.
+/// "8x200Gb/s" -> 8, 200; "EFA 3200 Gbps" -> 1, 3200; "4x HDR" -> 4, 200.
 struct Adapters {
-  int count = 1;
-  double gbps = 0;
+  std::optional<int> count;  ///< of a node, as far as it is stated
+  double gbps = 0;           ///< of each
+  bool is_of_gpu = false;    ///< each GPU has so many
 };
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -87,7 +88,7 @@ std::optional<double> number_before(std::string_view text, std::size_t& end) {
   std::size_t last = end;
   while (last > 0 && text[last - 1] == ' ') --last;
   std::size_t first = last;
-  while (first > 0 && is_digit(text[first - 1])) --first;
+  while (first > 0 && (is_digit(text[first - 1]) || text[first - 1] == '.')) --first;
   double value = 0;
   if (std::from_chars(text.data() + first, text.data() + last, value).ec != std::errc())
     return std::nullopt;
@@ -95,36 +96,61 @@ std::optional<double> number_before(std::string_view text, std::size_t& end) {
   return value;
 }
 
-int count_before(std::string_view text, std::size_t end) {
+std::optional<int> count_before(std::string_view text, std::size_t end) {
   while (end > 0 && text[end - 1] == ' ') --end;
-  if (end == 0 || text[end - 1] != 'x') return 1;
+  if (end == 0 || text[end - 1] != 'x') return std::nullopt;
   const auto count = number_before(text, --end);
-  return count ? static_cast<int>(std::clamp(*count, 1.0, 64.0)) : 1;
+  if (!count) return std::nullopt;
+  return static_cast<int>(std::clamp(*count, 1.0, 64.0));
 }
 
-std::optional<Adapters> adapters_of(std::string_view text) {
-  for (const std::string_view unit : {"gb/s", "gbps", "gbit", "gbe"}) {
-    std::size_t at = text.find(unit);
+/// Of what stands between signs that part a description.
+std::optional<Adapters> adapters_of_part(std::string_view text, std::string_view words) {
+  struct Unit {
+    std::string_view word;
+    double gbps;
+  };
+  // Bytes have a capital letter, if they are meant.
+  constexpr Unit kUnits[] = {{"GB/s", 8}, {"gb/s", 1},    {"gbps", 1},   {"gbit", 1},
+                             {"gbe", 1},  {"tb/s", 1000}, {"tbps", 1000}};
+  for (const Unit& unit : kUnits) {
+    std::size_t at = (unit.word == "GB/s" ? text : words).find(unit.word);
     if (at == std::string_view::npos) continue;
-    const auto gbps = number_before(text, at);
-    if (gbps && *gbps > 0) return Adapters{count_before(text, at), *gbps};
+    const auto speed = number_before(words, at);
+    if (speed && *speed > 0) return Adapters{count_before(words, at), *speed * unit.gbps};
   }
   constexpr std::pair<std::string_view, double> kSpeeds[] = {
       {"edr", 100}, {"hdr", 200}, {"ndr", 400}, {"xdr", 800}};
   for (const auto& [name, gbps] : kSpeeds)
-    if (const auto at = text.find(name); at != std::string_view::npos)
-      return Adapters{count_before(text, at), gbps};
+    if (const auto at = words.find(name); at != std::string_view::npos)
+      return Adapters{count_before(words, at), gbps};
   return std::nullopt;
+}
+
+/// What is said of links inside a node ("NVLink 900 GB/s") counts only where nothing else is said.
+std::optional<Adapters> adapters_of(std::string_view text) {
+  constexpr std::string_view kInside[] = {"nvlink", "nvswitch", "pcie", "hbm"};
+  std::optional<Adapters> any;
+  for (const bool inside : {false, true})
+    for (std::size_t begin = 0; begin < text.size() && !any;) {
+      const std::size_t end = std::min(text.find_first_of("+,;()", begin), text.size());
+      const std::string_view part = text.substr(begin, end - begin);
+      const std::string words = lower(std::string(part));
+      if (has_any(words, kInside) == inside) any = adapters_of_part(part, words);
+      begin = end + 1;
+    }
+  if (any) any->is_of_gpu = has(lower(std::string(text)), "per gpu");
+  return any;
 }
 
 /// Of one GPU. A total of a node ("EFA 3200Gb/s") is shared by its eight GPUs.
 double gbps_of(const Adapters& adapters, int local) {
   constexpr double kFastestAdapter = 800;
   constexpr double kGpusOfNode = 8;
-  if (adapters.count == 1 && adapters.gbps > kFastestAdapter) return adapters.gbps / kGpusOfNode;
-  const bool is_stated = adapters.count > 1;
-  return is_stated ? adapters.gbps * std::min(1.0, adapters.count / static_cast<double>(local))
-                   : adapters.gbps;
+  if (adapters.is_of_gpu) return adapters.gbps * adapters.count.value_or(1);
+  if (adapters.count)
+    return adapters.gbps * std::min(1.0, *adapters.count / static_cast<double>(local));
+  return adapters.gbps > kFastestAdapter ? adapters.gbps / kGpusOfNode : adapters.gbps;
 }
 
 bool is_one_process(std::string_view text) {
@@ -154,7 +180,7 @@ Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std:
   cluster.topology = topology_of(words, cluster.hardware, board->has_nvlink());
   if (nodes > 1) {
     cluster.fabric = fabric_of(words, *board);
-    if (const auto adapters = adapters_of(words)) cluster.fabric_gbps = gbps_of(*adapters, local);
+    if (const auto adapters = adapters_of(text)) cluster.fabric_gbps = gbps_of(*adapters, local);
   }
   auto hardware = load_machine(cluster);
   if (!hardware) return hardware;

@@ -143,7 +143,7 @@ Status check_columns(const CsvTable& table, const std::string& path) {
   if (missing.empty()) return {};
   return fail_at(path + ":1:1",
                  "column '{}' is missing, expected the columns of a table of "
-                 "measured runs (docs/validation.md)",
+                 "measured runs (docs/formats.md)",
                  fmt::join(missing, "', '"));
 }
 

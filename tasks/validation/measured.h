@@ -14,8 +14,9 @@ namespace foregather::tasks {
 /// Of a file of published results.
 constexpr Bytes kLargestTable = 64 * MiB;
 
-/// What the columns of a table of measured runs say; docs/validation.md lists their values. Texts
-/// are as written, empty where they do not apply; numbers are absent where the source is silent.
+/// What the columns of a table of measured runs say; docs/formats.md says where their values are
+/// listed. Texts are as written, empty where they do not apply; numbers are absent where the source
+/// is silent.
 struct MeasuredRow {
   std::string place;  ///< FILE:LINE:COL
   std::string id, tier, group, model, gpu, strategy_text, checkpointing_text, precision_text, notes,

@@ -5,6 +5,7 @@
 
 #include "core/base/file.h"
 #include "core/base/json_writer.h"
+#include "core/base/sha256.h"
 #include "sim/engine/engine.h"
 #include "tasks/busy_figures.h"
 #include "tasks/interval.h"
@@ -15,13 +16,17 @@
 namespace foregather::tasks {
 namespace {
 
+// Another one for each id.
 std::string file_stem(const std::string& id) {
-  constexpr std::size_t kLongest = 120;
+  constexpr std::size_t kLongest = 120, kDigits = 12;
   std::string stem = id.substr(0, kLongest);
   for (char& c : stem)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.' && c != '_')
       c = '_';
-  return stem;
+  if (stem == id) return stem;
+  Sha256 digest;
+  digest.update(id);
+  return stem + '-' + digest.finish().substr(0, kDigits);
 }
 
 Status write_file(const std::string& path, const std::string& text) {

@@ -32,7 +32,8 @@ struct RowPrediction {
 };
 
 /// Writes the workload of a row as DIRECTORY/ID.toml and DIRECTORY/ID.json (characters of the id
-/// that are not letters, digits, '-', '.' or '_' become '_') and predicts its steady step.
+/// that are not letters, digits, '-', '.' or '_' become '_', and a digest of the id follows) and
+/// predicts its steady step.
 ///
 /// What does not fit is predicted once more with a device large enough, so that a wrong `fits` does
 /// not hide how far the figures are; above 1023 GiB the peak is only a floor. `reserved_gib` is the

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <optional>
 
+#include "sim/cost/catalogue.h"
 #include "sim/cost/hardware.h"
 
 namespace foregather::tasks {
@@ -31,7 +32,7 @@ constexpr GpuWords kGpus[] = {
     {"h100_nvl", {"H100 NVL"}},
     {"h100_pcie", {"H100", "PCIE"}},
     {"h100_96_500w", {"H100", "96GB"}},
-    {"h100_96_500w", {"H100", "95 GIB"}},
+    {"h100_96_500w", {"H100", "95GB"}},
     {"h100_sxm_500w", {"H100", "500W"}},
     {"h100_sxm", {"H100"}},
     {"a100_40_pcie", {"A100", "PCIE", "40GB"}},
@@ -40,7 +41,7 @@ constexpr GpuWords kGpus[] = {
     {"a100_80_sxm", {"A100"}},
     {"a800_sxm", {"A800"}},
     {"v100_pcie", {"V100", "PCIE"}},
-    {"v100_16_sxm", {"V100", "SXM", "16GB"}},
+    {"v100_16_sxm", {"V100", "16GB"}},
     {"v100_sxm", {"V100"}},
     {"l40s", {"L40S"}},
     {"rtx_6000_ada", {"6000", "ADA"}},
@@ -96,10 +97,39 @@ int pcie_generation(std::string_view hardware) {
   return is_ampere || std::ranges::find(kFourth, hardware) != std::end(kFourth) ? 4 : 5;
 }
 
+namespace {
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+// In capitals; sizes as "40GB", whether they were "40 GiB" or "40G".
+std::string usual_words(const std::string& gpu) {
+  std::string text = gpu + ' ';
+  for (char& c : text)
+    c = c == '_' ? ' ' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  replace_all(text, "PCI-E", "PCIE");
+  replace_all(text, "GIB", "GB");
+  replace_all(text, " GB", "GB");
+  for (std::size_t at = 1; at + 1 < text.size(); ++at) {
+    const bool is_size =
+        text[at] == 'G' && std::isdigit(static_cast<unsigned char>(text[at - 1])) != 0;
+    if (is_size && std::isalnum(static_cast<unsigned char>(text[at + 1])) == 0)
+      text.insert(at + 1, 1, 'B');
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string hardware_of_gpu(const std::string& gpu) {
-  std::string name = gpu + ' ';
-  for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  if (const auto unit = name.find(" GB"); unit != std::string::npos) name.erase(unit, 1);
+  std::string own = gpu;
+  for (char& c : own)
+    c = c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const sim::CatalogueEntry& known : sim::catalogue(sim::CatalogueKind::hardware))
+    if (own == known.name) return own;
+  const std::string name = usual_words(gpu);
   for (const GpuWords& words : kGpus)
     if (std::all_of(words.parts.begin(), words.parts.end(),
                     [&](std::string_view part) { return says(name, part); }))

@@ -1,14 +1,13 @@
 #include "tasks/validation/validate.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <system_error>
 #include <utility>
 
 #include "core/base/file.h"
+#include "tasks/outputs.h"
 #include "tasks/parallel.h"
 #include "tasks/validation/fit.h"
 #include "tasks/validation/nccl_fit.h"
@@ -78,14 +77,38 @@ Status write_pictures(const std::string& report, const Validation& validation) {
   return {};
 }
 
+std::string beside(const std::string& predictions) {
+  return std::filesystem::path(predictions).replace_filename("nccl_predictions.csv").string();
+}
+
+// What is written is nothing that is read, now or by the same command again.
+Status check_places(const ValidateRequest& request) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> outputs;
+  for (const std::string& path : {request.predictions, request.report})
+    if (!path.empty()) outputs.push_back(path);
+  if (!request.predictions.empty() && !request.nccl_tests.empty())
+    outputs.push_back(beside(request.predictions));
+  if (Status apart = check_outputs(outputs, {request.measured, request.gpu_check}); !apart)
+    return apart;
+  if (request.nccl_tests.empty()) return {};
+  for (const std::string& path : outputs) {
+    const fs::path folder = fs::path(path).parent_path();
+    if (path.ends_with(".csv") &&
+        is_same_file(folder.empty() ? "." : folder.string(), request.nccl_tests))
+      return fail_at(path, "is in the folder of tables that are read, expected another place");
+  }
+  return {};
+}
+
 Status write_outputs(const ValidateRequest& request, const Validation& validation) {
   if (!request.predictions.empty()) {
     if (Status done = write(request.predictions, predictions_csv(validation.rows)); !done)
       return done;
-    const auto beside =
-        std::filesystem::path(request.predictions).replace_filename("nccl_predictions.csv");
     if (!request.nccl_tests.empty())
-      if (Status done = write(beside.string(), nccl_predictions_csv(validation.collectives)); !done)
+      if (Status done =
+              write(beside(request.predictions), nccl_predictions_csv(validation.collectives));
+          !done)
         return done;
   }
   if (request.report.empty()) return {};
@@ -94,10 +117,9 @@ Status write_outputs(const ValidateRequest& request, const Validation& validatio
 }
 
 Result<std::string> text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open()) return fail_at(path, "cannot be read");
-  if (!text.starts_with('|'))
+  constexpr Bytes kLongest = 16 * MiB;
+  auto text = read_file(path, kLongest);
+  if (text && !text->starts_with('|'))
     return fail_at(path, "is no table, expected measured.md of gpu-check");
   return text;
 }
@@ -180,6 +202,7 @@ Result<std::string> fit_to(const ValidateRequest& request) {
 }
 
 Result<Validation> validate(const ValidateRequest& request) {
+  if (Status apart = check_places(request); !apart) return tl::unexpected(apart.error());
   Validation validation;
   if (!request.measured.empty()) {
     auto rows = read_measured(request.measured);

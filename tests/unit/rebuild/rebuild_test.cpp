@@ -63,6 +63,20 @@ TEST_CASE("an op of a rebuilt recording waits for its launch and for its stream"
   CHECK(replayed(step.graph, 1.0 / 3) == std::vector<Ns>{300, 602, 907});
 }
 
+TEST_CASE("a recording of years is an event whose time is damaged") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  constexpr Ns kYear = 31'536'000'000'000;  // in microseconds
+  w.call(host, "cudaLaunchKernel", 0, 10, 0);
+  w.call(host, "cudaLaunchKernel", kYear, kYear + 10, 1);
+  w.kernel(stream, "gemm", 5, 105, 0);
+  w.kernel(stream, "gemm", kYear + 5, kYear + 105, 1);
+  const run::Recording* const one = &w.recording;
+  const auto refused = rebuild::rebuild({&one, 1}, {});
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().text().find("expected at most 30 days") != std::string::npos);
+}
+
 TEST_CASE("a synchronisation of the host moves with the work that it waited for") {
   RecordingWriter w;
   const auto host = w.lane("1", "1"), stream = w.lane("0", "7");

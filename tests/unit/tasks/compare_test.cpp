@@ -1,10 +1,13 @@
 // What `compare` does with its two sides.
 #include "tasks/compare.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "core/store/reader.h"
+#include "tasks/any_run.h"
 #include "tests/support/example_run.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
@@ -128,6 +131,15 @@ TEST_CASE("compare: a step that ran out of memory has no times") {
   CHECK(json["exposed_comm"]["predicted_ns"].is_null());
   CHECK(json["exposed_comm"]["measured_ns"] == 15);
   CHECK(json["second"]["step_time_ns"] == 60);
+}
+
+TEST_CASE("compare: a pipe, which can be read but once, is no run") {
+  const test::Scratch folder;
+  const std::string pipe = folder.path("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const auto run = tasks::load_any_run(pipe);
+  REQUIRE_FALSE(run.has_value());
+  CHECK(run.error().text().find("is not a regular file") != std::string::npos);
 }
 
 TEST_CASE("compare: a memory snapshot has memory alone") {

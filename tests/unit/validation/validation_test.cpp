@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 
+#include "sim/cost/catalogue.h"
 #include "tasks/validation/errors.h"
 #include "tasks/validation/fit.h"
 #include "tasks/validation/interconnect.h"
@@ -98,6 +100,10 @@ TEST_CASE("words for GPUs name hardware files") {
   CHECK(hardware_of_gpu("NVIDIA H20") == "h20_sxm");
   CHECK(hardware_of_gpu("RTX 6000 Ada-48GB") == "rtx_6000_ada");
   CHECK(hardware_of_gpu("NVIDIA L4") == "l4");
+  CHECK(hardware_of_gpu("A100 40G") == "a100_40_sxm");
+  CHECK(hardware_of_gpu("A100-SXM4-40GiB") == "a100_40_sxm");
+  CHECK(hardware_of_gpu("V100 16 GB") == "v100_16_sxm");
+  CHECK(hardware_of_gpu("H100 80GB PCI-E") == "h100_pcie");
   CHECK(hardware_of_gpu("TPU v5e").empty());
   CHECK(hardware_of_gpu("L40-48GB").empty());
   CHECK(hardware_of_gpu("RTX 3090 Ti").empty());
@@ -106,6 +112,8 @@ TEST_CASE("words for GPUs name hardware files") {
         "RTX 4090", "MI300X-192GB", "A100-PCIe-40GB", "H800-SXM-80GB", "A800-SXM4-80GB",
         "A10G-24GB", "RTX A6000", "RTX 3090-24GB", "MI250X-128GB"})
     CHECK(sim::load_hardware(hardware_of_gpu(gpu)).has_value());
+  for (const sim::CatalogueEntry& known : sim::catalogue(sim::CatalogueKind::hardware))
+    CHECK(hardware_of_gpu(std::string(known.name)) == known.name);
 }
 
 TEST_CASE("NVLink of a board that has none is left out, and said") {
@@ -152,6 +160,23 @@ TEST_CASE("words for interconnects set links") {
   CHECK(p2p->intra.kind == sim::IntraLink::pcie_p2p);
   const auto process = machine_of_interconnect("A100-SXM4-40GB", "1 process -g 8", 8, 1);
   CHECK(process->nccl.launch_floor == Approx(36000));
+}
+
+TEST_CASE("adapters of eight GPUs share their node's, unless each has its own") {
+  const auto gbps = [](const char* text) {
+    return machine_of_interconnect("H100-SXM-80GB", text, 16, 2)->inter.nic_bandwidth * 8 / 1e9;
+  };
+  CHECK(gbps("NVLink4 NVSwitch + InfiniBand 1x100Gb/s") == Approx(12.5));
+  CHECK(gbps("NVLink4 NVSwitch + InfiniBand 2x100Gb/s") == Approx(25));
+  CHECK(gbps("InfiniBand 8x100Gb/s") == Approx(100));
+  CHECK(gbps("InfiniBand 1xHDR") == Approx(25));
+  CHECK(gbps("InfiniBand 2xHDR") == Approx(50));
+  CHECK(gbps("InfiniBand HDR") == Approx(200));
+  CHECK(gbps("InfiniBand 8x12.5Gb/s") == Approx(12.5));
+  CHECK(gbps("InfiniBand 8x50GB/s") == Approx(400));
+  CHECK(gbps("RoCE 2x200Gb/s per GPU") == Approx(400));
+  CHECK(gbps("RoCE 3.2Tb/s") == Approx(400));
+  CHECK(gbps("NVLink4 900GB/s + InfiniBand 8x200Gb/s") == Approx(200));
 }
 
 TEST_CASE("models of rows are Hugging Face configs") {
@@ -233,6 +258,47 @@ TEST_CASE("a table is predicted, with answers and without") {
   CHECK_THAT(csv, Contains("\nthree,0.0"));
   CHECK_THAT(folder.read("report.md"), Contains("| g | 2/3 |"));
   CHECK_THAT(to_json(*validation), Contains("\"wrong_fit\": 0"));
+}
+
+TEST_CASE("rows whose names make one name of a file keep apart") {
+  const Folder folder;
+  const std::string ids[] = {"row 0", "row_0", "row/0"};
+  std::string table = kColumns;
+  for (const std::string& id : ids) table += line("fsdp2", id, ",,");
+  const auto at = table.rfind(",2,512,");
+  table.replace(at, 7, ",4,512,");  // the last one
+  ValidateRequest request;
+  request.measured = folder.write("m.csv", table);
+  request.workloads = (folder.path / "kept").string();
+  const auto validation = validate(request);
+  if (!validation) FAIL(validation.error().text());
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(request.workloads))
+    if (entry.path().extension() == ".toml") files.insert(entry.path().string());
+  CHECK(files.size() == 3);
+  const auto& rows = validation->rows;
+  CHECK(rows[0].prediction.allocated == rows[1].prediction.allocated);
+  CHECK(rows[0].prediction.allocated < rows[2].prediction.allocated);
+}
+
+TEST_CASE("a validation writes over nothing that it reads") {
+  const Folder folder;
+  ValidateRequest request;
+  request.measured = folder.write("m.csv", kColumns + line("fsdp2", "one", ",,"));
+  const auto refused = [&] {
+    const auto validation = validate(request);
+    return validation ? "" : validation.error().text();
+  };
+  request.predictions = request.measured;
+  CHECK(refused() == request.measured + ": is an input, expected another file to write");
+  request.predictions = request.report = (folder.path / "out").string();
+  CHECK_THAT(refused(), Contains("is to be two outputs"));
+  request.report.clear();
+  request.nccl_tests = (folder.path / "tables").string();
+  std::filesystem::create_directory(request.nccl_tests);
+  request.predictions = request.nccl_tests + "/out.csv";
+  CHECK_THAT(refused(), Contains("is in the folder of tables that are read"));
+  CHECK(std::filesystem::is_empty(request.nccl_tests));
 }
 
 TEST_CASE("bars need something to compare with") {
