@@ -68,7 +68,14 @@ std::string times(const tasks::Comparison& comparison) {
     row("  exposed", a.busy.exposed, b.busy.exposed);
     row("  hidden", a.busy.comm - a.busy.exposed, b.busy.comm - b.busy.exposed);
     row("  transfers, summed", a.busy.transfer, b.busy.transfer);
-    row("  waiting for ranks, summed", a.busy.wait, b.busy.wait);
+    if (a.knows_waits && b.knows_waits) {
+      row("  waiting for ranks, summed", a.busy.wait, b.busy.wait);
+    } else {
+      const auto cell = [](const tasks::ComparedSide& side) {
+        return side.knows_waits && !side.is_cut ? format_time(side.busy.wait) : "not known";
+      };
+      table.row({"  waiting for ranks, summed", cell(a), cell(b), "", ""});
+    }
   }
   const auto bytes = [&](const char* what, Bytes first, Bytes second) {
     if (first <= 0 || second <= 0) return;

@@ -56,6 +56,10 @@ Result<CalibrateReport> calibrate_hardware(const CalibrateRequest& request) {
   report.device = read->device;
   report.output = request.output;
   report.warnings = std::move(read->warnings);
+  if (read->is_predicted)
+    report.warnings.push_back(
+        "some of it is a prediction: figures fitted to one are those it was made with, of no "
+        "device");
   std::vector<const run::Recording*> recordings;
   for (const auto& recording : read->recordings) recordings.push_back(recording.get());
   report.samples = rebuild::work_samples(recordings);

@@ -82,6 +82,8 @@ ComparedSide side_of(run::RunView run, const std::string& location, std::uint32_
   side.step = step.number;
   side.is_cut = compare::is_cut_short(run, row);
   side.busy = compare::busy_times(run, row);
+  // One rank's recording says when a collective began, not when the last rank came to it.
+  side.knows_waits = !side.is_measured || side.busy.comm == 0 || side.busy.wait != 0;
   if (side.busy.ops > 0) {
     side.step_time = step.end - step.begin;
     side.path = compare::critical_path(run, row);
@@ -226,6 +228,19 @@ std::vector<std::pair<std::string, Residual>> most_changed(
   return changed;
 }
 
+namespace {
+
+void warn_of_waits(const ComparedSide& side, const ComparedSide& other,
+                   std::vector<std::string>& warnings) {
+  if (side.knows_waits || !other.knows_waits || other.busy.wait == 0) return;
+  warnings.push_back(fmt::format(
+      "{}: does not tell what its collectives waited for other ranks: its times of communication "
+      "are with that, those of {} without",
+      side.location, other.location));
+}
+
+}  // namespace
+
 Result<Comparison> compare_runs(const CompareRequest& request) {
   auto a = load_any_run(request.first);
   if (!a) return tl::unexpected(a.error());
@@ -250,6 +265,8 @@ Result<Comparison> compare_runs(const CompareRequest& request) {
       comparison.warnings.push_back(
           fmt::format("{}: ran out of memory in the step: no times to compare, peaks up to there",
                       side->location));
+  warn_of_waits(comparison.first, comparison.second, comparison.warnings);
+  warn_of_waits(comparison.second, comparison.first, comparison.warnings);
   if (comparison.first.memory.is_inferred || comparison.second.memory.is_inferred)
     for (ComparedSide* side : {&comparison.first, &comparison.second})
       compare::fold_as_inferred(side->memory);

@@ -39,9 +39,10 @@ struct ComparedSide {
   std::string location, run;  ///< "RUN.db:NAME", name of the run
   bool is_measured = false;
   std::uint32_t rank = 0;
-  std::uint32_t step = 0;  ///< its number
-  bool is_cut = false;     ///< it ran out of memory in the step: no time is that of a step
-  Ns step_time = 0;        ///< 0: it has no ops
+  std::uint32_t step = 0;   ///< its number
+  bool is_cut = false;      ///< it ran out of memory in the step: no time is that of a step
+  bool knows_waits = true;  ///< false: its collectives' times are with what they waited for ranks
+  Ns step_time = 0;         ///< 0: it has no ops
   compare::BusyTimes busy;
   compare::CriticalPath path;
   std::map<std::string_view, Ns> path_kinds;    ///< times of ops

@@ -66,7 +66,10 @@ void write_side(JsonWriter& json, std::string_view key, const ComparedSide& side
   time("comm_busy_ns", side.busy.comm);
   time("exposed_comm_ns", side.busy.exposed);
   time("hidden_comm_ns", side.busy.comm - side.busy.exposed);
-  time("comm_wait_ns", side.busy.wait);
+  if (side.knows_waits)
+    time("comm_wait_ns", side.busy.wait);
+  else
+    json.key("comm_wait_ns").null();
   time("comm_transfer_ns", side.busy.transfer);
   json.field("peak_allocated_bytes", side.peak_allocated);
   json.field("peak_reserved_bytes", side.peak_reserved);

@@ -56,6 +56,23 @@ TEST_CASE("compare: ranks are chosen on each side") {
   CHECK(compare_fault(request) == path + ": has no rank 5, expected one such as 0, 2");
 }
 
+TEST_CASE("compare: what a recording does not know of waiting for ranks is no 0") {
+  const test::Scratch folder;
+  run::Run alone = whole_example();
+  alone.about.kind = run::RunKind::measured;
+  alone.ops.transfer = alone.ops.start;
+  const std::string a = written(folder, "alone.db", alone);
+  const std::string b = written(folder, "all.db", whole_example());
+  const tasks::Comparison comparison = compared({a, b, {}, {}, {}});
+  CHECK_FALSE(comparison.first.knows_waits);
+  CHECK(comparison.second.busy.wait == 5);
+  REQUIRE_FALSE(comparison.warnings.empty());
+  CHECK(comparison.warnings.back().starts_with(a + ": does not tell what its collectives waited"));
+  const auto json = nlohmann::json::parse(tasks::to_json(comparison));
+  CHECK(json["first"]["comm_wait_ns"].is_null());
+  CHECK(json["second"]["comm_wait_ns"] == 5);
+}
+
 TEST_CASE("compare: both runs and their groups go to one database") {
   const test::Scratch folder;
   run::Run slow = test::example_run();
