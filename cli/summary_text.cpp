@@ -123,8 +123,10 @@ std::string collectives(const Summary& summary) {
   for (std::size_t kind = 0; kind < compare::kOpKinds; ++kind) {
     const compare::CollectiveUse& use = times.busy.by_kind[kind];
     if (use.count == 0) continue;
+    const bool is_known = summary.recorded.empty() || use.bytes != 0;
     table.row({"  " + std::string(name(static_cast<OpKind>(kind))), format_count(use.count),
-               format_bytes(use.bytes), format_time(use.busy), format_time(use.exposed)});
+               is_known ? format_bytes(use.bytes) : "not known", format_time(use.busy),
+               format_time(use.exposed)});
   }
   if (!summary.recorded.empty()) return "\n" + table.text();
   return fmt::format("\n{}  {} on the wire, sent by each rank\n", table.text(),

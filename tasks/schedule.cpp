@@ -160,7 +160,13 @@ Result<plan::Workload> read_recorded(const Sources& sources, const std::vector<s
   schedule.has_host = false;
   if (const Status loaded = set_hardware(*machine, schedule); !loaded)
     return tl::unexpected(loaded.error());
-  if (!recorded->device.empty()) schedule.hardware.name = recorded->device;
+  const bool is_named = std::ranges::any_of(sets, [](const std::string& set) {
+    return set.starts_with("cluster.hardware=") || set.starts_with("cluster.hw=");
+  });
+  if (!recorded->device.empty())
+    schedule.hardware.name = recorded->device;
+  else if (!is_named)
+    schedule.hardware.name = "unknown GPU";
   return machine;
 }
 

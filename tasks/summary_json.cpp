@@ -45,7 +45,7 @@ void write_memory(JsonWriter& json, const StepMemory& memory) {
   json.end_object();
 }
 
-void write_collectives(JsonWriter& json, const std::optional<StepTimes>& times) {
+void write_collectives(JsonWriter& json, const std::optional<StepTimes>& times, bool is_recorded) {
   if (!times) {
     json.key("collectives").null();
     return;
@@ -56,7 +56,10 @@ void write_collectives(JsonWriter& json, const std::optional<StepTimes>& times) 
     if (use.count == 0) continue;
     json.key(name(static_cast<OpKind>(kind))).begin_object();
     json.field("count", use.count);
-    json.field("bytes", use.bytes);
+    if (is_recorded && use.bytes == 0)
+      json.key("bytes").null();
+    else
+      json.field("bytes", use.bytes);
     json.field("busy_ns", use.busy);
     json.field("exposed_ns", use.exposed);
     json.end_object();
@@ -88,7 +91,7 @@ void write_times(JsonWriter& json, const Summary& summary, std::size_t c) {
     field("bytes_on_wire", [](const StepTimes& t) { return t.busy.wire_bytes; });
   else
     json.key("bytes_on_wire").null();
-  write_collectives(json, times);
+  write_collectives(json, times, !summary.recorded.empty());
 }
 
 void write_first_step(JsonWriter& json, const ClassFigures& times, const ClassFigures& memory) {
