@@ -131,6 +131,8 @@ std::string difference(const run::SweepInfo& a, const run::SweepInfo& b) {
   if (a.options != b.options) return "other --set, --what-if or --where";
   if (a.source_text != b.source_text || a.source != b.source) return "another SOURCE";
   if (a.points != b.points) return "another grid";
+  const bool are_known = !a.inputs.empty() && !b.inputs.empty();  // older versions kept none
+  if (!are_known) return a.tool == b.tool ? "" : "made by " + a.tool;
   if (a.inputs.size() != b.inputs.size()) return "other files that it reads";
   for (std::size_t i = 0; i < a.inputs.size(); ++i)
     if (a.inputs[i] != b.inputs[i]) return "another " + b.inputs[i].first;
@@ -192,9 +194,8 @@ Result<SweepWriter> SweepWriter::resume(const std::string& path, const run::Swee
   }
   const auto version = check_schema(*database);
   if (!version) return tl::unexpected(version.error());
-  auto there = read_sweep_info(*database, *version);
+  const auto there = read_sweep_info(*database, *version);
   if (!there) return tl::unexpected(there.error());
-  if (*version < kFirstWithInputs) there->inputs = info.inputs;  // nobody knows
   if (const std::string differs = difference(*there, info); !differs.empty())
     return fail_at(path, "is another sweep: {}. Name another file, or repeat its command", differs);
   PointSet present;

@@ -346,6 +346,27 @@ TEST_CASE("a sweep whose files changed is another sweep") {
   CHECK(swept(request).counts->predicted == 4);
 }
 
+TEST_CASE("a sweep of a program that kept no digests goes on, and merges") {
+  const test::Scratch scratch;
+  SweepRequest request = tiny({"train.micro_batch=1..4"});
+  std::vector<std::string> parts;
+  for (const std::int64_t number : {1, 2}) {
+    request.shard = {number, 2};
+    request.database = scratch.path(fmt::format("part{}.db", number));
+    REQUIRE(swept(request).counts.has_value());
+    parts.push_back(request.database);
+  }
+  auto old = store::Database::open_in_place(parts.front());
+  REQUIRE(old.has_value());
+  REQUIRE(old->execute("DROP TABLE sweep_input; PRAGMA user_version = 5").has_value());
+  REQUIRE(old->finish().has_value());
+  CHECK(merge(parts, scratch.path("merged.db")).value()->points == 4);
+  request.database = parts.front();
+  request.shard = {};
+  request.resume = true;
+  CHECK(swept(request).counts->predicted == 2);
+}
+
 TEST_CASE("no output of a sweep is an input, or another output") {
   const test::Scratch scratch;
   SweepRequest request = tiny({"train.micro_batch=1,2"});
