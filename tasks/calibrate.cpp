@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/base/file.h"
+#include "core/store/reader.h"
 #include "sim/cost/hardware_schema.h"
 #include "sim/cost/overlay.h"
 #include "tasks/device_hardware.h"
@@ -66,6 +67,16 @@ Result<CalibrateReport> calibrate_hardware(const CalibrateRequest& request) {
   if (report.samples.rows.empty())
     return fail_at(request.sources.front(),
                    "holds no device work to fit: expected kernels or copies of a GPU");
+
+  const auto has_shape = [](const run::WorkSample& sample) {
+    return sample.has_cost && sample.cost.m > 0;
+  };
+  for (const std::string& source : request.sources)
+    if (store::is_run(source) && std::ranges::none_of(report.samples.rows, has_shape))
+      report.warnings.push_back(
+          fmt::format("{}: this run database keeps no shapes of operators and kernels, by which "
+                      "figures are fitted: expected the recording that it was made from",
+                      source));
 
   auto hardware = base_of(request, read->device);
   if (!hardware) return tl::unexpected(hardware.error());

@@ -1,13 +1,16 @@
 // `foregather calibrate` on real recordings, and what it refuses.
 #include "tasks/calibrate.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "sim/cost/measured.h"
 #include "tasks/device_hardware.h"
+#include "tests/support/example_run.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
+#include "tests/support/written_run.h"
 
 using namespace foregather;
 
@@ -87,6 +90,22 @@ TEST_CASE("calibrate: what it refuses") {
   CHECK(fault({{strange}, "", {}, out})
             .starts_with(strange + ": was recorded on 'Abacus', which no built-in machine has"));
   CHECK_FALSE(std::filesystem::exists(out));
+}
+
+TEST_CASE("calibrate: a database without shapes, and a prediction, are warned of") {
+  const test::Scratch folder;
+  run::Run run = test::example_run();
+  run.about.kind = run::RunKind::predicted;
+  const std::string path = test::written(folder.path("run.db"), run);
+  const auto report = tasks::calibrate_hardware({{path}, "h100_sxm", {}, folder.path("hw.toml")});
+  if (!report) FAIL(report.error().text());
+  const auto says = [&](const std::string& part) {
+    return std::ranges::any_of(report->warnings, [&](const std::string& warning) {
+      return warning.find(part) != std::string::npos;
+    });
+  };
+  CHECK(says(path + ": this run database keeps no shapes"));
+  CHECK(says("some of it is a prediction"));
 }
 
 TEST_CASE("calibrate: JSON of the same figures") {
