@@ -279,7 +279,8 @@ Result<SearchReport> search(const SearchRequest& request,
   const auto is_of_use = [](const auto& entry) {
     return entry.second.status != run::PointStatus::failed;
   };
-  if (writer && std::ranges::none_of(judge.simulated(), is_of_use))
+  const bool is_answered = outcome && (outcome->best || outcome->closest);  // or that nothing fits
+  if (writer && !is_answered && std::ranges::none_of(judge.simulated(), is_of_use))
     writer->abandon();
   else if (writer)
     if (const Status finished = writer->finish(); !finished && outcome)

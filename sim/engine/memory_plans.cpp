@@ -25,6 +25,7 @@ class Mixer {
 /// Several sums in turns: a sum waits for its last product, not for those of the others.
 class Mixers {
  public:
+  void add(const Words& words) { a_.add(words); }
   /// `words_of` row 0, 1, …
   template <class WordsOf>
   void add(std::size_t rows, const WordsOf& words_of) {
@@ -56,7 +57,8 @@ class Mixers {
 // All that ClassMemory and MemoryPlan look at, with rows counted from the program's first.
 MemoryPlans::Signature MemoryPlans::signature_of(const Graph& graph, const Program& program) {
   Mixers mixers;
-  mixers.add(1, [&](std::size_t) -> Words { return {program.storages.first, program.ops.first}; });
+  mixers.add({program.storages.first, program.ops.first});
+  mixers.add({graph.tensors.size(), program.threads.size()});
   mixers.add(program.storages.count, [&](std::size_t i) -> Words {
     const Storage& storage = graph.storages[program.storages.first + i];
     return {static_cast<std::uint64_t>(storage.bytes),
@@ -65,10 +67,7 @@ MemoryPlans::Signature MemoryPlans::signature_of(const Graph& graph, const Progr
   mixers.add(graph.tensors.size() / 2, [&](std::size_t i) -> Words {
     return {graph.tensors[2 * i].storage.row(), graph.tensors[2 * i + 1].storage.row()};
   });
-  mixers.add(1, [&](std::size_t) -> Words {
-    return {graph.tensors.size(), graph.tensors.empty() ? 0 : graph.tensors.back().storage.row()};
-  });
-  mixers.add(program.threads.size(), [](std::size_t) -> Words { return {}; });
+  if (!graph.tensors.empty()) mixers.add({graph.tensors.back().storage.row(), 0});
   for (const HostThread& thread : program.threads)
     for (const std::vector<Action>& actions : thread.sections)
       mixers.add(actions.size(), [&](std::size_t i) { return std::bit_cast<Words>(actions[i]); });

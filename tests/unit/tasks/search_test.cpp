@@ -1,6 +1,7 @@
 #include "tasks/search.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <random>
 
 #include <catch2/catch.hpp>
@@ -155,6 +156,21 @@ TEST_CASE("a search of 20 generated instances finds what visiting every point fi
   }
   CHECK(fitting == 3 * kInstances);
   CHECK(simulated < points);
+}
+
+TEST_CASE("that nothing fits is an answer with a database, that nothing can be is none") {
+  const test::Scratch scratch;
+  SearchRequest request;
+  request.source = kSearchSamples + "tiny_fsdp2.toml";
+  request.vary = {"train.micro_batch=1,2"};
+  request.memory_limit = MiB;
+  request.database = scratch.path("nothing_fits.db");
+  CHECK(found(request).closest.has_value());
+  CHECK(store::is_sweep(request.database));
+  request.database = scratch.path("nothing_meets.db");
+  request.where = {"train.micro_batch > 2"};
+  CHECK_FALSE(refused(request).empty());
+  CHECK_FALSE(std::filesystem::exists(request.database));
 }
 
 TEST_CASE("of equally small points a search takes the fastest, of equally fast ones the smallest") {

@@ -2,69 +2,30 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <functional>
 #include <random>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "core/base/file.h"
 #include "core/store/sweep_reader.h"
-#include "core/store/sweep_writer.h"
-#include "tasks/merge.h"
 #include "tasks/pareto.h"
 #include "tasks/simulate.h"
 #include "tasks/sweep_rows.h"
 #include "tests/support/scratch.h"
+#include "tests/unit/tasks/swept.h"
 
 using namespace foregather;
 using namespace foregather::tasks;
+using test::indices;
+using test::kSamples;
+using test::refusal;
+using test::Rows;
+using test::swept;
+using test::Swept;
+using test::tiny;
 
 namespace {
-
-const std::string kSamples = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/";
-
-class Rows final : public run::SweepSink {
- public:
-  Status add(const run::SweepPoint& point) override {
-    points.push_back(point);
-    return {};
-  }
-  std::vector<run::SweepPoint> points;
-};
-
-struct Swept {
-  Result<SweepCounts> counts;
-  std::vector<run::SweepPoint> points;
-};
-
-Swept swept(const SweepRequest& request) {
-  const auto sweep = Sweep::open(request);
-  if (!sweep) return {tl::unexpected(sweep.error()), {}};
-  Rows rows;
-  auto counts = sweep->run(rows, [](const SweepProgress&) {});
-  return {std::move(counts), std::move(rows.points)};
-}
-
-SweepRequest tiny(std::vector<std::string> vary) {
-  SweepRequest request;
-  request.source = kSamples + "tiny_fsdp2.toml";
-  request.vary = std::move(vary);
-  request.jobs = 2;
-  return request;
-}
-
-std::string refusal(const SweepRequest& request) {
-  const Swept outcome = swept(request);
-  return outcome.counts ? "" : outcome.counts.error().text();
-}
-
-std::vector<std::int64_t> indices(const std::vector<run::SweepPoint>& points) {
-  std::vector<std::int64_t> all;
-  for (const run::SweepPoint& point : points) all.push_back(point.index);
-  return all;
-}
 
 // A few points of the sweep, each predicted alone.
 void check_against_simulate(const SweepRequest& request, std::size_t count) {
@@ -292,127 +253,6 @@ TEST_CASE("a shard of a grid of 10^12 points is a sweep like any other") {
   CHECK(outcome.points.size() == 3);
 }
 
-TEST_CASE("a database keeps every row, and resuming adds only what is missing") {
-  const test::Scratch scratch;
-  SweepRequest request =
-      tiny({"train.micro_batch=1..6", "parallel.world_size=1..6", "cluster.gpus_per_node=,4"});
-  const Swept plain = swept(request);
-  request.database = scratch.path("sweep.db");
-  request.shard = {1, 3};
-  CHECK(swept(request).counts->predicted == 24);
-  CHECK(refusal(request).find("exists: go on with it by --resume") != std::string::npos);
-  request.shard = {};
-  request.resume = true;
-  const Swept rest = swept(request);
-  if (!rest.counts) FAIL(rest.counts.error().text());
-  CHECK(rest.counts->present == 24);
-  CHECK(rest.counts->predicted == 48);
-  CHECK(rest.points == plain.points);
-  const Swept again = swept(request);
-  CHECK(again.counts->predicted == 0);
-  CHECK(again.points == plain.points);
-
-  SweepRequest other = request;
-  other.vary[0] = "train.micro_batch=1..7";
-  CHECK(refusal(other).find("is another sweep: other values of --vary") != std::string::npos);
-  other = request;
-  other.sets = {"train.seq_len=64"};
-  CHECK(refusal(other).find("is another sweep: other --set") != std::string::npos);
-  other = request;
-  other.database = scratch.write("text.db", "no database at all, but long enough to be looked at");
-  CHECK(refusal(other).find("text.db") != std::string::npos);
-}
-
-TEST_CASE("a sweep whose files changed is another sweep") {
-  const test::Scratch scratch;
-  const auto text_of = [](const std::string& path) { return *read_file(path, 1 << 20); };
-  const std::string config =
-      scratch.write("model.json", text_of(kSamples + "configs/tiny_llama.json"));
-  const std::string hardware = scratch.write("own.toml", "base = \"h100_sxm\"\nname = \"own\"\n");
-  SweepRequest request = tiny({"train.micro_batch=1..4", "hw=h100_sxm," + hardware});
-  request.sets = {"model.config=" + config};
-  request.database = scratch.path("sweep.db");
-  request.resume = true;
-  request.shard = {1, 2};
-  const Swept first = swept(request);
-  if (!first.counts) FAIL(first.counts.error().text());
-  request.shard = {};
-  scratch.write("own.toml", "base = \"h100_sxm\"\nname = \"own\"\n# slower\n");
-  CHECK(refusal(request).find("is another sweep: another " + hardware) != std::string::npos);
-  scratch.write("own.toml", "base = \"h100_sxm\"\nname = \"own\"\n");
-  scratch.write("model.json", text_of(config) + " ");
-  CHECK(refusal(request).find("is another sweep: another " + config) != std::string::npos);
-  scratch.write("model.json", text_of(kSamples + "configs/tiny_llama.json"));
-  CHECK(swept(request).counts->predicted == 4);
-}
-
-TEST_CASE("a sweep of a program that kept no digests goes on, and merges") {
-  const test::Scratch scratch;
-  SweepRequest request = tiny({"train.micro_batch=1..4"});
-  std::vector<std::string> parts;
-  for (const std::int64_t number : {1, 2}) {
-    request.shard = {number, 2};
-    request.database = scratch.path(fmt::format("part{}.db", number));
-    REQUIRE(swept(request).counts.has_value());
-    parts.push_back(request.database);
-  }
-  auto old = store::Database::open_in_place(parts.front());
-  REQUIRE(old.has_value());
-  REQUIRE(old->execute("DROP TABLE sweep_input; PRAGMA user_version = 5").has_value());
-  REQUIRE(old->finish().has_value());
-  CHECK(merge(parts, scratch.path("merged.db")).value()->points == 4);
-  request.database = parts.front();
-  request.shard = {};
-  request.resume = true;
-  CHECK(swept(request).counts->predicted == 2);
-}
-
-TEST_CASE("no output of a sweep is an input, or another output") {
-  const test::Scratch scratch;
-  SweepRequest request = tiny({"train.micro_batch=1,2"});
-  request.source = scratch.write("w.toml", *read_file(request.source, 1 << 20));
-  const std::string config = scratch.write("model.json", "{}");
-  request.sets = {"model.config=" + config};
-  for (const std::string& input : {request.source, config}) {
-    request.picture = input;
-    CHECK(refusal(request) == input + ": is an input, expected another file to write");
-    request.picture.clear();
-    request.database = input;
-    CHECK(refusal(request) == input + ": is an input, expected another file to write");
-    request.database.clear();
-  }
-  request.database = request.picture = scratch.path("out");
-  CHECK(refusal(request).ends_with("is to be two outputs, expected two files"));
-}
-
-TEST_CASE("a sweep without a row leaves no database, a shard without points is one") {
-  const test::Scratch scratch;
-  SweepRequest request = tiny({"train.micro_batch=1,2"});
-  request.database = scratch.path("sweep.db");
-  for (const char* condition : {"1 / (train.micro_batch - 2) < 5", "train.micro_batch > 5"}) {
-    request.where = {condition};
-    CHECK_FALSE(refusal(request).empty());
-    CHECK_FALSE(std::filesystem::exists(request.database));
-  }
-  request.where.clear();
-  request.sets = {"parallel.world_size=12", "cluster.gpus_per_node=8"};
-  CHECK_FALSE(refusal(request).empty());
-  CHECK_FALSE(std::filesystem::exists(request.database));
-
-  request.sets.clear();
-  request.shard = {3, 4};
-  const Swept empty = swept(request);
-  if (!empty.counts) FAIL(empty.counts.error().text());
-  CHECK(empty.counts->warnings == std::vector<std::string>{"shard 3 of 4 has no points"});
-  CHECK(store::is_sweep(request.database));
-  // What the others had is there, and not this one's.
-  request.resume = true;
-  request.shard = {};
-  CHECK(swept(request).counts->predicted == 2);
-  request.shard = {4, 4};
-  CHECK(indices(swept(request).points) == std::vector<std::int64_t>{1});
-}
-
 TEST_CASE("the front is what no other point beats, and all of it is drawn") {
   const SweepRequest request = tiny({"train.micro_batch=1..8*2", "parallel.world_size=1,2,4"});
   const Swept all = swept(request);
@@ -446,51 +286,6 @@ TEST_CASE("the front is what no other point beats, and all of it is drawn") {
     CHECK(svg.find(fmt::format("train.micro_batch={} parallel.world_size={} ", point.values[0],
                                point.values[1])) != std::string::npos);
   CHECK(svg.find("4 GPUs") != std::string::npos);
-}
-
-TEST_CASE("merged shards are the sweep") {
-  const test::Scratch scratch;
-  SweepRequest request = tiny({"train.micro_batch=1..5", "parallel.world_size=1..7"});
-  const Swept whole = swept(request);
-  std::vector<std::string> parts;
-  for (const std::int64_t number : {1, 2, 3}) {
-    request.shard = {number, 3};
-    request.database = scratch.path(fmt::format("part{}.db", number));
-    REQUIRE(swept(request).counts.has_value());
-    parts.push_back(request.database);
-  }
-  const std::string merged = scratch.path("merged.db");
-  parts.push_back(parts.front());  // points that several have
-  const auto partly = merge({parts[0], parts[2]}, scratch.path("partly.db"));
-  REQUIRE(partly.has_value());
-  CHECK((*partly)->points == 23);
-  CHECK((*partly)->grid == 35);
-  const auto joined = merge(parts, merged);
-  REQUIRE(joined.has_value());
-  CHECK((*joined)->points == 35);
-  request.shard = {};
-  request.database = merged;
-  request.resume = true;
-  const Swept read = swept(request);
-  if (!read.counts) FAIL(read.counts.error().text());
-  CHECK(read.counts->predicted == 0);
-  CHECK(read.points == whole.points);
-
-  request.resume = false;
-  request.vary[0] = "train.micro_batch=1..4";
-  request.database = scratch.path("other.db");
-  REQUIRE(swept(request).counts.has_value());
-  parts.push_back(request.database);
-  const auto mixed = merge(parts, scratch.path("never.db"));
-  REQUIRE_FALSE(mixed.has_value());
-  CHECK(mixed.error().text().find("is no part of the same sweep") != std::string::npos);
-  const auto why_not = [&](const std::string& other) {
-    return merge({parts[0], other}, scratch.path("never.db")).error().text();
-  };
-  const std::string absent = scratch.path("absent.db");
-  CHECK(why_not(absent) == absent + ": cannot be read: No such file or directory");
-  CHECK(why_not(scratch.write("text.db", "no database")).find("is not a SQLite database") !=
-        std::string::npos);
 }
 
 TEST_CASE("rows as text have a cell for each column") {

@@ -8,7 +8,6 @@
 #include <sstream>
 #include <string>
 
-#include "sim/cost/catalogue.h"
 #include "tasks/validation/errors.h"
 #include "tasks/validation/fit.h"
 #include "tasks/validation/interconnect.h"
@@ -86,36 +85,6 @@ MeasuredRow example_row() {
 
 }  // namespace
 
-TEST_CASE("words for GPUs name hardware files") {
-  CHECK(hardware_of_gpu("H100-SXM5-96GB-HBM2e-500W (2.4 TB/s)") == "h100_96_500w");
-  CHECK(hardware_of_gpu("H100-SXM (95 GiB dev GPU)") == "h100_96_500w");
-  CHECK(hardware_of_gpu("H100-SXM-80GB (DGX H100)") == "h100_sxm");
-  CHECK(hardware_of_gpu("A100-SXM4-40GB") == "a100_40_sxm");
-  CHECK(hardware_of_gpu("A100-PCIe-80GB") == "a100_80_pcie");
-  CHECK(hardware_of_gpu("GH200-96GB") == "gh200");
-  CHECK(hardware_of_gpu("RTX 5090-32GB") == "rtx_5090");
-  CHECK(hardware_of_gpu("H100 80 GB PCIE") == "h100_pcie");
-  CHECK(hardware_of_gpu("H100-NVL-94GB") == "h100_nvl");
-  CHECK(hardware_of_gpu("H100-SXM-80GB (NVLink, NVSwitch)") == "h100_sxm");
-  CHECK(hardware_of_gpu("NVIDIA H20") == "h20_sxm");
-  CHECK(hardware_of_gpu("RTX 6000 Ada-48GB") == "rtx_6000_ada");
-  CHECK(hardware_of_gpu("NVIDIA L4") == "l4");
-  CHECK(hardware_of_gpu("A100 40G") == "a100_40_sxm");
-  CHECK(hardware_of_gpu("A100-SXM4-40GiB") == "a100_40_sxm");
-  CHECK(hardware_of_gpu("V100 16 GB") == "v100_16_sxm");
-  CHECK(hardware_of_gpu("H100 80GB PCI-E") == "h100_pcie");
-  CHECK(hardware_of_gpu("TPU v5e").empty());
-  CHECK(hardware_of_gpu("L40-48GB").empty());
-  CHECK(hardware_of_gpu("RTX 3090 Ti").empty());
-  for (const char* gpu :
-       {"GB200", "GH200", "B200", "H200", "H100-PCIe", "V100-PCIe-32GB", "L40S", "V100-SXM2-16GB",
-        "RTX 4090", "MI300X-192GB", "A100-PCIe-40GB", "H800-SXM-80GB", "A800-SXM4-80GB",
-        "A10G-24GB", "RTX A6000", "RTX 3090-24GB", "MI250X-128GB"})
-    CHECK(sim::load_hardware(hardware_of_gpu(gpu)).has_value());
-  for (const sim::CatalogueEntry& known : sim::catalogue(sim::CatalogueKind::hardware))
-    CHECK(hardware_of_gpu(std::string(known.name)) == known.name);
-}
-
 TEST_CASE("NVLink of a board that has none is left out, and said") {
   MeasuredRow row = example_row();
   row.gpu = "A100-PCIe-80GB";
@@ -143,40 +112,6 @@ TEST_CASE("an NVLink domain is one node") {
   sim::CollectivePricer pricer(*rack, 1.0);
   // Nearly at the 900 GB/s of a GPU's links; adapters move a tenth of that.
   CHECK(predicted_us(row, pricer) < 2500);
-}
-
-TEST_CASE("words for interconnects set links") {
-  const auto alps = machine_of_interconnect(
-      "GH200", "NVLink4 direct 4-GPU node + Slingshot-11 4x200Gb/s (CSCS Alps)", 16, 4);
-  REQUIRE(alps.has_value());
-  CHECK(alps->intra.kind == sim::IntraLink::nvlink);
-  CHECK(alps->inter.kind == sim::InterLink::slingshot);
-  CHECK(alps->inter.nic_bandwidth == Approx(25e9));
-  const auto p5 = machine_of_interconnect("H100-SXM5-80GB", "EFA 3200Gb/s (p5.48xlarge)", 16, 2);
-  CHECK(p5->inter.nic_bandwidth == Approx(50e9));
-  const auto one = machine_of_interconnect("B200", "RoCE 1x400Gb/s per GPU, 1 GPU per node", 2, 2);
-  CHECK(one->inter.nic_bandwidth == Approx(50e9));
-  const auto p2p = machine_of_interconnect("RTX 4090", "PCIe Gen4 x16, P2P enabled", 4, 1);
-  CHECK(p2p->intra.kind == sim::IntraLink::pcie_p2p);
-  const auto process = machine_of_interconnect("A100-SXM4-40GB", "1 process -g 8", 8, 1);
-  CHECK(process->nccl.launch_floor == Approx(36000));
-}
-
-TEST_CASE("adapters of eight GPUs share their node's, unless each has its own") {
-  const auto gbps = [](const char* text) {
-    return machine_of_interconnect("H100-SXM-80GB", text, 16, 2)->inter.nic_bandwidth * 8 / 1e9;
-  };
-  CHECK(gbps("NVLink4 NVSwitch + InfiniBand 1x100Gb/s") == Approx(12.5));
-  CHECK(gbps("NVLink4 NVSwitch + InfiniBand 2x100Gb/s") == Approx(25));
-  CHECK(gbps("InfiniBand 8x100Gb/s") == Approx(100));
-  CHECK(gbps("InfiniBand 1xHDR") == Approx(25));
-  CHECK(gbps("InfiniBand 2xHDR") == Approx(50));
-  CHECK(gbps("InfiniBand HDR") == Approx(200));
-  CHECK(gbps("InfiniBand 8x12.5Gb/s") == Approx(12.5));
-  CHECK(gbps("InfiniBand 8x50GB/s") == Approx(400));
-  CHECK(gbps("RoCE 2x200Gb/s per GPU") == Approx(400));
-  CHECK(gbps("RoCE 3.2Tb/s") == Approx(400));
-  CHECK(gbps("NVLink4 900GB/s + InfiniBand 8x200Gb/s") == Approx(200));
 }
 
 TEST_CASE("models of rows are Hugging Face configs") {
