@@ -74,8 +74,9 @@ Result<CalibrateReport> calibrate_hardware(const CalibrateRequest& request) {
   for (const std::string& source : request.sources)
     if (store::is_run(source) && std::ranges::none_of(report.samples.rows, has_shape))
       report.warnings.push_back(
-          fmt::format("{}: this run database keeps no shapes of operators and kernels, by which "
-                      "figures are fitted: expected the recording that it was made from",
+          fmt::format("{}: says no shapes of operators, by which figures are fitted: expected a "
+                      "run that this version "
+                      "imported, from a recording with shapes (record_shapes=True)",
                       source));
 
   auto hardware = base_of(request, read->device);

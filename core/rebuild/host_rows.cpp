@@ -1,5 +1,7 @@
 #include "core/rebuild/host_rows.h"
 
+#include <algorithm>
+
 #include "core/rebuild/window.h"
 
 namespace foregather::rebuild {
@@ -8,7 +10,9 @@ HostRows::HostRows(const run::Recording& recording, run::ClassRow rank_class, Ns
                    run::Run& run)
     : recording_(recording),
       first_call_(run.calls.size()),
-      calls_(calls_by_correlation(recording)) {
+      calls_(calls_by_correlation(recording)),
+      operators_(recording),
+      texts_(recording.strings.size()) {
   add(recording.calls, rank_class, origin, run);
 }
 
@@ -47,6 +51,23 @@ void HostRows::add_collective(run::OpRow op, run::CollectiveRow row, run::Run& r
   run.add(run::CollectiveRecord{op, text(said.name), text(said.dtype), text(said.group),
                                 text(said.ranks), said.in_elements, said.out_elements,
                                 said.group_size, said.sequence});
+}
+
+// Operators share few texts, and these are long.
+StringId HostRows::text(StringId id, run::Run& run) {
+  if (!id) return {};
+  StringId& known = texts_[id.row()];
+  if (!known) known = run.text(recording_.text(id));
+  return known;
+}
+
+void HostRows::add_kernel(run::OpRow op, run::ActivityRow row, run::Run& run) {
+  const run::KnownOperator call = operators_.call(row.row());
+  const std::int64_t threads = recording_.activities.threads[row.row()];
+  if (!call.shapes && threads <= 0) return;
+  run.add(run::KernelLaunch{op, text(call.name, run), text(call.shapes, run), text(call.types, run),
+                            text(call.values, run), call.is_alone,
+                            std::max<std::int64_t>(threads, 0)});
 }
 
 void HostRows::add_waits(const std::function<run::StreamRow(run::LaneRow)>& stream,

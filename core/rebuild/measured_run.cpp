@@ -168,7 +168,7 @@ class RankWriting {
     return known->second;
   }
 
-  void write_ops(const Part& part, run::StepRow step, const HostRows& host,
+  void write_ops(const Part& part, run::StepRow step, HostRows& host,
                  const std::vector<std::optional<Meeting>>& meetings) {
     const Timeline& timeline = part.ops.timeline;
     const std::size_t first = run_.ops.size();
@@ -215,6 +215,7 @@ class RankWriting {
       const run::OpRow added = run_.add(record);
       if (is_collective(record.kind))
         host.add_collective(added, part.ops.labels.collective(op), run_);
+      host.add_kernel(added, op.activity, run_);
     }
   }
 

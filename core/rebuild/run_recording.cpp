@@ -28,6 +28,7 @@ class RecordingWriting {
     add_calls();
     for (const std::size_t op : ops_) add_activity(op);
     add_collectives();
+    add_kernels();
     recording_.known.works = run_.works;
     if (run_.about.kind == run::RunKind::predicted)
       launch_as_issued();
@@ -132,6 +133,17 @@ class RecordingWriting {
       recording_.collectives.push_back({said.name, said.dtype, said.group, said.ranks,
                                         said.in_elements, said.out_elements, said.group_size,
                                         said.sequence});
+    }
+  }
+
+  void add_kernels() {
+    if (!run_.kernel_launches.empty()) recording_.known.operators.resize(ops_.size());
+    for (const run::KernelLaunch& said : run_.kernel_launches) {
+      const auto activity = activity_of_.find(said.op.row());
+      if (activity == activity_of_.end()) continue;
+      recording_.activities.threads[activity->second] = said.threads;
+      recording_.known.operators[activity->second] = {said.name, said.shapes, said.types,
+                                                      said.values, said.is_alone};
     }
   }
 

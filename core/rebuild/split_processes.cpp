@@ -89,6 +89,7 @@ class Splitting {
     const run::KnownOps& known = whole_.known;
     keep(known.micro_batch, out.known.micro_batch);
     keep(known.ordinal, out.known.ordinal);
+    keep(known.operators, out.known.operators);
     keep(known.kind, out.known.kind);
     keep(known.phase, out.known.phase);
     keep(known.scope, out.known.scope);

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "core/rebuild/window.h"
+#include "core/rebuild/operators.h"
 #include "core/run/kernel_names.h"
 #include "core/run/op_shapes.h"
 
@@ -18,95 +18,6 @@ using run::Recording;
 using run::ShapedArgument;
 using run::WorkSample;
 using Tensors = std::vector<ShapedArgument>;
-
-/// By activity: the innermost operator with shapes, or with a collective, around its launch.
-class Operators {
- public:
-  explicit Operators(const Recording& recording)
-      : recording_(recording), of_(recording.activities.size()) {
-    const std::vector<RangeRow> ranges = speaking_ranges();
-    std::vector<Launch> launches = launches_by_time();
-    std::size_t next = 0;
-    std::vector<RangeRow> open;
-    run::LaneRow lane;
-    for (const Launch& launch : launches) {
-      if (launch.lane != lane) {
-        lane = launch.lane;
-        open.clear();
-        while (next < ranges.size() && lane_of(ranges[next]) < lane) ++next;
-      }
-      for (; next < ranges.size() && lane_of(ranges[next]) == lane &&
-             start_of(ranges[next]) <= launch.time;
-           ++next) {
-        close(open, start_of(ranges[next]));
-        open.push_back(ranges[next]);
-      }
-      close(open, launch.time);
-      if (!open.empty()) of_[launch.activity] = open.back();
-    }
-    add_external(ranges);
-  }
-
-  RangeRow operator[](std::size_t activity) const { return of_[activity]; }
-
- private:
-  struct Launch {
-    run::LaneRow lane;
-    Ns time;
-    std::size_t activity;
-  };
-
-  run::LaneRow lane_of(RangeRow range) const { return recording_.ranges.lane[range.row()]; }
-  Ns start_of(RangeRow range) const { return recording_.ranges.start[range.row()]; }
-  Ns end_of(RangeRow range) const { return recording_.ranges.end[range.row()]; }
-
-  void close(std::vector<RangeRow>& open, Ns time) const {
-    while (!open.empty() && end_of(open.back()) <= time) open.pop_back();
-  }
-
-  std::vector<RangeRow> speaking_ranges() const {
-    const run::RangeColumns& rows = recording_.ranges;
-    std::vector<RangeRow> ranges;
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      if (rows.kind[i] == run::RangeKind::op && (rows.shapes[i] || rows.collective[i]))
-        ranges.emplace_back(i);
-    std::sort(ranges.begin(), ranges.end(), [&](RangeRow a, RangeRow b) {
-      return std::tuple(lane_of(a), start_of(a), -end_of(a), a.row()) <
-             std::tuple(lane_of(b), start_of(b), -end_of(b), b.row());
-    });
-    return ranges;
-  }
-
-  std::vector<Launch> launches_by_time() const {
-    const std::vector<run::CallRow> calls = calls_by_correlation(recording_);
-    std::vector<Launch> launches;
-    for (std::size_t i = 0; i < of_.size(); ++i) {
-      const run::CorrelationId id = recording_.activities.correlation[i];
-      const run::CallRow call = id && id.row() < calls.size() ? calls[id.row()] : run::CallRow();
-      if (call)
-        launches.push_back(
-            {recording_.calls.lane[call.row()], recording_.calls.start[call.row()], i});
-    }
-    std::sort(launches.begin(), launches.end(), [](const Launch& a, const Launch& b) {
-      return std::tuple(a.lane, a.time, a.activity) < std::tuple(b.lane, b.time, b.activity);
-    });
-    return launches;
-  }
-
-  // Where the launch is not recorded, the tool may still say whose the work is.
-  void add_external(const std::vector<RangeRow>& ranges) {
-    std::vector<RangeRow> by_external(recording_.externals);
-    for (const RangeRow range : ranges)
-      if (const run::ExternalId id = recording_.ranges.external[range.row()]; id)
-        by_external[id.row()] = range;
-    for (std::size_t i = 0; i < of_.size(); ++i)
-      if (const run::ExternalId id = recording_.activities.external[i]; !of_[i] && id)
-        of_[i] = by_external[id.row()];
-  }
-
-  const Recording& recording_;
-  std::vector<RangeRow> of_;
-};
 
 constexpr Bytes kMostBytes = Bytes{1} << 58;
 
@@ -228,19 +139,16 @@ class Sampling {
   void add(const Recording& recording) {
     const run::ActivityColumns& rows = recording.activities;
     const Operators operators(recording);
-    std::vector<std::uint32_t> kernels(recording.ranges.size());  // by operator
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      if (operators[i]) ++kernels[operators[i].row()];
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Ns time = rows.end[i] - rows.start[i];
-      const RangeRow op = operators[i];
       if (time <= 0) {
         ++samples_.empty;
         continue;
       }
       ++samples_.activities;
-      if (op && recording.ranges.shapes[op.row()]) ++samples_.with_shapes;
-      times_[shape_of(recording, i, op, op && kernels[op.row()] == 1)].push_back(time);
+      const Shape shape = shape_of(recording, i, operators);
+      if (operators.call(i).shapes) ++samples_.with_shapes;
+      times_[shape].push_back(time);
     }
     for (const run::KernelWork& work : recording.known.works)
       works_.emplace(recording.text(work.kernel), work.cost);
@@ -282,7 +190,7 @@ class Sampling {
     return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
   }
 
-  static Shape shape_of(const Recording& recording, std::size_t i, RangeRow op, bool is_alone) {
+  static Shape shape_of(const Recording& recording, std::size_t i, const Operators& operators) {
     const run::ActivityColumns& rows = recording.activities;
     Shape shape;
     shape.kernel = recording.text(rows.name[i]);
@@ -292,16 +200,15 @@ class Sampling {
     shape.threads = rows.threads[i];
     shape.bytes = std::max<Bytes>(rows.bytes[i], 0);
     run::CollectiveRow said = rows.collective[i];
-    if (op) {
-      const std::size_t row = op.row();
-      if (!said) said = recording.ranges.collective[row];
-      if (rows.kind[i] == run::ActivityKind::kernel && !is_collective(shape.kind)) {
-        shape.op = recording.text(recording.ranges.name[row]);
-        shape.shapes = recording.text(recording.ranges.shapes[row]);
-        shape.types = recording.text(recording.ranges.types[row]);
-        shape.values = recording.text(recording.ranges.values[row]);
-        shape.is_alone = is_alone;
-      }
+    if (const RangeRow range = operators.range(i); !said && range)
+      said = recording.ranges.collective[range.row()];
+    if (rows.kind[i] == run::ActivityKind::kernel && !is_collective(shape.kind)) {
+      const run::KnownOperator call = operators.call(i);
+      shape.op = recording.text(call.name);
+      shape.shapes = recording.text(call.shapes);
+      shape.types = recording.text(call.types);
+      shape.values = recording.text(call.values);
+      shape.is_alone = call.is_alone;
     }
     if (said && is_collective(shape.kind)) set_message(recording, said, shape);
     return shape;

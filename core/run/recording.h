@@ -132,6 +132,12 @@ struct TimelineColumns {
   std::vector<std::optional<std::int64_t>> sequence;  ///< of its name, in its lane and step
 };
 
+/// An operator of the framework with the shapes of its arguments, as in RangeColumns; none: absent.
+struct KnownOperator {
+  StringId name, shapes, types, values;
+  bool is_alone = false;  ///< it launched this and nothing else
+};
+
 /// What our own rows and exports know of activities, row by row; no rows in recordings of other
 /// tools.
 struct KnownOps {
@@ -140,7 +146,8 @@ struct KnownOps {
   std::vector<OpKind> kind;
   std::vector<Phase> phase;
   std::vector<StringId> scope;
-  std::vector<KernelWork> works;  ///< by kernel: what its activities do
+  std::vector<KnownOperator> operators;  ///< none at all where no rows say them
+  std::vector<KernelWork> works;         ///< by kernel: what its activities do
 };
 
 /// What became of the events of a file: read = kept + unused + dropped (Recording::dropped).

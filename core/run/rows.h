@@ -149,6 +149,17 @@ struct CollectiveRecord {
   friend bool operator==(const CollectiveRecord&, const CollectiveRecord&) = default;
 };
 
+/// What a recording says of the kernel of one of its ops, besides its time.
+struct KernelLaunch {
+  OpRow op;
+  /// The innermost framework's operator around the launch, with its arguments as in RangeColumns;
+  /// absent: none has shapes.
+  StringId name, shapes, types, values;
+  bool is_alone = false;     ///< the operator launched no other kernel
+  std::int64_t threads = 0;  ///< of the whole grid; 0: not recorded
+  friend bool operator==(const KernelLaunch&, const KernelLaunch&) = default;
+};
+
 /// The life of one allocation.
 struct BindingRecord {
   StepRow step;

@@ -49,6 +49,12 @@ void sort_by_step(std::vector<Record>& rows, const std::vector<StepRow>& place) 
                    [](const Record& a, const Record& b) { return a.step < b.step; });
 }
 
+template <class Record>
+void sort_by_op(std::vector<Record>& rows, const std::vector<OpRow>& place) {
+  for (Record& row : rows) follow(row.op, place);
+  std::sort(rows.begin(), rows.end(), [](const Record& a, const Record& b) { return a.op < b.op; });
+}
+
 }  // namespace
 
 void OpColumns::reserve(std::size_t rows) {
@@ -159,9 +165,8 @@ void sort_steps(Run& run) {
   for (OpRow& row : ops.bound_by) follow(row, op_at);
   for (StepInfo& step : run.steps) follow(step.peak_at, op_at);
   for (BindingRecord& row : run.bindings) follow(row.before_op, op_at);
-  for (CollectiveRecord& row : run.collectives) follow(row.op, op_at);
-  std::sort(run.collectives.begin(), run.collectives.end(),
-            [](const CollectiveRecord& a, const CollectiveRecord& b) { return a.op < b.op; });
+  sort_by_op(run.collectives, op_at);
+  sort_by_op(run.kernel_launches, op_at);
 }
 
 std::vector<StepRow> steps_of(RunView run, StepKind kind) {

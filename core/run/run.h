@@ -29,6 +29,7 @@ class RunSink {
   virtual void add(const StreamWaitRecord& row) = 0;
   virtual OpRow add(const OpRecord& row) = 0;
   virtual void add(const CollectiveRecord& row) = 0;
+  virtual void add(const KernelLaunch& row) = 0;
   virtual void add(const BindingRecord& row) = 0;
   virtual void add(const SegmentRecord& row) = 0;
   virtual void add(const MemoryRecord& row) = 0;
@@ -51,6 +52,7 @@ class Run final : public RunSink {
   std::vector<StreamWaitRecord> waits;
   OpColumns ops;
   std::vector<CollectiveRecord> collectives;  ///< by op
+  std::vector<KernelLaunch> kernel_launches;  ///< by op
   std::vector<BindingRecord> bindings;
   std::vector<SegmentRecord> segments;
   std::vector<MemoryRecord> memory;
@@ -69,6 +71,7 @@ class Run final : public RunSink {
   void add(const StreamWaitRecord& row) override { waits.push_back(row); }
   OpRow add(const OpRecord& row) override;
   void add(const CollectiveRecord& row) override { collectives.push_back(row); }
+  void add(const KernelLaunch& row) override { kernel_launches.push_back(row); }
   void add(const BindingRecord& row) override { bindings.push_back(row); }
   void add(const SegmentRecord& row) override { segments.push_back(row); }
   void add(const MemoryRecord& row) override { memory.push_back(row); }

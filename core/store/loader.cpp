@@ -159,14 +159,17 @@ Result<Run> Loader::load() {
     std::int64_t since;  // version
     Status (Loader::*read)();
   };
-  constexpr std::array kParts{
-      Part{1, &Loader::info},    Part{1, &Loader::strings},       Part{1, &Loader::classes},
-      Part{1, &Loader::streams}, Part{1, &Loader::communicators}, Part{1, &Loader::steps},
-      Part{1, &Loader::ops},     Part{1, &Loader::bindings},      Part{1, &Loader::segments},
-      Part{1, &Loader::memory},  Part{1, &Loader::causes},        Part{1, &Loader::failures},
-      Part{2, &Loader::threads}, Part{2, &Loader::calls},         Part{2, &Loader::launches},
-      Part{2, &Loader::waits},   Part{2, &Loader::collectives},   Part{2, &Loader::inferred_causes},
-      Part{4, &Loader::state},   Part{4, &Loader::works},         Part{5, &Loader::warnings}};
+  constexpr std::array kParts{Part{1, &Loader::info},          Part{1, &Loader::strings},
+                              Part{1, &Loader::classes},       Part{1, &Loader::streams},
+                              Part{1, &Loader::communicators}, Part{1, &Loader::steps},
+                              Part{1, &Loader::ops},           Part{1, &Loader::bindings},
+                              Part{1, &Loader::segments},      Part{1, &Loader::memory},
+                              Part{1, &Loader::causes},        Part{1, &Loader::failures},
+                              Part{2, &Loader::threads},       Part{2, &Loader::calls},
+                              Part{2, &Loader::launches},      Part{2, &Loader::waits},
+                              Part{2, &Loader::collectives},   Part{2, &Loader::inferred_causes},
+                              Part{4, &Loader::state},         Part{4, &Loader::works},
+                              Part{5, &Loader::warnings},      Part{7, &Loader::kernel_launches}};
   for (const Part& part : kParts)
     if (version_ >= part.since)
       if (const Status done = (this->*part.read)(); !done) return tl::unexpected(done.error());

@@ -60,6 +60,7 @@ class Loader {
   Status waits();
   Status collectives();
   Status works();
+  Status kernel_launches();
   Status state();
   Status check_bounds() const;
   StringId string(CellReader& row) { return row.maybe_row<StringId>(run_.strings.size()); }

@@ -74,6 +74,23 @@ Status Loader::collectives() {
       "op");
 }
 
+Status Loader::kernel_launches() {
+  return each_row(
+      "kernel_launch", "op, operator, shapes, types, arguments, is_alone, threads",
+      [&](CellReader& row, std::size_t) {
+        KernelLaunch launch;
+        launch.op = row.row<OpRow>(run_.ops.size());
+        launch.name = string(row);
+        launch.shapes = string(row);
+        launch.types = string(row);
+        launch.values = string(row);
+        launch.is_alone = row.flag();
+        launch.threads = row.within(0, kMostWork);
+        run_.kernel_launches.push_back(launch);
+      },
+      "op");
+}
+
 Status Loader::state() {
   auto query = database_.prepare("SELECT state FROM recording WHERE run = ?");
   if (!query) return tl::unexpected(query.error());

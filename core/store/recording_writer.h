@@ -39,6 +39,7 @@ class RecordingWriter final : public run::RecordingSink {
   void add(const run::CauseRecord& row) override { pending_.add(row); }
   void add(const run::FailureRecord& row) override { pending_.add(row); }
   void add(const run::KernelWork& row) override { pending_.add(row); }
+  void add(const run::KernelLaunch& row) override { pending_.add(row); }
   void change(run::StepRow step, const run::StepInfo& info) override;
   Status commit() override;
 

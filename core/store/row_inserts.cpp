@@ -225,6 +225,17 @@ Status insert_collectives(Database& database, std::int64_t id, RunView run, cons
                      });
 }
 
+Status insert_kernel_launches(Database& database, std::int64_t id, RunView run, const RowCounts&) {
+  return insert_rows(database, "INSERT INTO kernel_launch VALUES (?,?,?,?,?,?,?,?)",
+                     run.kernel_launches.size(), [&](Statement& statement, std::size_t row) {
+                       const run::KernelLaunch& launch = run.kernel_launches[row];
+                       return statement.run(id, row_or_null(launch.op), row_or_null(launch.name),
+                                            row_or_null(launch.shapes), row_or_null(launch.types),
+                                            row_or_null(launch.values),
+                                            std::int64_t{launch.is_alone}, launch.threads);
+                     });
+}
+
 Status insert_inferred_causes(Database& database, std::int64_t id, RunView run,
                               const RowCounts& before) {
   return insert_rows(database, "INSERT INTO inferred_causes VALUES (?,?)", run.steps.size(),
@@ -311,7 +322,7 @@ Status insert_tables(Database& database, std::int64_t id, RunView run, const Row
       insert_communicators, insert_steps,           insert_ops,         insert_bindings,
       insert_segments,      insert_memory,          insert_causes,      insert_failures,
       insert_threads,       insert_calls,           insert_launches,    insert_waits,
-      insert_collectives,   insert_inferred_causes, insert_works};
+      insert_collectives,   insert_inferred_causes, insert_works,       insert_kernel_launches};
   for (const auto insert : kInserts)
     if (Status done = insert(database, id, run, before); !done) return done;
   return {};

@@ -6,6 +6,8 @@
 #include <catch2/catch.hpp>
 
 #include "recordings.h"
+#include "core/rebuild/measured_run.h"
+#include "core/rebuild/run_recording.h"
 
 using namespace foregather;
 using namespace foregather::test;
@@ -68,6 +70,27 @@ TEST_CASE("work samples: a product has m, n, k and the median of its repeats") {
   CHECK(row.cost.flops == 2 * 8 * 16 * 32);
   CHECK(row.cost.bytes_read == 2 * (8 * 16 + 16 * 32));
   CHECK(row.cost.bytes_written == 2 * 8 * 32);
+}
+
+TEST_CASE("work samples: rows of a run say of kernels what the recording does") {
+  Profile profile;
+  profile.op("aten::mm", "[[8, 16], [16, 32]]", kHalves, {{"some_gemm", 100}});
+  profile.op("aten::add", "[[64], [64], []]", kFloats, {{"first_add", 5}, {"second_add", 7}}, 64);
+  profile.op("aten::add", "[[32], [32], []]", kFloats, {{"first_add", 5}}, 0);
+  const run::Recording* const one = &profile.write.recording;
+  const auto measured = rebuild::measured_run(std::span(&one, 1), std::nullopt);
+  REQUIRE(measured.has_value());
+  const run::Recording again = rebuild::recording_of(measured->run, run::ClassRow(0), std::nullopt);
+  const run::Recording* const other = &again;
+  const auto expected = profile.samples(), samples = rebuild::work_samples(std::span(&other, 1));
+  CHECK(samples.with_shapes == 4);
+  REQUIRE(samples.rows.size() == expected.rows.size());
+  for (std::size_t i = 0; i < expected.rows.size(); ++i) {
+    CHECK(samples.rows[i].kernel == expected.rows[i].kernel);
+    CHECK(samples.rows[i].cost == expected.rows[i].cost);
+    CHECK(samples.rows[i].has_cost == expected.rows[i].has_cost);
+    CHECK(samples.rows[i].threads == expected.rows[i].threads);
+  }
 }
 
 TEST_CASE("work samples: a batch of products, with something added") {

@@ -7,6 +7,8 @@
 
 #include "sim/cost/measured.h"
 #include "tasks/device_hardware.h"
+#include "tasks/import.h"
+#include "tasks/import_run.h"
 #include "tests/support/example_run.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
@@ -96,6 +98,7 @@ TEST_CASE("calibrate: a database without shapes, and a prediction, are warned of
   const test::Scratch folder;
   run::Run run = test::example_run();
   run.about.kind = run::RunKind::predicted;
+  run.kernel_launches.clear();
   const std::string path = test::written(folder.path("run.db"), run);
   const auto report = tasks::calibrate_hardware({{path}, "h100_sxm", {}, folder.path("hw.toml")});
   if (!report) FAIL(report.error().text());
@@ -104,8 +107,31 @@ TEST_CASE("calibrate: a database without shapes, and a prediction, are warned of
       return warning.find(part) != std::string::npos;
     });
   };
-  CHECK(says(path + ": this run database keeps no shapes"));
+  CHECK(says(path + ": says no shapes of operators"));
   CHECK(says("some of it is a prediction"));
+}
+
+TEST_CASE("calibrate: a run that was imported says what its recording does") {
+  if (!test::shared_data("kineto")) FOREGATHER_SKIP("the shared traces are absent");
+  const test::Scratch folder;
+  const std::string trace =
+      (*test::shared_data("kineto") / "triosim/data__profiler__profiler_vgg13-iter41.json")
+          .string();
+  const auto imported =
+      tasks::import_run(tasks::import_files({trace}).value(), std::nullopt, folder.path("run.db"));
+  if (!imported) FAIL(imported.error().text());
+  const auto of = [&](const std::string& source) {
+    return tasks::calibrate_hardware({{source}, "a100_80_sxm", {}, folder.path("hw.toml")}).value();
+  };
+  const auto direct = of(trace), again = of(folder.path("run.db"));
+  CHECK(again.samples.with_shapes == direct.samples.with_shapes);
+  CHECK(again.figures.size() == direct.figures.size());
+  REQUIRE(again.samples.rows.size() == direct.samples.rows.size());
+  for (std::size_t i = 0; i < direct.samples.rows.size(); ++i) {
+    CHECK(again.samples.rows[i].cost == direct.samples.rows[i].cost);
+    CHECK(again.samples.rows[i].threads == direct.samples.rows[i].threads);
+    CHECK(again.samples.rows[i].time == direct.samples.rows[i].time);
+  }
 }
 
 TEST_CASE("calibrate: JSON of the same figures") {
