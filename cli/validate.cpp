@@ -29,13 +29,15 @@ int run_validate(const ValidateArguments& arguments) {
   const int printed = arguments.json ? print_json(tasks::to_json(*validation))
                                      : print(tasks::report_text(*validation));
   if (printed != 0 || !arguments.check) return printed;
-  bool holds = true;
+  bool holds = true, is_known = false;
   for (const tasks::Bar& bar : tasks::bars(*validation)) {
+    is_known |= bar.holds.has_value();
     if (bar.holds.value_or(true)) continue;
     complain("does not hold: " + bar.text);
     holds = false;
   }
-  return holds ? 0 : 1;
+  if (!is_known) complain("no bar was checked: the tables have no predicted row with an answer");
+  return holds && is_known ? 0 : 1;
 }
 
 std::vector<Option> options(ValidateArguments& arguments) {

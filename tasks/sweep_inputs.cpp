@@ -9,6 +9,7 @@
 #include "core/plan/workload_toml.h"
 #include "core/store/location.h"
 #include "core/store/reader.h"
+#include "sim/cost/hardware.h"
 
 namespace foregather::tasks {
 namespace {
@@ -17,13 +18,6 @@ constexpr Bytes kWhole = 64 * MiB;
 
 void add_once(std::vector<std::string>& files, const std::string& path) {
   if (!path.empty() && std::ranges::find(files, path) == files.end()) files.push_back(path);
-}
-
-// What is built in has a name that is no path.
-void add_file(std::vector<std::string>& files, const std::string& name_or_path) {
-  const bool is_path =
-      name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".toml");
-  if (is_path) add_once(files, name_or_path);
 }
 
 void add_files_of(const std::string& text, const GridRequest& request,
@@ -36,7 +30,7 @@ void add_files_of(const std::string& text, const GridRequest& request,
   add_once(files, workload->torchtitan_config);
   for (const std::string* part :
        {&workload->cluster.hardware, &workload->cluster.topology, &workload->cluster.fabric})
-    add_file(files, *part);
+    for (const std::string& file : sim::hardware_files(*part)) add_once(files, file);
 }
 
 void add_bytes(std::ifstream& file, Bytes from, Bytes bytes, Sha256& digest) {

@@ -194,6 +194,10 @@ Status apply_topology(Hardware& hardware, const std::string& name_or_path);
 /// The same for the links between nodes: a fabric file holds only [inter].
 Status apply_fabric(Hardware& hardware, const std::string& name_or_path);
 
+/// The files that a hardware, a topology or a fabric is read from, its bases after it: none for a
+/// built-in name. What cannot be read ends the list.
+std::vector<std::string> hardware_files(const std::string& name_or_path);
+
 /// Built-in names, sorted.
 std::vector<std::string_view> hardware_names();
 std::vector<std::string_view> topology_names();

@@ -264,11 +264,14 @@ constexpr std::string_view word_of(CatalogueKind kind) {
   }
 }
 
+bool is_path(const std::string& name_or_path) {
+  return name_or_path.find('/') != std::string::npos ||
+         (name_or_path.size() > 5 && name_or_path.ends_with(".toml"));
+}
+
 Result<std::pair<std::string, std::string>> text_and_place(CatalogueKind kind,
                                                            const std::string& name_or_path) {
-  const bool is_path = name_or_path.find('/') != std::string::npos ||
-                       (name_or_path.size() > 5 && name_or_path.ends_with(".toml"));
-  if (is_path) {
+  if (is_path(name_or_path)) {
     Result<std::string> text = read_file(name_or_path, kLargestFile);
     if (!text) return tl::unexpected(text.error());
     return std::pair(std::move(*text), name_or_path);
@@ -370,6 +373,20 @@ Result<Hardware> load_hardware(const std::string& name_or_path) {
       text_and_place(CatalogueKind::hardware, name_or_path);
   if (!found) return tl::unexpected(found.error());
   return parse_hardware(found->first, found->second);
+}
+
+std::vector<std::string> hardware_files(const std::string& name_or_path) {
+  std::vector<std::string> files;
+  std::string next = name_or_path;
+  while (is_path(next) && files.size() <= static_cast<std::size_t>(kDeepestBase)) {
+    files.push_back(next);
+    const Result<std::string> text = read_file(next, kLargestFile);
+    if (!text) break;
+    const Result<toml::table> root = parse_toml(*text, next);
+    if (!root) break;
+    next = (*root)["base"].value<std::string>().value_or("");
+  }
+  return files;
 }
 
 Status apply_topology(Hardware& hardware, const std::string& name_or_path) {

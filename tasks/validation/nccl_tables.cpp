@@ -33,14 +33,14 @@ class NcclTable {
       row.interconnect = text(i, "interconnect");
       constexpr double kMostRanks = 1 << 20;
       constexpr double kMostBytes = 1e15;
-      const auto ranks = number(i, "nranks", 1, kMostRanks);
+      const auto ranks = whole(i, "nranks", kMostRanks);
       const auto nodes =
-          text(i, "nnodes").empty() ? assumed_nodes(ranks) : number(i, "nnodes", 1, kMostRanks);
+          text(i, "nnodes").empty() ? assumed_nodes(ranks) : whole(i, "nnodes", kMostRanks);
       const auto size = number(i, "size_bytes", 0, kMostBytes);
       for (const auto* value : {&ranks, &nodes, &size})
         if (!*value) return tl::unexpected(value->error());
       row.ranks = static_cast<int>(*ranks);
-      row.nodes = std::min(static_cast<int>(*nodes), row.ranks);
+      row.nodes = static_cast<int>(*nodes);
       row.size = static_cast<Bytes>(*size);
       if (!text(i, "time_us").empty()) {
         const auto time = number(i, "time_us", 0, 1e12);
@@ -77,6 +77,15 @@ class NcclTable {
     return value;
   }
 
+  Result<double> whole(std::size_t row, std::string_view column, double most) const {
+    auto value = number(row, column, 1, most);
+    if (value && *value != std::floor(*value))
+      return fail_at(table_.place(row, *table_.column(column)),
+                     "'{}' is '{}', expected a whole number", column,
+                     text(row, column).substr(0, 40));
+    return value;
+  }
+
   const CsvTable& table_;
   std::string name_;
 };
@@ -93,6 +102,8 @@ void predict(std::vector<NcclRow>& rows) {
       NcclRow& row = rows[i];
       if (!collective_of(row.collective))
         row.skipped = fmt::format("collective '{}' is not known", row.collective);
+      else if (row.nodes > row.ranks)
+        row.skipped = fmt::format("{} ranks cannot be on {} nodes", row.ranks, row.nodes);
       else if (!hardware)
         row.skipped = hardware.error().message;
       else

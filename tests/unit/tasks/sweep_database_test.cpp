@@ -99,8 +99,10 @@ TEST_CASE("no output of a sweep is an input, or another output") {
   SweepRequest request = tiny({"train.micro_batch=1,2"});
   request.source = scratch.write("w.toml", *read_file(request.source, 1 << 20));
   const std::string config = scratch.write("model.json", "{}");
-  request.sets = {"model.config=" + config};
-  for (const std::string& input : {request.source, config}) {
+  const std::string base = scratch.write("base.toml", "base = \"h100_sxm\"\n");
+  const std::string hardware = scratch.write("hw.toml", "base = \"" + base + "\"\n");
+  request.sets = {"model.config=" + config, "cluster.hardware=" + hardware};
+  for (const std::string& input : {request.source, config, hardware, base}) {
     request.picture = input;
     CHECK(refusal(request) == input + ": is an input, expected another file to write");
     request.picture.clear();
