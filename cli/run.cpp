@@ -57,10 +57,14 @@ std::string run_text(const tasks::ExecuteReport& report) {
   if (report.run.step_time)
     text += fmt::format("step time            {:.2f} ms, the median of {}\n",
                         static_cast<double>(*report.run.step_time) / 1e6, report.run.steps - 1);
-  for (const runtime::RankFigures& rank : report.run.ranks)
+  if (!report.has_memory)
+    text += "peak                 not known: a recording says nothing of it\n";
+  for (const runtime::RankFigures& rank : report.run.ranks) {
+    if (!report.has_memory) break;
     text += fmt::format("rank {:<4} peak        {} allocated, {} reserved\n", rank.rank,
                         format_bytes(rank.steady.peak_allocated),
                         format_bytes(rank.steady.peak_reserved));
+  }
   if (report.run.oom)
     text += fmt::format("out of memory        {} for {}{}\n", format_bytes(report.run.oom->bytes),
                         printable(report.oom_storage),

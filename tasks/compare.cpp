@@ -26,6 +26,10 @@ Result<run::StepRow> chosen_step(run::RunView run, const std::string& location,
   if (!row) return fail_at(location, "has no finished step to compare");
   if (step && run.about.kind == run::RunKind::measured && run.steps[row.row()].number != *step)
     return fail_at(location, "has no step {} of that rank", *step);
+  const run::OpSpan ops = run::ops_of(run, row);
+  if (ops.first == ops.last && !compare::is_cut_short(run, row))
+    return fail_at(location, "has no device work in step {} to compare",
+                   run.steps[row.row()].number);
   return row;
 }
 

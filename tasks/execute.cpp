@@ -203,6 +203,7 @@ Result<ExecuteReport> execute(const ExecuteRequest& request) {
   report.backend = request.backend;
   report.hardware = schedule->hardware.name;
   report.world_size = schedule->graph.world_size;
+  report.has_memory = !schedule->graph.storages.empty();
   report.output = output;
   const runtime::RunOptions options = options_of(request, *schedule, process);
   auto run = runtime::execute(schedule->graph, options, **backend, **writer);

@@ -24,6 +24,7 @@ struct ExecuteReport {
   std::string source, name, backend, hardware, output;
   std::string description;  ///< of the backend
   std::uint32_t world_size = 1;
+  bool has_memory = true;  ///< else the schedule, a recording's, says nothing of it
   runtime::RunReport run;
   std::optional<std::string> oom_op;  ///< op key of the launch after the failing allocation
   std::string oom_storage;

@@ -6,13 +6,20 @@ namespace {
 
 constexpr int kRunSchema = 1;
 
-void write_step(JsonWriter& json, const run::StepInfo& step) {
+void write_step(JsonWriter& json, const run::StepInfo& step, bool has_memory) {
   json.begin_object();
   json.field("step_time_ns", step.end - step.begin);
-  json.field("peak_requested_bytes", step.peak_requested);
-  json.field("peak_allocated_bytes", step.peak_allocated);
-  json.field("peak_active_bytes", step.peak_active);
-  json.field("peak_reserved_bytes", step.peak_reserved);
+  const auto peak = [&](const char* name, Bytes bytes) {
+    json.key(name);
+    if (has_memory)
+      json.value(bytes);
+    else
+      json.null();
+  };
+  peak("peak_requested_bytes", step.peak_requested);
+  peak("peak_allocated_bytes", step.peak_allocated);
+  peak("peak_active_bytes", step.peak_active);
+  peak("peak_reserved_bytes", step.peak_reserved);
   json.end_object();
 }
 
@@ -39,9 +46,9 @@ std::string to_json(const ExecuteReport& report) {
   for (const runtime::RankFigures& rank : report.run.ranks) {
     json.begin_object().field("rank", std::int64_t{rank.rank});
     json.key("first_step");
-    write_step(json, rank.first);
+    write_step(json, rank.first, report.has_memory);
     json.key("steady_step");
-    write_step(json, rank.steady);
+    write_step(json, rank.steady, report.has_memory);
     json.end_object();
   }
   json.end_array();

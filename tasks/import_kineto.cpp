@@ -157,7 +157,7 @@ Result<ImportedFile> import_kineto(const ImportSource& source) {
   imported->collectives = rebuild::host_collectives(*recording);
 
   const compare::RecordedBusy& busy = imported->figures.all;
-  file.what = "torch.profiler trace";
+  file.what = recording->is_predicted ? "exported prediction" : "torch.profiler trace";
   const std::string rank = recording->rank ? fmt::format("rank {}", *recording->rank) : "";
   file.rows.push_back({"events", format_count(imported->facts.events), rank});
   file.rows.push_back({"kernels", format_count(busy.kernels),

@@ -21,6 +21,7 @@
 #include "core/base/file.h"
 #include "core/base/program_files.h"
 #include "core/base/temporary_names.h"
+#include "core/store/reader.h"
 #include "profiler/identity.h"
 #include "profiler/raw_file.h"
 #include "profiler/recorder.h"
@@ -252,6 +253,10 @@ Result<Recorded> record(const RecordOptions& options, const Tell& tell,
                      "install libsqlite3-dev)");
   if (const auto place = PendingFile::create(options.database); !place)
     return tl::unexpected(place.error());
+  if (store::holds_measured_work(options.database))
+    return fail_at(
+        options.database,
+        "holds a measured run, and a job is not had again: expected the name of a new file");
   if (!options.host_only && !can_open("libcuda.so.1"))
     tell(
         "there is no NVIDIA driver (libcuda.so.1): NVTX ranges and processes are recorded, "

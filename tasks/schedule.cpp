@@ -155,7 +155,7 @@ Result<plan::Workload> read_recorded(const Sources& sources, const std::vector<s
   schedule.is_one_recording = recorded->rebuilt.is_one_recording;
   schedule.replays_measured = !recorded->is_predicted;
   schedule.warnings = std::move(recorded->rebuilt.warnings);
-  schedule.model = "recorded run";
+  schedule.model = recorded->is_predicted ? "predicted run" : "recorded run";
   schedule.engine.once = true;
   schedule.has_host = false;
   if (const Status loaded = set_hardware(*machine, schedule); !loaded)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 namespace foregather::compare {
@@ -178,6 +179,31 @@ class Joining {
   std::array<Side, 2> sides_;
 };
 
+bool has_work(run::RunView run, run::StepRow step) {
+  const run::OpSpan ops = run::ops_of(run, step);
+  return ops.first < ops.last;
+}
+
+// Of a run that was cut short the last steps are under way: those after the last one that all ranks
+// have left behind. Hosts run ahead, so that there may be steps without work as well.
+std::optional<run::StepRow> last_with_work(run::RunView run, run::ClassRow rank_class) {
+  std::vector<std::uint32_t> begun(run.classes.size(), 0);  // the last step with work, by class
+  std::uint32_t least = std::numeric_limits<std::uint32_t>::max();
+  if (run.about.state != run::RunState::complete) {
+    for (std::size_t s = 0; s < run.steps.size(); ++s)
+      if (std::uint32_t& number = begun[run.steps[s].rank_class.row()];
+          run.steps[s].number > number && has_work(run, run::StepRow(s)))
+        number = run.steps[s].number;
+    for (const std::uint32_t number : begun) least = std::min(least, number);
+  }
+  std::optional<run::StepRow> last, under_way;
+  for (std::size_t s = 0; s < run.steps.size(); ++s) {
+    if (run.steps[s].rank_class != rank_class || !has_work(run, run::StepRow(s))) continue;
+    (run.steps[s].number < least ? last : under_way) = run::StepRow(s);
+  }
+  return last ? last : under_way;
+}
+
 }  // namespace
 
 std::string_view Matching::scope(const MatchedGroup& group) const {
@@ -240,10 +266,10 @@ run::StepRow step_to_compare(run::RunView run, run::ClassRow rank_class,
   run::StepRow last;
   for (std::size_t s = 0; s < run.steps.size(); ++s) {
     if (run.steps[s].rank_class != rank_class) continue;
+    if (run.steps[s].kind == run::StepKind::steady) return run::StepRow(s);
     last = run::StepRow(s);
-    if (run.steps[s].kind == run::StepKind::steady) break;
   }
-  return last;
+  return last_with_work(run, rank_class).value_or(last);
 }
 
 bool is_cut_short(run::RunView run, run::StepRow step) {

@@ -72,7 +72,8 @@ run::Comparison comparison_rows(const Matching& matching, std::array<std::string
 std::optional<run::ClassRow> class_of_rank(run::RunView run, std::uint32_t rank);
 
 /// The step to compare: of a measured run the one with that number, if the class has it; else the
-/// steady one of the class, else its last one. Absent: it has none.
+/// steady one of the class, else its last one with work; of a run that was cut short the last one
+/// that all ranks had left behind. Absent: it has none.
 run::StepRow step_to_compare(run::RunView run, run::ClassRow rank_class,
                              std::optional<std::int64_t> number = std::nullopt);
 

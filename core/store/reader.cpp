@@ -138,6 +138,16 @@ Result<RunInfo> read_about(const std::string& location) {
   return Loader(chosen->database, chosen->version, chosen->id).load_about();
 }
 
+bool holds_measured_work(const std::string& path) {
+  auto opened = open_checked(path);
+  if (!opened) return false;
+  return opened->database
+             .integer(
+                 "SELECT count(*) FROM run WHERE kind = 1 AND EXISTS "
+                 "(SELECT 1 FROM op WHERE op.run = run.id)")
+             .value_or(0) != 0;
+}
+
 Result<std::vector<Comparison>> read_comparisons(const std::string& path) {
   auto opened = open_checked(path);
   if (!opened) return tl::unexpected(opened.error());

@@ -78,9 +78,32 @@ TEST_CASE("the step to compare is the steady one, else the last") {
   run::Run run = test::example_run();
   CHECK(step_to_compare(run, run::ClassRow(1)) == run::StepRow(1));
   for (run::StepInfo& step : run.steps) step.kind = run::StepKind::other;
-  run::StepInfo more = run.steps[0];
-  const run::StepRow last = run.add(more);
-  CHECK(step_to_compare(run, run::ClassRow(0)) == last);
+  // Its host ran ahead: nothing of it was there yet.
+  run.add(run::StepInfo(run.steps[0]));
+  CHECK(step_to_compare(run, run::ClassRow(0)) == run::StepRow(0));
+}
+
+TEST_CASE("of a run that was cut short the step to compare is the last that all ranks ended") {
+  run::Run run = test::example_run();
+  for (run::StepInfo& step : run.steps) step.kind = run::StepKind::other;
+  const auto add_step = [&](std::size_t like, std::uint32_t number) {
+    run::StepInfo step = run.steps[like];
+    step.number = number;
+    run::OpRecord op = run.ops.at(run::OpRow(0));
+    op.step = run.add(step);
+    run.add(op);
+    return op.step;
+  };
+  const std::uint32_t number = run.steps[0].number;
+  const run::StepRow second = add_step(0, number + 1), other = add_step(1, number + 1);
+  const run::StepRow third = add_step(0, number + 2);
+  CHECK(step_to_compare(run, run::ClassRow(0)) == third);
+  run.about.state = run::RunState::under_way;
+  CHECK(step_to_compare(run, run::ClassRow(0)) == run::StepRow(0));
+  CHECK(step_to_compare(run, run::ClassRow(1)) == run::StepRow(1));
+  add_step(1, number + 2);
+  CHECK(step_to_compare(run, run::ClassRow(0)) == second);
+  CHECK(step_to_compare(run, run::ClassRow(1)) == other);
 }
 
 TEST_CASE("all steps of a recording as one") {

@@ -15,8 +15,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/example_run.h"
 #include "tests/support/skip.h"
 #include "tests/support/snapshot_pickle.h"
+#include "tests/support/written_run.h"
 #include "tests/unit/profiler/raw.h"
 
 #if defined(FOREGATHER_INJECT) && defined(FOREGATHER_RECORDED_PROGRAM) && defined(FOREGATHER_BINARY)
@@ -163,6 +165,14 @@ TEST_CASE("record: bad usage is told before anything runs") {
     INFO(foregather.errors());
     CHECK(foregather.errors().find(words) != std::string::npos);
   }
+  test::written(foregather.database, test::example_run());
+  CHECK(foregather.record({"--host-only"}, {"true"}) == 0);  // over a prediction
+  run::Run measured = test::example_run();
+  measured.about.kind = run::RunKind::measured;
+  test::written(foregather.database, measured);
+  CHECK(foregather.record({"--host-only"}, touch) == 2);
+  CHECK(foregather.errors().find("holds a measured run") != std::string::npos);
+  std::filesystem::remove(foregather.database);
   CHECK(foregather.record({}, {""}) == 2);
   CHECK(foregather.errors().find("COMMAND is empty") != std::string::npos);
   CHECK(foregather.run({"record", "-o", foregather.database}) == 2);
