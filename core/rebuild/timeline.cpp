@@ -32,6 +32,7 @@ class Joining {
     add_launch_order();
     find_waits(recording_, timeline_, shift());
     find_blocking_calls(timeline_);
+    add_host_waits();
     for (RecordedOp& op : timeline_.ops) explain(op);
     return std::move(timeline_);
   }
@@ -182,6 +183,22 @@ class Joining {
       for (const std::uint32_t op : std::exchange(call.ops, {})) launch(op, call.start, call.ops);
   }
 
+  void add_host_waits() {
+    for (const RecordedCall& call : timeline_.calls)
+      if (call.awaited) host_waits_.emplace_back(call.end, *call.awaited);
+    std::sort(host_waits_.begin(), host_waits_.end());
+  }
+
+  // What held the host back last before it launched the op: threads hand over to each other.
+  std::optional<std::uint32_t> waited_for_before(const RecordedOp& op) const {
+    auto at =
+        std::upper_bound(host_waits_.begin(), host_waits_.end(), std::pair(op.launched, kNone));
+    while (at != host_waits_.begin())
+      if (const std::uint32_t awaited = (--at)->second; timeline_.ops[awaited].end <= op.start)
+        return awaited;
+    return std::nullopt;
+  }
+
   // What is left of its start behind its launch, its stream and its deps.
   void explain(RecordedOp& op) const {
     const auto& stream = timeline_.streams[op.stream].ops;
@@ -195,7 +212,7 @@ class Joining {
     if (op.has_launch && op.start - op.launched < op.lead) {
       op.lead = op.start - op.launched;
       op.reason = run::BoundReason::host;
-      op.bound_by.reset();
+      op.bound_by = waited_for_before(op);
       usual = kLaunchLatency;
     }
     for (const std::uint32_t dep : op.deps) {
@@ -216,7 +233,8 @@ class Joining {
   const run::Recording& recording_;
   const Window& window_;
   Timeline timeline_;
-  std::vector<run::CallRow> calls_;   // by correlation
+  std::vector<run::CallRow> calls_;                       // by correlation
+  std::vector<std::pair<Ns, std::uint32_t>> host_waits_;  // end of a blocking call, what it awaited
   std::vector<std::uint32_t> outer_;  // by row of the recording's calls: of the timeline's
 };
 

@@ -25,7 +25,8 @@ struct RecordedOp {
   Ns lead = 0;                      ///< start less the end of the last thing that it waits for
   Ns unexplained = 0;               ///< the part of the lead that is no usual latency
   run::BoundReason reason = run::BoundReason::start;  ///< what it waited for last
-  std::optional<std::uint32_t> bound_by;              ///< that op, if the reason is one
+  /// That op, if the reason is one; of host: the one that the host waited for last before.
+  std::optional<std::uint32_t> bound_by;
   bool is_pinned = false;  ///< placed at its recorded time: nothing before it
 };
 

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "recordings.h"
+#include "core/compare/critical_path.h"
 #include "core/rebuild/measured_run.h"
 
 namespace foregather::test {
@@ -40,6 +41,27 @@ TEST_CASE("a measured run has the steps, times and causes of its recording") {
   CHECK(run.ops.communicator[2]);
   CHECK(run.ops.end[2] == 140 * kMicrosecond);
   CHECK(measured->warnings.empty());
+}
+
+TEST_CASE("what waits for its launch is bound by what the host waited for before") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.call(host, "cudaLaunchKernel", 0, 5, 0);
+  w.call(host, "cudaStreamSynchronize", 6, 111, 1);
+  w.call(host, "cudaLaunchKernel", 200, 205, 2);
+  w.kernel(stream, "long_gemm", 10, 110, 0);
+  w.kernel(stream, "some_gemm", 208, 218, 2);
+  const run::Recording* const one = &w.recording;
+  const auto measured = rebuild::measured_run({&one, 1}, {});
+  REQUIRE(measured);
+  const run::Run& run = measured->run;
+  REQUIRE(run.ops.size() == 2);
+  CHECK(run.ops.reason[1] == run::BoundReason::host);
+  CHECK(run.ops.bound_by[1] == run::OpRow(0));
+  const compare::CriticalPath path = compare::critical_path(run, run::StepRow(0));
+  CHECK(path.steps.size() == 2);
+  CHECK(path.compute == 110 * kMicrosecond);
+  CHECK(path.host == 98 * kMicrosecond);
 }
 
 TEST_CASE("numbers of one execution are no part of a scope, and calls are kept") {
