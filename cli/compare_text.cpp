@@ -96,13 +96,15 @@ std::string memory(const tasks::Comparison& comparison) {
   TextTable table;
   table.row(
       {"Held at the peak by", side("first", a.memory), side("second", b.memory), "difference", ""});
-  const bool are_both = a.memory.total() > 0 && b.memory.total() > 0;
   for (std::size_t cause = 0; cause < a.memory.by_cause.size(); ++cause) {
     const Bytes first = a.memory.by_cause[cause], second = b.memory.by_cause[cause];
     if (first == 0 && second == 0) continue;
+    const bool knows_first = a.memory.knows(static_cast<Cause>(cause));
+    const bool knows_second = b.memory.knows(static_cast<Cause>(cause));
+    const bool are_both = knows_first && knows_second;
     table.row({"  " + words(name(static_cast<Cause>(cause))),
-               a.memory.total() > 0 ? format_bytes(first) : "not known",
-               b.memory.total() > 0 ? format_bytes(second) : "not known",
+               knows_first ? format_bytes(first) : "not known",
+               knows_second ? format_bytes(second) : "not known",
                are_both ? signed_bytes(first - second) : "", are_both ? share(first, second) : ""});
   }
   return "\n" + table.text();

@@ -123,12 +123,12 @@ std::string collectives(const Summary& summary) {
   for (std::size_t kind = 0; kind < compare::kOpKinds; ++kind) {
     const compare::CollectiveUse& use = times.busy.by_kind[kind];
     if (use.count == 0) continue;
-    const bool is_known = summary.recorded.empty() || use.bytes != 0;
+    const bool is_known = times.busy.knows_bytes(static_cast<OpKind>(kind));
     table.row({"  " + std::string(name(static_cast<OpKind>(kind))), format_count(use.count),
                is_known ? format_bytes(use.bytes) : "not known", format_time(use.busy),
                format_time(use.exposed)});
   }
-  if (!summary.recorded.empty()) return "\n" + table.text();
+  if (!summary.recorded.empty() || !times.busy.knows_bytes()) return "\n" + table.text();
   return fmt::format("\n{}  {} on the wire, sent by each rank\n", table.text(),
                      format_bytes(times.busy.wire_bytes));
 }
@@ -193,8 +193,9 @@ std::string recorded(const Summary& summary) {
   const bool has_clocks =
       std::any_of(summary.recorded.begin(), summary.recorded.end(),
                   [](const tasks::RecordedFigures& rank) { return rank.clock.has_value(); });
-  std::vector<std::string> head{"Recorded",    "measured", "replayed",
-                                "unexplained", "streams",  "waits"};
+  std::vector<std::string> head{"Recorded", summary.is_measured ? "measured" : "predicted",
+                                "replayed", "unexplained",
+                                "streams",  "waits"};
   if (has_clocks) head.emplace_back("clock ahead by");
   table.row(head);
   for (std::size_t i = 0; i < summary.recorded.size(); ++i) {
@@ -215,6 +216,9 @@ std::string recorded(const Summary& summary) {
 std::string first_step(const Summary& summary) {
   const tasks::ClassFigures& slow = summary.slow();
   if (!slow.first_step) return {};
+  if (!summary.has_memory)
+    return summary.recorded.empty() ? fmt::format("First step {}\n", format_time(*slow.first_step))
+                                    : std::string();
   const bool live = summary.memory_model != tasks::MemoryModel::allocator;
   return fmt::format("First step {}, {} {}\n", format_time(*slow.first_step),
                      live ? "live" : "reserved",
@@ -235,7 +239,8 @@ std::string summary_text(const Summary& summary) {
     if (summary.slow().times->busy.comm > 0) text += collectives(summary);
   }
   if (!summary.recorded.empty()) text += recorded(summary);
-  if (summary.has_memory) text += memory(summary) + fits(summary) + first_step(summary);
+  if (summary.has_memory) text += memory(summary) + fits(summary);
+  text += first_step(summary);
   return text;
 }
 

@@ -27,8 +27,9 @@ Result<run::StepRow> chosen_step(run::RunView run, const std::string& location,
   if (step && run.about.kind == run::RunKind::measured && run.steps[row.row()].number != *step)
     return fail_at(location, "has no step {} of that rank", *step);
   const run::OpSpan ops = run::ops_of(run, row);
-  if (ops.first == ops.last && !compare::is_cut_short(run, row))
-    return fail_at(location, "has no device work in step {} to compare",
+  const bool has_memory = compare::memory_at_peak(run, row).total() > 0;
+  if (ops.first == ops.last && !has_memory && !compare::is_cut_short(run, row))
+    return fail_at(location, "has neither device work nor memory in step {} to compare",
                    run.steps[row.row()].number);
   return row;
 }

@@ -129,10 +129,19 @@ void write_memory(JsonWriter& json, const Comparison& comparison) {
   json.key("memory_by_cause").begin_object();
   for (std::size_t cause = 0; cause < first.size(); ++cause) {
     if (first[cause] == 0 && second[cause] == 0) continue;
+    const bool knows_first = comparison.first.memory.knows(static_cast<Cause>(cause));
+    const bool knows_second = comparison.second.memory.knows(static_cast<Cause>(cause));
+    const auto bytes = [&](const char* field, bool is_known, Bytes value) {
+      json.key(field);
+      if (is_known)
+        json.value(value);
+      else
+        json.null();
+    };
     json.key(name(static_cast<Cause>(cause))).begin_object();
-    json.field("first_bytes", first[cause]);
-    json.field("second_bytes", second[cause]);
-    json.field("difference_bytes", first[cause] - second[cause]);
+    bytes("first_bytes", knows_first, first[cause]);
+    bytes("second_bytes", knows_second, second[cause]);
+    bytes("difference_bytes", knows_first && knows_second, first[cause] - second[cause]);
     json.end_object();
   }
   json.end_object();

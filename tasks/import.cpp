@@ -12,6 +12,7 @@
 #include "tasks/import_parts.h"
 #include "tasks/importers.h"
 #include "tasks/parallel.h"
+#include "traces/perfetto.h"
 
 namespace foregather::tasks {
 namespace {
@@ -50,7 +51,8 @@ Status import_member(const ImportSource& source, ImportedPath& imported) {
   const bool is_in_archive = source.member.name.find('!') != std::string::npos;
   if (importer == kImporters.end()) {
     if (is_in_archive) {
-      imported.unknown.push_back(source.member.name);
+      if (!source.member.name.ends_with(traces::kPerfettoManifest))
+        imported.unknown.push_back(source.member.name);
       return {};
     }
     for (const Foreign& foreign : kForeign)

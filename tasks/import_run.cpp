@@ -40,6 +40,11 @@ Result<rebuild::MeasuredRun> recorded_run(const std::vector<ImportedFile>& files
     about.source += (about.source.empty() ? "" : "\n") + file.path;
     about.warnings.insert(about.warnings.end(), file.warnings.begin(), file.warnings.end());
     for (const auto& [reason, events] : file.dropped) run::count(about.dropped, reason, events);
+    if (!file.recording->timeline.step.empty())
+      about.warnings.push_back(
+          fmt::format("{}: as a run this timeline is one rank and one step, without collectives: "
+                      "'foregather simulate' replays it as the job that it is, -o writes that",
+                      file.path));
   }
   about.warnings.insert(about.warnings.end(), measured->warnings.begin(), measured->warnings.end());
   if (step) about.options = "--step " + std::to_string(*step) + "\n";

@@ -2,10 +2,12 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "core/rebuild/processes.h"
 #include "core/rebuild/run_recording.h"
+#include "core/rebuild/window.h"
 #include "core/store/reader.h"
 #include "tasks/import.h"
 #include "traces/text_source.h"
@@ -13,6 +15,8 @@
 namespace foregather::tasks {
 
 namespace {
+
+constexpr std::int64_t kMostDropped = std::int64_t{1} << 60;
 
 // Each rank class of the run is a recording.
 Status add_run(const std::string& location, std::optional<std::int64_t> step,
@@ -45,6 +49,12 @@ Status add_run(const std::string& location, std::optional<std::int64_t> step,
   return {};
 }
 
+// Between the steps of an exported prediction are those that it left out: the last stands for all.
+std::optional<std::int64_t> last_step(const std::vector<const run::Recording*>& recordings) {
+  const std::vector<std::int64_t> steps = rebuild::steps_of(*recordings.front());
+  return steps.empty() ? std::nullopt : std::optional(steps.back());
+}
+
 }  // namespace
 
 std::vector<std::string> warnings_about(const run::RunInfo& about, const std::string& location) {
@@ -55,7 +65,21 @@ std::vector<std::string> warnings_about(const run::RunInfo& about, const std::st
   if (about.state == run::RunState::failed)
     warnings.push_back(fmt::format("{}: the job failed: its rows end there", location));
   warnings.insert(warnings.end(), about.warnings.begin(), about.warnings.end());
+  if (auto warning = warning_of(about.dropped, location)) warnings.push_back(std::move(*warning));
   return warnings;
+}
+
+std::optional<std::string> warning_of(const run::EventCounts& dropped,
+                                      const std::string& location) {
+  std::int64_t events = 0;
+  std::string reasons;
+  for (const auto& [reason, count] : dropped) {
+    events = count > kMostDropped - events ? kMostDropped : events + count;
+    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count);
+  }
+  if (events == 0) return std::nullopt;
+  return fmt::format("{}: {} damaged event{} dropped, and {} in nothing here: {}", location, events,
+                     events == 1 ? " was" : "s were", events == 1 ? "is" : "are", reasons);
 }
 
 Result<bool> is_recorded(const std::string& path) {
@@ -89,6 +113,8 @@ Result<RecordedFiles> read_recorded(const std::vector<std::string>& paths,
       read.recordings.push_back(file.recording);
       read.is_predicted |= file.recording->is_predicted;
       read.warnings.insert(read.warnings.end(), file.warnings.begin(), file.warnings.end());
+      if (auto warning = warning_of(file.dropped, file.path))
+        read.warnings.push_back(std::move(*warning));
     }
   }
   read.recordings = rebuild::one_a_rank(read.recordings);
@@ -104,9 +130,17 @@ Result<RecordedSource> load_recorded(const std::vector<std::string>& paths,
   if (!read) return tl::unexpected(read.error());
   std::vector<const run::Recording*> recordings;
   for (const auto& recording : read->recordings) recordings.push_back(recording.get());
-  auto rebuilt = rebuild::rebuild(recordings, {read->are_runs ? std::nullopt : step});
+  if (read->are_runs)
+    step.reset();
+  else if (read->is_predicted && !step)
+    step = last_step(recordings);
+  auto rebuilt = rebuild::rebuild(recordings, {step});
   if (!rebuilt) return tl::unexpected(rebuilt.error());
-  rebuilt->warnings.insert(rebuilt->warnings.begin(), read->warnings.begin(), read->warnings.end());
+  std::vector<std::string> warnings = std::move(read->warnings);
+  for (std::string& warning : rebuilt->warnings)  // a run may have kept what rebuilding says anew
+    if (std::ranges::find(warnings, warning) == warnings.end())
+      warnings.push_back(std::move(warning));
+  rebuilt->warnings = std::move(warnings);
   return RecordedSource{std::move(*rebuilt), std::move(read->device), read->is_predicted};
 }
 

@@ -21,6 +21,9 @@ Result<bool> is_recorded(const std::string& path);
 /// whoever made it said of it.
 std::vector<std::string> warnings_about(const run::RunInfo& about, const std::string& location);
 
+/// That events of its files were damaged; nothing where none was.
+std::optional<std::string> warning_of(const run::EventCounts& dropped, const std::string& location);
+
 struct RecordedFiles {
   std::vector<std::shared_ptr<const run::Recording>> recordings;
   std::string device;         ///< name of the GPU that recorded them; empty: not said

@@ -139,6 +139,12 @@ Result<plan::Workload> read_chakra(const Sources& sources, const std::vector<std
   return machine;
 }
 
+std::string keys_of(const std::vector<std::string>& sets) {
+  std::vector<std::string> keys;
+  for (const std::string& set : sets) keys.push_back(set.substr(0, set.find('=')));
+  return fmt::format("{}", fmt::join(keys, ", "));
+}
+
 // Times are recorded, so the machine is what they were recorded on; the memory is not replayed.
 Result<plan::Workload> read_recorded(const Sources& sources, const std::vector<std::string>& sets,
                                      Schedule& schedule) {
@@ -163,6 +169,10 @@ Result<plan::Workload> read_recorded(const Sources& sources, const std::vector<s
   const bool is_named = std::ranges::any_of(sets, [](const std::string& set) {
     return set.starts_with("cluster.hardware=") || set.starts_with("cluster.hw=");
   });
+  if (!sets.empty())
+    schedule.warnings.push_back(
+        fmt::format("recorded times stay what they are: {} only price{} what a pass adds",
+                    keys_of(sets), sets.size() == 1 ? "s" : ""));
   if (!recorded->device.empty())
     schedule.hardware.name = recorded->device;
   else if (!is_named)

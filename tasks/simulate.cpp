@@ -130,7 +130,6 @@ void begin_with_device(const Schedule& schedule, run::Run& run) {
 // Bytes that the recording's own allocator held are not replayed.
 void fill_recorded(const Schedule& schedule, Outcome& outcome) {
   begin_with_device(schedule, outcome.run);
-  outcome.summary.has_memory = false;
   for (const rebuild::RebuiltRank& rank : schedule.recorded) {
     std::optional<ClockFigures> clock;
     if (rank.clock) clock = {rank.clock->offset, rank.clock->uncertainty};
@@ -223,6 +222,8 @@ Result<Outcome> simulate(const SimulateRequest& asked) {
   fill_header(request, *schedule, outcome.summary);
   outcome.run = record_run(schedule->graph, schedule->prices, *simulation);
   outcome.run.about = run_info(request, *schedule);
+  outcome.summary.is_measured = schedule->replays_measured;
+  outcome.summary.has_memory = !schedule->graph.storages.empty();
   if (!schedule->recorded.empty()) fill_recorded(*schedule, outcome);
   fill_memory(schedule->graph, *simulation, outcome.summary);
   if (request.memory_model == MemoryModel::thunder_estimator)

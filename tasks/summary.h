@@ -136,6 +136,7 @@ struct Summary : Figures {
   std::int64_t tokens_per_rank_step = 0;
   MemoryModel memory_model = MemoryModel::allocator;
   std::vector<ClassFigures> classes;
+  bool is_measured = true;                       ///< a recorded source: else it is a prediction
   std::vector<RecordedFigures> recorded;         ///< as classes; empty: the source is no recording
   std::optional<AsRecordedFigures> as_recorded;  ///< of a recording with a what-if
   bool has_memory = true;                        ///< false: the source says nothing of memory

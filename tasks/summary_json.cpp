@@ -45,7 +45,7 @@ void write_memory(JsonWriter& json, const StepMemory& memory) {
   json.end_object();
 }
 
-void write_collectives(JsonWriter& json, const std::optional<StepTimes>& times, bool is_recorded) {
+void write_collectives(JsonWriter& json, const std::optional<StepTimes>& times) {
   if (!times) {
     json.key("collectives").null();
     return;
@@ -56,10 +56,10 @@ void write_collectives(JsonWriter& json, const std::optional<StepTimes>& times, 
     if (use.count == 0) continue;
     json.key(name(static_cast<OpKind>(kind))).begin_object();
     json.field("count", use.count);
-    if (is_recorded && use.bytes == 0)
-      json.key("bytes").null();
-    else
+    if (times->busy.knows_bytes(static_cast<OpKind>(kind)))
       json.field("bytes", use.bytes);
+    else
+      json.key("bytes").null();
     json.field("busy_ns", use.busy);
     json.field("exposed_ns", use.exposed);
     json.end_object();
@@ -87,11 +87,11 @@ void write_times(JsonWriter& json, const Summary& summary, std::size_t c) {
   else
     json.key("comm_wait_ns").null();
   field("host_bound_ns", [](const StepTimes& t) { return t.host_bound; });
-  if (summary.recorded.empty())
+  if (summary.recorded.empty() && (!times || times->busy.knows_bytes()))
     field("bytes_on_wire", [](const StepTimes& t) { return t.busy.wire_bytes; });
   else
     json.key("bytes_on_wire").null();
-  write_collectives(json, times, !summary.recorded.empty());
+  write_collectives(json, times);
 }
 
 void write_first_step(JsonWriter& json, const ClassFigures& times, const ClassFigures& memory) {
@@ -170,13 +170,24 @@ void write_fits(JsonWriter& json, const Summary& summary, std::optional<Bytes> m
   json.field("outside_allocator_bytes", summary.outside_allocator);
 }
 
-// Of a recording: nothing is known of these.
-void write_unknown_memory(JsonWriter& json) {
+// Of a recording, or another schedule without memory: nothing is known of these. A recording's
+// first step is any.
+void write_unknown_memory(JsonWriter& json, const std::optional<Ns>& first_step) {
+  constexpr std::array kOfStep{"peak_requested_bytes",
+                               "peak_allocated_bytes",
+                               "peak_active_bytes",
+                               "peak_reserved_bytes",
+                               "peak_at",
+                               "peak_by_cause"};
+  for (const char* key : kOfStep) json.key(key).null();
   for (const char* key :
-       {"peak_requested_bytes", "peak_allocated_bytes", "peak_active_bytes", "peak_reserved_bytes",
-        "peak_at", "peak_by_cause", "peak_memory_bound_bytes", "oom", "fits", "capacity_bytes",
-        "outside_allocator_bytes", "first_step"})
+       {"peak_memory_bound_bytes", "oom", "fits", "capacity_bytes", "outside_allocator_bytes"})
     json.key(key).null();
+  json.key("first_step");
+  if (!first_step) return void(json.null());
+  json.begin_object().field("step_time_ns", *first_step);
+  for (const char* key : kOfStep) json.key(key).null();
+  json.end_object();
 }
 
 // Of the job or of one class: times are those of `slow`, memory is that of `large`.
@@ -194,7 +205,7 @@ void write_figures(JsonWriter& json, const Summary& summary, const Figures& figu
     write_fits(json, summary, margin);
     write_first_step(json, slow, large);
   } else {
-    write_unknown_memory(json);
+    write_unknown_memory(json, summary.recorded.empty() ? slow.first_step : std::nullopt);
   }
   json.key("interval").begin_object();
   write_range(json, "step_time_ns", figures.interval.step_time);
@@ -218,7 +229,14 @@ void write_classes(JsonWriter& json, const Summary& summary) {
 void write_recorded(JsonWriter& json, const Summary& summary) {
   if (summary.recorded.empty()) return;
   const RecordedFigures& slow = summary.recorded[summary.slowest];
-  json.field("measured_step_time_ns", summary.measured_step_time());
+  const auto measured = [&](Ns time) {
+    json.key("measured_step_time_ns");
+    if (summary.is_measured)
+      json.value(time);
+    else
+      json.null();
+  };
+  measured(summary.measured_step_time());
   json.field("unexplained_ns", slow.unexplained);
   json.field("pinned_ops", slow.pinned);
   if (const auto& before = summary.as_recorded) {
@@ -234,7 +252,7 @@ void write_recorded(JsonWriter& json, const Summary& summary) {
     json.begin_object();
     json.field("rank", std::int64_t{rank.rank});
     json.field("source", std::string_view(rank.source));
-    json.field("measured_step_time_ns", rank.measured);
+    measured(rank.measured);
     json.field("step_time_ns", summary.classes[i].times->step);
     json.field("unexplained_ns", rank.unexplained);
     json.field("pinned_ops", rank.pinned);

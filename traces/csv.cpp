@@ -27,6 +27,12 @@ std::string place(run::RunView run, run::StepRow row) {
                      step.number);
 }
 
+// What a recording does not say of an op is 0 there.
+std::string amount(run::RunView run, std::int64_t value) {
+  if (value == 0 && run.about.kind == run::RunKind::measured) return {};
+  return std::to_string(value);
+}
+
 std::string line(run::RunView run, run::OpRow row) {
   const run::OpRecord op = run.ops.at(row);
   const run::StepInfo& step = run.steps[op.step.row()];
@@ -45,8 +51,9 @@ std::string line(run::RunView run, run::OpRow row) {
       csv_cell(run.text_of(op.unit)), foregather::name(op.phase), foregather::name(op.kind),
       foregather::name(op.role), csv_cell(run.text_of(run.streams[op.stream.row()].name)),
       communicator, op.issued, op.start, op.transfer, op.end, op.end - op.transfer, name(op.reason),
-      key(run, op.bound_by), csv_cell(run.text_of(op.source)), op.bytes, op.wire_bytes, op.flops,
-      communicator_ranks, sequence, op.alone == 0 ? "" : std::to_string(op.alone));
+      key(run, op.bound_by), csv_cell(run.text_of(op.source)), amount(run, op.bytes),
+      amount(run, op.wire_bytes), amount(run, op.flops), communicator_ranks, sequence,
+      op.alone == 0 ? "" : std::to_string(op.alone));
 }
 
 std::string line(run::RunView run, const run::MemoryRecord& point) {

@@ -83,8 +83,8 @@ Status write_perfetto(std::span<const PlacedRun> runs, const TextSink& sink) {
   const std::vector<Member> members = members_of(runs);
   const std::string text = manifest(members);
   if (Status added = add(
-          "perfetto_manifest.json", static_cast<Bytes>(text.size()), [&] { return sink(text); },
-          sink);
+          std::string(kPerfettoManifest), static_cast<Bytes>(text.size()),
+          [&] { return sink(text); }, sink);
       !added)
     return added;
   for (const Member& member : members) {

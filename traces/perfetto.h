@@ -2,10 +2,14 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "traces/formats.h"
 
 namespace foregather::traces {
+
+/// The member that says how the others lie together: no trace.
+inline constexpr std::string_view kPerfettoManifest = "perfetto_manifest.json";
 
 /// A tar archive of Chrome traces, one a rank class ("predicted/rank_0.json"), and a manifest by
 /// which Perfetto 58 and later show them on one axis: each run is a machine, "predicted" or

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/base/interrupt.h"
+#include "traces/perfetto.h"
 #include "traces/tar.h"
 #include "traces/unpack.h"
 
@@ -163,15 +164,16 @@ Status visit_texts(const std::string& path,
 
 Result<std::string> format_head(const std::string& path) {
   std::optional<std::string> first;
-  const Status status = visit_texts(path, [&](const TextMember&, TextSource& text) -> Status {
-    if (first) return {};
-    auto head = take_head(text, kFormatHead);
-    if (!head) return tl::unexpected(head.error());
-    first = std::move(*head);
-    return {};
-  });
+  const Status status =
+      visit_texts(path, [&](const TextMember& member, TextSource& text) -> Status {
+        if (first || member.name.ends_with(kPerfettoManifest)) return {};
+        auto head = take_head(text, kFormatHead);
+        if (!head) return tl::unexpected(head.error());
+        first = std::move(*head);
+        return {};
+      });
   if (!status) return tl::unexpected(status.error());
-  return *first;
+  return first.value_or("");
 }
 
 }  // namespace foregather::traces

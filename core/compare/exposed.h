@@ -28,6 +28,18 @@ struct BusyTimes {
   Bytes wire_bytes = 0;  ///< sent by one rank
   std::int64_t ops = 0;
   std::array<CollectiveUse, kOpKinds> by_kind{};  ///< indexed by OpKind, collectives only
+
+  /// Whether the sizes of a kind of collective are known: in schedules of recordings they may not
+  /// be.
+  bool knows_bytes(OpKind kind) const {
+    const CollectiveUse& use = by_kind[static_cast<std::size_t>(kind)];
+    return use.count == 0 || use.bytes != 0 || kind == OpKind::barrier;
+  }
+  bool knows_bytes() const {
+    for (std::size_t kind = 0; kind < kOpKinds; ++kind)
+      if (!knows_bytes(static_cast<OpKind>(kind))) return false;
+    return true;
+  }
 };
 
 /// n log n in the step's ops.

@@ -41,6 +41,12 @@ void move(MemoryAtPeak& memory, Cause from, Cause to) {
 
 }  // namespace
 
+bool MemoryAtPeak::knows(Cause cause) const {
+  const Bytes all = total();
+  return all > 0 &&
+         (cause == Cause::unknown || all > by_cause[static_cast<std::size_t>(Cause::unknown)]);
+}
+
 Bytes MemoryAtPeak::total() const {
   return std::accumulate(by_cause.begin(), by_cause.end(), Bytes{0});
 }

@@ -13,6 +13,8 @@ struct MemoryAtPeak {
   std::array<Bytes, kRecordedCauses> by_cause{};  ///< all 0: not known
   bool is_inferred = false;  ///< concluded from when memory was allocated and freed
   Bytes total() const;
+  /// Whether it says how many bytes that cause has: of some runs only the total is known.
+  bool knows(Cause cause) const;
 };
 
 /// By the causes that the run names, else by its allocations where they hold most. n log n in

@@ -15,7 +15,9 @@
 #include "tasks/simulate.h"
 #include "tests/support/chrome_trace.h"
 #include "tests/support/example_run.h"
+#include "tests/support/scratch.h"
 #include "tests/support/skip.h"
+#include "tests/support/written_run.h"
 #include "traces/kineto.h"
 
 using namespace foregather;
@@ -179,6 +181,26 @@ TEST_CASE("export: recorded runs, as a viewer sees them and imported again") {
     CHECK((measured->run.ops.size() == original.activities.size()) == recorded.is_whole);
     if (recorded.is_whole)
       check_same(compare::recorded_figures(original).all, compare::recorded_figures(again).all);
+  }
+}
+
+TEST_CASE("export: what is read back of a prediction is its steady step, and no measurement") {
+  const test::Scratch folder;
+  tasks::SimulateRequest request;
+  request.sources.paths = {std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml"};
+  auto outcome = tasks::simulate(request);
+  REQUIRE(outcome.has_value());
+  const std::string database = test::written(folder.path("p.db"), outcome->run);
+  const Ns step = outcome->summary.step_time().value();
+  for (const char* format : {"chrome", "perfetto"}) {
+    INFO(format);
+    request.sources.paths = {folder.path(format)};
+    REQUIRE(tasks::export_runs({database}, format, folder.path(format)));
+    const auto again = tasks::simulate(request);
+    REQUIRE(again.has_value());
+    CHECK(std::abs(again->summary.step_time().value() - step) < step / 50);
+    CHECK_FALSE(again->summary.is_measured);
+    CHECK_FALSE(again->summary.has_memory);
   }
 }
 
