@@ -33,9 +33,10 @@ MemoryUses memory_uses(const run::Recording& recording) {
 }
 
 void describe_memory(ImportedFile& file, const MemoryUses& uses) {
+  const auto total = [](Bytes bytes) { return bytes == 0 ? "not known" : format_bytes(bytes); };
   for (const auto& [device, use] : uses)
-    file.rows.push_back({"memory of " + device, format_bytes(use.peak_allocated),
-                         fmt::format("reserved {}", format_bytes(use.peak_reserved))});
+    file.rows.push_back({"memory of " + device, total(use.peak_allocated),
+                         fmt::format("reserved {}", total(use.peak_reserved))});
 }
 
 void write_memory(JsonWriter& json, const MemoryUses& uses) {

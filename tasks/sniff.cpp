@@ -28,7 +28,8 @@ bool is_like_toml(std::string_view text) {
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     const auto first = line.find_first_not_of(" \t\r");
     if (first == std::string_view::npos || line[first] == '#') continue;
-    return (line[first] == '[' && line.find(']') != std::string_view::npos) ||
+    const auto closed = line.find(']', first);
+    return (line[first] == '[' && closed != std::string_view::npos && closed > first + 1) ||
            (line[first] != '{' && line.find('=') != std::string_view::npos);
   }
   return false;

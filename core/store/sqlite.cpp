@@ -40,6 +40,8 @@ tl::unexpected<Error> failure(int code, sqlite3* handle, const std::string& path
     return tl::unexpected(Error{path, "cannot be written: No space left on device", fault});
   if ((code & 0xff) == SQLITE_NOTADB)
     return tl::unexpected(Error{path, "is not a SQLite database, expected a run", fault});
+  if ((code & 0xff) == SQLITE_CORRUPT)
+    return fail_at(path, "is damaged, or was cut: expected the whole file as it was written");
   if ((code & 0xff) == SQLITE_BUSY)
     return fail_work(path, "is being written by another process: try again when that has ended");
   if ((code & 0xff) == SQLITE_NOMEM) return fail_work(path, "out of memory");
