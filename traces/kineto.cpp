@@ -237,11 +237,11 @@ class KinetoBuilder {
     rows.bytes.push_back(event.bytes);
     rows.threads.push_back(event.threads());
     rows.collective.push_back(collective(event));
-    if (!event.key.empty()) known(event.key);
+    if (!event.key.empty()) known(event);
   }
 
-  void known(std::string_view key) {
-    const auto op = run::parse_op_key(key);
+  void known(const KinetoEvent& event) {
+    const auto op = run::parse_op_key(event.key);
     if (!op) return;
     run::KnownOps& rows = recording_.known;
     rows.micro_batch.push_back(op->micro_batch);
@@ -249,6 +249,9 @@ class KinetoBuilder {
     rows.kind.push_back(op->kind);
     rows.phase.push_back(op->phase);
     rows.scope.push_back(recording_.strings.intern(op->scope));
+    rows.bytes.push_back(std::max<Bytes>(event.bytes, 0));
+    rows.wire_bytes.push_back(std::max<Bytes>(event.wire_bytes, 0));
+    rows.flops.push_back(std::max<std::int64_t>(event.flops, 0));
   }
 
   void call(const KinetoEvent& event, const EventSpan& span) {

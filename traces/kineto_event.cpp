@@ -110,7 +110,9 @@ constexpr Argument kArguments[] = {
     {"seq_id",
      [](json::value& v, KinetoEvent& e) { e.sequence_in_step = number<std::int64_t>(v); }},
     {"name", [](json::value& v, KinetoEvent& e) { e.label = printed(v); }},
-    {"key", [](json::value& v, KinetoEvent& e) { e.key = printed(v); }}};
+    {"key", [](json::value& v, KinetoEvent& e) { e.key = printed(v); }},
+    {"wire_bytes", [](json::value& v, KinetoEvent& e) { e.wire_bytes = number_or_0(v); }},
+    {"flops", [](json::value& v, KinetoEvent& e) { e.flops = number_or_0(v); }}};
 
 // By length and first letter: most keys of most events are none of these.
 const Argument* argument(std::string_view key) {

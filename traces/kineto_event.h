@@ -36,8 +36,9 @@ struct KinetoEvent {
   std::uint64_t address = 0;
   std::int64_t total_allocated = 0, total_reserved = 0;
   std::optional<std::int64_t> step, micro_batch, model_chunk, sequence_in_step;  ///< of timelines
-  std::string_view key;    ///< of an op in our own exports
-  std::string_view label;  ///< "name": what metadata call a process or a thread
+  std::string_view key;                    ///< of an op in our own exports
+  std::int64_t wire_bytes = 0, flops = 0;  ///< likewise
+  std::string_view label;                  ///< "name": what metadata call a process or a thread
 
   /// Of the whole grid; 0: not said, or no grid that a GPU can have.
   std::int64_t threads() const;

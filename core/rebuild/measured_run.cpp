@@ -203,6 +203,11 @@ class RankWriting {
       } else {
         record.bytes = recording_.activities.bytes[row];
       }
+      if (!known.kind.empty()) {
+        record.bytes = known.bytes[row];
+        record.wire_bytes = known.wire_bytes[row];
+        record.flops = known.flops[row];
+      }
       const Ns base = part.window.begin - origin_;
       record.launch = host.launch(op.activity);
       record.issued = base + op.launched;

@@ -90,6 +90,8 @@ class ProgramWriting {
         spec.role = Role::other;
         spec.communicator = around_.meetings[i] ? meeting(*around_.meetings[i], recorded, cost)
                                                 : communicator(recorded, cost);
+        if (cost.message_bytes == 0 && !recording_.known.kind.empty())
+          cost.message_bytes = recording_.known.bytes[row];
         cost.group = b_.graph().at(spec.communicator).group;
       }
       spec.cost = b_.cost(cost);

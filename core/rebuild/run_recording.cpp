@@ -112,6 +112,9 @@ class RecordingWriting {
     recording_.known.kind.push_back(ops.kind[op]);
     recording_.known.phase.push_back(ops.phase[op]);
     recording_.known.scope.push_back(ops.scope[op] ? ops.scope[op] : text(""));
+    recording_.known.bytes.push_back(ops.bytes[op]);
+    recording_.known.wire_bytes.push_back(ops.wire_bytes[op]);
+    recording_.known.flops.push_back(ops.flops[op]);
   }
 
   // The kind from whose name the op's kind follows, where there is one.

@@ -93,6 +93,9 @@ class Splitting {
     keep(known.kind, out.known.kind);
     keep(known.phase, out.known.phase);
     keep(known.scope, out.known.scope);
+    keep(known.bytes, out.known.bytes);
+    keep(known.wire_bytes, out.known.wire_bytes);
+    keep(known.flops, out.known.flops);
   }
   void keep_calls(std::uint32_t part, run::CallColumns& to) const {
     const run::CallColumns& from = whole_.calls;

@@ -146,6 +146,8 @@ struct KnownOps {
   std::vector<OpKind> kind;
   std::vector<Phase> phase;
   std::vector<StringId> scope;
+  std::vector<Bytes> bytes, wire_bytes;  ///< as in run::OpRecord; 0: not known
+  std::vector<std::int64_t> flops;       ///< likewise
   std::vector<KnownOperator> operators;  ///< none at all where no rows say them
   std::vector<KernelWork> works;         ///< by kernel: what its activities do
 };

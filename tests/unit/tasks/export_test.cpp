@@ -201,6 +201,12 @@ TEST_CASE("export: what is read back of a prediction is its steady step, and no 
     CHECK(std::abs(again->summary.step_time().value() - step) < step / 50);
     CHECK_FALSE(again->summary.is_measured);
     CHECK_FALSE(again->summary.has_memory);
+    const auto gathered = [](const tasks::Outcome& of) {
+      return of.summary.slow()
+          .times->busy.by_kind[static_cast<std::size_t>(OpKind::all_gather)]
+          .bytes;
+    };
+    CHECK(gathered(*again) == gathered(*outcome));
   }
 }
 
