@@ -37,8 +37,8 @@ void add_met(const Session& session, const Span& span, Rows& rows) {
   }
   rows.emplace_back("met", fmt::format("{} with {} ops by {}", group->first_ops, group->second_ops,
                                        name(*group->level)));
-  rows.emplace_back("predicted", format_time(group->first_time));
-  rows.emplace_back("measured", format_time(group->second_time));
+  rows.emplace_back(session.word(0), format_time(group->first_time));
+  rows.emplace_back(session.word(1), format_time(group->second_time));
   if (const auto error = relative_error(group->first_time, group->second_time))
     rows.emplace_back("error", fmt::format("{:+.1f} %", 100 * *error));
 }

@@ -26,6 +26,12 @@ run::Run measured_example() {
   return run;
 }
 
+std::string detail(const Session& session, const Span& span, std::string_view what) {
+  for (const auto& [key, text] : details(session, span))
+    if (key == what) return text;
+  return "absent";
+}
+
 }  // namespace
 
 TEST_CASE("session: a run alone shows every class") {
@@ -254,15 +260,26 @@ TEST_CASE("search finds by scope, phase, kind and source, in any case") {
 
 TEST_CASE("details say what an op met") {
   const Session session = opened({test::example_run(), measured_example()});
-  const auto rows = details(session, {0, SpanKind::op, 2});
-  const auto value = [&](std::string_view what) {
-    for (const auto& [key, text] : rows)
-      if (key == what) return text;
-    return std::string("absent");
-  };
-  CHECK(value("predicted") == "20 ns");
-  CHECK(value("measured") == "30 ns");
-  CHECK(value("error") == "-33.3 %");
-  CHECK(value("source of the time") == "roofline");
+  const Span span{0, SpanKind::op, 2};
+  CHECK(detail(session, span, "predicted") == "20 ns");
+  CHECK(detail(session, span, "measured") == "30 ns");
+  CHECK(detail(session, span, "error") == "-33.3 %");
+  CHECK(detail(session, span, "source of the time") == "roofline");
   CHECK(full_name(session, {0, SpanKind::op, 0}) == "r0/s1/m0/layers.0.attn/forward/gemm/0");
+}
+
+TEST_CASE("details call what met by the sides that are open") {
+  const Span span{0, SpanKind::op, 2};
+  {
+    const Session session = opened({measured_example(), test::example_run()});
+    CHECK(detail(session, span, "measured") == "30 ns");
+    CHECK(detail(session, span, "predicted") == "20 ns");
+    CHECK(detail(session, span, "error") == "+50.0 %");
+  }
+  run::Run longer = test::example_run();
+  longer.ops.end[2] += 10;
+  const Session session = opened({test::example_run(), std::move(longer)});
+  CHECK(detail(session, span, "A") == "20 ns");
+  CHECK(detail(session, span, "B") == "30 ns");
+  CHECK(detail(session, span, "measured") == "absent");
 }
