@@ -21,23 +21,32 @@ void prepend_options(std::string_view options, SimulateRequest& request) {
   request.what_if.insert(request.what_if.begin(), passes.begin(), passes.end());
 }
 
+bool is_of_workload(const run::RunInfo& about) {
+  const auto kind = sniff(about.source_text, about.source);
+  return about.kind == run::RunKind::predicted && kind && *kind == SourceKind::workload;
+}
+
 }  // namespace
+
+bool ask_as_predicted(const run::RunInfo& about, SimulateRequest& request) {
+  if (!is_of_workload(about)) return false;
+  request.sources.paths = {about.source};
+  request.sources.workload = about.source_text;
+  prepend_options(about.options, request);
+  return true;
+}
 
 Result<std::vector<std::string>> open_stored_prediction(SimulateRequest& request) {
   const std::string location = request.sources.paths.front();
   if (!store::is_run(location)) return std::vector<std::string>();
   const auto about = store::read_about(location);
   if (!about) return tl::unexpected(about.error());
-  const auto kind = sniff(about->source_text, about->source);
-  if (about->kind != run::RunKind::predicted || !kind || *kind != SourceKind::workload)
-    return std::vector<std::string>();
+  if (!is_of_workload(*about)) return std::vector<std::string>();
   if (request.sources.paths.size() > 1)
     return fail_at(location, "is the prediction of a whole job, expected it alone");
   if (request.sources.step)
     return fail_at("--step", "chooses a step of a recorded run, and {} is predicted", location);
-  request.sources.paths = {about->source};
-  request.sources.workload = about->source_text;
-  prepend_options(about->options, request);
+  ask_as_predicted(*about, request);
   return std::vector{store::parse_location(location).path};
 }
 

@@ -9,6 +9,10 @@
 
 namespace foregather::tasks {
 
+/// Where a run was predicted from a workload: asks for that workload, as the run has it, with the
+/// run's --set and --what-if before the request's own. False: it was not, and nothing changes.
+bool ask_as_predicted(const run::RunInfo& about, SimulateRequest& request);
+
 /// Where the one source is a run that was predicted from a workload: puts that workload, as it is
 /// stored, in its place, and the stored --set and --what-if before the request's own. Returns the
 /// database, if so. Errors: those of store::read_about(), several sources, --step.

@@ -97,6 +97,7 @@ class MainWindow final : public QMainWindow {
   void show_resimulated(Result<Resimulated> made);
   void show_difference();
   void pin_baseline();
+  const OpenRun* run_at(const std::string& location) const;
   const OpenRun* run_below() const;
   void choose_shown(const std::vector<std::string>& opened);
   void take(Loader::Loaded loaded);
@@ -128,7 +129,7 @@ class MainWindow final : public QMainWindow {
   std::vector<Span> results_;
   std::string searched_;
   std::optional<std::size_t> result_, residual_;
-  std::string opened_;  ///< location of the run that is turned
+  OpenRun opened_;  ///< the run that is turned, as it was read
   WhatIf what_if_;
   std::map<std::string, WhatIfSource> sources_;  ///< of runs that are no files, by location
   std::optional<OpenRun> top_, baseline_;  ///< as it is turned, and what that is compared with

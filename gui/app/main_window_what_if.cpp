@@ -45,25 +45,27 @@ void MainWindow::bind_what_if() {
   });
 }
 
-// The first run is turned; as it was opened it is the baseline. What was turned before another run
-// came below it stays so.
+// The first run is turned; as it was opened it is the baseline. What was turned stays so: before
+// another run came below it, and before its file was read again.
 void MainWindow::reset_what_if() {
   ++what_if_round_;
   const OpenRun& first = document_->session.open_run(0);
-  if (!what_if_.empty() && opened_ == first.location) {
-    if (what_if_.is_turned()) turn_knobs();
-    return;
+  const OpenRun* read = run_at(first.location);
+  const OpenRun opened = read == nullptr ? first : *read;
+  const bool is_same = !what_if_.empty() && opened_.location == opened.location;
+  if (!is_same || opened_.run != opened.run) {
+    const auto known = sources_.find(opened.location);
+    auto knobs = known == sources_.end() ? what_if_of(opened) : WhatIf(known->second, knob_names());
+    if (knobs && is_same) knobs->turn_as(what_if_);
+    what_if_ = knobs ? std::move(*knobs) : WhatIf();
+    opened_ = opened;
+    is_refused_ = false;
+    top_ = baseline_ = first;
+    knobs_->show_knobs(what_if_);
+    show_difference();
+    if (!knobs) knobs_->show_message(gui::shown(printable(knobs.error().text())), false);
   }
-  opened_ = first.location;
-  is_refused_ = false;
-  const auto known = sources_.find(first.location);
-  auto knobs =
-      known == sources_.end() ? what_if_of(first.location) : WhatIf(known->second, knob_names());
-  what_if_ = knobs ? std::move(*knobs) : WhatIf();
-  top_ = baseline_ = first;
-  knobs_->show_knobs(what_if_);
-  show_difference();
-  if (!knobs) knobs_->show_message(gui::shown(printable(knobs.error().text())), false);
+  if (what_if_.is_turned()) turn_knobs();
 }
 
 void MainWindow::turn_knobs() {
@@ -73,7 +75,7 @@ void MainWindow::turn_knobs() {
   std::optional<OpenRun> below;
   if (const auto* chosen = run_below())
     below = *chosen;
-  else if (what_if_.is_turned() || baseline_->location != opened_)
+  else if (what_if_.is_turned() || baseline_->location != opened_.location)
     below = baseline_;
   resimulation_->start([this, asked = what_if_, below = std::move(below), post = post_,
                         round = what_if_round_]() mutable {
@@ -112,12 +114,14 @@ void MainWindow::pin_baseline() {
   message_->setText("pinned " + gui::shown(printable(baseline_->location)));
 }
 
-const OpenRun* MainWindow::run_below() const {
-  if (shown_[1] < 0) return nullptr;
-  const std::string& location = locations_[static_cast<std::size_t>(shown_[1])];
+const OpenRun* MainWindow::run_at(const std::string& location) const {
   for (const OpenRun& run : runs_)
     if (run.location == location) return &run;
   return nullptr;
+}
+
+const OpenRun* MainWindow::run_below() const {
+  return shown_[1] < 0 ? nullptr : run_at(locations_[static_cast<std::size_t>(shown_[1])]);
 }
 
 }  // namespace foregather::gui

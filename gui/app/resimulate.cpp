@@ -2,61 +2,55 @@
 
 #include <fstream>
 
-#include "core/base/file.h"
 #include "tasks/keys.h"
 #include "tasks/recorded_source.h"
 #include "tasks/simulate.h"
-#include "tasks/sniff.h"
 #include "tasks/stored_prediction.h"
 
 namespace foregather::gui {
-namespace {
-
-constexpr Bytes kLongestWorkload = 1 * MiB;
-
-// The text, if the file is a workload.
-std::optional<std::string> workload_text(const std::string& path) {
-  auto text = read_file(path, kLongestWorkload);
-  if (!text) return std::nullopt;
-  const auto kind = tasks::sniff(*text, path);
-  if (!kind || *kind != tasks::SourceKind::workload) return std::nullopt;
-  return std::move(*text);
-}
-
-}  // namespace
 
 KnobNames knob_names() {
   return {tasks::hardware_names(), tasks::topology_names(), tasks::fabric_names()};
 }
 
-Result<WhatIf> what_if_of(const std::string& location) {
-  constexpr int kPickle = 0x80;
-  if (std::ifstream(location, std::ios::binary).get() == kPickle)
-    return fail_at(location, "is a memory snapshot: there is no schedule to turn knobs of");
-  tasks::SimulateRequest request;
-  request.sources.paths = {location};
-  const auto stored = tasks::open_stored_prediction(request);
-  if (!stored) return tl::unexpected(stored.error());
+Result<WhatIf> what_if_of(const OpenRun& open) {
   WhatIfSource source;
-  source.location = location;
-  source.workload_path = request.sources.paths.front();
-  source.stored_sets = request.sets;
-  source.workload = request.sources.workload;
-  if (!source.workload && stored->empty()) source.workload = workload_text(location);
-  source.is_recorded = !source.workload && tasks::is_recorded(location).value_or(false);
+  source.location = source.workload_path = open.location;
+  tasks::SimulateRequest request;
+  if (tasks::ask_as_predicted(open.run->about, request)) {
+    source.is_text = true;
+    source.workload = std::move(request.sources.workload);
+    source.workload_path = request.sources.paths.front();
+    source.stored_sets = std::move(request.sets);
+    source.stored_passes = std::move(request.what_if);
+    return WhatIf(std::move(source), knob_names());
+  }
+  constexpr int kPickle = 0x80;
+  if (std::ifstream(open.location, std::ios::binary).get() == kPickle)
+    return fail_at(open.location, "is a memory snapshot: there is no schedule to turn knobs of");
+  source.is_recorded = tasks::is_recorded(open.location).value_or(false);
   return WhatIf(std::move(source), knob_names());
 }
 
 Result<Resimulated> resimulate(const WhatIf& what_if, std::optional<OpenRun> below) {
+  const WhatIfSource& source = what_if.source();
   tasks::SimulateRequest request;
-  request.sources.paths = {what_if.source().location};
-  if (what_if.source().is_text) request.sources.workload = what_if.source().workload;
-  request.sets = what_if.sets();
-  request.what_if = what_if.passes();
+  request.sources.paths = {source.location};
+  if (source.is_text) {
+    request.sources.paths = {source.workload_path};
+    request.sources.workload = source.workload;
+    request.sets = source.stored_sets;
+    request.what_if = source.stored_passes;
+  }
+  const auto append = [](std::vector<std::string>& all, const std::vector<std::string>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  append(request.sets, what_if.sets());
+  append(request.what_if, what_if.passes());
   request.ranges = false;
   auto outcome = tasks::simulate(request);
   if (!outcome) return tl::unexpected(outcome.error());
-  std::string title = what_if.source().location;
+  std::string title = source.location;
   if (const std::string turned = what_if.title(); !turned.empty()) title += " with " + turned;
   Resimulated made{{std::make_shared<const run::Run>(std::move(outcome->run)), std::move(title),
                     std::move(outcome->summary.warnings)},

@@ -13,9 +13,9 @@ namespace foregather::gui {
 /// What this program knows by name.
 KnobNames knob_names();
 
-/// What can be turned of an open run: the workload that it was predicted from, or the file itself.
-/// Errors: what no simulation starts from (snapshots, sweeps), a file that cannot be read.
-Result<WhatIf> what_if_of(const std::string& location);
+/// What can be turned of an open run: the workload that it was predicted from, as the run has it
+/// whatever became of the file, or the file itself. Errors: a memory snapshot.
+Result<WhatIf> what_if_of(const OpenRun& open);
 
 struct Resimulated {
   OpenRun run;

@@ -123,6 +123,12 @@ void WhatIf::reset() {
   find_knobs();
 }
 
+void WhatIf::turn_as(const WhatIf& other) {
+  values_ = other.values_;
+  further_ = other.further_;
+  find_knobs();
+}
+
 std::vector<std::string> WhatIf::sets() const {
   std::vector<std::string> found = source_.sets;
   for (const Knob& knob : knobs_)

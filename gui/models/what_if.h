@@ -14,10 +14,11 @@ namespace foregather::gui {
 
 /// What `simulate` takes, and what is known of it.
 struct WhatIfSource {
-  std::string location;                  ///< SOURCE on the command line
-  std::optional<std::string> workload;   ///< its text; absent: the source is something else
-  std::string workload_path;             ///< for relative paths
-  std::vector<std::string> stored_sets;  ///< that a stored prediction was made with
+  std::string location;                 ///< SOURCE on the command line
+  std::optional<std::string> workload;  ///< its text; absent: the source is something else
+  std::string workload_path;            ///< for relative paths
+  /// That the run was predicted with.
+  std::vector<std::string> stored_sets, stored_passes;
   /// Before what is turned: the settings of a sweep's point.
   std::vector<std::string> sets, passes;
   bool is_recorded = false;  ///< a recording, of a machine that it names
@@ -58,6 +59,8 @@ class WhatIf {
   void set_further_passes(const std::string& text);
   const std::string& further_passes() const { return further_; }
   void reset();
+  /// Turns all as the other is turned.
+  void turn_as(const WhatIf& other);
   bool is_turned() const { return !values_.empty() || !further_.empty(); }
 
   std::vector<std::string> sets() const;    ///< for --set, in order

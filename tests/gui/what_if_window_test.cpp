@@ -6,9 +6,12 @@
 #include <QTest>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <set>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "core/base/file.h"
 #include "gui/app/main_window.h"
 #include "gui/models/summary.h"
 #include "gui/views/timeline_view.h"
@@ -192,6 +195,58 @@ TEST_CASE("what-if window: a range that a turned knob took away is not gone back
   const TimeRange range = turning.window.timeline().view().range;
   CHECK(range.end <= whole.end);
   CHECK(range.begin < range.end);
+}
+
+TEST_CASE(
+    "what-if window: a file that changed is turned as it was read, until it is opened again") {
+  const test::Scratch folder;
+  std::filesystem::copy(kSamples + "configs", folder.path("configs"));
+  std::string text = *read_file(kSamples + "tiny_fsdp2.toml", MiB);
+  const std::string file = folder.write("plan.toml", text);
+  Turning turning(file);
+  const auto peak = [&](std::size_t side) {
+    return what_if_figures(turning.window.document()->session.run(side)).peak;
+  };
+  const auto predicted = [&](const std::string& options) {
+    return printed_by("foregather simulate " + file + options)["peak_reserved_bytes"].get<Bytes>();
+  };
+  const std::string twice = " --set train.micro_batch=4";
+  const Bytes before = predicted(""), twice_before = predicted(twice);
+  text.replace(text.find("seq_len = 128"), 13, "seq_len = 512");
+  folder.write("plan.toml", text);
+  const Bytes after = predicted(""), twice_after = predicted(twice);
+  REQUIRE(std::set<Bytes>{before, twice_before, after, twice_after}.size() == 4);
+
+  QTest::keyClick(&turning.knob<QAbstractSpinBox>("train.micro_batch"), Qt::Key_Up);
+  turning.wait();
+  CHECK(peak(0) == twice_before);
+  CHECK(peak(1) == before);
+
+  turning.window.open({file});
+  REQUIRE(QTest::qWaitFor([&] { return !turning.window.is_loading(); }, kPatience));
+  turning.wait();
+  REQUIRE(turning.window.document()->session.sides() == 2);
+  CHECK(peak(0) == twice_after);
+  CHECK(peak(1) == after);
+  turning.window.run(CommandId::reset_knobs);
+  turning.wait();
+  CHECK(turning.window.document()->session.sides() == 1);
+  CHECK(peak(0) == after);
+}
+
+TEST_CASE("what-if window: a stored prediction is turned with what it was predicted with") {
+  const test::Scratch folder;
+  const std::string stored = folder.path("stored.db");
+  printed_by("foregather simulate " + kSamples +
+             "tiny_fsdp2.toml --set train.seq_len=512 --what-if reshard=never -o " + stored);
+  Turning turning(stored);
+  QTest::keyClick(&turning.knob<QAbstractSpinBox>("train.micro_batch"), Qt::Key_Up);
+  turning.wait();
+  turning.window.run(CommandId::copy_command);
+  const std::string command = QApplication::clipboard()->text().toStdString();
+  CHECK(command == "foregather simulate " + stored + " --set train.micro_batch=4");
+  const auto peak = printed_by(command)["peak_reserved_bytes"].get<Bytes>();
+  CHECK(what_if_figures(turning.window.document()->session.run(0)).peak == peak);
 }
 
 TEST_CASE("what-if window: closing while a knob is simulated is clean") {

@@ -17,7 +17,7 @@ namespace {
 const std::string kTiny = FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml";
 
 WhatIf tiny(std::vector<std::string> sets = {}) {
-  return WhatIf({kTiny, *read_file(kTiny, MiB), kTiny, std::move(sets), {}, {}},
+  return WhatIf({kTiny, *read_file(kTiny, MiB), kTiny, std::move(sets), {}, {}, {}},
                 {{"h100_sxm", "a100_80_sxm"}, {"nvswitch"}, {"ib_ndr"}});
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("what-if: a knob that another one takes away comes back as it was turn
 }
 
 TEST_CASE("what-if: the command line says what is turned, as a shell takes it") {
-  WhatIf what_if({"a b's.toml", std::nullopt, "", {}, {}, {}}, {});
+  WhatIf what_if({"a b's.toml", std::nullopt, "", {}, {}, {}, {}}, {});
   CHECK(what_if.command_line() == "foregather simulate 'a b'\\''s.toml'");
   what_if.turn("allocator.conf", "expandable_segments:True,max_split_size_mb:64");
   what_if.turn("scale=links:", "0.5");
@@ -83,7 +83,7 @@ TEST_CASE("what-if: the command line says what is turned, as a shell takes it") 
 }
 
 TEST_CASE("what-if: every choice of every knob is one that simulate takes") {
-  const WhatIf what_if({kTiny, *read_file(kTiny, MiB), kTiny, {}, {}, {}},
+  const WhatIf what_if({kTiny, *read_file(kTiny, MiB), kTiny, {}, {}, {}, {}},
                        {tasks::hardware_names(), tasks::topology_names(), tasks::fabric_names()});
   for (const Knob& knob : what_if.knobs()) {
     std::vector<std::string> values = knob.choices;
