@@ -3,8 +3,10 @@
 #include <QClipboard>
 #include <QTabWidget>
 #include <QTest>
+#include <filesystem>
 #include <catch2/catch.hpp>
 
+#include "core/base/file.h"
 #include "gui/app/main_window.h"
 #include "gui/views/sweep_view.h"
 #include "gui/views/timeline_view.h"
@@ -66,4 +68,42 @@ TEST_CASE("sweep window: points, keys along them, and a click that shows the sch
                    sweep.plot()->dots()[0].step;
       },
       kPatience));
+}
+
+TEST_CASE("sweep window: points of one name in two sweeps are two runs") {
+  const test::Scratch folder;
+  const std::string samples = FOREGATHER_SOURCE_DIR "/traces/samples/";
+  std::filesystem::copy(samples + "configs", folder.path("configs"));
+  std::string text = *read_file(samples + "tiny_fsdp2.toml", MiB);
+  folder.write("plan.toml", text);
+  const auto sweep_into = [&](const char* name) {
+    std::filesystem::remove(folder.path(name));
+    const std::string command = std::string(FOREGATHER_BINARY) + " sweep " +
+                                folder.path("plan.toml") + " --vary train.micro_batch=1,2 -o " +
+                                folder.path(name) + " >/dev/null 2>&1";
+    REQUIRE(std::system(command.c_str()) == 0);
+    return folder.path(name);
+  };
+  MainWindow window;
+  window.show();
+  const auto check_first_point = [&](const std::string& path) {
+    window.sweep().set_plot(nullptr);
+    window.open({path});
+    REQUIRE(QTest::qWaitFor([&] { return window.sweep().plot() != nullptr; }, kPatience));
+    QTest::keyClick(&window.sweep(), Qt::Key_Home);
+    QTest::keyClick(&window.sweep(), Qt::Key_Return);
+    const run::SweepPoint& point = window.sweep().plot()->points()[0];
+    const auto is_shown = [&] {
+      if (window.is_loading() || !window.document()) return false;
+      const OpenRun& top = window.document()->session.open_run(0);
+      return top.location == path + ": train.micro_batch=1" &&
+             what_if_figures(*top.run).peak == point.figures.memory->peaks.reserved;
+    };
+    CHECK(QTest::qWaitFor(is_shown, kPatience));
+  };
+  check_first_point(sweep_into("1.db"));
+  text.replace(text.find("seq_len = 128"), 13, "seq_len = 512");
+  folder.write("plan.toml", text);
+  check_first_point(sweep_into("2.db"));
+  check_first_point(sweep_into("1.db"));
 }
