@@ -55,15 +55,17 @@ SweepPlot::SweepPlot(std::string path, run::SweepInfo info, std::vector<run::Swe
       is_one_limit = is_one_limit && limit_.value_or(own) == own;
       limit_ = own;
     }
-    if (point.status == run::PointStatus::fits && point.figures.times && memory)
-      dots_.push_back({i, point.figures.times->step, peak_of(*memory), false});
+    if (point.status != run::PointStatus::fits || !point.figures.times) continue;
+    SweepDot& dot = dots_.emplace_back(SweepDot{i, point.figures.times->step, {}, false});
+    if (memory) dot.peak = peak_of(*memory);
   }
   if (!is_one_limit) limit_.reset();
   std::stable_sort(dots_.begin(), dots_.end(), [](const SweepDot& a, const SweepDot& b) {
     return std::pair(a.step, a.peak) < std::pair(b.step, b.peak);
   });
   for (std::size_t i = 0; i < dots_.size(); ++i) {
-    if (!front_.empty() && dots_[i].peak >= dots_[front_.back()].peak) continue;
+    const auto peak = [&](std::size_t dot) { return dots_[dot].peak.value_or(0); };
+    if (!front_.empty() && peak(i) >= peak(front_.back())) continue;
     dots_[i].on_front = true;
     front_.push_back(i);
   }
@@ -95,7 +97,9 @@ std::vector<std::pair<std::string, std::string>> SweepPlot::details(
   if (figures.tokens_per_second)
     rows.emplace_back("tokens/s a GPU", fmt::format("{:.0f}", *figures.tokens_per_second));
   if (figures.mfu) rows.emplace_back("MFU", fmt::format("{:.1f} %", *figures.mfu * 100));
-  if (const auto& memory = figures.memory) {
+  const auto& memory = figures.memory;
+  if (!memory && figures.times) rows.emplace_back("reserved, at most", "not known");
+  if (memory) {
     rows.emplace_back("reserved, at most", format_bytes(peak_of(*memory)));
     if (memory->margin) rows.emplace_back("left", format_bytes(*memory->margin));
   }
@@ -130,21 +134,25 @@ double SweepScale::x(Ns step) const {
                     static_cast<double>(std::max<Ns>(1, most_step - least_step));
 }
 
-double SweepScale::y(Bytes peak) const {
-  return top + height * (1 - static_cast<double>(peak) / static_cast<double>(most_peak));
+double SweepScale::y(std::optional<Bytes> peak) const {
+  const double share = peak && most_peak
+                           ? static_cast<double>(*peak) / static_cast<double>(*most_peak)
+                           : 0;
+  return top + height * (1 - share);
 }
 
 SweepScale sweep_scale(const SweepPlot& plot, double left, double top, double width,
                        double height) {
-  SweepScale scale{0, 1, 1, left, top, width, height};
+  SweepScale scale{0, 1, {}, left, top, width, height};
   if (plot.dots().empty()) return scale;
   const Ns first = plot.dots().front().step, last = plot.dots().back().step;
   const Ns room = std::max<Ns>(1, (last - first) / 20);
   scale.least_step = std::max<Ns>(0, first - room);
   scale.most_step = last + room;
+  // What is absent is less than anything.
+  scale.most_peak = plot.limit();
   for (const SweepDot& dot : plot.dots()) scale.most_peak = std::max(scale.most_peak, dot.peak);
-  if (plot.limit()) scale.most_peak = std::max(scale.most_peak, *plot.limit());
-  scale.most_peak += scale.most_peak / 20;
+  if (scale.most_peak) *scale.most_peak += std::max<Bytes>(1, *scale.most_peak / 20);
   return scale;
 }
 

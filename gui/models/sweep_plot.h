@@ -13,11 +13,12 @@
 
 namespace foregather::gui {
 
-/// A point that has a place: one that fits, with its times and its memory.
+/// A point that has a place: one that fits.
 struct SweepDot {
   std::size_t point = 0;  ///< of SweepPlot::points()
   Ns step = 0;
-  Bytes peak = 0;  ///< reserved, of the first and of later steps, as `sweep` compares
+  /// Reserved, of the first and of later steps, as `sweep` compares; absent: not known.
+  std::optional<Bytes> peak;
   bool on_front = false;
 };
 
@@ -35,7 +36,8 @@ class SweepPlot {
   const std::vector<run::SweepPoint>& points() const { return points_; }
   /// In order of step time, then of memory.
   const std::vector<SweepDot>& dots() const { return dots_; }
-  /// Positions in dots() of those that no other one beats in both: times rise, memory falls.
+  /// Positions in dots() of those that no other one beats in both: times rise, memory falls. As in
+  /// `sweep`, memory that is not known counts as none.
   const std::vector<std::size_t>& front() const { return front_; }
   /// What the allocator may have, where that is the same for all points.
   std::optional<Bytes> limit() const { return limit_; }
@@ -59,14 +61,15 @@ class SweepPlot {
   std::int64_t oom_ = 0, failed_ = 0;
 };
 
-/// Where times and sizes lie in a rectangle: times to the right, sizes up.
+/// Where times and sizes lie in a rectangle: times to the right, sizes up. What is not known lies
+/// at the foot.
 struct SweepScale {
   Ns least_step = 0, most_step = 1;
-  Bytes most_peak = 1;  ///< sizes begin at 0
+  std::optional<Bytes> most_peak;  ///< sizes begin at 0; absent: none is known
   double left = 0, top = 0, width = 1, height = 1;
 
   double x(Ns step) const;
-  double y(Bytes peak) const;
+  double y(std::optional<Bytes> peak) const;
 };
 /// All dots, and the limit where it is near enough to tell.
 SweepScale sweep_scale(const SweepPlot& plot, double left, double top, double width, double height);

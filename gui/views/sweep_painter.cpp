@@ -28,9 +28,11 @@ void paint_axes(QPainter& painter, const QRectF& area, const SweepScale& scale,
     draw_fitting(painter, {x - 45, bottom + 3, 90, 16}, Qt::AlignHCenter | Qt::AlignTop,
                  shown(tick.label));
   }
+  painter.setPen(theme.grid);
+  painter.drawLine(QPointF(scale.left, bottom), QPointF(right, bottom));
   constexpr int kParts = 4;
-  for (int i = 0; i <= kParts; ++i) {
-    const Bytes size = scale.most_peak / kParts * i;
+  for (int i = 0; scale.most_peak && i <= kParts; ++i) {
+    const Bytes size = *scale.most_peak / kParts * i;
     const double y = scale.y(size);
     painter.setPen(theme.grid);
     painter.drawLine(QPointF(scale.left, y), QPointF(right, y));
@@ -41,7 +43,7 @@ void paint_axes(QPainter& painter, const QRectF& area, const SweepScale& scale,
   painter.setPen(theme.text);
   draw_fitting(painter, {scale.left, bottom + 22, scale.width, 18}, Qt::AlignHCenter, "step time");
   draw_fitting(painter, {area.left() + 8, area.top() + 8, 240, 18}, Qt::AlignLeft,
-               "reserved memory");
+               scale.most_peak ? "reserved memory" : "reserved memory: not known");
 }
 
 }  // namespace
@@ -54,6 +56,11 @@ SweepScale sweep_scale(const SweepPlot& plot, const QRectF& area) {
 void paint_sweep(QPainter& painter, const QRectF& area, const SweepPlot& plot, const Theme& theme) {
   const SweepScale scale = sweep_scale(plot, area);
   painter.fillRect(area, theme.ground);
+  if (plot.dots().empty()) {
+    painter.setFont(picture_font(12));
+    painter.setPen(theme.faint);
+    return painter.drawText(area, Qt::AlignCenter, "No point fits");
+  }
   paint_axes(painter, area, scale, theme);
   if (plot.limit()) {
     const double y = scale.y(*plot.limit());
@@ -145,7 +152,8 @@ void paint_sweep_details(QPainter& painter, const QRectF& area, const SweepPlot&
       if (line.bottom() > last) break;
       const SweepDot& shown_dot = plot.dots()[member];
       row(shown(printable(plot.title(plot.points()[shown_dot.point]))),
-          shown(format_time(shown_dot.step) + ", " + format_bytes(shown_dot.peak)));
+          shown(format_time(shown_dot.step) + ", " +
+                (shown_dot.peak ? format_bytes(*shown_dot.peak) : "not known")));
     }
     return;
   }

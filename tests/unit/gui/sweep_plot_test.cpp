@@ -1,5 +1,6 @@
 #include "gui/models/sweep_plot.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 using namespace foregather;
@@ -79,4 +80,22 @@ TEST_CASE("sweep: places to pixels and back") {
   }
   CHECK(scale.y(*plot.limit()) >= 20);
   CHECK_FALSE(dot_at(plot, scale, 10, 20, 5));
+}
+
+TEST_CASE("sweep: points of a recording have a time, and memory that is not known") {
+  std::vector<run::SweepPoint> points{point(0, 300, 0, {"1"}), point(1, 100, 0, {"2"})};
+  for (run::SweepPoint& each : points) each.figures.memory.reset();
+  const SweepPlot plot("s.db", {}, std::move(points));
+  REQUIRE(plot.dots().size() == 2);
+  CHECK(plot.dots()[0].point == 1);
+  CHECK_FALSE(plot.dots()[0].peak);
+  CHECK(plot.front() == std::vector<std::size_t>{0});
+  const SweepScale scale = sweep_scale(plot, 10, 20, 400, 200);
+  CHECK_FALSE(scale.most_peak);
+  CHECK(scale.y(plot.dots()[0].peak) == 220);
+  CHECK(scale.x(300) > scale.x(100) + 300);
+  CHECK(dot_at(plot, scale, scale.x(300), 220, 5) == 1U);
+  const auto rows = plot.details(plot.points()[0]);
+  CHECK(std::count(rows.begin(), rows.end(),
+                   std::pair<std::string, std::string>("reserved, at most", "not known")) == 1);
 }
