@@ -13,6 +13,10 @@ Bytes peak_of(const run::PointFigures::Memory& memory) {
   return std::max(memory.peaks.reserved, memory.first_peaks.reserved);
 }
 
+std::string_view value_on(const run::SweepPoint& point, std::size_t axis) {
+  return axis < point.values.size() ? std::string_view(point.values[axis]) : std::string_view();
+}
+
 // "--set X" and "--what-if Y", one a line.
 void add_options(std::string_view options, WhatIfSource& source) {
   constexpr std::string_view kSet = "--set ", kWhatIf = "--what-if ";
@@ -25,6 +29,8 @@ void add_options(std::string_view options, WhatIfSource& source) {
 }
 
 }  // namespace
+
+std::string_view short_key(std::string_view key) { return key.substr(key.rfind('.') + 1); }
 
 bool SweepPlot::is_sweep(const std::string& path) { return store::is_sweep(path); }
 
@@ -78,6 +84,28 @@ std::string SweepPlot::title(const run::SweepPoint& point) const {
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", info_.axes[a].first, point.values[a]);
   }
   return text.empty() ? "as the source has it" : text;
+}
+
+std::vector<std::size_t> SweepPlot::front_axes() const {
+  std::vector<std::size_t> axes;
+  for (std::size_t a = 0; a < info_.axes.size(); ++a) {
+    const auto differs = [&](std::size_t dot) {
+      return value_on(points_[dots_[dot].point], a) !=
+             value_on(points_[dots_[front_.front()].point], a);
+    };
+    if (std::any_of(front_.begin(), front_.end(), differs)) axes.push_back(a);
+  }
+  return axes;
+}
+
+std::string SweepPlot::values(const run::SweepPoint& point,
+                              const std::vector<std::size_t>& axes) const {
+  std::string text;
+  for (const std::size_t a : axes) {
+    const std::string_view value = value_on(point, a);
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", value.empty() ? "–" : value);
+  }
+  return text;
 }
 
 std::vector<std::pair<std::string, std::string>> SweepPlot::details(
@@ -135,9 +163,8 @@ double SweepScale::x(Ns step) const {
 }
 
 double SweepScale::y(std::optional<Bytes> peak) const {
-  const double share = peak && most_peak
-                           ? static_cast<double>(*peak) / static_cast<double>(*most_peak)
-                           : 0;
+  const double share =
+      peak && most_peak ? static_cast<double>(*peak) / static_cast<double>(*most_peak) : 0;
   return top + height * (1 - share);
 }
 

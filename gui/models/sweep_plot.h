@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
@@ -21,6 +22,9 @@ struct SweepDot {
   std::optional<Bytes> peak;
   bool on_front = false;
 };
+
+/// The last part of a dotted key: "micro_batch".
+std::string_view short_key(std::string_view key);
 
 /// Never changed once it is read.
 class SweepPlot {
@@ -46,6 +50,10 @@ class SweepPlot {
 
   /// "train.micro_batch=2 hw=h200_sxm": the settings of a point that differ between points.
   std::string title(const run::SweepPoint& point) const;
+  /// Which of info().axes differ along the front.
+  std::vector<std::size_t> front_axes() const;
+  /// "2, –": the point's values on these axes; "–": as the source has it.
+  std::string values(const run::SweepPoint& point, const std::vector<std::size_t>& axes) const;
   /// Names and values: settings and figures of a point.
   std::vector<std::pair<std::string, std::string>> details(const run::SweepPoint& point) const;
   /// What predicts the point again: the source as it was, with the point's settings.

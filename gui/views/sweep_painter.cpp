@@ -1,5 +1,6 @@
 #include "gui/views/sweep_painter.h"
 
+#include <QStringList>
 #include <algorithm>
 
 #include "core/base/printable.h"
@@ -44,6 +45,87 @@ void paint_axes(QPainter& painter, const QRectF& area, const SweepScale& scale,
   draw_fitting(painter, {scale.left, bottom + 22, scale.width, 18}, Qt::AlignHCenter, "step time");
   draw_fitting(painter, {area.left() + 8, area.top() + 8, 240, 18}, Qt::AlignLeft,
                scale.most_peak ? "reserved memory" : "reserved memory: not known");
+}
+
+// Lines of names and values, one below another.
+class DetailLines {
+ public:
+  DetailLines(QPainter& painter, const QRectF& area, const Theme& theme)
+      : painter_(painter),
+        bottom_(area.bottom()),
+        theme_(theme),
+        line_(area.left() + 12, area.top() + 10, area.width() - 24, kTextLine) {}
+
+  /// For a line, and `below` others below it.
+  bool has_room(int below) const { return line_.bottom() <= bottom_ - below * kTextLine; }
+  void next() { line_.translate(0, kTextLine); }
+  void head(const QString& what) {
+    QFont bold = picture_font(12);
+    bold.setBold(true);
+    painter_.setFont(bold);
+    text(line_, what, Qt::AlignLeft, theme_.text);
+    painter_.setFont(picture_font(12));
+    next();
+  }
+  void row(const QString& name, const QString& value) {
+    if (!has_room(0)) return;
+    const double width = line_.width();
+    text({line_.left(), line_.top(), width * 0.52, kTextLine}, name, Qt::AlignLeft, theme_.faint);
+    text({line_.left() + width * 0.55, line_.top(), width * 0.45, kTextLine}, value, Qt::AlignRight,
+         theme_.text);
+    next();
+  }
+  /// With commas between them, in as many lines as they need.
+  void names(const QStringList& all) {
+    QString part;
+    for (const QString& name : all) {
+      const QString longer = part.isEmpty() ? name : part + ", " + name;
+      const bool fits = painter_.fontMetrics().horizontalAdvance(longer + ",") <= line_.width();
+      if (!fits && !part.isEmpty()) names_line(part + ",");
+      part = fits ? longer : name;
+    }
+    if (!part.isEmpty()) names_line(part);
+  }
+
+ private:
+  void names_line(const QString& names) {
+    text(line_, names, Qt::AlignLeft, theme_.faint);
+    next();
+  }
+  void text(const QRectF& where, const QString& what, int flags, const QColor& color) {
+    painter_.setPen(color);
+    draw_fitting(painter_, where, flags | Qt::AlignVCenter, what, Qt::ElideMiddle);
+  }
+
+  QPainter& painter_;
+  double bottom_;
+  const Theme& theme_;
+  QRectF line_;
+};
+
+// What its points have in common, then each by what it has for itself.
+void paint_front(DetailLines& lines, const SweepPlot& plot) {
+  const auto point_of = [&](std::size_t member) -> const run::SweepPoint& {
+    return plot.points()[plot.dots()[member].point];
+  };
+  lines.head("Front");
+  const std::vector<std::size_t> axes = plot.front_axes();
+  QStringList names;
+  for (std::size_t a = 0; a < plot.info().axes.size(); ++a) {
+    const QString name = shown(printable(short_key(plot.info().axes[a].first)));
+    if (std::find(axes.begin(), axes.end(), a) != axes.end())
+      names << name;
+    else
+      lines.row(name, shown(printable(plot.values(point_of(plot.front().front()), {a}))));
+  }
+  lines.names(names);
+  for (const std::size_t member : plot.front()) {
+    if (!lines.has_room(3)) return;
+    const SweepDot& dot = plot.dots()[member];
+    lines.row(
+        shown(printable(plot.values(point_of(member), axes))),
+        shown(format_time(dot.step) + ", " + (dot.peak ? format_bytes(*dot.peak) : "not known")));
+  }
 }
 
 }  // namespace
@@ -109,58 +191,27 @@ void paint_chosen_dot(QPainter& painter, const QRectF& area, const SweepPlot& pl
 void paint_sweep_details(QPainter& painter, const QRectF& area, const SweepPlot& plot,
                          std::optional<std::size_t> dot, const Theme& theme) {
   painter.fillRect(area, theme.band);
-  QRectF line(area.left() + 12, area.top() + 10, area.width() - 24, kTextLine);
-  const auto text = [&](const QString& what, int flags, const QColor& color) {
-    painter.setPen(color);
-    draw_fitting(painter, line, flags | Qt::AlignVCenter, what, Qt::ElideMiddle);
-  };
-  const auto next = [&] { line.translate(0, kTextLine); };
-  const auto head = [&](const QString& what) {
-    QFont bold = picture_font(12);
-    bold.setBold(true);
-    painter.setFont(bold);
-    text(what, Qt::AlignLeft, theme.text);
-    painter.setFont(picture_font(12));
-    next();
-  };
-  const auto row = [&](const QString& name, const QString& value) {
-    if (line.bottom() > area.bottom()) return;
-    const QRectF whole = line;
-    line.setWidth(whole.width() * 0.52);
-    text(name, Qt::AlignLeft, theme.faint);
-    line =
-        QRectF(whole.left() + whole.width() * 0.55, whole.top(), whole.width() * 0.45, kTextLine);
-    text(value, Qt::AlignRight, theme.text);
-    line = whole;
-    next();
-  };
+  DetailLines lines(painter, area, theme);
   const auto count = [](std::size_t number) {
     return shown(format_count(static_cast<std::int64_t>(number)));
   };
-  head("Sweep");
-  row("source", shown(printable(plot.info().source)));
-  row("points", count(plot.points().size()) + " of " + shown(format_count(plot.info().points)));
-  row("fit", count(plot.dots().size()));
-  row("on the front", count(plot.front().size()));
-  row("out of memory", shown(format_count(plot.without_memory())));
-  row("failed", shown(format_count(plot.failed())));
-  next();
+  lines.head("Sweep");
+  lines.row("source", shown(printable(plot.info().source)));
+  lines.row("points",
+            count(plot.points().size()) + " of " + shown(format_count(plot.info().points)));
+  lines.row("fit", count(plot.dots().size()));
+  lines.row("on the front", count(plot.front().size()));
+  lines.row("out of memory", shown(format_count(plot.without_memory())));
+  lines.row("failed", shown(format_count(plot.failed())));
+  lines.next();
   if (!dot) {
-    if (!plot.front().empty()) head("Front");
-    const double last = area.bottom() - 3 * kTextLine;
-    for (const std::size_t member : plot.front()) {
-      if (line.bottom() > last) break;
-      const SweepDot& shown_dot = plot.dots()[member];
-      row(shown(printable(plot.title(plot.points()[shown_dot.point]))),
-          shown(format_time(shown_dot.step) + ", " +
-                (shown_dot.peak ? format_bytes(*shown_dot.peak) : "not known")));
-    }
+    if (!plot.front().empty()) paint_front(lines, plot);
     return;
   }
   const SweepDot& chosen = plot.dots()[*dot];
-  head(chosen.on_front ? "Point of the front" : "Point");
+  lines.head(chosen.on_front ? "Point of the front" : "Point");
   for (const auto& [name, value] : plot.details(plot.points()[chosen.point]))
-    row(shown(printable(name)), shown(printable(value)));
+    lines.row(shown(printable(name)), shown(printable(value)));
 }
 
 }  // namespace foregather::gui

@@ -99,3 +99,18 @@ TEST_CASE("sweep: points of a recording have a time, and memory that is not know
   CHECK(std::count(rows.begin(), rows.end(),
                    std::pair<std::string, std::string>("reserved, at most", "not known")) == 1);
 }
+
+TEST_CASE("sweep: points of the front are told by what differs between them") {
+  run::SweepInfo info;
+  info.axes = {{"train.micro_batch", "1,2"}, {"train.checkpointing", "full"}, {"hw", ",h200_sxm"}};
+  const SweepPlot plot(
+      "s.db", info,
+      {point(0, 100, 300, {"2", "full", ""}), point(1, 200, 100, {"1", "full", "h200_sxm"}),
+       point(2, 300, 500, {"1", "none", ""})});  // beaten
+  REQUIRE(plot.front().size() == 2);
+  CHECK(plot.front_axes() == std::vector<std::size_t>{0, 2});
+  CHECK(plot.values(plot.points()[0], plot.front_axes()) == "2, –");
+  CHECK(plot.values(plot.points()[1], plot.front_axes()) == "1, h200_sxm");
+  CHECK(short_key(info.axes[0].first) == "micro_batch");
+  CHECK(short_key("hw") == "hw");
+}
