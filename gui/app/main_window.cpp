@@ -147,17 +147,15 @@ void MainWindow::export_dialog() {
 
 Status MainWindow::save_page(const std::string& path) const {
   const QWidget* const page = pages_->currentWidget();
-  if (page == sweep_)
-    return save_picture(path, sweep_->size(), devicePixelRatioF(),
-                        [&](QPainter& painter) { sweep_->paint(painter); });
-  if (page == segments_)
-    return save_picture(path, segments_->plane().size(), devicePixelRatioF(),
-                        [&](QPainter& painter) { segments_->plane().paint(painter); });
-  const PictureOf what = page == summary_     ? PictureOf::summary
-                         : page == residuals_ ? PictureOf::residuals
-                                              : PictureOf::timeline;
-  return save_picture(path, timeline_->size(), devicePixelRatioF(), [&](QPainter& painter) {
-    paint_picture(painter, timeline_->size(), {*document_, timeline_->view(), theme_}, what);
+  const QWidget* const saved = page == segments_ ? &segments_->plane() : page;
+  return save_picture(path, saved->size(), devicePixelRatioF(), [&](QPainter& painter) {
+    if (page == sweep_) return sweep_->paint(painter);
+    if (page == segments_) return segments_->plane().paint(painter);
+    if (page == timeline_) return timeline_->paint(painter);
+    const Scene scene{*document_, timeline_->view(), theme_};
+    if (page == residuals_)
+      return paint_picture(painter, saved->size(), scene, *residuals_->table().residuals());
+    paint_picture(painter, saved->size(), scene, PictureOf::summary);
   });
 }
 

@@ -177,15 +177,15 @@ void paint_maps(QPainter& painter, QRectF rest, const Scene& scene) {
   }
 }
 
-void paint_residuals(QPainter& painter, const QRectF& rest, const Scene& scene) {
-  if (scene.document.residuals.all() == 0)
+void paint_residuals(QPainter& painter, const QRectF& rest, const Scene& scene,
+                     const Residuals& residuals) {
+  if (residuals.all() == 0)
     return paint_nothing(painter, rest, scene,
                          "One run is open: there is nothing to compare it with");
   const double height = std::min(160.0, rest.height() / 3);
-  paint_histogram(painter, {rest.left(), rest.top(), rest.width(), height},
-                  scene.document.residuals.histogram(), scene.theme);
-  paint_residual_table(painter, rest.adjusted(8, height + 8, -8, -8), scene.document.residuals,
-                       scene.theme);
+  paint_histogram(painter, {rest.left(), rest.top(), rest.width(), height}, residuals.histogram(),
+                  scene.theme);
+  paint_residual_table(painter, rest.adjusted(8, height + 8, -8, -8), residuals, scene.theme);
 }
 
 }  // namespace
@@ -204,14 +204,23 @@ void paint_picture(QPainter& painter, const QSizeF& size, const Scene& scene, Pi
   painter.fillRect(whole, scene.theme.ground);
   if (what == PictureOf::summary)
     return SummaryPainter(scene.document).paint(painter, whole, scene.theme);
+  if (what == PictureOf::residuals)
+    return paint_picture(painter, size, scene, scene.document.residuals);
   paint_title(painter, {0, 0, size.width(), kTitle}, scene);
   const QRectF rest = whole.adjusted(0, kTitle, 0, 0);
   switch (what) {
     case PictureOf::timeline: return paint_timeline(painter, rest, scene);
     case PictureOf::memory: return paint_memories(painter, rest, scene);
-    case PictureOf::segments: return paint_maps(painter, rest, scene);
-    default: return paint_residuals(painter, rest, scene);
+    default: return paint_maps(painter, rest, scene);
   }
+}
+
+void paint_picture(QPainter& painter, const QSizeF& size, const Scene& scene,
+                   const Residuals& residuals) {
+  const QRectF whole(QPointF(0, 0), size);
+  painter.fillRect(whole, scene.theme.ground);
+  paint_title(painter, {0, 0, size.width(), kTitle}, scene);
+  paint_residuals(painter, whole.adjusted(0, kTitle, 0, 0), scene, residuals);
 }
 
 void paint_picture(QPainter& painter, const QSizeF& size, const SweepPlot& plot,

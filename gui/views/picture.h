@@ -1,4 +1,4 @@
-// A whole picture: what `render` writes and Ctrl+E saves.
+// A whole picture: what `render` writes.
 #pragma once
 
 #include <QPainter>
@@ -17,6 +17,11 @@ std::optional<PictureOf> picture_of(std::string_view word);
 /// Paints a view with its title, ruler, legend and, in the corner, which runs it is of. Lanes or
 /// ranks that do not fit are counted in words.
 void paint_picture(QPainter& painter, const QSizeF& size, const Scene& scene, PictureOf what);
+
+/// The view of residuals, in the order and with the filter of these, which are of the scene's
+/// document.
+void paint_picture(QPainter& painter, const QSizeF& size, const Scene& scene,
+                   const Residuals& residuals);
 
 /// A sweep, and beside it what is known of it.
 void paint_picture(QPainter& painter, const QSizeF& size, const SweepPlot& plot,

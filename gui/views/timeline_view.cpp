@@ -113,6 +113,18 @@ std::size_t TimelineView::memory_pair() const {
   return 0;
 }
 
+void TimelineView::paint(QPainter& painter) {
+  if (!document_) return painter.fillRect(rect(), theme_.ground);
+  const Scene scene{*document_, view_, theme_};
+  paint_minimap(painter);
+  paint_ruler(painter, ruler_area(), scene);
+  painter_.paint(painter, lanes_area(), scene, rows_);
+  if (memory_height() > 0) paint_memory(painter, memory_area(), scene, memory_pair());
+  paint_marks(painter);
+  painter.fillRect(legend_area(), theme_.ground);
+  paint_legends(painter);
+}
+
 void TimelineView::repaint_lanes() {
   QElapsedTimer timer;
   timer.start();
@@ -121,17 +133,7 @@ void TimelineView::repaint_lanes() {
   if (lanes_.size() != size() * ratio) lanes_ = QPixmap(size() * ratio);
   lanes_.setDevicePixelRatio(ratio);
   QPainter painter(&lanes_);
-  if (!document_) painter.fillRect(rect(), theme_.ground);
-  if (document_) {
-    const Scene scene{*document_, view_, theme_};
-    paint_minimap(painter);
-    paint_ruler(painter, ruler_area(), scene);
-    painter_.paint(painter, lanes_area(), scene, rows_);
-    if (memory_height() > 0) paint_memory(painter, memory_area(), scene, memory_pair());
-    paint_marks(painter);
-    painter.fillRect(legend_area(), theme_.ground);
-    paint_legends(painter);
-  }
+  paint(painter);
   painter.end();
   is_painted_ = true;
   frame_ms_ = static_cast<double>(timer.nsecsElapsed()) / 1e6;

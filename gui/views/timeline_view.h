@@ -54,6 +54,8 @@ class TimelineView final : public QWidget {
   void change(const std::function<void(ViewState&)>& how);
   bool shows_memory() const { return shows_memory_; }
   void set_shows_memory(bool shown);
+  /// All that it shows, at its size, but for what follows the pointer.
+  void paint(QPainter& painter);
 
   std::function<void()> on_selection;                   ///< the selected span or range changed
   std::function<void(std::size_t pair, Ns)> on_memory;  ///< memory was clicked at a time
