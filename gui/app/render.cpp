@@ -1,6 +1,5 @@
 #include "gui/app/render.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -90,30 +89,11 @@ Status set_option(RenderRequest& request, const std::string& name, const std::st
   return fail_at(printable(name), "is no option of --render");
 }
 
-Status keep_ranks(const Document& document, const std::vector<std::uint32_t>& ranks,
-                  ViewState& view) {
-  if (ranks.empty()) return {};
-  const auto is_of = [&](const RankPair& pair, std::uint32_t rank) {
-    for (std::size_t side = 0; side < document.session.sides(); ++side) {
-      if (!pair.sides[side]) continue;
-      const auto& own =
-          document.session.run(side).classes[pair.sides[side]->rank_class.row()].ranks;
-      if (std::find(own.begin(), own.end(), rank) != own.end()) return true;
-    }
-    return false;
-  };
-  std::vector<bool> is_kept(document.session.pairs().size());
-  for (const std::uint32_t rank : ranks) {
-    bool found = false;
-    for (std::size_t p = 0; p < is_kept.size(); ++p)
-      if (is_of(document.session.pairs()[p], rank)) is_kept[p] = found = true;
-    if (!found)
-      return fail_at(document.session.open_run(0).location,
-                     "has no rank {}, nor has what it is "
-                     "compared with",
-                     rank);
-  }
-  std::erase_if(view.order, [&](std::size_t lane) { return !is_kept[document.lanes[lane].pair]; });
+// Of the whole step, whatever part of it is asked for.
+Status check_range(const RenderRequest& request, PictureOf picture) {
+  if (request.range && (picture == PictureOf::residuals || picture == PictureOf::summary))
+    return fail_at("--range", "goes with timeline, memory and segments, expected none of {}",
+                   picture == PictureOf::residuals ? "residuals" : "a summary");
   return {};
 }
 
@@ -172,20 +152,20 @@ Status render(const RenderRequest& request) {
   const Theme theme = request.dark ? Theme::night() : Theme::light();
   if (request.of_sweep || SweepPlot::is_sweep(request.files.front()))
     return render_sweep(request, theme);
+  const PictureOf picture = request.picture.value_or(PictureOf::timeline);
+  if (const Status checked = check_range(request, picture); !checked) return checked;
   std::vector<OpenRun> runs;
   for (const std::string& file : request.files) {
     auto run = load_run(file);
     if (!run) return tl::unexpected(run.error());
     runs.push_back(std::move(*run));
   }
-  const auto document = Document::open(std::move(runs));
+  const auto document = Document::open(std::move(runs), request.ranks);
   if (!document) return tl::unexpected(document.error());
   ViewState view = first_view((*document)->session, (*document)->lanes);
   if (request.range) view.range = *request.range;
-  const PictureOf picture = request.picture.value_or(PictureOf::timeline);
   for (std::size_t pair = 0; pair < (*document)->memory.size(); ++pair)
     view.by_cause |= picture == PictureOf::memory && knows_causes(**document, pair);
-  if (const Status kept = keep_ranks(**document, request.ranks, view); !kept) return kept;
   return save_picture(request.output, request.size, 1, [&](QPainter& painter) {
     paint_picture(painter, request.size, {**document, view, theme}, picture);
   });

@@ -13,7 +13,7 @@ namespace foregather::gui {
 struct RenderRequest {
   std::vector<std::string> files;  ///< one or two runs, or one sweep
   std::string output;
-  std::optional<TimeRange> range;    ///< of the axis; else the compared step
+  std::optional<TimeRange> range;  ///< of the axis, of a view that has one; else the compared step
   std::vector<std::uint32_t> ranks;  ///< empty: all
   QSizeF size{1600, 900};
   bool dark = false;
@@ -30,7 +30,7 @@ Result<RenderRequest> parse_render(const std::vector<std::string>& arguments);
 Result<TimeRange> parse_range(const std::string& text);
 
 /// Reads, paints and writes. Needs a QGuiApplication. Errors: those of reading and of writing, a
-/// rank that is not there, what a sweep has not.
+/// rank that is not there, what a sweep or the view has not.
 Status render(const RenderRequest& request);
 
 }  // namespace foregather::gui

@@ -31,9 +31,11 @@ Document::Document(Session&& opened)
       residuals(session),
       kinds(kinds_of(session)) {}
 
-Result<std::shared_ptr<const Document>> Document::open(std::vector<OpenRun> runs) {
+Result<std::shared_ptr<const Document>> Document::open(std::vector<OpenRun> runs,
+                                                       const std::vector<std::uint32_t>& ranks) {
   auto session = Session::open(std::move(runs));
   if (!session) return tl::unexpected(session.error());
+  if (const Status kept = session->keep_ranks(ranks); !kept) return tl::unexpected(kept.error());
   return std::shared_ptr<const Document>(new Document(std::move(*session)));
 }
 

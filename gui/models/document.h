@@ -16,8 +16,9 @@ namespace foregather::gui {
 /// refer to each other: it is not copied.
 class Document {
  public:
-  /// Errors: as of Session::open().
-  static Result<std::shared_ptr<const Document>> open(std::vector<OpenRun> runs);
+  /// Of these ranks alone, if any are named. Errors: as of Session::open() and keep_ranks().
+  static Result<std::shared_ptr<const Document>> open(std::vector<OpenRun> runs,
+                                                      const std::vector<std::uint32_t>& ranks = {});
   Document(const Document&) = delete;
   Document& operator=(const Document&) = delete;
 

@@ -133,6 +133,28 @@ void Session::add_pair(std::array<std::optional<run::ClassRow>, 2> classes) {
   pairs_.push_back(std::move(pair));
 }
 
+bool Session::is_of_rank(const RankPair& pair, std::uint32_t rank) const {
+  for (std::size_t side = 0; side < sides(); ++side) {
+    if (!pair.sides[side]) continue;
+    const auto& own = run(side).classes[pair.sides[side]->rank_class.row()].ranks;
+    if (std::find(own.begin(), own.end(), rank) != own.end()) return true;
+  }
+  return false;
+}
+
+Status Session::keep_ranks(const std::vector<std::uint32_t>& ranks) {
+  if (ranks.empty()) return {};
+  for (const std::uint32_t rank : ranks)
+    if (std::none_of(pairs_.begin(), pairs_.end(),
+                     [&](const RankPair& pair) { return is_of_rank(pair, rank); }))
+      return fail_at(runs_[0].location, "has no rank {}, nor has what it is compared with", rank);
+  std::erase_if(pairs_, [&](const RankPair& pair) {
+    return std::none_of(ranks.begin(), ranks.end(),
+                        [&](std::uint32_t rank) { return is_of_rank(pair, rank); });
+  });
+  return {};
+}
+
 void Session::choose_steps(std::size_t side) {
   run::RunView of = run(side);
   is_shown_[side].assign(of.steps.size(), true);

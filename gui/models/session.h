@@ -52,6 +52,10 @@ class Session {
   /// no rank; an op that ends before it begins; times beyond ±73 years.
   static Result<Session> open(std::vector<OpenRun> runs);
 
+  /// Forgets the pairs that none of these ranks is of; the axis stays. None is named: all stay.
+  /// Errors: a rank that no run has.
+  Status keep_ranks(const std::vector<std::uint32_t>& ranks);
+
   std::size_t sides() const { return runs_.size(); }
   run::RunView run(std::size_t side) const { return *runs_[side].run; }
   const OpenRun& open_run(std::size_t side) const { return runs_[side]; }
@@ -78,6 +82,7 @@ class Session {
   const compare::MatchedGroup* group_of(std::size_t side, run::OpRow op) const;
 
  private:
+  bool is_of_rank(const RankPair& pair, std::uint32_t rank) const;
   void add_pair(std::array<std::optional<run::ClassRow>, 2> classes);
   void choose_steps(std::size_t side);
   void set_axis();

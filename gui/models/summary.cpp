@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/text.h"
 
@@ -135,7 +136,10 @@ std::vector<std::pair<std::string, std::string>> about(const Session& session, s
   add("from", about.source);
   add("strategy", about.strategy);
   add("hardware", about.hardware);
-  add("ranks", fmt::format("{} of {} shown", session.run(side).classes.size(), about.world_size));
+  std::set<run::ClassRow> shown;
+  for (const RankPair& pair : session.pairs())
+    if (pair.sides[side]) shown.insert(pair.sides[side]->rank_class);
+  add("ranks", fmt::format("{} of {} shown", shown.size(), about.world_size));
   if (about.parameters > 0) add("parameters", format_count(about.parameters));
   add("ops", format_count(static_cast<std::int64_t>(session.run(side).ops.size())));
   return rows;

@@ -50,10 +50,12 @@ std::string database(const test::Scratch& folder, const char* name) {
 TEST_CASE("render: PNG and SVG of one run and of two") {
   const test::Scratch folder;
   const std::string a = database(folder, "a.db"), b = database(folder, "b.db");
-  for (const char* view : {"timeline", "memory", "segments", "residuals", "summary"}) {
+  for (const std::string view : {"timeline", "memory", "segments", "residuals", "summary"}) {
     const std::string out = folder.path("out.png");
-    const Outcome outcome = rendered(a + " " + b + " -o " + out + " --view " + view +
-                                     " --size 640x360 --dark --range 0..40ns --rank 2");
+    const bool has_axis = view != "residuals" && view != "summary";
+    const Outcome outcome =
+        rendered(a + " " + b + " -o " + out + " --view " + view +
+                 " --size 640x360 --dark --rank 2" + (has_axis ? " --range 0..40ns" : ""));
     INFO(outcome.output);
     CHECK(outcome.code == 0);
     CHECK(outcome.output.empty());
@@ -86,6 +88,19 @@ TEST_CASE("render: a sweep is its plot, with the points of its front") {
   CHECK(svg == text_of_svg(folder, sweep + " --view sweep"));
 }
 
+TEST_CASE("render: the ranks that are asked for, in tables, too") {
+  const test::Scratch folder;
+  const std::string both = database(folder, "a.db") + " " + database(folder, "b.db");
+  const std::string only_of_others = "layers.0.mlp";
+  CHECK_THAT(text_of_svg(folder, both + " --view residuals"), Catch::Contains(only_of_others));
+  CHECK_THAT(text_of_svg(folder, both + " --view residuals --rank 2"),
+             !Catch::Contains(only_of_others));
+  CHECK_THAT(text_of_svg(folder, both + " --view summary"), Catch::Contains("2 of 4 shown"));
+  const std::string summary = text_of_svg(folder, both + " --view summary --rank 2");
+  CHECK_THAT(summary, Catch::Contains("1 of 4 shown"));
+  CHECK_THAT(summary, !Catch::Contains(only_of_others));
+}
+
 TEST_CASE("render: the same picture twice") {
   const test::Scratch folder;
   const std::string a = database(folder, "a.db");
@@ -108,6 +123,8 @@ TEST_CASE("render: what it refuses, and how it says so") {
   refused(a + out + " --view pie", "--view: 'pie' is no view");
   refused(a + out + " --rank x", "--rank: 'x' is no list of ranks");
   refused(a + out + " --rank 9", "has no rank 9");
+  refused(a + out + " --view summary --range 0..40ns", "--range: goes with timeline, memory and");
+  refused(a + out + " --view residuals --range 0..40ns", "--range: goes with timeline, memory and");
   refused(a + out + " --view sweep", "a.db: holds no sweep");
   const std::string sweep = test::swept(folder);
   refused(sweep + out + " --view memory", "is a sweep, which has no such view");
