@@ -66,6 +66,7 @@ bool has_addresses(run::RunView run, run::ClassRow rank_class) {
 SegmentMap::SegmentMap(const Session& session, std::size_t side, const RankStep& rank)
     : side_(side), rank_class_(rank.rank_class), rank_(rank.rank) {
   const run::RunView run = session.run(side);
+  step_end_ = ends_of_steps(run, session);
   add_bands(run, session);
   add_held(run, session);
   add_blocks(run, session);
@@ -74,6 +75,29 @@ SegmentMap::SegmentMap(const Session& session, std::size_t side, const RankStep&
 
 bool SegmentMap::is_own(run::RunView run, const Session& session, run::StepRow step) const {
   return run.steps[step.row()].rank_class == rank_class_ && session.is_shown(side_, step);
+}
+
+std::vector<Ns> SegmentMap::ends_of_steps(run::RunView run, const Session& session) const {
+  std::vector<std::optional<Ns>> first(run.steps.size());
+  const auto add = [&](run::StepRow step, Ns time) {
+    std::optional<Ns>& known = first[step.row()];
+    known = std::min(known.value_or(time), time);
+  };
+  for (const run::SegmentRecord& segment : run.segments) add(segment.step, segment.time);
+  for (const run::BindingRecord& binding : run.bindings) add(binding.step, binding.allocated);
+  std::vector<Ns> ends(run.steps.size());
+  std::optional<std::size_t> next;
+  for (std::size_t s = run.steps.size(); s-- > 0;) {
+    if (!is_own(run, session, run::StepRow(s))) continue;
+    const run::StepInfo& step = run.steps[s];
+    ends[s] = std::max(step.end, step.host_end);
+    if (next) {
+      const bool follows = run.steps[*next].number == step.number + 1;
+      ends[s] = follows ? *first[*next] : std::min(ends[s], *first[*next]);
+    }
+    if (first[s]) next = s;
+  }
+  return ends;
 }
 
 void SegmentMap::add_bands(run::RunView run, const Session& session) {
@@ -148,7 +172,7 @@ void SegmentMap::add_held(run::RunView run, const Session& session) {
   run::StepRow step;
   Ns last = 0;
   const auto finish_step = [&] {
-    if (step) now.remove_all(ended(std::max(last, run.steps[step.row()].host_end)));
+    if (step) now.remove_all(ended(std::max(last, step_end_[step.row()])));
   };
   for (const run::SegmentRecord& segment : run.segments) {
     if (!is_own(run, session, segment.step)) continue;
@@ -172,8 +196,10 @@ void SegmentMap::add_blocks(run::RunView run, const Session& session) {
     if (binding.address == 0 || !is_own(run, session, binding.step)) continue;
     const auto at = height_of(binding.address);
     if (!at || binding.freed < binding.allocated) continue;
-    const TimeRange time{session.on_axis(side_, binding.allocated),
-                         session.on_axis(side_, binding.freed)};
+    const Ns freed = binding.still_bound
+                         ? std::max(binding.allocated, step_end_[binding.step.row()])
+                         : binding.freed;
+    const TimeRange time{session.on_axis(side_, binding.allocated), session.on_axis(side_, freed)};
     blocks_.push_back({time, *at, binding.block_bytes, static_cast<std::uint32_t>(b)});
     tallest_ = std::max(tallest_, binding.block_bytes);
     extend(time);

@@ -15,7 +15,8 @@ bool has_addresses(run::RunView run, run::ClassRow rank_class);
 
 /// The memory of one rank of one run as a plane: times of the axis to the right, addresses upwards.
 /// Addresses that the allocator never held take no room: what it held is laid end to end in bands,
-/// with a gap between those that do not touch. Heights are bytes from the bottom.
+/// with a gap between those that do not touch. Heights are bytes from the bottom. What a step has
+/// at its end it has until the next one begins, or until the device is done with the step.
 class SegmentMap {
  public:
   /// n log n in the run's segments and allocations.
@@ -59,6 +60,7 @@ class SegmentMap {
   void add_bands(run::RunView run, const Session& session);
   void add_held(run::RunView run, const Session& session);
   void add_blocks(run::RunView run, const Session& session);
+  std::vector<Ns> ends_of_steps(run::RunView run, const Session& session) const;
   bool is_own(run::RunView run, const Session& session, run::StepRow step) const;
   std::optional<Bytes> height_of(std::uint64_t address) const;
   void extend(TimeRange time);
@@ -69,6 +71,8 @@ class SegmentMap {
   std::vector<Band> bands_;
   std::vector<Held> held_;
   std::vector<Block> blocks_;
+  std::vector<Ns>
+      step_end_;  ///< by step of the run, on its clock: when what is held at its end goes
   Bytes height_ = 0, tallest_ = 0;  ///< of all; of the tallest block
   TimeRange extent_{0, 0};
 };

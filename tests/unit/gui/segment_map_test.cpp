@@ -1,6 +1,7 @@
 #include "gui/models/segment_map.h"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "tests/unit/gui/opened.h"
@@ -78,6 +79,40 @@ TEST_CASE("segments: memory is held from when it came until it went, in part, to
   const Bytes upper = map.bands()[1].at;
   CHECK(held == std::vector<std::array<std::int64_t, 4>>{
                     {0, 400, 10, 80}, {upper, 100, 0, 100}, {upper + 100, 100, 0, 50}});
+}
+
+TEST_CASE(
+    "segments: what is there at the end of a step stays until the next one or the device's end") {
+  run::Run run = two_segments();
+  run.steps[0].end = 150;  // the host is done at 100
+  run.bindings[0].still_bound = true;
+  const auto ends = [](run::Run of) {
+    const Session session = test::opened({std::move(of)});
+    const SegmentMap map = map_of(session);
+    const auto at_upper = [&](const auto& each) {
+      return each.at == map.bands()[1].at && each.time.begin == session.on_axis(0, 0);
+    };
+    const auto held = std::find_if(map.held().begin(), map.held().end(), at_upper);
+    const auto block = std::find_if(map.blocks().begin(), map.blocks().end(), at_upper);
+    REQUIRE(held != map.held().end());
+    REQUIRE(block != map.blocks().end());
+    return std::array{session.of_run(0, held->time.end), session.of_run(0, block->time.end),
+                      session.of_run(0, map.extent().end)};
+  };
+  CHECK(ends(run) == std::array<Ns, 3>{150, 150, 150});
+
+  run::StepInfo next = run.steps[0];
+  next.number = 1;
+  next.begin = 150;
+  next.end = next.host_end = 300;
+  run::SegmentRecord held = run.segments[0];
+  held.step = run.add(next);
+  held.time = 120;
+  run.add(held);
+  CHECK(ends(run) == std::array<Ns, 3>{120, 120, 300});
+  run.steps[1].number = 5;  // those between were not kept
+  run.segments.back().time = 200;
+  CHECK(ends(run) == std::array<Ns, 3>{150, 150, 300});
 }
 
 TEST_CASE("segments: the allocation at a time and a height") {
