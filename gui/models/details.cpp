@@ -25,7 +25,8 @@ void add_times(const Session& session, std::size_t side, const run::OpRecord& op
     rows.emplace_back("transfer", format_time(op.end - op.transfer));
   }
   if (op.alone > 0) rows.emplace_back("alone", format_time(op.alone));
-  rows.emplace_back("launched", format_time(op.start - op.issued) + " before");
+  if (session.knows_launches(side))
+    rows.emplace_back("launched", format_time(op.start - op.issued) + " before");
 }
 
 void add_met(const Session& session, const Span& span, Rows& rows) {

@@ -36,7 +36,8 @@ Flow Flows::launch(std::size_t side, run::OpRow op) const {
 
 std::vector<Flow> Flows::of_op(std::size_t side, run::OpRow op) const {
   run::RunView run = session_.run(side);
-  std::vector<Flow> found{launch(side, op)};
+  std::vector<Flow> found;
+  if (session_.knows_launches(side)) found.push_back(launch(side, op));
   if (const auto arrow = run::wait_arrow(run, op))
     found.push_back(wait(side, *arrow, FlowKind::wait));
   for (const run::Arrow& arrow : gathers_[side])

@@ -304,11 +304,11 @@ class LaneBuilder {
     return found;
   }
 
-  // Recorded threads; where none was recorded, when the host launched what.
+  // Recorded threads; where none was recorded, when the host launched what, if that is known.
   std::vector<LaneSide> host(std::size_t p, std::size_t side) const {
     if (!session_.pairs()[p].sides[side]) return {};
     std::vector<LaneSide> found = threads(p, side);
-    if (found.empty()) found.push_back(launches(p, side));
+    if (found.empty() && session_.knows_launches(side)) found.push_back(launches(p, side));
     return found;
   }
 

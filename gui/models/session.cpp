@@ -78,6 +78,13 @@ void extend(TimeRange& range, Ns begin, Ns end) {
   range.end = std::max(range.end, end);
 }
 
+bool has_launches(run::RunView run) {
+  if (run.about.kind != run::RunKind::measured) return true;
+  for (std::size_t i = 0; i < run.ops.size(); ++i)
+    if (run.ops.issued[i] != 0 || run.ops.launch[i]) return true;
+  return false;
+}
+
 constexpr TimeRange kNothing{std::numeric_limits<Ns>::max(), std::numeric_limits<Ns>::min()};
 
 }  // namespace
@@ -110,7 +117,10 @@ Result<Session> Session::open(std::vector<OpenRun> runs) {
     for (std::size_t c = 0; c < first.classes.size(); ++c)
       if (!has_met[c]) session.add_pair({run::ClassRow(c), std::nullopt});
   }
-  for (std::size_t side = 0; side < session.sides(); ++side) session.choose_steps(side);
+  for (std::size_t side = 0; side < session.sides(); ++side) {
+    session.knows_launches_[side] = has_launches(session.run(side));
+    session.choose_steps(side);
+  }
   session.set_axis();
   return session;
 }
@@ -177,6 +187,7 @@ Ns Session::host_begin(std::size_t side, Ns begin) const {
   for (const RankPair& pair : pairs_) {
     if (!pair.sides[side] || !pair.sides[side]->step) continue;
     is_compared[pair.sides[side]->step.row()] = true;
+    if (!knows_launches_[side]) continue;
     const auto [first, last] = run::ops_of(of, pair.sides[side]->step);
     for (std::size_t i = first; i < last; ++i) begin = std::min(begin, of.ops.issued[i]);
   }
@@ -207,7 +218,9 @@ void Session::set_axis() {
         extend(compared, step.begin, step.end);
       }
     for (std::size_t i = 0; i < of.ops.size(); ++i)
-      extend(all, std::min(of.ops.issued[i], of.ops.start[i]), of.ops.end[i]);
+      extend(all,
+             knows_launches_[side] ? std::min(of.ops.issued[i], of.ops.start[i]) : of.ops.start[i],
+             of.ops.end[i]);
     for (const run::StepInfo& step : of.steps) extend(all, step.begin, step.end);
     for (const run::HostCallRecord& call : of.calls) extend(all, call.start, call.end);
     for (const run::MemoryRecord& point : of.memory) extend(all, point.time, point.time);

@@ -76,6 +76,8 @@ class Session {
   /// False for a step that lies over the one that figures are of, as the first and the steady step
   /// of a replayed recording do: two on one axis would look like one.
   bool is_shown(std::size_t side, run::StepRow step) const { return is_shown_[side][step.row()]; }
+  /// False for a recording, as a pipeline's timeline, that does not say when ops were launched.
+  bool knows_launches(std::size_t side) const { return knows_launches_[side]; }
   /// The pair and step of an op; absent if its step is none that figures are of.
   std::optional<std::size_t> pair_of(std::size_t side, run::OpRow op) const;
   /// The matched group of an op, absent where it was not compared.
@@ -90,6 +92,7 @@ class Session {
 
   std::vector<OpenRun> runs_;
   std::array<Ns, 2> origin_{};
+  std::array<bool, 2> knows_launches_{true, true};
   std::array<std::vector<bool>, 2> is_shown_;  ///< by step
   std::vector<RankPair> pairs_;
   TimeRange extent_, steps_, steps_of_hosts_;

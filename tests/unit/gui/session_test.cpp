@@ -283,3 +283,25 @@ TEST_CASE("details call what met by the sides that are open") {
   CHECK(detail(session, span, "B") == "30 ns");
   CHECK(detail(session, span, "measured") == "absent");
 }
+
+TEST_CASE("a recording that does not say when ops were launched shows no launches") {
+  run::Run run = measured_example();
+  run.calls.clear();
+  run.waits.clear();
+  for (Ns& time : run.ops.issued) time = 0;
+  run.ops.launch = {};
+  run.ops.launch.resize(run.ops.size());
+  const Session session = opened({run});
+  CHECK_FALSE(session.knows_launches(0));
+  CHECK(session.extent().begin == 0);
+  CHECK(session.steps_of_hosts() == session.steps());
+  CHECK(detail(session, {0, SpanKind::op, 1}, "launched") == "absent");
+  for (const Lane& lane : build_lanes(session)) CHECK_FALSE(lane.is_host);
+  for (const Flow& flow : Flows(session).of({0, SpanKind::op, 1}))
+    CHECK(flow.kind != FlowKind::launch);
+
+  run.ops.issued[1] = 90;
+  const Session known = opened({run});
+  CHECK(known.knows_launches(0));
+  CHECK(detail(known, {0, SpanKind::op, 1}, "launched") == "20 ns before");
+}
