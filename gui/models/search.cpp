@@ -47,7 +47,7 @@ std::vector<Span> search(const Session& session, const std::string& text) {
     run::RunView run = session.run(side);
     Searching searching(run, lowered(text));
     for (std::size_t i = 0; i < run.ops.size(); ++i)
-      if (searching.is_found(i))
+      if (session.is_shown(side, run.ops.step[i]) && searching.is_found(i))
         found.push_back({side, SpanKind::op, static_cast<std::uint32_t>(i)});
     for (std::size_t i = 0; i < run.calls.size(); ++i)
       if (searching.has(run.calls[i].name))

@@ -180,17 +180,19 @@ TEST_CASE("lanes: ops in any order of rows lie in order of time") {
   }
 }
 
-TEST_CASE("session: a step over the one that figures are of is told, not drawn") {
+TEST_CASE("session: a step over the one that figures are of is told, not drawn or found") {
   run::Run run = test::example_run();
   run::StepInfo first = run.steps[0];
   first.kind = run::StepKind::first;
   run.steps.insert(run.steps.begin(), first);
   for (run::StepRow& step : run.ops.step) step = run::StepRow(step.row() + 1);
   for (auto& binding : run.bindings) binding.step = run::StepRow(0);
+  run.ops.step[0] = run::StepRow(0);
   const auto session = opened({std::move(run)});
   CHECK_FALSE(session.is_shown(0, run::StepRow(0)));
   CHECK(session.is_shown(0, run::StepRow(1)));
   CHECK(RankMemory(session, 0, *session.pairs()[0].sides[0]).total().empty());
+  CHECK(search(session, "gemm").size() == 2);
 }
 
 TEST_CASE("collectives: parts add up, and agree with the busy times") {
