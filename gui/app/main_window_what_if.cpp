@@ -36,6 +36,10 @@ void MainWindow::bind_what_if() {
   });
   bind(CommandId::pin_baseline, [this] { pin_baseline(); });
   bind(CommandId::copy_command, [this] {
+    if (what_if_.empty()) {
+      message_->setText("nothing to copy");
+      return;
+    }
     if (is_refused_) {
       message_->setText("nothing is copied: what is turned cannot be simulated");
       return;

@@ -178,6 +178,15 @@ TEST_CASE("what-if window: what cannot be simulated is said, and the picture sta
   CHECK(QApplication::clipboard()->text().startsWith("foregather simulate "));
 }
 
+TEST_CASE("what-if window: with nothing open there is no command to copy") {
+  MainWindow window;
+  window.show();
+  QApplication::clipboard()->setText("what was there");
+  window.run(CommandId::copy_command);
+  CHECK(QApplication::clipboard()->text() == "what was there");
+  CHECK(window.status() == "nothing to copy");
+}
+
 TEST_CASE("what-if window: a range that a turned knob took away is not gone back to") {
   Turning turning(kSamples + "tiny_fsdp2.toml");
   const TimeRange whole = turning.window.document()->session.extent();
