@@ -5,6 +5,7 @@
 #include <sstream>
 #include <catch2/catch.hpp>
 
+#include "core/base/file.h"
 #include "gui/app/render.h"
 #include "tests/gui/swept.h"
 #include "tests/support/example_run.h"
@@ -39,6 +40,24 @@ std::string text_of_svg(const test::Scratch& folder, const std::string& argument
   std::stringstream svg;
   svg << std::ifstream(folder.path("out.svg")).rdbuf();
   return svg.str();
+}
+
+std::string svg_of(const gui::SweepPlot& plot) {
+  const test::Scratch folder;
+  const std::string file = folder.path("out.svg");
+  const QSizeF size(900, 500);
+  REQUIRE(gui::save_picture(file, size, 1, [&](QPainter& painter) {
+    gui::paint_picture(painter, size, plot, gui::Theme::light());
+  }));
+  return *read_file(file, MiB);
+}
+
+run::SweepPoint swept_point(std::vector<std::string> values, Ns step) {
+  run::SweepPoint point;
+  point.values = std::move(values);
+  point.status = run::PointStatus::fits;
+  point.figures.times.emplace().step = step;
+  return point;
 }
 
 std::string database(const test::Scratch& folder, const char* name) {
@@ -86,6 +105,30 @@ TEST_CASE("render: a sweep is its plot, with the points of its front") {
   CHECK_THAT(svg, Catch::Contains("step time"));
   CHECK_THAT(svg, Catch::Contains("6 of 6"));
   CHECK(svg == text_of_svg(folder, sweep + " --view sweep"));
+}
+
+TEST_CASE("render: a sweep that knows nothing of memory has its points at the foot") {
+  const std::vector<run::SweepPoint> points{swept_point({""}, 7'000'000),
+                                            swept_point({"links:2"}, 5'000'000)};
+  run::SweepInfo info;
+  info.axes = {{"what-if.scale", ",links:2"}};
+  const std::string svg = svg_of({"s.db", info, points});
+  CHECK_THAT(svg, Catch::Contains("reserved memory: not known"));
+  CHECK_THAT(svg, Catch::Contains(">5.00 ms, not known<"));
+  CHECK_THAT(svg, !Catch::Contains("1 ns"));
+}
+
+TEST_CASE("render: points of a front are told by what differs between them") {
+  std::vector<run::SweepPoint> points{swept_point({"64", "none"}, 5'000'000),
+                                      swept_point({"64", "full"}, 7'000'000)};
+  points[0].figures.memory.emplace().peaks.reserved = 20 * GiB;
+  points[1].figures.memory.emplace().peaks.reserved = 10 * GiB;
+  run::SweepInfo info;
+  info.axes = {{"parallel.world_size", "64"}, {"train.activation_checkpointing", "none,full"}};
+  const std::string svg = svg_of({"s.db", info, points});
+  for (const char* text : {">world_size<", ">64<", ">activation_checkpointing<", ">none<", ">full<",
+                           ">5.00 ms, 20.00 GiB<"})
+    CHECK_THAT(svg, Catch::Contains(text));
 }
 
 TEST_CASE("render: the ranks that are asked for, in tables, too") {
