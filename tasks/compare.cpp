@@ -10,6 +10,7 @@
 #include "core/store/writer.h"
 #include "tasks/any_run.h"
 #include "tasks/outputs.h"
+#include "tasks/recorded_source.h"
 
 namespace foregather::tasks {
 namespace {
@@ -255,6 +256,11 @@ Result<Comparison> compare_runs(const CompareRequest& request) {
   comparison.warnings = a->warnings;
   if (request.first != request.second)
     comparison.warnings.insert(comparison.warnings.end(), b->warnings.begin(), b->warnings.end());
+  for (const auto& [any, location] :
+       {std::pair(&*a, &request.first), std::pair(&*b, &request.second)})
+    if (auto warning = warning_of(any->run.about.dropped, *location))
+      if (std::ranges::find(comparison.warnings, *warning) == comparison.warnings.end())
+        comparison.warnings.push_back(std::move(*warning));
   const auto step = agree_on_step(request, *a, *b, comparison.warnings);
   if (!step) return tl::unexpected(step.error());
   const auto chosen = choose(request, *a, *b, comparison.warnings);

@@ -25,6 +25,8 @@ Status add_run(const std::string& location, std::optional<std::int64_t> step,
   if (!run) return tl::unexpected(run.error());
   for (std::string& warning : warnings_about(run->about, location))
     files.warnings.push_back(std::move(warning));
+  if (auto warning = warning_of(run->about.dropped, location))
+    files.warnings.push_back(std::move(*warning));
   const bool is_predicted = run->about.kind == run::RunKind::predicted;
   files.is_predicted |= is_predicted;
   if (is_predicted && step)
@@ -65,7 +67,6 @@ std::vector<std::string> warnings_about(const run::RunInfo& about, const std::st
   if (about.state == run::RunState::failed)
     warnings.push_back(fmt::format("{}: the job failed: its rows end there", location));
   warnings.insert(warnings.end(), about.warnings.begin(), about.warnings.end());
-  if (auto warning = warning_of(about.dropped, location)) warnings.push_back(std::move(*warning));
   return warnings;
 }
 
