@@ -22,12 +22,16 @@ inline constexpr Ns kZeroHook = 70 * kMicrosecond;      ///< a submodule's entry
 inline constexpr Ns kZeroGather = 60 * kMicrosecond;    ///< preparing one coalesced gather
 inline constexpr Ns kZeroGradient = 60 * kMicrosecond;  ///< a gradient's way to its bucket
 
-/// An Adam update of `elements` in host memory, where the `ranks` of a node share its cores. 4
-/// elements a ns and node: the order of what the ZeRO-Offload paper (arXiv 2101.06840) reports of
-/// its CPU-Adam on a two-socket server of 2019; not verified.
-inline Ns cpu_optimizer(std::int64_t elements, std::uint32_t ranks) {
-  constexpr std::int64_t kElementsANs = 4;
-  return elements * static_cast<std::int64_t>(ranks) / kElementsANs;
+/// fp32 Adam's update of an element in host memory: reads parameter, gradient and two states,
+/// writes parameter and states, 4 bytes each.
+inline constexpr Bytes kAdamBytes = 28;
+
+/// A pass that moves so many bytes to and from host memory, where the `ranks` of a node share it.
+/// 112 bytes a ns and node, fp32 Adam's of 4 elements: the order of what the ZeRO-Offload paper
+/// (arXiv 2101.06840) reports of its CPU-Adam on a two-socket server of 2019; not verified.
+inline Ns cpu_pass(Bytes moved, std::uint32_t ranks) {
+  constexpr Bytes kBytesANs = 4 * kAdamBytes;
+  return moved * static_cast<Bytes>(ranks) / kBytesANs;
 }
 
 }  // namespace foregather::plan::host_overhead

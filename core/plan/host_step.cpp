@@ -4,10 +4,38 @@
 
 namespace foregather::plan {
 
+namespace {
+
+Bytes state_bytes(const Train& train, std::int64_t elements) {
+  constexpr std::int64_t kBlock = 256;
+  switch (train.optimizer_state) {
+    case StateType::f32: return elements * size_of(DType::f32);
+    case StateType::bf16: return elements * size_of(DType::bf16);
+    case StateType::int8: return elements + elements / kBlock * size_of(DType::f32);
+    case StateType::as_master: break;
+  }
+  return elements * size_of(train.master);
+}
+
+}  // namespace
+
+Bytes host_update_bytes(const Train& train, std::int64_t elements) {
+  const Bytes master = elements * size_of(train.master);
+  if (train.optimizer == Optimizer::adamw) return 3 * master + 4 * state_bytes(train, elements);
+  return (train.momentum != 0 ? 5 : 3) * master;
+}
+
+Ns host_update(const Workload& workload, std::int64_t elements) {
+  return host_overhead::cpu_pass(host_update_bytes(workload.train, elements),
+                                 workload.cluster.gpus_per_node);
+}
+
 void write_host_step(Lowering& lowering, std::int64_t elements) {
   const Workload& workload = lowering.workload;
-  const Ns pass = host_overhead::cpu_optimizer(elements, workload.cluster.gpus_per_node);
-  lowering.builder.host_delay(pass * (workload.train.clip_grad_norm ? 3 : 1));
+  const Ns pass =
+      host_overhead::cpu_pass(elements * host_overhead::kAdamBytes, workload.cluster.gpus_per_node);
+  lowering.builder.host_delay(host_update(workload, elements) +
+                              (workload.train.clip_grad_norm ? 2 * pass : 0));
 }
 
 }  // namespace foregather::plan

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/plan/host_overhead.h"
+#include "core/plan/host_step.h"
 
 namespace foregather::plan {
 
@@ -108,8 +108,7 @@ void ZeroUpdate::update_on_device(std::size_t index) {
 
 void ZeroUpdate::update_on_host(std::size_t index) {
   const ZeroPartition& partition = partitions_[index];
-  lowering_.builder.host_delay(
-      host_overhead::cpu_optimizer(partition.elements, lowering_.workload.cluster.gpus_per_node));
+  lowering_.builder.host_delay(host_update(lowering_.workload, partition.elements));
   if (offloads_parameters_) return;
   copy(OpKind::host_to_device, Role::offload, states_[index].master, partition.parameters);
   lowering_.builder.host_wait_stream(lowering_.compute);

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/ir/validate.h"
+#include "core/plan/host_step.h"
 #include "core/plan/lower.h"
 #include "tests/unit/plan/random_options.h"
 
@@ -84,4 +85,26 @@ TEST_CASE("FSDP1 without shards and partial offloads are refused") {
   CHECK_FALSE(lower(toy_model({}), workload).has_value());
   workload.parallel.strategy = Strategy::ddp;
   CHECK_FALSE(lower(toy_model({}), workload).has_value());
+}
+
+TEST_CASE("the optimizer in host memory takes as long as the bytes that it moves") {
+  Workload workload = toy_workload(8);
+  workload.cluster.gpus_per_node = 4;
+  Train& train = workload.train;
+  train.master = DType::f32;
+  constexpr std::int64_t kElements = 1024;
+  const auto moved = [&] { return host_update_bytes(train, kElements) / kElements; };
+  CHECK(moved() == 28);
+  // 4 elements a ns and node, which four ranks share.
+  CHECK(host_update(workload, kElements) == kElements);
+  train.optimizer_state = StateType::bf16;
+  CHECK(moved() == 12 + 4 * 2);
+  train.optimizer_state = StateType::int8;
+  CHECK(host_update_bytes(train, kElements) == kElements * 16 + 4 * 4 * 4);
+  train.optimizer = Optimizer::sgd;
+  train.momentum = 0.9;
+  CHECK(moved() == 20);
+  train.momentum = 0;
+  CHECK(moved() == 12);
+  CHECK(host_update(workload, kElements) == kElements * 12 / 28);
 }
