@@ -63,13 +63,7 @@ class BucketGrouping {
 
   Key key(const Bucketable& member) const {
     const Op& op = graph_.at(member.op);
-    const Unit& unit = graph_.at(op.unit);
-    std::string name;
-    if (by_ != By::size)
-      name = unit.scope ? std::string(by_ == By::block ? block_of(graph_.scope_name(unit.scope))
-                                                       : graph_.scope_name(unit.scope))
-                        : fmt::format("\n{}", op.unit.row());  // of no module: by itself
-    return {name,
+    return {by_ == By::size ? "" : name(member),
             actions_.all[member.at].list.thread,
             op.phase,
             op.micro_batch,
@@ -78,6 +72,25 @@ class BucketGrouping {
             member.caller,
             op.communicator,
             graph_.at(member.input.tensor).dtype};
+  }
+
+  std::string name(const Bucketable& member) const {
+    const UnitId row = graph_.at(member.op).unit;
+    const ScopeId module = graph_.at(row).scope;
+    if (!module) return fmt::format("\n{}", row.row());  // of no module: by itself
+    const std::string_view unit = graph_.scope_name(module);
+    if (!unit.empty()) return std::string(by_ == By::block ? block_of(unit) : unit);
+    // The unit is the whole model: its parameters' names tell.
+    const std::string parameter = parameter_name(member);
+    if (by_ == By::block) return std::string(block_of(parameter));
+    return parameter.substr(0, parameter.rfind('.'));
+  }
+
+  std::string parameter_name(const Bucketable& member) const {
+    const AccessedTensor& shard = member.is_gather ? member.input : member.output;
+    const std::string_view scope = graph_.scope_name(graph_.at(member.op).scope);
+    const std::string_view name = graph_.text(graph_.at(graph_.at(shard.tensor).storage).name);
+    return fmt::format("{}{}{}", scope, scope.empty() ? "" : ".", name);
   }
 
   // Is the parameter's storage free from where the bucket is unpacked on?

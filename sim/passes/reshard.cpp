@@ -137,9 +137,12 @@ struct ToGroup {
                               set_reshard(rewriter.graph(), Reshard::after_forward);
                           }},
                          note);
-    if (resharded.indivisible)
-      return fail_at("--what-if " + text, "'{}' is sharded over {} ranks, which {} does not divide",
-                     resharded.indivisible->first, resharded.indivisible->second, ranks);
+    if (resharded.indivisible) {
+      const std::string& unit = resharded.indivisible->first;
+      return fail_at("--what-if " + text, "{} is sharded over {} ranks, which {} does not divide",
+                     unit.empty() ? "the root" : "'" + unit + "'", resharded.indivisible->second,
+                     ranks);
+    }
     return done;
   }
 };
