@@ -224,10 +224,12 @@ struct LossInput {
   std::vector<ValueIndex> held;  ///< by frames, until the loss is there
 };
 
-LossInput causal_input(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
+/// `in_parts`: the caller widens logits that the model returns as computed.
+LossInput causal_input(TapeBuilder& t, const LayerContext& context, ValueIndex logits,
+                       bool in_parts) {
   const Logits form = context.train.logits;
   const bool is_held = context.train.held_outputs != HeldOutputs::none;
-  if (form == Logits::narrow) {
+  if (form == Logits::narrow || (form == Logits::compute && in_parts)) {
     if (is_held) t.return_beside_output({logits});
     return {logits, shifted_labels(t, context.tokens, context.sequences), {logits}};
   }
@@ -280,19 +282,21 @@ ValueIndex cross_entropy(TapeBuilder& t, ValueIndex logits, ValueIndex ids,
 
 // torchtitan's chunked_cross_entropy_loss (torchtitan/components/loss.py, March 2025).
 ValueIndex loss_in_parts(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
-  const std::int64_t n = context.tokens;
-  const std::int64_t parts = std::min(context.train.logits_chunks, n);
-  const std::int64_t vocab = t.elements(logits) / n;
-  if (context.train.held_outputs != HeldOutputs::none) t.return_beside_output({logits});
-  const Labels labels = shifted_labels(t, n, context.sequences);
+  const std::int64_t vocab = t.elements(logits) / context.tokens;
+  const LossInput in = causal_input(t, context, logits, true);
+  const std::int64_t n = t.elements(in.labels.labels);
+  const std::int64_t parts = std::clamp<std::int64_t>(n, 1, context.train.logits_chunks);
   std::vector<std::pair<std::string, std::int64_t>> pieces;
   for (std::int64_t i = 0; i < parts; ++i)
     pieces.emplace_back("part of logits", (n / parts + (i < n % parts ? 1 : 0)) * vocab);
   std::vector<ValueIndex> losses;
-  for (const ValueIndex part : split(t, logits, pieces)) {
-    const ValueIndex wide = cast(t, part, DType::f32, "part of logits, fp32");
-    const ValueIndex ids = t.view("part of labels", labels.labels, t.elements(part) / vocab);
-    losses.push_back(cross_entropy(t, wide, ids, {logits, wide}));
+  for (const ValueIndex part : split(t, in.logits, pieces)) {
+    const bool widens = context.train.logits != Logits::narrow;
+    const ValueIndex read = widens ? cast(t, part, DType::f32, "part of logits, fp32") : part;
+    const ValueIndex ids = t.view("part of labels", in.labels.labels, t.elements(part) / vocab);
+    std::vector<ValueIndex> held = in.held;
+    held.push_back(read);
+    losses.push_back(cross_entropy(t, read, ids, std::move(held)));
   }
   const ValueIndex loss = t.make("mean loss", 1, DType::f32);
   t.elementwise(losses, {loss});
@@ -307,8 +311,8 @@ ValueIndex loss_in_parts(TapeBuilder& t, const LayerContext& context, ValueIndex
 ValueIndex token_loss(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
   if (context.config.causal && context.train.logits_chunks > 1)
     return loss_in_parts(t, context, logits);
-  LossInput in =
-      context.config.causal ? causal_input(t, context, logits) : masked_input(t, context, logits);
+  LossInput in = context.config.causal ? causal_input(t, context, logits, false)
+                                       : masked_input(t, context, logits);
   in.held.insert(in.held.end(), in.labels.held.begin(), in.labels.held.end());
   return cross_entropy(t, in.logits, in.labels.labels, std::move(in.held));
 }
@@ -321,21 +325,22 @@ struct LossChunk {
   ValueIndex weight = 0;
   ValueIndex labels = 0;
   std::int64_t rows = 0, in = 0, out = 0;
+  DType read = DType::f32;  ///< of the logits, by the loss
 
-  /// The logits in fp32 as log probabilities; all else is dead.
+  /// The logits, widened to what the loss reads, as log probabilities; all else is dead.
   ValueIndex log_probabilities(TapeBuilder& t) const {
     const ValueIndex logits = t.scratch("logits of a part", times(rows, out), t.compute());
     t.gemm({hidden, weight}, logits, 1, rows, out, in, 2);
     ValueIndex wide = logits;
-    if (t.compute() != DType::f32) {
-      wide = t.scratch("logits of a part, fp32", times(rows, out), DType::f32);
+    if (t.compute() != read) {
+      wide = t.scratch("logits of a part, fp32", times(rows, out), read);
       OpSpec cast;
       cast.kind = OpKind::cast;
       cast.reads = {logits};
       cast.writes = {wide};
       t.op(std::move(cast));
     }
-    const ValueIndex y = t.scratch("log probabilities of a part", times(rows, out), DType::f32);
+    const ValueIndex y = t.scratch("log probabilities of a part", times(rows, out), read);
     log_softmax_op(t, wide, y);
     return y;
   }
@@ -345,18 +350,18 @@ struct LossChunk {
     nll.kind = OpKind::cross_entropy;
     nll.reads = {log_probabilities(t), labels};
     nll.writes = {loss};
-    nll.bytes_read = rows * (size_of(DType::f32) + size_of(DType::i64));
+    nll.bytes_read = rows * (size_of(read) + size_of(DType::i64));
     t.op(std::move(nll));
   }
 
   /// The gradient of the logits, in the compute dtype.
   ValueIndex logits_gradient(TapeBuilder& b, ValueIndex dloss) const {
     const ValueIndex y = log_probabilities(b);
-    const ValueIndex dy = b.scratch("grad log probabilities", b.elements(y), DType::f32);
+    const ValueIndex dy = b.scratch("grad log probabilities", b.elements(y), read);
     nll_backward(b, {dloss, y, labels}, rows, dy);
-    const ValueIndex wide = b.scratch("grad logits fp32", b.elements(y), DType::f32);
+    const ValueIndex wide = b.scratch("grad logits fp32", b.elements(y), read);
     log_softmax_backward(b, dy, y, wide);
-    if (b.compute() == DType::f32) return wide;
+    if (b.compute() == read) return wide;
     const ValueIndex dx = b.scratch("grad logits", b.elements(y), b.compute());
     OpSpec cast;
     cast.kind = OpKind::cast;
@@ -373,6 +378,7 @@ ValueIndex chunked_loss(TapeBuilder& t, const LayerContext& context, ValueIndex 
                         const LinearSpec& projection) {
   const std::int64_t n = context.tokens;
   const std::int64_t chunks = std::min(context.train.loss_chunks, n);
+  const DType read = context.train.logits == Logits::narrow ? t.compute() : DType::f32;
   const ValueIndex weight = t.parameter(projection.weight);
   const ValueIndex labels = shifted_labels(t, n, context.sequences).labels;
   const ValueIndex loss = t.make("loss", 1, DType::f32);
@@ -380,7 +386,7 @@ ValueIndex chunked_loss(TapeBuilder& t, const LayerContext& context, ValueIndex 
   for (std::int64_t c = 0; c < chunks; ++c) {
     const std::int64_t rows = n / chunks + (c < n % chunks ? 1 : 0);
     const ValueIndex view = t.view("part of hidden states", hidden, rows * projection.in);
-    parts.push_back({view, weight, labels, rows, projection.in, projection.out});
+    parts.push_back({view, weight, labels, rows, projection.in, projection.out, read});
     parts.back().forward(t, loss);
   }
   t.node({loss}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {

@@ -30,14 +30,15 @@ inline constexpr std::string_view kLossScope = "loss";
 /// is fp32 and the narrow ones die at once; before transformers 4.46 (LlamaForCausalLM.forward)
 /// not the labels are shifted but the logits, `logits[..., :-1, :].contiguous()`: a copy, which the
 /// model's frame holds until it returns, and whose gradient is put back into zeros.
-/// Train::logits_chunks: the parts of the logits are widened one by one; their log probabilities
-/// stay for the backward, where only one part at a time has fp32 gradients.
+/// Train::logits_chunks: the parts of what the model returns are widened one by one, unless they
+/// are to stay narrow; their log probabilities stay for the backward, where only one part at a time
+/// has gradients.
 ValueIndex token_loss(TapeBuilder& tape, const LayerContext& context, ValueIndex logits);
 
 /// The vocabulary projection and the loss over Train::loss_chunks parts of the tokens, one by one.
 /// Each part is checkpointed: its logits die with its loss and are computed again in backward
 /// (torch.utils.checkpoint around each part; fused kernels such as Liger's save that second
-/// matmul).
+/// matmul). Of the forms of logits, Logits::narrow alone differs: its parts are not widened.
 ValueIndex chunked_loss(TapeBuilder& tape, const LayerContext& context, ValueIndex hidden,
                         const LinearSpec& projection);
 

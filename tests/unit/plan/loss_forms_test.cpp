@@ -139,6 +139,41 @@ TEST_CASE("narrow logits are never widened") {
   CHECK(saved_logits(train) == kNarrow);
 }
 
+TEST_CASE("a loss over parts of the logits reads them in the form that the model returns") {
+  Train train = loss_train();
+  train.logits_chunks = 8;
+  const LiveBytes as_computed = live_bytes(head_of(train), SavePolicy::none);
+
+  train.logits = Logits::narrow;
+  const Tape narrow = head_of(train);
+  CHECK(malformed(narrow) == "");
+  CHECK(find(narrow, "part of logits, fp32") == nullptr);
+  CHECK(find(narrow, "log probabilities")->bytes == kNarrow / 8);
+  CHECK(as_computed.forward_peak - live_bytes(narrow, SavePolicy::none).forward_peak >= kNarrow);
+
+  train.logits = Logits::f32;
+  const Tape wide = head_of(train);
+  CHECK(malformed(wide) == "");
+  CHECK(find(wide, "logits fp32")->bytes == kWide);
+  CHECK(find(wide, "part of logits, fp32") == nullptr);
+
+  train.logits = Logits::f32_shifted;
+  const Tape shifted = head_of(train);
+  CHECK(malformed(shifted) == "");
+  CHECK(find(shifted, "logits fp32, shifted") != nullptr);
+}
+
+TEST_CASE("parts that are projected one by one stay narrow where the loss does not widen") {
+  Train train = loss_train();
+  train.loss_chunks = 8;
+  CHECK(find(head_of(train), "log probabilities of a part")->bytes == kWide / 8);
+  train.logits = Logits::narrow;
+  const Tape tape = head_of(train);
+  CHECK(malformed(tape) == "");
+  CHECK(find(tape, "logits of a part, fp32") == nullptr);
+  CHECK(find(tape, "log probabilities of a part")->bytes == kNarrow / 8);
+}
+
 TEST_CASE("Thunder's backward makes the log probabilities anew beside the logits it keeps") {
   Train train = loss_train();
   train.logits = Logits::f32;
