@@ -219,7 +219,7 @@ Result<ModelConfig> read_towers(const Workload& workload) {
   std::vector<ModelConfig> towers;
   for (const std::string& path : workload.towers) {
     Result<ModelConfig> tower = read_model_config(path);
-    if (!tower) return tower;
+    if (!tower) return tl::unexpected(workload.of_named_file("model.towers", path, tower.error()));
     const bool is_last = &path == &workload.towers.back();
     if (!tower->towers.empty() || (tower->is_vision() == is_last && workload.towers.size() > 1))
       return fail_at(path,
@@ -292,8 +292,9 @@ Result<ModelConfig> read_config(const Workload& workload) {
   if (!workload.towers.empty()) return read_towers(workload);
   if (workload.model_config.empty())
     return read_document(ConfigFile::of_keys(workload.path, workload.model_keys));
-  Result<ConfigFile> file = ConfigFile::read(workload.model_config);
-  if (!file) return tl::unexpected(file.error());
+  const std::string& path = workload.model_config;
+  Result<ConfigFile> file = ConfigFile::read(path);
+  if (!file) return tl::unexpected(workload.of_named_file("model.config", path, file.error()));
   file->override_with(workload.model_keys);
   return read_document(*file);
 }

@@ -17,4 +17,13 @@ std::string Workload::place_of(std::initializer_list<std::string_view> keys) con
   return last == nullptr ? path : last->place;
 }
 
+Error Workload::of_named_file(std::string_view key, const std::string& path, Error error) const {
+  const auto found = sources.find(key);
+  if (error.place != path || found == sources.end()) return error;
+  const bool names_key = found->second.by == KeySource::By::command_line;
+  error.message = names_key ? error.text() : fmt::format("{}: {}", key, error.text());
+  error.place = found->second.value_place;
+  return error;
+}
+
 }  // namespace foregather::plan

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/result.h"
 #include "core/ir/kinds.h"
 
 namespace foregather::plan {
@@ -225,7 +226,8 @@ struct KeySource {
   /// Who set it; later ones go over earlier ones.
   enum class By : std::uint8_t { other_tool, file, command_line };
   By by = By::file;
-  std::string place;  ///< FILE:LINE:COL of the key, or "--set KEY=VALUE"
+  std::string place;        ///< FILE:LINE:COL of the key, or "--set KEY=VALUE"
+  std::string value_place;  ///< FILE:LINE:COL of its value, or "--set KEY"
 };
 
 /// A whole workload file. After resolve_workload() no field is "0: default" any more.
@@ -255,6 +257,9 @@ struct Workload {
   /// For a message about `keys`: the place of the one that goes over the others (the first of
   /// equals); the file if none is set.
   std::string place_of(std::initializer_list<std::string_view> keys) const;
+  /// An error of the file at `path`, which the value of `key` names: at that value if it is of the
+  /// file as a whole (it cannot be read), as it is if it has a place within.
+  Error of_named_file(std::string_view key, const std::string& path, Error error) const;
 };
 
 }  // namespace foregather::plan

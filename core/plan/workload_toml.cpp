@@ -18,6 +18,8 @@ namespace foregather::plan {
 namespace {
 
 constexpr std::string_view kTreeKey = "model.tree";
+constexpr std::string_view kDeepSpeedKey = "parallel.deepspeed_config";
+constexpr std::string_view kTorchtitanKey = "parallel.torchtitan_config";
 
 struct Entry {
   toml::source_position at;  ///< of the key
@@ -108,14 +110,19 @@ Status check_sections(const toml::table& document, const std::string& path) {
   return {};
 }
 
-void note(Workload& workload, const WorkloadKey& key, KeySource::By by, std::string place) {
-  workload.sources.insert_or_assign(std::string(key.name), KeySource{by, std::move(place)});
+void note(Workload& workload, const WorkloadKey& key, KeySource source) {
+  workload.sources.insert_or_assign(std::string(key.name), std::move(source));
+}
+
+KeySource written_at(const Workload& workload, const Entry& entry) {
+  return {KeySource::By::file, place(workload.path, entry.at),
+          place(workload.path, entry.value_at)};
 }
 
 Status apply_entry(Workload& workload, const Entry& entry) {
   const WorkloadKey* key = find_workload_key(entry.name);
   if (key != nullptr && key->name == kTreeKey) {  // read already
-    note(workload, *key, KeySource::By::file, place(workload.path, entry.at));
+    note(workload, *key, written_at(workload, entry));
     return {};
   }
   const auto value = value_of(*entry.node, key == nullptr || key->is_list);
@@ -127,7 +134,7 @@ Status apply_entry(Workload& workload, const Entry& entry) {
   if (!value)
     return fail_at(place(workload.path, entry.value_at), "{} {}", entry.name,
                    value.error().message);
-  note(workload, *key, KeySource::By::file, place(workload.path, entry.at));
+  note(workload, *key, written_at(workload, entry));
   if (const Status set = key->set(workload, *value); !set)
     return fail_at(place(workload.path, entry.value_at), "{}: {}", entry.name, set.error().message);
   return {};
@@ -150,7 +157,7 @@ Status apply_set(Workload& workload, const std::string& text) {
     if (keep_model_key(workload, name, value, "--set " + name)) return {};
     return fail_at(shown_set(name), "{}", unknown_key_message(name));
   }
-  note(workload, *key, KeySource::By::command_line, shown_set(text));
+  note(workload, *key, {KeySource::By::command_line, shown_set(text), "--set " + name});
   if (const Status set = key->set(workload, value); !set)
     return fail_at("--set " + name, "{}", set.error().message);
   return {};
@@ -224,7 +231,7 @@ Status apply_foreign(Workload& workload, const ForeignConfig& config, bool has_m
         return fail_at(foreign.place, "{}", unknown_key_message(foreign.name));
       continue;
     }
-    note(workload, *key, KeySource::By::other_tool, foreign.place);
+    note(workload, *key, {KeySource::By::other_tool, foreign.place, foreign.place});
     if (const Status set = key->set(workload, foreign.value); !set)
       return fail_at(foreign.place, "{}: {}", foreign.name, set.error().message);
   }
@@ -234,10 +241,12 @@ Status apply_foreign(Workload& workload, const ForeignConfig& config, bool has_m
   return {};
 }
 
-Result<ForeignConfig> read_foreign(const std::string& path, bool is_deepspeed) {
+Result<ForeignConfig> read_foreign(const Workload& workload, std::string_view key,
+                                   const std::string& path) {
   const auto text = read_file(path, kWorkloadFileLimit);
-  if (!text) return tl::unexpected(text.error());
-  return is_deepspeed ? read_deepspeed_config(*text, path) : read_torchtitan_config(*text, path);
+  if (!text) return tl::unexpected(workload.of_named_file(key, path, text.error()));
+  return key == kDeepSpeedKey ? read_deepspeed_config(*text, path)
+                              : read_torchtitan_config(*text, path);
 }
 
 }  // namespace
@@ -262,8 +271,10 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
   own.tree = tree;
   if (const Status applied = apply_own(own, *document, sets); !applied)
     return tl::unexpected(applied.error());
-  if (!own.deepspeed_config.empty()) foreign.push_back(read_foreign(own.deepspeed_config, true));
-  if (!own.torchtitan_config.empty()) foreign.push_back(read_foreign(own.torchtitan_config, false));
+  if (!own.deepspeed_config.empty())
+    foreign.push_back(read_foreign(own, kDeepSpeedKey, own.deepspeed_config));
+  if (!own.torchtitan_config.empty())
+    foreign.push_back(read_foreign(own, kTorchtitanKey, own.torchtitan_config));
   const bool has_model =
       own.tree || !own.model_config.empty() || !own.towers.empty() || !own.model_keys.empty();
   Workload workload;

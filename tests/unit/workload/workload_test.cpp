@@ -215,6 +215,13 @@ TEST_CASE("each key warns under the strategies that do not read it, and no other
   }
 }
 
+TEST_CASE("a file that cannot be read is named with the key that names it") {
+  CHECK(read_model(good("", {"model.config=nothing.json"})).error().text() ==
+        "--set model.config: nothing.json: cannot be read: No such file or directory");
+  CHECK(error_of("[parallel]\ndeepspeed_config = \"ds.json\"\n")
+            .starts_with("w.toml:4:20: parallel.deepspeed_config: ds.json: cannot be read"));
+}
+
 TEST_CASE("a key that lacks what it needs is named") {
   CHECK(good("[train]\nmomentum = 0.5\n").warnings ==
         Sets{"dir/w.toml:4:1: train.momentum has no effect: it needs train.optimizer = sgd"});
@@ -266,7 +273,7 @@ TEST_CASE("of two keys that exclude each other one is expected") {
   CHECK(error_of("", {"model.towers=v.json,m.json"})
             .starts_with("--set model.towers=v.json,m.json: model.config and"));
   CHECK(error_of("[parallel]\ndeepspeed_config = \"d\"\n", {"parallel.torchtitan_config=t"}) ==
-        "d: cannot be read: No such file or directory");
+        "w.toml:4:20: parallel.deepspeed_config: d: cannot be read: No such file or directory");
   const auto towers = parse_workload(
       "[model]\ntowers = [\"v.json\", \"m.json\"]\nhidden_size = 64\n", "w.toml", {});
   REQUIRE_FALSE(towers.has_value());
