@@ -8,6 +8,7 @@
 #include "core/plan/model_left_out.h"
 #include "core/plan/workload_keys.h"
 #include "core/plan/workload_toml.h"
+#include "core/plan/workload_warnings.h"
 #include "tasks/machine.h"
 
 namespace foregather::tasks {
@@ -120,7 +121,8 @@ Result<ReadWorkload> read_workload_source(const std::string& text, const std::st
   read.implementation = implementation_of(train, *read.hardware);
   read.warnings = read.workload.warnings;
   for (const auto& warnings :
-       {plan::model_warnings(*read.model, train), machine_warnings(read.workload, *read.hardware)})
+       {plan::model_key_warnings(read.workload, *read.model),
+        plan::model_warnings(*read.model, train), machine_warnings(read.workload, *read.hardware)})
     read.warnings.insert(read.warnings.end(), warnings.begin(), warnings.end());
   return read;
 }

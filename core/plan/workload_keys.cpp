@@ -7,7 +7,9 @@
 #include "core/base/suggest.h"
 #include "core/ir/references.h"
 #include "core/plan/key_values.h"
+#include "core/plan/model.h"
 #include "core/plan/model_families.h"
+#include "core/plan/module_tree.h"
 #include "core/plan/workload_setters.h"
 
 namespace foregather::plan {
@@ -52,7 +54,10 @@ constexpr StrategySet kDeepCompile = set_of(Strategy::deepcompile);
 constexpr StrategySet kSharded = set_of(Strategy::zero3, Strategy::deepcompile);
 constexpr StrategySet kBucketed = set_of(Strategy::zero2, Strategy::zero3, Strategy::deepcompile);
 constexpr StrategySet kThunder = set_of(Strategy::thunder_zero2, Strategy::thunder_zero3);
+constexpr StrategySet kTorch = kFsdp | kDdp;
+constexpr StrategySet kUncompiled = kTorch | kBucketed;
 
+constexpr KeyNeeds kNothing{};
 constexpr KeyNeeds kLora{"train.trainable = lora", [](const Workload& w) {
                            return w.train.trainable.kind == Trainable::Kind::lora;
                          }};
@@ -71,8 +76,57 @@ constexpr KeyNeeds kBackwardPrefetch{"parallel.backward_prefetch = pre", [](cons
                                        return w.parallel.backward_prefetch == Prefetch::pre;
                                      }};
 
+constexpr KeyNeeds kDeviceOptimizer{"an optimizer on the device", [](const Workload& w) {
+                                      return w.parallel.offload == Offload::none ||
+                                             w.parallel.offload == Offload::parameters;
+                                    }};
+constexpr KeyNeeds kOtherCompiler{"another strategy than Thunder's", [](const Workload& w) {
+                                    const bool is_thunder =
+                                        (set_of(w.parallel.strategy) & kThunder) != 0;
+                                    return !is_thunder || w.train.compile == Compile::thunder;
+                                  }};
+constexpr KeyNeeds kWholeLoss{"train.loss_chunks = 1",
+                              [](const Workload& w) { return w.train.loss_chunks == 1; }};
+constexpr KeyNeeds kWholeLogits{
+    "train.loss_chunks = 1, unless it is narrow", [](const Workload& w) {
+      return w.train.loss_chunks == 1 || w.train.logits == Logits::compute ||
+             w.train.logits == Logits::narrow;
+    }};
+
 constexpr KeyNeeds kNodes{"more than one node",
                           [](const Workload& w) { return w.cluster.nodes > 1; }};
+
+bool has_rms_norm(const TreeNode& node) {
+  return node.kind == TreeNode::Kind::rms_norm ||
+         std::ranges::any_of(node.children, [](const TreeNode& n) { return has_rms_norm(n); });
+}
+
+// Of a family, or of one of its towers.
+template <class Holds>
+bool is_any(const ModelConfig& model, const Holds& holds) {
+  return !model.tree && (holds(model) || std::ranges::any_of(model.towers, holds));
+}
+
+constexpr KeyModels kCausal{"a causal language model, not a tree", [](const ModelConfig& m) {
+                              return !m.tree && m.causal &&
+                                     m.head == ModelConfig::Head::language_model;
+                            }};
+constexpr KeyModels kRotary{"a model with rotary positions", [](const ModelConfig& m) {
+                              return is_any(m, [](const ModelConfig& c) {
+                                return c.positions == ModelConfig::Positions::rotary;
+                              });
+                            }};
+constexpr KeyModels kGrouped{"a model with grouped-query attention", [](const ModelConfig& m) {
+                               return is_any(
+                                   m, [](const ModelConfig& c) { return c.kv_heads != c.heads; });
+                             }};
+constexpr KeyModels kRmsNorm{
+    "a model with RMSNorm", [](const ModelConfig& m) {
+      if (m.tree)
+        return std::ranges::any_of(m.tree->children,
+                                   [](const TreeNode& node) { return has_rms_norm(node); });
+      return is_any(m, [](const ModelConfig& c) { return c.norm == ModelConfig::Norm::rms; });
+    }};
 
 constexpr auto kCount = "integer from 1"sv;
 constexpr auto kFlag = "true | false"sv;
@@ -141,7 +195,8 @@ constexpr std::array kKeys{
                 set_bool<kTrain, &Train::float8_all_gather>},
     WorkloadKey{"train.loss_chunks", kCount, "1",
                 "Parts of the tokens that pass the vocabulary projection and loss one by one",
-                set_integer<kTrain, &Train::loss_chunks, 1, kMostRanks>},
+                set_integer<kTrain, &Train::loss_chunks, 1, kMostRanks>, kOne, kEveryStrategy,
+                kNothing, kCausal},
     WorkloadKey{"train.held_outputs", "none | logits | cache", "none",
                 "What the script still holds in the backward: the model's output; and keys and "
                 "values of its cache, all this until the next call returns",
@@ -150,24 +205,28 @@ constexpr std::array kKeys{
                 "What the model returns: logits as computed, or in fp32; shifted: the loss reads "
                 "a copy without each sequence's last (transformers before 4.46); narrow: as "
                 "computed, and the loss does not widen them",
-                set_choice<kTrain, &Train::logits, kLogits>},
+                set_choice<kTrain, &Train::logits, kLogits>, kOne, kEveryStrategy, kWholeLogits,
+                kCausal},
     WorkloadKey{"train.logits_chunks", kCount, "1",
                 "Parts of the logits that the loss widens one by one; train.loss_chunks also "
                 "makes the logits in parts",
-                set_integer<kTrain, &Train::logits_chunks, 1, kMostRanks>},
+                set_integer<kTrain, &Train::logits_chunks, 1, kMostRanks>, kOne, kEveryStrategy,
+                kWholeLoss, kCausal},
     WorkloadKey{"train.compile", "none | per-block | full | thunder", "none",
                 "torch.compile, or lightning-thunder, as Thunder's strategies always are",
-                set_choice<kTrain, &Train::compile, kCompile>},
+                set_choice<kTrain, &Train::compile, kCompile>, kOne, kEveryStrategy,
+                kOtherCompiler},
     WorkloadKey{"train.compile_loss", kFlag, "false",
                 "torch.compile of the loss function by itself",
-                set_bool<kTrain, &Train::compile_loss>},
+                set_bool<kTrain, &Train::compile_loss>, kOne, kUncompiled, kWholeLoss},
     WorkloadKey{"train.reads_loss", kFlag, "false",
                 "The loop reads the loss of every step, loss.item(): the host waits for the step",
                 set_bool<kTrain, &Train::reads_loss>},
     WorkloadKey{"train.optimizer", "adamw | sgd", "adamw", "Optimizer",
                 set_choice<kTrain, &Train::optimizer, kOptimizer>},
     WorkloadKey{"train.optimizer_impl", "foreach | fused", "foreach", "How the optimizer runs",
-                set_choice<kTrain, &Train::optimizer_impl, kOptimizerImpl>},
+                set_choice<kTrain, &Train::optimizer_impl, kOptimizerImpl>, kOne, kEveryStrategy,
+                kDeviceOptimizer},
     WorkloadKey{"train.optimizer_state", "master | fp32 | bf16 | int8", "master",
                 "Of optimizer states; int8: blocks of 256, as torchao",
                 set_choice<kTrain, &Train::optimizer_state, kStateType>, kOne, kEveryStrategy,
@@ -175,16 +234,17 @@ constexpr std::array kKeys{
     WorkloadKey{"train.momentum", "number from 0 to 1", "0.9", "Of SGD; 0 keeps no state",
                 set_momentum, kOne, kEveryStrategy, kSgd},
     WorkloadKey{"train.clip_grad_norm", kFlag, "true", "Clips the norm of the gradients",
-                set_bool<kTrain, &Train::clip_grad_norm>},
+                set_bool<kTrain, &Train::clip_grad_norm>, kOne, kTorch | kThunder},
     WorkloadKey{"train.fused_rms_norm", kFlag, "true",
                 "RMSNorm is one kernel (PyTorch 2.9 and later); false: one an operator",
-                set_bool<kTrain, &Train::fused_rms_norm>},
+                set_bool<kTrain, &Train::fused_rms_norm>, kOne, kEveryStrategy, kNothing, kRmsNorm},
     WorkloadKey{"train.repeat_kv", kFlag, "false",
                 "Grouped-query attention copies keys and values to all heads",
-                set_bool<kTrain, &Train::repeat_kv>},
+                set_bool<kTrain, &Train::repeat_kv>, kOne, kEveryStrategy, kFusedAttention,
+                kGrouped},
     WorkloadKey{"train.complex_rotary", kFlag, "false",
                 "Positions turn queries and keys by complex products in fp32, as in torchtitan",
-                set_bool<kTrain, &Train::complex_rotary>},
+                set_bool<kTrain, &Train::complex_rotary>, kOne, kEveryStrategy, kNothing, kRotary},
     WorkloadKey{"train.dropout", kFlag, "as the config says", "Whether dropout runs",
                 set_bool<kTrain, &Train::dropout>},
 

@@ -13,6 +13,8 @@
 
 namespace foregather::plan {
 
+struct ModelConfig;
+
 /// A value as somebody wrote it.
 struct KeyValue {
   std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>> content;
@@ -34,6 +36,12 @@ struct KeyNeeds {
   bool (*holds)(const Workload&) = nullptr;
 };
 
+/// Of which models a key has an effect.
+struct KeyModels {
+  std::string_view text;  ///< "a model with rotary positions"; empty: all
+  bool (*holds)(const ModelConfig&) = nullptr;
+};
+
 /// One key.
 struct WorkloadKey {
   std::string_view name;           ///< dotted path: "train.micro_batch"
@@ -45,6 +53,7 @@ struct WorkloadKey {
   bool is_list = false;                     ///< takes a list as well, or texts separated by commas
   StrategySet strategies = kEveryStrategy;  ///< that read the key, or refuse it
   KeyNeeds needs = {};
+  KeyModels models = {};
 };
 
 /// All keys, in the order in which documentation lists them.

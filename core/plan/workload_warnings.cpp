@@ -13,6 +13,18 @@ std::string names_of(StrategySet strategies) {
   return names;
 }
 
+std::string placed(const Workload& workload, const WorkloadKey& key) {
+  return fmt::format("{}: {}", workload.place_of({key.name}), key.name);
+}
+
+bool is_of_strategy(const Workload& workload, const WorkloadKey& key) {
+  return (key.strategies & set_of(workload.parallel.strategy)) != 0;
+}
+
+bool has_needs(const Workload& workload, const WorkloadKey& key) {
+  return key.needs.holds == nullptr || key.needs.holds(workload);
+}
+
 }  // namespace
 
 std::vector<std::string> workload_warnings(const Workload& workload) {
@@ -20,12 +32,13 @@ std::vector<std::string> workload_warnings(const Workload& workload) {
   const Strategy strategy = workload.parallel.strategy;
   for (const WorkloadKey& key : workload_keys()) {
     if (!workload.is_own(key.name)) continue;
-    const std::string what = workload.place_of({key.name}) + ": " + std::string(key.name);
-    if ((key.strategies & set_of(strategy)) == 0)
-      warnings.push_back(fmt::format("{} has no effect with {}: it belongs to {}", what,
-                                     name(strategy), names_of(key.strategies)));
-    else if (key.needs.holds != nullptr && !key.needs.holds(workload))
-      warnings.push_back(fmt::format("{} has no effect: it needs {}", what, key.needs.text));
+    if (!is_of_strategy(workload, key))
+      warnings.push_back(fmt::format("{} has no effect with {}: it belongs to {}",
+                                     placed(workload, key), name(strategy),
+                                     names_of(key.strategies)));
+    else if (!has_needs(workload, key))
+      warnings.push_back(
+          fmt::format("{} has no effect: it needs {}", placed(workload, key), key.needs.text));
   }
   if (workload.train.compute == DType::f16)
     warnings.push_back(
@@ -37,6 +50,18 @@ std::vector<std::string> workload_warnings(const Workload& workload) {
         fmt::format("{}: DeepCompile writes one graph for all steps: that the variable keeps the "
                     "old outputs until the next call returns is left out, and peaks may be too low",
                     workload.place_of({"train.held_outputs"})));
+  return warnings;
+}
+
+std::vector<std::string> model_key_warnings(const Workload& workload, const ModelConfig& model) {
+  std::vector<std::string> warnings;
+  for (const WorkloadKey& key : workload_keys()) {
+    if (!workload.is_own(key.name) || key.models.holds == nullptr || key.models.holds(model))
+      continue;
+    if (is_of_strategy(workload, key) && has_needs(workload, key))
+      warnings.push_back(
+          fmt::format("{} has no effect: it needs {}", placed(workload, key), key.models.text));
+  }
   return warnings;
 }
 

@@ -8,9 +8,15 @@
 
 namespace foregather::plan {
 
+struct ModelConfig;
+
 /// In the order of the key table: a warning, with its place, for each key that the user set and
 /// that has no effect, because it belongs to other strategies or lacks what it needs. Then what no
 /// key makes the schedule do: the loss scaling of fp16.
 std::vector<std::string> workload_warnings(const Workload& workload);
+
+/// The same of keys that `model` lacks what they need for, but those that workload_warnings()
+/// names.
+std::vector<std::string> model_key_warnings(const Workload& workload, const ModelConfig& model);
 
 }  // namespace foregather::plan

@@ -215,6 +215,58 @@ TEST_CASE("each key warns under the strategies that do not read it, and no other
   }
 }
 
+TEST_CASE("a key that the loss or the strategy does not read is named") {
+  const auto warned = [](const Sets& sets) { return good("", sets).warnings.size(); };
+  const std::string chunks = "train.loss_chunks=8";
+  CHECK(good("", {chunks, "train.compile_loss=true"}).warnings ==
+        Sets{"--set train.compile_loss=true: train.compile_loss has no effect: it needs "
+             "train.loss_chunks = 1"});
+  CHECK(warned({chunks, "train.logits_chunks=8"}) == 1);
+  CHECK(warned({chunks, "train.logits=fp32-shifted"}) == 1);
+  CHECK(warned({chunks, "train.logits=narrow"}) == 0);
+  CHECK(warned({"train.logits_chunks=8", "train.logits=fp32-shifted"}) == 0);
+  for (const std::string strategy : {"zero2", "zero3", "deepcompile"})
+    CHECK(warned({"parallel.strategy=" + strategy, "train.clip_grad_norm=false"}) == 1);
+  CHECK(warned({"train.clip_grad_norm=false"}) == 0);
+  CHECK(warned({"parallel.strategy=thunder_zero3", "train.compile=full"}) == 1);
+  CHECK(warned({"parallel.strategy=thunder_zero2", "train.compile_loss=true"}) == 1);
+  CHECK(warned({"parallel.offload=all", "train.optimizer_impl=fused"}) == 1);
+  CHECK(warned({"parallel.strategy=zero3", "parallel.offload=parameters",
+                "train.optimizer_impl=fused"}) == 0);
+  CHECK(warned({"train.attention=eager", "train.repeat_kv=true"}) == 1);
+}
+
+TEST_CASE("a key is named where the model has nothing that it is of") {
+  const auto names = [](const std::string& set, const ModelConfig& model) {
+    return !model_key_warnings(good("", {set}), model).empty();
+  };
+  const ModelConfig llama = [] {
+    ModelConfig model;
+    model.heads = 8;
+    model.kv_heads = 2;
+    return model;
+  }();
+  ModelConfig encoder = llama;
+  encoder.kv_heads = 8;
+  encoder.causal = false;
+  encoder.norm = ModelConfig::Norm::layer;
+  encoder.positions = ModelConfig::Positions::learned;
+  encoder.head = ModelConfig::Head::masked_language_model;
+  for (const std::string set :
+       {"train.loss_chunks=8", "train.logits_chunks=8", "train.logits=fp32",
+        "train.complex_rotary=true", "train.repeat_kv=true", "train.fused_rms_norm=false"}) {
+    CAPTURE(set);
+    CHECK_FALSE(names(set, llama));
+    CHECK(names(set, encoder));
+  }
+  ModelConfig towers = encoder;
+  towers.towers = {llama};
+  CHECK_FALSE(names("train.complex_rotary=true", towers));
+  CHECK(model_key_warnings(good("", {"train.repeat_kv=true"}), encoder) ==
+        Sets{"--set train.repeat_kv=true: train.repeat_kv has no effect: it needs a model with "
+             "grouped-query attention"});
+}
+
 TEST_CASE("a file that cannot be read is named with the key that names it") {
   CHECK(read_model(good("", {"model.config=nothing.json"})).error().text() ==
         "--set model.config: nothing.json: cannot be read: No such file or directory");
