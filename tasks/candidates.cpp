@@ -191,7 +191,8 @@ Result<run::PointFigures> Candidates::predict(const Candidate& candidate, Candid
   }
   auto simulation = worker.engine->simulate(ready->prices);
   if (!simulation) return tl::unexpected(placed(simulation.error(), source_));
-  run::PointFigures figures = worker.reader.read(*simulation, *ready->read.hardware, limits);
+  run::PointFigures figures =
+      worker.reader.read(*simulation, *ready->read.hardware, shared->prices.compute, limits);
   figures.strategy = plan::name(ready->read.workload.parallel.strategy);
   figures.warnings = std::ssize(ready->read.warnings) + std::ssize(shared->warnings) +
                      (!simulation->oom && !simulation->converged ? 1 : 0) +

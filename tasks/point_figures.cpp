@@ -170,7 +170,8 @@ Ns FigureReader::host_bound(const sim::Simulation& simulation, const sim::StepRe
 }
 
 run::PointFigures FigureReader::read(const sim::Simulation& simulation,
-                                     const sim::Hardware& hardware, const DeviceLimits& limits) {
+                                     const sim::Hardware& hardware, double compute_scale,
+                                     const DeviceLimits& limits) {
   Summary summary;
   summary.hardware = hardware.name;
   summary.world_size = graph_->world_size;
@@ -190,7 +191,7 @@ run::PointFigures FigureReader::read(const sim::Simulation& simulation,
       summary.slowest = c;
     }
     summary.tokens_per_second = tokens_per_second(*graph_, slowest);
-    summary.mfu = mfu(*graph_, hardware, slowest);
+    summary.mfu = mfu(*graph_, hardware, slowest, compute_scale);
   }
   return figures_of(summary);
 }

@@ -23,10 +23,10 @@ class FigureReader {
   /// What follows is of this graph, which is borrowed.
   void begin(const Graph& graph);
 
-  /// The same as figures_of() of the simulation's summary, without its warnings. Cost: linear in
-  /// the ops.
+  /// The same as figures_of() of the simulation's summary, without its warnings; `compute_scale` is
+  /// PriceChanges::compute. Cost: linear in the ops.
   run::PointFigures read(const sim::Simulation& simulation, const sim::Hardware& hardware,
-                         const DeviceLimits& limits);
+                         double compute_scale, const DeviceLimits& limits);
 
  private:
   StepTimes times_of(const sim::Simulation& simulation, std::uint32_t rank_class);

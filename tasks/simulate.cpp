@@ -73,7 +73,8 @@ void fill_rates(const Schedule& schedule, Summary& summary) {
   for (ClassFigures& figures : summary.classes) {
     if (!figures.times) continue;
     figures.tokens_per_second = tokens_per_second(schedule.graph, figures.times->step);
-    figures.mfu = mfu(schedule.graph, schedule.hardware, figures.times->step);
+    figures.mfu =
+        mfu(schedule.graph, schedule.hardware, figures.times->step, schedule.changes.compute);
   }
   summary.tokens_per_second = summary.slow().tokens_per_second;
   summary.mfu = summary.slow().mfu;
