@@ -1,22 +1,33 @@
 #include "tasks/validation/reproduce.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "cli/command.h"
 #include "cli/terminal.h"
 #include "core/base/file.h"
+#include "core/base/program_files.h"
 
 namespace foregather::cli {
 namespace {
 
 struct ReproduceArguments {
-  std::string folder = "traces/samples", report;
+  std::string folder, report;
   bool json = false, check = false;
 };
 
+std::string default_samples() {
+  const std::string source = "traces/samples";
+  std::error_code ignored;
+  if (std::filesystem::is_directory(source, ignored)) return source;
+  const std::string installed = installed_samples();
+  return installed.empty() ? source : installed;
+}
+
 int run_reproduce(const ReproduceArguments& arguments) {
-  const auto rows = tasks::reproduce(arguments.folder);
+  const auto rows =
+      tasks::reproduce(arguments.folder.empty() ? default_samples() : arguments.folder);
   if (!rows) return give_up(rows.error());
   if (!arguments.report.empty()) {
     auto file = PendingFile::create(arguments.report);
@@ -45,8 +56,8 @@ Command reproduce_command() {
       "and prints published and predicted side by side, with the command that each figure comes "
       "from and what had to be assumed.";
   command.options = {
-      {"--samples", "DIR", "the samples of the source tree (default: traces/samples)", nullptr,
-       &arguments->folder, nullptr},
+      {"--samples", "DIR", "the samples (default: traces/samples, or else the installed ones)",
+       nullptr, &arguments->folder, nullptr},
       {"--report", "OUT.md", "writes the table for people", nullptr, &arguments->report, nullptr},
       {"--json", "", "prints one JSON object and nothing else", &arguments->json, nullptr, nullptr},
       {"--check", "", "exits with 1 when a figure lies outside its range", &arguments->check,
