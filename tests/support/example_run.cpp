@@ -89,8 +89,13 @@ Run example_run() {
   first.reason = BoundReason::host;
   first.launch = launch;
   const OpRow first_row = run.add(first);
-  run.add(KernelLaunch{first_row, run.text("aten::mm"), run.text("[[8, 16], [16, 32]]"),
-                       run.text("[\"float\", \"float\"]"), {}, true, 1 << 20});
+  run.add(KernelLaunch{first_row,
+                       run.text("aten::mm"),
+                       run.text("[[8, 16], [16, 32]]"),
+                       run.text("[\"float\", \"float\"]"),
+                       {},
+                       true,
+                       1 << 20});
   OpRecord early = gather(run, fast, 110);
   early.reason = BoundReason::rendezvous;
   early.bound_by = OpRow(4);
