@@ -18,7 +18,7 @@ struct ReproduceArguments {
 };
 
 std::string default_samples() {
-  const std::string source = "traces/samples";
+  std::string source = "traces/samples";
   std::error_code ignored;
   if (std::filesystem::is_directory(source, ignored)) return source;
   const std::string installed = installed_samples();

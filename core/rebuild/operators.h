@@ -22,8 +22,8 @@ class Operators {
  private:
   struct Launch {
     run::LaneRow lane;
-    Ns time;
-    std::size_t activity;
+    Ns time = 0;
+    std::size_t activity = 0;
   };
 
   run::LaneRow lane_of(run::RangeRow range) const { return recording_.ranges.lane[range.row()]; }
