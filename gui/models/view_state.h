@@ -30,6 +30,8 @@ struct ViewState : ViewPlace {
   std::vector<std::size_t> selected_lanes;  ///< … on these lanes
   std::optional<Ns> cursor;                 ///< where memory is asked for
   std::vector<Span> marks;
+
+  const ViewPlace& place() const { return *this; }
 };
 
 /// Pins a lane below those that are pinned already, or lets it go back to where it belongs.

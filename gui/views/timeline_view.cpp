@@ -243,7 +243,7 @@ std::vector<std::size_t> TimelineView::lanes_between(double y, double other) con
 
 void TimelineView::show_range(TimeRange range, bool is_gesture) {
   if (!document_ || range == view_.range) return;
-  history_.leave(view_, is_gesture);
+  history_.leave(view_.place(), is_gesture);
   view_.range = range;
   is_painted_ = false;
   update();
@@ -330,9 +330,9 @@ void TimelineView::move_lane(int by) {
 }
 
 void TimelineView::change(const std::function<void(ViewState&)>& how) {
-  const ViewPlace before = view_;
+  const ViewPlace before = view_.place();
   how(view_);
-  if (before != view_) history_.leave(before, false);
+  if (before != view_.place()) history_.leave(before, false);
   refresh();
 }
 
