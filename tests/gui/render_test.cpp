@@ -56,7 +56,8 @@ run::SweepPoint swept_point(std::vector<std::string> values, Ns step) {
   run::SweepPoint point;
   point.values = std::move(values);
   point.status = run::PointStatus::fits;
-  point.figures.times.emplace().step = step;
+  point.figures.times = run::PointFigures::Times{};
+  point.figures.times->step = step;
   return point;
 }
 
@@ -121,8 +122,9 @@ TEST_CASE("render: a sweep that knows nothing of memory has its points at the fo
 TEST_CASE("render: points of a front are told by what differs between them") {
   std::vector<run::SweepPoint> points{swept_point({"64", "none"}, 5'000'000),
                                       swept_point({"64", "full"}, 7'000'000)};
-  points[0].figures.memory.emplace().peaks.reserved = 20 * GiB;
-  points[1].figures.memory.emplace().peaks.reserved = 10 * GiB;
+  for (run::SweepPoint& point : points) point.figures.memory = run::PointFigures::Memory{};
+  points[0].figures.memory->peaks.reserved = 20 * GiB;
+  points[1].figures.memory->peaks.reserved = 10 * GiB;
   run::SweepInfo info;
   info.axes = {{"parallel.world_size", "64"}, {"train.activation_checkpointing", "none,full"}};
   const std::string svg = svg_of({"s.db", info, points});
