@@ -96,13 +96,13 @@ TEST_CASE("session: damaged times are refused, not drawn") {
   for (const Ns end : {Ns{1}, Ns{1} << 62U}) {
     run::Run run = test::example_run();
     run.ops.end[1] = end;
-    std::vector<OpenRun> open{{std::make_shared<const run::Run>(std::move(run)), "bad.db", {}}};
-    const auto session = Session::open(std::move(open));
+    const auto session =
+        Session::open({{std::make_shared<const run::Run>(std::move(run)), "bad.db", {}}});
     REQUIRE_FALSE(session);
     CHECK(session.error().text().starts_with("bad.db: is damaged: op 1"));
   }
-  std::vector<OpenRun> open{{std::make_shared<const run::Run>(), "empty.db", {}}};
-  CHECK(Session::open(std::move(open)).error().text() == "empty.db: has no ranks to show");
+  const auto empty = Session::open({{std::make_shared<const run::Run>(), "empty.db", {}}});
+  CHECK(empty.error().text() == "empty.db: has no ranks to show");
 }
 
 TEST_CASE("lanes: streams of both runs that share work share a lane") {

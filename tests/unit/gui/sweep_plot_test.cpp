@@ -13,8 +13,10 @@ run::SweepPoint point(std::int64_t index, Ns step, Bytes peak, std::vector<std::
   made.index = index;
   made.values = std::move(values);
   made.status = run::PointStatus::fits;
-  made.figures.times.emplace().step = step;
-  auto& memory = made.figures.memory.emplace();
+  made.figures.times = run::PointFigures::Times{};
+  made.figures.times->step = step;
+  made.figures.memory = run::PointFigures::Memory{};
+  run::PointFigures::Memory& memory = *made.figures.memory;
   memory.capacity = 1000;
   memory.outside_allocator = 100;
   memory.peaks.reserved = peak;
