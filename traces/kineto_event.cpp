@@ -232,7 +232,7 @@ struct KinetoEvents::Parser {
         document.get_array().get(array) != simdjson::SUCCESS)
       return 0;
     for (auto element : array) {
-      if (!read_element(std::move(element), visitor)) break;
+      if (!read_element(element, visitor)) break;
       ++n;
     }
     return n;
