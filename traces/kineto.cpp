@@ -249,9 +249,13 @@ class KinetoBuilder {
     rows.kind.push_back(op->kind);
     rows.phase.push_back(op->phase);
     rows.scope.push_back(recording_.strings.intern(op->scope));
-    rows.bytes.push_back(std::max<Bytes>(event.bytes, 0));
-    rows.wire_bytes.push_back(std::max<Bytes>(event.wire_bytes, 0));
-    rows.flops.push_back(std::max<std::int64_t>(event.flops, 0));
+    // What no step can have is not known: sums of the others have room.
+    const auto amount = [](std::int64_t n, int bits = 50) {
+      return n > 0 && n >> bits == 0 ? n : 0;
+    };
+    rows.bytes.push_back(amount(event.bytes));
+    rows.wire_bytes.push_back(amount(event.wire_bytes));
+    rows.flops.push_back(amount(event.flops, 58));
   }
 
   void call(const KinetoEvent& event, const EventSpan& span) {
