@@ -30,13 +30,11 @@ HostDevice::HostDevice(HostJob& shared, std::uint32_t rank, std::vector<Seat> se
 Result<std::unique_ptr<HostDevice>> HostDevice::create(HostJob& shared, std::uint32_t rank,
                                                        std::vector<Seat> seats) {
   std::unique_ptr<HostDevice> device(new HostDevice(shared, rank, std::move(seats)));
-  auto memory = Arena::create(shared.job.capacity, [raw = device.get()] {
-    for (std::size_t s = 0; s < raw->streams_.size(); ++s) raw->synchronize(raw->mark(StreamId(s)));
-  });
+  auto memory = Arena::create(shared.job.capacity, [raw = device.get()] { raw->finish_work(); });
   if (!memory) return tl::unexpected(memory.error());
   device->memory_ = std::move(*memory);
   for (std::uint32_t s = 0; s < device->streams_.size(); ++s)
-    device->streams_[s]->worker = std::thread([raw = device.get(), s] { raw->work(s); });
+    device->streams_[s]->worker = std::thread([raw = device.get(), s] { raw->run(s); });
   return device;
 }
 
@@ -129,14 +127,37 @@ bool HostDevice::wait_for(Mark mark, Bound* bound) {
   Stream& stream = *streams_[mark.stream.row()];
   std::unique_lock lock(stream.mutex);
   stream.performed.wait(lock, [&] { return stream.head >= mark.position || shared_.failed; });
+  if (shared_.failed) return false;
   if (bound != nullptr && stream.tail - mark.position < kPlaces) {
     const Item& awaited = stream.ring[(mark.position - 1) % kPlaces];
     if (awaited.end > bound->time) *bound = {awaited.end, run::BoundReason::event, awaited.by};
   }
-  return !shared_.failed;
+  return true;
 }
 
-void HostDevice::work(std::uint32_t s) try {
+// After a failure, too, a worker may still be at its last item.
+void HostDevice::finish_work() {
+  for (const auto& stream : streams_) {
+    std::unique_lock lock(stream->mutex);
+    stream->performed.wait(
+        lock, [&, last = stream->tail] { return stream->head >= last || stream->has_left; });
+  }
+}
+
+void HostDevice::run(std::uint32_t s) {
+  try {
+    work(s);
+  } catch (const std::exception& error) {
+    shared_.job.events->failed(
+        Error{{}, fmt::format("stream {} of rank {}: {}", s, rank_, error.what()), Fault::work});
+  }
+  Stream& stream = *streams_[s];
+  const std::lock_guard lock(stream.mutex);
+  stream.has_left = true;
+  stream.performed.notify_all();
+}
+
+void HostDevice::work(std::uint32_t s) {
   ::prctl(PR_SET_TIMERSLACK, 1UL);  // ops end when they should, not 50 µs later
   Stream& stream = *streams_[s];
   Kernels kernels;
@@ -161,9 +182,6 @@ void HostDevice::work(std::uint32_t s) try {
     ++stream.head;
     stream.performed.notify_all();
   }
-} catch (const std::exception& error) {
-  shared_.job.events->failed(
-      Error{{}, fmt::format("stream {} of rank {}: {}", s, rank_, error.what()), Fault::work});
 }
 
 void HostDevice::perform(Item& item, Kernels& kernels, Bound bound) {

@@ -75,6 +75,7 @@ class HostDevice final : public Device {
     std::uint64_t tail = 0;  ///< items enqueued
     std::uint64_t head = 0;  ///< items performed
     bool is_stopping = false;
+    bool has_left = false;  ///< its worker performs nothing more
     std::thread worker;
   };
   struct Turn {
@@ -93,6 +94,9 @@ class HostDevice final : public Device {
   HostDevice(HostJob& shared, std::uint32_t rank, std::vector<Seat> seats);
   template <class Fill>
   Mark enqueue(StreamId stream, Fill&& fill);
+  /// Returns when nothing that was enqueued before is at work.
+  void finish_work();
+  void run(std::uint32_t stream);
   void work(std::uint32_t stream);
   bool wait_for(Mark mark, Bound* bound);
   void perform(Item& item, Kernels& kernels, Bound bound);
