@@ -17,9 +17,9 @@ std::string Workload::place_of(std::initializer_list<std::string_view> keys) con
   return last == nullptr ? path : last->place;
 }
 
-Error Workload::of_named_file(std::string_view key, const std::string& path, Error error) const {
+Error Workload::of_named_file(std::string_view key, const std::string& name, Error error) const {
   const auto found = sources.find(key);
-  if (error.place != path || found == sources.end()) return error;
+  if (error.place != name || found == sources.end()) return error;
   const bool names_key = found->second.by == KeySource::By::command_line;
   error.message = names_key ? error.text() : fmt::format("{}: {}", key, error.text());
   error.place = found->second.value_place;

@@ -257,9 +257,9 @@ struct Workload {
   /// For a message about `keys`: the place of the one that goes over the others (the first of
   /// equals); the file if none is set.
   std::string place_of(std::initializer_list<std::string_view> keys) const;
-  /// An error of the file at `path`, which the value of `key` names: at that value if it is of the
+  /// An error of the file at `name`, which the value of `key` names: at that value if it is of the
   /// file as a whole (it cannot be read), as it is if it has a place within.
-  Error of_named_file(std::string_view key, const std::string& path, Error error) const;
+  Error of_named_file(std::string_view key, const std::string& name, Error error) const;
 };
 
 }  // namespace foregather::plan
