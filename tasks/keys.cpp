@@ -23,6 +23,12 @@ std::vector<KeyHelp> workload_keys() {
 
 std::string what_if_help() { return sim::passes_help(); }
 
+std::vector<std::string> pass_names() {
+  std::vector<std::string> names;
+  for (const sim::PassInfo* const pass : sim::passes()) names.emplace_back(pass->name);
+  return names;
+}
+
 std::vector<std::string> hardware_names() { return texts(sim::hardware_names()); }
 std::vector<std::string> topology_names() { return texts(sim::topology_names()); }
 std::vector<std::string> fabric_names() { return texts(sim::fabric_names()); }

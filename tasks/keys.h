@@ -15,6 +15,8 @@ std::vector<KeyHelp> workload_keys();
 
 /// The passes of --what-if, one a line.
 std::string what_if_help();
+/// Their names, in the same order.
+std::vector<std::string> pass_names();
 
 /// Names of the built-in hardware files, sorted.
 std::vector<std::string> hardware_names();
