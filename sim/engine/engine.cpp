@@ -173,13 +173,14 @@ Engine::Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& o
       options_(options),
       launches_(std::make_unique<LaunchTable>()),
       meetings_(std::make_unique<const Meetings>(*graph)),
-      plans_(graph->classes.size()) {
+      plans_(graph->classes.size()),
+      keep_(graph) {
   if (before != nullptr) {
     buffers_ = std::move(before->buffers_);
     events_ = std::move(before->events_);
   }
   buffers_.resize(graph->classes.size());
-  look_for_repeats();
+  look_for_repeats(before.get());
   if (!options.memory || options.record_memory) return;
   for (std::size_t c = 0; c < plans_.size(); ++c)
     plans_[c] = plans.find(graph, graph->classes[c].program, options.alloc, options.capacity);
@@ -213,10 +214,17 @@ void Engine::plan_ahead() {
   }
 }
 
-void Engine::look_for_repeats() {
+void Engine::look_for_repeats(const Engine* before) {
   if (graph_.classes.empty() || (options_.memory && options_.record_memory)) return;
-  repeats_ = std::make_unique<const ProgramRepeats>(
-      find_repeats(graph_, graph_.at(graph_.classes.front().program)));
+  const auto first_program = [](const Graph& graph) -> const Program& {
+    return graph.at(graph.classes.front().program);
+  };
+  const Program& program = first_program(graph_);
+  if (before != nullptr && before->keep_ != nullptr && before->repeats_ != nullptr &&
+      repeat_alike(graph_, program, before->graph_, first_program(before->graph_)))
+    repeats_ = before->repeats_;
+  else
+    repeats_ = std::make_shared<const ProgramRepeats>(find_repeats(graph_, program));
 }
 
 Engine::~Engine() = default;

@@ -43,8 +43,8 @@ class Engine {
   /// The graph is borrowed and must be valid (see validate()). What the allocator does begins to be
   /// planned at once, on another processor if there is one.
   Engine(const Graph& graph, const EngineOptions& options);
-  /// The same, with what the allocator does to graphs like it taken from `plans`, in the memory of
-  /// an engine that is not needed any more; null: in new memory.
+  /// The same, with what the allocator does to graphs like it taken from `plans`, and in the memory
+  /// of an engine that is not needed any more, with what also holds of this graph; null: anew.
   Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& options,
          MemoryPlans& plans, std::unique_ptr<Engine> before);
   ~Engine();
@@ -57,7 +57,7 @@ class Engine {
   void recycle(Simulation&& simulation);
 
  private:
-  void look_for_repeats();
+  void look_for_repeats(const Engine* before = nullptr);
   void plan_ahead();
   template <class Device>
   Result<Simulation> run(std::span<const CostTable> prices);
@@ -69,7 +69,8 @@ class Engine {
   std::vector<std::vector<StepTimes>> buffers_;     ///< of op times, by class
   std::vector<EventRecord> events_;                 ///< memory of the last ones
   std::vector<std::shared_ptr<MemoryPlan>> plans_;  ///< by class; null: no plan
-  std::unique_ptr<const ProgramRepeats> repeats_;   ///< of the first class, if any may be skipped
+  std::shared_ptr<const ProgramRepeats> repeats_;   ///< of the first class, if any may be skipped
+  std::shared_ptr<const Graph> keep_;               ///< what holds the graph, where it is known
   std::jthread planner_;                            ///< ends before what it plans
 };
 

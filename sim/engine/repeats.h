@@ -32,6 +32,12 @@ struct Repeat {
 using ProgramRepeats = std::vector<std::array<std::vector<Repeat>, kSections>>;
 ProgramRepeats find_repeats(const Graph& graph, const Program& program);
 
+/// True only if find_repeats() gives the same for both: they perform the same actions and launch
+/// ops of the same costs, whatever the costs are. Cost: linear in the actions, a few bytes in a
+/// nanosecond.
+bool repeat_alike(const Graph& graph, const Program& program, const Graph& other,
+                  const Program& of_other);
+
 /// In order, apart from each other. Attention and collectives mark where blocks may begin. Periods
 /// hold no waits for other threads. Cost: linear in the actions.
 std::vector<Repeat> find_repeats(const Graph& graph, const Program& program,

@@ -67,6 +67,34 @@ TEST_CASE("what repeats in a section does not depend on what repeats in the one 
   });
 }
 
+TEST_CASE("schedules that repeat alike have the same repeats") {
+  rc::prop("a schedule and what differs from it a little, or in sizes alone", [] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const Graph graph =
+        random_job(seed, *rc::gen::inRange(0U, 12U), *rc::gen::inRange(4U, 16U)).graph;
+    Graph other = graph;
+    for (Cost& cost : other.costs) cost.bytes_read += 64;
+    for (Storage& storage : other.storages) storage.bytes += 512;
+    const Program& program = graph.programs.front();
+    Program& changed = other.programs.front();
+    RC_ASSERT(repeat_alike(graph, program, other, changed));
+    RC_ASSERT(find_repeats(graph, program) == find_repeats(other, changed));
+
+    const ProgramRepeats repeats = find_repeats(graph, program);
+    const auto thread = *rc::gen::inRange<std::size_t>(0, program.threads.size());
+    const bool edits_actions = *rc::gen::arbitrary<bool>();
+    if (edits_actions) {
+      edit(changed.threads[thread].sections[kBody], repeats[thread][kBody], program.events);
+    } else if (program.ops.count > 0) {
+      Op& op = other.ops[program.ops.first + *rc::gen::inRange(0U, program.ops.count)];
+      op.cost = CostId(
+          *rc::gen::inRange<std::uint32_t>(0, static_cast<std::uint32_t>(other.costs.size())));
+    }
+    if (find_repeats(graph, program) != find_repeats(other, changed))
+      RC_ASSERT_FALSE(repeat_alike(graph, program, other, changed));
+  });
+}
+
 namespace {
 
 // Blocks that wait for the block before, so many in the first step and in a steady one; `apart`:
