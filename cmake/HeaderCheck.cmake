@@ -25,6 +25,7 @@ foreach(_header IN LISTS _headers)
 endforeach()
 if(_sources)
   add_library(foregather_header_check OBJECT ${_sources})
+  set_target_properties(foregather_header_check PROPERTIES UNITY_BUILD OFF)
   # Syntax is the question: no optimiser, no debug information.
   target_compile_options(foregather_header_check PRIVATE -O0 -g0)
   get_property(_libraries GLOBAL PROPERTY FOREGATHER_LIBRARIES)

@@ -40,6 +40,12 @@ find_program(FOREGATHER_CCACHE ccache)
 mark_as_advanced(FOREGATHER_CCACHE)
 if(FOREGATHER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${FOREGATHER_CCACHE}")
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug" OR FOREGATHER_SANITIZE)
+    # The same in every clone: what one compiled serves all. A debugger gets whole paths.
+    list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1)
+    add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fdebug-prefix-map=${PROJECT_SOURCE_DIR}=.>"
+                        "$<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}=.>")
+  endif()
 endif()
 
 # Programs hold all that they link: a third of the time that linking them takes otherwise.
@@ -53,13 +59,16 @@ endif()
 # must not depend on the machine that compiled them. -fno-semantic-interposition: no function of
 # ours is replaced when a program is loaded, so that calls within a source may be inlined.
 add_compile_options(
-  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-ffp-contract=off;-fno-semantic-interposition>")
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-ffp-contract=off;-fno-semantic-interposition>")
 if(FOREGATHER_WERROR)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
 endif()
+# In a batch a local may have the name of something in another source. What only other builds look at
+# is no error there: who builds what passed its tests must not be stopped by a name.
 if(CMAKE_UNITY_BUILD)
-  # A local may have the name of something in another source; other builds look within one.
-  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>")
+  add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow=local>")
+else()
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wshadow;-Wno-error=shadow>")
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC bug 105651: false -Wrestrict on "literal" + std::string.

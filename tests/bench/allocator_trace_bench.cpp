@@ -16,6 +16,7 @@
 #include "core/alloc/simulated_memory.h"
 #include "tasks/recordings.h"
 #include "tests/bench/plain_best_fit.h"
+#include "tests/support/places.h"
 #include "traces/snapshot.h"
 
 namespace {
@@ -143,7 +144,7 @@ void absent(benchmark::State& state) {
 const bool registered = [] {
   const char* const chosen = std::getenv("FOREGATHER_DATA");
   const std::filesystem::path folder =
-      std::filesystem::path(chosen != nullptr ? chosen : FOREGATHER_DATA) / "memsnap";
+      std::filesystem::path(chosen != nullptr ? chosen : test::data_dir()) / "memsnap";
   std::error_code error;
   std::set<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error))

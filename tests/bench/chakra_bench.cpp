@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tasks/simulate.h"
+#include "tests/support/places.h"
 #include "traces/chakra_graph.h"
 #include "traces/read_all.h"
 
@@ -16,7 +17,7 @@ using namespace foregather;
 
 std::filesystem::path folder() {
   const char* const data = std::getenv("FOREGATHER_DATA");
-  return std::filesystem::path(data != nullptr ? data : FOREGATHER_DATA) / "chakra/fsdp_8x20000";
+  return std::filesystem::path(data != nullptr ? data : test::data_dir()) / "chakra/fsdp_8x20000";
 }
 
 std::string unpacked() {

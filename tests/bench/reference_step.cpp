@@ -8,6 +8,7 @@
 #include "core/plan/lower.h"
 #include "core/plan/model.h"
 #include "core/plan/workload_toml.h"
+#include "tests/support/places.h"
 
 namespace foregather::bench {
 namespace {
@@ -25,8 +26,8 @@ ReferenceStep reference_step(const std::vector<std::string>& sets) {
   std::vector<std::string> all{"train.optimizer_impl=foreach"};
   all.insert(all.end(), sets.begin(), sets.end());
   ReferenceStep step;
-  step.workload = checked(plan::read_workload(
-      std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/llama3_70b_fsdp2.toml", all));
+  step.workload = checked(
+      plan::read_workload(test::source_dir() + "/traces/samples/llama3_70b_fsdp2.toml", all));
   const plan::ModelConfig config = checked(plan::read_model_config(step.workload.model_config));
   if (!plan::resolve_workload(step.workload, config)) std::abort();
   plan::Implementation implementation;

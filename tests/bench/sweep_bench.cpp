@@ -6,6 +6,7 @@
 #include "tasks/simulate.h"
 #include "tasks/sweep.h"
 #include "tests/bench/reference_step.h"
+#include "tests/support/places.h"
 
 namespace {
 
@@ -25,7 +26,7 @@ class Counted final : public run::SweepSink {
 
 void sweep(benchmark::State& state, std::int64_t lists, std::int64_t prices) {
   tasks::SweepRequest request;
-  request.source = std::string(FOREGATHER_SOURCE_DIR) + kSource;
+  request.source = test::source_dir() + kSource;
   request.vary = {fmt::format("train.seq_len=1024..{}", 1023 + lists),
                   fmt::format("cluster.link_bandwidth_scale=1..{}+0.01",
                               1 + 0.01 * static_cast<double>(prices - 1))};
@@ -63,7 +64,7 @@ BENCHMARK_CAPTURE(sweep, lists_1000, 1000, 1)
 // The same points as commands of their own would predict them: from the file to the figures.
 void point_alone(benchmark::State& state) {
   tasks::SimulateRequest request;
-  request.sources.paths = {std::string(FOREGATHER_SOURCE_DIR) + kSource};
+  request.sources.paths = {test::source_dir() + kSource};
   request.record_memory = request.ranges = false;
   int length = 1024;
   for (auto _ : state) {

@@ -16,6 +16,7 @@
 #include "tasks/compare.h"
 #include "tasks/execute.h"
 #include "tasks/simulate.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
@@ -136,7 +137,7 @@ class ClosedLoop {
   int runs_ = 0;
 };
 
-const std::string kSample = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml";
+const std::string kSample = test::source_dir() + "/traces/samples/tiny_fsdp2.toml";
 const Texts kSlowLinks{"train.seq_len=64", "cluster.link_bandwidth_scale=0.1"};
 
 }  // namespace

@@ -17,6 +17,7 @@
 
 #include "tests/faults/aftermath.h"
 #include "tests/faults/small_disk.h"
+#include "tests/support/places.h"
 #include "tests/support/processes.h"
 
 namespace foregather::test {
@@ -137,7 +138,7 @@ Cell out_of_memory(const LongCommand& command, const Stage& stage) {
   constexpr double kMost = 4096 * 1024, kLittleMore = 1.02, kMore = 1.15;
   const double kib_of_devices = command.name == "run" ? 8.0 * 1024 * 1024 : 0;
   double least = 15 * 1024;
-  while (least < kMost && run_within(least, {FOREGATHER_BINARY, "--version"}, stage) != 0)
+  while (least < kMost && run_within(least, {program_path(), "--version"}, stage) != 0)
     least *= kLittleMore;
   REQUIRE(least < kMost);
   for (double kib = least * kLittleMore; kib < kMost; kib *= kMore) {

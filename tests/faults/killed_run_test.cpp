@@ -14,6 +14,7 @@
 
 #include "core/store/reader.h"
 #include "core/store/sqlite.h"
+#include "tests/support/places.h"
 #include "tests/support/repetitions.h"
 #include "tests/support/scratch.h"
 
@@ -24,14 +25,15 @@ namespace {
 namespace fs = std::filesystem;
 
 pid_t start_run(const std::string& database) {
-  const std::string source = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml";
+  const std::string source = test::source_dir() + "/traces/samples/tiny_fsdp2.toml";
+  const std::string program = test::program_path();
   const pid_t child = ::fork();
   if (child != 0) return child;
   const int null = ::open("/dev/null", O_WRONLY);
   ::dup2(null, STDOUT_FILENO);
   ::dup2(null, STDERR_FILENO);
-  ::execl(FOREGATHER_BINARY, FOREGATHER_BINARY, "run", source.c_str(), "--backend", "host", "-n",
-          "4", "--steps", "1000", "-o", database.c_str(), nullptr);
+  ::execl(program.c_str(), program.c_str(), "run", source.c_str(), "--backend", "host", "-n", "4",
+          "--steps", "1000", "-o", database.c_str(), nullptr);
   ::_exit(127);
 }
 

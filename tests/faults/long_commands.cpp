@@ -8,6 +8,7 @@
 
 #include "core/store/reader.h"
 #include "core/store/sweep_reader.h"
+#include "tests/support/places.h"
 #include "tests/support/processes.h"
 #include "tests/support/repetitions.h"
 #include "tests/support/skip.h"
@@ -18,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Writes = LongCommand::Writes;
 
-const std::string kSamples = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/";
+const std::string kSamples = source_dir() + "/traces/samples/";
 
 std::string bytes_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -65,12 +66,12 @@ bool is_complete_sweep(const std::string& file, const std::string& reference) {
 }
 
 std::string program(const std::string& place) {
-  return (fs::path(FOREGATHER_BINARY).parent_path() / place).lexically_normal().string();
+  return (fs::path(program_path()).parent_path() / place).lexically_normal().string();
 }
 
 // An input that the program itself writes.
 std::string made(const Scratch& inputs, const std::string& name, Texts arguments) {
-  arguments.insert(arguments.begin(), FOREGATHER_BINARY);
+  arguments.insert(arguments.begin(), program_path());
   arguments.insert(arguments.end(), {"-o", inputs.path(name)});
   REQUIRE(end_of(begin_process(arguments, {}, inputs.path("said"))) == 0);
   return inputs.path(name);
@@ -87,7 +88,7 @@ std::string first_lines(const Scratch& inputs, const fs::path& table) {
 }  // namespace
 
 Texts LongCommand::command(const std::string& folder) const {
-  Texts all{FOREGATHER_BINARY};
+  Texts all{program_path()};
   all.insert(all.end(), arguments.begin(), arguments.end());
   all.push_back(folder + "/" + output);
   all.insert(all.end(), behind.begin(), behind.end());

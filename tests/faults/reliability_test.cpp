@@ -11,6 +11,7 @@
 
 #include "tests/faults/aftermath.h"
 #include "tests/faults/fault.h"
+#include "tests/support/places.h"
 #include "tests/support/processes.h"
 #include "tests/support/scratch.h"
 
@@ -23,7 +24,7 @@ using test::Texts;
 // By command and fault; what was not tried is not there.
 using Table = std::map<std::string, std::map<std::string, std::string>>;
 
-const std::string kPage = std::string(FOREGATHER_SOURCE_DIR) + "/docs/reliability.md";
+const std::string kPage = test::source_dir() + "/docs/reliability.md";
 constexpr const char* kHead = "| command |";
 
 Texts cells_of(const std::string& line) {

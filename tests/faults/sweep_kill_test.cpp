@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/places.h"
 #include "tests/support/processes.h"
 #include "tests/support/repetitions.h"
 #include "tests/support/scratch.h"
@@ -18,11 +19,11 @@ using namespace foregather;
 TEST_CASE("a sweep that is killed again and again has every row once") {
   const char* asked = std::getenv("FOREGATHER_KILLS");
   const int kills = asked == nullptr ? 10 : std::atoi(asked);
-  const int most_batch = test::repetitions(40);
+  const int most_batch = test::repetitions(40), most_links = test::repetitions(8);
   const test::Scratch scratch;
-  const std::string source = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml";
+  const std::string source = test::source_dir() + "/traces/samples/tiny_fsdp2.toml";
   const auto command = [&](const std::string& database) {
-    return std::vector<std::string>{FOREGATHER_BINARY,
+    return std::vector<std::string>{test::program_path(),
                                     "sweep",
                                     source,
                                     "--vary",
@@ -30,7 +31,7 @@ TEST_CASE("a sweep that is killed again and again has every row once") {
                                     "--vary",
                                     "train.seq_len=8..256+8",
                                     "--vary",
-                                    "cluster.link_bandwidth_scale=1..8",
+                                    "cluster.link_bandwidth_scale=1.." + std::to_string(most_links),
                                     "-j",
                                     "2",
                                     "-o",
@@ -59,6 +60,6 @@ TEST_CASE("a sweep that is killed again and again has every row once") {
   CAPTURE(took, died, before);
   REQUIRE(test::end_of(test::begin_process(command(cut), {}, scratch.path("out"))) == 0);
   const auto expected = test::stored_points(whole), found = test::stored_points(cut);
-  REQUIRE(expected.size() == static_cast<std::size_t>(most_batch) * 32 * 8);
+  REQUIRE(expected.size() == static_cast<std::size_t>(most_batch) * 32 * most_links);
   CHECK(found == expected);
 }

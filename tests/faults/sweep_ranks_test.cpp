@@ -14,6 +14,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/places.h"
 #include "tests/support/processes.h"
 #include "tests/support/repetitions.h"
 #include "tests/support/scratch.h"
@@ -30,9 +31,9 @@ constexpr auto kPatience = std::chrono::seconds(120);
 constexpr int kMostBatch = test::repetitions(40);
 
 Texts sweep_command(const std::string& database) {
-  return {FOREGATHER_BINARY,
+  return {test::program_path(),
           "sweep",
-          std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml",
+          test::source_dir() + "/traces/samples/tiny_fsdp2.toml",
           "--vary",
           "train.micro_batch=1.." + std::to_string(kMostBatch),
           "--vary",
@@ -118,7 +119,7 @@ pid_t process_of_rank(pid_t launcher, int rank) {
 }
 
 bool has_plug_in() {
-  return fs::exists(fs::path(FOREGATHER_BINARY).parent_path() / "libforegather_mpi.so");
+  return fs::exists(fs::path(test::program_path()).parent_path() / "libforegather_mpi.so");
 }
 
 }  // namespace
@@ -161,9 +162,9 @@ TEST_CASE("a process of another sweep is refused") {
   const test::Scratch scratch;
   const int port = free_port();
   const auto command = [&](const char* values, const char* database) {
-    return Texts{FOREGATHER_BINARY,
+    return Texts{test::program_path(),
                  "sweep",
-                 std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml",
+                 test::source_dir() + "/traces/samples/tiny_fsdp2.toml",
                  "--vary",
                  values,
                  "-o",

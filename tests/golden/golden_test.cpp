@@ -11,13 +11,16 @@
 
 #include "tests/golden/process.h"
 #include "tests/golden/transcript.h"
+#include "tests/support/places.h"
 #include "tests/support/repetitions.h"
 #include "tests/support/skip.h"
 
 namespace {
 
 namespace fs = std::filesystem;
+using foregather::test::program_path;
 using foregather::test::run_process;
+using foregather::test::source_dir;
 
 std::string content(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -27,8 +30,7 @@ std::string content(const fs::path& path) {
 }
 
 void check(const std::string& name) {
-  const fs::path path =
-      fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts" / (name + ".txt");
+  const fs::path path = fs::path(source_dir()) / "tests/golden/transcripts" / (name + ".txt");
   const std::string expected = content(path);
   REQUIRE_FALSE(expected.empty());
   const std::string now = foregather::test::replay(expected);
@@ -86,18 +88,18 @@ TEST_CASE("every transcript is a test") {
       "run",     "search",  "search_large", "replayed", "reproduce"};
   std::set<std::string> found;
   for (const auto& entry :
-       fs::directory_iterator(fs::path(FOREGATHER_SOURCE_DIR) / "tests/golden/transcripts"))
+       fs::directory_iterator(fs::path(source_dir()) / "tests/golden/transcripts"))
     found.insert(entry.path().stem().string());
   CHECK(found == known);
 }
 
 TEST_CASE("the same command gives the same bytes, wherever it runs") {
   const foregather::test::TemporaryDirectory directory;
-  const std::string sample = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml";
+  const std::string sample = source_dir() + "/traces/samples/tiny_fsdp2.toml";
   std::set<std::string> seen;
   for (int run = 0; run < 20; ++run) {
-    const std::string where = run % 2 == 0 ? FOREGATHER_SOURCE_DIR : directory.path();
-    const auto result = run_process({FOREGATHER_BINARY, "simulate", sample, "--json"}, where);
+    const std::string where = run % 2 == 0 ? source_dir() : directory.path();
+    const auto result = run_process({program_path(), "simulate", sample, "--json"}, where);
     REQUIRE(result.exit == 0);
     seen.insert(without_wall_time(result.out));
   }
@@ -105,7 +107,7 @@ TEST_CASE("the same command gives the same bytes, wherever it runs") {
 }
 
 TEST_CASE("doctor always succeeds") {
-  const auto result = run_process({FOREGATHER_BINARY, "doctor"}, FOREGATHER_SOURCE_DIR);
+  const auto result = run_process({program_path(), "doctor"}, source_dir());
   CHECK(result.exit == 0);
   CHECK(result.out.find("GPU") != std::string::npos);
 }
@@ -117,9 +119,9 @@ TEST_CASE("nothing from outside reaches the terminal unescaped") {
     return text.find('\x1b') == std::string::npos && text.find('\x9b') == std::string::npos;
   };
   const auto refused = [&](const std::vector<std::string>& arguments) {
-    std::vector<std::string> all{FOREGATHER_BINARY};
+    std::vector<std::string> all{program_path()};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    const auto result = run_process(all, FOREGATHER_SOURCE_DIR);
+    const auto result = run_process(all, source_dir());
     CAPTURE(result.err);
     CHECK(result.exit == 2);
     CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
@@ -137,11 +139,10 @@ TEST_CASE("nothing from outside reaches the terminal unescaped") {
   refused({"simulate", sample, "--what-if", evil});
 
   const std::string path = directory.path() + "/" + evil;
-  fs::copy(fs::path(FOREGATHER_SOURCE_DIR) / "traces/samples/configs",
-           directory.path() + "/configs");
-  fs::copy(fs::path(FOREGATHER_SOURCE_DIR) / sample, path);
+  fs::copy(fs::path(source_dir()) / "traces/samples/configs", directory.path() + "/configs");
+  fs::copy(fs::path(source_dir()) / sample, path);
   const auto result = run_process(
-      {FOREGATHER_BINARY, "simulate", path, "-o", path + ".db", "--set", "train.momentum=1"},
+      {program_path(), "simulate", path, "-o", path + ".db", "--set", "train.momentum=1"},
       directory.path());
   CAPTURE(result.out);
   CHECK(result.exit == 0);
@@ -164,8 +165,7 @@ TEST_CASE("what is no readable file is refused in one line, and nothing is left 
   REQUIRE(::mkfifo((root / "fifo").c_str(), 0600) == 0);
   fs::create_symlink("loop", root / "loop");
   fs::create_directory(root / "folder.toml");
-  const std::string workload =
-      content(fs::path(FOREGATHER_SOURCE_DIR) / "traces/samples/tiny_fsdp2.toml");
+  const std::string workload = content(fs::path(source_dir()) / "traces/samples/tiny_fsdp2.toml");
   std::vector<std::string> bad = {
       (root / "fifo").string(),
       (root / "loop").string(),
@@ -183,12 +183,12 @@ TEST_CASE("what is no readable file is refused in one line, and nothing is left 
       write("nul.toml", workload + '\0'),
       write("half.toml", workload.substr(0, 66)),
       write("wide.toml", "\xff\xfe[\0m\0")};
-  const std::string sample = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml";
+  const std::string sample = source_dir() + "/traces/samples/tiny_fsdp2.toml";
   const std::set<std::string> before = files();
   for (const std::string& path : bad)
     for (const std::string key : {"", "model.config=", "cluster.hardware=./",
                                   "parallel.deepspeed_config=", "parallel.torchtitan_config="}) {
-      std::vector<std::string> arguments{FOREGATHER_BINARY,
+      std::vector<std::string> arguments{program_path(),
                                          "simulate",
                                          key.empty() ? path : sample,
                                          "-o",
@@ -216,7 +216,7 @@ TEST_CASE("random bytes are refused in one line") {
     }
     const std::string path = directory.path() + (round % 2 == 0 ? "/random.toml" : "/random.bin");
     std::ofstream(path, std::ios::binary) << bytes;
-    const auto result = run_process({FOREGATHER_BINARY, "simulate", path}, directory.path());
+    const auto result = run_process({program_path(), "simulate", path}, directory.path());
     CAPTURE(round, result.err);
     CHECK(result.exit == 2);
     CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);

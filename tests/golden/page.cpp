@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tests/golden/process.h"
+#include "tests/support/places.h"
 
 namespace foregather::test {
 namespace {
@@ -73,7 +74,7 @@ Lines run_block(const PageBlock& block, const std::string& directory) {
     const Lines command = command_at(block.lines, at);
     std::string text;
     for (const std::string& line : command) text += line + '\n';
-    const std::string path = fs::path(FOREGATHER_BINARY).parent_path().string();
+    const std::string path = fs::path(program_path()).parent_path().string();
     const ProcessResult result = run_process(
         {"/bin/sh", "-c", "PATH=" + quoted(path) + ":$PATH\n" + text.substr(2)}, directory);
     all.insert(all.end(), command.begin(), command.end());
@@ -122,7 +123,7 @@ std::string with_blocks(const std::string& page, const std::vector<PageBlock>& b
 }
 
 void link_repository(const std::string& directory) {
-  for (const auto& entry : fs::directory_iterator(FOREGATHER_SOURCE_DIR))
+  for (const auto& entry : fs::directory_iterator(source_dir()))
     if (entry.is_directory() && !entry.path().filename().string().starts_with('.'))
       fs::create_directory_symlink(entry.path(), fs::path(directory) / entry.path().filename());
 }

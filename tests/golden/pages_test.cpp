@@ -9,6 +9,7 @@
 
 #include "tests/golden/page.h"
 #include "tests/golden/process.h"
+#include "tests/support/places.h"
 
 using namespace foregather::test;
 
@@ -64,15 +65,15 @@ std::vector<std::string> lines(const std::string& text) {
 }  // namespace
 
 TEST_CASE("the README shows what the program prints") {
-  CHECK(check_page(fs::path(FOREGATHER_SOURCE_DIR) / "README.md") > 0);
+  CHECK(check_page(fs::path(source_dir()) / "README.md") > 0);
 }
 
 TEST_CASE("the cookbook shows what the program prints") {
-  CHECK(check_page(fs::path(FOREGATHER_SOURCE_DIR) / "docs/cookbook.md") >= 18);
+  CHECK(check_page(fs::path(source_dir()) / "docs/cookbook.md") >= 18);
 }
 
 TEST_CASE("the other pages show what the program prints") {
-  for (const auto& entry : fs::directory_iterator(fs::path(FOREGATHER_SOURCE_DIR) / "docs"))
+  for (const auto& entry : fs::directory_iterator(fs::path(source_dir()) / "docs"))
     if (entry.path().extension() == ".md" && entry.path().filename() != "cookbook.md")
       check_page(entry.path());
 }

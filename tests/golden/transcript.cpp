@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/golden/process.h"
+#include "tests/support/places.h"
 
 namespace foregather::test {
 namespace {
@@ -61,8 +62,8 @@ std::string run_line(const std::string& line, const std::string& directory) {
     redirect = arguments.back();
     arguments.resize(arguments.size() - 2);
   }
-  if (!arguments.empty() && arguments[0] == "foregather") arguments[0] = FOREGATHER_BINARY;
-  const ProcessResult result = run_process(arguments, FOREGATHER_SOURCE_DIR, redirect);
+  if (!arguments.empty() && arguments[0] == "foregather") arguments[0] = program_path();
+  const ProcessResult result = run_process(arguments, source_dir(), redirect);
   std::string text = marked(result.out, "") + marked(result.err, "! ");
   if (result.exit != 0) text += "[exit " + std::to_string(result.exit) + "]\n";
   static const std::regex kWallTime("\"simulated_in_ns\": [0-9]+");

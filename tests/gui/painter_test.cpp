@@ -13,6 +13,7 @@
 #include "gui/views/timeline_painter.h"
 #include "tests/gui/paint_list.h"
 #include "tests/support/example_run.h"
+#include "tests/support/places.h"
 
 using namespace foregather;
 using namespace foregather::gui;
@@ -39,7 +40,7 @@ std::shared_ptr<const Document> document(bool is_pair) {
 }
 
 void check_golden(const std::string& name, const std::string& text) {
-  const std::string path = std::string(FOREGATHER_SOURCE_DIR) + "/tests/gui/golden/" + name;
+  const std::string path = test::source_dir() + "/tests/gui/golden/" + name;
   if (std::getenv("UPDATE_GOLDEN") != nullptr) {
     std::ofstream(path) << text;
     return;

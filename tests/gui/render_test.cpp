@@ -9,6 +9,7 @@
 #include "gui/app/render.h"
 #include "tests/gui/swept.h"
 #include "tests/support/example_run.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 #include "tests/support/written_run.h"
 
@@ -23,8 +24,8 @@ struct Outcome {
 
 Outcome rendered(const std::string& arguments) {
   Outcome outcome;
-  const std::string command =
-      std::string("env -u QT_QPA_PLATFORM ") + FOREGATHER_BINARY + " render " + arguments + " 2>&1";
+  const std::string command = std::string("env -u QT_QPA_PLATFORM ") + test::program_path() +
+                              " render " + arguments + " 2>&1";
   FILE* pipe = ::popen(command.c_str(), "r");
   char buffer[4096];
   while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, pipe))
@@ -88,7 +89,7 @@ TEST_CASE("render: PNG and SVG of one run and of two") {
 
 TEST_CASE("render: a snapshot has no lanes, but memory and addresses") {
   const test::Scratch folder;
-  const std::string snapshot = FOREGATHER_SOURCE_DIR "/tests/fuzz/corpus/retry2.pickle";
+  const std::string snapshot = test::source_dir() + "/tests/fuzz/corpus/retry2.pickle";
   const std::string segments = text_of_svg(folder, snapshot + " --view segments");
   CHECK_THAT(segments, Catch::Contains("M: rank 0"));
   CHECK_THAT(segments, !Catch::Contains("No rank says"));

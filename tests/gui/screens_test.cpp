@@ -16,6 +16,7 @@
 #include "gui/views/timeline_view.h"
 #include "gui/views/what_if_panel.h"
 #include "tests/gui/patience.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
@@ -23,7 +24,7 @@ using namespace foregather::gui;
 
 namespace {
 
-const std::string kSampleFolder = FOREGATHER_SOURCE_DIR "/traces/samples/";
+const std::string kSampleFolder = test::source_dir() + "/traces/samples/";
 
 /// Texts that have less room than they need.
 QStringList cut_texts(const QWidget& window) {
@@ -75,7 +76,7 @@ void opened(MainWindow& window, const std::vector<std::string>& files) {
 }
 
 void made(const std::string& arguments) {
-  const std::string command = std::string(FOREGATHER_BINARY) + " " + arguments + " >/dev/null 2>&1";
+  const std::string command = test::program_path() + " " + arguments + " >/dev/null 2>&1";
   INFO(command);
   REQUIRE(std::system(command.c_str()) == 0);
 }

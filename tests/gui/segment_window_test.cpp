@@ -12,6 +12,7 @@
 #include "gui/views/timeline_view.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/saved_page.h"
+#include "tests/support/places.h"
 
 using namespace foregather;
 using namespace foregather::gui;
@@ -33,14 +34,14 @@ void open(MainWindow& window, const std::string& file) {
 
 TEST_CASE("segment window: a snapshot opens as what it held and lent") {
   MainWindow window;
-  open(window, FOREGATHER_SOURCE_DIR "/tests/fuzz/corpus/retry2.pickle");
+  open(window, test::source_dir() + "/tests/fuzz/corpus/retry2.pickle");
   CHECK(window.segments().plane().map()->blocks().size() == 2);
   CHECK(window.segments().plane().map()->bands().size() == 2);
 }
 
 TEST_CASE("segment window: a click says which allocation it is") {
   MainWindow window;
-  open(window, FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml");
+  open(window, test::source_dir() + "/traces/samples/tiny_fsdp2.toml");
   CHECK(window.pages().currentWidget() == &window.segments());
   SegmentPlane& plane = window.segments().plane();
   REQUIRE_FALSE(plane.map()->blocks().empty());
@@ -72,7 +73,7 @@ TEST_CASE("segment window: a click says which allocation it is") {
 
 TEST_CASE("segment window: keys and the wheel zoom both ways, and fit comes back") {
   MainWindow window;
-  open(window, FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml");
+  open(window, test::source_dir() + "/traces/samples/tiny_fsdp2.toml");
   SegmentPlane& plane = window.segments().plane();
   // A click on its tab is enough for its keys.
   const QTabBar& tabs = *window.pages().tabBar();
@@ -133,7 +134,7 @@ TEST_CASE("segment window: keys and the wheel zoom both ways, and fit comes back
 
 TEST_CASE("segment window: the saved picture is what is shown") {
   MainWindow window;
-  open(window, FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml");
+  open(window, test::source_dir() + "/traces/samples/tiny_fsdp2.toml");
   SegmentPlane& plane = window.segments().plane();
   const QImage all = test::saved_page(window);
   CHECK(all == test::shown(plane));

@@ -14,6 +14,7 @@
 #include "tests/gui/patience.h"
 #include "tests/gui/saved_page.h"
 #include "tests/gui/swept.h"
+#include "tests/support/places.h"
 
 using namespace foregather;
 using namespace foregather::gui;
@@ -72,15 +73,15 @@ TEST_CASE("sweep window: points, keys along them, and a click that shows the sch
 
 TEST_CASE("sweep window: points of one name in two sweeps are two runs") {
   const test::Scratch folder;
-  const std::string samples = FOREGATHER_SOURCE_DIR "/traces/samples/";
+  const std::string samples = test::source_dir() + "/traces/samples/";
   std::filesystem::copy(samples + "configs", folder.path("configs"));
   std::string text = *read_file(samples + "tiny_fsdp2.toml", MiB);
   folder.write("plan.toml", text);
   const auto sweep_into = [&](const char* name) {
     std::filesystem::remove(folder.path(name));
-    const std::string command = std::string(FOREGATHER_BINARY) + " sweep " +
-                                folder.path("plan.toml") + " --vary train.micro_batch=1,2 -o " +
-                                folder.path(name) + " >/dev/null 2>&1";
+    const std::string command = test::program_path() + " sweep " + folder.path("plan.toml") +
+                                " --vary train.micro_batch=1,2 -o " + folder.path(name) +
+                                " >/dev/null 2>&1";
     REQUIRE(std::system(command.c_str()) == 0);
     return folder.path(name);
   };

@@ -17,6 +17,7 @@
 #include "gui/views/timeline_view.h"
 #include "gui/views/what_if_panel.h"
 #include "tests/gui/patience.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
@@ -24,7 +25,7 @@ using namespace foregather::gui;
 
 namespace {
 
-const std::string kSamples = FOREGATHER_SOURCE_DIR "/traces/samples/";
+const std::string kSamples = test::source_dir() + "/traces/samples/";
 
 /// A workload, simulated and shown.
 struct Turning {
@@ -61,7 +62,7 @@ struct Turning {
 nlohmann::json printed_by(std::string command) {
   const std::string program = "foregather ";
   REQUIRE(command.starts_with(program));
-  command = std::string(FOREGATHER_BINARY) + " " + command.substr(program.size()) + " --json";
+  command = test::program_path() + " " + command.substr(program.size()) + " --json";
   FILE* pipe = ::popen(command.c_str(), "r");
   std::string output;
   char buffer[4096];

@@ -11,6 +11,7 @@
 #include "gui/views/summary_view.h"
 #include "tasks/simulate.h"
 #include "tests/gui/open_window.h"
+#include "tests/support/places.h"
 
 using namespace foregather;
 using namespace foregather::gui;
@@ -26,7 +27,7 @@ constexpr double kMostOfOpening = 2'000;
 
 TEST_CASE("window: a prediction of 80 layers and its measurement are soon over each other") {
   tasks::SimulateRequest request;
-  request.sources.paths = {FOREGATHER_SOURCE_DIR "/traces/samples/llama3_70b_fsdp2.toml"};
+  request.sources.paths = {test::source_dir() + "/traces/samples/llama3_70b_fsdp2.toml"};
   auto outcome = tasks::simulate(request);
   REQUIRE(outcome);
   test::Scratch folder;

@@ -8,6 +8,7 @@
 #include "sim/engine/bounds.h"
 #include "sim/memory/memory_bound.h"
 #include "tests/models/simulated.h"
+#include "tests/support/places.h"
 
 namespace foregather::test {
 
@@ -105,7 +106,7 @@ std::vector<std::string> random_workload() {
   std::vector<std::string> sets = random_sets();
   const auto config =
       one_of<std::string>({"configs/tiny_llama.json", "../../tests/oracles/data/tiny_gpt2.json"});
-  sets.push_back("model.config=" FOREGATHER_SOURCE_DIR "/traces/samples/" + config);
+  sets.push_back("model.config=" + source_dir() + "/traces/samples/" + config);
   // The tiny GPT-2 has 32 positions.
   if (config.ends_with("gpt2.json")) sets.push_back("train.seq_len=32");
   for (const std::string& set : sets) RC_LOG() << "--set " << set << '\n';

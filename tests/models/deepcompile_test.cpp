@@ -4,6 +4,7 @@
 
 #include "sim/passes/registry.h"
 #include "tests/models/simulated.h"
+#include "tests/support/places.h"
 
 using namespace foregather;
 using namespace foregather::test;
@@ -23,8 +24,8 @@ Figures figures(const std::vector<std::string>& passes, const std::vector<std::s
   all.insert(all.end(), sets.begin(), sets.end());
   const auto parsed = sim::parse_passes(passes);
   REQUIRE(parsed.has_value());
-  auto schedule = tasks::load_schedule(FOREGATHER_SOURCE_DIR "/traces/samples/openvla_zero3.toml",
-                                       all, *parsed);
+  auto schedule =
+      tasks::load_schedule(test::source_dir() + "/traces/samples/openvla_zero3.toml", all, *parsed);
   REQUIRE(schedule.has_value());
   const sim::Simulation simulation = simulated(*schedule);
   Figures found;

@@ -9,6 +9,7 @@
 
 #include "sim/memory/host_order.h"
 #include "tests/models/oracle.h"
+#include "tests/support/places.h"
 
 namespace foregather::test {
 
@@ -108,7 +109,7 @@ void drop_calls_on_nothing(std::vector<std::string>& rows, Bytes root_cast) {
 }  // namespace
 
 TEST_CASE("FSDP1 asks of streams what PyTorch asks of them") {
-  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/streams.json");
+  std::ifstream file(source_dir() + "/tests/oracles/data/streams.json");
   const Json streams = Json::parse(file);
   const std::vector<RecordedCase> cases = recorded_cases("fsdp1");
   std::size_t compared = 0;

@@ -7,13 +7,14 @@
 
 #include "tests/models/memory_walk.h"
 #include "tests/models/simulated.h"
+#include "tests/support/places.h"
 
 namespace foregather::test {
 
 namespace {
 
 nlohmann::json recorded() {
-  std::ifstream file(std::string(FOREGATHER_SOURCE_DIR) + "/tests/oracles/data/held_outputs.json");
+  std::ifstream file(source_dir() + "/tests/oracles/data/held_outputs.json");
   return nlohmann::json::parse(file);
 }
 

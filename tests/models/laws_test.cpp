@@ -6,6 +6,7 @@
 #include "tasks/wire_bytes.h"
 #include "tests/models/memory_walk.h"
 #include "tests/models/simulated.h"
+#include "tests/support/places.h"
 
 namespace foregather::test {
 
@@ -158,7 +159,7 @@ TEST_CASE("outputs that the script holds leave the ops as they are, and the sche
           CAPTURE(name, strategy, checkpointing, compile);
           const auto graph = [&](const char* held) {
             return tasks::load_schedule(
-                std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/" + name + ".toml",
+                source_dir() + "/traces/samples/" + name + ".toml",
                 {"model.layers=3", "train.seq_len=128", "train.precision=bf16",
                  std::string("parallel.strategy=") + strategy,
                  std::string("train.activation_checkpointing=") + checkpointing,

@@ -37,6 +37,7 @@
 #include "core/plan/workload_toml.h"
 #include "tests/models/memory_walk.h"
 #include "tests/models/oracle.h"
+#include "tests/support/places.h"
 
 namespace foregather::test {
 
@@ -152,7 +153,7 @@ void check_step(const LiveStep& ours, const OrderedJson& recorded, const std::st
 }  // namespace
 
 TEST_CASE("FSDP2's live bytes are FSDPMemTracker's") {
-  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/fsdp2_memory.json");
+  std::ifstream file(source_dir() + "/tests/oracles/data/fsdp2_memory.json");
   const OrderedJson tracker = OrderedJson::parse(file).at("tracker");
   std::size_t compared = 0;
   for (const OrderedJson& one : tracker.at("cases")) {

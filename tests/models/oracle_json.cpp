@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/models/oracle.h"
+#include "tests/support/places.h"
 
 namespace foregather::test {
 
@@ -13,8 +14,7 @@ using OrderedJson = nlohmann::ordered_json;
 class Reader {
  public:
   explicit Reader(std::string_view family) : family_(family) {
-    const std::string path =
-        std::string(FOREGATHER_SOURCE_DIR) + "/tests/oracles/data/" + family_ + ".json";
+    const std::string path = source_dir() + "/tests/oracles/data/" + family_ + ".json";
     std::ifstream file(path);
     if (!file) throw std::runtime_error(path + " is not there");
     json_ = OrderedJson::parse(file);
@@ -100,7 +100,7 @@ class Reader {
 std::vector<RecordedCase> recorded_cases(std::string_view family) { return Reader(family).cases(); }
 
 std::map<std::string, std::vector<std::string>> recorded_streams() {
-  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/streams.json");
+  std::ifstream file(source_dir() + "/tests/oracles/data/streams.json");
   std::map<std::string, std::vector<std::string>> rows;
   const OrderedJson json = OrderedJson::parse(file);
   for (const OrderedJson& one : json.at("cases"))

@@ -10,12 +10,13 @@
 #include "core/rebuild/host_collectives.h"
 #include "core/rebuild/range_labels.h"
 #include "tasks/simulate.h"
+#include "tests/support/places.h"
 #include "traces/kineto.h"
 
 namespace foregather::test {
 namespace {
 
-const std::string kFolder = FOREGATHER_SOURCE_DIR "/tests/oracles/data/sidecar/";
+const std::string kFolder = source_dir() + "/tests/oracles/data/sidecar/";
 constexpr std::int64_t kStep = 3;  // the recorded one
 
 const std::vector<std::string> kCases{

@@ -3,12 +3,13 @@
 #include <stdexcept>
 
 #include "sim/memory/host_order.h"
+#include "tests/support/places.h"
 
 namespace foregather::test {
 
 tasks::Schedule sample(const std::string& name, const std::vector<std::string>& sets) {
   auto schedule =
-      tasks::load_schedule(FOREGATHER_SOURCE_DIR "/traces/samples/" + name + ".toml", sets, {});
+      tasks::load_schedule(source_dir() + "/traces/samples/" + name + ".toml", sets, {});
   if (!schedule) throw std::runtime_error(schedule.error().text());
   return std::move(*schedule);
 }

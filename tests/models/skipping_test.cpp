@@ -6,6 +6,8 @@
 #include "sim/engine/repeats.h"
 #include "sim/engine/shared_device.h"
 #include "tasks/schedule.h"
+#include "tests/support/places.h"
+#include "tests/support/repetitions.h"
 
 using namespace foregather;
 
@@ -35,7 +37,7 @@ void check_same(const sim::StepResult& all, const sim::StepResult& skipped) {
 }  // namespace
 
 TEST_CASE("skipping what repeats changes nothing") {
-  int compared = 0;
+  int compared = 0, tried = 0;
   for (const char* sample :
        {"llama3_70b_fsdp2", "llama3_8b_fsdp2", "llama2_7b_fsdp1", "gpt2_ddp", "mixtral_8x7b_zero3",
         "openvla_zero3", "llama2_13b_lora", "late_prefetch_fsdp1", "gpt2_two_names",
@@ -49,8 +51,8 @@ TEST_CASE("skipping what repeats changes nothing") {
           {"train.activation_checkpointing=selective:2"},
           {"cluster.link_bandwidth_scale=0.3", "train.optimizer_impl=fused",
            "train.seq_len=700"}}) {
-      const std::string path =
-          std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/" + sample + ".toml";
+      if (test::kSanitized && tried++ % 4 != 0) continue;
+      const std::string path = test::source_dir() + "/traces/samples/" + sample + ".toml";
       auto schedule = tasks::load_schedule(path, sets, {});
       CAPTURE(sample, sets);
       if (!schedule) continue;  // blocks of a tree cannot be checkpointed
@@ -71,12 +73,12 @@ TEST_CASE("skipping what repeats changes nothing") {
         check_same(all->classes.front().steady, skipped->classes.front().steady);
       }
     }
-  CHECK(compared >= 120);
+  CHECK(compared >= test::repetitions(120));
 }
 
 TEST_CASE("the blocks of a model are found as what repeats") {
-  const auto schedule = tasks::load_schedule(
-      std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/llama3_70b_fsdp2.toml", {}, {});
+  const auto schedule =
+      tasks::load_schedule(test::source_dir() + "/traces/samples/llama3_70b_fsdp2.toml", {}, {});
   REQUIRE(schedule.has_value());
   const Program& program = schedule->graph.programs.front();
   const sim::ProgramRepeats repeats = sim::find_repeats(schedule->graph, program);
@@ -91,8 +93,8 @@ TEST_CASE("the blocks of a model are found as what repeats") {
 }
 
 TEST_CASE("a steady step is known from its forward pass on") {
-  auto schedule = tasks::load_schedule(
-      std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/llama3_70b_fsdp2.toml", {}, {});
+  auto schedule =
+      tasks::load_schedule(test::source_dir() + "/traces/samples/llama3_70b_fsdp2.toml", {}, {});
   REQUIRE(schedule.has_value());
   const Graph& graph = schedule->graph;
   schedule->engine.memory = false;
@@ -139,21 +141,21 @@ void set_apart(Graph& graph) {
 
 // With a recorded memory the host looks no further ahead than the next launch.
 TEST_CASE("waiting for several places of a full launch queue at once changes nothing") {
-  int compared = 0;
+  int compared = 0, tried = 0;
   for (const char* sample :
        {"tiny_fsdp2", "llama3_8b_fsdp2", "llama2_7b_fsdp1", "gpt2_ddp", "openvla_zero3"})
     for (const std::vector<std::string>& sets : {std::vector<std::string>{"model.layers=6"},
                                                  {"model.layers=5", "train.grad_accum=2"},
                                                  {"model.layers=6", "train.seq_len=64"},
                                                  {}}) {
-      const std::string path =
-          std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/" + sample + ".toml";
+      const std::string path = test::source_dir() + "/traces/samples/" + sample + ".toml";
       auto schedule = tasks::load_schedule(path, sets, {});
       CAPTURE(sample, sets);
       if (!schedule || schedule->graph.world_size > 8) continue;
       if (sets.empty() && schedule->graph.ops.size() > 3000) continue;
       set_apart(schedule->graph);
       for (const std::uint32_t places : {3U, 40U, 300U}) {
+        if (test::kSanitized && tried++ % 4 != 0) continue;
         CAPTURE(places);
         ++compared;
         for (sim::CostTable& prices : schedule->prices) prices.host.launch_queue = places;
@@ -172,5 +174,5 @@ TEST_CASE("waiting for several places of a full launch queue at once changes not
         }
       }
     }
-  CHECK(compared >= 40);
+  CHECK(compared >= test::repetitions(40));
 }

@@ -8,6 +8,7 @@
 #include "tasks/import_run.h"
 #include "tasks/outputs.h"
 #include "tasks/simulate.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
 
@@ -50,12 +51,8 @@ void check_same(const tasks::Outcome& trace, const tasks::Outcome& stored) {
   CHECK(stored.run.ops.phase == trace.run.ops.phase);
 }
 
-std::string small_trace() {
-  return std::string(FOREGATHER_SOURCE_DIR) + "/tests/golden/inputs/kineto_small.json";
-}
-std::string sample_text() {
-  return std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml";
-}
+std::string small_trace() { return source_dir() + "/tests/golden/inputs/kineto_small.json"; }
+std::string sample_text() { return source_dir() + "/traces/samples/tiny_fsdp2.toml"; }
 
 std::string stored(const Scratch& folder, const std::string& trace, bool& is_whole) {
   const std::string path = folder.path("run.db");

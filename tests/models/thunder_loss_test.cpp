@@ -6,13 +6,14 @@
 
 #include "tests/models/memory_walk.h"
 #include "tests/models/simulated.h"
+#include "tests/support/places.h"
 
 namespace foregather::test {
 
 namespace {
 
-nlohmann::json recorded() {
-  std::ifstream file(std::string(FOREGATHER_SOURCE_DIR) + "/tests/oracles/data/thunder_loss.json");
+nlohmann::json recorded_losses() {
+  std::ifstream file(source_dir() + "/tests/oracles/data/thunder_loss.json");
   return nlohmann::json::parse(file);
 }
 
@@ -20,8 +21,7 @@ LiveStep tiny_llama(const std::string& ranks) {
   const bool is_alone = ranks == "1";
   return live_steps(
              sample("llama2_7b_fsdp1",
-                    {"model.config=" + std::string(FOREGATHER_SOURCE_DIR) +
-                         "/tests/models/litgpt_tiny_llama.json",
+                    {"model.config=" + source_dir() + "/tests/models/litgpt_tiny_llama.json",
                      "train.micro_batch=4", "train.seq_len=2048", "train.precision=bf16",
                      "train.activation_checkpointing=none", "train.compile=thunder",
                      "train.repeat_kv=true", "train.logits=fp32", "parallel.reduce_dtype=bf16",
@@ -40,7 +40,7 @@ Bytes without_states(const LiveNow& live) {
 TEST_CASE(
     "the loss of LitGPT's script takes four fp32 logits under Thunder, and its FSDP keeps "
     "all parameters") {
-  const nlohmann::json oracle = recorded();
+  const nlohmann::json oracle = recorded_losses();
   for (const auto& [version, row] : oracle.items())
     for (const nlohmann::json& run : row["runs"]) {
       const std::string ranks = std::to_string(run["ranks"].get<int>());

@@ -10,6 +10,7 @@
 #include "core/plan/lower.h"
 #include "core/plan/workload_toml.h"
 #include "tests/models/oracle.h"
+#include "tests/support/places.h"
 
 namespace foregather::test {
 
@@ -18,7 +19,7 @@ namespace {
 using Json = nlohmann::json;
 using StepRows = std::vector<std::string>;
 
-const std::string kData = FOREGATHER_SOURCE_DIR "/tests/oracles/data/";
+const std::string kData = source_dir() + "/tests/oracles/data/";
 
 /// "all_gather 20480 forward" of each collective of a recording.
 StepRows recorded(const Json& step) {

@@ -4,6 +4,8 @@
 #include <iostream>
 #include <system_error>
 
+#include "tests/support/places.h"
+
 namespace foregather::test {
 
 namespace {
@@ -19,7 +21,7 @@ int skipped_cases() { return skips; }
 
 std::optional<std::filesystem::path> shared_data(std::string_view relative) {
   const char* chosen = std::getenv("FOREGATHER_DATA");
-  const std::filesystem::path root = chosen != nullptr ? chosen : FOREGATHER_DATA;
+  const std::filesystem::path root = chosen != nullptr ? chosen : data_dir();
   if (root.empty()) return std::nullopt;
   std::filesystem::path found = root / relative;
   std::error_code ignored;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <catch2/catch.hpp>
 
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
 
@@ -21,10 +22,10 @@ struct Said {
 
 Said run_beside(const test::Scratch& folder) {
   std::filesystem::remove(folder.path("foregather"));
-  std::filesystem::copy(FOREGATHER_BINARY, folder.path("foregather"));
+  std::filesystem::copy(test::program_path(), folder.path("foregather"));
   // CUDA_VISIBLE_DEVICES: where there is a GPU, it is not to be found.
   const std::string command = "CUDA_VISIBLE_DEVICES= " + folder.path("foregather") + " run " +
-                              FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml" +
+                              test::source_dir() + "/traces/samples/tiny_fsdp2.toml" +
                               " --backend cuda -n 2 -o " + folder.path("run.db") + " 2>&1";
   Said said;
   FILE* const pipe = ::popen(command.c_str(), "r");

@@ -12,6 +12,7 @@
 #include "gui/models/loader.h"
 #include "tasks/any_run.h"
 #include "tests/support/example_run.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 #include "tests/support/written_run.h"
 #include "tests/unit/gui/opened.h"
@@ -205,7 +206,7 @@ TEST_CASE("background: a canceled reading of a database gives up between rows") 
 
 TEST_CASE("background: closing while real files are read and knobs simulated is clean") {
   Events events;
-  const std::string workload = FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml";
+  const std::string workload = test::source_dir() + "/traces/samples/tiny_fsdp2.toml";
   const auto read = [](const std::string& location) -> Result<OpenRun> {
     auto any = tasks::load_any_run(location);
     if (!any) return tl::unexpected(any.error());

@@ -11,6 +11,7 @@
 #include "tasks/compare.h"
 #include "tasks/simulate.h"
 #include "tests/support/example_run.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
 #include "tests/support/written_run.h"
@@ -89,7 +90,7 @@ TEST_CASE("figures: as compare --json has them, of two predictions") {
 TEST_CASE("figures: as compare --json has them, of a workload and a recording") {
   const auto recording = test::shared_data("kineto/megatron_tp8/kineto_0.json.gz");
   if (!recording) FOREGATHER_SKIP("needs kineto/megatron_tp8 of the shared data");
-  const std::string workload = FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml";
+  const std::string workload = test::source_dir() + "/traces/samples/tiny_fsdp2.toml";
   std::vector<run::Run> runs;
   for (const std::string& source : {workload, recording->string()}) {
     auto any = tasks::load_any_run(source);
@@ -101,7 +102,7 @@ TEST_CASE("figures: as compare --json has them, of a workload and a recording") 
 
 TEST_CASE("figures: of one run as simulate --json has them") {
   tasks::SimulateRequest request;
-  request.sources.paths = {FOREGATHER_SOURCE_DIR "/traces/samples/moe_fsdp1.toml"};
+  request.sources.paths = {test::source_dir() + "/traces/samples/moe_fsdp1.toml"};
   auto outcome = tasks::simulate(request);
   REQUIRE(outcome);
   const json expected = json::parse(tasks::to_json(outcome->summary));

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "tasks/simulate.h"
+#include "tests/support/places.h"
 
 namespace foregather::test {
 
@@ -17,7 +18,7 @@ gui::Session opened(std::vector<run::Run> runs) {
 
 run::Run simulated_tiny(std::vector<std::string> sets) {
   tasks::SimulateRequest request;
-  request.sources.paths = {FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml"};
+  request.sources.paths = {source_dir() + "/traces/samples/tiny_fsdp2.toml"};
   request.sets = std::move(sets);
   auto outcome = tasks::simulate(request);
   if (!outcome) FAIL(outcome.error().text());

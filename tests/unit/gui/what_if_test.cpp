@@ -8,13 +8,14 @@
 #include "sim/passes/registry.h"
 #include "tasks/keys.h"
 #include "tasks/simulate.h"
+#include "tests/support/places.h"
 
 using namespace foregather;
 using namespace foregather::gui;
 
 namespace {
 
-const std::string kTiny = FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml";
+const std::string kTiny = test::source_dir() + "/traces/samples/tiny_fsdp2.toml";
 
 WhatIf tiny(std::vector<std::string> sets = {}) {
   return WhatIf({kTiny, *read_file(kTiny, MiB), kTiny, std::move(sets), {}, {}, {}},

@@ -7,6 +7,7 @@
 #include "core/ir/builder.h"
 #include "core/ir/validate.h"
 #include "sim/passes/fusion_groups.h"
+#include "tests/support/places.h"
 #include "tests/support/thunder_programs.h"
 #include "tests/unit/passes/schedules.h"
 #include "traces/thunder_graph.h"
@@ -155,7 +156,7 @@ TEST_CASE("the samples of issue 1337 are what the generator prints for ten paths
       {"horizontal", paths_horizontal(10, 256)}};
   for (const auto& [name, text] : samples) {
     const std::string path =
-        fmt::format(FOREGATHER_SOURCE_DIR "/traces/samples/thunder_ten_paths_{}.txt", name);
+        test::source_dir() + "/traces/samples/thunder_ten_paths_" + name + ".txt";
     if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
     const auto shipped = read_file(path, MiB);
     REQUIRE(shipped);

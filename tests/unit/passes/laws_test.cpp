@@ -13,6 +13,7 @@
 #include "sim/memory/memory_bound.h"
 #include "sim/passes/registry.h"
 #include "tests/fixtures/fixtures.h"
+#include "tests/support/places.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/repetitions.h"
 #include "tests/unit/passes/schedules.h"
@@ -187,8 +188,7 @@ TEST_CASE("every pass keeps the laws on every sample") {
 
 TEST_CASE("every pass keeps the laws on Thunder's traces") {
   for (const char* name : {"thunder_mlp_zero3_forward.txt", "thunder_mlp_zero3_backward.txt"}) {
-    const Graph graph =
-        loaded(std::string(FOREGATHER_SOURCE_DIR "/traces/samples/") + name, {}).graph;
+    const Graph graph = loaded(test::source_dir() + "/traces/samples/" + name, {}).graph;
     for (const Case& law : kCases) {
       CAPTURE(name);
       check_laws(graph, law);
@@ -199,7 +199,7 @@ TEST_CASE("every pass keeps the laws on Thunder's traces") {
 
 TEST_CASE("fusion keeps the laws on what several versions of Thunder print") {
   const std::filesystem::path folder =
-      std::filesystem::path(FOREGATHER_SOURCE_DIR) / "tests/oracles/data/thunder";
+      std::filesystem::path(test::source_dir()) / "tests/oracles/data/thunder";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".txt") continue;
     CAPTURE(entry.path().string());

@@ -6,6 +6,7 @@
 #include "core/base/file.h"
 #include "sim/passes/arguments.h"
 #include "sim/passes/registry.h"
+#include "tests/support/places.h"
 
 using namespace foregather;
 using namespace foregather::sim;
@@ -105,7 +106,7 @@ TEST_CASE("times, counts and patterns") {
 }
 
 TEST_CASE("docs/passes.md is what the registry says") {
-  const std::string path = FOREGATHER_SOURCE_DIR "/docs/passes.md";
+  const std::string path = test::source_dir() + "/docs/passes.md";
   if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(path) << passes_markdown();
   const auto text = read_file(path, MiB);
   REQUIRE(text.has_value());

@@ -7,6 +7,7 @@
 
 #include "core/ir/names.h"
 #include "tasks/simulate.h"
+#include "tests/support/places.h"
 #include "tests/unit/passes/schedules.h"
 
 using namespace foregather;
@@ -15,7 +16,7 @@ using namespace foregather::test;
 namespace {
 
 using Strings = std::vector<std::string>;
-const std::string kSamples = FOREGATHER_SOURCE_DIR "/traces/samples/";
+const std::string kSamples = test::source_dir() + "/traces/samples/";
 
 tasks::Summary simulated(const std::string& sample, const Strings& sets, const Strings& passes) {
   tasks::SimulateRequest request;

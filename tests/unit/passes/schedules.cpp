@@ -8,6 +8,7 @@
 #include "sim/memory/host_order.h"
 #include "sim/memory/live.h"
 #include "sim/passes/registry.h"
+#include "tests/support/places.h"
 
 namespace foregather::test {
 namespace {
@@ -27,7 +28,7 @@ tasks::Schedule loaded(const std::string& path, const std::vector<std::string>& 
 
 tasks::Schedule sample_with(const std::string& name, const std::vector<std::string>& sets,
                             const std::vector<std::string>& passes) {
-  return loaded(FOREGATHER_SOURCE_DIR "/traces/samples/" + name + ".toml", sets, passes);
+  return loaded(source_dir() + "/traces/samples/" + name + ".toml", sets, passes);
 }
 
 sim::CostTable made_up_prices(const Graph& graph) {

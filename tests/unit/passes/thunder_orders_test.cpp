@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/ir/names.h"
+#include "tests/support/places.h"
 #include "tests/unit/passes/schedules.h"
 
 using namespace foregather;
@@ -14,7 +15,7 @@ namespace {
 using Strings = std::vector<std::string>;
 
 Graph recorded(const std::string& name) {
-  const std::string path = FOREGATHER_SOURCE_DIR "/tests/oracles/data/thunder/0.2.3_" + name;
+  const std::string path = test::source_dir() + "/tests/oracles/data/thunder/0.2.3_" + name;
   auto schedule = tasks::load_schedule(
       tasks::Sources{{path + "_forward.txt", path + "_backward.txt"}, true, {}}, {}, {});
   REQUIRE(schedule.has_value());

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/places.h"
 #include "tests/support/skip.h"
 #include "tests/unit/plan/model_live_bytes.h"
 #include "tests/unit/plan/temporary_file.h"
@@ -93,7 +94,7 @@ TEST_CASE("counts by hand") {
 
 TEST_CASE("configs of published models read and count as transformers counts them") {
   if (!shared_data("configs/hf")) FOREGATHER_SKIP("the shared configs are absent");
-  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/parameter_counts.json");
+  std::ifstream file(test::source_dir() + "/tests/oracles/data/parameter_counts.json");
   const nlohmann::json counts = nlohmann::json::parse(file);
   int known = 0;
   for (const auto& [name, row] : counts["models"].items()) {
@@ -110,7 +111,7 @@ TEST_CASE("configs of published models read and count as transformers counts the
 }
 
 TEST_CASE("every family counts as transformers counts it") {
-  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/family_counts.json");
+  std::ifstream file(test::source_dir() + "/tests/oracles/data/family_counts.json");
   const nlohmann::json counts = nlohmann::json::parse(file);
   for (const auto& [name, row] : counts["models"].items()) {
     INFO(name);
@@ -364,7 +365,7 @@ TEST_CASE("bad configs of other families say where and what to do") {
 }
 
 TEST_CASE("each key of each family refuses a wrong type under its name") {
-  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/family_counts.json");
+  std::ifstream file(test::source_dir() + "/tests/oracles/data/family_counts.json");
   const nlohmann::json counts = nlohmann::json::parse(file);
   int refused = 0;
   for (const auto& [name, row] : counts["models"].items()) {

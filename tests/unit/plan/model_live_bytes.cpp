@@ -1,4 +1,5 @@
 #include "tests/unit/plan/model_live_bytes.h"
+#include "tests/support/places.h"
 
 #include <algorithm>
 #include <vector>
@@ -124,7 +125,7 @@ std::string malformed(const Tape& tape) {
 }
 
 std::string sample_config(const std::string& name) {
-  return FOREGATHER_SOURCE_DIR "/traces/samples/configs/" + name + ".json";
+  return source_dir() + "/traces/samples/configs/" + name + ".json";
 }
 
 ModelConfig sample(const std::string& name) {

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/places.h"
 #include "tests/unit/plan/model_live_bytes.h"
 
 using namespace foregather;
@@ -18,7 +19,7 @@ using Json = nlohmann::json;
 namespace {
 
 Json read_json(const std::string& name) {
-  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/" + name);
+  std::ifstream file(test::source_dir() + "/tests/oracles/data/" + name);
   return Json::parse(file);
 }
 

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/places.h"
 #include "tests/unit/plan/model_live_bytes.h"
 #include "tests/unit/plan/temporary_file.h"
 
@@ -71,7 +72,7 @@ TEST_CASE("tapes are well formed for every family, attention and precision") {
 }
 
 TEST_CASE("tapes of every family are well formed and count as their config does") {
-  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/family_counts.json");
+  std::ifstream file(test::source_dir() + "/tests/oracles/data/family_counts.json");
   const nlohmann::json counts = nlohmann::json::parse(file);
   for (const auto& [name, row] : counts["models"].items()) {
     const TemporaryFile json(row["config"].dump());
@@ -366,7 +367,7 @@ TEST_CASE("a wholly compiled head keeps the logits, not their log probabilities"
 }
 
 TEST_CASE("compiled tapes of every family read only what is made") {
-  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/family_counts.json");
+  std::ifstream file(test::source_dir() + "/tests/oracles/data/family_counts.json");
   const nlohmann::json counts = nlohmann::json::parse(file);
   for (const auto& [name, row] : counts["models"].items()) {
     const TemporaryFile json(row["config"].dump());

@@ -11,6 +11,7 @@
 #include "core/plan/model.h"
 #include "core/plan/module_tree.h"
 #include "core/plan/workload_toml.h"
+#include "tests/support/places.h"
 
 namespace foregather::plan {
 
@@ -191,7 +192,7 @@ TEST_CASE("modules of trees save what torch.nn saves") {
        {"{ transformer = { d_model = 16, nhead = 2, num_encoder_layers = 2, num_decoder_layers = "
         "1, dim_feedforward = 24 } }",
         4}}};
-  std::ifstream file(FOREGATHER_SOURCE_DIR "/tests/oracles/data/trees.json");
+  std::ifstream file(test::source_dir() + "/tests/oracles/data/trees.json");
   const auto recorded = nlohmann::json::parse(file).at("saved");
   CHECK(recorded.size() == modules.size());
   for (const auto& [name, module] : modules) {

@@ -16,12 +16,13 @@
 #include <catch2/catch.hpp>
 
 #include "tests/support/example_run.h"
+#include "tests/support/places.h"
 #include "tests/support/skip.h"
 #include "tests/support/snapshot_pickle.h"
 #include "tests/support/written_run.h"
 #include "tests/unit/profiler/raw.h"
 
-#if defined(FOREGATHER_INJECT) && defined(FOREGATHER_RECORDED_PROGRAM) && defined(FOREGATHER_BINARY)
+#if defined(FOREGATHER_INJECT) && defined(FOREGATHER_RECORDED_PROGRAM)
 
 namespace foregather {
 namespace {
@@ -33,7 +34,7 @@ using Rows = std::vector<std::vector<std::string>>;
 /// `foregather` in a folder of its own.
 struct Foregather {
   pid_t start(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), FOREGATHER_BINARY);
+    arguments.insert(arguments.begin(), test::program_path());
     return test::start(arguments, variables, scratch.path("errors"));
   }
   int run(const std::vector<std::string>& arguments) { return test::wait_for(start(arguments)); }
@@ -272,7 +273,7 @@ TEST_CASE("record: a terminal shows how many records there are") {
   REQUIRE(terminal >= 0);
   REQUIRE(::grantpt(terminal) == 0);
   REQUIRE(::unlockpt(terminal) == 0);
-  const pid_t pid = test::start({FOREGATHER_BINARY, "record", "--host-only", "-o",
+  const pid_t pid = test::start({test::program_path(), "record", "--host-only", "-o",
                                  foregather.database, "--", kProgram, "forever"},
                                 {}, ::ptsname(terminal));
   const std::regex line(R"(recording: (\d+) process(?:es)?, ([\d,]+) records, 0 dropped, )"

@@ -11,6 +11,7 @@
 #include "runtime/host/host_backend.h"
 #include "sim/passes/registry.h"
 #include "tasks/schedule.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
@@ -127,7 +128,7 @@ void check_same(const Digests& expected, const Digests& found) {
   }
 }
 
-const std::string kSample = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml";
+const std::string kSample = test::source_dir() + "/traces/samples/tiny_fsdp2.toml";
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include "tasks/import.h"
 #include "tasks/import_run.h"
 #include "tests/support/example_run.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
 #include "tests/support/written_run.h"
@@ -19,7 +20,7 @@ using namespace foregather;
 namespace {
 
 std::string recording(const char* name) {
-  return std::string(FOREGATHER_SOURCE_DIR) + "/tests/golden/inputs/" + name;
+  return test::source_dir() + "/tests/golden/inputs/" + name;
 }
 
 std::string fault(const tasks::CalibrateRequest& request) {

@@ -7,6 +7,7 @@
 #include "core/ir/dump.h"
 #include "tasks/simulate.h"
 #include "tests/fixtures/fixtures.h"
+#include "tests/support/places.h"
 #include "tests/unit/plan/temporary_file.h"
 
 using namespace foregather;
@@ -72,7 +73,7 @@ TEST_CASE("a job of one class and that class are the same") {
 
 TEST_CASE("after an out-of-memory the class says what the job says") {
   tasks::SimulateRequest request;
-  request.sources.paths = {FOREGATHER_SOURCE_DIR "/traces/samples/tiny_fsdp2.toml"};
+  request.sources.paths = {test::source_dir() + "/traces/samples/tiny_fsdp2.toml"};
   request.sets = {"train.micro_batch=4096", "train.seq_len=2048"};
   const auto outcome = tasks::simulate(request);
   REQUIRE(outcome.has_value());

@@ -9,6 +9,7 @@
 #include "core/store/reader.h"
 #include "tasks/any_run.h"
 #include "tests/support/example_run.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
 #include "tests/support/written_run.h"
@@ -39,7 +40,7 @@ run::Run whole_example() {
   return run;
 }
 
-std::string source(const char* path) { return std::string(FOREGATHER_SOURCE_DIR) + "/" + path; }
+std::string source(const char* path) { return test::source_dir() + "/" + path; }
 
 }  // namespace
 

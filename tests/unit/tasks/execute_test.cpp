@@ -8,13 +8,14 @@
 #include "core/store/recording_writer.h"
 #include "tasks/any_run.h"
 #include "tasks/simulate.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
 
 namespace {
 
-const std::string kSamples = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/";
+const std::string kExecuteSamples = test::source_dir() + "/traces/samples/";
 
 tasks::ExecuteRequest request_of(const test::Scratch& scratch, const std::string& source) {
   tasks::ExecuteRequest request;
@@ -37,7 +38,7 @@ std::string error_of(const tasks::ExecuteRequest& request) {
 
 TEST_CASE("a job that needs more memory than there is, is refused before it begins") {
   const test::Scratch scratch;
-  auto request = request_of(scratch, kSamples + "llama3_8b_fsdp2.toml");
+  auto request = request_of(scratch, kExecuteSamples + "llama3_8b_fsdp2.toml");
   request.sets = {"cluster.hardware=h100_sxm"};
   request.ranks = 64;
   CHECK(error_of(request).find("and this machine has") != std::string::npos);
@@ -46,7 +47,7 @@ TEST_CASE("a job that needs more memory than there is, is refused before it begi
 TEST_CASE("the ranks of a dump are those of its schedule") {
   const test::Scratch scratch;
   tasks::SimulateRequest simulate;
-  simulate.sources.paths = {kSamples + "tiny_fsdp2.toml"};
+  simulate.sources.paths = {kExecuteSamples + "tiny_fsdp2.toml"};
   simulate.sets = {"train.seq_len=16", "model.layers=1", "cluster.hardware=host"};
   simulate.dump = true;
   const auto outcome = tasks::simulate(simulate);
@@ -73,7 +74,7 @@ TEST_CASE("the ranks of a dump are those of its schedule") {
 
 TEST_CASE("the JSON of a run with expandable segments has the peaks that were predicted") {
   const test::Scratch scratch;
-  auto request = request_of(scratch, kSamples + "tiny_fsdp2.toml");
+  auto request = request_of(scratch, kExecuteSamples + "tiny_fsdp2.toml");
   request.sets = {"train.seq_len=16", "model.layers=1", "cluster.hardware=host",
                   "allocator.conf=expandable_segments:True"};
   request.ranks = 2;
@@ -90,7 +91,7 @@ TEST_CASE("the JSON of a run with expandable segments has the peaks that were pr
   CHECK(json["step_time_ns"] > 0);
 
   tasks::SimulateRequest simulate;
-  simulate.sources.paths = {kSamples + "tiny_fsdp2.toml"};
+  simulate.sources.paths = {kExecuteSamples + "tiny_fsdp2.toml"};
   simulate.sets = request.sets;
   simulate.sets.emplace_back("parallel.world_size=2");
   const auto outcome = tasks::simulate(simulate);

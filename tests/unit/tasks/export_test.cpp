@@ -15,6 +15,7 @@
 #include "tasks/simulate.h"
 #include "tests/support/chrome_trace.h"
 #include "tests/support/example_run.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
 #include "tests/support/written_run.h"
@@ -99,8 +100,7 @@ TEST_CASE("export: predicted runs, as a viewer sees them and imported again") {
                              "openvla_zero3", "openvla_deepcompile", "gpt2_ddp"}) {
     INFO(sample);
     tasks::SimulateRequest request;
-    request.sources.paths = {
-        fmt::format("{}/traces/samples/{}.toml", FOREGATHER_SOURCE_DIR, sample)};
+    request.sources.paths = {fmt::format("{}/traces/samples/{}.toml", test::source_dir(), sample)};
     const auto outcome = tasks::simulate(request);
     REQUIRE(outcome);
     const run::Run& run = outcome->run;
@@ -187,7 +187,7 @@ TEST_CASE("export: recorded runs, as a viewer sees them and imported again") {
 TEST_CASE("export: what is read back of a prediction is its steady step, and no measurement") {
   const test::Scratch folder;
   tasks::SimulateRequest request;
-  request.sources.paths = {std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/tiny_fsdp2.toml"};
+  request.sources.paths = {test::source_dir() + "/traces/samples/tiny_fsdp2.toml"};
   auto outcome = tasks::simulate(request);
   REQUIRE(outcome.has_value());
   const std::string database = test::written(folder.path("p.db"), outcome->run);

@@ -16,6 +16,7 @@
 #include "tasks/any_run.h"
 #include "tasks/import_run.h"
 #include "tasks/recorded_source.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
@@ -23,7 +24,7 @@ using namespace foregather;
 namespace {
 
 std::string input(const std::string& name) {
-  return std::string(FOREGATHER_SOURCE_DIR) + "/tests/golden/inputs/" + name;
+  return test::source_dir() + "/tests/golden/inputs/" + name;
 }
 
 std::string content(const std::string& path) {

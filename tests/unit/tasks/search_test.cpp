@@ -10,6 +10,7 @@
 #include "tasks/simulate.h"
 #include "tasks/sweep.h"
 #include "tasks/sweep_rows.h"
+#include "tests/support/places.h"
 #include "tests/support/repetitions.h"
 #include "tests/support/scratch.h"
 
@@ -18,7 +19,7 @@ using namespace foregather::tasks;
 
 namespace {
 
-const std::string kSearchSamples = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/";
+const std::string kSearchSamples = test::source_dir() + "/traces/samples/";
 
 class SweptRows final : public run::SweepSink {
  public:

@@ -12,6 +12,7 @@
 #include "tasks/pareto.h"
 #include "tasks/simulate.h"
 #include "tasks/sweep_rows.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 #include "tests/unit/tasks/swept.h"
 
@@ -92,7 +93,7 @@ TEST_CASE("so they are for every sample") {
 TEST_CASE("their columns are the fields that simulate --json prints, known or not") {
   for (const std::string& source :
        {kSamples + "tiny_fsdp2.toml",
-        std::string(FOREGATHER_SOURCE_DIR) + "/tests/golden/inputs/kineto_small.json"}) {
+        test::source_dir() + "/tests/golden/inputs/kineto_small.json"}) {
     SweepRequest request;
     request.source = source;
     request.vary = {"what-if.scale=compute:2"};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tasks/sweep.h"
+#include "tests/support/places.h"
 
 namespace foregather::test {
 
@@ -13,7 +14,7 @@ using tasks::SweepCounts;
 using tasks::SweepProgress;
 using tasks::SweepRequest;
 
-inline const std::string kSamples = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/";
+inline const std::string kSamples = source_dir() + "/traces/samples/";
 
 class Rows final : public run::SweepSink {
  public:

@@ -4,6 +4,7 @@
 #include "tasks/sniff.h"
 #include "tasks/thunder_source.h"
 #include "tasks/wire_bytes.h"
+#include "tests/support/places.h"
 
 using namespace foregather;
 using namespace foregather::tasks;
@@ -86,7 +87,7 @@ TEST_CASE("the world size of a Thunder trace is a key of its own") {
 }
 
 TEST_CASE("a forward and its backward are recognised, in either order") {
-  const std::string samples = std::string(FOREGATHER_SOURCE_DIR) + "/traces/samples/";
+  const std::string samples = test::source_dir() + "/traces/samples/";
   const std::string forward = samples + "thunder_mlp_zero3_forward.txt";
   const std::string backward = samples + "thunder_mlp_zero3_backward.txt";
   CHECK(are_forward_and_backward(forward, backward));

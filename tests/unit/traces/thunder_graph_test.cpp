@@ -10,6 +10,7 @@
 
 #include "core/ir/validate.h"
 #include "sim/memory/live.h"
+#include "tests/support/places.h"
 #include "tests/support/skip.h"
 #include "tests/support/thunder_programs.h"
 #include "traces/thunder_facts.h"
@@ -78,7 +79,7 @@ std::string head(const std::string& parameters) {
 }
 
 const std::filesystem::path kOracles =
-    std::filesystem::path(FOREGATHER_SOURCE_DIR) / "tests/oracles/data/thunder";
+    std::filesystem::path(test::source_dir()) / "tests/oracles/data/thunder";
 
 }  // namespace
 

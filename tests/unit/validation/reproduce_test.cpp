@@ -4,11 +4,12 @@
 #include <sstream>
 
 #include "tasks/validation/reproduce.h"
+#include "tests/support/places.h"
 
 using namespace foregather;
 
 TEST_CASE("published effects are reproduced, and docs/reproduce.md says so") {
-  const std::string root = FOREGATHER_SOURCE_DIR;
+  const std::string root = test::source_dir();
   const auto rows = tasks::reproduce(root + "/traces/samples");
   REQUIRE(rows);
   CHECK(rows->size() == 20);
