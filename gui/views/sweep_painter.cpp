@@ -11,7 +11,7 @@
 namespace foregather::gui {
 namespace {
 
-constexpr double kLeft = 92, kBottom = 44, kTop = 34, kRight = 16;
+constexpr double kLeft = 92, kBottom = 44, kAbove = 34, kRight = 16;
 constexpr double kTextLine = 19, kDot = 5, kRing = 8;
 
 void paint_axes(QPainter& painter, const QRectF& area, const SweepScale& scale,
@@ -131,8 +131,8 @@ void paint_front(DetailLines& lines, const SweepPlot& plot) {
 }  // namespace
 
 SweepScale sweep_scale(const SweepPlot& plot, const QRectF& area) {
-  return sweep_scale(plot, area.left() + kLeft, area.top() + kTop, area.width() - kLeft - kRight,
-                     area.height() - kTop - kBottom);
+  return sweep_scale(plot, area.left() + kLeft, area.top() + kAbove, area.width() - kLeft - kRight,
+                     area.height() - kAbove - kBottom);
 }
 
 void paint_sweep(QPainter& painter, const QRectF& area, const SweepPlot& plot, const Theme& theme) {
