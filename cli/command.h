@@ -19,6 +19,7 @@ struct Option {
   std::vector<std::string>* texts = nullptr;
   bool required = false;
   bool rest = false;  ///< of `texts`: all that is behind "--", as it is
+  std::vector<std::string> choices = {};  ///< all that it may be, for shells; empty: not a choice
 };
 
 /// A subcommand. `run` is called after `options` have been filled; its result is the exit code.

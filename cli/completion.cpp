@@ -5,7 +5,6 @@
 
 #include "cli/help.h"
 #include "cli/manual.h"
-#include "tasks/export.h"
 #include "tasks/keys.h"
 
 namespace foregather::cli {
@@ -64,15 +63,8 @@ Values values_of(const Option& option) {
   } else if (option.names.ends_with("--hw")) {
     values.words = tasks::hardware_names();
     values.may_be_file = true;
-  } else if (option.names.ends_with("--format")) {
-    for (const tasks::ExportFormat& format : tasks::export_formats())
-      values.words.emplace_back(format.name);
-  } else if (option.names == "--backend") {
-    values.words = {"host", "cuda"};
-  } else if (option.names == "--view") {
-    values.words = {"timeline", "memory", "segments", "residuals", "summary", "sweep"};
-  } else if (option.names == "--memory-model") {
-    values.words = {"allocator", "live", "thunder-estimator"};
+  } else {
+    values.words = option.choices;
   }
   return values;
 }
@@ -132,10 +124,11 @@ std::string bash_completion(std::span<const Command> commands) {
   for (const NamedValues& option : all_values(commands)) {
     const Values& values = option.values;
     if (values.words.empty() && values.may_be_file) continue;
-    script += fmt::format("    {}) COMPREPLY=($(compgen {}-W '{}' -- \"$word\"))",
+    script += fmt::format("    {}) mapfile -t COMPREPLY < <(compgen {}-W '{}' -- \"$word\")",
                           fmt::join(option.names, "|"), values.may_be_file ? "-f " : "",
                           fmt::join(values.words, " "));
-    if (values.goes_on) script += "; compopt -o nospace 2>/dev/null";
+    // As file names their "=" would be escaped.
+    if (values.goes_on) script += "; compopt +o filenames -o nospace 2>/dev/null";
     script += " ;;\n";
   }
   return script +

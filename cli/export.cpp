@@ -22,6 +22,12 @@ int run_export(const ExportArguments& arguments) {
   return print(fmt::format("wrote {}\n", printable(arguments.output)));
 }
 
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const tasks::ExportFormat& format : tasks::export_formats()) names.emplace_back(format.name);
+  return names;
+}
+
 std::string format_doc() {
   std::string doc = "what to write: ";
   bool first = true;
@@ -48,7 +54,8 @@ Command export_command() {
        "the database; RUN.db:NAME chooses one of several runs. The format perfetto takes a second "
        "one",
        nullptr, nullptr, &arguments->databases, true},
-      {"-f,--format", "FORMAT", format_doc(), nullptr, &arguments->format, nullptr, true},
+      {"-f,--format", "FORMAT", format_doc(), nullptr, &arguments->format, nullptr, true, false,
+       format_names()},
       {"-o,--output", "FILE", "the file to write", nullptr, &arguments->output, nullptr, true},
   };
   command.examples = {

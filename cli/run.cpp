@@ -108,8 +108,15 @@ Command run_command() {
   command.options = {
       {"SOURCE", "", "what simulate takes: a workload, a schedule dump, a trace", nullptr, nullptr,
        &arguments->sources},
-      {"--backend", "NAME", "host, or cuda (a plug-in beside the program)", nullptr,
-       &arguments->backend, nullptr, true},
+      {"--backend",
+       "NAME",
+       "host, or cuda (a plug-in beside the program)",
+       nullptr,
+       &arguments->backend,
+       nullptr,
+       true,
+       false,
+       {"host", "cuda"}},
       {"--hw", "HW",
        "the hardware that the schedule is lowered for. Default: with the host backend host, what "
        "it "

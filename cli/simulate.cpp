@@ -25,14 +25,14 @@ struct SimulateArguments {
   bool json = false, keys = false;
 };
 
+constexpr std::array<std::string_view, 3> kMemoryModels{"allocator", "live", "thunder-estimator"};
+
 Result<tasks::MemoryModel> memory_model(const std::string& name) {
-  using namespace std::string_view_literals;
-  constexpr std::array kNames{"allocator"sv, "live"sv, "thunder-estimator"sv};
   if (name.empty() || name == "allocator") return tasks::MemoryModel::allocator;
   if (name == "live") return tasks::MemoryModel::live;
   if (name == "thunder-estimator") return tasks::MemoryModel::thunder_estimator;
   return fail_at("--memory-model", "unknown model '{}'{}; known are {}", name,
-                 did_you_mean(name, kNames), fmt::join(kNames, ", "));
+                 did_you_mean(name, kMemoryModels), fmt::join(kMemoryModels, ", "));
 }
 
 Result<tasks::SimulateRequest> request_of(const SimulateArguments& arguments) {
@@ -142,11 +142,17 @@ std::vector<Option> options(SimulateArguments& arguments) {
        "order. docs/passes.md explains each pass:" +
            tasks::what_if_help(),
        nullptr, nullptr, &arguments.what_if},
-      {"--memory-model", "MODEL",
+      {"--memory-model",
+       "MODEL",
        "allocator (default): PyTorch's caching allocator, decision by "
        "decision; live: bytes of live tensors in program order, without rounding or streams; "
        "thunder-estimator: Thunder's own rules, for Thunder traces",
-       nullptr, &arguments.memory_model, nullptr},
+       nullptr,
+       &arguments.memory_model,
+       nullptr,
+       false,
+       false,
+       {kMemoryModels.begin(), kMemoryModels.end()}},
       {"--as", "ranks|fwd-bwd", "what several sources are: ranks, or a forward and a backward",
        nullptr, &arguments.as, nullptr},
       {"--step", "N", "which step of a recorded run", nullptr, &arguments.step, nullptr},

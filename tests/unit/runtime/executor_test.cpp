@@ -219,6 +219,7 @@ TEST_CASE("running out of memory is a result") {
   CHECK(executed.report->oom->bytes > 0);
 }
 
+// Whether the one reads what the other writes, ThreadSanitizer sees.
 TEST_CASE("a job ends while a stream waits for an op that another still performs") {
   GraphBuilder builder;
   const ProgramId program = builder.begin_program("rank");
