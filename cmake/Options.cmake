@@ -40,8 +40,8 @@ find_program(FOREGATHER_CCACHE ccache)
 mark_as_advanced(FOREGATHER_CCACHE)
 if(FOREGATHER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${FOREGATHER_CCACHE}")
-  if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug" OR FOREGATHER_SANITIZE)
-    # The same in every clone: what one compiled serves all. A debugger gets whole paths.
+  if(CMAKE_BUILD_TYPE STREQUAL "Release" OR FOREGATHER_SANITIZE)
+    # The same in every clone: what one compiled serves all. Debuggers and gcov get whole paths.
     list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1)
     add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fdebug-prefix-map=${PROJECT_SOURCE_DIR}=.>"
                         "$<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}=.>")
