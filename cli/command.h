@@ -18,7 +18,7 @@ struct Option {
   std::string* text = nullptr;
   std::vector<std::string>* texts = nullptr;
   bool required = false;
-  bool rest = false;  ///< of `texts`: all that is behind "--", as it is
+  bool rest = false;                      ///< of `texts`: all that is behind "--", as it is
   std::vector<std::string> choices = {};  ///< all that it may be, for shells; empty: not a choice
 };
 
