@@ -1,4 +1,5 @@
 // What the CUDA driver calls of the injection library: CUDA_INJECTION64_PATH.
+#include <cstdlib>
 #include <exception>
 
 #include "profiler/cupti_session.h"
@@ -13,7 +14,11 @@ extern "C" int InitializeInjection(void) {
     Recorder* const recorder = Recorder::instance();
     if (recorder == nullptr || recorder->settings().host_only || !recorder->wants_device())
       return 1;
-    if (CuptiSession* const session = CuptiSession::start(*recorder)) recorder->set_device(session);
+    if (CuptiSession* const session = CuptiSession::start(*recorder)) {
+      recorder->set_device(session);
+      // CUPTI takes itself down at the exit: this comes before, what start() registered after.
+      std::atexit(Recorder::finish);
+    }
   } catch (const std::exception&) {
     return 1;  // out of memory: the program itself matters more
   }

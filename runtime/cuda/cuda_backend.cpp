@@ -20,6 +20,8 @@ constexpr std::uint64_t kPlacesShared = 96, kPlaces = 1024;
 /// Of the free memory of a GPU, what is left for NCCL's buffers and the runtime's own.
 constexpr Bytes kOutside = 2 * GiB;
 constexpr Ns kPatience = 300 * kSecond;
+/// Longer than any op takes: if nothing ends for so long, nothing will.
+constexpr Ns kStall = 60 * kSecond;
 
 class CudaBackend final : public Backend, private DeviceEvents {
  public:
@@ -336,6 +338,9 @@ Status CudaBackend::add_devices(Seats seats, std::vector<std::unique_ptr<Device>
     std::vector<std::vector<WorkPlan>> plans;
     for (std::size_t rank = first; rank < end; ++rank)
       plans.push_back(planner.plan(graph.at(graph.classes[job.class_of[rank]].program)));
+    if (gpu.products() != nullptr)
+      if (const Status loaded = gpu.products()->load(gpu.own_stream()); !loaded)
+        return tl::unexpected(loaded.error());
     const auto scratch = planner.make_scratch(gpu);
     if (!scratch) return tl::unexpected(scratch.error());
     if (g == 0 && gpu.products() != nullptr && planner.products_without_library() > 0)
@@ -356,17 +361,29 @@ Status CudaBackend::add_devices(Seats seats, std::vector<std::unique_ptr<Device>
 }
 
 void CudaBackend::report_all() {
-  while (!shared_.failed) {
+  const Clock& clock = *shared_.job.clock;
+  for (Ns last = clock.now(); !shared_.failed;) {
     bool any = false;
     for (CudaDevice* const device : devices_) any = device->report() || any;
     for (const auto& gpu : gpus_) {
       (void)gpu->use();
       gpu->compare_clocks();
     }
+    const bool is_idle =
+        !any && std::ranges::all_of(devices_, [](CudaDevice* device) { return device->is_idle(); });
+    if (any || is_idle) last = clock.now();
     if (any) continue;
-    if (is_stopping_ &&
-        std::ranges::all_of(devices_, [](CudaDevice* device) { return device->is_idle(); }))
-      return;
+    if (is_stopping_ && is_idle) return;
+    if (clock.now() - last > kStall) {
+      std::string awaited;
+      for (CudaDevice* const device : devices_) {
+        const std::string keys = device->awaited();
+        awaited += (awaited.empty() || keys.empty() ? "" : ", ") + keys;
+      }
+      failed(fail_work("", "nothing has ended on the GPU for {} s; not ended: {}", kStall / kSecond,
+                       awaited)
+                 .value());
+    }
     for (const auto& room : rooms_)
       if (const Status well = room->check(); !well) failed(well.error());
     std::this_thread::sleep_for(std::chrono::microseconds(20));

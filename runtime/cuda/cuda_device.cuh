@@ -57,6 +57,8 @@ class CudaDevice final : public Device {
   /// Reports what has ended; false if nothing has.
   bool report();
   bool is_idle();
+  /// Keys of what streams have not ended, the oldest of each; for people.
+  std::string awaited();
   /// Lets host threads go.
   void wake();
 

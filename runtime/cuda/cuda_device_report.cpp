@@ -13,6 +13,20 @@ bool CudaDevice::is_idle() {
   });
 }
 
+std::string CudaDevice::awaited() {
+  std::string keys;
+  for (const auto& queue : queues_) {
+    const std::lock_guard lock(queue->mutex);
+    for (std::uint64_t at = queue->head; at < queue->tail; ++at) {
+      const Item& item = queue->ring[at % queue->ring.size()];
+      if (!item.op) continue;
+      keys += (keys.empty() ? "" : ", ") + key_of(item.op, item.step);
+      break;
+    }
+  }
+  return keys;
+}
+
 bool CudaDevice::report() {
   bool any = false;
   for (const auto& queue : queues_)

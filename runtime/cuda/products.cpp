@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+
+#include "core/base/text.h"
+#include "runtime/cuda/calls.cuh"
 
 namespace foregather::runtime::cuda {
 namespace {
@@ -146,6 +151,39 @@ bool Products::multiply(cudaStream_t stream, const Plan& plan, const void* a, co
                     plan.a, is_double ? static_cast<const void*>(&double_beta) : &beta, c, plan.c,
                     c, plan.c, &plan.algorithm, workspace, static_cast<std::size_t>(kWorkspace),
                     stream) == CUBLAS_STATUS_SUCCESS;
+}
+
+Status Products::load(cudaStream_t stream) const {
+  constexpr Bytes kAlignment = 256;
+  const auto aligned = [](Bytes bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  Bytes most = 0;
+  for (const auto& plan : plans_)
+    if (plan->is_known)
+      most = std::max(most, aligned(plan->shape.a_bytes()) + aligned(plan->shape.b_bytes()) +
+                                aligned(plan->shape.c_bytes()));
+  if (most == 0) return {};
+  Calls calls;
+  void* memory = nullptr;
+  if (!FOREGATHER_CUDA(calls, cudaMalloc(&memory, static_cast<std::size_t>(most + kWorkspace))))
+    return fail_work("", "{} to try the products: {}", format_bytes(most + kWorkspace),
+                     calls.status().error().message);
+  auto* const a = static_cast<std::byte*>(memory);
+  for (const auto& plan : plans_) {
+    if (!plan->is_known) continue;
+    std::byte* const b = a + aligned(plan->shape.a_bytes());
+    std::byte* const c = b + aligned(plan->shape.b_bytes());
+    if (!multiply(stream, *plan, a, b, c, a + most)) {
+      const ProductShape& shape = plan->shape;
+      calls.note(fail_work("", "cuBLASLt refuses a product of {} x {} x {} x {} {}", shape.batch,
+                           shape.m, shape.n, shape.k, foregather::name(shape.type)));
+      break;
+    }
+  }
+  FOREGATHER_CUDA(calls, cudaStreamSynchronize(stream));
+  FOREGATHER_CUDA(calls, cudaFree(memory));
+  return calls.status();
 }
 
 }  // namespace foregather::runtime::cuda

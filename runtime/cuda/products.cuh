@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/result.h"
 #include "core/ir/graph.h"
 #include "runtime/cuda/libraries.h"
 
@@ -43,6 +44,10 @@ class Products {
   /// C = A·B, scaled so that random numbers keep their size. Pointers are of 16 bytes' alignment.
   bool multiply(cudaStream_t stream, const Plan& plan, const void* a, const void* b, void* c,
                 void* workspace) const;
+  /// Performs each product that was planned once, in memory of its own. The library loads a
+  /// product's kernel when it is first used, and loading waits for all work of the GPU, of which
+  /// some may wait for the rank that loads: before such work, all are to be there.
+  Status load(cudaStream_t stream) const;
 
  private:
   struct Entries {

@@ -4,9 +4,11 @@
 // buffer is handed over before a forced flush. FAKE_CUPTI_LATE: kernels take as many milliseconds,
 // a flush hands over what has ended, and what has not is lost where kinds are switched off.
 // FAKE_CUPTI_GOES_ON: a thread reports until the process is gone. As CUPTI does, it holds a lock of
-// its own while it calls back, and takes it in each call.
+// its own while it calls back, and takes it in each call; and it takes itself down at the exit,
+// when what was registered before it was opened has not run: who calls it then crashes.
 #include <cupti.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -18,6 +20,14 @@ namespace {
 CUpti_BuffersCallbackRequestFunc g_request = nullptr;
 CUpti_BuffersCallbackCompleteFunc g_complete = nullptr;
 std::size_t g_dropped = 0;
+
+std::atomic<bool> g_is_down{false};
+struct TearDown {
+  ~TearDown() { g_is_down = true; }
+} g_tear_down;
+void need_no_exit() {
+  if (g_is_down) std::abort();
+}
 
 // Never freed: threads may be in it when the process ends.
 std::recursive_mutex& own_lock() {
@@ -150,11 +160,13 @@ CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requ
 }
 CUptiResult cuptiActivityEnable(CUpti_ActivityKind) { return CUPTI_SUCCESS; }
 CUptiResult cuptiActivityDisable(CUpti_ActivityKind) {
+  need_no_exit();
   const Locked lock(own_lock());
   if (milliseconds("FAKE_CUPTI_LATE") > 0) held().clear();
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiActivityFlushAll(uint32_t flags) {
+  need_no_exit();
   const Locked lock(own_lock());
   const bool hands_over = flags != 0 || milliseconds("FAKE_CUPTI_LATE") > 0;
   std::erase_if(held(), [&](const Held& one) {
@@ -165,6 +177,7 @@ CUptiResult cuptiActivityFlushAll(uint32_t flags) {
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t* dropped) {
+  need_no_exit();
   const Locked lock(own_lock());
   *dropped = g_dropped;
   g_dropped = 0;
