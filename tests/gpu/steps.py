@@ -32,7 +32,8 @@ TINY = (128, 2, 4, 2, 256, 512)
 
 # By name: dimensions, and what the keys of a workload say.
 BASE = dict(layers=None, micro_batch=1, seq_len=8192, world_size=8, checkpointing="none", compile=False,
-            compile_loss=False, float8=None, optimizer="foreach", repeat_kv=True, complex_rotary=True)
+            compile_loss=False, float8=None, optimizer="foreach", repeat_kv=True, complex_rotary=True,
+            wrap="block", attention="sdpa", family="llama")
 
 
 def case(model, **choices):
@@ -66,6 +67,23 @@ CASES = {
     "1b-none-compile": case("1b", micro_batch=2, seq_len=4096, compile=True),
     "1b-small": case("1b", micro_batch=1, seq_len=256),
     "1b-small-full": case("1b", micro_batch=1, seq_len=256, checkpointing="full"),
+    "1b-small-l8": case("1b", seq_len=256, layers=8),
+    "1b-small-model": case("1b", seq_len=256, wrap="model"),
+    "1b-small-plain": case("1b", seq_len=256, wrap="none"),
+    "1b-small-plain-l8": case("1b", seq_len=256, wrap="none", layers=8),
+    "1b-small-plain-fused": case("1b", seq_len=256, wrap="none", optimizer="fused"),
+    "1b-small-fused": case("1b", seq_len=256, optimizer="fused"),
+    "1b-small-selective": case("1b", seq_len=256, checkpointing="selective"),
+    "1b-small-full-compile": case("1b", seq_len=256, checkpointing="full", compile=True),
+    "1b-small-plain-full": case("1b", seq_len=256, wrap="none", checkpointing="full", optimizer="fused"),
+    "1b-small-plain-compile": case("1b", seq_len=256, wrap="none", compile=True, optimizer="fused"),
+    "1b-small-plain-selective": case("1b", seq_len=256, wrap="none", checkpointing="selective", optimizer="fused"),
+    "1b-small-plain-tensorwise": case("1b", seq_len=256, wrap="none", float8="tensorwise", optimizer="fused"),
+    "1b-small-compile": case("1b", seq_len=256, compile=True),
+    "1b-small-tensorwise": case("1b", seq_len=256, float8="tensorwise"),
+    "1b-hf": case("1b", micro_batch=2, seq_len=4096, family="hf", complex_rotary=False, repeat_kv=False),
+    "8b-flash-l12": case("8b", layers=12, attention="flash"),
+    "8b-flash-selective-l12": case("8b", layers=12, attention="flash", checkpointing="selective"),
     "1b-one-rank": case("1b", micro_batch=2, seq_len=4096, world_size=1),
 }
 
@@ -141,6 +159,14 @@ class Llama(nn.Module):
         return self.output(self.norm(x))
 
 
+def transformers_llama(hidden, layers, heads, kv_heads, intermediate, vocabulary):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return LlamaForCausalLM(LlamaConfig(
+        hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=kv_heads,
+        intermediate_size=intermediate, vocab_size=vocabulary, attn_implementation="sdpa"))
+
+
 def turns_of(tokens, size, is_complex, device):
     rates = 500000.0 ** (-torch.arange(0, size, 2, device=device).float() / size)
     angles = torch.outer(torch.arange(tokens, device=device).float(), rates)
@@ -189,6 +215,7 @@ def checkpointed(block, how):
     mm = torch.ops.aten.mm.default
     saved = {mm, torch.ops.aten._scaled_dot_product_efficient_attention.default,
              torch.ops.aten._scaled_dot_product_flash_attention.default,
+             torch.ops.aten._scaled_dot_product_cudnn_attention.default,
              torch.ops.aten.max.default}
 
     def context():
@@ -228,23 +255,36 @@ def train(name, settings, device, tiny, trace_folder, steps=6, warm_up=4):
         dist.init_process_group("nccl" if device == "cuda" else "gloo", rank=0, world_size=1)
     mesh = dist.device_mesh.init_device_mesh(device, (settings["world_size"],))
     torch.manual_seed(1)
+    if device == "cuda" and settings["attention"] == "flash":
+        torch.backends.cuda.enable_cudnn_sdp(False)
     with torch.device("meta"):
-        model = Llama(*dimensions, settings["repeat_kv"], settings["complex_rotary"])
+        model = (transformers_llama(*dimensions) if settings["family"] == "hf" else
+                 Llama(*dimensions, settings["repeat_kv"], settings["complex_rotary"]))
     if settings["float8"]:
         to_float8(model, settings["float8"])
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    for number, block in list(model.layers.items()):
+    if settings["family"] == "hf":
+        for block in model.model.layers:
+            fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=True)
+    for number, block in list(model.layers.items()) if settings["family"] == "llama" else []:
         block = checkpointed(block, settings["checkpointing"])
         if settings["compile"]:
             block = torch.compile(block, fullgraph=True)
         model.layers.register_module(number, block)
-        fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=True)
-    fully_shard(model, mesh=mesh, mp_policy=policy)
+        if settings["wrap"] == "block":
+            fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=True)
+    if settings["wrap"] == "none":
+        model.bfloat16()
+    else:
+        fully_shard(model, mesh=mesh, mp_policy=policy)
     model.to_empty(device=device)
     with torch.no_grad():
         for parameter in model.parameters():
-            shard = parameter.to_local()
+            shard = parameter if settings["wrap"] == "none" else parameter.to_local()
             shard.normal_(0, 0.02) if parameter.dim() > 1 else shard.fill_(1)
+        for key, buffer in model.named_buffers():
+            if key.endswith("inv_freq"):
+                buffer.copy_(10000.0 ** (-torch.arange(buffer.numel(), device=device) / buffer.numel()))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, betas=(0.9, 0.95), weight_decay=0.1,
                                   foreach=settings["optimizer"] == "foreach", fused=settings["optimizer"] == "fused")
     turns = turns_of(tokens, dimensions[0] // dimensions[2], settings["complex_rotary"], device)
@@ -257,16 +297,36 @@ def train(name, settings, device, tiny, trace_folder, steps=6, warm_up=4):
     if settings["compile_loss"]:
         loss_of = torch.compile(loss_of)
 
+    parts = {}
+
     def step():
+        began = time.perf_counter()
+
+        def part(name):
+            nonlocal began
+            now = time.perf_counter()
+            parts.setdefault(name, []).append(1e3 * (now - began))
+            began = now
+
         optimizer.zero_grad()
-        logits = model(inputs, turns)
-        loss = loss_of(logits, labels)
-        del logits
+        part("zero_grad")
+        if settings["family"] == "hf":
+            loss = model(input_ids=inputs, labels=inputs, use_cache=False).loss
+            part("forward")
+        else:
+            logits = model(inputs, turns)
+            part("forward")
+            loss = loss_of(logits, labels)
+            del logits
+            part("loss")
         loss.backward()
+        part("backward")
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
         if hasattr(norm, "full_tensor"):
             norm = norm.full_tensor()
+        part("clip")
         optimizer.step()
+        part("optimizer")
         return loss.detach()
 
     synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
@@ -288,6 +348,7 @@ def train(name, settings, device, tiny, trace_folder, steps=6, warm_up=4):
     ended = time.perf_counter()
     out["mean_step_ms"] = 1e3 * (ended - began) / steps
     out["host_step_ms"] = 1e3 * (queued - began) / steps
+    out["host_parts_ms"] = {name: round(statistics.median(each[-steps:]), 3) for name, each in parts.items()}
     if device == "cuda":
         each = [a.elapsed_time(b) for a, b in zip(ends, ends[1:])]
         stats = torch.cuda.memory_stats()
