@@ -281,7 +281,10 @@ class KinetoBuilder {
     rows.collective.push_back(collective(event));
     rows.shapes.push_back(text(event.shapes));
     rows.types.push_back(text(event.types));
-    const bool is_attention = event.name.find("flash_attention") != event.name.npos;
+    const auto has = [&](std::string_view part) {
+      return event.name.find(part) != event.name.npos;
+    };
+    const bool is_attention = has("flash_attention") || has("cudnn_attention");
     rows.values.push_back(is_attention ? text(event.values) : StringId());
   }
   StringId text(std::string_view list) {

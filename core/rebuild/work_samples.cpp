@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <tuple>
 
@@ -25,15 +26,51 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// The last two tensors of that many dimensions are the factors.
-bool set_product(Cost& cost, const Tensors& tensors, std::size_t dimensions) {
-  std::vector<const ShapedArgument*> factors;
+const ShapedArgument* tensor_at(const Tensors& tensors, std::size_t position) {
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(),
+                   [&](const ShapedArgument& tensor) { return tensor.position == position; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+/// Where an operator has the factors of its products.
+struct ProductOperator {
+  std::string_view name;
+  std::size_t first;  // position of the first factor; the second follows it
+  std::size_t dimensions;
+};
+constexpr std::array<ProductOperator, 7> kProducts{{
+    {"aten::mm", 0, 2},
+    {"aten::_scaled_mm", 0, 2},
+    {"aten::addmm", 1, 2},
+    {"aten::addmm_", 1, 2},
+    {"aten::bmm", 0, 3},
+    {"aten::baddbmm", 1, 3},
+    {"aten::baddbmm_", 1, 3},
+}};
+
+/// Bytes of an element of the product: what an argument behind the factors that has its sizes
+/// (out=) says; else as the factors, but float8 ones make bf16.
+Bytes written_size(const Tensors& tensors, const ShapedArgument& a, const ShapedArgument& b) {
+  std::vector<std::int64_t> sizes = a.sizes;
+  sizes.back() = b.sizes.back();
   for (const ShapedArgument& tensor : tensors)
-    if (tensor.sizes.size() == dimensions) factors.push_back(&tensor);
-  if (factors.size() < 2) return false;
-  const ShapedArgument& a = *factors[factors.size() - 2];
-  const ShapedArgument& b = *factors.back();
+    if (tensor.position > b.position && tensor.sizes == sizes) return size_of(tensor.dtype);
+  const bool is_float8 = a.dtype == DType::f8e4m3 || a.dtype == DType::f8e5m2;
+  return size_of(is_float8 ? DType::bf16 : a.dtype);
+}
+
+bool set_product(std::string_view op, Cost& cost, const Tensors& tensors) {
+  const auto* const product = std::find_if(kProducts.begin(), kProducts.end(),
+                                           [&](const auto& row) { return row.name == op; });
+  if (product == kProducts.end()) return false;
+  const std::size_t dimensions = product->dimensions;
+  const ShapedArgument* const first = tensor_at(tensors, product->first);
+  const ShapedArgument* const second = tensor_at(tensors, product->first + 1);
+  if (first == nullptr || second == nullptr) return false;
+  const ShapedArgument &a = *first, &b = *second;
   const std::size_t last = dimensions - 1;
+  if (a.sizes.size() != dimensions || b.sizes.size() != dimensions) return false;
   if (a.sizes[last] != b.sizes[last - 1]) return false;
   cost.dtype = a.dtype;
   cost.m = a.sizes[last - 1];
@@ -45,40 +82,57 @@ bool set_product(Cost& cost, const Tensors& tensors, std::size_t dimensions) {
   if (a.elements == 0 || b.elements == 0 || cost.n > kMostFlops / 2 / a.elements) return false;
   cost.flops = 2 * a.elements * cost.n;
   cost.bytes_read = a.bytes() + b.bytes();
-  cost.bytes_written = cost.batch * cost.m * cost.n * size_of(a.dtype);
+  cost.bytes_written = cost.batch * cost.m * cost.n * written_size(tensors, a, b);
   return true;
 }
 
-bool set_product_of(std::string_view op, Cost& cost, const Tensors& tensors) {
-  if (is_one_of(op, {"aten::mm", "aten::addmm", "aten::addmm_", "aten::_scaled_mm"}))
-    return set_product(cost, tensors, 2);
-  if (is_one_of(op, {"aten::bmm", "aten::baddbmm", "aten::baddbmm_"}))
-    return set_product(cost, tensors, 3);
-  return false;
+/// PyTorch's operators of attention. Tensors are [batch, rows, heads, dimension] for
+/// FlashAttention and [batch, heads, rows, dimension] for cuDNN.
+struct AttentionOperator {
+  std::string_view name;
+  std::string_view kernel;  // in the name of the kernel that does the products
+  bool is_backward;
+  std::size_t query;  // the place among the tensors; key and value follow it
+  std::size_t heads, rows;
+  std::size_t causal;  // flags before is_causal among the values
+};
+constexpr std::array<AttentionOperator, 4> kAttention{{
+    {"aten::_flash_attention_forward", "", false, 0, 2, 1, 0},
+    {"aten::_flash_attention_backward", "dq_dk_dv", true, 1, 2, 1, 0},
+    {"aten::_cudnn_attention_forward", "fprop", false, 0, 1, 2, 1},
+    {"aten::_cudnn_attention_backward", "bprop", true, 1, 1, 2, 0},
+}};
+
+/// The flag among the values that has so many before it.
+std::optional<bool> flag_at(std::string_view values, std::size_t before) {
+  for (;; --before) {
+    const auto yes = values.find("\"True\""), no = values.find("\"False\"");
+    if (std::min(yes, no) == values.npos) return std::nullopt;
+    if (before == 0) return yes < no;
+    values.remove_prefix(std::min(yes, no) + 1);
+  }
 }
 
-/// PyTorch's operators of FlashAttention: [batch, rows, heads, dimension] of query, key and value;
-/// the first flag among the values is is_causal. Of the backward only the kernel that does the
-/// products.
 bool set_attention(std::string_view op, std::string_view values, std::string_view kernel,
                    Cost& cost, const Tensors& tensors) {
-  const bool is_backward = op == "aten::_flash_attention_backward";
-  if (!is_backward && op != "aten::_flash_attention_forward") return false;
-  if (is_backward && kernel.find("dq_dk_dv") == kernel.npos) return false;
-  const std::size_t first = is_backward ? 1 : 0;
-  const auto yes = values.find("\"True\""), no = values.find("\"False\"");
-  if (tensors.size() < first + 3 || std::min(yes, no) == values.npos) return false;
+  const auto* const attention = std::find_if(kAttention.begin(), kAttention.end(),
+                                             [&](const auto& row) { return row.name == op; });
+  if (attention == kAttention.end() || kernel.find(attention->kernel) == kernel.npos) return false;
+  const std::optional<bool> is_causal = flag_at(values, attention->causal);
+  const std::size_t first = attention->query;
+  if (tensors.size() < first + 3 || !is_causal) return false;
   const ShapedArgument &query = tensors[first], &key = tensors[first + 1];
   if (query.sizes.size() != 4 || key.sizes.size() != 4) return false;
   constexpr std::int64_t kMostTriples = std::int64_t{1} << 57;
-  const std::int64_t rows = key.sizes[1];
+  const std::int64_t rows = key.sizes[attention->rows];
   if (query.elements == 0 || rows == 0 || rows > kMostTriples / query.elements) return false;
+  const bool is_backward = attention->is_backward;
   cost.dtype = query.dtype;
-  cost.batch = query.sizes[0] * query.sizes[2];
-  cost.m = query.sizes[1];
+  cost.batch = query.sizes[0] * query.sizes[attention->heads];
+  cost.m = query.sizes[attention->rows];
   cost.n = rows;
   cost.k = query.sizes[3];
-  cost.flops = query.elements * rows * (is_backward ? 10 : 4) / (yes < no ? 2 : 1);
+  cost.flops = query.elements * rows * (is_backward ? 10 : 4) / (*is_causal ? 2 : 1);
   const Bytes keys = 2 * key.bytes();
   cost.bytes_read = is_backward ? 3 * query.bytes() + keys : query.bytes() + keys;
   cost.bytes_written = is_backward ? query.bytes() + keys : query.bytes();
@@ -126,7 +180,21 @@ void set_traffic(std::string_view op, Cost& cost, const Tensors& tensors) {
   }
 }
 
+/// cuBLAS writes the types of factors, sums and products into the names of its kernels for H100, as
+/// letters: "nvjet_sm90_tst_", of float8 factors "nvjet_sm90_qqtst_". Of two types of float8
+/// the wider range.
+std::optional<DType> dtype_of_nvjet(std::string_view kernel) {
+  const auto has = [&](std::string_view part) { return kernel.find(part) != kernel.npos; };
+  if (!kernel.starts_with("nvjet_")) return std::nullopt;
+  if (has("_qr") || has("_rq")) return DType::f8e5m2;
+  if (has("_qq")) return DType::f8e4m3;
+  if (has("_tst_") || has("_tss_")) return DType::bf16;
+  if (has("_hsh_") || has("_hss_")) return DType::f16;
+  return std::nullopt;
+}
+
 DType dtype_by_name(std::string_view kernel) {
+  if (const auto type = dtype_of_nvjet(kernel)) return *type;
   const auto has = [&](std::string_view part) { return kernel.find(part) != kernel.npos; };
   if (has("bf16") || has("BFloat16")) return DType::bf16;
   if (has("f16") || has("Half") || has("h16") || has("hgemm")) return DType::f16;
@@ -260,7 +328,7 @@ class Sampling {
     const Tensors tensors = run::shaped_arguments(shape.shapes, shape.types);
     if (tensors.empty()) return;
     Cost& cost = sample.cost;
-    const bool is_product = set_product_of(shape.op, cost, tensors);
+    const bool is_product = set_product(shape.op, cost, tensors);
     if (is_product) {
       sample.has_cost = cost.kind == OpKind::gemm;
       return;

@@ -22,9 +22,9 @@ struct WorkSamples {
 /// of the kernel's grid; of a copy its bytes; of a collective its message and its ranks.
 ///
 /// `has_cost` where the operator's arguments say all that the work is: products (aten::mm and its
-/// relatives, of which the sizes give m, n and k), FlashAttention, operators of one memory-bound
-/// kernel (what they read are their tensors, what they write is as large as the largest), copies,
-/// fills, collectives of known size. n log n.
+/// relatives, of which the sizes give m, n and k), attention of FlashAttention and cuDNN, operators
+/// of one memory-bound kernel (what they read are their tensors, what they write is as large as the
+/// largest), copies, fills, collectives of known size. n log n.
 WorkSamples work_samples(std::span<const run::Recording* const> recordings);
 
 }  // namespace foregather::rebuild

@@ -31,12 +31,15 @@ std::string lower(std::string_view text) {
 }
 
 /// Looked for in this order in names of compute kernels, in lower case.
-constexpr std::array<std::pair<std::string_view, OpKind>, 38> kCompute{{
+constexpr std::array<std::pair<std::string_view, OpKind>, 41> kCompute{{
     {"bfloat16_copy", OpKind::cast},
     {"float16_copy", OpKind::cast},
     {"flash", OpKind::attention},
     {"fmha", OpKind::attention},
     {"attention", OpKind::attention},
+    {"sdpa", OpKind::attention},
+    {"compute_dot_do_o", OpKind::attention},
+    {"convert_dq", OpKind::attention},
     {"softmax", OpKind::softmax},
     {"nll_loss", OpKind::cross_entropy},
     {"cross_entropy", OpKind::cross_entropy},
@@ -88,6 +91,14 @@ OpKind collective_kind(std::string_view kind) {
       ->second;
 }
 
+/// "triton_poi_fused_…", "triton_red_fused_…"; not "triton_tem_fused_…".
+bool is_merged_by_inductor(std::string_view name) {
+  constexpr std::string_view kTriton = "triton_", kTemplate = "tem", kFused = "_fused_";
+  if (!name.starts_with(kTriton)) return false;
+  name.remove_prefix(kTriton.size());
+  return name.find(kFused) == kTemplate.size() && !name.starts_with(kTemplate);
+}
+
 OpKind copy_kind(const std::string& name) {
   if (name.find("htod") != std::string::npos || name.find("host -> device") != std::string::npos)
     return OpKind::host_to_device;
@@ -111,6 +122,8 @@ std::string_view communication_kind(std::string_view kernel_name) {
     if (text.find(part) != std::string::npos) return kind;
   return "other";
 }
+
+bool is_cudnn_kernel(std::string_view name) { return name.find("cudnn") != name.npos; }
 
 std::string kernel_family(std::string_view name) {
   constexpr std::string_view kReturn = "void ";
@@ -142,6 +155,7 @@ OpKind op_kind(ActivityKind kind, std::string_view name) {
   const std::string text = lower(name);
   if (kind == ActivityKind::memcpy) return copy_kind(text);
   if (is_communication_kernel(name)) return collective_kind(communication_kind(name));
+  if (is_merged_by_inductor(text)) return OpKind::fused;
   const auto* const found = std::find_if(kCompute.begin(), kCompute.end(), [&](const auto& row) {
     return text.find(row.first) != std::string::npos;
   });

@@ -20,8 +20,12 @@ std::string_view communication_kind(std::string_view kernel_name);
 /// one template share.
 std::string kernel_family(std::string_view name);
 
+/// cuDNN's kernels have its name in theirs, in lower case.
+bool is_cudnn_kernel(std::string_view name);
+
 /// The kind of op that a device activity is, by its name: a guess for compute kernels, as good as
-/// the names that libraries give; `other` where they say nothing.
+/// the names that libraries give; `other` where they say nothing. What TorchInductor merged is
+/// `fused`, whatever operators the name lists, but for its templates of products and attention.
 OpKind op_kind(ActivityKind kind, std::string_view name);
 
 }  // namespace foregather::run

@@ -80,7 +80,8 @@ struct RangeColumns {
   /// Of an op: the sizes and the types of its arguments as JSON lists, see op_shapes.h; absent: not
   /// recorded.
   std::vector<StringId> shapes, types;
-  /// Of an op of flash attention: the values of its scalar arguments, a JSON list; else absent.
+  /// Of an op of FlashAttention or cuDNN's: the values of its scalar arguments, a JSON list; else
+  /// absent.
   std::vector<StringId> values;
   std::size_t size() const { return start.size(); }
 };

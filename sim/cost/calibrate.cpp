@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/run/kernel_names.h"
 #include "sim/cost/hardware_schema.h"
 #include "sim/cost/least_error.h"
 #include "sim/cost/measured.h"
@@ -92,11 +93,9 @@ class Fit {
 
   // One type of number has the efficiency, the others rates of their own.
   void list_products() {
-    constexpr std::array<std::pair<DType, std::string_view>, 6> kRates{{
+    constexpr std::array<std::pair<DType, std::string_view>, 4> kRates{{
         {DType::bf16, "matmul_bf16"},
         {DType::f16, "matmul_f16"},
-        {DType::f8e4m3, "matmul_f8"},
-        {DType::f8e5m2, "matmul_f8"},
         {DType::f64, "matmul_f64"},
         {DType::f32, "matmul_f32"},
     }};
@@ -113,15 +112,28 @@ class Fit {
       main_name = "gemm " + std::string(name(type));
     }
     if (main != nullptr) add("efficiency", "gemm", *main, main_name);
+    // Both types of float8 have one figure.
+    Samples float8;
+    std::string float8_name;
+    for (const DType type : {DType::f8e4m3, DType::f8e5m2}) {
+      const Samples* const samples = samples_of(type);
+      if (samples == nullptr) continue;
+      if (float8.empty()) float8_name = "gemm " + std::string(name(type));
+      float8.insert(float8.end(), samples->begin(), samples->end());
+    }
+    if (base_.efficiency.gemm_f8 > 0)
+      add("efficiency", "gemm_f8", float8, float8_name);
+    else
+      add("compute", "matmul_f8", float8, float8_name);
+    if (main == nullptr && !float8.empty()) {
+      main = &float8;
+      main_name = float8_name;
+    }
     for (const auto& [type, key] : kRates) {
       const Samples* const samples = samples_of(type);
       const std::string mechanism = "gemm " + std::string(name(type));
       if (samples == nullptr || samples == main) continue;
-      const bool is_f8 = type == DType::f8e4m3 || type == DType::f8e5m2;
-      if (is_f8 && base_.efficiency.gemm_f8 > 0)
-        add("efficiency", "gemm_f8", *samples, mechanism);
-      else
-        add("compute", key, *samples, mechanism);
+      add("compute", key, *samples, mechanism);
       if (main == nullptr) {
         main = samples;
         main_name = mechanism;
@@ -130,12 +142,14 @@ class Fit {
     if (main != nullptr) add("kernel", "gemm_ramp", *main, main_name, kLeastShapes + 1);
   }
 
-  // The backward does five products where the forward does two.
+  // The backward does five products where the forward does two. The figures are FlashAttention's:
+  // cuDNN's attention takes about half the time.
   void list_attention() {
     const auto found = by_mechanism_.find(std::string(name(OpKind::attention)));
     if (found == by_mechanism_.end()) return;
     Samples forward, backward;
     for (const WorkSample* sample : found->second) {
+      if (run::is_cudnn_kernel(sample->kernel)) continue;
       const Cost& cost = sample->cost;
       const double triples = static_cast<double>(cost.batch) * static_cast<double>(cost.m) *
                              static_cast<double>(cost.n) * static_cast<double>(cost.k);

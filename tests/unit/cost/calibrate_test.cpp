@@ -168,6 +168,46 @@ TEST_CASE("calibrate: one bad sample in ten changes the figures by less than 2 %
   check_figures(calibrate(noisy, base(), {}), 0.02);
 }
 
+TEST_CASE("calibrate: cuDNN's attention is measured and leaves FlashAttention's figures alone") {
+  const char* const kForward = "cudnn_generated_fort_native_sdpa_sm90_flash_fprop";
+  const char* const kBackward = "cudnn_generated_fort_native_sdpa_sm90_flash_bprop";
+  std::vector<WorkSample> all = samples();
+  const std::size_t before = all.size();
+  for (const std::int64_t rows : {640, 1280, 2560, 3584, 5120, 6144, 7168, 10240}) {
+    all.push_back(timed(kForward, attention(rows, 2)));
+    all.push_back(timed(kBackward, attention(rows, 5)));
+  }
+  for (std::size_t i = before; i < all.size(); ++i) all[i].time /= 2;
+  std::stable_sort(all.begin(), all.end(), run::is_before);
+  const Calibration found = calibrate(all, base(), {});
+  check_figures(found, 0.01);
+  CHECK(mechanism(found, "attention").priced_shapes == 28);
+  std::erase_if(all, [](const WorkSample& sample) { return sample.kernel.starts_with("flash"); });
+  const Hardware alone = calibrate(all, base(), {}).hardware;
+  CHECK(alone.efficiency.attention_forward == base().efficiency.attention_forward);
+  CHECK(alone.efficiency.attention_backward == base().efficiency.attention_backward);
+  CHECK(alone.kernel.attention_ramp == base().kernel.attention_ramp);
+}
+
+TEST_CASE("calibrate: both types of float8 give one efficiency, and a file that reads back") {
+  std::vector<WorkSample> all = samples();
+  Hardware machine = base();
+  machine.efficiency.gemm_f8 = 0.55;
+  for (const DType type : {DType::f8e4m3, DType::f8e5m2})
+    for (const std::int64_t m : {1024, 4096, 8192})
+      for (const std::int64_t n : {4096, 14336}) {
+        WorkSample sample = timed("nvjet_sm90_q", product(type, m, n, 4096));
+        machine.kernel.gemm_ramp = truth().kernel.gemm_ramp;
+        sample.time = sample.total = static_cast<Ns>(modelled_time(sample, machine));
+        all.push_back(sample);
+      }
+  std::stable_sort(all.begin(), all.end(), run::is_before);
+  const Calibration found = calibrate(all, base(), {});
+  CHECK(found.hardware.efficiency.gemm_f8 == Approx(0.55).epsilon(0.02));
+  const auto loaded = parse_hardware(overlay_text(found, all, "h100_sxm", "x"), "mine.toml");
+  if (!loaded) FAIL(loaded.error().text());
+}
+
 TEST_CASE("calibrate: too few shapes stay at the base's figures, and say so") {
   std::vector<WorkSample> few{timed("add", traffic(OpKind::elementwise, 1 << 20)),
                               timed("add", traffic(OpKind::elementwise, 1 << 24))};

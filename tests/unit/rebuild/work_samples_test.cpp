@@ -103,6 +103,63 @@ TEST_CASE("work samples: a batch of products, with something added") {
   CHECK(samples.rows[0].cost.flops == 2 * 4 * 8 * 16 * 32);
 }
 
+TEST_CASE("work samples: an output among the arguments is no factor, and says its type") {
+  Profile profile;
+  profile.op("aten::mm", "[[8, 16], [16, 32], [8, 32]]",
+             R"(["c10::BFloat16", "c10::BFloat16", "c10::BFloat16"])", {{"nvjet_sm90_tst", 1}});
+  profile.op("aten::addmm", "[[32], [8, 16], [16, 32], [], [], [8, 32]]",
+             R"(["c10::BFloat16", "c10::BFloat16", "c10::BFloat16", "Scalar", "Scalar", "float"])",
+             {{"nvjet_sm90_tst", 1}});
+  const auto rows = profile.samples().rows;
+  REQUIRE(rows.size() == 2);
+  Bytes written = 0;
+  for (const run::WorkSample& row : rows) {
+    CHECK(row.has_cost);
+    CHECK(row.cost.dtype == DType::bf16);
+    CHECK(row.cost.m == 8);
+    CHECK(row.cost.n == 32);
+    CHECK(row.cost.k == 16);
+    CHECK(row.cost.bytes_read == 2 * (8 * 16 + 16 * 32));
+    written += row.cost.bytes_written;
+  }
+  CHECK(written == (2 + 4) * 8 * 32);
+}
+
+TEST_CASE("work samples: float8 products beside their scales, with and without an output") {
+  Profile profile;
+  profile.op("aten::_scaled_mm", "[[8, 16], [16, 32], [8, 1], [1, 32], [], [], [], []]",
+             R"(["c10::Float8_e4m3fn", "c10::Float8_e4m3fn", "float", "float", "", "", "Scalar",
+                 "Scalar"])",
+             {{"nvjet_sm90_qqtst_128x128", 1}});
+  profile.op("aten::_scaled_mm", "[[8, 16], [16, 32], [], [], [], [], [], [], [8, 32]]",
+             R"(["c10::Float8_e5m2", "c10::Float8_e4m3fn", "float", "float", "", "", "Scalar",
+                 "Scalar", "c10::BFloat16"])",
+             {{"nvjet_sm90_qrtst_128x128", 1}});
+  const auto rows = profile.samples().rows;
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].cost.dtype == DType::f8e4m3);
+  CHECK(rows[1].cost.dtype == DType::f8e5m2);
+  for (const run::WorkSample& row : rows) {
+    CHECK(row.has_cost);
+    CHECK(row.cost.flops == 2 * 8 * 16 * 32);
+    CHECK(row.cost.bytes_read == 8 * 16 + 16 * 32);
+    CHECK(row.cost.bytes_written == 2 * 8 * 32);
+  }
+}
+
+TEST_CASE("work samples: the names of cuBLAS's products say the types where nothing else does") {
+  const auto type_of = [](const char* kernel) {
+    Profile profile;
+    profile.write.kernel(profile.stream, kernel, 0, 10);
+    return profile.samples().rows.at(0).cost.dtype;
+  };
+  CHECK(type_of("nvjet_sm90_tst_320x128_64x3_1x2_h_bz_coopB_TNT") == DType::bf16);
+  CHECK(type_of("nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NNT") == DType::f16);
+  CHECK(type_of("nvjet_sm90_qqtst_320x128_128x3_1x2_h_bz_coopB_TNT") == DType::f8e4m3);
+  CHECK(type_of("nvjet_sm90_qrtst_128x160_128x5_2x1_v_bz_coopA_algo2_TNT") == DType::f8e5m2);
+  CHECK(type_of("ampere_sgemm_128x64_nn") == DType::f32);
+}
+
 TEST_CASE("work samples: attention by the sizes and the mask of its operator") {
   for (const bool is_causal : {true, false}) {
     Profile profile;
@@ -120,6 +177,47 @@ TEST_CASE("work samples: attention by the sizes and the mask of its operator") {
     CHECK(rows[0].cost.k == 16);
     CHECK(rows[0].cost.flops == (is_causal ? 2 : 4) * 16 * 64 * 64 * 16);
     CHECK(rows[0].cost.bytes_written == 2 * 2 * 64 * 8 * 16);
+  }
+}
+
+TEST_CASE("work samples: cuDNN's attention has heads before rows and a flag before its mask") {
+  for (const bool is_causal : {true, false}) {
+    Profile profile;
+    run::Recording& recording = profile.write.recording;
+    const auto say = [&](const char* causal, const char* others) {
+      recording.ranges.values.back() = recording.strings.intern(others);
+      if (is_causal) recording.ranges.values.back() = recording.strings.intern(causal);
+    };
+    profile.op("aten::_cudnn_attention_forward", "[[2, 8, 64, 16], [2, 4, 32, 16], [2, 4, 32, 16]]",
+               R"(["c10::BFloat16", "c10::BFloat16", "c10::BFloat16"])",
+               {{"cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16", 9}});
+    say(R"(["", "64", "True", "0.", "True", "False"])",
+        R"(["", "64", "True", "0.", "False", "False"])");
+    profile.op("aten::_cudnn_attention_backward",
+               "[[2, 8, 64, 16], [2, 8, 64, 16], [2, 4, 32, 16], [2, 4, 32, 16], [2, 8, 64, 16]]",
+               R"(["c10::BFloat16", "c10::BFloat16", "c10::BFloat16", "c10::BFloat16",
+                   "c10::BFloat16"])",
+               {{"void cudnn::fusion::compute_dot_do_o_specialized<true, 16>", 2},
+                {"cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16", 20},
+                {"void cudnn::fusion::convert_dq_to_16bits<true>", 2}});
+    say(R"(["", "64", "0.", "True"])", R"(["", "64", "0.", "False"])");
+    int products = 0;
+    for (const run::WorkSample& row : profile.samples().rows) {
+      CAPTURE(row.kernel);
+      CHECK(row.cost.kind == OpKind::attention);
+      const bool is_forward = row.kernel.find("fprop") != std::string::npos;
+      const bool is_helper = row.kernel.find("fusion") != std::string::npos;
+      CHECK(row.has_cost != is_helper);
+      if (is_helper) continue;
+      ++products;
+      CHECK(row.cost.dtype == DType::bf16);
+      CHECK(row.cost.batch == 16);
+      CHECK(row.cost.m == 64);
+      CHECK(row.cost.n == 32);
+      CHECK(row.cost.k == 16);
+      CHECK(row.cost.flops == (is_forward ? 4 : 10) * 16 * 64 * 32 * 16 / (is_causal ? 2 : 1));
+    }
+    CHECK(products == 2);
   }
 }
 

@@ -49,3 +49,29 @@ TEST_CASE("kernel names: a family has no template arguments and no parameters") 
   CHECK(kernel_family("ampere_sgemm_128x64_nn") == "ampere_sgemm_128x64_nn");
   CHECK(kernel_family(">>broken<<") == "broken");
 }
+
+TEST_CASE("kernel names: cuDNN's attention with its helpers, not products for their letters") {
+  const char* const main =
+      "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_26_64x64x128_1x4x1";
+  CHECK(is_cudnn_kernel(main));
+  CHECK_FALSE(is_cudnn_kernel("void pytorch_flash::flash_fwd_kernel<cutlass::bfloat16_t>()"));
+  for (const char* name :
+       {main, "void cudnn::fusion::compute_dot_do_o_specialized<true, 128>(void const*)",
+        "void cudnn::fusion::convert_dq_to_16bits<true>(void const*)",
+        "void cudnn::fusion::fmha_reduce_head<true>(void const*)"}) {
+    CAPTURE(name);
+    CHECK(op_kind(ActivityKind::kernel, name) == OpKind::attention);
+  }
+}
+
+TEST_CASE("kernel names: what TorchInductor merged is fused, its templates are not") {
+  for (const char* name :
+       {"triton_poi_fused__scaled_mm__to_copy_clamp_clone_mul_reciprocal_t_view_3",
+        "triton_red_fused__fused_rms_norm_0", "triton_per_fused_convert_element_type_sum_1",
+        "triton_poi_fused__scaled_dot_product_cudnn_attention__to_copy_4", "triton__0d1d2de"}) {
+    CAPTURE(name);
+    CHECK(op_kind(ActivityKind::kernel, name) == OpKind::fused);
+  }
+  CHECK(op_kind(ActivityKind::kernel, "triton_tem_fused_flex_attention_0") == OpKind::attention);
+  CHECK(op_kind(ActivityKind::kernel, "triton_rms_norm_kernel") == OpKind::norm);
+}

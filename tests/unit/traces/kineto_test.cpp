@@ -136,6 +136,23 @@ TEST_CASE("kineto: collectives, with ids beyond any integer") {
   CHECK(trace.facts.collectives.at("_allgather_base") == 1);
 }
 
+TEST_CASE("kineto: operators of attention keep the values of their arguments") {
+  const auto values_of = [](std::string_view op) {
+    const KinetoTrace trace = read_profile(fmt::format(R"([{{"ph": "X", "cat": "cpu_op",
+      "name": "{}", "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {{"Input Dims": [[7], []],
+      "Input type": ["float", "Scalar"], "Concrete Inputs": ["", "True"]}}}}])",
+                                                       op));
+    const run::RangeColumns& ranges = trace.recording.ranges;
+    REQUIRE(ranges.size() == 1);
+    return std::string(trace.recording.text(ranges.values[0]));
+  };
+  for (const char* op : {"aten::_flash_attention_forward", "aten::_cudnn_attention_backward"}) {
+    CAPTURE(op);
+    CHECK(values_of(op) == R"(["", "True"])");
+  }
+  CHECK(values_of("aten::sum").empty());
+}
+
 TEST_CASE("kineto: operators of c10d say their collective by shapes") {
   const auto operation = [](std::string_view name, std::string_view arguments) {
     return fmt::format(R"({{"ph": "X", "cat": "cpu_op", "name": "{}", "pid": 0, "tid": 7,
