@@ -18,8 +18,10 @@ struct ValidateArguments {
 };
 
 int run_validate(const ValidateArguments& arguments) {
-  if (arguments.request.measured.empty() && arguments.request.nccl_tests.empty())
-    return give_up(Error{{}, "nothing to validate: give --measured or --nccl-tests", Fault::input});
+  if (arguments.request.measured.empty() && arguments.request.nccl_tests.empty() &&
+      arguments.request.gpu_steps.empty())
+    return give_up(Error{
+        {}, "nothing to validate: give --measured, --nccl-tests or --gpu-steps", Fault::input});
   if (arguments.fit) {
     const auto text = tasks::fit_to(arguments.request);
     return text ? print(*text) : give_up(text.error());
@@ -58,6 +60,10 @@ std::vector<Option> options(ValidateArguments& arguments) {
        "for the report: the table of schedules run on a GPU that ./dev gpu-check wrote "
        "(measured.md)",
        nullptr, &request.gpu_check, nullptr},
+      {"--gpu-steps", "CSV",
+       "a table of steps measured on a GPU, with their workloads; docs/formats.md names its "
+       "columns",
+       nullptr, &request.gpu_steps, nullptr},
       {"--workloads", "DIR", "keeps the workload of every row there, for `foregather simulate`",
        nullptr, &request.workloads, nullptr},
       {"--fit", "",

@@ -59,16 +59,21 @@ Result<run::PointFigures> Candidates::predict_alone(const Candidate& candidate) 
   return simulate(request).map([](const Outcome& outcome) { return figures_of(outcome.summary); });
 }
 
+CandidateGroup::Lowering Candidates::lowering_of(const ReadWorkload& read) {
+  return {read.implementation.flash_attention, read.implementation.workspace};
+}
+
 Result<Candidates::Shared> Candidates::lowered(const ReadWorkload& read,
                                                CandidateGroup& group) const {
-  auto& place = group.lowered_[read.implementation.flash_attention ? 1 : 0];
-  if (!place)
-    place = lower_workload(read).map([](Graph graph) {
-      auto shared = std::make_shared<SharedSchedule>();
-      shared->graph = std::make_shared<const Graph>(std::move(graph));
-      return Shared(std::move(shared));
-    });
-  return *place;
+  const CandidateGroup::Lowering key = lowering_of(read);
+  if (const auto found = group.lowered_.find(key); found != group.lowered_.end())
+    return found->second;
+  auto made = lower_workload(read).map([](Graph graph) {
+    auto shared = std::make_shared<SharedSchedule>();
+    shared->graph = std::make_shared<const Graph>(std::move(graph));
+    return Shared(std::move(shared));
+  });
+  return group.lowered_.emplace(key, std::move(made)).first->second;
 }
 
 // Passes that go by times are applied anew for each candidate.
@@ -79,8 +84,8 @@ Result<Candidates::Shared> Candidates::rewritten(const ReadWorkload& read,
   auto before = lowered(read, group);
   const bool has_own = read.workload.parallel.strategy == plan::Strategy::deepcompile;
   if (!before || (candidate.what_if.empty() && !has_own)) return before;
-  std::string key = read.implementation.flash_attention ? "flash\n" : "\n";
-  for (const std::string& pass : candidate.what_if) key += pass + '\n';
+  std::pair<CandidateGroup::Lowering, std::string> key{lowering_of(read), ""};
+  for (const std::string& pass : candidate.what_if) key.second += pass + '\n';
   if (const auto found = group.rewritten_.find(key); found != group.rewritten_.end())
     return found->second;
   const auto passes = sim::parse_passes(candidate.what_if);

@@ -1,12 +1,12 @@
 // Many candidates of one source: what they share is worked out once.
 #pragma once
 
-#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -38,10 +38,13 @@ class CandidateGroup {
   friend class Candidates;
   using Shared = std::shared_ptr<const SharedSchedule>;
 
+  /// What hardware changes in a schedule: has it FlashAttention, the workspace of its products.
+  using Lowering = std::pair<bool, Bytes>;
+
   std::mutex mutex_;
-  std::array<std::optional<Result<Shared>>, 2> lowered_;  ///< without and with FlashAttention
-  std::map<std::string, Result<Shared>> rewritten_;       ///< by that and the passes
-  std::map<Shared, Bytes> memory_floors_;                 ///< of CandidateFloors, in the allocator
+  std::map<Lowering, Result<Shared>> lowered_;
+  std::map<std::pair<Lowering, std::string>, Result<Shared>> rewritten_;  ///< by passes, too
+  std::map<Shared, Bytes> memory_floors_;  ///< of CandidateFloors, in the allocator
 };
 
 /// What a candidate cannot go below.
@@ -116,6 +119,7 @@ class Candidates {
   struct Prepared;
   Result<Prepared> prepared(const Candidate& candidate, CandidateGroup& group) const;
   Result<run::PointFigures> predict_alone(const Candidate& candidate) const;
+  static CandidateGroup::Lowering lowering_of(const ReadWorkload& read);
   Result<Shared> lowered(const ReadWorkload& read, CandidateGroup& group) const;
   Result<Shared> rewritten(const ReadWorkload& read, const Candidate& candidate,
                            CandidateGroup& group) const;

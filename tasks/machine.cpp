@@ -31,12 +31,21 @@ bool has_flash_attention(const sim::Hardware& hardware) {
   return hardware.compute.compute_capability >= kAmpere;
 }
 
+bool has_cudnn_attention(const sim::Hardware& hardware) {
+  return hardware.efficiency.cudnn_forward > 0 && hardware.efficiency.cudnn_backward > 0;
+}
+
 Status check_machine(const plan::Workload& workload, const sim::Hardware& hardware) {
   if (workload.train.attention == plan::Attention::flash && !has_flash_attention(hardware))
     return fail_at(workload.place_of({"train.attention", "cluster.hardware"}),
                    "train.attention is flash, which needs compute capability 8.0, and {} has "
                    "{:.1f}: expected sdpa or eager",
                    hardware.name, hardware.compute.compute_capability / 10);
+  if (workload.train.attention == plan::Attention::cudnn && !has_cudnn_attention(hardware))
+    return fail_at(workload.place_of({"train.attention", "cluster.hardware"}),
+                   "train.attention is cudnn, of which {} has no figures of its own "
+                   "(efficiency.cudnn_forward, cudnn_backward): expected sdpa",
+                   hardware.name);
   if (workload.train.float8 != plan::Float8::none && hardware.compute.matmul_f8 == 0)
     return fail_at(workload.place_of({"train.float8", "cluster.hardware"}),
                    "train.float8 needs float8 units, which {} has not: expected none",

@@ -41,6 +41,9 @@ sim::PriceOptions price_options(const Graph& graph, const plan::Workload& machin
   options.link_bandwidth_scale = machine.cluster.link_bandwidth_scale * changes.links;
   options.compute_scale = changes.compute;
   options.attention_speed = machine.train.attention_speed;
+  options.cudnn_attention =
+      machine.train.compute != DType::f32 && (machine.train.attention == plan::Attention::sdpa ||
+                                              machine.train.attention == plan::Attention::cudnn);
   options.gpus_per_node = std::max(machine.cluster.gpus_per_node, 1U);
   return options;
 }

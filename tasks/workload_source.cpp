@@ -33,6 +33,7 @@ Status check_step_size(const plan::Model& model, const plan::Workload& workload)
 plan::Implementation implementation_of(const plan::Train& train, const sim::Hardware& hardware) {
   plan::Implementation implementation;
   implementation.flash_attention = has_flash_attention(hardware);
+  implementation.workspace = static_cast<Bytes>(hardware.memory.workspace);
   implementation.fused_rms_norm = train.fused_rms_norm;
   implementation.repeat_kv = train.repeat_kv;
   if (train.complex_rotary) implementation.rotary = plan::Implementation::Rotary::complex;

@@ -398,10 +398,10 @@ ValueIndex chunked_loss(TapeBuilder& t, const LayerContext& context, ValueIndex 
       const ValueIndex dy = part.logits_gradient(b, *g[0]);
       if (trains && !dw) {
         dw = b.gradient_of(weight);
-        b.gemm({dy, part.hidden}, *dw, 1, part.out, part.in, part.rows);
+        b.weight_gemm({dy, part.hidden}, *dw, 1, part.out, part.in, part.rows);
       } else if (trains) {
         const ValueIndex more = b.scratch("grad weight of a part", b.elements(weight), b.compute());
-        b.gemm({dy, part.hidden}, more, 1, part.out, part.in, part.rows);
+        b.weight_gemm({dy, part.hidden}, more, 1, part.out, part.in, part.rows);
         OpSpec add;
         add.reads = {more};
         add.updates = {*dw};

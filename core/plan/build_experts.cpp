@@ -103,7 +103,7 @@ class Routed {
     t_.gemm({x, weight}, y, experts, each, out, in, 2);
     t_.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
       if (b.needs_gradient(weight))
-        b.gemm({*g[0], x}, b.gradient_of(weight), experts, out, in, each);
+        b.weight_gemm({*g[0], x}, b.gradient_of(weight), experts, out, in, each);
       if (!b.needs_gradient(x)) return;
       const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x));
       b.gemm({*g[0], weight}, dx, experts, each, in, out);

@@ -272,9 +272,10 @@ class ModelBuilder {
 
 Model build_model(const ModelConfig& config, const Train& train,
                   const Implementation& implementation) {
-  if (!config.tree_plan) return ModelBuilder(config, train, implementation).build();
-  Model model = build_tree_model(config, train, implementation);
-  model.parameters = count_in(model);
+  Model model = config.tree_plan ? build_tree_model(config, train, implementation)
+                                 : ModelBuilder(config, train, implementation).build();
+  if (config.tree_plan) model.parameters = count_in(model);
+  model.workspace = implementation.workspace;
   return model;
 }
 

@@ -27,7 +27,7 @@ ValueIndex project(TapeBuilder& t, ValueIndex x, const Part& part, std::int64_t 
     }
     if (!b.needs_gradient(part.weight)) return;
     const ValueIndex dw = b.make("grad " + b.name(part.weight), b.elements(part.weight));
-    b.gemm({*g[0], x}, dw, 1, part.out, in, rows);
+    b.weight_gemm({*g[0], x}, dw, 1, part.out, in, rows);
     const ValueIndex db = b.make("grad " + b.name(part.bias), b.elements(part.bias));
     OpSpec sum;
     sum.kind = OpKind::reduction;

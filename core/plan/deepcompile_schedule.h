@@ -49,7 +49,7 @@ class DeepCompileSchedule final : public StrategySchedule {
   void init(ModuleWriter& modules) override;
   void begin_forward() override { begin_graph(forward_); }
   void begin_backward() override { begin_graph(backward_); }
-  bool acts_between_ops() const override { return true; }
+  bool acts_between_ops(std::uint32_t /*module*/) const override { return true; }
   void before_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
   void after_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
   void gradient_ready(std::uint32_t module, ParameterIndex index, const Buffer& gradient) override;

@@ -24,12 +24,23 @@ void Fsdp1Schedule::before_forward(std::uint32_t module) {
   make_copies(module);
 }
 
-void Fsdp1Schedule::after_forward(std::uint32_t module) {
-  drop_unsaved_copies(module);
-  for (const std::uint32_t u : lowering_.layout.end_with[module]) post_forward(units_[u]);
+void Fsdp1Schedule::before_op(std::uint32_t module, Phase phase, std::uint32_t op) {
+  if (phase == Phase::forward && op == loss_->first) end_units(module);
 }
 
-void Fsdp1Schedule::end_forward() { post_forward(units_[0]); }
+void Fsdp1Schedule::after_op(std::uint32_t module, Phase phase, std::uint32_t op) {
+  if (phase == Phase::backward && op == loss_->last_backward) reach_outputs(module);
+}
+
+void Fsdp1Schedule::after_forward(std::uint32_t module) {
+  drop_unsaved_copies(module);
+  if (!acts_between_ops(module)) end_units(module);
+}
+
+void Fsdp1Schedule::end_units(std::uint32_t module) {
+  for (const std::uint32_t u : lowering_.layout.end_with[module]) post_forward(units_[u]);
+  if (lowering_.layout.units[0].last_module == module) post_forward(units_[0]);
+}
 
 // Is what comes after the root's own output (the loss) outside of it?
 bool Fsdp1Schedule::root_ends_before_loss() const {
@@ -37,16 +48,20 @@ bool Fsdp1Schedule::root_ends_before_loss() const {
 }
 
 void Fsdp1Schedule::begin_backward() {
-  if (!root_ends_before_loss()) pre_backward(units_[0]);
+  if (!loss_ && !root_ends_before_loss()) pre_backward(units_[0]);
 }
 
 // The hooks sit on the gradient of the unit's output. Where an inner unit's output is the outer
 // one's, too, the inner unit's hook was registered first, and so it runs first.
 void Fsdp1Schedule::before_backward(std::uint32_t module) {
-  for (const std::uint32_t u : lowering_.layout.end_with[module]) pre_backward(units_[u]);
-  if (root_ends_before_loss() && lowering_.layout.units[0].last_module == module)
-    pre_backward(units_[0]);
+  if (!acts_between_ops(module)) reach_outputs(module);
   make_copies(module);
+}
+
+void Fsdp1Schedule::reach_outputs(std::uint32_t module) {
+  for (const std::uint32_t u : lowering_.layout.end_with[module]) pre_backward(units_[u]);
+  if ((loss_ || root_ends_before_loss()) && lowering_.layout.units[0].last_module == module)
+    pre_backward(units_[0]);
 }
 
 // The order that prefetching follows is recorded in the very first forward.

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/plan/free_event_queue.h"
 #include "core/plan/fsdp1_unit.h"
+#include "core/plan/loss_place.h"
 #include "core/plan/module_writer.h"
 #include "core/plan/strategy_schedule.h"
 
@@ -53,7 +55,11 @@ class Fsdp1Schedule final : public StrategySchedule {
   void begin_forward() override;
   void before_forward(std::uint32_t module) override;
   void after_forward(std::uint32_t module) override;
-  void end_forward() override;
+  bool acts_between_ops(std::uint32_t module) const override {
+    return loss_ && loss_->module == module;
+  }
+  void before_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
+  void after_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
   void begin_backward() override;
   void before_backward(std::uint32_t module) override;
   void gradient_ready(std::uint32_t module, ParameterIndex index, const Buffer& gradient) override;
@@ -114,6 +120,8 @@ class Fsdp1Schedule final : public StrategySchedule {
 
   // fsdp1_gather.cpp
   bool root_ends_before_loss() const;
+  void end_units(std::uint32_t module);
+  void reach_outputs(std::uint32_t module);
   bool has_work(const Fsdp1Unit& unit) const { return unit.parameters.count > 0; }
   void pre_forward(Fsdp1Unit& unit);
   void post_forward(Fsdp1Unit& unit);
@@ -142,6 +150,7 @@ class Fsdp1Schedule final : public StrategySchedule {
   void scale(const Fsdp1Unit& unit, Role role, const Buffer& buffer, CostId cost, StreamId stream);
 
   Lowering& lowering_;
+  std::optional<LossPlace> loss_;
   Fsdp1Types types_;
   Fsdp1Sharding sharding_;
   ShardGroups groups_;

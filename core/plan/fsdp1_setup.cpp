@@ -21,7 +21,9 @@ bool has_few_units(const Lowering& lowering) { return lowering.layout.units.size
 }  // namespace
 
 Fsdp1Schedule::Fsdp1Schedule(Lowering& lowering)
-    : lowering_(lowering), free_events_(lowering, has_few_units(lowering)) {
+    : lowering_(lowering),
+      loss_(loss_place(lowering)),
+      free_events_(lowering, has_few_units(lowering)) {
   const Parallel& parallel = lowering.workload.parallel;
   types_ = {lowering.workload.train.master, parallel.param_dtype, parallel.reduce_dtype};
   sharding_ = parallel.shard_size == 1 ? Fsdp1Sharding::no_shard : parallel.sharding;

@@ -18,11 +18,21 @@ void Fsdp2Schedule::before_forward(std::uint32_t module) {
   for (const std::uint32_t u : lowering_.layout.begin_with[module]) pre_forward(units_[u]);
 }
 
-void Fsdp2Schedule::after_forward(std::uint32_t module) {
-  for (const std::uint32_t u : lowering_.layout.end_with[module]) post_forward(units_[u]);
+void Fsdp2Schedule::before_op(std::uint32_t module, Phase phase, std::uint32_t op) {
+  if (phase == Phase::forward && op == loss_->first) end_units(module);
 }
 
-void Fsdp2Schedule::end_forward() {
+void Fsdp2Schedule::after_op(std::uint32_t module, Phase phase, std::uint32_t op) {
+  if (phase == Phase::backward && op == loss_->last_backward) reach_outputs(module);
+}
+
+void Fsdp2Schedule::after_forward(std::uint32_t module) {
+  if (!acts_between_ops(module)) end_units(module);
+}
+
+void Fsdp2Schedule::end_units(std::uint32_t module) {
+  for (const std::uint32_t u : lowering_.layout.end_with[module]) post_forward(units_[u]);
+  if (lowering_.layout.units[0].last_module != module) return;
   post_forward(units_[0]);
   flush_held_gather();
 }
@@ -35,7 +45,7 @@ void Fsdp2Schedule::begin_backward() {
                              lowering_.micro_batch == 0 ? accumulators_[row] : place.gradient);
     }
   for (Fsdp2Unit& unit : units_) unit.is_reduced = false;
-  if (!root_ends_before_loss()) pre_backward(units_[0]);
+  if (!loss_ && !root_ends_before_loss()) pre_backward(units_[0]);
 }
 
 // As in Fsdp1Schedule.
@@ -45,8 +55,12 @@ bool Fsdp2Schedule::root_ends_before_loss() const {
 
 // As in Fsdp1Schedule, an inner unit's hook runs first where both have one output.
 void Fsdp2Schedule::before_backward(std::uint32_t module) {
+  if (!acts_between_ops(module)) reach_outputs(module);
+}
+
+void Fsdp2Schedule::reach_outputs(std::uint32_t module) {
   for (const std::uint32_t u : lowering_.layout.end_with[module]) pre_backward(units_[u]);
-  if (root_ends_before_loss() && lowering_.layout.units[0].last_module == module)
+  if ((loss_ || root_ends_before_loss()) && lowering_.layout.units[0].last_module == module)
     pre_backward(units_[0]);
 }
 
@@ -180,7 +194,8 @@ void Fsdp2Schedule::wait_for_unshard(Fsdp2Unit& unit, bool in_forward) {
   if (unit.is_kept)
     for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row)
       lowering_.free(kept_[row]);
-  lowering_.builder.host_delay(overhead::kUseViews);
+  lowering_.builder.host_delay(overhead::kUseViews +
+                               unit.parameters.count * overhead::kUnshardParameter);
   unit.is_kept = false;
   unit.is_pending = false;
   unit.is_unsharded = true;

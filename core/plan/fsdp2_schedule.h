@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/plan/fsdp2_unit.h"
+#include "core/plan/loss_place.h"
 #include "core/plan/module_writer.h"
 #include "core/plan/strategy_schedule.h"
 
@@ -36,7 +37,11 @@ class Fsdp2Schedule final : public StrategySchedule {
   void begin_forward() override;
   void before_forward(std::uint32_t module) override;
   void after_forward(std::uint32_t module) override;
-  void end_forward() override;
+  bool acts_between_ops(std::uint32_t module) const override {
+    return loss_ && loss_->module == module;
+  }
+  void before_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
+  void after_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
   void begin_backward() override;
   void before_backward(std::uint32_t module) override;
   void gradient_ready(std::uint32_t module, ParameterIndex index, const Buffer& gradient) override;
@@ -67,6 +72,8 @@ class Fsdp2Schedule final : public StrategySchedule {
   bool has_work(const Fsdp2Unit& unit) const { return unit.parameters.count > 0; }
   bool is_trained(std::uint32_t row) const { return lowering_.layout.parameters[row].trainable; }
   bool root_ends_before_loss() const;
+  void end_units(std::uint32_t module);
+  void reach_outputs(std::uint32_t module);
   void pre_forward(Fsdp2Unit& unit);
   void post_forward(Fsdp2Unit& unit);
   void pre_backward(Fsdp2Unit& unit);
@@ -100,6 +107,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   void unload(Fsdp2Unit& unit, StreamId stream, bool adds);
 
   Lowering& lowering_;
+  std::optional<LossPlace> loss_;
   Fsdp2Types types_;
   ShardGroups groups_;
   ProcessGroup kept_group_;  ///< of an integer reshard

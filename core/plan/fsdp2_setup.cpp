@@ -3,7 +3,8 @@
 
 namespace foregather::plan {
 
-Fsdp2Schedule::Fsdp2Schedule(Lowering& lowering) : lowering_(lowering) {
+Fsdp2Schedule::Fsdp2Schedule(Lowering& lowering)
+    : lowering_(lowering), loss_(loss_place(lowering)) {
   const Parallel& parallel = lowering.workload.parallel;
   types_ = {lowering.workload.train.master, parallel.param_dtype, parallel.reduce_dtype};
   GraphBuilder& builder = lowering.builder;

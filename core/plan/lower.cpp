@@ -43,6 +43,11 @@ void alloc_buffers(Lowering& lowering) {
                                    Cause::unsharded_parameter, owner),
                    lowering.compute);
   }
+  if (lowering.model.workspace == 0) return;
+  for (const std::string_view thread : {"cuBLAS workspace, forward", "cuBLAS workspace, backward"})
+    lowering.alloc(lowering.buffer(lowering.model.workspace, DType::u8, thread, Cause::temporary,
+                                   lowering.root),
+                   lowering.compute);
 }
 
 void describe(const Lowering& lowering, ProgramId program, GraphBuilder& builder) {

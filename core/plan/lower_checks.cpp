@@ -215,10 +215,12 @@ Status check_plan(const Model& model, const Workload& workload) {
                    "train.trainable (and train.lora_targets) match no parameter of the model, "
                    "expected parts of names such as {}",
                    example_names(model));
-  if (train.attention == Attention::flash && train.compute == DType::f32)
+  if ((train.attention == Attention::flash || train.attention == Attention::cudnn) &&
+      train.compute == DType::f32)
     return fail_at(workload.place_of({"train.attention", "train.precision"}),
-                   "train.attention is flash, which does not compute in fp32: expected sdpa or "
-                   "eager, or another train.precision");
+                   "train.attention is {}, which does not compute in fp32: expected sdpa or eager, "
+                   "or another train.precision",
+                   train.attention == Attention::flash ? "flash" : "cudnn");
   if (train.float8_all_gather && parallel.strategy != Strategy::fsdp2)
     return fail_at(workload.place_of({"train.float8_all_gather", "parallel.strategy"}),
                    "train.float8_all_gather needs parallel.strategy fsdp2: only its parameters can "

@@ -178,7 +178,8 @@ struct Implementation {
   bool repeat_kv = false;
   /// The GPU has FlashAttention; without, `sdpa` is memory-efficient attention.
   bool flash_attention = true;
-  bool conv1d = true;  ///< GPT-2 weights are [in, out] (Hugging Face's Conv1D); false: [out, in]
+  Bytes workspace = 0;  ///< that the library of products gets for each thread that calls it
+  bool conv1d = true;   ///< GPT-2 weights are [in, out] (Hugging Face's Conv1D); false: [out, in]
 };
 
 /// Reads and checks a config.json. Unknown architectures are an error that names the known ones;

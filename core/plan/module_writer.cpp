@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/plan/block_ranges.h"
+#include "core/plan/host_overhead.h"
 #include "core/plan/strategy_schedule.h"
 
 namespace foregather::plan {
@@ -250,7 +251,7 @@ void ModuleWriter::append_pass(std::uint32_t module, const RecipePass& pass,
   const StorageId* const storages = storages_.data() + stamp.first_place;
   const auto first_access = static_cast<std::uint32_t>(builder_.graph().accesses.size());
   append_accesses(stamp, pass);
-  const bool hooks = strategy.acts_between_ops();
+  const bool hooks = strategy.acts_between_ops(module);
   std::uint32_t op = 0;
   bool begun = false;  // the allocations of `op` have
   const auto begin = [&] {
@@ -281,11 +282,27 @@ void ModuleWriter::append_pass(std::uint32_t module, const RecipePass& pass,
   if (hooks && op > 0) strategy.after_op(module, pass.ops[op - 1].phase, op - 1);
 }
 
+// A compiler plans the recomputation into its graphs: then there are no hooks.
+Ns ModuleWriter::host_time(std::uint32_t module, bool is_forward) const {
+  using namespace host_overhead;
+  const Module& what = lowering_.model.modules[module];
+  const Compile compile = lowering_.workload.train.compile;
+  if (compile == Compile::per_block && what.is_block)
+    return is_forward ? kCompiledForward : kCompiledBackward;
+  const SavePolicy kept = policy(module);
+  if (compile != Compile::none || kept == SavePolicy::none) return 0;
+  const auto ops = static_cast<Ns>(recipes_[stamps_[module].recipe].forward.ops.size());
+  if (!is_forward) return ops * kRecomputedOp;
+  return ops * (kept == SavePolicy::selective_op ? kSelectedOp : kCheckpointedOp);
+}
+
 void ModuleWriter::forward(std::uint32_t module, StrategySchedule& strategy) {
+  if (const Ns time = host_time(module, true); time > 0) builder_.host_delay(time);
   append_pass(module, recipes_[stamps_[module].recipe].forward, strategy);
 }
 
 void ModuleWriter::backward(std::uint32_t module, StrategySchedule& strategy) {
+  if (const Ns time = host_time(module, false); time > 0) builder_.host_delay(time);
   append_pass(module, recipes_[stamps_[module].recipe].backward, strategy);
 }
 

@@ -50,6 +50,8 @@ class ModuleWriter {
   void reserve(std::size_t steps);
 
  private:
+  /// What the host does for a checkpointed or compiled module beside its ops.
+  Ns host_time(std::uint32_t module, bool is_forward) const;
   struct Stamp {
     std::uint32_t recipe = 0;
     std::uint32_t first_place = 0;  ///< in places_

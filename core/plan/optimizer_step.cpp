@@ -112,8 +112,8 @@ void OptimizerStep::launch(OpKind kind, std::span<const Operand> operands,
   cost.kernels = is_mixed() ? static_cast<std::uint8_t>(std::clamp<std::size_t>(
                                   tensors_.size(), 1, std::numeric_limits<std::uint8_t>::max()))
                             : foreach_kernels(operands.size(), tensors_.size(), elements_);
-  // One dispatched op, whose host time grows with the lists: assumed 25 tensors to one ordinary op.
-  constexpr std::size_t kTensorsAnOp = 25;
+  // One dispatched op, whose host time grows with the lists: measured (host_overhead.h).
+  constexpr std::size_t kTensorsAnOp = 5;
   cost.host_ops = static_cast<std::uint16_t>(
       std::min<std::size_t>(is_mixed() ? tensors_.size() : 1 + tensors_.size() / kTensorsAnOp,
                             std::numeric_limits<std::uint16_t>::max()));

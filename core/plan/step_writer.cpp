@@ -1,6 +1,7 @@
 #include "core/plan/step_writer.h"
 
 #include "core/plan/gradient_clip.h"
+#include "core/plan/host_overhead.h"
 
 namespace foregather::plan {
 
@@ -104,8 +105,15 @@ void StepWriter::backward(Section section) {
   lowering_.free(modules_.loss());
 }
 
+// FSDP2's parameters and gradients are DTensors.
+void StepWriter::for_dtensors(Ns time) {
+  if (lowering_.workload.parallel.strategy == Strategy::fsdp2)
+    builder_.host_delay(static_cast<Ns>(strategy_.optimized().size()) * time);
+}
+
 void StepWriter::clip() {
   if (!lowering_.workload.train.clip_grad_norm) return;
+  for_dtensors(host_overhead::kNormDTensor);
   write_gradient_clip(lowering_, strategy_.optimized(), strategy_.norm_communicators(),
                       strategy_.clips_by_tensor());
 }
@@ -120,6 +128,7 @@ void StepWriter::finish_first() {
   clip_.count = builder_.position() - clip_.first;
   optimizer_.create_states();
   update_.first = builder_.position();
+  for_dtensors(host_overhead::kUpdateDTensor);
   if (optimizer_.first_update_is_usual())
     optimizer_.update();
   else
@@ -140,10 +149,12 @@ void StepWriter::finish_body() {
   } else {
     append(lowering_.main_thread, Section::body, clip_.first, clip_.end(), 0);
   }
-  if (optimizer_.first_update_is_usual())
+  if (optimizer_.first_update_is_usual()) {
     append(lowering_.main_thread, Section::body, update_.first, update_.end(), 0);
-  else
+  } else {
+    for_dtensors(host_overhead::kUpdateDTensor);
     optimizer_.update();
+  }
 }
 
 // loss.item(): a copy to the host on the compute stream, behind all that is on it.

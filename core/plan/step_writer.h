@@ -28,6 +28,7 @@ class StepWriter {
   void finish_first();
   void finish_body();
   void read_loss();
+  void for_dtensors(Ns time);
   void clip();
   void copy_step();
   void append(std::uint32_t thread, Section section, std::uint32_t first, std::uint32_t end,

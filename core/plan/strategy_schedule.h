@@ -32,10 +32,10 @@ class StrategySchedule {
   virtual void begin_forward() {}
   virtual void before_forward(std::uint32_t /*module*/) {}
   virtual void after_forward(std::uint32_t /*module*/) {}
-  /// Does the strategy act between the ops of a module? Then before_op and after_op are called for
-  /// each op `op` of the module's forward (of its backward with recomputation, by `phase` of the
-  /// op): before its allocations, and after what is freed behind it.
-  virtual bool acts_between_ops() const { return false; }
+  /// Does the strategy act between the ops of the module? Then before_op and after_op are called
+  /// for each op `op` of the module's forward (of its backward with recomputation, by `phase` of
+  /// the op): before its allocations, and after what is freed behind it.
+  virtual bool acts_between_ops(std::uint32_t /*module*/) const { return false; }
   virtual void before_op(std::uint32_t /*module*/, Phase /*phase*/, std::uint32_t /*op*/) {}
   virtual void after_op(std::uint32_t /*module*/, Phase /*phase*/, std::uint32_t /*op*/) {}
   virtual void end_forward() {}

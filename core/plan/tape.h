@@ -128,6 +128,7 @@ struct Model {
   bool is_tree = false;
   std::vector<WrapMark> wraps;
   std::vector<ModelBuffer> buffers;
+  Bytes workspace = 0;          ///< Implementation::workspace
   std::int64_t parameters = 0;  ///< each tie counted once
   std::int64_t tokens = 0;      ///< of one micro-batch
 };

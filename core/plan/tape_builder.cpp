@@ -219,6 +219,24 @@ void TapeBuilder::gemm(std::vector<ValueIndex> reads, ValueIndex out, std::int64
   op(std::move(spec));
 }
 
+void TapeBuilder::weight_gemm(std::vector<ValueIndex> reads, ValueIndex out, std::int64_t batch,
+                              std::int64_t m, std::int64_t n, std::int64_t rows,
+                              std::optional<DType> dtype) {
+  constexpr std::int64_t kWord = 8;
+  if (m % kWord != 0 && n % kWord == 0) std::swap(m, n);
+  OpSpec spec;
+  spec.kind = OpKind::gemm;
+  spec.dtype = dtype;
+  spec.reads = std::move(reads);
+  spec.writes = {out};
+  spec.flops = times(times(times(2 * batch, m), n), rows);
+  spec.m = m;
+  spec.n = n;
+  spec.k = (rows + kWord - 1) / kWord * kWord;
+  spec.batch = batch;
+  op(std::move(spec));
+}
+
 bool TapeBuilder::next_matmul_is_kept() { return is_block_ && ++matmuls_ % 2 == 1; }
 
 void TapeBuilder::node(std::vector<ValueIndex> outputs, Backward backward) {

@@ -118,6 +118,12 @@ class TapeBuilder {
   void gemm(std::vector<ValueIndex> reads, ValueIndex out, std::int64_t batch, std::int64_t m,
             std::int64_t n, std::int64_t k, float host_ops = 1, bool keep = false,
             std::vector<ValueIndex> holds = {}, std::optional<DType> dtype = {});
+  /// The gradient of a weight (m × n, or as many of `batch`), the sum over `rows`. No operand lies
+  /// by the rows: so that the product's price, which looks at n and k (sim/cost/gemm.h), takes them
+  /// for aligned, k is rounded up to the next 8; and n is the side that is not aligned, if one is.
+  void weight_gemm(std::vector<ValueIndex> reads, ValueIndex out, std::int64_t batch,
+                   std::int64_t m, std::int64_t n, std::int64_t rows,
+                   std::optional<DType> dtype = {});
 
   /// Registers the backward of the forward ops since the last node.
   void node(std::vector<ValueIndex> outputs, Backward backward);

@@ -29,7 +29,7 @@ class ThunderSchedule final : public StrategySchedule {
   explicit ThunderSchedule(Lowering& lowering);
 
   void init(ModuleWriter& modules) override;
-  bool acts_between_ops() const override { return true; }
+  bool acts_between_ops(std::uint32_t /*module*/) const override { return true; }
   void begin_forward() override { begin_pass(false); }
   void before_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
   void after_op(std::uint32_t module, Phase phase, std::uint32_t op) override;

@@ -306,6 +306,7 @@ class TorchtitanReader {
     constexpr std::int64_t kVocabulary = 128'256, kKeyValueHeads = 8, kPositions = 131'072;
     give("model.model_type", std::string("llama"), at);
     give("train.complex_rotary", true, at);
+    give("train.loss_in_call", false, at);
     give("model.hidden_size", known->hidden, at);
     give("model.num_hidden_layers", known->layers, at);
     give("model.num_attention_heads", known->heads, at);

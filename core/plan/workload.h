@@ -21,7 +21,9 @@ struct ModuleTree;
 
 /// What a module tree ends in.
 enum class TreeLoss : std::uint8_t { sum, mean, cross_entropy };
-enum class Attention : std::uint8_t { eager, sdpa, flash };
+/// sdpa: PyTorch's choice, which from 2.11 on is cuDNN's kernels on Hopper (sdp_utils.cpp), before
+/// and elsewhere FlashAttention-2.
+enum class Attention : std::uint8_t { eager, sdpa, flash, cudnn };
 enum class Checkpointing : std::uint8_t {
   none,
   full,
@@ -116,7 +118,7 @@ struct Train {
   DType master = DType::f32;     ///< of stored parameters and optimizer states
   DType compute = DType::bf16;   ///< of matmuls and activations
   Attention attention = Attention::sdpa;
-  /// Of attention kernels, relative to FlashAttention-2, as which sdpa and flash are priced.
+  /// Of attention kernels, relative to those that they are priced as.
   double attention_speed = 1;
   Checkpointing checkpointing = Checkpointing::none;
   std::int64_t checkpoint_every = 1;          ///< for selective_layers: every Nth block
@@ -141,7 +143,10 @@ struct Train {
   Logits logits = Logits::compute;
   std::int64_t logits_chunks = 1;  ///< parts of the logits that the loss widens one by one
   bool compile_loss = false;       ///< torch.compile of the loss function by itself
-  bool reads_loss = false;         ///< the loop reads each step's loss: its host waits
+  /// The model's own call computes the loss (transformers given labels); else the script does, of
+  /// what the call returned (torchtitan). FSDP's root unit ends with the call.
+  bool loss_in_call = true;
+  bool reads_loss = false;  ///< the loop reads each step's loss: its host waits
   Compile compile = Compile::none;
   /// torch.autocast over fp32 parameters; resolve_workload() sets it. The residual stream and norms
   /// are fp32 and each linear casts its input.

@@ -18,7 +18,7 @@ namespace {
 using namespace std::string_view_literals;
 
 // Names of the enumerators, in the order of the enum.
-constexpr std::array kAttention{"eager"sv, "sdpa"sv, "flash"sv};
+constexpr std::array kAttention{"eager"sv, "sdpa"sv, "flash"sv, "cudnn"sv};
 constexpr std::array kOptimizer{"adamw"sv, "sgd"sv};
 constexpr std::array kOptimizerImpl{"foreach"sv, "fused"sv};
 constexpr std::array kStateType{"master"sv, "fp32"sv, "bf16"sv, "int8"sv};
@@ -67,7 +67,7 @@ constexpr KeyNeeds kAdamw{"train.optimizer = adamw",
                           [](const Workload& w) { return w.train.optimizer == Optimizer::adamw; }};
 constexpr KeyNeeds kAccumulation{"train.grad_accum above 1",
                                  [](const Workload& w) { return w.train.grad_accum > 1; }};
-constexpr KeyNeeds kFusedAttention{"train.attention sdpa or flash", [](const Workload& w) {
+constexpr KeyNeeds kFusedAttention{"train.attention sdpa, flash or cudnn", [](const Workload& w) {
                                      return w.train.attention != Attention::eager;
                                    }};
 constexpr KeyNeeds kForwardPrefetch{"parallel.forward_prefetch = true",
@@ -167,10 +167,11 @@ constexpr std::array kKeys{
     WorkloadKey{"train.precision", "bf16-mixed | bf16 | fp32 | fp16-mixed", "bf16-mixed",
                 "Mixed: fp32 parameters and optimizer states, compute in the short type",
                 set_precision},
-    WorkloadKey{"train.attention", "eager | sdpa | flash", "sdpa", "Attention implementation",
+    WorkloadKey{"train.attention", "eager | sdpa | flash | cudnn", "sdpa",
+                "Attention implementation; sdpa: as PyTorch 2.11 chooses",
                 set_choice<kTrain, &Train::attention, kAttention>},
     WorkloadKey{"train.attention_speed", "number from 0.01 to 100", "1",
-                "Of attention kernels, relative to FlashAttention-2", set_attention_speed, kOne,
+                "Of attention kernels, relative to those priced", set_attention_speed, kOne,
                 kEveryStrategy, kFusedAttention},
     WorkloadKey{"train.activation_checkpointing",
                 "none | full | selective | selective:N | first:N | blocks:LIST", "none",
@@ -219,6 +220,10 @@ constexpr std::array kKeys{
     WorkloadKey{"train.compile_loss", kFlag, "false",
                 "torch.compile of the loss function by itself",
                 set_bool<kTrain, &Train::compile_loss>, kOne, kUncompiled, kWholeLoss},
+    WorkloadKey{"train.loss_in_call", kFlag, "true",
+                "The model's own call computes the loss (transformers given labels); false: the "
+                "script does, after it (torchtitan), and FSDP's root ends before",
+                set_bool<kTrain, &Train::loss_in_call>, kOne, kFsdp, kWholeLoss},
     WorkloadKey{"train.reads_loss", kFlag, "false",
                 "The loop reads the loss of every step, loss.item(): the host waits for the step",
                 set_bool<kTrain, &Train::reads_loss>},

@@ -50,7 +50,7 @@ class Zero3Schedule final : public StrategySchedule {
   void begin_forward() override;
   void end_forward() override;
   void begin_backward() override;
-  bool acts_between_ops() const override { return true; }
+  bool acts_between_ops(std::uint32_t /*module*/) const override { return true; }
   void before_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
   void after_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
   void gradient_ready(std::uint32_t module, ParameterIndex index, const Buffer& gradient) override;

@@ -53,6 +53,8 @@ struct Hardware {
     double capacity = 0;   ///< bytes that the driver offers to one process, context included
     double bandwidth = 0;  ///< B/s
     double l2 = 0;         ///< bytes
+    /// Bytes that PyTorch's allocator gives cuBLAS for each thread that multiplies; 0: none.
+    double workspace = 0;
   } memory;
 
   struct Compute {
@@ -75,9 +77,11 @@ struct Hardware {
   /// Fractions of matmul rate (gemm, attention) or memory bandwidth (the others).
   struct Efficiency {
     double gemm = 0;
-    double gemm_f8 = 0;  ///< 0: as gemm
-    double attention_forward = 0;
+    double gemm_f8 = 0;            ///< 0: as gemm
+    double attention_forward = 0;  ///< FlashAttention-2's, or what stands in for it
     double attention_backward = 0;
+    double cudnn_forward = 0;  ///< cuDNN's attention; 0: PyTorch does not prefer it there
+    double cudnn_backward = 0;
     double elementwise = 0;
     double norm = 0;
     double softmax = 0;
@@ -92,9 +96,13 @@ struct Hardware {
 
   /// Floors of device work, independent of size.
   struct Kernel {
-    double floor = 0;           ///< ns of a kernel that does nothing
-    double gemm_ramp = 0;       ///< ns of prologue and epilogue of a matrix kernel
-    double attention_ramp = 0;  ///< rows of the query at which attention reaches half its rate
+    double floor = 0;      ///< ns of a kernel that does nothing
+    double gemm_ramp = 0;  ///< ns of prologue and epilogue of a matrix kernel
+    /// Keys at which attention reaches half its rate.
+    double attention_ramp = 0;
+    double attention_backward_ramp = 0;  ///< 0: as attention_ramp
+    double cudnn_ramp = 0;
+    double cudnn_backward_ramp = 0;
   } kernel;
 
   struct Intra {

@@ -12,12 +12,13 @@ namespace {
              [](Hardware& hw) -> double& { return hw.section.key; }, \
              __VA_OPT__(__VA_ARGS__)}
 
-constexpr bool kOrZero = true;
+constexpr bool kOrZero = true, kMayLack = true;
 
 constexpr std::array kFigures{
     FIGURE(memory, capacity, size, 1e8, 1e13),
     FIGURE(memory, bandwidth, rate, 1e9, 1e15),
     FIGURE(memory, l2, size, 1e5, 1e11),
+    FIGURE(memory, workspace, size, 1e3, 1e10, kOrZero, kMayLack),
 
     FIGURE(compute, compute_capability, number, 70, 129),
     FIGURE(compute, sms, number, 1, 10'000),
@@ -35,6 +36,8 @@ constexpr std::array kFigures{
     FIGURE(efficiency, gemm_f8, number, 0.01, 1, kOrZero),
     FIGURE(efficiency, attention_forward, number, 0.01, 1),
     FIGURE(efficiency, attention_backward, number, 0.01, 1),
+    FIGURE(efficiency, cudnn_forward, number, 0.01, 1, kOrZero, kMayLack),
+    FIGURE(efficiency, cudnn_backward, number, 0.01, 1, kOrZero, kMayLack),
     FIGURE(efficiency, elementwise, number, 0.01, 1),
     FIGURE(efficiency, norm, number, 0.01, 1),
     FIGURE(efficiency, softmax, number, 0.01, 1),
@@ -49,6 +52,9 @@ constexpr std::array kFigures{
     FIGURE(kernel, floor, time, 0, 1e6),
     FIGURE(kernel, gemm_ramp, time, 0, 1e6),
     FIGURE(kernel, attention_ramp, number, 0, 1e5),
+    FIGURE(kernel, attention_backward_ramp, number, 0, 1e5, kOrZero, kMayLack),
+    FIGURE(kernel, cudnn_ramp, number, 0, 1e5, kOrZero, kMayLack),
+    FIGURE(kernel, cudnn_backward_ramp, number, 0, 1e5, kOrZero, kMayLack),
 
     FIGURE(intra, links, number, 1, 1000),
     FIGURE(intra, link_bandwidth, rate, 1e7, 1e14),

@@ -26,7 +26,8 @@ struct FigureSpec {
   double least;  ///< plausible range, both ends included, in the dimension's base unit
   double most;
   double& (*field)(Hardware&);
-  bool or_zero = false;  ///< 0 as well: there is no such unit
+  bool or_zero = false;   ///< 0 as well: there is no such unit
+  bool may_lack = false;  ///< 0 where no file says it
 };
 
 std::span<const FigureSpec> figure_specs();

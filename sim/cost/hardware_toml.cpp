@@ -317,8 +317,8 @@ Status check_complete(const Hardware& hardware, const std::vector<bool>& given,
                       const std::string& place) {
   if (hardware.name.empty()) return fail_at(place, "has no name: write name = \"…\"");
   for (std::size_t i = 0; i < given.size(); ++i) {
-    if (given[i]) continue;
     const FigureSpec& spec = figure_specs()[i];
+    if (given[i] || spec.may_lack) continue;
     return fail_at(place,
                    "the figure '{}.{}' is missing; give it, or start from a built-in one with "
                    "base = \"NAME\"",

@@ -22,7 +22,8 @@ HostPrices host_prices(const Hardware& hardware) {
 double host_time(const Cost& cost, const Hardware& hardware) {
   if (cost.is_fixed && cost.kernels == 0) return 0;
   if (is_collective(cost.kind)) return hardware.host.collective_dispatch;
-  return hardware.host.dispatch + hardware.host.launch * std::max<double>(cost.kernels, 1);
+  return hardware.host.dispatch * std::max<double>(cost.host_ops, 1) +
+         hardware.host.launch * std::max<double>(cost.kernels, 1);
 }
 
 }  // namespace foregather::sim

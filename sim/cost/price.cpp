@@ -147,6 +147,8 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
   table.prices.reserve(graph.costs.size());
   Sources sources(hardware, table.sources);
   CollectivePricer collectives(hardware, options.link_bandwidth_scale);
+  const bool by_cudnn = options.cudnn_attention && hardware.efficiency.cudnn_forward > 0 &&
+                        hardware.efficiency.cudnn_backward > 0;
   const double pace = 1 + hardware.compute.rank_spread * slowest_of(options.ranks);
 
   for (const Cost& cost : graph.costs) {
@@ -159,7 +161,9 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
       work = priced.work;
       source = cost.is_fixed ? sources.fixed() : sources.collective(cost, priced, span);
     } else {
-      work = compute_work(cost, hardware);
+      work = cost.kind == OpKind::attention && by_cudnn
+                 ? attention_work(cost, hardware, AttentionKernels::cudnn)
+                 : compute_work(cost, hardware);
       const Calibrated calibrated = take_measured_time(cost, hardware, work);
       const double speed = options.compute_scale / pace *
                            (cost.kind == OpKind::attention ? options.attention_speed : 1.0);

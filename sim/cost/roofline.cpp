@@ -38,9 +38,26 @@ double memory_efficiency(const Hardware::Efficiency& efficiency, OpKind kind) {
   }
 }
 
+struct AttentionRate {
+  double efficiency = 0;
+  double ramp = 0;
+};
+
+AttentionRate rate_of(AttentionKernels kernels, bool backward, const Hardware& hardware) {
+  const Hardware::Efficiency& efficiency = hardware.efficiency;
+  const Hardware::Kernel& kernel = hardware.kernel;
+  if (kernels == AttentionKernels::cudnn)
+    return backward ? AttentionRate{efficiency.cudnn_backward, kernel.cudnn_backward_ramp}
+                    : AttentionRate{efficiency.cudnn_forward, kernel.cudnn_ramp};
+  if (backward && kernel.attention_backward_ramp > 0)
+    return {efficiency.attention_backward, kernel.attention_backward_ramp};
+  return {backward ? efficiency.attention_backward : efficiency.attention_forward,
+          kernel.attention_ramp};
+}
+
 }  // namespace
 
-Work attention_work(const Cost& cost, const Hardware& hardware) {
+Work attention_work(const Cost& cost, const Hardware& hardware, AttentionKernels kernels) {
   const double rate = matmul_rate(hardware, cost.dtype) / 1e9;
   const auto flops = static_cast<double>(cost.flops);
   const auto queries = static_cast<double>(cost.m);
@@ -48,14 +65,14 @@ Work attention_work(const Cost& cost, const Hardware& hardware) {
   const double batch = std::max<double>(static_cast<double>(cost.batch), 1);
   const double triples = batch * queries * keys * static_cast<double>(cost.k);
   const bool backward = triples > 0 && flops > kBackwardFlops * triples;
-  const double per_ns = rate * (backward ? hardware.efficiency.attention_backward
-                                         : hardware.efficiency.attention_forward);
+  const AttentionRate kernel = rate_of(kernels, backward, hardware);
+  const double per_ns = rate * kernel.efficiency;
   double time = flops / per_ns;
   if (triples > 0) {
     const double sms = hardware.compute.sms;
     const double waves = waves_of(batch * ceil_div(cost.m, kQueryBlock), sms);
     const double block_flops = flops / (batch * queries) * static_cast<double>(kQueryBlock);
-    time = waves * block_flops * sms / per_ns * (keys + hardware.kernel.attention_ramp) / keys;
+    time = waves * block_flops * sms / per_ns * (keys + kernel.ramp) / keys;
   }
   const double peak = hardware.memory.bandwidth / 1e9;
   Work work;

@@ -131,8 +131,7 @@ std::string gpu_check_text(const Validation& validation) {
          "**None yet**: no schedule has been run on a GPU by `foregather run --backend cuda` and "
          "held against its prediction, and\nno overhead of `foregather record` has been measured "
          "on one. `./dev gpu-check` writes the table (`measured.md`); as\n"
-         "`traces/measured/gpu_check.md` it is shown here. All figures on this page are of results "
-         "that others published.\n";
+         "`traces/measured/gpu_check.md` it is shown here.\n";
 }
 
 constexpr std::string_view kMapping =
@@ -225,10 +224,13 @@ std::string report_markdown(const Validation& validation, const std::string& fol
     text += collectives_text(validation) + tables_text(validation) +
             pictures_text(validation, folder, Picture::About::collectives);
   text += pairs_markdown(validation.rows) + scaling_markdown(validation.rows);
+  if (!validation.gpu_steps.empty()) text += gpu_steps_markdown(validation.gpu_steps);
   return text + gpu_check_text(validation) + std::string(kMapping);
 }
 
 std::string report_text(const Validation& validation) {
+  if (validation.rows.empty() && validation.collectives.empty())
+    return gpu_steps_text(validation.gpu_steps);
   TextTable table;
   table.row(kHeads);
   for (const auto& row : tier_rows(validation)) table.row(row);
@@ -239,6 +241,7 @@ std::string report_text(const Validation& validation) {
   text += pairs_text(validation.rows) + scaling_text(validation.rows);
   if (!validation.collectives.empty()) text += collectives_text(validation);
   text += skipped_text(validation);
+  if (!validation.gpu_steps.empty()) text += gpu_steps_text(validation.gpu_steps);
   text += "\n";
   for (const Bar& bar : bars(validation))
     text += fmt::format("{} {}\n", !bar.holds ? "–" : *bar.holds ? "✓" : "✗", bar.text);

@@ -148,6 +148,7 @@ class Translator {
     // The model column is the only one that tells adapters.
     if (row_.model.find("LoRA") != std::string::npos) set("train.trainable", std::string("lora"));
     if (Status done = set_by(kAttentions, "attention", row_.attention); !done) return done;
+    choose_kernels();
     if (const double speed = attention_speed(); speed != 1)
       set("train.attention_speed", fmt::format("{}", speed));
     // llm-foundry's cross-entropy is flash-attn's fused kernel, which makes no fp32 copy of the
@@ -162,6 +163,16 @@ class Translator {
     return set_by(kCompiles, "compile_key", row_.compile);
   }
 
+  // PyTorch before 2.11 prefers FlashAttention-2 on Hopper, too; Thunder's default executors take
+  // cuDNN's attention first (thunder/__init__.py).
+  void choose_kernels() {
+    const std::string hardware = hardware_of_gpu(row_.gpu);
+    Setting& attention = out_.settings.back();
+    if (attention.value != json_quote("sdpa")) return;
+    if (hardware.starts_with("h") || hardware.starts_with("gh"))
+      attention.value = json_quote(row_.compile == "thunder" ? "cudnn" : "flash");
+  }
+
   void script() {
     if (script_.held_outputs != plan::HeldOutputs::none)
       set("train.held_outputs",
@@ -170,6 +181,9 @@ class Translator {
     if (script_.logits != plan::Logits::compute)
       set("train.logits", std::string(kLogits[static_cast<std::size_t>(script_.logits)]));
     if (script_.turns_complex) set("train.complex_rotary", std::string("true"));
+    // torchtitan's train.py calls its loss function with what the model returned.
+    if (script_.turns_complex && row_.strategy.starts_with("fsdp"))
+      set("train.loss_in_call", std::string("false"));
     constexpr std::int64_t kTorchtitanParts = 8;
     if (script_.chunks_loss) set("train.logits_chunks", kTorchtitanParts);
     if (script_.compiles_loss && row_.compile != "none" && row_.compile != "unknown")
@@ -178,15 +192,10 @@ class Translator {
 
   // FlashAttention-2 paper, §4.1: 1.3 to 2.5 times as fast as FlashAttention in Triton, which MPT's
   // attn_impl was then; the geometric mean. FlexAttention's announcement (PyTorch, 2024): 90 % of
-  // FlashAttention-2 in the forward, 85 % in the backward. Thunder's default executors take
-  // cuDNN's attention first (thunder/__init__.py); on Hopper that is 1.5 times as fast
-  // (FlashAttention-3 paper, figures 5 and 6).
+  // FlashAttention-2 in the forward, 85 % in the backward.
   double attention_speed() const {
     constexpr double kTriton = 0.55;
     constexpr double kFlex = 0.86;
-    constexpr double kCudnnOnHopper = 1.5;
-    if (row_.compile == "thunder" && hardware_of_gpu(row_.gpu).starts_with("h"))
-      return kCudnnOnHopper;
     if (family_ == "mpt" && row_.attention == "flash") return kTriton;
     return row_.attention == "flex" ? kFlex : 1;
   }

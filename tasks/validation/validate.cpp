@@ -89,7 +89,9 @@ Status check_places(const ValidateRequest& request) {
     if (!path.empty()) outputs.push_back(path);
   if (!request.predictions.empty() && !request.nccl_tests.empty())
     outputs.push_back(beside(request.predictions));
-  if (Status apart = check_outputs(outputs, {request.measured, request.gpu_check}); !apart)
+  if (Status apart =
+          check_outputs(outputs, {request.measured, request.gpu_check, request.gpu_steps});
+      !apart)
     return apart;
   if (request.nccl_tests.empty()) return {};
   for (const std::string& path : outputs) {
@@ -224,6 +226,11 @@ Result<Validation> validate(const ValidateRequest& request) {
     auto table = text_of(request.gpu_check);
     if (!table) return tl::unexpected(table.error());
     validation.gpu_check = std::move(*table);
+  }
+  if (!request.gpu_steps.empty()) {
+    auto steps = predict_gpu_steps(request.gpu_steps);
+    if (!steps) return tl::unexpected(steps.error());
+    validation.gpu_steps = std::move(*steps);
   }
   if (Status done = write_outputs(request, validation); !done) return tl::unexpected(done.error());
   return validation;

@@ -8,6 +8,7 @@
 
 #include "core/base/result.h"
 #include "tasks/validation/errors.h"
+#include "tasks/validation/gpu_steps.h"
 #include "tasks/validation/nccl_tables.h"
 
 namespace foregather::tasks {
@@ -19,6 +20,7 @@ struct ValidateRequest {
   std::string report;       ///< where to write the report for people (docs/validation.md)
   /// The table that gpu-check wrote of schedules run on a GPU (measured.md), for the report.
   std::string gpu_check;
+  std::string gpu_steps;  ///< a table of steps measured on a GPU; empty: none
   std::string workloads;  ///< a folder that keeps the workload of each row; empty: temporary
 };
 
@@ -26,6 +28,7 @@ struct Validation {
   std::vector<RowResult> rows;
   std::vector<NcclRow> collectives;
   std::string gpu_check;  ///< that table's text; empty: there is none
+  std::vector<GpuStep> gpu_steps;
 
   /// Reasons why rows were not predicted, with the number of rows.
   std::map<std::string, std::size_t> skipped() const;

@@ -136,6 +136,37 @@ TEST_CASE("options scale what they name") {
   }
 }
 
+TEST_CASE("an op costs the host as many dispatches as it has operators, and its launches") {
+  GraphBuilder builder;
+  Cost op;
+  op.kind = OpKind::optimizer;
+  op.bytes_read = 4096;
+  for (const int operators : {1, 3}) {
+    op.host_ops = static_cast<std::uint16_t>(operators);
+    op.kernels = 2;
+    builder.cost(op);
+  }
+  const Hardware hw = load_hardware("h100_sxm").value();
+  const CostTable table = price(builder.finish(), hw, {});
+  CHECK(table.prices[0].host == round_ns(hw.host.dispatch + 2 * hw.host.launch));
+  CHECK(table.prices[1].host == round_ns(3 * hw.host.dispatch + 2 * hw.host.launch));
+}
+
+TEST_CASE("attention is cuDNN's where it is asked for and the hardware has figures of it") {
+  const Graph graph = sample();
+  PriceOptions cudnn;
+  cudnn.cudnn_attention = true;
+  const auto attention = [&](const char* name, const PriceOptions& options) {
+    const CostTable table = price(graph, load_hardware(name).value(), options);
+    for (std::size_t i = 0; i < graph.costs.size(); ++i)
+      if (graph.costs[i].kind == OpKind::attention) return table.prices[i].duration;
+    return Ns{0};
+  };
+  CHECK(attention("h100_sxm", cudnn) * 10 < attention("h100_sxm", {}) * 6);
+  CHECK(attention("a100_80_sxm", cudnn) == attention("a100_80_sxm", {}));
+  CHECK(attention("b200_sxm", cudnn) == attention("b200_sxm", {}));
+}
+
 TEST_CASE("a group that does not know its nodes gets as many as its ranks need") {
   GraphBuilder builder;
   std::vector<std::uint32_t> ranks(16);

@@ -64,7 +64,7 @@ TEST_CASE("a matrix product never gets faster as it grows") {
     const Hardware hw = load_hardware(name).value();
     for (int axis = 0; axis < 3; ++axis) {
       double before = 0;
-      for (std::int64_t size = 1; size < 20000; size += 1 + size / 7) {
+      for (std::int64_t size = 8; size < 20000; size += 8 + size / 56 * 8) {
         const Cost cost = axis == 0   ? gemm(size, 1500, 700, DType::f16)
                           : axis == 1 ? gemm(900, size, 3000, DType::f16)
                                       : gemm(333, 444, size, DType::f16);
@@ -75,6 +75,42 @@ TEST_CASE("a matrix product never gets faster as it grows") {
       }
     }
   }
+}
+
+TEST_CASE("rows that do not begin at 16 bytes make a product of 16-bit numbers slow") {
+  // traces/measured/h200_products.csv: 8,192 tokens, 4,096 inputs.
+  const Hardware hw = load_hardware("h200_sxm").value();
+  const auto time = [&](std::int64_t m, std::int64_t n, std::int64_t k, DType type) {
+    return gemm_work(gemm(m, n, k, type), hw).time;
+  };
+  const double aligned = time(8192, 50264, 4096, DType::bf16);
+  CHECK(time(8192, 50257, 4096, DType::bf16) / aligned == Approx(31057.0 / 4390).epsilon(0.25));
+  CHECK(time(8192, 50258, 4096, DType::bf16) / aligned == Approx(11744.0 / 4390).epsilon(0.1));
+  CHECK(time(8192, 4096, 50257, DType::bf16) / aligned == Approx(24102.0 / 4954).epsilon(0.2));
+  CHECK(time(8191, 50264, 4096, DType::bf16) <= aligned);
+  CHECK(time(8192, 50257, 4096, DType::f32) ==
+        Approx(time(8192, 50264, 4096, DType::f32)).epsilon(0.01));
+}
+
+TEST_CASE("cuDNN's attention takes what was measured, FlashAttention-2 longer") {
+  // traces/measured/h200_attention.csv: 2 × 32 heads of 128, causal, 8,192 tokens. Alone, the GPU
+  // runs above the clock of training.
+  const Hardware hw = load_hardware("h200_sxm").value();
+  Cost forward;
+  forward.kind = OpKind::attention;
+  forward.dtype = DType::bf16;
+  forward.batch = 64;
+  forward.m = forward.n = 8192;
+  forward.k = 128;
+  forward.flops = 2 * forward.batch * forward.m * forward.n * forward.k;
+  Cost backward = forward;
+  backward.flops = forward.flops / 2 * 5;
+  const double clock = hw.compute.sustained_clock;
+  const auto cudnn = AttentionKernels::cudnn;
+  CHECK(attention_work(forward, hw, cudnn).time * clock == Approx(1'764'290).epsilon(0.06));
+  CHECK(attention_work(backward, hw, cudnn).time * clock == Approx(5'601'250).epsilon(0.06));
+  CHECK(attention_work(forward, hw).time * clock == Approx(3'358'720).epsilon(0.06));
+  CHECK(attention_work(backward, hw).time * clock == Approx(9'787'940).epsilon(0.06));
 }
 
 TEST_CASE("one tile more than a wave costs a wave more") {

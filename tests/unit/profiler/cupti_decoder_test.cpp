@@ -22,8 +22,10 @@ using Rows = std::vector<std::vector<std::string>>;
 constexpr std::uint64_t kBegin = test::RawScratch::kEpoch;
 
 void* cupti_library() {
-  static void* const library =
-      ::dlopen(FOREGATHER_CUPTI_FOLDER "/libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
+  static void* const library = [] {
+    void* const built = ::dlopen(FOREGATHER_CUPTI_FOLDER "/libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
+    return built != nullptr ? built : ::dlopen("libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
+  }();
   return library;
 }
 

@@ -177,7 +177,7 @@ TEST_CASE("that nothing fits is an answer with a database, that nothing can be i
 TEST_CASE("of equally small points a search takes the fastest, of equally fast ones the smallest") {
   SearchRequest request;
   request.source = kSearchSamples + "tiny_fsdp2.toml";
-  request.vary = {"cluster.link_bandwidth_scale=0.01,1,10"};
+  request.vary = {"cluster.link_bandwidth_scale=0.0001,1,10"};
   request.time_limit = 1'000'000'000;
   SearchReport report = found(request);
   REQUIRE(report.best.has_value());

@@ -277,6 +277,7 @@ TEST_CASE("a published result that fits and a prediction that does not is a wron
                                     .predictions = {},
                                     .report = {},
                                     .gpu_check = {},
+                                    .gpu_steps = {},
                                     .workloads = {}});
   REQUIRE(validation.has_value());
   CHECK(!validation->rows[0].prediction.fits);
