@@ -200,9 +200,10 @@ void TapeBuilder::elementwise(std::vector<ValueIndex> reads, std::vector<ValueIn
   op(std::move(spec));
 }
 
-void TapeBuilder::gemm(std::vector<ValueIndex> reads, ValueIndex out, std::int64_t batch,
-                       std::int64_t m, std::int64_t n, std::int64_t k, float host_ops, bool keep,
-                       std::vector<ValueIndex> holds, std::optional<DType> dtype) {
+namespace {
+
+OpSpec product(std::vector<ValueIndex> reads, ValueIndex out, std::int64_t batch, std::int64_t m,
+               std::int64_t n, std::int64_t k, std::optional<DType> dtype) {
   OpSpec spec;
   spec.kind = OpKind::gemm;
   spec.dtype = dtype;
@@ -213,6 +214,15 @@ void TapeBuilder::gemm(std::vector<ValueIndex> reads, ValueIndex out, std::int64
   spec.n = n;
   spec.k = k;
   spec.batch = batch;
+  return spec;
+}
+
+}  // namespace
+
+void TapeBuilder::gemm(std::vector<ValueIndex> reads, ValueIndex out, std::int64_t batch,
+                       std::int64_t m, std::int64_t n, std::int64_t k, float host_ops, bool keep,
+                       std::vector<ValueIndex> holds, std::optional<DType> dtype) {
+  OpSpec spec = product(std::move(reads), out, batch, m, n, k, dtype);
   spec.host_ops = host_ops;
   spec.keep_under_selective = keep;
   spec.holds = std::move(holds);
@@ -224,16 +234,8 @@ void TapeBuilder::weight_gemm(std::vector<ValueIndex> reads, ValueIndex out, std
                               std::optional<DType> dtype) {
   constexpr std::int64_t kWord = 8;
   if (m % kWord != 0 && n % kWord == 0) std::swap(m, n);
-  OpSpec spec;
-  spec.kind = OpKind::gemm;
-  spec.dtype = dtype;
-  spec.reads = std::move(reads);
-  spec.writes = {out};
-  spec.flops = times(times(times(2 * batch, m), n), rows);
-  spec.m = m;
-  spec.n = n;
+  OpSpec spec = product(std::move(reads), out, batch, m, n, rows, dtype);
   spec.k = (rows + kWord - 1) / kWord * kWord;
-  spec.batch = batch;
   op(std::move(spec));
 }
 

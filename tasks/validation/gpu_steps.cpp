@@ -97,11 +97,15 @@ double step_error(std::int64_t predicted, std::int64_t measured) {
   return static_cast<double>(predicted - measured) / static_cast<double>(measured);
 }
 
+std::optional<double> middle(std::vector<double> values) {
+  if (values.empty()) return std::nullopt;
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
 std::string median_error(std::vector<double> errors) {
-  if (errors.empty()) return percent(std::nullopt);
   for (double& error : errors) error = std::abs(error);
-  std::ranges::sort(errors);
-  return percent(errors[errors.size() / 2]);
+  return percent(middle(std::move(errors)));
 }
 
 const std::vector<std::string> kStepHeads{"case",     "predicted step", "measured",
@@ -115,10 +119,13 @@ struct StepTable {
 
 StepTable step_table(const std::vector<GpuStep>& steps) {
   StepTable table;
-  std::vector<double> times, allocated, reserved;
+  std::vector<double> times, waits, allocated, reserved;  // waits: measured / predicted
   for (const GpuStep& step : steps) {
     const double time = step_error(step.predicted_step, step.step);
-    if (!step.waits_for_host()) times.push_back(time);
+    if (!step.waits_for_host())
+      times.push_back(time);
+    else
+      waits.push_back(1 / (1 + time));
     allocated.push_back(step_error(step.predicted_allocated, step.allocated));
     reserved.push_back(step_error(step.predicted_reserved, step.reserved));
     table.rows.push_back({step.id, format_time(step.predicted_step), format_time(step.step),
@@ -131,6 +138,11 @@ StepTable step_table(const std::vector<GpuStep>& steps) {
       "reserved "
       "ones: {}.",
       median_error(times), median_error(allocated), median_error(reserved));
+  if (const auto slower = middle(waits))
+    table.medians += fmt::format(
+        " Steps that wait for the host took {:.1f} times as long as predicted in the median: that "
+        "says how fast the host was.",
+        *slower);
   return table;
 }
 
@@ -186,10 +198,7 @@ std::string gpu_steps_markdown(const std::vector<GpuStep>& steps) {
              "from "
              "their configuration. Nothing is calibrated on them but the figures of\nattention and "
              "of "
-             "the host whose sources name them.\n\n{} Steps that wait for the\nhost say how fast "
-             "it "
-             "was: a virtual machine, about 2.7 times as slow as `host.dispatch` and `host.launch` "
-             "say.\n\n",
+             "the host whose sources name them.\n\n{}\n\n",
              table.medians) +
          markdown_table(kStepHeads, table.rows);
 }

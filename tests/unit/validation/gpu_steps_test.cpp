@@ -7,7 +7,6 @@
 #include <string>
 
 #include "tests/support/places.h"
-#include "tests/support/repetitions.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
@@ -33,7 +32,6 @@ double off(std::int64_t predicted, std::int64_t measured) {
 }  // namespace
 
 TEST_CASE("measured steps: peaks are predicted to a thousandth, times to a sixth") {
-  if (test::kSanitized) return;  // 29 predictions, which others make one by one there, too
   const auto steps = predict_gpu_steps(kMeasured + "h200_steps.csv");
   REQUIRE(steps);
   REQUIRE(steps->size() == 29);
