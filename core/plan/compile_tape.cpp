@@ -342,8 +342,12 @@ class Compiler {
     op.cost.dtype = ops[first].cost.dtype;
     std::vector<ValueIndex> made;
     bool sums_rows = false;
+    const auto is_double = [](const TapeOp& each) { return each.cost.dtype == DType::f64; };
+    const bool is_slow = std::any_of(ops.begin() + static_cast<std::ptrdiff_t>(first),
+                                     ops.begin() + static_cast<std::ptrdiff_t>(end), is_double);
+    if (is_slow) op.cost.dtype = DType::f64;
     for (std::size_t i = first; i < end; ++i) {
-      op.cost.flops += ops[i].cost.flops;
+      if (!is_slow || is_double(ops[i])) op.cost.flops += ops[i].cost.flops;
       for (const ValueIndex read : ops[i].reads)
         if (std::find(made.begin(), made.end(), root(read)) == made.end())
           add_once(op.reads, root(read));

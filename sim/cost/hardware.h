@@ -69,6 +69,7 @@ struct Hardware {
     double matmul_f32 = 0;  ///< what a framework's default fp32 matmul runs on
     double matmul_f64 = 0;
     double vector_f32 = 0;
+    double vector_f64 = 0;  ///< without tensor cores; 0: double arithmetic of kernels costs nothing
     /// Standard deviation of the speed of such GPUs, as a fraction: the slowest of all ranks sets
     /// the pace of a step.
     double rank_spread = 0;

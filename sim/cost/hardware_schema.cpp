@@ -30,6 +30,7 @@ constexpr std::array kFigures{
     FIGURE(compute, matmul_f32, flops, 1e9, 1e18),
     FIGURE(compute, matmul_f64, flops, 1e8, 1e18),
     FIGURE(compute, vector_f32, flops, 1e9, 1e18),
+    FIGURE(compute, vector_f64, flops, 1e8, 1e18, kOrZero, kMayLack),
     FIGURE(compute, rank_spread, number, 0, 0.2),
 
     FIGURE(efficiency, gemm, number, 0.01, 1),

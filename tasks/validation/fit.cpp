@@ -56,7 +56,7 @@ constexpr std::array kFigures{
            [](const MeasuredRow& row, const std::string& hardware) {
              return is_hopper(hardware) && row.compute != "bf16";
            },
-           same, 0.45, 0.05, 7},
+           same, 0.45, 0.05, 9},
 };
 
 using FitPoint = std::array<std::size_t, kFigures.size()>;

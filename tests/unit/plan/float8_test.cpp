@@ -98,4 +98,15 @@ TEST_CASE("gradients of rowwise scaling are multiplied unscaled, and scaled afte
   const Tape compiled = block_of(Float8::rowwise, Compile::per_block);
   CHECK(count(compiled, compiled.backward,
               [](std::string_view name) { return begins(name, "scales of "); }) == 0);
+  // There each value has both of its scales made anew, in doubles.
+  const auto doubles = [](const Tape& tape) {
+    std::int64_t sum = 0;
+    for (const auto* ops : {&tape.forward, &tape.backward})
+      for (const TapeOp& op : *ops)
+        if (op.cost.dtype == DType::f64) sum += op.cost.flops;
+    return sum;
+  };
+  CHECK(doubles(compiled) == (weights + inputs) * 2 * 33);
+  CHECK(doubles(eager) == 0);
+  CHECK(doubles(block_of(Float8::tensorwise, Compile::per_block)) == 0);
 }
