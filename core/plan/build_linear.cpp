@@ -28,27 +28,64 @@ struct Narrow {
 /// Which values of an operand share a scale: all, those of a row, or those of a column.
 enum class Scaling : std::uint8_t { all, row, column };
 
-// The scales of a tensor, then the cast: torchao's tensor_to_amax, amax_to_scale,
-// hp_tensor_and_scale_to_float8.
-Narrow to_float8(TapeBuilder& t, ValueIndex x, Scaling scaling, std::int64_t scales, DType type) {
+bool is_compiled(const TapeBuilder& t) { return t.train().compile != Compile::none; }
+
+OpSpec pass(OpKind kind, std::vector<ValueIndex> reads, ValueIndex written, std::int64_t flops) {
+  OpSpec spec;
+  spec.kind = kind;
+  spec.reads = std::move(reads);
+  spec.writes = {written};
+  spec.flops = flops;
+  return spec;
+}
+
+// torchao's tensor_to_amax and amax_to_scale. torchtitan's selective checkpointing keeps what
+// aten.max yields, which is the largest of all values; that of a row is aten.amax's.
+ValueIndex scale_of(TapeBuilder& t, ValueIndex x, Scaling scaling, std::int64_t scales) {
+  const std::int64_t values = t.elements(x);
+  ValueIndex read = x;
+  if (!is_compiled(t)) {
+    read = t.scratch("absolute values of " + t.name(x), values, t.dtype(x));
+    OpSpec abs = pass(OpKind::elementwise, {x}, read, values);
+    abs.keep_under_selective = t.train().keep_absolute_values;
+    t.op(std::move(abs));
+  }
   const ValueIndex scale =
       t.scratch("scale of " + t.name(x), scaling == Scaling::all ? 1 : scales, DType::f32);
-  OpSpec amax;
-  amax.kind = OpKind::reduction;
-  amax.reads = {x};
-  amax.writes = {scale};
-  amax.flops = t.elements(x);
-  // Without a compiler torchao's float8 tensors dispatch in Python: measured, 0.14 ms a conversion
-  // (host_overhead.h).
-  amax.host_ops = 24;
+  OpSpec amax = pass(OpKind::reduction, {read}, scale, values);
   amax.crosses_rows = scaling != Scaling::row;
+  amax.keep_under_selective = scaling == Scaling::all;
+  if (!is_compiled(t)) {
+    // The scale itself takes four more kernels. torchao's float8 tensors dispatch in Python:
+    // measured, 0.14 ms a conversion with its other ops (host_overhead.h).
+    amax.kernels = 5;
+    amax.host_ops = 16;
+  }
   t.op(std::move(amax));
-  const ValueIndex narrow = t.scratch(t.name(x) + " float8", t.elements(x), type);
-  OpSpec cast;
-  cast.kind = OpKind::cast;
-  cast.reads = {x, scale};
-  cast.writes = {narrow};
-  cast.flops = t.elements(x);
+  return scale;
+}
+
+// The scales of a tensor, then the cast: hp_tensor_and_scale_to_float8, whose eager form
+// (float8_training_tensor.py, _ToFloat8ConstrFunc; to_fp8_saturated) multiplies and clamps in fp32.
+Narrow to_float8(TapeBuilder& t, ValueIndex x, Scaling scaling, std::int64_t scales, DType type) {
+  const std::int64_t values = t.elements(x);
+  const ValueIndex scale = scale_of(t, x, scaling, scales);
+  const ValueIndex narrow = t.scratch(t.name(x) + " float8", values, type);
+  if (is_compiled(t)) {
+    t.op(pass(OpKind::cast, {x, scale}, narrow, values));
+    return {narrow, scale};
+  }
+  const auto wide = [&](std::string_view what) {
+    return t.scratch(t.name(x) + std::string(what), values, DType::f32);
+  };
+  const ValueIndex widened = wide(" in fp32");
+  t.op(pass(OpKind::cast, {x}, widened, values));
+  const ValueIndex scaled = wide(" scaled");
+  t.op(pass(OpKind::elementwise, {widened, scale}, scaled, values));
+  const ValueIndex clamped = wide(" clamped");
+  t.op(pass(OpKind::elementwise, {scaled}, clamped, values));
+  OpSpec cast = pass(OpKind::cast, {clamped}, narrow, values);
+  cast.holds = {scaled};
   t.op(std::move(cast));
   return {narrow, scale};
 }
@@ -59,11 +96,7 @@ Narrow to_float8(TapeBuilder& t, ValueIndex x, Scaling scaling, std::int64_t sca
 Narrow turned(TapeBuilder& t, const Narrow& narrow) {
   const ValueIndex copy =
       t.scratch(t.name(narrow.value) + " turned", t.elements(narrow.value), t.dtype(narrow.value));
-  OpSpec turn;
-  turn.kind = OpKind::copy;
-  turn.reads = {narrow.value};
-  turn.writes = {copy};
-  t.op(std::move(turn));
+  t.op(pass(OpKind::copy, {narrow.value}, copy, 0));
   return {copy, narrow.scale};
 }
 
@@ -158,15 +191,9 @@ class Base {
     if (!is_by_row(b)) return std::nullopt;
     const ValueIndex product = b.scratch(
         "scales of " + b.name(left.value) + ", " + b.name(right.value), elements, DType::f32);
-    OpSpec multiply;
-    multiply.reads = {*left.scale, *right.scale};
-    multiply.writes = {product};
-    if (b.train().compile == Compile::none) {
-      multiply.flops = elements;
-    } else {
-      multiply.flops = times(2 * kScaleFlops, elements);
-      multiply.dtype = DType::f64;
-    }
+    const std::int64_t flops = is_compiled(b) ? times(2 * kScaleFlops, elements) : elements;
+    OpSpec multiply = pass(OpKind::elementwise, {*left.scale, *right.scale}, product, flops);
+    if (is_compiled(b)) multiply.dtype = DType::f64;
     b.op(std::move(multiply));
     return product;
   }

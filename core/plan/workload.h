@@ -138,6 +138,9 @@ struct Train {
   Trainable trainable;
   Float8 float8 = Float8::none;
   bool float8_all_gather = false;  ///< FSDP2 casts shards and gathers bytes
+  /// Selective checkpointing keeps the absolute values of what eager float8 scales, as torchtitan's
+  /// did between its pull requests 701 (November 2024) and 820 (February 2025).
+  bool keep_absolute_values = false;
   std::int64_t loss_chunks = 1;    ///< parts of the tokens that go through the loss one by one
   HeldOutputs held_outputs = HeldOutputs::none;
   Logits logits = Logits::compute;

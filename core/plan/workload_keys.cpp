@@ -85,6 +85,11 @@ constexpr KeyNeeds kOtherCompiler{"another strategy than Thunder's", [](const Wo
                                         (set_of(w.parallel.strategy) & kThunder) != 0;
                                     return !is_thunder || w.train.compile == Compile::thunder;
                                   }};
+constexpr KeyNeeds kSelectiveFloat8{
+    "eager float8 under selective checkpointing", [](const Workload& w) {
+      return w.train.float8 != Float8::none && w.train.compile == Compile::none &&
+             w.train.checkpointing == Checkpointing::selective_op;
+    }};
 constexpr KeyNeeds kWholeLoss{"train.loss_chunks = 1",
                               [](const Workload& w) { return w.train.loss_chunks == 1; }};
 constexpr KeyNeeds kWholeLogits{
@@ -194,6 +199,10 @@ constexpr std::array kKeys{
     WorkloadKey{"train.float8_all_gather", kFlag, "false",
                 "FSDP2 gathers the weights of float8 linears in float8",
                 set_bool<kTrain, &Train::float8_all_gather>},
+    WorkloadKey{"train.keep_absolute_values", kFlag, "false",
+                "Checkpointing keeps what float8 took the largest of, as torchtitan in 2024",
+                set_bool<kTrain, &Train::keep_absolute_values>, kOne, kEveryStrategy,
+                kSelectiveFloat8},
     WorkloadKey{"train.loss_chunks", kCount, "1",
                 "Parts of the tokens that pass the vocabulary projection and loss one by one",
                 set_integer<kTrain, &Train::loss_chunks, 1, kMostRanks>, kOne, kEveryStrategy,

@@ -45,6 +45,11 @@ constexpr std::array kMechanisms{
               "FSDP1's slowest rank sets the pace of every gather; all ranks are alike here."},
     Mechanism{[](const Situation& s) { return s.is_time && s.is_low && s.row.attention == "flex"; },
               "FlexAttention runs slower than FlashAttention, as which it is priced."},
+    Mechanism{[](const Situation& s) {
+                return s.is_time && s.is_low && s.row.gpu.find("MI300") != std::string::npos;
+              },
+              "ROCm's products, attention and casts run below the rates assumed of MI300X, of "
+              "which no table of kernels is known."},
     Mechanism{[](const Situation& s) { return s.is_time && s.is_low && s.row.compute != "bf16"; },
               "Scaling and casting to float8 cost more kernels than the model has."},
     Mechanism{[](const Situation& s) { return s.is_time && s.is_low && s.row.strategy == "ddp"; },
@@ -87,12 +92,6 @@ constexpr std::array kMechanisms{
         [](const Situation& s) { return s.is_low && s.row.param_dtype == "fp32"; },
         "Peak: not explained. The fp32 logits that such scripts hold, their shifted copy and the "
         "cache are predicted; a constant amount is missing, whatever the number of GPUs."},
-    Mechanism{
-        [](const Situation& s) {
-          return s.is_low && s.row.compute != "bf16" && s.row.compile == "none";
-        },
-        "Peak: not explained. It is near that of a run without checkpointing, as if selective "
-        "checkpointing kept what eager float8 linears save; on the CPU it does not."},
     Mechanism{
         [](const Situation& s) { return s.is_low; },
         "Peak: the implementation keeps activations that the tape frees (fp32 copies in norms, "

@@ -11,6 +11,8 @@ using plan::HeldOutputs;
 using plan::Logits;
 
 constexpr int kTorchtitanDeletesLogits = 391;
+constexpr int kTorchtitanKeepsAbsolutes = 701;
+constexpr int kTorchtitanDropsAbsolutes = 820;
 constexpr int kTorchtitanCompilesLoss = 1033;
 constexpr std::pair kTorchThen{2, 8};
 
@@ -33,6 +35,8 @@ RowScript torchtitan_script(const MeasuredRow& row) {
   }
   script.chunks_loss = names_chunked_loss(row);
   script.turns_complex = true;
+  script.keeps_absolutes =
+      request && *request >= kTorchtitanKeepsAbsolutes && *request < kTorchtitanDropsAbsolutes;
   script.compiles_loss =
       (request && *request >= kTorchtitanCompilesLoss) || (torch && *torch >= kTorchThen);
   return script;

@@ -17,6 +17,7 @@ struct RowScript {
   bool compiles_loss = false;  ///< where it compiles the model
   bool chunks_loss = false;    ///< torchtitan's chunked cross-entropy, in its 8 parts
   bool turns_complex = false;  ///< its rotary embedding
+  bool keeps_absolutes = false;  ///< Train::keep_absolute_values
   // Whatever the row's column says; empty: as it says.
   std::string_view param_dtype, reduce_dtype, strategy;
 };
@@ -43,7 +44,7 @@ struct RowScript {
 /// - torchtitan, and torchao's tables, which it made: deletes its logits since pull request 391
 ///   (June 2024), before which the model returned them in fp32; compiles the loss with the model
 ///   since 1033 (April 2025, when PyTorch's main was 2.8). Its Llama multiplies by complex numbers
-///   for positions.
+///   for positions. Pull requests 701 to 819 kept the absolute values of what float8 scales.
 /// - YaFSDP (ya_fsdp.py): its column says bf16, but it widens gradients before it reduces them
 ///   unless bit16_reduce_scatter is set, which is off since its first release and in its patch of
 ///   accelerate. Assumed of the FSDP runs that it compares itself with, too.

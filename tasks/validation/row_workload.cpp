@@ -181,6 +181,9 @@ class Translator {
     if (script_.logits != plan::Logits::compute)
       set("train.logits", std::string(kLogits[static_cast<std::size_t>(script_.logits)]));
     if (script_.turns_complex) set("train.complex_rotary", std::string("true"));
+    if (script_.keeps_absolutes && row_.compute.starts_with("fp8") &&
+        row_.checkpointing == "selective_op" && row_.compile == "none")
+      set("train.keep_absolute_values", std::string("true"));
     // torchtitan's train.py calls its loss function with what the model returned.
     if (script_.turns_complex && row_.strategy.starts_with("fsdp"))
       set("train.loss_in_call", std::string("false"));

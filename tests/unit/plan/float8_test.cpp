@@ -5,6 +5,7 @@
 #include <vector>
 #include <catch2/catch.hpp>
 
+#include "core/plan/checkpoint.h"
 #include "tests/unit/plan/model_live_bytes.h"
 
 using namespace foregather;
@@ -16,12 +17,18 @@ namespace {
 constexpr std::int64_t kRows = 8192, kHidden = 4096;
 constexpr int kLinears = 7, kDistinctInputs = 4;  // q, k and v read one, gate and up another
 
-Tape block_of(Float8 float8, Compile compile) {
+// Values of the weights of a block's linears, and of their inputs.
+constexpr std::int64_t kWeights =
+    kHidden * (kHidden + 1024 + 1024 + kHidden + 14'336 + 14'336 + 14'336);
+constexpr std::int64_t kInputs = kRows * (kHidden * 6 + 14'336);
+
+Tape block_of(Float8 float8, Compile compile, bool keeps_absolutes = false) {
   Train train;
   train.micro_batch = 1;
   train.seq_len = kRows;
   train.float8 = float8;
-  train.float8_all_gather = float8 == Float8::tensorwise;
+  train.float8_all_gather = float8 == Float8::tensorwise && !keeps_absolutes;
+  train.keep_absolute_values = keeps_absolutes;
   train.compile = compile;
   const Model model = build_model(sample("llama3_8b"), train);
   Tape tape = model.tapes[std::ranges::find_if(model.modules, &Module::is_block)->tape];
@@ -51,12 +58,17 @@ const auto is_turned = [](std::string_view name) { return ends(name, " turned");
 const auto is_scale = [](std::string_view name) { return begins(name, "scale of "); };
 const auto is_unscaled = [](std::string_view name) { return ends(name, ", not scaled"); };
 
-Bytes written(const std::vector<TapeOp>& ops, OpKind kind) {
+/// Bytes of the values so named that `ops` write.
+Bytes written(const Tape& tape, const std::vector<TapeOp>& ops, auto&& is_meant) {
   Bytes sum = 0;
   for (const TapeOp& op : ops)
-    if (op.cost.kind == kind) sum += op.cost.bytes_written;
+    for (const ValueIndex v : op.writes)
+      if (is_meant(tape.values[v].name)) sum += tape.values[v].bytes;
   return sum;
 }
+
+const auto is_product_of_scales = [](std::string_view name) { return begins(name, "scales of "); };
+const auto is_absolute = [](std::string_view name) { return begins(name, "absolute values of "); };
 
 }  // namespace
 
@@ -88,16 +100,10 @@ TEST_CASE("gradients of rowwise scaling are multiplied unscaled, and scaled afte
   const Tape eager = block_of(Float8::rowwise, Compile::none);
   CHECK(count(eager, eager.backward, is_unscaled) == kLinears);
   // Eager PyTorch writes the product of both scales for every value of a gradient, in fp32.
-  const std::int64_t weights =
-      kHidden * (kHidden + 1024 + 1024 + kHidden + 14'336 + 14'336 + 14'336);
-  const std::int64_t inputs = kRows * (kHidden * 6 + 14'336);
-  CHECK(written(eager.backward, OpKind::elementwise) -
-            written(plain.backward, OpKind::elementwise) ==
-        (weights + inputs) * (4 + 2));
+  CHECK(written(eager, eager.backward, is_product_of_scales) == (kWeights + kInputs) * 4);
   // Compiled, it stays in registers.
   const Tape compiled = block_of(Float8::rowwise, Compile::per_block);
-  CHECK(count(compiled, compiled.backward,
-              [](std::string_view name) { return begins(name, "scales of "); }) == 0);
+  CHECK(written(compiled, compiled.backward, is_product_of_scales) == 0);
   // There each value has both of its scales made anew, in doubles.
   const auto doubles = [](const Tape& tape) {
     std::int64_t sum = 0;
@@ -106,7 +112,35 @@ TEST_CASE("gradients of rowwise scaling are multiplied unscaled, and scaled afte
         if (op.cost.dtype == DType::f64) sum += op.cost.flops;
     return sum;
   };
-  CHECK(doubles(compiled) == (weights + inputs) * 2 * 33);
+  CHECK(doubles(compiled) == (kWeights + kInputs) * 2 * 33);
   CHECK(doubles(eager) == 0);
   CHECK(doubles(block_of(Float8::tensorwise, Compile::per_block)) == 0);
+}
+
+TEST_CASE("an eager conversion is six passes, three of them in fp32") {
+  const Tape tape = block_of(Float8::rowwise, Compile::none);
+  const auto wide = [](std::string_view end) {
+    return [end](std::string_view name) { return ends(name, end); };
+  };
+  CHECK(written(tape, tape.forward, is_absolute) == (kWeights + kInputs) * 2);
+  for (const std::string_view name : {" in fp32", " scaled", " clamped"})
+    CHECK(written(tape, tape.forward, wide(name)) == (kWeights + kInputs) * 4);
+  CHECK(written(tape, tape.forward, is_copy) == kWeights + kInputs);
+}
+
+TEST_CASE("selective checkpointing keeps the largest of all values, once also the absolute ones") {
+  const Tape now = block_of(Float8::tensorwise, Compile::none);
+  const Tape then = block_of(Float8::tensorwise, Compile::none, true);
+  const auto kept = [](const Tape& tape, auto&& is_meant) {
+    const SavedValues saved = saved_values(tape, SavePolicy::selective_op);
+    Bytes sum = 0;
+    for (std::size_t i = 0; i < tape.values.size(); ++i)
+      if (saved.saved[i] && is_meant(tape.values[i].name)) sum += tape.values[i].bytes;
+    return sum;
+  };
+  CHECK(kept(now, is_absolute) == 0);
+  CHECK(kept(then, is_absolute) == (kWeights + kInputs) * 2);
+  CHECK(kept(now, is_scale) == 4 * kLinears);  // of the inputs; weights come in float8
+  CHECK(kept(then, is_scale) == 4 * 2 * kLinears);
+  CHECK(kept(block_of(Float8::rowwise, Compile::none), is_scale) == 0);
 }

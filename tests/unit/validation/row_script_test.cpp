@@ -142,3 +142,23 @@ TEST_CASE("torchtitan's Llamas turn by complex numbers, those of others do not")
   row.source = "https://github.com/someone/else";
   CHECK_FALSE(sets(*workload_of(row), "train.complex_rotary"));
 }
+
+TEST_CASE("torchtitan kept the absolute values of eager float8 from pull request 701 to 819") {
+  MeasuredRow row = full_row();
+  row.compute = "fp8_tensorwise";
+  row.compile = "none";
+  row.checkpointing = "selective_op";
+  const auto keeps = [&](int request) {
+    row.source = fmt::format("https://github.com/pytorch/torchtitan/pull/{}", request);
+    return sets(*workload_of(row), "train.keep_absolute_values");
+  };
+  CHECK(keeps(701));
+  CHECK(keeps(819));
+  CHECK_FALSE(keeps(700));
+  CHECK_FALSE(keeps(820));
+  row.compile = "per_block";
+  CHECK_FALSE(keeps(812));
+  row.compile = "none";
+  row.checkpointing = "full";
+  CHECK_FALSE(keeps(812));
+}
