@@ -7,7 +7,7 @@ namespace foregather::plan {
 // Where the gradient of this place is made. Autograd hands its own tensor to .grad when there is
 // none yet; in a bucket's view .grad is copied and freed at once.
 Buffer DdpSchedule::target(const Place& place) const {
-  const bool is_kept = !views_ || lowering_.is_unsynchronised();
+  const bool is_kept = !views_ || !fills_buckets();
   const bool becomes_gradient =
       is_kept && place.is_first && !has_gradient_[place.row] && !is_view_[place.row];
   return becomes_gradient ? gradients_[place.row] : place.gradient;
@@ -16,7 +16,7 @@ Buffer DdpSchedule::target(const Place& place) const {
 void DdpSchedule::begin_backward() {
   for (const Place& place : places_)
     if (!place.is_cast) modules_->set_gradient(place.module, place.index, target(place));
-  if (lowering_.is_unsynchronised()) return;
+  if (!fills_buckets()) return;
   next_bucket_ = 0;
   if (!is_rebuilt_)
     first_bucket_.missing = trained_.size();
@@ -74,7 +74,7 @@ void DdpSchedule::accumulate(std::uint32_t row, const Buffer& gradient) {
     lowering_.free(gradient);
   }
   has_gradient_[row] = !was_view && (had_gradient || gradient.storage == gradients_[row].storage);
-  if (lowering_.is_unsynchronised()) return;
+  if (!fills_buckets()) return;
   const Buffer source = had_gradient ? gradients_[row] : gradient;
   Cost cost;
   cost.kind = OpKind::elementwise;
@@ -138,7 +138,7 @@ void DdpSchedule::reduce(std::uint32_t bucket) {
 }
 
 void DdpSchedule::end_backward() {
-  if (lowering_.is_unsynchronised()) return;
+  if (!fills_buckets()) return;
   const auto buckets = static_cast<std::uint32_t>(plan().members.size());
   for (std::uint32_t b = 0; b < buckets; ++b) {
     if (world_.ranks > 1)
@@ -169,7 +169,7 @@ void DdpSchedule::begin_forward() {
 }
 
 void DdpSchedule::end_first_step() {
-  if (!is_rebuilt_) rebuild();
+  if (reduces_ && !is_rebuilt_) rebuild();
 }
 
 void DdpSchedule::rebuild() {

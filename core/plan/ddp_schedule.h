@@ -32,6 +32,8 @@ namespace foregather::plan {
 /// before a checkpointed module is recomputed; their gradients are cast back. All other parameters
 /// are used as stored. There is no zeroing of unused parameters, no broadcast of buffers (nor of
 /// parameters, which DDP sends once when it is made), no communication hook.
+///
+/// Strategy::single is the same without DDP: no buckets, gradients are what autograd makes.
 class DdpSchedule final : public StrategySchedule {
  public:
   explicit DdpSchedule(Lowering& lowering);
@@ -49,7 +51,7 @@ class DdpSchedule final : public StrategySchedule {
   void drop_gradients() override;
   std::span<const OptimizedTensor> optimized() const override { return optimized_; }
   std::span<const CommunicatorId> norm_communicators() const override { return {}; }
-  bool first_step_differs() const override { return true; }
+  bool first_step_differs() const override { return reduces_; }
 
  private:
   /// A parameter of a module.
@@ -82,6 +84,8 @@ class DdpSchedule final : public StrategySchedule {
   Buffer target(const Place& place) const;
 
   // ddp_reduce.cpp
+  /// Does this micro-batch's backward fill buckets?
+  bool fills_buckets() const { return reduces_ && !lowering_.is_unsynchronised(); }
   void accumulate(std::uint32_t row, const Buffer& gradient);
   void add(const Buffer& from, const AccessedTensor& to, const Owner& owner);
   void reduce_ready_buckets();
@@ -96,7 +100,8 @@ class DdpSchedule final : public StrategySchedule {
   Lowering& lowering_;
   DType stored_ = DType::f32;
   DType computed_ = DType::f32;
-  bool views_ = false;  ///< gradient_as_bucket_view
+  bool reduces_ = true;  ///< false: Strategy::single
+  bool views_ = false;   ///< gradient_as_bucket_view
   ProcessGroup world_;
   StreamId communication_;
   ModuleWriter* modules_ = nullptr;

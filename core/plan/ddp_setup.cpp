@@ -8,9 +8,12 @@ DdpSchedule::DdpSchedule(Lowering& lowering) : lowering_(lowering) {
   const Workload& workload = lowering.workload;
   stored_ = workload.train.master;
   computed_ = workload.train.compute;
-  views_ = workload.parallel.gradient_as_bucket_view;
-  world_ = make_group(lowering.builder, "world", workload.parallel.world_size, 1, workload);
-  communication_ = lowering.builder.stream("nccl");
+  reduces_ = workload.parallel.strategy != Strategy::single;
+  views_ = reduces_ && workload.parallel.gradient_as_bucket_view;
+  if (reduces_) {
+    world_ = make_group(lowering.builder, "world", workload.parallel.world_size, 1, workload);
+    communication_ = lowering.builder.stream("nccl");
+  }
   lowering_.owners.assign(lowering_.layout.units.size(), lowering_.root);
 }
 
@@ -18,7 +21,7 @@ void DdpSchedule::init(ModuleWriter& modules) {
   modules_ = &modules;
   add_parameters();
   add_places();
-  add_buckets();
+  if (reduces_) add_buckets();
   add_optimized();
   const std::size_t rows = parameters_.size();
   has_gradient_.assign(rows, false);
@@ -108,11 +111,14 @@ void DdpSchedule::add_buckets() {
 
 void DdpSchedule::add_optimized() {
   for (const std::uint32_t row : trained_) {
-    const BucketPlace& place = rebuilt_plan_.places[row];
     OptimizedTensor tensor;
     tensor.parameter = parameters_[row];
-    tensor.gradient = views_ ? buckets_[place.bucket].buffer : gradients_[row];
-    tensor.gradient_offset = views_ ? place.offset * size_of(stored_) : 0;
+    tensor.gradient = gradients_[row];
+    if (views_) {
+      const BucketPlace& place = rebuilt_plan_.places[row];
+      tensor.gradient = buckets_[place.bucket].buffer;
+      tensor.gradient_offset = place.offset * size_of(stored_);
+    }
     tensor.elements = parameters_[row].bytes / size_of(stored_);
     tensor.owner = row_owners_[row];
     optimized_.push_back(tensor);

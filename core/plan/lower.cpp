@@ -25,7 +25,8 @@ std::unique_ptr<StrategySchedule> make_schedule(Lowering& lowering) {
   switch (lowering.workload.parallel.strategy) {
     case Strategy::fsdp2: return std::make_unique<Fsdp2Schedule>(lowering);
     case Strategy::fsdp1: return std::make_unique<Fsdp1Schedule>(lowering);
-    case Strategy::ddp: return std::make_unique<DdpSchedule>(lowering);
+    case Strategy::ddp:
+    case Strategy::single: return std::make_unique<DdpSchedule>(lowering);
     case Strategy::zero3: return std::make_unique<Zero3Schedule>(lowering);
     case Strategy::deepcompile: return std::make_unique<DeepCompileSchedule>(lowering);
     case Strategy::zero2: return std::make_unique<Zero2Schedule>(lowering);

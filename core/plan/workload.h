@@ -70,8 +70,13 @@ enum class Strategy : std::uint8_t {
   zero2,
   thunder_zero2,
   thunder_zero3,
-  deepcompile
+  deepcompile,
+  single  ///< one GPU, plain PyTorch: nothing is sharded or reduced
 };
+/// Are parameters whole on every rank?
+constexpr bool is_whole(Strategy strategy) {
+  return strategy == Strategy::ddp || strategy == Strategy::single;
+}
 enum class Prefetch : std::uint8_t { none, pre, post };
 /// What lives in pinned host memory and comes to the device when it is used. `optimizer`: the
 /// optimizer's states, its copy of the parameters, and the gradients that it reads.
@@ -141,7 +146,7 @@ struct Train {
   /// Selective checkpointing keeps the absolute values of what eager float8 scales, as torchtitan's
   /// did between its pull requests 701 (November 2024) and 820 (February 2025).
   bool keep_absolute_values = false;
-  std::int64_t loss_chunks = 1;    ///< parts of the tokens that go through the loss one by one
+  std::int64_t loss_chunks = 1;  ///< parts of the tokens that go through the loss one by one
   HeldOutputs held_outputs = HeldOutputs::none;
   Logits logits = Logits::compute;
   std::int64_t logits_chunks = 1;  ///< parts of the logits that the loss widens one by one

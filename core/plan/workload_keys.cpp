@@ -26,8 +26,9 @@ constexpr std::array kCompile{"none"sv, "per-block"sv, "full"sv, "thunder"sv};
 constexpr std::array kHeldOutputs{"none"sv, "logits"sv, "cache"sv};
 constexpr std::array kLogits{"compute"sv, "fp32"sv, "fp32-shifted"sv, "narrow"sv};
 constexpr std::array kFloat8{"none"sv, "tensorwise"sv, "rowwise"sv};
-constexpr std::array kStrategy{"ddp"sv,   "fsdp1"sv,         "fsdp2"sv,         "zero3"sv,
-                               "zero2"sv, "thunder_zero2"sv, "thunder_zero3"sv, "deepcompile"sv};
+constexpr std::array kStrategy{"ddp"sv,           "fsdp1"sv,       "fsdp2"sv,
+                               "zero3"sv,         "zero2"sv,       "thunder_zero2"sv,
+                               "thunder_zero3"sv, "deepcompile"sv, "single"sv};
 constexpr std::array kOffload{"none"sv, "optimizer"sv, "parameters"sv, "all"sv};
 constexpr std::array kBucketing{"none"sv, "layer"sv, "block"sv};
 constexpr std::array kDeepCompilePasses{"none"sv, "fast-free"sv, "full"sv};
@@ -54,7 +55,7 @@ constexpr StrategySet kDeepCompile = set_of(Strategy::deepcompile);
 constexpr StrategySet kSharded = set_of(Strategy::zero3, Strategy::deepcompile);
 constexpr StrategySet kBucketed = set_of(Strategy::zero2, Strategy::zero3, Strategy::deepcompile);
 constexpr StrategySet kThunder = set_of(Strategy::thunder_zero2, Strategy::thunder_zero3);
-constexpr StrategySet kTorch = kFsdp | kDdp;
+constexpr StrategySet kTorch = kFsdp | set_of(Strategy::ddp, Strategy::single);
 constexpr StrategySet kUncompiled = kTorch | kBucketed;
 
 constexpr KeyNeeds kNothing{};
@@ -262,10 +263,12 @@ constexpr std::array kKeys{
     WorkloadKey{"train.dropout", kFlag, "as the config says", "Whether dropout runs",
                 set_bool<kTrain, &Train::dropout>},
 
-    WorkloadKey{"parallel.strategy",
-                "fsdp2 | fsdp1 | ddp | zero3 | zero2 | deepcompile | thunder_zero3 | thunder_zero2",
-                "fsdp2", "Sharding strategy",
-                set_choice<kParallel, &Parallel::strategy, kStrategy>},
+    WorkloadKey{
+        "parallel.strategy",
+        "fsdp2 | fsdp1 | ddp | zero3 | zero2 | deepcompile | thunder_zero3 | thunder_zero2 | "
+        "single",
+        "fsdp2", "Sharding strategy; single: one GPU, without any",
+        set_choice<kParallel, &Parallel::strategy, kStrategy>},
     WorkloadKey{"parallel.world_size", kCount, "nodes × gpus_per_node", "Ranks of the job",
                 set_integer<kParallel, &Parallel::world_size, 1, kMostRanks>},
     WorkloadKey{"parallel.shard_size", kCount, "world_size",

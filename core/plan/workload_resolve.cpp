@@ -67,6 +67,9 @@ void resolve_deepcompile(Workload& workload) {
 Status resolve_cluster(Workload& workload) {
   Cluster& cluster = workload.cluster;
   std::uint32_t& world = workload.parallel.world_size;
+  if (world == 0 && workload.parallel.strategy == Strategy::single && cluster.nodes <= 1 &&
+      !workload.is_set("cluster.gpus_per_node"))
+    world = 1;
   if (world == 0) {
     const std::uint64_t ranks = std::uint64_t{std::max(cluster.nodes, 1U)} *
                                 (cluster.gpus_per_node == 0 ? 8 : cluster.gpus_per_node);
@@ -101,7 +104,7 @@ Status resolve_workload(Workload& workload, const ModelConfig& model) {
   const Parallel& parallel = workload.parallel;
   workload.train.autocast =
       is_mixed &&
-      ((parallel.strategy == Strategy::ddp && workload.train.master == DType::f32) ||
+      ((is_whole(parallel.strategy) && workload.train.master == DType::f32) ||
        ((parallel.strategy == Strategy::fsdp1 || parallel.strategy == Strategy::deepcompile) &&
         parallel.param_dtype == DType::f32));
   // Thunder is a compiler: there is no such schedule without its fused regions.

@@ -169,9 +169,10 @@ void fill_dependent_defaults(Workload& workload) {
   const bool mixed = workload.train.master != workload.train.compute;
   if (!workload.is_set("parallel.param_dtype")) parallel.param_dtype = workload.train.compute;
   // DeepSpeed's communication_data_type and Thunder's gradients: what is computed in.
-  const bool fsdp_or_ddp = parallel.strategy <= Strategy::fsdp2;
+  const bool is_torch = is_whole(parallel.strategy) || parallel.strategy == Strategy::fsdp1 ||
+                        parallel.strategy == Strategy::fsdp2;
   if (!workload.is_set("parallel.reduce_dtype"))
-    parallel.reduce_dtype = mixed && fsdp_or_ddp ? DType::f32 : workload.train.compute;
+    parallel.reduce_dtype = mixed && is_torch ? DType::f32 : workload.train.compute;
   // DistributedDataParallel: the small first bucket belongs to the default bucket_cap_mb alone.
   if (workload.is_set("parallel.bucket_bytes") && !workload.is_set("parallel.first_bucket_bytes"))
     parallel.first_bucket_bytes = parallel.bucket_bytes;

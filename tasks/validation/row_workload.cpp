@@ -18,7 +18,7 @@ struct Meaning {
 };
 
 constexpr Meaning kStrategies[] = {
-    {"single", "parallel.strategy", "ddp"},
+    {"single", "parallel.strategy", "single"},
     {"ddp", "parallel.strategy", "ddp"},
     {"fsdp1", "parallel.strategy", "fsdp1"},
     {"fsdp1_grad_op", "parallel.strategy", "fsdp1"},

@@ -234,6 +234,27 @@ TEST_CASE("gradients as views of DDP's buckets save a copy of all gradients") {
   }
 }
 
+TEST_CASE("one GPU does what DDP's only rank does, without buckets") {
+  for (const char* precision : {"fp32", "bf16-mixed", "bf16"})
+    for (const char* accumulated : {"1", "3"}) {
+      INFO(precision << ", " << accumulated);
+      const std::vector<std::string> sets{std::string("train.precision=") + precision,
+                                          std::string("train.grad_accum=") + accumulated,
+                                          "parallel.world_size=1", "cluster.gpus_per_node=1"};
+      const Graph ddp = sample("gpt2_ddp", sets).graph;
+      const Graph alone = sample("gpt2_ddp", with(sets, {"parallel.strategy=single"})).graph;
+      CHECK(validate(alone).empty());
+      CHECK(alone.communicators.empty());
+      for (const OpKind kind : {OpKind::gemm, OpKind::attention, OpKind::optimizer, OpKind::cast})
+        CHECK(count(alone, kind, Phase::backward) == count(ddp, kind, Phase::backward));
+      const Bytes gradients = alone.parameters * (std::string(precision) == "bf16" ? 2 : 4);
+      const LiveStep held = live_steps(ddp).steady;
+      const LiveStep bare = live_steps(alone).steady;
+      CHECK(held.before.total - bare.before.total == gradients);
+      CHECK(bare.after_backward.total - bare.before.total == gradients);
+    }
+}
+
 TEST_CASE("without communication between micro-batches gradients are reduced once a step") {
   for (const std::string accumulated : {"2", "5"}) {
     for (const char* name : {"tiny_fsdp2", "gpt2_ddp"}) {

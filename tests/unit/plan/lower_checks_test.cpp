@@ -34,13 +34,30 @@ TEST_CASE("DDP refuses what only FSDP does") {
   CHECK(refusal({"parallel.shard_size=2"}) ==
         "--set parallel.shard_size=2: parallel.shard_size is 2, but DDP shards nothing");
   CHECK(refusal({"parallel.reduce_dtype=bf16"}) ==
-        "--set parallel.reduce_dtype=bf16: parallel.reduce_dtype is bf16, but DDP reduces "
-        "gradients in "
+        "--set parallel.reduce_dtype=bf16: parallel.reduce_dtype is bf16, but DDP has gradients in "
         "the parameters' fp32");
   CHECK(refusal({"parallel.param_dtype=fp32"}) ==
         "--set parallel.param_dtype=fp32: parallel.param_dtype is fp32, but DDP gathers nothing "
         "and computes in bf16: set "
         "train.precision");
+}
+
+TEST_CASE("one GPU is one rank") {
+  const std::string single = "[parallel]\nstrategy = \"single\"\n";
+  const auto refused = [&](const std::vector<std::string>& sets) {
+    return refusal_of(single, sets);
+  };
+  CHECK(refused({}) ==
+        "w.toml:4:1: parallel.strategy single is one GPU, but parallel.world_size is 4: set it to "
+        "1");
+  CHECK(refused({"parallel.world_size=1"}) == "");
+  CHECK(refused({"parallel.world_size=1", "parallel.param_dtype=fp32"}) ==
+        "--set parallel.param_dtype=fp32: parallel.param_dtype is fp32, but one GPU gathers "
+        "nothing and computes in bf16: set train.precision");
+  Result<Workload> alone = parse_workload("[model]\nconfig = \"m.json\"\n" + single, "w.toml", {});
+  REQUIRE(alone);
+  REQUIRE(resolve_cluster(*alone));
+  CHECK(alone->parallel.world_size == 1);
 }
 
 TEST_CASE("shard groups are of equal size") {

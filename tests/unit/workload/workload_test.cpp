@@ -153,7 +153,7 @@ TEST_CASE("errors have a place, a reason and a remedy") {
         std::string::npos);
   CHECK(error_of("", {"parallel.strategy=fsdp3"}) ==
         "--set parallel.strategy: 'fsdp3' is not one of ddp, fsdp1, fsdp2, zero3, zero2, "
-        "thunder_zero2, thunder_zero3, deepcompile; did you mean 'fsdp1'?");
+        "thunder_zero2, thunder_zero3, deepcompile, single; did you mean 'fsdp1'?");
   CHECK(error_of("", {"train.micro_batch"}).starts_with("--set train.micro_batch: expected"));
   CHECK(
       error_of("", {"nonsense_without_end=1"}).starts_with("--set nonsense_without_end: unknown"));
