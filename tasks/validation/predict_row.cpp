@@ -181,6 +181,8 @@ RowPrediction predict_row(const MeasuredRow& row, const std::string& directory,
     }
     if (prediction.fits) break;
   }
+  for (Ns* time : {&prediction.step, &prediction.step_range.first, &prediction.step_range.second})
+    *time /= workload->timed_parts;
   return prediction;
 }
 

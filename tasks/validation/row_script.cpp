@@ -15,6 +15,7 @@ constexpr int kTorchtitanKeepsAbsolutes = 701;
 constexpr int kTorchtitanDropsAbsolutes = 820;
 constexpr int kTorchtitanCompilesLoss = 1033;
 constexpr std::pair kTorchThen{2, 8};
+constexpr std::int64_t kLitgptMicroBatches = 16;
 
 /// The number at the front of `text`, which moves past it.
 std::optional<int> take_number(std::string_view& text) {
@@ -47,6 +48,8 @@ RowScript litgpt_script(const MeasuredRow& row, bool is_pretrain) {
   script.held_outputs = is_pretrain ? HeldOutputs::none : HeldOutputs::logits;
   script.logits = is_pretrain ? Logits::f32 : Logits::narrow;
   if (is_pretrain && row.strategy == "thunder_zero3") script.strategy = "thunder_zero2";
+  if (is_pretrain && (row.strategy == "ddp" || row.strategy == "single"))
+    script.micro_batches = kLitgptMicroBatches;
   return script;
 }
 

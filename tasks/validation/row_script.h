@@ -14,10 +14,12 @@ namespace foregather::tasks {
 struct RowScript {
   plan::HeldOutputs held_outputs = plan::HeldOutputs::none;  ///< by variables, over the backward
   plan::Logits logits = plan::Logits::compute;
-  bool compiles_loss = false;  ///< where it compiles the model
-  bool chunks_loss = false;    ///< torchtitan's chunked cross-entropy, in its 8 parts
-  bool turns_complex = false;  ///< its rotary embedding
+  bool compiles_loss = false;    ///< where it compiles the model
+  bool chunks_loss = false;      ///< torchtitan's chunked cross-entropy, in its 8 parts
+  bool turns_complex = false;    ///< its rotary embedding
   bool keeps_absolutes = false;  ///< Train::keep_absolute_values
+  /// The published time is of one of so many micro-batches, which one optimizer step accumulates.
+  std::int64_t micro_batches = 1;
   // Whatever the row's column says; empty: as it says.
   std::string_view param_dtype, reduce_dtype, strategy;
 };
@@ -39,8 +41,9 @@ struct RowScript {
 ///   Thunder that function is what is jitted, and Thunder's passes for FSDP look there for
 ///   `use_fsdp` (thunder/executors/torch_autograd.py), which it has not: no buckets, nothing is
 ///   gathered again, what the forward gathered stays. Its ZeRO-3 has ZeRO-2's memory
-///   (tests/oracles/data/thunder_loss.json). Not expressed: that its DDP and single-GPU runs
-///   accumulate gradients; the published times are of one micro-batch.
+///   (tests/oracles/data/thunder_loss.json). Its DDP and single-GPU runs accumulate the gradients
+///   of 16 micro-batches or more without reducing them; the published times are of one, which DDP's
+///   is then slower at than one GPU alone by a quarter: not explained.
 /// - torchtitan, and torchao's tables, which it made: deletes its logits since pull request 391
 ///   (June 2024), before which the model returned them in fp32; compiles the loss with the model
 ///   since 1033 (April 2025, when PyTorch's main was 2.8). Its Llama multiplies by complex numbers

@@ -140,7 +140,9 @@ class Translator {
   Status train() {
     set("train.micro_batch", *row_.micro_batch);
     set("train.seq_len", *row_.seq_len);
-    set("train.grad_accum", row_.grad_accum);
+    set("train.grad_accum", row_.grad_accum * script_.micro_batches);
+    if (script_.micro_batches > 1) set("train.no_sync", std::string("true"));
+    out_.timed_parts = script_.micro_batches;
     // Published results are older than PyTorch 2.9 and repeat keys and values; a compiler fuses the
     // norms.
     set("train.fused_rms_norm", std::string(row_.compile == "none" ? "false" : "true"));

@@ -83,7 +83,13 @@ TEST_CASE("LitGPT's script returns the loss alone, Thunder's benchmark keeps nar
   CHECK(script_of(row).strategy.empty());
   row.strategy = "thunder_zero3";
   CHECK(script_of(row).strategy == "thunder_zero2");
+  CHECK(script_of(row).micro_batches == 1);
+  row.strategy = "single";
+  CHECK(script_of(row).micro_batches == 16);
+  row.strategy = "ddp";
+  CHECK(script_of(row).micro_batches == 16);
   row.source = "https://github.com/Lightning-AI/lightning-thunder/pull/940";
+  CHECK(script_of(row).micro_batches == 1);
   CHECK(script_of(row).held_outputs == HeldOutputs::logits);
   CHECK(script_of(row).logits == Logits::narrow);
   CHECK(script_of(row).strategy.empty());
