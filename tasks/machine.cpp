@@ -55,11 +55,22 @@ Status check_machine(const plan::Workload& workload, const sim::Hardware& hardwa
 
 std::vector<std::string> machine_warnings(const plan::Workload& workload,
                                           const sim::Hardware& hardware) {
-  if (workload.train.compute != DType::bf16 || hardware.compute.matmul_bf16 > 0) return {};
-  return {
-      fmt::format("{}: train.precision computes in bf16, for which {} has no units: products run "
-                  "at its rate of fp32",
-                  workload.place_of({"train.precision", "cluster.hardware"}), hardware.name)};
+  std::vector<std::string> warnings;
+  if (workload.train.compute == DType::bf16 && hardware.compute.matmul_bf16 == 0)
+    warnings.push_back(fmt::format(
+        "{}: train.precision computes in bf16, for which {} has no units: products run at its rate "
+        "of fp32",
+        workload.place_of({"train.precision", "cluster.hardware"}), hardware.name));
+  const plan::Train& train = workload.train;
+  const bool makes_scales =
+      train.float8 == plan::Float8::rowwise &&
+      (train.compile == plan::Compile::per_block || train.compile == plan::Compile::full);
+  if (makes_scales && hardware.compute.vector_f64 == 0)
+    warnings.push_back(fmt::format(
+        "{}: compiled rowwise float8 makes its scales in doubles, which cost nothing here: {} has "
+        "no compute.vector_f64",
+        workload.place_of({"train.float8", "cluster.hardware"}), hardware.name));
+  return warnings;
 }
 
 }  // namespace foregather::tasks

@@ -84,9 +84,9 @@ void DumpReader::unit() {
 }
 
 void DumpReader::cost() {
-  static constexpr std::array kKeys{"flops"sv, "read"sv,    "written"sv, "m"sv,     "n"sv,
-                                    "k"sv,     "batch"sv,   "message"sv, "fixed"sv, "lead"sv,
-                                    "late"sv,  "kernels"sv, "usual"sv};
+  static constexpr std::array kKeys{"flops"sv, "read"sv,    "written"sv,  "m"sv,     "n"sv,
+                                    "k"sv,     "batch"sv,   "message"sv,  "fixed"sv, "lead"sv,
+                                    "late"sv,  "kernels"sv, "host_ops"sv, "usual"sv};
   Cost& row = graph_.costs.emplace_back();
   row.kind = word_choice("kind of op", OpKind::other);
   if (in_.more()) row.dtype = choice("dtype", DType::boolean);
@@ -106,6 +106,8 @@ void DumpReader::cost() {
     } else if (key == numbers.size()) {
       row.kernels = static_cast<std::uint8_t>(in_.number(0, 255));
     } else if (key == numbers.size() + 1) {
+      row.host_ops = static_cast<std::uint16_t>(in_.number(0, 65'535));
+    } else if (key == numbers.size() + 2) {
       row.usual_time = in_.number(0, kMostTime);
     }
   }

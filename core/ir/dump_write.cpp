@@ -89,6 +89,7 @@ class DumpWriter {
     out_.field("lead", row.lead);
     out_.field("late", row.lateness);
     out_.field("kernels", row.kernels, 1);
+    out_.field("host_ops", row.host_ops, 1);
     if (row.usual_time) out_.field("usual", *row.usual_time, -1);
   }
 

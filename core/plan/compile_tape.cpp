@@ -334,20 +334,27 @@ class Compiler {
     return std::any_of(tape_.backward.begin(), tape_.backward.end(), touches);
   }
 
+  /// The type of the arithmetic of [first, end), and how much of it. Doubles are so much slower
+  /// that all else beside them is none.
+  static void add_arithmetic(const std::vector<TapeOp>& ops, std::size_t first, std::size_t end,
+                             Cost& cost) {
+    cost.dtype = ops[first].cost.dtype;
+    for (std::size_t i = first; i < end; ++i)
+      if (ops[i].cost.dtype == DType::f64) cost.dtype = DType::f64;
+    for (std::size_t i = first; i < end; ++i)
+      if (cost.dtype != DType::f64 || ops[i].cost.dtype == DType::f64)
+        cost.flops += ops[i].cost.flops;
+  }
+
   TapeOp fused(const std::vector<TapeOp>& ops, std::size_t first, std::size_t end,
                bool is_forward) const {
     TapeOp op;
     op.scope = ops[first].scope;
     op.cost.kind = OpKind::fused;
-    op.cost.dtype = ops[first].cost.dtype;
+    add_arithmetic(ops, first, end, op.cost);
     std::vector<ValueIndex> made;
     bool sums_rows = false;
-    const auto is_double = [](const TapeOp& each) { return each.cost.dtype == DType::f64; };
-    const bool is_slow = std::any_of(ops.begin() + static_cast<std::ptrdiff_t>(first),
-                                     ops.begin() + static_cast<std::ptrdiff_t>(end), is_double);
-    if (is_slow) op.cost.dtype = DType::f64;
     for (std::size_t i = first; i < end; ++i) {
-      if (!is_slow || is_double(ops[i])) op.cost.flops += ops[i].cost.flops;
       for (const ValueIndex read : ops[i].reads)
         if (std::find(made.begin(), made.end(), root(read)) == made.end())
           add_once(op.reads, root(read));

@@ -29,8 +29,9 @@ namespace foregather::plan {
 ///
 /// Mixed precision is torch.autocast: stored parameters are fp32, matmuls read copies in the
 /// compute dtype, made once a forward (a tied weight once), kept for the backward, made again
-/// before a checkpointed module is recomputed; their gradients are cast back. All other parameters
-/// are used as stored. There is no zeroing of unused parameters, no broadcast of buffers (nor of
+/// before a checkpointed module is recomputed; their gradients are cast back. Copies of frozen
+/// parameters that no backward will find end with their module's forward. All other parameters are
+/// used as stored. There is no zeroing of unused parameters, no broadcast of buffers (nor of
 /// parameters, which DDP sends once when it is made), no communication hook.
 ///
 /// Strategy::single is the same without DDP: no buckets, gradients are what autograd makes.
@@ -41,6 +42,7 @@ class DdpSchedule final : public StrategySchedule {
   void init(ModuleWriter& modules) override;
   void begin_forward() override;
   void before_forward(std::uint32_t module) override;
+  void after_forward(std::uint32_t module) override;
   void end_forward() override;
   void begin_backward() override;
   void before_backward(std::uint32_t module) override;
@@ -78,7 +80,10 @@ class DdpSchedule final : public StrategySchedule {
   void add_optimized();
 
   std::span<Place> places_of(std::uint32_t module);
+  bool is_trained(const Place& place) const;
   bool is_checkpointed(std::uint32_t module) const;
+  /// Does the module's backward find the copies of its forward?
+  bool saves_casts(std::uint32_t module) const;
   void cast(Place& place);
   void drop_cast(Place& place);
   Buffer target(const Place& place) const;

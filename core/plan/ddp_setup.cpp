@@ -132,6 +132,10 @@ std::span<DdpSchedule::Place> DdpSchedule::places_of(std::uint32_t module) {
                                     lowering_.tape_of(module).parameters.size());
 }
 
+bool DdpSchedule::is_trained(const Place& place) const {
+  return lowering_.tape_of(place.module).parameters[place.index].trainable;
+}
+
 bool DdpSchedule::is_checkpointed(std::uint32_t module) const {
   return modules_->policy(module) != SavePolicy::none;
 }
@@ -162,11 +166,21 @@ void DdpSchedule::before_forward(std::uint32_t module) {
   for (Place& place : places_of(module)) cast(place);
 }
 
-// Autocast's cache ends with its context. What autograd saved stays, checkpointed modules save
-// nothing.
+bool DdpSchedule::saves_casts(std::uint32_t module) const {
+  return lowering_.tape_of(module).has_output_grad && !is_checkpointed(module);
+}
+
+// Autocast caches copies of what is trained alone (autocast_mode.cpp, cached_cast).
+void DdpSchedule::after_forward(std::uint32_t module) {
+  if (saves_casts(module)) return;
+  for (Place& place : places_of(module))
+    if (!is_trained(place)) drop_cast(place);
+}
+
+// Autocast's cache ends with its context. What autograd saved stays.
 void DdpSchedule::end_forward() {
   for (Place& place : places_)
-    if (is_checkpointed(place.module)) drop_cast(place);
+    if (!saves_casts(place.module)) drop_cast(place);
 }
 
 void DdpSchedule::before_backward(std::uint32_t module) {

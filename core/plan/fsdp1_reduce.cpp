@@ -44,7 +44,7 @@ void Fsdp1Schedule::end_backward() {
     Fsdp1Unit& unit = units_[u];
     if (!has_work(unit)) continue;
     if (!unit.is_done && unit.is_trained) post_backward(unit);
-    if (!unit.is_done && unit.is_unsharded) reshard(unit, unit.is_sharded);
+    if (!unit.is_done && (unit.is_unsharded || unit.is_cast)) reshard(unit, unit.is_sharded);
     unit.is_done = false;
   }
   if (!lowering_.is_unsynchronised()) {

@@ -67,27 +67,20 @@ Status check_fsdp1(const Model& model, const Workload& workload) {
   return {};
 }
 
-Status check_whole(const Workload& workload) {
+Status check_ddp(const Workload& workload) {
   const Parallel& parallel = workload.parallel;
-  const bool is_single = parallel.strategy == Strategy::single;
-  const std::string_view who = is_single ? "one GPU" : "DDP";
-  if (is_single && parallel.world_size != 1)
-    return fail_at(
-        workload.place_of({"parallel.strategy", "parallel.world_size"}),
-        "parallel.strategy single is one GPU, but parallel.world_size is {}: set it to 1",
-        parallel.world_size);
   if (parallel.shard_size != parallel.world_size)
     return fail_at(workload.place_of({"parallel.shard_size"}),
-                   "parallel.shard_size is {}, but {} shards nothing", parallel.shard_size, who);
+                   "parallel.shard_size is {}, but DDP shards nothing", parallel.shard_size);
   if (parallel.param_dtype != workload.train.compute)
     return fail_at(workload.place_of({"parallel.param_dtype", "train.precision"}),
-                   "parallel.param_dtype is {}, but {} gathers nothing and computes in {}: set "
+                   "parallel.param_dtype is {}, but DDP gathers nothing and computes in {}: set "
                    "train.precision",
-                   key_name(parallel.param_dtype), who, key_name(workload.train.compute));
+                   key_name(parallel.param_dtype), key_name(workload.train.compute));
   if (parallel.reduce_dtype != workload.train.master)
     return fail_at(workload.place_of({"parallel.reduce_dtype", "train.precision"}),
-                   "parallel.reduce_dtype is {}, but {} has gradients in the parameters' {}",
-                   key_name(parallel.reduce_dtype), who, key_name(workload.train.master));
+                   "parallel.reduce_dtype is {}, but DDP reduces gradients in the parameters' {}",
+                   key_name(parallel.reduce_dtype), key_name(workload.train.master));
   return {};
 }
 
@@ -260,7 +253,7 @@ Status check_plan(const Model& model, const Workload& workload) {
     return check_thunder(workload);
   if (parallel.strategy == Strategy::fsdp1) return check_fsdp1(model, workload);
   if (parallel.strategy == Strategy::fsdp2) return check_fsdp2(model, workload);
-  if (is_whole(parallel.strategy)) return check_whole(workload);
+  if (parallel.strategy == Strategy::ddp) return check_ddp(workload);
   return {};
 }
 

@@ -64,7 +64,8 @@ struct TapeOp {
   /// framework op (1 = one ordinary PyTorch op).
   float host_ops = 1;
   /// Forward only: selective per-op checkpointing keeps this op's outputs instead of recomputing
-  /// them (torchtitan: attention and every second matmul of a block).
+  /// them (torchtitan: attention, every second matmul of a block, the largest values that float8
+  /// scales by). A compiler's fused op is made again, whatever is in it.
   bool keep_under_selective = false;
   /// A reduction over more than a row: whoever reads it begins when all of it is read.
   bool crosses_rows = false;

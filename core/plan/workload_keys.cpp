@@ -55,6 +55,7 @@ constexpr StrategySet kDeepCompile = set_of(Strategy::deepcompile);
 constexpr StrategySet kSharded = set_of(Strategy::zero3, Strategy::deepcompile);
 constexpr StrategySet kBucketed = set_of(Strategy::zero2, Strategy::zero3, Strategy::deepcompile);
 constexpr StrategySet kThunder = set_of(Strategy::thunder_zero2, Strategy::thunder_zero3);
+constexpr StrategySet kSeveralRanks = kEveryStrategy & ~set_of(Strategy::single);
 constexpr StrategySet kTorch = kFsdp | set_of(Strategy::ddp, Strategy::single);
 constexpr StrategySet kUncompiled = kTorch | kBucketed;
 
@@ -169,7 +170,7 @@ constexpr std::array kKeys{
                 set_integer<kTrain, &Train::grad_accum, 1, 65'535>},
     WorkloadKey{"train.no_sync", kFlag, "false",
                 "Accumulates without reducing gradients until the last micro-batch",
-                set_bool<kTrain, &Train::no_sync>, kOne, kEveryStrategy, kAccumulation},
+                set_bool<kTrain, &Train::no_sync>, kOne, kSeveralRanks, kAccumulation},
     WorkloadKey{"train.precision", "bf16-mixed | bf16 | fp32 | fp16-mixed", "bf16-mixed",
                 "Mixed: fp32 parameters and optimizer states, compute in the short type",
                 set_precision},
@@ -201,7 +202,7 @@ constexpr std::array kKeys{
                 "FSDP2 gathers the weights of float8 linears in float8",
                 set_bool<kTrain, &Train::float8_all_gather>},
     WorkloadKey{"train.keep_absolute_values", kFlag, "false",
-                "Checkpointing keeps what float8 took the largest of, as torchtitan in 2024",
+                "Checkpointing keeps what float8 took the largest of, as torchtitan for a while",
                 set_bool<kTrain, &Train::keep_absolute_values>, kOne, kEveryStrategy,
                 kSelectiveFloat8},
     WorkloadKey{"train.loss_chunks", kCount, "1",
@@ -269,11 +270,11 @@ constexpr std::array kKeys{
         "single",
         "fsdp2", "Sharding strategy; single: one GPU, without any",
         set_choice<kParallel, &Parallel::strategy, kStrategy>},
-    WorkloadKey{"parallel.world_size", kCount, "nodes × gpus_per_node", "Ranks of the job",
-                set_integer<kParallel, &Parallel::world_size, 1, kMostRanks>},
+    WorkloadKey{"parallel.world_size", kCount, "nodes × gpus_per_node; 1 if single",
+                "Ranks of the job", set_integer<kParallel, &Parallel::world_size, 1, kMostRanks>},
     WorkloadKey{"parallel.shard_size", kCount, "world_size",
                 "Ranks of a shard group; fewer than the world: hybrid sharding",
-                set_integer<kParallel, &Parallel::shard_size, 1, kMostRanks>},
+                set_integer<kParallel, &Parallel::shard_size, 1, kMostRanks>, kOne, kSeveralRanks},
     WorkloadKey{"parallel.wrap", "block | model | block_embed_head", "block",
                 "What one FSDP unit is", set_choice<kParallel, &Parallel::wrap, kWrap>, kOne,
                 kFsdp},
@@ -307,9 +308,10 @@ constexpr std::array kKeys{
                 "FSDP1: 16-byte aligned parameters in the flat parameter",
                 set_bool<kParallel, &Parallel::use_orig_params>, kOne, kFsdp1},
     WorkloadKey{"parallel.param_dtype", kDType, "the compute dtype", "Of gathered parameters",
-                set_dtype<kParallel, &Parallel::param_dtype>},
+                set_dtype<kParallel, &Parallel::param_dtype>, kOne, kSeveralRanks},
     WorkloadKey{"parallel.reduce_dtype", kDType, "fp32 if mixed, else the compute dtype",
-                "Of gradient reduction", set_dtype<kParallel, &Parallel::reduce_dtype>},
+                "Of gradient reduction", set_dtype<kParallel, &Parallel::reduce_dtype>, kOne,
+                kSeveralRanks},
     WorkloadKey{"parallel.separate_reduce_communicator", kFlag, "false",
                 "FSDP2: reduce-scatters on a communicator of their own",
                 set_bool<kParallel, &Parallel::separate_reduce_communicator>, kOne, kFsdp2},

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "core/ir/references.h"
 #include "core/plan/workload_toml.h"
@@ -45,6 +46,22 @@ Status divide_world_by_gpus(Workload& workload) {
   return {};
 }
 
+// The node may have more GPUs than the one. What only several ranks need is passed over.
+Status be_one_rank(Workload& workload) {
+  std::uint32_t& world = workload.parallel.world_size;
+  std::uint32_t& nodes = workload.cluster.nodes;
+  for (const auto& [key, value] :
+       {std::pair{"parallel.world_size", world}, std::pair{"cluster.nodes", nodes}})
+    if (value > 1)
+      return fail_at(workload.place_of({key}),
+                     "parallel.strategy single is one GPU, but {} is {}: set it to 1", key, value);
+  world = nodes = workload.cluster.gpus_per_node = 1;
+  workload.parallel.shard_size = 1;
+  workload.parallel.param_dtype = workload.train.compute;
+  workload.parallel.reduce_dtype = workload.train.master;
+  return {};
+}
+
 // transformers' HfTrainerDeepSpeedConfig.trainer_config_finalize
 void resolve_auto_sizes(Zero& zero, std::int64_t hidden) {
   const std::int64_t square = hidden * hidden;
@@ -67,9 +84,9 @@ void resolve_deepcompile(Workload& workload) {
 Status resolve_cluster(Workload& workload) {
   Cluster& cluster = workload.cluster;
   std::uint32_t& world = workload.parallel.world_size;
-  if (world == 0 && workload.parallel.strategy == Strategy::single && cluster.nodes <= 1 &&
-      !workload.is_set("cluster.gpus_per_node"))
-    world = 1;
+  if (workload.parallel.strategy == Strategy::single) {
+    if (const Status one = be_one_rank(workload); !one) return one;
+  }
   if (world == 0) {
     const std::uint64_t ranks = std::uint64_t{std::max(cluster.nodes, 1U)} *
                                 (cluster.gpus_per_node == 0 ? 8 : cluster.gpus_per_node);

@@ -483,9 +483,11 @@ def workload(model, *, optimizer=None, micro_batch=1, seq_len=None, target_len=N
         found, param, reduce = _parallel_ddp(model)
     elif any(_is_fsdp1(m) for m in inner.modules()):
         found, param, reduce = _parallel_fsdp1(inner, tree)
+    elif _world(inner) == 1 and not any(_fsdp2_state(m) for m in inner.modules()):
+        found, param, reduce = {"strategy": "single"}, None, None
     else:
         found, param, reduce = _parallel_fsdp2(inner, tree)
-    if not is_ddp and not tree.is_root_wrapped:
+    if found["strategy"] in ("fsdp1", "fsdp2") and not tree.is_root_wrapped:
         tree.note("the root is not wrapped; a tree's always is")
     if len(tree.dtypes) > 1:
         tree.note("parameters are of several dtypes: " + ", ".join(sorted(str(d) for d in tree.dtypes)))

@@ -32,14 +32,16 @@ constexpr double sent_bytes(OpKind kind, Bytes message, std::size_t ranks) {
   }
 }
 
-/// ns of anything but a collective.
+/// ns of anything but a collective. What is no product and computes in doubles takes the time of
+/// its bytes and that of its operations, as on a GPU (sim/cost/roofline.h).
 inline Ns rated_time(const Cost& cost, const Rating& rating) {
   if (cost.is_fixed) return cost.fixed_time;
   const double bytes =
       static_cast<double>(cost.bytes_read) + static_cast<double>(cost.bytes_written);
   const double memory = bytes / rating.memory,
                compute = static_cast<double>(cost.flops) / rating.flops;
-  return static_cast<Ns>(1e9 * (memory > compute ? memory : compute));
+  const bool adds = cost.dtype == DType::f64 && cost.m == 0;
+  return static_cast<Ns>(1e9 * (adds ? memory + compute : memory > compute ? memory : compute));
 }
 
 /// ns of a collective from the arrival of the last rank.

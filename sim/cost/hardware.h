@@ -83,6 +83,11 @@ struct Hardware {
     double attention_backward = 0;
     double cudnn_forward = 0;  ///< cuDNN's attention; 0: PyTorch does not prefer it there
     double cudnn_backward = 0;
+    /// Of heads of 64 and below, in terms of those of 128; 0: as these.
+    double attention_forward_64 = 0;
+    double attention_backward_64 = 0;
+    double cudnn_forward_64 = 0;
+    double cudnn_backward_64 = 0;
     double elementwise = 0;
     double norm = 0;
     double softmax = 0;

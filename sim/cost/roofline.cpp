@@ -51,28 +51,30 @@ double vector_time(const Cost& cost, const Hardware& hardware) {
 struct AttentionRate {
   double efficiency = 0;
   double ramp = 0;
+  double at_half = 0;  ///< of heads of 64, in terms of those of 128
 };
 
 AttentionRate rate_of(AttentionKernels kernels, bool backward, const Hardware& hardware) {
   const Hardware::Efficiency& efficiency = hardware.efficiency;
   const Hardware::Kernel& kernel = hardware.kernel;
   if (kernels == AttentionKernels::cudnn)
-    return backward ? AttentionRate{efficiency.cudnn_backward, kernel.cudnn_backward_ramp}
-                    : AttentionRate{efficiency.cudnn_forward, kernel.cudnn_ramp};
-  if (backward && kernel.attention_backward_ramp > 0)
-    return {efficiency.attention_backward, kernel.attention_backward_ramp};
-  return {backward ? efficiency.attention_backward : efficiency.attention_forward,
-          kernel.attention_ramp};
+    return backward ? AttentionRate{efficiency.cudnn_backward, kernel.cudnn_backward_ramp,
+                                    efficiency.cudnn_backward_64}
+                    : AttentionRate{efficiency.cudnn_forward, kernel.cudnn_ramp,
+                                    efficiency.cudnn_forward_64};
+  if (!backward)
+    return {efficiency.attention_forward, kernel.attention_ramp, efficiency.attention_forward_64};
+  const double own = kernel.attention_backward_ramp;
+  return {efficiency.attention_backward, own > 0 ? own : kernel.attention_ramp,
+          efficiency.attention_backward_64};
 }
 
-/// Rate of heads of `size` in that of heads of 128: measured at 64 on an H200 from 512 to 16k
-/// tokens (traces/measured/h200_attention.csv: 0.80 to 0.89 and 0.84 to 0.90, cuDNN's 0.68 to 0.71
-/// and 0.72 to 0.83), between the two by size, smaller ones as 64. Assumed for other GPUs.
-double head_rate(AttentionKernels kernels, bool backward, std::int64_t size) {
+/// Rate of heads of `size` in that of heads of 128: a figure at 64 and below, between the two by
+/// size.
+double head_rate(double at_half, std::int64_t size) {
   constexpr std::int64_t kFull = 128;
   constexpr std::int64_t kHalf = 64;
-  const bool is_cudnn = kernels == AttentionKernels::cudnn;
-  const double at_half = is_cudnn ? (backward ? 0.77 : 0.70) : (backward ? 0.87 : 0.84);
+  if (at_half == 0) return 1;
   const auto above = static_cast<double>(std::clamp(size, kHalf, kFull) - kHalf);
   return at_half + (1 - at_half) * above / (kFull - kHalf);
 }
@@ -89,7 +91,7 @@ Work attention_work(const Cost& cost, const Hardware& hardware, AttentionKernels
   const bool backward = triples > 0 && flops > kBackwardFlops * triples;
   const AttentionRate kernel = rate_of(kernels, backward, hardware);
   const double per_ns =
-      rate * kernel.efficiency * (triples > 0 ? head_rate(kernels, backward, cost.k) : 1);
+      rate * kernel.efficiency * (triples > 0 ? head_rate(kernel.at_half, cost.k) : 1);
   double time = flops / per_ns;
   if (triples > 0) {
     const double sms = hardware.compute.sms;

@@ -15,7 +15,7 @@ constexpr int kTorchtitanKeepsAbsolutes = 701;
 constexpr int kTorchtitanDropsAbsolutes = 820;
 constexpr int kTorchtitanCompilesLoss = 1033;
 constexpr std::pair kTorchThen{2, 8};
-constexpr std::int64_t kLitgptMicroBatches = 16;
+constexpr std::int64_t kLitgptMicroBatches = 512 / 8 / 4;  // of its pretrain.py
 
 /// The number at the front of `text`, which moves past it.
 std::optional<int> take_number(std::string_view& text) {

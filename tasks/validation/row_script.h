@@ -18,7 +18,8 @@ struct RowScript {
   bool chunks_loss = false;      ///< torchtitan's chunked cross-entropy, in its 8 parts
   bool turns_complex = false;    ///< its rotary embedding
   bool keeps_absolutes = false;  ///< Train::keep_absolute_values
-  /// The published time is of one of so many micro-batches, which one optimizer step accumulates.
+  /// The published time is of one of so many micro-batches, which one optimizer step accumulates:
+  /// predicted as their mean, with a share of the optimizer.
   std::int64_t micro_batches = 1;
   // Whatever the row's column says; empty: as it says.
   std::string_view param_dtype, reduce_dtype, strategy;
@@ -42,8 +43,9 @@ struct RowScript {
 ///   `use_fsdp` (thunder/executors/torch_autograd.py), which it has not: no buckets, nothing is
 ///   gathered again, what the forward gathered stays. Its ZeRO-3 has ZeRO-2's memory
 ///   (tests/oracles/data/thunder_loss.json). Its DDP and single-GPU runs accumulate the gradients
-///   of 16 micro-batches or more without reducing them; the published times are of one, which DDP's
-///   is then slower at than one GPU alone by a quarter: not explained.
+///   of 16 micro-batches (512 sequences, 8 GPUs, 4 at a time; alone more) without reducing them;
+///   the published times are of one, which DDP's is then slower at than one GPU alone by a quarter:
+///   not explained.
 /// - torchtitan, and torchao's tables, which it made: deletes its logits since pull request 391
 ///   (June 2024), before which the model returned them in fp32; compiles the loss with the model
 ///   since 1033 (April 2025, when PyTorch's main was 2.8). Its Llama multiplies by complex numbers

@@ -20,7 +20,7 @@ struct RowWorkload {
   /// Taken over `settings` where those do not fit the memory: what the source leaves open and
   /// users turn on then (activation checkpointing).
   std::vector<Setting> if_too_large;
-  std::int64_t timed_parts = 1;  ///< of how many equal parts of a step the published time is one
+  std::int64_t timed_parts = 1;          ///< the published time is of a step divided by that
   std::vector<std::string> assumptions;  ///< what the key columns leave open, for people
 };
 

@@ -255,6 +255,25 @@ TEST_CASE("one GPU does what DDP's only rank does, without buckets") {
     }
 }
 
+TEST_CASE("copies of frozen weights end within the step") {
+  const std::vector<std::string> alone{"parallel.strategy=single", "parallel.world_size=1"};
+  const std::vector<std::string> whole{"parallel.strategy=fsdp1", "parallel.sharding=no_shard"};
+  for (const auto& sets : {std::vector<std::string>{}, alone, whole})
+    for (const char* checkpointing : {"none", "full"})
+      for (const char* trained : {"ln_f", "lora"}) {
+        INFO((sets.empty() ? "ddp" : sets[0]) << ", " << checkpointing << ", " << trained);
+        const Graph graph =
+            sample("gpt2_ddp",
+                   with(sets, {std::string("train.trainable=") + trained,
+                               "train.lora_targets=c_attn", "train.precision=bf16-mixed",
+                               std::string("train.activation_checkpointing=") + checkpointing}))
+                .graph;
+        const LiveSteps steps = live_steps(graph);
+        CHECK(steps.steady.after.of(Cause::cast_copy) == 0);
+        CHECK(steps.steady.after.total == steps.first.after.total);
+      }
+}
+
 TEST_CASE("without communication between micro-batches gradients are reduced once a step") {
   for (const std::string accumulated : {"2", "5"}) {
     for (const char* name : {"tiny_fsdp2", "gpt2_ddp"}) {

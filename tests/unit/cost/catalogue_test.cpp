@@ -7,6 +7,7 @@
 #include "runtime/host/rating.h"
 #include "sim/cost/catalogue.h"
 #include "sim/cost/hardware.h"
+#include "sim/cost/roofline.h"
 
 using namespace foregather;
 using namespace foregather::sim;
@@ -56,6 +57,7 @@ TEST_CASE("figures of the built-in machines hang together") {
     CHECK((hw.compute.matmul_bf16 == 0 || hw.compute.matmul_bf16 == hw.compute.matmul_f16));
     if (hw.compute.matmul_f8 > 0) {
       CHECK(hw.compute.matmul_f8 == Approx(2 * hw.compute.matmul_f16).epsilon(0.02));
+      CHECK(hw.compute.vector_f64 > 0);  // without it doubles would cost nothing
     }
     // One clock: a lane does a multiplication and an addition a cycle, NVIDIA has 64 or 128 lanes.
     const double lanes = hw.compute.vector_f32 / (2 * hw.compute.sms * hw.compute.boost_clock);
@@ -83,6 +85,24 @@ TEST_CASE("the host is what its devices are rated for") {
   CHECK(hw.intra.links * hw.intra.link_bandwidth == rating.link);
   CHECK(hw.inter.nic_bandwidth == rating.link);
   CHECK(hw.nccl.launch_floor >= rating.link_latency);
+  const auto is_as_rated = [&](const Cost& cost, double time) {
+    return time - hw.kernel.floor ==
+           Approx(static_cast<double>(runtime::rated_time(cost, rating))).epsilon(0.01);
+  };
+  Cost doubles;
+  doubles.kind = OpKind::fused;
+  doubles.dtype = DType::f64;
+  doubles.bytes_read = doubles.bytes_written = 1'000'000;
+  doubles.flops = 10'000'000;
+  CHECK(is_as_rated(doubles, memory_work(doubles, hw).time));
+  Cost heads;  // of 32
+  heads.kind = OpKind::attention;
+  heads.dtype = DType::f32;
+  heads.batch = 4;
+  heads.m = heads.n = 128;
+  heads.k = 32;
+  heads.flops = 2 * heads.batch * heads.m * heads.n * heads.k;
+  CHECK(is_as_rated(heads, attention_work(heads, hw).time));
 }
 
 TEST_CASE("newer and larger boards of a family have more") {

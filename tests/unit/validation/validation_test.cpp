@@ -438,6 +438,27 @@ TEST_CASE("intervals hold what lies within the factors of the hardware file, and
   CHECK(!coverage_of({}, &RowResult::time_inside).share());
 }
 
+TEST_CASE("a published micro-batch is predicted as one, with the gradients of those before it") {
+  const Folder folder;
+  MeasuredRow row = example_row();
+  row.strategy = "single";
+  row.gpus = row.nodes = 1;
+  row.master = "bf16";
+  row.grad_accum = 1;
+  row.source = "https://github.com/someone/else";
+  const RowPrediction whole = predict_row(row, folder.path.string());
+  row.source = "https://github.com/Lightning-AI/litgpt/blob/main/extensions/thunder";
+  const RowPrediction part = predict_row(row, folder.path.string());
+  REQUIRE(whole.is_predicted());
+  REQUIRE(part.is_predicted());
+  CHECK(part.step < whole.step);  // most of the optimizer is not in it
+  CHECK(part.step > whole.step / 2);
+  CHECK(part.step_range.first < part.step);
+  CHECK(part.step_range.second > part.step);
+  CHECK(part.step_range.second < 2 * part.step);
+  CHECK(part.allocated > whole.allocated);
+}
+
 TEST_CASE("what no device holds still has a step time") {
   const Folder folder;
   MeasuredRow row = example_row();
