@@ -196,9 +196,8 @@ std::string gpu_steps_markdown(const std::vector<GpuStep>& steps) {
              "and "
              "command), one rank of a job whose\ncollectives move nothing over links, predicted "
              "from "
-             "their configuration. Nothing is calibrated on them but the figures of\nattention and "
-             "of "
-             "the host whose sources name them.\n\n{}\n\n",
+             "their configuration. Nothing is calibrated on them but the figures of\nattention, of "
+             "the host and of float8's scales whose sources name them.\n\n{}\n\n",
              table.medians) +
          markdown_table(kStepHeads, table.rows);
 }

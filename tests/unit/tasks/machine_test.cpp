@@ -1,0 +1,37 @@
+// What a workload needs of the hardware, refused or warned of.
+#include <catch2/catch.hpp>
+
+#include "core/plan/workload_toml.h"
+#include "sim/cost/catalogue.h"
+#include "tasks/machine.h"
+
+using namespace foregather;
+
+namespace {
+
+plan::Workload workload_with(const std::vector<std::string>& sets) {
+  const std::string text =
+      "[model]\nconfig = \"m.json\"\n[parallel]\nstrategy = \"fsdp2\"\nworld_size = 8\n";
+  Result<plan::Workload> workload = plan::parse_workload(text, "w.toml", sets);
+  REQUIRE(workload);
+  return *workload;
+}
+
+}  // namespace
+
+TEST_CASE("doubles that cost nothing are warned of where they are made") {
+  sim::Hardware machine = sim::load_hardware("h100_sxm").value();
+  const auto warned = [&](const std::string& float8, const std::string& compile) {
+    return tasks::machine_warnings(
+        workload_with({"train.float8=" + float8, "train.compile=" + compile}), machine);
+  };
+  CHECK(warned("rowwise", "per-block").empty());
+  machine.compute.vector_f64 = 0;
+  CHECK(warned("tensorwise", "per-block").empty());
+  CHECK(warned("rowwise", "none").empty());
+  const auto words = warned("rowwise", "per-block");
+  REQUIRE(words.size() == 1);
+  CHECK(words[0] ==
+        "--set train.float8=rowwise: compiled rowwise float8 makes its scales in doubles, which "
+        "cost nothing here: h100_sxm has no compute.vector_f64");
+}
