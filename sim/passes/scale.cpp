@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -29,6 +30,10 @@ bool has_kind(const Graph& graph, OpKind kind) {
   for (const Op& op : graph.ops)
     if (graph.at(op.cost).kind == kind) return true;
   return false;
+}
+
+bool has_collectives(const Graph& graph) {
+  return std::ranges::any_of(graph.ops, [](const Op& op) { return is_collective(op.kind); });
 }
 
 double& speed_of(PriceChanges& prices, OpKind kind) {
@@ -91,6 +96,10 @@ struct Scale {
     PassNote note{text, fmt::format("{} {:g} times as fast", what, factor), true};
     double speed = 1;
     if (what == "links") {
+      if (!has_collectives(target.graph)) {
+        note.changed = false;
+        note.did = "the schedule has no collective";
+      }
       speed = target.prices.links *= factor;
     } else if (what == "compute") {
       speed = target.prices.compute *= factor;
