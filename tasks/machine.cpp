@@ -63,8 +63,7 @@ std::vector<std::string> machine_warnings(const plan::Workload& workload,
         workload.place_of({"train.precision", "cluster.hardware"}), hardware.name));
   const plan::Train& train = workload.train;
   const bool makes_scales =
-      train.float8 == plan::Float8::rowwise &&
-      (train.compile == plan::Compile::per_block || train.compile == plan::Compile::full);
+      train.float8 == plan::Float8::rowwise && plan::is_inductors(train.compile);
   if (makes_scales && hardware.compute.vector_f64 == 0)
     warnings.push_back(fmt::format(
         "{}: compiled rowwise float8 makes its scales in doubles, which cost nothing here: {} has "

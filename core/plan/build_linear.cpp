@@ -29,9 +29,6 @@ struct Narrow {
 enum class Scaling : std::uint8_t { all, row, column };
 
 bool is_compiled(const TapeBuilder& t) { return t.train().compile != Compile::none; }
-bool is_inductors(const TapeBuilder& t) {
-  return is_compiled(t) && t.train().compile != Compile::thunder;
-}
 
 OpSpec pass(OpKind kind, std::vector<ValueIndex> reads, ValueIndex written, std::int64_t flops) {
   OpSpec spec;
@@ -194,9 +191,10 @@ class Base {
     if (!is_by_row(b)) return std::nullopt;
     const ValueIndex product = b.scratch(
         "scales of " + b.name(left.value) + ", " + b.name(right.value), elements, DType::f32);
-    const std::int64_t flops = is_inductors(b) ? times(2 * kScaleFlops, elements) : elements;
+    const bool in_doubles = is_inductors(b.train().compile);
+    const std::int64_t flops = in_doubles ? times(2 * kScaleFlops, elements) : elements;
     OpSpec multiply = pass(OpKind::elementwise, {*left.scale, *right.scale}, product, flops);
-    if (is_inductors(b)) multiply.dtype = DType::f64;
+    if (in_doubles) multiply.dtype = DType::f64;
     b.op(std::move(multiply));
     return product;
   }

@@ -42,6 +42,9 @@ enum class Optimizer : std::uint8_t { adamw, sgd };
 /// Of optimizer states: the parameters' own, or another; int8 is blockwise with fp32 scales.
 enum class StateType : std::uint8_t { as_master, f32, bf16, int8 };
 enum class Compile : std::uint8_t { none, per_block, full, thunder };
+constexpr bool is_inductors(Compile compile) {
+  return compile == Compile::per_block || compile == Compile::full;
+}
 /// torchao's float8 linears: one scale a tensor, or one a row.
 enum class Float8 : std::uint8_t { none, tensorwise, rowwise };
 /// What of the model's output a script's variables still hold during the backward.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lists the kernels that Inductor made, with the shapes of what each reads and writes.
+"""Lists the kernels that Inductor made and float8 products, with the shapes of what each reads and writes.
 
 usage: fused_kernels.py OUT.csv CASE=TRACE.json.gz...
 
@@ -27,13 +27,14 @@ def kernels(path):
     calls = {
         e["args"].get("External id"): shapes(e)
         for e in events
-        if e.get("cat") == "cpu_op" and e["name"].startswith("triton_")
+        if e.get("cat") == "cpu_op" and (e["name"].startswith("triton_") or e["name"] == "aten::_scaled_mm")
     }
     found = {}
     for event in sorted((e for e in events if e.get("cat") == "kernel"), key=lambda e: e["ts"]):
-        if not event["name"].startswith("triton_"):
+        call = event["args"].get("External id")
+        if not event["name"].startswith("triton_") and call not in calls:
             continue
-        key = event["name"], calls.get(event["args"].get("External id"), "")
+        key = event["name"], calls.get(call, "")
         found.setdefault(key, []).append(event["dur"])
     return found
 

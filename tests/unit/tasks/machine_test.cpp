@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/plan/workload_toml.h"
-#include "sim/cost/catalogue.h"
+#include "sim/cost/hardware.h"
 #include "tasks/machine.h"
 
 using namespace foregather;
