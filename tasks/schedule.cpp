@@ -64,6 +64,12 @@ Result<plan::Workload> read_schedule(const std::string& text, const std::string&
   schedule.graph = std::move(*graph);
   if (const Status loaded = set_hardware(*machine, schedule); !loaded)
     return tl::unexpected(loaded.error());
+  if (!machine->is_set("cluster.hardware"))
+    schedule.warnings.push_back(
+        fmt::format("{}: a schedule has no machine: predicted on {}, set cluster.hardware (and the "
+                    "other keys of "
+                    "the cluster and the allocator) to those of its workload",
+                    source, schedule.hardware.name));
   return machine;
 }
 

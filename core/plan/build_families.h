@@ -65,11 +65,11 @@ struct IdleWeights {
 };
 
 /// Forward and backward of matmuls over all weights of a module but the idle ones:
-/// 6 · parameters · tokens, of frozen ones 4.
+/// 6 · parameters · tokens, of frozen ones 4, or 2 where no backward passes them.
 std::int64_t weight_flops(const TapeBuilder& tape, const LayerContext& context,
                           const IdleWeights& idle = {});
 /// 6 · heads · (query_dim + value_dim) · S · tokens: the attention of a block, without regard to
-/// the causal mask.
-std::int64_t attention_flops(const LayerContext& context);
+/// the causal mask; a third of that where it has no backward.
+std::int64_t attention_flops(const TapeBuilder& tape, const LayerContext& context);
 
 }  // namespace foregather::plan

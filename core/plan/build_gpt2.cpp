@@ -118,7 +118,7 @@ Tape gpt2_block_tape(const LayerContext& context) {
   // GPT2Block.forward keeps the attention's output in a variable until it returns.
   locals.in_block.push_back(attention);
   const ValueIndex y = add(t, middle, mlp, "hidden states", std::move(locals.in_block));
-  return t.finish(y, true, weight_flops(t, context) + attention_flops(context));
+  return t.finish(y, true, weight_flops(t, context) + attention_flops(t, context));
 }
 
 Tape gpt2_head_tape(const LayerContext& context) {

@@ -40,7 +40,8 @@ struct LayerContext {
 /// In float8 (torchao/float8/float8_linear.py): the scale and then the cast of x and of the weight,
 /// each one pass over it, before the matmul; x is saved as it came and is cast again in backward,
 /// as the weight is, beside the output's gradient. A weight that was gathered in float8 is used as
-/// it is.
+/// it is. Transformer Engine's delayed scaling: x, the weight and the output's gradient are read
+/// once each and written in float8 as they lie and turned; x and the weight are saved turned.
 struct LinearSpec {
   std::string name;  ///< of the output
   std::string weight;

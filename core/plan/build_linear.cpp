@@ -100,6 +100,27 @@ Narrow turned(TapeBuilder& t, const Narrow& narrow) {
   return {copy, narrow.scale};
 }
 
+/// An operand in float8, as it lies and turned.
+struct Both {
+  ValueIndex narrow, turned;
+};
+
+// transformer_engine/pytorch/module/linear.py: scales come from the largest values of earlier
+// steps, so one kernel (cast_transpose, of gradients cast_transpose_dbias) reads an operand once
+// and writes it both ways, and the sum of its columns, which is the gradient of a bias.
+Both cast_both_ways(TapeBuilder& t, ValueIndex x, DType type,
+                    std::optional<ValueIndex> column_sum = {}) {
+  const std::int64_t values = t.elements(x);
+  const Both both{t.make(t.name(x) + " float8", values, type),
+                  t.make(t.name(x) + " float8, turned", values, type)};
+  OpSpec cast = pass(OpKind::cast, {x}, both.narrow, values);
+  cast.writes.push_back(both.turned);
+  if (column_sum) cast.writes.push_back(*column_sum);
+  cast.is_opaque = true;  // to torch.compile
+  t.op(std::move(cast));
+  return both;
+}
+
 /// A linear without its adapter.
 class Base {
  public:
@@ -118,6 +139,7 @@ class Base {
 
   ValueIndex forward(TapeBuilder& t, const LinearSpec& spec) const {
     const ValueIndex y = t.make(spec.name, times(rows_, out_));
+    if (is_delayed(t)) return delayed_forward(t, y, spec);
     std::vector<ValueIndex> reads = {x_, weight_};
     if (float8_) {
       const Narrow x = to_float8(t, x_, along(t), rows_, DType::f8e4m3);
@@ -156,7 +178,41 @@ class Base {
     return dw;
   }
 
-  // --- in float8 ---
+  // --- in float8, by Transformer Engine ---
+
+  bool is_delayed(const TapeBuilder& t) const {
+    return float8_ && t.train().float8 == Float8::delayed;
+  }
+
+  // What backward multiplies with is saved turned and in float8, nothing as it came.
+  ValueIndex delayed_forward(TapeBuilder& t, ValueIndex y, const LinearSpec& spec) const {
+    const Both x = cast_both_ways(t, x_, DType::f8e4m3);
+    const Both weight = cast_both_ways(t, weight_, DType::f8e4m3);
+    std::vector<ValueIndex> reads = {x.narrow, weight.narrow};
+    if (bias_) reads.push_back(*bias_);
+    const bool keep = !bias_ && t.next_matmul_is_kept();
+    t.gemm(std::move(reads), y, 1, rows_, out_, in_, kLinearHostOps, keep, spec.holds, type());
+    t.node({y}, [base = *this, x = x.turned, weight = weight.turned](TapeBuilder& b,
+                                                                     TapeBuilder::Gradients g) {
+      base.delayed_backward(b, *g[0], x, weight);
+    });
+    return y;
+  }
+
+  void delayed_backward(TapeBuilder& b, ValueIndex dy, ValueIndex x, ValueIndex weight) const {
+    std::optional<ValueIndex> bias;
+    if (bias_ && b.needs_gradient(*bias_)) bias = b.gradient_of(*bias_);
+    const Both narrow = cast_both_ways(b, dy, DType::f8e5m2, bias);
+    if (b.needs_gradient(x_)) {
+      const ValueIndex dx = b.make("grad " + b.name(x_), b.elements(x_));
+      b.gemm({narrow.narrow, weight}, dx, 1, rows_, in_, out_, 1, false, {}, type());
+      b.give(x_, dx);
+    }
+    if (b.needs_gradient(weight_))
+      b.weight_gemm({narrow.turned, x}, b.gradient_of(weight_), 1, out_, in_, rows_, type());
+  }
+
+  // --- in float8, by torchao ---
 
   void narrow_input_gradient(TapeBuilder& b, const Narrow& dy) const {
     const std::string name = "grad " + b.name(x_);

@@ -43,19 +43,25 @@ std::int64_t count_in(const Model& model) {
   return count;
 }
 
+bool has_backward(const TapeBuilder& tape, const LayerContext& context) {
+  return context.input_needs_gradient || tape.trained_elements() > 0;
+}
+
 }  // namespace
 
 std::int64_t weight_flops(const TapeBuilder& tape, const LayerContext& context,
                           const IdleWeights& idle) {
   const std::int64_t trained = tape.trained_elements();
   const std::int64_t frozen = tape.parameter_elements() - trained;
-  return times(6 * (trained - idle.trained) + 4 * (frozen - idle.frozen), context.tokens);
+  const std::int64_t of_frozen = has_backward(tape, context) ? 4 : 2;
+  return times(6 * (trained - idle.trained) + of_frozen * (frozen - idle.frozen), context.tokens);
 }
 
-std::int64_t attention_flops(const LayerContext& context) {
+std::int64_t attention_flops(const TapeBuilder& tape, const LayerContext& context) {
   const ModelConfig& c = context.config;
   const std::int64_t width = c.heads * (c.query_dim() + c.value_dim());
-  return times(times(times(6, width), context.positions), context.tokens);
+  const std::int64_t passes = has_backward(tape, context) ? 6 : 2;
+  return times(times(times(passes, width), context.positions), context.tokens);
 }
 
 std::int64_t count_parameters(const ModelConfig& c) {

@@ -220,7 +220,7 @@ Tape block_tape(const LayerContext& context, bool has_experts) {
                                context.input_needs_gradient);
   const ValueIndex y = Block(t, context, has_experts).run(x);
   const std::int64_t flops = weight_flops(t, context, idle_weights(t, c, has_experts));
-  return t.finish(y, true, flops + attention_flops(context));
+  return t.finish(y, true, flops + attention_flops(t, context));
 }
 
 Tape head_tape(const LayerContext& context) {

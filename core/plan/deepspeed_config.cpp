@@ -376,11 +376,19 @@ class DeepSpeedReader {
 
   void world() {
     if (!batch_) return;
-    const std::int64_t each = micro_batch_.value_or(0) * accumulation_.value_or(0);
-    if (each > 0 && *batch_ % each == 0)
+    if (*batch_ < 1) return complain("train_batch_size", *batch_, "a positive whole number");
+    config_.of_all_ranks.batch = *batch_;
+    config_.of_all_ranks.batch_place = place("train_batch_size");
+    if (!micro_batch_ || !accumulation_ || *micro_batch_ < 1 || *accumulation_ < 1) return;
+    constexpr std::int64_t kMost = std::int64_t{1} << 31;
+    if (*micro_batch_ > kMost || *accumulation_ > kMost) return;
+    const std::int64_t each = *micro_batch_ * *accumulation_;
+    if (*batch_ % each == 0)
       give("parallel.world_size", *batch_ / each, "train_batch_size");
     else
-      config_.ignored.push_back("train_batch_size");
+      complain("train_batch_size", *batch_,
+               fmt::format("a multiple of micro-batch {} × accumulation {}", *micro_batch_,
+                           *accumulation_));
   }
 
   std::string_view text_;

@@ -20,6 +20,7 @@ struct ForeignKey {
 struct ForeignConfig {
   std::string path;
   std::vector<ForeignKey> keys;
+  OfAllRanks of_all_ranks;
   /// What the file says and has no effect here, dotted; a section without any effect is one entry.
   std::vector<std::string> ignored;
 };
@@ -31,8 +32,8 @@ bool is_deepspeed_config(std::string_view text);
 /// Without bf16 or fp16 training is fp32, without gradient_clipping nothing is clipped; Adam is
 /// DeepSpeed's fused one unless torch_adam. "auto" is what Hugging Face's Trainer resolves it to:
 /// bf16, clipping, and for sizes `auto` of the key; batch sizes that are "auto" are left to the
-/// workload. train_batch_size with the other two batch sizes gives the world size. Stages 0, 2
-/// and 3. Offloading to NVMe is read as to the CPU, and listed.
+/// workload. Of the three batch sizes and the world size, the one that is missing follows from the
+/// others (share_batch). Stages 0, 2 and 3. Offloading to NVMe is read as to the CPU, and listed.
 /// Errors: syntax, wrong types, a stage that is not simulated, FILE:LINE:COL.
 Result<ForeignConfig> read_deepspeed_config(std::string_view text, const std::string& path);
 

@@ -43,12 +43,21 @@ Fsdp2Costs fsdp2_costs(Lowering& lowering, const Fsdp2Unit& unit, const Fsdp2Typ
   const std::int64_t whole = shard * ranks;
 
   // Gradients: chunk-cat into the reduce-scatter input, a widening cast fused.
+  const auto chunk_cat = [&](DType type, Bytes read, Bytes written) {
+    Cost cost;
+    cost.kind = OpKind::copy;
+    cost.dtype = type;
+    cost.bytes_read = read;
+    cost.bytes_written = written;
+    cost.batch = ranks;
+    return lowering.builder.cost(cost);
+  };
   if (types.narrows()) {
-    costs.gradient_copy_in = copy(types.gathered, whole * gathered, whole * gathered);
+    costs.gradient_copy_in = chunk_cat(types.gathered, whole * gathered, whole * gathered);
     costs.gradient_cast =
         lowering.copy_cost(OpKind::cast, types.reduced, whole * gathered, whole * reduced);
   } else {
-    costs.gradient_copy_in = copy(types.reduced, whole * gathered, whole * reduced);
+    costs.gradient_copy_in = chunk_cat(types.reduced, whole * gathered, whole * reduced);
   }
   if (types.scales()) {
     costs.pre_scale =

@@ -30,12 +30,22 @@ Ns host_update(const Workload& workload, std::int64_t elements) {
                                  workload.cluster.gpus_per_node);
 }
 
+Ns host_scaling(const Workload& workload, std::int64_t elements) {
+  return host_overhead::cpu_pass(2 * elements * size_of(workload.train.master),
+                                 workload.cluster.gpus_per_node);
+}
+
+Ns host_norm(const Workload& workload, std::int64_t elements) {
+  return host_overhead::cpu_pass(elements * size_of(workload.train.master),
+                                 workload.cluster.gpus_per_node);
+}
+
 void write_host_step(Lowering& lowering, std::int64_t elements) {
   const Workload& workload = lowering.workload;
-  const Ns pass =
-      host_overhead::cpu_pass(elements * host_overhead::kAdamBytes, workload.cluster.gpus_per_node);
-  lowering.builder.host_delay(host_update(workload, elements) +
-                              (workload.train.clip_grad_norm ? 2 * pass : 0));
+  const Ns clipping = workload.train.clip_grad_norm
+                          ? host_norm(workload, elements) + host_scaling(workload, elements)
+                          : 0;
+  lowering.builder.host_delay(clipping + host_update(workload, elements));
 }
 
 }  // namespace foregather::plan

@@ -14,9 +14,13 @@ Bytes host_update_bytes(const Train& train, std::int64_t elements);
 /// Host time of that update (host_overhead.h).
 Ns host_update(const Workload& workload, std::int64_t elements);
 
+/// Host time of multiplying the gradients by a number, and of reading them once for their norm.
+Ns host_scaling(const Workload& workload, std::int64_t elements);
+Ns host_norm(const Workload& workload, std::int64_t elements);
+
 /// torch.optim on `elements` host elements of this rank, after the norm and the clipping of as
-/// many: host time alone (each of these two is assumed to take what fp32 AdamW's update takes). The
-/// norm's sum over the ranks goes over another network than the devices' and is left out.
+/// many: host time alone. The norm's sum over the ranks goes over another network than the devices'
+/// and is left out.
 void write_host_step(Lowering& lowering, std::int64_t elements);
 
 }  // namespace foregather::plan

@@ -73,7 +73,8 @@ void read_gpt_neox(const ConfigFile& file, std::string_view /*architecture*/, Mo
 }
 
 void read_falcon(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
-  const bool is_new = file.flag("new_decoder_architecture", false);
+  // "RefinedWeb" was the 40B model's type before transformers had it, "RefinedWebModel" the 7B's.
+  const bool is_new = file.flag("new_decoder_architecture", c.model_type == "RefinedWeb");
   const bool multi_query = file.flag("multi_query", true);
   const bool parallel = file.flag("parallel_attn", true);
   if (is_new)
@@ -99,6 +100,22 @@ void read_mpt(const ConfigFile& file, std::string_view /*architecture*/, ModelCo
   if (!file.has("intermediate_size"))
     c.intermediate = c.hidden * file.size("expansion_ratio", 1024, 4);
   c.attention_dropout = attention.rate("attn_pdrop", c.attention_dropout);
+  // llm-foundry's classes have more than transformers'.
+  const std::string kind = attention.text("attn_type", "multihead_attention");
+  if (kind == "multiquery_attention")
+    c.kv_heads = 1;
+  else if (kind == "grouped_query_attention")
+    c.kv_heads = attention.size("kv_n_heads", kLargestSize, c.heads);
+  for (const char* key : {"rope", "qk_ln", "qk_gn"})
+    if (attention.flag(key, false))
+      attention.complain(
+          key, fmt::format("'{}' is not simulated, expected false", attention.label(key)));
+  const ConfigFile ffn = file.section("ffn_config");
+  const std::string layer = ffn.text("ffn_type", "mptmlp");
+  if (layer != "mptmlp" && layer != "te_ln_mlp")
+    ffn.complain("ffn_type", fmt::format("'{}' = {} is not simulated, expected mptmlp",
+                                         ffn.label("ffn_type"), ffn.shown("ffn_type")));
+  if (ffn.has("ffn_hidden_size")) c.intermediate = ffn.size("ffn_hidden_size", kLargestSize, {});
 }
 
 void read_stablelm(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {

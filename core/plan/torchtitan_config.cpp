@@ -175,20 +175,41 @@ class TorchtitanReader {
       return true;
     }
     // One of each kind is none at all.
-    if (name.starts_with("parallelism.") && name.ends_with("_degree"))
-      return whole(name, node).value_or(0) == 1;
+    if (name.starts_with("parallelism.") && name.ends_with("_degree")) {
+      const std::int64_t degree = whole(name, node).value_or(1);
+      if (degree != 1)
+        config_.ignored.push_back(fmt::format(
+            "{} = {} (not predicted: the step is that of data parallelism alone)", name, degree));
+      return true;
+    }
     return false;
   }
 
-  // −1 shards over all ranks that the replicas leave.
+  // Too many are refused by the key.
+  static std::int64_t whole_world(std::int64_t shard, std::int64_t replicas) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 31;
+    return std::min(shard, kMost) * std::min(replicas, kMost);
+  }
+
+  // torchtitan/distributed/parallel_dims.py: −1 shards over all ranks that the replicas leave;
+  // replicas that shard nothing are DDP.
   void degrees() {
     const std::int64_t replicas = replicate_.value_or(1);
-    if (shard_ && *shard_ > 0) {
-      give("parallel.shard_size", *shard_, shard_node_);
-      give("parallel.world_size", *shard_ * std::max<std::int64_t>(replicas, 1), shard_node_);
+    const std::int64_t shard = shard_.value_or(-1);
+    if (replicas < 1)
+      complain("parallelism.data_parallel_replicate_degree", *replicate_node_, "1 or more");
+    if (shard == 0 || shard < -1)
+      complain("parallelism.data_parallel_shard_degree", *shard_node_, "1 or more, or -1");
+    if (error_) return;
+    if (replicas > 1 && shard == 1) {
+      give("parallel.strategy", std::string("ddp"), replicate_node_);
+      give("parallel.world_size", replicas, replicate_node_);
+    } else if (shard > 0) {
+      give("parallel.shard_size", shard, shard_node_);
+      give("parallel.world_size", whole_world(shard, replicas), shard_node_);
     } else if (replicas > 1) {
-      config_.ignored.emplace_back(
-          "parallelism.data_parallel_replicate_degree (set parallel.shard_size)");
+      config_.of_all_ranks.replicas = replicas;
+      config_.of_all_ranks.replicas_place = place(replicate_node_);
     }
   }
 

@@ -45,8 +45,9 @@ enum class Compile : std::uint8_t { none, per_block, full, thunder };
 constexpr bool is_inductors(Compile compile) {
   return compile == Compile::per_block || compile == Compile::full;
 }
-/// torchao's float8 linears: one scale a tensor, or one a row.
-enum class Float8 : std::uint8_t { none, tensorwise, rowwise };
+/// torchao's float8 linears: one scale a tensor, or one a row. Delayed: Transformer Engine's, whose
+/// scales are those of earlier steps.
+enum class Float8 : std::uint8_t { none, tensorwise, rowwise, delayed };
 /// What of the model's output a script's variables still hold during the backward.
 enum class HeldOutputs : std::uint8_t {
   none,
@@ -246,6 +247,14 @@ struct KeySource {
   std::string value_place;  ///< FILE:LINE:COL of its value, or "--set KEY"
 };
 
+/// What another tool's file says of all ranks together: it is shared out once their number is
+/// known. 0: nothing.
+struct OfAllRanks {
+  std::int64_t batch = 0;     ///< samples of a step: DeepSpeed's train_batch_size
+  std::int64_t replicas = 0;  ///< of the shards: torchtitan's data_parallel_replicate_degree
+  std::string batch_place, replicas_place;
+};
+
 /// A whole workload file. After resolve_workload() no field is "0: default" any more.
 struct Workload {
   std::string path;          ///< of the file, for messages
@@ -262,6 +271,7 @@ struct Workload {
   Parallel parallel;
   Zero zero;  ///< keys of [parallel]
   Cluster cluster;
+  OfAllRanks of_all_ranks;
   std::string allocator_conf;         ///< PYTORCH_CUDA_ALLOC_CONF
   std::vector<std::string> warnings;  ///< what was read and has no effect on the prediction
   /// Of the keys that were set, by dotted path; keys of config.json are ModelKeys.

@@ -25,7 +25,7 @@ constexpr std::array kStateType{"master"sv, "fp32"sv, "bf16"sv, "int8"sv};
 constexpr std::array kCompile{"none"sv, "per-block"sv, "full"sv, "thunder"sv};
 constexpr std::array kHeldOutputs{"none"sv, "logits"sv, "cache"sv};
 constexpr std::array kLogits{"compute"sv, "fp32"sv, "fp32-shifted"sv, "narrow"sv};
-constexpr std::array kFloat8{"none"sv, "tensorwise"sv, "rowwise"sv};
+constexpr std::array kFloat8{"none"sv, "tensorwise"sv, "rowwise"sv, "delayed"sv};
 constexpr std::array kStrategy{"ddp"sv,           "fsdp1"sv,       "fsdp2"sv,
                                "zero3"sv,         "zero2"sv,       "thunder_zero2"sv,
                                "thunder_zero3"sv, "deepcompile"sv, "single"sv};
@@ -89,7 +89,8 @@ constexpr KeyNeeds kOtherCompiler{"another strategy than Thunder's", [](const Wo
                                   }};
 constexpr KeyNeeds kSelectiveFloat8{
     "eager float8 under selective checkpointing", [](const Workload& w) {
-      return w.train.float8 != Float8::none && w.train.compile == Compile::none &&
+      const bool is_torchaos = w.train.float8 != Float8::none && w.train.float8 != Float8::delayed;
+      return is_torchaos && w.train.compile == Compile::none &&
              w.train.checkpointing == Checkpointing::selective_op;
     }};
 constexpr KeyNeeds kWholeLoss{"train.loss_chunks = 1",
@@ -195,8 +196,9 @@ constexpr std::array kKeys{
                 kEveryStrategy, kLora},
     WorkloadKey{"train.lora_dropout", "number from 0 to 0.999", "0", "Before adapters",
                 set_lora_dropout, kOne, kEveryStrategy, kLora},
-    WorkloadKey{"train.float8", "none | tensorwise | rowwise", "none",
-                "Linears of the blocks multiply in float8 (torchao)",
+    WorkloadKey{"train.float8", "none | tensorwise | rowwise | delayed", "none",
+                "Linears of the blocks multiply in float8: torchao's two scalings, or Transformer "
+                "Engine's delayed one",
                 set_choice<kTrain, &Train::float8, kFloat8>},
     WorkloadKey{"train.float8_all_gather", kFlag, "false",
                 "FSDP2 gathers the weights of float8 linears in float8",

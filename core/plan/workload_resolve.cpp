@@ -105,7 +105,43 @@ Status resolve_cluster(Workload& workload) {
     if (parallel.shard_size == 0) parallel.shard_size = cluster.gpus_per_node;
     parallel.sharding = Fsdp1Sharding::full_shard;
   }
+  if (const OfAllRanks& all = workload.of_all_ranks; parallel.shard_size == 0 && all.replicas > 1) {
+    if (world % all.replicas != 0)
+      return fail_at(all.replicas_place, "{} replicas, which {} ranks are no multiple of",
+                     all.replicas, world);
+    parallel.shard_size = static_cast<std::uint32_t>(world / all.replicas);
+  }
   if (parallel.shard_size == 0) parallel.shard_size = world;
+  return {};
+}
+
+// runtime/config.py, _set_batch_related_parameters
+Status share_batch(Workload& workload) {
+  const OfAllRanks& all = workload.of_all_ranks;
+  if (all.batch == 0) return {};
+  Train& train = workload.train;
+  const std::int64_t world = workload.parallel.world_size;
+  const bool has_micro = workload.is_set("train.micro_batch");
+  const bool has_steps = workload.is_set("train.grad_accum");
+  if (has_micro && has_steps) {
+    const std::int64_t each = train.micro_batch * train.grad_accum;
+    if (each * world != all.batch)
+      workload.warnings.push_back(fmt::format(
+          "{}: ignored: train_batch_size {}, as {} × {} samples on each of {} ranks are "
+          "{}",
+          all.batch_place, all.batch, train.micro_batch, train.grad_accum, world, each * world));
+    return {};
+  }
+  const std::int64_t known = world * (has_micro   ? train.micro_batch
+                                      : has_steps ? train.grad_accum
+                                                  : 1);
+  if (all.batch % known != 0)
+    return fail_at(all.batch_place, "train_batch_size {} is no multiple of {}{}", all.batch,
+                   has_micro   ? fmt::format("{} samples on each of ", train.micro_batch)
+                   : has_steps ? fmt::format("{} micro-batches on each of ", train.grad_accum)
+                               : "",
+                   fmt::format("{} ranks", world));
+  (has_micro ? train.grad_accum : train.micro_batch) = all.batch / known;
   return {};
 }
 

@@ -236,6 +236,8 @@ Status apply_foreign(Workload& workload, const ForeignConfig& config, bool has_m
     if (const Status set = key->set(workload, foreign.value); !set)
       return fail_at(foreign.place, "{}: {}", foreign.name, set.error().message);
   }
+  if (config.of_all_ranks.batch != 0 || config.of_all_ranks.replicas != 0)
+    workload.of_all_ranks = config.of_all_ranks;
   if (!config.ignored.empty())
     workload.warnings.push_back(fmt::format("{}: ignored: {}", config.path,
                                             fmt::format("{}", fmt::join(config.ignored, ", "))));
@@ -298,6 +300,7 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
   fill_dependent_defaults(workload);
   if (const Status resolved = resolve_cluster(workload); !resolved)
     return tl::unexpected(resolved.error());
+  if (const Status shared = share_batch(workload); !shared) return tl::unexpected(shared.error());
   for (std::string& warning : workload_warnings(workload))
     workload.warnings.push_back(std::move(warning));
   return workload;

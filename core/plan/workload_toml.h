@@ -38,6 +38,10 @@ Result<Workload> machine_of_sets(const std::vector<std::string>& sets);
 /// Fills world size, nodes, GPUs per node and shard size from each other. Errors: a world that the
 /// nodes do not divide. Whether the strategy can run it, check_plan says.
 Status resolve_cluster(Workload& workload);
+/// DeepSpeed's batch of all ranks, whose number is known: of the micro-batch and the accumulation
+/// the one that is not set follows; neither: no accumulation. Both: a warning where they
+/// contradict it.
+Status share_batch(Workload& workload);
 
 /// resolve_cluster, and the defaults that the model gives: the sequence length.
 Status resolve_workload(Workload& workload, const ModelConfig& model);

@@ -108,7 +108,10 @@ void ZeroUpdate::update_on_device(std::size_t index) {
 
 void ZeroUpdate::update_on_host(std::size_t index) {
   const ZeroPartition& partition = partitions_[index];
-  lowering_.builder.host_delay(host_update(lowering_.workload, partition.elements));
+  // stage_1_and_2.py and stage3.py, unscale_and_clip_grads: multiplied whether clipped or not.
+  const Workload& workload = lowering_.workload;
+  lowering_.builder.host_delay(host_scaling(workload, partition.elements) +
+                               host_update(workload, partition.elements));
   if (offloads_parameters_) return;
   copy(OpKind::host_to_device, Role::offload, states_[index].master, partition.parameters);
   lowering_.builder.host_wait_stream(lowering_.compute);

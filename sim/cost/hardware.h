@@ -109,6 +109,7 @@ struct Hardware {
     double attention_backward_ramp = 0;  ///< 0: as attention_ramp
     double cudnn_ramp = 0;
     double cudnn_backward_ramp = 0;
+    double chunk_cat = 0;  ///< B/s written by a copy into chunks that widens; 0: as any copy
   } kernel;
 
   struct Intra {

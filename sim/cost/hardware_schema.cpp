@@ -60,6 +60,7 @@ constexpr std::array kFigures{
     FIGURE(kernel, attention_backward_ramp, number, 0, 1e5, kOrZero, kMayLack),
     FIGURE(kernel, cudnn_ramp, number, 0, 1e5, kOrZero, kMayLack),
     FIGURE(kernel, cudnn_backward_ramp, number, 0, 1e5, kOrZero, kMayLack),
+    FIGURE(kernel, chunk_cat, rate, 1e8, 1e18, kOrZero, kMayLack),
 
     FIGURE(intra, links, number, 1, 1000),
     FIGURE(intra, link_bandwidth, rate, 1e7, 1e14),

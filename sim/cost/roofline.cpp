@@ -79,6 +79,16 @@ double head_rate(double at_half, std::int64_t size) {
   return at_half + (1 - at_half) * above / (kFull - kHalf);
 }
 
+double memory_time(const Cost& cost, const Hardware& hardware) {
+  const double peak = hardware.memory.bandwidth / 1e9;
+  const double time = bytes_of(cost) / (peak * memory_efficiency(hardware.efficiency, cost.kind));
+  const bool widens_chunks =
+      cost.kind == OpKind::copy && cost.batch > 0 && cost.bytes_written > cost.bytes_read;
+  if (!widens_chunks || hardware.kernel.chunk_cat == 0) return time;
+  return std::max(time,
+                  static_cast<double>(cost.bytes_written) / (hardware.kernel.chunk_cat / 1e9));
+}
+
 }  // namespace
 
 Work attention_work(const Cost& cost, const Hardware& hardware, AttentionKernels kernels) {
@@ -110,7 +120,7 @@ Work attention_work(const Cost& cost, const Hardware& hardware, AttentionKernels
 
 Work memory_work(const Cost& cost, const Hardware& hardware) {
   const double peak = hardware.memory.bandwidth / 1e9;
-  const double memory = bytes_of(cost) / (peak * memory_efficiency(hardware.efficiency, cost.kind));
+  const double memory = memory_time(cost, hardware);
   const double vector = vector_time(cost, hardware);
   const double both = is_double(cost) ? memory + vector : std::max(memory, vector);
   Work work;

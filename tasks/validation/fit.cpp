@@ -8,10 +8,12 @@
 #include <map>
 #include <span>
 
+#include "sim/cost/hardware.h"
 #include "tasks/parallel.h"
 #include "tasks/validation/errors.h"
 #include "tasks/validation/pairs.h"
 #include "tasks/validation/row_machine.h"
+#include "tasks/validation/row_script.h"
 
 namespace foregather::tasks {
 namespace {
@@ -20,10 +22,11 @@ constexpr double kMostOfOneRow = 0.3;  // |ln(predicted / published)|
 
 struct Figure {
   std::string_view key, applies;
-  std::string_view section, name;
+  std::string_view section;
+  std::array<std::string_view, 2> names;  ///< in hardware files; the second may be empty
   bool (*is_of)(const MeasuredRow& row, const std::string& hardware);
-  /// Of that hardware, where the figure is `value` on the boards it is stated for.
-  double (*at)(const std::string& hardware, double value);
+  /// `name` of that hardware where the figure is `value` on the boards it is stated for.
+  double (*at)(const std::string& hardware, std::string_view name, double value);
   double least, step;
   std::size_t values;
 
@@ -34,29 +37,62 @@ bool is_hopper(const std::string& hardware) {
   return hardware.starts_with("h100_") || hardware.starts_with("h200_");
 }
 
-double same(const std::string&, double value) { return value; }
+double same(const std::string&, std::string_view, double value) { return value; }
 
 // Power grows with clock × voltage², and voltage with clock: (500 W / 700 W)^(1/3).
-double at_power(const std::string& hardware, double value) {
+double at_power(const std::string& hardware, std::string_view, double value) {
   constexpr double kAt500W = 0.894;
   return hardware.find("500w") == std::string::npos ? value : value * kAt500W;
+}
+
+// Rows are predicted with the rate that they have; its factor is put into the efficiency.
+double triton_rate(const std::string& hardware, std::string_view name, double value) {
+  const sim::Hardware::Efficiency of = sim::load_hardware(hardware)->efficiency;
+  return (name == "attention_forward" ? of.attention_forward : of.attention_backward) * value /
+         kTritonAttention;
 }
 
 // The spread ends where sources do: Sinha et al. (SC22) saw GPUs of one kind differ by 8 % between
 // the slow and the fast end, here two standard deviations.
 constexpr std::array kFigures{
-    Figure{"compute.rank_spread", "all", "compute", "rank_spread",
+    Figure{"compute.rank_spread",
+           "all",
+           "compute",
+           {"rank_spread"},
            [](const MeasuredRow& row, const std::string&) { return row.gpus.value_or(1) > 1; },
-           same, 0.0, 0.01, 5},
-    Figure{"compute.sustained_clock", "h100_sxm; × 0.894 for the boards of 500 W", "compute",
-           "sustained_clock",
+           same,
+           0.0,
+           0.01,
+           5},
+    Figure{"compute.sustained_clock",
+           "h100_sxm; × 0.894 for the boards of 500 W",
+           "compute",
+           {"sustained_clock"},
            [](const MeasuredRow&, const std::string& hardware) { return is_hopper(hardware); },
-           at_power, 0.8, 0.02, 8},
-    Figure{"efficiency.gemm_f8", "h100_sxm", "efficiency", "gemm_f8",
+           at_power,
+           0.8,
+           0.02,
+           8},
+    Figure{"efficiency.gemm_f8",
+           "h100_sxm",
+           "efficiency",
+           {"gemm_f8"},
            [](const MeasuredRow& row, const std::string& hardware) {
              return is_hopper(hardware) && row.compute != "bf16";
            },
-           same, 0.45, 0.05, 9},
+           same,
+           0.45,
+           0.05,
+           9},
+    Figure{"kTritonAttention",
+           "MPT",
+           "efficiency",
+           {"attention_forward", "attention_backward"},
+           [](const MeasuredRow& row, const std::string&) { return runs_triton(row); },
+           triton_rate,
+           0.5,
+           0.05,
+           5},
 };
 
 using FitPoint = std::array<std::size_t, kFigures.size()>;
@@ -112,9 +148,11 @@ class RowErrors {
     for (std::size_t i = 0; i < kFigures.size(); ++i) {
       const Figure& figure = kFigures[i];
       if (!concerns_[i]) continue;
-      sections[figure.section] +=
-          fmt::format("{} = {{ value = {:.6f}, unit = \"1\", source = \"tried by a fit\" }}\n",
-                      figure.name, figure.at(hardware_, figure.value(point[i])));
+      for (const std::string_view name : figure.names)
+        if (!name.empty())
+          sections[figure.section] +=
+              fmt::format("{} = {{ value = {:.6f}, unit = \"1\", source = \"tried by a fit\" }}\n",
+                          name, figure.at(hardware_, name, figure.value(point[i])));
     }
     std::string text;
     for (const auto& [section, lines] : sections) text += fmt::format("[{}]\n{}", section, lines);

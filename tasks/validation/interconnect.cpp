@@ -10,6 +10,7 @@
 
 #include "tasks/machine.h"
 #include "tasks/validation/row_machine.h"
+#include "tasks/validation/words.h"
 
 namespace foregather::tasks {
 namespace {
@@ -24,11 +25,6 @@ bool has_any(std::string_view text, const std::string_view (&parts)[N]) {
                      [&](std::string_view part) { return has(text, part); });
 }
 
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 std::string pcie_of(std::string_view text, std::string_view hardware) {
   for (const char generation : {'3', '4', '5'})
     for (const std::string_view word : {"gen", "gen ", "pcie", "pcie ", "pcie-"})
@@ -40,10 +36,14 @@ std::string topology_of(std::string_view text, std::string_view hardware, bool h
   constexpr std::string_view kNoPeers[] = {"no p2p",       "no peer",      "without p2p",
                                            "without peer", "p2p disabled", "shm"};
   constexpr std::string_view kPeers[] = {"p2p", "peer access", "peer-to-peer"};
+  constexpr std::string_view kSockets[] = {"dual socket", "dual-socket", "two sockets", "2 sockets",
+                                           "cross-socket"};
   constexpr std::string_view kMesh[] = {"direct", "mesh", "point-to-point", "point to point"};
   const bool says_pcie = has(text, "pcie") && !has(text, "nvlink") && !has(text, "nvswitch");
   if (!has_nvlink || says_pcie) {
     if (has_any(text, kNoPeers)) return pcie_of(text, hardware) + "_host";
+    if (has_any(text, kSockets) && pcie_of(text, hardware) != "pcie3")
+      return pcie_of(text, hardware) + "_dual_socket";
     if (has_any(text, kPeers) || has_nvlink) return pcie_of(text, hardware) + "_p2p";
     return {};
   }
@@ -81,8 +81,6 @@ struct Adapters {
   bool is_of_gpu = false;    ///< each GPU has so many
 };
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 /// The number that ends before `end`, spaces between them; moves `end` to its beginning.
 std::optional<double> number_before(std::string_view text, std::size_t& end) {
   std::size_t last = end;
@@ -104,6 +102,13 @@ std::optional<int> count_before(std::string_view text, std::size_t end) {
   return static_cast<int>(std::clamp(*count, 1.0, 64.0));
 }
 
+/// "4x" before other words: "4x EDR InfiniBand 100".
+std::optional<int> first_count(std::string_view text) {
+  for (std::size_t at = 1; at < text.size(); ++at)
+    if (text[at] == 'x' && is_digit(text[at - 1])) return count_before(text, at + 1);
+  return std::nullopt;
+}
+
 /// Of what stands between signs that part a description.
 std::optional<Adapters> adapters_of_part(std::string_view text, std::string_view words) {
   struct Unit {
@@ -117,13 +122,21 @@ std::optional<Adapters> adapters_of_part(std::string_view text, std::string_view
     std::size_t at = (unit.word == "GB/s" ? text : words).find(unit.word);
     if (at == std::string_view::npos) continue;
     const auto speed = number_before(words, at);
-    if (speed && *speed > 0) return Adapters{count_before(words, at), *speed * unit.gbps};
+    if (!speed || *speed <= 0) continue;
+    const auto count = count_before(words, at);
+    return Adapters{count ? count : first_count(words.substr(0, at)), *speed * unit.gbps};
   }
   constexpr std::pair<std::string_view, double> kSpeeds[] = {
       {"edr", 100}, {"hdr", 200}, {"ndr", 400}, {"xdr", 800}};
   for (const auto& [name, gbps] : kSpeeds)
-    if (const auto at = words.find(name); at != std::string_view::npos)
-      return Adapters{count_before(words, at), gbps};
+    if (const auto at = words.find(name); at != std::string_view::npos) {
+      double speed = 0;  // of "HDR100", half of one
+      const std::string_view rest = words.substr(at + name.size());
+      const bool says_speed =
+          std::from_chars(rest.data(), rest.data() + rest.size(), speed).ec == std::errc() &&
+          speed >= 25;
+      return Adapters{count_before(words, at), says_speed ? speed : gbps};
+    }
   return std::nullopt;
 }
 
@@ -135,22 +148,27 @@ std::optional<Adapters> adapters_of(std::string_view text) {
     for (std::size_t begin = 0; begin < text.size() && !any;) {
       const std::size_t end = std::min(text.find_first_of("+,;()", begin), text.size());
       const std::string_view part = text.substr(begin, end - begin);
-      const std::string words = lower(std::string(part));
+      const std::string words = lower(part);
       if (has_any(words, kInside) == inside) any = adapters_of_part(part, words);
       begin = end + 1;
     }
-  if (any) any->is_of_gpu = has(lower(std::string(text)), "per gpu");
+  if (any) any->is_of_gpu = has(lower(text), "per gpu");
   return any;
 }
 
-/// Of one GPU. A total of a node ("EFA 3200Gb/s") is shared by its eight GPUs.
-double gbps_of(const Adapters& adapters, int local) {
+/// Of one GPU. A total of a node ("EFA 3200Gb/s") is shared by its eight GPUs; what AWS states
+/// without a count is one, and a TCP network's is the node's one adapter.
+double gbps_of(const Adapters& adapters, std::string_view fabric, int local) {
   constexpr double kFastestAdapter = 800;
   constexpr double kGpusOfNode = 8;
   if (adapters.is_of_gpu) return adapters.gbps * adapters.count.value_or(1);
+  if (adapters.count && *adapters.count > kGpusOfNode)
+    return adapters.gbps * *adapters.count / kGpusOfNode;
   if (adapters.count)
     return adapters.gbps * std::min(1.0, *adapters.count / static_cast<double>(local));
-  return adapters.gbps > kFastestAdapter ? adapters.gbps / kGpusOfNode : adapters.gbps;
+  if (fabric == "ethernet_100") return adapters.gbps / local;
+  const bool is_total = adapters.gbps > kFastestAdapter || fabric.starts_with("efa");
+  return is_total ? adapters.gbps / kGpusOfNode : adapters.gbps;
 }
 
 bool is_one_process(std::string_view text) {
@@ -159,6 +177,13 @@ bool is_one_process(std::string_view text) {
   const auto flag = text.find("-g ");
   return flag != std::string_view::npos && flag + 3 < text.size() && is_digit(text[flag + 3]) &&
          text[flag + 3] != '1';
+}
+
+/// Multicast in the switch, switched off: the links are those of NVLink.
+bool is_without_nvls(std::string_view text) {
+  constexpr std::string_view kWords[] = {"nvls_enable=0", "no nvls", "without nvls",
+                                         "nvls disabled", "nvls off"};
+  return has_any(text, kWords);
 }
 
 /// One process launches on its GPUs one after the other, which sets a floor: about 4.5 µs a GPU in
@@ -180,16 +205,21 @@ Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std:
   cluster.topology = topology_of(words, cluster.hardware, board->has_nvlink());
   if (nodes > 1) {
     cluster.fabric = fabric_of(words, *board);
-    if (const auto adapters = adapters_of(text)) cluster.fabric_gbps = gbps_of(*adapters, local);
+    // Its own adapters are shared by two dies.
+    if (cluster.hardware == "mi250x" && cluster.fabric == "slingshot") cluster.fabric.clear();
+    if (const auto adapters = adapters_of(text))
+      cluster.fabric_gbps = gbps_of(*adapters, cluster.fabric, local);
   }
   auto hardware = load_machine(cluster);
   if (!hardware) return hardware;
+  if (is_without_nvls(words) && hardware->intra.kind == sim::IntraLink::nvswitch)
+    hardware->intra.kind = sim::IntraLink::nvlink;
   if (is_one_process(words)) hardware->nccl.launch_floor = kFloorOfOneProcess * local;
   return hardware;
 }
 
 int domains_of(const std::string& gpu, const std::string& text, int ranks, int nodes) {
-  constexpr std::string_view kDomains[] = {"nvl72", "mnnvl", "multi-node nvlink"};
+  constexpr std::string_view kDomains[] = {"nvl72", "mnnvl", "multi-node nvlink", "nvlink domain"};
   constexpr int kGpusOfDomain = 72;
   if (!has_any(lower(gpu + ' ' + text), kDomains)) return nodes;
   return std::min(nodes, (ranks + kGpusOfDomain - 1) / kGpusOfDomain);

@@ -1,11 +1,13 @@
 #include "tasks/validation/measured.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>
 
 #include "core/base/csv.h"
 #include "core/base/file.h"
+#include "tasks/validation/words.h"
 
 namespace foregather::tasks {
 namespace {
@@ -16,6 +18,7 @@ struct TextColumn {
   std::string_view name;
   std::string MeasuredRow::*field;
   bool required;
+  bool is_word = false;  ///< one of a few: capitals mean nothing
 };
 
 constexpr TextColumn kTexts[] = {
@@ -29,22 +32,22 @@ constexpr TextColumn kTexts[] = {
     {"precision", &MeasuredRow::precision_text, false},
     {"notes", &MeasuredRow::notes, false},
     {"source_url", &MeasuredRow::source, false},
-    {"strategy_key", &MeasuredRow::strategy, true},
-    {"param_dtype", &MeasuredRow::param_dtype, true},
-    {"reduce_dtype", &MeasuredRow::reduce_dtype, true},
-    {"compute", &MeasuredRow::compute, true},
-    {"master", &MeasuredRow::master, true},
-    {"fp8_all_gather", &MeasuredRow::fp8_all_gather, true},
-    {"ac_key", &MeasuredRow::checkpointing, true},
-    {"compile_key", &MeasuredRow::compile, true},
-    {"attention", &MeasuredRow::attention, true},
-    {"optimizer", &MeasuredRow::optimizer, true},
-    {"mem_metric", &MeasuredRow::memory_metric, true},
-    {"mem_when", &MeasuredRow::memory_when, true},
+    {"strategy_key", &MeasuredRow::strategy, true, true},
+    {"param_dtype", &MeasuredRow::param_dtype, true, true},
+    {"reduce_dtype", &MeasuredRow::reduce_dtype, true, true},
+    {"compute", &MeasuredRow::compute, true, true},
+    {"master", &MeasuredRow::master, true, true},
+    {"fp8_all_gather", &MeasuredRow::fp8_all_gather, true, true},
+    {"ac_key", &MeasuredRow::checkpointing, true, true},
+    {"compile_key", &MeasuredRow::compile, true, true},
+    {"attention", &MeasuredRow::attention, true, true},
+    {"optimizer", &MeasuredRow::optimizer, true, true},
+    {"mem_metric", &MeasuredRow::memory_metric, true, true},
+    {"mem_when", &MeasuredRow::memory_when, true, true},
     {"alloc_conf", &MeasuredRow::allocator_conf, true},
     {"config", &MeasuredRow::config, true},
-    {"link", &MeasuredRow::link, true},
-    {"fabric", &MeasuredRow::fabric, true},
+    {"link", &MeasuredRow::link, true, true},
+    {"fabric", &MeasuredRow::fabric, true, true},
 };
 
 struct CountColumn {
@@ -83,6 +86,32 @@ constexpr NumberColumn kNumbers[] = {
     {"peak_mem_gib", &MeasuredRow::peak_gib, false},
 };
 
+/// What people write into a cell whose number they do not have.
+bool is_no_number(std::string_view text) {
+  constexpr std::string_view kWords[] = {"",  "unknown", "not stated", "n/a", "na",
+                                         "-", "–",       "none",       "oom", "?"};
+  return std::ranges::find(kWords, lower(text)) != std::end(kWords);
+}
+
+// "131,072"
+std::string without_separators(std::string_view text) {
+  std::string digits;
+  std::size_t group = 0;  // digits since the last separator
+  bool separated = false;
+  for (const char c : text) {
+    if (c == ',') {
+      if (digits.empty() || group > 3 || (separated && group != 3)) return std::string(text);
+      separated = true;
+      group = 0;
+      continue;
+    }
+    if (!is_digit(c)) return std::string(text);
+    digits += c;
+    ++group;
+  }
+  return separated && group != 3 ? std::string(text) : digits;
+}
+
 /// One cell after the other of one row.
 class RowReader {
  public:
@@ -92,7 +121,10 @@ class RowReader {
     MeasuredRow row;
     row.place = table_.place(row_, 0);
     for (const TextColumn& column : kTexts)
-      if (const auto at = table_.column(column.name)) row.*column.field = table_.cell(row_, *at);
+      if (const auto at = table_.column(column.name)) {
+        const std::string_view text = trimmed(table_.cell(row_, *at));
+        row.*column.field = column.is_word ? lower(text) : std::string(text);
+      }
     for (const CountColumn& column : kCounts) {
       const auto count = number(column.name);
       if (!count) return tl::unexpected(count.error());
@@ -107,6 +139,7 @@ class RowReader {
       const auto value = number(column.name, false);
       if (!value) return tl::unexpected(value.error());
       row.*column.field = *value;
+      if (!column.required && text_of(column.name) == "OOM") row.notes += " OOM";
     }
     return row;
   }
@@ -114,8 +147,8 @@ class RowReader {
  private:
   Result<std::optional<double>> number(std::string_view name, bool whole = true) const {
     const auto column = table_.column(name);
-    if (!column || table_.cell(row_, *column).empty()) return std::optional<double>();
-    const std::string& text = table_.cell(row_, *column);
+    if (is_no_number(text_of(name))) return std::optional<double>();
+    const std::string text = without_separators(text_of(name));
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool read = error == std::errc() && end == text.data() + text.size();
@@ -124,6 +157,11 @@ class RowReader {
       return fail_at(table_.place(row_, *column), "'{}' is '{}', expected a positive {}", name,
                      text.substr(0, 40), whole ? "whole number" : "number");
     return std::optional<double>(value);
+  }
+
+  std::string_view text_of(std::string_view name) const {
+    const auto column = table_.column(name);
+    return column ? trimmed(table_.cell(row_, *column)) : std::string_view();
   }
 
   const CsvTable& table_;

@@ -4,15 +4,28 @@
 #include <array>
 #include <cctype>
 #include <optional>
+#include <utility>
 
 #include "sim/cost/catalogue.h"
 #include "sim/cost/hardware.h"
+#include "tasks/validation/words.h"
 
 namespace foregather::tasks {
 namespace {
 
 bool says(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
+}
+
+/// Does `part` stand there by itself: "40GB" not in "640GB", "NVL" not in "NVLINK"?
+bool names(std::string_view text, std::string_view part) {
+  for (auto at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) {
+    const std::size_t end = at + part.size();
+    const bool goes_on = end < text.size() && is_letter(part.back()) && is_letter(text[end]);
+    const bool began = at > 0 && is_digit(part.front()) && is_digit(text[at - 1]);
+    if (!goes_on && !began) return true;
+  }
+  return false;
 }
 
 /// The first line whose parts all stand in the text wins.
@@ -28,9 +41,10 @@ constexpr GpuWords kGpus[] = {
     {"h200_sxm", {"H200"}},
     {"h20_sxm", {"H20"}},
     {"h800_sxm", {"H800"}},
-    {"h100_nvl", {"H100", "NVL", "94"}},
+    {"h100_nvl", {"H100", "NVL", "94GB"}},
     {"h100_nvl", {"H100 NVL"}},
     {"h100_pcie", {"H100", "PCIE"}},
+    {"h100_96_sxm", {"H100", "96GB", "HBM3"}},
     {"h100_96_500w", {"H100", "96GB"}},
     {"h100_96_500w", {"H100", "95GB"}},
     {"h100_sxm_500w", {"H100", "500W"}},
@@ -38,6 +52,9 @@ constexpr GpuWords kGpus[] = {
     {"a100_40_pcie", {"A100", "PCIE", "40GB"}},
     {"a100_80_pcie", {"A100", "PCIE"}},
     {"a100_40_sxm", {"A100", "40GB"}},
+    {"a100_80_sxm", {"A100", "80GB"}},
+    {"a100_40_sxm", {"A100", "320GB"}},  // DGX A100, eight together
+    {"a100_40_sxm", {"A100", "P4D"}},
     {"a100_80_sxm", {"A100"}},
     {"a800_sxm", {"A800"}},
     {"v100_pcie", {"V100", "PCIE"}},
@@ -104,7 +121,24 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-// In capitals; sizes as "40GB", whether they were "40 GiB" or "40G".
+/// Does a number end before `end` that is no part of a name, as in "A10G"?
+bool ends_number(std::string_view text, std::size_t end) {
+  if (end == 0 || !is_digit(text[end - 1])) return false;
+  while (end > 0 && is_digit(text[end - 1])) --end;
+  return end == 0 || !is_letter(text[end - 1]);
+}
+
+// Of several sizes the first is the GPU's: the host's or all GPUs' may follow.
+void drop_other_sizes(std::string& text) {
+  bool first = true;
+  for (auto at = text.find("GB"); at != std::string::npos; at = text.find("GB", at + 1)) {
+    if (!ends_number(text, at)) continue;
+    if (!std::exchange(first, false)) text.replace(at, 2, "--");
+  }
+}
+
+// In capitals; sizes as "40GB", whether they were "40 GiB" or "40G". An SXM board is one, whatever
+// PCIe is beside it.
 std::string usual_words(const std::string& gpu) {
   std::string text = gpu + ' ';
   for (char& c : text)
@@ -113,11 +147,11 @@ std::string usual_words(const std::string& gpu) {
   replace_all(text, "GIB", "GB");
   replace_all(text, " GB", "GB");
   for (std::size_t at = 1; at + 1 < text.size(); ++at) {
-    const bool is_size =
-        text[at] == 'G' && std::isdigit(static_cast<unsigned char>(text[at - 1])) != 0;
-    if (is_size && std::isalnum(static_cast<unsigned char>(text[at + 1])) == 0)
-      text.insert(at + 1, 1, 'B');
+    const bool ends = !is_letter(text[at + 1]) && !is_digit(text[at + 1]);
+    if (text[at] == 'G' && ends && ends_number(text, at)) text.insert(at + 1, 1, 'B');
   }
+  drop_other_sizes(text);
+  if (says(text, "SXM")) replace_all(text, "PCIE", "----");
   return text;
 }
 
@@ -132,9 +166,14 @@ std::string hardware_of_gpu(const std::string& gpu) {
   const std::string name = usual_words(gpu);
   for (const GpuWords& words : kGpus)
     if (std::all_of(words.parts.begin(), words.parts.end(),
-                    [&](std::string_view part) { return says(name, part); }))
+                    [&](std::string_view part) { return part.empty() || names(name, part); }))
       return std::string(words.hardware);
   return {};
+}
+
+std::int64_t nodes_of(const MeasuredRow& row) {
+  constexpr std::int64_t kGpusOfNode = 8;
+  return row.nodes.value_or((row.gpus.value_or(1) + kGpusOfNode - 1) / kGpusOfNode);
 }
 
 Result<RowMachine> machine_of(const MeasuredRow& row) {
@@ -143,7 +182,8 @@ Result<RowMachine> machine_of(const MeasuredRow& row) {
     machine.assumed += machine.assumed.empty() ? text : "; " + text;
   };
   machine.hardware = hardware_of_gpu(row.gpu);
-  if (machine.hardware.empty() && (row.gpu.empty() || says(row.gpu, "not stated"))) {
+  if (machine.hardware.empty() &&
+      (row.gpu.empty() || row.gpu == "unknown" || says(row.gpu, "not stated"))) {
     machine.hardware = "h100_sxm";
     assume("the GPU is not stated: H100 SXM");
   }
@@ -172,7 +212,9 @@ Result<RowMachine> machine_of(const MeasuredRow& row) {
   if (fabric == std::end(kFabricFiles)) return fail("fabric '{}' is not known", row.fabric);
   machine.fabric = fabric->file;
   machine.fabric_gbps = row.fabric_gbps;
-  if (row.fabric == "unknown" && !row.fabric_gbps && row.nodes.value_or(1) > 1) {
+  // Its own adapters are shared by two dies.
+  if (machine.hardware == "mi250x" && machine.fabric == "slingshot") machine.fabric.clear();
+  if (row.fabric == "unknown" && !row.fabric_gbps && nodes_of(row) > 1) {
     machine.fabric_gbps = usual_gbps(machine.hardware);
     if (machine.fabric_gbps)
       assume(fmt::format("the fabric is not stated: {} Gb/s a GPU, as other sources have",

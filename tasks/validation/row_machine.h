@@ -29,6 +29,9 @@ struct RowMachine {
 ///   50, DLRover 100, MosaicML 200), H100 250 Gb/s (IBM 100, torchtitan 400).
 Result<RowMachine> machine_of(const MeasuredRow& row);
 
+/// As stated, else eight GPUs a node. The row states its GPUs.
+std::int64_t nodes_of(const MeasuredRow& row);
+
 /// The built-in hardware whose GPU a text names ("A100-SXM4-40GB", "H100-SXM5-96GB …"), in capitals
 /// or not; empty: none.
 std::string hardware_of_gpu(const std::string& gpu);

@@ -78,6 +78,10 @@ std::optional<std::pair<int, int>> torch_version_of(std::string_view notes) {
   return std::nullopt;
 }
 
+bool runs_triton(const MeasuredRow& row) {
+  return row.attention == "flash" && row.config.find("\"mpt\"") != std::string::npos;
+}
+
 bool runs_litgpt(const MeasuredRow& row) {
   return row.source.find("Lightning-AI/") != std::string::npos ||
          row.strategy.starts_with("thunder");

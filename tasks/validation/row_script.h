@@ -55,6 +55,12 @@ struct RowScript {
 ///   accelerate. Assumed of the FSDP runs that it compares itself with, too.
 RowScript script_of(const MeasuredRow& row);
 
+/// MPT's attention (attn_impl: triton, llm-foundry in 2023): FlashAttention in Triton, and its rate
+/// in terms of FlashAttention-2's. The FlashAttention-2 paper (§4.1) saw 0.4 to 0.77; fitted to 3
+/// groups of published steps by `./dev validate --fit`.
+bool runs_triton(const MeasuredRow& row);
+inline constexpr double kTritonAttention = 0.60;
+
 /// LitGPT's CausalSelfAttention; Thunder's benchmarks run LitGPT's models.
 bool runs_litgpt(const MeasuredRow& row);
 

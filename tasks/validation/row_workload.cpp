@@ -8,6 +8,7 @@
 #include "tasks/validation/row_machine.h"
 #include "tasks/validation/row_model.h"
 #include "tasks/validation/row_script.h"
+#include "tasks/validation/words.h"
 
 namespace foregather::tasks {
 namespace {
@@ -54,9 +55,12 @@ constexpr Meaning kCompiles[] = {
 
 constexpr Meaning kComputes[] = {
     {"bf16", "", ""},
+    {"fp16", "", ""},
+    {"fp32", "", ""},
+    {"unknown", "", ""},
     {"fp8_tensorwise", "train.float8", "tensorwise"},
     {"fp8_rowwise", "train.float8", "rowwise"},
-    {"fp8_delayed", "train.float8", "tensorwise"},
+    {"fp8_delayed", "train.float8", "delayed"},
 };
 
 constexpr Meaning kAttentions[] = {
@@ -70,6 +74,18 @@ constexpr Meaning kOptimizers[] = {
     {"adamw", "train.optimizer_impl", "foreach"},
     {"adamw_fused", "train.optimizer_impl", "fused"},
 };
+
+constexpr std::string_view kNotStated = "unknown";
+
+bool is_stated(std::string_view word) { return !word.empty() && word != kNotStated; }
+
+// "EP 8", not the beginning of "EPYC".
+bool names_expert_parallelism(std::string_view strategy) {
+  for (auto at = strategy.find(" EP"); at != std::string_view::npos;
+       at = strategy.find(" EP", at + 1))
+    if (at + 3 == strategy.size() || !is_letter(strategy[at + 3])) return true;
+  return false;
+}
 
 constexpr std::array<std::string_view, 5> kTables{"model", "train", "parallel", "cluster",
                                                   "allocator"};
@@ -112,13 +128,14 @@ class Translator {
   template <std::size_t N>
   Status set_by(const Meaning (&meanings)[N], std::string_view column, std::string_view word) {
     bool known = false;
+    if (word.empty()) word = kNotStated;
     for (const Meaning& meaning : meanings) {
       if (meaning.word != word) continue;
       known = true;
       if (!meaning.key.empty()) set(meaning.key, std::string(meaning.value));
     }
     if (!known) return fail("{} '{}' cannot be expressed", column, word);
-    if (word == "unknown") assume(fmt::format("{} is not stated", column));
+    if (word == kNotStated) assume(fmt::format("{} is not stated", column));
     return {};
   }
 
@@ -129,7 +146,7 @@ class Translator {
     if (row_.context_parallel > 1) return fail("context parallelism is no subject of predictions");
     if (row_.pipeline_parallel > 1)
       return fail("pipeline parallelism is no subject of predictions");
-    if (row_.strategy_text.find(" EP") != std::string::npos)
+    if (names_expert_parallelism(row_.strategy_text))
       return fail("expert parallelism is no subject of predictions");
     if (!row_.gpus) return fail("the number of GPUs is not stated");
     if (!row_.micro_batch || !row_.seq_len)
@@ -147,15 +164,17 @@ class Translator {
     // norms.
     set("train.fused_rms_norm", std::string(row_.compile == "none" ? "false" : "true"));
     set("train.repeat_kv", std::string("true"));
-    // The model column is the only one that tells adapters.
-    if (row_.model.find("LoRA") != std::string::npos) set("train.trainable", std::string("lora"));
+    // No key column tells adapters.
+    const std::string text = lower(row_.model + ' ' + row_.strategy_text);
+    if (text.find("qlora") != std::string::npos)
+      return fail("4-bit weights (QLoRA) are no subject of predictions");
+    if (text.find("lora") != std::string::npos) set("train.trainable", std::string("lora"));
     if (Status done = set_by(kAttentions, "attention", row_.attention); !done) return done;
     choose_kernels();
     if (const double speed = attention_speed(); speed != 1)
       set("train.attention_speed", fmt::format("{}", speed));
-    // llm-foundry's cross-entropy is flash-attn's fused kernel, which makes no fp32 copy of the
-    // logits; parts of the loss that come one by one make small ones.
-    if (family_ == "mpt") set("train.loss_chunks", std::int64_t{8});
+    // llm-foundry's cross-entropy is flash-attn's fused kernel, which reads the logits as they are.
+    if (family_ == "mpt") set("train.logits", std::string("narrow"));
     script();
     // thunder/benchmarks/benchmark_litgpt.py and litgpt/pretrain.py print the loss of each step.
     if (runs_litgpt(row_)) set("train.reads_loss", std::string("true"));
@@ -166,11 +185,13 @@ class Translator {
   }
 
   // PyTorch before 2.11 prefers FlashAttention-2 on Hopper, too; Thunder's default executors take
-  // cuDNN's attention first (thunder/__init__.py).
+  // cuDNN's attention first (thunder/__init__.py). No FlashAttention of PyTorch runs on V100.
   void choose_kernels() {
     const std::string hardware = hardware_of_gpu(row_.gpu);
     Setting& attention = out_.settings.back();
-    if (attention.value != json_quote("sdpa")) return;
+    if (hardware.starts_with("v100") && row_.attention != "eager")
+      attention.value = json_quote("sdpa");
+    if (attention.value != json_quote("sdpa") || row_.compute == "fp32") return;
     if (hardware.starts_with("h") || hardware.starts_with("gh"))
       attention.value = json_quote(row_.compile == "thunder" ? "cudnn" : "flash");
   }
@@ -195,37 +216,45 @@ class Translator {
       set("train.compile_loss", std::string("true"));
   }
 
-  // FlashAttention-2 paper, §4.1: 1.3 to 2.5 times as fast as FlashAttention in Triton, which MPT's
-  // attn_impl was then; the geometric mean. FlexAttention's announcement (PyTorch, 2024): 90 % of
-  // FlashAttention-2 in the forward, 85 % in the backward.
+  // FlexAttention's announcement (PyTorch, 2024): 90 % of FlashAttention-2 in the forward, 85 % in
+  // the backward.
   double attention_speed() const {
-    constexpr double kTriton = 0.55;
     constexpr double kFlex = 0.86;
-    if (family_ == "mpt" && row_.attention == "flash") return kTriton;
+    if (runs_triton(row_)) return kTritonAttention;
     return row_.attention == "flex" ? kFlex : 1;
   }
 
   Status precision() {
-    if (row_.master == "fp32" || row_.master == "unknown") {
-      set("train.precision", std::string("bf16-mixed"));
-    } else if (row_.master == "bf16") {
+    const bool is_half = row_.compute == "fp16" || row_.param_dtype == "fp16";
+    if (row_.compute == "fp32" && row_.master != "bf16") {
+      set("train.precision", std::string("fp32"));
+    } else if (row_.master == "fp32" || !is_stated(row_.master)) {
+      set("train.precision", std::string(is_half ? "fp16-mixed" : "bf16-mixed"));
+    } else if (row_.master == "bf16" && !is_half && row_.compute != "fp32") {
       set("train.precision", std::string("bf16"));
     } else {
       return fail("master '{}' cannot be expressed", row_.master);
     }
-    if (row_.master == "unknown") assume("the master dtype is not stated");
+    if (!is_stated(row_.master)) assume("the master dtype is not stated");
     const bool shards = row_.strategy != "ddp" && row_.strategy != "single";
     if (shards) {
       const std::string gathered(script_.param_dtype.empty() ? row_.param_dtype
                                                              : script_.param_dtype);
       const std::string reduced(script_.reduce_dtype.empty() ? row_.reduce_dtype
                                                              : script_.reduce_dtype);
-      if (gathered != "bf16" && gathered != "fp32")
+      constexpr std::string_view kTypes[] = {"bf16", "fp16", "fp32"};
+      const auto is_type = [&](const std::string& word) {
+        return std::ranges::find(kTypes, word) != std::end(kTypes);
+      };
+      if (is_type(gathered))
+        set("parallel.param_dtype", gathered);
+      else if (is_stated(gathered))
         return fail("param_dtype '{}' cannot be expressed", gathered);
-      set("parallel.param_dtype", gathered);
-      if (reduced == "bf16" || reduced == "fp32")
+      else
+        assume("param_dtype is not stated");
+      if (is_type(reduced))
         set("parallel.reduce_dtype", reduced);
-      else if (reduced != "unknown" && reduced != "none")
+      else if (is_stated(reduced) && reduced != "none")
         return fail("reduce_dtype '{}' cannot be expressed", reduced);
     }
     if (Status done = set_by(kComputes, "compute", row_.compute); !done) return done;
@@ -237,14 +266,17 @@ class Translator {
     constexpr std::string_view kKey = "train.activation_checkpointing";
     // What the table's author assumed is not stated.
     const bool is_assumed = row_.checkpointing_text.find("assumed") != std::string::npos;
-    const std::string word = is_assumed ? "unknown" : row_.checkpointing;
-    if (word == "none" || word == "full" || word.starts_with("selective:")) {
+    const std::string word =
+        is_assumed || row_.checkpointing.empty() ? std::string(kNotStated) : row_.checkpointing;
+    if (word == "first_k:0") {
+      set(kKey, std::string("none"));
+    } else if (word == "none" || word == "full" || word.starts_with("selective:")) {
       set(kKey, word);
     } else if (word == "selective_op") {
       set(kKey, std::string("selective"));
     } else if (word.starts_with("first_k:")) {
       set(kKey, "first:" + word.substr(word.find(':') + 1));
-    } else if (word == "unknown") {
+    } else if (word == kNotStated) {
       // Users turn it on where the memory asks for it. DeepCompile's are about what fits without:
       // its compiler chooses what is kept.
       set(kKey, std::string("none"));
@@ -265,8 +297,8 @@ class Translator {
         script_.strategy.empty() ? std::string_view(row_.strategy) : script_.strategy;
     if (Status done = set_by(kStrategies, "strategy_key", strategy); !done) return done;
     set("parallel.world_size", *row_.gpus);
-    if (row_.strategy.ends_with("_hybrid") && row_.nodes)
-      set("parallel.shard_size", std::max<std::int64_t>(1, *row_.gpus / *row_.nodes));
+    if (row_.strategy.ends_with("_hybrid"))
+      set("parallel.shard_size", std::max<std::int64_t>(1, *row_.gpus / nodes_of(row_)));
     return {};
   }
 

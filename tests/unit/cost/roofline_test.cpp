@@ -113,6 +113,29 @@ TEST_CASE("what computes in doubles takes its bytes' time and that of its operat
   CHECK(time(4'096 * 4'096, unknown) < 20'000);
 }
 
+TEST_CASE("a copy into chunks that widens is bound by its kernel, another by memory") {
+  // traces/measured/h200_selective.json.gz: chunk_cat of a block's and of the root's gradients.
+  const auto time = [](std::int64_t values, std::int64_t read, std::int64_t written,
+                       const char* machine, std::int64_t chunks = 8) {
+    Cost cost;
+    cost.kind = OpKind::copy;
+    cost.bytes_read = read * values;
+    cost.bytes_written = written * values;
+    cost.batch = chunks;
+    return memory_work(cost, load_hardware(machine).value()).time;
+  };
+  CHECK(time(218'112'000, 2, 4, "h200_sxm") == Approx(662'000).epsilon(0.03));
+  CHECK(time(1'050'677'248, 2, 4, "h200_sxm") == Approx(3'191'000).epsilon(0.03));
+  CHECK(time(218'112'000, 2, 4, "h200_sxm", 0) < 320'000);
+  // pytorch pull request 120678: billions of elements a second.
+  const auto rate = [&](std::int64_t read, std::int64_t written) {
+    return 1e9 / time(1'000'000'000, read, written, "h100_96_500w");
+  };
+  CHECK(rate(2, 4) == Approx(278).epsilon(0.02));
+  CHECK(rate(2, 2) == Approx(500).epsilon(0.06));
+  CHECK(rate(4, 4) == Approx(260).epsilon(0.02));
+}
+
 TEST_CASE("cuDNN's attention takes what was measured, FlashAttention-2 longer") {
   // traces/measured/h200_attention.csv: 2 × 32 heads of 128, causal, 8,192 tokens. Alone, the GPU
   // runs above the clock of training.

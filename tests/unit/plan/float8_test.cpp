@@ -117,6 +117,26 @@ TEST_CASE("gradients of rowwise scaling are multiplied unscaled, and scaled afte
   CHECK(doubles(block_of(Float8::tensorwise, Compile::per_block)) == 0);
 }
 
+TEST_CASE("delayed scaling reads each operand once, writes it both ways and saves what is turned") {
+  for (const Compile compile : {Compile::none, Compile::per_block}) {
+    const Tape tape = block_of(Float8::delayed, compile);
+    CHECK(count(tape, tape.forward, is_copy) == 2 * kLinears);
+    CHECK(count(tape, tape.forward, is_turned) == 2 * kLinears);
+    CHECK(count(tape, tape.backward, is_copy) == kLinears);
+    CHECK(count(tape, tape.backward, is_turned) == kLinears);
+    CHECK(count(tape, tape.forward, is_scale) + count(tape, tape.backward, is_scale) == 0);
+    Bytes moved = 0;
+    for (const TapeOp& op : tape.forward)
+      if (writes(tape, op, is_copy)) moved += op.cost.bytes_read + op.cost.bytes_written;
+    CHECK(moved == 4 * (kInputs + kWeights));
+    // What backward reads of the forward's operands is turned and in float8.
+    for (const TapeOp& op : tape.backward)
+      if (op.cost.kind == OpKind::gemm && op.cost.dtype != DType::bf16)
+        CHECK(std::ranges::any_of(op.reads,
+                                  [&](ValueIndex v) { return is_turned(tape.values[v].name); }));
+  }
+}
+
 TEST_CASE("an eager conversion is six passes, three of them in fp32") {
   const Tape tape = block_of(Float8::rowwise, Compile::none);
   const auto wide = [](std::string_view end) {

@@ -136,6 +136,19 @@ TEST_CASE("model FLOPs leave out idle experts, frozen or trained") {
   CHECK(down.model_flops == tokens * (6 * busy + 4 * (elements_of(all) - idle - busy) + attention));
 }
 
+TEST_CASE("what no gradient passes counts its forward alone") {
+  const ModelConfig c = sample("llama3_8b");
+  const std::int64_t tokens = 2 * 128;
+  const std::int64_t attention = 4 * c.heads * c.head_dim * 128;
+  Train train = bf16_train(2, 128);
+  train.trainable.kind = Trainable::Kind::named;
+  train.trainable.names = {"lm_head"};
+  const Model model = build_model(c, train);
+  CHECK(model.tapes[1].model_flops == tokens * (2 * elements_of(model.tapes[1]) + attention));
+  CHECK(model.tapes[2].model_flops ==
+        tokens * (6 * c.vocab * c.hidden + 4 * (elements_of(model.tapes[2]) - c.vocab * c.hidden)));
+}
+
 TEST_CASE("eager attention multiplies whole squares") {
   const ModelConfig c = sample("llama3_8b");
   Train train = bf16_train(1, 512);

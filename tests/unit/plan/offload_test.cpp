@@ -107,4 +107,7 @@ TEST_CASE("the optimizer in host memory takes as long as the bytes that it moves
   train.momentum = 0;
   CHECK(moved() == 12);
   CHECK(host_update(workload, kElements) == kElements * 12 / 28);
+  // Clipping reads the gradients, reads them again and writes them.
+  CHECK(host_norm(workload, kElements) + host_scaling(workload, kElements) ==
+        Approx(kElements * 12.0 / 28).margin(1));
 }

@@ -79,27 +79,30 @@ std::vector<Column> columns() {
         "fsdp2_always", "fsdp2_hybrid", "zero2", "zero3", "yafsdp", "thunder_zero2",
         "thunder_zero3", "simplefsdp", "deepcompile"},
        {"deepcompile_fused", "other"}},
-      {"param_dtype", &MeasuredRow::param_dtype, {"bf16", "fp32"}, {"fp64"}},
-      {"reduce_dtype", &MeasuredRow::reduce_dtype, {"bf16", "fp32", "none", "unknown"}, {"int8"}},
+      {"param_dtype", &MeasuredRow::param_dtype, {"bf16", "fp16", "fp32", "unknown", ""}, {"fp64"}},
+      {"reduce_dtype",
+       &MeasuredRow::reduce_dtype,
+       {"bf16", "fp16", "fp32", "none", "unknown", ""},
+       {"int8"}},
       {"compute",
        &MeasuredRow::compute,
-       {"bf16", "fp8_tensorwise", "fp8_rowwise", "fp8_delayed"},
+       {"bf16", "fp16", "fp32", "fp8_tensorwise", "fp8_rowwise", "fp8_delayed", "unknown", ""},
        {"fp4"}},
-      {"master", &MeasuredRow::master, {"fp32", "bf16", "unknown"}, {"fp64"}},
+      {"master", &MeasuredRow::master, {"fp32", "bf16", "unknown", ""}, {"fp64"}},
       {"fp8_all_gather", &MeasuredRow::fp8_all_gather, {"yes", "no", ""}, {}},
       {"ac_key",
        &MeasuredRow::checkpointing,
-       {"none", "full", "selective_op", "selective:2", "first_k:2", "unknown"},
+       {"none", "full", "selective_op", "selective:2", "first_k:2", "first_k:0", "unknown", ""},
        {"sometimes"}},
       {"compile_key",
        &MeasuredRow::compile,
-       {"none", "per_block", "full", "thunder", "inductor_parts", "unknown"},
+       {"none", "per_block", "full", "thunder", "inductor_parts", "unknown", ""},
        {"tvm"}},
       {"attention",
        &MeasuredRow::attention,
-       {"flash", "sdpa", "flex", "eager", "unknown"},
+       {"flash", "sdpa", "flex", "eager", "unknown", ""},
        {"ring"}},
-      {"optimizer", &MeasuredRow::optimizer, {"adamw", "adamw_fused", "unknown"}, {"lion"}},
+      {"optimizer", &MeasuredRow::optimizer, {"adamw", "adamw_fused", "unknown", ""}, {"lion"}},
       {"mem_metric",
        &MeasuredRow::memory_metric,
        {"reserved_gib", "allocated_gib", "unknown", ""},
@@ -127,6 +130,7 @@ MeasuredRow row_with(const Column& column, const std::string& value) {
   MeasuredRow row = base();
   const std::string name = column.name;
   if (name == "param_dtype" && value == "fp32") row.strategy = "fsdp1";
+  if (name == "compute" && (value == "fp32" || value == "fp16")) row.param_dtype = value;
   if (name == "fp8_all_gather") row.compute = "fp8_tensorwise";
   if (name == "strategy_key" && value.starts_with("thunder"))
     row.master = row.reduce_dtype = "bf16";

@@ -26,6 +26,20 @@ TEST_CASE("words for GPUs name hardware files") {
   CHECK(hardware_of_gpu("A100-SXM4-40GiB") == "a100_40_sxm");
   CHECK(hardware_of_gpu("V100 16 GB") == "v100_16_sxm");
   CHECK(hardware_of_gpu("H100 80GB PCI-E") == "h100_pcie");
+  // Sizes stand by themselves, and the first is the GPU's.
+  CHECK(hardware_of_gpu("A100-SXM-80GB (DGX A100 640GB)") == "a100_80_sxm");
+  CHECK(hardware_of_gpu("DGX A100 640GB") == "a100_80_sxm");
+  CHECK(hardware_of_gpu("DGX A100 320GB") == "a100_40_sxm");
+  CHECK(hardware_of_gpu("V100-SXM2-32GB, 216GB host") == "v100_sxm");
+  CHECK(hardware_of_gpu("A100 (p4d.24xlarge)") == "a100_40_sxm");
+  CHECK(hardware_of_gpu("A100 (p4de.24xlarge)") == "a100_80_sxm");
+  CHECK(hardware_of_gpu("A100-SXM4-80GB, p4d host") == "a100_80_sxm");
+  CHECK(hardware_of_gpu("H100 NVLink 80GB") == "h100_sxm");
+  CHECK(hardware_of_gpu("H100 SXM (94 GB, NVLink)") == "h100_sxm");
+  CHECK(hardware_of_gpu("H100 NVL") == "h100_nvl");
+  CHECK(hardware_of_gpu("H100-SXM5-80GB, PCIe Gen5 host") == "h100_sxm");
+  CHECK(hardware_of_gpu("A100-SXM4-80GB (p4de, NVLink, no PCIe)") == "a100_80_sxm");
+  CHECK(hardware_of_gpu("H100-SXM-96GB HBM3 (3.35 TB/s)") == "h100_96_sxm");
   CHECK(hardware_of_gpu("TPU v5e").empty());
   CHECK(hardware_of_gpu("L40-48GB").empty());
   CHECK(hardware_of_gpu("RTX 3090 Ti").empty());
@@ -51,6 +65,9 @@ TEST_CASE("words for interconnects set links") {
   CHECK(one->inter.nic_bandwidth == Approx(50e9));
   const auto p2p = machine_of_interconnect("RTX 4090", "PCIe Gen4 x16, P2P enabled", 4, 1);
   CHECK(p2p->intra.kind == sim::IntraLink::pcie_p2p);
+  CHECK(
+      machine_of_interconnect("H100-SXM5-80GB", "NVSwitch, NCCL_NVLS_ENABLE=0", 8, 1)->intra.kind ==
+      sim::IntraLink::nvlink);
   const auto process = machine_of_interconnect("A100-SXM4-40GB", "1 process -g 8", 8, 1);
   CHECK(process->nccl.launch_floor == Approx(36000));
 }
@@ -70,4 +87,21 @@ TEST_CASE("adapters of eight GPUs share their node's, unless each has its own") 
   CHECK(gbps("RoCE 2x200Gb/s per GPU") == Approx(400));
   CHECK(gbps("RoCE 3.2Tb/s") == Approx(400));
   CHECK(gbps("NVLink4 900GB/s + InfiniBand 8x200Gb/s") == Approx(200));
+  // More adapters than GPUs, numbers behind a generation, counts before its name.
+  CHECK(gbps("EFA 32x100Gb/s (p5.48xlarge)") == Approx(400));
+  CHECK(gbps("EFAv3 16x200Gbps") == Approx(400));
+  CHECK(gbps("4x NDR200") == Approx(100));
+  CHECK(gbps("InfiniBand 8x HDR100") == Approx(100));
+  CHECK(gbps("4x EDR InfiniBand 100Gb/s") == Approx(50));
+  CHECK(gbps("8x NDR InfiniBand") == Approx(400));
+  // A TCP network's is the node's.
+  CHECK(gbps("100 Gbps Ethernet TCP") == Approx(12.5));
+  CHECK(gbps("25 GbE TCP sockets") == Approx(3.125));
+  const auto p4d = machine_of_interconnect("A100-SXM4-40GB", "AWS EFA 400Gbps", 16, 2);
+  CHECK(p4d->inter.nic_bandwidth == Approx(6.25e9));
+  const auto lumi = machine_of_interconnect("MI250X", "Slingshot 11", 16, 2);
+  CHECK(lumi->inter.nic_bandwidth == Approx(12.5e9));
+  const auto sockets = machine_of_interconnect("L4", "PCIe Gen4, dual socket", 8, 1);
+  CHECK(sockets->intra.link_bandwidth == Approx(16e9));
+  CHECK(domains_of("GB200", "NVLink5 NVSwitch, single NVLink domain", 64, 16) == 1);
 }

@@ -303,6 +303,30 @@ TEST_CASE("bad tables are refused where they are bad") {
   CHECK(!read_measured("/nonexistent.csv").has_value());
 }
 
+TEST_CASE("cells say in many ways that something is not known, and numbers are read as written") {
+  const Folder folder;
+  std::string row = line("FSDP2", "a", "OOM, n/a ,");
+  const auto put = [&](const std::string& from, const std::string& to) {
+    row.replace(row.find(from), from.size(), to);
+  };
+  put(",1,1,1,", ",unknown,-,1,");
+  put(",8,1,2,512,", ",8,not stated, 2 ,\"131,072\",");
+  put(",nvswitch,none,,", ",NVSwitch ,None,unknown,");
+  const auto rows = read_measured(folder.write("t.csv", kColumns + row));
+  REQUIRE(rows.has_value());
+  const MeasuredRow& read = rows->front();
+  CHECK(read.strategy == "fsdp2");
+  CHECK(read.link == "nvswitch");
+  CHECK(read.fabric == "none");
+  CHECK(read.tensor_parallel == 1);
+  CHECK_FALSE(read.nodes);
+  CHECK(read.micro_batch == 2);
+  CHECK(read.seq_len == 131'072);
+  CHECK_FALSE(read.fabric_gbps);
+  CHECK_FALSE(read.has_answer());
+  CHECK(read.ran_out_of_memory());
+}
+
 TEST_CASE("tables of collectives are predicted") {
   const Folder folder;
   folder.write("t.csv",
@@ -378,7 +402,7 @@ TEST_CASE("a fit finds the figures that step times were made with") {
     }
   const auto found = fit(folder.write("m.csv", text), folder.path.string());
   if (!found) FAIL(found.error().text());
-  REQUIRE(found->figures.size() == 3);
+  REQUIRE(found->figures.size() == 4);
   CHECK(found->figures[0].value == Approx(0.02));
   CHECK(found->figures[1].value == Approx(0.84));
   CHECK(found->figures[2].value == Approx(0.6));

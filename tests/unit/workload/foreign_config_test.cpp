@@ -125,6 +125,65 @@ TEST_CASE("a DeepSpeed JSON turns DeepCompile on, and autocast where the engine 
   CHECK(ignores(stage2, "compile.deepcompile"));
 }
 
+TEST_CASE("of DeepSpeed's batch sizes and the ranks, the one that is missing follows") {
+  const auto config = [](const std::string& more) {
+    return R"({"train_batch_size": 64, "zero_optimization": {"stage": 3})" + more + "}";
+  };
+  const std::string micro = R"(, "train_micro_batch_size_per_gpu": 2)";
+  const std::string steps = R"(, "gradient_accumulation_steps": 4)";
+  const auto sets = [](std::vector<std::string> more) {
+    more.insert(more.end(), kModelSet.begin(), kModelSet.end());
+    return more;
+  };
+  const auto sizes = [&](const std::string& more, std::vector<std::string> own = {}) {
+    own.emplace_back("parallel.world_size=8");
+    const Workload workload = read(config(more), sets(own));
+    return std::pair(workload.train.micro_batch, workload.train.grad_accum);
+  };
+  CHECK(sizes(micro) == std::pair<std::int64_t, std::int64_t>(2, 4));
+  CHECK(sizes(steps) == std::pair<std::int64_t, std::int64_t>(2, 4));
+  CHECK(sizes("") == std::pair<std::int64_t, std::int64_t>(8, 1));
+  CHECK(sizes("", {"train.micro_batch=4"}) == std::pair<std::int64_t, std::int64_t>(4, 2));
+  CHECK(read(config(micro + steps), kModelSet).parallel.world_size == 8);
+  // What contradicts itself is refused, what --set changes is said.
+  const auto refused = [&](const std::string& more, const std::string& set) {
+    const auto workload = parse_workload(config(more), "f", sets({set}));
+    REQUIRE_FALSE(workload.has_value());
+    return workload.error().text();
+  };
+  CHECK(refused(micro, "parallel.world_size=24").find("1:2: train_batch_size 64 is no multiple") !=
+        std::string::npos);
+  CHECK(refused(R"(, "train_micro_batch_size_per_gpu": 3)" + steps, "parallel.world_size=8")
+            .find("a multiple of micro-batch 3 × accumulation 4") != std::string::npos);
+  const Workload fewer = read(config(micro + steps), sets({"parallel.world_size=4"}));
+  CHECK(ignores(fewer, "train_batch_size 64, as 2 × 4 samples on each of 4 ranks are 32"));
+}
+
+TEST_CASE("torchtitan's degrees of data parallelism are those of its mesh") {
+  const auto titan = [](const std::string& degrees) {
+    return "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 64\n" +
+           ("[parallelism]\n" + degrees);
+  };
+  const Workload hybrid = read(titan("data_parallel_replicate_degree = 2\n"
+                                     "data_parallel_shard_degree = -1\n"),
+                               {"parallel.world_size=16"});
+  CHECK(hybrid.parallel.shard_size == 8);
+  const Workload replicas = read(titan("data_parallel_replicate_degree = 8\n"
+                                       "data_parallel_shard_degree = 1\n"),
+                                 {});
+  CHECK(replicas.parallel.strategy == Strategy::ddp);
+  CHECK(replicas.parallel.world_size == 8);
+  for (const char* degrees :
+       {"data_parallel_shard_degree = 0\n", "data_parallel_shard_degree = -2\n",
+        "data_parallel_replicate_degree = 0\n"})
+    CHECK_FALSE(parse_workload(titan(degrees), "f", {}).has_value());
+  CHECK_FALSE(
+      parse_workload(titan("data_parallel_replicate_degree = 3\n"), "f", {"parallel.world_size=16"})
+          .has_value());
+  CHECK(ignores(read(titan("tensor_parallel_degree = 2\n"), {}),
+                "tensor_parallel_degree = 2 (not predicted"));
+}
+
 TEST_CASE("what the workload says goes over a foreign file") {
   const Workload workload =
       read(kDeepSpeed, {"model.config=m.json", "train.micro_batch=5", "parallel.world_size=16"});
