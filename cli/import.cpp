@@ -47,6 +47,8 @@ std::string text_of(const std::vector<tasks::RankClock>& clocks) {
 int run_import(const ImportArguments& arguments) {
   const auto step = parse_step(arguments.step);
   if (!step) return give_up(step.error());
+  if (*step && arguments.database.empty())
+    return give_up({"--step", "needs -o OUT.db: it is of what is written", Fault::input});
   const auto files = tasks::import_files(arguments.files);
   if (!files) return give_up(files.error());
   for (const tasks::ImportedFile& file : *files)

@@ -57,6 +57,11 @@ Result<CalibrateReport> calibrate_hardware(const CalibrateRequest& request) {
   report.device = read->device;
   report.output = request.output;
   report.warnings = std::move(read->warnings);
+  if (!read->other_device.empty())
+    return fail_at(request.sources.front(),
+                   "was recorded on '{}', others of these on '{}': expected recordings of one "
+                   "machine",
+                   read->device, read->other_device);
   if (read->is_predicted)
     report.warnings.push_back(
         "some of it is a prediction: figures fitted to one are those it was made with, of no "

@@ -12,14 +12,20 @@ namespace {
 
 using traces::Snapshot;
 
-// 0: the user's Python, 1: other Python, 2: native code with a known place, 3: nothing known.
-int strangeness(std::string_view file) {
+// 0: the user's Python, 1: other Python, 2: an autograd node, 3: native code with a known place,
+// 4: nothing known, 5: what took the stack.
+int strangeness(std::string_view name, std::string_view file) {
   if (file.ends_with(".py")) {
     for (const std::string_view installed : {"site-packages", "dist-packages", "torch/", "torch\\"})
       if (file.find(installed) != std::string_view::npos) return 1;
     return 0;
   }
-  return file.empty() || file == "??" ? 3 : 2;
+  if (file.ends_with("memory_snapshot.cpp")) return 5;
+  // Threads of the backward have no Python.
+  if (name.find("Backward") != std::string_view::npos &&
+      name.find("::apply") != std::string_view::npos)
+    return 2;
+  return file.empty() || file == "??" ? 4 : 3;
 }
 
 bool is_live_at_peak(const alloc::BlockLife& life, const alloc::Replay& replay) {
@@ -65,7 +71,8 @@ std::string responsible_frame(const Snapshot& snapshot, traces::StackId stack) {
   if (frames.empty()) return "(no stack recorded)";
   const auto best = std::min_element(frames.begin(), frames.end(), [&](auto a, auto b) {
     const auto strange = [&](traces::FrameId id) {
-      return strangeness(snapshot.strings.text(snapshot.stacks.frame(id).file));
+      const traces::Frame& frame = snapshot.stacks.frame(id);
+      return strangeness(snapshot.strings.text(frame.name), snapshot.strings.text(frame.file));
     };
     return strange(a) < strange(b);
   });

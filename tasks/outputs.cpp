@@ -10,8 +10,9 @@ namespace foregather::tasks {
 bool is_same_file(const std::string& a, const std::string& b) {
   namespace fs = std::filesystem;
   std::error_code error;
-  const fs::path first = fs::weakly_canonical(a, error);
-  const fs::path second = fs::weakly_canonical(b, error);
+  // Absolute, since what does not exist yet stays as it is written.
+  const fs::path first = fs::weakly_canonical(fs::absolute(a, error), error);
+  const fs::path second = fs::weakly_canonical(fs::absolute(b, error), error);
   return !a.empty() && !b.empty() && first == second;
 }
 

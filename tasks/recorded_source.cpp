@@ -119,9 +119,12 @@ Result<RecordedFiles> read_recorded(const std::vector<std::string>& paths,
     }
   }
   read.recordings = rebuild::one_a_rank(read.recordings);
-  for (const auto& recording : read.recordings)
-    if (read.device.empty() && !recording->devices.empty())
-      read.device = recording->devices.front();
+  for (const auto& recording : read.recordings) {
+    if (recording->devices.empty()) continue;
+    const std::string& device = recording->devices.front();
+    if (read.device.empty()) read.device = device;
+    if (read.other_device.empty() && device != read.device) read.other_device = device;
+  }
   return read;
 }
 

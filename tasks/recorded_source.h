@@ -27,6 +27,7 @@ std::optional<std::string> warning_of(const run::EventCounts& dropped, const std
 struct RecordedFiles {
   std::vector<std::shared_ptr<const run::Recording>> recordings;
   std::string device;         ///< name of the GPU that recorded them; empty: not said
+  std::string other_device;   ///< of one that is not `device`; empty: all are
   bool are_runs = false;      ///< our own, else files of other tools
   bool is_predicted = false;  ///< one of them is a prediction
   std::vector<std::string> warnings;

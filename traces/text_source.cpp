@@ -81,6 +81,8 @@ Result<std::unique_ptr<FileText>> open_file(const std::string& path) {
   return file;
 }
 
+constexpr std::size_t kPackedHead = 4;  // tells gzip from zstd from neither
+
 struct Opened {
   std::unique_ptr<TextSource> text;
   bool is_packed = false;
@@ -89,7 +91,7 @@ struct Opened {
 Result<Opened> open_unpacked(const std::string& path) {
   auto file = open_file(path);
   if (!file) return tl::unexpected(file.error());
-  std::array<char, 4> bytes{};
+  std::array<char, kPackedHead> bytes{};
   const auto n = (*file)->head(bytes);
   if (!n) return tl::unexpected(n.error());
   const std::string_view head(bytes.data(), *n);
@@ -153,7 +155,13 @@ Status visit_texts(const std::string& path,
   const Status status = visit_tar(text, file, [&](const TarMember& member, TextSource& content) {
     if (names_member && member.name != wanted) return Status();
     is_found = true;
-    return visit({file + "!" + member.name, member.bytes, true}, content);
+    const std::string name = file + "!" + member.name;
+    const auto begin = take_head(content, kPackedHead);
+    if (!begin) return Status(tl::unexpected(begin.error()));
+    auto whole = std::make_unique<Peeked>(*begin, content);
+    if (is_gzip(*begin)) return visit({name, 0, true}, *ungzip(std::move(whole), name));
+    if (is_zstd(*begin)) return visit({name, 0, true}, *unzstd(std::move(whole), name));
+    return visit({name, member.bytes, true}, *whole);
   });
   if (!status) return status;
   if (!is_found)

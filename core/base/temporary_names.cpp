@@ -45,6 +45,9 @@ int note(const std::string& path, bool is_folder) {
   return -1;
 }
 
+/// What ends a program from outside: by hand, with its terminal, by a batch system's limits.
+constexpr std::array kEnds{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
+
 void end_by_signal(int signal) {
   remove_temporaries();
   std::signal(signal, SIG_DFL);
@@ -56,7 +59,7 @@ void end_by_signal(int signal) {
 SignalsWait::SignalsWait() {
   sigset_t ends;
   ::sigemptyset(&ends);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&ends, signal);
+  for (const int signal : kEnds) ::sigaddset(&ends, signal);
   ::pthread_sigmask(SIG_BLOCK, &ends, &before_);
 }
 
@@ -116,7 +119,13 @@ void remove_temporaries() {
 }
 
 void remove_temporaries_on_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  // A write beyond RLIMIT_FSIZE is an error then, as on a full disk. A handler, since programs that
+  // are started would go on ignoring it.
+  struct sigaction too_large {};
+  too_large.sa_handler = [](int) {};
+  too_large.sa_flags = SA_RESTART;
+  ::sigaction(SIGXFSZ, &too_large, nullptr);
+  for (const int signal : kEnds) {
     struct sigaction old {};
     // Whoever ignores the signal (nohup) goes on ignoring it.
     if (::sigaction(signal, nullptr, &old) != 0 || old.sa_handler == SIG_IGN) continue;

@@ -11,7 +11,8 @@ struct Location {
   std::optional<std::string> name;  ///< of one run
 };
 
-/// Splits at the last colon, unless a file of the whole name exists.
+/// Splits at the first colon behind the name of a file, else at the last one, unless a file of the
+/// whole name exists.
 Location parse_location(const std::string& text);
 
 }  // namespace foregather::store

@@ -25,6 +25,9 @@ constexpr double kWorthwhile = 0.98;
 /// A figure is looked for up to this factor from the base's; within the other one of that it is
 /// not found.
 constexpr double kFarthest = 10, kEnd = 1.001;
+/// A rate above the base's is believed up to this factor of what a sample reached: products that
+/// wait for their launch do not tell it.
+constexpr double kBelievable = 2;
 constexpr double kNarrowest = 0.001;  // what a hardware file may say of a residual
 constexpr double kCut = 1;            // an error above counts as this one
 
@@ -229,7 +232,20 @@ class Fit {
     figure = best;
     // At the end of the search the samples do not say where the figure is.
     const bool is_at_end = best < low * kEnd || (high < spec.most && best * kEnd > high);
-    if (is_at_end || error_of(task.samples) > kWorthwhile * error_before) figure = before;
+    if (is_at_end || error_of(task.samples) > kWorthwhile * error_before ||
+        (spec.section == "compute" && figure > base &&
+         figure > kBelievable * reached(task.samples)))
+      figure = before;
+  }
+
+  /// The highest rate of the samples, operations a second.
+  static double reached(const Samples& samples) {
+    double most = 0;
+    for (const WorkSample* sample : samples)
+      if (sample->time > 0)
+        most = std::max(most, static_cast<double>(sample->cost.flops) * 1e9 /
+                                  static_cast<double>(sample->time));
+    return most;
   }
 
   Hardware base_, hardware_;
@@ -370,8 +386,15 @@ class Calibrating {
       const FigureSpec& spec = figure_specs()[task.spec];
       const double base = spec.field(base_), value = spec.field(calibration_.hardware);
       if (value == base) continue;
-      calibration_.figures.push_back({task.spec, base, value, row_of(*task.samples.front())});
+      calibration_.figures.push_back({task.spec, base, value, row_named(task)});
     }
+  }
+
+  /// Of several mechanisms the one that the task names.
+  std::size_t row_named(const Task& task) const {
+    for (std::size_t row = 0; row < calibration_.mechanisms.size(); ++row)
+      if (calibration_.mechanisms[row].name == task.mechanism) return row;
+    return row_of(*task.samples.front());
   }
 
   void write() {

@@ -224,6 +224,16 @@ TEST_CASE("calibrate: too few shapes stay at the base's figures, and say so") {
   CHECK(found.hardware.efficiency.elementwise == base().efficiency.elementwise);
 }
 
+TEST_CASE("calibrate: products that wait for their launch tell no rate") {
+  std::vector<WorkSample> small;
+  for (const std::int64_t rows : {8, 16, 32}) {
+    small.push_back(timed("gemm", product(DType::f32, rows, 1000, 2048)));
+    small.back().time = small.back().time * 2 / 3;  // the ramp is shorter than the base's
+  }
+  const Calibration found = calibrate(small, base(), {});
+  CHECK(found.hardware.compute.matmul_f32 <= base().compute.matmul_f32);
+}
+
 TEST_CASE("calibrate: a share is held out evenly") {
   const std::vector<WorkSample> all = samples();
   const Calibration quarter = calibrate(all, base(), {0.25});

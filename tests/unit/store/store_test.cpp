@@ -287,4 +287,10 @@ TEST_CASE("locations") {
   CHECK_FALSE(parse_location("run.db").name.has_value());
   CHECK(parse_location("a:b.db:c").path == "a:b.db");
   CHECK(parse_location("a:b.db:c").name == "c");
+  // A run may have the name of a recording with a time of day.
+  const Folder folder;
+  const std::string database = folder.file("r.db");
+  std::ofstream(database) << "x";
+  CHECK(parse_location(database + ":2024-05-01T12:30:00").path == database);
+  CHECK(parse_location(database + ":2024-05-01T12:30:00").name == "2024-05-01T12:30:00");
 }

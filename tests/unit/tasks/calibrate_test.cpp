@@ -92,6 +92,18 @@ TEST_CASE("calibrate: what it refuses") {
       "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2, "args": {}}]})");
   CHECK(fault({{strange}, "", {}, out})
             .starts_with(strange + ": was recorded on 'Abacus', which no built-in machine has"));
+  const auto of = [&](const char* file, const char* gpu) {
+    return folder.write(file, fmt::format(R"({{"deviceProperties": [{{"name": "{}"}}],
+      "traceEvents": [{{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1,
+      "dur": 2, "args": {{}}}}]}})",
+                                          gpu));
+  };
+  CHECK(fault({{of("a.json", "NVIDIA A100-SXM4-40GB"), of("h.json", "NVIDIA H100 80GB HBM3")},
+               "",
+               {},
+               out})
+            .find("was recorded on 'NVIDIA A100-SXM4-40GB', others of these on 'NVIDIA H100 80GB "
+                  "HBM3'") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(out));
 }
 

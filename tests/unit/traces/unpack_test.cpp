@@ -104,6 +104,16 @@ TEST_CASE("unpack: plain, gzip and zstd are told by their first bytes") {
   CHECK(visit(folder.write("empty", "")).files == Files{{"", ""}});
 }
 
+TEST_CASE("unpack: members of an archive may be packed themselves") {
+  const test::Scratch folder;
+  const std::string text = numbers();
+  const std::string archive = member("a", text) + member("b.gz", gzip(text)) +
+                              member("c.zst", zstd(text)) + member("d", "x") + kTarEnd;
+  for (const std::string& bytes : {archive, gzip(archive)})
+    CHECK(visit(folder.write("t.tar", bytes)).files ==
+          Files{{"a", text}, {"b.gz", text}, {"c.zst", text}, {"d", "x"}});
+}
+
 TEST_CASE("unpack: several gzip members or zstd frames are one text") {
   const test::Scratch folder;
   const std::string text = numbers();
