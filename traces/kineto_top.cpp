@@ -1,5 +1,7 @@
 #include "traces/kineto_top.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -82,6 +84,10 @@ void read_kineto_top(const JsonTop& top, run::Recording& recording, KinetoFacts&
                                    ": holds a prediction that foregather exported; no time in it "
                                    "was measured");
     }
+    if (key == "traceEvents")
+      recording.warnings.push_back(
+          fmt::format("{}: 'traceEvents' is {} {}, expected a list: it has no events",
+                      recording.source, value.is_object() ? "an" : "a", value.type_name()));
     if (key == "distributedInfo" && value.is_object()) {
       read_distributed(value, recording, facts);
     } else if (key == "deviceProperties" && value.is_array()) {

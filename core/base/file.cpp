@@ -66,6 +66,31 @@ Result<std::string> read_file(const std::string& path, Bytes limit) {
   return content;
 }
 
+namespace {
+
+// To what is there, or would be: a link may lead to a file that is still to be made.
+Status follow_links(const std::string& path, std::string& target) {
+  constexpr int kMostLinks = 40;  // as Linux
+  std::error_code error;
+  std::filesystem::path at = path;
+  for (int links = 0; std::filesystem::is_symlink(at, error); ++links) {
+    if (links == kMostLinks) return fail_at(path, "cannot be written: {}", std::strerror(ELOOP));
+    if (is_planted(at.string()))
+      return fail_at(path, "leads to another user's link in a directory that all may write to");
+    const auto next = std::filesystem::read_symlink(at, error);
+    if (error) return fail_at(path, "cannot be written: {}", error.message());
+    at = at.parent_path() / next;  // which is `next` where that is absolute
+  }
+  target = at.string();
+  if (char* const real = ::realpath(target.c_str(), nullptr); real != nullptr) {
+    target = real;
+    std::free(real);
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<PendingFile> PendingFile::create(const std::string& path) {
   struct stat status {};
   if (path.empty()) return fail("an empty file name, expected a file to write");
@@ -83,11 +108,8 @@ Result<PendingFile> PendingFile::create(const std::string& path) {
     ::fcntl(file.descriptor_, F_SETFL, 0);
     return file;
   }
-  file.target_ = path;
-  if (char* const real = ::realpath(path.c_str(), nullptr); real != nullptr) {
-    file.target_ = real;
-    std::free(real);
-  }
+  if (const Status followed = follow_links(path, file.target_); !followed)
+    return tl::unexpected(followed.error());
   const SignalsWait until_noted;
   std::string name = file.target_ + ".tmp-XXXXXX";
   file.descriptor_ = ::mkstemp(name.data());

@@ -63,6 +63,10 @@ class DeepSpeedReader {
     if (const Status parsed = parse(); !parsed) return tl::unexpected(parsed.error());
     for (const auto& [key, value] : json_.items())
       if (!take(key, value)) config_.ignored.push_back(key);
+    if (has_bf16_ && has_fp16_) {
+      if (!is_auto_bf16_) complain("fp16.enabled", true, "false, as bf16 is enabled, too");
+      has_bf16_ = false;
+    }
     deepcompile();
     precision();
     if (!has_clipping_) give("train.clip_grad_norm", false, {});
@@ -225,6 +229,7 @@ class DeepSpeedReader {
         complain(key + ".enabled", flag, "true, false or \"auto\"");
       // Both are usually "auto" in one file: bf16 is what hardware of today trains in.
       enabled = flag == true || (is_auto(flag) && key != "fp16");
+      if (key != "fp16") is_auto_bf16_ = is_auto(flag);
     }
     return true;
   }
@@ -395,6 +400,7 @@ class DeepSpeedReader {
   Json json_;
   ForeignConfig config_;
   std::optional<Error> error_;
+  bool is_auto_bf16_ = false;
   bool has_bf16_ = false, has_fp16_ = false, has_clipping_ = false, has_zero_ = false;
   bool has_deepcompile_ = false, has_autocast_ = false, has_autocast_f16_ = false;
   bool autocasts_ = false;

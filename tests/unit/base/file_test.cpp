@@ -184,6 +184,25 @@ TEST_CASE("a link is followed, not replaced") {
   CHECK(content(folder / "target") == "new");
 }
 
+TEST_CASE("a link to a file that is still to be made makes it, one to itself nothing") {
+  const Folder folder;
+  fs::create_symlink("second", folder / "first");
+  fs::create_symlink("target", folder / "second");
+  auto file = PendingFile::create(folder / "first");
+  REQUIRE(file);
+  REQUIRE(file->write("new"));
+  REQUIRE(file->commit());
+  CHECK(fs::is_symlink(folder / "first"));
+  CHECK(fs::is_symlink(folder / "second"));
+  CHECK(content(folder / "target") == "new");
+
+  fs::create_symlink("loop", folder / "loop");
+  const auto loop = PendingFile::create(folder / "loop");
+  REQUIRE_FALSE(loop);
+  CHECK(loop.error().text().find("symbolic links") != std::string::npos);
+  CHECK(fs::is_symlink(folder / "loop"));
+}
+
 TEST_CASE("a full disk is a work error and leaves nothing") {
   const Folder folder;
   put(folder / "out", "old");

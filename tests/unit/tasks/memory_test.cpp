@@ -101,6 +101,20 @@ TEST_CASE("a device smaller than what a recording begins with is no device for i
   CHECK(examine_snapshot(request)->traces[0].what_if[0].figures.ooms > 0);
 }
 
+TEST_CASE("what a thread without Python holds has the name of its autograd node") {
+  const auto data = given();
+  if (!data) FOREGATHER_SKIP("no shared data");
+  MemoryRequest request;
+  request.snapshot = data->folder / "silmont/mem_snapshot.pickle";
+  const auto report = examine_snapshot(request);
+  REQUIRE(report.has_value());
+  const std::vector<Holder>& holders = report->traces[0].holders.by_frame;
+  CHECK(holders[0].frame.find("DivBackward0::apply") != std::string::npos);
+  CHECK(holders[1].frame.find("BmmBackward0::apply") != std::string::npos);
+  for (const Holder& holder : holders)
+    CHECK(holder.frame.find("memory_snapshot.cpp") == std::string::npos);
+}
+
 TEST_CASE("recorded snapshots cut at any event replay exactly") {
   const auto data = given();
   if (!data) FOREGATHER_SKIP("no shared data");

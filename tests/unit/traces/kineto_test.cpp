@@ -1,6 +1,8 @@
 // torch.profiler traces in the styles and with the damages that exist.
 #include "traces/kineto.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 using namespace foregather;
@@ -72,6 +74,14 @@ TEST_CASE("kineto: bad times cost their event and are counted by reason") {
   CHECK(trace.recording.dropped ==
         run::EventCounts{
             {"neg_dur", 1}, {"nonnumeric_ts", 3}, {"nonnumeric_dur", 1}, {"time_out_of_range", 1}});
+}
+
+TEST_CASE("kineto: events that are no list are said") {
+  for (const char* other : {"null", "{}", R"("x")"}) {
+    const KinetoTrace trace = read_profile(fmt::format(R"({{"traceEvents": {}}})", other));
+    REQUIRE(trace.recording.warnings.size() == 1);
+    CHECK(trace.recording.warnings[0].find("'traceEvents' is a") != std::string::npos);
+  }
 }
 
 TEST_CASE("kineto: entries that are no objects, and a damaged one, cost themselves alone") {

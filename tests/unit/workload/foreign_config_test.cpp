@@ -236,6 +236,12 @@ TEST_CASE("errors of a DeepSpeed JSON have their place") {
         "ds.json:2:1: zero_optimization.reduce_bucket_size is a JSON array, expected a whole "
         "number or "
         "\"auto\"");
+  CHECK(read(R"({"bf16": {"enabled": "auto"}, "fp16": {"enabled": true}, "zero_optimization": {}})",
+             kModelSet)
+            .train.compute == DType::f16);
+  CHECK(foreign_error(R"({"bf16": {"enabled": true},
+"fp16": {"enabled": true}})") ==
+        "ds.json:2:10: fp16.enabled is true, expected false, as bf16 is enabled, too");
   CHECK(foreign_error("{\"zero_optimization\": 3}") ==
         "ds.json:1:2: zero_optimization is 3, expected an object");
 }
