@@ -58,10 +58,10 @@ Result<CalibrateReport> calibrate_hardware(const CalibrateRequest& request) {
   report.output = request.output;
   report.warnings = std::move(read->warnings);
   if (!read->other_device.empty())
-    return fail_at(request.sources.front(),
+    return fail_at(read->other_source,
                    "was recorded on '{}', others of these on '{}': expected recordings of one "
                    "machine",
-                   read->device, read->other_device);
+                   read->other_device, read->device);
   if (read->is_predicted)
     report.warnings.push_back(
         "some of it is a prediction: figures fitted to one are those it was made with, of no "

@@ -22,9 +22,9 @@ int strangeness(std::string_view name, std::string_view file) {
   }
   if (file.ends_with("memory_snapshot.cpp")) return 5;
   // Threads of the backward have no Python.
-  if (name.find("Backward") != std::string_view::npos &&
-      name.find("::apply") != std::string_view::npos)
-    return 2;
+  const bool is_node = name.find("torch::autograd::") != std::string_view::npos ||
+                       name.find("Backward") != std::string_view::npos;
+  if (is_node && name.find("::apply(") != std::string_view::npos) return 2;
   return file.empty() || file == "??" ? 4 : 3;
 }
 

@@ -11,8 +11,10 @@ bool is_same_file(const std::string& a, const std::string& b) {
   namespace fs = std::filesystem;
   std::error_code error;
   // Absolute, since what does not exist yet stays as it is written.
-  const fs::path first = fs::weakly_canonical(fs::absolute(a, error), error);
-  const fs::path second = fs::weakly_canonical(fs::absolute(b, error), error);
+  const auto file_of = [&](const std::string& path) {
+    return fs::weakly_canonical(fs::absolute(written_file(path).value_or(path), error), error);
+  };
+  const fs::path first = file_of(a), second = file_of(b);
   return !a.empty() && !b.empty() && first == second;
 }
 

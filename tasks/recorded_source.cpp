@@ -123,7 +123,9 @@ Result<RecordedFiles> read_recorded(const std::vector<std::string>& paths,
     if (recording->devices.empty()) continue;
     const std::string& device = recording->devices.front();
     if (read.device.empty()) read.device = device;
-    if (read.other_device.empty() && device != read.device) read.other_device = device;
+    if (!read.other_device.empty() || device == read.device) continue;
+    read.other_device = device;
+    read.other_source = recording->source;
   }
   return read;
 }

@@ -28,6 +28,7 @@ struct RecordedFiles {
   std::vector<std::shared_ptr<const run::Recording>> recordings;
   std::string device;         ///< name of the GPU that recorded them; empty: not said
   std::string other_device;   ///< of one that is not `device`; empty: all are
+  std::string other_source;   ///< of that one
   bool are_runs = false;      ///< our own, else files of other tools
   bool is_predicted = false;  ///< one of them is a prediction
   std::vector<std::string> warnings;

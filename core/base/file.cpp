@@ -66,10 +66,7 @@ Result<std::string> read_file(const std::string& path, Bytes limit) {
   return content;
 }
 
-namespace {
-
-// To what is there, or would be: a link may lead to a file that is still to be made.
-Status follow_links(const std::string& path, std::string& target) {
+Result<std::string> written_file(const std::string& path) {
   constexpr int kMostLinks = 40;  // as Linux
   std::error_code error;
   std::filesystem::path at = path;
@@ -81,15 +78,13 @@ Status follow_links(const std::string& path, std::string& target) {
     if (error) return fail_at(path, "cannot be written: {}", error.message());
     at = at.parent_path() / next;  // which is `next` where that is absolute
   }
-  target = at.string();
+  std::string target = at.string();
   if (char* const real = ::realpath(target.c_str(), nullptr); real != nullptr) {
     target = real;
     std::free(real);
   }
-  return {};
+  return target;
 }
-
-}  // namespace
 
 Result<PendingFile> PendingFile::create(const std::string& path) {
   struct stat status {};
@@ -108,8 +103,9 @@ Result<PendingFile> PendingFile::create(const std::string& path) {
     ::fcntl(file.descriptor_, F_SETFL, 0);
     return file;
   }
-  if (const Status followed = follow_links(path, file.target_); !followed)
-    return tl::unexpected(followed.error());
+  const auto target = written_file(path);
+  if (!target) return tl::unexpected(target.error());
+  file.target_ = *target;
   const SignalsWait until_noted;
   std::string name = file.target_ + ".tmp-XXXXXX";
   file.descriptor_ = ::mkstemp(name.data());

@@ -13,6 +13,10 @@ namespace foregather {
 /// file is an input error at the path.
 Result<std::string> read_file(const std::string& path, Bytes limit);
 
+/// The file that writing to `path` makes or replaces: links are followed, also to a file that is
+/// still to be made. Errors: a circle of links, another user's link in a shared directory.
+Result<std::string> written_file(const std::string& path);
+
 /// A file that appears under its name only once it is complete: it is written under a temporary
 /// name in the same directory (created exclusively, so a link there is never followed) and renamed
 /// by commit(). Without commit() the temporary is removed. A device or a pipe is written as it is:

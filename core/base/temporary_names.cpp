@@ -121,10 +121,13 @@ void remove_temporaries() {
 void remove_temporaries_on_signals() {
   // A write beyond RLIMIT_FSIZE is an error then, as on a full disk. A handler, since programs that
   // are started would go on ignoring it.
-  struct sigaction too_large {};
-  too_large.sa_handler = [](int) {};
-  too_large.sa_flags = SA_RESTART;
-  ::sigaction(SIGXFSZ, &too_large, nullptr);
+  struct sigaction before {};
+  if (::sigaction(SIGXFSZ, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
+    struct sigaction too_large {};
+    too_large.sa_handler = [](int) {};
+    too_large.sa_flags = SA_RESTART;
+    ::sigaction(SIGXFSZ, &too_large, nullptr);
+  }
   for (const int signal : kEnds) {
     struct sigaction old {};
     // Whoever ignores the signal (nohup) goes on ignoring it.

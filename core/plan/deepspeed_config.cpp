@@ -100,8 +100,14 @@ class DeepSpeedReader {
     std::size_t offset = 0;
     while (!path.empty()) {
       const std::size_t dot = std::min(path.find('.'), path.size());
-      const std::size_t found = text_.find(fmt::format("\"{}\"", path.substr(0, dot)), offset);
-      if (found != std::string_view::npos) offset = found;
+      const std::string key = fmt::format("\"{}\"", path.substr(0, dot));
+      for (auto found = text_.find(key, offset); found != std::string_view::npos;
+           found = text_.find(key, found + 1)) {
+        const auto next = text_.find_first_not_of(" \t\r\n", found + key.size());
+        if (next == std::string_view::npos || text_[next] != ':') continue;  // a value
+        offset = found;
+        break;
+      }
       path.remove_prefix(std::min(dot + 1, path.size()));
     }
     return place_in_text(config_.path, text_, offset);
@@ -130,6 +136,10 @@ class DeepSpeedReader {
 
   // A number without a fraction, also written 5e8.
   std::optional<std::int64_t> whole(std::string_view key, const Json& value) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    if (value.is_number_unsigned() &&
+        value.get<std::uint64_t>() > static_cast<std::uint64_t>(kMost))
+      return kMost;
     if (value.is_number_integer()) return value.get<std::int64_t>();
     constexpr double kLargest = 9e18;
     if (value.is_number_float()) {

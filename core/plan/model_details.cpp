@@ -106,6 +106,15 @@ void read_mpt(const ConfigFile& file, std::string_view /*architecture*/, ModelCo
     c.kv_heads = 1;
   else if (kind == "grouped_query_attention")
     c.kv_heads = attention.size("kv_n_heads", kLargestSize, c.heads);
+  else if (kind != "multihead_attention")
+    attention.complain("attn_type",
+                       fmt::format("'{}' = {} is not simulated, expected multihead_, "
+                                   "grouped_query_ or multiquery_attention",
+                                   attention.label("attn_type"), attention.shown("attn_type")));
+  if (c.kv_heads > 0 && c.heads % c.kv_heads != 0)
+    attention.complain("kv_n_heads",
+                       fmt::format("'{}' = {} does not divide {} heads, expected a divisor",
+                                   attention.label("kv_n_heads"), c.kv_heads, c.heads));
   for (const char* key : {"rope", "qk_ln", "qk_gn"})
     if (attention.flag(key, false))
       attention.complain(

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "core/base/toml_depth.h"
 #include "core/plan/foreign_config.h"
@@ -185,6 +186,17 @@ class TorchtitanReader {
     return false;
   }
 
+  // torchtitan applies these to FSDP alone.
+  void drop_what_shards() {
+    for (const std::string_view key :
+         {"parallel.reduce_dtype", "parallel.offload", "parallel.reshard_after_forward"})
+      if (std::erase_if(config_.keys, [&](const ForeignKey& known) { return known.name == key; }) >
+          0)
+        config_.ignored.push_back(fmt::format("what {} stands for (nothing is sharded)", key));
+    if (std::exchange(gathers_float8_, false))
+      config_.ignored.emplace_back("enable_fsdp_float8_all_gather (nothing is sharded)");
+  }
+
   // Too many are refused by the key.
   static std::int64_t whole_world(std::int64_t shard, std::int64_t replicas) {
     constexpr std::int64_t kMost = std::int64_t{1} << 31;
@@ -204,6 +216,7 @@ class TorchtitanReader {
     if (replicas > 1 && shard == 1) {
       give("parallel.strategy", std::string("ddp"), replicate_node_);
       give("parallel.world_size", replicas, replicate_node_);
+      drop_what_shards();
     } else if (shard > 0) {
       give("parallel.shard_size", shard, shard_node_);
       give("parallel.world_size", whole_world(shard, replicas), shard_node_);

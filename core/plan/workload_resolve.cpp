@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "core/ir/references.h"
+#include "core/plan/workload_keys.h"
 #include "core/plan/workload_toml.h"
 
 namespace foregather::plan {
@@ -105,7 +106,11 @@ Status resolve_cluster(Workload& workload) {
     if (parallel.shard_size == 0) parallel.shard_size = cluster.gpus_per_node;
     parallel.sharding = Fsdp1Sharding::full_shard;
   }
-  if (const OfAllRanks& all = workload.of_all_ranks; parallel.shard_size == 0 && all.replicas > 1) {
+  const bool may_replicate =
+      parallel.strategy == Strategy::fsdp2 ||
+      (parallel.strategy == Strategy::fsdp1 && parallel.sharding != Fsdp1Sharding::no_shard);
+  if (const OfAllRanks& all = workload.of_all_ranks;
+      may_replicate && parallel.shard_size == 0 && all.replicas > 1) {
     if (world % all.replicas != 0)
       return fail_at(all.replicas_place, "{} replicas, which {} ranks are no multiple of",
                      all.replicas, world);
@@ -141,7 +146,11 @@ Status share_batch(Workload& workload) {
                    : has_steps ? fmt::format("{} micro-batches on each of ", train.grad_accum)
                                : "",
                    fmt::format("{} ranks", world));
-  (has_micro ? train.grad_accum : train.micro_batch) = all.batch / known;
+  const std::string_view key = has_micro ? "train.grad_accum" : "train.micro_batch";
+  const Status set = find_workload_key(key)->set(workload, {all.batch / known, false});
+  if (!set)
+    return fail_at(all.batch_place, "train_batch_size {}: {}: {}", all.batch, key,
+                   set.error().message);
   return {};
 }
 

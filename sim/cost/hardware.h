@@ -27,7 +27,8 @@ enum class IntraLink : std::uint8_t {
   shared_memory,
 };
 
-/// What connects nodes. The kind names the fabric in messages; only its figures enter the prices.
+/// What connects nodes. The kind names the fabric in messages; only its figures enter the
+/// prices, but for TCP, over which there is no NVLS.
 enum class InterLink : std::uint8_t { none, infiniband, roce, efa, tcp, slingshot };
 
 std::string_view name(IntraLink);

@@ -196,7 +196,7 @@ bool MeasuredTable::is_inside(const Pool& pool, const WorkSample& work,
         !within(measures[measure], [&](std::uint32_t row) { return measures_[row][measure]; }))
       return false;
   for (std::int64_t Cost::*size : {&Cost::m, &Cost::n, &Cost::k, &Cost::batch})
-    if (work.cost.*size > 0 &&
+    if (work.cost.*size > 0 && work.cost.kind != OpKind::copy &&  // its chunks are in no recording
         !within(static_cast<double>(work.cost.*size),
                 [&](std::uint32_t row) { return static_cast<double>(rows_[row].cost.*size); }))
       return false;

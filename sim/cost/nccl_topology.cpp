@@ -66,6 +66,8 @@ NcclGraph nvls_graph(const Hardware& hardware, double links, double nic, int hea
   if (hardware.intra.kind != IntraLink::nvswitch || generation < Generation::hopper || heads < 2) {
     return {};
   }
+  // What Google's networks need set says NCCL_NVLS_ENABLE=0 (GPUDirect-TCPX and TCPXO).
+  if (nodes > 1 && hardware.inter.kind == InterLink::tcp) return {};
   // Every GPU is the head of one channel; a link carries one channel more than there are heads.
   // That restates what NCCL reports: 4×60 and 8×40 on H100, 8×80 on B200.
   for (double speed : intra_speeds(generation)) {

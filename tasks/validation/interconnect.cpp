@@ -102,10 +102,12 @@ std::optional<int> count_before(std::string_view text, std::size_t end) {
   return static_cast<int>(std::clamp(*count, 1.0, 64.0));
 }
 
-/// "4x" before other words: "4x EDR InfiniBand 100".
-std::optional<int> first_count(std::string_view text) {
-  for (std::size_t at = 1; at < text.size(); ++at)
-    if (text[at] == 'x' && is_digit(text[at - 1])) return count_before(text, at + 1);
+/// "4x" before the name of adapters: "4x EDR InfiniBand 100".
+std::optional<int> count_of_name(std::string_view text) {
+  for (const std::string_view name :
+       {"edr", "hdr", "ndr", "xdr", "efa", "infiniband", "connectx", "roce"})
+    if (const auto at = text.find(name); at != std::string_view::npos)
+      if (const auto count = count_before(text, at)) return count;
   return std::nullopt;
 }
 
@@ -124,7 +126,7 @@ std::optional<Adapters> adapters_of_part(std::string_view text, std::string_view
     const auto speed = number_before(words, at);
     if (!speed || *speed <= 0) continue;
     const auto count = count_before(words, at);
-    return Adapters{count ? count : first_count(words.substr(0, at)), *speed * unit.gbps};
+    return Adapters{count ? count : count_of_name(words.substr(0, at)), *speed * unit.gbps};
   }
   constexpr std::pair<std::string_view, double> kSpeeds[] = {
       {"edr", 100}, {"hdr", 200}, {"ndr", 400}, {"xdr", 800}};
@@ -142,6 +144,7 @@ std::optional<Adapters> adapters_of_part(std::string_view text, std::string_view
 
 /// What is said of links inside a node ("NVLink 900 GB/s") counts only where nothing else is said.
 std::optional<Adapters> adapters_of(std::string_view text) {
+  constexpr std::string_view kEachGpu[] = {"per gpu", "/gpu", "each gpu"};
   constexpr std::string_view kInside[] = {"nvlink", "nvswitch", "pcie", "hbm"};
   std::optional<Adapters> any;
   for (const bool inside : {false, true})
@@ -152,7 +155,7 @@ std::optional<Adapters> adapters_of(std::string_view text) {
       if (has_any(words, kInside) == inside) any = adapters_of_part(part, words);
       begin = end + 1;
     }
-  if (any) any->is_of_gpu = has(lower(text), "per gpu");
+  if (any) any->is_of_gpu = has_any(lower(text), kEachGpu);
   return any;
 }
 
@@ -163,7 +166,7 @@ double gbps_of(const Adapters& adapters, std::string_view fabric, int local) {
   constexpr double kGpusOfNode = 8;
   if (adapters.is_of_gpu) return adapters.gbps * adapters.count.value_or(1);
   if (adapters.count && *adapters.count > kGpusOfNode)
-    return adapters.gbps * *adapters.count / kGpusOfNode;
+    return adapters.gbps * *adapters.count / std::max<double>(kGpusOfNode, local);
   if (adapters.count)
     return adapters.gbps * std::min(1.0, *adapters.count / static_cast<double>(local));
   if (fabric == "ethernet_100") return adapters.gbps / local;
@@ -219,7 +222,8 @@ Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std:
 }
 
 int domains_of(const std::string& gpu, const std::string& text, int ranks, int nodes) {
-  constexpr std::string_view kDomains[] = {"nvl72", "mnnvl", "multi-node nvlink", "nvlink domain"};
+  constexpr std::string_view kDomains[] = {"nvl72", "mnnvl", "multi-node nvlink",
+                                           "single nvlink domain", "one nvlink domain"};
   constexpr int kGpusOfDomain = 72;
   if (!has_any(lower(gpu + ' ' + text), kDomains)) return nodes;
   return std::min(nodes, (ranks + kGpusOfDomain - 1) / kGpusOfDomain);

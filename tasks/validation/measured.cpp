@@ -128,7 +128,10 @@ class RowReader {
     for (const CountColumn& column : kCounts) {
       const auto count = number(column.name);
       if (!count) return tl::unexpected(count.error());
-      if (*count) row.*column.field = static_cast<std::int64_t>(**count);
+      if (*count)
+        row.*column.field = static_cast<std::int64_t>(**count);
+      else if (!text_of(column.name).empty())
+        row.taken_as_one.emplace_back(column.name);
     }
     for (const OptionalCountColumn& column : kOptionalCounts) {
       const auto count = number(column.name);
@@ -139,7 +142,7 @@ class RowReader {
       const auto value = number(column.name, false);
       if (!value) return tl::unexpected(value.error());
       row.*column.field = *value;
-      if (!column.required && text_of(column.name) == "OOM") row.notes += " OOM";
+      if (!column.required && lower(text_of(column.name)) == "oom") row.notes += " OOM";
     }
     return row;
   }
@@ -148,7 +151,8 @@ class RowReader {
   Result<std::optional<double>> number(std::string_view name, bool whole = true) const {
     const auto column = table_.column(name);
     if (is_no_number(text_of(name))) return std::optional<double>();
-    const std::string text = without_separators(text_of(name));
+    const std::string_view written = text_of(name);
+    const std::string text = whole ? without_separators(written) : std::string(written);
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool read = error == std::errc() && end == text.data() + text.size();

@@ -25,6 +25,7 @@ struct MeasuredRow {
       compile, attention, optimizer, memory_metric, memory_when, allocator_conf, config, link,
       fabric;
   std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1, grad_accum = 1;
+  std::vector<std::string> taken_as_one;  ///< of these columns: not stated
   std::optional<std::int64_t> gpus, nodes, micro_batch, seq_len;
   std::optional<double> fabric_gbps;  ///< a GPU
   std::optional<double> step_time_s, peak_gib;

@@ -132,7 +132,8 @@ bool ends_number(std::string_view text, std::size_t end) {
 void drop_other_sizes(std::string& text) {
   bool first = true;
   for (auto at = text.find("GB"); at != std::string::npos; at = text.find("GB", at + 1)) {
-    if (!ends_number(text, at)) continue;
+    const std::string_view after = std::string_view(text).substr(at + 2);
+    if (!ends_number(text, at) || after.starts_with("/S") || after.starts_with("PS")) continue;
     if (!std::exchange(first, false)) text.replace(at, 2, "--");
   }
 }
@@ -182,8 +183,8 @@ Result<RowMachine> machine_of(const MeasuredRow& row) {
     machine.assumed += machine.assumed.empty() ? text : "; " + text;
   };
   machine.hardware = hardware_of_gpu(row.gpu);
-  if (machine.hardware.empty() &&
-      (row.gpu.empty() || row.gpu == "unknown" || says(row.gpu, "not stated"))) {
+  if (machine.hardware.empty() && (row.gpu.empty() || lower(row.gpu) == "unknown" ||
+                                   lower(row.gpu) == "n/a" || says(row.gpu, "not stated"))) {
     machine.hardware = "h100_sxm";
     assume("the GPU is not stated: H100 SXM");
   }

@@ -155,6 +155,7 @@ class Translator {
   }
 
   Status train() {
+    for (const std::string& column : row_.taken_as_one) assume(column + " is not stated: 1");
     set("train.micro_batch", *row_.micro_batch);
     set("train.seq_len", *row_.seq_len);
     set("train.grad_accum", row_.grad_accum * script_.micro_batches);
@@ -226,7 +227,7 @@ class Translator {
 
   Status precision() {
     const bool is_half = row_.compute == "fp16" || row_.param_dtype == "fp16";
-    if (row_.compute == "fp32" && row_.master != "bf16") {
+    if (row_.compute == "fp32" && (row_.master == "fp32" || !is_stated(row_.master))) {
       set("train.precision", std::string("fp32"));
     } else if (row_.master == "fp32" || !is_stated(row_.master)) {
       set("train.precision", std::string(is_half ? "fp16-mixed" : "bf16-mixed"));

@@ -1,4 +1,4 @@
-// Letters of free texts, whatever the locale.
+// Letters of free texts.
 #pragma once
 
 #include <cctype>

@@ -80,6 +80,12 @@ TEST_CASE("NVLS heads are what NCCL's search finds") {
   CHECK(nccl_topology(hw, 8, 1).nvls.intra == Approx(80));
   CHECK(nccl_topology(hw, 8, 1).nvls.inter == Approx(90));
   CHECK(nccl_topology(hardware("a100_80_sxm"), 8, 1).nvls.channels == 0);
+  // NCCL_NVLS_ENABLE=0 belongs to what GPUDirect-TCPX and TCPXO need.
+  Hardware google = hardware("h100_sxm");
+  CHECK(nccl_topology(google, 16, 2).nvls.channels == 8);
+  REQUIRE(apply_fabric(google, "tcpxo"));
+  CHECK(nccl_topology(google, 16, 2).nvls.channels == 0);
+  CHECK(nccl_topology(google, 8, 1).nvls.channels == 8);
 }
 
 TEST_CASE("large rings take the CTAs that NCCL launches, small ones fewer") {

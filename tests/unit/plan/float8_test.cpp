@@ -130,8 +130,12 @@ TEST_CASE("delayed scaling reads each operand once, writes it both ways and save
       if (writes(tape, op, is_copy)) moved += op.cost.bytes_read + op.cost.bytes_written;
     CHECK(moved == 4 * (kInputs + kWeights));
     // What backward reads of the forward's operands is turned and in float8.
+    const auto is_float8_product = [](const TapeOp& op) {
+      return op.cost.kind == OpKind::gemm && op.cost.dtype != DType::bf16;
+    };
+    CHECK(std::ranges::count_if(tape.backward, is_float8_product) == 2 * kLinears);
     for (const TapeOp& op : tape.backward)
-      if (op.cost.kind == OpKind::gemm && op.cost.dtype != DType::bf16)
+      if (is_float8_product(op))
         CHECK(std::ranges::any_of(op.reads,
                                   [&](ValueIndex v) { return is_turned(tape.values[v].name); }));
   }

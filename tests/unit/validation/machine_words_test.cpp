@@ -34,6 +34,7 @@ TEST_CASE("words for GPUs name hardware files") {
   CHECK(hardware_of_gpu("A100 (p4d.24xlarge)") == "a100_40_sxm");
   CHECK(hardware_of_gpu("A100 (p4de.24xlarge)") == "a100_80_sxm");
   CHECK(hardware_of_gpu("A100-SXM4-80GB, p4d host") == "a100_80_sxm");
+  CHECK(hardware_of_gpu("A100 SXM (NVLink 600GB/s) 40GB") == "a100_40_sxm");
   CHECK(hardware_of_gpu("H100 NVLink 80GB") == "h100_sxm");
   CHECK(hardware_of_gpu("H100 SXM (94 GB, NVLink)") == "h100_sxm");
   CHECK(hardware_of_gpu("H100 NVL") == "h100_nvl");
@@ -94,6 +95,8 @@ TEST_CASE("adapters of eight GPUs share their node's, unless each has its own") 
   CHECK(gbps("InfiniBand 8x HDR100") == Approx(100));
   CHECK(gbps("4x EDR InfiniBand 100Gb/s") == Approx(50));
   CHECK(gbps("8x NDR InfiniBand") == Approx(400));
+  CHECK(gbps("2x DGX H100 InfiniBand 400Gb/s") == Approx(400));
+  CHECK(gbps("EFA 400Gb/s/GPU (p5)") == Approx(400));
   // A TCP network's is the node's.
   CHECK(gbps("100 Gbps Ethernet TCP") == Approx(12.5));
   CHECK(gbps("25 GbE TCP sockets") == Approx(3.125));
@@ -103,5 +106,6 @@ TEST_CASE("adapters of eight GPUs share their node's, unless each has its own") 
   CHECK(lumi->inter.nic_bandwidth == Approx(12.5e9));
   const auto sockets = machine_of_interconnect("L4", "PCIe Gen4, dual socket", 8, 1);
   CHECK(sockets->intra.link_bandwidth == Approx(16e9));
+  CHECK(domains_of("H100", "2 nodes, 8-GPU NVLink domain each, InfiniBand NDR", 16, 2) == 2);
   CHECK(domains_of("GB200", "NVLink5 NVSwitch, single NVLink domain", 64, 16) == 1);
 }

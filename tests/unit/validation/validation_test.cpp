@@ -305,7 +305,7 @@ TEST_CASE("bad tables are refused where they are bad") {
 
 TEST_CASE("cells say in many ways that something is not known, and numbers are read as written") {
   const Folder folder;
-  std::string row = line("FSDP2", "a", "OOM, n/a ,");
+  std::string row = line("FSDP2", "a", "Oom, n/a ,");
   const auto put = [&](const std::string& from, const std::string& to) {
     row.replace(row.find(from), from.size(), to);
   };
@@ -319,6 +319,7 @@ TEST_CASE("cells say in many ways that something is not known, and numbers are r
   CHECK(read.link == "nvswitch");
   CHECK(read.fabric == "none");
   CHECK(read.tensor_parallel == 1);
+  CHECK(read.taken_as_one == std::vector<std::string>{"tp", "cp"});
   CHECK_FALSE(read.nodes);
   CHECK(read.micro_batch == 2);
   CHECK(read.seq_len == 131'072);

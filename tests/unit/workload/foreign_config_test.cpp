@@ -173,6 +173,9 @@ TEST_CASE("torchtitan's degrees of data parallelism are those of its mesh") {
                                  {});
   CHECK(replicas.parallel.strategy == Strategy::ddp);
   CHECK(replicas.parallel.world_size == 8);
+  CHECK(read(titan("data_parallel_replicate_degree = 2\n"),
+             {"parallel.world_size=8", "parallel.strategy=ddp"})
+            .parallel.shard_size == 8);
   for (const char* degrees :
        {"data_parallel_shard_degree = 0\n", "data_parallel_shard_degree = -2\n",
         "data_parallel_replicate_degree = 0\n"})
