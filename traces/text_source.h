@@ -39,7 +39,8 @@ Result<std::string> take_head(TextSource& source, std::size_t bytes);
 /// How much tells one format from another.
 inline constexpr std::size_t kFormatHead = std::size_t{1} << 16;
 
-/// What an archive unpacks to at most, over all members: a bomb is an error, not a full disk.
+/// What a packed archive, or a packed member of one, unpacks to at most: a bomb is an error, not a
+/// full disk.
 inline constexpr Bytes kMostUnpackedBytes = 64 * GiB;
 
 /// A file as it is, or unpacked where its first bytes are gzip's or zstd's. Errors: one that is
