@@ -22,8 +22,7 @@ constexpr double kMostOfOneRow = 0.3;  // |ln(predicted / published)|
 
 struct Figure {
   std::string_view key, applies;
-  std::string_view section;
-  std::array<std::string_view, 2> names;  ///< in hardware files; the second may be empty
+  std::string_view section, name, also;  ///< in hardware files; `also` may be empty
   bool (*is_of)(const MeasuredRow& row, const std::string& hardware);
   /// `name` of that hardware where the figure is `value` on the boards it is stated for.
   double (*at)(const std::string& hardware, std::string_view name, double value);
@@ -55,44 +54,21 @@ double triton_rate(const std::string& hardware, std::string_view name, double va
 // The spread ends where sources do: Sinha et al. (SC22) saw GPUs of one kind differ by 8 % between
 // the slow and the fast end, here two standard deviations.
 constexpr std::array kFigures{
-    Figure{"compute.rank_spread",
-           "all",
-           "compute",
-           {"rank_spread"},
+    Figure{"compute.rank_spread", "all", "compute", "rank_spread", "",
            [](const MeasuredRow& row, const std::string&) { return row.gpus.value_or(1) > 1; },
-           same,
-           0.0,
-           0.01,
-           5},
-    Figure{"compute.sustained_clock",
-           "h100_sxm; × 0.894 for the boards of 500 W",
-           "compute",
-           {"sustained_clock"},
+           same, 0.0, 0.01, 5},
+    Figure{"compute.sustained_clock", "h100_sxm; × 0.894 for the boards of 500 W", "compute",
+           "sustained_clock", "",
            [](const MeasuredRow&, const std::string& hardware) { return is_hopper(hardware); },
-           at_power,
-           0.8,
-           0.02,
-           8},
-    Figure{"efficiency.gemm_f8",
-           "h100_sxm",
-           "efficiency",
-           {"gemm_f8"},
+           at_power, 0.8, 0.02, 8},
+    Figure{"efficiency.gemm_f8", "h100_sxm", "efficiency", "gemm_f8", "",
            [](const MeasuredRow& row, const std::string& hardware) {
              return is_hopper(hardware) && row.compute != "bf16";
            },
-           same,
-           0.45,
-           0.05,
-           9},
-    Figure{"kTritonAttention",
-           "MPT",
-           "efficiency",
-           {"attention_forward", "attention_backward"},
-           [](const MeasuredRow& row, const std::string&) { return runs_triton(row); },
-           triton_rate,
-           0.5,
-           0.05,
-           5},
+           same, 0.45, 0.05, 9},
+    Figure{"kTritonAttention", "MPT", "efficiency", "attention_forward", "attention_backward",
+           [](const MeasuredRow& row, const std::string&) { return runs_triton(row); }, triton_rate,
+           0.5, 0.05, 5},
 };
 
 using FitPoint = std::array<std::size_t, kFigures.size()>;
@@ -148,7 +124,7 @@ class RowErrors {
     for (std::size_t i = 0; i < kFigures.size(); ++i) {
       const Figure& figure = kFigures[i];
       if (!concerns_[i]) continue;
-      for (const std::string_view name : figure.names)
+      for (const std::string_view name : {figure.name, figure.also})
         if (!name.empty())
           sections[figure.section] +=
               fmt::format("{} = {{ value = {:.6f}, unit = \"1\", source = \"tried by a fit\" }}\n",
