@@ -84,8 +84,7 @@ alloc::SegmentLayout converted(const SnapshotSegment& segment, Streams& streams)
 std::size_t device_count(const Snapshot& snapshot) {
   std::size_t count = snapshot.traces.size();
   for (const SnapshotSegment& segment : snapshot.segments)
-    if (segment.device >= 0 && segment.device < 4096)
-      count = std::max(count, static_cast<std::size_t>(segment.device) + 1);
+    count = std::max(count, static_cast<std::size_t>(segment.device) + 1);
   return count;
 }
 

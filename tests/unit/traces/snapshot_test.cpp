@@ -53,9 +53,9 @@ void write_event(PickleWriter& writer, const char* action, std::int64_t address,
   writer.end_dict();
 }
 
-void segment(PickleWriter& writer, bool is_old) {
+void segment(PickleWriter& writer, bool is_old, std::int64_t device = 1) {
   writer.begin_dict()
-      .field("device", 1)
+      .field("device", device)
       .field("address", std::int64_t{1} << 40)
       .field("total_size", 2 << 20)
       .field("stream", 0)
@@ -168,6 +168,15 @@ TEST_CASE("what is no snapshot says where it is not") {
   CHECK(snapshot_error(snapshot_of({}, [](PickleWriter& writer) {
           writer.begin_dict().field("action", "alloc").field("addr", 1).end_dict();
         })).find("is no event") != std::string::npos);
+}
+
+TEST_CASE("segments of devices that cannot be are refused, not left out") {
+  for (const std::int64_t device : {std::int64_t{-1}, std::int64_t{4096}, std::int64_t{1} << 40}) {
+    const std::string bytes =
+        snapshot_of([&](PickleWriter& writer) { segment(writer, false, device); }, {});
+    CHECK(snapshot_error(bytes) == "s.pickle: entry 0 of segments is of device " +
+                                       std::to_string(device) + ", expected 0 to 4095");
+  }
 }
 
 TEST_CASE("a snapshot cut anywhere is refused") {
