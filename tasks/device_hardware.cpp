@@ -35,9 +35,12 @@ constexpr std::array kDevices{
     Device{{"V100", "16GB"}, "v100_16_sxm"},
     Device{{"V100"}, "v100_sxm"},
     Device{{"L40S"}, "l40s"},
-    Device{{"L40"}, ""},
+    Device{{"L40"}, "l40"},
     Device{{"NVIDIA L4"}, "l4"},
     Device{{"A10G"}, "a10g"},
+    Device{{"NVIDIA A10"}, "a10"},
+    Device{{"NVIDIA A30"}, "a30"},
+    Device{{"NVIDIA A40"}, "a40"},
     Device{{"RTX A6000"}, "rtx_a6000"},
     Device{{"RTX 6000 Ada"}, "rtx_6000_ada"},
     Device{{"RTX 3090 Ti"}, ""},
@@ -46,6 +49,7 @@ constexpr std::array kDevices{
     Device{{"RTX 5090"}, "rtx_5090"},
     Device{{"MI250X"}, "mi250x"},
     Device{{"MI300X"}, "mi300x"},
+    Device{{"MI325X"}, "mi325x"},
 };
 
 }  // namespace

@@ -56,9 +56,9 @@ class Assembler {
       taken[items[i].row] = true;
       snapshot_.segments.push_back(std::move(shapes_.segments[items[i].row]));
       const std::int64_t device = snapshot_.segments.back().device;
-      if (device < 0 || device >= kMostDevices)
+      if (device < 0 || device >= kSnapshotDevices)
         return fail("entry {} of segments is of device {}, expected 0 to {}", i, device,
-                    kMostDevices - 1);
+                    kSnapshotDevices - 1);
     }
     std::stable_sort(snapshot_.segments.begin(), snapshot_.segments.end(),
                      [](const auto& a, const auto& b) { return a.address < b.address; });

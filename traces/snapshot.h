@@ -49,11 +49,11 @@ struct SnapshotBlock {
 };
 
 /// More than a process can have: a greater number is damage.
-inline constexpr std::int64_t kMostDevices = 4096;
+inline constexpr std::int64_t kSnapshotDevices = 4096;
 
 /// A segment at the moment of the dump, or one mapped range of an expandable segment.
 struct SnapshotSegment {
-  std::int64_t device = 0;  ///< below kMostDevices
+  std::int64_t device = 0;  ///< below kSnapshotDevices
   std::int64_t address = 0;
   Bytes total = 0;
   std::uint64_t stream = 0;

@@ -17,11 +17,13 @@ bool says(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-/// Does `part` stand there by itself: "40GB" not in "640GB", "NVL" not in "NVLINK"?
+/// Does `part` stand there by itself: "40GB" not in "640GB", "NVL" not in "NVLINK", "A40" not in
+/// "A4000"?
 bool names(std::string_view text, std::string_view part) {
   for (auto at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) {
     const std::size_t end = at + part.size();
-    const bool goes_on = end < text.size() && is_letter(part.back()) && is_letter(text[end]);
+    const bool goes_on =
+        end < text.size() && (is_letter(part.back()) ? is_letter(text[end]) : is_digit(text[end]));
     const bool began = at > 0 && is_digit(part.front()) && is_digit(text[at - 1]);
     if (!goes_on && !began) return true;
   }
@@ -68,11 +70,15 @@ constexpr GpuWords kGpus[] = {
     {"rtx_4090", {"4090"}},
     {"rtx_5090", {"5090"}},
     {"a10g", {"A10G"}},
-    {"", {"L40"}},
+    {"a10", {"A10"}},
+    {"a30", {"A30"}},
+    {"a40", {"A40"}},
+    {"l40", {"L40"}},
     {"l4", {"L4-"}},
     {"l4", {"L4 "}},
     {"mi250x", {"MI250X"}},
     {"mi300x", {"MI300X"}},
+    {"mi325x", {"MI325X"}},
 };
 
 struct FabricFile {
@@ -108,7 +114,8 @@ std::optional<double> usual_gbps(std::string_view hardware) {
 
 int pcie_generation(std::string_view hardware) {
   constexpr std::string_view kFourth[] = {"rtx_3090", "rtx_a6000", "rtx_4090", "rtx_6000_ada",
-                                          "l40s",     "l4",        "a10g",     "mi250x"};
+                                          "l40s",     "l40",       "l4",       "a10g",
+                                          "a10",      "a30",       "a40",      "mi250x"};
   if (hardware.starts_with("v100")) return 3;
   const bool is_ampere = hardware.starts_with("a100") || hardware.starts_with("a800");
   return is_ampere || std::ranges::find(kFourth, hardware) != std::end(kFourth) ? 4 : 5;

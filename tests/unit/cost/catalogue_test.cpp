@@ -116,6 +116,10 @@ TEST_CASE("newer and larger boards of a family have more") {
   CHECK(load("rtx_3090").generation() == Generation::ampere);
   CHECK(load("rtx_5090").generation() == Generation::blackwell);
   CHECK(load("l40s").intra.kind == IntraLink::pcie_p2p);
+  CHECK(load("l40").compute.matmul_bf16 < load("l40s").compute.matmul_bf16);
+  CHECK(load("a30").generation() == Generation::ampere);
+  CHECK(load("a30").compute.sms < load("a100_40_pcie").compute.sms);
+  CHECK(load("mi325x").memory.bandwidth > load("mi300x").memory.bandwidth);
   CHECK(load("gh200").inter.kind == InterLink::slingshot);
 }
 

@@ -28,7 +28,7 @@ const std::string kBase = "base = \"h100_sxm\"\n";
 }  // namespace
 
 TEST_CASE("every built-in hardware loads under its own name") {
-  REQUIRE(hardware_names().size() == 31);
+  REQUIRE(hardware_names().size() == 36);
   for (std::string_view name : hardware_names()) {
     const Result<Hardware> hw = load_hardware(std::string(name));
     REQUIRE(hw.has_value());
@@ -54,7 +54,7 @@ TEST_CASE("an unknown hardware is refused with the nearest and all known names")
   REQUIRE(!hw.has_value());
   CHECK_THAT(hw.error().text(),
              StartsWith("unknown hardware 'h100_sxn', did you mean 'h100_sxm'?; known are "
-                        "a100_40_pcie, a100_40_sxm, ") &&
+                        "a10, a100_40_pcie, a100_40_sxm, ") &&
                  EndsWith(", v100_sxm, or give the path of a .toml file"));
 }
 

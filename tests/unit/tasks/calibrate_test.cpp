@@ -64,7 +64,10 @@ TEST_CASE("calibrate: GPUs by the names that drivers give them") {
   CHECK(of("NVIDIA GeForce RTX 3090") == "rtx_3090");
   CHECK(of("NVIDIA GeForce RTX 3090 Ti") == "none");
   CHECK(of("NVIDIA L4") == "l4");
-  CHECK(of("NVIDIA L40") == "none");
+  CHECK(of("NVIDIA L40") == "l40");
+  CHECK(of("NVIDIA A10") == "a10");
+  CHECK(of("NVIDIA A40") == "a40");
+  CHECK(of("NVIDIA RTX A4000") == "none");
   CHECK(of("NVIDIA H100 NVL") == "h100_nvl");
   CHECK(of("NVIDIA GH200 480GB") == "gh200");
   CHECK(of("gb200") == "gb200");

@@ -42,12 +42,15 @@ TEST_CASE("words for GPUs name hardware files") {
   CHECK(hardware_of_gpu("A100-SXM4-80GB (p4de, NVLink, no PCIe)") == "a100_80_sxm");
   CHECK(hardware_of_gpu("H100-SXM-96GB HBM3 (3.35 TB/s)") == "h100_96_sxm");
   CHECK(hardware_of_gpu("TPU v5e").empty());
-  CHECK(hardware_of_gpu("L40-48GB").empty());
+  CHECK(hardware_of_gpu("L40-48GB") == "l40");
+  CHECK(hardware_of_gpu("A10-24GB") == "a10");
+  CHECK(hardware_of_gpu("NVIDIA A40 48GB PCIe") == "a40");
+  CHECK(hardware_of_gpu("RTX A4000").empty());
   CHECK(hardware_of_gpu("RTX 3090 Ti").empty());
   for (const char* gpu :
        {"GB200", "GH200", "B200", "H200", "H100-PCIe", "V100-PCIe-32GB", "L40S", "V100-SXM2-16GB",
         "RTX 4090", "MI300X-192GB", "A100-PCIe-40GB", "H800-SXM-80GB", "A800-SXM4-80GB",
-        "A10G-24GB", "RTX A6000", "RTX 3090-24GB", "MI250X-128GB"})
+        "A10G-24GB", "RTX A6000", "RTX 3090-24GB", "MI250X-128GB", "MI325X-256GB", "A30-24GB"})
     CHECK(sim::load_hardware(hardware_of_gpu(gpu)).has_value());
   for (const sim::CatalogueEntry& known : sim::catalogue(sim::CatalogueKind::hardware))
     CHECK(hardware_of_gpu(std::string(known.name)) == known.name);
