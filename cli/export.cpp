@@ -1,6 +1,8 @@
 #include "tasks/export.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -16,9 +18,17 @@ struct ExportArguments {
   std::string format, output;
 };
 
+bool is_standard_output(const std::string& path) {
+  struct stat there {};
+  struct stat standard {};
+  return ::stat(path.c_str(), &there) == 0 && ::fstat(STDOUT_FILENO, &standard) == 0 &&
+         there.st_dev == standard.st_dev && there.st_ino == standard.st_ino;
+}
+
 int run_export(const ExportArguments& arguments) {
   const Status done = tasks::export_runs(arguments.databases, arguments.format, arguments.output);
   if (!done) return give_up(done.error());
+  if (is_standard_output(arguments.output)) return 0;  // nothing behind the data
   return print(fmt::format("wrote {}\n", printable(arguments.output)));
 }
 

@@ -58,7 +58,9 @@ std::vector<CollectiveFigure> collectives_of(run::RunView run, run::StepRow step
 }  // namespace
 
 void fill_times(run::RunView run, Summary& summary) {
-  for (const run::StepRow row : run::steps_of(run, run::StepKind::first)) {
+  const auto first_steps = run::steps_of(run, run::StepKind::first);
+  const bool is_one_step = first_steps.empty();
+  for (const run::StepRow row : first_steps) {
     const run::StepInfo& step = run.steps[row.row()];
     summary.classes[step.rank_class.row()].first_step = step.end - step.begin;
   }
@@ -67,8 +69,9 @@ void fill_times(run::RunView run, Summary& summary) {
     const run::StepInfo& step = run.steps[row.row()];
     const compare::CriticalPath path = compare::critical_path(run, row);
     const Ns time = step.end - step.begin;
-    summary.classes[step.rank_class.row()].times =
-        StepTimes{time, compare::busy_times(run, row), path.host};
+    ClassFigures& figures = summary.classes[step.rank_class.row()];
+    figures.times = StepTimes{time, compare::busy_times(run, row), path.host};
+    if (is_one_step) figures.first_step = time;
     if (time <= slowest) continue;
     slowest = time;
     summary.slowest = step.rank_class.row();

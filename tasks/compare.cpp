@@ -77,6 +77,12 @@ void fill_path(run::RunView run, ComparedSide& side) {
         {run::op_key(run, step.op), run.ops.kind[step.op.row()], step.reason, step.time, step.gap});
 }
 
+bool knows_any_wait(run::RunView run) {
+  for (std::size_t op = 0; op < run.ops.size(); ++op)
+    if (is_collective(run.ops.kind[op]) && run.ops.transfer[op] > run.ops.start[op]) return true;
+  return false;
+}
+
 ComparedSide side_of(run::RunView run, const std::string& location, std::uint32_t rank,
                      run::StepRow row) {
   const run::StepInfo& step = run.steps[row.row()];
@@ -88,8 +94,10 @@ ComparedSide side_of(run::RunView run, const std::string& location, std::uint32_
   side.step = step.number;
   side.is_cut = compare::is_cut_short(run, row);
   side.busy = compare::busy_times(run, row);
-  // One rank's recording says when a collective began, not when the last rank came to it.
-  side.knows_waits = !side.is_measured || side.busy.comm == 0 || side.busy.wait != 0;
+  // One rank's recording says when a collective began, not when the last rank came to it. Who waits
+  // for nobody may be the one that others wait for.
+  side.knows_waits =
+      !side.is_measured || side.busy.comm == 0 || side.busy.wait != 0 || knows_any_wait(run);
   if (side.busy.ops > 0) {
     side.step_time = step.end - step.begin;
     side.path = compare::critical_path(run, row);

@@ -41,8 +41,10 @@ class Recorder {
            const sim::Simulation& simulation)
       : graph_(graph), prices_(prices), simulation_(simulation) {
     const bool only_first = simulation.oom && simulation.oom->in_first_step;
-    kinds_ =
-        only_first ? std::vector{StepKind::first} : std::vector{StepKind::first, StepKind::steady};
+    const bool is_one_step = std::all_of(simulation.classes.begin(), simulation.classes.end(),
+                                         [](const auto& each) { return each.first.ran.empty(); });
+    if (only_first || !is_one_step) kinds_.push_back(StepKind::first);
+    if (!only_first) kinds_.push_back(StepKind::steady);
   }
 
   run::Run record() {
@@ -90,11 +92,9 @@ class Recorder {
     for (std::uint32_t c = 0; c < graph_.classes.size(); ++c) {
       const sim::ClassResult& result = simulation_.classes[c];
       for (const StepKind kind : kinds_) {
-        // A simulation of one step gives its rows once.
-        const bool is_first = kind == StepKind::first && !result.first.ran.empty();
         Part part{c,
                   kind,
-                  is_first ? &result.first : &result.steady,
+                  kind == StepKind::first ? &result.first : &result.steady,
                   &graph_.at(graph_.classes[c].program),
                   {},
                   {}};
@@ -178,8 +178,8 @@ class Recorder {
     record.reason = converted(time.reason);
     record.bound_by_previous_step = time.bound_previous_step;
     if (time.reason == sim::Reason::start || time.bound_previous_step) return;
-    const std::size_t other =
-        std::size_t{time.bound_class} * kinds_.size() + (part.kind == StepKind::first ? 0 : 1);
+    const std::size_t other = std::size_t{time.bound_class} * kinds_.size() +
+                              (part.kind == StepKind::first ? 0 : kinds_.size() - 1);
     record.bound_by = row_of(parts_[other], time.bound_by);
   }
 

@@ -141,7 +141,7 @@ Result<plan::Workload> read_chakra(const Sources& sources, const std::vector<std
   schedule.has_host = false;
   schedule.warnings = std::move(step->warnings);
   schedule.warnings.emplace_back(
-      "the memory of Chakra traces is not modelled: peaks are 0, and say nothing of what fits");
+      "the memory of Chakra traces is not modelled: nothing is said of peaks, nor of what fits");
   return machine;
 }
 

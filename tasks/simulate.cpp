@@ -152,8 +152,9 @@ Status fill_as_recorded(const Schedule& schedule, Summary& summary) {
   Summary unchanged;
   unchanged.classes.resize(before.graph.classes.size());
   fill_times(run, unchanged);
-  const StepTimes& times = *unchanged.slow().times;
-  summary.as_recorded = {times.step, times.busy.exposed};
+  // Communication of the rank that is slowest now: another's would be no change.
+  summary.as_recorded = {unchanged.slow().times->step,
+                         unchanged.classes[summary.slowest].times->busy.exposed};
   return {};
 }
 
@@ -205,6 +206,9 @@ Result<Outcome> simulate(const SimulateRequest& asked) {
     schedule->warnings.push_back(
         "--memory-model thunder-estimator: the peak is that of the trace as it was read, without "
         "--what-if");
+  if (request.dump && schedule->changes != sim::PriceChanges())
+    schedule->warnings.emplace_back(
+        "--dump: a schedule has no prices, so what --what-if scale changed is not in it");
   schedule->engine.memory =
       request.memory_model == MemoryModel::allocator && schedule->recorded.empty();
   schedule->engine.record_memory = request.record_memory && schedule->engine.memory;

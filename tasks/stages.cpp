@@ -13,7 +13,7 @@ namespace {
 // DeepCompile's own passes. They come before the first what-if that reorders collectives, so that
 // the others see the graphs as zero3_compile leaves them; an order given takes their place.
 Result<std::vector<sim::Pass>> with_own_passes(const std::vector<sim::Pass>& what_if,
-                                               const plan::Workload& workload) {
+                                               const plan::Workload& workload, bool own_first) {
   const plan::DeepCompilePasses own = workload.parallel.deepcompile_passes;
   if (workload.parallel.strategy != plan::Strategy::deepcompile ||
       own == plan::DeepCompilePasses::none)
@@ -27,8 +27,9 @@ Result<std::vector<sim::Pass>> with_own_passes(const std::vector<sim::Pass>& wha
     texts.insert(texts.end(), {"prefetch=budget", "selective-gather"});
   auto passes = sim::parse_passes(texts);
   if (!passes) return passes;
-  passes->insert(passes->begin(), what_if.begin(), first);
-  passes->insert(passes->end(), first, what_if.end());
+  const auto from = own_first ? what_if.begin() : first;
+  passes->insert(passes->begin(), what_if.begin(), from);
+  passes->insert(passes->end(), from, what_if.end());
   return passes;
 }
 
@@ -48,9 +49,13 @@ sim::PriceOptions price_options(const Graph& graph, const plan::Workload& machin
   return options;
 }
 
-Result<Rewritten> rewrite(Graph graph, const std::vector<sim::Pass>& what_if,
-                          const plan::Workload& machine, const sim::Hardware& hardware) {
-  const auto passes = with_own_passes(what_if, machine);
+namespace {
+
+/// `own_first`: DeepCompile's own passes before all of the what-ifs.
+Result<Rewritten> rewrite_in_order(Graph graph, const std::vector<sim::Pass>& what_if,
+                                   const plan::Workload& machine, const sim::Hardware& hardware,
+                                   bool own_first) {
+  const auto passes = with_own_passes(what_if, machine, own_first);
   if (!passes) return tl::unexpected(passes.error());
   Rewritten rewritten;
   sim::PassTarget target{std::move(graph)};
@@ -68,6 +73,21 @@ Result<Rewritten> rewrite(Graph graph, const std::vector<sim::Pass>& what_if,
   rewritten.graph = std::move(target.graph);
   rewritten.prices = std::move(target.prices);
   return rewritten;
+}
+
+}  // namespace
+
+Result<Rewritten> rewrite(Graph graph, const std::vector<sim::Pass>& what_if,
+                          const plan::Workload& machine, const sim::Hardware& hardware) {
+  // DeepCompile's own passes work on what the what-ifs leave. Where that is no schedule of its own
+  // any more they come first: else a what-if would be compared to a run that has them.
+  if (machine.parallel.strategy == plan::Strategy::deepcompile && !what_if.empty()) {
+    auto rewritten = rewrite_in_order(Graph(graph), what_if, machine, hardware, false);
+    if (!rewritten || std::ranges::none_of(rewritten->notes, &sim::PassNote::is_foreign))
+      return rewritten;
+    return rewrite_in_order(std::move(graph), what_if, machine, hardware, true);
+  }
+  return rewrite_in_order(std::move(graph), what_if, machine, hardware, false);
 }
 
 std::vector<std::string> warnings_of(const std::vector<sim::PassNote>& notes) {

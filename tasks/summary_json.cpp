@@ -209,7 +209,10 @@ void write_figures(JsonWriter& json, const Summary& summary, const Figures& figu
   }
   json.key("interval").begin_object();
   write_range(json, "step_time_ns", figures.interval.step_time);
-  write_range(json, "peak_reserved_bytes", figures.interval.reserved);
+  if (summary.has_memory)
+    write_range(json, "peak_reserved_bytes", figures.interval.reserved);
+  else
+    json.key("peak_reserved_bytes").null();
   json.end_object();
 }
 

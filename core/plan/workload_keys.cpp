@@ -311,7 +311,9 @@ constexpr std::array kKeys{
                 set_bool<kParallel, &Parallel::use_orig_params>, kOne, kFsdp1},
     WorkloadKey{"parallel.param_dtype", kDType, "the compute dtype", "Of gathered parameters",
                 set_dtype<kParallel, &Parallel::param_dtype>, kOne, kSeveralRanks},
-    WorkloadKey{"parallel.reduce_dtype", kDType, "fp32 if mixed, else the compute dtype",
+    WorkloadKey{"parallel.reduce_dtype", kDType,
+                "FSDP: fp32 if mixed, else the compute dtype; ZeRO: the compute dtype; "
+                "DeepCompile: parallel.param_dtype",
                 "Of gradient reduction", set_dtype<kParallel, &Parallel::reduce_dtype>, kOne,
                 kSeveralRanks},
     WorkloadKey{"parallel.separate_reduce_communicator", kFlag, "false",

@@ -31,15 +31,6 @@ constexpr std::array<std::pair<std::string_view, std::optional<OpKind>>, 12> kKi
     {"recv", OpKind::send_recv},
 }};
 
-std::optional<OpKind> kind_of(std::string_view name) {
-  std::string text(name);
-  std::erase(text, '_');
-  const auto* const found = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& row) {
-    return text.find(row.first) != std::string::npos;
-  });
-  return found == kKinds.end() ? OpKind::other : found->second;
-}
-
 class Listing {
  public:
   explicit Listing(const run::Recording& recording)
@@ -93,7 +84,7 @@ class Listing {
       const std::uint32_t i = described[n];
       const bool is_outer =
           n + 1 < described.size() && rows_.start[described[n + 1]] < rows_.end[i];
-      const auto kind = kind_of(recording_.text(at(i).name));
+      const auto kind = collective_called(recording_.text(at(i).name));
       if (!is_outer && kind) issued_.push_back({i, *kind, walk.at(rows_.start[i])});
     }
   }
@@ -169,6 +160,15 @@ class Listing {
 };
 
 }  // namespace
+
+std::optional<OpKind> collective_called(std::string_view name) {
+  std::string text(name);
+  std::erase(text, '_');
+  const auto* const found = std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& row) {
+    return text.find(row.first) != std::string::npos;
+  });
+  return found == kKinds.end() ? OpKind::other : found->second;
+}
 
 std::vector<HostCollective> host_collectives(const run::Recording& recording) {
   return Listing(recording).run();

@@ -26,6 +26,10 @@ struct HostCollective {
   Ns time = 0;              ///< when it was issued
 };
 
+/// What a name of c10d, NCCL or gloo means ("_allgather_base", "gloo:all_reduce"); absent: no
+/// communication (a wait); other: not known.
+std::optional<OpKind> collective_called(std::string_view name);
+
 /// By time. Of ranges within each other that describe a collective (c10d's operator, and the record
 /// of its parameters inside) the innermost counts; waits do not. What the list form of gloo's
 /// collectives leaves unsaid is taken from the range on gloo's thread that carries it out: the

@@ -1,6 +1,7 @@
 #include "core/rebuild/job.h"
 
 #include <algorithm>
+#include <set>
 
 namespace foregather::rebuild {
 namespace {
@@ -28,16 +29,18 @@ std::vector<Ns> epochs_of(std::span<const run::Recording* const> recordings) {
 }
 
 Result<std::vector<std::uint32_t>> ranks_of(std::span<const run::Recording* const> recordings) {
-  const bool all_named = std::all_of(recordings.begin(), recordings.end(),
-                                     [](const auto* recording) { return recording->rank; });
-  std::vector<std::uint32_t> ranks;
+  std::set<std::uint32_t> taken;
   for (const run::Recording* recording : recordings)
-    ranks.push_back(all_named ? *recording->rank : static_cast<std::uint32_t>(ranks.size()));
-  if (all_named)
-    for (std::size_t i = 0; i < ranks.size(); ++i)
-      if (std::count(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(i), ranks[i]) != 0)
-        return fail_at(recordings[i]->source,
-                       "is of rank {}, as another file is: expected one a rank", ranks[i]);
+    if (recording->rank && !taken.insert(*recording->rank).second)
+      return fail_at(recording->source, "is of rank {}, as another file is: expected one a rank",
+                     *recording->rank);
+  std::vector<std::uint32_t> ranks;
+  std::uint32_t spare = 0;
+  for (const run::Recording* recording : recordings) {
+    if (!recording->rank)
+      while (!taken.insert(spare).second) ++spare;
+    ranks.push_back(recording->rank.value_or(spare));
+  }
   return ranks;
 }
 

@@ -10,8 +10,8 @@
 
 namespace foregather::rebuild {
 
-/// By recording: the ranks that they name, or their numbers where one of them names none. Errors:
-/// two recordings of one rank.
+/// By recording: the rank that it names; those that name none get the least numbers left, in order.
+/// Errors: two recordings of one rank.
 Result<std::vector<std::uint32_t>> ranks_of(std::span<const run::Recording* const> recordings);
 
 /// The largest that the recordings say, and that their ranks need.

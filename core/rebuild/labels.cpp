@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "core/rebuild/host_collectives.h"
 #include "core/run/kernel_names.h"
 
 namespace foregather::rebuild {
@@ -55,7 +56,18 @@ OpLabel Labels::of(const RecordedOp& op) const {
   if (!known.kind.empty())
     return {known.kind[row], known.phase[row], recording_.text(known.scope[row])};
   const RangeLabel label = op.has_launch ? labels_[op.call] : RangeLabel();
-  return {*kinds_[kind_row(row)], label.phase, label.scope};
+  return {kind_of(op), label.phase, label.scope};
+}
+
+// An all-to-all is made of sends and receives, and a generic kernel does not say what it does:
+// there the recording's own word counts.
+OpKind Labels::kind_of(const RecordedOp& op) const {
+  const OpKind kind = *kinds_[kind_row(op.activity.row())];
+  if (kind != OpKind::send_recv) return kind;
+  const run::CollectiveRow said = collective(op);
+  if (!said) return kind;
+  const auto called = collective_called(recording_.text(recording_.collectives[said.row()].name));
+  return called && is_collective(*called) ? *called : kind;
 }
 
 run::CollectiveRow Labels::collective(const RecordedOp& op) const {

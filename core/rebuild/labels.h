@@ -32,6 +32,7 @@ class Labels {
   const run::Recording& recording_;
   // Of the timeline's ops, by name and kind of activity: a name is looked at once.
   std::size_t kind_row(std::size_t activity) const;
+  OpKind kind_of(const RecordedOp& op) const;
   std::vector<std::optional<OpKind>> kinds_;
   std::vector<RangeLabel> labels_;  ///< by call of the timeline
 };

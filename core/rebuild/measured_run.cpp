@@ -39,7 +39,7 @@ class RankWriting {
     if (step) numbers = {*step};
     for (const std::int64_t number : numbers)
       if (const Status status = add_part(number); !status) return status;
-    if (parts_.empty())
+    if (!step && parts_.empty())
       if (const Status status = add_part({}); !status) return status;
     is_host_only_ = parts_.empty() && !recording_.host.empty() && recording_.ranges.size() > 0;
     if (is_host_only_) return {};
@@ -228,11 +228,16 @@ class RankWriting {
     return recording_.text(recording_.memory.device[i]).starts_with("1:");
   }
 
+  // The allocator's calls are the host's, which runs ahead of its device.
+  bool is_memory_of(const Window& window, std::size_t i) const {
+    const Ns time = recording_.memory.time[i];
+    return time >= window.host_begin && time < window.host_end && is_device_memory(i);
+  }
+
   void memory_peaks(const Window& window, run::StepInfo& info) const {
     const run::MemoryColumns& rows = recording_.memory;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (!is_device_memory(i) || rows.time[i] < window.begin || rows.time[i] > window.end)
-        continue;
+      if (!is_memory_of(window, i)) continue;
       info.peak_allocated = std::max(info.peak_allocated, rows.total_allocated[i]);
       info.peak_reserved = std::max(info.peak_reserved, rows.total_reserved[i]);
     }
@@ -241,8 +246,7 @@ class RankWriting {
   void write_memory(const Window& window, run::StepRow step) {
     const run::MemoryColumns& rows = recording_.memory;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const bool is_inside = rows.time[i] >= window.begin && rows.time[i] <= window.end;
-      if (!is_inside || !is_device_memory(i) || rows.total_reserved[i] == 0) continue;
+      if (!is_memory_of(window, i) || rows.total_reserved[i] == 0) continue;
       run_.add(run::MemoryRecord{step, rows.time[i] - origin_, 0, rows.total_allocated[i], 0,
                                  rows.total_reserved[i]});
     }

@@ -206,6 +206,8 @@ class GraphFinder {
 
   Status add_to_flush(CompiledGraph& graph, OpId id) {
     const Op& op = graph_.at(id);
+    // What another pass put there may touch nothing (delay).
+    if (graph_.accesses_of(op).empty()) return fail("reductions have another shape");
     if (op.role == Role::pre_scale) {
       graph.flushes.push_back({id, {}});
       const TensorId bucket = graph_.accesses_of(op).front().tensor;

@@ -38,7 +38,7 @@ struct FastFree {
       return PassNote{
           text,
           "the schedule keeps its order, it is none of DeepCompile's: " + program.error().message,
-          false};
+          false, true};
     const CostTable prices = target.context.price(rewriter.graph(), target.prices);
     std::size_t gathers = 0, moved = 0;
     for (const CompiledGraph& graph : program->graphs) {

@@ -44,9 +44,10 @@ struct PassTarget {
 
 /// What one pass did.
 struct PassNote {
-  std::string pass;     ///< as given
-  std::string did;      ///< one line for a person, without a full stop
-  bool changed = true;  ///< false: it found nothing to do, and `did` says what it looked for
+  std::string pass;         ///< as given
+  std::string did;          ///< one line for a person, without a full stop
+  bool changed = true;      ///< false: it found nothing to do, and `did` says what it looked for
+  bool is_foreign = false;  ///< what it found has not the shape of the schedules that it is for
 };
 
 /// A pass with its arguments read. The graph given is valid (see validate()), and so is the graph

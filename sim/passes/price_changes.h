@@ -19,13 +19,16 @@ struct PriceChanges {
   struct KindSpeed {
     OpKind kind = OpKind::other;
     double speed = 1;
+    friend bool operator==(const KindSpeed&, const KindSpeed&) = default;
   };
   std::vector<KindSpeed> kinds;
   struct CostSpeed {
     CostId cost;
     double speed = 1;
+    friend bool operator==(const CostSpeed&, const CostSpeed&) = default;
   };
   std::vector<CostSpeed> costs;  ///< of single rows of the graph
+  friend bool operator==(const PriceChanges&, const PriceChanges&) = default;
 };
 
 /// Divides the durations of the kinds and rows that the changes name, and the times of the host.

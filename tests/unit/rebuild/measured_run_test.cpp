@@ -2,6 +2,7 @@
 
 #include "recordings.h"
 #include "core/compare/critical_path.h"
+#include "core/rebuild/job.h"
 #include "core/rebuild/measured_run.h"
 
 namespace foregather::test {
@@ -41,6 +42,73 @@ TEST_CASE("a measured run has the steps, times and causes of its recording") {
   CHECK(run.ops.communicator[2]);
   CHECK(run.ops.end[2] == 140 * kMicrosecond);
   CHECK(measured->warnings.empty());
+}
+
+TEST_CASE("a step that launched nothing is an error, not all of the recording") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.range(host, "ProfilerStep#4", 1000, 1020);
+  w.range(host, "ProfilerStep#5", 1020, 1050);
+  w.call(host, "cudaLaunchKernel", 1010, 1015, 0);
+  w.kernel(stream, "some_gemm", 1060, 1160, 0);
+  const run::Recording* const one = &w.recording;
+  CHECK(rebuild::measured_run({&one, 1}, 4).has_value());
+  const auto none = rebuild::measured_run({&one, 1}, 5);
+  REQUIRE_FALSE(none);
+  CHECK(none.error().message.starts_with("has no device work in step 5"));
+}
+
+TEST_CASE("a step's memory is what its host did, which runs ahead") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.range(host, "ProfilerStep#1", 0, 10);
+  w.range(host, "ProfilerStep#2", 10, 20);
+  w.call(host, "cudaLaunchKernel", 5, 6, 0);
+  w.call(host, "cudaLaunchKernel", 15, 16, 1);
+  w.kernel(stream, "some_gemm", 12, 40, 0);
+  w.kernel(stream, "some_gemm", 40, 50, 1);
+  w.memory(host, 4, 700, 2000);
+  w.memory(host, 14, 900, 3000);
+  const run::Recording* const one = &w.recording;
+  const auto measured = rebuild::measured_run({&one, 1}, {});
+  REQUIRE(measured);
+  REQUIRE(measured->run.steps.size() == 2);
+  CHECK(measured->run.steps[0].peak_allocated == 700);
+  CHECK(measured->run.steps[1].peak_allocated == 900);
+  CHECK(measured->run.steps[1].peak_reserved == 3000);
+  CHECK(measured->run.memory.size() == 2);
+}
+
+TEST_CASE("what a recording calls a collective counts where its kernel does not say") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  const char* const said[] = {"_allgather_base", "alltoall_base", "recvAnySource", "wait"};
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    w.call(host, "cudaLaunchKernel", 10 * i, 10 * i + 5, i);
+    w.kernel(stream, "ncclDevKernel_SendRecv", 10 * i + 6, 10 * i + 9, i);
+    w.describe(i, "0", 4, i, 100);
+    w.recording.collectives.back().name = w.recording.strings.intern(said[i]);
+  }
+  w.call(host, "cudaLaunchKernel", 50, 55, 4);
+  w.kernel(stream, "ncclDevKernel_AllReduce", 56, 59, 4);
+  w.describe(4, "0", 4, 4, 100);
+  w.recording.collectives.back().name = w.recording.strings.intern("_allgather_base");
+  const run::Recording* const one = &w.recording;
+  const auto measured = rebuild::measured_run({&one, 1}, {});
+  REQUIRE(measured);
+  const std::vector<OpKind> kinds(measured->run.ops.kind.begin(), measured->run.ops.kind.end());
+  CHECK(kinds == std::vector{OpKind::all_gather, OpKind::all_to_all, OpKind::send_recv,
+                             OpKind::send_recv, OpKind::all_reduce});
+}
+
+TEST_CASE("recordings that name no rank take the numbers that are left") {
+  RecordingWriter a, b, c;
+  a.recording.rank = 3;
+  c.recording.rank = 0;
+  const run::Recording* const all[] = {&a.recording, &b.recording, &c.recording};
+  CHECK(rebuild::ranks_of(all).value() == std::vector<std::uint32_t>{3, 1, 0});
+  b.recording.rank = 3;
+  CHECK_FALSE(rebuild::ranks_of(all).has_value());
 }
 
 TEST_CASE("what waits for its launch is bound by what the host waited for before") {

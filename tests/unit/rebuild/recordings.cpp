@@ -62,6 +62,17 @@ void RecordingWriter::describe(std::size_t kernel, std::string_view group, std::
   recording.collectives.push_back(collective);
 }
 
+void RecordingWriter::memory(run::LaneRow thread, Ns time, Bytes allocated, Bytes reserved) {
+  run::MemoryColumns& rows = recording.memory;
+  rows.lane.push_back(thread);
+  rows.device.push_back(recording.strings.intern("1:0"));
+  rows.time.push_back(time * kMicrosecond);
+  rows.address.push_back(0);
+  rows.bytes.push_back(0);
+  rows.total_allocated.push_back(allocated);
+  rows.total_reserved.push_back(reserved);
+}
+
 void RecordingWriter::range(run::LaneRow thread, std::string_view name, Ns start, Ns end) {
   run::RangeColumns& rows = recording.ranges;
   rows.lane.push_back(thread);

@@ -23,6 +23,8 @@ class RecordingWriter {
   /// That kernel is an all-reduce of float32 in a group.
   void describe(std::size_t kernel, std::string_view group, std::uint32_t size,
                 std::int64_t sequence, std::int64_t elements);
+  /// What the allocator of the first GPU holds.
+  void memory(run::LaneRow thread, Ns time, Bytes allocated, Bytes reserved);
   void range(run::LaneRow thread, std::string_view name, Ns start, Ns end);
 
   run::Recording recording;

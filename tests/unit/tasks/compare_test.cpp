@@ -74,6 +74,17 @@ TEST_CASE("compare: what a recording does not know of waiting for ranks is no 0"
   CHECK(json["second"]["comm_wait_ns"] == 5);
 }
 
+TEST_CASE("compare: the rank that others wait for has waited for nobody") {
+  const test::Scratch folder;
+  run::Run run = whole_example();
+  run.about.kind = run::RunKind::measured;
+  const std::string path = written(folder, "run.db", run);
+  const tasks::Comparison comparison = compared({path, path, {}, {{2, 0}}, {}});
+  CHECK(comparison.first.busy.wait + comparison.second.busy.wait == 5);
+  CHECK(comparison.first.knows_waits);
+  CHECK(comparison.second.knows_waits);
+}
+
 TEST_CASE("compare: both runs and their groups go to one database") {
   const test::Scratch folder;
   run::Run slow = test::example_run();
