@@ -46,7 +46,8 @@ std::string more(std::size_t all) {
 }
 
 std::string side_name(const tasks::ComparedSide& side) {
-  return fmt::format("{}, rank {}", side.is_measured ? "measured" : "predicted", side.rank);
+  if (side.is_measured) return fmt::format("measured, rank {}, step {}", side.rank, side.step);
+  return fmt::format("predicted, rank {}", side.rank);
 }
 
 std::string times(const tasks::Comparison& comparison) {

@@ -33,15 +33,19 @@ std::string_view raw(json::value& value) {
   return simdjson::to_json_string(value).get(text) == simdjson::SUCCESS ? text : std::string_view();
 }
 
+// Some tools that rewrite traces quote what was a number.
 template <class Number>
 std::optional<Number> number(json::value& value) {
   Number n = 0;
+  bool is_read = false;
   if constexpr (std::is_signed_v<Number>) {
-    if (value.get_int64().get(n) != simdjson::SUCCESS) return std::nullopt;
+    is_read = value.get_int64().get(n) == simdjson::SUCCESS ||
+              value.get_int64_in_string().get(n) == simdjson::SUCCESS;
   } else {
-    if (value.get_uint64().get(n) != simdjson::SUCCESS) return std::nullopt;
+    is_read = value.get_uint64().get(n) == simdjson::SUCCESS ||
+              value.get_uint64_in_string().get(n) == simdjson::SUCCESS;
   }
-  return n;
+  return is_read ? std::optional(n) : std::nullopt;
 }
 
 std::int64_t number_or_0(json::value& value) { return number<std::int64_t>(value).value_or(0); }

@@ -380,6 +380,7 @@ ValueIndex chunked_loss(TapeBuilder& t, const LayerContext& context, ValueIndex 
   const std::int64_t chunks = std::min(context.train.loss_chunks, n);
   const DType read = context.train.logits == Logits::narrow ? t.compute() : DType::f32;
   const ValueIndex weight = t.parameter(projection.weight);
+  t.note_product(hidden, weight);
   const ValueIndex labels = shifted_labels(t, n, context.sequences).labels;
   const ValueIndex loss = t.make("loss", 1, DType::f32);
   std::vector<LossChunk> parts;

@@ -65,7 +65,8 @@ struct IdleWeights {
 };
 
 /// Forward and backward of matmuls over all weights of a module but the idle ones:
-/// 6 · parameters · tokens, of frozen ones 4, or 2 where no backward passes them.
+/// 6 · parameters · tokens, of frozen ones 4, or 2 where no backward passes them; 2 less where what
+/// they multiply has no gradient.
 std::int64_t weight_flops(const TapeBuilder& tape, const LayerContext& context,
                           const IdleWeights& idle = {});
 /// 6 · heads · (query_dim + value_dim) · S · tokens: the attention of a block, without regard to

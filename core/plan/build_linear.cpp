@@ -131,6 +131,7 @@ class Base {
         out_(spec.out),
         rows_(t.elements(x) / spec.in),
         transposed_(spec.transposed) {
+    t.note_product(x_, weight_);
     if (!spec.bias.empty()) bias_ = t.parameter(spec.bias);
     const std::int64_t shape[] = {out_, in_};
     float8_ = t.is_block() && is_float8(t.train(), spec.weight, shape);

@@ -53,8 +53,9 @@ std::int64_t weight_flops(const TapeBuilder& tape, const LayerContext& context,
                           const IdleWeights& idle) {
   const std::int64_t trained = tape.trained_elements();
   const std::int64_t frozen = tape.parameter_elements() - trained;
-  const std::int64_t of_frozen = has_backward(tape, context) ? 4 : 2;
-  return times(6 * (trained - idle.trained) + of_frozen * (frozen - idle.frozen), context.tokens);
+  const bool back = has_backward(tape, context);
+  const std::int64_t all = 6 * (trained - idle.trained) + (back ? 4 : 2) * (frozen - idle.frozen);
+  return times(all - (back ? 2 * tape.without_input_gradient() : 0), context.tokens);
 }
 
 std::int64_t attention_flops(const TapeBuilder& tape, const LayerContext& context) {

@@ -69,7 +69,10 @@ std::string written(const KeyValue& value) {
   struct Writer {
     std::string operator()(bool flag) const { return flag ? "true" : "false"; }
     std::string operator()(std::int64_t number) const { return fmt::format("{}", number); }
-    std::string operator()(double number) const { return fmt::format("{}", number); }
+    std::string operator()(double number) const {
+      const std::string text = fmt::format("{}", number);
+      return text.find_first_not_of("-0123456789") == text.npos ? text + ".0" : text;
+    }
     std::string operator()(const std::string& text) const {
       constexpr std::size_t kLongest = 80;
       std::string shown;

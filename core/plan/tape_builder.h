@@ -87,6 +87,12 @@ class TapeBuilder {
   std::int64_t parameter_elements() const;
   /// Of those that are trained.
   std::int64_t trained_elements() const;
+  /// `x` is multiplied with that weight: where x has no gradient, backward has a product less.
+  void note_product(ValueIndex x, ValueIndex weight) {
+    if (!needs_[x]) without_input_gradient_ += elements(weight);
+  }
+  /// Elements of such weights.
+  std::int64_t without_input_gradient() const { return without_input_gradient_; }
   /// Of the matmuls and attention of the forward so far.
   std::int64_t forward_flops() const;
   ValueIndex input(std::string name, std::int64_t elements, DType dtype, bool needs_gradient);
@@ -165,8 +171,9 @@ class TapeBuilder {
   int matmuls_ = 0;
   bool in_backward_ = false;
   std::uint32_t scope_ = 0;
-  std::vector<std::int64_t> elements_;        // by value
-  std::vector<bool> needs_;                   // by value: a gradient
+  std::vector<std::int64_t> elements_;  // by value
+  std::vector<bool> needs_;             // by value: a gradient
+  std::int64_t without_input_gradient_ = 0;
   bool reads_need_ = false;                   // some value read since the last node
   std::vector<ValueIndex> parameter_values_;  // by parameter
   std::vector<Node> nodes_;

@@ -134,6 +134,11 @@ Status apply_entry(Workload& workload, const Entry& entry) {
   if (!value)
     return fail_at(place(workload.path, entry.value_at), "{} {}", entry.name,
                    value.error().message);
+  const auto other = workload.sources.find(key->name);
+  if (other != workload.sources.end() && other->second.by == KeySource::By::file)
+    return fail_at(place(workload.path, entry.at),
+                   "{}: the same key is at {}, expected one of the two", entry.name,
+                   other->second.place);
   note(workload, *key, written_at(workload, entry));
   if (const Status set = key->set(workload, *value); !set)
     return fail_at(place(workload.path, entry.value_at), "{}: {}", entry.name, set.error().message);

@@ -127,6 +127,17 @@ TEST_CASE("kineto: equal correlation ids are one id, huge ones are kept apart") 
   CHECK(lane(recording, recording.activities.lane[1]) == "0/7");
 }
 
+TEST_CASE("kineto: a launch is known by a quoted correlation, too") {
+  const KinetoTrace trace =
+      read_profile("[" + event("cuda_runtime", R"("ts": 1, "args": {"correlation": 5})") + "," +
+                   event("kernel", R"("ts": 1, "args": {"correlation": "5", "External id": "9"})") +
+                   "," + event("kernel", R"("ts": 1, "args": {"correlation": "five"})") + "]");
+  const run::Recording& recording = trace.recording;
+  CHECK(recording.activities.correlation[0] == recording.calls.correlation[0]);
+  CHECK(recording.activities.external[0]);
+  CHECK_FALSE(recording.activities.correlation[1]);
+}
+
 TEST_CASE("kineto: collectives, with ids beyond any integer") {
   const KinetoTrace trace =
       read_profile("[" + event("kernel", R"("ts": 1, "args": {"Collective name": "_allgather_base",

@@ -173,6 +173,13 @@ TEST_CASE("contradictions are told at the key that was set last") {
   CHECK(error_of("[cluster]\nnodes = 1048576\ngpus_per_node = 1024\n").starts_with("w.toml:4:1: "));
 }
 
+TEST_CASE("a key that goes by two names is given once in a file") {
+  CHECK(error_of("[cluster]\nhw = \"l4\"\nhardware = \"l40s\"\n") ==
+        "w.toml:5:1: cluster.hardware: the same key is at w.toml:4:1, expected one of the two");
+  CHECK(error_of("[train]\nmicro_batch = 2.0\n").find(": 2.0 is not an integer") !=
+        std::string::npos);
+}
+
 TEST_CASE("the place of a key is where it was set") {
   const Workload workload =
       good("[train]\n  seq_len = 4\n", {"cluster.hw=a100_80_sxm", "train.grad_accum=2"});
