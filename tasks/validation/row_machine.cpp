@@ -22,8 +22,8 @@ bool says(std::string_view text, std::string_view part) {
 bool names(std::string_view text, std::string_view part) {
   for (auto at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) {
     const std::size_t end = at + part.size();
-    const bool goes_on =
-        end < text.size() && (is_letter(part.back()) ? is_letter(text[end]) : is_digit(text[end]));
+    const bool goes_on = end < text.size() && ((is_letter(part.back()) && is_letter(text[end])) ||
+                                               (is_digit(part.back()) && is_digit(text[end])));
     const bool began = at > 0 && is_digit(part.front()) && is_digit(text[at - 1]);
     if (!goes_on && !began) return true;
   }

@@ -46,6 +46,9 @@ TEST_CASE("words for GPUs name hardware files") {
   CHECK(hardware_of_gpu("A10-24GB") == "a10");
   CHECK(hardware_of_gpu("NVIDIA A40 48GB PCIe") == "a40");
   CHECK(hardware_of_gpu("RTX A4000").empty());
+  CHECK(hardware_of_gpu("L4-24GB") == "l4");
+  CHECK(hardware_of_gpu("NVIDIA L4 24GB") == "l4");
+  CHECK(hardware_of_gpu("RTX 3090 Ti 24GB").empty());
   CHECK(hardware_of_gpu("RTX 3090 Ti").empty());
   for (const char* gpu :
        {"GB200", "GH200", "B200", "H200", "H100-PCIe", "V100-PCIe-32GB", "L40S", "V100-SXM2-16GB",
