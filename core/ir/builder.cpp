@@ -17,8 +17,8 @@ std::size_t hash_of(const Cost& cost) {
   for (std::int64_t value :
        {std::int64_t{static_cast<int>(cost.kind)}, std::int64_t{static_cast<int>(cost.dtype)},
         cost.flops, cost.bytes_read, cost.bytes_written, cost.m, cost.n, cost.k, cost.batch,
-        cost.message_bytes, std::int64_t{cost.group.row()}, cost.fixed_time, cost.lead,
-        cost.lateness, cost.usual_time.value_or(-1), std::int64_t{cost.kernels},
+        cost.message_bytes, std::int64_t{cost.group.row()}, cost.fixed_time, cost.launch_lead,
+        cost.lead, cost.lateness, cost.usual_time.value_or(-1), std::int64_t{cost.kernels},
         std::int64_t{cost.host_ops}})
     mix(value);
   return hash;

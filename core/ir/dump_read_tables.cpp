@@ -84,15 +84,17 @@ void DumpReader::unit() {
 }
 
 void DumpReader::cost() {
-  static constexpr std::array kKeys{"flops"sv, "read"sv,    "written"sv,  "m"sv,     "n"sv,
-                                    "k"sv,     "batch"sv,   "message"sv,  "fixed"sv, "lead"sv,
-                                    "late"sv,  "kernels"sv, "host_ops"sv, "usual"sv};
+  static constexpr std::array kKeys{"flops"sv,   "read"sv,        "written"sv, "m"sv,
+                                    "n"sv,       "k"sv,           "batch"sv,   "message"sv,
+                                    "fixed"sv,   "launch_lead"sv, "lead"sv,    "late"sv,
+                                    "kernels"sv, "host_ops"sv,    "usual"sv};
   Cost& row = graph_.costs.emplace_back();
   row.kind = word_choice("kind of op", OpKind::other);
   if (in_.more()) row.dtype = choice("dtype", DType::boolean);
-  const std::array numbers{&row.flops,      &row.bytes_read, &row.bytes_written, &row.m,
-                           &row.n,          &row.k,          &row.batch,         &row.message_bytes,
-                           &row.fixed_time, &row.lead,       &row.lateness};
+  const std::array numbers{
+      &row.flops,      &row.bytes_read,  &row.bytes_written, &row.m,
+      &row.n,          &row.k,           &row.batch,         &row.message_bytes,
+      &row.fixed_time, &row.launch_lead, &row.lead,          &row.lateness};
   std::uint32_t seen = 0;
   while (in_.more()) {
     if (in_.peek_id() == 'g') {

@@ -123,9 +123,10 @@ struct Cost {
   Bytes message_bytes = 0;
   GroupId group;
   Ns fixed_time = 0;
-  /// Only if `is_fixed`: what passes between the last thing that the op waits for and its start
-  /// (launch latency, and what a recording does not explain). Contention is part of such times.
-  Ns lead = 0;
+  /// Only if `is_fixed`: the op starts no sooner than that behind its launch, and behind the end of
+  /// the last op that it waits for (latencies, and what a recording does not explain). Contention
+  /// is part of such times.
+  Ns launch_lead = 0, lead = 0;
   /// Only of a collective that `is_fixed`: what passes between the arrival of the last rank that
   /// the schedule has and the transfer, for the ranks that it does not have.
   Ns lateness = 0;

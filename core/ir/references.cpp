@@ -180,13 +180,15 @@ class ReferenceCheck {
     quantity("bytes written", row.bytes_written, kMostBytes);
     quantity("message bytes", row.message_bytes, kMostBytes);
     quantity("fixed time", row.fixed_time, kMostTime);
+    quantity("launch lead", row.launch_lead, kMostTime);
     quantity("lead", row.lead, kMostTime);
     quantity("lateness", row.lateness, kMostTime);
     quantity("usual time", row.usual_time.value_or(0), kMostTime);
     for (std::int64_t extent : {row.m, row.n, row.k, row.batch})
       quantity("extent", extent, kMostWork);
     if (!row.is_fixed && row.fixed_time != 0) report("has a fixed time but is not fixed");
-    if (!row.is_fixed && row.lead != 0) report("has a lead but is not fixed");
+    if (!row.is_fixed && (row.launch_lead != 0 || row.lead != 0))
+      report("has a lead but is not fixed");
     if (!row.is_fixed && row.usual_time) report("has a usual time but is not fixed");
     if (row.lateness != 0 && (!row.is_fixed || !is_collective(row.kind)))
       report("has late ranks but is no fixed collective");

@@ -210,7 +210,7 @@ class RankWriting {
       }
       const Ns base = part.window.begin - origin_;
       record.launch = host.launch(op.activity);
-      record.issued = base + op.launched;
+      record.issued = base + (op.has_launch ? part.ops.timeline.calls[op.call].start : op.launched);
       // As recorded: the timeline moves starts behind the rounded end before them.
       record.start = record.transfer = recording_.activities.start[row] - origin_;
       if (meetings[i]) record.transfer = std::max(record.start, base + meetings[i]->transfer);

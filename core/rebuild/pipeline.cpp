@@ -236,6 +236,7 @@ class Rebuilding {
     cost.kernels = 0;
     cost.fixed_time = end(i) - start(i);
     cost.lead = lead_[i];
+    if (!has_before_[i]) cost.launch_lead = lead_[i];
     cost.usual_time = usual_.at(event(i).name);
     if (is_collective(spec.kind)) {
       spec.role = Role::other;

@@ -80,6 +80,7 @@ class ProgramWriting {
       cost.is_fixed = true;
       cost.kernels = 0;
       cost.fixed_time = recorded.end - recorded.start;
+      cost.launch_lead = recorded.launch_lead;
       cost.lead = recorded.lead;
       cost.bytes_written = recording_.activities.bytes[row];
       cost.usual_time = around_.usual[i];
@@ -205,7 +206,7 @@ class ProgramWriting {
       wait_for(own.index, other->index, other->last_action);
       own.at = std::max(own.at, other->last_end);
     }
-    pass_until(own, call.start);
+    pass_until(own, call.issued);
     for (const std::uint32_t op : call.ops) launch(op, own.index);
     if (call.awaited) {
       if (call.awaits_device)

@@ -13,10 +13,19 @@ namespace {
 
 /// A launch recorded later than its op by more than this is another op's (reused correlations).
 constexpr Ns kMostClockShift = kMillisecond;
-/// Latencies that need no explanation: from a launch to an idle stream, and between two ops of a
-/// stream (measured on recorded traces: medians of 4 to 8 µs and of 1 µs).
 constexpr Ns kRounding = 2 * kMicrosecond;
+/// Latencies that need no explanation: from a launch to an idle stream, and between two ops of a
+/// stream.
 constexpr Ns kLaunchLatency = 20 * kMicrosecond, kDispatchGap = 5 * kMicrosecond;
+/// What they are where a recording has none of them (medians of recorded traces: 4 to 8 µs, 1 µs).
+constexpr Ns kUsualLaunch = 6 * kMicrosecond, kUsualGap = kMicrosecond;
+
+Ns median_or(std::vector<Ns>& values, Ns otherwise) {
+  if (values.empty()) return otherwise;
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 class Joining {
  public:
@@ -33,7 +42,9 @@ class Joining {
     find_waits(recording_, timeline_, shift());
     find_blocking_calls(timeline_);
     add_host_waits();
+    issue_late();
     for (RecordedOp& op : timeline_.ops) explain(op);
+    add_usual_leads();
     return std::move(timeline_);
   }
 
@@ -109,8 +120,12 @@ class Joining {
         if (outer.kind == CallClass::other) outer.kind = classes[rows.name[i].row()];
       } else {
         last[thread] = static_cast<std::uint32_t>(timeline_.calls.size());
-        timeline_.calls.push_back(
-            {run::CallRow(i), thread, classes[rows.name[i].row()], start, end, {}, {}, false});
+        RecordedCall& call = timeline_.calls.emplace_back();
+        call.row = run::CallRow(i);
+        call.thread = thread;
+        call.kind = classes[rows.name[i].row()];
+        call.start = call.issued = start;
+        call.end = end;
         timeline_.threads[thread].calls.push_back(last[thread]);
       }
       outer_[i] = last[thread];
@@ -199,31 +214,73 @@ class Joining {
     return std::nullopt;
   }
 
-  // What is left of its start behind its launch, its stream and its deps.
-  void explain(RecordedOp& op) const {
+  // What is left of an op's start behind the last op that it waits for.
+  struct Wait {
+    Ns left = 0;
+    std::optional<std::uint32_t> op;  // absent: it waits for none
+    run::BoundReason reason = run::BoundReason::start;
+  };
+
+  Wait wait_of(const RecordedOp& op) const {
+    Wait wait;
     const auto& stream = timeline_.streams[op.stream].ops;
     const auto own = std::lower_bound(stream.begin(), stream.end(), index(op));
-    const bool is_first = own == stream.begin();
-    Ns usual = is_first ? 0 : kDispatchGap;
-    if (!is_first) {
-      op.reason = run::BoundReason::stream;
-      op.bound_by = *(own - 1);
+    if (own != stream.begin())
+      wait = {op.start - timeline_.ops[*(own - 1)].end, *(own - 1), run::BoundReason::stream};
+    for (const std::uint32_t dep : op.deps)
+      if (const Ns left = op.start - timeline_.ops[dep].end; !wait.op || left <= wait.left)
+        wait = {left, dep, run::BoundReason::event};
+    return wait;
+  }
+
+  bool is_held_by_host(const RecordedOp& op, const Wait& wait) const {
+    if (!wait.op) return op.has_launch && op.launched > 0;
+    return op.has_launch && op.start - op.launched < wait.left;
+  }
+
+  // The host was busy in a call whose op the device could have begun earlier.
+  void issue_late() {
+    for (RecordedCall& call : timeline_.calls) {
+      if (call.ops.empty()) continue;
+      const RecordedOp& first = timeline_.ops[call.ops.front()];
+      if (first.start - first.launched <= kLaunchLatency || !is_held_by_host(first, wait_of(first)))
+        continue;
+      call.issued = std::max(call.start, std::min(call.end, first.start - kUsualLaunch));
+      for (const std::uint32_t op : call.ops) timeline_.ops[op].launched = call.issued;
     }
-    if (op.has_launch && op.start - op.launched < op.lead) {
-      op.lead = op.start - op.launched;
+  }
+
+  void explain(RecordedOp& op) {
+    const Wait wait = wait_of(op);
+    op.reason = wait.reason;
+    op.bound_by = wait.op;
+    op.lead = wait.left;
+    if (is_held_by_host(op, wait)) {
       op.reason = run::BoundReason::host;
       op.bound_by = waited_for_before(op);
-      usual = kLaunchLatency;
+      op.launch_lead = op.start - op.launched;
+      op.unexplained = std::max<Ns>(op.launch_lead - kLaunchLatency, 0);
+      if (op.unexplained == 0) usual_launches_.push_back(op.launch_lead);
+    } else if (wait.op) {
+      const bool is_next = wait.reason == run::BoundReason::stream;
+      op.unexplained = std::max<Ns>(op.lead - (is_next ? kDispatchGap : kLaunchLatency), 0);
+      if (is_next && op.unexplained == 0) usual_gaps_.push_back(op.lead);
+    } else {
+      op.launch_lead = op.lead = op.unexplained = op.start;
+      op.is_pinned = !op.has_launch && op.start > 0;
     }
-    for (const std::uint32_t dep : op.deps) {
-      if (op.start - timeline_.ops[dep].end > op.lead) continue;
-      op.lead = op.start - timeline_.ops[dep].end;
-      op.reason = run::BoundReason::event;
-      op.bound_by = dep;
-      usual = kLaunchLatency;
+  }
+
+  // Of what did not hold an op back when it was recorded, but may if something else changes.
+  void add_usual_leads() {
+    const Ns launch = median_or(usual_launches_, kUsualLaunch);
+    const Ns gap = median_or(usual_gaps_, kUsualGap);
+    for (RecordedOp& op : timeline_.ops) {
+      if (op.reason == run::BoundReason::host)
+        op.lead = std::min(op.lead, gap);
+      else if (op.reason != run::BoundReason::start)
+        op.launch_lead = std::min(op.start - op.launched, launch);
     }
-    op.is_pinned = is_first && !op.has_launch && op.deps.empty() && op.start > 0;
-    op.unexplained = std::max<Ns>(op.lead - usual, 0);
   }
   std::uint32_t index(const RecordedOp& op) const {
     return static_cast<std::uint32_t>(&op - timeline_.ops.data());
@@ -236,6 +293,7 @@ class Joining {
   std::vector<run::CallRow> calls_;                       // by correlation
   std::vector<std::pair<Ns, std::uint32_t>> host_waits_;  // end of a blocking call, what it awaited
   std::vector<std::uint32_t> outer_;  // by row of the recording's calls: of the timeline's
+  std::vector<Ns> usual_launches_, usual_gaps_;  // leads that need no explanation
 };
 
 }  // namespace

@@ -17,13 +17,15 @@ struct RecordedOp {
   run::ActivityRow activity;
   std::uint32_t stream = 0;         ///< row of Timeline::streams
   Ns start = 0, end = 0;            ///< start is not before the end of the op before on its stream
-  Ns launched = 0;                  ///< the host's call began; 0 if that was before the window
+  Ns launched = 0;                  ///< RecordedCall::issued; 0 if that was before the window
   bool has_launch = false;          ///< else it is launched with the op before it on its stream
   std::uint32_t position = 0;       ///< in the order of launches
   std::uint32_t call = 0;           ///< row of Timeline::calls, if it has a launch
   std::vector<std::uint32_t> deps;  ///< earlier ops of other streams that end before it starts
-  Ns lead = 0;                      ///< start less the end of the last thing that it waits for
-  Ns unexplained = 0;               ///< the part of the lead that is no usual latency
+  /// It starts that long behind its launch, and behind the last op that it waits for: the one that
+  /// came last as recorded, the other one as is usual here.
+  Ns launch_lead = 0, lead = 0;
+  Ns unexplained = 0;  ///< the part of what was recorded that is no usual latency
   run::BoundReason reason = run::BoundReason::start;  ///< what it waited for last
   /// That op, if the reason is one; of host: the one that the host waited for last before.
   std::optional<std::uint32_t> bound_by;
@@ -36,7 +38,10 @@ struct RecordedCall {
   run::CallRow row;
   std::uint32_t thread = 0;  ///< row of Timeline::threads
   CallClass kind = CallClass::other;
-  Ns start = 0, end = 0;           ///< not before the window's begin
+  Ns start = 0, end = 0;  ///< not before the window's begin
+  /// It hands its ops to the device: at its start, but later where the device did not begin for
+  /// long while the call went on.
+  Ns issued = 0;
   std::vector<std::uint32_t> ops;  ///< that it launched, each with those without launch behind it
   /// The op whose end the call waited for; absent: it did not wait.
   std::optional<std::uint32_t> awaited;

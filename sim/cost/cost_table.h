@@ -23,8 +23,8 @@ struct Price {
   Ns duration = 0;  ///< running alone
   /// Host time of launching it: framework dispatch plus launches.
   Ns host = 0;
-  Ns lead = 0;      ///< between the last thing that it waits for and its start
-  Ns lateness = 0;  ///< of a collective: between its last arrival and its transfer
+  Ns launch_lead = 0, lead = 0;  ///< as in Cost
+  Ns lateness = 0;               ///< of a collective: between its last arrival and its transfer
   /// Of a collective: its rank alone needs that long, whatever its peers do; else all ranks end
   /// with the slowest.
   bool is_own = false;

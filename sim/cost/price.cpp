@@ -176,6 +176,7 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
           work, cost.fixed_time,
           is_collective(cost.kind) ? options.link_bandwidth_scale : options.compute_scale);
     Price& price = table.prices.emplace_back(rounded(work, host_time(cost, hardware), source));
+    price.launch_lead = cost.launch_lead;
     price.lead = cost.lead;
     price.lateness = cost.lateness;
     price.is_own = cost.is_fixed;

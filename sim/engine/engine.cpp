@@ -235,8 +235,9 @@ Result<Simulation> Engine::simulate(std::span<const CostTable> prices) {
     if (graph_.at(rank_class.program).threads.empty())
       return fail("rank class '{}' has no host thread, so it never takes a step",
                   graph_.text(rank_class.name));
-  const bool has_leads = std::ranges::any_of(
-      graph_.costs, [](const Cost& cost) { return cost.lead + cost.lateness != 0; });
+  const bool has_leads = std::ranges::any_of(graph_.costs, [](const Cost& cost) {
+    return cost.launch_lead + cost.lead + cost.lateness != 0;
+  });
   return options_.contention && !has_leads ? run<SharedDevice>(prices) : run<ListDevice>(prices);
 }
 

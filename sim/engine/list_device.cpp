@@ -85,10 +85,6 @@ bool ListDevice::start(std::uint16_t c, Item& item) {
   const Stream& on = stream(c, row.stream);
   item.start = on.ready;
   item.cause = on.cause;
-  if (item.issued > item.start) {
-    item.start = item.issued;
-    item.cause = {item.host, Reason::host};
-  }
   if (row.has_deps) {
     const Range ops = graph_.at(graph_.classes[c].program).ops;
     const StepTimes& times = timelines_[c].step(item.step);
@@ -102,7 +98,12 @@ bool ListDevice::start(std::uint16_t c, Item& item) {
     }
   }
   const Price& price = rows_[c].price(row);
-  item.start += price.lead;
+  if (is_late(item.issued, item.start, price)) {
+    item.start = item.issued + price.launch_lead;
+    item.cause = {item.host, Reason::host};
+  } else {
+    item.start += price.lead;
+  }
   if (row.collective) return arrive(c, item, row);
   finish(c, item, row, item.start, item.start + price.duration);
   return true;

@@ -33,8 +33,8 @@ class ListDevice {
     // What start() and finish() do, for the ops that wait for their stream alone.
     Timeline& timeline = timelines_[c];
     StepTimes& times = timeline.step(step);
-    const bool late = issued > on.ready;
-    const Ns start = (late ? issued : on.ready) + price.lead;
+    const bool late = is_late(issued, on.ready, price);
+    const Ns start = late ? issued + price.launch_lead : on.ready + price.lead;
     const Cause cause = late ? Cause{host, Reason::host} : on.cause;
     const Ns end = start + price.duration;
     times.ops[local_op] = op_time(issued, start, start, end, cause, step);
@@ -74,6 +74,12 @@ class ListDevice {
   void skip(const Snapshot& snapshot, const Pairing& pairing);
 
  private:
+  /// Does a launch hold an op back longer than the ops that it waits for?
+  static bool is_late(Ns issued, Ns ready, const Price& price) {
+    const Ns behind_launch = issued + price.launch_lead, behind_ops = ready + price.lead;
+    return behind_launch > behind_ops || (behind_launch == behind_ops && issued > ready);
+  }
+
   enum class ItemKind : std::uint8_t { op, record, wait };
   struct Item {
     ItemKind kind = ItemKind::op;

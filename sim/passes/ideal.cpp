@@ -17,7 +17,7 @@ struct Ideal {
       has_usual[row] = cost.usual_time.has_value();
       if (!cost.usual_time) continue;
       cost.fixed_time = *cost.usual_time;
-      cost.lead = cost.lateness = 0;
+      cost.launch_lead = cost.lead = cost.lateness = 0;
     }
     for (const Op& op : target.graph.ops) ops += has_usual[op.cost.row()] ? 1 : 0;
     if (ops == 0) return PassNote{text, "the schedule has no recorded durations", false};

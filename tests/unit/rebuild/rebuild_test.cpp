@@ -41,6 +41,15 @@ std::vector<Ns> replayed(const Graph& graph, double compute = 1, double links = 
   return ends;
 }
 
+/// As `scale=host` of a large factor.
+void without_host_time(Graph& graph) {
+  for (Program& program : graph.programs)
+    for (HostThread& thread : program.threads)
+      for (auto& section : thread.sections)
+        for (Action& action : section)
+          if (action.kind == ActionKind::host_delay) action.a = action.b = 0;
+}
+
 }  // namespace
 
 TEST_CASE("an op of a rebuilt recording waits for its launch and for its stream") {
@@ -59,8 +68,53 @@ TEST_CASE("an op of a rebuilt recording waits for its launch and for its stream"
   CHECK(replayed(step.graph) == std::vector<Ns>{100, 202, 500});
   // Half as long: the first two follow each other, the last one still waits for its launch.
   CHECK(replayed(step.graph, 2) == std::vector<Ns>{50, 102, 450});
-  // Three times as long: the stream is busy when the last one is launched.
-  CHECK(replayed(step.graph, 1.0 / 3) == std::vector<Ns>{300, 602, 907});
+  // Three times as long: the stream is busy when the last one is launched, so that one is as far
+  // behind it as others are behind theirs, and not as far as it was behind its launch.
+  CHECK(replayed(step.graph, 1.0 / 3) == std::vector<Ns>{300, 602, 904});
+}
+
+TEST_CASE("launch latency ends with the host's bound") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  constexpr int kKernels = 100;
+  for (std::uint32_t i = 0; i < kKernels; ++i) {
+    w.call(host, "cudaLaunchKernel", 20 * i, 20 * i + 5, i);
+    w.kernel(stream, "gemm", 20 * i + 8, 20 * i + 13, i);
+  }
+  auto step = rebuilt(w.recording);
+  CHECK(step.ranks[0].unexplained == 0);
+  CHECK(replayed(step.graph).back() == 20 * (kKernels - 1) + 5);
+  without_host_time(step.graph);
+  // The second one 8 µs behind its launch. No gap was recorded: the others 1 µs behind each other.
+  CHECK(replayed(step.graph).back() == 8 + 6 * (kKernels - 1) - 1);
+}
+
+TEST_CASE("an op that its stream held back waits for a later launch as others do") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.call(host, "cudaLaunchKernel", 0, 5, 0);
+  w.call(host, "cudaLaunchKernel", 20, 25, 1);
+  w.call(host, "cudaLaunchKernel", 300, 305, 2);
+  w.kernel(stream, "gemm", 8, 108, 0);
+  w.kernel(stream, "gemm", 109, 209, 1);
+  w.kernel(stream, "gemm", 308, 408, 2);
+  const auto step = rebuilt(w.recording);
+  // A hundred times as fast: 8 µs behind each launch, as the last one was.
+  CHECK(replayed(step.graph, 100) == std::vector<Ns>{1, 21, 301});
+}
+
+TEST_CASE("what passes in a call before its op begins is the host's time") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.call(host, "cudaLaunchKernel", 0, 5, 0);
+  w.call(host, "cudaLaunchKernel", 20, 3020, 1);  // loads a module
+  w.kernel(stream, "gemm", 8, 18, 0);
+  w.kernel(stream, "gemm", 3010, 3110, 1);
+  auto step = rebuilt(w.recording);
+  CHECK(step.ranks[0].unexplained == 0);
+  CHECK(replayed(step.graph) == std::vector<Ns>{10, 3102});
+  without_host_time(step.graph);
+  CHECK(replayed(step.graph) == std::vector<Ns>{10, 111});
 }
 
 TEST_CASE("a recording of years is an event whose time is damaged") {
