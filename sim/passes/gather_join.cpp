@@ -1,6 +1,7 @@
 #include "sim/passes/gather_join.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "sim/passes/host_actions.h"
@@ -48,17 +49,21 @@ class SectionRewrite {
 
   OpId op(std::size_t chain) const { return chains_[chain].op; }
 
-  void apply(const Duplicate& duplicate, std::map<OpId, std::vector<AccessedTensor>>& rewired) {
+  void apply(const Duplicate& duplicate, std::map<OpId, std::vector<AccessedTensor>>& rewired,
+             const Action* instead) {
     const GatherChain& first = chains_[duplicate.first];
     const GatherChain& second = chains_[duplicate.second];
+    const PlacedAction& issue = actions_.all[second.block_begin];
+    if (instead != nullptr) rewriter_.insert_before(issue.list, issue.position, *instead);
     for (const ActionIndex at : second.inputs) erase(at);
     for (const ActionIndex at : second.outputs) {
       erase(at);
       erase_events(at, Role::copy_out);
     }
-    erase_events(second.at, Role::gather);
+    const bool has_event = erase_events(second.at, Role::gather);
     for (ActionIndex at = second.block_begin; at < second.block_end; ++at) erase(at);
     for (const std::size_t row : second.buffers) erase_lifetime(actions_.bindings[row]);
+    if (!has_event) erase_host_work(second.at);
     for (std::size_t i = 0; i < second.full.size(); ++i)
       join(actions_.bindings[first.full[i]], actions_.bindings[second.full[i]], second, rewired);
   }
@@ -123,26 +128,59 @@ class SectionRewrite {
   }
 
   // The event behind a launch that goes, with what waits for it, and the host's work in between;
-  // but not where the event's slot is recorded elsewhere too.
-  void erase_events(ActionIndex launch, Role role) {
+  // but not where the event's slot is recorded elsewhere too. True if there was one.
+  bool erase_events(ActionIndex launch, Role role) {
     const auto& list = actions_.all[launch].list;
     for (ActionIndex at = launch + 1; at < actions_.all.size(); ++at) {
       const Action& action = actions_.all[at].action;
-      if (actions_.all[at].list != list) return;
+      if (actions_.all[at].list != list) return false;
       if (action.kind == ActionKind::host_delay && role == Role::copy_out) continue;
-      if (action.kind != ActionKind::record) return;
-      if (action.stream != graph().ops[actions_.all[launch].action.a].stream) return;
-      if (!is_dedicated(action.a, role)) return;
+      if (action.kind != ActionKind::record) return false;
+      if (action.stream != graph().ops[actions_.all[launch].action.a].stream) return false;
+      if (!is_dedicated(action.a, role)) return false;
       for (ActionIndex between = launch + 1; between <= at; ++between) erase(between);
       for (ActionIndex wait = at + 1; wait < actions_.all.size(); ++wait) {
         const Action& other = actions_.all[wait].action;
         if (other.a != action.a) continue;
-        if (other.kind == ActionKind::record) return;
+        if (other.kind == ActionKind::record) return true;
         if (other.kind == ActionKind::wait || other.kind == ActionKind::host_wait_event)
           erase(wait);
       }
+      return true;
+    }
+    return false;
+  }
+
+  // Behind a launch and what its buffers left: FSDP1, whose gathers have no events of their own,
+  // makes views of the parameters there.
+  void erase_host_work(ActionIndex launch) {
+    const auto& list = actions_.all[launch].list;
+    for (ActionIndex at = launch + 1; at < actions_.all.size(); ++at) {
+      const PlacedAction& placed = actions_.all[at];
+      if (placed.list != list) return;
+      if (rewriter_.is_erased(list, placed.position)) continue;
+      if (placed.action.kind == ActionKind::host_delay) erase(at);
       return;
     }
+  }
+
+  // The event behind a free that goes, if nothing waits for it any more.
+  void erase_idle_event(ActionIndex free) {
+    for (ActionIndex at = free + 1; at < actions_.all.size(); ++at) {
+      const Action& action = actions_.all[at].action;
+      if (actions_.all[at].list != actions_.all[free].list) return;
+      if (action.kind == ActionKind::free || action.kind == ActionKind::release) continue;
+      if (action.kind == ActionKind::record && !is_awaited(action.a)) erase(at);
+      return;
+    }
+  }
+
+  bool is_awaited(std::uint32_t event) const {
+    return std::ranges::any_of(actions_.all, [event](const PlacedAction& placed) {
+      const ActionKind kind = placed.action.kind;
+      return placed.action.a == event &&
+             (kind == ActionKind::wait || kind == ActionKind::host_wait_event);
+    });
   }
 
   // Is the event recorded behind launches of that role alone?
@@ -196,9 +234,14 @@ class SectionRewrite {
     if (!lives_longer) return;
     for (const ActionIndex at : kept.records) {
       erase(at);
-      insert_before(*dropped.end, actions_.all[at].action, kept.storage);
+      const StreamId stream = actions_.all[at].action.stream;
+      const bool is_there = std::ranges::any_of(dropped.records, [&](ActionIndex other) {
+        return actions_.all[other].action.stream == stream;
+      });
+      if (!is_there) insert_before(*dropped.end, actions_.all[at].action, kept.storage);
     }
     erase(*kept.end);
+    erase_idle_event(*kept.end);
     insert_before(*dropped.end, actions_.all[*kept.end].action, kept.storage);
   }
 
@@ -233,7 +276,7 @@ class SectionRewrite {
 }  // namespace
 
 JoinedGathers join_gathers(Rewriter& rewriter, const SameAs& same, JoinedLife life,
-                           const JoinRule& rule) {
+                           const JoinRule& rule, bool leaves_takes) {
   JoinedGathers joined;
   for (std::size_t p = 0; p < rewriter.graph().programs.size(); ++p) {
     // A gather that both steps launch goes in both or not at all.
@@ -256,13 +299,16 @@ JoinedGathers join_gathers(Rewriter& rewriter, const SameAs& same, JoinedLife li
       return false;
     };
     std::map<OpId, std::vector<AccessedTensor>> rewired;
+    std::optional<Action> take;
     for (std::size_t s = 0; s < 2; ++s)
       for (const Duplicate& duplicate : found[s]) {
         const OpId op = sections[s].op(duplicate.second);
         const auto other = partner[1 - s].find(op);
         const bool agrees = other != partner[1 - s].end() && other->second == partner[s][op];
         if (!agrees && is_launched(op, s == 0 ? Section::body : Section::first)) continue;
-        sections[s].apply(duplicate, rewired);
+        if (leaves_takes && !take)
+          take = {ActionKind::host_wait_event, {}, rewriter.add_event(ProgramId(p)).row(), 0};
+        sections[s].apply(duplicate, rewired, take ? &*take : nullptr);
         if (s == 0) continue;
         ++joined.dropped;
         joined.bytes += rewriter.graph().at(rewriter.graph().at(op).cost).message_bytes;

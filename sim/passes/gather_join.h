@@ -31,8 +31,10 @@ struct JoinedGathers {
 /// Drops every gather that the rule names, with its casts, copies, buffers and events; what used
 /// its copy uses the first one's, until the last of both. Kept are gathers where the two copies
 /// differ in size, are freed in two ways, where no stream orders the users of the second behind
-/// those of the first, and what only one of the first and the steady step could drop. Not flushed.
+/// those of the first, and what only one of the first and the steady step could drop. With
+/// `leaves_takes` the host waits for an event that nothing records where such a gather was issued:
+/// limit_all_gathers() lets it take part. Not flushed.
 JoinedGathers join_gathers(Rewriter& rewriter, const SameAs& same, JoinedLife life,
-                           const JoinRule& rule);
+                           const JoinRule& rule, bool leaves_takes = false);
 
 }  // namespace foregather::sim

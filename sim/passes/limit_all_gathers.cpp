@@ -48,8 +48,9 @@ class Limiter {
     find_slots();
   }
 
-  // Without `limit` all waits go.
-  LimitedGathers limit(std::optional<std::size_t> limit) {
+  // Without `limit` all waits go, but for marks where an unshard found its parameters in place.
+  LimitedGathers limit(std::optional<std::size_t> limit, bool leaves_takes) {
+    if (leaves_takes) mark_ = rewriter_.add_event(program_).row();
     Plan first, body;
     if (limit) {
       Queue queue;
@@ -143,20 +144,32 @@ class Limiter {
     return awaited_->contains(event);
   }
 
+  bool is_recorded(std::uint32_t event) {
+    if (!recorded_) {
+      recorded_.emplace();
+      for (const Section section : {Section::first, Section::body})
+        for (const ActionList& list : rewriter_.lists(section))
+          if (list.program == program_)
+            for (const Action& action : rewriter_.actions(list))
+              if (action.kind == ActionKind::record) recorded_->insert(action.a);
+    }
+    return recorded_->contains(event);
+  }
+
   bool is_idle(StreamId stream) {
     if (working_.empty())
       for (const Op& op : graph().ops) working_.insert(op.stream);
     return !working_.contains(stream);
   }
 
-  // The host's waits for those events; before one that is no gather's there is an unshard that
-  // finds its parameters in place.
+  // The host's waits for those events, or for one that nothing records; before one that is no
+  // gather's there is an unshard that finds its parameters in place.
   void find_waits(Part& part) {
     for (ActionIndex at = 0; at < part.actions.all.size(); ++at) {
       const Action& action = part.actions.all[at].action;
       if (action.kind != ActionKind::host_wait_event) continue;
       const bool is_gathers = std::ranges::binary_search(part.takes, at + 1);
-      if (!is_gathers && !limiter_events_.contains(action.a)) continue;
+      if (!is_gathers && !limiter_events_.contains(action.a) && is_recorded(action.a)) continue;
       if (!is_gathers) part.takes.insert(std::ranges::upper_bound(part.takes, at), at);
     }
   }
@@ -248,6 +261,9 @@ class Limiter {
       if (wanted == plan.end()) {
         if (!now) continue;
         rewriter_.erase(all[*now].list, all[*now].position);
+        if (mark_ && now == take)
+          rewriter_.insert_before(all[take].list, all[take].position,
+                                  {ActionKind::host_wait_event, {}, *mark_, 0});
         ++changed;
         continue;
       }
@@ -267,8 +283,9 @@ class Limiter {
   std::size_t gathers_ = 0;
   std::set<StreamId> working_;
   std::set<std::uint32_t> limiter_events_;
-  std::optional<std::set<std::uint32_t>> awaited_;
+  std::optional<std::set<std::uint32_t>> awaited_, recorded_;
   std::optional<StreamId> idle_;
+  std::optional<std::uint32_t> mark_;
   Part first_, body_;
   std::vector<Slot> slots_;  ///< by ordinal of a put
 };
@@ -318,11 +335,12 @@ Result<Pass> parse_limit(const PassArguments& arguments) {
 
 }  // namespace
 
-LimitedGathers limit_all_gathers(Rewriter& rewriter, std::optional<std::size_t> most) {
+LimitedGathers limit_all_gathers(Rewriter& rewriter, std::optional<std::size_t> most,
+                                 bool leaves_takes) {
   LimitedGathers limited;
   for (std::size_t p = 0; p < rewriter.graph().programs.size(); ++p) {
     Limiter limiter(rewriter, ProgramId(p));
-    const LimitedGathers own = limiter.limit(most);
+    const LimitedGathers own = limiter.limit(most, leaves_takes);
     limited.gathers += own.gathers;
     limited.frees += own.frees;
     limited.waits += own.waits;

@@ -18,7 +18,10 @@ struct LimitedGathers {
 
 /// Plays FSDP1's queue of free-events through the steps and edits the host's waits before gathers
 /// to what it says, not flushed. `most`: events in the queue from which on a gather waits for the
-/// oldest; nothing: no gather waits.
-LimitedGathers limit_all_gathers(Rewriter& rewriter, std::optional<std::size_t> most);
+/// oldest; nothing: no gather waits. An unshard that finds its parameters in place takes part where
+/// the host waits for an event of the queue, or for one that nothing records: `leaves_takes` puts
+/// the second in the place of the first, for a later call.
+LimitedGathers limit_all_gathers(Rewriter& rewriter, std::optional<std::size_t> most,
+                                 bool leaves_takes = false);
 
 }  // namespace foregather::sim

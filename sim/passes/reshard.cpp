@@ -30,13 +30,23 @@ std::optional<std::size_t> limit_of(const Graph& graph) {
 using Stage = std::function<void(Rewriter&)>;
 
 // The stages one after the other, without the waits of a rate limiter, which is played anew over
-// what they leave.
-PassNote edit(PassTarget& target, std::vector<Stage> stages,
-              const std::function<PassNote()>& note) {
+// what they leave; with or without the unshards that find their parameters in place.
+PassNote edit(PassTarget& target, std::vector<Stage> stages, const std::function<PassNote()>& note,
+              bool leaves_takes = false) {
   if (const auto most = limit_of(target.graph)) {
-    stages.insert(stages.begin(), [](Rewriter& rewriter) { limit_all_gathers(rewriter, {}); });
+    stages.insert(stages.begin(), [leaves_takes](Rewriter& rewriter) {
+      limit_all_gathers(rewriter, {}, leaves_takes);
+    });
     stages.emplace_back([most](Rewriter& rewriter) { limit_all_gathers(rewriter, most); });
   }
+  // A rewriter drops waits for what nothing records when it ends, and so those that mark unshards.
+  if (leaves_takes)
+    stages = {[all = std::move(stages)](Rewriter& rewriter) {
+      for (const Stage& stage : all) {
+        stage(rewriter);
+        rewriter.flush();
+      }
+    }};
   Graph graph = target.graph;
   for (const Stage& stage : stages) {
     Rewriter rewriter(std::move(graph));
@@ -98,10 +108,11 @@ struct Never {
                       true};
     };
     return edit(target, {[&](Rewriter& rewriter) {
-                  joined = join_gathers(rewriter, {}, JoinedLife::by_unit, is_gathered_again);
+                  joined = join_gathers(rewriter, {}, JoinedLife::by_unit, is_gathered_again,
+                                        /*leaves_takes=*/true);
                   if (joined.dropped > 0) set_reshard(rewriter.graph(), Reshard::after_backward);
                 }},
-                note);
+                note, /*leaves_takes=*/true);
   }
 
   static bool is_gathered_again(const Op& first, const Op& second, const Lifetime& /*kept*/,
