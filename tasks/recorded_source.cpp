@@ -85,7 +85,7 @@ std::optional<std::string> warning_of(const run::EventCounts& dropped,
 
 Result<bool> is_recorded(const std::string& path) {
   if (store::is_run(path)) return true;
-  const auto head = traces::format_head(path);
+  const auto head = traces::format_head(path, begins_recorded_run);
   if (!head) return tl::unexpected(head.error());
   return begins_recorded_run(*head);
 }

@@ -13,7 +13,7 @@
 
 namespace foregather::tasks {
 
-/// Is this RUN.db or RUN.db:NAME, or does the file, unpacked, or the first member of an archive,
+/// Is this RUN.db or RUN.db:NAME, or does the file, unpacked, or any member of an archive,
 /// begin as a recorded run of a tool that import reads? Errors: a file that cannot be read.
 Result<bool> is_recorded(const std::string& path);
 

@@ -170,18 +170,21 @@ Status visit_texts(const std::string& path,
   return {};
 }
 
-Result<std::string> format_head(const std::string& path) {
-  std::optional<std::string> first;
+Result<std::string> format_head(const std::string& path,
+                                const std::function<bool(std::string_view)>& is_wanted) {
+  std::string found;
+  bool is_done = false;
   const Status status =
       visit_texts(path, [&](const TextMember& member, TextSource& text) -> Status {
-        if (first || member.name.ends_with(kPerfettoManifest)) return {};
+        if (is_done || member.name.ends_with(kPerfettoManifest)) return {};
         auto head = take_head(text, kFormatHead);
         if (!head) return tl::unexpected(head.error());
-        first = std::move(*head);
+        is_done = !is_wanted || is_wanted(*head);
+        if (is_done || found.empty()) found = std::move(*head);
         return {};
       });
   if (!status) return tl::unexpected(status.error());
-  return first.value_or("");
+  return found;
 }
 
 }  // namespace foregather::traces

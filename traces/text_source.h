@@ -63,8 +63,9 @@ struct TextMember {
 Status visit_texts(const std::string& path,
                    const std::function<Status(const TextMember&, TextSource&)>& visit);
 
-/// The first kFormatHead bytes of the file at `path`, unpacked, or of the first file in an archive.
-/// Errors: those of visit_texts().
-Result<std::string> format_head(const std::string& path);
+/// The first kFormatHead bytes of the file at `path`, unpacked, or of a file in an archive: of the
+/// first whose head is wanted, else of the first. Errors: those of visit_texts().
+Result<std::string> format_head(const std::string& path,
+                                const std::function<bool(std::string_view)>& is_wanted = {});
 
 }  // namespace foregather::traces

@@ -109,6 +109,9 @@ TEST_CASE("import: members of an archive, those in no known format are named") {
   const auto one = tasks::import_files({path + "!rank1.json"});
   REQUIRE(one);
   CHECK(one->size() == 1);
+  // simulate and compare take such an archive as well.
+  CHECK(tasks::is_recorded(path).value());
+  CHECK_FALSE(tasks::is_recorded(path + "!README").value());
 }
 
 TEST_CASE("import: a packed SQLite database must be unpacked first") {
