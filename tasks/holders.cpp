@@ -29,6 +29,7 @@ int strangeness(std::string_view name, std::string_view file) {
 }
 
 bool is_live_at_peak(const alloc::BlockLife& life, const alloc::Replay& replay) {
+  if (life.is_waiting) return false;
   if (!replay.peak_event) return !life.born;
   return (!life.born || *life.born <= *replay.peak_event) &&
          (!life.freed || *life.freed > *replay.peak_event);

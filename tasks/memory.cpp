@@ -20,7 +20,8 @@ struct Question {
 };
 
 Result<std::vector<Question>> questions_of(const MemoryRequest& request,
-                                           const alloc::AllocConfig& recorded) {
+                                           const alloc::AllocConfig& recorded,
+                                           std::vector<std::string>& warnings) {
   std::vector<Question> questions;
   for (const std::string& text : request.alloc_confs) {
     auto config = alloc::parse_alloc_conf(text == "default" ? "" : text);
@@ -31,6 +32,10 @@ Result<std::vector<Question>> questions_of(const MemoryRequest& request,
     const bool is_new = std::none_of(questions.begin(), questions.end(),
                                      [&](const Question& other) { return other.name == name; });
     if (is_new) questions.push_back({name, *config});
+    if (is_new && config->memory_fraction < 1 && !request.capacity)
+      warnings.push_back(fmt::format(
+          "--alloc-conf {}: a fraction of a device without a limit, expected --capacity as well",
+          text));
   }
   const bool asks = request.capacity || request.start == alloc::WhatIfStart::cold;
   if (questions.empty() && asks) {
@@ -97,7 +102,7 @@ Result<MemoryReport> examine_snapshot(const MemoryRequest& request) {
   MemoryReport report;
   report.source = request.snapshot;
   report.config = recorded_config(*snapshot, report.warnings);
-  const auto questions = questions_of(request, report.config);
+  const auto questions = questions_of(request, report.config, report.warnings);
   if (!questions) return tl::unexpected(questions.error());
   const auto devices = recordings(*snapshot, report.config, report.warnings);
   if (devices.empty())

@@ -33,7 +33,7 @@ struct History {
 Blocks held(const History& history, std::optional<std::size_t> alloc::BlockLife::*open) {
   Blocks blocks;
   for (const alloc::BlockLife& life : history.replay.lives)
-    if (!(life.*open)) blocks.emplace(life.address, life.size);
+    if (!(life.*open) && !life.is_waiting) blocks.emplace(life.address, life.size);
   return blocks;
 }
 

@@ -130,6 +130,7 @@ class SnapshotRecorder {
 
   void add_block(const MemoryTrace& trace, const alloc::BlockLife& life, run::StepRow step,
                  Ns end) {
+    if (life.is_waiting) return;  // not allocated in the window
     run::BindingRecord row;
     row.step = step;
     row.name = name_of(stack_of(snapshot_, trace.device, life));

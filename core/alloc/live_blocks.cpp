@@ -2,6 +2,18 @@
 
 namespace foregather::alloc {
 
+void LiveBlocks::add(Address recorded, const LiveBlock& block) {
+  const auto [known, is_new] = blocks_.try_emplace(recorded, block);
+  if (!is_new && known->second.waits_for) --waiting_;
+  known->second = block;
+  if (block.waits_for) ++waiting_;
+}
+
+bool LiveBlocks::is_waiting(Address recorded) const {
+  const auto live = find(recorded);
+  return live && live->waits_for;
+}
+
 std::optional<LiveBlock> LiveBlocks::find(Address recorded) const {
   const auto found = blocks_.find(recorded);
   if (found == blocks_.end()) return std::nullopt;
@@ -20,19 +32,30 @@ std::optional<LiveBlock> LiveBlocks::request_free(Address recorded) {
   const auto found = blocks_.find(recorded);
   if (found == blocks_.end() || found->second.waits_for) return std::nullopt;
   found->second.waits_for = clock_.acquire();
+  ++waiting_;
   allocator_.record_stream(found->second.block, found->second.waits_for);
   allocator_.free(found->second.block);
   return found->second;
 }
 
 std::optional<LiveBlock> LiveBlocks::complete_free(Address recorded) {
+  const auto live = take_waiting(recorded);
+  if (live) complete(*live);
+  return live;
+}
+
+std::optional<LiveBlock> LiveBlocks::take_waiting(Address recorded) {
   const auto live = find(recorded);
   if (!live || !live->waits_for) return std::nullopt;
-  clock_.complete(live->waits_for);
-  allocator_.process_events();
-  clock_.release(live->waits_for);
+  --waiting_;
   blocks_.erase(recorded);
   return live;
+}
+
+void LiveBlocks::complete(const LiveBlock& block) {
+  clock_.complete(block.waits_for);
+  allocator_.process_events();
+  clock_.release(block.waits_for);
 }
 
 }  // namespace foregather::alloc

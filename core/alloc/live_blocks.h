@@ -24,13 +24,19 @@ class LiveBlocks {
   LiveBlocks(CachingAllocator& allocator, RecordedClock& clock)
       : allocator_(allocator), clock_(clock) {}
 
-  void add(Address recorded, const LiveBlock& block) { blocks_[recorded] = block; }
+  void add(Address recorded, const LiveBlock& block);
   /// Nothing: the replay has no such block.
   std::optional<LiveBlock> find(Address recorded) const;
   std::optional<LiveBlock> free(Address recorded);
   /// The free waits for complete_free.
   std::optional<LiveBlock> request_free(Address recorded);
   std::optional<LiveBlock> complete_free(Address recorded);
+  /// complete_free() in two parts: the block is no longer known, and then no longer in use.
+  std::optional<LiveBlock> take_waiting(Address recorded);
+  void complete(const LiveBlock& block);
+
+  bool is_waiting(Address recorded) const;
+  std::size_t waiting() const { return waiting_; }  ///< blocks
 
   const std::unordered_map<Address, LiveBlock>& all() const { return blocks_; }
 
@@ -38,6 +44,7 @@ class LiveBlocks {
   CachingAllocator& allocator_;
   RecordedClock& clock_;
   std::unordered_map<Address, LiveBlock> blocks_;
+  std::size_t waiting_ = 0;
 };
 
 }  // namespace foregather::alloc

@@ -18,7 +18,7 @@ bool is_segment(const RecordedEvent& event) {
   return (is_release(event.action) || is_growth(event.action)) && is_possible(event);
 }
 
-/// Segment events in front of a malloc, split into operations.
+/// Segment events, of a malloc those of its own.
 struct SegmentRun {
   std::size_t first = 0;
   std::size_t last = 0;  ///< the event after them
@@ -27,7 +27,9 @@ struct SegmentRun {
 /// What the recording leaves open.
 struct Assumptions {
   StartState start;
-  std::set<std::size_t> apart;     ///< first events of releases that are no part of a malloc
+  /// First events of releases and completions that are no part of a malloc.
+  std::set<std::size_t> apart;
+  std::set<std::size_t> deferred;  ///< free_requested whose free_completed right behind is later
   std::set<std::size_t> switches;  ///< mallocs before which expandable segments are switched
 };
 
@@ -92,8 +94,8 @@ class Replayer {
     LiveBlock live{id, out_.lives.size(), {}};
     if (block.state == BlockState::waiting) live.waits_for = block.uses.front();
     live_.add(block.address, live);
-    out_.lives.push_back(
-        {block.address, block.requested, block.size, segment.stream, std::nullopt, std::nullopt});
+    out_.lives.push_back({block.address, block.requested, block.size, segment.stream, std::nullopt,
+                          std::nullopt, block.state == BlockState::waiting});
   }
 
   template <class... Args>
@@ -101,7 +103,8 @@ class Replayer {
     if (!out_.first_divergence)
       out_.first_divergence = {event,        fmt::format(format, std::forward<Args>(args)...),
                                std::nullopt, 0,
-                               std::nullopt, false};
+                               std::nullopt, std::nullopt,
+                               false};
   }
 
   // One operation that begins at that event; the event after it.
@@ -115,7 +118,10 @@ class Replayer {
       case RecordedAction::alloc:
       case RecordedAction::oom: return malloc({at, at});
       case RecordedAction::free_requested: return request_free(at);
-      case RecordedAction::free_completed: return complete_free(at);
+      case RecordedAction::free_completed: {
+        const auto waiting = malloc_waiting_from(at);
+        return waiting ? malloc_and_complete(*waiting) : complete_free(at);
+      }
       case RecordedAction::other: return at + 1;
       default: return segment_run(at);
     }
@@ -139,6 +145,45 @@ class Replayer {
     differs(at, "a segment is made without a malloc behind it");
     for (; at < last; ++at) count_segment(events_[at]);
     return last;
+  }
+
+  // The malloc that the completions from `at` on are a part of.
+  std::optional<WaitingMalloc> malloc_waiting_from(std::size_t at) {
+    if (at < looked_at_ || assumptions_.apart.contains(at)) return std::nullopt;
+    std::size_t end = at;
+    std::size_t waiting = 0;
+    for (; end < events_.size() && events_[end].action == RecordedAction::free_completed; ++end)
+      waiting += live_.is_waiting(events_[end].address) ? 1 : 0;
+    looked_at_ = end;
+    std::size_t last = end;
+    while (last < events_.size() && is_segment(events_[last])) ++last;
+    if (last == events_.size() || waiting < live_.waiting()) return std::nullopt;
+    const RecordedEvent& event = events_[last];
+    const bool is_oom = event.action == RecordedAction::oom;
+    const bool releases = end < last && is_release(events_[end].action);
+    if ((!is_oom && (event.action != RecordedAction::alloc || !releases)) || !is_possible(event) ||
+        (end < last && (events_[end].in_empty_cache || assumptions_.apart.contains(end))) ||
+        allocator_.has_cached(event.size, event.stream))
+      return std::nullopt;
+    return WaitingMalloc{at, last};
+  }
+
+  std::size_t malloc_and_complete(const WaitingMalloc& waiting) {
+    std::size_t end = waiting.first;
+    while (events_[end].action == RecordedAction::free_completed) ++end;
+    out_.waiting_mallocs.push_back(waiting);
+    const bool was_exact = out_.exact();
+    std::vector<LiveBlock> blocks;
+    for (std::size_t at = waiting.first; at < end; ++at) {
+      if (const auto block = live_.take_waiting(events_[at].address))
+        blocks.push_back(*block);
+      else
+        unmatched(at);
+    }
+    const std::size_t next = malloc({end, waiting.malloc});
+    for (const LiveBlock& block : blocks) live_.complete(block);
+    if (was_exact && !out_.exact()) out_.first_divergence->completion = waiting.first;
+    return next;
   }
 
   void count_segment(const RecordedEvent& event) {
@@ -237,9 +282,9 @@ class Replayer {
 
   std::size_t request_free(std::size_t at) {
     const RecordedEvent& event = events_[at];
-    const bool at_once = at + 1 < events_.size() &&
-                         events_[at + 1].action == RecordedAction::free_completed &&
-                         events_[at + 1].address == event.address;
+    const bool at_once =
+        at + 1 < events_.size() && events_[at + 1].action == RecordedAction::free_completed &&
+        events_[at + 1].address == event.address && !assumptions_.deferred.contains(at);
     const auto freed = at_once ? live_.free(event.address) : live_.request_free(event.address);
     if (freed)
       out_.lives[freed->life].freed = at;
@@ -319,7 +364,8 @@ class Replayer {
   // What could not be undone is the reason for every other difference.
   void take_contradiction() {
     if (const auto& found = out_.start.contradiction)
-      out_.first_divergence = {found->event, found->reason, std::nullopt, 0, std::nullopt, false};
+      out_.first_divergence = {found->event, found->reason, std::nullopt, 0,
+                               std::nullopt, std::nullopt,  false};
   }
 
   void finish() {
@@ -347,6 +393,7 @@ class Replayer {
   NumberDigest digest_alloc_;
   NumberDigest digest_curve_;
   Bytes recorded_reserved_ = 0;
+  std::size_t looked_at_ = 0;  ///< of a run of completions: the event after it
 };
 
 }  // namespace
@@ -370,14 +417,38 @@ bool enlarge(StartState& start, const Divergence& divergence) {
   return false;
 }
 
+// The free_requested whose completion right behind it may have come in the malloc at that event.
+std::optional<std::size_t> deferred_before(const std::vector<RecordedEvent>& events,
+                                           std::size_t malloc) {
+  std::size_t at = malloc;
+  while (at > 0 && is_segment(events[at - 1])) --at;
+  while (at > 0 && events[at - 1].action == RecordedAction::free_completed) --at;
+  if (at == 0 || at == malloc || events[at].action != RecordedAction::free_completed ||
+      events[at - 1].action != RecordedAction::free_requested ||
+      events[at - 1].address != events[at].address)
+    return std::nullopt;
+  return at - 1;
+}
+
 // What else the recording may mean, likely things first.
-std::vector<Assumptions> alternatives(const Assumptions& from, const Divergence& divergence) {
+std::vector<Assumptions> alternatives(const Assumptions& from, const Divergence& divergence,
+                                      const std::vector<RecordedEvent>& events) {
   std::vector<Assumptions> out;
   Assumptions enlarged = from;
   if (enlarge(enlarged.start, divergence)) out.push_back(std::move(enlarged));
   if (divergence.release) {
     out.push_back(from);
     out.back().apart.insert(*divergence.release);
+  }
+  const auto deferred =
+      divergence.event < events.size() ? deferred_before(events, divergence.event) : std::nullopt;
+  if (deferred && !from.deferred.contains(*deferred)) {
+    out.push_back(from);
+    out.back().deferred.insert(*deferred);
+  }
+  if (divergence.completion) {
+    out.push_back(from);
+    out.back().apart.insert(*divergence.completion);
   }
   if (divergence.in_malloc && !from.switches.contains(divergence.event)) {
     out.push_back(from);
@@ -392,13 +463,14 @@ Result<Replay> replay(const Recording& recording, bool keep_curve) {
   constexpr int kMostReplays = 100;
   Result<StartState> start = rewind(recording);
   if (!start) return tl::unexpected(start.error());
-  Assumptions assumptions{std::move(*start), {}, {}};
+  Assumptions assumptions{std::move(*start), {}, {}, {}};
   Result<Replay> best = Replayer(recording, assumptions, keep_curve).run();
   int replays = 1;
   const bool is_consistent = !assumptions.start.contradiction;
   for (bool is_better = is_consistent; best && !best->exact() && is_better;) {
     is_better = false;
-    for (Assumptions& other : alternatives(assumptions, *best->first_divergence)) {
+    for (Assumptions& other :
+         alternatives(assumptions, *best->first_divergence, recording.events)) {
       if (++replays > kMostReplays) break;
       Result<Replay> next = Replayer(recording, other, keep_curve).run();
       is_better =

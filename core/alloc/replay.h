@@ -23,6 +23,8 @@ struct Divergence {
   Bytes spare = 0;
   /// First of the releases that were taken for a part of the malloc; absent: none.
   std::optional<std::size_t> release;
+  /// First of the free_completed that were; absent: none.
+  std::optional<std::size_t> completion;
   bool in_malloc = false;
 };
 
@@ -34,6 +36,14 @@ struct BlockLife {
   StreamId stream;
   std::optional<std::size_t> born;   ///< its alloc; absent: alive when the window began
   std::optional<std::size_t> freed;  ///< its free_requested; absent: alive at the end
+  bool is_waiting = false;           ///< freed before the window already, and completed later
+};
+
+/// A malloc that waited for streams before it gave up or tried again: the free_completed of
+/// [first, malloc) came in it.
+struct WaitingMalloc {
+  std::size_t first = 0;
+  std::size_t malloc = 0;  ///< its alloc or oom
 };
 
 /// Bytes after an operation, whose last event is `event`.
@@ -62,6 +72,7 @@ struct Replay {
   std::int64_t retries = 0;
   std::int64_t ooms = 0;
   std::vector<std::size_t> empty_caches;  ///< first events of explicit releases of the cache
+  std::vector<WaitingMalloc> waiting_mallocs;
   /// Bytes that the device had for the allocator when memory ran out; absent: it never did.
   std::optional<Bytes> capacity;
   std::optional<Divergence> first_divergence;
@@ -82,10 +93,14 @@ struct Replay {
 /// One operation is a free_requested, a free_completed, a malloc with all its segment events, or a
 /// release of all cached blocks. Segment releases in front of a malloc belong to it (the driver had
 /// no memory) unless their stack names empty_cache, or the malloc would have been served from the
-/// cache before: then somebody emptied the cache. Cost: a few hundred nanoseconds an event.
+/// cache before: then somebody emptied the cache. A malloc that releases, or runs out of memory,
+/// waits for all streams first: the free_completed in front of it belong to it, too, if they are of
+/// all blocks that wait, and the cache had nothing for it before. Cost: a few hundred nanoseconds
+/// an event.
 ///
-/// Three things a recording may leave open: the size of an ambiguous block, whether releases in
-/// front of a malloc were its own, and when the program switched expandable segments on or off.
+/// Four things a recording may leave open: the size of an ambiguous block, whether releases or
+/// completions in front of a malloc were its own, and when the program switched expandable segments
+/// on or off.
 /// They are corrected at the first difference, if the replay then agrees for longer.
 ///
 /// An event that contradicts the state at the end is a difference, too. Errors: those of rewind().

@@ -57,7 +57,7 @@ class WhatIfReplay {
     for (const SegmentLayout& segment : replayed_.start.layout)
       for (const BlockLayout& block : segment.blocks) {
         if (block.state != BlockState::allocated && block.state != BlockState::waiting) continue;
-        malloc(block.address, block.requested, segment.stream, 0);
+        malloc(block.address, block.requested, segment.stream, {});
         if (block.state == BlockState::waiting) live_.request_free(block.address);
       }
   }
@@ -98,7 +98,7 @@ class WhatIfReplay {
       case RecordedAction::alloc: malloc(event.address, event.size, event.stream, at); break;
       case RecordedAction::oom: try_again(at); break;
       case RecordedAction::free_requested: return free(at);
-      case RecordedAction::free_completed: live_.complete_free(event.address); break;
+      case RecordedAction::free_completed: return complete_free(at);
       case RecordedAction::segment_free:
       case RecordedAction::segment_unmap:
         if (std::binary_search(releases_.begin(), releases_.end(), at)) allocator_.empty_cache();
@@ -108,7 +108,7 @@ class WhatIfReplay {
     return at + 1;
   }
 
-  void malloc(Address recorded, Bytes size, StreamId stream, std::size_t at) {
+  void malloc(Address recorded, Bytes size, StreamId stream, std::optional<std::size_t> at) {
     const Allocation got = allocator_.malloc(std::max<Bytes>(size, 0), stream);
     if (!got.ok()) {
       if (!out_.first_oom) out_.first_oom = at;
@@ -129,11 +129,33 @@ class WhatIfReplay {
       out_.first_oom = at;
   }
 
+  std::optional<WaitingMalloc> malloc_waiting_from(std::size_t at) const {
+    const auto& mallocs = replayed_.waiting_mallocs;
+    const auto found = std::ranges::lower_bound(mallocs, at, {}, &WaitingMalloc::first);
+    if (found == mallocs.end() || found->first != at) return std::nullopt;
+    return *found;
+  }
+
+  // A malloc that waited for the streams did not have these blocks yet.
+  std::size_t complete_free(std::size_t at) {
+    const auto waiting = malloc_waiting_from(at);
+    if (!waiting) {
+      live_.complete_free(events_[at].address);
+      return at + 1;
+    }
+    std::vector<LiveBlock> blocks;
+    for (; events_[at].action == RecordedAction::free_completed; ++at)
+      if (const auto block = live_.take_waiting(events_[at].address)) blocks.push_back(*block);
+    const std::size_t next = step(waiting->malloc);
+    for (const LiveBlock& block : blocks) live_.complete(block);
+    return next;
+  }
+
   std::size_t free(std::size_t at) {
     const Address address = events_[at].address;
     const bool at_once = at + 1 < events_.size() &&
                          events_[at + 1].action == RecordedAction::free_completed &&
-                         events_[at + 1].address == address;
+                         events_[at + 1].address == address && !malloc_waiting_from(at + 1);
     if (at_once)
       live_.free(address);
     else

@@ -28,7 +28,7 @@ struct WhatIfFigures {
   std::int64_t retries = 0;
   std::int64_t ooms = 0;                 ///< requests that found no memory
   std::int64_t recorded_ooms = 0;        ///< requests that found none when they were recorded
-  std::optional<std::size_t> first_oom;  ///< event
+  std::optional<std::size_t> first_oom;  ///< event; absent: none, or one of a cold start's blocks
   /// First 16 digits of SHA-256 over "id:address:block size;" of every allocation, id counting from
   /// 0 with the blocks of a cold start first.
   std::string address_digest;

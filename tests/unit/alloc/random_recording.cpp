@@ -29,6 +29,7 @@ class Recorder final : public AllocatorSink {
   RandomRecording run() {
     for (int i = 0; i < program_.calls; ++i) call();
     out_.recording.at_end = as_recorded(allocator_.layout());
+    out_.retries = allocator_.stats().num_alloc_retries;
     return std::move(out_);
   }
 
@@ -71,6 +72,7 @@ class Recorder final : public AllocatorSink {
       return;
     }
     in_empty_cache_ = true;
+    ++out_.empty_caches;
     allocator_.empty_cache();
     in_empty_cache_ = false;
   }

@@ -25,6 +25,7 @@ struct RandomProgram {
 struct RandomRecording {
   Recording recording;
   std::vector<std::pair<std::size_t, Layout>> before;  ///< event, state
+  std::int64_t retries = 0, empty_caches = 0;
 };
 
 RandomRecording record(const RandomProgram& program);

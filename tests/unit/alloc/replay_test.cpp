@@ -73,4 +73,69 @@ TEST_CASE("recordings of deferred frees replay exactly") {
   check_replays({.conf = "", .capacity = kAmple, .streams = 3, .defers = true}, 12);
 }
 
+// Running out of memory waits for the streams: their blocks are completed in the malloc.
+TEST_CASE("recordings of deferred frees that run out of memory replay exactly") {
+  RandomProgram program{.conf = "", .capacity = 600 * MiB, .streams = 3, .defers = true};
+  check_replays(program, 24);
+  program.conf = "expandable_segments:True";
+  check_replays(program, 24);
+  program.names_empty_cache = false;
+  check_replays(program, 12);
+}
+
+TEST_CASE("a replay tries again as often as the program did") {
+  RandomProgram program{.conf = "", .capacity = 600 * MiB, .streams = 3, .defers = true};
+  std::int64_t retries = 0;
+  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+    program.seed = seed;
+    const RandomRecording random = record(program);
+    const auto replayed = replay(random.recording);
+    if (!replayed) FAIL(replayed.error().message);
+    CAPTURE(seed);
+    CHECK(replayed->retries == random.retries);
+    CHECK(std::ssize(replayed->empty_caches) <= random.empty_caches);
+    retries += random.retries;
+  }
+  CHECK(retries > 100);
+}
+
+// 40 MiB wait for a stream, 20 MiB are cached, and 30 MiB more do not fit into 100 MiB.
+TEST_CASE("a block that a malloc waited for serves the next one if the device is larger") {
+  constexpr Bytes kA = 1 * GiB, kB = 2 * GiB, kC = 3 * GiB, kD = 4 * GiB;
+  const auto event = [](Address address, Bytes size, RecordedAction action) {
+    return RecordedEvent{address, size, StreamId(0), action, false};
+  };
+  Recording recording;
+  recording.streams = {0};
+  using enum RecordedAction;
+  recording.events = {event(kA, 40 * MiB, segment_alloc),  event(kA, 40 * MiB, alloc),
+                      event(kB, 20 * MiB, segment_alloc),  event(kB, 20 * MiB, alloc),
+                      event(kC, 30 * MiB, segment_alloc),  event(kC, 30 * MiB, alloc),
+                      event(kA, 40 * MiB, free_requested), event(kB, 20 * MiB, free_requested),
+                      event(kB, 20 * MiB, free_completed), event(kA, 40 * MiB, free_completed),
+                      event(kB, 20 * MiB, segment_free),   event(kA, 40 * MiB, segment_free),
+                      event(kD, 30 * MiB, segment_alloc),  event(kD, 30 * MiB, alloc)};
+  SegmentLayout segment;
+  segment.kind = PoolKind::large;
+  segment.stream = StreamId(0);
+  segment.size = 30 * MiB;
+  for (const Address address : {kC, kD}) {
+    segment.address = address;
+    segment.blocks = {{BlockState::allocated, address, 30 * MiB, 30 * MiB, {}, {}}};
+    recording.at_end.push_back(segment);
+  }
+  const auto replayed = replay(recording);
+  if (!replayed) FAIL(replayed.error().message);
+  if (replayed->first_divergence) FAIL(replayed->first_divergence->reason);
+  CHECK(replayed->retries == 1);
+  CHECK(replayed->empty_caches.empty());
+  REQUIRE(replayed->waiting_mallocs.size() == 1);
+  for (const WhatIfStart start : {WhatIfStart::recorded, WhatIfStart::cold}) {
+    const auto figures = what_if(recording, *replayed, WhatIf{recording.config, start, {}});
+    if (!figures) FAIL(figures.error().message);
+    CHECK(figures->peak.reserved == 120 * MiB);
+    CHECK(figures->retries == 0);
+  }
+}
+
 }  // namespace foregather::alloc::test
