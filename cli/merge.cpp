@@ -24,9 +24,11 @@ int run_merge(const MergeArguments& arguments) {
   const std::string path = printable(arguments.output);
   if (!*merged) return print(fmt::format("wrote {}\n", path));
   const tasks::MergedSweep& sweep = **merged;
-  if (sweep.points < sweep.grid && !sweep.has_conditions)
-    complain(fmt::format("warning: {} of {} points are in none of these databases",
-                         sweep.grid - sweep.points, sweep.grid));
+  if (sweep.points < sweep.grid)
+    complain(fmt::format(
+        "warning: {} of {} points are in none of these databases{}", sweep.grid - sweep.points,
+        sweep.grid,
+        sweep.has_conditions ? ": --where excludes some, and a shard may be missing" : ""));
   return print(
       fmt::format("wrote {}: {} of the {} points of the grid\n", path, sweep.points, sweep.grid));
 }

@@ -23,6 +23,7 @@ constexpr std::int64_t kFewestJudged = 64,
 constexpr std::size_t kRunnersUp = 3;
 // A point that the limit forbids matters if it is better by so much.
 constexpr double kNoticed = 0.01;
+constexpr int kSimulatedBeyond = 16;
 
 sim::SearchLimits limits_of(const SearchRequest& request, std::int64_t points) {
   using Clock = std::chrono::steady_clock;
@@ -128,32 +129,70 @@ std::vector<run::SweepPoint> runners_up(const SweepGrid& grid, const SimulatorJu
   return chosen;
 }
 
-// Bounds are compared with bounds.
-void say_limit(const SearchReport& report, const SweepGrid& grid, const sim::SearchOutcome& outcome,
-               SimulatorJudge& judge, SearchBest& best) {
-  const bool is_memory = report.goal == SearchGoal::memory;
-  if (outcome.cheapest) {
-    const auto found = judge.simulated().find(outcome.cheapest->point);
-    const bool is_known = found != judge.simulated().end() && found->second.figures.times;
-    const run::PointFigures& figures = best.point.figures;
-    const CandidateFloors reached{figures.times->step, best.memory, 0,
-                                  figures.tokens_per_rank_step};
-    const auto floors = judge.floors(grid.candidate(best.point.values));
-    const double share =
-        1 - static_cast<double>(outcome.cheapest->judgement.cost) /
-                static_cast<double>(judge.cost_floor(is_known || !floors ? reached : *floors));
-    if (share >= kNoticed) {
-      best.limited_by = is_memory ? "time" : "memory";
-      best.because = fmt::format("a point beyond the limit {} {:.1f} % {}",
-                                 is_known ? "is" : "has a bound that is", share * 100,
-                                 is_memory ? "smaller" : "faster");
-      return;
+// How much better a point beyond the limit is, by its simulation or else by its bound.
+struct Beyond {
+  double share = 0;
+  bool is_simulated = false;
+};
+
+// Of the points beyond the limit, from the least bound on: what the best of them would win. Few are
+// simulated for that, without being counted; bounds are compared with bounds.
+Result<std::optional<Beyond>> best_beyond(const SearchBest& best, const SweepGrid& grid,
+                                          const sim::SearchOutcome& outcome,
+                                          SimulatorJudge& judge) {
+  const run::PointFigures& figures = best.point.figures;
+  const auto cost = static_cast<double>(
+      judge.cost_floor({figures.times->step, best.memory, 0, figures.tokens_per_rank_step}));
+  const auto floors = judge.floors(grid.candidate(best.point.values));
+  const double floor = floors ? static_cast<double>(judge.cost_floor(*floors)) : cost;
+  const auto share = [](const sim::Judgement& judged, double of) {
+    return 1 - static_cast<double>(judged.cost) / of;
+  };
+  std::vector<sim::JudgedPoint> outside = outcome.outside;
+  std::ranges::sort(outside, {}, [](const sim::JudgedPoint& each) {
+    return std::pair(each.judgement.cost, each.point);
+  });
+  std::optional<Beyond> most;
+  int left = kSimulatedBeyond;
+  for (const sim::JudgedPoint& each : outside) {
+    if (!judge.is_a_matter_of_the_limit(each.judgement)) continue;
+    if (share(each.judgement, cost) < std::max(kNoticed, most ? most->share : 0)) break;
+    sim::Judgement judged = each.judgement;
+    run::SweepPoint point;
+    if (const auto found = judge.simulated().find(each.point); found != judge.simulated().end()) {
+      point = found->second;
+    } else {
+      if (left-- == 0) break;
+      point.index = each.point;
+      point.values = grid.points().values(each.point);
+      const auto now = judge.judge_values(point);
+      if (!now) return tl::unexpected(now.error());
+      if (!*now || !judge.is_a_matter_of_the_limit(**now)) continue;
+      judged = **now;
     }
+    const bool is_simulated = point.figures.times.has_value();
+    const double won = share(judged, is_simulated ? cost : floor);
+    if (won >= kNoticed && (!most || won > most->share)) most = Beyond{won, is_simulated};
+  }
+  return most;
+}
+
+Status say_limit(const SearchReport& report, const SweepGrid& grid,
+                 const sim::SearchOutcome& outcome, SimulatorJudge& judge, SearchBest& best) {
+  const bool is_memory = report.goal == SearchGoal::memory;
+  const auto beyond = best_beyond(best, grid, outcome, judge);
+  if (!beyond) return tl::unexpected(beyond.error());
+  if (*beyond) {
+    best.limited_by = is_memory ? "time" : "memory";
+    best.because = fmt::format("a point beyond the limit {} {:.1f} % {}",
+                               (*beyond)->is_simulated ? "is" : "has a bound that is",
+                               (*beyond)->share * 100, is_memory ? "smaller" : "faster");
+    return {};
   }
   if (is_memory) {
     best.limited_by = "memory";
     best.because = "no point beyond the limit is smaller by 1 %";
-    return;
+    return {};
   }
   const PathFigures& path = best.path;
   const Ns longest = std::max({path.compute, path.comm, path.host});
@@ -162,6 +201,7 @@ void say_limit(const SearchReport& report, const SweepGrid& grid, const sim::Sea
                              longest == path.compute ? "compute"
                              : longest == path.comm  ? "communication"
                                                      : "the host's launches");
+  return {};
 }
 
 Result<SearchBest> best_of(const SearchReport& report, const SweepGrid& grid, run::SweepPoint point,
@@ -186,7 +226,8 @@ Result<SearchBest> best_of(const SearchReport& report, const SweepGrid& grid, ru
       static_cast<double>(is_memory ? best.memory : best.point.figures.times->step);
   const auto bound = static_cast<double>(is_memory ? best.memory_bound : best.time_bound);
   best.gap = bound > 0 ? reached / bound - 1 : 0;
-  say_limit(report, grid, outcome, judge, best);
+  if (const Status said = say_limit(report, grid, outcome, judge, best); !said)
+    return tl::unexpected(said.error());
   return best;
 }
 

@@ -41,6 +41,10 @@ Result<bool> SimulatorJudge::is_allowed(std::int64_t point) {
   return grid_.conditions.hold(grid_.points().values(point));
 }
 
+bool SimulatorJudge::is_a_matter_of_the_limit(const sim::Judgement& judgement) const {
+  return goal_ != SearchGoal::memory || judgement.excess < kNoMemory;
+}
+
 std::int64_t SimulatorJudge::cost_floor(const CandidateFloors& floors) const {
   return goal_ == SearchGoal::memory ? floors.memory
                                      : time_cost(floors.step, floors.tokens_per_rank_step);

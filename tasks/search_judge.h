@@ -39,6 +39,9 @@ class SimulatorJudge final : public sim::Judge {
   const std::string& first_error() const { return first_error_; }
   /// Bounds of a point, which must be possible.
   Result<CandidateFloors> floors(const Candidate& candidate);
+  /// Could a point meet a wider limit? Not one that is too large for its devices, however long it
+  /// may take.
+  bool is_a_matter_of_the_limit(const sim::Judgement& judgement) const;
   /// The cost that a point cannot go below.
   std::int64_t cost_floor(const CandidateFloors& floors) const;
   const Candidates& candidates() const { return candidates_; }

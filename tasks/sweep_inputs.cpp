@@ -33,6 +33,12 @@ void add_files_of(const std::string& text, const GridRequest& request,
     for (const std::string& file : sim::hardware_files(*part)) add_once(files, file);
 }
 
+bool names_files(std::string_view key) {
+  return key == "hw" || key.ends_with("_config") || key == "model.config" ||
+         key == "model.towers" || key == "cluster.hardware" || key == "cluster.topology" ||
+         key == "cluster.fabric";
+}
+
 void add_bytes(std::ifstream& file, Bytes from, Bytes bytes, Sha256& digest) {
   file.seekg(from);
   std::string piece(static_cast<std::size_t>(std::min(bytes, MiB)), '\0');
@@ -64,13 +70,22 @@ std::vector<std::string> input_files(const GridRequest& request, const SweepAxes
                                      : store::parse_location(request.source).path};
   if (!text) return files;
   add_files_of(*text, request, request.sets, files);
+  const auto set = [](const sim::Axis& axis, const std::string& value) {
+    return (axis.key() == "hw" ? "cluster.hardware" : axis.key()) + "=" + value;
+  };
+  // Beside one value of each other axis: SOURCE may leave to them what every workload needs.
+  std::vector<std::string> others = request.sets;
   for (const sim::Axis& axis : axes.grid().axes())
+    if (names_files(axis.key()) && !axis.value(0).empty())
+      others.push_back(set(axis, axis.value(0)));
+  for (const sim::Axis& axis : axes.grid().axes()) {
+    if (!names_files(axis.key())) continue;
     for (const std::string& value : axis.examples()) {
-      if (value.find('.') == std::string::npos && value.find('/') == std::string::npos) continue;
-      std::vector<std::string> sets = request.sets;
-      sets.push_back(axis.key() == "hw" ? "cluster.hardware=" + value : axis.key() + "=" + value);
+      std::vector<std::string> sets = others;
+      sets.push_back(set(axis, value));
       add_files_of(*text, request, sets, files);
     }
+  }
   return files;
 }
 

@@ -39,7 +39,7 @@ class ChoiceSearch {
   }
 
   bool is_promising(const Choice& choice, const Judgement& floor) const {
-    return floor.fits() && (!least_ || floor.cost < least_->cost) && !known_.contains(choice);
+    return floor.fits() && (!least_ || floor < *least_) && !known_.contains(choice);
   }
 
   std::vector<Choice> firsts() const {
@@ -91,7 +91,7 @@ class ChoiceSearch {
     if (!*judged || !(*judged)->fits()) return {};
     if (!least_here_ || **judged < least_here_->judgement)
       least_here_ = JudgedChoice{choice, **judged};
-    if (least_ && (*judged)->cost >= least_->cost) return {};
+    if (least_ && **judged >= *least_) return {};
     least_ = **judged;
     outcome_.best = JudgedChoice{choice, **judged};
     return {};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <tuple>
 #include <unordered_map>
 
 namespace foregather::sim {
@@ -73,10 +72,7 @@ class GridSearch {
 
   void note_outside(const JudgedPoint& point) {
     if (!outcome_.closest || point < *outcome_.closest) outcome_.closest = point;
-    const auto cost = [](const JudgedPoint& each) {
-      return std::tuple(each.judgement.cost, each.point);
-    };
-    if (!outcome_.cheapest || cost(point) < cost(*outcome_.cheapest)) outcome_.cheapest = point;
+    outcome_.outside.push_back(point);
   }
 
   // Could judging it find something better than the best so far?

@@ -52,11 +52,11 @@ struct JudgedPoint {
 };
 
 struct SearchOutcome {
-  std::vector<JudgedPoint> judged;      ///< as they came
-  std::optional<JudgedPoint> best;      ///< the least of them that fit
-  std::optional<JudgedPoint> closest;   ///< of those looked at that do not fit: to the limit
-  std::optional<JudgedPoint> cheapest;  ///< of those: what costs least
-  std::int64_t ruled_out = 0;           ///< by their floors
+  std::vector<JudgedPoint> judged;     ///< as they came
+  std::optional<JudgedPoint> best;     ///< the least of them that fit
+  std::vector<JudgedPoint> outside;    ///< those looked at that do not fit, as they came
+  std::optional<JudgedPoint> closest;  ///< the least of them
+  std::int64_t ruled_out = 0;          ///< by their floors
   std::int64_t impossible = 0;
   std::int64_t excluded = 0;  ///< of those looked at: not allowed
   bool is_proved = false;     ///< no point of the grid is better than `best`; or none fits

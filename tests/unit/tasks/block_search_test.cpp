@@ -206,6 +206,26 @@ TEST_CASE("a search of the blocks of Llama-3.1-8B beats the grid and says how fa
   CHECK(*report.blocks->floor * 5 > *cost * 4);
 }
 
+TEST_CASE("of sets of blocks that cost the same, the one farther from the limit wins") {
+  const BlockInstance instance{
+      kBlockSamples + "gpt2_ddp.toml", 3, {"model.layers=3", "train.seq_len=512"}};
+  Candidates candidates(instance.source, workload_text(instance.source).value());
+  const auto figures = all_figures(instance, candidates);
+  SearchRequest request = request_for(instance);
+  request.memory_limit = *device_memory(figures[1]);  // of block 0 alone
+  std::optional<std::pair<Ns, Bytes>> least;
+  for (const run::PointFigures& each : figures) {
+    const std::pair now(each.times->step, *device_memory(each));
+    if (now.second <= *request.memory_limit && (!least || now < *least)) least = now;
+  }
+  const SearchReport report = found_blocks(request);
+  REQUIRE(report.best.has_value());
+  CHECK(report.best->point.figures.times->step == least->first);
+  CHECK(report.best->memory == least->second);
+  REQUIRE(figures[1].times->step == least->first);
+  CHECK(report.best->memory < *device_memory(figures[1]));
+}
+
 TEST_CASE("a search of blocks that cannot be says why") {
   SearchRequest request;
   request.blocks = true;

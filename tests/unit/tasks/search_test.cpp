@@ -194,6 +194,43 @@ TEST_CASE("of equally small points a search takes the fastest, of equally fast o
   CHECK(report.best->point.values == std::vector<std::string>{"1"});
 }
 
+TEST_CASE("what limits a search is what the simulations beyond the limit say") {
+  SearchRequest request;
+  request.source = kSearchSamples + "tiny_fsdp2.toml";
+  SECTION("the least bound is not the fastest point") {
+    request.vary = {"parallel.strategy=ddp,fsdp2,deepcompile"};
+    const auto rows = all_points(request);
+    REQUIRE(rows[0].figures.times->step < rows[1].figures.times->step);
+    request.memory_limit = *device_memory(rows[0].figures) - 1;
+    const SearchReport report = found(request);
+    REQUIRE(report.best.has_value());
+    REQUIRE(report.best->point.figures.times->step > rows[0].figures.times->step);
+    CHECK(report.best->limited_by == "memory");
+    CHECK(report.best->because.starts_with("a point beyond the limit is "));
+  }
+  SECTION("a low bound alone is no reason to buy memory") {
+    request.vary = {"parallel.world_size=,8,64", "cluster.gpus_per_node=8,4,2"};
+    const auto rows = all_points(request);
+    Bytes least = *device_memory(rows[0].figures);
+    for (const run::SweepPoint& row : rows) {
+      REQUIRE(row.figures.times->step == rows[0].figures.times->step);
+      least = std::min(least, *device_memory(row.figures));
+    }
+    request.memory_limit = least;
+    const SearchReport report = found(request);
+    REQUIRE(report.best.has_value());
+    CHECK(report.best->limited_by == "host");
+  }
+  SECTION("no time makes a model fit a smaller device") {
+    request.source = kSearchSamples + "llama3_8b_fsdp2.toml";
+    request.vary = {"hw=a10,h100_sxm"};
+    request.time_limit = 100 * kSecond;
+    const SearchReport report = found(request);
+    REQUIRE(report.best.has_value());
+    CHECK(report.best->limited_by == "memory");
+  }
+}
+
 TEST_CASE("a search of Llama-3.1-8B finds the best of 10,000 points with a fiftieth of them",
           "[.]") {
   SearchRequest request;

@@ -72,6 +72,30 @@ TEST_CASE("a sweep whose files changed is another sweep") {
   CHECK(swept(request).counts->predicted == 4);
 }
 
+TEST_CASE("a resumed sweep knows the files of its axes by what they hold") {
+  const test::Scratch scratch;
+  const std::string model = *read_file(kSamples + "configs/tiny_llama.json", 1 << 20);
+  const std::string plain = scratch.write("plain", model);
+  SweepRequest request = tiny({});
+  request.database = scratch.path("sweep.db");
+  request.resume = true;
+  SECTION("whatever they are called") {
+    request.source = scratch.write("w.toml", *read_file(request.source, 1 << 20));
+    request.vary = {"model.config=plain"};
+    REQUIRE(swept(request).counts.has_value());
+    scratch.write("plain", model + " ");
+    CHECK(refusal(request).find("is another sweep: another " + plain) != std::string::npos);
+  }
+  SECTION("where an axis has what every workload needs") {
+    request.source = scratch.write("w.toml", "[parallel]\nworld_size = 4\n");
+    const std::string hardware = scratch.write("own.toml", "base = \"h100_sxm\"\n");
+    request.vary = {"model.config=plain", "hw=" + hardware};
+    REQUIRE(swept(request).counts.has_value());
+    scratch.write("own.toml", "base = \"l4\"\n");
+    CHECK(refusal(request).find("is another sweep: another " + hardware) != std::string::npos);
+  }
+}
+
 TEST_CASE("a sweep of a program that kept no digests goes on, and merges") {
   const test::Scratch scratch;
   SweepRequest request = tiny({"train.micro_batch=1..4"});
