@@ -151,18 +151,18 @@ std::vector<std::string> residual(const std::string& key, const tasks::Residual&
           format_count(residual.n),
           format_time(residual.first),
           format_time(residual.second),
-          signed_percent(residual.bias),
+          signed_percent(residual.error()),
           fmt::format("{:.1f} %", 100 * residual.mape)};
 }
 
 std::string residuals(const tasks::Comparison& comparison) {
   TextTable kinds;
-  kinds.row({"By kind", "n", "first", "second", "bias", "mean |error|"});
+  kinds.row({"By kind", "n", "first", "second", "error", "mean |error|"});
   for (const auto& [kind, row] : comparison.by_kind) kinds.row(residual(kind, row));
   const auto scopes = most_changed(comparison.by_scope);
   if (scopes.empty()) return "\n" + kinds.text();
   TextTable changed;
-  changed.row({"By scope, changed most", "n", "first", "second", "bias", "mean |error|"});
+  changed.row({"By scope, changed most", "n", "first", "second", "error", "mean |error|"});
   for (std::size_t i = 0; i < std::min(kMost, scopes.size()); ++i)
     changed.row(residual(scopes[i].first, scopes[i].second));
   return "\n" + kinds.text() + "\n" + changed.text() + more(scopes.size());

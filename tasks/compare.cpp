@@ -208,6 +208,8 @@ Status store(const CompareRequest& request, AnyRun& a, AnyRun& b, const compare:
 
 }  // namespace
 
+double Residual::error() const { return error_of(first, second); }
+
 std::optional<double> Comparison::step_time_error() const {
   if (!has_times()) return std::nullopt;
   return error_of(first.step_time, second.step_time);

@@ -58,6 +58,7 @@ struct Residual {
   double mape = 0;           ///< mean of |first − second| / second
   double bias = 0;           ///< mean of (first − second) / second
   Ns first = 0, second = 0;  ///< times
+  double error() const;      ///< of the sums: (first − second) / second
 };
 
 struct Comparison {

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "core/run/kernel_names.h"
@@ -290,11 +291,16 @@ class Calibrating {
 
   Calibration run() {
     list_mechanisms();
+    const std::vector<std::size_t> costs = numbers_of_costs();
+    const auto validate_each = [&](auto is_held_out) {
+      validate(is_held_out, &Calibrating::judge_shape);
+      validate([&](std::size_t i) { return is_held_out(costs[i]); }, &Calibrating::judge_price);
+    };
     if (options_.holdout) {
-      validate([&](std::size_t i) { return is_held_out(i); });
+      validate_each([&](std::size_t i) { return is_held_out(i); });
     } else {
-      validate([](std::size_t i) { return i % 2 == 0; });
-      validate([](std::size_t i) { return i % 2 == 1; });
+      validate_each([](std::size_t i) { return i % 2 == 0; });
+      validate_each([](std::size_t i) { return i % 2 == 1; });
     }
     fit_all();
     write();
@@ -328,6 +334,24 @@ class Calibrating {
     return rows_.at({sample.cost.kind, mechanism_of(sample)});
   }
 
+  // Equal costs have one number, in order of their coming: what several kernels did at one shape is
+  // held out together where the kernel does not count.
+  std::vector<std::size_t> numbers_of_costs() const {
+    std::map<std::tuple<OpKind, DType, std::array<std::int64_t, 8>>, std::size_t> known;
+    std::vector<std::size_t> numbers;
+    for (const WorkSample& sample : samples_) {
+      const Cost& cost = sample.cost;
+      numbers.push_back(known
+                            .try_emplace({cost.kind,
+                                          cost.dtype,
+                                          {cost.flops, cost.bytes_read, cost.bytes_written, cost.m,
+                                           cost.n, cost.k, cost.batch, cost.message_bytes}},
+                                         known.size())
+                            .first->second);
+    }
+    return numbers;
+  }
+
   // Evenly over the order.
   bool is_held_out(std::size_t i) const {
     const auto before = static_cast<std::int64_t>(static_cast<double>(i) * *options_.holdout);
@@ -335,8 +359,10 @@ class Calibrating {
     return after > before;
   }
 
+  using Judge = void (Calibrating::*)(const WorkSample&, const MeasuredTable&, const Hardware&);
+
   template <class IsHeldOut>
-  void validate(IsHeldOut is_held_out) {
+  void validate(IsHeldOut is_held_out, Judge judge) {
     Samples rest;
     std::vector<WorkSample> rows;
     for (std::size_t i = 0; i < samples_.size(); ++i) {
@@ -347,18 +373,22 @@ class Calibrating {
     const Hardware fitted = Fit(rest, base_).run();
     const MeasuredTable table(std::move(rows), fitted);
     for (std::size_t i = 0; i < samples_.size(); ++i)
-      if (is_held_out(i)) judge(samples_[i], table, fitted);
+      if (is_held_out(i)) (this->*judge)(samples_[i], table, fitted);
   }
 
-  void judge(const WorkSample& sample, const MeasuredTable& table, const Hardware& fitted) {
+  void judge_shape(const WorkSample& sample, const MeasuredTable& table, const Hardware& fitted) {
+    const auto estimate = table.estimate(sample, fitted);
+    if (!estimate) return;
+    Tally& tally = tallies_[row_of(sample)];
+    const double error = off(estimate->time, static_cast<double>(sample.time));
+    tally.held_out.push_back(error);
+    if (!estimate->is_extrapolated) tally.inside.push_back(error);
+  }
+
+  void judge_price(const WorkSample& sample, const MeasuredTable& table, const Hardware& fitted) {
+    if (!sample.has_cost) return;
     Tally& tally = tallies_[row_of(sample)];
     const auto measured = static_cast<double>(sample.time);
-    if (const auto estimate = table.estimate(sample, fitted)) {
-      const double error = off(estimate->time, measured);
-      tally.held_out.push_back(error);
-      if (!estimate->is_extrapolated) tally.inside.push_back(error);
-    }
-    if (!sample.has_cost) return;
     WorkSample any = sample;
     any.kernel.clear();
     any.threads = 0;
