@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "core/alloc/config.h"
 #include "core/compare/matching.h"
 #include "core/compare/replayed.h"
+#include "core/plan/workload_toml.h"
 #include "core/store/location.h"
 #include "core/store/reader.h"
 #include "tasks/outputs.h"
+#include "tasks/stored_prediction.h"
 #include "traces/formats.h"
 
 namespace foregather::tasks {
@@ -21,11 +24,21 @@ std::vector<ExportFormat> export_formats() {
 Status write_run(run::RunView run, const std::string& format, PendingFile& file) {
   const auto found = traces::find_format(format);
   if (!found) return tl::unexpected(found.error());
-  const traces::PlacedRun placed{&run, 0};
+  const traces::PlacedRun placed{&run, 0, {}};
   return found->write({&placed, 1}, [&](std::string_view text) { return file.write(text); });
 }
 
 namespace {
+
+// What the run's options or its workload say of the allocator; empty: nothing.
+std::string allocator_conf_of(const run::RunInfo& about) {
+  SimulateRequest request;
+  if (ask_as_predicted(about, request)) {
+    const auto workload = plan::parse_workload(about.source_text, about.source, request.sets);
+    return workload ? workload->allocator_conf : "";
+  }
+  return alloc::parse_alloc_conf(about.options) ? about.options : "";
+}
 
 // The begin of what compare compares with the other run; 0 of a run without steps.
 Ns compared_begin(run::RunView run, const run::Run* other) {
@@ -62,8 +75,8 @@ Status export_runs(const std::vector<std::string>& locations, const std::string&
   }
   std::vector<traces::PlacedRun> placed;
   for (std::size_t i = 0; i < runs.size(); ++i)
-    placed.push_back(
-        {&runs[i], compared_begin(runs[i], runs.size() == 2 ? &runs[1 - i] : nullptr)});
+    placed.push_back({&runs[i], compared_begin(runs[i], runs.size() == 2 ? &runs[1 - i] : nullptr),
+                      allocator_conf_of(runs[i].about)});
   const Status written =
       found->write(placed, [&](std::string_view text) { return file->write(text); });
   if (!written) return written;

@@ -20,6 +20,10 @@ Status write_chrome(run::RunView run, const TextSink& sink) {
   return ChromeTrace(run).write({}, sink);
 }
 
+Status write_snapshot(std::span<const PlacedRun> runs, const TextSink& sink) {
+  return write_memory_viz(*runs.front().run, runs.front().allocator_conf, sink);
+}
+
 constexpr std::array kFormats{
     Format{"chrome",
            "Chrome trace JSON, for ui.perfetto.dev, chrome://tracing and HolisticTraceAnalysis", 1,
@@ -29,8 +33,7 @@ constexpr std::array kFormats{
     Format{"csv", "one op a row", 1, one<write_csv>},
     Format{"csv_memory", "one point of the memory curve a row", 1, one<write_csv_memory>},
     Format{"csv_allocations", "one allocation a row", 1, one<write_csv_allocations>},
-    Format{"memory_viz", "PyTorch memory snapshot, for pytorch.org/memory_viz", 1,
-           one<write_memory_viz>},
+    Format{"memory_viz", "PyTorch memory snapshot, for pytorch.org/memory_viz", 1, write_snapshot},
 };
 
 }  // namespace

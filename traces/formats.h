@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "core/base/result.h"
@@ -19,6 +20,7 @@ using TextSink = std::function<Status(std::string_view)>;
 struct PlacedRun {
   const run::Run* run = nullptr;
   Ns zero = 0;
+  std::string allocator_conf;  ///< PYTORCH_CUDA_ALLOC_CONF of the program, as far as it is known
 };
 
 /// One format that runs can be written to.

@@ -181,7 +181,8 @@ class History {
 
 class VizWriter {
  public:
-  VizWriter(run::RunView run, const TextSink& sink) : run_(run), sink_(sink) {}
+  VizWriter(run::RunView run, const std::string& conf, const TextSink& sink)
+      : run_(run), conf_(conf), sink_(sink) {}
 
   Status write() {
     std::vector<std::optional<run::StepRow>> last(run_.classes.size());
@@ -308,16 +309,20 @@ class VizWriter {
     }
   }
 
-  // Runs keep no configuration of the allocator but what their segments tell.
+  // What is not known of the configuration, segments tell in part.
   void write_settings() {
+    std::string conf = conf_;
+    if (is_expandable_ && conf.find("expandable_segments") == std::string::npos)
+      conf = "expandable_segments:True" + (conf.empty() ? "" : "," + conf);
     pickle_.key("allocator_settings")
         .begin_dict()
-        .field("PYTORCH_CUDA_ALLOC_CONF", is_expandable_ ? "expandable_segments:True" : "")
+        .field("PYTORCH_CUDA_ALLOC_CONF", conf)
         .field("expandable_segments", is_expandable_)
         .end_dict();
   }
 
   run::RunView run_;
+  const std::string& conf_;
   const TextSink& sink_;
   PickleWriter pickle_;
   bool is_expandable_ = false;
@@ -325,10 +330,10 @@ class VizWriter {
 
 }  // namespace
 
-Status write_memory_viz(run::RunView run, const TextSink& sink) {
+Status write_memory_viz(run::RunView run, const std::string& conf, const TextSink& sink) {
   if (run.segments.empty())
     return fail("the run has no segments, expected one whose memory was recorded");
-  return VizWriter(run, sink).write();
+  return VizWriter(run, conf, sink).write();
 }
 
 }  // namespace foregather::traces

@@ -48,7 +48,7 @@ run::Run example(run::RunKind kind) {
 TEST_CASE("Perfetto archive: a manifest that puts predicted and measured on one axis") {
   const run::Run predicted = example(run::RunKind::predicted);
   const run::Run measured = example(run::RunKind::measured);
-  const auto members = members_of(archive_of({{&predicted, 90}, {&measured, 1000}}));
+  const auto members = members_of(archive_of({{&predicted, 90, {}}, {&measured, 1000, {}}}));
   REQUIRE(members.size() == 5);
   CHECK(members[0].first == "perfetto_manifest.json");
   // Perfetto knows it by its first characters.
@@ -81,7 +81,7 @@ TEST_CASE("Perfetto archive: a manifest that puts predicted and measured on one 
 
 TEST_CASE("Perfetto archive: two runs of one kind have numbers, their arrows ids of their own") {
   const run::Run run = example(run::RunKind::predicted);
-  const auto members = members_of(archive_of({{&run, 0}, {&run, 0}}));
+  const auto members = members_of(archive_of({{&run, 0, {}}, {&run, 0, {}}}));
   REQUIRE(members.size() == 5);
   CHECK(members[1].first == "predicted_1/rank_0.json");
   CHECK(members[4].first == "predicted_2/rank_2.json");
@@ -97,8 +97,8 @@ TEST_CASE("Perfetto archive: two runs of one kind have numbers, their arrows ids
 
 TEST_CASE("Perfetto archive: equal runs are equal bytes, headers without owner and date") {
   const run::Run run = example(run::RunKind::measured);
-  const std::string archive = archive_of({{&run, 0}});
-  CHECK(archive == archive_of({{&run, 0}}));
+  const std::string archive = archive_of({{&run, 0, {}}});
+  CHECK(archive == archive_of({{&run, 0, {}}}));
   CHECK(archive.size() % traces::kTarBlock == 0);
   CHECK(traces::is_tar(archive));
   const std::string_view header = std::string_view(archive).substr(0, traces::kTarBlock);

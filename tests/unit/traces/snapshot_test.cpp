@@ -223,13 +223,15 @@ TEST_CASE("a run is written as a snapshot of its last steps") {
   bind("new", 1024, 512, 2000, 9000, false, true);  // where the old one was, at the same time
   bind("big", 4 * MiB, 8 * MiB, 2000, 3000, false, false);
   std::string bytes;
-  REQUIRE(write_memory_viz(run, [&](std::string_view part) {
+  REQUIRE(write_memory_viz(run, "roundup_power2_divisions:4", [&](std::string_view part) {
     bytes += part;
     return Status{};
   }));
   const auto snapshot = read_memory(bytes);
   if (!snapshot) FAIL(snapshot.error().text());
   REQUIRE(snapshot->traces.size() == 1);
+  REQUIRE(snapshot->settings.has_value());
+  CHECK(snapshot->settings->conf == "roundup_power2_divisions:4");
   std::vector<SnapshotAction> actions;
   for (const SnapshotEvent& row : snapshot->traces[0]) actions.push_back(row.action);
   using enum SnapshotAction;
@@ -245,7 +247,7 @@ TEST_CASE("a run is written as a snapshot of its last steps") {
 TEST_CASE("a run without recorded memory is no snapshot") {
   foregather::run::Run run = test::example_run();
   run.segments.clear();
-  const Status written = write_memory_viz(run, [](std::string_view) { return Status{}; });
+  const Status written = write_memory_viz(run, "", [](std::string_view) { return Status{}; });
   REQUIRE_FALSE(written);
   CHECK(written.error().message.find("has no segments") != std::string::npos);
 }

@@ -10,7 +10,7 @@ namespace {
 
 Status write(const char* format, const traces::TextSink& sink) {
   const run::Run run = test::example_run();
-  const traces::PlacedRun placed{&run, 0};
+  const traces::PlacedRun placed{&run, 0, {}};
   const auto found = traces::find_format(format);
   return found ? found->write({&placed, 1}, sink) : Status(tl::unexpected(found.error()));
 }
