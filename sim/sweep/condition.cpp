@@ -1,5 +1,6 @@
 #include "sim/sweep/condition.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
@@ -17,6 +18,8 @@ std::string no_number(std::string_view text) {
                "KEY == '' || KEY < 8"
              : fmt::format("'{}' beside a number, expected two numbers or two texts", text);
 }
+
+constexpr double kRounding = 1e-15;  // of sums and products of doubles, relative
 
 bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == ':';
@@ -178,9 +181,18 @@ class ConditionParser {
 
   // Keys of passes have dashes (what-if.dedup-shared-params), which also subtract: the longest name
   // that is a key is meant.
+  // As in 1.5e-3.
+  bool is_sign_of_exponent(std::size_t begin, std::size_t at) const {
+    const auto is_digit = [this](std::size_t i) {
+      return i < text_.size() && std::isdigit(static_cast<unsigned char>(text_[i])) != 0;
+    };
+    return (text_[at] == '-' || text_[at] == '+') && at > begin + 1 && is_digit(begin) &&
+           (text_[at - 1] == 'e' || text_[at - 1] == 'E') && is_digit(at + 1);
+  }
+
   Result<std::size_t> word(std::size_t begin) {
     std::size_t end = begin;
-    while (end < text_.size() && is_word(text_[end])) ++end;
+    while (end < text_.size() && (is_word(text_[end]) || is_sign_of_exponent(begin, end))) ++end;
     std::size_t longest = end;
     while (longest < text_.size() && (is_word(text_[longest]) || text_[longest] == '-')) ++longest;
     for (std::size_t stop = longest; stop > begin; --stop) {
@@ -274,7 +286,9 @@ Result<Condition::Value> Condition::evaluate(std::size_t at,
   if (!right) return right;
   const bool numbers = left->number && right->number;
   const double a = left->number.value_or(0), b = right->number.value_or(0);
-  const int order = numbers ? (a < b ? -1 : a > b ? 1 : 0) : left->text.compare(right->text);
+  // Decimal numbers are what they are written as: 0.1 + 0.2 is 0.3.
+  const bool are_equal = std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b));
+  const int order = !numbers ? left->text.compare(right->text) : are_equal ? 0 : a < b ? -1 : 1;
   const bool is_order = node.kind >= Kind::less && node.kind <= Kind::at_least;
   if (is_order && left->number.has_value() != right->number.has_value())
     return wrong(node, no_number(left->number ? right->text : left->text));
