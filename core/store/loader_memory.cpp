@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "core/store/loader.h"
 
 namespace foregather::store {
@@ -16,7 +18,7 @@ Status Loader::bindings() {
                     binding.scope = string(row);
                     binding.cause = row.choice(Cause::unknown);
                     binding.bytes = row.integer();
-                    binding.block_bytes = row.integer();
+                    binding.block_bytes = row.within(0, std::numeric_limits<Bytes>::max());
                     binding.address = static_cast<std::uint64_t>(row.integer());
                     binding.allocated = row.integer();
                     binding.freed = row.integer();

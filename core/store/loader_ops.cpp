@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <limits>
 #include <new>
 #include <string>
 #include <system_error>
@@ -111,7 +112,7 @@ OpRecord Loader::op(CellReader& row, std::size_t number) {
   op.issued = row.integer();
   op.start = row.integer();
   op.transfer = row.integer();
-  op.end = row.integer();
+  op.end = row.within(op.start, std::numeric_limits<Ns>::max());
   op.alone = row.integer();
   op.reason = row.choice(BoundReason::dependency);
   op.bound_by = row.maybe_row<OpRow>(kMostRows);

@@ -217,6 +217,8 @@ TEST_CASE("damaged content is refused, never followed") {
       "UPDATE op SET step = 77",
       "UPDATE op SET step = 1 WHERE id = 0",
       "UPDATE op SET scope = 123456789",
+      "UPDATE op SET end_ns = start_ns - 1 WHERE id = 0",
+      "UPDATE binding SET block_bytes = -512",
       "DELETE FROM op WHERE id = 2",
       "DELETE FROM class_ranks",
       "UPDATE class_ranks SET last = 4000000000",
