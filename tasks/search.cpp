@@ -153,7 +153,7 @@ Result<std::optional<Beyond>> best_beyond(const SearchBest& best, const SweepGri
     return std::pair(each.judgement.cost, each.point);
   });
   std::optional<Beyond> most;
-  int left = kSimulatedBeyond;
+  int left = outcome.is_over ? 0 : kSimulatedBeyond;
   for (const sim::JudgedPoint& each : outside) {
     if (!judge.is_a_matter_of_the_limit(each.judgement)) continue;
     if (share(each.judgement, cost) < std::max(kNoticed, most ? most->share : 0)) break;
@@ -162,7 +162,8 @@ Result<std::optional<Beyond>> best_beyond(const SearchBest& best, const SweepGri
     if (const auto found = judge.simulated().find(each.point); found != judge.simulated().end()) {
       point = found->second;
     } else {
-      if (left-- == 0) break;
+      if (left == 0) continue;  // those that were simulated come last: their costs are no bounds
+      --left;
       point.index = each.point;
       point.values = grid.points().values(each.point);
       const auto now = judge.judge_values(point);

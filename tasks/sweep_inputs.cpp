@@ -35,8 +35,8 @@ void add_files_of(const std::string& text, const GridRequest& request,
 
 bool names_files(std::string_view key) {
   return key == "hw" || key.ends_with("_config") || key == "model.config" ||
-         key == "model.towers" || key == "cluster.hardware" || key == "cluster.topology" ||
-         key == "cluster.fabric";
+         key == "model.towers" || key == "cluster.hardware" || key == "cluster.hw" ||
+         key == "cluster.topology" || key == "cluster.fabric";
 }
 
 void add_bytes(std::ifstream& file, Bytes from, Bytes bytes, Sha256& digest) {

@@ -11,8 +11,8 @@
 //   c0 "fsdp" g0                                           communicator
 //   u0 s0 g0 parameters=64 padded=64 stored=bf16           unit; gathered=, reduced=, reshard=
 //   k0 gemm bf16 flops=128 read=64 written=32 m=4 n=4 k=4  cost; batch=, message=, g0, fixed=,
-//                                                          launch_lead=, lead=, late=, kernels=,
-//                                                          host_ops=, usual=
+//                                                          lead=, launch_lead= (as lead), late=,
+//                                                          kernels=, host_ops=, usual=
 //   b0 4096 "weight" s0 u0 parameter_shard                 storage; host
 //   t0 b0 bf16[16,8] +128                                  tensor; + offset in bytes
 //   o0 gemm compute forward s0 u0 q0 k0 read=t0 write=t1+0:64 deps=o1 origins=o2

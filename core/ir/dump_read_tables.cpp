@@ -88,6 +88,8 @@ void DumpReader::cost() {
                                     "n"sv,       "k"sv,           "batch"sv,   "message"sv,
                                     "fixed"sv,   "launch_lead"sv, "lead"sv,    "late"sv,
                                     "kernels"sv, "host_ops"sv,    "usual"sv};
+  constexpr std::size_t kLaunchLead = 9;
+  static_assert(kKeys[kLaunchLead] == "launch_lead"sv);
   Cost& row = graph_.costs.emplace_back();
   row.kind = word_choice("kind of op", OpKind::other);
   if (in_.more()) row.dtype = choice("dtype", DType::boolean);
@@ -113,6 +115,7 @@ void DumpReader::cost() {
       row.usual_time = in_.number(0, kMostTime);
     }
   }
+  if ((seen & (1U << kLaunchLead)) == 0) row.launch_lead = row.lead;
 }
 
 void DumpReader::storage() {

@@ -86,7 +86,7 @@ class DumpWriter {
     out_.field("message", row.message_bytes);
     out_.id('g', row.group);
     if (row.is_fixed) out_.field("fixed", row.fixed_time, -1);
-    out_.field("launch_lead", row.launch_lead);
+    out_.field("launch_lead", row.launch_lead, row.lead);
     out_.field("lead", row.lead);
     out_.field("late", row.lateness);
     out_.field("kernels", row.kernels, 1);

@@ -40,7 +40,7 @@ class ProgramWriting {
     add_ops();
     add_events();
     add_threads();
-    for (const RecordedCall& call : timeline_.calls) perform(call);
+    for (const RecordedCall* call : calls_by_issue()) perform(*call);
     b_.end_program();
     Program& written = b_.graph().programs[program.row()];
     for (HostThread& thread : written.threads)
@@ -50,6 +50,14 @@ class ProgramWriting {
   }
 
  private:
+  // Threads launch on a stream in the order in which they issue, and wait for each other in it.
+  std::vector<const RecordedCall*> calls_by_issue() const {
+    std::vector<const RecordedCall*> calls;
+    for (const RecordedCall& call : timeline_.calls) calls.push_back(&call);
+    std::ranges::stable_sort(calls, {}, &RecordedCall::issued);
+    return calls;
+  }
+
   std::string lane_name(run::LaneRow row) const {
     const run::Lane& lane = recording_.lanes[row.row()];
     return fmt::format("{}/{}", recording_.text(lane.process), recording_.text(lane.thread));

@@ -238,16 +238,38 @@ class Joining {
     return op.has_launch && op.start - op.launched < wait.left;
   }
 
-  // The host was busy in a call whose op the device could have begun earlier.
+  // The host was busy in a call whose op the device could have begun earlier. What others launched
+  // behind it on a stream bounds that.
   void issue_late() {
     for (RecordedCall& call : timeline_.calls) {
       if (call.ops.empty()) continue;
       const RecordedOp& first = timeline_.ops[call.ops.front()];
-      if (first.start - first.launched <= kLaunchLatency || !is_held_by_host(first, wait_of(first)))
-        continue;
-      call.issued = std::max(call.start, std::min(call.end, first.start - kUsualLaunch));
-      for (const std::uint32_t op : call.ops) timeline_.ops[op].launched = call.issued;
+      if (first.start - first.launched <= kLaunchLatency) continue;
+      const Wait wait = wait_of(first);
+      // A call that copies may wait for the device itself.
+      const bool is_unexplained = wait.left > kLaunchLatency && !is_copy(call);
+      if (!is_held_by_host(first, wait) && !is_unexplained) continue;
+      Ns issued = std::min(call.end, first.start - kUsualLaunch);
+      for (const std::uint32_t op : call.ops) issued = std::min(issued, next_launch(op));
+      if (issued <= call.start || (wait.op && issued < timeline_.ops[*wait.op].end)) continue;
+      call.issued = issued;
+      for (const std::uint32_t op : call.ops) timeline_.ops[op].launched = issued;
     }
+  }
+
+  bool is_copy(const RecordedCall& call) const {
+    return recording_.text(recording_.calls.name[call.row.row()]).find("Mem") !=
+           std::string_view::npos;
+  }
+
+  // Of the op behind it on its stream, if another call launched that.
+  Ns next_launch(std::uint32_t op) const {
+    const auto& stream = timeline_.streams[timeline_.ops[op].stream].ops;
+    const auto next = std::find_if(std::upper_bound(stream.begin(), stream.end(), op), stream.end(),
+                                   [&](std::uint32_t at) { return timeline_.ops[at].has_launch; });
+    if (next == stream.end()) return timeline_.length;
+    const RecordedOp& behind = timeline_.ops[*next];
+    return behind.call == timeline_.ops[op].call ? timeline_.length : behind.launched;
   }
 
   void explain(RecordedOp& op) {

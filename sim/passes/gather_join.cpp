@@ -53,8 +53,6 @@ class SectionRewrite {
              const Action* instead) {
     const GatherChain& first = chains_[duplicate.first];
     const GatherChain& second = chains_[duplicate.second];
-    const PlacedAction& issue = actions_.all[second.block_begin];
-    if (instead != nullptr) rewriter_.insert_before(issue.list, issue.position, *instead);
     for (const ActionIndex at : second.inputs) erase(at);
     for (const ActionIndex at : second.outputs) {
       erase(at);
@@ -64,6 +62,9 @@ class SectionRewrite {
     for (ActionIndex at = second.block_begin; at < second.block_end; ++at) erase(at);
     for (const std::size_t row : second.buffers) erase_lifetime(actions_.bindings[row]);
     if (!has_event) erase_host_work(second.at);
+    const PlacedAction& issue = actions_.all[second.block_begin];
+    if (!has_event && instead != nullptr)
+      rewriter_.insert_before(issue.list, issue.position, *instead);
     for (std::size_t i = 0; i < second.full.size(); ++i)
       join(actions_.bindings[first.full[i]], actions_.bindings[second.full[i]], second, rewired);
   }
@@ -169,7 +170,10 @@ class SectionRewrite {
     for (ActionIndex at = free + 1; at < actions_.all.size(); ++at) {
       const Action& action = actions_.all[at].action;
       if (actions_.all[at].list != actions_.all[free].list) return;
-      if (action.kind == ActionKind::free || action.kind == ActionKind::release) continue;
+      const bool is_placeholder = action.kind == ActionKind::host_delay && action.a == 0;
+      if (is_placeholder || action.kind == ActionKind::free || action.kind == ActionKind::release ||
+          action.kind == ActionKind::record_stream)
+        continue;
       if (action.kind == ActionKind::record && !is_awaited(action.a)) erase(at);
       return;
     }

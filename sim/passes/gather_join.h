@@ -32,8 +32,9 @@ struct JoinedGathers {
 /// its copy uses the first one's, until the last of both. Kept are gathers where the two copies
 /// differ in size, are freed in two ways, where no stream orders the users of the second behind
 /// those of the first, and what only one of the first and the steady step could drop. With
-/// `leaves_takes` the host waits for an event that nothing records where such a gather was issued:
-/// limit_all_gathers() lets it take part. Not flushed.
+/// `leaves_takes` the host waits for an event that nothing records where such a gather of FSDP1
+/// (one without an event of its own) was issued: limit_all_gathers() lets it take part. Not
+/// flushed.
 JoinedGathers join_gathers(Rewriter& rewriter, const SameAs& same, JoinedLife life,
                            const JoinRule& rule, bool leaves_takes = false);
 

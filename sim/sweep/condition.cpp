@@ -287,7 +287,9 @@ Result<Condition::Value> Condition::evaluate(std::size_t at,
   const bool numbers = left->number && right->number;
   const double a = left->number.value_or(0), b = right->number.value_or(0);
   // Decimal numbers are what they are written as: 0.1 + 0.2 is 0.3.
-  const bool are_equal = std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b));
+  const bool are_whole = a == std::floor(a) && b == std::floor(b);
+  const bool are_equal =
+      a == b || (!are_whole && std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b)));
   const int order = !numbers ? left->text.compare(right->text) : are_equal ? 0 : a < b ? -1 : 1;
   const bool is_order = node.kind >= Kind::less && node.kind <= Kind::at_least;
   if (is_order && left->number.has_value() != right->number.has_value())

@@ -111,6 +111,15 @@ TEST_CASE("reshard=never is FSDP1's SHARD_GRAD_OP") {
   }
 }
 
+TEST_CASE("only FSDP1's unshards take part in a limiter where their parameters are in place") {
+  const auto both = [](const std::string& sample, Strings passes) {
+    const tasks::Summary summary = simulated(sample, {}, passes);
+    return std::pair(*summary.step_time(), summary.large().memory.peaks.active);
+  };
+  CHECK(both("openvla_deepcompile", {"limit-all-gathers=2", "reshard=never"}) ==
+        both("openvla_deepcompile", {"reshard=never", "limit-all-gathers=2"}));
+}
+
 TEST_CASE("reshard=N: counts and bytes by hand") {
   // Four units of 8 ranks. The root is not resharded by default: reshard=2 does it as well.
   const Graph graph = sample_with("llama2_7b_fsdp1", {"model.layers=3"}, {"reshard=2"}).graph;

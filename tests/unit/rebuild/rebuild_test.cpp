@@ -117,6 +117,30 @@ TEST_CASE("what passes in a call before its op begins is the host's time") {
   CHECK(replayed(step.graph) == std::vector<Ns>{10, 111});
 }
 
+TEST_CASE("threads that share a stream during a long call do not wait for its end") {
+  RecordingWriter w;
+  const auto main = w.lane("1", "1"), other = w.lane("1", "2");
+  const auto stream = w.lane("0", "7"), second = w.lane("0", "9");
+  w.call(main, "cudaLaunchKernel", 0, 5, 0);
+  w.call(main, "cudaLaunchKernel", 50, 950, 1);  // loads a module
+  w.call(other, "cudaLaunchKernel", 100, 105, 2);
+  w.call(other, "cudaLaunchKernel", 120, 125, 3);
+  w.kernel(stream, "gemm", 0, 10, 0);
+  w.kernel(second, "gemm", 128, 628, 3);
+  SECTION("that launched before it") {
+    w.kernel(stream, "gemm", 108, 208, 2);
+    w.kernel(stream, "gemm", 940, 980, 1);
+    auto step = rebuilt(w.recording);
+    CHECK(replayed(step.graph) == std::vector<Ns>{10, 208, 628, 980});
+  }
+  SECTION("that launched behind it") {
+    w.kernel(stream, "gemm", 90, 108, 1);
+    w.kernel(stream, "gemm", 109, 209, 2);
+    auto step = rebuilt(w.recording);
+    CHECK(replayed(step.graph) == std::vector<Ns>{10, 108, 209, 628});
+  }
+}
+
 TEST_CASE("a recording of years is an event whose time is damaged") {
   RecordingWriter w;
   const auto host = w.lane("1", "1"), stream = w.lane("0", "7");

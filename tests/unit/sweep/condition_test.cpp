@@ -47,7 +47,8 @@ TEST_CASE("conditions compare numbers and texts") {
   CHECK(holds("allocator.conf == ''"));
   CHECK(holds("1.5e-3 * 1000 == 1.5 && 1e+2 == 100 && 2e0-1 == 1"));
   CHECK(holds("0.1 + 0.2 == 0.3 && 0.1 + 0.2 <= 0.3 && !(0.1 + 0.2 > 0.3)"));
-  CHECK(holds("1000000000001 > 1000000000000 && 0 == 0 && 1e-300 > 0"));
+  CHECK(holds("1000000000000001 > 1000000000000000 && 0 == 0 && 1e-300 > 0"));
+  CHECK(holds("1e308 * 10 == 1e308 * 10"));
 }
 
 TEST_CASE("operators have their usual strength") {

@@ -221,6 +221,25 @@ TEST_CASE("what limits a search is what the simulations beyond the limit say") {
     REQUIRE(report.best.has_value());
     CHECK(report.best->limited_by == "host");
   }
+  SECTION("points that were simulated count behind many bounds") {
+    request.source = kSearchSamples + "llama2_7b_fsdp1.toml";
+    request.sets = {"model.layers=4"};
+    std::string scales = "what-if.scale=host:1";
+    for (int i = 0; i < 20; ++i) scales += fmt::format(",host:{}", 0.01 + 0.0001 * i);
+    request.vary = {"train.activation_checkpointing=none,first:1,first:2,full", scales};
+    request.where = {"train.activation_checkpointing != none or what-if.scale != 'host:1'"};
+    const auto rows = all_points(request);
+    // One checkpointed block of four at full speed is a little beyond the limit.
+    const auto row = std::ranges::find_if(rows, [](const run::SweepPoint& point) {
+      return point.values == std::vector<std::string>{"first:1", "host:1"};
+    });
+    REQUIRE(row != rows.end());
+    request.memory_limit = *device_memory(row->figures) - 1;
+    const SearchReport report = found(request);
+    REQUIRE(report.best.has_value());
+    REQUIRE(report.best->point.figures.times->step > row->figures.times->step);
+    CHECK(report.best->limited_by == "memory");
+  }
   SECTION("no time makes a model fit a smaller device") {
     request.source = kSearchSamples + "llama3_8b_fsdp2.toml";
     request.vary = {"hw=a10,h100_sxm"};

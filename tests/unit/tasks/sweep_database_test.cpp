@@ -93,7 +93,9 @@ TEST_CASE("a resumed sweep knows the files of its axes by what they hold") {
   SECTION("where an axis has what every workload needs") {
     request.source = scratch.write("w.toml", "[parallel]\nworld_size = 4\n");
     const std::string hardware = scratch.write("own.toml", "base = \"h100_sxm\"\n");
-    request.vary = {"model.config=" + plain, "hw=" + hardware};
+    const std::string key = GENERATE("hw=", "cluster.hw=", "cluster.hardware=");
+    CAPTURE(key);
+    request.vary = {"model.config=" + plain, key + hardware};
     REQUIRE(swept(request).counts.has_value());
     scratch.write("own.toml", "base = \"l4\"\n");
     CHECK(refusal(request).find("is another sweep: another " + hardware) != std::string::npos);
