@@ -135,11 +135,11 @@ struct Beyond {
   bool is_simulated = false;
 };
 
-// Of the points beyond the limit, from the least bound on: what the best of them would win. Few are
-// simulated for that, without being counted; bounds are compared with bounds.
+// Of the points beyond the limit, from the least bound on: what the best of them would win. Only
+// `left` are simulated for that, without being counted; bounds are compared with bounds.
 Result<std::optional<Beyond>> best_beyond(const SearchBest& best, const SweepGrid& grid,
-                                          const sim::SearchOutcome& outcome,
-                                          SimulatorJudge& judge) {
+                                          const sim::SearchOutcome& outcome, SimulatorJudge& judge,
+                                          int left) {
   const run::PointFigures& figures = best.point.figures;
   const auto cost = static_cast<double>(
       judge.cost_floor({figures.times->step, best.memory, 0, figures.tokens_per_rank_step}));
@@ -153,7 +153,6 @@ Result<std::optional<Beyond>> best_beyond(const SearchBest& best, const SweepGri
     return std::pair(each.judgement.cost, each.point);
   });
   std::optional<Beyond> most;
-  int left = outcome.is_over ? 0 : kSimulatedBeyond;
   for (const sim::JudgedPoint& each : outside) {
     if (!judge.is_a_matter_of_the_limit(each.judgement)) continue;
     if (share(each.judgement, cost) < std::max(kNoticed, most ? most->share : 0)) break;
@@ -181,7 +180,8 @@ Result<std::optional<Beyond>> best_beyond(const SearchBest& best, const SweepGri
 Status say_limit(const SearchReport& report, const SweepGrid& grid,
                  const sim::SearchOutcome& outcome, SimulatorJudge& judge, SearchBest& best) {
   const bool is_memory = report.goal == SearchGoal::memory;
-  const auto beyond = best_beyond(best, grid, outcome, judge);
+  const bool has_time = !report.request.budget || !outcome.is_over;
+  const auto beyond = best_beyond(best, grid, outcome, judge, has_time ? kSimulatedBeyond : 0);
   if (!beyond) return tl::unexpected(beyond.error());
   if (*beyond) {
     best.limited_by = is_memory ? "time" : "memory";
