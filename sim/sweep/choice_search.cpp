@@ -57,8 +57,11 @@ class ChoiceSearch {
     for (std::size_t i = 0; i < from.size(); ++i) {
       Choice other = from;
       other[i] = !other[i];
-      if (!pairs) sets.push_back(std::move(other));
-      for (std::size_t j = i + 1; pairs && j < from.size(); ++j) {
+      if (!pairs) {
+        sets.push_back(std::move(other));
+        continue;
+      }
+      for (std::size_t j = i + 1; j < from.size(); ++j) {
         if (from[i] == from[j]) continue;
         Choice swapped = other;
         swapped[j] = !swapped[j];
