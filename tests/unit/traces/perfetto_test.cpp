@@ -73,8 +73,9 @@ TEST_CASE("Perfetto archive: a manifest that puts predicted and measured on one 
                  later("predicted/rank_2.json", "predicted", 910)}}}}});
   for (std::size_t i = 1; i < members.size(); ++i) {
     INFO(members[i].first);
-    CHECK(members[i].first ==
-          json::parse(members[0].second)["perfetto_manifest"]["files"][i - 1].at("path"));
+    const json manifest = json::parse(members[0].second);
+    CHECK(manifest["perfetto_manifest"]["files"][i - 1].at("path").get<std::string>() ==
+          members[i].first);
     CHECK(test::read_chrome(members[i].second).faults.empty());
   }
 }
