@@ -48,7 +48,7 @@ class Limiter {
     find_slots();
   }
 
-  // Without `limit` all waits go, but for marks where an unshard found its parameters in place.
+  // Without `limit` all waits go; those of unshards in place may leave marks.
   LimitedGathers limit(std::optional<std::size_t> limit, bool leaves_takes) {
     if (leaves_takes) mark_ = rewriter_.add_event(program_).row();
     Plan first, body;
