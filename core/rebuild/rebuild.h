@@ -40,10 +40,10 @@ struct RebuildOptions {
 };
 
 /// Only durations are taken from the recordings: of device activities, of what the host does
-/// between and in its calls, and of what is left of a start behind the launch and behind the last op
-/// that the op waits for (Cost::launch_lead, Cost::lead): the recorded time behind the one that held
-/// the op back, and what is usual in the recording behind the other. So an unchanged replay gives
-/// the recorded times, and a changed one moves what depends on the change:
+/// between and in its calls, and of what is left of a start behind the launch and behind the last
+/// op that the op waits for (Cost::launch_lead, Cost::lead): the recorded time behind the one that
+/// held the op back, and what is usual in the recording behind the other. So an unchanged replay
+/// gives the recorded times, and a changed one moves what depends on the change:
 ///   an op waits for its launch, for its stream, and for ops of other streams (see find_waits());
 ///   a thread does one call after another, waits for the device where the recorded call did, and
 ///   for another thread that launched while it did not (the backward's thread and the main one);
