@@ -31,17 +31,13 @@ bool has_flash_attention(const sim::Hardware& hardware) {
   return hardware.compute.compute_capability >= kAmpere;
 }
 
-bool has_cudnn_attention(const sim::Hardware& hardware) {
-  return hardware.efficiency.cudnn_forward > 0 && hardware.efficiency.cudnn_backward > 0;
-}
-
 Status check_machine(const plan::Workload& workload, const sim::Hardware& hardware) {
   if (workload.train.attention == plan::Attention::flash && !has_flash_attention(hardware))
     return fail_at(workload.place_of({"train.attention", "cluster.hardware"}),
                    "train.attention is flash, which needs compute capability 8.0, and {} has "
                    "{:.1f}: expected sdpa or eager",
                    hardware.name, hardware.compute.compute_capability / 10);
-  if (workload.train.attention == plan::Attention::cudnn && !has_cudnn_attention(hardware))
+  if (workload.train.attention == plan::Attention::cudnn && !hardware.has_cudnn_attention())
     return fail_at(workload.place_of({"train.attention", "cluster.hardware"}),
                    "train.attention is cudnn, of which {} has no figures of its own "
                    "(efficiency.cudnn_forward, cudnn_backward): expected sdpa",
@@ -69,6 +65,11 @@ std::vector<std::string> machine_warnings(const plan::Workload& workload,
         "{}: compiled rowwise float8 makes its scales in doubles, which cost nothing here: {} has "
         "no compute.vector_f64",
         workload.place_of({"train.float8", "cluster.hardware"}), hardware.name));
+  if (workload.cluster.gpus_per_node > hardware.intra.gpus)
+    warnings.push_back(fmt::format(
+        "{}: {} GPUs a node, but the links of {} join at most {}: set cluster.gpus_per_node",
+        workload.place_of({"cluster.gpus_per_node", "parallel.world_size", "cluster.hardware"}),
+        workload.cluster.gpus_per_node, hardware.name, hardware.intra.gpus));
   return warnings;
 }
 

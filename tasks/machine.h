@@ -17,9 +17,6 @@ Result<sim::Hardware> load_machine(const plan::Cluster& cluster);
 /// FlashAttention-2 needs Ampere (PyTorch's sdp_utils.cpp, check_sm_version).
 bool has_flash_attention(const sim::Hardware& hardware);
 
-/// Of whose attention the hardware has figures: what PyTorch prefers there.
-bool has_cudnn_attention(const sim::Hardware& hardware);
-
 /// What the workload asks for and the hardware cannot do: an error at its key.
 Status check_machine(const plan::Workload& workload, const sim::Hardware& hardware);
 

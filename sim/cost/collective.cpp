@@ -220,10 +220,12 @@ CollectiveWork CollectivePricer::point_to_point(OpKind kind, Bytes bytes, int ra
   const int channels = table.channels({NcclAlgorithm::ring, NcclProtocol::simple}, bytes);
   CollectiveWork result;
   Work& work = result.work;
-  work.time = started(latency, channels) + std::max(inside / link, between / nic);
+  // Over PCIe all of it passes the GPU's one port.
+  const double through_port = hardware_.has_nvlink() ? inside : inside + between;
+  work.time = started(latency, channels) + std::max(through_port / link, between / nic);
   work[Resource::sm] = channels / hardware_.compute.sms;
   work[Resource::hbm] = 2 * size / work.time / (hardware_.memory.bandwidth / kGiga);
-  work[Resource::intra_link] = inside / work.time / link;
+  work[Resource::intra_link] = through_port / work.time / link;
   work[Resource::inter_link] = between / work.time / nic;
   return result;
 }

@@ -119,6 +119,7 @@ struct Hardware {
     double link_bandwidth = 0;  ///< B/s a link and direction, as NCCL counts it
     double efficiency = 1;      ///< measured large-message bus bandwidth / NCCL's ring bandwidth
     double host_bandwidth = 0;  ///< B/s between GPU and host memory, each direction
+    double gpus = 8;            ///< that these links may join: of a node, or of an NVLink domain
   } intra;
 
   struct Inter {
@@ -186,13 +187,18 @@ struct Hardware {
   std::vector<Residual> residuals;
 
   Generation generation() const;
+  /// Are there figures of cuDNN's attention? What PyTorch prefers there.
+  bool has_cudnn_attention() const {
+    return efficiency.cudnn_forward > 0 && efficiency.cudnn_backward > 0;
+  }
   bool has_nvlink() const {
     return intra.kind == IntraLink::nvswitch || intra.kind == IntraLink::nvlink;
   }
 };
 
 /// The hardware of a built-in name ("h100_sxm") or of the TOML file at a path (anything that holds
-/// '/' or ends in ".toml"). A file may set `base = "NAME"` and give only what differs.
+/// '/' or ends in ".toml"). A file may set `base = "NAME"` and give only what differs; the path of
+/// a base is relative to the file's folder.
 ///
 /// Errors: an unknown name (the nearest and all known ones are listed); unknown keys, missing
 /// figures, figures without a source, wrong units, and values that are not finite or out of the

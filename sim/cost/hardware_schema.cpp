@@ -66,6 +66,7 @@ constexpr std::array kFigures{
     FIGURE(intra, link_bandwidth, rate, 1e7, 1e14),
     FIGURE(intra, efficiency, number, 0.05, 1.2),
     FIGURE(intra, host_bandwidth, rate, 1e7, 1e14),
+    FIGURE(intra, gpus, number, 1, 1024, false, kMayLack),
 
     FIGURE(inter, nic_bandwidth, rate, 1e6, 1e14),
     FIGURE(inter, efficiency, number, 0.05, 1),

@@ -86,13 +86,6 @@ constexpr NumberColumn kNumbers[] = {
     {"peak_mem_gib", &MeasuredRow::peak_gib, false},
 };
 
-/// What people write into a cell whose number they do not have.
-bool is_no_number(std::string_view text) {
-  constexpr std::string_view kWords[] = {"",  "unknown", "not stated", "n/a", "na",
-                                         "-", "–",       "none",       "oom", "?"};
-  return std::ranges::find(kWords, lower(text)) != std::end(kWords);
-}
-
 // "131,072"
 std::string without_separators(std::string_view text) {
   std::string digits;

@@ -9,6 +9,9 @@
 #include "core/base/file.h"
 #include "tasks/validation/errors.h"
 #include "tasks/validation/interconnect.h"
+#include "tasks/validation/measured.h"
+#include "tasks/validation/row_machine.h"
+#include "tasks/validation/words.h"
 
 namespace foregather::tasks {
 namespace {
@@ -34,15 +37,15 @@ class NcclTable {
       constexpr double kMostRanks = 1 << 20;
       constexpr double kMostBytes = 1e15;
       const auto ranks = whole(i, "nranks", kMostRanks);
-      const auto nodes =
-          text(i, "nnodes").empty() ? assumed_nodes(ranks) : whole(i, "nnodes", kMostRanks);
+      const auto nodes = is_no_number(text(i, "nnodes")) ? assumed_nodes(ranks, row.gpu)
+                                                         : whole(i, "nnodes", kMostRanks);
       const auto size = number(i, "size_bytes", 0, kMostBytes);
       for (const auto* value : {&ranks, &nodes, &size})
         if (!*value) return tl::unexpected(value->error());
       row.ranks = static_cast<int>(*ranks);
       row.nodes = static_cast<int>(*nodes);
       row.size = static_cast<Bytes>(*size);
-      if (!text(i, "time_us").empty()) {
+      if (!is_no_number(text(i, "time_us"))) {
         const auto time = number(i, "time_us", 0, 1e12);
         if (!time) return tl::unexpected(time.error());
         if (*time > 0) row.published_us = *time;
@@ -60,13 +63,13 @@ class NcclTable {
     return at ? table_.cell(row, *at) : kNothing;
   }
 
-  static Result<double> assumed_nodes(const Result<double>& ranks) {
-    constexpr double kGpusOfNode = 8;
-    return ranks.map([](double n) { return std::ceil(n / kGpusOfNode); });
+  static Result<double> assumed_nodes(const Result<double>& ranks, const std::string& gpu) {
+    const auto each = static_cast<double>(gpus_of_node(hardware_of_gpu(gpu)));
+    return ranks.map([&](double n) { return std::ceil(n / each); });
   }
 
   Result<double> number(std::size_t row, std::string_view column, double least, double most) const {
-    const std::string& cell = text(row, column);
+    const std::string_view cell = trimmed(text(row, column));
     double value = 0;
     const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     if (error != std::errc() || end != cell.data() + cell.size() ||

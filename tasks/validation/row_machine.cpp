@@ -13,10 +13,6 @@
 namespace foregather::tasks {
 namespace {
 
-bool says(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 /// Does `part` stand there by itself: "40GB" not in "640GB", "NVL" not in "NVLINK", "A40" not in
 /// "A4000"?
 bool names(std::string_view text, std::string_view part) {
@@ -45,6 +41,9 @@ constexpr GpuWords kGpus[] = {
     {"h800_sxm", {"H800"}},
     {"h100_nvl", {"H100", "NVL", "94GB"}},
     {"h100_nvl", {"H100 NVL"}},
+    {"h100_nvl", {"H100NVL"}},
+    {"h100_sxm", {"H100", "SXM", "94GB"}},
+    {"h100_nvl", {"H100", "94GB"}},
     {"h100_pcie", {"H100", "PCIE"}},
     {"h100_96_sxm", {"H100", "96GB", "HBM3"}},
     {"h100_96_500w", {"H100", "96GB"}},
@@ -52,9 +51,12 @@ constexpr GpuWords kGpus[] = {
     {"h100_sxm_500w", {"H100", "500W"}},
     {"h100_sxm", {"H100"}},
     {"a100_40_pcie", {"A100", "PCIE", "40GB"}},
+    {"a100_40_pcie", {"A100", "PCIE", "-40 "}},
     {"a100_80_pcie", {"A100", "PCIE"}},
     {"a100_40_sxm", {"A100", "40GB"}},
     {"a100_80_sxm", {"A100", "80GB"}},
+    {"a100_40_sxm", {"A100", "-40 "}},
+    {"a100_80_sxm", {"4X ", "A100", "320GB"}},
     {"a100_40_sxm", {"A100", "320GB"}},  // DGX A100, eight together
     {"a100_40_sxm", {"A100", "P4D"}},
     {"a100_80_sxm", {"A100"}},
@@ -79,6 +81,11 @@ constexpr GpuWords kGpus[] = {
     {"mi250x", {"MI250X"}},
     {"mi300x", {"MI300X"}},
     {"mi325x", {"MI325X"}},
+    {"a100_40_sxm", {"P4D"}},
+    {"a100_80_sxm", {"P4DE"}},
+    {"h200_sxm", {"P5E"}},
+    {"h200_sxm", {"P5EN"}},
+    {"h100_sxm", {"P5."}},
 };
 
 struct FabricFile {
@@ -179,9 +186,16 @@ std::string hardware_of_gpu(const std::string& gpu) {
   return {};
 }
 
+std::int64_t gpus_of_node(const std::string& hardware) {
+  const auto known = sim::load_hardware(hardware);
+  return known ? static_cast<std::int64_t>(known->intra.gpus) : 8;
+}
+
 std::int64_t nodes_of(const MeasuredRow& row) {
-  constexpr std::int64_t kGpusOfNode = 8;
-  return row.nodes.value_or((row.gpus.value_or(1) + kGpusOfNode - 1) / kGpusOfNode);
+  if (row.nodes) return *row.nodes;
+  if (row.fabric == "none") return 1;
+  const std::int64_t each = gpus_of_node(hardware_of_gpu(row.gpu));
+  return (row.gpus.value_or(1) + each - 1) / each;
 }
 
 Result<RowMachine> machine_of(const MeasuredRow& row) {
@@ -196,6 +210,10 @@ Result<RowMachine> machine_of(const MeasuredRow& row) {
     assume("the GPU is not stated: H100 SXM");
   }
   if (machine.hardware.empty()) return fail("no hardware file for the GPU '{}'", row.gpu);
+
+  const std::string text = usual_words(row.gpu);
+  if (machine.hardware.ends_with("_sxm") && (names(text, "PCIE") || names(text, "NVL")))
+    assume(fmt::format("'{}' is taken as {}", row.gpu, machine.hardware));
 
   const int pcie = pcie_generation(machine.hardware);
   if (row.link == "pcie_p2p") {
@@ -222,7 +240,8 @@ Result<RowMachine> machine_of(const MeasuredRow& row) {
   machine.fabric_gbps = row.fabric_gbps;
   // Its own adapters are shared by two dies.
   if (machine.hardware == "mi250x" && machine.fabric == "slingshot") machine.fabric.clear();
-  if (row.fabric == "unknown" && !row.fabric_gbps && nodes_of(row) > 1) {
+  const bool is_stated = row.fabric != "unknown" && !row.fabric.empty();
+  if (!is_stated && !row.fabric_gbps && nodes_of(row) > 1) {
     machine.fabric_gbps = usual_gbps(machine.hardware);
     if (machine.fabric_gbps)
       assume(fmt::format("the fabric is not stated: {} Gb/s a GPU, as other sources have",

@@ -23,13 +23,18 @@ struct RowMachine {
 ///   such boards (torchtitan, torchao) come from one fleet, which torchtitan describes so.
 /// - NVLink on a board without it (bridges between pairs, most likely) are the links of its file.
 /// - A GPU that is not stated is taken as H100 SXM: its memory figures hardly depend on it.
-/// - `unknown` links are those of the hardware file, and so is the kind of an `unknown` fabric. Its
+/// - `unknown` links are those of the hardware file, and so is the kind of an `unknown` or blank
+/// fabric. Its
 ///   speed is the median of what the published results of that GPU generation state, one figure a
 ///   source, because clusters are seldom built as the vendor's reference: A100 100 Gb/s a GPU (IBM
 ///   50, DLRover 100, MosaicML 200), H100 250 Gb/s (IBM 100, torchtitan 400).
 Result<RowMachine> machine_of(const MeasuredRow& row);
 
-/// As stated, else eight GPUs a node. The row states its GPUs.
+/// Those that its links join; 8 where no hardware file is known.
+std::int64_t gpus_of_node(const std::string& hardware);
+
+/// As stated; one where nothing is between them; else as many GPUs a node as the hardware has. The
+/// row states its GPUs.
 std::int64_t nodes_of(const MeasuredRow& row);
 
 /// The built-in hardware whose GPU a text names ("A100-SXM4-40GB", "H100-SXM5-96GB …"), in capitals

@@ -90,6 +90,14 @@ class Dimensions {
     return 1;
   }
 
+  /// `key` as so many times `unit`.
+  std::int64_t times(const char* key, std::int64_t unit) {
+    const std::int64_t whole = size(key);
+    if (whole % unit != 0 && error_.empty())
+      error_ = fmt::format("config: '{}' {} is no multiple of {}", key, whole, unit);
+    return whole / unit;
+  }
+
   bool tied() {
     const auto found = json_.find("tie_word_embeddings");
     if (found == json_.end() || found->is_boolean())
@@ -125,7 +133,7 @@ Json mpt(Dimensions& in) {
           {"d_model", hidden},
           {"n_layers", in.size("num_hidden_layers")},
           {"n_heads", in.size("num_attention_heads")},
-          {"expansion_ratio", in.size("intermediate_size") / hidden},
+          {"expansion_ratio", in.times("intermediate_size", hidden)},
           {"vocab_size", in.size("vocab_size")},
           {"max_seq_len", in.size("max_position_embeddings")},
           {"attn_config", {{"alibi", false}}},

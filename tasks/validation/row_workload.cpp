@@ -166,10 +166,11 @@ class Translator {
     set("train.fused_rms_norm", std::string(row_.compile == "none" ? "false" : "true"));
     set("train.repeat_kv", std::string("true"));
     // No key column tells adapters.
-    const std::string text = lower(row_.model + ' ' + row_.strategy_text);
-    if (text.find("qlora") != std::string::npos)
-      return fail("4-bit weights (QLoRA) are no subject of predictions");
-    if (text.find("lora") != std::string::npos) set("train.trainable", std::string("lora"));
+    const std::string text = lower(spaced(row_.model + ' ' + row_.strategy_text));
+    if (says(text, "qlora")) return fail("4-bit weights (QLoRA) are no subject of predictions");
+    constexpr std::string_view kWithout[] = {"no lora", "without lora", "not lora", "non lora"};
+    if (says(text, "lora") && !says_any(text, kWithout))
+      set("train.trainable", std::string("lora"));
     if (Status done = set_by(kAttentions, "attention", row_.attention); !done) return done;
     choose_kernels();
     if (const double speed = attention_speed(); speed != 1)
@@ -229,6 +230,8 @@ class Translator {
     const bool is_half = row_.compute == "fp16" || row_.param_dtype == "fp16";
     if (row_.compute == "fp32" && (row_.master == "fp32" || !is_stated(row_.master))) {
       set("train.precision", std::string("fp32"));
+    } else if (row_.strategy.starts_with("thunder") && !is_stated(row_.master) && !is_half) {
+      set("train.precision", std::string("bf16"));
     } else if (row_.master == "fp32" || !is_stated(row_.master)) {
       set("train.precision", std::string(is_half ? "fp16-mixed" : "bf16-mixed"));
     } else if (row_.master == "bf16" && !is_half && row_.compute != "fp32") {
@@ -311,7 +314,8 @@ class Translator {
     if (!machine->fabric.empty()) set("cluster.fabric", machine->fabric);
     if (machine->fabric_gbps) set("cluster.fabric_gbps", fmt::format("{}", *machine->fabric_gbps));
     // Trays of one NVLink domain have no network between them.
-    if (row_.nodes) set("cluster.nodes", row_.fabric == "none" ? std::int64_t{1} : *row_.nodes);
+    if (!row_.nodes) assume(fmt::format("n_nodes is not stated: {}", nodes_of(row_)));
+    set("cluster.nodes", row_.fabric == "none" ? std::int64_t{1} : nodes_of(row_));
     if (!machine->assumed.empty()) assume(machine->assumed);
     return {};
   }

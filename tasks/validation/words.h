@@ -1,7 +1,8 @@
-// Letters of free texts.
+// Words of free texts.
 #pragma once
 
 #include <cctype>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,23 @@ inline std::string_view trimmed(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+/// What people write into a cell whose number they do not have: "", "unknown", "n/a", "-".
+bool is_no_number(std::string_view cell);
+
+/// Blanks between words, one at a time: "Dual-Socket: 8xHDR" -> "Dual Socket 8x HDR".
+std::string spaced(std::string_view text);
+
+/// Does `phrase` stand in `text` by itself, both lower and spaced: "efa" not in "default", "roce"
+/// in "rocev2", "hdr" in "hdr100", "gen 4" not in "gen 40"?
+bool says(std::string_view text, std::string_view phrase);
+
+template <std::size_t N>
+bool says_any(std::string_view text, const std::string_view (&phrases)[N]) {
+  for (const std::string_view phrase : phrases)
+    if (says(text, phrase)) return true;
+  return false;
 }
 
 }  // namespace foregather::tasks

@@ -40,6 +40,14 @@ TEST_CASE("a collective never gets faster as its message grows") {
   }
 }
 
+TEST_CASE("what leaves a GPU on PCIe passes its one port") {
+  const Hardware hw = load_hardware("l40s").value();
+  for (const OpKind kind : {OpKind::all_to_all, OpKind::send_recv}) {
+    const double within = time_of(hw, 1, kind, 1 * GiB, 8, 1);
+    CHECK(time_of(hw, 1, kind, 1 * GiB, 16, 2) >= within);
+  }
+}
+
 TEST_CASE("faster links never slow a collective, and leave its latency") {
   for (std::string_view name : hardware_names()) {
     const Hardware hw = load_hardware(std::string(name)).value();

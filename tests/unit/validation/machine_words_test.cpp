@@ -59,6 +59,35 @@ TEST_CASE("words for GPUs name hardware files") {
     CHECK(hardware_of_gpu(std::string(known.name)) == known.name);
 }
 
+TEST_CASE("words for GPUs: sizes without a unit, boards without a file, machines of a cloud") {
+  CHECK(hardware_of_gpu("A100-40") == "a100_40_sxm");
+  CHECK(hardware_of_gpu("A100-PCIe-40") == "a100_40_pcie");
+  CHECK(hardware_of_gpu("A100-SXM-80") == "a100_80_sxm");
+  CHECK(hardware_of_gpu("4x A100 (320GB total)") == "a100_80_sxm");
+  CHECK(hardware_of_gpu("H100NVL") == "h100_nvl");
+  CHECK(hardware_of_gpu("H100 94GB") == "h100_nvl");
+  CHECK(hardware_of_gpu("p4d.24xlarge") == "a100_40_sxm");
+  CHECK(hardware_of_gpu("p5.48xlarge") == "h100_sxm");
+  CHECK(hardware_of_gpu("p5en.48xlarge") == "h200_sxm");
+  MeasuredRow row;
+  row.gpu = "H200 NVL";
+  row.fabric = "none";
+  CHECK_THAT(machine_of(row)->assumed, Catch::Contains("taken as h200_sxm"));
+}
+
+TEST_CASE("a node has as many GPUs as its links join") {
+  MeasuredRow row;
+  row.gpu = "GH200";
+  row.gpus = 16;
+  CHECK(nodes_of(row) == 4);
+  row.gpu = "H100-SXM-80GB";
+  CHECK(nodes_of(row) == 2);
+  row.fabric = "none";
+  CHECK(nodes_of(row) == 1);
+  row.nodes = 4;
+  CHECK(nodes_of(row) == 4);
+}
+
 TEST_CASE("words for interconnects set links") {
   const auto alps = machine_of_interconnect(
       "GH200", "NVLink4 direct 4-GPU node + Slingshot-11 4x200Gb/s (CSCS Alps)", 16, 4);
@@ -77,6 +106,38 @@ TEST_CASE("words for interconnects set links") {
       sim::IntraLink::nvlink);
   const auto process = machine_of_interconnect("A100-SXM4-40GB", "1 process -g 8", 8, 1);
   CHECK(process->nccl.launch_floor == Approx(36000));
+}
+
+TEST_CASE("words for interconnects stand by themselves") {
+  const auto h100 = [](const std::string& text) {
+    return machine_of_interconnect("H100-SXM5-80GB", text, 16, 2).value();
+  };
+  const std::string text = "NVLink4 NVSwitch + InfiniBand NDR 8x400Gb/s";
+  const sim::Hardware plain = h100(text);
+  for (const char* more : {", default settings", ", 1 GPU per process", ", Intel processors",
+                           ", dual-socket Xeon", ", GPUDirect RDMA", ", one NIC per GPU",
+                           ", one process per GPU", " (ConnectX-7, PCIe Gen5)"}) {
+    CAPTURE(more);
+    const sim::Hardware same = h100(text + more);
+    CHECK(same.name == plain.name);
+    CHECK(same.inter.nic_bandwidth == plain.inter.nic_bandwidth);
+    CHECK(same.nccl.launch_floor == plain.nccl.launch_floor);
+  }
+  CHECK(h100("NVLink4, GPUDirect RDMA, 8x400Gb/s").intra.kind == sim::IntraLink::nvswitch);
+  const auto rtx = [](const char* words) {
+    return machine_of_interconnect("RTX 4090", words, 16, 4).value();
+  };
+  for (const char* words : {"PCIe Gen4, NCCL_P2P_DISABLE=1", "PCIe Gen4, P2P off",
+                            "PCIe Gen4, P2P: not supported", "PCIe Gen4, P2P disabled"})
+    CHECK(rtx(words).intra.kind == sim::IntraLink::pcie_host);
+  CHECK(rtx("PCIe Gen4, NCCL_P2P_DISABLE=0").intra.kind == sim::IntraLink::pcie_p2p);
+  CHECK(rtx("PCIe Gen4 + 10GbE").inter.kind == sim::InterLink::tcp);
+  CHECK(rtx("PCIe Gen4 + 10GbE").inter.nic_bandwidth == Approx(10e9 / 8 / 4));
+  const auto process = [](const char* words) {
+    return machine_of_interconnect("A100-SXM4-80GB", words, 8, 1)->nccl.launch_floor;
+  };
+  CHECK(process("NVSwitch, 1 process per GPU") == process("NVSwitch"));
+  CHECK(process("NVSwitch (-g 12)") == Approx(36000));
 }
 
 TEST_CASE("adapters of eight GPUs share their node's, unless each has its own") {
@@ -103,6 +164,30 @@ TEST_CASE("adapters of eight GPUs share their node's, unless each has its own") 
   CHECK(gbps("8x NDR InfiniBand") == Approx(400));
   CHECK(gbps("2x DGX H100 InfiniBand 400Gb/s") == Approx(400));
   CHECK(gbps("EFA 400Gb/s/GPU (p5)") == Approx(400));
+  // Links inside a node are none, however they are parted from adapters.
+  for (const char* text :
+       {"NVSwitch (900 GB/s) + InfiniBand 8x200Gb/s", "NVLink 900GB/s and IB 8x200Gbps",
+        "NVLink 900GB/s & IB 8x200Gbps", "NVLink 900GB/s / IB 8x200Gbps",
+        "NVLink 900GB/s with IB 8x200Gbps", "NVLink 900GB/s | IB 8x200Gbps",
+        "NVLink 900GB/s - IB 8x200Gbps", "NVLink 900GB/s IB 8x200Gbps",
+        "NVSwitch (900 GB/s) + 200 Gb/s per GPU", "8x ConnectX-7 200G", "IB HDR, 200G per GPU",
+        "InfiniBand 8x200Gb/s, one NIC per GPU", "InfiniBand 8x200Gb/s one NIC per GPU",
+        "NVSwitch, 200G per GPU", "200GbE RoCE x8", "InfiniBand HDR x 8", "RoCE 1600 Gbps per node",
+        "NVSwitch + 1600 Gbps", "H100 80GB, 3.35 TB/s, IB HDR"}) {
+    CAPTURE(text);
+    CHECK(gbps(text) == Approx(200));
+  }
+  CHECK(gbps("NVSwitch 900 GB/s") == Approx(400));  // the file's
+  for (const char* text : {"single 400Gb/s NIC", "400Gb/s InfiniBand, 1 NIC per node",
+                           "one ConnectX-7 400Gb/s", "InfiniBand 400 Gb/s per node"}) {
+    CAPTURE(text);
+    CHECK(gbps(text) == Approx(50));
+  }
+  CHECK(gbps("dual 100GbE RoCE") == Approx(25));
+  const auto rack = machine_of_interconnect("GB200 NVL72", "MNNVL + IB 4x400Gb/s", 144, 36);
+  CHECK(rack->inter.nic_bandwidth == Approx(50e9));
+  const auto quad = machine_of_interconnect("GH200", "Slingshot 800 Gb/s per node", 16, 4);
+  CHECK(quad->inter.nic_bandwidth == Approx(25e9));
   // A TCP network's is the node's.
   CHECK(gbps("100 Gbps Ethernet TCP") == Approx(12.5));
   CHECK(gbps("25 GbE TCP sockets") == Approx(3.125));
