@@ -26,6 +26,18 @@ std::string names_of(const std::vector<std::string>& paths) {
   return fmt::format("{} and {} more", names.front(), names.size() - 1);
 }
 
+// A hardware as a file beside it names it: a name, or the path from there.
+std::string name_from(const std::string& file, const std::string& hardware) {
+  if (sim::hardware_files(hardware).empty()) return hardware;
+  namespace fs = std::filesystem;
+  const std::string path =
+      fs::absolute(hardware)
+          .lexically_normal()
+          .lexically_proximate(fs::absolute(file).lexically_normal().parent_path())
+          .string();
+  return path.find('/') == std::string::npos ? "./" + path : path;
+}
+
 Result<std::string> base_of(const CalibrateRequest& request, const std::string& device) {
   if (!request.hardware.empty()) return request.hardware;
   if (auto known = hardware_of_device(device)) return *known;
@@ -87,6 +99,11 @@ Result<CalibrateReport> calibrate_hardware(const CalibrateRequest& request) {
   auto hardware = base_of(request, read->device);
   if (!hardware) return tl::unexpected(hardware.error());
   report.hardware = *hardware;
+  for (const std::string& file : sim::hardware_files(report.hardware))
+    if (is_same_file(file, request.output))
+      return fail_at(request.output,
+                     "is the hardware that --hw names, or one that it rests on: "
+                     "expected another file to write");
   const auto base = sim::load_hardware(report.hardware);
   if (!base) return tl::unexpected(base.error());
   report.calibration = sim::calibrate(report.samples.rows, *base, {request.holdout});
@@ -97,8 +114,11 @@ Result<CalibrateReport> calibrate_hardware(const CalibrateRequest& request) {
                               figure.value});
   }
   report.calibration.hardware.name = base->name + "_calibrated";
-  const std::string text = sim::overlay_text(report.calibration, report.samples.rows,
-                                             report.hardware, names_of(request.sources));
+  const std::string text =
+      sim::overlay_text(report.calibration, report.samples.rows,
+                        name_from(request.output, report.hardware), names_of(request.sources));
+  if (const auto again = sim::parse_hardware(text, request.output); !again)
+    return tl::unexpected(again.error());
   if (Status written = output->write(text); !written) return tl::unexpected(written.error());
   if (Status written = output->commit(); !written) return tl::unexpected(written.error());
   return report;

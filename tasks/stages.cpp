@@ -45,6 +45,8 @@ sim::PriceOptions price_options(const Graph& graph, const plan::Workload& machin
   options.cudnn_attention =
       machine.train.compute != DType::f32 && (machine.train.attention == plan::Attention::sdpa ||
                                               machine.train.attention == plan::Attention::cudnn);
+  options.attention_is_stated = machine.train.attention == plan::Attention::flash ||
+                                machine.train.attention == plan::Attention::cudnn;
   options.gpus_per_node = std::max(machine.cluster.gpus_per_node, 1U);
   return options;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "core/base/units.h"
@@ -16,7 +17,9 @@ struct WorkSample {
   /// What the schedule of a prediction would say of it, without a group. Of a kernel whose op is
   /// not known only `kind` and `dtype` say something.
   Cost cost;
-  bool has_cost = false;     ///< else the rest of `cost` is not what a schedule would say
+  bool has_cost = false;  ///< else the rest of `cost` is not what a schedule would say
+  /// Of attention whose kernel is not known: is it cuDNN's? Absent: it may be.
+  std::optional<bool> by_cudnn;
   std::int64_t threads = 0;  ///< of the grid; 0: not known
   std::uint32_t ranks = 1;   ///< of a collective
   Ns time = 0;               ///< median of the repeats; of a collective the least: it has no wait

@@ -390,6 +390,7 @@ class Calibrating {
     Tally& tally = tallies_[row_of(sample)];
     const auto measured = static_cast<double>(sample.time);
     WorkSample any = sample;
+    any.by_cudnn = is_by_cudnn(sample);
     any.kernel.clear();
     any.threads = 0;
     double predicted = modelled_time(any, fitted);

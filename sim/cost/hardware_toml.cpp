@@ -269,6 +269,13 @@ bool is_path(const std::string& name_or_path) {
          (name_or_path.size() > 5 && name_or_path.ends_with(".toml"));
 }
 
+/// What a file says as its base: a path is relative to the file.
+std::string base_beside(const std::string& base, const std::string& file) {
+  if (!is_path(base) || !is_path(file)) return base;
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  return folder.empty() ? base : (folder / base).string();
+}
+
 Result<std::pair<std::string, std::string>> text_and_place(CatalogueKind kind,
                                                            const std::string& name_or_path) {
   if (is_path(name_or_path)) {
@@ -297,7 +304,7 @@ Status read_into(std::string_view text, const std::string& place, Hardware& hard
     if (base_name.empty()) return fail_at(here, "'base' must name a hardware");
     if (depth >= kDeepestBase) return fail_at(here, "'base' leads through too many files");
     Result<std::pair<std::string, std::string>> found =
-        text_and_place(CatalogueKind::hardware, base_name);
+        text_and_place(CatalogueKind::hardware, base_beside(base_name, place));
     if (!found) {
       return tl::unexpected(
           Error{here, fmt::format("'base': {}", found.error().text()), found.error().fault});
@@ -384,7 +391,7 @@ std::vector<std::string> hardware_files(const std::string& name_or_path) {
     if (!text) break;
     const Result<toml::table> root = parse_toml(*text, next);
     if (!root) break;
-    next = (*root)["base"].value<std::string>().value_or("");
+    next = base_beside((*root)["base"].value<std::string>().value_or(""), next);
   }
   return files;
 }

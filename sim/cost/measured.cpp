@@ -7,6 +7,7 @@
 #include "sim/cost/collective.h"
 #include "sim/cost/hardware.h"
 #include "sim/cost/price.h"
+#include "sim/cost/roofline.h"
 
 namespace foregather::sim {
 
@@ -57,7 +58,14 @@ std::vector<std::string> pools_of(const WorkSample& work) {
   std::vector<std::string> names;
   if (!work.kernel.empty())
     names = {"kernel " + work.kernel, "family " + run::kernel_family(work.kernel)};
-  if (work.has_cost) names.insert(names.end(), {"cost " + typed, "cost " + kind, "cost"});
+  if (work.has_cost) {
+    const auto by_cudnn = is_by_cudnn(work);
+    const std::string whose = !by_cudnn ? "" : *by_cudnn ? " by cuDNN" : " by others";
+    if (by_cudnn) names.insert(names.end(), {"cost " + typed + whose, "cost " + kind + whose});
+    if (!by_cudnn || !work.kernel.empty())
+      names.insert(names.end(), {"cost " + typed, "cost " + kind});
+    names.emplace_back("cost");
+  }
   if (!work.kernel.empty()) names.insert(names.end(), {"typed " + typed, "kind " + kind, "all"});
   return names;
 }
@@ -69,12 +77,19 @@ std::size_t nearest_in(std::string_view pool) {
 
 }  // namespace
 
+std::optional<bool> is_by_cudnn(const WorkSample& work) {
+  if (work.cost.kind != OpKind::attention) return std::nullopt;
+  return work.kernel.empty() ? work.by_cudnn : run::is_cudnn_kernel(work.kernel);
+}
+
 double modelled_time(const WorkSample& work, const Hardware& hardware) {
   if (!work.has_cost) return 0;
   if (is_collective(work.cost.kind)) {
     CollectivePricer collectives(hardware, 1.0);
     return collectives.price(work.cost.kind, work.cost.message_bytes, work.ranks, 1).work.time;
   }
+  if (hardware.has_cudnn_attention() && is_by_cudnn(work).value_or(false))
+    return attention_work(work.cost, hardware, AttentionKernels::cudnn).time;
   return compute_work(work.cost, hardware).time;
 }
 

@@ -15,6 +15,9 @@ namespace foregather::sim {
 
 struct Hardware;
 
+/// Is it attention by cuDNN's kernels? Nothing where neither a kernel nor the schedule says.
+std::optional<bool> is_by_cudnn(const run::WorkSample& work);
+
 /// Time in ns of one piece of work by the model alone, without measured rows.
 double modelled_time(const run::WorkSample& work, const Hardware& hardware);
 
@@ -27,11 +30,11 @@ struct Estimate {
 
 /// Rows of measured work in pools: those of one kernel, of one family of kernels (their names
 /// without template arguments), of one kind and type of number, of one kind, and all; of the latter
-/// three first the rows with a cost, for work that has one. A work is
-/// estimated by the narrowest pool that has rows: a straight line of time over the measure of work
-/// (the model's time, FLOPs, threads or bytes) under which the rows predict each other best,
-/// fitted by the median of all slopes (Theil and Sen), times how far the nearest rows lie off that
-/// line. A pool of less than four rows takes the line of the next wider one.
+/// three first the rows with a cost, for work that has one, of attention those of its kernels. A
+/// work is estimated by the narrowest pool that has rows: a straight line of time over the measure
+/// of work (the model's time, FLOPs, threads or bytes) under which the rows predict each other
+/// best, fitted by the median of all slopes (Theil and Sen), times how far the nearest rows lie off
+/// that line. A pool of less than four rows takes the line of the next wider one.
 ///
 /// Deterministic: + − × ÷ and comparisons. Making it: a pool of n rows takes min(n, 24)³ log n;
 /// an estimate is linear in its pool.

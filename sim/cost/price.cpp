@@ -116,12 +116,18 @@ Price rounded(const Work& work, double host, std::uint16_t source) {
 }
 
 /// Work between measured ones takes the time that they say.
-Calibrated take_measured_time(const Cost& cost, const Hardware& hardware, Work& work) {
+Calibrated take_measured_time(const Cost& cost, const Hardware& hardware, bool by_cudnn,
+                              bool attention_is_stated, Work& work) {
   if (hardware.measured == nullptr || cost.is_fixed || cost.kernels != 1) return Calibrated::no;
   run::WorkSample sample;
   sample.cost = cost;
   sample.has_cost = true;
-  const auto estimate = hardware.measured->estimate(sample, hardware);
+  sample.by_cudnn = by_cudnn;
+  auto estimate = hardware.measured->estimate(sample, hardware);
+  if (!estimate && !attention_is_stated) {
+    sample.by_cudnn = !by_cudnn;
+    estimate = hardware.measured->estimate(sample, hardware);
+  }
   if (!estimate) return Calibrated::no;
   if (estimate->is_extrapolated) return Calibrated::extrapolated;
   work[Resource::hbm] *= work.time / estimate->time;
@@ -147,8 +153,7 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
   table.prices.reserve(graph.costs.size());
   Sources sources(hardware, table.sources);
   CollectivePricer collectives(hardware, options.link_bandwidth_scale);
-  const bool by_cudnn = options.cudnn_attention && hardware.efficiency.cudnn_forward > 0 &&
-                        hardware.efficiency.cudnn_backward > 0;
+  const bool by_cudnn = options.cudnn_attention && hardware.has_cudnn_attention();
   const double pace = 1 + hardware.compute.rank_spread * slowest_of(options.ranks);
 
   for (const Cost& cost : graph.costs) {
@@ -164,7 +169,8 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
       work = cost.kind == OpKind::attention && by_cudnn
                  ? attention_work(cost, hardware, AttentionKernels::cudnn)
                  : compute_work(cost, hardware);
-      const Calibrated calibrated = take_measured_time(cost, hardware, work);
+      const Calibrated calibrated =
+          take_measured_time(cost, hardware, by_cudnn, options.attention_is_stated, work);
       const double speed = options.compute_scale / pace *
                            (cost.kind == OpKind::attention ? options.attention_speed : 1.0);
       work.time /= speed;

@@ -14,6 +14,8 @@ struct PriceOptions {
   double compute_scale = 1.0;         ///< speed of compute × this
   double attention_speed = 1.0;       ///< speed of attention × this, on top
   bool cudnn_attention = false;  ///< by cuDNN's kernels, where the hardware has figures of them
+  /// Attention measured of other kernels says nothing; else it is what the framework chose there.
+  bool attention_is_stated = false;
   std::uint32_t gpus_per_node = 8;
   /// GPUs that the job has. The slowest of them is the one priced: compute without a time of its
   /// own takes slowest_of(ranks) spreads longer than the usual GPU's.

@@ -293,6 +293,35 @@ TEST_CASE("calibrate: the hardware file reads back and prices work between the s
   CHECK(source == "roofline softmax bf16 mine");
 }
 
+TEST_CASE("calibrate: attention has the time of the kernels that the schedule names") {
+  const char* const kForward = "cudnn_generated_fort_native_sdpa_sm90_flash_fprop";
+  std::vector<WorkSample> all;
+  for (const std::int64_t rows : {512, 1024, 2048, 4096, 8192})
+    all.push_back(timed(kForward, attention(rows, 2)));
+  for (WorkSample& sample : all) sample.time /= 3;
+  const std::string text = overlay_text(calibrate(all, base(), {}), all, "h100_sxm", "x");
+  const Hardware mine = parse_hardware(text, "mine.toml").value();
+  GraphBuilder builder;
+  builder.cost(attention(2048, 2));
+  const Graph graph = std::move(builder).finish();
+  const auto duration = [&](const Hardware& hardware, bool cudnn, bool is_stated) {
+    PriceOptions options;
+    options.cudnn_attention = cudnn;
+    options.attention_is_stated = is_stated;
+    return price(graph, hardware, options).prices[0].duration;
+  };
+  const Ns measured = all[2].time;
+  CHECK(duration(mine, true, true) == measured);
+  CHECK(duration(mine, false, true) == duration(base(), false, true));
+  CHECK(duration(base(), false, true) > 2 * measured);
+  // What the framework chooses is what it chose there.
+  CHECK(duration(mine, false, false) == measured);
+  // The model that is measured against is that of the kernel.
+  WorkSample flash = all[2];
+  flash.kernel = "flash_fwd";
+  CHECK(modelled_time(all[2], base()) * 10 < modelled_time(flash, base()) * 6);
+}
+
 TEST_CASE("calibrate: the same samples give the same bytes") {
   const std::vector<WorkSample> all = samples();
   CHECK(overlay_text(calibrate(all, base(), {}), all, "h100_sxm", "x") ==

@@ -8,6 +8,7 @@
 #include "sim/cost/catalogue.h"
 #include "sim/cost/hardware.h"
 #include "sim/cost/hardware_schema.h"
+#include "tests/support/scratch.h"
 
 using namespace foregather;
 using namespace foregather::sim;
@@ -35,6 +36,15 @@ TEST_CASE("every built-in hardware loads under its own name") {
     CHECK(hw->name == name);
     CHECK(!hw->description.empty());
   }
+}
+
+TEST_CASE("a base's path is relative to its file") {
+  const test::Scratch folder;
+  std::filesystem::create_directory(folder.path("in"));
+  folder.write("low.toml", kBase + "name = \"low\"\n");
+  const std::string high = folder.write("in/high.toml", "base = \"../low.toml\"\n");
+  CHECK(load_hardware(high).value().name == "low");
+  CHECK(hardware_files(high).size() == 2);
 }
 
 TEST_CASE("figures come in base units") {

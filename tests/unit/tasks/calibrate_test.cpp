@@ -5,6 +5,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "core/base/file.h"
+#include "sim/cost/hardware.h"
 #include "sim/cost/measured.h"
 #include "tasks/device_hardware.h"
 #include "tasks/import.h"
@@ -108,6 +110,29 @@ TEST_CASE("calibrate: what it refuses") {
             .find("was recorded on 'NVIDIA H100 80GB HBM3', others of these on 'NVIDIA "
                   "A100-SXM4-40GB'") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(out));
+}
+
+TEST_CASE("calibrate: over a hardware file, from any folder, and never into it") {
+  const test::Scratch folder;
+  const std::string trace = recording("kineto_small.json");
+  const std::string first = folder.path("first.toml");
+  REQUIRE(calibrate_hardware({{trace}, "h100_sxm", {}, first}));
+  const std::string before = read_file(first, MiB).value();
+  CHECK_THAT(fault({{trace}, first, {}, first}), Catch::Contains("the hardware that --hw names"));
+  CHECK(read_file(first, MiB).value() == before);
+
+  std::filesystem::create_directory(folder.path("in"));
+  const std::string second = folder.path("in/second.toml");
+  const std::string third = folder.path("third.toml");
+  REQUIRE(calibrate_hardware({{trace}, first, {}, second}));
+  CHECK_THAT(read_file(second, MiB).value(), Catch::Contains("base = \"../first.toml\""));
+  CHECK_THAT(fault({{trace}, second, {}, first}), Catch::Contains("the hardware that --hw names"));
+  REQUIRE(calibrate_hardware({{trace}, second, {}, third}));
+  CHECK(sim::load_hardware(third).has_value());
+  const std::string fourth = folder.path("fourth.toml"), fifth = folder.path("fifth.toml");
+  REQUIRE(calibrate_hardware({{trace}, third, {}, fourth}));
+  CHECK_THAT(fault({{trace}, fourth, {}, fifth}), Catch::Contains("too many files"));
+  CHECK_FALSE(std::filesystem::exists(fifth));
 }
 
 TEST_CASE("calibrate: a database without shapes, and a prediction, are warned of") {
