@@ -156,6 +156,7 @@ class ProgramWriting {
   }
 
   void add_threads() {
+    launches_.resize(timeline_.ops.size());
     last_launch_.resize(timeline_.streams.size());
     for (const RecordedThread& thread : timeline_.threads)
       threads_.push_back({b_.thread(lane_name(thread.lane))});
@@ -172,6 +173,13 @@ class ProgramWriting {
     last = {thread, b_.position(), true};
     b_.launch(ops_[op]);
     if (events_[op]) b_.record(events_[op], streams_[timeline_.ops[op].stream]);
+    launches_[op] = {thread, b_.position() - 1, true};
+  }
+
+  // Whoever launched the op has done so before, and recorded the event behind it.
+  void wait_for_launch(std::uint32_t thread, std::uint32_t op) {
+    const Launch& launch = launches_[op];
+    if (launch.exists && launch.thread != thread) wait_for(thread, launch.thread, launch.action);
   }
 
   void wait_for(std::uint32_t thread, std::uint32_t other, std::uint32_t action) {
@@ -217,6 +225,7 @@ class ProgramWriting {
     pass_until(own, call.issued);
     for (const std::uint32_t op : call.ops) launch(op, own.index);
     if (call.awaited) {
+      wait_for_launch(own.index, *call.awaited);
       if (call.awaits_device)
         b_.host_wait_device();
       else
@@ -246,6 +255,7 @@ class ProgramWriting {
   std::vector<OpId> ops_;            // by op of the timeline
   std::vector<EventId> events_;      // by op of the timeline: behind those that the host waits for
   std::vector<Thread> threads_;      // by thread of the timeline
+  std::vector<Launch> launches_;     // by op of the timeline; action: the last one for it
   std::vector<Launch> last_launch_;  // by stream
   /// Actions of another thread that a thread has waited for, all up to there.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> waited_;

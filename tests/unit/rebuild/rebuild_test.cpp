@@ -169,6 +169,27 @@ TEST_CASE("a synchronisation of the host moves with the work that it waited for"
   CHECK(replayed(step.graph, 2) == std::vector<Ns>{50, 80});
 }
 
+TEST_CASE("a synchronisation before the first op waits for what others launched") {
+  const bool has_record = GENERATE(false, true);
+  const char* const sync =
+      GENERATE("cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize");
+  CAPTURE(has_record, sync);
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), other = w.lane("1", "2");
+  const auto stream = w.lane("0", "7"), side = w.lane("0", "9");
+  w.call(host, "cudaLaunchKernel", -20, -15, 0);
+  if (has_record) w.call(other, "cudaLaunchKernel", -18, -16, 3);
+  w.call(host, sync, -10, 502, 1);
+  w.call(host, "cudaLaunchKernel", 508, 513, 2);
+  w.kernel(stream, "gemm", 0, 100);
+  w.kernel(side, "gemm", 1, 500);
+  if (has_record) w.recording.activities.correlation.back() = run::CorrelationId(3);
+  w.kernel(stream, "gemm", 101, 110, 0);
+  w.kernel(stream, "gemm", 516, 600, 2);
+  const auto step = rebuilt(w.recording);
+  CHECK(replayed(step.graph) == std::vector<Ns>{100, 500, 110, 600});
+}
+
 TEST_CASE("calls that wait for events order streams") {
   RecordingWriter w;
   const auto host = w.lane("1", "1"), compute = w.lane("0", "7"), comm = w.lane("0", "20");
