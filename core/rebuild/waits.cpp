@@ -1,6 +1,7 @@
 #include "core/rebuild/waits.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 namespace foregather::rebuild {
@@ -14,11 +15,15 @@ class Finding {
   Finding(const run::Recording& recording, Timeline& timeline, Ns shift)
       : recording_(recording), timeline_(timeline), shift_(shift) {
     for (const RecordedStream& stream : timeline.streams) {
-      // The latest launch so far: what a search by launch time needs.
+      // The latest launch so far: what a search by launch time needs. One without a record came
+      // before all others.
       auto& launches = launches_.emplace_back();
-      Ns latest = 0;
-      for (const std::uint32_t op : stream.ops)
-        launches.push_back(latest = std::max(latest, timeline.ops[op].launched));
+      Ns latest = std::numeric_limits<Ns>::min();
+      for (const std::uint32_t row : stream.ops) {
+        const RecordedOp& op = timeline.ops[row];
+        if (op.has_launch) latest = std::max(latest, called(timeline.calls[op.call].row));
+        launches.push_back(latest);
+      }
     }
   }
 
@@ -33,6 +38,9 @@ class Finding {
   }
 
  private:
+  // The host is ahead of the device: calls before the first device work have times below 0.
+  Ns called(run::CallRow call) const { return recording_.calls.start[call.row()] - shift_; }
+
   // The last op of a stream that was launched before `time`.
   std::optional<std::uint32_t> last_before(std::uint32_t stream, Ns time) const {
     const auto& launches = launches_[stream];
@@ -63,7 +71,7 @@ class Finding {
     const auto calls = calls_by_correlation(recording_);
     const auto call_time = [&](run::CorrelationId id) -> std::optional<Ns> {
       if (!id || !calls[id.row()]) return std::nullopt;
-      return recording_.calls.start[calls[id.row()].row()] - shift_;
+      return called(calls[id.row()]);
     };
     bool has_any = false;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -93,8 +101,9 @@ class Finding {
       std::vector<Ns> waits;  // when the events were recorded that the next launch waits for
       for (const std::uint32_t row : thread.calls) {
         const RecordedCall& call = timeline_.calls[row];
-        if (call.kind == CallClass::record_event) recorded = call.start;
-        if (call.kind == CallClass::wait_event) waits.push_back(recorded.value_or(call.start));
+        if (call.kind == CallClass::record_event) recorded = called(call.row);
+        if (call.kind == CallClass::wait_event)
+          waits.push_back(recorded.value_or(called(call.row)));
         if (call.ops.empty()) continue;
         for (const Ns time : waits) wait_for_last(call.ops.front(), time);
         waits.clear();

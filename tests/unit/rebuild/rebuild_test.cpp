@@ -190,6 +190,40 @@ TEST_CASE("a synchronisation before the first op waits for what others launched"
   CHECK(replayed(step.graph) == std::vector<Ns>{100, 500, 110, 600});
 }
 
+TEST_CASE("recorded waits reach back before the first op") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), compute = w.lane("0", "7"), comm = w.lane("0", "9");
+  w.call(host, "cudaLaunchKernel", -40, -35, 0);
+  w.call(host, "cudaEventRecord", -34, -33, 1);
+  w.call(host, "cudaLaunchKernel", -32, -30, 2);
+  w.call(host, "cudaLaunchKernel", -28, -26, 3);
+  w.call(host, "cudaStreamWaitEvent", -24, -22, 4);
+  w.call(host, "cudaLaunchKernel", -20, -18, 5);
+  w.kernel(compute, "gemm", 0, 100, 0);
+  w.kernel(compute, "gemm", 101, 110, 2);
+  w.kernel(comm, "gemm", 10, 20, 3);
+  w.kernel(comm, "gemm", 140, 240, 5);
+  SECTION("by the tool's records") {
+    run::SyncColumns& rows = w.recording.syncs;
+    rows.lane.push_back(comm);
+    rows.name.emplace_back();
+    rows.start.push_back(-24 * kMicrosecond);
+    rows.end.push_back(-22 * kMicrosecond);
+    rows.awaited_stream.push_back(w.recording.lanes[compute.row()].thread);
+    rows.correlation.emplace_back(4);
+    rows.recorded.emplace_back(1);
+    const auto step = rebuilt(w.recording);
+    CHECK(step.ranks[0].recorded_deps == 1);
+    // The op behind the wait follows the one before the record, 40 µs later, and no other does.
+    CHECK(replayed(step.graph, 0.1) == std::vector<Ns>{1000, 110, 1091, 2040});
+  }
+  SECTION("by calls") {
+    const auto step = rebuilt(w.recording);
+    CHECK(step.ranks[0].inferred_deps == 1);
+    CHECK(replayed(step.graph, 0.1) == std::vector<Ns>{1000, 110, 1091, 2040});
+  }
+}
+
 TEST_CASE("calls that wait for events order streams") {
   RecordingWriter w;
   const auto host = w.lane("1", "1"), compute = w.lane("0", "7"), comm = w.lane("0", "20");
