@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <system_error>
+#include <utility>
 
 #include "sim/engine/host_loop.h"
 #include "sim/engine/list_device.h"
@@ -83,6 +84,7 @@ struct Played {
   void retire(std::uint16_t c, std::uint32_t oldest, ClassResult& result) {
     if (timelines[c].oldest() == 0) {
       if (timelines[c].step(kFirst).unfinished != 0) return;
+      if (std::as_const(timelines[c]).step(0).unfinished != 0) return;
       result.first = take(c, kFirst);
       timelines[c].forget_before(kFirst + 1);
     }

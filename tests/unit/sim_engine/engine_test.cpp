@@ -260,6 +260,17 @@ TEST_CASE("a first step that differs is not the steady one") {
   CHECK(result->converged);
 }
 
+TEST_CASE("what is launched before the first step may outlast it") {
+  Job job;
+  job.b.select(0, Section::init);
+  job.launch(1000, job.compute);
+  job.b.select(0, Section::body);
+  job.launch(10, job.compute);
+  const auto result = job.run();
+  REQUIRE(result);
+  CHECK(result->classes[0].steady.time() == 10);
+}
+
 TEST_CASE("running out of memory names the storage and the op that needed it") {
   Job job;
   const StorageId fits = job.storage(20 * MiB);
