@@ -13,8 +13,9 @@
 namespace foregather::sim {
 namespace {
 
-constexpr std::uint32_t kFirst = 1;          // number of the first step; 0 is init
-constexpr std::size_t kMostBuffers = 4;      // init, the first step and two more
+constexpr std::uint32_t kFirst = 1;            // number of the first step; 0 is init
+constexpr std::uint32_t kDriftingLonger = 10;  // times as many steps where classes drift apart
+constexpr std::size_t kMostBuffers = 4;        // init, the first step and two more
 constexpr std::size_t kWorthAThread = 4096;  // actions: to plan them takes longer than to begin one
 
 // When the device was done with a step; the host's time if it launched nothing.
@@ -25,6 +26,8 @@ Ns step_end(const StepTimes& times, const StepRecord& record) {
 template <class Device>
 struct Played {
   const Graph& graph;
+  std::span<const LaunchRows> rows;
+  const Meetings& meetings;
   std::vector<Timeline>& timelines;
   HostLoop<Device>& host;
 
@@ -43,6 +46,24 @@ struct Played {
       if (now.reserved != before.reserved) return false;
     }
     return true;
+  }
+
+  // Classes that met in the last step took different times over it: the faster one will have to
+  // wait for the slower one, but was still late, or had work of its own to do meanwhile.
+  bool drifts(std::uint32_t last) {
+    const auto took = [&](std::uint16_t c) { return end(c, last) - end(c, last - 1); };
+    bool is_one = true;
+    for (std::uint16_t c = 1; c < graph.classes.size() && is_one; ++c) is_one = took(c) == took(0);
+    if (is_one) return false;
+    for (std::uint16_t c = 0; c < graph.classes.size(); ++c) {
+      const std::vector<OpState>& states = timelines[c].step(last).states;
+      for (std::size_t i = 0; i < states.size(); ++i) {
+        if (states[i] == OpState::absent || !rows[c][i].collective) continue;
+        for (const std::uint16_t other : meetings.classes(c, rows[c][i].communicator))
+          if (took(other) != took(c)) return true;
+      }
+    }
+    return false;
   }
 
   // Step `last` goes on as the one before, `later`. If that shows both that the step repeats and
@@ -258,12 +279,13 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
   });
   HostLoop<Device> host(graph, rows, prices, options, plans_, may_skip ? repeats_.get() : nullptr,
                         device);
-  Played<Device> all{graph, timelines, host};
+  Played<Device> all{graph, rows, *meetings_, timelines, host};
   Simulation simulation;
   simulation.classes.resize(graph.classes.size());
 
   std::uint32_t last = options.once ? kFirst : kFirst + 2;
-  const std::uint32_t limit = kFirst + std::max<std::uint32_t>(options.max_bodies, 2);
+  const std::uint32_t most_bodies = std::max<std::uint32_t>(options.max_bodies, 2);
+  std::uint32_t limit = kFirst + most_bodies;
   while (true) {
     if (Status issued = host.issue(last); !issued) return tl::unexpected(issued.error());
     if (host.oom()) break;
@@ -275,6 +297,10 @@ Result<Simulation> Engine::run(std::span<const CostTable> prices) {
     std::vector<SharedDevice::Ended> log;
     play_ahead(device, log);
     simulation.converged = options.once || all.repeats(last);
+    if (!options.once && simulation.converged && all.drifts(last)) {
+      simulation.converged = false;
+      limit = kFirst + kDriftingLonger * most_bodies;
+    }
     if (simulation.converged || last == limit) break;
     SharedDevice::undo(log, timelines);
     for (std::uint16_t c = 0; c < graph.classes.size(); ++c)

@@ -32,7 +32,9 @@ struct EngineOptions {
   bool record_memory = true;  ///< fill bindings and memory curves
   bool once =
       false;  ///< the first step alone, given as the steady one; `first` has its figures, no rows
-  std::uint32_t max_bodies = 10;  ///< give up on convergence after so many steady steps
+  /// Give up on convergence after so many steady steps, ten times as many where classes that meet
+  /// still differ in their step times.
+  std::uint32_t max_bodies = 10;
 };
 
 /// Simulates a graph again and again with other prices. What does not depend on prices is kept:

@@ -75,7 +75,8 @@ struct Simulation {
   std::vector<ClassResult> classes;  ///< as Graph::classes
   std::optional<OutOfMemory> oom;    ///< then results end there
   std::uint32_t steps = 0;           ///< simulated until the body repeated, first included
-  bool converged = true;             ///< step time and reserved bytes repeated
+  /// Step time and reserved bytes repeated, and classes that meet have one step time.
+  bool converged = true;
   /// Allocator synchronisations on work of ranks that were not simulated that far yet; taken as
   /// instant. Only possible with several classes near the capacity.
   std::uint32_t unresolved_synchronizations = 0;

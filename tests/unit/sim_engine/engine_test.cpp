@@ -271,6 +271,69 @@ TEST_CASE("what is launched before the first step may outlast it") {
   CHECK(result->classes[0].steady.time() == 10);
 }
 
+namespace {
+
+// Rank 0 computes behind the collective, rank 1 beside it: that one gets ahead step by step, until
+// it has nothing else left to do than to wait.
+Result<Simulation> drifting(Ns slower, Ns faster) {
+  Job job;
+  job.table.host.synchronize = 0;
+  const CommunicatorId world = job.world(2);
+  job.launch(10, job.compute, world);
+  job.launch(slower, job.compute);
+  job.b.act({ActionKind::host_wait_device, {}, 0, 0});
+  job.b.end_program();
+  job.program();
+  job.launch(10, job.comm, world);
+  job.launch(faster, job.compute);
+  job.b.act({ActionKind::host_wait_device, {}, 0, 0});
+  job.add_class(0, 0);
+  job.add_class(1, 1);
+  return job.run();
+}
+
+}  // namespace
+
+TEST_CASE("ranks that meet in every step end up with one step time") {
+  const auto result = drifting(100, 99);
+  REQUIRE(result);
+  CHECK(result->converged);
+  CHECK(result->classes[0].steady.time() == 110);
+  const StepResult& fast = result->classes[1].steady;
+  CHECK(fast.time() == 110);
+  CHECK(fast.ops[0].transfer - fast.ops[0].start == 100);
+}
+
+TEST_CASE("a step has not settled while ranks that meet drift apart") {
+  const auto result = drifting(100'000, 100'009);
+  REQUIRE(result);
+  CHECK_FALSE(result->converged);
+  CHECK(result->steps == 101);
+}
+
+TEST_CASE("ranks that met before the first step keep step times of their own") {
+  Job job;
+  const CommunicatorId world = job.world(2);
+  job.b.select(0, Section::init);
+  job.launch(10, job.compute, world);
+  job.b.select(0, Section::body);
+  job.launch(100, job.compute);
+  job.b.end_program();
+  job.program();
+  job.b.select(0, Section::init);
+  job.launch(10, job.compute, world);
+  job.b.select(0, Section::body);
+  job.launch(50, job.compute);
+  job.add_class(0, 0);
+  job.add_class(1, 1);
+  const auto result = job.run();
+  REQUIRE(result);
+  CHECK(result->converged);
+  CHECK(result->steps == 4);
+  CHECK(result->classes[0].steady.time() == 100);
+  CHECK(result->classes[1].steady.time() == 50);
+}
+
 TEST_CASE("running out of memory names the storage and the op that needed it") {
   Job job;
   const StorageId fits = job.storage(20 * MiB);
