@@ -214,14 +214,11 @@ std::string recorded(const Summary& summary) {
 }
 
 std::string first_step(const Summary& summary) {
-  const tasks::ClassFigures& slow = summary.slow();
-  if (!slow.first_step) return {};
-  if (!summary.has_memory)
-    return summary.recorded.empty() ? fmt::format("First step {}\n", format_time(*slow.first_step))
-                                    : std::string();
+  const std::optional<Ns> time = summary.first_step();
+  if (!time || (!summary.has_memory && !summary.recorded.empty())) return {};
+  if (!summary.has_memory) return fmt::format("First step {}\n", format_time(*time));
   const bool live = summary.memory_model != tasks::MemoryModel::allocator;
-  return fmt::format("First step {}, {} {}\n", format_time(*slow.first_step),
-                     live ? "live" : "reserved",
+  return fmt::format("First step {}, {} {}\n", format_time(*time), live ? "live" : "reserved",
                      format_bytes(summary.large().first_memory.peaks.reserved));
 }
 

@@ -169,6 +169,12 @@ std::optional<Ns> Summary::step_time() const {
   return slow().times->step;
 }
 
+std::optional<Ns> Summary::first_step() const {
+  std::optional<Ns> longest;
+  for (const ClassFigures& figures : classes) longest = std::max(longest, figures.first_step);
+  return longest;
+}
+
 Ns Summary::measured_step_time() const {
   Ns longest = 0;
   for (const RecordedFigures& rank : recorded) longest = std::max(longest, rank.measured);

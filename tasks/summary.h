@@ -154,6 +154,8 @@ struct Summary : Figures {
   const ClassFigures& slow() const { return classes[slowest]; }
   const ClassFigures& large() const { return classes[largest]; }
   std::optional<Ns> step_time() const;
+  /// Of the class whose first step is the longest, which need not be the slowest one.
+  std::optional<Ns> first_step() const;
   /// Of the slowest rank of a recorded source, which must be one.
   Ns measured_step_time() const;
   /// Whether it is known what the class waited for others.

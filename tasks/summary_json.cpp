@@ -94,10 +94,10 @@ void write_times(JsonWriter& json, const Summary& summary, std::size_t c) {
   write_collectives(json, times);
 }
 
-void write_first_step(JsonWriter& json, const ClassFigures& times, const ClassFigures& memory) {
+void write_first_step(JsonWriter& json, const std::optional<Ns>& time, const StepMemory& memory) {
   json.key("first_step").begin_object();
-  optional_field(json, "step_time_ns", times.first_step);
-  write_memory(json, memory.first_memory);
+  optional_field(json, "step_time_ns", time);
+  write_memory(json, memory);
   json.end_object();
 }
 
@@ -192,8 +192,8 @@ void write_unknown_memory(JsonWriter& json, const std::optional<Ns>& first_step)
 
 // Of the job or of one class: times are those of `slow`, memory is that of `large`.
 void write_figures(JsonWriter& json, const Summary& summary, const Figures& figures,
-                   const ClassFigures& slow, const ClassFigures& large,
-                   std::optional<Bytes> margin) {
+                   const ClassFigures& slow, const std::optional<Ns>& first_step,
+                   const ClassFigures& large, std::optional<Bytes> margin) {
   write_times(json, summary, static_cast<std::size_t>(&slow - summary.classes.data()));
   optional_field(json, "step_time_bound_ns", figures.bound);
   optional_field(json, "tokens_per_s_per_gpu", figures.tokens_per_second);
@@ -203,9 +203,9 @@ void write_figures(JsonWriter& json, const Summary& summary, const Figures& figu
     json.field("peak_memory_bound_bytes", figures.memory_bound);
     write_oom(json, figures.oom);
     write_fits(json, summary, margin);
-    write_first_step(json, slow, large);
+    write_first_step(json, first_step, large.first_memory);
   } else {
-    write_unknown_memory(json, summary.recorded.empty() ? slow.first_step : std::nullopt);
+    write_unknown_memory(json, summary.recorded.empty() ? first_step : std::nullopt);
   }
   json.key("interval").begin_object();
   write_range(json, "step_time_ns", figures.interval.step_time);
@@ -223,7 +223,8 @@ void write_classes(JsonWriter& json, const Summary& summary) {
     json.field("name", std::string_view(figures.name));
     json.field("ranks", figures.ranks.size());
     json.field("first_rank", std::int64_t{figures.ranks.front()});
-    write_figures(json, summary, figures, figures, figures, summary.margin(figures));
+    write_figures(json, summary, figures, figures, figures.first_step, figures,
+                  summary.margin(figures));
     json.end_object();
   }
   json.end_array();
@@ -301,7 +302,8 @@ std::string to_json(const Summary& summary) {
   json.field("memory_model", memory_model_name(summary.memory_model));
   json.field("world_size", std::int64_t{summary.world_size});
   json.field("parameters", summary.parameters);
-  write_figures(json, summary, summary, summary.slow(), summary.large(), summary.margin());
+  write_figures(json, summary, summary, summary.slow(), summary.first_step(), summary.large(),
+                summary.margin());
   if (summary.argument_bytes) json.field("argument_bytes", *summary.argument_bytes);
   write_recorded(json, summary);
   write_what_if(json, summary);

@@ -61,6 +61,22 @@ TEST_CASE("the job's figures are those of its slowest and its largest class") {
   CHECK(job["interval"]["step_time_ns"][1] == high);
 }
 
+TEST_CASE("the job's first step is the longest one, whichever class is the slowest later") {
+  tasks::Summary summary;
+  summary.has_memory = false;
+  for (const auto& [first, steady] : {std::pair(300, 100), std::pair(200, 150)}) {
+    tasks::ClassFigures& figures = summary.classes.emplace_back();
+    figures.ranks = {0};
+    figures.first_step = first;
+    figures.times.emplace().step = steady;
+  }
+  summary.slowest = 1;
+  const json job = json::parse(tasks::to_json(summary));
+  CHECK(job["step_time_ns"] == 150);
+  CHECK(job["first_step"]["step_time_ns"] == 300);
+  CHECK(job["classes"][1]["first_step"]["step_time_ns"] == 200);
+}
+
 TEST_CASE("a job of one class and that class are the same") {
   const json job = simulated(test::gradient_accumulation());
   REQUIRE(job["classes"].size() == 1);
