@@ -121,10 +121,10 @@ struct RecordedFigures {
   bool knows_waits = false;
 };
 
-/// Of the slowest rank of a recorded source, before any what-if.
+/// Of a recorded source, before any what-if.
 struct AsRecordedFigures {
-  Ns step = 0;
-  Ns exposed = 0;  ///< communication
+  Ns step = 0;     ///< of the rank that was slowest
+  Ns exposed = 0;  ///< communication of the rank that is slowest with the what-if
 };
 
 /// The figures of the job: times of its slowest class, memory of its largest.
