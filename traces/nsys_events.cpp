@@ -39,6 +39,11 @@ std::int64_t threads_of(const ForeignRows& row) {
   return all;
 }
 
+// globalTid: 24 bits of thread, 24 of process, above them the machine. Of a globalPid, the same
+// without a thread.
+constexpr std::uint64_t kIdMask = 0xffffff;
+std::uint64_t process_of(std::uint64_t global) { return global >> 24U & kIdMask; }
+
 std::uint64_t pair_of(std::uint64_t high, std::uint64_t low) { return high << 32U | low; }
 
 }  // namespace
@@ -137,6 +142,7 @@ bool NsysEvents::activity(const ForeignRows& row, run::ActivityKind kind, String
   rows.bytes.push_back(std::max<Bytes>(bytes, 0));
   rows.threads.push_back(kind == run::ActivityKind::kernel ? threads_of(row) : 0);
   rows.collective.emplace_back();
+  rows.process.push_back(process_text(row, global_pid));
   return true;
 }
 
@@ -197,6 +203,7 @@ bool NsysEvents::sync(const ForeignRows& row) {
   rows.correlation.push_back(correlation(row, global_pid, correlation_id));
   rows.recorded.push_back(awaited.correlation);
   rows.awaited_stream.push_back(awaited.stream);
+  rows.process.push_back(process_text(row, global_pid));
   return true;
 }
 
@@ -229,15 +236,13 @@ StringId NsysEvents::stream_text(std::int64_t stream) {
   return recording_.strings.intern(stream == kNoStream ? "-1" : fmt::to_string(stream));
 }
 
-// globalTid: 24 bits of thread, 24 of process, above them the machine.
 run::LaneRow NsysEvents::thread_lane(const ForeignRows& row, int column) {
-  constexpr std::uint64_t kMask = 0xffffff;
   const auto id = static_cast<std::uint64_t>(row.integer(column));
   const std::uint32_t lane = thread_lanes_.row(id);
   if (lane == lane_of_thread_.size()) {
     lane_of_thread_.emplace_back(recording_.lanes.size());
-    recording_.lanes.push_back({recording_.strings.intern(fmt::to_string(id >> 24U & kMask)),
-                                recording_.strings.intern(fmt::to_string(id & kMask))});
+    recording_.lanes.push_back({recording_.strings.intern(fmt::to_string(process_of(id))),
+                                recording_.strings.intern(fmt::to_string(id & kIdMask))});
   }
   return lane_of_thread_[lane];
 }
@@ -245,6 +250,17 @@ run::LaneRow NsysEvents::thread_lane(const ForeignRows& row, int column) {
 // The same for a globalPid and for the globalTid of its threads.
 std::uint32_t NsysEvents::process(const ForeignRows& row, int column) {
   return processes_.row(static_cast<std::uint64_t>(row.integer(column)) >> 24U);
+}
+
+StringId NsysEvents::process_text(const ForeignRows& row, int column) {
+  if (!row.is_integer(column)) return {};
+  const std::uint32_t known = process(row, column);
+  if (known >= process_texts_.size()) process_texts_.resize(known + 1);
+  StringId& text = process_texts_[known];
+  if (!text)
+    text = recording_.strings.intern(
+        fmt::to_string(process_of(static_cast<std::uint64_t>(row.integer(column)))));
+  return text;
 }
 
 run::CorrelationId NsysEvents::correlation(const ForeignRows& row, int process_column, int number) {

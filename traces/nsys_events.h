@@ -51,6 +51,7 @@ class NsysEvents {
   run::LaneRow thread_lane(const ForeignRows& row, int column);
   run::CorrelationId correlation(const ForeignRows& row, int process, int number);
   std::uint32_t process(const ForeignRows& row, int column);
+  StringId process_text(const ForeignRows& row, int column);  // absent: not recorded
   StringId text(const ForeignRows& row, int column);
   StringId stream_text(std::int64_t stream);
   bool drop(std::string_view reason);     // false
@@ -68,6 +69,7 @@ class NsysEvents {
   std::map<std::string, std::int64_t, std::less<>> rows_;  // by table
   DenseIds device_lanes_, thread_lanes_, processes_, correlations_, event_ids_;
   std::vector<run::LaneRow> lane_of_device_, lane_of_thread_;
+  std::vector<StringId> process_texts_;                     // by processes_
   std::vector<RecordedEvent> recorded_events_;              // by event_ids_
   std::map<std::array<std::int64_t, 3>, StringId> copies_;  // names of copies and fills by kinds
 };

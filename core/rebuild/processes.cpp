@@ -39,6 +39,8 @@ class Appending {
 
   void append() {
     into_.known = {};  // it would have to know the ops of both
+    into_.activities.process.clear();
+    into_.syncs.process.clear();
     append_activities();
     append_calls();
     append_ranges();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace foregather::rebuild {
@@ -54,7 +55,7 @@ class Splitting {
       if (const run::CorrelationId id = whole.calls.correlation[i])
         launched_by_[id.row()] = process(whole.calls.lane[i]);
     for (std::size_t i = 0; i < whole.activities.size(); ++i)
-      if (const StringId by = launcher(whole.activities.correlation[i]))
+      if (const StringId by = worker(whole.activities, i))
         ++work_[by][process(whole.activities.lane[i])];
     number_parts();
   }
@@ -75,7 +76,7 @@ class Splitting {
   void keep_activities(std::uint32_t part, run::Recording& out) const {
     const run::ActivityColumns& from = whole_.activities;
     run::ActivityColumns& to = out.activities;
-    const Keep keep(of_device(from.lane, from.correlation), part);
+    const Keep keep(of_device(from), part);
     keep(from.lane, to.lane);
     keep(from.kind, to.kind);
     keep(from.name, to.name);
@@ -125,7 +126,7 @@ class Splitting {
   }
   void keep_syncs(std::uint32_t part, run::SyncColumns& to) const {
     const run::SyncColumns& from = whole_.syncs;
-    const Keep keep(of_device(from.lane, from.correlation), part);
+    const Keep keep(of_device(from), part);
     keep(from.lane, to.lane);
     keep(from.name, to.name);
     keep(from.start, to.start);
@@ -149,11 +150,15 @@ class Splitting {
   StringId process(run::LaneRow lane) const {
     return lane ? whole_.lanes[lane.row()].process : StringId();
   }
-  StringId launcher(run::CorrelationId id) const {
+  // Absent: the recording does not say it.
+  template <class Columns>
+  StringId worker(const Columns& rows, std::size_t row) const {
+    if (row < rows.process.size() && rows.process[row]) return rows.process[row];
+    const run::CorrelationId id = rows.correlation[row];
     return id ? launched_by_[id.row()] : StringId();
   }
-  std::uint64_t device_number(StringId device) const {
-    const std::string_view text = whole_.text(device);
+  std::uint64_t number_of(StringId device_or_process) const {
+    const std::string_view text = whole_.text(device_or_process);
     std::uint64_t number = 0;
     std::from_chars(text.data(), text.data() + text.size(), number);
     return number;
@@ -169,7 +174,7 @@ class Splitting {
     for (const auto& [id, devices] : work_) {
       const StringId main =
           std::ranges::max_element(devices, {}, [](const auto& use) { return use.second; })->first;
-      processes.push_back({device_number(main), id});
+      processes.push_back({number_of(main), id});
       for (const auto& [device, count] : devices) {
         const std::pair use{device == main, count};
         if (use <= most[device]) continue;
@@ -178,7 +183,8 @@ class Splitting {
       }
     }
     std::ranges::sort(processes, [&](const Process& a, const Process& b) {
-      return std::pair(a.device, whole_.text(a.id)) < std::pair(b.device, whole_.text(b.id));
+      return std::tuple(a.device, number_of(a.id), whole_.text(a.id)) <
+             std::tuple(b.device, number_of(b.id), whole_.text(b.id));
     });
     for (const Process& process : processes)
       part_of_.emplace(process.id, static_cast<std::uint32_t>(part_of_.size()));
@@ -193,13 +199,13 @@ class Splitting {
     for (const run::LaneRow lane : lanes) parts.push_back(part_of(process(lane)));
     return parts;
   }
-  std::vector<std::uint32_t> of_device(const std::vector<run::LaneRow>& lanes,
-                                       const std::vector<run::CorrelationId>& launches) const {
+  template <class Columns>
+  std::vector<std::uint32_t> of_device(const Columns& rows) const {
     std::vector<std::uint32_t> parts;
-    for (std::size_t i = 0; i < lanes.size(); ++i) {
-      StringId by = launcher(launches[i]);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      StringId by = worker(rows, i);
       if (!by)
-        if (const auto user = user_of_.find(process(lanes[i])); user != user_of_.end())
+        if (const auto user = user_of_.find(process(rows.lane[i])); user != user_of_.end())
           by = user->second;
       parts.push_back(part_of(by));
     }

@@ -9,8 +9,9 @@
 namespace foregather::rebuild {
 
 /// A recording in which several processes work on devices, as one recording a process, in order of
-/// the devices that they use most; any other as it is. Device work belongs to the process whose
-/// call launched it, or else to the one that works on its device. Processes without device work (a
+/// the devices that they use most, then of their ids; any other as it is. Device work belongs to
+/// the process that its record names, else to the one whose call launched it, else to the one that
+/// works on its device. Processes without device work (a
 /// launcher) stay with the first. Linear in the rows.
 std::vector<std::shared_ptr<const run::Recording>> split_processes(
     std::shared_ptr<const run::Recording> recording);

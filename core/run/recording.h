@@ -48,6 +48,9 @@ struct ActivityColumns {
   /// Of a kernel: those of its whole grid; 0: not recorded.
   std::vector<std::int64_t> threads;
   std::vector<CollectiveRow> collective;
+  /// Whose work it is, as lanes of calls name it; absent: not recorded. No rows where the whole
+  /// recording does not say it.
+  std::vector<StringId> process;
   std::size_t size() const { return start.size(); }
 };
 
@@ -94,6 +97,7 @@ struct SyncColumns {
   std::vector<CorrelationId> correlation;  ///< of the call that waits
   std::vector<CorrelationId> recorded;     ///< of the call that recorded the event waited for
   std::vector<StringId> awaited_stream;    ///< thread of the lane waited for
+  std::vector<StringId> process;           ///< as in ActivityColumns
   std::size_t size() const { return start.size(); }
 };
 

@@ -52,6 +52,33 @@ TEST_CASE("processes that work on devices are parts, in the order of their devic
   CHECK(parts[1]->text(parts[1]->ranges.name[0]) == "forward");
 }
 
+TEST_CASE("device work is of the process that its record names, launched on record or not") {
+  test::RecordingWriter w;
+  const auto a = w.lane("9", "9"), device = w.lane("0", "7");
+  const StringId nine = w.recording.strings.intern("9"), ten = w.recording.strings.intern("10");
+  w.kernel(device, "first of 10", 1, 2);
+  w.kernel(device, "first of 9", 1, 2);
+  w.call(a, "cudaLaunchKernel", 1, 2, 0);
+  w.kernel(device, "second of 9", 3, 4, 0);
+  w.kernel(device, "second of 10", 3, 4);
+  w.kernel(device, "by nobody", 5, 6);
+  w.recording.activities.process = {ten, nine, nine, ten, {}};
+  run::SyncColumns& syncs = w.recording.syncs;
+  syncs.lane = {device, device};
+  syncs.start = syncs.end = {4, 5};
+  syncs.correlation = {{}, {}};
+  syncs.process = {ten, nine};
+  const auto parts = split_processes(std::make_shared<run::Recording>(w.recording));
+  REQUIRE(parts.size() == 2);
+  CHECK(kernels_of(*parts[0])[0] == "first of 9");
+  CHECK(kernels_of(*parts[0])[1] == "second of 9");
+  CHECK(kernels_of(*parts[1])[0] == "first of 10");
+  CHECK(kernels_of(*parts[1])[1] == "second of 10");
+  CHECK(parts[0]->activities.size() + parts[1]->activities.size() == 5);
+  CHECK(parts[0]->syncs.start == std::vector<Ns>{5});
+  CHECK(parts[1]->syncs.start == std::vector<Ns>{4});
+}
+
 TEST_CASE("a recording of one process stays as it is, and so does one of a named rank") {
   const auto one = split_processes(std::make_shared<run::Recording>(node())).front();
   CHECK(split_processes(one) == std::vector{one});

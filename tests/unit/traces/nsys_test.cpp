@@ -121,6 +121,24 @@ TEST_CASE("nsys: kernels, copies and fills are activities of device and stream")
         std::vector<std::string>{file.path + ": names that StringIds lacks: 1"});
 }
 
+TEST_CASE("nsys: device work and synchronisations name their process, where the export does") {
+  const Export file({kSchema, kRows,
+                     "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET globalPid = NULL;"
+                     "UPDATE CUPTI_ACTIVITY_KIND_MEMSET SET globalPid = 1 << 48 | 10 << 24;"});
+  const auto trace = read_nsys(file.path);
+  REQUIRE(trace);
+  const run::Recording& recording = trace->recording;
+  const auto texts = [&](const std::vector<StringId>& processes) {
+    std::vector<std::string> all;
+    for (const StringId process : processes)
+      all.emplace_back(process ? recording.text(process) : "none");
+    return all;
+  };
+  CHECK(texts(recording.activities.process) ==
+        std::vector<std::string>{"10", "10", "11", "none", "10"});
+  CHECK(texts(recording.syncs.process) == std::vector<std::string>{"10", "10"});
+}
+
 TEST_CASE("nsys: a correlation id belongs to its process") {
   const Export file({kSchema, kRows});
   const auto trace = read_nsys(file.path);
