@@ -113,7 +113,7 @@ struct ChakraTrace {
 };
 
 /// Is this the beginning of Chakra's protobuf form? It has no magic number: the first messages must
-/// be a GlobalMetadata and a Node, whole or up to the end of `head`, with none but known fields.
+/// be a GlobalMetadata and a Node, whole or up to the end of `head`, with known fields in front.
 bool is_chakra_et(std::string_view head);
 /// Is this the beginning of Chakra's JSON form, an object with "workload_graph"?
 bool is_chakra_json(std::string_view head);

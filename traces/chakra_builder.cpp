@@ -30,6 +30,32 @@ Range append(std::vector<std::uint64_t>& pool, const std::vector<std::uint64_t>&
   return range;
 }
 
+// The enumerator of that name, in either case; nothing if there is none.
+template <class Enum>
+std::optional<std::uint64_t> value_of(std::string_view text, std::size_t count) {
+  const auto upper = [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; };
+  for (std::size_t i = 0; i < count; ++i)
+    if (std::ranges::equal(text, name(static_cast<Enum>(i)), {}, upper, upper)) return i;
+  return std::nullopt;
+}
+
+// As the schema spells it in JSON.
+template <class Enum, class Number>
+bool set_enum(const Scalar& value, std::size_t count, Number& to) {
+  if (value.number || !value.text) return value.set(to);
+  const auto named = value_of<Enum>(*value.text, count);
+  if (named) to = *named;
+  return named.has_value();
+}
+
+bool set_group(const Scalar& value, std::string& group) {
+  if (value.text)
+    group = *value.text;
+  else if (value.number)
+    group = fmt::to_string(static_cast<std::int64_t>(*value.number));
+  return value.text || value.number || value.is_absent;
+}
+
 }  // namespace
 
 std::string_view name(ChakraType type) {
@@ -53,6 +79,26 @@ void ChakraNode::clear() {
   data.clear();
   control_deps = std::move(control);
   deps = std::move(data);
+}
+
+bool ChakraNode::set_type(const Scalar& value) {
+  return set_enum<ChakraType>(value, kChakraTypes, type);
+}
+
+bool ChakraNode::set(std::string_view attribute, const Scalar& value) {
+  if (attribute == "is_cpu_op") {
+    if (value.number) on_host = *value.number != 0;
+    return value.number || value.is_absent;
+  }
+  if (attribute == "num_ops") return value.set(operations);
+  if (attribute == "tensor_size") return value.set(tensor_bytes);
+  if (attribute == "comm_type")
+    return set_enum<ChakraCollective>(value, kChakraCollectives, collective);
+  if (attribute == "comm_size") return value.set(comm_bytes);
+  if (attribute == "comm_src") return value.set(source);
+  if (attribute == "comm_dst") return value.set(destination);
+  if (attribute == "comm_tag") return value.set(tag);
+  return attribute != "pg_name" || set_group(value, group);
 }
 
 void ChakraBuilder::drop(std::string_view reason, std::string_view unit, Bytes offset) {
@@ -122,7 +168,9 @@ void read_process_groups(std::string_view values, std::vector<ChakraGroup>& grou
   if (!list.is_array()) return;
   const auto text_of = [](const Json& object, const char* key) {
     const auto found = object.find(key);
-    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+    if (found == object.end()) return std::string();
+    if (found->is_number_integer()) return found->dump();
+    return found->is_string() ? found->get<std::string>() : std::string();
   };
   for (const Json& object : list) {
     if (!object.is_object()) continue;

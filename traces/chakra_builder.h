@@ -8,6 +8,7 @@
 
 #include "core/base/dense_ids.h"
 #include "traces/chakra.h"
+#include "traces/scalar.h"
 
 namespace foregather::traces {
 
@@ -21,11 +22,15 @@ struct ChakraNode {
   std::uint64_t operations = 0, tensor_bytes = 0;
   std::optional<std::uint64_t> collective, comm_bytes, source, destination;
   std::uint64_t tag = 0;
-  std::string_view group;
+  std::string group;
   std::vector<std::uint64_t> control_deps, deps;
   std::string_view values;  ///< of its inputs: a Python list as text
 
   void clear();
+  /// By number or by the schema's name. False: it is neither.
+  bool set_type(const Scalar& value);
+  /// Sets an attribute by its name; others are left. False: its value is none that it can have.
+  bool set(std::string_view attribute, const Scalar& value);
 };
 
 /// Gathers a trace. Sizes beyond 62 bits and times beyond a year count as damage.

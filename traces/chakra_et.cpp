@@ -1,4 +1,4 @@
-#include <charconv>
+#include <bit>
 
 #include "core/base/text.h"
 #include "traces/chakra_builder.h"
@@ -26,23 +26,59 @@ enum AttributeField : std::uint32_t {
   kDocumentation = 2,
   kDouble = 3,
   kFloat = 5,
+  kInt32 = 7,
+  kInt64 = 9,
   kSint32 = 15,
   kSint64 = 17,
+  kSfixed32 = 23,
+  kSfixed64 = 25,
   kString = 29,
   kBytes = 31,
   kLastAttributeField = 32,
 };
 enum IoField : std::uint32_t { kValues = 1 };
 
-/// The value of an attribute: a number, whatever its type, or bytes.
-struct AttributeValue {
+struct Attribute {
   std::string_view name;
-  std::uint64_t number = 0;
-  std::string_view bytes;
-  bool is_number = false;
+  Scalar value;  ///< neither a number nor a text: a fraction, or a list
+  std::optional<double> real;
+  bool is_signed = false;
+
+  std::string printed() const {
+    if (value.text) return std::string(*value.text);
+    if (real) return fmt::to_string(*real);
+    if (!value.number) return {};
+    return is_signed ? fmt::to_string(static_cast<std::int64_t>(*value.number))
+                     : fmt::to_string(*value.number);
+  }
 };
 
 std::uint64_t unzigzag(std::uint64_t value) { return value >> 1U ^ (~(value & 1U) + 1); }
+
+void read_value(const WireFields& fields, Attribute& read) {
+  const std::uint64_t number = fields.number();
+  read.value = {};
+  read.real.reset();
+  read.is_signed = false;
+  switch (fields.field()) {
+    case kDouble: read.real = std::bit_cast<double>(number); break;
+    case kFloat: read.real = std::bit_cast<float>(static_cast<std::uint32_t>(number)); break;
+    case kSint32:
+    case kSint64: read.value.number = unzigzag(number); break;
+    case kSfixed32:
+      read.value.number = static_cast<std::uint64_t>(
+          std::int64_t{static_cast<std::int32_t>(static_cast<std::uint32_t>(number))});
+      break;
+    case kString:
+    case kBytes: read.value.text = fields.bytes(); break;
+    default:
+      if (fields.type() != WireType::bytes) read.value.number = number;
+  }
+  if (read.real) read.value.number = whole_number(*read.real);
+  if (read.value.text) read.value.number = whole_number(*read.value.text);
+  for (const std::uint32_t field : {kInt32, kInt64, kSint32, kSint64, kSfixed32, kSfixed64})
+    read.is_signed |= fields.field() == field;
+}
 
 class Decoder {
  public:
@@ -51,14 +87,13 @@ class Decoder {
   Status metadata(std::string_view message) {
     ChakraTrace& trace = builder_.trace();
     WireFields fields(message);
-    AttributeValue value;
+    Attribute read;
     while (fields.next()) {
       if (fields.field() == kVersion && fields.type() == WireType::bytes) {
         trace.version = fields.bytes();
       } else if (fields.field() == kMetadataAttribute && fields.type() == WireType::bytes) {
-        if (attribute(fields.bytes(), value))
-          trace.attributes.emplace_back(
-              value.name, value.is_number ? fmt::format("{}", value.number) : value.bytes);
+        if (attribute(fields.bytes(), read))
+          trace.attributes.emplace_back(read.name, read.printed());
       } else {
         ++trace.unknown_fields;
       }
@@ -122,59 +157,41 @@ class Decoder {
     return !fields.is_damaged();
   }
 
-  bool attribute(std::string_view message, AttributeValue& value) {
-    value = {};
+  bool attribute(std::string_view message, Attribute& read) {
+    read = {};
+    read.value.is_absent = true;
     WireFields fields(message);
     while (fields.next()) {
       const std::uint32_t field = fields.field();
       if (field == kAttributeName) {
-        value.name = fields.bytes();
-      } else if (field == kDocumentation) {
+        read.name = fields.bytes();
       } else if (field > kLastAttributeField) {
         ++builder_.trace().unknown_fields;
-      } else if (fields.type() == WireType::bytes) {
-        value.bytes = fields.bytes();
-      } else if (field != kDouble && field != kFloat) {
-        value.is_number = true;
-        value.number =
-            field == kSint32 || field == kSint64 ? unzigzag(fields.number()) : fields.number();
+      } else if (field != kDocumentation) {
+        read_value(fields, read);
       }
     }
     return !fields.is_damaged();
   }
 
   bool node_attribute(std::string_view message) {
-    AttributeValue value;
-    if (!attribute(message, value)) return false;
-    const std::string_view name = value.name;
-    if (name == "is_cpu_op") {
-      node_.on_host = value.number != 0;
-    } else if (name == "num_ops") {
-      node_.operations = value.number;
-    } else if (name == "tensor_size") {
-      node_.tensor_bytes = value.number;
-    } else if (name.starts_with("comm_") && value.is_number) {
-      if (name == "comm_type") node_.collective = value.number;
-      if (name == "comm_size") node_.comm_bytes = value.number;
-      if (name == "comm_src") node_.source = value.number;
-      if (name == "comm_dst") node_.destination = value.number;
-      if (name == "comm_tag") node_.tag = value.number;
-    } else if (name == "pg_name") {
-      node_.group = value.bytes;
-    }
-    return true;
+    Attribute read;
+    return attribute(message, read) && node_.set(read.name, read.value);
   }
 
   ChakraBuilder builder_;
   ChakraNode node_;
 };
 
-// Does `message`, of which perhaps only the beginning is there, have only fields of bytes up to
-// `last`, or numbers where `numbers` has a bit?
-bool has_only(std::string_view message, bool is_whole, std::uint32_t last, std::uint32_t numbers) {
+// Are the fields of `message`, of which perhaps only the beginning is there, bytes up to `last`, or
+// numbers where `numbers` has a bit? A newer schema's follow.
+bool may_be(std::string_view message, bool is_whole, std::uint32_t last, std::uint32_t numbers) {
   WireFields fields(message);
+  bool is_first = true;
   while (fields.next()) {
-    if (fields.field() > last) return false;
+    if (fields.field() > last && is_first) return false;
+    is_first = false;
+    if (fields.field() > last) continue;
     const bool may_be_number = (numbers >> fields.field() & 1U) != 0;
     if (fields.type() != WireType::bytes && !(may_be_number && fields.type() == WireType::varint))
       return false;
@@ -193,9 +210,9 @@ bool is_chakra_et(std::string_view head) {
     const bool is_whole = length <= head.size();
     const std::string_view message = head.substr(0, static_cast<std::size_t>(length));
     head.remove_prefix(message.size());
-    if (is_metadata && !has_only(message, is_whole, kMetadataAttribute, 0)) return false;
+    if (is_metadata && !may_be(message, is_whole, kMetadataAttribute, 0)) return false;
     if (is_metadata && (!is_whole || head.empty())) return false;
-    if (!is_metadata && (length == 0 || !has_only(message, is_whole, kAttribute, kNumbers)))
+    if (!is_metadata && (length == 0 || !may_be(message, is_whole, kAttribute, kNumbers)))
       return false;
   }
   return true;

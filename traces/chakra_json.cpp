@@ -14,38 +14,17 @@ bool read_ids(JsonValue& value, std::vector<std::uint64_t>& ids) {
 
 // Keys as chakra's src/feeder/json_node.cpp reads them, and as its writers spell them.
 bool read_field(std::string_view key, JsonValue& value, ChakraNode& node) {
+  if (key == "ctrlDeps" || key == "ctrl_deps") return read_ids(value, node.control_deps);
+  if (key == "data_deps") return read_ids(value, node.deps);
+  const Scalar scalar = value.scalar();
   if (key == "Name") {
-    node.name = value.text().value_or("");
-  } else if (key == "pg_name") {
-    node.group = value.text().value_or("");
-  } else if (key == "ctrlDeps" || key == "ctrl_deps") {
-    return read_ids(value, node.control_deps);
-  } else if (key == "data_deps") {
-    return read_ids(value, node.deps);
-  } else if (key == "Id") {
-    node.id = value.number().value_or(0);
-  } else if (key == "NodeType") {
-    node.type = value.number().value_or(0);
-  } else if (key == "is_cpu_op") {
-    node.on_host = value.number().value_or(0) != 0;
-  } else if (key == "runtime") {
-    node.duration_us = value.number().value_or(0);
-  } else if (key == "num_ops") {
-    node.operations = value.number().value_or(0);
-  } else if (key == "tensor_size") {
-    node.tensor_bytes = value.number().value_or(0);
-  } else if (key == "comm_type") {
-    node.collective = value.number();
-  } else if (key == "comm_size") {
-    node.comm_bytes = value.number();
-  } else if (key == "comm_src") {
-    node.source = value.number();
-  } else if (key == "comm_dst") {
-    node.destination = value.number();
-  } else if (key == "comm_tag") {
-    node.tag = value.number().value_or(0);
+    node.name = scalar.text.value_or("");
+    return true;
   }
-  return true;
+  if (key == "Id") return scalar.set(node.id);
+  if (key == "NodeType") return node.set_type(scalar);
+  if (key == "runtime") return scalar.set(node.duration_us);
+  return node.set(key, scalar);
 }
 
 }  // namespace

@@ -16,24 +16,38 @@ static_assert(kJsonPadding >= simdjson::SIMDJSON_PADDING);
 
 json::value& of(void* value) { return *static_cast<json::value*>(value); }
 
-}  // namespace
-
-std::optional<std::string_view> JsonValue::text() {
-  std::string_view text;
-  if (of(value_).get_string().get(text) != simdjson::SUCCESS) return std::nullopt;
-  return text;
-}
-
-std::optional<std::uint64_t> JsonValue::number() {
-  json::value& value = of(value_);
+std::optional<std::uint64_t> whole(json::value& value) {
   std::uint64_t number = 0;
   if (value.get_uint64().get(number) == simdjson::SUCCESS) return number;
   std::int64_t negative = 0;
   if (value.get_int64().get(negative) == simdjson::SUCCESS)
     return static_cast<std::uint64_t>(negative);
-  bool flag = false;
-  if (value.get_bool().get(flag) == simdjson::SUCCESS) return flag ? 1 : 0;
+  double real = 0;
+  if (value.get_double().get(real) == simdjson::SUCCESS) return whole_number(real);
   return std::nullopt;
+}
+
+}  // namespace
+
+Scalar JsonValue::scalar() {
+  json::value& value = of(value_);
+  Scalar scalar;
+  json::json_type type{};
+  if (value.type().get(type) != simdjson::SUCCESS) return scalar;
+  if (type == json::json_type::number) {
+    scalar.number = whole(value);
+  } else if (type == json::json_type::string) {
+    std::string_view text;
+    if (value.get_string().get(text) != simdjson::SUCCESS) return scalar;
+    scalar.text = text;
+    scalar.number = whole_number(text);
+  } else if (type == json::json_type::boolean) {
+    bool flag = false;
+    if (value.get_bool().get(flag) == simdjson::SUCCESS) scalar.number = flag ? 1 : 0;
+  } else {
+    scalar.is_absent = type == json::json_type::null;
+  }
+  return scalar;
 }
 
 bool JsonValue::each(const VisitElement& visit) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "traces/json_stream.h"
+#include "traces/scalar.h"
 
 namespace foregather::traces {
 
@@ -15,10 +16,11 @@ namespace foregather::traces {
 /// while its element is visited.
 class JsonValue {
  public:
-  /// The text of a string, unescaped.
-  std::optional<std::string_view> text();
-  /// A whole number (a negative one as two's complement), or 0 and 1 for false and true.
-  std::optional<std::uint64_t> number();
+  /// Neither a number nor a text, and not absent: an array, an object, or no whole number.
+  Scalar scalar();
+  /// Those of scalar().
+  std::optional<std::string_view> text() { return scalar().text; }
+  std::optional<std::uint64_t> number() { return scalar().number; }
 
   using VisitElement = std::function<bool(JsonValue&)>;
   using VisitField = std::function<bool(std::string_view key, JsonValue&)>;

@@ -1,6 +1,7 @@
 // Chakra execution traces in both forms, and what is none.
 #include "traces/chakra.h"
 
+#include <bit>
 #include <catch2/catch.hpp>
 #include <fmt/ranges.h>
 
@@ -104,6 +105,64 @@ TEST_CASE("numbers of any type, unpacked lists and unknown fields are read") {
   CHECK(fmt::format("{}", trace.nodes.ids(trace.nodes.deps[1])) == "[4, 6]");
 }
 
+TEST_CASE("attributes are read whatever type they have, and what is no value is damage") {
+  const auto of = [](std::string_view name, const std::string& value) {
+    return test::bytes_field(10, test::bytes_field(1, name) + value);
+  };
+  const auto real = [&](std::string_view name, double value) {
+    std::string bytes = test::varint(3U << 3U | 1U);
+    for (unsigned i = 0; i < 8; ++i)
+      bytes.push_back(static_cast<char>(std::bit_cast<std::uint64_t>(value) >> (8 * i) & 0xffU));
+    return of(name, bytes);
+  };
+  const std::string half("\x2d\0\0\0\x3f", 5), five("\x2d\0\0\xa0\x40", 5);  // float_val
+  const ChakraTrace trace = read_nodes(chakra_file(
+      {{1, "compute", 4, {}, {}, 0, {real("num_ops", 1.5e12), of("tensor_size", five)}},
+       {2,
+        "reduce",
+        7,
+        {},
+        {},
+        0,
+        {real("comm_size", 1e6), attribute("comm_type", "ALL_REDUCE"), attribute("pg_name", 3)}},
+       {3, "send", 5, {}, {}, 0, {attribute("comm_src", "2"), of("comm_dst", "")}},
+       {4, "half", 4, {}, {}, 0, {of("num_ops", half)}},
+       {5, "word", 7, {}, {}, 0, {attribute("comm_size", "many")}},
+       {6, "list", 7, {}, {}, 0, {of("comm_type", test::bytes_field(10, "x"))}}}));
+  const ChakraNodes& nodes = trace.nodes;
+  REQUIRE(nodes.size() == 3);
+  CHECK(nodes.operations[0] == 1'500'000'000'000);
+  CHECK(nodes.tensor_bytes[0] == 5);
+  CHECK(nodes.comms[0].bytes == 1'000'000);
+  CHECK(nodes.comms[0].collective == ChakraCollective::all_reduce);
+  CHECK(trace.groups_used.text(nodes.comms[0].group) == "3");
+  CHECK(nodes.comms[1].source == 2U);
+  CHECK_FALSE(nodes.comms[1].destination);
+  using Dropped = std::vector<std::pair<std::string, std::int64_t>>;
+  CHECK(trace.dropped == Dropped{{"damaged_node", 3}});
+}
+
+TEST_CASE("attributes of the metadata are printed as what they are") {
+  const auto of = [](std::string_view name, const std::string& value) {
+    return test::bytes_field(2, test::bytes_field(1, name) + value);
+  };
+  const ChakraTrace trace =
+      read_nodes(framed(of("int64", test::number_field(9, ~std::uint64_t{4})) +
+                        of("uint64", test::number_field(13, ~std::uint64_t{0})) +
+                        of("sint64", test::number_field(17, 9)) +
+                        of("double", std::string("\x19\0\0\0\0\0\0\xf8\x3f", 9)) +
+                        of("sfixed32", test::varint(23U << 3U | 5U) + "\xfb\xff\xff\xff") +
+                        of("string", test::bytes_field(29, "1.0.1"))) +
+                 chakra_file({{1, "a"}}).substr(8));
+  using Attributes = std::vector<std::pair<std::string, std::string>>;
+  CHECK(trace.attributes == Attributes{{"int64", "-5"},
+                                       {"uint64", "18446744073709551615"},
+                                       {"sint64", "-5"},
+                                       {"double", "1.5"},
+                                       {"sfixed32", "-5"},
+                                       {"string", "1.0.1"}});
+}
+
 TEST_CASE("bad nodes are dropped, counted and placed") {
   const ChakraTrace trace =
       read_nodes(chakra_file({{1, "a"}}) + framed("\x12\x7f") +
@@ -133,6 +192,10 @@ TEST_CASE("the forms are recognised by their beginning") {
   CHECK(is_chakra_et(file));
   CHECK(is_chakra_et(file.substr(0, 30)));
   CHECK_FALSE(is_chakra_et(file.substr(0, 8)));
+  const std::string node = test::number_field(1, 5) + test::bytes_field(2, "a");
+  const std::string head = framed(test::bytes_field(1, "0.0.4"));
+  CHECK(is_chakra_et(head + framed(node + test::number_field(40, 7))));
+  CHECK_FALSE(is_chakra_et(head + framed(test::number_field(40, 7) + node)));
   for (const char* text :
        {"", "{\"traceEvents\": []}", "[model]\npreset = \"x\"\n", "import torch\n",
         "\n\n\n\n\n\n\n\n\n\n\n\n\n", "foregather-schedule 1\njob world=8\n", "\x80\x04\x95\x12",
@@ -155,6 +218,31 @@ TEST_CASE("the JSON form") {
   CHECK(trace.nodes.duration[0] == 318'000);
   CHECK(trace.nodes.comms[0].collective == ChakraCollective::all_reduce);
   CHECK(trace.dropped.front().second == 2);
+}
+
+TEST_CASE("the JSON form's values are read whatever type they have") {
+  const ChakraTrace trace = read_nodes(R"({"workload_graph": [
+    {"Id": "1", "NodeType": "COMP_NODE", "runtime": 318.0, "num_ops": 1.5e12, "pg_name": null},
+    {"Id": 2.0, "NodeType": "comm_coll_node", "runtime": "1000", "data_deps": ["1", 3.0],
+     "comm_type": "ALL_GATHER", "comm_size": 1e6, "pg_name": 3, "is_cpu_op": 0},
+    {"Id": 4, "NodeType": 4, "runtime": 318.5},
+    {"Id": 5, "NodeType": 4, "runtime": "long"},
+    {"Id": [6], "NodeType": 4},
+    {"Id": 7, "NodeType": "COMPUTE"},
+    {"Id": 8, "NodeType": 4, "num_ops": 1e300},
+    {"Id": 9, "NodeType": 4, "unknown": {"a": [1]}, "runtime": 1e3}]})");
+  const ChakraNodes& nodes = trace.nodes;
+  CHECK(nodes.id == std::vector<std::uint64_t>{1, 2, 9});
+  CHECK(nodes.duration == std::vector<Ns>{318'000, 1'000'000, 1'000'000});
+  CHECK(nodes.type[0] == ChakraType::compute);
+  CHECK(nodes.operations[0] == 1'500'000'000'000);
+  CHECK(fmt::format("{}", nodes.ids(nodes.deps[1])) == "[1, 3]");
+  REQUIRE(nodes.comms.size() == 1);
+  CHECK(nodes.comms[0].collective == ChakraCollective::all_gather);
+  CHECK(nodes.comms[0].bytes == 1'000'000);
+  CHECK(trace.groups_used.text(nodes.comms[0].group) == "3");
+  REQUIRE(trace.dropped.size() == 1);
+  CHECK(trace.dropped.front().second == 5);
 }
 
 TEST_CASE("process groups come out of the metadata nodes") {
