@@ -9,6 +9,7 @@
 
 #include "core/ir/builder.h"
 #include "core/ir/references.h"
+#include "core/run/kernel_names.h"
 #include "traces/ready_order.h"
 
 namespace foregather::traces {
@@ -52,6 +53,12 @@ OpKind kind_of(ChakraCollective collective) {
   return OpKind::send_recv;
 }
 
+// As of a recorded kernel of communication, which need not say it either.
+OpKind kind_by_name(std::string_view name) {
+  const OpKind kind = run::op_kind(run::ActivityKind::kernel, name);
+  return is_collective(kind) ? kind : OpKind::send_recv;
+}
+
 // NCCL's size of a collective from the trace's.
 Bytes message_of(ChakraCollective collective, Bytes bytes, std::size_t ranks) {
   const auto n = static_cast<Bytes>(std::max<std::size_t>(ranks, 1));
@@ -72,6 +79,20 @@ std::vector<std::uint32_t> distinct(std::vector<std::uint32_t> ranks) {
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
+}
+
+std::string node_text(const ChakraNodes& nodes, std::uint32_t row) {
+  return fmt::format("node {} '{}'", nodes.id[row], nodes.name(row));
+}
+
+// The group of all ranks, which PyTorch calls "0".
+bool is_world(std::string_view group) { return group.empty() || group == "0"; }
+
+std::string class_name(const std::vector<std::uint32_t>& ranks) {
+  if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
+  const bool is_run = ranks.back() - ranks.front() + 1 == ranks.size();
+  return is_run ? fmt::format("ranks {} to {}", ranks.front(), ranks.back())
+                : fmt::format("{} ranks from {}", ranks.size(), ranks.front());
 }
 
 /// Groups and communicators of the job, each made on first use.
@@ -95,16 +116,22 @@ class Communicators {
                         const std::vector<std::uint32_t>& users) {
     const std::string_view text = trace.groups_used.text(name);
     const auto declared =
-        std::find_if(trace.groups.begin(), trace.groups.end(),
-                     [&](const ChakraGroup& group) { return group.name == text; });
-    if (declared != trace.groups.end() && !declared->ranks.empty())
-      return entry(std::string(text), distinct(declared->ranks), users);
-    return entry(text.empty() || text == "0" ? "world" : std::string(text), first_ranks(world_),
-                 users);
+        std::find_if(trace.groups.begin(), trace.groups.end(), [&](const ChakraGroup& group) {
+          const bool is_same = is_world(text) ? is_world(group.name) : group.name == text;
+          return is_same && !group.ranks.empty();
+        });
+    const auto ranks =
+        declared == trace.groups.end() ? first_ranks(world_) : distinct(declared->ranks);
+    if (!is_world(text)) return entry(std::string(text), ranks, users);
+    return entry(ranks.size() == world_ ? "world" : "0", ranks, users);
   }
   const Entry& of_pair(std::uint32_t from, std::uint32_t to,
                        const std::vector<std::uint32_t>& users) {
     return entry(fmt::format("{} to {}", from, to), distinct({from, to}), users);
+  }
+  /// Of what says too little to meet another class's.
+  const Entry& of_class(const std::vector<std::uint32_t>& users) {
+    return entry(fmt::format("communication of {}", class_name(users)), users, users);
   }
 
  private:
@@ -151,6 +178,15 @@ class Lowering {
   /// Costs and communicators of all nodes; before place().
   void price() {
     for (std::uint32_t row = 0; row < nodes_.size(); ++row) specs_.push_back(spec_of(row));
+  }
+
+  /// Of communication that neither says how long it took nor what prices it; empty: there is none.
+  std::string untimed() const {
+    if (untimed_ == 0) return {};
+    return fmt::format(
+        "{}: {} nodes of communication take no time: they have no duration, and no size, kind or "
+        "peers to price them by, the first of them {}",
+        trace_.source, untimed_, node_text(nodes_, first_untimed_));
   }
 
   /// The program. `firsts` are the orders of communicators that earlier classes found.
@@ -214,36 +250,44 @@ class Lowering {
     spec.stream = stream("memory");
     spec.kind = is_load ? OpKind::host_to_device : OpKind::device_to_host;
     spec.role = Role::offload;
-    if (cost.fixed_time > 0) return;
+    if (cost.fixed_time > 0 || nodes_.tensor_bytes[row] == 0) return;
     cost.is_fixed = false;
     cost.bytes_read = cost.bytes_written = nodes_.tensor_bytes[row];
   }
 
   void communicate(std::uint32_t row, OpSpec& spec, Cost& cost) {
     const ChakraComm& comm = nodes_.comms[nodes_.comm[row].row()];
+    const bool in_group = nodes_.type[row] == ChakraType::collective;
+    const bool names_all = in_group ? comm.collective.has_value() : comm.source && comm.destination;
     const Communicators::Entry* entry = nullptr;
     Bytes message = comm.bytes.value_or(0);
-    if (nodes_.type[row] == ChakraType::collective && comm.collective) {
+    spec.kind = OpKind::send_recv;
+    if (!names_all) {
+      entry = &communicators_.of_class(ranks_);
+      if (in_group) {
+        spec.kind = kind_by_name(nodes_.name(row));
+        message = 0;  // what the size means depends on the kind
+      }
+    } else if (in_group) {
       entry = &of_group(comm.group);
       spec.kind = kind_of(*comm.collective);
       message = message_of(*comm.collective, message, entry->ranks);
-    } else if (nodes_.type[row] != ChakraType::collective && comm.source && comm.destination) {
+    } else {
       entry = &communicators_.of_pair(*comm.source, *comm.destination, ranks_);
-      spec.kind = OpKind::send_recv;
     }
     spec.role = role_of(spec.kind);
-    if (entry == nullptr) {
-      spec.stream = stream("communication");
-      return;
-    }
     spec.communicator = entry->id;
     const Graph& graph = builder_.graph();
-    spec.stream = stream(graph.text(graph.at(entry->id).name));
+    spec.stream = stream(names_all ? graph.text(graph.at(entry->id).name) : "communication");
     cost.dtype = DType::u8;
     cost.group = entry->group;
     cost.message_bytes = message;
-    cost.is_fixed = !comm.bytes && cost.fixed_time > 0;
-    if (!cost.is_fixed) cost.fixed_time = 0;
+    const bool has_size = comm.bytes || (spec.kind == OpKind::barrier && cost.fixed_time == 0);
+    cost.is_fixed = !names_all || !has_size;
+    if (!cost.is_fixed)
+      cost.fixed_time = 0;
+    else if (cost.fixed_time == 0 && untimed_++ == 0)
+      first_untimed_ = row;
   }
 
   const Communicators::Entry& of_group(StringId name) {
@@ -311,11 +355,9 @@ class Lowering {
   std::vector<const Communicators::Entry*> by_group_;  // by StringId + 1; 0: not said
   std::vector<OpSpec> specs_;                          // by row
   std::vector<std::string> stream_names_;
+  std::int64_t untimed_ = 0;
+  std::uint32_t first_untimed_ = 0;
 };
-
-std::string node_text(const ChakraNodes& nodes, std::uint32_t row) {
-  return fmt::format("node {} '{}'", nodes.id[row], nodes.name(row));
-}
 
 // The dependencies without circles.
 Result<ChakraDeps> checked_deps(const ChakraTrace& trace, std::vector<std::string>& warnings) {
@@ -339,13 +381,6 @@ Result<ChakraDeps> checked_deps(const ChakraTrace& trace, std::vector<std::strin
                    circle.size(), node_text(trace.nodes, circle[0]),
                    node_text(trace.nodes, circle[1 % circle.size()]));
   return deps;
-}
-
-std::string class_name(const std::vector<std::uint32_t>& ranks) {
-  if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
-  const bool is_run = ranks.back() - ranks.front() + 1 == ranks.size();
-  return is_run ? fmt::format("ranks {} to {}", ranks.front(), ranks.back())
-                : fmt::format("{} ranks from {}", ranks.size(), ranks.front());
 }
 
 }  // namespace
@@ -380,6 +415,8 @@ Result<ChakraGraph> chakra_graph(std::span<const ChakraClass> classes,
     if (!communicators.stranger().empty())
       return fail_at(rank_class.trace->source, "{} have {}", class_name(lowerings.back().ranks()),
                      communicators.stranger());
+    if (std::string untimed = lowerings.back().untimed(); !untimed.empty())
+      result.warnings.push_back(std::move(untimed));
   }
   std::vector<Ns> durations;
   if (options.durations)

@@ -45,8 +45,10 @@ struct ChakraGraph {
 ///
 /// A compute node takes its duration, else what its num_ops and tensor_size cost. A collective with
 /// comm_size is priced from it (an all-gather's is a rank's shard); without one it takes its
-/// duration. Communicators are process groups (pg_name; "" and "0" are all ranks where the trace
-/// declares no ranks for them) and the pairs of sends and receives.
+/// duration. Communicators are process groups (pg_name; "" and "0" are one, of all ranks where the
+/// trace declares no ranks for it) and the pairs of sends and receives. Communication without a
+/// kind or peers takes its duration and meets no other rank's. What has nothing to take time by is
+/// warned of.
 ///
 /// Errors, at the trace's source: a rank that uses a group without it; an order of a communicator
 /// that another class's dependencies do not allow; data dependencies that go in a circle, with the

@@ -93,6 +93,68 @@ TEST_CASE("process groups are the communicators of the nodes that name them") {
   CHECK(graph.at(graph.at(graph.ops[1].communicator).group).ranks.count == 8);
 }
 
+TEST_CASE("communication without a kind or peers takes its duration, and is alone") {
+  const ChakraTrace trace = read_chakra_trace(
+      chakra_file({{1, "a", 7, {}, {}, 9, {attribute("comm_size", 64)}},
+                   {2, "b", 5, {}, {1}, 5, {attribute("comm_dst", 1), attribute("comm_size", 8)}},
+                   {3, "c", 7, {}, {2}, 0, {attribute("comm_size", 1 << 30)}},
+                   {4, "d", 7, {}, {3}, 0, {attribute("comm_type", 0)}},
+                   {5, "e", 7, {}, {4}, 0, {attribute("comm_type", 9)}},
+                   {6, "ncclKernel_Broadcast_RING_LL", 7, {}, {5}, 3}}));
+  ChakraTrace other = trace;
+  other.nodes.duration[0] = 7'000;
+  const ChakraClass classes[] = {{&trace, {0}}, {&other, {1}}};
+  const auto made = chakra_graph(classes, {});
+  REQUIRE(made);
+  const Graph& graph = made->graph;
+  CHECK(validate(graph, 1).empty());
+  REQUIRE(graph.ops.size() == 12);
+  for (const std::size_t op : {0, 1, 2}) {
+    CHECK(graph.ops[op].kind == OpKind::send_recv);
+    CHECK(cost_of(graph, op).is_fixed);
+    CHECK(graph.text(graph.at(graph.ops[op].communicator).name) == "communication of rank 0");
+  }
+  CHECK(cost_of(graph, 0).fixed_time == 9'000);
+  CHECK(cost_of(graph, 0).message_bytes == 0);
+  CHECK(cost_of(graph, 1).message_bytes == 8);
+  CHECK(graph.ops[5].kind == OpKind::broadcast);
+  CHECK(cost_of(graph, 5).fixed_time == 3'000);
+  CHECK(cost_of(graph, 6).fixed_time == 7'000);
+  CHECK(graph.text(graph.at(graph.ops[6].communicator).name) == "communication of rank 1");
+  CHECK(cost_of(graph, 3).is_fixed);        // its duration, which is 0
+  CHECK_FALSE(cost_of(graph, 4).is_fixed);  // a barrier has no size
+  REQUIRE(made->warnings.size() == 2);
+  CHECK(made->warnings[0] ==
+        "t.et: 2 nodes of communication take no time: they have no duration, and no size, kind or "
+        "peers to price them by, the first of them node 3 'c'");
+}
+
+TEST_CASE("a memory node of no bytes takes its duration") {
+  const Graph graph = graph_of(read_chakra_trace(chakra_file({{1, "load", 2}})));
+  CHECK(cost_of(graph, 0).is_fixed);
+  CHECK(cost_of(graph, 0).fixed_time == 0);
+}
+
+TEST_CASE("the world's two names are one communicator, declared or not") {
+  const auto group = [](std::string_view name) { return attribute("pg_name", name); };
+  ChakraTrace trace = read_chakra_trace(
+      chakra_file({{1, "a", 7, {}, {}, 9, {attribute("comm_type", 0), group("0")}},
+                   {2, "b", 7, {}, {}, 9, {attribute("comm_type", 0), group("")}},
+                   {3, "c", 7, {}, {}, 9, {attribute("comm_type", 0)}}}));
+  const auto communicators = [&] {
+    const Graph graph = graph_of(trace, 4);
+    std::vector<std::string> names;
+    for (const Communicator& row : graph.communicators) names.emplace_back(graph.text(row.name));
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  CHECK(communicators() == Names{"world"});
+  trace.groups.push_back({"0", "", {0, 1, 2, 3}, 4});
+  CHECK(communicators() == Names{"world"});
+  trace.groups.front() = {"0", "", {0, 2}, 2};
+  CHECK(communicators() == Names{"0"});
+}
+
 TEST_CASE("a world that is too small for what the trace names is an error") {
   const ChakraTrace trace = read_chakra_trace(
       chakra_file({{1, "s", 5, {}, {}, 3, {attribute("comm_src", 0), attribute("comm_dst", 5)}}}));
