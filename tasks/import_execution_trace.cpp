@@ -36,7 +36,7 @@ TraceFigures figures_of(const ExecutionTrace& trace) {
   TraceFigures figures;
   const traces::ExecutionNodes& nodes = trace.nodes;
   std::vector<std::int64_t> by_name(trace.strings.size());
-  std::set<std::uint32_t> threads;
+  std::set<std::uint64_t> threads;
   for (std::size_t row = 0; row < nodes.size(); ++row) {
     ++by_name[nodes.name[row].row()];
     figures.operators += nodes.is_operator[row];

@@ -9,23 +9,18 @@ namespace {
 
 struct Node {
   std::uint64_t id = 0, parent = 0, rf_id = 0, forward_parent = 0, thread = 0;
-  std::int64_t sequence = -1;
+  std::uint64_t sequence = ~std::uint64_t{0};  // -1
   bool is_operator = false;
 };
 
-// Of a node itself (schema 1.0.1) or of its attributes.
-void read_attribute(std::string_view key, JsonValue& value, Node& node) {
-  if (key == "rf_id") {
-    node.rf_id = value.number().value_or(0);
-  } else if (key == "fw_parent") {
-    node.forward_parent = value.number().value_or(0);
-  } else if (key == "seq_id") {
-    node.sequence = static_cast<std::int64_t>(value.number().value_or(~std::uint64_t{0}));
-  } else if (key == "tid") {
-    node.thread = value.number().value_or(0);
-  } else if (key == "op_schema") {
-    node.is_operator = !value.text().value_or("").empty();
-  }
+// Of a node itself (schema 1.0.1) or of its attributes. False: a number that is none.
+bool read_attribute(std::string_view key, JsonValue& value, Node& node) {
+  if (key == "rf_id") return value.scalar().set(node.rf_id);
+  if (key == "fw_parent") return value.scalar().set(node.forward_parent);
+  if (key == "tid") return value.scalar().set(node.thread);
+  if (key == "seq_id") return value.scalar().set(node.sequence);
+  if (key == "op_schema") node.is_operator = !value.text().value_or("").empty();
+  return true;
 }
 
 // {"name": …, "type": …, "value": …}, in this order as PyTorch prints it.
@@ -35,8 +30,7 @@ bool read_attributes(JsonValue& attributes, Node& node) {
     key.clear();
     return attribute.each_field([&](std::string_view field, JsonValue& value) {
       if (field == "name") key = value.text().value_or("");
-      if (field == "value") read_attribute(key, value, node);
-      return true;
+      return field != "value" || read_attribute(key, value, node);
     });
   });
 }
@@ -50,14 +44,10 @@ class NodeReader {
     name_.clear();
     const bool is_good = element.each_field([&](std::string_view key, JsonValue& value) {
       if (key == "attrs") return read_attributes(value, node);
-      if (key == "id")
-        node.id = value.number().value_or(0);
-      else if (key == "name")
-        name_ = value.text().value_or("");
-      else if (key == "parent" || key == "ctrl_deps")
-        node.parent = value.number().value_or(0);
-      else
-        read_attribute(key, value, node);
+      if (key == "id") return value.scalar().set(node.id);
+      if (key == "parent" || key == "ctrl_deps") return value.scalar().set(node.parent);
+      if (key != "name") return read_attribute(key, value, node);
+      name_ = value.text().value_or("");
       return true;
     });
     if (is_good) add(node);
@@ -95,8 +85,8 @@ class NodeReader {
     rows.name.push_back(trace_.strings.intern(name_));
     rows.rf_id.push_back(node.rf_id);
     rows.forward_parent.push_back(node.forward_parent);
-    rows.sequence.push_back(node.sequence);
-    rows.thread.push_back(static_cast<std::uint32_t>(node.thread));
+    rows.sequence.push_back(static_cast<std::int64_t>(node.sequence));
+    rows.thread.push_back(node.thread);
     rows.is_operator.push_back(node.is_operator ? 1 : 0);
   }
 

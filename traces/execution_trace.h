@@ -15,7 +15,7 @@
 
 namespace foregather::traces {
 
-/// Nodes in the file's order. Numbers that a node lacks, or that are none, are 0.
+/// Nodes in the file's order. Numbers that a node lacks are 0.
 struct ExecutionNodes {
   std::vector<std::uint64_t> id;
   std::vector<std::uint64_t> parent;  ///< id of the node that called it
@@ -24,7 +24,7 @@ struct ExecutionNodes {
                                      ///< calls it "External id" or "Record function id"
   std::vector<std::uint64_t> forward_parent;  ///< id of the forward node, of one in the backward
   std::vector<std::int64_t> sequence;         ///< of autograd; -1: none
-  std::vector<std::uint32_t> thread;          ///< numbered from 1
+  std::vector<std::uint64_t> thread;          ///< numbered from 1
   std::vector<std::uint8_t> is_operator;      ///< it has an operator's schema, is no label
   std::size_t size() const { return id.size(); }
 };
@@ -47,7 +47,7 @@ bool is_execution_trace(std::string_view head);
 
 /// Reads schema 1.0.1 (fields of a node side by side) and 1.0.2 to 1.1 (most of them in `attrs`,
 /// the parent as `ctrl_deps`), in one pass with memory for the columns alone. A node that is
-/// damaged is dropped and counted. Errors: see read_json().
+/// damaged, or has a number that is none, is dropped and counted. Errors: see read_json().
 Result<ExecutionTrace> read_execution_trace(TextSource& source, const std::string& name);
 
 }  // namespace foregather::traces

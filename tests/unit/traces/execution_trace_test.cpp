@@ -70,6 +70,19 @@ TEST_CASE("damaged nodes are counted and cost only themselves") {
   CHECK(trace.dropped.front().second == 2);
 }
 
+TEST_CASE("numbers are read whatever type they have, threads whole") {
+  const ExecutionTrace trace = read_execution(R"json({"schema": "1.0.1", "nodes": [
+    {"id": "5", "name": "a", "parent": 2.0, "tid": 1, "seq_id": "-1"},
+    {"id": 6.0, "name": "b", "tid": 4294967297, "rf_id": null},
+    {"id": 7.5, "name": "c"}, {"id": "x", "name": "d"}, {"id": 8, "name": "e", "tid": []}]})json");
+  CHECK(trace.nodes.id == std::vector<std::uint64_t>{5, 6});
+  CHECK(trace.nodes.parent[0] == 2);
+  CHECK(trace.nodes.sequence == std::vector<std::int64_t>{-1, -1});
+  CHECK(trace.nodes.thread == std::vector<std::uint64_t>{1, 4294967297});
+  REQUIRE(trace.dropped.size() == 1);
+  CHECK(trace.dropped.front().second == 3);
+}
+
 TEST_CASE("execution traces are recognised by their beginning") {
   CHECK(is_execution_trace("{\n \"schema\": \"1.0.1\", \"nodes\": ["));
   CHECK_FALSE(is_execution_trace("{\"schemaVersion\": 1, \"traceEvents\": ["));
