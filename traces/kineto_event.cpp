@@ -8,6 +8,7 @@
 #include "traces/decimal_time.h"
 #include "traces/json_scan.h"
 #include "traces/json_window.h"
+#include "traces/scalar.h"
 
 namespace foregather::traces {
 namespace {
@@ -33,7 +34,7 @@ std::string_view raw(json::value& value) {
   return simdjson::to_json_string(value).get(text) == simdjson::SUCCESS ? text : std::string_view();
 }
 
-// Some tools that rewrite traces quote what was a number.
+// Some tools that rewrite traces quote what was a number, or print a whole one as a float.
 template <class Number>
 std::optional<Number> number(json::value& value) {
   Number n = 0;
@@ -45,7 +46,14 @@ std::optional<Number> number(json::value& value) {
     is_read = value.get_uint64().get(n) == simdjson::SUCCESS ||
               value.get_uint64_in_string().get(n) == simdjson::SUCCESS;
   }
-  return is_read ? std::optional(n) : std::nullopt;
+  if (is_read) return n;
+  double real = 0;
+  constexpr double kLeast = std::is_signed_v<Number> ? -0x1p63 : 0;
+  constexpr double kBeyond = std::is_signed_v<Number> ? 0x1p63 : 0x1p64;
+  if (value.get_double().get(real) != simdjson::SUCCESS || !(real >= kLeast && real < kBeyond))
+    return std::nullopt;
+  const auto whole = whole_number(real);
+  return whole ? std::optional(static_cast<Number>(*whole)) : std::nullopt;
 }
 
 std::int64_t number_or_0(json::value& value) { return number<std::int64_t>(value).value_or(0); }

@@ -34,6 +34,9 @@ TEST_CASE("timeline: a step makes one, a category of torch.profiler does not") {
         category, arguments));
   };
   CHECK(with("forward-compute", R"("step": 3)"));
+  CHECK(with("forward-compute", R"("step": 7.0)"));
+  CHECK_FALSE(with("forward-compute", R"("step": 7.5)"));
+  CHECK_FALSE(with("forward-compute", R"("step": 1e30)"));
   CHECK_FALSE(with("forward-compute", R"("step": "three")"));
   CHECK_FALSE(with("forward-compute", ""));
   CHECK_FALSE(with("kernel", R"("step": 3)"));
