@@ -4,6 +4,7 @@
 
 #include "core/base/csv.h"
 #include "core/run/key.h"
+#include "core/run/replay.h"
 
 namespace foregather::traces {
 namespace {
@@ -27,9 +28,9 @@ std::string place(run::RunView run, run::StepRow row) {
                      step.number);
 }
 
-// What a recording does not say of an op is 0 there.
+// What a recording does not say of an op is 0, in its replay as well.
 std::string amount(run::RunView run, std::int64_t value) {
-  if (value == 0 && run.about.kind == run::RunKind::measured) return {};
+  if (value == 0 && run::has_recorded_ops(run.about)) return {};
   return std::to_string(value);
 }
 

@@ -9,7 +9,7 @@ namespace foregather::compare {
 namespace {
 
 bool is_replay(run::RunView run) {
-  return run.about.kind == run::RunKind::predicted && run.about.strategy == kReplay;
+  return run.about.kind == run::RunKind::predicted && run.about.strategy == run::kReplay;
 }
 
 // The joined step of each step, and of each joined one the step that it has the peak of.

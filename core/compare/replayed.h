@@ -3,14 +3,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
+#include "core/run/replay.h"
 #include "core/run/run.h"
 
 namespace foregather::compare {
-
-/// RunInfo::strategy of a prediction that replays what was measured.
-inline constexpr std::string_view kReplay = "recorded";
 
 /// The number of the step that this prediction replays, if it replays one of a recording.
 std::optional<std::int64_t> replayed_step(run::RunView run);

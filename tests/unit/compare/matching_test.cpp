@@ -171,7 +171,7 @@ TEST_CASE("all steps of a recording as one") {
 TEST_CASE("which steps of a recording a prediction stands for") {
   run::Run run = test::example_run();
   CHECK_FALSE(replays_all_steps(run));
-  run.about.strategy = kReplay;
+  run.about.strategy = run::kReplay;
   CHECK(replays_all_steps(run));
   CHECK_FALSE(replayed_step(run));
   run.about.options = "--step 12\n--what-if ideal\n";

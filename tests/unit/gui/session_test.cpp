@@ -73,7 +73,7 @@ TEST_CASE("session: a replay of all steps lies over all steps") {
     const Session session = opened({replay, measured});
     CHECK(session.on_axis(1, 90) == session.on_axis(0, 90));  // the last step
   }
-  replay.about.strategy = compare::kReplay;
+  replay.about.strategy = run::kReplay;
   {
     const Session session = opened({replay, measured});
     CHECK(session.on_axis(1, 10) == session.on_axis(0, 90));

@@ -35,6 +35,25 @@ TEST_CASE("the CSV has one op a row") {
   CHECK(csv.find(",4096,3072,0,4,7,15\n") != std::string::npos);  // communicator, sequence, alone
 }
 
+TEST_CASE("the CSV leaves empty what a recording does not say, in its replay as well") {
+  run::Run run = test::example_run();
+  const auto ends_a_line = [&](const char* cells) {
+    std::string text;
+    const traces::PlacedRun placed{&run, 0, {}};
+    const auto format = traces::find_format("csv");
+    REQUIRE(format);
+    REQUIRE(format->write({&placed, 1}, [&](std::string_view piece) -> Status {
+      text += piece;
+      return {};
+    }));
+    return text.find(cells) != std::string::npos;
+  };
+  CHECK(ends_a_line(",4096,3072,0,4,7,15\n"));
+  run.about.strategy = "recorded";
+  CHECK(ends_a_line(",4096,3072,,4,7,15\n"));
+  CHECK_FALSE(ends_a_line(",4096,3072,0,4,7,15\n"));
+}
+
 TEST_CASE("the CSV of memory has one point of the curve a row") {
   CHECK(written("csv_memory") ==
         "rank_class,step,time_ns,requested_bytes,allocated_bytes,active_bytes,reserved_bytes\n"
