@@ -125,6 +125,7 @@ void Recorder::begin_step(std::uint32_t r, std::uint32_t step, Ns time) {
   open.step = step;
   open.row = run::StepRow(steps_.size());
   open.rows.resize(rank.program->ops.count);
+  open.waits.resize(rank.program->ops.count);
   steps_.push_back(info);
   pending_.steps.push_back(info);
 }
@@ -158,23 +159,40 @@ void Recorder::wait(std::uint32_t r, StreamId stream, run::HostCallRow call,
       {run::StreamRow(first + stream.row()), call, recorded, stream_names_[first + awaited.row()]});
 }
 
-// Ranks leave a collective together: the last to arrive may be the last to tell.
 void Recorder::done(const OpDone& event) {
   if (event.step == 0) return;
   const std::lock_guard lock(mutex_);
-  const auto is_bound = [&](const OpDone& each) {
-    const Rank& by = ranks_[each.bound_rank];
-    for (const OpenStep& open : by.open)
-      if (open.step == each.step)
-        return bool(open.rows[each.bound_by.row() - by.program->ops.first]);
-    return false;
-  };
-  if (event.reason == run::BoundReason::rendezvous && !is_bound(event))
-    return waiting_.push_back(event);
+  if (awaits_row(event)) return park(event);
   record(event);
-  if (waiting_.empty()) return;
-  const std::vector<OpDone> waiting = std::exchange(waiting_, {});
-  for (const OpDone& each : waiting) is_bound(each) ? record(each) : waiting_.push_back(each);
+  for (bool has_found = true; has_found && !waiting_.empty();) {
+    has_found = false;
+    for (const OpDone& each : std::exchange(waiting_, {})) {
+      if (awaits_row(each)) {
+        park(each);
+      } else {
+        record(each);
+        has_found = true;
+      }
+    }
+  }
+}
+
+// Ranks leave a collective together: the last to arrive may be the last to tell. An op of the same
+// rank tells before those that it bound, and may wait itself.
+bool Recorder::awaits_row(const OpDone& event) const {
+  if (!event.bound_by) return false;
+  const Rank& by = ranks_[event.bound_rank];
+  const std::size_t op = event.bound_by.row() - by.program->ops.first;
+  const bool is_rendezvous = event.reason == run::BoundReason::rendezvous;
+  for (const OpenStep& open : by.open)
+    if (open.step == event.step) return is_rendezvous ? !open.rows[op] : bool(open.waits[op]);
+  return is_rendezvous;
+}
+
+void Recorder::park(const OpDone& event) {
+  Rank& rank = ranks_[event.rank];
+  open_step(rank, event.step)->waits[event.op.row() - rank.program->ops.first] = true;
+  waiting_.push_back(event);
 }
 
 void Recorder::record(const OpDone& event) {
@@ -206,7 +224,8 @@ void Recorder::record(const OpDone& event) {
     Rank& by = ranks_[event.bound_rank];
     const OpenStep* const step = open_step(by, event.step);
     if (step != nullptr) record.bound_by = step->rows[event.bound_by.row() - by.program->ops.first];
-    record.bound_by_previous_step = !record.bound_by;
+    record.bound_by_previous_step =
+        !record.bound_by && event.reason != run::BoundReason::rendezvous;
   }
   record.bytes = is_collective(op.kind) ? cost.message_bytes : cost.bytes_read + cost.bytes_written;
   record.flops = cost.flops;
@@ -228,7 +247,9 @@ void Recorder::record(const OpDone& event) {
                                     std::nullopt});
   }
   pending_.ops.push_back(record);
-  open.rows[event.op.row() - rank.program->ops.first] = row;
+  const std::size_t place = event.op.row() - rank.program->ops.first;
+  open.rows[place] = row;
+  open.waits[place] = false;
   ++open.ended;
   run::StepInfo& info = steps_[open.row.row()];
   info.end = std::max(info.end, event.end);
@@ -402,8 +423,9 @@ Status Recorder::finish() {
   }
   writer_.join();
   if (!status_) return status_;
-  choose_steady();
   // Of a job that ended early.
+  for (const OpDone& each : std::exchange(waiting_, {})) record(each);
+  choose_steady();
   for (Rank& rank : ranks_)
     for (const OpenStep& open : rank.open)
       if (open.is_issued && !open.is_finished) {

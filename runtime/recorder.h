@@ -77,6 +77,7 @@ class Recorder {
     std::uint32_t step = 0;
     run::StepRow row;
     std::vector<run::OpRow> rows;  ///< by op of the program
+    std::vector<bool> waits;       ///< by op of the program: done() knows it, and it has no row yet
     std::uint32_t launched = 0, ended = 0;
     bool is_issued = false, is_finished = false;
     ledger::MemoryStep memory;
@@ -94,6 +95,9 @@ class Recorder {
 
   void add_tables(std::string_view backend);
   OpenStep* open_step(Rank& rank, std::uint32_t step);
+  /// The op that bound it is to have its row first.
+  bool awaits_row(const OpDone& event) const;
+  void park(const OpDone& event);
   void record(const OpDone& event);
   void finish_steps(Rank& rank);
   void add_memory(const Rank& rank, const OpenStep& step);
