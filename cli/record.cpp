@@ -121,8 +121,8 @@ Command record_command() {
        &options->range, nullptr},
       {"--steps", "A..B", "records while one of the NVTX ranges ProfilerStep#A to B is open",
        nullptr, &options->steps, nullptr},
-      {"--max-size", "BYTES", "each process stops recording at that size: 500MiB, 2GiB", nullptr,
-       &options->max_size, nullptr},
+      {"--max-size", "BYTES", "each process stops recording at that size: 500MB, 2GiB, or in bytes",
+       nullptr, &options->max_size, nullptr},
       {"--host-only", "", "records processes and NVTX ranges alone, without CUPTI and NCCL",
        &options->host_only, nullptr, nullptr},
   };

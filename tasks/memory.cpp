@@ -1,13 +1,11 @@
 #include "tasks/memory.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <string_view>
 #include <utility>
 
 #include "core/alloc/simulated_memory.h"
 #include "core/base/text.h"
+#include "sim/passes/arguments.h"
 #include "tasks/recordings.h"
 #include "tasks/snapshot_run.h"
 
@@ -128,21 +126,8 @@ Result<MemoryReport> examine_snapshot(const MemoryRequest& request) {
 }
 
 Result<Bytes> parse_capacity(const std::string& text) {
-  constexpr std::array<std::pair<std::string_view, Bytes>, 8> kUnits{{{"", 1},
-                                                                      {"B", 1},
-                                                                      {"KiB", KiB},
-                                                                      {"MiB", MiB},
-                                                                      {"GiB", GiB},
-                                                                      {"KB", 1000},
-                                                                      {"MB", 1000 * 1000},
-                                                                      {"GB", 1000 * 1000 * 1000}}};
-  Bytes number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  for (const auto& [name, factor] : kUnits)
-    if (error == std::errc{} && name == unit && number > 0 &&
-        number <= alloc::SimulatedMemory::kUnlimited / factor)
-      return number * factor;
+  const auto bytes = sim::parse_bytes(text);
+  if (bytes && *bytes <= alloc::SimulatedMemory::kUnlimited) return *bytes;
   return fail("'{}' is no size, expected bytes or a text such as 80GiB, at most 1023GiB", text);
 }
 

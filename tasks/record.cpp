@@ -78,8 +78,9 @@ Result<Variables> variables_of(const RecordOptions& options) {
   }
   if (!options.max_size.empty()) {
     const auto bytes = sim::parse_bytes(options.max_size);
-    if (!bytes || *bytes <= 0)
-      return fail("--max-size {}: is no size, expected one as 500MB or 2GiB", options.max_size);
+    if (!bytes)
+      return fail("--max-size {}: is no size, expected bytes or a text such as 500MB or 2GiB",
+                  options.max_size);
     variables[profiler::kBytesVariable] = std::to_string(*bytes);
   }
   if (options.host_only) variables[profiler::kHostOnlyVariable] = "1";

@@ -1,6 +1,8 @@
 #include "sim/passes/arguments.h"
 
+#include <array>
 #include <charconv>
+#include <utility>
 
 #include "sim/cost/rounding.h"
 
@@ -56,19 +58,26 @@ std::optional<Ns> parse_duration(std::string_view text) {
 }
 
 std::optional<Bytes> parse_bytes(std::string_view text) {
-  constexpr double kMost = 1024.0 * 1024 * 1024 * 1024 * 1024;
+  constexpr std::array<std::pair<std::string_view, double>, 10> kUnits{{{"", 1},
+                                                                        {"B", 1},
+                                                                        {"KiB", 0x1p10},
+                                                                        {"MiB", 0x1p20},
+                                                                        {"GiB", 0x1p30},
+                                                                        {"TiB", 0x1p40},
+                                                                        {"KB", 1e3},
+                                                                        {"MB", 1e6},
+                                                                        {"GB", 1e9},
+                                                                        {"TB", 1e12}}};
+  constexpr double kMost = 0x1p50;
   double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   if (error != std::errc()) return std::nullopt;
   const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  const double scale = unit == "B"     ? 1
-                       : unit == "KiB" ? 1024
-                       : unit == "MiB" ? 1024.0 * 1024
-                       : unit == "GiB" ? 1024.0 * 1024 * 1024
-                                       : 0;
-  const double bytes = number * scale;
-  if (!(bytes >= 1 && bytes <= kMost)) return std::nullopt;
-  return static_cast<Bytes>(bytes);
+  for (const auto& [name, factor] : kUnits)
+    if (const double bytes = number * factor; unit == name && bytes >= 1 && bytes <= kMost)
+      return static_cast<Bytes>(bytes);
+  return std::nullopt;
 }
 
 std::optional<std::uint32_t> parse_count(std::string_view text, std::uint32_t least,

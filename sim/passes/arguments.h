@@ -19,7 +19,7 @@ std::optional<NamedValue> named_value(std::string_view text);
 /// "5ms", "1.5us", "200ns", "2s": at least 1 ns, at most an hour.
 std::optional<Ns> parse_duration(std::string_view text);
 
-/// "512B", "64KiB", "25MiB", "1.5GiB": at least a byte, at most 2^50.
+/// "512", "512B", "64KiB", "25MB", "1.5GiB", "1TiB": at least a byte, at most 2^50.
 std::optional<Bytes> parse_bytes(std::string_view text);
 
 /// A whole number from `least` to `most`.

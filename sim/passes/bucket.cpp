@@ -184,7 +184,7 @@ Result<Pass> parse_bucket(const PassArguments& arguments) {
   } else if (arguments.argument != "layer") {
     bucket.by = By::size;
     const auto size = parse_bytes(arguments.argument);
-    is_read = is_read && size && *size > 0;
+    is_read = is_read && size && arguments.argument.ends_with('B');
     bucket.size = size.value_or(0);
   }
   if (!is_read)

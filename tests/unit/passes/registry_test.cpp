@@ -11,6 +11,16 @@
 using namespace foregather;
 using namespace foregather::sim;
 
+TEST_CASE("a size is a number of bytes or has a unit") {
+  CHECK(parse_bytes("500MB") == 500'000'000);
+  CHECK(parse_bytes("1000000") == 1'000'000);
+  CHECK(parse_bytes("1GB") == 1'000'000'000);
+  CHECK(parse_bytes("1TiB") == 1024 * GiB);
+  CHECK(parse_bytes("1.5KiB") == 1536);
+  for (const char* bad : {"", "0", "-1", "1e9", "GiB", "1 GiB", "1gib", "2000TiB", "inf", "nan"})
+    CHECK_FALSE(parse_bytes(bad));
+}
+
 TEST_CASE("bad passes are one clear error") {
   for (const char* bad : {"scale",
                           "scale=links",

@@ -186,6 +186,14 @@ TEST_CASE("record: bad usage is told before anything runs") {
   CHECK_FALSE(foregather.has(trace));
 }
 
+TEST_CASE("record: --max-size takes bytes and any unit") {
+  for (const char* size : {"500MB", "100000000", "1GB", "1TiB"}) {
+    Foregather foregather;
+    CHECK(foregather.record({"--host-only", "--max-size", size}, {"true"}) == 0);
+    INFO(foregather.errors());
+  }
+}
+
 TEST_CASE("record: a folder of the raw recordings' name is never followed or reused") {
   Foregather foregather;
   REQUIRE(::symlink(foregather.scratch.path("elsewhere").c_str(), foregather.raw.c_str()) == 0);

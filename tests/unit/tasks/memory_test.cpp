@@ -141,6 +141,7 @@ TEST_CASE("sizes of devices") {
   CHECK(parse_capacity("1") == 1);
   CHECK(parse_capacity("80GiB") == 80 * GiB);
   CHECK(parse_capacity("2MB") == 2'000'000);
+  CHECK(parse_capacity("1.5GiB") == 3 * GiB / 2);
   for (const char* text :
        {"", "0", "-1", "GiB", "80 GiB", "80gib", "1024GiB", "1e9", "99999999999999999999"})
     CHECK_FALSE(parse_capacity(text));
