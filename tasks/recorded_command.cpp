@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/temporary_names.h"
+
 namespace foregather::tasks {
 namespace {
 
@@ -37,7 +39,8 @@ Result<CommandEnd> run_command(const std::vector<std::string>& command,
   constexpr timespec kPause{0, 500'000'000};
   sigset_t signals, before;
   ::sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::sigaddset(&signals, signal);
+  ::sigaddset(&signals, SIGCHLD);
+  for (const int signal : kEndingSignals) ::sigaddset(&signals, signal);
   std::vector<char*> arguments;
   for (const std::string& argument : command)
     arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -59,7 +62,8 @@ Result<CommandEnd> run_command(const std::vector<std::string>& command,
   while (!has_failed && ::waitpid(child, &status, WNOHANG) == 0) {
     siginfo_t info{};
     const int signal = ::sigtimedwait(&signals, &info, &kPause);
-    const bool is_of_terminal = signal == SIGINT && info.si_code == SI_KERNEL;
+    const bool is_of_terminal =
+        (signal == SIGINT || signal == SIGQUIT) && info.si_code == SI_KERNEL;
     if (signal > 0 && signal != SIGCHLD && !is_of_terminal) ::kill(child, signal);
     watch();
   }

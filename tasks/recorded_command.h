@@ -18,9 +18,9 @@ struct CommandEnd {
 };
 
 /// Runs a command with more variables in its environment and waits for it. `watch` is called twice
-/// a second meanwhile. What ends the watcher ends the command first: SIGTERM and SIGHUP are passed
-/// on, SIGINT unless it came from the terminal, which sends it to the command by itself.
-/// Error: it could not be started.
+/// a second meanwhile. What ends the watcher ends the command first: kEndingSignals are passed
+/// on, SIGINT and SIGQUIT unless they came from the terminal, which sends them to the command
+/// itself. Error: it could not be started.
 Result<CommandEnd> run_command(const std::vector<std::string>& command,
                                const std::map<std::string, std::string>& variables,
                                const std::function<void()>& watch);

@@ -45,9 +45,6 @@ int note(const std::string& path, bool is_folder) {
   return -1;
 }
 
-/// What ends a program from outside: by hand, with its terminal, by a batch system's limits.
-constexpr std::array kEnds{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
-
 void end_by_signal(int signal) {
   remove_temporaries();
   std::signal(signal, SIG_DFL);
@@ -59,7 +56,7 @@ void end_by_signal(int signal) {
 SignalsWait::SignalsWait() {
   sigset_t ends;
   ::sigemptyset(&ends);
-  for (const int signal : kEnds) ::sigaddset(&ends, signal);
+  for (const int signal : kEndingSignals) ::sigaddset(&ends, signal);
   ::pthread_sigmask(SIG_BLOCK, &ends, &before_);
 }
 
@@ -128,7 +125,7 @@ void remove_temporaries_on_signals() {
     too_large.sa_flags = SA_RESTART;
     ::sigaction(SIGXFSZ, &too_large, nullptr);
   }
-  for (const int signal : kEnds) {
+  for (const int signal : kEndingSignals) {
     struct sigaction old {};
     // Whoever ignores the signal (nohup) goes on ignoring it.
     if (::sigaction(signal, nullptr, &old) != 0 || old.sa_handler == SIG_IGN) continue;

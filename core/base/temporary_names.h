@@ -1,10 +1,14 @@
 // What a signal handler removes: fixed places in memory that it may read at any moment.
 #pragma once
 
+#include <array>
 #include <csignal>
 #include <string>
 
 namespace foregather {
+
+/// What ends a program from outside: by hand, with its terminal, by a batch system's limits.
+inline constexpr std::array kEndingSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
 
 /// While it lives, signals that end the process wait on this thread: between a file's making and
 /// its note.

@@ -96,6 +96,19 @@ TEST_CASE("record: the exit code and the signals are the command's") {
   CHECK(std::stoi(value(foregather.database, "SELECT count(*) FROM call")) > 100);
 }
 
+TEST_CASE("record: what ends a program ends the command, and makes a run") {
+  for (const int signal : {SIGHUP, SIGQUIT, SIGXCPU}) {
+    INFO(::strsignal(signal));
+    Foregather foregather;
+    const pid_t pid = foregather.start(
+        {"record", "--host-only", "-o", foregather.database, "--", kProgram, "forever"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    REQUIRE(::kill(pid, signal) == 0);
+    CHECK(test::wait_for(pid) == 128 + signal);
+    CHECK(std::stoi(value(foregather.database, "SELECT count(*) FROM call")) > 100);
+  }
+}
+
 TEST_CASE("record: what was killed is imported from its raw recordings") {
   Foregather foregather;
   const pid_t pid = foregather.start(
