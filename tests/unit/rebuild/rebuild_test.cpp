@@ -177,13 +177,15 @@ TEST_CASE("a synchronisation before the first op waits for what others launched"
   RecordingWriter w;
   const auto host = w.lane("1", "1"), other = w.lane("1", "2");
   const auto stream = w.lane("0", "7"), side = w.lane("0", "9");
+  if (has_record) w.call(host, "cudaLaunchKernel", -30, -25, 4);
   w.call(host, "cudaLaunchKernel", -20, -15, 0);
   if (has_record) w.call(other, "cudaLaunchKernel", -18, -16, 3);
   w.call(host, sync, -10, 502, 1);
   w.call(host, "cudaLaunchKernel", 508, 513, 2);
   w.kernel(stream, "gemm", 0, 100);
   w.kernel(side, "gemm", 1, 500);
-  if (has_record) w.recording.activities.correlation.back() = run::CorrelationId(3);
+  if (has_record)
+    w.recording.activities.correlation = {run::CorrelationId(4), run::CorrelationId(3)};
   w.kernel(stream, "gemm", 101, 110, 0);
   w.kernel(stream, "gemm", 516, 600, 2);
   const auto step = rebuilt(w.recording);
