@@ -6,6 +6,7 @@
 #include "core/alloc/simulated_memory.h"
 #include "core/base/text.h"
 #include "sim/passes/arguments.h"
+#include "tasks/native_allocator.h"
 #include "tasks/recordings.h"
 #include "tasks/snapshot_run.h"
 
@@ -22,10 +23,8 @@ Result<std::vector<Question>> questions_of(const MemoryRequest& request,
                                            std::vector<std::string>& warnings) {
   std::vector<Question> questions;
   for (const std::string& text : request.alloc_confs) {
-    auto config = alloc::parse_alloc_conf(text == "default" ? "" : text);
+    auto config = parse_native_alloc_conf(text == "default" ? "" : text);
     if (!config) return fail_at("--alloc-conf", "{}", config.error().message);
-    if (!config->native_backend)
-      return fail_at("--alloc-conf", "'{}' names another backend, expected the native one", text);
     const std::string name = text.empty() ? "default" : text;
     const bool is_new = std::none_of(questions.begin(), questions.end(),
                                      [&](const Question& other) { return other.name == name; });

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/alloc/config.h"
 #include "core/base/text.h"
 #include "sim/cost/outside.h"
 #include "sim/passes/registry.h"
+#include "tasks/native_allocator.h"
 
 namespace foregather::tasks {
 namespace {
@@ -125,7 +125,7 @@ Status check_step_length(const Graph& graph, const sim::CostTable& table) {
 
 Result<DeviceLimits> device_limits(const Graph& graph, const plan::Workload& machine,
                                    const sim::Hardware& hardware) {
-  const auto config = alloc::parse_alloc_conf(machine.allocator_conf);
+  const auto config = parse_native_alloc_conf(machine.allocator_conf);
   if (!config)
     return fail_at(machine.place_of({"allocator.conf"}), "allocator.conf: {}",
                    config.error().message);

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "core/alloc/config.h"
 #include "core/base/file.h"
 #include "core/plan/workload_keys.h"
 #include "core/plan/workload_toml.h"
 #include "sim/cost/hardware.h"
 #include "sim/passes/registry.h"
 #include "tasks/chakra_source.h"
+#include "tasks/native_allocator.h"
 #include "tasks/recorded_source.h"
 #include "tasks/sniff.h"
 
@@ -51,7 +51,7 @@ Status check_value(const sim::Axis& axis, const std::string& key, const std::str
   if (const Status set = known->set(scratch, given); !set)
     return value.empty() ? Status{} : fail_at(place, "{}", set.error().message);
   if (key == kAllocator)
-    if (const auto config = alloc::parse_alloc_conf(value); !config)
+    if (const auto config = parse_native_alloc_conf(value); !config)
       return fail_at(place, "{}", config.error().text());
   if (key != kHardware) return {};
   const auto hardware = sim::load_hardware(value);

@@ -224,6 +224,8 @@ TEST_CASE("what cannot be swept is refused before anything is predicted") {
   CHECK(refusal(tiny({"train.micro_batch=1,0"})).find("0 is out of range") != std::string::npos);
   CHECK(refusal(tiny({"train.micro_batch=0..4"})).find("0 is out of range") != std::string::npos);
   CHECK(refusal(tiny({"allocator.conf=,bogus:1"})).find("bogus") != std::string::npos);
+  CHECK(refusal(tiny({"allocator.conf=,backend:cudaMallocAsync"})).find("another backend") !=
+        std::string::npos);
   CHECK(refusal(tiny({"hw=h100_sxn"})).find("h100_sxm") != std::string::npos);
   CHECK(refusal(tiny({"hw=h100_sxm", "cluster.hw=h200_sxm"})).find("given twice") !=
         std::string::npos);
