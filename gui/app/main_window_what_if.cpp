@@ -104,7 +104,9 @@ void MainWindow::show_resimulated(Result<Resimulated> made) {
 }
 
 void MainWindow::show_difference() {
-  const WhatIfFigures now = what_if_figures(*top_->run), before = what_if_figures(*baseline_->run);
+  const run::Run &top = *top_->run, &baseline = *baseline_->run;
+  const WhatIfFigures now = what_if_figures(top, baseline);
+  const WhatIfFigures before = what_if_figures(baseline, top);
   knobs_->show_figures(now, before);
   const bool differs = top_->run != baseline_->run;
   difference_->setText(differs ? gui::shown(difference_text(now, before)) : QString());

@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 #include "core/compare/exposed.h"
 #include "core/compare/matching.h"
+#include "core/compare/replayed.h"
 #include "core/plan/model.h"
 #include "core/plan/workload_toml.h"
 
@@ -36,9 +37,7 @@ Result<plan::Workload> workload_of(const WhatIfSource& source,
   return workload;
 }
 
-}  // namespace
-
-WhatIfFigures what_if_figures(run::RunView run) {
+WhatIfFigures figures_of(run::RunView run, std::optional<std::int64_t> number) {
   WhatIfFigures figures;
   figures.is_oom = !run.failures.empty();
   run::StepRow slowest;
@@ -46,7 +45,7 @@ WhatIfFigures what_if_figures(run::RunView run) {
     return run.steps[step.row()].end - run.steps[step.row()].begin;
   };
   for (std::size_t c = 0; c < run.classes.size(); ++c) {
-    const run::StepRow step = compare::step_to_compare(run, run::ClassRow(c));
+    const run::StepRow step = compare::step_to_compare(run, run::ClassRow(c), number);
     if (!step) continue;
     if (!slowest || length(step) > length(slowest)) slowest = step;
     const Bytes peak = run.steps[step.row()].peak_reserved;
@@ -56,6 +55,18 @@ WhatIfFigures what_if_figures(run::RunView run) {
   figures.step = length(slowest);
   figures.exposed = compare::busy_times(run, slowest).exposed;
   return figures;
+}
+
+}  // namespace
+
+WhatIfFigures what_if_figures(run::RunView run) { return figures_of(run, std::nullopt); }
+
+WhatIfFigures what_if_figures(const run::Run& run, const run::Run& beside) {
+  if (!compare::meets_all_steps(beside, run))
+    return figures_of(run, compare::replayed_step(beside));
+  run::Run joined = run;
+  compare::join_steps(joined);
+  return what_if_figures(joined);
 }
 
 std::string difference_text(const WhatIfFigures& now, const WhatIfFigures& baseline) {

@@ -33,6 +33,8 @@ struct WhatIfFigures {
   bool is_oom = false;
 };
 WhatIfFigures what_if_figures(run::RunView run);
+/// … of the steps that are compared with `beside`: all of a recording where that replays all.
+WhatIfFigures what_if_figures(const run::Run& run, const run::Run& beside);
 
 /// "step 1.134 s (-8.9 %), exposed 17.4 ms (0.0 %), peak 51.21 GiB (+3.4 %)": and how far that is
 /// from the baseline.

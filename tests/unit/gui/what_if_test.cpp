@@ -111,6 +111,40 @@ TEST_CASE("what-if: numbers double and halve, whole ones stay whole") {
   CHECK(turned(*find(what_if, "scale=links:"), "1", false) == "0.5");
 }
 
+TEST_CASE("what-if: a recording of several steps is a baseline as a whole beside its replay") {
+  const auto run_of = [](run::RunKind kind, const std::vector<std::pair<Ns, Ns>>& steps) {
+    run::Run run;
+    run.about.kind = kind;
+    run.classes.push_back({run.strings.intern("rank 0"), {0}});
+    run.streams.push_back({run::ClassRow(0), run.strings.intern("compute")});
+    for (const auto& [begin, end] : steps) {
+      run::StepInfo step;
+      step.rank_class = run::ClassRow(0);
+      step.kind = run::StepKind::other;
+      step.number = static_cast<std::uint32_t>(run.steps.size());
+      step.begin = begin;
+      step.end = end;
+      run::OpRecord op;
+      op.step = run::StepRow(run.steps.size());
+      op.stream = run::StreamRow(0);
+      op.start = op.transfer = begin;
+      op.end = end;
+      run.steps.push_back(step);
+      run.ops.append(op);
+    }
+    return run;
+  };
+  const run::Run measured = run_of(run::RunKind::measured, {{0, 100}, {100, 220}, {220, 300}});
+  run::Run replay = run_of(run::RunKind::predicted, {{0, 294}});
+  replay.about.strategy = "recorded";
+  CHECK(what_if_figures(measured, replay).step == 300);
+  CHECK(difference_text(what_if_figures(replay, measured), what_if_figures(measured, replay))
+            .find("(-2.0 %)") != std::string::npos);
+  replay.about.options = "--step 1";
+  CHECK(what_if_figures(measured, replay).step == 120);
+  CHECK(what_if_figures(measured).step == 80);
+}
+
 TEST_CASE("what-if: figures and how far they are from the baseline") {
   WhatIf what_if = tiny();
   const run::Run before = simulated(what_if);
