@@ -26,15 +26,22 @@ Residuals::Residuals(const Session& session) : session_(&session) {
     first_of_pair_.push_back(rows_.size());
     if (!pair.matching) continue;
     std::array<std::vector<run::OpRow>, 2> first;
+    std::array<std::vector<StringId>, 2> sources;
     for (std::size_t side = 0; side < 2; ++side) {
       first[side].resize(pair.matching->groups.size());
       const auto& group_of = pair.matching->group_of[side];
       const std::size_t begin = run::ops_of(session.run(side), pair.sides[side]->step).first;
-      for (std::size_t i = group_of.size(); i-- > 0;)
-        first[side][group_of[i]] = run::OpRow(begin + i);
+      sources[side].resize(first[side].size());
+      for (std::size_t i = group_of.size(); i-- > 0;) {
+        run::OpRow& op = first[side][group_of[i]];
+        StringId& source = sources[side][group_of[i]];
+        const StringId own = session.run(side).ops.source[begin + i];
+        source = !op || source == own ? own : StringId();
+        op = run::OpRow(begin + i);
+      }
     }
     for (std::uint32_t g = 0; g < pair.matching->groups.size(); ++g) {
-      rows_.push_back({p, g, first[0][g], first[1][g]});
+      rows_.push_back({p, g, first[0][g], first[1][g], sources[first[0][g] ? 0 : 1][g]});
       unmatched_ += pair.matching->groups[g].level ? 0 : 1;
     }
   }
@@ -46,9 +53,7 @@ const compare::MatchedGroup& Residuals::group(const ResidualRow& row) const {
 }
 
 std::string_view Residuals::source(const ResidualRow& row) const {
-  const std::size_t side = row.first ? 0 : 1;
-  run::RunView run = session_->run(side);
-  return run.text_of(run.ops.source[(side == 0 ? row.first : row.second).row()]);
+  return session_->run(row.first ? 0 : 1).text_of(row.source);
 }
 
 std::string Residuals::title(ResidualColumn column) const {

@@ -30,6 +30,7 @@ struct ResidualRow {
   std::size_t pair = 0;
   std::uint32_t group = 0;
   run::OpRow first, second;  ///< the first op of each side; absent: that side has none
+  StringId source;  ///< of all its ops of the first side, else of the second; absent: they differ
 };
 
 /// How many of the rows lie in which bin of the relative error.

@@ -49,9 +49,10 @@ std::string hidden_step(const OpenRun& open, const run::StepInfo& step) {
 
 void add_unmatched(const Session& session, std::size_t side, std::vector<Badge>& badges) {
   Badge badge;
-  std::int64_t ops = 0;
+  std::int64_t ops = 0, ranks = 0;
   for (const RankPair& pair : session.pairs()) {
     if (!pair.matching) continue;
+    ++ranks;
     const auto alone =
         side == 0 ? pair.matching->of_first_alone() : pair.matching->of_second_alone();
     for (const compare::MatchedGroup& group : alone) {
@@ -62,8 +63,9 @@ void add_unmatched(const Session& session, std::size_t side, std::vector<Badge>&
     }
   }
   if (ops == 0) return;
-  badge.text = fmt::format("{}: {} {} ops met nothing", session.letter(side), format_count(ops),
-                           name(session.run(side).about.kind));
+  badge.text = fmt::format("{}: {} {} ops{} met nothing", session.letter(side), format_count(ops),
+                           name(session.run(side).about.kind),
+                           ranks > 1 ? fmt::format(" of {} ranks", ranks) : "");
   badges.push_back(std::move(badge));
 }
 

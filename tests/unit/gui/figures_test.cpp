@@ -146,6 +146,36 @@ TEST_CASE("residuals: sorted, filtered, counted") {
   CHECK(csv.find("20,40,-20,-0.500000,roofline") != csv.npos);
 }
 
+TEST_CASE("residuals: many ops have a source where it is that of all") {
+  run::Run predicted = test::example_run(), measured = test::example_run();
+  for (std::size_t i = 0; i < predicted.ops.size(); ++i) {
+    predicted.ops.kind[i] = OpKind::gemm;  // phases meet
+    measured.ops.kind[i] = OpKind::softmax;
+    predicted.ops.scope[i] = measured.ops.scope[i] = StringId();
+  }
+  measured.ops.scope.assign(measured.ops.size(), measured.strings.intern("elsewhere"));
+  const auto sources = [&] {
+    const Session session = opened({predicted, measured});
+    const Residuals residuals(session);
+    std::vector<std::pair<std::int64_t, std::string>> found;
+    for (const std::uint32_t i : residuals.shown())
+      found.emplace_back(residuals.group(residuals.row(i)).first_ops,
+                         residuals.text(residuals.row(i), ResidualColumn::source));
+    return found;
+  };
+  predicted.ops.source.assign(predicted.ops.size(), predicted.strings.intern("roofline"));
+  bool has_many = false;
+  for (const auto& [ops, source] : sources()) {
+    if (ops > 0) CHECK(source == "roofline");
+    has_many |= ops > 1;
+  }
+  CHECK(has_many);
+  for (std::size_t i = 0; i < predicted.ops.size(); ++i)
+    predicted.ops.source[i] = predicted.strings.intern(fmt::format("table {}", i));
+  for (const auto& [ops, source] : sources())
+    if (ops > 1) CHECK(source.empty());
+}
+
 TEST_CASE("badges: what met nothing, warnings, ranks that stand for others") {
   run::Run measured = test::example_run();
   measured.ops.phase[5] = Phase::optimizer;
@@ -162,6 +192,7 @@ TEST_CASE("badges: what met nothing, warnings, ranks that stand for others") {
   CHECK(texts[1] == "1 warning");
   CHECK(texts[2] == "2,001 dropped events");
   CHECK(std::find(texts.begin(), texts.end(), "1 proxy rank") != texts.end());
+  CHECK(texts.back().ends_with(" of 2 ranks met nothing"));
   // Its residuals name both ranks.
   const std::string csv = Residuals(*session).csv();
   CHECK(csv.find("r0|r9/") != std::string::npos);
