@@ -141,6 +141,19 @@ void fill_recorded(const Schedule& schedule, Outcome& outcome) {
   }
 }
 
+// The run says what the summary does, whichever model of memory that asked.
+void store_peaks(const Summary& summary, run::Run& run) {
+  for (run::StepInfo& step : run.steps) {
+    const ClassFigures& figures = summary.classes[step.rank_class.row()];
+    const auto& peaks =
+        step.kind == run::StepKind::first ? figures.first_memory.peaks : figures.memory.peaks;
+    step.peak_requested = peaks.requested;
+    step.peak_allocated = peaks.allocated;
+    step.peak_active = peaks.active;
+    step.peak_reserved = peaks.reserved;
+  }
+}
+
 // The same without any what-if: what changed.
 Status fill_as_recorded(const Schedule& schedule, Summary& summary) {
   if (!schedule.as_recorded || !summary.step_time()) return {};
@@ -217,7 +230,8 @@ Result<Outcome> simulate(const SimulateRequest& asked) {
         "--dump: a schedule has no prices, so what --what-if scale changed is not in it");
   schedule->engine.memory =
       request.memory_model == MemoryModel::allocator && schedule->recorded.empty();
-  schedule->engine.record_memory = request.record_memory && schedule->engine.memory;
+  const bool has_memory = !schedule->graph.storages.empty();
+  schedule->engine.record_memory = request.record_memory && schedule->engine.memory && has_memory;
   const auto simulation = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
   if (!simulation) {
     Error error = simulation.error();
@@ -234,11 +248,12 @@ Result<Outcome> simulate(const SimulateRequest& asked) {
   outcome.run = record_run(schedule->graph, schedule->prices, *simulation);
   outcome.run.about = run_info(request, *schedule);
   outcome.summary.is_measured = schedule->replays_measured;
-  outcome.summary.has_memory = !schedule->graph.storages.empty();
+  outcome.summary.has_memory = has_memory;
   if (!schedule->recorded.empty()) fill_recorded(*schedule, outcome);
   fill_memory(schedule->graph, *simulation, outcome.summary);
   if (request.memory_model == MemoryModel::thunder_estimator)
     fill_estimate(*schedule->estimator_peak, outcome.summary);
+  if (request.memory_model != MemoryModel::allocator) store_peaks(outcome.summary, outcome.run);
   if (!simulation->oom) {
     fill_times(outcome.run, outcome.summary);
     fill_rates(*schedule, outcome.summary);

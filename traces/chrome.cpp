@@ -116,12 +116,14 @@ class PartWriter {
 
   void step(run::StepRow row) {
     const run::StepInfo& info = run_.steps[row.row()];
+    const bool knows_memory = info.peak_allocated > 0 || info.peak_reserved > 0;
     slice(tracks_.step(row), "step", fmt::format("step {} ({})", info.number, run::name(info.kind)),
           info.begin, info.end,
-          fmt::format(R"("peak_requested":{},"peak_allocated":{},"peak_active":{},)"
-                      R"("peak_reserved":{})",
-                      info.peak_requested, info.peak_allocated, info.peak_active,
-                      info.peak_reserved));
+          knows_memory ? fmt::format(R"("peak_requested":{},"peak_allocated":{},"peak_active":{},)"
+                                     R"("peak_reserved":{})",
+                                     info.peak_requested, info.peak_allocated, info.peak_active,
+                                     info.peak_reserved)
+                       : std::string());
     const ChromeTracks::HostStep& host = tracks_.host_times(row);
     slice(tracks_.host_step(row), "user_annotation", fmt::format("ProfilerStep#{}", info.number),
           host.begin, host.end, "");

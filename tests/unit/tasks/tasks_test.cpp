@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/ir/builder.h"
+#include "tasks/simulate.h"
 #include "tasks/sniff.h"
 #include "tasks/thunder_source.h"
 #include "tasks/wire_bytes.h"
@@ -95,4 +96,34 @@ TEST_CASE("a forward and its backward are recognised, in either order") {
   CHECK_FALSE(are_forward_and_backward(forward, forward));
   CHECK_FALSE(are_forward_and_backward(forward, samples + "tiny_fsdp2.toml"));
   CHECK_FALSE(are_forward_and_backward(forward, "nothing.txt"));
+}
+
+TEST_CASE("a run has the peaks of the model of memory that was asked") {
+  SimulateRequest request;
+  request.sources.paths = {test::source_dir() + "/traces/samples/tiny_fsdp2.toml"};
+  request.memory_model = MemoryModel::live;
+  const auto outcome = simulate(request);
+  if (!outcome) FAIL(outcome.error().text());
+  REQUIRE_FALSE(outcome->run.steps.empty());
+  for (const run::StepInfo& step : outcome->run.steps) {
+    const ClassFigures& figures = outcome->summary.classes[step.rank_class.row()];
+    const StepMemory& memory =
+        step.kind == run::StepKind::first ? figures.first_memory : figures.memory;
+    CHECK(memory.peaks.allocated > 0);
+    CHECK(step.peak_requested == memory.peaks.requested);
+    CHECK(step.peak_allocated == memory.peaks.allocated);
+    CHECK(step.peak_active == memory.peaks.active);
+    CHECK(step.peak_reserved == memory.peaks.reserved);
+  }
+}
+
+TEST_CASE("a schedule that says nothing of memory has no memory curve") {
+  SimulateRequest request;
+  for (int rank = 0; rank < 4; ++rank)
+    request.sources.paths.push_back(
+        fmt::format("{}/tests/golden/inputs/chakra/fsdp.{}.et", test::source_dir(), rank));
+  const auto outcome = simulate(request);
+  if (!outcome) FAIL(outcome.error().text());
+  CHECK_FALSE(outcome->summary.has_memory);
+  CHECK(outcome->run.memory.empty());
 }
