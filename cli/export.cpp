@@ -1,6 +1,7 @@
 #include "tasks/export.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,12 +40,9 @@ std::vector<std::string> format_names() {
 }
 
 std::string format_doc() {
-  std::string doc = "what to write: ";
-  bool first = true;
-  for (const tasks::ExportFormat& format : tasks::export_formats()) {
-    doc += fmt::format("{}{} ({})", first ? "" : "; ", format.name, format.doc);
-    first = false;
-  }
+  std::string doc = fmt::format("what to write: {}", fmt::join(format_names(), ", "));
+  for (const tasks::ExportFormat& format : tasks::export_formats())
+    doc += fmt::format("; {}: {}", format.name, format.doc);
   return doc;
 }
 

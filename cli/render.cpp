@@ -62,7 +62,7 @@ Command render_command() {
       "Needs no display. Where two runs are given, the first is what was predicted.";
   command.options = {
       {"RUN", "",
-       "RUN.db, RUN.db:NAME, a recording, any SOURCE or a SWEEP.db; a second run to compare with",
+       "RUN.db, RUN.db:NAME, a recording, a workload or a SWEEP.db; a second run to compare with",
        nullptr, nullptr, &arguments->runs, true},
       {"-o,--output", "OUT", "the file to write: OUT.png or OUT.svg", nullptr, &arguments->output,
        nullptr, true},

@@ -1,6 +1,7 @@
 #include <QApplication>
 #include <QIcon>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -29,11 +30,19 @@ void drop_notes(QtMsgType type, const QMessageLogContext&, const QString& text) 
     std::fprintf(stderr, "foregather: %s\n", text.toUtf8().constData());
 }
 
+// While the application is made: Qt aborts where none of its platforms can begin.
+void end_without_display(QtMsgType type, const QMessageLogContext&, const QString&) {
+  if (type != QtFatalMsg) return;
+  remove_temporaries();
+  std::fputs("foregather: no display: log in to a desktop, or use ssh -X\n", stderr);
+  std::_Exit(1);
+}
+
 // Painting into files needs no display.
 int render_main(int argc, char** argv) {
   const auto request = gui::parse_render({argv + 2, argv + argc});
   if (!request) return give_up(request.error());
-  if (qEnvironmentVariableIsEmpty("QT_QPA_PLATFORM")) qputenv("QT_QPA_PLATFORM", "offscreen");
+  qputenv("QT_QPA_PLATFORM", "offscreen");
   qInstallMessageHandler(drop_notes);
   int qt_argc = 1;
   const QGuiApplication application(qt_argc, argv);
@@ -63,7 +72,9 @@ int window_main(int argc, char** argv) {
       files.push_back(argument);
   }
   int qt_argc = 1;
+  const QtMessageHandler usual = qInstallMessageHandler(end_without_display);
   const QApplication application(qt_argc, argv);
+  qInstallMessageHandler(usual);
   QApplication::setApplicationName("Foregather");
   QApplication::setOrganizationName("foregather");
   QApplication::setWindowIcon(QIcon(":/foregather.svg"));

@@ -25,8 +25,9 @@ std::optional<Ns> time_of(std::string_view text) {
     std::string_view name;
     double size;
   };
-  for (const Unit& unit : {Unit{"ns", 1}, Unit{"us", 1e3}, Unit{"µs", 1e3}, Unit{"ms", 1e6},
-                           Unit{"s", 1e9}, Unit{"", 1}}) {
+  if (text == "0") return 0;
+  for (const Unit& unit :
+       {Unit{"ns", 1}, Unit{"us", 1e3}, Unit{"µs", 1e3}, Unit{"ms", 1e6}, Unit{"s", 1e9}}) {
     if (!text.ends_with(unit.name)) continue;
     const auto number = number_of<double>(text.substr(0, text.size() - unit.name.size()));
     constexpr double kMost = 1e18;
@@ -162,6 +163,10 @@ Status render(const RenderRequest& request) {
   }
   const auto document = Document::open(std::move(runs), request.ranks);
   if (!document) return tl::unexpected(document.error());
+  const TimeRange extent = (*document)->session.extent();
+  if (request.range && (request.range->begin >= extent.end || request.range->end <= extent.begin))
+    return fail_at("--range", "lies outside of what is drawn, from {} to {}",
+                   format_time(extent.begin), format_time(extent.end));
   ViewState view = first_view((*document)->session, (*document)->lanes);
   if (request.range) view.range = *request.range;
   for (std::size_t pair = 0; pair < (*document)->memory.size(); ++pair)

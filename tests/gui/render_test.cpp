@@ -22,16 +22,20 @@ struct Outcome {
   std::string output;
 };
 
-Outcome rendered(const std::string& arguments) {
+Outcome printed(const std::string& command) {
   Outcome outcome;
-  const std::string command = std::string("env -u QT_QPA_PLATFORM ") + test::program_path() +
-                              " render " + arguments + " 2>&1";
-  FILE* pipe = ::popen(command.c_str(), "r");
+  FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
   char buffer[4096];
   while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, pipe))
     outcome.output.append(buffer, got);
-  outcome.code = WEXITSTATUS(::pclose(pipe));
+  const int status = ::pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return outcome;
+}
+
+Outcome rendered(const std::string& arguments, const std::string& environment = "") {
+  return printed("env -u QT_QPA_PLATFORM " + environment + " " + test::program_path() + " render " +
+                 arguments);
 }
 
 std::string text_of_svg(const test::Scratch& folder, const std::string& arguments) {
@@ -166,6 +170,8 @@ TEST_CASE("render: what it refuses, and how it says so") {
   };
   refused(a + out + " --size 10x10", "--size: '10x10' is no size, expected WIDTHxHEIGHT");
   refused(a + out + " --range 5..1", "--range: '5..1' is no range of time");
+  refused(a + out + " --range 5..10", "--range: '5..10' is no range of time");
+  refused(a + out + " --range 5s..10s", "--range: lies outside of what is drawn, from ");
   refused(a + out + " --view pie", "--view: 'pie' is no view");
   refused(a + out + " --rank x", "--rank: 'x' is no list of ranks");
   refused(a + out + " --rank 9", "has no rank 9");
@@ -184,10 +190,29 @@ TEST_CASE("render: what it refuses, and how it says so") {
   refused(a + " " + a + " " + a + out, "expected one or two runs, got 3");
 }
 
+TEST_CASE("render: needs no display, whatever platform Qt is told to take") {
+  const test::Scratch folder;
+  const std::string a = database(folder, "a.db"), out = " -o " + folder.path("out.png");
+  const Outcome outcome =
+      rendered(a + out, "-u DISPLAY -u WAYLAND_DISPLAY 'QT_QPA_PLATFORM=wayland;xcb'");
+  INFO(outcome.output);
+  CHECK(outcome.code == 0);
+}
+
+TEST_CASE("the window says what it lacks where there is no display") {
+  const std::string program = test::program_path();
+  const Outcome outcome =
+      printed("env -u DISPLAY -u WAYLAND_DISPLAY QT_QPA_PLATFORM=xcb " +
+              program.substr(0, program.rfind("cli/")) + "gui/app/foregather-gui");
+  CHECK(outcome.code == 1);
+  CHECK(outcome.output == "foregather: no display: log in to a desktop, or use ssh -X\n");
+}
+
 TEST_CASE("render: ranges of time") {
   CHECK(gui::parse_range("10ms..25.5ms") == gui::TimeRange{10'000'000, 25'500'000});
   CHECK(gui::parse_range("-5us..0.001s") == gui::TimeRange{-5'000, 1'000'000});
-  CHECK(gui::parse_range("0..40") == gui::TimeRange{0, 40});
+  CHECK(gui::parse_range("0..40ns") == gui::TimeRange{0, 40});
+  CHECK_FALSE(gui::parse_range("5..10"));
   CHECK_FALSE(gui::parse_range("1ms"));
   CHECK_FALSE(gui::parse_range("nan..1"));
   CHECK_FALSE(gui::parse_range("0..1e300s"));
