@@ -12,6 +12,7 @@
 #include "core/plan/model_names.h"
 #include "core/plan/model_parameters.h"
 #include "core/plan/module_tree.h"
+#include "core/plan/trainable.h"
 
 namespace foregather::plan {
 
@@ -41,6 +42,14 @@ std::int64_t count_in(const Model& model) {
     }
   }
   return count;
+}
+
+std::vector<std::string> trained_ties(const Model& model) {
+  std::vector<std::string> ties;
+  for (const Tape& tape : model.tapes)
+    for (const Parameter& parameter : tape.parameters)
+      if (parameter.trainable && !parameter.tie.empty()) ties.push_back(tie_as_name(parameter.tie));
+  return ties;
 }
 
 bool has_backward(const TapeBuilder& tape, const LayerContext& context) {
@@ -279,8 +288,17 @@ class ModelBuilder {
 
 Model build_model(const ModelConfig& config, const Train& train,
                   const Implementation& implementation) {
-  Model model = config.tree_plan ? build_tree_model(config, train, implementation)
-                                 : ModelBuilder(config, train, implementation).build();
+  const auto build = [&](const Train& as) {
+    return config.tree_plan ? build_tree_model(config, as, implementation)
+                            : ModelBuilder(config, as, implementation).build();
+  };
+  Model model = build(train);
+  if (train.trainable.kind == Trainable::Kind::named) {
+    const std::vector<std::string> ties = trained_ties(model);
+    Train tied = train;
+    tied.trainable.names.insert(tied.trainable.names.end(), ties.begin(), ties.end());
+    if (!ties.empty()) model = build(tied);
+  }
   if (config.tree_plan) model.parameters = count_in(model);
   model.workspace = implementation.workspace;
   return model;

@@ -40,7 +40,8 @@ void TapeBuilder::add_parameter(std::string name, std::vector<std::int64_t> shap
                                 bool transposed) {
   const Trainable& trainable = train_.trainable;
   const std::vector<std::int64_t> extents = shape;
-  push_parameter(name, std::move(shape), std::move(tie), is_trained(trainable, path_ + "." + name));
+  const bool trained = is_trained(trainable, path_ + "." + name, tie);
+  push_parameter(name, std::move(shape), std::move(tie), trained);
   if (!is_block_ || extents.size() != 2 || !has_adapter(trainable, name)) return;
   const std::string path = module_of(name);
   push_parameter(path + ".lora_A.weight", {trainable.rank, extents[transposed ? 0 : 1]}, "", true);

@@ -4,12 +4,15 @@
 
 namespace foregather::plan {
 
-bool is_trained(const Trainable& trainable, std::string_view name) {
+bool is_trained(const Trainable& trainable, std::string_view name, std::string_view tie) {
   if (trainable.kind != Trainable::Kind::named) return trainable.kind == Trainable::Kind::all;
+  const std::string tied = tie_as_name(tie);
   return std::any_of(trainable.names.begin(), trainable.names.end(), [&](const std::string& part) {
-    return name.find(part) != std::string_view::npos;
+    return name.find(part) != std::string_view::npos || part == tied;
   });
 }
+
+std::string tie_as_name(std::string_view tie) { return "tied: " + std::string(tie); }
 
 bool has_adapter(const Trainable& trainable, std::string_view weight) {
   constexpr std::string_view kWeight = ".weight";

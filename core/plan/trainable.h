@@ -10,8 +10,11 @@
 
 namespace foregather::plan {
 
-/// Is the model's own parameter of that name trained? With LoRA none is.
-bool is_trained(const Trainable& trainable, std::string_view name);
+/// Is the model's own parameter of that name, and of that tie, trained? With LoRA none is. A tied
+/// weight is one parameter, trained under all its names if under one: then build_model() adds
+/// tie_as_name() to Trainable::names.
+bool is_trained(const Trainable& trainable, std::string_view name, std::string_view tie);
+std::string tie_as_name(std::string_view tie);
 
 /// Does LoRA put an adapter beside the linear that has this weight? As PEFT decides
 /// (peft/tuners/tuners_utils.py, check_target_module_exists): the module's path is a target or ends

@@ -1,0 +1,53 @@
+// Models of which a part is trained: what their strategies lower could run.
+#include <catch2/catch.hpp>
+
+#include "core/ir/validate.h"
+#include "tests/models/simulated.h"
+
+namespace foregather::test {
+
+namespace {
+
+using Settings = std::vector<std::string>;
+
+std::string first_problem(const std::string& name, const Settings& sets) {
+  const auto problems = validate(sample(name, sets).graph, 1);
+  return problems.empty() ? "" : problems.front().message;
+}
+
+Settings operator+(Settings sets, const Settings& more) {
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+
+/// Two layers whose embedding and head are one weight.
+const Settings kTied{"model.layers=2",       "model.n_embd=64", "model.n_head=2",
+                     "model.vocab_size=101", "train.seq_len=8", "train.micro_batch=1"};
+
+std::int64_t model_flops(const std::string& name, const Settings& sets) {
+  return sample(name, sets).graph.model_flops_per_rank_step;
+}
+
+}  // namespace
+
+TEST_CASE("a tied weight is trained under all its names if under one") {
+  for (const char* strategy : {"single", "ddp", "fsdp1", "fsdp2", "zero3"}) {
+    INFO(strategy);
+    Settings sets = kTied + Settings{std::string("parallel.strategy=") + strategy};
+    if (strategy == std::string("single")) sets.emplace_back("parallel.world_size=1");
+    const std::int64_t both = model_flops("gpt2_ddp", sets + Settings{"train.trainable=wte,head"});
+    CHECK(model_flops("gpt2_ddp", sets + Settings{"train.trainable=wte"}) == both);
+    CHECK(model_flops("gpt2_ddp", sets + Settings{"train.trainable=lm_head"}) == both);
+    // No tie: the head alone needs no backward of what comes before it.
+    const Settings untied = sets + Settings{"model.tie_word_embeddings=false"};
+    CHECK(model_flops("gpt2_ddp", untied + Settings{"train.trainable=lm_head"}) < both);
+  }
+}
+
+TEST_CASE("wrapped under two names, a weight trained by its second one could run") {
+  for (const char* trained : {"lm_head", "wte", "attn"})
+    CHECK(first_problem("gpt2_two_names",
+                        kTied + Settings{std::string("train.trainable=") + trained}) == "");
+}
+
+}  // namespace foregather::test
