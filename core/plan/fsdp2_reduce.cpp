@@ -65,21 +65,30 @@ void Fsdp2Schedule::end_backward() {
   }
 }
 
+// PyTorch holds the part of a unit without a backward until the next forward makes another one:
+// here it goes where the unit is resharded.
 void Fsdp2Schedule::finalize(Fsdp2Unit& unit) {
-  if (unit.is_pending) {  // a prefetch that nobody waited for
+  if (unit.is_pending && groups_.shard.ranks > 1) {  // a prefetch that nobody waited for
     lowering_.builder.wait(lowering_.compute, unit.was_gathered);
     lowering_.builder.wait(copy_in_stream_, unit.was_gathered);
     lowering_.free(unit.gathered);
-    unit.is_pending = false;
   }
+  unit.is_pending = false;
+  if (!unit.is_kept || !reshards_after_backward()) return;
+  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row)
+    lowering_.free(kept_[row]);
+  unit.is_kept = false;
+}
+
+bool Fsdp2Schedule::reshards_after_backward() const {
+  return lowering_.workload.parallel.reshard_after_backward || lowering_.is_last_micro_batch();
 }
 
 void Fsdp2Schedule::post_backward(Fsdp2Unit& unit) {
   unit.is_reduced = true;
   lowering_.builder.host_delay(overhead::kHook);
   if (has_accumulated_ && !accumulates_in_place_) accumulate_unsharded(unit);
-  if (lowering_.workload.parallel.reshard_after_backward || lowering_.is_last_micro_batch())
-    reshard(unit);
+  if (reshards_after_backward()) reshard(unit);
   if (lowering_.workload.parallel.backward_prefetch == Prefetch::post) prefetch_backward(unit);
   if (lowering_.is_unsynchronised()) {
     if (!has_accumulated_ && !accumulates_in_place_) cast_accumulated(unit);

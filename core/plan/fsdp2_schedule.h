@@ -92,6 +92,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   // fsdp2_reduce.cpp
   void post_backward(Fsdp2Unit& unit);
   void finalize(Fsdp2Unit& unit);
+  bool reshards_after_backward() const;
   void accumulate_unsharded(Fsdp2Unit& unit);
   void cast_accumulated(Fsdp2Unit& unit);
   void drain_reduce_inputs(std::size_t most);

@@ -50,4 +50,15 @@ TEST_CASE("wrapped under two names, a weight trained by its second one could run
                         kTied + Settings{std::string("train.trainable=") + trained}) == "");
 }
 
+TEST_CASE("an integer reshard keeps no part of a unit without a backward") {
+  const Settings sets{"train.trainable=lm_head"};
+  const auto peak = [&](const char* reshard) {
+    const auto simulation = simulated(sample(
+        "tiny_fsdp2", sets + Settings{std::string("parallel.reshard_after_forward=") + reshard}));
+    CHECK(simulation.converged);
+    return simulation.classes.front().steady.peaks.requested;
+  };
+  CHECK(peak("2") > peak("true"));
+}
+
 }  // namespace foregather::test
