@@ -84,9 +84,12 @@ void Fsdp1Schedule::post_forward(Fsdp1Unit& unit) {
   lowering_.builder.host_delay(overhead::kHook);
   const bool is_root = &unit == units_.data();
   reshard(unit, !is_root && sharding_ == Fsdp1Sharding::full_shard && unit.is_sharded);
+  const auto own = static_cast<std::uint32_t>(&unit - units_.data());
   unit.forward_position = static_cast<std::uint32_t>(forward_order_.size());
-  forward_order_.push_back(static_cast<std::uint32_t>(&unit - units_.data()));
-  unit.needs_pre_backward = true;
+  forward_order_.push_back(own);
+  // An output without a gradient gets no hook (_register_pre_backward_hooks).
+  unit.needs_pre_backward =
+      lowering_.tape_of(lowering_.layout.units[own].last_module).has_output_grad;
 }
 
 void Fsdp1Schedule::pre_backward(Fsdp1Unit& unit) {

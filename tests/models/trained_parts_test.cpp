@@ -50,6 +50,20 @@ TEST_CASE("wrapped under two names, a weight trained by its second one could run
                         kTied + Settings{std::string("train.trainable=") + trained}) == "");
 }
 
+TEST_CASE("FSDP1 prefetches no unit that has no backward") {
+  const auto gathers = [](const char* prefetch) {
+    const Graph graph =
+        sample("tiny_fsdp2", {"parallel.strategy=fsdp1", "train.trainable=lm_head",
+                              std::string("parallel.backward_prefetch=") + prefetch})
+            .graph;
+    std::size_t count = 0;
+    for (const OpId op : body_ops(graph)) count += graph.at(op).role == Role::gather ? 1 : 0;
+    return count;
+  };
+  CHECK(gathers("pre") == gathers("none"));
+  CHECK(gathers("post") == gathers("none"));
+}
+
 TEST_CASE("an integer reshard keeps no part of a unit without a backward") {
   const Settings sets{"train.trainable=lm_head"};
   const auto peak = [&](const char* reshard) {
