@@ -93,6 +93,7 @@ void ThunderSchedule::add_buckets() {
   std::map<std::string, std::uint32_t> known;
   for (std::uint32_t row = 0; row < parameters_.size(); ++row) {
     const ShardedParameter& sharded = layout.parameters[row];
+    if (!sharded.trainable) continue;  // unused: the trace does not have it
     std::string name = lowering_.model.modules[sharded.module].path;
     if (!name.empty()) name += '.';
     name += lowering_.tape_of(sharded.module).parameters[sharded.parameter].name;

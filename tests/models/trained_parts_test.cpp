@@ -75,4 +75,13 @@ TEST_CASE("an integer reshard keeps no part of a unit without a backward") {
   CHECK(peak("2") > peak("true"));
 }
 
+TEST_CASE("Thunder neither reduces nor updates parameters that nothing uses") {
+  for (const char* strategy : {"thunder_zero2", "thunder_zero3"})
+    for (const char* bucketing : {"none", "layer", "block"})
+      CHECK(first_problem("openvla_zero3",
+                          {"model.layers=1,1,1", "train.precision=bf16",
+                           std::string("parallel.strategy=") + strategy,
+                           std::string("parallel.thunder_bucketing=") + bucketing}) == "");
+}
+
 }  // namespace foregather::test
