@@ -162,9 +162,8 @@ class TreeTape {
     }
   }
 
-  void begin(std::int64_t elements, bool is_ids, std::int64_t target_ids) {
-    x_ = t_.input("input", elements + target_ids, is_ids ? DType::i64 : t_.compute(),
-                  context_.input_needs_gradient);
+  void begin(std::int64_t elements, DType type, std::int64_t target_ids) {
+    x_ = t_.input("input", elements + target_ids, type, context_.input_needs_gradient);
     if (target_ids == 0) return;
     target_ = t_.view("target", x_, target_ids);
     x_ = t_.view("source", x_, elements);
@@ -292,6 +291,7 @@ class TreeBuilder {
     model_.is_tree = true;
     model_.tokens = times(train_.micro_batch, train_.seq_len);
     elements_ = times(model_.tokens, plan_.in);
+    if (!plan_.takes_ids) type_ = train_.compute;
     const auto leaves = static_cast<std::uint32_t>(plan_.leaves.size());
     std::vector<std::uint32_t> module_of_leaf(leaves);
     for (std::uint32_t first = 0; first < leaves;) {
@@ -325,6 +325,7 @@ class TreeBuilder {
 
   void push(std::string path, Tape tape, std::uint32_t wrap) {
     needs_gradient_ = tape.has_output_grad;
+    type_ = tape.values[tape.output].dtype;
     const auto index = static_cast<std::uint32_t>(model_.tapes.size());
     model_.tapes.push_back(std::move(tape));
     model_.modules.push_back({std::move(path), index, false, wrap});
@@ -340,7 +341,7 @@ class TreeBuilder {
     TreeTape tape(at, path);
     for (std::uint32_t i = first; i < end; ++i) tape.add_parameters(plan_.leaves[i]);
     const bool paired = first + 1 < end || leaf.is_paired;
-    tape.begin(elements_, first == 0 && plan_.takes_ids, paired ? target_elements() : 0);
+    tape.begin(elements_, type_, paired ? target_elements() : 0);
     for (std::uint32_t i = first; i < end; ++i) tape.run(plan_.leaves[i]);
     elements_ = tape.elements();
     push(path, tape.finish(first > 0), leaf.wrap);
@@ -354,7 +355,7 @@ class TreeBuilder {
     LayerContext at = context();
     at.tokens = elements_ / plan_.out;
     TapeBuilder t(train_, false, "");
-    const ValueIndex x = t.input("output", elements_, t.compute(), needs_gradient_);
+    const ValueIndex x = t.input("output", elements_, type_, needs_gradient_);
     t.enter("loss");
     const bool tokens = config_.tree_loss == TreeLoss::cross_entropy;
     const ValueIndex loss = tokens ? token_loss(t, at, x) : mean_loss(t, x);
@@ -379,6 +380,7 @@ class TreeBuilder {
   const TreePlan& plan_;
   Model model_;
   std::int64_t elements_ = 0;    // of the next module's input
+  DType type_ = DType::i64;      // of it
   bool needs_gradient_ = false;  // the next module's input does
 };
 

@@ -216,7 +216,7 @@ TEST_CASE("trees lower under every strategy") {
       "tree = [{ name = 'e', embedding = [32, 16] }, { wrap = true, children = [{ layer_norm = 16 "
       "}, { encoder_layer = { d_model = 16 }, wrap = true }] }, { gelu = true }, { dropout = 0.1 "
       "}, { linear = [16, 32], tied = 'e' }]";
-  for (const char* strategy : {"ddp", "fsdp1", "fsdp2", "zero2", "zero3"}) {
+  for (const char* strategy : {"ddp", "fsdp1", "fsdp2", "zero2", "zero3", "deepcompile"}) {
     INFO(strategy);
     auto workload =
         parse_workload("[model]\n" + model + "\n[train]\nseq_len = 8\n[parallel]\nworld_size = 4\n",
@@ -227,6 +227,7 @@ TEST_CASE("trees lower under every strategy") {
     const auto graph = lower(built, *workload);
     REQUIRE(graph);
     CHECK(graph->parameters == built.parameters);
+    CHECK(validate(*graph, 1).empty());
   }
 }
 
