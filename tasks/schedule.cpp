@@ -27,6 +27,7 @@ constexpr Bytes kLongestSource = 4 * GiB;
 Status set_hardware(const plan::Workload& machine, Schedule& schedule) {
   auto hardware = load_machine(machine.cluster);
   if (!hardware) return at_key(machine, hardware.error());
+  if (const Status checked = check_machine(machine, *hardware); !checked) return checked;
   schedule.hardware = std::move(*hardware);
   return {};
 }

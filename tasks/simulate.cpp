@@ -5,6 +5,7 @@
 
 #include "core/compare/replayed.h"
 #include "core/ir/dump.h"
+#include "core/plan/workload_toml.h"
 #include "sim/engine/bounds.h"
 #include "sim/memory/memory_bound.h"
 #include "sim/passes/registry.h"
@@ -171,6 +172,20 @@ Status fill_as_recorded(const Schedule& schedule, Summary& summary) {
   return {};
 }
 
+// The keys of a workload that its schedule is priced by, as --set takes them; a dump has none.
+std::vector<std::string> price_sets(const SimulateRequest& request, const Schedule& schedule) {
+  const auto workload =
+      plan::parse_workload(schedule.source_text, request.sources.paths.front(), request.sets);
+  std::vector<std::string> sets;
+  if (!workload) return sets;
+  const plan::Train& train = workload->train;
+  if (train.attention == plan::Attention::flash) sets.emplace_back("train.attention=flash");
+  if (train.attention == plan::Attention::cudnn) sets.emplace_back("train.attention=cudnn");
+  if (train.attention_speed != 1)
+    sets.push_back(fmt::format("train.attention_speed={}", train.attention_speed));
+  return sets;
+}
+
 }  // namespace
 
 Bytes ClassFigures::reserved() const {
@@ -228,6 +243,10 @@ Result<Outcome> simulate(const SimulateRequest& asked) {
   if (request.dump && schedule->changes != sim::PriceChanges())
     schedule->warnings.emplace_back(
         "--dump: a schedule has no prices, so what --what-if scale changed is not in it");
+  const auto sets = request.dump ? price_sets(request, *schedule) : std::vector<std::string>();
+  if (!sets.empty())
+    schedule->warnings.push_back(fmt::format(
+        "--dump: a schedule has no prices: simulate it with --set {}", fmt::join(sets, " --set ")));
   schedule->engine.memory =
       request.memory_model == MemoryModel::allocator && schedule->recorded.empty();
   const bool has_memory = !schedule->graph.storages.empty();

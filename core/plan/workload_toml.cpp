@@ -330,7 +330,8 @@ Result<Workload> machine_of_sets(const std::vector<std::string>& sets) {
   static const std::set<std::string_view> kOpen = {
       "cluster.hardware",    "cluster.topology",      "cluster.fabric",
       "cluster.fabric_gbps", "cluster.gpus_per_node", "cluster.link_bandwidth_scale",
-      "cluster.contention",  "allocator.conf"};
+      "cluster.contention",  "train.attention",       "train.attention_speed",
+      "allocator.conf"};
   Workload workload;
   for (const std::string& set : sets) {
     if (const Status applied = apply_set(workload, set); !applied)
@@ -342,6 +343,10 @@ Result<Workload> machine_of_sets(const std::vector<std::string>& sets) {
                        "be set",
                        fmt::join(kOpen, ", "));
   }
+  if (workload.train.attention == Attention::eager)
+    return fail_at(workload.place_of({"train.attention"}),
+                   "the source is a ready schedule, whose attention is there: expected sdpa, flash "
+                   "or cudnn, the kernels that price it");
   return workload;
 }
 

@@ -32,7 +32,7 @@ Result<std::map<std::string, std::string>> written_keys(std::string_view text,
                                                         const std::string& path);
 
 /// A workload without file and model: only what a ready schedule leaves open may be set (those of
-/// the cluster but nodes, and allocator.conf); other keys are an error.
+/// the cluster but nodes, what prices attention, and allocator.conf); other keys are an error.
 Result<Workload> machine_of_sets(const std::vector<std::string>& sets);
 
 /// Fills world size, nodes, GPUs per node and shard size from each other. Errors: a world that the

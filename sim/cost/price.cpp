@@ -166,7 +166,7 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
       work = priced.work;
       source = cost.is_fixed ? sources.fixed() : sources.collective(cost, priced, span);
     } else {
-      work = cost.kind == OpKind::attention && by_cudnn
+      work = cost.kind == OpKind::attention && by_cudnn && cost.dtype != DType::f32
                  ? attention_work(cost, hardware, AttentionKernels::cudnn)
                  : compute_work(cost, hardware);
       const Calibrated calibrated =

@@ -167,6 +167,20 @@ TEST_CASE("attention is cuDNN's where it is asked for and the hardware has figur
   CHECK(attention("b200_sxm", cudnn) == attention("b200_sxm", {}));
 }
 
+TEST_CASE("cuDNN's kernels have no fp32") {
+  GraphBuilder builder;
+  Cost cost = sample().costs.front();
+  for (const Cost& each : sample().costs)
+    if (each.kind == OpKind::attention) cost = each;
+  cost.dtype = DType::f32;
+  builder.cost(cost);
+  const Graph graph = builder.finish();
+  PriceOptions cudnn;
+  cudnn.cudnn_attention = true;
+  const Hardware h100 = load_hardware("h100_sxm").value();
+  CHECK(price(graph, h100, cudnn).prices[0].duration == price(graph, h100, {}).prices[0].duration);
+}
+
 TEST_CASE("a group that does not know its nodes gets as many as its ranks need") {
   GraphBuilder builder;
   std::vector<std::uint32_t> ranks(16);

@@ -1,8 +1,10 @@
 // What-ifs of whole schedules, as `simulate --what-if` gives them.
 #include <catch2/catch.hpp>
 
+#include "tasks/schedule.h"
 #include "tasks/simulate.h"
 #include "tests/support/places.h"
+#include "tests/unit/plan/temporary_file.h"
 
 using namespace foregather;
 
@@ -42,6 +44,32 @@ TEST_CASE("what-if: a dump says that it has no prices") {
   CHECK(warns(changed("tiny_fsdp2.toml", {"scale=compute:2"}, true)));
   CHECK_FALSE(warns(changed("tiny_fsdp2.toml", {"reshard=never"}, true)));
   CHECK_FALSE(warns(changed("tiny_fsdp2.toml", {"scale=compute:2"})));
+}
+
+TEST_CASE("what-if: a dump says with what its attention is priced, and is read with it") {
+  tasks::SimulateRequest request;
+  request.sources.paths = {test::source_dir() + "/traces/samples/tiny_fsdp2.toml"};
+  request.sets = {"train.attention=flash", "train.attention_speed=0.5", "model.layers=1"};
+  request.dump = true;
+  const auto written = tasks::simulate(request);
+  REQUIRE(written);
+  CHECK(written->summary.warnings.back() ==
+        "--dump: a schedule has no prices: simulate it with --set train.attention=flash --set "
+        "train.attention_speed=0.5");
+  const test::TemporaryFile dump(written->dump);
+  const auto prices = [](const std::string& source, const std::vector<std::string>& sets) {
+    const auto schedule = tasks::load_schedule(source, sets, {});
+    if (!schedule) FAIL(schedule.error().text());
+    Ns sum = 0;
+    for (const sim::Price& price : schedule->prices.front().prices) sum += price.duration;
+    return sum;
+  };
+  const Ns before = prices(request.sources.paths.front(), request.sets);
+  const std::vector<std::string> machine{"cluster.hardware=h100_sxm", "cluster.gpus_per_node=4"};
+  CHECK(prices(dump.path(), machine) != before);
+  std::vector<std::string> same = machine;
+  same.insert(same.end(), request.sets.begin(), request.sets.begin() + 2);
+  CHECK(prices(dump.path(), same) == before);
 }
 
 TEST_CASE("what-if: a replayed recording is one step, in its run and on its viewer's timeline") {
