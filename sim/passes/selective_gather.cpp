@@ -15,19 +15,26 @@
 namespace foregather::sim {
 namespace {
 
-/// A parameter's buffer, which each graph that needs it gathers anew.
+/// A parameter, which each graph that needs it gathers anew.
 struct Choice {
-  StorageId gathered;
-  Bytes bytes = 0;  ///< kept, in the shard's dtype
-  Ns time = 0;      ///< of all its gathers in a step
+  std::vector<StorageId> gathered;  ///< where; several if some of its gathers are fused
+  Bytes bytes = 0;                  ///< kept, in the shard's dtype
+  Ns time = 0;                      ///< of all its gathers in a step
   std::size_t gathers = 0;
 };
+
+// The place of the shard that a node gathers.
+std::pair<StorageId, Bytes> shard_of(const Graph& graph, const CompiledNode& node) {
+  const AccessedTensor shard = graph.accesses_of(graph.at(node.ops.front())).front();
+  const Tensor& tensor = graph.at(shard.tensor);
+  return {tensor.storage, tensor.offset + shard.offset};
+}
 
 // What is kept, best first: most time a byte.
 std::vector<Choice> chosen(const Graph& graph, const CompiledProgram& program,
                            const CostTable& prices, Bytes available) {
   std::vector<Choice> all;
-  std::map<StorageId, std::size_t> rows;
+  std::map<std::pair<StorageId, Bytes>, std::size_t> rows;
   for (const CompiledGraph& each : program.graphs) {
     std::set<StorageId> freed;
     const auto& actions = graph.programs.front().threads[each.list.thread].actions(Section::body);
@@ -35,15 +42,20 @@ std::vector<Choice> chosen(const Graph& graph, const CompiledProgram& program,
       if (actions[i].kind == ActionKind::free) freed.insert(StorageId(actions[i].a));
     for (const CompiledNode& node : each.nodes) {
       if (!node.is_gather || !freed.contains(*node.gathered)) continue;  // kept already
-      const auto [at, is_new] = rows.try_emplace(*node.gathered, all.size());
-      if (is_new) all.push_back({*node.gathered, graph.at(*node.gathered).bytes, 0, 0});
+      const auto [at, is_new] = rows.try_emplace(shard_of(graph, node), all.size());
+      if (is_new) all.emplace_back();
       Choice& choice = all[at->second];
       ++choice.gathers;
       choice.time += prices.prices[graph.at(node.ops.back()).cost.row()].duration;
-      if (!is_fused_downcast(graph, node)) continue;
-      const auto shard = graph.accesses_of(graph.at(node.ops.front()));
-      choice.bytes = graph.at(*node.gathered).bytes / size_of(graph.at(shard[1].tensor).dtype) *
-                     size_of(graph.at(shard[0].tensor).dtype);
+      if (std::ranges::find(choice.gathered, *node.gathered) == choice.gathered.end())
+        choice.gathered.push_back(*node.gathered);
+      Bytes bytes = graph.at(*node.gathered).bytes;
+      if (is_fused_downcast(graph, node)) {
+        const auto shard = graph.accesses_of(graph.at(node.ops.front()));
+        bytes = bytes / size_of(graph.at(shard[1].tensor).dtype) *
+                size_of(graph.at(shard[0].tensor).dtype);
+      }
+      choice.bytes = std::max(choice.bytes, bytes);
     }
   }
   std::stable_sort(all.begin(), all.end(), [](const Choice& a, const Choice& b) {
@@ -57,10 +69,13 @@ std::vector<Choice> chosen(const Graph& graph, const CompiledProgram& program,
   return all;
 }
 
+/// By a storage that a parameter is gathered into: the one where it is kept.
+using KeptIn = std::map<StorageId, StorageId>;
+
 // Each storage is gathered by the first graph of a section that does so, and freed at its end.
 class Keeper {
  public:
-  Keeper(Rewriter& rewriter, const CompiledProgram& program, const std::set<StorageId>& kept)
+  Keeper(Rewriter& rewriter, const CompiledProgram& program, const KeptIn& kept)
       : rewriter_(rewriter), program_(program), kept_(kept) {}
 
   void keep(Section section) {
@@ -74,11 +89,13 @@ class Keeper {
       const auto erase = [&] { rewriter_.erase(list, point.index); };
       const bool names = action.kind == ActionKind::alloc || action.kind == ActionKind::free ||
                          action.kind == ActionKind::record_stream;
-      if (names && kept_.contains(StorageId(action.a)) &&
-          (action.kind != ActionKind::alloc || bound.contains(StorageId(action.a))))
-        erase();
-      if (action.kind == ActionKind::alloc && kept_.contains(StorageId(action.a)))
-        bound.insert(StorageId(action.a));
+      if (const auto kept = kept_.find(StorageId(action.a)); names && kept != kept_.end()) {
+        if (action.kind == ActionKind::alloc && bound.insert(kept->second).second)
+          rewriter_.replace(list, point.index,
+                            {ActionKind::alloc, action.stream, kept->second.row(), 0});
+        else
+          erase();
+      }
       if (action.kind != ActionKind::launch) continue;
       const auto gathered = output_of(OpId(action.a));
       if (gathered && !gathered_.insert({section, *gathered}).second) erase();
@@ -104,9 +121,23 @@ class Keeper {
 
   Rewriter& rewriter_;
   const CompiledProgram& program_;
-  const std::set<StorageId>& kept_;
+  const KeptIn& kept_;
   std::set<std::pair<Section, StorageId>> gathered_;
 };
+
+// Of each list the largest storage holds what the others did.
+KeptIn join(Graph& graph, const std::vector<std::vector<StorageId>>& lists) {
+  KeptIn kept;
+  for (const std::vector<StorageId>& list : lists) {
+    const StorageId into =
+        *std::ranges::max_element(list, {}, [&](StorageId id) { return graph.at(id).bytes; });
+    for (const StorageId id : list) kept.emplace(id, into);
+  }
+  for (Tensor& tensor : graph.tensors)
+    if (const auto found = kept.find(tensor.storage); found != kept.end())
+      tensor.storage = found->second;
+  return kept;
+}
 
 struct SelectiveGather {
   std::string text;
@@ -130,27 +161,31 @@ struct SelectiveGather {
                       fmt::format("no parameter that is gathered and freed fits into {}",
                                   format_bytes(std::max<Bytes>(available, 0))),
                       false};
-    std::set<StorageId> kept;
+    std::map<StorageId, std::size_t> chosen_by;
     Bytes bytes = 0;
     std::size_t dropped = 0;
-    for (const Choice& choice : choices) {
-      kept.insert(choice.gathered);
+    for (std::size_t c = 0; c < choices.size(); ++c) {
+      const Choice& choice = choices[c];
+      for (const StorageId gathered : choice.gathered) chosen_by.emplace(gathered, c);
       bytes += choice.bytes;
       dropped += choice.gathers - 1;
     }
     // Kept in the shard's dtype: a fused gather is taken back.
     Widener widener(rewriter, *program);
-    std::set<StorageId> full;
+    std::vector<std::vector<StorageId>> full(choices.size());
     for (const CompiledGraph& graph : program->graphs)
       for (const CompiledNode& node : graph.nodes) {
-        if (!node.is_gather || !kept.contains(*node.gathered)) continue;
+        if (!node.is_gather) continue;
+        const auto choice = chosen_by.find(*node.gathered);
+        if (choice == chosen_by.end()) continue;
         if (is_fused_downcast(rewriter.graph(), node)) widener.widen(graph, node);
         const AccessedTensor output =
             rewriter.graph().accesses_of(rewriter.graph().at(node.ops.back())).back();
-        full.insert(rewriter.graph().at(output.tensor).storage);
+        full[choice->second].push_back(rewriter.graph().at(output.tensor).storage);
       }
     rewriter.flush();
-    Keeper keeper(rewriter, *program, full);
+    const KeptIn kept = join(rewriter.graph(), full);
+    Keeper keeper(rewriter, *program, kept);
     keeper.keep(Section::first);
     keeper.keep(Section::body);
     rewriter.flush();

@@ -218,6 +218,26 @@ TEST_CASE("selective-gather keeps what costs most time a byte and stops at what 
   CHECK(notes.back().did.find("stay gathered") != std::string::npos);
 }
 
+TEST_CASE("selective-gather keeps a tied parameter once, though one of its gathers is fused") {
+  const Graph tied = sample_with("gpt2_ddp", {"parallel.strategy=deepcompile",
+                                              "parallel.deepcompile_passes=none", "model.layers=2"})
+                         .graph;
+  std::vector<sim::PassNote> notes;
+  const Graph before = passed(tied, {"selective-gather=100GiB"}, &notes);
+  const std::string kept = notes.back().did.substr(0, notes.back().did.find(" of "));
+  for (const std::vector<std::string>& first :
+       {std::vector<std::string>{"fuse-downcast"},
+        {"fuse-downcast", "order=fast-free"},
+        {"fuse-downcast,prefetch_dtype=shard", "order=fast-free", "prefetch=budget"}}) {
+    std::vector<std::string> passes = first;
+    passes.emplace_back("selective-gather=100GiB");
+    const Graph after = passed(tied, passes, &notes);
+    CHECK(problems(after) == "");
+    CHECK(notes.back().did.starts_with(kept));
+    CHECK(gathered_bytes(after) == gathered_bytes(before));
+  }
+}
+
 TEST_CASE("DeepCompile's passes leave other schedules alone and say why") {
   std::vector<sim::PassNote> notes;
   passed(sample_with("tiny_fsdp2", {"model.layers=2"}).graph,
