@@ -78,10 +78,13 @@ constexpr KeyNeeds kBackwardPrefetch{"parallel.backward_prefetch = pre", [](cons
                                        return w.parallel.backward_prefetch == Prefetch::pre;
                                      }};
 
-constexpr KeyNeeds kDeviceOptimizer{"an optimizer on the device", [](const Workload& w) {
-                                      return w.parallel.offload == Offload::none ||
-                                             w.parallel.offload == Offload::parameters;
-                                    }};
+constexpr KeyNeeds kTorchOptimizer{
+    "an optimizer on the device and train.optimizer_state = master", [](const Workload& w) {
+      const bool on_device =
+          w.parallel.offload == Offload::none || w.parallel.offload == Offload::parameters;
+      return on_device && (w.train.optimizer == Optimizer::sgd ||
+                           w.train.optimizer_state == StateType::as_master);
+    }};
 constexpr KeyNeeds kOtherCompiler{"another strategy than Thunder's", [](const Workload& w) {
                                     const bool is_thunder =
                                         (set_of(w.parallel.strategy) & kThunder) != 0;
@@ -244,7 +247,7 @@ constexpr std::array kKeys{
                 set_choice<kTrain, &Train::optimizer, kOptimizer>},
     WorkloadKey{"train.optimizer_impl", "foreach | fused", "foreach", "How the optimizer runs",
                 set_choice<kTrain, &Train::optimizer_impl, kOptimizerImpl>, kOne, kEveryStrategy,
-                kDeviceOptimizer},
+                kTorchOptimizer},
     WorkloadKey{"train.optimizer_state", "master | fp32 | bf16 | int8", "master",
                 "Of optimizer states; int8: blocks of 256, as torchao",
                 set_choice<kTrain, &Train::optimizer_state, kStateType>, kOne, kEveryStrategy,

@@ -285,6 +285,10 @@ TEST_CASE("a key that lacks what it needs is named") {
   CHECK(good("[train]\nmomentum = 0.5\n").warnings ==
         Sets{"dir/w.toml:4:1: train.momentum has no effect: it needs train.optimizer = sgd"});
   CHECK(good("[train]\nmomentum = 0.5\noptimizer = \"sgd\"\n").warnings.empty());
+  const std::string fused = "[train]\noptimizer_impl = \"fused\"\noptimizer_state = \"bf16\"\n";
+  CHECK(good(fused).warnings ==
+        Sets{"dir/w.toml:4:1: train.optimizer_impl has no effect: it needs an optimizer on the "
+             "device and train.optimizer_state = master"});
   CHECK(good("[train]\nlora_rank = 4\n").warnings.size() == 1);
   CHECK(good("[train]\nlora_rank = 4\ntrainable = \"lora\"\n").warnings.empty());
   CHECK(good("", {"cluster.fabric=ib_ndr"}).warnings ==
@@ -413,4 +417,6 @@ TEST_CASE("every key accepts what its help promises") {
 TEST_CASE("a ready schedule leaves only the machine open") {
   CHECK(machine_of_sets({"cluster.hw=a100_80_sxm", "cluster.contention=false"}).has_value());
   CHECK_FALSE(machine_of_sets({"train.micro_batch=2"}).has_value());
+  CHECK(machine_of_sets({"train.attention=flash", "train.attention_speed=2"}).has_value());
+  CHECK_FALSE(machine_of_sets({"train.attention=eager"}).has_value());
 }
