@@ -30,6 +30,40 @@ std::int64_t model_flops(const std::string& name, const Settings& sets) {
 
 }  // namespace
 
+TEST_CASE("under every strategy a model of which a part is trained could run") {
+  const Settings variants{"parallel.strategy=single",
+                          "parallel.strategy=ddp",
+                          "parallel.strategy=zero2",
+                          "parallel.strategy=zero3",
+                          "parallel.strategy=deepcompile",
+                          "parallel.strategy=fsdp1",
+                          "parallel.strategy=fsdp1 parallel.backward_prefetch=post",
+                          "parallel.strategy=fsdp1 parallel.backward_prefetch=none",
+                          "parallel.strategy=fsdp2",
+                          "parallel.strategy=fsdp2 train.grad_accum=2 "
+                          "parallel.reshard_after_backward=false parallel.reshard_after_forward=2",
+                          "parallel.strategy=fsdp2 parallel.reshard_after_forward=2"};
+  for (const std::string& variant : variants)
+    for (const char* trained : {"wte,embed", "lm_head", "attn", "norm,ln_", "lora"})
+      for (const bool alone : {false, true}) {
+        INFO(variant << ", trained: " << trained << (alone ? ", alone" : ""));
+        Settings sets{std::string("train.trainable=") + trained, "train.lora_targets=all-linear"};
+        for (std::size_t at = 0; at < variant.size();) {
+          const std::size_t end = std::min(variant.find(' ', at), variant.size());
+          sets.push_back(variant.substr(at, end - at));
+          at = end + 1;
+        }
+        const bool single = variant == "parallel.strategy=single";
+        const bool keeps_part = variant.find("forward=2") != std::string::npos;
+        if (alone && (single || keeps_part)) continue;
+        const int ranks = single || alone ? 1 : 4;
+        const std::string many = std::to_string(ranks);
+        sets = sets + Settings{"parallel.world_size=" + many, "cluster.gpus_per_node=" + many};
+        CHECK(first_problem("tiny_fsdp2", sets + Settings{"model.layers=2"}) == "");
+        CHECK(first_problem("gpt2_ddp", sets + kTied) == "");
+      }
+}
+
 TEST_CASE("a tied weight is trained under all its names if under one") {
   for (const char* strategy : {"single", "ddp", "fsdp1", "fsdp2", "zero3"}) {
     INFO(strategy);
