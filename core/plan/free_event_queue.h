@@ -24,7 +24,7 @@ namespace foregather::plan {
 /// is recorded again.
 class FreeEventQueue {
  public:
-  /// `few`: a step may put in fewer events than the queue holds.
+  /// `few`: a step may put in fewer events than the queue holds at a take.
   FreeEventQueue(Lowering& lowering, bool few) : lowering_(lowering), few_(few) {}
 
   void begin_section();

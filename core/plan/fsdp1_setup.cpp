@@ -15,15 +15,19 @@ std::int64_t predivide_factor(std::int64_t world) {
 }
 
 // May the limiter's queue hold an event that is older than its slot's latest recording? It never
-// holds more than four: each unit's unshard takes one out (asserted by FreeEventQueue).
-bool has_few_units(const Lowering& lowering) { return lowering.layout.units.size() <= 4; }
+// holds more than four: each unit's unshard takes one out (asserted by FreeEventQueue). But units
+// without a backward that stay gathered are all freed at its end, with no unshard between.
+bool has_few_events(const Lowering& lowering) {
+  return lowering.layout.units.size() <= 4 ||
+         lowering.workload.train.trainable.kind != Trainable::Kind::all;
+}
 
 }  // namespace
 
 Fsdp1Schedule::Fsdp1Schedule(Lowering& lowering)
     : lowering_(lowering),
       loss_(loss_place(lowering)),
-      free_events_(lowering, has_few_units(lowering)) {
+      free_events_(lowering, has_few_events(lowering)) {
   const Parallel& parallel = lowering.workload.parallel;
   types_ = {lowering.workload.train.master, parallel.param_dtype, parallel.reduce_dtype};
   sharding_ = parallel.shard_size == 1 ? Fsdp1Sharding::no_shard : parallel.sharding;
