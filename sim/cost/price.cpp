@@ -153,7 +153,7 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
   table.prices.reserve(graph.costs.size());
   Sources sources(hardware, table.sources);
   CollectivePricer collectives(hardware, options.link_bandwidth_scale);
-  const bool by_cudnn = options.cudnn_attention && hardware.has_cudnn_attention();
+  const bool prefers_cudnn = options.cudnn_attention && hardware.has_cudnn_attention();
   const double pace = 1 + hardware.compute.rank_spread * slowest_of(options.ranks);
 
   for (const Cost& cost : graph.costs) {
@@ -166,9 +166,10 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
       work = priced.work;
       source = cost.is_fixed ? sources.fixed() : sources.collective(cost, priced, span);
     } else {
-      work = cost.kind == OpKind::attention && by_cudnn && cost.dtype != DType::f32
-                 ? attention_work(cost, hardware, AttentionKernels::cudnn)
-                 : compute_work(cost, hardware);
+      const bool by_cudnn =
+          prefers_cudnn && cost.kind == OpKind::attention && cost.dtype != DType::f32;
+      work = by_cudnn ? attention_work(cost, hardware, AttentionKernels::cudnn)
+                      : compute_work(cost, hardware);
       const Calibrated calibrated =
           take_measured_time(cost, hardware, by_cudnn, options.attention_is_stated, work);
       const double speed = options.compute_scale / pace *
