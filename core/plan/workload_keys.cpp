@@ -80,10 +80,8 @@ constexpr KeyNeeds kBackwardPrefetch{"parallel.backward_prefetch = pre", [](cons
 
 constexpr KeyNeeds kTorchOptimizer{
     "an optimizer on the device and train.optimizer_state = master", [](const Workload& w) {
-      const bool on_device =
-          w.parallel.offload == Offload::none || w.parallel.offload == Offload::parameters;
-      return on_device && (w.train.optimizer == Optimizer::sgd ||
-                           w.train.optimizer_state == StateType::as_master);
+      return (w.parallel.offload == Offload::none || w.parallel.offload == Offload::parameters) &&
+             (kSgd.holds(w) || w.train.optimizer_state == StateType::as_master);
     }};
 constexpr KeyNeeds kOtherCompiler{"another strategy than Thunder's", [](const Workload& w) {
                                     const bool is_thunder =
