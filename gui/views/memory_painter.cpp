@@ -124,10 +124,15 @@ void paint_ooms(QPainter& painter, const QRectF& area, const Scene& scene, const
     painter.drawLine(QPointF(x - 5, y - 5), QPointF(x + 5, y + 5));
     painter.drawLine(QPointF(x - 5, y + 5), QPointF(x + 5, y - 5));
     const bool to_left = x > area.center().x();
+    const QString what =
+        QString("no memory for %1 of %2").arg(shown(format_bytes(oom.requested)), shown(oom.name));
     const QRectF place(to_left ? x - 310 : x + 10, y - 7, 300, 14);
-    draw_fitting(
-        painter, place, (to_left ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter,
-        QString("no memory for %1 of %2").arg(shown(format_bytes(oom.requested)), shown(oom.name)));
+    // Over the curves, about as wide as the text is in any font.
+    const double width = std::min(6.0 * static_cast<double>(what.size()), place.width());
+    painter.fillRect(QRectF(to_left ? place.right() - width : place.left(), place.top(), width, 14),
+                     scene.theme.ground);
+    draw_fitting(painter, place, (to_left ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter,
+                 what);
   }
 }
 
