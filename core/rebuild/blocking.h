@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/rebuild/timeline.h"
+#include "core/run/recording.h"
 
 namespace foregather::rebuild {
 
@@ -9,6 +10,6 @@ namespace foregather::rebuild {
 /// those launched before; a copy or another launch that returned only after its own op had ended
 /// waited for that. A synchronisation of the device is one only if nothing launched before it ends
 /// later.
-void find_blocking_calls(Timeline& timeline);
+void find_blocking_calls(const run::Recording& recording, Timeline& timeline);
 
 }  // namespace foregather::rebuild

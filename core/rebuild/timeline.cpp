@@ -40,7 +40,7 @@ class Joining {
     add_streams();
     add_launch_order();
     find_waits(recording_, timeline_, shift());
-    find_blocking_calls(timeline_);
+    find_blocking_calls(recording_, timeline_);
     add_host_waits();
     issue_late();
     for (RecordedOp& op : timeline_.ops) explain(op);

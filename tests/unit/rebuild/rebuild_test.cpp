@@ -192,6 +192,22 @@ TEST_CASE("a synchronisation before the first op waits for what others launched"
   CHECK(replayed(step.graph) == std::vector<Ns>{100, 500, 110, 600});
 }
 
+TEST_CASE("a synchronisation before the first op waits for nothing that is launched after it") {
+  const Ns launch = GENERATE(-18, -5);
+  CAPTURE(launch);
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), other = w.lane("1", "2");
+  const auto stream = w.lane("0", "7"), side = w.lane("0", "9");
+  w.call(host, "cudaLaunchKernel", -30, -25, 0);
+  w.call(other, "cudaLaunchKernel", launch, launch + 2, 1);
+  w.call(host, "cudaStreamSynchronize", -10, 502, 2);
+  w.call(host, "cudaLaunchKernel", 508, 513, 3);
+  w.kernel(stream, "gemm", 0, 500, 0);
+  w.kernel(side, "gemm", 1, 501, 1);
+  w.kernel(stream, "gemm", 516, 600, 3);
+  CHECK(replayed(rebuilt(w.recording).graph).back() == 600);
+}
+
 TEST_CASE("recorded waits reach back before the first op") {
   RecordingWriter w;
   const auto host = w.lane("1", "1"), compute = w.lane("0", "7"), comm = w.lane("0", "9");
