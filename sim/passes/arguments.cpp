@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "sim/cost/rounding.h"
@@ -75,8 +76,10 @@ std::optional<Bytes> parse_bytes(std::string_view text) {
   if (error != std::errc()) return std::nullopt;
   const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
   for (const auto& [name, factor] : kUnits)
-    if (const double bytes = number * factor; unit == name && bytes >= 1 && bytes <= kMost)
-      return static_cast<Bytes>(bytes);
+    if (const double bytes = number * factor; unit == name && bytes >= 1 && bytes <= kMost) {
+      const bool is_whole = factor > 1 || bytes == std::floor(bytes);
+      return is_whole ? std::optional(static_cast<Bytes>(bytes)) : std::nullopt;
+    }
   return std::nullopt;
 }
 

@@ -23,18 +23,36 @@ struct Choice {
   std::size_t gathers = 0;
 };
 
-// The place of the shard that a node gathers.
-std::pair<StorageId, Bytes> shard_of(const Graph& graph, const CompiledNode& node) {
-  const AccessedTensor shard = graph.accesses_of(graph.at(node.ops.front())).front();
-  const Tensor& tensor = graph.at(shard.tensor);
-  return {tensor.storage, tensor.offset + shard.offset};
+/// The place of a shard.
+using Shard = std::pair<StorageId, Bytes>;
+
+std::optional<Shard> shard_of(const Graph& graph, const CompiledNode& node) {
+  const auto accesses = graph.accesses_of(graph.at(node.ops.front()));
+  if (accesses.empty() || accesses.front().mode != Access::read) return std::nullopt;
+  const Tensor& tensor = graph.at(accesses.front().tensor);
+  return Shard(tensor.storage, tensor.offset + accesses.front().offset);
+}
+
+// The shard that is gathered into each storage; nothing where it is none, or several.
+std::map<StorageId, std::optional<Shard>> shards_of(const Graph& graph,
+                                                    const CompiledProgram& program) {
+  std::map<StorageId, std::optional<Shard>> shards;
+  for (const CompiledGraph& each : program.graphs)
+    for (const CompiledNode& node : each.nodes) {
+      if (!node.is_gather) continue;
+      const auto shard = shard_of(graph, node);
+      const auto [known, is_new] = shards.try_emplace(*node.gathered, shard);
+      if (!is_new && known->second != shard) known->second.reset();
+    }
+  return shards;
 }
 
 // What is kept, best first: most time a byte.
 std::vector<Choice> chosen(const Graph& graph, const CompiledProgram& program,
                            const CostTable& prices, Bytes available) {
   std::vector<Choice> all;
-  std::map<std::pair<StorageId, Bytes>, std::size_t> rows;
+  std::map<Shard, std::size_t> rows;
+  const auto shards = shards_of(graph, program);
   for (const CompiledGraph& each : program.graphs) {
     std::set<StorageId> freed;
     const auto& actions = graph.programs.front().threads[each.list.thread].actions(Section::body);
@@ -42,7 +60,9 @@ std::vector<Choice> chosen(const Graph& graph, const CompiledProgram& program,
       if (actions[i].kind == ActionKind::free) freed.insert(StorageId(actions[i].a));
     for (const CompiledNode& node : each.nodes) {
       if (!node.is_gather || !freed.contains(*node.gathered)) continue;  // kept already
-      const auto [at, is_new] = rows.try_emplace(shard_of(graph, node), all.size());
+      const std::optional<Shard>& shard = shards.at(*node.gathered);
+      if (!shard) continue;
+      const auto [at, is_new] = rows.try_emplace(*shard, all.size());
       if (is_new) all.emplace_back();
       Choice& choice = all[at->second];
       ++choice.gathers;
@@ -51,9 +71,9 @@ std::vector<Choice> chosen(const Graph& graph, const CompiledProgram& program,
         choice.gathered.push_back(*node.gathered);
       Bytes bytes = graph.at(*node.gathered).bytes;
       if (is_fused_downcast(graph, node)) {
-        const auto shard = graph.accesses_of(graph.at(node.ops.front()));
-        bytes = bytes / size_of(graph.at(shard[1].tensor).dtype) *
-                size_of(graph.at(shard[0].tensor).dtype);
+        const auto cast = graph.accesses_of(graph.at(node.ops.front()));
+        bytes = bytes / size_of(graph.at(cast[1].tensor).dtype) *
+                size_of(graph.at(cast[0].tensor).dtype);
       }
       choice.bytes = std::max(choice.bytes, bytes);
     }

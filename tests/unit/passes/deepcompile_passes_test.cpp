@@ -238,6 +238,34 @@ TEST_CASE("selective-gather keeps a tied parameter once, though one of its gathe
   }
 }
 
+TEST_CASE("selective-gather leaves alone what two shards are gathered into") {
+  const Graph scheduled = passed(unscheduled(), {"order=fast-free"});
+  std::vector<sim::PassNote> notes;
+  const auto kept = [&](const Graph& graph) {
+    passed(graph, {"selective-gather=100GiB"}, &notes);
+    return std::stoi(notes.back().did);  // "41 parameters stay gathered"
+  };
+  const int all = kept(scheduled);
+  const auto moved = [&](auto&& change) {
+    Graph graph = scheduled;
+    std::set<std::uint32_t> gathered;
+    for (const OpId id : launches(graph)) {
+      const Op& op = graph.at(id);
+      if (op.role != Role::gather || op.accesses.count < 2) continue;
+      if (gathered.insert(graph.at(graph.accesses_of(op).back().tensor).storage.row()).second)
+        continue;
+      change(graph.accesses[op.accesses.first]);
+      break;
+    }
+    return graph;
+  };
+  CHECK(kept(moved([](AccessedTensor& shard) {
+          shard.offset += 4;
+          shard.bytes -= 4;
+        })) == all - 1);
+  CHECK(kept(moved([](AccessedTensor& shard) { shard.mode = Access::write; })) == all - 1);
+}
+
 TEST_CASE("DeepCompile's passes leave other schedules alone and say why") {
   std::vector<sim::PassNote> notes;
   passed(sample_with("tiny_fsdp2", {"model.layers=2"}).graph,

@@ -17,7 +17,8 @@ TEST_CASE("a size is a number of bytes or has a unit") {
   CHECK(parse_bytes("1GB") == 1'000'000'000);
   CHECK(parse_bytes("1TiB") == 1024 * GiB);
   CHECK(parse_bytes("1.5KiB") == 1536);
-  for (const char* bad : {"", "0", "-1", "1e9", "GiB", "1 GiB", "1gib", "2000TiB", "inf", "nan"})
+  for (const char* bad :
+       {"", "0", "-1", "1e9", "GiB", "1 GiB", "1gib", "2000TiB", "inf", "nan", "80.7", "1.5B"})
     CHECK_FALSE(parse_bytes(bad));
 }
 
