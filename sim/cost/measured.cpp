@@ -60,10 +60,15 @@ std::vector<std::string> pools_of(const WorkSample& work) {
     names = {"kernel " + work.kernel, "family " + run::kernel_family(work.kernel)};
   if (work.has_cost) {
     const auto by_cudnn = is_by_cudnn(work);
-    const std::string whose = !by_cudnn ? "" : *by_cudnn ? " by cuDNN" : " by others";
-    if (by_cudnn) names.insert(names.end(), {"cost " + typed + whose, "cost " + kind + whose});
-    if (!by_cudnn || !work.kernel.empty())
-      names.insert(names.end(), {"cost " + typed, "cost " + kind});
+    std::vector<std::string> whose;
+    if (work.cost.kind != OpKind::attention)
+      whose = {""};
+    else if (by_cudnn)
+      whose = {*by_cudnn ? " by cuDNN" : " by others"};
+    else
+      whose = {" by cuDNN", " by others"};
+    for (const std::string& of : whose)
+      names.insert(names.end(), {"cost " + typed + of, "cost " + kind + of});
     names.emplace_back("cost");
   }
   if (!work.kernel.empty()) names.insert(names.end(), {"typed " + typed, "kind " + kind, "all"});

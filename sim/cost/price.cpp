@@ -124,7 +124,7 @@ Calibrated take_measured_time(const Cost& cost, const Hardware& hardware, bool b
   sample.has_cost = true;
   sample.by_cudnn = by_cudnn;
   auto estimate = hardware.measured->estimate(sample, hardware);
-  if (!estimate && !attention_is_stated) {
+  if (!estimate && cost.kind == OpKind::attention && !attention_is_stated) {
     sample.by_cudnn = !by_cudnn;
     estimate = hardware.measured->estimate(sample, hardware);
   }

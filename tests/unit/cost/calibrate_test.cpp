@@ -322,6 +322,22 @@ TEST_CASE("calibrate: attention has the time of the kernels that the schedule na
   CHECK(modelled_time(all[2], base()) * 10 < modelled_time(flash, base()) * 6);
 }
 
+TEST_CASE("calibrate: attention that was measured of a kernel without a name is of any") {
+  WorkSample row;
+  row.cost = attention(2048, 2);
+  row.has_cost = true;
+  row.time = row.total = 900'000;
+  const MeasuredTable table({row}, base());
+  for (const bool by_cudnn : {false, true}) {
+    WorkSample work = row;
+    work.by_cudnn = by_cudnn;
+    const auto estimate = table.estimate(work, base());
+    REQUIRE(estimate);
+    CHECK_FALSE(estimate->is_extrapolated);
+    CHECK(estimate->time > 100'000);
+  }
+}
+
 TEST_CASE("calibrate: the same samples give the same bytes") {
   const std::vector<WorkSample> all = samples();
   CHECK(overlay_text(calibrate(all, base(), {}), all, "h100_sxm", "x") ==
