@@ -164,7 +164,10 @@ void Recorder::done(const OpDone& event) {
   const std::lock_guard lock(mutex_);
   if (awaits_row(event)) return park(event);
   record(event);
-  for (bool has_found = true; has_found && !waiting_.empty();) {
+  const bool releases = std::ranges::any_of(waiting_, [&](const OpDone& each) {
+    return each.bound_by == event.op && each.bound_rank == event.rank && each.step == event.step;
+  });
+  for (bool has_found = releases; has_found && !waiting_.empty();) {
     has_found = false;
     for (const OpDone& each : std::exchange(waiting_, {})) {
       if (awaits_row(each)) {
