@@ -174,8 +174,9 @@ Status fill_as_recorded(const Schedule& schedule, Summary& summary) {
 
 // The keys of a workload that its schedule is priced by, as --set takes them; a dump has none.
 std::vector<std::string> price_sets(const SimulateRequest& request, const Schedule& schedule) {
-  const auto workload =
+  auto workload =
       plan::parse_workload(schedule.source_text, request.sources.paths.front(), request.sets);
+  if (!workload) workload = plan::machine_of_sets(request.sets);
   std::vector<std::string> sets;
   if (!workload) return sets;
   const plan::Train& train = workload->train;

@@ -12,8 +12,6 @@
 namespace foregather::tasks {
 namespace {
 
-constexpr double kFastestAdapter = 800;  // Gb/s
-
 enum class Subject { anything, network, inside };
 
 constexpr std::string_view kNames[] = {"edr",   "hdr",      "ndr",        "xdr",       "efa",
@@ -57,8 +55,11 @@ class Parting {
   static std::size_t sign_at(std::string_view text, std::size_t at) {
     constexpr std::string_view kSigns[] = {"(", ")",     "+",      ",",   ";",   "|",
                                            "&", " and ", " with ", " - ", " / ", "\xe2\x80\x93"};
+    const bool is_separator =  // "3,200"
+        text[at] == ',' && at > 0 && at + 1 < text.size() && is_digit(text[at - 1]) &&
+        is_digit(text[at + 1]);
     for (const std::string_view sign : kSigns)
-      if (text.substr(at).starts_with(sign)) return sign.size();
+      if (!is_separator && text.substr(at).starts_with(sign)) return sign.size();
     return 0;
   }
 
@@ -89,9 +90,12 @@ std::optional<double> number_before(std::string_view text, std::size_t& end) {
   std::size_t last = end;
   while (last > 0 && text[last - 1] == ' ') --last;
   std::size_t first = last;
-  while (first > 0 && (is_digit(text[first - 1]) || text[first - 1] == '.')) --first;
+  const auto is_of_number = [](char c) { return is_digit(c) || c == '.' || c == ','; };
+  while (first > 0 && is_of_number(text[first - 1])) --first;
+  std::string digits(text.substr(first, last - first));
+  std::erase(digits, ',');
   double value = 0;
-  if (std::from_chars(text.data() + first, text.data() + last, value).ec != std::errc())
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc())
     return std::nullopt;
   end = first;
   return value;

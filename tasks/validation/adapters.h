@@ -6,6 +6,8 @@
 
 namespace foregather::tasks {
 
+inline constexpr double kFastestAdapter = 800;  ///< Gb/s: what is faster is several together
+
 /// "8x200Gb/s" -> 8, 200; "EFA 3200 Gbps" -> no count, 3200; "4x HDR" -> 4, 200.
 struct Adapters {
   std::optional<int> count;  ///< of a node or a GPU, as far as it is stated

@@ -43,7 +43,7 @@ std::string topology_of(std::string_view text, std::string_view hardware, bool h
                                            "disable p2p",
                                            "disabled p2p",
                                            "shm"};
-  constexpr std::string_view kPeers[] = {"p2p", "peer access", "peer to peer", "p2p disable=0"};
+  constexpr std::string_view kPeers[] = {"p2p", "peer access", "peer to peer"};
   constexpr std::string_view kSockets[] = {"dual socket", "two sockets", "2 sockets", "2 socket",
                                            "cross socket"};
   const bool says_nvlink = text.find("nvlink") != std::string_view::npos || says(text, "nvswitch");
@@ -107,7 +107,6 @@ std::string fabric_of(std::string_view text, const sim::Hardware& hardware) {
 /// Of one GPU. A total of a node ("EFA 3200Gb/s") is shared by all its GPUs; what AWS states
 /// without a count is one, and a TCP network's is the node's one adapter.
 double gbps_of(const Adapters& adapters, std::string_view fabric, int local, double gpus_of_node) {
-  constexpr double kFastestAdapter = 800;
   const double sharing = std::max<double>(gpus_of_node, local);
   if (adapters.is_of_gpu) return adapters.gbps * adapters.count.value_or(1);
   if (adapters.is_of_node) return adapters.gbps / sharing;
@@ -120,7 +119,7 @@ double gbps_of(const Adapters& adapters, std::string_view fabric, int local, dou
   return is_total ? adapters.gbps / sharing : adapters.gbps;
 }
 
-/// "one process", "-g 8", but not "one process per GPU".
+/// But not "one process per GPU".
 bool is_one_process(std::string_view text) {
   for (const std::string_view words : {"1 process", "one process", "single process"})
     if (says(text, words)) {
@@ -129,13 +128,17 @@ bool is_one_process(std::string_view text) {
           !rest.starts_with(" for each "))
         return true;
     }
-  constexpr std::string_view kFlag = " g ";  // "-g 8" without its sign
+  return false;
+}
+
+/// "-g 8": GPUs a process.
+bool has_process_of_many(std::string_view text) {
+  constexpr std::string_view kFlag = "-g ";
   const auto flag = text.find(kFlag);
+  if (flag == std::string_view::npos || (flag > 0 && is_letter(text[flag - 1]))) return false;
   int gpus = 0;
-  return flag != std::string_view::npos &&
-         std::from_chars(text.data() + flag + kFlag.size(), text.data() + text.size(), gpus).ec ==
-             std::errc() &&
-         gpus > 1;
+  const char* const number = text.data() + flag + kFlag.size();
+  return std::from_chars(number, text.data() + text.size(), gpus).ec == std::errc() && gpus > 1;
 }
 
 /// Multicast in the switch, switched off: the links are those of NVLink.
@@ -177,7 +180,8 @@ Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std:
   if (!hardware) return hardware;
   if (is_without_nvls(words) && hardware->intra.kind == sim::IntraLink::nvswitch)
     hardware->intra.kind = sim::IntraLink::nvlink;
-  if (is_one_process(words)) hardware->nccl.launch_floor = kFloorOfOneProcess * local;
+  if (is_one_process(words) || has_process_of_many(text))
+    hardware->nccl.launch_floor = kFloorOfOneProcess * local;
   return hardware;
 }
 

@@ -138,6 +138,8 @@ TEST_CASE("words for interconnects stand by themselves") {
   };
   CHECK(process("NVSwitch, 1 process per GPU") == process("NVSwitch"));
   CHECK(process("NVSwitch (-g 12)") == Approx(36000));
+  CHECK(process("-g 8, NVSwitch") == Approx(36000));
+  CHECK(process("NVSwitch, 100 G 8 NICs") == process("NVSwitch"));
 }
 
 TEST_CASE("adapters of eight GPUs share their node's, unless each has its own") {
@@ -172,8 +174,8 @@ TEST_CASE("adapters of eight GPUs share their node's, unless each has its own") 
         "NVLink 900GB/s - IB 8x200Gbps", "NVLink 900GB/s IB 8x200Gbps",
         "NVSwitch (900 GB/s) + 200 Gb/s per GPU", "8x ConnectX-7 200G", "IB HDR, 200G per GPU",
         "InfiniBand 8x200Gb/s, one NIC per GPU", "InfiniBand 8x200Gb/s one NIC per GPU",
-        "NVSwitch, 200G per GPU", "200GbE RoCE x8", "InfiniBand HDR x 8", "RoCE 1600 Gbps per node",
-        "NVSwitch + 1600 Gbps", "H100 80GB, 3.35 TB/s, IB HDR"}) {
+        "NVSwitch, 200G per GPU", "200GbE RoCE x8", "InfiniBand HDR x 8",
+        "RoCE 1,600 Gbps per node", "NVSwitch + 1600 Gbps", "H100 80GB, 3.35 TB/s, IB HDR"}) {
     CAPTURE(text);
     CHECK(gbps(text) == Approx(200));
   }
