@@ -105,7 +105,7 @@ TEST_CASE("record: what ends a program ends the command, and makes a run") {
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     REQUIRE(::kill(pid, signal) == 0);
     CHECK(test::wait_for(pid) == 128 + signal);
-    CHECK(std::stoi(value(foregather.database, "SELECT count(*) FROM call")) > 100);
+    CHECK(std::stoi(value(foregather.database, "SELECT count(*) FROM call")) > 0);
   }
 }
 
