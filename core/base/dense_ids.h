@@ -34,7 +34,7 @@ class DenseIds {
   // Fibonacci hashing: consecutive keys spread out, and no key set is slow by accident.
   std::size_t place(std::uint64_t key) const {
     const std::size_t mask = slots_.size() - 1;
-    std::size_t i = (key * 0x9e3779b97f4a7c15U) >> (64 - std::bit_width(mask));
+    std::size_t i = (key * 0x9e3779b97f4a7c15U) >> std::countl_zero(mask | 1);
     while (slots_[i].row != kNoRow && slots_[i].key != key) i = (i + 1) & mask;
     return i;
   }

@@ -74,8 +74,8 @@ class TemporaryFolder {
 /// of a signal, the end of a program that has no memory left.
 void remove_temporaries();
 
-/// From now on SIGINT, SIGTERM and SIGHUP call remove_temporaries() before they end the process as
-/// usual. For programs (main), not for libraries.
+/// From now on the signals that end a process on request (kEndingSignals, temporary_names.h) call
+/// remove_temporaries() before they do so as usual. For programs (main), not for libraries.
 void remove_temporaries_on_signals();
 
 }  // namespace foregather

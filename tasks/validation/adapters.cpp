@@ -1,7 +1,6 @@
 #include "tasks/validation/adapters.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <string>
 #include <utility>
