@@ -18,15 +18,21 @@ constexpr std::string_view kUnknown = "unknown";
 
 enum class Choice { strategy, checkpointing, compile, compute, optimizer, attention };
 
+// What differs with the strategy, which is counted apart: the fused downcast is before the gather.
+std::string gathered_before_casts(const MeasuredRow& row) {
+  return row.strategy == "deepcompile_fused" ? row.master : row.param_dtype;
+}
+
 std::string setup_of(const MeasuredRow& row) {
   const auto number = [](const auto& count) {
     return count ? fmt::format("{}", *count) : std::string(kUnknown);
   };
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{} {} {} {}\n{} {} {} {}\n{}", row.group,
-                     row.gpu, row.param_dtype, row.reduce_dtype, row.master, row.allocator_conf,
-                     row.config, row.link, row.fabric, row.tensor_parallel, row.context_parallel,
-                     row.pipeline_parallel, row.grad_accum, number(row.gpus), number(row.nodes),
-                     number(row.micro_batch), number(row.seq_len), number(row.fabric_gbps));
+                     row.gpu, gathered_before_casts(row), row.reduce_dtype, row.master,
+                     row.allocator_conf, row.config, row.link, row.fabric, row.tensor_parallel,
+                     row.context_parallel, row.pipeline_parallel, row.grad_accum, number(row.gpus),
+                     number(row.nodes), number(row.micro_batch), number(row.seq_len),
+                     number(row.fabric_gbps));
 }
 
 bool compiles(const std::string& strategy) {

@@ -7,6 +7,7 @@
 #include "core/base/json_writer.h"
 #include "core/base/sha256.h"
 #include "sim/engine/engine.h"
+#include "sim/passes/registry.h"
 #include "tasks/busy_figures.h"
 #include "tasks/interval.h"
 #include "tasks/record_run.h"
@@ -54,8 +55,10 @@ Result<sim::Simulation> simulate_times(Schedule& schedule, const sim::Simulation
   return simulation;
 }
 
-Result<RowOutcome> simulate_file(const std::string& path) {
-  auto schedule = load_schedule(path, {}, {});
+Result<RowOutcome> simulate_file(const std::string& path, const std::vector<std::string>& what_if) {
+  const auto passes = sim::parse_passes(what_if);
+  if (!passes) return tl::unexpected(passes.error());
+  auto schedule = load_schedule(path, {}, *passes);
   if (!schedule) return tl::unexpected(schedule.error());
   schedule->engine.record_memory = false;
   auto simulation = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
@@ -166,7 +169,7 @@ RowPrediction predict_row(const MeasuredRow& row, const std::string& directory,
       prediction.skipped = reason_of(written.error());
       return prediction;
     }
-    const auto outcome = simulate_file(path);
+    const auto outcome = simulate_file(path, workload->what_if);
     if (!outcome) {
       prediction.skipped = reason_of(outcome.error());
       return prediction;

@@ -18,6 +18,8 @@ struct Meaning {
   std::string_view word, key, value;
 };
 
+constexpr std::string_view kFused = "deepcompile_fused";
+
 constexpr Meaning kStrategies[] = {
     {"single", "parallel.strategy", "single"},
     {"ddp", "parallel.strategy", "ddp"},
@@ -40,6 +42,8 @@ constexpr Meaning kStrategies[] = {
     // Measured over many steps: with the passes of the fifth step on.
     {"deepcompile", "parallel.strategy", "deepcompile"},
     {"deepcompile", "parallel.deepcompile_passes", "full"},
+    {kFused, "parallel.strategy", "deepcompile"},
+    {kFused, "parallel.deepcompile_passes", "full"},
     {"thunder_zero2", "parallel.strategy", "thunder_zero2"},
     {"thunder_zero3", "parallel.strategy", "thunder_zero3"},
 };
@@ -242,8 +246,9 @@ class Translator {
     if (!is_stated(row_.master)) assume("the master dtype is not stated");
     const bool shards = row_.strategy != "ddp" && row_.strategy != "single";
     if (shards) {
-      const std::string gathered(script_.param_dtype.empty() ? row_.param_dtype
-                                                             : script_.param_dtype);
+      std::string gathered(script_.param_dtype.empty() ? row_.param_dtype : script_.param_dtype);
+      // The pass is what makes bf16 of the gathers of fp32 shards.
+      if (row_.strategy == kFused && row_.master == "fp32") gathered = row_.master;
       const std::string reduced(script_.reduce_dtype.empty() ? row_.reduce_dtype
                                                              : script_.reduce_dtype);
       constexpr std::string_view kTypes[] = {"bf16", "fp16", "fp32"};
@@ -284,7 +289,7 @@ class Translator {
       // Users turn it on where the memory asks for it. DeepCompile's are about what fits without:
       // its compiler chooses what is kept.
       set(kKey, std::string("none"));
-      if (row_.strategy == "deepcompile") {
+      if (row_.strategy.starts_with("deepcompile")) {
         assume("checkpointing is not stated: none");
         return {};
       }
@@ -300,6 +305,7 @@ class Translator {
     const std::string_view strategy =
         script_.strategy.empty() ? std::string_view(row_.strategy) : script_.strategy;
     if (Status done = set_by(kStrategies, "strategy_key", strategy); !done) return done;
+    if (row_.strategy == kFused) out_.what_if = {"fuse-downcast"};
     set("parallel.world_size", *row_.gpus);
     if (row_.strategy.ends_with("_hybrid"))
       set("parallel.shard_size", std::max<std::int64_t>(1, *row_.gpus / nodes_of(row_)));
@@ -339,6 +345,7 @@ std::string toml_of(const RowWorkload& workload, const std::string& model_path, 
         if (setting.key == other.key) setting = other;
   std::string text;
   for (const std::string& assumption : workload.assumptions) text += "# " + assumption + "\n";
+  for (const std::string& pass : workload.what_if) text += "# with --what-if " + pass + "\n";
   for (const std::string_view section : kTables) {
     std::string lines;
     if (section == "model") lines = fmt::format("config = {}\n", json_quote(model_path));

@@ -20,6 +20,7 @@ struct RowWorkload {
   /// Taken over `settings` where those do not fit the memory: what the source leaves open and
   /// users turn on then (activation checkpointing).
   std::vector<Setting> if_too_large;
+  std::vector<std::string> what_if;      ///< passes, as --what-if takes them
   std::int64_t timed_parts = 1;          ///< the published time is of a step divided by that
   std::vector<std::string> assumptions;  ///< what the key columns leave open, for people
 };
@@ -29,7 +30,7 @@ struct RowWorkload {
 /// of predictions, a setting without a key.
 Result<RowWorkload> workload_of(const MeasuredRow& row);
 
-/// The TOML file; `model_path` is the config.json, relative to it.
+/// The TOML file; `model_path` is the config.json, relative to it. A comment names the passes.
 std::string toml_of(const RowWorkload& workload, const std::string& model_path, bool too_large);
 
 }  // namespace foregather::tasks

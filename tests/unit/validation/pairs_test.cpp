@@ -136,6 +136,19 @@ TEST_CASE("a pair differs in exactly one choice") {
         }) == "");
 }
 
+TEST_CASE("a downcast before the gather is one choice, whatever dtype it leaves to gather") {
+  RowResult after_gather = base_result(), before_gather = with(result("fused"), 0.8, 0.9, 45, 36);
+  for (RowResult* each : {&after_gather, &before_gather}) each->row.master = "fp32";
+  after_gather.row.strategy = "deepcompile";
+  after_gather.row.param_dtype = "fp32";
+  before_gather.row.strategy = "deepcompile_fused";
+  const std::vector<RowResult> rows{after_gather, before_gather};
+  const Pairs pairs = find_pairs(rows);
+  REQUIRE(pairs.judged.size() == 1);
+  CHECK(pairs.judged.front().kind == "fused downcast");
+  CHECK(pairs.judged.front().what_if);
+}
+
 TEST_CASE("what makes no pair is counted") {
   RowResult skipped = base_result(), bare = result("bare"), metric = base_result(),
             twin = base_result();
