@@ -48,7 +48,7 @@ std::string integrity(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a run that is killed leaves a file that opens", "[alone]") {
+TEST_CASE("a run that is killed leaves a file that opens") {
   const char* const asked = std::getenv("FOREGATHER_KILLS");
   const int kills = asked == nullptr ? test::repetitions(20) : std::atoi(asked);
   // The flush interval, and what a busy machine may take to commit.

@@ -97,7 +97,7 @@ test::Stage undisturbed(const test::LongCommand& command, const test::Scratch& s
 
 }  // namespace
 
-TEST_CASE("every long command ends under every fault as the page says", "[alone]") {
+TEST_CASE("every long command ends under every fault as the page says") {
   const test::Scratch inputs;
   const bool is_update = std::getenv("UPDATE_GOLDEN") != nullptr;
   Page page = read_page();
