@@ -88,9 +88,13 @@ std::vector<CollectivePricer::Range> CollectivePricer::ranges(const Communicator
 double CollectivePricer::achievable(const NcclTuning& tuning, NcclChoice choice,
                                     double nccl_bandwidth) const {
   const NcclTopology& t = tuning.topology();
-  const double inside = nccl_bandwidth * (is_nvls(choice) ? hardware_.nccl.nvls_efficiency
-                                                          : hardware_.intra.efficiency);
+  double inside = nccl_bandwidth *
+                  (is_nvls(choice) ? hardware_.nccl.nvls_efficiency : hardware_.intra.efficiency);
   if (t.nodes == 1) return inside;
+  // NCCL's figures of NVLSTree are of a channel, and hold where eight share the links.
+  constexpr double kAllChannels = 8;
+  if (choice.algorithm == NcclAlgorithm::nvls_tree)
+    inside *= std::max(1.0, kAllChannels / t.nvls.channels);
   const double nics = adapters(t);
   double cap = nics * tuning.ring_ratio();
   // Two nodes exchange the message once each way; an inner node of a larger tree sends it twice.
@@ -100,17 +104,24 @@ double CollectivePricer::achievable(const NcclTuning& tuning, NcclChoice choice,
   return std::min(inside, cap);
 }
 
+double CollectivePricer::adapter(const NcclTopology& topology) const {
+  const Hardware::Inter& inter = hardware_.inter;
+  const bool is_single = topology.ranks_per_node() == 1 && inter.single_efficiency > 0;
+  return inter.nic_bandwidth / kGiga * (is_single ? inter.single_efficiency : inter.efficiency);
+}
+
 double CollectivePricer::adapters(const NcclTopology& topology) const {
-  return topology.ranks_per_node() * hardware_.inter.nic_bandwidth / kGiga *
-         hardware_.inter.efficiency;
+  return topology.ranks_per_node() * adapter(topology);
 }
 
 double CollectivePricer::streamed(const NcclTuning& carried, double bytes) const {
   const NcclTopology& t = carried.topology();
   const NcclChoice choice{NcclAlgorithm::tree, NcclProtocol::simple};
-  // Without NCCL's corrections by size, which stand for the same.
-  const double bandwidth =
-      achievable(carried, choice, carried.at(choice.algorithm, choice.protocol).bandwidth);
+  // Without NCCL's corrections by size, which stand for the same, and on two nodes without its cap
+  // of a channel: large trees reach what the search found (published tables of A100 and H100).
+  const double each_way = t.tree.channels * t.tree.intra / 2;
+  const double estimate = carried.at(choice.algorithm, choice.protocol).bandwidth;
+  const double bandwidth = achievable(carried, choice, t.nodes == 2 ? each_way : estimate);
   const double first = std::min(bytes, t.comm_channels * kTreeChunk);
   const double hops = carried.inter_hops(choice.algorithm) * first / adapters(t);
   return std::max(hops, first / bandwidth) + (bytes - first) / bandwidth;
@@ -127,9 +138,11 @@ double CollectivePricer::held(const Communicator& known, NcclChoice choice, Byte
          (message / (hardware_.nccl.ll_hop_bandwidth / kGiga) / link_scale_ + asked);
 }
 
-double CollectivePricer::started(double latency_us, int channels) const {
+double CollectivePricer::started(double latency_us, int channels, int nodes) const {
   const Hardware::Nccl& nccl = hardware_.nccl;
-  return std::max(nccl.launch_floor, latency_us * kMicrosecondNs * nccl.small_message_slowdown) +
+  const bool is_between = nodes > 1 && nccl.slowdown_between_nodes > 0;
+  const double slowdown = is_between ? nccl.slowdown_between_nodes : nccl.small_message_slowdown;
+  return std::max(nccl.launch_floor, latency_us * kMicrosecondNs * slowdown) +
          channels * nccl.channel_start;
 }
 
@@ -137,7 +150,7 @@ double CollectivePricer::time(const Communicator& known, NcclChoice choice, Byte
   const NcclTopology& t = known.carried.topology();
   const NcclEstimate estimate = known.carried.corrected(choice, bytes);
   const auto size = static_cast<double>(bytes);
-  const double start = started(estimate.latency, known.tuning.channels(choice, bytes));
+  const double start = started(estimate.latency, known.tuning.channels(choice, bytes), t.nodes);
   if (t.nodes > 1 && choice == NcclChoice{NcclAlgorithm::tree, NcclProtocol::simple}) {
     return start + streamed(known.carried, size) / link_scale_;
   }
@@ -184,8 +197,7 @@ CollectiveWork CollectivePricer::ring_like(OpKind kind, Bytes bytes, int ranks, 
   const double sent = is_nvls(result.choice) ? size * (1 + 1.0 / ranks) : around;
   const double between = !is_tree(result.choice) ? around : nodes == 2 ? size : 2 * size;
   const double link = t.ring.channels * t.ring.intra * hardware_.intra.efficiency * link_scale_;
-  const double nics =
-      hardware_.inter.nic_bandwidth / kGiga * hardware_.inter.efficiency * link_scale_;
+  const double nics = adapter(t) * link_scale_;
   work[Resource::sm] = table.channels(result.choice, bytes) / hardware_.compute.sms;
   work[Resource::hbm] =
       traffic_per_byte(kind) * sent / work.time / (hardware_.memory.bandwidth / kGiga);
@@ -205,8 +217,7 @@ CollectiveWork CollectivePricer::point_to_point(OpKind kind, Bytes bytes, int ra
     return tables.hop_latency[static_cast<std::size_t>(h)][ring][simple];
   };
   const double link = t.ring.channels * t.ring.intra * hardware_.intra.efficiency * link_scale_;
-  const double nic =
-      hardware_.inter.nic_bandwidth / kGiga * hardware_.inter.efficiency * link_scale_;
+  const double nic = adapter(t) * link_scale_;
   const auto size = static_cast<double>(bytes);
 
   double inside = nodes == 1 ? size : 0;
@@ -222,7 +233,7 @@ CollectiveWork CollectivePricer::point_to_point(OpKind kind, Bytes bytes, int ra
   Work& work = result.work;
   // Over PCIe all of it passes the GPU's one port.
   const double through_port = hardware_.has_nvlink() ? inside : inside + between;
-  work.time = started(latency, channels) + std::max(through_port / link, between / nic);
+  work.time = started(latency, channels, nodes) + std::max(through_port / link, between / nic);
   work[Resource::sm] = channels / hardware_.compute.sms;
   work[Resource::hbm] = 2 * size / work.time / (hardware_.memory.bandwidth / kGiga);
   work[Resource::intra_link] = through_port / work.time / link;

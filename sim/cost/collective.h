@@ -53,7 +53,9 @@ class CollectivePricer {
   std::vector<Range> ranges(const Communicator& known) const;
   /// Algorithm bandwidth in B/ns that links allow: the measured share of NCCL's own.
   double achievable(const NcclTuning& tuning, NcclChoice choice, double nccl_bandwidth) const;
-  /// B/ns that the adapters of one node carry.
+  /// B/ns that a GPU's adapters carry.
+  double adapter(const NcclTopology& topology) const;
+  /// The same of all GPUs of a node.
   double adapters(const NcclTopology& topology) const;
   /// ns of a Simple tree between nodes: the first chunk of each channel crosses hop after hop, the
   /// others follow it.
@@ -62,7 +64,7 @@ class CollectivePricer {
   /// to a step of each channel, and where it is too long to be sent at once, for its receiver.
   double held(const Communicator& known, NcclChoice choice, Bytes bytes) const;
   /// ns before and between transfers, for NCCL's latency in µs.
-  double started(double latency_us, int channels) const;
+  double started(double latency_us, int channels, int nodes) const;
   double time(const Communicator& known, NcclChoice choice, Bytes bytes) const;
   /// NCCL's choice and its ns; with faster links the best of those that NCCL moves on to.
   std::pair<NcclChoice, double> chosen(const Communicator& known, Bytes bytes) const;

@@ -124,14 +124,17 @@ struct Hardware {
 
   struct Inter {
     InterLink kind = InterLink::none;
-    double nic_bandwidth = 0;  ///< B/s a GPU and direction, line rate
-    double efficiency = 1;     ///< of line rate, large messages
+    double nic_bandwidth = 0;      ///< B/s a GPU and direction, line rate
+    double nics_per_gpu = 1;       ///< adapters; below 1 GPUs share them
+    double efficiency = 1;         ///< of line rate, large messages
+    double single_efficiency = 0;  ///< the same of nodes with one GPU; 0: as the others
     /// Of the rate at which trees over more than two nodes could use the adapters.
     double tree_efficiency = 1;
     double latency = 0;  ///< ns that the NIC adds to each hop
     /// ns that a message takes longer whose receiver is asked first, because it is too long to be
     /// sent at once.
     double rendezvous = 0;
+    double simple_only = 0;  ///< 1 where NCCL's plug-in switches the other protocols off
   } inter;
 
   struct Nccl {
@@ -141,7 +144,8 @@ struct Hardware {
     double pipeline_fill = 0;    ///< share of one slice's transfer time that a Simple ring exposes
     double nvls_fill = 0;        ///< the same for NVLS
     double nvls_efficiency = 1;  ///< measured large-message bandwidth / NCCL's NVLS bandwidth
-    double small_message_slowdown = 1;  ///< of NCCL's latency terms
+    double small_message_slowdown = 1;  ///< of NCCL's latency terms on one node
+    double slowdown_between_nodes = 0;  ///< of these on several; 0: as on one
     /// B/s at which an LL message, which no hop passes on before it is whole, crosses a hop between
     /// nodes.
     double ll_hop_bandwidth = 0;

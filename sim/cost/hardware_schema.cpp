@@ -69,10 +69,13 @@ constexpr std::array kFigures{
     FIGURE(intra, gpus, number, 1, 1024, false, kMayLack),
 
     FIGURE(inter, nic_bandwidth, rate, 1e6, 1e14),
+    FIGURE(inter, nics_per_gpu, number, 0.01, 16, false, kMayLack),
     FIGURE(inter, efficiency, number, 0.05, 1),
+    FIGURE(inter, single_efficiency, number, 0.05, 1, kOrZero, kMayLack),
     FIGURE(inter, tree_efficiency, number, 0.05, 1),
     FIGURE(inter, latency, time, 0, 1e8),
     FIGURE(inter, rendezvous, time, 0, 1e8),
+    FIGURE(inter, simple_only, number, 0, 1, false, kMayLack),
 
     FIGURE(nccl, version, number, 20'000, 99'999),
     FIGURE(nccl, launch_floor, time, 0, 1e7),
@@ -81,6 +84,7 @@ constexpr std::array kFigures{
     FIGURE(nccl, nvls_fill, number, 0, 100),
     FIGURE(nccl, nvls_efficiency, number, 0.05, 2),
     FIGURE(nccl, small_message_slowdown, number, 0.5, 10),
+    FIGURE(nccl, slowdown_between_nodes, number, 0.5, 10, kOrZero, kMayLack),
     FIGURE(nccl, ll_hop_bandwidth, rate, 1e8, 1e14),
     FIGURE(nccl, ll128_between_nodes, number, 0, 1),
 

@@ -27,7 +27,7 @@ struct FigureSpec {
   double most;
   double& (*field)(Hardware&);
   bool or_zero = false;   ///< 0 as well: there is no such unit
-  bool may_lack = false;  ///< 0 where no file says it
+  bool may_lack = false;  ///< as Hardware has it where no file says it
 };
 
 std::span<const FigureSpec> figure_specs();

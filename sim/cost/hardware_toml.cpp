@@ -406,7 +406,11 @@ Status apply_topology(Hardware& hardware, const std::string& name_or_path) {
   return {};
 }
 
+// What a fabric need not say is not as the one before it had it.
 Status apply_fabric(Hardware& hardware, const std::string& name_or_path) {
+  Hardware plain;
+  for (const FigureSpec& spec : figure_specs())
+    if (spec.section == "inter" && spec.may_lack) spec.field(hardware) = spec.field(plain);
   return overlay(CatalogueKind::fabric, name_or_path, hardware);
 }
 

@@ -37,6 +37,10 @@ std::size_t NcclTuning::node_column() const {
   return static_cast<std::size_t>(std::min(topology_.nodes, 3) - 1);
 }
 
+bool NcclTuning::has(NcclProtocol protocol) const {
+  return protocol == simple || (protocol == ll ? topology_.ll : topology_.ll128);
+}
+
 double NcclTuning::hop(NcclHop kind, NcclAlgorithm algorithm, NcclProtocol protocol) const {
   return tables_->hop_latency[static_cast<std::size_t>(kind)][static_cast<std::size_t>(algorithm)]
                              [static_cast<std::size_t>(protocol)];
@@ -83,7 +87,7 @@ void NcclTuning::fill_ring() {
       t.nodes == 1 ? tables_->ll_max[generation][0] : tables_->ll_max[0][node_column()];
 
   for (NcclProtocol protocol : kProtocols) {
-    if (protocol == ll128 && !t.ll128) continue;
+    if (!has(protocol)) continue;
     double bandwidth = bus;
     if (protocol == ll) bandwidth = std::min(ll_max, bus / 2);
     if (protocol == ll128) {
@@ -108,17 +112,18 @@ void NcclTuning::fill_tree() {
   const NcclTopology& t = topology_;
   const auto generation = static_cast<std::size_t>(generation_);
   const std::size_t column = node_column();
-  const double bus = std::min(0.92 * t.ring.channels * (t.nodes <= 2 ? t.ring.intra : t.ring.inter),
-                              t.ring.channels * tables_->channel_tree[generation][column]);
+  const double channels = t.tree.channels;
+  const double bus = std::min(0.92 * channels * (t.nodes <= 2 ? t.tree.intra : t.tree.inter),
+                              channels * tables_->channel_tree[generation][column]);
   const double ll_max = t.nodes == 1 ? tables_->ll_max[generation][0] : tables_->ll_max[0][column];
 
   for (NcclProtocol protocol : kProtocols) {
-    if (protocol == ll128 && !t.ll128) continue;
+    if (!has(protocol)) continue;
     double bandwidth = bus;
     if (protocol == ll) bandwidth = std::min(bus / 3.8, ll_max);
     if (protocol == ll128) {
       bandwidth = std::min(bus * (t.nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0),
-                           t.ring.channels * tables_->channel_tree_ll128[generation][column]);
+                           channels * tables_->channel_tree_ll128[generation][column]);
     }
     double inter = hop(NcclHop::net, tree, protocol);
     inter += nic_latency_ * (protocol == simple ? 2 : 1);

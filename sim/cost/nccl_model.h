@@ -65,6 +65,7 @@ class NcclTuning {
   void fill_tree();
   void fill_nvls();
   std::size_t node_column() const;
+  bool has(NcclProtocol protocol) const;
   double hop(NcclHop kind, NcclAlgorithm algorithm, NcclProtocol protocol) const;
   double base(NcclAlgorithm algorithm, NcclProtocol protocol) const;
   NcclEstimate& slot(NcclAlgorithm algorithm, NcclProtocol protocol);

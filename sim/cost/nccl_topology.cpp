@@ -61,14 +61,30 @@ void split(NcclGraph& ring, double compute_capability) {
   ring = {ring.channels * 2, ring.intra / 2, ring.inter / 2};
 }
 
-NcclGraph nvls_graph(const Hardware& hardware, double links, double nic, int heads, int nodes) {
+/// The second pass of the search (ncclTopoCompute in search.cc): between two nodes every rank of a
+/// tree passes the message up and down, so its channels are made up to twice as fast inside the
+/// nodes as between them, as far as the links go.
+NcclGraph raised(NcclGraph tree, std::span<const double> speeds, double links) {
+  for (auto speed = speeds.rbegin(); speed != speeds.rend(); ++speed) {
+    if (*speed <= tree.intra) continue;
+    if (tree.intra >= 2 * tree.inter || tree.channels * *speed > links) break;
+    tree.intra = *speed;
+  }
+  return tree;
+}
+
+NcclGraph nvls_graph(const Hardware& hardware, double links, double nic, int local, int nodes) {
+  // More GPUs of one NVLink domain share these channels: all-reduces of 64 and 72 GPUs reach the
+  // bandwidth of so many (published tables of GB200 and GB300). Between domains none is seen.
+  constexpr int kMostHeads = 8;
+  const int heads = nodes == 1 ? std::min(local, kMostHeads) : local;
   const Generation generation = hardware.generation();
   if (hardware.intra.kind != IntraLink::nvswitch || generation < Generation::hopper || heads < 2) {
     return {};
   }
   // What Google's networks need set says NCCL_NVLS_ENABLE=0 (GPUDirect-TCPX and TCPXO).
   if (nodes > 1 && hardware.inter.kind == InterLink::tcp) return {};
-  // Every GPU is the head of one channel; a link carries one channel more than there are heads.
+  // A GPU is the head of a channel; a link carries one channel more than there are heads.
   // That restates what NCCL reports: 4×60 and 8×40 on H100, 8×80 on B200.
   for (double speed : intra_speeds(generation)) {
     if ((heads + 1) * speed > links) continue;
@@ -97,9 +113,12 @@ NcclTopology nccl_topology(const Hardware& hardware, int ranks, int nodes) {
   } else {
     // A channel per NIC. Its ring also passes through every GPU of the node, unless there is one.
     const double through = local > 1 ? links : nic;
-    t.ring = fill(inter_speeds(generation), through, nic, local);
+    const int nics = std::max(1, static_cast<int>(local * hardware.inter.nics_per_gpu));
+    t.ring = fill(inter_speeds(generation), through, local * nic / nics, nics);
   }
   split(t.ring, hardware.compute.compute_capability);
+  t.tree = t.ring;
+  if (nodes == 2 && local > 1) t.tree = raised(t.tree, inter_speeds(generation), links);
   t.nvls = nvls_graph(hardware, links, nic, local, nodes);
 
   t.comm_channels = 2 * t.ring.channels;
@@ -111,7 +130,8 @@ NcclTopology nccl_topology(const Hardware& hardware, int ranks, int nodes) {
     const bool blackwell = generation == Generation::blackwell;
     t.nvls_channels = !blackwell ? 16 : nodes == 1 ? 24 : 32;
   }
-  t.ll128 = (local == 1 || t.hop == NcclHop::nvlink) &&
+  t.ll = nodes == 1 || hardware.inter.simple_only == 0;
+  t.ll128 = t.ll && (local == 1 || t.hop == NcclHop::nvlink) &&
             (nodes == 1 || hardware.nccl.ll128_between_nodes > 0);
   return t;
 }
@@ -125,7 +145,11 @@ NcclTopology at_line_rate(const NcclTopology& found, const Hardware& hardware) {
   const double nic = hardware.inter.nic_bandwidth / kBytesPerGB;
   const double node = local > 1 ? std::min(local * nic, links) : nic;
   const double more = kListed * node / (t.ring.channels * t.ring.inter);
-  if (more > 1) t.ring = {t.ring.channels, t.ring.intra * more, t.ring.inter * more};
+  const bool is_raised = t.tree.intra > t.ring.intra;
+  if (more > 1) {
+    t.ring = {t.ring.channels, t.ring.intra * more, t.ring.inter * more};
+    t.tree = {t.tree.channels, t.tree.intra * (is_raised ? 1 : more), t.tree.inter * more};
+  }
   if (t.nvls.channels > 0) t.nvls.inter = std::max(t.nvls.inter, kListed * nic);
   return t;
 }

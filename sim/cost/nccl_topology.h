@@ -17,18 +17,20 @@ struct NcclTopology {
   int ranks = 1;
   int nodes = 1;
   NcclHop hop = NcclHop::pci;  ///< of a hop inside a node
-  NcclGraph ring;              ///< trees use the same channels
+  NcclGraph ring;
+  NcclGraph tree;  ///< the ring's channels, faster inside the nodes where there are two
   NcclGraph nvls;
   int comm_channels = 1;  ///< CTAs that a large ring collective launches
   int nvls_channels = 0;  ///< the same for NVLS
-  bool ll128 = false;     ///< the protocol is used by default
+  bool ll = true;         ///< the protocol is used by default
+  bool ll128 = false;
 
   int ranks_per_node() const { return (ranks + nodes - 1) / nodes; }
 };
 
 /// The search in closed form: speeds are tried downwards from NCCL's lists and the one that fills
-/// the links best wins; fast rings are split in two. Assumes one NIC a GPU where there are several
-/// nodes, and links that are all alike. `ranks` and `nodes` are at least 1.
+/// the links best wins; fast rings are split in two. Assumes that adapters, inter.nics_per_gpu for
+/// each GPU, and links are all alike. `ranks` and `nodes` are at least 1.
 NcclTopology nccl_topology(const Hardware& hardware, int ranks, int nodes);
 
 /// The same channels at the speed that adapters carry. NCCL's lists have 0.96 of the usual line

@@ -64,6 +64,9 @@ std::string topology_of(std::string_view text, std::string_view hardware, bool h
 struct Word {
   std::string_view word, fabric;
 };
+constexpr std::string_view kRoce = "roce";
+constexpr std::string_view kEthernet = "ethernet_100";
+constexpr double kUsualEthernet = 100;  // Gb/s
 /// The first that stands in the text.
 constexpr Word kFabrics[] = {
     {"tcpxo", "tcpxo"},
@@ -78,8 +81,8 @@ constexpr Word kFabrics[] = {
     {"slingshot", "slingshot"},
     {"ib disable=1", "ethernet_100"},
     {"net=socket", "ethernet_100"},
-    {"roce", "roce_400"},
-    {"spectrum", "roce_400"},
+    {"roce", kRoce},
+    {"spectrum", kRoce},
     {"hdr", "ib_hdr"},
     {"edr", "ib_hdr"},
     {"ndr", "ib_ndr"},
@@ -91,10 +94,14 @@ constexpr Word kFabrics[] = {
     {"net/socket", "ethernet_100"},
 };
 
+/// Without a speed RoCE has that of the adapters that usually come with the GPU.
 std::string fabric_of(std::string_view text, const sim::Hardware& hardware) {
+  constexpr double kOf200Gbps = 25e9;
   if (says(text, "p4d") || says(text, "p4de")) return "efa_400";
   for (const Word& known : kFabrics) {
     if (!says(text, known.word)) continue;
+    if (known.fabric == kRoce)
+      return hardware.inter.nic_bandwidth > kOf200Gbps ? "roce_400" : "roce_200";
     if (!known.fabric.empty()) return std::string(known.fabric);
     return hardware.generation() >= sim::Generation::hopper ? "ib_ndr" : "ib_hdr";
   }
@@ -104,19 +111,23 @@ std::string fabric_of(std::string_view text, const sim::Hardware& hardware) {
   return is_ethernet ? "ethernet_100" : "";
 }
 
+struct Share {
+  double gbps = 0;
+  double nics = 0;  ///< 0: not known
+};
+
 /// Of one GPU. A total of a node ("EFA 3200Gb/s") is shared by all its GPUs; what AWS states
 /// without a count is one, and a TCP network's is the node's one adapter.
-double gbps_of(const Adapters& adapters, std::string_view fabric, int local, double gpus_of_node) {
+Share share_of(const Adapters& adapters, std::string_view fabric, int local, double gpus_of_node) {
   const double sharing = std::max<double>(gpus_of_node, local);
-  if (adapters.is_of_gpu) return adapters.gbps * adapters.count.value_or(1);
-  if (adapters.is_of_node) return adapters.gbps / sharing;
-  if (adapters.count && *adapters.count > gpus_of_node)
-    return adapters.gbps * *adapters.count / sharing;
-  if (adapters.count)
-    return adapters.gbps * std::min(1.0, *adapters.count / static_cast<double>(local));
-  if (fabric == "ethernet_100") return adapters.gbps / local;
+  const auto each = [&](double nics) { return Share{adapters.gbps * nics, nics}; };
+  if (adapters.is_of_gpu) return each(adapters.count.value_or(1));
+  if (adapters.is_of_node) return {adapters.gbps / sharing};
+  if (adapters.count && *adapters.count > gpus_of_node) return each(*adapters.count / sharing);
+  if (adapters.count) return each(std::min(1.0, *adapters.count / static_cast<double>(local)));
+  if (fabric == kEthernet) return each(1.0 / local);
   const bool is_total = adapters.gbps > kFastestAdapter || fabric.starts_with("efa");
-  return is_total ? adapters.gbps / sharing : adapters.gbps;
+  return is_total ? Share{adapters.gbps / sharing} : Share{adapters.gbps};
 }
 
 /// But not "one process per GPU".
@@ -165,6 +176,7 @@ Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std:
   const std::string words = lower(spaced(text));
   const int local = std::max(1, ranks / std::max(1, nodes));
   cluster.topology = topology_of(words, cluster.hardware, board->has_nvlink());
+  Share share;
   if (nodes > 1) {
     cluster.fabric = fabric_of(words, *board);
     // Its own adapters are shared by two dies.
@@ -173,11 +185,15 @@ Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std:
     const int of_tray = std::max(1, ranks / std::max(1, trays));
     const bool has_trays = board->intra.gpus > 8;
     if (const auto adapters = adapters_of(text))
-      cluster.fabric_gbps = gbps_of(*adapters, cluster.fabric, has_trays ? of_tray : local,
-                                    has_trays ? of_tray : board->intra.gpus);
+      share = share_of(*adapters, cluster.fabric, has_trays ? of_tray : local,
+                       has_trays ? of_tray : board->intra.gpus);
+    else if (cluster.fabric == kEthernet)
+      share = share_of({{}, kUsualEthernet}, kEthernet, local, board->intra.gpus);
+    cluster.fabric_gbps = share.gbps;
   }
   auto hardware = load_machine(cluster);
   if (!hardware) return hardware;
+  if (share.nics > 0) hardware->inter.nics_per_gpu = share.nics;
   if (is_without_nvls(words) && hardware->intra.kind == sim::IntraLink::nvswitch)
     hardware->intra.kind = sim::IntraLink::nvlink;
   if (is_one_process(words) || has_process_of_many(text))

@@ -35,8 +35,13 @@ struct NcclFigure {
 bool is_hopper_on(const Hardware& hardware) { return hardware.generation() >= Generation::hopper; }
 
 constexpr std::array kNcclFigures{
-    NcclFigure{"nccl.small_message_slowdown", "all", [](const Hardware&, int) { return true; },
+    NcclFigure{"nccl.small_message_slowdown", "one node",
+               [](const Hardware&, int nodes) { return nodes == 1; },
                [](Hardware& hw) -> double& { return hw.nccl.small_message_slowdown; }, 1, 1.0, 0.05,
+               21},
+    NcclFigure{"nccl.slowdown_between_nodes", "several nodes",
+               [](const Hardware&, int nodes) { return nodes > 1; },
+               [](Hardware& hw) -> double& { return hw.nccl.slowdown_between_nodes; }, 1, 1.0, 0.05,
                21},
     NcclFigure{"nccl.pipeline_fill", "all", [](const Hardware&, int) { return true; },
                [](Hardware& hw) -> double& { return hw.nccl.pipeline_fill; }, 1, 0.0, 0.05, 21},
@@ -51,8 +56,15 @@ constexpr std::array kNcclFigures{
     NcclFigure{"nccl.channel_start (us)", "Hopper and Blackwell",
                [](const Hardware& hw, int) { return hw.has_nvlink() && is_hopper_on(hw); },
                [](Hardware& hw) -> double& { return hw.nccl.channel_start; }, 1000, 0.0, 0.05, 21},
-    NcclFigure{"nccl.ll_hop_bandwidth (GB/s)", "several nodes",
-               [](const Hardware&, int nodes) { return nodes > 1; },
+    NcclFigure{"nccl.ll_hop_bandwidth (GB/s)", "several nodes, but on Slingshot",
+               [](const Hardware& hw, int nodes) {
+                 return nodes > 1 && hw.inter.kind != sim::InterLink::slingshot;
+               },
+               [](Hardware& hw) -> double& { return hw.nccl.ll_hop_bandwidth; }, 1e9, 1.0, 1.0, 21},
+    NcclFigure{"nccl.ll_hop_bandwidth (GB/s)", "several nodes on Slingshot",
+               [](const Hardware& hw, int nodes) {
+                 return nodes > 1 && hw.inter.kind == sim::InterLink::slingshot;
+               },
                [](Hardware& hw) -> double& { return hw.nccl.ll_hop_bandwidth; }, 1e9, 1.0, 1.0, 21},
     NcclFigure{"inter.rendezvous (us)", "several nodes on Slingshot",
                [](const Hardware& hw, int nodes) {

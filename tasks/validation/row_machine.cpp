@@ -33,12 +33,17 @@ struct GpuWords {
 };
 
 constexpr GpuWords kGpus[] = {
+    {"gb300", {"GB300"}},
     {"gb200", {"GB200"}},
     {"gh200", {"GH200"}},
+    {"b300_sxm", {"B300"}},
     {"b200_sxm", {"B200"}},
+    {"h200_nvl", {"H200", "NVL"}},
+    {"h200_nvl", {"H200NVL"}},
     {"h200_sxm", {"H200"}},
     {"h20_sxm", {"H20"}},
     {"h800_sxm", {"H800"}},
+    {"", {"H100", "64GB"}},  // a board of its own
     {"h100_nvl", {"H100", "NVL", "94GB"}},
     {"h100_nvl", {"H100 NVL"}},
     {"h100_nvl", {"H100NVL"}},
@@ -50,6 +55,7 @@ constexpr GpuWords kGpus[] = {
     {"h100_96_500w", {"H100", "95GB"}},
     {"h100_sxm_500w", {"H100", "500W"}},
     {"h100_sxm", {"H100"}},
+    {"a100_64_sxm", {"A100", "64GB"}},
     {"a100_40_pcie", {"A100", "PCIE", "40GB"}},
     {"a100_40_pcie", {"A100", "PCIE", "-40 "}},
     {"a100_80_pcie", {"A100", "PCIE"}},
@@ -66,9 +72,16 @@ constexpr GpuWords kGpus[] = {
     {"v100_sxm", {"V100"}},
     {"l40s", {"L40S"}},
     {"rtx_6000_ada", {"6000", "ADA"}},
+    {"rtx_pro_6000", {"6000", "PRO"}},
     {"rtx_a6000", {"A6000"}},
-    {"", {"3090", "TI "}},
+    {"rtx_a5000", {"A5000"}},
+    {"rtx_2080_ti", {"2080", "TI "}},
+    {"rtx_2080_ti", {"2080TI"}},
+    {"rtx_3090_ti", {"3090", "TI "}},
+    {"rtx_3090_ti", {"3090TI"}},
     {"rtx_3090", {"3090"}},
+    {"", {"4090 D "}},
+    {"", {"4090D"}},
     {"rtx_4090", {"4090"}},
     {"rtx_5090", {"5090"}},
     {"a10g", {"A10G"}},
@@ -76,11 +89,20 @@ constexpr GpuWords kGpus[] = {
     {"a30", {"A30"}},
     {"a40", {"A40"}},
     {"l40", {"L40"}},
+    {"l20", {"L20"}},
     {"l4", {"L4-"}},
     {"l4", {"L4 "}},
+    {"t4", {"T4-"}},
+    {"t4", {"T4 "}},
+    {"gb10", {"GB10"}},
+    {"gb10", {"DGX SPARK"}},
+    {"mi210", {"MI210"}},
     {"mi250x", {"MI250X"}},
+    {"mi250", {"MI250"}},
     {"mi300x", {"MI300X"}},
     {"mi325x", {"MI325X"}},
+    {"mi350x", {"MI350"}},
+    {"mi355x", {"MI355"}},
     {"a100_40_sxm", {"P4D"}},
     {"a100_80_sxm", {"P4DE"}},
     {"h200_sxm", {"P5E"}},
@@ -120,10 +142,11 @@ std::optional<double> usual_gbps(std::string_view hardware) {
 }  // namespace
 
 int pcie_generation(std::string_view hardware) {
-  constexpr std::string_view kFourth[] = {"rtx_3090", "rtx_a6000", "rtx_4090", "rtx_6000_ada",
-                                          "l40s",     "l40",       "l4",       "a10g",
-                                          "a10",      "a30",       "a40",      "mi250x"};
-  if (hardware.starts_with("v100")) return 3;
+  constexpr std::string_view kFourth[] = {
+      "rtx_3090", "rtx_a6000", "rtx_4090", "rtx_6000_ada", "l40s",       "l40",
+      "l4",       "a10g",      "a10",      "a30",          "a40",        "mi250x",
+      "mi250",    "mi210",     "l20",      "rtx_a5000",    "rtx_3090_ti"};
+  if (hardware.starts_with("v100") || hardware == "t4" || hardware == "rtx_2080_ti") return 3;
   const bool is_ampere = hardware.starts_with("a100") || hardware.starts_with("a800");
   return is_ampere || std::ranges::find(kFourth, hardware) != std::end(kFourth) ? 4 : 5;
 }

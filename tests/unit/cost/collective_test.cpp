@@ -67,7 +67,7 @@ TEST_CASE("faster links never slow a collective, and leave its latency") {
           const double tiny = time_of(hw, 1.0, kind, 1, ranks, nodes);
           // So are adapters of which eight GPUs share one.
           const double slow = std::max(1.0, 3.125e9 / hw.inter.nic_bandwidth);
-          CHECK(before <= 4 * tiny + 1e5 * slow);
+          CHECK(before <= 5 * tiny + 1e5 * slow);
         }
       }
     }
@@ -135,13 +135,33 @@ TEST_CASE("each hop between nodes waits for the whole of an LL message") {
   CHECK(more(OpKind::all_gather, 64 * KiB, 2) == Approx(65536 / 16 / 8.0));
 }
 
+TEST_CASE("large trees over two nodes reach what the adapters or the links carry") {
+  // Two of eight GPUs a node take part: 2 × 50 GB/s between the nodes.
+  const Hardware hw = load_hardware("h100_sxm").value();
+  const double few = time_of(hw, 1, OpKind::all_reduce, 8 * GiB, 4, 2);
+  CHECK(few == Approx(8 * GiB / (2 * 50 * 0.92)).epsilon(0.03));
+  Hardware google = hw;
+  REQUIRE(apply_fabric(google, "tcpxo"));
+  // 8 channels of 45 GB/s, up and down.
+  CHECK(time_of(google, 1, OpKind::all_reduce, 8 * GiB, 16, 2) ==
+        Approx(8 * GiB / (8 * 45 / 2.0 * 0.97)).epsilon(0.03));
+}
+
+TEST_CASE("a node of one GPU drives its RoCE adapter less well than eight") {
+  Hardware hw = load_hardware("h100_sxm").value();
+  REQUIRE(apply_fabric(hw, "roce_400"));
+  const double one = time_of(hw, 1, OpKind::all_gather, 8 * GiB, 2, 2) / (1 / 2.0);
+  const double eight = time_of(hw, 1, OpKind::all_gather, 8 * 8 * GiB, 16, 2) / (15 / 16.0);
+  CHECK(one / eight == Approx(0.91 / 0.74).epsilon(0.05));
+}
+
 TEST_CASE("messages above 4 KiB on the wire are slower over Slingshot, on each hop") {
   Hardware hw = load_hardware("gh200").value();
   const auto of = [&](Bytes bytes) { return time_of(hw, 1, OpKind::all_reduce, bytes, 64, 16); };
   const double at_once = of(2 * KiB), asked = of(2 * KiB + 4);
   hw.inter.rendezvous = 0;
   CHECK(at_once == Approx(of(2 * KiB)));
-  CHECK(asked - of(2 * KiB + 4) == Approx(8 * 11'000));
+  CHECK(asked - of(2 * KiB + 4) == Approx(8 * 10'000));
 }
 
 TEST_CASE("the first chunk of a Simple tree crosses hop after hop") {

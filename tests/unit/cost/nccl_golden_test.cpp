@@ -70,6 +70,41 @@ TEST_CASE("rings are what NCCL's search finds") {
   CHECK(ring_of(b200, 8).intra == Approx(45));
 }
 
+TEST_CASE("trees over two nodes are up to twice as fast inside them, as NCCL's search finds") {
+  Hardware a100 = hardware("a100_80_sxm");
+  const auto tree_of = [](const Hardware& hw, int ranks, int nodes) {
+    const NcclTopology found = nccl_topology(hw, ranks, nodes);
+    CHECK(found.tree.channels == found.ring.channels);
+    CHECK(found.tree.inter == Approx(found.ring.inter));
+    return found.tree.intra / found.ring.intra;
+  };
+  // 8 × 24 GB/s between the nodes; 8 × 30 fill the links.
+  CHECK(tree_of(a100, 16, 2) == Approx(30 / 24.0));
+  CHECK(tree_of(a100, 32, 4) == Approx(1));
+  CHECK(tree_of(a100, 2, 2) == Approx(1));
+  // Four adapters of 100 Gb/s leave room for twice their speed.
+  REQUIRE(apply_fabric(a100, "efa_400"));
+  CHECK(nccl_topology(a100, 16, 2).ring.channels == 4);
+  CHECK(nccl_topology(a100, 16, 2).ring.intra == Approx(12));
+  CHECK(tree_of(a100, 16, 2) == Approx(2));
+  // The fastest of NCCL's list is not raised.
+  CHECK(tree_of(hardware("h100_sxm"), 16, 2) == Approx(1));
+}
+
+TEST_CASE("a plug-in that leaves Simple alone does so between nodes") {
+  Hardware hw = hardware("a100_80_sxm");
+  REQUIRE(apply_fabric(hw, "efa_400"));
+  const auto of = [&](int ranks, int nodes) {
+    return NcclTuning(nccl_topology(hw, ranks, nodes), hw, OpKind::all_reduce);
+  };
+  CHECK(of(8, 1).choose(64).protocol == ll);
+  CHECK(of(16, 2).choose(64).protocol == simple);
+  CHECK(of(16, 2).at(ring, ll128).bandwidth == 0);
+  REQUIRE(apply_fabric(hw, "ib_hdr"));
+  CHECK(of(16, 2).choose(64).protocol == ll);
+  CHECK(hw.inter.nics_per_gpu == 1);
+}
+
 TEST_CASE("NVLS heads are what NCCL's search finds") {
   Hardware hw = hardware("h100_sxm");
   CHECK(nccl_topology(hw, 8, 1).nvls.intra == Approx(40));
@@ -80,6 +115,10 @@ TEST_CASE("NVLS heads are what NCCL's search finds") {
   CHECK(nccl_topology(hw, 8, 1).nvls.intra == Approx(80));
   CHECK(nccl_topology(hw, 8, 1).nvls.inter == Approx(90));
   CHECK(nccl_topology(hardware("a100_80_sxm"), 8, 1).nvls.channels == 0);
+  // A rack of 72 has the channels of eight; between racks there are none.
+  const Hardware rack = hardware("gb200");
+  CHECK(nccl_topology(rack, 72, 1).nvls.channels == 8);
+  CHECK(nccl_topology(rack, 144, 2).nvls.channels == 0);
   // NCCL_NVLS_ENABLE=0 belongs to what GPUDirect-TCPX and TCPXO need.
   Hardware google = hardware("h100_sxm");
   CHECK(nccl_topology(google, 16, 2).nvls.channels == 8);

@@ -89,10 +89,10 @@ TEST_CASE("prices of a sample on H100 are what they were") {
    165096  17000 16384 23856     0     0  roofline norm f32 h100_sxm
    718317 154500 16384 21932     0     0  roofline optimizer f32 h100_sxm
     22365   7000     0   459     0     0  roofline device_to_host f32 h100_sxm
-  1151755  25000  5958  6483 31098     0  nccl 2.26 all_gather ring Simple, 1 node, h100_sxm nvswitch
-  2451773  25000  3972  9789 31304 29705  nccl 2.26 reduce_scatter ring Simple, 2 nodes, h100_sxm infiniband
-    36742  25000   248     0     0     0  nccl 2.26 all_reduce tree LL, 2 nodes, h100_sxm infiniband
-   190067  25000  5958  6907 28991     0  nccl 2.26 all_to_all point-to-point, 1 node, h100_sxm nvswitch
+  1153365  25000  5958  6474 31055     0  nccl 2.26 all_gather ring Simple, 1 node, h100_sxm nvswitch
+  2448273  25000  3972  9803 31349 29748  nccl 2.26 reduce_scatter ring Simple, 2 nodes, h100_sxm infiniband
+    35482  25000   248     0     0     0  nccl 2.26 all_reduce tree LL, 2 nodes, h100_sxm infiniband
+   190657  25000  5958  6886 28901     0  nccl 2.26 all_to_all point-to-point, 1 node, h100_sxm nvswitch
     12345   7000 16384   831     0     0  given by the schedule
 )");
 }

@@ -48,8 +48,22 @@ TEST_CASE("words for GPUs name hardware files") {
   CHECK(hardware_of_gpu("RTX A4000").empty());
   CHECK(hardware_of_gpu("L4-24GB") == "l4");
   CHECK(hardware_of_gpu("NVIDIA L4 24GB") == "l4");
-  CHECK(hardware_of_gpu("RTX 3090 Ti 24GB").empty());
-  CHECK(hardware_of_gpu("RTX 3090 Ti").empty());
+  CHECK(hardware_of_gpu("RTX 3090 Ti 24GB") == "rtx_3090_ti");
+  CHECK(hardware_of_gpu("RTX 3090 Ti") == "rtx_3090_ti");
+  CHECK(hardware_of_gpu("NVIDIA GB300 NVL72") == "gb300");
+  CHECK(hardware_of_gpu("B300-SXM-288GB") == "b300_sxm");
+  CHECK(hardware_of_gpu("GB10 (DGX Spark)") == "gb10");
+  CHECK(hardware_of_gpu("H200 NVL 141GB") == "h200_nvl");
+  CHECK(hardware_of_gpu("H200-SXM-141GB (NVLink)") == "h200_sxm");
+  CHECK(hardware_of_gpu("A100-SXM-64GB") == "a100_64_sxm");
+  CHECK(hardware_of_gpu("Tesla T4") == "t4");
+  CHECK(hardware_of_gpu("T4-16GB") == "t4");
+  CHECK(hardware_of_gpu("NVIDIA RTX PRO 6000 Blackwell 96GB") == "rtx_pro_6000");
+  CHECK(hardware_of_gpu("MI250-128GB") == "mi250");
+  CHECK(hardware_of_gpu("MI355X") == "mi355x");
+  // Boards of their own, which are not what their names begin with.
+  CHECK(hardware_of_gpu("H100-SXM-64GB").empty());
+  CHECK(hardware_of_gpu("RTX 4090 D").empty());
   for (const char* gpu :
        {"GB200", "GH200", "B200", "H200", "H100-PCIe", "V100-PCIe-32GB", "L40S", "V100-SXM2-16GB",
         "RTX 4090", "MI300X-192GB", "A100-PCIe-40GB", "H800-SXM-80GB", "A800-SXM4-80GB",
@@ -70,9 +84,9 @@ TEST_CASE("words for GPUs: sizes without a unit, boards without a file, machines
   CHECK(hardware_of_gpu("p5.48xlarge") == "h100_sxm");
   CHECK(hardware_of_gpu("p5en.48xlarge") == "h200_sxm");
   MeasuredRow row;
-  row.gpu = "H200 NVL";
+  row.gpu = "H800 PCIe";
   row.fabric = "none";
-  CHECK_THAT(machine_of(row)->assumed, Catch::Contains("taken as h200_sxm"));
+  CHECK_THAT(machine_of(row)->assumed, Catch::Contains("taken as h800_sxm"));
 }
 
 TEST_CASE("a node has as many GPUs as its links join") {
@@ -190,6 +204,23 @@ TEST_CASE("adapters of eight GPUs share their node's, unless each has its own") 
   CHECK(rack->inter.nic_bandwidth == Approx(50e9));
   const auto quad = machine_of_interconnect("GH200", "Slingshot 800 Gb/s per node", 16, 4);
   CHECK(quad->inter.nic_bandwidth == Approx(25e9));
+  // What has no speed: the adapters that come with the GPU, and one of 100 Gb/s a node.
+  const auto usual = [](const char* gpu, const char* words, int ranks) {
+    return machine_of_interconnect(gpu, words, ranks, 2)->inter.nic_bandwidth * 8 / 1e9;
+  };
+  CHECK(usual("H100", "NVSwitch, RoCE", 16) == Approx(400));
+  CHECK(usual("A100", "NVSwitch, RoCE", 16) == Approx(200));
+  CHECK(usual("L40S", "Ethernet", 2) == Approx(100));
+  CHECK(usual("RTX 4090", "Ethernet", 8) == Approx(25));
+  // How many there are decides on how many channels NCCL has.
+  const auto nics = [](const char* words) {
+    return machine_of_interconnect("A100-SXM4-80GB", words, 16, 2)->inter.nics_per_gpu;
+  };
+  CHECK(nics("IB HDR") == 1);
+  CHECK(nics("IB 4x200Gb/s") == 0.5);
+  CHECK(nics("RoCE 16x100Gb/s") == 2);
+  CHECK(nics("EFA 400Gb/s (p4d)") == 0.5);
+  CHECK(nics("RoCE 2x100Gb/s per GPU") == 2);
   // A TCP network's is the node's.
   CHECK(gbps("100 Gbps Ethernet TCP") == Approx(12.5));
   CHECK(gbps("25 GbE TCP sockets") == Approx(3.125));
