@@ -243,9 +243,10 @@ ValueIndex fused_attention(TapeBuilder& t, const LayerContext& context, const He
   return saved.out;
 }
 
-/// LitGPT's Llama makes its query by torch.cat, which lays it out by heads.
+/// LitGPT's Llama and GPT-NeoX make their query by torch.cat, which lays it out by heads.
 bool is_query_by_heads(const ModelConfig& config) {
-  return config.family == ModelConfig::Family::llama && config.fused_qkv;
+  using Family = ModelConfig::Family;
+  return config.fused_qkv && (config.family == Family::llama || config.family == Family::gpt_neox);
 }
 
 // --- eager attention ---
@@ -405,7 +406,8 @@ ValueIndex attend(TapeBuilder& t, const LayerContext& context, const Heads& head
   }
   const ValueIndex out = fused_attention(t, context, used);
   // mha_fwd of flash_api.cpp: empty_like(query). `y.transpose(1, 2)` of LitGPT's
-  // CausalSelfAttention is then not contiguous, and its reshape copies. Left out: the copy of the
+  // CausalSelfAttention is then not contiguous, and its reshape copies, as does contiguous() in
+  // transformers' GPT-NeoX. Left out: the copy of the
   // output that _flash_attention_backward makes while it runs.
   return is_query_by_heads(context.config) ? copy(t, out, "attention by token", false) : out;
 }

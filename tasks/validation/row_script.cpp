@@ -43,10 +43,12 @@ RowScript torchtitan_script(const MeasuredRow& row) {
   return script;
 }
 
-RowScript litgpt_script(const MeasuredRow& row, bool is_pretrain) {
+RowScript litgpt_script(const MeasuredRow& row, bool is_litgpts) {
   RowScript script;
-  script.held_outputs = is_pretrain ? HeldOutputs::none : HeldOutputs::logits;
-  script.logits = is_pretrain ? Logits::f32 : Logits::narrow;
+  script.held_outputs = is_litgpts ? HeldOutputs::none : HeldOutputs::logits;
+  script.logits = is_litgpts ? Logits::f32 : Logits::narrow;
+  const bool is_pretrain = is_litgpts && row.source.find("extensions/thunder") != std::string::npos;
+  if (!is_pretrain && row.compile == "full") script.compile = "per_block";
   if (is_pretrain && row.strategy == "thunder_zero3") script.strategy = "thunder_zero2";
   if (is_pretrain && (row.strategy == "ddp" || row.strategy == "single"))
     script.micro_batches = kLitgptMicroBatches;

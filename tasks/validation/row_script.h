@@ -22,7 +22,7 @@ struct RowScript {
   /// predicted as their mean, with a share of the optimizer.
   std::int64_t micro_batches = 1;
   // Whatever the row's column says; empty: as it says.
-  std::string_view param_dtype, reduce_dtype, strategy;
+  std::string_view param_dtype, reduce_dtype, strategy, compile;
 };
 
 /// By the kind of the source and by its version, as far as the row tells one: a pull request's
@@ -36,12 +36,14 @@ struct RowScript {
 ///   flash-attn as they come, which refuses fp32: parameters are gathered in bf16. Real models on
 ///   fake tensors, run so, have the published peaks to 1 MiB.
 /// - Thunder (thunder/benchmarks/benchmark_litgpt.py): holds `logits`, and its loss reads them as
-///   they are. Not expressed: the loss is outside of what it compiles, also of torch.compile.
-/// - LitGPT (extensions/thunder/pretrain.py): one function of model and loss returns the loss
-///   alone; Fabric's wrapper of the model widens the logits (HalfPrecision.convert_output). Under
-///   Thunder that function is what is jitted, and Thunder's passes for FSDP look there for
-///   `use_fsdp` (thunder/executors/torch_autograd.py), which it has not: no buckets, nothing is
-///   gathered again, what the forward gathered stays. Its ZeRO-3 has ZeRO-2's memory
+///   they are. It compiles the model, not the loss: as the blocks alone. Not expressed: neither
+///   does Thunder.
+/// - LitGPT: Fabric's wrapper of the model widens the logits (HalfPrecision.convert_output). The
+///   loss is outside of what it compiles, but for extensions/thunder/pretrain.py: there one
+///   function of model and loss returns the loss alone. Under Thunder that function is what is
+///   jitted, and Thunder's passes for FSDP look there for `use_fsdp`
+///   (thunder/executors/torch_autograd.py), which it has not: no buckets, nothing is gathered
+///   again, what the forward gathered stays. Its ZeRO-3 has ZeRO-2's memory
 ///   (tests/oracles/data/thunder_loss.json). Its DDP and single-GPU runs accumulate the gradients
 ///   of 16 micro-batches (512 sequences, 8 GPUs, 4 at a time; alone more) without reducing them;
 ///   the published times are of one, which DDP's is then slower at than one GPU alone by a quarter:

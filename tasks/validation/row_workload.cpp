@@ -187,7 +187,8 @@ class Translator {
     if (Status done = set_by(kOptimizers, "optimizer", row_.optimizer); !done) return done;
     // Thunder's strategies compile by themselves.
     if (row_.strategy.starts_with("thunder") && row_.compile == "thunder") return {};
-    return set_by(kCompiles, "compile_key", row_.compile);
+    return set_by(kCompiles, "compile_key",
+                  script_.compile.empty() ? std::string_view(row_.compile) : script_.compile);
   }
 
   // PyTorch before 2.11 prefers FlashAttention-2 on Hopper, too; Thunder's default executors take

@@ -204,6 +204,22 @@ TEST_CASE("of one product for query, key and value the saved value keeps all") {
   CHECK(count_parameters(c) == parameters);
 }
 
+TEST_CASE("Llama and GPT-NeoX of one product copy what attention makes by heads") {
+  using Family = ModelConfig::Family;
+  ModelConfig c = sample("llama2_7b");
+  const auto copies = [&](Family family, bool fused) {
+    c.family = family;
+    c.fused_qkv = fused;
+    const Tape tape = build_model(c, bf16_train(1, 1024)).tapes[1];
+    return std::any_of(tape.values.begin(), tape.values.end(),
+                       [](const Value& value) { return value.name == "attention by token"; });
+  };
+  CHECK(copies(Family::llama, true));
+  CHECK(copies(Family::gpt_neox, true));
+  CHECK_FALSE(copies(Family::llama, false));
+  CHECK_FALSE(copies(Family::mpt, true));
+}
+
 TEST_CASE("without FlashAttention sdpa is memory-efficient attention over copied heads") {
   const ModelConfig c = sample("llama3_8b");
   Implementation implementation;

@@ -40,10 +40,15 @@ MeasuredRow full_row() {
   return row;
 }
 
-bool sets(const RowWorkload& workload, const std::string& key) {
+/// As TOML writes it; empty: not set.
+std::string value_of(const RowWorkload& workload, const std::string& key) {
   for (const Setting& setting : workload.settings)
-    if (setting.key == key) return true;
-  return false;
+    if (setting.key == key) return setting.value;
+  return {};
+}
+
+bool sets(const RowWorkload& workload, const std::string& key) {
+  return !value_of(workload, key).empty();
 }
 
 }  // namespace
@@ -95,6 +100,20 @@ TEST_CASE("LitGPT's script returns the loss alone, Thunder's benchmark keeps nar
   CHECK(script_of(row).strategy.empty());
 }
 
+TEST_CASE("Lightning's scripts compile the model, not the loss") {
+  MeasuredRow row = full_row();
+  row.compile = "full";
+  const auto compiles = [&](const char* source) {
+    row.source = source;
+    return value_of(*workload_of(row), "train.compile");
+  };
+  CHECK(compiles("https://github.com/Lightning-AI/lightning-thunder/pull/940") == "\"per-block\"");
+  CHECK(compiles("https://github.com/Lightning-AI/litgpt/blob/main/tutorials") == "\"per-block\"");
+  CHECK(compiles("https://github.com/Lightning-AI/litgpt/blob/main/extensions/thunder") ==
+        "\"full\"");
+  CHECK(compiles("https://github.com/someone/else") == "\"full\"");
+}
+
 TEST_CASE("the loss is compiled only where the model is") {
   MeasuredRow row = full_row();
   CHECK(sets(*workload_of(row), "train.compile_loss"));
@@ -105,13 +124,7 @@ TEST_CASE("the loss is compiled only where the model is") {
 TEST_CASE("YaFSDP and what it compares itself with reduce in fp32") {
   MeasuredRow row = full_row();
   row.reduce_dtype = "bf16";
-  const auto reduces_in = [&] {
-    const RowWorkload workload = *workload_of(row);
-    std::string dtype;
-    for (const Setting& setting : workload.settings)
-      if (setting.key == "parallel.reduce_dtype") dtype = setting.value;
-    return dtype;
-  };
+  const auto reduces_in = [&] { return value_of(*workload_of(row), "parallel.reduce_dtype"); };
   CHECK(reduces_in() == "\"bf16\"");
   row.source = "https://github.com/yandex/YaFSDP";
   CHECK(reduces_in() == "\"fp32\"");
