@@ -13,6 +13,7 @@ namespace foregather::tasks {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Family = plan::ModelConfig::Family;
 
 /// The dimensions of published config.json files (meta-llama, TinyLlama, Qwen). llama2_34b is the
 /// shape of CodeLlama-34B with Llama-2's vocabulary, as measurements of "Llama-2 34B" use it.
@@ -163,27 +164,32 @@ Result<RowModel> object_model(const std::string& config) {
   if (family == json.end() || !family->is_string())
     return fail("config: 'family' is missing, expected llama, mpt or gpt_neox");
   Dimensions in(json);
+  RowModel model{Family::llama, {}};
   Json out;
-  if (*family == "llama")
+  if (*family == "llama") {
     out = llama(in);
-  else if (*family == "mpt")
+  } else if (*family == "mpt") {
+    model = {Family::mpt, {}, true};
     out = mpt(in);
-  else if (*family == "gpt_neox")
+  } else if (*family == "gpt_neox") {
+    model = {Family::gpt_neox, {}, true};
     out = gpt_neox(in);
-  else
+  } else {
     return fail("config: family {} is not known",
                 family->dump(-1, ' ', true, Json::error_handler_t::replace));
+  }
   if (!in.error().empty()) return fail("{}", in.error());
-  return RowModel{family->get<std::string>(), out.dump(2)};
+  model.json = out.dump(2);
+  return model;
 }
 
 Result<RowModel> published_model(const std::string& config) {
   if (config.empty() || config == "unknown")
     return fail("the dimensions of the model are not stated");
   if (config.starts_with('{')) return object_model(config);
-  if (config == "deepseek_v3_16b") return RowModel{"deepseek", deepseek_16b()};
+  if (config == "deepseek_v3_16b") return RowModel{Family::deepseek, deepseek_16b()};
   for (const Known& known : kKnown)
-    if (known.name == config) return RowModel{std::string(known.type), known_json(known)};
+    if (known.name == config) return RowModel{Family::llama, known_json(known)};
   std::vector<std::string_view> names;
   for (const Known& known : kKnown) names.push_back(known.name);
   return fail("model '{}' is not known{}", config.substr(0, 80), did_you_mean(config, names));
@@ -193,9 +199,10 @@ Result<RowModel> published_model(const std::string& config) {
 
 Result<RowModel> model_of(const std::string& config, bool is_litgpt) {
   auto model = published_model(config);
-  if (!model || !is_litgpt || model->family != "llama") return model;
+  if (!model || !is_litgpt) return model;
   Json json = Json::parse(model->json);
-  json["fused_qkv"] = true;
+  if (json["model_type"] != "llama") return model;
+  json["fused_qkv"] = model->has_fused_qkv = true;
   model->json = json.dump(2);
   return model;
 }

@@ -4,12 +4,14 @@
 #include <string>
 
 #include "core/base/result.h"
+#include "core/plan/model.h"
 
 namespace foregather::tasks {
 
 struct RowModel {
-  std::string family;  ///< llama, qwen3, deepseek, mpt, gpt_neox
-  std::string json;    ///< text of the config.json
+  plan::ModelConfig::Family family;  ///< whose modules it has (Qwen3: those of Llama)
+  std::string json;                  ///< text of the config.json
+  bool has_fused_qkv = false;
 };
 
 /// `config` is a name ("llama3_8b") or a JSON object with family (llama, mpt, gpt_neox),

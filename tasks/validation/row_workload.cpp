@@ -8,6 +8,7 @@
 #include "tasks/validation/row_machine.h"
 #include "tasks/validation/row_model.h"
 #include "tasks/validation/row_script.h"
+#include "tasks/validation/row_text.h"
 #include "tasks/validation/words.h"
 
 namespace foregather::tasks {
@@ -108,8 +109,8 @@ class Translator {
     if (Status done = check_supported(); !done) return tl::unexpected(done.error());
     auto model = model_of(row_.config, runs_litgpt(row_));
     if (!model) return tl::unexpected(model.error());
-    family_ = model->family;
-    out_.model = std::move(model->json);
+    model_ = std::move(*model);
+    out_.model = model_.json;
     for (Status (Translator::*part)() :
          {&Translator::train, &Translator::precision, &Translator::checkpointing,
           &Translator::parallel, &Translator::cluster})
@@ -120,11 +121,16 @@ class Translator {
   }
 
  private:
-  void set(std::string_view key, std::string value) {
+  /// `value` as TOML writes it.
+  void put(std::string_view key, std::string value) {
     if (plan::find_workload_key(key) == nullptr && unknown_key_.empty())
       unknown_key_ = fmt::format("{} = {}", key, value);
-    if (!is_number_or_flag(value)) value = json_quote(value);
     out_.settings.push_back({std::string(key), std::move(value)});
+  }
+
+  void set(std::string_view key, std::string value) {
+    if (!is_number_or_flag(value)) value = json_quote(value);
+    put(key, std::move(value));
   }
 
   void set(std::string_view key, std::int64_t value) { set(key, std::to_string(value)); }
@@ -169,18 +175,13 @@ class Translator {
     // norms.
     set("train.fused_rms_norm", std::string(row_.compile == "none" ? "false" : "true"));
     set("train.repeat_kv", std::string("true"));
-    // No key column tells adapters.
-    const std::string text = lower(spaced(row_.model + ' ' + row_.strategy_text));
-    if (says(text, "qlora")) return fail("4-bit weights (QLoRA) are no subject of predictions");
-    constexpr std::string_view kWithout[] = {"no lora", "without lora", "not lora", "non lora"};
-    if (says(text, "lora") && !says_any(text, kWithout))
-      set("train.trainable", std::string("lora"));
+    if (Status done = adapters(); !done) return done;
     if (Status done = set_by(kAttentions, "attention", row_.attention); !done) return done;
     choose_kernels();
     if (const double speed = attention_speed(); speed != 1)
       set("train.attention_speed", fmt::format("{}", speed));
     // llm-foundry's cross-entropy is flash-attn's fused kernel, which reads the logits as they are.
-    if (family_ == "mpt") set("train.logits", std::string("narrow"));
+    if (model_.family == plan::ModelConfig::Family::mpt) set("train.logits", std::string("narrow"));
     script();
     // thunder/benchmarks/benchmark_litgpt.py and litgpt/pretrain.py print the loss of each step.
     if (runs_litgpt(row_)) set("train.reads_loss", std::string("true"));
@@ -189,6 +190,20 @@ class Translator {
     if (row_.strategy.starts_with("thunder") && row_.compile == "thunder") return {};
     return set_by(kCompiles, "compile_key",
                   script_.compile.empty() ? std::string_view(row_.compile) : script_.compile);
+  }
+
+  Status adapters() {
+    const auto lora = lora_of(row_.model + " | " + row_.strategy_text,
+                              plan::names_of(model_.family), model_.has_fused_qkv);
+    if (!lora) return tl::unexpected(lora.error());
+    if (!*lora) return {};
+    set("train.trainable", std::string("lora"));
+    if ((*lora)->rank) set("train.lora_rank", *(*lora)->rank);
+    if ((*lora)->targets.empty()) return {};
+    std::vector<std::string> quoted;
+    for (const std::string& target : (*lora)->targets) quoted.push_back(json_quote(target));
+    put("train.lora_targets", fmt::format("[{}]", fmt::join(quoted, ", ")));
+    return {};
   }
 
   // PyTorch before 2.11 prefers FlashAttention-2 on Hopper, too; Thunder's default executors take
@@ -307,6 +322,9 @@ class Translator {
         script_.strategy.empty() ? std::string_view(row_.strategy) : script_.strategy;
     if (Status done = set_by(kStrategies, "strategy_key", strategy); !done) return done;
     if (row_.strategy == kFused) out_.what_if = {"fuse-downcast"};
+    const auto offload = offload_of(row_.strategy_text, row_.strategy);
+    if (!offload) return tl::unexpected(offload.error());
+    if (!offload->empty()) set("parallel.offload", *offload);
     set("parallel.world_size", *row_.gpus);
     if (row_.strategy.ends_with("_hybrid"))
       set("parallel.shard_size", std::max<std::int64_t>(1, *row_.gpus / nodes_of(row_)));
@@ -329,7 +347,7 @@ class Translator {
 
   const MeasuredRow& row_;
   const RowScript script_;
-  std::string family_;
+  RowModel model_;
   RowWorkload out_;
   std::string unknown_key_;
 };
