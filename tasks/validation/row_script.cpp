@@ -4,17 +4,25 @@
 #include <cctype>
 #include <charconv>
 
+#include "tasks/validation/words.h"
+
 namespace foregather::tasks {
 namespace {
 
 using plan::HeldOutputs;
 using plan::Logits;
 
-constexpr int kTorchtitanDeletesLogits = 391;
+/// A change of torchtitan: its pull request, and when it landed.
+struct Change {
+  int request;
+  std::pair<int, int> month;
+};
+
+constexpr Change kDeletesLogits{391, {2024, 6}};
+constexpr Change kCompilesLoss{1033, {2025, 4}};
 constexpr int kTorchtitanKeepsAbsolutes = 701;
 constexpr int kTorchtitanDropsAbsolutes = 820;
-constexpr int kTorchtitanCompilesLoss = 1033;
-constexpr std::pair kTorchThen{2, 8};
+constexpr std::pair kTorchThen{2, 8};                      // when it compiled its loss
 constexpr std::int64_t kLitgptMicroBatches = 512 / 8 / 4;  // of its pretrain.py
 
 /// The number at the front of `text`, which moves past it.
@@ -26,20 +34,32 @@ std::optional<int> take_number(std::string_view& text) {
   return value;
 }
 
+bool is_mpt(const MeasuredRow& row) { return row.config.find("\"mpt\"") != std::string::npos; }
+
+/// Is the row of a time with that change? Absent: it tells neither a date nor a request.
+std::optional<bool> comes_after(const Change& change, const MeasuredRow& row) {
+  const auto month = month_of(row.source + ' ' + row.notes);
+  if (month && *month != change.month) return *month > change.month;
+  const auto request = pull_request_of(row.source);
+  if (request) return *request >= change.request;
+  return std::nullopt;
+}
+
 RowScript torchtitan_script(const MeasuredRow& row) {
   RowScript script;
   const auto request = pull_request_of(row.source);
   const auto torch = torch_version_of(row.notes);
-  if (request && *request < kTorchtitanDeletesLogits) {
+  if (!comes_after(kDeletesLogits, row).value_or(true)) {
     script.held_outputs = HeldOutputs::logits;
     script.logits = Logits::f32;
   }
   script.chunks_loss = names_chunked_loss(row);
-  script.turns_complex = true;
+  script.calls_loss = true;
+  script.turns_complex = lower(row.config).find("qwen") == std::string::npos;
   script.keeps_absolutes =
       request && *request >= kTorchtitanKeepsAbsolutes && *request < kTorchtitanDropsAbsolutes;
   script.compiles_loss =
-      (request && *request >= kTorchtitanCompilesLoss) || (torch && *torch >= kTorchThen);
+      comes_after(kCompilesLoss, row).value_or(false) || (torch && *torch >= kTorchThen);
   return script;
 }
 
@@ -80,8 +100,33 @@ std::optional<std::pair<int, int>> torch_version_of(std::string_view notes) {
   return std::nullopt;
 }
 
+std::optional<std::pair<int, int>> month_of(std::string_view text) {
+  for (auto at = text.find("20"); at != std::string_view::npos; at = text.find("20", at + 1)) {
+    std::string_view rest = text.substr(at);
+    if (at > 0 && is_digit(text[at - 1])) continue;
+    const auto year = take_number(rest);
+    if (!year || *year > 2099 || *year < 2000 || !rest.starts_with('-')) continue;
+    rest.remove_prefix(1);
+    const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    const auto month = take_number(rest);
+    if (month && digits == 2 && 1 <= *month && *month <= 12) return std::pair(*year, *month);
+  }
+  return std::nullopt;
+}
+
+bool runs_foundry(const MeasuredRow& row) {
+  const std::string words = lower(row.source + ' ' + row.group + ' ' + row.notes);
+  for (const char* name : {"llm-foundry", "mosaicml", "composer", "databricks"})
+    if (words.find(name) != std::string::npos) return true;
+  return false;
+}
+
 bool runs_triton(const MeasuredRow& row) {
-  return row.attention == "flash" && row.config.find("\"mpt\"") != std::string::npos;
+  if (row.attention != "flash" || !is_mpt(row) || !runs_foundry(row)) return false;
+  const std::string words =
+      lower(row.notes + ' ' + row.precision_text + ' ' + row.strategy_text + ' ' + row.source);
+  return words.find("triton") != std::string::npos ||
+         words.find("llm-foundry/blob/main/scripts/train/benchmarking") != std::string::npos;
 }
 
 bool runs_litgpt(const MeasuredRow& row) {
@@ -117,6 +162,11 @@ RowScript script_of(const MeasuredRow& row) {
   if (comes_from("yandex/YaFSDP")) {
     RowScript script;
     script.reduce_dtype = "fp32";
+    return script;
+  }
+  if (is_mpt(row) && runs_foundry(row)) {
+    RowScript script;
+    script.logits = Logits::narrow;
     return script;
   }
   constexpr std::string_view kTorchtitanPaper = "arxiv.org/abs/2410.06511";

@@ -16,7 +16,8 @@ struct RowScript {
   plan::Logits logits = plan::Logits::compute;
   bool compiles_loss = false;    ///< where it compiles the model
   bool chunks_loss = false;      ///< torchtitan's chunked cross-entropy, in its 8 parts
-  bool turns_complex = false;    ///< its rotary embedding
+  bool turns_complex = false;    ///< torchtitan's rotary embedding
+  bool calls_loss = false;       ///< by itself, with what the model returned
   bool keeps_absolutes = false;  ///< Train::keep_absolute_values
   /// The published time is of one of so many micro-batches, which one optimizer step accumulates:
   /// predicted as their mean, with a share of the optimizer.
@@ -50,16 +51,22 @@ struct RowScript {
 ///   not explained.
 /// - torchtitan, and torchao's tables, which it made: deletes its logits since pull request 391
 ///   (June 2024), before which the model returned them in fp32; compiles the loss with the model
-///   since 1033 (April 2025, when PyTorch's main was 2.8). Its Llama multiplies by complex numbers
-///   for positions. Pull requests 701 to 819 kept the absolute values of what float8 scales.
+///   since 1033 (April 2025, when PyTorch's main was 2.8). A date in source or notes goes before
+///   the number, which is of when the request was opened. Its Llama and DeepSeek multiply by
+///   complex numbers for positions, its Qwen3 (models/qwen3/model/model.py) does not. Pull requests
+///   701 to 819 kept the absolute values of what float8 scales.
+/// - llm-foundry's MPT: its loss is flash-attn's fused kernel, which reads the logits as they are.
 /// - YaFSDP (ya_fsdp.py): its column says bf16, but it widens gradients before it reduces them
 ///   unless bit16_reduce_scatter is set, which is off since its first release and in its patch of
 ///   accelerate. Assumed of the FSDP runs that it compares itself with, too.
 RowScript script_of(const MeasuredRow& row);
 
-/// MPT's attention (attn_impl: triton, llm-foundry in 2023): FlashAttention in Triton, and its rate
-/// in terms of FlashAttention-2's. The FlashAttention-2 paper (§4.1) saw 0.4 to 0.77; fitted to 3
-/// groups of published steps by `./dev validate --fit`.
+/// Is the row of llm-foundry (MosaicML, Databricks) or Composer, as source, group or notes say?
+bool runs_foundry(const MeasuredRow& row);
+
+/// llm-foundry's MPT of 2023 (attn_impl: triton), as the row's words or its benchmark's source say:
+/// FlashAttention in Triton, and its rate in terms of FlashAttention-2's. The FlashAttention-2
+/// paper (§4.1) saw 0.4 to 0.77; fitted to 3 groups of published steps by `./dev validate --fit`.
 bool runs_triton(const MeasuredRow& row);
 inline constexpr double kTritonAttention = 0.60;
 
@@ -72,6 +79,9 @@ std::optional<int> pull_request_of(std::string_view source);
 /// Does the row's text name chunked cross-entropy as what it measures? Notes of a baseline may name
 /// it, too.
 bool names_chunked_loss(const MeasuredRow& row);
+
+/// The first YEAR-MONTH or YEAR-MONTH-DAY of this century.
+std::optional<std::pair<int, int>> month_of(std::string_view text);
 
 /// The first "torch MAJOR.MINOR" of the notes.
 std::optional<std::pair<int, int>> torch_version_of(std::string_view notes);

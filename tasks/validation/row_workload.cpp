@@ -121,11 +121,15 @@ class Translator {
   }
 
  private:
-  /// `value` as TOML writes it.
+  /// `value` as TOML writes it; instead of an earlier one.
   void put(std::string_view key, std::string value) {
     if (plan::find_workload_key(key) == nullptr && unknown_key_.empty())
       unknown_key_ = fmt::format("{} = {}", key, value);
-    out_.settings.push_back({std::string(key), std::move(value)});
+    const auto earlier = std::ranges::find(out_.settings, key, &Setting::key);
+    if (earlier == out_.settings.end())
+      out_.settings.push_back({std::string(key), std::move(value)});
+    else
+      earlier->value = std::move(value);
   }
 
   void set(std::string_view key, std::string value) {
@@ -169,7 +173,9 @@ class Translator {
     set("train.micro_batch", *row_.micro_batch);
     set("train.seq_len", *row_.seq_len);
     set("train.grad_accum", row_.grad_accum * script_.micro_batches);
-    if (script_.micro_batches > 1) set("train.no_sync", std::string("true"));
+    // nanoGPT's, Accelerate's and Fabric's loops reduce in the last micro-batch alone.
+    const bool is_ddp = row_.strategy == "ddp" && row_.grad_accum > 1;
+    if (script_.micro_batches > 1 || is_ddp) set("train.no_sync", std::string("true"));
     out_.timed_parts = script_.micro_batches;
     // Published results are older than PyTorch 2.9 and repeat keys and values; a compiler fuses the
     // norms.
@@ -180,8 +186,6 @@ class Translator {
     choose_kernels();
     if (const double speed = attention_speed(); speed != 1)
       set("train.attention_speed", fmt::format("{}", speed));
-    // llm-foundry's cross-entropy is flash-attn's fused kernel, which reads the logits as they are.
-    if (model_.family == plan::ModelConfig::Family::mpt) set("train.logits", std::string("narrow"));
     script();
     // thunder/benchmarks/benchmark_litgpt.py and litgpt/pretrain.py print the loss of each step.
     if (runs_litgpt(row_)) set("train.reads_loss", std::string("true"));
@@ -210,12 +214,16 @@ class Translator {
   // cuDNN's attention first (thunder/__init__.py). No FlashAttention of PyTorch runs on V100.
   void choose_kernels() {
     const std::string hardware = hardware_of_gpu(row_.gpu);
-    Setting& attention = out_.settings.back();
-    if (hardware.starts_with("v100") && row_.attention != "eager")
-      attention.value = json_quote("sdpa");
-    if (attention.value != json_quote("sdpa") || row_.compute == "fp32") return;
-    if (hardware.starts_with("h") || hardware.starts_with("gh"))
-      attention.value = json_quote(row_.compile == "thunder" ? "cudnn" : "flash");
+    std::string& attention =
+        std::ranges::find(out_.settings, "train.attention", &Setting::key)->value;
+    if (hardware.starts_with("v100") && row_.attention != "eager") attention = json_quote("sdpa");
+    if (attention != json_quote("sdpa") || row_.compute == "fp32") return;
+    if (!hardware.starts_with("h") && !hardware.starts_with("gh")) return;
+    constexpr std::pair kPrefersCudnn{2, 11};
+    if (row_.compile == "thunder")
+      attention = json_quote("cudnn");
+    else if (torch_version_of(row_.notes) < kPrefersCudnn)  // also where it is not stated
+      attention = json_quote("flash");
   }
 
   void script() {
@@ -229,8 +237,7 @@ class Translator {
     if (script_.keeps_absolutes && row_.compute.starts_with("fp8") &&
         row_.checkpointing == "selective_op" && row_.compile == "none")
       set("train.keep_absolute_values", std::string("true"));
-    // torchtitan's train.py calls its loss function with what the model returned.
-    if (script_.turns_complex && row_.strategy.starts_with("fsdp"))
+    if (script_.calls_loss && row_.strategy.starts_with("fsdp"))
       set("train.loss_in_call", std::string("false"));
     constexpr std::int64_t kTorchtitanParts = 8;
     if (script_.chunks_loss) set("train.logits_chunks", kTorchtitanParts);

@@ -1,6 +1,7 @@
 // What a row's source says of its script, by kind and version.
 #include <catch2/catch.hpp>
 
+#include <set>
 #include <string>
 
 #include "tasks/validation/row_script.h"
@@ -47,6 +48,11 @@ std::string value_of(const RowWorkload& workload, const std::string& key) {
   return {};
 }
 
+const std::string kMptOfRow =
+    R"({"family":"mpt","hidden_size":256,"num_hidden_layers":2,"num_attention_heads":4,)"
+    R"("num_key_value_heads":4,"intermediate_size":1024,"vocab_size":1000,)"
+    R"("max_position_embeddings":512})";
+
 bool sets(const RowWorkload& workload, const std::string& key) {
   return !value_of(workload, key).empty();
 }
@@ -62,6 +68,10 @@ TEST_CASE("versions are read out of sources and notes") {
   CHECK(torch_version_of("torch 2024-12-23, torch 2.10.0a0") == std::pair(2, 10));
   CHECK_FALSE(torch_version_of("torch 2024-12-23"));
   CHECK_FALSE(torch_version_of(""));
+  CHECK(month_of("compiled_rmsnorm; 2024-07-11") == std::pair(2024, 7));
+  CHECK(month_of("toml of 2025-03, later 2025-04") == std::pair(2025, 3));
+  for (const char* none : {"2024", "2024-13-01", "12024-07", "2024-123", "step 20-50", "2024-"})
+    CHECK_FALSE(month_of(none));
 }
 
 TEST_CASE("torchtitan's script changed with its pull requests") {
@@ -79,6 +89,90 @@ TEST_CASE("torchtitan's script changed with its pull requests") {
   CHECK_FALSE(script_of(row_of(ao, "torch 2.7.0a0")).compiles_loss);
   CHECK(script_of(row_of(ao, "torch 2.9 nightly")).compiles_loss);
   CHECK_FALSE(script_of(row_of("https://example.org", "torch 2.9")).compiles_loss);
+}
+
+TEST_CASE("a stated date goes before the number of torchtitan's pull request") {
+  const auto deletes = [](const char* notes) {
+    return script_of(row_of("https://github.com/pytorch/torchtitan/pull/382", notes)).logits ==
+           Logits::compute;
+  };
+  CHECK_FALSE(deletes(""));
+  CHECK_FALSE(deletes("2024-06-02"));
+  CHECK(deletes("compiled_rmsnorm; 2024-07-11"));
+  const std::string issue = "https://github.com/pytorch/torchtitan/issues/929";
+  CHECK_FALSE(script_of(row_of(issue, "2025-03")).compiles_loss);
+  CHECK(script_of(row_of(issue, "2025-05")).compiles_loss);
+}
+
+TEST_CASE("llm-foundry's Triton attention and fused loss are not those of others' MPTs") {
+  MeasuredRow row = full_row();
+  row.config = kMptOfRow;
+  row.attention = "flash";
+  const auto logits = [&] { return value_of(*workload_of(row), "train.logits"); };
+  row.source = "https://github.com/Modalities/modalities/blob/main/README.md";
+  CHECK_FALSE(runs_triton(row));
+  CHECK(logits().empty());
+  CHECK_FALSE(sets(*workload_of(row), "train.attention_speed"));
+  row.source = "https://github.com/mosaicml/llm-foundry/issues/1153";
+  CHECK_FALSE(runs_triton(row));
+  CHECK(logits() == "\"narrow\"");
+  row.notes = "Triton/flash attention";
+  CHECK(runs_triton(row));
+  CHECK(sets(*workload_of(row), "train.attention_speed"));
+  row.notes.clear();
+  row.source =
+      "https://github.com/mosaicml/llm-foundry/blob/main/scripts/train/benchmarking/README.md";
+  CHECK(runs_triton(row));
+  row.attention = "sdpa";
+  CHECK_FALSE(runs_triton(row));
+  row.source.clear();
+  row.group = "Databricks 2023";
+  CHECK(logits() == "\"narrow\"");
+}
+
+TEST_CASE("a row sets each key once") {
+  for (const char* source :
+       {"https://github.com/Lightning-AI/lightning-thunder/pull/940",
+        "https://github.com/intelligent-machine-learning/dlrover/blob/master/README.md",
+        "https://github.com/pytorch/torchtitan/pull/300", "https://github.com/mosaicml/composer"}) {
+    MeasuredRow row = full_row();
+    row.source = source;
+    row.config = kMptOfRow;
+    row.attention = "flash";
+    std::set<std::string> keys;
+    const RowWorkload workload = *workload_of(row);
+    for (const Setting& setting : workload.settings) {
+      INFO(source << " " << setting.key);
+      CHECK(keys.insert(setting.key).second);
+    }
+  }
+}
+
+TEST_CASE("DDP reduces in the last micro-batch alone") {
+  MeasuredRow row = full_row();
+  row.strategy = "ddp";
+  row.grad_accum = 5;
+  CHECK(value_of(*workload_of(row), "train.no_sync") == "true");
+  row.grad_accum = 1;
+  CHECK_FALSE(sets(*workload_of(row), "train.no_sync"));
+  row.strategy = "fsdp2";
+  row.grad_accum = 5;
+  CHECK_FALSE(sets(*workload_of(row), "train.no_sync"));
+}
+
+TEST_CASE("Hopper attends by FlashAttention before PyTorch 2.11") {
+  MeasuredRow row = full_row();
+  const auto attention = [&](const char* notes) {
+    row.notes = notes;
+    return value_of(*workload_of(row), "train.attention");
+  };
+  CHECK(attention("") == "\"flash\"");
+  CHECK(attention("torch 2.10") == "\"flash\"");
+  CHECK(attention("torch 2.11.0") == "\"sdpa\"");
+  row.compile = "thunder";
+  CHECK(attention("torch 2.11.0") == "\"cudnn\"");
+  row.gpu = "A100-SXM-80GB";
+  CHECK(attention("torch 2.10") == "\"sdpa\"");
 }
 
 TEST_CASE("LitGPT's script returns the loss alone, Thunder's benchmark keeps narrow logits") {
@@ -153,11 +247,17 @@ TEST_CASE("chunked cross-entropy is told by a row's words, and not of its baseli
   CHECK_FALSE(row("tt-a", "bf16", ""));
 }
 
-TEST_CASE("torchtitan's Llamas turn by complex numbers, those of others do not") {
+TEST_CASE("torchtitan's Llamas turn by complex numbers, its Qwen3 and others' Llamas do not") {
   MeasuredRow row = full_row();
   CHECK(sets(*workload_of(row), "train.complex_rotary"));
   row.source = "https://arxiv.org/abs/2410.06511";
   CHECK(sets(*workload_of(row), "train.complex_rotary"));
+  row.config = "qwen3_32b";
+  CHECK_FALSE(sets(*workload_of(row), "train.complex_rotary"));
+  CHECK(value_of(*workload_of(row), "train.loss_in_call") == "false");
+  row.config = "deepseek_v3_16b";
+  CHECK(sets(*workload_of(row), "train.complex_rotary"));
+  row.config = "llama3_8b";
   row.source = "https://github.com/someone/else";
   CHECK_FALSE(sets(*workload_of(row), "train.complex_rotary"));
 }
