@@ -28,6 +28,8 @@ int run_validate(const ValidateArguments& arguments) {
   }
   const auto validation = tasks::validate(arguments.request);
   if (!validation) return give_up(validation.error());
+  for (const tasks::RowResult& row : validation->rows)
+    for (const std::string& warning : row.row.warnings) complain("warning: " + warning);
   const int printed = arguments.json ? print_json(tasks::to_json(*validation))
                                      : print(tasks::report_text(*validation));
   if (printed != 0 || !arguments.check) return printed;

@@ -207,6 +207,7 @@ Result<Fit> fit(const std::string& measured, const std::string& directory) {
   if (!table) return tl::unexpected(table.error());
   std::vector<RowErrors> rows;
   for (const MeasuredRow& row : *table) {
+    if (!row.fault.empty()) continue;
     const auto machine = machine_of(row);
     if (row.tier == "A" && row.step_time_s && machine) rows.emplace_back(row, machine->hardware);
   }

@@ -77,13 +77,13 @@ constexpr OptionalCountColumn kOptionalCounts[] = {
 struct NumberColumn {
   std::string_view name;
   std::optional<double> MeasuredRow::*field;
-  bool required;
+  bool is_answer;  ///< and may be missing
 };
 
 constexpr NumberColumn kNumbers[] = {
-    {"fabric_gbps_per_gpu", &MeasuredRow::fabric_gbps, true},
-    {"step_time_s", &MeasuredRow::step_time_s, false},
-    {"peak_mem_gib", &MeasuredRow::peak_gib, false},
+    {"fabric_gbps_per_gpu", &MeasuredRow::fabric_gbps, false},
+    {"step_time_s", &MeasuredRow::step_time_s, true},
+    {"peak_mem_gib", &MeasuredRow::peak_gib, true},
 };
 
 // "131,072"
@@ -110,7 +110,7 @@ class RowReader {
  public:
   RowReader(const CsvTable& table, std::size_t row) : table_(table), row_(row) {}
 
-  Result<MeasuredRow> read() {
+  MeasuredRow read() {
     MeasuredRow row;
     row.place = table_.place(row_, 0);
     for (const TextColumn& column : kTexts)
@@ -118,24 +118,28 @@ class RowReader {
         const std::string_view text = trimmed(table_.cell(row_, *at));
         row.*column.field = column.is_word ? lower(text) : std::string(text);
       }
+    const auto take = [&](const Result<std::optional<double>>& number) {
+      if (number) return *number;
+      if (row.fault.empty()) row.fault = number.error().text();
+      return std::optional<double>();
+    };
     for (const CountColumn& column : kCounts) {
-      const auto count = number(column.name);
-      if (!count) return tl::unexpected(count.error());
-      if (*count)
-        row.*column.field = static_cast<std::int64_t>(**count);
+      if (const auto count = take(number(column.name)))
+        row.*column.field = static_cast<std::int64_t>(*count);
       else if (!text_of(column.name).empty())
         row.taken_as_one.emplace_back(column.name);
     }
-    for (const OptionalCountColumn& column : kOptionalCounts) {
-      const auto count = number(column.name);
-      if (!count) return tl::unexpected(count.error());
-      if (*count) row.*column.field = static_cast<std::int64_t>(**count);
-    }
+    for (const OptionalCountColumn& column : kOptionalCounts)
+      if (const auto count = take(number(column.name)))
+        row.*column.field = static_cast<std::int64_t>(*count);
     for (const NumberColumn& column : kNumbers) {
       const auto value = number(column.name, false);
-      if (!value) return tl::unexpected(value.error());
-      row.*column.field = *value;
-      if (!column.required && lower(text_of(column.name)) == "oom") row.notes += " OOM";
+      if (!value && column.is_answer) {
+        row.warnings.push_back(value.error().text() + "; left out");
+        continue;
+      }
+      row.*column.field = take(value);
+      if (column.is_answer && lower(text_of(column.name)) == "oom") row.notes += " OOM";
     }
     return row;
   }
@@ -174,7 +178,7 @@ Status check_columns(const CsvTable& table, const std::string& path) {
   for (const OptionalCountColumn& column : kOptionalCounts)
     if (!table.column(column.name)) missing.push_back(column.name);
   for (const NumberColumn& column : kNumbers)
-    if (column.required && !table.column(column.name)) missing.push_back(column.name);
+    if (!column.is_answer && !table.column(column.name)) missing.push_back(column.name);
   if (missing.empty()) return {};
   return fail_at(path + ":1:1",
                  "column '{}' is missing, expected the columns of a table of "
@@ -198,11 +202,10 @@ Result<std::vector<MeasuredRow>> read_measured(const std::string& path) {
   std::vector<MeasuredRow> rows;
   std::set<std::string> ids;
   for (std::size_t i = 0; i < table->rows(); ++i) {
-    auto row = RowReader(*table, i).read();
-    if (!row) return tl::unexpected(row.error());
-    if (row->id.empty()) return fail_at(row->place, "a row without an id");
-    if (!ids.insert(row->id).second) return fail_at(row->place, "the id '{}' twice", row->id);
-    rows.push_back(std::move(*row));
+    MeasuredRow row = RowReader(*table, i).read();
+    if (row.id.empty()) return fail_at(row.place, "a row without an id");
+    if (!ids.insert(row.id).second) return fail_at(row.place, "the id '{}' twice", row.id);
+    rows.push_back(std::move(row));
   }
   return rows;
 }

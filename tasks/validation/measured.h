@@ -26,6 +26,8 @@ struct MeasuredRow {
       fabric;
   std::int64_t tensor_parallel = 1, context_parallel = 1, pipeline_parallel = 1, grad_accum = 1;
   std::vector<std::string> taken_as_one;  ///< of these columns: not stated
+  std::string fault;                      ///< the first cell that no prediction can be made from
+  std::vector<std::string> warnings;      ///< answers that are left out
   std::optional<std::int64_t> gpus, nodes, micro_batch, seq_len;
   std::optional<double> fabric_gbps;  ///< a GPU
   std::optional<double> step_time_s, peak_gib;
@@ -36,9 +38,9 @@ struct MeasuredRow {
 };
 
 /// Reads a table. Columns that no prediction needs (tier, group, notes, source_url, step_time_s,
-/// peak_mem_gib)
-/// may be missing; further ones are ignored. Errors at FILE:LINE:COL: bad CSV, a missing key
-/// column, a number that is none or not positive, an id that is empty or twice there.
+/// peak_mem_gib) may be missing; further ones are ignored. A number that is none ("~2.5", "8-16")
+/// is the fault of its row, or a warning where it is an answer. Errors at FILE:LINE:COL: bad CSV, a
+/// missing key column, an id that is empty or twice there.
 Result<std::vector<MeasuredRow>> read_measured(const std::string& path);
 
 }  // namespace foregather::tasks

@@ -156,6 +156,7 @@ class Translator {
   void assume(std::string text) { out_.assumptions.push_back(std::move(text)); }
 
   Status check_supported() const {
+    if (!row_.fault.empty()) return fail("{}", row_.fault);
     if (row_.tensor_parallel > 1) return fail("tensor parallelism is no subject of predictions");
     if (row_.context_parallel > 1) return fail("context parallelism is no subject of predictions");
     if (row_.pipeline_parallel > 1)

@@ -1,11 +1,8 @@
 // From tables of published results to predictions and errors.
 #include <catch2/catch.hpp>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 
 #include "tasks/validation/errors.h"
@@ -16,51 +13,14 @@
 #include "tasks/validation/row_workload.h"
 #include "tasks/validation/tables_out.h"
 #include "tasks/validation/validate.h"
+#include "tests/unit/validation/measured_table.h"
 
 using namespace foregather;
 using namespace foregather::tasks;
+using namespace foregather::test;
 using Catch::Matchers::Contains;
 
 namespace {
-
-const std::string kColumns =
-    "tier,group,strategy_key,tp,cp,pp,param_dtype,reduce_dtype,compute,master,fp8_all_gather,"
-    "ac_key,compile_key,grad_accum,attention,optimizer,mem_metric,mem_when,alloc_conf,config,link,"
-    "fabric,fabric_gbps_per_gpu,id,gpu,n_gpus,n_nodes,micro_batch,seq_len,step_time_s,"
-    "peak_mem_gib,notes\n";
-const std::string kTiny =
-    "\"{\"\"family\"\":\"\"llama\"\",\"\"hidden_size\"\":256,\"\"num_hidden_layers\"\":2,"
-    "\"\"num_attention_heads\"\":4,\"\"num_key_value_heads\"\":2,\"\"intermediate_size\"\":512,"
-    "\"\"vocab_size\"\":1000,\"\"max_position_embeddings\"\":512,\"\"tie_word_embeddings\"\":false}"
-    "\"";
-
-std::string line(const std::string& strategy, const std::string& id, const std::string& answers) {
-  return "A,g," + strategy + ",1,1,1,bf16,fp32,bf16,fp32,,none,none,1,sdpa,adamw,allocated_gib," +
-         "steady,," + kTiny + ",nvswitch,none,," + id + ",H100-SXM-80GB,8,1,2,512," + answers +
-         "\n";
-}
-
-/// A folder of its own that goes away with the test: cases run at the same time.
-struct Folder {
-  std::filesystem::path path;
-  Folder() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "foregather-validation-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(path / name) << text;
-    return (path / name).string();
-  }
-  std::string read(const std::string& name) const {
-    std::ostringstream text;
-    text << std::ifstream(path / name).rdbuf();
-    return text.str();
-  }
-};
 
 MeasuredRow example_row() {
   MeasuredRow row;
@@ -284,48 +244,6 @@ TEST_CASE("a published result that fits and a prediction that does not is a wron
   CHECK(validation->rows[0].time_error().has_value());
   CHECK(validation->rows[1].prediction.fits);
   CHECK(validation->wrong_fits() == 2);
-}
-
-TEST_CASE("bad tables are refused where they are bad") {
-  const Folder folder;
-  const auto error_of = [&](const std::string& text) {
-    const auto rows = read_measured(folder.write("m.csv", text));
-    REQUIRE(!rows.has_value());
-    return rows.error().text();
-  };
-  CHECK_THAT(error_of("id,gpu\n"), Contains("m.csv:1:1: column 'strategy_key"));
-  CHECK_THAT(error_of(kColumns + line("fsdp2", "a", "fast,,")),
-             Contains("'step_time_s' is 'fast', expected a positive number"));
-  CHECK_THAT(error_of(kColumns + line("fsdp2", "a", ",,") + line("fsdp2", "a", ",,")),
-             Contains("m.csv:3:1: the id 'a' twice"));
-  CHECK_THAT(error_of(kColumns + line("fsdp2", "", ",,")), Contains("a row without an id"));
-  CHECK_THAT(error_of(kColumns + line("fsdp2", "a", "nan,,")), Contains("expected a positive"));
-  CHECK(!read_measured("/nonexistent.csv").has_value());
-}
-
-TEST_CASE("cells say in many ways that something is not known, and numbers are read as written") {
-  const Folder folder;
-  std::string row = line("FSDP2", "a", "Oom, n/a ,");
-  const auto put = [&](const std::string& from, const std::string& to) {
-    row.replace(row.find(from), from.size(), to);
-  };
-  put(",1,1,1,", ",unknown,-,1,");
-  put(",8,1,2,512,", ",8,not stated, 2 ,\"131,072\",");
-  put(",nvswitch,none,,", ",NVSwitch ,None,unknown,");
-  const auto rows = read_measured(folder.write("t.csv", kColumns + row));
-  REQUIRE(rows.has_value());
-  const MeasuredRow& read = rows->front();
-  CHECK(read.strategy == "fsdp2");
-  CHECK(read.link == "nvswitch");
-  CHECK(read.fabric == "none");
-  CHECK(read.tensor_parallel == 1);
-  CHECK(read.taken_as_one == std::vector<std::string>{"tp", "cp"});
-  CHECK_FALSE(read.nodes);
-  CHECK(read.micro_batch == 2);
-  CHECK(read.seq_len == 131'072);
-  CHECK_FALSE(read.fabric_gbps);
-  CHECK_FALSE(read.has_answer());
-  CHECK(read.ran_out_of_memory());
 }
 
 TEST_CASE("tables of collectives are predicted") {
