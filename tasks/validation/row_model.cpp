@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <limits>
 #include <string_view>
+#include <utility>
 #include <vector>
 #include <nlohmann/json.hpp>
 
 #include "core/base/suggest.h"
+#include "tasks/validation/words.h"
 
 namespace foregather::tasks {
 namespace {
@@ -79,7 +81,7 @@ std::string deepseek_16b() {
 /// Reads the dimensions that a row gives and keeps what is wrong first.
 class Dimensions {
  public:
-  explicit Dimensions(const Json& json) : json_(json) {}
+  Dimensions(const Json& json, std::int64_t positions) : json_(json), positions_(positions) {}
 
   std::int64_t size(const char* key) {
     const auto found = json_.find(key);
@@ -90,6 +92,11 @@ class Dimensions {
     if (error_.empty()) error_ = fmt::format("config: '{}' is no positive integer", key);
     return 1;
   }
+
+  std::int64_t size_or(const char* key, std::int64_t absent) {
+    return json_.contains(key) ? size(key) : absent;
+  }
+  std::int64_t positions() { return size_or("max_position_embeddings", positions_); }
 
   /// `key` as so many times `unit`.
   std::int64_t times(const char* key, std::int64_t unit) {
@@ -111,20 +118,22 @@ class Dimensions {
 
  private:
   const Json& json_;
+  std::int64_t positions_;
   std::string error_;
 };
 
 Json llama(Dimensions& in) {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", "llama"},
-          {"hidden_size", in.size("hidden_size")},
-          {"num_hidden_layers", in.size("num_hidden_layers")},
-          {"num_attention_heads", in.size("num_attention_heads")},
-          {"num_key_value_heads", in.size("num_key_value_heads")},
-          {"intermediate_size", in.size("intermediate_size")},
-          {"vocab_size", in.size("vocab_size")},
-          {"max_position_embeddings", in.size("max_position_embeddings")},
-          {"tie_word_embeddings", in.tied()}};
+  return {
+      {"architectures", {"LlamaForCausalLM"}},
+      {"model_type", "llama"},
+      {"hidden_size", in.size("hidden_size")},
+      {"num_hidden_layers", in.size("num_hidden_layers")},
+      {"num_attention_heads", in.size("num_attention_heads")},
+      {"num_key_value_heads", in.size_or("num_key_value_heads", in.size("num_attention_heads"))},
+      {"intermediate_size", in.size("intermediate_size")},
+      {"vocab_size", in.size("vocab_size")},
+      {"max_position_embeddings", in.positions()},
+      {"tie_word_embeddings", in.tied()}};
 }
 
 Json mpt(Dimensions& in) {
@@ -136,7 +145,7 @@ Json mpt(Dimensions& in) {
           {"n_heads", in.size("num_attention_heads")},
           {"expansion_ratio", in.times("intermediate_size", hidden)},
           {"vocab_size", in.size("vocab_size")},
-          {"max_seq_len", in.size("max_position_embeddings")},
+          {"max_seq_len", in.positions()},
           {"attn_config", {{"alibi", false}}},
           {"learned_pos_emb", true},
           {"no_bias", false},
@@ -151,27 +160,28 @@ Json gpt_neox(Dimensions& in) {
           {"num_attention_heads", in.size("num_attention_heads")},
           {"intermediate_size", in.size("intermediate_size")},
           {"vocab_size", in.size("vocab_size")},
-          {"max_position_embeddings", in.size("max_position_embeddings")},
+          {"max_position_embeddings", in.positions()},
           {"rotary_pct", 0.25},
           {"use_parallel_residual", true},
           {"tie_word_embeddings", in.tied()}};
 }
 
-Result<RowModel> object_model(const std::string& config) {
+Result<RowModel> object_model(const std::string& config, std::int64_t positions) {
   const Json json = Json::parse(config, nullptr, false);
   if (!json.is_object()) return fail("config: not a name and not a JSON object");
   const auto family = json.find("family");
   if (family == json.end() || !family->is_string())
     return fail("config: 'family' is missing, expected llama, mpt or gpt_neox");
-  Dimensions in(json);
+  const std::string name = lower(family->get<std::string>());
+  Dimensions in(json, positions);
   RowModel model{Family::llama, {}};
   Json out;
-  if (*family == "llama") {
+  if (name == "llama") {
     out = llama(in);
-  } else if (*family == "mpt") {
+  } else if (name == "mpt") {
     model = {Family::mpt, {}, true};
     out = mpt(in);
-  } else if (*family == "gpt_neox") {
+  } else if (name == "gpt_neox") {
     model = {Family::gpt_neox, {}, true};
     out = gpt_neox(in);
   } else {
@@ -183,13 +193,31 @@ Result<RowModel> object_model(const std::string& config) {
   return model;
 }
 
-Result<RowModel> published_model(const std::string& config) {
+std::string without_marks(std::string_view name) {
+  std::string all = lower(name);
+  std::erase_if(all, [](char c) { return c == '-' || c == '_' || c == ' ' || c == '.'; });
+  return all;
+}
+
+// Llama 3.1 and 3.3 have the shapes of Llama 3, Llama 1 up to 13B those of Llama 2.
+std::string known_name(std::string_view config) {
+  constexpr std::pair<std::string_view, std::string_view> kSame[] = {
+      {"llama318b", "llama38b"},     {"llama3170b", "llama370b"}, {"llama3370b", "llama370b"},
+      {"llama31405b", "llama3405b"}, {"llama7b", "llama27b"},     {"llama13b", "llama213b"}};
+  std::string name = without_marks(config);
+  for (const auto& [other, same] : kSame)
+    if (name == other) return std::string(same);
+  return name;
+}
+
+Result<RowModel> published_model(const std::string& config, std::int64_t positions) {
   if (config.empty() || config == "unknown")
     return fail("the dimensions of the model are not stated");
-  if (config.starts_with('{')) return object_model(config);
-  if (config == "deepseek_v3_16b") return RowModel{Family::deepseek, deepseek_16b()};
+  if (config.starts_with('{')) return object_model(config, positions);
+  const std::string name = known_name(config);
+  if (name == without_marks("deepseek_v3_16b")) return RowModel{Family::deepseek, deepseek_16b()};
   for (const Known& known : kKnown)
-    if (known.name == config) return RowModel{Family::llama, known_json(known)};
+    if (without_marks(known.name) == name) return RowModel{Family::llama, known_json(known)};
   std::vector<std::string_view> names;
   for (const Known& known : kKnown) names.push_back(known.name);
   return fail("model '{}' is not known{}", config.substr(0, 80), did_you_mean(config, names));
@@ -197,8 +225,8 @@ Result<RowModel> published_model(const std::string& config) {
 
 }  // namespace
 
-Result<RowModel> model_of(const std::string& config, bool is_litgpt) {
-  auto model = published_model(config);
+Result<RowModel> model_of(const std::string& config, bool is_litgpt, std::int64_t positions) {
+  auto model = published_model(config, positions);
   if (!model || !is_litgpt) return model;
   Json json = Json::parse(model->json);
   if (json["model_type"] != "llama") return model;

@@ -34,7 +34,9 @@ std::optional<int> take_number(std::string_view& text) {
   return value;
 }
 
-bool is_mpt(const MeasuredRow& row) { return row.config.find("\"mpt\"") != std::string::npos; }
+bool is_mpt(const MeasuredRow& row) {
+  return lower(row.config).find("\"mpt\"") != std::string::npos;
+}
 
 /// Is the row of a time with that change? Absent: it tells neither a date nor a request.
 std::optional<bool> comes_after(const Change& change, const MeasuredRow& row) {

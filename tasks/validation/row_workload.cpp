@@ -71,7 +71,7 @@ constexpr Meaning kComputes[] = {
 constexpr Meaning kAttentions[] = {
     {"unknown", "train.attention", "sdpa"}, {"sdpa", "train.attention", "sdpa"},
     {"flash", "train.attention", "flash"},  {"flex", "train.attention", "flash"},
-    {"eager", "train.attention", "eager"},
+    {"eager", "train.attention", "eager"},  {"cudnn", "train.attention", "cudnn"},
 };
 
 constexpr Meaning kOptimizers[] = {
@@ -107,7 +107,7 @@ class Translator {
 
   Result<RowWorkload> translate() {
     if (Status done = check_supported(); !done) return tl::unexpected(done.error());
-    auto model = model_of(row_.config, runs_litgpt(row_));
+    auto model = model_of(row_.config, runs_litgpt(row_), *row_.seq_len);
     if (!model) return tl::unexpected(model.error());
     model_ = std::move(*model);
     out_.model = model_.json;
@@ -115,7 +115,9 @@ class Translator {
          {&Translator::train, &Translator::precision, &Translator::checkpointing,
           &Translator::parallel, &Translator::cluster})
       if (Status done = (this->*part)(); !done) return tl::unexpected(done.error());
-    if (!row_.allocator_conf.empty()) set("allocator.conf", row_.allocator_conf);
+    constexpr std::string_view kNoConf[] = {"", "unknown", "none", "default"};
+    if (std::ranges::find(kNoConf, lower(row_.allocator_conf)) == std::end(kNoConf))
+      set("allocator.conf", row_.allocator_conf);
     if (unknown_key_.empty()) return std::move(out_);
     return fail("'{}' cannot be expressed yet", unknown_key_);
   }
@@ -305,8 +307,9 @@ class Translator {
       set(kKey, std::string("none"));
     } else if (word == "none" || word == "full" || word.starts_with("selective:")) {
       set(kKey, word);
-    } else if (word == "selective_op") {
+    } else if (word == "selective_op" || word == "selective") {
       set(kKey, std::string("selective"));
+      if (word == "selective") assume("ac_key is selective: per op");
     } else if (word.starts_with("first_k:")) {
       set(kKey, "first:" + word.substr(word.find(':') + 1));
     } else if (word == kNotStated) {

@@ -93,6 +93,35 @@ TEST_CASE("models of rows are Hugging Face configs") {
   CHECK(!model_of("{").has_value());
 }
 
+TEST_CASE("names of models are read in any spelling, and configs without what follows") {
+  const std::string json = model_of("llama3_8b")->json;
+  for (const char* name : {"Llama3_8B", "llama3-8b", "llama-3 8B", "llama3.1_8b", "Llama 3.1 8B"}) {
+    INFO(name);
+    CHECK(model_of(name)->json == json);
+  }
+  CHECK(model_of("DeepSeek-V3-16B")->json == model_of("deepseek_v3_16b")->json);
+  CHECK(model_of("TinyLlama 1.1B")->json == model_of("tinyllama_1.1b")->json);
+  CHECK_FALSE(model_of("llama3.2_8b").has_value());
+  const std::string sizes = R"("hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,)"
+                            R"("intermediate_size":256,"vocab_size":100})";
+  const std::string llama = model_of(R"({"family":"Llama",)" + sizes, false, 4096)->json;
+  CHECK_THAT(llama, Contains("\"num_key_value_heads\": 4"));
+  CHECK_THAT(llama, Contains("\"max_position_embeddings\": 4096"));
+  CHECK_THAT(model_of(R"({"family":"mpt",)" + sizes, false, 32)->json,
+             Contains("\"max_seq_len\": 32"));
+  CHECK_FALSE(model_of(R"({"family":"llama","num_key_value_heads":0,)" + sizes).has_value());
+}
+
+TEST_CASE("a checkpointing that is selective without further words is per op") {
+  MeasuredRow row = example_row();
+  row.checkpointing = "selective";
+  const auto workload = workload_of(row);
+  REQUIRE(workload.has_value());
+  CHECK_THAT(toml_of(*workload, "m.json", false),
+             Contains("activation_checkpointing = \"selective\"") &&
+                 Contains("# ac_key is selective: per op"));
+}
+
 TEST_CASE("the columns of a row become keys of a workload") {
   const auto workload = workload_of(example_row());
   REQUIRE(workload.has_value());
