@@ -1,5 +1,7 @@
 #include "core/plan/model_left_out.h"
 
+#include <algorithm>
+
 #include "core/plan/model_families.h"
 
 namespace foregather::plan {
@@ -35,6 +37,14 @@ constexpr Windowed kWindowed[] = {
     {"qwen3_moe", 4096, true},
 };
 
+// Of Qwen's layers those from max_window_layers on; layer_types goes over it.
+bool has_windowed_layer(const ConfigFile& file, const Windowed& row, const ModelConfig& c) {
+  if (file.has("layer_types"))
+    return std::ranges::count(file.texts("layer_types"), "sliding_attention") > 0;
+  constexpr std::int64_t kUsual = 28;
+  return !row.has_switch || file.size("max_window_layers", kLargestSize, kUsual, -1) < c.layers;
+}
+
 }  // namespace
 
 void read_left_out(const ConfigFile& file, ModelConfig& c) {
@@ -47,6 +57,7 @@ void read_left_out(const ConfigFile& file, ModelConfig& c) {
   for (const Windowed& row : kWindowed) {
     if (row.model_type != c.model_type || file.has_null("sliding_window")) continue;
     if (row.has_switch && !file.flag("use_sliding_window", false)) continue;
+    if (!has_windowed_layer(file, row, c)) continue;
     c.window = file.size("sliding_window", kLargestSize, row.usual, 0);
   }
 }

@@ -62,7 +62,16 @@ TEST_CASE("a sliding window that is shorter than the sequence is a warning") {
   CHECK_FALSE(warns_of_window("qwen2", ", \"sliding_window\": 32", 64));
   CHECK_FALSE(
       warns_of_window("qwen2", ", \"sliding_window\": 32, \"use_sliding_window\": false", 64));
-  CHECK(warns_of_window("qwen2", ", \"sliding_window\": 32, \"use_sliding_window\": true", 64));
+  const std::string on = ", \"sliding_window\": 32, \"use_sliding_window\": true";
+  CHECK(warns_of_window("qwen2", on + ", \"max_window_layers\": 1", 64));
+  CHECK_FALSE(warns_of_window("qwen2", on + ", \"max_window_layers\": 2", 64));
+  CHECK_FALSE(warns_of_window("qwen2", on, 64));  // Qwen2Config's 28
+  const std::string full = ", \"layer_types\": [\"full_attention\", \"full_attention\"]";
+  const std::string one = ", \"layer_types\": [\"sliding_attention\", \"full_attention\"]";
+  CHECK(warns_of_window("qwen2", on + one, 64));
+  CHECK_FALSE(warns_of_window("qwen2", on + ", \"max_window_layers\": 0" + full, 64));
+  CHECK(warns_of_window("gemma2", ", \"sliding_window\": 32" + one, 64));
+  CHECK_FALSE(warns_of_window("gemma2", ", \"sliding_window\": 32" + full, 64));
   CHECK_FALSE(warns_of_window("llama", ", \"sliding_window\": 32", 64));
 }
 
