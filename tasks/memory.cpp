@@ -71,11 +71,15 @@ Status check_capacity(const MemoryRequest& request, const MemoryTrace& trace) {
   if (!request.capacity || request.start == alloc::WhatIfStart::cold) return {};
   const Bytes held = held_by(trace.replay.start.layout);
   if (held <= *request.capacity) return {};
+  const bool look_alike = format_bytes(*request.capacity) == format_bytes(held);
+  const auto shown = [&](Bytes size) {
+    return look_alike ? format_count(size) + " B" : format_bytes(size);
+  };
   return fail_at(
       "--capacity",
       "{} is less than the {} that device {} holds when the recording begins, so it would "
       "not have fitted: expected at least that, or --what-if-start cold",
-      format_bytes(*request.capacity), format_bytes(held), trace.device);
+      shown(*request.capacity), shown(held), trace.device);
 }
 
 Status answer(const MemoryRequest& request, const std::vector<Question>& questions,

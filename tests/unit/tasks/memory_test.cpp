@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "core/base/text.h"
 #include "tasks/memory.h"
 #include "tasks/recordings.h"
 #include "tests/support/skip.h"
@@ -98,7 +99,20 @@ TEST_CASE("a device smaller than what a recording begins with is no device for i
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().text().find("holds when the recording begins") != std::string::npos);
   request.start = alloc::WhatIfStart::cold;
-  CHECK(examine_snapshot(request)->traces[0].what_if[0].figures.ooms > 0);
+  const auto cold = examine_snapshot(request);
+  CHECK(cold->traces[0].what_if[0].figures.ooms > 0);
+  // Sizes that read alike are bytes.
+  Bytes held = 0;
+  for (const alloc::SegmentLayout& segment : cold->traces[0].replay.start.layout)
+    for (const alloc::BlockLayout& block : segment.blocks)
+      if (block.state != alloc::BlockState::unmapped) held += block.size;
+  request.start = alloc::WhatIfStart::recorded;
+  request.capacity = held - 1;
+  CHECK(examine_snapshot(request).error().text().find(fmt::format(
+            "{} B is less than the {} B that", format_count(held - 1), format_count(held))) !=
+        std::string::npos);
+  request.capacity = held;
+  CHECK(examine_snapshot(request).has_value());
 }
 
 TEST_CASE("what a thread without Python holds has the name of its autograd node") {
