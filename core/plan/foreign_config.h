@@ -38,8 +38,10 @@ bool is_deepspeed_config(std::string_view text);
 Result<ForeignConfig> read_deepspeed_config(std::string_view text, const std::string& path);
 
 /// A torchtitan TOML (its JobConfig of 2024 and 2025): FSDP2 of Llama 3, with the batch, sequence,
-/// checkpointing, clipping, offload, reshard policy and degrees of data parallelism that it says.
-/// Other kinds of parallelism are listed where their degree is not 1. A model that is not known
+/// checkpointing, clipping, offload, reshard policy and degrees of data parallelism that it says,
+/// or torchtitan's defaults: 8 sequences of 2048 tokens, every second block checkpointed. Degrees
+/// are read in [parallelism], and in [training] and [experimental] as before 2025. Other kinds of
+/// parallelism are listed where their degree is not 1. A model that is not known
 /// here is listed; the workload then needs model.config.
 Result<ForeignConfig> read_torchtitan_config(std::string_view text, const std::string& path);
 

@@ -24,6 +24,12 @@ struct Flavor {
 constexpr std::array kLlama3{Flavor{"8B", 4096, 32, 32, 14336}, Flavor{"70B", 8192, 80, 64, 28672},
                              Flavor{"405B", 16384, 126, 128, 53248}};
 
+// torchtitan/config/job_config.py, and config_manager.py before it
+constexpr std::int64_t kLocalBatch = 8, kSequence = 2048;
+
+// apply_ddp: replicate(model, bucket_cap_mb=100)
+constexpr std::int64_t kDdpBucket = 100 << 20;
+
 class TorchtitanReader {
  public:
   explicit TorchtitanReader(const std::string& path) { config_.path = path; }
@@ -32,6 +38,9 @@ class TorchtitanReader {
     give("parallel.strategy", std::string("fsdp2"), nullptr);
     give("train.precision", std::string("bf16-mixed"), nullptr);
     give("train.optimizer_impl", std::string("fused"), nullptr);
+    give("train.micro_batch", kLocalBatch, nullptr);
+    give("train.seq_len", kSequence, nullptr);
+    if (!document.contains("activation_checkpoint")) checkpointing({});
     for (const auto& [section, node] : document) {
       const toml::table* table = node.as_table();
       if (table == nullptr || !has_effect(section.str())) {
@@ -68,8 +77,9 @@ class TorchtitanReader {
  private:
   static bool has_effect(std::string_view section) {
     return section == "model" || section == "training" || section == "parallelism" ||
-           section == "activation_checkpoint" || section == "optimizer" || section == "compile" ||
-           section == "float8" || section == "quantize";
+           section == "experimental" || section == "activation_checkpoint" ||
+           section == "optimizer" || section == "compile" || section == "float8" ||
+           section == "quantize";
   }
 
   std::string place(const toml::node* node) const {
@@ -154,21 +164,29 @@ class TorchtitanReader {
       give("train.optimizer_impl", how, &node);
       return true;
     }
+    if (name == "optimizer.fused") {  // in 2024
+      give("train.optimizer_impl", std::string(flag(name, node) ? "fused" : "foreach"), &node);
+      return true;
+    }
     return take_parallelism(name, node);
   }
 
+  // Of [parallelism]; in 2024 of [training] and [experimental], at first with one degree of data
+  // parallelism.
   bool take_parallelism(const std::string& name, const toml::node& node) {
-    if (name == "parallelism.data_parallel_shard_degree") {
+    if (name.starts_with("optimizer.")) return false;
+    const std::string_view key = std::string_view(name).substr(name.find('.') + 1);
+    if (key == "data_parallel_shard_degree" || key == "data_parallel_degree") {
       shard_ = whole(name, node);
       shard_node_ = &node;
       return true;
     }
-    if (name == "parallelism.data_parallel_replicate_degree") {
+    if (key == "data_parallel_replicate_degree") {
       replicate_ = whole(name, node);
       replicate_node_ = &node;
       return true;
     }
-    if (name == "parallelism.fsdp_reshard_after_forward") {
+    if (key == "fsdp_reshard_after_forward") {
       const std::string policy = text(name, node);
       if (policy == "default") return true;
       if (policy != "always" && policy != "never") return false;
@@ -176,7 +194,7 @@ class TorchtitanReader {
       return true;
     }
     // One of each kind is none at all.
-    if (name.starts_with("parallelism.") && name.ends_with("_degree")) {
+    if (key.ends_with("_degree")) {
       const std::int64_t degree = whole(name, node).value_or(1);
       if (degree != 1)
         config_.ignored.push_back(fmt::format(
@@ -208,14 +226,14 @@ class TorchtitanReader {
   void degrees() {
     const std::int64_t replicas = replicate_.value_or(1);
     const std::int64_t shard = shard_.value_or(-1);
-    if (replicas < 1)
-      complain("parallelism.data_parallel_replicate_degree", *replicate_node_, "1 or more");
+    if (replicas < 1) complain("data_parallel_replicate_degree", *replicate_node_, "1 or more");
     if (shard == 0 || shard < -1)
-      complain("parallelism.data_parallel_shard_degree", *shard_node_, "1 or more, or -1");
+      complain("data_parallel_shard_degree", *shard_node_, "1 or more, or -1");
     if (error_) return;
     if (replicas > 1 && shard == 1) {
       give("parallel.strategy", std::string("ddp"), replicate_node_);
       give("parallel.world_size", replicas, replicate_node_);
+      give("parallel.bucket_bytes", kDdpBucket, replicate_node_);
       drop_what_shards();
     } else if (shard > 0) {
       give("parallel.shard_size", shard, shard_node_);
@@ -227,7 +245,7 @@ class TorchtitanReader {
   }
 
   void checkpointing(const toml::table& table) {
-    std::string mode = "none", option = "op";
+    std::string mode = "selective", option = "2";
     const toml::node* at = nullptr;
     for (const auto& [key, node] : table) {
       const std::string name = "activation_checkpoint." + std::string(key.str());

@@ -173,6 +173,7 @@ TEST_CASE("torchtitan's degrees of data parallelism are those of its mesh") {
                                  {});
   CHECK(replicas.parallel.strategy == Strategy::ddp);
   CHECK(replicas.parallel.world_size == 8);
+  CHECK(replicas.parallel.bucket_bytes == 100 * MiB);
   CHECK(read(titan("data_parallel_replicate_degree = 2\n"),
              {"parallel.world_size=8", "parallel.strategy=ddp"})
             .parallel.shard_size == 8);
@@ -185,6 +186,39 @@ TEST_CASE("torchtitan's degrees of data parallelism are those of its mesh") {
           .has_value());
   CHECK(ignores(read(titan("tensor_parallel_degree = 2\n"), {}),
                 "tensor_parallel_degree = 2 (not predicted"));
+}
+
+TEST_CASE("torchtitan's degrees of 2024 are in other tables") {
+  const auto titan = [](const std::string& training, int pipelines) {
+    return "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 64\n" + training +
+           "[experimental]\npipeline_parallel_degree = " + std::to_string(pipelines) + "\n";
+  };
+  const std::string hybrid = "data_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 4\n";
+  const Workload of_one = read(titan(hybrid + "tensor_parallel_degree = 1\n", 1), {});
+  CHECK(of_one.warnings.empty());
+  CHECK(of_one.parallel.world_size == 8);
+  CHECK(of_one.parallel.shard_size == 4);
+  const Workload of_two = read(titan(hybrid + "tensor_parallel_degree = 8\n", 2), {});
+  CHECK(ignores(of_two, "training.tensor_parallel_degree = 8 (not predicted"));
+  CHECK(ignores(of_two, "experimental.pipeline_parallel_degree = 2 (not predicted"));
+  CHECK(read(titan("data_parallel_degree = 16\n", 1), {}).parallel.shard_size == 16);
+}
+
+TEST_CASE("what a torchtitan TOML does not say is torchtitan's default") {
+  const Workload bare = read("[job]\n", kModelSet);
+  CHECK(bare.train.micro_batch == 8);
+  CHECK(bare.train.seq_len == 2048);
+  CHECK(bare.train.checkpointing == Checkpointing::selective_layers);
+  CHECK(bare.train.checkpoint_every == 2);
+  const auto checkpointing = [](const std::string& line) {
+    return read("[activation_checkpoint]\n" + line, kModelSet).train.checkpointing;
+  };
+  CHECK(checkpointing("") == Checkpointing::selective_layers);
+  CHECK(checkpointing("mode = \"selective\"\n") == Checkpointing::selective_layers);
+  CHECK(checkpointing("selective_ac_option = \"op\"\n") == Checkpointing::selective_op);
+  CHECK(checkpointing("mode = \"none\"\n") == Checkpointing::none);
+  CHECK(read("[optimizer]\nfused = false\n[training]\n", kModelSet).train.optimizer_impl ==
+        OptimizerImpl::foreach);
 }
 
 TEST_CASE("what the workload says goes over a foreign file") {
