@@ -33,9 +33,14 @@ constexpr std::string_view kSameName[] = {"stage3_prefetch_bucket_size",
 
 const std::map<std::string_view, std::string_view>& dtypes() {
   static const std::map<std::string_view, std::string_view> names{
-      {"fp32", "fp32"}, {"bf16", "bf16"}, {"fp16", "fp16"}, {"bfp16", "bf16"}};
+      {"fp32", "fp32"}, {"float32", "fp32"},  {"float", "fp32"}, {"torch.float32", "fp32"},
+      {"bf16", "bf16"}, {"bfloat16", "bf16"}, {"bfp16", "bf16"}, {"torch.bfloat16", "bf16"},
+      {"fp16", "fp16"}, {"float16", "fp16"},  {"half", "fp16"},  {"torch.float16", "fp16"}};
   return names;
 }
+
+// Parameters of an optimizer that change no cost.
+constexpr std::string_view kFreeParams[] = {"lr", "betas", "eps", "weight_decay", "adam_w_mode"};
 
 // DeepSpeed's own templates are Hjson: a comma may stand before a closing bracket.
 std::string without_last_commas(std::string_view text) {
@@ -70,7 +75,8 @@ class DeepSpeedReader {
     deepcompile();
     precision();
     if (!has_clipping_) give("train.clip_grad_norm", false, {});
-    if (!has_zero_) give("parallel.strategy", std::string("ddp"), {});
+    if (!has_zero_) choose("ddp", {});
+    without_zero();
     world();
     if (error_) return tl::unexpected(*error_);
     return std::move(config_);
@@ -270,7 +276,11 @@ class DeepSpeedReader {
       complain("optimizer", value, "an object");
       return true;
     }
+    const Json none = Json::object();
+    const auto found = value.find("params");
+    const Json& params = found != value.end() && found->is_object() ? *found : none;
     for (const auto& [key, inner] : value.items()) {
+      if (key == "params" && inner.is_object()) continue;
       if (key != "type") {
         config_.ignored.push_back("optimizer." + key);
         continue;
@@ -279,19 +289,34 @@ class DeepSpeedReader {
       std::transform(name.begin(), name.end(), name.begin(),
                      [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
       const bool is_adam = name == "adam" || name == "adamw";
-      if (!is_adam && name != "sgd") {
-        config_.ignored.push_back("optimizer.type");
-        continue;
-      }
-      const auto params = value.find("params");
-      const bool has_params = params != value.end() && params->is_object();
-      const bool torch =
-          has_params && params->contains("torch_adam") && (*params)["torch_adam"] == true;
-      give("train.optimizer", std::string(is_adam ? "adamw" : "sgd"), "optimizer.type");
-      if (is_adam)
+      if (is_adam) {
+        const bool torch = params.contains("torch_adam") && params["torch_adam"] == true;
+        give("train.optimizer", std::string("adamw"), "optimizer.type");
         give("train.optimizer_impl", std::string(torch ? "foreach" : "fused"), "optimizer.type");
+      } else if (name == "sgd") {
+        give("train.optimizer", std::string("sgd"), "optimizer.type");
+        take_momentum(params);
+      } else {
+        config_.ignored.emplace_back("optimizer.type");
+      }
+      for (const auto& [param, setting] : params.items())
+        if (setting != false && param != (is_adam ? "torch_adam" : "momentum") &&
+            std::ranges::find(kFreeParams, param) == std::end(kFreeParams))
+          config_.ignored.push_back("optimizer.params." + param);
     }
     return true;
+  }
+
+  // torch.optim.SGD has none by default.
+  void take_momentum(const Json& params) {
+    constexpr std::string_view kKey = "optimizer.params.momentum";
+    const auto momentum = params.find("momentum");
+    if (momentum == params.end())
+      give("train.momentum", 0.0, "optimizer.type");
+    else if (momentum->is_number())
+      give("train.momentum", momentum->get<double>(), kKey);
+    else
+      complain(kKey, *momentum, "a number");
   }
 
   bool take_zero(const Json& value) {
@@ -339,23 +364,59 @@ class DeepSpeedReader {
   }
 
   void take_stage(const Json& stage) {
-    if (stage == 3 && has_deepcompile_)
-      give("parallel.strategy", std::string("deepcompile"), "zero_optimization.stage");
-    else if (stage == 3 || stage == 2)
-      give("parallel.strategy", std::string(stage == 3 ? "zero3" : "zero2"),
-           "zero_optimization.stage");
+    constexpr std::string_view kStage = "zero_optimization.stage";
+    if (stage == 3)
+      choose(has_deepcompile_ ? "deepcompile" : "zero3", kStage);
+    else if (stage == 2)
+      choose("zero2", kStage);
     else if (stage == 0)
-      give("parallel.strategy", std::string("ddp"), "zero_optimization.stage");
+      choose("ddp", kStage);
     else
-      return complain("zero_optimization.stage", stage, "0, 2 or 3: stage 1 is not simulated");
+      complain(kStage, stage, "0, 2 or 3: stage 1 is not simulated");
+  }
+
+  void choose(std::string_view strategy, std::string_view from) {
+    strategy_ = strategy;
+    give("parallel.strategy", std::string(strategy), from);
+  }
+
+  // runtime/engine.py, allreduce_gradients: once a step, behind the backward, as DDP reduces one
+  // bucket of all gradients. What else differs is named.
+  void without_zero() {
+    if (strategy_ != "ddp") return;
+    constexpr std::int64_t kAll = std::int64_t{1} << 40;
+    give("train.no_sync", true, {});
+    give("parallel.bucket_bytes", kAll, {});
+    const std::string computed = has_bf16_ ? "bf16" : has_fp16_ ? "fp16" : "fp32";
+    const std::string reduced = take_back("parallel.reduce_dtype").value_or(computed);
+    if (reduced != "fp32")
+      config_.ignored.push_back(
+          fmt::format("{}reduction in {} (predicted in fp32)",
+                      reduced == computed ? "" : "communication_data_type: ", reduced));
+    if (take_back("parallel.grad_accum_dtype").value_or("fp32") != "fp32")
+      config_.ignored.emplace_back("data_types.grad_accum_dtype (predicted as fp32)");
+    if (has_bf16_)
+      config_.ignored.emplace_back(
+          "BF16_Optimizer: bf16 parameters, sharded states and their gather (predicted: fp32 "
+          "parameters under autocast, whole states)");
+    else if (has_fp16_)
+      config_.ignored.emplace_back(
+          "FP16_Optimizer: fp16 parameters and gradients (predicted: fp32 ones under autocast)");
+  }
+
+  // What a key was given, and gives it no more.
+  std::optional<std::string> take_back(std::string_view name) {
+    std::optional<std::string> text;
+    std::erase_if(config_.keys, [&](const ForeignKey& key) {
+      if (key.name == name) text = std::get<std::string>(key.value.content);
+      return key.name == name;
+    });
+    return text;
   }
 
   // What follows from keys of several tables.
   void deepcompile() {
-    const bool is_used = std::any_of(config_.keys.begin(), config_.keys.end(), [](const auto& key) {
-      const auto* text = std::get_if<std::string>(&key.value.content);
-      return key.name == "parallel.strategy" && text != nullptr && *text == "deepcompile";
-    });
+    const bool is_used = strategy_ == "deepcompile";
     if (has_deepcompile_ && !is_used)
       config_.ignored.push_back("compile.deepcompile (only ZeRO-3 is simulated with it)");
     if (has_autocast_ && !is_used) config_.ignored.push_back("torch_autocast.enabled");
@@ -410,6 +471,7 @@ class DeepSpeedReader {
   Json json_;
   ForeignConfig config_;
   std::optional<Error> error_;
+  std::string_view strategy_;
   bool is_auto_bf16_ = false;
   bool has_bf16_ = false, has_fp16_ = false, has_clipping_ = false, has_zero_ = false;
   bool has_deepcompile_ = false, has_autocast_ = false, has_autocast_f16_ = false;

@@ -33,8 +33,9 @@ bool is_deepspeed_config(std::string_view text);
 /// DeepSpeed's fused one unless torch_adam. "auto" is what Hugging Face's Trainer resolves it to:
 /// bf16, clipping, and for sizes `auto` of the key; batch sizes that are "auto" are left to the
 /// workload. Of the three batch sizes and the world size, the one that is missing follows from the
-/// others (share_batch). Stages 0, 2 and 3. Offloading to NVMe is read as to the CPU, and listed.
-/// Errors: syntax, wrong types, a stage that is not simulated, FILE:LINE:COL.
+/// others (share_batch). Stages 0, 2 and 3; 0 is DDP that reduces one bucket a step. Offloading to
+/// NVMe is read as to the CPU, and listed. Errors: syntax, wrong types, a stage that is not
+/// simulated, FILE:LINE:COL.
 Result<ForeignConfig> read_deepspeed_config(std::string_view text, const std::string& path);
 
 /// A torchtitan TOML (its JobConfig of 2024 and 2025): FSDP2 of Llama 3, with the batch, sequence,

@@ -227,10 +227,14 @@ Status apply_own(Workload& workload, const toml::table& document,
   return {};
 }
 
-// The keys of another tool's file. Its model counts where the workload names none.
-Status apply_foreign(Workload& workload, const ForeignConfig& config, bool has_model) {
+// The keys of another tool's file. Its model counts where `own` names none, and how its strategy
+// accumulates where `own` names no other.
+Status apply_foreign(Workload& workload, const ForeignConfig& config, const Workload& own) {
+  const bool has_model =
+      own.tree || !own.model_config.empty() || !own.towers.empty() || !own.model_keys.empty();
   for (const ForeignKey& foreign : config.keys) {
     if (has_model && foreign.name.starts_with("model.")) continue;
+    if (foreign.name == "train.no_sync" && own.is_own("parallel.strategy")) continue;
     const WorkloadKey* key = find_workload_key(foreign.name);
     if (key == nullptr) {
       if (!keep_model_key(workload, foreign.name, foreign.value, foreign.place))
@@ -283,14 +287,12 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
     foreign.push_back(read_foreign(own, kDeepSpeedKey, own.deepspeed_config));
   if (!own.torchtitan_config.empty())
     foreign.push_back(read_foreign(own, kTorchtitanKey, own.torchtitan_config));
-  const bool has_model =
-      own.tree || !own.model_config.empty() || !own.towers.empty() || !own.model_keys.empty();
   Workload workload;
   workload.path = path;
   workload.tree = std::move(tree);
   for (const Result<ForeignConfig>& config : foreign) {
     if (!config) return tl::unexpected(config.error());
-    if (const Status applied = apply_foreign(workload, *config, has_model); !applied)
+    if (const Status applied = apply_foreign(workload, *config, own); !applied)
       return tl::unexpected(applied.error());
   }
   if (const Status applied = apply_own(workload, *document, sets); !applied)

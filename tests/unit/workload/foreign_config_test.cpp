@@ -159,6 +159,65 @@ TEST_CASE("of DeepSpeed's batch sizes and the ranks, the one that is missing fol
   CHECK(ignores(fewer, "train_batch_size 64, as 2 × 4 samples on each of 4 ranks are 32"));
 }
 
+TEST_CASE("DeepSpeed without ZeRO reduces once a step, and names what is not predicted of it") {
+  const auto config = [](const std::string& more) {
+    return R"({"gradient_accumulation_steps": 4, "train_micro_batch_size_per_gpu": 1)" + more + "}";
+  };
+  const Workload bf16 = read(config(R"(, "bf16": {"enabled": true})"), kModelSet);
+  CHECK(bf16.parallel.strategy == Strategy::ddp);
+  CHECK(bf16.train.no_sync);
+  CHECK(bf16.parallel.bucket_bytes == Bytes{1} << 40);
+  CHECK(bf16.parallel.first_bucket_bytes == bf16.parallel.bucket_bytes);
+  CHECK(ignores(bf16, "reduction in bf16 (predicted in fp32), BF16_Optimizer"));
+  // In the dtype of the prediction, said by any of its names.
+  const Workload wide =
+      read(config(R"(, "bf16": {"enabled": true}, "communication_data_type": "fp32",
+                     "data_types": {"grad_accum_dtype": "float32"},
+                     "zero_optimization": {"stage": 0})"),
+           kModelSet);
+  CHECK_FALSE(ignores(wide, "reduction in"));
+  CHECK_FALSE(ignores(wide, "grad_accum_dtype"));
+  CHECK(wide.parallel.reduce_dtype == DType::f32);
+  CHECK(ignores(read(config(R"(, "communication_data_type": "half")"), kModelSet),
+                "communication_data_type: reduction in fp16"));
+  CHECK(read(config(""), kModelSet).warnings.empty());
+  // Another strategy accumulates as it does.
+  CHECK_FALSE(read(config(""), {"model.config=m.json", "parallel.strategy=zero3"}).train.no_sync);
+}
+
+TEST_CASE("a dtype of a DeepSpeed JSON has all spellings that DeepSpeed takes") {
+  const auto accumulated = [](const std::string& dtype) {
+    return read(R"({"zero_optimization": {"stage": 3}, "data_types": {"grad_accum_dtype": ")" +
+                    dtype + "\"}}",
+                kModelSet)
+        .zero.grad_accum_dtype;
+  };
+  for (const char* name : {"bf16", "bfloat16", "torch.bfloat16"})
+    CHECK(accumulated(name) == DType::bf16);
+  for (const char* name : {"fp32", "float32", "float"}) CHECK(accumulated(name) == DType::f32);
+  for (const char* name : {"fp16", "float16", "half"}) CHECK(accumulated(name) == DType::f16);
+}
+
+TEST_CASE("of a DeepSpeed optimizer's parameters those of no cost are no warning") {
+  const auto with = [](const std::string& optimizer) {
+    return read(R"({"zero_optimization": {"stage": 3}, "optimizer": )" + optimizer + "}",
+                kModelSet);
+  };
+  const Workload plain =
+      with(R"({"type": "SGD", "params": {"lr": 0.1, "weight_decay": 0, "nesterov": false}})");
+  CHECK(plain.warnings.empty());
+  CHECK(plain.train.optimizer == Optimizer::sgd);
+  CHECK(plain.train.momentum == 0);
+  CHECK(with(R"({"type": "SGD", "params": {"momentum": 0.8}})").train.momentum == 0.8);
+  const Workload adam =
+      with(R"({"type": "AdamW", "params": {"lr": "auto", "torch_adam": true, "amsgrad": true}})");
+  CHECK(adam.train.optimizer_impl == OptimizerImpl::foreach);
+  CHECK(ignores(adam, "ignored: optimizer.params.amsgrad"));
+  CHECK(foreign_error(R"({"optimizer": {"type": "SGD",
+ "params": {"momentum": "much"}}})") ==
+        "ds.json:2:13: optimizer.params.momentum is \"much\", expected a number");
+}
+
 TEST_CASE("torchtitan's degrees of data parallelism are those of its mesh") {
   const auto titan = [](const std::string& degrees) {
     return "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 64\n" +
@@ -296,6 +355,11 @@ TEST_CASE("deeply nested values of a DeepSpeed JSON are errors as others are") {
         std::string::npos);
   CHECK(foreign_error("{\"zero_optimization\": " + deep + "}").find("a JSON array") !=
         std::string::npos);
+  const std::string optimizer =
+      R"({"zero_optimization": {}, "optimizer": {"type": "SGD", "params": )";
+  CHECK(foreign_error(optimizer + "{\"momentum\": " + deep + "}}}").find("a JSON array") !=
+        std::string::npos);
+  CHECK(read_deepspeed_config(optimizer + deep + "}}", "ds.json").has_value());
 }
 
 TEST_CASE("an unmodified torchtitan TOML is a workload") {
