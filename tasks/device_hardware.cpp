@@ -27,6 +27,7 @@ constexpr std::array kDevices{
     Device{{"H800"}, "h800_sxm"},
     Device{{"H100", "NVL"}, "h100_nvl"},
     Device{{"H100", "PCIe"}, "h100_pcie"},
+    Device{{"H100", "64GB"}, "h100_64_sxm"},
     Device{{"H100", "96GB"}, "h100_96_sxm"},
     Device{{"H100"}, "h100_sxm"},
     Device{{"A100", "64GB"}, "a100_64_sxm"},

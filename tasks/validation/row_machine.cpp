@@ -43,7 +43,7 @@ constexpr GpuWords kGpus[] = {
     {"h200_sxm", {"H200"}},
     {"h20_sxm", {"H20"}},
     {"h800_sxm", {"H800"}},
-    {"", {"H100", "64GB"}},  // a board of its own
+    {"h100_64_sxm", {"H100", "64GB"}},
     {"h100_nvl", {"H100", "NVL", "94GB"}},
     {"h100_nvl", {"H100 NVL"}},
     {"h100_nvl", {"H100NVL"}},

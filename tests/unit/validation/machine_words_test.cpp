@@ -61,8 +61,8 @@ TEST_CASE("words for GPUs name hardware files") {
   CHECK(hardware_of_gpu("NVIDIA RTX PRO 6000 Blackwell 96GB") == "rtx_pro_6000");
   CHECK(hardware_of_gpu("MI250-128GB") == "mi250");
   CHECK(hardware_of_gpu("MI355X") == "mi355x");
-  // Boards of their own, which are not what their names begin with.
-  CHECK(hardware_of_gpu("H100-SXM-64GB").empty());
+  CHECK(hardware_of_gpu("H100-SXM-64GB") == "h100_64_sxm");
+  // A board of its own, which is not what its name begins with.
   CHECK(hardware_of_gpu("RTX 4090 D").empty());
   for (const char* gpu :
        {"GB200", "GH200", "B200", "H200", "H100-PCIe", "V100-PCIe-32GB", "L40S", "V100-SXM2-16GB",
