@@ -108,7 +108,7 @@ void DumpReader::cost() {
       *numbers[key] = in_.number(0, kMostWork);
       row.is_fixed |= numbers[key] == &row.fixed_time;
     } else if (key == numbers.size()) {
-      row.kernels = static_cast<std::uint8_t>(in_.number(0, 255));
+      row.kernels = static_cast<std::uint16_t>(in_.number(0, 65'535));
     } else if (key == numbers.size() + 1) {
       row.host_ops = static_cast<std::uint16_t>(in_.number(0, 65'535));
     } else if (key == numbers.size() + 2) {

@@ -109,7 +109,7 @@ struct Cost {
   bool is_fixed = false;     ///< `fixed_time` is the duration (recorded, or given by the schedule)
   /// Launches that this op stands for; 0: it `is_fixed`, and host_delay actions have the host's
   /// part.
-  std::uint8_t kernels = 1;
+  std::uint16_t kernels = 1;
   std::uint16_t host_ops = 1;  ///< framework ops that the host dispatches for it
   std::int64_t flops = 0;      ///< multiply and add count as two
   Bytes bytes_read = 0;        ///< from device memory

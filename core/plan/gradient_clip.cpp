@@ -78,8 +78,8 @@ class ClipWriter {
     // Lists cost the host more than one op does: measured (host_overhead.h).
     constexpr std::size_t kTensorsAnOp = 2;
     const auto tensors = tensors_.size();
-    cost.kernels = by_tensor_ ? static_cast<std::uint8_t>(std::min<std::size_t>(tensors, 255))
-                              : foreach_kernels(1, tensors, elements_);
+    cost.kernels =
+        by_tensor_ ? kernel_count(std::ssize(tensors_)) : foreach_kernels(1, tensors, elements_);
     cost.host_ops =
         by_tensor_ ? static_cast<std::uint16_t>(
                          std::min<std::size_t>(tensors, std::numeric_limits<std::uint16_t>::max()))

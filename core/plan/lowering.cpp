@@ -45,7 +45,7 @@ void Lowering::wait_stream(StreamId waiter, StreamId other) {
 }
 
 CostId Lowering::copy_cost(OpKind kind, DType dtype, Bytes read, Bytes written,
-                           std::uint8_t kernels) {
+                           std::uint16_t kernels) {
   Cost cost;
   cost.kind = kind;
   cost.dtype = dtype;

@@ -91,7 +91,7 @@ struct Lowering {
     builder.select(host_thread, in);
   }
 
-  CostId copy_cost(OpKind kind, DType dtype, Bytes read, Bytes written, std::uint8_t kernels = 1);
+  CostId copy_cost(OpKind kind, DType dtype, Bytes read, Bytes written, std::uint16_t kernels = 1);
   CostId collective_cost(OpKind kind, DType dtype, Bytes message, GroupId group);
 
   /// The string's id; cheap for the few names, each at one place, that thousands of buffers have.

@@ -109,8 +109,7 @@ void OptimizerStep::launch(OpKind kind, std::span<const Operand> operands,
   cost.kind = kind;
   cost.dtype = type_;
   cost.flops = elements_ * flops_an_element;
-  cost.kernels = is_mixed() ? static_cast<std::uint8_t>(std::clamp<std::size_t>(
-                                  tensors_.size(), 1, std::numeric_limits<std::uint8_t>::max()))
+  cost.kernels = is_mixed() ? kernel_count(std::ssize(tensors_))
                             : foreach_kernels(operands.size(), tensors_.size(), elements_);
   // One dispatched op, whose host time grows with the lists: measured (host_overhead.h).
   constexpr std::size_t kTensorsAnOp = 5;

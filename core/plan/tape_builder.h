@@ -32,7 +32,7 @@ struct OpSpec {
   std::int64_t flops = 0;
   std::optional<Bytes> bytes_read;
   std::optional<Bytes> bytes_written;
-  std::uint8_t kernels = 1;
+  std::uint16_t kernels = 1;
   float host_ops = 1;
   std::int64_t m = 0, n = 0, k = 0, batch = 0;
   std::optional<DType> dtype;    ///< of the arithmetic; unset: that of the first value written

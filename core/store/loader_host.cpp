@@ -116,7 +116,7 @@ Status Loader::works() {
                     work.kernel = row.row<StringId>(run_.strings.size());
                     work.cost.kind = row.choice(OpKind::other);
                     work.cost.dtype = row.choice(DType::boolean);
-                    work.cost.kernels = row.number<std::uint8_t>();
+                    work.cost.kernels = row.number<std::uint16_t>();
                     for (std::int64_t* const value :
                          {&work.cost.flops, &work.cost.bytes_read, &work.cost.bytes_written,
                           &work.cost.m, &work.cost.n, &work.cost.k, &work.cost.batch})

@@ -94,7 +94,7 @@ Cost beside_product(const Cost& cost) {
   };
   Cost rest = cost;
   rest.kind = OpKind::elementwise;
-  rest.kernels = static_cast<std::uint8_t>(less(cost.kernels, 1));
+  rest.kernels = static_cast<std::uint16_t>(less(cost.kernels, 1));
   rest.flops = less(cost.flops, 2 * shape.m * shape.n * shape.k * shape.batch);
   rest.bytes_read = less(cost.bytes_read, shape.a_bytes() + shape.b_bytes());
   rest.bytes_written = less(cost.bytes_written, shape.c_bytes());

@@ -43,7 +43,7 @@ Graph one_of_each() {
   cost.lead = 9;
   cost.lateness = 10;
   cost.usual_time = 1400;
-  cost.kernels = 3;
+  cost.kernels = 300;
   cost.host_ops = 24;
   cost.flops = 1;
   cost.bytes_read = 2;
@@ -137,7 +137,7 @@ s0 "layers.0"
 g0 "shard" ranks=0-2,6 instances=2 nodes=3
 c0 "fsdp \"wide\"" g0
 u0 s0 g0 parameters=63 padded=64 stored=bf16 gathered=f16 reduced=f64 reshard=never
-k0 all_gather f8e4m3 flops=1 read=2 written=3 m=4 n=5 k=6 batch=7 message=8 g0 fixed=1500 launch_lead=11 lead=9 late=10 kernels=3 host_ops=24 usual=1400
+k0 all_gather f8e4m3 flops=1 read=2 written=3 m=4 n=5 k=6 batch=7 message=8 g0 fixed=1500 launch_lead=11 lead=9 late=10 kernels=300 host_ops=24 usual=1400
 k1 other f32
 b0 4096 "weight" s0 u0 parameter_shard host
 t0 b0 bf16[16,8] +128

@@ -94,6 +94,7 @@ TEST_CASE("a recording reads in the order of its steps, whoever wrote first") {
   Cost cost;
   cost.flops = 5;
   cost.m = 3;
+  cost.kernels = 300;
   sink.add(run::KernelWork{sink.text("kernel"), cost});
   run::StepInfo changed;
   changed.rank_class = run::ClassRow(0);

@@ -1,0 +1,35 @@
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "core/plan/foreach_kernels.h"
+#include "core/plan/lower.h"
+#include "tests/unit/plan/toy_model.h"
+
+using namespace foregather;
+using namespace foregather::plan;
+
+TEST_CASE("an optimizer that goes tensor by tensor launches a kernel for each of many") {
+  Workload workload = test::toy_workload(4);
+  workload.train.optimizer_state = StateType::bf16;
+  test::ToyShape shape;
+  shape.layers = 400;
+  const Model model = test::toy_model(shape);
+  const auto graph = lower(model, workload);
+  if (!graph) FAIL(graph.error().text());
+  std::int64_t most = 0;
+  for (const Cost& cost : graph->costs)
+    if (cost.kind == OpKind::optimizer || cost.kind == OpKind::elementwise)
+      most = std::max<std::int64_t>(most, cost.kernels);
+  CHECK(most == 2 * 400 + 2);  // two weights a block, the embedding and the head
+}
+
+TEST_CASE("launches of multi-tensor ops are counted to the end of their type") {
+  constexpr std::int64_t kElements = std::int64_t{320} * 65'536;
+  CHECK(foreach_kernels(1, 1, 1) == 1);
+  CHECK(foreach_kernels(1, 0, 0) == 1);
+  CHECK(foreach_kernels(1, 111, 1) == 2);
+  CHECK(foreach_kernels(5, 30 * 300, 1) == 300);
+  CHECK(foreach_kernels(5, 1, kElements * 300) == 300);
+  CHECK(foreach_kernels(5, 1, kElements * 70'000) == 65'535);
+}
