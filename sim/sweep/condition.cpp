@@ -5,7 +5,10 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <utility>
+
+#include "core/plan/key_values.h"
 
 namespace foregather::sim {
 namespace {
@@ -13,13 +16,37 @@ namespace {
 std::string place_of(std::size_t column) { return fmt::format("--where:{}", column); }
 
 std::string no_number(std::string_view text) {
-  return text.empty()
-             ? "a key without a value beside a number: say what is to become of it, as in "
-               "KEY == '' || KEY < 8"
-             : fmt::format("'{}' beside a number, expected two numbers or two texts", text);
+  return text.empty() ? "a key without a value is not more or less: say what is to become of it, "
+                        "as in KEY == '' || KEY < 8"
+                      : fmt::format("'{}' is no number, and only numbers are more or less", text);
 }
 
 constexpr double kRounding = 1e-15;  // of sums and products of doubles, relative
+
+bool is_whole(double value) {
+  return std::abs(value - std::round(value)) <= kRounding * std::abs(value);
+}
+
+// Decimal numbers are what they are written as, 0.3 % 0.1 is 0: exact in units of their last digit.
+template <class Operation>
+double in_decimals(double a, double b, Operation operation) {
+  constexpr double kMost = 1e12;  // far from where doubles are all whole
+  for (double scale = 1; scale <= kMost; scale *= 10) {
+    const double x = a * scale, y = b * scale;
+    if (!(std::max(std::abs(x), std::abs(y)) < kMost)) break;
+    if (is_whole(x) && is_whole(y)) return operation(std::round(x), std::round(y)) / scale;
+  }
+  return operation(a, b);
+}
+
+// "25MiB", as keys of bytes take it.
+std::optional<double> size_written(const std::string& text) {
+  constexpr Bytes kMost = Bytes{1} << 53;
+  const bool may_be = text.ends_with('B') && text.front() >= '0' && text.front() <= '9';
+  if (!may_be) return std::nullopt;
+  const auto size = plan::to_bytes({text, true}, 0, kMost);
+  return size ? std::optional(static_cast<double>(*size)) : std::nullopt;
+}
 
 bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == ':';
@@ -206,6 +233,11 @@ class ConditionParser {
                      "'{}' is not expected here, expected a key, a number or "
                      "a text",
                      text_[begin]);
+    // From a word that is no number nothing is subtracted: bf16-mixed.
+    if (!Condition::value_of(text_.substr(begin, end - begin)).number)
+      while (end < longest &&
+             (is_word(text_[end]) || (end + 1 < longest && is_word(text_[end + 1]))))
+        ++end;
     at_ = end;
     const std::string name = text_.substr(begin, end - begin);
     const Condition::Node bare{Kind::text, 0, 0, name, begin + 1, true};
@@ -249,6 +281,8 @@ Condition::Value Condition::value_of(std::string text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size() && std::isfinite(number))
     value.number = number;
+  else
+    value.number = size_written(text);
   value.text = std::move(text);
   return value;
 }
@@ -286,14 +320,12 @@ Result<Condition::Value> Condition::evaluate(std::size_t at,
   if (!right) return right;
   const bool numbers = left->number && right->number;
   const double a = left->number.value_or(0), b = right->number.value_or(0);
-  // Decimal numbers are what they are written as: 0.1 + 0.2 is 0.3.
   const bool are_whole = a == std::floor(a) && b == std::floor(b);
   const bool are_equal =
       a == b || (!are_whole && std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b)));
   const int order = !numbers ? left->text.compare(right->text) : are_equal ? 0 : a < b ? -1 : 1;
   const bool is_order = node.kind >= Kind::less && node.kind <= Kind::at_least;
-  if (is_order && left->number.has_value() != right->number.has_value())
-    return wrong(node, no_number(left->number ? right->text : left->text));
+  if (is_order && !numbers) return wrong(node, no_number(left->number ? right->text : left->text));
   switch (node.kind) {
     case Kind::equal: return truth_value(order == 0);
     case Kind::unequal: return truth_value(order != 0);
@@ -309,12 +341,14 @@ Result<Condition::Value> Condition::evaluate(std::size_t at,
   double result = 0;
   switch (node.kind) {
     case Kind::negative: result = -a; break;
-    case Kind::plus: result = a + b; break;
-    case Kind::minus: result = a - b; break;
+    case Kind::plus: result = in_decimals(a, b, std::plus()); break;
+    case Kind::minus: result = in_decimals(a, b, std::minus()); break;
     case Kind::times: result = a * b; break;
     default:
       if (b == 0) return wrong(node, "division by zero");
-      result = node.kind == Kind::divided ? a / b : std::fmod(a, b);
+      result = node.kind == Kind::divided
+                   ? a / b
+                   : in_decimals(a, b, [](double x, double y) { return std::fmod(x, y); });
   }
   return Value{fmt::format("{}", result), result};
 }

@@ -8,7 +8,8 @@ using namespace foregather::sim;
 namespace {
 
 const std::vector<std::string> kNames{"parallel.world_size", "train.precision", "hw",
-                                      "allocator.conf", "what-if.limit-all-gathers"};
+                                      "allocator.conf", "what-if.limit-all-gathers",
+                                      "parallel.bucket_bytes", "train.compute"};
 
 std::optional<std::size_t> column_of(std::string_view key) {
   for (std::size_t i = 0; i < kNames.size(); ++i)
@@ -16,7 +17,7 @@ std::optional<std::size_t> column_of(std::string_view key) {
   return std::nullopt;
 }
 
-const std::vector<std::string> kValues{"64", "bf16", "h100_sxm", "", "4"};
+const std::vector<std::string> kValues{"64", "bf16", "h100_sxm", "", "4", "5MiB", "bf16-mixed"};
 
 bool holds(const std::string& text) {
   const auto condition = Condition::parse(text, column_of);
@@ -49,6 +50,35 @@ TEST_CASE("conditions compare numbers and texts") {
   CHECK(holds("0.1 + 0.2 == 0.3 && 0.1 + 0.2 <= 0.3 && !(0.1 + 0.2 > 0.3)"));
   CHECK(holds("1000000000000001 > 1000000000000000 && 0 == 0 && 1e-300 > 0"));
   CHECK(holds("1e308 * 10 == 1e308 * 10"));
+}
+
+TEST_CASE("sizes are numbers of bytes") {
+  CHECK(holds("parallel.bucket_bytes <= 25MiB && parallel.bucket_bytes < 100MiB"));
+  CHECK(holds("parallel.bucket_bytes == 5120KiB && parallel.bucket_bytes != '5 MB'"));
+  CHECK(holds("parallel.bucket_bytes * 2 == 10 * 1048576 && '0.5 MiB' == 512KiB"));
+  CHECK(holds("5MiB-1MiB == 4MiB && 25MiB % 5MiB == 0"));
+  CHECK(refused_condition("parallel.bucket_bytes > '5 ms'").find("'5 ms' is no number") !=
+        std::string::npos);
+  CHECK_FALSE(holds("parallel.bucket_bytes == '5XiB' || '1.5B' == 1"));
+}
+
+TEST_CASE("sums and remainders of decimal numbers are exact") {
+  for (const char* each : {"0.1", "0.3", "0.5", "0.7", "2.1", "1e-3 * 1100"}) {
+    CAPTURE(each);
+    CHECK(holds(fmt::format("{} % 0.1 == 0", each)));
+  }
+  CHECK(holds("0.35 % 0.1 == 0.05 && -0.35 % 0.1 == -0.05 && 0.3 % -0.1 == 0"));
+  CHECK(holds("0.1 + 0.2 - 0.3 == 0 && 1.1 - 1 - 0.1 == 0"));
+  CHECK(holds("1e300 + 1e-300 == 1e300 && 3e15 % 2 == 0 && 9007199254740991 % 2 == 1"));
+  CHECK(holds("0.30000001 % 0.1 != 0"));
+}
+
+TEST_CASE("a bare word may have dashes") {
+  CHECK(holds("train.compute == bf16-mixed && bf16-mixed == train.compute"));
+  CHECK(holds("train.compute != fp32-shifted && (train.compute == bf16-mixed)"));
+  CHECK(refused_condition("train.precision - mixed == 1").find("arithmetic on 'bf16'") !=
+        std::string::npos);
+  CHECK(refused_condition("micro-train.batch == 1").starts_with("--where:1: 'micro-train.batch'"));
 }
 
 TEST_CASE("operators have their usual strength") {
@@ -85,12 +115,14 @@ TEST_CASE("what cannot be compared is refused, not decided by letters") {
   CHECK(refused_condition("8 == micro_batch").starts_with("--where:6: 'micro_batch' has no value"));
   CHECK(refused_condition("cluster == a100").starts_with("--where:1: 'cluster' has no value here"));
   CHECK(refused_condition("train.precision < 8") ==
-        "--where:17: 'bf16' beside a number, expected two numbers or two texts");
+        "--where:17: 'bf16' is no number, and only numbers are more or less");
+  CHECK(refused_condition("train.precision < bf17").starts_with("--where:17: 'bf16' is no number"));
+  CHECK(refused_condition("8 >= hw").starts_with("--where:3: 'h100_sxm' is no number"));
+  CHECK(refused_condition("hw > allocator.conf").starts_with("--where:4: 'h100_sxm' is no number"));
   CHECK(refused_condition("allocator.conf <= 8")
-            .starts_with("--where:16: a key without a value beside a number"));
+            .starts_with("--where:16: a key without a value is not more or less"));
   CHECK(holds("allocator.conf == '' || allocator.conf <= 8"));
   CHECK_FALSE(holds("allocator.conf == 8"));
-  CHECK(holds("train.precision < bf17"));
   CHECK(refused_condition("1 < parallel.world_size < 100")
             .starts_with("--where:25: a second comparison in a row"));
   CHECK(refused_condition("1 == 1 == 1").starts_with("--where:8: a second comparison in a row"));
