@@ -20,9 +20,10 @@ void add_once(std::vector<std::string>& files, const std::string& path) {
   if (!path.empty() && std::ranges::find(files, path) == files.end()) files.push_back(path);
 }
 
+// Whether or not they make a workload together: another value of an axis may complete it.
 void add_files_of(const std::string& text, const GridRequest& request,
                   const std::vector<std::string>& sets, std::vector<std::string>& files) {
-  const auto workload = plan::parse_workload(text, request.source, sets);
+  const auto workload = plan::parse_own_keys(text, request.source, sets);
   if (!workload) return;
   add_once(files, workload->model_config);
   for (const std::string& tower : workload->towers) add_once(files, tower);
@@ -68,22 +69,15 @@ std::vector<std::string> input_files(const GridRequest& request, const SweepAxes
   std::vector<std::string> files{text || !store::is_run(request.source)
                                      ? request.source
                                      : store::parse_location(request.source).path};
-  if (!text) return files;
-  add_files_of(*text, request, request.sets, files);
-  const auto set = [](const sim::Axis& axis, const std::string& value) {
-    return (axis.key() == "hw" ? "cluster.hardware" : axis.key()) + "=" + value;
-  };
-  // Beside one value of each other axis: SOURCE may leave to them what every workload needs.
-  std::vector<std::string> others = request.sets;
-  for (const sim::Axis& axis : axes.grid().axes())
-    if (names_files(axis.key()) && !axis.value(0).empty())
-      others.push_back(set(axis, axis.value(0)));
+  const std::string keys = text.value_or("");
+  add_files_of(keys, request, request.sets, files);
   for (const sim::Axis& axis : axes.grid().axes()) {
     if (!names_files(axis.key())) continue;
+    std::vector<std::string> sets = request.sets;
+    sets.emplace_back();
     for (const std::string& value : axis.examples()) {
-      std::vector<std::string> sets = others;
-      sets.push_back(set(axis, value));
-      add_files_of(*text, request, sets, files);
+      sets.back() = (axis.key() == "hw" ? "cluster.hardware" : axis.key()) + "=" + value;
+      add_files_of(keys, request, sets, files);
     }
   }
   return files;

@@ -10,9 +10,9 @@
 
 namespace foregather::tasks {
 
-/// SOURCE, and of a workload the files of its models, machines and foreign configurations, as it,
-/// --set and the axes name them. Each once. What cannot be read is left to the points that ask for
-/// it.
+/// SOURCE, and the files of models, machines and foreign configurations that it, --set and the axes
+/// name, whichever of them go together. Each once. What cannot be read is left to the points that
+/// ask for it.
 std::vector<std::string> input_files(const GridRequest& request, const SweepAxes& axes,
                                      const std::optional<std::string>& text);
 

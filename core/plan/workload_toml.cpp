@@ -313,6 +313,18 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
   return workload;
 }
 
+Result<Workload> parse_own_keys(std::string_view text, const std::string& path,
+                                const std::vector<std::string>& sets) {
+  const bool is_foreign = is_deepspeed_config(text) || is_torchtitan_config(text);
+  const auto document = is_foreign ? Result<toml::table>(toml::table{}) : parse(text, path);
+  if (!document) return tl::unexpected(document.error());
+  Workload own;
+  own.path = path;
+  if (const Status applied = apply_own(own, *document, sets); !applied)
+    return tl::unexpected(applied.error());
+  return own;
+}
+
 Result<std::map<std::string, std::string>> written_keys(std::string_view text,
                                                         const std::string& path) {
   std::map<std::string, std::string> keys;

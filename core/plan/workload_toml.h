@@ -26,6 +26,11 @@ Result<Workload> read_workload(const std::string& path, const std::vector<std::s
 Result<Workload> parse_workload(std::string_view text, const std::string& path,
                                 const std::vector<std::string>& sets);
 
+/// What the file and `sets` name themselves, key by key: without other tools' files, what follows,
+/// and checks of keys against each other. Errors: those of parse_workload() at a single key.
+Result<Workload> parse_own_keys(std::string_view text, const std::string& path,
+                                const std::vector<std::string>& sets);
+
 /// The keys that a file gives itself, by dotted path, with the texts that --set would take for
 /// them. Lists are left out, and what other tools' files say. Errors: syntax.
 Result<std::map<std::string, std::string>> written_keys(std::string_view text,

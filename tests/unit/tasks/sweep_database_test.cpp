@@ -102,6 +102,37 @@ TEST_CASE("a resumed sweep knows the files of its axes by what they hold") {
   }
 }
 
+TEST_CASE("every file that an axis names is known, whichever values make a workload together") {
+  const test::Scratch scratch;
+  SweepRequest request = tiny({});
+  request.database = scratch.path("sweep.db");
+  request.resume = true;
+  const std::string base = scratch.write("base.toml", "base = \"h100_sxm\"\n");
+  const std::string hardware = scratch.write("own.toml", "base = \"base.toml\"\n");
+  const std::string hw = "hw=h100_sxm," + hardware;
+  const std::string good = scratch.write("good.json", "{}");
+  SECTION("one that cannot be read comes first") {
+    const std::string bad = scratch.write("bad.json", "{");
+    request.vary = {"parallel.deepspeed_config=" + bad + "," + good, hw};
+  }
+  SECTION("the first values contradict each other") {
+    const std::string other = scratch.write("other.toml", "[training]\nsteps = 1\n");
+    request.vary = {"parallel.deepspeed_config=" + good + ",",
+                    "parallel.torchtitan_config=" + other + ",", hw};
+  }
+  SECTION("of a schedule that is ready") {
+    request.source = kSamples + "thunder_tied_linear.txt";
+    request.vary = {hw};
+  }
+  const Swept first = swept(request);
+  if (!first.counts) FAIL(first.counts.error().text());
+  request.picture = base;
+  CHECK(refusal(request) == base + ": is an input, expected another file to write");
+  request.picture.clear();
+  scratch.write("base.toml", "base = \"l4\"\n");
+  CHECK(refusal(request).find("is another sweep: another " + base) != std::string::npos);
+}
+
 TEST_CASE("a sweep of a program that kept no digests goes on, and merges") {
   const test::Scratch scratch;
   SweepRequest request = tiny({"train.micro_batch=1..4"});
