@@ -255,13 +255,21 @@ Status copy_rows(const std::string& path, std::int64_t begin, std::int64_t end,
   }
 }
 
-Status check_counts(const SweepCounts& counts, const SweepRequest& request) {
-  const bool is_empty = counts.fits + counts.out_of_memory + counts.failed == 0;
-  if (is_empty && request.shard.of > 1) return {};  // others have some
+// Of a shard this is a warning: others may have better points.
+Status check_counts(SweepCounts& counts, const sim::Shard& shard) {
+  if (counts.fits + counts.out_of_memory > 0) return {};
+  const bool is_empty = counts.failed == 0;
+  if (shard.of > 1) {
+    const std::string part = fmt::format("shard {} of {}", shard.number, shard.of);
+    counts.warnings.push_back(
+        is_empty ? part + " has no points"
+                 : fmt::format("none of the {} points of {} can be predicted; the first one: {}",
+                               format_count(counts.failed), part, counts.first_error));
+    return {};
+  }
   if (is_empty)
     return fail_at("--where", "none of {} points meets the conditions",
                    format_count(counts.points));
-  if (counts.fits + counts.out_of_memory > 0) return {};
   return fail("none of {} points can be predicted; the first one: {}", format_count(counts.failed),
               counts.first_error);
 }
@@ -313,16 +321,13 @@ Result<SweepCounts> Sweep::run(run::SweepSink& sink,
       done = copy_rows(request_.database, request_.shard.begin(points), request_.shard.end(points),
                        counted);
   }
-  if (done) done = check_counts(runner.counts, request_);
+  if (done) done = check_counts(runner.counts, request_.shard);
   const SweepCounts& counts = runner.counts;
   if (!done) {
     const bool is_of_use = counts.fits + counts.out_of_memory + counts.present != 0;
     if (writer && !is_of_use && done.error().fault == Fault::input) writer->abandon();
     return tl::unexpected(done.error());
   }
-  if (counts.fits + counts.out_of_memory + counts.failed == 0)
-    runner.counts.warnings.push_back(
-        fmt::format("shard {} of {} has no points", request_.shard.number, request_.shard.of));
   return runner.counts;
 }
 

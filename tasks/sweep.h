@@ -55,10 +55,9 @@ class Sweep {
   /// to `sink` in order of their number. Rows do not depend on the number of threads. Memory: a few
   /// thousand points at one time. `progress` is called now and then, by one thread at a time.
   /// Errors: those of the database and the sink; a condition that cannot be decided; no point
-  /// meets the conditions (a shard may be empty); no point could be predicted. After the last three
-  /// a new database is not left behind.
-  /// With a job, whose rank 0 this is, the other ranks predict as well; a lost one's points are
-  /// predicted again.
+  /// meets the conditions; no point could be predicted (of a shard, both are warnings). After the
+  /// last three a new database is not left behind. With a job, whose rank 0 this is, the other
+  /// ranks predict as well; a lost one's points are predicted again.
   Result<SweepCounts> run(run::SweepSink& sink,
                           const std::function<void(const SweepProgress&)>& progress,
                           const runtime::ProcessJob* job = nullptr) const;

@@ -203,6 +203,57 @@ TEST_CASE("a sweep without a row leaves no database, a shard without points is o
   CHECK(indices(swept(request).points) == std::vector<std::int64_t>{1});
 }
 
+TEST_CASE("a shard whose points all fail keeps their rows") {
+  const test::Scratch scratch;
+  SweepRequest request = tiny({"parallel.world_size=12,8", "train.micro_batch=1,2"});
+  request.sets = {"cluster.gpus_per_node=8"};
+  const Swept whole = swept(request);
+  std::vector<std::string> parts;
+  for (const std::int64_t number : {1, 2}) {
+    request.shard = {number, 2};
+    request.database = scratch.path(fmt::format("part{}.db", number));
+    const Swept part = swept(request);
+    if (!part.counts) FAIL(part.counts.error().text());
+    REQUIRE(part.points.size() == 2);
+    parts.push_back(request.database);
+    const std::vector<std::string>& warnings = part.counts->warnings;
+    REQUIRE(warnings.size() == (number == 1 ? 1 : 0));
+    if (number == 1)
+      CHECK(warnings.front().starts_with("none of the 2 points of shard 1 of 2 can be predicted"));
+  }
+  const std::string merged = scratch.path("merged.db");
+  CHECK(merge(parts, merged).value()->points == 4);
+  request.resume = true;
+  request.shard = {1, 2};
+  request.database = parts.front();
+  const Swept again = swept(request);
+  if (!again.counts) FAIL(again.counts.error().text());
+  CHECK(again.counts->predicted == 0);
+  CHECK(again.counts->present == 2);
+  request.shard = {};
+  request.database = merged;
+  const Swept read = swept(request);
+  CHECK(read.counts->predicted == 0);
+  CHECK(read.points == whole.points);
+
+  // A whole grid without a point that can be is a failure still, however it came about.
+  request.vary.front() = "parallel.world_size=12,20";
+  request.resume = false;
+  parts.clear();
+  for (const std::int64_t number : {1, 2}) {
+    request.shard = {number, 2};
+    request.database = scratch.path(fmt::format("hopeless{}.db", number));
+    CHECK(swept(request).points.size() == 2);
+    parts.push_back(request.database);
+  }
+  request.database = scratch.path("hopeless.db");
+  CHECK(merge(parts, request.database).value()->points == 4);
+  request.shard = {};
+  request.resume = true;
+  CHECK(refusal(request).find("none of 4 points can be predicted") != std::string::npos);
+  CHECK(store::is_sweep(request.database));
+}
+
 TEST_CASE("merged shards are the sweep") {
   const test::Scratch scratch;
   SweepRequest request = tiny({"train.micro_batch=1..5", "parallel.world_size=1..7"});
