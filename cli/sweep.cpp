@@ -120,8 +120,7 @@ class Report final : public run::SweepSink {
     if (!arguments_.pareto) return print(table(counts));
     const std::vector<run::SweepPoint> front = front_.points();
     if (!arguments_.csv && !arguments_.jsonl)
-      return print(counts_text(counts) + fmt::format("\nPareto front, {} points:\n", front.size()) +
-                   points_table(info_, front));
+      return print(counts_text(counts) + (front.empty() ? "" : front_text(front)));
     text_ = header();
     for (const run::SweepPoint& point : front) text_ += line(point);
     return print_json(text_);
@@ -146,12 +145,18 @@ class Report final : public run::SweepSink {
                                  : fmt::format("\nThe {} fastest that fit:\n", fastest_.size());
     return text + points_table(info_, fastest_);
   }
+  std::string front_text(const std::vector<run::SweepPoint>& front) const {
+    return fmt::format("\nPareto front, {} point{}:\n", front.size(),
+                       front.size() == 1 ? "" : "s") +
+           points_table(info_, front);
+  }
   Status write_svg() const {
+    const std::vector<run::SweepPoint> front = front_.points();
+    if (front.empty())
+      complain(fmt::format("warning: no point fits: {} shows none", arguments_.svg));
     auto file = PendingFile::create(arguments_.svg);
     if (!file) return tl::unexpected(file.error());
-    return file->write(tasks::pareto_svg(info_, front_.points())).and_then([&] {
-      return file->commit();
-    });
+    return file->write(tasks::pareto_svg(info_, front)).and_then([&] { return file->commit(); });
   }
 
   const SweepArguments& arguments_;
@@ -224,8 +229,9 @@ std::vector<Option> options(SweepArguments& arguments) {
        "prints only points that fit and that no other one beats in step time, reserved memory, "
        "GPUs and GPU time per token",
        &arguments.pareto, nullptr, nullptr},
-      {"--svg", "OUT.svg", "draws these points, step time against memory", nullptr, &arguments.svg,
-       nullptr},
+      {"--svg", "OUT.svg",
+       "draws these points, step time against memory, or against GPUs where no memory is known", nullptr,
+       &arguments.svg, nullptr},
       {"--csv", "", "prints all rows as CSV: times in ns, sizes in bytes", &arguments.csv, nullptr,
        nullptr},
       {"--jsonl", "", "prints all rows as JSON, an object a line", &arguments.jsonl, nullptr,

@@ -25,6 +25,7 @@ class PointFront {
 };
 
 /// Step time against reserved bytes of the front's points, a colour for each number of GPUs.
+/// Against GPUs where a source says nothing of memory.
 std::string pareto_svg(const run::SweepInfo& info, const std::vector<run::SweepPoint>& front);
 
 }  // namespace foregather::tasks

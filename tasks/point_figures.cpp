@@ -54,7 +54,9 @@ run::PointFigures figures_of(const Summary& summary) {
                      {},
                      {},
                      {}};
-    if (summary.has_memory) figures.times->first_step = summary.first_step();
+    // A recording's first step is any.
+    if (summary.has_memory || summary.recorded.empty())
+      figures.times->first_step = summary.first_step();
     if (summary.knows_waits(summary.slowest)) figures.times->comm_wait = times.busy.wait;
     if (summary.recorded.empty()) figures.times->on_wire = times.busy.wire_bytes;
     figures.tokens_per_second = summary.tokens_per_second;

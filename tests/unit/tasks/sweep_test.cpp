@@ -93,7 +93,8 @@ TEST_CASE("so they are for every sample") {
 TEST_CASE("their columns are the fields that simulate --json prints, known or not") {
   for (const std::string& source :
        {kSamples + "tiny_fsdp2.toml",
-        test::source_dir() + "/tests/golden/inputs/kineto_small.json"}) {
+        test::source_dir() + "/tests/golden/inputs/kineto_small.json",
+        test::source_dir() + "/tests/golden/inputs/chakra/fsdp.0.et"}) {
     SweepRequest request;
     request.source = source;
     request.vary = {"what-if.scale=compute:2"};
@@ -289,6 +290,24 @@ TEST_CASE("the front is what no other point beats, and all of it is drawn") {
     CHECK(svg.find(fmt::format("train.micro_batch={} parallel.world_size={} ", point.values[0],
                                point.values[1])) != std::string::npos);
   CHECK(svg.find("4 GPUs") != std::string::npos);
+  CHECK(svg.find("reserved memory") != std::string::npos);
+}
+
+TEST_CASE("a front without memory is drawn over GPUs, and one without points says so") {
+  SweepRequest request;
+  request.source = test::source_dir() + "/tests/golden/inputs/kineto_small.json";
+  request.vary = {"what-if.scale=,compute:2"};
+  const Swept outcome = swept(request);
+  PointFront front;
+  for (const run::SweepPoint& point : outcome.points) front.add(point);
+  REQUIRE(front.points().size() == 1);
+  const run::SweepInfo info = Sweep::open(request).value().info();
+  const std::string svg = pareto_svg(info, front.points());
+  CHECK(svg.find("<title>what-if.scale=compute:2 ") != std::string::npos);
+  CHECK(svg.find("reserved memory") == std::string::npos);
+  CHECK(svg.find("0 B") == std::string::npos);
+  CHECK(svg.find("no point fits") == std::string::npos);
+  CHECK(pareto_svg(info, {}).find("no point fits") != std::string::npos);
 }
 
 TEST_CASE("rows as text have a cell for each column") {
