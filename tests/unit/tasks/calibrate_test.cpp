@@ -64,7 +64,12 @@ TEST_CASE("calibrate: GPUs by the names that drivers give them") {
   CHECK(of("Tesla V100-PCIE-32GB") == "v100_pcie");
   CHECK(of("NVIDIA GeForce RTX 5090") == "rtx_5090");
   CHECK(of("NVIDIA GeForce RTX 3090") == "rtx_3090");
-  CHECK(of("NVIDIA GeForce RTX 3090 Ti") == "none");
+  CHECK(of("NVIDIA GeForce RTX 3090 Ti") == "rtx_3090_ti");
+  CHECK(of("NVIDIA GeForce RTX 4090 D") == "none");
+  CHECK(of("NVIDIA A100-SXM-64GB") == "a100_64_sxm");
+  CHECK(of("NVIDIA RTX PRO 6000 Blackwell Server Edition") == "rtx_pro_6000");
+  CHECK(of("Tesla T4") == "t4");
+  CHECK(of("NVIDIA GB300") == "gb300");
   CHECK(of("NVIDIA L4") == "l4");
   CHECK(of("NVIDIA L40") == "l40");
   CHECK(of("NVIDIA A10") == "a10");
