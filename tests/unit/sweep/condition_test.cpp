@@ -7,9 +7,9 @@ using namespace foregather::sim;
 
 namespace {
 
-const std::vector<std::string> kNames{"parallel.world_size", "train.precision", "hw",
-                                      "allocator.conf", "what-if.limit-all-gathers",
-                                      "parallel.bucket_bytes", "train.compute"};
+const std::vector<std::string> kNames{
+    "parallel.world_size",       "train.precision",       "hw",           "allocator.conf",
+    "what-if.limit-all-gathers", "parallel.bucket_bytes", "train.compute"};
 
 std::optional<std::size_t> column_of(std::string_view key) {
   for (std::size_t i = 0; i < kNames.size(); ++i)

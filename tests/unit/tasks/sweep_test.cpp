@@ -92,8 +92,7 @@ TEST_CASE("so they are for every sample") {
 
 TEST_CASE("their columns are the fields that simulate --json prints, known or not") {
   for (const std::string& source :
-       {kSamples + "tiny_fsdp2.toml",
-        test::source_dir() + "/tests/golden/inputs/kineto_small.json",
+       {kSamples + "tiny_fsdp2.toml", test::source_dir() + "/tests/golden/inputs/kineto_small.json",
         test::source_dir() + "/tests/golden/inputs/chakra/fsdp.0.et"}) {
     SweepRequest request;
     request.source = source;

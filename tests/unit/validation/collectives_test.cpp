@@ -81,14 +81,10 @@ TEST_CASE("fitted figures are those of the hardware files, and carry over") {
   const sim::Hardware a100 = sim::load_hardware("a100_80_sxm").value();
   const sim::Hardware h100 = sim::load_hardware("h100_sxm").value();
   const sim::Hardware gh200 = sim::load_hardware("gh200").value();
-  const double files[] = {h100.nccl.small_message_slowdown,
-                          h100.nccl.slowdown_between_nodes,
-                          h100.nccl.pipeline_fill,
-                          h100.nccl.nvls_fill,
-                          a100.nccl.channel_start / 1000,
-                          h100.nccl.channel_start / 1000,
-                          h100.nccl.ll_hop_bandwidth / 1e9,
-                          gh200.nccl.ll_hop_bandwidth / 1e9,
+  const double files[] = {h100.nccl.small_message_slowdown, h100.nccl.slowdown_between_nodes,
+                          h100.nccl.pipeline_fill,          h100.nccl.nvls_fill,
+                          a100.nccl.channel_start / 1000,   h100.nccl.channel_start / 1000,
+                          h100.nccl.ll_hop_bandwidth / 1e9, gh200.nccl.ll_hop_bandwidth / 1e9,
                           gh200.inter.rendezvous / 1000};
   REQUIRE(fit->figures.size() == std::size(files));
   for (std::size_t i = 0; i < std::size(files); ++i)
