@@ -23,6 +23,7 @@ Result<sim::Hardware> load_machine(const plan::Cluster& cluster) {
       return tl::unexpected(with_key(std::move(applied.error()), "cluster.fabric"));
   if (cluster.fabric_gbps > 0)
     hardware->inter.nic_bandwidth = cluster.fabric_gbps * kBytesPerSecond;
+  if (cluster.gpus_per_node == 1) hardware->intra.gpus = 1;
   return hardware;
 }
 

@@ -82,8 +82,9 @@ Result<std::shared_ptr<const plan::ModelConfig>> KeptParts::model(const plan::Wo
 }
 
 Result<std::shared_ptr<const sim::Hardware>> KeptParts::machine(const plan::Cluster& cluster) {
-  const std::string key = fmt::format("{}\n{}\n{}\n{}", cluster.hardware, cluster.topology,
-                                      cluster.fabric, cluster.fabric_gbps);
+  const std::string key =
+      fmt::format("{}\n{}\n{}\n{}\n{}", cluster.hardware, cluster.topology, cluster.fabric,
+                  cluster.fabric_gbps, cluster.gpus_per_node == 1);
   return kept(mutex_, machines_, key, [&] { return load_machine(cluster); });
 }
 

@@ -387,6 +387,7 @@ class DeepSpeedReader {
     constexpr std::int64_t kAll = std::int64_t{1} << 40;
     give("train.no_sync", true, {});
     give("parallel.bucket_bytes", kAll, {});
+    give("parallel.gradient_as_bucket_view", true, {});  // it copies 2 GB at a time
     const std::string computed = has_bf16_ ? "bf16" : has_fp16_ ? "fp16" : "fp32";
     const std::string reduced = take_back("parallel.reduce_dtype").value_or(computed);
     if (reduced != "fp32")

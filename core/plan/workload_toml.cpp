@@ -227,14 +227,21 @@ Status apply_own(Workload& workload, const toml::table& document,
   return {};
 }
 
-// The keys of another tool's file. Its model counts where `own` names none, and how its strategy
-// accumulates where `own` names no other.
+bool is_of_ddp(std::string_view key) {
+  return key == "train.no_sync" || key == "parallel.bucket_bytes" ||
+         key == "parallel.gradient_as_bucket_view";
+}
+
+// The keys of another tool's file. Its model counts where `own` names none, and what is DDP's where
+// `own` names no other strategy.
 Status apply_foreign(Workload& workload, const ForeignConfig& config, const Workload& own) {
   const bool has_model =
       own.tree || !own.model_config.empty() || !own.towers.empty() || !own.model_keys.empty();
   for (const ForeignKey& foreign : config.keys) {
     if (has_model && foreign.name.starts_with("model.")) continue;
-    if (foreign.name == "train.no_sync" && own.is_own("parallel.strategy")) continue;
+    if (is_of_ddp(foreign.name) && own.is_own("parallel.strategy") &&
+        own.parallel.strategy != Strategy::ddp)
+      continue;
     const WorkloadKey* key = find_workload_key(foreign.name);
     if (key == nullptr) {
       if (!keep_model_key(workload, foreign.name, foreign.value, foreign.place))

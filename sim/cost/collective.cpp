@@ -104,14 +104,15 @@ double CollectivePricer::achievable(const NcclTuning& tuning, NcclChoice choice,
   return std::min(inside, cap);
 }
 
-double CollectivePricer::adapter(const NcclTopology& topology) const {
+double CollectivePricer::adapter() const {
   const Hardware::Inter& inter = hardware_.inter;
-  const bool is_single = topology.ranks_per_node() == 1 && inter.single_efficiency > 0;
+  // Not where the other GPUs of a node are in groups of their own, as the replicas of HSDP.
+  const bool is_single = hardware_.intra.gpus == 1 && inter.single_efficiency > 0;
   return inter.nic_bandwidth / kGiga * (is_single ? inter.single_efficiency : inter.efficiency);
 }
 
 double CollectivePricer::adapters(const NcclTopology& topology) const {
-  return topology.ranks_per_node() * adapter(topology);
+  return topology.ranks_per_node() * adapter();
 }
 
 double CollectivePricer::streamed(const NcclTuning& carried, double bytes) const {
@@ -196,8 +197,9 @@ CollectiveWork CollectivePricer::ring_like(OpKind kind, Bytes bytes, int ranks, 
   const double around = size * table.ring_steps() / static_cast<double>(ranks);
   const double sent = is_nvls(result.choice) ? size * (1 + 1.0 / ranks) : around;
   const double between = !is_tree(result.choice) ? around : nodes == 2 ? size : 2 * size;
-  const double link = t.ring.channels * t.ring.intra * hardware_.intra.efficiency * link_scale_;
-  const double nics = adapter(t) * link_scale_;
+  const NcclGraph& graph = result.choice.algorithm == NcclAlgorithm::tree ? t.tree : t.ring;
+  const double link = graph.channels * graph.intra * hardware_.intra.efficiency * link_scale_;
+  const double nics = adapter() * link_scale_;
   work[Resource::sm] = table.channels(result.choice, bytes) / hardware_.compute.sms;
   work[Resource::hbm] =
       traffic_per_byte(kind) * sent / work.time / (hardware_.memory.bandwidth / kGiga);
@@ -217,7 +219,7 @@ CollectiveWork CollectivePricer::point_to_point(OpKind kind, Bytes bytes, int ra
     return tables.hop_latency[static_cast<std::size_t>(h)][ring][simple];
   };
   const double link = t.ring.channels * t.ring.intra * hardware_.intra.efficiency * link_scale_;
-  const double nic = adapter(t) * link_scale_;
+  const double nic = adapter() * link_scale_;
   const auto size = static_cast<double>(bytes);
 
   double inside = nodes == 1 ? size : 0;

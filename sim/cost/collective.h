@@ -54,7 +54,7 @@ class CollectivePricer {
   /// Algorithm bandwidth in B/ns that links allow: the measured share of NCCL's own.
   double achievable(const NcclTuning& tuning, NcclChoice choice, double nccl_bandwidth) const;
   /// B/ns that a GPU's adapters carry.
-  double adapter(const NcclTopology& topology) const;
+  double adapter() const;
   /// The same of all GPUs of a node.
   double adapters(const NcclTopology& topology) const;
   /// ns of a Simple tree between nodes: the first chunk of each channel crosses hop after hop, the

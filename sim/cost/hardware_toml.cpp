@@ -23,7 +23,7 @@ namespace foregather::sim {
 namespace {
 
 constexpr Bytes kLargestFile = 16 * MiB;
-constexpr int kDeepestBase = 4;
+constexpr int kDeepestBase = 6;
 
 constexpr std::array<std::pair<std::string_view, IntraLink>, 5> kIntraLinks{{
     {"nvswitch", IntraLink::nvswitch},

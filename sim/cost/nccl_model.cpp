@@ -171,13 +171,11 @@ NcclEstimate NcclTuning::corrected(NcclChoice choice, Bytes bytes) const {
     const std::uint64_t units = static_cast<std::uint64_t>(bytes) / 64;
     if (units < 1) {
       estimate.bandwidth *= factors[0];
-    } else if (const auto i = static_cast<std::size_t>(log2_floor(units));
-               i + 1 >= factors.size()) {
-      estimate.bandwidth *= factors.back();
-    } else {
+    } else if (const auto i = static_cast<std::size_t>(log2_floor(units)); i < factors.size()) {
       const double at_least = static_cast<double>(std::uint64_t{64} << i);
       const double beyond = (static_cast<double>(bytes) - at_least) / at_least;
-      estimate.bandwidth *= factors[i] + (factors[i + 1] - factors[i]) * beyond;
+      const double next = i + 1 < factors.size() ? factors[i + 1] : 1;
+      estimate.bandwidth *= factors[i] + (next - factors[i]) * beyond;
     }
   }
   const bool plateau = choice.algorithm == ring && choice.protocol == simple &&

@@ -48,7 +48,7 @@ struct NcclTables {
   NcclByGeneration channel_tree{};
   NcclByGeneration channel_nvls_tree{};
   std::array<double, 4> nvls_efficiency{};
-  /// Factor on a tree all-reduce's bandwidth at 64 B << index; the last one holds above.
+  /// Factor on a tree all-reduce's bandwidth at 64 B << index; above there is none.
   std::array<std::array<double, 23>, kNcclProtocols> tree_correction{};
 };
 

@@ -193,6 +193,7 @@ Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std:
   }
   auto hardware = load_machine(cluster);
   if (!hardware) return hardware;
+  if (local == 1) hardware->intra.gpus = 1;
   if (share.nics > 0) hardware->inter.nics_per_gpu = share.nics;
   if (is_without_nvls(words) && hardware->intra.kind == sim::IntraLink::nvswitch)
     hardware->intra.kind = sim::IntraLink::nvlink;

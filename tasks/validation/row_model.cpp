@@ -193,17 +193,28 @@ Result<RowModel> object_model(const std::string& config, std::int64_t positions)
   return model;
 }
 
+// Marks part numbers alone: "Llama-3 8B" is "llama3_8b", "Qwen3-1.4B" not "qwen3_14b".
 std::string without_marks(std::string_view name) {
-  std::string all = lower(name);
-  std::erase_if(all, [](char c) { return c == '-' || c == '_' || c == ' ' || c == '.'; });
+  const std::string text = lower(name);
+  std::string all;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_mark = text[i] == '-' || text[i] == '_' || text[i] == ' ';
+    const bool parts =
+        i > 0 && i + 1 < text.size() && is_digit(text[i - 1]) && is_digit(text[i + 1]);
+    if (!is_mark)
+      all += text[i];
+    else if (parts)
+      all += '_';
+  }
   return all;
 }
 
 // Llama 3.1 and 3.3 have the shapes of Llama 3, Llama 1 up to 13B those of Llama 2.
 std::string known_name(std::string_view config) {
   constexpr std::pair<std::string_view, std::string_view> kSame[] = {
-      {"llama318b", "llama38b"},     {"llama3170b", "llama370b"}, {"llama3370b", "llama370b"},
-      {"llama31405b", "llama3405b"}, {"llama7b", "llama27b"},     {"llama13b", "llama213b"}};
+      {"llama3.1_8b", "llama3_8b"},   {"llama3.1_70b", "llama3_70b"},
+      {"llama3.3_70b", "llama3_70b"}, {"llama3.1_405b", "llama3_405b"},
+      {"llama7b", "llama2_7b"},       {"llama13b", "llama2_13b"}};
   std::string name = without_marks(config);
   for (const auto& [other, same] : kSame)
     if (name == other) return std::string(same);

@@ -40,7 +40,7 @@ bool is_mpt(const MeasuredRow& row) {
 
 /// Is the row of a time with that change? Absent: it tells neither a date nor a request.
 std::optional<bool> comes_after(const Change& change, const MeasuredRow& row) {
-  const auto month = month_of(row.source + ' ' + row.notes);
+  const auto month = month_of(row.notes);
   if (month && *month != change.month) return *month > change.month;
   const auto request = pull_request_of(row.source);
   if (request) return *request >= change.request;
@@ -103,11 +103,16 @@ std::optional<std::pair<int, int>> torch_version_of(std::string_view notes) {
 }
 
 std::optional<std::pair<int, int>> month_of(std::string_view text) {
+  // Not of a tokenizer or a driver.
+  constexpr std::string_view kBefore[] = {"; ",       ", ",      "(",       "torch ",  "titan ",
+                                          "nightly ", "log of ", "run of ", "toml of "};
   for (auto at = text.find("20"); at != std::string_view::npos; at = text.find("20", at + 1)) {
     std::string_view rest = text.substr(at);
-    if (at > 0 && is_digit(text[at - 1])) continue;
+    const std::string_view before = text.substr(0, at);
+    const auto ends = [&](std::string_view word) { return before.ends_with(word); };
+    if (!trimmed(before).empty() && std::ranges::none_of(kBefore, ends)) continue;
     const auto year = take_number(rest);
-    if (!year || *year > 2099 || *year < 2000 || !rest.starts_with('-')) continue;
+    if (!year || *year > 2030 || *year < 2020 || !rest.starts_with('-')) continue;
     rest.remove_prefix(1);
     const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
     const auto month = take_number(rest);

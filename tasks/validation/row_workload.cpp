@@ -214,12 +214,15 @@ class Translator {
   }
 
   // PyTorch before 2.11 prefers FlashAttention-2 on Hopper, too; Thunder's default executors take
-  // cuDNN's attention first (thunder/__init__.py). No FlashAttention of PyTorch runs on V100.
+  // cuDNN's attention first (thunder/__init__.py). No FlashAttention of PyTorch runs on what is
+  // older than Ampere.
   void choose_kernels() {
     const std::string hardware = hardware_of_gpu(row_.gpu);
     std::string& attention =
         std::ranges::find(out_.settings, "train.attention", &Setting::key)->value;
-    if (hardware.starts_with("v100") && row_.attention != "eager") attention = json_quote("sdpa");
+    const bool is_old =
+        hardware.starts_with("v100") || hardware == "t4" || hardware == "rtx_2080_ti";
+    if (is_old && row_.attention != "eager") attention = json_quote("sdpa");
     if (attention != json_quote("sdpa") || row_.compute == "fp32") return;
     if (!hardware.starts_with("h") && !hardware.starts_with("gh")) return;
     constexpr std::pair kPrefersCudnn{2, 11};

@@ -35,6 +35,8 @@ TEST_CASE("every built-in hardware loads under its own name") {
     REQUIRE(hw.has_value());
     CHECK(hw->name == name);
     CHECK(!hw->description.empty());
+    // A calibration bases on it.
+    CHECK(parse_hardware(fmt::format("base = \"{}\"\nname = \"mine\"\n", name), "mine.toml"));
   }
 }
 

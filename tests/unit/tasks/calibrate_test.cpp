@@ -134,10 +134,12 @@ TEST_CASE("calibrate: over a hardware file, from any folder, and never into it")
   CHECK_THAT(fault({{trace}, second, {}, first}), Catch::Contains("the hardware that --hw names"));
   REQUIRE(calibrate_hardware({{trace}, second, {}, third}));
   CHECK(sim::load_hardware(third).has_value());
-  const std::string fourth = folder.path("fourth.toml"), fifth = folder.path("fifth.toml");
-  REQUIRE(calibrate_hardware({{trace}, third, {}, fourth}));
-  CHECK_THAT(fault({{trace}, fourth, {}, fifth}), Catch::Contains("too many files"));
-  CHECK_FALSE(std::filesystem::exists(fifth));
+  std::string last = third, next = folder.path("3.toml");
+  for (int i = 4; i < 12 && calibrate_hardware({{trace}, last, {}, next}); ++i)
+    next = folder.path(std::to_string(i) + ".toml"),
+    last = folder.path(std::to_string(i - 1) + ".toml");
+  CHECK_THAT(fault({{trace}, last, {}, next}), Catch::Contains("too many files"));
+  CHECK_FALSE(std::filesystem::exists(next));
 }
 
 TEST_CASE("calibrate: a database without shapes, and a prediction, are warned of") {

@@ -62,6 +62,10 @@ TEST_CASE("words for GPUs name hardware files") {
   CHECK(hardware_of_gpu("MI250-128GB") == "mi250");
   CHECK(hardware_of_gpu("MI355X") == "mi355x");
   CHECK(hardware_of_gpu("H100-SXM-64GB") == "h100_64_sxm");
+  CHECK(hardware_of_gpu("H100 SXM, 64 GB RAM") == "h100_sxm");
+  CHECK(hardware_of_gpu("RTX 3090 (multi GPU)") == "rtx_3090");
+  CHECK(hardware_of_gpu("RTX A6000, Threadripper PRO") == "rtx_a6000");
+  CHECK(hardware_of_gpu("RTX 3090-Ti") == "rtx_3090_ti");
   // A board of its own, which is not what its name begins with.
   CHECK(hardware_of_gpu("RTX 4090 D").empty());
   for (const char* gpu :

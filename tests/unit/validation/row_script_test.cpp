@@ -70,7 +70,8 @@ TEST_CASE("versions are read out of sources and notes") {
   CHECK_FALSE(torch_version_of(""));
   CHECK(month_of("compiled_rmsnorm; 2024-07-11") == std::pair(2024, 7));
   CHECK(month_of("toml of 2025-03, later 2025-04") == std::pair(2025, 3));
-  for (const char* none : {"2024", "2024-13-01", "12024-07", "2024-123", "step 20-50", "2024-"})
+  for (const char* none : {"2024", "2024-13-01", "12024-07", "2024-123", "step 20-50", "2024-",
+                           "tokenizer of 2023-05-01", "driver of 2025-09", "batch 2048-08"})
     CHECK_FALSE(month_of(none));
 }
 

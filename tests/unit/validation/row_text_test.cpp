@@ -61,6 +61,10 @@ TEST_CASE("the rank of LoRA is read where it is stated") {
   CHECK(rank_in("LoRA (r=4)") == 4);
   CHECK(rank_in("lora_r: 128") == 128);
   CHECK_FALSE(rank_in("DeepSeek-R1-Distill-8B LoRA"));
+  CHECK(rank_in("DeepSeek R1 Distill Llama 8B LoRA r16") == 16);
+  CHECK_FALSE(rank_in("DeepSeek R1 Distill LoRA"));
+  CHECK(rank_in("Llama-3-8B r8 LoRA") == 8);
+  CHECK(rank_in("DeepSeek-V3 (q_lora_rank 1536), LoRA r4") == 4);
   CHECK_FALSE(rank_in("FSDP1 LoRA of 4 ranks"));
   CHECK_FALSE(rank_in("LoRA rank 99999999999999999999"));
 }
@@ -79,7 +83,9 @@ TEST_CASE("the linears that LoRA adapts are read where they are stated") {
 }
 
 TEST_CASE("LoRA that is denied is none, other adapters are named") {
-  for (const char* text : {"LoRA-free Llama", "no LoRA", "full, not LoRA", "Llama", "no adapters"})
+  for (const char* text : {"LoRA-free Llama", "no LoRA", "full, not LoRA", "Llama", "no adapters",
+                           "Llama-3-8B-LoRA-merged", "full finetune (vs LoRA)",
+                           "DeepSeek-V2 (kv_lora_rank=512)", "FSDP2 over 4 network adapters"})
     CHECK_FALSE(lora_in(text));
   for (const char* text : {"Llama QLoRA", "Llama-3-8B, DoRA r16", "Llama + Adapter"}) {
     INFO(text);
@@ -116,8 +122,15 @@ TEST_CASE("offloading that a strategy's text names is set, or the reason") {
   CHECK(offload_in("ZeRO-3, optimizer and parameter offload", "zero3") == "all");
   CHECK(offload_in("ZeRO-2 + CPU-offloading", "zero2") == "optimizer");
   for (const char* none :
-       {"FSDP2, no offload", "FSDP2 without CPU offload", "FSDP2", "no-offload", "offload: none"})
+       {"FSDP2, no offload", "FSDP2 without CPU offload", "FSDP2", "no-offload", "offload: none",
+        "FSDP2, cpu_offload=False", "CPUOffload(offload_params=False)", "offload=off",
+        "CPU offload not used", "offload never", "FSDP2 without parameter offloading",
+        "no optimizer offload", "offload_optimizer: none"}) {
+    CAPTURE(none);
     CHECK(offload_in(none, "fsdp2").empty());
+  }
+  CHECK(offload_in("FSDP2 + activation checkpointing + CPU offload", "fsdp2") == "all");
+  CHECK(offload_in("FSDP2, no compile, cpu_offload=True", "fsdp2") == "all");
   CHECK_THAT(offload_in("FSDP2, offload optimizer", "fsdp2"), Contains("'fsdp2'"));
   CHECK_THAT(offload_in("DDP + CPU offload", "ddp"), Contains("'ddp'"));
   CHECK_THAT(offload_in("FSDP2 + activation offloading", "fsdp2"), Contains("activations"));

@@ -99,6 +99,7 @@ TEST_CASE("names of models are read in any spelling, and configs without what fo
     INFO(name);
     CHECK(model_of(name)->json == json);
   }
+  for (const char* other : {"Qwen3-1.4B", "Llama-27B"}) CHECK_FALSE(model_of(other).has_value());
   CHECK(model_of("DeepSeek-V3-16B")->json == model_of("deepseek_v3_16b")->json);
   CHECK(model_of("TinyLlama 1.1B")->json == model_of("tinyllama_1.1b")->json);
   CHECK_FALSE(model_of("llama3.2_8b").has_value());
