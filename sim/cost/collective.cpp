@@ -88,8 +88,8 @@ std::vector<CollectivePricer::Range> CollectivePricer::ranges(const Communicator
 double CollectivePricer::achievable(const NcclTuning& tuning, NcclChoice choice,
                                     double nccl_bandwidth) const {
   const NcclTopology& t = tuning.topology();
-  double inside = nccl_bandwidth *
-                  (is_nvls(choice) ? hardware_.nccl.nvls_efficiency : hardware_.intra.efficiency);
+  const double links = t.ranks_per_node() > 1 ? hardware_.intra.efficiency : 1;
+  double inside = nccl_bandwidth * (is_nvls(choice) ? hardware_.nccl.nvls_efficiency : links);
   if (t.nodes == 1) return inside;
   // NCCL's figures of NVLSTree are of a channel, and hold where eight share the links.
   constexpr double kAllChannels = 8;

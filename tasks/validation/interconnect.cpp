@@ -205,9 +205,13 @@ Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std:
 int domains_of(const std::string& gpu, const std::string& text, int ranks, int nodes) {
   constexpr std::string_view kDomains[] = {"nvl72", "mnnvl", "multi node nvlink",
                                            "single nvlink domain", "one nvlink domain"};
+  constexpr std::string_view kTwo[] = {"two domains",      "2 domains", "two nvlink domains",
+                                       "2 nvlink domains", "two racks", "2 racks"};
   constexpr int kGpusOfDomain = 72;
-  if (!says_any(lower(spaced(gpu + ' ' + text)), kDomains)) return nodes;
-  return std::min(nodes, (ranks + kGpusOfDomain - 1) / kGpusOfDomain);
+  const std::string words = lower(spaced(gpu + ' ' + text));
+  if (!says_any(words, kDomains)) return nodes;
+  const int least = says_any(words, kTwo) ? 2 : 1;
+  return std::min(nodes, std::max(least, (ranks + kGpusOfDomain - 1) / kGpusOfDomain));
 }
 
 std::optional<OpKind> collective_of(const std::string& text) {

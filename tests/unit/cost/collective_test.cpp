@@ -159,6 +159,13 @@ TEST_CASE("a node of one GPU drives its RoCE adapter less well than eight") {
   CHECK(one / eight == Approx(0.89 / 0.73).epsilon(0.05));
 }
 
+TEST_CASE("what links carry inside a node is no matter where there is one GPU") {
+  const Hardware spark = load_hardware("gb10").value();
+  REQUIRE(spark.intra.efficiency < 0.6);
+  CHECK(time_of(spark, 1, OpKind::all_gather, 16 * GiB, 2, 2) ==
+        Approx(8 * GiB / (25 * 0.95)).epsilon(0.06));
+}
+
 TEST_CASE("messages above 4 KiB on the wire are slower over Slingshot, on each hop") {
   Hardware hw = load_hardware("gh200").value();
   const auto of = [&](Bytes bytes) { return time_of(hw, 1, OpKind::all_reduce, bytes, 64, 16); };

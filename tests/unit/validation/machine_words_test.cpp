@@ -236,4 +236,6 @@ TEST_CASE("adapters of eight GPUs share their node's, unless each has its own") 
   CHECK(sockets->intra.link_bandwidth == Approx(16e9));
   CHECK(domains_of("H100", "2 nodes, 8-GPU NVLink domain each, InfiniBand NDR", 16, 2) == 2);
   CHECK(domains_of("GB200", "NVLink5 NVSwitch, single NVLink domain", 64, 16) == 1);
+  CHECK(domains_of("GB300", "NVLink5 NVL72, two domains + RoCE", 8, 2) == 2);
+  CHECK(domains_of("GB200", "NVLink5 NVL72, two racks", 128, 32) == 2);
 }
