@@ -37,10 +37,11 @@ struct MeasuredRow {
   bool ran_out_of_memory() const;
 };
 
-/// Reads a table. Columns that no prediction needs (tier, group, notes, source_url, step_time_s,
-/// peak_mem_gib) may be missing; further ones are ignored. A number that is none ("~2.5", "8-16")
-/// is the fault of its row, or a warning where it is an answer. Errors at FILE:LINE:COL: bad CSV, a
-/// missing key column, an id that is empty or twice there.
+/// Reads a table. Columns that no prediction needs (tier, group, model, strategy, precision,
+/// activation_checkpointing, notes, source_url, step_time_s, peak_mem_gib) may be missing; further
+/// ones are ignored. A number that is none ("~2.5", "8-16") is the fault of its row, or a warning
+/// where it is an answer. Errors at FILE:LINE:COL: bad CSV, a missing key column, an id that is
+/// empty or twice there.
 Result<std::vector<MeasuredRow>> read_measured(const std::string& path);
 
 }  // namespace foregather::tasks
