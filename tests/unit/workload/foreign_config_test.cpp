@@ -181,8 +181,14 @@ TEST_CASE("DeepSpeed without ZeRO reduces once a step, and names what is not pre
   CHECK(ignores(read(config(R"(, "communication_data_type": "half")"), kModelSet),
                 "communication_data_type: reduction in fp16"));
   CHECK(read(config(""), kModelSet).warnings.empty());
-  // Another strategy accumulates as it does.
-  CHECK_FALSE(read(config(""), {"model.config=m.json", "parallel.strategy=zero3"}).train.no_sync);
+  CHECK(bf16.parallel.gradient_as_bucket_view);
+  // Another strategy accumulates as it does; the same one said again changes nothing.
+  const Workload zero = read(config(""), {"model.config=m.json", "parallel.strategy=zero3"});
+  CHECK_FALSE(zero.train.no_sync);
+  CHECK(zero.parallel.bucket_bytes != Bytes{1} << 40);
+  const Workload again = read(config(""), {"model.config=m.json", "parallel.strategy=ddp"});
+  CHECK(again.train.no_sync);
+  CHECK(again.parallel.bucket_bytes == Bytes{1} << 40);
 }
 
 TEST_CASE("a dtype of a DeepSpeed JSON has all spellings that DeepSpeed takes") {
