@@ -124,8 +124,11 @@ double CollectivePricer::streamed(const NcclTuning& carried, double bytes) const
   const double estimate = carried.at(choice.algorithm, choice.protocol).bandwidth;
   const double bandwidth = achievable(carried, choice, t.nodes == 2 ? each_way : estimate);
   const double first = std::min(bytes, t.comm_channels * kTreeChunk);
-  const double hops = carried.inter_hops(choice.algorithm) * first / adapters(t);
-  return std::max(hops, first / bandwidth) + (bytes - first) / bandwidth;
+  const double inside = t.tree.channels * t.tree_inside * hardware_.intra.efficiency;
+  const double up_and_down = 2.0 * (t.ranks_per_node() - 1) * first / inside;
+  // Each of the two trees has half, and what one sends up another way than the other.
+  const double between = carried.inter_hops(choice.algorithm) * first / 2 / adapters(t);
+  return std::max(between + up_and_down, first / bandwidth) + (bytes - first) / bandwidth;
 }
 
 double CollectivePricer::held(const Communicator& known, NcclChoice choice, Bytes bytes) const {

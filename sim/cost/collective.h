@@ -57,8 +57,8 @@ class CollectivePricer {
   double adapter() const;
   /// The same of all GPUs of a node.
   double adapters(const NcclTopology& topology) const;
-  /// ns of a Simple tree between nodes: the first chunk of each channel crosses hop after hop, the
-  /// others follow it.
+  /// ns of a Simple tree between nodes: the first chunk of each channel crosses hop after hop, up
+  /// and down the chain of each node's GPUs as well, the others follow it.
   double streamed(const NcclTuning& carried, double bytes) const;
   /// ns that LL takes longer than NCCL says: each hop between nodes waits for the whole message, up
   /// to a step of each channel, and where it is too long to be sent at once, for its receiver.

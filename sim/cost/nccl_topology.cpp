@@ -118,7 +118,9 @@ NcclTopology nccl_topology(const Hardware& hardware, int ranks, int nodes) {
   }
   split(t.ring, hardware.compute.compute_capability);
   t.tree = t.ring;
-  if (nodes == 2 && local > 1) t.tree = raised(t.tree, inter_speeds(generation), links);
+  const NcclGraph faster = raised(t.tree, inter_speeds(generation), links);
+  if (nodes == 2 && local > 1) t.tree = faster;
+  t.tree_inside = faster.intra;
   t.nvls = nvls_graph(hardware, links, nic, local, nodes);
 
   t.comm_channels = 2 * t.ring.channels;
@@ -149,6 +151,7 @@ NcclTopology at_line_rate(const NcclTopology& found, const Hardware& hardware) {
   if (more > 1) {
     t.ring = {t.ring.channels, t.ring.intra * more, t.ring.inter * more};
     t.tree = {t.tree.channels, t.tree.intra * (is_raised ? 1 : more), t.tree.inter * more};
+    t.tree_inside = std::max(t.tree_inside, t.tree.intra);
   }
   if (t.nvls.channels > 0) t.nvls.inter = std::max(t.nvls.inter, kListed * nic);
   return t;

@@ -18,7 +18,8 @@ struct NcclTopology {
   int nodes = 1;
   NcclHop hop = NcclHop::pci;  ///< of a hop inside a node
   NcclGraph ring;
-  NcclGraph tree;  ///< the ring's channels, faster inside the nodes where there are two
+  NcclGraph tree;          ///< the ring's channels, faster inside the nodes where there are two
+  double tree_inside = 0;  ///< GB/s that a tree's channel could have inside the nodes
   NcclGraph nvls;
   int comm_channels = 1;  ///< CTAs that a large ring collective launches
   int nvls_channels = 0;  ///< the same for NVLS

@@ -55,7 +55,6 @@ RowScript torchtitan_script(const MeasuredRow& row) {
     script.held_outputs = HeldOutputs::logits;
     script.logits = Logits::f32;
   }
-  script.chunks_loss = names_chunked_loss(row);
   script.calls_loss = true;
   script.turns_complex = lower(row.config).find("qwen") == std::string::npos;
   script.keeps_absolutes =
@@ -129,11 +128,14 @@ bool runs_foundry(const MeasuredRow& row) {
 }
 
 bool runs_triton(const MeasuredRow& row) {
-  if (row.attention != "flash" || !is_mpt(row) || !runs_foundry(row)) return false;
+  const bool may_be =
+      row.attention == "flash" || row.attention == "unknown" || row.attention.empty();
+  if (!may_be || !is_mpt(row) || !runs_foundry(row)) return false;
   const std::string words =
       lower(row.notes + ' ' + row.precision_text + ' ' + row.strategy_text + ' ' + row.source);
-  return words.find("triton") != std::string::npos ||
-         words.find("llm-foundry/blob/main/scripts/train/benchmarking") != std::string::npos;
+  for (const char* name : {"triton", "/scripts/train/benchmarking", "/llm/throughput"})
+    if (words.find(name) != std::string::npos) return true;
+  return false;
 }
 
 bool runs_litgpt(const MeasuredRow& row) {
@@ -146,7 +148,7 @@ bool names_chunked_loss(const MeasuredRow& row) {
     const auto is_same = [](char a, char b) { return std::tolower(a) == std::tolower(b); };
     return std::search(text.begin(), text.end(), word.begin(), word.end(), is_same) != text.end();
   };
-  for (const std::string_view other : {"nochunk", "no-chunk", "unchunk", "no chunk"})
+  for (const std::string_view other : {"nochunk", "no-chunk", "unchunk", "no chunk", "not chunk"})
     if (names(row.id, other) || names(row.precision_text, other)) return false;
   if (names(row.id, "chunk") || names(row.precision_text, "chunk")) return true;
   const bool is_baseline = names(row.id, "base") || names(row.notes, "baseline") ||
@@ -154,7 +156,9 @@ bool names_chunked_loss(const MeasuredRow& row) {
   return names(row.notes, "chunked cross") && !is_baseline;
 }
 
-RowScript script_of(const MeasuredRow& row) {
+namespace {
+
+RowScript script_of_source(const MeasuredRow& row) {
   const auto comes_from = [&](std::string_view place) {
     return row.source.find(place) != std::string::npos;
   };
@@ -179,7 +183,21 @@ RowScript script_of(const MeasuredRow& row) {
   constexpr std::string_view kTorchtitanPaper = "arxiv.org/abs/2410.06511";
   if (comes_from("pytorch/torchtitan") || comes_from("pytorch/ao") || comes_from(kTorchtitanPaper))
     return torchtitan_script(row);
+  if (comes_from("torchtune")) {
+    RowScript script;
+    script.fuses_optimizer = true;
+    script.compiles_loss = names_chunked_loss(row);
+    return script;
+  }
   return {};
+}
+
+}  // namespace
+
+RowScript script_of(const MeasuredRow& row) {
+  RowScript script = script_of_source(row);
+  script.chunks_loss = names_chunked_loss(row);
+  return script;
 }
 
 }  // namespace foregather::tasks

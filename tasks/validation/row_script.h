@@ -15,7 +15,8 @@ struct RowScript {
   plan::HeldOutputs held_outputs = plan::HeldOutputs::none;  ///< by variables, over the backward
   plan::Logits logits = plan::Logits::compute;
   bool compiles_loss = false;    ///< where it compiles the model
-  bool chunks_loss = false;      ///< torchtitan's chunked cross-entropy, in its 8 parts
+  bool chunks_loss = false;      ///< chunked cross-entropy, in the 8 parts of torchtitan
+  bool fuses_optimizer = false;  ///< where the row does not say which kernels it has
   bool turns_complex = false;    ///< torchtitan's rotary embedding
   bool calls_loss = false;       ///< by itself, with what the model returned
   bool keeps_absolutes = false;  ///< Train::keep_absolute_values
@@ -55,6 +56,8 @@ struct RowScript {
 ///   the number, which is of when the request was opened. Its Llama and DeepSeek multiply by
 ///   complex numbers for positions, its Qwen3 (models/qwen3/model/model.py) does not. Pull requests
 ///   701 to 819 kept the absolute values of what float8 scales.
+/// - torchtune: its recipes' AdamW is fused; it compiles its chunked loss (8 parts) with the model,
+///   the plain one it does not.
 /// - llm-foundry's MPT: its loss is flash-attn's fused kernel, which reads the logits as they are.
 /// - YaFSDP (ya_fsdp.py): its column says bf16, but it widens gradients before it reduces them
 ///   unless bit16_reduce_scatter is set, which is off since its first release and in its patch of
@@ -64,8 +67,9 @@ RowScript script_of(const MeasuredRow& row);
 /// Is the row of llm-foundry (MosaicML, Databricks) or Composer, as source, group or notes say?
 bool runs_foundry(const MeasuredRow& row);
 
-/// llm-foundry's MPT of 2023 (attn_impl: triton), as the row's words or its benchmark's source say:
-/// FlashAttention in Triton, and its rate in terms of FlashAttention-2's. The FlashAttention-2
+/// llm-foundry's MPT of 2023 (attn_impl: triton), as the row's words or the folder of its
+/// benchmarks say (in mosaicml/examples before): FlashAttention in Triton, and its rate in terms of
+/// FlashAttention-2's. The FlashAttention-2
 /// paper (§4.1) saw 0.4 to 0.77; fitted to 3 groups of published steps by `./dev validate --fit`.
 bool runs_triton(const MeasuredRow& row);
 inline constexpr double kTritonAttention = 0.60;

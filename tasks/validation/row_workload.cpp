@@ -185,14 +185,18 @@ class Translator {
     set("train.fused_rms_norm", std::string(row_.compile == "none" ? "false" : "true"));
     set("train.repeat_kv", std::string("true"));
     if (Status done = adapters(); !done) return done;
-    if (Status done = set_by(kAttentions, "attention", row_.attention); !done) return done;
+    const bool is_flash = runs_triton(row_);
+    const std::string_view attention = is_flash ? "flash" : std::string_view(row_.attention);
+    if (Status done = set_by(kAttentions, "attention", attention); !done) return done;
     choose_kernels();
     if (const double speed = attention_speed(); speed != 1)
       set("train.attention_speed", fmt::format("{}", speed));
     script();
     // thunder/benchmarks/benchmark_litgpt.py and litgpt/pretrain.py print the loss of each step.
     if (runs_litgpt(row_)) set("train.reads_loss", std::string("true"));
-    if (Status done = set_by(kOptimizers, "optimizer", row_.optimizer); !done) return done;
+    const bool is_fused = script_.fuses_optimizer && row_.optimizer == "adamw";
+    const std::string_view optimizer = is_fused ? "adamw_fused" : std::string_view(row_.optimizer);
+    if (Status done = set_by(kOptimizers, "optimizer", optimizer); !done) return done;
     // Thunder's strategies compile by themselves.
     if (row_.strategy.starts_with("thunder") && row_.compile == "thunder") return {};
     return set_by(kCompiles, "compile_key",
@@ -245,8 +249,8 @@ class Translator {
       set("train.keep_absolute_values", std::string("true"));
     if (script_.calls_loss && row_.strategy.starts_with("fsdp"))
       set("train.loss_in_call", std::string("false"));
-    constexpr std::int64_t kTorchtitanParts = 8;
-    if (script_.chunks_loss) set("train.logits_chunks", kTorchtitanParts);
+    constexpr std::int64_t kParts = 8;
+    if (script_.chunks_loss) set("train.logits_chunks", kParts);
     if (script_.compiles_loss && row_.compile != "none" && row_.compile != "unknown")
       set("train.compile_loss", std::string("true"));
   }

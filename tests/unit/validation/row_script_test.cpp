@@ -121,9 +121,16 @@ TEST_CASE("llm-foundry's Triton attention and fused loss are not those of others
   CHECK(runs_triton(row));
   CHECK(sets(*workload_of(row), "train.attention_speed"));
   row.notes.clear();
-  row.source =
-      "https://github.com/mosaicml/llm-foundry/blob/main/scripts/train/benchmarking/README.md";
-  CHECK(runs_triton(row));
+  for (const char* of : {"llm-foundry/blob/main/scripts/train/benchmarking/README.md",
+                         "llm-foundry/blob/beb8dee/scripts/train/benchmarking/torches.md",
+                         "examples/blob/3bbda73/examples/llm/throughput/README.md"}) {
+    row.source = std::string("https://github.com/mosaicml/") + of;
+    CAPTURE(of);
+    CHECK(runs_triton(row));
+  }
+  row.attention = "unknown";
+  CHECK(value_of(*workload_of(row), "train.attention") == "\"flash\"");
+  CHECK(sets(*workload_of(row), "train.attention_speed"));
   row.attention = "sdpa";
   CHECK_FALSE(runs_triton(row));
   row.source.clear();
@@ -244,8 +251,25 @@ TEST_CASE("chunked cross-entropy is told by a row's words, and not of its baseli
   CHECK(row("tt-after", "bf16", "Chunked cross-entropy in 8 parts"));
   CHECK_FALSE(row("tt-base", "bf16", "WHAT-IF PAIR: chunked cross-entropy"));
   CHECK_FALSE(row("tt-nochunk", "bf16", ""));
+  CHECK_FALSE(row("tt-a", "bf16, loss not chunked", ""));
   CHECK_FALSE(row("tt-a", "bf16", "baseline of chunked cross-entropy"));
   CHECK_FALSE(row("tt-a", "bf16", ""));
+}
+
+TEST_CASE("any table's chunked cross-entropy is, torchtune compiles it and fuses its AdamW") {
+  MeasuredRow row = full_row();
+  row.source = "https://github.com/someone/else";
+  row.precision_text = "bf16, chunked cross-entropy";
+  CHECK(value_of(*workload_of(row), "train.logits_chunks") == "8");
+  CHECK_FALSE(sets(*workload_of(row), "train.compile_loss"));
+  row.source = "https://github.com/meta-pytorch/torchtune/blob/main/README.md";
+  row.compile = "per_block";
+  row.optimizer = "adamw";
+  CHECK(sets(*workload_of(row), "train.compile_loss"));
+  CHECK(value_of(*workload_of(row), "train.optimizer_impl") == "\"fused\"");
+  row.precision_text = "bf16";
+  CHECK_FALSE(sets(*workload_of(row), "train.compile_loss"));
+  CHECK_FALSE(sets(*workload_of(row), "train.logits_chunks"));
 }
 
 TEST_CASE("torchtitan's Llamas turn by complex numbers, its Qwen3 and others' Llamas do not") {
