@@ -65,6 +65,11 @@ TEST_CASE("under every strategy a model of which a part is trained could run") {
       }
 }
 
+TEST_CASE("what autocast copies of a block without a backward goes after its forward") {
+  CHECK(first_problem("tiny_fsdp2", {"parallel.strategy=fsdp1", "parallel.param_dtype=fp32",
+                                     "train.trainable=lm_head"}) == "");
+}
+
 TEST_CASE("a tied weight is trained under all its names if under one") {
   for (const char* strategy : {"single", "ddp", "fsdp1", "fsdp2", "zero3"}) {
     INFO(strategy);
