@@ -24,6 +24,7 @@ constexpr int kTorchtitanKeepsAbsolutes = 701;
 constexpr int kTorchtitanDropsAbsolutes = 820;
 constexpr std::pair kTorchThen{2, 8};                      // when it compiled its loss
 constexpr std::int64_t kLitgptMicroBatches = 512 / 8 / 4;  // of its pretrain.py
+constexpr std::int64_t kLitgptLoraBatch = 128;             // of its finetune/lora.py
 
 /// The number at the front of `text`, which moves past it.
 std::optional<int> take_number(std::string_view& text) {
@@ -73,6 +74,11 @@ RowScript litgpt_script(const MeasuredRow& row, bool is_litgpts) {
   if (is_pretrain && row.strategy == "thunder_zero3") script.strategy = "thunder_zero2";
   if (is_pretrain && (row.strategy == "ddp" || row.strategy == "single"))
     script.micro_batches = kLitgptMicroBatches;
+  script.mixes_frozen = true;
+  const bool is_lora = says(spaced(lower(row.model + ' ' + row.strategy_text)), "lora");
+  if (is_lora && row.strategy.starts_with("fsdp1"))
+    script.micro_batches = std::max<std::int64_t>(
+        1, kLitgptLoraBatch / std::max<std::int64_t>(1, row.micro_batch.value_or(1)));
   return script;
 }
 
@@ -167,6 +173,13 @@ RowScript script_of_source(const MeasuredRow& row) {
     script.held_outputs = HeldOutputs::cache;
     script.logits = Logits::f32_shifted;
     script.param_dtype = "bf16";
+    script.mixes_frozen = true;
+    return script;
+  }
+  if (comes_from("AnswerDotAI/fsdp_qlora")) {
+    RowScript script;
+    script.held_outputs = HeldOutputs::logits;
+    script.logits = Logits::f32_shifted;
     return script;
   }
   if (runs_litgpt(row)) return litgpt_script(row, comes_from("Lightning-AI/litgpt"));

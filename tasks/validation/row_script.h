@@ -20,6 +20,7 @@ struct RowScript {
   bool turns_complex = false;    ///< torchtitan's rotary embedding
   bool calls_loss = false;       ///< by itself, with what the model returned
   bool keeps_absolutes = false;  ///< Train::keep_absolute_values
+  bool mixes_frozen = false;     ///< FSDP1's flat parameters hold adapters, too (use_orig_params)
   /// The published time is of one of so many micro-batches, which one optimizer step accumulates:
   /// predicted as their mean, with a share of the optimizer.
   std::int64_t micro_batches = 1;
@@ -36,7 +37,9 @@ struct RowScript {
 ///   (LlamaForCausalLM.forward) widens the logits and shifts them by a copy. Its column says
 ///   autocast over fp32 parameters, but atorch's attention hands queries, keys and values to
 ///   flash-attn as they come, which refuses fp32: parameters are gathered in bf16. Real models on
-///   fake tensors, run so, have the published peaks to 1 MiB.
+///   fake tensors, run so, have the published peaks to 1 MiB. It sets use_orig_params.
+/// - fsdp_qlora (train.py): holds `output` of transformers' model, which widens and shifts the
+///   logits as that of 2023 does.
 /// - Thunder (thunder/benchmarks/benchmark_litgpt.py): holds `logits`, and its loss reads them as
 ///   they are. It compiles the model, not the loss: as the blocks alone. Not expressed: neither
 ///   does Thunder.
@@ -49,7 +52,8 @@ struct RowScript {
 ///   (tests/oracles/data/thunder_loss.json). Its DDP and single-GPU runs accumulate the gradients
 ///   of 16 micro-batches (512 sequences, 8 GPUs, 4 at a time; alone more) without reducing them;
 ///   the published times are of one, which DDP's is then slower at than one GPU alone by a quarter:
-///   not explained.
+///   not explained. finetune/lora.py accumulates 128 sequences of a rank so (no_backward_sync); as
+///   Fabric sets use_orig_params, under FSDP those are gradients of whole blocks.
 /// - torchtitan, and torchao's tables, which it made: deletes its logits since pull request 391
 ///   (June 2024), before which the model returned them in fp32; compiles the loss with the model
 ///   since 1033 (April 2025, when PyTorch's main was 2.8). A date in source or notes goes before

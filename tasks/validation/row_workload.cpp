@@ -209,6 +209,8 @@ class Translator {
     if (!lora) return tl::unexpected(lora.error());
     if (!*lora) return {};
     set("train.trainable", std::string("lora"));
+    if (script_.mixes_frozen && row_.strategy.starts_with("fsdp1"))
+      set("parallel.use_orig_params", std::string("true"));
     if ((*lora)->rank) set("train.lora_rank", *(*lora)->rank);
     if ((*lora)->targets.empty()) return {};
     std::vector<std::string> quoted;

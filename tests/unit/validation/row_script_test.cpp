@@ -138,6 +138,24 @@ TEST_CASE("llm-foundry's Triton attention and fused loss are not those of others
   CHECK(logits() == "\"narrow\"");
 }
 
+TEST_CASE("recipes of LoRA differ in what FSDP1 shards together") {
+  MeasuredRow row = full_row();
+  row.strategy = "fsdp1";
+  row.model = "Llama-2-7B + LoRA r8 (q,v)";
+  row.source = "https://github.com/AnswerDotAI/fsdp_qlora/blob/main/benchmarks_03_2024.md";
+  CHECK_FALSE(sets(*workload_of(row), "parallel.use_orig_params"));
+  CHECK(value_of(*workload_of(row), "train.held_outputs") == "\"logits\"");
+  CHECK(value_of(*workload_of(row), "train.grad_accum") == "1");
+  row.source = "https://github.com/Lightning-AI/litgpt/blob/main/tutorials/resource-tables.md";
+  row.micro_batch = 4;
+  CHECK(value_of(*workload_of(row), "parallel.use_orig_params") == "true");
+  CHECK(value_of(*workload_of(row), "train.grad_accum") == "32");
+  CHECK(value_of(*workload_of(row), "train.no_sync") == "true");
+  row.model = "Llama-2-7B";
+  CHECK_FALSE(sets(*workload_of(row), "parallel.use_orig_params"));
+  CHECK(value_of(*workload_of(row), "train.grad_accum") == "1");
+}
+
 TEST_CASE("a row sets each key once") {
   for (const char* source :
        {"https://github.com/Lightning-AI/lightning-thunder/pull/940",
