@@ -19,6 +19,7 @@ void Fsdp1Schedule::add_copies(ModuleWriter& modules, std::span<const Buffer> vi
       Copy copy;
       copy.parameter = views[row];
       copy.owner = {modules.scope(m), unit.owner.unit};
+      if (unit.is_leaf) copy.leaf = layout.unit_of_parameter[row];
       copy.gradient = lowering_.buffer(elements, types_.gathered, "gradient " + name,
                                        Cause::gradient, copy.owner);
       if (is_matmul_operand(tape, p)) {
@@ -39,9 +40,9 @@ std::span<Fsdp1Schedule::Copy> Fsdp1Schedule::copies_of(std::uint32_t module) {
                                     first_copy_[module + 1] - first_copy_[module]);
 }
 
-void Fsdp1Schedule::make_copies(std::uint32_t module) {
+void Fsdp1Schedule::make_copies(std::uint32_t module, std::uint32_t leaf) {
   for (Copy& copy : copies_of(module)) {
-    if (!copy.computed.storage || copy.is_there) continue;
+    if (!copy.computed.storage || copy.is_there || copy.leaf != leaf) continue;
     copy.is_there = true;
     cast_copy(copy, copy.parameter, copy.computed, lowering_.workload.train.compute);
   }

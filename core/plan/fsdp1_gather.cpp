@@ -25,16 +25,19 @@ void Fsdp1Schedule::before_forward(std::uint32_t module) {
 }
 
 void Fsdp1Schedule::before_op(std::uint32_t module, Phase phase, std::uint32_t op) {
-  if (phase == Phase::forward && op == loss_->first) end_units(module);
+  if (parts_loss(module) && phase == Phase::forward && op == loss_->first) end_units(module);
+  begin_leaves(module, phase, op);
 }
 
 void Fsdp1Schedule::after_op(std::uint32_t module, Phase phase, std::uint32_t op) {
-  if (phase == Phase::backward && op == loss_->last_backward) reach_outputs(module);
+  end_leaves(module, phase, op);
+  if (parts_loss(module) && phase == Phase::backward && op == loss_->last_backward)
+    reach_outputs(module);
 }
 
 void Fsdp1Schedule::after_forward(std::uint32_t module) {
   drop_unsaved_copies(module);
-  if (!acts_between_ops(module)) end_units(module);
+  if (!parts_loss(module)) end_units(module);
 }
 
 void Fsdp1Schedule::end_units(std::uint32_t module) {
@@ -54,7 +57,7 @@ void Fsdp1Schedule::begin_backward() {
 // The hooks sit on the gradient of the unit's output. Where an inner unit's output is the outer
 // one's, too, the inner unit's hook was registered first, and so it runs first.
 void Fsdp1Schedule::before_backward(std::uint32_t module) {
-  if (!acts_between_ops(module)) reach_outputs(module);
+  if (!parts_loss(module)) reach_outputs(module);
   make_copies(module);
 }
 
@@ -81,15 +84,19 @@ void Fsdp1Schedule::pre_forward(Fsdp1Unit& unit) {
 
 void Fsdp1Schedule::post_forward(Fsdp1Unit& unit) {
   if (!has_work(unit)) return;
-  lowering_.builder.host_delay(overhead::kHook);
-  const bool is_root = &unit == units_.data();
-  reshard(unit, !is_root && sharding_ == Fsdp1Sharding::full_shard && unit.is_sharded);
+  reshard_after_forward(unit);
   const auto own = static_cast<std::uint32_t>(&unit - units_.data());
   unit.forward_position = static_cast<std::uint32_t>(forward_order_.size());
   forward_order_.push_back(own);
   // An output without a gradient gets no hook (_register_pre_backward_hooks).
   unit.needs_pre_backward =
       lowering_.tape_of(lowering_.layout.units[own].last_module).has_output_grad;
+}
+
+void Fsdp1Schedule::reshard_after_forward(Fsdp1Unit& unit) {
+  lowering_.builder.host_delay(overhead::kHook);
+  const bool is_root = &unit == units_.data();
+  reshard(unit, !is_root && sharding_ == Fsdp1Sharding::full_shard && unit.is_sharded);
 }
 
 void Fsdp1Schedule::pre_backward(Fsdp1Unit& unit) {

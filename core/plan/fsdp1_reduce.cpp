@@ -33,7 +33,8 @@ void Fsdp1Schedule::after_backward(std::uint32_t module) {
   const bool late = prefetches_forward();
   for (std::size_t u = units_.size(); u-- > 0;) {
     Fsdp1Unit& unit = units_[u];
-    if (has_work(unit) && (late ? unit.late_trigger : unit.trigger) == module) post_backward(unit);
+    if (has_work(unit) && !unit.is_leaf && (late ? unit.late_trigger : unit.trigger) == module)
+      post_backward(unit);
   }
 }
 

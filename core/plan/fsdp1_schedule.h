@@ -40,6 +40,10 @@ namespace foregather::plan {
 /// Units may hold units (a module tree): an outer one begins before those within it and ends after
 /// them, and shards what they do not.
 ///
+/// A leaf (UnitPlan::is_leaf) begins and ends with the ops that read its parameters. Where its
+/// block recomputes, it is gathered and resharded for that too: only the block's own unit is in its
+/// backward by then (_pre_forward, HandleTrainingState.BACKWARD_PRE).
+///
 /// Parameters gathered in fp32 that compute in a shorter dtype are torch.autocast without
 /// MixedPrecision: matmuls read copies, made anew at each use (its cache holds leaves, and FSDP's
 /// parameters are views), kept where autograd saves them; their gradients are cast back. All other
@@ -56,7 +60,7 @@ class Fsdp1Schedule final : public StrategySchedule {
   void before_forward(std::uint32_t module) override;
   void after_forward(std::uint32_t module) override;
   bool acts_between_ops(std::uint32_t module) const override {
-    return loss_ && loss_->module == module;
+    return parts_loss(module) || !leaf_uses_[module].empty();
   }
   void before_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
   void after_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
@@ -107,24 +111,39 @@ class Fsdp1Schedule final : public StrategySchedule {
     Buffer computed;   ///< in the compute dtype, for matmuls
     Buffer gradient;   ///< in the gathered dtype
     Owner owner;
-    bool is_there = false;  ///< `computed` is bound
+    std::uint32_t leaf = 0;  ///< its unit if that is a leaf
+    bool is_there = false;   ///< `computed` is bound
   };
   bool autocasts() const { return types_.gathered != lowering_.workload.train.compute; }
   void add_copies(ModuleWriter& modules, std::span<const Buffer> views);
   std::span<Copy> copies_of(std::uint32_t module);
-  void make_copies(std::uint32_t module);
+  void make_copies(std::uint32_t module, std::uint32_t leaf = 0);
   void drop_copies(std::uint32_t module);
   void drop_unsaved_copies(std::uint32_t module);
   Buffer cast_gradient(std::uint32_t module, ParameterIndex index, const Buffer& gradient);
   void cast_copy(const Copy& copy, const Buffer& from, const Buffer& to, DType type);
 
+  // fsdp1_leaves.cpp
+  /// The ops of a pass, in one phase, that use a leaf's parameters or make their gradients.
+  struct LeafUse {
+    std::uint32_t unit = 0;
+    Phase phase = Phase::forward;
+    std::uint32_t first = 0, last = 0;
+  };
+  void add_leaf_uses(const ModuleWriter& modules);
+  void begin_leaves(std::uint32_t module, Phase phase, std::uint32_t op);
+  void end_leaves(std::uint32_t module, Phase phase, std::uint32_t op);
+
   // fsdp1_gather.cpp
+  /// Does the loss begin within the module?
+  bool parts_loss(std::uint32_t module) const { return loss_ && loss_->module == module; }
   bool root_ends_before_loss() const;
   void end_units(std::uint32_t module);
   void reach_outputs(std::uint32_t module);
   bool has_work(const Fsdp1Unit& unit) const { return unit.parameters.count > 0; }
   void pre_forward(Fsdp1Unit& unit);
   void post_forward(Fsdp1Unit& unit);
+  void reshard_after_forward(Fsdp1Unit& unit);
   void pre_backward(Fsdp1Unit& unit);
   void prefetch_forward(const Fsdp1Unit& unit);
   void prefetch_backward(const Fsdp1Unit& unit);
@@ -159,7 +178,8 @@ class Fsdp1Schedule final : public StrategySchedule {
   double post_factor_ = 1;       ///< … and by it afterwards
   StreamId unshard_stream_, pre_unshard_stream_, post_backward_stream_, all_reduce_stream_;
   FreeEventQueue free_events_;
-  std::vector<Fsdp1Unit> units_;  ///< as ShardLayout::units; [0] is the root
+  std::vector<Fsdp1Unit> units_;                 ///< as ShardLayout::units; [0] is the root
+  std::vector<std::vector<LeafUse>> leaf_uses_;  ///< by module
   std::deque<Fsdp1Costs> costs_;
   std::vector<Buffer> gradients_;  ///< by row of ShardLayout::parameters; absent: none yet
   std::vector<std::uint32_t> forward_order_;

@@ -57,6 +57,7 @@ void Fsdp1Schedule::add_units() {
     const UnitPlan& plan = lowering_.layout.units[u];
     unit.parameters = plan.parameters;
     unit.is_alone = plan.is_alone;
+    unit.is_leaf = plan.is_leaf;
     unit.is_sharded = is_sharded() && !plan.is_alone;
     if (!has_work(unit)) continue;
     describe(unit, plan);
@@ -102,7 +103,7 @@ void Fsdp1Schedule::add_triggers(const ModuleWriter& modules) {
   std::uint32_t before = 0;  // first module of the unit before in pre-forward order
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const UnitPlan& plan = lowering_.layout.units[u];
-    if (!has_work(units_[u])) continue;
+    if (!has_work(units_[u]) || plan.is_leaf) continue;
     units_[u].trigger = plan.first_module;
     units_[u].late_trigger = remakes_views(plan, modules) ? plan.first_module : before;
     before = plan.first_module;
@@ -131,6 +132,7 @@ void Fsdp1Schedule::init(ModuleWriter& modules) {
   }
   add_views(modules);
   add_triggers(modules);
+  add_leaf_uses(modules);
 }
 
 void Fsdp1Schedule::add_buffers(Fsdp1Unit& unit) {

@@ -6,6 +6,12 @@
 
 namespace foregather::plan {
 
+/// "Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`"
+/// (torch/distributed/fsdp/_flat_param.py): then recipes wrap what they train by itself.
+inline FrozenParts fsdp1_frozen_parts(const Parallel& parallel) {
+  return parallel.use_orig_params ? FrozenParts::mixed : FrozenParts::apart;
+}
+
 /// The dtypes of a unit's life.
 struct Fsdp1Types {
   DType stored = DType::f32;
@@ -31,6 +37,7 @@ struct Fsdp1Unit {
   Range parameters;        ///< rows of ShardLayout::parameters
   bool is_sharded = true;  ///< false: NO_SHARD
   bool is_alone = false;   ///< its process group is one rank
+  bool is_leaf = false;    ///< as UnitPlan::is_leaf
   FlatParameter flat;
   /// Some of its parameters have gradients; then the flat parameter has one of its whole size
   /// (torch/distributed/fsdp/_flat_param.py: requires_grad if any parameter's is).

@@ -80,7 +80,8 @@ Result<Graph> lower(const Model& model, const Workload& workload) {
                     fsdp1       ? TiedUnits::at_root
                     : two_names ? TiedUnits::two_names
                                 : TiedUnits::merged,
-                    whole ? Wrap::model : workload.parallel.wrap);
+                    whole ? Wrap::model : workload.parallel.wrap,
+                    fsdp1 ? fsdp1_frozen_parts(workload.parallel) : FrozenParts::mixed);
   GraphBuilder& builder = lowering.builder;
   const ProgramId program = builder.begin_program("rank");
   lowering.compute = builder.stream("default");

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "core/plan/fsdp1_unit.h"
 #include "core/plan/key_values.h"
 
 namespace foregather::plan {
@@ -45,20 +46,27 @@ Status check_fsdp2(const Model& model, const Workload& workload) {
   return {};
 }
 
-// _flat_param.py: "Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`".
-bool has_mixed_module(const Model& model) {
-  for (const Tape& tape : model.tapes)
-    for (const Parameter& parameter : tape.parameters)
-      if (parameter.trainable != tape.parameters.front().trainable) return true;
-  return false;
+// A unit whose flat parameter FSDP1 refuses to make (fsdp1_frozen_parts).
+const UnitPlan* mixed_unit(const ShardLayout& layout) {
+  const auto found = std::ranges::find_if(layout.units, [&](const UnitPlan& unit) {
+    const auto parameters = layout.parameters_of(unit);
+    return std::ranges::any_of(parameters, [&](const ShardedParameter& parameter) {
+      return parameter.trainable != parameters.front().trainable;
+    });
+  });
+  return found == layout.units.end() ? nullptr : &*found;
 }
 
 Status check_fsdp1(const Model& model, const Workload& workload) {
   const Parallel& parallel = workload.parallel;
-  if (!parallel.use_orig_params && has_mixed_module(model))
-    return fail_at(workload.place_of({"parallel.use_orig_params", "train.trainable"}),
-                   "parallel.use_orig_params is false, but train.trainable freezes a part of a "
-                   "unit: FSDP1 expects all of a unit trained or none");
+  if (const FrozenParts frozen = fsdp1_frozen_parts(parallel); frozen == FrozenParts::apart) {
+    const ShardLayout layout = shard_layout(model, parallel.wrap, TiedUnits::at_root, frozen);
+    if (const UnitPlan* mixed = mixed_unit(layout))
+      return fail_at(workload.place_of({"parallel.use_orig_params", "train.trainable"}),
+                     "parallel.use_orig_params is false, but train.trainable freezes a part of "
+                     "{}: FSDP1 expects all of a module that it wraps trained or none",
+                     mixed->is_root ? "what is left to the root" : "module " + mixed->path);
+  }
   if (parallel.sharding == Fsdp1Sharding::no_shard && parallel.shard_size != parallel.world_size)
     return fail_at(workload.place_of({"parallel.shard_size", "parallel.sharding"}),
                    "parallel.shard_size {} has no meaning with parallel.sharding no_shard: leave "

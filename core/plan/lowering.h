@@ -38,10 +38,11 @@ struct Work {
 /// Collectives are launched on the stream that the calling code has selected (PyTorch ≥ 2.8;
 /// before, on the process group's own stream with a wait on either side).
 struct Lowering {
-  Lowering(const Model& given_model, const Workload& given_workload, TiedUnits tied, Wrap wrap)
+  Lowering(const Model& given_model, const Workload& given_workload, TiedUnits tied, Wrap wrap,
+           FrozenParts frozen)
       : model(given_model),
         workload(given_workload),
-        layout(shard_layout(given_model, wrap, tied)) {}
+        layout(shard_layout(given_model, wrap, tied, frozen)) {}
 
   const Model& model;
   const Workload& workload;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string_view>
+#include <utility>
 
 namespace foregather::plan {
 
@@ -12,6 +14,11 @@ constexpr std::uint32_t kNoUnit = 0xffffffffU;
 
 const Tape& tape_of(const Model& model, std::size_t module) {
   return model.tapes[model.modules[module].tape];
+}
+
+bool has_tied(const Tape& tape) {
+  return std::any_of(tape.parameters.begin(), tape.parameters.end(),
+                     [](const Parameter& parameter) { return !parameter.tie.empty(); });
 }
 
 /// For each module the unit that wraps it, in order of modules; kNoUnit: the root's.
@@ -60,10 +67,7 @@ void join_tied(const Model& model, TiedUnits rule, std::vector<std::uint32_t>& u
 void split_tied(const Model& model, std::vector<std::uint32_t>& unit_of) {
   auto next = static_cast<std::uint32_t>(2 * model.modules.size());  // beyond those of wrapped_by
   for (std::size_t m = 0; m < model.modules.size(); ++m) {
-    const std::vector<Parameter>& parameters = tape_of(model, m).parameters;
-    if (std::any_of(parameters.begin(), parameters.end(),
-                    [](const Parameter& parameter) { return !parameter.tie.empty(); }))
-      unit_of[m] = next++;
+    if (has_tied(tape_of(model, m))) unit_of[m] = next++;
   }
 }
 
@@ -108,12 +112,85 @@ void add_tree_units(const Model& model, Wrap wrap, ShardLayout& layout) {
   if (whole) return;
   for (const WrapMark& mark : model.wraps)
     layout.units.push_back(
-        {false, mark.is_alone, mark.path, mark.first_module, mark.last_module, {}});
+        {false, mark.is_alone, false, mark.path, mark.first_module, mark.last_module, {}});
+}
+
+/// The unit of each parameter, by module and place in its tape. Of a module that is split the unit
+/// has the tied ones and the root the others.
+using UnitsOfParameters = std::vector<std::vector<std::uint32_t>>;
+
+UnitsOfParameters units_of_parameters(const Model& model, const ShardLayout& layout,
+                                      TiedUnits tied) {
+  UnitsOfParameters units;
+  for (std::size_t m = 0; m < model.modules.size(); ++m) {
+    const Tape& tape = tape_of(model, m);
+    const bool is_split = tied == TiedUnits::two_names && has_tied(tape);
+    std::vector<std::uint32_t>& own = units.emplace_back();
+    for (const Parameter& parameter : tape.parameters)
+      own.push_back(is_split && parameter.tie.empty() ? 0 : layout.unit_of_module[m]);
+  }
+  return units;
+}
+
+std::vector<bool> trained_in_part(const Model& model, const ShardLayout& layout) {
+  std::vector<bool> trained(layout.units.size()), both(layout.units.size()), frozen = trained;
+  for (std::size_t m = 0; m < model.modules.size(); ++m)
+    for (const Parameter& parameter : tape_of(model, m).parameters)
+      (parameter.trainable ? trained : frozen)[layout.unit_of_module[m]] = true;
+  for (std::size_t u = 0; u < both.size(); ++u) both[u] = trained[u] && frozen[u];
+  return both;
+}
+
+/// "self_attn.q_proj.lora_A" of "self_attn.q_proj.lora_A.weight", "" of "weight".
+std::string_view leaf_of(const Parameter& parameter) {
+  const std::size_t dot = parameter.name.rfind('.');
+  return std::string_view(parameter.name).substr(0, dot == std::string::npos ? 0 : dot);
+}
+
+void add_leaves_of(const Model& model, std::uint32_t module, ShardLayout& layout,
+                   std::vector<std::uint32_t>& unit_of) {
+  const std::vector<Parameter>& parameters = tape_of(model, module).parameters;
+  std::map<std::string_view, std::uint32_t> leaves;
+  for (const Parameter& parameter : parameters) {
+    if (!parameter.trainable || !parameter.tie.empty()) continue;
+    const std::string_view name = leaf_of(parameter);
+    if (!leaves.try_emplace(name, static_cast<std::uint32_t>(layout.units.size())).second) continue;
+    std::string path = model.modules[module].path;
+    if (!path.empty() && !name.empty()) path += '.';
+    path += name;
+    const bool is_alone = layout.units[layout.unit_of_module[module]].is_alone;
+    layout.units.push_back({false, is_alone, true, path, module, module, {}});
+  }
+  for (ParameterIndex p = 0; p < parameters.size(); ++p)
+    if (const auto leaf = leaves.find(leaf_of(parameters[p]));
+        leaf != leaves.end() && parameters[p].tie.empty())
+      unit_of[p] = leaf->second;
+}
+
+/// Leaves come behind the unit that they are in, in the order in which all begin.
+void add_leaves(const Model& model, ShardLayout& layout, UnitsOfParameters& unit_of) {
+  const std::vector<bool> in_part = trained_in_part(model, layout);
+  for (std::uint32_t m = 0; m < model.modules.size(); ++m)
+    if (in_part[layout.unit_of_module[m]]) add_leaves_of(model, m, layout, unit_of[m]);
+  std::vector<std::uint32_t> order(layout.units.size()), place(layout.units.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin() + 1, order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return layout.units[a].first_module < layout.units[b].first_module;
+  });
+  std::vector<UnitPlan> sorted;
+  for (const std::uint32_t unit : order) {
+    place[unit] = static_cast<std::uint32_t>(sorted.size());
+    sorted.push_back(std::move(layout.units[unit]));
+  }
+  layout.units = std::move(sorted);
+  for (std::uint32_t& unit : layout.unit_of_module) unit = place[unit];
+  for (std::vector<std::uint32_t>& units : unit_of)
+    for (std::uint32_t& unit : units) unit = place[unit];
 }
 
 }  // namespace
 
-ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied) {
+ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied, FrozenParts frozen) {
   ShardLayout layout;
   const bool splits = tied == TiedUnits::two_names;
   if (model.is_tree)
@@ -121,66 +198,59 @@ ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied) {
   else
     add_flat_units(model, wrap, tied, layout);
   layout.units[0].is_root = true;
+  UnitsOfParameters unit_of = units_of_parameters(model, layout, tied);
+  if (frozen == FrozenParts::apart) add_leaves(model, layout, unit_of);
   const auto units = static_cast<std::uint32_t>(layout.units.size());
   const auto modules = static_cast<std::uint32_t>(model.modules.size());
   layout.begin_with.resize(modules);
   layout.end_with.resize(modules);
   for (std::uint32_t u = 1; u < units; ++u)
-    layout.begin_with[layout.units[u].first_module].push_back(u);
-  for (std::uint32_t u = units; u-- > 1;) layout.end_with[layout.units[u].last_module].push_back(u);
+    if (!layout.units[u].is_leaf) layout.begin_with[layout.units[u].first_module].push_back(u);
+  for (std::uint32_t u = units; u-- > 1;)
+    if (!layout.units[u].is_leaf) layout.end_with[layout.units[u].last_module].push_back(u);
 
+  // Parameters by unit, in order: a unit's are consecutive rows.
+  struct Place {
+    std::uint32_t module;
+    ParameterIndex parameter;
+  };
+  std::vector<std::vector<Place>> members(units);
   std::uint32_t places = 0;
   layout.first_parameter.reserve(modules);
   for (std::uint32_t m = 0; m < modules; ++m) {
     layout.first_parameter.push_back(places);
-    places += static_cast<std::uint32_t>(tape_of(model, m).parameters.size());
+    places += static_cast<std::uint32_t>(unit_of[m].size());
+    for (ParameterIndex p = 0; p < unit_of[m].size(); ++p) members[unit_of[m][p]].push_back({m, p});
   }
   layout.parameter_rows.resize(places);
   layout.parameters.reserve(places);
   layout.unit_of_parameter.reserve(places);
 
-  // Modules by unit, in order: a unit's parameters are consecutive rows.
-  const auto has_tied = [&](std::uint32_t m) {
-    const std::vector<Parameter>& parameters = tape_of(model, m).parameters;
-    return std::any_of(parameters.begin(), parameters.end(),
-                       [](const Parameter& parameter) { return !parameter.tie.empty(); });
-  };
-  std::vector<std::vector<std::uint32_t>> members(units);
-  for (std::uint32_t m = 0; m < modules; ++m) {
-    const std::uint32_t unit = layout.unit_of_module[m];
-    members[unit].push_back(m);
-    if (splits && unit != 0 && has_tied(m)) members[0].push_back(m);
-  }
   std::map<std::string_view, std::uint32_t> ties;
   for (std::uint32_t u = 0; u < units; ++u) {
     Range& rows = layout.units[u].parameters;
     rows.first = static_cast<std::uint32_t>(layout.parameters.size());
-    for (const std::uint32_t m : members[u]) {
-      const std::vector<Parameter>& parameters = tape_of(model, m).parameters;
-      for (ParameterIndex p = 0; p < parameters.size(); ++p) {
-        // Of a module that is split, a unit has the tied ones and the root the others.
-        const bool is_split = splits && has_tied(m);
-        if (is_split && parameters[p].tie.empty() != (u == 0)) continue;
-        const auto row = static_cast<std::uint32_t>(layout.parameters.size());
-        std::optional<std::uint32_t> shares;
-        std::uint32_t& place = layout.parameter_rows[layout.first_parameter[m] + p];
-        place = row;
-        if (!parameters[p].tie.empty()) {
-          const auto [found, is_new] = ties.try_emplace(parameters[p].tie, row);
-          if (splits) {
-            if (!is_new) shares = found->second;
-          } else {
-            place = found->second;
-          }
-          if (!is_new && !splits) {
-            layout.parameters[place].trainable |= parameters[p].trainable;
-            continue;
-          }
+    for (const auto [m, p] : members[u]) {
+      const Parameter& parameter = tape_of(model, m).parameters[p];
+      const auto row = static_cast<std::uint32_t>(layout.parameters.size());
+      std::optional<std::uint32_t> shares;
+      std::uint32_t& place = layout.parameter_rows[layout.first_parameter[m] + p];
+      place = row;
+      if (!parameter.tie.empty()) {
+        const auto [found, is_new] = ties.try_emplace(parameter.tie, row);
+        if (splits) {
+          if (!is_new) shares = found->second;
+        } else {
+          place = found->second;
         }
-        layout.parameters.push_back({m, p, parameters[p].elements, rows_of(parameters[p].shape),
-                                     parameters[p].trainable, parameters[p].gathered_f8, shares});
-        layout.unit_of_parameter.push_back(u);
+        if (!is_new && !splits) {
+          layout.parameters[place].trainable |= parameter.trainable;
+          continue;
+        }
       }
+      layout.parameters.push_back({m, p, parameter.elements, rows_of(parameter.shape),
+                                   parameter.trainable, parameter.gathered_f8, shares});
+      layout.unit_of_parameter.push_back(u);
     }
     rows.count = static_cast<std::uint32_t>(layout.parameters.size()) - rows.first;
   }

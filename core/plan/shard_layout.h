@@ -32,6 +32,7 @@ struct ShardedParameter {
 struct UnitPlan {
   bool is_root = false;
   bool is_alone = false;           ///< its process group is one rank (of a module tree)
+  bool is_leaf = false;            ///< a part of one module, of FrozenParts::apart
   std::string path;                ///< of the (first) module that is wrapped; "" for the root
   std::uint32_t first_module = 0;  ///< its forward begins before this one
   std::uint32_t last_module = 0;   ///< … and ends after this one
@@ -49,8 +50,8 @@ struct ShardLayout {
   std::vector<std::uint32_t> parameter_rows;
   std::vector<std::uint32_t> first_parameter;
   std::vector<std::uint32_t> unit_of_parameter;  ///< by row of `parameters`
-  /// By module: the units (but the root) that begin with it, outer ones first, and those that end
-  /// with it, inner ones first.
+  /// By module: the units (but the root and leaves) that begin with it, outer ones first, and those
+  /// that end with it, inner ones first.
   std::vector<std::vector<std::uint32_t>> begin_with, end_with;
 
   std::uint32_t row_of(std::uint32_t module, ParameterIndex parameter) const {
@@ -70,9 +71,18 @@ enum class TiedUnits : std::uint8_t {
   two_names,
 };
 
+/// What happens to a unit of which a part is trained.
+enum class FrozenParts : std::uint8_t {
+  mixed,  ///< trained and frozen parameters are sharded together
+  /// Within the unit each trained module that has no modules in it is a unit of its own, as PEFT's
+  /// fsdp_auto_wrap_policy (peft/utils/other.py) wraps adapters. Tied parameters stay.
+  apart,
+};
+
 /// A module tree has its own wrap marks: `wrap` only says whether they count (not under
 /// Wrap::model), and no parameter may be tied across them (check_tied_wraps).
-ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied);
+ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied,
+                         FrozenParts frozen = FrozenParts::mixed);
 
 /// Elements of one rank's shard under FSDP2's per-parameter sharding: dimension 0 is cut into
 /// `ranks` chunks of equal size, the last ones padded (reference: PyTorch §C.1).

@@ -307,8 +307,9 @@ constexpr std::array kKeys{
                 kAccumulation},
     WorkloadKey{"parallel.limit_all_gathers", kFlag, "true", "FSDP1's rate limiter",
                 set_bool<kParallel, &Parallel::limit_all_gathers>, kOne, kFsdp1},
-    WorkloadKey{"parallel.use_orig_params", kFlag, "true",
-                "FSDP1: 16-byte aligned parameters in the flat parameter",
+    WorkloadKey{"parallel.use_orig_params", kFlag, "true; with LoRA: false",
+                "FSDP1: flat parameters of 16-byte aligned parameters, trained and frozen ones; "
+                "false: what is trained in a frozen unit is wrapped by itself",
                 set_bool<kParallel, &Parallel::use_orig_params>, kOne, kFsdp1},
     WorkloadKey{"parallel.param_dtype", kDType, "the compute dtype", "Of gathered parameters",
                 set_dtype<kParallel, &Parallel::param_dtype>, kOne, kSeveralRanks},

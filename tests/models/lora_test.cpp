@@ -1,6 +1,8 @@
 // LoRA by hand: what a step of a two-layer Llama holds at its peak, to the byte.
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 #include <catch2/catch.hpp>
 
 #include "core/ir/validate.h"
@@ -37,11 +39,12 @@ strategy = ")" +
          strategy + "\"\n";
 }
 
-tasks::Summary summary_of(const std::string& strategy) {
+tasks::Summary summary_of(const std::string& strategy, const std::vector<std::string>& sets = {}) {
   const TemporaryFile config(kConfig);
   const TemporaryFile source(workload(config.path(), strategy));
   tasks::SimulateRequest request;
   request.sources.paths = {source.path()};
+  request.sets = sets;
   auto outcome = tasks::simulate(request);
   if (!outcome) FAIL(outcome.error().text());
   return outcome->summary;
@@ -112,11 +115,45 @@ TEST_CASE("only adapters have gradients and optimizer states") {
   }
 }
 
+TEST_CASE("FSDP1 shards adapters apart from the frozen block that they are in") {
+  const auto lowered = [](const std::vector<std::string>& sets) {
+    const TemporaryFile config(kConfig);
+    const TemporaryFile source(workload(config.path(), "fsdp1"));
+    auto read = plan::read_workload(source.path(), sets);
+    REQUIRE(read);
+    auto shape = plan::read_model(*read);
+    REQUIRE(shape);
+    auto graph = plan::lower(plan::build_model(*shape, read->train), *read);
+    REQUIRE(graph);
+    for (const Problem& problem : validate(*graph)) FAIL_CHECK(problem.message);
+    return std::move(*graph);
+  };
+  const auto count = [](const Graph& graph, OpKind kind) {
+    std::size_t ops = 0;
+    for (const OpId op : body_ops(graph)) ops += graph.at(op).kind == kind ? 1 : 0;
+    return ops;
+  };
+  constexpr std::size_t kLeaves = 2 * 4;  // A and B of query and value, of two blocks
+  const Graph apart = lowered({});
+  CHECK(bytes_of(apart, Cause::optimizer_state) == 2 * 2 * kAdapters / 2 * kWide + kLeaves * 4);
+  CHECK(count(apart, OpKind::reduce_scatter) == kLeaves);
+  // The root stays gathered, and so does the first block as nothing before it is trained.
+  CHECK(count(apart, OpKind::all_gather) == 1 + 2 * 2 + 2 * kLeaves);
+  CHECK(count(lowered({"train.activation_checkpointing=full"}), OpKind::all_gather) ==
+        1 + 2 * 2 + 3 * kLeaves);
+
+  const Graph mixed = lowered({"parallel.use_orig_params=true"});
+  CHECK(count(mixed, OpKind::reduce_scatter) == 2);
+  CHECK(summary_of("fsdp1").slow().memory.peaks.requested <
+        summary_of("fsdp1", {"parallel.use_orig_params=true"}).slow().memory.peaks.requested);
+}
+
 TEST_CASE("an FSDP1 shard without any adapter joins the clipping of the others") {
   const TemporaryFile config(kConfig);
   const TemporaryFile source(workload(config.path(), "fsdp1"));
-  auto read =
-      plan::read_workload(source.path(), {"parallel.world_size=64", "train.clip_grad_norm=true"});
+  auto read = plan::read_workload(
+      source.path(),
+      {"parallel.world_size=64", "train.clip_grad_norm=true", "parallel.use_orig_params=true"});
   REQUIRE(read);
   auto shape = plan::read_model(*read);
   REQUIRE(shape);

@@ -70,6 +70,62 @@ TEST_CASE("what autocast copies of a block without a backward goes after its for
                                      "train.trainable=lm_head"}) == "");
 }
 
+TEST_CASE("without use_orig_params FSDP1 wraps each trained module of a unit by itself") {
+  const Settings variants{"parallel.backward_prefetch=pre",
+                          "parallel.backward_prefetch=post",
+                          "parallel.backward_prefetch=none",
+                          "parallel.forward_prefetch=true",
+                          "parallel.limit_all_gathers=false",
+                          "parallel.sharding=shard_grad_op",
+                          "parallel.sharding=no_shard",
+                          "parallel.shard_size=2",
+                          "parallel.wrap=model",
+                          "parallel.param_dtype=fp32",
+                          "parallel.offload=all",
+                          "train.loss_in_call=false",
+                          "train.compile=per-block"};
+  for (const std::string& variant : variants)
+    for (const char* trained : {"lm_head", "q_proj,lm_head", "o_proj", "norm", "lora"})
+      for (const char* checkpointing : {"none", "full", "selective"}) {
+        INFO(variant << ", trained: " << trained << ", checkpointing: " << checkpointing);
+        const Settings sets{"parallel.strategy=fsdp1",
+                            "parallel.use_orig_params=false",
+                            "parallel.world_size=4",
+                            "cluster.gpus_per_node=4",
+                            "train.grad_accum=2",
+                            "train.no_sync=true",
+                            "train.lora_targets=all-linear",
+                            std::string("train.trainable=") + trained,
+                            std::string("train.activation_checkpointing=") + checkpointing,
+                            variant};
+        CHECK(first_problem("tiny_fsdp2", sets) == "");
+        CHECK(simulated(sample("tiny_fsdp2", sets)).converged);
+      }
+}
+
+TEST_CASE("of a module tree a part of a unit may be trained") {
+  for (const char* trained : {"0.", "3.", "0.,2.", "1."})
+    CHECK(first_problem("moe_fsdp1", {std::string("train.trainable=") + trained}) == "");
+}
+
+TEST_CASE("without use_orig_params FSDP1 refuses a module of which a part is trained") {
+  const auto refused = [](const char* trained) {
+    try {
+      sample("gpt2_ddp",
+             kTied + Settings{"parallel.strategy=fsdp1", "parallel.use_orig_params=false",
+                              std::string("train.trainable=") + trained});
+    } catch (const std::exception& error) {
+      return std::string(error.what()).find("freezes a part of") != std::string::npos;
+    }
+    return false;
+  };
+  CHECK(refused("bias"));
+  CHECK(refused("wte"));  // tied: it belongs to the root, as the norm does
+  CHECK_FALSE(refused("attn"));
+  CHECK_FALSE(refused("ln_f"));
+  CHECK_FALSE(refused("all"));
+}
+
 TEST_CASE("a tied weight is trained under all its names if under one") {
   for (const char* strategy : {"single", "ddp", "fsdp1", "fsdp2", "zero3"}) {
     INFO(strategy);

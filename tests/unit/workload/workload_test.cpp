@@ -305,6 +305,14 @@ TEST_CASE("targets of adapters are not names of parameters") {
   CHECK(named.warnings.size() == 1);
 }
 
+TEST_CASE("with LoRA flat parameters are of trained or of frozen parameters by default") {
+  const auto uses = [](const std::string& text) { return good(text).parallel.use_orig_params; };
+  CHECK(uses("[parallel]\nstrategy = \"fsdp1\"\n"));
+  const std::string lora = "[train]\ntrainable = \"lora\"\n[parallel]\nstrategy = \"fsdp1\"\n";
+  CHECK_FALSE(uses(lora));
+  CHECK(uses(lora + "use_orig_params = true\n"));
+}
+
 TEST_CASE("fp16 says that the gradient scaler is left out") {
   CHECK(good("").warnings.empty());
   const Workload workload = good("[train]\nprecision = \"fp16-mixed\"\n");

@@ -1,0 +1,64 @@
+#include <algorithm>
+
+#include "core/plan/fsdp1_schedule.h"
+#include "core/plan/host_overhead.h"
+
+namespace foregather::plan {
+
+void Fsdp1Schedule::add_leaf_uses(const ModuleWriter& modules) {
+  const ShardLayout& layout = lowering_.layout;
+  leaf_uses_.resize(lowering_.modules());
+  std::vector<bool> has_leaves(lowering_.modules());
+  for (const UnitPlan& plan : layout.units)
+    if (plan.is_leaf) has_leaves[plan.first_module] = true;
+  for (std::uint32_t m = 0; m < lowering_.modules(); ++m) {
+    if (!has_leaves[m]) continue;
+    const Recipe& recipe = modules.recipe(m);
+    std::vector<LeafUse>& uses = leaf_uses_[m];
+    const auto use = [&](std::uint32_t place, Phase phase, std::uint32_t op) {
+      const std::uint32_t first =
+          place < recipe.own() ? recipe.first_gradient : recipe.parameter(0);
+      if (place < first || place - first >= recipe.parameters) return;
+      const std::uint32_t unit = layout.unit_of_parameter[layout.row_of(m, place - first)];
+      if (!layout.units[unit].is_leaf) return;
+      const auto known = std::ranges::find_if(
+          uses, [&](const LeafUse& other) { return other.unit == unit && other.phase == phase; });
+      if (known == uses.end())
+        uses.push_back({unit, phase, op, op});
+      else
+        known->last = op;
+    };
+    for (const RecipePass* pass : {&recipe.forward, &recipe.backward})
+      for (std::uint32_t op = 0; op < pass->ops.size(); ++op) {
+        const RecipeOp& planned = pass->ops[op];
+        for (std::uint32_t a = planned.accesses.first; a < planned.accesses.end(); ++a)
+          use(pass->accesses[a].place, planned.phase, op);
+      }
+  }
+}
+
+void Fsdp1Schedule::begin_leaves(std::uint32_t module, Phase phase, std::uint32_t op) {
+  for (const LeafUse& use : leaf_uses_[module]) {
+    if (use.phase != phase || use.first != op) continue;
+    if (phase == Phase::backward)
+      pre_backward(units_[use.unit]);
+    else
+      pre_forward(units_[use.unit]);
+    make_copies(module, use.unit);
+  }
+}
+
+void Fsdp1Schedule::end_leaves(std::uint32_t module, Phase phase, std::uint32_t op) {
+  for (const LeafUse& use : leaf_uses_[module]) {
+    if (use.phase != phase || use.last != op) continue;
+    Fsdp1Unit& unit = units_[use.unit];
+    if (phase == Phase::backward)
+      post_backward(unit);
+    else if (phase == Phase::forward)
+      post_forward(unit);
+    else
+      reshard_after_forward(unit);
+  }
+}
+
+}  // namespace foregather::plan
