@@ -162,6 +162,14 @@ bool names_chunked_loss(const MeasuredRow& row) {
   return names(row.notes, "chunked cross") && !is_baseline;
 }
 
+bool names_no_sync(const MeasuredRow& row) {
+  const std::string words = lower(row.strategy_text + "; " + row.notes);
+  const auto at = words.find("no_sync");
+  if (at == std::string::npos) return false;
+  const std::string_view before = std::string_view(words).substr(0, at);
+  return !before.ends_with("without ") && !before.ends_with("not ") && !before.ends_with("no ");
+}
+
 namespace {
 
 RowScript script_of_source(const MeasuredRow& row) {

@@ -71,10 +71,10 @@ RowScript script_of(const MeasuredRow& row);
 /// Is the row of llm-foundry (MosaicML, Databricks) or Composer, as source, group or notes say?
 bool runs_foundry(const MeasuredRow& row);
 
-/// llm-foundry's MPT of 2023 (attn_impl: triton), as the row's words or the folder of its
-/// benchmarks say (in mosaicml/examples before): FlashAttention in Triton, and its rate in terms of
-/// FlashAttention-2's. The FlashAttention-2
-/// paper (§4.1) saw 0.4 to 0.77; fitted to 3 groups of published steps by `./dev validate --fit`.
+/// llm-foundry's MPT of 2023 (attn_impl: triton), as the row's words or its benchmarks' folder say
+/// (in mosaicml/examples before): FlashAttention in Triton, and its rate in terms of
+/// FlashAttention-2's. The FlashAttention-2 paper (§4.1) saw 0.4 to 0.77; fitted to 3 groups of
+/// published steps by `./dev validate --fit`.
 bool runs_triton(const MeasuredRow& row);
 inline constexpr double kTritonAttention = 0.60;
 
@@ -87,6 +87,9 @@ std::optional<int> pull_request_of(std::string_view source);
 /// Does the row's text name chunked cross-entropy as what it measures? Notes of a baseline may name
 /// it, too.
 bool names_chunked_loss(const MeasuredRow& row);
+
+/// Do the row's strategy or notes say that it reduces gradients in the last micro-batch alone?
+bool names_no_sync(const MeasuredRow& row);
 
 /// The first YEAR-MONTH or YEAR-MONTH-DAY of this century.
 std::optional<std::pair<int, int>> month_of(std::string_view text);

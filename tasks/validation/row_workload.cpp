@@ -177,8 +177,10 @@ class Translator {
     set("train.seq_len", *row_.seq_len);
     set("train.grad_accum", row_.grad_accum * script_.micro_batches);
     // nanoGPT's, Accelerate's and Fabric's loops reduce in the last micro-batch alone.
-    const bool is_ddp = row_.strategy == "ddp" && row_.grad_accum > 1;
-    if (script_.micro_batches > 1 || is_ddp) set("train.no_sync", std::string("true"));
+    const bool is_ddp = row_.strategy == "ddp";
+    const bool reduces_late = is_ddp || (row_.strategy.starts_with("fsdp") && names_no_sync(row_));
+    if (script_.micro_batches > 1 || (reduces_late && row_.grad_accum > 1))
+      set("train.no_sync", std::string("true"));
     out_.timed_parts = script_.micro_batches;
     // Published results are older than PyTorch 2.9 and repeat keys and values; a compiler fuses the
     // norms.

@@ -290,6 +290,22 @@ TEST_CASE("any table's chunked cross-entropy is, torchtune compiles it and fuses
   CHECK_FALSE(sets(*workload_of(row), "train.logits_chunks"));
 }
 
+TEST_CASE("FSDP accumulates without reducing where a row says so") {
+  MeasuredRow row = full_row();
+  row.strategy = "fsdp2";
+  row.grad_accum = 4;
+  const auto is_late = [&](const char* notes) {
+    row.notes = notes;
+    return sets(*workload_of(row), "train.no_sync");
+  };
+  CHECK_FALSE(is_late(""));
+  CHECK(is_late("params stored bf16; maybe_no_sync"));
+  CHECK(is_late("3 of 4 run under no_sync"));
+  CHECK_FALSE(is_late("accumulates without no_sync"));
+  row.grad_accum = 1;
+  CHECK_FALSE(is_late("no_sync"));
+}
+
 TEST_CASE("torchtitan's Llamas turn by complex numbers, its Qwen3 and others' Llamas do not") {
   MeasuredRow row = full_row();
   CHECK(sets(*workload_of(row), "train.complex_rotary"));
