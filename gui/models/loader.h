@@ -9,12 +9,9 @@
 #include <vector>
 
 #include "gui/models/document.h"
+#include "gui/models/inbox.h"
 
 namespace foregather::gui {
-
-/// Hands work to the thread of whoever owns the windows. What is posted may run after its poster is
-/// gone, or never.
-using Post = std::function<void(std::function<void()>)>;
 
 /// Reads one run, or makes a document of runs, on a thread of its own; what comes of it is posted.
 /// One work at a time: another start cancels the last one. A canceled work hands over nothing, and

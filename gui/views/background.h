@@ -10,10 +10,6 @@ namespace foregather::gui {
 
 /// Posts to the thread of `owner`, which must outlive whoever posts. What is still to run when the
 /// owner goes does not.
-inline Post post_to(QObject* owner) {
-  return [owner](std::function<void()> what) {
-    QMetaObject::invokeMethod(owner, std::move(what), Qt::QueuedConnection);
-  };
-}
+Post post_to(QObject* owner);
 
 }  // namespace foregather::gui

@@ -1,13 +1,16 @@
 // What the window does on other threads, without a window.
+#include <algorithm>
+#include <array>
 #include <atomic>
-#include <deque>
-#include <mutex>
+#include <numeric>
 #include <optional>
 #include <thread>
+#include <vector>
 #include <catch2/catch.hpp>
 
 #include "core/base/interrupt.h"
 #include "core/store/reader.h"
+#include "gui/models/inbox.h"
 #include "gui/models/latest_job.h"
 #include "gui/models/loader.h"
 #include "tasks/any_run.h"
@@ -27,10 +30,7 @@ namespace {
 class Events {
  public:
   Post post() {
-    return [this](std::function<void()> what) {
-      const std::lock_guard lock(mutex_);
-      waiting_.push_back(std::move(what));
-    };
+    return [this](std::function<void()> what) { inbox_.put(std::move(what)); };
   }
   /// Runs what was posted until `is_done`.
   template <class Done>
@@ -42,21 +42,12 @@ class Events {
     return is_done();
   }
   void run() {
-    for (;;) {
-      std::function<void()> what;
-      {
-        const std::lock_guard lock(mutex_);
-        if (waiting_.empty()) return;
-        what = std::move(waiting_.front());
-        waiting_.pop_front();
-      }
-      what();
+    while (inbox_.run_next()) {
     }
   }
 
  private:
-  std::mutex mutex_;
-  std::deque<std::function<void()>> waiting_;
+  Inbox inbox_;
 };
 
 Result<OpenRun> example(const std::string& location) {
@@ -105,6 +96,27 @@ TEST_CASE("background: going while a job runs waits for it and drops the next") 
   }
   CHECK(ended);
   CHECK_FALSE(next);
+}
+
+TEST_CASE("background: what threads post runs once, that of each in its order") {
+  constexpr int kThreads = 3, kPosts = 200;
+  Events events;
+  std::array<std::vector<int>, kThreads> ran;
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([&, t, post = events.post()] {
+        for (int i = 0; i < kPosts; ++i)
+          post([&of = ran[static_cast<std::size_t>(t)], i] { of.push_back(i); });
+      });
+    CHECK(events.run_until([&] {
+      return std::ranges::all_of(ran, [](const auto& of) { return of.size() == kPosts; });
+    }));
+  }
+  events.run();
+  std::vector<int> all(kPosts);
+  std::iota(all.begin(), all.end(), 0);
+  for (const auto& of : ran) CHECK(of == all);
 }
 
 TEST_CASE("background: knobs turned one after the other end with the last one's prediction") {
