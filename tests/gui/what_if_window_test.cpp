@@ -5,6 +5,7 @@
 #include <QComboBox>
 #include <QTest>
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <set>
@@ -18,6 +19,7 @@
 #include "gui/views/what_if_panel.h"
 #include "tests/gui/patience.h"
 #include "tests/support/places.h"
+#include "tests/support/repetitions.h"
 #include "tests/support/scratch.h"
 
 using namespace foregather;
@@ -109,17 +111,14 @@ TEST_CASE(
 }
 
 // Milliseconds: 100 where nothing else runs.
-#ifdef __SANITIZE_ADDRESS__
-constexpr double kMostOfTurn = 4000;
-#else
-constexpr double kMostOfTurn = 200;
-#endif
+constexpr double kMostOfTurn = test::kSanitized ? 4000 : 200;
 
 TEST_CASE("what-if window: 80 layers are simulated and painted again while a knob is turned") {
   Turning turning(kSamples + "llama3_70b_fsdp2.toml");
   std::vector<double> times;
-  for (const char* value : {"none", "post", "", "none", "post", "", "none", "post"}) {
-    turning.choose("parallel.backward_prefetch", value);
+  const std::array values{"none", "post", ""};
+  for (int i = 0; i < test::repetitions(8); ++i) {
+    turning.choose("parallel.backward_prefetch", values[static_cast<std::size_t>(i) % 3]);
     turning.wait();
     times.push_back(turning.window.redraw_ms());
   }
@@ -260,7 +259,7 @@ TEST_CASE("what-if window: a stored prediction is turned with what it was predic
 }
 
 TEST_CASE("what-if window: closing while a knob is simulated is clean") {
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < test::repetitions(3); ++i) {
     Turning turning(kSamples + "llama3_70b_fsdp2.toml");
     turning.choose("parallel.backward_prefetch", "none");
     turning.window.close();

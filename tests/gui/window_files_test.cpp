@@ -12,6 +12,7 @@
 #include "tasks/simulate.h"
 #include "tests/gui/open_window.h"
 #include "tests/support/places.h"
+#include "tests/support/repetitions.h"
 
 using namespace foregather;
 using namespace foregather::gui;
@@ -19,11 +20,7 @@ using test::Opened;
 using test::slower;
 using test::written;
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr double kMostOfOpening = 20'000;
-#else
-constexpr double kMostOfOpening = 2'000;
-#endif
+constexpr double kMostOfOpening = test::kSanitized ? 20'000 : 2'000;
 
 TEST_CASE("window: a prediction of 80 layers and its measurement are soon over each other") {
   tasks::SimulateRequest request;
