@@ -139,7 +139,7 @@ double CollectivePricer::held(const Communicator& known, NcclChoice choice, Byte
   const double message = std::min(part, channels * kLlStep);
   const double asked = kLlOnWire * message / channels > kEager ? hardware_.inter.rendezvous : 0;
   return known.carried.inter_hops(choice.algorithm) *
-         (message / (hardware_.nccl.ll_hop_bandwidth / kGiga) / link_scale_ + asked);
+         (message / (hardware_.inter.ll_bandwidth / kGiga) / link_scale_ + asked);
 }
 
 double CollectivePricer::started(double latency_us, int channels, int nodes) const {

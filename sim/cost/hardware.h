@@ -134,6 +134,8 @@ struct Hardware {
     /// ns that a message takes longer whose receiver is asked first, because it is too long to be
     /// sent at once.
     double rendezvous = 0;
+    /// B/s at which a message by NCCL's LL crosses a hop, which passes it on when it is whole.
+    double ll_bandwidth = 0;
     double simple_only = 0;  ///< 1 where NCCL's plug-in switches the other protocols off
   } inter;
 
@@ -146,9 +148,6 @@ struct Hardware {
     double nvls_efficiency = 1;  ///< measured large-message bandwidth / NCCL's NVLS bandwidth
     double small_message_slowdown = 1;  ///< of NCCL's latency terms on one node
     double slowdown_between_nodes = 0;  ///< of these on several; 0: as on one
-    /// B/s at which an LL message, which no hop passes on before it is whole, crosses a hop between
-    /// nodes.
-    double ll_hop_bandwidth = 0;
     /// 1 where LL128 is in use between nodes: the NIC is near its GPU, not behind the processor.
     double ll128_between_nodes = 1;
   } nccl;

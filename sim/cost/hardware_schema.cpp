@@ -75,6 +75,7 @@ constexpr std::array kFigures{
     FIGURE(inter, tree_efficiency, number, 0.05, 1),
     FIGURE(inter, latency, time, 0, 1e8),
     FIGURE(inter, rendezvous, time, 0, 1e8),
+    FIGURE(inter, ll_bandwidth, rate, 1e8, 1e14),
     FIGURE(inter, simple_only, number, 0, 1, false, kMayLack),
 
     FIGURE(nccl, version, number, 20'000, 99'999),
@@ -85,7 +86,6 @@ constexpr std::array kFigures{
     FIGURE(nccl, nvls_efficiency, number, 0.05, 2),
     FIGURE(nccl, small_message_slowdown, number, 0.5, 10),
     FIGURE(nccl, slowdown_between_nodes, number, 0.5, 10, kOrZero, kMayLack),
-    FIGURE(nccl, ll_hop_bandwidth, rate, 1e8, 1e14),
     FIGURE(nccl, ll128_between_nodes, number, 0, 1),
 
     FIGURE(host, dispatch, time, 0, 1e8),

@@ -56,16 +56,16 @@ constexpr std::array kNcclFigures{
     NcclFigure{"nccl.channel_start (us)", "Hopper and Blackwell",
                [](const Hardware& hw, int) { return hw.has_nvlink() && is_hopper_on(hw); },
                [](Hardware& hw) -> double& { return hw.nccl.channel_start; }, 1000, 0.0, 0.05, 21},
-    NcclFigure{"nccl.ll_hop_bandwidth (GB/s)", "several nodes, but on Slingshot",
+    NcclFigure{"inter.ll_bandwidth (GB/s)", "several nodes, but on Slingshot",
                [](const Hardware& hw, int nodes) {
                  return nodes > 1 && hw.inter.kind != sim::InterLink::slingshot;
                },
-               [](Hardware& hw) -> double& { return hw.nccl.ll_hop_bandwidth; }, 1e9, 1.0, 1.0, 21},
-    NcclFigure{"nccl.ll_hop_bandwidth (GB/s)", "several nodes on Slingshot",
+               [](Hardware& hw) -> double& { return hw.inter.ll_bandwidth; }, 1e9, 1.0, 1.0, 21},
+    NcclFigure{"inter.ll_bandwidth (GB/s)", "several nodes on Slingshot",
                [](const Hardware& hw, int nodes) {
                  return nodes > 1 && hw.inter.kind == sim::InterLink::slingshot;
                },
-               [](Hardware& hw) -> double& { return hw.nccl.ll_hop_bandwidth; }, 1e9, 1.0, 1.0, 21},
+               [](Hardware& hw) -> double& { return hw.inter.ll_bandwidth; }, 1e9, 1.0, 1.0, 21},
     NcclFigure{"inter.rendezvous (us)", "several nodes on Slingshot",
                [](const Hardware& hw, int nodes) {
                  return nodes > 1 && hw.inter.kind == sim::InterLink::slingshot;

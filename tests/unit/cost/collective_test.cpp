@@ -121,9 +121,9 @@ TEST_CASE("each hop between nodes waits for the whole of an LL message") {
     return CollectivePricer(hw, 1.0).price(kind, bytes, 8 * nodes, nodes);
   };
   const auto more = [&](OpKind kind, Bytes bytes, std::uint32_t nodes) {
-    hw.nccl.ll_hop_bandwidth = 4e9;
+    hw.inter.ll_bandwidth = 4e9;
     const CollectiveWork slow = of(kind, bytes, nodes);
-    hw.nccl.ll_hop_bandwidth = 8e9;
+    hw.inter.ll_bandwidth = 8e9;
     const CollectiveWork fast = of(kind, bytes, nodes);
     CHECK(slow.choice.protocol == NcclProtocol::ll);
     return slow.work.time - fast.work.time;

@@ -84,7 +84,7 @@ TEST_CASE("fitted figures are those of the hardware files, and carry over") {
   const double files[] = {h100.nccl.small_message_slowdown, h100.nccl.slowdown_between_nodes,
                           h100.nccl.pipeline_fill,          h100.nccl.nvls_fill,
                           a100.nccl.channel_start / 1000,   h100.nccl.channel_start / 1000,
-                          h100.nccl.ll_hop_bandwidth / 1e9, gh200.nccl.ll_hop_bandwidth / 1e9,
+                          h100.inter.ll_bandwidth / 1e9,    gh200.inter.ll_bandwidth / 1e9,
                           gh200.inter.rendezvous / 1000};
   REQUIRE(fit->figures.size() == std::size(files));
   for (std::size_t i = 0; i < std::size(files); ++i)
