@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -24,6 +25,11 @@ constexpr double kLlOnWire = 2;
 /// The longest message that libfabric's CXI provider sends at once: rdzv_threshold 2048 and
 /// rdzv_get_min 2049 (prov/cxi/src/cxip_info.c). Fabrics without a rendezvous have no such limit.
 constexpr double kEager = 4097;
+/// Of one channel between two GPUs of a node NCCL's send and receive move up to 32 steps of 512 KiB
+/// before they take more channels, and by LL up to 16 KiB (NCCL_P2P_LL_THRESHOLD): addP2pToPlan in
+/// src/enqueue.cc.
+constexpr double kMostOfChannel = 32 * 524288.0;
+constexpr double kLlOfChannel = 16384;
 
 /// Device memory traffic of one rank, in multiples of the bytes it sends: all-gather reads what it
 /// sends and writes what it receives; a reduction reads its own operand as well.
@@ -31,6 +37,28 @@ double traffic_per_byte(OpKind kind) {
   return kind == OpKind::all_reduce || kind == OpKind::reduce_scatter || kind == OpKind::reduce
              ? 3.0
              : 2.0;
+}
+
+/// B/ns that a channel of send and receive moves over NVLink: 16 MiB take 1.21 ms on A100, 0.79 to
+/// 0.82 on H100 and B200 (published send-receives of 64 to 256 MiB).
+double channel_copy(Generation generation) {
+  return generation <= Generation::ampere ? 13.9 : 20.8;
+}
+
+/// Channels to each peer of a node: a power of two that leaves one for every rank.
+int peer_channels(int all, int ranks) {
+  int each = all;
+  while (each > 1 && each * ranks > all) each /= 2;
+  return each;
+}
+
+/// ns to a peer, each channel moving `rate`. Longer messages take more channels, up to `all`; those
+/// that then were faster than a shorter one take as long as that.
+double to_peer(double bytes, int channels, int all, double rate) {
+  int taken = channels;
+  while (taken <= all / 2 && bytes > taken * kMostOfChannel) taken *= 2;
+  const double time = bytes / (taken * rate);
+  return taken == channels ? time : std::max(time, kMostOfChannel / rate);
 }
 
 bool is_nvls(NcclChoice choice) {
@@ -216,14 +244,18 @@ CollectiveWork CollectivePricer::point_to_point(OpKind kind, Bytes bytes, int ra
   const NcclTuning& table = known.tuning;
   const NcclTopology& t = known.carried.topology();
   const NcclTables& tables = nccl_tables(static_cast<int>(hardware_.nccl.version));
+  const auto size = static_cast<double>(bytes);
   constexpr auto ring = static_cast<std::size_t>(NcclAlgorithm::ring);
-  constexpr auto simple = static_cast<std::size_t>(NcclProtocol::simple);
+  const double to_each = kind == OpKind::all_to_all ? size / ranks : size;
+  const auto all = static_cast<int>(std::bit_ceil(static_cast<unsigned>(t.comm_channels)));
+  const int each = peer_channels(all, ranks);
+  const bool is_ll = nodes == 1 && to_each <= each * kLlOfChannel;
+  const auto protocol = static_cast<std::size_t>(is_ll ? NcclProtocol::ll : NcclProtocol::simple);
   const auto hop = [&](NcclHop h) {
-    return tables.hop_latency[static_cast<std::size_t>(h)][ring][simple];
+    return tables.hop_latency[static_cast<std::size_t>(h)][ring][protocol];
   };
   const double link = t.ring.channels * t.ring.intra * hardware_.intra.efficiency * link_scale_;
   const double nic = adapter() * link_scale_;
-  const auto size = static_cast<double>(bytes);
 
   double inside = nodes == 1 ? size : 0;
   double between = nodes == 1 ? 0 : size;
@@ -231,14 +263,19 @@ CollectiveWork CollectivePricer::point_to_point(OpKind kind, Bytes bytes, int ra
     inside = size * (t.ranks_per_node() - 1) / ranks;
     between = size * (ranks - t.ranks_per_node()) / ranks;
   }
-  const double latency = tables.base_latency[ring][simple] + hop(t.hop) +
+  const double latency = tables.base_latency[ring][protocol] + hop(t.hop) +
                          (nodes > 1 ? hop(NcclHop::net) + hardware_.inter.latency / 1000 : 0);
   const int channels = table.channels({NcclAlgorithm::ring, NcclProtocol::simple}, bytes);
   CollectiveWork result;
   Work& work = result.work;
   // Over PCIe all of it passes the GPU's one port.
   const double through_port = hardware_.has_nvlink() ? inside : inside + between;
-  work.time = started(latency, channels, nodes) + std::max(through_port / link, between / nic);
+  double transfer = std::max(through_port / link, between / nic);
+  if (nodes == 1 && hardware_.has_nvlink()) {
+    const double rate = channel_copy(hardware_.generation()) * link_scale_;
+    transfer = std::max(transfer, to_peer(to_each, each, all, rate));
+  }
+  work.time = started(latency, channels, nodes) + transfer;
   work[Resource::sm] = channels / hardware_.compute.sms;
   work[Resource::hbm] = 2 * size / work.time / (hardware_.memory.bandwidth / kGiga);
   work[Resource::intra_link] = through_port / work.time / link;

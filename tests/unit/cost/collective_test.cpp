@@ -190,6 +190,22 @@ TEST_CASE("the first chunk of a Simple tree crosses hop after hop") {
   CHECK(of(6 * MiB, 64) - of(4 * MiB, 64) == Approx(2 * MiB / (nics / 2 * 0.55)));
 }
 
+TEST_CASE("a send inside a node has few channels until it is long") {
+  const Hardware hw = load_hardware("h100_sxm").value();
+  const auto of = [&](Bytes bytes, std::uint32_t ranks) {
+    return time_of(hw, 1, OpKind::send_recv, bytes, ranks, 1);
+  };
+  // 4 of 32 channels, each of up to 16 MiB.
+  CHECK(of(64 * MiB, 8) == Approx(16 * MiB / 20.8).epsilon(0.03));
+  CHECK(of(256 * MiB, 8) == Approx(of(64 * MiB, 8)));
+  CHECK(of(64 * MiB, 4) == Approx(8 * MiB / 20.8).epsilon(0.06));
+  CHECK(of(4 * GiB, 8) == Approx(4 * GiB / (24 * 15 * 0.97)).epsilon(0.03));
+  // By LL up to 16 KiB of each.
+  CHECK(of(64 * KiB, 8) == Approx(1.5 * 7'200).epsilon(0.15));
+  CHECK(of(64 * KiB + 1, 8) > 1.5 * 11'000);
+  CHECK(time_of(hw, 1, OpKind::all_to_all, 8 * 64 * KiB, 8, 1) < 1.5 * 11'000);
+}
+
 TEST_CASE("collectives take SMs, memory bandwidth and the link of their nodes") {
   const Hardware hw = load_hardware("h100_sxm").value();
   CollectivePricer pricer(hw, 1.0);
