@@ -40,8 +40,10 @@ void OldOutputs::call_returned() {
 
 void OldOutputs::backward_ended(std::uint32_t module) {
   has_been_called_ = true;
-  const auto all = std::ranges::equal_range(held_, module, {}, &Held::module);
-  for (const Held& held : all) lowering_.builder.alloc(held.buffer.storage, lowering_.compute);
+  const auto is_before = [](const Held& held, std::uint32_t at) { return held.module < at; };
+  for (auto held = std::lower_bound(held_.begin(), held_.end(), module, is_before);
+       held != held_.end() && held->module == module; ++held)
+    lowering_.builder.alloc(held->buffer.storage, lowering_.compute);
 }
 
 void OldOutputs::step_copied(std::uint32_t shift) {

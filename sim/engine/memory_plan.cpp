@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <ranges>
 #include <tuple>
 
 #include "core/alloc/rounding.h"
@@ -171,7 +170,8 @@ bool MemoryPlan::next_is_alike(const Step& step) const {
     if (calls.size() > kMostSegments || !std::ranges::all_of(calls, is_segment)) return false;
   const auto asked = [&](const Cut& cut) { return graph_.storages[cut.action->a].bytes; };
   std::vector<const Cut*> later;
-  for (const Cut& cut : std::views::reverse(cuts_)) {
+  for (auto at = cuts_.rbegin(); at != cuts_.rend(); ++at) {
+    const Cut& cut = *at;
     if (later.empty() && !cut.is_new) continue;
     const alloc::PoolKind pool = alloc::pool_kind(asked(cut));
     if (pool == alloc::PoolKind::large && cut.from.bytes < alloc::kMinLargeAlloc) continue;
