@@ -238,9 +238,11 @@ Result<RowModel> published_model(const std::string& config, std::int64_t positio
 
 Result<RowModel> model_of(const std::string& config, bool is_litgpt, std::int64_t positions) {
   auto model = published_model(config, positions);
-  if (!model || !is_litgpt) return model;
+  if (!model) return model;
   Json json = Json::parse(model->json);
-  if (json["model_type"] != "llama") return model;
+  model->vocab = json.value("vocab_size", std::int64_t{0});
+  model->hidden = json.value(json.contains("d_model") ? "d_model" : "hidden_size", std::int64_t{0});
+  if (!is_litgpt || json["model_type"] != "llama") return model;
   json["fused_qkv"] = model->has_fused_qkv = true;
   model->json = json.dump(2);
   return model;

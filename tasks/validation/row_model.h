@@ -13,6 +13,7 @@ struct RowModel {
   plan::ModelConfig::Family family;  ///< whose modules it has (Qwen3: those of Llama)
   std::string json;                  ///< text of the config.json
   bool has_fused_qkv = false;
+  std::int64_t hidden = 0, vocab = 0;
 };
 
 /// `config` is a name ("llama3_8b"; capitals, '-', '_', ' ' and '.' mean nothing, and Llama 3.1 and

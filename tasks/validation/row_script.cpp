@@ -1,6 +1,7 @@
 #include "tasks/validation/row_script.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 
@@ -149,6 +150,19 @@ bool runs_litgpt(const MeasuredRow& row) {
          row.strategy.starts_with("thunder");
 }
 
+namespace {
+
+/// Has the text the word, and not as what is not there?
+bool affirms(std::string_view text, std::string_view word) {
+  const auto at = text.find(word);
+  if (at == std::string_view::npos) return false;
+  const std::string_view before = text.substr(0, at);
+  return std::ranges::none_of(std::array{"without ", "not ", "no ", "before "},
+                              [&](std::string_view not_) { return before.ends_with(not_); });
+}
+
+}  // namespace
+
 bool names_chunked_loss(const MeasuredRow& row) {
   const auto names = [](std::string_view text, std::string_view word) {
     const auto is_same = [](char a, char b) { return std::tolower(a) == std::tolower(b); };
@@ -162,12 +176,14 @@ bool names_chunked_loss(const MeasuredRow& row) {
   return names(row.notes, "chunked cross") && !is_baseline;
 }
 
+bool names_fused_projection(const MeasuredRow& row) {
+  const std::string words = lower(row.precision_text + "; " + row.strategy_text + "; " + row.notes);
+  return affirms(words, "liger") || affirms(words, "fused linear cross") ||
+         affirms(words, "cut cross");
+}
+
 bool names_no_sync(const MeasuredRow& row) {
-  const std::string words = lower(row.strategy_text + "; " + row.notes);
-  const auto at = words.find("no_sync");
-  if (at == std::string::npos) return false;
-  const std::string_view before = std::string_view(words).substr(0, at);
-  return !before.ends_with("without ") && !before.ends_with("not ") && !before.ends_with("no ");
+  return affirms(lower(row.strategy_text + "; " + row.notes), "no_sync");
 }
 
 namespace {
@@ -217,7 +233,8 @@ RowScript script_of_source(const MeasuredRow& row) {
 
 RowScript script_of(const MeasuredRow& row) {
   RowScript script = script_of_source(row);
-  script.chunks_loss = names_chunked_loss(row);
+  script.fuses_projection = names_fused_projection(row);
+  script.chunks_loss = !script.fuses_projection && names_chunked_loss(row);
   return script;
 }
 

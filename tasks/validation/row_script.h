@@ -14,13 +14,14 @@ namespace foregather::tasks {
 struct RowScript {
   plan::HeldOutputs held_outputs = plan::HeldOutputs::none;  ///< by variables, over the backward
   plan::Logits logits = plan::Logits::compute;
-  bool compiles_loss = false;    ///< where it compiles the model
-  bool chunks_loss = false;      ///< chunked cross-entropy, in the 8 parts of torchtitan
-  bool fuses_optimizer = false;  ///< where the row does not say which kernels it has
-  bool turns_complex = false;    ///< torchtitan's rotary embedding
-  bool calls_loss = false;       ///< by itself, with what the model returned
-  bool keeps_absolutes = false;  ///< Train::keep_absolute_values
-  bool mixes_frozen = false;     ///< FSDP1's flat parameters hold adapters, too (use_orig_params)
+  bool compiles_loss = false;     ///< where it compiles the model
+  bool chunks_loss = false;       ///< chunked cross-entropy, in the 8 parts of torchtitan
+  bool fuses_projection = false;  ///< the loss's kernels have the vocabulary projection in them
+  bool fuses_optimizer = false;   ///< where the row does not say which kernels it has
+  bool turns_complex = false;     ///< torchtitan's rotary embedding
+  bool calls_loss = false;        ///< by itself, with what the model returned
+  bool keeps_absolutes = false;   ///< Train::keep_absolute_values
+  bool mixes_frozen = false;      ///< FSDP1's flat parameters hold adapters, too (use_orig_params)
   /// The published time is of one of so many micro-batches, which one optimizer step accumulates:
   /// predicted as their mean, with a share of the optimizer.
   std::int64_t micro_batches = 1;
@@ -87,6 +88,10 @@ std::optional<int> pull_request_of(std::string_view source);
 /// Does the row's text name chunked cross-entropy as what it measures? Notes of a baseline may name
 /// it, too.
 bool names_chunked_loss(const MeasuredRow& row);
+
+/// Does the row's text name a loss that makes no whole logits: Liger's fused linear cross-entropy,
+/// or cut cross-entropy?
+bool names_fused_projection(const MeasuredRow& row);
 
 /// Do the row's strategy or notes say that it reduces gradients in the last micro-batch alone?
 bool names_no_sync(const MeasuredRow& row);

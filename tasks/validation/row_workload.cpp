@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "core/base/json_writer.h"
 #include "core/plan/workload_keys.h"
@@ -245,7 +246,9 @@ class Translator {
       set("train.held_outputs",
           std::string(script_.held_outputs == plan::HeldOutputs::cache ? "cache" : "logits"));
     constexpr std::array<std::string_view, 4> kLogits{"compute", "fp32", "fp32-shifted", "narrow"};
-    if (script_.logits != plan::Logits::compute)
+    if (script_.fuses_projection)
+      set("train.loss_chunks", fused_parts());
+    else if (script_.logits != plan::Logits::compute)
       set("train.logits", std::string(kLogits[static_cast<std::size_t>(script_.logits)]));
     if (script_.turns_complex) set("train.complex_rotary", std::string("true"));
     if (script_.keeps_absolutes && row_.compute.starts_with("fp8") &&
@@ -257,6 +260,17 @@ class Translator {
     if (script_.chunks_loss) set("train.logits_chunks", kParts);
     if (script_.compiles_loss && row_.compile != "none" && row_.compile != "unknown")
       set("train.compile_loss", std::string("true"));
+  }
+
+  // Liger's fused linear cross-entropy (ops/fused_linear_cross_entropy.py): logits of a part take
+  // no more memory than the hidden states of all tokens.
+  std::int64_t fused_parts() const {
+    const std::int64_t tokens = *row_.micro_batch * *row_.seq_len;
+    const std::int64_t wider =
+        (model_.vocab + model_.hidden - 1) / std::max<std::int64_t>(model_.hidden, 1);
+    if (wider <= 1) return 1;
+    const auto part = std::bit_ceil(static_cast<std::uint64_t>((tokens + wider - 1) / wider));
+    return (tokens + static_cast<std::int64_t>(part) - 1) / static_cast<std::int64_t>(part);
   }
 
   // FlexAttention's announcement (PyTorch, 2024): 90 % of FlashAttention-2 in the forward, 85 % in

@@ -290,6 +290,23 @@ TEST_CASE("any table's chunked cross-entropy is, torchtune compiles it and fuses
   CHECK_FALSE(sets(*workload_of(row), "train.logits_chunks"));
 }
 
+TEST_CASE("Liger's loss makes the logits in parts that are no larger than the hidden states") {
+  MeasuredRow row = full_row();
+  row.source = "https://github.com/someone/else";
+  row.config = "llama3_8b";
+  row.micro_batch = 2;
+  row.seq_len = 8192;
+  const auto parts = [&](const char* notes) {
+    row.notes = notes;
+    return value_of(*workload_of(row), "train.loss_chunks");
+  };
+  // 16,384 tokens, 32 times as many words as values: 512 tokens a part.
+  CHECK(parts("Liger kernels on") == "32");
+  CHECK(parts("cut cross-entropy") == "32");
+  CHECK(parts("without Liger").empty());
+  CHECK(parts("").empty());
+}
+
 TEST_CASE("FSDP accumulates without reducing where a row says so") {
   MeasuredRow row = full_row();
   row.strategy = "fsdp2";
