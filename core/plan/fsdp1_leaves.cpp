@@ -15,6 +15,7 @@ void Fsdp1Schedule::add_leaf_uses(const ModuleWriter& modules) {
     if (!has_leaves[m]) continue;
     const Recipe& recipe = modules.recipe(m);
     std::vector<LeafUse>& uses = leaf_uses_[m];
+    // A place is a parameter, its gradient or neither.
     const auto use = [&](std::uint32_t place, Phase phase, std::uint32_t op) {
       const std::uint32_t first =
           place < recipe.own() ? recipe.first_gradient : recipe.parameter(0);
@@ -34,6 +35,24 @@ void Fsdp1Schedule::add_leaf_uses(const ModuleWriter& modules) {
         for (std::uint32_t a = planned.accesses.first; a < planned.accesses.end(); ++a)
           use(pass->accesses[a].place, planned.phase, op);
       }
+    add_leaf_recomputes(recipe, uses);
+  }
+}
+
+// Selective checkpointing calls the whole forward again, and with it the hooks of leaves whose
+// products were kept.
+void Fsdp1Schedule::add_leaf_recomputes(const Recipe& recipe, std::vector<LeafUse>& uses) {
+  const auto& ops = recipe.backward.ops;
+  const auto begin = std::ranges::find(ops, Phase::recompute, &RecipeOp::phase);
+  if (begin == ops.end()) return;
+  const auto first = static_cast<std::uint32_t>(begin - ops.begin());
+  const std::vector<LeafUse> known = uses;
+  for (const LeafUse& forward : known) {
+    const bool is_again = std::ranges::any_of(known, [&](const LeafUse& other) {
+      return other.unit == forward.unit && other.phase == Phase::recompute;
+    });
+    if (forward.phase == Phase::forward && !is_again)
+      uses.push_back({forward.unit, Phase::recompute, first, first});
   }
 }
 

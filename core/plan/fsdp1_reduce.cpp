@@ -39,13 +39,15 @@ void Fsdp1Schedule::after_backward(std::uint32_t module) {
 }
 
 void Fsdp1Schedule::end_backward() {
+  const bool frees = !lowering_.is_unsynchronised() || sharding_ == Fsdp1Sharding::full_shard;
   // Units whose first module has no backward: their views' gradients come last. Units that backward
   // never came to are resharded (_catch_all_reshard).
   for (std::size_t u = units_.size(); u-- > 0;) {
     Fsdp1Unit& unit = units_[u];
     if (!has_work(unit)) continue;
     if (!unit.is_done && unit.is_trained) post_backward(unit);
-    if (!unit.is_done && (unit.is_unsharded || unit.is_cast)) reshard(unit, unit.is_sharded);
+    if (!unit.is_done && (unit.is_unsharded || unit.is_cast))
+      reshard(unit, unit.is_sharded && frees);
     unit.is_done = false;
   }
   if (!lowering_.is_unsynchronised()) {

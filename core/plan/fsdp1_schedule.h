@@ -131,6 +131,7 @@ class Fsdp1Schedule final : public StrategySchedule {
     std::uint32_t first = 0, last = 0;
   };
   void add_leaf_uses(const ModuleWriter& modules);
+  static void add_leaf_recomputes(const Recipe& recipe, std::vector<LeafUse>& uses);
   void begin_leaves(std::uint32_t module, Phase phase, std::uint32_t op);
   void end_leaves(std::uint32_t module, Phase phase, std::uint32_t op);
 

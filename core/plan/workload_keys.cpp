@@ -307,7 +307,7 @@ constexpr std::array kKeys{
                 kAccumulation},
     WorkloadKey{"parallel.limit_all_gathers", kFlag, "true", "FSDP1's rate limiter",
                 set_bool<kParallel, &Parallel::limit_all_gathers>, kOne, kFsdp1},
-    WorkloadKey{"parallel.use_orig_params", kFlag, "true; with LoRA: false",
+    WorkloadKey{"parallel.use_orig_params", kFlag, "true; with LoRA, not compiled: false",
                 "FSDP1: flat parameters of 16-byte aligned parameters, trained and frozen ones; "
                 "false: what is trained in a frozen unit is wrapped by itself",
                 set_bool<kParallel, &Parallel::use_orig_params>, kOne, kFsdp1},

@@ -185,7 +185,9 @@ void fill_dependent_defaults(Workload& workload) {
   Trainable& trainable = workload.train.trainable;
   if (trainable.kind == Trainable::Kind::lora && trainable.targets.empty())
     trainable.targets = {"q_proj", "v_proj"};
-  if (trainable.kind == Trainable::Kind::lora && !workload.is_set("parallel.use_orig_params"))
+  // Dynamo takes FSDP1 with use_orig_params alone.
+  if (trainable.kind == Trainable::Kind::lora && workload.train.compile == Compile::none &&
+      !workload.is_set("parallel.use_orig_params"))
     parallel.use_orig_params = false;
   if (!workload.is_set("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
 }

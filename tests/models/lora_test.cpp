@@ -139,8 +139,15 @@ TEST_CASE("FSDP1 shards adapters apart from the frozen block that they are in") 
   CHECK(count(apart, OpKind::reduce_scatter) == kLeaves);
   // The root stays gathered, and so does the first block as nothing before it is trained.
   CHECK(count(apart, OpKind::all_gather) == 1 + 2 * 2 + 2 * kLeaves);
-  CHECK(count(lowered({"train.activation_checkpointing=full"}), OpKind::all_gather) ==
-        1 + 2 * 2 + 3 * kLeaves);
+  for (const char* checkpointing : {"full", "selective"})
+    CHECK(count(lowered({std::string("train.activation_checkpointing=") + checkpointing}),
+                OpKind::all_gather) == 1 + 2 * 2 + 3 * kLeaves);
+  const auto accumulated = [&](const char* count_of) {
+    return count(lowered({"parallel.sharding=shard_grad_op", "train.no_sync=true",
+                          std::string("train.grad_accum=") + count_of}),
+                 OpKind::all_gather);
+  };
+  CHECK(accumulated("3") == accumulated("2"));
 
   const Graph mixed = lowered({"parallel.use_orig_params=true"});
   CHECK(count(mixed, OpKind::reduce_scatter) == 2);

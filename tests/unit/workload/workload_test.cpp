@@ -311,6 +311,7 @@ TEST_CASE("with LoRA flat parameters are of trained or of frozen parameters by d
   const std::string lora = "[train]\ntrainable = \"lora\"\n[parallel]\nstrategy = \"fsdp1\"\n";
   CHECK_FALSE(uses(lora));
   CHECK(uses(lora + "use_orig_params = true\n"));
+  CHECK(uses("[train]\ncompile = \"per-block\"\n" + lora.substr(lora.find('\n') + 1)));
 }
 
 TEST_CASE("fp16 says that the gradient scaler is left out") {
