@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -28,8 +29,11 @@ constexpr double kEager = 4097;
 /// Of one channel between two GPUs of a node NCCL's send and receive move up to 32 steps of 512 KiB
 /// before they take more channels, and by LL up to 16 KiB (NCCL_P2P_LL_THRESHOLD): addP2pToPlan in
 /// src/enqueue.cc.
-constexpr double kMostOfChannel = 32 * 524288.0;
+constexpr double kPeerStep = 524288;
+constexpr double kMostOfChannel = 32 * kPeerStep;
 constexpr double kLlOfChannel = 16384;
+/// No channel gets less than an eighth of a step.
+constexpr double kLeastOfChannel = kPeerStep / 8;
 
 /// Device memory traffic of one rank, in multiples of the bytes it sends: all-gather reads what it
 /// sends and writes what it receives; a reduction reads its own operand as well.
@@ -40,7 +44,8 @@ double traffic_per_byte(OpKind kind) {
 }
 
 /// B/ns that a channel of send and receive moves over NVLink: 16 MiB take 1.21 ms on A100, 0.79 to
-/// 0.82 on H100 and B200 (published send-receives of 64 to 256 MiB).
+/// 0.82 on H100 and B200 (published send-receives of 64 to 256 MiB). Assumed of others: older ones
+/// as A100, newer ones as H100.
 double channel_copy(Generation generation) {
   return generation <= Generation::ampere ? 13.9 : 20.8;
 }
@@ -52,13 +57,17 @@ int peer_channels(int all, int ranks) {
   return each;
 }
 
-/// ns to a peer, each channel moving `rate`. Longer messages take more channels, up to `all`; those
-/// that then were faster than a shorter one take as long as that.
-double to_peer(double bytes, int channels, int all, double rate) {
-  int taken = channels;
-  while (taken <= all / 2 && bytes > taken * kMostOfChannel) taken *= 2;
+/// The same of a message to one of them, which takes more, up to `all`, if a channel had too much.
+int channels_taken(double bytes, int each, int all) {
+  while (each <= all / 2 && bytes > each * kMostOfChannel) each *= 2;
+  return each;
+}
+
+/// ns, each channel moving `rate`. With more channels a longer message can be faster than a shorter
+/// one; it then takes as long as that.
+double to_peer(double bytes, int each, int taken, double rate) {
   const double time = bytes / (taken * rate);
-  return taken == channels ? time : std::max(time, kMostOfChannel / rate);
+  return taken == each ? time : std::max(time, kMostOfChannel / rate);
 }
 
 bool is_nvls(NcclChoice choice) {
@@ -265,7 +274,13 @@ CollectiveWork CollectivePricer::point_to_point(OpKind kind, Bytes bytes, int ra
   }
   const double latency = tables.base_latency[ring][protocol] + hop(t.hop) +
                          (nodes > 1 ? hop(NcclHop::net) + hardware_.inter.latency / 1000 : 0);
-  const int channels = table.channels({NcclAlgorithm::ring, NcclProtocol::simple}, bytes);
+  const int taken = channels_taken(to_each, each, all);
+  int channels = table.channels({NcclAlgorithm::ring, NcclProtocol::simple}, bytes);
+  if (nodes == 1) {
+    const int peers = kind == OpKind::all_to_all ? ranks - 1 : 1;
+    const double parts = std::clamp(std::ceil(to_each / kLeastOfChannel), 1.0, double(taken));
+    channels = std::min(all, static_cast<int>(parts) * peers);
+  }
   CollectiveWork result;
   Work& work = result.work;
   // Over PCIe all of it passes the GPU's one port.
@@ -273,7 +288,7 @@ CollectiveWork CollectivePricer::point_to_point(OpKind kind, Bytes bytes, int ra
   double transfer = std::max(through_port / link, between / nic);
   if (nodes == 1 && hardware_.has_nvlink()) {
     const double rate = channel_copy(hardware_.generation()) * link_scale_;
-    transfer = std::max(transfer, to_peer(to_each, each, all, rate));
+    transfer = std::max(transfer, to_peer(to_each, each, taken, rate));
   }
   work.time = started(latency, channels, nodes) + transfer;
   work[Resource::sm] = channels / hardware_.compute.sms;

@@ -197,7 +197,7 @@ TEST_CASE("a send inside a node has few channels until it is long") {
   };
   // 4 of 32 channels, each of up to 16 MiB.
   CHECK(of(64 * MiB, 8) == Approx(16 * MiB / 20.8).epsilon(0.03));
-  CHECK(of(256 * MiB, 8) == Approx(of(64 * MiB, 8)));
+  CHECK(of(256 * MiB, 8) == Approx(of(64 * MiB, 8)).epsilon(0.01));
   CHECK(of(64 * MiB, 4) == Approx(8 * MiB / 20.8).epsilon(0.06));
   CHECK(of(4 * GiB, 8) == Approx(4 * GiB / (24 * 15 * 0.97)).epsilon(0.03));
   // By LL up to 16 KiB of each.

@@ -92,7 +92,7 @@ TEST_CASE("prices of a sample on H100 are what they were") {
   1149762  25000  5958  6494 31152     0  nccl 2.26 all_gather ring Simple, 1 node, h100_sxm nvswitch
   2445870  25000  3972  9813 31380 29777  nccl 2.26 reduce_scatter ring Simple, 2 nodes, h100_sxm infiniband
     35482  25000   248     0     0     0  nccl 2.26 all_reduce tree LL, 2 nodes, h100_sxm infiniband
-   190657  25000  5958  6886 28901     0  nccl 2.26 all_to_all point-to-point, 1 node, h100_sxm nvswitch
+   191457  25000  6951  6857 28780     0  nccl 2.26 all_to_all point-to-point, 1 node, h100_sxm nvswitch
     12345   7000 16384   831     0     0  given by the schedule
 )");
 }
