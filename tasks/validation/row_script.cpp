@@ -76,8 +76,8 @@ RowScript litgpt_script(const MeasuredRow& row, bool is_litgpts) {
   if (is_pretrain && (row.strategy == "ddp" || row.strategy == "single"))
     script.micro_batches = kLitgptMicroBatches;
   script.mixes_frozen = true;
-  const bool is_lora = says(spaced(lower(row.model + ' ' + row.strategy_text)), "lora");
-  if (is_lora && row.strategy.starts_with("fsdp1"))
+  const bool is_lora = affirms(lower(row.model + "; " + row.strategy_text), "lora");
+  if (is_lora && row.strategy.starts_with("fsdp1") && row.grad_accum == 1)
     script.micro_batches = std::max<std::int64_t>(
         1, kLitgptLoraBatch / std::max<std::int64_t>(1, row.micro_batch.value_or(1)));
   return script;
@@ -140,9 +140,10 @@ bool runs_triton(const MeasuredRow& row) {
   if (!may_be || !is_mpt(row) || !runs_foundry(row)) return false;
   const std::string words =
       lower(row.notes + ' ' + row.precision_text + ' ' + row.strategy_text + ' ' + row.source);
-  for (const char* name : {"triton", "/scripts/train/benchmarking", "/llm/throughput"})
-    if (words.find(name) != std::string::npos) return true;
-  return false;
+  const auto has = [&](std::string_view word) { return words.find(word) != std::string::npos; };
+  if (has("triton")) return affirms(words, "triton");
+  if (has("attn_impl") || has("flashattention-2")) return false;
+  return has("/scripts/train/benchmarking") || has("/llm/throughput");
 }
 
 bool runs_litgpt(const MeasuredRow& row) {
@@ -150,30 +151,21 @@ bool runs_litgpt(const MeasuredRow& row) {
          row.strategy.starts_with("thunder");
 }
 
-namespace {
-
-/// Has the text the word, and not as what is not there?
-bool affirms(std::string_view text, std::string_view word) {
-  const auto at = text.find(word);
-  if (at == std::string_view::npos) return false;
-  const std::string_view before = text.substr(0, at);
-  return std::ranges::none_of(std::array{"without ", "not ", "no ", "before "},
-                              [&](std::string_view not_) { return before.ends_with(not_); });
-}
-
-}  // namespace
-
 bool names_chunked_loss(const MeasuredRow& row) {
-  const auto names = [](std::string_view text, std::string_view word) {
-    const auto is_same = [](char a, char b) { return std::tolower(a) == std::tolower(b); };
-    return std::search(text.begin(), text.end(), word.begin(), word.end(), is_same) != text.end();
+  static constexpr std::string_view kNames[] = {"chunked cross", "chunked ce",     "chunkedce",
+                                                "chunked loss",  "cewithchunked",  "loss chunked",
+                                                "chunk ce",      "chunked logits", "chunked-ce"};
+  const std::string id = lower(row.id), precision = lower(row.precision_text);
+  const auto is_in = [](std::string_view text) {
+    return std::ranges::any_of(kNames, [&](std::string_view name) { return affirms(text, name); });
   };
-  for (const std::string_view other : {"nochunk", "no-chunk", "unchunk", "no chunk", "not chunk"})
-    if (names(row.id, other) || names(row.precision_text, other)) return false;
-  if (names(row.id, "chunk") || names(row.precision_text, "chunk")) return true;
-  const bool is_baseline = names(row.id, "base") || names(row.notes, "baseline") ||
-                           names(row.notes, "without") || names(row.notes, "before");
-  return names(row.notes, "chunked cross") && !is_baseline;
+  if (is_in(precision)) return true;
+  if (precision.find("chunk") != std::string::npos) return false;
+  const auto at = id.find("chunk");
+  for (const std::string_view other : {"no", "no-", "no_", "un"})
+    if (at != std::string::npos && id.substr(0, at).ends_with(other)) return false;
+  if (at != std::string::npos && id.find("prefill") == std::string::npos) return true;
+  return id.find("base") == std::string::npos && is_in(lower(row.notes));
 }
 
 bool names_fused_projection(const MeasuredRow& row) {
@@ -183,7 +175,9 @@ bool names_fused_projection(const MeasuredRow& row) {
 }
 
 bool names_no_sync(const MeasuredRow& row) {
-  return affirms(lower(row.strategy_text + "; " + row.notes), "no_sync");
+  const std::string words = lower(row.strategy_text + "; " + row.notes);
+  return affirms(words, "no_sync") || affirms(words, "no-sync") ||
+         words.find("set_requires_gradient_sync(false") != std::string::npos;
 }
 
 namespace {
@@ -223,7 +217,7 @@ RowScript script_of_source(const MeasuredRow& row) {
   if (comes_from("torchtune")) {
     RowScript script;
     script.fuses_optimizer = true;
-    script.compiles_loss = names_chunked_loss(row);
+    script.compiles_loss = names_chunked_loss(row) && !names_fused_projection(row);
     return script;
   }
   return {};

@@ -41,4 +41,22 @@ bool says(std::string_view text, std::string_view phrase) {
   return false;
 }
 
+bool affirms(std::string_view text, std::string_view phrase) {
+  constexpr std::string_view kEnds = ";,.|()";
+  constexpr std::string_view kBefore[] = {"without", "w o",      "no",         "not",
+                                          "non",     "never",    "before",     "than",
+                                          "base",    "baseline", "instead of", "compared with"};
+  constexpr std::string_view kBehind[] = {"off", "disabled", "false", "unavailable", "not", "only"};
+  for (auto at = text.find(phrase); at != std::string_view::npos; at = text.find(phrase, at + 1)) {
+    const std::string_view behind = text.substr(at + phrase.size());
+    const std::string_view before = text.substr(0, at);
+    const auto begin = before.find_last_of(kEnds);
+    const std::string first =
+        spaced(before.substr(begin == std::string_view::npos ? 0 : begin + 1));
+    const std::string last = spaced(behind.substr(0, behind.find_first_of(kEnds)));
+    if (!says_any(first, kBefore) && !says_any(last, kBehind)) return true;
+  }
+  return false;
+}
+
 }  // namespace foregather::tasks

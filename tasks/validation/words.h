@@ -34,6 +34,10 @@ std::string spaced(std::string_view text);
 /// in "rocev2", "hdr" in "hdr100", "gen 4" not in "gen 40"?
 bool says(std::string_view text, std::string_view phrase);
 
+/// Does lower `text` name `phrase` as something that is there? Not so, within its clause, behind
+/// "without", "not", "baseline" and the like, or before "off", "disabled", "=False".
+bool affirms(std::string_view text, std::string_view phrase);
+
 template <std::size_t N>
 bool says_any(std::string_view text, const std::string_view (&phrases)[N]) {
   for (const std::string_view phrase : phrases)

@@ -128,6 +128,11 @@ TEST_CASE("llm-foundry's Triton attention and fused loss are not those of others
     CAPTURE(of);
     CHECK(runs_triton(row));
   }
+  row.notes = "attn_impl: torch (triton not installed)";
+  CHECK_FALSE(runs_triton(row));
+  row.notes = "attn_impl: flash (FlashAttention-2)";
+  CHECK_FALSE(runs_triton(row));
+  row.notes.clear();
   row.attention = "unknown";
   CHECK(value_of(*workload_of(row), "train.attention") == "\"flash\"");
   CHECK(sets(*workload_of(row), "train.attention_speed"));
@@ -270,6 +275,11 @@ TEST_CASE("chunked cross-entropy is told by a row's words, and not of its baseli
   CHECK_FALSE(row("tt-base", "bf16", "WHAT-IF PAIR: chunked cross-entropy"));
   CHECK_FALSE(row("tt-nochunk", "bf16", ""));
   CHECK_FALSE(row("tt-a", "bf16, loss not chunked", ""));
+  CHECK_FALSE(row("tt-a", "bf16, chunked optimizer", ""));
+  CHECK_FALSE(row("tt-chunked-prefill", "bf16", ""));
+  CHECK_FALSE(row("tt-a", "bf16", "chunked cross-entropy disabled"));
+  CHECK(row("tt-a", "bf16", "faster than before; chunked cross-entropy without compile"));
+  CHECK(row("tt-a", "bf16", "CEWithChunkedOutputLoss"));
   CHECK_FALSE(row("tt-a", "bf16", "baseline of chunked cross-entropy"));
   CHECK_FALSE(row("tt-a", "bf16", ""));
 }
@@ -303,7 +313,9 @@ TEST_CASE("Liger's loss makes the logits in parts that are no larger than the hi
   // 16,384 tokens, 32 times as many words as values: 512 tokens a part.
   CHECK(parts("Liger kernels on") == "32");
   CHECK(parts("cut cross-entropy") == "32");
-  CHECK(parts("without Liger").empty());
+  for (const char* notes : {"without the Liger kernel", "non-Liger baseline", "Liger off",
+                            "use_liger_kernel=False", "faster than Liger", "Liger RMSNorm only"})
+    CHECK(parts(notes).empty());
   CHECK(parts("").empty());
 }
 
@@ -318,7 +330,10 @@ TEST_CASE("FSDP accumulates without reducing where a row says so") {
   CHECK_FALSE(is_late(""));
   CHECK(is_late("params stored bf16; maybe_no_sync"));
   CHECK(is_late("3 of 4 run under no_sync"));
-  CHECK_FALSE(is_late("accumulates without no_sync"));
+  for (const char* notes : {"accumulates without no_sync", "did not use no_sync", "no_sync=False",
+                            "no_sync off", "reduces each (no_sync is not available)"})
+    CHECK_FALSE(is_late(notes));
+  CHECK(is_late("set_requires_gradient_sync(False) but for the last"));
   row.grad_accum = 1;
   CHECK_FALSE(is_late("no_sync"));
 }
