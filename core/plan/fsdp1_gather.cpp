@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/plan/fsdp1_schedule.h"
 #include "core/plan/host_overhead.h"
 
@@ -112,10 +114,11 @@ void Fsdp1Schedule::pre_backward(Fsdp1Unit& unit) {
 }
 
 void Fsdp1Schedule::prefetch_forward(const Fsdp1Unit& unit) {
-  auto next = static_cast<std::size_t>(&unit - units_.data()) + 1;
-  while (next < units_.size() && !has_work(units_[next])) ++next;
-  if (next >= units_.size()) return;
-  Fsdp1Unit& target = units_[next];
+  const auto own = static_cast<std::uint32_t>(&unit - units_.data());
+  auto next = std::ranges::find(begin_order_, own) + 1;
+  while (next != begin_order_.end() && !has_work(units_[*next])) ++next;
+  if (next == begin_order_.end()) return;
+  Fsdp1Unit& target = units_[*next];
   if (!target.needs_pre_forward || target.is_prefetched) return;
   unshard(target);
   target.is_prefetched = true;

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "core/plan/fsdp1_schedule.h"
 #include "core/plan/host_overhead.h"
@@ -37,6 +39,22 @@ void Fsdp1Schedule::add_leaf_uses(const ModuleWriter& modules) {
       }
     add_leaf_recomputes(recipe, uses);
   }
+  order_units();
+}
+
+void Fsdp1Schedule::order_units() {
+  const auto begins = [&](std::uint32_t u) {
+    const UnitPlan& plan = lowering_.layout.units[u];
+    std::uint32_t op = 0;
+    if (plan.is_leaf)
+      for (const LeafUse& use : leaf_uses_[plan.first_module])
+        if (use.unit == u && use.phase == Phase::forward) op = use.first + 1;
+    return std::pair(plan.first_module, op);
+  };
+  begin_order_.resize(units_.size());
+  std::iota(begin_order_.begin(), begin_order_.end(), 0U);
+  std::stable_sort(begin_order_.begin(), begin_order_.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return begins(a) < begins(b); });
 }
 
 // Selective checkpointing calls the whole forward again, and with it the hooks of leaves whose

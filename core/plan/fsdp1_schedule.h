@@ -131,6 +131,8 @@ class Fsdp1Schedule final : public StrategySchedule {
     std::uint32_t first = 0, last = 0;
   };
   void add_leaf_uses(const ModuleWriter& modules);
+  /// `begin_order_`: leaves of a module by the ops that use them.
+  void order_units();
   static void add_leaf_recomputes(const Recipe& recipe, std::vector<LeafUse>& uses);
   void begin_leaves(std::uint32_t module, Phase phase, std::uint32_t op);
   void end_leaves(std::uint32_t module, Phase phase, std::uint32_t op);
@@ -182,8 +184,9 @@ class Fsdp1Schedule final : public StrategySchedule {
   std::vector<Fsdp1Unit> units_;                 ///< as ShardLayout::units; [0] is the root
   std::vector<std::vector<LeafUse>> leaf_uses_;  ///< by module
   std::deque<Fsdp1Costs> costs_;
-  std::vector<Buffer> gradients_;  ///< by row of ShardLayout::parameters; absent: none yet
-  std::vector<std::uint32_t> forward_order_;
+  std::vector<Buffer> gradients_;           ///< by row of ShardLayout::parameters; absent: none yet
+  std::vector<std::uint32_t> begin_order_;  ///< units as their forward begins
+  std::vector<std::uint32_t> forward_order_;  ///< … and as it ended, in this micro-batch
   std::vector<OptimizedTensor> optimized_;
   std::vector<CommunicatorId> norm_;
   ModuleWriter* modules_ = nullptr;        ///< under autocast

@@ -103,6 +103,22 @@ TEST_CASE("without use_orig_params FSDP1 wraps each trained module of a unit by 
       }
 }
 
+TEST_CASE("forward prefetch gathers leaves in the order in which the forward comes to them") {
+  const Settings sets{"parallel.strategy=fsdp1", "parallel.use_orig_params=false",
+                      "train.trainable=norm,q_proj", "model.layers=2"};
+  const auto gathered = [&](const char* ahead) {
+    const auto graph =
+        sample("tiny_fsdp2", sets + Settings{std::string("parallel.forward_prefetch=") + ahead})
+            .graph;
+    std::vector<std::uint32_t> units;
+    for (const OpId id : body_ops(graph))
+      if (const Op& op = graph.at(id); op.kind == OpKind::all_gather && op.phase == Phase::forward)
+        units.push_back(op.unit.row());
+    return units;
+  };
+  CHECK(gathered("true") == gathered("false"));
+}
+
 TEST_CASE("of a module tree a part of a unit may be trained") {
   for (const char* trained : {"0.", "3.", "0.,2.", "1."})
     CHECK(first_problem("moe_fsdp1", {std::string("train.trainable=") + trained}) == "");
