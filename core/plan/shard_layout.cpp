@@ -133,12 +133,12 @@ UnitsOfParameters units_of_parameters(const Model& model, const ShardLayout& lay
 }
 
 std::vector<bool> trained_in_part(const Model& model, const ShardLayout& layout) {
-  std::vector<bool> trained(layout.units.size()), both(layout.units.size()), frozen = trained;
+  std::vector<bool> trained(layout.units.size()), frozen(layout.units.size());
   for (std::size_t m = 0; m < model.modules.size(); ++m)
     for (const Parameter& parameter : tape_of(model, m).parameters)
       (parameter.trainable ? trained : frozen)[layout.unit_of_module[m]] = true;
-  for (std::size_t u = 0; u < both.size(); ++u) both[u] = trained[u] && frozen[u];
-  return both;
+  for (std::size_t u = 0; u < trained.size(); ++u) trained[u] = trained[u] && frozen[u];
+  return trained;
 }
 
 /// "self_attn.q_proj.lora_A" of "self_attn.q_proj.lora_A.weight", "" of "weight".
@@ -159,7 +159,12 @@ void add_leaves_of(const Model& model, std::uint32_t module, ShardLayout& layout
     if (!path.empty() && !name.empty()) path += '.';
     path += name;
     const bool is_alone = layout.units[layout.unit_of_module[module]].is_alone;
-    layout.units.push_back({false, is_alone, true, path, module, module, {}});
+    layout.units.push_back({.is_alone = is_alone,
+                            .is_leaf = true,
+                            .path = path,
+                            .first_module = module,
+                            .last_module = module,
+                            .parameters = {}});
   }
   for (ParameterIndex p = 0; p < parameters.size(); ++p)
     if (const auto leaf = leaves.find(leaf_of(parameters[p]));

@@ -189,6 +189,7 @@ class Translator {
     set("train.repeat_kv", std::string("true"));
     if (Status done = adapters(); !done) return done;
     const bool is_flash = runs_triton(row_);
+    if (is_flash && row_.attention != "flash") assume("attention is not stated");
     const std::string_view attention = is_flash ? "flash" : std::string_view(row_.attention);
     if (Status done = set_by(kAttentions, "attention", attention); !done) return done;
     choose_kernels();

@@ -136,6 +136,7 @@ TEST_CASE("llm-foundry's Triton attention and fused loss are not those of others
   row.attention = "unknown";
   CHECK(value_of(*workload_of(row), "train.attention") == "\"flash\"");
   CHECK(sets(*workload_of(row), "train.attention_speed"));
+  CHECK(workload_of(row)->assumptions.front() == "attention is not stated");
   row.attention = "sdpa";
   CHECK_FALSE(runs_triton(row));
   row.source.clear();
