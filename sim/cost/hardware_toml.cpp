@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -119,6 +120,20 @@ class HardwareReader {
     return fmt::format("{}:{}:{}", place_, region.begin.line, region.begin.column);
   }
 
+  /// A key of the section that is spelled like `name`, or where it is now if it was moved or stands
+  /// in a section that is not its own.
+  std::string suggested(std::string_view section, std::string_view name,
+                        std::span<const std::string_view> known) const {
+    if (section == "nccl" && name == "ll_hop_bandwidth") return ", it is 'inter.ll_bandwidth' now";
+    for (const FigureSpec& spec : figure_specs()) {
+      const bool allowed = allowed_.only_section.empty() || spec.section == allowed_.only_section;
+      if (allowed && spec.key == name) {
+        return fmt::format(", did you mean '{}.{}'?", spec.section, name);
+      }
+    }
+    return did_you_mean(name, known);
+  }
+
   Status read_section(std::string_view section, const toml::table& table) {
     const bool has_kind = section == "intra" || section == "inter";
     for (const auto& [key, node] : table) {
@@ -137,7 +152,7 @@ class HardwareReader {
       if (has_kind) known.push_back("kind");
       if (!row) {
         return fail_at(at(key.source()), "unknown key '{}.{}'{}; [{}] has {}", section, name,
-                       did_you_mean(name, known), section, joined(known));
+                       suggested(section, name, known), section, joined(known));
       }
       if (Status done = read_figure(figure_specs()[*row], key, node); !done) return done;
       given_[*row] = true;

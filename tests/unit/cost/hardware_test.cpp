@@ -100,6 +100,14 @@ TEST_CASE("unknown keys are refused where they stand") {
         "outside, interval");
   CHECK_THAT(error_of(kBase + "[memory]\nbandwith = { value = 1 }\n"),
              Contains("my.toml:3:1: unknown key 'memory.bandwith', did you mean 'bandwidth'?"));
+  CHECK_THAT(
+      error_of(kBase + "[inter]\npipeline_fill = { value = 1, source = \"x\" }\n"),
+      Contains(
+          "my.toml:3:1: unknown key 'inter.pipeline_fill', did you mean 'nccl.pipeline_fill'?"));
+  CHECK_THAT(
+      error_of(kBase +
+               "[nccl]\nll_hop_bandwidth = { value = 6, unit = \"GB/s\", source = \"x\" }\n"),
+      Contains("unknown key 'nccl.ll_hop_bandwidth', it is 'inter.ll_bandwidth' now;"));
   CHECK_THAT(error_of(kBase + "[memory]\nl2 = { value = 1, unti = \"B\", source = \"x\" }\n"),
              Contains("my.toml:3:19: unknown key 'unti', did you mean 'unit'?"));
 }
