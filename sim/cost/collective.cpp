@@ -263,7 +263,13 @@ CollectiveWork CollectivePricer::point_to_point(OpKind kind, Bytes bytes, int ra
   const auto hop = [&](NcclHop h) {
     return tables.hop_latency[static_cast<std::size_t>(h)][ring][protocol];
   };
-  const double link = t.ring.channels * t.ring.intra * hardware_.intra.efficiency * link_scale_;
+  // A message to one GPU has the links to it, those to all others of the node share theirs.
+  const double share =
+      kind == OpKind::all_to_all
+          ? 1
+          : links_among(hardware_.intra, 2) / links_among(hardware_.intra, t.ranks_per_node());
+  const double link =
+      share * t.ring.channels * t.ring.intra * hardware_.intra.efficiency * link_scale_;
   const double nic = adapter() * link_scale_;
 
   double inside = nodes == 1 ? size : 0;

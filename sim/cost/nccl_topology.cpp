@@ -97,10 +97,17 @@ NcclGraph nvls_graph(const Hardware& hardware, double links, double nic, int loc
 
 }  // namespace
 
+double links_among(const Hardware::Intra& intra, int local) {
+  const double all = intra.links * intra.link_bandwidth;
+  const double others = intra.gpus - 1;
+  const bool joins_each_pair = intra.kind == IntraLink::nvlink && intra.links >= others;
+  if (!joins_each_pair || local < 2 || local > others) return all;
+  return all * (local - 1) / others;
+}
+
 NcclTopology nccl_topology(const Hardware& hardware, int ranks, int nodes) {
   constexpr int kMaxChannels = 64;
   const Generation generation = hardware.generation();
-  const double links = hardware.intra.links * hardware.intra.link_bandwidth / kBytesPerGB;
   const double nic = hardware.inter.nic_bandwidth / kBytesPerGB;
 
   NcclTopology t;
@@ -108,6 +115,7 @@ NcclTopology nccl_topology(const Hardware& hardware, int ranks, int nodes) {
   t.nodes = nodes;
   t.hop = hardware.has_nvlink() ? NcclHop::nvlink : NcclHop::pci;
   const int local = t.ranks_per_node();
+  const double links = links_among(hardware.intra, local) / kBytesPerGB;
   if (nodes == 1) {
     t.ring = fill(intra_speeds(generation), links, links, kMaxChannels / 2);
   } else {
@@ -143,7 +151,7 @@ NcclTopology at_line_rate(const NcclTopology& found, const Hardware& hardware) {
   if (t.nodes == 1) return t;
   constexpr double kListed = 0.96;
   const int local = t.ranks_per_node();
-  const double links = hardware.intra.links * hardware.intra.link_bandwidth / kBytesPerGB;
+  const double links = links_among(hardware.intra, local) / kBytesPerGB;
   const double nic = hardware.inter.nic_bandwidth / kBytesPerGB;
   const double node = local > 1 ? std::min(local * nic, links) : nic;
   const double more = kListed * node / (t.ring.channels * t.ring.inter);

@@ -29,6 +29,12 @@ struct NcclTopology {
   int ranks_per_node() const { return (ranks + nodes - 1) / nodes; }
 };
 
+/// B/s that the links of a GPU carry to the others of `local` ranks of its node. Where every pair
+/// of the node's GPUs has links of its own, those to GPUs that take no part stay idle: two of eight
+/// MI300X have one link of seven, two of the four GPUs of a GH200 node six of eighteen. All links
+/// elsewhere: with switches, and where some pairs have none (DGX-1, MI250X).
+double links_among(const Hardware::Intra& intra, int local);
+
 /// The search in closed form: speeds are tried downwards from NCCL's lists and the one that fills
 /// the links best wins; fast rings are split in two. Assumes that adapters, inter.nics_per_gpu for
 /// each GPU, and links are all alike. `ranks` and `nodes` are at least 1.

@@ -195,8 +195,11 @@ Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std:
   if (!hardware) return hardware;
   if (local == 1) hardware->intra.gpus = 1;
   if (share.nics > 0) hardware->inter.nics_per_gpu = share.nics;
-  if (is_without_nvls(words) && hardware->intra.kind == sim::IntraLink::nvswitch)
+  if (is_without_nvls(words) && hardware->intra.kind == sim::IntraLink::nvswitch) {
+    // Priced as links between these GPUs alone.
     hardware->intra.kind = sim::IntraLink::nvlink;
+    hardware->intra.gpus = local;
+  }
   if (is_one_process(words) || has_process_of_many(text))
     hardware->nccl.launch_floor = kFloorOfOneProcess * local;
   return hardware;

@@ -206,6 +206,36 @@ TEST_CASE("a send inside a node has few channels until it is long") {
   CHECK(time_of(hw, 1, OpKind::all_to_all, 8 * 64 * KiB, 8, 1) < 1.5 * 11'000);
 }
 
+TEST_CASE("GPUs of a mesh reach each other by the links of each pair") {
+  constexpr Bytes kLarge = 4 * GiB;
+  const auto rate = [](const Hardware& hw, OpKind kind, std::uint32_t ranks) {
+    return static_cast<double>(kLarge) / time_of(hw, 1, kind, kLarge, ranks, 1) * (ranks - 1) /
+           ranks;
+  };
+  const Hardware mi300x = load_hardware("mi300x").value();
+  const double link = 48 * mi300x.intra.efficiency;
+  CHECK(rate(mi300x, OpKind::all_gather, 2) == Approx(link).epsilon(0.03));
+  CHECK(rate(mi300x, OpKind::all_gather, 4) == Approx(3 * link).epsilon(0.06));
+  CHECK(rate(mi300x, OpKind::all_gather, 8) == Approx(7 * link).epsilon(0.08));
+  const double sent = static_cast<double>(kLarge) / link;
+  CHECK(time_of(mi300x, 1, OpKind::send_recv, kLarge, 2, 1) == Approx(sent).epsilon(0.03));
+  CHECK(time_of(mi300x, 1, OpKind::send_recv, kLarge, 8, 1) == Approx(sent).epsilon(0.08));
+
+  const Hardware gh200 = load_hardware("gh200").value();
+  const double six = 6 * gh200.intra.link_bandwidth / 1e9 * gh200.intra.efficiency;
+  CHECK(rate(gh200, OpKind::all_gather, 2) == Approx(six).epsilon(0.05));
+  Hardware hgx = load_hardware("a100_80_sxm").value();
+  const double switched = rate(hgx, OpKind::all_gather, 2);
+  CHECK(switched == Approx(rate(hgx, OpKind::all_gather, 4)).epsilon(0.05));
+  REQUIRE(apply_topology(hgx, "nvlink_mesh").has_value());
+  CHECK(rate(hgx, OpKind::all_gather, 4) == Approx(switched).epsilon(0.05));
+  CHECK(rate(hgx, OpKind::all_gather, 2) < switched / 2);
+  // Some pairs of a DGX-1 have no link: its GPUs keep all of theirs.
+  const Hardware dgx1 = load_hardware("v100_sxm").value();
+  CHECK(rate(dgx1, OpKind::all_gather, 4) ==
+        Approx(rate(dgx1, OpKind::all_gather, 8)).epsilon(0.05));
+}
+
 TEST_CASE("collectives take SMs, memory bandwidth and the link of their nodes") {
   const Hardware hw = load_hardware("h100_sxm").value();
   CollectivePricer pricer(hw, 1.0);
