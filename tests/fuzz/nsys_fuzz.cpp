@@ -1,24 +1,23 @@
 // Any bytes as a SQLite export of Nsight Systems. What is refused must be refused by a value, in a
 // time that the size bounds.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
 #include "core/compare/recorded_busy.h"
+#include "tests/fuzz/scratch_file.h"
 #include "traces/nsys.h"
 
 using namespace foregather;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const int file = ::memfd_create("export", MFD_CLOEXEC);
-  if (file < 0 || ::write(file, data, size) != static_cast<ssize_t>(size)) std::abort();
-  const auto trace = traces::read_nsys("/proc/self/fd/" + std::to_string(file));
-  ::close(file);
-  if (!trace) return 0;
+  const ScratchFile file(data, size);
+  const auto trace = traces::read_nsys(file.path());
+  if (!trace) {
+    must_have_opened(trace.error().text());
+    return 0;
+  }
   const run::Recording& recording = trace->recording;
   std::int64_t read = recording.rows.kept;
   for (const auto* counts : {&recording.rows.unused, &recording.dropped})

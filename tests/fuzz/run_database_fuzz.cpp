@@ -1,25 +1,21 @@
 // Any bytes as one of our databases: runs, comparisons, sweeps, raw recordings. What is refused
 // must be refused by a value.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "core/store/reader.h"
+#include "tests/fuzz/scratch_file.h"
 
 using namespace foregather;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const int file = ::memfd_create("run", MFD_CLOEXEC);
-  if (file < 0 || ::write(file, data, size) != static_cast<ssize_t>(size)) std::abort();
-  const std::string path = "/proc/self/fd/" + std::to_string(file);
-  if (const auto names = store::run_names(path))
-    for (const std::string& name : *names) (void)store::read_run(path + ":" + name);
-  (void)store::read_about(path);
-  (void)store::read_comparisons(path);
-  ::close(file);
+  const ScratchFile file(data, size);
+  const auto names = store::run_names(file.path());
+  if (!names) must_have_opened(names.error().text());
+  if (names)
+    for (const std::string& name : *names) (void)store::read_run(file.path() + ":" + name);
+  (void)store::read_about(file.path());
+  (void)store::read_comparisons(file.path());
   return 0;
 }
