@@ -75,7 +75,7 @@ Status count_rows(const ForeignDatabase& database, const NsysEvents& events, Nsy
     if (!count) return tl::unexpected(count.error());
     if (*count == 0) continue;
     trace.facts.tables.emplace(table.name, *count);
-    if (!is_of_events(table)) continue;
+    if (!known && !is_of_events(table)) continue;
     rows.read += *count;
     if (!known) rows.unused.emplace_back(table.name, *count);
   }
