@@ -12,12 +12,10 @@
 using namespace foregather;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  [[maybe_unused]] static const bool opens = (must_open_files(traces::read_nsys), true);
   const ScratchFile file(data, size);
   const auto trace = traces::read_nsys(file.path());
-  if (!trace) {
-    must_have_opened(trace.error().text());
-    return 0;
-  }
+  if (!trace) return 0;
   const run::Recording& recording = trace->recording;
   std::int64_t read = recording.rows.kept;
   for (const auto* counts : {&recording.rows.unused, &recording.dropped})

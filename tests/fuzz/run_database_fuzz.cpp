@@ -10,9 +10,9 @@
 using namespace foregather;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  [[maybe_unused]] static const bool opens = (must_open_files(store::run_names), true);
   const ScratchFile file(data, size);
   const auto names = store::run_names(file.path());
-  if (!names) must_have_opened(names.error().text());
   if (names)
     for (const std::string& name : *names) (void)store::read_run(file.path() + ":" + name);
   (void)store::read_about(file.path());

@@ -40,9 +40,14 @@ class ScratchFile {
   std::string path_;
 };
 
-/// Stops where SQLite could not open the file at all: nothing would be tested.
-inline void must_have_opened(const std::string& error) {
-  if (error.find("unable to open database file") != std::string::npos) std::abort();
+/// Stops where `read`, of a path, cannot even open a file of no bytes: nothing would be tested. Of an
+/// input's own words nothing is concluded.
+template <class Read>
+void must_open_files(const Read& read) {
+  const ScratchFile file(nullptr, 0);
+  const auto answer = read(file.path());
+  if (answer) return;
+  if (answer.error().text().find("unable to open database file") != std::string::npos) std::abort();
 }
 
 }  // namespace foregather
