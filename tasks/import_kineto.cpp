@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -162,9 +163,12 @@ Result<ImportedFile> import_kineto(const ImportSource& source) {
   file.rows.push_back({"events", format_count(imported->facts.events), rank});
   file.rows.push_back({"kernels", format_count(busy.kernels),
                        fmt::format("{} of communication", format_count(busy.comm_kernels))});
+  const auto devices = std::ranges::count_if(
+      imported->figures.devices, [](const auto& device) { return device.busy.activities > 0; });
   file.rows.push_back({"device span",
                        format_time(imported->figures.last_end - imported->figures.first_start),
-                       fmt::format("busy {}", format_time(busy.busy))});
+                       fmt::format("busy {}", format_time(busy.busy)) +
+                           (devices > 1 ? fmt::format(", {} devices added up", devices) : "")});
   file.rows.push_back({"compute", format_time(busy.compute), ""});
   file.rows.push_back({"communication", format_time(busy.comm),
                        fmt::format("exposed {}", format_time(busy.exposed()))});

@@ -1,6 +1,7 @@
 // What `import` does with paths, whatever their format: sniffing, archives, several files.
 #include "tasks/import.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <catch2/catch.hpp>
@@ -171,6 +172,23 @@ TEST_CASE("import: what was warned of and dropped goes with the run") {
           location + ": 1 damaged event was dropped, and is in nothing here: neg_dur 1");
     CHECK(loaded->run.about.dropped == run::EventCounts{{"neg_dur", 1}});
   }
+}
+
+TEST_CASE("import: busy times of several devices are said to be added up") {
+  const test::Scratch folder;
+  std::string events;
+  for (const int device : {0, 1})
+    events +=
+        fmt::format(R"({}{{"ph":"X","cat":"kernel","name":"gemm","pid":{},"tid":7,"ts":0,"dur":9,)"
+                    R"("args":{{"device":{},"stream":7}}}})",
+                    device == 0 ? "" : ",", device, device);
+  const auto files = tasks::import_files({folder.write("two.json", "[" + events + "]")});
+  REQUIRE(files);
+  const auto span =
+      std::ranges::find(files->front().rows, "device span", [](const auto& row) { return row[0]; });
+  REQUIRE(span != files->front().rows.end());
+  CHECK((*span)[1] == "9.00 µs");
+  CHECK((*span)[2] == "busy 18.0 µs, 2 devices added up");
 }
 
 TEST_CASE("import: our own database is no export") {
