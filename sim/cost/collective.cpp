@@ -179,30 +179,30 @@ double CollectivePricer::held(const Communicator& known, NcclChoice choice, Byte
          (message / (hardware_.inter.ll_bandwidth / kGiga) / link_scale_ + asked);
 }
 
-double CollectivePricer::started(double latency_us, int channels, int nodes) const {
+double CollectivePricer::slowdown(int nodes) const {
   const Hardware::Nccl& nccl = hardware_.nccl;
   const bool is_between = nodes > 1 && nccl.slowdown_between_nodes > 0;
-  const double slowdown = is_between ? nccl.slowdown_between_nodes : nccl.small_message_slowdown;
-  return std::max(nccl.launch_floor, latency_us * kMicrosecondNs * slowdown) +
-         channels * nccl.channel_start;
+  return is_between ? nccl.slowdown_between_nodes : nccl.small_message_slowdown;
+}
+
+double CollectivePricer::started(double latency_us, int channels) const {
+  const Hardware::Nccl& nccl = hardware_.nccl;
+  return std::max(nccl.launch_floor, latency_us * kMicrosecondNs) + channels * nccl.channel_start;
 }
 
 double CollectivePricer::time(const Communicator& known, NcclChoice choice, Bytes bytes) const {
   const NcclTopology& t = known.carried.topology();
   const NcclEstimate estimate = known.carried.corrected(choice, bytes);
   const auto size = static_cast<double>(bytes);
-  const double start = started(estimate.latency, known.tuning.channels(choice, bytes), t.nodes);
+  // NCCL's latency of NVLS is what published tables show, that of the others is too short.
+  const double longer = choice.algorithm == NcclAlgorithm::nvls ? 1 : slowdown(t.nodes);
+  const double start = started(estimate.latency * longer, known.tuning.channels(choice, bytes));
   if (t.nodes > 1 && choice == NcclChoice{NcclAlgorithm::tree, NcclProtocol::simple}) {
     return start + streamed(known.carried, size) / link_scale_;
   }
   const double bandwidth = achievable(known.carried, choice, estimate.bandwidth);
-  double exposed = 0;
-  if (is_nvls(choice)) {
-    exposed = hardware_.nccl.nvls_fill * std::min(size, t.nvls_channels * kSlice);
-  } else if (choice == NcclChoice{NcclAlgorithm::ring, NcclProtocol::simple}) {
-    const double slices = std::min(size / t.ranks, t.comm_channels * kSlice);
-    exposed = hardware_.nccl.pipeline_fill * slices * known.carried.ring_ratio();
-  }
+  const double exposed =
+      is_nvls(choice) ? hardware_.nccl.nvls_fill * std::min(size, t.nvls_channels * kSlice) : 0;
   const bool holds = t.nodes > 1 && choice.protocol == NcclProtocol::ll;
   return start + (size + exposed) / bandwidth / link_scale_ +
          (holds ? held(known, choice, bytes) : 0);
@@ -296,7 +296,7 @@ CollectiveWork CollectivePricer::point_to_point(OpKind kind, Bytes bytes, int ra
     const double rate = channel_copy(hardware_.generation()) * link_scale_;
     transfer = std::max(transfer, to_peer(to_each, each, taken, rate));
   }
-  work.time = started(latency, channels, nodes) + transfer;
+  work.time = started(latency * slowdown(nodes), channels) + transfer;
   work[Resource::sm] = channels / hardware_.compute.sms;
   work[Resource::hbm] = 2 * size / work.time / (hardware_.memory.bandwidth / kGiga);
   work[Resource::intra_link] = through_port / work.time / link;

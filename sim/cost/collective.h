@@ -24,7 +24,7 @@ struct CollectiveWork {
 ///
 /// Latency and bandwidth are NCCL's for the algorithm and protocol that NCCL chooses, the bandwidth
 /// capped by what its links were measured to carry; start is what each channel costs, fill the
-/// exposed slice of a pipeline, and what hops between nodes hold back until it is whole. Where NCCL
+/// exposed part of NVLS, and what hops between nodes hold back until it is whole. Where NCCL
 /// changes its choice too late, so that a larger message would be faster, the price is that of the
 /// larger one: a price never falls when the message grows. `link_scale` multiplies every bandwidth
 /// and no latency.
@@ -63,8 +63,10 @@ class CollectivePricer {
   /// ns that LL takes longer than NCCL says: each hop between nodes waits for the whole message, up
   /// to a step of each channel, and where it is too long to be sent at once, for its receiver.
   double held(const Communicator& known, NcclChoice choice, Bytes bytes) const;
-  /// ns before and between transfers, for NCCL's latency in µs.
-  double started(double latency_us, int channels, int nodes) const;
+  /// How much longer latencies are than NCCL says.
+  double slowdown(int nodes) const;
+  /// ns before and between transfers.
+  double started(double latency_us, int channels) const;
   double time(const Communicator& known, NcclChoice choice, Bytes bytes) const;
   /// NCCL's choice and its ns; with faster links the best of those that NCCL moves on to.
   std::pair<NcclChoice, double> chosen(const Communicator& known, Bytes bytes) const;

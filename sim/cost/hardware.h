@@ -143,7 +143,6 @@ struct Hardware {
     double version = 0;          ///< NCCL_VERSION_CODE: 22809 is 2.28.9
     double launch_floor = 0;     ///< ns: no collective of more than one rank is shorter
     double channel_start = 0;    ///< ns that each channel adds, whatever the message
-    double pipeline_fill = 0;    ///< share of one slice's transfer time that a Simple ring exposes
     double nvls_fill = 0;        ///< the same for NVLS
     double nvls_efficiency = 1;  ///< measured large-message bandwidth / NCCL's NVLS bandwidth
     double small_message_slowdown = 1;  ///< of NCCL's latency terms on one node

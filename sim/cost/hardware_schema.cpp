@@ -81,7 +81,6 @@ constexpr std::array kFigures{
     FIGURE(nccl, version, number, 20'000, 99'999),
     FIGURE(nccl, launch_floor, time, 0, 1e7),
     FIGURE(nccl, channel_start, time, 0, 1e6),
-    FIGURE(nccl, pipeline_fill, number, 0, 100),
     FIGURE(nccl, nvls_fill, number, 0, 100),
     FIGURE(nccl, nvls_efficiency, number, 0.05, 2),
     FIGURE(nccl, small_message_slowdown, number, 0.5, 10),

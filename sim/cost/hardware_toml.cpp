@@ -415,7 +415,8 @@ Status apply_topology(Hardware& hardware, const std::string& name_or_path) {
   const bool had_nvlink = hardware.has_nvlink();
   Hardware changed = hardware;
   if (Status done = overlay(CatalogueKind::topology, name_or_path, changed); !done) return done;
-  if (changed.has_nvlink() && !had_nvlink)
+  const bool brings_links = changed.intra.links != hardware.intra.links;
+  if (changed.has_nvlink() && !had_nvlink && !brings_links)
     return fail("topology '{}' needs NVLink, and {} has none", name_or_path, hardware.name);
   hardware = std::move(changed);
   return {};

@@ -95,13 +95,24 @@ NcclGraph nvls_graph(const Hardware& hardware, double links, double nic, int loc
   return {};
 }
 
+bool joins_each_pair(const Hardware::Intra& intra) {
+  return intra.kind == IntraLink::nvlink && intra.links >= intra.gpus - 1;
+}
+
+/// GB/s of the rings of a node. Where each pair has links, rings over several nodes pass its GPUs
+/// as chains, in a hop fewer than around them, so that there can be more.
+double links_of_rings(const Hardware::Intra& intra, int local, int nodes) {
+  const double links = links_among(intra, local) / kBytesPerGB;
+  const bool is_chain = nodes > 1 && local > 1 && joins_each_pair(intra);
+  return is_chain ? links * local / (local - 1) : links;
+}
+
 }  // namespace
 
 double links_among(const Hardware::Intra& intra, int local) {
   const double all = intra.links * intra.link_bandwidth;
   const double others = intra.gpus - 1;
-  const bool joins_each_pair = intra.kind == IntraLink::nvlink && intra.links >= others;
-  if (!joins_each_pair || local < 2 || local > others) return all;
+  if (!joins_each_pair(intra) || local < 2 || local > others) return all;
   return all * (local - 1) / others;
 }
 
@@ -115,7 +126,7 @@ NcclTopology nccl_topology(const Hardware& hardware, int ranks, int nodes) {
   t.nodes = nodes;
   t.hop = hardware.has_nvlink() ? NcclHop::nvlink : NcclHop::pci;
   const int local = t.ranks_per_node();
-  const double links = links_among(hardware.intra, local) / kBytesPerGB;
+  const double links = links_of_rings(hardware.intra, local, nodes);
   if (nodes == 1) {
     t.ring = fill(intra_speeds(generation), links, links, kMaxChannels / 2);
   } else {
@@ -151,7 +162,7 @@ NcclTopology at_line_rate(const NcclTopology& found, const Hardware& hardware) {
   if (t.nodes == 1) return t;
   constexpr double kListed = 0.96;
   const int local = t.ranks_per_node();
-  const double links = links_among(hardware.intra, local) / kBytesPerGB;
+  const double links = links_of_rings(hardware.intra, local, t.nodes);
   const double nic = hardware.inter.nic_bandwidth / kBytesPerGB;
   const double node = local > 1 ? std::min(local * nic, links) : nic;
   const double more = kListed * node / (t.ring.channels * t.ring.inter);

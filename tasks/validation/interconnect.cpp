@@ -22,7 +22,8 @@ std::string pcie_of(std::string_view text, std::string_view hardware) {
   return fmt::format("pcie{}", pcie_generation(hardware));
 }
 
-std::string topology_of(std::string_view text, std::string_view hardware, bool has_nvlink) {
+std::string topology_of(std::string_view text, std::string_view hardware, bool has_nvlink,
+                        int local) {
   constexpr std::string_view kNoPeers[] = {"no p2p",
                                            "no peer",
                                            "without p2p",
@@ -43,10 +44,12 @@ std::string topology_of(std::string_view text, std::string_view hardware, bool h
                                            "disable p2p",
                                            "disabled p2p",
                                            "shm"};
+  constexpr std::string_view kBridges[] = {"bridge", "bridges"};
   constexpr std::string_view kPeers[] = {"p2p", "peer access", "peer to peer"};
   constexpr std::string_view kSockets[] = {"dual socket", "two sockets", "2 sockets", "2 socket",
                                            "cross socket"};
   const bool says_nvlink = text.find("nvlink") != std::string_view::npos || says(text, "nvswitch");
+  if (!has_nvlink && local == 2 && says_nvlink && says_any(text, kBridges)) return "nvlink_bridge";
   if (!has_nvlink || (says(text, "pcie") && !says_nvlink)) {
     if (says_any(text, kNoPeers) && !says(text, "p2p disable=0"))
       return pcie_of(text, hardware) + "_host";
@@ -97,7 +100,8 @@ constexpr Word kFabrics[] = {
 /// Without a speed RoCE has that of the adapters that usually come with the GPU.
 std::string fabric_of(std::string_view text, const sim::Hardware& hardware) {
   constexpr double kOf200Gbps = 25e9;
-  if (says(text, "p4d") || says(text, "p4de")) return "efa_400";
+  constexpr std::string_view kSimpleOnly[] = {"p3dn", "p4d", "p4de"};
+  if (says_any(text, kSimpleOnly)) return "efa_400";
   for (const Word& known : kFabrics) {
     if (!says(text, known.word)) continue;
     if (known.fabric == kRoce)
@@ -117,7 +121,8 @@ struct Share {
 };
 
 /// Of one GPU. A total of a node ("EFA 3200Gb/s") is shared by all its GPUs; what AWS states
-/// without a count is one, and a TCP network's is the node's one adapter.
+/// without a count is one, but for a node of one GPU, and a TCP network's is the node's one
+/// adapter.
 Share share_of(const Adapters& adapters, std::string_view fabric, int local, double gpus_of_node) {
   const double sharing = std::max<double>(gpus_of_node, local);
   const auto each = [&](double nics) { return Share{adapters.gbps * nics, nics}; };
@@ -126,7 +131,7 @@ Share share_of(const Adapters& adapters, std::string_view fabric, int local, dou
   if (adapters.count && *adapters.count > gpus_of_node) return each(*adapters.count / sharing);
   if (adapters.count) return each(std::min(1.0, *adapters.count / static_cast<double>(local)));
   if (fabric == kEthernet) return each(1.0 / local);
-  const bool is_total = adapters.gbps > kFastestAdapter || fabric.starts_with("efa");
+  const bool is_total = adapters.gbps > kFastestAdapter || (fabric.starts_with("efa") && local > 1);
   return is_total ? Share{adapters.gbps / sharing} : Share{adapters.gbps};
 }
 
@@ -175,7 +180,7 @@ Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std:
   if (!board) return board;
   const std::string words = lower(spaced(text));
   const int local = std::max(1, ranks / std::max(1, nodes));
-  cluster.topology = topology_of(words, cluster.hardware, board->has_nvlink());
+  cluster.topology = topology_of(words, cluster.hardware, board->has_nvlink(), local);
   Share share;
   if (nodes > 1) {
     cluster.fabric = fabric_of(words, *board);

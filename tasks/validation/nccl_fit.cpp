@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
+#include <map>
+#include <set>
 
 #include "sim/cost/collective.h"
 #include "tasks/parallel.h"
@@ -43,8 +44,6 @@ constexpr std::array kNcclFigures{
                [](const Hardware&, int nodes) { return nodes > 1; },
                [](Hardware& hw) -> double& { return hw.nccl.slowdown_between_nodes; }, 1, 1.0, 0.05,
                21},
-    NcclFigure{"nccl.pipeline_fill", "all", [](const Hardware&, int) { return true; },
-               [](Hardware& hw) -> double& { return hw.nccl.pipeline_fill; }, 1, 0.0, 0.05, 21},
     NcclFigure{"nccl.nvls_fill", "Hopper and Blackwell with NVSwitch",
                [](const Hardware& hw, int) {
                  return is_hopper_on(hw) && hw.intra.kind == sim::IntraLink::nvswitch;
@@ -78,6 +77,8 @@ using NcclPoint = std::array<std::size_t, kNcclFigures.size()>;
 struct Table {
   Hardware hardware;
   std::vector<NcclRow> rows;  ///< those with a time
+  std::size_t source = 0;
+  double weight = 1;  ///< 1 / tables of its source
 
   bool is_of(const NcclFigure& figure) const { return figure.is_of(hardware, rows.front().nodes); }
 };
@@ -101,19 +102,31 @@ double loss(const Table& table, const NcclPoint& point) {
   return sum / static_cast<double>(table.rows.size());
 }
 
-NcclPoint best(const std::vector<Table>& tables, std::size_t left_out) {
-  const auto all_but_one = [&](const NcclPoint& point) {
-    double sum = 0;
-    for (std::size_t i = 0; i < tables.size(); ++i)
-      if (i != left_out) sum += loss(tables[i], point);
-    return sum;
-  };
+NcclPoint middle() {
   NcclPoint at;
   for (std::size_t i = 0; i < at.size(); ++i) at[i] = kNcclFigures[i].values / 2;
+  return at;
+}
+
+/// By a source that is not left out.
+bool is_shown(const NcclFigure& figure, const std::vector<Table>& tables, std::size_t left_out) {
+  return std::ranges::any_of(
+      tables, [&](const Table& table) { return table.source != left_out && table.is_of(figure); });
+}
+
+/// On the tables of all sources but one. What none of them shows stays as it is `at`.
+NcclPoint best(const std::vector<Table>& tables, std::size_t left_out, NcclPoint at) {
+  const auto all_but_one = [&](const NcclPoint& point) {
+    double sum = 0;
+    for (const Table& table : tables)
+      if (table.source != left_out) sum += table.weight * loss(table, point);
+    return sum;
+  };
   double least = all_but_one(at);
   for (bool better = true; better;) {
     better = false;
     for (std::size_t figure = 0; figure < at.size(); ++figure) {
+      if (!is_shown(kNcclFigures[figure], tables, left_out)) continue;
       NcclPoint tried = at;
       for (tried[figure] = 0; tried[figure] < kNcclFigures[figure].values; ++tried[figure]) {
         const double sum = all_but_one(tried);
@@ -144,6 +157,19 @@ Result<std::vector<Table>> tables_with_times(const std::string& directory) {
   return tables;
 }
 
+/// Gives each table its source and weight. Returns the number of sources.
+std::size_t weigh(std::vector<Table>& tables) {
+  std::map<std::string_view, std::size_t> numbers;
+  std::vector<double> members;
+  for (Table& table : tables) {
+    table.source = numbers.try_emplace(table.rows.front().source, numbers.size()).first->second;
+    members.resize(numbers.size());
+    members[table.source] += 1;
+  }
+  for (Table& table : tables) table.weight = 1 / members[table.source];
+  return members.size();
+}
+
 class Medians {
  public:
   void add(const Table& table, const NcclPoint& point) {
@@ -162,11 +188,17 @@ class Medians {
 }  // namespace
 
 Result<NcclFit> fit_nccl(const std::string& directory) {
-  const auto tables = tables_with_times(directory);
+  auto tables = tables_with_times(directory);
   if (!tables) return tl::unexpected(tables.error());
-  std::vector<NcclPoint> without(tables->size() + 1);
-  in_parallel(without.size(), [&](std::size_t i) { without[i] = best(*tables, i); });
-  const NcclPoint& all = without.back();
+  const std::size_t sources = weigh(*tables);
+  const NcclPoint all = best(*tables, sources, middle());
+  std::vector<NcclPoint> without(sources);
+  in_parallel(sources, [&](std::size_t source) {
+    NcclPoint from = all;
+    for (std::size_t i = 0; i < from.size(); ++i)
+      if (is_shown(kNcclFigures[i], *tables, source)) from[i] = middle()[i];
+    without[source] = best(*tables, source, from);
+  });
 
   NcclFit result;
   for (std::size_t i = 0; i < kNcclFigures.size(); ++i) {
@@ -175,16 +207,19 @@ Result<NcclFit> fit_nccl(const std::string& directory) {
     fitted.key = figure.key;
     fitted.applies = figure.applies;
     fitted.value = fitted.least = fitted.most = figure.value(all[i]);
-    for (std::size_t t = 0; t < tables->size(); ++t) {
-      fitted.groups += (*tables)[t].is_of(figure) ? 1 : 0;
-      fitted.least = std::min(fitted.least, figure.value(without[t][i]));
-      fitted.most = std::max(fitted.most, figure.value(without[t][i]));
+    std::set<std::size_t> showing;
+    for (const Table& table : *tables)
+      if (table.is_of(figure)) showing.insert(table.source);
+    fitted.groups = showing.size();
+    for (const NcclPoint& point : without) {
+      fitted.least = std::min(fitted.least, figure.value(point[i]));
+      fitted.most = std::max(fitted.most, figure.value(point[i]));
     }
   }
   Medians fitted, held_out;
-  for (std::size_t t = 0; t < tables->size(); ++t) {
-    fitted.add((*tables)[t], all);
-    held_out.add((*tables)[t], without[t]);
+  for (const Table& table : *tables) {
+    fitted.add(table, all);
+    held_out.add(table, without[table.source]);
   }
   result.small = fitted.small();
   result.large = fitted.large();
@@ -196,9 +231,9 @@ Result<NcclFit> fit_nccl(const std::string& directory) {
 std::string fit_text(const NcclFit& fit) {
   std::string text;
   for (const FittedFigure& figure : fit.figures)
-    text +=
-        fmt::format("{} = {:.2f}   {}; {} tables; {:.2f} to {:.2f} with one left out\n", figure.key,
-                    figure.value, figure.applies, figure.groups, figure.least, figure.most);
+    text += fmt::format("{} = {:.2f}   {}; {} sources; {:.2f} to {:.2f} with one left out\n",
+                        figure.key, figure.value, figure.applies, figure.groups, figure.least,
+                        figure.most);
   const auto percent = [](std::optional<double> share) { return 100 * share.value_or(0); };
   text += fmt::format(
       "nccl-tests, median error: {:.1f} % below 1 MiB, {:.1f} % held out; from there on {:.1f} %, "

@@ -12,15 +12,15 @@
 namespace foregather::tasks {
 
 struct NcclFit {
-  std::vector<FittedFigure> figures;  ///< their `groups` are tables
-  /// Median |error| of all rows, below 1 MiB and from there on. Held out: each table with the
-  /// figures that are best without it.
+  std::vector<FittedFigure> figures;  ///< their `groups` are sources
+  /// Median |error| of all rows, below 1 MiB and from there on. Held out: each source's tables with
+  /// the figures that are best without them; what it alone shows stays.
   std::optional<double> small, large, held_out_small, held_out_large;
 };
 
 /// Grid search, one figure after the other until none gets better, for the least mean
-/// |ln(predicted / published)|, each table weighted equally and each row's share limited. Some
-/// seconds. Errors: as of read_nccl_tables; a folder without times.
+/// |ln(predicted / published)|, sources weighted equally, then the tables of each, and each row's
+/// share limited. Some seconds. Errors: as of read_nccl_tables; a folder without times.
 Result<NcclFit> fit_nccl(const std::string& directory);
 
 std::string fit_text(const NcclFit& fit);

@@ -18,6 +18,15 @@ namespace {
 
 constexpr std::size_t kMostTables = 10'000;
 
+/// "https://github.com/OWNER/REPOSITORY/…" without what follows; other texts whole.
+std::string publisher(std::string_view url) {
+  constexpr int kSlashes = 5;
+  std::size_t end = 0;
+  for (int i = 0; i < kSlashes && end != std::string_view::npos; ++i)
+    end = url.find('/', i == 0 ? 0 : end + 1);
+  return std::string(url.substr(0, end));
+}
+
 /// Reads the cells of one table.
 class NcclTable {
  public:
@@ -31,6 +40,8 @@ class NcclTable {
     for (std::size_t i = 0; i < table_.rows(); ++i) {
       NcclRow row;
       row.table = name_;
+      row.source = publisher(text(i, "source_url"));
+      if (row.source.empty()) row.source = name_;
       row.collective = text(i, "collective");
       row.gpu = text(i, "gpu");
       row.interconnect = text(i, "interconnect");

@@ -13,7 +13,8 @@ namespace foregather::tasks {
 
 /// One line of a table. Times are microseconds as in the tables.
 struct NcclRow {
-  std::string table;  ///< the file's name without ".csv"
+  std::string table;   ///< the file's name without ".csv"
+  std::string source;  ///< who published it: source_url up to the repository; else the table
   std::string collective, gpu, interconnect;
   int ranks = 1, nodes = 1;
   Bytes size = 0;  ///< as nccl-tests counts it: the whole message
@@ -26,7 +27,8 @@ struct NcclRow {
 };
 
 /// Reads every .csv of a folder, in order of their names. Columns: collective, nranks, size_bytes;
-/// nnodes (without a number, as many GPUs a node as intra.gpus); gpu, interconnect, time_us as far
+/// nnodes (without a number, as many GPUs a node as intra.gpus); gpu, interconnect, time_us,
+/// source_url as far
 /// as they are known. Errors at FILE:LINE:COL; a folder that does not exist is one.
 Result<std::vector<NcclRow>> read_nccl_tables(const std::string& directory);
 

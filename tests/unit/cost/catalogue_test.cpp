@@ -148,16 +148,18 @@ TEST_CASE("every topology and fabric goes over a machine that has its links") {
 
 TEST_CASE("what a message by LL takes between nodes is the fabric's, on any GPU") {
   Hardware hw = load("a100_80_sxm");
-  CHECK(hw.inter.ll_bandwidth == 6e9);
+  CHECK(hw.inter.ll_bandwidth == 3e9);
   REQUIRE(apply_fabric(hw, "slingshot"));
   CHECK(hw.inter.ll_bandwidth == load("gh200").inter.ll_bandwidth);
   REQUIRE(apply_fabric(hw, "ib_hdr"));
-  CHECK(hw.inter.ll_bandwidth == 6e9);
+  CHECK(hw.inter.ll_bandwidth == 3e9);
 }
 
 TEST_CASE("topologies and fabrics that do not fit are refused") {
   Hardware hw = load("rtx_4090");
   CHECK_THAT(apply_topology(hw, "nvswitch").error().text(), Contains("needs NVLink"));
+  CHECK(apply_topology(hw, "nvlink_bridge").has_value());  // it brings its links
+  hw = load("rtx_4090");
   CHECK_THAT(apply_topology(hw, "pcie4_p2q").error().text(),
              Contains("unknown topology 'pcie4_p2q', did you mean 'pcie4_p2p'?"));
   CHECK_THAT(apply_fabric(hw, "ib_xdr").error().text(), Contains("unknown fabric 'ib_xdr'"));

@@ -101,9 +101,8 @@ TEST_CASE("unknown keys are refused where they stand") {
   CHECK_THAT(error_of(kBase + "[memory]\nbandwith = { value = 1 }\n"),
              Contains("my.toml:3:1: unknown key 'memory.bandwith', did you mean 'bandwidth'?"));
   CHECK_THAT(
-      error_of(kBase + "[inter]\npipeline_fill = { value = 1, source = \"x\" }\n"),
-      Contains(
-          "my.toml:3:1: unknown key 'inter.pipeline_fill', did you mean 'nccl.pipeline_fill'?"));
+      error_of(kBase + "[inter]\nnvls_fill = { value = 1, source = \"x\" }\n"),
+      Contains("my.toml:3:1: unknown key 'inter.nvls_fill', did you mean 'nccl.nvls_fill'?"));
   CHECK_THAT(
       error_of(kBase +
                "[nccl]\nll_hop_bandwidth = { value = 6, unit = \"GB/s\", source = \"x\" }\n"),

@@ -35,8 +35,17 @@ TEST_CASE("free texts name fabrics, speeds and topologies in any case") {
   CHECK(machine("nvidia a100-sxm4-40gb", "4x HDR InfiniBand", 16, 2).inter.nic_bandwidth ==
         Approx(12.5e9));
   CHECK(machine("H100", "InfiniBand 8x400 Gbps", 16, 2).inter.efficiency == Approx(0.92));
-  CHECK(machine("A100", "infiniband", 16, 2).inter.efficiency == Approx(0.8));
+  CHECK(machine("A100", "infiniband", 16, 2).inter.efficiency == Approx(0.94));
   CHECK(machine("A100-PCIE-40GB", "", 4, 1).intra.kind == sim::IntraLink::pcie_p2p);
+  CHECK(machine("A100-PCIE-80GB", "NVLink3 bridge (NV12)", 2, 1).intra.links == 12);
+  CHECK(machine("A100-PCIE-80GB", "PCIe, NVLink bridges in pairs", 4, 1).intra.kind ==
+        sim::IntraLink::pcie_p2p);
+  // The whole adapter of an instance with one GPU, an eighth of one with eight.
+  CHECK(machine("RTX PRO 6000", "EFA 100Gb/s, 1 GPU per node", 2, 2).inter.nic_bandwidth ==
+        Approx(12.5e9));
+  CHECK(machine("V100", "EFA 100Gb/s per node (p3dn)", 16, 2).inter.nic_bandwidth ==
+        Approx(12.5e9 / 8));
+  CHECK(machine("V100", "EFA 100Gb/s per node (p3dn)", 16, 2).inter.simple_only == 1);
   CHECK(machine("L40S", "PCIe Gen4 x16, no P2P", 4, 1).intra.kind == sim::IntraLink::pcie_host);
   CHECK(machine("H800", "NVLink", 8, 1).intra.links == 8);
   CHECK(machine("H100", "nccl-tests -g 8", 8, 1).nccl.launch_floor == Approx(36000));
@@ -81,10 +90,13 @@ TEST_CASE("fitted figures are those of the hardware files, and carry over") {
   const sim::Hardware a100 = sim::load_hardware("a100_80_sxm").value();
   const sim::Hardware h100 = sim::load_hardware("h100_sxm").value();
   const sim::Hardware gh200 = sim::load_hardware("gh200").value();
-  const double files[] = {h100.nccl.small_message_slowdown, h100.nccl.slowdown_between_nodes,
-                          h100.nccl.pipeline_fill,          h100.nccl.nvls_fill,
-                          a100.nccl.channel_start / 1000,   h100.nccl.channel_start / 1000,
-                          h100.inter.ll_bandwidth / 1e9,    gh200.inter.ll_bandwidth / 1e9,
+  const double files[] = {h100.nccl.small_message_slowdown,
+                          h100.nccl.slowdown_between_nodes,
+                          h100.nccl.nvls_fill,
+                          a100.nccl.channel_start / 1000,
+                          h100.nccl.channel_start / 1000,
+                          h100.inter.ll_bandwidth / 1e9,
+                          gh200.inter.ll_bandwidth / 1e9,
                           gh200.inter.rendezvous / 1000};
   REQUIRE(fit->figures.size() == std::size(files));
   for (std::size_t i = 0; i < std::size(files); ++i)
