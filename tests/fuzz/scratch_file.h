@@ -40,8 +40,8 @@ class ScratchFile {
   std::string path_;
 };
 
-/// Stops where `read`, of a path, cannot even open a file of no bytes: nothing would be tested. Of an
-/// input's own words nothing is concluded.
+/// Stops where `read`, of a path, cannot even open a file of no bytes: nothing would be tested. Of
+/// an input's own words nothing is concluded.
 template <class Read>
 void must_open_files(const Read& read) {
   const ScratchFile file(nullptr, 0);
