@@ -45,8 +45,8 @@ SavedValues saved_values(const Tape& tape, SavePolicy policy) {
       }
     }
     // Early stop: after the last op that makes a needed value which is not saved.
-    std::size_t end = 0;
-    for (std::size_t i = 0; i < tape.forward.size(); ++i) {
+    std::size_t end = policy == SavePolicy::reentrant ? tape.forward.size() : 0;
+    for (std::size_t i = end; i < tape.forward.size(); ++i) {
       for (const auto* list : {&tape.forward[i].writes, &tape.forward[i].updates}) {
         for (const ValueIndex value : *list) {
           const ValueIndex root = storage_of(tape, value);

@@ -14,6 +14,7 @@ enum class SavePolicy : std::uint8_t {
   none,          ///< autograd saves what backward reads
   full,          ///< only the module's input; the forward runs again before the backward
   selective_op,  ///< the input and the outputs of ops with keep_under_selective
+  reentrant,     ///< as full, by use_reentrant=True: all of the forward runs again
 };
 
 /// The answer of saved_values(). Indices are those of the tape.
@@ -35,7 +36,7 @@ struct SavedValues {
 /// Recomputation follows torch.utils.checkpoint(use_reentrant=False) with early stop (the default
 /// since PyTorch 2.1): all ops from the start run again except kept ones, and it ends as soon as
 /// the last tensor that the backward needs exists. So the last projection of a block is not run
-/// again. A tape without a backward (nothing is trained) saves nothing.
+/// again but by `reentrant`. A tape without a backward (nothing is trained) saves nothing.
 SavedValues saved_values(const Tape& tape, SavePolicy policy);
 
 /// The value whose storage `value` uses: itself, or the root of its chain of views.

@@ -7,6 +7,21 @@ namespace foregather::plan {
 
 namespace overhead = host_overhead;
 
+void Fsdp1Schedule::add_checkpoints(ModuleWriter& modules) {
+  modules_ = &modules;
+  first_backward_.assign(lowering_.modules(), 0);
+  for (Fsdp1Unit& unit : units_) {
+    const UnitPlan& plan = lowering_.layout.units[static_cast<std::size_t>(&unit - units_.data())];
+    if (!has_work(unit) || plan.is_root || plan.is_leaf) continue;
+    if (modules.policy(plan.first_module) != SavePolicy::reentrant) continue;
+    unit.is_in_checkpoint = true;
+    const auto& ops = modules.recipe(plan.first_module).backward.ops;
+    const auto first = std::ranges::find(ops, Phase::backward, &RecipeOp::phase);
+    first_backward_[plan.first_module] = static_cast<std::uint32_t>(first - ops.begin());
+    if (!unit.is_trained) modules.keep_input(plan.first_module);
+  }
+}
+
 // --- hooks ---
 
 void Fsdp1Schedule::begin_forward() {
@@ -28,7 +43,20 @@ void Fsdp1Schedule::before_forward(std::uint32_t module) {
 
 void Fsdp1Schedule::before_op(std::uint32_t module, Phase phase, std::uint32_t op) {
   if (parts_loss(module) && phase == Phase::forward && op == loss_->first) end_units(module);
+  if (phase == Phase::backward && first_backward_[module] != 0 && op == first_backward_[module])
+    end_recomputation(module);
   begin_leaves(module, phase, op);
+}
+
+void Fsdp1Schedule::end_recomputation(std::uint32_t module) {
+  for (const std::uint32_t u : lowering_.layout.end_with[module]) {
+    Fsdp1Unit& unit = units_[u];
+    if (!unit.is_in_checkpoint) continue;
+    reshard_after_forward(unit);
+    lowering_.builder.host_delay(overhead::kHook);
+    unshard(unit);
+    lowering_.wait_stream(lowering_.compute, unshard_stream_);
+  }
 }
 
 void Fsdp1Schedule::after_op(std::uint32_t module, Phase phase, std::uint32_t op) {
@@ -92,6 +120,7 @@ void Fsdp1Schedule::post_forward(Fsdp1Unit& unit) {
   forward_order_.push_back(own);
   // An output without a gradient gets no hook (_register_pre_backward_hooks).
   unit.needs_pre_backward =
+      !unit.is_in_checkpoint &&
       lowering_.tape_of(lowering_.layout.units[own].last_module).has_output_grad;
 }
 
@@ -104,7 +133,7 @@ void Fsdp1Schedule::reshard_after_forward(Fsdp1Unit& unit) {
 void Fsdp1Schedule::pre_backward(Fsdp1Unit& unit) {
   if (!has_work(unit)) return;
   lowering_.builder.host_delay(overhead::kHook);
-  if (unit.needs_pre_backward) {
+  if (unit.needs_pre_backward || unit.is_in_checkpoint) {
     if (!unit.is_prefetched) unshard(unit);
     // Before the prefetch below, so that it does not include it.
     lowering_.wait_stream(lowering_.compute, unshard_stream_);

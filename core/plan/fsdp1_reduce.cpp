@@ -55,6 +55,7 @@ void Fsdp1Schedule::end_backward() {
     if (all_reduce_stream_ != post_backward_stream_)
       lowering_.wait_stream(lowering_.compute, all_reduce_stream_);
   }
+  modules_->free_kept();
   forward_order_.clear();
   if (!lowering_.is_last_micro_batch()) return;
   if (offloads()) lowering_.builder.host_wait_stream(lowering_.compute);

@@ -44,13 +44,22 @@ namespace foregather::plan {
 /// block recomputes, it is gathered and resharded for that too: only the block's own unit is in its
 /// backward by then (_pre_forward, HandleTrainingState.BACKWARD_PRE).
 ///
+/// reentrant_checkpoints: a checkpointed block's unit is within the checkpoint. Its first forward
+/// runs without gradients, so that it has no hook in the backward and nothing is prefetched; the
+/// recomputation is a forward of its own, with gather and reshard, before the backward gathers
+/// again. Where the unit is frozen, its hook on its input
+/// (_register_post_backward_reshard_only_hook) holds that, a leaf there, and so the gradient of
+/// that, until the backward ends.
+///
 /// Parameters gathered in fp32 that compute in a shorter dtype are torch.autocast without
 /// MixedPrecision: matmuls read copies, made anew at each use (its cache holds leaves, and FSDP's
 /// parameters are views), kept where autograd saves them; their gradients are cast back. All other
 /// parameters are used as gathered.
 ///
 /// With use_orig_params the optimizer sees the parts of the parameters that lie in its shard. All
-/// ranks are lowered as rank 0: the others cut other parameters, into as many bytes.
+/// ranks are lowered as one of them: the others cut other parameters, into as many bytes. Where
+/// only some are trained, or states of int8 are for some sizes only, ranks differ: it is the first
+/// one whose optimizer holds most.
 class Fsdp1Schedule final : public StrategySchedule {
  public:
   explicit Fsdp1Schedule(Lowering& lowering);
@@ -60,7 +69,7 @@ class Fsdp1Schedule final : public StrategySchedule {
   void before_forward(std::uint32_t module) override;
   void after_forward(std::uint32_t module) override;
   bool acts_between_ops(std::uint32_t module) const override {
-    return parts_loss(module) || !leaf_uses_[module].empty();
+    return parts_loss(module) || !leaf_uses_[module].empty() || first_backward_[module] != 0;
   }
   void before_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
   void after_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
@@ -101,6 +110,10 @@ class Fsdp1Schedule final : public StrategySchedule {
   void add_triggers(const ModuleWriter& modules);
   void add_buffers(Fsdp1Unit& unit);
   void add_views(ModuleWriter& modules);
+  /// What is trained in the rank's shard of the unit: its first element in the shard, elements.
+  template <class Take>
+  void for_each_piece(const Fsdp1Unit& unit, std::uint32_t rank, const Take& take) const;
+  std::uint32_t fullest_rank() const;
   void add_optimized(const Fsdp1Unit& unit);
   Fsdp1Costs costs_of(const Fsdp1Unit& unit);
 
@@ -138,6 +151,8 @@ class Fsdp1Schedule final : public StrategySchedule {
   void end_leaves(std::uint32_t module, Phase phase, std::uint32_t op);
 
   // fsdp1_gather.cpp
+  void add_checkpoints(ModuleWriter& modules);
+  void end_recomputation(std::uint32_t module);
   /// Does the loss begin within the module?
   bool parts_loss(std::uint32_t module) const { return loss_ && loss_->module == module; }
   bool root_ends_before_loss() const;
@@ -183,13 +198,17 @@ class Fsdp1Schedule final : public StrategySchedule {
   FreeEventQueue free_events_;
   std::vector<Fsdp1Unit> units_;                 ///< as ShardLayout::units; [0] is the root
   std::vector<std::vector<LeafUse>> leaf_uses_;  ///< by module
+  /// By module: the first op of its backward after a recomputation within a unit's checkpoint; 0:
+  /// there is none.
+  std::vector<std::uint32_t> first_backward_;
   std::deque<Fsdp1Costs> costs_;
   std::vector<Buffer> gradients_;           ///< by row of ShardLayout::parameters; absent: none yet
   std::vector<std::uint32_t> begin_order_;  ///< units as their forward begins
   std::vector<std::uint32_t> forward_order_;  ///< … and as it ended, in this micro-batch
+  std::uint32_t rank_ = 0;                    ///< of the shard group, that all are lowered as
   std::vector<OptimizedTensor> optimized_;
   std::vector<CommunicatorId> norm_;
-  ModuleWriter* modules_ = nullptr;        ///< under autocast
+  ModuleWriter* modules_ = nullptr;
   std::vector<Copy> copies_;               ///< under autocast: modules in order, then parameters
   std::vector<std::uint32_t> first_copy_;  ///< by module, in copies_; then their end
   std::vector<AccessedTensor> scratch_;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/plan/fsdp1_schedule.h"
+#include "core/plan/optimizer_step.h"
 
 namespace foregather::plan {
 
@@ -112,6 +113,7 @@ void Fsdp1Schedule::add_triggers(const ModuleWriter& modules) {
 
 void Fsdp1Schedule::init(ModuleWriter& modules) {
   gradients_.resize(lowering_.layout.parameters.size());
+  rank_ = fullest_rank();
   const Fsdp1Unit* before = nullptr;
   for (Fsdp1Unit& unit : units_) {
     if (!has_work(unit)) continue;
@@ -133,6 +135,7 @@ void Fsdp1Schedule::init(ModuleWriter& modules) {
   add_views(modules);
   add_triggers(modules);
   add_leaf_uses(modules);
+  add_checkpoints(modules);
 }
 
 void Fsdp1Schedule::add_buffers(Fsdp1Unit& unit) {
@@ -199,6 +202,39 @@ void Fsdp1Schedule::add_views(ModuleWriter& modules) {
   if (autocasts()) add_copies(modules, views);
 }
 
+template <class Take>
+void Fsdp1Schedule::for_each_piece(const Fsdp1Unit& unit, std::uint32_t rank,
+                                   const Take& take) const {
+  const std::int64_t begin = unit.is_sharded ? unit.flat.shard * rank : 0;
+  const std::int64_t end = begin + unit.flat.shard;
+  for (std::uint32_t i = 0; i < unit.parameters.count; ++i) {
+    const ShardedParameter& parameter = lowering_.layout.parameters[unit.parameters.first + i];
+    const std::int64_t first = std::max(unit.flat.offsets[i], begin);
+    const std::int64_t last = std::min(unit.flat.offsets[i] + parameter.elements, end);
+    if (first < last && parameter.trainable) take(first - begin, last - first);
+  }
+}
+
+std::uint32_t Fsdp1Schedule::fullest_rank() const {
+  const Train& train = lowering_.workload.train;
+  const bool is_alike =
+      train.trainable.kind == Trainable::Kind::all && train.optimizer_state != StateType::int8;
+  if (is_alike || !is_sharded() || !lowering_.workload.parallel.use_orig_params) return 0;
+  std::uint32_t fullest = 0;
+  Bytes most = -1;
+  for (std::uint32_t rank = 0; rank < groups_.shard.ranks; ++rank) {
+    Bytes held = 0;
+    for (const Fsdp1Unit& unit : units_)
+      if (has_work(unit) && unit.is_trained)
+        for_each_piece(unit, rank, [&](std::int64_t, std::int64_t elements) {
+          held += bytes_of_state(train, elements);
+        });
+    if (held > most) fullest = rank;
+    most = std::max(most, held);
+  }
+  return fullest;
+}
+
 void Fsdp1Schedule::add_optimized(const Fsdp1Unit& unit) {
   if (!unit.is_trained) return;
   if (!lowering_.workload.parallel.use_orig_params) {
@@ -206,12 +242,7 @@ void Fsdp1Schedule::add_optimized(const Fsdp1Unit& unit) {
     return;
   }
   const Bytes size = size_of(types_.stored);
-  for (std::uint32_t i = 0; i < unit.parameters.count; ++i) {
-    const std::int64_t first = unit.flat.offsets[i];
-    if (first >= unit.flat.shard) break;
-    if (!lowering_.layout.parameters[unit.parameters.first + i].trainable) continue;
-    const std::int64_t elements = std::min(
-        lowering_.layout.parameters[unit.parameters.first + i].elements, unit.flat.shard - first);
+  for_each_piece(unit, rank_, [&](std::int64_t first, std::int64_t elements) {
     const TensorId part = lowering_.builder.tensor(unit.shard.storage, types_.stored,
                                                    std::span(&elements, 1), first * size);
     optimized_.push_back({{unit.shard.storage, part, elements * size},
@@ -219,7 +250,7 @@ void Fsdp1Schedule::add_optimized(const Fsdp1Unit& unit) {
                           first * size,
                           elements,
                           unit.owner});
-  }
+  });
 }
 
 Fsdp1Costs Fsdp1Schedule::costs_of(const Fsdp1Unit& unit) {

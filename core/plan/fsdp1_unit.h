@@ -38,6 +38,8 @@ struct Fsdp1Unit {
   bool is_sharded = true;  ///< false: NO_SHARD
   bool is_alone = false;   ///< its process group is one rank
   bool is_leaf = false;    ///< as UnitPlan::is_leaf
+  /// Within a reentrant checkpoint: its forward leaves no hooks, its recomputation is a forward.
+  bool is_in_checkpoint = false;
   FlatParameter flat;
   /// Some of its parameters have gradients; then the flat parameter has one of its whole size
   /// (torch/distributed/fsdp/_flat_param.py: requires_grad if any parameter's is).

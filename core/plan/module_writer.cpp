@@ -12,13 +12,15 @@ namespace foregather::plan {
 namespace {
 
 /// Which policy a module is checkpointed with.
-SavePolicy policy_of(const Train& train, bool is_block, std::int64_t block) {
+SavePolicy policy_of(const Workload& workload, bool is_block, std::int64_t block) {
+  const Train& train = workload.train;
   if (!is_block) return SavePolicy::none;
   if (train.checkpointing == Checkpointing::selective_op) return SavePolicy::selective_op;
-  return is_recomputed(train, block) ? SavePolicy::full : SavePolicy::none;
+  if (!is_recomputed(train, block)) return SavePolicy::none;
+  return workload.parallel.reentrant_checkpoints ? SavePolicy::reentrant : SavePolicy::full;
 }
 
-constexpr std::size_t kPolicies = 3;
+constexpr std::size_t kPolicies = 4;
 
 /// Does the module hand on what it got (dropout of rate 0)?
 bool is_identity(const Tape& tape) {
@@ -56,7 +58,7 @@ void ModuleWriter::choose_recipes() {
     const Module& module = model.modules[m];
     RecipeKey key;
     key.tape = module.tape;
-    key.policy = policy_of(lowering_.workload.train, module.is_block, block);
+    key.policy = policy_of(lowering_.workload, module.is_block, block);
     if (module.is_block) ++block;
     const SavedValues& values = saved_by(key.tape, key.policy);
     const KeptBoundary kept = kept_boundary(model.tapes[key.tape], values);
@@ -266,7 +268,12 @@ void ModuleWriter::append_pass(std::uint32_t module, const RecipePass& pass,
         begin();
         builder_.alloc(storages[step.place], lowering_.compute);
         break;
-      case RecipeStep::Kind::free: builder_.free(storages[step.place]); break;
+      case RecipeStep::Kind::free:
+        if (keeps(module, step.place))
+          kept_.push_back(storages[step.place]);
+        else
+          builder_.free(storages[step.place]);
+        break;
       case RecipeStep::Kind::launch:
         begin();
         begun = false;
@@ -280,6 +287,32 @@ void ModuleWriter::append_pass(std::uint32_t module, const RecipePass& pass,
     }
   }
   if (hooks && op > 0) strategy.after_op(module, pass.ops[op - 1].phase, op - 1);
+}
+
+bool ModuleWriter::keeps(std::uint32_t module, std::uint32_t place) const {
+  return module < kept_gradients_.size() && kept_gradients_[module].storage &&
+         place == recipe(module).input();
+}
+
+void ModuleWriter::keep_input(std::uint32_t module) {
+  kept_gradients_.resize(stamps_.size());
+  const Tape& tape = lowering_.tape_of(module);
+  const Value& input = tape.values[storage_of(tape, tape.input)];
+  kept_gradients_[module] = lowering_.buffer(
+      input.bytes / size_of(input.dtype), input.dtype, "gradient of the input", Cause::activation,
+      lowering_.owners[lowering_.layout.unit_of_module[module]]);
+}
+
+// The gradient of the next module's input was this one's.
+void ModuleWriter::keep_gradient(std::uint32_t module) {
+  if (module + 1 >= kept_gradients_.size() || !kept_gradients_[module + 1].storage) return;
+  lowering_.alloc(kept_gradients_[module + 1], lowering_.compute);
+  kept_.push_back(kept_gradients_[module + 1].storage);
+}
+
+void ModuleWriter::free_kept() {
+  for (const StorageId storage : kept_) builder_.free(storage);
+  kept_.clear();
 }
 
 // A compiler plans the recomputation into its graphs: then there are no hooks.
@@ -304,6 +337,7 @@ void ModuleWriter::forward(std::uint32_t module, StrategySchedule& strategy) {
 void ModuleWriter::backward(std::uint32_t module, StrategySchedule& strategy) {
   if (const Ns time = host_time(module, false); time > 0) builder_.host_delay(time);
   append_pass(module, recipes_[stamps_[module].recipe].backward, strategy);
+  keep_gradient(module);
 }
 
 void ModuleWriter::reserve(std::size_t steps) {

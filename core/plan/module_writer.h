@@ -39,6 +39,11 @@ class ModuleWriter {
   /// Calls strategy.gradient_ready() at the right places.
   void backward(std::uint32_t module, StrategySchedule& strategy);
 
+  /// From now on the module's input and the gradient of that outlive its backward, until
+  /// free_kept(), on the thread that is written then.
+  void keep_input(std::uint32_t module);
+  void free_kept();
+
   const Buffer& batch() const { return batch_; }  ///< the first module's input
   Buffer loss() const;                            ///< the last module's output
   const Buffer& loss_gradient() const { return loss_gradient_; }
@@ -69,17 +74,21 @@ class ModuleWriter {
   void append_pass(std::uint32_t module, const RecipePass& pass, StrategySchedule& strategy);
   void append_op(const Stamp& stamp, const RecipeOp& planned, std::uint32_t first_access,
                  UnitId unit);
+  bool keeps(std::uint32_t module, std::uint32_t place) const;
+  void keep_gradient(std::uint32_t module);
   Buffer at(const Stamp& stamp, std::uint32_t place) const;
   void place(const Stamp& stamp, std::uint32_t place, const Buffer& buffer);
 
   Lowering& lowering_;
   GraphBuilder& builder_;
   std::vector<Recipe> recipes_;
-  std::vector<Stamp> stamps_;        ///< by module
-  std::vector<ScopeId> scopes_;      ///< of all modules
-  std::vector<StorageId> storages_;  ///< of all places
-  std::vector<TensorId> tensors_;    ///< of all places
-  std::vector<OpId> forward_ops_;    ///< of all modules' latest forwards
+  std::vector<Stamp> stamps_;           ///< by module
+  std::vector<ScopeId> scopes_;         ///< of all modules
+  std::vector<StorageId> storages_;     ///< of all places
+  std::vector<TensorId> tensors_;       ///< of all places
+  std::vector<OpId> forward_ops_;       ///< of all modules' latest forwards
+  std::vector<Buffer> kept_gradients_;  ///< by module; absent: neither it nor the input is kept
+  std::vector<StorageId> kept_;         ///< not freed yet
   Buffer batch_;
   Buffer loss_gradient_;
 };

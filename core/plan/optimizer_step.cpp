@@ -17,7 +17,29 @@ bool is_fused(const Lowering& lowering) {
   return lowering.workload.train.optimizer_impl == OptimizerImpl::fused;
 }
 
+constexpr std::int64_t kBlockOfStates = 256;
+
+DType state_type(const Train& train, std::int64_t elements) {
+  switch (train.optimizer_state) {
+    case StateType::f32: return DType::f32;
+    case StateType::bf16: return DType::bf16;
+    case StateType::int8: return has_block_states(train, elements) ? DType::u8 : train.master;
+    case StateType::as_master: break;
+  }
+  return train.master;
+}
+
 }  // namespace
+
+bool has_block_states(const Train& train, std::int64_t elements) {
+  constexpr std::int64_t kFewest = 4096;
+  return train.optimizer_state == StateType::int8 && elements >= kFewest &&
+         elements % kBlockOfStates == 0;
+}
+
+Bytes bytes_of_state(const Train& train, std::int64_t elements) {
+  return elements * size_of(state_type(train, elements));
+}
 
 OptimizerStep::OptimizerStep(Lowering& lowering, std::span<const OptimizedTensor> tensors)
     : lowering_(lowering), tensors_(tensors), type_(lowering.workload.train.master) {
@@ -41,19 +63,12 @@ void OptimizerStep::add_state(const OptimizedTensor& tensor) {
     return lowering_.buffer(elements, type, name, cause, tensor.owner);
   };
   if (is_mixed()) {
-    constexpr std::int64_t kBlock = 256;
-    constexpr std::int64_t kFewest = 4096;
-    const StateType wanted = lowering_.workload.train.optimizer_state;
-    const bool blocks =
-        wanted == StateType::int8 && tensor.elements >= kFewest && tensor.elements % kBlock == 0;
-    const DType type = blocks                      ? DType::u8
-                       : wanted == StateType::bf16 ? DType::bf16
-                       : wanted == StateType::f32  ? DType::f32
-                                                   : type_;
+    const bool blocks = has_block_states(lowering_.workload.train, tensor.elements);
+    const DType type = state_type(lowering_.workload.train, tensor.elements);
     state.first = add(tensor.elements, type, "exp_avg", Cause::optimizer_state);
     state.second = add(tensor.elements, type, "exp_avg_sq", Cause::optimizer_state);
     if (!blocks) return;
-    const std::int64_t scales = tensor.elements / kBlock;
+    const std::int64_t scales = tensor.elements / kBlockOfStates;
     state.first_scale = add(scales, DType::f32, "exp_avg scale", Cause::optimizer_state);
     state.second_scale = add(scales, DType::f32, "exp_avg_sq scale", Cause::optimizer_state);
     return;

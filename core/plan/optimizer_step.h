@@ -9,6 +9,11 @@
 
 namespace foregather::plan {
 
+/// Of int8 states of a parameter of so many elements: have they a scale for each block?
+bool has_block_states(const Train& train, std::int64_t elements);
+/// Of each of the states of a parameter of so many elements, without scales.
+Bytes bytes_of_state(const Train& train, std::int64_t elements);
+
 /// AdamW and SGD with momentum as torch.optim runs them on CUDA (torch/optim/adam.py, sgd.py), each
 /// as one foreach call over all parameters or as one fused kernel family. States are in the
 /// parameters' dtype, or in Train::optimizer_state, and are made when step() first runs; `step`

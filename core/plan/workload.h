@@ -184,9 +184,11 @@ struct Parallel {
   std::uint32_t backward_prefetch_depth = 1;  ///< FSDP2: units ahead of `pre`
   bool reshard_after_backward = true;         ///< FSDP2: of all micro-batches but the last
   bool limit_all_gathers = true;              ///< FSDP1's rate limiter
-  bool use_orig_params = true;      ///< FSDP1: 16-byte aligned parameters in the flat parameter
-  DType param_dtype = DType::bf16;  ///< of gathered parameters
-  DType reduce_dtype = DType::f32;  ///< of gradient reduction
+  bool use_orig_params = true;  ///< FSDP1: 16-byte aligned parameters in the flat parameter
+  /// FSDP1: units of blocks are within checkpoints of use_reentrant = True, not around them.
+  bool reentrant_checkpoints = false;
+  DType param_dtype = DType::bf16;            ///< of gathered parameters
+  DType reduce_dtype = DType::f32;            ///< of gradient reduction
   bool separate_reduce_communicator = false;  ///< FSDP2 set_separate_reduce_scatter_group
   std::uint32_t reduce_buffers = 1;           ///< FSDP2 set_reduce_scatter_max_input_buffers
   Bytes bucket_bytes = 25 * MiB;              ///< DDP bucket_cap_mb

@@ -10,6 +10,7 @@
 #include "core/plan/model.h"
 #include "core/plan/model_families.h"
 #include "core/plan/module_tree.h"
+#include "core/plan/workload_needs.h"
 #include "core/plan/workload_setters.h"
 
 namespace foregather::plan {
@@ -41,101 +42,6 @@ constexpr auto kTrain = &Workload::train;
 constexpr auto kZero = &Workload::zero;
 constexpr auto kParallel = &Workload::parallel;
 constexpr auto kCluster = &Workload::cluster;
-
-// The ends of rows: what the key takes, which strategies it belongs to, what it needs.
-constexpr bool kOne = false, kList = true;
-constexpr StrategySet kFsdp1 = set_of(Strategy::fsdp1);
-constexpr StrategySet kFsdp2 = set_of(Strategy::fsdp2);
-constexpr StrategySet kFsdp = set_of(Strategy::fsdp1, Strategy::fsdp2);
-constexpr StrategySet kDdp = set_of(Strategy::ddp);
-constexpr StrategySet kZero2 = set_of(Strategy::zero2);
-constexpr StrategySet kZero3 = set_of(Strategy::zero3);
-constexpr StrategySet kZeros = set_of(Strategy::zero2, Strategy::zero3);
-constexpr StrategySet kDeepCompile = set_of(Strategy::deepcompile);
-constexpr StrategySet kSharded = set_of(Strategy::zero3, Strategy::deepcompile);
-constexpr StrategySet kBucketed = set_of(Strategy::zero2, Strategy::zero3, Strategy::deepcompile);
-constexpr StrategySet kThunder = set_of(Strategy::thunder_zero2, Strategy::thunder_zero3);
-constexpr StrategySet kSeveralRanks = kEveryStrategy & ~set_of(Strategy::single);
-constexpr StrategySet kTorch = kFsdp | set_of(Strategy::ddp, Strategy::single);
-constexpr StrategySet kUncompiled = kTorch | kBucketed;
-
-constexpr KeyNeeds kNothing{};
-constexpr KeyNeeds kLora{"train.trainable = lora", [](const Workload& w) {
-                           return w.train.trainable.kind == Trainable::Kind::lora;
-                         }};
-constexpr KeyNeeds kSgd{"train.optimizer = sgd",
-                        [](const Workload& w) { return w.train.optimizer == Optimizer::sgd; }};
-constexpr KeyNeeds kAdamw{"train.optimizer = adamw",
-                          [](const Workload& w) { return w.train.optimizer == Optimizer::adamw; }};
-constexpr KeyNeeds kAccumulation{"train.grad_accum above 1",
-                                 [](const Workload& w) { return w.train.grad_accum > 1; }};
-constexpr KeyNeeds kFusedAttention{"train.attention sdpa, flash or cudnn", [](const Workload& w) {
-                                     return w.train.attention != Attention::eager;
-                                   }};
-constexpr KeyNeeds kForwardPrefetch{"parallel.forward_prefetch = true",
-                                    [](const Workload& w) { return w.parallel.forward_prefetch; }};
-constexpr KeyNeeds kBackwardPrefetch{"parallel.backward_prefetch = pre", [](const Workload& w) {
-                                       return w.parallel.backward_prefetch == Prefetch::pre;
-                                     }};
-
-constexpr KeyNeeds kTorchOptimizer{
-    "an optimizer on the device and train.optimizer_state = master", [](const Workload& w) {
-      return (w.parallel.offload == Offload::none || w.parallel.offload == Offload::parameters) &&
-             (kSgd.holds(w) || w.train.optimizer_state == StateType::as_master);
-    }};
-constexpr KeyNeeds kOtherCompiler{"another strategy than Thunder's", [](const Workload& w) {
-                                    const bool is_thunder =
-                                        (set_of(w.parallel.strategy) & kThunder) != 0;
-                                    return !is_thunder || w.train.compile == Compile::thunder;
-                                  }};
-constexpr KeyNeeds kSelectiveFloat8{
-    "eager float8 under selective checkpointing", [](const Workload& w) {
-      const bool is_torchaos = w.train.float8 != Float8::none && w.train.float8 != Float8::delayed;
-      return is_torchaos && w.train.compile == Compile::none &&
-             w.train.checkpointing == Checkpointing::selective_op;
-    }};
-constexpr KeyNeeds kWholeLoss{"train.loss_chunks = 1",
-                              [](const Workload& w) { return w.train.loss_chunks == 1; }};
-constexpr KeyNeeds kWholeLogits{
-    "train.loss_chunks = 1, unless it is narrow", [](const Workload& w) {
-      return w.train.loss_chunks == 1 || w.train.logits == Logits::compute ||
-             w.train.logits == Logits::narrow;
-    }};
-
-constexpr KeyNeeds kNodes{"more than one node",
-                          [](const Workload& w) { return w.cluster.nodes > 1; }};
-
-bool has_rms_norm(const TreeNode& node) {
-  return node.kind == TreeNode::Kind::rms_norm ||
-         std::ranges::any_of(node.children, [](const TreeNode& n) { return has_rms_norm(n); });
-}
-
-// Of a family, or of one of its towers.
-template <class Holds>
-bool is_any(const ModelConfig& model, const Holds& holds) {
-  return !model.tree && (holds(model) || std::ranges::any_of(model.towers, holds));
-}
-
-constexpr KeyModels kCausal{"a causal language model, not a tree", [](const ModelConfig& m) {
-                              return !m.tree && m.causal &&
-                                     m.head == ModelConfig::Head::language_model;
-                            }};
-constexpr KeyModels kRotary{"a model with rotary positions", [](const ModelConfig& m) {
-                              return is_any(m, [](const ModelConfig& c) {
-                                return c.positions == ModelConfig::Positions::rotary;
-                              });
-                            }};
-constexpr KeyModels kGrouped{"a model with grouped-query attention", [](const ModelConfig& m) {
-                               return is_any(
-                                   m, [](const ModelConfig& c) { return c.kv_heads != c.heads; });
-                             }};
-constexpr KeyModels kRmsNorm{
-    "a model with RMSNorm", [](const ModelConfig& m) {
-      if (m.tree)
-        return std::ranges::any_of(m.tree->children,
-                                   [](const TreeNode& node) { return has_rms_norm(node); });
-      return is_any(m, [](const ModelConfig& c) { return c.norm == ModelConfig::Norm::rms; });
-    }};
 
 constexpr auto kCount = "integer from 1"sv;
 constexpr auto kFlag = "true | false"sv;
@@ -311,6 +217,11 @@ constexpr std::array kKeys{
                 "FSDP1: flat parameters of 16-byte aligned parameters, trained and frozen ones; "
                 "false: what is trained in a frozen unit is wrapped by itself",
                 set_bool<kParallel, &Parallel::use_orig_params>, kOne, kFsdp1},
+    WorkloadKey{"parallel.reentrant_checkpoints", kFlag, "false",
+                "FSDP1: reentrant checkpoints around the units of blocks, as transformers before "
+                "4.53 makes them: each is gathered a third time",
+                set_bool<kParallel, &Parallel::reentrant_checkpoints>, kOne, kFsdp1,
+                kRecomputedUnits},
     WorkloadKey{"parallel.param_dtype", kDType, "the compute dtype", "Of gathered parameters",
                 set_dtype<kParallel, &Parallel::param_dtype>, kOne, kSeveralRanks},
     WorkloadKey{"parallel.reduce_dtype", kDType,

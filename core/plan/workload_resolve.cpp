@@ -169,6 +169,12 @@ Status resolve_workload(Workload& workload, const ModelConfig& model) {
       ((is_whole(parallel.strategy) && workload.train.master == DType::f32) ||
        ((parallel.strategy == Strategy::fsdp1 || parallel.strategy == Strategy::deepcompile) &&
         parallel.param_dtype == DType::f32));
+  // States of the parameters' own dtype are those that torch.optim makes.
+  StateType& states = workload.train.optimizer_state;
+  const DType master = workload.train.master;
+  if ((states == StateType::f32 && master == DType::f32) ||
+      (states == StateType::bf16 && master == DType::bf16))
+    states = StateType::as_master;
   // Thunder is a compiler: there is no such schedule without its fused regions.
   const Strategy strategy = workload.parallel.strategy;
   if (strategy == Strategy::thunder_zero2 || strategy == Strategy::thunder_zero3)

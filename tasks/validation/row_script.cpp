@@ -182,6 +182,15 @@ bool names_no_sync(const MeasuredRow& row) {
 
 namespace {
 
+bool names_reentrant_checkpoints(const MeasuredRow& row) {
+  const std::string words =
+      lower(row.checkpointing_text + "; " + row.strategy_text + "; " + row.notes);
+  const auto says = [&](std::string_view word) { return affirms(words, word); };
+  return row.strategy.starts_with("fsdp1") && row.checkpointing == "full" &&
+         row.compile == "none" && says("gradient_checkpointing") &&
+         (says("accelerate") || says("trainer"));
+}
+
 RowScript script_of_source(const MeasuredRow& row) {
   const auto comes_from = [&](std::string_view place) {
     return row.source.find(place) != std::string::npos;
@@ -228,6 +237,7 @@ RowScript script_of_source(const MeasuredRow& row) {
 RowScript script_of(const MeasuredRow& row) {
   RowScript script = script_of_source(row);
   script.fuses_projection = names_fused_projection(row);
+  script.reenters = names_reentrant_checkpoints(row);
   script.chunks_loss = !script.fuses_projection && names_chunked_loss(row);
   return script;
 }

@@ -22,6 +22,7 @@ struct RowScript {
   bool calls_loss = false;        ///< by itself, with what the model returned
   bool keeps_absolutes = false;   ///< Train::keep_absolute_values
   bool mixes_frozen = false;      ///< FSDP1's flat parameters hold adapters, too (use_orig_params)
+  bool reenters = false;          ///< Parallel::reentrant_checkpoints
   /// The published time is of one of so many micro-batches, which one optimizer step accumulates:
   /// predicted as their mean, with a share of the optimizer.
   std::int64_t micro_batches = 1;
@@ -39,6 +40,10 @@ struct RowScript {
 ///   autocast over fp32 parameters, but atorch's attention hands queries, keys and values to
 ///   flash-attn as they come, which refuses fp32: parameters are gathered in bf16. Real models on
 ///   fake tensors, run so, have the published peaks to 1 MiB. It sets use_orig_params.
+/// - transformers' gradient_checkpointing under the FSDP1 of accelerate or its Trainer, as the
+/// row's
+///   words say: checkpoints around units ("introduces a redundant AllGather operation in backward
+///   pass", training_args.py). Since 4.53 they are within; tables name no version.
 /// - fsdp_qlora (train.py): holds `output` of transformers' model, which widens and shifts the
 ///   logits as that of 2023 does.
 /// - Thunder (thunder/benchmarks/benchmark_litgpt.py): holds `logits`, and its loss reads them as

@@ -183,6 +183,7 @@ class Translator {
     if (script_.micro_batches > 1 || (reduces_late && row_.grad_accum > 1))
       set("train.no_sync", std::string("true"));
     out_.timed_parts = script_.micro_batches;
+    if (script_.reenters) set("parallel.reentrant_checkpoints", std::string("true"));
     // Published results are older than PyTorch 2.9 and repeat keys and values; a compiler fuses the
     // norms.
     set("train.fused_rms_norm", std::string(row_.compile == "none" ? "false" : "true"));

@@ -218,6 +218,19 @@ TEST_CASE("states of AdamW are as wide as they are said to be") {
   }
 }
 
+TEST_CASE("states of the parameters' own dtype are those that are made unasked") {
+  for (const auto& [precision, type] :
+       {std::pair("bf16-mixed", "fp32"), std::pair("bf16", "bf16")}) {
+    INFO(precision);
+    const std::vector<std::string> sets{std::string("train.precision=") + precision};
+    const auto asked =
+        sample("tiny_fsdp2", with(sets, {std::string("train.optimizer_state=") + type}));
+    const auto unasked = sample("tiny_fsdp2", sets);
+    CHECK(step_time(simulated(asked)) == step_time(simulated(unasked)));
+    CHECK(asked.graph.storages == unasked.graph.storages);
+  }
+}
+
 TEST_CASE("gradients as views of DDP's buckets save a copy of all gradients") {
   for (const char* precision : {"fp32", "bf16-mixed", "bf16"}) {
     INFO(precision);

@@ -1,4 +1,5 @@
 // LoRA by hand: what a step of a two-layer Llama holds at its peak, to the byte.
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -142,6 +143,15 @@ TEST_CASE("FSDP1 shards adapters apart from the frozen block that they are in") 
   for (const char* checkpointing : {"full", "selective"})
     CHECK(count(lowered({std::string("train.activation_checkpointing=") + checkpointing}),
                 OpKind::all_gather) == 1 + 2 * 2 + 3 * kLeaves);
+  // Within reentrant checkpoints each block is gathered once more, and the frozen ones keep the
+  // gradients of their inputs until the backward ends.
+  const Graph around =
+      lowered({"train.activation_checkpointing=full", "parallel.reentrant_checkpoints=true"});
+  CHECK(count(around, OpKind::all_gather) == 1 + 2 * 3 + 3 * kLeaves);
+  const auto kept = std::ranges::count_if(around.storages, [&](const Storage& storage) {
+    return around.text(storage.name) == "gradient of the input";
+  });
+  CHECK(kept == 2);
   const auto accumulated = [&](const char* count_of) {
     return count(lowered({"parallel.sharding=shard_grad_op", "train.no_sync=true",
                           std::string("train.grad_accum=") + count_of}),
@@ -155,17 +165,28 @@ TEST_CASE("FSDP1 shards adapters apart from the frozen block that they are in") 
         summary_of("fsdp1", {"parallel.use_orig_params=true"}).slow().memory.peaks.requested);
 }
 
-TEST_CASE("an FSDP1 shard without any adapter joins the clipping of the others") {
-  const TemporaryFile config(kConfig);
-  const TemporaryFile source(workload(config.path(), "fsdp1"));
-  auto read = plan::read_workload(
-      source.path(),
-      {"parallel.world_size=64", "train.clip_grad_norm=true", "parallel.use_orig_params=true"});
-  REQUIRE(read);
-  auto shape = plan::read_model(*read);
-  REQUIRE(shape);
-  const auto graph = plan::lower(plan::build_model(*shape, read->train), *read);
-  REQUIRE(graph);
-  CHECK(bytes_of(*graph, Cause::optimizer_state) == 0);
-  for (const Problem& problem : validate(*graph)) FAIL_CHECK(problem.message);
+TEST_CASE("of an FSDP1 shard group the rank is lowered whose optimizer holds most") {
+  const auto states = [](const std::vector<std::string>& sets) {
+    const TemporaryFile config(kConfig);
+    const TemporaryFile source(workload(config.path(), "fsdp1"));
+    auto read = plan::read_workload(
+        source.path(), with(sets, {"train.clip_grad_norm=true", "parallel.use_orig_params=true"}));
+    REQUIRE(read);
+    auto shape = plan::read_model(*read);
+    REQUIRE(shape);
+    const auto graph = plan::lower(plan::build_model(*shape, read->train), *read);
+    REQUIRE(graph);
+    for (const Problem& problem : validate(*graph)) FAIL_CHECK(problem.message);
+    Bytes bytes = 0;
+    for (const Storage& storage : graph->storages)
+      if (storage.cause == Cause::optimizer_state && storage.bytes > 4) bytes += storage.bytes;
+    return bytes;
+  };
+  // A block's attention comes first in its flat parameter, its mlp last: the ranks in the middle of
+  // eight hold nothing else than that.
+  constexpr Bytes kMlp = 3 * kHidden * kInner;
+  constexpr Bytes kShare = kBlock / 8;
+  CHECK(states({"train.trainable=mlp", "parallel.world_size=2"}) > 2 * 2 * kMlp / 2 * kWide);
+  CHECK(states({"train.trainable=mlp", "parallel.world_size=8"}) == 2 * 2 * kShare * kWide);
+  CHECK(states({"parallel.world_size=64"}) > 2 * 2 * kAdapters / 64 * kWide);
 }

@@ -46,7 +46,9 @@ std::vector<std::string> unit_names(const Lowered& lowered, const RecordedCase& 
 class Listener {
  public:
   Listener(const Lowered& lowered, const RecordedCase& recorded)
-      : graph_(lowered.graph), names_(unit_names(lowered, recorded)) {
+      : graph_(lowered.graph),
+        names_(unit_names(lowered, recorded)),
+        reenters_(lowered.workload.parallel.reentrant_checkpoints) {
     for (const plan::Module& module : lowered.model.modules)
       if (module.is_block) blocks_.push_back(module.path);
     shows_group_ = !recorded.steady.collectives.empty() &&
@@ -151,10 +153,14 @@ class Listener {
     return std::string(forward == is_layer(module_) ? kHead : kEmbedding);
   }
 
-  /// A pass of a module: its ops of one micro-batch in the forward, or in the backward.
-  static std::string pass_of(const Op& op, const std::string& module) {
-    return fmt::format("{} {} {}", module, op.phase == Phase::forward, op.micro_batch);
+  /// A pass of a module: its ops of one micro-batch in the forward, in the backward, or, where the
+  /// checkpoint is around the unit, in the recomputation.
+  std::string pass_of(const Op& op, const std::string& module) const {
+    const std::string pass =
+        fmt::format("{} {} {}", module, op.phase == Phase::forward, op.micro_batch);
+    return is_again(op) ? pass + " alone" : pass;
   }
+  bool is_again(const Op& op) const { return reenters_ && op.phase == Phase::recompute; }
 
   bool is_of_a_module(const Op& op) const {
     return op.role == Role::compute && op.phase != Phase::optimizer && op.phase != Phase::other;
@@ -183,9 +189,10 @@ class Listener {
     if (new_pass(op)) module_ = {};
     const std::string module = enter(op);
     const std::string pass = pass_of(op, module);
-    const bool forward = op.phase == Phase::forward;
+    const bool forward = op.phase == Phase::forward || is_again(op);
     if (seen_.insert(pass).second) note(forward ? "fwd>" : "bwd>", module);
-    if (op.phase == Phase::recompute && seen_.insert(pass + " again").second) note("fwd>", module);
+    if (!forward && op.phase == Phase::recompute && seen_.insert(pass + " again").second)
+      note("fwd>", module);
     if (--last_op_[pass] == 0) {
       seen_.erase(pass);
       seen_.erase(pass + " again");
@@ -274,6 +281,7 @@ class Listener {
 
   const Graph& graph_;
   std::vector<std::string> names_;
+  bool reenters_ = false;
   std::vector<std::string> blocks_;
   bool shows_group_ = false;
   std::set<std::uint32_t> gathered_, scattered_;  // storages

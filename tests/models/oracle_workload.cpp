@@ -46,7 +46,7 @@ class Translation {
     train.clip_grad_norm =
         recorded_.settings.contains("clip_grad_norm") && is("clip_grad_norm", "true");
     if (recorded_.settings.contains("activation_checkpointing") &&
-        is("activation_checkpointing", "block"))
+        !is("activation_checkpointing", "none"))
       train.checkpointing = plan::Checkpointing::full;
     parallel_.world_size = recorded_.world_size;
     if (recorded_.settings.contains("shard_size") && !is("shard_size", "null"))
@@ -105,6 +105,7 @@ class Translation {
     parallel_.forward_prefetch = is("forward_prefetch", "true");
     parallel_.limit_all_gathers = is("limit_all_gathers", "true");
     parallel_.use_orig_params = is("use_orig_params", "true");
+    parallel_.reentrant_checkpoints = is("activation_checkpointing", "around");
     workload_.train.compute = parallel_.param_dtype = dtype(at("param_dtype"), DType::f32);
     parallel_.reduce_dtype = dtype(at("reduce_dtype"), parallel_.param_dtype);
     workload_.train.no_sync = is("no_sync", "true");

@@ -11,7 +11,7 @@ FSDP1 = {  # the defaults of the settings; a case names what differs
     "use_orig_params": False,
     "param_dtype": None,
     "reduce_dtype": None,
-    "activation_checkpointing": "none",  # none | block (checkpoint_wrapper inside the unit)
+    "activation_checkpointing": "none",  # none | block (checkpoint_wrapper inside the unit) | around (reentrant, around it)
     "grad_accum": 1,
     "no_sync": False,  # with grad_accum: all micro-batches but the last run inside no_sync()
     "clip_grad_norm": False,
@@ -76,6 +76,8 @@ def fsdp1_cases():
     add("accum_no_sync_orig_params_bf16", ("llama",), grad_accum=2, no_sync=True, use_orig_params=True, **BF16)
     add("checkpoint", activation_checkpointing="block", use_orig_params=True)
     add("checkpoint_prefetch_none", ("llama",), activation_checkpointing="block", use_orig_params=True, backward_prefetch="none")
+    add("checkpoint_around", activation_checkpointing="around")
+    add("checkpoint_around_bf16", ("llama",), activation_checkpointing="around", **BF16)
     add("clip", ("llama",), clip_grad_norm=True)
     add("hybrid", ("llama",), sharding_strategy="HYBRID_SHARD", shard_size=2)
     add("hybrid_zero2", ("llama",), sharding_strategy="_HYBRID_SHARD_ZERO2", shard_size=2)

@@ -47,11 +47,11 @@ STEPS, BATCH, SEQ = 8, 2, 8
 # --- wrapping ---------------------------------------------------------------------------------------------------------
 
 
-def checkpoint_blocks(model):
+def checkpoint_blocks(model, kind="NO_REENTRANT"):
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 
     for i, layer in enumerate(model.layers):
-        model.layers[i] = checkpoint_wrapper(layer, checkpoint_impl=CheckpointImpl.NO_REENTRANT)
+        model.layers[i] = checkpoint_wrapper(layer, checkpoint_impl=CheckpointImpl[kind])
 
 
 def wrap_fsdp1(model, s, world):
@@ -76,7 +76,7 @@ def wrap_fsdp1(model, s, world):
         mesh = init_device_mesh("cpu", (world // s["shard_size"], s["shard_size"]), mesh_dim_names=("replicate", "shard"))
         REC.group_names = {mesh.get_group("shard"): "shard", mesh.get_group("replicate"): "replicate"}
     prefetch = {"none": None, "pre": BackwardPrefetch.BACKWARD_PRE, "post": BackwardPrefetch.BACKWARD_POST}
-    return FullyShardedDataParallel(
+    whole = FullyShardedDataParallel(
         model,
         sharding_strategy=ShardingStrategy[s["sharding_strategy"]],
         auto_wrap_policy=policy,
@@ -88,6 +88,9 @@ def wrap_fsdp1(model, s, world):
         device_id=torch.device("cpu"),
         device_mesh=mesh,
     )
+    if s["activation_checkpointing"] == "around":
+        checkpoint_blocks(model, "REENTRANT")
+    return whole
 
 
 def wrap_fsdp2(model, s, world):

@@ -92,6 +92,24 @@ TEST_CASE("torchtitan's script changed with its pull requests") {
   CHECK_FALSE(script_of(row_of("https://example.org", "torch 2.9")).compiles_loss);
 }
 
+TEST_CASE("transformers' checkpoints are around the units of accelerate's FSDP1") {
+  MeasuredRow row = full_row();
+  row.strategy = "fsdp1";
+  row.strategy_text = "FSDP1 FULL_SHARD (accelerate)";
+  row.checkpointing = "full";
+  row.checkpointing_text = "gradient_checkpointing";
+  row.compile = "none";
+  CHECK(script_of(row).reenters);
+  row.notes = "without gradient_checkpointing";
+  row.checkpointing_text = "full";
+  CHECK_FALSE(script_of(row).reenters);
+  row.notes = "gradient_checkpointing=True, SFTTrainer";
+  row.strategy_text = "FSDP1";
+  CHECK(script_of(row).reenters);
+  row.strategy = "fsdp2";
+  CHECK_FALSE(script_of(row).reenters);
+}
+
 TEST_CASE("a stated date goes before the number of torchtitan's pull request") {
   const auto deletes = [](const char* notes) {
     return script_of(row_of("https://github.com/pytorch/torchtitan/pull/382", notes)).logits ==
