@@ -138,7 +138,7 @@ Result<CandidateFloors> Candidates::floors(const Candidate& candidate,
   if (is_new) memory->second = memory_floor(graph);
   return CandidateFloors{sim::step_time_bounds(graph, ready->prices).bound(),
                          memory->second + ready->limits.outside_allocator, ready->limits.capacity,
-                         graph.tokens_per_rank_step};
+                         graph.tokens_per_rank_step, graph.world_size};
 }
 
 Result<ScheduleLoads> Candidates::loads(const Candidate& candidate) const {

@@ -53,6 +53,7 @@ struct CandidateFloors {
   Bytes memory = 0;    ///< live on the device, with what lies outside the allocator
   Bytes capacity = 0;  ///< of the device
   std::int64_t tokens_per_rank_step = 0;
+  std::int64_t world_size = 1;
 };
 
 /// The model's own work in a steady step, wherever it comes in the schedule.

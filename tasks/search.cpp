@@ -254,12 +254,7 @@ std::optional<SearchMiss> miss_of(const SearchReport& report, const SweepGrid& g
 }
 
 void warn_of_tokens(const SimulatorJudge& judge, SearchReport& report) {
-  if (report.goal != SearchGoal::step_time) return;
-  std::set<std::int64_t> tokens;
-  for (const auto& [index, point] : judge.simulated())
-    if (point.status == run::PointStatus::fits)
-      tokens.insert(point.figures.tokens_per_rank_step * point.figures.world_size);
-  if (tokens.size() > 1)
+  if (report.goal == SearchGoal::step_time && judge.tokens().size() > 1)
     report.warnings.emplace_back(
         "the points' steps hold different numbers of tokens, and the shortest step wins: "
         "--per-token compares GPU time per token");

@@ -65,6 +65,7 @@ std::optional<sim::Judgement> SimulatorJudge::floor_of(const Candidate& candidat
       goal_ == SearchGoal::memory
           ? (beyond > 0 ? kNoMemory + beyond : too_long(least->step))
           : std::max<Bytes>({least->memory - *request_.memory_limit, beyond, 0});
+  if (excess == 0) tokens_.insert(least->tokens_per_rank_step * least->world_size);
   return sim::Judgement{excess, cost_floor(*least),
                         goal_ == SearchGoal::memory ? least->step : least->memory};
 }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "core/store/sweep_writer.h"
@@ -35,6 +36,9 @@ class SimulatorJudge final : public sim::Judge {
 
   /// Points by number.
   const std::map<std::int64_t, run::SweepPoint>& simulated() const { return simulated_; }
+  /// Of the job's steps at points that may meet the limit, ruled out by their bounds or not: which
+  /// numbers of tokens they hold.
+  const std::set<std::int64_t>& tokens() const { return tokens_; }
   /// Of the first point that cannot be; empty: all can.
   const std::string& first_error() const { return first_error_; }
   /// Bounds of a point, which must be possible.
@@ -63,6 +67,7 @@ class SimulatorJudge final : public sim::Judge {
   std::map<std::string, CandidateGroup> groups_;  ///< by schedule_key(): those looked at lately
   std::deque<std::string> order_;                 ///< of their coming
   std::map<std::int64_t, run::SweepPoint> simulated_;
+  std::set<std::int64_t> tokens_;
   std::string first_error_;
 };
 

@@ -315,6 +315,21 @@ TEST_CASE("a search's answer is what simulate says of its command") {
   CHECK(rows == report.simulated);
 }
 
+TEST_CASE("a search warns of unequal tokens where bounds rule out the larger batch") {
+  SearchRequest request;
+  request.source = kSearchSamples + "llama3_8b_fsdp2.toml";
+  request.vary = {"train.micro_batch=1,2"};
+  request.memory_limit = 80 * GiB;
+  const SearchReport report = found(request);
+  CHECK(report.simulated == 1);
+  CHECK(report.ruled_out == 1);
+  REQUIRE(report.warnings.size() == 1);
+  CHECK(report.warnings.front().find("different numbers of tokens") != std::string::npos);
+
+  request.vary = {"train.micro_batch=1,64"};  // that the limit forbids
+  CHECK(found(request).warnings.empty());
+}
+
 TEST_CASE("a search that cannot be says why") {
   SearchRequest request;
   request.source = kSearchSamples + "tiny_fsdp2.toml";
