@@ -32,9 +32,32 @@ Status set_hardware(const plan::Workload& machine, Schedule& schedule) {
   return {};
 }
 
+// A path may name another file in another folder, or at another time.
+Status check_inputs(const StoredWorkload& stored, const std::vector<std::string>& files,
+                    const FileDigests& now) {
+  for (const auto& [path, digest] : stored.inputs) {
+    if (std::ranges::find(files, path) == files.end()) continue;
+    const auto found = std::ranges::find(now, path, &FileDigests::value_type::first);
+    if (found != now.end() && found->second == digest) continue;
+    return fail_at(stored.location,
+                   "was predicted with {}, {}: go to the folder where it was predicted, or name "
+                   "the file by --set, as --set model.config=PATH",
+                   path,
+                   found == now.end() ? "which is not here" : "and the file here is another one");
+  }
+  return {};
+}
+
 // Fills graph, hardware, model and strategy; returns the machine to price it on.
 Result<plan::Workload> read_workload(std::string text, const std::string& source,
-                                     const std::vector<std::string>& sets, Schedule& schedule) {
+                                     const std::vector<std::string>& sets,
+                                     const StoredWorkload* stored, Schedule& schedule) {
+  const std::vector<std::string> files = workload_files(text, source, sets);
+  schedule.inputs.insert(schedule.inputs.end(), files.begin(), files.end());
+  schedule.digests = digests_of(files, source);
+  if (stored != nullptr)
+    if (const Status same = check_inputs(*stored, files, schedule.digests); !same)
+      return tl::unexpected(same.error());
   KeptParts parts;
   auto read = read_workload_source(text, source, sets, parts);
   if (!read) return tl::unexpected(read.error());
@@ -43,7 +66,6 @@ Result<plan::Workload> read_workload(std::string text, const std::string& source
   schedule.warnings = std::move(read->warnings);
   schedule.hardware = *read->hardware;
   schedule.source_text = std::move(text);
-  schedule.inputs.push_back(read->workload.model_config);
   schedule.graph = std::move(*graph);
   schedule.model = fmt::format("{}, {} layers", read->model->model_type, read->model->layers);
   schedule.strategy = plan::name(read->workload.parallel.strategy);
@@ -203,7 +225,8 @@ Result<plan::Workload> read_text(std::string text, const Sources& sources,
   if (sources.step)
     return fail_at("--step", "chooses a step of a recorded run, and {} is none", source);
   switch (*kind) {
-    case SourceKind::workload: return read_workload(std::move(text), source, sets, schedule);
+    case SourceKind::workload:
+      return read_workload(std::move(text), source, sets, nullptr, schedule);
     case SourceKind::thunder:
       return read_thunder(std::move(text), source, is_thunder_pair ? sources.paths.back() : "",
                           sets, schedule);
@@ -215,7 +238,8 @@ Result<plan::Workload> read_text(std::string text, const Sources& sources,
 Result<plan::Workload> read_sources(const Sources& sources, const std::vector<std::string>& sets,
                                     Schedule& schedule) {
   if (sources.workload)
-    return read_workload(*sources.workload, sources.paths.front(), sets, schedule);
+    return read_workload(sources.workload->text, sources.paths.front(), sets, &*sources.workload,
+                         schedule);
   if (is_chakra(sources.paths.front())) {
     if (sources.is_pair)
       return fail_at(sources.paths.front(),

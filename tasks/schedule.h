@@ -12,16 +12,24 @@
 #include "sim/cost/hardware.h"
 #include "sim/engine/engine.h"
 #include "sim/passes/pass.h"
+#include "tasks/workload_files.h"
 
 namespace foregather::tasks {
+
+/// A workload that a database holds.
+struct StoredWorkload {
+  std::string text;
+  std::string location;  ///< of the run
+  FileDigests inputs;    ///< what of its files must be as it was
+};
 
 /// What to simulate.
 struct Sources {
   std::vector<std::string> paths;    ///< at least one; several are ranks, or two Thunder traces
   bool is_pair = false;              ///< those of a forward and its backward
   std::optional<std::int64_t> step;  ///< of a recorded run
-  /// The content of the one path, a workload, where it is known already.
-  std::optional<std::string> workload = std::nullopt;
+  /// What is read in place of the one path, a workload.
+  std::optional<StoredWorkload> workload = std::nullopt;
 };
 
 /// A recorded run before any what-if.
@@ -37,6 +45,7 @@ struct Schedule {
   std::string batch;     ///< "micro-batch 8 × 320 tokens" of a workload
   std::string source_text;
   std::vector<std::string> inputs;  ///< the files that were read
+  FileDigests digests;              ///< of those that a workload names
   Graph graph;
   sim::Hardware hardware;
   std::vector<sim::CostTable> prices;  ///< by RankClass::hardware

@@ -34,6 +34,7 @@ run::RunInfo run_info(const SimulateRequest& request, const Schedule& schedule) 
   for (const std::string& set : request.sets) info.options += "--set " + set + "\n";
   for (const std::string& pass : request.what_if) info.options += "--what-if " + pass + "\n";
   info.hardware = schedule.hardware.name;
+  info.inputs = schedule.digests;
   info.strategy = schedule.replays_measured ? run::kReplay : schedule.strategy;
   info.world_size = schedule.graph.world_size;
   info.parameters = schedule.graph.parameters;

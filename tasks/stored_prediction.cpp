@@ -1,8 +1,11 @@
 #include "tasks/stored_prediction.h"
 
+#include <algorithm>
+
 #include "core/store/location.h"
 #include "core/store/reader.h"
 #include "tasks/sniff.h"
+#include "tasks/workload_files.h"
 
 namespace foregather::tasks {
 namespace {
@@ -31,7 +34,11 @@ bool is_of_workload(const run::RunInfo& about) {
 bool ask_as_predicted(const run::RunInfo& about, SimulateRequest& request) {
   if (!is_of_workload(about)) return false;
   request.sources.paths = {about.source};
-  request.sources.workload = about.source_text;
+  request.sources.workload = StoredWorkload{about.source_text, about.source, about.inputs};
+  const auto named = workload_files("", about.source, request.sets);
+  std::erase_if(request.sources.workload->inputs, [&](const auto& input) {
+    return std::ranges::find(named, input.first) != named.end();
+  });
   prepend_options(about.options, request);
   return true;
 }
@@ -47,6 +54,7 @@ Result<std::vector<std::string>> open_stored_prediction(SimulateRequest& request
   if (request.sources.step)
     return fail_at("--step", "chooses a step of a recorded run, and {} is predicted", location);
   ask_as_predicted(*about, request);
+  request.sources.workload->location = location;
   return std::vector{store::parse_location(location).path};
 }
 

@@ -10,7 +10,9 @@
 namespace foregather::tasks {
 
 /// Where a run was predicted from a workload: asks for that workload, as the run has it, with the
-/// run's --set and --what-if before the request's own. False: it was not, and nothing changes.
+/// run's --set and --what-if before the request's own. Its files must be those that it was
+/// predicted with, but for those that the request's own --set names. False: it was not, and nothing
+/// changes.
 bool ask_as_predicted(const run::RunInfo& about, SimulateRequest& request);
 
 /// Where the one source is a run that was predicted from a workload: puts that workload, as it is

@@ -3,6 +3,7 @@
 #include "sim/passes/registry.h"
 #include "tasks/sweep_inputs.h"
 #include "tasks/version.h"
+#include "tasks/workload_files.h"
 
 namespace foregather::tasks {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tasks/sweep_grid.h"
@@ -15,10 +14,5 @@ namespace foregather::tasks {
 /// ask for it.
 std::vector<std::string> input_files(const GridRequest& request, const SweepAxes& axes,
                                      const std::optional<std::string>& text);
-
-/// Regular files but `known` with digests of what they hold: SHA-256; of more than 64 MiB that of
-/// the length, the first 32 MiB and the last.
-std::vector<std::pair<std::string, std::string>> digests_of(const std::vector<std::string>& files,
-                                                            const std::string& known);
 
 }  // namespace foregather::tasks

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -33,6 +34,8 @@ struct RunInfo {
   std::string source;       ///< what was asked for: the path as given
   std::string source_text;  ///< its content, so that the run explains itself
   std::string options;      ///< what the command line changed, one a line
+  /// Other files that a workload was read with: paths, and digests of what they held.
+  std::vector<std::pair<std::string, std::string>> inputs;
   std::string hardware;
   std::string strategy;
   std::uint32_t world_size = 1;

@@ -53,6 +53,14 @@ Status Loader::warnings() {
   });
 }
 
+Status Loader::inputs() {
+  return each_row("run_input", "id, path, digest", [&](CellReader& row, std::size_t number) {
+    row.id(number);
+    std::string path = row.text();
+    run_.about.inputs.emplace_back(std::move(path), row.text());
+  });
+}
+
 Status Loader::strings() {
   bool repeated = false;
   const Status read = each_row("string", "id, text", [&](CellReader& row, std::size_t number) {
@@ -151,6 +159,8 @@ Result<RunInfo> Loader::load_about() {
   if (const Status done = info(); !done) return tl::unexpected(done.error());
   if (version_ >= 5)
     if (const Status done = warnings(); !done) return tl::unexpected(done.error());
+  if (version_ >= 8)
+    if (const Status done = inputs(); !done) return tl::unexpected(done.error());
   return std::move(run_.about);
 }
 
@@ -169,7 +179,8 @@ Result<Run> Loader::load() {
                               Part{2, &Loader::launches},      Part{2, &Loader::waits},
                               Part{2, &Loader::collectives},   Part{2, &Loader::inferred_causes},
                               Part{4, &Loader::state},         Part{4, &Loader::works},
-                              Part{5, &Loader::warnings},      Part{7, &Loader::kernel_launches}};
+                              Part{5, &Loader::warnings},      Part{7, &Loader::kernel_launches},
+                              Part{8, &Loader::inputs}};
   for (const Part& part : kParts)
     if (version_ >= part.since)
       if (const Status done = (this->*part.read)(); !done) return tl::unexpected(done.error());

@@ -35,6 +35,7 @@ class Loader {
 
   Status info();
   Status warnings();
+  Status inputs();
   Status strings();
   Status classes();
   Status ranks();

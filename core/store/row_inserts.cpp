@@ -265,6 +265,16 @@ Status insert_dropped(Database& database, std::int64_t id, const run::EventCount
                      });
 }
 
+Status insert_inputs(Database& database, std::int64_t id,
+                     const std::vector<std::pair<std::string, std::string>>& inputs) {
+  return insert_rows(database, "INSERT INTO run_input VALUES (?,?,?,?)", inputs.size(),
+                     [&](Statement& statement, std::size_t row) {
+                       const auto& [path, digest] = inputs[row];
+                       return statement.run(id, row_id(0, row), std::string_view(path),
+                                            std::string_view(digest));
+                     });
+}
+
 }  // namespace
 
 void RowCounts::count(RunView run) {
@@ -301,6 +311,7 @@ Status insert_info(Database& database, std::int64_t id, const run::RunInfo& info
   if (!inserted) return inserted;
   if (Status done = insert_warnings(database, id, 0, info.warnings); !done) return done;
   if (Status done = insert_dropped(database, id, info.dropped); !done) return done;
+  if (Status done = insert_inputs(database, id, info.inputs); !done) return done;
   if (info.state == run::RunState::complete) return {};
   return insert_rows(
       database, "INSERT INTO recording VALUES (?,?)", 1,

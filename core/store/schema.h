@@ -10,7 +10,7 @@
 namespace foregather::store {
 
 inline constexpr std::int64_t kApplicationId = 0x466F7265;  // "Fore"
-inline constexpr std::int64_t kUserVersion = 7;
+inline constexpr std::int64_t kUserVersion = 8;
 
 /// The tables that each version adds: schema.sql, schema_2.sql and so on.
 extern const std::array<const char*, kUserVersion> kSchemas;

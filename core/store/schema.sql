@@ -1,6 +1,6 @@
 -- The database of Foregather: runs, predicted or measured, as core/run/rows.h has them.
 --
---   application_id  0x466F7265 ("Fore")     user_version  7
+--   application_id  0x466F7265 ("Fore")     user_version  8
 --
 -- These are the tables of version 1; schema_2.sql and so on have those that the next versions add. A
 -- version only adds tables, so that an older database reads as one whose newer tables are empty.

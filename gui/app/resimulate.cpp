@@ -19,7 +19,8 @@ Result<WhatIf> what_if_of(const OpenRun& open) {
   tasks::SimulateRequest request;
   if (tasks::ask_as_predicted(open.run->about, request)) {
     source.is_text = true;
-    source.workload = std::move(request.sources.workload);
+    source.workload = std::move(request.sources.workload->text);
+    source.inputs = std::move(request.sources.workload->inputs);
     source.workload_path = request.sources.paths.front();
     source.stored_sets = std::move(request.sets);
     source.stored_passes = std::move(request.what_if);
@@ -38,7 +39,8 @@ Result<Resimulated> resimulate(const WhatIf& what_if, std::optional<OpenRun> bel
   request.sources.paths = {source.location};
   if (source.is_text) {
     request.sources.paths = {source.workload_path};
-    request.sources.workload = source.workload;
+    request.sources.workload =
+        tasks::StoredWorkload{source.workload.value_or(""), source.location, source.inputs};
     request.sets = source.stored_sets;
     request.what_if = source.stored_passes;
   }

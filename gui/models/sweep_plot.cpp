@@ -139,7 +139,10 @@ WhatIfSource SweepPlot::source_of(const run::SweepPoint& point) const {
   WhatIfSource source;
   source.location = source.workload_path = info_.source;
   source.is_text = !info_.source_text.empty();
-  if (source.is_text) source.workload = info_.source_text;
+  if (source.is_text) {
+    source.workload = info_.source_text;
+    source.inputs = info_.inputs;
+  }
   add_options(info_.options, source);
   constexpr std::string_view kWhatIf = "what-if.";
   for (std::size_t a = 0; a < info_.axes.size() && a < point.values.size(); ++a) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -23,6 +24,8 @@ struct WhatIfSource {
   std::vector<std::string> sets, passes;
   bool is_recorded = false;  ///< a recording, of a machine that it names
   bool is_text = false;      ///< what is simulated is `workload`, whatever the file has now
+  /// Files that the workload was read with, where it is stored: paths and digests.
+  std::vector<std::pair<std::string, std::string>> inputs = {};
 };
 
 /// The figures that stay in view. Those of `simulate --json`: steady step of the slowest rank,

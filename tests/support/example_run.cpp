@@ -71,6 +71,7 @@ Run example_run() {
   run.about.tool = "foregather test";
   run.about.source = "example.toml";
   run.about.source_text = "[model]\n";
+  run.about.inputs = {{"config.json", "a digest"}, {"hardware.toml", "another"}};
   run.about.hardware = "h100_sxm";
   run.about.strategy = "fsdp2";
   run.about.world_size = 4;

@@ -141,9 +141,9 @@ TEST_CASE("newer and foreign databases are refused by name") {
   const Folder folder;
   const std::string path = folder.file("run.db");
   write(path, {"example"});
-  change(path, "PRAGMA user_version = 8");
-  CHECK(error_of(path).find("has version 8, this program reads up to 7") != std::string::npos);
-  change(path, "PRAGMA user_version = 7; PRAGMA application_id = 5");
+  change(path, "PRAGMA user_version = 9");
+  CHECK(error_of(path).find("has version 9, this program reads up to 8") != std::string::npos);
+  change(path, "PRAGMA user_version = 8; PRAGMA application_id = 5");
   CHECK(error_of(path).find("another program") != std::string::npos);
 }
 
@@ -157,12 +157,14 @@ TEST_CASE("a database of version 1 reads as one whose newer tables are empty") {
       "collective; DROP TABLE inferred_causes; DROP TABLE comparison; DROP TABLE "
       "compared_group; DROP TABLE compared_op; DROP TABLE sweep; DROP TABLE sweep_axis; DROP TABLE "
       "point; DROP TABLE recording; DROP TABLE kernel_work; DROP TABLE warning; DROP TABLE "
-      "dropped; DROP TABLE sweep_input; DROP TABLE kernel_launch; PRAGMA user_version = 1");
+      "dropped; DROP TABLE sweep_input; DROP TABLE kernel_launch; DROP TABLE run_input; PRAGMA "
+      "user_version = 1");
   const auto read = read_run(path);
   if (!read) FAIL(read.error().text());
   const run::Run run = test::example_run();
   CHECK(read->threads.empty());
   CHECK(read->kernel_launches.empty());
+  CHECK(read->about.inputs.empty());
   CHECK(read->bindings == run.bindings);
   REQUIRE(read->ops.size() == run.ops.size());
   CHECK_FALSE(read->ops.launch[0]);

@@ -145,8 +145,10 @@ TEST_CASE("a sweep of a program that kept no digests goes on, and merges") {
   }
   auto old = store::Database::open_in_place(parts.front());
   REQUIRE(old.has_value());
-  REQUIRE(old->execute("DROP TABLE sweep_input; DROP TABLE kernel_launch; PRAGMA user_version = 5")
-              .has_value());
+  REQUIRE(
+      old->execute("DROP TABLE sweep_input; DROP TABLE kernel_launch; DROP TABLE run_input; PRAGMA "
+                   "user_version = 5")
+          .has_value());
   REQUIRE(old->finish().has_value());
   CHECK(merge(parts, scratch.path("merged.db")).value()->points == 4);
   request.database = parts.front();
