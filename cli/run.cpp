@@ -140,7 +140,9 @@ Command run_command() {
       "foregather run traces/samples/tiny_fsdp2.toml --backend host -n 4 -o measured.db\truns the "
       "smallest sample",
       "foregather calibrate measured.db -o mine.toml\tfits the cost model to it",
-      "foregather compare traces/samples/tiny_fsdp2.toml measured.db\tprediction and run, op by op",
+      "foregather simulate traces/samples/tiny_fsdp2.toml --hw mine.toml -o predicted.db\tpredicts "
+      "what ran, where it ran",
+      "foregather compare predicted.db measured.db\tprediction and run, op by op",
   };
   command.run = [arguments] { return run_run(*arguments); };
   return command;

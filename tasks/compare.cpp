@@ -9,6 +9,7 @@
 #include "core/run/key.h"
 #include "core/store/writer.h"
 #include "tasks/any_run.h"
+#include "tasks/device_hardware.h"
 #include "tasks/outputs.h"
 #include "tasks/recorded_source.h"
 
@@ -255,6 +256,23 @@ void warn_of_waits(const ComparedSide& side, const ComparedSide& other,
       side.location, other.location));
 }
 
+// Recordings have the name that the driver gives a GPU. What is in no catalogue may be a
+// calibrated file of the other one.
+void warn_of_machines(const CompareRequest& request, const run::RunInfo& first,
+                      const run::RunInfo& second, std::vector<std::string>& warnings) {
+  const auto one = hardware_of_device(first.hardware), other = hardware_of_device(second.hardware);
+  if (one && other && *one != *other)
+    warnings.push_back(fmt::format("{} is of {}, {} of {}: times differ by the hardware, too",
+                                   request.first, first.hardware, request.second, second.hardware));
+  // A recording of one rank need not say of how many.
+  const auto is_known = [](const run::RunInfo& about) {
+    return about.kind == run::RunKind::predicted || about.world_size > 1;
+  };
+  if (is_known(first) && is_known(second) && first.world_size != second.world_size)
+    warnings.push_back(fmt::format("{} has {} ranks, {} has {}: they are two jobs", request.first,
+                                   first.world_size, request.second, second.world_size));
+}
+
 }  // namespace
 
 Result<Comparison> compare_runs(const CompareRequest& request) {
@@ -271,6 +289,7 @@ Result<Comparison> compare_runs(const CompareRequest& request) {
     if (auto warning = warning_of(any->run.about.dropped, *location))
       if (std::ranges::find(comparison.warnings, *warning) == comparison.warnings.end())
         comparison.warnings.push_back(std::move(*warning));
+  warn_of_machines(request, a->run.about, b->run.about, comparison.warnings);
   const auto step = agree_on_step(request, *a, *b, comparison.warnings);
   if (!step) return tl::unexpected(step.error());
   const auto chosen = choose(request, *a, *b, comparison.warnings);

@@ -181,3 +181,28 @@ TEST_CASE("compare: a memory snapshot has memory alone") {
   CHECK(comparison.second.memory.by_cause[static_cast<std::size_t>(Cause::unknown)] ==
         comparison.second.peak_allocated);
 }
+
+TEST_CASE("compare: two machines, or two numbers of ranks, are warned of") {
+  const test::Scratch folder;
+  const std::string predicted = written(folder, "predicted.db", whole_example());
+  run::Run run = whole_example();
+  run.about.kind = run::RunKind::measured;
+  const auto warned = [&](const std::string& hardware, std::uint32_t ranks) {
+    run.about.hardware = hardware;
+    run.about.world_size = ranks;
+    const std::string measured = written(folder, "measured.db", run);
+    std::vector<std::string> texts;
+    for (const std::string& text : compared({predicted, measured, {}, {}, {}}).warnings)
+      if (text.starts_with(predicted + " ")) texts.push_back(text);
+    return texts;
+  };
+  using Texts = std::vector<std::string>;
+  const std::string measured = folder.path("measured.db");
+  CHECK(warned("host", 4) == Texts{predicted + " is of h100_sxm, " + measured +
+                                   " of host: times differ by the hardware, too"});
+  CHECK(warned("h100_sxm", 2) ==
+        Texts{predicted + " has 4 ranks, " + measured + " has 2: they are two jobs"});
+  CHECK(warned("NVIDIA H100 80GB HBM3", 4).empty());
+  CHECK(warned("", 1).empty());      // a recording that does not say
+  CHECK(warned("mine", 4).empty());  // a calibrated file
+}
