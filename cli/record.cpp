@@ -105,8 +105,9 @@ Command record_command() {
   command.options = {
       {"COMMAND", "", "behind '--': the command with its arguments", nullptr, nullptr,
        &options->command, true, true},
-      {"-o,--output", "RUN.db", "the database that is written; run.db if not given", nullptr,
-       output.get(), nullptr},
+      {"-o,--output", "RUN.db",
+       "the database that is written; run.db if not given, where no other file has that name",
+       nullptr, output.get(), nullptr},
       {"--kinds", "LIST",
        "what is recorded: kernel, memcpy, memset, runtime, driver, sync, event, overhead, memory, "
        "external, graph, nvtx, nccl, nccl-steps. With + and - before the names they change the "
@@ -132,7 +133,8 @@ Command record_command() {
       "foregather record --host-only -- ./program\tNVTX ranges on a machine without a GPU",
   };
   command.run = [options, output] {
-    if (!output->empty()) options->database = *output;
+    options->is_default = output->empty();
+    if (!options->is_default) options->database = *output;
     return run_record(*options);
   };
   return command;

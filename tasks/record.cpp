@@ -258,6 +258,11 @@ Result<Recorded> record(const RecordOptions& options, const Tell& tell,
     return fail_at(
         options.database,
         "holds a measured run, and a job is not had again: expected the name of a new file");
+  std::error_code ignored;
+  if (options.is_default && fs::exists(options.database, ignored) &&
+      !store::holds_measured_alone(options.database))
+    return fail_at(options.database,
+                   "is there, and is no recording: expected -o with the name of the database");
   if (!options.host_only && !can_open("libcuda.so.1"))
     tell(
         "there is no NVIDIA driver (libcuda.so.1): NVTX ranges and processes are recorded, "

@@ -16,6 +16,7 @@ namespace foregather::tasks {
 struct RecordOptions {
   std::vector<std::string> command;
   std::string database = "run.db";
+  bool is_default = false;  ///< nobody named it: only a recording without device work is replaced
   // As on the command line; empty: the default.
   std::string kinds, delay, duration, range, steps, max_size;
   bool host_only = false;

@@ -138,6 +138,12 @@ Result<RunInfo> read_about(const std::string& location) {
   return Loader(chosen->database, chosen->version, chosen->id).load_about();
 }
 
+bool holds_measured_alone(const std::string& path) {
+  auto opened = open_checked(path);
+  if (!opened || opened->runs.ids.empty()) return false;
+  return opened->database.integer("SELECT count(*) FROM run WHERE kind <> 1").value_or(1) == 0;
+}
+
 bool holds_measured_work(const std::string& path) {
   auto opened = open_checked(path);
   if (!opened) return false;

@@ -29,6 +29,9 @@ Result<run::Run> read_run(const std::string& location);
 /// What read_run() says about the run as a whole, without reading its rows.
 Result<run::RunInfo> read_about(const std::string& location);
 
+/// Is it a database of measured runs and of nothing else? What cannot be read is none.
+bool holds_measured_alone(const std::string& path);
+
 /// Is it a database with a measured run that has device work? What cannot be read is none.
 bool holds_measured_work(const std::string& path);
 

@@ -180,7 +180,19 @@ TEST_CASE("record: bad usage is told before anything runs") {
     CHECK(foregather.errors().find(words) != std::string::npos);
   }
   test::written(foregather.database, test::example_run());
-  CHECK(foregather.record({"--host-only"}, {"true"}) == 0);  // over a prediction
+  const auto record_unnamed = [&] {
+    const std::string command =
+        "cd \"$(dirname \"$1\")\" && exec \"$0\" record --host-only -- true";
+    return test::wait_for(
+        test::start({"sh", "-c", command, test::program_path(), foregather.database}, {},
+                    foregather.scratch.path("errors")));
+  };
+  CHECK(record_unnamed() == 2);
+  CHECK(foregather.errors().find("run.db: is there, and is no recording") != std::string::npos);
+  CHECK(foregather.record({"--host-only"}, {"true"}) == 0);  // over a prediction, as it is named
+  CHECK(record_unnamed() == 0);                              // over a recording without device work
+  foregather.scratch.write("run.db", "notes");
+  CHECK(record_unnamed() == 2);
   run::Run measured = test::example_run();
   measured.about.kind = run::RunKind::measured;
   test::written(foregather.database, measured);
