@@ -50,13 +50,18 @@ std::string Candidates::schedule_key(const Candidate& candidate) {
   return key;
 }
 
-Result<run::PointFigures> Candidates::predict_alone(const Candidate& candidate) const {
+Result<run::PointFigures> Candidates::predict_alone(const Candidate& candidate,
+                                                    Worker& worker) const {
   SimulateRequest request;
   request.sources.paths = {source_};
   request.sets = candidate.sets;
   request.what_if = candidate.what_if;
   request.record_memory = false;
-  return simulate(request).map([](const Outcome& outcome) { return figures_of(outcome.summary); });
+  return simulate(request).map([&](Outcome outcome) {
+    run::PointFigures figures = figures_of(outcome.summary);
+    worker.warnings = std::move(outcome.summary.warnings);
+    return figures;
+  });
 }
 
 CandidateGroup::Lowering Candidates::lowering_of(const ReadWorkload& read) {
@@ -182,8 +187,9 @@ Result<RepeatedBlocks> Candidates::blocks(const Candidate& candidate) const {
 
 Result<run::PointFigures> Candidates::predict(const Candidate& candidate, CandidateGroup& group,
                                               Worker& worker) {
-  if (!text_) return predict_alone(candidate);
-  const auto ready = prepared(candidate, group);
+  worker.warnings.clear();
+  if (!text_) return predict_alone(candidate, worker);
+  auto ready = prepared(candidate, group);
   if (!ready) return tl::unexpected(ready.error());
   const Shared& shared = ready->schedule;
   const DeviceLimits& limits = ready->limits;
@@ -199,9 +205,10 @@ Result<run::PointFigures> Candidates::predict(const Candidate& candidate, Candid
   run::PointFigures figures =
       worker.reader.read(*simulation, *ready->read.hardware, shared->prices.compute, limits);
   figures.strategy = plan::name(ready->read.workload.parallel.strategy);
-  figures.warnings = std::ssize(ready->read.warnings) + std::ssize(shared->warnings) +
-                     (!simulation->oom && !simulation->converged ? 1 : 0) +
-                     (simulation->unresolved_synchronizations != 0 ? 1 : 0);
+  worker.warnings = std::move(ready->read.warnings);
+  for (const auto& more : {shared->warnings, warnings_of(*simulation)})
+    worker.warnings.insert(worker.warnings.end(), more.begin(), more.end());
+  figures.warnings = std::ssize(worker.warnings);
   worker.engine->recycle(std::move(*simulation));
   return figures;
 }

@@ -98,6 +98,7 @@ class Candidates {
     sim::EngineOptions options;
     std::unique_ptr<sim::Engine> engine;  ///< of that schedule and these options
     FigureReader reader;
+    std::vector<std::string> warnings;  ///< of the last candidate
   };
 
   /// The figures that `simulate` has for the same settings. Errors: those of `simulate`.
@@ -119,7 +120,7 @@ class Candidates {
   /// A schedule with its prices on one machine.
   struct Prepared;
   Result<Prepared> prepared(const Candidate& candidate, CandidateGroup& group) const;
-  Result<run::PointFigures> predict_alone(const Candidate& candidate) const;
+  Result<run::PointFigures> predict_alone(const Candidate& candidate, Worker& worker) const;
   static CandidateGroup::Lowering lowering_of(const ReadWorkload& read);
   Result<Shared> lowered(const ReadWorkload& read, CandidateGroup& group) const;
   Result<Shared> rewritten(const ReadWorkload& read, const Candidate& candidate,

@@ -33,7 +33,7 @@ void each_field(Archive& archive, run::PointFigures& figures) {
 
 template <class Archive>
 void each_field(Archive& archive, run::SweepPoint& point) {
-  archive(point.index, point.values, point.status, point.error, point.figures);
+  archive(point.index, point.values, point.status, point.error, point.figures, point.warnings);
 }
 
 template <class T>

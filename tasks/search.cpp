@@ -332,6 +332,8 @@ Result<SearchReport> search(const SearchRequest& request,
   if (const Status found = check_outcome(report, *outcome); !found)
     return tl::unexpected(found.error());
   warn_of_tokens(judge, report);
+  for (std::string& warning : judge.warnings().texts())
+    report.warnings.push_back(std::move(warning));
   std::optional<run::SweepPoint> point;
   if (outcome->best) point = judge.simulated().at(outcome->best->point);
   if (request.blocks) {

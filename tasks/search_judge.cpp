@@ -1,6 +1,7 @@
 #include "tasks/search_judge.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace foregather::tasks {
 namespace {
@@ -106,6 +107,7 @@ Result<std::optional<sim::Judgement>> SimulatorJudge::judge(std::int64_t index) 
   point.values = grid_.points().values(index);
   auto judgement = judge_values(point);
   if (!judgement) return judgement;
+  warnings_.add(std::exchange(point.warnings, {}));
   if (writer_ != nullptr)
     if (const Status added = writer_->add(point); !added) return tl::unexpected(added.error());
   simulated_.emplace(index, std::move(point));

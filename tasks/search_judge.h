@@ -10,6 +10,7 @@
 
 #include "core/store/sweep_writer.h"
 #include "sim/sweep/search.h"
+#include "tasks/point_warnings.h"
 #include "tasks/search.h"
 
 namespace foregather::tasks {
@@ -39,6 +40,8 @@ class SimulatorJudge final : public sim::Judge {
   /// Of the job's steps at points that may meet the limit, ruled out by their bounds or not: which
   /// numbers of tokens they hold.
   const std::set<std::int64_t>& tokens() const { return tokens_; }
+  /// Of the points that were simulated.
+  const PointWarnings& warnings() const { return warnings_; }
   /// Of the first point that cannot be; empty: all can.
   const std::string& first_error() const { return first_error_; }
   /// Bounds of a point, which must be possible.
@@ -68,6 +71,7 @@ class SimulatorJudge final : public sim::Judge {
   std::deque<std::string> order_;                 ///< of their coming
   std::map<std::int64_t, run::SweepPoint> simulated_;
   std::set<std::int64_t> tokens_;
+  PointWarnings warnings_;
   std::string first_error_;
 };
 

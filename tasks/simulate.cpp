@@ -15,6 +15,7 @@
 #include "tasks/rates.h"
 #include "tasks/record_run.h"
 #include "tasks/schedule.h"
+#include "tasks/stages.h"
 #include "tasks/stored_prediction.h"
 #include "tasks/version.h"
 
@@ -33,8 +34,8 @@ run::RunInfo run_info(const SimulateRequest& request, const Schedule& schedule) 
   if (request.sources.step) info.options = fmt::format("--step {}\n", *request.sources.step);
   for (const std::string& set : request.sets) info.options += "--set " + set + "\n";
   for (const std::string& pass : request.what_if) info.options += "--what-if " + pass + "\n";
-  info.hardware = schedule.hardware.name;
   info.inputs = schedule.digests;
+  info.hardware = schedule.hardware.name;
   info.strategy = schedule.replays_measured ? run::kReplay : schedule.strategy;
   info.world_size = schedule.graph.world_size;
   info.parameters = schedule.graph.parameters;
@@ -104,16 +105,6 @@ void fill_memory_bounds(const Graph& graph, Summary& summary) {
     bound = sim::peak_memory_bound(graph, graph.classes[c].program);
     summary.memory_bound = std::max(summary.memory_bound, bound);
   }
-}
-
-void fill_warnings(const sim::Simulation& simulation, Summary& summary) {
-  if (!simulation.oom && !simulation.converged)
-    summary.warnings.push_back(
-        fmt::format("the step had not settled after {} steps", simulation.steps));
-  if (simulation.unresolved_synchronizations != 0)
-    summary.warnings.push_back(
-        fmt::format("{} allocator synchronisations with other rank classes taken as instant",
-                    simulation.unresolved_synchronizations));
 }
 
 // The step of a recorded run is the span of its device work: it has no step before. One recording
@@ -286,7 +277,8 @@ Result<Outcome> simulate(const SimulateRequest& asked) {
                                                      : fill_as_recorded(*schedule, outcome.summary);
     if (!filled) return tl::unexpected(filled.error());
   }
-  fill_warnings(*simulation, outcome.summary);
+  for (std::string& warning : warnings_of(*simulation))
+    outcome.summary.warnings.push_back(std::move(warning));
   outcome.run.about.warnings = outcome.summary.warnings;
   outcome.summary.simulated_in =
       std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();

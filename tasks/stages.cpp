@@ -99,6 +99,17 @@ std::vector<std::string> warnings_of(const std::vector<sim::PassNote>& notes) {
   return warnings;
 }
 
+std::vector<std::string> warnings_of(const sim::Simulation& simulation) {
+  std::vector<std::string> warnings;
+  if (!simulation.oom && !simulation.converged)
+    warnings.push_back(fmt::format("the step had not settled after {} steps", simulation.steps));
+  if (simulation.unresolved_synchronizations != 0)
+    warnings.push_back(
+        fmt::format("{} allocator synchronisations with other rank classes taken as instant",
+                    simulation.unresolved_synchronizations));
+  return warnings;
+}
+
 sim::CostTable priced(const Graph& graph, const plan::Workload& machine,
                       const sim::PriceChanges& changes, const sim::Hardware& hardware,
                       bool has_host) {

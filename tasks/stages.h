@@ -1,6 +1,7 @@
 // From a schedule to what the engine takes: passes, prices, options.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/base/result.h"
@@ -10,6 +11,7 @@
 #include "sim/cost/hardware.h"
 #include "sim/cost/price.h"
 #include "sim/engine/engine.h"
+#include "sim/engine/simulation.h"
 #include "sim/passes/pass.h"
 
 namespace foregather::tasks {
@@ -30,6 +32,9 @@ Result<Rewritten> rewrite(Graph graph, const std::vector<sim::Pass>& what_if,
 
 /// A pass that found nothing to do is a warning.
 std::vector<std::string> warnings_of(const std::vector<sim::PassNote>& notes);
+
+/// What a simulation left open.
+std::vector<std::string> warnings_of(const sim::Simulation& simulation);
 
 /// Prices for RankClass::hardware 0. Without `has_host` the host's work takes no time.
 sim::CostTable priced(const Graph& graph, const plan::Workload& machine,

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <new>
 #include <tuple>
+#include <utility>
 
 #include "core/base/text.h"
 #include "core/store/sweep_reader.h"
@@ -12,6 +13,7 @@
 #include "tasks/chunk_queue.h"
 #include "tasks/outputs.h"
 #include "tasks/parallel.h"
+#include "tasks/point_warnings.h"
 #include "tasks/sweep_ranks.h"
 
 namespace foregather::tasks {
@@ -60,6 +62,8 @@ class Runner {
     const Status done = run_windows(writer, sink);
     queue_.close();
     if (server) counts.warnings = server->finish();
+    const std::vector<std::string> texts = warnings_.texts();
+    counts.warnings.insert(counts.warnings.end(), texts.begin(), texts.end());
     return done;
   }
 
@@ -187,8 +191,9 @@ class Runner {
     report(static_cast<double>(from_ - begin_) + share * static_cast<double>(to_ - from_));
   }
 
-  void note(const run::SweepPoint& point, store::SweepWriter* writer) {
+  void note(run::SweepPoint& point, store::SweepWriter* writer) {
     ++counts.predicted;
+    warnings_.add(std::exchange(point.warnings, {}));
     progress_now_.done = counts.predicted;
     progress_now_.failed += point.status == run::PointStatus::failed ? 1 : 0;
     if (writer == nullptr || !failure_) return;
@@ -216,6 +221,7 @@ class Runner {
   std::mutex mutex_;      // of what follows
   std::size_t done_ = 0;  // items of the window
   SweepProgress progress_now_;
+  PointWarnings warnings_;
   Status failure_;
   std::atomic<bool> stopped_ = false, is_out_of_memory_ = false;
 };

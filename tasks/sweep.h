@@ -38,7 +38,7 @@ struct SweepCounts {
   std::int64_t predicted = 0;
   std::int64_t fits = 0, out_of_memory = 0, failed = 0;  ///< of all rows
   std::string first_error;
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings;  ///< of points only those that were predicted now
 };
 
 /// A sweep that was asked for and can be: its axes are read, its source is there.

@@ -62,6 +62,7 @@ run::SweepPoint predict_values(const SweepGrid& grid, std::int64_t index,
   point.index = index;
   point.values = std::move(values);
   auto figures = candidates.predict(grid.candidate(point.values), group, worker);
+  point.warnings = std::move(worker.warnings);
   if (!figures) {
     point.error = figures.error().text();
     return point;

@@ -70,8 +70,9 @@ struct SweepPoint {
   std::int64_t index = 0;           ///< in the grid
   std::vector<std::string> values;  ///< of the axes
   PointStatus status = PointStatus::failed;
-  std::string error;     ///< of one that failed: why
-  PointFigures figures;  ///< of one that did not
+  std::string error;                  ///< of one that failed: why
+  PointFigures figures;               ///< of one that did not
+  std::vector<std::string> warnings;  ///< of one that was predicted just now: no row keeps them
   friend bool operator==(const SweepPoint&, const SweepPoint&) = default;
 };
 

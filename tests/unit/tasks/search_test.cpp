@@ -330,6 +330,18 @@ TEST_CASE("a search warns of unequal tokens where bounds rule out the larger bat
   CHECK(found(request).warnings.empty());
 }
 
+TEST_CASE("a search says what is warned of at its points") {
+  SearchRequest request;
+  request.source = kSearchSamples + "tiny_fsdp2.toml";
+  request.vary = {"parallel.reduce_dtype=fp32,bf16"};
+  request.sets = {"train.momentum=0.9"};
+  request.memory_limit = GiB;
+  const SearchReport report = found(request);
+  REQUIRE(report.warnings.size() == 1);
+  CHECK(report.warnings.front().starts_with(fmt::format("{0} of {0} points: ", report.simulated)));
+  CHECK(report.warnings.front().find("momentum") != std::string::npos);
+}
+
 TEST_CASE("a search that cannot be says why") {
   SearchRequest request;
   request.source = kSearchSamples + "tiny_fsdp2.toml";

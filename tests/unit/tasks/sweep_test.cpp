@@ -10,6 +10,7 @@
 
 #include "core/store/sweep_reader.h"
 #include "tasks/pareto.h"
+#include "tasks/point_warnings.h"
 #include "tasks/simulate.h"
 #include "tasks/sweep_rows.h"
 #include "tests/support/places.h"
@@ -325,4 +326,35 @@ TEST_CASE("rows as text have a cell for each column") {
   CHECK(csv_line(outcome.points[3]).starts_with(",12,error,,,"));
   CHECK(json_line(sweep->info(), outcome.points[3]).find("\"step_time_ns\":null") !=
         std::string::npos);
+}
+
+TEST_CASE("a sweep says each warning of its points once, with their number") {
+  SweepRequest request = tiny({"train.micro_batch=1..3"});
+  request.sets = {"train.momentum=0.9"};
+  SimulateRequest alone;
+  alone.sources.paths = {request.source};
+  alone.sets = request.sets;
+  const std::vector<std::string> texts = simulate(alone).value().summary.warnings;
+  REQUIRE(texts.size() == 1);
+  const Swept outcome = swept(request);
+  CHECK(outcome.points.front().figures.warnings == 1);
+  CHECK(outcome.counts->warnings == std::vector<std::string>{"3 of 3 points: " + texts.front()});
+}
+
+TEST_CASE("warnings of points are the same in any order, and bounded") {
+  std::vector<std::vector<std::string>> points;
+  for (int text = 0; text < 40; ++text)
+    points.push_back({"every", "every", fmt::format("only {:02}", text)});
+  std::vector<std::string> said;
+  for (int order = 0; order < 2; ++order) {
+    PointWarnings warnings;
+    for (const auto& point : points) warnings.add(point);
+    if (order == 1) CHECK(warnings.texts() == said);
+    said = warnings.texts();
+    std::ranges::reverse(points);
+  }
+  REQUIRE(said.size() == 17);
+  CHECK(said.front() == "40 of 40 points: every");
+  CHECK(said[1] == "1 of 40 points: only 00");
+  CHECK(said.back() == "25 more warnings of points, of other texts");
 }
