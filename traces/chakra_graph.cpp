@@ -103,6 +103,8 @@ class Communicators {
 
   /// The first use of a group by a rank that is in none of its kind; empty: there is none.
   const std::string& stranger() const { return stranger_; }
+  /// Is there a group of a trace that declares none? It is taken to have all ranks.
+  bool has_undeclared() const { return has_undeclared_; }
 
   struct Entry {
     CommunicatorId id;
@@ -120,6 +122,7 @@ class Communicators {
           const bool is_same = is_world(text) ? is_world(group.name) : group.name == text;
           return is_same && !group.ranks.empty();
         });
+    has_undeclared_ = has_undeclared_ || trace.groups.empty();
     const auto ranks =
         declared == trace.groups.end() ? first_ranks(world_) : distinct(declared->ranks);
     if (!is_world(text)) return entry(std::string(text), ranks, users);
@@ -155,6 +158,7 @@ class Communicators {
   GraphBuilder& builder_;
   std::uint32_t world_, gpus_per_node_;
   std::string stranger_;
+  bool has_undeclared_ = false;
   std::map<std::tuple<std::string, std::vector<std::uint32_t>, std::uint32_t>, Entry> entries_;
 };
 
@@ -418,6 +422,18 @@ Result<ChakraGraph> chakra_graph(std::span<const ChakraClass> classes,
     if (std::string untimed = lowerings.back().untimed(); !untimed.empty())
       result.warnings.push_back(std::move(untimed));
   }
+  std::size_t given = 0;
+  for (const ChakraClass& rank_class : classes) given += rank_class.ranks.size();
+  if (!options.world_size && !stands_for_all && given < world)
+    result.warnings.push_back(
+        fmt::format("{} ranks are named, and {} have a trace: the others are not simulated: give "
+                    "all files, or --set parallel.world_size={}",
+                    world, given, world));
+  else if (!options.world_size && communicators.has_undeclared())
+    result.warnings.push_back(
+        fmt::format("{}: declares no process groups: collectives are taken to be of {} rank{}, as "
+                    "given: give all files, or --set parallel.world_size=N",
+                    source, world, world == 1 ? "" : "s"));
   std::vector<Ns> durations;
   if (options.durations)
     durations = options.durations(builder.graph());

@@ -61,7 +61,7 @@ Ns chakra_step_time(const std::filesystem::path& folder) {
   REQUIRE(outcome->summary.classes.size() == 1);
   CHECK(outcome->summary.classes.front().ranks.size() == 8);
   CHECK(outcome->summary.world_size == 8);
-  CHECK(outcome->summary.warnings.size() == 1);  // of memory
+  CHECK(outcome->summary.warnings.size() == 2);  // of memory, and of groups that are not declared
   return outcome->summary.step_time().value();
 }
 

@@ -60,7 +60,9 @@ TEST_CASE("equal traces are one rank class, whatever their packing") {
       folder.write("t.3.et", layer(10)), folder.write("t.0.et", layer(10)),
       folder.pack("t.1.et.gz", layer(10)), folder.write("t.2.et", layer(20))};
   for (const std::string& path : paths) CHECK(tasks::is_chakra(path));
-  const auto step = tasks::chakra_step(paths, {});
+  traces::ChakraGraphOptions options;
+  options.world_size = 4;
+  const auto step = tasks::chakra_step(paths, options);
   REQUIRE(step);
   CHECK(step->warnings.empty());
   const Graph& graph = step->graph;
@@ -74,8 +76,10 @@ TEST_CASE("equal traces are one rank class, whatever their packing") {
 
 TEST_CASE("traces whose names number no ranks are numbered in their order") {
   const Folder folder;
+  traces::ChakraGraphOptions options;
+  options.world_size = 2;
   const auto step = tasks::chakra_step(
-      {folder.write("b.1.et", layer(10)), folder.write("a.1.et", layer(20))}, {});
+      {folder.write("b.1.et", layer(10)), folder.write("a.1.et", layer(20))}, options);
   REQUIRE(step);
   CHECK(step->warnings.size() == 1);
   CHECK(step->graph.world_size == 2);

@@ -166,6 +166,31 @@ TEST_CASE("a world that is too small for what the trace names is an error") {
   CHECK(graph.error().text() == "t.et: names 6 ranks, more than the world size of 4");
 }
 
+TEST_CASE("ranks without a trace are warned of, and jobs of a size that nothing says") {
+  ChakraTrace trace = read_chakra_trace(chakra_file(
+      {{1, "a", 7, {}, {}, 9, {attribute("comm_type", 0), attribute("comm_size", 8)}}}));
+  ChakraTrace other = trace;
+  const ChakraClass classes[] = {{&trace, {0}}, {&other, {1, 2}}};
+  const auto warned = [&](std::optional<std::uint32_t> world = {}) {
+    ChakraGraphOptions options;
+    options.world_size = world;
+    return chakra_graph(classes, options).value().warnings;
+  };
+  using Texts = std::vector<std::string>;
+  CHECK(warned() ==
+        Texts{"t.et: declares no process groups: collectives are taken to be of 3 ranks, as given: "
+              "give all files, or --set parallel.world_size=N"});
+  CHECK(warned(8).empty());
+  for (ChakraTrace* each : {&trace, &other})
+    each->groups.push_back({"0", "", {0, 1, 2, 3, 4, 5, 6, 7}, 8});
+  CHECK(warned() ==
+        Texts{"8 ranks are named, and 3 have a trace: the others are not simulated: give all "
+              "files, or --set parallel.world_size=8"});
+  CHECK(warned(8).empty());
+  for (ChakraTrace* each : {&trace, &other}) each->groups.front() = {"0", "", {0, 1, 2}, 3};
+  CHECK(warned().empty());
+}
+
 TEST_CASE("a rank on a group without it is an error") {
   const ChakraTrace trace = read_chakra_trace(
       chakra_file({{1, "s", 5, {}, {}, 3, {attribute("comm_src", 0), attribute("comm_dst", 2)}}}));
