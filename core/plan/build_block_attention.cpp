@@ -27,7 +27,8 @@ class Projections {
 
   Heads separate() {
     Heads heads;
-    const ValueIndex query = project("query", names_.query, c_.heads);
+    ValueIndex query = project("query", names_.query, c_.heads);
+    if (c_.family == ModelConfig::Family::opt) query = scale(t_, query, "query, scaled");
     heads.query = heads_of(t_, head_norm(query, names_.query_norm, c_.heads, "query norm"),
                            "query heads", copies_ || (!rotates_ && is_eager_));
     const ValueIndex key = project("key", names_.key, c_.kv_heads);
@@ -89,15 +90,12 @@ class Projections {
     return linear(t_, x_, linear_of(t_, name, std::string(module), c_.hidden, heads * c_.head_dim));
   }
 
-  // Qwen3, Gemma 3: one weight for all heads; StableLM: one norm a head.
+  // Qwen3, Gemma 3: one weight for all heads; StableLM, Cohere: one a head; OLMo 2: one norm.
   ValueIndex head_norm(ValueIndex x, std::string_view module, std::int64_t heads,
                        const std::string& name) {
     if (!c_.qk_norm) return x;
-    const std::string path(module);
-    if (!c_.norm_per_head) return norm(t_, context_, x, path, c_.head_dim, name);
-    const ValueIndex y = layer_norm(t_, x, path, c_.head_dim, name);
-    (void)heads;
-    return y;
+    const std::int64_t width = c_.head_dim * (c_.norm_all_heads ? heads : 1);
+    return norm(t_, context_, x, std::string(module), width, name);
   }
 
   ValueIndex latent_query() {
@@ -161,8 +159,9 @@ ValueIndex attention_of_block(TapeBuilder& t, const LayerContext& context, Value
   if (context.train.held_outputs == HeldOutputs::cache && c.causal)
     t.return_beside_output({heads.key, heads.value});
   // Llama computes the softmax in fp32, GPT-like models and encoders as it comes.
-  const bool softmax_in_f32 =
-      c.norm != ModelConfig::Norm::layer || c.positions == ModelConfig::Positions::rotary;
+  const bool softmax_in_f32 = c.norm != ModelConfig::Norm::layer ||
+                              c.positions == ModelConfig::Positions::rotary ||
+                              c.family == ModelConfig::Family::opt;
   AttentionLocals locals;
   const ValueIndex out = attend(t, context, heads, {softmax_in_f32}, locals);
   locals.in_attention.push_back(x);

@@ -124,7 +124,8 @@ std::vector<ValueIndex> rotary_tables(TapeBuilder& t, const LayerContext& contex
   };
   const ValueIndex cos = table("cos");
   const ValueIndex sin = table("sin");
-  if (t.compute() == DType::f32) return {cos, sin};
+  const bool is_wide = context.config.rotary == ModelConfig::Rotary::wide_tables;
+  if (t.compute() == DType::f32 || is_wide) return {cos, sin};
   return {cast(t, cos, t.compute(), "rotary cos"), cast(t, sin, t.compute(), "rotary sin")};
 }
 
@@ -323,14 +324,19 @@ namespace {
 struct LossChunk {
   ValueIndex hidden = 0;  ///< a view
   ValueIndex weight = 0;
+  std::optional<ValueIndex> bias;
   ValueIndex labels = 0;
   std::int64_t rows = 0, in = 0, out = 0;
+  bool is_scaled = false;   ///< the logits, by a number
   DType read = DType::f32;  ///< of the logits, by the loss
 
   /// The logits, widened to what the loss reads, as log probabilities; all else is dead.
   ValueIndex log_probabilities(TapeBuilder& t) const {
-    const ValueIndex logits = t.scratch("logits of a part", times(rows, out), t.compute());
-    t.gemm({hidden, weight}, logits, 1, rows, out, in, 2);
+    ValueIndex logits = t.scratch("logits of a part", times(rows, out), t.compute());
+    std::vector<ValueIndex> reads = {hidden, weight};
+    if (bias) reads.push_back(*bias);
+    t.gemm(std::move(reads), logits, 1, rows, out, in, 2);
+    if (is_scaled) logits = scaled(t, logits, "logits of a part, scaled");
     ValueIndex wide = logits;
     if (t.compute() != read) {
       wide = t.scratch("logits of a part, fp32", times(rows, out), read);
@@ -361,16 +367,33 @@ struct LossChunk {
     nll_backward(b, {dloss, y, labels}, rows, dy);
     const ValueIndex wide = b.scratch("grad logits fp32", b.elements(y), read);
     log_softmax_backward(b, dy, y, wide);
-    if (b.compute() == read) return wide;
-    const ValueIndex dx = b.scratch("grad logits", b.elements(y), b.compute());
-    OpSpec cast;
-    cast.kind = OpKind::cast;
-    cast.reads = {wide};
-    cast.writes = {dx};
-    b.op(std::move(cast));
-    return dx;
+    ValueIndex dx = wide;
+    if (b.compute() != read) {
+      dx = b.scratch("grad logits", b.elements(y), b.compute());
+      OpSpec cast;
+      cast.kind = OpKind::cast;
+      cast.reads = {wide};
+      cast.writes = {dx};
+      b.op(std::move(cast));
+    }
+    return is_scaled ? scaled(b, dx, "grad logits, unscaled") : dx;
+  }
+
+ private:
+  static ValueIndex scaled(TapeBuilder& t, ValueIndex x, const char* name) {
+    const ValueIndex y = t.scratch(name, t.elements(x), t.dtype(x));
+    t.elementwise({x}, {y});
+    return y;
   }
 };
+
+void add_to(TapeBuilder& b, ValueIndex sum, ValueIndex more) {
+  OpSpec add;
+  add.reads = {more};
+  add.updates = {sum};
+  add.flops = b.elements(sum);
+  b.op(std::move(add));
+}
 
 }  // namespace
 
@@ -383,16 +406,20 @@ ValueIndex chunked_loss(TapeBuilder& t, const LayerContext& context, ValueIndex 
   t.note_product(hidden, weight);
   const ValueIndex labels = shifted_labels(t, n, context.sequences).labels;
   const ValueIndex loss = t.make("loss", 1, DType::f32);
+  std::optional<ValueIndex> bias;
+  if (!projection.bias.empty()) bias = t.parameter(projection.bias);
   std::vector<LossChunk> parts;
   for (std::int64_t c = 0; c < chunks; ++c) {
     const std::int64_t rows = n / chunks + (c < n % chunks ? 1 : 0);
     const ValueIndex view = t.view("part of hidden states", hidden, rows * projection.in);
-    parts.push_back({view, weight, labels, rows, projection.in, projection.out, read});
+    parts.push_back({view, weight, bias, labels, rows, projection.in, projection.out,
+                     context.config.scaled_logits, read});
     parts.back().forward(t, loss);
   }
   t.node({loss}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
     const bool trains = b.needs_gradient(weight);
     std::optional<ValueIndex> dw;
+    std::optional<ValueIndex> dbias;
     std::optional<ValueIndex> dx;
     if (b.needs_gradient(hidden)) dx = b.make("grad " + b.name(hidden), b.elements(hidden));
     for (const LossChunk& part : parts) {
@@ -403,11 +430,19 @@ ValueIndex chunked_loss(TapeBuilder& t, const LayerContext& context, ValueIndex 
       } else if (trains) {
         const ValueIndex more = b.scratch("grad weight of a part", b.elements(weight), b.compute());
         b.weight_gemm({dy, part.hidden}, more, 1, part.out, part.in, part.rows);
-        OpSpec add;
-        add.reads = {more};
-        add.updates = {*dw};
-        add.flops = b.elements(weight);
-        b.op(std::move(add));
+        add_to(b, *dw, more);
+      }
+      if (bias && b.needs_gradient(*bias)) {
+        const ValueIndex sum =
+            dbias ? b.scratch("grad bias of a part", part.out, b.compute()) : b.gradient_of(*bias);
+        OpSpec columns;
+        columns.kind = OpKind::reduction;
+        columns.reads = {dy};
+        columns.writes = {sum};
+        columns.flops = b.elements(dy);
+        b.op(std::move(columns));
+        if (dbias) add_to(b, *dbias, sum);
+        if (!dbias) dbias = sum;
       }
       if (dx) {
         const ValueIndex view = b.view("grad of a part", *dx, b.elements(part.hidden));
@@ -422,7 +457,8 @@ ValueIndex chunked_loss(TapeBuilder& t, const LayerContext& context, ValueIndex 
 ValueIndex language_loss(TapeBuilder& t, const LayerContext& context, ValueIndex hidden,
                          const LinearSpec& projection) {
   if (context.train.loss_chunks > 1) return chunked_loss(t, context, hidden, projection);
-  const ValueIndex logits = linear(t, hidden, projection);
+  ValueIndex logits = linear(t, hidden, projection);
+  if (context.config.scaled_logits) logits = scale(t, logits, "logits, scaled");
   t.enter(kLossScope);
   return token_loss(t, context, logits);
 }

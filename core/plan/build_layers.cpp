@@ -88,22 +88,28 @@ ValueIndex fused_rms_norm(TapeBuilder& t, ValueIndex x, ValueIndex weight, std::
   return y;
 }
 
-// mean(x²) + eps → rsqrt, of fp32 rows; the value is the reciprocal root of each row.
-ValueIndex row_rstd(TapeBuilder& t, ValueIndex x, std::int64_t rows, const std::string& name) {
-  const ValueIndex squares = power(t, x, name + " squares");
-  const ValueIndex mean = t.make(name + " mean", rows, DType::f32);
+// The mean of each fp32 row.
+ValueIndex row_mean(TapeBuilder& t, ValueIndex x, std::int64_t rows, const std::string& name) {
+  const ValueIndex mean = t.make(name, rows, DType::f32);
   OpSpec spec;
   spec.kind = OpKind::reduction;
-  spec.reads = {squares};
+  spec.reads = {x};
   spec.writes = {mean};
   spec.flops = t.elements(x);
   t.op(std::move(spec));
   t.node({mean}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
     // MeanBackward: grad.expand(x) / width, a new tensor of x's shape.
-    const ValueIndex spread = b.make("grad " + b.name(squares), b.elements(x), DType::f32);
+    const ValueIndex spread = b.make("grad " + b.name(x), b.elements(x), DType::f32);
     b.elementwise({*g[0]}, {spread});
-    b.give(squares, spread);
+    b.give(x, spread);
   });
+  return mean;
+}
+
+// mean(x²) + eps → rsqrt, of fp32 rows; the value is the reciprocal root of each row.
+ValueIndex row_rstd(TapeBuilder& t, ValueIndex x, std::int64_t rows, const std::string& name) {
+  const ValueIndex squares = power(t, x, name + " squares");
+  const ValueIndex mean = row_mean(t, squares, rows, name + " mean");
   const ValueIndex shifted = t.make(name + " mean + eps", rows, DType::f32);
   t.elementwise({mean}, {shifted});
   t.node({shifted}, [mean](TapeBuilder& b, TapeBuilder::Gradients g) { b.give(mean, *g[0]); });
@@ -122,17 +128,16 @@ ValueIndex row_rstd(TapeBuilder& t, ValueIndex x, std::int64_t rows, const std::
   return rstd;
 }
 
-// x in fp32 times the reciprocal root mean square of its rows.
-ValueIndex normalized(TapeBuilder& t, ValueIndex x, std::int64_t rows, const std::string& name) {
-  const ValueIndex wide = cast(t, x, DType::f32, name + " fp32");
-  const ValueIndex rstd = row_rstd(t, wide, rows, name);
-  const ValueIndex normal = t.make(name + " normalized fp32", t.elements(x), DType::f32);
-  t.elementwise({wide, rstd}, {normal});
+// Each fp32 row times its reciprocal root.
+ValueIndex times_row(TapeBuilder& t, ValueIndex x, ValueIndex rstd, const std::string& name) {
+  const std::int64_t rows = t.elements(rstd);
+  const ValueIndex normal = t.make(name, t.elements(x), DType::f32);
+  t.elementwise({x, rstd}, {normal});
   t.node({normal}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
     // The gradient of the broadcast rstd is a product of x's shape before it is summed.
     const ValueIndex product = b.scratch("grad rstd, unsummed", b.elements(x), DType::f32);
-    b.elementwise({*g[0], wide}, {product});
-    const ValueIndex dx = b.make("grad " + b.name(wide), b.elements(x), DType::f32);
+    b.elementwise({*g[0], x}, {product});
+    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), DType::f32);
     b.elementwise({*g[0], rstd}, {dx});
     const ValueIndex drstd = b.make("grad " + b.name(rstd), rows, DType::f32);
     OpSpec sum;
@@ -141,22 +146,30 @@ ValueIndex normalized(TapeBuilder& t, ValueIndex x, std::int64_t rows, const std
     sum.writes = {drstd};
     sum.flops = b.elements(x);
     b.op(std::move(sum));
-    b.give(wide, dx);
+    b.give(x, dx);
     b.give(rstd, drstd);
   });
   return normal;
 }
 
-// weight · x of one row; the gradient of the weight is summed over rows.
-ValueIndex times_weight(TapeBuilder& t, ValueIndex narrow, ValueIndex weight,
+// x in fp32 times the reciprocal root mean square of its rows.
+ValueIndex normalized(TapeBuilder& t, ValueIndex x, std::int64_t rows, const std::string& name) {
+  const ValueIndex wide = cast(t, x, DType::f32, name + " fp32");
+  const ValueIndex rstd = row_rstd(t, wide, rows, name);
+  return times_row(t, wide, rstd, name + " normalized fp32");
+}
+
+// weight · x of one row; the gradient of the weight is summed over rows. `read`: the weight as the
+// kernels read it.
+ValueIndex times_weight(TapeBuilder& t, ValueIndex narrow, ValueIndex weight, ValueIndex read,
                         const std::string& name) {
   const ValueIndex y = t.make(name, t.elements(narrow), t.dtype(narrow));
-  t.elementwise({weight, narrow}, {y});
+  t.elementwise({read, narrow}, {y});
   t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
     const std::int64_t elements = b.elements(narrow);
     if (b.needs_gradient(narrow)) {
       const ValueIndex dx = b.make("grad " + b.name(narrow), elements, b.dtype(narrow));
-      b.elementwise({*g[0], weight}, {dx});
+      b.elementwise({*g[0], read}, {dx});
       b.give(narrow, dx);
     }
     if (!b.needs_gradient(weight)) return;
@@ -172,15 +185,58 @@ ValueIndex decomposed_rms_norm(TapeBuilder& t, ValueIndex x, ValueIndex weight, 
                                const std::string& name) {
   const ValueIndex normal = normalized(t, x, rows, name);
   const ValueIndex narrow = cast(t, normal, t.dtype(x), name + " normalized");
-  return times_weight(t, narrow, weight, name);
+  return times_weight(t, narrow, weight, weight, name);
 }
 
-// transformers/models/gemma/modeling_gemma.py, GemmaRMSNorm.forward: x · (1 + weight) in fp32. (The
-// few kernels over the weight alone are left out.)
-ValueIndex offset_rms_norm(TapeBuilder& t, ValueIndex x, ValueIndex weight, std::int64_t rows,
-                           const std::string& name) {
+// transformers/models/gemma/modeling_gemma.py, GemmaRMSNorm.forward: x · (1 + weight) in fp32 (the
+// few kernels over the weight alone are left out), and Olmo2RMSNorm.forward.
+ValueIndex wide_rms_norm(TapeBuilder& t, ValueIndex x, ValueIndex weight, std::int64_t rows,
+                         const std::string& name) {
   const ValueIndex normal = normalized(t, x, rows, name);
-  const ValueIndex scaled = times_weight(t, normal, weight, name + " fp32");
+  const ValueIndex scaled = times_weight(t, normal, weight, weight, name + " fp32");
+  return cast(t, scaled, t.dtype(x), name);
+}
+
+// x - mean(x) of each row; SubBackward sums its gradient for the mean.
+ValueIndex centred(TapeBuilder& t, ValueIndex x, ValueIndex mean, const std::string& name) {
+  const ValueIndex y = t.make(name, t.elements(x), DType::f32);
+  t.elementwise({x, mean}, {y});
+  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex negative = b.scratch("grad mean, unsummed", b.elements(x), DType::f32);
+    b.elementwise({*g[0]}, {negative});
+    const ValueIndex sum = b.make("grad " + b.name(mean), b.elements(mean), DType::f32);
+    OpSpec spec;
+    spec.kind = OpKind::reduction;
+    spec.reads = {negative};
+    spec.writes = {sum};
+    spec.flops = b.elements(x);
+    b.op(std::move(spec));
+    b.give(x, *g[0]);
+    b.give(mean, sum);
+  });
+  return y;
+}
+
+// transformers/models/cohere/modeling_cohere.py, CohereLayerNorm.forward.
+ValueIndex decomposed_layer_norm(TapeBuilder& t, ValueIndex x, ValueIndex weight,
+                                 std::int64_t width, const std::string& name) {
+  const std::int64_t rows = t.elements(x) / width;
+  const ValueIndex wide = cast(t, x, DType::f32, name + " fp32");
+  const ValueIndex mean = row_mean(t, wide, rows, name + " mean");
+  const ValueIndex deviations = centred(t, wide, mean, name + " deviations");
+  const ValueIndex rstd = row_rstd(t, deviations, rows, name);
+  const ValueIndex again = centred(t, wide, mean, name + " centred");
+  const ValueIndex normal = times_row(t, again, rstd, name + " normalized fp32");
+  ValueIndex read = weight;
+  if (t.dtype(weight) != DType::f32) {
+    read = t.make(t.name(weight) + " fp32", t.elements(weight), DType::f32);
+    OpSpec widen;
+    widen.kind = OpKind::cast;
+    widen.reads = {weight};
+    widen.writes = {read};
+    t.op(std::move(widen));
+  }
+  const ValueIndex scaled = times_weight(t, normal, weight, read, name + " fp32, scaled");
   return cast(t, scaled, t.dtype(x), name);
 }
 
@@ -259,14 +315,17 @@ ValueIndex norm(TapeBuilder& t, const LayerContext& context, ValueIndex x,
                 const std::string& module, std::int64_t width, const std::string& name) {
   switch (context.config.norm) {
     case ModelConfig::Norm::layer: return layer_norm(t, x, module, width, name);
+    case ModelConfig::Norm::layer_wide:
+      return decomposed_layer_norm(t, x, t.parameter(module + ".weight"), width, name);
+    case ModelConfig::Norm::rms_wide:
+      if (context.implementation.fused_rms_norm) break;
+      [[fallthrough]];
     case ModelConfig::Norm::rms_offset:
-      return offset_rms_norm(t, x, t.parameter(module + ".weight"), t.elements(x) / width, name);
+      return wide_rms_norm(t, x, t.parameter(module + ".weight"), t.elements(x) / width, name);
     case ModelConfig::Norm::rms: break;
   }
   return rms_norm(t, context.implementation, x, module + ".weight", width, name);
 }
-
-namespace {
 
 ValueIndex narrowed(TapeBuilder& b, ValueIndex gradient, ValueIndex x) {
   if (b.dtype(gradient) == b.dtype(x)) return gradient;
@@ -278,8 +337,6 @@ ValueIndex narrowed(TapeBuilder& b, ValueIndex gradient, ValueIndex x) {
   b.op(std::move(spec));
   return dx;
 }
-
-}  // namespace
 
 ValueIndex add(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::string& name,
                std::vector<ValueIndex> holds) {

@@ -72,6 +72,9 @@ ValueIndex norm(TapeBuilder& tape, const LayerContext& context, ValueIndex x,
 void column_sum(TapeBuilder& tape, ValueIndex gradient, ValueIndex bias,
                 std::vector<ValueIndex> holds = {});
 
+/// The gradient in the dtype of what it belongs to: the engine casts it where they differ.
+ValueIndex narrowed(TapeBuilder& tape, ValueIndex gradient, ValueIndex x);
+
 /// a · b of one shape. MulBackward computes the gradient of `other` before that of `self`.
 ValueIndex multiply(TapeBuilder& tape, ValueIndex a, ValueIndex b, const std::string& name);
 

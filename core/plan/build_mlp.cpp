@@ -11,6 +11,7 @@ ValueIndex activated(TapeBuilder& t, const LayerContext& context, ValueIndex x,
     case ModelConfig::Activation::silu: return activation(t, x, name, 4, false);
     case ModelConfig::Activation::gelu: return activation(t, x, name, 10, false);
     case ModelConfig::Activation::gelu_new: return gelu(t, false, x);
+    case ModelConfig::Activation::relu: return activation(t, x, name, 1, true);
     case ModelConfig::Activation::quick_gelu: break;
   }
   // QuickGELUActivation: x · sigmoid(1.702 · x).
@@ -65,7 +66,8 @@ ValueIndex dense_mlp(TapeBuilder& t, const LayerContext& context, ValueIndex x) 
     case ModelConfig::Mlp::plain: break;
   }
   const ValueIndex wide = linear(t, x, linear_of(t, "mlp in", up, c.hidden, c.intermediate));
-  return linear(t, activated(t, context, wide, "gelu"),
+  const bool is_relu = c.activation == ModelConfig::Activation::relu;
+  return linear(t, activated(t, context, wide, is_relu ? "relu" : "gelu"),
                 linear_of(t, "mlp out", down, c.intermediate, c.hidden, {x}));
 }
 

@@ -226,11 +226,15 @@ class ModelBuilder {
 
   // Blocks of one kind share a tape; the first one may have no gradient to hand on.
   void blocks(const ModelConfig& config, const std::string& path, std::int64_t positions) {
-    std::array<std::optional<std::uint32_t>, 4> known;
+    std::array<std::optional<std::uint32_t>, 8> known;
+    ModelConfig unrotated = config;
+    unrotated.positions = ModelConfig::Positions::none;
     for (std::int64_t i = 0; i < config.layers; ++i) {
       const bool experts = config.has_experts(i);
-      std::optional<std::uint32_t>& tape = known[(experts ? 2 : 0) + (needs_gradient_ ? 1 : 0)];
-      const LayerContext context = context_of(config, positions, path);
+      const bool rotates = config.has_positions(i);
+      std::optional<std::uint32_t>& tape =
+          known[(rotates ? 0 : 4) + (experts ? 2 : 0) + (needs_gradient_ ? 1 : 0)];
+      const LayerContext context = context_of(rotates ? config : unrotated, positions, path);
       if (!tape)
         tape = add_tape(config.family == ModelConfig::Family::gpt2 ? gpt2_block_tape(context)
                                                                    : block_tape(context, experts));

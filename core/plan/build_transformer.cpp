@@ -14,6 +14,14 @@ ValueIndex positions_added(TapeBuilder& t, const LayerContext& context, ValueInd
   const ModelConfig& c = context.config;
   const std::string positions(names_of(c.family).positions);
   t.enter(positions);
+  if (c.family == ModelConfig::Family::opt) {
+    // OPTLearnedPositionalEmbedding counts the tokens of a mask, each sequence for itself.
+    const ValueIndex places = given(t, "position ids", context.tokens, DType::i64);
+    const ValueIndex rows =
+        embedding(t, places, positions + ".weight", c.hidden, "position embeddings");
+    t.enter("");
+    return add(t, tokens, rows, "embeddings");
+  }
   const ValueIndex places = t.make("position ids", context.positions, DType::i64);
   OpSpec arange;
   arange.kind = OpKind::fill;
@@ -52,7 +60,8 @@ class Block {
     switch (c_.residual) {
       case Residual::parallel: return parallel(x);
       case Residual::post_norm: return post_norm(x);
-      case Residual::serial: break;
+      case Residual::serial:
+      case Residual::output_norm: break;
     }
     return serial(x);
   }
@@ -95,19 +104,27 @@ class Block {
     return y;
   }
 
+  // Granite: times a number before it is added.
+  ValueIndex added(ValueIndex x, ValueIndex branch, const std::string& name,
+                   std::vector<ValueIndex> holds = {}) {
+    t_.enter("");
+    if (!c_.scaled_residual) return add(t_, x, branch, name, std::move(holds));
+    holds.push_back(branch);
+    return add(t_, x, scale(t_, branch, t_.name(branch) + ", scaled"), name, std::move(holds));
+  }
+
   ValueIndex serial(ValueIndex x) {
-    const ValueIndex normal = normed(x, names_.first_norm, "attention norm");
+    const bool has_first = c_.residual != Residual::output_norm;
+    const bool has_last = c_.sandwich_norms || !has_first;
+    const ValueIndex normal = has_first ? normed(x, names_.first_norm, "attention norm") : x;
     ValueIndex attended = scaled(attention(normal), "layer_scale1");
-    if (c_.sandwich_norms)
-      attended = normed(attended, names_.after_attention, "norm after attention");
-    t_.enter("");
-    const ValueIndex middle = add(t_, x, attended, "residual");
-    const ValueIndex second =
-        normed(middle, c_.sandwich_norms ? names_.before_mlp : names_.second_norm, "mlp norm");
+    if (has_last) attended = normed(attended, names_.after_attention, "norm after attention");
+    const ValueIndex middle = added(x, attended, "residual");
+    const std::string_view before_mlp = c_.sandwich_norms ? names_.before_mlp : names_.second_norm;
+    const ValueIndex second = has_first ? normed(middle, before_mlp, "mlp norm") : middle;
     ValueIndex out = scaled(mlp(second), "layer_scale2");
-    if (c_.sandwich_norms) out = normed(out, names_.after_mlp, "norm after mlp");
-    t_.enter("");
-    return add(t_, middle, out, "hidden states", std::move(held_));
+    if (has_last) out = normed(out, names_.after_mlp, "norm after mlp");
+    return added(middle, out, "hidden states", std::move(held_));
   }
 
   // GPTNeoXLayer, FalconDecoderLayer: mlp + attention + x.
@@ -119,6 +136,8 @@ class Block {
     const ValueIndex out = mlp(second);
     t_.enter("");
     const ValueIndex both = add(t_, out, attended, "attention and mlp");
+    // Falcon adds in place.
+    if (c_.family != ModelConfig::Family::falcon) held_.insert(held_.end(), {out, attended});
     return add(t_, both, x, "hidden states", std::move(held_));
   }
 

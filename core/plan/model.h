@@ -36,24 +36,38 @@ struct ModelConfig {
     mixtral,
     qwen_moe,
     deepseek,
+    starcoder2,
+    phi,
+    glm4,
+    opt,
     tree,  ///< ModelConfig::tree says all
   };
   enum class Norm : std::uint8_t {
     rms,
     rms_offset,  ///< Gemma: times (1 + weight), always a chain of operators
+    rms_wide,    ///< OLMo 2: times the weight in fp32
     layer,
+    layer_wide,  ///< Cohere: in fp32, always a chain of operators
   };
-  enum class Activation : std::uint8_t { silu, gelu, gelu_new, quick_gelu };
+  enum class Activation : std::uint8_t { silu, gelu, gelu_new, quick_gelu, relu };
   enum class Mlp : std::uint8_t {
     plain,        ///< down(act(up(x)))
     gated,        ///< down(act(gate(x)) · up(x))
     gated_fused,  ///< the same with gate and up in one projection (Phi-3, DINOv2 giant)
   };
   enum class Positions : std::uint8_t { none, rotary, learned, alibi };
+  /// How the rotary embedding differs from Llama's.
+  enum class Rotary : std::uint8_t {
+    usual,
+    wide_tables,    ///< OLMo 2: the tables are fp32, so that the products are
+    wide,           ///< Cohere: query and key are widened to fp32 first
+    spread_tables,  ///< GLM: each block spreads the tables to pairs side by side
+  };
   enum class Residual : std::uint8_t {
-    serial,     ///< x + attention(norm(x)), then x + mlp(norm(x))
-    parallel,   ///< x + attention(norm(x)) + mlp(norm(x)), of one norm or two
-    post_norm,  ///< norm(x + attention(x)), then norm(x + mlp(x)) (BERT)
+    serial,       ///< x + attention(norm(x)), then x + mlp(norm(x))
+    parallel,     ///< x + attention(norm(x)) + mlp(norm(x)), of one norm or two
+    post_norm,    ///< norm(x + attention(x)), then norm(x + mlp(x)) (BERT)
+    output_norm,  ///< x + norm(attention(x)), then x + norm(mlp(x)) (OLMo 2)
   };
   enum class Head : std::uint8_t {
     language_model,         ///< final norm, vocabulary projection, next-token loss
@@ -121,8 +135,10 @@ struct ModelConfig {
   Activation activation = Activation::silu;
   Mlp mlp = Mlp::gated;
   Positions positions = Positions::rotary;
-  std::int64_t rotary_dim = 0;     ///< part of a head that is rotated; 0: all of it
-  std::int64_t position_rows = 0;  ///< of learned positions; 0: max_positions
+  Rotary rotary = Rotary::usual;
+  std::int64_t rotary_dim = 0;          ///< part of a head that is rotated; 0: all of it
+  std::vector<std::int64_t> unrotated;  ///< layers without positions (SmolLM3)
+  std::int64_t position_rows = 0;       ///< of learned positions; 0: max_positions
   Residual residual = Residual::serial;
   bool two_parallel_norms = false;
   bool fused_qkv = false;
@@ -130,7 +146,10 @@ struct ModelConfig {
   bool sandwich_norms = false;     ///< Gemma 2: norms after attention and mlp as well
   bool scaled_embeddings = false;  ///< Gemma: times √hidden
   std::int64_t token_types = 0;    ///< BERT's segment embeddings
+  bool scaled_residual = false;    ///< Granite: what is added to x is multiplied first
+  bool scaled_logits = false;      ///< Granite, Cohere
   bool norm_per_head = false;      ///< StableLM: qk_norm has a weight of its own for each head
+  bool norm_all_heads = false;     ///< OLMo 2: qk_norm is over the whole projection
   bool layer_scale = false;        ///< DINOv2
   bool head_bias = false;
   bool has_pooler = false;  ///< BertForPreTraining: beside the masked language model
@@ -156,6 +175,7 @@ struct ModelConfig {
 
   bool is_vision() const { return image.size > 0; }
   bool has_experts(std::int64_t layer) const;
+  bool has_positions(std::int64_t layer) const;
   /// Per head: of query and key, and of value.
   std::int64_t query_dim() const {
     return latent.kv_rank > 0 ? latent.plain_dim + latent.rotary_dim : head_dim;

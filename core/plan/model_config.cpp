@@ -35,6 +35,7 @@ constexpr NamedActivation kActivations[] = {
     {"gelu_new", Activation::gelu_new},
     {"gelu_fast", Activation::gelu_new},
     {"quick_gelu", Activation::quick_gelu},
+    {"relu", Activation::relu},
 };
 
 void read_activation(const ConfigFile& file, const Family& family, ModelConfig& c) {
@@ -157,6 +158,10 @@ bool ModelConfig::has_experts(std::int64_t layer) const {
   if ((layer + 1) % experts.every != 0) return false;
   return std::find(experts.dense_layers.begin(), experts.dense_layers.end(), layer) ==
          experts.dense_layers.end();
+}
+
+bool ModelConfig::has_positions(std::int64_t layer) const {
+  return std::find(unrotated.begin(), unrotated.end(), layer) == unrotated.end();
 }
 
 ModelConfig read_tower(const ConfigFile& file) {

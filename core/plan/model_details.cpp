@@ -1,5 +1,7 @@
 #include "core/plan/model_details.h"
 
+#include <algorithm>
+
 #include "core/plan/model_families.h"
 
 namespace foregather::plan {
@@ -14,15 +16,19 @@ using Head = ModelConfig::Head;
 
 constexpr std::int64_t kMostExperts = 65'536;
 
-// The part of a head that rotates: int(head_dim · factor).
+// The part of a head that rotates: int(head_dim · factor). transformers 5 writes the factor among
+// the rope_parameters.
 void read_rotary_part(const ConfigFile& file, std::string_view key, double fallback,
                       ModelConfig& c) {
-  const double factor = file.number(key, 0.01, 1, fallback);
+  const bool is_inside = !file.has(key) && file.is_object("rope_parameters");
+  const ConfigFile source = is_inside ? file.section("rope_parameters") : file;
+  if (is_inside) key = "partial_rotary_factor";
+  const double factor = source.number(key, 0.01, 1, fallback);
   c.rotary_dim = static_cast<std::int64_t>(static_cast<double>(c.head_dim) * factor);
   if (c.rotary_dim < 1 || c.rotary_dim % 2 != 0)
-    file.complain(key, fmt::format("'{}' = {} of a head dimension of {} rotates {} values, "
-                                   "expected an even number: the rotary embedding turns pairs",
-                                   file.label(key), factor, c.head_dim, c.rotary_dim));
+    source.complain(key, fmt::format("'{}' = {} of a head dimension of {} rotates {} values, "
+                                     "expected an even number: the rotary embedding turns pairs",
+                                     source.label(key), factor, c.head_dim, c.rotary_dim));
 }
 
 void read_active_experts(const ConfigFile& file, std::int64_t fallback, ModelConfig& c) {
@@ -32,6 +38,13 @@ void read_active_experts(const ConfigFile& file, std::int64_t fallback, ModelCon
         "num_experts_per_tok",
         fmt::format("'{}' = {} of {} experts, expected at most as many as there are",
                     file.label("num_experts_per_tok"), c.experts.active, c.experts.count));
+}
+
+// Every Nth of so many layers: the Nth, 2Nth, …
+std::vector<std::int64_t> every(std::int64_t n, std::int64_t layers) {
+  std::vector<std::int64_t> list;
+  for (std::int64_t layer = n - 1; layer < layers; layer += n) list.push_back(layer);
+  return list;
 }
 
 void read_image(const ConfigFile& file, ModelConfig& c) {
@@ -59,6 +72,95 @@ void read_llama(const ConfigFile& file, std::string_view architecture, ModelConf
   c.mlp_bias = file.flag("mlp_bias", false);
   // Not a key of Hugging Face: LitGPT's and Megatron's Llama have one product for all three.
   c.fused_qkv = file.flag("fused_qkv", false);
+}
+
+void read_granite(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
+  read_attention_bias(file, architecture, c);
+  c.mlp_bias = file.flag("mlp_bias", false);
+  // The numbers themselves change nothing: each multiplies, whatever it is.
+  for (const char* key :
+       {"embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling"})
+    file.number(key, 0, 1e9, 1);
+}
+
+// SmolLM3Config: 1 is a layer with rotary positions, 0 one without.
+void read_smollm3(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
+  read_attention_bias(file, architecture, c);
+  c.mlp_bias = file.flag("mlp_bias", false);
+  if (!file.has("no_rope_layers")) {
+    constexpr std::int64_t kUsual = 4;
+    c.unrotated = every(file.size("no_rope_layer_interval", kMostLayers, kUsual), c.layers);
+    return;
+  }
+  const std::vector<std::int64_t> rotates = file.sizes("no_rope_layers");
+  const auto count = static_cast<std::int64_t>(rotates.size());
+  if (!file.error() && count < c.layers)
+    file.complain("no_rope_layers",
+                  fmt::format("'{}' has {} values for {} layers, expected one for each",
+                              file.label("no_rope_layers"), count, c.layers));
+  for (std::int64_t layer = 0; layer < std::min(count, c.layers); ++layer)
+    if (rotates[static_cast<std::size_t>(layer)] == 0) c.unrotated.push_back(layer);
+}
+
+void read_glm(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
+  c.qkv_bias = file.flag("attention_bias", true);
+  read_rotary_part(file, "partial_rotary_factor", 0.5, c);
+}
+
+void read_cohere(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
+  read_attention_bias(file, architecture, c);
+  c.qk_norm = c.norm_per_head = file.flag("use_qk_norm", false);
+  file.number("logit_scale", 0, 1e9, 1);
+}
+
+// Cohere2Config: layers that see all tokens have no positions.
+void read_cohere2(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
+  read_attention_bias(file, architecture, c);
+  file.number("logit_scale", 0, 1e9, 1);
+  if (!file.has("layer_types")) {
+    constexpr std::int64_t kUsual = 4;
+    c.unrotated = every(file.size("sliding_window_pattern", kMostLayers, kUsual), c.layers);
+    return;
+  }
+  const std::vector<std::string> types = file.texts("layer_types");
+  const auto count = static_cast<std::int64_t>(types.size());
+  if (!file.error() && count < c.layers)
+    file.complain("layer_types",
+                  fmt::format("'{}' has {} values for {} layers, expected one for each",
+                              file.label("layer_types"), count, c.layers));
+  for (std::int64_t layer = 0; layer < std::min(count, c.layers); ++layer)
+    if (types[static_cast<std::size_t>(layer)] == "full_attention") c.unrotated.push_back(layer);
+}
+
+void read_starcoder2(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
+  c.qkv_bias = c.output_bias = c.mlp_bias = file.flag("use_bias", true);
+}
+
+void read_phi(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
+  c.qk_norm = file.flag("qk_layernorm", false);
+  read_rotary_part(file, "partial_rotary_factor", 0.5, c);
+}
+
+void read_opt(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
+  c.qkv_bias = c.output_bias = c.mlp_bias = file.flag("enable_bias", true);
+  c.attention_dropout = file.rate("attention_dropout", 0);
+  // OPTLearnedPositionalEmbedding: the first position is 2.
+  c.position_rows = c.max_positions + 2;
+  // OPT-350M alone has these.
+  if (!file.flag("do_layer_norm_before", true))
+    file.complain("do_layer_norm_before",
+                  fmt::format("'{}' is false, expected true: norms behind are not simulated",
+                              file.label("do_layer_norm_before")));
+  if (file.size("word_embed_proj_dim", kLargestSize, c.hidden) != c.hidden)
+    file.complain("word_embed_proj_dim",
+                  fmt::format("'{}' is not the hidden size of {}, expected the same: embeddings "
+                              "of another width are not simulated",
+                              file.label("word_embed_proj_dim"), c.hidden));
+  if (!file.flag("layer_norm_elementwise_affine", true))
+    file.complain("layer_norm_elementwise_affine",
+                  fmt::format("'{}' is false, expected true: norms without weights are not "
+                              "simulated",
+                              file.label("layer_norm_elementwise_affine")));
 }
 
 void read_gpt2(const ConfigFile& /*file*/, std::string_view /*architecture*/, ModelConfig& c) {

@@ -18,12 +18,15 @@ inline constexpr std::string_view kDetailKeys =
     "n_routed_experts n_shared_experts first_k_dense_replace moe_layer_freq q_lora_rank "
     "kv_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim type_vocab_size image_size "
     "patch_size num_channels qkv_bias mlp_ratio use_swiglu_ffn num_register_tokens use_mask_token "
-    "vision_use_head num_labels sliding_window use_sliding_window fused_qkv";
+    "vision_use_head num_labels sliding_window use_sliding_window fused_qkv layer_types "
+    "embedding_multiplier attention_multiplier residual_multiplier logits_scaling logit_scale "
+    "no_rope_layers no_rope_layer_interval sliding_window_pattern use_qk_norm use_bias enable_bias";
 
 using ReadDetails = void(const ConfigFile& file, std::string_view architecture,
                          ModelConfig& config);
-ReadDetails read_attention_bias, read_llama, read_gpt2, read_gpt_neox, read_falcon, read_mpt,
-    read_stablelm, read_phi3, read_mixtral, read_qwen_moe, read_deepseek, read_bert, read_vit,
-    read_dinov2, read_siglip, read_clip;
+ReadDetails read_attention_bias, read_llama, read_granite, read_smollm3, read_glm, read_cohere,
+    read_cohere2, read_starcoder2, read_phi, read_opt, read_gpt2, read_gpt_neox, read_falcon,
+    read_mpt, read_stablelm, read_phi3, read_mixtral, read_qwen_moe, read_deepseek, read_bert,
+    read_vit, read_dinov2, read_siglip, read_clip;
 
 }  // namespace foregather::plan

@@ -100,6 +100,42 @@ constexpr ModelNames stablelm() {
 }
 constexpr ModelNames kStableLm = stablelm();
 
+constexpr ModelNames starcoder2() {
+  ModelNames names;
+  names.up = "mlp.c_fc";
+  names.down = "mlp.c_proj";
+  return names;
+}
+constexpr ModelNames kStarcoder2 = starcoder2();
+
+constexpr ModelNames phi() {
+  ModelNames names = stablelm();
+  names.out = "self_attn.dense";
+  names.up = "mlp.fc1";
+  names.down = "mlp.fc2";
+  names.final_norm = "final_layernorm";
+  return names;
+}
+constexpr ModelNames kPhi = phi();
+
+constexpr ModelNames glm4() {
+  ModelNames names;
+  names.after_attention = "post_self_attn_layernorm";
+  names.before_mlp = "post_attention_layernorm";
+  names.after_mlp = "post_mlp_layernorm";
+  return names;
+}
+constexpr ModelNames kGlm4 = glm4();
+
+constexpr ModelNames kOpt = {.root = "model.decoder",
+                             .mlp = "",
+                             .out = "self_attn.out_proj",
+                             .up = "fc1",
+                             .down = "fc2",
+                             .first_norm = "self_attn_layer_norm",
+                             .second_norm = "final_layer_norm",
+                             .final_norm = "final_layer_norm"};
+
 constexpr ModelNames qwen_moe() {
   ModelNames names;
   names.shared_expert = "mlp.shared_expert";
@@ -123,6 +159,10 @@ const ModelNames& names_of(ModelConfig::Family family) {
     case clip: return kSiglip;
     case stablelm: return kStableLm;
     case qwen_moe: return kQwenMoe;
+    case starcoder2: return kStarcoder2;
+    case phi: return kPhi;
+    case glm4: return kGlm4;
+    case opt: return kOpt;
     default: return kLlama;
   }
 }

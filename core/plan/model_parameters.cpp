@@ -54,8 +54,8 @@ class Lister {
 void Lister::query_key_norms() {
   if (!c_.qk_norm) return;
   if (!c_.norm_per_head) {
-    norm(names_.query_norm, c_.head_dim);
-    norm(names_.key_norm, c_.head_dim);
+    norm(names_.query_norm, c_.head_dim * (c_.norm_all_heads ? c_.heads : 1));
+    norm(names_.key_norm, c_.head_dim * (c_.norm_all_heads ? c_.kv_heads : 1));
     return;
   }
   // StableLmLayerNormPerHead: one norm without bias for each head, here one parameter.
@@ -120,6 +120,11 @@ void Lister::mlp(std::int64_t layer) {
 }
 
 void Lister::norms() {
+  if (c_.residual == Residual::output_norm) {
+    norm(names_.after_attention, c_.hidden);
+    norm(names_.after_mlp, c_.hidden);
+    return;
+  }
   norm(names_.first_norm, c_.hidden);
   if (c_.sandwich_norms) {
     norm(names_.after_attention, c_.hidden);

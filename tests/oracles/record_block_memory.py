@@ -22,6 +22,7 @@ the fused kernels of CPU and CUDA differ in what they save, eager attention does
 """
 
 import gc
+import importlib
 import json
 import platform
 import sys
@@ -32,10 +33,6 @@ import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 from transformers.loss.loss_utils import ForCausalLMLoss
-from transformers.models.gpt2.modeling_gpt2 import GPT2Block
-from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRMSNorm
-from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer
-from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
 
 B, S = 2, 96
 
@@ -43,6 +40,9 @@ LLAMA = dict(
     hidden_size=192, intermediate_size=448, num_attention_heads=6, num_key_value_heads=2, num_hidden_layers=1, vocab_size=512,
     max_position_embeddings=256,
 )
+GRANITE = dict(embedding_multiplier=12.0, residual_multiplier=0.22, attention_multiplier=0.0078125, logits_scaling=8.0)
+OPT = dict(hidden_size=192, ffn_dim=448, num_attention_heads=6, num_hidden_layers=1, vocab_size=512, max_position_embeddings=256, dropout=0.0)
+# name: (family, sizes, layer)
 CASES = {
     "llama": ("llama", LLAMA),
     "llama_mha": ("llama", {**LLAMA, "num_key_value_heads": 6}),
@@ -53,27 +53,60 @@ CASES = {
         "gpt2",
         dict(n_embd=192, n_head=6, n_layer=1, vocab_size=512, n_positions=256, attn_pdrop=0.0, resid_pdrop=0.0, embd_pdrop=0.0),
     ),
+    "olmo2": ("olmo2", LLAMA),
+    "olmo2_mha": ("olmo2", {**LLAMA, "num_key_value_heads": 6}),
+    "olmo3": ("olmo3", LLAMA),
+    "granite": ("granite", {**LLAMA, **GRANITE}),
+    "smollm3": ("smollm3", {**LLAMA, "num_hidden_layers": 4}),
+    "smollm3_without_positions": ("smollm3", {**LLAMA, "num_hidden_layers": 4}, 3),
+    "starcoder2": ("starcoder2", LLAMA),
+    "phi": ("phi", {**LLAMA, "num_key_value_heads": 6}),
+    "phi_grouped_with_norms": ("phi", {**LLAMA, "qk_layernorm": True}),
+    "phi3": ("phi3", {**LLAMA, "pad_token_id": 0}),
+    "phi3_partial": ("phi3", {**LLAMA, "pad_token_id": 0, "partial_rotary_factor": 0.75}),
+    "glm": ("glm", {**LLAMA, "head_dim": 64, "pad_token_id": 0}),
+    "glm4": ("glm4", {**LLAMA, "head_dim": 64, "pad_token_id": 0, "attention_bias": False}),
+    "cohere": ("cohere", LLAMA),
+    "cohere_with_norms": ("cohere", {**LLAMA, "use_qk_norm": True}),
+    "cohere2": ("cohere2", {**LLAMA, "num_hidden_layers": 4}),
+    "cohere2_without_positions": ("cohere2", {**LLAMA, "num_hidden_layers": 4}, 3),
+    "opt": ("opt", OPT),
 }
+# What a CPU keeps in bfloat16 and CUDA in float32: the statistics of LayerNorm.
+F32_ONLY = ("gpt2", "starcoder2", "phi", "opt")
 
 
-def build(kind, sizes, dtype):
+def class_of(kind, suffix):
+    folder = kind.removesuffix("_text")
+    module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+    found = [name for name in dir(module) if name.endswith(suffix) and getattr(module, name).__module__ == module.__name__]
+    return getattr(module, next(name for name in found if "Vision" not in name))
+
+
+def build(kind, sizes, layer, dtype):
     config = transformers.AutoConfig.for_model(kind, **sizes)
     config._attn_implementation = "eager"
     torch.manual_seed(0)
-    layers = {"llama": LlamaDecoderLayer, "qwen2": Qwen2DecoderLayer, "qwen3": Qwen3DecoderLayer, "gpt2": GPT2Block}
-    return config, layers[kind](config, layer_idx=0).to(dtype).train()
+    block = class_of(kind, "Block" if kind == "gpt2" else "DecoderLayer")
+    return config, block(config, layer_idx=layer).to(dtype).train()
+
+
+def tables(kind, config, x):
+    """cos and sin, which all blocks share; none with learned positions."""
+    if kind in ("gpt2", "opt"):
+        return ()
+    rotary = class_of(kind, "RotaryEmbedding")(config=config)
+    of_layer = {"layer_type": config.layer_types[0]} if kind == "olmo3" else {}
+    return rotary(x, torch.arange(S)[None], **of_layer)
 
 
 def runner(kind, config, layer, dtype):
     hidden = sizes_hidden(config)
     x = torch.randn(B, S, hidden, dtype=dtype, requires_grad=True)
     mask = torch.full((S, S), torch.finfo(dtype).min, dtype=dtype).triu(1).expand(B, 1, S, S)
-    if kind == "gpt2":
-        return x, lambda x: layer(x, attention_mask=mask, use_cache=False)
-    dim = getattr(config, "head_dim", None) or hidden // config.num_attention_heads
-    angles = torch.randn(1, S, dim)
-    cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
-    return x, lambda x: layer(x, attention_mask=mask, position_embeddings=(cos, sin), use_cache=False)
+    shared = tables(kind, config, x)
+    positions = {"position_embeddings": shared} if shared else {}
+    return x, shared, lambda x: layer(x, attention_mask=mask, use_cache=False, **positions)
 
 
 def sizes_hidden(config):
@@ -118,10 +151,10 @@ def checkpointed(run, policy):
     return run
 
 
-def profile(kind, sizes, dtype, policy="none"):
-    config, layer = build(kind, sizes, dtype)
-    x, run = runner(kind, config, layer, dtype)
-    return measure(layer, x, checkpointed(run, policy), dtype == torch.float32)
+def profile(kind, sizes, layer, dtype, policy="none"):
+    config, block = build(kind, sizes, layer, dtype)
+    x, _, run = runner(kind, config, block, dtype)
+    return measure(block, x, checkpointed(run, policy), dtype == torch.float32)
 
 
 def measure(module, x, run, with_peaks):
@@ -154,24 +187,33 @@ def measure(module, x, run, with_peaks):
     return result
 
 
-class LlamaHead(torch.nn.Module):
-    """The end of LlamaForCausalLM.forward; the caller keeps the logits until it has the loss."""
+class Head(torch.nn.Module):
+    """The end of a ForCausalLM.forward; the caller keeps the logits until it has the loss."""
 
-    def __init__(self, hidden, vocab):
+    def __init__(self, kind, config):
         super().__init__()
-        self.norm = LlamaRMSNorm(hidden)
-        self.lm_head = torch.nn.Linear(hidden, vocab, bias=False)
+        self.kind = kind
+        self.config = config
+        if kind == "phi":
+            self.norm = torch.nn.LayerNorm(config.hidden_size)
+        else:
+            self.norm = class_of(kind, "LayerNorm" if kind == "cohere" else "RMSNorm")(config.hidden_size)
+        self.lm_head = torch.nn.Linear(config.hidden_size, config.vocab_size, bias=kind == "phi")
 
     def forward(self, x, labels):
         logits = self.lm_head(self.norm(x))
+        if self.kind == "granite":
+            logits = logits / self.config.logits_scaling
+        if self.kind == "cohere":
+            logits = logits * self.config.logit_scale
         loss = ForCausalLMLoss(logits, labels, logits.shape[-1])
         del logits
         return loss
 
 
-def measure_head(sizes, dtype):
+def measure_head(kind, sizes, dtype):
     hidden, vocab = sizes["hidden_size"], sizes["vocab_size"]
-    module = LlamaHead(hidden, vocab).to(dtype)
+    module = Head(kind, transformers.AutoConfig.for_model(kind, **sizes)).to(dtype)
     labels = torch.randint(0, vocab, (B, S))
     x = torch.randn(B, S, hidden, dtype=dtype, requires_grad=True)
     return measure(module, x, lambda x: module(x, labels), True)
@@ -194,10 +236,11 @@ class Matmuls(TorchDispatchMode):
         return out
 
 
-def saved(kind, sizes, dtype):
-    config, layer = build(kind, sizes, dtype)
-    x, run = runner(kind, config, layer, dtype)
-    mine = {p.untyped_storage().data_ptr() for p in layer.parameters()} | {x.untyped_storage().data_ptr()}
+def saved(kind, sizes, layer, dtype):
+    config, block = build(kind, sizes, layer, dtype)
+    x, shared, run = runner(kind, config, block, dtype)
+    own = [*block.parameters(), x, *shared]
+    mine = {t.untyped_storage().data_ptr() for t in own}
     kept = {}
 
     def pack(t):
@@ -208,33 +251,39 @@ def saved(kind, sizes, dtype):
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t), matmuls:
         y = first(run(x))
         torch.autograd.backward(y, torch.randn_like(y))
-    table = S * (getattr(config, "head_dim", None) or sizes_hidden(config) // config.num_attention_heads) * y.element_size()
-    rows = sorted(t.untyped_storage().nbytes() for k, t in kept.items() if k not in mine)
-    if kind != "gpt2":  # cos and sin, which all blocks share
-        rows.remove(table)
-        rows.remove(table)
-    return {"saved": rows, "matmuls": matmuls.rows}
+    return {"saved": sorted(t.untyped_storage().nbytes() for k, t in kept.items() if k not in mine), "matmuls": matmuls.rows}
 
 
 def main():
     cases = []
-    for name, (kind, sizes) in CASES.items():
+    for name, (kind, sizes, *which) in CASES.items():
+        layer = which[0] if which else 0
         for dtype in (torch.float32, torch.bfloat16):
-            if kind == "gpt2" and dtype == torch.bfloat16:
-                continue  # a CPU keeps the statistics of LayerNorm in bfloat16, CUDA in float32
+            if kind in F32_ONLY and dtype == torch.bfloat16:
+                continue
             row = {"name": name, "dtype": {torch.float32: "f32", torch.bfloat16: "bf16"}[dtype]}
             row["config"] = {"model_type": kind, **sizes}
-            row.update(profile(kind, sizes, dtype))
-            row.update(saved(kind, sizes, dtype))
+            if layer > 0:
+                row["layer"] = layer
+            row.update(profile(kind, sizes, layer, dtype))
+            row.update(saved(kind, sizes, layer, dtype))
             if dtype == torch.float32:
-                row["full"] = profile(kind, sizes, dtype, "full")
-                row["selective"] = profile(kind, sizes, dtype, "selective")
+                row["full"] = profile(kind, sizes, layer, dtype, "full")
+                row["selective"] = profile(kind, sizes, layer, dtype, "selective")
             cases.append(row)
     heads = []
-    for name, sizes in (("wide", {**LLAMA, "vocab_size": 4096}), ("narrow", {**LLAMA, "vocab_size": 160})):
+    ends = [("wide", "llama", {**LLAMA, "vocab_size": 4096}), ("narrow", "llama", {**LLAMA, "vocab_size": 160})]
+    ends += [
+        (f"{kind} wide", kind, {**LLAMA, **more, "vocab_size": 4096})
+        for kind, more in (("granite", GRANITE), ("cohere", {}), ("olmo2", {}), ("phi", {"num_key_value_heads": 6}))
+    ]
+    for name, kind, sizes in ends:
         for dtype in (torch.float32, torch.bfloat16):
-            config = {"model_type": "llama", **sizes}
-            heads.append({"name": name, "dtype": "f32" if dtype == torch.float32 else "bf16", "config": config, **measure_head(sizes, dtype)})
+            if kind in F32_ONLY and dtype == torch.bfloat16:
+                continue
+            config = {"model_type": kind, **sizes}
+            measured = measure_head(kind, sizes, dtype)
+            heads.append({"name": name, "dtype": "f32" if dtype == torch.float32 else "bf16", "config": config, **measured})
     head = {
         "recorded_by": "tests/oracles/record_block_memory.py",
         "torch": torch.__version__.split("+")[0],

@@ -10,6 +10,7 @@
 
 #include "tests/support/places.h"
 #include "tests/unit/plan/model_live_bytes.h"
+#include "tests/unit/plan/temporary_file.h"
 
 using namespace foregather;
 using namespace foregather::plan;
@@ -110,8 +111,11 @@ TEST_CASE("a block saves, computes and peaks as Hugging Face's does") {
     train.attention = Attention::eager;
     Implementation implementation;
     implementation.fused_rms_norm = false;
-    const Model model = build_model(config_of(row["config"]), train, implementation);
-    const Tape& block = model.tapes[1];
+    const TemporaryFile file(row["config"].dump());
+    const Result<ModelConfig> config = read_model_config(file.path());
+    if (!config) FAIL(config.error().text());
+    const Model model = build_model(*config, train, implementation);
+    const Tape& block = model.tapes[model.modules[1 + row.value("layer", 0U)].tape];
     CHECK(malformed(block) == "");
     CHECK(saved_sizes(block) == row["saved"].get<std::vector<Bytes>>());
     CHECK(matmuls(block) == row["matmuls"].get<std::vector<Matmul>>());
@@ -132,9 +136,12 @@ TEST_CASE("a head saves and peaks as Hugging Face's does") {
     train.compute = dtype_of(row);
     Implementation implementation;
     implementation.fused_rms_norm = false;
-    const Model model = build_model(config_of(row["config"]), train, implementation);
-    CHECK(malformed(model.tapes[2]) == "");
-    check_peaks(model.tapes[2], SavePolicy::none, row);
+    const TemporaryFile file(row["config"].dump());
+    const Result<ModelConfig> config = read_model_config(file.path());
+    if (!config) FAIL(config.error().text());
+    const Model model = build_model(*config, train, implementation);
+    CHECK(malformed(model.tapes.back()) == "");
+    check_peaks(model.tapes.back(), SavePolicy::none, row);
   }
 }
 

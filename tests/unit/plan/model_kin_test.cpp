@@ -1,0 +1,110 @@
+// What the configs of Llama's kin say of layers, multipliers and positions.
+#include <algorithm>
+#include <string>
+#include <catch2/catch.hpp>
+
+#include "core/plan/model.h"
+#include "tests/unit/plan/model_live_bytes.h"
+#include "tests/unit/plan/temporary_file.h"
+
+using namespace foregather;
+using namespace foregather::plan;
+using namespace foregather::test;
+
+namespace {
+
+constexpr const char* kKinSizes =
+    R"("hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4,
+ "intermediate_size": 160, "vocab_size": 100)";
+
+Result<ModelConfig> read_kin(const std::string& type, const std::string& more) {
+  return read_model_config(
+      TemporaryFile("{\"model_type\": \"" + type + "\", " + kKinSizes + ",\n" + more + "}").path());
+}
+
+ModelConfig kin(const std::string& type, const std::string& more = "\"use_cache\": true") {
+  Result<ModelConfig> config = read_kin(type, more);
+  if (!config) FAIL(config.error().text());
+  return *config;
+}
+
+std::string complaint_of_kin(const std::string& type, const std::string& more) {
+  const Result<ModelConfig> config = read_kin(type, more);
+  return config ? "no error" : config.error().text();
+}
+
+Train small_train() {
+  Train train;
+  train.micro_batch = 2;
+  train.seq_len = 64;
+  return train;
+}
+
+std::int64_t count_of(const Tape& tape, const std::string& name) {
+  return std::count_if(tape.values.begin(), tape.values.end(),
+                       [&](const Value& value) { return value.name == name; });
+}
+
+using Layers = std::vector<std::int64_t>;
+
+}  // namespace
+
+TEST_CASE("layers without positions are every fourth, or those that the config names") {
+  CHECK(kin("smollm3").unrotated == Layers{3});
+  CHECK(kin("smollm3", R"("no_rope_layers": null)").unrotated == Layers{3});
+  CHECK(kin("smollm3", R"("no_rope_layer_interval": 2)").unrotated == Layers{1, 3});
+  CHECK(kin("smollm3", R"("no_rope_layers": [1, 0, 0, 1])").unrotated == Layers{1, 2});
+  CHECK_THAT(complaint_of_kin("smollm3", R"("no_rope_layers": [1, 1])"),
+             Catch::Contains("3:1: 'no_rope_layers' has 2 values for 4 layers, expected"));
+  CHECK(kin("cohere2").unrotated == Layers{3});
+  CHECK(kin("cohere2", R"("layer_types": ["full_attention", "sliding_attention",
+ "full_attention", "sliding_attention"])")
+            .unrotated == Layers{0, 2});
+  CHECK_THAT(complaint_of_kin("cohere2", R"("layer_types": [])"),
+             Catch::Contains("'layer_types' has 0 values"));
+}
+
+TEST_CASE("layers with and without positions are blocks of two kinds") {
+  const Model model = build_model(kin("smollm3"), small_train());
+  REQUIRE(model.modules.size() == 6);
+  CHECK(model.modules[1].tape == model.modules[2].tape);
+  CHECK(model.modules[4].tape != model.modules[1].tape);
+  const auto turned = [&](std::size_t module) {
+    return count_of(model.tapes[model.modules[module].tape], "query with positions");
+  };
+  CHECK(turned(1) == 1);
+  CHECK(turned(4) == 0);
+}
+
+TEST_CASE("transformers 5 writes the rotated part among the rope_parameters") {
+  CHECK(kin("phi", R"("rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25})")
+            .rotary_dim == 4);
+  CHECK(kin("phi", R"("partial_rotary_factor": 0.75, "rope_parameters": {})").rotary_dim == 12);
+  CHECK(kin("phi", R"("rope_parameters": {})").rotary_dim == 8);
+  CHECK_THAT(complaint_of_kin("phi", R"("rope_parameters": {"partial_rotary_factor": 0.2})"),
+             Catch::Contains("'rope_parameters.partial_rotary_factor' = 0.2"));
+}
+
+TEST_CASE("OPT-350M's norms and embeddings are refused") {
+  const std::string opt = R"("ffn_dim": 160, )";
+  CHECK(kin("opt", opt + R"("dropout": 0.0)").position_rows == 2050);
+  CHECK_THAT(complaint_of_kin("opt", opt + R"("do_layer_norm_before": false)"),
+             Catch::Contains("'do_layer_norm_before' is false, expected true"));
+  CHECK_THAT(complaint_of_kin("opt", opt + R"("word_embed_proj_dim": 32)"),
+             Catch::Contains("'word_embed_proj_dim' is not the hidden size"));
+}
+
+TEST_CASE("a loss in parts multiplies Granite's logits and adds Phi's bias") {
+  Train train = small_train();
+  train.loss_chunks = 4;
+  const Tape granite = build_model(kin("granite"), train).tapes.back();
+  CHECK(malformed(granite) == "");
+  // Of each part in forward and, anew, in backward.
+  CHECK(count_of(granite, "logits of a part, scaled") == 8);
+  CHECK(count_of(granite, "grad logits, unscaled") == 4);
+  const Tape phi = build_model(kin("phi"), train).tapes.back();
+  CHECK(malformed(phi) == "");
+  CHECK(count_of(phi, "grad lm_head.bias") == 1);
+  CHECK(count_of(phi, "grad bias of a part") == 3);
+  CHECK(count_of(phi, "logits of a part, scaled") == 0);
+}
