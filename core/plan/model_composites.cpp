@@ -69,6 +69,17 @@ ModelConfig timm_tower(const ConfigFile& file, std::string_view name, std::int64
   return {};
 }
 
+// What else the document describes is not there.
+ModelConfig text_alone(const ConfigFile& file, ModelConfig language) {
+  const std::string_view vision = "vision_config";
+  file.section(vision);  // has to be an object
+  language.left_out.push_back(
+      fmt::format("{}: 'vision_config' has no effect: the language model is simulated alone, "
+                  "without images and without the parameters of what sees them",
+                  file.place(vision)));
+  return language;
+}
+
 }  // namespace
 
 ModelConfig join_towers(std::vector<ModelConfig> vision, ModelConfig language) {
@@ -99,6 +110,31 @@ ModelConfig compose_llava(const ConfigFile& file) {
                   "'vision_config' and 'text_config' are expected to be a vision tower and a "
                   "language model");
   return join_towers({std::move(vision)}, std::move(language));
+}
+
+ModelConfig compose_text(const ConfigFile& file) {
+  if (!file.has("text_config")) {
+    file.complain("text_config", "'text_config' is missing, expected the language model's object");
+    return {};
+  }
+  ModelConfig language = read_tower(file.section("text_config"));
+  if (file.error()) return language;
+  if (language.is_vision() || !language.towers.empty())
+    file.complain("text_config", "'text_config' is expected to be a language model");
+  // The outermost object decides, if it says so.
+  language.tied_embeddings = file.flag("tie_word_embeddings", language.tied_embeddings);
+  return text_alone(file, std::move(language));
+}
+
+ModelConfig compose_qwen_vl(const ConfigFile& file) {
+  if (file.has("text_config")) return compose_text(file);
+  NamedFamily named;
+  named.model_type = "qwen2_vl_text";
+  for (const Family& family : families())
+    if (family.model_types.starts_with(named.model_type)) named.family = &family;
+  ModelConfig language = read_as(file, named);
+  language.left_out.clear();  // read_tower() reads them
+  return text_alone(file, std::move(language));
 }
 
 ModelConfig compose_openvla(const ConfigFile& file) {

@@ -5,6 +5,7 @@
 
 #include "core/plan/config_file.h"
 #include "core/plan/model.h"
+#include "core/plan/model_families.h"
 
 namespace foregather::plan {
 
@@ -14,8 +15,16 @@ ModelConfig compose_llava(const ConfigFile& file);
 /// modeling_prismatic.py of openvla.
 ModelConfig compose_openvla(const ConfigFile& file);
 
+/// text_config alone, with a warning: the vision tower is not simulated.
+ModelConfig compose_text(const ConfigFile& file);
+/// The same of Qwen2-VL and Qwen2.5-VL, whose published files have the keys of the language model
+/// in the outermost object.
+ModelConfig compose_qwen_vl(const ConfigFile& file);
+
 /// The config of one tower: the document's outermost object, or a section.
 ModelConfig read_tower(const ConfigFile& file);
+/// The same, of a family that is known.
+ModelConfig read_as(const ConfigFile& file, const NamedFamily& named);
 
 /// `vision` before `language`, with a projector: as OpenVLA's for two towers, as LLaVA's for one.
 ModelConfig join_towers(std::vector<ModelConfig> vision, ModelConfig language);

@@ -167,13 +167,15 @@ bool ModelConfig::has_positions(std::int64_t layer) const {
 ModelConfig read_tower(const ConfigFile& file) {
   const NamedFamily named = find_family(file);
   if (named.family == nullptr) return {};
+  if (named.family->compose == nullptr) return read_as(file, named);
+  ModelConfig config = named.family->compose(file);
+  config.model_type = named.model_type;
+  read_left_out(file, config);
+  return config;
+}
+
+ModelConfig read_as(const ConfigFile& file, const NamedFamily& named) {
   const Family& family = *named.family;
-  if (family.compose != nullptr) {
-    ModelConfig config = family.compose(file);
-    config.model_type = named.model_type;
-    read_left_out(file, config);
-    return config;
-  }
   ModelConfig c = family.shape;
   c.model_type = named.model_type;
   read_sizes(file, family, c);

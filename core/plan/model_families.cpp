@@ -35,10 +35,13 @@ void complain_unknown(const ConfigFile& file, std::string_view key, std::string_
     for (const std::string_view name : words(family.*column)) known.push_back(name);
     listed += (listed.empty() ? "" : ", ") + std::string(words(family.model_types).front());
   }
-  file.complain(key, fmt::format("unknown {} {}{}; expected one of {}; for any other model: record "
-                                 "it (docs/sidecar.md) or spell it out (model.tree)",
-                                 key == "architectures" ? "architecture" : "model_type",
-                                 shown_text(word), did_you_mean(word, known), listed));
+  const bool is_composite = file.has("text_config");
+  file.complain(
+      key, fmt::format("unknown {} {}{}; expected one of {}; record others (docs/sidecar.md) "
+                       "or spell them out (model.tree){}",
+                       key == "architectures" ? "architecture" : "model_type", shown_text(word),
+                       did_you_mean(word, known), listed,
+                       is_composite ? ", or give the text_config as a file of its own" : ""));
 }
 
 std::vector<std::string_view> make_model_keys() {
@@ -68,9 +71,11 @@ std::span<const Family> families() {
 
 NamedFamily find_family(const ConfigFile& file) {
   NamedFamily found;
-  const std::optional<std::string> name =
+  std::optional<std::string> name =
       file.has("architecture") ? file.text("architecture", "") : file.first_text("architectures");
   const std::string type = file.text("model_type family", "");
+  // The architecture of a section may be that of the whole.
+  if (file.is_section() && !type.empty()) name.reset();
   if (file.error()) return {};
   if (!name && type.empty()) {
     file.complain("architectures",

@@ -26,10 +26,20 @@ struct Windowed {
 };
 
 constexpr Windowed kWindowed[] = {
-    {"mistral", 4096},         {"mixtral", 0},        {"phi3", 0},
-    {"olmo3", 4096},           {"cohere2", 4096},     {"starcoder2", 0},
-    {"smollm3", 0, true},      {"gemma2", 4096},      {"gemma3_text", 4096},
-    {"qwen2", 4096, true},     {"qwen3", 4096, true}, {"qwen2_moe", 4096, true},
+    {"mistral", 4096},
+    {"mixtral", 0},
+    {"phi3", 0},
+    {"olmo3", 4096},
+    {"cohere2", 4096},
+    {"starcoder2", 0},
+    {"smollm3", 0, true},
+    {"gemma2", 4096},
+    {"gemma3_text", 4096},
+    {"qwen2", 4096, true},
+    {"qwen3", 4096, true},
+    {"qwen2_vl_text", 4096, true},
+    {"qwen2_5_vl_text", 4096, true},
+    {"qwen2_moe", 4096, true},
     {"qwen3_moe", 4096, true},
 };
 

@@ -127,6 +127,17 @@ std::vector<Family> make_families() {
        {4096, 32, 32, 32, 128, 22016, 151936, 32768},
        qwen3,
        read_attention_bias});
+  add({"qwen2_vl_text qwen2_5_vl_text",
+       "Qwen2VLTextModel Qwen2_5_VLTextModel",
+       {},
+       {8192, 80, 64, 8, 0, 29568, 152064, 32768},
+       qwen2});
+  add({"qwen3_vl_text",
+       "Qwen3VLTextModel",
+       {},
+       {4096, 32, 32, 32, 128, 22016, 151936, 128000},
+       qwen3,
+       read_attention_bias});
 
   ModelConfig gpt2 = encoder(FamilyKind::gpt2, Activation::gelu_new);
   gpt2.causal = gpt2.tied_embeddings = true;
@@ -363,6 +374,11 @@ std::vector<Family> make_families() {
 
   // Several towers.
   add({"llava", "LlavaForConditionalGeneration", {}, {}, {}, nullptr, compose_llava});
+  add({"gemma3", "Gemma3ForConditionalGeneration", {}, {}, {}, nullptr, compose_text});
+  add({"mistral3", "Mistral3ForConditionalGeneration", {}, {}, {}, nullptr, compose_text});
+  add({"qwen2_vl", "Qwen2VLForConditionalGeneration", {}, {}, {}, nullptr, compose_qwen_vl});
+  add({"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", {}, {}, {}, nullptr, compose_qwen_vl});
+  add({"qwen3_vl", "Qwen3VLForConditionalGeneration", {}, {}, {}, nullptr, compose_text});
   add({"openvla prismatic",
        "OpenVLAForActionPrediction PrismaticForConditionalGeneration",
        {},

@@ -42,6 +42,7 @@ LLAMA = dict(
 )
 GRANITE = dict(embedding_multiplier=12.0, residual_multiplier=0.22, attention_multiplier=0.0078125, logits_scaling=8.0)
 OPT = dict(hidden_size=192, ffn_dim=448, num_attention_heads=6, num_hidden_layers=1, vocab_size=512, max_position_embeddings=256, dropout=0.0)
+SECTIONS = dict(rope_parameters={"rope_type": "default", "rope_theta": 1e6, "mrope_section": [4, 6, 6]})
 # name: (family, sizes, layer)
 CASES = {
     "llama": ("llama", LLAMA),
@@ -71,6 +72,8 @@ CASES = {
     "cohere2": ("cohere2", {**LLAMA, "num_hidden_layers": 4}),
     "cohere2_without_positions": ("cohere2", {**LLAMA, "num_hidden_layers": 4}, 3),
     "opt": ("opt", OPT),
+    "qwen2_5_vl": ("qwen2_5_vl_text", {**LLAMA, **SECTIONS}),
+    "qwen3_vl": ("qwen3_vl_text", {**LLAMA, **SECTIONS, "head_dim": 32}),
 }
 # What a CPU keeps in bfloat16 and CUDA in float32: the statistics of LayerNorm.
 F32_ONLY = ("gpt2", "starcoder2", "phi", "opt")

@@ -123,7 +123,26 @@ MODELS = {
                      "text_config": {"model_type": "llama", "vocab_size": 32064, "max_position_embeddings": 4096},
                      "vision_config": {"model_type": "clip_vision_model", "hidden_size": 1024, "image_size": 336, "intermediate_size": 4096,
                                        "num_attention_heads": 16, "num_hidden_layers": 24, "patch_size": 14, "projection_dim": 768}},
+    "gemma-3-4b": {"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3",
+                   "text_config": {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34,
+                                   "sliding_window": 1024},
+                   "vision_config": {"model_type": "siglip_vision_model", "hidden_size": 1152, "intermediate_size": 4304,
+                                     "num_attention_heads": 16, "num_hidden_layers": 27, "image_size": 896, "patch_size": 14}},
+    "mistral-small-3.1-24b": {"architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3", "tie_word_embeddings": False,
+                              "text_config": {"model_type": "mistral", "hidden_size": 5120, "intermediate_size": 32768, "head_dim": 128,
+                                              "num_hidden_layers": 40, "num_attention_heads": 32, "num_key_value_heads": 8,
+                                              "vocab_size": 131072}},
+    "qwen2-vl-7b": {"architectures": ["Qwen2VLForConditionalGeneration"], "model_type": "qwen2_vl",
+                    "text_config": {"model_type": "qwen2_vl_text", "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
+                                    "num_attention_heads": 28, "num_key_value_heads": 4}},
+    "qwen2.5-vl-7b": {**lm("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", 3584, 28, 28, 18944, 152064, 4), "tie_word_embeddings": False},
+    "qwen2.5-vl-3b": {**lm("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", 2048, 36, 16, 11008, 151936, 2), "tie_word_embeddings": True},
+    "qwen3-vl-4b": {"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": "qwen3_vl", "tie_word_embeddings": True,
+                    "text_config": {"model_type": "qwen3_vl_text", "hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36,
+                                    "num_attention_heads": 32, "num_key_value_heads": 8}},
 }
+# Of these the language model alone is counted.
+TEXT_ALONE = ("gemma3", "mistral3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 OPENVLA = {"architectures": ["OpenVLAForActionPrediction"], "model_type": "openvla", "hf_llm_id": "meta-llama/Llama-2-7b-hf",
            "image_sizes": [224, 224], "llm_max_length": 2048, "text_config": {"model_type": "llama", "vocab_size": 32064},
            "timm_model_ids": ["vit_large_patch14_reg4_dinov2.lvd142m", "vit_so400m_patch14_siglip_224"]}
@@ -134,7 +153,9 @@ def total(config):
     made = AutoConfig.for_model(config["model_type"], **given)
     with torch.device("meta"):
         model = getattr(transformers, config["architectures"][0])(made)
-    return sum(p.numel() for p in model.parameters())
+    alone = config["model_type"] in TEXT_ALONE
+    of_text = ("model.language_model.", "lm_head.")
+    return sum(p.numel() for name, p in model.named_parameters() if not alone or name.startswith(of_text))
 
 
 def main():

@@ -108,3 +108,25 @@ TEST_CASE("a loss in parts multiplies Granite's logits and adds Phi's bias") {
   CHECK(count_of(phi, "grad bias of a part") == 3);
   CHECK(count_of(phi, "logits of a part, scaled") == 0);
 }
+
+TEST_CASE("of models that see images the language model is read alone, with a warning") {
+  const ModelConfig flat = kin("qwen2_5_vl", R"("num_key_value_heads": 2, "vision_config": {},
+ "tie_word_embeddings": true, "quantization_config": {"bits": 4})");
+  CHECK(flat.model_type == "qwen2_5_vl");
+  CHECK(flat.qkv_bias);
+  CHECK(flat.tied_embeddings);
+  CHECK(flat.towers.empty());
+  REQUIRE(flat.left_out.size() == 2);
+  CHECK_THAT(flat.left_out[0],
+             Catch::Contains("'vision_config' has no effect: the language model"));
+  CHECK_THAT(flat.left_out[1], Catch::Contains("'quantization_config' has no effect"));
+  // Files of transformers 4.5x repeat the architecture in the section.
+  const ModelConfig section = kin("qwen2_vl", R"("text_config": {"model_type": "qwen2_vl_text",
+ "architectures": ["Qwen2VLForConditionalGeneration"], "hidden_size": 128}, "vision_config": {})");
+  CHECK(section.hidden == 128);
+  CHECK(section.layers == 80);
+  const ModelConfig gemma = kin("gemma3", R"("text_config": {"model_type": "gemma3_text"})");
+  CHECK(gemma.tied_embeddings);
+  CHECK(gemma.window == 4096);
+  CHECK(gemma.left_out.size() == 1);
+}
