@@ -9,6 +9,7 @@ every allocation and release of PyTorch's CPU allocator, and writes down, relati
 * forward_peak_bytes, backward_peak_bytes: the most that is allocated at one time; the gradients of the parameters stay, and the
   gradient of the block's output counts;
 * saved: bytes of each distinct storage that autograd saves, without parameters and the block's input, sorted;
+* layer: which block of the model, where they differ and it is not the first;
 * matmuls: [batch, m, n, k] of each matrix product, forward then backward, in order.
 
 Peaks of blocks are recorded in float32 only: in bfloat16 the CPU's matrix products and sums take scratch memory of their own.
