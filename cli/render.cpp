@@ -44,8 +44,9 @@ int run_render(const RenderArguments& arguments) {
   pointers.push_back(nullptr);
   ::execvp(pointers.front(), pointers.data());
   return give_up(Error{"render",
-                       "needs the desktop program foregather-gui, which is built where Qt 6 is "
-                       "found: apt-get install qt6-base-dev libqt6svg6-dev, then configure again",
+                       "needs the desktop program foregather-gui, which is neither beside this one "
+                       "nor in PATH: './dev gui' or the CMake target foregather-gui builds it "
+                       "where Qt 6 is installed (apt-get install qt6-base-dev libqt6svg6-dev)",
                        Fault::work});
 }
 

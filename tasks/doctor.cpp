@@ -101,7 +101,7 @@ Finding recorder() {
           : opens      ? path
                        : path + " cannot be opened",
           "foregather record: device work (with a driver and CUPTI), NVTX ranges, NCCL's events",
-          "apt-get install libsqlite3-dev, which has libsqlite3.a, and build again"};
+          std::string(kRecorderFix)};
 }
 
 Finding cuda_backend() {

@@ -249,9 +249,7 @@ Result<Recorded> record(const RecordOptions& options, const Tell& tell,
   if (!variables) return tl::unexpected(variables.error());
   const std::string library = injection_library();
   if (library.empty())
-    return fail_work("libforegather_inject.so",
-                     "is not beside this program: it is built where libsqlite3.a is (apt-get "
-                     "install libsqlite3-dev)");
+    return fail_work("libforegather_inject.so", "is not beside this program: {}", kRecorderFix);
   if (const auto place = PendingFile::create(options.database); !place)
     return tl::unexpected(place.error());
   if (store::holds_measured_work(options.database))

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
@@ -47,5 +48,10 @@ Result<Recorded> record(const RecordOptions& options,
 
 /// The path of the library; empty: it was not built or not installed.
 std::string injection_library();
+
+/// How it is had where it is missing.
+inline constexpr std::string_view kRecorderFix =
+    "build the CMake target foregather_inject ('./dev run' does) where libsqlite3.a is (apt-get "
+    "install libsqlite3-dev)";
 
 }  // namespace foregather::tasks
