@@ -102,9 +102,8 @@ Command run_command() {
       "rated, so that many fit a few cores: docs/runtime.md.\n\n"
       "The CUDA backend gives each rank a GPU, with NCCL between them, or lets all ranks share "
       "one. Under "
-      "torchrun, mpirun or srun each process runs its rank, and writes RUN.rankN.db. It has not "
-      "run on "
-      "a GPU yet.";
+      "torchrun, mpirun or srun each process runs its rank, and writes RUN.rankN.db. It has "
+      "run on one H200; with several GPUs, and in several processes, not yet.";
   command.options = {
       {"SOURCE", "", "what simulate takes: a workload, a schedule dump, a trace", nullptr, nullptr,
        &arguments->sources},
