@@ -222,8 +222,9 @@ constexpr std::array kKeys{
                 "4.53 makes them: each is gathered a third time",
                 set_bool<kParallel, &Parallel::reentrant_checkpoints>, kOne, kFsdp1,
                 kRecomputedUnits},
-    WorkloadKey{"parallel.param_dtype", kDType, "the compute dtype", "Of gathered parameters",
-                set_dtype<kParallel, &Parallel::param_dtype>, kOne, kSeveralRanks},
+    WorkloadKey{"parallel.param_dtype", kDType, "the compute dtype; DeepCompile: the stored one",
+                "Of gathered parameters", set_dtype<kParallel, &Parallel::param_dtype>, kOne,
+                kSeveralRanks},
     WorkloadKey{"parallel.reduce_dtype", kDType,
                 "FSDP: fp32 if mixed, else the compute dtype; ZeRO: the compute dtype; "
                 "DeepCompile: parallel.param_dtype",
