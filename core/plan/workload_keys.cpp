@@ -73,7 +73,8 @@ constexpr std::array kKeys{
     WorkloadKey{"train.micro_batch", kCount, "1", "Sequences a rank and micro-batch",
                 set_integer<kTrain, &Train::micro_batch, 1, kMostRanks>},
     WorkloadKey{"train.seq_len", kCount, "the model's maximum, at most 8192",
-                "Tokens of a sequence", set_integer<kTrain, &Train::seq_len, 1, 1 << 24>},
+                "Tokens of a sequence", set_integer<kTrain, &Train::seq_len, 1, 1 << 24>, kOne,
+                kEveryStrategy, kNothing, kTokens},
     WorkloadKey{"train.grad_accum", kCount, "1", "Micro-batches a step",
                 set_integer<kTrain, &Train::grad_accum, 1, 65'535>},
     WorkloadKey{"train.no_sync", kFlag, "false",
@@ -121,7 +122,8 @@ constexpr std::array kKeys{
     WorkloadKey{"train.held_outputs", "none | logits | cache", "none",
                 "What the script still holds in the backward: the model's output; and keys and "
                 "values of its cache, all this until the next call returns",
-                set_choice<kTrain, &Train::held_outputs, kHeldOutputs>},
+                set_choice<kTrain, &Train::held_outputs, kHeldOutputs>, kOne, kEveryStrategy,
+                kNothing, kTokens},
     WorkloadKey{"train.logits", "compute | fp32 | fp32-shifted | narrow", "compute",
                 "What the model returns: logits as computed, or in fp32; shifted: the loss reads "
                 "a copy without each sequence's last (transformers before 4.46); narrow: as "
@@ -139,7 +141,7 @@ constexpr std::array kKeys{
                 kOtherCompiler},
     WorkloadKey{"train.compile_loss", kFlag, "false",
                 "torch.compile of the loss function by itself",
-                set_bool<kTrain, &Train::compile_loss>, kOne, kUncompiled, kWholeLoss},
+                set_bool<kTrain, &Train::compile_loss>, kOne, kUncompiled, kWholeLoss, kTokens},
     WorkloadKey{"train.loss_in_call", kFlag, "true",
                 "The model's own call computes the loss (transformers given labels); false: the "
                 "script does, after it (torchtitan), and FSDP's root ends before",

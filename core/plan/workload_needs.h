@@ -94,6 +94,8 @@ inline constexpr KeyModels kCausal{"a causal language model, not a tree", [](con
                                      return !m.tree && m.causal &&
                                             m.head == ModelConfig::Head::language_model;
                                    }};
+inline constexpr KeyModels kTokens{"a model that reads tokens",
+                                   [](const ModelConfig& m) { return m.tree || !m.is_vision(); }};
 inline constexpr KeyModels kRotary{"a model with rotary positions", [](const ModelConfig& m) {
                                      return is_any(m, [](const ModelConfig& c) {
                                        return c.positions == ModelConfig::Positions::rotary;
