@@ -40,16 +40,16 @@ Result<bool> takes_world_size(const std::string& source) {
 Result<Schedule> load(const ExecuteRequest& request) {
   const auto what_if = sim::parse_passes(request.what_if);
   if (!what_if) return tl::unexpected(what_if.error());
-  std::vector<std::string> sets;
-  if (request.backend == "host") sets.emplace_back("cluster.hardware=host");
-  sets.insert(sets.end(), request.sets.begin(), request.sets.end());
+  Sources sources{{request.source}, false, {}};
+  if (request.backend == "host") sources.defaults = {"cluster.hardware=host"};
+  std::vector<std::string> sets = request.sets;
   if (request.ranks) {
     if (*request.ranks == 0) return fail_at("-n", "0 ranks, expected at least one");
     const auto takes = takes_world_size(request.source);
     if (!takes) return tl::unexpected(takes.error());
     if (*takes) sets.push_back(fmt::format("parallel.world_size={}", *request.ranks));
   }
-  auto schedule = load_schedule(request.source, sets, *what_if);
+  auto schedule = load_schedule(sources, sets, *what_if);
   if (schedule && request.ranks && schedule->graph.world_size != *request.ranks)
     return fail_at("-n", "{} ranks, but {} is the schedule of {}", *request.ranks, request.source,
                    schedule->graph.world_size);

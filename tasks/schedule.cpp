@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include "core/base/file.h"
 #include "core/ir/dump.h"
@@ -198,10 +199,17 @@ Result<plan::Workload> read_recorded(const Sources& sources, const std::vector<s
   const bool is_named = std::ranges::any_of(sets, [](const std::string& set) {
     return set.starts_with("cluster.hardware=") || set.starts_with("cluster.hw=");
   });
-  if (!sets.empty())
+  std::vector<std::string> pricing, idle;
+  for (const std::string& set : std::span(sets).subspan(sources.defaults.size()))
+    (set.starts_with("allocator.") ? idle : pricing).push_back(set);
+  if (!pricing.empty())
     schedule.warnings.push_back(
         fmt::format("recorded times stay what they are: {} only price{} what a pass adds",
-                    keys_of(sets), sets.size() == 1 ? "s" : ""));
+                    keys_of(pricing), pricing.size() == 1 ? "s" : ""));
+  if (!idle.empty())
+    schedule.warnings.push_back(
+        fmt::format("a recording's memory is not replayed: {} change{} nothing", keys_of(idle),
+                    idle.size() == 1 ? "s" : ""));
   if (!recorded->device.empty())
     schedule.hardware.name = recorded->device;
   else if (!is_named)
@@ -292,7 +300,9 @@ Result<Schedule> load_schedule(const Sources& sources, const std::vector<std::st
   for (const std::string& path : sources.paths)
     schedule.inputs.push_back(store::is_run(path) ? store::parse_location(path).path : path);
   schedule.name = std::filesystem::path(schedule.inputs.front()).stem().string();
-  const auto machine = read_sources(sources, sets, schedule);
+  std::vector<std::string> all_sets = sources.defaults;
+  all_sets.insert(all_sets.end(), sets.begin(), sets.end());
+  const auto machine = read_sources(sources, all_sets, schedule);
   if (!machine) return tl::unexpected(machine.error());
   // A name of the catalogue is no file.
   for (const std::string& input :

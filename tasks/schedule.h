@@ -30,6 +30,7 @@ struct Sources {
   std::optional<std::int64_t> step;  ///< of a recorded run
   /// What is read in place of the one path, a workload.
   std::optional<StoredWorkload> workload = std::nullopt;
+  std::vector<std::string> defaults = {};  ///< sets before those asked for: no warning names them
 };
 
 /// A recorded run before any what-if.

@@ -1,5 +1,6 @@
 #include "tasks/execute.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -70,6 +71,33 @@ TEST_CASE("the ranks of a dump are those of its schedule") {
   if (!replayed) FAIL(replayed.error().text());
   REQUIRE(replayed->summary.step_time());
   CHECK(*replayed->summary.step_time() == replayed->summary.measured_step_time());
+}
+
+TEST_CASE("of a recording's sets those are named that somebody asked for, with what they do") {
+  const test::Scratch scratch;
+  const auto hold = [](const std::vector<std::string>& warnings, const char* text) {
+    return std::ranges::any_of(
+        warnings, [&](const std::string& each) { return each.find(text) != std::string::npos; });
+  };
+  const std::string trace = test::source_dir() + "/tests/golden/inputs/kineto_small.json";
+  auto request = request_of(scratch, trace);
+  auto report = tasks::execute(request);
+  if (!report) FAIL(report.error().text());
+  CHECK_FALSE(hold(report->warnings, "cluster.hardware"));
+  request.output = scratch.path("again.db");
+  request.sets = {"cluster.hardware=host"};
+  report = tasks::execute(request);
+  if (!report) FAIL(report.error().text());
+  CHECK(hold(report->warnings, "cluster.hardware only prices what a pass adds"));
+
+  tasks::SimulateRequest replay;
+  replay.sources.paths = {trace};
+  replay.sets = {"allocator.conf=backend:native"};
+  const auto replayed = tasks::simulate(replay);
+  if (!replayed) FAIL(replayed.error().text());
+  CHECK(hold(replayed->summary.warnings,
+             "a recording's memory is not replayed: allocator.conf changes nothing"));
+  CHECK_FALSE(hold(replayed->summary.warnings, "only price"));
 }
 
 TEST_CASE("the JSON of a run with expandable segments has the peaks that were predicted") {
