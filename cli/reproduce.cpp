@@ -17,17 +17,22 @@ struct ReproduceArguments {
   bool json = false, check = false;
 };
 
-std::string default_samples() {
+Result<std::string> samples_of(const ReproduceArguments& arguments) {
+  if (!arguments.folder.empty()) return arguments.folder;
   std::string source = "traces/samples";
   std::error_code ignored;
   if (std::filesystem::is_directory(source, ignored)) return source;
-  const std::string installed = installed_samples();
-  return installed.empty() ? source : installed;
+  std::string installed = installed_samples();
+  if (!installed.empty()) return installed;
+  return fail_at(source,
+                 "is not in this folder, and no samples are installed: expected --samples DIR, the "
+                 "traces/samples of the repository");
 }
 
 int run_reproduce(const ReproduceArguments& arguments) {
-  const auto rows =
-      tasks::reproduce(arguments.folder.empty() ? default_samples() : arguments.folder);
+  const auto samples = samples_of(arguments);
+  if (!samples) return give_up(samples.error());
+  const auto rows = tasks::reproduce(*samples);
   if (!rows) return give_up(rows.error());
   if (!arguments.report.empty()) {
     auto file = PendingFile::create(arguments.report);

@@ -12,7 +12,8 @@ namespace foregather::tasks {
 namespace {
 
 constexpr std::string_view kReadable =
-    "expected a workload (.toml), a schedule dump, a Thunder trace or Chakra traces";
+    "expected a workload (.toml), a schedule dump, a Thunder trace, Chakra traces, torch.profiler "
+    "traces, Nsight Systems exports (SQLite) or a RUN.db";
 
 bool is_text(std::string_view head) {
   return std::none_of(head.begin(), head.end(), [](char c) {
@@ -35,6 +36,18 @@ bool is_like_toml(std::string_view text) {
   return false;
 }
 
+bool is_model_config(std::string_view head) {
+  const auto first = head.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && head[first] == '{' &&
+         (head.find("\"model_type\"") != std::string_view::npos ||
+          head.find("\"architectures\"") != std::string_view::npos);
+}
+
+// Of protocol 2 to 5, as torch writes memory snapshots.
+bool is_pickle(std::string_view head) {
+  return head.size() > 1 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
+}
+
 }  // namespace
 
 Result<SourceKind> sniff(std::string_view content, const std::string& path) {
@@ -48,6 +61,12 @@ Result<SourceKind> sniff(std::string_view content, const std::string& path) {
     return SourceKind::workload;
   if (is_text(head) && traces::is_thunder_trace(thunder_head(content))) return SourceKind::thunder;
   if (is_text(head) && (path.ends_with(".toml") || is_like_toml(head))) return SourceKind::workload;
+  if (is_model_config(head))
+    return fail_at(path,
+                   "is a model's config.json, expected a workload (.toml) that names it: "
+                   "[model] config = \"config.json\"");
+  if (is_pickle(head))
+    return fail_at(path, "is a pickle: 'foregather memory' reads memory snapshots, {}", kReadable);
   return fail_at(path, "is in no format that simulate reads, {}", kReadable);
 }
 

@@ -27,6 +27,13 @@ tl::unexpected<Error> mismatch(const KeyValue& value, std::string_view expected)
   return fail("{} is not {}", written(value), expected);
 }
 
+// Of keys that take no text: the quotes may be all that is wrong.
+tl::unexpected<Error> no_text(const KeyValue& value, std::string_view expected) {
+  const bool is_quoted = !value.is_text && std::holds_alternative<std::string>(value.content);
+  return is_quoted ? fail("{} is a text, expected {}", written(value), expected)
+                   : mismatch(value, expected);
+}
+
 struct Suffix {
   std::string_view name;
   std::int64_t factor;
@@ -91,7 +98,7 @@ Result<std::int64_t> to_integer(const KeyValue& value, std::int64_t least, std::
   std::optional<std::int64_t> number;
   if (const auto* integer = std::get_if<std::int64_t>(&value.content)) number = *integer;
   if (const auto* text = free_text(value)) number = parsed<std::int64_t>(*text);
-  if (!number) return mismatch(value, fmt::format("an integer from {} to {}", least, most));
+  if (!number) return no_text(value, fmt::format("an integer from {} to {}", least, most));
   if (*number < least || *number > most)
     return fail("{} is out of range, expected an integer from {} to {}", *number, least, most);
   return *number;
@@ -138,7 +145,7 @@ Result<double> to_number(const KeyValue& value, double least, double most) {
   if (const auto* integer = std::get_if<std::int64_t>(&value.content))
     number = static_cast<double>(*integer);
   if (const auto* text = free_text(value)) number = parsed<double>(*text);
-  if (!number) return mismatch(value, fmt::format("a number from {} to {}", least, most));
+  if (!number) return no_text(value, fmt::format("a number from {} to {}", least, most));
   if (!(*number >= least && *number <= most))
     return fail("{} is out of range, expected a number from {} to {}", written(value), least, most);
   return *number;
@@ -150,7 +157,7 @@ Result<bool> to_bool(const KeyValue& value) {
     if (*text == "true") return true;
     if (*text == "false") return false;
   }
-  return mismatch(value, "true or false");
+  return no_text(value, "true or false");
 }
 
 Result<std::string> to_text(const KeyValue& value) {
@@ -207,9 +214,9 @@ Result<std::size_t> to_choice(const KeyValue& value, std::span<const std::string
   if (text != nullptr)
     for (std::size_t i = 0; i < names.size(); ++i)
       if (names[i] == *text) return i;
-  const auto guess = text != nullptr ? nearest(*text, names) : std::nullopt;
+  const std::string guess = text != nullptr ? did_you_mean(*text, names) : std::string();
   return fail("{} is not one of {}{}", written(value), fmt::join(names, ", "),
-              guess ? fmt::format("; did you mean '{}'?", *guess) : "");
+              guess.empty() ? guess : ";" + guess.substr(1));
 }
 
 }  // namespace foregather::plan

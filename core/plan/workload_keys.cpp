@@ -363,52 +363,36 @@ const WorkloadKey* find_workload_key(std::string_view name) {
   return found == kKeys.end() ? nullptr : &*found;
 }
 
-namespace {
-
-// The key of the same section that says more than this one; none if there are several.
-std::string_view only_longer_key(std::string_view name) {
-  constexpr std::size_t kLeast = 3;
-  const std::string_view part = last_part(name);
-  const std::string_view section = name.substr(0, name.size() - part.size());
-  std::string_view only;
-  for (const WorkloadKey& key : kKeys) {
-    const bool is_longer = part.size() >= kLeast && key.name.starts_with(section) &&
-                           last_part(key.name).find(part) != std::string_view::npos;
-    if (!is_longer) continue;
-    if (!only.empty()) return {};
-    only = key.name;
-  }
-  return only;
-}
-
-}  // namespace
-
-std::string unknown_key_message(std::string_view name) {
-  constexpr std::size_t kLongest = 80;
-  const std::string shown = written({std::string(name.substr(0, kLongest)), true});
+std::string likely_key(std::string_view name) {
+  const auto meant = [](std::string_view key) { return fmt::format(", did you mean '{}'?", key); };
+  const std::string section = std::string(name) + '.';
+  for (const WorkloadKey& key : kKeys)
+    if (key.name.starts_with(section)) return {};
   // A right name in the wrong section is a better guess than a near spelling.
   for (const WorkloadKey& key : kKeys)
-    if (last_part(key.name) == last_part(name))
-      return fmt::format("unknown key {}, did you mean '{}'?", shown, key.name);
+    if (last_part(key.name) == last_part(name)) return meant(key.name);
   std::vector<std::string> of_model;
   for (const std::string_view key : model_keys()) of_model.push_back("model." + std::string(key));
   std::vector<std::string_view> names;
   for (const WorkloadKey& key : kKeys) names.push_back(key.name);
   if (name.starts_with("model.")) names.insert(names.end(), of_model.begin(), of_model.end());
-  const std::string guess = did_you_mean(name, names);
-  if (!guess.empty()) return fmt::format("unknown key {}{}", shown, guess);
+  if (const std::string guess = did_you_mean(name, names); !guess.empty()) return guess;
   std::vector<std::string_view> last_parts;
   for (const WorkloadKey& key : kKeys) last_parts.push_back(last_part(key.name));
   if (const auto part = nearest(last_part(name), last_parts))
     for (const WorkloadKey& key : kKeys)
-      if (last_part(key.name) == *part)
-        return fmt::format("unknown key {}, did you mean '{}'?", shown, key.name);
-  if (const std::string_view longer = only_longer_key(name); !longer.empty())
-    return fmt::format("unknown key {}, did you mean '{}'?", shown, longer);
-  return fmt::format(
-      "unknown key {}, expected one of the sections model, train, parallel, "
-      "cluster, allocator and their keys",
-      shown);
+      if (last_part(key.name) == *part) return meant(key.name);
+  return {};
+}
+
+std::string unknown_key_message(std::string_view name) {
+  constexpr std::size_t kLongest = 80;
+  const std::string shown = written({std::string(name.substr(0, kLongest)), true});
+  const std::string guess = likely_key(name);
+  return fmt::format("unknown key {}{}", shown,
+                     !guess.empty() ? guess
+                                    : ", expected one of the sections model, train, parallel, "
+                                      "cluster, allocator and their keys");
 }
 
 }  // namespace foregather::plan

@@ -71,6 +71,9 @@ bool keep_model_key(Workload& workload, std::string_view name, const KeyValue& v
 /// The key of that dotted path or of its alias (`cluster.hw`), null if there is none.
 const WorkloadKey* find_workload_key(std::string_view name);
 
+/// ", did you mean 'y'?" of a name that is no key; "" where nothing is near.
+std::string likely_key(std::string_view name);
+
 /// "unknown key 'x', did you mean 'y'?"
 std::string unknown_key_message(std::string_view name);
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/plan/key_values.h"
+#include "core/plan/workload_keys.h"
 
 namespace foregather::sim {
 namespace {
@@ -67,6 +68,8 @@ class ConditionParser {
     const auto whole = either();
     if (!whole) return tl::unexpected(whole.error());
     skip();
+    if (at_ < text_.size() && text_[at_] == '=')
+      return fail_at(place_of(at_ + 1), "'=' compares nothing, did you mean '=='?");
     if (at_ != text_.size())
       return fail_at(place_of(at_ + 1), "'{}' is not expected here", text_.substr(at_, 20));
     return std::move(condition_);
@@ -248,9 +251,10 @@ class ConditionParser {
   }
 
   static tl::unexpected<Error> without_value(const Condition::Node& word) {
+    const bool is_key = plan::find_workload_key(word.text) != nullptr;
     return fail_at(place_of(word.place),
-                   "'{}' has no value here: expected a key that is varied, set, or in the source",
-                   word.text);
+                   "'{}' has no value here: expected a key that is varied, set, or in the source{}",
+                   word.text, is_key ? "" : plan::likely_key(word.text));
   }
 
   tl::unexpected<Error> too_deep() {

@@ -59,6 +59,21 @@ TEST_CASE("sniffing goes by content") {
                   .has_value());
 }
 
+TEST_CASE("what other commands read is named where simulate cannot") {
+  const auto message = [](std::string_view content) {
+    const auto kind = sniff(content, "x.json");
+    REQUIRE_FALSE(kind);
+    return kind.error().message;
+  };
+  CHECK(message("{\n  \"model_type\": \"llama\"}").find("[model] config = ") != std::string::npos);
+  CHECK(message("{\"architectures\": [\"LlamaForCausalLM\"]}").find("config.json") !=
+        std::string::npos);
+  CHECK(message(std::string_view("\x80\x04\x95\0", 4)).find("foregather memory") !=
+        std::string::npos);
+  for (const char* content : {"{}", "\x80", "\x80\x06", "\"model_type\""})
+    CHECK(message(content).starts_with("is in no format that simulate reads"));
+}
+
 TEST_CASE("Thunder traces are sniffed in all their clothes") {
   for (const char* trace :
        {"# Constructed by Delete Last Used (took 0 milliseconds)\nimport torch\n",
