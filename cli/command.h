@@ -20,6 +20,7 @@ struct Option {
   bool required = false;
   bool rest = false;                      ///< of `texts`: all that is behind "--", as it is
   std::vector<std::string> choices = {};  ///< all that it may be, for shells; empty: not a choice
+  bool takes_dash = false;                ///< "-" is standard output
 };
 
 /// A subcommand. `run` is called after `options` have been filled; its result is the exit code.

@@ -29,7 +29,8 @@ bool is_standard_output(const std::string& path) {
 int run_export(const ExportArguments& arguments) {
   const Status done = tasks::export_runs(arguments.databases, arguments.format, arguments.output);
   if (!done) return give_up(done.error());
-  if (is_standard_output(arguments.output)) return 0;  // nothing behind the data
+  if (arguments.output == "-" || is_standard_output(arguments.output))
+    return 0;  // nothing behind the data
   return print(fmt::format("wrote {}\n", printable(arguments.output)));
 }
 
@@ -64,7 +65,16 @@ Command export_command() {
        nullptr, nullptr, &arguments->databases, true},
       {"-f,--format", "FORMAT", format_doc(), nullptr, &arguments->format, nullptr, true, false,
        format_names()},
-      {"-o,--output", "FILE", "the file to write", nullptr, &arguments->output, nullptr, true},
+      {"-o,--output",
+       "FILE",
+       "the file to write; - is standard output",
+       nullptr,
+       &arguments->output,
+       nullptr,
+       true,
+       false,
+       {},
+       true},
   };
   command.examples = {
       "foregather export run.db --format chrome -o trace.json\tthe timeline, for "

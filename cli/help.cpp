@@ -18,7 +18,8 @@ std::string usage(const Command& command) {
   std::string line = fmt::format("usage: foregather {}", command.name), rest;
   for (const Option& option : command.options)
     if (is_positional(option)) (option.rest ? rest : line) += fmt::format(" {}", option.names);
-  return line + " [OPTION]..." + (rest.empty() ? "" : " --" + rest + "...") + "\n";
+  return line + required_options(command) + " [OPTION]..." +
+         (rest.empty() ? "" : " --" + rest + "...") + "\n";
 }
 
 std::string option_text(const Option& option) {
@@ -52,6 +53,14 @@ std::string shown_names(const Option& option) {
   std::string names;
   for (const char c : option.names) names += c == ',' ? std::string(", ") : std::string(1, c);
   return option.value.empty() ? names : names + " " + option.value;
+}
+
+std::string required_options(const Command& command) {
+  std::string text;
+  for (const Option& option : command.options)
+    if (option.required && !is_positional(option))
+      text += fmt::format(" {} {}", option.names.substr(0, option.names.find(',')), option.value);
+  return text;
 }
 
 std::string brief(std::string_view doc) {

@@ -21,6 +21,9 @@ std::string manual_text(const Command& command);
 /// "-o, --output FILE".
 std::string shown_names(const Option& option);
 
+/// " -f FORMAT -o FILE": the options that a command cannot do without.
+std::string required_options(const Command& command);
+
 /// An option's text as far as two lines hold it: its first sentence, or what is before its first
 /// semicolon or colon.
 std::string brief(std::string_view doc);

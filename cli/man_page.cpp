@@ -85,6 +85,8 @@ std::string man_page(const Command& command) {
   for (const Option& option : command.options)
     if (!option.names.starts_with('-') && !option.rest)
       page += fmt::format(".I {}\n", option.names);
+  if (const std::string needed = required_options(command); !needed.empty())
+    page += escaped(needed.substr(1)) + "\n";
   page += "[\\fIOPTION\\fR]...\n";
   for (const Option& option : command.options)
     if (option.rest) page += fmt::format("\\-\\- \\fI{}\\fR...\n", option.names);

@@ -1,6 +1,7 @@
 #include "cli/parser.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -51,29 +52,66 @@ const Option* find_empty(const CLI::App& app, const Command& command) {
   return nullptr;
 }
 
+// "-", which stands for standard input or output elsewhere.
+const Option* find_dash(const Command& command) {
+  for (const Option& option : command.options) {
+    const bool is_argument = !option.rest && !option.names.starts_with('-');
+    const bool is_dash =
+        (option.text != nullptr && *option.text == "-") ||
+        (is_argument && option.texts != nullptr && std::ranges::count(*option.texts, "-") > 0);
+    if (is_dash && !option.takes_dash) return &option;
+  }
+  return nullptr;
+}
+
 bool is_missing(const Option& option) {
   return (option.text != nullptr && option.text->empty()) ||
          (option.texts != nullptr && option.texts->empty());
 }
 
-// A misspelt option is worth a suggestion; CLI11 only names it.
-std::string explained(const Command& command, const CLI::ParseError& error) {
-  const auto* extra = dynamic_cast<const CLI::ExtrasError*>(&error);
-  std::string message = error.what();
-  for (char& c : message) c = c == '\n' ? ' ' : c;
-  if (extra == nullptr) return message;
-  const auto dash = message.rfind(" --");
-  if (dash == std::string::npos) return message;
-  const std::string word =
-      message.substr(dash + 1, message.find_first_of(" =", dash + 1) - dash - 1);
+// CLI11 names the option and the type of its value.
+std::string explained(const CLI::App& app, const Command& command, const CLI::ParseError& error) {
+  const std::string message = error.what();
+  for (const Option& option : command.options) {
+    const std::string name(long_name(option));
+    if (!name.starts_with('-') || !message.starts_with(name + ":")) continue;
+    if (option.text != nullptr && app.count(name) > 1)
+      return fmt::format("{} is given {} times, expected once", name, app.count(name));
+    return fmt::format("{} has no value, expected {} {}", name, name, option.value);
+  }
+  return message;
+}
+
+// Words that no option and no argument takes, in their order.
+std::string unexpected(const Command& command, const std::vector<std::string>& words) {
+  std::string_view positional;
+  for (const Option& option : command.options) {
+    const bool is_missing_rest = option.rest && option.texts->empty();
+    if (is_missing_rest && !words.front().starts_with('-'))
+      return fmt::format("{} goes behind '--', expected foregather {} -- {}", option.names,
+                         command.name, fmt::join(words, " "));
+    if (!option.rest && !option.names.starts_with('-')) positional = option.names;
+  }
+  const auto is_option = [](const std::string& word) {
+    return word.starts_with('-') && word.size() > 1;
+  };
+  const auto misspelt = std::find_if(words.begin(), words.end(), is_option);
+  if (misspelt == words.end())
+    return fmt::format(
+        "'{}' is not expected: {} takes {}", fmt::join(words, " "), command.name,
+        positional.empty() ? "no argument but options" : fmt::format("one {}", positional));
+  const std::string word = misspelt->substr(0, misspelt->find('='));
   std::vector<std::string_view> names;
-  for (const Option& option : command.options) names.push_back(long_name(option));
-  return fmt::format("unknown option {}{}", word, did_you_mean(word, names));
+  for (const Option& option : command.options)
+    if (option.names.starts_with('-')) names.push_back(long_name(option));
+  return fmt::format("unknown option {}{}", word,
+                     word.starts_with("--") ? did_you_mean(word, names) : "");
 }
 
 int parse_and_run(const Command& command, std::vector<std::string> arguments) {
   CLI::App app;
   app.set_help_flag();
+  app.allow_extras();
   bool help = false;
   app.add_flag("-h,--help", help);
   for (const Option& option : command.options) {
@@ -90,8 +128,10 @@ int parse_and_run(const Command& command, std::vector<std::string> arguments) {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);
   } catch (const CLI::ParseError& error) {
-    return bad_usage(std::string(command.name), explained(command, error));
+    return bad_usage(std::string(command.name), explained(app, command, error));
   }
+  if (const auto words = app.remaining(); !words.empty())
+    return bad_usage(std::string(command.name), unexpected(command, words));
   if (help) return print(help_text(command));
   // Checked here and not by CLI11, so that --help goes first.
   for (const Option& option : command.options)
@@ -101,6 +141,11 @@ int parse_and_run(const Command& command, std::vector<std::string> arguments) {
   if (const Option* empty = find_empty(app, command))
     return bad_usage(std::string(command.name),
                      fmt::format("{} is empty, expected {}", long_name(*empty), empty->value));
+  if (const Option* dash = find_dash(command))
+    return bad_usage(std::string(command.name),
+                     fmt::format("{} is '-', expected {}: standard input is not read, and only "
+                                 "export writes to standard output",
+                                 long_name(*dash), dash->value.empty() ? "a file" : dash->value));
   return command.run();
 }
 

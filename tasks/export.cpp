@@ -65,7 +65,7 @@ Status export_runs(const std::vector<std::string>& locations, const std::string&
   for (const std::string& location : locations)
     if (is_same_file(store::parse_location(location).path, output))
       return fail_at(output, "is the database to export, expected another file to write");
-  auto file = PendingFile::create(output);
+  auto file = output == "-" ? PendingFile::standard_output() : PendingFile::create(output);
   if (!file) return tl::unexpected(file.error());
   std::vector<run::Run> runs;
   for (const std::string& location : locations) {

@@ -22,7 +22,7 @@ Status write_run(run::RunView run, const std::string& format, PendingFile& file)
 
 /// Reads runs ("RUN.db" or "RUN.db:NAME") and writes them to one file: one run, or two in a format
 /// that takes two, where the steps that compare compares begin at the same time. Nothing partial is
-/// left.
+/// left in a file; "-" is standard output.
 Status export_runs(const std::vector<std::string>& locations, const std::string& format,
                    const std::string& output);
 

@@ -93,12 +93,16 @@ Status write_csv(run::RunView run, const TextSink& sink) {
 }
 
 Status write_csv_memory(run::RunView run, const TextSink& sink) {
+  if (run.memory.empty())
+    return fail("the run has no memory curve, expected one whose memory was recorded");
   return write_table(
       kMemory, run.memory.size(), [&](std::size_t row) { return line(run, run.memory[row]); },
       sink);
 }
 
 Status write_csv_allocations(run::RunView run, const TextSink& sink) {
+  if (run.bindings.empty())
+    return fail("the run has no allocations, expected one whose memory was recorded");
   return write_table(
       kAllocations, run.bindings.size(),
       [&](std::size_t row) { return line(run, run.bindings[row]); }, sink);

@@ -118,6 +118,15 @@ Result<PendingFile> PendingFile::create(const std::string& path) {
   return file;
 }
 
+Result<PendingFile> PendingFile::standard_output() {
+  PendingFile file;
+  file.path_ = "standard output";
+  file.descriptor_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (file.descriptor_ < 0)
+    return fail_work(file.path_, "cannot be written: {}", std::strerror(errno));
+  return file;
+}
+
 PendingFile::PendingFile(PendingFile&& other) noexcept
     : path_(std::move(other.path_)),
       target_(std::move(other.target_)),

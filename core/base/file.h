@@ -26,6 +26,8 @@ class PendingFile {
   /// An unwritable directory, a path that is empty or a directory, or a planted link is an input
   /// error.
   static Result<PendingFile> create(const std::string& path);
+  /// Written as it is, where it stands.
+  static Result<PendingFile> standard_output();
   PendingFile(PendingFile&& other) noexcept;
   PendingFile& operator=(PendingFile&&) = delete;
   ~PendingFile();

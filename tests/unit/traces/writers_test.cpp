@@ -69,6 +69,19 @@ TEST_CASE("the CSV of allocations has one allocation a row") {
         "95,140,r0/s1/m0/layers.0.attn/forward/gemm/0,0,0\n");
 }
 
+TEST_CASE("a run without memory has no CSV of it") {
+  run::Run run = test::example_run();
+  run.memory.clear();
+  run.bindings.clear();
+  const traces::PlacedRun placed{&run, 0, {}};
+  for (const char* format : {"csv_memory", "csv_allocations"}) {
+    const Status done = traces::find_format(format)->write(
+        {&placed, 1}, [](std::string_view) -> Status { return {}; });
+    REQUIRE_FALSE(done);
+    CHECK(done.error().message.find("expected one whose memory was recorded") != std::string::npos);
+  }
+}
+
 TEST_CASE("unknown formats name the known ones") {
   const auto format = traces::find_format("perfeto");
   REQUIRE_FALSE(format.has_value());
