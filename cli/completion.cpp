@@ -57,6 +57,11 @@ Values values_of(const Option& option) {
   } else if (option.value.starts_with("KEY=")) {
     values.goes_on = true;
     for (const tasks::KeyHelp& key : tasks::workload_keys()) values.words.push_back(key.name + '=');
+    if (option.names == "--vary") {
+      values.words.emplace_back("hw=");
+      for (const std::string& pass : tasks::pass_names())
+        values.words.push_back("what-if." + pass + '=');
+    }
   } else if (option.value == "PASS") {
     values.goes_on = true;
     values.words = tasks::pass_names();

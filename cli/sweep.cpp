@@ -12,6 +12,8 @@
 #include "cli/sweep_text.h"
 #include "cli/terminal.h"
 #include "core/base/file.h"
+#include "core/base/last_words.h"
+#include "core/base/printable.h"
 #include "tasks/keys.h"
 #include "tasks/pareto.h"
 #include "tasks/sweep_rows.h"
@@ -168,6 +170,16 @@ class Report final : public run::SweepSink {
   std::vector<run::SweepPoint> fastest_;
 };
 
+// Where the line of progress was, and how to go on.
+std::string words_when_stopped(const std::string& database) {
+  const std::string line = ::isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "";
+  return database.empty() ? line
+                          : fmt::format(
+                                "{}foregather: stopped: the same command with --resume goes on "
+                                "with {}\n",
+                                line, printable(database));
+}
+
 int run_sweep(const SweepArguments& arguments) {
   const auto request = request_of(arguments);
   if (!request) return give_up(request.error());
@@ -182,6 +194,7 @@ int run_sweep(const SweepArguments& arguments) {
   Report report(arguments, sweep->info());
   Result<tasks::SweepCounts> counts;
   {
+    const WordsOnSignals words(words_when_stopped(arguments.database));
     ProgressLine line;
     counts = sweep->run(
         report, [&](const tasks::SweepProgress& progress) { line.show(progress); },

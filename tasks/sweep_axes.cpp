@@ -119,6 +119,21 @@ std::optional<std::size_t> SweepAxes::column(std::string_view key) const {
   return static_cast<std::size_t>(found - keys_.begin());
 }
 
+Status SweepAxes::check_beside(const std::vector<std::string>& sets) const {
+  for (const std::string& set : sets) {
+    const auto at = column(set.substr(0, set.find('=')));
+    if (!at) continue;
+    const sim::Axis& axis = grid().axes()[*at];
+    // Where the axis leaves the key as it is, the set holds.
+    if (takes_empty_[*at] == 0 && std::ranges::count(axis.examples(), "") > 0) continue;
+    return fail_at("--vary " + axis.key(),
+                   "{} is set for all points, too (--set, --hw), and no point would keep that: "
+                   "expected one of the two",
+                   keys_[*at]);
+  }
+  return {};
+}
+
 Result<std::optional<std::string>> workload_text(const std::string& source) {
   if (is_chakra(source)) return std::nullopt;
   const auto recorded = is_recorded(source);

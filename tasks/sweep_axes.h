@@ -29,6 +29,8 @@ class SweepAxes {
   const sim::Grid& grid() const { return *grid_; }
   /// What a point's values say, added to a candidate.
   void apply(const std::vector<std::string>& values, Candidate& candidate) const;
+  /// An error names an axis that sets what one of `sets` does, where that would never count.
+  Status check_beside(const std::vector<std::string>& sets) const;
   /// The axis of a key, under any of its names.
   std::optional<std::size_t> column(std::string_view key) const;
 

@@ -25,6 +25,8 @@ Result<SweepGrid> SweepGrid::read(const GridRequest& request) {
   if (!axes) return tl::unexpected(axes.error());
   if (const Status checked = check_sets(request.sets); !checked)
     return tl::unexpected(checked.error());
+  if (const Status checked = axes->check_beside(request.sets); !checked)
+    return tl::unexpected(checked.error());
   if (const auto passes = sim::parse_passes(request.what_if); !passes)
     return tl::unexpected(passes.error());
   auto conditions =

@@ -1,6 +1,7 @@
-// The end of a program that cannot go on.
+// The end of a program that cannot go on, or is told not to.
 #pragma once
 
+#include <string>
 #include <system_error>
 
 namespace foregather {
@@ -15,5 +16,18 @@ inline bool lacks_threads(const std::system_error& error) {
 /// (core/base/file.h), exit code 1. Any other one aborts as usual, temporaries removed. For
 /// programs (main), not for libraries.
 void end_in_order();
+
+/// While it lives, signals that end the program on request (remove_temporaries_on_signals()) write
+/// a text to standard error before. One at a time.
+class WordsOnSignals {
+ public:
+  explicit WordsOnSignals(std::string text);
+  ~WordsOnSignals();
+  WordsOnSignals(const WordsOnSignals&) = delete;
+  WordsOnSignals& operator=(const WordsOnSignals&) = delete;
+
+ private:
+  std::string text_;
+};
 
 }  // namespace foregather

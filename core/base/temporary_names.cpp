@@ -13,8 +13,10 @@
 #include <cstdio>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "core/base/file.h"
+#include "core/base/last_words.h"
 
 namespace foregather {
 namespace {
@@ -45,8 +47,12 @@ int note(const std::string& path, bool is_folder) {
   return -1;
 }
 
+std::atomic<const char*> words_on_signals = nullptr;
+
 void end_by_signal(int signal) {
   remove_temporaries();
+  if (const char* const words = words_on_signals) [[maybe_unused]]
+    const ssize_t written = ::write(STDERR_FILENO, words, std::strlen(words));
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
@@ -114,6 +120,12 @@ void remove_temporaries() {
     }
   }
 }
+
+WordsOnSignals::WordsOnSignals(std::string text) : text_(std::move(text)) {
+  words_on_signals = text_.c_str();
+}
+
+WordsOnSignals::~WordsOnSignals() { words_on_signals = nullptr; }
 
 void remove_temporaries_on_signals() {
   // A write beyond RLIMIT_FSIZE is an error then, as on a full disk. A handler, since programs that

@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <random>
+#include <sstream>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -198,8 +199,13 @@ TEST_CASE("a combination that cannot be is a row with its error") {
 }
 
 TEST_CASE("an empty value leaves a key as it is, or empties a text") {
+  const test::Scratch scratch;
   SweepRequest request = tiny({"train.micro_batch=,3", "allocator.conf=,backend:native"});
-  request.sets = {"train.micro_batch=2", "allocator.conf=expandable_segments:True"};
+  std::ostringstream text;
+  text << std::ifstream(request.source).rdbuf()
+       << "[allocator]\nconf = \"expandable_segments:True\"";
+  request.source = scratch.write("w.toml", text.str());
+  request.sets = {"train.micro_batch=2", "model.config=" + kSamples + "configs/tiny_llama.json"};
   const Swept outcome = swept(request);
   REQUIRE(outcome.points.size() == 4);
   CHECK(outcome.points[0].figures == outcome.points[1].figures);  // both without segments
@@ -238,6 +244,12 @@ TEST_CASE("what cannot be swept is refused before anything is predicted") {
   SweepRequest bad_set = tiny({"train.micro_batch=1"});
   bad_set.sets = {"train.seq_len=0"};
   CHECK(refusal(bad_set).starts_with("--set train.seq_len"));
+  SweepRequest idle_set = tiny({"hw=h100_sxm,a30", "train.micro_batch=,2"});
+  idle_set.sets = {"train.micro_batch=4", "cluster.hardware=l4"};
+  CHECK(refusal(idle_set).starts_with("--vary hw: cluster.hardware is set for all points, too"));
+  idle_set = tiny({"allocator.conf=,backend:native"});
+  idle_set.sets = {"allocator.conf=expandable_segments:True"};
+  CHECK(refusal(idle_set).starts_with("--vary allocator.conf: allocator.conf is set"));
   SweepRequest contradiction = tiny({"train.micro_batch=1..9"});
   contradiction.where = {"train.micro_batch > 4", "train.micro_batch < 3"};
   CHECK(refusal(contradiction).find("none of 9 points meets") != std::string::npos);
