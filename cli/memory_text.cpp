@@ -83,7 +83,7 @@ std::string holders(const MemoryTrace& trace) {
   return text + frames.text(4) + "\n" + sizes.text(4);
 }
 
-std::string what_if(const MemoryTrace& trace) {
+std::string what_if(const MemoryTrace& trace, alloc::WhatIfStart start) {
   if (trace.what_if.empty()) return {};
   TextTable table;
   table.row({"what if", "allocated", "active", "reserved", "unused", "retries", "OOMs"});
@@ -95,6 +95,12 @@ std::string what_if(const MemoryTrace& trace) {
   std::string text = "\n" + table.text(2);
   if (const auto& capacity = trace.what_if.front().capacity)
     text += fmt::format("  with {} of device memory\n", format_bytes(*capacity));
+  const Bytes warm = trace.replay.at_start.reserved;
+  if (start == alloc::WhatIfStart::recorded && warm > 0)
+    text += fmt::format(
+        "  each starts with the {} that the window's start had reserved; --what-if-start cold "
+        "with none\n",
+        format_bytes(warm));
   return text;
 }
 
@@ -108,7 +114,7 @@ std::string memory_text(const tasks::MemoryReport& report) {
     text += fmt::format("\nDevice {}: {} events\n", trace.device, count(trace.events));
     text += verdict(trace) + usage(trace.replay);
     if (trace.replay.peak.allocated > 0) text += holders(trace);
-    text += what_if(trace);
+    text += what_if(trace, report.start);
   }
   return text;
 }

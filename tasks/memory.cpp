@@ -102,6 +102,7 @@ Result<MemoryReport> examine_snapshot(const MemoryRequest& request) {
   if (!snapshot) return tl::unexpected(snapshot.error());
   MemoryReport report;
   report.source = request.snapshot;
+  report.start = request.start;
   report.config = recorded_config(*snapshot, report.warnings);
   const auto questions = questions_of(request, report.config, report.warnings);
   if (!questions) return tl::unexpected(questions.error());

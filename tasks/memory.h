@@ -45,7 +45,8 @@ struct MemoryTrace {
 
 struct MemoryReport {
   std::string source;
-  alloc::AllocConfig config;  ///< as recorded
+  alloc::AllocConfig config;                                ///< as recorded
+  alloc::WhatIfStart start = alloc::WhatIfStart::recorded;  ///< as requested
   std::vector<MemoryTrace> traces;
   std::vector<std::string> warnings;
   std::vector<run::Run> runs;  ///< the recording, if asked for
