@@ -274,6 +274,14 @@ TEST_CASE("a key is named where the model has nothing that it is of") {
     CHECK_FALSE(names(set, llama));
     CHECK(names(set, encoder));
   }
+  ModelConfig vision = encoder;
+  vision.image.size = 224;
+  for (const std::string set :
+       {"train.seq_len=512", "train.held_outputs=logits", "train.compile_loss=true"}) {
+    CAPTURE(set);
+    CHECK_FALSE(names(set, encoder));
+    CHECK(names(set, vision));
+  }
   ModelConfig towers = encoder;
   towers.towers = {llama};
   CHECK_FALSE(names("train.complex_rotary=true", towers));
