@@ -123,7 +123,7 @@ TEST_CASE("communication without a kind or peers takes its duration, and is alon
   CHECK(graph.text(graph.at(graph.ops[6].communicator).name) == "communication of rank 1");
   CHECK(cost_of(graph, 3).is_fixed);        // its duration, which is 0
   CHECK_FALSE(cost_of(graph, 4).is_fixed);  // a barrier has no size
-  REQUIRE(made->warnings.size() == 3);  // of each trace, and that none declares a group
+  REQUIRE(made->warnings.size() == 3);      // of each trace, and that none declares a group
   CHECK(made->warnings[0] ==
         "t.et: 2 nodes of communication take no time: they have no duration, and no size, kind or "
         "peers to price them by, the first of them node 3 'c'");
