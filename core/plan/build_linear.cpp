@@ -13,11 +13,10 @@ namespace {
 // Host dispatches of a linear: the transpose and reshape views around the matmul.
 constexpr float kLinearHostOps = 2;
 
-// Double operations that make a scale of a largest value: torchao rounds it down to a power of two,
-// by log2 and exp2 of doubles (float8_utils.py, amax_to_scale). Inductor makes both scales anew for
-// each value that they scale. Measured on an H200 (PyTorch 2.11, torchao 0.18; traces/measured):
-// 2.3 ps a scale, at half of the rate of doubles under the clock of training.
-constexpr std::int64_t kScaleFlops = 33;
+// Double instructions that make a scale of a largest value: torchao divides doubles
+// (float8_utils.py, amax_to_scale). ptxas makes of it a comparison, a multiplication, seven fused
+// ones and two conversions. Inductor makes both scales anew for each value that they scale.
+constexpr std::int64_t kScaleFlops = 11;
 
 /// An operand in float8.
 struct Narrow {

@@ -12,6 +12,7 @@ namespace foregather::runtime {
 
 struct Rating {
   double flops = 2e9;             ///< FLOP/s of products and of elementwise arithmetic
+  double doubles = 2e9 / 6;       ///< the same in generated kernels that compute in doubles
   double memory = 1e9;            ///< B/s, read and written bytes together
   double link = 50e6;             ///< B/s that a rank sends
   double link_latency = 50'000;   ///< ns before a collective's first byte
@@ -38,9 +39,11 @@ inline Ns rated_time(const Cost& cost, const Rating& rating) {
   if (cost.is_fixed) return cost.fixed_time;
   const double bytes =
       static_cast<double>(cost.bytes_read) + static_cast<double>(cost.bytes_written);
-  const double memory = bytes / rating.memory,
-               compute = static_cast<double>(cost.flops) / rating.flops;
   const bool adds = cost.dtype == DType::f64 && cost.m == 0;
+  const bool is_generated = cost.kind == OpKind::fused || cost.kind == OpKind::elementwise;
+  const double memory = bytes / rating.memory,
+               compute = static_cast<double>(cost.flops) /
+                         (adds && is_generated ? rating.doubles : rating.flops);
   return static_cast<Ns>(1e9 * (adds ? memory + compute : memory > compute ? memory : compute));
 }
 
