@@ -82,7 +82,7 @@ struct Hardware {
     double gemm_f8 = 0;            ///< 0: as gemm
     double attention_forward = 0;  ///< FlashAttention-2's, or what stands in for it
     double attention_backward = 0;
-    double cudnn_forward = 0;  ///< cuDNN's attention; 0: PyTorch does not prefer it there
+    double cudnn_forward = 0;  ///< cuDNN's attention; 0: not known there
     double cudnn_backward = 0;
     /// Of heads of 64 and below, in terms of those of 128; 0: as these.
     double attention_forward_64 = 0;
@@ -189,9 +189,14 @@ struct Hardware {
   std::vector<Residual> residuals;
 
   Generation generation() const;
-  /// Are there figures of cuDNN's attention? What PyTorch prefers there.
+  /// Are there figures of cuDNN's attention?
   bool has_cudnn_attention() const {
     return efficiency.cudnn_forward > 0 && efficiency.cudnn_backward > 0;
+  }
+  /// PyTorch since 2.11 takes it on 9.0 and 10.0 (check_prefer_cudnn_attention), not on 10.3.
+  bool prefers_cudnn_attention() const {
+    return has_cudnn_attention() &&
+           (compute.compute_capability == 90 || compute.compute_capability == 100);
   }
   bool has_nvlink() const {
     return intra.kind == IntraLink::nvswitch || intra.kind == IntraLink::nvlink;

@@ -153,7 +153,9 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
   table.prices.reserve(graph.costs.size());
   Sources sources(hardware, table.sources);
   CollectivePricer collectives(hardware, options.link_bandwidth_scale);
-  const bool prefers_cudnn = options.cudnn_attention && hardware.has_cudnn_attention();
+  const bool prefers_cudnn =
+      options.cudnn_attention && (options.attention_is_stated ? hardware.has_cudnn_attention()
+                                                              : hardware.prefers_cudnn_attention());
   const double pace = 1 + hardware.compute.rank_spread * slowest_of(options.ranks);
 
   for (const Cost& cost : graph.costs) {

@@ -50,6 +50,12 @@ constexpr Meaning kStrategies[] = {
     {"thunder_zero3", "parallel.strategy", "thunder_zero3"},
 };
 
+// Of compute capability 9.0 and 10.0: PyTorch since 2.11 prefers cuDNN's attention there.
+bool is_hopper_or_b200(std::string_view hardware) {
+  return hardware.starts_with("h") || hardware.starts_with("gh") ||
+         hardware.starts_with("b200") || hardware.starts_with("gb200");
+}
+
 constexpr Meaning kCompiles[] = {
     {"none", "", ""},
     {"unknown", "", ""},
@@ -224,9 +230,10 @@ class Translator {
     return {};
   }
 
-  // PyTorch before 2.11 prefers FlashAttention-2 on Hopper, too; Thunder's default executors take
+  // PyTorch before 2.11 prefers FlashAttention-2 everywhere; Thunder's default executors take
   // cuDNN's attention first (thunder/__init__.py). No FlashAttention of PyTorch runs on what is
-  // older than Ampere.
+  // older than Ampere. FlashAttention-3 and -4 are as fast as cuDNN's (FA3 paper;
+  // NVIDIA/cudnn-frontend, benchmark/attention_training: within 5 %).
   void choose_kernels() {
     const std::string hardware = hardware_of_gpu(row_.gpu);
     std::string& attention =
@@ -234,13 +241,22 @@ class Translator {
     const bool is_old =
         hardware.starts_with("v100") || hardware == "t4" || hardware == "rtx_2080_ti";
     if (is_old && row_.attention != "eager") attention = json_quote("sdpa");
+    if (attention == json_quote("flash") && is_newer_flash(hardware))
+      attention = json_quote("cudnn");
     if (attention != json_quote("sdpa") || row_.compute == "fp32") return;
-    if (!hardware.starts_with("h") && !hardware.starts_with("gh")) return;
+    if (!is_hopper_or_b200(hardware)) return;
     constexpr std::pair kPrefersCudnn{2, 11};
     if (row_.compile == "thunder")
       attention = json_quote("cudnn");
     else if (torch_version_of(row_.notes) < kPrefersCudnn)  // also where it is not stated
       attention = json_quote("flash");
+  }
+
+  bool is_newer_flash(std::string_view hardware) const {
+    const std::string notes = lower(row_.notes);
+    const bool is_b300 = hardware.starts_with("b300") || hardware.starts_with("gb300");
+    return (is_hopper_or_b200(hardware) && affirms(notes, "fa3")) ||
+           ((is_hopper_or_b200(hardware) || is_b300) && affirms(notes, "fa4"));
   }
 
   void script() {
