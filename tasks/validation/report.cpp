@@ -173,8 +173,9 @@ constexpr std::string_view kMapping =
     "- Parameters gathered in fp32 with bf16 compute are autocast. Thunder is\n  compiled whatever "
     "`compile_key` says; which bucketing it used is "
     "not told by the columns.\n"
-    "- Published results are older than PyTorch 2.9: RMSNorm is a chain of kernels unless it is "
-    "compiled, and keys and values\n  are copied to all heads.\n"
+    "- Where nothing says otherwise, results are older than PyTorch 2.9: RMSNorm is a chain of "
+    "kernels unless it is compiled,\n  and keys and values are copied to all heads. "
+    "torchtitan's are not since January 2026.\n"
     "- Where the prediction does not fit the memory, step time and peak are predicted with a "
     "device "
     "large enough, and\n  `fits` says no.\n";

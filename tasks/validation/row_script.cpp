@@ -21,9 +21,11 @@ struct Change {
 
 constexpr Change kDeletesLogits{391, {2024, 6}};
 constexpr Change kCompilesLoss{1033, {2025, 4}};
+constexpr Change kGroupsKeys{2259, {2026, 1}};
 constexpr int kTorchtitanKeepsAbsolutes = 701;
 constexpr int kTorchtitanDropsAbsolutes = 820;
-constexpr std::pair kTorchThen{2, 8};                      // when it compiled its loss
+constexpr std::pair kTorchThen{2, 8};  // when it compiled its loss
+constexpr std::pair kTorchFusesNorms{2, 9};
 constexpr std::int64_t kLitgptMicroBatches = 512 / 8 / 4;  // of its pretrain.py
 constexpr std::int64_t kLitgptLoraBatch = 128;             // of its finetune/lora.py
 
@@ -58,6 +60,8 @@ RowScript torchtitan_script(const MeasuredRow& row) {
     script.logits = Logits::f32;
   }
   script.calls_loss = true;
+  script.fuses_norms = torch && *torch >= kTorchFusesNorms;
+  script.groups_keys = comes_after(kGroupsKeys, row).value_or(false);
   script.turns_complex = lower(row.config).find("qwen") == std::string::npos;
   script.keeps_absolutes =
       request && *request >= kTorchtitanKeepsAbsolutes && *request < kTorchtitanDropsAbsolutes;
@@ -97,9 +101,9 @@ std::optional<int> pull_request_of(std::string_view source) {
 
 std::optional<std::pair<int, int>> torch_version_of(std::string_view notes) {
   constexpr std::string_view kTorch = "torch ";
-  for (auto at = notes.find(kTorch); at != std::string_view::npos;
-       at = notes.find(kTorch, at + 1)) {
-    std::string_view rest = notes.substr(at + kTorch.size());
+  const std::string text = lower(notes);
+  for (auto at = text.find(kTorch); at != std::string::npos; at = text.find(kTorch, at + 1)) {
+    std::string_view rest = std::string_view(text).substr(at + kTorch.size());
     const auto major = take_number(rest);
     if (!major || !rest.starts_with('.')) continue;
     rest.remove_prefix(1);

@@ -19,6 +19,8 @@ struct RowScript {
   bool fuses_projection = false;  ///< the loss's kernels have the vocabulary projection in them
   bool fuses_optimizer = false;   ///< where the row does not say which kernels it has
   bool turns_complex = false;     ///< torchtitan's rotary embedding
+  bool fuses_norms = false;       ///< RMSNorm, though it is not compiled
+  bool groups_keys = false;       ///< hands attention keys and values as they are
   bool calls_loss = false;        ///< by itself, with what the model returned
   bool keeps_absolutes = false;   ///< Train::keep_absolute_values
   bool mixes_frozen = false;      ///< FSDP1's flat parameters hold adapters, too (use_orig_params)
@@ -62,10 +64,12 @@ struct RowScript {
 ///   Fabric sets use_orig_params, under FSDP those are gradients of whole blocks.
 /// - torchtitan, and torchao's tables, which it made: deletes its logits since pull request 391
 ///   (June 2024), before which the model returned them in fp32; compiles the loss with the model
-///   since 1033 (April 2025, when PyTorch's main was 2.8). A date in source or notes goes before
-///   the number, which is of when the request was opened. Its Llama and DeepSeek multiply by
-///   complex numbers for positions, its Qwen3 (models/qwen3/model/model.py) does not. Pull requests
-///   701 to 819 kept the absolute values of what float8 scales.
+///   since 1033 (April 2025, when PyTorch's main was 2.8); hands keys and values to attention as
+///   they are since 2259 (January 2026); its nn.RMSNorm is one kernel from PyTorch 2.9 on. A date
+///   in source or notes goes before the number, which is of when the request was opened. Its Llama
+///   and DeepSeek multiply by complex numbers for positions, its Qwen3
+///   (models/qwen3/model/model.py) does not. Pull requests 701 to 819 kept the absolute values of
+///   what float8 scales.
 /// - torchtune: its recipes' AdamW is fused; it compiles its chunked loss (8 parts) with the model,
 ///   the plain one it does not.
 /// - llm-foundry's MPT: its loss is flash-attn's fused kernel, which reads the logits as they are.

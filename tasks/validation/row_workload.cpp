@@ -52,8 +52,8 @@ constexpr Meaning kStrategies[] = {
 
 // Of compute capability 9.0 and 10.0: PyTorch since 2.11 prefers cuDNN's attention there.
 bool is_hopper_or_b200(std::string_view hardware) {
-  return hardware.starts_with("h") || hardware.starts_with("gh") ||
-         hardware.starts_with("b200") || hardware.starts_with("gb200");
+  return hardware.starts_with("h") || hardware.starts_with("gh") || hardware.starts_with("b200") ||
+         hardware.starts_with("gb200");
 }
 
 constexpr Meaning kCompiles[] = {
@@ -190,10 +190,11 @@ class Translator {
       set("train.no_sync", std::string("true"));
     out_.timed_parts = script_.micro_batches;
     if (script_.reenters) set("parallel.reentrant_checkpoints", std::string("true"));
-    // Published results are older than PyTorch 2.9 and repeat keys and values; a compiler fuses the
-    // norms.
-    set("train.fused_rms_norm", std::string(row_.compile == "none" ? "false" : "true"));
-    set("train.repeat_kv", std::string("true"));
+    // Where nothing says otherwise, results are older than PyTorch 2.9 and repeat keys and values;
+    // a compiler fuses the norms.
+    const bool fuses_norms = script_.fuses_norms || row_.compile != "none";
+    set("train.fused_rms_norm", std::string(fuses_norms ? "true" : "false"));
+    set("train.repeat_kv", std::string(script_.groups_keys ? "false" : "true"));
     if (Status done = adapters(); !done) return done;
     const bool is_flash = runs_triton(row_);
     if (is_flash && row_.attention != "flash") assume("attention is not stated");

@@ -66,6 +66,7 @@ TEST_CASE("versions are read out of sources and notes") {
   CHECK_FALSE(pull_request_of("PR #x"));
   CHECK(torch_version_of("max_reserved; torch 2.9 nightly") == std::pair(2, 9));
   CHECK(torch_version_of("torch 2024-12-23, torch 2.10.0a0") == std::pair(2, 10));
+  CHECK(torch_version_of("FA4, PyTorch 2.11+cu130") == std::pair(2, 11));
   CHECK_FALSE(torch_version_of("torch 2024-12-23"));
   CHECK_FALSE(torch_version_of(""));
   CHECK(month_of("compiled_rmsnorm; 2024-07-11") == std::pair(2024, 7));
@@ -355,6 +356,42 @@ TEST_CASE("FSDP accumulates without reducing where a row says so") {
   CHECK(is_late("set_requires_gradient_sync(False) but for the last"));
   row.grad_accum = 1;
   CHECK_FALSE(is_late("no_sync"));
+}
+
+TEST_CASE("torchtitan's newer scripts fuse their norms and group their keys") {
+  MeasuredRow row = full_row();
+  row.compile = "none";
+  const auto value = [&](const char* key) { return value_of(*workload_of(row), key); };
+  CHECK(value("train.fused_rms_norm") == "false");
+  CHECK(value("train.repeat_kv") == "true");
+  row.notes = "PyTorch 2.9; 2025-12-01";
+  CHECK(value("train.fused_rms_norm") == "true");
+  CHECK(value("train.repeat_kv") == "true");
+  row.notes = "torch 2.13.0a0; 2026-05-19";
+  CHECK(value("train.repeat_kv") == "false");
+  row.notes.clear();
+  row.source = "https://github.com/pytorch/torchtitan/pull/2300";
+  CHECK(value("train.repeat_kv") == "false");
+  row.source = "https://github.com/someone/else";
+  row.notes = "torch 2.13.0a0; 2026-05-19";
+  CHECK(value("train.fused_rms_norm") == "false");
+}
+
+TEST_CASE("FlashAttention-2 is what sdpa was before PyTorch 2.11; 3 and 4 are cuDNN's equals") {
+  MeasuredRow row = full_row();
+  const auto kernels = [&](const char* gpu, const char* attention, const char* notes) {
+    row.gpu = gpu;
+    row.attention = attention;
+    row.notes = notes;
+    return value_of(*workload_of(row), "train.attention");
+  };
+  CHECK(kernels("B200", "sdpa", "") == "\"flash\"");
+  CHECK(kernels("B200", "sdpa", "torch 2.11") == "\"sdpa\"");
+  CHECK(kernels("GB200", "sdpa", "torch 2.10") == "\"flash\"");
+  CHECK(kernels("B300", "flash", "FA4, PyTorch 2.11") == "\"cudnn\"");
+  CHECK(kernels("H100-SXM-80GB", "flash", "with FA3") == "\"cudnn\"");
+  CHECK(kernels("H100-SXM-80GB", "flash", "without FA3") == "\"flash\"");
+  CHECK(kernels("A100-SXM-80GB", "flash", "with FA3") == "\"flash\"");
 }
 
 TEST_CASE("torchtitan's Llamas turn by complex numbers, its Qwen3 and others' Llamas do not") {
