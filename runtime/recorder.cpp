@@ -39,7 +39,7 @@ std::string kernel_name(std::string_view backend, const Cost& cost) {
   std::string text = fmt::format("{} {} {}", backend, name(cost.kind), name(cost.dtype));
   if (is_collective(cost.kind)) return text;
   if (cost.is_fixed) return text + fmt::format(" {} ns", cost.fixed_time);
-  if (cost.m > 0) text += fmt::format(" {}x{}x{}x{}", cost.batch, cost.m, cost.n, cost.k);
+  if (cost.n > 0) text += fmt::format(" {}x{}x{}x{}", cost.batch, cost.m, cost.n, cost.k);
   text += fmt::format(" {} FLOP {}+{} B", cost.flops, cost.bytes_read, cost.bytes_written);
   return cost.kernels == 1 ? text : text + fmt::format(" in {}", cost.kernels);
 }

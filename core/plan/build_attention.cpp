@@ -38,6 +38,8 @@ void table_product(TapeBuilder& t, const LayerContext& context, ValueIndex x, co
   spec.bytes_read =
       t.size(x) + context.positions * rotary_width(context.config) * size_of(table.dtype);
   spec.is_opaque = is_complex(context);
+  spec.is_strided = true;
+  if (spec.is_opaque) spec.m = t.elements(x) / 2;
   t.op(std::move(spec));
 }
 
@@ -54,15 +56,25 @@ ValueIndex times_table(TapeBuilder& t, const LayerContext& context, ValueIndex x
   return y;
 }
 
+// Half of each head.
+void negate(TapeBuilder& t, ValueIndex x, ValueIndex y) {
+  OpSpec spec;
+  spec.reads = {x};
+  spec.writes = {y};
+  spec.flops = t.elements(x);
+  spec.is_strided = true;
+  t.op(std::move(spec));
+}
+
 // rotate_half(): cat((-x2, x1)). CatBackward hands on views of its gradient.
 ValueIndex rotate_half(TapeBuilder& t, ValueIndex x, const std::string& name) {
   const ValueIndex first = slice(t, x, t.elements(x) / 2, name + " x1");
   const ValueIndex second = slice(t, x, t.elements(x) / 2, name + " x2");
   const ValueIndex negative = t.make(name + " -x2", t.elements(second), t.dtype(x));
-  t.elementwise({second}, {negative});
+  negate(t, second, negative);
   t.node({negative}, [second](TapeBuilder& b, TapeBuilder::Gradients g) {
     const ValueIndex dx = b.make("grad " + b.name(second), b.elements(second), b.dtype(second));
-    b.elementwise({*g[0]}, {dx});
+    negate(b, *g[0], dx);
     b.give(second, dx);
   });
   const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
@@ -105,7 +117,7 @@ ValueIndex rotate_real(TapeBuilder& t, const LayerContext& context, ValueIndex x
   const ValueIndex straight = times_table(t, context, x, tables.cos, name + "·cos");
   const ValueIndex rotated = rotate_half(t, x, name + " rotated");
   const ValueIndex turned = times_table(t, context, rotated, tables.sin, name + " rotated·sin");
-  return add(t, straight, turned, name + " with positions", std::move(holds));
+  return add(t, straight, turned, name + " with positions", std::move(holds), true);
 }
 
 // --- fused attention ---
@@ -289,6 +301,7 @@ ValueIndex repeat_kv(TapeBuilder& t, const LayerContext& context, ValueIndex x) 
   spec.kind = OpKind::copy;
   spec.reads = {x};
   spec.writes = {y};
+  spec.is_strided = true;
   t.op(std::move(spec));
   t.node({y}, [x](TapeBuilder& b, TapeBuilder::Gradients g) {
     const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));

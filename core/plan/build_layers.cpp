@@ -13,6 +13,7 @@ void copy_into(TapeBuilder& t, ValueIndex from, ValueIndex to, std::vector<Value
   spec.reads = {from};
   spec.writes = {to};
   spec.holds = std::move(holds);
+  spec.is_strided = true;
   t.op(std::move(spec));
 }
 
@@ -339,13 +340,14 @@ ValueIndex narrowed(TapeBuilder& b, ValueIndex gradient, ValueIndex x) {
 }
 
 ValueIndex add(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::string& name,
-               std::vector<ValueIndex> holds) {
+               std::vector<ValueIndex> holds, bool is_strided) {
   const DType type = size_of(t.dtype(b)) > size_of(t.dtype(a)) ? t.dtype(b) : t.dtype(a);
   const ValueIndex y = t.make(name, t.elements(a), type);
   OpSpec spec;
   spec.reads = {a, b};
   spec.writes = {y};
   spec.holds = std::move(holds);
+  spec.is_strided = is_strided;
   spec.flops = t.elements(a);
   t.op(std::move(spec));
   t.node({y}, [a, b](TapeBuilder& back, TapeBuilder::Gradients g) {
@@ -433,6 +435,7 @@ ValueIndex slice(TapeBuilder& t, ValueIndex x, std::int64_t elements, const std:
     spec.writes = {dx};
     spec.bytes_read = b.size(*g[0]);
     spec.bytes_written = b.size(dx) + b.size(*g[0]);
+    spec.m = b.elements(*g[0]);  // filled, then copied into a part
     spec.kernels = 2;
     spec.host_ops = 2;
     b.op(std::move(spec));

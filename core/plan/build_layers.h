@@ -82,9 +82,10 @@ ValueIndex multiply(TapeBuilder& tape, ValueIndex a, ValueIndex b, const std::st
 ValueIndex activation(TapeBuilder& tape, ValueIndex x, const std::string& name, std::int64_t flops,
                       bool saves_output);
 
-/// a + b. Saves nothing; both get the very same gradient tensor. `holds`: as in LinearSpec.
+/// a + b. Saves nothing; both get the very same gradient tensor. `holds`: as in LinearSpec;
+/// `is_strided`: as in OpSpec.
 ValueIndex add(TapeBuilder& tape, ValueIndex a, ValueIndex b, const std::string& name,
-               std::vector<ValueIndex> holds = {});
+               std::vector<ValueIndex> holds = {}, bool is_strided = false);
 
 /// torch.nn.Dropout (aten::native_dropout): saves a mask of one byte an element. x itself if the
 /// rate is 0.

@@ -152,6 +152,20 @@ ValueIndex TapeBuilder::gradient_of(ValueIndex parameter) {
 
 // --- ops ---
 
+// PyTorch's elementwise kernels read and write vectors where operands and results are contiguous
+// tensors of one shape; else they compute each element's place
+// (aten/src/ATen/native/cuda/Loops.cuh).
+std::int64_t TapeBuilder::found_one_by_one(const OpSpec& spec) const {
+  const bool is_copy = spec.kind == OpKind::copy && spec.batch == 0;
+  if ((spec.kind != OpKind::elementwise && !is_copy) || spec.writes.empty()) return 0;
+  const std::int64_t written = elements(spec.writes.front());
+  const auto is_broadcast = [&](ValueIndex read) { return elements(read) != written; };
+  if (!spec.is_strided && (is_copy || std::ranges::none_of(spec.reads, is_broadcast))) return 0;
+  std::int64_t all = written;
+  for (const ValueIndex read : spec.reads) all = std::max(all, elements(read));
+  return all;
+}
+
 void TapeBuilder::op(OpSpec spec) {
   if (!in_backward_)
     for (const auto* list : {&spec.reads, &spec.updates})
@@ -167,7 +181,7 @@ void TapeBuilder::op(OpSpec spec) {
   op.cost.flops = spec.flops;
   op.cost.bytes_read = spec.bytes_read.value_or(sum(spec.reads) + sum(spec.updates));
   op.cost.bytes_written = spec.bytes_written.value_or(sum(spec.writes) + sum(spec.updates));
-  op.cost.m = spec.m;
+  op.cost.m = spec.m > 0 ? spec.m : found_one_by_one(spec);
   op.cost.n = spec.n;
   op.cost.k = spec.k;
   op.cost.batch = spec.batch;

@@ -39,6 +39,7 @@ struct OpSpec {
   std::optional<Ns> fixed_time;  ///< how long it takes, whatever it does
   bool keep_under_selective = false;
   bool crosses_rows = false;  ///< TapeOp::crosses_rows
+  bool is_strided = false;    ///< of an elementwise op or a copy: an operand is not contiguous
   bool is_opaque = false;     ///< TapeOp::is_opaque
 };
 
@@ -157,6 +158,8 @@ class TapeBuilder {
   };
 
   ValueIndex add_value(Value value, std::int64_t elements);
+  /// Cost::m of an op that is no product.
+  std::int64_t found_one_by_one(const OpSpec& spec) const;
   void push_parameter(std::string name, std::vector<std::int64_t> shape, std::string tie,
                       bool trainable);
   void run(const Node& node);

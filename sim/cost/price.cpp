@@ -121,6 +121,7 @@ Calibrated take_measured_time(const Cost& cost, const Hardware& hardware, bool b
   if (hardware.measured == nullptr || cost.is_fixed || cost.kernels != 1) return Calibrated::no;
   run::WorkSample sample;
   sample.cost = cost;
+  if (cost.n == 0) sample.cost.m = 0;  // recordings do not tell which elements are strided
   sample.has_cost = true;
   sample.by_cudnn = by_cudnn;
   auto estimate = hardware.measured->estimate(sample, hardware);

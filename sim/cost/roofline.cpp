@@ -22,6 +22,11 @@ constexpr double kVectorEfficiency = 0.5;
 /// for doubles that are half of those for fp32 or more have no part in it.
 constexpr double kInstructionsADouble = 6;
 
+/// Elements that an SM finds in a cycle where a kernel computes the place of each: 1.25 to 1.5 on
+/// an A100, 1.0 to 1.5 on an H100, 1.5 to 1.8 on an H200 (recorded additions, products and copies
+/// of strided or broadcast tensors; docs/cost-model.md). Kernels on vectors are bound by memory.
+constexpr double kElementsACycle = 1.5;
+
 double bytes_of(const Cost& cost) {
   return static_cast<double>(cost.bytes_read) + static_cast<double>(cost.bytes_written);
 }
@@ -57,6 +62,13 @@ double vector_time(const Cost& cost, const Hardware& hardware) {
   if (rate == 0) return 0;
   return static_cast<double>(cost.flops) /
          (rate * compute.sustained_clock * kVectorEfficiency / 1e9);
+}
+
+// Of elements that are found one by one.
+double index_time(const Cost& cost, const Hardware::Compute& compute) {
+  if (cost.kind != OpKind::elementwise && cost.kind != OpKind::copy) return 0;
+  return static_cast<double>(cost.m) /
+         (compute.sms * compute.boost_clock * compute.sustained_clock * kElementsACycle / 1e9);
 }
 
 struct AttentionRate {
@@ -132,7 +144,7 @@ Work attention_work(const Cost& cost, const Hardware& hardware, AttentionKernels
 Work memory_work(const Cost& cost, const Hardware& hardware) {
   const double peak = hardware.memory.bandwidth / 1e9;
   const double memory = memory_time(cost, hardware);
-  const double vector = vector_time(cost, hardware);
+  const double vector = std::max(vector_time(cost, hardware), index_time(cost, hardware.compute));
   const double both = is_double(cost) ? memory + vector : std::max(memory, vector);
   Work work;
   work.time = both + hardware.kernel.floor * kernels_of(cost);

@@ -19,8 +19,8 @@ enum class AttentionKernels : std::uint8_t { flash, cudnn };
 Work attention_work(const Cost& cost, const Hardware& hardware,
                     AttentionKernels kernels = AttentionKernels::flash);
 
-/// Work bound by device memory: bytes at the kind's efficiency, or its FLOPs on vector units where
-/// these take longer; a floor for each kernel.
+/// Work bound by device memory: bytes at the kind's efficiency, or its FLOPs on vector units or its
+/// elements that are found one by one where these take longer; a floor for each kernel.
 Work memory_work(const Cost& cost, const Hardware& hardware);
 
 /// Copies between host and device memory.

@@ -60,7 +60,11 @@ RowScript torchtitan_script(const MeasuredRow& row) {
     script.logits = Logits::f32;
   }
   script.calls_loss = true;
-  script.fuses_norms = torch && *torch >= kTorchFusesNorms;
+  // PyTorch knows Blackwell since 2.7, half a year before.
+  const std::string gpu = lower(row.gpu);
+  const bool is_blackwell =
+      gpu.find("b200") != std::string::npos || gpu.find("b300") != std::string::npos;
+  script.fuses_norms = torch ? *torch >= kTorchFusesNorms : is_blackwell;
   script.groups_keys = comes_after(kGroupsKeys, row).value_or(false);
   script.turns_complex = lower(row.config).find("qwen") == std::string::npos;
   script.keeps_absolutes =
@@ -178,6 +182,13 @@ bool names_fused_projection(const MeasuredRow& row) {
          affirms(words, "cut cross");
 }
 
+bool names_fused_norms(const MeasuredRow& row) {
+  const std::string words = lower(row.precision_text + "; " + row.strategy_text + "; " + row.notes);
+  const bool is_liger = affirms(words, "liger kernel") || affirms(words, "liger kernels") ||
+                        affirms(words, "liger on") || affirms(words, "liger rmsnorm");
+  return is_liger || affirms(words, "foak");
+}
+
 bool names_no_sync(const MeasuredRow& row) {
   const std::string words = lower(row.strategy_text + "; " + row.notes);
   return affirms(words, "no_sync") || affirms(words, "no-sync") ||
@@ -241,6 +252,7 @@ RowScript script_of_source(const MeasuredRow& row) {
 RowScript script_of(const MeasuredRow& row) {
   RowScript script = script_of_source(row);
   script.fuses_projection = names_fused_projection(row);
+  script.fuses_norms = script.fuses_norms || names_fused_norms(row);
   script.reenters = names_reentrant_checkpoints(row);
   script.chunks_loss = !script.fuses_projection && names_chunked_loss(row);
   return script;

@@ -116,6 +116,30 @@ TEST_CASE("what computes in doubles takes its bytes' time and that of its operat
   CHECK(time(4'096 * 4'096, unknown) < 20'000);
 }
 
+TEST_CASE("what finds its elements one by one is bound by that, not by memory") {
+  // Published H100 trace (Qwen1.5-0.5B, batches of 16): products of bf16 heads with broadcast
+  // tables, turned or not; a copy that transposes; an fp32 product with a factor a row.
+  const Hardware hw = load_hardware("h100_sxm").value();
+  const auto time = [&](OpKind kind, std::int64_t values, std::int64_t read, std::int64_t written,
+                        std::int64_t places) {
+    Cost cost;
+    cost.kind = kind;
+    cost.bytes_read = read * values;
+    cost.bytes_written = written * values;
+    cost.m = places;
+    return memory_work(cost, hw).time;
+  };
+  constexpr std::int64_t kValues = 16 * 559 * 1024;
+  CHECK(time(OpKind::elementwise, kValues, 2, 2, kValues) == Approx(28'000).epsilon(0.25));
+  CHECK(time(OpKind::copy, kValues, 2, 2, kValues) == Approx(29'300).epsilon(0.25));
+  CHECK(time(OpKind::elementwise, kValues, 4, 4, kValues) == Approx(32'800).epsilon(0.25));
+  // A sum of vectors.
+  CHECK(time(OpKind::elementwise, kValues, 4, 2, 0) == Approx(17'800).epsilon(0.25));
+  // Bytes that take longer than places.
+  CHECK(time(OpKind::elementwise, kValues, 32, 32, kValues) ==
+        time(OpKind::elementwise, kValues, 32, 32, 0));
+}
+
 TEST_CASE("a copy into chunks that widens is bound by its kernel, another by memory") {
   // traces/measured/h200_selective.json.gz: chunk_cat of a block's and of the root's gradients.
   const auto time = [](std::int64_t values, std::int64_t read, std::int64_t written,

@@ -372,9 +372,20 @@ TEST_CASE("torchtitan's newer scripts fuse their norms and group their keys") {
   row.notes.clear();
   row.source = "https://github.com/pytorch/torchtitan/pull/2300";
   CHECK(value("train.repeat_kv") == "false");
+  row.source = "https://github.com/pytorch/torchtitan/pull/1500";
+  row.gpu = "GB200";
+  CHECK(value("train.fused_rms_norm") == "true");
   row.source = "https://github.com/someone/else";
   row.notes = "torch 2.13.0a0; 2026-05-19";
   CHECK(value("train.fused_rms_norm") == "false");
+  for (const char* fused : {"Liger kernels", "Liger RMSNorm only", "fused kernels (foak)"}) {
+    row.notes = fused;
+    CHECK(value("train.fused_rms_norm") == "true");
+  }
+  for (const char* plain : {"without Liger kernels", "Liger's cross-entropy"}) {
+    row.notes = plain;
+    CHECK(value("train.fused_rms_norm") == "false");
+  }
 }
 
 TEST_CASE("FlashAttention-2 is what sdpa was before PyTorch 2.11; 3 and 4 are cuDNN's equals") {
