@@ -17,29 +17,6 @@ void copy_into(TapeBuilder& t, ValueIndex from, ValueIndex to, std::vector<Value
   t.op(std::move(spec));
 }
 
-// PowBackward: grad · (exponent · x^(exponent - 1)), one kernel an operator. In C++ the temporaries
-// of the expression live until its end.
-ValueIndex power(TapeBuilder& t, ValueIndex x, const std::string& name) {
-  const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
-  t.elementwise({x}, {y}, 2);
-  t.node({y}, [x](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const std::int64_t n = b.elements(x);
-    const ValueIndex raised = b.scratch("power", n, b.dtype(x));
-    b.elementwise({x}, {raised}, 2);
-    const ValueIndex scaled = b.scratch("scaled power", n, b.dtype(x));
-    b.elementwise({raised}, {scaled});
-    const ValueIndex dx = b.make("grad " + b.name(x), n, b.dtype(x));
-    OpSpec spec;
-    spec.reads = {*g[0], scaled};
-    spec.writes = {dx};
-    spec.holds = {raised};
-    spec.flops = n;
-    b.op(std::move(spec));
-    b.give(x, dx);
-  });
-  return y;
-}
-
 // One kernel for dx, one that reads dy and x again for what is trained of weight and bias.
 void norm_backward(TapeBuilder& b, ValueIndex dy, ValueIndex x,
                    const std::vector<ValueIndex>& statistics, ValueIndex weight,
@@ -254,34 +231,6 @@ void column_sum(TapeBuilder& t, ValueIndex gradient, ValueIndex bias,
   t.op(std::move(spec));
 }
 
-// a · b of one shape. MulBackward computes the gradient of `other` before that of `self`.
-ValueIndex multiply(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::string& name) {
-  const ValueIndex y = t.make(name, t.elements(a), t.dtype(a));
-  t.elementwise({a, b}, {y});
-  t.node({y}, [a, b](TapeBuilder& back, TapeBuilder::Gradients g) {
-    const ValueIndex db = back.make("grad " + back.name(b), back.elements(b), back.dtype(b));
-    back.elementwise({*g[0], a}, {db});
-    const ValueIndex da = back.make("grad " + back.name(a), back.elements(a), back.dtype(a));
-    back.elementwise({*g[0], b}, {da});
-    back.give(a, da);
-    back.give(b, db);
-  });
-  return y;
-}
-
-// f(x) elementwise with a backward kernel that reads x or y.
-ValueIndex activation(TapeBuilder& t, ValueIndex x, const std::string& name, std::int64_t flops,
-                      bool saves_output) {
-  const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
-  t.elementwise({x}, {y}, flops);
-  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
-    b.elementwise({*g[0], saves_output ? y : x}, {dx}, flops);
-    b.give(x, dx);
-  });
-  return y;
-}
-
 ValueIndex rms_norm(TapeBuilder& t, const Implementation& implementation, ValueIndex x,
                     const std::string& weight, std::int64_t width, const std::string& name) {
   const std::int64_t rows = t.elements(x) / width;
@@ -339,25 +288,6 @@ ValueIndex narrowed(TapeBuilder& b, ValueIndex gradient, ValueIndex x) {
   return dx;
 }
 
-ValueIndex add(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::string& name,
-               std::vector<ValueIndex> holds, bool is_strided) {
-  const DType type = size_of(t.dtype(b)) > size_of(t.dtype(a)) ? t.dtype(b) : t.dtype(a);
-  const ValueIndex y = t.make(name, t.elements(a), type);
-  OpSpec spec;
-  spec.reads = {a, b};
-  spec.writes = {y};
-  spec.holds = std::move(holds);
-  spec.is_strided = is_strided;
-  spec.flops = t.elements(a);
-  t.op(std::move(spec));
-  t.node({y}, [a, b](TapeBuilder& back, TapeBuilder::Gradients g) {
-    // The engine casts a gradient to the dtype of what it belongs to.
-    for (const ValueIndex x : {a, b})
-      back.give(x, back.needs_gradient(x) ? narrowed(back, *g[0], x) : *g[0]);
-  });
-  return y;
-}
-
 ValueIndex dropout(TapeBuilder& t, ValueIndex x, double rate) {
   if (rate <= 0) return x;
   const ValueIndex y = t.make(t.name(x) + " dropped", t.elements(x), t.dtype(x));
@@ -386,17 +316,6 @@ ValueIndex cast(TapeBuilder& t, ValueIndex x, DType dtype, const std::string& na
     back.reads = {*g[0]};
     back.writes = {dx};
     b.op(std::move(back));
-    b.give(x, dx);
-  });
-  return y;
-}
-
-ValueIndex scale(TapeBuilder& t, ValueIndex x, const std::string& name) {
-  const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
-  t.elementwise({x}, {y});
-  t.node({y}, [x](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
-    b.elementwise({*g[0]}, {dx});
     b.give(x, dx);
   });
   return y;
@@ -476,21 +395,6 @@ ValueIndex concatenate(TapeBuilder& t, const std::vector<ValueIndex>& parts,
       b.give(part, b.view("grad " + b.name(part), *g[0], b.elements(part)));
   });
   return y;
-}
-
-ValueIndex gelu(TapeBuilder& t, bool is_fused, ValueIndex x) {
-  if (is_fused) return activation(t, x, "gelu", 10, false);
-  // Python evaluates the factors from left to right; each temporary dies with its last use.
-  const ValueIndex half = scale(t, x, "gelu x/2");
-  const ValueIndex cube = power(t, x, "gelu x^3");
-  const ValueIndex term = scale(t, cube, "gelu 0.044715 x^3");
-  const ValueIndex sum = add(t, x, term, "gelu x + 0.044715 x^3");
-  const ValueIndex inner = scale(t, sum, "gelu argument");
-  const ValueIndex tanh = activation(t, inner, "gelu tanh", 8, true);
-  const ValueIndex shifted = t.make("gelu 1 + tanh", t.elements(x), t.dtype(x));
-  t.elementwise({tanh}, {shifted});
-  t.node({shifted}, [tanh](TapeBuilder& b, TapeBuilder::Gradients g) { b.give(tanh, *g[0]); });
-  return multiply(t, half, shifted, "gelu");
 }
 
 }  // namespace foregather::plan

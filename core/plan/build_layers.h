@@ -75,6 +75,10 @@ void column_sum(TapeBuilder& tape, ValueIndex gradient, ValueIndex bias,
 /// The gradient in the dtype of what it belongs to: the engine casts it where they differ.
 ValueIndex narrowed(TapeBuilder& tape, ValueIndex gradient, ValueIndex x);
 
+/// x to a power: PowBackward is grad · (exponent · x^(exponent - 1)), one kernel an operator. In
+/// C++ the temporaries of the expression live until its end.
+ValueIndex power(TapeBuilder& tape, ValueIndex x, const std::string& name);
+
 /// a · b of one shape. MulBackward computes the gradient of `other` before that of `self`.
 ValueIndex multiply(TapeBuilder& tape, ValueIndex a, ValueIndex b, const std::string& name);
 
@@ -116,7 +120,8 @@ ValueIndex concatenate(TapeBuilder& tape, const std::vector<ValueIndex>& parts,
 ValueIndex view_with_copied_gradient(TapeBuilder& tape, ValueIndex x, const std::string& name);
 
 /// Hugging Face's NewGELUActivation: 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))) with one kernel an
-/// operator; saves x, 0.5·x, the tanh and 1 + tanh. Or torch's fused gelu, which saves x.
+/// operator; saves x, 0.5·x, the tanh and 1 + tanh, under autocast all but 0.5·x in fp32. Or
+/// torch's fused gelu, which saves x.
 ValueIndex gelu(TapeBuilder& tape, bool is_fused, ValueIndex x);
 
 }  // namespace foregather::plan

@@ -470,3 +470,20 @@ TEST_CASE("under autocast the residual stream is fp32 and each linear saves a ca
   const Tape& head = model.tapes[2];
   CHECK(head.values[head.input].dtype == DType::f32);
 }
+
+TEST_CASE(
+    "autocast widens what a power is of: GPT-2's activation saves 16 bytes an element for 10") {
+  ModelConfig c = sample("gpt2");
+  const auto saved = [&](bool autocast, ModelConfig::Activation activation) {
+    c.activation = activation;
+    c.fused_gelu = activation != ModelConfig::Activation::gelu_new;
+    Train train = bf16_train(1, 256);
+    train.autocast = autocast;
+    return saved_values(build_model(c, train).tapes[1], SavePolicy::none).saved_bytes;
+  };
+  using enum ModelConfig::Activation;
+  const Bytes elements = Bytes{256} * 4 * c.hidden;
+  // Beside the input and the output in bf16, which the fused kernel and the product save, too.
+  CHECK(saved(false, gelu_new) - saved(false, gelu) == elements * (2 + 2 + 2));
+  CHECK(saved(true, gelu_new) - saved(true, gelu) == elements * (4 + 4 + 4 + 2 - 2));
+}

@@ -378,7 +378,7 @@ TEST_CASE("torchtitan's newer scripts fuse their norms and group their keys") {
   row.source = "https://github.com/someone/else";
   row.notes = "torch 2.13.0a0; 2026-05-19";
   CHECK(value("train.fused_rms_norm") == "false");
-  for (const char* fused : {"Liger kernels", "Liger RMSNorm only", "fused kernels (foak)"}) {
+  for (const char* fused : {"Liger kernels", "Liger RMSNorm and rotary", "fused kernels (foak)"}) {
     row.notes = fused;
     CHECK(value("train.fused_rms_norm") == "true");
   }
@@ -388,7 +388,7 @@ TEST_CASE("torchtitan's newer scripts fuse their norms and group their keys") {
   }
 }
 
-TEST_CASE("FlashAttention-2 is what sdpa was before PyTorch 2.11; 3 and 4 are cuDNN's equals") {
+TEST_CASE("FlashAttention-2 is what sdpa was before PyTorch 2.11, and 3 and 4 are cuDNN's equals") {
   MeasuredRow row = full_row();
   const auto kernels = [&](const char* gpu, const char* attention, const char* notes) {
     row.gpu = gpu;

@@ -1,0 +1,109 @@
+// Elementwise layers, one kernel an operator.
+#include <utility>
+
+#include "core/plan/build_layers.h"
+
+namespace foregather::plan {
+
+namespace {
+
+// Of an operator on both.
+DType wider(DType a, DType b) { return size_of(b) > size_of(a) ? b : a; }
+
+}  // namespace
+
+ValueIndex power(TapeBuilder& t, ValueIndex x, const std::string& name) {
+  const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
+  t.elementwise({x}, {y}, 2);
+  t.node({y}, [x](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const std::int64_t n = b.elements(x);
+    const ValueIndex raised = b.scratch("power", n, b.dtype(x));
+    b.elementwise({x}, {raised}, 2);
+    const ValueIndex scaled = b.scratch("scaled power", n, b.dtype(x));
+    b.elementwise({raised}, {scaled});
+    const ValueIndex dx = b.make("grad " + b.name(x), n, b.dtype(x));
+    OpSpec spec;
+    spec.reads = {*g[0], scaled};
+    spec.writes = {dx};
+    spec.holds = {raised};
+    spec.flops = n;
+    b.op(std::move(spec));
+    b.give(x, dx);
+  });
+  return y;
+}
+
+ValueIndex scale(TapeBuilder& t, ValueIndex x, const std::string& name) {
+  const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
+  t.elementwise({x}, {y});
+  t.node({y}, [x](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+    b.elementwise({*g[0]}, {dx});
+    b.give(x, dx);
+  });
+  return y;
+}
+
+ValueIndex add(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::string& name,
+               std::vector<ValueIndex> holds, bool is_strided) {
+  const ValueIndex y = t.make(name, t.elements(a), wider(t.dtype(a), t.dtype(b)));
+  OpSpec spec;
+  spec.reads = {a, b};
+  spec.writes = {y};
+  spec.holds = std::move(holds);
+  spec.is_strided = is_strided;
+  spec.flops = t.elements(a);
+  t.op(std::move(spec));
+  t.node({y}, [a, b](TapeBuilder& back, TapeBuilder::Gradients g) {
+    // The engine casts a gradient to the dtype of what it belongs to.
+    for (const ValueIndex x : {a, b})
+      back.give(x, back.needs_gradient(x) ? narrowed(back, *g[0], x) : *g[0]);
+  });
+  return y;
+}
+
+ValueIndex multiply(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::string& name) {
+  const DType type = wider(t.dtype(a), t.dtype(b));
+  const ValueIndex y = t.make(name, t.elements(a), type);
+  t.elementwise({a, b}, {y});
+  t.node({y}, [=](TapeBuilder& back, TapeBuilder::Gradients g) {
+    const ValueIndex db = back.make("grad " + back.name(b), back.elements(b), type);
+    back.elementwise({*g[0], a}, {db});
+    const ValueIndex da = back.make("grad " + back.name(a), back.elements(a), type);
+    back.elementwise({*g[0], b}, {da});
+    back.give(a, narrowed(back, da, a));
+    back.give(b, narrowed(back, db, b));
+  });
+  return y;
+}
+
+ValueIndex activation(TapeBuilder& t, ValueIndex x, const std::string& name, std::int64_t flops,
+                      bool saves_output) {
+  const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
+  t.elementwise({x}, {y}, flops);
+  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+    b.elementwise({*g[0], saves_output ? y : x}, {dx}, flops);
+    b.give(x, dx);
+  });
+  return y;
+}
+
+ValueIndex gelu(TapeBuilder& t, bool is_fused, ValueIndex x) {
+  if (is_fused) return activation(t, x, "gelu", 10, false);
+  // Python evaluates the factors from left to right; each temporary dies with its last use.
+  const ValueIndex half = scale(t, x, "gelu x/2");
+  // CUDA's autocast has pow among what it widens to fp32.
+  const DType type = t.train().autocast ? DType::f32 : t.dtype(x);
+  const ValueIndex cube = power(t, cast(t, x, type, "gelu x fp32"), "gelu x^3");
+  const ValueIndex term = scale(t, cube, "gelu 0.044715 x^3");
+  const ValueIndex sum = add(t, x, term, "gelu x + 0.044715 x^3");
+  const ValueIndex inner = scale(t, sum, "gelu argument");
+  const ValueIndex tanh = activation(t, inner, "gelu tanh", 8, true);
+  const ValueIndex shifted = t.make("gelu 1 + tanh", t.elements(x), type);
+  t.elementwise({tanh}, {shifted});
+  t.node({shifted}, [tanh](TapeBuilder& b, TapeBuilder::Gradients g) { b.give(tanh, *g[0]); });
+  return multiply(t, half, shifted, "gelu");
+}
+
+}  // namespace foregather::plan
