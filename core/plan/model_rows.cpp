@@ -56,8 +56,9 @@ constexpr FamilyKeys kVitKeys = {.kv_heads = {},
                                  .attention_dropout = "attention_probs_dropout_prob",
                                  .residual_dropout = "hidden_dropout_prob"};
 constexpr FamilyKeys kClipKeys = {.kv_heads = {}, .vocab = {}, .positions = {}};
-constexpr FamilyKeys kPhi3Keys = {.residual_dropout = "resid_pdrop",
-                                  .embedding_dropout = "embd_pdrop"};
+constexpr FamilyKeys kPhiKeys = {.residual_dropout = "resid_pdrop",
+                                 .embedding_dropout = "embd_pdrop"};
+constexpr FamilyKeys kPhi3Keys = {.residual_dropout = "resid_pdrop"};  // embd_pdrop has no effect
 constexpr FamilyKeys kStableLmKeys = {.residual_dropout = "hidden_dropout"};
 constexpr FamilyKeys kStarcoder2Keys = {.residual_dropout = "residual_dropout",
                                         .embedding_dropout = "embedding_dropout"};
@@ -254,7 +255,7 @@ std::vector<Family> make_families() {
   phi.residual = Residual::parallel;
   add({"phi",
        "PhiForCausalLM",
-       kPhi3Keys,
+       kPhiKeys,
        {2048, 24, 32, 0, 0, 8192, 51200, 2048, 0, "gelu_new"},
        phi,
        read_phi});

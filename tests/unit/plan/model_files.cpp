@@ -209,6 +209,11 @@ TEST_CASE("what a config leaves out is as in transformers") {
   CHECK(gpt2.max_positions == 1024);
   CHECK(gpt2.tied_embeddings);
   CHECK(gpt2.residual_dropout == 0.1);
+  const std::string dropout = R"("embd_pdrop": 0.1, "resid_pdrop": 0.1, )";
+  CHECK(good(R"({"model_type": "phi", )" + dropout + sizes).embedding_dropout == 0.1);
+  const ModelConfig phi3 = good(R"({"model_type": "phi3", )" + dropout + sizes);
+  CHECK(phi3.embedding_dropout == 0);  // Phi3Model has none
+  CHECK(phi3.residual_dropout == 0.1);
   CHECK_FALSE(gpt2.fused_gelu);
 }
 
