@@ -102,7 +102,8 @@ bool names_chunked_loss(const MeasuredRow& row);
 /// or cut cross-entropy?
 bool names_fused_projection(const MeasuredRow& row);
 
-/// Does the row's text name kernels that have RMSNorm in one: Liger's, or fms-acceleration's (foak)?
+/// Does the row's text name kernels that have RMSNorm in one: Liger's, or fms-acceleration's
+/// (foak)?
 bool names_fused_norms(const MeasuredRow& row);
 
 /// Do the row's strategy or notes say that it reduces gradients in the last micro-batch alone?
