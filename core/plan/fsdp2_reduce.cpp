@@ -49,11 +49,8 @@ void Fsdp2Schedule::end_backward() {
   if (offloads() && last_reduced_)
     lowering_.builder.host_wait(units_[*last_reduced_].was_post_reduced);
   last_reduced_.reset();
-  if (held_output_) {
-    lowering_.builder.wait(reduce_stream_, held_output_->event);
-    lowering_.free(held_output_->output);
-    held_output_.reset();
-  }
+  for (const Buffer& output : held_outputs_) lowering_.free(output);
+  held_outputs_.clear();
   drain_reduce_inputs(0);
   forward_order_.clear();
   for (Fsdp2Unit& unit : units_) unit.forward_positions.clear();
@@ -194,7 +191,7 @@ void Fsdp2Schedule::reduce(Fsdp2Unit& unit) {
   low.builder.record(unit.was_post_reduced, stream);
   last_reduced_ = static_cast<std::uint32_t>(&unit - units_.data());
   if (offloads() && types_.casts_out()) low.free(unit.gradient);
-  if (!becomes_gradient || offloads()) drop_reduced(output, unit.was_post_reduced);
+  if (!becomes_gradient || offloads()) drop_reduced(output);
   unit.has_gradient = true;
   for (const std::uint32_t twin : unit.twins) units_[twin].has_gradient = true;
   held_inputs_.push_back(static_cast<std::uint32_t>(&unit - units_.data()));
@@ -263,20 +260,13 @@ void Fsdp2Schedule::add_to_gradient(Fsdp2Unit& unit, const Buffer& from, StreamI
   }
 }
 
-// The output belongs to the reduce-scatter stream. Where an all-reduce uses it on another stream,
-// it is held until the next unit's reduction is issued; from then on the reduce-scatter stream is
-// behind that use (pytorch #179443: the shared all-reduce state; the place of the wait is an
-// assumption).
-void Fsdp2Schedule::drop_reduced(const Buffer& output, EventId event) {
-  if (groups_.replicate.ranks <= 1) {
+// Each group holds what it all-reduced until backward has ended
+// (FSDPParamGroup::_all_reduce_state).
+void Fsdp2Schedule::drop_reduced(const Buffer& output) {
+  if (groups_.replicate.ranks > 1)
+    held_outputs_.push_back(output);
+  else
     lowering_.free(output);
-    return;
-  }
-  if (held_output_) {
-    lowering_.builder.wait(reduce_stream_, held_output_->event);
-    lowering_.free(held_output_->output);
-  }
-  held_output_ = HeldOutput{output, event};
 }
 
 }  // namespace foregather::plan

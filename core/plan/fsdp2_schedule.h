@@ -101,7 +101,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   StreamId communicate(Fsdp2Unit& unit, const Buffer& output);
   void collect(Fsdp2Unit& unit, const Buffer& output, StreamId stream);
   void add_to_gradient(Fsdp2Unit& unit, const Buffer& from, StreamId stream);
-  void drop_reduced(const Buffer& output, EventId event);
+  void drop_reduced(const Buffer& output);
 
   // fsdp2_offload.cpp
   Buffer load(std::uint32_t row, StreamId stream);
@@ -143,11 +143,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   std::vector<std::uint32_t> forward_order_;   ///< units in the order in which their forward ended
   std::deque<std::uint32_t> held_inputs_;      ///< units whose reduce-scatter input is held
   std::optional<std::uint32_t> last_reduced_;  ///< in this backward
-  struct HeldOutput {
-    Buffer output;
-    EventId event;
-  };
-  std::optional<HeldOutput> held_output_;  ///< an all-reduced buffer (hybrid sharding)
+  std::vector<Buffer> held_outputs_;  ///< all-reduced buffers of this backward (hybrid sharding)
   std::vector<AccessedTensor> scratch_;
 };
 
