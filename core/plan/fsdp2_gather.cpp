@@ -19,7 +19,9 @@ void Fsdp2Schedule::before_forward(std::uint32_t module) {
 }
 
 void Fsdp2Schedule::before_op(std::uint32_t module, Phase phase, std::uint32_t op) {
-  if (phase == Phase::forward && op == loss_->first) end_units(module);
+  if (phase != Phase::forward || op != loss_->first) return;
+  end_units(module);
+  if (!root_has_loss_) end_root(module);
 }
 
 void Fsdp2Schedule::after_op(std::uint32_t module, Phase phase, std::uint32_t op) {
@@ -28,10 +30,14 @@ void Fsdp2Schedule::after_op(std::uint32_t module, Phase phase, std::uint32_t op
 
 void Fsdp2Schedule::after_forward(std::uint32_t module) {
   if (!acts_between_ops(module)) end_units(module);
+  if (!acts_between_ops(module) || root_has_loss_) end_root(module);
 }
 
 void Fsdp2Schedule::end_units(std::uint32_t module) {
   for (const std::uint32_t u : lowering_.layout.end_with[module]) post_forward(units_[u]);
+}
+
+void Fsdp2Schedule::end_root(std::uint32_t module) {
   if (lowering_.layout.units[0].last_module != module) return;
   post_forward(units_[0]);
   flush_held_gather();
@@ -45,7 +51,7 @@ void Fsdp2Schedule::begin_backward() {
                              lowering_.micro_batch == 0 ? accumulators_[row] : place.gradient);
     }
   for (Fsdp2Unit& unit : units_) unit.is_reduced = false;
-  if (!loss_ && !root_ends_before_loss()) pre_backward(units_[0]);
+  if (root_has_loss_) pre_backward(units_[0]);
 }
 
 // As in Fsdp1Schedule.
@@ -60,8 +66,7 @@ void Fsdp2Schedule::before_backward(std::uint32_t module) {
 
 void Fsdp2Schedule::reach_outputs(std::uint32_t module) {
   for (const std::uint32_t u : lowering_.layout.end_with[module]) pre_backward(units_[u]);
-  if ((loss_ || root_ends_before_loss()) && lowering_.layout.units[0].last_module == module)
-    pre_backward(units_[0]);
+  if (!root_has_loss_ && lowering_.layout.units[0].last_module == module) pre_backward(units_[0]);
 }
 
 void Fsdp2Schedule::pre_forward(Fsdp2Unit& unit) {

@@ -38,7 +38,8 @@ class Fsdp2Schedule final : public StrategySchedule {
   void before_forward(std::uint32_t module) override;
   void after_forward(std::uint32_t module) override;
   bool acts_between_ops(std::uint32_t module) const override {
-    return loss_ && loss_->module == module;
+    return loss_ && loss_->module == module &&
+           (!root_has_loss_ || !lowering_.layout.end_with[module].empty());
   }
   void before_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
   void after_op(std::uint32_t module, Phase phase, std::uint32_t op) override;
@@ -73,6 +74,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   bool is_trained(std::uint32_t row) const { return lowering_.layout.parameters[row].trainable; }
   bool root_ends_before_loss() const;
   void end_units(std::uint32_t module);
+  void end_root(std::uint32_t module);
   void reach_outputs(std::uint32_t module);
   void pre_forward(Fsdp2Unit& unit);
   void post_forward(Fsdp2Unit& unit);
@@ -109,6 +111,7 @@ class Fsdp2Schedule final : public StrategySchedule {
 
   Lowering& lowering_;
   std::optional<LossPlace> loss_;
+  bool root_has_loss_;  ///< the root's call ends behind the loss
   Fsdp2Types types_;
   ShardGroups groups_;
   ProcessGroup kept_group_;  ///< of an integer reshard

@@ -5,6 +5,7 @@ namespace foregather::plan {
 
 Fsdp2Schedule::Fsdp2Schedule(Lowering& lowering)
     : lowering_(lowering), loss_(loss_place(lowering)) {
+  root_has_loss_ = (!loss_ || lowering.workload.train.loss_in_call) && !root_ends_before_loss();
   const Parallel& parallel = lowering.workload.parallel;
   types_ = {lowering.workload.train.master, parallel.param_dtype, parallel.reduce_dtype};
   GraphBuilder& builder = lowering.builder;

@@ -7,8 +7,7 @@
 namespace foregather::plan {
 
 std::optional<LossPlace> loss_place(const Lowering& lowering) {
-  const Train& train = lowering.workload.train;
-  if (lowering.model.is_tree || train.loss_in_call) return std::nullopt;
+  if (lowering.model.is_tree) return std::nullopt;
   const std::uint32_t module = lowering.modules() - 1;
   const Tape& tape = lowering.tape_of(module);
   const auto is_loss = [&tape](const TapeOp& op) { return tape.scopes[op.scope] == kLossScope; };

@@ -1,4 +1,4 @@
-// Where the call of a model ends and the loss begins that a script computes of its output.
+// Where the head ends and the loss begins.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@ struct LossPlace {
   std::uint32_t last_backward = 0;  ///< op of the backward: after it the output has its gradient
 };
 
-/// Nothing where the call includes the loss, where head and loss alternate (Train::loss_chunks),
-/// and for module trees, whose loss is a module of its own.
+/// There a unit of the head ends, and the whole model where its call has no loss
+/// (Train::loss_in_call). Nothing where head and loss alternate (Train::loss_chunks), and for
+/// module trees, whose loss is a module of its own.
 std::optional<LossPlace> loss_place(const Lowering& lowering);
 
 }  // namespace foregather::plan

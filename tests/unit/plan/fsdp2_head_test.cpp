@@ -1,0 +1,56 @@
+// A unit of the head ends before the loss, whoever calls the loss.
+#include <algorithm>
+#include <string>
+#include <vector>
+#include <catch2/catch.hpp>
+
+#include "core/plan/build_ends.h"
+#include "core/plan/lower.h"
+#include "tests/unit/plan/model_live_bytes.h"
+#include "tests/unit/plan/toy_model.h"
+
+using namespace foregather;
+using namespace foregather::plan;
+using namespace foregather::test;
+
+namespace {
+
+/// Gathers by unit and where the loss is computed, in the order of a steady step.
+std::vector<std::string> gathers_and_loss(bool loss_in_call) {
+  Workload workload = toy_workload(4);
+  workload.parallel.wrap = Wrap::block_embed_head;
+  workload.train.loss_in_call = loss_in_call;
+  ModelConfig config = sample("tiny_llama");
+  config.tied_embeddings = false;
+  const Result<Graph> graph = lower(build_model(config, workload.train), workload);
+  REQUIRE(graph);
+  std::vector<std::string> order;
+  for (const Action& action : graph->programs[0].threads[0].actions(Section::body)) {
+    if (action.kind != ActionKind::launch) continue;
+    const Op& op = graph->ops[action.a];
+    const std::string scope(graph->text(graph->at(op.scope).name));
+    if (op.role == Role::gather) order.push_back("gather " + scope);
+    if (op.kind == OpKind::cross_entropy) order.push_back("loss");
+  }
+  for (const HostThread& thread : graph->programs[0].threads)
+    for (const Action& action : thread.actions(Section::body))
+      if (&thread != &graph->programs[0].threads[0] && action.kind == ActionKind::launch) {
+        const Op& op = graph->ops[action.a];
+        if (op.role == Role::gather)
+          order.push_back("backward gather " + std::string(graph->text(graph->at(op.scope).name)));
+        if (op.kind == OpKind::cross_entropy) order.emplace_back("backward loss");
+      }
+  return order;
+}
+
+}  // namespace
+
+TEST_CASE("the head's unit is gathered again behind the loss's backward") {
+  const std::vector<std::string> inside = gathers_and_loss(true);
+  CHECK(inside == gathers_and_loss(false));
+  const auto loss = std::ranges::find(inside, "backward loss");
+  REQUIRE(loss != inside.end());
+  CHECK(std::ranges::none_of(inside.begin(), loss, [](const std::string& what) {
+    return what.starts_with("backward gather");
+  }));
+}
