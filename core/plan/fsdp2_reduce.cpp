@@ -44,10 +44,12 @@ void Fsdp2Schedule::end_backward() {
     finalize(unit);
   }
   // One stream does all that follows reductions: the last event is behind all the others.
-  if (last_reduced_)
-    lowering_.builder.wait(lowering_.compute, units_[*last_reduced_].was_post_reduced);
-  if (offloads() && last_reduced_)
-    lowering_.builder.host_wait(units_[*last_reduced_].was_post_reduced);
+  if (last_reduced_) {
+    const EventId last = units_[*last_reduced_].was_post_reduced;
+    lowering_.builder.wait(lowering_.compute, last);
+    if (offloads()) lowering_.builder.host_wait(last);
+    if (!held_outputs_.empty()) lowering_.builder.wait(reduce_stream_, last);
+  }
   last_reduced_.reset();
   for (const Buffer& output : held_outputs_) lowering_.free(output);
   held_outputs_.clear();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/plan/build_ends.h"
 #include "core/plan/shard_layout.h"
 #include "sim/memory/host_order.h"
 
@@ -162,8 +163,10 @@ class Listener {
   }
   bool is_again(const Op& op) const { return reenters_ && op.phase == Phase::recompute; }
 
+  // The recorded models' callers compute the loss.
   bool is_of_a_module(const Op& op) const {
-    return op.role == Role::compute && op.phase != Phase::optimizer && op.phase != Phase::other;
+    return op.role == Role::compute && op.phase != Phase::optimizer && op.phase != Phase::other &&
+           graph_.text(graph_.at(op.scope).name) != plan::kLossScope;
   }
 
   /// Tracks in which module the schedule is; embedding and head are told apart by what was before.
