@@ -27,8 +27,8 @@ namespace foregather::plan {
 /// autograd makes for the padding between aligned parameters.) It is assembled where autograd
 /// reaches the creation of the unit's views: after the backward of the unit's first module, or with
 /// forward_prefetch, which makes the views a unit early, after that of the unit before it.
-/// (Recomputation uses the views that the pre-backward unshard makes, which come after all of the
-/// forward: there nothing is late. Not recorded; read from _use_unsharded_views.)
+/// So it is where a checkpoint (not a reentrant one) recomputes: the backward runs the nodes of the
+/// first forward, whatever views the recomputation reads.
 ///
 /// offload: a unit's shard is copied to the device before each gather. What a reduction leaves is
 /// copied to the host, and stays on the device until the end of the step's backward, as
@@ -106,8 +106,7 @@ class Fsdp1Schedule final : public StrategySchedule {
   // fsdp1_setup.cpp
   void add_units();
   void describe(Fsdp1Unit& unit, const UnitPlan& plan);
-  bool remakes_views(const UnitPlan& plan, const ModuleWriter& modules) const;
-  void add_triggers(const ModuleWriter& modules);
+  void add_triggers();
   void add_buffers(Fsdp1Unit& unit);
   void add_views(ModuleWriter& modules);
   /// What is trained in the rank's shard of the unit: its first element in the shard, elements.

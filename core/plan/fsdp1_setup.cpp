@@ -92,21 +92,13 @@ void Fsdp1Schedule::describe(Fsdp1Unit& unit, const UnitPlan& plan) {
   unit.owner = {row.scope, lowering_.builder.unit(row)};
 }
 
-// Does the backward of a unit's block recompute with views that it makes anew? (A parameter that
-// stays unsharded after forward keeps its views under use_orig_params.)
-bool Fsdp1Schedule::remakes_views(const UnitPlan& plan, const ModuleWriter& modules) const {
-  if (sharding_ == Fsdp1Sharding::shard_grad_op && lowering_.workload.parallel.use_orig_params)
-    return false;
-  return !plan.is_root && modules.policy(plan.first_module) != SavePolicy::none;
-}
-
-void Fsdp1Schedule::add_triggers(const ModuleWriter& modules) {
+void Fsdp1Schedule::add_triggers() {
   std::uint32_t before = 0;  // first module of the unit before in pre-forward order
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const UnitPlan& plan = lowering_.layout.units[u];
     if (!has_work(units_[u]) || plan.is_leaf) continue;
     units_[u].trigger = plan.first_module;
-    units_[u].late_trigger = remakes_views(plan, modules) ? plan.first_module : before;
+    units_[u].late_trigger = units_[u].is_in_checkpoint ? plan.first_module : before;
     before = plan.first_module;
   }
 }
@@ -133,9 +125,9 @@ void Fsdp1Schedule::init(ModuleWriter& modules) {
       add_optimized(unit);
   }
   add_views(modules);
-  add_triggers(modules);
   add_leaf_uses(modules);
   add_checkpoints(modules);
+  add_triggers();
 }
 
 void Fsdp1Schedule::add_buffers(Fsdp1Unit& unit) {

@@ -75,7 +75,7 @@ TEST_CASE("FSDP1 issues PyTorch's collectives, ends lifetimes and waits in its o
     compare(recorded, *ours, Section::body,
             {recorded.steady.collectives, in_modules(recorded.steady.events)});
   }
-  CHECK(compared + kInexpressibleFsdp1.size() == 55);
+  CHECK(compared + kInexpressibleFsdp1.size() == 56);
 }
 
 TEST_CASE("FSDP1 with units that no workload can name") {

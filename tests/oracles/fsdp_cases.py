@@ -81,6 +81,7 @@ def fsdp1_cases():
     add("clip", ("llama",), clip_grad_norm=True)
     add("hybrid", ("llama",), sharding_strategy="HYBRID_SHARD", shard_size=2)
     add("hybrid_zero2", ("llama",), sharding_strategy="_HYBRID_SHARD_ZERO2", shard_size=2)
+    add("forward_prefetch_checkpoint", ("llama",), forward_prefetch=True, activation_checkpointing="block", use_orig_params=True)
     return c
 
 
