@@ -88,6 +88,7 @@ void Fsdp1Schedule::begin_backward() {
 // one's, too, the inner unit's hook was registered first, and so it runs first.
 void Fsdp1Schedule::before_backward(std::uint32_t module) {
   if (!parts_loss(module)) reach_outputs(module);
+  if (module + 1 < lowering_.modules()) reach_inputs(module + 1);
   make_copies(module);
 }
 

@@ -33,19 +33,26 @@ void Fsdp1Schedule::after_backward(std::uint32_t module) {
   const bool late = prefetches_forward();
   for (std::size_t u = units_.size(); u-- > 0;) {
     Fsdp1Unit& unit = units_[u];
-    if (has_work(unit) && !unit.is_leaf && (late ? unit.late_trigger : unit.trigger) == module)
-      post_backward(unit);
+    if (!has_work(unit) || unit.is_leaf || ends_at_input(unit)) continue;
+    if ((late ? unit.late_trigger : unit.trigger) == module) post_backward(unit);
   }
+}
+
+// Where the module's output is the input of the next one, the hooks of units that end with it were
+// registered first, and so they run first.
+void Fsdp1Schedule::reach_inputs(std::uint32_t module) {
+  if (!lowering_.tape_of(module).has_input_grad) return;
+  for (const std::uint32_t u : lowering_.layout.begin_with[module])
+    if (has_work(units_[u]) && ends_at_input(units_[u])) post_backward(units_[u]);
 }
 
 void Fsdp1Schedule::end_backward() {
   const bool frees = !lowering_.is_unsynchronised() || sharding_ == Fsdp1Sharding::full_shard;
   // Units whose first module has no backward: their views' gradients come last. Units that backward
   // never came to are resharded (_catch_all_reshard).
-  for (std::size_t u = units_.size(); u-- > 0;) {
-    Fsdp1Unit& unit = units_[u];
-    if (!has_work(unit)) continue;
-    if (!unit.is_done && unit.is_trained) post_backward(unit);
+  for (std::size_t u = units_.size(); u-- > 0;)
+    if (has_work(units_[u]) && !units_[u].is_done && units_[u].is_trained) post_backward(units_[u]);
+  for (Fsdp1Unit& unit : units_) {
     if (!unit.is_done && (unit.is_unsharded || unit.is_cast))
       reshard(unit, unit.is_sharded && frees);
     unit.is_done = false;

@@ -30,6 +30,10 @@ namespace foregather::plan {
 /// So it is where a checkpoint (not a reentrant one) recomputes: the backward runs the nodes of the
 /// first forward, whatever views the recomputation reads.
 ///
+/// A frozen unit is resharded where the gradient of its input is there
+/// (_register_post_backward_reshard_only_hook): after the pre-backward of the unit whose output
+/// that is. Without such a gradient it stays until the end of the backward.
+///
 /// offload: a unit's shard is copied to the device before each gather. What a reduction leaves is
 /// copied to the host, and stays on the device until the end of the step's backward, as
 /// micro-batches add up there; then the host waits for the copies.
@@ -174,6 +178,11 @@ class Fsdp1Schedule final : public StrategySchedule {
   void unload(const Fsdp1Unit& unit, StreamId stream);
 
   // fsdp1_reduce.cpp
+  /// Is the unit resharded by a hook on the gradient of its input?
+  bool ends_at_input(const Fsdp1Unit& unit) const {
+    return !unit.is_trained && !unit.is_in_checkpoint;
+  }
+  void reach_inputs(std::uint32_t module);
   void post_backward(Fsdp1Unit& unit);
   void assemble(Fsdp1Unit& unit);
   void cast(const Fsdp1Unit& unit, const Buffer& from, const Buffer& to, CostId cost,

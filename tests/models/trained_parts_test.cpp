@@ -176,6 +176,31 @@ TEST_CASE("FSDP1 prefetches no unit that has no backward") {
   CHECK(gathers("post") == gathers("none"));
 }
 
+// The hook that reshards sits on the gradient that the unit before takes its pre-backward from.
+TEST_CASE("FSDP1 reshards a frozen unit once the unit before it has gathered for its backward") {
+  for (const char* ahead : {"false", "true"})
+    for (const char* prefetch : {"pre", "none"}) {
+      INFO("forward_prefetch=" << ahead << ", backward_prefetch=" << prefetch);
+      const Graph graph =
+          sample("tiny_fsdp2", {"parallel.strategy=fsdp1", "train.trainable=embed_tokens",
+                                "model.layers=3", std::string("parallel.forward_prefetch=") + ahead,
+                                std::string("parallel.backward_prefetch=") + prefetch})
+              .graph;
+      std::string heard;
+      for (const HostThread& thread : graph.programs[0].threads)
+        for (const Action& action : thread.actions(Section::body)) {
+          if (action.kind == ActionKind::mark) heard.clear();
+          const bool binds = action.kind == ActionKind::alloc;
+          if (!binds && action.kind != ActionKind::free) continue;
+          const Storage& storage = graph.storages[action.a];
+          if (storage.cause == Cause::unsharded_parameter)
+            heard += (binds ? '+' : '-') + std::to_string(storage.unit.row());
+        }
+      // The root, 0, is gathered still. Its embedding's backward is the last.
+      CHECK(heard == (prefetch == std::string("pre") ? "+3+2+1-3-2-1-0" : "+3+2-3+1-2-1-0"));
+    }
+}
+
 TEST_CASE("an integer reshard keeps no part of a unit without a backward") {
   const Settings sets{"train.trainable=lm_head"};
   const auto peak = [&](const char* reshard) {
