@@ -40,6 +40,7 @@ void Fsdp1Schedule::add_leaf_uses(const ModuleWriter& modules) {
     add_leaf_recomputes(recipe, uses);
   }
   order_units();
+  add_late_ends(modules);
 }
 
 void Fsdp1Schedule::order_units() {
@@ -55,6 +56,31 @@ void Fsdp1Schedule::order_units() {
   std::iota(begin_order_.begin(), begin_order_.end(), 0U);
   std::stable_sort(begin_order_.begin(), begin_order_.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return begins(a) < begins(b); });
+}
+
+// Views that the unit before made in its pre-forward get their gradients after its backward: after
+// the module's whole one where that unit is no leaf. A reentrant checkpoint's recomputation makes
+// them anew.
+void Fsdp1Schedule::add_late_ends(const ModuleWriter& modules) {
+  const UnitPlan* before = nullptr;
+  for (const std::uint32_t u : begin_order_) {
+    if (!has_work(units_[u])) continue;
+    const UnitPlan& plan = lowering_.layout.units[u];
+    for (LeafUse& use : leaf_uses_[plan.first_module]) {
+      if (use.unit != u) continue;
+      use.late_last = use.last;
+      if (use.phase != Phase::backward || before == nullptr) continue;
+      if (before->first_module != plan.first_module) continue;
+      if (modules.policy(plan.first_module) == SavePolicy::reentrant) continue;
+      const auto ops = modules.recipe(plan.first_module).backward.ops.size();
+      use.late_last = static_cast<std::uint32_t>(ops) - 1;
+      if (!before->is_leaf) continue;
+      for (const LeafUse& other : leaf_uses_[plan.first_module])
+        if (&lowering_.layout.units[other.unit] == before && other.phase == Phase::backward)
+          use.late_last = std::max(use.last, other.last);
+    }
+    before = &plan;
+  }
 }
 
 // Selective checkpointing calls the whole forward again, and with it the hooks of leaves whose
@@ -86,8 +112,9 @@ void Fsdp1Schedule::begin_leaves(std::uint32_t module, Phase phase, std::uint32_
 }
 
 void Fsdp1Schedule::end_leaves(std::uint32_t module, Phase phase, std::uint32_t op) {
+  const bool late = prefetches_forward();
   for (const LeafUse& use : leaf_uses_[module]) {
-    if (use.phase != phase || use.last != op) continue;
+    if (use.phase != phase || (late ? use.late_last : use.last) != op) continue;
     Fsdp1Unit& unit = units_[use.unit];
     if (phase == Phase::backward)
       post_backward(unit);

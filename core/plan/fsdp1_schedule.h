@@ -145,10 +145,12 @@ class Fsdp1Schedule final : public StrategySchedule {
     std::uint32_t unit = 0;
     Phase phase = Phase::forward;
     std::uint32_t first = 0, last = 0;
+    std::uint32_t late_last = 0;  ///< the same where forward prefetch made the unit's views early
   };
   void add_leaf_uses(const ModuleWriter& modules);
   /// `begin_order_`: leaves of a module by the ops that use them.
   void order_units();
+  void add_late_ends(const ModuleWriter& modules);
   static void add_leaf_recomputes(const Recipe& recipe, std::vector<LeafUse>& uses);
   void begin_leaves(std::uint32_t module, Phase phase, std::uint32_t op);
   void end_leaves(std::uint32_t module, Phase phase, std::uint32_t op);

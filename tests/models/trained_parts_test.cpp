@@ -119,6 +119,24 @@ TEST_CASE("forward prefetch gathers leaves in the order in which the forward com
   CHECK(gathered("true") == gathered("false"));
 }
 
+TEST_CASE("forward prefetch ends the backward of a leaf with that of the unit before it") {
+  const auto gathers_before_reduction = [](const char* ahead) {
+    const Graph graph = sample("tiny_fsdp2", {"parallel.strategy=fsdp1", "train.trainable=lora",
+                                              std::string("parallel.forward_prefetch=") + ahead})
+                            .graph;
+    std::size_t count = 0;
+    for (const OpId id : body_ops(graph)) {
+      const Op& op = graph.at(id);
+      if (op.kind == OpKind::reduce_scatter) break;
+      if (op.kind == OpKind::all_gather && op.phase == Phase::backward) ++count;
+    }
+    return count;
+  };
+  // The last block; of its adapters B and A of one linear; with forward prefetch B of another, too.
+  CHECK(gathers_before_reduction("false") == 3);
+  CHECK(gathers_before_reduction("true") == 4);
+}
+
 TEST_CASE("of a module tree a part of a unit may be trained") {
   for (const char* trained : {"0.", "3.", "0.,2.", "1."})
     CHECK(first_problem("moe_fsdp1", {std::string("train.trainable=") + trained}) == "");
