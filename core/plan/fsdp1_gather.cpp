@@ -42,7 +42,10 @@ void Fsdp1Schedule::before_forward(std::uint32_t module) {
 }
 
 void Fsdp1Schedule::before_op(std::uint32_t module, Phase phase, std::uint32_t op) {
-  if (parts_loss(module) && phase == Phase::forward && op == loss_->first) end_units(module);
+  if (parts_loss(module) && phase == Phase::forward && op == loss_->first) {
+    end_units(module);
+    if (!root_has_loss_) end_root(module);
+  }
   if (phase == Phase::backward && first_backward_[module] != 0 && op == first_backward_[module])
     end_recomputation(module);
   begin_leaves(module, phase, op);
@@ -68,10 +71,14 @@ void Fsdp1Schedule::after_op(std::uint32_t module, Phase phase, std::uint32_t op
 void Fsdp1Schedule::after_forward(std::uint32_t module) {
   drop_unsaved_copies(module);
   if (!parts_loss(module)) end_units(module);
+  if (!parts_loss(module) || root_has_loss_) end_root(module);
 }
 
 void Fsdp1Schedule::end_units(std::uint32_t module) {
   for (const std::uint32_t u : lowering_.layout.end_with[module]) post_forward(units_[u]);
+}
+
+void Fsdp1Schedule::end_root(std::uint32_t module) {
   if (lowering_.layout.units[0].last_module == module) post_forward(units_[0]);
 }
 
@@ -81,7 +88,7 @@ bool Fsdp1Schedule::root_ends_before_loss() const {
 }
 
 void Fsdp1Schedule::begin_backward() {
-  if (!loss_ && !root_ends_before_loss()) pre_backward(units_[0]);
+  if (root_has_loss_) pre_backward(units_[0]);
 }
 
 // The hooks sit on the gradient of the unit's output. Where an inner unit's output is the outer
@@ -94,8 +101,7 @@ void Fsdp1Schedule::before_backward(std::uint32_t module) {
 
 void Fsdp1Schedule::reach_outputs(std::uint32_t module) {
   for (const std::uint32_t u : lowering_.layout.end_with[module]) pre_backward(units_[u]);
-  if ((loss_ || root_ends_before_loss()) && lowering_.layout.units[0].last_module == module)
-    pre_backward(units_[0]);
+  if (!root_has_loss_ && lowering_.layout.units[0].last_module == module) pre_backward(units_[0]);
 }
 
 // The order that prefetching follows is recorded in the very first forward.

@@ -158,10 +158,14 @@ class Fsdp1Schedule final : public StrategySchedule {
   // fsdp1_gather.cpp
   void add_checkpoints(ModuleWriter& modules);
   void end_recomputation(std::uint32_t module);
-  /// Does the loss begin within the module?
-  bool parts_loss(std::uint32_t module) const { return loss_ && loss_->module == module; }
+  /// Does the loss begin within the module, behind the end of a unit?
+  bool parts_loss(std::uint32_t module) const {
+    return loss_ && loss_->module == module &&
+           (!root_has_loss_ || !lowering_.layout.end_with[module].empty());
+  }
   bool root_ends_before_loss() const;
   void end_units(std::uint32_t module);
+  void end_root(std::uint32_t module);
   void reach_outputs(std::uint32_t module);
   bool has_work(const Fsdp1Unit& unit) const { return unit.parameters.count > 0; }
   void pre_forward(Fsdp1Unit& unit);
@@ -198,6 +202,7 @@ class Fsdp1Schedule final : public StrategySchedule {
 
   Lowering& lowering_;
   std::optional<LossPlace> loss_;
+  bool root_has_loss_;  ///< the root's call ends behind the loss
   Fsdp1Types types_;
   Fsdp1Sharding sharding_;
   ShardGroups groups_;

@@ -27,8 +27,9 @@ bool has_few_events(const Lowering& lowering) {
 
 Fsdp1Schedule::Fsdp1Schedule(Lowering& lowering)
     : lowering_(lowering),
-      loss_(lowering.workload.train.loss_in_call ? std::nullopt : loss_place(lowering)),
+      loss_(loss_place(lowering)),
       free_events_(lowering, has_few_events(lowering)) {
+  root_has_loss_ = (!loss_ || lowering.workload.train.loss_in_call) && !root_ends_before_loss();
   const Parallel& parallel = lowering.workload.parallel;
   types_ = {lowering.workload.train.master, parallel.param_dtype, parallel.reduce_dtype};
   sharding_ = parallel.shard_size == 1 ? Fsdp1Sharding::no_shard : parallel.sharding;

@@ -16,8 +16,9 @@ using namespace foregather::test;
 namespace {
 
 /// Gathers by unit and where the loss is computed, in the order of a steady step.
-std::vector<std::string> gathers_and_loss(bool loss_in_call) {
+std::vector<std::string> gathers_and_loss(Strategy strategy, bool loss_in_call) {
   Workload workload = toy_workload(4);
+  workload.parallel.strategy = strategy;
   workload.parallel.wrap = Wrap::block_embed_head;
   workload.train.loss_in_call = loss_in_call;
   ModelConfig config = sample("tiny_llama");
@@ -46,11 +47,16 @@ std::vector<std::string> gathers_and_loss(bool loss_in_call) {
 }  // namespace
 
 TEST_CASE("the head's unit is gathered again behind the loss's backward") {
-  const std::vector<std::string> inside = gathers_and_loss(true);
-  CHECK(inside == gathers_and_loss(false));
-  const auto loss = std::ranges::find(inside, "backward loss");
-  REQUIRE(loss != inside.end());
-  CHECK(std::ranges::none_of(inside.begin(), loss, [](const std::string& what) {
-    return what.starts_with("backward gather");
-  }));
+  for (const Strategy strategy : {Strategy::fsdp1, Strategy::fsdp2}) {
+    const std::vector<std::string> inside = gathers_and_loss(strategy, true);
+    CHECK(inside == gathers_and_loss(strategy, false));
+    const auto loss = std::ranges::find(inside, "backward loss");
+    REQUIRE(loss != inside.end());
+    CHECK(std::ranges::none_of(inside.begin(), loss, [](const std::string& what) {
+      return what.starts_with("backward gather");
+    }));
+    CHECK(std::ranges::any_of(loss, inside.end(), [](const std::string& what) {
+      return what.starts_with("backward gather");
+    }));
+  }
 }
