@@ -10,6 +10,7 @@ Fsdp2Costs fsdp2_costs(Lowering& lowering, const Fsdp2Unit& unit, const Fsdp2Typ
   const std::int64_t ranks = groups.shard.ranks;
   const Bytes stored = size_of(types.stored);
   const Bytes gathered = size_of(types.gathered);
+  const Bytes gradient = size_of(types.gradient());
   const Bytes reduced = size_of(types.reduced);
   Fsdp2Costs costs;
   const auto copy = [&](DType type, Bytes read, Bytes written) {
@@ -52,13 +53,7 @@ Fsdp2Costs fsdp2_costs(Lowering& lowering, const Fsdp2Unit& unit, const Fsdp2Typ
     cost.batch = ranks;
     return lowering.builder.cost(cost);
   };
-  if (types.narrows()) {
-    costs.gradient_copy_in = chunk_cat(types.gathered, whole * gathered, whole * gathered);
-    costs.gradient_cast =
-        lowering.copy_cost(OpKind::cast, types.reduced, whole * gathered, whole * reduced);
-  } else {
-    costs.gradient_copy_in = chunk_cat(types.reduced, whole * gathered, whole * reduced);
-  }
+  costs.gradient_copy_in = chunk_cat(types.reduced, whole * gradient, whole * reduced);
   if (types.scales()) {
     costs.pre_scale =
         lowering.copy_cost(OpKind::elementwise, types.reduced, whole * reduced, whole * reduced);

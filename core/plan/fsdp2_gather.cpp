@@ -44,7 +44,7 @@ void Fsdp2Schedule::end_root(std::uint32_t module) {
 }
 
 void Fsdp2Schedule::begin_backward() {
-  if (accumulates_in_place_)
+  if (accumulates_in_place_ && !types_.casts_gradients())
     for (std::size_t row = 0; row < last_place_.size(); ++row) {
       const LastPlace& place = last_place_[row];
       modules_->set_gradient(place.module, place.index,

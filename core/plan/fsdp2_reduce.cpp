@@ -9,23 +9,39 @@ namespace overhead = host_overhead;
 
 void Fsdp2Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
                                    const Buffer& gradient) {
-  Buffer& held = gradients_[lowering_.layout.row_of(module, index)];
+  const std::uint32_t row = lowering_.layout.row_of(module, index);
+  const Buffer fresh = types_.casts_gradients() ? cast_gradient(row, gradient) : gradient;
+  Buffer& held = gradients_[row];
   if (!held.storage) {
-    held = gradient;
+    held = fresh;
     return;
   }
   // A tied parameter's second share, or accumulation without communication.
-  const Owner owner =
-      units_[lowering_.layout.unit_of_parameter[lowering_.layout.row_of(module, index)]].owner;
-  scratch_.assign({reads(gradient), updates(held)});
-  lowering_.launch({OpKind::elementwise,
-                    Role::accumulate,
-                    lowering_.compute,
-                    lowering_.copy_cost(OpKind::elementwise, types_.gathered, 2 * gradient.bytes,
-                                        gradient.bytes),
-                    {}},
-                   owner, scratch_);
-  lowering_.free(gradient);
+  const Owner owner = units_[lowering_.layout.unit_of_parameter[row]].owner;
+  scratch_.assign({reads(fresh), updates(held)});
+  lowering_.launch(
+      {OpKind::elementwise,
+       Role::accumulate,
+       lowering_.compute,
+       lowering_.copy_cost(OpKind::elementwise, types_.gradient(), 2 * fresh.bytes, fresh.bytes),
+       {}},
+      owner, scratch_);
+  lowering_.free(fresh);
+}
+
+Buffer Fsdp2Schedule::cast_gradient(std::uint32_t row, const Buffer& gradient) {
+  Lowering& low = lowering_;
+  const Buffer& cast = gradients_[row].storage ? addends_[row] : accumulators_[row];
+  low.alloc(cast, low.compute);
+  scratch_.assign({reads(gradient), writes(cast)});
+  low.launch({OpKind::cast,
+              Role::cast,
+              low.compute,
+              low.copy_cost(OpKind::cast, types_.reduced, gradient.bytes, cast.bytes),
+              {}},
+             units_[low.layout.unit_of_parameter[row]].owner, scratch_);
+  low.free(gradient);
+  return cast;
 }
 
 void Fsdp2Schedule::after_backward(std::uint32_t module) {
@@ -156,20 +172,12 @@ void Fsdp2Schedule::fill_reduce_input(Fsdp2Unit& unit) {
   std::vector<Buffer>& from =
       has_accumulated_ && !accumulates_in_place_ ? accumulators_ : gradients_;
   low.alloc(unit.reduce_input, low.compute);
-  const Buffer& chunks = types_.narrows() ? unit.reduce_temporary : unit.reduce_input;
-  if (types_.narrows()) low.alloc(chunks, low.compute);
   scratch_.clear();
   for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row)
     if (is_trained(row) && from[row].storage) scratch_.push_back(reads(from[row]));
-  scratch_.push_back(writes(chunks));
+  scratch_.push_back(writes(unit.reduce_input));
   low.launch({OpKind::copy, Role::copy_in, low.compute, unit.costs->gradient_copy_in, {}},
              unit.owner, scratch_);
-  if (types_.narrows()) {
-    scratch_.assign({reads(chunks), writes(unit.reduce_input)});
-    low.launch({OpKind::cast, Role::cast, low.compute, unit.costs->gradient_cast, {}}, unit.owner,
-               scratch_);
-    low.free(chunks);
-  }
   for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
     if (!is_trained(row)) continue;
     low.free(from[row]);

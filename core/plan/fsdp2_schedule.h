@@ -92,6 +92,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   void gather_streams_wait(EventId event);
 
   // fsdp2_reduce.cpp
+  Buffer cast_gradient(std::uint32_t row, const Buffer& gradient);
   void post_backward(Fsdp2Unit& unit);
   void finalize(Fsdp2Unit& unit);
   bool reshards_after_backward() const;
@@ -124,8 +125,9 @@ class Fsdp2Schedule final : public StrategySchedule {
   std::vector<Buffer> kept_;          ///< parts of an integer reshard
   std::vector<Buffer> casts_;         ///< of a world of one
   std::vector<Buffer> loaded_;        ///< offloaded shards on the device
-  std::vector<Buffer> gradients_;     ///< unsharded, in the compute dtype; absent: none yet
-  std::vector<Buffer> accumulators_;  ///< unsharded, in the reduce dtype (no_sync)
+  std::vector<Buffer> gradients_;     ///< unsharded, Fsdp2Types::gradient(); absent: none yet
+  std::vector<Buffer> accumulators_;  ///< unsharded, in the reduce dtype (no_sync, casts)
+  std::vector<Buffer> addends_;       ///< what is cast and added to them (casts)
   /// The last module that has the parameter, its index there, and the gradient buffer of that
   /// place.
   struct LastPlace {

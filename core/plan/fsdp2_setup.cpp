@@ -166,9 +166,6 @@ void Fsdp2Schedule::add_unit_buffers(Fsdp2Unit& unit) {
                          &unit.was_reduced, &unit.was_all_reduced, &unit.was_post_reduced})
     *event = lowering_.builder.event();
   if (unit.trained == 0) return;
-  if (types_.narrows())
-    unit.reduce_temporary =
-        add(whole, types_.gathered, "gradient chunks", Cause::communication_buffer);
   unit.reduce_input =
       add(whole, types_.reduced, "reduce-scatter input", Cause::communication_buffer);
   if (types_.casts_out() || repeats)
@@ -209,13 +206,16 @@ void Fsdp2Schedule::price(Fsdp2Unit& unit, const Fsdp2Unit* before) {
 
 // Without communication gradients accumulate unsharded. In the reduce dtype they stay where
 // autograd put them in the first micro-batch, so that the later ones need other buffers; otherwise
-// each micro-batch's gradients are cast to, or added to, accumulators.
+// each micro-batch's gradients are cast to, or added to, accumulators. What autograd casts is in
+// accumulators with communication, too.
 void Fsdp2Schedule::add_accumulators(ModuleWriter& modules) {
   const Train& train = lowering_.workload.train;
   const ShardLayout& layout = lowering_.layout;
   accumulators_.resize(layout.parameters.size());
-  if (!train.no_sync || train.grad_accum < 2) return;
-  accumulates_in_place_ = types_.reduced == types_.gathered;
+  addends_.resize(layout.parameters.size());
+  const bool accumulates = train.no_sync && train.grad_accum > 1;
+  if (!accumulates && !types_.casts_gradients()) return;
+  accumulates_in_place_ = accumulates && types_.reduced == types_.gradient();
   last_place_.resize(layout.parameters.size());
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
     for (ParameterIndex p = 0; p < lowering_.tape_of(m).parameters.size(); ++p)
@@ -225,8 +225,11 @@ void Fsdp2Schedule::add_accumulators(ModuleWriter& modules) {
     if (!parameter.trainable) continue;
     const Owner owner{modules.scope(parameter.module),
                       units_[layout.unit_of_parameter[row]].owner.unit};
-    accumulators_[row] = lowering_.buffer(parameter.elements, types_.reduced,
-                                          "accumulated gradient", Cause::gradient, owner);
+    const auto add = [&](std::string_view name) {
+      return lowering_.buffer(parameter.elements, types_.reduced, name, Cause::gradient, owner);
+    };
+    accumulators_[row] = add(accumulates ? "accumulated gradient" : "cast gradient");
+    if (types_.casts_gradients()) addends_[row] = add("cast gradient");
   }
 }
 

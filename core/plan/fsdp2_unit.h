@@ -12,7 +12,7 @@ namespace foregather::plan {
 struct Fsdp2Costs {
   CostId cast_in, copy_in, gather, copy_out;
   CostId regather_cast_in, regather_copy_in, regather;  ///< integer reshard
-  CostId gradient_copy_in, gradient_cast, pre_scale, reduce, local_reduce;
+  CostId gradient_copy_in, pre_scale, reduce, local_reduce;
   CostId all_reduce, post_scale, cast_out;
 };
 
@@ -29,15 +29,14 @@ struct Fsdp2Unit {
   bool reshards = false;              ///< after forward
   const Fsdp2Costs* costs = nullptr;
 
-  Buffer cast;              ///< G in the gathered dtype, on the copy-in stream
-  Buffer kept_cast;         ///< the same for an integer reshard's larger part
-  Buffer gathered;          ///< N·G, on the copy-in stream
-  Buffer reduce_temporary;  ///< N·G in the gradient's dtype, where the reduction narrows it
-  Buffer reduce_input;      ///< N·G in the reduce dtype
-  Buffer reduce_output;     ///< G in the reduce dtype, unless it is the gradient itself
-  Buffer cast_output;       ///< G in the stored dtype of a micro-batch that adds to the gradient
-  Buffer gradient;          ///< G in the stored dtype, until zero_grad
-  Buffer host_gradient;     ///< the same in host memory, if offloaded
+  Buffer cast;           ///< G in the gathered dtype, on the copy-in stream
+  Buffer kept_cast;      ///< the same for an integer reshard's larger part
+  Buffer gathered;       ///< N·G, on the copy-in stream
+  Buffer reduce_input;   ///< N·G in the reduce dtype
+  Buffer reduce_output;  ///< G in the reduce dtype, unless it is the gradient itself
+  Buffer cast_output;    ///< G in the stored dtype of a micro-batch that adds to the gradient
+  Buffer gradient;       ///< G in the stored dtype, until zero_grad
+  Buffer host_gradient;  ///< the same in host memory, if offloaded
   EventId was_gathered, was_copied_out, was_resharded, was_reduced, was_all_reduced,
       was_post_reduced;
 
@@ -60,7 +59,12 @@ struct Fsdp2Types {
   DType reduced = DType::f32;
 
   bool casts_in() const { return gathered != stored; }
-  bool narrows() const { return reduced != gathered && size_of(reduced) < size_of(gathered); }
+  /// Does autograd cast an unsharded gradient where it is made (its parameter's grad_dtype in
+  /// PyTorch 2.15)? What the reduction widens is widened on its way there.
+  bool casts_gradients() const {
+    return reduced != gathered && size_of(reduced) <= size_of(gathered);
+  }
+  DType gradient() const { return casts_gradients() ? reduced : gathered; }
   bool casts_out() const { return reduced != stored; }
   /// NCCL divides fp32 and bf16 itself (AVG); other types are scaled before and after.
   bool scales() const { return reduced != DType::f32 && reduced != DType::bf16; }
