@@ -310,7 +310,8 @@ host's order, between the units of one backward: `none` right before the compute
 `backward-pre` when the unit before is unsharded, so that the gather overlaps that unit's backward, for
 one more unsharded unit of memory; `backward-post` when the unit before is freed, before its gradient
 is reduced. The first gather of a backward is issued when the backward begins (`backward-pre`; lowered
-with `train.loss_in_call = false` it comes behind that of the loss), or stays at its use.
+with `train.loss_in_call = false`, or with a unit of the head, it comes behind that of the loss), or stays
+at its use.
 
     none           gather 2 |==backward 2==|reduce 2| gather 1 |==backward 1==|
     backward-pre   gather 2 gather 1 |==backward 2==|reduce 2|==backward 1==|
