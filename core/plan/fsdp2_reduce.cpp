@@ -30,18 +30,23 @@ void Fsdp2Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
 }
 
 Buffer Fsdp2Schedule::cast_gradient(std::uint32_t row, const Buffer& gradient) {
-  Lowering& low = lowering_;
   const Buffer& cast = gradients_[row].storage ? addends_[row] : accumulators_[row];
-  low.alloc(cast, low.compute);
-  scratch_.assign({reads(gradient), writes(cast)});
-  low.launch({OpKind::cast,
-              Role::cast,
-              low.compute,
-              low.copy_cost(OpKind::cast, types_.reduced, gradient.bytes, cast.bytes),
-              {}},
-             units_[low.layout.unit_of_parameter[row]].owner, scratch_);
-  low.free(gradient);
+  move_reduced(units_[lowering_.layout.unit_of_parameter[row]], Role::cast, gradient, cast);
   return cast;
+}
+
+void Fsdp2Schedule::move_reduced(const Fsdp2Unit& unit, Role role, const Buffer& from,
+                                 const Buffer& to) {
+  Lowering& low = lowering_;
+  low.alloc(to, low.compute);
+  scratch_.assign({reads(from), writes(to)});
+  low.launch({OpKind::cast,
+              role,
+              low.compute,
+              low.copy_cost(OpKind::cast, types_.reduced, from.bytes, to.bytes),
+              {}},
+             unit.owner, scratch_);
+  low.free(from);
 }
 
 void Fsdp2Schedule::after_backward(std::uint32_t module) {
@@ -138,20 +143,10 @@ void Fsdp2Schedule::accumulate_unsharded(Fsdp2Unit& unit) {
 }
 
 void Fsdp2Schedule::cast_accumulated(Fsdp2Unit& unit) {
-  Lowering& low = lowering_;
   for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
     Buffer& fresh = gradients_[row];
     if (!fresh.storage) continue;
-    const Buffer& sum = accumulators_[row];
-    low.alloc(sum, low.compute);
-    scratch_.assign({reads(fresh), writes(sum)});
-    low.launch({OpKind::cast,
-                Role::accumulate,
-                low.compute,
-                low.copy_cost(OpKind::cast, types_.reduced, fresh.bytes, sum.bytes),
-                {}},
-               unit.owner, scratch_);
-    low.free(fresh);
+    move_reduced(unit, Role::accumulate, fresh, accumulators_[row]);
     fresh = {};
   }
 }

@@ -93,6 +93,8 @@ class Fsdp2Schedule final : public StrategySchedule {
 
   // fsdp2_reduce.cpp
   Buffer cast_gradient(std::uint32_t row, const Buffer& gradient);
+  /// Casts an unsharded gradient into a buffer in the reduce dtype, and frees it.
+  void move_reduced(const Fsdp2Unit& unit, Role role, const Buffer& from, const Buffer& to);
   void post_backward(Fsdp2Unit& unit);
   void finalize(Fsdp2Unit& unit);
   bool reshards_after_backward() const;
