@@ -13,7 +13,8 @@ using namespace foregather::runtime;
 
 namespace {
 
-constexpr Rating kFastLinks{1e12, 1e12, 1e12, 0, 64 * KiB};
+constexpr Rating kFastLinks{
+    .flops = 1e12, .doubles = 1e12, .memory = 1e12, .link = 1e12, .link_latency = 0};
 
 /// What each rank sends and receives, as bytes of a type.
 struct Exchange {

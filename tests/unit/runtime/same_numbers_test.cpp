@@ -88,7 +88,8 @@ class WatchedBackend final : public Backend {
   BackendReport report() const override { return backend_->report(); }
 
  private:
-  std::unique_ptr<Backend> backend_ = make_host_backend({1e13, 1e13, 1e13, 0, 64 * KiB});
+  std::unique_ptr<Backend> backend_ = make_host_backend(
+      {.flops = 1e13, .doubles = 1e13, .memory = 1e13, .link = 1e13, .link_latency = 0});
   std::mutex mutex_;
 };
 
