@@ -4,13 +4,17 @@ namespace foregather::plan {
 
 // --- gradients ---
 
-// Where the gradient of this place is made. Autograd hands its own tensor to .grad when there is
-// none yet; in a bucket's view .grad is copied and freed at once.
-Buffer DdpSchedule::target(const Place& place) const {
+// Autograd hands its own tensor to .grad when there is none yet; in a bucket's view .grad is copied
+// and freed at once.
+bool DdpSchedule::keeps_gradient(std::uint32_t row) const {
   const bool is_kept = !views_ || !fills_buckets();
-  const bool becomes_gradient =
-      is_kept && place.is_first && !has_gradient_[place.row] && !is_view_[place.row];
-  return becomes_gradient ? gradients_[place.row] : place.gradient;
+  return is_kept && !has_gradient_[row] && !is_view_[row];
+}
+
+// Where the gradient of this place is made.
+Buffer DdpSchedule::target(const Place& place) const {
+  const bool is_whole = place.is_first && (place.is_cast || !tied_.makes_sum(place.row));
+  return is_whole && keeps_gradient(place.row) ? gradients_[place.row] : place.gradient;
 }
 
 void DdpSchedule::begin_backward() {
@@ -41,17 +45,9 @@ void DdpSchedule::gradient_ready(std::uint32_t module, ParameterIndex index,
                      row_owners_[place.row], scratch_);
     lowering_.free(gradient);
   }
-  Buffer& held = held_[place.row];
-  if (held.storage) {
-    add(share, updates(held), row_owners_[place.row]);
-    lowering_.free(share);
-  } else {
-    held = share;
-  }
-  if (++arrived_[place.row] < shares_[place.row]) return;
-  arrived_[place.row] = 0;
-  accumulate(place.row, held);
-  held = {};
+  const Buffer* sum = keeps_gradient(place.row) ? &gradients_[place.row] : nullptr;
+  if (const auto whole = tied_.take(place.row, share, row_owners_[place.row], place.is_cast, sum))
+    accumulate(place.row, *whole);
 }
 
 void DdpSchedule::add(const Buffer& from, const AccessedTensor& to, const Owner& owner) {

@@ -10,6 +10,7 @@
 #include "core/plan/module_writer.h"
 #include "core/plan/process_groups.h"
 #include "core/plan/strategy_schedule.h"
+#include "core/plan/tied_gradients.h"
 
 namespace foregather::plan {
 
@@ -86,6 +87,7 @@ class DdpSchedule final : public StrategySchedule {
   bool saves_casts(std::uint32_t module) const;
   void cast(Place& place);
   void drop_cast(Place& place);
+  bool keeps_gradient(std::uint32_t row) const;
   Buffer target(const Place& place) const;
 
   // ddp_reduce.cpp
@@ -103,6 +105,7 @@ class DdpSchedule final : public StrategySchedule {
   const BucketPlan& plan() const { return is_rebuilt_ ? rebuilt_plan_ : first_plan_; }
 
   Lowering& lowering_;
+  TiedGradients tied_;
   DType stored_ = DType::f32;
   DType computed_ = DType::f32;
   bool reduces_ = true;  ///< false: Strategy::single
@@ -112,7 +115,6 @@ class DdpSchedule final : public StrategySchedule {
   ModuleWriter* modules_ = nullptr;
   std::vector<Place> places_;               ///< modules in order, parameters in order
   std::vector<std::uint32_t> first_place_;  ///< by module, in places_
-  std::vector<std::uint32_t> shares_;       ///< by row: places that give a gradient
   std::vector<Owner> row_owners_;
   std::vector<std::uint32_t> trained_;  ///< rows that have gradients: DDP knows no others
   std::vector<Buffer> parameters_;      ///< by row, in the stored dtype
@@ -125,12 +127,10 @@ class DdpSchedule final : public StrategySchedule {
   // State.
   bool is_rebuilt_ = false;
   bool has_reduced_ = false;
-  std::vector<bool> has_gradient_;      ///< by row: .grad is in gradients_
-  std::vector<bool> is_view_;           ///< by row: .grad is in its bucket
-  std::vector<std::uint32_t> arrived_;  ///< by row: shares of this backward
-  std::vector<Buffer> held_;            ///< by row: the sum of shares that arrived
-  std::vector<bool> is_cast_;           ///< by place: the copy is there
-  std::uint32_t next_bucket_ = 0;       ///< to be reduced in this backward
+  std::vector<bool> has_gradient_;  ///< by row: .grad is in gradients_
+  std::vector<bool> is_view_;       ///< by row: .grad is in its bucket
+  std::vector<bool> is_cast_;       ///< by place: the copy is there
+  std::uint32_t next_bucket_ = 0;   ///< to be reduced in this backward
   std::vector<AccessedTensor> scratch_;
 };
 

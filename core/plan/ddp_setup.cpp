@@ -4,7 +4,7 @@
 
 namespace foregather::plan {
 
-DdpSchedule::DdpSchedule(Lowering& lowering) : lowering_(lowering) {
+DdpSchedule::DdpSchedule(Lowering& lowering) : lowering_(lowering), tied_(lowering) {
   const Workload& workload = lowering.workload;
   stored_ = workload.train.master;
   computed_ = workload.train.compute;
@@ -26,8 +26,6 @@ void DdpSchedule::init(ModuleWriter& modules) {
   const std::size_t rows = parameters_.size();
   has_gradient_.assign(rows, false);
   is_view_.assign(rows, false);
-  arrived_.assign(rows, 0);
-  held_.resize(rows);
   is_cast_.assign(places_.size(), false);
 }
 
@@ -47,7 +45,6 @@ void DdpSchedule::add_parameters() {
 }
 
 void DdpSchedule::add_places() {
-  shares_.assign(parameters_.size(), 0);
   std::vector<std::uint32_t> last_place(parameters_.size());
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m) {
     first_place_.push_back(static_cast<std::uint32_t>(places_.size()));
@@ -67,7 +64,6 @@ void DdpSchedule::add_places() {
           lowering_.buffer(elements, stored_, "gradient " + name, Cause::gradient, owner);
       modules_->set_parameter(m, p, place.is_cast ? place.computed : parameters_[place.row]);
       last_place[place.row] = static_cast<std::uint32_t>(places_.size());
-      if (tape.parameters[p].trainable) ++shares_[place.row];
       places_.push_back(place);
     }
   }
@@ -77,11 +73,11 @@ void DdpSchedule::add_places() {
 // A tied parameter is ready when its last share is there.
 std::vector<std::uint32_t> DdpSchedule::ready_order() const {
   std::vector<std::uint32_t> order;
-  std::vector<std::uint32_t> missing = shares_;
   for (std::uint32_t m = lowering_.modules(); m-- > 0;)
     for (const ParameterIndex index : modules_->gradients_in_order(m)) {
       const std::uint32_t row = lowering_.layout.row_of(m, index);
-      if (--missing[row] == 0) order.push_back(row);
+      if (tied_.has_shares(row)) std::erase(order, row);
+      order.push_back(row);
     }
   return order;
 }

@@ -10,22 +10,10 @@ namespace overhead = host_overhead;
 void Fsdp1Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
                                    const Buffer& computed_gradient) {
   const Buffer gradient = cast_gradient(module, index, computed_gradient);
+  const bool was_cast = gradient.storage != computed_gradient.storage;
   const std::uint32_t row = lowering_.layout.row_of(module, index);
-  Buffer& held = gradients_[row];
-  if (!held.storage) {
-    held = gradient;
-    return;
-  }
-  // A tied parameter's second share.
-  scratch_.assign({reads(gradient), updates(held)});
-  lowering_.launch({OpKind::elementwise,
-                    Role::accumulate,
-                    lowering_.compute,
-                    lowering_.copy_cost(OpKind::elementwise, types_.gathered, 2 * gradient.bytes,
-                                        gradient.bytes),
-                    {}},
-                   units_[lowering_.layout.unit_of_parameter[row]].owner, scratch_);
-  lowering_.free(gradient);
+  const Owner& owner = units_[lowering_.layout.unit_of_parameter[row]].owner;
+  if (const auto whole = tied_.take(row, gradient, owner, was_cast)) gradients_[row] = *whole;
 }
 
 void Fsdp1Schedule::after_backward(std::uint32_t module) {

@@ -12,6 +12,7 @@
 #include "core/plan/loss_place.h"
 #include "core/plan/module_writer.h"
 #include "core/plan/strategy_schedule.h"
+#include "core/plan/tied_gradients.h"
 
 namespace foregather::plan {
 
@@ -201,6 +202,7 @@ class Fsdp1Schedule final : public StrategySchedule {
   void scale(const Fsdp1Unit& unit, Role role, const Buffer& buffer, CostId cost, StreamId stream);
 
   Lowering& lowering_;
+  TiedGradients tied_;
   std::optional<LossPlace> loss_;
   bool root_has_loss_;  ///< the root's call ends behind the loss
   Fsdp1Types types_;

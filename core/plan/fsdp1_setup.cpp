@@ -27,6 +27,7 @@ bool has_few_events(const Lowering& lowering) {
 
 Fsdp1Schedule::Fsdp1Schedule(Lowering& lowering)
     : lowering_(lowering),
+      tied_(lowering),
       loss_(loss_place(lowering)),
       free_events_(lowering, has_few_events(lowering)) {
   root_has_loss_ = (!loss_ || lowering.workload.train.loss_in_call) && !root_ends_before_loss();

@@ -46,6 +46,7 @@ void Fsdp2Schedule::end_root(std::uint32_t module) {
 void Fsdp2Schedule::begin_backward() {
   if (accumulates_in_place_ && !types_.casts_gradients())
     for (std::size_t row = 0; row < last_place_.size(); ++row) {
+      if (tied_.makes_sum(static_cast<std::uint32_t>(row))) continue;
       const LastPlace& place = last_place_[row];
       modules_->set_gradient(place.module, place.index,
                              lowering_.micro_batch == 0 ? accumulators_[row] : place.gradient);

@@ -10,27 +10,32 @@ namespace overhead = host_overhead;
 void Fsdp2Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
                                    const Buffer& gradient) {
   const std::uint32_t row = lowering_.layout.row_of(module, index);
-  const Buffer fresh = types_.casts_gradients() ? cast_gradient(row, gradient) : gradient;
+  const Owner owner = units_[lowering_.layout.unit_of_parameter[row]].owner;
+  const bool casts = types_.casts_gradients();
+  const Buffer share = casts ? cast_gradient(row, gradient) : gradient;
   Buffer& held = gradients_[row];
+  const bool is_kept = accumulates_in_place_ && !held.storage;
+  const auto whole = tied_.take(row, share, owner, casts, is_kept ? &accumulators_[row] : nullptr);
+  if (!whole) return;
   if (!held.storage) {
-    held = fresh;
+    held = *whole;
     return;
   }
-  // A tied parameter's second share, or accumulation without communication.
-  const Owner owner = units_[lowering_.layout.unit_of_parameter[row]].owner;
-  scratch_.assign({reads(fresh), updates(held)});
+  // Accumulation without communication.
+  scratch_.assign({reads(*whole), updates(held)});
   lowering_.launch(
       {OpKind::elementwise,
        Role::accumulate,
        lowering_.compute,
-       lowering_.copy_cost(OpKind::elementwise, types_.gradient(), 2 * fresh.bytes, fresh.bytes),
+       lowering_.copy_cost(OpKind::elementwise, types_.gradient(), 2 * whole->bytes, whole->bytes),
        {}},
       owner, scratch_);
-  lowering_.free(fresh);
+  lowering_.free(*whole);
 }
 
 Buffer Fsdp2Schedule::cast_gradient(std::uint32_t row, const Buffer& gradient) {
-  const Buffer& cast = gradients_[row].storage ? addends_[row] : accumulators_[row];
+  const std::size_t there = (gradients_[row].storage ? 1 : 0) + (tied_.is_waiting(row) ? 1 : 0);
+  const Buffer& cast = there == 0 ? accumulators_[row] : addends_[row][there - 1];
   move_reduced(units_[lowering_.layout.unit_of_parameter[row]], Role::cast, gradient, cast);
   return cast;
 }

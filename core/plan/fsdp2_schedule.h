@@ -2,6 +2,7 @@
 // group at a time. Follows PyTorch 2.13 (reference: PyTorch §C).
 #pragma once
 
+#include <array>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "core/plan/loss_place.h"
 #include "core/plan/module_writer.h"
 #include "core/plan/strategy_schedule.h"
+#include "core/plan/tied_gradients.h"
 
 namespace foregather::plan {
 
@@ -113,6 +115,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   void unload(Fsdp2Unit& unit, StreamId stream, bool adds);
 
   Lowering& lowering_;
+  TiedGradients tied_;
   std::optional<LossPlace> loss_;
   bool root_has_loss_;  ///< the root's call ends behind the loss
   Fsdp2Types types_;
@@ -129,7 +132,8 @@ class Fsdp2Schedule final : public StrategySchedule {
   std::vector<Buffer> loaded_;        ///< offloaded shards on the device
   std::vector<Buffer> gradients_;     ///< unsharded, Fsdp2Types::gradient(); absent: none yet
   std::vector<Buffer> accumulators_;  ///< unsharded, in the reduce dtype (no_sync, casts)
-  std::vector<Buffer> addends_;       ///< what is cast and added to them (casts)
+  /// What is cast and added to them (casts); of a tied parameter two shares at once.
+  std::vector<std::array<Buffer, 2>> addends_;
   /// The last module that has the parameter, its index there, and the gradient buffer of that
   /// place.
   struct LastPlace {

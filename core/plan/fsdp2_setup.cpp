@@ -4,7 +4,7 @@
 namespace foregather::plan {
 
 Fsdp2Schedule::Fsdp2Schedule(Lowering& lowering)
-    : lowering_(lowering), loss_(loss_place(lowering)) {
+    : lowering_(lowering), tied_(lowering), loss_(loss_place(lowering)) {
   root_has_loss_ = (!loss_ || lowering.workload.train.loss_in_call) && !root_ends_before_loss();
   const Parallel& parallel = lowering.workload.parallel;
   types_ = {lowering.workload.train.master, parallel.param_dtype, parallel.reduce_dtype};
@@ -229,7 +229,9 @@ void Fsdp2Schedule::add_accumulators(ModuleWriter& modules) {
       return lowering_.buffer(parameter.elements, types_.reduced, name, Cause::gradient, owner);
     };
     accumulators_[row] = add(accumulates ? "accumulated gradient" : "cast gradient");
-    if (types_.casts_gradients()) addends_[row] = add("cast gradient");
+    if (!types_.casts_gradients()) continue;
+    addends_[row][0] = add("cast gradient");
+    if (tied_.has_shares(row)) addends_[row][1] = add("cast gradient");
   }
 }
 

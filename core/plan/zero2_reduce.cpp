@@ -43,24 +43,10 @@ void Zero2Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
                                    const Buffer& gradient) {
   Lowering& low = lowering_;
   const std::uint32_t row = low.layout.row_of(module, index);
-  Parameter& parameter = parameters_[row];
-  if (parameter.held.storage) {
-    scratch_.assign({reads(gradient), updates(parameter.held)});
-    low.launch({OpKind::elementwise,
-                Role::accumulate,
-                low.compute,
-                low.copy_cost(OpKind::elementwise, type_, 2 * gradient.bytes, gradient.bytes),
-                {}},
-               parameter.owner, scratch_);
-    low.free(gradient);
-  } else {
-    parameter.held = gradient;
-  }
-  if (++parameter.arrived < parameter.shares) return;
-  parameter.arrived = 0;
-  const Buffer sum = parameter.held;
-  parameter.held = {};
-
+  const Parameter& parameter = parameters_[row];
+  const auto whole = tied_.take(row, gradient, parameter.owner);
+  if (!whole) return;
+  const Buffer& sum = *whole;
   low.builder.host_delay(host_overhead::kZeroGradient);
   take_buckets();
   const std::int64_t most = low.workload.zero.reduce_bucket_size;

@@ -10,6 +10,7 @@
 #include "core/plan/module_writer.h"
 #include "core/plan/process_groups.h"
 #include "core/plan/strategy_schedule.h"
+#include "core/plan/tied_gradients.h"
 #include "core/plan/zero_update.h"
 
 namespace foregather::plan {
@@ -46,11 +47,8 @@ class Zero2Schedule final : public StrategySchedule {
     std::int64_t elements = 0;
     std::int64_t offset = 0;  ///< in the flat buffer
     std::int64_t own = 0;     ///< elements in this rank's partition
-    std::uint32_t shares = 0;
-    Buffer doubled;  ///< its own part in fp64, for the norm
-    Buffer widened;  ///< … in the master dtype, on its way to the host
-    std::uint32_t arrived = 0;
-    Buffer held;
+    Buffer doubled;           ///< its own part in fp64, for the norm
+    Buffer widened;           ///< … in the master dtype, on its way to the host
   };
   struct Slice {
     std::int64_t owner = 0;
@@ -86,6 +84,7 @@ class Zero2Schedule final : public StrategySchedule {
   void gather_parameters();
 
   Lowering& lowering_;
+  TiedGradients tied_;
   DType type_;     ///< of parameters and gradients
   DType reduced_;  ///< of communication
   bool overlaps_ = false;

@@ -4,7 +4,7 @@
 
 namespace foregather::plan {
 
-Zero2Schedule::Zero2Schedule(Lowering& lowering) : lowering_(lowering) {
+Zero2Schedule::Zero2Schedule(Lowering& lowering) : lowering_(lowering), tied_(lowering) {
   const Workload& workload = lowering.workload;
   type_ = workload.parallel.param_dtype;
   reduced_ = workload.parallel.reduce_dtype;
@@ -61,11 +61,8 @@ void Zero2Schedule::add_parameters(ModuleWriter& modules) {
     places.push_back(slice(lowering_, flat_, parameter.offset, parameter.elements, type_));
   }
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
-    for (ParameterIndex p = 0; p < lowering_.tape_of(m).parameters.size(); ++p) {
-      const std::uint32_t row = layout.row_of(m, p);
-      if (lowering_.tape_of(m).parameters[p].trainable) ++parameters_[row].shares;
-      modules.set_parameter(m, p, places[row]);
-    }
+    for (ParameterIndex p = 0; p < lowering_.tape_of(m).parameters.size(); ++p)
+      modules.set_parameter(m, p, places[layout.row_of(m, p)]);
 }
 
 void Zero2Schedule::add_gradient_buffers() {

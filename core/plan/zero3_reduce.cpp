@@ -31,20 +31,12 @@ void Zero3Schedule::add_to(StreamId stream, const Parameter& parameter, const Bu
 void Zero3Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
                                    const Buffer& gradient) {
   const std::uint32_t row = lowering_.layout.row_of(module, index);
-  Parameter& parameter = parameters_[row];
-  if (parameter.held.storage) {
-    add_to(lowering_.compute, parameter, gradient, parameter.held);
-    lowering_.free(gradient);
-  } else {
-    parameter.held = gradient;
-  }
-  if (++parameter.arrived < parameter.shares) return;
-  parameter.arrived = 0;
-  const Buffer sum = parameter.held;
-  parameter.held = {};
+  const Parameter& parameter = parameters_[row];
+  const auto whole = tied_.take(row, gradient, parameter.owner);
+  if (!whole) return;
   const std::int64_t most = lowering_.workload.zero.reduce_bucket_size;
   if (bucket_elements_ > 0 && bucket_elements_ + parameter.elements > most) flush();
-  add_to_bucket(row, sum);
+  add_to_bucket(row, *whole);
 }
 
 void Zero3Schedule::add_to_bucket(std::uint32_t row, const Buffer& gradient) {

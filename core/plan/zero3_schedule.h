@@ -11,6 +11,7 @@
 #include "core/plan/module_writer.h"
 #include "core/plan/process_groups.h"
 #include "core/plan/strategy_schedule.h"
+#include "core/plan/tied_gradients.h"
 #include "core/plan/zero3_coordinator.h"
 #include "core/plan/zero3_shards.h"
 #include "core/plan/zero3_submodules.h"
@@ -77,11 +78,8 @@ class Zero3Schedule final : public StrategySchedule {
     Buffer gradient_partition;
     Buffer cast_gradient, cast_partition;  ///< around a reduction in another dtype
     Buffer added;                          ///< a partition in the accumulation dtype
-    std::uint32_t shares = 0;              ///< places that give a gradient
     SubGroups::Place place;
     // State.
-    std::uint32_t arrived = 0;
-    Buffer held;  ///< the gradient so far
     bool has_secondary = false;
     std::size_t gather = 0;  ///< in gathers_, while in flight
   };
@@ -159,6 +157,7 @@ class Zero3Schedule final : public StrategySchedule {
   void gather_persistent();
 
   Lowering& lowering_;
+  TiedGradients tied_;
   DType type_;         ///< of parameters, gathered or not, and of gradients
   DType reduced_;      ///< of communication
   DType accumulated_;  ///< of the partition of gradients

@@ -5,7 +5,7 @@
 
 namespace foregather::plan {
 
-Zero3Schedule::Zero3Schedule(Lowering& lowering) : lowering_(lowering) {
+Zero3Schedule::Zero3Schedule(Lowering& lowering) : lowering_(lowering), tied_(lowering) {
   const Workload& workload = lowering.workload;
   type_ = workload.parallel.param_dtype;
   reduced_ = workload.parallel.reduce_dtype;
@@ -75,10 +75,6 @@ void Zero3Schedule::add_parameters() {
       parameter.secondary = add(part, type_, Cause::parameter_shard);
     }
   }
-  for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
-    for (ParameterIndex p = 0; p < lowering_.tape_of(m).parameters.size(); ++p)
-      if (lowering_.tape_of(m).parameters[p].trainable) ++parameters_[layout.row_of(m, p)].shares;
-
   partitions_ =
       lowering_.buffer(total, type_, "parameters", Cause::parameter_shard, lowering_.owners[0]);
   if (offloads_parameters()) on_host(lowering_, partitions_);
