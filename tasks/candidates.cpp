@@ -172,8 +172,7 @@ Result<ScheduleLoads> Candidates::loads(const Candidate& candidate) const {
 Result<RepeatedBlocks> Candidates::blocks(const Candidate& candidate) const {
   const auto read = read_workload_source(*text_, source_, candidate.sets, kept_);
   if (!read) return tl::unexpected(read.error());
-  const plan::Model model =
-      plan::build_model(*read->model, read->workload.train, read->implementation);
+  const plan::Model model = plan::build_model(*read->model, read->workload, read->implementation);
   RepeatedBlocks blocks;
   blocks.count =
       static_cast<std::size_t>(std::ranges::count_if(model.modules, &plan::Module::is_block));

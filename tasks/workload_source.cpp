@@ -130,8 +130,7 @@ Result<ReadWorkload> read_workload_source(const std::string& text, const std::st
 }
 
 Result<Graph> lower_workload(const ReadWorkload& read) {
-  const plan::Model model =
-      plan::build_model(*read.model, read.workload.train, read.implementation);
+  const plan::Model model = plan::build_model(*read.model, read.workload, read.implementation);
   if (const Status bounded = check_step_size(model, read.workload); !bounded)
     return tl::unexpected(bounded.error());
   return plan::lower(model, read.workload);

@@ -29,6 +29,22 @@ struct LayerContext {
   double dropout(double rate) const { return train.dropout.value_or(true) ? rate : 0.0; }
 };
 
+/// The training of a model's modules, by their index: in some, frozen parameters get gradients.
+class TrainOfModules {
+ public:
+  TrainOfModules(const Train& train, std::vector<bool> frozen_get_gradients)
+      : train_(train), with_all_(train), is_with_all_(std::move(frozen_get_gradients)) {
+    with_all_.trainable.frozen_get_gradients = true;
+  }
+  const Train& operator[](std::size_t module) const {
+    return module < is_with_all_.size() && is_with_all_[module] ? with_all_ : train_;
+  }
+
+ private:
+  Train train_, with_all_;
+  std::vector<bool> is_with_all_;
+};
+
 /// x @ weightᵀ (+ bias) over the last dimension, `in` → `out` features. Saves x, if the weight is
 /// trained. `transposed`: the weight is stored [in, out] (GPT-2's Conv1D).
 ///

@@ -8,6 +8,7 @@
 #include "core/plan/build_families.h"
 #include "core/plan/build_tree.h"
 #include "core/plan/compile_tape.h"
+#include "core/plan/fsdp1_unit.h"
 #include "core/plan/model.h"
 #include "core/plan/model_names.h"
 #include "core/plan/model_parameters.h"
@@ -161,11 +162,9 @@ namespace {
 /// The chain of modules under construction.
 class ModelBuilder {
  public:
-  ModelBuilder(const ModelConfig& config, const Train& train, const Implementation& implementation)
-      : config_(config), train_(train), implementation_(implementation) {
-    // Left out: autocast's fp32 stream of vision towers.
-    if (config.is_vision() || !config.towers.empty()) train_.autocast = false;
-  }
+  ModelBuilder(const ModelConfig& config, const TrainOfModules& train,
+               const Implementation& implementation)
+      : config_(config), train_of_(train), train_(train[0]), implementation_(implementation) {}
 
   Model build() {
     model_.name = config_.model_type;
@@ -186,7 +185,8 @@ class ModelBuilder {
  private:
   LayerContext context_of(const ModelConfig& config, std::int64_t positions,
                           std::string path) const {
-    LayerContext context{config, train_, implementation_, 0, 0, 0, true, {}};
+    const Train& train = train_of_[model_.modules.size()];
+    LayerContext context{config, train, implementation_, 0, 0, 0, true, {}};
     context.sequences = train_.micro_batch;
     context.positions = positions;
     context.tokens = times(train_.micro_batch, positions);
@@ -279,7 +279,8 @@ class ModelBuilder {
   }
 
   const ModelConfig& config_;
-  Train train_;
+  const TrainOfModules& train_of_;
+  const Train& train_;  // of what does not depend on the module
   const Implementation& implementation_;
   Model model_;
   bool needs_gradient_ = false;  // of the next module's input
@@ -288,23 +289,51 @@ class ModelBuilder {
   std::int64_t last_features_ = 0;
 };
 
+Model build_whole(const ModelConfig& config, const Train& train,
+                  const Implementation& implementation, std::vector<bool> frozen_get_gradients) {
+  Train as = train;
+  // Left out: autocast's fp32 stream of vision towers.
+  if (config.is_vision() || !config.towers.empty()) as.autocast = false;
+  const auto build = [&] {
+    const TrainOfModules modules(as, frozen_get_gradients);
+    return config.tree_plan ? build_tree_model(config, modules, implementation)
+                            : ModelBuilder(config, modules, implementation).build();
+  };
+  Model model = build();
+  if (train.trainable.kind == Trainable::Kind::named) {
+    const std::vector<std::string> ties = trained_ties(model);
+    as.trainable.names.insert(as.trainable.names.end(), ties.begin(), ties.end());
+    if (!ties.empty()) model = build();
+  }
+  if (config.tree_plan) model.parameters = count_in(model);
+  for (const Module& module : model.modules) model.flops += model.tapes[module.tape].model_flops;
+  model.workspace = implementation.workspace;
+  return model;
+}
+
 }  // namespace
 
 Model build_model(const ModelConfig& config, const Train& train,
                   const Implementation& implementation) {
-  const auto build = [&](const Train& as) {
-    return config.tree_plan ? build_tree_model(config, as, implementation)
-                            : ModelBuilder(config, as, implementation).build();
-  };
-  Model model = build(train);
-  if (train.trainable.kind == Trainable::Kind::named) {
-    const std::vector<std::string> ties = trained_ties(model);
-    Train tied = train;
-    tied.trainable.names.insert(tied.trainable.names.end(), ties.begin(), ties.end());
-    if (!ties.empty()) model = build(tied);
-  }
-  if (config.tree_plan) model.parameters = count_in(model);
-  model.workspace = implementation.workspace;
+  return build_whole(config, train, implementation, {});
+}
+
+Model build_model(const ModelConfig& config, const Workload& workload,
+                  const Implementation& implementation) {
+  const Train& train = workload.train;
+  const Parallel& parallel = workload.parallel;
+  Model model = build_model(config, train, implementation);
+  if (parallel.strategy != Strategy::fsdp1 || train.trainable.kind == Trainable::Kind::all ||
+      fsdp1_frozen_parts(parallel) != FrozenParts::mixed)
+    return model;
+  const ShardLayout layout = shard_layout(model, parallel.wrap, TiedUnits::at_root);
+  const std::vector<bool> in_part = trained_in_part(model, layout);
+  std::vector<bool> get_gradients;
+  for (const std::uint32_t unit : layout.unit_of_module) get_gradients.push_back(in_part[unit]);
+  if (std::ranges::find(get_gradients, true) == get_gradients.end()) return model;
+  const std::int64_t flops = model.flops;
+  model = build_whole(config, train, implementation, std::move(get_gradients));
+  model.flops = flops;
   return model;
 }
 

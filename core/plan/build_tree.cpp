@@ -283,8 +283,13 @@ class TreeTape {
 /// The chain of modules under construction.
 class TreeBuilder {
  public:
-  TreeBuilder(const ModelConfig& config, const Train& train, const Implementation& implementation)
-      : config_(config), train_(train), implementation_(implementation), plan_(*config.tree_plan) {}
+  TreeBuilder(const ModelConfig& config, const TrainOfModules& train,
+              const Implementation& implementation)
+      : config_(config),
+        train_of_(train),
+        train_(train[0]),
+        implementation_(implementation),
+        plan_(*config.tree_plan) {}
 
   Model build() {
     model_.name = config_.model_type;
@@ -315,7 +320,8 @@ class TreeBuilder {
 
  private:
   LayerContext context() const {
-    LayerContext context{config_, train_, implementation_, 0, 0, 0, true, {}};
+    const Train& train = train_of_[model_.modules.size()];
+    LayerContext context{config_, train, implementation_, 0, 0, 0, true, {}};
     context.sequences = train_.micro_batch;
     context.positions = train_.seq_len;
     context.tokens = model_.tokens;
@@ -375,6 +381,7 @@ class TreeBuilder {
   }
 
   const ModelConfig& config_;
+  const TrainOfModules& train_of_;
   const Train& train_;
   const Implementation& implementation_;
   const TreePlan& plan_;
@@ -386,7 +393,7 @@ class TreeBuilder {
 
 }  // namespace
 
-Model build_tree_model(const ModelConfig& config, const Train& train,
+Model build_tree_model(const ModelConfig& config, const TrainOfModules& train,
                        const Implementation& implementation) {
   return TreeBuilder(config, train, implementation).build();
 }

@@ -9,7 +9,7 @@ namespace foregather::plan {
 /// The chain of a tree's modules, then its loss, which is outside of all that is wrapped. What
 /// works on a source and a target is one module with the transformer that joins them. `config` has
 /// the tree and its plan for `train`.
-Model build_tree_model(const ModelConfig& config, const Train& train,
+Model build_tree_model(const ModelConfig& config, const TrainOfModules& train,
                        const Implementation& implementation);
 
 /// torch.nn.TransformerEncoderLayer and torch.nn.Transformer as PyTorch 2.9+ makes them by

@@ -57,8 +57,7 @@ void describe(const Lowering& lowering, ProgramId program, GraphBuilder& builder
   graph.world_size = lowering.workload.parallel.world_size;
   graph.parameters = lowering.model.parameters;
   graph.tokens_per_rank_step = lowering.model.tokens * train.grad_accum;
-  for (std::uint32_t m = 0; m < lowering.modules(); ++m)
-    graph.model_flops_per_rank_step += lowering.tape_of(m).model_flops * train.grad_accum;
+  graph.model_flops_per_rank_step = lowering.model.flops * train.grad_accum;
   std::vector<std::uint32_t> ranks(graph.world_size);
   std::iota(ranks.begin(), ranks.end(), 0U);
   RankClass all;

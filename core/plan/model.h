@@ -232,5 +232,11 @@ Status check_model_size(const ModelConfig& config, const Train& train);
 /// head_dim · S · tokens a block; the vocabulary projection counts also when it is tied.
 Model build_model(const ModelConfig& config, const Train& train,
                   const Implementation& implementation = {});
+/// The same as the workload's strategy has it: where FSDP1 flattens a part that is trained with one
+/// that is not (use_orig_params), all that it flattens are views of one parameter that requires a
+/// gradient (torch/distributed/fsdp/_flat_param.py, _use_unsharded_views), so that autograd
+/// computes theirs, too.
+Model build_model(const ModelConfig& config, const Workload& workload,
+                  const Implementation& implementation = {});
 
 }  // namespace foregather::plan

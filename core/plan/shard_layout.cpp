@@ -132,15 +132,6 @@ UnitsOfParameters units_of_parameters(const Model& model, const ShardLayout& lay
   return units;
 }
 
-std::vector<bool> trained_in_part(const Model& model, const ShardLayout& layout) {
-  std::vector<bool> trained(layout.units.size()), frozen(layout.units.size());
-  for (std::size_t m = 0; m < model.modules.size(); ++m)
-    for (const Parameter& parameter : tape_of(model, m).parameters)
-      (parameter.trainable ? trained : frozen)[layout.unit_of_module[m]] = true;
-  for (std::size_t u = 0; u < trained.size(); ++u) trained[u] = trained[u] && frozen[u];
-  return trained;
-}
-
 /// "self_attn.q_proj.lora_A" of "self_attn.q_proj.lora_A.weight", "" of "weight".
 std::string_view leaf_of(const Parameter& parameter) {
   const std::size_t dot = parameter.name.rfind('.');
@@ -260,6 +251,15 @@ ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied, FrozenPa
     rows.count = static_cast<std::uint32_t>(layout.parameters.size()) - rows.first;
   }
   return layout;
+}
+
+std::vector<bool> trained_in_part(const Model& model, const ShardLayout& layout) {
+  std::vector<bool> trained(layout.units.size()), frozen(layout.units.size());
+  for (std::size_t m = 0; m < model.modules.size(); ++m)
+    for (const Parameter& parameter : tape_of(model, m).parameters)
+      (parameter.trainable ? trained : frozen)[layout.unit_of_module[m]] = true;
+  for (std::size_t u = 0; u < trained.size(); ++u) trained[u] = trained[u] && frozen[u];
+  return trained;
 }
 
 std::int64_t padded_shard_elements(const ShardedParameter& parameter, std::int64_t ranks) {

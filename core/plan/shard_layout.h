@@ -84,6 +84,9 @@ enum class FrozenParts : std::uint8_t {
 ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied,
                          FrozenParts frozen = FrozenParts::mixed);
 
+/// The units of which a part is trained.
+std::vector<bool> trained_in_part(const Model& model, const ShardLayout& layout);
+
 /// Elements of one rank's shard under FSDP2's per-parameter sharding: dimension 0 is cut into
 /// `ranks` chunks of equal size, the last ones padded (reference: PyTorch §C.1).
 std::int64_t padded_shard_elements(const ShardedParameter& parameter, std::int64_t ranks);

@@ -132,6 +132,9 @@ struct Model {
   Bytes workspace = 0;          ///< Implementation::workspace
   std::int64_t parameters = 0;  ///< each tie counted once
   std::int64_t tokens = 0;      ///< of one micro-batch
+  /// Model FLOPs of its modules for one micro-batch, as training asks for them, whatever else a
+  /// strategy has computed.
+  std::int64_t flops = 0;
 };
 
 }  // namespace foregather::plan

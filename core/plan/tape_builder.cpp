@@ -70,7 +70,7 @@ void TapeBuilder::push_parameter(std::string name, std::vector<std::int64_t> sha
   tape_.parameters.push_back(
       {std::move(name), std::move(shape), elements, trainable, gathered_f8, std::move(tie)});
   parameter_values_.push_back(add_value(std::move(value), elements));
-  needs_[parameter_values_.back()] = trainable;
+  needs_[parameter_values_.back()] = trainable || train_.trainable.frozen_get_gradients;
 }
 
 bool TapeBuilder::has_parameter(std::string_view name) const {

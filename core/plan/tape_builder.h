@@ -99,6 +99,9 @@ class TapeBuilder {
   ValueIndex input(std::string name, std::int64_t elements, DType dtype, bool needs_gradient);
   /// Does backward compute a gradient of this forward value?
   bool needs_gradient(ValueIndex value) const { return needs_[value]; }
+  bool trains(ValueIndex parameter) const {
+    return tape_.parameters[tape_.values[parameter].parameter].trainable;
+  }
 
   /// A tensor that an op makes: an activation in the forward, a gradient in the backward.
   ValueIndex make(std::string name, std::int64_t elements, DType dtype);

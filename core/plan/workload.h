@@ -116,6 +116,8 @@ struct Trainable {
   std::vector<std::string> targets;
   std::int64_t rank = 8;
   double dropout = 0;  ///< before adapters
+  /// Of one module, by build_model(): frozen parameters get gradients all the same.
+  bool frozen_get_gradients = false;
 };
 
 /// [train]

@@ -20,6 +20,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!config) return 0;
   constexpr std::int64_t kMostLayers = 64;  // more only cost time
   if (config->layers > kMostLayers) return 0;
-  if (plan::build_model(*config, {}, {}).parameters < 0) std::abort();
+  if (plan::build_model(*config, plan::Train()).parameters < 0) std::abort();
   return 0;
 }

@@ -156,6 +156,7 @@ plan::Model toy_model(const ToyShape& shape) {
   model.parameters = (shape.tied ? 1 : 2) * shape.vocab * shape.hidden +
                      2 * shape.layers * shape.hidden * shape.inner;
   model.tokens = shape.tokens;
+  model.flops = shape.layers * model.tapes[1].model_flops;
   return model;
 }
 
