@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "sim/cost/waves.h"
 
@@ -19,7 +20,12 @@ struct Tile {
 /// Background User's Guide" (tile quantisation and efficiency); the ratios are assumed.
 constexpr std::array kTiles{Tile{256, 128, 1.0}, Tile{128, 256, 1.0}, Tile{128, 128, 0.9},
                             Tile{128, 64, 0.7}, Tile{64, 64, 0.5}};
-/// Steps of the reduction that a tile spends filling and draining its pipeline.
+/// Vector units have kernels for narrow outputs, too (cuBLAS: sgemm_128x32 and 32x32_sliced1x4);
+/// the ratios are assumed.
+constexpr std::array kVectorTiles{Tile{128, 128, 1.0}, Tile{128, 64, 0.9}, Tile{64, 64, 0.8},
+                                  Tile{128, 32, 0.7},  Tile{32, 128, 0.7}, Tile{32, 32, 0.5}};
+/// Steps of the reduction that tensor cores could do while a tile fills and drains its pipeline.
+/// Vector units do fewer in that time.
 constexpr double kPipelineSteps = 64;
 constexpr std::int64_t kMostSplits = 16;
 
@@ -53,15 +59,21 @@ double compute_time(const Cost& cost, const Hardware& hardware) {
   // One split's fp32 partial sums, written and read again.
   const double partial_sums = 8.0 * outputs / (hardware.memory.bandwidth / 1e9);
 
+  const bool is_vector = cost.dtype == DType::f32;
+  const double pipeline_steps =
+      kPipelineSteps *
+      (is_vector
+           ? std::min(matmul_rate(hardware, DType::f32) / matmul_rate(hardware, DType::bf16), 1.0)
+           : 1.0);
   double best = -1;
-  for (const Tile& tile : kTiles) {
+  for (const Tile& tile : is_vector ? std::span<const Tile>(kVectorTiles) : kTiles) {
     const double tiles = batch * ceil_div(cost.m, tile.rows) * ceil_div(cost.n, tile.columns);
     const double flops_per_step = 2.0 * static_cast<double>(tile.rows * tile.columns);
     const double step = flops_per_step * sms / (per_ns * tile.rate);
     for (std::int64_t splits = 1; splits <= kMostSplits; splits *= 2) {
       const auto parts = static_cast<double>(splits);
       if (splits > 1 && tiles * parts > sms) break;
-      const double steps = ceil_div(cost.k, splits) + kPipelineSteps;
+      const double steps = ceil_div(cost.k, splits) + pipeline_steps;
       const double time =
           waves_of(tiles * parts, sms) * steps * step + (splits > 1 ? parts * partial_sums : 0.0);
       if (best < 0 || time < best) best = time;
