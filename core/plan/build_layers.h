@@ -49,7 +49,8 @@ class TrainOfModules {
 /// trained. `transposed`: the weight is stored [in, out] (GPT-2's Conv1D).
 ///
 /// With LoRA (peft/tuners/lora/layer.py, Linear.forward) a frozen linear may have an adapter:
-/// y + scaling · B(A(dropout(x))); A saves x, B saves A's output.
+/// y + scaling · B(A(dropout(x))); A saves x, B saves A's output. Where adapters are fp32, A saves
+/// x in it, and the sum is made in fp32 and cast back.
 ///
 /// Under autocast an fp32 x is cast first, for each linear anew.
 ///

@@ -138,7 +138,7 @@ class Base {
   }
 
   ValueIndex forward(TapeBuilder& t, const LinearSpec& spec) const {
-    const ValueIndex y = t.make(spec.name, times(rows_, out_));
+    const ValueIndex y = t.make(spec.name, times(rows_, out_), t.dtype(x_));
     if (is_delayed(t)) return delayed_forward(t, y, spec);
     std::vector<ValueIndex> reads = {x_, weight_};
     if (float8_) {
@@ -147,7 +147,7 @@ class Base {
     }
     if (bias_) reads.push_back(*bias_);
     const bool keep = !bias_ && t.next_matmul_is_kept();
-    t.gemm(std::move(reads), y, 1, rows_, out_, in_, kLinearHostOps, keep, spec.holds, type());
+    t.gemm(std::move(reads), y, 1, rows_, out_, in_, kLinearHostOps, keep, spec.holds, type(t));
     t.node({y},
            [base = *this](TapeBuilder& b, TapeBuilder::Gradients g) { base.backward(b, *g[0]); });
     return y;
@@ -157,6 +157,9 @@ class Base {
   std::optional<DType> type() const {
     return float8_ ? std::optional(DType::f8e4m3) : std::nullopt;
   }
+  std::optional<DType> type(const TapeBuilder& t) const {
+    return float8_ ? std::optional(DType::f8e4m3) : std::optional(t.dtype(x_));
+  }
 
   Narrow narrow_weight(TapeBuilder& t, Scaling scaling, std::int64_t scales) const {
     if (gathered_) return {weight_, {}};
@@ -164,17 +167,17 @@ class Base {
   }
 
   void input_gradient(TapeBuilder& b, ValueIndex dy) const {
-    const ValueIndex dx = b.make("grad " + b.name(x_), b.elements(x_));
-    b.gemm({dy, weight_}, dx, 1, rows_, in_, out_);
+    const ValueIndex dx = b.make("grad " + b.name(x_), b.elements(x_), b.dtype(x_));
+    b.gemm({dy, weight_}, dx, 1, rows_, in_, out_, 1, false, {}, b.dtype(x_));
     b.give(x_, dx);
   }
 
   ValueIndex weight_gradient(TapeBuilder& b, ValueIndex dy) const {
     const ValueIndex dw = b.gradient_of(weight_);
     if (transposed_)
-      b.weight_gemm({x_, dy}, dw, 1, in_, out_, rows_);
+      b.weight_gemm({x_, dy}, dw, 1, in_, out_, rows_, b.dtype(x_));
     else
-      b.weight_gemm({dy, x_}, dw, 1, out_, in_, rows_);
+      b.weight_gemm({dy, x_}, dw, 1, out_, in_, rows_, b.dtype(x_));
     return dw;
   }
 
@@ -314,8 +317,9 @@ class Base {
 namespace {
 
 ValueIndex plain(TapeBuilder& t, ValueIndex x, const LinearSpec& spec) {
-  const ValueIndex narrow = cast(t, x, t.compute(), "input of " + spec.name);
-  return Base(t, narrow, spec).forward(t, spec);
+  const DType weight = t.dtype(t.parameter(spec.weight));
+  const DType type = weight == DType::f32 ? weight : t.compute();
+  return Base(t, cast(t, x, type, "input of " + spec.name), spec).forward(t, spec);
 }
 
 }  // namespace
@@ -327,15 +331,18 @@ ValueIndex linear(TapeBuilder& t, ValueIndex x, const LinearSpec& spec) {
   own.holds = {};
   const ValueIndex base = plain(t, x, own);
   const Trainable& trainable = t.train().trainable;
-  const ValueIndex dropped = dropout(t, x, trainable.dropout);
   const LinearSpec down = {
       spec.name + " lora A", path + ".lora_A.weight", "", spec.in, trainable.rank, false, {}};
+  const DType type = trainable.wide_adapters ? DType::f32 : t.dtype(x);
+  const ValueIndex dropped =
+      dropout(t, cast(t, x, type, "input of " + down.name), trainable.dropout);
   const LinearSpec up = {
       spec.name + " lora B", path + ".lora_B.weight", "", trainable.rank, spec.out, false, {}};
   const ValueIndex low = plain(t, dropped, down);
   const ValueIndex high = plain(t, low, up);
   const ValueIndex scaled = scale(t, high, spec.name + " lora, scaled");
-  return add(t, base, scaled, spec.name, spec.holds);
+  const ValueIndex sum = add(t, base, scaled, spec.name, spec.holds);
+  return cast(t, sum, t.dtype(base), spec.name + " narrowed");
 }
 
 }  // namespace foregather::plan

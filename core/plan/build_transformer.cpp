@@ -165,8 +165,7 @@ IdleWeights idle_weights(const TapeBuilder& t, const ModelConfig& c, bool has_ex
   for (const char* weight : {".gate_up_proj", ".down_proj"}) {
     const ValueIndex value = t.parameter(std::string(names_of(c.family).experts) + weight);
     const std::int64_t unused = c.experts.count - c.experts.active;
-    (t.trains(value) ? idle.trained : idle.frozen) +=
-        t.elements(value) / c.experts.count * unused;
+    (t.trains(value) ? idle.trained : idle.frozen) += t.elements(value) / c.experts.count * unused;
   }
   return idle;
 }

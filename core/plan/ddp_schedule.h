@@ -106,7 +106,7 @@ class DdpSchedule final : public StrategySchedule {
 
   Lowering& lowering_;
   TiedGradients tied_;
-  DType stored_ = DType::f32;
+  DType stored_ = DType::f32;  ///< of what is trained
   DType computed_ = DType::f32;
   bool reduces_ = true;  ///< false: Strategy::single
   bool views_ = false;   ///< gradient_as_bucket_view

@@ -6,7 +6,7 @@ namespace foregather::plan {
 
 DdpSchedule::DdpSchedule(Lowering& lowering) : lowering_(lowering), tied_(lowering) {
   const Workload& workload = lowering.workload;
-  stored_ = workload.train.master;
+  stored_ = trained_type(workload.train);
   computed_ = workload.train.compute;
   reduces_ = workload.parallel.strategy != Strategy::single;
   views_ = reduces_ && workload.parallel.gradient_as_bucket_view;
@@ -36,8 +36,9 @@ void DdpSchedule::add_parameters() {
         lowering_.tape_of(parameter.module).parameters[parameter.parameter].name;
     row_owners_.push_back(owner);
     if (parameter.trainable) trained_.push_back(static_cast<std::uint32_t>(parameters_.size()));
+    const DType type = parameter.trainable ? stored_ : lowering_.workload.train.master;
     parameters_.push_back(
-        lowering_.buffer(parameter.elements, stored_, name, Cause::unsharded_parameter, owner));
+        lowering_.buffer(parameter.elements, type, name, Cause::unsharded_parameter, owner));
     gradients_.push_back(
         lowering_.buffer(parameter.elements, stored_, "gradient " + name, Cause::gradient, owner));
     lowering_.alloc(parameters_.back(), lowering_.compute);
@@ -54,9 +55,9 @@ void DdpSchedule::add_places() {
       place.module = m;
       place.index = p;
       place.row = lowering_.layout.row_of(m, p);
-      place.is_cast = computed_ != stored_ && is_matmul_operand(tape, p);
+      place.is_cast = computed_ != lowering_.workload.train.master && is_matmul_operand(tape, p);
       const std::string& name = tape.parameters[p].name;
-      const std::int64_t elements = parameters_[place.row].bytes / size_of(stored_);
+      const std::int64_t elements = tape.parameters[p].elements;
       const Owner owner{modules_->scope(m), {}};
       if (place.is_cast)
         place.computed = lowering_.buffer(elements, computed_, name, Cause::cast_copy, owner);

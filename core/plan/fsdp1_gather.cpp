@@ -174,7 +174,7 @@ void Fsdp1Schedule::unshard(Fsdp1Unit& unit) {
   Lowering& low = lowering_;
   const bool gathers = unit.is_sharded && !unit.is_unsharded;
   if (gathers && offloads()) load(unit);
-  if (types_.casts_in() && (gathers || !unit.is_sharded)) {
+  if (unit.types.casts_in() && (gathers || !unit.is_sharded)) {
     if (!unit.is_cast) low.alloc(unit.cast, pre_unshard_stream_);
     unit.is_cast = true;
     scratch_.assign({reads(offloads() ? unit.loaded : unit.shard), writes(unit.cast)});
@@ -194,11 +194,11 @@ void Fsdp1Schedule::gather(Fsdp1Unit& unit) {
   low.builder.host_delay(overhead::kUnshard);
   low.alloc(unit.full, unshard_stream_);
   const Buffer& shard = offloads() ? unit.loaded : unit.shard;
-  scratch_.assign({reads(types_.casts_in() ? unit.cast : shard), writes(unit.full)});
+  scratch_.assign({reads(unit.types.casts_in() ? unit.cast : shard), writes(unit.full)});
   low.launch({OpKind::all_gather, Role::gather, unshard_stream_, unit.costs->gather,
               groups_.shard.communicator},
              unit.owner, scratch_);
-  if (types_.casts_in()) {
+  if (unit.types.casts_in()) {
     low.builder.record_stream(unit.cast.storage, unshard_stream_);
     low.free(unit.cast);
     unit.is_cast = false;

@@ -10,7 +10,7 @@ void Fsdp1Schedule::load(Fsdp1Unit& unit) {
   lowering_.launch({OpKind::host_to_device,
                     Role::offload,
                     pre_unshard_stream_,
-                    lowering_.copy_cost(OpKind::host_to_device, types_.stored, unit.shard.bytes,
+                    lowering_.copy_cost(OpKind::host_to_device, unit.types.stored, unit.shard.bytes,
                                         unit.loaded.bytes),
                     {}},
                    unit.owner, scratch_);
@@ -21,8 +21,8 @@ void Fsdp1Schedule::unload(const Fsdp1Unit& unit, StreamId stream) {
   lowering_.launch({OpKind::device_to_host,
                     Role::offload,
                     stream,
-                    lowering_.copy_cost(OpKind::device_to_host, types_.stored, unit.gradient.bytes,
-                                        unit.gradient.bytes),
+                    lowering_.copy_cost(OpKind::device_to_host, unit.types.stored,
+                                        unit.gradient.bytes, unit.gradient.bytes),
                     {}},
                    unit.owner, scratch_);
 }

@@ -85,7 +85,7 @@ void Fsdp1Schedule::assemble(Fsdp1Unit& unit) {
   Lowering& low = lowering_;
   const Buffer* flat = &unit.flat_gradient;
   if (unit.held == nullptr) {
-    if (!unit.is_sharded && !types_.casts_gradient() && !types_.casts_out())
+    if (!unit.is_sharded && !unit.types.casts_gradient() && !unit.types.casts_out())
       flat = &unit.gradient;
     else if (low.is_unsynchronised())
       flat = &unit.accumulated;
@@ -109,8 +109,8 @@ void Fsdp1Schedule::assemble(Fsdp1Unit& unit) {
   low.launch({OpKind::elementwise,
               Role::accumulate,
               low.compute,
-              low.copy_cost(OpKind::elementwise, types_.gathered, flat->bytes + unit.held->bytes,
-                            unit.held->bytes),
+              low.copy_cost(OpKind::elementwise, unit.types.gathered,
+                            flat->bytes + unit.held->bytes, unit.held->bytes),
               {}},
              unit.owner, scratch_);
   low.free(*flat);
@@ -134,7 +134,7 @@ void Fsdp1Schedule::scale(const Fsdp1Unit& unit, Role role, const Buffer& buffer
 void Fsdp1Schedule::reduce_sharded(Fsdp1Unit& unit) {
   const Buffer& computed = *unit.held;
   unit.held = nullptr;
-  if (types_.casts_gradient()) {
+  if (unit.types.casts_gradient()) {
     cast(unit, computed, unit.cast_gradient, unit.costs->cast_gradient, post_backward_stream_);
     reduce_scatter(unit, unit.cast_gradient);
     lowering_.free(unit.cast_gradient);
@@ -156,7 +156,7 @@ void Fsdp1Schedule::reduce_scatter(Fsdp1Unit& unit, const Buffer& gradient) {
     low.launch({OpKind::copy, Role::copy_in, post_backward_stream_, unit.costs->pad, {}},
                unit.owner, scratch_);
   }
-  const bool becomes_gradient = !types_.casts_out() && !unit.has_gradient;
+  const bool becomes_gradient = !unit.types.casts_out() && !unit.has_gradient;
   const Buffer& output = becomes_gradient ? unit.gradient : unit.reduced;
   low.alloc(output, post_backward_stream_);
   if (pre_factor_ > 1)
@@ -184,7 +184,7 @@ void Fsdp1Schedule::reduce_scatter(Fsdp1Unit& unit, const Buffer& gradient) {
 
 void Fsdp1Schedule::collect(Fsdp1Unit& unit, const Buffer& reduced, StreamId stream) {
   const Buffer* from = &reduced;
-  if (types_.casts_out()) {
+  if (unit.types.casts_out()) {
     from = unit.has_gradient ? &unit.cast_output : &unit.gradient;
     cast(unit, reduced, *from, unit.costs->cast_out, stream);
   }
@@ -192,7 +192,7 @@ void Fsdp1Schedule::collect(Fsdp1Unit& unit, const Buffer& reduced, StreamId str
   scratch_.assign({reads(*from), updates(unit.gradient)});
   lowering_.launch({OpKind::elementwise, Role::accumulate, stream, unit.costs->add_gradient, {}},
                    unit.owner, scratch_);
-  if (types_.casts_out()) lowering_.free(*from);
+  if (unit.types.casts_out()) lowering_.free(*from);
 }
 
 bool Fsdp1Schedule::is_stored(const Fsdp1Unit& unit, const Buffer& gradient) const {
@@ -207,12 +207,13 @@ void Fsdp1Schedule::reduce_whole(Fsdp1Unit& unit) {
   const Buffer* current = &computed;
   // So that the last micro-batch's ends in `gradient`.
   const bool is_other = (low.workload.train.grad_accum - 1 - low.micro_batch) % 2 == 1 &&
-                        types_.casts_out() && !low.workload.train.no_sync;
+                        unit.types.casts_out() && !low.workload.train.no_sync;
   const Buffer& result = is_other ? unit.other_gradient : unit.gradient;
-  const DType type = is_stored(unit, computed) ? types_.stored : types_.gathered;
-  if (type != types_.reduced) {
-    const Buffer& to = types_.casts_out() ? unit.cast_gradient : result;
-    cast(unit, *current, to, low.copy_cost(OpKind::cast, types_.reduced, current->bytes, to.bytes),
+  const DType type = is_stored(unit, computed) ? unit.types.stored : unit.types.gathered;
+  if (type != unit.types.reduced) {
+    const Buffer& to = unit.types.casts_out() ? unit.cast_gradient : result;
+    cast(unit, *current, to,
+         low.copy_cost(OpKind::cast, unit.types.reduced, current->bytes, to.bytes),
          post_backward_stream_);
     current = &to;
   }
@@ -226,7 +227,7 @@ void Fsdp1Schedule::reduce_whole(Fsdp1Unit& unit) {
   }
   if (post_factor(unit) > 1)
     scale(unit, Role::post_scale, *current, unit.costs->post_scale, post_backward_stream_);
-  if (types_.casts_out()) {
+  if (unit.types.casts_out()) {
     cast(unit, *current, result, unit.costs->cast_out, post_backward_stream_);
     if (current != &computed) low.free(*current);
     current = &result;

@@ -63,6 +63,12 @@ void Fsdp1Schedule::add_units() {
     unit.is_leaf = plan.is_leaf;
     unit.is_sharded = is_sharded() && !plan.is_alone;
     if (!has_work(unit)) continue;
+    unit.is_trained =
+        std::ranges::any_of(lowering_.layout.parameters_of(plan), &ShardedParameter::trainable);
+    unit.types = types_;
+    if (const Train& train = lowering_.workload.train;
+        unit.is_trained && train.trainable.wide_adapters)
+      unit.types = {trained_type(train), trained_type(train), trained_type(train)};
     describe(unit, plan);
     lowering_.owners[u] = unit.owner;
   }
@@ -74,19 +80,15 @@ void Fsdp1Schedule::describe(Fsdp1Unit& unit, const UnitPlan& plan) {
   constexpr std::int64_t kAlignment = 16;
   unit.flat = flat_parameter(
       parameters, shards(unit),
-      lowering_.workload.parallel.use_orig_params ? kAlignment / size_of(types_.gathered) : 0);
+      lowering_.workload.parallel.use_orig_params ? kAlignment / size_of(unit.types.gathered) : 0);
   Unit row;
   row.scope = plan.is_root ? lowering_.root.scope : lowering_.builder.scope(plan.path);
   row.group = unit.is_sharded ? groups_.shard.group : whole_group(unit).group;
-  unit.is_trained = false;
-  for (const ShardedParameter& parameter : parameters) {
-    row.parameters += parameter.elements;
-    unit.is_trained = unit.is_trained || parameter.trainable;
-  }
+  for (const ShardedParameter& parameter : parameters) row.parameters += parameter.elements;
   row.padded_elements = unit.flat.padded(shards(unit));
-  row.stored = types_.stored;
-  row.gathered = types_.gathered;
-  row.reduced = types_.reduced;
+  row.stored = unit.types.stored;
+  row.gathered = unit.types.gathered;
+  row.reduced = unit.types.reduced;
   row.reshard = Reshard::after_backward;
   if (!unit.is_sharded) row.reshard = Reshard::never;
   if (unit.is_sharded && sharding_ == Fsdp1Sharding::full_shard && !plan.is_root)
@@ -113,7 +115,7 @@ void Fsdp1Schedule::init(ModuleWriter& modules) {
     if (!has_work(unit)) continue;
     add_buffers(unit);
     if (before != nullptr && before->flat.elements == unit.flat.elements &&
-        before->is_alone == unit.is_alone) {
+        before->is_alone == unit.is_alone && before->types.stored == unit.types.stored) {
       unit.costs = before->costs;
     } else {
       costs_.push_back(costs_of(unit));
@@ -141,53 +143,60 @@ void Fsdp1Schedule::add_buffers(Fsdp1Unit& unit) {
   const auto add = [&](std::int64_t elements, DType type, std::string_view name, Cause cause) {
     return lowering_.buffer(elements, type, name, cause, unit.owner);
   };
-  unit.shard = add(shard, types_.stored, "flat parameter", Cause::parameter_shard);
-  if (types_.casts_in())
-    unit.cast = add(shard, types_.gathered, "cast parameter",
+  unit.shard = add(shard, unit.types.stored, "flat parameter", Cause::parameter_shard);
+  if (unit.types.casts_in())
+    unit.cast = add(shard, unit.types.gathered, "cast parameter",
                     sharded ? Cause::cast_copy : Cause::unsharded_parameter);
   if (sharded)
-    unit.full = add(whole, types_.gathered, "full parameter", Cause::unsharded_parameter);
-  unit.flat_gradient = add(unit.flat.elements, types_.gathered, "flat gradient", Cause::gradient);
+    unit.full = add(whole, unit.types.gathered, "full parameter", Cause::unsharded_parameter);
+  unit.flat_gradient =
+      add(unit.flat.elements, unit.types.gathered, "flat gradient", Cause::gradient);
   if (train.no_sync && repeats)
     unit.accumulated =
-        add(unit.flat.elements, types_.gathered, "accumulated gradient", Cause::gradient);
-  if (types_.casts_gradient() || (!sharded && types_.casts_out()))
-    unit.cast_gradient = add(unit.flat.elements, types_.reduced, "cast gradient", Cause::cast_copy);
-  unit.gradient = add(shard, types_.stored, sharded ? "sharded gradient" : "reduced gradient",
+        add(unit.flat.elements, unit.types.gathered, "accumulated gradient", Cause::gradient);
+  if (unit.types.casts_gradient() || (!sharded && unit.types.casts_out()))
+    unit.cast_gradient =
+        add(unit.flat.elements, unit.types.reduced, "cast gradient", Cause::cast_copy);
+  unit.gradient = add(shard, unit.types.stored, sharded ? "sharded gradient" : "reduced gradient",
                       Cause::reduced_gradient);
   if (offloads()) {
     on_host(lowering_, unit.shard);
-    unit.loaded = add(shard, types_.stored, "flat parameter on the device", Cause::parameter_shard);
+    unit.loaded =
+        add(shard, unit.types.stored, "flat parameter on the device", Cause::parameter_shard);
     unit.host_gradient = on_host(
-        lowering_, add(shard, types_.stored, "offloaded gradient", Cause::reduced_gradient));
+        lowering_, add(shard, unit.types.stored, "offloaded gradient", Cause::reduced_gradient));
   }
   if (!sharded) {
-    if (types_.casts_out() && repeats)
-      unit.other_gradient = add(shard, types_.stored, "reduced gradient", Cause::reduced_gradient);
+    if (unit.types.casts_out() && repeats)
+      unit.other_gradient =
+          add(shard, unit.types.stored, "reduced gradient", Cause::reduced_gradient);
     return;
   }
   if (whole != unit.flat.elements)
     unit.padded_gradient =
-        add(whole, types_.reduced, "padded gradient", Cause::communication_buffer);
-  if (types_.casts_out() || repeats)
-    unit.reduced = add(shard, types_.reduced, "new sharded gradient", Cause::communication_buffer);
-  if (types_.casts_out() && repeats)
-    unit.cast_output = add(shard, types_.stored, "cast sharded gradient", Cause::cast_copy);
+        add(whole, unit.types.reduced, "padded gradient", Cause::communication_buffer);
+  if (unit.types.casts_out() || repeats)
+    unit.reduced =
+        add(shard, unit.types.reduced, "new sharded gradient", Cause::communication_buffer);
+  if (unit.types.casts_out() && repeats)
+    unit.cast_output = add(shard, unit.types.stored, "cast sharded gradient", Cause::cast_copy);
 }
 
 // The modules' parameters are views of the buffer that compute reads.
 void Fsdp1Schedule::add_views(ModuleWriter& modules) {
   const ShardLayout& layout = lowering_.layout;
-  const Bytes size = size_of(types_.gathered);
   std::vector<Buffer> views;
   views.reserve(layout.parameters.size());
   for (std::uint32_t row = 0; row < layout.parameters.size(); ++row) {
     const Fsdp1Unit& unit = units_[layout.unit_of_parameter[row]];
-    const Buffer& whole = unit.is_sharded ? unit.full : types_.casts_in() ? unit.cast : unit.shard;
+    const Buffer& whole = unit.is_sharded         ? unit.full
+                          : unit.types.casts_in() ? unit.cast
+                                                  : unit.shard;
     const std::int64_t elements = layout.parameters[row].elements;
+    const Bytes size = size_of(unit.types.gathered);
     const Bytes offset = unit.flat.offsets[row - unit.parameters.first] * size;
-    const TensorId tensor =
-        lowering_.builder.tensor(whole.storage, types_.gathered, std::span(&elements, 1), offset);
+    const TensorId tensor = lowering_.builder.tensor(whole.storage, unit.types.gathered,
+                                                     std::span(&elements, 1), offset);
     views.push_back({whole.storage, tensor, elements * size});
   }
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
@@ -235,9 +244,9 @@ void Fsdp1Schedule::add_optimized(const Fsdp1Unit& unit) {
     optimized_.push_back({unit.shard, unit.gradient, 0, unit.flat.shard, unit.owner});
     return;
   }
-  const Bytes size = size_of(types_.stored);
+  const Bytes size = size_of(unit.types.stored);
   for_each_piece(unit, rank_, [&](std::int64_t first, std::int64_t elements) {
-    const TensorId part = lowering_.builder.tensor(unit.shard.storage, types_.stored,
+    const TensorId part = lowering_.builder.tensor(unit.shard.storage, unit.types.stored,
                                                    std::span(&elements, 1), first * size);
     optimized_.push_back({{unit.shard.storage, part, elements * size},
                           unit.gradient,
@@ -251,36 +260,38 @@ Fsdp1Costs Fsdp1Schedule::costs_of(const Fsdp1Unit& unit) {
   const std::int64_t shard = unit.flat.shard;
   const std::int64_t whole = unit.flat.padded(shards(unit));
   const std::int64_t flat = unit.flat.elements;
-  const Bytes stored = size_of(types_.stored);
-  const Bytes gathered = size_of(types_.gathered);
-  const Bytes reduced = size_of(types_.reduced);
+  const Bytes stored = size_of(unit.types.stored);
+  const Bytes gathered = size_of(unit.types.gathered);
+  const Bytes reduced = size_of(unit.types.reduced);
   Fsdp1Costs costs;
   const auto cost = [&](OpKind kind, DType type, Bytes read, Bytes written) {
     return lowering_.copy_cost(kind, type, read, written);
   };
-  costs.assemble = cost(OpKind::copy, types_.gathered, flat * gathered, flat * gathered);
-  costs.add_gradient = cost(OpKind::elementwise, types_.stored, 2 * shard * stored, shard * stored);
-  costs.pre_scale = cost(OpKind::elementwise, types_.reduced, whole * reduced, whole * reduced);
-  costs.post_scale = cost(OpKind::elementwise, types_.reduced, shard * reduced, shard * reduced);
-  if (types_.casts_in())
-    costs.cast_in = cost(OpKind::cast, types_.gathered, shard * stored, shard * gathered);
-  if (types_.casts_gradient())
-    costs.cast_gradient = cost(OpKind::cast, types_.reduced, flat * gathered, flat * reduced);
+  costs.assemble = cost(OpKind::copy, unit.types.gathered, flat * gathered, flat * gathered);
+  costs.add_gradient =
+      cost(OpKind::elementwise, unit.types.stored, 2 * shard * stored, shard * stored);
+  costs.pre_scale = cost(OpKind::elementwise, unit.types.reduced, whole * reduced, whole * reduced);
+  costs.post_scale =
+      cost(OpKind::elementwise, unit.types.reduced, shard * reduced, shard * reduced);
+  if (unit.types.casts_in())
+    costs.cast_in = cost(OpKind::cast, unit.types.gathered, shard * stored, shard * gathered);
+  if (unit.types.casts_gradient())
+    costs.cast_gradient = cost(OpKind::cast, unit.types.reduced, flat * gathered, flat * reduced);
   if (unit.padded_gradient.storage)
-    costs.pad = cost(OpKind::copy, types_.reduced, flat * reduced, whole * reduced);
-  if (types_.casts_out())
-    costs.cast_out = cost(OpKind::cast, types_.stored, shard * reduced, shard * stored);
+    costs.pad = cost(OpKind::copy, unit.types.reduced, flat * reduced, whole * reduced);
+  if (unit.types.casts_out())
+    costs.cast_out = cost(OpKind::cast, unit.types.stored, shard * reduced, shard * stored);
   if (unit.is_sharded) {
-    costs.gather = lowering_.collective_cost(OpKind::all_gather, types_.gathered, whole * gathered,
-                                             groups_.shard.group);
-    costs.reduce = lowering_.collective_cost(OpKind::reduce_scatter, types_.reduced,
+    costs.gather = lowering_.collective_cost(OpKind::all_gather, unit.types.gathered,
+                                             whole * gathered, groups_.shard.group);
+    costs.reduce = lowering_.collective_cost(OpKind::reduce_scatter, unit.types.reduced,
                                              whole * reduced, groups_.shard.group);
     if (groups_.replicate.ranks > 1)
-      costs.all_reduce = lowering_.collective_cost(OpKind::all_reduce, types_.reduced,
+      costs.all_reduce = lowering_.collective_cost(OpKind::all_reduce, unit.types.reduced,
                                                    shard * reduced, groups_.replicate.group);
   } else if (const ProcessGroup group = whole_group(unit); group.ranks > 1) {
-    costs.all_reduce =
-        lowering_.collective_cost(OpKind::all_reduce, types_.reduced, flat * reduced, group.group);
+    costs.all_reduce = lowering_.collective_cost(OpKind::all_reduce, unit.types.reduced,
+                                                 flat * reduced, group.group);
   }
   return costs;
 }

@@ -40,6 +40,7 @@ struct Fsdp1Unit {
   bool is_leaf = false;    ///< as UnitPlan::is_leaf
   /// Within a reentrant checkpoint: its forward leaves no hooks, its recomputation is a forward.
   bool is_in_checkpoint = false;
+  Fsdp1Types types;
   FlatParameter flat;
   /// Some of its parameters have gradients; then the flat parameter has one of its whole size
   /// (torch/distributed/fsdp/_flat_param.py: requires_grad if any parameter's is).

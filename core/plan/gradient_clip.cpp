@@ -57,7 +57,7 @@ class ClipWriter {
   }
 
   void over_gradients(OpKind kind, Access mode, const AccessedTensor& other) {
-    const DType type = lowering_.workload.train.master;
+    const DType type = trained_type(lowering_.workload.train);
     std::vector<AccessedTensor> accesses;
     for (const OptimizedTensor& tensor : tensors_) {
       const Bytes bytes = tensor.elements * size_of(type);

@@ -14,13 +14,13 @@ Bytes state_bytes(const Train& train, std::int64_t elements) {
     case StateType::int8: return elements + elements / kBlock * size_of(DType::f32);
     case StateType::as_master: break;
   }
-  return elements * size_of(train.master);
+  return elements * size_of(trained_type(train));
 }
 
 }  // namespace
 
 Bytes host_update_bytes(const Train& train, std::int64_t elements) {
-  const Bytes master = elements * size_of(train.master);
+  const Bytes master = elements * size_of(trained_type(train));
   if (train.optimizer == Optimizer::adamw) return 3 * master + 4 * state_bytes(train, elements);
   return (train.momentum != 0 ? 5 : 3) * master;
 }
@@ -31,12 +31,12 @@ Ns host_update(const Workload& workload, std::int64_t elements) {
 }
 
 Ns host_scaling(const Workload& workload, std::int64_t elements) {
-  return host_overhead::cpu_pass(2 * elements * size_of(workload.train.master),
+  return host_overhead::cpu_pass(2 * elements * size_of(trained_type(workload.train)),
                                  workload.cluster.gpus_per_node);
 }
 
 Ns host_norm(const Workload& workload, std::int64_t elements) {
-  return host_overhead::cpu_pass(elements * size_of(workload.train.master),
+  return host_overhead::cpu_pass(elements * size_of(trained_type(workload.train)),
                                  workload.cluster.gpus_per_node);
 }
 

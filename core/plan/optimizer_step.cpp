@@ -23,10 +23,11 @@ DType state_type(const Train& train, std::int64_t elements) {
   switch (train.optimizer_state) {
     case StateType::f32: return DType::f32;
     case StateType::bf16: return DType::bf16;
-    case StateType::int8: return has_block_states(train, elements) ? DType::u8 : train.master;
+    case StateType::int8:
+      return has_block_states(train, elements) ? DType::u8 : trained_type(train);
     case StateType::as_master: break;
   }
-  return train.master;
+  return trained_type(train);
 }
 
 }  // namespace
@@ -42,7 +43,7 @@ Bytes bytes_of_state(const Train& train, std::int64_t elements) {
 }
 
 OptimizerStep::OptimizerStep(Lowering& lowering, std::span<const OptimizedTensor> tensors)
-    : lowering_(lowering), tensors_(tensors), type_(lowering.workload.train.master) {
+    : lowering_(lowering), tensors_(tensors), type_(trained_type(lowering.workload.train)) {
   has_momentum_ = !is_adamw(lowering) && lowering.workload.train.momentum != 0;
   states_.reserve(tensors.size());
   for (const OptimizedTensor& tensor : tensors) {

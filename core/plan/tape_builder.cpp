@@ -44,8 +44,16 @@ void TapeBuilder::add_parameter(std::string name, std::vector<std::int64_t> shap
   push_parameter(name, std::move(shape), std::move(tie), trained);
   if (!is_block_ || extents.size() != 2 || !has_adapter(trainable, name)) return;
   const std::string path = module_of(name);
-  push_parameter(path + ".lora_A.weight", {trainable.rank, extents[transposed ? 0 : 1]}, "", true);
-  push_parameter(path + ".lora_B.weight", {extents[transposed ? 1 : 0], trainable.rank}, "", true);
+  push_adapter(path + ".lora_A.weight", {trainable.rank, extents[transposed ? 0 : 1]});
+  push_adapter(path + ".lora_B.weight", {extents[transposed ? 1 : 0], trainable.rank});
+}
+
+void TapeBuilder::push_adapter(std::string name, std::vector<std::int64_t> shape) {
+  push_parameter(std::move(name), std::move(shape), "", true);
+  Value& value = tape_.values[parameter_values_.back()];
+  if (!train_.trainable.wide_adapters) return;
+  value.dtype = DType::f32;
+  value.bytes = times(tape_.parameters.back().elements, size_of(DType::f32));
 }
 
 void TapeBuilder::add_parameters(const ParameterShapes& list, bool is_unused) {
@@ -146,7 +154,7 @@ ValueIndex TapeBuilder::gradient_of(ValueIndex parameter) {
   Value value = tape_.values[parameter];
   value.kind = ValueKind::parameter_grad;
   value.name = "grad " + value.name;
-  value.dtype = compute();
+  if (value.dtype == DType::f8e4m3) value.dtype = compute();
   return add_value(std::move(value), elements_[parameter]);
 }
 

@@ -165,6 +165,7 @@ class TapeBuilder {
   std::int64_t found_one_by_one(const OpSpec& spec) const;
   void push_parameter(std::string name, std::vector<std::int64_t> shape, std::string tie,
                       bool trainable);
+  void push_adapter(std::string name, std::vector<std::int64_t> shape);
   void run(const Node& node);
   void hold_through(std::size_t first_op, Gradients gradients);
   void accumulate(ValueIndex value, ValueIndex gradient);

@@ -116,6 +116,8 @@ struct Trainable {
   std::vector<std::string> targets;
   std::int64_t rank = 8;
   double dropout = 0;  ///< before adapters
+  /// Adapters of a 16-bit model are fp32 (PEFT's autocast_adapter_dtype): each casts its input.
+  bool wide_adapters = false;
   /// Of one module, by build_model(): frozen parameters get gradients all the same.
   bool frozen_get_gradients = false;
 };
@@ -167,6 +169,11 @@ struct Train {
   bool autocast = false;
   std::optional<bool> dropout;  ///< whether dropout ops run; unset: as the model's config says
 };
+
+/// Of trained parameters, their gradients and optimizer states.
+inline DType trained_type(const Train& train) {
+  return train.trainable.wide_adapters ? DType::f32 : train.master;
+}
 
 /// [parallel]
 struct Parallel {

@@ -104,6 +104,10 @@ constexpr std::array kKeys{
                 kEveryStrategy, kLora},
     WorkloadKey{"train.lora_dropout", "number from 0 to 0.999", "0", "Before adapters",
                 set_lora_dropout, kOne, kEveryStrategy, kLora},
+    WorkloadKey{"train.lora_fp32", kFlag,
+                "as PEFT: with 16-bit parameters, if not sharded together",
+                "Adapters are fp32 beside 16-bit parameters, and cast their input", set_lora_fp32,
+                kOne, kPeft, kOwnDtype},
     WorkloadKey{"train.float8", "none | tensorwise | rowwise | delayed", "none",
                 "Linears of the blocks multiply in float8: torchao's two scalings, or Transformer "
                 "Engine's delayed one",

@@ -15,6 +15,7 @@ inline constexpr StrategySet kFsdp1 = set_of(Strategy::fsdp1);
 inline constexpr StrategySet kFsdp2 = set_of(Strategy::fsdp2);
 inline constexpr StrategySet kFsdp = set_of(Strategy::fsdp1, Strategy::fsdp2);
 inline constexpr StrategySet kDdp = set_of(Strategy::ddp);
+inline constexpr StrategySet kPeft = set_of(Strategy::single, Strategy::ddp, Strategy::fsdp1);
 inline constexpr StrategySet kZero2 = set_of(Strategy::zero2);
 inline constexpr StrategySet kZero3 = set_of(Strategy::zero3);
 inline constexpr StrategySet kZeros = set_of(Strategy::zero2, Strategy::zero3);
@@ -31,6 +32,14 @@ inline constexpr KeyNeeds kNothing{};
 inline constexpr KeyNeeds kLora{"train.trainable = lora", [](const Workload& w) {
                                   return w.train.trainable.kind == Trainable::Kind::lora;
                                 }};
+/// Adapters may have a dtype of their own: others are short, and FSDP1 flattens none with them.
+inline constexpr KeyNeeds kOwnDtype{
+    "train.trainable = lora, train.precision = bf16 and, with FSDP1, parallel.use_orig_params = "
+    "false",
+    [](const Workload& w) {
+      return kLora.holds(w) && size_of(w.train.master) < size_of(DType::f32) &&
+             (w.parallel.strategy != Strategy::fsdp1 || !w.parallel.use_orig_params);
+    }};
 inline constexpr KeyNeeds kSgd{
     "train.optimizer = sgd", [](const Workload& w) { return w.train.optimizer == Optimizer::sgd; }};
 inline constexpr KeyNeeds kAdamw{"train.optimizer = adamw", [](const Workload& w) {

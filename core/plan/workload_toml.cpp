@@ -12,6 +12,7 @@
 #include "core/plan/key_values.h"
 #include "core/plan/module_tree_toml.h"
 #include "core/plan/workload_keys.h"
+#include "core/plan/workload_needs.h"
 #include "core/plan/workload_warnings.h"
 
 namespace foregather::plan {
@@ -189,6 +190,10 @@ void fill_dependent_defaults(Workload& workload) {
   if (trainable.kind == Trainable::Kind::lora && workload.train.compile == Compile::none &&
       !workload.is_set("parallel.use_orig_params"))
     parallel.use_orig_params = false;
+  if (!workload.is_set("train.lora_fp32"))
+    trainable.wide_adapters = trainable.kind == Trainable::Kind::lora;
+  trainable.wide_adapters = trainable.wide_adapters && kOwnDtype.holds(workload) &&
+                            (set_of(parallel.strategy) & kPeft) != 0;
   if (!workload.is_set("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
 }
 

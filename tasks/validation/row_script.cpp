@@ -189,6 +189,12 @@ bool names_fused_norms(const MeasuredRow& row) {
   return is_liger || affirms(words, "foak");
 }
 
+bool names_peft(const MeasuredRow& row) {
+  const std::string words = lower(row.source + "; " + row.strategy_text + "; " + row.notes);
+  return affirms(words, "peft") || affirms(words, "sfttrainer") ||
+         words.find("fms-acceleration") != std::string::npos;
+}
+
 bool names_no_sync(const MeasuredRow& row) {
   const std::string words = lower(row.strategy_text + "; " + row.notes);
   return affirms(words, "no_sync") || affirms(words, "no-sync") ||

@@ -106,6 +106,10 @@ bool names_fused_projection(const MeasuredRow& row);
 /// (foak)?
 bool names_fused_norms(const MeasuredRow& row);
 
+/// Are its adapters PEFT's, which are fp32 beside 16-bit weights (since 0.12)? Its source, strategy
+/// or notes name PEFT, TRL's SFTTrainer or fms-acceleration's benchmarks.
+bool names_peft(const MeasuredRow& row);
+
 /// Do the row's strategy or notes say that it reduces gradients in the last micro-batch alone?
 bool names_no_sync(const MeasuredRow& row);
 

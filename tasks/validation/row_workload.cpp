@@ -223,6 +223,9 @@ class Translator {
     set("train.trainable", std::string("lora"));
     if (script_.mixes_frozen && row_.strategy.starts_with("fsdp1"))
       set("parallel.use_orig_params", std::string("true"));
+    const bool has_dtypes =
+        row_.strategy == "single" || row_.strategy == "ddp" || row_.strategy.starts_with("fsdp1");
+    if (has_dtypes) set("train.lora_fp32", std::string(names_peft(row_) ? "true" : "false"));
     if ((*lora)->rank) set("train.lora_rank", *(*lora)->rank);
     if ((*lora)->targets.empty()) return {};
     std::vector<std::string> quoted;

@@ -105,7 +105,8 @@ TEST_CASE("only adapters have gradients and optimizer states") {
     const auto graph = plan::lower(plan::build_model(*shape, read->train), *read);
     REQUIRE(graph);
     const Bytes share = std::string(strategy) == "ddp" ? 1 : 2;
-    CHECK(bytes_of(*graph, Cause::optimizer_state) == 2 * 2 * kAdapters / share * kWide + 8 * 4);
+    const Bytes type = share == 1 ? 4 : kWide;  // PEFT's are fp32; FSDP2 has one dtype for all
+    CHECK(bytes_of(*graph, Cause::optimizer_state) == 2 * 2 * kAdapters / share * type + 8 * 4);
     CHECK(bytes_of(*graph, Cause::reduced_gradient) ==
           (share == 1 ? 0 : 2 * kAdapters / share * kWide));
     for (const Storage& storage : graph->storages) {
@@ -114,6 +115,24 @@ TEST_CASE("only adapters have gradients and optimizer states") {
         CHECK(name.find("lora") != std::string::npos);
     }
   }
+}
+
+TEST_CASE("fp32 adapters save their input in fp32, and make the sum with their linear in it") {
+  const auto peak = [](const std::string& strategy, const char* wide) {
+    const std::string ranks = strategy == "single" ? "1" : "2";
+    return summary_of(strategy,
+                      {std::string("train.lora_fp32=") + wide, "parallel.world_size=" + ranks})
+        .slow()
+        .memory.peaks.requested;
+  };
+  // The norm's output in fp32 for each of two adapters A instead of once as it is, in two blocks;
+  // what A made in fp32; fp32 weights and states. Gradients are made later; DDP has a bucket of
+  // them.
+  constexpr Bytes kRow = kTokens * kHidden * kWide, kLow = kTokens * kRank * kWide;
+  constexpr Bytes kMore = 2 * (2 * 2 * kRow - kRow + 2 * kLow) + 3 * 2 * kAdapters * kWide;
+  CHECK(peak("single", "true") - peak("single", "false") == kMore);
+  CHECK(peak("ddp", "true") - peak("ddp", "false") == kMore + 2 * kAdapters * kWide);
+  CHECK(peak("fsdp2", "true") == peak("fsdp2", "false"));
 }
 
 TEST_CASE("FSDP1 shards adapters apart from the frozen block that they are in") {
@@ -136,7 +155,7 @@ TEST_CASE("FSDP1 shards adapters apart from the frozen block that they are in") 
   };
   constexpr std::size_t kLeaves = 2 * 4;  // A and B of query and value, of two blocks
   const Graph apart = lowered({});
-  CHECK(bytes_of(apart, Cause::optimizer_state) == 2 * 2 * kAdapters / 2 * kWide + kLeaves * 4);
+  CHECK(bytes_of(apart, Cause::optimizer_state) == 2 * 2 * kAdapters / 2 * 4 + kLeaves * 4);
   CHECK(count(apart, OpKind::reduce_scatter) == kLeaves);
   // The root stays gathered, and so does the first block as nothing before it is trained.
   CHECK(count(apart, OpKind::all_gather) == 1 + 2 * 2 + 2 * kLeaves);
@@ -158,6 +177,19 @@ TEST_CASE("FSDP1 shards adapters apart from the frozen block that they are in") 
                  OpKind::all_gather);
   };
   CHECK(accumulated("3") == accumulated("2"));
+
+  // What is gathered and reduced has the dtype of its unit.
+  const auto message_bytes = [](const Graph& graph, OpKind kind) {
+    Bytes bytes = 0;
+    for (const OpId op : body_ops(graph))
+      if (graph.at(op).kind == kind) bytes += graph.at(graph.at(op).cost).message_bytes;
+    return bytes;
+  };
+  const Graph narrow = lowered({"train.lora_fp32=false"});
+  CHECK(message_bytes(apart, OpKind::reduce_scatter) == 2 * kAdapters * 4);
+  CHECK(message_bytes(narrow, OpKind::reduce_scatter) == 2 * kAdapters * kWide);
+  CHECK(message_bytes(apart, OpKind::all_gather) - message_bytes(narrow, OpKind::all_gather) ==
+        2 * 2 * kAdapters * kWide);
 
   const Graph mixed = lowered({"parallel.use_orig_params=true"});
   CHECK(count(mixed, OpKind::reduce_scatter) == 2);

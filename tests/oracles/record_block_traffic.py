@@ -5,11 +5,12 @@
 
 Nothing runs: the block is on the meta device, and every operator that PyTorch dispatches is counted: the bytes of each tensor that it
 takes or returns, of a broadcast one what is stored. Views move nothing. Attention itself is replaced by a function that only has
-its shapes. Needs torch and transformers; a few seconds.
+its shapes. Needs torch, transformers and peft; a few seconds.
 """
 
 import json
 
+import peft
 import torch
 import torch.nn.functional as functional
 import transformers
@@ -28,6 +29,9 @@ CASES = {
     "qwen3": {"model_type": "qwen3", "num_key_value_heads": 4, "head_dim": 64},
     "mistral": {"model_type": "mistral", "num_key_value_heads": 4, "head_dim": 64},
 }
+# PEFT's adapters: in fp32, its default beside 16-bit weights, and as those are.
+ADAPTERS = {"llama_lora": True, "llama_lora_16": False}
+LORA = {"r": 16, "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj"]}
 
 
 class NoAttention(torch.autograd.Function):
@@ -70,9 +74,12 @@ def stored(tensor):
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
-def record(config):
+def record(config, wide=None):
     with torch.device("meta"):
         model = AutoModel.from_config(AutoConfig.for_model(**config), attn_implementation="sdpa").bfloat16()
+        if wide is not None:
+            model = peft.get_peft_model(model, peft.LoraConfig(**LORA)).base_model.model
+            model = model if wide else model.bfloat16()
         block = model.layers[0]
         positions = torch.arange(TOKENS).unsqueeze(0)
         hidden = torch.empty(1, TOKENS, config["hidden_size"], dtype=torch.bfloat16, requires_grad=True)
@@ -94,7 +101,11 @@ def main():
     for name, own in CASES.items():
         config = {**COMMON, **own}
         cases.append({"name": name, "config": config, "tokens": TOKENS, **record(config)})
-    print(json.dumps({"versions": {"torch": torch.__version__, "transformers": transformers.__version__}, "cases": cases}, indent=1))
+    for name, wide in ADAPTERS.items():
+        config = {**COMMON, **CASES["llama"]}
+        cases.append({"name": name, "config": config, "tokens": TOKENS, "lora": {**LORA, "fp32": wide}, **record(config, wide)})
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__, "peft": peft.__version__}
+    print(json.dumps({"versions": versions, "cases": cases}, indent=1))
 
 
 main()

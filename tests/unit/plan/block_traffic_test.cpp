@@ -15,8 +15,12 @@ using namespace foregather::test;
 
 namespace {
 
-Tape eager_block_of(const ModelConfig& config, std::int64_t tokens, Compile compile) {
+// The second block: its input has a gradient whatever is trained.
+Tape eager_block_of(ModelConfig config, std::int64_t tokens, Compile compile,
+                    const Trainable& trainable = {}) {
+  config.layers = 2;
   Train train;
+  train.trainable = trainable;
   train.micro_batch = 1;
   train.seq_len = tokens;
   train.compute = DType::bf16;
@@ -25,7 +29,7 @@ Tape eager_block_of(const ModelConfig& config, std::int64_t tokens, Compile comp
   implementation.fused_rms_norm = false;
   implementation.repeat_kv = false;
   const Model model = build_model(config, train, implementation);
-  return model.tapes[std::ranges::find_if(model.modules, &Module::is_block)->tape];
+  return model.tapes[(std::ranges::find_if(model.modules, &Module::is_block) + 1)->tape];
 }
 
 Bytes bytes_moved(const std::vector<TapeOp>& ops) {
@@ -43,6 +47,18 @@ std::int64_t places_of(const std::vector<TapeOp>& ops) {
   return sum;
 }
 
+/// The recording's adapters, if it has any.
+Trainable trainable_of(const nlohmann::json& row) {
+  Trainable trainable;
+  if (!row.contains("lora")) return trainable;
+  const nlohmann::json& lora = row["lora"];
+  trainable.kind = Trainable::Kind::lora;
+  trainable.rank = lora["r"].get<std::int64_t>();
+  trainable.targets = lora["target_modules"].get<std::vector<std::string>>();
+  trainable.wide_adapters = lora["fp32"].get<bool>();
+  return trainable;
+}
+
 }  // namespace
 
 TEST_CASE("eager blocks of transformers move the bytes that PyTorch dispatches") {
@@ -53,7 +69,8 @@ TEST_CASE("eager blocks of transformers move the bytes that PyTorch dispatches")
     const TemporaryFile json(row["config"].dump());
     const Result<ModelConfig> config = read_model_config(json.path());
     REQUIRE(config);
-    const Tape block = eager_block_of(*config, row["tokens"].get<std::int64_t>(), Compile::none);
+    const Tape block = eager_block_of(*config, row["tokens"].get<std::int64_t>(), Compile::none,
+                                      trainable_of(row));
     const auto bytes = [&](const char* pass) { return row[pass]["bytes"].get<double>(); };
     CHECK(static_cast<double>(bytes_moved(block.forward)) ==
           Approx(bytes("forward")).epsilon(0.03));

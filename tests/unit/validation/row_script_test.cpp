@@ -170,6 +170,10 @@ TEST_CASE("recipes of LoRA differ in what FSDP1 shards together") {
   row.source = "https://github.com/AnswerDotAI/fsdp_qlora/blob/main/benchmarks_03_2024.md";
   CHECK_FALSE(sets(*workload_of(row), "parallel.use_orig_params"));
   CHECK(value_of(*workload_of(row), "train.held_outputs") == "\"logits\"");
+  CHECK(value_of(*workload_of(row), "train.lora_fp32") == "false");
+  row.notes = "SFTTrainer, PEFT 0.13";
+  CHECK(value_of(*workload_of(row), "train.lora_fp32") == "true");
+  row.notes.clear();
   CHECK(value_of(*workload_of(row), "train.grad_accum") == "1");
   row.source = "https://github.com/Lightning-AI/litgpt/blob/main/tutorials/resource-tables.md";
   row.micro_batch = 4;
