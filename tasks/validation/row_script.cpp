@@ -191,7 +191,10 @@ bool names_fused_norms(const MeasuredRow& row) {
 
 bool names_peft(const MeasuredRow& row) {
   const std::string words = lower(row.source + "; " + row.strategy_text + "; " + row.notes);
-  return affirms(words, "peft") || affirms(words, "sfttrainer") ||
+  const auto names = [&](std::string_view word) {
+    return says(spaced(words), word) && affirms(words, word);
+  };
+  return names("peft") || names("sfttrainer") ||
          words.find("fms-acceleration") != std::string::npos;
 }
 

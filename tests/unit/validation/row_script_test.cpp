@@ -173,6 +173,10 @@ TEST_CASE("recipes of LoRA differ in what FSDP1 shards together") {
   CHECK(value_of(*workload_of(row), "train.lora_fp32") == "false");
   row.notes = "SFTTrainer, PEFT 0.13";
   CHECK(value_of(*workload_of(row), "train.lora_fp32") == "true");
+  for (const char* others : {"DistributedSFTTrainer", "adapters of our own, without PEFT"}) {
+    row.notes = others;
+    CHECK(value_of(*workload_of(row), "train.lora_fp32") == "false");
+  }
   row.notes.clear();
   CHECK(value_of(*workload_of(row), "train.grad_accum") == "1");
   row.source = "https://github.com/Lightning-AI/litgpt/blob/main/tutorials/resource-tables.md";
