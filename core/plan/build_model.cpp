@@ -329,6 +329,7 @@ Model build_model(const ModelConfig& config, const Workload& workload,
   const ShardLayout layout = shard_layout(model, parallel.wrap, TiedUnits::at_root);
   const std::vector<bool> in_part = trained_in_part(model, layout);
   std::vector<bool> get_gradients;
+  get_gradients.reserve(layout.unit_of_module.size());
   for (const std::uint32_t unit : layout.unit_of_module) get_gradients.push_back(in_part[unit]);
   if (std::ranges::find(get_gradients, true) == get_gradients.end()) return model;
   const std::int64_t flops = model.flops;

@@ -189,6 +189,19 @@ std::string pictures_text(const Validation& validation, const std::string& folde
   return text;
 }
 
+std::string wrong_fits_text(const Validation& validation) {
+  std::string text =
+      fmt::format("\nWrong answers to \"does it fit?\": {}.\n", validation.wrong_fits());
+  for (const RowResult& row : validation.rows) {
+    if (!row.is_wrong_fit()) continue;
+    const RowPrediction& p = row.prediction;
+    text += fmt::format("- `{}` {}; predicted to take {} of {}\n", row.row.id,
+                        p.fits ? "ran out of memory" : "ran", format_bytes(p.reserved + p.outside),
+                        format_bytes(p.capacity));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<Picture> pictures_of(const Validation& validation) {
@@ -211,8 +224,7 @@ std::string report_markdown(const Validation& validation, const std::string& fol
                         : *bar.holds ? "yes"
                                      : "**no**");
   text += "\n## By tier\n\n" + markdown_table(kHeads, tier_rows(validation));
-  text += fmt::format("\nWrong answers to \"does it fit?\": {}.\n", validation.wrong_fits());
-  text += pictures_text(validation, folder, Picture::About::steps);
+  text += wrong_fits_text(validation) + pictures_text(validation, folder, Picture::About::steps);
   text += "\n## By group\n\n";
   std::vector<std::vector<std::string>> groups;
   for (const auto& [group, rows] : by_group(validation.rows))

@@ -198,11 +198,11 @@ TEST_CASE("FSDP1 shards adapters apart from the frozen block that they are in") 
 }
 
 TEST_CASE("of an FSDP1 shard group the rank is lowered whose optimizer holds most") {
-  const auto states = [](const std::vector<std::string>& sets) {
+  const auto states = [](std::vector<std::string> sets) {
+    sets.insert(sets.end(), {"train.clip_grad_norm=true", "parallel.use_orig_params=true"});
     const TemporaryFile config(kConfig);
     const TemporaryFile source(workload(config.path(), "fsdp1"));
-    auto read = plan::read_workload(
-        source.path(), with(sets, {"train.clip_grad_norm=true", "parallel.use_orig_params=true"}));
+    auto read = plan::read_workload(source.path(), sets);
     REQUIRE(read);
     auto shape = plan::read_model(*read);
     REQUIRE(shape);

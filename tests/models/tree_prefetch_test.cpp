@@ -103,8 +103,8 @@ TEST_CASE("prefetching before backward pays on a slow network what PyTorch PR 70
   const Step pre("roberta_1gb_slow_network", "pre");
   CHECK(change_of_time(none.time(), pre.time()) < -15);
   CHECK(change_of_time(none.time(), pre.time()) > -25);
-  for (const auto peak : {&sim::MemoryPeaks::allocated, &sim::MemoryPeaks::active,
-                          &sim::MemoryPeaks::requested}) {
+  for (const auto peak :
+       {&sim::MemoryPeaks::allocated, &sim::MemoryPeaks::active, &sim::MemoryPeaks::requested}) {
     CHECK(change_of_time(none.peaks().*peak, pre.peaks().*peak) > 5);
     CHECK(change_of_time(none.peaks().*peak, pre.peaks().*peak) < 15);
     CHECK(change_of_time(none.peaks().*peak, post.peaks().*peak) < 0.1);

@@ -8,6 +8,7 @@
 #include "tasks/validation/errors.h"
 #include "tasks/validation/fit.h"
 #include "tasks/validation/interconnect.h"
+#include "tasks/validation/report.h"
 #include "tasks/validation/row_machine.h"
 #include "tasks/validation/row_model.h"
 #include "tasks/validation/row_workload.h"
@@ -274,6 +275,9 @@ TEST_CASE("a published result that fits and a prediction that does not is a wron
   CHECK(validation->rows[0].time_error().has_value());
   CHECK(validation->rows[1].prediction.fits);
   CHECK(validation->wrong_fits() == 2);
+  const std::string report = report_markdown(*validation, "folder");
+  CHECK(report.find("- `one` ran; predicted to take ") != std::string::npos);
+  CHECK(report.find("- `two` ran out of memory; predicted to take ") != std::string::npos);
 }
 
 TEST_CASE("tables of collectives are predicted") {
