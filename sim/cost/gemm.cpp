@@ -60,11 +60,11 @@ double compute_time(const Cost& cost, const Hardware& hardware) {
   const double partial_sums = 8.0 * outputs / (hardware.memory.bandwidth / 1e9);
 
   const bool is_vector = cost.dtype == DType::f32;
+  const double tensor_rate =
+      std::max(matmul_rate(hardware, DType::bf16), matmul_rate(hardware, DType::f16));
   const double pipeline_steps =
       kPipelineSteps *
-      (is_vector
-           ? std::min(matmul_rate(hardware, DType::f32) / matmul_rate(hardware, DType::bf16), 1.0)
-           : 1.0);
+      (is_vector ? std::min(matmul_rate(hardware, DType::f32) / tensor_rate, 1.0) : 1.0);
   double best = -1;
   for (const Tile& tile : is_vector ? std::span<const Tile>(kVectorTiles) : kTiles) {
     const double tiles = batch * ceil_div(cost.m, tile.rows) * ceil_div(cost.n, tile.columns);
