@@ -205,7 +205,7 @@ class Fsdp1Schedule final : public StrategySchedule {
   TiedGradients tied_;
   std::optional<LossPlace> loss_;
   bool root_has_loss_;  ///< the root's call ends behind the loss
-  Fsdp1Types types_;
+  Fsdp1Types types_;    ///< of units but those of fp32 adapters
   Fsdp1Sharding sharding_;
   ShardGroups groups_;
   ProcessGroup world_;           ///< of NO_SHARD

@@ -115,7 +115,7 @@ void Fsdp1Schedule::init(ModuleWriter& modules) {
     if (!has_work(unit)) continue;
     add_buffers(unit);
     if (before != nullptr && before->flat.elements == unit.flat.elements &&
-        before->is_alone == unit.is_alone && before->types.stored == unit.types.stored) {
+        before->is_alone == unit.is_alone && before->types == unit.types) {
       unit.costs = before->costs;
     } else {
       costs_.push_back(costs_of(unit));
@@ -300,7 +300,10 @@ Fsdp1Costs Fsdp1Schedule::costs_of(const Fsdp1Unit& unit) {
 // for the compute stream before the memory is used again.
 void Fsdp1Schedule::drop_gradients() {
   if (offloads()) return;
-  const StreamId owner = types_.casts_out() ? all_reduce_stream_ : post_backward_stream_;
+  const bool casts_out = std::ranges::any_of(units_, [this](const Fsdp1Unit& unit) {
+    return has_work(unit) && unit.is_trained && unit.types.casts_out();
+  });
+  const StreamId owner = casts_out ? all_reduce_stream_ : post_backward_stream_;
   lowering_.wait_stream(owner, lowering_.compute);
   for (const Fsdp1Unit& unit : units_)
     if (has_work(unit) && unit.is_trained) lowering_.free(unit.gradient);

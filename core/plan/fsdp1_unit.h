@@ -18,6 +18,7 @@ struct Fsdp1Types {
   DType gathered = DType::f32;
   DType reduced = DType::f32;
 
+  bool operator==(const Fsdp1Types&) const = default;
   bool casts_in() const { return gathered != stored; }
   bool casts_gradient() const { return reduced != gathered; }
   bool casts_out() const { return reduced != stored; }

@@ -85,10 +85,11 @@ Status check_ddp(const Workload& workload) {
                    "parallel.param_dtype is {}, but DDP gathers nothing and computes in {}: set "
                    "train.precision",
                    key_name(parallel.param_dtype), key_name(workload.train.compute));
-  if (parallel.reduce_dtype != workload.train.master)
+  if (parallel.reduce_dtype != workload.train.master &&
+      parallel.reduce_dtype != trained_type(workload.train))
     return fail_at(workload.place_of({"parallel.reduce_dtype", "train.precision"}),
                    "parallel.reduce_dtype is {}, but DDP reduces gradients in the parameters' {}",
-                   key_name(parallel.reduce_dtype), key_name(workload.train.master));
+                   key_name(parallel.reduce_dtype), key_name(trained_type(workload.train)));
   return {};
 }
 

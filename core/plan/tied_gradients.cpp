@@ -1,19 +1,31 @@
 #include "core/plan/tied_gradients.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace foregather::plan {
 
 namespace {
 
+bool is_gradient_of(const Tape& tape, ValueIndex value, ParameterIndex index) {
+  return tape.values[value].kind == ValueKind::parameter_grad &&
+         tape.values[value].parameter == index;
+}
+
 /// The op that makes the parameter's gradient; none: it gets none.
 const TapeOp* maker_of_gradient(const Tape& tape, ParameterIndex index) {
   for (const TapeOp& op : tape.backward)
     for (const ValueIndex value : op.writes)
-      if (tape.values[value].kind == ValueKind::parameter_grad &&
-          tape.values[value].parameter == index)
-        return &op;
+      if (is_gradient_of(tape, value, index)) return &op;
   return nullptr;
+}
+
+/// Is it a sum already, of a loss in chunks?
+bool is_sum(const Tape& tape, ParameterIndex index) {
+  return std::ranges::any_of(tape.backward, [&](const TapeOp& op) {
+    return std::ranges::any_of(
+        op.updates, [&](ValueIndex value) { return is_gradient_of(tape, value, index); });
+  });
 }
 
 }  // namespace
@@ -28,7 +40,8 @@ TiedGradients::TiedGradients(Lowering& lowering)
       const TapeOp* maker = maker_of_gradient(tape, p);
       if (maker == nullptr) continue;
       Row& row = rows_[lowering.layout.row_of(m, p)];
-      if (row.shares++ == 0) row.makes_sum = maker->cost.kind == OpKind::gemm && !tape.is_compiled;
+      if (row.shares++ == 0)
+        row.makes_sum = maker->cost.kind == OpKind::gemm && !tape.is_compiled && !is_sum(tape, p);
     }
   }
   for (Row& row : rows_) row.makes_sum = row.makes_sum && row.shares > 1;

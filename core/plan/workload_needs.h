@@ -32,13 +32,15 @@ inline constexpr KeyNeeds kNothing{};
 inline constexpr KeyNeeds kLora{"train.trainable = lora", [](const Workload& w) {
                                   return w.train.trainable.kind == Trainable::Kind::lora;
                                 }};
-/// Adapters may have a dtype of their own: others are short, and FSDP1 flattens none with them.
+/// Adapters may have a dtype of their own: others are short, FSDP1 flattens none with them, and no
+/// autocast makes them short again.
 inline constexpr KeyNeeds kOwnDtype{
     "train.trainable = lora, train.precision = bf16 and, with FSDP1, parallel.use_orig_params = "
-    "false",
+    "false and parallel.param_dtype = bf16",
     [](const Workload& w) {
+      const bool is_apart = !w.parallel.use_orig_params && w.parallel.param_dtype != DType::f32;
       return kLora.holds(w) && size_of(w.train.master) < size_of(DType::f32) &&
-             (w.parallel.strategy != Strategy::fsdp1 || !w.parallel.use_orig_params);
+             (w.parallel.strategy != Strategy::fsdp1 || is_apart);
     }};
 inline constexpr KeyNeeds kSgd{
     "train.optimizer = sgd", [](const Workload& w) { return w.train.optimizer == Optimizer::sgd; }};

@@ -59,7 +59,7 @@ Status be_one_rank(Workload& workload) {
   world = nodes = workload.cluster.gpus_per_node = 1;
   workload.parallel.shard_size = 1;
   workload.parallel.param_dtype = workload.train.compute;
-  workload.parallel.reduce_dtype = workload.train.master;
+  workload.parallel.reduce_dtype = trained_type(workload.train);
   return {};
 }
 
@@ -171,7 +171,7 @@ Status resolve_workload(Workload& workload, const ModelConfig& model) {
         parallel.param_dtype == DType::f32));
   // States of the parameters' own dtype are those that torch.optim makes.
   StateType& states = workload.train.optimizer_state;
-  const DType master = workload.train.master;
+  const DType master = trained_type(workload.train);
   if ((states == StateType::f32 && master == DType::f32) ||
       (states == StateType::bf16 && master == DType::bf16))
     states = StateType::as_master;

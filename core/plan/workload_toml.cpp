@@ -194,6 +194,8 @@ void fill_dependent_defaults(Workload& workload) {
     trainable.wide_adapters = trainable.kind == Trainable::Kind::lora;
   trainable.wide_adapters = trainable.wide_adapters && kOwnDtype.holds(workload) &&
                             (set_of(parallel.strategy) & kPeft) != 0;
+  if (is_whole(parallel.strategy) && !workload.is_set("parallel.reduce_dtype"))
+    parallel.reduce_dtype = trained_type(workload.train);
   if (!workload.is_set("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
 }
 

@@ -117,6 +117,41 @@ TEST_CASE("only adapters have gradients and optimizer states") {
   }
 }
 
+TEST_CASE("fp32 adapters are reduced and updated in fp32, under every strategy that has them") {
+  const std::vector<std::vector<std::string>> variants{
+      {"parallel.strategy=fsdp1", "parallel.reduce_dtype=fp32", "parallel.shard_size=1"},
+      {"parallel.strategy=fsdp1", "parallel.reduce_dtype=fp32", "parallel.world_size=4",
+       "parallel.shard_size=2"},
+      {"parallel.strategy=fsdp1", "parallel.param_dtype=fp32"},
+      {"parallel.strategy=fsdp1", "parallel.sharding=no_shard"},
+      {"parallel.strategy=fsdp1", "parallel.offload=all"},
+      {"parallel.strategy=ddp", "parallel.reduce_dtype=fp32"},
+      {"parallel.strategy=ddp", "parallel.gradient_as_bucket_view=true"},
+      {"parallel.strategy=ddp", "train.optimizer_state=fp32"},
+      {"parallel.strategy=ddp", "train.optimizer_state=bf16"},
+      {"parallel.strategy=single", "parallel.world_size=1"}};
+  for (const auto& variant : variants)
+    for (const char* accumulation : {"1", "3"}) {
+      std::string all;
+      for (const std::string& set : variant) all += set + ' ';
+      INFO(all << accumulation);
+      const bool is_one = variant.front().ends_with("single");
+      const TemporaryFile config(kConfig);
+      const TemporaryFile source(workload(config.path(), "fsdp1"));
+      std::vector<std::string> sets = variant;
+      sets.push_back(std::string("train.grad_accum=") + accumulation);
+      if (!is_one) sets.emplace_back("train.no_sync=true");
+      auto read = plan::read_workload(source.path(), sets);
+      if (!read) FAIL(read.error().text());
+      const auto shape = plan::read_model(*read);
+      REQUIRE(shape);
+      REQUIRE(plan::resolve_workload(*read, *shape));
+      const auto graph = plan::lower(plan::build_model(*shape, *read), *read);
+      if (!graph) FAIL(graph.error().text());
+      for (const Problem& problem : validate(*graph)) FAIL_CHECK(problem.message);
+    }
+}
+
 TEST_CASE("fp32 adapters save their input in fp32, and make the sum with their linear in it") {
   const auto peak = [](const std::string& strategy, const char* wide) {
     const std::string ranks = strategy == "single" ? "1" : "2";
