@@ -154,12 +154,8 @@ class Base {
   }
 
  private:
-  std::optional<DType> type() const {
-    return float8_ ? std::optional(DType::f8e4m3) : std::nullopt;
-  }
-  std::optional<DType> type(const TapeBuilder& t) const {
-    return float8_ ? std::optional(DType::f8e4m3) : std::optional(t.dtype(x_));
-  }
+  // Of the products.
+  DType type(const TapeBuilder& t) const { return float8_ ? DType::f8e4m3 : t.dtype(x_); }
 
   Narrow narrow_weight(TapeBuilder& t, Scaling scaling, std::int64_t scales) const {
     if (gathered_) return {weight_, {}};
@@ -194,7 +190,7 @@ class Base {
     std::vector<ValueIndex> reads = {x.narrow, weight.narrow};
     if (bias_) reads.push_back(*bias_);
     const bool keep = !bias_ && t.next_matmul_is_kept();
-    t.gemm(std::move(reads), y, 1, rows_, out_, in_, kLinearHostOps, keep, spec.holds, type());
+    t.gemm(std::move(reads), y, 1, rows_, out_, in_, kLinearHostOps, keep, spec.holds, type(t));
     t.node({y}, [base = *this, x = x.turned, weight = weight.turned](TapeBuilder& b,
                                                                      TapeBuilder::Gradients g) {
       base.delayed_backward(b, *g[0], x, weight);
@@ -208,11 +204,11 @@ class Base {
     const Both narrow = cast_both_ways(b, dy, DType::f8e5m2, bias);
     if (b.needs_gradient(x_)) {
       const ValueIndex dx = b.make("grad " + b.name(x_), b.elements(x_));
-      b.gemm({narrow.narrow, weight}, dx, 1, rows_, in_, out_, 1, false, {}, type());
+      b.gemm({narrow.narrow, weight}, dx, 1, rows_, in_, out_, 1, false, {}, type(b));
       b.give(x_, dx);
     }
     if (b.needs_gradient(weight_))
-      b.weight_gemm({narrow.turned, x}, b.gradient_of(weight_), 1, out_, in_, rows_, type());
+      b.weight_gemm({narrow.turned, x}, b.gradient_of(weight_), 1, out_, in_, rows_, type(b));
   }
 
   // --- in float8, by torchao ---
@@ -222,7 +218,7 @@ class Base {
     const Narrow weight = across(b, narrow_weight(b, athwart(b), in_));
     const auto scale = product_of_scales(b, dy, weight, times(rows_, in_));
     const ValueIndex dx = b.make(scale ? name + ", not scaled" : name, b.elements(x_));
-    b.gemm({dy.value, weight.value}, dx, 1, rows_, in_, out_, 1, false, {}, type());
+    b.gemm({dy.value, weight.value}, dx, 1, rows_, in_, out_, 1, false, {}, type(b));
     if (!scale) return b.give(x_, dx);
     const ValueIndex scaled = b.make(name, b.elements(x_));
     b.elementwise({dx, *scale}, {scaled});
@@ -233,7 +229,7 @@ class Base {
     const ValueIndex dw = b.gradient_of(weight_);
     const Narrow x = across(b, to_float8(b, x_, athwart(b), in_, DType::f8e4m3));
     const auto scale = product_of_scales(b, dy, x, times(out_, in_));
-    b.weight_gemm({dy.value, x.value}, dw, 1, out_, in_, rows_, type());
+    b.weight_gemm({dy.value, x.value}, dw, 1, out_, in_, rows_, type(b));
     if (!scale) return;
     OpSpec multiply;
     multiply.reads = {*scale};

@@ -102,7 +102,7 @@ TEST_CASE("only adapters have gradients and optimizer states") {
     REQUIRE(read);
     auto shape = plan::read_model(*read);
     REQUIRE(shape);
-    const auto graph = plan::lower(plan::build_model(*shape, read->train), *read);
+    const auto graph = plan::lower(plan::build_model(*shape, *read), *read);
     REQUIRE(graph);
     const Bytes share = std::string(strategy) == "ddp" ? 1 : 2;
     const Bytes type = share == 1 ? 4 : kWide;  // PEFT's are fp32; FSDP2 has one dtype for all
@@ -178,7 +178,7 @@ TEST_CASE("FSDP1 shards adapters apart from the frozen block that they are in") 
     REQUIRE(read);
     auto shape = plan::read_model(*read);
     REQUIRE(shape);
-    auto graph = plan::lower(plan::build_model(*shape, read->train), *read);
+    auto graph = plan::lower(plan::build_model(*shape, *read), *read);
     REQUIRE(graph);
     for (const Problem& problem : validate(*graph)) FAIL_CHECK(problem.message);
     return std::move(*graph);
@@ -241,7 +241,7 @@ TEST_CASE("of an FSDP1 shard group the rank is lowered whose optimizer holds mos
     REQUIRE(read);
     auto shape = plan::read_model(*read);
     REQUIRE(shape);
-    const auto graph = plan::lower(plan::build_model(*shape, read->train), *read);
+    const auto graph = plan::lower(plan::build_model(*shape, *read), *read);
     REQUIRE(graph);
     for (const Problem& problem : validate(*graph)) FAIL_CHECK(problem.message);
     Bytes bytes = 0;
