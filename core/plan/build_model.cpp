@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "core/plan/build_ends.h"
 #include "core/plan/build_families.h"
+#include "core/plan/build_loss.h"
 #include "core/plan/build_tree.h"
 #include "core/plan/compile_tape.h"
 #include "core/plan/fsdp1_unit.h"

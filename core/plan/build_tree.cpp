@@ -5,6 +5,7 @@
 
 #include "core/plan/build_ends.h"
 #include "core/plan/build_families.h"
+#include "core/plan/build_loss.h"
 #include "core/plan/trainable.h"
 
 namespace foregather::plan {

@@ -3,6 +3,7 @@
 
 #include "core/plan/build_ends.h"
 #include "core/plan/build_families.h"
+#include "core/plan/build_loss.h"
 #include "core/plan/model_names.h"
 
 namespace foregather::plan {

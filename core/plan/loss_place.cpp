@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/plan/build_ends.h"
+#include "core/plan/build_loss.h"
 
 namespace foregather::plan {
 

@@ -33,7 +33,7 @@ TINY = (128, 2, 4, 2, 256, 512)
 # By name: dimensions, and what the keys of a workload say.
 BASE = dict(layers=None, micro_batch=1, seq_len=8192, world_size=8, checkpointing="none", compile=False,
             compile_loss=False, float8=None, optimizer="foreach", repeat_kv=True, complex_rotary=True,
-            wrap="block", attention="sdpa", family="llama")
+            wrap="block", attention="sdpa", family="llama", fused_norm=True)
 
 
 def case(model, **choices):
@@ -84,6 +84,12 @@ CASES = {
     "1b-hf": case("1b", micro_batch=2, seq_len=4096, family="hf", complex_rotary=False, repeat_kv=False),
     "8b-flash-l12": case("8b", layers=12, attention="flash"),
     "8b-flash-selective-l12": case("8b", layers=12, attention="flash", checkpointing="selective"),
+    "8b-chain-selective-l12": case("8b", layers=12, checkpointing="selective", fused_norm=False),
+    "8b-chain-selective-compile-l12": case("8b", layers=12, checkpointing="selective", fused_norm=False, compile=True),
+    "8b-chain-selective-mb2-l12": case("8b", layers=12, micro_batch=2, checkpointing="selective", fused_norm=False),
+    "8b-chain-selective-mb2-compile-l12": case("8b", layers=12, micro_batch=2, checkpointing="selective",
+                                               fused_norm=False, compile=True),
+    "8b-chain-tensorwise-l12": case("8b", layers=12, checkpointing="selective", fused_norm=False, float8="tensorwise"),
     "1b-one-rank": case("1b", micro_batch=2, seq_len=4096, world_size=1),
 }
 
@@ -130,13 +136,30 @@ class FeedForward(nn.Module):
         return self.w2(F.silu(self.w1(x)) * self.w3(x))
 
 
+class ChainNorm(nn.Module):
+    """What torch.nn.RMSNorm dispatched before PyTorch 2.9."""
+
+    def __init__(self, hidden, eps):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(hidden)), eps
+
+    def forward(self, x):
+        wide = x.float()
+        scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True).add_(self.eps))
+        return (wide * scale).type_as(x) * self.weight
+
+
+def norm_of(fused):
+    return nn.RMSNorm if fused else ChainNorm
+
+
 class Block(nn.Module):
-    def __init__(self, hidden, heads, kv_heads, intermediate, repeat_kv, complex_rotary):
+    def __init__(self, hidden, heads, kv_heads, intermediate, repeat_kv, complex_rotary, fused_norm):
         super().__init__()
         self.attention = Attention(hidden, heads, kv_heads, repeat_kv, complex_rotary)
         self.feed_forward = FeedForward(hidden, intermediate)
-        self.attention_norm = nn.RMSNorm(hidden, eps=1e-5)
-        self.ffn_norm = nn.RMSNorm(hidden, eps=1e-5)
+        self.attention_norm = norm_of(fused_norm)(hidden, eps=1e-5)
+        self.ffn_norm = norm_of(fused_norm)(hidden, eps=1e-5)
 
     def forward(self, x, turns):
         h = x + self.attention(self.attention_norm(x), turns)
@@ -144,12 +167,14 @@ class Block(nn.Module):
 
 
 class Llama(nn.Module):
-    def __init__(self, hidden, layers, heads, kv_heads, intermediate, vocabulary, repeat_kv, complex_rotary):
+    def __init__(self, hidden, layers, heads, kv_heads, intermediate, vocabulary, repeat_kv, complex_rotary,
+                 fused_norm):
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, hidden)
         self.layers = nn.ModuleDict(
-            {str(i): Block(hidden, heads, kv_heads, intermediate, repeat_kv, complex_rotary) for i in range(layers)})
-        self.norm = nn.RMSNorm(hidden, eps=1e-5)
+            {str(i): Block(hidden, heads, kv_heads, intermediate, repeat_kv, complex_rotary, fused_norm)
+             for i in range(layers)})
+        self.norm = norm_of(fused_norm)(hidden, eps=1e-5)
         self.output = nn.Linear(hidden, vocabulary, bias=False)
 
     def forward(self, tokens, turns):
@@ -259,7 +284,7 @@ def train(name, settings, device, tiny, trace_folder, steps=6, warm_up=4):
         torch.backends.cuda.enable_cudnn_sdp(False)
     with torch.device("meta"):
         model = (transformers_llama(*dimensions) if settings["family"] == "hf" else
-                 Llama(*dimensions, settings["repeat_kv"], settings["complex_rotary"]))
+                 Llama(*dimensions, settings["repeat_kv"], settings["complex_rotary"], settings["fused_norm"]))
     if settings["float8"]:
         to_float8(model, settings["float8"])
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)

@@ -10,6 +10,7 @@ KEYS = {  # of a case of steps.py: key of a workload, and what llama_8b.toml and
     "compile": ("train.compile", False), "compile_loss": ("train.compile_loss", False),
     "float8": ("train.float8", None), "optimizer": ("train.optimizer_impl", "foreach"),
     "repeat_kv": ("train.repeat_kv", True), "complex_rotary": ("train.complex_rotary", True),
+    "fused_norm": ("train.fused_rms_norm", True),
     "attention": ("train.attention", "sdpa"), "wrap": ("parallel.wrap", "block"),
 }
 

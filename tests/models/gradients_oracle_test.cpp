@@ -38,11 +38,11 @@ Settings settings_of(const nlohmann::json& all, const nlohmann::json& row) {
 }
 
 /// Sums in the backward of tensors of so many bytes.
-Settings sums_of(const Graph& graph, Bytes bytes) {
+Settings sums_of(const Graph& graph, Bytes bytes, Role role = Role::accumulate) {
   Settings sums;
   for (const OpId id : body_ops(graph)) {
     const Op& op = graph.at(id);
-    if (op.role != Role::accumulate || op.phase != Phase::backward) continue;
+    if (op.role != role || op.kind != OpKind::elementwise || op.phase != Phase::backward) continue;
     const auto accesses = graph.accesses_of(op);
     if (graph.at(graph.at(accesses[0].tensor).storage).bytes != bytes) continue;
     const bool is_new = std::ranges::any_of(
@@ -79,6 +79,23 @@ TEST_CASE("a backward computes the gradients that PyTorch computes") {
     CHECK(sums_of(graph, table) == row["sums"].get<Settings>());
   }
   CHECK(all["cases"].size() == 18);
+}
+
+TEST_CASE("a loss in parts adds its weight's gradients as autograd does") {
+  const nlohmann::json loss = recorded_gradients()["loss"];
+  const std::string parts = std::to_string(loss["parts"].get<int>());
+  const auto sums = [&](const char* compile) {
+    const Graph graph = sample("tiny_fsdp2", {"parallel.strategy=single", "parallel.world_size=1",
+                                              "cluster.gpus_per_node=1", "train.precision=fp32",
+                                              "train.loss_chunks=" + parts,
+                                              std::string("train.compile=") + compile})
+                            .graph;
+    CHECK(validate(graph).empty());
+    return sums_of(graph, Bytes{4} * 1024 * 128, Role::compute);
+  };
+  CHECK(sums("none") == loss["weight"].get<Settings>());
+  CHECK(sums("per-block") == loss["weight"].get<Settings>());
+  CHECK(loss["bias"] == loss["weight"]);
 }
 
 TEST_CASE("the shares of a tied weight's gradient wait for each other, accumulating or not") {

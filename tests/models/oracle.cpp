@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/plan/build_ends.h"
+#include "core/plan/build_loss.h"
 #include "core/plan/shard_layout.h"
 #include "sim/memory/host_order.h"
 

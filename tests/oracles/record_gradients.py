@@ -5,7 +5,8 @@
 
 The tiny models of tiny_models.py on a fake process group. `products` counts the matrix products (attention is one call of its own)
 and `embeddings` the gradients of embeddings in the backward of the second step. `sums` are the sums of tensors of a tied weight's size in
-the order in which they come: "new" (aten::add) or "in place" (aten::add_). Needs torch; a few seconds.
+the order in which they come: "new" (aten::add) or "in place" (aten::add_). `loss` holds the sums of the gradients of a linear's weight and bias
+whose loss is computed in four checkpointed parts of the tokens, as torch.profiler saw them. Needs torch; a few seconds.
 """
 
 import json
@@ -14,7 +15,9 @@ import warnings
 
 import torch
 import torch.nn.functional as functional
+from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 import tiny_models
 
@@ -70,6 +73,27 @@ def record(case):
     return {"products": seen.products, "embeddings": seen.embeddings, "sums": seen.sums}
 
 
+def sums_of_parts(parts=4, width=8, vocab=20):
+    """Of a loss of `parts` parts of the tokens, each checkpointed: the sums of the gradients of its linear."""
+    linear = torch.nn.Linear(width, vocab)
+    labels = torch.zeros(parts * 3, dtype=torch.long)
+
+    def loss_of(hidden, wanted):
+        return functional.cross_entropy(linear(hidden).float(), wanted)
+
+    hidden = torch.randn(parts * 3, width, requires_grad=True) * 1
+    loss = sum(checkpoint(loss_of, *each, use_reentrant=False) for each in zip(hidden.chunk(parts), labels.chunk(parts)))
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
+        loss.backward()
+    sums = {"weight": [], "bias": []}
+    shapes = {"weight": [vocab, width], "bias": [vocab]}
+    for event in sorted(profiler.events(), key=lambda event: event.time_range.start):
+        for name, shape in shapes.items():
+            if event.name in ("aten::add", "aten::add_") and event.input_shapes[0] == shape:
+                sums[name].append("new" if event.name == "aten::add" else "in place")
+    return {"parts": parts, **sums}
+
+
 def main():
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -89,7 +113,7 @@ def main():
     ]
     for case in cases:
         case.update(record(case))
-    json.dump({"torch": torch.__version__, "python": sys.version.split()[0], "batch": BATCH, "seq_len": SEQ, "world": WORLD,
+    json.dump({"torch": torch.__version__, "python": sys.version.split()[0], "batch": BATCH, "seq_len": SEQ, "world": WORLD, "loss": sums_of_parts(),
                "configs": {name: tiny_models.CONFIGS[name] for name in sorted({case["model"] for case in cases})}, "cases": cases}, sys.stdout, indent=1)
     print()
 

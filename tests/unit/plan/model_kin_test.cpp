@@ -105,7 +105,7 @@ TEST_CASE("a loss in parts multiplies Granite's logits and adds Phi's bias") {
   const Tape phi = build_model(kin("phi"), train).tapes.back();
   CHECK(malformed(phi) == "");
   CHECK(count_of(phi, "grad lm_head.bias") == 1);
-  CHECK(count_of(phi, "grad bias of a part") == 3);
+  CHECK(count_of(phi, "grad bias of a part") == 4);
   CHECK(count_of(phi, "logits of a part, scaled") == 0);
 }
 
