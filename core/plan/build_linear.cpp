@@ -126,6 +126,7 @@ class Base {
   Base(TapeBuilder& t, ValueIndex x, const LinearSpec& spec)
       : x_(x),
         weight_(t.parameter(spec.weight)),
+        read_(weight_),
         in_(spec.in),
         out_(spec.out),
         rows_(t.elements(x) / spec.in),
@@ -135,12 +136,13 @@ class Base {
     const std::int64_t shape[] = {out_, in_};
     float8_ = t.is_block() && is_float8(t.train(), spec.weight, shape);
     gathered_ = t.dtype(weight_) == DType::f8e4m3;
+    if (t.dtype(weight_) == DType::f32 && t.dtype(x_) != DType::f32) read_ = narrow_copy(t);
   }
 
   ValueIndex forward(TapeBuilder& t, const LinearSpec& spec) const {
     const ValueIndex y = t.make(spec.name, times(rows_, out_), t.dtype(x_));
     if (is_delayed(t)) return delayed_forward(t, y, spec);
-    std::vector<ValueIndex> reads = {x_, weight_};
+    std::vector<ValueIndex> reads = {x_, read_};
     if (float8_) {
       const Narrow x = to_float8(t, x_, along(t), rows_, DType::f8e4m3);
       reads = {x.value, narrow_weight(t, along(t), out_).value};
@@ -164,17 +166,30 @@ class Base {
 
   void input_gradient(TapeBuilder& b, ValueIndex dy) const {
     const ValueIndex dx = b.make("grad " + b.name(x_), b.elements(x_), b.dtype(x_));
-    b.gemm({dy, weight_}, dx, 1, rows_, in_, out_, 1, false, {}, b.dtype(x_));
+    b.gemm({dy, read_}, dx, 1, rows_, in_, out_, 1, false, {}, b.dtype(x_));
     b.give(x_, dx);
   }
 
+  // torch.autocast: of an fp32 weight, and of its gradient.
+  ValueIndex narrow_copy(TapeBuilder& t) const {
+    const ValueIndex copy = t.make(t.name(weight_) + " narrowed", t.elements(weight_), t.dtype(x_));
+    t.op(pass(OpKind::cast, {weight_}, copy, 0));
+    return copy;
+  }
+
   ValueIndex weight_gradient(TapeBuilder& b, ValueIndex dy) const {
-    const ValueIndex dw = b.gradient_of(weight_);
+    const bool is_narrow = read_ != weight_;
+    const ValueIndex dw =
+        is_narrow ? b.scratch("grad " + b.name(read_), b.elements(read_), b.dtype(read_))
+                  : b.gradient_of(weight_);
     if (transposed_)
       b.weight_gemm({x_, dy}, dw, 1, in_, out_, rows_, b.dtype(x_));
     else
       b.weight_gemm({dy, x_}, dw, 1, out_, in_, rows_, b.dtype(x_));
-    return dw;
+    if (!is_narrow) return dw;
+    const ValueIndex wide = b.gradient_of(weight_);
+    b.op(pass(OpKind::cast, {dw}, wide, 0));
+    return wide;
   }
 
   // --- in float8, by Transformer Engine ---
@@ -301,6 +316,7 @@ class Base {
   }
 
   ValueIndex x_, weight_;
+  ValueIndex read_;  ///< the weight as products read it
   std::optional<ValueIndex> bias_;
   std::int64_t in_, out_, rows_;
   bool transposed_ = false;
@@ -314,7 +330,8 @@ namespace {
 
 ValueIndex plain(TapeBuilder& t, ValueIndex x, const LinearSpec& spec) {
   const DType weight = t.dtype(t.parameter(spec.weight));
-  const DType type = weight == DType::f32 ? weight : t.compute();
+  const bool is_wide = weight == DType::f32 && !t.train().trainable.autocasts_adapters;
+  const DType type = is_wide ? weight : t.compute();
   return Base(t, cast(t, x, type, "input of " + spec.name), spec).forward(t, spec);
 }
 

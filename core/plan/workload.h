@@ -118,6 +118,8 @@ struct Trainable {
   double dropout = 0;  ///< before adapters
   /// Adapters of a 16-bit model are fp32 (PEFT's autocast_adapter_dtype): each casts its input.
   bool wide_adapters = false;
+  /// Wide adapters multiply under torch.autocast: their input and weights are cast back.
+  bool autocasts_adapters = false;
   /// Of one module, by build_model(): frozen parameters get gradients all the same.
   bool frozen_get_gradients = false;
 };

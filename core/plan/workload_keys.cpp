@@ -108,6 +108,10 @@ constexpr std::array kKeys{
                 "as PEFT: with 16-bit parameters, if not sharded together",
                 "Adapters are fp32 beside 16-bit parameters, and cast their input", set_lora_fp32,
                 kOne, kPeft, kOwnDtype},
+    WorkloadKey{"train.lora_autocast", kFlag, "false",
+                "fp32 adapters multiply in the 16-bit dtype, under torch.autocast: bf16=True of "
+                "transformers' Trainer",
+                set_lora_autocast, kOne, kPeft, kWideLora},
     WorkloadKey{"train.float8", "none | tensorwise | rowwise | delayed", "none",
                 "Linears of the blocks multiply in float8: torchao's two scalings, or Transformer "
                 "Engine's delayed one",

@@ -42,6 +42,8 @@ inline constexpr KeyNeeds kOwnDtype{
       return kLora.holds(w) && size_of(w.train.master) < size_of(DType::f32) &&
              (w.parallel.strategy != Strategy::fsdp1 || is_apart);
     }};
+inline constexpr KeyNeeds kWideLora{
+    "train.lora_fp32 = true", [](const Workload& w) { return w.train.trainable.wide_adapters; }};
 inline constexpr KeyNeeds kSgd{
     "train.optimizer = sgd", [](const Workload& w) { return w.train.optimizer == Optimizer::sgd; }};
 inline constexpr KeyNeeds kAdamw{"train.optimizer = adamw", [](const Workload& w) {

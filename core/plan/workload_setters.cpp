@@ -127,6 +127,10 @@ Status set_lora_fp32(Workload& workload, const KeyValue& value) {
   return to_bool(value).map([&](bool wide) { workload.train.trainable.wide_adapters = wide; });
 }
 
+Status set_lora_autocast(Workload& workload, const KeyValue& value) {
+  return to_bool(value).map([&](bool on) { workload.train.trainable.autocasts_adapters = on; });
+}
+
 Status set_reshard(Workload& workload, const KeyValue& value) {
   if (const auto flag = to_bool(value)) {
     workload.parallel.reshard_after_forward = *flag;

@@ -105,6 +105,7 @@ Status set_lora_targets(Workload& workload, const KeyValue& value);
 Status set_lora_rank(Workload& workload, const KeyValue& value);
 Status set_lora_dropout(Workload& workload, const KeyValue& value);
 Status set_lora_fp32(Workload& workload, const KeyValue& value);
+Status set_lora_autocast(Workload& workload, const KeyValue& value);
 Status set_reshard(Workload& workload, const KeyValue& value);
 Status set_scale(Workload& workload, const KeyValue& value);
 Status set_attention_speed(Workload& workload, const KeyValue& value);

@@ -128,6 +128,9 @@ TEST_CASE("fp32 adapters are reduced and updated in fp32, under every strategy t
       {"parallel.strategy=ddp", "parallel.reduce_dtype=fp32"},
       {"parallel.strategy=ddp", "parallel.gradient_as_bucket_view=true"},
       {"parallel.strategy=ddp", "train.optimizer_state=fp32"},
+      {"parallel.strategy=ddp", "train.lora_autocast=true", "train.compile=full"},
+      {"parallel.strategy=fsdp1", "train.lora_autocast=true",
+       "train.activation_checkpointing=full"},
       {"parallel.strategy=ddp", "train.optimizer_state=bf16"},
       {"parallel.strategy=single", "parallel.world_size=1"}};
   for (const auto& variant : variants)
@@ -168,6 +171,43 @@ TEST_CASE("fp32 adapters save their input in fp32, and make the sum with their l
   CHECK(peak("single", "true") - peak("single", "false") == kMore);
   CHECK(peak("ddp", "true") - peak("ddp", "false") == kMore + 2 * kAdapters * kWide);
   CHECK(peak("fsdp2", "true") == peak("fsdp2", "false"));
+}
+
+TEST_CASE("fp32 adapters under autocast save 16-bit copies of their input and weights") {
+  const auto peak = [](const char* key) {
+    return summary_of("single", {key, "parallel.world_size=1"}).slow().memory.peaks.requested;
+  };
+  // Of the norm's output each adapter A has its own copy, in two blocks; fp32 weights and states.
+  // The first block's input needs no gradient, for which alone weights of A are saved.
+  constexpr Bytes kRow = kTokens * kHidden * kWide, kCopies = kAdapters * kWide;
+  constexpr Bytes kMore = 2 * (2 * kRow - kRow + kCopies) - kCopies / 2 + 3 * 2 * kCopies;
+  CHECK(peak("train.lora_autocast=true") - peak("train.lora_fp32=false") == kMore);
+}
+
+TEST_CASE("products of adapters are fp32, and 16 bits wide under autocast") {
+  const auto wide_products = [](const char* strategy, const char* autocast) {
+    const TemporaryFile config(kConfig);
+    const TemporaryFile source(workload(config.path(), strategy));
+    auto read = plan::read_workload(
+        source.path(), {std::string("train.lora_autocast=") + autocast, "train.lora_dropout=0.1"});
+    REQUIRE(read);
+    const auto shape = plan::read_model(*read);
+    REQUIRE(shape);
+    const auto graph = plan::lower(plan::build_model(*shape, *read), *read);
+    REQUIRE(graph);
+    std::size_t count = 0;
+    for (const OpId id : body_ops(*graph)) {
+      const Op& op = graph->at(id);
+      count += op.kind == OpKind::gemm && graph->at(op.cost).dtype == DType::f32;
+    }
+    return count;
+  };
+  for (const char* strategy : {"ddp", "fsdp1"}) {
+    INFO(strategy);
+    // A and B of query and value of two blocks; the first block's A have no gradient to hand on.
+    CHECK(wide_products(strategy, "false") == 2 * 4 * 3 - 2);
+    CHECK(wide_products(strategy, "true") == 0);
+  }
 }
 
 TEST_CASE("FSDP1 shards adapters apart from the frozen block that they are in") {

@@ -3,7 +3,7 @@
 
     python3 record_block_traffic.py > data/block_traffic.json
 
-Nothing runs: the block is on the meta device, and every operator that PyTorch dispatches is counted: the bytes of each tensor that it
+Nothing but the case of autocast runs: the block is on the meta device, and every operator that PyTorch dispatches is counted: the bytes of each tensor that it
 takes or returns, of a broadcast one what is stored. Views move nothing. Attention itself is replaced by a function that only has
 its shapes. Needs torch, transformers and peft; a few seconds.
 """
@@ -29,8 +29,8 @@ CASES = {
     "qwen3": {"model_type": "qwen3", "num_key_value_heads": 4, "head_dim": 64},
     "mistral": {"model_type": "mistral", "num_key_value_heads": 4, "head_dim": 64},
 }
-# PEFT's adapters: in fp32, its default beside 16-bit weights, and as those are.
-ADAPTERS = {"llama_lora": True, "llama_lora_16": False}
+# PEFT's adapters: in fp32, its default beside 16-bit weights, and as those are; under torch.autocast (which no meta tensor has).
+ADAPTERS = {"llama_lora": (True, False), "llama_lora_16": (False, False), "llama_lora_autocast": (True, True)}
 LORA = {"r": 16, "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj"]}
 
 
@@ -74,8 +74,8 @@ def stored(tensor):
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
-def record(config, wide=None):
-    with torch.device("meta"):
+def record(config, wide=None, autocast=False):
+    with torch.device("cpu" if autocast else "meta"):
         model = AutoModel.from_config(AutoConfig.for_model(**config), attn_implementation="sdpa").bfloat16()
         if wide is not None:
             model = peft.get_peft_model(model, peft.LoraConfig(**LORA)).base_model.model
@@ -84,7 +84,7 @@ def record(config, wide=None):
         positions = torch.arange(TOKENS).unsqueeze(0)
         hidden = torch.empty(1, TOKENS, config["hidden_size"], dtype=torch.bfloat16, requires_grad=True)
         tables = model.rotary_emb(hidden.detach(), positions)
-        with Traffic() as forward:
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast), Traffic() as forward:
             out = block(hidden, position_embeddings=tables, attention_mask=None, position_ids=positions)
         out = out[0] if isinstance(out, tuple) else out
         gradient = torch.empty_like(out)
@@ -101,9 +101,10 @@ def main():
     for name, own in CASES.items():
         config = {**COMMON, **own}
         cases.append({"name": name, "config": config, "tokens": TOKENS, **record(config)})
-    for name, wide in ADAPTERS.items():
+    for name, (wide, autocast) in ADAPTERS.items():
         config = {**COMMON, **CASES["llama"]}
-        cases.append({"name": name, "config": config, "tokens": TOKENS, "lora": {**LORA, "fp32": wide}, **record(config, wide)})
+        cases.append({"name": name, "config": config, "tokens": TOKENS, "lora": {**LORA, "fp32": wide, "autocast": autocast},
+                      **record(config, wide, autocast)})
     versions = {"torch": torch.__version__, "transformers": transformers.__version__, "peft": peft.__version__}
     print(json.dumps({"versions": versions, "cases": cases}, indent=1))
 

@@ -56,6 +56,7 @@ Trainable trainable_of(const nlohmann::json& row) {
   trainable.rank = lora["r"].get<std::int64_t>();
   trainable.targets = lora["target_modules"].get<std::vector<std::string>>();
   trainable.wide_adapters = lora["fp32"].get<bool>();
+  trainable.autocasts_adapters = lora["autocast"].get<bool>();
   return trainable;
 }
 
