@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/plan/build_ends.h"
+
 namespace foregather::plan {
 
 namespace {
