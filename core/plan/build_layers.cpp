@@ -220,15 +220,19 @@ ValueIndex decomposed_layer_norm(TapeBuilder& t, ValueIndex x, ValueIndex weight
 
 }  // namespace
 
-void column_sum(TapeBuilder& t, ValueIndex gradient, ValueIndex bias,
-                std::vector<ValueIndex> holds) {
+void sum_columns(TapeBuilder& t, ValueIndex x, ValueIndex sum, std::vector<ValueIndex> holds) {
   OpSpec spec;
   spec.holds = std::move(holds);
   spec.kind = OpKind::reduction;
-  spec.reads = {gradient};
-  spec.writes = {t.gradient_of(bias)};
-  spec.flops = t.elements(gradient);
+  spec.reads = {x};
+  spec.writes = {sum};
+  spec.flops = t.elements(x);
   t.op(std::move(spec));
+}
+
+void column_sum(TapeBuilder& t, ValueIndex gradient, ValueIndex bias,
+                std::vector<ValueIndex> holds) {
+  sum_columns(t, gradient, t.gradient_of(bias), std::move(holds));
 }
 
 ValueIndex rms_norm(TapeBuilder& t, const Implementation& implementation, ValueIndex x,

@@ -85,6 +85,10 @@ ValueIndex layer_norm(TapeBuilder& tape, ValueIndex x, const std::string& module
 ValueIndex norm(TapeBuilder& tape, const LayerContext& context, ValueIndex x,
                 const std::string& module, std::int64_t width, const std::string& name);
 
+/// The sum of each column of x.
+void sum_columns(TapeBuilder& tape, ValueIndex x, ValueIndex sum,
+                 std::vector<ValueIndex> holds = {});
+
 /// The gradient of a bias.
 void column_sum(TapeBuilder& tape, ValueIndex gradient, ValueIndex bias,
                 std::vector<ValueIndex> holds = {});

@@ -305,15 +305,6 @@ class SharedGradient {
   ValueIndex sum_ = 0;  ///< of what arrived
 };
 
-void sum_columns(TapeBuilder& b, ValueIndex x, ValueIndex sum) {
-  OpSpec spec;
-  spec.kind = OpKind::reduction;
-  spec.reads = {x};
-  spec.writes = {sum};
-  spec.flops = b.elements(x);
-  b.op(std::move(spec));
-}
-
 }  // namespace
 
 ValueIndex chunked_loss(TapeBuilder& t, const LayerContext& context, ValueIndex hidden,

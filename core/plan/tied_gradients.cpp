@@ -20,14 +20,6 @@ const TapeOp* maker_of_gradient(const Tape& tape, ParameterIndex index) {
   return nullptr;
 }
 
-/// Is it a sum already, of a loss in chunks?
-bool is_sum(const Tape& tape, ParameterIndex index) {
-  return std::ranges::any_of(tape.backward, [&](const TapeOp& op) {
-    return std::ranges::any_of(
-        op.updates, [&](ValueIndex value) { return is_gradient_of(tape, value, index); });
-  });
-}
-
 }  // namespace
 
 TiedGradients::TiedGradients(Lowering& lowering)
@@ -40,8 +32,7 @@ TiedGradients::TiedGradients(Lowering& lowering)
       const TapeOp* maker = maker_of_gradient(tape, p);
       if (maker == nullptr) continue;
       Row& row = rows_[lowering.layout.row_of(m, p)];
-      if (row.shares++ == 0)
-        row.makes_sum = maker->cost.kind == OpKind::gemm && !tape.is_compiled && !is_sum(tape, p);
+      if (row.shares++ == 0) row.makes_sum = maker->cost.kind == OpKind::gemm && !tape.is_compiled;
     }
   }
   for (Row& row : rows_) row.makes_sum = row.makes_sum && row.shares > 1;
