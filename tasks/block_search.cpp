@@ -52,11 +52,12 @@ class BlockSets {
 
   Result<sim::ChoiceRows> rows(std::size_t blocks) const {
     ScheduleLoads last;
-    auto measured = block_rows(blocks, [&](const sim::Choice& recomputed) {
-      auto loads = judge_.candidates().loads(grid_.candidate(values_of(recomputed)));
-      if (loads) last = *loads;
-      return loads;
-    });
+    auto measured =
+        block_rows(blocks, [&](const sim::Choice& recomputed, std::optional<double> clock) {
+          auto loads = judge_.candidates().loads(grid_.candidate(values_of(recomputed)), clock);
+          if (loads) last = *loads;
+          return loads;
+        });
     if (!measured) return tl::unexpected(measured.error());
     sim::ChoiceRows rows;
     rows.choices = blocks;

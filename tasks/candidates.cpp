@@ -41,6 +41,12 @@ Bytes memory_floor(const Graph& graph) {
   return most;
 }
 
+sim::Hardware with_clock(sim::Hardware hardware, double clock) {
+  hardware.compute.sustained_clock = clock;
+  hardware.compute.memory_bound_power = 1;
+  return hardware;
+}
+
 }  // namespace
 
 std::string Candidates::schedule_key(const Candidate& candidate) {
@@ -146,14 +152,19 @@ Result<CandidateFloors> Candidates::floors(const Candidate& candidate,
                          graph.tokens_per_rank_step, graph.world_size};
 }
 
-Result<ScheduleLoads> Candidates::loads(const Candidate& candidate) const {
+Result<ScheduleLoads> Candidates::loads(const Candidate& candidate,
+                                        std::optional<double> clock) const {
   CandidateGroup group;
-  const auto ready = prepared(candidate, group);
+  auto ready = prepared(candidate, group);
   if (!ready) return tl::unexpected(ready.error());
   const Graph& graph = *ready->schedule->graph;
   const Program& program = graph.programs.front();
   if (!has_one_order(program)) return fail("the order of its host threads is left open");
   ScheduleLoads loads;
+  loads.clock = ready->prices.front().clock;
+  if (clock)
+    ready->prices.front() = priced(graph, ready->read.workload, ready->schedule->prices,
+                                   with_clock(*ready->read.hardware, *clock), true);
   loads.busy = sim::busy_times(graph, graph.classes.front(), ready->prices);
   loads.tokens_per_rank_step = graph.tokens_per_rank_step;
   loads.capacity = ready->limits.capacity;

@@ -74,6 +74,7 @@ struct RepeatedBlocks {
 
 /// What a steady step asks of the device, however its ops overlap.
 struct ScheduleLoads {
+  double clock = 1;                       ///< of the schedule, as a fraction of boost_clock
   std::vector<Ns> busy;                   ///< of each stream, then of each communicator
   std::vector<ScheduledLaunch> launches;  ///< of compute in the host's order, none that recomputes
   std::vector<Bytes> live;                ///< at each of them, with what lies outside the allocator
@@ -108,9 +109,9 @@ class Candidates {
   /// Without simulating it. All zero where the source is no workload. Errors: as predict().
   Result<CandidateFloors> floors(const Candidate& candidate, CandidateGroup& group) const;
 
-  /// Of its first class. Errors: as predict(); host threads whose order is left open. The source
-  /// must be a workload.
-  Result<ScheduleLoads> loads(const Candidate& candidate) const;
+  /// Of its first class; busy at `clock`, or where that is absent at the schedule's own. Errors: as
+  /// predict(); host threads whose order is left open. The source must be a workload.
+  Result<ScheduleLoads> loads(const Candidate& candidate, std::optional<double> clock) const;
 
   /// The source must be a workload. Errors: as predict().
   Result<RepeatedBlocks> blocks(const Candidate& candidate) const;

@@ -54,6 +54,7 @@ struct CostTable {
   std::vector<Price> prices;
   HostPrices host;
   std::vector<std::string> sources;
+  double clock = 1;  ///< that compute is priced at, as a fraction of the hardware's boost_clock
 };
 
 }  // namespace foregather::sim

@@ -62,8 +62,12 @@ struct Hardware {
     double compute_capability = 0;  ///< 70, 80, 89, 90, 100
     double sms = 0;
     double boost_clock = 0;  ///< Hz; the clock that the rates are stated at
-    /// Clock under sustained training load, as a fraction of boost_clock.
+    /// Clock at which nothing but matrix products and attention may run on and on, as a fraction of
+    /// boost_clock.
     double sustained_clock = 1;
+    /// Power of all other kernels, as a fraction of the power limit; 1: the clock is the same
+    /// whatever runs, as it is on calibrated machines. See clock.h.
+    double memory_bound_power = 1;
     double matmul_bf16 = 0;  ///< FLOP/s, dense; 0: no such unit
     double matmul_f16 = 0;
     double matmul_f8 = 0;

@@ -24,6 +24,7 @@ constexpr std::array kFigures{
     FIGURE(compute, sms, number, 1, 10'000),
     FIGURE(compute, boost_clock, frequency, 1e8, 1e11),
     FIGURE(compute, sustained_clock, number, 0.1, 1),
+    FIGURE(compute, memory_bound_power, number, 0.1, 1, false, kMayLack),
     FIGURE(compute, matmul_bf16, flops, 1e9, 1e18, kOrZero),
     FIGURE(compute, matmul_f16, flops, 1e9, 1e18),
     FIGURE(compute, matmul_f8, flops, 1e9, 1e18, kOrZero),

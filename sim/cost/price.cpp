@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/cost/clock.h"
 #include "sim/cost/collective.h"
 #include "sim/cost/gemm.h"
 #include "sim/cost/host_cost.h"
@@ -136,6 +137,43 @@ Calibrated take_measured_time(const Cost& cost, const Hardware& hardware, bool b
   return Calibrated::yes;
 }
 
+/// Of work that is no collective: its time and shares of a GPU that the slowest rank has.
+Calibrated price_compute(const Cost& cost, const Hardware& hardware, const PriceOptions& options,
+                         Work& work) {
+  const bool prefers_cudnn =
+      options.cudnn_attention && (options.attention_is_stated ? hardware.has_cudnn_attention()
+                                                              : hardware.prefers_cudnn_attention());
+  const bool by_cudnn = prefers_cudnn && cost.kind == OpKind::attention && cost.dtype != DType::f32;
+  work = by_cudnn ? attention_work(cost, hardware, AttentionKernels::cudnn)
+                  : compute_work(cost, hardware);
+  const Calibrated calibrated =
+      take_measured_time(cost, hardware, by_cudnn, options.attention_is_stated, work);
+  const double pace = 1 + hardware.compute.rank_spread * slowest_of(options.ranks);
+  const double speed = options.compute_scale / pace *
+                       (cost.kind == OpKind::attention ? options.attention_speed : 1.0);
+  work.time /= speed;
+  work[Resource::hbm] *= speed;
+  return calibrated;
+}
+
+/// Compute takes the time that it has at the clock of the schedule.
+void take_clock(const Graph& graph, const Hardware& hardware, const PriceOptions& options,
+                CostTable& table) {
+  table.clock = clock_under_power_limit(graph, table.prices, hardware.compute);
+  Hardware clocked = hardware;
+  clocked.compute.sustained_clock = table.clock;
+  for (std::size_t i = 0; i < graph.costs.size(); ++i) {
+    const Cost& cost = graph.costs[i];
+    if (is_collective(cost.kind) || cost.is_fixed) continue;
+    Work work;
+    price_compute(cost, clocked, options, work);
+    Price& price = table.prices[i];
+    const Price at_clock = rounded(work, 0, price.source);
+    price.duration = at_clock.duration;
+    price.demand = at_clock.demand;
+  }
+}
+
 }  // namespace
 
 Work compute_work(const Cost& cost, const Hardware& hardware) {
@@ -150,35 +188,23 @@ Work compute_work(const Cost& cost, const Hardware& hardware) {
 
 CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions& options) {
   CostTable table;
+  table.clock = hardware.compute.sustained_clock;
   table.host = host_prices(hardware);
   table.prices.reserve(graph.costs.size());
   Sources sources(hardware, table.sources);
   CollectivePricer collectives(hardware, options.link_bandwidth_scale);
-  const bool prefers_cudnn =
-      options.cudnn_attention && (options.attention_is_stated ? hardware.has_cudnn_attention()
-                                                              : hardware.prefers_cudnn_attention());
-  const double pace = 1 + hardware.compute.rank_spread * slowest_of(options.ranks);
 
   for (const Cost& cost : graph.costs) {
-    const Span span = span_of(graph, cost, options.gpus_per_node);
     Work work;
     std::uint16_t source = 0;
     if (is_collective(cost.kind)) {
+      const Span span = span_of(graph, cost, options.gpus_per_node);
       const CollectiveWork priced =
           collectives.price(cost.kind, cost.message_bytes, span.ranks, span.nodes);
       work = priced.work;
       source = cost.is_fixed ? sources.fixed() : sources.collective(cost, priced, span);
     } else {
-      const bool by_cudnn =
-          prefers_cudnn && cost.kind == OpKind::attention && cost.dtype != DType::f32;
-      work = by_cudnn ? attention_work(cost, hardware, AttentionKernels::cudnn)
-                      : compute_work(cost, hardware);
-      const Calibrated calibrated =
-          take_measured_time(cost, hardware, by_cudnn, options.attention_is_stated, work);
-      const double speed = options.compute_scale / pace *
-                           (cost.kind == OpKind::attention ? options.attention_speed : 1.0);
-      work.time /= speed;
-      work[Resource::hbm] *= speed;
+      const Calibrated calibrated = price_compute(cost, hardware, options, work);
       source = cost.is_fixed ? sources.fixed() : sources.compute(cost, calibrated);
     }
     if (cost.is_fixed)
@@ -191,6 +217,9 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
     price.lateness = cost.lateness;
     price.is_own = cost.is_fixed;
   }
+  // Work that was measured ran at the clock that it had.
+  if (hardware.compute.memory_bound_power < 1 && hardware.measured == nullptr)
+    take_clock(graph, hardware, options, table);
   return table;
 }
 

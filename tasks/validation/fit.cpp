@@ -60,12 +60,16 @@ constexpr std::array kFigures{
     Figure{"compute.sustained_clock", "h100_sxm; × 0.894 for the boards of 500 W", "compute",
            "sustained_clock", "",
            [](const MeasuredRow&, const std::string& hardware) { return is_hopper(hardware); },
-           at_power, 0.8, 0.02, 8},
+           at_power, 0.8, 0.02, 5},
+    Figure{"compute.memory_bound_power", "h100_sxm, also the boards of 500 W", "compute",
+           "memory_bound_power", "",
+           [](const MeasuredRow&, const std::string& hardware) { return is_hopper(hardware); },
+           same, 0.6, 0.1, 5},
     Figure{"efficiency.gemm_f8", "h100_sxm", "efficiency", "gemm_f8", "",
            [](const MeasuredRow& row, const std::string& hardware) {
              return is_hopper(hardware) && row.compute != "bf16";
            },
-           same, 0.45, 0.05, 9},
+           same, 0.65, 0.05, 5},
     Figure{"kTritonAttention", "MPT", "efficiency", "attention_forward", "attention_backward",
            [](const MeasuredRow& row, const std::string&) { return runs_triton(row); }, triton_rate,
            0.5, 0.05, 5},

@@ -84,8 +84,8 @@ TEST_CASE("prices of a sample on H100 are what they were") {
         fmt::format("{:>9} {:>6} {:>5} {:>5} {:>5} {:>5}  {}\n", p.duration, p.host, p.demand[0],
                     p.demand[1], p.demand[2], p.demand[3], table.sources[p.source]);
   }
-  CHECK(text == R"(  1414100   7000 32768  2901     0     0  roofline gemm bf16 h100_sxm
-  1952389   7000 32768  1345     0     0  roofline attention bf16 h100_sxm
+  CHECK(text == R"(  1447698   7000 32768  2834     0     0  roofline gemm bf16 h100_sxm
+  1998822   7000 32768  1314     0     0  roofline attention bf16 h100_sxm
    165096  17000 16384 23856     0     0  roofline norm f32 h100_sxm
    718317 154500 16384 21932     0     0  roofline optimizer f32 h100_sxm
     22365   7000     0   459     0     0  roofline device_to_host f32 h100_sxm

@@ -240,7 +240,7 @@ TEST_CASE("a product without a shape counts its operations") {
   cost.kind = OpKind::gemm;
   cost.dtype = DType::bf16;
   cost.flops = 1'000'000'000'000;
-  CHECK(gemm_work(cost, hw).time == Approx(1e9 / (989.4 * 0.86 * 0.83) + 3000).epsilon(1e-3));
+  CHECK(gemm_work(cost, hw).time == Approx(1e9 / (989.4 * 0.84 * 0.83) + 3000).epsilon(1e-3));
 }
 
 TEST_CASE("flash attention forward follows its published curve") {

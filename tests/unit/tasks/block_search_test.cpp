@@ -117,9 +117,10 @@ TEST_CASE("sets of blocks of 20 generated instances: the best of all, and bounds
     CAPTURE(instance.source, instance.sets);
     Candidates candidates(instance.source, workload_text(instance.source).value());
     const auto figures = all_figures(instance, candidates);
-    const auto rows = block_rows(instance.blocks, [&](const sim::Choice& recomputed) {
-      return candidates.loads(with_set(instance, recomputed));
-    });
+    const auto rows = block_rows(instance.blocks,
+                                 [&](const sim::Choice& recomputed, std::optional<double> clock) {
+                                   return candidates.loads(with_set(instance, recomputed), clock);
+                                 });
     if (!rows) FAIL(rows.error().text());
     CHECK_FALSE(rows->busy.empty());
     rows_seen += rows->live.size();

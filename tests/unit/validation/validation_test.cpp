@@ -340,8 +340,9 @@ TEST_CASE("a fit finds the figures that step times were made with") {
   const Folder folder;
   const std::string truth =
       "[compute]\nrank_spread = { value = 0.02, unit = \"1\", source = \"truth\" }\n"
-      "sustained_clock = { value = 0.84, unit = \"1\", source = \"truth\" }\n"
-      "[efficiency]\ngemm_f8 = { value = 0.6, unit = \"1\", source = \"truth\" }\n";
+      "sustained_clock = { value = 0.82, unit = \"1\", source = \"truth\" }\n"
+      "memory_bound_power = { value = 0.7, unit = \"1\", source = \"truth\" }\n"
+      "[efficiency]\ngemm_f8 = { value = 0.7, unit = \"1\", source = \"truth\" }\n";
   std::string text = kColumns;
   for (const std::int64_t gpus : {8, 64})
     for (const char* compute : {"bf16", "fp8_tensorwise"}) {
@@ -355,11 +356,12 @@ TEST_CASE("a fit finds the figures that step times were made with") {
     }
   const auto found = fit(folder.write("m.csv", text), folder.path.string());
   if (!found) FAIL(found.error().text());
-  REQUIRE(found->figures.size() == 4);
+  REQUIRE(found->figures.size() == 5);
   CHECK(found->figures[0].value == Approx(0.02));
-  CHECK(found->figures[1].value == Approx(0.84));
-  CHECK(found->figures[2].value == Approx(0.6));
-  CHECK(found->figures[2].groups == 2);
+  CHECK(found->figures[1].value == Approx(0.82));
+  CHECK(found->figures[2].value == Approx(0.7));
+  CHECK(found->figures[3].value == Approx(0.7));
+  CHECK(found->figures[3].groups == 2);
   CHECK(*found->median < 1e-6);
   CHECK_THAT(fit_text(*found), Contains("compute.rank_spread = 0.020"));
 }
@@ -389,7 +391,7 @@ TEST_CASE("a fit takes what a what-if changes from machines that are slower than
   const auto found = fit(folder.write("m.csv", text), folder.path.string());
   if (!found) FAIL(found.error().text());
   CHECK(found->figures[1].value == Approx(0.88));
-  CHECK(found->figures[2].value == Approx(0.65));
+  CHECK(found->figures[3].value == Approx(0.65));
 }
 
 TEST_CASE("intervals hold what lies within the factors of the hardware file, and count it") {
