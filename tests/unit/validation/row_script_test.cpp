@@ -163,6 +163,20 @@ TEST_CASE("llm-foundry's Triton attention and fused loss are not those of others
   CHECK(logits() == "\"narrow\"");
 }
 
+TEST_CASE("PyTorch 2.5.0 prefers cuDNN's attention on Hopper, 2.5.1 does not") {
+  MeasuredRow row = full_row();
+  const auto attention = [&] { return value_of(*workload_of(row), "train.attention"); };
+  for (const char* flash : {"", "torch 2.5.1", "torch 2.4.0"}) {
+    row.notes = flash;
+    CAPTURE(flash);
+    CHECK(attention() == "\"flash\"");
+  }
+  row.notes = "max_reserved; PyTorch 2.5.0";
+  CHECK(attention() == "\"cudnn\"");
+  row.gpu = "A100-SXM-80GB";
+  CHECK(attention() == "\"sdpa\"");
+}
+
 TEST_CASE("recipes of LoRA differ in what FSDP1 shards together") {
   MeasuredRow row = full_row();
   row.strategy = "fsdp1";
