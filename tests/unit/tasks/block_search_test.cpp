@@ -11,6 +11,7 @@
 #include "tasks/sweep_rows.h"
 #include "tests/support/places.h"
 #include "tests/support/repetitions.h"
+#include "tests/support/scratch.h"
 #include "tests/support/skip.h"
 
 using namespace foregather;
@@ -107,6 +108,27 @@ std::int64_t least_within(const std::vector<run::PointFigures>& figures,
   return least;
 }
 
+Result<BlockRows> rows_of(const BlockInstance& instance, const Candidates& candidates) {
+  return block_rows(instance.blocks,
+                    [&](const sim::Choice& recomputed, std::optional<double> clock) {
+                      return candidates.loads(with_set(instance, recomputed), clock);
+                    });
+}
+
+// No set takes less time than its rows say, or less memory.
+void check_floors(const BlockInstance& instance, const BlockRows& rows,
+                  const std::vector<run::PointFigures>& figures) {
+  for (std::uint32_t bits = 0; bits < figures.size(); ++bits) {
+    const sim::Choice choice = block_set(bits, instance.blocks);
+    const auto memory = device_memory(figures[bits]);
+    REQUIRE(memory.has_value());
+    const sim::ChoiceRows floors{instance.blocks, rows.busy, rows.live, *memory};
+    const sim::Judgement floor = sim::floor_of(floors, choice);
+    CHECK(floor.cost <= figures[bits].times->step);
+    CHECK(floor.excess == 0);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("sets of blocks of 20 generated instances: the best of all, and bounds that are") {
@@ -117,23 +139,11 @@ TEST_CASE("sets of blocks of 20 generated instances: the best of all, and bounds
     CAPTURE(instance.source, instance.sets);
     Candidates candidates(instance.source, workload_text(instance.source).value());
     const auto figures = all_figures(instance, candidates);
-    const auto rows = block_rows(instance.blocks,
-                                 [&](const sim::Choice& recomputed, std::optional<double> clock) {
-                                   return candidates.loads(with_set(instance, recomputed), clock);
-                                 });
+    const auto rows = rows_of(instance, candidates);
     if (!rows) FAIL(rows.error().text());
     CHECK_FALSE(rows->busy.empty());
     rows_seen += rows->live.size();
-    // No set takes less time than its rows say, or less memory.
-    for (std::uint32_t bits = 0; bits < figures.size(); ++bits) {
-      const sim::Choice choice = block_set(bits, instance.blocks);
-      const auto memory = device_memory(figures[bits]);
-      REQUIRE(memory.has_value());
-      sim::ChoiceRows floors{instance.blocks, rows->busy, rows->live, *memory};
-      const sim::Judgement floor = sim::floor_of(floors, choice);
-      CHECK(floor.cost <= figures[bits].times->step);
-      CHECK(floor.excess == 0);
-    }
+    check_floors(instance, *rows, figures);
     // Limits that some sets meet, and the two ends.
     const run::PointFigures& middle = figures[random() % figures.size()];
     for (const bool for_memory : {false, true}) {
@@ -170,6 +180,35 @@ TEST_CASE("sets of blocks of 20 generated instances: the best of all, and bounds
   CHECK(better > kBlockInstances / 2);
   CHECK(rows_seen > 2 * kBlockInstances);
   if (sim::solver_name()) CHECK(bounded == 2 * kBlockInstances);
+}
+
+TEST_CASE("blocks that differ in what they do to the clock: no set is faster than its rows say") {
+  const test::Scratch scratch;
+  const std::string model = scratch.write("deepseek.json", R"({
+    "model_type": "deepseek_v3", "hidden_size": 4096, "intermediate_size": 16384,
+    "num_hidden_layers": 5, "num_attention_heads": 32, "num_key_value_heads": 32,
+    "kv_lora_rank": 128, "q_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32,
+    "v_head_dim": 64, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 1024, "first_k_dense_replace": 2, "vocab_size": 8192,
+    "max_position_embeddings": 4096})");
+  const BlockInstance instance{
+      kBlockSamples + "tiny_fsdp2.toml",
+      5,
+      {"model.config=" + model, "train.seq_len=4096", "train.micro_batch=2"}};
+  Candidates candidates(instance.source, workload_text(instance.source).value());
+  const auto clock_of = [&](std::size_t block) {
+    sim::Choice alone(instance.blocks);
+    alone[block] = true;
+    const auto loads = candidates.loads(with_set(instance, alone), std::nullopt);
+    if (!loads) FAIL(loads.error().text());
+    return loads->clock;
+  };
+  CHECK(clock_of(0) == clock_of(1));
+  CHECK(clock_of(0) != clock_of(4));
+  const auto rows = rows_of(instance, candidates);
+  if (!rows) FAIL(rows.error().text());
+  CHECK_FALSE(rows->busy.empty());
+  check_floors(instance, *rows, all_figures(instance, candidates));
 }
 
 TEST_CASE("a search of the blocks of Llama-3.1-8B beats the grid and says how far it may be off") {
