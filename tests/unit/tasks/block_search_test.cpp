@@ -196,18 +196,23 @@ TEST_CASE("blocks that differ in what they do to the clock: no set is faster tha
       5,
       {"model.config=" + model, "train.seq_len=4096", "train.micro_batch=2"}};
   Candidates candidates(instance.source, workload_text(instance.source).value());
-  const auto clock_of = [&](std::size_t block) {
-    sim::Choice alone(instance.blocks);
-    alone[block] = true;
-    const auto loads = candidates.loads(with_set(instance, alone), std::nullopt);
+  const auto loads_of = [&](const sim::Choice& recomputed) {
+    const auto loads = candidates.loads(with_set(instance, recomputed), std::nullopt);
     if (!loads) FAIL(loads.error().text());
-    return loads->clock;
+    return *loads;
   };
-  CHECK(clock_of(0) == clock_of(1));
-  CHECK(clock_of(0) != clock_of(4));
+  const auto clock_of = [&](std::uint32_t bits) { return loads_of(block_set(bits, 5)).clock; };
+  CHECK(clock_of(1) == clock_of(2));
+  CHECK(clock_of(1) != clock_of(16));
   const auto rows = rows_of(instance, candidates);
   if (!rows) FAIL(rows.error().text());
   CHECK_FALSE(rows->busy.empty());
+  for (std::uint32_t bits = 0; bits < 32; ++bits) {
+    const sim::Choice choice = block_set(bits, instance.blocks);
+    const std::vector<Ns> busy = loads_of(choice).busy;
+    for (const sim::ChoiceRow& row : rows->busy)
+      CHECK(row.value(choice) <= *std::max_element(busy.begin(), busy.end()));
+  }
   check_floors(instance, *rows, all_figures(instance, candidates));
 }
 
