@@ -117,7 +117,8 @@ struct Cost {
   /// GEMM: batch × (m×k)·(k×n). Attention: batch = batch·heads, m = query rows, n = key rows,
   /// k = head dimension. Copy by one kernel that cuts its sources into equal chunks (PyTorch's
   /// chunk_cat): batch = chunks. Elementwise, other copies: m = elements that kernels find one
-  /// by one, as operands are strided or broadcast; 0: none. Otherwise 0.
+  /// by one, as operands are strided or broadcast; of a cast the elements that it widens; 0: none.
+  /// Otherwise 0.
   std::int64_t m = 0, n = 0, k = 0, batch = 0;
   /// Collective: NCCL's size, that is the whole gathered (all-gather) or unreduced
   /// (reduce-scatter) buffer, the message otherwise.

@@ -24,7 +24,8 @@ constexpr double kInstructionsADouble = 6;
 
 /// Elements that an SM finds in a cycle where a kernel computes the place of each: 1.25 to 1.5 on
 /// an A100, 1.0 to 1.5 on an H100, 1.5 to 1.8 on an H200 (recorded additions, products and copies
-/// of strided or broadcast tensors; docs/cost-model.md). Kernels on vectors are bound by memory.
+/// of strided or broadcast tensors, casts into fp32; docs/cost-model.md). Kernels on vectors are
+/// bound by memory.
 constexpr double kElementsACycle = 1.5;
 
 double bytes_of(const Cost& cost) {
@@ -66,7 +67,8 @@ double vector_time(const Cost& cost, const Hardware& hardware) {
 
 // Of elements that are found one by one.
 double index_time(const Cost& cost, const Hardware::Compute& compute) {
-  if (cost.kind != OpKind::elementwise && cost.kind != OpKind::copy) return 0;
+  if (cost.kind != OpKind::elementwise && cost.kind != OpKind::copy && cost.kind != OpKind::cast)
+    return 0;
   return static_cast<double>(cost.m) /
          (compute.sms * compute.boost_clock * compute.sustained_clock * kElementsACycle / 1e9);
 }

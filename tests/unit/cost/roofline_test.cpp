@@ -118,7 +118,8 @@ TEST_CASE("what computes in doubles takes its bytes' time and that of its operat
 
 TEST_CASE("what finds its elements one by one is bound by that, not by memory") {
   // Published H100 trace (Qwen1.5-0.5B, batches of 16): products of bf16 heads with broadcast
-  // tables, turned or not; a copy that transposes; an fp32 product with a factor a row.
+  // tables, turned or not; a copy that transposes; an fp32 product with a factor a row; a cast into
+  // fp32.
   const Hardware hw = load_hardware("h100_sxm").value();
   const auto time = [&](OpKind kind, std::int64_t values, std::int64_t read, std::int64_t written,
                         std::int64_t places) {
@@ -133,6 +134,7 @@ TEST_CASE("what finds its elements one by one is bound by that, not by memory") 
   CHECK(time(OpKind::elementwise, kValues, 2, 2, kValues) == Approx(28'000).epsilon(0.25));
   CHECK(time(OpKind::copy, kValues, 2, 2, kValues) == Approx(29'300).epsilon(0.25));
   CHECK(time(OpKind::elementwise, kValues, 4, 4, kValues) == Approx(32'800).epsilon(0.25));
+  CHECK(time(OpKind::cast, kValues, 2, 4, kValues) == Approx(29'200).epsilon(0.25));
   // A sum of vectors.
   CHECK(time(OpKind::elementwise, kValues, 4, 2, 0) == Approx(17'800).epsilon(0.25));
   // Bytes that take longer than places.

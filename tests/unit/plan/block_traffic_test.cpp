@@ -43,7 +43,9 @@ Bytes bytes_moved(const std::vector<TapeOp>& ops) {
 std::int64_t places_of(const std::vector<TapeOp>& ops) {
   std::int64_t sum = 0;
   for (const TapeOp& op : ops)
-    if (op.cost.kind == OpKind::elementwise || op.cost.kind == OpKind::copy) sum += op.cost.m;
+    if (op.cost.kind == OpKind::elementwise || op.cost.kind == OpKind::copy ||
+        op.cost.kind == OpKind::cast)
+      sum += op.cost.m;
   return sum;
 }
 
@@ -80,14 +82,15 @@ TEST_CASE("eager blocks of transformers move the bytes that PyTorch dispatches")
   }
 }
 
-TEST_CASE("rotary products, row factors and weights of norms are found one by one") {
+TEST_CASE("rotary products, norms' row factors, weights and casts into fp32 go one by one") {
   const ModelConfig config = sample("llama3_8b");
   constexpr std::int64_t kTokens = 512;
   const Tape eager = eager_block_of(config, kTokens, Compile::none);
   const std::int64_t hidden = kTokens * config.hidden;
   const std::int64_t turned = kTokens * (config.heads + config.kv_heads) * config.head_dim;
-  // x·rstd and weight·x of two norms; x·cos, the negated half, rotated·sin and their sum.
-  CHECK(places_of(eager.forward) == 4 * hidden + turned * 7 / 2);
+  // x in fp32, x·rstd and weight·x of two norms, none of their casts into bf16; x·cos, the negated
+  // half, rotated·sin and their sum.
+  CHECK(places_of(eager.forward) == 6 * hidden + turned * 7 / 2);
   CHECK(places_of(eager.backward) > places_of(eager.forward));
   const Tape compiled = eager_block_of(config, kTokens, Compile::per_block);
   CHECK(places_of(compiled.forward) + places_of(compiled.backward) == 0);
