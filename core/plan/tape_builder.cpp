@@ -163,7 +163,7 @@ ValueIndex TapeBuilder::gradient_of(ValueIndex parameter) {
 // PyTorch's elementwise kernels read and write vectors where operands and results are contiguous
 // tensors of one shape; else they compute each element's place
 // (aten/src/ATen/native/cuda/Loops.cuh). A cast into fp32 takes its elements one by one, too
-// (LoadWithCast in Loops.cuh; those into 16 bits have kernels of their own, Copy.cu).
+// (LoadWithCast of MemoryAccess.cuh; those into 16 bits have kernels of their own, Copy.cu).
 std::int64_t TapeBuilder::found_one_by_one(const OpSpec& spec) const {
   if (spec.kind == OpKind::cast && !spec.reads.empty() && !spec.writes.empty()) {
     const bool widens = dtype(spec.writes.front()) == DType::f32 &&

@@ -251,8 +251,8 @@ class Translator {
     if (attention != json_quote("sdpa") || row_.compute == "fp32") return;
     if (!is_hopper_or_b200(hardware)) return;
     constexpr std::pair kPrefersCudnn{2, 11};
-    const bool is_first = lower(row_.notes).find("torch 2.5.0") != std::string::npos;
-    if (row_.compile == "thunder" || is_first)
+    const bool prefers_cudnn = lower(row_.notes).find("torch 2.5.0") != std::string::npos;
+    if (row_.compile == "thunder" || prefers_cudnn)
       attention = json_quote("cudnn");
     else if (torch_version_of(row_.notes) < kPrefersCudnn)  // also where it is not stated
       attention = json_quote("flash");
