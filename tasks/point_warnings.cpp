@@ -1,5 +1,7 @@
 #include "tasks/point_warnings.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/base/text.h"
