@@ -121,7 +121,7 @@ TEST_CASE("calibrate: over a hardware file, from any folder, and never into it")
   const test::Scratch folder;
   const std::string trace = recording("kineto_small.json");
   const std::string first = folder.path("first.toml");
-  REQUIRE(calibrate_hardware({{trace}, "h100_sxm", {}, first}));
+  REQUIRE(tasks::calibrate_hardware({{trace}, "h100_sxm", {}, first}));
   const std::string before = read_file(first, MiB).value();
   CHECK_THAT(fault({{trace}, first, {}, first}), Catch::Contains("the hardware that --hw names"));
   CHECK(read_file(first, MiB).value() == before);
@@ -129,13 +129,13 @@ TEST_CASE("calibrate: over a hardware file, from any folder, and never into it")
   std::filesystem::create_directory(folder.path("in"));
   const std::string second = folder.path("in/second.toml");
   const std::string third = folder.path("third.toml");
-  REQUIRE(calibrate_hardware({{trace}, first, {}, second}));
+  REQUIRE(tasks::calibrate_hardware({{trace}, first, {}, second}));
   CHECK_THAT(read_file(second, MiB).value(), Catch::Contains("base = \"../first.toml\""));
   CHECK_THAT(fault({{trace}, second, {}, first}), Catch::Contains("the hardware that --hw names"));
-  REQUIRE(calibrate_hardware({{trace}, second, {}, third}));
+  REQUIRE(tasks::calibrate_hardware({{trace}, second, {}, third}));
   CHECK(sim::load_hardware(third).has_value());
   std::string last = third, next = folder.path("3.toml");
-  for (int i = 4; i < 12 && calibrate_hardware({{trace}, last, {}, next}); ++i)
+  for (int i = 4; i < 12 && tasks::calibrate_hardware({{trace}, last, {}, next}); ++i)
     next = folder.path(std::to_string(i) + ".toml"),
     last = folder.path(std::to_string(i - 1) + ".toml");
   CHECK_THAT(fault({{trace}, last, {}, next}), Catch::Contains("too many files"));
