@@ -12,8 +12,7 @@ void PointWarnings::add(std::vector<std::string> warnings) {
   constexpr std::size_t kMostTexts = 16;
   ++all_;
   std::ranges::sort(warnings);
-  const auto repeated = std::ranges::unique(warnings);
-  warnings.erase(repeated.begin(), repeated.end());
+  warnings.erase(std::unique(warnings.begin(), warnings.end()), warnings.end());
   warnings_ += std::ssize(warnings);
   for (std::string& text : warnings) ++points_[std::move(text)];
   while (points_.size() > kMostTexts) points_.erase(std::prev(points_.end()));
