@@ -93,7 +93,7 @@ std::string unexpected(const Command& command, const std::vector<std::string>& w
     if (!option.rest && !option.names.starts_with('-')) positional = option.names;
   }
   const auto is_option = [](const std::string& word) {
-    return word.starts_with('-') && word.size() > 1;
+    return word.starts_with('-') && word.size() > 1 && word != "--";
   };
   const auto misspelt = std::find_if(words.begin(), words.end(), is_option);
   if (misspelt == words.end())

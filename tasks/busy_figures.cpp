@@ -22,6 +22,8 @@ PathFigures path_figures(run::RunView run, const compare::CriticalPath& path) {
   figures.comm = path.comm;
   figures.host = path.host;
   figures.other = path.other;
+  figures.beside_compute = path.beside_compute;
+  figures.beside_comm = path.beside_comm;
   for (const compare::PathStep& step : path.steps) {
     (is_collective(run.ops.kind[step.op.row()]) ? figures.comm_contention
                                                 : figures.compute_contention) +=

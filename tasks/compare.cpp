@@ -41,6 +41,11 @@ Result<run::StepRow> chosen_step(run::RunView run, const std::string& location,
 Result<std::optional<std::int64_t>> agree_on_step(const CompareRequest& request, AnyRun& a,
                                                   AnyRun& b, std::vector<std::string>& warnings) {
   std::optional<std::int64_t> step = request.step;
+  const auto has_steps = [](const AnyRun& any) {
+    return any.run.about.kind == run::RunKind::measured || compare::replayed_step(any.run);
+  };
+  if (step && !has_steps(a) && !has_steps(b))
+    return fail_at("--step", "chooses a step of a measured run, and both sides are predicted");
   const auto agree = [&](const AnyRun& any, const std::string& location, AnyRun& other,
                          const std::string& other_location) -> Status {
     const auto replayed = compare::replayed_step(any.run);
@@ -71,7 +76,8 @@ Result<std::optional<std::int64_t>> agree_on_step(const CompareRequest& request,
 void fill_path(run::RunView run, ComparedSide& side) {
   for (const compare::PathStep& step : side.path.steps) {
     side.path_kinds[name(run.ops.kind[step.op.row()])] += step.time;
-    side.path_reasons[name(step.reason)] += step.gap;
+    side.path_reasons[name(step.reason)] += step.gap - step.beside;
+    side.path_reasons["host_beside_work"] += step.beside;
   }
   for (const compare::PathStep& step : side.path.longest(kLongestListed))
     side.path_longest.push_back(

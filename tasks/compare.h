@@ -45,8 +45,9 @@ struct ComparedSide {
   Ns step_time = 0;         ///< 0: it has no ops
   compare::BusyTimes busy;
   compare::CriticalPath path;
-  std::map<std::string_view, Ns> path_kinds;    ///< times of ops
-  std::map<std::string_view, Ns> path_reasons;  ///< gaps
+  std::map<std::string_view, Ns> path_kinds;  ///< times of ops
+  /// Gaps; "host_beside_work": the part of the host's in which the device was busy.
+  std::map<std::string_view, Ns> path_reasons;
   std::vector<PathEntry> path_longest;
   Bytes peak_allocated = 0, peak_reserved = 0;  ///< 0: not known
   compare::MemoryAtPeak memory;

@@ -136,13 +136,29 @@ StepTimes FigureReader::times_of(const sim::Simulation& simulation, std::uint32_
   times.busy.comm = compare::length(communicating);
   times.busy.exposed =
       times.busy.comm - compare::length(compare::intersection(communicating, computing));
-  times.host_bound = last == nullptr ? times.step : host_bound(simulation, step, *last);
+  times.host_bound = last == nullptr ? times.step : host_bound(simulation, rank_class, *last);
   return times;
 }
 
+// What the class's device does, with the waits of its collectives.
+const IntervalSet& FigureReader::work_of(const sim::Simulation& simulation,
+                                         std::uint32_t rank_class) {
+  IntervalSet& work = works_[rank_class];
+  if (!work.empty()) return work;
+  const sim::StepResult& step = simulation.classes[rank_class].steady;
+  const Program& program = graph_->at(graph_->classes[rank_class].program);
+  all_.resize(program.streams.size());
+  for (std::uint32_t local = 0; local < step.ops.size(); ++local)
+    if (step.ran[local] != 0)
+      compare::append(all_[places_[program.ops.first + local].stream],
+                      {step.ops[local].start, step.ops[local].end});
+  return work = compare::united(in_order(all_));
+}
+
 // As compare::critical_path(), of which this is `host`.
-Ns FigureReader::host_bound(const sim::Simulation& simulation, const sim::StepResult& step,
-                            const sim::OpTime& last) const {
+Ns FigureReader::host_bound(const sim::Simulation& simulation, std::uint32_t rank_class,
+                            const sim::OpTime& last) {
+  const sim::StepResult& step = simulation.classes[rank_class].steady;
   std::size_t most = 0;
   for (const sim::ClassResult& result : simulation.classes)
     most += result.first.ran.size() + result.steady.ran.size();
@@ -151,6 +167,7 @@ Ns FigureReader::host_bound(const sim::Simulation& simulation, const sim::StepRe
     const sim::StepResult& steady = simulation.classes[c].steady;
     steps.push_back({graph_->at(graph_->classes[c].program).ops, steady.ops, steady.ran});
   }
+  works_.assign(simulation.classes.size(), {});
   const sim::OpTime* time = &last;
   Ns host = 0, cursor = step.end;
   for (std::size_t count = 0; count < most; ++count) {
@@ -163,9 +180,11 @@ Ns FigureReader::host_bound(const sim::Simulation& simulation, const sim::StepRe
         next != nullptr && next != time && cursor > step.begin && next->start <= cursor;
     const Ns reached = goes_on ? std::clamp(next->end, step.begin, cursor) : step.begin;
     const Ns gap = goes_on && met ? 0 : cursor - reached;
-    if (time->reason == sim::Reason::host || time->reason == sim::Reason::start) host += gap;
+    if (gap > 0 && (time->reason == sim::Reason::host || time->reason == sim::Reason::start))
+      host += gap - compare::covered(work_of(simulation, rank_class), {reached, cursor});
     cursor -= gap;
     if (!goes_on) break;
+    rank_class = time->bound_class;
     time = next;
   }
   return host;

@@ -31,8 +31,9 @@ class FigureReader {
  private:
   StepTimes times_of(const sim::Simulation& simulation, std::uint32_t rank_class);
   /// `last`: the op of the step that ends last.
-  Ns host_bound(const sim::Simulation& simulation, const sim::StepResult& step,
-                const sim::OpTime& last) const;
+  Ns host_bound(const sim::Simulation& simulation, std::uint32_t rank_class,
+                const sim::OpTime& last);
+  const compare::IntervalSet& work_of(const sim::Simulation& simulation, std::uint32_t rank_class);
   const std::vector<compare::Interval>& in_order(
       std::vector<std::vector<compare::Interval>>& by_stream);
 
@@ -44,9 +45,10 @@ class FigureReader {
   };
 
   const Graph* graph_ = nullptr;
-  std::vector<OpPlace> places_;                                 ///< by op
-  std::vector<std::vector<compare::Interval>> compute_, comm_;  ///< by stream
+  std::vector<OpPlace> places_;                                       ///< by op
+  std::vector<std::vector<compare::Interval>> compute_, comm_, all_;  ///< by stream
   std::vector<compare::Interval> merged_, spare_;
+  std::vector<compare::IntervalSet> works_;  ///< by class; empty: not asked for yet
 };
 
 }  // namespace foregather::tasks

@@ -143,6 +143,12 @@ Result<RecordedSource> load_recorded(const std::vector<std::string>& paths,
   auto rebuilt = rebuild::rebuild(recordings, {step});
   if (!rebuilt) return tl::unexpected(rebuilt.error());
   std::vector<std::string> warnings = std::move(read->warnings);
+  const std::vector<std::int64_t> steps = rebuild::steps_of(*recordings.front());
+  if (!step && !read->are_runs && steps.size() > 1)
+    warnings.push_back(
+        fmt::format("{}: has {} steps ({} to {}), which are taken as one: --step N "
+                    "takes one of them",
+                    recordings.front()->source, steps.size(), steps.front(), steps.back()));
   for (std::string& warning : rebuilt->warnings)  // a run may have kept what rebuilding says anew
     if (std::ranges::find(warnings, warning) == warnings.end())
       warnings.push_back(std::move(warning));

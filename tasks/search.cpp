@@ -57,6 +57,12 @@ Status check(const SearchRequest& request) {
     return fail("--memory-limit and --time-limit are both given, expected one");
   if (request.blocks && !workload_text(request.source).value_or(std::nullopt))
     return fail_at("--blocks", "needs a workload (.toml): {} is none", request.source);
+  const auto names_blocks = [](const std::string& set) {
+    return set.substr(0, set.find('=')) == kBlocksKey;
+  };
+  if (request.blocks && std::ranges::any_of(request.sets, names_blocks))
+    return fail_at("--blocks", "{} is set for all points, too (--set): expected one of the two",
+                   kBlocksKey);
   if (request.time_limit && request.per_token)
     return fail_at("--per-token", "says what is fastest, and --time-limit asks for the smallest");
   return {};
@@ -196,12 +202,14 @@ Status say_limit(const SearchReport& report, const SweepGrid& grid,
     return {};
   }
   const PathFigures& path = best.path;
-  const Ns longest = std::max({path.compute, path.comm, path.host});
-  best.limited_by = longest == path.compute ? "compute" : longest == path.comm ? "link" : "host";
+  // A host that is on its way limits the step also while the device still has work.
+  const Ns compute = path.compute - path.beside_compute, comm = path.comm - path.beside_comm;
+  const Ns longest = std::max({compute, comm, path.host + path.beside_compute + path.beside_comm});
+  best.limited_by = longest == compute ? "compute" : longest == comm ? "link" : "host";
   best.because = fmt::format("{} of the critical path is {}", format_time(longest),
-                             longest == path.compute ? "compute"
-                             : longest == path.comm  ? "communication"
-                                                     : "the host's launches");
+                             longest == compute ? "compute"
+                             : longest == comm  ? "communication"
+                                                : "the host's launches");
   return {};
 }
 

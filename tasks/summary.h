@@ -23,7 +23,7 @@ struct Peaks {
 struct StepTimes {
   Ns step = 0;
   compare::BusyTimes busy;
-  Ns host_bound = 0;  ///< time of the critical path that waits for the host's launches
+  Ns host_bound = 0;  ///< CriticalPath::host
 };
 
 struct StepMemory {
@@ -79,6 +79,7 @@ struct PathFigures {
   std::vector<PathFigure> ops;                     ///< in order of time
   Ns compute = 0, comm = 0, host = 0, other = 0;   ///< add up to the step time
   Ns compute_contention = 0, comm_contention = 0;  ///< parts of these: longer than alone
+  Ns beside_compute = 0, beside_comm = 0;  ///< likewise: while the next op waited for the host
 };
 
 /// A collective of the steady step of the slowest class.

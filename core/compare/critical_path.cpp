@@ -1,6 +1,9 @@
 #include "core/compare/critical_path.h"
 
 #include <algorithm>
+#include <map>
+
+#include "core/compare/intervals.h"
 
 namespace foregather::compare {
 namespace {
@@ -18,6 +21,23 @@ OpRow last_to_end(run::RunView run, run::StepRow step) {
 
 bool is_host(BoundReason reason) {
   return reason == BoundReason::host || reason == BoundReason::start;
+}
+
+/// What a device does in a step.
+struct Work {
+  IntervalSet compute, all;
+};
+
+Work work_of(run::RunView run, run::StepRow step) {
+  const auto [first, last] = run::ops_of(run, step);
+  std::vector<Interval> compute, comm;
+  for (std::size_t i = first; i < last; ++i)
+    append(is_collective(run.ops.kind[i]) ? comm : compute, {run.ops.start[i], run.ops.end[i]});
+  Work work;
+  work.compute = united(compute);
+  compute.insert(compute.end(), comm.begin(), comm.end());
+  work.all = united(std::move(compute));
+  return work;
 }
 
 }  // namespace
@@ -42,12 +62,23 @@ CriticalPath critical_path(run::RunView run, run::StepRow step) {
   // `cursor` is the time that is explained from here to the step's end.
   Ns cursor = info.end;
   const std::size_t most = run.ops.size();
+  std::map<std::uint32_t, Work> works;  // by step
+  const auto add_host_gap = [&](PathStep& entry, const Interval& gap) {
+    const run::StepRow of = run.ops.step[entry.op.row()];
+    auto [work, is_new] = works.try_emplace(of.row());
+    if (is_new) work->second = work_of(run, of);
+    const Ns compute = covered(work->second.compute, gap);
+    entry.beside = covered(work->second.all, gap);
+    path.beside_compute += compute;
+    path.beside_comm += entry.beside - compute;
+    path.host += entry.gap - entry.beside;
+  };
   while (path.steps.size() < most) {
     const std::size_t row = at.row();
     const BoundReason reason = run.ops.reason[row];
     const bool met = reason == BoundReason::rendezvous;
     const Ns from = std::max(met ? run.ops.transfer[row] : run.ops.start[row], info.begin);
-    PathStep entry{at, std::max<Ns>(cursor - from, 0), 0, reason};
+    PathStep entry{at, std::max<Ns>(cursor - from, 0), 0, 0, reason};
     cursor = std::min(cursor, from);
     const OpRow next = run.ops.bound_by[row];
     const bool goes_on =
@@ -56,13 +87,18 @@ CriticalPath critical_path(run::RunView run, run::StepRow step) {
         goes_on ? std::clamp(run.ops.end[next.row()], info.begin, cursor) : info.begin;
     // The last rank's part of a collective begins where this one's wait ends.
     entry.gap = goes_on && met ? 0 : cursor - reached;
-    (is_host(reason) ? path.host : path.other) += entry.gap;
+    if (!is_host(reason))
+      path.other += entry.gap;
+    else if (entry.gap > 0)
+      add_host_gap(entry, {reached, cursor});
     (is_collective(run.ops.kind[row]) ? path.comm : path.compute) += entry.time;
     cursor -= entry.gap;
     path.steps.push_back(entry);
     if (!goes_on) break;
     at = next;
   }
+  path.compute += path.beside_compute;
+  path.comm += path.beside_comm;
   std::reverse(path.steps.begin(), path.steps.end());
   return path;
 }

@@ -40,4 +40,13 @@ Ns length(const IntervalSet& set) {
   return total;
 }
 
+Ns covered(const IntervalSet& set, const Interval& within) {
+  Ns total = 0;
+  auto next = std::ranges::lower_bound(
+      set, within.begin, [](Ns end, Ns begin) { return end <= begin; }, &Interval::end);
+  for (; next != set.end() && next->begin < within.end; ++next)
+    total += std::min(next->end, within.end) - std::max(next->begin, within.begin);
+  return total;
+}
+
 }  // namespace foregather::compare

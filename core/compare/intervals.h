@@ -35,5 +35,7 @@ IntervalSet united(std::vector<Interval> intervals);
 /// What lies in both. Linear.
 IntervalSet intersection(const IntervalSet& a, const IntervalSet& b);
 Ns length(const IntervalSet& set);
+/// How much of `within` the set covers. log n and what it meets.
+Ns covered(const IntervalSet& set, const Interval& within);
 
 }  // namespace foregather::compare

@@ -18,7 +18,7 @@ void Fsdp1Schedule::add_checkpoints(ModuleWriter& modules) {
     const auto& ops = modules.recipe(plan.first_module).backward.ops;
     const auto first = std::ranges::find(ops, Phase::backward, &RecipeOp::phase);
     first_backward_[plan.first_module] = static_cast<std::uint32_t>(first - ops.begin());
-    if (!unit.is_trained) modules.keep_input(plan.first_module);
+    if (!unit.is_trained && !ops.empty()) modules.keep_input(plan.first_module);
   }
 }
 

@@ -86,7 +86,7 @@ inline constexpr KeyNeeds kWholeLogits{
     }};
 
 inline constexpr KeyNeeds kRecomputedUnits{
-    "train.activation_checkpointing = full", [](const Workload& w) {
+    "train.activation_checkpointing = full and train.compile = none", [](const Workload& w) {
       return w.train.checkpointing == Checkpointing::full && w.train.compile == Compile::none;
     }};
 inline constexpr KeyNeeds kNodes{"more than one node",
@@ -123,7 +123,9 @@ inline constexpr KeyModels kRmsNorm{
       if (m.tree)
         return std::ranges::any_of(m.tree->children,
                                    [](const TreeNode& node) { return has_rms_norm(node); });
-      return is_any(m, [](const ModelConfig& c) { return c.norm == ModelConfig::Norm::rms; });
+      return is_any(m, [](const ModelConfig& c) {
+        return c.norm == ModelConfig::Norm::rms || c.norm == ModelConfig::Norm::rms_wide;
+      });
     }};
 
 }  // namespace foregather::plan

@@ -196,6 +196,9 @@ void fill_dependent_defaults(Workload& workload) {
                             (set_of(parallel.strategy) & kPeft) != 0;
   if (is_whole(parallel.strategy) && !workload.is_set("parallel.reduce_dtype"))
     parallel.reduce_dtype = trained_type(workload.train);
+  parallel.reentrant_checkpoints = parallel.reentrant_checkpoints &&
+                                   parallel.strategy == Strategy::fsdp1 &&
+                                   kRecomputedUnits.holds(workload);
   if (!workload.is_set("cluster.gpus_per_node")) workload.cluster.gpus_per_node = 0;
 }
 

@@ -37,7 +37,9 @@ class Collecting {
   explicit Collecting(MatchedCollectives& matched) : matched_(matched) {}
 
   void add(const RankTimeline& rank, std::uint32_t recording) {
-    std::map<std::pair<std::string, std::uint32_t>, List> lists;  // by group, stream
+    // By group and the recording's stream, which may be several of the timeline's: those of one run
+    // one after another but for what a kernel does ahead of the end of the one before it.
+    std::map<std::pair<std::string, std::uint32_t>, List> lists;
     const run::Recording& from = *rank.recording;
     for (std::uint32_t i = 0; i < rank.timeline.ops.size(); ++i) {
       const RecordedOp& op = rank.timeline.ops[i];
@@ -60,7 +62,8 @@ class Collecting {
           continue;
         }
       }
-      const auto [list, is_new] = lists.try_emplace({std::move(group), op.stream});
+      const auto [list, is_new] =
+          lists.try_emplace({std::move(group), from.activities.lane[op.activity.row()].row()});
       if (is_new) list->second = {recording, size, op.position, {}};
       list->second.position = std::min(list->second.position, op.position);
       list->second.collectives.push_back(launched);

@@ -10,7 +10,8 @@
 
 namespace foregather::rebuild {
 
-/// Collectives of one group that all of its recorded ranks launched on one stream each, in order.
+/// Collectives of one group that all of its recorded ranks launched on one stream of theirs each,
+/// in order.
 struct CollectiveChain {
   std::string group;                      ///< as the recordings name it; "?" where they do not
   std::uint32_t size = 0;                 ///< ranks of the group, recorded or not

@@ -73,7 +73,7 @@ Result<Window> window_of(const run::Recording& recording, std::optional<std::int
            std::pair(rows.start[b.row()], rows.end[b.row()]);
   });
   if (window.activities.empty()) return window;
-  window.begin = rows.start[window.activities.front().row()];
+  window.begin = window.end = rows.start[window.activities.front().row()];
   for (const run::ActivityRow row : window.activities)
     window.end = std::max(window.end, rows.end[row.row()]);
   return window;

@@ -227,6 +227,7 @@ class Sampling {
       WorkSample sample = sample_of(shape);
       if (const auto known = works_.find(shape.kernel); known != works_.end()) {
         sample.cost = known->second;
+        if (sample.cost.n == 0) sample.cost.m = 0;  // names do not tell which elements are strided
         sample.has_cost = true;
       }
       std::sort(times.begin(), times.end());

@@ -246,6 +246,14 @@ TEST_CASE("FSDP1 shards adapters apart from the frozen block that they are in") 
     return around.text(storage.name) == "gradient of the input";
   });
   CHECK(kept == 2);
+  // Blocks of which nothing ahead is trained have no backward, and keep nothing.
+  const auto activations = [&](const char* reentrant) {
+    return bytes_of(lowered({"train.trainable=lm_head", "parallel.use_orig_params=false",
+                             "train.activation_checkpointing=full",
+                             std::string("parallel.reentrant_checkpoints=") + reentrant}),
+                    Cause::activation);
+  };
+  CHECK(activations("true") == activations("false"));
   const auto accumulated = [&](const char* count_of) {
     return count(lowered({"parallel.sharding=shard_grad_op", "train.no_sync=true",
                           std::string("train.grad_accum=") + count_of}),

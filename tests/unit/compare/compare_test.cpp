@@ -77,8 +77,24 @@ TEST_CASE("a path of one op that the host launched late") {
   run.ops.reason[2] = run::BoundReason::host;
   const CriticalPath path = critical_path(run, run::StepRow(0));
   REQUIRE(path.steps.size() == 1);
-  CHECK(path.host == 40);
-  CHECK(path.compute == 20);
+  // The host is on its way for 40, and the device has other work in 30 of them.
+  CHECK(path.steps[0].gap == 40);
+  CHECK(path.steps[0].beside == 30);
+  CHECK(path.host == 10);
+  CHECK(path.beside_compute == 10);
+  CHECK(path.beside_comm == 20);
+  CHECK(path.compute == 20 + 10);
+  CHECK(path.comm == 20);
+}
+
+TEST_CASE("what a set covers of an interval") {
+  const IntervalSet set{{10, 20}, {30, 40}, {50, 60}};
+  CHECK(covered(set, {0, 100}) == 30);
+  CHECK(covered(set, {15, 35}) == 10);
+  CHECK(covered(set, {20, 30}) == 0);
+  CHECK(covered(set, {32, 33}) == 1);
+  CHECK(covered(set, {60, 70}) == 0);
+  CHECK(covered({}, {0, 1}) == 0);
 }
 
 TEST_CASE("who holds the peak: as the run names it, else by its allocations") {

@@ -149,6 +149,17 @@ TEST_CASE("clocks are aligned by the ends of collectives, and ranks wait for eac
   CHECK(times[1][7] == Times{390, 400, 410});
 }
 
+TEST_CASE("a kernel that begins before the one ahead of it ended leaves collectives matched") {
+  auto ranks = two_ranks(0);
+  run::ActivityColumns& rows = ranks[0].recording.activities;
+  REQUIRE(rows.end[2] == rows.start[3]);
+  rows.end[2] += 5 * kMicrosecond;  // a gemm, into its all-reduce
+  const rebuild::Rebuilt step = rebuilt_ranks(ranks);
+  CHECK(step.ranks[0].streams == 2);
+  CHECK(step.ranks[0].matched == 4);
+  CHECK(step.ranks[1].matched == 4);
+}
+
 TEST_CASE("a rank that starts late makes the others wait") {
   auto step = rebuilt_ranks(two_ranks(0));
   step.graph.classes[1].start_delay += 50 * kMicrosecond;

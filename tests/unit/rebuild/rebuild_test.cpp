@@ -52,6 +52,14 @@ void without_host_time(Graph& graph) {
 
 }  // namespace
 
+TEST_CASE("a recording before the clock's zero has its length") {
+  RecordingWriter w;
+  const auto stream = w.lane("0", "7");
+  w.kernel(stream, "a", -1000, -910);
+  w.kernel(stream, "b", -800, -710);
+  CHECK(rebuilt(w.recording).ranks[0].measured == 290 * kMicrosecond);
+}
+
 TEST_CASE("an op of a rebuilt recording waits for its launch and for its stream") {
   RecordingWriter w;
   const auto host = w.lane("1", "1"), stream = w.lane("0", "7");

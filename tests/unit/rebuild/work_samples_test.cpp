@@ -281,6 +281,22 @@ TEST_CASE("work samples: the least time of a collective is its own") {
   CHECK(rows[0].has_cost);
 }
 
+TEST_CASE("work samples: of what a run says of a kernel, not which elements it finds one by one") {
+  Profile profile;
+  profile.write.kernel(profile.stream, "mine", 0, 10);
+  Cost strided;
+  strided.kind = OpKind::elementwise;
+  strided.bytes_read = strided.bytes_written = 4096;
+  strided.m = 1024;
+  run::Recording& recording = profile.write.recording;
+  recording.known.works.push_back({recording.strings.intern("mine"), strided});
+  const auto rows = profile.samples().rows;
+  REQUIRE(rows.size() == 1);
+  REQUIRE(rows[0].has_cost);
+  CHECK(rows[0].cost.m == 0);  // as predictions ask for it
+  CHECK(rows[0].cost.bytes_read == 4096);
+}
+
 TEST_CASE("work samples: sizes and times that have no room are no products and no overflow") {
   Profile profile;
   profile.op("aten::mm", "[[1125899906842624, 0], [0, 1125899906842624]]", kHalves,

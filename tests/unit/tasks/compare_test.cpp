@@ -57,6 +57,16 @@ TEST_CASE("compare: ranks are chosen on each side") {
   CHECK(compare_fault(request) == path + ": has no rank 5, expected one such as 0, 2");
 }
 
+TEST_CASE("compare: a step is chosen of measured runs alone") {
+  const test::Scratch folder;
+  run::Run run = whole_example();
+  run.about.kind = run::RunKind::predicted;
+  const std::string path = written(folder, "run.db", run);
+  tasks::CompareRequest request{path, path, 1, {}, {}};
+  CHECK(compare_fault(request) ==
+        "--step: chooses a step of a measured run, and both sides are predicted");
+}
+
 TEST_CASE("compare: what a recording does not know of waiting for ranks is no 0") {
   const test::Scratch folder;
   run::Run alone = whole_example();

@@ -355,4 +355,9 @@ TEST_CASE("a search that cannot be says why") {
   request.vary = {"parallel.world_size=12"};
   request.sets = {"cluster.gpus_per_node=8"};
   CHECK(refused(request).starts_with("none of the points that were looked at can be predicted"));
+  request.blocks = true;
+  request.sets = {"train.activation_checkpointing=full"};
+  CHECK(refused(request) ==
+        "--blocks: train.activation_checkpointing is set for all points, too (--set): expected one "
+        "of the two");
 }

@@ -214,6 +214,22 @@ TEST_CASE("a key without effect is named, with the strategies that it belongs to
            "zero3: it belongs to thunder_zero2, thunder_zero3"});
 }
 
+TEST_CASE("reentrant checkpoints are where the warnings say that they have an effect") {
+  const std::string asked = "parallel.reentrant_checkpoints=true";
+  const std::string fsdp1 = "parallel.strategy=fsdp1", full = "train.activation_checkpointing=full";
+  const auto has = [](const Sets& sets) { return good("", sets).parallel.reentrant_checkpoints; };
+  CHECK(has({asked, fsdp1, full}));
+  for (const Sets& sets : {Sets{asked, full},
+                           {asked, full, "parallel.strategy=zero3"},
+                           {asked, fsdp1},
+                           {asked, fsdp1, "train.activation_checkpointing=selective:2"},
+                           {asked, fsdp1, full, "train.compile=per-block"}}) {
+    CAPTURE(sets.back());
+    CHECK(good("", sets).warnings.size() == 1);
+    CHECK_FALSE(has(sets));
+  }
+}
+
 TEST_CASE("each key warns under the strategies that do not read it, and no other") {
   for (const WorkloadKey& key : workload_keys()) {
     for (std::size_t s = 0; s < strategy_names().size(); ++s) {
@@ -274,6 +290,9 @@ TEST_CASE("a key is named where the model has nothing that it is of") {
     CHECK_FALSE(names(set, llama));
     CHECK(names(set, encoder));
   }
+  ModelConfig olmo = encoder;
+  olmo.norm = ModelConfig::Norm::rms_wide;
+  CHECK_FALSE(names("train.fused_rms_norm=false", olmo));
   ModelConfig vision = encoder;
   vision.image.size = 224;
   for (const std::string set :
