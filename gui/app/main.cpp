@@ -2,6 +2,8 @@
 #include <QIcon>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -24,8 +26,27 @@ int give_up(const Error& error) {
   return error.fault == Fault::input ? 2 : 1;
 }
 
-// What Qt notes about sessions that have no desktop says nothing about a picture.
+[[noreturn]] void end_without_memory() {
+  remove_temporaries();
+  std::fputs("foregather: out of memory\n", stderr);
+  std::_Exit(1);
+}
+
+// Qt lets an exception of its own go where none may.
+[[noreturn]] void end_by_exception() {
+  try {
+    if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    end_without_memory();
+  } catch (...) {
+  }
+  std::abort();
+}
+
+// What Qt notes about sessions that have no desktop says nothing about a picture. Where it can
+// begin no thread to paint with, it would wait for that thread for ever.
 void drop_notes(QtMsgType type, const QMessageLogContext&, const QString& text) {
+  if (text.startsWith("QThread::start")) end_without_memory();
   if (type == QtCriticalMsg || type == QtFatalMsg)
     std::fprintf(stderr, "foregather: %s\n", text.toUtf8().constData());
 }
@@ -44,6 +65,7 @@ int render_main(int argc, char** argv) {
   if (!request) return give_up(request.error());
   qputenv("QT_QPA_PLATFORM", "offscreen");
   qInstallMessageHandler(drop_notes);
+  std::set_terminate(end_by_exception);
   int qt_argc = 1;
   const QGuiApplication application(qt_argc, argv);
   const Status rendered = gui::render(*request);

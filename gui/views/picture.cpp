@@ -246,11 +246,13 @@ Status save_picture(const std::string& path, const QSizeF& size, double scale,
     paint(painter);
   } else if (path.ends_with(".png")) {
     QImage image((size * scale).toSize(), QImage::Format_RGB32);
+    if (image.isNull()) return fail_work(path, "out of memory for so large a picture");
     image.setDevicePixelRatio(scale);
     QPainter painter(&image);
     paint(painter);
     painter.end();
-    if (!image.save(&buffer, "PNG")) return fail_work(path, "cannot be encoded as PNG");
+    if (!image.save(&buffer, "PNG"))
+      return fail_work(path, "cannot be encoded as PNG: out of memory");
   } else {
     return fail_at(path, "has another ending, expected .png or .svg");
   }
