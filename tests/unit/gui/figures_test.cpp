@@ -1,5 +1,7 @@
 // The numbers of the pictures are those of the command line.
+#include <algorithm>
 #include <cmath>
+#include <set>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -144,6 +146,53 @@ TEST_CASE("residuals: sorted, filtered, counted") {
   const std::string csv = residuals.csv();
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 6);
   CHECK(csv.find("20,40,-20,-0.500000,roofline") != csv.npos);
+}
+
+TEST_CASE("residuals: every column sorts by what it shows, both ways") {
+  run::Run measured = test::example_run();
+  measured.about.kind = run::RunKind::measured;
+  measured.ops.end[2] += 20;
+  measured.ops.kind[5] = OpKind::softmax;
+  measured.ops.phase[5] = Phase::optimizer;
+  const Session session = opened({test::example_run(), std::move(measured)});
+  Residuals residuals(session);
+  REQUIRE(residuals.shown().size() == 7);
+  const auto times = [&](const ResidualRow& row, ResidualColumn column) {
+    const compare::MatchedGroup& group = residuals.group(row);
+    return column == ResidualColumn::first ? group.first_time : group.second_time;
+  };
+  for (const bool ascending : {true, false}) {
+    for (const ResidualColumn column : {ResidualColumn::first, ResidualColumn::second}) {
+      residuals.sort(column, ascending);
+      CHECK(std::ranges::is_sorted(residuals.shown(), [&](std::uint32_t a, std::uint32_t b) {
+        const Ns x = times(residuals.row(a), column), y = times(residuals.row(b), column);
+        return ascending ? x < y : x > y;
+      }));
+    }
+    for (const ResidualColumn column :
+         {ResidualColumn::scope, ResidualColumn::op, ResidualColumn::source}) {
+      CAPTURE(residuals.title(column), ascending);
+      residuals.sort(column, ascending);
+      CHECK(std::ranges::is_sorted(residuals.shown(), [&](std::uint32_t a, std::uint32_t b) {
+        const std::string x = residuals.text(residuals.row(a), column);
+        const std::string y = residuals.text(residuals.row(b), column);
+        return ascending ? x < y : x > y;
+      }));
+    }
+    // Kinds, phases and levels have orders of their own: equal ones lie together.
+    for (const ResidualColumn column :
+         {ResidualColumn::kind, ResidualColumn::phase, ResidualColumn::level}) {
+      residuals.sort(column, ascending);
+      std::vector<std::string> runs;
+      for (const std::uint32_t i : residuals.shown())
+        if (std::string text = residuals.text(residuals.row(i), column);
+            runs.empty() || runs.back() != text)
+          runs.push_back(std::move(text));
+      CAPTURE(residuals.title(column), ascending);
+      const std::set<std::string> distinct(runs.begin(), runs.end());
+      CHECK(distinct.size() == runs.size());
+    }
+  }
 }
 
 TEST_CASE("residuals: many ops have a source where it is that of all") {

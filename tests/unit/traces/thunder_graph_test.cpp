@@ -286,6 +286,45 @@ TEST_CASE("Thunder graph: types that are not printed follow from those that are"
   CHECK(compared > 250);
 }
 
+TEST_CASE("Thunder graph: types of products, and of dimensions of one, that are not printed") {
+  using Dims = std::vector<std::int64_t>;
+  const std::string text = head("a, v, m, i") +
+                           "  # a: \"cuda:0 bf16[3, 1, 4]\"\n"
+                           "  # v: \"cuda:0 bf16[4]\"\n"
+                           "  # m: \"cuda:0 bf16[4, 5]\"\n"
+                           "  # i: \"cuda:0 i64[2, 6]\"\n"
+                           "  front = torch.unsqueeze(a, 0)\n"
+                           "  behind = torch.unsqueeze(a, -1)\n"
+                           "  all = torch.squeeze(a)\n"
+                           "  one = torch.squeeze(a, (1,))\n"
+                           "  kept = torch.squeeze(a, (0,))\n"
+                           "  matrix = torch.matmul(a, m)\n"
+                           "  vector = torch.matmul(a, v)\n"
+                           "  row = torch.matmul(v, m)\n"
+                           "  rows = torch.nn.functional.embedding(i, m)\n"
+                           "  return a\n";
+  const auto file = read_thunder(text, "t.txt");
+  REQUIRE(file);
+  ThunderTypes types(*file, file->functions.front(), 1);
+  types.infer();
+  const auto dims_of = [&](std::string_view name) -> Dims {
+    for (std::size_t row = 0; row < file->names.size(); ++row)
+      if (const ThunderTensorType* type = types.of(ThunderName(row));
+          file->names[row] == name && type != nullptr)
+        return type->dims;
+    return {};
+  };
+  CHECK(dims_of("front") == Dims{1, 3, 1, 4});
+  CHECK(dims_of("behind") == Dims{3, 1, 4, 1});
+  CHECK(dims_of("all") == Dims{3, 4});
+  CHECK(dims_of("one") == Dims{3, 4});
+  CHECK(dims_of("kept") == Dims{3, 1, 4});
+  CHECK(dims_of("matrix") == Dims{3, 1, 5});
+  CHECK(dims_of("vector") == Dims{3, 1});
+  CHECK(dims_of("row") == Dims{5});
+  CHECK(dims_of("rows") == Dims{2, 6, 5});
+}
+
 TEST_CASE("Thunder graph: a backward reads what the forward saved") {
   const Lowered zero2({slurp(kOracles / "0.2.3_zero2_none_forward.txt"),
                        slurp(kOracles / "0.2.3_zero2_none_backward.txt")});

@@ -286,6 +286,39 @@ TEST_CASE("what a torchtitan TOML does not say is torchtitan's default") {
         OptimizerImpl::foreach);
 }
 
+TEST_CASE("what a torchtitan TOML says of training and optimizer is applied") {
+  const Workload workload = read(R"([training]
+gradient_accumulation_steps = 4
+mixed_precision_param = "float32"
+mixed_precision_reduce = "bfloat16"
+enable_cpu_offload = true
+[optimizer]
+implementation = "foreach"
+[parallelism]
+data_parallel_shard_degree = 8
+)",
+                                 kModelSet);
+  CHECK(workload.train.grad_accum == 4);
+  CHECK(workload.train.compute == DType::f32);
+  CHECK(workload.parallel.reduce_dtype == DType::bf16);
+  CHECK(workload.parallel.offload == Offload::all);
+  CHECK(workload.train.optimizer_impl == OptimizerImpl::foreach);
+  // Replicas shard nothing, and what belongs to shards is named.
+  const Workload whole = read(
+      "[training]\nenable_cpu_offload = true\n[parallelism]\ndata_parallel_replicate_degree = "
+      "8\ndata_parallel_shard_degree = 1\n",
+      kModelSet);
+  CHECK(ignores(whole, "parallel.offload"));
+  CHECK(whole.parallel.offload == Offload::none);
+  CHECK(ignores(read("[job]\n[optimizer]\nimplementation = \"for-loop\"\n", kModelSet),
+                "optimizer.implementation"));
+  CHECK(ignores(read("[job]\n[activation_checkpoint]\nmode = \"memory_budget\"\n", kModelSet),
+                "activation_checkpoint.mode: memory_budget"));
+  CHECK_FALSE(
+      parse_workload("[job]\n[compile]\nenable = true\ncomponents = \"model\"\n", "f", kModelSet)
+          .has_value());
+}
+
 TEST_CASE("what the workload says goes over a foreign file") {
   const Workload workload =
       read(kDeepSpeed, {"model.config=m.json", "train.micro_batch=5", "parallel.world_size=16"});
