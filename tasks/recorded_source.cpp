@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "core/base/text.h"
 #include "core/rebuild/processes.h"
 #include "core/rebuild/run_recording.h"
 #include "core/rebuild/window.h"
@@ -49,6 +50,22 @@ Status add_run(const std::string& location, std::optional<std::int64_t> step,
     files.recordings.push_back(std::make_shared<run::Recording>(std::move(recording)));
   }
   return {};
+}
+
+// A step of a recording is its device work. What the host's step has beside it (data that is waited
+// for) is no part of that.
+std::optional<std::string> warning_of_host_step(const run::Recording& recording, Ns measured,
+                                                std::int64_t step) {
+  constexpr double kNoticed = 1.05;
+  const auto steps = rebuild::host_steps(recording);
+  const auto found = steps.find(step);
+  if (found == steps.end()) return std::nullopt;
+  const Ns took = found->second.end - found->second.begin;
+  if (static_cast<double>(took) < kNoticed * static_cast<double>(measured)) return std::nullopt;
+  return fmt::format(
+      "{}: step {} took the host {}, and {} from the first to the last device work, which is what "
+      "is predicted",
+      recording.source, step, format_time(took), format_time(measured));
 }
 
 // Between the steps of an exported prediction are those that it left out: the last stands for all.
@@ -152,6 +169,11 @@ Result<RecordedSource> load_recorded(const std::vector<std::string>& paths,
   for (std::string& warning : rebuilt->warnings)  // a run may have kept what rebuilding says anew
     if (std::ranges::find(warnings, warning) == warnings.end())
       warnings.push_back(std::move(warning));
+  for (const rebuild::RebuiltRank& rank : rebuilt->ranks)
+    if (const auto of = std::ranges::find(recordings, rank.source, &run::Recording::source);
+        step && !read->is_predicted && of != recordings.end())
+      if (auto warning = warning_of_host_step(**of, rank.measured, *step))
+        warnings.push_back(std::move(*warning));
   rebuilt->warnings = std::move(warnings);
   return RecordedSource{std::move(*rebuilt), std::move(read->device), read->is_predicted};
 }

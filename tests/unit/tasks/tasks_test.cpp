@@ -142,3 +142,22 @@ TEST_CASE("a schedule that says nothing of memory has no memory curve") {
   CHECK_FALSE(outcome->summary.has_memory);
   CHECK(outcome->run.memory.empty());
 }
+
+TEST_CASE("of a recording's steps it is said which are predicted, and what the host's had beside") {
+  const auto warned = [](const char* trace, std::optional<std::int64_t> step) {
+    SimulateRequest request;
+    request.sources = {{test::source_dir() + "/tests/golden/inputs/" + trace}, false, step};
+    const auto outcome = simulate(request);
+    REQUIRE(outcome);
+    std::string all;
+    for (const std::string& warning : outcome->summary.warnings) all += warning + "\n";
+    return all;
+  };
+  CHECK_THAT(warned("kineto_three_steps.json", std::nullopt),
+             Catch::Contains("kineto_three_steps.json: has 3 steps (") &&
+                 Catch::Contains("which are taken as one: --step N takes one of them"));
+  CHECK_THAT(warned("kineto_three_steps.json", 5), !Catch::Contains("taken as one"));
+  CHECK_THAT(warned("kineto_small.json", 3),
+             Catch::Contains("step 3 took the host 500.5 µs, and 189.9 µs from the first to the "
+                             "last device work"));
+}
