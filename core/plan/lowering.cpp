@@ -52,6 +52,8 @@ CostId Lowering::copy_cost(OpKind kind, DType dtype, Bytes read, Bytes written,
   cost.bytes_read = read;
   cost.bytes_written = written;
   cost.kernels = kernels;
+  if (kind == OpKind::cast && dtype == DType::f32 && read < written && kernels == 1)
+    cost.m = written / size_of(dtype);
   return builder.cost(cost);
 }
 

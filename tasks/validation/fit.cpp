@@ -11,6 +11,7 @@
 #include "sim/cost/hardware.h"
 #include "tasks/parallel.h"
 #include "tasks/validation/errors.h"
+#include "tasks/validation/gpu_steps.h"
 #include "tasks/validation/pairs.h"
 #include "tasks/validation/row_machine.h"
 #include "tasks/validation/row_script.h"
@@ -19,6 +20,7 @@ namespace foregather::tasks {
 namespace {
 
 constexpr double kMostOfOneRow = 0.3;  // |ln(predicted / published)|
+constexpr std::string_view kGpuGroup = "measured on a GPU";
 
 struct Figure {
   std::string_view key, applies;
@@ -94,6 +96,7 @@ std::vector<FitPoint> all_points() {
 /// One row's error, ln(predicted / published), for each value of the figures that concern it.
 class RowErrors {
  public:
+  /// `row` is borrowed.
   RowErrors(const MeasuredRow& row, std::string hardware)
       : row_(&row), hardware_(std::move(hardware)) {
     for (std::size_t i = 0; i < kFigures.size(); ++i)
@@ -115,14 +118,16 @@ class RowErrors {
   }
 
   std::optional<double> at(const FitPoint& point) const { return errors_.at(own(point)); }
+  void set(const FitPoint& point, double error) { errors_[own(point)] = error; }
 
- private:
+  /// The point without the figures that do not concern the row.
   FitPoint own(FitPoint point) const {
     for (std::size_t i = 0; i < point.size(); ++i)
       if (!concerns_[i]) point[i] = 0;
     return point;
   }
 
+  /// Sections of a hardware file with the point's figures.
   std::string overlay(const FitPoint& point) const {
     std::map<std::string_view, std::string> sections;
     for (std::size_t i = 0; i < kFigures.size(); ++i) {
@@ -139,6 +144,7 @@ class RowErrors {
     return text;
   }
 
+ private:
   const MeasuredRow* row_;
   std::string hardware_;
   std::array<bool, kFigures.size()> concerns_{};
@@ -204,9 +210,41 @@ void add_errors(const std::vector<const RowErrors*>& rows, const FitPoint& point
       errors.emplace_back(std::abs(std::exp(*error) - 1), 1.0 / static_cast<double>(rows.size()));
 }
 
+/// The steps of one group, of an H200: in bf16 and in float8.
+struct GpuRows {
+  std::array<MeasuredRow, 2> like;  ///< what figures ask of rows
+  std::vector<RowErrors> errors;
+};
+
+Status predict_gpu_rows(const std::string& path, const std::string& directory,
+                        std::span<const FitPoint> points, GpuRows& rows) {
+  rows.like[0].compute = "bf16";
+  rows.like[1].compute = "fp8";
+  for (MeasuredRow& row : rows.like) {
+    row.group = kGpuGroup;
+    row.gpus = 1;
+  }
+  const auto is_float8 = [](const GpuStep& step) { return step.id.find("wise") != step.id.npos; };
+  std::map<FitPoint, bool> done;
+  for (const FitPoint& point : points) {
+    const RowErrors any(rows.like[1], "h200_sxm");
+    if (!done.try_emplace(any.own(point), true).second) continue;
+    const auto steps = predict_busy_gpu_steps(path, directory, any.overlay(point));
+    if (!steps) return tl::unexpected(steps.error());
+    if (rows.errors.empty())
+      for (const GpuStep& step : *steps)
+        rows.errors.emplace_back(rows.like[is_float8(step) ? 1 : 0], "h200_sxm");
+    for (std::size_t i = 0; i < steps->size(); ++i)
+      rows.errors[i].set(point, std::log(static_cast<double>((*steps)[i].predicted_step) /
+                                         static_cast<double>((*steps)[i].step)));
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<Fit> fit(const std::string& measured, const std::string& directory) {
+Result<Fit> fit(const std::string& measured, const std::string& directory,
+                const std::string& gpu_steps) {
   const auto table = read_measured(measured);
   if (!table) return tl::unexpected(table.error());
   std::vector<RowErrors> rows;
@@ -219,7 +257,13 @@ Result<Fit> fit(const std::string& measured, const std::string& directory) {
   const std::vector<FitPoint> points = all_points();
   in_parallel(rows.size(), [&](std::size_t i) { rows[i].predict(points, directory); });
 
-  const Groups groups = groups_of(rows);
+  Groups groups = groups_of(rows);
+  GpuRows of_gpu;
+  if (!gpu_steps.empty()) {
+    if (Status done = predict_gpu_rows(gpu_steps, directory, points, of_gpu); !done)
+      return tl::unexpected(done.error());
+    for (const RowErrors& row : of_gpu.errors) groups[row.group()].rows.push_back(&row);
+  }
   const FitPoint all = best(groups, points, {});
   Fit result;
   for (std::size_t i = 0; i < kFigures.size(); ++i) {
@@ -230,8 +274,10 @@ Result<Fit> fit(const std::string& measured, const std::string& directory) {
   for (const auto& [name, group] : groups) {
     const auto& own = group.rows;
     const FitPoint without = best(groups, points, name);
-    add_errors(own, all, errors);
-    add_errors(own, without, held_out);
+    if (name != kGpuGroup) {
+      add_errors(own, all, errors);
+      add_errors(own, without, held_out);
+    }
     for (std::size_t i = 0; i < kFigures.size(); ++i) {
       FittedFigure& figure = result.figures[i];
       if (std::any_of(own.begin(), own.end(), [&](const RowErrors* r) { return r->concerns(i); }))

@@ -22,8 +22,8 @@ struct FittedFigure {
 
 struct Fit {
   std::vector<FittedFigure> figures;
-  /// Groups weighted equally, |error| of step times. Held out: each group with the figures that
-  /// are best without it.
+  /// Groups of published results weighted equally, |error| of step times. Held out: each group with
+  /// the figures that are best without it.
   std::optional<double> median, held_out_median;
 };
 
@@ -31,8 +31,11 @@ struct Fit {
 /// weighted equally and each row's share limited, so that no single group pulls. Where a group has
 /// what-ifs (pairs.h), half of its weight is the same of the ratio of their two steps. The other
 /// figures stay as the hardware files have them. Some minutes. `directory` holds the rows'
-/// workloads. Errors: as of read_measured; a table without step times.
-Result<Fit> fit(const std::string& measured, const std::string& directory);
+/// workloads. `gpu_steps`: a table of predict_gpu_steps(), of Hopper, whose steps that do not wait
+/// for the host are a group like the others; empty: none. Errors: as of read_measured and
+/// predict_gpu_steps; a table without step times.
+Result<Fit> fit(const std::string& measured, const std::string& directory,
+                const std::string& gpu_steps = {});
 
 std::string fit_text(const Fit& fit);
 

@@ -10,6 +10,7 @@
 #include "core/base/csv.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/plan/workload_toml.h"
 #include "tasks/parallel.h"
 #include "tasks/simulate.h"
 #include "tasks/validation/markdown.h"
@@ -153,7 +154,28 @@ bool GpuStep::waits_for_host() const {
   return static_cast<double>(host_step) > kShare * static_cast<double>(step);
 }
 
-Result<std::vector<GpuStep>> predict_gpu_steps(const std::string& path) {
+namespace {
+
+/// Figures that replace those of the steps' machine, in files of that folder; empty: none do.
+struct OtherFigures {
+  std::string directory, sections;
+};
+
+Status take_figures(const OtherFigures& figures, std::size_t row, SimulateRequest& request) {
+  if (figures.sections.empty()) return {};
+  const auto workload = plan::read_workload(request.sources.paths.front(), request.sets);
+  if (!workload) return tl::unexpected(workload.error());
+  const std::string path = fmt::format("{}/gpu_step_{}.hardware.toml", figures.directory, row);
+  request.sets.push_back("cluster.hardware=" + path);
+  std::string base = workload->cluster.hardware;  // a file's path starts where `path` does not
+  if (std::filesystem::exists(base)) base = std::filesystem::absolute(base).string();
+  auto file = PendingFile::create(path);
+  if (!file) return tl::unexpected(file.error());
+  return file->write(fmt::format("base = \"{}\"\nname = \"tried\"\n{}", base, figures.sections))
+      .and_then([&] { return file->commit(); });
+}
+
+Result<std::vector<GpuStep>> predict_steps(const std::string& path, const OtherFigures& figures) {
   const auto text = read_file(path, kMostTable);
   if (!text) return tl::unexpected(text.error());
   const auto table = parse_csv(*text, path);
@@ -163,8 +185,13 @@ Result<std::vector<GpuStep>> predict_gpu_steps(const std::string& path) {
   std::vector<Result<GpuStep>> read(table->rows(), GpuStep{});
   in_parallel(read.size(), [&](std::size_t row) {
     read[row] = reader.read(row);
-    if (!read[row]) return;
-    const auto outcome = simulate(reader.request(row));
+    if (!read[row] || (!figures.sections.empty() && read[row]->waits_for_host())) return;
+    SimulateRequest request = reader.request(row);
+    if (Status taken = take_figures(figures, row, request); !taken) {
+      read[row] = tl::unexpected(taken.error());
+      return;
+    }
+    const auto outcome = simulate(request);
     if (!outcome) {
       read[row] = reader.refusal(row, outcome.error());
       return;
@@ -188,6 +215,20 @@ Result<std::vector<GpuStep>> predict_gpu_steps(const std::string& path) {
   return steps;
 }
 
+}  // namespace
+
+Result<std::vector<GpuStep>> predict_gpu_steps(const std::string& path) {
+  return predict_steps(path, {});
+}
+
+Result<std::vector<GpuStep>> predict_busy_gpu_steps(const std::string& path,
+                                                    const std::string& directory,
+                                                    const std::string& figures) {
+  auto steps = predict_steps(path, {directory, figures});
+  if (steps) std::erase_if(*steps, [](const GpuStep& step) { return step.waits_for_host(); });
+  return steps;
+}
+
 std::string gpu_steps_markdown(const std::vector<GpuStep>& steps) {
   const StepTable table = step_table(steps);
   return fmt::format(
@@ -197,7 +238,9 @@ std::string gpu_steps_markdown(const std::vector<GpuStep>& steps) {
              "command), one rank of a job whose\ncollectives move nothing over links, predicted "
              "from "
              "their configuration. Nothing is calibrated on them but the figures of\nattention, of "
-             "the host and of float8's scales whose sources name them.\n\n{}\n\n",
+             "the host and of float8's scales whose sources name them; for the clock under load "
+             "they "
+             "are one\ngroup of nine (`./dev validate --fit`).\n\n{}\n\n",
              table.medians) +
          markdown_table(kStepHeads, table.rows);
 }

@@ -25,6 +25,11 @@ struct GpuStep {
 /// relative to the table, with its settings. Errors, at their place: a bad table, a workload or a
 /// setting that `simulate` would refuse.
 Result<std::vector<GpuStep>> predict_gpu_steps(const std::string& path);
+/// The same of those that do not wait for the host, with sections of a hardware file that replace
+/// those of their machine (DIRECTORY/gpu_step_N.hardware.toml).
+Result<std::vector<GpuStep>> predict_busy_gpu_steps(const std::string& path,
+                                                    const std::string& directory,
+                                                    const std::string& figures);
 
 /// The section of the report, and the same for a terminal.
 std::string gpu_steps_markdown(const std::vector<GpuStep>& steps);

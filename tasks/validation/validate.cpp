@@ -191,7 +191,7 @@ Result<std::string> fit_to(const ValidateRequest& request) {
   if (!request.measured.empty()) {
     auto folder = WorkloadFolder::create(request.workloads);
     if (!folder) return tl::unexpected(folder.error());
-    const auto fitted = fit(request.measured, folder->path());
+    const auto fitted = fit(request.measured, folder->path(), request.gpu_steps);
     if (!fitted) return tl::unexpected(fitted.error());
     text += fit_text(*fitted);
   }

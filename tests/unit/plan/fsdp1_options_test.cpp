@@ -60,6 +60,19 @@ TEST_CASE("all FSDP1 schedules are valid") {
     }));
 }
 
+TEST_CASE("FSDP1's casts into fp32 find each element by itself, as every other such kernel") {
+  int casts = 0;
+  CHECK(rc::check([&] {
+    for (const Cost& cost : any_fsdp1_graph().costs) {
+      if (cost.kind != OpKind::cast || cost.kernels != 1) continue;
+      const bool widens = cost.dtype == DType::f32 && cost.bytes_read < cost.bytes_written;
+      RC_ASSERT(cost.m == (widens ? cost.bytes_written / 4 : 0));
+      casts += widens ? 1 : 0;
+    }
+  }));
+  CHECK(casts > 0);
+}
+
 TEST_CASE("FSDP1 frees all unsharded parameters and flat gradients within a step") {
   CHECK(rc::check([] {
     const Graph graph = any_fsdp1_graph();

@@ -7,6 +7,7 @@
 
 #include "tasks/validation/errors.h"
 #include "tasks/validation/fit.h"
+#include "tasks/validation/gpu_steps.h"
 #include "tasks/validation/interconnect.h"
 #include "tasks/validation/report.h"
 #include "tasks/validation/row_machine.h"
@@ -14,6 +15,7 @@
 #include "tasks/validation/row_workload.h"
 #include "tasks/validation/tables_out.h"
 #include "tasks/validation/validate.h"
+#include "tests/support/places.h"
 #include "tests/unit/validation/measured_table.h"
 
 using namespace foregather;
@@ -364,6 +366,41 @@ TEST_CASE("a fit finds the figures that step times were made with") {
   CHECK(found->figures[3].groups == 2);
   CHECK(*found->median < 1e-6);
   CHECK_THAT(fit_text(*found), Contains("compute.rank_spread = 0.020"));
+}
+
+TEST_CASE("a fit takes steps measured on a GPU as a group of their own") {
+  const Folder folder;
+  const auto table = [&](double milliseconds) {
+    return folder.write(
+        "steps.csv",
+        fmt::format("id,workload,settings,step_ms,host_step_ms,peak_allocated_bytes,"
+                    "peak_reserved_bytes\nx,{}/traces/measured/llama_1b.toml,model.layers=2;"
+                    "train.seq_len=4096,{:.6f},0.001,1,1\n",
+                    test::source_dir(), milliseconds));
+  };
+  const auto step = [&](double clock) {
+    const auto steps = predict_busy_gpu_steps(
+        table(1), folder.path.string(),
+        fmt::format("[compute]\nsustained_clock = {{ value = {}, unit = \"1\", source = \"truth\" "
+                    "}}\nmemory_bound_power = {{ value = 1, unit = \"1\", source = \"truth\" }}\n",
+                    clock));
+    REQUIRE(steps);
+    REQUIRE(steps->size() == 1);
+    return static_cast<double>(steps->front().predicted_step) / 1e6;
+  };
+  const MeasuredRow row = heavy_row("x", 8);
+  const RowPrediction prediction = predict_row(row, folder.path.string());
+  const std::string published = folder.write(
+      "m.csv",
+      kColumns + csv_line(row, "published", static_cast<double>(prediction.step) / 1e9 * 10));
+  // The published step is out of reach; the clock is the measured step's.
+  const auto slow = fit(published, folder.path.string(), table(step(0.80)));
+  const auto fast = fit(published, folder.path.string(), table(step(0.88)));
+  REQUIRE((slow && fast));
+  CHECK(slow->figures[1].value == Approx(0.80));
+  CHECK(fast->figures[1].value == Approx(0.88));
+  CHECK(fast->figures[1].groups == 2);
+  CHECK_FALSE(fit(published, folder.path.string(), "none.csv").has_value());
 }
 
 TEST_CASE("a fit takes what a what-if changes from machines that are slower than described") {
