@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/hardware.h"
 #include "cli/terminal.h"
 #include "core/base/printable.h"
 #include "core/base/text.h"
@@ -34,8 +35,9 @@ Result<tasks::ExecuteRequest> request_of(const RunArguments& arguments) {
   request.source = arguments.sources.front();
   request.backend = arguments.backend;
   request.output = arguments.database;
-  request.sets = arguments.sets;
-  if (!arguments.hardware.empty()) request.sets.push_back("cluster.hardware=" + arguments.hardware);
+  auto sets = with_hardware(arguments.sets, arguments.hardware);
+  if (!sets) return tl::unexpected(sets.error());
+  request.sets = std::move(*sets);
   request.what_if = arguments.what_if;
   if (!arguments.ranks.empty()) {
     const auto ranks = parse_count("-n", arguments.ranks);

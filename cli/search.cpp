@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/hardware.h"
 #include "cli/search_text.h"
 #include "cli/terminal.h"
 #include "tasks/memory.h"
@@ -28,8 +29,9 @@ Result<tasks::SearchRequest> request_of(const SearchArguments& arguments) {
   tasks::SearchRequest request;
   request.source = arguments.source;
   request.vary = arguments.vary;
-  request.sets = arguments.sets;
-  if (!arguments.hardware.empty()) request.sets.push_back("cluster.hardware=" + arguments.hardware);
+  auto sets = with_hardware(arguments.sets, arguments.hardware);
+  if (!sets) return tl::unexpected(sets.error());
+  request.sets = std::move(*sets);
   request.what_if = arguments.what_if;
   request.where = arguments.where;
   request.per_token = arguments.per_token;

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/hardware.h"
 #include "cli/step.h"
 #include "cli/summary_text.h"
 #include "cli/terminal.h"
@@ -59,8 +60,9 @@ Result<tasks::SimulateRequest> request_of(const SimulateArguments& arguments) {
   if (!model) return tl::unexpected(model.error());
   tasks::SimulateRequest request;
   request.sources = {arguments.sources, takes_pair, *step};
-  request.sets = arguments.sets;
-  if (!arguments.hardware.empty()) request.sets.push_back("cluster.hardware=" + arguments.hardware);
+  auto sets = with_hardware(arguments.sets, arguments.hardware);
+  if (!sets) return tl::unexpected(sets.error());
+  request.sets = std::move(*sets);
   request.what_if = arguments.what_if;
   request.memory_model = *model;
   return request;

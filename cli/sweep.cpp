@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/hardware.h"
 #include "cli/sweep_text.h"
 #include "cli/terminal.h"
 #include "core/base/file.h"
@@ -35,8 +36,9 @@ Result<tasks::SweepRequest> request_of(const SweepArguments& arguments) {
   tasks::SweepRequest request;
   request.source = arguments.source;
   request.vary = arguments.vary;
-  request.sets = arguments.sets;
-  if (!arguments.hardware.empty()) request.sets.push_back("cluster.hardware=" + arguments.hardware);
+  auto sets = with_hardware(arguments.sets, arguments.hardware);
+  if (!sets) return tl::unexpected(sets.error());
+  request.sets = std::move(*sets);
   request.what_if = arguments.what_if;
   request.where = arguments.where;
   request.database = arguments.database;

@@ -239,7 +239,7 @@ constexpr std::array kKeys{
                 "FSDP: fp32 if mixed, else the compute dtype; ZeRO: the compute dtype; "
                 "DeepCompile: parallel.param_dtype",
                 "Of gradient reduction", set_dtype<kParallel, &Parallel::reduce_dtype>, kOne,
-                kSeveralRanks},
+                kSeveralRanks, kNoWideLora},
     WorkloadKey{"parallel.separate_reduce_communicator", kFlag, "false",
                 "FSDP2: reduce-scatters on a communicator of their own",
                 set_bool<kParallel, &Parallel::separate_reduce_communicator>, kOne, kFsdp2},

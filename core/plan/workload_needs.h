@@ -44,6 +44,9 @@ inline constexpr KeyNeeds kOwnDtype{
     }};
 inline constexpr KeyNeeds kWideLora{
     "train.lora_fp32 = true", [](const Workload& w) { return w.train.trainable.wide_adapters; }};
+inline constexpr KeyNeeds kNoWideLora{
+    "train.lora_fp32 = false: fp32 adapters are reduced as they are",
+    [](const Workload& w) { return !w.train.trainable.wide_adapters; }};
 inline constexpr KeyNeeds kSgd{
     "train.optimizer = sgd", [](const Workload& w) { return w.train.optimizer == Optimizer::sgd; }};
 inline constexpr KeyNeeds kAdamw{"train.optimizer = adamw", [](const Workload& w) {

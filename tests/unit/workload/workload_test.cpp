@@ -214,6 +214,17 @@ TEST_CASE("a key without effect is named, with the strategies that it belongs to
            "zero3: it belongs to thunder_zero2, thunder_zero3"});
 }
 
+TEST_CASE("fp32 adapters are reduced as they are, whatever parallel.reduce_dtype says") {
+  const Sets lora{"parallel.strategy=fsdp1", "train.trainable=lora", "train.precision=bf16",
+                  "parallel.reduce_dtype=bf16"};
+  CHECK(good("", lora).warnings ==
+        Sets{"--set parallel.reduce_dtype=bf16: parallel.reduce_dtype has no effect: it needs "
+             "train.lora_fp32 = false: fp32 adapters are reduced as they are"});
+  Sets narrow = lora;
+  narrow.emplace_back("train.lora_fp32=false");
+  CHECK(good("", narrow).warnings.empty());
+}
+
 TEST_CASE("reentrant checkpoints are where the warnings say that they have an effect") {
   const std::string asked = "parallel.reentrant_checkpoints=true";
   const std::string fsdp1 = "parallel.strategy=fsdp1", full = "train.activation_checkpointing=full";
