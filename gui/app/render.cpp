@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/printable.h"
+#include "core/base/text.h"
 #include "gui/app/load.h"
 #include "gui/views/memory_painter.h"
 
