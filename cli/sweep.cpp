@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <memory>
 
 #include "cli/command.h"
 #include "cli/hardware.h"
+#include "cli/progress.h"
 #include "cli/sweep_text.h"
 #include "cli/terminal.h"
 #include "core/base/file.h"
@@ -60,33 +60,13 @@ Result<tasks::SweepRequest> request_of(const SweepArguments& arguments) {
   return request;
 }
 
-// On a terminal: one line that is written over. Elsewhere nothing.
-class ProgressLine {
- public:
-  void show(const tasks::SweepProgress& progress) {
-    using namespace std::chrono_literals;
-    const auto now = Clock::now();
-    if (!is_terminal_ || (is_shown_ && now - last_ < 200ms)) return;
-    last_ = now;
-    is_shown_ = true;
-    const double seconds = std::chrono::duration<double>(now - begin_).count();
-    const auto width = static_cast<std::size_t>(progress.share * kWidth);
-    const double left = progress.share > 0 ? seconds / progress.share * (1 - progress.share) : 0;
-    fmt::print(stderr, "\r[{:<{}}] {:3.0f} %  {} points, {:.0f}/s, {} failed, {:.0f} s left \033[K",
-               std::string(width, '#'), kWidth, progress.share * 100, progress.done,
-               static_cast<double>(progress.done) / std::max(seconds, 1e-3), progress.failed, left);
-  }
-  ~ProgressLine() {
-    if (is_shown_) fmt::print(stderr, "\r\033[K");
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr std::size_t kWidth = 30;
-  bool is_terminal_ = ::isatty(STDERR_FILENO) != 0;
-  bool is_shown_ = false;
-  Clock::time_point begin_ = Clock::now(), last_;
-};
+void show(ProgressLine& line, const tasks::SweepProgress& progress) {
+  const double seconds = std::max(line.seconds(), 1e-3);
+  line.show(progress.share, [&] {
+    return fmt::format("{} points, {:.0f}/s, {} failed", progress.done,
+                       static_cast<double>(progress.done) / seconds, progress.failed);
+  });
+}
 
 // What is printed of the rows, as they come and at the end.
 class Report final : public run::SweepSink {
@@ -199,7 +179,7 @@ int run_sweep(const SweepArguments& arguments) {
     const WordsOnSignals words(words_when_stopped(arguments.database));
     ProgressLine line;
     counts = sweep->run(
-        report, [&](const tasks::SweepProgress& progress) { line.show(progress); },
+        report, [&](const tasks::SweepProgress& progress) { show(line, progress); },
         *job ? &**job : nullptr);
   }
   if (report.is_cut()) return 1;

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "cli/terminal.h"
 #include "tasks/validation/report.h"
 #include "tasks/validation/tables_out.h"
@@ -17,15 +19,33 @@ struct ValidateArguments {
   bool json = false, check = false, fit = false;
 };
 
+int run_fit(const ValidateArguments& arguments) {
+  const tasks::ValidateRequest& request = arguments.request;
+  if (arguments.json || arguments.check || !request.predictions.empty() || !request.report.empty())
+    return give_up(Error{{},
+                         "--fit prints what it finds and no predictions: leave out --json, "
+                         "--check, --predictions and --report",
+                         Fault::input});
+  std::optional<ProgressLine> line;
+  std::string_view of;
+  const auto text = tasks::fit_to(request, [&](const tasks::FitProgress& progress) {
+    if (progress.of != of) line.emplace();
+    of = progress.of;
+    const double share = static_cast<double>(progress.done) / static_cast<double>(progress.all);
+    line->show(share, [&] {
+      return fmt::format("{} of {} {}", progress.done, progress.all, progress.of);
+    });
+  });
+  line.reset();
+  return text ? print(*text) : give_up(text.error());
+}
+
 int run_validate(const ValidateArguments& arguments) {
   if (arguments.request.measured.empty() && arguments.request.nccl_tests.empty() &&
       arguments.request.gpu_steps.empty())
     return give_up(Error{
         {}, "nothing to validate: give --measured, --nccl-tests or --gpu-steps", Fault::input});
-  if (arguments.fit) {
-    const auto text = tasks::fit_to(arguments.request);
-    return text ? print(*text) : give_up(text.error());
-  }
+  if (arguments.fit) return run_fit(arguments);
   const auto validation = tasks::validate(arguments.request);
   if (!validation) return give_up(validation.error());
   for (const tasks::RowResult& row : validation->rows)

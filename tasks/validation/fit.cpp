@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <mutex>
 #include <set>
 #include <span>
 
@@ -79,6 +80,26 @@ constexpr std::array kFigures{
 };
 
 using FitPoint = std::array<std::size_t, kFigures.size()>;
+
+/// Counts what is done, by any thread.
+class Count {
+ public:
+  /// `progress` is borrowed, and may be empty.
+  Count(const std::function<void(const FitProgress&)>& progress, std::string_view of,
+        std::size_t all)
+      : progress_(progress), now_{of, 0, all} {}
+
+  void add(std::size_t more) {
+    const std::lock_guard lock(mutex_);
+    now_.done += more;
+    if (progress_) progress_(now_);
+  }
+
+ private:
+  const std::function<void(const FitProgress&)>& progress_;
+  std::mutex mutex_;
+  FitProgress now_;
+};
 
 std::vector<FitPoint> all_points() {
   std::vector<FitPoint> points{FitPoint{}};
@@ -219,20 +240,23 @@ struct GpuRows {
 };
 
 Status predict_gpu_rows(const std::string& path, const std::string& directory,
-                        std::span<const FitPoint> points, GpuRows& rows) {
+                        std::span<const FitPoint> points,
+                        const std::function<void(const FitProgress&)>& progress, GpuRows& rows) {
   rows.like.group = kGpuGroup;
   rows.like.compute = "fp8";
   rows.like.gpus = 1;
   const RowErrors any(rows.like, "h200_sxm");
-  std::set<FitPoint> done;
-  for (const FitPoint& point : points) {
-    if (!done.insert(any.own(point)).second) continue;
+  std::set<FitPoint> own;
+  for (const FitPoint& point : points) own.insert(any.own(point));
+  Count count(progress, "measured steps", own.size());
+  for (const FitPoint& point : own) {
     const auto steps = predict_busy_gpu_steps(path, directory, any.overlay(point));
     if (!steps) return tl::unexpected(steps.error());
     rows.errors.resize(steps->size(), any);
     for (std::size_t i = 0; i < steps->size(); ++i)
       rows.errors[i].set(point, std::log(static_cast<double>((*steps)[i].predicted_step) /
                                          static_cast<double>((*steps)[i].step)));
+    count.add(1);
   }
   return {};
 }
@@ -240,7 +264,8 @@ Status predict_gpu_rows(const std::string& path, const std::string& directory,
 }  // namespace
 
 Result<Fit> fit(const std::string& measured, const std::string& directory,
-                const std::string& gpu_steps) {
+                const std::string& gpu_steps,
+                const std::function<void(const FitProgress&)>& progress) {
   const auto table = read_measured(measured);
   if (!table) return tl::unexpected(table.error());
   std::vector<RowErrors> rows;
@@ -251,12 +276,16 @@ Result<Fit> fit(const std::string& measured, const std::string& directory,
   }
   if (rows.empty()) return fail_at(measured, "has no step times of tier A to fit to");
   const std::vector<FitPoint> points = all_points();
-  in_parallel(rows.size(), [&](std::size_t i) { rows[i].predict(points, directory); });
+  Count count(progress, "rows", rows.size());
+  in_parallel(rows.size(), [&](std::size_t i) {
+    rows[i].predict(points, directory);
+    count.add(1);
+  });
 
   Groups groups = groups_of(rows);
   GpuRows of_gpu;
   if (!gpu_steps.empty()) {
-    if (Status done = predict_gpu_rows(gpu_steps, directory, points, of_gpu); !done)
+    if (Status done = predict_gpu_rows(gpu_steps, directory, points, progress, of_gpu); !done)
       return tl::unexpected(done.error());
     for (const RowErrors& row : of_gpu.errors) groups[row.group()].rows.push_back(&row);
   }

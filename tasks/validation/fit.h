@@ -1,6 +1,8 @@
 // What of the cost model is fitted to published step times, and how well that carries over.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,15 +29,22 @@ struct Fit {
   std::optional<double> median, held_out_median;
 };
 
+/// How far a fit is: predictions of rows or, after those, of steps.
+struct FitProgress {
+  std::string_view of;
+  std::size_t done = 0, all = 0;
+};
+
 /// Grid search for the least mean |ln(predicted / published)| over the rows of tier A, each group
 /// weighted equally and each row's share limited, so that no single group pulls. Where a group has
 /// what-ifs (pairs.h), half of its weight is the same of the ratio of their two steps. The other
 /// figures stay as the hardware files have them. Some minutes. `directory` holds the rows'
 /// workloads. `gpu_steps`: a table of predict_gpu_steps(), of Hopper, whose steps that do not wait
-/// for the host are a group like the others; empty: none. Errors: as of read_measured and
-/// predict_gpu_steps; a table without step times.
+/// for the host are a group like the others; empty: none. `progress`, if given, is called by one
+/// thread at a time. Errors: as of read_measured and predict_gpu_steps; a table without step times.
 Result<Fit> fit(const std::string& measured, const std::string& directory,
-                const std::string& gpu_steps = {});
+                const std::string& gpu_steps = {},
+                const std::function<void(const FitProgress&)>& progress = {});
 
 std::string fit_text(const Fit& fit);
 

@@ -186,12 +186,15 @@ std::vector<Bar> bars(const Validation& validation) {
   };
 }
 
-Result<std::string> fit_to(const ValidateRequest& request) {
+Result<std::string> fit_to(const ValidateRequest& request,
+                           const std::function<void(const FitProgress&)>& progress) {
+  if (request.measured.empty() && request.nccl_tests.empty())
+    return fail("--fit: nothing to fit to, expected --measured or --nccl-tests");
   std::string text;
   if (!request.measured.empty()) {
     auto folder = WorkloadFolder::create(request.workloads);
     if (!folder) return tl::unexpected(folder.error());
-    const auto fitted = fit(request.measured, folder->path(), request.gpu_steps);
+    const auto fitted = fit(request.measured, folder->path(), request.gpu_steps, progress);
     if (!fitted) return tl::unexpected(fitted.error());
     text += fit_text(*fitted);
   }

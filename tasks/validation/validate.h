@@ -1,6 +1,7 @@
 // The use case of `./dev validate`: predictions against published figures.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "core/base/result.h"
 #include "tasks/validation/errors.h"
+#include "tasks/validation/fit.h"
 #include "tasks/validation/gpu_steps.h"
 #include "tasks/validation/nccl_tables.h"
 
@@ -42,8 +44,10 @@ struct Bar {
 };
 std::vector<Bar> bars(const Validation& validation);
 
-/// Fits what of the cost model is fitted (fit.h) to the table of measured runs and says how well.
-Result<std::string> fit_to(const ValidateRequest& request);
+/// Fits what of the cost model is fitted (fit.h, nccl_fit.h) to the table of measured runs, to
+/// tables of collectives or to both, and says how well. Errors: as of these; neither is given.
+Result<std::string> fit_to(const ValidateRequest& request,
+                           const std::function<void(const FitProgress&)>& progress);
 
 /// Predicts every row of the tables and writes what was asked for. Rows that cannot be expressed
 /// are part of the result. Errors: unreadable or bad tables, unwritable files.

@@ -17,36 +17,12 @@
 #include "tasks/validation/validate.h"
 #include "tests/support/places.h"
 #include "tests/unit/validation/measured_table.h"
+#include "tests/unit/validation/published_rows.h"
 
 using namespace foregather;
 using namespace foregather::tasks;
 using namespace foregather::test;
 using Catch::Matchers::Contains;
-
-namespace {
-
-MeasuredRow example_row() {
-  MeasuredRow row;
-  row.id = "x";
-  row.gpu = "A100-SXM4-40GB";
-  row.strategy = "fsdp1_hybrid";
-  row.param_dtype = row.reduce_dtype = row.compute = "bf16";
-  row.master = "fp32";
-  row.checkpointing = "unknown";
-  row.compile = "none";
-  row.attention = "flash";
-  row.optimizer = "adamw_fused";
-  row.config = "llama2_7b";
-  row.link = "nvswitch";
-  row.fabric = "roce_200";
-  row.gpus = 16;
-  row.nodes = 2;
-  row.micro_batch = 2;
-  row.seq_len = 4096;
-  return row;
-}
-
-}  // namespace
 
 TEST_CASE("NVLink of a board that has none is left out, and said") {
   MeasuredRow row = example_row();
@@ -305,130 +281,6 @@ TEST_CASE("tables of collectives are predicted") {
   CHECK_THAT(predict_nccl_tables(folder.path.string()).error().text(),
              Contains("t.csv:2:12: 'nranks' is '8.5', expected a whole number"));
   CHECK(!predict_nccl_tables("/nonexistent").has_value());
-}
-
-namespace {
-
-/// Large products, so that compute is what counts.
-MeasuredRow heavy_row(const std::string& id, std::int64_t gpus) {
-  MeasuredRow row = example_row();
-  row.id = id;
-  row.tier = "A";
-  row.gpu = "H100-SXM-80GB";
-  row.strategy = "fsdp2";
-  row.config =
-      R"({"family":"llama","hidden_size":4096,"num_hidden_layers":1,"num_attention_heads":32,)"
-      R"("num_key_value_heads":8,"intermediate_size":14336,"vocab_size":32000,)"
-      R"("max_position_embeddings":4096,"tie_word_embeddings":false})";
-  row.fabric = "unknown";
-  row.gpus = gpus;
-  row.nodes = gpus / 8;
-  return row;
-}
-
-std::string csv_line(const MeasuredRow& row, const std::string& group, double step) {
-  std::string config;
-  for (const char c : row.config) config += c == '"' ? std::string(2, '"') : std::string(1, c);
-  return fmt::format(
-      "A,{},{},1,1,1,bf16,bf16,{},fp32,,none,none,1,flash,adamw_fused,,,,\"{}\",nvswitch,unknown,,{"
-      "},"
-      "{},{},{},2,4096,{},,\n",
-      group, row.strategy, row.compute, config, row.id, row.gpu, *row.gpus, *row.nodes, step);
-}
-
-}  // namespace
-
-TEST_CASE("a fit finds the figures that step times were made with") {
-  const Folder folder;
-  const std::string truth =
-      "[compute]\nrank_spread = { value = 0.02, unit = \"1\", source = \"truth\" }\n"
-      "sustained_clock = { value = 0.82, unit = \"1\", source = \"truth\" }\n"
-      "memory_bound_power = { value = 0.7, unit = \"1\", source = \"truth\" }\n"
-      "[efficiency]\ngemm_f8 = { value = 0.7, unit = \"1\", source = \"truth\" }\n";
-  std::string text = kColumns;
-  for (const std::int64_t gpus : {8, 64})
-    for (const char* compute : {"bf16", "fp8_tensorwise"}) {
-      MeasuredRow row = heavy_row(fmt::format("{}-{}", compute, gpus), gpus);
-      row.compute = compute;
-      const RowPrediction prediction = predict_row(row, folder.path.string(), truth);
-      CAPTURE(prediction.skipped);
-      REQUIRE(prediction.is_predicted());
-      text +=
-          csv_line(row, fmt::format("{} GPUs", gpus), static_cast<double>(prediction.step) / 1e9);
-    }
-  const auto found = fit(folder.write("m.csv", text), folder.path.string());
-  if (!found) FAIL(found.error().text());
-  REQUIRE(found->figures.size() == 5);
-  CHECK(found->figures[0].value == Approx(0.02));
-  CHECK(found->figures[1].value == Approx(0.82));
-  CHECK(found->figures[2].value == Approx(0.7));
-  CHECK(found->figures[3].value == Approx(0.7));
-  CHECK(found->figures[3].groups == 2);
-  CHECK(*found->median < 1e-6);
-  CHECK_THAT(fit_text(*found), Contains("compute.rank_spread = 0.020"));
-}
-
-TEST_CASE("a fit takes steps measured on a GPU as a group of their own") {
-  const Folder folder;
-  const auto table = [&](double milliseconds) {
-    return folder.write(
-        "steps.csv",
-        fmt::format("id,workload,settings,step_ms,host_step_ms,peak_allocated_bytes,"
-                    "peak_reserved_bytes\nx,{}/traces/measured/llama_1b.toml,model.layers=2;"
-                    "train.seq_len=4096,{:.6f},0.001,1,1\n",
-                    test::source_dir(), milliseconds));
-  };
-  const auto step = [&](double clock) {
-    const auto steps = predict_busy_gpu_steps(
-        table(1), folder.path.string(),
-        fmt::format("[compute]\nsustained_clock = {{ value = {}, unit = \"1\", source = \"truth\" "
-                    "}}\nmemory_bound_power = {{ value = 1, unit = \"1\", source = \"truth\" }}\n",
-                    clock));
-    REQUIRE(steps);
-    REQUIRE(steps->size() == 1);
-    return static_cast<double>(steps->front().predicted_step) / 1e6;
-  };
-  const MeasuredRow row = heavy_row("x", 8);
-  const RowPrediction prediction = predict_row(row, folder.path.string());
-  const std::string published = folder.write(
-      "m.csv",
-      kColumns + csv_line(row, "published", static_cast<double>(prediction.step) / 1e9 * 10));
-  // The published step is out of reach; the clock is the measured step's.
-  const auto slow = fit(published, folder.path.string(), table(step(0.80)));
-  const auto fast = fit(published, folder.path.string(), table(step(0.88)));
-  REQUIRE((slow && fast));
-  CHECK(slow->figures[1].value == Approx(0.80));
-  CHECK(fast->figures[1].value == Approx(0.88));
-  CHECK(fast->figures[1].groups == 2);
-  CHECK_FALSE(fit(published, folder.path.string(), "none.csv").has_value());
-}
-
-TEST_CASE("a fit takes what a what-if changes from machines that are slower than described") {
-  const Folder folder;
-  const auto truth = [](double gemm_f8) {
-    return fmt::format(
-        "[compute]\nrank_spread = {{ value = 0, unit = \"1\", source = \"truth\" }}\n"
-        "sustained_clock = {{ value = 0.88, unit = \"1\", source = \"truth\" }}\n"
-        "[efficiency]\ngemm_f8 = {{ value = {}, unit = \"1\", source = \"truth\" }}\n",
-        gemm_f8);
-  };
-  std::string text = kColumns;
-  // Two groups hold the clock where it is; the third is slower at both of its rows alike.
-  for (const char* group : {"a", "b", "slower"})
-    for (const char* compute : {"bf16", "fp8_tensorwise"}) {
-      const bool is_slower = std::string_view(group) == "slower";
-      if (!is_slower && std::string_view(compute) != "bf16") continue;
-      MeasuredRow row = heavy_row(fmt::format("{}-{}", group, compute), 8);
-      row.compute = compute;
-      const RowPrediction prediction = predict_row(row, folder.path.string(), truth(0.65));
-      REQUIRE(prediction.is_predicted());
-      text += csv_line(row, group,
-                       static_cast<double>(prediction.step) / 1e9 * (is_slower ? 1.12 : 1.0));
-    }
-  const auto found = fit(folder.write("m.csv", text), folder.path.string());
-  if (!found) FAIL(found.error().text());
-  CHECK(found->figures[1].value == Approx(0.88));
-  CHECK(found->figures[3].value == Approx(0.65));
 }
 
 TEST_CASE("intervals hold what lies within the factors of the hardware file, and count it") {
