@@ -13,6 +13,8 @@ struct Heads {
   ValueIndex query = 0;
   ValueIndex key = 0;
   ValueIndex value = 0;
+  std::vector<ValueIndex>
+      locals;  ///< of the attention's frame, until the output projection has run
 };
 
 /// x turned by its positions (Hugging Face's apply_rotary_pos_emb on one tensor of any heads).

@@ -47,7 +47,7 @@ class Projections {
                                   linear_of(t_, "query, key, value", std::string(names_.fused),
                                             c_.hidden, (c_.heads + 2 * c_.kv_heads) * c_.head_dim));
     const auto parts = split(t_, all, {{"query", queries}, {"key", keys}, {"value", keys}});
-    Heads heads{parts[0], parts[1], parts[2]};
+    Heads heads{parts[0], parts[1], parts[2], {}};
     heads.value = heads_of(t_, heads.value, "value heads", is_eager_);
     return heads;
   }
@@ -82,6 +82,7 @@ class Projections {
     heads.query = concatenate(t_, {query[0], query_turned}, "query with positions");
     heads.key = concatenate(t_, {high[0], key_turned}, "key with positions");
     heads.value = heads_of(t_, high[1], "value heads", true);
+    heads.locals = {query[0], query_turned, compressed, latent, key_turned};
     return heads;
   }
 
@@ -165,6 +166,7 @@ ValueIndex attention_of_block(TapeBuilder& t, const LayerContext& context, Value
   AttentionLocals locals;
   const ValueIndex out = attend(t, context, heads, {softmax_in_f32}, locals);
   locals.in_attention.push_back(x);
+  locals.in_attention.insert(locals.in_attention.end(), heads.locals.begin(), heads.locals.end());
   held_by_block = std::move(locals.in_block);
   return linear(t, out,
                 linear_of(t, "attention out", std::string(names_of(c.family).out),

@@ -49,7 +49,7 @@ Heads split_heads(TapeBuilder& t, const LayerContext& context, ValueIndex fused)
   const ValueIndex query = parts[0];
   const ValueIndex key = parts[1];
   const ValueIndex value = parts[2];
-  if (context.train.attention != Attention::eager) return {query, key, value};
+  if (context.train.attention != Attention::eager) return {query, key, value, {}};
   // Seen as heads in this order: key, value, query. bmm leaves the key's gradient transposed in a
   // way that merges into rows; the other two are copied.
   Heads heads;

@@ -1,3 +1,4 @@
+#include <optional>
 #include <utility>
 
 #include "core/plan/build_ends.h"
@@ -92,15 +93,17 @@ class Block {
     const ValueIndex y = t_.make(t_.name(x) + ", scaled", t_.elements(x));
     t_.elementwise({x, weight}, {y});
     t_.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+      std::optional<ValueIndex> product;
       if (b.needs_gradient(weight)) {
-        const ValueIndex product = b.scratch("grad scale, unsummed", b.elements(x), b.compute());
-        b.elementwise({*g[0], x}, {product});
-        column_sum(b, product, weight);
+        product = b.scratch("grad scale, unsummed", b.elements(x), b.compute());
+        b.elementwise({*g[0], x}, {*product});
       }
-      if (!b.needs_gradient(x)) return;
-      const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x));
-      b.elementwise({*g[0], weight}, {dx});
-      b.give(x, dx);
+      if (b.needs_gradient(x)) {
+        const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x));
+        b.elementwise({*g[0], weight}, {dx});
+        b.give(x, dx);
+      }
+      if (product) column_sum(b, *product, weight);
     });
     return y;
   }

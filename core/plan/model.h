@@ -77,6 +77,14 @@ struct ModelConfig {
     attention_pool,         ///< SigLIP's: final norm, then one query attends to all tokens
     classifier,             ///< final norm, then a linear over the first token
   };
+  /// How tokens choose experts, and what the routing weights are then. The defaults are Mixtral's.
+  struct Router {
+    bool f32_product = false;  ///< DeepSeek: token and weight are widened first
+    bool sigmoid = false;      ///< instead of a softmax; a bias takes part in the choice
+    bool narrow = false;       ///< Qwen: back in the compute dtype; else they widen what they weigh
+    bool sums_to_one = true;
+    bool scaled = false;  ///< DeepSeek: times a number
+  };
   /// Mixture of experts; count 0: none.
   struct Experts {
     std::int64_t count = 0;
@@ -87,6 +95,7 @@ struct ModelConfig {
     std::int64_t first_layer = 0;  ///< layers before are dense (DeepSeek)
     std::int64_t every = 1;        ///< of the others every Nth has experts (the Nth, 2Nth, …)
     std::vector<std::int64_t> dense_layers;  ///< and these have none (Qwen's mlp_only_layers)
+    Router router;
   };
   /// DeepSeek's multi-head latent attention; kv_rank 0: none.
   struct Latent {

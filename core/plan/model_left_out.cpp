@@ -17,6 +17,7 @@ constexpr LeftOut kLeftOut[] = {
     {"attn_logit_softcapping", "attention scores are not capped"},
     {"final_logit_softcapping", "logits are not capped"},
     {"num_nextn_predict_layers", "layers that predict further tokens are not simulated"},
+    {"clip_qkv", "queries, keys and values are not clamped"},
 };
 
 struct Windowed {

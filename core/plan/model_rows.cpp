@@ -192,6 +192,15 @@ std::vector<Family> make_families() {
   add({"cohere", "CohereForCausalLM", {}, kCohere, cohere, read_cohere});
   add({"cohere2", "Cohere2ForCausalLM", {}, kCohere, cohere, read_cohere2});
 
+  FamilyKeys seed_oss;
+  seed_oss.residual_dropout = "residual_dropout";
+  add({"seed_oss",
+       "SeedOssForCausalLM",
+       seed_oss,
+       {4096, 64, 80, 8, 128, 27648, 155136, 524288, 0, "silu", 0.1},
+       {},
+       read_seed_oss});
+
   // Gemma.
   constexpr FamilyDefaults kGemma = {3072,  28,     16,   16, 256,
                                      24576, 256000, 8192, 0,  "gelu_pytorch_tanh"};
@@ -322,12 +331,35 @@ std::vector<Family> make_families() {
        {4096, 32, 32, 0, 0, 11008, 102400, 2048},
        deepseek,
        read_deepseek});
-  add({"deepseek_v3",
+  add({"deepseek_v3 kimi_k2",
        "DeepseekV3ForCausalLM",
        kDeepseekKeys,
        {7168, 61, 128, 0, 0, 18432, 129280, 4096},
        deepseek,
        read_deepseek});
+
+  ModelConfig olmoe = qwen3_moe;
+  olmoe.norm_all_heads = true;
+  add({"olmoe",
+       "OlmoeForCausalLM",
+       {},
+       {2048, 16, 16, 0, 0, 2048, 50304, 4096},
+       olmoe,
+       read_olmoe});
+  add({"glm4_moe",
+       "Glm4MoeForCausalLM",
+       {},
+       {4096, 46, 96, 8, 0, 10944, 151552, 131072},
+       mixtral,
+       read_glm4_moe});
+  ModelConfig minimax = mixtral;
+  minimax.qk_norm = minimax.norm_all_heads = true;
+  add({"minimax_m2",
+       "MiniMaxM2ForCausalLM",
+       {},
+       {3072, 62, 48, 8, 128, 1536, 200064, 196608},
+       minimax,
+       read_minimax_m2});
 
   // Encoders.
   add({"bert",

@@ -18,7 +18,7 @@ The same, less `saved`, under activation checkpointing (use_reentrant=False): `f
 (every second aten.mm is kept; eager attention has no other op of its list).  `heads` are final norm, vocabulary projection and
 ForCausalLMLoss.
 
-The sizes are large against what a profiler or Python itself might allocate, and small enough for a laptop.  Attention is eager:
+Experts run as transformers' grouped_mm (the usual choice on CUDA).  The sizes are large against what a profiler or Python itself might allocate, and small enough for a laptop.  Attention is eager:
 the fused kernels of CPU and CUDA differ in what they save, eager attention does not.  Dropout is off: CPU and CUDA differ here too.
 """
 
@@ -28,6 +28,7 @@ import json
 import platform
 import sys
 import tempfile
+import weakref
 
 import torch
 import transformers
@@ -44,6 +45,8 @@ LLAMA = dict(
 GRANITE = dict(embedding_multiplier=12.0, residual_multiplier=0.22, attention_multiplier=0.0078125, logits_scaling=8.0)
 OPT = dict(hidden_size=192, ffn_dim=448, num_attention_heads=6, num_hidden_layers=1, vocab_size=512, max_position_embeddings=256, dropout=0.0)
 SECTIONS = dict(rope_parameters={"rope_type": "default", "rope_theta": 1e6, "mrope_section": [4, 6, 6]})
+EXPERTS = dict(moe_intermediate_size=128, num_experts_per_tok=2)
+LATENT = dict(LLAMA, num_key_value_heads=6, q_lora_rank=96, kv_lora_rank=64, qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32)
 # name: (family, sizes, layer)
 CASES = {
     "llama": ("llama", LLAMA),
@@ -61,6 +64,7 @@ CASES = {
     "granite": ("granite", {**LLAMA, **GRANITE}),
     "smollm3": ("smollm3", {**LLAMA, "num_hidden_layers": 4}),
     "smollm3_without_positions": ("smollm3", {**LLAMA, "num_hidden_layers": 4}, 3),
+    "seed_oss": ("seed_oss", {**LLAMA, "head_dim": 32, "pad_token_id": 0, "attention_dropout": 0.0, "residual_dropout": 0.0}),
     "starcoder2": ("starcoder2", LLAMA),
     "phi": ("phi", {**LLAMA, "num_key_value_heads": 6}),
     "phi_grouped_with_norms": ("phi", {**LLAMA, "qk_layernorm": True}),
@@ -75,6 +79,18 @@ CASES = {
     "opt": ("opt", OPT),
     "qwen2_5_vl": ("qwen2_5_vl_text", {**LLAMA, **SECTIONS}),
     "qwen3_vl": ("qwen3_vl_text", {**LLAMA, **SECTIONS, "head_dim": 32}),
+    "mixtral": ("mixtral", {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "qwen2_moe": ("qwen2_moe", {**LLAMA, **EXPERTS, "num_experts": 4, "shared_expert_intermediate_size": 256}),
+    "qwen3_moe": ("qwen3_moe", {**LLAMA, **EXPERTS, "num_experts": 4, "head_dim": 64}),
+    "deepseek_v2": ("deepseek_v2", {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 2, "first_k_dense_replace": 0}),
+    "deepseek_v3": ("deepseek_v3", {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 0,
+                                    "n_group": 1, "topk_group": 1}),
+    "olmoe": ("olmoe", {**LLAMA, "num_key_value_heads": 6, "num_experts": 4, "num_experts_per_tok": 2}),
+    "glm4_moe": ("glm4_moe", {**LLAMA, **EXPERTS, "head_dim": 32, "n_routed_experts": 4, "n_shared_experts": 1,
+                              "first_k_dense_replace": 0, "use_qk_norm": True, "attention_bias": True}),
+    "glm4_moe_dense": ("glm4_moe", {**LLAMA, **EXPERTS, "head_dim": 32, "n_routed_experts": 4, "n_shared_experts": 1,
+                                    "first_k_dense_replace": 1}),
+    "minimax_m2": ("minimax_m2", {**LLAMA, "head_dim": 32, "num_local_experts": 4, "num_experts_per_tok": 2}),
 }
 # What a CPU keeps in bfloat16 and CUDA in float32: the statistics of LayerNorm.
 F32_ONLY = ("gpt2", "starcoder2", "phi", "opt")
@@ -90,6 +106,7 @@ def class_of(kind, suffix):
 def build(kind, sizes, layer, dtype):
     config = transformers.AutoConfig.for_model(kind, **sizes)
     config._attn_implementation = "eager"
+    config._experts_implementation = "grouped_mm"
     torch.manual_seed(0)
     block = class_of(kind, "Block" if kind == "gpt2" else "DecoderLayer")
     return config, block(config, layer_idx=layer).to(dtype).train()
@@ -109,7 +126,8 @@ def runner(kind, config, layer, dtype):
     x = torch.randn(B, S, hidden, dtype=dtype, requires_grad=True)
     mask = torch.full((S, S), torch.finfo(dtype).min, dtype=dtype).triu(1).expand(B, 1, S, S)
     shared = tables(kind, config, x)
-    positions = {"position_embeddings": shared} if shared else {}
+    shared = shared if isinstance(shared, tuple) else (shared,)
+    positions = {"position_embeddings": shared if len(shared) > 1 else shared[0]} if shared else {}
     return x, shared, lambda x: layer(x, attention_mask=mask, use_cache=False, **positions)
 
 
@@ -237,7 +255,21 @@ class Matmuls(TorchDispatchMode):
         elif name == "bmm":
             a, b = args
             self.rows.append([a.shape[0], a.shape[1], b.shape[2], a.shape[2]])
+        elif name == "_grouped_mm":
+            a, b = args[:2]
+            groups = args[2].shape[0]
+            if b.dim() == 3:
+                self.rows.append([groups, a.shape[0] // groups, b.shape[2], a.shape[1]])
+            else:
+                self.rows.append([groups, a.shape[0], b.shape[1], a.shape[1] // groups])
         return out
+
+
+class Packed:
+    """A saved tensor: it goes with the node that saved it, which may be dropped before the forward ends (a choice of experts)."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
 
 
 def saved(kind, sizes, layer, dtype):
@@ -245,17 +277,18 @@ def saved(kind, sizes, layer, dtype):
     x, shared, run = runner(kind, config, block, dtype)
     own = [*block.parameters(), x, *shared]
     mine = {t.untyped_storage().data_ptr() for t in own}
-    kept = {}
+    kept = weakref.WeakSet()
 
     def pack(t):
-        kept[t.untyped_storage().data_ptr()] = t
-        return t
+        kept.add(packed := Packed(t))
+        return packed
 
     matmuls = Matmuls()
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t), matmuls:
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda packed: packed.tensor), matmuls:
         y = first(run(x))
+        alive = {packed.tensor.untyped_storage().data_ptr(): packed.tensor.untyped_storage().nbytes() for packed in kept}
         torch.autograd.backward(y, torch.randn_like(y))
-    return {"saved": sorted(t.untyped_storage().nbytes() for k, t in kept.items() if k not in mine), "matmuls": matmuls.rows}
+    return {"saved": sorted(size for pointer, size in alive.items() if pointer not in mine), "matmuls": matmuls.rows}
 
 
 def main():

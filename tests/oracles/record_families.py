@@ -85,6 +85,21 @@ MODELS = {
     "deepseek-v2-lite": lm("deepseek_v2", "DeepseekV2ForCausalLM", 2048, 27, 16, 10944, 102400, 16, q_lora_rank=None, kv_lora_rank=512,
                            moe_intermediate_size=1408, n_routed_experts=64, n_shared_experts=2, num_experts_per_tok=6,
                            first_k_dense_replace=1, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128),
+    "kimi-k2": lm("kimi_k2", "DeepseekV3ForCausalLM", 7168, 61, 64, 18432, 163840, 64, q_lora_rank=1536, kv_lora_rank=512,
+                  moe_intermediate_size=2048, n_routed_experts=384, n_shared_experts=1, num_experts_per_tok=8, first_k_dense_replace=1,
+                  qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128, n_group=1, topk_group=1),
+    "olmoe-1b-7b": lm("olmoe", "OlmoeForCausalLM", 2048, 16, 16, 1024, 50304, 16, num_experts=64, num_experts_per_tok=8),
+    "glm-4.5-air": lm("glm4_moe", "Glm4MoeForCausalLM", 4096, 46, 96, 10944, 151552, 8, head_dim=128, moe_intermediate_size=1408,
+                      n_routed_experts=128, n_shared_experts=1, num_experts_per_tok=8, first_k_dense_replace=1, attention_bias=True),
+    "glm-4.5": lm("glm4_moe", "Glm4MoeForCausalLM", 5120, 92, 96, 12288, 151552, 8, head_dim=128, moe_intermediate_size=1536,
+                  n_routed_experts=160, n_shared_experts=1, num_experts_per_tok=8, first_k_dense_replace=3, attention_bias=True,
+                  use_qk_norm=True),
+    "minimax-m2": lm("minimax_m2", "MiniMaxM2ForCausalLM", 3072, 62, 48, 1536, 200064, 8, head_dim=128, num_local_experts=256,
+                     num_experts_per_tok=8, rotary_dim=64),
+    "seed-oss-36b": lm("seed_oss", "SeedOssForCausalLM", 5120, 64, 80, 27648, 155136, 8, head_dim=128, attention_bias=True,
+                       attention_out_bias=False, attention_dropout=0.1, residual_dropout=0.1),
+    "seed-oss small with biases": lm("seed_oss", "SeedOssForCausalLM", **SMALL, kv=2, head_dim=16, attention_out_bias=True, mlp_bias=True,
+                                     pad_token_id=0),
     "olmo-2-7b": lm("olmo2", "Olmo2ForCausalLM", 4096, 32, 32, 11008, 100352, 32, max_position_embeddings=4096),
     "olmo-2-13b": lm("olmo2", "Olmo2ForCausalLM", 5120, 40, 40, 13824, 100352, 40, max_position_embeddings=4096),
     "olmo-2-32b": lm("olmo2", "Olmo2ForCausalLM", 5120, 64, 40, 27648, 100352, 8, max_position_embeddings=4096),
@@ -141,6 +156,8 @@ MODELS = {
                     "text_config": {"model_type": "qwen3_vl_text", "hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36,
                                     "num_attention_heads": 32, "num_key_value_heads": 8}},
 }
+# What code of its own reads elsewhere.
+OF_ANOTHER_CLASS = {"kimi_k2": "deepseek_v3"}
 # Of these the language model alone is counted.
 TEXT_ALONE = ("gemma3", "mistral3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 OPENVLA = {"architectures": ["OpenVLAForActionPrediction"], "model_type": "openvla", "hf_llm_id": "meta-llama/Llama-2-7b-hf",
@@ -150,7 +167,7 @@ OPENVLA = {"architectures": ["OpenVLAForActionPrediction"], "model_type": "openv
 
 def total(config):
     given = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
-    made = AutoConfig.for_model(config["model_type"], **given)
+    made = AutoConfig.for_model(OF_ANOTHER_CLASS.get(config["model_type"], config["model_type"]), **given)
     with torch.device("meta"):
         model = getattr(transformers, config["architectures"][0])(made)
     alone = config["model_type"] in TEXT_ALONE

@@ -1,0 +1,145 @@
+// What configs of mixtures of experts say, and what their routers run.
+#include <algorithm>
+#include <string>
+#include <catch2/catch.hpp>
+
+#include "core/plan/model.h"
+#include "tests/unit/plan/temporary_file.h"
+
+using namespace foregather;
+using namespace foregather::plan;
+using namespace foregather::test;
+
+namespace {
+
+Result<ModelConfig> read_experts(const std::string& type, const std::string& more) {
+  return read_model_config(TemporaryFile("{\"model_type\": \"" + type +
+                                         "\", \"hidden_size\": 64, \"num_hidden_layers\": 2,\n" +
+                                         more + "}")
+                               .path());
+}
+
+ModelConfig experts(const std::string& type, const std::string& more = "\"use_cache\": true") {
+  Result<ModelConfig> config = read_experts(type, more);
+  if (!config) FAIL(config.error().text());
+  return *config;
+}
+
+Tape block_of(const ModelConfig& config, DType compute = DType::bf16) {
+  Train train;
+  train.micro_batch = 1;
+  train.seq_len = 64;
+  train.compute = compute;
+  const Model model = build_model(config, train);
+  return model.tapes[model.modules.at(2).tape];
+}
+
+DType dtype_of(const Tape& tape, const std::string& name) {
+  const auto found =
+      std::ranges::find_if(tape.values, [&](const Value& value) { return value.name == name; });
+  REQUIRE(found != tape.values.end());
+  return found->dtype;
+}
+
+bool has_value(const Tape& tape, const std::string& name) {
+  return std::ranges::any_of(tape.values, [&](const Value& value) { return value.name == name; });
+}
+
+constexpr const char* kSmall =
+    R"("num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 96, "moe_intermediate_size": 32,
+ "num_experts": 8, "num_local_experts": 8, "n_routed_experts": 8, "num_experts_per_tok": 2,
+ "vocab_size": 100)";
+
+}  // namespace
+
+TEST_CASE("routing weights that stay in fp32 widen what they weigh") {
+  const Tape mixtral = block_of(experts("mixtral", kSmall));
+  CHECK(dtype_of(mixtral, "experts' out") == DType::bf16);
+  CHECK(dtype_of(mixtral, "experts' out, weighed") == DType::f32);
+  CHECK(dtype_of(mixtral, "rows by token") == DType::f32);
+  CHECK(dtype_of(mixtral, "experts' sum, narrow") == DType::bf16);
+  const Tape qwen = block_of(experts("qwen3_moe", kSmall));
+  CHECK(dtype_of(qwen, "experts' out, weighed") == DType::bf16);
+  CHECK(!has_value(qwen, "experts' sum, narrow"));
+}
+
+TEST_CASE("DeepSeek's routers and GLM's multiply in fp32, and scale the weights") {
+  const Tape glm = block_of(experts("glm4_moe", kSmall));
+  CHECK(dtype_of(glm, "tokens, fp32") == DType::f32);
+  CHECK(dtype_of(glm, "router weight, fp32") == DType::f32);
+  CHECK(dtype_of(glm, "router logits") == DType::f32);
+  CHECK(has_value(glm, "routing weights, scaled"));
+  CHECK(!has_value(block_of(experts("glm4_moe", kSmall), DType::f32), "tokens, fp32"));
+  const Tape minimax = block_of(experts("minimax_m2", kSmall));
+  CHECK(dtype_of(minimax, "router logits") == DType::bf16);
+  CHECK(!has_value(minimax, "routing weights, scaled"));
+}
+
+TEST_CASE("norm_topk_prob says whether routing weights sum to one") {
+  const std::string yes = std::string(kSmall) + R"(, "norm_topk_prob": true)";
+  const std::string no = std::string(kSmall) + R"(, "norm_topk_prob": false)";
+  const auto sums = [&](const char* type, const std::string& more) {
+    return experts(type, more).experts.router.sums_to_one;
+  };
+  for (const char* type : {"qwen2_moe", "qwen3_moe", "olmoe"}) {
+    INFO(type);
+    CHECK(!sums(type, kSmall));
+    CHECK(sums(type, yes));
+  }
+  for (const char* type : {"deepseek_v3", "kimi_k2", "glm4_moe"}) {
+    INFO(type);
+    CHECK(sums(type, kSmall));
+    CHECK(!sums(type, no));
+  }
+  CHECK(!sums("deepseek_v2", yes));
+  CHECK(sums("mixtral", no));
+  const Tape block = block_of(experts("qwen3_moe", yes));
+  CHECK(has_value(block, "routing weights, as they were"));
+  CHECK(!has_value(block_of(experts("qwen3_moe", no)), "routing weights, as they were"));
+}
+
+TEST_CASE("GLM's first layers are dense; Kimi's are DeepSeek's") {
+  const ModelConfig glm = experts("glm4_moe", kSmall);
+  CHECK(!glm.has_experts(0));
+  CHECK(glm.has_experts(1));
+  CHECK(glm.rotary_dim == glm.head_dim / 2);
+  CHECK(glm.experts.shared == 32);
+  CHECK(!glm.output_bias);
+  const ModelConfig kimi = experts("kimi_k2", std::string(kSmall) + R"(,
+ "first_k_dense_replace": 1)");
+  CHECK(kimi.latent.kv_rank == 512);
+  CHECK(kimi.experts.router.f32_product);
+  CHECK(count_parameters(kimi) == count_parameters(experts("deepseek_v3", std::string(kSmall) + R"(,
+ "first_k_dense_replace": 1)")));
+}
+
+TEST_CASE("MiniMax names the rotated values, not their part") {
+  const auto minimax = [&](const char* more) {
+    return read_experts("minimax_m2", std::string(kSmall) + ", " + more);
+  };
+  CHECK(minimax(R"("rotary_dim": 64)")->rotary_dim == 64);
+  CHECK(minimax(R"("partial_rotary_factor": 0.25)")->rotary_dim == 32);
+  CHECK(minimax(R"("use_cache": true)")->rotary_dim == 128);
+  for (const char* wrong : {R"("rotary_dim": 130)", R"("rotary_dim": 31)"}) {
+    const Result<ModelConfig> config = minimax(wrong);
+    REQUIRE(!config);
+    CHECK_THAT(config.error().text(), Catch::Contains("'rotary_dim' is") &&
+                                          Catch::Contains("of a head dimension of 128, expected"));
+  }
+}
+
+TEST_CASE("a clamp of queries, keys and values is named as left out") {
+  CHECK(experts("olmoe", std::string(kSmall) + R"(, "clip_qkv": null)").left_out.empty());
+  const ModelConfig clipped = experts("olmoe", std::string(kSmall) + R"(, "clip_qkv": 8.0)");
+  REQUIRE(clipped.left_out.size() == 1);
+  CHECK_THAT(clipped.left_out[0], Catch::Contains("'clip_qkv' has no effect"));
+}
+
+TEST_CASE("Seed-OSS has a bias of the output apart, and dropout") {
+  const std::string sizes = std::string(kSmall);
+  const ModelConfig usual = experts("seed_oss", sizes);
+  CHECK(usual.qkv_bias);
+  CHECK(!usual.output_bias);
+  CHECK(usual.residual_dropout == 0.1);
+  CHECK(experts("seed_oss", sizes + R"(, "attention_out_bias": true)").output_bias);
+}
