@@ -98,7 +98,7 @@ TEST_CASE("norm_topk_prob says whether routing weights sum to one") {
   CHECK(!has_value(block_of(experts("qwen3_moe", no)), "routing weights, as they were"));
 }
 
-TEST_CASE("GLM's first layers are dense; Kimi's are DeepSeek's") {
+TEST_CASE("GLM's first layers are dense, and Kimi's are DeepSeek's") {
   const ModelConfig glm = experts("glm4_moe", kSmall);
   CHECK(!glm.has_experts(0));
   CHECK(glm.has_experts(1));

@@ -33,3 +33,38 @@ TEST_CASE("launches of multi-tensor ops are counted to the end of their type") {
   CHECK(foreach_kernels(5, 1, kElements * 300) == 300);
   CHECK(foreach_kernels(5, 1, kElements * 70'000) == 65'535);
 }
+
+TEST_CASE("SGD without momentum reads gradients and updates parameters, in one pass") {
+  struct Update {
+    std::size_t kinds = 0;
+    Bytes read = 0, written = 0;
+  };
+  const Model model = test::toy_model({});
+  const auto update = [&](double momentum, OptimizerImpl how) {
+    Workload workload = test::toy_workload(4);
+    workload.train.optimizer = Optimizer::sgd;
+    workload.train.momentum = momentum;
+    workload.train.optimizer_impl = how;
+    workload.train.clip_grad_norm = false;
+    const auto graph = lower(model, workload);
+    if (!graph) FAIL(graph.error().text());
+    Update sum;
+    for (const Cost& cost : graph->costs) {
+      if (cost.kind != OpKind::optimizer) continue;
+      ++sum.kinds;
+      sum.read += cost.bytes_read;
+      sum.written += cost.bytes_written;
+    }
+    return sum;
+  };
+  for (const OptimizerImpl how : {OptimizerImpl::foreach, OptimizerImpl::fused}) {
+    const Update plain = update(0, how);
+    CHECK(plain.kinds == 1);
+    CHECK(plain.written > 0);
+    CHECK(plain.read == 2 * plain.written);
+    // The first step makes the momenta of the gradients, the others read and update them.
+    const Update with_momentum = update(0.9, OptimizerImpl::fused);
+    CHECK(with_momentum.read == 5 * plain.written);
+    CHECK(with_momentum.written == 4 * plain.written);
+  }
+}

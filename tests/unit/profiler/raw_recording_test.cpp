@@ -14,7 +14,8 @@ using profiler::RawTable;
 
 /// A raw recording of a process: a launch within NCCL's, one beside it, and a range.
 struct Job {
-  explicit Job(std::int64_t pid, std::optional<std::int64_t> rank, bool has_work = true) {
+  explicit Job(std::int64_t pid, std::optional<std::int64_t> rank, bool has_work = true,
+               const char* collective = "AllGather", const char* dtype = "ncclBfloat16") {
     profiler::RawFile& file = *raw.file;
     file.run(
         "INSERT INTO FOREGATHER_PROCESS VALUES (?, 1, ?, NULL, 2, 'node', 'train', 0, 9000, 1)",
@@ -52,7 +53,7 @@ struct Job {
         file.run("INSERT INTO StringIds VALUES (?, ?)", id, std::string_view(text));
         return id;
       };
-      const auto gather = name(-1, "AllGather"), half = name(-2, "ncclBfloat16");
+      const auto gather = name(-1, collective), half = name(-2, dtype);
       file.add(RawTable::nccl_communicator, {0xabc, Cell(), 1, 2, rank});
       file.add(RawTable::nccl_call, {10, Cell(), 256, 50, 250, tid});
       file.add(RawTable::nccl_call, {11, 10, 512, 60, 70, tid});
@@ -98,6 +99,26 @@ TEST_CASE("raw recording: the process, what it lost, and the collectives of its 
   CHECK(said.in_elements == 1000);
   CHECK(said.out_elements == 2000);
   CHECK(recording->text(recording->ranges.name.back()) == "process train");
+}
+
+TEST_CASE("raw recording: collectives have the names and the sizes that PyTorch gives them") {
+  struct Case {
+    const char *nccl, *dtype, *name, *torch;
+    std::int64_t in, out;
+  };
+  for (const Case& each :
+       {Case{"ReduceScatter", "ncclFloat32", "_reduce_scatter_base", "Float", 2000, 1000},
+        Case{"AllReduce", "ncclHalf", "allreduce", "Half", 1000, 1000},
+        Case{"Broadcast", "ncclUint8", "broadcast", "Uint8", 1000, 1000}}) {
+    INFO(each.nccl);
+    const auto recording = Job(42, 1, true, each.nccl, each.dtype).read();
+    REQUIRE(recording->collectives.size() == 1);
+    const run::RecordedCollective& said = recording->collectives.front();
+    CHECK(recording->text(said.name) == each.name);
+    CHECK(recording->text(said.dtype) == each.torch);
+    CHECK(said.in_elements == each.in);
+    CHECK(said.out_elements == each.out);
+  }
 }
 
 TEST_CASE("raw recording: processes of a rank are one, and a launcher goes to the lowest rank") {
