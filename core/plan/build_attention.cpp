@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "core/plan/build_ends.h"
+#include "core/plan/build_sinks.h"
+#include "core/plan/model_names.h"
 
 namespace foregather::plan {
 
@@ -12,115 +14,6 @@ namespace {
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
-
-// --- rotary ---
-
-// Complex products are written for whole heads alone.
-bool is_complex(const LayerContext& context) {
-  return context.implementation.rotary == Implementation::Rotary::complex &&
-         rotary_width(context.config) == context.config.head_dim;
-}
-
-/// cos or sin of S rows: the embedding's, or what a block made of it.
-struct Table {
-  std::optional<ValueIndex> own;
-  DType dtype = DType::f32;
-};
-
-// x times a table that all sequences and heads share.
-void table_product(TapeBuilder& t, const LayerContext& context, ValueIndex x, const Table& table,
-                   ValueIndex y) {
-  OpSpec spec;
-  spec.reads = {x};
-  if (table.own) spec.reads.push_back(*table.own);
-  spec.writes = {y};
-  spec.flops = t.elements(x);
-  spec.bytes_read =
-      t.size(x) + context.positions * rotary_width(context.config) * size_of(table.dtype);
-  spec.is_opaque = is_complex(context);
-  spec.is_strided = true;
-  if (spec.is_opaque) spec.m = t.elements(x) / 2;
-  t.op(std::move(spec));
-}
-
-ValueIndex times_table(TapeBuilder& t, const LayerContext& context, ValueIndex x,
-                       const Table& table, const std::string& name) {
-  const DType product = size_of(table.dtype) > size_of(t.dtype(x)) ? table.dtype : t.dtype(x);
-  const ValueIndex y = t.make(name, t.elements(x), product);
-  table_product(t, context, x, table, y);
-  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), product);
-    table_product(b, context, *g[0], table, dx);
-    b.give(x, narrowed(b, dx, x));
-  });
-  return y;
-}
-
-// Half of each head.
-void negate(TapeBuilder& t, ValueIndex x, ValueIndex y) {
-  OpSpec spec;
-  spec.reads = {x};
-  spec.writes = {y};
-  spec.flops = t.elements(x);
-  spec.is_strided = true;
-  t.op(std::move(spec));
-}
-
-// rotate_half(): cat((-x2, x1)). CatBackward hands on views of its gradient.
-ValueIndex rotate_half(TapeBuilder& t, ValueIndex x, const std::string& name) {
-  const ValueIndex first = slice(t, x, t.elements(x) / 2, name + " x1");
-  const ValueIndex second = slice(t, x, t.elements(x) / 2, name + " x2");
-  const ValueIndex negative = t.make(name + " -x2", t.elements(second), t.dtype(x));
-  negate(t, second, negative);
-  t.node({negative}, [second](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const ValueIndex dx = b.make("grad " + b.name(second), b.elements(second), b.dtype(second));
-    negate(b, *g[0], dx);
-    b.give(second, dx);
-  });
-  const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
-  OpSpec cat;
-  cat.kind = OpKind::copy;
-  cat.reads = {negative, first};
-  cat.writes = {y};
-  t.op(std::move(cat));
-  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const std::int64_t half = b.elements(first);
-    b.give(negative, b.view("grad " + b.name(negative), *g[0], half));
-    b.give(first, b.view("grad " + b.name(first), *g[0], half));
-  });
-  return y;
-}
-
-/// Both tables as the products of a block read them.
-struct Tables {
-  Table cos, sin;
-};
-
-Tables tables_of(TapeBuilder& t, const LayerContext& context) {
-  const bool is_wide = context.config.rotary == ModelConfig::Rotary::wide_tables;
-  const DType dtype = is_wide ? DType::f32 : t.compute();
-  Tables tables{{{}, dtype}, {{}, dtype}};
-  if (context.config.rotary != ModelConfig::Rotary::spread_tables) return tables;
-  // modeling_glm.py, apply_rotary_pos_emb: half of each, every column twice.
-  for (Table* table : {&tables.cos, &tables.sin}) {
-    const std::int64_t size = times(context.positions, rotary_width(context.config));
-    table->own =
-        given(t, table == &tables.cos ? "rotary cos, spread" : "rotary sin, spread", size, dtype);
-  }
-  return tables;
-}
-
-// transformers/models/llama/modeling_llama.py, apply_rotary_pos_emb.
-ValueIndex rotate_real(TapeBuilder& t, const LayerContext& context, ValueIndex x,
-                       const Tables& tables, const std::string& name,
-                       std::vector<ValueIndex> holds) {
-  const ValueIndex straight = times_table(t, context, x, tables.cos, name + "·cos");
-  const ValueIndex rotated = rotate_half(t, x, name + " rotated");
-  const ValueIndex turned = times_table(t, context, rotated, tables.sin, name + " rotated·sin");
-  return add(t, straight, turned, name + " with positions", std::move(holds), true);
-}
-
-// --- fused attention ---
 
 struct AttentionSize {
   std::int64_t batch_heads = 0;  // B · heads
@@ -275,8 +168,10 @@ ValueIndex fused_attention(TapeBuilder& t, const LayerContext& context, const He
   spec.keep_under_selective = true;  // torchtitan's list names both SDPA kernels
   spec.host_ops = 2;
   read_bias(t, size, spec);
+  if (context.config.sinks) spec.reads.push_back(t.parameter(kSinks));
   t.op(std::move(spec));
-  t.node({saved.out}, [size, saved, is_flash](TapeBuilder& b, TapeBuilder::Gradients g) {
+  t.node({saved.out}, [=, sinks = context.config.sinks](TapeBuilder& b, TapeBuilder::Gradients g) {
+    if (sinks) sink_gradient(b, saved.logsumexp);
     if (is_flash)
       flash_backward(b, size, saved, *g[0]);
     else
@@ -340,13 +235,14 @@ ValueIndex add_mask(TapeBuilder& t, const LayerContext& context, ValueIndex scor
   return y;
 }
 
-ValueIndex softmax(TapeBuilder& t, ValueIndex x) {
+ValueIndex softmax(TapeBuilder& t, ValueIndex x, std::vector<ValueIndex> holds) {
   const ValueIndex y = t.make("attention weights", t.elements(x), t.dtype(x));
   OpSpec spec;
   spec.kind = OpKind::softmax;
   spec.reads = {x};
   spec.writes = {y};
   spec.flops = times(5, t.elements(x));
+  spec.holds = std::move(holds);
   t.op(std::move(spec));
   t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
     const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
@@ -383,9 +279,17 @@ ValueIndex eager_attention(TapeBuilder& t, const LayerContext& context, const He
   const ValueIndex scores = scale(t, raw, "attention scores");
   const bool masks = context.config.causal || has_bias(context);
   ValueIndex weights = masks ? add_mask(t, context, scores) : scores;
+  const ValueIndex given = weights;  // held by a variable until the weights are there
+  if (context.config.sinks) {
+    weights = with_sinks(t, context, weights);
+    variables.push_back(weights);
+  }
   if (style.softmax_in_f32 || t.train().autocast)
     weights = cast(t, weights, DType::f32, "attention scores, fp32");
-  weights = softmax(t, weights);
+  weights =
+      softmax(t, weights, context.config.sinks ? std::vector{given} : std::vector<ValueIndex>{});
+  if (context.config.sinks)
+    weights = slice(t, weights, t.elements(given), "attention weights of positions");
   weights = cast(t, weights, t.compute(), "attention weights, narrow");
   weights = dropout(t, weights, context.dropout(context.config.attention_dropout));
   if (!repeated) value = copy(t, value, "value, contiguous", false);
@@ -398,57 +302,6 @@ ValueIndex eager_attention(TapeBuilder& t, const LayerContext& context, const He
 }
 
 }  // namespace
-
-std::int64_t rotary_width(const ModelConfig& config) {
-  return config.rotary_dim > 0 ? config.rotary_dim : config.head_dim;
-}
-
-namespace {
-
-ValueIndex rotate_with(TapeBuilder& t, const LayerContext& context, ValueIndex x,
-                       const Tables& tables, const std::string& name,
-                       std::vector<ValueIndex> holds) {
-  const ModelConfig& c = context.config;
-  const std::int64_t width = rotary_width(c);
-  if (c.latent.kv_rank > 0 || width == c.head_dim)
-    return rotate_real(t, context, x, tables, name, std::move(holds));
-  const std::int64_t turned = t.elements(x) / c.head_dim * width;
-  const ValueIndex part = slice(t, x, turned, name + ", turned part");
-  const ValueIndex rest = slice(t, x, t.elements(x) - turned, name + ", other part");
-  const ValueIndex done = rotate_real(t, context, part, tables, name + " part", std::move(holds));
-  return concatenate(t, {done, rest}, name + " with positions");
-}
-
-}  // namespace
-
-ValueIndex rotate(TapeBuilder& t, const LayerContext& context, ValueIndex x,
-                  const std::string& name, std::vector<ValueIndex> holds) {
-  return rotate_with(t, context, x, tables_of(t, context), name, std::move(holds));
-}
-
-void apply_rotary(TapeBuilder& t, const LayerContext& context, Heads& heads) {
-  if (!is_complex(context)) {
-    Heads raw = heads;
-    if (context.config.rotary == ModelConfig::Rotary::wide) {
-      raw.query = cast(t, raw.query, DType::f32, "query fp32");
-      raw.key = cast(t, raw.key, DType::f32, "key fp32");
-    }
-    const Tables tables = tables_of(t, context);
-    const ValueIndex query = rotate_with(t, context, raw.query, tables, "query", {});
-    const ValueIndex key = rotate_with(t, context, raw.key, tables, "key", {raw.query, raw.key});
-    heads.query = cast(t, query, t.dtype(heads.query), "query with positions, narrow");
-    heads.key = cast(t, key, t.dtype(heads.key), "key with positions, narrow");
-    return;
-  }
-  // torchtitan/models/llama3/model/model.py, apply_rotary_emb: both in fp32 pairs, then back.
-  const Table table{{}, DType::f32};
-  const ValueIndex wide_q = cast(t, heads.query, DType::f32, "query fp32");
-  const ValueIndex wide_k = cast(t, heads.key, DType::f32, "key fp32");
-  const ValueIndex turned_q = times_table(t, context, wide_q, table, "query turned");
-  const ValueIndex turned_k = times_table(t, context, wide_k, table, "key turned");
-  heads.query = cast(t, turned_q, t.compute(), "query with positions");
-  heads.key = cast(t, turned_k, t.compute(), "key with positions");
-}
 
 ValueIndex attend(TapeBuilder& t, const LayerContext& context, const Heads& heads,
                   const EagerStyle& style, AttentionLocals& locals) {

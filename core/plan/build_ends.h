@@ -17,8 +17,10 @@ ValueIndex add_positions(TapeBuilder& tape, ValueIndex tokens, ValueIndex positi
 
 /// Values of a head that the rotary embedding turns.
 std::int64_t rotary_width(const ModelConfig& config);
+/// Of a row of a table.
+std::int64_t table_width(const ModelConfig& config);
 
-/// The cos and sin tables [S, rotary_width] (or torchtitan's complex one) that every block reads.
+/// The cos and sin tables [S, table_width] (or torchtitan's complex one) that every block reads.
 std::vector<ValueIndex> rotary_tables(TapeBuilder& tape, const LayerContext& context);
 
 /// A value that the host sent, or that small kernels made, of which no parameter depends.

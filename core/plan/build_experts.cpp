@@ -49,8 +49,10 @@ class Choice {
   ValueIndex ids() const { return ids_; }
   ValueIndex run(ValueIndex x) {
     logits_ = product(x);
-    weights_of_tokens_ = chosen(probabilities(logits_));
     ValueIndex& y = weights_of_tokens_;
+    if (router_.of_chosen)
+      return y = activation(t_, chosen(logits_), "routing weights, normalized", 5, true);
+    y = chosen(probabilities(logits_));
     if (router_.sums_to_one) y = normalized(y);
     if (router_.scaled) y = scale(t_, y, "routing weights, scaled");
     if (router_.narrow) y = cast(t_, y, t_.compute(), "routing weights, narrow");
@@ -115,7 +117,8 @@ class Choice {
   // The `active` largest. Where a bias takes part, of sums with it; DeepSeek masks all but some
   // groups before.
   ValueIndex chosen(ValueIndex all) {
-    const ValueIndex top = t_.make("routing weights", weights_, DType::f32);
+    const DType type = t_.dtype(all);
+    const ValueIndex top = t_.make("routing weights", weights_, type);
     ids_ = t_.make("chosen experts", weights_, DType::i64);
     OpSpec choose;
     choose.kind = OpKind::other;
@@ -125,8 +128,8 @@ class Choice {
     choose.host_ops = static_cast<float>(choose.kernels);
     if (router_.sigmoid) choose.writes.push_back(t_.scratch("biased scores", scores_, DType::f32));
     t_.op(std::move(choose));
-    t_.node({top}, [all, ids = ids_](TapeBuilder& b, TapeBuilder::Gradients g) {
-      const ValueIndex dx = b.make("grad " + b.name(all), b.elements(all), DType::f32);
+    t_.node({top}, [=, ids = ids_](TapeBuilder& b, TapeBuilder::Gradients g) {
+      const ValueIndex dx = b.make("grad " + b.name(all), b.elements(all), type);
       OpSpec spread;
       spread.kind = OpKind::copy;
       spread.reads = {*g[0], ids};
@@ -199,14 +202,10 @@ class Routed {
     const ValueIndex gathered = rows_of(t_, x, tokens_, times(rows_, c_.hidden), "rows by expert");
     const ValueIndex weights = rows_of(t_, by_token, order_, rows_, "routing weights by expert");
     count_rows(choice_.ids());
-    const ValueIndex both = grouped(gathered, "gate_up_proj", c_.hidden,
-                                    2 * c_.experts.intermediate, "experts' gate and up");
-    const std::int64_t each = times(rows_, c_.experts.intermediate);
-    const auto parts = split(t_, both, {{"experts' gate", each}, {"experts' up", each}});
-    const ValueIndex product = multiply(
-        t_, activated(t_, context_, parts[0], "experts' silu(gate)"), parts[1], "experts' product");
+    const ValueIndex both = product_of(gathered, "gate_up_proj", c_.hidden,
+                                       2 * c_.experts.intermediate, "experts' gate and up");
     const ValueIndex out =
-        grouped(product, "down_proj", c_.experts.intermediate, c_.hidden, "experts' out");
+        product_of(gated(both), "down_proj", c_.experts.intermediate, c_.hidden, "experts' out");
     locals_.insert(locals_.end(), {x, gathered, weights, out});
     for (const ValueIndex each_returned : returned()) locals_.push_back(each_returned);
     return sum_by_token(weigh(out, weights));
@@ -221,8 +220,9 @@ class Routed {
     OpSpec sort;
     sort.kind = OpKind::other;
     sort.reads = {ids};
-    const ValueIndex sorted = t_.scratch("sorted experts", rows_, DType::i64);
+    const ValueIndex sorted = t_.make("sorted experts", rows_, DType::i64);
     sort.writes = {order_, tokens_, sorted};
+    sorted_ = sorted;
     locals_.insert(locals_.end(), {order_, sorted});
     sort.kernels = 4;
     sort.host_ops = 2;
@@ -251,15 +251,65 @@ class Routed {
     const ValueIndex weight = t_.parameter(std::string(names_.experts) + "." + weight_name);
     const ValueIndex y = t_.make(name, times(rows_, out));
     t_.gemm({x, weight, ends_}, y, experts, each, out, in, 2);
+    const bool turned = c_.experts.biased_and_clamped;  // weights lie as [in, out]
     t_.node({y}, [=, ends = ends_](TapeBuilder& b, TapeBuilder::Gradients g) {
       if (b.needs_gradient(weight))
-        b.weight_gemm({*g[0], x, ends}, b.gradient_of(weight), experts, out, in, each);
+        b.weight_gemm({*g[0], x, ends}, b.gradient_of(weight), experts, turned ? in : out,
+                      turned ? out : in, each);
       if (!b.needs_gradient(x)) return;
       const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x));
       b.gemm({*g[0], weight, ends}, dx, experts, each, in, out);
       b.give(x, dx);
     });
     return y;
+  }
+
+  ValueIndex gated(ValueIndex both) {
+    const std::int64_t each = times(rows_, c_.experts.intermediate);
+    if (c_.experts.biased_and_clamped) return clamped_gate(t_, both, each);
+    const auto parts = split(t_, both, {{"experts' gate", each}, {"experts' up", each}});
+    return multiply(t_, activated(t_, context_, parts[0], "experts' silu(gate)"), parts[1],
+                    "experts' product");
+  }
+
+  // With a bias: rows of it by expert, which a variable holds until the next, then added in place.
+  ValueIndex product_of(ValueIndex x, const char* weight, std::int64_t in, std::int64_t out,
+                        const std::string& name) {
+    if (!c_.experts.biased_and_clamped) return grouped(x, weight, in, out, name);
+    const ValueIndex bias = t_.parameter(std::string(names_.experts) + "." + weight + "_bias");
+    const ValueIndex rows = t_.make(name + ", biases", times(rows_, out));
+    OpSpec gather;
+    gather.kind = OpKind::copy;
+    gather.reads = {bias, sorted_};
+    gather.writes = {rows};
+    gather.bytes_read = t_.size(rows) + t_.size(sorted_);
+    if (biases_) gather.holds = {*biases_};
+    t_.op(std::move(gather));
+    t_.node({rows}, [=, sorted = sorted_](TapeBuilder& b, TapeBuilder::Gradients g) {
+      if (!b.needs_gradient(bias)) return;
+      OpSpec add;
+      add.kind = OpKind::embedding;
+      add.reads = {*g[0], sorted};
+      add.writes = {b.gradient_of(bias)};
+      add.flops = b.elements(*g[0]);
+      add.bytes_written = b.size(*g[0]) + b.size(add.writes.front());
+      add.kernels = 2;
+      b.op(std::move(add));
+    });
+    biases_ = rows;
+    if (out == c_.hidden) locals_.push_back(rows);
+    const ValueIndex y = grouped(x, weight, in, out, name);
+    const ValueIndex sum = t_.view(name + ", with bias", y, t_.elements(y));
+    OpSpec add;
+    add.reads = {rows};
+    add.updates = {y};
+    add.flops = t_.elements(y);
+    t_.op(std::move(add));
+    t_.node({sum}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+      b.give(y, *g[0]);
+      b.give(rows, *g[0]);
+    });
+    return sum;
   }
 
   // Each row times its routing weight, in the wider dtype of both.
@@ -342,8 +392,9 @@ class Routed {
   const ModelNames& names_;
   Choice choice_;
   std::int64_t rows_ = 0;
-  ValueIndex order_ = 0, tokens_ = 0, ends_ = 0;
-  std::vector<ValueIndex> locals_;  ///< of the frames of experts and block, until the sum is made
+  ValueIndex order_ = 0, tokens_ = 0, sorted_ = 0, ends_ = 0;
+  std::optional<ValueIndex> biases_;  ///< of the product before
+  std::vector<ValueIndex> locals_;    ///< of the frames of experts and block, until the sum is made
 };
 
 // Qwen2MoeSparseMoeBlock: sigmoid(gate(x)) · expert(x), one value a token.

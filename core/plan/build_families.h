@@ -46,6 +46,10 @@ ValueIndex gated_mlp(TapeBuilder& tape, const LayerContext& context, ValueIndex 
 ValueIndex activated(TapeBuilder& tape, const LayerContext& context, ValueIndex x,
                      const std::string& name);
 
+/// GPT-OSS's gate (modeling_gpt_oss.py, _apply_gate) of gate and up side by side, each of so many
+/// values: both clamped, then (up + 1) · gate · sigmoid(1.702 · gate).
+ValueIndex clamped_gate(TapeBuilder& tape, ValueIndex both, std::int64_t each);
+
 /// Rotary tables, attention masks and biases that all blocks read; they live until the backward
 /// ends where blocks keep them.
 void add_tables(TapeBuilder& tape, const LayerContext& context);

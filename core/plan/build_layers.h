@@ -101,7 +101,8 @@ ValueIndex narrowed(TapeBuilder& tape, ValueIndex gradient, ValueIndex x);
 ValueIndex power(TapeBuilder& tape, ValueIndex x, const std::string& name);
 
 /// a · b of one shape. MulBackward computes the gradient of `other` before that of `self`.
-ValueIndex multiply(TapeBuilder& tape, ValueIndex a, ValueIndex b, const std::string& name);
+ValueIndex multiply(TapeBuilder& tape, ValueIndex a, ValueIndex b, const std::string& name,
+                    std::vector<ValueIndex> holds = {});
 
 /// f(x) elementwise with a backward kernel that reads x or y.
 ValueIndex activation(TapeBuilder& tape, ValueIndex x, const std::string& name, std::int64_t flops,

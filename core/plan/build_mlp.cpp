@@ -1,4 +1,5 @@
 #include <utility>
+#include <vector>
 
 #include "core/plan/build_families.h"
 #include "core/plan/model_names.h"
@@ -17,6 +18,47 @@ ValueIndex activated(TapeBuilder& t, const LayerContext& context, ValueIndex x,
   // QuickGELUActivation: x · sigmoid(1.702 · x).
   const ValueIndex scaled = scale(t, x, name + " 1.702 x");
   return multiply(t, x, activation(t, scaled, name + " sigmoid", 4, true), name);
+}
+
+namespace {
+
+// ClampBackward: where(a comparison or two, grad, 0).
+ValueIndex clamped(TapeBuilder& t, ValueIndex x, bool both_ways, const std::string& name) {
+  const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
+  t.elementwise({x}, {y}, 2);
+  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    std::vector<ValueIndex> masks;
+    for (int i = 0; i < (both_ways ? 2 : 1); ++i) {
+      masks.push_back(b.scratch("mask of " + b.name(x), b.elements(x), DType::boolean));
+      b.elementwise({x}, {masks.back()});
+    }
+    OpSpec where;
+    where.reads = masks;
+    where.reads.push_back(*g[0]);
+    where.writes = {b.make("grad " + b.name(x), b.elements(x), b.dtype(x))};
+    where.flops = b.elements(x);
+    where.kernels = both_ways ? 2 : 1;
+    const ValueIndex dx = where.writes.front();
+    b.op(std::move(where));
+    b.give(x, dx);
+  });
+  return y;
+}
+
+}  // namespace
+
+ValueIndex clamped_gate(TapeBuilder& t, ValueIndex both, std::int64_t each) {
+  const ValueIndex gate_view = slice(t, both, each, "experts' gate");
+  const ValueIndex up_view = slice(t, both, each, "experts' up");
+  const ValueIndex gate = clamped(t, gate_view, false, "experts' gate, clamped");
+  const ValueIndex up = clamped(t, up_view, true, "experts' up, clamped");
+  const ValueIndex scaled = scale(t, gate, "experts' 1.702 gate");
+  const ValueIndex glu = multiply(t, gate, activation(t, scaled, "experts' sigmoid", 4, true),
+                                  "experts' gate · sigmoid");
+  const ValueIndex shifted = t.make("experts' up + 1", each, t.dtype(up));
+  t.elementwise({up}, {shifted});
+  t.node({shifted}, [up](TapeBuilder& b, TapeBuilder::Gradients g) { b.give(up, *g[0]); });
+  return multiply(t, shifted, glu, "experts' product", {both, gate, up});
 }
 
 namespace {

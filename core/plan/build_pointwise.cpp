@@ -62,10 +62,16 @@ ValueIndex add(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::string& na
   return y;
 }
 
-ValueIndex multiply(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::string& name) {
+ValueIndex multiply(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::string& name,
+                    std::vector<ValueIndex> holds) {
   const DType type = wider(t.dtype(a), t.dtype(b));
   const ValueIndex y = t.make(name, t.elements(a), type);
-  t.elementwise({a, b}, {y});
+  OpSpec spec;
+  spec.reads = {a, b};
+  spec.writes = {y};
+  spec.holds = std::move(holds);
+  spec.flops = t.elements(a);
+  t.op(std::move(spec));
   t.node({y}, [=](TapeBuilder& back, TapeBuilder::Gradients g) {
     const ValueIndex db = back.make("grad " + back.name(b), back.elements(b), type);
     back.elementwise({*g[0], a}, {db});

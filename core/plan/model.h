@@ -40,12 +40,13 @@ struct ModelConfig {
     phi,
     glm4,
     opt,
+    gpt_oss,
     tree,  ///< ModelConfig::tree says all
   };
   enum class Norm : std::uint8_t {
     rms,
     rms_offset,  ///< Gemma: times (1 + weight), always a chain of operators
-    rms_wide,    ///< OLMo 2: times the weight in fp32
+    rms_wide,    ///< OLMo 2, GPT-OSS: times the weight in fp32
     layer,
     layer_wide,  ///< Cohere: in fp32, always a chain of operators
   };
@@ -62,6 +63,7 @@ struct ModelConfig {
     wide_tables,    ///< OLMo 2: the tables are fp32, so that the products are
     wide,           ///< Cohere: query and key are widened to fp32 first
     spread_tables,  ///< GLM: each block spreads the tables to pairs side by side
+    halves,         ///< GPT-OSS: the halves of a head apart, by tables of half the width
   };
   enum class Residual : std::uint8_t {
     serial,       ///< x + attention(norm(x)), then x + mlp(norm(x))
@@ -79,6 +81,7 @@ struct ModelConfig {
   };
   /// How tokens choose experts, and what the routing weights are then. The defaults are Mixtral's.
   struct Router {
+    bool of_chosen = false;    ///< GPT-OSS: a softmax over the chosen alone, as it comes
     bool f32_product = false;  ///< DeepSeek: token and weight are widened first
     bool sigmoid = false;      ///< instead of a softmax; a bias takes part in the choice
     bool narrow = false;       ///< Qwen: back in the compute dtype; else they widen what they weigh
@@ -96,6 +99,9 @@ struct ModelConfig {
     std::int64_t every = 1;        ///< of the others every Nth has experts (the Nth, 2Nth, …)
     std::vector<std::int64_t> dense_layers;  ///< and these have none (Qwen's mlp_only_layers)
     Router router;
+    /// GPT-OSS: each product has a bias, and gate and up, side by side, are clamped:
+    /// (up + 1) · gate · sigmoid(1.702 · gate).
+    bool biased_and_clamped = false;
   };
   /// DeepSeek's multi-head latent attention; kv_rank 0: none.
   struct Latent {
@@ -135,6 +141,7 @@ struct ModelConfig {
   bool qkv_bias = false;
   bool output_bias = false;  ///< of the attention's output projection
   bool mlp_bias = false;
+  bool sinks = false;       ///< GPT-OSS: of each head a logit that takes part in the softmax
   bool qk_norm = false;     ///< a norm over each head's query and key (Qwen3)
   bool fused_gelu = false;  ///< GPT-2: torch's gelu kernel instead of Hugging Face's gelu_new chain
   double attention_dropout = 0, residual_dropout = 0, embedding_dropout = 0;

@@ -291,6 +291,13 @@ void read_minimax_m2(const ConfigFile& file, std::string_view /*architecture*/, 
     read_rotary_part(file, "partial_rotary_factor", 1, c);
 }
 
+void read_gpt_oss(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
+  c.qkv_bias = c.output_bias = file.flag("attention_bias", true);
+  c.experts.count = file.size("num_local_experts num_experts", kMostExperts, 128);
+  c.experts.intermediate = c.intermediate;
+  read_active_experts(file, 4, c);
+}
+
 void read_olmoe(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
   read_attention_bias(file, architecture, c);
   c.experts.count = file.size("num_experts num_local_experts", kMostExperts, 64);

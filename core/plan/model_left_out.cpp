@@ -42,6 +42,7 @@ constexpr Windowed kWindowed[] = {
     {"qwen2_5_vl_text", 4096, true},
     {"qwen2_moe", 4096, true},
     {"qwen3_moe", 4096, true},
+    {"gpt_oss", 128},
 };
 
 // Of Qwen's layers those from max_window_layers on; layer_types goes over it.
@@ -75,6 +76,12 @@ std::vector<std::string> model_warnings(const ModelConfig& config, const Train& 
     for (std::string& warning : model_warnings(tower, train))
       warnings.push_back(std::move(warning));
   warnings.insert(warnings.end(), config.left_out.begin(), config.left_out.end());
+  if (config.sinks && train.attention == Attention::sdpa)
+    warnings.push_back(
+        fmt::format("{}'s attention has sinks, which transformers runs as eager attention or by a "
+                    "FlashAttention "
+                    "that knows them: train.attention = \"sdpa\" is simulated as the latter",
+                    config.model_type));
   if (config.window > 0 && config.window < train.seq_len)
     warnings.push_back(fmt::format(
         "the sliding_window of {} is {} tokens, but attention is simulated over all {} of "

@@ -143,6 +143,13 @@ constexpr ModelNames qwen_moe() {
 }
 constexpr ModelNames kQwenMoe = qwen_moe();
 
+constexpr ModelNames gpt_oss() {
+  ModelNames names;
+  names.router = "mlp.router";
+  return names;
+}
+constexpr ModelNames kGptOss = gpt_oss();
+
 }  // namespace
 
 const ModelNames& names_of(ModelConfig::Family family) {
@@ -163,6 +170,7 @@ const ModelNames& names_of(ModelConfig::Family family) {
     case phi: return kPhi;
     case glm4: return kGlm4;
     case opt: return kOpt;
+    case gpt_oss: return kGptOss;
     default: return kLlama;
   }
 }

@@ -40,6 +40,9 @@ struct ModelNames {
   bool norms_first = false;  ///< registered before attention and mlp
 };
 
+/// GPT-OSS's parameter of the attention beside its linears, one value a head.
+inline constexpr std::string_view kSinks = "self_attn.sinks";
+
 /// Source: transformers/models/*/modeling_*.py.
 const ModelNames& names_of(ModelConfig::Family family);
 

@@ -75,6 +75,7 @@ void Lister::attention() {
     linear(names_.value, keys, c_.hidden, c_.qkv_bias);
   }
   linear(names_.out, c_.hidden, queries, c_.output_bias);
+  if (c_.sinks) plain(kSinks, {c_.heads});
   query_key_norms();
 }
 
@@ -97,9 +98,17 @@ void Lister::latent_attention() {
 
 void Lister::experts() {
   const ModelConfig::Experts& e = c_.experts;
-  plain(std::string(names_.router) + ".weight", {e.count, c_.hidden});
-  plain(std::string(names_.experts) + ".gate_up_proj", {e.count, 2 * e.intermediate, c_.hidden});
-  plain(std::string(names_.experts) + ".down_proj", {e.count, c_.hidden, e.intermediate});
+  linear(names_.router, e.count, c_.hidden, e.biased_and_clamped);
+  const std::string experts(names_.experts);
+  if (e.biased_and_clamped) {  // GptOssExperts
+    plain(experts + ".gate_up_proj", {e.count, c_.hidden, 2 * e.intermediate});
+    plain(experts + ".gate_up_proj_bias", {e.count, 2 * e.intermediate});
+    plain(experts + ".down_proj", {e.count, e.intermediate, c_.hidden});
+    plain(experts + ".down_proj_bias", {e.count, c_.hidden});
+  } else {
+    plain(experts + ".gate_up_proj", {e.count, 2 * e.intermediate, c_.hidden});
+    plain(experts + ".down_proj", {e.count, c_.hidden, e.intermediate});
+  }
   if (e.shared == 0) return;
   const std::string shared(names_.shared_expert);
   linear(shared + ".gate_proj", e.shared, c_.hidden, false);

@@ -361,6 +361,20 @@ std::vector<Family> make_families() {
        minimax,
        read_minimax_m2});
 
+  ModelConfig gpt_oss;
+  gpt_oss.family = FamilyKind::gpt_oss;
+  gpt_oss.norm = Norm::rms_wide;
+  gpt_oss.rotary = Rotary::halves;
+  gpt_oss.sinks = true;
+  gpt_oss.experts.biased_and_clamped = true;
+  gpt_oss.experts.router = {.of_chosen = true, .narrow = true, .sums_to_one = false};
+  add({"gpt_oss",
+       "GptOssForCausalLM",
+       {},
+       {2880, 36, 64, 8, 64, 2880, 201088, 131072},
+       gpt_oss,
+       read_gpt_oss});
+
   // Encoders.
   add({"bert",
        "BertForMaskedLM BertForPreTraining BertModel",

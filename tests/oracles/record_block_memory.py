@@ -90,6 +90,7 @@ CASES = {
                               "first_k_dense_replace": 0, "use_qk_norm": True, "attention_bias": True}),
     "glm4_moe_dense": ("glm4_moe", {**LLAMA, **EXPERTS, "head_dim": 32, "n_routed_experts": 4, "n_shared_experts": 1,
                                     "first_k_dense_replace": 1}),
+    "gpt_oss": ("gpt_oss", {**LLAMA, "head_dim": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "layer_types": ["full_attention"]}),
     "minimax_m2": ("minimax_m2", {**LLAMA, "head_dim": 32, "num_local_experts": 4, "num_experts_per_tok": 2}),
 }
 # What a CPU keeps in bfloat16 and CUDA in float32: the statistics of LayerNorm.

@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "core/plan/model.h"
+#include "core/plan/model_left_out.h"
+#include "tests/unit/plan/model_live_bytes.h"
 #include "tests/unit/plan/temporary_file.h"
 
 using namespace foregather;
@@ -142,4 +144,30 @@ TEST_CASE("Seed-OSS has a bias of the output apart, and dropout") {
   CHECK(!usual.output_bias);
   CHECK(usual.residual_dropout == 0.1);
   CHECK(experts("seed_oss", sizes + R"(, "attention_out_bias": true)").output_bias);
+}
+
+TEST_CASE("GPT-OSS has sinks, biases of experts and a gate that is clamped") {
+  const ModelConfig config = experts("gpt_oss", kSmall);
+  CHECK(config.sinks);
+  CHECK(config.output_bias);
+  CHECK(config.window == 128);
+  const Tape block = block_of(config);
+  CHECK(malformed(block) == "");
+  CHECK(has_value(block, "experts' up + 1"));
+  CHECK(has_value(block, "experts' out, with bias"));
+  CHECK(!has_value(block, "router probabilities"));
+  CHECK(dtype_of(block, "routing weights, normalized") == DType::bf16);
+  Train train;
+  train.seq_len = 64;
+  REQUIRE(model_warnings(config, train).size() == 1);
+  CHECK_THAT(model_warnings(config, train)[0], Catch::Contains("attention has sinks"));
+  train.attention = Attention::flash;
+  CHECK(model_warnings(config, train).empty());
+  // Fused attention has no scores to join the sinks to, but their gradient.
+  CHECK(!has_value(block, "attention scores and sinks"));
+  for (const char* parameter :
+       {"self_attn.sinks", "mlp.router.bias", "mlp.experts.down_proj_bias"}) {
+    INFO(parameter);
+    CHECK(has_value(block, std::string("grad ") + parameter));
+  }
 }
