@@ -64,7 +64,8 @@ class Choice {
  private:
   ValueIndex product(ValueIndex x) {
     const std::string module(names_of(c_.family).router);
-    if (!router_.f32_product || t_.compute() == DType::f32)
+    // Autocast narrows what was widened.
+    if (!router_.f32_product || t_.compute() == DType::f32 || t_.train().autocast)
       return linear(t_, x, linear_of(t_, "router logits", module, c_.hidden, c_.experts.count));
     return wide_product(cast(t_, x, DType::f32, "tokens, fp32"), t_.parameter(module + ".weight"));
   }

@@ -32,8 +32,8 @@ Tape joined_embedding_tape(const LayerContext& context, std::int64_t patches);
 
 /// A mixture of experts over x: router, permutation, grouped matmuls, weighted sum, shared expert.
 /// Routing is taken as balanced: each expert gets tokens · active / count rows. Follows
-/// transformers/models/mixtral (5.x) with torch._grouped_mm, where the experts' weights are
-/// stacked.
+/// transformers 5 (models/*/modeling_*.py; integrations/moe.py, grouped_mm_experts_forward), where
+/// the experts' weights are stacked.
 ValueIndex mixture_of_experts(TapeBuilder& tape, const LayerContext& context, ValueIndex x);
 /// The mlp of the model's kind, with weights of the names in ModelNames; x stays alive until it
 /// ends.
