@@ -244,13 +244,17 @@ class Routed {
     t_.op(std::move(count));
   }
 
+  // Autocast knows no grouped_mm: its input is made what the weights are.
+  DType dtype() const { return t_.train().autocast ? DType::f32 : t_.compute(); }
+
   // torch.nn.functional.grouped_mm: one kernel for all experts.
   ValueIndex grouped(ValueIndex x, const char* weight_name, std::int64_t in, std::int64_t out,
                      const std::string& name) {
     const std::int64_t experts = c_.experts.count;
     const std::int64_t each = std::max<std::int64_t>(rows_ / experts, 1);
     const ValueIndex weight = t_.parameter(std::string(names_.experts) + "." + weight_name);
-    const ValueIndex y = t_.make(name, times(rows_, out));
+    const DType type = dtype();
+    const ValueIndex y = t_.make(name, times(rows_, out), type);
     t_.gemm({x, weight, ends_}, y, experts, each, out, in, 2);
     const bool turned = c_.experts.biased_and_clamped;  // weights lie as [in, out]
     t_.node({y}, [=, ends = ends_](TapeBuilder& b, TapeBuilder::Gradients g) {
@@ -258,7 +262,7 @@ class Routed {
         b.weight_gemm({*g[0], x, ends}, b.gradient_of(weight), experts, turned ? in : out,
                       turned ? out : in, each);
       if (!b.needs_gradient(x)) return;
-      const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x));
+      const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), type);
       b.gemm({*g[0], weight, ends}, dx, experts, each, in, out);
       b.give(x, dx);
     });
@@ -278,7 +282,7 @@ class Routed {
                         const std::string& name) {
     if (!c_.experts.biased_and_clamped) return grouped(x, weight, in, out, name);
     const ValueIndex bias = t_.parameter(std::string(names_.experts) + "." + weight + "_bias");
-    const ValueIndex rows = t_.make(name + ", biases", times(rows_, out));
+    const ValueIndex rows = t_.make(name + ", biases", times(rows_, out), dtype());
     OpSpec gather;
     gather.kind = OpKind::copy;
     gather.reads = {bias, sorted_};
@@ -374,8 +378,8 @@ class Routed {
       b.op(std::move(spread));
       b.give(rows, dx);
     });
-    if (t_.dtype(y) == t_.compute()) return y;
-    const ValueIndex narrow = t_.make("experts' sum, narrow", t_.elements(y));
+    if (t_.dtype(y) == dtype()) return y;
+    const ValueIndex narrow = t_.make("experts' sum, narrow", t_.elements(y), dtype());
     OpSpec cast;
     cast.kind = OpKind::cast;
     cast.reads = {y};
@@ -430,7 +434,8 @@ ValueIndex mixture_of_experts(TapeBuilder& t, const LayerContext& context, Value
   const ModelConfig& c = context.config;
   Routed routed(t, context);
   const auto of_experts = [&] {
-    return routed.run(cast(t, x, t.compute(), "tokens in the compute dtype"));
+    return routed.run(t.train().autocast ? x
+                                         : cast(t, x, t.compute(), "tokens in the compute dtype"));
   };
   if (c.experts.shared == 0) return of_experts();
   const auto of_all = [&] {

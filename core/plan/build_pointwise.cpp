@@ -1,4 +1,5 @@
 // Elementwise layers, one kernel an operator.
+#include <optional>
 #include <utility>
 
 #include "core/plan/build_layers.h"
@@ -73,12 +74,17 @@ ValueIndex multiply(TapeBuilder& t, ValueIndex a, ValueIndex b, const std::strin
   spec.flops = t.elements(a);
   t.op(std::move(spec));
   t.node({y}, [=](TapeBuilder& back, TapeBuilder::Gradients g) {
-    const ValueIndex db = back.make("grad " + back.name(b), back.elements(b), type);
-    back.elementwise({*g[0], a}, {db});
-    const ValueIndex da = back.make("grad " + back.name(a), back.elements(a), type);
-    back.elementwise({*g[0], b}, {da});
-    back.give(a, narrowed(back, da, a));
-    back.give(b, narrowed(back, db, b));
+    std::optional<ValueIndex> db;
+    if (back.needs_gradient(b)) {
+      db = back.make("grad " + back.name(b), back.elements(b), type);
+      back.elementwise({*g[0], a}, {*db});
+    }
+    if (back.needs_gradient(a)) {
+      const ValueIndex da = back.make("grad " + back.name(a), back.elements(a), type);
+      back.elementwise({*g[0], b}, {da});
+      back.give(a, narrowed(back, da, a));
+    }
+    if (db) back.give(b, narrowed(back, *db, b));
   });
   return y;
 }

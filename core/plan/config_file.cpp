@@ -176,7 +176,14 @@ std::string ConfigFile::place(std::string_view keys) const {
   return document_->place(prefix_, spelling(keys));
 }
 
+// What [model] says goes over the document, also where that spells it otherwise.
 std::string_view ConfigFile::spelling(std::string_view keys) const {
+  if (prefix_.empty() && keys.find(' ') != std::string_view::npos && !document_->keys.empty())
+    for (std::string_view words = keys; !words.empty();) {
+      const std::string_view word = next_word(words);
+      for (const ModelKey& own : document_->keys)
+        if (own.name == word) return word;
+    }
   std::string_view rest = keys;
   const std::string_view first = next_word(rest);
   for (std::string_view word = first;; word = next_word(rest)) {

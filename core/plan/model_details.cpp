@@ -16,11 +16,17 @@ using Head = ModelConfig::Head;
 
 constexpr std::int64_t kMostExperts = 65'536;
 
-// The part of a head that rotates: int(head_dim · factor). transformers 5 writes the factor among
-// the rope_parameters.
+// transformers 5 writes the part that rotates among the rope_parameters, where it goes first.
+bool has_inner_part(const ConfigFile& file) {
+  return file.is_object("rope_parameters") &&
+         file.section("rope_parameters").has("partial_rotary_factor");
+}
+
+// The part of a head that rotates: int(head_dim · factor).
 void read_rotary_part(const ConfigFile& file, std::string_view key, double fallback,
                       ModelConfig& c) {
-  const bool is_inside = !file.has(key) && file.is_object("rope_parameters");
+  const bool is_inside =
+      has_inner_part(file) || (!file.has(key) && file.is_object("rope_parameters"));
   const ConfigFile source = is_inside ? file.section("rope_parameters") : file;
   if (is_inside) key = "partial_rotary_factor";
   const double factor = source.number(key, 0.01, 1, fallback);
@@ -56,15 +62,18 @@ struct RoutedDefaults {
 
 // The experts of DeepSeek and of those that took them over.
 void read_routed(const ConfigFile& file, const RoutedDefaults& usual, ModelConfig& c) {
-  c.experts.count = file.size("n_routed_experts", kMostExperts, usual.count);
+  c.experts.count =
+      file.size("n_routed_experts num_local_experts num_experts", kMostExperts, usual.count);
   c.experts.intermediate = file.size("moe_intermediate_size", kLargestSize, usual.intermediate);
   const std::int64_t shared = file.has_null("n_shared_experts")
                                   ? 0
                                   : file.size("n_shared_experts", kMostExperts, usual.shared, 0);
   c.experts.shared = shared * c.experts.intermediate;
   c.experts.first_layer = file.size("first_k_dense_replace", kMostLayers, usual.dense_layers, 0);
-  c.experts.router = {.f32_product = true, .sigmoid = true, .sums_to_one = true, .scaled = true};
-  c.experts.router.sums_to_one = file.flag("norm_topk_prob", true);
+  c.experts.router = {.f32_product = true,
+                      .sigmoid = true,
+                      .sums_to_one = file.flag("norm_topk_prob", true),
+                      .scaled = true};
   read_active_experts(file, usual.active, c);
 }
 
@@ -105,6 +114,7 @@ void read_llama(const ConfigFile& file, std::string_view architecture, ModelConf
 void read_seed_oss(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
   c.qkv_bias = file.flag("attention_bias", true);
   c.output_bias = file.flag("attention_out_bias", false);
+  if (file.has_null("head_dim")) c.head_dim = c.hidden / c.heads;
   c.mlp_bias = file.flag("mlp_bias", false);
 }
 
@@ -147,6 +157,20 @@ void read_cohere(const ConfigFile& file, std::string_view architecture, ModelCon
   file.number("logit_scale", 0, 1e9, 1);
 }
 
+namespace {
+
+std::vector<std::string> layer_types(const ConfigFile& file, const ModelConfig& c) {
+  std::vector<std::string> types = file.texts("layer_types");
+  const auto count = static_cast<std::int64_t>(types.size());
+  if (!file.error() && count < c.layers)
+    file.complain("layer_types",
+                  fmt::format("'{}' has {} values for {} layers, expected one for each",
+                              file.label("layer_types"), count, c.layers));
+  return types;
+}
+
+}  // namespace
+
 // Cohere2Config: layers that see all tokens have no positions.
 void read_cohere2(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
   read_attention_bias(file, architecture, c);
@@ -156,12 +180,8 @@ void read_cohere2(const ConfigFile& file, std::string_view architecture, ModelCo
     c.unrotated = every(file.size("sliding_window_pattern", kMostLayers, kUsual), c.layers);
     return;
   }
-  const std::vector<std::string> types = file.texts("layer_types");
+  const std::vector<std::string> types = layer_types(file, c);
   const auto count = static_cast<std::int64_t>(types.size());
-  if (!file.error() && count < c.layers)
-    file.complain("layer_types",
-                  fmt::format("'{}' has {} values for {} layers, expected one for each",
-                              file.label("layer_types"), count, c.layers));
   for (std::int64_t layer = 0; layer < std::min(count, c.layers); ++layer)
     if (types[static_cast<std::size_t>(layer)] == "full_attention") c.unrotated.push_back(layer);
 }
@@ -285,7 +305,7 @@ void read_minimax_m2(const ConfigFile& file, std::string_view /*architecture*/, 
   c.experts.intermediate = c.intermediate;
   c.experts.router.sigmoid = true;
   read_active_experts(file, 8, c);
-  if (file.has("rotary_dim"))
+  if (file.has("rotary_dim") && !has_inner_part(file))
     read_rotary_size(file, "rotary_dim", c);
   else
     read_rotary_part(file, "partial_rotary_factor", 1, c);
@@ -293,6 +313,7 @@ void read_minimax_m2(const ConfigFile& file, std::string_view /*architecture*/, 
 
 void read_gpt_oss(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
   c.qkv_bias = c.output_bias = file.flag("attention_bias", true);
+  if (file.has("layer_types")) layer_types(file, c);
   c.experts.count = file.size("num_local_experts num_experts", kMostExperts, 128);
   c.experts.intermediate = c.intermediate;
   read_active_experts(file, 4, c);
@@ -355,7 +376,10 @@ void read_deepseek(const ConfigFile& file, std::string_view /*architecture*/, Mo
   else
     read_routed(
         file, {.count = 64, .intermediate = 1407, .shared = 2, .dense_layers = 0, .active = 6}, c);
-  if (!is_v3) c.experts.router.sigmoid = c.experts.router.sums_to_one = false;
+  if (!is_v3) {
+    c.experts.router.sigmoid = c.experts.router.sums_to_one = false;
+    c.mlp_bias = file.flag("mlp_bias", false);
+  }
   if (file.size("moe_layer_freq", kMostLayers, 1) != 1)
     file.complain("moe_layer_freq",
                   fmt::format("'{}' is {}, expected 1: other frequencies are not supported",

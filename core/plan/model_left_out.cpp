@@ -18,12 +18,15 @@ constexpr LeftOut kLeftOut[] = {
     {"final_logit_softcapping", "logits are not capped"},
     {"num_nextn_predict_layers", "layers that predict further tokens are not simulated"},
     {"clip_qkv", "queries, keys and values are not clamped"},
+    {"output_router_logits", "the loss that balances experts is not simulated"},
+    {"router_jitter_noise", "tokens are not disturbed before they choose experts"},
 };
 
 struct Windowed {
   std::string_view model_type;
   std::int64_t usual;  ///< tokens, where the config says nothing; 0: none
   bool has_switch = false;
+  bool in_all = false;  ///< whatever max_window_layers is
 };
 
 constexpr Windowed kWindowed[] = {
@@ -40,17 +43,30 @@ constexpr Windowed kWindowed[] = {
     {"qwen3", 4096, true},
     {"qwen2_vl_text", 4096, true},
     {"qwen2_5_vl_text", 4096, true},
-    {"qwen2_moe", 4096, true},
-    {"qwen3_moe", 4096, true},
+    {"qwen2_moe", 4096, true, true},
+    {"qwen3_moe", 4096, true, true},
     {"gpt_oss", 128},
 };
 
-// Of Qwen's layers those from max_window_layers on; layer_types goes over it.
+// Of Qwen's layers those from max_window_layers on (of its mixtures all, or every second one);
+// layer_types goes over it.
 bool has_windowed_layer(const ConfigFile& file, const Windowed& row, const ModelConfig& c) {
   if (file.has("layer_types"))
     return std::ranges::count(file.texts("layer_types"), "sliding_attention") > 0;
   constexpr std::int64_t kUsual = 28;
-  return !row.has_switch || file.size("max_window_layers", kLargestSize, kUsual, -1) < c.layers;
+  return !row.has_switch || row.in_all ||
+         file.size("max_window_layers", kLargestSize, kUsual, -1) < c.layers;
+}
+
+// Would PEFT adapt what is no linear?
+bool adapts_experts(const Trainable& trainable) {
+  constexpr std::string_view kTheirs[] = {"all-linear", "gate", "router", "gate_up_proj",
+                                          "experts"};
+  return trainable.kind == Trainable::Kind::lora &&
+         std::ranges::any_of(trainable.targets, [&](const std::string& target) {
+           const std::string_view last = std::string_view(target).substr(target.rfind('.') + 1);
+           return std::ranges::find(kTheirs, last) != std::end(kTheirs);
+         });
 }
 
 }  // namespace
@@ -58,7 +74,9 @@ bool has_windowed_layer(const ConfigFile& file, const Windowed& row, const Model
 void read_left_out(const ConfigFile& file, ModelConfig& c) {
   for (const LeftOut& row : kLeftOut) {
     if (!file.has(row.key)) continue;
-    if (const std::string value = file.shown(row.key); value == "false" || value == "0") continue;
+    if (const std::string value = file.shown(row.key);
+        value == "false" || value == "0" || value == "0.0")
+      continue;
     c.left_out.push_back(fmt::format("{}: '{}' has no effect: {}", file.place(row.key),
                                      file.label(row.key), row.what));
   }
@@ -76,12 +94,16 @@ std::vector<std::string> model_warnings(const ModelConfig& config, const Train& 
     for (std::string& warning : model_warnings(tower, train))
       warnings.push_back(std::move(warning));
   warnings.insert(warnings.end(), config.left_out.begin(), config.left_out.end());
-  if (config.sinks && train.attention == Attention::sdpa)
+  if (config.sinks && train.attention != Attention::eager)
+    warnings.push_back(fmt::format(
+        "{}'s attention has sinks, which transformers runs as eager attention unless it is given a "
+        "FlashAttention that knows them: train.attention = \"flash\" is such a one, \"eager\" the "
+        "other",
+        config.model_type));
+  if (config.experts.count > 0 && adapts_experts(train.trainable))
     warnings.push_back(
-        fmt::format("{}'s attention has sinks, which transformers runs as eager attention or by a "
-                    "FlashAttention "
-                    "that knows them: train.attention = \"sdpa\" is simulated as the latter",
-                    config.model_type));
+        "train.lora_targets: stacked experts and routers get no adapters, which PEFT gives them "
+        "since transformers 5: the linears alone are adapted");
   if (config.window > 0 && config.window < train.seq_len)
     warnings.push_back(fmt::format(
         "the sliding_window of {} is {} tokens, but attention is simulated over all {} of "

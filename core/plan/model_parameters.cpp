@@ -111,9 +111,9 @@ void Lister::experts() {
   }
   if (e.shared == 0) return;
   const std::string shared(names_.shared_expert);
-  linear(shared + ".gate_proj", e.shared, c_.hidden, false);
-  linear(shared + ".up_proj", e.shared, c_.hidden, false);
-  linear(shared + ".down_proj", c_.hidden, e.shared, false);
+  linear(shared + ".gate_proj", e.shared, c_.hidden, c_.mlp_bias);
+  linear(shared + ".up_proj", e.shared, c_.hidden, c_.mlp_bias);
+  linear(shared + ".down_proj", c_.hidden, e.shared, c_.mlp_bias);
   if (e.shared_gate) linear("mlp.shared_expert_gate", 1, c_.hidden, false);
 }
 

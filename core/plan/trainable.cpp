@@ -14,24 +14,34 @@ bool is_trained(const Trainable& trainable, std::string_view name, std::string_v
 
 std::string tie_as_name(std::string_view tie) { return "tied: " + std::string(tie); }
 
+namespace {
+
+// What chooses experts is no torch.nn.Linear in transformers 5.
+bool is_router(std::string_view module) {
+  return module.ends_with("mlp.gate") || module.ends_with("mlp.router");
+}
+
+}  // namespace
+
 bool has_adapter(const Trainable& trainable, std::string_view weight) {
   constexpr std::string_view kWeight = ".weight";
   if (trainable.kind != Trainable::Kind::lora || !weight.ends_with(kWeight)) return false;
   weight.remove_suffix(kWeight.size());
-  return std::any_of(
-      trainable.targets.begin(), trainable.targets.end(), [&](std::string_view target) {
-        if (target == "all-linear")
-          return weight.find("norm") == std::string_view::npos && !weight.ends_with("mlp.gate");
-        if (target == weight) return true;
-        return weight.size() > target.size() && weight.ends_with(target) &&
-               weight[weight.size() - target.size() - 1] == '.';
-      });
+  if (is_router(weight)) return false;
+  return std::any_of(trainable.targets.begin(), trainable.targets.end(),
+                     [&](std::string_view target) {
+                       if (target == "all-linear")
+                         return weight.find("norm") == std::string_view::npos;
+                       if (target == weight) return true;
+                       return weight.size() > target.size() && weight.ends_with(target) &&
+                              weight[weight.size() - target.size() - 1] == '.';
+                     });
 }
 
 bool is_float8(const Train& train, std::string_view weight, std::span<const std::int64_t> shape) {
   constexpr std::int64_t kMultiple = 16;
   if (train.float8 == Float8::none || shape.size() != 2) return false;
-  if (weight.find("norm") != std::string_view::npos || weight.ends_with("mlp.gate.weight") ||
+  if (weight.find("norm") != std::string_view::npos || is_router(module_of(weight)) ||
       weight.find("lora_") != std::string_view::npos)
     return false;
   return shape[0] % kMultiple == 0 && shape[1] % kMultiple == 0;

@@ -18,7 +18,8 @@ std::string tie_as_name(std::string_view tie);
 
 /// Does LoRA put an adapter beside the linear that has this weight? As PEFT decides
 /// (peft/tuners/tuners_utils.py, check_target_module_exists): the module's path is a target or ends
-/// in "." and a target; "all-linear" means every linear of the blocks but routers.
+/// in "." and a target; "all-linear" means every linear of the blocks. Routers and stacked experts
+/// have none: those that PEFT puts there since transformers 5 are not simulated (model_warnings).
 bool has_adapter(const Trainable& trainable, std::string_view weight);
 
 /// Does a block's linear with this weight multiply in float8? torchao converts what its filter lets

@@ -80,6 +80,20 @@ void resolve_deepcompile(Workload& workload) {
   if (!workload.is_set("parallel.reduce_dtype")) parallel.reduce_dtype = parallel.param_dtype;
 }
 
+// No SDPA knows sinks (GptOssPreTrainedModel, _supports_sdpa): a FlashAttention does, in 16 bits.
+Status resolve_sinks(Workload& workload, const ModelConfig& model) {
+  Attention& attention = workload.train.attention;
+  if (!model.sinks) return {};
+  if (attention == Attention::cudnn)
+    return fail_at(workload.place_of({"train.attention"}),
+                   "train.attention is cudnn, which knows no sinks as {} has, expected eager or "
+                   "flash",
+                   model.model_type);
+  if (attention == Attention::sdpa)
+    attention = workload.train.compute == DType::f32 ? Attention::eager : Attention::flash;
+  return {};
+}
+
 }  // namespace
 
 Status resolve_cluster(Workload& workload) {
@@ -161,6 +175,7 @@ Status resolve_workload(Workload& workload, const ModelConfig& model) {
     workload.train.seq_len = std::min(model.max_positions, kLongestDefault);
   resolve_auto_sizes(workload.zero, model.hidden);
   resolve_deepcompile(workload);
+  if (const Status resolved = resolve_sinks(workload, model); !resolved) return resolved;
   // DDP's mixed precision, and what gathers fp32.
   const bool is_mixed = workload.train.compute != DType::f32;
   const Parallel& parallel = workload.parallel;

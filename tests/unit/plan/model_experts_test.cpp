@@ -5,6 +5,8 @@
 
 #include "core/plan/model.h"
 #include "core/plan/model_left_out.h"
+#include "core/plan/trainable.h"
+#include "core/plan/workload_toml.h"
 #include "tests/unit/plan/model_live_bytes.h"
 #include "tests/unit/plan/temporary_file.h"
 
@@ -47,6 +49,10 @@ bool has_value(const Tape& tape, const std::string& name) {
   return std::ranges::any_of(tape.values, [&](const Value& value) { return value.name == name; });
 }
 
+/// Without a number of experts.
+constexpr const char* kUncounted =
+    R"("num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 96,
+ "moe_intermediate_size": 32, "num_experts_per_tok": 2, "vocab_size": 100, )";
 constexpr const char* kSmall =
     R"("num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 96, "moe_intermediate_size": 32,
  "num_experts": 8, "num_local_experts": 8, "n_routed_experts": 8, "num_experts_per_tok": 2,
@@ -161,7 +167,7 @@ TEST_CASE("GPT-OSS has sinks, biases of experts and a gate that is clamped") {
   train.seq_len = 64;
   REQUIRE(model_warnings(config, train).size() == 1);
   CHECK_THAT(model_warnings(config, train)[0], Catch::Contains("attention has sinks"));
-  train.attention = Attention::flash;
+  train.attention = Attention::eager;
   CHECK(model_warnings(config, train).empty());
   // Fused attention has no scores to join the sinks to, but their gradient.
   CHECK(!has_value(block, "attention scores and sinks"));
@@ -170,4 +176,114 @@ TEST_CASE("GPT-OSS has sinks, biases of experts and a gate that is clamped") {
     INFO(parameter);
     CHECK(has_value(block, std::string("grad ") + parameter));
   }
+}
+
+TEST_CASE("autocast knows no grouped_mm: experts multiply in the weights' fp32") {
+  Train train;
+  train.micro_batch = 1;
+  train.seq_len = 64;
+  train.autocast = true;
+  const Model model = build_model(experts("qwen3_moe", kSmall), train);
+  const Tape& block = model.tapes[model.modules.at(2).tape];
+  CHECK(malformed(block) == "");
+  CHECK(dtype_of(block, "query") == DType::bf16);
+  CHECK(dtype_of(block, "experts' gate and up") == DType::f32);
+  CHECK(dtype_of(block, "experts' sum") == DType::f32);
+}
+
+TEST_CASE("routers take neither adapters nor float8") {
+  Trainable trainable;
+  trainable.kind = Trainable::Kind::lora;
+  trainable.targets = {"all-linear", "gate", "router"};
+  Train train;
+  train.float8 = Float8::rowwise;
+  constexpr std::int64_t kShape[] = {64, 128};
+  for (const char* router : {"mlp.gate.weight", "model.layers.0.mlp.router.weight"}) {
+    INFO(router);
+    CHECK(!has_adapter(trainable, router));
+    CHECK(!is_float8(train, router, kShape));
+  }
+  CHECK(has_adapter(trainable, "self_attn.q_proj.weight"));
+  CHECK(is_float8(train, "self_attn.q_proj.weight", kShape));
+  train.trainable = trainable;
+  REQUIRE(model_warnings(experts("qwen3_moe", kSmall), train).size() == 1);
+  CHECK_THAT(model_warnings(experts("qwen3_moe", kSmall), train)[0],
+             Catch::Contains("stacked experts and routers get no adapters"));
+  train.trainable.targets = {"q_proj"};
+  CHECK(model_warnings(experts("qwen3_moe", kSmall), train).empty());
+}
+
+TEST_CASE("what balances experts or disturbs their choice is named as left out") {
+  const auto left_out = [](const char* more) {
+    return experts("mixtral", std::string(kSmall) + ", " + more).left_out.size();
+  };
+  CHECK(left_out(R"("output_router_logits": true)") == 1);
+  CHECK(left_out(R"("output_router_logits": false, "router_jitter_noise": 0.0)") == 0);
+  CHECK(left_out(R"("router_jitter_noise": 0.1)") == 1);
+  CHECK_THAT(read_experts("mixtral", std::string(kSmall) + R"(, "router_jitter_noise": -1)")
+                 .error()
+                 .text(),
+             Catch::Contains("'router_jitter_noise' is -1, expected"));
+}
+
+TEST_CASE("numbers of experts have several names, and one that is set goes over the file's") {
+  const auto count = [](const char* type, const std::string& more) {
+    return experts(type, kUncounted + more).experts.count;
+  };
+  CHECK(count("deepseek_v3", R"("num_local_experts": 64)") == 64);
+  CHECK(count("glm4_moe", R"("head_dim": 128, "num_local_experts": 16)") == 16);
+  CHECK(count("deepseek_v2", R"("num_experts": 32)") == 32);
+  Workload workload;
+  const TemporaryFile file(
+      R"({"model_type": "mixtral", "hidden_size": 64, "num_hidden_layers": 2, )" +
+      std::string(kUncounted) + R"("num_local_experts": 8})");
+  workload.model_config = file.path();
+  workload.model_keys = {{"num_experts", "4", "here"}};
+  const Result<ModelConfig> model = read_model(workload);
+  if (!model) FAIL(model.error().text());
+  CHECK(model->experts.count == 4);
+}
+
+TEST_CASE("DeepSeek-V2 may have biases, GPT-OSS one type a layer, and Qwen's mixtures windows") {
+  const auto parameters = [](const char* type, const char* biased) {
+    return count_parameters(experts(type, std::string(kSmall) + R"(, "mlp_bias": )" + biased));
+  };
+  CHECK(parameters("deepseek_v2", "true") > parameters("deepseek_v2", "false"));
+  CHECK(parameters("deepseek_v3", "true") == parameters("deepseek_v3", "false"));
+  CHECK_THAT(read_experts("gpt_oss", std::string(kSmall) + R"(, "layer_types": ["full_attention"])")
+                 .error()
+                 .text(),
+             Catch::Contains("'layer_types' has 1 values for 2 layers"));
+  for (const char* type : {"qwen2_moe", "qwen3_moe"})
+    CHECK(experts(type, std::string(kSmall) + R"(, "use_sliding_window": true,
+ "sliding_window": 32, "max_window_layers": 2)")
+              .window == 32);
+}
+
+TEST_CASE("the part that rotates is first looked for among the rope_parameters") {
+  const auto rotated = [](const char* type, const char* more) {
+    return experts(type, std::string(kSmall) + R"(, "head_dim": 64, )" + more).rotary_dim;
+  };
+  constexpr const char* kInside = R"("rope_parameters": {"partial_rotary_factor": 0.25})";
+  CHECK(rotated("glm4_moe", (std::string(R"("partial_rotary_factor": 0.5, )") + kInside).c_str()) ==
+        16);
+  CHECK(rotated("minimax_m2", (std::string(R"("rotary_dim": 32, )") + kInside).c_str()) == 16);
+}
+
+TEST_CASE("attention with sinks is that of FlashAttention, or eager in fp32") {
+  const ModelConfig model = experts("gpt_oss", kSmall);
+  const auto resolved = [&](Attention asked, DType compute) -> Result<Attention> {
+    Workload workload;
+    workload.train.attention = asked;
+    workload.train.compute = compute;
+    workload.parallel.world_size = 1;
+    if (const Status status = resolve_workload(workload, model); !status)
+      return tl::unexpected(status.error());
+    return workload.train.attention;
+  };
+  CHECK(resolved(Attention::sdpa, DType::bf16) == Attention::flash);
+  CHECK(resolved(Attention::sdpa, DType::f32) == Attention::eager);
+  CHECK(resolved(Attention::eager, DType::bf16) == Attention::eager);
+  CHECK_THAT(resolved(Attention::cudnn, DType::bf16).error().text(),
+             Catch::Contains("knows no sinks as gpt_oss has"));
 }
