@@ -4,214 +4,76 @@
 #include <vector>
 
 #include "core/plan/build_families.h"
+#include "core/plan/build_router.h"
 #include "core/plan/model_names.h"
 
 namespace foregather::plan {
 
 namespace {
 
-// x[order]: IndexBackward sums rows into zeros, by a sort of the order.
-ValueIndex rows_of(TapeBuilder& t, ValueIndex x, ValueIndex order, std::int64_t elements,
-                   const std::string& name) {
-  const ValueIndex y = t.make(name, elements, t.dtype(x));
+// y = x[order].
+void index_rows(TapeBuilder& t, ValueIndex x, ValueIndex order, ValueIndex y,
+                std::vector<ValueIndex> holds = {}) {
   OpSpec gather;
   gather.kind = OpKind::copy;
   gather.reads = {x, order};
   gather.writes = {y};
+  gather.holds = std::move(holds);
   gather.bytes_read = t.size(y) + t.size(order);
   t.op(std::move(gather));
+}
+
+// IndexBackward: sums rows into zeros, by a sort of the order.
+void sum_rows(TapeBuilder& b, ValueIndex gradient, ValueIndex order, ValueIndex dx) {
+  OpSpec add;
+  add.kind = OpKind::embedding;
+  add.reads = {gradient, order};
+  add.writes = {dx};
+  add.flops = b.elements(gradient);
+  add.bytes_written = b.size(gradient) + b.size(dx);
+  add.kernels = 2;
+  b.op(std::move(add));
+}
+
+// x[order].
+ValueIndex rows_of(TapeBuilder& t, ValueIndex x, ValueIndex order, std::int64_t elements,
+                   const std::string& name) {
+  const ValueIndex y = t.make(name, elements, t.dtype(x));
+  index_rows(t, x, order, y);
   t.node({y}, [x, order](TapeBuilder& b, TapeBuilder::Gradients g) {
     const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
-    OpSpec add;
-    add.kind = OpKind::embedding;
-    add.reads = {*g[0], order};
-    add.writes = {dx};
-    add.flops = b.elements(*g[0]);
-    add.bytes_written = b.size(*g[0]) + b.size(dx);
-    add.kernels = 2;
-    b.op(std::move(add));
+    sum_rows(b, *g[0], order, dx);
     b.give(x, dx);
   });
   return y;
 }
-
-/// Which experts each token takes, and with which weights: the routers of transformers 5.
-class Choice {
- public:
-  Choice(TapeBuilder& t, const LayerContext& context)
-      : t_(t),
-        c_(context.config),
-        router_(c_.experts.router),
-        tokens_(context.tokens),
-        weights_(times(tokens_, c_.experts.active)),
-        scores_(times(tokens_, c_.experts.count)) {}
-
-  ValueIndex ids() const { return ids_; }
-  ValueIndex run(ValueIndex x) {
-    logits_ = product(x);
-    ValueIndex& y = weights_of_tokens_;
-    if (router_.of_chosen)
-      return y = activation(t_, chosen(logits_), "routing weights, normalized", 5, true);
-    y = chosen(probabilities(logits_));
-    if (router_.sums_to_one) y = normalized(y);
-    if (router_.scaled) y = scale(t_, y, "routing weights, scaled");
-    if (router_.narrow) y = cast(t_, y, t_.compute(), "routing weights, narrow");
-    return y;
-  }
-  /// What the router returned, which the block's frame keeps.
-  std::vector<ValueIndex> returned() const { return {logits_, weights_of_tokens_, ids_}; }
-
- private:
-  ValueIndex product(ValueIndex x) {
-    const std::string module(names_of(c_.family).router);
-    // Autocast narrows what was widened.
-    if (!router_.f32_product || t_.compute() == DType::f32 || t_.train().autocast)
-      return linear(t_, x, linear_of(t_, "router logits", module, c_.hidden, c_.experts.count));
-    return wide_product(cast(t_, x, DType::f32, "tokens, fp32"), t_.parameter(module + ".weight"));
-  }
-
-  ValueIndex wide_product(ValueIndex x, ValueIndex weight) {
-    const std::int64_t m = tokens_, n = c_.experts.count, k = c_.hidden;
-    const ValueIndex wide = t_.make("router weight, fp32", t_.elements(weight), DType::f32);
-    widen(t_, weight, wide);
-    t_.note_product(x, weight);
-    const ValueIndex y = t_.make("router logits", scores_, DType::f32);
-    t_.gemm({x, wide}, y, 1, m, n, k, 2);
-    t_.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-      if (b.needs_gradient(weight)) {
-        const ValueIndex dw = b.make("grad router weight, fp32", b.elements(weight), DType::f32);
-        b.weight_gemm({*g[0], x}, dw, 1, n, k, m);
-        widen(b, dw, b.gradient_of(weight));
-      }
-      if (!b.needs_gradient(x)) return;
-      const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), DType::f32);
-      b.gemm({*g[0], wide}, dx, 1, m, k, n);
-      b.give(x, dx);
-    });
-    return y;
-  }
-
-  static void widen(TapeBuilder& t, ValueIndex from, ValueIndex to) {
-    OpSpec spec;
-    spec.kind = OpKind::cast;
-    spec.reads = {from};
-    spec.writes = {to};
-    t.op(std::move(spec));
-  }
-
-  // In fp32. Qwen's softmax widens as it reads.
-  ValueIndex probabilities(ValueIndex logits) {
-    constexpr std::int64_t kFlops = 5;
-    if (!router_.narrow)
-      return activation(t_, cast(t_, logits, DType::f32, "router logits, fp32"),
-                        "router probabilities", kFlops, true);
-    const ValueIndex y = t_.make("router probabilities", scores_, DType::f32);
-    t_.elementwise({logits}, {y}, kFlops);
-    t_.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-      const ValueIndex dx = b.make("grad " + b.name(logits), b.elements(logits), b.dtype(logits));
-      b.elementwise({*g[0], y}, {dx}, kFlops);
-      b.give(logits, dx);
-    });
-    return y;
-  }
-
-  // The `active` largest. Where a bias takes part, of sums with it; DeepSeek masks all but some
-  // groups before.
-  ValueIndex chosen(ValueIndex all) {
-    const DType type = t_.dtype(all);
-    const ValueIndex top = t_.make("routing weights", weights_, type);
-    ids_ = t_.make("chosen experts", weights_, DType::i64);
-    OpSpec choose;
-    choose.kind = OpKind::other;
-    choose.reads = {all};
-    choose.writes = {top, ids_};
-    choose.kernels = !router_.sigmoid ? 2 : router_.f32_product ? 14 : 4;
-    choose.host_ops = static_cast<float>(choose.kernels);
-    if (router_.sigmoid) choose.writes.push_back(t_.scratch("biased scores", scores_, DType::f32));
-    t_.op(std::move(choose));
-    t_.node({top}, [=, ids = ids_](TapeBuilder& b, TapeBuilder::Gradients g) {
-      const ValueIndex dx = b.make("grad " + b.name(all), b.elements(all), type);
-      OpSpec spread;
-      spread.kind = OpKind::copy;
-      spread.reads = {*g[0], ids};
-      spread.writes = {dx};
-      spread.kernels = 2;
-      b.op(std::move(spread));
-      b.give(all, dx);
-    });
-    return top;
-  }
-
-  // weights /= weights.sum(): in place, so that DivBackward saves a copy of what was there.
-  ValueIndex normalized(ValueIndex weights) {
-    const ValueIndex sum = t_.make("sums of routing weights", tokens_, DType::f32);
-    OpSpec add;
-    add.kind = OpKind::reduction;
-    add.reads = {weights};
-    add.writes = {sum};
-    add.flops = weights_;
-    t_.op(std::move(add));
-    const ValueIndex before = t_.make("routing weights, as they were", weights_, DType::f32);
-    OpSpec keep;
-    keep.kind = OpKind::copy;
-    keep.reads = {weights};
-    keep.writes = {before};
-    t_.op(std::move(keep));
-    const ValueIndex y = t_.view("routing weights, normalized", weights, weights_);
-    OpSpec divide;
-    divide.reads = {sum};
-    divide.updates = {weights};
-    divide.flops = weights_;
-    t_.op(std::move(divide));
-    t_.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-      const ValueIndex dx = b.make("grad " + b.name(weights), b.elements(weights), DType::f32);
-      OpSpec divided;
-      divided.reads = {*g[0], before, sum};
-      divided.writes = {dx};
-      divided.flops = 6 * b.elements(weights);
-      divided.kernels = 6;
-      divided.host_ops = 4;
-      b.op(std::move(divided));
-      b.give(weights, dx);
-    });
-    return y;
-  }
-
-  TapeBuilder& t_;
-  const ModelConfig& c_;
-  const ModelConfig::Router& router_;
-  std::int64_t tokens_, weights_, scores_;
-  ValueIndex logits_ = 0, weights_of_tokens_ = 0, ids_ = 0;
-};
 
 /// The routed experts of one block over N tokens: N · active rows, spread evenly
 /// (transformers/integrations/moe.py, grouped_mm_experts_forward).
 class Routed {
  public:
   Routed(TapeBuilder& t, const LayerContext& context)
-      : t_(t),
-        context_(context),
-        c_(context.config),
-        names_(names_of(c_.family)),
-        choice_(t, context) {
+      : t_(t), context_(context), c_(context.config), names_(names_of(c_.family)) {
     rows_ = times(context.tokens, c_.experts.active);
   }
 
   ValueIndex run(ValueIndex x) {
-    const ValueIndex by_token = choice_.run(x);
-    sort(choice_.ids());
+    choice_ = chosen_experts(t_, context_, x);
+    sort(choice_.ids);
     const ValueIndex gathered = rows_of(t_, x, tokens_, times(rows_, c_.hidden), "rows by expert");
-    const ValueIndex weights = rows_of(t_, by_token, order_, rows_, "routing weights by expert");
-    count_rows(choice_.ids());
+    const ValueIndex weights =
+        rows_of(t_, choice_.weights, order_, rows_, "routing weights by expert");
+    count_rows();
     const ValueIndex both = product_of(gathered, "gate_up_proj", c_.hidden,
                                        2 * c_.experts.intermediate, "experts' gate and up");
     const ValueIndex out =
         product_of(gated(both), "down_proj", c_.experts.intermediate, c_.hidden, "experts' out");
-    locals_.insert(locals_.end(), {x, gathered, weights, out});
-    for (const ValueIndex each_returned : returned()) locals_.push_back(each_returned);
+    locals_.insert(locals_.end(),
+                   {x, gathered, weights, out, choice_.logits, choice_.weights, choice_.ids});
     return sum_by_token(weigh(out, weights));
   }
-  std::vector<ValueIndex> returned() const { return choice_.returned(); }
+  /// Of the block's frame.
+  std::vector<ValueIndex> held() const { return {choice_.logits, choice_.weights, choice_.ids}; }
 
  private:
   // torch.sort, and of which token each row is.
@@ -221,21 +83,20 @@ class Routed {
     OpSpec sort;
     sort.kind = OpKind::other;
     sort.reads = {ids};
-    const ValueIndex sorted = t_.make("sorted experts", rows_, DType::i64);
-    sort.writes = {order_, tokens_, sorted};
-    sorted_ = sorted;
-    locals_.insert(locals_.end(), {order_, sorted});
+    sorted_ = t_.make("sorted experts", rows_, DType::i64);
+    sort.writes = {order_, tokens_, sorted_};
+    locals_.insert(locals_.end(), {order_, sorted_});
     sort.kernels = 4;
     sort.host_ops = 2;
     t_.op(std::move(sort));
   }
 
   // Where the rows of each expert end.
-  void count_rows(ValueIndex ids) {
+  void count_rows() {
     ends_ = t_.make("ends of experts", c_.experts.count, DType::i32);
     OpSpec count;
     count.kind = OpKind::other;
-    count.reads = {ids};
+    count.reads = {sorted_};
     const ValueIndex narrow = t_.scratch("sorted experts, narrow", rows_, DType::i32);
     count.writes = {ends_, narrow};
     locals_.insert(locals_.end(), {ends_, narrow});
@@ -283,23 +144,10 @@ class Routed {
     if (!c_.experts.biased_and_clamped) return grouped(x, weight, in, out, name);
     const ValueIndex bias = t_.parameter(std::string(names_.experts) + "." + weight + "_bias");
     const ValueIndex rows = t_.make(name + ", biases", times(rows_, out), dtype());
-    OpSpec gather;
-    gather.kind = OpKind::copy;
-    gather.reads = {bias, sorted_};
-    gather.writes = {rows};
-    gather.bytes_read = t_.size(rows) + t_.size(sorted_);
-    if (biases_) gather.holds = {*biases_};
-    t_.op(std::move(gather));
+    index_rows(t_, bias, sorted_, rows,
+               biases_ ? std::vector{*biases_} : std::vector<ValueIndex>{});
     t_.node({rows}, [=, sorted = sorted_](TapeBuilder& b, TapeBuilder::Gradients g) {
-      if (!b.needs_gradient(bias)) return;
-      OpSpec add;
-      add.kind = OpKind::embedding;
-      add.reads = {*g[0], sorted};
-      add.writes = {b.gradient_of(bias)};
-      add.flops = b.elements(*g[0]);
-      add.bytes_written = b.size(*g[0]) + b.size(add.writes.front());
-      add.kernels = 2;
-      b.op(std::move(add));
+      if (b.needs_gradient(bias)) sum_rows(b, *g[0], sorted, b.gradient_of(bias));
     });
     biases_ = rows;
     if (out == c_.hidden) locals_.push_back(rows);
@@ -445,12 +293,12 @@ ValueIndex mixture_of_experts(TapeBuilder& t, const LayerContext& context, Value
   };
   if (!c.experts.shared_gate) {
     const ValueIndex y = of_experts();
-    return add(t, y, of_all(), "mixture of experts", routed.returned());
+    return add(t, y, of_all(), "mixture of experts", routed.held());
   }
   // Qwen2MoeSparseMoeBlock.
   const ValueIndex shared = of_all();
   const ValueIndex y = of_experts();
-  return add(t, y, gated_shared(t, context, x, shared), "mixture of experts", routed.returned());
+  return add(t, y, gated_shared(t, context, x, shared), "mixture of experts", routed.held());
 }
 
 }  // namespace foregather::plan

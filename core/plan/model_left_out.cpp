@@ -60,8 +60,8 @@ bool has_windowed_layer(const ConfigFile& file, const Windowed& row, const Model
 
 // Would PEFT adapt what is no linear?
 bool adapts_experts(const Trainable& trainable) {
-  constexpr std::string_view kTheirs[] = {"all-linear", "gate", "router", "gate_up_proj",
-                                          "experts"};
+  constexpr std::string_view kTheirs[] = {"all-linear", "gate",    "router",    "gate_up_proj",
+                                          "gate_proj",  "up_proj", "down_proj", "experts"};
   return trainable.kind == Trainable::Kind::lora &&
          std::ranges::any_of(trainable.targets, [&](const std::string& target) {
            const std::string_view last = std::string_view(target).substr(target.rfind('.') + 1);

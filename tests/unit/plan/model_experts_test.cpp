@@ -209,6 +209,8 @@ TEST_CASE("routers take neither adapters nor float8") {
   REQUIRE(model_warnings(experts("qwen3_moe", kSmall), train).size() == 1);
   CHECK_THAT(model_warnings(experts("qwen3_moe", kSmall), train)[0],
              Catch::Contains("stacked experts and routers get no adapters"));
+  train.trainable.targets = {"q_proj", "mlp.down_proj"};
+  CHECK(model_warnings(experts("qwen3_moe", kSmall), train).size() == 1);
   train.trainable.targets = {"q_proj"};
   CHECK(model_warnings(experts("qwen3_moe", kSmall), train).empty());
 }
