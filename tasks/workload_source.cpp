@@ -110,6 +110,7 @@ Result<ReadWorkload> read_workload_source(const std::string& text, const std::st
   auto model = parts.model(read.workload);
   if (!model) return tl::unexpected(model.error());
   read.model = std::move(*model);
+  const plan::Attention asked = read.workload.train.attention;
   if (const Status resolved = plan::resolve_workload(read.workload, *read.model); !resolved)
     return tl::unexpected(resolved.error());
   const plan::Train& train = read.workload.train;
@@ -118,6 +119,8 @@ Result<ReadWorkload> read_workload_source(const std::string& text, const std::st
   auto hardware = parts.machine(read.workload.cluster);
   if (!hardware) return at_key(read.workload, hardware.error());
   read.hardware = std::move(*hardware);
+  if (asked == plan::Attention::sdpa && read.model->sinks && !has_flash_attention(*read.hardware))
+    read.workload.train.attention = plan::Attention::eager;
   if (const Status able = check_machine(read.workload, *read.hardware); !able)
     return tl::unexpected(able.error());
   read.implementation = implementation_of(train, *read.hardware);
