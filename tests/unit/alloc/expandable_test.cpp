@@ -177,6 +177,21 @@ TEST_CASE("a failed map keeps what earlier maps of the request got") {
   CHECK(device.allocator.stats().num_ooms == 1);
 }
 
+TEST_CASE("a reservation whose first map failed stays, without memory, and is mapped later") {
+  Device device(kOn, 20 * MiB);
+  const BlockId large = device.malloc(20 * MiB);
+  CHECK(device.try_malloc(1 * MiB) == AllocStatus::out_of_memory);
+  device.free(large);
+  device.allocator.empty_cache();
+  CHECK(device.usage() == Usage{});
+  REQUIRE(device.allocator.layout().size() == 1);
+  const SegmentLayout left = device.allocator.layout().front();
+  REQUIRE(left.blocks.size() == 1);
+  CHECK(left.blocks.front().state == BlockState::unmapped);
+  CHECK(device.allocator.address(device.malloc(1 * MiB)) == left.address);
+  CHECK(device.usage().reserved == 2 * MiB);
+}
+
 TEST_CASE("a full device unmaps cached granules of other streams") {
   Device device(kOn, 100 * MiB);
   device.free(device.malloc(60 * MiB, kSide));
