@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "core/plan/build_attention.h"
+#include "core/plan/build_ends.h"
 #include "core/plan/build_families.h"
 #include "core/plan/model_names.h"
 
@@ -22,7 +23,7 @@ class Projections {
       : t_(t), context_(context), c_(context.config), names_(names_of(c_.family)), x_(x) {
     is_eager_ = context.train.attention == Attention::eager;
     rotates_ = c_.positions == ModelConfig::Positions::rotary;
-    copies_ = rotates_ && context.implementation.rotary == Implementation::Rotary::real;
+    copies_ = rotates_ && !turns_complex(context);
   }
 
   Heads separate() {

@@ -95,7 +95,7 @@ ValueIndex add_positions(TapeBuilder& t, ValueIndex tokens, ValueIndex positions
 
 std::vector<ValueIndex> rotary_tables(TapeBuilder& t, const LayerContext& context) {
   const std::int64_t size = context.positions * table_width(context.config);
-  if (context.implementation.rotary == Implementation::Rotary::complex) {
+  if (turns_complex(context)) {
     // A buffer of the model; here it lives from the first op to the last.
     const ValueIndex table = t.make("rotary table", size, DType::f32);
     fill(t, table);

@@ -20,6 +20,8 @@ std::int64_t rotary_width(const ModelConfig& config);
 /// Of a row of a table.
 std::int64_t table_width(const ModelConfig& config);
 
+/// By complex products, which are written for whole heads alone (train.complex_rotary).
+bool turns_complex(const LayerContext& context);
 /// The cos and sin tables [S, table_width] (or torchtitan's complex one) that every block reads.
 std::vector<ValueIndex> rotary_tables(TapeBuilder& tape, const LayerContext& context);
 

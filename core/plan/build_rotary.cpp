@@ -9,12 +9,6 @@ namespace foregather::plan {
 
 namespace {
 
-// Complex products are written for whole heads alone.
-bool is_complex(const LayerContext& context) {
-  return context.implementation.rotary == Implementation::Rotary::complex &&
-         rotary_width(context.config) == context.config.head_dim;
-}
-
 /// cos or sin of S rows: the embedding's, or what a block made of it.
 struct Table {
   std::optional<ValueIndex> own;
@@ -31,7 +25,7 @@ void table_product(TapeBuilder& t, const LayerContext& context, ValueIndex x, co
   spec.flops = t.elements(x);
   spec.bytes_read =
       t.size(x) + context.positions * table_width(context.config) * size_of(table.dtype);
-  spec.is_opaque = is_complex(context);
+  spec.is_opaque = turns_complex(context);
   spec.is_strided = true;
   if (spec.is_opaque) spec.m = t.elements(x) / 2;
   t.op(std::move(spec));
@@ -159,6 +153,11 @@ std::int64_t table_width(const ModelConfig& config) {
                                                       : rotary_width(config);
 }
 
+bool turns_complex(const LayerContext& context) {
+  return context.implementation.rotary == Implementation::Rotary::complex &&
+         rotary_width(context.config) == context.config.head_dim;
+}
+
 namespace {
 
 ValueIndex rotate_with(TapeBuilder& t, const LayerContext& context, ValueIndex x,
@@ -185,7 +184,7 @@ ValueIndex rotate(TapeBuilder& t, const LayerContext& context, ValueIndex x,
 }
 
 void apply_rotary(TapeBuilder& t, const LayerContext& context, Heads& heads) {
-  if (!is_complex(context)) {
+  if (!turns_complex(context)) {
     Heads raw = heads;
     if (context.config.rotary == ModelConfig::Rotary::wide) {
       raw.query = cast(t, raw.query, DType::f32, "query fp32");

@@ -34,6 +34,18 @@ tl::unexpected<Error> no_text(const KeyValue& value, std::string_view expected) 
                    : mismatch(value, expected);
 }
 
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+std::string_view unquoted(std::string_view text) {
+  const bool is_quoted = text.size() >= 2 && (text.front() == '"' || text.front() == '\'') &&
+                         text.front() == text.back();
+  return is_quoted ? text.substr(1, text.size() - 2) : text;
+}
+
 struct Suffix {
   std::string_view name;
   std::int64_t factor;
@@ -174,14 +186,19 @@ Result<std::vector<std::string>> to_list(const KeyValue& value) {
     return std::vector{std::to_string(*number)};
   const auto text = to_text(value);
   if (!text) return mismatch(value, "a list, or a text with commas");
+  std::string_view rest = trimmed(*text);
+  // On a command line, as in a file: ["q_proj", "v_proj"]
+  const bool is_array = free_text(value) && rest.starts_with('[');
+  if (is_array) {
+    if (!rest.ends_with(']')) return mismatch(value, "a list, expected ']' at its end");
+    rest = trimmed(rest.substr(1, rest.size() - 2));
+  }
   std::vector<std::string> list;
-  for (std::string_view rest = *text; !rest.empty();) {
+  while (!rest.empty()) {
     const std::size_t comma = rest.find(',');
-    std::string_view part = rest.substr(0, comma);
+    const std::string_view part = trimmed(rest.substr(0, comma));
     rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
-    while (part.starts_with(' ')) part.remove_prefix(1);
-    while (part.ends_with(' ')) part.remove_suffix(1);
-    list.emplace_back(part);
+    list.emplace_back(is_array ? unquoted(part) : part);
   }
   return list;
 }

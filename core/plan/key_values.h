@@ -19,7 +19,8 @@ Result<Ns> to_time(const KeyValue& value, Ns least, Ns most);
 Result<double> to_number(const KeyValue& value, double least, double most);
 Result<bool> to_bool(const KeyValue& value);
 Result<std::string> to_text(const KeyValue& value);
-/// The entries of a list, or of a text, separated by commas.
+/// The entries of a list, or of a text, separated by commas; on a command line also of a text that
+/// is written as a list in a file.
 Result<std::vector<std::string>> to_list(const KeyValue& value);
 /// The value as JSON: a text of a command line may be a number, true or false.
 std::string to_json(const KeyValue& value);

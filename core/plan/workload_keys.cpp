@@ -179,7 +179,8 @@ constexpr std::array kKeys{
                 kGrouped},
     WorkloadKey{"train.complex_rotary", kFlag, "false",
                 "Positions turn queries and keys by complex products in fp32, as in torchtitan",
-                set_bool<kTrain, &Train::complex_rotary>, kOne, kEveryStrategy, kNothing, kRotary},
+                set_bool<kTrain, &Train::complex_rotary>, kOne, kEveryStrategy, kNothing,
+                kWholeRotary},
     WorkloadKey{"train.dropout", kFlag, "as the config says", "Whether dropout runs",
                 set_bool<kTrain, &Train::dropout>},
 

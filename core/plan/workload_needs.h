@@ -112,11 +112,13 @@ inline constexpr KeyModels kCausal{"a causal language model, not a tree", [](con
                                    }};
 inline constexpr KeyModels kTokens{"a model that reads tokens",
                                    [](const ModelConfig& m) { return m.tree || !m.is_vision(); }};
-inline constexpr KeyModels kRotary{"a model with rotary positions", [](const ModelConfig& m) {
-                                     return is_any(m, [](const ModelConfig& c) {
-                                       return c.positions == ModelConfig::Positions::rotary;
-                                     });
-                                   }};
+inline constexpr KeyModels kWholeRotary{
+    "a model with rotary positions of whole heads", [](const ModelConfig& m) {
+      return is_any(m, [](const ModelConfig& c) {
+        return c.positions == ModelConfig::Positions::rotary &&
+               (c.rotary_dim == 0 || c.rotary_dim == c.head_dim);
+      });
+    }};
 inline constexpr KeyModels kGrouped{
     "a model with grouped-query attention", [](const ModelConfig& m) {
       return is_any(m, [](const ModelConfig& c) { return c.kv_heads != c.heads; });

@@ -177,23 +177,26 @@ Status set_config(Workload& workload, const KeyValue& value) {
 
 // One number is the (last) tower's, a list names all towers.
 Status set_layers(Workload& workload, const KeyValue& value) {
+  const std::string* text = value.is_text ? std::get_if<std::string>(&value.content) : nullptr;
   const bool is_list = std::holds_alternative<std::vector<std::string>>(value.content) ||
-                       (value.is_text && written(value).find(',') != std::string::npos);
+                       (text != nullptr && text->find_first_of(",[") != std::string::npos);
   if (!is_list)
     return to_integer(value, 1, kMostBlocks).map([&](std::int64_t layers) {
       workload.layers = layers;
       workload.tower_layers.clear();
     });
-  std::vector<std::int64_t> layers;
-  if (to_list(value)->empty()) return fail("the list is empty, expected a number for each tower");
-  for (const std::string& text : to_list(value).value_or(std::vector<std::string>{})) {
-    const auto number = to_integer({text, true}, 1, kMostBlocks);
-    if (!number) return tl::unexpected(number.error());
-    layers.push_back(*number);
-  }
-  workload.tower_layers = std::move(layers);
-  workload.layers = 0;
-  return {};
+  return to_list(value).and_then([&](const std::vector<std::string>& numbers) -> Status {
+    if (numbers.empty()) return fail("the list is empty, expected a number for each tower");
+    std::vector<std::int64_t> layers;
+    for (const std::string& written_number : numbers) {
+      const auto number = to_integer({written_number, true}, 1, kMostBlocks);
+      if (!number) return tl::unexpected(number.error());
+      layers.push_back(*number);
+    }
+    workload.tower_layers = std::move(layers);
+    workload.layers = 0;
+    return {};
+  });
 }
 
 Status set_towers(Workload& workload, const KeyValue& value) {

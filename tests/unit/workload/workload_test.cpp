@@ -315,6 +315,10 @@ TEST_CASE("a key is named where the model has nothing that it is of") {
   ModelConfig towers = encoder;
   towers.towers = {llama};
   CHECK_FALSE(names("train.complex_rotary=true", towers));
+  ModelConfig partly = llama;
+  partly.head_dim = 64;
+  partly.rotary_dim = 16;
+  CHECK(names("train.complex_rotary=true", partly));
   CHECK(model_key_warnings(good("", {"train.repeat_kv=true"}), encoder) ==
         Sets{"--set train.repeat_kv=true: train.repeat_kv has no effect: it needs a model with "
              "grouped-query attention"});
@@ -398,6 +402,7 @@ TEST_CASE("of two keys that exclude each other one is expected") {
   CHECK(towers.error().text().starts_with("w.toml:3:1: model.hidden_size stands for a key of one"));
   CHECK(error_of("layers = []\n") ==
         "w.toml:3:10: model.layers: the list is empty, expected a number for each tower");
+  CHECK(good("", {"model.layers=[2, 3]"}).tower_layers == std::vector<std::int64_t>{2, 3});
   CHECK(error_of("towers = []\n").starts_with("w.toml:3:10: model.towers: the list is empty"));
 }
 
