@@ -42,9 +42,10 @@ Command merge_command() {
   command.summary = "joins the databases of a sweep's shards, or of ranks";
   command.description =
       "Joins databases into a new one, which appears complete or not at all. Parts of one sweep "
-      "give the sweep: a point that several have must be the same in all. Runs keep their names.";
+      "give the sweep: a point that several have must be the same in all, and a sweep that is "
+      "there is not replaced. Runs keep their names.";
   command.options = {
-      {"DB", "", "two or more databases", nullptr, nullptr, &arguments->databases},
+      {"DB", "", "the databases", nullptr, nullptr, &arguments->databases},
       {"-o,--output", "OUT.db", "the new database", nullptr, &arguments->output, nullptr, true},
   };
   command.examples = {"foregather merge part*.db -o sweep.db\tthe shards of a job array"};

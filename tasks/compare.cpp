@@ -7,6 +7,7 @@
 
 #include "core/compare/replayed.h"
 #include "core/run/key.h"
+#include "core/run/replay.h"
 #include "core/store/writer.h"
 #include "tasks/any_run.h"
 #include "tasks/device_hardware.h"
@@ -103,8 +104,8 @@ ComparedSide side_of(run::RunView run, const std::string& location, std::uint32_
   side.busy = compare::busy_times(run, row);
   // One rank's recording says when a collective began, not when the last rank came to it. Who waits
   // for nobody may be the one that others wait for.
-  side.knows_waits =
-      !side.is_measured || side.busy.comm == 0 || side.busy.wait != 0 || knows_any_wait(run);
+  side.knows_waits = !run::has_recorded_ops(run.about) || side.busy.comm == 0 ||
+                     side.busy.wait != 0 || knows_any_wait(run);
   if (side.busy.ops > 0) {
     side.step_time = step.end - step.begin;
     side.path = compare::critical_path(run, row);

@@ -71,6 +71,15 @@ std::vector<std::string> machine_warnings(const plan::Workload& workload,
         "{}: {} GPUs a node, but the links of {} join at most {}: set cluster.gpus_per_node",
         workload.place_of({"cluster.gpus_per_node", "parallel.world_size", "cluster.hardware"}),
         workload.cluster.gpus_per_node, hardware.name, hardware.intra.gpus));
+  const bool is_assumed =
+      !workload.is_set("cluster.gpus_per_node") && !workload.is_set("cluster.nodes");
+  if (is_assumed && workload.cluster.nodes > 1 &&
+      workload.cluster.gpus_per_node < hardware.intra.gpus)
+    warnings.push_back(
+        fmt::format("{}: {} GPUs a node are assumed, but the links of {} join up to {}: set "
+                    "cluster.gpus_per_node",
+                    workload.place_of({"parallel.world_size", "cluster.hardware"}),
+                    workload.cluster.gpus_per_node, hardware.name, hardware.intra.gpus));
   return warnings;
 }
 

@@ -33,6 +33,11 @@ Result<std::vector<Question>> questions_of(const MemoryRequest& request,
       warnings.push_back(fmt::format(
           "--alloc-conf {}: a fraction of a device without a limit, expected --capacity as well",
           text));
+    if (is_new && config->garbage_collection_threshold > 0 && config->memory_fraction == 1)
+      warnings.push_back(fmt::format(
+          "--alloc-conf {}: PyTorch collects garbage only where a fraction of the device is set, "
+          "expected per_process_memory_fraction below 1 as well",
+          text));
   }
   const bool asks = request.capacity || request.start == alloc::WhatIfStart::cold;
   if (questions.empty() && asks) {

@@ -68,6 +68,34 @@ std::optional<std::string> warning_of_host_step(const run::Recording& recording,
       recording.source, step, format_time(took), format_time(measured));
 }
 
+// What other steps launched is no part of a step: it waits for that, and no change moves it.
+std::optional<std::string> warning_of_other_steps(const run::Recording& recording, Ns measured,
+                                                  std::int64_t step) {
+  constexpr double kNoticed = 0.02;
+  const auto window = rebuild::window_of(recording, step);
+  if (!window || window->activities.empty()) return std::nullopt;
+  const run::ActivityColumns& rows = recording.activities;
+  std::vector<bool> is_own(rows.size());
+  for (const run::ActivityRow row : window->activities) is_own[row.row()] = true;
+  std::vector<std::pair<Ns, Ns>> others;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (!is_own[i] && rows.start[i] < window->end && rows.end[i] > window->begin)
+      others.emplace_back(std::max(rows.start[i], window->begin),
+                          std::min(rows.end[i], window->end));
+  std::ranges::sort(others);
+  Ns busy = 0, until = window->begin;
+  for (const auto& [start, end] : others) {
+    busy += std::max<Ns>(end - std::max(start, until), 0);
+    until = std::max(until, end);
+  }
+  if (static_cast<double>(busy) <= kNoticed * static_cast<double>(measured)) return std::nullopt;
+  return fmt::format(
+      "{}: in step {} the device works on other steps, too, for {} of {}: what "
+      "waits for that stays where it was under a what-if; without --step all steps are taken as "
+      "one",
+      recording.source, step, format_time(busy), format_time(measured));
+}
+
 // Between the steps of an exported prediction are those that it left out: the last stands for all.
 std::optional<std::int64_t> last_step(const std::vector<const run::Recording*>& recordings) {
   const std::vector<std::int64_t> steps = rebuild::steps_of(*recordings.front());
@@ -172,8 +200,9 @@ Result<RecordedSource> load_recorded(const std::vector<std::string>& paths,
   for (const rebuild::RebuiltRank& rank : rebuilt->ranks)
     if (const auto of = std::ranges::find(recordings, rank.source, &run::Recording::source);
         step && !read->is_predicted && of != recordings.end())
-      if (auto warning = warning_of_host_step(**of, rank.measured, *step))
-        warnings.push_back(std::move(*warning));
+      for (auto& warning : {warning_of_host_step(**of, rank.measured, *step),
+                            warning_of_other_steps(**of, rank.measured, *step)})
+        if (warning) warnings.push_back(*warning);
   rebuilt->warnings = std::move(warnings);
   return RecordedSource{std::move(*rebuilt), std::move(read->device), read->is_predicted};
 }

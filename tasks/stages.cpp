@@ -10,16 +10,24 @@
 namespace foregather::tasks {
 namespace {
 
-// DeepCompile's own passes. They come before the first what-if that reorders collectives, so that
-// the others see the graphs as zero3_compile leaves them; an order given takes their place.
+/// Where DeepCompile's own passes are.
+struct OwnPasses {
+  bool are_first = false;      ///< before all of the what-ifs
+  bool despite_order = false;  ///< the order given does nothing
+};
+
+// They come before the first what-if that reorders collectives, so that the others see the graphs
+// as zero3_compile leaves them; an order given takes their place, unless it does nothing.
 Result<std::vector<sim::Pass>> with_own_passes(const std::vector<sim::Pass>& what_if,
-                                               const plan::Workload& workload, bool own_first) {
+                                               const plan::Workload& workload,
+                                               const OwnPasses& where) {
   const plan::DeepCompilePasses own = workload.parallel.deepcompile_passes;
   if (workload.parallel.strategy != plan::Strategy::deepcompile ||
       own == plan::DeepCompilePasses::none)
     return what_if;
-  const auto first = std::find_if(what_if.begin(), what_if.end(), [](const sim::Pass& pass) {
-    return pass.name == "order" || pass.name == "prefetch" || pass.name == "selective-gather";
+  const auto first = std::find_if(what_if.begin(), what_if.end(), [&](const sim::Pass& pass) {
+    return (pass.name == "order" && !where.despite_order) || pass.name == "prefetch" ||
+           pass.name == "selective-gather";
   });
   if (first != what_if.end() && first->name == "order") return what_if;
   std::vector<std::string> texts{"order=fast-free"};
@@ -27,7 +35,7 @@ Result<std::vector<sim::Pass>> with_own_passes(const std::vector<sim::Pass>& wha
     texts.insert(texts.end(), {"prefetch=budget", "selective-gather"});
   auto passes = sim::parse_passes(texts);
   if (!passes) return passes;
-  const auto from = own_first ? what_if.begin() : first;
+  const auto from = where.are_first ? what_if.begin() : first;
   passes->insert(passes->begin(), what_if.begin(), from);
   passes->insert(passes->end(), from, what_if.end());
   return passes;
@@ -53,11 +61,10 @@ sim::PriceOptions price_options(const Graph& graph, const plan::Workload& machin
 
 namespace {
 
-/// `own_first`: DeepCompile's own passes before all of the what-ifs.
 Result<Rewritten> rewrite_in_order(Graph graph, const std::vector<sim::Pass>& what_if,
                                    const plan::Workload& machine, const sim::Hardware& hardware,
-                                   bool own_first) {
-  const auto passes = with_own_passes(what_if, machine, own_first);
+                                   const OwnPasses& own) {
+  const auto passes = with_own_passes(what_if, machine, own);
   if (!passes) return tl::unexpected(passes.error());
   Rewritten rewritten;
   sim::PassTarget target{std::move(graph)};
@@ -84,12 +91,17 @@ Result<Rewritten> rewrite(Graph graph, const std::vector<sim::Pass>& what_if,
   // DeepCompile's own passes work on what the what-ifs leave. Where that is no schedule of its own
   // any more they come first: else a what-if would be compared to a run that has them.
   if (machine.parallel.strategy == plan::Strategy::deepcompile && !what_if.empty()) {
-    auto rewritten = rewrite_in_order(Graph(graph), what_if, machine, hardware, false);
-    if (!rewritten || std::ranges::none_of(rewritten->notes, &sim::PassNote::is_foreign))
-      return rewritten;
-    return rewrite_in_order(std::move(graph), what_if, machine, hardware, true);
+    auto rewritten = rewrite_in_order(Graph(graph), what_if, machine, hardware, {});
+    if (!rewritten) return rewritten;
+    const auto is_idle_order = [](const sim::PassNote& note) {
+      return note.pass.starts_with("order") && !note.changed;
+    };
+    const OwnPasses own{std::ranges::any_of(rewritten->notes, &sim::PassNote::is_foreign),
+                        std::ranges::any_of(rewritten->notes, is_idle_order)};
+    if (!own.are_first && !own.despite_order) return rewritten;
+    return rewrite_in_order(std::move(graph), what_if, machine, hardware, own);
   }
-  return rewrite_in_order(std::move(graph), what_if, machine, hardware, false);
+  return rewrite_in_order(std::move(graph), what_if, machine, hardware, {});
 }
 
 std::vector<std::string> warnings_of(const std::vector<sim::PassNote>& notes) {

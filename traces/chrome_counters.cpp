@@ -5,17 +5,10 @@
 #include <tuple>
 #include <vector>
 
+#include "traces/memory_curves.h"
+
 namespace foregather::traces {
 namespace {
-
-struct Curve {
-  std::string_view name;
-  Bytes run::MemoryRecord::*bytes;
-};
-constexpr std::array kCurves{Curve{"requested", &run::MemoryRecord::requested},
-                             Curve{"allocated", &run::MemoryRecord::allocated},
-                             Curve{"active", &run::MemoryRecord::active},
-                             Curve{"reserved", &run::MemoryRecord::reserved}};
 
 class Counters {
  public:
@@ -23,11 +16,10 @@ class Counters {
       : run_(run), class_(rank_class), track_(track), events_(events) {}
 
   void write_curves() {
-    std::vector<Curve> known;
-    for (const Curve& curve : kCurves)
-      if (std::any_of(run_.memory.begin(), run_.memory.end(), [&](const run::MemoryRecord& point) {
-            return is_own(point.step) && point.*curve.bytes != 0;
-          }))
+    std::vector<MemoryCurve> known;
+    for (const MemoryCurve& curve : kMemoryCurves)
+      if (is_known(curve, run_,
+                   [this](const run::MemoryRecord& point) { return is_own(point.step); }))
         known.push_back(curve);
     if (known.empty()) return;
     for (const run::MemoryRecord& point : run_.memory) {
@@ -37,7 +29,7 @@ class Counters {
       fmt::format_to(fmt::appender(events_.buffer()),
                      FMT_COMPILE(R"("ph":"C","pid":{},"tid":{},"name":"memory","ts":{},"args":{{)"),
                      track_.process, track_.thread, events_.at(point.time));
-      for (const Curve& curve : known)
+      for (const MemoryCurve& curve : known)
         fmt::format_to(fmt::appender(events_.buffer()), "{}\"{}\":{}",
                        curve.name == known.front().name ? "" : ",", curve.name, point.*curve.bytes);
       events_.text("}");

@@ -5,6 +5,7 @@
 #include "core/base/csv.h"
 #include "core/run/key.h"
 #include "core/run/replay.h"
+#include "traces/memory_curves.h"
 
 namespace foregather::traces {
 namespace {
@@ -57,9 +58,21 @@ std::string line(run::RunView run, run::OpRow row) {
       op.alone == 0 ? "" : std::to_string(op.alone));
 }
 
-std::string line(run::RunView run, const run::MemoryRecord& point) {
-  return fmt::format("{},{},{},{},{},{}\n", place(run, point.step), point.time, point.requested,
-                     point.allocated, point.active, point.reserved);
+using KnownCurves = std::array<bool, kMemoryCurves.size()>;
+
+KnownCurves known_curves(run::RunView run) {
+  KnownCurves known;
+  for (std::size_t i = 0; i < known.size(); ++i)
+    known[i] = !run::has_recorded_ops(run.about) ||
+               is_known(kMemoryCurves[i], run, [](const run::MemoryRecord&) { return true; });
+  return known;
+}
+
+std::string line(run::RunView run, const run::MemoryRecord& point, const KnownCurves& known) {
+  std::string text = fmt::format("{},{}", place(run, point.step), point.time);
+  for (std::size_t i = 0; i < known.size(); ++i)
+    text += known[i] ? fmt::format(",{}", point.*kMemoryCurves[i].bytes) : ",";
+  return text + '\n';
 }
 
 std::string line(run::RunView run, const run::BindingRecord& binding) {
@@ -95,9 +108,10 @@ Status write_csv(run::RunView run, const TextSink& sink) {
 Status write_csv_memory(run::RunView run, const TextSink& sink) {
   if (run.memory.empty())
     return fail("the run has no memory curve, expected one whose memory was recorded");
+  const KnownCurves known = known_curves(run);
   return write_table(
-      kMemory, run.memory.size(), [&](std::size_t row) { return line(run, run.memory[row]); },
-      sink);
+      kMemory, run.memory.size(),
+      [&](std::size_t row) { return line(run, run.memory[row], known); }, sink);
 }
 
 Status write_csv_allocations(run::RunView run, const TextSink& sink) {

@@ -10,6 +10,8 @@ namespace foregather::alloc {
 namespace {
 
 constexpr Bytes kPage = 2 * MiB;
+/// Room for one reservation: 9/8 of the largest device.
+constexpr Bytes kArenaRoom = Bytes{1} << 41;
 
 }  // namespace
 
@@ -73,13 +75,15 @@ void SimulatedMemory::adopt_segment(Address address, Bytes size) {
   used_ += size;
 }
 
-std::optional<Address> SimulatedMemory::reserve(Bytes size, StreamId) {
-  assert(size <= options_.arena_stride);
-  const auto spare =
-      options_.reuse ? std::find(arenas_.begin(), arenas_.end(), false) : arenas_.end();
-  const Bytes k = spare - arenas_.begin() + 1;
-  const Address address = options_.arena_base + k * options_.arena_stride;
-  if (address + size > FreeIndex::kAddressLimit) return std::nullopt;
+std::optional<Address> SimulatedMemory::reserve([[maybe_unused]] Bytes size, StreamId) {
+  assert(size <= arena_room());
+  const auto spare = std::find(arenas_.begin(), arenas_.end(), false);
+  const Bytes number = spare - arenas_.begin();
+  const Bytes row = number / arenas_in_row();
+  if ((row + 1) * arena_room() > options_.arena_stride) return std::nullopt;
+  const Address address = options_.arena_base +
+                          (number % arenas_in_row() + 1) * options_.arena_stride +
+                          row * arena_room();
   if (spare == arenas_.end()) {
     arenas_.push_back(true);
   } else {
@@ -89,9 +93,17 @@ std::optional<Address> SimulatedMemory::reserve(Bytes size, StreamId) {
 }
 
 void SimulatedMemory::unreserve(Address address, Bytes) {
-  const Bytes k = (address - options_.arena_base) / options_.arena_stride;
-  assert(k >= 1 && arenas_[static_cast<std::size_t>(k - 1)]);
-  arenas_[static_cast<std::size_t>(k - 1)] = false;
+  const Bytes offset = address - options_.arena_base;
+  const Bytes row = offset % options_.arena_stride / arena_room();
+  const Bytes number = row * arenas_in_row() + offset / options_.arena_stride - 1;
+  assert(number >= 0 && arenas_[static_cast<std::size_t>(number)]);
+  arenas_[static_cast<std::size_t>(number)] = false;
+}
+
+Bytes SimulatedMemory::arena_room() const { return std::min(options_.arena_stride, kArenaRoom); }
+
+Bytes SimulatedMemory::arenas_in_row() const {
+  return (FreeIndex::kAddressLimit - options_.arena_base) / options_.arena_stride - 1;
 }
 
 bool SimulatedMemory::map(Address, Bytes size, Bytes) {

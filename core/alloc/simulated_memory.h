@@ -16,9 +16,11 @@ class SimulatedMemory final : public DeviceMemory {
   struct Options {
     /// Lowest address of segments.
     Address base = Address{1} << 40;
-    /// Use addresses of released segments again, as drivers do; else they only ascend.
+    /// Use addresses of released segments again, as drivers do; else they only ascend. Those of
+    /// reservations, which are few, are always used again.
     bool reuse = true;
-    /// Reservations start at arena_base + k × arena_stride, k = 1, 2, …
+    /// Reservations start at arena_base + k × arena_stride, k = 1, 2, …; where addresses end,
+    /// further ones lie between those.
     Address arena_base = Address{1} << 50;
     Bytes arena_stride = Bytes{1} << 44;
   };
@@ -57,12 +59,15 @@ class SimulatedMemory final : public DeviceMemory {
     Bytes size;
   };
 
+  Bytes arena_room() const;
+  Bytes arenas_in_row() const;
+
   Bytes capacity_;
   Bytes total_;
   Options options_;
   Bytes used_ = 0;
   std::vector<Hole> holes_;   ///< free ranges in order, the last without end
-  std::vector<bool> arenas_;  ///< by k − 1: reserved
+  std::vector<bool> arenas_;  ///< by number: reserved
 };
 
 }  // namespace foregather::alloc

@@ -18,7 +18,7 @@ std::map<std::string_view, Use> uses(run::RunView run, run::StepRow step) {
   for (std::size_t row = ops.first; row < ops.last; ++row) {
     Use& use = uses[run.text_of(run.ops.source[row])];
     ++use.ops;
-    use.time += run.ops.end[row] - run.ops.start[row];
+    use.time += run.ops.end[row] - run.ops.transfer[row];
   }
   return uses;
 }

@@ -12,7 +12,8 @@ namespace foregather::compare {
 struct KernelChange {
   std::string name;  ///< of the kernel or copy: OpRecord::source of measured runs
   std::int64_t first_ops = 0, second_ops = 0;
-  Ns first_time = 0, second_time = 0;  ///< sums of durations
+  /// Sums of durations; of collectives from the arrival of all ranks on, where that is known.
+  Ns first_time = 0, second_time = 0;
 };
 
 /// Every name of either step, the largest difference of times first, then by name.

@@ -105,11 +105,12 @@ Status check_work(double flops, double bytes, const Train& train) {
     return fail_at(
         "train.grad_accum",
         "train.grad_accum = {} times train.micro_batch = {} of train.seq_len = {} is more "
-        "work than can be counted (10^18 FLOPs a step), expected fewer micro-batches",
+        "work than can be counted (4·10^18 FLOPs or 7·10^16 bytes), expected fewer "
+        "micro-batches",
         train.grad_accum, train.micro_batch, train.seq_len);
   return fail_at("train.micro_batch",
                  "train.micro_batch = {} of train.seq_len = {} is more work than can be counted "
-                 "(10^18 FLOPs a step), expected a smaller batch",
+                 "(4·10^18 FLOPs or 7·10^16 bytes), expected a smaller batch",
                  train.micro_batch, train.seq_len);
 }
 

@@ -173,20 +173,37 @@ void Fsdp1Schedule::prefetch_backward(const Fsdp1Unit& unit) {
 void Fsdp1Schedule::unshard(Fsdp1Unit& unit) {
   Lowering& low = lowering_;
   const bool gathers = unit.is_sharded && !unit.is_unsharded;
-  if (gathers && offloads()) load(unit);
-  if (unit.types.casts_in() && (gathers || !unit.is_sharded)) {
-    if (!unit.is_cast) low.alloc(unit.cast, pre_unshard_stream_);
-    unit.is_cast = true;
-    scratch_.assign({reads(offloads() ? unit.loaded : unit.shard), writes(unit.cast)});
-    low.launch({OpKind::cast, Role::cast, pre_unshard_stream_, unit.costs->cast_in, {}}, unit.owner,
-               scratch_);
-    low.wait_stream(unshard_stream_, pre_unshard_stream_);
-  } else if (gathers && offloads()) {
-    low.wait_stream(unshard_stream_, pre_unshard_stream_);
-  }
+  // What is offloaded is loaded and cast also where it is gathered (_flat_param.py, pre_unshard).
+  const bool casts = unit.types.casts_in() && (gathers || !unit.is_sharded || offloads());
+  if (casts)
+    cast_shard(unit);
+  else if (gathers && offloads())
+    load(unit);
+  if (casts || (gathers && offloads())) low.wait_stream(unshard_stream_, pre_unshard_stream_);
   // Every unshard takes part in the limiter, also one that finds its parameters in place.
   if (is_sharded() && low.workload.parallel.limit_all_gathers) free_events_.take();
-  if (gathers) gather(unit);
+  if (gathers)
+    gather(unit);
+  else if (casts && unit.is_sharded)
+    drop_cast(unit, unshard_stream_);
+}
+
+// _use_low_precision_shard: an offloaded shard is a temporary of the cast.
+void Fsdp1Schedule::cast_shard(Fsdp1Unit& unit) {
+  Lowering& low = lowering_;
+  if (!unit.is_cast) low.alloc(unit.cast, pre_unshard_stream_);
+  unit.is_cast = true;
+  if (offloads()) load(unit);
+  scratch_.assign({reads(offloads() ? unit.loaded : unit.shard), writes(unit.cast)});
+  low.launch({OpKind::cast, Role::cast, pre_unshard_stream_, unit.costs->cast_in, {}}, unit.owner,
+             scratch_);
+  if (offloads()) low.free(unit.loaded);
+}
+
+void Fsdp1Schedule::drop_cast(Fsdp1Unit& unit, StreamId used_by) {
+  lowering_.builder.record_stream(unit.cast.storage, used_by);
+  lowering_.free(unit.cast);
+  unit.is_cast = false;
 }
 
 void Fsdp1Schedule::gather(Fsdp1Unit& unit) {
@@ -199,11 +216,8 @@ void Fsdp1Schedule::gather(Fsdp1Unit& unit) {
               groups_.shard.communicator},
              unit.owner, scratch_);
   if (unit.types.casts_in()) {
-    low.builder.record_stream(unit.cast.storage, unshard_stream_);
-    low.free(unit.cast);
-    unit.is_cast = false;
-  }
-  if (offloads()) {
+    drop_cast(unit, unshard_stream_);
+  } else if (offloads()) {
     low.builder.record_stream(unit.loaded.storage, unshard_stream_);
     low.free(unit.loaded);
   }
@@ -219,11 +233,8 @@ void Fsdp1Schedule::reshard(Fsdp1Unit& unit, bool frees) {
     unit.is_unsharded = false;
   }
   if (frees && low.workload.parallel.limit_all_gathers) free_events_.put();
-  if (unit.is_cast) {  // NO_SHARD: the low-precision parameter is made anew for each use
-    low.builder.record_stream(unit.cast.storage, low.compute);
-    low.free(unit.cast);
-    unit.is_cast = false;
-  }
+  // NO_SHARD: the low-precision parameter is made anew for each use.
+  if (unit.is_cast) drop_cast(unit, low.compute);
   unit.is_prefetched = false;
 }
 

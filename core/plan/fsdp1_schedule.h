@@ -35,7 +35,11 @@ namespace foregather::plan {
 /// (_register_post_backward_reshard_only_hook): after the pre-backward of the unit whose output
 /// that is. Without such a gradient it stays until the end of the backward.
 ///
-/// offload: a unit's shard is copied to the device before each gather. What a reduction leaves is
+/// Before the first forward a unit's gathered parameters, in the stored dtype too if that differs,
+/// are allocated and freed at once on the default stream (init_flat_param_attributes).
+///
+/// offload: a unit's shard is copied to the device before each gather, with a cast also where it is
+/// gathered already. What a reduction leaves is
 /// copied to the host, and stays on the device until the end of the step's backward, as
 /// micro-batches add up there; then the host waits for the copies.
 ///
@@ -113,6 +117,7 @@ class Fsdp1Schedule final : public StrategySchedule {
   void describe(Fsdp1Unit& unit, const UnitPlan& plan);
   void add_triggers();
   void add_buffers(Fsdp1Unit& unit);
+  void touch_buffers(const Fsdp1Unit& unit);
   void add_views(ModuleWriter& modules);
   /// What is trained in the rank's shard of the unit: its first element in the shard, elements.
   template <class Take>
@@ -176,6 +181,8 @@ class Fsdp1Schedule final : public StrategySchedule {
   void prefetch_forward(const Fsdp1Unit& unit);
   void prefetch_backward(const Fsdp1Unit& unit);
   void unshard(Fsdp1Unit& unit);
+  void cast_shard(Fsdp1Unit& unit);
+  void drop_cast(Fsdp1Unit& unit, StreamId used_by);
   void gather(Fsdp1Unit& unit);
   void reshard(Fsdp1Unit& unit, bool frees);
   bool prefetches_forward() const;

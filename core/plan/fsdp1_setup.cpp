@@ -132,6 +132,22 @@ void Fsdp1Schedule::init(ModuleWriter& modules) {
   add_leaf_uses(modules);
   add_checkpoints(modules);
   add_triggers();
+  for (const Fsdp1Unit& unit : units_)
+    if (has_work(unit)) touch_buffers(unit);
+}
+
+// What the allocator has kept when the first step begins.
+void Fsdp1Schedule::touch_buffers(const Fsdp1Unit& unit) {
+  const auto touch = [this](const Buffer& buffer) {
+    lowering_.alloc(buffer, lowering_.compute);
+    lowering_.free(buffer);
+  };
+  if (unit.types.casts_in()) touch(unit.cast);
+  if (!unit.is_sharded) return;
+  touch(unit.full);
+  if (unit.types.casts_in())
+    touch(lowering_.buffer(unit.flat.padded(shards(unit)), unit.types.stored,
+                           "full parameter, uncast", Cause::unsharded_parameter, unit.owner));
 }
 
 void Fsdp1Schedule::add_buffers(Fsdp1Unit& unit) {

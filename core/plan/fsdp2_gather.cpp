@@ -140,17 +140,24 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
   const Fsdp2Costs& costs = *unit.costs;
   const bool kept = unit.is_kept;
   const bool loads = offloads() && !kept;
-  const std::span<const Buffer> inputs = std::span(kept    ? kept_
-                                                   : loads ? loaded_
-                                                           : shards_)
+  const bool in_parts = loads && casts_in_parts(unit);
+  const bool casts = casts_in(unit) && !in_parts;
+  const std::span<const Buffer> inputs = std::span(kept       ? kept_
+                                                   : in_parts ? casts_
+                                                   : loads    ? loaded_
+                                                              : shards_)
                                              .subspan(unit.parameters.first, unit.parameters.count);
   const Buffer& cast = kept ? unit.kept_cast : unit.cast;
   const Bytes own = unit.gathered.bytes / (kept ? kept_group_.ranks : groups_.shard.ranks);
   low.builder.host_delay(overhead::kUnshard);
   if (loads)
-    for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row)
-      load(row, copy_in_stream_);
-  if (casts_in(unit)) {
+    for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
+      const Buffer loaded = load(row, copy_in_stream_);
+      if (!in_parts) continue;
+      cast_alone(unit, row, loaded, copy_in_stream_);
+      low.free(loaded);
+    }
+  if (casts) {
     low.alloc(cast, copy_in_stream_);
     scratch_.clear();
     for (const Buffer& input : inputs) scratch_.push_back(reads(input));
@@ -164,7 +171,7 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
   }
   low.alloc(unit.gathered, copy_in_stream_);
   scratch_.clear();
-  if (casts_in(unit))
+  if (casts)
     scratch_.push_back(reads(cast));
   else
     for (const Buffer& input : inputs) scratch_.push_back(reads(input));
@@ -175,7 +182,7 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
               kept ? costs.regather_copy_in : costs.copy_in,
               {}},
              unit.owner, scratch_);
-  if (casts_in(unit)) low.free(cast);
+  if (casts) low.free(cast);
   if (loads)
     for (const Buffer& input : inputs) low.free(input);
 
@@ -235,34 +242,36 @@ void Fsdp2Schedule::copy_out(Fsdp2Unit& unit) {
                    unit.owner, scratch_);
 }
 
+void Fsdp2Schedule::cast_alone(const Fsdp2Unit& unit, std::uint32_t row, const Buffer& shard,
+                               StreamId stream) {
+  Lowering& low = lowering_;
+  const Buffer& cast = casts_[row];
+  low.alloc(cast, stream);
+  scratch_.assign({reads(shard), writes(cast)});
+  low.launch({OpKind::cast,
+              Role::cast,
+              stream,
+              low.copy_cost(OpKind::cast, types_.gathered, shard.bytes, cast.bytes),
+              {}},
+             unit.owner, scratch_);
+}
+
 // In a world of one each parameter is cast and copied by itself, on the compute stream.
 void Fsdp2Schedule::copy_out_alone(Fsdp2Unit& unit) {
   Lowering& low = lowering_;
   for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
     const Buffer shard = offloads() ? load(row, low.compute) : shards_[row];
-    const Buffer* from = &shard;
-    Buffer cast;
-    if (types_.casts_in()) {
-      cast = casts_[row];
-      low.alloc(cast, low.compute);
-      scratch_.assign({reads(*from), writes(cast)});
-      low.launch({OpKind::cast,
-                  Role::cast,
-                  low.compute,
-                  low.copy_cost(OpKind::cast, types_.gathered, from->bytes, cast.bytes),
-                  {}},
-                 unit.owner, scratch_);
-      from = &cast;
-    }
+    if (types_.casts_in()) cast_alone(unit, row, shard, low.compute);
+    const Buffer& from = types_.casts_in() ? casts_[row] : shard;
     low.alloc(full_[row], low.compute);
-    scratch_.assign({reads(*from), writes(full_[row])});
+    scratch_.assign({reads(from), writes(full_[row])});
     low.launch({OpKind::copy,
                 Role::copy_out,
                 low.compute,
-                low.copy_cost(OpKind::copy, types_.gathered, from->bytes, full_[row].bytes),
+                low.copy_cost(OpKind::copy, types_.gathered, from.bytes, full_[row].bytes),
                 {}},
                unit.owner, scratch_);
-    if (types_.casts_in()) low.free(cast);
+    if (types_.casts_in()) low.free(from);
     if (offloads()) low.free(shard);
   }
 }

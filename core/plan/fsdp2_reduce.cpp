@@ -119,10 +119,10 @@ void Fsdp2Schedule::post_backward(Fsdp2Unit& unit) {
     if (!has_accumulated_ && !accumulates_in_place_) cast_accumulated(unit);
     return;
   }
-  if (unit.trained == 0) return;
-  lowering_.builder.host_delay(overhead::kReduce + unit.trained * overhead::kReduceParameter);
   // The compute stream waits for the oldest reduce-scatter before its input is dropped.
   drain_reduce_inputs(lowering_.workload.parallel.reduce_buffers - 1);
+  if (unit.trained == 0) return;
+  lowering_.builder.host_delay(overhead::kReduce + unit.trained * overhead::kReduceParameter);
   reduce(unit);
 }
 

@@ -62,12 +62,18 @@ class Fsdp2Schedule final : public StrategySchedule {
 
   // fsdp2_setup.cpp
   void add_units();
+  bool is_tail(const UnitPlan& plan) const;
   void find_twins();
   bool is_other_name(const Fsdp2Unit& unit) const;
   void add_parameters(ModuleWriter& modules);
   void add_unit_buffers(Fsdp2Unit& unit);
   DType gathered_type(const ShardedParameter& parameter) const;
+  bool has_f8(const Fsdp2Unit& unit) const {
+    return unit.gathered_bytes != unit.shard_elements * size_of(types_.gathered);
+  }
   bool casts_in(const Fsdp2Unit& unit) const;
+  /// One parameter after another, as each is loaded (_get_param_all_gather_inputs).
+  bool casts_in_parts(const Fsdp2Unit& unit) const;
   void price(Fsdp2Unit& unit, const Fsdp2Unit* before);
   void add_accumulators(ModuleWriter& modules);
 
@@ -85,6 +91,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   void gather(Fsdp2Unit& unit);
   void wait_for_unshard(Fsdp2Unit& unit, bool in_forward);
   void copy_out(Fsdp2Unit& unit);
+  void cast_alone(const Fsdp2Unit& unit, std::uint32_t row, const Buffer& shard, StreamId stream);
   void copy_out_alone(Fsdp2Unit& unit);
   void reshard(Fsdp2Unit& unit);
   void keep_part(Fsdp2Unit& unit);
@@ -128,7 +135,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   // By row of ShardLayout::parameters:
   std::vector<Buffer> shards_, full_;
   std::vector<Buffer> kept_;          ///< parts of an integer reshard
-  std::vector<Buffer> casts_;         ///< of a world of one
+  std::vector<Buffer> casts_;         ///< one by one: of a world of one, of offloaded shards
   std::vector<Buffer> loaded_;        ///< offloaded shards on the device
   std::vector<Buffer> gradients_;     ///< unsharded, Fsdp2Types::gradient(); absent: none yet
   std::vector<Buffer> accumulators_;  ///< unsharded, in the reduce dtype (no_sync, casts)

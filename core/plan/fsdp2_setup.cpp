@@ -49,13 +49,21 @@ void Fsdp2Schedule::add_units() {
     row.stored = types_.stored;
     row.gathered = types_.gathered;
     row.reduced = types_.reduced;
-    unit.reshards =
-        parallel.reshard_to > 1 || parallel.reshard_after_forward.value_or(!plan.is_root);
+    unit.reshards = parallel.reshard_to > 1 ||
+                    parallel.reshard_after_forward.value_or(!plan.is_root && !is_tail(plan));
     row.reshard = unit.reshards ? Reshard::after_forward : Reshard::after_backward;
     unit.owner = {row.scope, builder.unit(row)};
     lowering_.owners[u] = unit.owner;
   }
   find_twins();
+}
+
+// [norm, lm_head]: torchtitan (since 0.2, distributed/fsdp.py) and accelerate (since 1.15,
+// utils/fsdp_utils.py) wrap it with reshard_after_forward=False, as its backward comes next.
+bool Fsdp2Schedule::is_tail(const UnitPlan& plan) const {
+  const Model& model = lowering_.model;
+  return lowering_.workload.parallel.wrap == Wrap::block_embed_head && !model.is_tree &&
+         plan.last_module + 1 == lowering_.modules() && !model.modules[plan.last_module].is_block;
 }
 
 // A unit of another name has the parameters of its first one in the same order.
@@ -129,7 +137,7 @@ void Fsdp2Schedule::add_parameters(ModuleWriter& modules) {
     if (kept_ranks > 1)
       kept_.push_back(lowering_.buffer(elements * ranks / kept_ranks, gathered, name,
                                        Cause::unsharded_parameter, owner));
-    if (ranks == 1 && types_.casts_in())
+    if (types_.casts_in() && (ranks == 1 || offloads()))
       casts_.push_back(lowering_.buffer(elements, gathered, name, Cause::cast_copy, owner));
     if (offloads()) {
       on_host(lowering_, shards_.back());
@@ -152,11 +160,11 @@ void Fsdp2Schedule::add_unit_buffers(Fsdp2Unit& unit) {
   };
   if (groups_.shard.ranks > 1) {
     // Where some are float8, all are gathered as bytes.
-    const bool mixed = unit.gathered_bytes != unit.shard_elements * size_of(types_.gathered);
-    const DType type = mixed ? DType::u8 : types_.gathered;
+    const DType type = has_f8(unit) ? DType::u8 : types_.gathered;
     const std::int64_t own = unit.gathered_bytes / size_of(type);
     const std::int64_t all = own * groups_.shard.ranks;
-    if (casts_in(unit)) unit.cast = add(own, type, "all-gather input cast", Cause::cast_copy);
+    if (casts_in(unit) && !casts_in_parts(unit))
+      unit.cast = add(own, type, "all-gather input cast", Cause::cast_copy);
     if (casts_in(unit) && kept_group_.ranks > 1)
       unit.kept_cast =
           add(all / kept_group_.ranks, type, "all-gather input copy", Cause::cast_copy);
@@ -188,7 +196,11 @@ DType Fsdp2Schedule::gathered_type(const ShardedParameter& parameter) const {
 }
 
 bool Fsdp2Schedule::casts_in(const Fsdp2Unit& unit) const {
-  return types_.casts_in() || unit.gathered_bytes != unit.shard_elements * size_of(types_.gathered);
+  return types_.casts_in() || has_f8(unit);
+}
+
+bool Fsdp2Schedule::casts_in_parts(const Fsdp2Unit& unit) const {
+  return offloads() && types_.casts_in() && !has_f8(unit);
 }
 
 void Fsdp2Schedule::price(Fsdp2Unit& unit, const Fsdp2Unit* before) {

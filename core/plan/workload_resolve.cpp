@@ -117,7 +117,8 @@ Status resolve_cluster(Workload& workload) {
   if (!divided) return divided;
   Parallel& parallel = workload.parallel;
   if (parallel.sharding == Fsdp1Sharding::hybrid_shard) {
-    if (parallel.shard_size == 0) parallel.shard_size = cluster.gpus_per_node;
+    if (parallel.strategy == Strategy::fsdp1 && parallel.shard_size == 0)
+      parallel.shard_size = cluster.gpus_per_node;
     parallel.sharding = Fsdp1Sharding::full_shard;
   }
   const bool may_replicate =

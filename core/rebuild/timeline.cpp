@@ -1,6 +1,7 @@
 #include "core/rebuild/timeline.h"
 
 #include <algorithm>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 #include <utility>
@@ -70,6 +71,15 @@ class Joining {
                      recording_.calls.start[call.row()] - recording_.activities.start[row.row()]);
   }
 
+  // Rounded times let a call begin a little before the one before it ends.
+  bool is_within(std::uint32_t call, std::uint32_t outer) const {
+    const run::CallColumns& rows = recording_.calls;
+    const Ns overlap = rows.end[outer] - rows.start[call];
+    if (overlap <= 0) return false;
+    return rows.end[call] <= rows.end[outer] || overlap > kRounding ||
+           2 * overlap > rows.end[call] - rows.start[call];
+  }
+
   // The threads that launch in the window, and what they call until their last launch.
   void add_calls() {
     const run::CallColumns& rows = recording_.calls;
@@ -90,18 +100,31 @@ class Joining {
       use->second.thread = static_cast<std::uint32_t>(timeline_.threads.size());
       timeline_.threads.push_back({rows.lane[call.row()], {}});
     }
-    std::vector<CallClass> classes(recording_.strings.size(), CallClass::other);
-    std::vector<bool> is_known(classes.size());
+    std::vector<std::optional<CallClass>> classes(recording_.strings.size());
+    const auto class_of = [&](std::uint32_t row) {
+      std::optional<CallClass>& known = classes[rows.name[row].row()];
+      if (!known) known = call_class(recording_.text(rows.name[row]));
+      return *known;
+    };
+    // What a thread waits for before its first launch is a part of the window, too.
+    std::unordered_map<std::uint32_t, Ns> waits;  // by lane: its last wait before that
+    const Ns begin = std::max(shift(), window_.host_begin);
+    for (std::uint32_t i = 0; i < rows.size(); ++i) {
+      const auto use = used.find(rows.lane[i].row());
+      if (use == used.end() || rows.start[i] < begin || rows.start[i] >= use->second.first)
+        continue;
+      const CallClass kind = class_of(i);
+      if (kind != CallClass::synchronize && kind != CallClass::synchronize_device) continue;
+      Ns& last = waits.try_emplace(rows.lane[i].row(), rows.start[i]).first->second;
+      last = std::max(last, rows.start[i]);
+    }
+    for (const auto& [lane, start] : waits) used.at(lane).first = start;
     std::vector<std::uint32_t> order;
     for (std::uint32_t i = 0; i < rows.size(); ++i) {
       const auto use = used.find(rows.lane[i].row());
-      if (use == used.end() || rows.start[i] < use->second.first ||
-          rows.start[i] > use->second.last)
-        continue;
-      const std::uint32_t name = rows.name[i].row();
-      if (!is_known[name]) classes[name] = call_class(recording_.text(rows.name[i]));
-      is_known[name] = true;
-      order.push_back(i);
+      if (use != used.end() && rows.start[i] >= use->second.first &&
+          rows.start[i] <= use->second.last)
+        order.push_back(i);
     }
     std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
       return std::pair(rows.start[a], -rows.end[a]) < std::pair(rows.start[b], -rows.end[b]);
@@ -110,22 +133,21 @@ class Joining {
     std::vector<std::uint32_t> last(timeline_.threads.size(), kNone);  // by thread, of calls
     for (const std::uint32_t i : order) {
       const std::uint32_t thread = used.at(rows.lane[i].row()).thread;
-      const Ns start = std::max<Ns>(rows.start[i] - shift(), 0);
+      Ns start = std::max<Ns>(rows.start[i] - shift(), 0);
       const Ns end = std::max<Ns>(rows.end[i] - shift(), 0);
-      const bool is_nested = last[thread] != kNone &&
-                             rows.start[i] < rows.end[timeline_.calls[last[thread]].row.row()];
-      if (is_nested) {
+      if (last[thread] != kNone && is_within(i, timeline_.calls[last[thread]].row.row())) {
         RecordedCall& outer = timeline_.calls[last[thread]];
         outer.end = std::max(outer.end, end);
-        if (outer.kind == CallClass::other) outer.kind = classes[rows.name[i].row()];
+        if (outer.kind == CallClass::other) outer.kind = class_of(i);
       } else {
+        if (last[thread] != kNone) start = std::max(start, timeline_.calls[last[thread]].end);
         last[thread] = static_cast<std::uint32_t>(timeline_.calls.size());
         RecordedCall& call = timeline_.calls.emplace_back();
         call.row = run::CallRow(i);
         call.thread = thread;
-        call.kind = classes[rows.name[i].row()];
+        call.kind = class_of(i);
         call.start = call.issued = start;
-        call.end = end;
+        call.end = std::max(start, end);
         timeline_.threads[thread].calls.push_back(last[thread]);
       }
       outer_[i] = last[thread];

@@ -41,8 +41,14 @@ double efficiency(const Hardware& hardware, DType type) {
 constexpr double kRowsOfFour = 2.8;
 constexpr double kRowsOfTwo = 5.5;
 
-double alignment(const Cost& cost) {
-  if (size_of(cost.dtype) != 2) return 1;
+/// fp32 is, and bf16 where the hardware has no units for it.
+bool is_on_vector_units(const Cost& cost, const Hardware& hardware) {
+  return cost.dtype == DType::f32 ||
+         (cost.dtype == DType::bf16 && hardware.compute.matmul_bf16 == 0);
+}
+
+double alignment(const Cost& cost, const Hardware& hardware) {
+  if (size_of(cost.dtype) != 2 || is_on_vector_units(cost, hardware)) return 1;
   constexpr std::int64_t kWord = 8;
   const std::int64_t rows = cost.n | cost.k;
   if (rows % kWord == 0) return 1;
@@ -50,8 +56,8 @@ double alignment(const Cost& cost) {
 }
 
 double compute_time(const Cost& cost, const Hardware& hardware) {
-  const double per_ns =
-      matmul_rate(hardware, cost.dtype) * efficiency(hardware, cost.dtype) / alignment(cost) / 1e9;
+  const double per_ns = matmul_rate(hardware, cost.dtype) * efficiency(hardware, cost.dtype) /
+                        alignment(cost, hardware) / 1e9;
   if (cost.m <= 0 || cost.n <= 0 || cost.k <= 0) return static_cast<double>(cost.flops) / per_ns;
   const double sms = hardware.compute.sms;
   const double batch = std::max(static_cast<double>(cost.batch), 1.0);
@@ -59,7 +65,7 @@ double compute_time(const Cost& cost, const Hardware& hardware) {
   // One split's fp32 partial sums, written and read again.
   const double partial_sums = 8.0 * outputs / (hardware.memory.bandwidth / 1e9);
 
-  const bool is_vector = cost.dtype == DType::f32;
+  const bool is_vector = is_on_vector_units(cost, hardware);
   const double tensor_rate =
       std::max(matmul_rate(hardware, DType::bf16), matmul_rate(hardware, DType::f16));
   const double pipeline_steps =

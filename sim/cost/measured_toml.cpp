@@ -175,7 +175,7 @@ std::string row_text(WorkSample sample) {
   for (const RowKey& key : kRowKeys)
     if (const std::int64_t value = key.field(sample); value != 0) add(key.key, value);
   if (sample.ranks > 1) add("ranks", sample.ranks);
-  if (sample.has_cost) text += ", priced = true";
+  if (sample.has_cost && !is_collective(sample.cost.kind)) text += ", priced = true";
   return "  { " + text + " },\n";
 }
 
@@ -205,16 +205,20 @@ Status read_measured(std::string_view text, const std::string& place,
 }
 
 std::string measured_text(std::span<const WorkSample> measured, std::span<const Residual> residuals,
-                          const std::string& source) {
+                          const std::string& from) {
   std::string text;
   for (const Residual& residual : residuals)
     text += fmt::format("\n[[residual]]\nkind = \"{}\"\nlow = {}\nhigh = {}\nsource = {}\n",
-                        name(residual.kind), residual.low, residual.high, toml_quoted(source));
+                        name(residual.kind), residual.low, residual.high,
+                        toml_quoted("held-out shapes of " + from));
   for (std::size_t i = 0; i < measured.size();) {
     const WorkSample& first = measured[i];
     text += fmt::format("\n[[measured]]\nkernel = {}\nkind = \"{}\"\ndtype = \"{}\"\n",
                         toml_quoted(first.kernel), name(first.cost.kind), name(first.cost.dtype));
-    text += fmt::format("source = {}\nrows = [\n", toml_quoted(source));
+    // The repeats of a collective hold waiting, the least of them the least of it.
+    const std::string_view which = is_collective(first.cost.kind) ? "least" : "median";
+    text += fmt::format("source = {}\nrows = [\n",
+                        toml_quoted(fmt::format("{} of the repeats in {}", which, from)));
     for (; i < measured.size() && measured[i].kernel == first.kernel &&
            measured[i].cost.kind == first.cost.kind && measured[i].cost.dtype == first.cost.dtype;
          ++i)

@@ -21,8 +21,8 @@ bool is_measured_section(std::string_view section);
 Status read_measured(std::string_view text, const std::string& place,
                      std::vector<run::WorkSample>& measured, std::vector<Residual>& residuals);
 
-/// The text of both sections. `source` says where the times come from.
+/// The text of both sections. `from` is the recording.
 std::string measured_text(std::span<const run::WorkSample> measured,
-                          std::span<const Residual> residuals, const std::string& source);
+                          std::span<const Residual> residuals, const std::string& from);
 
 }  // namespace foregather::sim

@@ -57,8 +57,7 @@ std::string overlay_text(const Calibration& calibration, std::span<const run::Wo
                         figure.value, base_unit(spec.dimension),
                         overlay_quoted(source_of(calibration.mechanisms[figure.mechanism], from)));
   }
-  return text + measured_text(samples, calibration.residuals,
-                              fmt::format("median of the repeats in {}", from));
+  return text + measured_text(samples, calibration.residuals, from);
 }
 
 }  // namespace foregather::sim

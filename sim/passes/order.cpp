@@ -189,7 +189,7 @@ last use is a matmul, and gathers come between the compute:
     order=fast-free    unfused  g1 c1 g2 c2 g3 c3 mm1 mm2 mm3      fused  g1 mm1 g2 mm2 g3 mm3
 
 It needs graphs of the strategy `deepcompile`, whose plan has it unless `parallel.deepcompile_passes`
-says none or a `--what-if order=…` is given; gradient buckets are filled and flushed in the new order.
+says none or a `--what-if order=…` that does something is given; gradient buckets are filled and flushed in the new order.
 Not always idempotent: which use of a parameter is its last one depends on the order.
 )",
     &parse_order};

@@ -13,6 +13,7 @@ namespace foregather::tasks {
 namespace {
 
 constexpr std::int64_t kMostCount = 1 << 24;
+constexpr double kLeast = 1e-12;  // so that ratios are finite
 
 struct TextColumn {
   std::string_view name;
@@ -153,7 +154,7 @@ class RowReader {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool read = error == std::errc() && end == text.data() + text.size();
-    if (!read || !std::isfinite(value) || value <= 0 ||
+    if (!read || !std::isfinite(value) || value < kLeast ||
         (whole && (value > static_cast<double>(kMostCount) || value != std::floor(value))))
       return fail_at(table_.place(row_, *column), "'{}' is '{}', expected a positive {}", name,
                      text.substr(0, 40), whole ? "whole number" : "number");

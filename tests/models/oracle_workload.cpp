@@ -62,7 +62,10 @@ class Translation {
                      : is("wrap", "whole") ? plan::Wrap::model
                                            : plan::Wrap::block_embed_head;
     const std::string& reshard = at("reshard_after_forward");
-    if (reshard == "true" || reshard == "false") {
+    // The recorder wraps the head with PyTorch's own default, not with torchtitan's.
+    if (reshard == "null" && parallel_.wrap == plan::Wrap::block_embed_head) {
+      parallel_.reshard_after_forward = true;
+    } else if (reshard == "true" || reshard == "false") {
       parallel_.reshard_after_forward = reshard == "true";
     } else if (reshard != "null") {
       parallel_.reshard_after_forward = true;

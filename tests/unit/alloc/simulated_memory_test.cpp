@@ -46,14 +46,14 @@ TEST_CASE("capacity limits segments and mapped memory together") {
   CHECK_FALSE(memory.allocate(2 * MiB, kStream));
 }
 
-TEST_CASE("without reuse addresses only ascend") {
+TEST_CASE("without reuse addresses of segments only ascend") {
   SimulatedMemory memory(100 * MiB, 100 * MiB, {.reuse = false});
   const Address a = *memory.allocate(2 * MiB, kStream);
   memory.release(a, 2 * MiB);
   CHECK(memory.allocate(2 * MiB, kStream) == a + 2 * MiB);
   const Address first = *memory.reserve(100 * MiB, kStream);
   memory.unreserve(first, 100 * MiB);
-  CHECK(*memory.reserve(100 * MiB, kStream) == first + (Address{1} << 44));
+  CHECK(*memory.reserve(100 * MiB, kStream) == first);
 }
 
 TEST_CASE("reservations are used again and end where addresses end") {
@@ -65,7 +65,7 @@ TEST_CASE("reservations are used again and end where addresses end") {
   CHECK(*memory.reserve(100 * MiB, kStream) == first);
   int reserved = 2;
   while (memory.reserve(100 * MiB, kStream)) ++reserved;
-  CHECK(reserved == 63);
+  CHECK(reserved == 63 * 8);
 }
 
 TEST_CASE("adopted segments are in the way") {

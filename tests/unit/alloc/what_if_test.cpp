@@ -119,4 +119,21 @@ TEST_CASE("the recorded configuration at the recorded capacity repeats the recor
     }
 }
 
+TEST_CASE("segments that come and go with each step do not use up addresses") {
+  Recording recording;
+  recording.streams = {0};
+  for (int step = 0; step < 1000; ++step)
+    for (const RecordedAction action :
+         {RecordedAction::segment_alloc, RecordedAction::alloc, RecordedAction::free_requested,
+          RecordedAction::free_completed, RecordedAction::segment_free})
+      recording.events.push_back(event(action, 0, 32 * MiB));
+  AllocConfig expandable;
+  expandable.expandable_segments = true;
+  for (const WhatIfStart start : {WhatIfStart::recorded, WhatIfStart::cold}) {
+    const WhatIfFigures result = figures({expandable, start, {}}, recording);
+    CHECK(result.ooms == 0);
+    CHECK(result.retries == 0);
+  }
+}
+
 }  // namespace foregather::alloc::test

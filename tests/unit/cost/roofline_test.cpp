@@ -92,6 +92,18 @@ TEST_CASE("rows that do not begin at 16 bytes make a product of 16-bit numbers s
         Approx(time(8192, 50264, 4096, DType::f32)).epsilon(0.01));
 }
 
+TEST_CASE("bf16 where nothing multiplies it runs as fp32 does, whatever its rows begin at") {
+  for (const char* name : {"v100_sxm", "t4"}) {
+    const Hardware hw = load_hardware(name).value();
+    REQUIRE(hw.compute.matmul_bf16 == 0);
+    const auto time = [&](std::int64_t n, DType type) {
+      return gemm_work(gemm(2048, n, 768, type), hw).time;
+    };
+    CHECK(time(50257, DType::bf16) == Approx(time(50257, DType::f32)).epsilon(1e-9));
+    CHECK(time(50257, DType::f16) > 2 * time(50264, DType::f16));
+  }
+}
+
 TEST_CASE("what computes in doubles takes its bytes' time and that of its operations") {
   // traces/measured/h200_float8_kernels.csv, triton_poi…_17 and …_26 of the rowwise case: gradients
   // of 14,336 × 4,096 and 4,096 × 4,096 weights times both of their scales.

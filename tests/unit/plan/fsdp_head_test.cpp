@@ -1,5 +1,6 @@
 // A unit of the head ends before the loss, whoever calls the loss.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 #include <catch2/catch.hpp>
@@ -16,10 +17,12 @@ using namespace foregather::test;
 namespace {
 
 /// Gathers by unit and where the loss is computed, in the order of a steady step.
-std::vector<std::string> gathers_and_loss(Strategy strategy, bool loss_in_call) {
+std::vector<std::string> gathers_and_loss(Strategy strategy, bool loss_in_call,
+                                          std::optional<bool> reshards = true) {
   Workload workload = toy_workload(4);
   workload.parallel.strategy = strategy;
   workload.parallel.wrap = Wrap::block_embed_head;
+  workload.parallel.reshard_after_forward = reshards;
   workload.train.loss_in_call = loss_in_call;
   ModelConfig config = sample("tiny_llama");
   config.tied_embeddings = false;
@@ -59,4 +62,17 @@ TEST_CASE("the head's unit is gathered again behind the loss's backward") {
       return what.starts_with("backward gather");
     }));
   }
+}
+
+TEST_CASE("by default FSDP2 keeps the head's unit, whose backward comes next") {
+  const auto backward_gathers = [](std::optional<bool> reshards) {
+    std::vector<std::string> order = gathers_and_loss(Strategy::fsdp2, false, reshards);
+    std::erase_if(order, [](const std::string& what) { return !what.starts_with("backward g"); });
+    return order;
+  };
+  std::vector<std::string> all = backward_gathers(true);
+  REQUIRE(all.size() > 1);
+  all.erase(all.begin());
+  CHECK(backward_gathers({}) == all);
+  CHECK(backward_gathers(false).empty());
 }

@@ -74,6 +74,53 @@ TEST_CASE("offloading FSDP leaves neither shards nor optimizer states on the dev
   }
 }
 
+TEST_CASE("FSDP1 loads and casts an offloaded shard again where it is still gathered") {
+  Workload workload = toy_workload(8);
+  Parallel& parallel = workload.parallel;
+  parallel.strategy = Strategy::fsdp1;
+  parallel.offload = Offload::all;
+  const auto loads = [&](Fsdp1Sharding sharding) {
+    parallel.sharding = sharding;
+    const Result<Graph> graph = lower(toy_model({}), workload);
+    REQUIRE(graph.has_value());
+    int count = 0;
+    for (const HostThread& thread : graph->programs[0].threads)
+      for (const Action& action : thread.actions(Section::body))
+        if (action.kind == ActionKind::launch)
+          count += graph->ops[action.a].role == Role::offload &&
+                           graph->ops[action.a].kind == OpKind::host_to_device
+                       ? 1
+                       : 0;
+    return count;
+  };
+  // Root and three blocks, in the forward and in the backward.
+  CHECK(loads(Fsdp1Sharding::full_shard) == 8);
+  CHECK(loads(Fsdp1Sharding::shard_grad_op) == 8);
+  parallel.param_dtype = parallel.reduce_dtype = workload.train.compute = DType::f32;
+  CHECK(loads(Fsdp1Sharding::full_shard) == 7);
+  CHECK(loads(Fsdp1Sharding::shard_grad_op) == 4);
+}
+
+TEST_CASE("FSDP2 casts offloaded shards one by one, and holds one of them uncast at a time") {
+  Workload workload = toy_workload(8);
+  workload.parallel.offload = Offload::all;
+  const Result<Graph> graph = lower(toy_model({}), workload);
+  REQUIRE(graph.has_value());
+  int bound = 0, most = 0, casts = 0;
+  for (const HostThread& thread : graph->programs[0].threads)
+    for (const Action& action : thread.actions(Section::body)) {
+      if (action.kind == ActionKind::launch && graph->ops[action.a].role == Role::cast) ++casts;
+      const bool is_loaded =
+          (action.kind == ActionKind::alloc || action.kind == ActionKind::free) &&
+          graph->storages[action.a].cause == Cause::parameter_shard;
+      if (!is_loaded) continue;
+      bound += action.kind == ActionKind::alloc ? 1 : -1;
+      most = std::max(most, bound);
+    }
+  CHECK(most == 1);
+  CHECK(casts > 2 * static_cast<int>(graph->units.size()));
+}
+
 TEST_CASE("FSDP1 without shards and partial offloads are refused") {
   Workload workload = toy_workload(8);
   workload.parallel.offload = Offload::all;

@@ -216,6 +216,36 @@ TEST_CASE("a synchronisation before the first op waits for nothing that is launc
   CHECK(replayed(rebuilt(w.recording).graph).back() == 600);
 }
 
+TEST_CASE("a thread's wait before its first launch moves with the work that it waited for") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), backward = w.lane("1", "2");
+  const auto stream = w.lane("0", "7"), side = w.lane("0", "9");
+  w.call(host, "cudaLaunchKernel", 0, 5, 0);
+  w.call(host, "cudaEventRecord", 6, 7, 1);
+  w.call(backward, "cudaEventSynchronize", 10, 107, 2);
+  w.call(backward, "cudaLaunchKernel", 112, 117, 3);
+  w.kernel(stream, "gemm", 5, 105, 0);
+  w.kernel(side, "gemm", 120, 130, 3);
+  const auto step = rebuilt(w.recording);
+  CHECK(replayed(step.graph) == std::vector<Ns>{100, 125});
+  CHECK(replayed(step.graph, 2) == std::vector<Ns>{50, 70});
+}
+
+TEST_CASE("a call that rounding begins before the end of the one ahead of it is no part of that") {
+  const Ns end = GENERATE(105, 106);
+  CAPTURE(end);
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.call(host, "cudaLaunchKernel", 0, 5, 0);
+  w.call(host, "cudaDeviceSynchronize", 5, end, 1);
+  w.call(host, "cudaLaunchKernel", 105, 115, 2);
+  w.kernel(stream, "gemm", 2, 102, 0);
+  w.kernel(stream, "gemm", 112, 122, 2);
+  const auto step = rebuilt(w.recording);
+  CHECK(replayed(step.graph) == std::vector<Ns>{100, 120});
+  CHECK(replayed(step.graph, 2).back() == 65);
+}
+
 TEST_CASE("recorded waits reach back before the first op") {
   RecordingWriter w;
   const auto host = w.lane("1", "1"), compute = w.lane("0", "7"), comm = w.lane("0", "9");

@@ -35,3 +35,19 @@ TEST_CASE("doubles that cost nothing are warned of where they are made") {
         "--set train.float8=rowwise: compiled rowwise float8 makes its scales in doubles, which "
         "cost nothing here: h100_sxm has no compute.vector_f64");
 }
+
+TEST_CASE("a node that is assumed to have fewer GPUs than the links join is warned of") {
+  const sim::Hardware rack = sim::load_hardware("gb200").value();
+  const auto warned = [&](std::vector<std::string> sets) {
+    sets.emplace_back("parallel.world_size=72");
+    plan::Workload workload = workload_with(sets);
+    REQUIRE(plan::resolve_cluster(workload));
+    return tasks::machine_warnings(workload, rack);
+  };
+  CHECK(warned({}) == std::vector<std::string>{
+                          "--set parallel.world_size=72: 8 GPUs a node are assumed, but the links "
+                          "of gb200 join up to 72: set cluster.gpus_per_node"});
+  CHECK(warned({"cluster.gpus_per_node=72"}).empty());
+  CHECK(warned({"cluster.gpus_per_node=4"}).empty());
+  CHECK(warned({"cluster.nodes=9"}).empty());
+}

@@ -36,6 +36,16 @@ TEST_CASE("what-if: DeepCompile's own order stays where a change is no part of i
   changed(sample, {"delay=before-reduction:1ms", "reshard=never", "recompute=full"});
 }
 
+TEST_CASE("what-if: DeepCompile keeps its own order where the one given does nothing") {
+  const char* const sample = "openvla_deepcompile.toml";
+  const tasks::Summary before = changed(sample, {}).summary;
+  for (const char* order : {"order=memory", "order=list", "order=program"}) {
+    const tasks::Summary after = changed(sample, {order}).summary;
+    CHECK(after.step_time() == before.step_time());
+    CHECK(after.classes[0].memory.peaks.allocated == before.classes[0].memory.peaks.allocated);
+  }
+}
+
 TEST_CASE("what-if: a dump says that it has no prices") {
   const auto warns = [](const tasks::Outcome& outcome) {
     return !outcome.summary.warnings.empty() &&

@@ -474,8 +474,8 @@ fqns = ["experts"]
 
 TEST_CASE("FSDP1's hybrid sharding shards within a node, or as far as the workload says") {
   const auto resolved = [](std::vector<std::string> sets) {
-    sets.insert(sets.end(), {"model.config=m.json", "parallel.strategy=fsdp1",
-                             "parallel.sharding=hybrid_shard", "parallel.world_size=32"});
+    sets.insert(sets.begin(), {"model.config=m.json", "parallel.strategy=fsdp1",
+                               "parallel.sharding=hybrid_shard", "parallel.world_size=32"});
     Workload workload = read("[parallel]\n", sets);
     REQUIRE(resolve_cluster(workload).has_value());
     CHECK(workload.parallel.sharding == Fsdp1Sharding::full_shard);
@@ -484,4 +484,5 @@ TEST_CASE("FSDP1's hybrid sharding shards within a node, or as far as the worklo
   CHECK(resolved({}) == 8);
   CHECK(resolved({"cluster.gpus_per_node=4"}) == 4);
   CHECK(resolved({"parallel.shard_size=16"}) == 16);
+  CHECK(resolved({"parallel.strategy=fsdp2"}) == 32);
 }
