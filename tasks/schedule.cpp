@@ -188,6 +188,7 @@ Result<plan::Workload> read_recorded(const Sources& sources, const std::vector<s
                    problems.front().message);
   schedule.graph = std::move(recorded->rebuilt.graph);
   schedule.recorded = std::move(recorded->rebuilt.ranks);
+  schedule.group_sizes = std::move(recorded->rebuilt.group_sizes);
   schedule.is_one_recording = recorded->rebuilt.is_one_recording;
   schedule.replays_measured = !recorded->is_predicted;
   schedule.warnings = std::move(recorded->rebuilt.warnings);

@@ -61,6 +61,7 @@ struct Schedule {
   Bytes argument_bytes = 0;             ///< that the caller of the traced function holds
   /// Of a recorded run: what was measured of each class.
   std::vector<rebuild::RebuiltRank> recorded;
+  rebuild::GroupSizes group_sizes;        ///< see rebuild::Rebuilt
   bool is_one_recording = false;          ///< of all ranks, see rebuild::Rebuilt
   bool replays_measured = false;          ///< a recording, no prediction of our own
   std::optional<AsRecorded> as_recorded;  ///< of a recorded run that a what-if changed

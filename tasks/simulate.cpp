@@ -121,9 +121,20 @@ void begin_with_device(const Schedule& schedule, run::Run& run) {
   for (run::StepInfo& step : run.steps) step.begin = *first;
 }
 
+// Groups have the ranks that the recording names, not only those that were recorded.
+void state_group_sizes(const Schedule& schedule, run::Run& run) {
+  const Graph& graph = schedule.graph;
+  for (std::size_t c = 0; c < graph.communicators.size(); ++c) {
+    const Group& group = graph.at(graph.communicators[c].group);
+    const auto known = schedule.group_sizes.find(std::string(graph.text(group.name)));
+    if (known != schedule.group_sizes.end()) run.communicators[c].ranks = known->second;
+  }
+}
+
 // Bytes that the recording's own allocator held are not replayed.
 void fill_recorded(const Schedule& schedule, Outcome& outcome) {
   begin_with_device(schedule, outcome.run);
+  state_group_sizes(schedule, outcome.run);
   for (const rebuild::RebuiltRank& rank : schedule.recorded) {
     std::optional<ClockFigures> clock;
     if (rank.clock) clock = {rank.clock->offset, rank.clock->uncertainty};

@@ -17,6 +17,7 @@ void Fsdp2Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
   const bool is_kept = accumulates_in_place_ && !held.storage;
   const auto whole = tied_.take(row, share, owner, casts, is_kept ? &accumulators_[row] : nullptr);
   if (!whole) return;
+  if (accumulates_wider_) return accumulate_wider(row, *whole);
   if (!held.storage) {
     held = *whole;
     return;
@@ -112,13 +113,9 @@ bool Fsdp2Schedule::reshards_after_backward() const {
 void Fsdp2Schedule::post_backward(Fsdp2Unit& unit) {
   unit.is_reduced = true;
   lowering_.builder.host_delay(overhead::kHook);
-  if (has_accumulated_ && !accumulates_in_place_) accumulate_unsharded(unit);
   if (reshards_after_backward()) reshard(unit);
   if (lowering_.workload.parallel.backward_prefetch == Prefetch::post) prefetch_backward(unit);
-  if (lowering_.is_unsynchronised()) {
-    if (!has_accumulated_ && !accumulates_in_place_) cast_accumulated(unit);
-    return;
-  }
+  if (lowering_.is_unsynchronised()) return;
   // The compute stream waits for the oldest reduce-scatter before its input is dropped.
   drain_reduce_inputs(lowering_.workload.parallel.reduce_buffers - 1);
   if (unit.trained == 0) return;
@@ -128,32 +125,22 @@ void Fsdp2Schedule::post_backward(Fsdp2Unit& unit) {
 
 // --- accumulation without communication ---
 
-void Fsdp2Schedule::accumulate_unsharded(Fsdp2Unit& unit) {
+// Where a gradient is made: the first is cast, later ones are added to it as they are
+// (_set_unsharded_grad_dtypes).
+void Fsdp2Schedule::accumulate_wider(std::uint32_t row, const Buffer& gradient) {
   Lowering& low = lowering_;
-  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
-    Buffer& fresh = gradients_[row];
-    if (!fresh.storage) continue;
-    const Buffer& sum = accumulators_[row];
-    scratch_.assign({reads(fresh), updates(sum)});
-    low.launch(
-        {OpKind::elementwise,
-         Role::accumulate,
-         low.compute,
-         low.copy_cost(OpKind::elementwise, types_.reduced, fresh.bytes + sum.bytes, sum.bytes),
-         {}},
-        unit.owner, scratch_);
-    low.free(fresh);
-    fresh = {};
-  }
-}
-
-void Fsdp2Schedule::cast_accumulated(Fsdp2Unit& unit) {
-  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
-    Buffer& fresh = gradients_[row];
-    if (!fresh.storage) continue;
-    move_reduced(unit, Role::accumulate, fresh, accumulators_[row]);
-    fresh = {};
-  }
+  const Fsdp2Unit& unit = units_[low.layout.unit_of_parameter[row]];
+  const Buffer& sum = accumulators_[row];
+  if (!has_accumulated_) return move_reduced(unit, Role::accumulate, gradient, sum);
+  scratch_.assign({reads(gradient), updates(sum)});
+  low.launch(
+      {OpKind::elementwise,
+       Role::accumulate,
+       low.compute,
+       low.copy_cost(OpKind::elementwise, types_.reduced, gradient.bytes + sum.bytes, sum.bytes),
+       {}},
+      unit.owner, scratch_);
+  low.free(gradient);
 }
 
 // --- reduction ---
@@ -169,8 +156,7 @@ void Fsdp2Schedule::drain_reduce_inputs(std::size_t most) {
 
 void Fsdp2Schedule::fill_reduce_input(Fsdp2Unit& unit) {
   Lowering& low = lowering_;
-  std::vector<Buffer>& from =
-      has_accumulated_ && !accumulates_in_place_ ? accumulators_ : gradients_;
+  std::vector<Buffer>& from = accumulates_wider_ ? accumulators_ : gradients_;
   low.alloc(unit.reduce_input, low.compute);
   scratch_.clear();
   for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row)

@@ -1,5 +1,5 @@
 // FSDP2 (torch.distributed.fsdp.fully_shard): parameters sharded one by one, gathered and reduced a
-// group at a time. Follows PyTorch 2.13 (reference: PyTorch §C).
+// group at a time. Follows PyTorch 2.13 to 2.15 (reference: PyTorch §C).
 #pragma once
 
 #include <array>
@@ -107,8 +107,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   void post_backward(Fsdp2Unit& unit);
   void finalize(Fsdp2Unit& unit);
   bool reshards_after_backward() const;
-  void accumulate_unsharded(Fsdp2Unit& unit);
-  void cast_accumulated(Fsdp2Unit& unit);
+  void accumulate_wider(std::uint32_t row, const Buffer& gradient);
   void drain_reduce_inputs(std::size_t most);
   void reduce(Fsdp2Unit& unit);
   void fill_reduce_input(Fsdp2Unit& unit);
@@ -150,6 +149,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   };
   std::vector<LastPlace> last_place_;  ///< filled where gradients accumulate unsharded
   bool accumulates_in_place_ = false;  ///< no_sync and the gradient has the reduce dtype
+  bool accumulates_wider_ = false;     ///< … and has another, narrower one
   bool has_accumulated_ = false;       ///< accumulators_ hold gradients
   std::vector<OptimizedTensor> optimized_;
   std::vector<CommunicatorId> norm_;

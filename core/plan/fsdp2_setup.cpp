@@ -228,6 +228,7 @@ void Fsdp2Schedule::add_accumulators(ModuleWriter& modules) {
   const bool accumulates = train.no_sync && train.grad_accum > 1;
   if (!accumulates && !types_.casts_gradients()) return;
   accumulates_in_place_ = accumulates && types_.reduced == types_.gradient();
+  accumulates_wider_ = accumulates && !accumulates_in_place_;
   last_place_.resize(layout.parameters.size());
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m)
     for (ParameterIndex p = 0; p < lowering_.tape_of(m).parameters.size(); ++p)

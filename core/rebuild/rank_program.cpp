@@ -138,8 +138,9 @@ class ProgramWriting {
       std::vector<std::uint32_t> members;
       // The members that are known: this rank.
       members.push_back(rank_);
-      const GroupId group =
-          b_.group(fmt::format("{} of rank {}, {} ranks", name, rank_, ranks), members, 1);
+      const std::string group_name = fmt::format("{} of rank {}, {} ranks", name, rank_, ranks);
+      const GroupId group = b_.group(group_name, members, 1);
+      around_.group_sizes[group_name] = ranks;
       known->second =
           b_.communicator(fmt::format("{} of rank {}, stream {}", name, rank_,
                                       lane_name(timeline_.streams[recorded.stream].lane)),

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/ir/builder.h"
@@ -17,6 +19,7 @@ struct RankSurroundings {
   const std::vector<std::optional<Meeting>>& meetings;  ///< by op of the timeline
   const std::vector<CommunicatorId>& communicators;     ///< by chain of the meetings
   const std::vector<Ns>& usual;                         ///< by op of the timeline: usual_times()
+  std::map<std::string, std::uint32_t>& group_sizes;    ///< Rebuilt::group_sizes, to be added to
 };
 
 /// Appends the program of one rank: ops with fixed times, host threads with their calls.

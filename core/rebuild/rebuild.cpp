@@ -27,7 +27,7 @@ constexpr Ns kLongest = Ns{30} * 24 * 3600 * 1'000'000'000;
 
 // One for each chain of collectives in which recorded ranks meet.
 std::vector<CommunicatorId> add_communicators(const RankTimelines& ranks,
-                                              const MatchedCollectives& matched,
+                                              const MatchedCollectives& matched, GroupSizes& sizes,
                                               GraphBuilder& builder) {
   std::vector<CommunicatorId> communicators;
   std::map<std::string, int> streams;
@@ -39,8 +39,9 @@ std::vector<CommunicatorId> add_communicators(const RankTimelines& ranks,
     const int copy = streams[chain.group]++;
     const std::string name =
         copy == 0 ? chain.group : fmt::format("{} stream {}", chain.group, copy);
-    communicators.push_back(builder.communicator(
-        name, builder.group(fmt::format("{}, {} ranks", name, chain.size), members, 1)));
+    const std::string group = fmt::format("{}, {} ranks", name, chain.size);
+    communicators.push_back(builder.communicator(name, builder.group(group, members, 1)));
+    sizes[group] = chain.size;
   }
   return communicators;
 }
@@ -104,7 +105,8 @@ Result<Rebuilt> rebuild_ranks(std::span<const run::Recording* const> recordings,
   rebuilt.warnings = std::move(together.warnings);
   GraphBuilder builder;
   builder.graph().world_size = world_size;
-  const auto shared = add_communicators(timelines, together.matched.front(), builder);
+  const auto shared =
+      add_communicators(timelines, together.matched.front(), rebuilt.group_sizes, builder);
   std::optional<Ns> first;
   const auto begin = [&](std::size_t i) {
     return timelines[i]->begin + epochs[i] - together.clocks[i]->offset;
@@ -117,8 +119,8 @@ Result<Rebuilt> rebuild_ranks(std::span<const run::Recording* const> recordings,
     rank.matched = std::count_if(meetings[i].begin(), meetings[i].end(),
                                  [](const auto& meeting) { return meeting.has_value(); });
     RankClass rank_class;
-    rank_class.program =
-        add_program(*timelines[i], {world_size, meetings[i], shared, usual[i]}, builder);
+    rank_class.program = add_program(
+        *timelines[i], {world_size, meetings[i], shared, usual[i], rebuilt.group_sizes}, builder);
     rank_class.name = builder.graph().strings.intern(fmt::format("rank {}", rank.rank));
     if (rank.clock) rank_class.start_delay = begin(i) - *first;
     builder.rank_class(rank_class, std::array{rank.rank});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,10 +29,15 @@ struct RebuiltRank {
   std::int64_t matched = 0;  ///< collectives in which it meets other recorded ranks
 };
 
+/// By name of a group: its ranks as recorded. The graph's group has those of which there is a
+/// recording.
+using GroupSizes = std::map<std::string, std::uint32_t>;
+
 struct Rebuilt {
   Graph graph;
   std::vector<RebuiltRank> ranks;  ///< as Graph::classes
-  bool is_one_recording = false;   ///< of all ranks: the step of each begins with the first of all
+  GroupSizes group_sizes;
+  bool is_one_recording = false;  ///< of all ranks: the step of each begins with the first of all
   std::vector<std::string> warnings;
 };
 

@@ -171,6 +171,17 @@ class Joining {
     }
   }
 
+  // Does an op come behind the last one of a stream, though it begins before that ends? By rounding
+  // to whole microseconds, or as a programmatic launch, which may begin while the kernel before it
+  // runs out. What lies longer beside another op is work of its own.
+  bool follows(const RecordedStream& stream, const RecordedOp& op) const {
+    const RecordedOp& before = timeline_.ops[stream.ops.back()];
+    const Ns overlap = before.end - op.start;
+    if (before.end > op.end) return false;
+    return overlap <= kRounding ||
+           2 * overlap <= std::min(op.end - op.start, before.end - before.start);
+  }
+
   // Each op goes to the stream of its lane that has been idle longest, or to a new one.
   void add_streams() {
     using Free = std::pair<Ns, std::uint32_t>;
@@ -180,10 +191,8 @@ class Joining {
       RecordedOp& op = timeline_.ops[i];
       const run::LaneRow lane = recording_.activities.lane[op.activity.row()];
       auto& free = lanes[lane.row()];
-      // Whole microseconds: an op may begin a little before the one before it ends.
-      if (!free.empty() && free.top().first > op.start &&
-          free.top().first <= std::min(op.start + kRounding, op.end))
-        op.start = free.top().first;
+      if (!free.empty() && follows(timeline_.streams[free.top().second], op))
+        op.start = std::max(op.start, free.top().first);
       if (free.empty() || free.top().first > op.start) {
         op.stream = static_cast<std::uint32_t>(timeline_.streams.size());
         timeline_.streams.push_back({lane, {}});

@@ -81,4 +81,25 @@ TEST_CASE("FSDP2 casts gradients to another dtype of the same size") {
   CHECK(casts("fp16") > 0);
 }
 
+TEST_CASE("without communication FSDP2 widens each gradient where it is made") {
+  const Graph graph = sample("tiny_fsdp2", {"train.precision=bf16", "parallel.param_dtype=bf16",
+                                            "parallel.reduce_dtype=fp32", "train.grad_accum=3",
+                                            "train.no_sync=true"})
+                          .graph;
+  CHECK(validate(graph).empty());
+  int narrow = 0, most = 0, made = 0;
+  for (const HostThread& thread : graph.programs[0].threads)
+    for (const Action& action : thread.actions(Section::body)) {
+      if (action.kind != ActionKind::alloc && action.kind != ActionKind::free) continue;
+      const Storage& storage = graph.storages[action.a];
+      if (storage.cause != Cause::gradient || graph.text(storage.name) == "accumulated gradient")
+        continue;
+      narrow += action.kind == ActionKind::alloc ? 1 : -1;
+      made += action.kind == ActionKind::alloc ? 1 : 0;
+      most = std::max(most, narrow);
+    }
+  CHECK(made > 30);
+  CHECK(most <= 2);
+}
+
 }  // namespace foregather::test

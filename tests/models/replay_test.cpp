@@ -182,6 +182,15 @@ TEST_CASE("a recorded rank that is late makes the others wait") {
   }
 }
 
+TEST_CASE("groups of a rank that was recorded alone have all the ranks that the recording names") {
+  const auto path = shared_data("kineto/hta/data__nccl_parser_config__nccl_data.json.gz");
+  if (!path) FOREGATHER_SKIP("the shared traces are absent");
+  const tasks::Outcome outcome = replayed_what_if({path->string()}, {});
+  REQUIRE_FALSE(outcome.summary.collectives.empty());
+  for (const tasks::CollectiveFigure& collective : outcome.summary.collectives)
+    CHECK(collective.ranks > 1);
+}
+
 TEST_CASE("the ideal step of the straggling pipeline is the published one") {
   const auto root = shared_data("pipeline/straggler/data__timeline-ST.json.gz");
   if (!root) FOREGATHER_SKIP("the shared timeline is absent");

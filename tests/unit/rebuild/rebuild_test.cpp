@@ -216,6 +216,29 @@ TEST_CASE("a synchronisation before the first op waits for nothing that is launc
   CHECK(replayed(rebuilt(w.recording).graph).back() == 600);
 }
 
+TEST_CASE("a kernel that begins while the one before it runs out stays behind that") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    w.call(host, "cudaLaunchKernelExC", 2 * i, 2 * i + 1, i);
+    w.kernel(stream, "gemm", 10 + 96 * i, 110 + 96 * i, i);
+  }
+  const auto step = rebuilt(w.recording);
+  CHECK(step.ranks[0].streams == 1);
+  CHECK(replayed(step.graph) == std::vector<Ns>{100, 196, 292, 388});
+  CHECK(replayed(step.graph, 2).back() == 194);
+}
+
+TEST_CASE("a kernel that runs beside most of another one has a stream of its own") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.call(host, "cudaLaunchKernel", 0, 1, 0);
+  w.call(host, "cudaLaunchKernel", 2, 3, 1);
+  w.kernel(stream, "gemm", 10, 110, 0);
+  w.kernel(stream, "gemm", 40, 130, 1);
+  CHECK(rebuilt(w.recording).ranks[0].streams == 2);
+}
+
 TEST_CASE("a thread's wait before its first launch moves with the work that it waited for") {
   RecordingWriter w;
   const auto host = w.lane("1", "1"), backward = w.lane("1", "2");
