@@ -211,6 +211,8 @@ class TorchtitanReader {
       if (std::erase_if(config_.keys, [&](const ForeignKey& known) { return known.name == key; }) >
           0)
         config_.ignored.push_back(fmt::format("what {} stands for (nothing is sharded)", key));
+    std::erase_if(config_.keys,
+                  [](const ForeignKey& known) { return known.name == "parallel.wrap"; });
     if (std::exchange(gathers_float8_, false))
       config_.ignored.emplace_back("enable_fsdp_float8_all_gather (nothing is sharded)");
   }
@@ -266,8 +268,10 @@ class TorchtitanReader {
     give("train.activation_checkpointing", mode, at);
   }
 
-  // The model's blocks are compiled one by one, the loss by itself.
+  // The model's blocks are compiled one by one, the loss by itself. Files have the table since pull
+  // request 1608 (August 2025), which came after 1094: that wraps the embedding, norm and head.
   void compile(const toml::table& table) {
+    give("parallel.wrap", std::string("block_embed_head"), &table);
     bool enabled = false, blocks = true, loss = true;
     const toml::node* at = nullptr;
     for (const auto& [key, node] : table) {

@@ -21,10 +21,12 @@ struct Change {
 
 constexpr Change kDeletesLogits{391, {2024, 6}};
 constexpr Change kCompilesLoss{1033, {2025, 4}};
+constexpr Change kWrapsEnds{1500, {2025, 8}};
 constexpr Change kGroupsKeys{2259, {2026, 1}};
 constexpr int kTorchtitanKeepsAbsolutes = 701;
 constexpr int kTorchtitanDropsAbsolutes = 820;
-constexpr std::pair kTorchThen{2, 8};  // when it compiled its loss
+constexpr std::pair kTorchThen{2, 8};       // when it compiled its loss
+constexpr std::pair kTorchWrapsEnds{2, 10};  // later than torchtitan wrapped the ends
 constexpr std::pair kTorchFusesNorms{2, 9};
 constexpr std::int64_t kLitgptMicroBatches = 512 / 8 / 4;  // of its pretrain.py
 constexpr std::int64_t kLitgptLoraBatch = 128;             // of its finetune/lora.py
@@ -66,6 +68,7 @@ RowScript torchtitan_script(const MeasuredRow& row) {
       gpu.find("b200") != std::string::npos || gpu.find("b300") != std::string::npos;
   script.fuses_norms = torch ? *torch >= kTorchFusesNorms : is_blackwell;
   script.groups_keys = comes_after(kGroupsKeys, row).value_or(false);
+  script.wraps_ends = comes_after(kWrapsEnds, row).value_or(torch && *torch >= kTorchWrapsEnds);
   script.turns_complex = lower(row.config).find("qwen") == std::string::npos;
   script.keeps_absolutes =
       request && *request >= kTorchtitanKeepsAbsolutes && *request < kTorchtitanDropsAbsolutes;

@@ -21,6 +21,7 @@ struct RowScript {
   bool turns_complex = false;     ///< torchtitan's rotary embedding
   bool fuses_norms = false;       ///< RMSNorm, though it is not compiled
   bool groups_keys = false;       ///< hands attention keys and values as they are
+  bool wraps_ends = false;        ///< FSDP2 units of the embedding, and of norm and head
   bool calls_loss = false;        ///< by itself, with what the model returned
   bool keeps_absolutes = false;   ///< Train::keep_absolute_values
   bool mixes_frozen = false;      ///< FSDP1's flat parameters hold adapters, too (use_orig_params)
@@ -65,7 +66,9 @@ struct RowScript {
 /// - torchtitan, and torchao's tables, which it made: deletes its logits since pull request 391
 ///   (June 2024), before which the model returned them in fp32; compiles the loss with the model
 ///   since 1033 (April 2025, when PyTorch's main was 2.8); hands keys and values to attention as
-///   they are since 2259 (January 2026); its nn.RMSNorm is one kernel from PyTorch 2.9 on. A date
+///   they are since 2259 (January 2026); wraps the embedding, and norm and head, since 1094 (August
+///   2025, opened in April: its number tells nothing; those opened in August begin at 1500), before
+///   which they were the root's; its nn.RMSNorm is one kernel from PyTorch 2.9 on. A date
 ///   in source or notes goes before the number, which is of when the request was opened. Its Llama
 ///   and DeepSeek multiply by complex numbers for positions, its Qwen3
 ///   (models/qwen3/model/model.py) does not. Pull requests 701 to 819 kept the absolute values of

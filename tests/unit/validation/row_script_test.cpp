@@ -410,6 +410,26 @@ TEST_CASE("torchtitan's newer scripts fuse their norms and group their keys") {
   }
 }
 
+TEST_CASE("torchtitan wraps the embedding and the head since August 2025") {
+  MeasuredRow row = full_row();
+  row.strategy = "fsdp2";
+  const auto wraps = [&](const char* source, const char* notes) {
+    row.source = source;
+    row.notes = notes;
+    return sets(*workload_of(row), "parallel.wrap");
+  };
+  constexpr const char* kSource = "https://github.com/pytorch/torchtitan/pull/";
+  CHECK(wraps((kSource + std::string("1741")).c_str(), ""));
+  CHECK_FALSE(wraps((kSource + std::string("1300")).c_str(), ""));
+  CHECK(wraps((kSource + std::string("1300")).c_str(), "2025-09-02"));
+  CHECK_FALSE(wraps("https://github.com/pytorch/torchtitan", "2025-06-18"));
+  CHECK_FALSE(wraps("https://github.com/pytorch/torchtitan", "torch 2.9 nightly"));
+  CHECK(wraps("https://github.com/pytorch/torchtitan", "torch 2.11"));
+  CHECK_FALSE(wraps("https://github.com/someone/else", "torch 2.11"));
+  row.strategy = "ddp";
+  CHECK_FALSE(wraps("https://github.com/pytorch/torchtitan", "torch 2.11"));
+}
+
 TEST_CASE("FlashAttention-2 is what sdpa was before PyTorch 2.11, and 3 and 4 are cuDNN's equals") {
   MeasuredRow row = full_row();
   const auto kernels = [&](const char* gpu, const char* attention, const char* notes) {

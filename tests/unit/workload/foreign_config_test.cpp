@@ -435,6 +435,7 @@ precompute_float8_dynamic_scale_for_fsdp = true
 )",
                             {});
   CHECK(old.train.compile == Compile::per_block);
+  CHECK(old.parallel.wrap == Wrap::block);
   CHECK(old.train.float8 == Float8::tensorwise);
   CHECK(old.train.float8_all_gather);
   CHECK(ignores(old, "float8.precompute_float8_dynamic_scale_for_fsdp"));
@@ -456,6 +457,7 @@ fqns = ["experts"]
                               {});
   CHECK(newer.train.compile == Compile::per_block);
   CHECK(newer.train.compile_loss);
+  CHECK(newer.parallel.wrap == Wrap::block_embed_head);
   CHECK(newer.train.float8 == Float8::rowwise);
   CHECK_FALSE(newer.train.float8_all_gather);
   for (const char* key :
