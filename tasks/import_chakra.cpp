@@ -172,6 +172,6 @@ const Importer kChakraImporter{"a Chakra execution trace",
                                [](std::string_view head) {
                                  return traces::is_chakra_et(head) || traces::is_chakra_json(head);
                                },
-                               import_chakra};
+                               import_chakra, false};
 
 }  // namespace foregather::tasks

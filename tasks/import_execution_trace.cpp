@@ -104,6 +104,6 @@ Result<ImportedFile> import_execution_trace(const ImportSource& source) {
 }  // namespace
 
 const Importer kExecutionTraceImporter{"a PyTorch execution trace (JSON)",
-                                       traces::is_execution_trace, import_execution_trace};
+                                       traces::is_execution_trace, import_execution_trace, false};
 
 }  // namespace foregather::tasks

@@ -180,10 +180,16 @@ ValueIndex fused_attention(TapeBuilder& t, const LayerContext& context, const He
   return saved.out;
 }
 
-/// LitGPT's Llama and GPT-NeoX make their query by torch.cat, which lays it out by heads.
+/// torch.cat of what is turned and the rest lays a query out by heads: where a part of each head is
+/// turned, and in LitGPT's Llama, GPT-NeoX and Phi-3 also where all of it is.
 bool is_query_by_heads(const ModelConfig& config) {
   using Family = ModelConfig::Family;
-  return config.fused_qkv && (config.family == Family::llama || config.family == Family::gpt_neox);
+  if (config.latent.kv_rank > 0) return false;
+  if (config.family == Family::phi3) return true;
+  if (config.fused_qkv && (config.family == Family::llama || config.family == Family::gpt_neox))
+    return true;
+  return config.positions == ModelConfig::Positions::rotary &&
+         rotary_width(config) < config.head_dim;
 }
 
 // --- eager attention ---

@@ -160,10 +160,13 @@ ValueIndex attention_of_block(TapeBuilder& t, const LayerContext& context, Value
   }
   if (context.train.held_outputs == HeldOutputs::cache && c.causal)
     t.return_beside_output({heads.key, heads.value});
-  // Llama computes the softmax in fp32, GPT-like models, encoders and GPT-OSS as it comes.
-  const bool softmax_in_f32 = !c.sinks && (c.norm != ModelConfig::Norm::layer ||
-                                           c.positions == ModelConfig::Positions::rotary ||
-                                           c.family == ModelConfig::Family::opt);
+  // Llama computes the softmax in fp32, as do OPT and MPT; GPT-like models, encoders, Falcon and
+  // GPT-OSS as it comes.
+  using Family = ModelConfig::Family;
+  const bool softmax_in_f32 =
+      !c.sinks && c.family != Family::falcon &&
+      (c.norm != ModelConfig::Norm::layer || c.positions == ModelConfig::Positions::rotary ||
+       c.family == Family::opt || c.family == Family::mpt);
   AttentionLocals locals;
   const ValueIndex out = attend(t, context, heads, {softmax_in_f32}, locals);
   locals.in_attention.push_back(x);

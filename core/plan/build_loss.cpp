@@ -118,7 +118,10 @@ LossInput causal_input(TapeBuilder& t, const LayerContext& context, ValueIndex l
 
 LossInput masked_input(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
   if (context.train.held_outputs != HeldOutputs::none) t.return_beside_output({logits});
-  return {logits, {given(t, "labels", context.tokens, DType::i64), {}}, {logits}};
+  // log_softmax and nll_loss run in fp32 under autocast (aten/src/ATen/autocast_mode.h).
+  const ValueIndex wide =
+      context.train.autocast ? cast(t, logits, DType::f32, "logits fp32") : logits;
+  return {wide, {given(t, "labels", context.tokens, DType::i64), {}}, {logits, wide}};
 }
 
 // nll_loss(log_softmax(logits), ids); frames hold `held` until it returns.

@@ -142,6 +142,7 @@ struct ModelConfig {
   bool output_bias = false;  ///< of the attention's output projection
   bool mlp_bias = false;
   bool sinks = false;       ///< GPT-OSS: of each head a logit that takes part in the softmax
+  bool has_sdpa = true;     ///< transformers' class runs scaled_dot_product_attention
   bool qk_norm = false;     ///< a norm over each head's query and key (Qwen3)
   bool fused_gelu = false;  ///< GPT-2: torch's gelu kernel instead of Hugging Face's gelu_new chain
   double attention_dropout = 0, residual_dropout = 0, embedding_dropout = 0;

@@ -104,10 +104,18 @@ std::vector<std::string> model_warnings(const ModelConfig& config, const Train& 
     warnings.push_back(
         "train.lora_targets: stacked experts and routers get no adapters, which PEFT gives them "
         "since transformers 5: the linears alone are adapted");
-  if (config.window > 0 && config.window < train.seq_len)
+  // Eager attention computes all scores in any case.
+  const bool is_sdpa = train.attention == Attention::sdpa || train.attention == Attention::cudnn;
+  if (config.window > 0 && config.window < train.seq_len && train.attention == Attention::flash)
     warnings.push_back(fmt::format(
         "the sliding_window of {} is {} tokens, but attention is simulated over all {} of "
         "train.seq_len: it may be faster",
+        config.model_type, config.window, train.seq_len));
+  if (config.window > 0 && config.window <= train.seq_len && is_sdpa)
+    warnings.push_back(fmt::format(
+        "the sliding_window of {} is {} tokens of the {} of train.seq_len, for which transformers "
+        "gives SDPA a mask: such layers are simulated without, as causal attention, but run slower "
+        "and keep the mask and repeated keys and values; \"flash\" needs none",
         config.model_type, config.window, train.seq_len));
   return warnings;
 }

@@ -207,11 +207,13 @@ std::vector<Family> make_families() {
   FamilyKeys gemma_keys;
   gemma_keys.activation = "hidden_activation hidden_act";
   add({"gemma", "GemmaForCausalLM", gemma_keys, kGemma, gemma(false, false), read_attention_bias});
+  ModelConfig gemma2 = gemma(true, false);
+  gemma2.has_sdpa = false;  // for its soft caps
   add({"gemma2",
        "Gemma2ForCausalLM",
        gemma_keys,
        {2304, 26, 8, 4, 256, 9216, 256000, 8192, 0, "gelu_pytorch_tanh"},
-       gemma(true, false),
+       gemma2,
        read_attention_bias});
   add({"gemma3_text",
        "Gemma3ForCausalLM",

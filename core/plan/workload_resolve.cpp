@@ -80,6 +80,17 @@ void resolve_deepcompile(Workload& workload) {
   if (!workload.is_set("parallel.reduce_dtype")) parallel.reduce_dtype = parallel.param_dtype;
 }
 
+// Where a model has no SDPA (_supports_sdpa), transformers runs eager attention.
+void resolve_sdpa(Workload& workload, const ModelConfig& model) {
+  Attention& attention = workload.train.attention;
+  if (model.has_sdpa || attention != Attention::sdpa) return;
+  attention = Attention::eager;
+  workload.warnings.push_back(
+      fmt::format("{}: {} has no SDPA in transformers: eager attention, which train.attention = "
+                  "\"flash\" goes around",
+                  workload.place_of({"train.attention", "model.config"}), model.model_type));
+}
+
 // No SDPA knows sinks (GptOssPreTrainedModel, _supports_sdpa): a FlashAttention does, in 16 bits.
 Status resolve_sinks(Workload& workload, const ModelConfig& model) {
   Attention& attention = workload.train.attention;
@@ -176,6 +187,7 @@ Status resolve_workload(Workload& workload, const ModelConfig& model) {
     workload.train.seq_len = std::min(model.max_positions, kLongestDefault);
   resolve_auto_sizes(workload.zero, model.hidden);
   resolve_deepcompile(workload);
+  resolve_sdpa(workload, model);
   if (const Status resolved = resolve_sinks(workload, model); !resolved) return resolved;
   // DDP's mixed precision, and what gathers fp32.
   const bool is_mixed = workload.train.compute != DType::f32;

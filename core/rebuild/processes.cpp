@@ -205,6 +205,11 @@ std::vector<RecordingPointer> one_a_rank(std::span<const RecordingPointer> files
     }
     joined.push_back(std::move(whole));
   }
+  // Shells name files in another order (rank10 before rank2). Ranks that no file says follow from
+  // it.
+  const auto rank = [](const RecordingPointer& recording) { return recording->rank; };
+  if (std::ranges::all_of(joined, [&](const auto& each) { return rank(each).has_value(); }))
+    std::ranges::stable_sort(joined, {}, rank);
   return joined;
 }
 

@@ -30,7 +30,7 @@ void add_times(const Session& session, std::size_t side, const run::OpRecord& op
 }
 
 void add_met(const Session& session, const Span& span, Rows& rows) {
-  const compare::MatchedGroup* group = session.group_of(span.side, run::OpRow(span.row));
+  const compare::MatchedGroup* group = session.group_of(span.side, run::OpRow(span.row), span.pair);
   if (group == nullptr) return;
   if (!group->level) {
     rows.emplace_back("met", "nothing on the other side");

@@ -49,7 +49,7 @@ bool Document::has_memory() const {
 std::optional<Span> Document::counterpart(const Span& span) const {
   if (span.kind == SpanKind::call) return std::nullopt;
   const run::OpRow op(span.row);
-  const auto pair = session.pair_of(span.side, op);
+  const auto pair = session.pair_of(span.side, op, span.pair);
   if (!pair || !session.pairs()[*pair].matching) return std::nullopt;
   const compare::Matching& matching = *session.pairs()[*pair].matching;
   const std::size_t first =
@@ -57,14 +57,14 @@ std::optional<Span> Document::counterpart(const Span& span) const {
   const ResidualRow& row = residuals.of(*pair, matching.group_of[span.side][span.row - first]);
   const run::OpRow other = span.side == 0 ? row.second : row.first;
   if (!other) return std::nullopt;
-  return Span{1 - span.side, SpanKind::op, other.row()};
+  return Span{1 - span.side, SpanKind::op, other.row(), pair};
 }
 
 std::optional<Document::Place> Document::place_of(const Span& span) const {
   const TimeRange range = range_of(session, span);
   for (std::size_t l = 0; l < lanes.size(); ++l) {
     const LaneSide& side = lanes[l].sides[span.side];
-    if (side.kind != span.kind) continue;
+    if (side.kind != span.kind || (span.pair && lanes[l].pair != *span.pair)) continue;
     for (std::size_t t = 0; t < side.tracks.size(); ++t) {
       const Track& track = side.tracks[t];
       for (std::size_t at = track.first_after(range.begin);

@@ -55,7 +55,12 @@ struct Span {
   std::size_t side = 0;
   SpanKind kind = SpanKind::op;
   std::uint32_t row = 0;  ///< of Run::ops or Run::calls
-  friend bool operator==(const Span&, const Span&) = default;
+  /// Of whose lane it is: an op of a prediction stands for many ranks. Absent: of the first.
+  std::optional<std::size_t> pair = std::nullopt;
+  /// The same op, in whichever lane.
+  friend bool operator==(const Span& a, const Span& b) {
+    return a.side == b.side && a.kind == b.kind && a.row == b.row;
+  }
 };
 
 /// The times that the span has on the axis.

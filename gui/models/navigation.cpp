@@ -12,7 +12,8 @@ std::optional<Span> neighbour(const Document& document, const Span& span, bool n
   const LaneSide& side = document.lanes[place->lane].sides[place->side];
   const Track& track = side.tracks[place->track];
   if (next ? place->span + 1 >= track.size() : place->span == 0) return std::nullopt;
-  return Span{span.side, span.kind, track.item(next ? place->span + 1 : place->span - 1)};
+  return Span{span.side, span.kind, track.item(next ? place->span + 1 : place->span - 1),
+              document.lanes[place->lane].pair};
 }
 
 std::optional<Span> followed(const Document& document, const Span& span, bool forward) {
@@ -20,15 +21,19 @@ std::optional<Span> followed(const Document& document, const Span& span, bool fo
   for (const FlowKind kind : {FlowKind::wait, FlowKind::gather, FlowKind::launch})
     for (const Flow& flow : flows) {
       if (flow.kind != kind) continue;
-      if (forward && flow.from == span && flow.to != span) return flow.to;
-      if (!forward && flow.to == span && flow.from != span) return flow.from;
+      const bool leads_on =
+          forward ? flow.from == span && flow.to != span : flow.to == span && flow.from != span;
+      if (!leads_on) continue;
+      Span end = forward ? flow.to : flow.from;
+      end.pair = span.pair;
+      return end;
     }
   return std::nullopt;
 }
 
 Span span_of(const ResidualRow& row) {
-  return row.second ? Span{1, SpanKind::op, row.second.row()}
-                    : Span{0, SpanKind::op, row.first.row()};
+  return row.second ? Span{1, SpanKind::op, row.second.row(), row.pair}
+                    : Span{0, SpanKind::op, row.first.row(), row.pair};
 }
 
 TimeRange range_around(const Document& document, const Span& span) {
@@ -73,6 +78,8 @@ ViewState continued_view(const ViewState& view, const Document& old, const Docum
            full_name(now.session, span) == full_name(old.session, span);
   };
   if (next.selected && !is_there(*next.selected)) next.selected.reset();
+  if (next.selected && next.selected->pair >= now.session.pairs().size())
+    next.selected->pair.reset();
   return next;
 }
 

@@ -238,15 +238,20 @@ void Session::set_axis() {
   extend(steps_of_hosts_, steps_.begin, steps_.end);
 }
 
-std::optional<std::size_t> Session::pair_of(std::size_t side, run::OpRow op) const {
-  for (std::size_t p = 0; p < pairs_.size(); ++p)
-    if (pairs_[p].sides[side] && pairs_[p].sides[side]->step == run(side).ops.step[op.row()])
-      return p;
-  return std::nullopt;
+std::optional<std::size_t> Session::pair_of(std::size_t side, run::OpRow op,
+                                            std::optional<std::size_t> wanted) const {
+  const auto has_step = [&](const RankPair& pair) {
+    return pair.sides[side] && pair.sides[side]->step == run(side).ops.step[op.row()];
+  };
+  if (wanted && *wanted < pairs_.size() && has_step(pairs_[*wanted])) return wanted;
+  const auto first = std::ranges::find_if(pairs_, has_step);
+  if (first == pairs_.end()) return std::nullopt;
+  return static_cast<std::size_t>(first - pairs_.begin());
 }
 
-const compare::MatchedGroup* Session::group_of(std::size_t side, run::OpRow op) const {
-  const auto pair = pair_of(side, op);
+const compare::MatchedGroup* Session::group_of(std::size_t side, run::OpRow op,
+                                               std::optional<std::size_t> wanted) const {
+  const auto pair = pair_of(side, op, wanted);
   if (!pair || !pairs_[*pair].matching) return nullptr;
   const compare::Matching& matching = *pairs_[*pair].matching;
   const std::size_t first = run::ops_of(run(side), run(side).ops.step[op.row()]).first;

@@ -78,10 +78,13 @@ class Session {
   bool is_shown(std::size_t side, run::StepRow step) const { return is_shown_[side][step.row()]; }
   /// False for a recording, as a pipeline's timeline, that does not say when ops were launched.
   bool knows_launches(std::size_t side) const { return knows_launches_[side]; }
-  /// The pair and step of an op; absent if its step is none that figures are of.
-  std::optional<std::size_t> pair_of(std::size_t side, run::OpRow op) const;
-  /// The matched group of an op, absent where it was not compared.
-  const compare::MatchedGroup* group_of(std::size_t side, run::OpRow op) const;
+  /// The pair of an op, `wanted` if that has its step; absent if its step is none that figures are
+  /// of.
+  std::optional<std::size_t> pair_of(std::size_t side, run::OpRow op,
+                                     std::optional<std::size_t> wanted) const;
+  /// The matched group of an op in that pair, absent where it was not compared.
+  const compare::MatchedGroup* group_of(std::size_t side, run::OpRow op,
+                                        std::optional<std::size_t> wanted) const;
 
  private:
   bool is_of_rank(const RankPair& pair, std::uint32_t rank) const;

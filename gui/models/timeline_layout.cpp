@@ -103,9 +103,12 @@ std::optional<Span> span_at(const TimelineLayout& layout, const std::vector<Lane
                             Ns time, Ns slack) {
   const auto at = hit(layout, lanes, y);
   if (!at) return std::nullopt;
-  const LaneSide& side = lanes[layout.rows[at->row].lane].sides[at->side];
+  const Lane& lane = lanes[layout.rows[at->row].lane];
+  const LaneSide& side = lane.sides[at->side];
   const Track& track = side.tracks[at->track];
-  const auto span = [&](std::size_t found) { return Span{at->side, side.kind, track.item(found)}; };
+  const auto span = [&](std::size_t found) {
+    return Span{at->side, side.kind, track.item(found), lane.pair};
+  };
   if (const std::size_t exact = track.at(time); exact < track.size()) return span(exact);
   const std::size_t first = track.first_after(time - slack);
   if (first == track.size() || track.begin(first) > time + slack) return std::nullopt;

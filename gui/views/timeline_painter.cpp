@@ -210,7 +210,7 @@ void TimelinePainter::paint_links(QPainter& painter, const QRectF& area, const S
     track.cells(axis.range, axis.pixel(), [&](const Track::Cell& cell) {
       const double width = x_of(area, axis, cell.end) - x_of(area, axis, cell.begin);
       if (!cell.is_single() || width < kLinkWidth) return;
-      const Span span{1, SpanKind::op, track.item(cell.first)};
+      const Span span{1, SpanKind::op, track.item(cell.first), lane.pair};
       const auto met = scene.document.counterpart(span);
       if (!met) return;
       const TimeRange there = range_of(scene.document.session, *met);
@@ -218,7 +218,9 @@ void TimelinePainter::paint_links(QPainter& painter, const QRectF& area, const S
       if (there.begin < axis.range.begin || there.begin > axis.range.end ||
           cell.begin < axis.range.begin)
         return;
-      const bool is_chosen = scene.view.selected == span || scene.view.selected == *met;
+      const auto& selected = scene.view.selected;
+      const bool is_chosen = selected && (*selected == span || *selected == *met) &&
+                             selected->pair.value_or(lane.pair) == lane.pair;
       painter.setPen(QPen(is_chosen ? scene.theme.text : scene.theme.faint, is_chosen ? 2 : 0.8));
       painter.drawLine(QPointF(x_of(area, axis, there.begin), upper),
                        QPointF(x_of(area, axis, cell.begin), lower));
@@ -249,7 +251,10 @@ void TimelinePainter::paint_flows(QPainter& painter, const QRectF& area, const S
   if (!scene.view.selected) return;
   const TimeAxis axis = axis_of(area, scene.view);
   const auto point = [&](const Span& span, Ns time) -> std::optional<QPointF> {
-    const auto place = scene.document.place_of(span);
+    Span there = span;
+    there.pair = scene.view.selected->pair;
+    auto place = scene.document.place_of(there);
+    if (!place) place = scene.document.place_of(span);  // of another rank
     if (!place) return std::nullopt;
     for (const LaneRow& row : layout.rows)
       if (row.lane == place->lane && row.shown[place->side])

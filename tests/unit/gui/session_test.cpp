@@ -45,6 +45,27 @@ TEST_CASE("session: a run alone shows every class") {
   CHECK(session.steps_of_hosts() == TimeRange{0, 60});
 }
 
+TEST_CASE("session: an op that stands for several ranks is that of the lane it is chosen in") {
+  run::Run measured = measured_example();
+  measured.classes[0].ranks = {0};
+  measured.classes[1].ranks = {1};
+  const Session session = opened({test::example_run(), std::move(measured)});
+  REQUIRE(session.pairs().size() >= 2);
+  const run::OpRow op(2);
+  REQUIRE(session.pairs()[1].sides[0]->step == session.pairs()[0].sides[0]->step);
+  CHECK(session.pair_of(0, op, {}) == std::size_t{0});
+  CHECK(session.pair_of(0, op, 1) == std::size_t{1});
+  CHECK(session.pair_of(0, op, 99) == std::size_t{0});
+  const auto* first = session.group_of(0, op, 0);
+  const auto* second = session.group_of(0, op, 1);
+  REQUIRE(first != nullptr);
+  REQUIRE(second != nullptr);
+  CHECK(first != second);
+  CHECK(detail(session, Span{0, SpanKind::op, 2}, "met") ==
+        detail(session, Span{0, SpanKind::op, 2, 0}, "met"));
+  CHECK(Span{0, SpanKind::op, 2, 0} == Span{0, SpanKind::op, 2, 1});
+}
+
 TEST_CASE("session: ranks of two runs meet, and lie over each other") {
   run::Run late = measured_example();
   for (auto* column : {&late.ops.issued, &late.ops.start, &late.ops.transfer, &late.ops.end})
@@ -55,8 +76,8 @@ TEST_CASE("session: ranks of two runs meet, and lie over each other") {
   CHECK(session.on_axis(0, 90) == session.on_axis(1, 1090));
   REQUIRE(session.pairs()[0].matching);
   CHECK(session.pairs()[0].matching->matched == 3);
-  CHECK(session.group_of(1, run::OpRow(2))->first_time == 20);
-  CHECK(session.group_of(1, run::OpRow(2))->second_time == 30);
+  CHECK(session.group_of(1, run::OpRow(2), {})->first_time == 20);
+  CHECK(session.group_of(1, run::OpRow(2), {})->second_time == 30);
 }
 
 TEST_CASE("session: a replay of all steps lies over all steps") {

@@ -54,7 +54,8 @@ TEST_CASE("keys that change the cost and are left out are named with their place
 
 TEST_CASE("a sliding window that is shorter than the sequence is a warning") {
   CHECK(warns_of_window("mistral", ", \"sliding_window\": 32", 64));
-  CHECK_FALSE(warns_of_window("mistral", ", \"sliding_window\": 64", 64));
+  CHECK(warns_of_window("mistral", ", \"sliding_window\": 64", 64));  // with a mask, as SDPA is
+  CHECK_FALSE(warns_of_window("mistral", ", \"sliding_window\": 65", 64));
   CHECK_FALSE(warns_of_window("mistral", ", \"sliding_window\": null", 8192));
   CHECK(warns_of_window("mistral", "", 8192));  // MistralConfig's 4096
   CHECK_FALSE(warns_of_window("mixtral", "", 8192));

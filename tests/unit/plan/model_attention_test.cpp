@@ -1,0 +1,102 @@
+// How models of transformers differ from Llama in their attention and their losses, seen in the
+// storages of a lowered step.
+#include <set>
+#include <string>
+#include <catch2/catch.hpp>
+
+#include "core/plan/lower.h"
+#include "core/plan/model.h"
+#include "core/plan/workload_toml.h"
+#include "tests/unit/plan/temporary_file.h"
+
+namespace foregather::test {
+namespace {
+
+using namespace plan;
+
+const std::string kHeads = ", \"num_key_value_heads\": 4";
+
+ModelConfig config_of(const std::string& type, const std::string& lines) {
+  const TemporaryFile file("{\"model_type\": \"" + type + "\", \"hidden_size\": 64, " +
+                           "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, " +
+                           "\"intermediate_size\": 160, \"vocab_size\": 100" + lines + "}");
+  const auto config = read_model_config(file.path());
+  if (!config) FAIL(config.error().text());
+  return *config;
+}
+
+Workload workload_of(const ModelConfig& config, const std::vector<std::string>& sets) {
+  auto workload = parse_workload(
+      "[model]\nconfig = \"m.json\"\n[train]\nmicro_batch = 2\nseq_len = 64\n"
+      "[parallel]\nstrategy = \"single\"\n",
+      "w.toml", sets);
+  if (!workload) FAIL(workload.error().text());
+  if (const Status resolved = resolve_workload(*workload, config); !resolved)
+    FAIL(resolved.error().text());
+  return *workload;
+}
+
+/// Names of what a step allocates, with its bytes.
+std::set<std::pair<std::string, Bytes>> storages_of(const ModelConfig& config,
+                                                    const std::vector<std::string>& sets) {
+  const Workload workload = workload_of(config, sets);
+  const auto graph = lower(build_model(config, workload.train), workload);
+  if (!graph) FAIL(graph.error().text());
+  std::set<std::pair<std::string, Bytes>> found;
+  for (const Storage& storage : graph->storages)
+    found.emplace(graph->text(storage.name), storage.bytes);
+  return found;
+}
+
+bool copies_its_output(const std::string& type, const std::string& lines) {
+  const auto storages =
+      storages_of(config_of(type, lines), {"train.precision=bf16", "train.attention=flash"});
+  return storages.contains({"attention by token", Bytes{2} * 64 * 64 * 2});
+}
+
+}  // namespace
+
+TEST_CASE("attention: queries that torch.cat laid out by heads leave an output to be copied") {
+  CHECK(copies_its_output("phi3", ""));
+  CHECK(copies_its_output("phi", ", \"partial_rotary_factor\": 0.5"));
+  CHECK(copies_its_output("stablelm", kHeads + ", \"partial_rotary_factor\": 0.25"));
+  CHECK_FALSE(copies_its_output("stablelm", kHeads + ", \"partial_rotary_factor\": 1.0"));
+  CHECK_FALSE(copies_its_output("llama", ""));
+}
+
+TEST_CASE("attention: Gemma 2 has no SDPA, and says so") {
+  const ModelConfig gemma2 = config_of("gemma2", kHeads);
+  const Workload usual = workload_of(gemma2, {});
+  CHECK(usual.train.attention == Attention::eager);
+  CHECK(usual.warnings.size() == 1);
+  CHECK(workload_of(gemma2, {"train.attention=flash"}).train.attention == Attention::flash);
+  const Workload chosen = workload_of(gemma2, {"train.attention=eager"});
+  CHECK(chosen.warnings.empty());
+  CHECK(workload_of(config_of("gemma", kHeads), {}).train.attention == Attention::sdpa);
+}
+
+TEST_CASE("attention: MPT widens its scores, Falcon does not") {
+  const auto widens = [](const std::string& type, const std::string& lines) {
+    const Bytes scores = Bytes{4} * 2 * 4 * 64 * 64;
+    for (const auto& [name, bytes] :
+         storages_of(config_of(type, lines), {"train.precision=bf16", "train.attention=eager"}))
+      if (bytes == scores && name.find("score") + name.find("softmax") != 2 * std::string::npos)
+        return true;
+    return false;
+  };
+  CHECK(widens("mpt", ", \"d_model\": 64, \"n_heads\": 4, \"n_layers\": 2"));
+  CHECK_FALSE(widens("falcon", ""));
+}
+
+TEST_CASE("losses: masked language models compute theirs in fp32 under autocast") {
+  const ModelConfig bert = config_of("bert", ", \"max_position_embeddings\": 64");
+  const Bytes wide = Bytes{4} * 2 * 64 * 100;
+  const auto is_wide = [&](const char* precision) {
+    return storages_of(bert, {std::string("train.precision=") + precision})
+        .contains({"log probabilities", wide});
+  };
+  CHECK(is_wide("bf16-mixed"));
+  CHECK_FALSE(is_wide("bf16"));
+}
+
+}  // namespace foregather::test
