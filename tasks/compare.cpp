@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/compare/caveats.h"
 #include "core/compare/replayed.h"
 #include "core/run/key.h"
-#include "core/run/replay.h"
 #include "core/store/writer.h"
 #include "tasks/any_run.h"
 #include "tasks/device_hardware.h"
@@ -85,12 +85,6 @@ void fill_path(run::RunView run, ComparedSide& side) {
         {run::op_key(run, step.op), run.ops.kind[step.op.row()], step.reason, step.time, step.gap});
 }
 
-bool knows_any_wait(run::RunView run) {
-  for (std::size_t op = 0; op < run.ops.size(); ++op)
-    if (is_collective(run.ops.kind[op]) && run.ops.transfer[op] > run.ops.start[op]) return true;
-  return false;
-}
-
 ComparedSide side_of(run::RunView run, const std::string& location, std::uint32_t rank,
                      run::StepRow row) {
   const run::StepInfo& step = run.steps[row.row()];
@@ -102,10 +96,7 @@ ComparedSide side_of(run::RunView run, const std::string& location, std::uint32_
   side.step = step.number;
   side.is_cut = compare::is_cut_short(run, row);
   side.busy = compare::busy_times(run, row);
-  // One rank's recording says when a collective began, not when the last rank came to it. Who waits
-  // for nobody may be the one that others wait for.
-  side.knows_waits = !run::has_recorded_ops(run.about) || side.busy.comm == 0 ||
-                     side.busy.wait != 0 || knows_any_wait(run);
+  side.knows_waits = compare::knows_waits(run, side.busy);
   if (side.busy.ops > 0) {
     side.step_time = step.end - step.begin;
     side.path = compare::critical_path(run, row);
@@ -254,15 +245,6 @@ std::vector<std::pair<std::string, Residual>> most_changed(
 
 namespace {
 
-void warn_of_waits(const ComparedSide& side, const ComparedSide& other,
-                   std::vector<std::string>& warnings) {
-  if (side.knows_waits || !other.knows_waits || other.busy.wait == 0) return;
-  warnings.push_back(fmt::format(
-      "{}: does not tell what its collectives waited for other ranks: its times of communication "
-      "are with that, those of {} without",
-      side.location, other.location));
-}
-
 // Recordings have the name that the driver gives a GPU. What is in no catalogue may be a
 // calibrated file of the other one.
 void warn_of_machines(const CompareRequest& request, const run::RunInfo& first,
@@ -271,13 +253,6 @@ void warn_of_machines(const CompareRequest& request, const run::RunInfo& first,
   if (one && other && *one != *other)
     warnings.push_back(fmt::format("{} is of {}, {} of {}: times differ by the hardware, too",
                                    request.first, first.hardware, request.second, second.hardware));
-  // A recording of one rank need not say of how many.
-  const auto is_known = [](const run::RunInfo& about) {
-    return about.kind == run::RunKind::predicted || about.world_size > 1;
-  };
-  if (is_known(first) && is_known(second) && first.world_size != second.world_size)
-    warnings.push_back(fmt::format("{} has {} ranks, {} has {}: they are two jobs", request.first,
-                                   first.world_size, request.second, second.world_size));
 }
 
 }  // namespace
@@ -312,8 +287,9 @@ Result<Comparison> compare_runs(const CompareRequest& request) {
       comparison.warnings.push_back(
           fmt::format("{}: ran out of memory in the step: no times to compare, peaks up to there",
                       side->location));
-  warn_of_waits(comparison.first, comparison.second, comparison.warnings);
-  warn_of_waits(comparison.second, comparison.first, comparison.warnings);
+  for (std::string& caveat : compare::caveats({a->run, comparison.first.busy, request.first},
+                                              {b->run, comparison.second.busy, request.second}))
+    comparison.warnings.push_back(std::move(caveat));
   if (comparison.first.memory.is_inferred || comparison.second.memory.is_inferred)
     for (ComparedSide* side : {&comparison.first, &comparison.second})
       compare::fold_as_inferred(side->memory);

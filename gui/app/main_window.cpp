@@ -83,11 +83,11 @@ void MainWindow::show_document(std::shared_ptr<const Document> document, bool ke
     timeline_->replace_document(document_);
   else
     timeline_->set_document(document_);
-  message_->setText(
-      gui::shown(format_count(static_cast<std::int64_t>(
-          document_->session.run(0).ops.size() +
-          (document_->session.sides() > 1 ? document_->session.run(1).ops.size() : 0)))) +
-      " ops");
+  const std::size_t ops =
+      document_->session.run(0).ops.size() +
+      (document_->session.sides() > 1 ? document_->session.run(1).ops.size() : 0);
+  message_->setText(gui::shown(format_count(static_cast<std::int64_t>(ops))) +
+                    (ops == 1 ? " op" : " ops"));
   setWindowTitle(gui::shown(document_->session.open_run(0).location) + " – Foregather");
 }
 

@@ -118,6 +118,7 @@ void MainWindow::pin_baseline() {
   baseline_ = top_;
   show_difference();
   message_->setText("pinned " + gui::shown(printable(baseline_->location)));
+  if (run_below() == nullptr) turn_knobs();  // what lies below is the baseline
 }
 
 const OpenRun* MainWindow::run_at(const std::string& location) const {

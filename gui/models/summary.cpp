@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/text.h"
+#include "core/compare/caveats.h"
 
 namespace foregather::gui {
 namespace {
@@ -170,6 +171,13 @@ std::vector<Badge> badges(const Session& session) {
       proxies.push_back(fmt::format("{}: has no rank {}: rank {} stands for it",
                                     session.open_run(0).location, pair.sides[1]->rank,
                                     pair.sides[0]->rank));
+  for (const RankPair& pair : session.pairs())
+    if (pair.sides[0] && pair.sides[1] && pair.matching)
+      for (std::string& caveat :
+           compare::caveats({session.run(0), pair.sides[0]->busy, session.open_run(0).location},
+                            {session.run(1), pair.sides[1]->busy, session.open_run(1).location}))
+        if (std::ranges::find(warnings, caveat) == warnings.end())
+          warnings.push_back(std::move(caveat));
   add("out of memory", std::move(ooms));
   if (!found.empty()) found.front().text = "out of memory";
   add("warning", std::move(warnings));

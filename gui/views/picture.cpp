@@ -87,7 +87,7 @@ std::size_t bands_that_fit(QPainter& painter, QRectF& rest, const Theme& theme, 
       std::clamp<std::size_t>(static_cast<std::size_t>(rest.height() / least), 1, count);
   if (fit < count) {
     note(painter, {rest.left(), rest.bottom() - 18, rest.width(), 18}, theme,
-         QString("%1 more ranks").arg(count - fit));
+         QString(count - fit == 1 ? "%1 more rank" : "%1 more ranks").arg(count - fit));
     rest.setBottom(rest.bottom() - 18);
   }
   return fit;
@@ -181,7 +181,9 @@ void paint_residuals(QPainter& painter, const QRectF& rest, const Scene& scene,
                      const Residuals& residuals) {
   if (residuals.all() == 0)
     return paint_nothing(painter, rest, scene,
-                         "One run is open: there is nothing to compare it with");
+                         scene.document.session.sides() == 1
+                             ? "One run is open: there is nothing to compare it with"
+                             : "The runs have no ops in common ranks: there is nothing to compare");
   const double height = std::min(160.0, rest.height() / 3);
   paint_histogram(painter, {rest.left(), rest.top(), rest.width(), height}, residuals.histogram(),
                   scene.theme);

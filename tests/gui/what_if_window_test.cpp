@@ -152,6 +152,11 @@ TEST_CASE(
   CHECK_FALSE(turning.window.difference().isEmpty());
   turning.window.run(CommandId::pin_baseline);
   CHECK(turning.window.difference().isEmpty());
+  turning.wait();
+  // What lies below is what was pinned, not the run as it was opened.
+  const Session& pinned = turning.window.document()->session;
+  REQUIRE(pinned.sides() == 2);
+  CHECK(pinned.run(1).steps.front().end == pinned.run(0).steps.front().end);
   turning.window.run(CommandId::reset_knobs);
   turning.wait();
   CHECK_FALSE(turning.window.difference().isEmpty());

@@ -9,6 +9,7 @@
 #include "gui/models/flows.h"
 #include "gui/models/lanes.h"
 #include "gui/models/search.h"
+#include "gui/models/summary.h"
 #include "gui/models/totals.h"
 #include "tests/support/example_run.h"
 #include "tests/unit/gui/opened.h"
@@ -327,4 +328,19 @@ TEST_CASE("a recording that does not say when ops were launched shows no launche
   const Session known = opened({run});
   CHECK(known.knows_launches(0));
   CHECK(detail(known, {0, SpanKind::op, 1}, "launched") == "20 ns before");
+}
+
+TEST_CASE("session: two jobs are called so among the warnings, as by compare") {
+  run::Run measured = measured_example();
+  measured.about.world_size = 2 * test::example_run().about.world_size;
+  const auto warnings = [](const Session& session) {
+    std::vector<std::string> lines;
+    for (const Badge& badge : badges(session))
+      if (badge.text.find("warning") != std::string::npos) lines = badge.lines;
+    return lines;
+  };
+  const auto said = warnings(opened({test::example_run(), std::move(measured)}));
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].ends_with("they are two jobs"));
+  CHECK(warnings(opened({test::example_run(), test::example_run()})).empty());
 }

@@ -1,0 +1,48 @@
+#include "core/compare/caveats.h"
+
+#include <fmt/format.h>
+
+#include "core/run/replay.h"
+
+namespace foregather::compare {
+namespace {
+
+bool knows_any_wait(run::RunView run) {
+  for (std::size_t op = 0; op < run.ops.size(); ++op)
+    if (is_collective(run.ops.kind[op]) && run.ops.transfer[op] > run.ops.start[op]) return true;
+  return false;
+}
+
+void add_waits(const Side& side, const Side& other, std::vector<std::string>& caveats) {
+  if (knows_waits(side.run, side.step) || !knows_waits(other.run, other.step)) return;
+  if (other.step.wait == 0) return;
+  caveats.push_back(fmt::format(
+      "{}: does not tell what its collectives waited for other ranks: its times of communication "
+      "are with that, those of {} without",
+      side.location, other.location));
+}
+
+}  // namespace
+
+bool knows_waits(run::RunView run, const BusyTimes& step) {
+  return !run::has_recorded_ops(run.about) || step.comm == 0 || step.wait != 0 ||
+         knows_any_wait(run);
+}
+
+std::vector<std::string> caveats(const Side& first, const Side& second) {
+  std::vector<std::string> caveats;
+  // A recording of one rank need not say of how many.
+  const auto is_known = [](const run::RunInfo& about) {
+    return about.kind == run::RunKind::predicted || about.world_size > 1;
+  };
+  const run::RunInfo& one = first.run.about;
+  const run::RunInfo& other = second.run.about;
+  if (is_known(one) && is_known(other) && one.world_size != other.world_size)
+    caveats.push_back(fmt::format("{} has {} ranks, {} has {}: they are two jobs", first.location,
+                                  one.world_size, second.location, other.world_size));
+  add_waits(first, second, caveats);
+  add_waits(second, first, caveats);
+  return caveats;
+}
+
+}  // namespace foregather::compare

@@ -1,0 +1,27 @@
+// What two runs cannot tell when they are compared.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/compare/exposed.h"
+#include "core/run/run.h"
+
+namespace foregather::compare {
+
+/// Does a step tell what its collectives waited for other ranks? One rank's recording, and its
+/// replay, say when a collective began, not when the last rank came to it. Who waits for nobody may
+/// be the one that others wait for.
+bool knows_waits(run::RunView run, const BusyTimes& step);
+
+/// A run beside another one.
+struct Side {
+  run::RunView run;
+  const BusyTimes& step;
+  const std::string& location;  ///< for messages
+};
+
+/// Of two jobs' numbers of ranks, and of waiting that one side has in its times and the other not.
+std::vector<std::string> caveats(const Side& first, const Side& second);
+
+}  // namespace foregather::compare
