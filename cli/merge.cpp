@@ -42,8 +42,8 @@ Command merge_command() {
   command.summary = "joins the databases of a sweep's shards, or of ranks";
   command.description =
       "Joins databases into a new one, which appears complete or not at all. Parts of one sweep "
-      "give the sweep: a point that several have must be the same in all, and a sweep that is "
-      "there is not replaced. Runs keep their names.";
+      "give the sweep: a point that several have must be the same in all. A sweep with points "
+      "that none of them has is not replaced. Runs keep their names.";
   command.options = {
       {"DB", "", "the databases", nullptr, nullptr, &arguments->databases},
       {"-o,--output", "OUT.db", "the new database", nullptr, &arguments->output, nullptr, true},

@@ -31,7 +31,6 @@ Status merge_runs(const std::vector<std::string>& paths, const std::string& outp
 }
 
 Result<MergedSweep> merge_sweeps(const std::vector<std::string>& paths, const std::string& output) {
-  if (store::is_sweep(output)) return fail_at(output, "exists: name another file");
   const auto points = store::merge_sweeps(paths, output);
   if (!points) return tl::unexpected(points.error());
   const auto whole = store::SweepReader::open(output);

@@ -239,6 +239,28 @@ void SweepWriter::abandon() {
   if (is_new_) ::unlink(database_.path().c_str());
 }
 
+namespace {
+
+// What would be lost if a sweep that is there were replaced by one of these points, ascending.
+Status check_replaced(const std::string& path, const run::SweepInfo& info,
+                      const std::vector<std::int64_t>& points) {
+  if (!is_sweep(path)) return {};
+  auto there = SweepReader::open(path);
+  if (!there) return {};
+  if (const std::string differs = difference(there->info(), info); !differs.empty())
+    return fail_at(path, "exists, as another sweep ({}): name another file", differs);
+  while (true) {
+    const auto point = there->next();
+    if (!point) return {};
+    if (!*point) return {};
+    if (!std::ranges::binary_search(points, (*point)->index))
+      return fail_at(path,
+                     "exists, with points that none of these databases has: name another file");
+  }
+}
+
+}  // namespace
+
 Result<std::int64_t> merge_sweeps(const std::vector<std::string>& paths,
                                   const std::string& output) {
   auto file = PendingFile::create(output);
@@ -260,7 +282,7 @@ Result<std::int64_t> merge_sweeps(const std::vector<std::string>& paths,
   if (Status created = create_sweep(*database, *info); !created)
     return tl::unexpected(created.error());
   if (Status begun = database->execute("BEGIN"); !begun) return tl::unexpected(begun.error());
-  std::int64_t points = 0;
+  std::vector<std::int64_t> points;
   std::vector<std::string> keys;
   for (const auto& axis : info->axes) keys.push_back(axis.first);
   {
@@ -278,8 +300,8 @@ Result<std::int64_t> merge_sweeps(const std::vector<std::string>& paths,
       for (std::size_t i = 0; i < next.size(); ++i)
         if (next[i] && (!first || next[i]->index < next[*first]->index)) first = i;
       if (!first) break;
-      ++points;
       const run::SweepPoint point = *next[*first];
+      points.push_back(point.index);
       for (std::size_t i = 0; i < next.size(); ++i) {
         if (!next[i] || next[i]->index != point.index) continue;
         if (*next[i] != point)
@@ -291,10 +313,12 @@ Result<std::int64_t> merge_sweeps(const std::vector<std::string>& paths,
     }
   }
   readers.clear();
+  if (const Status kept = check_replaced(output, *info, points); !kept)
+    return tl::unexpected(kept.error());
   if (Status done = database->execute("COMMIT"); !done) return tl::unexpected(done.error());
   if (Status done = database->finish(); !done) return tl::unexpected(done.error());
   if (Status done = file->commit(); !done) return tl::unexpected(done.error());
-  return points;
+  return std::ssize(points);
 }
 
 }  // namespace foregather::store

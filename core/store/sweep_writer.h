@@ -61,7 +61,8 @@ class SweepWriter final : public run::SweepSink {
 };
 
 /// Joins sweeps of one grid into a new file, and says how many points it has. Points that several
-/// have must be the same in all. Errors: other sweeps, points that differ.
+/// have must be the same in all. Errors: other sweeps, points that differ; the file is a sweep that
+/// has points which these have not.
 Result<std::int64_t> merge_sweeps(const std::vector<std::string>& paths, const std::string& output);
 
 }  // namespace foregather::store
