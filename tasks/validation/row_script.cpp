@@ -25,7 +25,7 @@ constexpr Change kWrapsEnds{1500, {2025, 8}};
 constexpr Change kGroupsKeys{2259, {2026, 1}};
 constexpr int kTorchtitanKeepsAbsolutes = 701;
 constexpr int kTorchtitanDropsAbsolutes = 820;
-constexpr std::pair kTorchThen{2, 8};       // when it compiled its loss
+constexpr std::pair kTorchThen{2, 8};        // when it compiled its loss
 constexpr std::pair kTorchWrapsEnds{2, 10};  // later than torchtitan wrapped the ends
 constexpr std::pair kTorchFusesNorms{2, 9};
 constexpr std::int64_t kLitgptMicroBatches = 512 / 8 / 4;  // of its pretrain.py
