@@ -246,12 +246,12 @@ Status check_replaced(const std::string& path, const run::SweepInfo& info,
                       const std::vector<std::int64_t>& points) {
   if (!is_sweep(path)) return {};
   auto there = SweepReader::open(path);
-  if (!there) return {};
+  if (!there) return tl::unexpected(there.error());
   if (const std::string differs = difference(there->info(), info); !differs.empty())
     return fail_at(path, "exists, as another sweep ({}): name another file", differs);
   while (true) {
     const auto point = there->next();
-    if (!point) return {};
+    if (!point) return tl::unexpected(point.error());
     if (!*point) return {};
     if (!std::ranges::binary_search(points, (*point)->index))
       return fail_at(path,
