@@ -1,5 +1,6 @@
 #include "core/plan/build_attention.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -20,31 +21,29 @@ struct AttentionSize {
   std::int64_t positions = 0;
   std::int64_t head_dim = 0;  // of query and key
   std::int64_t value_dim = 0;
+  std::int64_t keys = 0;   // that a query sees at most
   bool skips_half = true;  // under the causal mask
   Bytes bias_bytes = 0;    // of an additive bias that the kernel reads
 
+  // A window of W under the causal mask has S·W - W²/2 pairs.
   std::int64_t flops(std::int64_t width) const {
-    const std::int64_t square = times(times(times(batch_heads, positions), positions), width);
-    return skips_half ? square : times(2, square);
+    const std::int64_t pairs = times(keys, skips_half ? 2 * positions - keys : 2 * positions);
+    return times(times(batch_heads, pairs), width);
   }
-  // Two matmuls of S×S×D a head; five in backward.
+  // Two matmuls over the pairs of positions a head; five in backward.
   std::int64_t forward_flops() const { return flops(head_dim + value_dim); }
   std::int64_t backward_flops() const { return flops(3 * head_dim + 2 * value_dim); }
 };
-
-bool has_bias(const LayerContext& context) {
-  return context.config.positions == ModelConfig::Positions::alibi &&
-         context.train.attention != Attention::flash;
-}
 
 AttentionSize size_of_attention(const LayerContext& context) {
   const ModelConfig& c = context.config;
   AttentionSize size{times(context.sequences, c.heads), context.positions, c.query_dim(),
                      c.value_dim()};
-  size.skips_half = c.causal && !has_bias(context);
-  if (has_bias(context))
-    size.bias_bytes = times(times(c.heads, context.positions), context.positions) *
-                      size_of(context.train.compute);
+  size.keys = context.positions;
+  if (reads_alibi(context)) size.bias_bytes = bytes_of_alibi(context);
+  size.skips_half = c.causal && size.bias_bytes == 0 && !is_masked(context);
+  if (context.windowed && size.skips_half && context.train.attention == Attention::flash)
+    size.keys = std::min(c.window, context.positions);
   return size;
 }
 
@@ -52,7 +51,7 @@ OpSpec attention_op(const AttentionSize& size) {
   OpSpec spec;
   spec.kind = OpKind::attention;
   spec.m = size.positions;
-  spec.n = size.positions;
+  spec.n = size.keys;
   spec.k = size.head_dim;
   spec.batch = size.batch_heads;
   return spec;
@@ -79,6 +78,7 @@ void sum_groups(TapeBuilder& b, ValueIndex expanded, ValueIndex sum,
 
 struct Saved {
   Heads heads;
+  std::optional<ValueIndex> mask;
   ValueIndex out = 0;
   ValueIndex logsumexp = 0;
   std::vector<ValueIndex> random_state;
@@ -135,6 +135,7 @@ void efficient_backward(TapeBuilder& b, const AttentionSize& size, const Saved& 
   const ValueIndex dv = like(h.value);
   OpSpec spec = attention_op(size);
   spec.reads = {dout, h.query, h.key, h.value, saved.out, saved.logsumexp};
+  if (saved.mask) spec.reads.push_back(*saved.mask);
   for (const ValueIndex state : saved.random_state) spec.reads.push_back(state);
   spec.writes = {dq, dk, dv,
                  b.scratch("delta", times(size.batch_heads, size.positions), DType::f32)};
@@ -147,14 +148,31 @@ void efficient_backward(TapeBuilder& b, const AttentionSize& size, const Saved& 
   b.give(h.value, dv);
 }
 
+// convert_boolean_attn_mask of ATen's transformers/attention.cpp: where(mask, 0, -inf), for each
+// call anew. The mask has one row for all sequences, what comes of it one for each.
+ValueIndex additive_mask(TapeBuilder& t, const LayerContext& context) {
+  const std::int64_t square = times(context.positions, context.positions);
+  const ValueIndex y = t.make("attention mask", times(context.sequences, square));
+  OpSpec spec;
+  spec.writes = {y};
+  spec.flops = t.elements(y);
+  spec.bytes_read = square;
+  spec.kernels = 2;  // with the fill of a scalar
+  spec.host_ops = 3;
+  t.op(std::move(spec));
+  return y;
+}
+
 ValueIndex fused_attention(TapeBuilder& t, const LayerContext& context, const Heads& heads) {
   const AttentionSize size = size_of_attention(context);
   const bool is_flash = context.implementation.flash_attention && t.compute() != DType::f32 &&
-                        size.bias_bytes == 0 && size.head_dim == size.value_dim;
+                        size.bias_bytes == 0 && !is_masked(context) &&
+                        size.head_dim == size.value_dim;
   const std::int64_t rows =
       times(size.batch_heads, is_flash ? size.positions : round_up(size.positions, 32));
   Saved saved;
   saved.heads = heads;
+  if (is_masked(context)) saved.mask = additive_mask(t, context);
   saved.out = t.make("attention", times(context.tokens, context.config.heads * size.value_dim));
   saved.logsumexp = t.make("attention logsumexp", rows, DType::f32);
   // Allocated also without dropout ("BC breaking change to flash seed/offset" in flash_api.cpp).
@@ -162,6 +180,7 @@ ValueIndex fused_attention(TapeBuilder& t, const LayerContext& context, const He
                         t.make("attention offset", 1, DType::i64)};
   OpSpec spec = attention_op(size);
   spec.reads = {heads.query, heads.key, heads.value};
+  if (saved.mask) spec.reads.push_back(*saved.mask);
   spec.writes = {saved.out, saved.logsumexp};
   for (const ValueIndex state : saved.random_state) spec.writes.push_back(state);
   spec.flops = size.forward_flops();
@@ -283,7 +302,7 @@ ValueIndex eager_attention(TapeBuilder& t, const LayerContext& context, const He
   const ValueIndex raw = batched_matmul(t, size.batch_heads, s, s, size.head_dim, query, key,
                                         "attention scores, unscaled");
   const ValueIndex scores = scale(t, raw, "attention scores");
-  const bool masks = context.config.causal || has_bias(context);
+  const bool masks = context.config.causal || reads_alibi(context);
   ValueIndex weights = masks ? add_mask(t, context, scores) : scores;
   const ValueIndex given = weights;  // held by a variable until the weights are there
   if (context.config.sinks) {
@@ -309,6 +328,29 @@ ValueIndex eager_attention(TapeBuilder& t, const LayerContext& context, const He
 
 }  // namespace
 
+bool is_masked(const LayerContext& context) {
+  const ModelConfig& c = context.config;
+  const bool is_sdpa =
+      context.train.attention == Attention::sdpa || context.train.attention == Attention::cudnn;
+  const bool is_always =
+      c.family == ModelConfig::Family::falcon && c.positions == ModelConfig::Positions::rotary;
+  return is_sdpa && (is_always || (context.windowed && c.window <= context.positions));
+}
+
+bool reads_alibi(const LayerContext& context) {
+  const Attention attention = context.train.attention;
+  return context.config.positions == ModelConfig::Positions::alibi &&
+         attention != Attention::flash &&
+         (attention != Attention::eager || context.config.family == ModelConfig::Family::falcon);
+}
+
+Bytes bytes_of_alibi(const LayerContext& context) {
+  const ModelConfig& c = context.config;
+  const bool is_of_each = c.family == ModelConfig::Family::falcon;
+  const std::int64_t rows = times(c.heads, is_of_each ? context.tokens : context.positions);
+  return times(rows, context.positions) * size_of(context.train.compute);
+}
+
 ValueIndex attend(TapeBuilder& t, const LayerContext& context, const Heads& heads,
                   const EagerStyle& style, AttentionLocals& locals) {
   locals.in_attention = {heads.query, heads.key, heads.value};
@@ -318,7 +360,8 @@ ValueIndex attend(TapeBuilder& t, const LayerContext& context, const Heads& head
   const bool grouped = context.config.kv_heads != context.config.heads;
   const bool copies =
       context.implementation.repeat_kv || !context.implementation.flash_attention ||
-      t.compute() == DType::f32 || has_bias(context) ||
+      t.compute() == DType::f32 || size_of_attention(context).bias_bytes > 0 ||
+      is_masked(context) ||
       (context.config.family == ModelConfig::Family::falcon && context.config.kv_heads > 1);
   if (grouped && copies) {
     used.key = repeat_kv(t, context, heads.key);

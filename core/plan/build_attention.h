@@ -37,6 +37,16 @@ struct AttentionLocals {
   std::vector<ValueIndex> in_block;      ///< until the block returns: eager attention's weights
 };
 
+/// Does scaled_dot_product_attention get a mask in this layer, so that it is memory-efficient
+/// attention that skips nothing? Where a window is no longer than the sequence, and in Falcon
+/// without ALiBi always (transformers/masking_utils.py, _ignore_causal_mask_sdpa; FalconModel).
+bool is_masked(const LayerContext& context);
+
+/// Is ALiBi a tensor of [heads, S, S] that attention reads? Eager attention adds a row of each
+/// head, but for Falcon's, whose tensor is one of all sequences (FalconModel).
+bool reads_alibi(const LayerContext& context);
+Bytes bytes_of_alibi(const LayerContext& context);
+
 /// The attention of one block up to, not including, the output projection: [B, S, heads·head_dim].
 ///
 /// Train::attention sdpa and flash are FlashAttention-2 (PyTorch's flash_attn/flash_api.cpp): saves
@@ -46,8 +56,11 @@ struct AttentionLocals {
 /// attention are half of the full square (2·B·heads·S²·(query_dim + value_dim) forward), and the
 /// backward is 2.5 × the forward where both are alike.
 ///
+/// A window of W under `flash`: S·W - W²/2 pairs of positions. Under `sdpa`, see is_masked(): what
+/// is made of the mask is saved, and keys and values are copied out to all heads (use_gqa_in_sdpa).
+///
 /// ALiBi: `flash` adds the slopes inside its kernel (flash-attn 2.4); `sdpa` is memory-efficient
-/// attention that reads a bias of [heads, S, S] and skips nothing. DeepSeek's query and value
+/// attention that reads a bias and skips nothing. DeepSeek's query and value
 /// widths differ, which PyTorch's flash kernel does not take: memory-efficient attention.
 ///
 /// Falcon of the new decoder architecture copies keys and values out to all heads first

@@ -23,6 +23,7 @@ struct LayerContext {
   std::int64_t positions = 0;        ///< S: tokens of a sequence
   std::int64_t tokens = 0;           ///< N = B·S
   bool input_needs_gradient = true;  ///< something before this module is trained
+  bool windowed = false;             ///< a block whose attention sees config.window tokens
   std::string path;                  ///< of the module, of a block without its number
 
   /// The rate if dropout runs, else 0 (then PyTorch dispatches nothing).

@@ -187,7 +187,7 @@ class ModelBuilder {
   LayerContext context_of(const ModelConfig& config, std::int64_t positions,
                           std::string path) const {
     const Train& train = train_of_[model_.modules.size()];
-    LayerContext context{config, train, implementation_, 0, 0, 0, true, {}};
+    LayerContext context{config, train, implementation_, 0, 0, 0, true, false, {}};
     context.sequences = train_.micro_batch;
     context.positions = positions;
     context.tokens = times(train_.micro_batch, positions);
@@ -227,15 +227,17 @@ class ModelBuilder {
 
   // Blocks of one kind share a tape; the first one may have no gradient to hand on.
   void blocks(const ModelConfig& config, const std::string& path, std::int64_t positions) {
-    std::array<std::optional<std::uint32_t>, 8> known;
+    std::array<std::optional<std::uint32_t>, 16> known;
     ModelConfig unrotated = config;
     unrotated.positions = ModelConfig::Positions::none;
     for (std::int64_t i = 0; i < config.layers; ++i) {
       const bool experts = config.has_experts(i);
       const bool rotates = config.has_positions(i);
-      std::optional<std::uint32_t>& tape =
-          known[(rotates ? 0 : 4) + (experts ? 2 : 0) + (needs_gradient_ ? 1 : 0)];
-      const LayerContext context = context_of(rotates ? config : unrotated, positions, path);
+      const bool windowed = config.has_window(i);
+      std::optional<std::uint32_t>& tape = known[(windowed ? 8 : 0) + (rotates ? 0 : 4) +
+                                                 (experts ? 2 : 0) + (needs_gradient_ ? 1 : 0)];
+      LayerContext context = context_of(rotates ? config : unrotated, positions, path);
+      context.windowed = windowed;
       if (!tape)
         tape = add_tape(config.family == ModelConfig::Family::gpt2 ? gpt2_block_tape(context)
                                                                    : block_tape(context, experts));

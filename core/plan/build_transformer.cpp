@@ -1,6 +1,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/plan/build_attention.h"
 #include "core/plan/build_ends.h"
 #include "core/plan/build_families.h"
 #include "core/plan/build_loss.h"
@@ -162,6 +163,26 @@ class Block {
   std::vector<ValueIndex> held_;  // by the block's frame
 };
 
+// Eager attention adds one, of each kind of layer; SDPA takes a boolean one where it needs it.
+std::vector<ValueIndex> masks(TapeBuilder& t, const LayerContext& context) {
+  const ModelConfig& c = context.config;
+  LayerContext windowed = context;
+  windowed.windowed = c.window > 0;
+  std::vector<ValueIndex> made;
+  const auto make = [&](const char* name, std::int64_t rows, DType dtype) {
+    t.enter("");
+    made.push_back(t.make(name, times(rows, context.positions), dtype));
+    t.elementwise({}, {made.back()});
+  };
+  if (is_masked(windowed)) make("causal mask", context.positions, DType::boolean);
+  if (context.train.attention != Attention::eager || !c.causal) return made;
+  make("causal mask", context.tokens, context.train.compute);
+  if (c.window > 0 && !c.windowed.empty() &&
+      static_cast<std::int64_t>(c.windowed.size()) < c.layers)
+    make("causal mask with a window", context.tokens, context.train.compute);
+  return made;
+}
+
 // Of the routed experts those that a token does not use.
 IdleWeights idle_weights(const TapeBuilder& t, const ModelConfig& c, bool has_experts) {
   IdleWeights idle;
@@ -195,20 +216,14 @@ void add_tables(TapeBuilder& t, const LayerContext& context) {
     t.enter("rotary_emb");
     held = rotary_tables(t, context);
   }
-  const bool is_eager = context.train.attention == Attention::eager;
-  if (is_eager && c.causal) {
-    t.enter("");
-    const ValueIndex mask =
-        t.make("causal mask", times(context.tokens, context.positions), context.train.compute);
-    t.elementwise({}, {mask});
-    // Only checkpointed blocks keep it beyond the forward (as an argument).
-    if (context.train.checkpointing != Checkpointing::none) held.push_back(mask);
-  }
-  const bool is_alibi = c.positions == ModelConfig::Positions::alibi;
-  if (is_alibi && context.train.attention != Attention::flash) {
+  const std::vector<ValueIndex> made = masks(t, context);
+  // Only checkpointed blocks keep them beyond the forward (as an argument).
+  if (context.train.checkpointing != Checkpointing::none)
+    held.insert(held.end(), made.begin(), made.end());
+  if (reads_alibi(context)) {
     t.enter("");
     const ValueIndex bias =
-        t.make("ALiBi bias", times(times(c.heads, context.positions), context.positions),
+        t.make("ALiBi bias", bytes_of_alibi(context) / size_of(context.train.compute),
                context.train.compute);
     t.elementwise({}, {bias}, 2);
     held.push_back(bias);

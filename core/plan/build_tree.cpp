@@ -322,7 +322,7 @@ class TreeBuilder {
  private:
   LayerContext context() const {
     const Train& train = train_of_[model_.modules.size()];
-    LayerContext context{config_, train, implementation_, 0, 0, 0, true, {}};
+    LayerContext context{config_, train, implementation_, 0, 0, 0, true, false, {}};
     context.sequences = train_.micro_batch;
     context.positions = train_.seq_len;
     context.tokens = model_.tokens;

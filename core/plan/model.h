@@ -142,7 +142,7 @@ struct ModelConfig {
   bool output_bias = false;  ///< of the attention's output projection
   bool mlp_bias = false;
   bool sinks = false;       ///< GPT-OSS: of each head a logit that takes part in the softmax
-  bool has_sdpa = true;     ///< transformers' class runs scaled_dot_product_attention
+  bool has_sdpa = true;     ///< transformers' class runs a fused scaled_dot_product_attention
   bool qk_norm = false;     ///< a norm over each head's query and key (Qwen3)
   bool fused_gelu = false;  ///< GPT-2: torch's gelu kernel instead of Hugging Face's gelu_new chain
   double attention_dropout = 0, residual_dropout = 0, embedding_dropout = 0;
@@ -176,9 +176,9 @@ struct ModelConfig {
   Latent latent;
   Image image;
 
-  /// Tokens that attention looks back at, in some or all blocks; 0: all.
-  std::int64_t window = 0;
-  std::vector<std::string> left_out;  ///< for people: what the config says and no op follows
+  std::int64_t window = 0;  ///< tokens that the attention of windowed layers sees; 0: all see all
+  std::vector<std::int64_t> windowed;  ///< layers with that window; none listed: each
+  std::vector<std::string> left_out;   ///< for people: what the config says and no op follows
 
   std::vector<ModelConfig> towers;      ///< vision towers before this one
   std::vector<std::int64_t> projector;  ///< widths: of all towers' features, …, hidden
@@ -193,6 +193,7 @@ struct ModelConfig {
   bool is_vision() const { return image.size > 0; }
   bool has_experts(std::int64_t layer) const;
   bool has_positions(std::int64_t layer) const;
+  bool has_window(std::int64_t layer) const;
   /// Per head: of query and key, and of value.
   std::int64_t query_dim() const {
     return latent.kv_rank > 0 ? latent.plain_dim + latent.rotary_dim : head_dim;

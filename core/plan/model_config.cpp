@@ -8,6 +8,7 @@
 #include "core/plan/model_composites.h"
 #include "core/plan/model_families.h"
 #include "core/plan/model_left_out.h"
+#include "core/plan/model_windows.h"
 #include "core/plan/model_unread.h"
 #include "core/plan/module_tree.h"
 
@@ -164,6 +165,10 @@ bool ModelConfig::has_positions(std::int64_t layer) const {
   return std::find(unrotated.begin(), unrotated.end(), layer) == unrotated.end();
 }
 
+bool ModelConfig::has_window(std::int64_t layer) const {
+  return window > 0 && (windowed.empty() || std::ranges::find(windowed, layer) != windowed.end());
+}
+
 ModelConfig read_tower(const ConfigFile& file) {
   const NamedFamily named = find_family(file);
   if (named.family == nullptr) return {};
@@ -189,6 +194,7 @@ ModelConfig read_as(const ConfigFile& file, const NamedFamily& named) {
   check_unread(file);
   if (family.details != nullptr) family.details(file, named.architecture, c);
   read_left_out(file, c);
+  read_window(file, c);
   if (file.error()) return c;
   check_heads(file, family, c);
   if (c.is_vision()) c.max_positions = c.image.tokens();

@@ -242,6 +242,8 @@ void read_falcon(const ConfigFile& file, std::string_view /*architecture*/, Mode
   const std::int64_t norms = file.size("num_ln_in_parallel_attn", 2, is_new ? 2 : 1);
   c.two_parallel_norms = is_new && norms == 2;
   c.positions = file.flag("alibi", false) ? Positions::alibi : Positions::rotary;
+  // One key for all queries is what no fused kernel takes without enable_gqa (sdp_utils_cpp.h).
+  c.has_sdpa = c.kv_heads > 1 || c.heads == 1;
 }
 
 // modeling_mpt.py of MosaicML: ALiBi switches learned positions off; no_bias holds for norms too.

@@ -22,42 +22,6 @@ constexpr LeftOut kLeftOut[] = {
     {"router_jitter_noise", "tokens are not disturbed before they choose experts"},
 };
 
-struct Windowed {
-  std::string_view model_type;
-  std::int64_t usual;  ///< tokens, where the config says nothing; 0: none
-  bool has_switch = false;
-  bool in_all = false;  ///< whatever max_window_layers is
-};
-
-constexpr Windowed kWindowed[] = {
-    {"mistral", 4096},
-    {"mixtral", 0},
-    {"phi3", 0},
-    {"olmo3", 4096},
-    {"cohere2", 4096},
-    {"starcoder2", 0},
-    {"smollm3", 0, true},
-    {"gemma2", 4096},
-    {"gemma3_text", 4096},
-    {"qwen2", 4096, true},
-    {"qwen3", 4096, true},
-    {"qwen2_vl_text", 4096, true},
-    {"qwen2_5_vl_text", 4096, true},
-    {"qwen2_moe", 4096, true, true},
-    {"qwen3_moe", 4096, true, true},
-    {"gpt_oss", 128},
-};
-
-// Of Qwen's layers those from max_window_layers on (of its mixtures all, or every second one);
-// layer_types goes over it.
-bool has_windowed_layer(const ConfigFile& file, const Windowed& row, const ModelConfig& c) {
-  if (file.has("layer_types"))
-    return std::ranges::count(file.texts("layer_types"), "sliding_attention") > 0;
-  constexpr std::int64_t kUsual = 28;
-  return !row.has_switch || row.in_all ||
-         file.size("max_window_layers", kLargestSize, kUsual, -1) < c.layers;
-}
-
 // Would PEFT adapt what is no linear?
 bool adapts_experts(const Trainable& trainable) {
   constexpr std::string_view kTheirs[] = {"all-linear", "gate",    "router",    "gate_up_proj",
@@ -80,12 +44,6 @@ void read_left_out(const ConfigFile& file, ModelConfig& c) {
     c.left_out.push_back(fmt::format("{}: '{}' has no effect: {}", file.place(row.key),
                                      file.label(row.key), row.what));
   }
-  for (const Windowed& row : kWindowed) {
-    if (row.model_type != c.model_type || file.has_null("sliding_window")) continue;
-    if (row.has_switch && !file.flag("use_sliding_window", false)) continue;
-    if (!has_windowed_layer(file, row, c)) continue;
-    c.window = file.size("sliding_window", kLargestSize, row.usual, 0);
-  }
 }
 
 std::vector<std::string> model_warnings(const ModelConfig& config, const Train& train) {
@@ -104,19 +62,6 @@ std::vector<std::string> model_warnings(const ModelConfig& config, const Train& 
     warnings.push_back(
         "train.lora_targets: stacked experts and routers get no adapters, which PEFT gives them "
         "since transformers 5: the linears alone are adapted");
-  // Eager attention computes all scores in any case.
-  const bool is_sdpa = train.attention == Attention::sdpa || train.attention == Attention::cudnn;
-  if (config.window > 0 && config.window < train.seq_len && train.attention == Attention::flash)
-    warnings.push_back(fmt::format(
-        "the sliding_window of {} is {} tokens, but attention is simulated over all {} of "
-        "train.seq_len: it may be faster",
-        config.model_type, config.window, train.seq_len));
-  if (config.window > 0 && config.window <= train.seq_len && is_sdpa)
-    warnings.push_back(fmt::format(
-        "the sliding_window of {} is {} tokens of the {} of train.seq_len, for which transformers "
-        "gives SDPA a mask: such layers are simulated without, as causal attention, but run slower "
-        "and keep the mask and repeated keys and values; \"flash\" needs none",
-        config.model_type, config.window, train.seq_len));
   return warnings;
 }
 

@@ -80,15 +80,16 @@ void resolve_deepcompile(Workload& workload) {
   if (!workload.is_set("parallel.reduce_dtype")) parallel.reduce_dtype = parallel.param_dtype;
 }
 
-// Where a model has no SDPA (_supports_sdpa), transformers runs eager attention.
+// Where a model has no SDPA (_supports_sdpa), transformers runs eager attention; where no fused
+// kernel takes it, PyTorch's math kernel is close to that.
 void resolve_sdpa(Workload& workload, const ModelConfig& model) {
   Attention& attention = workload.train.attention;
   if (model.has_sdpa || attention != Attention::sdpa) return;
   attention = Attention::eager;
-  workload.warnings.push_back(
-      fmt::format("{}: {} has no SDPA in transformers: eager attention, which train.attention = "
-                  "\"flash\" goes around",
-                  workload.place_of({"train.attention", "model.config"}), model.model_type));
+  workload.warnings.push_back(fmt::format(
+      "{}: no fused SDPA runs the attention of {} in transformers: eager attention, which "
+      "train.attention = \"flash\" goes around",
+      workload.place_of({"train.attention", "model.config"}), model.model_type));
 }
 
 // No SDPA knows sinks (GptOssPreTrainedModel, _supports_sdpa): a FlashAttention does, in 16 bits.

@@ -30,13 +30,6 @@ std::vector<std::string> warnings_of(const std::string& text, std::int64_t seq_l
   return warnings;
 }
 
-bool warns_of_window(const std::string& type, const std::string& lines, std::int64_t seq_len) {
-  const auto warnings = warnings_of(config_with(type, lines), seq_len);
-  if (warnings.empty()) return false;
-  CHECK(warnings.front().find("sliding_window") != std::string::npos);
-  return true;
-}
-
 }  // namespace
 
 TEST_CASE("keys that change the cost and are left out are named with their place") {
@@ -50,30 +43,6 @@ TEST_CASE("keys that change the cost and are left out are named with their place
   // Of no cost.
   CHECK(warnings_of(config_with("llama", ", \"rope_scaling\": {\"rope_type\": \"new\"}"), 64)
             .empty());
-}
-
-TEST_CASE("a sliding window that is shorter than the sequence is a warning") {
-  CHECK(warns_of_window("mistral", ", \"sliding_window\": 32", 64));
-  CHECK(warns_of_window("mistral", ", \"sliding_window\": 64", 64));  // with a mask, as SDPA is
-  CHECK_FALSE(warns_of_window("mistral", ", \"sliding_window\": 65", 64));
-  CHECK_FALSE(warns_of_window("mistral", ", \"sliding_window\": null", 8192));
-  CHECK(warns_of_window("mistral", "", 8192));  // MistralConfig's 4096
-  CHECK_FALSE(warns_of_window("mixtral", "", 8192));
-  CHECK(warns_of_window("gemma2", ", \"sliding_window\": 32", 64));
-  CHECK_FALSE(warns_of_window("qwen2", ", \"sliding_window\": 32", 64));
-  CHECK_FALSE(
-      warns_of_window("qwen2", ", \"sliding_window\": 32, \"use_sliding_window\": false", 64));
-  const std::string on = ", \"sliding_window\": 32, \"use_sliding_window\": true";
-  CHECK(warns_of_window("qwen2", on + ", \"max_window_layers\": 1", 64));
-  CHECK_FALSE(warns_of_window("qwen2", on + ", \"max_window_layers\": 2", 64));
-  CHECK_FALSE(warns_of_window("qwen2", on, 64));  // Qwen2Config's 28
-  const std::string full = ", \"layer_types\": [\"full_attention\", \"full_attention\"]";
-  const std::string one = ", \"layer_types\": [\"sliding_attention\", \"full_attention\"]";
-  CHECK(warns_of_window("qwen2", on + one, 64));
-  CHECK_FALSE(warns_of_window("qwen2", on + ", \"max_window_layers\": 0" + full, 64));
-  CHECK(warns_of_window("gemma2", ", \"sliding_window\": 32" + one, 64));
-  CHECK_FALSE(warns_of_window("gemma2", ", \"sliding_window\": 32" + full, 64));
-  CHECK_FALSE(warns_of_window("llama", ", \"sliding_window\": 32", 64));
 }
 
 TEST_CASE("a key that a config.json has twice is an error at its place") {
