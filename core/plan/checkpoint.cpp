@@ -45,7 +45,8 @@ SavedValues saved_values(const Tape& tape, SavePolicy policy) {
       }
     }
     // Early stop: after the last op that makes a needed value which is not saved.
-    std::size_t end = policy == SavePolicy::reentrant ? tape.forward.size() : 0;
+    const bool is_whole = policy == SavePolicy::whole || policy == SavePolicy::reentrant;
+    std::size_t end = is_whole ? tape.forward.size() : 0;
     for (std::size_t i = end; i < tape.forward.size(); ++i) {
       for (const auto* list : {&tape.forward[i].writes, &tape.forward[i].updates}) {
         for (const ValueIndex value : *list) {

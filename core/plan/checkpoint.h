@@ -13,8 +13,9 @@ namespace foregather::plan {
 enum class SavePolicy : std::uint8_t {
   none,          ///< autograd saves what backward reads
   full,          ///< only the module's input; the forward runs again before the backward
+  whole,         ///< the same without early stop: all of the forward runs again
   selective_op,  ///< the input and the outputs of ops with keep_under_selective
-  reentrant,     ///< as full, by use_reentrant=True: all of the forward runs again
+  reentrant,     ///< as whole, by use_reentrant=True
 };
 
 /// The answer of saved_values(). Indices are those of the tape.
@@ -36,7 +37,8 @@ struct SavedValues {
 /// Recomputation follows torch.utils.checkpoint(use_reentrant=False) with early stop (the default
 /// since PyTorch 2.1): all ops from the start run again except kept ones, and it ends as soon as
 /// the last tensor that the backward needs exists. So the last projection of a block is not run
-/// again but by `reentrant`. A tape without a backward (nothing is trained) saves nothing.
+/// again but by `whole` and `reentrant`. A tape without a backward (nothing is trained) saves
+/// nothing.
 SavedValues saved_values(const Tape& tape, SavePolicy policy);
 
 /// The value whose storage `value` uses: itself, or the root of its chain of views.

@@ -17,10 +17,12 @@ SavePolicy policy_of(const Workload& workload, bool is_block, std::int64_t block
   if (!is_block) return SavePolicy::none;
   if (train.checkpointing == Checkpointing::selective_op) return SavePolicy::selective_op;
   if (!is_recomputed(train, block)) return SavePolicy::none;
-  return workload.parallel.reentrant_checkpoints ? SavePolicy::reentrant : SavePolicy::full;
+  if (workload.parallel.reentrant_checkpoints) return SavePolicy::reentrant;
+  // A compiler drops what nobody reads.
+  return train.early_stop || train.compile != Compile::none ? SavePolicy::full : SavePolicy::whole;
 }
 
-constexpr std::size_t kPolicies = 4;
+constexpr std::size_t kPolicies = 5;
 
 /// Does the module hand on what it got (dropout of rate 0)?
 bool is_identity(const Tape& tape) {

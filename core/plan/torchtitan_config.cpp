@@ -70,6 +70,7 @@ class TorchtitanReader {
     }
     degrees();
     linears();
+    if (early_stop_) give("train.early_stop", *early_stop_, nullptr);
     if (error_) return tl::unexpected(*error_);
     return std::move(config_);
   }
@@ -256,6 +257,8 @@ class TorchtitanReader {
         at = &node;
       } else if (key.str() == "selective_ac_option") {
         option = text(name, node);
+      } else if (key.str() == "early_stop") {
+        early_stop_ = flag(name, node);
       } else {
         config_.ignored.push_back(name);
       }
@@ -270,8 +273,10 @@ class TorchtitanReader {
 
   // The model's blocks are compiled one by one, the loss by itself. Files have the table since pull
   // request 1608 (August 2025), which came after 1094: that wraps the embedding, norm and head.
+  // Since 0.2 (October 2025) checkpoints do not stop early unless they are told to.
   void compile(const toml::table& table) {
     give("parallel.wrap", std::string("block_embed_head"), &table);
+    if (!early_stop_) early_stop_ = false;
     bool enabled = false, blocks = true, loss = true;
     const toml::node* at = nullptr;
     for (const auto& [key, node] : table) {
@@ -380,6 +385,7 @@ class TorchtitanReader {
   const toml::node* replicate_node_ = nullptr;
   const toml::node* converter_ = nullptr;  // to float8 linears
   bool gathers_float8_ = false;
+  std::optional<bool> early_stop_;
   std::string recipe_;
 };
 

@@ -139,6 +139,9 @@ struct Train {
   std::int64_t checkpoint_every = 1;          ///< for selective_layers: every Nth block
   std::int64_t checkpoint_first = 0;          ///< for first_layers: so many blocks from the front
   std::vector<BlockRange> checkpoint_blocks;  ///< for named_layers
+  /// Recomputation ends behind the last tensor that the backward needs (torch.utils.checkpoint's
+  /// default); false: where checkpoints are reentrant, and in torchtitan since 0.2.
+  bool early_stop = true;
   Optimizer optimizer = Optimizer::adamw;
   OptimizerImpl optimizer_impl = OptimizerImpl::foreach;
   double momentum = 0.9;  ///< SGD; 0 has no state

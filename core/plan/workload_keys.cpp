@@ -94,6 +94,11 @@ constexpr std::array kKeys{
                 "selective: per op; selective:N: every Nth block; first:N: the first N blocks; "
                 "blocks:0-3,7: these, counted from 0",
                 set_checkpointing},
+    WorkloadKey{
+        "train.early_stop", kFlag, "true",
+        "A block is computed again as far as its backward needs it; false: all of it, as "
+        "reentrant checkpoints (transformers' Trainer before 5) and torchtitan since 0.2 do",
+        set_bool<kTrain, &Train::early_stop>, kOne, kEveryStrategy, kRecomputedBlocks},
     WorkloadKey{"train.trainable", "all | lora | parts of names", "all",
                 "What is trained; a list of parts trains the parameters whose name has one",
                 set_trainable, kList},

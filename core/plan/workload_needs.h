@@ -88,6 +88,13 @@ inline constexpr KeyNeeds kWholeLogits{
              w.train.logits == Logits::narrow;
     }};
 
+inline constexpr KeyNeeds kRecomputedBlocks{
+    "train.activation_checkpointing = full or of some blocks, and train.compile = none",
+    [](const Workload& w) {
+      return w.train.checkpointing != Checkpointing::none &&
+             w.train.checkpointing != Checkpointing::selective_op &&
+             w.train.compile == Compile::none;
+    }};
 inline constexpr KeyNeeds kRecomputedUnits{
     "train.activation_checkpointing = full and train.compile = none", [](const Workload& w) {
       return w.train.checkpointing == Checkpointing::full && w.train.compile == Compile::none;

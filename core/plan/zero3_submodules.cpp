@@ -75,6 +75,7 @@ std::vector<SubmoduleSpan> spans_of(const Tape& tape, const std::vector<Submodul
   std::vector<Membership> members;
   members.reserve(submodules.size());
   for (const Submodule& submodule : submodules) members.emplace_back(tape, recipe, submodule);
+  const bool stops_early = recipe.key.policy != SavePolicy::whole;
   std::vector<SubmoduleSpan> spans;
   const auto add = [&](const RecipePass& pass, Phase phase) {
     std::uint32_t end = 0;
@@ -90,7 +91,7 @@ std::vector<SubmoduleSpan> spans_of(const Tape& tape, const std::vector<Submodul
         span.last = i;
       }
       if (!found) continue;
-      span.is_cut_off = (phase == Phase::recompute && span.last + 1 == end) ||
+      span.is_cut_off = (phase == Phase::recompute && stops_early && span.last + 1 == end) ||
                         (phase == Phase::backward && !tape.has_input_grad);
       spans.push_back(span);
     }

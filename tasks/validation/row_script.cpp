@@ -213,7 +213,7 @@ bool names_reentrant_checkpoints(const MeasuredRow& row) {
   const std::string words =
       lower(row.checkpointing_text + "; " + row.strategy_text + "; " + row.notes);
   const auto says = [&](std::string_view word) { return affirms(words, word); };
-  return row.strategy.starts_with("fsdp1") && row.checkpointing == "full" &&
+  return !row.strategy.starts_with("fsdp2") && row.checkpointing == "full" &&
          row.compile == "none" && says("gradient_checkpointing") &&
          (says("accelerate") || says("trainer"));
 }

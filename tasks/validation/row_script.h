@@ -25,7 +25,7 @@ struct RowScript {
   bool calls_loss = false;        ///< by itself, with what the model returned
   bool keeps_absolutes = false;   ///< Train::keep_absolute_values
   bool mixes_frozen = false;      ///< FSDP1's flat parameters hold adapters, too (use_orig_params)
-  bool reenters = false;          ///< Parallel::reentrant_checkpoints
+  bool reenters = false;          ///< checkpoints of use_reentrant = True
   /// The published time is of one of so many micro-batches, which one optimizer step accumulates:
   /// predicted as their mean, with a share of the optimizer.
   std::int64_t micro_batches = 1;

@@ -189,7 +189,10 @@ class Translator {
     if (script_.micro_batches > 1 || (reduces_late && row_.grad_accum > 1))
       set("train.no_sync", std::string("true"));
     out_.timed_parts = script_.micro_batches;
-    if (script_.reenters) set("parallel.reentrant_checkpoints", std::string("true"));
+    if (script_.reenters && row_.strategy.starts_with("fsdp1"))
+      set("parallel.reentrant_checkpoints", std::string("true"));
+    else if (script_.reenters)
+      set("train.early_stop", std::string("false"));
     // Where nothing says otherwise, results are older than PyTorch 2.9 and repeat keys and values;
     // a compiler fuses the norms.
     const bool fuses_norms = script_.fuses_norms || row_.compile != "none";

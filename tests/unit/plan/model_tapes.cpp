@@ -321,6 +321,7 @@ TEST_CASE("full checkpointing recomputes all but the last projection") {
   // Early stop: down projection and residual add are not run again.
   REQUIRE(saved.recompute.size() == block.forward.size() - 2);
   for (std::size_t i = 0; i < saved.recompute.size(); ++i) CHECK(saved.recompute[i] == i);
+  CHECK(saved_values(block, SavePolicy::whole).recompute.size() == block.forward.size());
   const SavedValues selective = saved_values(block, SavePolicy::selective_op);
   CHECK(selective.recompute.size() == block.forward.size() - 2 - 4);
   for (const std::uint32_t index : selective.recompute)

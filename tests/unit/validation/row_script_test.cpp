@@ -107,8 +107,12 @@ TEST_CASE("transformers' checkpoints are around the units of accelerate's FSDP1"
   row.notes = "gradient_checkpointing=True, SFTTrainer";
   row.strategy_text = "FSDP1";
   CHECK(script_of(row).reenters);
+  CHECK(value_of(*workload_of(row), "parallel.reentrant_checkpoints") == "true");
   row.strategy = "fsdp2";
   CHECK_FALSE(script_of(row).reenters);
+  row.strategy = "zero3";
+  CHECK(value_of(*workload_of(row), "train.early_stop") == "false");
+  CHECK_FALSE(sets(*workload_of(row), "parallel.reentrant_checkpoints"));
 }
 
 TEST_CASE("a stated date goes before the number of torchtitan's pull request") {
