@@ -8,8 +8,8 @@
 #include "core/plan/model_composites.h"
 #include "core/plan/model_families.h"
 #include "core/plan/model_left_out.h"
-#include "core/plan/model_windows.h"
 #include "core/plan/model_unread.h"
+#include "core/plan/model_windows.h"
 #include "core/plan/module_tree.h"
 
 namespace foregather::plan {
