@@ -1,4 +1,5 @@
 #include "traces/thunder_type.h"
+#include "core/base/text.h"
 
 #include <algorithm>
 #include <array>
@@ -46,12 +47,6 @@ constexpr std::array kDTypes{
     NamedDType{"", "half", {DType::f16, 16}},
     NamedDType{"", "long", {DType::i64, 64}},
 };
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
 
 bool take(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;

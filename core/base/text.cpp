@@ -21,6 +21,13 @@ std::size_t width_of(std::string_view cell) {
 
 }  // namespace
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const auto begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
 std::string format_time(Ns time) {
   double value = static_cast<double>(time);
   if (std::abs(value) < 1e3) return fmt::format("{} ns", time);

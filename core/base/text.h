@@ -1,12 +1,16 @@
-// Numbers for people, and columns that line up.
+// Text without its blanks, numbers for people, and columns that line up.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/units.h"
 
 namespace foregather {
+
+/// Without the blanks (and ends of lines) at both ends.
+std::string_view trimmed(std::string_view text);
 
 /// "812 ns", "3.41 µs", "27.5 ms", "1.204 s": three to five digits.
 std::string format_time(Ns time);

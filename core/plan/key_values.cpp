@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/base/suggest.h"
+#include "core/base/text.h"
 
 namespace foregather::plan {
 namespace {
@@ -32,12 +33,6 @@ tl::unexpected<Error> no_text(const KeyValue& value, std::string_view expected) 
   const bool is_quoted = !value.is_text && std::holds_alternative<std::string>(value.content);
   return is_quoted ? fail("{} is a text, expected {}", written(value), expected)
                    : mismatch(value, expected);
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
 }
 
 std::string_view unquoted(std::string_view text) {

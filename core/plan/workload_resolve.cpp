@@ -87,9 +87,10 @@ void resolve_sdpa(Workload& workload, const ModelConfig& model) {
   if (model.has_sdpa || attention != Attention::sdpa) return;
   attention = Attention::eager;
   workload.warnings.push_back(fmt::format(
-      "{}: no fused SDPA runs the attention of {} in transformers: eager attention, which "
-      "train.attention = \"flash\" goes around",
-      workload.place_of({"train.attention", "model.config"}), model.model_type));
+      "{}: no fused SDPA runs the attention of {} in transformers: eager attention{}",
+      workload.place_of({"train.attention", "model.config"}), model.model_type,
+      workload.train.compute == DType::f32 ? ""
+                                           : ", which train.attention = \"flash\" goes around"));
 }
 
 // No SDPA knows sinks (GptOssPreTrainedModel, _supports_sdpa): a FlashAttention does, in 16 bits.

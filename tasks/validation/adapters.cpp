@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/text.h"
 #include "tasks/validation/words.h"
 
 namespace foregather::tasks {

@@ -7,6 +7,7 @@
 
 #include "core/base/csv.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "tasks/validation/words.h"
 
 namespace foregather::tasks {

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "core/base/text.h"
 #include "tasks/validation/words.h"
 
 namespace foregather::tasks {

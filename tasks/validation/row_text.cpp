@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "core/base/text.h"
 #include "tasks/validation/words.h"
 
 namespace foregather::tasks {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/base/text.h"
+
 namespace foregather::tasks {
 namespace {
 

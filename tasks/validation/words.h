@@ -17,13 +17,6 @@ inline std::string lower(std::string_view text) {
   return all;
 }
 
-/// Without the blanks at both ends.
-inline std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
-
 /// What people write into a cell whose number they do not have: "", "unknown", "n/a", "-".
 bool is_no_number(std::string_view cell);
 

@@ -5,6 +5,13 @@
 
 using namespace foregather;
 
+TEST_CASE("blanks go from both ends alone") {
+  CHECK(trimmed(" a  b\t\r\n") == "a  b");
+  CHECK(trimmed("a") == "a");
+  CHECK(trimmed(" \t\n").empty());
+  CHECK(trimmed("").empty());
+}
+
 TEST_CASE("times read well") {
   CHECK(format_time(0) == "0 ns");
   CHECK(format_time(812) == "812 ns");

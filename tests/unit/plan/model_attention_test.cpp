@@ -68,7 +68,11 @@ TEST_CASE("attention: Gemma 2 has no SDPA, and says so") {
   const ModelConfig gemma2 = config_of("gemma2", kHeads);
   const Workload usual = workload_of(gemma2, {});
   CHECK(usual.train.attention == Attention::eager);
-  CHECK(usual.warnings.size() == 1);
+  REQUIRE(usual.warnings.size() == 1);
+  CHECK(usual.warnings.front().find("flash") != std::string::npos);
+  const Workload wide = workload_of(gemma2, {"train.precision=fp32"});
+  CHECK(wide.train.attention == Attention::eager);
+  CHECK(wide.warnings.at(0).find("flash") == std::string::npos);  // which takes no fp32
   CHECK(workload_of(gemma2, {"train.attention=flash"}).train.attention == Attention::flash);
   const Workload chosen = workload_of(gemma2, {"train.attention=eager"});
   CHECK(chosen.warnings.empty());
