@@ -301,7 +301,8 @@ ValueIndex eager_attention(TapeBuilder& t, const LayerContext& context, const He
   const std::int64_t s = size.positions;
   const ValueIndex raw = batched_matmul(t, size.batch_heads, s, s, size.head_dim, query, key,
                                         "attention scores, unscaled");
-  const ValueIndex scores = scale(t, raw, "attention scores");
+  ValueIndex scores = scale(t, raw, "attention scores");
+  if (context.config.capped_scores) scores = soft_capped(t, scores, "attention scores");
   const bool masks = context.config.causal || reads_alibi(context);
   ValueIndex weights = masks ? add_mask(t, context, scores) : scores;
   const ValueIndex given = weights;  // held by a variable until the weights are there

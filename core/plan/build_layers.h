@@ -128,6 +128,9 @@ ValueIndex copy(TapeBuilder& tape, ValueIndex x, const std::string& name, bool c
 /// factor · x. Saves nothing.
 ValueIndex scale(TapeBuilder& tape, ValueIndex x, const std::string& name);
 
+/// cap · tanh(x / cap), one kernel an operator; saves the tanh.
+ValueIndex soft_capped(TapeBuilder& tape, ValueIndex x, const std::string& name);
+
 /// x cut into views of so many elements. SplitBackward concatenates their gradients.
 std::vector<ValueIndex> split(TapeBuilder& tape, ValueIndex x,
                               const std::vector<std::pair<std::string, std::int64_t>>& parts);

@@ -356,6 +356,7 @@ ValueIndex language_loss(TapeBuilder& t, const LayerContext& context, ValueIndex
   if (context.train.loss_chunks > 1) return chunked_loss(t, context, hidden, projection);
   ValueIndex logits = linear(t, hidden, projection);
   if (context.config.scaled_logits) logits = scale(t, logits, "logits, scaled");
+  if (context.config.capped_logits) logits = soft_capped(t, logits, "logits");
   t.enter(kLossScope);
   return token_loss(t, context, logits);
 }

@@ -101,6 +101,11 @@ ValueIndex activation(TapeBuilder& t, ValueIndex x, const std::string& name, std
   return y;
 }
 
+ValueIndex soft_capped(TapeBuilder& t, ValueIndex x, const std::string& name) {
+  const ValueIndex part = scale(t, x, name + " / cap");
+  return scale(t, activation(t, part, name + " tanh", 8, true), name + ", capped");
+}
+
 ValueIndex gelu(TapeBuilder& t, bool is_fused, ValueIndex x) {
   if (is_fused) return activation(t, x, "gelu", 10, false);
   // Python evaluates the factors from left to right; each temporary dies with its last use.

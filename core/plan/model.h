@@ -165,6 +165,8 @@ struct ModelConfig {
   std::int64_t token_types = 0;    ///< BERT's segment embeddings
   bool scaled_residual = false;    ///< Granite: what is added to x is multiplied first
   bool scaled_logits = false;      ///< Granite, Cohere
+  bool capped_scores = false;      ///< Gemma 2: cap · tanh(score / cap), before the mask
+  bool capped_logits = false;      ///< the same of logits
   bool norm_per_head = false;      ///< StableLM: qk_norm has a weight of its own for each head
   bool norm_all_heads = false;     ///< OLMo 2: qk_norm is over the whole projection
   bool layer_scale = false;        ///< DINOv2

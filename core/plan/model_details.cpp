@@ -104,6 +104,17 @@ void read_attention_bias(const ConfigFile& file, std::string_view /*architecture
   c.output_bias = biased;
 }
 
+// Gemma2Config has caps unless they are null, Gemma3TextConfig none unless they are given.
+void read_gemma(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
+  read_attention_bias(file, architecture, c);
+  const auto caps = [&](std::string_view key) {
+    const double usual = c.model_type == "gemma2" && !file.has_null(key) ? 1 : 0;
+    return file.number(key, 0, 1e9, usual) > 0;
+  };
+  c.capped_scores = caps("attn_logit_softcapping");
+  c.capped_logits = caps("final_logit_softcapping");
+}
+
 void read_llama(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
   read_attention_bias(file, architecture, c);
   c.mlp_bias = file.flag("mlp_bias", false);

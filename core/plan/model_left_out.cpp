@@ -41,6 +41,7 @@ void read_left_out(const ConfigFile& file, ModelConfig& c) {
     if (const std::string value = file.shown(row.key);
         value == "false" || value == "0" || value == "0.0")
       continue;
+    if (row.key.ends_with("softcapping") && c.family == ModelConfig::Family::gemma) continue;
     c.left_out.push_back(fmt::format("{}: '{}' has no effect: {}", file.place(row.key),
                                      file.label(row.key), row.what));
   }
@@ -52,6 +53,9 @@ std::vector<std::string> model_warnings(const ModelConfig& config, const Train& 
     for (std::string& warning : model_warnings(tower, train))
       warnings.push_back(std::move(warning));
   warnings.insert(warnings.end(), config.left_out.begin(), config.left_out.end());
+  if (config.capped_logits && train.loss_chunks > 1)
+    warnings.push_back(fmt::format("train.loss_chunks: the parts of {}'s logits are not capped",
+                                   config.model_type));
   if (config.sinks && train.attention != Attention::eager)
     warnings.push_back(fmt::format(
         "{}'s attention has sinks, which transformers runs as eager attention unless it is given a "

@@ -214,13 +214,13 @@ std::vector<Family> make_families() {
        gemma_keys,
        {2304, 26, 8, 4, 256, 9216, 256000, 8192, 0, "gelu_pytorch_tanh"},
        gemma2,
-       read_attention_bias});
+       read_gemma});
   add({"gemma3_text",
        "Gemma3ForCausalLM",
        gemma_keys,
        {2304, 26, 8, 4, 256, 9216, 262208, 131072, 0, "gelu_pytorch_tanh"},
        gemma(true, true),
-       read_attention_bias});
+       read_gemma});
 
   // GPT-NeoX, Falcon, MPT: fused query, key and value; a plain mlp.
   ModelConfig neox = encoder(FamilyKind::gpt_neox, Activation::gelu);

@@ -79,6 +79,23 @@ TEST_CASE("attention: Gemma 2 has no SDPA, and says so") {
   CHECK(workload_of(config_of("gemma", kHeads), {}).train.attention == Attention::sdpa);
 }
 
+TEST_CASE("attention: Gemma 2 caps scores and logits unless its file has no caps") {
+  const Bytes scores = Bytes{2} * 2 * 4 * 64 * 64, logits = Bytes{2} * 2 * 64 * 100;
+  const auto caps = [&](const std::string& type, const std::string& lines) {
+    const auto storages = storages_of(config_of(type, kHeads + lines),
+                                      {"train.precision=bf16", "train.attention=eager"});
+    return std::pair{storages.contains({"attention scores tanh", scores}),
+                     storages.contains({"logits tanh", logits})};
+  };
+  const std::string none = ", \"attn_logit_softcapping\": null, \"final_logit_softcapping\": null";
+  CHECK(caps("gemma2", "") == std::pair{true, true});
+  CHECK(caps("gemma2", none) == std::pair{false, false});
+  CHECK(caps("gemma2", ", \"attn_logit_softcapping\": null") == std::pair{false, true});
+  CHECK(caps("gemma3_text", "") == std::pair{false, false});
+  CHECK(caps("gemma3_text", ", \"final_logit_softcapping\": 30.0") == std::pair{false, true});
+  CHECK(caps("llama", ", \"final_logit_softcapping\": 30.0") == std::pair{false, false});
+}
+
 TEST_CASE("attention: MPT widens its scores, Falcon does not") {
   const auto widens = [](const std::string& type, const std::string& lines) {
     const Bytes scores = Bytes{4} * 2 * 4 * 64 * 64;

@@ -38,7 +38,8 @@ TEST_CASE("keys that change the cost and are left out are named with their place
         std::vector<std::string>{
             "4:1: 'quantization_config' has no effect: weights have the dtype of train.precision"});
   CHECK(warnings_of(config_with("llama", ",\n\"quantization_config\": null"), 64).empty());
-  CHECK(warnings_of(config_with("gemma2", ",\n\"final_logit_softcapping\": 30.0"), 64).size() == 1);
+  CHECK(warnings_of(config_with("llama", ",\n\"final_logit_softcapping\": 30.0"), 64).size() == 1);
+  CHECK(warnings_of(config_with("gemma2", ",\n\"final_logit_softcapping\": 30.0"), 64).empty());
   CHECK(warnings_of(config_with("llama", ", \"num_nextn_predict_layers\": 0"), 64).empty());
   // Of no cost.
   CHECK(warnings_of(config_with("llama", ", \"rope_scaling\": {\"rope_type\": \"new\"}"), 64)
