@@ -1,7 +1,6 @@
 #include "gui/models/memory.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <tuple>
 
@@ -38,15 +37,23 @@ void RankMemory::add_curves() {
   }
 }
 
-// What happened last was to run out of memory: the rank is gone.
+// Where device and host are done with the last step; where what happened last was to run out of
+// memory, the rank is gone.
 Ns RankMemory::end_of(const StepCurve& curve) const {
-  Ns end = curve.empty() ? 0 : curve.time(curve.size() - 1);
+  const Ns last = curve.empty() ? 0 : curve.time(curve.size() - 1);
+  Ns end = last;
   bool is_cut = false;
   for (const Oom& oom : ooms_) {
     is_cut = is_cut || oom.time >= end;
     end = std::max(end, oom.time);
   }
-  return is_cut ? end : std::numeric_limits<Ns>::max();
+  if (is_cut) return end;
+  end = last + 1;
+  for (std::size_t s = 0; s < run_->steps.size(); ++s)
+    if (is_own(run::StepRow(s)))
+      end = std::max(
+          end, session_->on_axis(side_, std::max(run_->steps[s].end, run_->steps[s].host_end)));
+  return end;
 }
 
 // As compare::memory_at_peak(): frees come before allocations of the same time, and what lives for

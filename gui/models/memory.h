@@ -24,7 +24,7 @@ struct Holder {
   Bytes bytes = 0;  ///< of their blocks
 };
 
-/// The memory of one rank of one run.
+/// The memory of one rank of one run. Its curves end where the rank does.
 class RankMemory {
  public:
   RankMemory(const Session& session, std::size_t side, const RankStep& rank);

@@ -68,7 +68,32 @@ TEST_CASE("memory: capacity, what is outside, and where it ran out") {
   CHECK(memory.headroom(session.extent()) == 79 * GiB - 2048);
   CHECK_FALSE(other.headroom({-100, -99}));
   // The trace goes on: the job caught it.
-  CHECK(memory.curve(MemoryCurve::reserved).end() > session.extent().end);
+  CHECK(memory.curve(MemoryCurve::reserved).end() == session.extent().end);
+}
+
+TEST_CASE("memory: the shorter of two runs has no memory behind its end") {
+  run::Run shorter = test::example_run(), longer = test::example_run();
+  shorter.failures.clear();
+  longer.failures.clear();
+  longer.steps[0].end = 400;
+  const Session session = opened({std::move(shorter), std::move(longer)});
+  const RankMemory memory(session, 0, *session.pairs()[0].sides[0]);
+  CHECK(memory.curve(MemoryCurve::reserved).end() == 60);
+  CHECK(memory.total().end() == 60);
+  CHECK_FALSE(memory.headroom({61, 300}));
+  const RankMemory other(session, 1, *session.pairs()[0].sides[1]);
+  CHECK(other.curve(MemoryCurve::reserved).end() == 310);
+}
+
+TEST_CASE("memory: what happens last is shown, also behind the last step") {
+  run::Run run = test::example_run();
+  run.failures.clear();
+  run.memory[1].time = 500;
+  run.memory[1].reserved = 8192;
+  const Session session = opened({std::move(run)});
+  const RankMemory memory(session, 0, *session.pairs()[0].sides[0]);
+  const StepCurve& reserved = memory.curve(MemoryCurve::reserved);
+  CHECK(reserved.value(reserved.highest(TimeRange{0, 1000})) == 8192);
 }
 
 TEST_CASE("memory: a rank that ran out of memory last has no memory behind that") {
