@@ -171,7 +171,7 @@ Status render(const RenderRequest& request) {
   ViewState view = first_view((*document)->session, (*document)->lanes);
   if (request.range) view.range = *request.range;
   for (std::size_t pair = 0; pair < (*document)->memory.size(); ++pair)
-    view.by_cause |= picture == PictureOf::memory && knows_causes(**document, pair);
+    view.by_cause |= picture == PictureOf::memory && knows_causes(**document, pair, view.show);
   return save_picture(request.output, request.size, 1, [&](QPainter& painter) {
     paint_picture(painter, request.size, {**document, view, theme}, picture);
   });

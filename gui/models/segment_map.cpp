@@ -202,6 +202,7 @@ void SegmentMap::add_blocks(run::RunView run, const Session& session) {
     const TimeRange time{session.on_axis(side_, binding.allocated), session.on_axis(side_, freed)};
     blocks_.push_back({time, *at, binding.block_bytes, static_cast<std::uint32_t>(b)});
     tallest_ = std::max(tallest_, binding.block_bytes);
+    knows_causes_ = knows_causes_ || binding.cause != Cause::unknown;
     extend(time);
   }
   std::stable_sort(blocks_.begin(), blocks_.end(), [](const Block& a, const Block& b) {

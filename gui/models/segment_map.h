@@ -47,6 +47,8 @@ class SegmentMap {
   const std::vector<Band>& bands() const { return bands_; }
   const std::vector<Held>& held() const { return held_; }
   const std::vector<Block>& blocks() const { return blocks_; }
+  /// Is that of any block another one than unknown?
+  bool knows_causes() const { return knows_causes_; }
   Bytes height() const { return height_; }
   TimeRange extent() const { return extent_; }
 
@@ -74,6 +76,7 @@ class SegmentMap {
   std::vector<Ns>
       step_end_;  ///< by step of the run, on its clock: when what is held at its end goes
   Bytes height_ = 0, tallest_ = 0;  ///< of all; of the tallest block
+  bool knows_causes_ = false;
   TimeRange extent_{0, 0};
 };
 

@@ -65,7 +65,7 @@ std::vector<Entry> of_curves(const Scene& scene) {
 
 std::vector<Entry> of_causes(const Scene& scene, std::size_t pair) {
   std::vector<Entry> entries;
-  for (const Cause cause : causes_of(scene.document, pair))
+  for (const Cause cause : causes_of(scene.document, pair, scene.view.show))
     entries.push_back(
         {shown(name(cause)).replace('_', ' '), scene.theme.cause[static_cast<std::size_t>(cause)]});
   return entries;

@@ -160,11 +160,13 @@ void paint_labels(QPainter& painter, const QRectF& area, const Scene& scene, std
 
 }  // namespace
 
-std::vector<Cause> causes_of(const Document& document, std::size_t pair) {
+std::vector<Cause> causes_of(const Document& document, std::size_t pair,
+                             const std::array<bool, 2>& sides) {
   const auto is_held = [&](Cause cause) {
     const PairMemory& memory = document.memory[pair];
-    return std::any_of(memory.begin(), memory.end(),
-                       [&](const auto& rank) { return rank && rank->has_cause(cause); });
+    for (std::size_t side = 0; side < 2; ++side)
+      if (sides[side] && memory[side] && memory[side]->has_cause(cause)) return true;
+    return false;
   };
   std::vector<Cause> causes;
   for (std::size_t cause = 0; cause < kCauses; ++cause)
@@ -172,8 +174,8 @@ std::vector<Cause> causes_of(const Document& document, std::size_t pair) {
   return causes;
 }
 
-bool knows_causes(const Document& document, std::size_t pair) {
-  const std::vector<Cause> causes = causes_of(document, pair);
+bool knows_causes(const Document& document, std::size_t pair, const std::array<bool, 2>& sides) {
+  const std::vector<Cause> causes = causes_of(document, pair, sides);
   return std::any_of(causes.begin(), causes.end(),
                      [](Cause cause) { return cause != Cause::unknown; });
 }

@@ -12,9 +12,10 @@ namespace foregather::gui {
 /// is lost. With the limit of the device, and a cross where it ran out.
 void paint_memory(QPainter& painter, const QRectF& area, const Scene& scene, std::size_t pair);
 
-/// Which causes the pair holds anywhere, for the legend.
-std::vector<Cause> causes_of(const Document& document, std::size_t pair);
+/// Which causes these sides of the pair hold anywhere, for the legend.
+std::vector<Cause> causes_of(const Document& document, std::size_t pair,
+                             const std::array<bool, 2>& sides);
 /// Has any other cause than unknown.
-bool knows_causes(const Document& document, std::size_t pair);
+bool knows_causes(const Document& document, std::size_t pair, const std::array<bool, 2>& sides);
 
 }  // namespace foregather::gui

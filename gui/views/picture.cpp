@@ -156,9 +156,12 @@ void paint_maps(QPainter& painter, QRectF rest, const Scene& scene) {
   rest.setTop(rest.top() + kRulerHeight);
   if (places.empty())
     return paint_nothing(painter, rest, scene, "No rank says where its memory lies");
-  // Where no cause is known blocks have colours by name.
-  if (knows_causes(scene.document, pairs.front()))
-    paint_legend_below(painter, rest, scene, LegendOf::causes, pairs.front());
+  // Of the sides that know causes: blocks of others have colours by name.
+  ViewState by_cause = scene.view;
+  for (std::size_t side = 0; side < 2; ++side)
+    by_cause.show[side] = knows_causes(scene.document, pairs.front(), {side == 0, side == 1});
+  paint_legend_below(painter, rest, {scene.document, by_cause, scene.theme}, LegendOf::causes,
+                     pairs.front());
   const std::size_t fit = bands_that_fit(painter, rest, scene.theme, places.size(), kSegmentsLeast);
   const double height = rest.height() / static_cast<double>(fit);
   for (std::size_t i = 0; i < fit; ++i) {
@@ -168,10 +171,12 @@ void paint_maps(QPainter& painter, QRectF rest, const Scene& scene) {
     painter.fillRect(line, scene.theme.band);
     painter.setFont(picture_font(11));
     painter.setPen(scene.theme.text);
-    draw_fitting(
-        painter, line.adjusted(8, 0, -8, 0), Qt::AlignLeft | Qt::AlignVCenter,
-        QString("%1: rank %2").arg(QChar(session.letter(places[i].side))).arg(places[i].rank.rank));
     const SegmentMap map(session, places[i].side, places[i].rank);
+    draw_fitting(painter, line.adjusted(8, 0, -8, 0), Qt::AlignLeft | Qt::AlignVCenter,
+                 QString("%1: rank %2%3")
+                     .arg(QChar(session.letter(places[i].side)))
+                     .arg(places[i].rank.rank)
+                     .arg(map.knows_causes() ? "" : ", colours by name"));
     paint_segments(painter, band.adjusted(0, kMapLine, 0, 0), scene,
                    {map, 0, std::max<Bytes>(1, map.height()), std::nullopt});
   }

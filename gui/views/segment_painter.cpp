@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kLeastLabel = 13, kLeastName = 40;
 
-QColor block_color(const Theme& theme, const run::BindingRecord& binding) {
-  if (binding.cause != Cause::unknown) return theme.cause[static_cast<std::size_t>(binding.cause)];
+QColor block_color(const Theme& theme, const run::BindingRecord& binding, bool by_cause) {
+  if (by_cause) return theme.cause[static_cast<std::size_t>(binding.cause)];
   // Of the palette without its last, the grey of what is not known.
   const std::size_t row = binding.name ? binding.name.row() : 0;
   return theme.cause[row * 7 % (theme.cause.size() - 1)];
@@ -79,7 +79,8 @@ void paint_segments(QPainter& painter, const QRectF& area, const Scene& scene,
       QRectF place = box(block.time, block.at, block.bytes);
       if ((place.width() < 1 || place.height() < 1) != small) continue;
       place.setSize({std::max(1.0, place.width()), std::max(1.0, place.height())});
-      const QColor color = block_color(scene.theme, run.bindings[block.binding]);
+      const QColor color =
+          block_color(scene.theme, run.bindings[block.binding], segments.map.knows_causes());
       // A line tells neighbours apart.
       const bool is_tall = place.height() > 3 && place.width() > 3;
       painter.fillRect(is_tall ? place.adjusted(0, 1, -1, 0) : place, color);

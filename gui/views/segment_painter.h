@@ -16,7 +16,7 @@ struct SegmentScene {
   std::optional<std::size_t> chosen;
 };
 
-/// Held memory as a band, blocks in it: by cause, and where no cause is known by name. Blocks that
+/// Held memory as a band, blocks in it: by cause, or in a map that knows none by name. Blocks that
 /// are less than a pixel both ways are painted where none that is larger lies. Right of the gutter,
 /// which names the bands. Linear in blocks.
 void paint_segments(QPainter& painter, const QRectF& area, const Scene& scene,

@@ -50,8 +50,9 @@ void SegmentPlane::changed() {
 
 // Where no cause is known blocks have colours by name.
 double SegmentPlane::paint_legend_of(QPainter* painter, const QRectF& area) const {
-  if (!map_ || !knows_causes(*document_, pair_)) return 0;
-  const ViewState view;
+  if (!map_ || !map_->knows_causes()) return 0;
+  ViewState view;
+  view.show = {map_->side() == 0, map_->side() == 1};
   return paint_legend(painter, area, {*document_, view, theme_}, LegendOf::causes, pair_);
 }
 

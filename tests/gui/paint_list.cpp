@@ -25,7 +25,9 @@ class PaintList::Engine : public QPaintEngine {
   bool end() override { return true; }
   Type type() const override { return QPaintEngine::User; }
   void drawPixmap(const QRectF&, const QPixmap&, const QRectF&) override {}
-  void drawTextItem(const QPointF&, const QTextItem&) override {}
+  void drawTextItem(const QPointF&, const QTextItem& item) override {
+    words_.push_back(item.text().toStdString());
+  }
 
   void updateState(const QPaintEngineState& now) override {
     if (now.state() & DirtyPen) pen_ = now.pen();
@@ -58,6 +60,7 @@ class PaintList::Engine : public QPaintEngine {
   }
 
   std::string out_;
+  std::vector<std::string> words_;
 
  private:
   void shape(const char* what, const QRectF& bounds) {
@@ -84,6 +87,7 @@ class PaintList::Engine : public QPaintEngine {
 PaintList::PaintList(QSize size) : size_(size), engine_(std::make_unique<Engine>()) {}
 PaintList::~PaintList() = default;
 std::string PaintList::text() const { return engine_->out_; }
+const std::vector<std::string>& PaintList::words() const { return engine_->words_; }
 QPaintEngine* PaintList::paintEngine() const { return engine_.get(); }
 
 int PaintList::metric(PaintDeviceMetric metric) const {

@@ -1,5 +1,6 @@
 // Addresses over time in the real window.
 #include <QApplication>
+#include <QPainter>
 #include <QTabBar>
 #include <QTabWidget>
 #include <QTest>
@@ -8,8 +9,10 @@
 #include <catch2/catch.hpp>
 
 #include "gui/app/main_window.h"
+#include "gui/views/picture.h"
 #include "gui/views/segment_view.h"
 #include "gui/views/timeline_view.h"
+#include "tests/gui/paint_list.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/saved_page.h"
 #include "tests/support/places.h"
@@ -19,10 +22,10 @@ using namespace foregather::gui;
 
 namespace {
 
-void open(MainWindow& window, const std::string& file) {
+void open(MainWindow& window, const std::vector<std::string>& files) {
   window.resize(1280, 720);
   window.show();
-  window.open({file});
+  window.open(files);
   REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kPatience));
   REQUIRE(window.document());
   window.run(CommandId::show_segments);
@@ -34,14 +37,44 @@ void open(MainWindow& window, const std::string& file) {
 
 TEST_CASE("segment window: a snapshot opens as what it held and lent") {
   MainWindow window;
-  open(window, test::source_dir() + "/tests/fuzz/corpus/retry2.pickle");
+  open(window, {test::source_dir() + "/tests/fuzz/corpus/retry2.pickle"});
   CHECK(window.segments().plane().map()->blocks().size() == 2);
   CHECK(window.segments().plane().map()->bands().size() == 2);
 }
 
+TEST_CASE("segment window: a snapshot beside a prediction has no legend of causes") {
+  MainWindow window;
+  open(window, {test::source_dir() + "/traces/samples/tiny_fsdp2.toml",
+                test::source_dir() + "/tests/fuzz/corpus/retry2.pickle"});
+  SegmentPlane& plane = window.segments().plane();
+  const auto legend = [&] {
+    return plane.height() - plane.place(plane.range().begin, plane.heights().first).y();
+  };
+  REQUIRE(window.segments().choice().count() == 2);
+  CHECK(plane.map()->knows_causes());
+  CHECK(legend() > 0);
+  window.segments().choice().setCurrentIndex(1);
+  CHECK_FALSE(plane.map()->knows_causes());
+  CHECK(legend() == 0);
+
+  test::PaintList paper(QSize(900, 600));
+  QPainter painter(&paper);
+  const Document& both = *window.document();
+  const ViewState view = first_view(both.session, both.lanes);
+  paint_picture(painter, QSizeF(900, 600), {both, view, Theme::light()}, PictureOf::segments);
+  painter.end();
+  const auto says = [&](const char* words) {
+    return std::ranges::count(paper.words(), std::string(words)) == 1;
+  };
+  CHECK(says("P: rank 0"));
+  CHECK(says("M: rank 0, colours by name"));
+  CHECK(says("activation"));
+  CHECK_FALSE(says("unknown"));
+}
+
 TEST_CASE("segment window: a click says which allocation it is") {
   MainWindow window;
-  open(window, test::source_dir() + "/traces/samples/tiny_fsdp2.toml");
+  open(window, {test::source_dir() + "/traces/samples/tiny_fsdp2.toml"});
   CHECK(window.pages().currentWidget() == &window.segments());
   SegmentPlane& plane = window.segments().plane();
   REQUIRE_FALSE(plane.map()->blocks().empty());
@@ -73,7 +106,7 @@ TEST_CASE("segment window: a click says which allocation it is") {
 
 TEST_CASE("segment window: keys and the wheel zoom both ways, and fit comes back") {
   MainWindow window;
-  open(window, test::source_dir() + "/traces/samples/tiny_fsdp2.toml");
+  open(window, {test::source_dir() + "/traces/samples/tiny_fsdp2.toml"});
   SegmentPlane& plane = window.segments().plane();
   // A click on its tab is enough for its keys.
   const QTabBar& tabs = *window.pages().tabBar();
@@ -134,7 +167,7 @@ TEST_CASE("segment window: keys and the wheel zoom both ways, and fit comes back
 
 TEST_CASE("segment window: the saved picture is what is shown") {
   MainWindow window;
-  open(window, test::source_dir() + "/traces/samples/tiny_fsdp2.toml");
+  open(window, {test::source_dir() + "/traces/samples/tiny_fsdp2.toml"});
   SegmentPlane& plane = window.segments().plane();
   const QImage all = test::saved_page(window);
   CHECK(all == test::shown(plane));
