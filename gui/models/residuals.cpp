@@ -197,4 +197,13 @@ std::string Residuals::csv() const {
   return out;
 }
 
+std::string_view why_no_residuals(const Session* session) {
+  if (session == nullptr) return "Residuals need a prediction and a measurement: open both";
+  if (session->sides() > 1)
+    return "The runs have no ops in common ranks: there is nothing to compare";
+  return session->run(0).about.kind == run::RunKind::measured
+             ? "Residuals need a prediction and a measurement: open a prediction of this run, too"
+             : "Residuals need a prediction and a measurement: open a measurement of this run, too";
+}
+
 }  // namespace foregather::gui

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gui/models/session.h"
@@ -85,5 +86,8 @@ class Residuals {
   ResidualColumn column_ = ResidualColumn::difference;
   bool ascending_ = false;
 };
+
+/// What is missing where there are no residuals, and what to do; null: nothing is open.
+std::string_view why_no_residuals(const Session* session);
 
 }  // namespace foregather::gui

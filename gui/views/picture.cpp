@@ -93,9 +93,10 @@ std::size_t bands_that_fit(QPainter& painter, QRectF& rest, const Theme& theme, 
   return fit;
 }
 
-void paint_nothing(QPainter& painter, const QRectF& area, const Scene& scene, const char* why) {
+void paint_nothing(QPainter& painter, const QRectF& area, const Scene& scene,
+                   std::string_view why) {
   painter.setPen(scene.theme.faint);
-  painter.drawText(area, Qt::AlignCenter, why);
+  painter.drawText(area, Qt::AlignCenter, shown(why));
 }
 
 void paint_timeline(QPainter& painter, QRectF rest, const Scene& scene) {
@@ -185,10 +186,7 @@ void paint_maps(QPainter& painter, QRectF rest, const Scene& scene) {
 void paint_residuals(QPainter& painter, const QRectF& rest, const Scene& scene,
                      const Residuals& residuals) {
   if (residuals.all() == 0)
-    return paint_nothing(painter, rest, scene,
-                         scene.document.session.sides() == 1
-                             ? "One run is open: there is nothing to compare it with"
-                             : "The runs have no ops in common ranks: there is nothing to compare");
+    return paint_nothing(painter, rest, scene, why_no_residuals(&scene.document.session));
   const double height = std::min(160.0, rest.height() / 3);
   paint_histogram(painter, {rest.left(), rest.top(), rest.width(), height}, residuals.histogram(),
                   scene.theme);

@@ -6,6 +6,7 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QPainter>
+#include <QStackedLayout>
 #include <QTableView>
 #include <QVBoxLayout>
 
@@ -133,10 +134,18 @@ ResidualView::ResidualView(QWidget* parent) : QWidget(parent) {
   line->addWidget(filter_, 1);
   line->addWidget(met_only_);
   line->addWidget(count_);
-  auto* all = new QVBoxLayout(this);
+  auto* some = new QWidget;
+  auto* all = new QVBoxLayout(some);
   all->addWidget(histogram_);
   all->addLayout(line);
   all->addWidget(rows_, 1);
+  nothing_ = new QLabel;
+  nothing_->setAlignment(Qt::AlignCenter);
+  nothing_->setWordWrap(true);
+  pages_ = new QStackedLayout(this);
+  pages_->addWidget(nothing_);
+  pages_->addWidget(some);
+  show_rows_or_why();
 
   connect(filter_, &QLineEdit::textChanged, this, [this] { refilter(); });
   connect(met_only_, &QCheckBox::toggled, this, [this] { refilter(); });
@@ -151,8 +160,16 @@ void ResidualView::set_document(std::shared_ptr<const Document> document) {
   // The table refers to the document that goes.
   table_.set(document ? std::optional(document->residuals) : std::nullopt, theme_);
   document_ = std::move(document);
+  show_rows_or_why();
   rows_->sortByColumn(static_cast<int>(ResidualColumn::difference), Qt::DescendingOrder);
   apply();
+}
+
+void ResidualView::show_rows_or_why() {
+  const bool has_rows = document_ && document_->residuals.all() > 0;
+  nothing_->setText(has_rows ? ""
+                             : shown(why_no_residuals(document_ ? &document_->session : nullptr)));
+  pages_->setCurrentIndex(has_rows ? 1 : 0);
 }
 
 void ResidualView::set_theme(const Theme& theme) {

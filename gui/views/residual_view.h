@@ -14,6 +14,7 @@
 class QLabel;
 class QLineEdit;
 class QCheckBox;
+class QStackedLayout;
 class QTableView;
 
 namespace foregather::gui {
@@ -38,6 +39,7 @@ class ResidualTable final : public QAbstractTableModel {
   Theme theme_ = Theme::light();
 };
 
+/// The table of a document with a filter and a histogram, or why it is empty.
 class ResidualView final : public QWidget {
  public:
   explicit ResidualView(QWidget* parent = nullptr);
@@ -46,6 +48,8 @@ class ResidualView final : public QWidget {
   QString csv() const;
   void go_back();  ///< to the filter before
   QTableView& rows() { return *rows_; }
+  /// Why there are no rows, and what to do: shown instead of them.
+  const QLabel& nothing() const { return *nothing_; }
   QLineEdit& filter_line() { return *filter_; }
   const ResidualTable& table() const { return table_; }
 
@@ -59,6 +63,7 @@ class ResidualView final : public QWidget {
   };
   void refilter();
   void apply();
+  void show_rows_or_why();
 
   std::shared_ptr<const Document> document_;
   ResidualTable table_;
@@ -67,6 +72,8 @@ class ResidualView final : public QWidget {
   QLineEdit* filter_;
   QCheckBox* met_only_;
   QLabel* count_;
+  QLabel* nothing_;
+  QStackedLayout* pages_;  ///< nothing_, or all else
   QTableView* rows_;
   Filter filtered_;
   History<Filter> history_;

@@ -2,6 +2,7 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QDialog>
+#include <QLabel>
 #include <QLineEdit>
 #include <QListWidget>
 #include <QNativeGestureEvent>
@@ -229,6 +230,24 @@ TEST_CASE("window: residuals jump to their ops, the largest first") {
       opened.window.residuals().table().index(0, static_cast<int>(ResidualColumn::error));
   CHECK(opened.window.residuals().table().data(worst, Qt::DisplayRole).toString() == "-50.0 %");
   CHECK(opened.window.residuals().csv().contains("20,40,-20,-0.500000"));
+}
+
+TEST_CASE("window: residuals of one run say what they need") {
+  {
+    MainWindow empty;
+    CHECK(empty.residuals().nothing().text().contains("open both"));
+  }
+  Opened opened({test::example_run()});
+  opened.window.run(CommandId::show_residuals);
+  const QLabel& nothing = opened.window.residuals().nothing();
+  CHECK(nothing.isVisible());
+  CHECK_FALSE(opened.window.residuals().rows().isVisible());
+  CHECK(nothing.text() ==
+        "Residuals need a prediction and a measurement: open a measurement of this run, too");
+  opened.window.open({written(opened.folder, "measured", slower(test::example_run()))});
+  REQUIRE(QTest::qWaitFor([&] { return !opened.window.is_loading(); }, kPatience));
+  CHECK_FALSE(nothing.isVisible());
+  CHECK(opened.window.residuals().rows().isVisible());
 }
 
 TEST_CASE("window: filters of residuals are come back to") {
