@@ -176,7 +176,8 @@ SweepScale sweep_scale(const SweepPlot& plot, double left, double top, double wi
   SweepScale scale{0, 1, {}, left, top, width, height};
   if (plot.dots().empty()) return scale;
   const Ns first = plot.dots().front().step, last = plot.dots().back().step;
-  const Ns room = std::max<Ns>(1, (last - first) / 20);
+  // Of times that are almost equal so much that labels of few digits tell them apart.
+  const Ns room = std::max({Ns{1}, (last - first) / 20, last / 1000});
   scale.least_step = std::max<Ns>(0, first - room);
   scale.most_step = last + room;
   // What is absent is less than anything.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "gui/models/time_axis.h"
+
 using namespace foregather;
 using namespace foregather::gui;
 
@@ -82,6 +84,19 @@ TEST_CASE("sweep: places to pixels and back") {
   }
   CHECK(scale.y(*plot.limit()) >= 20);
   CHECK_FALSE(dot_at(plot, scale, 10, 20, 5));
+}
+
+TEST_CASE("sweep: points of one time lie in the middle of an axis that can be read") {
+  const SweepPlot plot("s.db", {},
+                       {point(0, 123'456'789, 100, {"1"}), point(1, 123'456'789, 200, {"2"})});
+  const SweepScale scale = sweep_scale(plot, 0, 0, 1000, 200);
+  CHECK(scale.x(123'456'789) == Approx(500));
+  const TimeAxis axis{{scale.least_step, scale.most_step}, scale.width};
+  std::vector<std::string> labels;
+  for (const Tick& tick : ticks(axis, 90))
+    if (!tick.label.empty()) labels.push_back(tick.label);
+  CHECK(labels.size() > 3);
+  for (const std::string& label : labels) CHECK(label.size() <= std::string("123.45 ms").size());
 }
 
 TEST_CASE("sweep: points of a recording have a time, and memory that is not known") {
