@@ -45,6 +45,7 @@ MainWindow::MainWindow()
   resize(1280, 720);
   build();
   bind_commands();
+  QApplication::instance()->installEventFilter(this);
   set_dark(system_is_dark());
   summary_->set_message(kWelcome, false);
 }

@@ -75,6 +75,8 @@ class MainWindow final : public QMainWindow {
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
   void closeEvent(QCloseEvent* event) override;
+  /// Keys of commands that lines of text would take for themselves.
+  bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
   void build();

@@ -2,6 +2,7 @@
 #include <QApplication>
 #include <QComboBox>
 #include <QDockWidget>
+#include <QKeyEvent>
 #include <QLabel>
 #include <QLineEdit>
 #include <QMenu>
@@ -13,6 +14,7 @@
 #include <QTableView>
 #include <QToolBar>
 #include <QToolButton>
+#include <algorithm>
 #include <vector>
 
 #include "gui/app/main_window.h"
@@ -158,6 +160,22 @@ void MainWindow::bind(CommandId command, std::function<void()> what) {
       shortcut->setContext(home == this ? Qt::WindowShortcut : Qt::WidgetWithChildrenShortcut);
       connect(shortcut, &QShortcut::activated, this, [this, command] { run(command); });
     }
+}
+
+// To Qt Ctrl+E is the end of a line of text, and Ctrl+K deletes what is behind the cursor.
+bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() != QEvent::ShortcutOverride) return false;
+  const auto* widget = qobject_cast<QWidget*>(watched);
+  const QKeyCombination keys = static_cast<QKeyEvent*>(event)->keyCombination();
+  if (widget == nullptr || widget->window() != this ||
+      !(keys.keyboardModifiers() & Qt::ControlModifier))
+    return false;
+  const auto own = findChildren<QShortcut*>(Qt::FindDirectChildrenOnly);
+  if (std::ranges::none_of(
+          own, [&](const QShortcut* each) { return each->key() == QKeySequence(keys); }))
+    return false;
+  event->ignore();
+  return true;
 }
 
 void MainWindow::run(CommandId command) {

@@ -2,6 +2,7 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QDialog>
+#include <QFileDialog>
 #include <QLabel>
 #include <QLineEdit>
 #include <QListWidget>
@@ -9,6 +10,7 @@
 #include <QPointingDevice>
 #include <QTabWidget>
 #include <QTableView>
+#include <QTimer>
 #include <QTreeWidget>
 #include <QWheelEvent>
 
@@ -218,6 +220,49 @@ TEST_CASE("window: letters typed into the search line stay letters") {
   QTest::keyClicks(&opened.window.search_line(), "was");
   CHECK(opened.window.search_line().text() == "was");
   CHECK(opened.timeline().view().range == before);
+}
+
+namespace {
+
+/// Takes all keys for a line of text, as Qt does some on X11 and Wayland: none on this platform.
+class TakesKeys final : public QObject {
+ protected:
+  bool eventFilter(QObject*, QEvent* event) override {
+    if (event->type() != QEvent::ShortcutOverride) return false;
+    event->accept();
+    return true;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("window: keys of commands are those of a line of text, too") {
+  Opened opened({test::example_run()});
+  QLineEdit& line = opened.window.search_line();
+  TakesKeys takes_keys;
+  line.installEventFilter(&takes_keys);
+  line.setFocus();
+  QTest::keyClicks(&line, "was");
+  QTest::keyClick(&line, Qt::Key_Home);
+  QTest::keyClick(&line, Qt::Key_K, Qt::ControlModifier);
+  CHECK(opened.window.status().contains("cop"));  // what there is to copy
+  CHECK(line.text() == "was");
+  bool is_asked = false;
+  QTimer asked;
+  QObject::connect(&asked, &QTimer::timeout, [&] {
+    auto* const dialog = qobject_cast<QFileDialog*>(QApplication::activeModalWidget());
+    if (dialog == nullptr) return;
+    is_asked = dialog->windowTitle() == "Save the picture";
+    dialog->reject();
+  });
+  asked.start(10);
+  QTest::keyClick(&line, Qt::Key_E, Qt::ControlModifier);
+  CHECK(is_asked);
+  CHECK(line.text() == "was");
+  CHECK(line.cursorPosition() == 0);
+  // Those of the timeline are not.
+  QTest::keyClick(&line, Qt::Key_A, Qt::ControlModifier);
+  CHECK(line.selectedText() == "was");
 }
 
 TEST_CASE("window: residuals jump to their ops, the largest first") {
