@@ -233,11 +233,13 @@ std::optional<Span> TimelineView::span_under(QPointF point) const {
 }
 
 std::vector<std::size_t> TimelineView::lanes_between(double y, double other) const {
-  const double low = std::min(y, other) - lanes_area().top() + view_.scroll;
-  const double high = std::max(y, other) - lanes_area().top() + view_.scroll;
+  const QRectF area = lanes_area();
   std::vector<std::size_t> lanes;
+  if (std::max(y, other) < area.top() || std::min(y, other) >= area.bottom()) return lanes;
+  const double low = std::max(std::min(y, other), area.top()) - area.top() + view_.scroll;
+  const double high = std::min(std::max(y, other), area.bottom() - 1) - area.top() + view_.scroll;
   for (const LaneRow& row : rows_.rows)
-    if (row.y <= high && row.y + row.height >= low) lanes.push_back(row.lane);
+    if (row.y <= high && row.y + row.height > low) lanes.push_back(row.lane);
   return lanes;
 }
 

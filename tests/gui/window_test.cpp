@@ -200,6 +200,25 @@ TEST_CASE("window: a drag selects a range with totals") {
   CHECK(QApplication::clipboard()->text().contains("compute,30 ns"));
 }
 
+TEST_CASE("window: a drag into the memory selects no lane that is scrolled away") {
+  Opened opened({test::simulated_tiny({})}, {900, 300});
+  TimelineView& timeline = opened.timeline();
+  opened.key(Qt::Key_Down);
+  const double top = timeline.view().scroll, height = timeline.lanes_area().height();
+  REQUIRE((top > 0 && top + height < timeline.rows().height));
+  const auto drag = [&](double from, double to) {
+    QTest::mousePress(&timeline, Qt::LeftButton, {}, QPointF(kGutter + 50, from).toPoint());
+    QTest::mouseRelease(&timeline, Qt::LeftButton, {}, QPointF(kGutter + 250, to).toPoint());
+    return timeline.view().selected_lanes;
+  };
+  std::vector<std::size_t> seen;
+  for (const LaneRow& row : timeline.rows().rows)
+    if (row.y < top + height && row.y + row.height > top) seen.push_back(row.lane);
+  REQUIRE(seen.size() < timeline.rows().rows.size());
+  CHECK(drag(timeline.ruler_area().center().y(), timeline.memory_area().bottom() - 2) == seen);
+  CHECK(drag(timeline.memory_area().top() + 2, timeline.memory_area().bottom() - 2).empty());
+}
+
 TEST_CASE("window: search, and results one after the other") {
   Opened opened({test::example_run()});
   opened.window.run(CommandId::search);
