@@ -1,8 +1,10 @@
 #include "gui/views/legend_painter.h"
 
+#include <algorithm>
 #include <set>
 
 #include "gui/views/memory_painter.h"
+#include "gui/views/text_fit.h"
 
 namespace foregather::gui {
 namespace {
@@ -99,8 +101,9 @@ double paint_legend(QPainter* painter, const QRectF& area, const Scene& scene, L
         painter->fillRect(box, entry.texture);
       }
       painter->setPen(scene.theme.faint);
-      painter->drawText(QRectF(box.right() + 5, y, width, kLegendLine),
-                        Qt::AlignLeft | Qt::AlignVCenter, entry.text);
+      const double left = box.right() + 5;
+      draw_fitting(*painter, {left, y, std::min(width, area.right() - left), kLegendLine},
+                   Qt::AlignLeft | Qt::AlignVCenter, entry.text);
     }
     x += width;
   }

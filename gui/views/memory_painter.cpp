@@ -126,9 +126,12 @@ void paint_ooms(QPainter& painter, const QRectF& area, const Scene& scene, const
     const bool to_left = x > area.center().x();
     const QString what =
         QString("no memory for %1 of %2").arg(shown(format_bytes(oom.requested)), shown(oom.name));
-    const QRectF place(to_left ? x - 310 : x + 10, y - 7, 300, 14);
+    QRectF place(to_left ? x - 310 : x + 10, y - 7, 300, 14);
+    place.setLeft(std::max(place.left(), area.left() + kGutter));
+    place.setRight(std::min(place.right(), area.right()));
     // Over the curves, about as wide as the text is in any font.
-    const double width = std::min(6.0 * static_cast<double>(what.size()), place.width());
+    const double width =
+        std::max(0.0, std::min(6.0 * static_cast<double>(what.size()), place.width()));
     painter.fillRect(QRectF(to_left ? place.right() - width : place.left(), place.top(), width, 14),
                      scene.theme.ground);
     draw_fitting(painter, place, (to_left ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter,

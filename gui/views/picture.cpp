@@ -96,7 +96,7 @@ std::size_t bands_that_fit(QPainter& painter, QRectF& rest, const Theme& theme, 
 void paint_nothing(QPainter& painter, const QRectF& area, const Scene& scene,
                    std::string_view why) {
   painter.setPen(scene.theme.faint);
-  painter.drawText(area, Qt::AlignCenter, shown(why));
+  painter.drawText(area.adjusted(8, 0, -8, 0), Qt::AlignCenter | Qt::TextWordWrap, shown(why));
 }
 
 void paint_timeline(QPainter& painter, QRectF rest, const Scene& scene) {

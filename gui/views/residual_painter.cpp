@@ -45,6 +45,9 @@ void paint_histogram(QPainter& painter, const QRectF& area, const ErrorHistogram
   const auto most =
       std::max<std::int64_t>(1, *std::max_element(histogram.rows.begin(), histogram.rows.end()));
   const double width = plot.width() / static_cast<double>(ErrorHistogram::kBins);
+  constexpr double kText = 70;
+  const std::size_t apart = 5 * width < kText ? 10 : 5;  // bins between texts
+  const QFontMetrics metrics(painter.font());
   for (std::size_t bin = 0; bin < ErrorHistogram::kBins; ++bin) {
     const double error = (static_cast<double>(bin) - 10) / 10;
     const double height =
@@ -53,18 +56,20 @@ void paint_histogram(QPainter& painter, const QRectF& area, const ErrorHistogram
     painter.fillRect(QRectF(x + 1, plot.bottom() - height, width - 2, height),
                      theme.residual(error));
     painter.setPen(theme.faint);
-    if (bin % 5 == 0) {
+    if (bin % apart == 0) {
       const int percent = static_cast<int>(bin) * 10 - 100;
       const QString sign = percent > 0 ? "+" : "";
       const QString text = bin == 0    ? "≤ -100 %"
                            : bin == 20 ? "≥ +100 %"
                                        : QString("%1%2 %").arg(sign).arg(percent);
-      const double at = std::clamp(x + width / 2 - 35, area.left(), area.right() - 70);
-      painter.drawText(QRectF(at, plot.bottom() + 1, 70, foot), Qt::AlignCenter, text);
+      const double at =
+          std::max(area.left(), std::min(x + (width - kText) / 2, area.right() - kText));
+      draw_fitting(painter, {at, plot.bottom() + 1, std::min(kText, area.width()), foot},
+                   Qt::AlignCenter, text);
     }
-    if (histogram.rows[bin] > 0 && width > 24)
-      painter.drawText(QRectF(x, plot.bottom() - height - 14, width, 14), Qt::AlignCenter,
-                       shown(format_count(histogram.rows[bin])));
+    const QString rows = shown(format_count(histogram.rows[bin]));
+    if (histogram.rows[bin] > 0 && metrics.horizontalAdvance(rows) <= width)
+      painter.drawText(QRectF(x, plot.bottom() - height - 14, width, 14), Qt::AlignCenter, rows);
   }
   painter.setPen(theme.line);
   painter.drawLine(plot.bottomLeft(), plot.bottomRight());

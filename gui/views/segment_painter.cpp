@@ -84,11 +84,11 @@ void paint_segments(QPainter& painter, const QRectF& area, const Scene& scene,
       // A line tells neighbours apart.
       const bool is_tall = place.height() > 3 && place.width() > 3;
       painter.fillRect(is_tall ? place.adjusted(0, 1, -1, 0) : place, color);
-      if (place.height() >= kLeastLabel && place.width() >= kLeastName) {
+      const QRectF seen = place.intersected(area);
+      if (seen.height() >= kLeastLabel && seen.width() >= kLeastName) {
         const run::BindingRecord& binding = run.bindings[block.binding];
         painter.setPen(Theme::text_on(color));
-        draw_fitting(painter, place.intersected(area).adjusted(4, 0, -4, 0),
-                     Qt::AlignLeft | Qt::AlignVCenter,
+        draw_fitting(painter, seen.adjusted(4, 0, -4, 0), Qt::AlignLeft | Qt::AlignVCenter,
                      shown(binding.name ? run.text_of(binding.name) : std::string_view()));
       }
     }

@@ -65,7 +65,8 @@ double SummaryPainter::paint_about(QPainter& painter, const QRectF& area, const 
     for (const auto& [what, value] : about(document_.session, side)) {
       y += kLine;
       painter.setPen(theme.faint);
-      draw_fitting(painter, {x + 10, y, 84, kLine}, Qt::AlignLeft | Qt::AlignVCenter, shown(what));
+      draw_fitting(painter, {x + 10, y, std::min(84.0, width - 10), kLine},
+                   Qt::AlignLeft | Qt::AlignVCenter, shown(what));
       painter.setPen(theme.text);
       draw_fitting(painter, {x + 98, y, width - 98, kLine}, Qt::AlignLeft | Qt::AlignVCenter,
                    shown(value), Qt::ElideMiddle);

@@ -17,6 +17,7 @@ constexpr double kTextLine = 19, kDot = 5, kRing = 8;
 void paint_axes(QPainter& painter, const QRectF& area, const SweepScale& scale,
                 const Theme& theme) {
   painter.setFont(picture_font(11));
+  const QFontMetrics metrics(painter.font());
   const double bottom = scale.top + scale.height, right = scale.left + scale.width;
   const TimeAxis axis{{scale.least_step, std::max(scale.most_step, scale.least_step + 1)},
                       scale.width};
@@ -26,8 +27,10 @@ void paint_axes(QPainter& painter, const QRectF& area, const SweepScale& scale,
     painter.setPen(theme.grid);
     painter.drawLine(QPointF(x, scale.top), QPointF(x, bottom));
     painter.setPen(theme.faint);
-    draw_fitting(painter, {x - 45, bottom + 3, 90, 16}, Qt::AlignHCenter | Qt::AlignTop,
-                 shown(tick.label));
+    const QString text = shown(tick.label);
+    const double width = metrics.horizontalAdvance(text) + 2;
+    draw_fitting(painter, {std::min(x - width / 2, area.right() - width), bottom + 3, width, 16},
+                 Qt::AlignHCenter | Qt::AlignTop, text);
   }
   painter.setPen(theme.grid);
   painter.drawLine(QPointF(scale.left, bottom), QPointF(right, bottom));
@@ -43,7 +46,7 @@ void paint_axes(QPainter& painter, const QRectF& area, const SweepScale& scale,
   }
   painter.setPen(theme.text);
   draw_fitting(painter, {scale.left, bottom + 22, scale.width, 18}, Qt::AlignHCenter, "step time");
-  draw_fitting(painter, {area.left() + 8, area.top() + 8, 240, 18}, Qt::AlignLeft,
+  draw_fitting(painter, {area.left() + 8, area.top() + 8, area.width() - 16, 18}, Qt::AlignLeft,
                scale.most_peak ? "reserved memory" : "reserved memory: not known");
 }
 

@@ -25,7 +25,9 @@ void draw_fitting(QPainter& painter, const QRectF& rectangle, int flags, const Q
                   Qt::TextElideMode elide) {
   const QFontMetrics metrics(painter.font());
   const QString elided = metrics.elidedText(text, elide, static_cast<int>(rectangle.width()));
-  if (elided == "…" && text != elided) return;
+  // A single letter stays as it is, however wide.
+  if ((elided == "…" && text != elided) || metrics.horizontalAdvance(elided) > rectangle.width())
+    return;
   painter.drawText(rectangle, flags | Qt::TextSingleLine, elided);
 }
 

@@ -20,13 +20,18 @@ std::string box(const QRectF& r) {
 
 class PaintList::Engine : public QPaintEngine {
  public:
-  Engine() : QPaintEngine(QPaintEngine::AllFeatures) {}
+  explicit Engine(QSize paper)
+      : QPaintEngine(QPaintEngine::AllFeatures), paper_(QPointF(0, 0), QSizeF(paper)) {}
   bool begin(QPaintDevice*) override { return true; }
   bool end() override { return true; }
   Type type() const override { return QPaintEngine::User; }
   void drawPixmap(const QRectF&, const QPixmap&, const QRectF&) override {}
-  void drawTextItem(const QPointF&, const QTextItem& item) override {
+  void drawTextItem(const QPointF& at, const QTextItem& item) override {
     words_.push_back(item.text().toStdString());
+    const QRectF place(at.x(), at.y() - item.ascent() / 2, item.width(), item.ascent() / 2);
+    const QRectF seen = clip_.intersected(paper_);
+    if (place.intersects(seen) && !seen.adjusted(-1, -1, 1, 1).contains(place))
+      cut_words_.push_back(words_.back());
   }
 
   void updateState(const QPaintEngineState& now) override {
@@ -60,7 +65,7 @@ class PaintList::Engine : public QPaintEngine {
   }
 
   std::string out_;
-  std::vector<std::string> words_;
+  std::vector<std::string> words_, cut_words_;
 
  private:
   void shape(const char* what, const QRectF& bounds) {
@@ -80,14 +85,16 @@ class PaintList::Engine : public QPaintEngine {
 
   QPen pen_ = QPen(Qt::black);
   QBrush brush_;
+  QRectF paper_;
   QRectF clip_{0, 0, 1e6, 1e6};
   double opacity_ = 1;
 };
 
-PaintList::PaintList(QSize size) : size_(size), engine_(std::make_unique<Engine>()) {}
+PaintList::PaintList(QSize size) : size_(size), engine_(std::make_unique<Engine>(size)) {}
 PaintList::~PaintList() = default;
 std::string PaintList::text() const { return engine_->out_; }
 const std::vector<std::string>& PaintList::words() const { return engine_->words_; }
+const std::vector<std::string>& PaintList::cut_words() const { return engine_->cut_words_; }
 QPaintEngine* PaintList::paintEngine() const { return engine_.get(); }
 
 int PaintList::metric(PaintDeviceMetric metric) const {

@@ -18,6 +18,8 @@ class PaintList : public QPaintDevice {
   ~PaintList() override;
   std::string text() const;
   const std::vector<std::string>& words() const;  ///< each text that was drawn
+  /// Those of them that begin or end where nothing can be seen: off the paper, or cut off.
+  const std::vector<std::string>& cut_words() const;
   QPaintEngine* paintEngine() const override;
 
  protected:

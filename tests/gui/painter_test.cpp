@@ -1,6 +1,7 @@
 // The painter's rectangles and lines against tests/gui/golden/*.txt. Whole pixels; text is left
 // out, so that fonts do not matter. UPDATE_GOLDEN=1 writes them.
 #include <QPainter>
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -10,6 +11,9 @@
 #include "gui/views/fills.h"
 #include "gui/views/memory_painter.h"
 #include "gui/views/picture.h"
+#include "gui/views/residual_painter.h"
+#include "gui/views/segment_painter.h"
+#include "gui/views/sweep_painter.h"
 #include "gui/views/timeline_painter.h"
 #include "tests/gui/paint_list.h"
 #include "tests/support/example_run.h"
@@ -115,6 +119,78 @@ TEST_CASE("painter: every view of every size paints, and the colours are those o
         }
     }
   }
+}
+
+TEST_CASE("painter: words that have no room are elided or left out, not cut") {
+  for (const bool is_pair : {false, true}) {
+    const auto open = document(is_pair);
+    const ViewState view = first_view(open->session, open->lanes);
+    const Theme theme = Theme::light();
+    for (const int width : {120, 200, 260, 400, 577, 900, 1280})
+      for (const PictureOf what : {PictureOf::timeline, PictureOf::memory, PictureOf::segments,
+                                   PictureOf::residuals, PictureOf::summary}) {
+        test::PaintList paper(QSize(width, 500));
+        QPainter painter(&paper);
+        paint_picture(painter, QSizeF(width, 500), {*open, view, theme}, what);
+        painter.end();
+        INFO("view " << static_cast<int>(what) << ", width " << width);
+        CHECK(paper.cut_words() == std::vector<std::string>());
+      }
+  }
+}
+
+TEST_CASE("painter: the name of an allocation that is cut by the edge is whole or absent") {
+  run::Run run = test::example_run();
+  run.bindings[0].address = run.segments[0].address;
+  const auto open = *Document::open({{std::make_shared<const run::Run>(std::move(run)), "", {}}});
+  const ViewState view = first_view(open->session, open->lanes);
+  const Theme theme = Theme::light();
+  const SegmentMap map(open->session, 0, *open->session.pairs()[0].sides[0]);
+  bool is_named = false;
+  for (Bytes low = 0; low < map.height(); low += map.height() / 100) {
+    test::PaintList paper(QSize(600, 200));
+    QPainter painter(&paper);
+    paint_segments(painter, QRectF(0, 0, 600, 200), {*open, view, theme},
+                   {map, low, low + map.height(), std::nullopt});
+    painter.end();
+    is_named = is_named || std::ranges::count(paper.words(), std::string("weight, unsharded")) > 0;
+    CHECK(paper.cut_words() == std::vector<std::string>());
+  }
+  CHECK(is_named);
+}
+
+TEST_CASE("painter: words of a sweep that have no room are elided or left out, not cut") {
+  run::SweepInfo info;
+  info.axes = {{"train.micro_batch", "1,2"}};
+  std::vector<run::SweepPoint> points(2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    points[i].values = {std::to_string(i)};
+    points[i].status = run::PointStatus::fits;
+    points[i].figures.times = run::PointFigures::Times{};
+    points[i].figures.times->step = 100 * kMillisecond + 10 * kMillisecond * static_cast<Ns>(i);
+  }
+  const SweepPlot plot("s.db", info, points);
+  for (int width = 150; width < 1300; width += 17) {
+    test::PaintList paper(QSize(width, 300));
+    QPainter painter(&paper);
+    paint_sweep(painter, QRectF(0, 0, width, 300), plot, Theme::light());
+    painter.end();
+    INFO("width " << width);
+    CHECK(paper.cut_words() == std::vector<std::string>());
+  }
+}
+
+TEST_CASE("histogram: a number that is wider than its bar is left out") {
+  ErrorHistogram histogram;
+  histogram.rows[10] = 1'234'567;
+  test::PaintList paper(QSize(600, 160)), wide(QSize(2000, 160));
+  for (test::PaintList* each : {&paper, &wide}) {
+    QPainter painter(each);
+    paint_histogram(painter, QRectF(0, 0, painter.device()->width(), 160), histogram,
+                    Theme::light());
+  }
+  CHECK(std::ranges::count(paper.words(), std::string("1,234,567")) == 0);
+  CHECK(std::ranges::count(wide.words(), std::string("1,234,567")) == 1);
 }
 
 TEST_CASE("theme: families differ in brightness or hue for all kinds of sight") {
