@@ -145,13 +145,19 @@ class RankWriting {
 
   run::StreamRow stream(run::LaneRow lane) {
     const auto [known, is_new] = streams_.try_emplace(lane.row());
-    if (is_new) {
-      const run::Lane& names = recording_.lanes[lane.row()];
-      known->second = run_.add(
-          run::StreamInfo{class_, run_.text(fmt::format("{}/{}", recording_.text(names.process),
-                                                        recording_.text(names.thread)))});
-    }
+    if (is_new) known->second = run_.add(run::StreamInfo{class_, run_.text(lane_name(lane))});
     return known->second;
+  }
+
+  // By what a timeline calls it, else by its numbers.
+  std::string lane_name(run::LaneRow lane) const {
+    run::Lane names = recording_.lanes[lane.row()];
+    if (lane.row() < recording_.labels.size()) {
+      const run::LaneLabel& label = recording_.labels[lane.row()];
+      if (label.process) names.process = label.process;
+      if (label.thread) names.thread = label.thread;
+    }
+    return fmt::format("{}/{}", recording_.text(names.process), recording_.text(names.thread));
   }
 
   run::CommunicatorRow communicator(run::CollectiveRow row) {

@@ -32,8 +32,9 @@ struct MeasuredRun {
 /// of their time 0, else each its own; time 0 is the first start of all. The transfer of a
 /// collective that others share begins when the last rank has arrived. Every op has what held it
 /// back (see find_waits()) and, as `source`, the name of its kernel; memory is what the tool
-/// recorded of the device's allocator. A raw recording without device work (`record --host-only`)
-/// has one step without ops, and its NVTX ranges are its calls. Errors: as of rebuild().
+/// recorded of the device's allocator. A stream is called "DEVICE/STREAM", that of a timeline by
+/// the labels of its lane. A raw recording without device work (`record --host-only`) has one step
+/// without ops, and its NVTX ranges are its calls. Errors: as of rebuild().
 Result<MeasuredRun> measured_run(std::span<const run::Recording* const> recordings,
                                  std::optional<std::int64_t> step);
 

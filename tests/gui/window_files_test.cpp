@@ -5,6 +5,7 @@
 #include <QElapsedTimer>
 #include <QMimeData>
 #include <QSettings>
+#include <algorithm>
 #include <filesystem>
 
 #include "core/store/sqlite.h"
@@ -55,6 +56,16 @@ TEST_CASE("window: a file that is opened again is read again") {
   REQUIRE(QTest::qWaitFor([&] { return !opened.window.is_loading(); }, kPatience));
   CHECK(step() == 170);
   CHECK(opened.window.document()->session.sides() == 1);
+}
+
+TEST_CASE("window: the lanes of a pipeline's timeline have the names that it gives them") {
+  MainWindow window;
+  window.open({test::source_dir() + "/tests/golden/inputs/pipeline_two.json"});
+  REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kPatience));
+  REQUIRE(window.document());
+  std::vector<std::string> names;
+  for (const Lane& lane : window.document()->lanes) names.push_back(lane.label());
+  CHECK(std::ranges::count(names, std::string("DP rank [0]/PP rank 1, TP rank 0, dp-comm")) == 1);
 }
 
 TEST_CASE("window: files that are dropped on it are opened") {
