@@ -243,20 +243,6 @@ std::vector<std::pair<std::string, Residual>> most_changed(
   return changed;
 }
 
-namespace {
-
-// Recordings have the name that the driver gives a GPU. What is in no catalogue may be a
-// calibrated file of the other one.
-void warn_of_machines(const CompareRequest& request, const run::RunInfo& first,
-                      const run::RunInfo& second, std::vector<std::string>& warnings) {
-  const auto one = hardware_of_device(first.hardware), other = hardware_of_device(second.hardware);
-  if (one && other && *one != *other)
-    warnings.push_back(fmt::format("{} is of {}, {} of {}: times differ by the hardware, too",
-                                   request.first, first.hardware, request.second, second.hardware));
-}
-
-}  // namespace
-
 Result<Comparison> compare_runs(const CompareRequest& request) {
   auto a = load_any_run(request.first);
   if (!a) return tl::unexpected(a.error());
@@ -271,7 +257,6 @@ Result<Comparison> compare_runs(const CompareRequest& request) {
     if (auto warning = warning_of(any->run.about.dropped, *location))
       if (std::ranges::find(comparison.warnings, *warning) == comparison.warnings.end())
         comparison.warnings.push_back(std::move(*warning));
-  warn_of_machines(request, a->run.about, b->run.about, comparison.warnings);
   const auto step = agree_on_step(request, *a, *b, comparison.warnings);
   if (!step) return tl::unexpected(step.error());
   const auto chosen = choose(request, *a, *b, comparison.warnings);
@@ -287,8 +272,11 @@ Result<Comparison> compare_runs(const CompareRequest& request) {
       comparison.warnings.push_back(
           fmt::format("{}: ran out of memory in the step: no times to compare, peaks up to there",
                       side->location));
-  for (std::string& caveat : compare::caveats({a->run, comparison.first.busy, request.first},
-                                              {b->run, comparison.second.busy, request.second}))
+  const auto machine = hardware_of_device(a->run.about.hardware);
+  const auto other_machine = hardware_of_device(b->run.about.hardware);
+  for (std::string& caveat :
+       compare::caveats({a->run, comparison.first.busy, request.first, machine},
+                        {b->run, comparison.second.busy, request.second, other_machine}))
     comparison.warnings.push_back(std::move(caveat));
   if (comparison.first.memory.is_inferred || comparison.second.memory.is_inferred)
     for (ComparedSide* side : {&comparison.first, &comparison.second})

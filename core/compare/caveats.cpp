@@ -37,6 +37,11 @@ std::vector<std::string> caveats(const Side& first, const Side& second) {
   };
   const run::RunInfo& one = first.run.about;
   const run::RunInfo& other = second.run.about;
+  // Recordings have the name that the driver gives a GPU. What is not built in may be a calibrated
+  // file of the other one.
+  if (first.machine && second.machine && *first.machine != *second.machine)
+    caveats.push_back(fmt::format("{} is of {}, {} of {}: times differ by the hardware, too",
+                                  first.location, one.hardware, second.location, other.hardware));
   if (is_known(one) && is_known(other) && one.world_size != other.world_size)
     caveats.push_back(fmt::format("{} has {} ranks, {} has {}: they are two jobs", first.location,
                                   one.world_size, second.location, other.world_size));

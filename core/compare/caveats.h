@@ -1,6 +1,7 @@
 // What two runs cannot tell when they are compared.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,12 @@ struct Side {
   run::RunView run;
   const BusyTimes& step;
   const std::string& location;  ///< for messages
+  /// Which built-in hardware its GPU is; absent: none that is known.
+  const std::optional<std::string>& machine;
 };
 
-/// Of two jobs' numbers of ranks, and of waiting that one side has in its times and the other not.
+/// Of two machines, of two jobs' numbers of ranks, and of waiting that one side has in its times
+/// and the other not.
 std::vector<std::string> caveats(const Side& first, const Side& second);
 
 }  // namespace foregather::compare

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "tasks/device_hardware.h"
 #include "tasks/keys.h"
 #include "tasks/recorded_source.h"
 #include "tasks/simulate.h"
@@ -54,8 +55,9 @@ Result<Resimulated> resimulate(const WhatIf& what_if, std::optional<OpenRun> bel
   if (!outcome) return tl::unexpected(outcome.error());
   std::string title = source.location;
   if (const std::string turned = what_if.title(); !turned.empty()) title += " with " + turned;
+  auto machine = tasks::hardware_of_device(outcome->run.about.hardware);
   Resimulated made{{std::make_shared<const run::Run>(std::move(outcome->run)), std::move(title),
-                    std::move(outcome->summary.warnings)},
+                    std::move(outcome->summary.warnings), std::move(machine)},
                    nullptr};
   std::vector<OpenRun> runs{made.run};
   if (below) runs.push_back(std::move(*below));

@@ -23,6 +23,7 @@ struct OpenRun {
   std::shared_ptr<const run::Run> run;
   std::string location;  ///< as given: RUN.db:NAME or a file
   std::vector<std::string> warnings;
+  std::optional<std::string> machine = {};  ///< as compare::Side has it
 };
 
 /// One rank of one run, and the step of it that figures are of.

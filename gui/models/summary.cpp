@@ -85,6 +85,11 @@ void add_dropped(const Session& session, std::vector<Badge>& badges) {
   badges.push_back(std::move(badge));
 }
 
+compare::Side side_of(const Session& session, std::size_t side, const RankPair& pair) {
+  const OpenRun& open = session.open_run(side);
+  return {*open.run, pair.sides[side]->busy, open.location, open.machine};
+}
+
 }  // namespace
 
 std::optional<double> Figure::error() const {
@@ -174,8 +179,7 @@ std::vector<Badge> badges(const Session& session) {
   for (const RankPair& pair : session.pairs())
     if (pair.sides[0] && pair.sides[1] && pair.matching)
       for (std::string& caveat :
-           compare::caveats({session.run(0), pair.sides[0]->busy, session.open_run(0).location},
-                            {session.run(1), pair.sides[1]->busy, session.open_run(1).location}))
+           compare::caveats(side_of(session, 0, pair), side_of(session, 1, pair)))
         if (std::ranges::find(warnings, caveat) == warnings.end())
           warnings.push_back(std::move(caveat));
   add("out of memory", std::move(ooms));

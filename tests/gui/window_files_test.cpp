@@ -68,6 +68,22 @@ TEST_CASE("window: the lanes of a pipeline's timeline have the names that it giv
   CHECK(std::ranges::count(names, std::string("DP rank [0]/PP rank 1, TP rank 0, dp-comm")) == 1);
 }
 
+TEST_CASE("window: runs of two machines are warned of, as compare does") {
+  run::Run other = slower(test::example_run());
+  const auto lines = [&](const char* hardware) {
+    other.about.hardware = hardware;
+    Opened opened({test::example_run(), other});
+    std::vector<std::string> found;
+    for (const Badge& badge : badges(opened.window.document()->session))
+      for (const std::string& line : badge.lines)
+        if (line.ends_with("of A100-SXM4-80GB: times differ by the hardware, too"))
+          found.push_back(line);
+    return found;
+  };
+  CHECK(lines("A100-SXM4-80GB").size() == 1);
+  CHECK(lines("NVIDIA H100 80GB HBM3").empty());
+}
+
 TEST_CASE("window: files that are dropped on it are opened") {
   const test::Scratch folder;
   MainWindow window;
