@@ -163,11 +163,16 @@ ValueIndex additive_mask(TapeBuilder& t, const LayerContext& context) {
   return y;
 }
 
+// Else memory-efficient attention runs, or cuDNN's under a mask.
+bool runs_flash(const TapeBuilder& t, const LayerContext& context) {
+  const ModelConfig& c = context.config;
+  return context.implementation.flash_attention && t.compute() != DType::f32 &&
+         !reads_alibi(context) && !is_masked(context) && c.query_dim() == c.value_dim();
+}
+
 ValueIndex fused_attention(TapeBuilder& t, const LayerContext& context, const Heads& heads) {
   const AttentionSize size = size_of_attention(context);
-  const bool is_flash = context.implementation.flash_attention && t.compute() != DType::f32 &&
-                        size.bias_bytes == 0 && !is_masked(context) &&
-                        size.head_dim == size.value_dim;
+  const bool is_flash = runs_flash(t, context);
   const std::int64_t rows =
       times(size.batch_heads, is_flash ? size.positions : round_up(size.positions, 32));
   Saved saved;
@@ -360,20 +365,23 @@ ValueIndex attend(TapeBuilder& t, const LayerContext& context, const Heads& head
   Heads used = heads;
   const bool grouped = context.config.kv_heads != context.config.heads;
   const bool copies =
-      context.implementation.repeat_kv || !context.implementation.flash_attention ||
-      t.compute() == DType::f32 || size_of_attention(context).bias_bytes > 0 ||
-      is_masked(context) ||
+      context.implementation.repeat_kv || !runs_flash(t, context) ||
       (context.config.family == ModelConfig::Family::falcon && context.config.kv_heads > 1);
   if (grouped && copies) {
     used.key = repeat_kv(t, context, heads.key);
     used.value = repeat_kv(t, context, heads.value);
   }
   const ValueIndex out = fused_attention(t, context, used);
-  // mha_fwd of flash_api.cpp: empty_like(query). `y.transpose(1, 2)` of LitGPT's
-  // CausalSelfAttention is then not contiguous, and its reshape copies, as does contiguous() in
-  // transformers' GPT-NeoX. Left out: the copy of the
+  // mha_fwd of flash_api.cpp: empty_like(query), and so in cuDNN's; memory-efficient attention's
+  // lies by tokens. `y.transpose(1, 2)` of LitGPT's CausalSelfAttention is then not contiguous, and
+  // its reshape copies, as does contiguous() in transformers' GPT-NeoX. Left out: the copy of the
   // output that _flash_attention_backward makes while it runs.
-  return is_query_by_heads(context.config) ? copy(t, out, "attention by token", false) : out;
+  const bool lies_as_query =
+      runs_flash(t, context) ||
+      (context.train.attention == Attention::cudnn && t.compute() != DType::f32);
+  return lies_as_query && is_query_by_heads(context.config)
+             ? copy(t, out, "attention by token", false)
+             : out;
 }
 
 }  // namespace foregather::plan

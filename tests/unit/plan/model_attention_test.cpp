@@ -62,6 +62,17 @@ TEST_CASE("attention: queries that torch.cat laid out by heads leave an output t
   CHECK(copies_its_output("stablelm", kHeads + ", \"partial_rotary_factor\": 0.25"));
   CHECK_FALSE(copies_its_output("stablelm", kHeads + ", \"partial_rotary_factor\": 1.0"));
   CHECK_FALSE(copies_its_output("llama", ""));
+  // Memory-efficient attention, as fp32 and a mask have it, writes by tokens.
+  const Bytes bytes = Bytes{2} * 64 * 64;
+  CHECK_FALSE(storages_of(config_of("phi3", ""), {"train.precision=fp32", "train.attention=sdpa"})
+                  .contains({"attention by token", 4 * bytes}));
+  const auto masked = config_of("phi3", ", \"sliding_window\": 64");
+  const auto storages = [&](const char* attention) {
+    return storages_of(masked,
+                       {"train.precision=bf16", std::string("train.attention=") + attention});
+  };
+  CHECK(storages("flash").contains({"attention by token", 2 * bytes}));
+  CHECK_FALSE(storages("sdpa").contains({"attention by token", 2 * bytes}));
 }
 
 TEST_CASE("attention: Gemma 2 has no SDPA, and says so") {
