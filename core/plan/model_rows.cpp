@@ -66,7 +66,6 @@ constexpr FamilyKeys kOptKeys = {.kv_heads = {},
                                  .intermediate = "ffn_dim",
                                  .activation = "activation_function",
                                  .residual_dropout = "dropout"};
-constexpr FamilyKeys kDeepseekKeys = {.kv_heads = {}};
 
 ModelConfig encoder(FamilyKind kind, Activation activation) {
   ModelConfig c;
@@ -300,82 +299,7 @@ std::vector<Family> make_families() {
        phi3,
        read_phi3});
 
-  // Mixtures of experts.
-  ModelConfig mixtral;
-  mixtral.family = FamilyKind::mixtral;
-  add({"mixtral",
-       "MixtralForCausalLM",
-       {},
-       {4096, 32, 32, 8, 0, 14336, 32000, 4096 * 32},
-       mixtral,
-       read_mixtral});
-  ModelConfig qwen2_moe = qwen2;
-  qwen2_moe.family = FamilyKind::qwen_moe;
-  add({"qwen2_moe",
-       "Qwen2MoeForCausalLM",
-       {},
-       {2048, 24, 16, 16, 0, 5632, 151936, 32768},
-       qwen2_moe,
-       read_qwen_moe});
-  ModelConfig qwen3_moe = qwen3;
-  qwen3_moe.family = FamilyKind::qwen_moe;
-  add({"qwen3_moe",
-       "Qwen3MoeForCausalLM",
-       {},
-       {2048, 24, 32, 4, 0, 6144, 151936, 32768},
-       qwen3_moe,
-       read_qwen_moe});
-  ModelConfig deepseek;
-  deepseek.family = FamilyKind::deepseek;
-  add({"deepseek_v2",
-       "DeepseekV2ForCausalLM",
-       kDeepseekKeys,
-       {4096, 32, 32, 0, 0, 11008, 102400, 2048},
-       deepseek,
-       read_deepseek});
-  add({"deepseek_v3 kimi_k2",
-       "DeepseekV3ForCausalLM",
-       kDeepseekKeys,
-       {7168, 61, 128, 0, 0, 18432, 129280, 4096},
-       deepseek,
-       read_deepseek});
-
-  ModelConfig olmoe = qwen3_moe;
-  olmoe.norm_all_heads = true;
-  add({"olmoe",
-       "OlmoeForCausalLM",
-       {},
-       {2048, 16, 16, 0, 0, 2048, 50304, 4096},
-       olmoe,
-       read_olmoe});
-  add({"glm4_moe",
-       "Glm4MoeForCausalLM",
-       {},
-       {4096, 46, 96, 8, 0, 10944, 151552, 131072},
-       mixtral,
-       read_glm4_moe});
-  ModelConfig minimax = mixtral;
-  minimax.qk_norm = minimax.norm_all_heads = true;
-  add({"minimax_m2",
-       "MiniMaxM2ForCausalLM",
-       {},
-       {3072, 62, 48, 8, 128, 1536, 200064, 196608},
-       minimax,
-       read_minimax_m2});
-
-  ModelConfig gpt_oss;
-  gpt_oss.family = FamilyKind::gpt_oss;
-  gpt_oss.norm = Norm::rms_wide;
-  gpt_oss.rotary = Rotary::halves;
-  gpt_oss.sinks = true;
-  gpt_oss.experts.biased_and_clamped = true;
-  gpt_oss.experts.router = {.of_chosen = true, .narrow = true, .sums_to_one = false};
-  add({"gpt_oss",
-       "GptOssForCausalLM",
-       {},
-       {2880, 36, 64, 8, 64, 2880, 201088, 131072},
-       gpt_oss,
-       read_gpt_oss});
+  add_expert_families(rows);
 
   // Encoders.
   add({"bert",

@@ -8,5 +8,7 @@
 namespace foregather::plan {
 
 std::vector<Family> make_families();
+/// Appends the mixtures of experts.
+void add_expert_families(std::vector<Family>& rows);
 
 }  // namespace foregather::plan

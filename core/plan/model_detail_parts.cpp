@@ -1,0 +1,42 @@
+#include "core/plan/model_detail_parts.h"
+
+#include "core/plan/model_families.h"
+
+namespace foregather::plan {
+
+bool has_inner_part(const ConfigFile& file) {
+  return file.is_object("rope_parameters") &&
+         file.section("rope_parameters").has("partial_rotary_factor");
+}
+
+void read_rotary_part(const ConfigFile& file, std::string_view key, double fallback,
+                      ModelConfig& c) {
+  const bool is_inside =
+      has_inner_part(file) || (!file.has(key) && file.is_object("rope_parameters"));
+  const ConfigFile source = is_inside ? file.section("rope_parameters") : file;
+  if (is_inside) key = "partial_rotary_factor";
+  const double factor = source.number(key, 0.01, 1, fallback);
+  c.rotary_dim = static_cast<std::int64_t>(static_cast<double>(c.head_dim) * factor);
+  if (c.rotary_dim < 1 || c.rotary_dim % 2 != 0)
+    source.complain(key, fmt::format("'{}' = {} of a head dimension of {} rotates {} values, "
+                                     "expected an even number: the rotary embedding turns pairs",
+                                     source.label(key), factor, c.head_dim, c.rotary_dim));
+}
+
+std::vector<std::int64_t> every(std::int64_t n, std::int64_t layers) {
+  std::vector<std::int64_t> list;
+  for (std::int64_t layer = n - 1; layer < layers; layer += n) list.push_back(layer);
+  return list;
+}
+
+std::vector<std::string> layer_types(const ConfigFile& file, const ModelConfig& c) {
+  std::vector<std::string> types = file.texts("layer_types");
+  const auto count = static_cast<std::int64_t>(types.size());
+  if (!file.error() && count < c.layers)
+    file.complain("layer_types",
+                  fmt::format("'{}' has {} values for {} layers, expected one for each",
+                              file.label("layer_types"), count, c.layers));
+  return types;
+}
+
+}  // namespace foregather::plan

@@ -1,0 +1,28 @@
+// What the readers of several families' configs share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/plan/config_file.h"
+#include "core/plan/model.h"
+
+namespace foregather::plan {
+
+/// Is the part of a head that rotates among the rope_parameters, where transformers 5 writes it and
+/// where it goes first?
+bool has_inner_part(const ConfigFile& file);
+
+/// The part of a head that rotates: int(head_dim · factor).
+void read_rotary_part(const ConfigFile& file, std::string_view key, double fallback,
+                      ModelConfig& config);
+
+/// Every Nth of so many layers: the Nth, 2Nth, …
+std::vector<std::int64_t> every(std::int64_t n, std::int64_t layers);
+
+/// An error if there are fewer than layers.
+std::vector<std::string> layer_types(const ConfigFile& file, const ModelConfig& config);
+
+}  // namespace foregather::plan
