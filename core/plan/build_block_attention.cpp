@@ -138,6 +138,25 @@ class Projections {
   bool copies_ = false;
 };
 
+// modeling_ministral3.py, get_llama_4_attn_scale: one number a position, made by each block.
+ValueIndex scaled_by_position(TapeBuilder& t, const LayerContext& context, ValueIndex query) {
+  const ValueIndex numbers = t.make("scale of positions", context.positions);
+  OpSpec make;
+  make.writes = {numbers};
+  make.kernels = t.compute() == DType::f32 ? 6 : 7;
+  make.host_ops = make.kernels;
+  make.flops = 6 * context.positions;
+  t.op(std::move(make));
+  const ValueIndex y = t.make("query, scaled by position", t.elements(query), t.dtype(query));
+  t.elementwise({query, numbers}, {y});
+  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex dx = b.make("grad " + b.name(query), b.elements(query), b.dtype(query));
+    b.elementwise({*g[0], numbers}, {dx});
+    b.give(query, dx);
+  });
+  return y;
+}
+
 }  // namespace
 
 LinearSpec linear_of(const TapeBuilder& t, const std::string& name, const std::string& module,
@@ -157,6 +176,7 @@ ValueIndex attention_of_block(TapeBuilder& t, const LayerContext& context, Value
   } else {
     heads = c.fused_qkv ? projections.fused() : projections.separate();
     if (c.positions == ModelConfig::Positions::rotary) apply_rotary(t, context, heads);
+    if (c.scaled_queries) heads.query = scaled_by_position(t, context, heads.query);
   }
   if (context.train.held_outputs == HeldOutputs::cache && c.causal)
     t.return_beside_output({heads.key, heads.value});

@@ -178,7 +178,7 @@ std::vector<ValueIndex> masks(TapeBuilder& t, const LayerContext& context) {
   if (context.train.attention != Attention::eager || !c.causal) return made;
   make("causal mask", context.tokens, context.train.compute);
   if (c.window > 0 && !c.windowed.empty() &&
-      static_cast<std::int64_t>(c.windowed.size()) < c.layers)
+      (c.masks_of_both || static_cast<std::int64_t>(c.windowed.size()) < c.layers))
     make("causal mask with a window", context.tokens, context.train.compute);
   return made;
 }

@@ -155,6 +155,7 @@ struct ModelConfig {
   Rotary rotary = Rotary::usual;
   std::int64_t rotary_dim = 0;          ///< part of a head that is rotated; 0: all of it
   std::vector<std::int64_t> unrotated;  ///< layers without positions (SmolLM3)
+  bool scaled_queries = false;          ///< Ministral 3: queries times a number of their position
   std::int64_t position_rows = 0;       ///< of learned positions; 0: max_positions
   Residual residual = Residual::serial;
   bool two_parallel_norms = false;
@@ -180,6 +181,7 @@ struct ModelConfig {
 
   std::int64_t window = 0;  ///< tokens that the attention of windowed layers sees; 0: all see all
   std::vector<std::int64_t> windowed;  ///< layers with that window; none listed: each
+  bool masks_of_both = false;          ///< Ministral: a mask without a window, too
   std::vector<std::string> left_out;   ///< for people: what the config says and no op follows
 
   std::vector<ModelConfig> towers;      ///< vision towers before this one

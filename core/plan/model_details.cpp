@@ -53,6 +53,14 @@ void read_llama(const ConfigFile& file, std::string_view architecture, ModelConf
   c.fused_qkv = file.flag("fused_qkv", false);
 }
 
+void read_ministral(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
+  if (file.has("layer_types")) layer_types(file, c);
+}
+
+void read_ministral3(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
+  if (file.has_null("head_dim")) c.head_dim = c.hidden / c.heads;
+}
+
 void read_seed_oss(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
   c.qkv_bias = file.flag("attention_bias", true);
   c.output_bias = file.flag("attention_out_bias", false);

@@ -116,6 +116,22 @@ std::vector<Family> make_families() {
   // Llama and its kin.
   add({"llama", "LlamaForCausalLM", {}, {4096, 32, 32, 0, 0, 11008, 32000, 2048}, {}, read_llama});
   add({"mistral", "MistralForCausalLM", {}, {4096, 32, 32, 8, 0, 14336, 32000, 4096 * 32}, {}});
+  ModelConfig ministral;
+  ministral.masks_of_both = true;
+  add({"ministral",
+       "MinistralForCausalLM",
+       {},
+       {4096, 32, 32, 8, 0, 14336, 32000, 4096 * 32},
+       ministral,
+       read_ministral});
+  ModelConfig ministral3;
+  ministral3.scaled_queries = true;
+  add({"ministral3",
+       "Ministral3ForCausalLM",
+       {},
+       {4096, 34, 32, 8, 128, 14336, 131072, 262144},
+       ministral3,
+       read_ministral3});
   ModelConfig qwen2;
   qwen2.qkv_bias = true;
   add({"qwen2", "Qwen2ForCausalLM", {}, {4096, 32, 32, 32, 0, 22016, 151936, 32768}, qwen2});

@@ -10,6 +10,7 @@ namespace {
 /// Where no layer_types say which layers have a window.
 enum class Which : std::uint8_t {
   all,        ///< whatever layer_types say
+  each,       ///< all
   all_but,    ///< every Nth sees all tokens
   late,       ///< from max_window_layers on
   early_odd,  ///< the first, third, … before max_window_layers
@@ -27,6 +28,8 @@ struct Windowed {
 
 constexpr Windowed kWindowed[] = {
     {"mistral", 4096},
+    {"ministral", 4096, Which::each},
+    {"ministral3", 0},
     {"mixtral", 0},
     {"phi3", 0},
     {"starcoder2", 0},
@@ -47,7 +50,8 @@ constexpr Windowed kWindowed[] = {
 bool is_windowed(const Windowed& row, std::int64_t layer, std::int64_t every, std::int64_t bound,
                  const ModelConfig& c) {
   switch (row.which) {
-    case Which::all: return true;
+    case Which::all:
+    case Which::each: return true;
     case Which::all_but: return (layer + 1) % every != 0;
     case Which::late: return layer >= bound;
     case Which::early_odd: return layer % 2 == 0 && layer < bound;

@@ -62,6 +62,8 @@ CASES = {
     "olmo2_mha": ("olmo2", {**LLAMA, "num_key_value_heads": 6}),
     "olmo3": ("olmo3", LLAMA),
     "granite": ("granite", {**LLAMA, **GRANITE}),
+    "ministral": ("ministral", {**LLAMA, "head_dim": 64}),
+    "ministral3": ("ministral3", {**LLAMA, "head_dim": 32}),
     "smollm3": ("smollm3", {**LLAMA, "num_hidden_layers": 4}),
     "smollm3_without_positions": ("smollm3", {**LLAMA, "num_hidden_layers": 4}, 3),
     "seed_oss": ("seed_oss", {**LLAMA, "head_dim": 32, "pad_token_id": 0, "attention_dropout": 0.0, "residual_dropout": 0.0}),
@@ -93,6 +95,7 @@ CASES = {
     "gpt_oss": ("gpt_oss", {**LLAMA, "head_dim": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "layer_types": ["full_attention"]}),
     "minimax_m2": ("minimax_m2", {**LLAMA, "head_dim": 32, "num_local_experts": 4, "num_experts_per_tok": 2}),
 }
+NORMS = {"cohere": "LayerNorm"}  # the others': RMSNorm
 # What a CPU keeps in bfloat16 and CUDA in float32: the statistics of LayerNorm.
 F32_ONLY = ("gpt2", "starcoder2", "phi", "opt")
 
@@ -129,6 +132,8 @@ def runner(kind, config, layer, dtype):
     shared = tables(kind, config, x)
     shared = shared if isinstance(shared, tuple) else (shared,)
     positions = {"position_embeddings": shared if len(shared) > 1 else shared[0]} if shared else {}
+    if kind == "ministral3":
+        positions["position_ids"] = torch.arange(S)[None]
     return x, shared, lambda x: layer(x, attention_mask=mask, use_cache=False, **positions)
 
 
@@ -220,7 +225,7 @@ class Head(torch.nn.Module):
         if kind == "phi":
             self.norm = torch.nn.LayerNorm(config.hidden_size)
         else:
-            self.norm = class_of(kind, "LayerNorm" if kind == "cohere" else "RMSNorm")(config.hidden_size)
+            self.norm = class_of(kind, NORMS.get(kind, "RMSNorm"))(config.hidden_size)
         self.lm_head = torch.nn.Linear(config.hidden_size, config.vocab_size, bias=kind == "phi")
 
     def forward(self, x, labels):

@@ -37,7 +37,7 @@ std::string complaint(const std::string& text) {
   CHECK(config.error().fault == Fault::input);
   const std::string line = config.error().text();
   CHECK(line.find('\n') == std::string::npos);
-  CHECK(line.size() < 700);
+  CHECK(line.size() < 900);
   CHECK(line.find("expected") != std::string::npos);
   if (line.compare(0, file.path().size() + 1, file.path() + ":") != 0) return "no place: " + line;
   return line.substr(file.path().size() + 1);

@@ -97,6 +97,10 @@ TEST_CASE("windows: layers of each class of transformers have them") {
         Layers{0, 1, 3, 4});
   CHECK(layers_with_windows("olmo3") == Layers{0, 1, 2, 4, 5});
   CHECK(layers_with_windows("cohere2") == Layers{0, 1, 2, 4, 5});
+  CHECK(layers_with_windows("ministral") == kAll);  // MinistralConfig's 4096
+  CHECK(layers_with_windows("ministral", ", \"sliding_window\": null").empty());
+  CHECK(layers_with_windows("ministral3").empty());
+  CHECK(layers_with_windows("ministral3", window(32)) == kAll);
   CHECK(layers_with_windows("qwen2", window(32)).empty());
   const std::string on = window(32) + ", \"use_sliding_window\": true";
   CHECK(layers_with_windows("qwen2", window(32) + ", \"use_sliding_window\": false").empty());
@@ -115,6 +119,8 @@ TEST_CASE("windows: layer_types go over what a class does by itself") {
   CHECK(layers_with_windows("qwen3", on + types) == Layers{2});
   CHECK(layers_with_windows("gemma3_text", window(32) + types) == Layers{2});
   CHECK(layers_with_windows("mistral", window(32) + types) == kAll);
+  CHECK(layers_with_windows("ministral", window(32) + types) == Layers{2});
+  CHECK(layers_with_windows("ministral3", window(32) + types) == kAll);
 }
 
 TEST_CASE("windows: FlashAttention computes the pairs within them alone") {
@@ -152,6 +158,7 @@ TEST_CASE("windows: eager attention has a mask of each kind of layer") {
   };
   CHECK(sizes("mistral") == std::pair{each, Bytes{0}});
   CHECK(sizes("gemma3_text") == std::pair{each, each});
+  CHECK(sizes("ministral") == std::pair{each, each});  // whichever its layers read
   CHECK(sizes("llama") == std::pair{each, Bytes{0}});
 }
 
