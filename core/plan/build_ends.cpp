@@ -122,8 +122,7 @@ std::vector<ValueIndex> rotary_tables(TapeBuilder& t, const LayerContext& contex
   };
   const ValueIndex cos = table("cos");
   const ValueIndex sin = table("sin");
-  const bool is_wide = context.config.rotary == ModelConfig::Rotary::wide_tables;
-  if (t.compute() == DType::f32 || is_wide) return {cos, sin};
+  if (t.compute() == DType::f32 || has_wide_tables(context.config)) return {cos, sin};
   return {cast(t, cos, t.compute(), "rotary cos"), cast(t, sin, t.compute(), "rotary sin")};
 }
 

@@ -17,6 +17,8 @@ ValueIndex add_positions(TapeBuilder& tape, ValueIndex tokens, ValueIndex positi
 
 /// Values of a head that the rotary embedding turns.
 std::int64_t rotary_width(const ModelConfig& config);
+/// Are the tables fp32 in any compute dtype?
+bool has_wide_tables(const ModelConfig& config);
 /// Of a row of a table.
 std::int64_t table_width(const ModelConfig& config);
 

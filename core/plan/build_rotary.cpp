@@ -85,10 +85,11 @@ struct Tables {
 };
 
 Tables tables_of(TapeBuilder& t, const LayerContext& context) {
-  const bool is_wide = context.config.rotary == ModelConfig::Rotary::wide_tables;
-  const DType dtype = is_wide ? DType::f32 : t.compute();
+  const ModelConfig::Rotary rotary = context.config.rotary;
+  const DType dtype = has_wide_tables(context.config) ? DType::f32 : t.compute();
   Tables tables{{{}, dtype}, {{}, dtype}};
-  if (context.config.rotary != ModelConfig::Rotary::spread_tables) return tables;
+  if (rotary != ModelConfig::Rotary::spread_tables && rotary != ModelConfig::Rotary::wide_spread)
+    return tables;
   // modeling_glm.py, apply_rotary_pos_emb: half of each, every column twice.
   for (Table* table : {&tables.cos, &tables.sin}) {
     const std::int64_t size = times(context.positions, rotary_width(context.config));
@@ -102,8 +103,12 @@ Tables tables_of(TapeBuilder& t, const LayerContext& context) {
 ValueIndex rotate_real(TapeBuilder& t, const LayerContext& context, ValueIndex x,
                        const Tables& tables, const std::string& name,
                        std::vector<ValueIndex> holds) {
-  const ValueIndex straight = times_table(t, context, x, tables.cos, name + "·cos");
-  const ValueIndex rotated = rotate_half(t, x, name + " rotated");
+  const bool widens = context.config.rotary == ModelConfig::Rotary::wide_spread;
+  const auto factor = [&](ValueIndex part) {
+    return widens ? cast(t, part, DType::f32, t.name(part) + " fp32") : part;
+  };
+  const ValueIndex straight = times_table(t, context, factor(x), tables.cos, name + "·cos");
+  const ValueIndex rotated = factor(rotate_half(t, x, name + " rotated"));
   const ValueIndex turned = times_table(t, context, rotated, tables.sin, name + " rotated·sin");
   return add(t, straight, turned, name + " with positions", std::move(holds), true);
 }
@@ -143,6 +148,11 @@ ValueIndex rotate_halves(TapeBuilder& t, const LayerContext& context, ValueIndex
 }
 
 }  // namespace
+
+bool has_wide_tables(const ModelConfig& config) {
+  return config.rotary == ModelConfig::Rotary::wide_tables ||
+         config.rotary == ModelConfig::Rotary::wide_spread;
+}
 
 std::int64_t rotary_width(const ModelConfig& config) {
   return config.rotary_dim > 0 ? config.rotary_dim : config.head_dim;

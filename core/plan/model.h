@@ -63,6 +63,7 @@ struct ModelConfig {
     wide_tables,    ///< OLMo 2: the tables are fp32, so that the products are
     wide,           ///< Cohere: query and key are widened to fp32 first
     spread_tables,  ///< GLM: each block spreads the tables to pairs side by side
+    wide_spread,    ///< ERNIE 4.5: spread in fp32, to which each factor is widened
     halves,         ///< GPT-OSS: the halves of a head apart, by tables of half the width
   };
   enum class Residual : std::uint8_t {
@@ -181,7 +182,7 @@ struct ModelConfig {
 
   std::int64_t window = 0;  ///< tokens that the attention of windowed layers sees; 0: all see all
   std::vector<std::int64_t> windowed;  ///< layers with that window; none listed: each
-  bool masks_of_both = false;          ///< Ministral: a mask without a window, too
+  bool masks_of_both = false;          ///< Ministral, EXAONE 4: a mask without a window, too
   std::vector<std::string> left_out;   ///< for people: what the config says and no op follows
 
   std::vector<ModelConfig> towers;      ///< vision towers before this one

@@ -25,8 +25,15 @@ void read_rotary_part(const ConfigFile& file, std::string_view key, double fallb
 
 std::vector<std::int64_t> every(std::int64_t n, std::int64_t layers) {
   std::vector<std::int64_t> list;
-  for (std::int64_t layer = n - 1; layer < layers; layer += n) list.push_back(layer);
+  for (std::int64_t layer = n - 1; n > 0 && layer < layers; layer += n) list.push_back(layer);
   return list;
+}
+
+std::int64_t window_pattern(const ConfigFile& file, std::int64_t usual) {
+  constexpr std::string_view kKey = "sliding_window_pattern";
+  if (file.has("layer_types") && file.shown(kKey).starts_with('"')) return usual;
+  const std::int64_t least = file.has_null("sliding_window") ? 0 : 1;
+  return file.size(kKey, kMostLayers, usual, least);
 }
 
 std::vector<std::string> layer_types(const ConfigFile& file, const ModelConfig& c) {

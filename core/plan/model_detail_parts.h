@@ -22,6 +22,10 @@ void read_rotary_part(const ConfigFile& file, std::string_view key, double fallb
 /// Every Nth of so many layers: the Nth, 2Nth, …
 std::vector<std::int64_t> every(std::int64_t n, std::int64_t layers);
 
+/// Every which layer sees all tokens (sliding_window_pattern). Beside layer_types, which go over
+/// it, EXAONE 4's files spell it in letters; without windows transformers makes it 0.
+std::int64_t window_pattern(const ConfigFile& file, std::int64_t usual);
+
 /// An error if there are fewer than layers.
 std::vector<std::string> layer_types(const ConfigFile& file, const ModelConfig& config);
 

@@ -107,19 +107,39 @@ void read_cohere(const ConfigFile& file, std::string_view architecture, ModelCon
   file.number("logit_scale", 0, 1e9, 1);
 }
 
+namespace {
+
+// By layer_types, or every Nth.
+std::vector<std::int64_t> layers_without_window(const ConfigFile& file, const ModelConfig& c) {
+  constexpr std::int64_t kUsual = 4;
+  const std::int64_t pattern = window_pattern(file, kUsual);
+  if (!file.has("layer_types")) return every(pattern, c.layers);
+  const std::vector<std::string> types = layer_types(file, c);
+  const auto count = static_cast<std::int64_t>(types.size());
+  std::vector<std::int64_t> layers;
+  for (std::int64_t layer = 0; layer < std::min(count, c.layers); ++layer)
+    if (types[static_cast<std::size_t>(layer)] == "full_attention") layers.push_back(layer);
+  return layers;
+}
+
+}  // namespace
+
 // Cohere2Config: layers that see all tokens have no positions.
 void read_cohere2(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
   read_attention_bias(file, architecture, c);
   file.number("logit_scale", 0, 1e9, 1);
-  if (!file.has("layer_types")) {
-    constexpr std::int64_t kUsual = 4;
-    c.unrotated = every(file.size("sliding_window_pattern", kMostLayers, kUsual), c.layers);
-    return;
-  }
-  const std::vector<std::string> types = layer_types(file, c);
-  const auto count = static_cast<std::int64_t>(types.size());
-  for (std::int64_t layer = 0; layer < std::min(count, c.layers); ++layer)
-    if (types[static_cast<std::size_t>(layer)] == "full_attention") c.unrotated.push_back(layer);
+  c.unrotated = layers_without_window(file, c);
+}
+
+// Exaone4Attention: the same, if other layers have a window.
+void read_exaone4(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
+  const std::vector<std::int64_t> layers = layers_without_window(file, c);
+  if (!file.has_null("sliding_window")) c.unrotated = layers;
+}
+
+void read_ernie4_5(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
+  if (file.has_null("head_dim")) c.head_dim = c.hidden / c.heads;
+  c.qkv_bias = c.output_bias = c.mlp_bias = file.flag("use_bias", false);
 }
 
 void read_starcoder2(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {

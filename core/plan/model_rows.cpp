@@ -173,6 +173,26 @@ std::vector<Family> make_families() {
   constexpr FamilyDefaults kOlmo = {4096, 32, 32, 0, 0, 11008, 50304, 2048};
   add({"olmo2", "Olmo2ForCausalLM", {}, kOlmo, olmo2, read_attention_bias});
   add({"olmo3", "Olmo3ForCausalLM", {}, kOlmo, olmo2, read_attention_bias});
+  ModelConfig exaone4;
+  exaone4.residual = Residual::output_norm;
+  exaone4.qk_norm = exaone4.masks_of_both = true;
+  add({"exaone4",
+       "Exaone4ForCausalLM",
+       {},
+       {4096, 32, 32, 32, 0, 16384, 102400, 2048},
+       exaone4,
+       read_exaone4});
+  FamilyKeys ernie;
+  ernie.attention_dropout = {};  // the config's has no effect
+  ModelConfig ernie4_5;
+  ernie4_5.rotary = Rotary::wide_spread;
+  ernie4_5.tied_embeddings = true;
+  add({"ernie4_5",
+       "Ernie4_5ForCausalLM",
+       ernie,
+       {1024, 18, 16, 2, 128, 3072, 103424, 131072},
+       ernie4_5,
+       read_ernie4_5});
   ModelConfig granite;
   granite.scaled_embeddings = granite.scaled_residual = granite.scaled_logits = true;
   add({"granite",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/plan/model_detail_parts.h"
 #include "core/plan/model_families.h"
 
 namespace foregather::plan {
@@ -37,6 +38,7 @@ constexpr Windowed kWindowed[] = {
     {"gemma3_text", 4096, Which::all_but, 6, true},
     {"olmo3", 4096, Which::all_but, 4},
     {"cohere2", 4096, Which::all_but, 4, true},
+    {"exaone4", 4096, Which::all_but, 4, true},
     {"gpt_oss", 128, Which::all_but, 2},
     {"qwen2", 4096, Which::late, 0, false, true},
     {"qwen3", 4096, Which::late, 0, false, true},
@@ -63,8 +65,7 @@ bool is_windowed(const Windowed& row, std::int64_t layer, std::int64_t every, st
 std::vector<std::int64_t> windowed_layers(const ConfigFile& file, const Windowed& row,
                                           const ModelConfig& c) {
   constexpr std::int64_t kUsualBound = 28;
-  const std::int64_t every =
-      row.has_pattern ? file.size("sliding_window_pattern", kMostLayers, row.every) : row.every;
+  const std::int64_t every = row.has_pattern ? window_pattern(file, row.every) : row.every;
   const std::int64_t bound = file.size("max_window_layers", kLargestSize, kUsualBound, -1);
   const std::vector<std::string> types = file.texts("layer_types");
   std::vector<std::int64_t> layers;

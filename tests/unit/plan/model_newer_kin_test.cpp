@@ -14,6 +14,8 @@ using namespace foregather::test;
 
 namespace {
 
+using Layers = std::vector<std::int64_t>;
+
 // A section may leave out all that its configuration class has defaults for.
 ModelConfig defaults_of(const std::string& type, const std::string& more = "") {
   const TemporaryFile file(R"({"model_type": "mistral3", "text_config": {"model_type": ")" + type +
@@ -49,6 +51,12 @@ const Value* value_of(const Tape& tape, const std::string& name) {
   return found == tape.values.end() ? nullptr : &*found;
 }
 
+DType kin_dtype(const Tape& tape, const std::string& name) {
+  const Value* value = value_of(tape, name);
+  if (value == nullptr) FAIL("no value " << name);
+  return value->dtype;
+}
+
 std::int64_t numbers(const ModelConfig& c) {
   return c.hidden + c.layers + c.heads + c.kv_heads + c.head_dim + c.intermediate + c.vocab +
          c.max_positions;
@@ -71,4 +79,40 @@ TEST_CASE("Ministral's configs: a type a layer, and queries that positions scale
   const Model model = built(ministral3);
   CHECK(value_of(model.tapes[1], "query, scaled by position") != nullptr);
   CHECK(value_of(built(ministral).tapes[1], "query, scaled by position") == nullptr);
+}
+
+TEST_CASE("EXAONE 4 has positions where it has windows, or everywhere") {
+  const ModelConfig exaone = defaults_of("exaone4");
+  CHECK(numbers(exaone) == 4096 + 32 + 32 + 32 + 128 + 16'384 + 102'400 + 2048);
+  CHECK(exaone.unrotated == Layers{3, 7, 11, 15, 19, 23, 27, 31});
+  CHECK(exaone.has_window(0));
+  CHECK_FALSE(exaone.has_window(3));
+  // As transformers writes what has no windows.
+  CHECK(defaults_of("exaone4", ", \"sliding_window\": null, \"sliding_window_pattern\": 0")
+            .unrotated.empty());
+  CHECK_THAT(complaint_of_type("exaone4", ", \"sliding_window_pattern\": 0"),
+             Catch::Contains("'sliding_window_pattern' is 0, expected"));
+  CHECK(defaults_of("exaone4", R"(, "num_hidden_layers": 2, "sliding_window_pattern": "LG",
+ "layer_types": ["full_attention", "sliding_attention"])")
+            .unrotated == Layers{0});
+  CHECK_THAT(complaint_of_type("exaone4", ", \"layer_types\": []"),
+             Catch::Contains("'layer_types' has 0 values"));
+}
+
+TEST_CASE("ERNIE 4.5 has biases everywhere or nowhere, and turns in fp32") {
+  const ModelConfig ernie = defaults_of("ernie4_5", ", \"attention_dropout\": 0.1");
+  CHECK(numbers(ernie) == 1024 + 18 + 16 + 2 + 128 + 3072 + 103'424 + 131'072);
+  CHECK(ernie.tied_embeddings);
+  CHECK(ernie.attention_dropout == 0);
+  CHECK_FALSE((ernie.qkv_bias || ernie.output_bias || ernie.mlp_bias));
+  const ModelConfig biased = defaults_of(
+      "ernie4_5", R"(, "use_bias": true, "head_dim": null, "num_key_value_heads": null)");
+  CHECK((biased.qkv_bias && biased.output_bias && biased.mlp_bias));
+  CHECK(biased.head_dim == 64);
+  CHECK(biased.kv_heads == 16);
+  const Tape block = built(ernie).tapes[1];
+  CHECK(kin_dtype(block, "rotary cos, spread") == DType::f32);
+  CHECK(kin_dtype(block, "query rotated") == DType::bf16);
+  CHECK(kin_dtype(block, "query rotated fp32") == DType::f32);
+  CHECK(kin_dtype(block, "query with positions, narrow") == DType::bf16);
 }

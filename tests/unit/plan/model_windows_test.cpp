@@ -97,6 +97,9 @@ TEST_CASE("windows: layers of each class of transformers have them") {
         Layers{0, 1, 3, 4});
   CHECK(layers_with_windows("olmo3") == Layers{0, 1, 2, 4, 5});
   CHECK(layers_with_windows("cohere2") == Layers{0, 1, 2, 4, 5});
+  CHECK(layers_with_windows("exaone4") == Layers{0, 1, 2, 4, 5});
+  CHECK(layers_with_windows("exaone4", ", \"sliding_window_pattern\": 2") == Layers{0, 2, 4});
+  CHECK(layers_with_windows("exaone4", ", \"sliding_window\": null").empty());
   CHECK(layers_with_windows("ministral") == kAll);  // MinistralConfig's 4096
   CHECK(layers_with_windows("ministral", ", \"sliding_window\": null").empty());
   CHECK(layers_with_windows("ministral3").empty());
@@ -121,6 +124,9 @@ TEST_CASE("windows: layer_types go over what a class does by itself") {
   CHECK(layers_with_windows("mistral", window(32) + types) == kAll);
   CHECK(layers_with_windows("ministral", window(32) + types) == Layers{2});
   CHECK(layers_with_windows("ministral3", window(32) + types) == kAll);
+  // LG AI Research's files have letters, too.
+  CHECK(layers_with_windows("exaone4", ", \"sliding_window_pattern\": \"LLLG\"" + types) ==
+        Layers{2});
 }
 
 TEST_CASE("windows: FlashAttention computes the pairs within them alone") {
