@@ -98,8 +98,9 @@ void column_sum(TapeBuilder& tape, ValueIndex gradient, ValueIndex bias,
 ValueIndex narrowed(TapeBuilder& tape, ValueIndex gradient, ValueIndex x);
 
 /// x to a power: PowBackward is grad · (exponent · x^(exponent - 1)), one kernel an operator. In
-/// C++ the temporaries of the expression live until its end.
-ValueIndex power(TapeBuilder& tape, ValueIndex x, const std::string& name);
+/// C++ the temporaries of the expression live until its end. `holds`: as in LinearSpec.
+ValueIndex power(TapeBuilder& tape, ValueIndex x, const std::string& name,
+                 std::vector<ValueIndex> holds = {});
 
 /// a · b of one shape. MulBackward computes the gradient of `other` before that of `self`.
 ValueIndex multiply(TapeBuilder& tape, ValueIndex a, ValueIndex b, const std::string& name,

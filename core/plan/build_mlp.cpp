@@ -13,6 +13,9 @@ ValueIndex activated(TapeBuilder& t, const LayerContext& context, ValueIndex x,
     case ModelConfig::Activation::gelu: return activation(t, x, name, 10, false);
     case ModelConfig::Activation::gelu_new: return gelu(t, false, x);
     case ModelConfig::Activation::relu: return activation(t, x, name, 1, true);
+    // ReLUSquaredActivation, whose argument lives on.
+    case ModelConfig::Activation::relu2:
+      return power(t, activation(t, x, name, 1, true), name + " squared", {x});
     case ModelConfig::Activation::quick_gelu: break;
   }
   // QuickGELUActivation: x · sigmoid(1.702 · x).
@@ -108,7 +111,8 @@ ValueIndex dense_mlp(TapeBuilder& t, const LayerContext& context, ValueIndex x) 
     case ModelConfig::Mlp::plain: break;
   }
   const ValueIndex wide = linear(t, x, linear_of(t, "mlp in", up, c.hidden, c.intermediate));
-  const bool is_relu = c.activation == ModelConfig::Activation::relu;
+  const bool is_relu = c.activation == ModelConfig::Activation::relu ||
+                       c.activation == ModelConfig::Activation::relu2;
   return linear(t, activated(t, context, wide, is_relu ? "relu" : "gelu"),
                 linear_of(t, "mlp out", down, c.intermediate, c.hidden, {x}));
 }

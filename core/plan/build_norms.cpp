@@ -8,15 +8,26 @@ namespace foregather::plan {
 
 namespace {
 
+/// What a norm multiplies with and adds.
+struct Affine {
+  std::optional<ValueIndex> weight, bias;
+  std::optional<ValueIndex> read;  ///< the weight as the kernels read it; none: as it is
+
+  std::optional<ValueIndex> factor() const { return read ? read : weight; }
+};
+
 // One kernel for dx, one that reads dy and x again for what is trained of weight and bias.
 void norm_backward(TapeBuilder& b, ValueIndex dy, ValueIndex x,
-                   const std::vector<ValueIndex>& statistics, ValueIndex weight,
-                   std::optional<ValueIndex> bias, std::int64_t flops) {
+                   const std::vector<ValueIndex>& statistics, const Affine& affine,
+                   std::int64_t flops) {
+  const auto trained = [&b](std::optional<ValueIndex> parameter) {
+    return parameter && b.needs_gradient(*parameter);
+  };
   OpSpec spec;
   spec.kind = OpKind::norm;
   spec.reads = {dy, x};
   spec.reads.insert(spec.reads.end(), statistics.begin(), statistics.end());
-  spec.reads.push_back(weight);
+  if (affine.factor()) spec.reads.push_back(*affine.factor());
   Bytes once = b.size(dy) + b.size(x);
   for (const ValueIndex statistic : statistics) once += b.size(statistic);
   spec.flops = times(flops, b.elements(x));
@@ -27,12 +38,11 @@ void norm_backward(TapeBuilder& b, ValueIndex dy, ValueIndex x,
     dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
     spec.writes.push_back(*dx);
     spec.kernels += 1;
-    *spec.bytes_read += once + b.size(weight);
+    *spec.bytes_read += once + (affine.factor() ? b.size(*affine.factor()) : 0);
   }
-  const bool has_bias = bias && b.needs_gradient(*bias);
-  if (b.needs_gradient(weight) || has_bias) {
-    if (b.needs_gradient(weight)) spec.writes.push_back(b.gradient_of(weight));
-    if (has_bias) spec.writes.push_back(b.gradient_of(*bias));
+  if (trained(affine.weight) || trained(affine.bias)) {
+    for (const std::optional<ValueIndex>& parameter : {affine.weight, affine.bias})
+      if (trained(parameter)) spec.writes.push_back(b.gradient_of(*parameter));
     spec.kernels += 1;
     *spec.bytes_read += once;
   }
@@ -52,7 +62,7 @@ ValueIndex fused_rms_norm(TapeBuilder& t, ValueIndex x, ValueIndex weight, std::
   forward.flops = times(4, t.elements(x));
   t.op(std::move(forward));
   t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    norm_backward(b, *g[0], x, {rstd}, weight, {}, 10);
+    norm_backward(b, *g[0], x, {rstd}, {weight, {}, {}}, 10);
   });
   return y;
 }
@@ -219,32 +229,63 @@ ValueIndex rms_norm(TapeBuilder& t, const Implementation& implementation, ValueI
                                        : decomposed_rms_norm(t, x, scale_of, rows, name);
 }
 
-ValueIndex layer_norm(TapeBuilder& t, ValueIndex x, const std::string& module, std::int64_t width,
-                      const std::string& name) {
+namespace {
+
+// aten::native_layer_norm.
+ValueIndex native_layer_norm(TapeBuilder& t, ValueIndex x, const Affine& affine, std::int64_t width,
+                             const std::string& name) {
   const std::int64_t rows = t.elements(x) / width;
-  const ValueIndex weight = t.parameter(module + ".weight");
-  std::optional<ValueIndex> bias;
-  if (t.has_parameter(module + ".bias")) bias = t.parameter(module + ".bias");
   const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
   const ValueIndex mean = t.make(name + " mean", rows, DType::f32);
   const ValueIndex rstd = t.make(name + " rstd", rows, DType::f32);
   OpSpec forward;
   forward.kind = OpKind::norm;
-  forward.reads = {x, weight};
-  if (bias) forward.reads.push_back(*bias);
+  forward.reads = {x};
+  if (affine.factor()) forward.reads.push_back(*affine.factor());
+  if (affine.bias) forward.reads.push_back(*affine.bias);
   forward.writes = {y, mean, rstd};
   forward.flops = times(6, t.elements(x));
   t.op(std::move(forward));
   t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    norm_backward(b, *g[0], x, {mean, rstd}, weight, bias, 14);
+    norm_backward(b, *g[0], x, {mean, rstd}, affine, 14);
   });
   return y;
+}
+
+Affine affine_of(const TapeBuilder& t, const std::string& module) {
+  Affine affine{t.parameter(module + ".weight"), {}, {}};
+  if (t.has_parameter(module + ".bias")) affine.bias = t.parameter(module + ".bias");
+  return affine;
+}
+
+// transformers/models/nemotron/modeling_nemotron.py, NemotronLayerNorm1P.forward, which autocast
+// narrows.
+ValueIndex offset_layer_norm(TapeBuilder& t, ValueIndex x, const std::string& module,
+                             std::int64_t width, const std::string& name) {
+  Affine affine = affine_of(t, module);
+  affine.read = t.make(t.name(*affine.weight) + " + 1", width);
+  OpSpec shift;
+  shift.reads = {*affine.weight};
+  shift.writes = {*affine.read};
+  shift.kernels = t.train().autocast ? 2 : 1;
+  shift.flops = width;
+  t.op(std::move(shift));
+  return native_layer_norm(t, cast(t, x, t.compute(), name + " input, narrow"), affine, width,
+                           name);
+}
+
+}  // namespace
+
+ValueIndex layer_norm(TapeBuilder& t, ValueIndex x, const std::string& module, std::int64_t width,
+                      const std::string& name) {
+  return native_layer_norm(t, x, affine_of(t, module), width, name);
 }
 
 ValueIndex norm(TapeBuilder& t, const LayerContext& context, ValueIndex x,
                 const std::string& module, std::int64_t width, const std::string& name) {
   switch (context.config.norm) {
     case ModelConfig::Norm::layer: return layer_norm(t, x, module, width, name);
+    case ModelConfig::Norm::layer_offset: return offset_layer_norm(t, x, module, width, name);
     case ModelConfig::Norm::layer_wide:
       return decomposed_layer_norm(t, x, t.parameter(module + ".weight"), width, name);
     case ModelConfig::Norm::rms_wide:

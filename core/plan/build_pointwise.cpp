@@ -13,9 +13,15 @@ DType wider(DType a, DType b) { return size_of(b) > size_of(a) ? b : a; }
 
 }  // namespace
 
-ValueIndex power(TapeBuilder& t, ValueIndex x, const std::string& name) {
+ValueIndex power(TapeBuilder& t, ValueIndex x, const std::string& name,
+                 std::vector<ValueIndex> holds) {
   const ValueIndex y = t.make(name, t.elements(x), t.dtype(x));
-  t.elementwise({x}, {y}, 2);
+  OpSpec raise;
+  raise.reads = {x};
+  raise.writes = {y};
+  raise.holds = std::move(holds);
+  raise.flops = times(2, t.elements(x));
+  t.op(std::move(raise));
   t.node({y}, [x](TapeBuilder& b, TapeBuilder::Gradients g) {
     const std::int64_t n = b.elements(x);
     const ValueIndex raised = b.scratch("power", n, b.dtype(x));

@@ -48,9 +48,10 @@ struct ModelConfig {
     rms_offset,  ///< Gemma: times (1 + weight), always a chain of operators
     rms_wide,    ///< OLMo 2, GPT-OSS: times the weight in fp32
     layer,
-    layer_wide,  ///< Cohere: in fp32, always a chain of operators
+    layer_wide,    ///< Cohere: in fp32, always a chain of operators
+    layer_offset,  ///< Nemotron: times (1 + weight)
   };
-  enum class Activation : std::uint8_t { silu, gelu, gelu_new, quick_gelu, relu };
+  enum class Activation : std::uint8_t { silu, gelu, gelu_new, quick_gelu, relu, relu2 };
   enum class Mlp : std::uint8_t {
     plain,        ///< down(act(up(x)))
     gated,        ///< down(act(gate(x)) · up(x))

@@ -37,6 +37,7 @@ constexpr NamedActivation kActivations[] = {
     {"gelu_fast", Activation::gelu_new},
     {"quick_gelu", Activation::quick_gelu},
     {"relu", Activation::relu},
+    {"relu2", Activation::relu2},
 };
 
 void read_activation(const ConfigFile& file, const Family& family, ModelConfig& c) {

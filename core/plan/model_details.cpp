@@ -142,6 +142,16 @@ void read_ernie4_5(const ConfigFile& file, std::string_view /*architecture*/, Mo
   c.qkv_bias = c.output_bias = c.mlp_bias = file.flag("use_bias", false);
 }
 
+void read_arcee(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
+  read_attention_bias(file, architecture, c);
+  c.mlp_bias = file.flag("mlp_bias", false);
+}
+
+void read_nemotron(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
+  read_arcee(file, architecture, c);
+  read_rotary_part(file, "partial_rotary_factor", 0.5, c);
+}
+
 void read_starcoder2(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
   c.qkv_bias = c.output_bias = c.mlp_bias = file.flag("use_bias", true);
 }

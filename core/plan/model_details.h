@@ -26,9 +26,10 @@ inline constexpr std::string_view kDetailKeys =
 using ReadDetails = void(const ConfigFile& file, std::string_view architecture,
                          ModelConfig& config);
 ReadDetails read_attention_bias, read_gemma, read_llama, read_ministral, read_ministral3, read_granite,
-    read_exaone4, read_ernie4_5, read_smollm3, read_glm, read_cohere, read_cohere2, read_starcoder2,
-    read_phi, read_opt, read_gpt2, read_gpt_neox, read_falcon, read_mpt, read_stablelm, read_phi3,
-    read_seed_oss, read_mixtral, read_minimax_m2, read_gpt_oss, read_olmoe, read_glm4_moe,
-    read_qwen_moe, read_deepseek, read_bert, read_vit, read_dinov2, read_siglip, read_clip;
+    read_exaone4, read_ernie4_5, read_arcee, read_nemotron, read_smollm3, read_glm, read_cohere,
+    read_cohere2, read_starcoder2, read_phi, read_opt, read_gpt2, read_gpt_neox, read_falcon,
+    read_mpt, read_stablelm, read_phi3, read_seed_oss, read_mixtral, read_minimax_m2, read_gpt_oss,
+    read_olmoe, read_glm4_moe, read_qwen_moe, read_deepseek, read_bert, read_vit, read_dinov2,
+    read_siglip, read_clip;
 
 }  // namespace foregather::plan

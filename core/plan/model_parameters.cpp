@@ -23,8 +23,9 @@ class Lister {
     if (biased) plain(std::string(path) + ".bias", {out});
   }
   void norm(std::string_view path, std::int64_t width) {
+    using Norm = ModelConfig::Norm;
     plain(std::string(path) + ".weight", {width});
-    if (c_.norm == ModelConfig::Norm::layer && c_.norm_bias)
+    if ((c_.norm == Norm::layer || c_.norm == Norm::layer_offset) && c_.norm_bias)
       plain(std::string(path) + ".bias", {width});
   }
 

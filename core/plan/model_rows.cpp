@@ -193,6 +193,23 @@ std::vector<Family> make_families() {
        {1024, 18, 16, 2, 128, 3072, 103424, 131072},
        ernie4_5,
        read_ernie4_5});
+  ModelConfig arcee;
+  arcee.mlp = Mlp::plain;
+  add({"arcee",
+       "ArceeForCausalLM",
+       {},
+       {2560, 32, 32, 0, 0, 18432, 32000, 4096, 0, "relu2"},
+       arcee,
+       read_arcee});
+  ModelConfig nemotron = arcee;
+  nemotron.norm = Norm::layer_offset;
+  nemotron.norm_bias = true;
+  add({"nemotron",
+       "NemotronForCausalLM",
+       {},
+       {6144, 32, 48, 0, 0, 24576, 256000, 4096, 0, "relu2"},
+       nemotron,
+       read_nemotron});
   ModelConfig granite;
   granite.scaled_embeddings = granite.scaled_residual = granite.scaled_logits = true;
   add({"granite",

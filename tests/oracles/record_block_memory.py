@@ -68,6 +68,10 @@ CASES = {
     "exaone4_without_positions": ("exaone4", {**LLAMA, "num_hidden_layers": 4}, 3),
     "ernie4_5": ("ernie4_5", {**LLAMA, "head_dim": 64}),
     "ernie4_5_bias": ("ernie4_5", {**LLAMA, "num_key_value_heads": 6, "head_dim": 32, "use_bias": True}),
+    "arcee": ("arcee", LLAMA),
+    "arcee_bias": ("arcee", {**LLAMA, "attention_bias": True, "mlp_bias": True}),
+    "nemotron": ("nemotron", LLAMA),
+    "nemotron_bias": ("nemotron", {**LLAMA, "num_key_value_heads": 6, "head_dim": 64, "attention_bias": True, "mlp_bias": True}),
     "smollm3": ("smollm3", {**LLAMA, "num_hidden_layers": 4}),
     "smollm3_without_positions": ("smollm3", {**LLAMA, "num_hidden_layers": 4}, 3),
     "seed_oss": ("seed_oss", {**LLAMA, "head_dim": 32, "pad_token_id": 0, "attention_dropout": 0.0, "residual_dropout": 0.0}),
@@ -99,9 +103,9 @@ CASES = {
     "gpt_oss": ("gpt_oss", {**LLAMA, "head_dim": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "layer_types": ["full_attention"]}),
     "minimax_m2": ("minimax_m2", {**LLAMA, "head_dim": 32, "num_local_experts": 4, "num_experts_per_tok": 2}),
 }
-NORMS = {"cohere": "LayerNorm"}  # the others': RMSNorm
+NORMS = {"cohere": "LayerNorm", "nemotron": "LayerNorm1P"}  # the others': RMSNorm
 # What a CPU keeps in bfloat16 and CUDA in float32: the statistics of LayerNorm.
-F32_ONLY = ("gpt2", "starcoder2", "phi", "opt")
+F32_ONLY = ("gpt2", "starcoder2", "phi", "opt", "nemotron")
 
 
 def class_of(kind, suffix):
@@ -322,7 +326,8 @@ def main():
     ends = [("wide", "llama", {**LLAMA, "vocab_size": 4096}), ("narrow", "llama", {**LLAMA, "vocab_size": 160})]
     ends += [
         (f"{kind} wide", kind, {**LLAMA, **more, "vocab_size": 4096})
-        for kind, more in (("granite", GRANITE), ("cohere", {}), ("olmo2", {}), ("phi", {"num_key_value_heads": 6}))
+        for kind, more in (("granite", GRANITE), ("cohere", {}), ("olmo2", {}), ("phi", {"num_key_value_heads": 6}),
+                           ("nemotron", {}))
     ]
     for name, kind, sizes in ends:
         for dtype in (torch.float32, torch.bfloat16):

@@ -116,3 +116,32 @@ TEST_CASE("ERNIE 4.5 has biases everywhere or nowhere, and turns in fp32") {
   CHECK(kin_dtype(block, "query rotated fp32") == DType::f32);
   CHECK(kin_dtype(block, "query with positions, narrow") == DType::bf16);
 }
+
+TEST_CASE("Arcee and Nemotron square a relu") {
+  const ModelConfig arcee = defaults_of("arcee");
+  CHECK(numbers(arcee) == 2560 + 32 + 32 + 32 + 80 + 18'432 + 32'000 + 4096);
+  const ModelConfig nemotron = defaults_of("nemotron");
+  CHECK(numbers(nemotron) == 6144 + 32 + 48 + 48 + 128 + 24'576 + 256'000 + 4096);
+  for (const ModelConfig& config : {arcee, nemotron}) {
+    CHECK_FALSE((config.tied_embeddings || config.qkv_bias || config.mlp_bias));
+    const Tape block = built(config).tapes[1];
+    CHECK(value_of(block, "relu squared") != nullptr);
+    CHECK(value_of(block, "mlp gate") == nullptr);
+  }
+  CHECK(nemotron.rotary_dim == 64);
+  CHECK(defaults_of("nemotron", ", \"partial_rotary_factor\": 0.25").rotary_dim == 32);
+  const ModelConfig biased = defaults_of("arcee", ", \"attention_bias\": true, \"mlp_bias\": true");
+  CHECK((biased.qkv_bias && biased.output_bias && biased.mlp_bias));
+}
+
+TEST_CASE("Nemotron adds one to the weights of its norms, which autocast narrows") {
+  const std::string weight = "input_layernorm.weight + 1";
+  const ModelConfig config = defaults_of("nemotron", R"(, "hidden_size": 96, "head_dim": 64)");
+  CHECK(config.norm == ModelConfig::Norm::layer_offset);
+  CHECK(kin_dtype(built(config).tapes[1], weight) == DType::bf16);
+  CHECK(kin_dtype(built(config, DType::f32).tapes[1], weight) == DType::f32);
+  const Tape narrow = built(config, DType::bf16, true).tapes[1];
+  CHECK(kin_dtype(narrow, weight) == DType::bf16);
+  CHECK(kin_dtype(narrow, "attention norm") == DType::bf16);
+  CHECK(kin_dtype(narrow, "residual") == DType::f32);
+}
