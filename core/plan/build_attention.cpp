@@ -42,7 +42,9 @@ AttentionSize size_of_attention(const LayerContext& context) {
   size.keys = context.positions;
   if (reads_alibi(context)) size.bias_bytes = bytes_of_alibi(context);
   size.skips_half = c.causal && size.bias_bytes == 0 && !is_masked(context);
-  if (context.windowed && size.skips_half && context.train.attention == Attention::flash)
+  // PhimoeAttention does not tell FlashAttention of its window.
+  if (context.windowed && size.skips_half && context.train.attention == Attention::flash &&
+      c.family != ModelConfig::Family::phimoe)
     size.keys = std::min(c.window, context.positions);
   return size;
 }
@@ -252,6 +254,33 @@ ValueIndex batched_matmul(TapeBuilder& t, std::int64_t batch, std::int64_t m, st
   return y;
 }
 
+// BloomAttention.forward: baddbmm on one row of ALiBi a head.
+ValueIndex scores_on_alibi(TapeBuilder& t, const AttentionSize& size, ValueIndex query,
+                           ValueIndex key) {
+  const std::int64_t s = size.positions;
+  const ValueIndex y = t.make("attention scores", times(times(size.batch_heads, s), s));
+  OpSpec spread;
+  spread.kind = OpKind::copy;
+  spread.writes = {y};
+  t.op(std::move(spread));
+  t.gemm({query, key}, y, size.batch_heads, s, s, size.head_dim);
+  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const auto gradient = [&](ValueIndex x, ValueIndex other, std::int64_t m, std::int64_t n) {
+      const ValueIndex product =
+          b.scratch("grad " + b.name(x) + ", unscaled", b.elements(x), b.compute());
+      b.gemm({*g[0], other}, product, size.batch_heads, m, n, s);
+      const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x));
+      b.elementwise({product}, {dx});
+      return dx;
+    };
+    const ValueIndex dq = gradient(query, key, s, size.head_dim);
+    const ValueIndex dk = gradient(key, query, size.head_dim, s);
+    b.give(query, dq);
+    b.give(key, dk);
+  });
+  return y;
+}
+
 ValueIndex add_mask(TapeBuilder& t, const LayerContext& context, ValueIndex scores) {
   const ValueIndex y = t.make("attention scores, masked", t.elements(scores), t.dtype(scores));
   OpSpec spec;
@@ -301,12 +330,17 @@ ValueIndex eager_attention(TapeBuilder& t, const LayerContext& context, const He
     value = repeat_kv(t, context, value);
     variables = {key, value};
   }
-  const ValueIndex query = copy(t, heads.query, "query, contiguous", false);
-  if (!repeated) key = copy(t, key, "key, contiguous", false);
+  const bool is_bloom = context.config.family == ModelConfig::Family::bloom;
+  const bool copies = !repeated && !is_bloom;
+  const ValueIndex query =
+      is_bloom ? heads.query : copy(t, heads.query, "query, contiguous", false);
+  if (copies) key = copy(t, key, "key, contiguous", false);
   const std::int64_t s = size.positions;
-  const ValueIndex raw = batched_matmul(t, size.batch_heads, s, s, size.head_dim, query, key,
-                                        "attention scores, unscaled");
-  ValueIndex scores = scale(t, raw, "attention scores");
+  ValueIndex scores = is_bloom ? scores_on_alibi(t, size, query, key)
+                               : scale(t,
+                                       batched_matmul(t, size.batch_heads, s, s, size.head_dim,
+                                                      query, key, "attention scores, unscaled"),
+                                       "attention scores");
   if (context.config.capped_scores) scores = soft_capped(t, scores, "attention scores");
   const bool masks = context.config.causal || reads_alibi(context);
   ValueIndex weights = masks ? add_mask(t, context, scores) : scores;
@@ -323,12 +357,14 @@ ValueIndex eager_attention(TapeBuilder& t, const LayerContext& context, const He
     weights = slice(t, weights, t.elements(given), "attention weights of positions");
   weights = cast(t, weights, t.compute(), "attention weights, narrow");
   weights = dropout(t, weights, context.dropout(context.config.attention_dropout));
-  if (!repeated) value = copy(t, value, "value, contiguous", false);
+  if (copies) value = copy(t, value, "value, contiguous", false);
   const ValueIndex out = batched_matmul(t, size.batch_heads, s, size.value_dim, s, weights, value,
                                         "attention, by head");
   locals.in_attention.push_back(weights);
   locals.in_block.push_back(weights);
   variables.push_back(weights);
+  if (is_bloom)
+    locals.to_residual = {query, key, value, scores, given, weights, heads.locals.front()};
   return copy(t, out, "attention", true, std::move(variables));
 }
 

@@ -31,10 +31,11 @@ struct EagerStyle {
   bool softmax_in_f32 = true;  ///< Llama: softmax(dtype=float32).to(dtype); GPT-2: as it comes
 };
 
-/// Python variables that keep values alive beyond their last use.
+/// See HeldLocals.
 struct AttentionLocals {
   std::vector<ValueIndex> in_attention;  ///< until the output projection has run
   std::vector<ValueIndex> in_block;      ///< until the block returns: eager attention's weights
+  std::vector<ValueIndex> to_residual;
 };
 
 /// Does scaled_dot_product_attention get a mask in this layer, so that it is memory-efficient

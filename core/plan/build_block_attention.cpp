@@ -47,6 +47,7 @@ class Projections {
     const ValueIndex all = linear(t_, x_,
                                   linear_of(t_, "query, key, value", std::string(names_.fused),
                                             c_.hidden, (c_.heads + 2 * c_.kv_heads) * c_.head_dim));
+    if (c_.family == ModelConfig::Family::bloom) return selected(all, queries);
     const auto parts = split(t_, all, {{"query", queries}, {"key", keys}, {"value", keys}});
     Heads heads{parts[0], parts[1], parts[2], {}};
     heads.value = heads_of(t_, heads.value, "value heads", is_eager_);
@@ -88,6 +89,15 @@ class Projections {
   }
 
  private:
+  // BloomAttention._reshape; eager attention copies each to lie by heads.
+  Heads selected(ValueIndex all, std::int64_t each) {
+    std::vector<ValueIndex> parts;
+    for (const char* name : {"query", "key", "value"}) parts.push_back(slice(t_, all, each, name));
+    if (is_eager_)
+      for (ValueIndex& part : parts) part = copy(t_, part, t_.name(part) + " by head", false);
+    return {parts[0], parts[1], parts[2], {all}};
+  }
+
   ValueIndex project(const char* name, std::string_view module, std::int64_t heads) {
     return linear(t_, x_, linear_of(t_, name, std::string(module), c_.hidden, heads * c_.head_dim));
   }
@@ -167,7 +177,7 @@ LinearSpec linear_of(const TapeBuilder& t, const std::string& name, const std::s
 }
 
 ValueIndex attention_of_block(TapeBuilder& t, const LayerContext& context, ValueIndex x,
-                              std::vector<ValueIndex>& held_by_block) {
+                              HeldLocals& held) {
   const ModelConfig& c = context.config;
   Projections projections(t, context, x);
   Heads heads;
@@ -186,12 +196,12 @@ ValueIndex attention_of_block(TapeBuilder& t, const LayerContext& context, Value
   const bool softmax_in_f32 =
       !c.sinks && c.family != Family::falcon &&
       (c.norm != ModelConfig::Norm::layer || c.positions == ModelConfig::Positions::rotary ||
-       c.family == Family::opt || c.family == Family::mpt);
+       c.family == Family::opt || c.family == Family::mpt || c.family == Family::bloom);
   AttentionLocals locals;
   const ValueIndex out = attend(t, context, heads, {softmax_in_f32}, locals);
   locals.in_attention.push_back(x);
   locals.in_attention.insert(locals.in_attention.end(), heads.locals.begin(), heads.locals.end());
-  held_by_block = std::move(locals.in_block);
+  held = {std::move(locals.in_block), std::move(locals.to_residual)};
   return linear(t, out,
                 linear_of(t, "attention out", std::string(names_of(c.family).out),
                           c.heads * c.value_dim(), c.hidden, std::move(locals.in_attention)));

@@ -276,10 +276,50 @@ ValueIndex gated_shared(TapeBuilder& t, const LayerContext& context, ValueIndex 
   return y;
 }
 
+// x *= noise, in place. PhimoeTopKRouter's is of a view: CopySlices copies the gradient, gives its
+// clone to MulBackward and copies the product back.
+ValueIndex disturbed(TapeBuilder& t, ValueIndex x, bool is_view) {
+  const ValueIndex noise = t.make("noise on tokens", t.elements(x), t.dtype(x));
+  OpSpec draw;
+  draw.kind = OpKind::fill;
+  draw.writes = {noise};
+  t.op(std::move(draw));
+  const ValueIndex y = t.view(t.name(x) + ", disturbed", x, t.elements(x));
+  OpSpec multiply;
+  multiply.reads = {noise};
+  multiply.updates = {x};
+  multiply.flops = t.elements(x);
+  t.op(std::move(multiply));
+  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const auto copied = [&](ValueIndex from, ValueIndex to) {
+      OpSpec copy;
+      copy.kind = OpKind::copy;
+      copy.reads = {from};
+      copy.writes = {to};
+      b.op(std::move(copy));
+      return to;
+    };
+    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+    if (!is_view) {
+      b.elementwise({*g[0], noise}, {dx});
+      return b.give(x, dx);
+    }
+    copied(*g[0], dx);
+    const ValueIndex clone = b.scratch("grad of tokens, cloned", b.elements(x), b.dtype(x));
+    const ValueIndex product = b.scratch("grad of tokens, times noise", b.elements(x), b.dtype(x));
+    copied(dx, clone);
+    b.elementwise({clone, noise}, {product});
+    copied(product, dx);
+    b.give(x, dx);
+  });
+  return y;
+}
+
 }  // namespace
 
 ValueIndex mixture_of_experts(TapeBuilder& t, const LayerContext& context, ValueIndex x) {
   const ModelConfig& c = context.config;
+  if (c.experts.noise) x = disturbed(t, disturbed(t, x, false), true);
   Routed routed(t, context);
   const auto of_experts = [&] {
     return routed.run(t.train().autocast ? x

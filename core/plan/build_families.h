@@ -54,9 +54,14 @@ ValueIndex clamped_gate(TapeBuilder& tape, ValueIndex both, std::int64_t each);
 /// ends where blocks keep them.
 void add_tables(TapeBuilder& tape, const LayerContext& context);
 
+/// Python variables that keep values alive beyond their last use.
+struct HeldLocals {
+  std::vector<ValueIndex> to_end;       ///< until the block returns
+  std::vector<ValueIndex> to_residual;  ///< BLOOM adds the residual in its attention
+};
 /// The attention of a block up to its output projection's result.
 ValueIndex attention_of_block(TapeBuilder& tape, const LayerContext& context, ValueIndex x,
-                              std::vector<ValueIndex>& held_by_block);
+                              HeldLocals& held);
 
 /// A linear of a module: its bias is used if the tape has one.
 LinearSpec linear_of(const TapeBuilder& tape, const std::string& name, const std::string& module,

@@ -150,5 +150,7 @@ ValueIndex view_with_copied_gradient(TapeBuilder& tape, ValueIndex x, const std:
 /// operator; saves x, 0.5·x, the tanh and 1 + tanh, under autocast all but 0.5·x in fp32. Or
 /// torch's fused gelu, which saves x.
 ValueIndex gelu(TapeBuilder& tape, bool is_fused, ValueIndex x);
+/// BLOOM's GeLUFunction: gelu_new with one kernel an operator in both directions; saves x alone.
+ValueIndex bloom_gelu(TapeBuilder& tape, ValueIndex x);
 
 }  // namespace foregather::plan

@@ -16,6 +16,7 @@ ValueIndex activated(TapeBuilder& t, const LayerContext& context, ValueIndex x,
     // ReLUSquaredActivation, whose argument lives on.
     case ModelConfig::Activation::relu2:
       return power(t, activation(t, x, name, 1, true), name + " squared", {x});
+    case ModelConfig::Activation::bloom_gelu: return bloom_gelu(t, x);
     case ModelConfig::Activation::quick_gelu: break;
   }
   // QuickGELUActivation: x · sigmoid(1.702 · x).

@@ -258,6 +258,14 @@ Affine affine_of(const TapeBuilder& t, const std::string& module) {
   return affine;
 }
 
+// transformers/models/olmo/modeling_olmo.py, OlmoLayerNorm.forward.
+ValueIndex bare_layer_norm(TapeBuilder& t, ValueIndex x, std::int64_t width,
+                           const std::string& name) {
+  const ValueIndex wide = cast(t, x, DType::f32, name + " fp32");
+  const ValueIndex normal = native_layer_norm(t, wide, {}, width, name + " normalized fp32");
+  return cast(t, normal, t.dtype(x), name);
+}
+
 // transformers/models/nemotron/modeling_nemotron.py, NemotronLayerNorm1P.forward, which autocast
 // narrows.
 ValueIndex offset_layer_norm(TapeBuilder& t, ValueIndex x, const std::string& module,
@@ -285,6 +293,7 @@ ValueIndex norm(TapeBuilder& t, const LayerContext& context, ValueIndex x,
                 const std::string& module, std::int64_t width, const std::string& name) {
   switch (context.config.norm) {
     case ModelConfig::Norm::layer: return layer_norm(t, x, module, width, name);
+    case ModelConfig::Norm::layer_bare: return bare_layer_norm(t, x, width, name);
     case ModelConfig::Norm::layer_offset: return offset_layer_norm(t, x, module, width, name);
     case ModelConfig::Norm::layer_wide:
       return decomposed_layer_norm(t, x, t.parameter(module + ".weight"), width, name);

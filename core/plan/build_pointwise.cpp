@@ -112,6 +112,67 @@ ValueIndex soft_capped(TapeBuilder& t, ValueIndex x, const std::string& name) {
   return scale(t, activation(t, part, name + " tanh", 8, true), name + ", capped");
 }
 
+namespace {
+
+// tanh(0.79788456 · x · (1 + 0.044715 · x · x)), operator by operator.
+ValueIndex bloom_tanh(TapeBuilder& t, ValueIndex x) {
+  const auto made = [&](const char* name, std::vector<ValueIndex> reads, std::int64_t flops = 1) {
+    const ValueIndex y = t.scratch(name, t.elements(x), t.dtype(x));
+    t.elementwise(std::move(reads), {y}, flops);
+    return y;
+  };
+  const ValueIndex outer = made("gelu 0.8 x", {x});
+  const ValueIndex inner = made("gelu 0.04 x", {x});
+  const ValueIndex square = made("gelu 0.04 x^2", {inner, x});
+  const ValueIndex shifted = made("gelu 1 + 0.04 x^2", {square});
+  const ValueIndex argument = made("gelu argument", {outer, shifted});
+  return made("gelu tanh", {argument}, 8);
+}
+
+}  // namespace
+
+// transformers/models/bloom/modeling_bloom.py, bloom_gelu_forward, bloom_gelu_back.
+ValueIndex bloom_gelu(TapeBuilder& t, ValueIndex x) {
+  const auto made = [](TapeBuilder& b, ValueIndex like, const char* name,
+                       std::vector<ValueIndex> reads, std::vector<ValueIndex> holds = {}) {
+    OpSpec spec;
+    spec.reads = std::move(reads);
+    spec.writes = {b.scratch(name, b.elements(like), b.dtype(like))};
+    spec.holds = std::move(holds);
+    spec.flops = b.elements(like);
+    const ValueIndex y = spec.writes.front();
+    b.op(std::move(spec));
+    return y;
+  };
+  const ValueIndex half = made(t, x, "gelu x/2", {x});
+  const ValueIndex shifted = made(t, x, "gelu 1 + tanh", {bloom_tanh(t, x)});
+  const ValueIndex y = t.make("gelu", t.elements(x), t.dtype(x));
+  t.elementwise({half, shifted}, {y});
+  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex tanh = bloom_tanh(b, x);
+    const ValueIndex half_x = made(b, x, "gelu x/2", {x});
+    const ValueIndex square = made(b, x, "gelu tanh^2", {tanh});
+    const ValueIndex rest = made(b, x, "gelu 1 - tanh^2", {square});
+    const ValueIndex inner = made(b, x, "gelu 0.1 x", {x});
+    const ValueIndex inner_square = made(b, x, "gelu 0.1 x^2", {inner, x});
+    const ValueIndex slope = made(b, x, "gelu slope", {inner_square});
+    const ValueIndex product = made(b, x, "gelu product", {rest, slope});
+    const ValueIndex first = made(b, x, "gelu first term", {half_x, product});
+    const ValueIndex raised = made(b, x, "gelu 1 + tanh", {tanh});
+    const ValueIndex second = made(b, x, "gelu second term", {raised});
+    const ValueIndex factor = made(b, x, "gelu derivative", {first, second});
+    const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), b.dtype(x));
+    OpSpec last;
+    last.reads = {factor, *g[0]};
+    last.writes = {dx};
+    last.holds = {tanh};
+    last.flops = b.elements(x);
+    b.op(std::move(last));
+    b.give(x, dx);
+  });
+  return y;
+}
+
 ValueIndex gelu(TapeBuilder& t, bool is_fused, ValueIndex x) {
   if (is_fused) return activation(t, x, "gelu", 10, false);
   // Python evaluates the factors from left to right; each temporary dies with its last use.

@@ -21,14 +21,57 @@ class Router {
         scores_(times(tokens_, c_.experts.count)) {}
 
   Choice run(ValueIndex x) {
-    const ValueIndex logits = product(x);
+    ValueIndex logits = product(x);
+    if (router_.wide_choice) logits = cast(t_, logits, DType::f32, "router logits, fp32");
+    if (router_.mixer) return {logits, mixed(logits), ids_};
     const ValueIndex weights =
-        router_.of_chosen ? activation(t_, chosen(logits), "routing weights, normalized", 5, true)
-                          : weights_of(chosen(probabilities(logits)));
+        router_.of_chosen ? softmax_of(chosen(logits)) : weights_of(chosen(probabilities(logits)));
     return {logits, weights, ids_};
   }
 
  private:
+  // modeling_phimoe.py, sparsemixer: two times a choice among the experts that are not masked, each
+  // with a mask, probabilities, an index and the probability of what was drawn. PhimoeMultiplier
+  // gives logits a gradient of its own; the ways through softmax get none.
+  ValueIndex mixed(ValueIndex logits) {
+    const DType type = t_.train().autocast ? DType::f32 : t_.compute();
+    const ValueIndex weights = t_.make("routing weights", weights_, type);
+    ids_ = t_.make("chosen experts", weights_, DType::i64);
+    OpSpec mix;
+    mix.kind = OpKind::other;
+    mix.reads = {logits};
+    mix.writes = {weights, ids_};
+    std::vector<ValueIndex> saved;
+    for (const std::string draw : {"first", "second"}) {
+      saved.push_back(t_.make("masked experts, " + draw, scores_, DType::boolean));
+      saved.push_back(t_.make("router probabilities, " + draw, scores_, type));
+      saved.push_back(t_.make("chosen expert, " + draw, tokens_, DType::i64));
+      saved.push_back(t_.make("its probability, " + draw, tokens_, type));
+    }
+    mix.writes.insert(mix.writes.end(), saved.begin(), saved.end());
+    mix.kernels = 47;
+    mix.host_ops = 47;
+    t_.op(std::move(mix));
+    t_.node({weights}, [=, scores = scores_](TapeBuilder& b, TapeBuilder::Gradients g) {
+      const ValueIndex dx = b.make("grad " + b.name(logits), scores, b.dtype(logits));
+      OpSpec back;
+      back.kind = OpKind::other;
+      back.reads = saved;
+      back.reads.push_back(*g[0]);
+      back.writes = {dx, b.scratch("grad router logits, second", scores, b.dtype(logits))};
+      back.kernels = 9;
+      back.host_ops = 9;
+      b.op(std::move(back));
+      b.give(logits, dx);
+    });
+    return weights;
+  }
+
+  ValueIndex softmax_of(ValueIndex top) {
+    const ValueIndex y = activation(t_, top, "routing weights, normalized", 5, true);
+    return router_.wide_choice ? cast(t_, y, t_.compute(), "routing weights, narrow") : y;
+  }
+
   ValueIndex product(ValueIndex x) {
     const std::string module(names_of(c_.family).router);
     // Autocast narrows what was widened.

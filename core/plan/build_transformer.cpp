@@ -124,12 +124,12 @@ class Block {
     const ValueIndex normal = has_first ? normed(x, names_.first_norm, "attention norm") : x;
     ValueIndex attended = scaled(attention(normal), "layer_scale1");
     if (has_last) attended = normed(attended, names_.after_attention, "norm after attention");
-    const ValueIndex middle = added(x, attended, "residual");
+    const ValueIndex middle = added(x, attended, "residual", std::move(held_.to_residual));
     const std::string_view before_mlp = c_.sandwich_norms ? names_.before_mlp : names_.second_norm;
     const ValueIndex second = has_first ? normed(middle, before_mlp, "mlp norm") : middle;
     ValueIndex out = scaled(mlp(second), "layer_scale2");
     if (has_last) out = normed(out, names_.after_mlp, "norm after mlp");
-    return added(middle, out, "hidden states", std::move(held_));
+    return added(middle, out, "hidden states", std::move(held_.to_end));
   }
 
   // GPTNeoXLayer, FalconDecoderLayer: mlp + attention + x.
@@ -142,8 +142,9 @@ class Block {
     t_.enter("");
     const ValueIndex both = add(t_, out, attended, "attention and mlp");
     // Falcon adds in place.
-    if (c_.family != ModelConfig::Family::falcon) held_.insert(held_.end(), {out, attended});
-    return add(t_, both, x, "hidden states", std::move(held_));
+    if (c_.family != ModelConfig::Family::falcon)
+      held_.to_end.insert(held_.to_end.end(), {out, attended});
+    return add(t_, both, x, "hidden states", std::move(held_.to_end));
   }
 
   ValueIndex post_norm(ValueIndex x) {
@@ -160,7 +161,7 @@ class Block {
   const ModelNames& names_;
   bool has_experts_;
   double residual_dropout_;
-  std::vector<ValueIndex> held_;  // by the block's frame
+  HeldLocals held_;
 };
 
 // Eager attention adds one, of each kind of layer; SDPA takes a boolean one where it needs it.
@@ -239,6 +240,10 @@ Tape embedding_tape(const LayerContext& context) {
   t.enter(table);
   const ValueIndex ids = t.input("token ids", context.tokens, DType::i64, false);
   ValueIndex y = embedding(t, ids, table + ".weight", c.hidden, "hidden states");
+  if (c.normed_embeddings) {
+    t.enter(kEmbeddingNorm);
+    y = norm(t, context, y, std::string(kEmbeddingNorm), c.hidden, "hidden states, normed");
+  }
   if (c.scaled_embeddings) y = scale(t, y, "hidden states, scaled");
   if (c.positions == ModelConfig::Positions::learned) y = positions_added(t, context, y);
   if (c.token_types > 0) y = with_token_types(t, context, y);

@@ -41,6 +41,9 @@ struct ModelConfig {
     glm4,
     opt,
     gpt_oss,
+    granite_moe,
+    bloom,
+    phimoe,
     tree,  ///< ModelConfig::tree says all
   };
   enum class Norm : std::uint8_t {
@@ -49,9 +52,18 @@ struct ModelConfig {
     rms_wide,    ///< OLMo 2, GPT-OSS: times the weight in fp32
     layer,
     layer_wide,    ///< Cohere: in fp32, always a chain of operators
+    layer_bare,    ///< OLMo: in fp32, without weight and bias
     layer_offset,  ///< Nemotron: times (1 + weight)
   };
-  enum class Activation : std::uint8_t { silu, gelu, gelu_new, quick_gelu, relu, relu2 };
+  enum class Activation : std::uint8_t {
+    silu,
+    gelu,
+    gelu_new,
+    quick_gelu,
+    relu,
+    relu2,
+    bloom_gelu
+  };
   enum class Mlp : std::uint8_t {
     plain,        ///< down(act(up(x)))
     gated,        ///< down(act(gate(x)) · up(x))
@@ -84,6 +96,8 @@ struct ModelConfig {
   /// How tokens choose experts, and what the routing weights are then. The defaults are Mixtral's.
   struct Router {
     bool of_chosen = false;    ///< GPT-OSS: a softmax over the chosen alone, as it comes
+    bool wide_choice = false;  ///< Granite MoE: chosen of fp32 logits
+    bool mixer = false;        ///< Phi-3.5-MoE draws two experts (SparseMixer); the rest is unread
     bool f32_product = false;  ///< DeepSeek: token and weight are widened first
     bool sigmoid = false;      ///< instead of a softmax; a bias takes part in the choice
     bool narrow = false;       ///< Qwen: back in the compute dtype; else they widen what they weigh
@@ -101,6 +115,7 @@ struct ModelConfig {
     std::int64_t every = 1;        ///< of the others every Nth has experts (the Nth, 2Nth, …)
     std::vector<std::int64_t> dense_layers;  ///< and these have none (Qwen's mlp_only_layers)
     Router router;
+    bool noise = false;  ///< Phi-3.5-MoE: tokens times random numbers before they choose, twice
     /// GPT-OSS: each product has a bias, and gate and up, side by side, are clamped:
     /// (up + 1) · gate · sigmoid(1.702 · gate).
     bool biased_and_clamped = false;
@@ -165,6 +180,7 @@ struct ModelConfig {
   bool causal = true;
   bool sandwich_norms = false;     ///< Gemma 2: norms after attention and mlp as well
   bool scaled_embeddings = false;  ///< Gemma: times √hidden
+  bool normed_embeddings = false;  ///< BLOOM
   std::int64_t token_types = 0;    ///< BERT's segment embeddings
   bool scaled_residual = false;    ///< Granite: what is added to x is multiplied first
   bool scaled_logits = false;      ///< Granite, Cohere

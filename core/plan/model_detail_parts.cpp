@@ -23,6 +23,12 @@ void read_rotary_part(const ConfigFile& file, std::string_view key, double fallb
                                      source.label(key), factor, c.head_dim, c.rotary_dim));
 }
 
+void read_multipliers(const ConfigFile& file) {
+  for (const char* key :
+       {"embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling"})
+    file.number(key, 0, 1e9, 1);
+}
+
 std::vector<std::int64_t> every(std::int64_t n, std::int64_t layers) {
   std::vector<std::int64_t> list;
   for (std::int64_t layer = n - 1; n > 0 && layer < layers; layer += n) list.push_back(layer);

@@ -19,6 +19,9 @@ bool has_inner_part(const ConfigFile& file);
 void read_rotary_part(const ConfigFile& file, std::string_view key, double fallback,
                       ModelConfig& config);
 
+/// Granite's multipliers are checked: each multiplies, whatever it is.
+void read_multipliers(const ConfigFile& file);
+
 /// Every Nth of so many layers: the Nth, 2Nth, …
 std::vector<std::int64_t> every(std::int64_t n, std::int64_t layers);
 

@@ -71,10 +71,7 @@ void read_seed_oss(const ConfigFile& file, std::string_view /*architecture*/, Mo
 void read_granite(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
   read_attention_bias(file, architecture, c);
   c.mlp_bias = file.flag("mlp_bias", false);
-  // The numbers themselves change nothing: each multiplies, whatever it is.
-  for (const char* key :
-       {"embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling"})
-    file.number(key, 0, 1e9, 1);
+  read_multipliers(file);
 }
 
 // SmolLM3Config: 1 is a layer with rotary positions, 0 one without.
@@ -249,6 +246,13 @@ void read_mpt(const ConfigFile& file, std::string_view /*architecture*/, ModelCo
     ffn.complain("ffn_type", fmt::format("'{}' = {} is not simulated, expected mptmlp",
                                          ffn.label("ffn_type"), ffn.shown("ffn_type")));
   if (ffn.has("ffn_hidden_size")) c.intermediate = ffn.size("ffn_hidden_size", kLargestSize, {});
+}
+
+void read_bloom(const ConfigFile& file, std::string_view /*architecture*/,
+                ModelConfig& /*config*/) {
+  for (const char* key : {"apply_residual_connection_post_layernorm", "slow_but_exact"})
+    if (file.flag(key, false))
+      file.complain(key, fmt::format("'{}' is true, expected false: it is not simulated", key));
 }
 
 void read_stablelm(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {

@@ -57,6 +57,25 @@ void read_mixtral(const ConfigFile& file, std::string_view /*architecture*/, Mod
   read_active_experts(file, 2, c);
 }
 
+void read_granitemoe(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
+  read_attention_bias(file, architecture, c);
+  read_multipliers(file);
+  read_mixtral(file, architecture, c);
+}
+
+void read_phimoe(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
+  read_attention_bias(file, architecture, c);
+  c.head_bias = file.flag("lm_head_bias", false);
+  c.experts.count = file.size("num_local_experts num_experts", kMostExperts, 16);
+  c.experts.intermediate = c.intermediate;
+  c.experts.noise = file.number("input_jitter_noise", 0, 1, 0) > 0;
+  read_active_experts(file, 2, c);
+  if (c.experts.active != 2)
+    file.complain("num_experts_per_tok",
+                  fmt::format("'{}' is {}, expected 2, which the model draws whatever it says",
+                              file.label("num_experts_per_tok"), c.experts.active));
+}
+
 void read_minimax_m2(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {
   c.experts.count = file.size("num_local_experts num_experts", kMostExperts, 256);
   c.experts.intermediate = c.intermediate;

@@ -82,6 +82,30 @@ void add_expert_families(std::vector<Family>& rows) {
        minimax,
        read_minimax_m2});
 
+  ModelConfig granite_moe;
+  granite_moe.family = FamilyKind::granite_moe;
+  granite_moe.scaled_embeddings = granite_moe.scaled_residual = granite_moe.scaled_logits = true;
+  granite_moe.experts.router = {
+      .of_chosen = true, .wide_choice = true, .narrow = true, .sums_to_one = false};
+  add({"granitemoe",
+       "GraniteMoeForCausalLM",
+       {},
+       {4096, 32, 32, 0, 0, 11008, 32000, 2048},
+       granite_moe,
+       read_granitemoe});
+
+  ModelConfig phimoe;
+  phimoe.family = FamilyKind::phimoe;
+  phimoe.norm = Norm::layer;
+  phimoe.norm_bias = true;
+  phimoe.experts.router.mixer = true;
+  add({"phimoe",
+       "PhimoeForCausalLM",
+       {},
+       {4096, 32, 32, 8, 0, 6400, 32064, 4096 * 32},
+       phimoe,
+       read_phimoe});
+
   ModelConfig gpt_oss;
   gpt_oss.family = FamilyKind::gpt_oss;
   gpt_oss.norm = Norm::rms_wide;

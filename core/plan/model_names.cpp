@@ -27,6 +27,13 @@ constexpr ModelNames kFalcon = {.root = "transformer",
                                 .down = "mlp.dense_4h_to_h",
                                 .final_norm = "ln_f"};
 
+constexpr ModelNames bloom() {
+  ModelNames names = kFalcon;
+  names.norms_first = true;
+  return names;
+}
+constexpr ModelNames kBloom = bloom();
+
 constexpr ModelNames kMpt = {.root = "transformer",
                              .blocks = "blocks",
                              .embedding = "wte",
@@ -150,6 +157,15 @@ constexpr ModelNames gpt_oss() {
 }
 constexpr ModelNames kGptOss = gpt_oss();
 
+constexpr ModelNames granite_moe() {
+  ModelNames names;
+  names.mlp = "block_sparse_moe";
+  names.router = "block_sparse_moe.router";
+  names.experts = "block_sparse_moe.experts";
+  return names;
+}
+constexpr ModelNames kGraniteMoe = granite_moe();
+
 }  // namespace
 
 const ModelNames& names_of(ModelConfig::Family family) {
@@ -170,7 +186,10 @@ const ModelNames& names_of(ModelConfig::Family family) {
     case phi: return kPhi;
     case glm4: return kGlm4;
     case opt: return kOpt;
+    case phimoe:
     case gpt_oss: return kGptOss;
+    case granite_moe: return kGraniteMoe;
+    case bloom: return kBloom;
     default: return kLlama;
   }
 }

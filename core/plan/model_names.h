@@ -43,6 +43,9 @@ struct ModelNames {
 /// GPT-OSS's parameter of the attention beside its linears, one value a head.
 inline constexpr std::string_view kSinks = "self_attn.sinks";
 
+/// BLOOM's norm of the embedding, within the root.
+inline constexpr std::string_view kEmbeddingNorm = "word_embeddings_layernorm";
+
 /// Source: transformers/models/*/modeling_*.py.
 const ModelNames& names_of(ModelConfig::Family family);
 

@@ -24,6 +24,7 @@ class Lister {
   }
   void norm(std::string_view path, std::int64_t width) {
     using Norm = ModelConfig::Norm;
+    if (c_.norm == Norm::layer_bare) return;
     plain(std::string(path) + ".weight", {width});
     if ((c_.norm == Norm::layer || c_.norm == Norm::layer_offset) && c_.norm_bias)
       plain(std::string(path) + ".bias", {width});
@@ -208,6 +209,7 @@ ParameterShapes embedding_parameters(const ModelConfig& c) {
     return lister.take();
   }
   lister.plain(std::string(lister.names().embedding) + ".weight", {c.vocab, c.hidden}, tie);
+  if (c.normed_embeddings) lister.norm(kEmbeddingNorm, c.hidden);
   if (c.positions == ModelConfig::Positions::learned)
     lister.plain(std::string(lister.names().positions) + ".weight",
                  {c.position_rows > 0 ? c.position_rows : c.max_positions, c.hidden});

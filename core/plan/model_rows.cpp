@@ -46,6 +46,14 @@ constexpr FamilyKeys kMptKeys = {.hidden = "d_model hidden_size",
                                  .attention_dropout = "attn_pdrop",
                                  .residual_dropout = "resid_pdrop",
                                  .embedding_dropout = "emb_pdrop"};
+constexpr FamilyKeys kBloomKeys = {.hidden = "hidden_size n_embed",
+                                   .layers = "n_layer num_hidden_layers",
+                                   .heads = "n_head num_attention_heads",
+                                   .kv_heads = {},
+                                   .intermediate = {},
+                                   .positions = "seq_length",
+                                   .activation = {},
+                                   .residual_dropout = "hidden_dropout"};
 constexpr FamilyKeys kBertKeys = {.kv_heads = {},
                                   .attention_dropout = "attention_probs_dropout_prob",
                                   .residual_dropout = "hidden_dropout_prob",
@@ -165,12 +173,16 @@ std::vector<Family> make_families() {
        read_gpt2});
 
   // Llamas with norms, numbers or positions of their own.
+  ModelConfig olmo;
+  olmo.norm = Norm::layer_bare;
+  olmo.rotary = Rotary::wide_tables;
   ModelConfig olmo2;
   olmo2.norm = Norm::rms_wide;
   olmo2.residual = Residual::output_norm;
   olmo2.rotary = Rotary::wide_tables;
   olmo2.qk_norm = olmo2.norm_all_heads = true;
   constexpr FamilyDefaults kOlmo = {4096, 32, 32, 0, 0, 11008, 50304, 2048};
+  add({"olmo", "OlmoForCausalLM", {}, kOlmo, olmo, read_attention_bias});
   add({"olmo2", "Olmo2ForCausalLM", {}, kOlmo, olmo2, read_attention_bias});
   add({"olmo3", "Olmo3ForCausalLM", {}, kOlmo, olmo2, read_attention_bias});
   ModelConfig exaone4;
@@ -301,6 +313,18 @@ std::vector<Family> make_families() {
        {2048, 24, 16, 0, 0, 0, 50368, 2048, 4, "gelu"},
        mpt,
        read_mpt});
+  ModelConfig bloom = neox;
+  bloom.family = FamilyKind::bloom;
+  bloom.positions = Positions::alibi;
+  bloom.activation = Activation::bloom_gelu;
+  bloom.tied_embeddings = bloom.normed_embeddings = true;
+  bloom.has_sdpa = false;
+  add({"bloom",
+       "BloomForCausalLM",
+       kBloomKeys,
+       {64, 2, 8, 0, 0, 0, 250880, 2048, 4},
+       bloom,
+       read_bloom});
 
   // A plain mlp of separate query, key and value.
   ModelConfig starcoder2 = encoder(FamilyKind::starcoder2, Activation::gelu);

@@ -32,6 +32,7 @@ constexpr Windowed kWindowed[] = {
     {"ministral", 4096, Which::each},
     {"ministral3", 0},
     {"mixtral", 0},
+    {"phimoe", 0},
     {"phi3", 0},
     {"starcoder2", 0},
     {"gemma2", 4096, Which::all_but, 2},

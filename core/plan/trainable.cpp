@@ -18,7 +18,7 @@ namespace {
 
 // What chooses experts is no torch.nn.Linear in transformers 5.
 bool is_router(std::string_view module) {
-  return module.ends_with("mlp.gate") || module.ends_with("mlp.router");
+  return module.ends_with("mlp.gate") || module.ends_with(".router");
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ LLAMA = dict(
 )
 GRANITE = dict(embedding_multiplier=12.0, residual_multiplier=0.22, attention_multiplier=0.0078125, logits_scaling=8.0)
 OPT = dict(hidden_size=192, ffn_dim=448, num_attention_heads=6, num_hidden_layers=1, vocab_size=512, max_position_embeddings=256, dropout=0.0)
+BLOOM = dict(hidden_size=192, n_head=6, n_layer=1, vocab_size=512)
 SECTIONS = dict(rope_parameters={"rope_type": "default", "rope_theta": 1e6, "mrope_section": [4, 6, 6]})
 EXPERTS = dict(moe_intermediate_size=128, num_experts_per_tok=2)
 LATENT = dict(LLAMA, num_key_value_heads=6, q_lora_rank=96, kv_lora_rank=64, qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32)
@@ -70,6 +71,8 @@ CASES = {
     "ernie4_5_bias": ("ernie4_5", {**LLAMA, "num_key_value_heads": 6, "head_dim": 32, "use_bias": True}),
     "arcee": ("arcee", LLAMA),
     "arcee_bias": ("arcee", {**LLAMA, "attention_bias": True, "mlp_bias": True}),
+    "olmo": ("olmo", {**LLAMA, "num_key_value_heads": 6}),
+    "olmo_grouped_bias": ("olmo", {**LLAMA, "attention_bias": True}),
     "nemotron": ("nemotron", LLAMA),
     "nemotron_bias": ("nemotron", {**LLAMA, "num_key_value_heads": 6, "head_dim": 64, "attention_bias": True, "mlp_bias": True}),
     "smollm3": ("smollm3", {**LLAMA, "num_hidden_layers": 4}),
@@ -87,9 +90,14 @@ CASES = {
     "cohere2": ("cohere2", {**LLAMA, "num_hidden_layers": 4}),
     "cohere2_without_positions": ("cohere2", {**LLAMA, "num_hidden_layers": 4}, 3),
     "opt": ("opt", OPT),
+    "bloom": ("bloom", BLOOM),
     "qwen2_5_vl": ("qwen2_5_vl_text", {**LLAMA, **SECTIONS}),
     "qwen3_vl": ("qwen3_vl_text", {**LLAMA, **SECTIONS, "head_dim": 32}),
     "mixtral": ("mixtral", {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "phimoe": ("phimoe", {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "phimoe_with_noise": ("phimoe", {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2, "attention_bias": True,
+                                     "input_jitter_noise": 0.01}),
+    "granitemoe": ("granitemoe", {**LLAMA, **GRANITE, "num_local_experts": 4, "num_experts_per_tok": 2}),
     "qwen2_moe": ("qwen2_moe", {**LLAMA, **EXPERTS, "num_experts": 4, "shared_expert_intermediate_size": 256}),
     "qwen3_moe": ("qwen3_moe", {**LLAMA, **EXPERTS, "num_experts": 4, "head_dim": 64}),
     "deepseek_v2": ("deepseek_v2", {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 2, "first_k_dense_replace": 0}),
@@ -103,9 +111,9 @@ CASES = {
     "gpt_oss": ("gpt_oss", {**LLAMA, "head_dim": 32, "num_local_experts": 4, "num_experts_per_tok": 2, "layer_types": ["full_attention"]}),
     "minimax_m2": ("minimax_m2", {**LLAMA, "head_dim": 32, "num_local_experts": 4, "num_experts_per_tok": 2}),
 }
-NORMS = {"cohere": "LayerNorm", "nemotron": "LayerNorm1P"}  # the others': RMSNorm
+NORMS = {"cohere": "LayerNorm", "olmo": "LayerNorm", "nemotron": "LayerNorm1P"}  # the others': RMSNorm
 # What a CPU keeps in bfloat16 and CUDA in float32: the statistics of LayerNorm.
-F32_ONLY = ("gpt2", "starcoder2", "phi", "opt", "nemotron")
+F32_ONLY = ("gpt2", "starcoder2", "phi", "opt", "nemotron", "bloom", "phimoe")
 
 
 def class_of(kind, suffix):
@@ -120,14 +128,16 @@ def build(kind, sizes, layer, dtype):
     config._attn_implementation = "eager"
     config._experts_implementation = "grouped_mm"
     torch.manual_seed(0)
-    block = class_of(kind, "Block" if kind == "gpt2" else "DecoderLayer")
+    block = class_of(kind, "Block" if kind in ("gpt2", "bloom") else "DecoderLayer")
     return config, block(config, layer_idx=layer).to(dtype).train()
 
 
 def tables(kind, config, x):
-    """cos and sin, which all blocks share; none with learned positions."""
+    """cos and sin, or ALiBi's row of each head, which all blocks share; none with learned positions."""
     if kind in ("gpt2", "opt"):
         return ()
+    if kind == "bloom":
+        return (torch.randn(B * config.n_head, 1, S, dtype=x.dtype),)
     rotary = class_of(kind, "RotaryEmbedding")(config=config)
     of_layer = {"layer_type": config.layer_types[0]} if kind == "olmo3" else {}
     return rotary(x, torch.arange(S)[None], **of_layer)
@@ -140,6 +150,8 @@ def runner(kind, config, layer, dtype):
     shared = tables(kind, config, x)
     shared = shared if isinstance(shared, tuple) else (shared,)
     positions = {"position_embeddings": shared if len(shared) > 1 else shared[0]} if shared else {}
+    if kind == "bloom":
+        positions = {"alibi": shared[0]}
     if kind == "ministral3":
         positions["position_ids"] = torch.arange(S)[None]
     return x, shared, lambda x: layer(x, attention_mask=mask, use_cache=False, **positions)
@@ -266,8 +278,8 @@ class Matmuls(TorchDispatchMode):
         if name in ("mm", "addmm"):
             a, b = args[-2:]
             self.rows.append([1, a.shape[0], b.shape[1], a.shape[1]])
-        elif name == "bmm":
-            a, b = args
+        elif name in ("bmm", "baddbmm"):
+            a, b = args[-2:]
             self.rows.append([a.shape[0], a.shape[1], b.shape[2], a.shape[2]])
         elif name == "_grouped_mm":
             a, b = args[:2]
@@ -327,7 +339,7 @@ def main():
     ends += [
         (f"{kind} wide", kind, {**LLAMA, **more, "vocab_size": 4096})
         for kind, more in (("granite", GRANITE), ("cohere", {}), ("olmo2", {}), ("phi", {"num_key_value_heads": 6}),
-                           ("nemotron", {}))
+                           ("olmo", {}), ("nemotron", {}))
     ]
     for name, kind, sizes in ends:
         for dtype in (torch.float32, torch.bfloat16):

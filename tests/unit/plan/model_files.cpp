@@ -237,7 +237,7 @@ TEST_CASE("bad configs say where and what to do") {
       {"{}", "1:1: neither 'architectures' nor 'model_type'", "LlamaForCausalLM"},
       {llama_with("architectures", "[\"LamaForCausalLM\"]"),
        "2:3: unknown architecture \"LamaForCausalLM\"", "did you mean 'LlamaForCausalLM'?"},
-      {llama_with("architectures", "[\"BloomForCausalLM\"]"), "2:3: unknown architecture",
+      {llama_with("architectures", "[\"RwkvForCausalLM\"]"), "2:3: unknown architecture",
        "record others (docs/sidecar.md) or spell them out (model.tree)"},
       {llama_with("architectures", "[]"), "2:3: 'architectures' is a list", "model class"},
       {llama_with("architectures", "\"LlamaForCausalLM\""), "2:3: 'architectures' is", "a list"},

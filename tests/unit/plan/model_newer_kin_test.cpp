@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/plan/model.h"
+#include "core/plan/trainable.h"
 #include "tests/unit/plan/model_live_bytes.h"
 #include "tests/unit/plan/temporary_file.h"
 
@@ -34,12 +35,14 @@ std::string complaint_of_type(const std::string& type, const std::string& more) 
 }
 
 /// Two layers of one sequence of 64 tokens.
-Model built(ModelConfig config, DType compute = DType::bf16, bool autocast = false) {
+Model built(ModelConfig config, DType compute = DType::bf16, bool autocast = false,
+            Attention attention = Attention::sdpa) {
   Train train;
   train.micro_batch = 1;
   train.seq_len = 64;
   train.compute = compute;
   train.autocast = autocast;
+  train.attention = attention;
   config.layers = 2;
   Model model = build_model(config, train);
   for (const Tape& tape : model.tapes) CHECK(malformed(tape) == "");
@@ -144,4 +147,82 @@ TEST_CASE("Nemotron adds one to the weights of its norms, which autocast narrows
   CHECK(kin_dtype(narrow, weight) == DType::bf16);
   CHECK(kin_dtype(narrow, "attention norm") == DType::bf16);
   CHECK(kin_dtype(narrow, "residual") == DType::f32);
+}
+
+TEST_CASE("OLMo's norms are in fp32 and have no parameters") {
+  const ModelConfig olmo = defaults_of("olmo");
+  CHECK(numbers(olmo) == 4096 + 32 + 32 + 32 + 128 + 11'008 + 50'304 + 2048);
+  CHECK_FALSE(olmo.tied_embeddings);
+  const Model model = built(olmo);
+  for (const Tape& tape : model.tapes)
+    for (const auto& parameter : tape.parameters)
+      CHECK(parameter.name.find("norm") == std::string::npos);
+  CHECK(kin_dtype(model.tapes[1], "mlp norm normalized fp32") == DType::f32);
+  CHECK(kin_dtype(model.tapes[1], "mlp norm") == DType::bf16);
+  CHECK(value_of(built(olmo, DType::bf16, true).tapes[1], "mlp norm fp32") == nullptr);
+  CHECK(defaults_of("olmo", ", \"clip_qkv\": 8.0").left_out.size() == 2);
+  CHECK(defaults_of("olmo", ", \"clip_qkv\": null").left_out.size() == 1);
+}
+
+TEST_CASE("Granite's mixture chooses experts by fp32 logits and weighs in the compute dtype") {
+  const ModelConfig granite = defaults_of("granitemoe", ", \"hidden_size\": 256");
+  CHECK(granite.kv_heads == 32);
+  CHECK(granite.experts.count == 8);
+  CHECK(granite.experts.active == 2);
+  CHECK(granite.experts.intermediate == 11'008);
+  CHECK((granite.scaled_embeddings && granite.scaled_residual && granite.scaled_logits));
+  const Tape block = built(granite).tapes[1];
+  CHECK(kin_dtype(block, "router logits, fp32") == DType::f32);
+  CHECK(kin_dtype(block, "routing weights, normalized") == DType::f32);
+  CHECK(kin_dtype(block, "routing weights, narrow") == DType::bf16);
+  CHECK(value_of(block, "router probabilities") == nullptr);
+
+  Trainable trainable;
+  trainable.kind = Trainable::Kind::lora;
+  trainable.targets = {"all-linear"};
+  CHECK_FALSE(has_adapter(trainable, "block_sparse_moe.router.weight"));
+  CHECK(has_adapter(trainable, "self_attn.q_proj.weight"));
+}
+
+TEST_CASE("BLOOM normalizes embeddings and adds ALiBi to scores in eager attention") {
+  const ModelConfig bloom = defaults_of("bloom");
+  CHECK(numbers(bloom) == 64 + 2 + 8 + 8 + 8 + 256 + 250'880 + 2048);
+  CHECK((bloom.tied_embeddings && bloom.qkv_bias && bloom.output_bias && bloom.mlp_bias));
+  CHECK_FALSE(bloom.has_sdpa);
+  CHECK(bloom.attention_dropout == 0);
+  CHECK(defaults_of("bloom", ", \"hidden_dropout\": 0.1").residual_dropout == 0.1);
+  CHECK(defaults_of("bloom", ", \"n_embed\": 128, \"num_attention_heads\": 4").head_dim == 32);
+  for (const char* key : {"apply_residual_connection_post_layernorm", "slow_but_exact"})
+    CHECK_THAT(complaint_of_type("bloom", ", \"" + std::string(key) + "\": true"),
+               Catch::Contains("' is true, expected false"));
+  const Model model = built(bloom);
+  CHECK(model.tapes[0].parameters.size() == 3);
+  CHECK(kin_dtype(model.tapes[0], "hidden states, normed") == DType::bf16);
+  const Tape block = built(bloom, DType::bf16, false, Attention::eager).tapes[1];
+  CHECK(kin_dtype(block, "attention scores, fp32") == DType::f32);
+  CHECK(value_of(block, "attention scores, unscaled") == nullptr);
+  CHECK(value_of(block, "key by head") != nullptr);
+}
+
+TEST_CASE("Phi-3.5-MoE draws two experts a token, after noise where the config has it") {
+  const std::string small = ", \"hidden_size\": 256, \"intermediate_size\": 64";
+  const ModelConfig phimoe = defaults_of("phimoe", small);
+  CHECK(numbers(phimoe) == 256 + 32 + 32 + 8 + 8 + 64 + 32'064 + 131'072);
+  CHECK(phimoe.experts.count == 16);
+  CHECK(phimoe.experts.active == 2);
+  CHECK_FALSE((phimoe.head_bias || phimoe.qkv_bias || phimoe.experts.noise));
+  CHECK_THAT(
+      complaint_of_type("phimoe", ", \"num_experts_per_tok\": 1, \"num_key_value_heads\": 2"),
+      Catch::Contains("'num_experts_per_tok' is 1, expected 2"));
+  const Tape calm = built(phimoe).tapes[1];
+  CHECK(value_of(calm, "noise on tokens") == nullptr);
+  CHECK(kin_dtype(calm, "router probabilities, second") == DType::bf16);
+  CHECK(kin_dtype(built(phimoe, DType::bf16, true).tapes[1], "routing weights") == DType::f32);
+
+  const ModelConfig noisy = defaults_of("phimoe", small + R"(, "input_jitter_noise": 0.01,
+ "router_jitter_noise": 0.01, "lm_head_bias": true, "attention_bias": true)");
+  CHECK((noisy.head_bias && noisy.qkv_bias && noisy.output_bias));
+  CHECK(noisy.left_out.size() == 1);  // the vision tower of the test
+  const Tape block = built(noisy).tapes[1];
+  CHECK(std::ranges::count(block.values, "noise on tokens", &Value::name) == 2);
 }

@@ -139,6 +139,15 @@ TEST_CASE("windows: FlashAttention computes the pairs within them alone") {
         of_pairs({within, kCausal}));
 }
 
+TEST_CASE("windows: Phi-3.5-MoE has them in masks alone") {
+  const std::string eight = window(8) + ", \"num_local_experts\": 2";
+  CHECK(layers_with_windows("phimoe").empty());
+  CHECK(flops_of_attention(lowered_with(model_with("phimoe", eight), "flash")) ==
+        of_pairs({kCausal}));
+  CHECK(flops_of_attention(lowered_with(model_with("phimoe", eight), "sdpa")) ==
+        of_pairs({kSquare}));
+}
+
 TEST_CASE("windows: SDPA takes a mask where one is no longer than the sequence") {
   const Graph free = lowered_with(model_with("mistral", window(kSequence + 1)), "sdpa");
   CHECK(flops_of_attention(free) == of_pairs({kCausal}));
