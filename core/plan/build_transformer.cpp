@@ -164,7 +164,8 @@ class Block {
   HeldLocals held_;
 };
 
-// Eager attention adds one, of each kind of layer; SDPA takes a boolean one where it needs it.
+// Eager attention adds one, of each kind of layer that the class knows; SDPA takes a boolean one
+// where it needs it.
 std::vector<ValueIndex> masks(TapeBuilder& t, const LayerContext& context) {
   const ModelConfig& c = context.config;
   LayerContext windowed = context;
@@ -178,8 +179,7 @@ std::vector<ValueIndex> masks(TapeBuilder& t, const LayerContext& context) {
   if (is_masked(windowed)) make("causal mask", context.positions, DType::boolean);
   if (context.train.attention != Attention::eager || !c.causal) return made;
   make("causal mask", context.tokens, context.train.compute);
-  if (c.window > 0 && !c.windowed.empty() &&
-      (c.masks_of_both || static_cast<std::int64_t>(c.windowed.size()) < c.layers))
+  if (c.window > 0 && !c.windowed.empty())
     make("causal mask with a window", context.tokens, context.train.compute);
   return made;
 }

@@ -198,8 +198,7 @@ struct ModelConfig {
   Image image;
 
   std::int64_t window = 0;  ///< tokens that the attention of windowed layers sees; 0: all see all
-  std::vector<std::int64_t> windowed;  ///< layers with that window; none listed: each
-  bool masks_of_both = false;          ///< Ministral, EXAONE 4: a mask without a window, too
+  std::vector<std::int64_t> windowed;  ///< layers with it; none: each, of a class without others
   std::vector<std::string> left_out;   ///< for people: what the config says and no op follows
 
   std::vector<ModelConfig> towers;      ///< vision towers before this one

@@ -124,13 +124,11 @@ std::vector<Family> make_families() {
   // Llama and its kin.
   add({"llama", "LlamaForCausalLM", {}, {4096, 32, 32, 0, 0, 11008, 32000, 2048}, {}, read_llama});
   add({"mistral", "MistralForCausalLM", {}, {4096, 32, 32, 8, 0, 14336, 32000, 4096 * 32}, {}});
-  ModelConfig ministral;
-  ministral.masks_of_both = true;
   add({"ministral",
        "MinistralForCausalLM",
        {},
        {4096, 32, 32, 8, 0, 14336, 32000, 4096 * 32},
-       ministral,
+       {},
        read_ministral});
   ModelConfig ministral3;
   ministral3.scaled_queries = true;
@@ -187,7 +185,7 @@ std::vector<Family> make_families() {
   add({"olmo3", "Olmo3ForCausalLM", {}, kOlmo, olmo2, read_attention_bias});
   ModelConfig exaone4;
   exaone4.residual = Residual::output_norm;
-  exaone4.qk_norm = exaone4.masks_of_both = true;
+  exaone4.qk_norm = true;
   add({"exaone4",
        "Exaone4ForCausalLM",
        {},

@@ -175,6 +175,10 @@ TEST_CASE("windows: eager attention has a mask of each kind of layer") {
   CHECK(sizes("gemma3_text") == std::pair{each, each});
   CHECK(sizes("ministral") == std::pair{each, each});  // whichever its layers read
   CHECK(sizes("llama") == std::pair{each, Bytes{0}});
+  // Also where the model is cut to layers of one kind.
+  ModelConfig cut = model_with("gemma3_text", window(16));
+  cut.layers = 2;
+  CHECK(largest_named(lowered_with(cut, "eager"), "causal mask with a window") == each);
 }
 
 TEST_CASE("Falcon gives SDPA a mask always, and with one key head runs no fused kernel") {
