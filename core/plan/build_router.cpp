@@ -49,7 +49,7 @@ class Router {
       saved.push_back(t_.make("its probability, " + draw, tokens_, type));
     }
     mix.writes.insert(mix.writes.end(), saved.begin(), saved.end());
-    mix.kernels = 47;
+    mix.kernels = 47;  // 44 operators, of which out-of-place fills and the scatter copy first
     mix.host_ops = 47;
     t_.op(std::move(mix));
     t_.node({weights}, [=, scores = scores_](TapeBuilder& b, TapeBuilder::Gradients g) {

@@ -4,10 +4,7 @@
 #include <string>
 #include <catch2/catch.hpp>
 
-#include "core/plan/lower.h"
-#include "core/plan/model.h"
-#include "core/plan/workload_toml.h"
-#include "tests/unit/plan/temporary_file.h"
+#include "tests/unit/plan/small_model.h"
 
 namespace foregather::test {
 namespace {
@@ -17,34 +14,18 @@ using namespace plan;
 const std::string kHeads = ", \"num_key_value_heads\": 4";
 
 ModelConfig config_of(const std::string& type, const std::string& lines) {
-  const TemporaryFile file("{\"model_type\": \"" + type + "\", \"hidden_size\": 64, " +
-                           "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, " +
-                           "\"intermediate_size\": 160, \"vocab_size\": 100" + lines + "}");
-  const auto config = read_model_config(file.path());
-  if (!config) FAIL(config.error().text());
-  return *config;
-}
-
-Workload workload_of(const ModelConfig& config, const std::vector<std::string>& sets) {
-  auto workload = parse_workload(
-      "[model]\nconfig = \"m.json\"\n[train]\nmicro_batch = 2\nseq_len = 64\n"
-      "[parallel]\nstrategy = \"single\"\n",
-      "w.toml", sets);
-  if (!workload) FAIL(workload.error().text());
-  if (const Status resolved = resolve_workload(*workload, config); !resolved)
-    FAIL(resolved.error().text());
-  return *workload;
+  return config_read("{\"model_type\": \"" + type + "\", \"hidden_size\": 64, " +
+                     "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, " +
+                     "\"intermediate_size\": 160, \"vocab_size\": 100" + lines + "}");
 }
 
 /// Names of what a step allocates, with its bytes.
 std::set<std::pair<std::string, Bytes>> storages_of(const ModelConfig& config,
                                                     const std::vector<std::string>& sets) {
-  const Workload workload = workload_of(config, sets);
-  const auto graph = lower(build_model(config, workload.train), workload);
-  if (!graph) FAIL(graph.error().text());
+  const Graph graph = lowered_step(config, sets);
   std::set<std::pair<std::string, Bytes>> found;
-  for (const Storage& storage : graph->storages)
-    found.emplace(graph->text(storage.name), storage.bytes);
+  for (const Storage& storage : graph.storages)
+    found.emplace(graph.text(storage.name), storage.bytes);
   return found;
 }
 

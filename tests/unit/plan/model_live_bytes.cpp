@@ -128,6 +128,13 @@ std::string sample_config(const std::string& name) {
   return source_dir() + "/traces/samples/configs/" + name + ".json";
 }
 
+Train bf16_train(std::int64_t sequences, std::int64_t positions) {
+  Train train;
+  train.micro_batch = sequences;
+  train.seq_len = positions;
+  return train;
+}
+
 ModelConfig sample(const std::string& name) {
   Result<ModelConfig> config = read_model_config(sample_config(name));
   if (!config) FAIL(config.error().text());

@@ -27,6 +27,9 @@ std::string malformed(const plan::Tape& tape);
 /// The path of a sample config.
 std::string sample_config(const std::string& name);
 
+/// Micro-batches of so many sequences, without checkpointing, in bf16.
+plan::Train bf16_train(std::int64_t sequences, std::int64_t positions);
+
 /// A config that must read.
 plan::ModelConfig sample(const std::string& name);
 

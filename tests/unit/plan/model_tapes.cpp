@@ -16,13 +16,6 @@ using namespace foregather::test;
 
 namespace {
 
-Train bf16_train(std::int64_t sequences, std::int64_t positions) {
-  Train train;
-  train.micro_batch = sequences;
-  train.seq_len = positions;
-  return train;
-}
-
 std::int64_t flops(const std::vector<TapeOp>& ops, OpKind kind) {
   std::int64_t sum = 0;
   for (const TapeOp& op : ops)
@@ -299,45 +292,6 @@ TEST_CASE("tied embeddings are one storage of the model") {
   CHECK(model.tapes[2].parameters.back().tie == "embedding");
   CHECK(model.parameters == 124'439'808);
   CHECK(build_model(sample("llama2_7b"), bf16_train(1, 64)).tapes[0].parameters[0].tie.empty());
-}
-
-TEST_CASE("selective checkpointing keeps attention and every second matmul") {
-  const Tape block = build_model(sample("llama3_8b"), bf16_train(1, 256)).tapes[1];
-  std::vector<std::string> kept;
-  for (const TapeOp& op : block.forward)
-    if (op.keep_under_selective) kept.push_back(block.values[op.writes.front()].name);
-  CHECK(kept == std::vector<std::string>{"query", "value", "attention", "mlp gate", "mlp out"});
-  // A linear with bias is aten.addmm, which torchtitan's list does not have.
-  const Tape gpt2 = build_model(sample("gpt2"), bf16_train(1, 256)).tapes[1];
-  for (const TapeOp& op : gpt2.forward)
-    CHECK(op.keep_under_selective == (op.cost.kind == OpKind::attention));
-}
-
-TEST_CASE("full checkpointing recomputes all but the last projection") {
-  const Tape block = build_model(sample("llama3_8b"), bf16_train(1, 256)).tapes[1];
-  const SavedValues saved = saved_values(block, SavePolicy::full);
-  CHECK(saved.saved_bytes == 0);
-  CHECK(saved.saved[block.input]);
-  // Early stop: down projection and residual add are not run again.
-  REQUIRE(saved.recompute.size() == block.forward.size() - 2);
-  for (std::size_t i = 0; i < saved.recompute.size(); ++i) CHECK(saved.recompute[i] == i);
-  CHECK(saved_values(block, SavePolicy::whole).recompute.size() == block.forward.size());
-  const SavedValues selective = saved_values(block, SavePolicy::selective_op);
-  CHECK(selective.recompute.size() == block.forward.size() - 2 - 4);
-  for (const std::uint32_t index : selective.recompute)
-    CHECK_FALSE(block.forward[index].keep_under_selective);
-}
-
-TEST_CASE("a compiled block keeps only what its backward or what it recomputes reads") {
-  Train train = bf16_train(1, 256);
-  const auto kept_bytes = [&](Compile compile) {
-    train.compile = compile;
-    const Tape block = build_model(sample("llama3_8b"), train).tapes[1];
-    return saved_values(block, SavePolicy::selective_op).saved_bytes;
-  };
-  // The list names the down projection, whose output only the residual add reads.
-  const Bytes down = 256 * 4096 * 2;
-  CHECK(kept_bytes(Compile::none) - kept_bytes(Compile::per_block) == down);
 }
 
 TEST_CASE("ops and scopes carry the framework's names, and equal input gives equal tapes") {

@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "core/plan/lower.h"
-#include "core/plan/workload_toml.h"
-#include "tests/unit/plan/temporary_file.h"
+#include "tests/unit/plan/small_model.h"
 
 namespace foregather::test {
 namespace {
@@ -14,16 +12,11 @@ using Layers = std::vector<std::int64_t>;
 
 constexpr std::int64_t kSequence = 64;
 
-ModelConfig model_with(const std::string& type, const std::string& lines, int layers = 6) {
-  const TemporaryFile file(
-      "{\"model_type\": \"" + type +
-      "\", \"hidden_size\": 64, \"num_hidden_layers\": " + std::to_string(layers) +
-      ", \"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 16, "
-      "\"intermediate_size\": 160, \"vocab_size\": 100" +
-      lines + "}");
-  const auto config = read_model_config(file.path());
-  if (!config) FAIL(config.error().text());
-  return *config;
+ModelConfig model_with(const std::string& type, const std::string& lines) {
+  return config_read("{\"model_type\": \"" + type + "\", \"hidden_size\": 64, " +
+                     "\"num_hidden_layers\": 6, \"num_attention_heads\": 4, " +
+                     "\"num_key_value_heads\": 2, \"head_dim\": 16, " +
+                     "\"intermediate_size\": 160, \"vocab_size\": 100" + lines + "}");
 }
 
 Layers layers_with_windows(const std::string& type, const std::string& lines = {}) {
@@ -40,20 +33,8 @@ std::string window(std::int64_t tokens) {
   return ", \"sliding_window\": " + std::to_string(tokens);
 }
 
-Graph lowered_with(const ModelConfig& config, const std::string& attention,
-                   const std::vector<std::string>& more = {}) {
-  std::vector<std::string> sets{"train.precision=bf16", "train.attention=" + attention};
-  sets.insert(sets.end(), more.begin(), more.end());
-  auto workload = parse_workload(
-      "[model]\nconfig = \"m.json\"\n[train]\nmicro_batch = 2\nseq_len = 64\n"
-      "[parallel]\nstrategy = \"single\"\n",
-      "w.toml", sets);
-  if (!workload) FAIL(workload.error().text());
-  if (const Status resolved = resolve_workload(*workload, config); !resolved)
-    FAIL(resolved.error().text());
-  auto graph = lower(build_model(config, workload->train), *workload);
-  if (!graph) FAIL(graph.error().text());
-  return *graph;
+Graph lowered_with(const ModelConfig& config, const std::string& attention) {
+  return lowered_step(config, {"train.precision=bf16", "train.attention=" + attention});
 }
 
 std::vector<std::int64_t> flops_of_attention(const Graph& graph) {
