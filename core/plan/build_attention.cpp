@@ -23,13 +23,17 @@ struct AttentionSize {
   std::int64_t value_dim = 0;
   std::int64_t keys = 0;   // that a query sees at most
   bool skips_half = true;  // under the causal mask
+  bool in_chunks = false;  // of `keys` positions
   Bytes bias_bytes = 0;    // of an additive bias that the kernel reads
 
-  // A window of W under the causal mask has S·W - W²/2 pairs.
-  std::int64_t flops(std::int64_t width) const {
-    const std::int64_t pairs = times(keys, skips_half ? 2 * positions - keys : 2 * positions);
-    return times(times(batch_heads, pairs), width);
+  // Twice: a window of W under the causal mask has S·W - W²/2, each chunk of W has W²/2.
+  std::int64_t pairs() const {
+    if (!skips_half) return times(keys, 2 * positions);
+    if (!in_chunks) return times(keys, 2 * positions - keys);
+    const std::int64_t rest = positions % keys;
+    return times(positions - rest, keys) + times(rest, rest);
   }
+  std::int64_t flops(std::int64_t width) const { return times(times(batch_heads, pairs()), width); }
   // Two matmuls over the pairs of positions a head; five in backward.
   std::int64_t forward_flops() const { return flops(head_dim + value_dim); }
   std::int64_t backward_flops() const { return flops(3 * head_dim + 2 * value_dim); }
@@ -46,6 +50,7 @@ AttentionSize size_of_attention(const LayerContext& context) {
   if (context.windowed && size.skips_half && context.train.attention == Attention::flash &&
       c.family != ModelConfig::Family::phimoe)
     size.keys = std::min(c.window, context.positions);
+  size.in_chunks = c.in_chunks;
   return size;
 }
 

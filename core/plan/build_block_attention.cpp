@@ -22,8 +22,7 @@ class Projections {
   Projections(TapeBuilder& t, const LayerContext& context, ValueIndex x)
       : t_(t), context_(context), c_(context.config), names_(names_of(c_.family)), x_(x) {
     is_eager_ = context.train.attention == Attention::eager;
-    rotates_ = c_.positions == ModelConfig::Positions::rotary;
-    copies_ = rotates_ && !turns_complex(context);
+    copies_ = c_.positions == ModelConfig::Positions::rotary && !turns_complex(context);
   }
 
   Heads separate() {
@@ -31,10 +30,10 @@ class Projections {
     ValueIndex query = project("query", names_.query, c_.heads);
     if (c_.family == ModelConfig::Family::opt) query = scale(t_, query, "query, scaled");
     heads.query = heads_of(t_, head_norm(query, names_.query_norm, c_.heads, "query norm"),
-                           "query heads", copies_ || (!rotates_ && is_eager_));
+                           "query heads", copies_ || is_eager_);
     const ValueIndex key = project("key", names_.key, c_.kv_heads);
     heads.key = heads_of(t_, head_norm(key, names_.key_norm, c_.kv_heads, "key norm"), "key heads",
-                         copies_ || (!rotates_ && is_eager_));
+                         copies_ || is_eager_);
     // Flash writes the value's gradient in the projection's layout; bmm does not.
     const ValueIndex value = project("value", names_.value, c_.kv_heads);
     heads.value = heads_of(t_, value, "value heads", is_eager_);
@@ -144,27 +143,36 @@ class Projections {
   const ModelNames& names_;
   ValueIndex x_;
   bool is_eager_ = false;
-  bool rotates_ = false;
   bool copies_ = false;
 };
 
-// modeling_ministral3.py, get_llama_4_attn_scale: one number a position, made by each block.
+// modeling_ministral3.py, get_llama_4_attn_scale; modeling_llama4.py, Llama4TextAttention.forward,
+// whose numbers stay fp32: one a position, made by each block.
 ValueIndex scaled_by_position(TapeBuilder& t, const LayerContext& context, ValueIndex query) {
-  const ValueIndex numbers = t.make("scale of positions", context.positions);
+  const bool is_llama4 = context.config.family == ModelConfig::Family::llama4;
+  const DType type = is_llama4 ? DType::f32 : t.compute();
+  const ValueIndex numbers = t.make("scale of positions", context.positions, type);
   OpSpec make;
   make.writes = {numbers};
-  make.kernels = t.compute() == DType::f32 ? 6 : 7;
+  make.kernels = is_llama4 ? 8 : type == DType::f32 ? 6 : 7;
   make.host_ops = make.kernels;
   make.flops = 6 * context.positions;
   t.op(std::move(make));
-  const ValueIndex y = t.make("query, scaled by position", t.elements(query), t.dtype(query));
+  const DType wide = is_llama4 ? DType::f32 : t.dtype(query);
+  const ValueIndex y = t.make("query, scaled by position", t.elements(query), wide);
   t.elementwise({query, numbers}, {y});
   t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-    const ValueIndex dx = b.make("grad " + b.name(query), b.elements(query), b.dtype(query));
+    const ValueIndex dx = b.make("grad " + b.name(query), b.elements(query), wide);
     b.elementwise({*g[0], numbers}, {dx});
-    b.give(query, dx);
+    b.give(query, narrowed(b, dx, query));
   });
-  return y;
+  return cast(t, y, t.dtype(query), "query, scaled by position, narrow");
+}
+
+// Llama4TextL2Norm of both.
+void norm_turned(TapeBuilder& t, const ModelConfig& c, Heads& heads) {
+  heads.query = bare_rms_norm(t, heads.query, c.head_dim, "query norm");
+  heads.key = bare_rms_norm(t, heads.key, c.head_dim, "key norm");
 }
 
 }  // namespace
@@ -185,16 +193,19 @@ ValueIndex attention_of_block(TapeBuilder& t, const LayerContext& context, Value
     heads = projections.latent();
   } else {
     heads = c.fused_qkv ? projections.fused() : projections.separate();
-    if (c.positions == ModelConfig::Positions::rotary) apply_rotary(t, context, heads);
-    if (c.scaled_queries) heads.query = scaled_by_position(t, context, heads.query);
+    const bool rotates = c.positions == ModelConfig::Positions::rotary;
+    if (rotates) apply_rotary(t, context, heads);
+    if (rotates && c.turned_qk_norm) norm_turned(t, c, heads);
+    if (c.scaled_queries && (!rotates || c.family != ModelConfig::Family::llama4))
+      heads.query = scaled_by_position(t, context, heads.query);
   }
   if (context.train.held_outputs == HeldOutputs::cache && c.causal)
     t.return_beside_output({heads.key, heads.value});
-  // Llama computes the softmax in fp32, as do OPT and MPT; GPT-like models, encoders, Falcon and
-  // GPT-OSS as it comes.
+  // Llama computes the softmax in fp32, as do OPT and MPT; GPT-like models, encoders, Falcon,
+  // GPT-OSS and Llama 4 as it comes.
   using Family = ModelConfig::Family;
   const bool softmax_in_f32 =
-      !c.sinks && c.family != Family::falcon &&
+      !c.sinks && c.family != Family::falcon && c.family != Family::llama4 &&
       (c.norm != ModelConfig::Norm::layer || c.positions == ModelConfig::Positions::rotary ||
        c.family == Family::opt || c.family == Family::mpt || c.family == Family::bloom);
   AttentionLocals locals;

@@ -95,6 +95,18 @@ ValueIndex add_positions(TapeBuilder& t, ValueIndex tokens, ValueIndex positions
 
 std::vector<ValueIndex> rotary_tables(TapeBuilder& t, const LayerContext& context) {
   const std::int64_t size = context.positions * table_width(context.config);
+  if (context.config.rotary == ModelConfig::Rotary::complex) {
+    // Llama4TextRotaryEmbedding.forward: positions · frequencies, polar(), times the scaling.
+    const ValueIndex table = t.make("rotary table", size, DType::f32);
+    OpSpec make;
+    make.writes = {table, t.scratch("rotary half angles", size / 2, DType::f32),
+                   t.scratch("rotary table, unscaled", size, DType::f32)};
+    make.flops = 10 * size;
+    make.kernels = 5;
+    make.host_ops = 5;
+    t.op(std::move(make));
+    return {table};
+  }
   if (turns_complex(context)) {
     // A buffer of the model; here it lives from the first op to the last.
     const ValueIndex table = t.make("rotary table", size, DType::f32);

@@ -22,7 +22,8 @@ bool has_wide_tables(const ModelConfig& config);
 /// Of a row of a table.
 std::int64_t table_width(const ModelConfig& config);
 
-/// By complex products, which are written for whole heads alone (train.complex_rotary).
+/// By complex products, which are written for whole heads alone (train.complex_rotary, and Llama
+/// 4).
 bool turns_complex(const LayerContext& context);
 /// The cos and sin tables [S, table_width] (or torchtitan's complex one) that every block reads.
 std::vector<ValueIndex> rotary_tables(TapeBuilder& tape, const LayerContext& context);

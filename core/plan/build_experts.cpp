@@ -1,3 +1,5 @@
+#include "core/plan/build_experts.h"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -70,7 +72,7 @@ class Routed {
         product_of(gated(both), "down_proj", c_.experts.intermediate, c_.hidden, "experts' out");
     locals_.insert(locals_.end(),
                    {x, gathered, weights, out, choice_.logits, choice_.weights, choice_.ids});
-    return sum_by_token(weigh(out, weights));
+    return sum_by_token(times_numbers(t_, out, weights, "experts' out, weighed"));
   }
   /// Of the block's frame.
   std::vector<ValueIndex> held() const { return {choice_.logits, choice_.weights, choice_.ids}; }
@@ -163,37 +165,6 @@ class Routed {
       b.give(rows, *g[0]);
     });
     return sum;
-  }
-
-  // Each row times its routing weight, in the wider dtype of both.
-  ValueIndex weigh(ValueIndex x, ValueIndex weights) {
-    const DType type = t_.dtype(weights) == DType::f32 ? DType::f32 : t_.dtype(x);
-    const ValueIndex y = t_.make("experts' out, weighed", t_.elements(x), type);
-    t_.elementwise({x, weights}, {y});
-    // MulBackward makes both gradients before the engine narrows the one and sums the other.
-    t_.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
-      std::optional<ValueIndex> product;
-      if (b.needs_gradient(weights)) {
-        product = b.scratch("grad routing, unsummed", b.elements(x), type);
-        b.elementwise({*g[0], x}, {*product});
-      }
-      if (b.needs_gradient(x)) {
-        const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), type);
-        b.elementwise({*g[0], weights}, {dx});
-        b.give(x, narrowed(b, dx, x));
-      }
-      if (!product) return;
-      const ValueIndex dw =
-          b.make("grad " + b.name(weights), b.elements(weights), b.dtype(weights));
-      OpSpec sum;
-      sum.kind = OpKind::reduction;
-      sum.reads = {*product};
-      sum.writes = {dw};
-      sum.flops = b.elements(x);
-      b.op(std::move(sum));
-      b.give(weights, dw);
-    });
-    return y;
   }
 
   // Rows back in the order of tokens, then the sum of each token's. The gradient of the sum is the
@@ -317,8 +288,39 @@ ValueIndex disturbed(TapeBuilder& t, ValueIndex x, bool is_view) {
 
 }  // namespace
 
+ValueIndex times_numbers(TapeBuilder& t, ValueIndex x, ValueIndex numbers,
+                         const std::string& name) {
+  const DType type = t.dtype(numbers) == DType::f32 ? DType::f32 : t.dtype(x);
+  const ValueIndex y = t.make(name, t.elements(x), type);
+  t.elementwise({x, numbers}, {y});
+  // MulBackward makes both gradients before the engine narrows the one and sums the other.
+  t.node({y}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    std::optional<ValueIndex> product;
+    if (b.needs_gradient(numbers)) {
+      product = b.scratch("grad routing, unsummed", b.elements(x), type);
+      b.elementwise({*g[0], x}, {*product});
+    }
+    if (b.needs_gradient(x)) {
+      const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), type);
+      b.elementwise({*g[0], numbers}, {dx});
+      b.give(x, narrowed(b, dx, x));
+    }
+    if (!product) return;
+    const ValueIndex dn = b.make("grad " + b.name(numbers), b.elements(numbers), b.dtype(numbers));
+    OpSpec sum;
+    sum.kind = OpKind::reduction;
+    sum.reads = {*product};
+    sum.writes = {dn};
+    sum.flops = b.elements(x);
+    b.op(std::move(sum));
+    b.give(numbers, dn);
+  });
+  return y;
+}
+
 ValueIndex mixture_of_experts(TapeBuilder& t, const LayerContext& context, ValueIndex x) {
   const ModelConfig& c = context.config;
+  if (c.experts.take_all) return mixture_over_all_tokens(t, context, x);
   if (c.experts.noise) x = disturbed(t, disturbed(t, x, false), true);
   Routed routed(t, context);
   const auto of_experts = [&] {

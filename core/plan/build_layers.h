@@ -77,6 +77,10 @@ ValueIndex linear(TapeBuilder& tape, ValueIndex x, const LinearSpec& spec);
 ValueIndex rms_norm(TapeBuilder& tape, const Implementation& implementation, ValueIndex x,
                     const std::string& weight, std::int64_t width, const std::string& name);
 
+/// Llama 4's L2 norm: the same chain without a weight.
+ValueIndex bare_rms_norm(TapeBuilder& tape, ValueIndex x, std::int64_t width,
+                         const std::string& name);
+
 /// torch.nn.LayerNorm, with or without a bias: saves x and each row's fp32 mean and reciprocal
 /// deviation.
 ValueIndex layer_norm(TapeBuilder& tape, ValueIndex x, const std::string& module,

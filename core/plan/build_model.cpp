@@ -150,9 +150,11 @@ Status check_model_size(const ModelConfig& c, const Train& train) {
                        16.0 *
                            static_cast<double>(c.layers * std::max(c.query_dim(), c.value_dim())) *
                            heads * positions * tokens;
-  const double widest = static_cast<double>(std::max(
-      {c.vocab, 4 * c.intermediate, 4 * c.hidden, 2 * c.experts.active * c.experts.intermediate,
-       c.image.channels * c.image.patch * c.image.patch}));
+  const std::int64_t experts = c.experts.take_all ? c.experts.count : c.experts.active;
+  const double widest = static_cast<double>(
+      std::max({c.vocab, 4 * c.intermediate, 4 * c.hidden, 2 * experts * c.experts.intermediate,
+                c.experts.take_all ? experts * c.hidden : 0,
+                c.image.channels * c.image.patch * c.image.patch}));
   const double scores = train.attention == Attention::eager ? heads * positions : 0.0;
   const double bytes = 4.0 * tokens * std::max(widest, scores);
   return check_work(flops, bytes, train);

@@ -229,6 +229,11 @@ ValueIndex rms_norm(TapeBuilder& t, const Implementation& implementation, ValueI
                                        : decomposed_rms_norm(t, x, scale_of, rows, name);
 }
 
+ValueIndex bare_rms_norm(TapeBuilder& t, ValueIndex x, std::int64_t width,
+                         const std::string& name) {
+  return cast(t, normalized(t, x, t.elements(x) / width, name), t.dtype(x), name);
+}
+
 namespace {
 
 // aten::native_layer_norm.

@@ -164,7 +164,8 @@ std::int64_t table_width(const ModelConfig& config) {
 }
 
 bool turns_complex(const LayerContext& context) {
-  return context.implementation.rotary == Implementation::Rotary::complex &&
+  return (context.implementation.rotary == Implementation::Rotary::complex ||
+          context.config.rotary == ModelConfig::Rotary::complex) &&
          rotary_width(context.config) == context.config.head_dim;
 }
 
@@ -207,7 +208,8 @@ void apply_rotary(TapeBuilder& t, const LayerContext& context, Heads& heads) {
     heads.key = cast(t, key, t.dtype(heads.key), "key with positions, narrow");
     return;
   }
-  // torchtitan/models/llama3/model/model.py, apply_rotary_emb: both in fp32 pairs, then back.
+  // torchtitan/models/llama3/model/model.py, apply_rotary_emb, and that of transformers' Llama 4:
+  // both in fp32 pairs, then back.
   const Table table{{}, DType::f32};
   const ValueIndex wide_q = cast(t, heads.query, DType::f32, "query fp32");
   const ValueIndex wide_k = cast(t, heads.key, DType::f32, "key fp32");

@@ -24,6 +24,7 @@ class Router {
     ValueIndex logits = product(x);
     if (router_.wide_choice) logits = cast(t_, logits, DType::f32, "router logits, fp32");
     if (router_.mixer) return {logits, mixed(logits), ids_};
+    if (router_.of_all) return {logits, scores_of_all(logits), ids_};
     const ValueIndex weights =
         router_.of_chosen ? softmax_of(chosen(logits)) : weights_of(chosen(probabilities(logits)));
     return {logits, weights, ids_};
@@ -65,6 +66,32 @@ class Router {
       b.give(logits, dx);
     });
     return weights;
+  }
+
+  // modeling_llama4.py, Llama4Router.forward: the sigmoid of the largest, of -inf for the rest.
+  ValueIndex scores_of_all(ValueIndex logits) {
+    const ValueIndex top = chosen(logits);
+    const DType type = t_.dtype(logits);
+    const ValueIndex all = t_.make("router logits of the chosen", scores_, type);
+    OpSpec spread;
+    spread.kind = OpKind::copy;
+    spread.reads = {top, ids_};
+    spread.writes = {all};
+    spread.kernels = 2;
+    spread.host_ops = 2;
+    t_.op(std::move(spread));
+    t_.node({all}, [=, ids = ids_](TapeBuilder& b, TapeBuilder::Gradients g) {
+      OpSpec gather;
+      gather.kind = OpKind::copy;
+      gather.reads = {*g[0], ids};
+      gather.writes = {b.make("grad " + b.name(top), b.elements(top), type)};
+      const ValueIndex dtop = gather.writes.front();
+      b.op(std::move(gather));
+      b.give(top, dtop);
+    });
+    const ValueIndex wide = cast(t_, all, DType::f32, "router logits of the chosen, fp32");
+    return cast(t_, activation(t_, wide, "routing weights, fp32", 4, true), type,
+                "routing weights of all");
   }
 
   ValueIndex softmax_of(ValueIndex top) {

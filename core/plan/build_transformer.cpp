@@ -124,6 +124,8 @@ class Block {
     const ValueIndex normal = has_first ? normed(x, names_.first_norm, "attention norm") : x;
     ValueIndex attended = scaled(attention(normal), "layer_scale1");
     if (has_last) attended = normed(attended, names_.after_attention, "norm after attention");
+    // Llama4TextDecoderLayer has a variable of its own for it.
+    if (c_.family == ModelConfig::Family::llama4) held_.to_end.push_back(attended);
     const ValueIndex middle = added(x, attended, "residual", std::move(held_.to_residual));
     const std::string_view before_mlp = c_.sandwich_norms ? names_.before_mlp : names_.second_norm;
     const ValueIndex second = has_first ? normed(middle, before_mlp, "mlp norm") : middle;

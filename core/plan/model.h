@@ -44,6 +44,7 @@ struct ModelConfig {
     granite_moe,
     bloom,
     phimoe,
+    llama4,
     tree,  ///< ModelConfig::tree says all
   };
   enum class Norm : std::uint8_t {
@@ -78,6 +79,7 @@ struct ModelConfig {
     spread_tables,  ///< GLM: each block spreads the tables to pairs side by side
     wide_spread,    ///< ERNIE 4.5: spread in fp32, to which each factor is widened
     halves,         ///< GPT-OSS: the halves of a head apart, by tables of half the width
+    complex,        ///< Llama 4: pairs as complex numbers, in fp32, as torchtitan's
   };
   enum class Residual : std::uint8_t {
     serial,       ///< x + attention(norm(x)), then x + mlp(norm(x))
@@ -103,6 +105,7 @@ struct ModelConfig {
     bool narrow = false;       ///< Qwen: back in the compute dtype; else they widen what they weigh
     bool sums_to_one = true;
     bool scaled = false;  ///< DeepSeek: times a number
+    bool of_all = false;  ///< Llama 4: one of each expert, 0 where it is not chosen; rest unread
   };
   /// Mixture of experts; count 0: none.
   struct Experts {
@@ -115,7 +118,8 @@ struct ModelConfig {
     std::int64_t every = 1;        ///< of the others every Nth has experts (the Nth, 2Nth, …)
     std::vector<std::int64_t> dense_layers;  ///< and these have none (Qwen's mlp_only_layers)
     Router router;
-    bool noise = false;  ///< Phi-3.5-MoE: tokens times random numbers before they choose, twice
+    bool noise = false;     ///< Phi-3.5-MoE: tokens times random numbers before they choose, twice
+    bool take_all = false;  ///< Llama 4: each takes all tokens, times their routing weights
     /// GPT-OSS: each product has a bias, and gate and up, side by side, are clamped:
     /// (up + 1) · gate · sigmoid(1.702 · gate).
     bool biased_and_clamped = false;
@@ -158,9 +162,10 @@ struct ModelConfig {
   bool qkv_bias = false;
   bool output_bias = false;  ///< of the attention's output projection
   bool mlp_bias = false;
-  bool sinks = false;       ///< GPT-OSS: of each head a logit that takes part in the softmax
-  bool has_sdpa = true;     ///< transformers' class runs a fused scaled_dot_product_attention
-  bool qk_norm = false;     ///< a norm over each head's query and key (Qwen3)
+  bool sinks = false;           ///< GPT-OSS: of each head a logit that takes part in the softmax
+  bool has_sdpa = true;         ///< transformers' class runs a fused scaled_dot_product_attention
+  bool qk_norm = false;         ///< a norm over each head's query and key (Qwen3)
+  bool turned_qk_norm = false;  ///< Llama 4: without a weight, behind the rotary embedding
   bool fused_gelu = false;  ///< GPT-2: torch's gelu kernel instead of Hugging Face's gelu_new chain
   double attention_dropout = 0, residual_dropout = 0, embedding_dropout = 0;
 
@@ -172,8 +177,9 @@ struct ModelConfig {
   Rotary rotary = Rotary::usual;
   std::int64_t rotary_dim = 0;          ///< part of a head that is rotated; 0: all of it
   std::vector<std::int64_t> unrotated;  ///< layers without positions (SmolLM3)
-  bool scaled_queries = false;          ///< Ministral 3: queries times a number of their position
-  std::int64_t position_rows = 0;       ///< of learned positions; 0: max_positions
+  /// Queries times a number of their position: Ministral 3, Llama 4's layers without positions.
+  bool scaled_queries = false;
+  std::int64_t position_rows = 0;  ///< of learned positions; 0: max_positions
   Residual residual = Residual::serial;
   bool two_parallel_norms = false;
   bool fused_qkv = false;
@@ -199,7 +205,8 @@ struct ModelConfig {
 
   std::int64_t window = 0;  ///< tokens that the attention of windowed layers sees; 0: all see all
   std::vector<std::int64_t> windowed;  ///< layers with it; none: each, of a class without others
-  std::vector<std::string> left_out;   ///< for people: what the config says and no op follows
+  bool in_chunks = false;  ///< Llama 4: of its own window's tokens, windows lie side by side
+  std::vector<std::string> left_out;  ///< for people: what the config says and no op follows
 
   std::vector<ModelConfig> towers;      ///< vision towers before this one
   std::vector<std::int64_t> projector;  ///< widths: of all towers' features, …, hidden

@@ -1,5 +1,7 @@
 #include "core/plan/model_detail_parts.h"
 
+#include <algorithm>
+
 #include "core/plan/model_families.h"
 
 namespace foregather::plan {
@@ -33,6 +35,23 @@ std::vector<std::int64_t> every(std::int64_t n, std::int64_t layers) {
   std::vector<std::int64_t> list;
   for (std::int64_t layer = n - 1; n > 0 && layer < layers; layer += n) list.push_back(layer);
   return list;
+}
+
+void read_unrotated(const ConfigFile& file, ModelConfig& c) {
+  const std::vector<std::int64_t> rotates = file.sizes("no_rope_layers");
+  // Llama 4's files have an empty list where every Nth is meant.
+  if (!file.has("no_rope_layers") || (rotates.empty() && c.family == ModelConfig::Family::llama4)) {
+    constexpr std::int64_t kUsual = 4;
+    c.unrotated = every(file.size("no_rope_layer_interval", kMostLayers, kUsual), c.layers);
+    return;
+  }
+  const auto count = static_cast<std::int64_t>(rotates.size());
+  if (!file.error() && count < c.layers)
+    file.complain("no_rope_layers",
+                  fmt::format("'{}' has {} values for {} layers, expected one for each",
+                              file.label("no_rope_layers"), count, c.layers));
+  for (std::int64_t layer = 0; layer < std::min(count, c.layers); ++layer)
+    if (rotates[static_cast<std::size_t>(layer)] == 0) c.unrotated.push_back(layer);
 }
 
 std::int64_t window_pattern(const ConfigFile& file, std::int64_t usual) {

@@ -25,6 +25,10 @@ void read_multipliers(const ConfigFile& file);
 /// Every Nth of so many layers: the Nth, 2Nth, …
 std::vector<std::int64_t> every(std::int64_t n, std::int64_t layers);
 
+/// Fills ModelConfig::unrotated from no_rope_layers (1 is a layer with positions, 0 one without),
+/// or every no_rope_layer_interval-th, usually the 4th.
+void read_unrotated(const ConfigFile& file, ModelConfig& config);
+
 /// Every which layer sees all tokens (sliding_window_pattern). Beside layer_types, which go over
 /// it, EXAONE 4's files spell it in letters; without windows transformers makes it 0.
 std::int64_t window_pattern(const ConfigFile& file, std::int64_t usual);

@@ -74,23 +74,10 @@ void read_granite(const ConfigFile& file, std::string_view architecture, ModelCo
   read_multipliers(file);
 }
 
-// SmolLM3Config: 1 is a layer with rotary positions, 0 one without.
 void read_smollm3(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
   read_attention_bias(file, architecture, c);
   c.mlp_bias = file.flag("mlp_bias", false);
-  if (!file.has("no_rope_layers")) {
-    constexpr std::int64_t kUsual = 4;
-    c.unrotated = every(file.size("no_rope_layer_interval", kMostLayers, kUsual), c.layers);
-    return;
-  }
-  const std::vector<std::int64_t> rotates = file.sizes("no_rope_layers");
-  const auto count = static_cast<std::int64_t>(rotates.size());
-  if (!file.error() && count < c.layers)
-    file.complain("no_rope_layers",
-                  fmt::format("'{}' has {} values for {} layers, expected one for each",
-                              file.label("no_rope_layers"), count, c.layers));
-  for (std::int64_t layer = 0; layer < std::min(count, c.layers); ++layer)
-    if (rotates[static_cast<std::size_t>(layer)] == 0) c.unrotated.push_back(layer);
+  read_unrotated(file, c);
 }
 
 void read_glm(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {

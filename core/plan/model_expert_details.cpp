@@ -1,4 +1,6 @@
 // What the configs of mixtures of experts say beyond the common keys.
+#include <algorithm>
+
 #include "core/plan/model_detail_parts.h"
 #include "core/plan/model_details.h"
 #include "core/plan/model_families.h"
@@ -85,6 +87,42 @@ void read_minimax_m2(const ConfigFile& file, std::string_view /*architecture*/, 
     read_rotary_size(file, "rotary_dim", c);
   else
     read_rotary_part(file, "partial_rotary_factor", 1, c);
+}
+
+namespace {
+
+// Llama4TextConfig: those of a list, which may be empty, or every Nth.
+void read_mixture_layers(const ConfigFile& file, ModelConfig& c) {
+  if (!file.has("moe_layers")) {
+    c.experts.every = file.size("interleave_moe_layer_step", kMostLayers, 1);
+    return;
+  }
+  const std::vector<std::int64_t> with = file.sizes("moe_layers");
+  for (std::int64_t layer = 0; layer < c.layers; ++layer)
+    if (std::ranges::find(with, layer) == with.end()) c.experts.dense_layers.push_back(layer);
+}
+
+// A number in files of its first version.
+bool tunes_temperature(const ConfigFile& file) {
+  constexpr std::string_view kKey = "attn_temperature_tuning";
+  const std::string value = file.shown(kKey);
+  const bool is_number = !value.empty() && value.front() >= '0' && value.front() <= '9';
+  return is_number ? file.number(kKey, 0, 1e9, 0) > 0 : file.flag(kKey, true);
+}
+
+}  // namespace
+
+void read_llama4(const ConfigFile& file, std::string_view architecture, ModelConfig& c) {
+  read_attention_bias(file, architecture, c);
+  read_unrotated(file, c);
+  read_mixture_layers(file, c);
+  c.turned_qk_norm = file.flag("use_qk_norm", true);
+  c.scaled_queries = tunes_temperature(file);
+  c.experts.count = file.size("num_local_experts num_experts", kMostExperts, 16);
+  c.experts.intermediate = file.size("intermediate_size", kLargestSize, 8192);
+  c.experts.shared = c.experts.intermediate;
+  if (file.has("layer_types")) layer_types(file, c);
+  read_active_experts(file, 1, c);
 }
 
 void read_gpt_oss(const ConfigFile& file, std::string_view /*architecture*/, ModelConfig& c) {

@@ -106,6 +106,17 @@ void add_expert_families(std::vector<Family>& rows) {
        phimoe,
        read_phimoe});
 
+  ModelConfig llama4;
+  llama4.family = FamilyKind::llama4;
+  llama4.rotary = Rotary::complex;
+  llama4.experts.take_all = llama4.experts.router.of_all = true;
+  add({"llama4_text",
+       "Llama4ForCausalLM",
+       {.intermediate = "intermediate_size_mlp"},
+       {5120, 48, 40, 8, 128, 16384, 202048, 4096 * 32},
+       llama4,
+       read_llama4});
+
   ModelConfig gpt_oss;
   gpt_oss.family = FamilyKind::gpt_oss;
   gpt_oss.norm = Norm::rms_wide;

@@ -64,6 +64,21 @@ std::vector<std::string> model_warnings(const ModelConfig& config, const Train& 
         "FlashAttention that knows them: train.attention = \"flash\" is such a one, \"eager\" the "
         "other",
         config.model_type));
+  if (config.in_chunks && train.attention == Attention::flash)
+    warnings.push_back(
+        fmt::format("train.attention = \"flash\": transformers' {} has no FlashAttention; its "
+                    "kernel is taken to "
+                    "skip what lies outside a chunk, as torchtitan's FlexAttention does",
+                    config.model_type));
+  bool has_experts = false;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer)
+    has_experts = has_experts || config.has_experts(layer);
+  if (config.experts.take_all && has_experts)
+    warnings.push_back(fmt::format(
+        "each of {}'s {} experts computes all tokens, as in transformers: {:.3g} times the work of "
+        "those that a token chooses, which alone count in MFU",
+        config.model_type, config.experts.count,
+        static_cast<double>(config.experts.count) / static_cast<double>(config.experts.active)));
   if (config.experts.count > 0 && adapts_experts(train.trainable))
     warnings.push_back(
         "train.lora_targets: stacked experts and routers get no adapters, which PEFT gives them "

@@ -166,6 +166,19 @@ constexpr ModelNames granite_moe() {
 }
 constexpr ModelNames kGraniteMoe = granite_moe();
 
+constexpr ModelNames llama4() {
+  ModelNames names;
+  names.mlp = "feed_forward";
+  names.gate = "feed_forward.gate_proj";
+  names.up = "feed_forward.up_proj";
+  names.down = "feed_forward.down_proj";
+  names.router = "feed_forward.router";
+  names.experts = "feed_forward.experts";
+  names.shared_expert = "feed_forward.shared_expert";
+  return names;
+}
+constexpr ModelNames kLlama4 = llama4();
+
 }  // namespace
 
 const ModelNames& names_of(ModelConfig::Family family) {
@@ -190,6 +203,7 @@ const ModelNames& names_of(ModelConfig::Family family) {
     case gpt_oss: return kGptOss;
     case granite_moe: return kGraniteMoe;
     case bloom: return kBloom;
+    case llama4: return kLlama4;
     default: return kLlama;
   }
 }

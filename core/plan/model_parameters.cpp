@@ -102,7 +102,10 @@ void Lister::experts() {
   const ModelConfig::Experts& e = c_.experts;
   linear(names_.router, e.count, c_.hidden, e.biased_and_clamped);
   const std::string experts(names_.experts);
-  if (e.biased_and_clamped) {  // GptOssExperts
+  if (e.take_all) {  // Llama4TextExperts
+    plain(experts + ".gate_up_proj", {e.count, c_.hidden, 2 * e.intermediate});
+    plain(experts + ".down_proj", {e.count, e.intermediate, c_.hidden});
+  } else if (e.biased_and_clamped) {  // GptOssExperts
     plain(experts + ".gate_up_proj", {e.count, c_.hidden, 2 * e.intermediate});
     plain(experts + ".gate_up_proj_bias", {e.count, 2 * e.intermediate});
     plain(experts + ".down_proj", {e.count, e.intermediate, c_.hidden});

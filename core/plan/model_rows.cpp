@@ -424,6 +424,7 @@ std::vector<Family> make_families() {
   add({"llava", "LlavaForConditionalGeneration", {}, {}, {}, nullptr, compose_llava});
   add({"gemma3", "Gemma3ForConditionalGeneration", {}, {}, {}, nullptr, compose_text});
   add({"mistral3", "Mistral3ForConditionalGeneration", {}, {}, {}, nullptr, compose_text});
+  add({"llama4", "Llama4ForConditionalGeneration", {}, {}, {}, nullptr, compose_text});
   add({"qwen2_vl", "Qwen2VLForConditionalGeneration", {}, {}, {}, nullptr, compose_qwen_vl});
   add({"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", {}, {}, {}, nullptr, compose_qwen_vl});
   add({"qwen3_vl", "Qwen3VLForConditionalGeneration", {}, {}, {}, nullptr, compose_text});

@@ -16,6 +16,7 @@ enum class Which : std::uint8_t {
   late,       ///< from max_window_layers on
   early_odd,  ///< the first, third, … before max_window_layers
   unrotated,  ///< those without positions
+  rotated,    ///< those with
 };
 
 struct Windowed {
@@ -25,6 +26,7 @@ struct Windowed {
   std::int64_t every = 0;    ///< N of all_but
   bool has_pattern = false;  ///< sliding_window_pattern is another N
   bool has_switch = false;   ///< use_sliding_window, which is off
+  bool in_chunks = false;    ///< ModelConfig::in_chunks
 };
 
 constexpr Windowed kWindowed[] = {
@@ -48,6 +50,7 @@ constexpr Windowed kWindowed[] = {
     {"qwen2_moe", 4096, Which::early_odd, 0, false, true},
     {"qwen3_moe", 4096, Which::all, 0, false, true},
     {"smollm3", 0, Which::unrotated, 0, false, true},
+    {"llama4_text", 8192, Which::rotated, 0, false, false, true},
 };
 
 bool is_windowed(const Windowed& row, std::int64_t layer, std::int64_t every, std::int64_t bound,
@@ -59,6 +62,7 @@ bool is_windowed(const Windowed& row, std::int64_t layer, std::int64_t every, st
     case Which::late: return layer >= bound;
     case Which::early_odd: return layer % 2 == 0 && layer < bound;
     case Which::unrotated: return !c.has_positions(layer);
+    case Which::rotated: return c.has_positions(layer);
   }
   return false;
 }
@@ -72,7 +76,8 @@ std::vector<std::int64_t> windowed_layers(const ConfigFile& file, const Windowed
   std::vector<std::int64_t> layers;
   for (std::int64_t layer = 0; layer < c.layers; ++layer) {
     const auto i = static_cast<std::size_t>(layer);
-    const bool is = file.has("layer_types") ? i < types.size() && types[i] == "sliding_attention"
+    const std::string_view type = row.in_chunks ? "chunked_attention" : "sliding_attention";
+    const bool is = file.has("layer_types") ? i < types.size() && types[i] == type
                                             : is_windowed(row, layer, every, bound, c);
     if (is) layers.push_back(layer);
   }
@@ -83,9 +88,12 @@ std::vector<std::int64_t> windowed_layers(const ConfigFile& file, const Windowed
 
 void read_window(const ConfigFile& file, ModelConfig& c) {
   const Windowed* row = std::ranges::find(kWindowed, c.model_type, &Windowed::model_type);
-  if (row == std::end(kWindowed) || file.has_null("sliding_window")) return;
+  if (row == std::end(kWindowed)) return;
+  const std::string_view key = row->in_chunks ? "attention_chunk_size" : "sliding_window";
+  if (file.has_null(key)) return;
   if (row->has_switch && !file.flag("use_sliding_window", false)) return;
-  c.window = file.size("sliding_window", kLargestSize, row->usual, 0);
+  c.window = file.size(key, kLargestSize, row->usual, 0);
+  c.in_chunks = row->in_chunks;
   if (row->which == Which::all) return;
   c.windowed = windowed_layers(file, *row, c);
   if (c.windowed.empty()) c.window = 0;

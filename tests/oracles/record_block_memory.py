@@ -46,6 +46,7 @@ GRANITE = dict(embedding_multiplier=12.0, residual_multiplier=0.22, attention_mu
 OPT = dict(hidden_size=192, ffn_dim=448, num_attention_heads=6, num_hidden_layers=1, vocab_size=512, max_position_embeddings=256, dropout=0.0)
 BLOOM = dict(hidden_size=192, n_head=6, n_layer=1, vocab_size=512)
 SECTIONS = dict(rope_parameters={"rope_type": "default", "rope_theta": 1e6, "mrope_section": [4, 6, 6]})
+LLAMA4 = dict(LLAMA, head_dim=32, intermediate_size=128, intermediate_size_mlp=448, num_hidden_layers=4, num_local_experts=4)
 EXPERTS = dict(moe_intermediate_size=128, num_experts_per_tok=2)
 LATENT = dict(LLAMA, num_key_value_heads=6, q_lora_rank=96, kv_lora_rank=64, qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32)
 # name: (family, sizes, layer)
@@ -97,6 +98,9 @@ CASES = {
     "phimoe": ("phimoe", {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2}),
     "phimoe_with_noise": ("phimoe", {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2, "attention_bias": True,
                                      "input_jitter_noise": 0.01}),
+    "llama4": ("llama4_text", LLAMA4),
+    "llama4_without_positions": ("llama4_text", LLAMA4, 3),
+    "llama4_dense_bias": ("llama4_text", {**LLAMA4, "interleave_moe_layer_step": 2, "use_qk_norm": False, "attention_bias": True}),
     "granitemoe": ("granitemoe", {**LLAMA, **GRANITE, "num_local_experts": 4, "num_experts_per_tok": 2}),
     "qwen2_moe": ("qwen2_moe", {**LLAMA, **EXPERTS, "num_experts": 4, "shared_expert_intermediate_size": 256}),
     "qwen3_moe": ("qwen3_moe", {**LLAMA, **EXPERTS, "num_experts": 4, "head_dim": 64}),

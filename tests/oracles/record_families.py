@@ -134,6 +134,15 @@ MODELS = {
     "olmo-7b": lm("olmo", "OlmoForCausalLM", 4096, 32, 32, 11008, 50304, 32),
     "phi-3.5-moe": lm("phimoe", "PhimoeForCausalLM", 4096, 32, 32, 6400, 32064, 8, num_local_experts=16, num_experts_per_tok=2,
                       attention_bias=True, lm_head_bias=True, input_jitter_noise=0.01, router_jitter_noise=0.01, sliding_window=131072),
+    "llama-4-scout": {"architectures": ["Llama4ForConditionalGeneration"], "model_type": "llama4",
+                      "text_config": {"model_type": "llama4_text", "hidden_size": 5120, "intermediate_size": 8192,
+                                      "intermediate_size_mlp": 16384, "num_hidden_layers": 48, "num_attention_heads": 40,
+                                      "num_key_value_heads": 8, "num_local_experts": 16, "vocab_size": 202048},
+                      "vision_config": {"model_type": "llama4_vision_model"}},
+    "llama-4-maverick": lm("llama4_text", "Llama4ForCausalLM", 5120, 48, 40, 8192, 202048, 8, intermediate_size_mlp=16384, head_dim=128,
+                           num_local_experts=128, interleave_moe_layer_step=2, use_qk_norm=False),
+    "llama4 small": lm("llama4_text", "Llama4ForCausalLM", **SMALL, kv=2, intermediate_size_mlp=224, head_dim=16, num_local_experts=4,
+                       moe_layers=[1], attention_bias=True, tie_word_embeddings=True),
     "granite-3.1-1b-a400m": lm("granitemoe", "GraniteMoeForCausalLM", 1024, 24, 16, 512, 49155, 8, num_local_experts=32,
                                num_experts_per_tok=8, attention_multiplier=0.015625, embedding_multiplier=12.0, logits_scaling=6.0,
                                residual_multiplier=0.22, tie_word_embeddings=True),
@@ -195,7 +204,7 @@ MODELS = {
 # What code of its own reads elsewhere.
 OF_ANOTHER_CLASS = {"kimi_k2": "deepseek_v3"}
 # Of these the language model alone is counted.
-TEXT_ALONE = ("gemma3", "mistral3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl")
+TEXT_ALONE = ("gemma3", "mistral3", "llama4", "qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 OPENVLA = {"architectures": ["OpenVLAForActionPrediction"], "model_type": "openvla", "hf_llm_id": "meta-llama/Llama-2-7b-hf",
            "image_sizes": [224, 224], "llm_max_length": 2048, "text_config": {"model_type": "llama", "vocab_size": 32064},
            "timm_model_ids": ["vit_large_patch14_reg4_dinov2.lvd142m", "vit_so400m_patch14_siglip_224"]}
@@ -207,7 +216,7 @@ def total(config):
     with torch.device("meta"):
         model = getattr(transformers, config["architectures"][0])(made)
     alone = config["model_type"] in TEXT_ALONE
-    of_text = ("model.language_model.", "lm_head.")
+    of_text = ("model.language_model.", "language_model.", "lm_head.")
     return sum(p.numel() for name, p in model.named_parameters() if not alone or name.startswith(of_text))
 
 
