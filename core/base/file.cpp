@@ -162,12 +162,17 @@ Status PendingFile::write(std::string_view text) {
 }
 
 Status PendingFile::commit() {
-  const bool flushed = ::fsync(descriptor_) == 0 || errno == EINVAL || errno == EROFS;
-  const int reason = errno;
+  if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS)
+    return fail_work(path_, "cannot be written: {}", std::strerror(errno));
+  return close_and_rename();
+}
+
+Status PendingFile::commit_unflushed() { return close_and_rename(); }
+
+Status PendingFile::close_and_rename() {
   const bool closed = ::close(descriptor_) == 0;
   descriptor_ = -1;
-  if (!flushed || !closed)
-    return fail_work(path_, "cannot be written: {}", std::strerror(flushed ? errno : reason));
+  if (!closed) return fail_work(path_, "cannot be written: {}", std::strerror(errno));
   if (temporary_.empty()) return {};
   if (std::rename(temporary_.c_str(), target_.c_str()) != 0)
     return fail_work(path_, "cannot be written: {}", std::strerror(errno));

@@ -38,9 +38,12 @@ class PendingFile {
   Status write(std::string_view text);
   /// Flushes and renames. Errors (disk full) leave no file behind.
   Status commit();
+  /// Renames alone: of a file that this process reads back, which need not survive the machine.
+  Status commit_unflushed();
 
  private:
   void forget_temporary();
+  Status close_and_rename();
   PendingFile() = default;
   std::string path_;
   std::string target_;  ///< path_ with links followed

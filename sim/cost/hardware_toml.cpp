@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -308,8 +310,32 @@ Result<std::pair<std::string, std::string>> text_and_place(CatalogueKind kind,
               name_or_path, did_you_mean(name_or_path, known), joined(known));
 }
 
-Status read_into(std::string_view text, const std::string& place, Hardware& hardware,
-                 std::vector<bool>& given, std::vector<run::WorkSample>& measured, int depth) {
+/// What a file and its bases say.
+struct Described {
+  Hardware hardware;
+  std::vector<bool> given = std::vector<bool>(figure_specs().size(), false);
+  std::vector<run::WorkSample> measured;
+};
+
+Status read_into(std::string_view text, const std::string& place, Described& described, int depth);
+
+/// A built-in file, read once: a fit starts from each some hundred thousand times.
+Result<Described> built_in(const std::string& name, const std::string& text,
+                           const std::string& place, int depth) {
+  static std::mutex mutex;
+  static std::map<std::string, Described> known;
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto found = known.find(name); found != known.end()) return found->second;
+  }
+  Described described;
+  if (Status done = read_into(text, place, described, depth); !done)
+    return tl::unexpected(done.error());
+  const std::lock_guard lock(mutex);
+  return known.emplace(name, std::move(described)).first->second;
+}
+
+Status read_into(std::string_view text, const std::string& place, Described& described, int depth) {
   const Result<toml::table> root = parse_toml(text, place);
   if (!root) return tl::unexpected(root.error());
   if (const toml::node* base = root->get("base"); base != nullptr) {
@@ -324,15 +350,21 @@ Status read_into(std::string_view text, const std::string& place, Hardware& hard
       return tl::unexpected(
           Error{here, fmt::format("'base': {}", found.error().text()), found.error().fault});
     }
-    if (Status done = read_into(found->first, found->second, hardware, given, measured, depth + 1);
-        !done) {
-      return done;
+    if (is_path(base_name)) {
+      if (Status done = read_into(found->first, found->second, described, depth + 1); !done)
+        return done;
+    } else {
+      Result<Described> base_says = built_in(base_name, found->first, found->second, depth + 1);
+      if (!base_says) return tl::unexpected(base_says.error());
+      described = std::move(*base_says);
     }
   }
-  if (Status done = HardwareReader(place, CatalogueKind::hardware, hardware, given).read(*root);
+  if (Status done =
+          HardwareReader(place, CatalogueKind::hardware, described.hardware, described.given)
+              .read(*root);
       !done)
     return done;
-  return read_measured(text, place, measured, hardware.residuals);
+  return read_measured(text, place, described.measured, described.hardware.residuals);
 }
 
 Status check_complete(const Hardware& hardware, const std::vector<bool>& given,
@@ -347,6 +379,16 @@ Status check_complete(const Hardware& hardware, const std::vector<bool>& given,
                    spec.section, spec.key);
   }
   return {};
+}
+
+Result<Hardware> completed(Described described, const std::string& place) {
+  Hardware& hardware = described.hardware;
+  if (Status done = check_complete(hardware, described.given, place); !done)
+    return tl::unexpected(done.error());
+  if (!described.measured.empty())
+    hardware.measured =
+        std::make_shared<const MeasuredTable>(std::move(described.measured), hardware);
+  return std::move(hardware);
 }
 
 /// Reads a topology or a fabric over `hardware` and adds its name.
@@ -376,25 +418,21 @@ std::vector<std::string_view> topology_names() { return names_of(CatalogueKind::
 std::vector<std::string_view> fabric_names() { return names_of(CatalogueKind::fabric); }
 
 Result<Hardware> parse_hardware(std::string_view text, const std::string& place) {
-  Hardware hardware;
-  std::vector<bool> given(figure_specs().size(), false);
-  std::vector<run::WorkSample> measured;
-  if (Status done = read_into(text, place, hardware, given, measured, 0); !done) {
+  Described described;
+  if (Status done = read_into(text, place, described, 0); !done)
     return tl::unexpected(done.error());
-  }
-  if (Status done = check_complete(hardware, given, place); !done) {
-    return tl::unexpected(done.error());
-  }
-  if (!measured.empty())
-    hardware.measured = std::make_shared<const MeasuredTable>(std::move(measured), hardware);
-  return hardware;
+  return completed(std::move(described), place);
 }
 
 Result<Hardware> load_hardware(const std::string& name_or_path) {
   const Result<std::pair<std::string, std::string>> found =
       text_and_place(CatalogueKind::hardware, name_or_path);
   if (!found) return tl::unexpected(found.error());
-  return parse_hardware(found->first, found->second);
+  const auto& [text, place] = *found;
+  if (is_path(name_or_path)) return parse_hardware(text, place);
+  return built_in(name_or_path, text, place, 0).and_then([&](Described described) {
+    return completed(std::move(described), place);
+  });
 }
 
 std::vector<std::string> hardware_files(const std::string& name_or_path) {

@@ -172,7 +172,7 @@ Status take_figures(const OtherFigures& figures, std::size_t row, SimulateReques
   auto file = PendingFile::create(path);
   if (!file) return tl::unexpected(file.error());
   return file->write(fmt::format("base = \"{}\"\nname = \"tried\"\n{}", base, figures.sections))
-      .and_then([&] { return file->commit(); });
+      .and_then([&] { return file->commit_unflushed(); });
 }
 
 Result<std::vector<GpuStep>> predict_steps(const std::string& path, const OtherFigures& figures) {

@@ -145,7 +145,7 @@ Result<std::vector<Table>> tables_with_times(const std::string& directory) {
   if (!rows) return tl::unexpected(rows.error());
   std::vector<Table> tables;
   for (NcclRow& row : *rows) {
-    if (!row.published_us || !collective_of(row.collective) || row.nodes > row.ranks) continue;
+    if (!row.published_us || !row.kind || row.nodes > row.ranks) continue;
     if (tables.empty() || !are_alike(tables.back().rows.back(), row)) {
       auto hardware = machine_of_interconnect(row.gpu, row.interconnect, row.ranks, row.nodes);
       if (!hardware) continue;

@@ -44,6 +44,7 @@ class NcclTable {
       row.source = publisher(text(i, "source_url"));
       if (row.source.empty()) row.source = name_;
       row.collective = text(i, "collective");
+      row.kind = collective_of(row.collective);
       row.gpu = text(i, "gpu");
       row.interconnect = text(i, "interconnect");
       constexpr double kMostRanks = 1 << 20;
@@ -56,6 +57,7 @@ class NcclTable {
         if (!*value) return tl::unexpected(value->error());
       row.ranks = static_cast<int>(*ranks);
       row.nodes = static_cast<int>(*nodes);
+      row.domains = domains_of(row.gpu, row.interconnect, row.ranks, row.nodes);
       row.size = static_cast<Bytes>(*size);
       if (!is_no_number(text(i, "time_us"))) {
         const auto time = number(i, "time_us", 0, 1e12);
@@ -115,7 +117,7 @@ void predict(std::vector<NcclRow>& rows) {
     if (hardware) pricer.emplace(*hardware, 1.0);
     for (std::size_t i = first; i < end; ++i) {
       NcclRow& row = rows[i];
-      if (!collective_of(row.collective))
+      if (!row.kind)
         row.skipped = fmt::format("collective '{}' is not known", row.collective);
       else if (row.nodes > row.ranks)
         row.skipped = fmt::format("{} ranks cannot be on {} nodes", row.ranks, row.nodes);
@@ -136,10 +138,9 @@ bool are_alike(const NcclRow& a, const NcclRow& b) {
 
 double predicted_us(const NcclRow& row, sim::CollectivePricer& pricer) {
   constexpr double kMicrosecond = 1000;
-  const int nodes = domains_of(row.gpu, row.interconnect, row.ranks, row.nodes);
   return pricer
-             .price(*collective_of(row.collective), row.size, static_cast<std::uint32_t>(row.ranks),
-                    static_cast<std::uint32_t>(nodes))
+             .price(*row.kind, row.size, static_cast<std::uint32_t>(row.ranks),
+                    static_cast<std::uint32_t>(row.domains))
              .work.time /
          kMicrosecond;
 }

@@ -16,8 +16,10 @@ struct NcclRow {
   std::string table;   ///< the file's name without ".csv"
   std::string source;  ///< who published it: source_url up to the repository; else the table
   std::string collective, gpu, interconnect;
+  std::optional<OpKind> kind;  ///< of `collective`; absent: not known
   int ranks = 1, nodes = 1;
-  Bytes size = 0;  ///< as nccl-tests counts it: the whole message
+  int domains = 1;  ///< nodes as the collective sees them
+  Bytes size = 0;   ///< as nccl-tests counts it: the whole message
   std::optional<double> published_us;
   std::optional<double> predicted_us;  ///< absent: see skipped
   std::string skipped;
@@ -32,7 +34,7 @@ struct NcclRow {
 /// as they are known. Errors at FILE:LINE:COL; a folder that does not exist is one.
 Result<std::vector<NcclRow>> read_nccl_tables(const std::string& directory);
 
-/// What the pricer says, in µs. The row's collective is a known one.
+/// What the pricer says, in µs. The row has a kind.
 double predicted_us(const NcclRow& row, sim::CollectivePricer& pricer);
 
 /// Reads the tables and predicts every row. Rows that cannot be are skipped with a reason.

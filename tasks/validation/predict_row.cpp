@@ -33,7 +33,7 @@ std::string file_stem(const std::string& id) {
 Status write_file(const std::string& path, const std::string& text) {
   auto file = PendingFile::create(path);
   if (!file) return tl::unexpected(file.error());
-  return file->write(text).and_then([&] { return file->commit(); });
+  return file->write(text).and_then([&] { return file->commit_unflushed(); });
 }
 
 /// What one simulation says.

@@ -100,6 +100,7 @@ TEST_CASE("what cannot be read is an input error at the path") {
 }
 
 TEST_CASE("a pending file appears when it is committed") {
+  const bool flushes = GENERATE(true, false);
   const Folder folder;
   put(folder / "out", "old");
   {
@@ -109,7 +110,7 @@ TEST_CASE("a pending file appears when it is committed") {
     REQUIRE(file->write("text"));
     CHECK(content(folder / "out") == "old");
     CHECK(fs::path(file->temporary_path()).parent_path() == folder.path());
-    REQUIRE(file->commit());
+    REQUIRE((flushes ? file->commit() : file->commit_unflushed()));
   }
   CHECK(content(folder / "out") == "new text");
   CHECK(folder.files() == 1);

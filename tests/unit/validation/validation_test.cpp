@@ -42,12 +42,15 @@ TEST_CASE("an NVLink domain is one node") {
   CHECK(domains_of("B200", "NVSwitch + InfiniBand", 16, 2) == 2);
   const auto rack = machine_of_interconnect("GB200 NVL72", "NVLink5 NVSwitch", 72, 18);
   REQUIRE(rack.has_value());
-  NcclRow row;
-  row.collective = "all_gather";
-  row.gpu = "GB200 NVL72";
-  row.ranks = 72;
-  row.nodes = 18;
-  row.size = 1 * GiB;
+  const Folder folder;
+  folder.write("t.csv",
+               "collective,gpu,interconnect,nranks,nnodes,size_bytes\n"
+               "all_gather,GB200 NVL72,NVLink5 NVSwitch,72,18,1073741824\n");
+  const auto rows = read_nccl_tables(folder.path.string());
+  REQUIRE((rows && rows->size() == 1));
+  const NcclRow& row = rows->front();
+  CHECK(row.kind == OpKind::all_gather);
+  CHECK(row.domains == 1);
   sim::CollectivePricer pricer(*rack, 1.0);
   // Nearly at the 900 GB/s of a GPU's links; adapters move a tenth of that.
   CHECK(predicted_us(row, pricer) < 2500);
