@@ -125,9 +125,10 @@ Result<ReadWorkload> read_workload_source(const std::string& text, const std::st
     return tl::unexpected(able.error());
   read.implementation = implementation_of(train, *read.hardware);
   read.warnings = read.workload.warnings;
-  for (const auto& warnings :
-       {plan::model_key_warnings(read.workload, *read.model),
-        plan::model_warnings(*read.model, train), machine_warnings(read.workload, *read.hardware)})
+  for (const auto& warnings : {plan::model_key_warnings(read.workload, *read.model),
+                               plan::model_warnings(*read.model, train),
+                               plan::padding_warnings(read.workload, *read.model),
+                               machine_warnings(read.workload, *read.hardware)})
     read.warnings.insert(read.warnings.end(), warnings.begin(), warnings.end());
   return read;
 }

@@ -172,15 +172,20 @@ void Lister::gpt2_block() {
 void Lister::image_embedding() {
   const ModelConfig::Image& image = c_.image;
   const std::int64_t h = c_.hidden;
-  const bool has_class = c_.family != ModelConfig::Family::siglip;
-  if (has_class) plain("embeddings.cls_token", {1, 1, h});
+  using Shape = std::vector<std::int64_t>;
+  const bool is_clip = c_.family == ModelConfig::Family::clip;
+  const bool is_siglip = c_.family == ModelConfig::Family::siglip;
+  if (!is_siglip) plain("embeddings.cls_token", is_clip ? Shape{h} : Shape{1, 1, h});
   unused_ = true;
   if (image.mask_token) plain("embeddings.mask_token", {1, h});
   unused_ = false;
   if (image.prefix > 1) plain("embeddings.register_tokens", {1, image.prefix - 1, h});
   plain("embeddings.patch_embeddings.weight", {h, image.channels, image.patch, image.patch});
   if (image.patch_bias) plain("embeddings.patch_embeddings.bias", {h});
-  plain(std::string(names_.positions) + ".weight", {image.table_rows, h});
+  // Of CLIP and SigLIP an embedding, of the others a parameter.
+  const std::int64_t rows = image.table_rows;
+  plain(std::string(names_.positions) + ".weight",
+        is_clip || is_siglip ? Shape{rows, h} : Shape{1, rows, h});
   if (image.pre_norm) norm("embeddings.pre_layernorm", h);
 }
 

@@ -39,12 +39,6 @@ std::vector<std::uint32_t> wrapped_by(const Model& model, Wrap wrap) {
   return unit_of;
 }
 
-std::int64_t rows_of(const std::vector<std::int64_t>& shape) {
-  constexpr std::size_t kStacked = 3;
-  if (shape.empty()) return 1;
-  return shape.size() == kStacked ? shape[0] * shape[1] : shape[0];
-}
-
 /// Resolves ties across units in `unit_of`.
 void join_tied(const Model& model, TiedUnits rule, std::vector<std::uint32_t>& unit_of) {
   std::map<std::string_view, std::uint32_t> owner;  // tie -> unit
@@ -244,7 +238,8 @@ ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied, FrozenPa
           continue;
         }
       }
-      layout.parameters.push_back({m, p, parameter.elements, rows_of(parameter.shape),
+      layout.parameters.push_back({m, p, parameter.elements,
+                                   parameter.shape.empty() ? 1 : parameter.shape.front(),
                                    parameter.trainable, parameter.gathered_f8, shares});
       layout.unit_of_parameter.push_back(u);
     }

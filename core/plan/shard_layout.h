@@ -17,10 +17,7 @@ struct ShardedParameter {
   std::uint32_t module = 0;      ///< the first module that has it
   ParameterIndex parameter = 0;  ///< in that module's tape
   std::int64_t elements = 0;
-  /// Dimension 0. Of stacked experts [count, out, in] the first two: where ranks outnumber experts
-  /// torchtitan shards dimension 1 (torchtitan/models/llama4/infra/parallelize.py), which cuts as
-  /// many elements.
-  std::int64_t rows = 1;
+  std::int64_t rows = 1;  ///< dimension 0
   bool trainable = true;
   bool gathered_f8 = false;  ///< as Parameter::gathered_f8
   /// Row of the parameter whose storage this is another name of.
@@ -88,7 +85,8 @@ ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied,
 std::vector<bool> trained_in_part(const Model& model, const ShardLayout& layout);
 
 /// Elements of one rank's shard under FSDP2's per-parameter sharding: dimension 0 is cut into
-/// `ranks` chunks of equal size, the last ones padded (reference: PyTorch §C.1).
+/// `ranks` chunks of equal size, the last ones padded (reference: PyTorch §C.1). Another dimension
+/// is cut only where a script says so (shard_placement_fn).
 std::int64_t padded_shard_elements(const ShardedParameter& parameter, std::int64_t ranks);
 
 /// The flat parameter of an FSDP1 unit (PyTorch §B.1), in elements.

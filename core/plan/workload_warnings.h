@@ -19,4 +19,7 @@ std::vector<std::string> workload_warnings(const Workload& workload);
 /// names.
 std::vector<std::string> model_key_warnings(const Workload& workload, const ModelConfig& model);
 
+/// Experts that FSDP2 pads to the ranks: half as much again or more.
+std::vector<std::string> padding_warnings(const Workload& workload, const ModelConfig& model);
+
 }  // namespace foregather::plan
