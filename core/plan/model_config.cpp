@@ -275,6 +275,10 @@ Result<ModelConfig> read_module_tree(const Workload& workload) {
   const bool is_fsdp = is_fsdp1 || parallel.strategy == Strategy::fsdp2;
   if (is_fsdp && parallel.wrap != Wrap::model)
     if (const Status tied = check_tied_wraps(*plan); !tied) return tl::unexpected(tied.error());
+  if (is_fsdp1 && parallel.wrap != Wrap::model && !plan->list_place.empty())
+    return fail_at(plan->list_place,
+                   "a unit of several modules, expected parallel.strategy = \"fsdp2\": FSDP1 wraps "
+                   "modules one by one");
   ModelConfig config;
   config.family = ModelConfig::Family::tree;
   config.model_type = "module tree";

@@ -48,6 +48,7 @@ class TreePlanner {
   Result<TreePlan> plan() {
     std::string path;
     flatten(tree_.children, path, 0, 0, 0);
+    nesting();
     chain();
     ties();
     if (!error_)
@@ -74,10 +75,7 @@ class TreePlanner {
       path += node.name;
       const auto first = static_cast<std::uint32_t>(plan_.leaves.size());
       std::uint32_t own = wrap;
-      if (node.wraps) {
-        plan_.wraps.push_back({path, first, first, node.is_alone});
-        own = static_cast<std::uint32_t>(plan_.wraps.size());
-      }
+      if (node.wraps) own = unit_of(node, path, first);
       // A container waits before its first module's forward, and before its last one's backward.
       const bool is_first = &node == &nodes.front();
       const bool is_last = &node == &nodes.back();
@@ -91,6 +89,32 @@ class TreePlanner {
         plan_.wraps[own - 1].last_module = static_cast<std::uint32_t>(plan_.leaves.size() - 1);
     }
     path.resize(length);
+  }
+
+  // The number of its mark.
+  std::uint32_t unit_of(const TreeNode& node, const std::string& path, std::uint32_t first) {
+    if (const auto known = units_.find(node.unit); known != units_.end()) {
+      if (plan_.list_place.empty()) plan_.list_place = node.wrap_place;
+      return known->second;
+    }
+    plan_.wraps.push_back({node.unit.empty() ? path : node.unit, first, first, node.is_alone});
+    const auto number = static_cast<std::uint32_t>(plan_.wraps.size());
+    if (!node.unit.empty()) units_.emplace(node.unit, number);
+    return number;
+  }
+
+  // A unit of several modules begins before the first and ends behind the last of them.
+  void nesting() {
+    std::vector<const WrapMark*> open;
+    for (const WrapMark& mark : plan_.wraps) {
+      while (!open.empty() && open.back()->last_module < mark.first_module) open.pop_back();
+      if (!open.empty() && open.back()->last_module < mark.last_module)
+        complain(plan_.list_place,
+                 "the unit of '{}' begins within that of '{}' and ends behind it, expected units "
+                 "one within the other",
+                 mark.path, open.back()->path);
+      open.push_back(&mark);
+    }
   }
 
   // --- what passes from module to module ---
@@ -354,6 +378,7 @@ class TreePlanner {
   TreePlan plan_;
   Rows source_;
   std::optional<Rows> target_;
+  std::map<std::string, std::uint32_t> units_;  // by name: the number of the mark
   std::optional<Error> error_;
   double total_ = 0;         // parameters
   std::int64_t layers_ = 0;  // of transformers

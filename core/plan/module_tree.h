@@ -50,6 +50,7 @@ struct TreeNode {
   std::string tied_place;
   bool wraps = false;  ///< FSDP shards what is in here and in no inner wrapped module
   std::string wrap_place;
+  std::string unit;  ///< of wrapped modules: those of one name are one unit of it; empty: its own
   bool is_alone = false;  ///< the wrapped module's process group is one rank
   On on = On::both;
   std::string on_place;
@@ -78,6 +79,7 @@ struct TreeLeaf {
 struct TreePlan {
   std::vector<TreeLeaf> leaves;
   std::vector<WrapMark> wraps;  ///< modules are indices of `leaves`
+  std::string list_place;       ///< of a module that joins another one's unit; empty: none does
   bool takes_ids = false;       ///< the input are token ids, else features
   std::int64_t in = 0;          ///< features of a row of the input
   std::int64_t out = 0;         ///< of a row of the output

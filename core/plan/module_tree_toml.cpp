@@ -377,7 +377,8 @@ class TreeReader {
 
   void read_wrap(TreeNode& node, const toml::table& table) {
     if (const toml::node* value = option(table, "wrap")) {
-      node.wraps = flag(*value, "wrap");
+      node.unit = value->value_exact<std::string>().value_or("");
+      node.wraps = !node.unit.empty() || flag(*value, "wrap");
       node.wrap_place = at(*value);
       refuse(*value, "wrap", is_module(node), "modules");
     }

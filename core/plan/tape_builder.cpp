@@ -40,7 +40,8 @@ void TapeBuilder::add_parameter(std::string name, std::vector<std::int64_t> shap
                                 bool transposed) {
   const Trainable& trainable = train_.trainable;
   const std::vector<std::int64_t> extents = shape;
-  const bool trained = is_trained(trainable, path_ + "." + name, tie);
+  const bool is_whole = path_.empty() || path_.ends_with('.');  // as a block's
+  const bool trained = is_trained(trainable, path_ + (is_whole ? "" : ".") + name, tie);
   push_parameter(name, std::move(shape), std::move(tie), trained);
   if (!is_block_ || extents.size() != 2 || !has_adapter(trainable, name)) return;
   const std::string path = module_of(name);

@@ -7,9 +7,12 @@ namespace foregather::plan {
 bool is_trained(const Trainable& trainable, std::string_view name, std::string_view tie) {
   if (trainable.kind != Trainable::Kind::named) return trainable.kind == Trainable::Kind::all;
   const std::string tied = tie_as_name(tie);
-  return std::any_of(trainable.names.begin(), trainable.names.end(), [&](const std::string& part) {
-    return name.find(part) != std::string_view::npos || part == tied;
-  });
+  const auto has = [&](std::string_view part) {
+    if (part == tied) return true;
+    return part.starts_with('^') ? name.starts_with(part.substr(1))
+                                 : name.find(part) != std::string_view::npos;
+  };
+  return std::any_of(trainable.names.begin(), trainable.names.end(), has);
 }
 
 std::string tie_as_name(std::string_view tie) { return "tied: " + std::string(tie); }

@@ -149,6 +149,29 @@ TEST_CASE("what no gradient passes counts its forward alone") {
         tokens * (4 * c.vocab * c.hidden + 4 * (elements_of(model.tapes[2]) - c.vocab * c.hidden)));
 }
 
+TEST_CASE("parameters are trained by parts of their names, and by what these begin with") {
+  Train train = bf16_train(1, 128);
+  train.trainable.kind = Trainable::Kind::named;
+  const auto trained = [&](const std::string& part) {
+    train.trainable.names = {part};
+    std::vector<std::string> names;
+    const Model model = build_model(sample("llama3_8b"), train);
+    for (const Module& module : model.modules)
+      for (const Parameter& parameter : model.tapes[module.tape].parameters)
+        if (parameter.trainable && (module.path.empty() || !module.path.ends_with("31")))
+          names.push_back(parameter.name);
+    std::ranges::sort(names);
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  CHECK(trained("norm") ==
+        Names{"input_layernorm.weight", "model.norm.weight", "post_attention_layernorm.weight"});
+  CHECK(trained("^model.norm") == Names{"model.norm.weight"});
+  CHECK(trained("^norm").empty());
+  CHECK(trained("layers.mlp.up") == Names{"mlp.up_proj.weight"});
+}
+
 TEST_CASE("eager attention multiplies whole squares") {
   const ModelConfig c = sample("llama3_8b");
   Train train = bf16_train(1, 512);

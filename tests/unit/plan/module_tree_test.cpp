@@ -264,4 +264,40 @@ TEST_CASE("what does not chain is named at its module") {
         std::string::npos);
 }
 
+TEST_CASE("modules of one name are one unit, as fully_shard of a list makes them") {
+  const std::string tree =
+      "tree = [{ name = 'e', embedding = [32, 16], wrap = 'ends' }, { linear = [16, 16], wrap = "
+      "true }, { linear = [16, 16], wrap = true }, { name = 'h', linear = [16, 32], bias = false, "
+      "tied = 'e', wrap = 'ends' }]";
+  const auto complaint = [&](const std::string& model, const std::string& strategy) {
+    const auto workload =
+        parse_workload("[model]\n" + model + "\n[train]\nseq_len = 8\n[parallel]\nworld_size = 2\n",
+                       "t", {"parallel.strategy=" + strategy});
+    if (!workload) return workload.error().text();
+    const auto config = read_model(*workload);
+    return config ? std::string() : config.error().text();
+  };
+  auto workload =
+      parse_workload("[model]\n" + tree + "\n[train]\nseq_len = 8\n[parallel]\nworld_size = 2\n",
+                     "t", {"parallel.strategy=fsdp2"});
+  REQUIRE(workload);
+  const ModelConfig config = tree_config(*workload);
+  const auto graph = lower(build_model(config, workload->train), *workload);
+  REQUIRE(graph);
+  CHECK(validate(*graph, 1).empty());
+  std::map<std::string, std::int64_t> units;
+  for (const Unit& unit : graph->units)
+    units[std::string(graph->text(graph->at(unit.scope).name))] = unit.parameters;
+  CHECK(units == std::map<std::string, std::int64_t>{{"ends", 512}, {"1", 272}, {"2", 272}});
+
+  CHECK(complaint(tree, "ddp").empty());
+  CHECK_THAT(complaint(tree, "fsdp1"), Catch::Contains("FSDP1 wraps modules one by one"));
+  CHECK_THAT(complaint("tree = [{ linear = [8, 8], wrap = 'a' }, { linear = [8, 8], wrap = 'b' }, "
+                       "{ linear = [8, 8], wrap = 'a' }, { linear = [8, 8], wrap = 'b' }]",
+                       "fsdp2"),
+             Catch::Contains("the unit of 'b' begins within that of 'a' and ends behind it"));
+  CHECK_THAT(complaint("tree = [{ linear = [8, 8], wrap = 3 }]", "fsdp2"),
+             Catch::Contains("wrap is a number, expected true or false"));
+}
+
 }  // namespace foregather::plan
