@@ -65,8 +65,8 @@ def _fsdp2_state(module):
 
 
 def _class_name(module):
-    """fully_shard() puts a class of its own over a module's."""
-    return (type(module).__bases__[-1] if _fsdp2_state(module) else type(module)).__name__
+    """fully_shard() and replicate() put a class of their own over a module's."""
+    return (type(module).__bases__[-1] if _fsdp2_state(module) or _replicate_state(module) else type(module)).__name__
 
 
 def _groups(state):
@@ -79,10 +79,17 @@ def _inner(module):
     """The module itself, and what was found on and around it: "fsdp1", "fsdp2", "checkpoint", "compile"."""
     found = []
     while True:
+        if isinstance(module, nn.parallel.DistributedDataParallel):
+            module = module.module
+            continue
         if _is_fsdp1(module):
             found.append("fsdp1")
         elif _fsdp2_state(module) is not None:
             found.append("fsdp2")
+        if getattr(module, "_compiled_call_impl", None) is not None:  # module.compile()
+            found.append("compile")
+        if getattr(module, "gradient_checkpointing", False) is True:  # Hugging Face
+            found.append("checkpoint")
         name = next((n for n in _WRAPPERS if n in module._modules), None)
         if name is None:
             return module, found
@@ -116,6 +123,7 @@ class _Parameter:
     shape: tuple
     identity: object  # equal for one storage
     dtype: object
+    is_trained: bool = True
 
 
 class _Tree:
@@ -127,6 +135,8 @@ class _Tree:
         self.flat = _flat_parameters(model)
         self.first = {}  # identity -> path of the weight that has it, as `tied` names it
         self.root, around = _inner(model)
+        self.found_around("the model", around)
+        self.units = _units_of_lists(model)
         self.is_root_wrapped = "fsdp1" in around or "fsdp2" in around
         self.alone_of = _world(model)
         uses = {}
@@ -135,6 +145,7 @@ class _Tree:
                 uses[p.identity] = uses.get(p.identity, 0) + 1
                 self.dtypes[p.dtype] = self.dtypes.get(p.dtype, 0) + _count(p.shape)
         self.shared = {i for i, n in uses.items() if n > 1}
+        self.find_what_is_trained()
         whole = self.leaf("0", self.root, "0")
         if whole is not None:
             self.note("the model is one module, called 0 here")
@@ -146,27 +157,58 @@ class _Tree:
         own = dict(self.flat.get(id(module), {}))
         for name, p in module._parameters.items():
             if p is not None and name not in own and not hasattr(p, "_param_infos"):
-                own[name] = _Parameter(tuple(p.shape), id(p), p.dtype)
+                own[name] = _Parameter(tuple(p.shape), id(p), p.dtype, p.requires_grad)
         return own
+
+    def find_what_is_trained(self):
+        """train.trainable of the workload, if something is frozen."""
+        self.trainable, trained, frozen = [], [], []
+        for path, module in self.root.named_modules():
+            for name, p in self.own(module).items():
+                (trained if p.is_trained else frozen).append(_plain(f"{path}.{name}"))
+        if not frozen:
+            return
+        if not trained:
+            return self.note("no parameter is trained: all are written as if they were")
+        has = lambda name, part: name.startswith(part[1:]) if part[0] == "^" else part in name
+        for name in trained:
+            if any(has(name, part) for part in self.trainable):
+                continue
+            parts = name.split(".")
+            parts = ["^" + ".".join(parts[:n]) + "." for n in range(1, len(parts))] + parts
+            parts = [part for part in parts if not any(has(other, part) for other in frozen)]
+            self.trainable.append(max(parts, key=lambda part: sum(has(other, part) for other in trained), default="^" + name))
 
     # Modules ---------------------------------------------------------------------------------------------------------
 
     def children_of(self, module, path):
         nodes = [self.parameter(name, p, path, _is_matmul(module, name)) for name, p in self.own(module).items()]
+        nodes = [node for node in nodes if node is not None]
         for name, buffer in module._buffers.items():
             if buffer is not None:
                 self.buffer(nodes, name, buffer, path)
-        for name, child in module.named_children():
-            node = self.module(name, child, f"{path}.{name}" if path else name)
+        seen = set()
+        for name, child in module._modules.items():
+            if child is None:
+                continue
+            full = f"{path}.{name}" if path else name
+            if child in seen:
+                self.note(f"{full} is a module that stands before, too: here it runs once")
+                continue
+            seen.add(child)
+            node = self.module(name, child, full)
             if node is not None:
                 nodes.append(node)
         return nodes
 
-    def module(self, name, wrapper, path):
-        module, around = _inner(wrapper)
+    def found_around(self, path, around):
         for what, text in (("checkpoint", "activation checkpointing"), ("compile", "torch.compile")):
             if what in around and not any(n.startswith(text) for n in self.notes):
                 self.note(f"{text} (of {path}, …) is not in here: module trees have none")
+
+    def module(self, name, wrapper, path):
+        module, around = _inner(wrapper)
+        self.found_around(path, around)
         is_wrapped = "fsdp1" in around or "fsdp2" in around
         node = self.leaf(name, module, path)
         if node is None:
@@ -179,13 +221,15 @@ class _Tree:
             if not isinstance(module, (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear)):
                 self.uncosted.setdefault(_class_name(module), path)
         if is_wrapped:
-            node.keys["wrap"] = True
+            node.keys["wrap"] = self.units.get(id(module), True)
             if "fsdp1" in around and wrapper.process_group.size() == 1 and self.alone_of > 1:
                 node.keys["group_size"] = 1
         return node
 
     def parameter(self, name, p, path, is_matmul):
         full = f"{path}.{name}" if path else name
+        if _count(p.shape) == 0:
+            return self.note(f"parameter {full} of {p.shape} is left out")
         node = _Node(name, "parameter", list(p.shape) or [1], size=_count(p.shape))
         if is_matmul:
             node.keys["matmul"] = True
@@ -357,15 +401,28 @@ def _flat_parameters(model):
         if handle is None:
             continue
         p = handle.flat_param
-        shapes = {}
-        for info, shape in zip(p._param_infos, p._shapes):
+        originals = p._params if getattr(p, "_params", None) is not None else [p] * len(p._param_infos)
+        whole = {}
+        for info, shape, original in zip(p._param_infos, p._shapes, originals):
             identity = (id(p), id(info.module), info.param_name)
-            shapes[identity] = tuple(shape)
-            flat.setdefault(id(info.module), {})[info.param_name] = _Parameter(tuple(shape), identity, handle._orig_param_dtype)
+            whole[identity] = _Parameter(tuple(shape), identity, handle._orig_param_dtype, original.requires_grad)
+            flat.setdefault(id(info.module), {})[info.param_name] = whole[identity]
         for info in p._shared_param_infos:
-            identity = (id(p), id(info.prim_module), info.prim_param_name)
-            flat.setdefault(id(info.module), {})[info.param_name] = _Parameter(shapes[identity], identity, handle._orig_param_dtype)
+            flat.setdefault(id(info.module), {})[info.param_name] = whole[(id(p), id(info.prim_module), info.prim_param_name)]
     return flat
+
+
+def _units_of_lists(model):
+    """id(module) -> the unit's name as PyTorch has it, of the modules that one fully_shard([…]) made one unit."""
+    members, names = {}, {}
+    for path, module in model.named_modules():
+        state = _fsdp2_state(module)
+        if state is not None:
+            members.setdefault(id(state), []).append((_plain(path), module))
+    for unit in members.values():
+        if len(unit) > 1:
+            names.update((id(_inner(module)[0]), ", ".join(path for path, _ in unit)) for _, module in unit)
+    return names
 
 
 def _world(model):
@@ -386,6 +443,8 @@ def _parallel_fsdp1(model, tree):
     from torch.distributed.fsdp import BackwardPrefetch, ShardingStrategy
 
     root = next(m for m in model.modules() if _is_fsdp1(m))
+    if len({m.sharding_strategy for m in model.modules() if _is_fsdp1(m)}) > 1:
+        tree.note("units differ in their sharding strategy: all are written as the first one")
     sharding = {ShardingStrategy.FULL_SHARD: "full_shard", ShardingStrategy.SHARD_GRAD_OP: "shard_grad_op", ShardingStrategy.NO_SHARD: "no_shard",
                 ShardingStrategy.HYBRID_SHARD: "hybrid_shard"}.get(root.sharding_strategy)
     if sharding is None:
@@ -397,6 +456,10 @@ def _parallel_fsdp1(model, tree):
             "use_orig_params": bool(root._use_orig_params)}
     if sharding == "hybrid_shard":
         keys["shard_size"] = root.process_group.size()
+    if root.cpu_offload.offload_params:
+        keys["offload"] = "all"
+    if tree.is_root_wrapped:
+        _note_ignored(tree, lambda module, name: name not in tree.flat.get(id(module), {}))
     mixed = root.mixed_precision
     return keys, mixed.param_dtype, mixed.reduce_dtype or mixed.param_dtype
 
@@ -406,8 +469,6 @@ def _parallel_fsdp2(model, tree):
     keys = {"strategy": "fsdp2", "world_size": _world(model)}
     if not found:
         return keys, None, None
-    if len({id(g) for _, g in found}) < len(found):
-        tree.note("parameter groups of several modules are written as one unit a module")
     # A root with the default policy keeps its parameters; it says nothing of the others.
     others = [g for _, g in found[1:]] if tree.is_root_wrapped and len(found) > 1 else [g for _, g in found]
     group = others[0]
@@ -422,6 +483,12 @@ def _parallel_fsdp2(model, tree):
         keys["reshard_after_forward"] = False
     elif after is not None and after.shard_mesh_size != info.shard_mesh_size:
         keys["reshard_after_forward"] = after.shard_mesh_size
+    elif after is not None and tree.is_root_wrapped and found[0][1].post_forward_mesh_info is not None:
+        if not getattr(_fsdp2_state(found[0][0]), "_auto_reshard_after_forward", True):
+            keys["reshard_after_forward"] = True
+    _note_fsdp2(found, tree)
+    if type(group.offload_policy).__name__ == "CPUOffloadPolicy":
+        keys["offload"] = "all"
     policy = group.fsdp_params[0].mp_policy
     if policy.param_dtype and not policy.reduce_dtype:
         tree.note("reduce_dtype is not set: written as the parameters' own dtype, which older versions of PyTorch do not take")
@@ -432,15 +499,73 @@ class _NoGroups:
     _fsdp_param_groups = ()
 
 
-def _parallel_ddp(model):
-    return {"strategy": "ddp", "world_size": dist.get_world_size(model.process_group), "bucket_bytes": int(model.bucket_bytes_cap),
-            "gradient_as_bucket_view": bool(model.gradient_as_bucket_view)}, None, None
+def _note_ignored(tree, is_ignored):
+    ignored = [_plain(f"{path}.{name}") for path, module in tree.root.named_modules() for name in tree.own(module) if is_ignored(module, name)]
+    if ignored:
+        tree.note(f"{ignored[0]}{', …' if len(ignored) > 1 else ''}: FSDP ignores {len(ignored)} parameters, which are written as sharded")
+
+
+def _note_fsdp2(found, tree):
+    """What a workload has no key for."""
+    from torch.distributed.tensor import DTensor
+
+    states = [_fsdp2_state(m) for m, _ in found]
+    if any(getattr(s, "_states_to_forward_prefetch", ()) or getattr(s, "_states_to_backward_prefetch", ()) for s in states):
+        tree.note("what is prefetched is set by hand: written as by itself")
+    if any(not getattr(g, "reshard_after_backward", True) for _, g in found):
+        tree.note("parameters are kept after the backward: here all are gathered anew in each step")
+    if any(p.is_dtensor for _, g in found for p in g.fsdp_params):
+        tree.note("tensor parallelism is not in here: parameters are written whole, and its collectives are left out")
+    if tree.is_root_wrapped:
+        _note_ignored(tree, lambda module, name: not isinstance(module._parameters.get(name), DTensor))
+
+
+def _ddp_of(model):
+    """The DistributedDataParallel in or around a model, or what replicate() made one; None: none."""
+    for module in model.modules():
+        if isinstance(module, nn.parallel.DistributedDataParallel):
+            return module
+        state = _replicate_state(module)
+        if state is not None:
+            return state
+    return None
+
+
+def _replicate_state(module):
+    """That of replicate(), which makes its DistributedDataParallel in the first forward; else None."""
+    try:
+        from torch.distributed._composable import replicate
+    except ImportError:
+        return None
+    if type(module).__bases__[0].__module__ != "torch.distributed._composable.replicate":
+        return None
+    state = replicate.state(module)
+    return state._ddp_weakref() if state.has_initialized else state
+
+
+def _parallel_ddp(ddp, tree):
+    keys = {"strategy": "ddp"}
+    if not isinstance(ddp, nn.parallel.DistributedDataParallel):
+        about = getattr(ddp, "_init_kwargs", {})
+        keys["world_size"] = dist.get_world_size(about.get("process_group"))
+        if about.get("bucket_cap_mb"):
+            keys["bucket_bytes"] = int(about["bucket_cap_mb"] * (1 << 20))
+        return keys, None, None
+    if _inner(ddp.module)[0] is not tree.root:
+        tree.note("modules outside of DistributedDataParallel are written as if they were in it")
+    for flag, text in (("find_unused_parameters", "the search for unused parameters, an all-reduce a step,"),
+                       ("_comm_hooks", "a communication hook, which may reduce in another dtype,")):
+        if getattr(ddp, flag, None):
+            tree.note(f"{text} is not in here")
+    return {**keys, "world_size": dist.get_world_size(ddp.process_group), "bucket_bytes": int(ddp.bucket_bytes_cap),
+            "gradient_as_bucket_view": bool(ddp.gradient_as_bucket_view)}, None, None
 
 
 def _train(optimizer, tree):
     if optimizer is None:
         tree.note("the optimizer was not given")
         return {}
+    optimizer = getattr(optimizer, "optimizer", optimizer)  # accelerate's wrapper
     name = type(optimizer).__name__
     if isinstance(optimizer, torch.optim.SGD):
         keys = {"optimizer": "sgd", "momentum": float(optimizer.defaults["momentum"])}
@@ -450,6 +575,9 @@ def _train(optimizer, tree):
             tree.note(f"optimizer {name} is written as adamw")
     if optimizer.defaults.get("fused"):
         keys["optimizer_impl"] = "fused"
+    for option, text in (("amsgrad", "amsgrad=True, a third state, is"), ("foreach", "foreach=False is")):
+        if optimizer.defaults.get(option) is (option == "amsgrad"):
+            tree.note(f"{text} not in here")
     return keys
 
 
@@ -476,18 +604,19 @@ def workload(model, *, optimizer=None, micro_batch=1, seq_len=None, target_len=N
 
     micro_batch, seq_len: sequences of a rank's micro-batch, tokens of a sequence. target_len: of a decoder's sequence. loss: "sum",
     "mean" or "cross_entropy". train, parallel, cluster: further keys of these tables, over what was found."""
-    is_ddp = isinstance(model, nn.parallel.DistributedDataParallel)
-    inner = model.module if is_ddp else model
-    tree = _Tree(inner, seq_len is not None, target_len)
-    if is_ddp:
-        found, param, reduce = _parallel_ddp(model)
-    elif any(_is_fsdp1(m) for m in inner.modules()):
-        found, param, reduce = _parallel_fsdp1(inner, tree)
-    elif _world(inner) == 1 and not any(_fsdp2_state(m) for m in inner.modules()):
+    tree, ddp = _Tree(model, seq_len is not None, target_len), _ddp_of(model)
+    is_fsdp2 = any(_fsdp2_state(m) for m in model.modules())
+    if ddp is not None:
+        found, param, reduce = _parallel_ddp(ddp, tree)
+    elif any(_is_fsdp1(m) for m in model.modules()):
+        found, param, reduce = _parallel_fsdp1(model, tree)
+    elif _world(model) == 1 and not is_fsdp2:
         found, param, reduce = {"strategy": "single"}, None, None
     else:
-        found, param, reduce = _parallel_fsdp2(inner, tree)
-    if found["strategy"] in ("fsdp1", "fsdp2") and not tree.is_root_wrapped:
+        found, param, reduce = _parallel_fsdp2(model, tree)
+    if found["strategy"] == "fsdp2" and not is_fsdp2:
+        tree.note("neither FSDP nor DDP is on the model: written as FSDP2 of the whole of it")
+    elif found["strategy"] in ("fsdp1", "fsdp2") and not tree.is_root_wrapped:
         tree.note("the root is not wrapped; a tree's always is")
     if len(tree.dtypes) > 1:
         tree.note("parameters are of several dtypes: " + ", ".join(sorted(str(d) for d in tree.dtypes)))
@@ -495,7 +624,7 @@ def workload(model, *, optimizer=None, micro_batch=1, seq_len=None, target_len=N
     precision, dtypes = _precision(own, param, reduce, tree)
     tables = {
         "train": {"micro_batch": micro_batch, **({"seq_len": seq_len} if seq_len else {}), **precision, **_train(optimizer, tree),
-                  "clip_grad_norm": clip_grad_norm, **(train or {})},
+                  **({"trainable": tree.trainable} if tree.trainable else {}), "clip_grad_norm": clip_grad_norm, **(train or {})},
         "parallel": {**found, **dtypes, **(parallel or {})},
         "cluster": cluster or {},
     }
@@ -585,6 +714,7 @@ class _Thread(threading.local):
     def __init__(self):
         self.forward = []  # open ranges of modules, outermost first: (path, range)
         self.backward = None  # (path, range) of the module whose backward runs
+        self.task = -1  # the backward whose end is awaited
 
 
 class Scopes:
@@ -618,8 +748,14 @@ class Scopes:
             undo()
         self._undo = []
 
+    def end_raised(self):
+        """Ends what a backward that raised has left open; the next forward does so by itself."""
+        if self._at.backward is not None and not _in_backward():
+            _end_backward(self._at.__dict__)
+
     def _watch(self, module, path):
         def before(_module, args, kwargs):
+            self.end_raised()
             if not _is_recording():
                 return
             phase = "recompute" if _in_backward() else "forward"
@@ -656,12 +792,12 @@ class Scopes:
             self._switch(path.rpartition(".")[0])
 
     def _switch(self, path):
-        at = self._at
-        if at.backward is None:
-            state = at.__dict__  # of this thread, wherever the end is noticed
-            torch.autograd.Variable._execution_engine.queue_callback(lambda: _end_backward(state))
-        else:
+        at, task = self._at, torch._C._current_graph_task_id()
+        if at.backward is not None:
             _close(at.backward[1])
+        if at.task != task:  # after a backward that raised, too
+            at.task, state = task, at.__dict__  # of this thread, wherever the end is noticed
+            torch.autograd.Variable._execution_engine.queue_callback(lambda: _end_backward(state))
         at.backward = (path, _open(path, "backward")) if _is_recording() else None
 
     def _watch_fsdp1(self, units):
@@ -705,6 +841,7 @@ def _close(opened):
 
 
 def _end_backward(state):
+    state["task"] = -1
     if state["backward"] is not None:
         _close(state["backward"][1])
         state["backward"] = None
@@ -784,6 +921,7 @@ class Recorder:
                 …
                 recorder.step()  # ends a step; the first one is 0
 
+    A step that step() does not end is warned of: its file holds what there was.
     model: with Scopes while the block lasts. memory: with the allocator's history. options: for torch.profiler.profile."""
 
     def __init__(self, folder, steps, model=None, memory=True, **options):
@@ -820,9 +958,11 @@ class Recorder:
 
     def step(self):
         """Ends a step and begins the next one."""
-        if self._now + 1 not in self.steps:
-            self._end_memory()
+        if self._scopes is not None:
+            self._scopes.end_raised()
         self._now += 1
+        if self._now not in self.steps:
+            self._end_memory()
         self._profiler.step()
         self._begin_step()
 
@@ -831,6 +971,9 @@ class Recorder:
         self._profiler.stop()
         if self._scopes is not None:
             self._scopes.remove()
+        missing = [str(step) for step in self.steps if step >= self._now]
+        if missing:
+            warnings.warn(f"foregather_torch: not ended by step(), so not recorded or not whole: step {', '.join(missing)}", stacklevel=2)
 
     def _begin_step(self):
         if self._now not in self.steps or self._now - 1 in self.steps:
@@ -856,7 +999,7 @@ class Recorder:
 
     def _step_numbers(self):
         last = self._first
-        while last + 1 in self.steps and last < self._now:
+        while last + 1 in self.steps and last + 1 < self._now:
             last += 1
         return f"{self._first}" if last == self._first else f"{self._first}-{last}"
 

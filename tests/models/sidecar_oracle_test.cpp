@@ -19,10 +19,11 @@ namespace {
 const std::string kFolder = source_dir() + "/tests/oracles/data/sidecar/";
 constexpr std::int64_t kStep = 3;  // the recorded one
 
-const std::vector<std::string> kCases{
-    "ddp",       "fsdp1",           "fsdp1_bf16",         "fsdp1_tied_flat",
-    "fsdp2",     "fsdp2_bf16_keep", "fsdp2_checkpointed", "fsdp2_encoder",
-    "fsdp2_tied"};
+const std::vector<std::string> kCases{"ddp",           "ddp_frozen",      "fsdp1",
+                                      "fsdp1_bf16",    "fsdp1_frozen",    "fsdp1_tied_flat",
+                                      "fsdp2",         "fsdp2_bf16_keep", "fsdp2_checkpointed",
+                                      "fsdp2_encoder", "fsdp2_frozen",    "fsdp2_list",
+                                      "fsdp2_tied"};
 
 template <class Value>
 Value required_value(Result<Value> result) {
@@ -48,12 +49,14 @@ std::string row(std::string_view scope, Phase phase, OpKind kind, Bytes bytes,
                      foregather::name(kind), bytes, ranks);
 }
 
+bool is_ddp(const std::string& name) { return name.starts_with("ddp"); }
+
 // DDP reduces buckets, which are of no module; the list form says nothing of the group.
 std::vector<std::string> predicted_rows(const std::string& name) {
   std::vector<std::string> rows;
   for (const tasks::CollectiveFigure& figure : sidecar_prediction(name).summary.collectives)
     rows.push_back(row(figure.scope, figure.phase, figure.kind, figure.bytes,
-                       name == "ddp" ? 0 : figure.ranks));
+                       is_ddp(name) ? 0 : figure.ranks));
   return rows;
 }
 
@@ -64,7 +67,7 @@ std::vector<std::string> recorded_rows(const std::string& name) {
     REQUIRE(each.bytes);
     if (each.step == kStep)
       rows.push_back(
-          row(name == "ddp" ? "-" : each.scope, each.phase, each.kind, *each.bytes, each.ranks));
+          row(is_ddp(name) ? "-" : each.scope, each.phase, each.kind, *each.bytes, each.ranks));
   }
   return rows;
 }

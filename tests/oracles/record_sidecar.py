@@ -136,7 +136,27 @@ def checkpointed2():
     return sharded2(model, model.layers)
 
 
+def listed2():
+    """Tied ends as one unit, and a root that is gathered again."""
+    model = Decoder(2, True)
+    for layer in model.layers:
+        fully_shard(layer, mesh=init_device_mesh("cpu", (WORLD,)))
+    fully_shard([model.embed, model.norm, model.head], mesh=init_device_mesh("cpu", (WORLD,)))
+    return fully_shard(model, mesh=init_device_mesh("cpu", (WORLD,)), reshard_after_forward=True)
+
+
+def frozen(wrap, model, *parts):
+    """Without gradients of the parameters whose names have one of the parts."""
+    for name, p in model.named_parameters():
+        p.requires_grad = not any(part in name for part in parts)
+    return wrap(model)
+
+
 CASES = {
+    "fsdp2_list": listed2,
+    "fsdp2_frozen": lambda: frozen(lambda m: sharded2(m, m.layers), Decoder(2, False), "attention", "embed", "positions"),
+    "fsdp1_frozen": lambda: frozen(lambda m: sharded1(m, {Block}, use_orig_params=False), Decoder(2, False), "layers.0."),
+    "ddp_frozen": lambda: frozen(lambda m: nn.parallel.DistributedDataParallel(m, bucket_cap_mb=0.001), Encoder(), "layers.0", "into"),
     "fsdp2": lambda: decoder2(ends=True),
     "fsdp2_tied": lambda: decoder2(tied=True),
     "fsdp2_bf16_keep": lambda: decoder2(mixed=BF16, reshard_after_forward=False),
