@@ -188,6 +188,11 @@ Result<RecordedSource> load_recorded(const std::vector<std::string>& paths,
   auto rebuilt = rebuild::rebuild(recordings, {step});
   if (!rebuilt) return tl::unexpected(rebuilt.error());
   std::vector<std::string> warnings = std::move(read->warnings);
+  if (read->are_runs && read->is_predicted)
+    warnings.push_back(fmt::format(
+        "{}: is a prediction: its ops are replayed as they ran, without memory and with "
+        "less of collectives than what it was predicted from says: simulate that",
+        recordings.front()->source));
   const std::vector<std::int64_t> steps = rebuild::steps_of(*recordings.front());
   if (!step && !read->are_runs && steps.size() > 1)
     warnings.push_back(

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 
 #include <catch2/catch.hpp>
@@ -60,4 +61,19 @@ TEST_CASE("a stored prediction is simulated with the files it was made with, or 
   run::Run older = outcome->run;
   older.about.inputs.clear();
   CHECK(again(test::written(scratch.path("older.db"), older)).has_value());
+}
+
+TEST_CASE("a stored prediction of a recording is replayed with a warning") {
+  const test::Scratch scratch;
+  const auto outcome = again(test::source_dir() + "/tests/golden/inputs/kineto_small.json");
+  if (!outcome) FAIL(outcome.error().text());
+  const std::string database = test::written(scratch.path("replayed.db"), outcome->run);
+  const auto replayed = again(database);
+  if (!replayed) FAIL(replayed.error().text());
+  const std::vector<std::string>& warnings = replayed->summary.warnings;
+  CHECK(std::ranges::count(
+            warnings,
+            database +
+                ": is a prediction: its ops are replayed as they ran, without memory and with less "
+                "of collectives than what it was predicted from says: simulate that") == 1);
 }
