@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/plan/trainable.h"
+
 namespace foregather::plan {
 
 namespace {
@@ -78,6 +80,23 @@ std::uint32_t renumber(std::vector<std::uint32_t>& unit_of) {
   return static_cast<std::uint32_t>(numbers.size() + 1);
 }
 
+/// Those of a unit of modules that are no blocks, as PyTorch names such a list ("model.norm,
+/// lm_head"); the first module where they are many (vision towers).
+std::string path_of_ends(const Model& model, const std::vector<std::uint32_t>& modules) {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> names;
+  for (const std::uint32_t m : modules)
+    for (const Parameter& parameter : tape_of(model, m).parameters) {
+      const std::string& path = model.modules[m].path;
+      std::string name = (path.empty() ? path : path + '.') + module_of(parameter.name);
+      if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+    }
+  if (names.empty() || names.size() > kMost) return model.modules[modules.front()].path;
+  std::string path;
+  for (const std::string& name : names) path += (path.empty() ? "" : ", ") + name;
+  return path;
+}
+
 /// Units of repeated blocks and the ends.
 void add_flat_units(const Model& model, Wrap wrap, TiedUnits tied, ShardLayout& layout) {
   layout.unit_of_module = wrapped_by(model, wrap);
@@ -88,13 +107,15 @@ void add_flat_units(const Model& model, Wrap wrap, TiedUnits tied, ShardLayout& 
   const auto modules = static_cast<std::uint32_t>(model.modules.size());
   layout.units.resize(renumber(layout.unit_of_module));
   layout.units[0].last_module = modules - 1;
-  for (std::uint32_t m = modules; m-- > 0;) {
-    if (layout.unit_of_module[m] == 0) continue;
-    layout.units[layout.unit_of_module[m]].first_module = m;
-    layout.units[layout.unit_of_module[m]].path = model.modules[m].path;
+  std::vector<std::vector<std::uint32_t>> members(layout.units.size());
+  for (std::uint32_t m = 0; m < modules; ++m) members[layout.unit_of_module[m]].push_back(m);
+  for (std::size_t u = 1; u < layout.units.size(); ++u) {
+    UnitPlan& unit = layout.units[u];
+    unit.first_module = members[u].front();
+    unit.last_module = members[u].back();
+    const Module& first = model.modules[unit.first_module];
+    unit.path = first.is_block ? first.path : path_of_ends(model, members[u]);
   }
-  for (std::uint32_t m = 0; m < modules; ++m)
-    if (layout.unit_of_module[m] != 0) layout.units[layout.unit_of_module[m]].last_module = m;
 }
 
 /// The loss, a tree's last module, is outside of the root.

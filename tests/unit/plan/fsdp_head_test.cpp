@@ -49,6 +49,32 @@ std::vector<std::string> gathers_and_loss(Strategy strategy, bool loss_in_call,
 
 }  // namespace
 
+TEST_CASE("units of the ends are named as PyTorch names lists of modules") {
+  const auto units = [](const ModelConfig& config) {
+    Workload workload = toy_workload(2);
+    workload.parallel.wrap = Wrap::block_embed_head;
+    const auto graph = lower(build_model(config, workload.train), workload);
+    REQUIRE(graph);
+    std::vector<std::pair<std::string, std::int64_t>> found;
+    for (const Unit& unit : graph->units)
+      if (const std::string scope(graph->text(graph->at(unit.scope).name));
+          scope.find(".layers.") == std::string::npos && scope.find(".h.") == std::string::npos)
+        found.emplace_back(scope, unit.parameters);
+    return found;
+  };
+  using Units = std::vector<std::pair<std::string, std::int64_t>>;
+  ModelConfig llama = sample("tiny_llama");
+  llama.tied_embeddings = false;
+  const std::int64_t table = llama.vocab * llama.hidden;
+  CHECK(units(llama) ==
+        Units{{"model.embed_tokens", table}, {"model.norm, lm_head", table + llama.hidden}});
+  llama.tied_embeddings = true;
+  CHECK(units(llama) == Units{{"model.embed_tokens, model.norm, lm_head", table + llama.hidden}});
+  const ModelConfig gpt2 = sample("gpt2");
+  CHECK(units(gpt2) == Units{{"transformer.wte, transformer.wpe, transformer.ln_f, lm_head",
+                              (gpt2.vocab + gpt2.max_positions + 2) * gpt2.hidden}});
+}
+
 TEST_CASE("the head's unit is gathered again behind the loss's backward") {
   for (const Strategy strategy : {Strategy::fsdp1, Strategy::fsdp2}) {
     const std::vector<std::string> inside = gathers_and_loss(strategy, true);
