@@ -170,14 +170,13 @@ class _Tree:
             return
         if not trained:
             return self.note("no parameter is trained: all are written as if they were")
-        has = lambda name, part: name.startswith(part[1:]) if part[0] == "^" else part in name
         for name in trained:
-            if any(has(name, part) for part in self.trainable):
+            if any(_has_part(name, part) for part in self.trainable):
                 continue
             parts = name.split(".")
             parts = ["^" + ".".join(parts[:n]) + "." for n in range(1, len(parts))] + parts
-            parts = [part for part in parts if not any(has(other, part) for other in frozen)]
-            self.trainable.append(max(parts, key=lambda part: sum(has(other, part) for other in trained), default="^" + name))
+            parts = [part for part in parts if not any(_has_part(other, part) for other in frozen)]
+            self.trainable.append(max(parts, key=lambda part: sum(_has_part(other, part) for other in trained), default="^" + name))
 
     # Modules ---------------------------------------------------------------------------------------------------------
 
@@ -379,6 +378,11 @@ class _Tree:
             self.notes.append(text)
 
 
+def _has_part(name, part):
+    """As train.trainable says it."""
+    return name.startswith(part[1:]) if part[0] == "^" else part in name
+
+
 def _is_matmul(module, name):
     """Is each row multiplied by this parameter?"""
     if isinstance(module, nn.MultiheadAttention):
@@ -487,7 +491,7 @@ def _parallel_fsdp2(model, tree):
         if not getattr(_fsdp2_state(found[0][0]), "_auto_reshard_after_forward", True):
             keys["reshard_after_forward"] = True
     _note_fsdp2(found, tree)
-    if type(group.offload_policy).__name__ == "CPUOffloadPolicy":
+    if type(getattr(group, "offload_policy", None)).__name__ == "CPUOffloadPolicy":
         keys["offload"] = "all"
     policy = group.fsdp_params[0].mp_policy
     if policy.param_dtype and not policy.reduce_dtype:
@@ -514,7 +518,7 @@ def _note_fsdp2(found, tree):
         tree.note("what is prefetched is set by hand: written as by itself")
     if any(not getattr(g, "reshard_after_backward", True) for _, g in found):
         tree.note("parameters are kept after the backward: here all are gathered anew in each step")
-    if any(p.is_dtensor for _, g in found for p in g.fsdp_params):
+    if any(getattr(p, "is_dtensor", False) for _, g in found for p in g.fsdp_params):
         tree.note("tensor parallelism is not in here: parameters are written whole, and its collectives are left out")
     if tree.is_root_wrapped:
         _note_ignored(tree, lambda module, name: not isinstance(module._parameters.get(name), DTensor))
