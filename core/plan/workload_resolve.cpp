@@ -86,11 +86,13 @@ void resolve_sdpa(Workload& workload, const ModelConfig& model) {
   Attention& attention = workload.train.attention;
   if (model.has_sdpa || attention != Attention::sdpa) return;
   attention = Attention::eager;
-  workload.warnings.push_back(fmt::format(
-      "{}: no fused SDPA runs the attention of {} in transformers: eager attention{}",
-      workload.place_of({"train.attention", "model.config"}), model.model_type,
-      workload.train.compute == DType::f32 ? ""
-                                           : ", which train.attention = \"flash\" goes around"));
+  // Their FlashAttention is told of no ALiBi (BLOOM and MPT have none at all).
+  const bool has_flash =
+      workload.train.compute != DType::f32 && model.positions != ModelConfig::Positions::alibi;
+  workload.warnings.push_back(
+      fmt::format("{}: no fused SDPA runs the attention of {} in transformers: eager attention{}",
+                  workload.place_of({"train.attention", "model.config"}), model.model_type,
+                  has_flash ? ", which train.attention = \"flash\" goes around" : ""));
 }
 
 // No SDPA knows sinks (GptOssPreTrainedModel, _supports_sdpa): a FlashAttention does, in 16 bits.

@@ -65,6 +65,9 @@ TEST_CASE("attention: Gemma 2 has no SDPA, and says so") {
   const Workload wide = workload_of(gemma2, {"train.precision=fp32"});
   CHECK(wide.train.attention == Attention::eager);
   CHECK(wide.warnings.at(0).find("flash") == std::string::npos);  // which takes no fp32
+  const Workload alibi = workload_of(config_of("bloom", ", \"n_embed\": 64, \"n_head\": 4"), {});
+  CHECK(alibi.train.attention == Attention::eager);
+  CHECK(alibi.warnings.at(0).find("flash") == std::string::npos);  // which transformers has not
   CHECK(workload_of(gemma2, {"train.attention=flash"}).train.attention == Attention::flash);
   const Workload chosen = workload_of(gemma2, {"train.attention=eager"});
   CHECK(chosen.warnings.empty());
