@@ -76,6 +76,7 @@ TimeRange moved(TimeRange range, Ns by, TimeRange limits) {
 }
 
 std::vector<Tick> ticks(const TimeAxis& axis, double apart) {
+  if (axis.width < 1) return {};
   const double per_pixel = static_cast<double>(axis.range.length()) / axis.width;
   const Ns step = round_step(apart * per_pixel);
   const Ns minor = std::max<Ns>(1, step / 5);

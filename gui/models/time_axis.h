@@ -35,7 +35,7 @@ struct Tick {
   std::string label;  ///< empty: a small one
 };
 /// Round times of the axis, labels at least `apart` pixels from each other. Labels have the unit
-/// and the digits that tell neighbours apart.
+/// and the digits that tell neighbours apart. None on less than a pixel.
 std::vector<Tick> ticks(const TimeAxis& axis, double apart);
 
 }  // namespace foregather::gui

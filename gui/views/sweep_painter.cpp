@@ -134,8 +134,9 @@ void paint_front(DetailLines& lines, const SweepPlot& plot) {
 }  // namespace
 
 SweepScale sweep_scale(const SweepPlot& plot, const QRectF& area) {
-  return sweep_scale(plot, area.left() + kLeft, area.top() + kAbove, area.width() - kLeft - kRight,
-                     area.height() - kAbove - kBottom);
+  return sweep_scale(plot, area.left() + kLeft, area.top() + kAbove,
+                     std::max(1.0, area.width() - kLeft - kRight),
+                     std::max(1.0, area.height() - kAbove - kBottom));
 }
 
 void paint_sweep(QPainter& painter, const QRectF& area, const SweepPlot& plot, const Theme& theme) {

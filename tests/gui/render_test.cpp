@@ -113,6 +113,17 @@ TEST_CASE("render: a sweep is its plot, with the points of its front") {
   CHECK(svg == text_of_svg(folder, sweep + " --view sweep"));
 }
 
+TEST_CASE("render: a sweep has a picture of the least size, too") {
+  const test::Scratch folder;
+  const std::string sweep = test::swept(folder);
+  for (const char* size : {"200x200", "210x200", "220x200"}) {
+    CAPTURE(size);
+    const Outcome outcome = rendered(sweep + " --size " + size + " -o " + folder.path("least.svg"));
+    CHECK(outcome.code == 0);
+    CHECK(outcome.output.empty());
+  }
+}
+
 TEST_CASE("render: a sweep that knows nothing of memory has its points at the foot") {
   const std::vector<run::SweepPoint> points{swept_point({""}, 7'000'000),
                                             swept_point({"links:2"}, 5'000'000)};

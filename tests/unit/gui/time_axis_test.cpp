@@ -44,6 +44,8 @@ TEST_CASE("axis: ticks are round, apart and told apart") {
   const auto close = ticks({{5'000'000'000, 5'000'000'010}, 1000}, 100);
   CHECK(close.front().label == "5.000000000 s");
   CHECK(close.back().label == "5.000000010 s");
+  CHECK(ticks({{0, 1'000'000}, 0}, 90).empty());
+  CHECK(ticks({{0, 1'000'000}, -8}, 90).empty());
   rc::prop("unique labels", [](std::int32_t at, std::uint16_t scale, std::uint8_t shift) {
     const Ns begin = Ns{at} * 500, length = (Ns{scale} + 1) << (shift % 24U);
     std::vector<std::string> seen;
