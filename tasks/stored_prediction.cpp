@@ -1,6 +1,7 @@
 #include "tasks/stored_prediction.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "core/store/location.h"
 #include "core/store/reader.h"
@@ -10,26 +11,30 @@
 namespace foregather::tasks {
 namespace {
 
-// Lines "--set X" and "--what-if Y".
-void prepend_options(std::string_view options, SimulateRequest& request) {
-  std::vector<std::string> sets, passes;
-  while (!options.empty()) {
-    const std::string_view line = options.substr(0, options.find('\n'));
-    options.remove_prefix(std::min(line.size() + 1, options.size()));
-    constexpr std::string_view kSet = "--set ", kWhatIf = "--what-if ";
-    if (line.starts_with(kSet)) sets.emplace_back(line.substr(kSet.size()));
-    if (line.starts_with(kWhatIf)) passes.emplace_back(line.substr(kWhatIf.size()));
-  }
-  request.sets.insert(request.sets.begin(), sets.begin(), sets.end());
-  request.what_if.insert(request.what_if.begin(), passes.begin(), passes.end());
-}
-
 bool is_of_workload(const run::RunInfo& about) {
   const auto kind = sniff(about.source_text, about.source);
   return about.kind == run::RunKind::predicted && kind && *kind == SourceKind::workload;
 }
 
 }  // namespace
+
+void prepend_options(std::string_view options, SimulateRequest& request) {
+  std::vector<std::string> sets, passes;
+  while (!options.empty()) {
+    const std::string_view line = options.substr(0, options.find('\n'));
+    options.remove_prefix(std::min(line.size() + 1, options.size()));
+    constexpr std::string_view kSet = "--set ", kWhatIf = "--what-if ", kStep = "--step ";
+    if (line.starts_with(kSet)) sets.emplace_back(line.substr(kSet.size()));
+    if (line.starts_with(kWhatIf)) passes.emplace_back(line.substr(kWhatIf.size()));
+    std::int64_t step = 0;
+    if (line.starts_with(kStep) && !request.sources.step &&
+        std::from_chars(line.data() + kStep.size(), line.data() + line.size(), step).ec ==
+            std::errc())
+      request.sources.step = step;
+  }
+  request.sets.insert(request.sets.begin(), sets.begin(), sets.end());
+  request.what_if.insert(request.what_if.begin(), passes.begin(), passes.end());
+}
 
 bool ask_as_predicted(const run::RunInfo& about, SimulateRequest& request) {
   if (!is_of_workload(about)) return false;

@@ -2,12 +2,17 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
 #include "tasks/simulate.h"
 
 namespace foregather::tasks {
+
+/// Asks for what a run's options say, lines "--step N", "--set X" and "--what-if Y": the sets and
+/// passes before the request's own, the step where it names none.
+void prepend_options(std::string_view options, SimulateRequest& request);
 
 /// Where a run was predicted from a workload: asks for that workload, as the run has it, with the
 /// run's --set and --what-if before the request's own. Its files must be those that it was

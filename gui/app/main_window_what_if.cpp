@@ -81,9 +81,10 @@ void MainWindow::turn_knobs() {
     below = *chosen;
   else if (what_if_.is_turned() || baseline_->location != opened_.location)
     below = baseline_;
-  resimulation_->start([this, asked = what_if_, below = std::move(below), post = post_,
-                        round = what_if_round_]() mutable {
-    auto made = resimulate(asked, std::move(below));
+  resimulation_->start([this, asked = what_if_, opened = opened_, below = std::move(below),
+                        post = post_, round = what_if_round_]() mutable {
+    auto made = asked.is_turned() ? resimulate(asked, std::move(below))
+                                  : laid_over(std::move(opened), std::move(below));
     post([this, made = std::move(made), round]() mutable {
       if (round == what_if_round_) show_resimulated(std::move(made));
     });

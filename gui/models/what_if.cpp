@@ -37,22 +37,23 @@ Result<plan::Workload> workload_of(const WhatIfSource& source,
   return workload;
 }
 
+Ns length(run::RunView run, run::StepRow step) {
+  return run.steps[step.row()].end - run.steps[step.row()].begin;
+}
+
 WhatIfFigures figures_of(run::RunView run, std::optional<std::int64_t> number) {
   WhatIfFigures figures;
   figures.is_oom = !run.failures.empty();
   run::StepRow slowest;
-  const auto length = [&](run::StepRow step) {
-    return run.steps[step.row()].end - run.steps[step.row()].begin;
-  };
   for (std::size_t c = 0; c < run.classes.size(); ++c) {
     const run::StepRow step = compare::step_to_compare(run, run::ClassRow(c), number);
     if (!step) continue;
-    if (!slowest || length(step) > length(slowest)) slowest = step;
+    if (!slowest || length(run, step) > length(run, slowest)) slowest = step;
     const Bytes peak = run.steps[step.row()].peak_reserved;
     if (peak > figures.peak.value_or(0)) figures.peak = peak;
   }
   if (!slowest || figures.is_oom) return figures;
-  figures.step = length(slowest);
+  figures.step = length(run, slowest);
   figures.exposed = compare::busy_times(run, slowest).exposed;
   return figures;
 }
@@ -62,17 +63,40 @@ WhatIfFigures figures_of(run::RunView run, std::optional<std::int64_t> number) {
 WhatIfFigures what_if_figures(run::RunView run) { return figures_of(run, std::nullopt); }
 
 WhatIfFigures what_if_figures(const run::Run& run, const run::Run& beside) {
-  if (!compare::meets_all_steps(beside, run))
-    return figures_of(run, compare::replayed_step(beside));
+  if (!compare::meets_all_steps(beside, run)) {
+    WhatIfFigures figures = figures_of(run, compare::replayed_step(beside));
+    figures.is_of_all_steps = compare::meets_all_steps(run, beside);
+    return figures;
+  }
   run::Run joined = run;
   compare::join_steps(joined);
-  return what_if_figures(joined);
+  WhatIfFigures figures = what_if_figures(joined);
+  figures.is_of_all_steps = true;
+  return figures;
+}
+
+std::optional<std::int64_t> step_to_turn(run::RunView measured) {
+  if (measured.steps.size() <= measured.classes.size()) return std::nullopt;
+  run::StepRow slowest;
+  for (std::size_t c = 0; c < measured.classes.size(); ++c) {
+    const run::StepRow step = compare::step_to_compare(measured, run::ClassRow(c), std::nullopt);
+    if (!step) return std::nullopt;
+    if (!slowest || length(measured, step) > length(measured, slowest)) slowest = step;
+  }
+  const std::uint32_t number = measured.steps[slowest.row()].number;
+  for (std::size_t c = 0; c < measured.classes.size(); ++c)
+    if (std::ranges::none_of(measured.steps, [&](const run::StepInfo& step) {
+          return step.rank_class == run::ClassRow(c) && step.number == number;
+        }))
+      return std::nullopt;
+  return number;
 }
 
 std::string difference_text(const WhatIfFigures& now, const WhatIfFigures& baseline) {
-  std::vector<std::string> found{figure("step", now.step, baseline.step, format_time),
-                                 figure("exposed", now.exposed, baseline.exposed, format_time),
-                                 figure("peak", now.peak, baseline.peak, format_bytes)};
+  std::vector<std::string> found{
+      figure(now.is_of_all_steps ? "all steps" : "step", now.step, baseline.step, format_time),
+      figure("exposed", now.exposed, baseline.exposed, format_time),
+      figure("peak", now.peak, baseline.peak, format_bytes)};
   if (now.is_oom) found.insert(found.begin(), "out of memory");
   std::erase(found, std::string());
   return fmt::format("{}", fmt::join(found, ", "));
@@ -161,6 +185,7 @@ std::vector<std::string> WhatIf::passes() const {
 std::string WhatIf::command_line() const {
   if (empty()) return {};
   std::string line = "foregather simulate " + shell_word(source_.location);
+  if (source_.step) line += fmt::format(" --step {}", *source_.step);
   for (const std::string& set : sets()) line += " --set " + shell_word(set);
   for (const std::string& pass : passes()) line += " --what-if " + shell_word(pass);
   return line;

@@ -10,6 +10,7 @@
 #include "core/base/result.h"
 #include "core/run/run.h"
 #include "gui/models/knobs.h"
+#include "gui/models/session.h"
 
 namespace foregather::gui {
 
@@ -20,12 +21,16 @@ struct WhatIfSource {
   std::string workload_path;            ///< for relative paths
   /// That the run was predicted with.
   std::vector<std::string> stored_sets, stored_passes;
-  /// Before what is turned: the settings of a sweep's point.
+  /// Before what is turned: the settings of a sweep's point, or those of `predicted`.
   std::vector<std::string> sets, passes;
   bool is_recorded = false;  ///< a recording, of a machine that it names
   bool is_text = false;      ///< what is simulated is `workload`, whatever the file has now
   /// Files that the workload was read with, where it is stored: paths and digests.
   std::vector<std::pair<std::string, std::string>> inputs = {};
+  std::optional<std::int64_t> step = {};  ///< of a recording: the one that is simulated
+  /// What the source must predict with `sets` and `passes` alone: it is no workload, whose text a
+  /// run has, and may have changed.
+  std::optional<OpenRun> predicted = {};
 };
 
 /// The figures that stay in view. Those of `simulate --json`: steady step of the slowest rank,
@@ -34,13 +39,19 @@ struct WhatIfFigures {
   std::optional<Ns> step, exposed;  ///< absent: out of memory
   std::optional<Bytes> peak;        ///< absent: the source says nothing of memory
   bool is_oom = false;
+  bool is_of_all_steps = false;  ///< of a recording that has several
+  friend bool operator==(const WhatIfFigures&, const WhatIfFigures&) = default;
 };
 WhatIfFigures what_if_figures(run::RunView run);
 /// … of the steps that are compared with `beside`: all of a recording where that replays all.
 WhatIfFigures what_if_figures(const run::Run& run, const run::Run& beside);
 
+/// The step of a recording of several that figures are of, the slowest rank's; absent: it has one
+/// alone, or its ranks have no such step in common.
+std::optional<std::int64_t> step_to_turn(run::RunView measured);
+
 /// "step 1.134 s (-8.9 %), exposed 17.4 ms (0.0 %), peak 51.21 GiB (+3.4 %)": and how far that is
-/// from the baseline.
+/// from the baseline. "all steps" where that is what they are of.
 std::string difference_text(const WhatIfFigures& now, const WhatIfFigures& baseline);
 
 /// A source and its knobs. Values are kept by name: a knob that another one takes away (parameters

@@ -18,9 +18,11 @@
 #include "gui/views/timeline_view.h"
 #include "gui/views/what_if_panel.h"
 #include "tests/gui/patience.h"
+#include "tests/support/example_run.h"
 #include "tests/support/places.h"
 #include "tests/support/repetitions.h"
 #include "tests/support/scratch.h"
+#include "tests/support/written_run.h"
 
 using namespace foregather;
 using namespace foregather::gui;
@@ -60,6 +62,31 @@ struct Turning {
 
   MainWindow window;
 };
+
+/// A measurement of two steps, of which the last is compared.
+run::Run two_steps() {
+  run::Run run = test::example_run();
+  run.about.kind = run::RunKind::measured;
+  run.failures.clear();
+  for (run::StepInfo& step : run.steps) step.kind = run::StepKind::other;
+  const std::size_t steps = run.steps.size(), ops = run.ops.size();
+  for (std::size_t s = 0; s < steps; ++s) {
+    run::StepInfo next = run.steps[s];
+    next.number = 2;
+    next.begin += 1000;
+    next.end += 1000;
+    run.add(next);
+  }
+  for (std::size_t i = 0; i < ops; ++i) {
+    run::OpRecord op = run.ops.at(run::OpRow(i));
+    op.step = run::StepRow(op.step.row() + steps);
+    for (Ns* time : {&op.issued, &op.start, &op.transfer, &op.end}) *time += 1000;
+    op.bound_by = run::OpRow();
+    run.add(op);
+  }
+  run::sort_steps(run);
+  return run;
+}
 
 nlohmann::json printed_by(std::string command) {
   const std::string program = "foregather ";
@@ -261,6 +288,76 @@ TEST_CASE("what-if window: a stored prediction is turned with what it was predic
   CHECK(command == "foregather simulate " + stored + " --set train.micro_batch=4");
   const auto peak = printed_by(command)["peak_reserved_bytes"].get<Bytes>();
   CHECK(what_if_figures(turning.window.document()->session.run(0)).peak == peak);
+}
+
+TEST_CASE(
+    "what-if window: with nothing turned the run is as it was opened, measured or predicted") {
+  const test::Scratch folder;
+  const std::string trace = kSamples + "thunder_tied_linear.txt";
+  const std::string predicted = folder.path("predicted.db");
+  printed_by("foregather simulate " + trace + " --what-if scale=gemm:3 -o " + predicted);
+  const std::string measured = test::written(folder.path("measured.db"), two_steps());
+  for (const std::string& file : {predicted, measured}) {
+    CAPTURE(file);
+    Turning turning(file);
+    const run::Run* opened = turning.window.document()->session.open_run(0).run.get();
+    turning.window.run(CommandId::reset_knobs);
+    turning.wait();
+    CHECK(turning.window.document()->session.open_run(0).run.get() == opened);
+    CHECK(turning.window.difference().isEmpty());
+  }
+}
+
+TEST_CASE("what-if window: a prediction of a trace is turned as that trace, with its options") {
+  const test::Scratch folder;
+  const std::string trace = folder.path("trace.txt"), stored = folder.path("stored.db");
+  std::filesystem::copy(kSamples + "thunder_tied_linear.txt", trace);
+  printed_by("foregather simulate " + trace + " --what-if scale=gemm:3 -o " + stored);
+  {
+    Turning turning(stored);
+    QTest::keyClick(&turning.knob<QAbstractSpinBox>("scale=links:"), Qt::Key_Up);
+    turning.wait();
+    turning.window.run(CommandId::copy_command);
+    const std::string command = QApplication::clipboard()->text().toStdString();
+    CHECK(command ==
+          "foregather simulate " + trace + " --what-if scale=gemm:3 --what-if scale=links:2");
+    const auto& session = turning.window.document()->session;
+    REQUIRE(session.sides() == 2);
+    CHECK(what_if_figures(session.run(0)).step ==
+          printed_by(command)["step_time_ns"].get<std::int64_t>());
+  }
+  std::filesystem::copy(kSamples + "thunder_mlp_zero3_forward.txt", trace,
+                        std::filesystem::copy_options::overwrite_existing);
+  {
+    Turning turning(stored);
+    const auto document = turning.window.document();
+    QTest::keyClick(&turning.knob<QAbstractSpinBox>("scale=links:"), Qt::Key_Up);
+    turning.wait();
+    CHECK(turning.window.document() == document);
+    CHECK(turning.window.knobs().message().contains("predicts something else than this run"));
+  }
+  std::filesystem::remove(trace);
+  Turning turning(stored);
+  CHECK(turning.window.knobs().knob("scale=links:") == nullptr);
+  CHECK(turning.window.knobs().message().contains("which cannot be read"));
+}
+
+TEST_CASE("what-if window: of a recording of several steps the one that is shown is turned") {
+  const test::Scratch folder;
+  const std::string measured = test::written(folder.path("measured.db"), two_steps());
+  Turning turning(measured);
+  const Ns step = *what_if_figures(turning.window.document()->session.run(0)).step;
+  QTest::keyClick(&turning.knob<QAbstractSpinBox>("scale=links:"), Qt::Key_Up);
+  turning.wait();
+  turning.window.run(CommandId::copy_command);
+  const std::string command = QApplication::clipboard()->text().toStdString();
+  CHECK(command == "foregather simulate " + measured + " --step 2 --what-if scale=links:2");
+  const auto& session = turning.window.document()->session;
+  REQUIRE(session.sides() == 2);
+  CHECK(what_if_figures(session.run(1)).step == step);
+  CHECK(turning.window.difference().startsWith("step "));
+  CHECK(what_if_figures(session.run(0)).step ==
+        printed_by(command)["step_time_ns"].get<std::int64_t>());
 }
 
 TEST_CASE("what-if window: closing while a knob is simulated is clean") {
