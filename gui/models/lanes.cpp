@@ -197,25 +197,59 @@ class LaneBuilder {
     return found;
   }
 
+  struct StreamTime {
+    run::StreamRow stream;
+    Ns time = 0;
+  };
+  // On which streams the ops of a group ran, and how long: of most groups on one.
+  struct StreamTimes {
+    std::vector<StreamTime> first;                           // by group
+    std::map<std::uint32_t, std::vector<StreamTime>> other;  // of groups that have others
+
+    void add(std::uint32_t group, const StreamTime& op) {
+      StreamTime* place = &first[group];
+      if (place->stream && place->stream != op.stream) {
+        auto& others = other[group];
+        const auto known = std::ranges::find(others, op.stream, &StreamTime::stream);
+        place = known == others.end() ? &others.emplace_back() : &*known;
+      }
+      place->stream = op.stream;
+      place->time += op.time;
+    }
+    template <class Visit>
+    void visit(std::uint32_t group, Visit&& visit) const {
+      if (first[group].stream) visit(first[group]);
+      if (const auto found = other.find(group); found != other.end())
+        std::ranges::for_each(found->second, visit);
+    }
+  };
+
+  StreamTimes stream_times(const RankPair& pair, std::size_t side) const {
+    run::RunView run = session_.run(side);
+    const auto& group_of = pair.matching->group_of[side];
+    const std::size_t first = run::ops_of(run, pair.sides[side]->step).first;
+    StreamTimes times;
+    times.first.resize(pair.matching->groups.size());
+    for (std::size_t i = 0; i < group_of.size(); ++i) {
+      const std::size_t row = first + i;
+      times.add(group_of[i], {run.ops.stream[row], run.ops.end[row] - run.ops.transfer[row]});
+    }
+    return times;
+  }
+
   // Which stream of the first run shares most time with which of the second.
   std::map<run::StreamRow, run::StreamRow> partners(std::size_t p) const {
     std::map<run::StreamRow, run::StreamRow> partner;  // of the first run's stream
     const RankPair& pair = session_.pairs()[p];
     if (!pair.matching) return partner;
-    std::array<std::vector<run::StreamRow>, 2> stream_of;  // by group, of its first op
-    for (std::size_t side = 0; side < 2; ++side) {
-      run::RunView run = session_.run(side);
-      const auto& group_of = pair.matching->group_of[side];
-      const std::size_t first = run::ops_of(run, pair.sides[side]->step).first;
-      stream_of[side].resize(pair.matching->groups.size());
-      for (std::size_t i = group_of.size(); i-- > 0;)
-        stream_of[side][group_of[i]] = run.ops.stream[first + i];
-    }
+    const std::array sides{stream_times(pair, 0), stream_times(pair, 1)};
     std::map<std::pair<run::StreamRow, run::StreamRow>, Ns> shared;
-    for (std::size_t g = 0; g < pair.matching->matched; ++g) {
-      const compare::MatchedGroup& group = pair.matching->groups[g];
-      shared[{stream_of[0][g], stream_of[1][g]}] += std::min(group.first_time, group.second_time);
-    }
+    for (std::uint32_t g = 0; g < pair.matching->matched; ++g)
+      sides[0].visit(g, [&](const StreamTime& first) {
+        sides[1].visit(g, [&](const StreamTime& second) {
+          shared[{first.stream, second.stream}] += std::min(first.time, second.time);
+        });
+      });
     // Streams of one name before others: two GPUs may do the same work.
     const auto has_other_name = [&](const std::pair<run::StreamRow, run::StreamRow>& streams) {
       return session_.run(0).text_of(session_.run(0).streams[streams.first.row()].name) !=

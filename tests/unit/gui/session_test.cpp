@@ -161,6 +161,41 @@ TEST_CASE("lanes: streams of one name share a lane before those that share more 
   CHECK(lanes[2].depth(0) * lanes[2].depth(1) > 0);
 }
 
+TEST_CASE(
+    "lanes: ops that meet by phase, over several streams, count for the stream that they ran on") {
+  const auto run_of = [](run::RunKind kind, const char* long_stream, const char* short_stream) {
+    run::Run run;
+    run.about.kind = kind;
+    const auto rank = run.add(run::ClassInfo{run.text("all"), {0}});
+    run::StepInfo step;
+    step.rank_class = rank;
+    step.kind = run::StepKind::steady;
+    step.end = 120;
+    run::OpRecord op;
+    op.step = run.add(step);
+    op.phase = Phase::forward;
+    op.kind = kind == run::RunKind::measured ? OpKind::softmax : OpKind::gemm;
+    const bool is_short_first = kind == run::RunKind::measured;
+    const auto add = [&](const char* stream, Ns begin, Ns end) {
+      op.stream = run.add(run::StreamInfo{rank, run.text(stream), 0});
+      op.issued = op.start = op.transfer = begin;
+      op.end = end;
+      run.add(op);
+    };
+    if (is_short_first) add(short_stream, 0, 10);
+    add(long_stream, 20, 120);
+    if (!is_short_first) add(short_stream, 110, 120);
+    return run;
+  };
+  const Session session = opened({run_of(run::RunKind::predicted, "compute", "copies"),
+                                  run_of(run::RunKind::measured, "stream 7", "stream 20")});
+  REQUIRE(session.pairs()[0].matching->matched == 1);
+  std::vector<std::string> labels;
+  for (const Lane& lane : build_lanes(session))
+    if (!lane.is_host) labels.push_back(lane.label());
+  CHECK(labels == std::vector<std::string>{"compute | stream 7", "copies | stream 20"});
+}
+
 TEST_CASE("lanes: what overlaps goes to further tracks") {
   run::Run run = test::example_run();
   run.ops.start[2] = run.ops.transfer[2] = 105;
