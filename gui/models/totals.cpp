@@ -7,6 +7,15 @@ namespace {
 
 using compare::Interval;
 
+// What is sent during a part of a transfer, of a length; where that is none, all.
+Bytes part_of(Bytes bytes, const Interval& part, Ns length) {
+  if (length <= 0 || part.end - part.begin == length) return bytes;
+  return static_cast<Bytes>(static_cast<double>(bytes) *
+                                static_cast<double>(part.end - part.begin) /
+                                static_cast<double>(length) +
+                            0.5);
+}
+
 RankTotals totals_of(const Session& session, std::size_t side, const RankStep& rank,
                      TimeRange range) {
   run::RunView run = session.run(side);
@@ -30,7 +39,8 @@ RankTotals totals_of(const Session& session, std::size_t side, const RankStep& r
       comm.push_back(clip(run.ops.transfer[i], run.ops.end[i]));
       const Interval wait = clip(run.ops.start[i], run.ops.transfer[i]);
       totals.wait += wait.end - wait.begin;
-      totals.wire_bytes += run.ops.wire_bytes[i];
+      totals.wire_bytes +=
+          part_of(run.ops.wire_bytes[i], comm.back(), run.ops.end[i] - run.ops.transfer[i]);
     }
   }
   const auto computing = compare::united(std::move(compute));

@@ -18,7 +18,8 @@ struct LaneTotals {
   std::array<Ns, 2> busy{};             ///< of overlapping tracks their sum
 };
 
-/// Of one rank of one run. Parts of ops that reach beyond the range do not count, their bytes do.
+/// Of one rank of one run. Parts of ops that reach beyond the range do not count, nor do the bytes
+/// that are sent in them.
 /// Over a whole step the times are those of compare::busy_times().
 struct RankTotals {
   std::int64_t ops = 0;

@@ -307,6 +307,18 @@ TEST_CASE("totals of a whole step are its busy times") {
   CHECK(busy > 0);
 }
 
+TEST_CASE("totals: of a transfer that reaches beyond the range the part in it is sent there") {
+  const Session session = opened({test::example_run()});  // on the axis a transfer from 25 to 40
+  const auto lanes = build_lanes(session);
+  const auto sent = [&](TimeRange range) {
+    return range_totals(session, lanes, {}, {1}, range).pairs[0].sides[0]->wire_bytes;
+  };
+  CHECK(sent({0, 60}) == 3072);
+  CHECK(sent({0, 30}) == 1024);
+  CHECK(sent({30, 60}) == 2048);
+  CHECK(sent({20, 24}) == 0);
+}
+
 TEST_CASE("search finds by scope, phase, kind and source, in any case") {
   const Session session = opened({test::example_run()});
   CHECK(search(session, "").empty());
