@@ -15,6 +15,7 @@
 #include "core/base/text.h"
 #include "gui/app/load.h"
 #include "gui/app/palette.h"
+#include "gui/models/summary.h"
 #include "gui/views/details_panel.h"
 #include "gui/views/lists.h"
 #include "gui/views/picture.h"
@@ -160,20 +161,28 @@ Status MainWindow::save_page(const std::string& path) const {
   });
 }
 
+// What is in sight.
 void MainWindow::copy_table() {
   const QWidget* page = pages_->currentWidget();
+  const auto copy = [this](const QString& text, const char* what, const char* lacks) {
+    if (text.isEmpty()) return message_->setText(QString("nothing to copy: ") + lacks);
+    QApplication::clipboard()->setText(text);
+    message_->setText(QString("copied ") + what);
+  };
   if (page == sweep_) {
     const SweepPlot& plot = *sweep_->plot();
     std::string text = tasks::csv_header(plot.info());
     for (const run::SweepPoint& point : plot.points()) text += tasks::csv_line(point);
-    QApplication::clipboard()->setText(gui::shown(text));
-    message_->setText("copied the points of the sweep");
-    return;
+    return copy(gui::shown(text), "the points of the sweep", "");
   }
-  const bool is_residuals =
-      page == residuals_ || (page == summary_ && document_ && document_->session.sides() > 1);
-  QApplication::clipboard()->setText(is_residuals ? residuals_->csv() : details_->csv());
-  message_->setText(is_residuals ? "copied the residuals" : "copied the details");
+  if (!document_) return copy({}, "", "nothing is open");
+  const bool has_residuals = document_->residuals.all() > 0;
+  if (page == segments_) return copy(segments_->csv(), "the allocation", "no allocation is chosen");
+  if (page == residuals_ || (page == summary_ && has_residuals))
+    return copy(has_residuals ? residuals_->csv() : QString(), "the residuals",
+                "there are no residuals");
+  if (page == summary_) return copy(gui::shown(figures_csv(document_->session)), "the figures", "");
+  copy(details_->csv(), "the details", "nothing is selected");
 }
 
 QString MainWindow::status() const { return message_->text(); }

@@ -4,44 +4,47 @@
 
 #include "core/base/text.h"
 #include "core/run/key.h"
+#include "gui/models/time_axis.h"
 
 namespace foregather::gui {
 namespace {
 
-using Rows = std::vector<std::pair<std::string, std::string>>;
+using Rows = std::vector<Detail>;
+
+void add_start(Ns at, Rows& rows) { rows.push_back({"start", format_position(at), at}); }
 
 void add_bound(run::RunView run, run::OpRow op, Rows& rows) {
   const run::OpRow by = run.ops.bound_by[op.row()];
   std::string text(name(run.ops.reason[op.row()]));
   if (by) text += ": " + run::op_key(run, by);
-  rows.emplace_back("held back by", text);
+  rows.push_back({"held back by", text});
 }
 
 void add_times(const Session& session, std::size_t side, const run::OpRecord& op, Rows& rows) {
-  rows.emplace_back("start", format_time(session.on_axis(side, op.start)));
-  rows.emplace_back("duration", format_time(op.end - op.start));
+  add_start(session.on_axis(side, op.start), rows);
+  rows.push_back({"duration", format_time(op.end - op.start)});
   if (is_collective(op.kind)) {
-    rows.emplace_back("waits for ranks", format_time(op.transfer - op.start));
-    rows.emplace_back("transfer", format_time(op.end - op.transfer));
+    rows.push_back({"waits for ranks", format_time(op.transfer - op.start)});
+    rows.push_back({"transfer", format_time(op.end - op.transfer)});
   }
-  if (op.alone > 0) rows.emplace_back("alone", format_time(op.alone));
+  if (op.alone > 0) rows.push_back({"alone", format_time(op.alone)});
   if (session.knows_launches(side))
-    rows.emplace_back("launched", format_time(op.start - op.issued) + " before");
+    rows.push_back({"launched", format_time(op.start - op.issued) + " before"});
 }
 
 void add_met(const Session& session, const Span& span, Rows& rows) {
   const compare::MatchedGroup* group = session.group_of(span.side, run::OpRow(span.row), span.pair);
   if (group == nullptr) return;
   if (!group->level) {
-    rows.emplace_back("met", "nothing on the other side");
+    rows.push_back({"met", "nothing on the other side"});
     return;
   }
-  rows.emplace_back("met", fmt::format("{} with {} ops by {}", group->first_ops, group->second_ops,
-                                       name(*group->level)));
-  rows.emplace_back(session.word(0), format_time(group->first_time));
-  rows.emplace_back(session.word(1), format_time(group->second_time));
+  rows.push_back({"met", fmt::format("{} with {} ops by {}", group->first_ops, group->second_ops,
+                                     name(*group->level))});
+  rows.push_back({session.word(0), format_time(group->first_time)});
+  rows.push_back({session.word(1), format_time(group->second_time)});
   if (const auto error = relative_error(group->first_time, group->second_time))
-    rows.emplace_back("error", fmt::format("{:+.1f} %", 100 * *error));
+    rows.push_back({"error", fmt::format("{:+.1f} %", 100 * *error)});
 }
 
 }  // namespace
@@ -67,25 +70,25 @@ std::string full_name(const Session& session, const Span& span) {
   return run::op_key(run, run::OpRow(span.row));
 }
 
-std::vector<std::pair<std::string, std::string>> details(const Session& session, const Span& span) {
+std::vector<Detail> details(const Session& session, const Span& span) {
   run::RunView run = session.run(span.side);
   Rows rows{{"run", std::string(name(run.about.kind)) + ", " + run.about.name}};
   if (span.kind == SpanKind::call) {
     const TimeRange range = range_of(session, span);
-    rows.emplace_back("start", format_time(range.begin));
-    rows.emplace_back("duration", format_time(range.length()));
+    add_start(range.begin, rows);
+    rows.push_back({"duration", format_time(range.length())});
     return rows;
   }
   const run::OpRecord op = run.ops.at(run::OpRow(span.row));
-  rows.emplace_back("stream", run.text_of(run.streams[op.stream.row()].name));
+  rows.push_back({"stream", std::string(run.text_of(run.streams[op.stream.row()].name))});
   add_times(session, span.side, op, rows);
   add_bound(run, run::OpRow(span.row), rows);
-  if (op.bytes > 0) rows.emplace_back("bytes", format_bytes(op.bytes));
-  if (op.wire_bytes > 0) rows.emplace_back("sent by a rank", format_bytes(op.wire_bytes));
-  if (op.flops > 0) rows.emplace_back("FLOPs", format_count(op.flops));
+  if (op.bytes > 0) rows.push_back({"bytes", format_bytes(op.bytes)});
+  if (op.wire_bytes > 0) rows.push_back({"sent by a rank", format_bytes(op.wire_bytes)});
+  if (op.flops > 0) rows.push_back({"FLOPs", format_count(op.flops)});
   if (op.source)
-    rows.emplace_back(run.about.kind == run::RunKind::measured ? "kernel" : "source of the time",
-                      run.text_of(op.source));
+    rows.push_back({run.about.kind == run::RunKind::measured ? "kernel" : "source of the time",
+                    std::string(run.text_of(op.source))});
   add_met(session, span, rows);
   return rows;
 }

@@ -1,8 +1,8 @@
 // What is known of one span, in words.
 #pragma once
 
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "gui/models/lanes.h"
@@ -15,8 +15,13 @@ std::vector<std::string> short_names(const Session& session, const Span& span);
 /// The op key; the name of a call.
 std::string full_name(const Session& session, const Span& span);
 
-/// Names and values for a table beside the timeline: times, what held it back, bytes, where its
-/// duration comes from, what it met on the other side.
-std::vector<std::pair<std::string, std::string>> details(const Session& session, const Span& span);
+struct Detail {
+  std::string name, value;
+  std::optional<Ns> at = {};  ///< of a value that is a time of the axis
+};
+
+/// For a table beside the timeline: times, what held it back, bytes, where its duration comes from,
+/// what it met on the other side.
+std::vector<Detail> details(const Session& session, const Span& span);
 
 }  // namespace foregather::gui

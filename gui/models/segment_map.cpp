@@ -238,8 +238,8 @@ std::vector<std::pair<std::string, std::string>> SegmentMap::details(const Sessi
   add("block", format_bytes(binding.block_bytes));
   add("address", fmt::format("{:#x}", binding.address));
   const TimeRange time = blocks_[block].time;
-  add("allocated", binding.from_before ? "before the step" : format_time(time.begin));
-  add("freed", binding.still_bound ? "not in the step" : format_time(time.end));
+  add("allocated", binding.from_before ? "before the step" : format_position(time.begin));
+  add("freed", binding.still_bound ? "not in the step" : format_position(time.end));
   add("lived", format_time(time.length()));
   return rows;
 }

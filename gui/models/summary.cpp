@@ -133,6 +133,21 @@ std::array<Figure, 5> five_figures(const Session& session) {
   return figures;
 }
 
+std::string figures_csv(const Session& session) {
+  std::string out = "figure";
+  for (std::size_t side = 0; side < session.sides(); ++side) out += "," + session.word(side);
+  out += '\n';
+  for (const Figure& figure : five_figures(session)) {
+    std::string name = figure.name;
+    std::ranges::replace(name, ' ', '_');
+    out += name + (figure.unit == Figure::Unit::ns ? "_ns" : "_bytes");
+    for (std::size_t side = 0; side < session.sides(); ++side)
+      out += figure.value[side] ? fmt::format(",{}", *figure.value[side]) : ",";
+    out += '\n';
+  }
+  return out;
+}
+
 std::vector<std::pair<std::string, std::string>> about(const Session& session, std::size_t side) {
   const run::RunInfo& about = session.run(side).about;
   std::vector<std::pair<std::string, std::string>> rows{{"run", about.name},

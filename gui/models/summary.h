@@ -27,6 +27,10 @@ struct Figure {
 /// run the times of its slowest rank and the memory of its largest, as `simulate` has them.
 std::array<Figure, 5> five_figures(const Session& session);
 
+/// The figures as a table, a column a side: name_ns or name_bytes, and numbers; empty where not
+/// known.
+std::string figures_csv(const Session& session);
+
 /// About one run: "predicted by foregather 0.1.0", …: name and value.
 std::vector<std::pair<std::string, std::string>> about(const Session& session, std::size_t side);
 

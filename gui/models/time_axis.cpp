@@ -40,6 +40,16 @@ std::string label_of(Ns time, Ns step, const Unit& unit) {
 
 }  // namespace
 
+std::string format_position(Ns time) {
+  const Unit unit = unit_of({time, time});
+  const Ns whole = std::abs(time) / unit.size, rest = std::abs(time) % unit.size;
+  std::string digits;
+  for (Ns size = unit.size / 10; size > 0; size /= 10)
+    digits += static_cast<char>('0' + rest / size % 10);
+  return fmt::format("{}{}{}{} {}", time < 0 ? "-" : "", whole, digits.empty() ? "" : ".", digits,
+                     unit.name);
+}
+
 Ns TimeAxis::time(double at) const {
   return range.begin +
          static_cast<Ns>(std::floor(at * static_cast<double>(range.length()) / width));

@@ -34,6 +34,9 @@ struct Tick {
   Ns time = 0;
   std::string label;  ///< empty: a small one
 };
+/// When something is on the axis, to the nanosecond: neighbours differ in it. "1.000000042 s".
+std::string format_position(Ns time);
+
 /// Round times of the axis, labels at least `apart` pixels from each other. Labels have the unit
 /// and the digits that tell neighbours apart. None on less than a pixel.
 std::vector<Tick> ticks(const TimeAxis& axis, double apart);

@@ -5,15 +5,30 @@
 #include "core/base/csv.h"
 #include "core/base/text.h"
 #include "gui/models/details.h"
+#include "gui/models/time_axis.h"
 #include "gui/models/totals.h"
 #include "gui/views/theme.h"
 
 namespace foregather::gui {
 namespace {
 
-void add(QTreeWidgetItem* group, const QStringList& cells) {
+constexpr int kCopied = Qt::UserRole;  // what a copied table says in place of the text
+
+QTreeWidgetItem* add(QTreeWidgetItem* group, const QStringList& cells) {
   auto* item = new QTreeWidgetItem(group, cells);
   for (int c = 0; c < cells.size(); ++c) item->setToolTip(c, cells[c]);
+  return item;
+}
+
+void set_position(QTreeWidgetItem* item, int column, Ns at) {
+  item->setData(column, kCopied, QString("%1 ns").arg(at));
+}
+
+void add(QTreeWidgetItem* group, const std::vector<Detail>& rows) {
+  for (const Detail& row : rows) {
+    auto* item = add(group, {shown(row.name), shown(row.value)});
+    if (row.at) set_position(item, 1, *row.at);
+  }
 }
 
 QString time(Ns value) { return shown(format_time(value)); }
@@ -43,6 +58,7 @@ DetailsPanel::DetailsPanel(QWidget* parent) : QTreeWidget(parent) {
 // What is elided stands in the tool tip.
 void DetailsPanel::set_columns(const QStringList& titles, int stretched) {
   clear();
+  is_empty_ = false;
   setHeaderLabels(titles);
   for (int c = 0; c < columnCount(); ++c) {
     setColumnHidden(c, c >= titles.size());
@@ -64,6 +80,7 @@ QTreeWidgetItem* DetailsPanel::group(const QString& title) {
 
 void DetailsPanel::show_selection(const Document* document, const ViewState& view) {
   set_columns({""}, 0);
+  is_empty_ = true;
   if (document == nullptr) return;
   if (view.selected) return show_span(*document, *view.selected);
   if (view.selection) return show_range(*document, view);
@@ -71,15 +88,13 @@ void DetailsPanel::show_selection(const Document* document, const ViewState& vie
 }
 
 void DetailsPanel::show_span(const Document& document, const Span& span) {
-  set_columns({"", "value"}, 1);
+  set_columns({"name", "value"}, 1);
   auto* own = group(shown(full_name(document.session, span)));
-  for (const auto& [what, value] : details(document.session, span))
-    add(own, {shown(what), shown(value)});
+  add(own, details(document.session, span));
   const auto met = document.counterpart(span);
   if (!met) return;
   auto* other = group("met " + shown(full_name(document.session, *met)));
-  for (const auto& [what, value] : details(document.session, *met))
-    add(other, {shown(what), shown(value)});
+  add(other, details(document.session, *met));
 }
 
 void DetailsPanel::show_range(const Document& document, const ViewState& view) {
@@ -92,7 +107,7 @@ void DetailsPanel::show_range(const Document& document, const ViewState& view) {
   for (const RangeTotals::Pair& pair : totals.pairs) {
     auto* rank = group(shown(session.pairs()[pair.pair].title()));
     const auto row = [&](const char* what, auto&& value) {
-      add(rank, {what, of(pair.sides[0], value), of(pair.sides[1], value)});
+      return add(rank, {what, of(pair.sides[0], value), of(pair.sides[1], value)});
     };
     row("ops", [](const RankTotals& of) { return shown(format_count(of.ops)); });
     row("compute", [](const RankTotals& of) { return time(of.compute); });
@@ -104,7 +119,12 @@ void DetailsPanel::show_range(const Document& document, const ViewState& view) {
     row("peak memory", [](const RankTotals& of) {
       return of.peak ? shown(format_bytes(of.peak->second)) : QString();
     });
-    row("… at", [](const RankTotals& of) { return of.peak ? time(of.peak->first) : QString(); });
+    auto* peak = row("… at", [](const RankTotals& of) {
+      return of.peak ? shown(format_position(of.peak->first)) : QString();
+    });
+    for (int side = 0; side < 2; ++side)
+      if (const auto& of = pair.sides[static_cast<std::size_t>(side)]; of && of->peak)
+        set_position(peak, side + 1, of->peak->first);
     for (const LaneTotals& lane : totals.lanes) {
       if (document.lanes[lane.lane].pair != pair.pair) continue;
       QStringList cells{shown(document.lanes[lane.lane].label()) + ": busy"};
@@ -125,7 +145,7 @@ void DetailsPanel::show_holders(const Document& document, std::size_t pair, Ns a
   for (std::size_t side = 0; side < document.session.sides(); ++side) {
     const auto& memory = document.memory[pair][side];
     if (!memory || memory->empty()) continue;
-    auto* own = group(side_title(document.session, side) + " at " + time(at));
+    auto* own = group(side_title(document.session, side) + " at " + shown(format_position(at)));
     const std::vector<Holder> holders = memory->holders(at);
     if (holders.empty()) add(own, {"no allocation is known at this time"});
     for (const Holder& holder : holders)
@@ -136,10 +156,16 @@ void DetailsPanel::show_holders(const Document& document, std::size_t pair, Ns a
 }
 
 QString DetailsPanel::csv() const {
+  if (is_empty_) return {};
   QString out;
   const auto line = [&](const QTreeWidgetItem* item) {
     QStringList cells;
-    for (int c = 0; c < columnCount(); ++c) cells << shown(csv_cell(item->text(c).toStdString()));
+    for (int c = 0; c < columnCount(); ++c) {
+      if (isColumnHidden(c)) continue;
+      const QVariant copied = item->data(c, kCopied);
+      const QString text = copied.isValid() ? copied.toString() : item->text(c);
+      cells << shown(csv_cell(text.toStdString()));
+    }
     out += cells.join(',') + '\n';
   };
   line(headerItem());

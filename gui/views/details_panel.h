@@ -16,12 +16,15 @@ class DetailsPanel final : public QTreeWidget {
   explicit DetailsPanel(QWidget* parent = nullptr);
   void show_selection(const Document* document, const ViewState& view);
   void show_holders(const Document& document, std::size_t pair, Ns time);
-  /// The table as comma-separated values.
+  /// The columns in sight as comma-separated values, times of the axis in nanoseconds. Empty:
+  /// nothing is selected.
   QString csv() const;
 
  private:
   void set_columns(const QStringList& titles, int stretched);
   QTreeWidgetItem* group(const QString& title);
+
+  bool is_empty_ = true;  ///< nothing is selected
   void show_span(const Document& document, const Span& span);
   void show_range(const Document& document, const ViewState& view);
 };

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/csv.h"
 #include "core/base/printable.h"
 #include "gui/views/eliding_box.h"
 #include "gui/views/legend_painter.h"
@@ -265,6 +266,14 @@ void SegmentView::choose(int index) {
   const auto& rank = document_->session.pairs()[place / 2].sides[place % 2];
   details_->setText("\n");
   plane_->set_map(document_, SegmentMap(document_->session, place % 2, *rank), place / 2);
+}
+
+QString SegmentView::csv() const {
+  if (!plane_->chosen()) return {};
+  std::string out = "name,value\n";
+  for (const auto& [what, value] : plane_->map()->details(document_->session, *plane_->chosen()))
+    out += csv_cell(what) + "," + csv_cell(value) + "\n";
+  return shown(out);
 }
 
 void SegmentView::showEvent(QShowEvent* event) {

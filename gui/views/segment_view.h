@@ -97,6 +97,8 @@ class SegmentView final : public QWidget {
   bool has_maps() const { return choice_->count() > 0; }
   SegmentPlane& plane() { return *plane_; }
   QComboBox& choice() { return *choice_; }
+  /// What details() says as a table; empty: nothing is chosen.
+  QString csv() const;
   QString details() const { return details_->text(); }
 
  protected:

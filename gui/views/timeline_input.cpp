@@ -118,7 +118,7 @@ bool TimelineView::event(QEvent* event) {
   QToolTip::showText(help->globalPos(),
                      shown(full_name(document_->session, *span)) + "\n" +
                          shown(format_time(range.length())) + " from " +
-                         shown(format_time(range.begin)),
+                         shown(format_position(range.begin)),
                      this);
   return true;
 }

@@ -1,5 +1,6 @@
 // Addresses over time in the real window.
 #include <QApplication>
+#include <QClipboard>
 #include <QPainter>
 #include <QTabBar>
 #include <QTabWidget>
@@ -99,6 +100,9 @@ TEST_CASE("segment window: a click says which allocation it is") {
   CHECK(plane.heights().first <= largest->at);
   CHECK(plane.heights().second >= largest->at + largest->bytes);
   CHECK(window.segments().details().contains("requested: "));
+  window.run(CommandId::copy_table);
+  CHECK(QApplication::clipboard()->text().startsWith("name,value\n"));
+  CHECK(QApplication::clipboard()->text().contains("requested,"));
   QTest::keyClick(&plane, Qt::Key_Escape);
   CHECK_FALSE(plane.chosen());
   CHECK(window.segments().details().trimmed().isEmpty());

@@ -197,7 +197,34 @@ TEST_CASE("window: a drag selects a range with totals") {
   CHECK(cell(opened.window.details(), "… exposed", 1) == "15 ns");
   CHECK(cell(opened.window.details(), "peak memory", 1) == "1.0 KiB");
   opened.window.run(CommandId::copy_table);
-  CHECK(QApplication::clipboard()->text().contains("compute,30 ns"));
+  const QStringList lines = QApplication::clipboard()->text().split('\n', Qt::SkipEmptyParts);
+  CHECK(lines.filter("compute,30 ns,").size() == 1);
+  for (const QString& line : lines) CHECK(line.count(',') == 2);
+  CHECK(lines.filter("… at,").size() == 2);
+  CHECK(lines.filter("… at,").front().endsWith(" ns"));
+}
+
+TEST_CASE("window: what is copied is what is in sight, and nothing is said so") {
+  Opened opened({test::example_run()});
+  MainWindow& window = opened.window;
+  const auto copied = [&](CommandId page) {
+    window.run(page);
+    QApplication::clipboard()->setText("what was there");
+    window.run(CommandId::copy_table);
+    return QApplication::clipboard()->text();
+  };
+  CHECK(copied(CommandId::show_residuals) == "what was there");
+  CHECK(window.status() == "nothing to copy: there are no residuals");
+  CHECK(copied(CommandId::show_timeline) == "what was there");
+  CHECK(window.status() == "nothing to copy: nothing is selected");
+  CHECK(copied(CommandId::show_summary).startsWith("figure,predicted\nstep_time_ns,"));
+  CHECK(window.status() == "copied the figures");
+  opened.timeline().select(Span{0, SpanKind::op, 2});
+  const QStringList lines = copied(CommandId::show_timeline).split('\n', Qt::SkipEmptyParts);
+  CHECK(lines.front() == "name,value");
+  CHECK(lines.contains("start,40 ns"));
+  CHECK(lines.contains("run,\"predicted, run0\""));
+  CHECK(lines.contains("duration,20 ns"));
 }
 
 TEST_CASE("window: a drag into the memory selects no lane that is scrolled away") {

@@ -28,8 +28,8 @@ run::Run measured_example() {
 }
 
 std::string detail(const Session& session, const Span& span, std::string_view what) {
-  for (const auto& [key, text] : details(session, span))
-    if (key == what) return text;
+  for (const Detail& row : details(session, span))
+    if (row.name == what) return row.value;
   return "absent";
 }
 
@@ -337,6 +337,20 @@ TEST_CASE("details say what an op met") {
   CHECK(detail(session, span, "error") == "-33.3 %");
   CHECK(detail(session, span, "source of the time") == "roofline");
   CHECK(full_name(session, {0, SpanKind::op, 0}) == "r0/s1/m0/layers.0.attn/forward/gemm/0");
+}
+
+TEST_CASE("details say when an op begins to the nanosecond, however late that is") {
+  run::Run run = test::example_run();
+  constexpr Ns kLate = 1'234'567'890;
+  for (auto* column : {&run.ops.issued, &run.ops.start, &run.ops.transfer, &run.ops.end})
+    (*column)[2] += kLate;
+  run.ops.end[2] += 2000;
+  run.steps[0].end += kLate + 2000;
+  const Session session = opened({std::move(run)});
+  CHECK(detail(session, {0, SpanKind::op, 2}, "start") == "1.234567930 s");
+  CHECK(detail(session, {0, SpanKind::op, 2}, "duration") == "2.02 µs");
+  for (const Detail& row : details(session, {0, SpanKind::op, 2}))
+    CHECK(row.at.has_value() == (row.name == "start"));
 }
 
 TEST_CASE("details call what met by the sides that are open") {

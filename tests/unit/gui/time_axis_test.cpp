@@ -58,6 +58,15 @@ TEST_CASE("axis: ticks are round, apart and told apart") {
   });
 }
 
+TEST_CASE("axis: positions are told to the nanosecond") {
+  CHECK(format_position(0) == "0 ns");
+  CHECK(format_position(-999) == "-999 ns");
+  CHECK(format_position(1'042) == "1.042 µs");
+  CHECK(format_position(-25'000'001) == "-25.000001 ms");
+  CHECK(format_position(1'000'000'042) == "1.000000042 s");
+  CHECK(format_position(Ns{1} << 61U) == "2305843009.213693952 s");
+}
+
 TEST_CASE("history: what goes on without a pause is one step, whatever came before it") {
   using namespace std::chrono_literals;
   History<TimeRange> history;
