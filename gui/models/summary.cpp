@@ -39,6 +39,13 @@ Sides representative(const Session& session, std::size_t side) {
   return found;
 }
 
+// Timelines of pipelines say of each op which part of the step it is, and not what it does.
+bool knows_collectives(const Session& session, std::size_t side) {
+  run::RunView run = session.run(side);
+  return session.knows_launches(side) || run.about.world_size < 2 ||
+         std::ranges::any_of(run.ops.kind, [](OpKind kind) { return is_collective(kind); });
+}
+
 std::string hidden_step(const OpenRun& open, const run::StepInfo& step) {
   const std::string number = step.kind == run::StepKind::other
                                  ? fmt::format("step {}", step.number)
@@ -116,8 +123,10 @@ std::array<Figure, 5> five_figures(const Session& session) {
     if (ranks.time->busy.ops > 0 && !is_cut) {
       figures[0].value[side] = step.end - step.begin;
       figures[1].value[side] = ranks.time->busy.compute;
-      figures[2].value[side] = ranks.time->busy.comm;
-      figures[3].value[side] = ranks.time->busy.exposed;
+      if (knows_collectives(session, side)) {
+        figures[2].value[side] = ranks.time->busy.comm;
+        figures[3].value[side] = ranks.time->busy.exposed;
+      }
     }
     memory[side] = &step_of(session.run(side), *ranks.memory);
   }

@@ -24,7 +24,8 @@ struct Figure {
 
 /// Step time, compute, communication, exposed communication and reserved memory (allocated where
 /// reserved is not known): of the first pair where two runs are open, as `compare` has them; of one
-/// run the times of its slowest rank and the memory of its largest, as `simulate` has them.
+/// run the times of its slowest rank and the memory of its largest, as `simulate` has them. What is
+/// communication is not known of a timeline of several ranks that tells no collectives apart.
 std::array<Figure, 5> five_figures(const Session& session);
 
 /// The figures as a table, a column a side: name_ns or name_bytes, and numbers; empty where not

@@ -264,6 +264,25 @@ TEST_CASE("commands: one each, and no key means two things") {
   CHECK(std::adjacent_find(keys.begin(), keys.end()) == keys.end());
 }
 
+TEST_CASE("figures: communication of a timeline that tells no collectives apart is not known") {
+  run::Run run = test::example_run();
+  run.about.kind = run::RunKind::measured;
+  run.failures.clear();
+  run.calls.clear();
+  run.waits.clear();
+  for (OpKind& kind : run.ops.kind) kind = OpKind::other;
+  CHECK(five_figures(opened({run}))[2].text(0) == "0 ns");
+  for (Ns& time : run.ops.issued) time = 0;
+  run.ops.launch = {};
+  run.ops.launch.resize(run.ops.size());
+  const auto figures = five_figures(opened({run}));
+  CHECK(figures[1].value[0].has_value());
+  CHECK(figures[2].text(0) == "not known");
+  CHECK(figures[3].text(0) == "not known");
+  run.about.world_size = 1;
+  CHECK(five_figures(opened({run}))[2].text(0) == "0 ns");
+}
+
 TEST_CASE("figures: a step that ran out of memory has no times") {
   const auto figures = five_figures(opened({test::example_run()}));
   CHECK_FALSE(figures[0].value[0]);
