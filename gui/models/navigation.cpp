@@ -5,6 +5,25 @@
 #include "gui/models/details.h"
 
 namespace foregather::gui {
+namespace {
+
+// No arrow leads to an op of the same stream.
+std::optional<Span> held_back_by(const Document& document, const Span& span) {
+  if (span.kind != SpanKind::op) return std::nullopt;
+  const run::OpRow by = document.session.run(span.side).ops.bound_by[span.row];
+  if (!by) return std::nullopt;
+  return Span{span.side, SpanKind::op, by.row()};
+}
+
+std::optional<Span> held_back_first(const Document& document, const Span& span) {
+  if (span.kind != SpanKind::op) return std::nullopt;
+  const auto& bound_by = document.session.run(span.side).ops.bound_by;
+  const auto found = std::ranges::find(bound_by, run::OpRow(span.row));
+  if (found == bound_by.end()) return std::nullopt;
+  return Span{span.side, SpanKind::op, static_cast<std::uint32_t>(found - bound_by.begin())};
+}
+
+}  // namespace
 
 std::optional<Span> neighbour(const Document& document, const Span& span, bool next) {
   const auto place = document.place_of(span);
@@ -18,17 +37,19 @@ std::optional<Span> neighbour(const Document& document, const Span& span, bool n
 
 std::optional<Span> followed(const Document& document, const Span& span, bool forward) {
   const auto flows = document.flows.of(span);
-  for (const FlowKind kind : {FlowKind::wait, FlowKind::gather, FlowKind::launch})
-    for (const Flow& flow : flows) {
-      if (flow.kind != kind) continue;
-      const bool leads_on =
-          forward ? flow.from == span && flow.to != span : flow.to == span && flow.from != span;
-      if (!leads_on) continue;
-      Span end = forward ? flow.to : flow.from;
-      end.pair = span.pair;
-      return end;
-    }
-  return std::nullopt;
+  const auto along = [&](FlowKind kind) -> std::optional<Span> {
+    for (const Flow& flow : flows)
+      if (flow.kind == kind && (forward ? flow.from : flow.to) == span && flow.from != flow.to)
+        return forward ? flow.to : flow.from;
+    return std::nullopt;
+  };
+  std::optional<Span> end = along(FlowKind::wait);
+  if (!end && !forward) end = held_back_by(document, span);
+  if (!end) end = along(FlowKind::gather);
+  if (!end && forward) end = held_back_first(document, span);
+  if (!end) end = along(FlowKind::launch);
+  if (end) end->pair = span.pair;
+  return end;
 }
 
 Span span_of(const ResidualRow& row) {

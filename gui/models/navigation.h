@@ -12,8 +12,9 @@ namespace foregather::gui {
 /// The span behind (or before) one on its track; absent at the ends.
 std::optional<Span> neighbour(const Document& document, const Span& span, bool next);
 
-/// What held a span back, else what it needed gathered, else its launch; forward: the first one
-/// that it held back. Absent where nothing is known.
+/// What held a span back, on its own stream, too, else what it needed gathered, else its launch;
+/// forward: the first one of another stream that it held back, else what needed it gathered, else
+/// the first one of its own stream. Absent where nothing is known.
 std::optional<Span> followed(const Document& document, const Span& span, bool forward);
 
 /// The measured op of a residual's row, the predicted one where it has none.

@@ -304,6 +304,7 @@ void TimelineView::select_visible() {
 
 void TimelineView::jump_to(const Span& span) {
   if (!document_) return;
+  if (!view_.show[span.side]) change([&](ViewState& view) { view.show[span.side] = true; });
   show_range(range_showing(*document_, span, view_.range));
   select(span);
   set_scroll(scroll_showing(*document_, rows_, span, view_.scroll, lanes_area().height()));

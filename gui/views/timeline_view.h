@@ -45,6 +45,7 @@ class TimelineView final : public QWidget {
   void select(std::optional<Span> span);
   void select_range(std::optional<TimeRange> range, std::vector<std::size_t> lanes);
   void select_visible();
+  /// Where it is seen: its side is shown.
   void jump_to(const Span& span);
   void toggle_mark();
   void toggle_pin();

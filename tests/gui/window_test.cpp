@@ -227,6 +227,27 @@ TEST_CASE("window: what is copied is what is in sight, and nothing is said so") 
   CHECK(lines.contains("duration,20 ns"));
 }
 
+TEST_CASE("window: an op of a run that is hidden is jumped to where it is seen") {
+  Opened opened({test::example_run(), slower(test::example_run())});
+  opened.key(Qt::Key_V);
+  REQUIRE(opened.timeline().view().show == std::array{true, false});
+  opened.key(Qt::Key_N);  // to a measured op
+  CHECK(opened.timeline().view().selected == Span{1, SpanKind::op, 2});
+  CHECK(opened.timeline().view().show == std::array{true, true});
+}
+
+TEST_CASE("window: the keys of arrows go along a stream, too") {
+  run::Run run = test::example_run();
+  run.ops.reason[2] = run::BoundReason::stream;
+  run.ops.bound_by[2] = run::OpRow(0);
+  Opened opened({std::move(run)});
+  opened.timeline().select(Span{0, SpanKind::op, 2});
+  opened.key(Qt::Key_BracketLeft);
+  CHECK(opened.timeline().view().selected == Span{0, SpanKind::op, 0});
+  opened.key(Qt::Key_BracketRight);
+  CHECK(opened.timeline().view().selected == Span{0, SpanKind::op, 2});
+}
+
 TEST_CASE("window: a drag into the memory selects no lane that is scrolled away") {
   Opened opened({test::simulated_tiny({})}, {900, 300});
   TimelineView& timeline = opened.timeline();
