@@ -12,6 +12,7 @@ namespace foregather::gui {
 struct TimeAxis {
   TimeRange range{0, 1};
   double width = 1;
+  double left = 0;  ///< pixels before it
 
   double x(Ns time) const {
     return static_cast<double>(time - range.begin) * width / static_cast<double>(range.length());

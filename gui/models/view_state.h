@@ -10,6 +10,8 @@
 
 namespace foregather::gui {
 
+inline constexpr double kGutter = 176;  ///< pixels of labels left of the axis
+
 /// Which part of a document a view shows: where it goes back to.
 struct ViewPlace {
   TimeRange range{0, 1};
@@ -21,7 +23,8 @@ struct ViewPlace {
 
 /// Plain values: a picture is a function of a document and of this.
 struct ViewState : ViewPlace {
-  double scroll = 0;      ///< of the lanes, in pixels
+  double scroll = 0;  ///< of the lanes, in pixels
+  double gutter = kGutter;
   bool overlay = false;   ///< both sides in one place
   bool path = true;       ///< critical paths lit
   bool by_cause = false;  ///< memory stacked by cause instead of curves

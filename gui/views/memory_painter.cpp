@@ -97,7 +97,8 @@ void paint_limit(QPainter& painter, const QRectF& area, const Scene& scene, std:
   const bool is_inside = static_cast<double>(*limit) <= scale.most;
   const double y = is_inside ? scale.y(*limit) : area.top() + kTop;
   painter.setPen(QPen(scene.theme.alarm, 1.2, Qt::DashLine));
-  if (is_inside) painter.drawLine(QPointF(area.left() + kGutter, y), QPointF(area.right(), y));
+  if (is_inside)
+    painter.drawLine(QPointF(area.left() + scene.view.gutter, y), QPointF(area.right(), y));
   QString text = QString("%1limit %2").arg(is_inside ? "" : "↑ ", shown(format_bytes(*limit)));
   const Session& session = scene.document.session;
   if (sides.size() < session.sides())
@@ -109,8 +110,10 @@ void paint_limit(QPainter& painter, const QRectF& area, const Scene& scene, std:
     if (sides.size() > 1) text += QString("%1 ").arg(QChar(session.letter(side)));
     text += shown(format_bytes(*left));
   }
-  draw_fitting(painter, {area.left() + kGutter + 6, y - 15, area.width() - kGutter - 12, 14},
-               end | Qt::AlignBottom, text);
+  draw_fitting(
+      painter,
+      {area.left() + scene.view.gutter + 6, y - 15, area.width() - scene.view.gutter - 12, 14},
+      end | Qt::AlignBottom, text);
 }
 
 void paint_ooms(QPainter& painter, const QRectF& area, const Scene& scene, const RankMemory& memory,
@@ -127,7 +130,7 @@ void paint_ooms(QPainter& painter, const QRectF& area, const Scene& scene, const
     const QString what =
         QString("no memory for %1 of %2").arg(shown(format_bytes(oom.requested)), shown(oom.name));
     QRectF place(to_left ? x - 310 : x + 10, y - 7, 300, 14);
-    place.setLeft(std::max(place.left(), area.left() + kGutter));
+    place.setLeft(std::max(place.left(), area.left() + scene.view.gutter));
     place.setRight(std::min(place.right(), area.right()));
     // Over the curves, about as wide as the text is in any font.
     const double width =
@@ -142,7 +145,8 @@ void paint_ooms(QPainter& painter, const QRectF& area, const Scene& scene, const
 void paint_labels(QPainter& painter, const QRectF& area, const Scene& scene, std::size_t pair,
                   const Scale& scale, const QString& what) {
   painter.setPen(scene.theme.text);
-  const QRectF gutter(area.left() + 8, area.top() + kTop, kGutter - 84, area.height() - kTop);
+  const QRectF gutter(area.left() + 8, area.top() + kTop, scene.view.gutter - 84,
+                      area.height() - kTop);
   draw_fitting(painter, {gutter.left(), gutter.top(), gutter.width(), 14},
                Qt::AlignLeft | Qt::AlignVCenter,
                shown(scene.document.session.pairs()[pair].title()));
@@ -154,9 +158,9 @@ void paint_labels(QPainter& painter, const QRectF& area, const Scene& scene, std
     const auto bytes = static_cast<Bytes>(scale.most * i / lines);
     const double y = scale.y(bytes);
     painter.setPen(scene.theme.grid);
-    painter.drawLine(QPointF(area.left() + kGutter, y), QPointF(area.right(), y));
+    painter.drawLine(QPointF(area.left() + scene.view.gutter, y), QPointF(area.right(), y));
     painter.setPen(scene.theme.faint);
-    painter.drawText(QRectF(area.left() + kGutter - 82, y - 7, 76, 14),
+    painter.drawText(QRectF(area.left() + scene.view.gutter - 82, y - 7, 76, 14),
                      Qt::AlignRight | Qt::AlignVCenter, shown(format_bytes(bytes)));
   }
 }
@@ -227,9 +231,9 @@ void paint_memory(QPainter& painter, const QRectF& area, const Scene& scene, std
           painter, band, scene, pair, scale,
           scene.view.by_cause ? kind + (memory.causes_inferred() ? ", inferred" : "") : "memory");
     painter.save();
-    painter.setClipRect(
-        QRectF(band.left() + kGutter, band.top(), band.width() - kGutter, band.height()),
-        Qt::IntersectClip);
+    painter.setClipRect(QRectF(band.left() + scene.view.gutter, band.top(),
+                               band.width() - scene.view.gutter, band.height()),
+                        Qt::IntersectClip);
     if (scene.view.by_cause)
       paint_causes(painter, band, scene, memory, scale);
     else

@@ -99,6 +99,19 @@ void paint_nothing(QPainter& painter, const QRectF& area, const Scene& scene,
   painter.drawText(area.adjusted(8, 0, -8, 0), Qt::AlignCenter | Qt::TextWordWrap, shown(why));
 }
 
+// As wide as the longest name of a lane, up to a quarter of the picture: nothing else says the
+// rest.
+double gutter_of(const Scene& scene, double width) {
+  constexpr double kAround = 16, kLetters = 20;
+  const QFontMetrics metrics(picture_font(11));
+  double longest = 0;
+  for (const std::size_t lane : scene.view.order)
+    longest = std::max<double>(
+        longest, metrics.horizontalAdvance(shown(scene.document.lanes[lane].label())) + 1);
+  const double wanted = longest + kAround + (scene.document.session.sides() > 1 ? kLetters : 0);
+  return std::max(kGutter, std::min(wanted, width / 4));
+}
+
 void paint_timeline(QPainter& painter, QRectF rest, const Scene& scene) {
   const TimelineLayout rows = layout(scene.document.lanes, scene.view);
   paint_ruler(painter, {rest.left(), rest.top(), rest.width(), kRulerHeight}, scene);
@@ -214,7 +227,11 @@ void paint_picture(QPainter& painter, const QSizeF& size, const Scene& scene, Pi
   paint_title(painter, {0, 0, size.width(), kTitle}, scene);
   const QRectF rest = whole.adjusted(0, kTitle, 0, 0);
   switch (what) {
-    case PictureOf::timeline: return paint_timeline(painter, rest, scene);
+    case PictureOf::timeline: {
+      ViewState view = scene.view;
+      view.gutter = gutter_of(scene, size.width());
+      return paint_timeline(painter, rest, {scene.document, view, scene.theme});
+    }
     case PictureOf::memory: return paint_memories(painter, rest, scene);
     default: return paint_maps(painter, rest, scene);
   }

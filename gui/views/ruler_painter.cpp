@@ -16,11 +16,11 @@ double crisp(double x) { return std::floor(x) + 0.5; }
 }  // namespace
 
 TimeAxis axis_of(const QRectF& area, const ViewState& view) {
-  return {view.range, std::max(1.0, area.width() - kGutter)};
+  return {view.range, std::max(1.0, area.width() - view.gutter), view.gutter};
 }
 
 double x_of(const QRectF& area, const TimeAxis& axis, Ns time) {
-  return area.left() + kGutter + std::clamp(axis.x(time), 0.0, axis.width);
+  return area.left() + axis.left + std::clamp(axis.x(time), 0.0, axis.width);
 }
 
 void paint_ruler(QPainter& painter, const QRectF& area, const Scene& scene) {
@@ -28,7 +28,7 @@ void paint_ruler(QPainter& painter, const QRectF& area, const Scene& scene) {
   painter.fillRect(area, scene.theme.band);
   painter.setFont(picture_font(11));
   const QFontMetrics metrics(painter.font());
-  double free = area.left() + kGutter;
+  double free = area.left() + axis.left;
   for (const Tick& tick : ticks(axis, kTickApart)) {
     const double x = crisp(x_of(area, axis, tick.time));
     painter.setPen(scene.theme.line);
@@ -44,7 +44,7 @@ void paint_ruler(QPainter& painter, const QRectF& area, const Scene& scene) {
     free = left + width + 8;
   }
   painter.setPen(scene.theme.faint);
-  draw_fitting(painter, {area.left() + 8, area.top(), kGutter - 16, area.height() - 4},
+  draw_fitting(painter, {area.left() + 8, area.top(), axis.left - 16, area.height() - 4},
                Qt::AlignLeft | Qt::AlignVCenter,
                shown(format_time(scene.view.range.length())) + " shown");
 }

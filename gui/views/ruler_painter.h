@@ -11,7 +11,6 @@
 namespace foregather::gui {
 
 inline constexpr double kRulerHeight = 24;
-inline constexpr double kGutter = 176;  ///< labels left of the axis
 
 /// A document, what of it is shown, and in which colours.
 struct Scene {

@@ -29,10 +29,10 @@ void paint_band_names(QPainter& painter, const QRectF& area, const Scene& scene,
     if (bottom - top < kLeastLabel || middle + kLeastLabel / 2 > free_below) continue;
     free_below = middle - kLeastLabel / 2;
     painter.setPen(scene.theme.text);
-    draw_fitting(painter, {area.left() + 8, middle - 8, kGutter - 96, 16},
+    draw_fitting(painter, {area.left() + 8, middle - 8, scene.view.gutter - 96, 16},
                  Qt::AlignLeft | Qt::AlignVCenter, shown(band.name), Qt::ElideMiddle);
     painter.setPen(scene.theme.faint);
-    draw_fitting(painter, {area.left() + kGutter - 86, middle - 8, 80, 16},
+    draw_fitting(painter, {area.left() + scene.view.gutter - 86, middle - 8, 80, 16},
                  Qt::AlignRight | Qt::AlignVCenter, shown(format_bytes(band.bytes)));
   }
 }
@@ -57,8 +57,8 @@ void paint_segments(QPainter& painter, const QRectF& area, const Scene& scene,
   painter.fillRect(area, scene.theme.ground);
   paint_band_names(painter, area, scene, segments);
   const TimeAxis axis = axis_of(area, scene.view);
-  painter.setClipRect(
-      QRectF(area.left() + kGutter, area.top(), area.width() - kGutter, area.height()));
+  painter.setClipRect(QRectF(area.left() + scene.view.gutter, area.top(),
+                             area.width() - scene.view.gutter, area.height()));
   const auto box = [&](TimeRange time, Bytes at, Bytes bytes) {
     const double left = x_of(area, axis, time.begin), right = x_of(area, axis, time.end);
     const double bottom = y_of(area, segments, at), top = y_of(area, segments, at + bytes);

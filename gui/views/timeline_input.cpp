@@ -111,7 +111,7 @@ bool TimelineView::event(QEvent* event) {
   const auto* help = static_cast<QHelpEvent*>(event);
   const auto span = span_under(help->pos());
   if (!span) {
-    QToolTip::hideText();
+    QToolTip::showText(help->globalPos(), name_under(help->pos()), this);  // none hides it
     return true;
   }
   const TimeRange range = range_of(document_->session, *span);

@@ -72,7 +72,8 @@ void TimelinePainter::paint_row(QPainter& painter, const QRectF& area, const Sce
   painter.setPen(scene.theme.grid);
   painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
 
-  const QRectF axis_area(area.left() + kGutter, area.top(), area.width() - kGutter, area.height());
+  const QRectF axis_area(area.left() + scene.view.gutter, area.top(),
+                         area.width() - scene.view.gutter, area.height());
   painter.save();
   painter.setClipRect(axis_area, Qt::IntersectClip);
   if (row.strip_y) paint_strip(painter, area, scene, row);
@@ -86,14 +87,14 @@ void TimelinePainter::paint_row(QPainter& painter, const QRectF& area, const Sce
 
   painter.setPen(scene.theme.text);
   const double sides = scene.document.session.sides() > 1 && !scene.view.overlay ? 20 : 0;
-  draw_fitting(painter, {area.left() + 8, y + 1, kGutter - 16 - sides, row.height - 2},
+  draw_fitting(painter, {area.left() + 8, y + 1, scene.view.gutter - 16 - sides, row.height - 2},
                Qt::AlignLeft | Qt::AlignVCenter, shown(lane.label()), Qt::ElideMiddle);
   if (sides == 0) return;
   painter.setFont(picture_font(9));
   for (std::size_t side = 0; side < 2; ++side) {
     if (!row.shown[side]) continue;
     painter.setPen(scene.theme.side[side]);
-    const QRectF place(area.left() + kGutter - 24,
+    const QRectF place(area.left() + scene.view.gutter - 24,
                        area.top() + row.side_y[side] - scene.view.scroll, 18, row.bar);
     painter.drawText(place, Qt::AlignRight | Qt::AlignVCenter,
                      QString(QChar(scene.document.session.letter(side))));
@@ -230,9 +231,9 @@ void TimelinePainter::paint_links(QPainter& painter, const QRectF& area, const S
 
 void TimelinePainter::paint_labels(QPainter& painter, const QRectF& area, const Scene& scene) {
   painter.save();
-  painter.setClipRect(
-      QRectF(area.left() + kGutter, area.top(), area.width() - kGutter, area.height()),
-      Qt::IntersectClip);
+  painter.setClipRect(QRectF(area.left() + scene.view.gutter, area.top(),
+                             area.width() - scene.view.gutter, area.height()),
+                      Qt::IntersectClip);
   const QFontMetrics metrics(painter.font());
   for (const Label& label : painted_) {
     painter.setOpacity(label.opacity);

@@ -232,6 +232,12 @@ std::optional<Span> TimelineView::span_under(QPointF point) const {
                  time_at(point.x()), slack);
 }
 
+QString TimelineView::name_under(QPointF point) const {
+  if (!document_ || point.x() >= kGutter) return {};
+  const auto lanes = lanes_between(point.y(), point.y());
+  return lanes.empty() ? QString() : shown(document_->lanes[lanes.front()].label());
+}
+
 std::vector<std::size_t> TimelineView::lanes_between(double y, double other) const {
   const QRectF area = lanes_area();
   std::vector<std::size_t> lanes;

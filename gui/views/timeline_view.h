@@ -88,6 +88,8 @@ class TimelineView final : public QWidget {
   void paint_marks(QPainter& painter);
   void set_scroll(double scroll);
   std::optional<Span> span_under(QPointF point) const;
+  /// Of the lane whose name stands there; empty: none.
+  QString name_under(QPointF point) const;
   /// Of those in sight.
   std::vector<std::size_t> lanes_between(double y, double other) const;
   Ns time_at(double x) const;

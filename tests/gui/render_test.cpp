@@ -149,6 +149,14 @@ TEST_CASE("render: points of a front are told by what differs between them") {
     CHECK_THAT(svg, Catch::Contains(text));
 }
 
+TEST_CASE("render: names of lanes have the room that they need, up to a quarter") {
+  const test::Scratch folder;
+  const std::string file = test::source_dir() + "/tests/golden/inputs/pipeline_two.json";
+  const std::string name = ">DP rank [0]/PP rank 1, TP rank 0, dp-comm<";
+  CHECK_THAT(text_of_svg(folder, file + " --size 1600x900"), Catch::Contains(name));
+  CHECK_THAT(text_of_svg(folder, file + " --size 600x900"), !Catch::Contains(name));
+}
+
 TEST_CASE("render: the ranks that are asked for, in tables, too") {
   const test::Scratch folder;
   const std::string both = database(folder, "a.db") + " " + database(folder, "b.db");

@@ -3,6 +3,7 @@
 #include <QClipboard>
 #include <QDialog>
 #include <QFileDialog>
+#include <QHelpEvent>
 #include <QLabel>
 #include <QLineEdit>
 #include <QListWidget>
@@ -11,6 +12,7 @@
 #include <QTabWidget>
 #include <QTableView>
 #include <QTimer>
+#include <QToolTip>
 #include <QTreeWidget>
 #include <QWheelEvent>
 
@@ -246,6 +248,23 @@ TEST_CASE("window: the keys of arrows go along a stream, too") {
   CHECK(opened.timeline().view().selected == Span{0, SpanKind::op, 0});
   opened.key(Qt::Key_BracketRight);
   CHECK(opened.timeline().view().selected == Span{0, SpanKind::op, 2});
+}
+
+TEST_CASE("window: a tool tip has the whole name of a lane") {
+  const std::string name = "a stream whose name says a lot, and at its end what tells it apart";
+  run::Run run = test::example_run();
+  run.streams[0].name = run.text(name);
+  Opened opened({std::move(run)});
+  TimelineView& timeline = opened.timeline();
+  const auto tip = [&](double x, double y) {
+    const QPoint at = QPointF(x, timeline.lanes_area().top() + y).toPoint();
+    QHelpEvent event(QEvent::ToolTip, at, timeline.mapToGlobal(at));
+    QApplication::sendEvent(&timeline, &event);
+    return QToolTip::text().toStdString();
+  };
+  for (const LaneRow& row : timeline.rows().rows)
+    CHECK(tip(20, row.y + row.height / 2) == opened.window.document()->lanes[row.lane].label());
+  CHECK(opened.window.document()->lanes[timeline.rows().rows[1].lane].label() == name);
 }
 
 TEST_CASE("window: a drag into the memory selects no lane that is scrolled away") {
