@@ -40,10 +40,8 @@ Residuals::Residuals(const Session& session) : session_(&session) {
         op = run::OpRow(begin + i);
       }
     }
-    for (std::uint32_t g = 0; g < pair.matching->groups.size(); ++g) {
+    for (std::uint32_t g = 0; g < pair.matching->groups.size(); ++g)
       rows_.push_back({p, g, first[0][g], first[1][g], sources[first[0][g] ? 0 : 1][g]});
-      unmatched_ += pair.matching->groups[g].level ? 0 : 1;
-    }
   }
   filter("", false);
 }
@@ -85,12 +83,15 @@ std::optional<double> Residuals::error(const ResidualRow& row) const {
 void Residuals::filter(const std::string& text, bool met_only) {
   const std::string low = lowered(text);
   shown_.clear();
+  unmatched_ = 0;
   for (std::uint32_t i = 0; i < rows_.size(); ++i) {
     const compare::MatchedGroup& met = group(rows_[i]);
     if (met_only && !met.level) continue;
     if (low.empty() || holds_text(op(rows_[i]), low) || holds_text(name(met.kind), low) ||
-        holds_text(source(rows_[i]), low))
+        holds_text(source(rows_[i]), low)) {
       shown_.push_back(i);
+      unmatched_ += met.level ? 0 : 1;
+    }
   }
   sort(column_, ascending_);
 }

@@ -49,6 +49,7 @@ class Residuals {
   explicit Residuals(const Session& session);
 
   std::size_t all() const { return rows_.size(); }
+  /// Of those shown: groups of one side alone.
   std::size_t unmatched() const { return unmatched_; }
   /// Those that pass the filter, in order; initially all, the largest difference first.
   const std::vector<std::uint32_t>& shown() const { return shown_; }

@@ -59,8 +59,8 @@ void paint_histogram(QPainter& painter, const QRectF& area, const ErrorHistogram
     if (bin % apart == 0) {
       const int percent = static_cast<int>(bin) * 10 - 100;
       const QString sign = percent > 0 ? "+" : "";
-      const QString text = bin == 0    ? "≤ -100 %"
-                           : bin == 20 ? "≥ +100 %"
+      const QString text = bin == 0    ? "≤ -95 %"
+                           : bin == 20 ? "≥ +95 %"
                                        : QString("%1%2 %").arg(sign).arg(percent);
       const double at =
           std::max(area.left(), std::min(x + (width - kText) / 2, area.right() - kText));

@@ -139,8 +139,12 @@ TEST_CASE("residuals: sorted, filtered, counted") {
   CHECK(histogram.measured[5] == 40);
   residuals.filter("ALL_GATHER", false);
   CHECK(residuals.shown().size() == 2);
+  CHECK(residuals.unmatched() == 0);
+  residuals.filter("", false);
+  CHECK(residuals.unmatched() == 2);
   residuals.filter("", true);
   CHECK(residuals.shown().size() == 5);
+  CHECK(residuals.unmatched() == 0);
   residuals.sort(ResidualColumn::error, true);
   CHECK(residuals.row(residuals.shown().back()).second == run::OpRow(2));
   const std::string csv = residuals.csv();
