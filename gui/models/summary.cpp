@@ -92,6 +92,15 @@ void add_dropped(const Session& session, std::vector<Badge>& badges) {
   badges.push_back(std::move(badge));
 }
 
+// Of two runs it says which.
+std::string out_of_memory(const Session& session) {
+  std::string sides;
+  for (std::size_t side = 0; session.sides() > 1 && side < session.sides(); ++side)
+    if (!session.run(side).failures.empty())
+      sides += fmt::format("{}{}", sides.empty() ? "" : ", ", session.letter(side));
+  return sides.empty() ? "out of memory" : sides + ": out of memory";
+}
+
 compare::Side side_of(const Session& session, std::size_t side, const RankPair& pair) {
   const OpenRun& open = session.open_run(side);
   return {*open.run, pair.sides[side]->busy, open.location, open.machine};
@@ -207,7 +216,7 @@ std::vector<Badge> badges(const Session& session) {
         if (std::ranges::find(warnings, caveat) == warnings.end())
           warnings.push_back(std::move(caveat));
   add("out of memory", std::move(ooms));
-  if (!found.empty()) found.front().text = "out of memory";
+  if (!found.empty()) found.front().text = out_of_memory(session);
   add("warning", std::move(warnings));
   add_dropped(session, found);
   add("proxy rank", std::move(proxies));

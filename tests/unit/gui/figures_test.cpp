@@ -241,7 +241,7 @@ TEST_CASE("badges: what met nothing, warnings, ranks that stand for others") {
   REQUIRE(session);
   std::vector<std::string> texts;
   for (const Badge& badge : badges(*session)) texts.push_back(badge.text);
-  CHECK(texts.front() == "out of memory");
+  CHECK(texts.front() == "A, B: out of memory");
   CHECK(texts[1] == "1 warning");
   CHECK(texts[2] == "2,001 dropped events");
   CHECK(std::find(texts.begin(), texts.end(), "1 proxy rank") != texts.end());
@@ -250,6 +250,15 @@ TEST_CASE("badges: what met nothing, warnings, ranks that stand for others") {
   const std::string csv = Residuals(*session).csv();
   CHECK(csv.find("r0|r9/") != std::string::npos);
   CHECK(csv.find(",r0/") != std::string::npos);
+}
+
+TEST_CASE("badges: which of two runs ran out of memory") {
+  run::Run fits = test::example_run();
+  fits.about.kind = run::RunKind::measured;
+  fits.failures.clear();
+  CHECK(badges(opened({test::example_run()})).front().text == "out of memory");
+  CHECK(badges(opened({test::example_run(), fits})).front().text == "P: out of memory");
+  CHECK(badges(opened({fits, test::example_run()})).front().text == "P: out of memory");
 }
 
 TEST_CASE("commands: one each, and no key means two things") {
