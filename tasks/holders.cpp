@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
-#include <unordered_map>
 
 namespace foregather::tasks {
 namespace {
@@ -80,14 +79,20 @@ std::string responsible_frame(const Snapshot& snapshot, traces::StackId stack) {
   return shown_frame(snapshot, *best);
 }
 
+std::string holder_name(const Snapshot& snapshot, traces::StackId stack,
+                        const alloc::BlockLife& life) {
+  const bool is_known = stack && !snapshot.stacks.frames(stack).empty();
+  return is_known || life.born ? responsible_frame(snapshot, stack)
+                               : "(allocated before the window)";
+}
+
 Holders holders_at_peak(const Snapshot& snapshot, std::size_t device, const alloc::Replay& replay) {
-  std::unordered_map<std::uint32_t, std::string> frames;  // by stack
+  // By stack, and whether it was allocated in the window.
+  std::map<std::pair<traces::StackId, bool>, std::string> frames;
   const auto frame_of = [&](const alloc::BlockLife& life) -> const std::string& {
-    static const std::string kBefore = "(allocated before the window)";
     const traces::StackId stack = stack_of(snapshot, device, life);
-    if (!stack && !life.born) return kBefore;
-    auto [entry, is_new] = frames.try_emplace(stack ? stack.row() : ~std::uint32_t{0});
-    if (is_new) entry->second = responsible_frame(snapshot, stack);
+    auto [entry, is_new] = frames.try_emplace({stack, life.born.has_value()});
+    if (is_new) entry->second = holder_name(snapshot, stack, life);
     return entry->second;
   };
   std::map<std::string, Holder> by_frame;

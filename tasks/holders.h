@@ -34,6 +34,11 @@ traces::StackId stack_of(const traces::Snapshot& snapshot, std::size_t device,
 /// package; where there is none, the innermost Python line, else the innermost known one.
 std::string responsible_frame(const traces::Snapshot& snapshot, traces::StackId stack);
 
+/// What a table calls who allocated a block with that stack: its responsible_frame(), or that it
+/// was before the window, where no stack is known.
+std::string holder_name(const traces::Snapshot& snapshot, traces::StackId stack,
+                        const alloc::BlockLife& life);
+
 Holders holders_at_peak(const traces::Snapshot& snapshot, std::size_t device,
                         const alloc::Replay& replay);
 

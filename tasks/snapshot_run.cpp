@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <unordered_map>
+#include <map>
 
 #include "core/alloc/recorded_arenas.h"
 #include "core/alloc/rounding.h"
@@ -133,7 +133,7 @@ class SnapshotRecorder {
     if (life.is_waiting) return;  // not allocated in the window
     run::BindingRecord row;
     row.step = step;
-    row.name = name_of(stack_of(snapshot_, trace.device, life));
+    row.name = name_of(stack_of(snapshot_, trace.device, life), life);
     row.cause = Cause::unknown;
     row.bytes = life.requested;
     row.block_bytes = life.size;
@@ -145,9 +145,9 @@ class SnapshotRecorder {
     run_.add(row);
   }
 
-  StringId name_of(traces::StackId stack) {
-    const auto [entry, is_new] = names_.try_emplace(stack ? stack.row() : ~std::uint32_t{0});
-    if (is_new) entry->second = run_.text(responsible_frame(snapshot_, stack));
+  StringId name_of(traces::StackId stack, const alloc::BlockLife& life) {
+    const auto [entry, is_new] = names_.try_emplace({stack, life.born.has_value()});
+    if (is_new) entry->second = run_.text(holder_name(snapshot_, stack, life));
     return entry->second;
   }
 
@@ -156,8 +156,9 @@ class SnapshotRecorder {
   const MemoryReport& report_;
   run::Run run_;
   std::int64_t first_us_ = 0;
-  std::size_t first_stream_ = 0;                       // of the device
-  std::unordered_map<std::uint32_t, StringId> names_;  // by stack
+  std::size_t first_stream_ = 0;  // of the device
+  // By stack, and whether it was allocated in the window.
+  std::map<std::pair<traces::StackId, bool>, StringId> names_;
 };
 
 }  // namespace

@@ -1,13 +1,16 @@
 // The recorded snapshots of the shared data, against the figures of an independent replay.
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "core/base/text.h"
 #include "tasks/memory.h"
 #include "tasks/recordings.h"
+#include "tests/support/scratch.h"
 #include "tests/support/skip.h"
+#include "tests/support/snapshot_pickle.h"
 
 using namespace foregather;
 using namespace foregather::tasks;
@@ -159,4 +162,23 @@ TEST_CASE("sizes of devices") {
   for (const char* text :
        {"", "0", "-1", "GiB", "80 GiB", "80gib", "1024GiB", "1e9", "99999999999999999999"})
     CHECK_FALSE(parse_capacity(text));
+}
+
+TEST_CASE("a block from before a snapshot's window is called so in the report and in its run") {
+  const test::Scratch scratch;
+  MemoryRequest request;
+  request.snapshot = scratch.write(
+      "a.pickle", test::snapshot_pickle({{"alloc", 2048, 512, 10}}, {{2048, true}, {512, true}}));
+  request.record_runs = true;
+  const auto report = examine_snapshot(request);
+  REQUIRE(report);
+  std::map<Bytes, std::string> frames, names;
+  for (const Holder& holder : report->traces.front().holders.by_frame)
+    frames[holder.bytes] = holder.frame;
+  const run::Run& run = report->runs.front();
+  for (const run::BindingRecord& binding : run.bindings)
+    names[binding.bytes] = run.text_of(binding.name);
+  CHECK(frames == std::map<Bytes, std::string>{{512, "(no stack recorded)"},
+                                               {2048, "(allocated before the window)"}});
+  CHECK(names == frames);
 }
