@@ -67,7 +67,7 @@ Result<SourceKind> sniff(std::string_view content, const std::string& path) {
                    "[model] config = \"config.json\"");
   if (is_pickle(head))
     return fail_at(path, "is a pickle: 'foregather memory' reads memory snapshots, {}", kReadable);
-  return fail_at(path, "is in no format that simulate reads, {}", kReadable);
+  return fail_at(path, "is in no format that foregather reads, {}", kReadable);
 }
 
 }  // namespace foregather::tasks

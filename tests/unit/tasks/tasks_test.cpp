@@ -71,7 +71,7 @@ TEST_CASE("what other commands read is named where simulate cannot") {
   CHECK(message(std::string_view("\x80\x04\x95\0", 4)).find("foregather memory") !=
         std::string::npos);
   for (const char* content : {"{}", "\x80", "\x80\x06", "\"model_type\""})
-    CHECK(message(content).starts_with("is in no format that simulate reads"));
+    CHECK(message(content).starts_with("is in no format that foregather reads"));
 }
 
 TEST_CASE("Thunder traces are sniffed in all their clothes") {
