@@ -48,9 +48,11 @@ std::vector<Entry> of_timeline(const Scene& scene) {
   return entries;
 }
 
-std::vector<Entry> of_curves(const Scene& scene) {
+std::vector<Entry> of_curves(const Scene& scene, std::size_t pair) {
   std::vector<Entry> entries;
   for (std::size_t side = 0; side < scene.document.session.sides(); ++side) {
+    const auto& memory = scene.document.memory[pair][side];
+    if (!memory || memory->empty() || !scene.view.show[side]) continue;
     const QColor color = scene.theme.side[side];
     const QChar letter(scene.document.session.letter(side));
     QColor fill = color;
@@ -81,7 +83,7 @@ double paint_legend(QPainter* painter, const QRectF& area, const Scene& scene, L
   const QFontMetrics metrics(font);
   if (painter != nullptr) painter->setFont(font);
   const std::vector<Entry> entries = what == LegendOf::timeline ? of_timeline(scene)
-                                     : what == LegendOf::curves ? of_curves(scene)
+                                     : what == LegendOf::curves ? of_curves(scene, pair)
                                                                 : of_causes(scene, pair);
   double x = area.left() + 8, y = area.top();
   for (const Entry& entry : entries) {

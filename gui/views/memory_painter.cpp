@@ -106,7 +106,8 @@ void paint_limit(QPainter& painter, const QRectF& area, const Scene& scene, std:
   for (const std::size_t side : sides) {
     const auto left = scene.document.memory[pair][side]->headroom(scene.view.range);
     if (!left) continue;
-    text += side == sides.front() ? ", headroom " : ", ";
+    const char* const what = scene.view.by_cause ? ", headroom of reserved " : ", headroom ";
+    text += side == sides.front() ? what : ", ";
     if (sides.size() > 1) text += QString("%1 ").arg(QChar(session.letter(side)));
     text += shown(format_bytes(*left));
   }

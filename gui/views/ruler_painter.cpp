@@ -60,13 +60,17 @@ void paint_grid(QPainter& painter, const QRectF& area, const Scene& scene) {
   for (std::size_t side = 0; side < scene.document.session.sides(); ++side) {
     if (!scene.view.show[side]) continue;
     painter.setPen(QPen(scene.theme.side[side], 1, Qt::DashLine));
-    for (const run::StepInfo& step : scene.document.session.run(side).steps)
+    for (const RankPair& pair : scene.document.session.pairs()) {
+      if (!pair.sides[side] || !pair.sides[side]->step) continue;
+      const run::StepInfo& step =
+          scene.document.session.run(side).steps[pair.sides[side]->step.row()];
       for (const Ns time : {step.begin, step.end}) {
         const Ns at = scene.document.session.on_axis(side, time);
         if (at < axis.range.begin || at > axis.range.end) continue;
         const double x = crisp(x_of(area, axis, at));
         painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()));
       }
+    }
   }
 }
 

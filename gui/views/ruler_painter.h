@@ -26,7 +26,7 @@ double x_of(const QRectF& area, const TimeAxis& axis, Ns time);
 
 /// Labels of times, none over another.
 void paint_ruler(QPainter& painter, const QRectF& area, const Scene& scene);
-/// Lines down through the lanes at the labels, and at the begins and ends of steps.
+/// Lines down through the lanes at the labels, and at the begins and ends of compared steps.
 void paint_grid(QPainter& painter, const QRectF& area, const Scene& scene);
 /// The selected range, the cursor.
 void paint_selection(QPainter& painter, const QRectF& area, const Scene& scene);

@@ -2,6 +2,7 @@
 // out, so that fonts do not matter. UPDATE_GOLDEN=1 writes them.
 #include <QPainter>
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -9,6 +10,7 @@
 
 #include "gui/models/timeline_layout.h"
 #include "gui/views/fills.h"
+#include "gui/views/legend_painter.h"
 #include "gui/views/memory_painter.h"
 #include "gui/views/picture.h"
 #include "gui/views/residual_painter.h"
@@ -100,6 +102,53 @@ TEST_CASE("painter: memory as curves and by cause") {
     text += (by_cause ? "by cause\n" : "curves\n") + paper.text();
   }
   check_golden("memory.txt", text);
+}
+
+TEST_CASE("painter: dashed lines enclose the step that is compared, not those beside it") {
+  run::Run run = test::example_run();
+  run::StepInfo before = run.steps[0];
+  before.kind = run::StepKind::other;
+  before.number = 0;
+  before.begin -= 60;
+  before.end = run.steps[0].begin - 10;
+  run.add(before);
+  run::sort_steps(run);
+  auto opened = Document::open({{std::make_shared<const run::Run>(std::move(run)), "two.db", {}}});
+  REQUIRE(opened);
+  ViewState view = first_view((*opened)->session, (*opened)->lanes);
+  view.range = {-100, 100};
+  const std::string text = painted(**opened, view, Theme::light());
+  const TimeAxis axis = axis_of(QRectF(0, 0, 576, 300), view);
+  const auto is_dashed_at = [&](Ns time) {
+    const long x = std::lround(std::floor(x_of(QRectF(0, 0, 576, 300), axis, time)) + 0.5);
+    return text.find(fmt::format("line {0},0 {0},300 #ff0072b2", x)) != text.npos;
+  };
+  INFO(text);
+  CHECK(is_dashed_at(0));
+  CHECK_FALSE(is_dashed_at(-60));
+}
+
+TEST_CASE(
+    "painter: the legend of memory is of the curves that are drawn, the headroom says of what") {
+  const auto both = document(true);
+  ViewState view = first_view(both->session, both->lanes);
+  const Theme theme = Theme::light();
+  const auto words = [&] {
+    test::PaintList paper(QSize(900, 200));
+    QPainter painter(&paper);
+    paint_legend(&painter, QRectF(0, 0, 900, 40), {*both, view, theme}, LegendOf::curves, 0);
+    paint_memory(painter, QRectF(0, 40, 900, 160), {*both, view, theme}, 0);
+    painter.end();
+    std::string all;
+    for (const std::string& word : paper.words()) all += word + "\n";
+    return all;
+  };
+  CHECK_THAT(words(), Catch::Contains("P: reserved") && Catch::Contains("M: reserved"));
+  CHECK_THAT(words(), !Catch::Contains("headroom of reserved"));
+  view.show = {false, true};
+  CHECK_THAT(words(), !Catch::Contains("P: reserved") && Catch::Contains("M: reserved"));
+  view.by_cause = true;
+  CHECK_THAT(words(), Catch::Contains("headroom of reserved"));
 }
 
 TEST_CASE("painter: every view of every size paints, and the colours are those of the theme") {
