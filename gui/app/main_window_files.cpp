@@ -65,15 +65,16 @@ void MainWindow::load(const std::vector<std::string>& anew) {
     if (index >= 0) shown.push_back(static_cast<std::size_t>(index));
   progress_->setVisible(true);
   cancel_->setVisible(true);
-  progress_->setValue(0);
+  progress_->setRange(0, 0);
   std::vector<OpenRun> known = runs_;
   std::erase_if(known, [&](const OpenRun& run) {
     return std::find(anew.begin(), anew.end(), run.location) != anew.end();
   });
   loader_->start(
       locations_, std::move(known), std::move(shown),
-      [this](int percent, const std::string& what) {
-        progress_->setValue(percent);
+      [this](std::optional<int> percent, const std::string& what) {
+        progress_->setMaximum(percent ? 100 : 0);  // 0: busy
+        progress_->setValue(percent.value_or(0));
         message_->setText(gui::shown(printable(what)));
       },
       [this](Loader::Loaded loaded) { take(std::move(loaded)); });

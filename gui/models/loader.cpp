@@ -33,9 +33,13 @@ void Loader::start(std::vector<std::string> locations, std::vector<OpenRun> know
       return std::find_if(loaded.runs.begin(), loaded.runs.end(),
                           [&](const OpenRun& run) { return run.location == location; });
     };
+    const auto is_known = [&](const std::string& each) { return find(each) != loaded.runs.end(); };
+    const auto to_read = std::ssize(locations) - std::ranges::count_if(locations, is_known);
+    std::ptrdiff_t read = 0;
     for (std::size_t i = 0; i < locations.size() && !*ticket; ++i) {
-      if (find(locations[i]) != loaded.runs.end()) continue;
-      const int percent = static_cast<int>(90 * i / locations.size());
+      if (is_known(locations[i])) continue;
+      std::optional<int> percent;
+      if (to_read > 1) percent = static_cast<int>(90 * read++ / to_read);
       hand_over(ticket,
                 [progress, percent, what = "reading " + locations[i]] { progress(percent, what); });
       auto run = read_(locations[i]);

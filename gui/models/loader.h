@@ -24,8 +24,8 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
   ~Loader();
 
-  /// Progress in words, between 0 and 100.
-  using Progress = std::function<void(int percent, const std::string& what)>;
+  /// Progress in words, between 0 and 100; absent while the only file is read.
+  using Progress = std::function<void(std::optional<int> percent, const std::string& what)>;
   struct Loaded {
     Result<std::shared_ptr<const Document>> document;
     std::vector<OpenRun> runs;  ///< known ones and those read now

@@ -55,7 +55,7 @@ Result<OpenRun> example(const std::string& location) {
   return OpenRun{std::make_shared<const run::Run>(test::example_run()), location, {}};
 }
 
-void ignore_progress(int /*percent*/, const std::string& /*what*/) {}
+void ignore_progress(std::optional<int> /*percent*/, const std::string& /*what*/) {}
 
 }  // namespace
 
@@ -157,6 +157,24 @@ TEST_CASE("background: files become a document on another thread") {
   REQUIRE(events.run_until([&] { return !loader.is_running(); }));
   REQUIRE(document);
   CHECK(document->session.sides() == 2);
+}
+
+TEST_CASE("background: how far reading is, is told of several files, and not known of one") {
+  const auto told = [](std::vector<std::string> files, std::vector<OpenRun> known) {
+    Events events;
+    Loader loader(example, events.post());
+    std::vector<std::optional<int>> percents;
+    loader.start(
+        std::move(files), std::move(known), {0},
+        [&](std::optional<int> percent, const std::string&) { percents.push_back(percent); },
+        [](const Loader::Loaded&) {});
+    REQUIRE(events.run_until([&] { return !loader.is_running(); }));
+    return percents;
+  };
+  using Percents = std::vector<std::optional<int>>;
+  CHECK(told({"a"}, {}) == Percents{std::nullopt, 90});
+  CHECK(told({"a", "b"}, {*example("a")}) == Percents{std::nullopt, 90});
+  CHECK(told({"a", "b", "c"}, {}) == Percents{0, 30, 60, 90});
 }
 
 TEST_CASE("background: what cannot be read is said, and what can be is shown") {
