@@ -122,10 +122,11 @@ class MainWindow final : public QMainWindow {
   std::shared_ptr<const Document> document_;
   std::vector<std::string> locations_;
   std::vector<OpenRun> runs_;
-  std::vector<std::string> opening_;  ///< locations that are being opened
-  std::vector<std::string> before_;   ///< what was shown before
-  std::vector<Error> unread_;         ///< of the files that are being opened
-  std::array<int, 2> shown_{0, -1};   ///< of locations_; −1: none below
+  std::vector<std::string> opening_;                        ///< locations that are being opened
+  std::vector<std::string> before_;                         ///< what was shown before
+  std::vector<Error> unread_;                               ///< of the files that are being opened
+  std::vector<std::pair<std::string, std::string>> asked_;  ///< locations and their files, of these
+  std::array<int, 2> shown_{0, -1};                         ///< of locations_; −1: none below
   std::map<CommandId, std::function<void()>> handlers_;
   Theme theme_ = Theme::light();
   std::vector<Span> results_;

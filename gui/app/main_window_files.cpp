@@ -19,7 +19,6 @@
 namespace foregather::gui {
 
 void MainWindow::open(const std::vector<std::string>& all) {
-  remember_files(all);
   std::vector<std::string> files;
   for (const std::string& file : all)
     if (SweepPlot::is_sweep(file))
@@ -29,10 +28,12 @@ void MainWindow::open(const std::vector<std::string>& all) {
   std::vector<std::string> found;
   std::vector<Error> unread;
   for (const std::string& file : files)
-    if (const auto runs = tasks::runs_in({file}))
+    if (const auto runs = tasks::runs_in({file})) {
       found.insert(found.end(), runs->begin(), runs->end());
-    else
+      for (const std::string& location : *runs) asked_.emplace_back(location, file);
+    } else {
       unread.push_back(runs.error());
+    }
   if (found.empty()) return unread.empty() ? void() : say(unread);
   unread_.insert(unread_.end(), unread.begin(), unread.end());
   choose_shown(found);
@@ -86,6 +87,10 @@ void MainWindow::take(Loader::Loaded loaded) {
   runs_ = std::move(loaded.runs);
   unread_.insert(unread_.end(), loaded.unread.begin(), loaded.unread.end());
   if (!loaded.document) return fail(loaded.document.error());
+  std::vector<std::string> files;
+  for (const auto& [location, file] : std::exchange(asked_, {}))
+    if (run_at(location) != nullptr) files.push_back(file);
+  remember_files(files);
   if (unread_.empty()) return set_document(std::move(*loaded.document));
   // Others take the place of what cannot be read, which may be those that are shown already.
   forget_unread();
@@ -140,6 +145,7 @@ void MainWindow::forget_unread() {
 void MainWindow::cancel_loading() {
   loader_->cancel();
   unread_.clear();
+  asked_.clear();
   progress_->setVisible(false);
   cancel_->setVisible(false);
   message_->setText("canceled");

@@ -6,6 +6,7 @@
 #include "core/base/printable.h"
 #include "gui/app/main_window.h"
 #include "gui/app/resimulate.h"
+#include "gui/views/recent_list.h"
 #include "gui/views/sweep_view.h"
 #include "gui/views/timeline_view.h"
 
@@ -23,6 +24,7 @@ void MainWindow::open_sweep(const std::string& path) {
 }
 
 void MainWindow::show_sweep(std::shared_ptr<const SweepPlot> plot) {
+  remember_files({plot->path()});
   message_->setText(gui::shown(printable(plot->path())));
   sweep_->set_plot(std::move(plot));
   pages_->setTabVisible(pages_->indexOf(sweep_), true);

@@ -263,6 +263,10 @@ TEST_CASE("window: what was opened last is in the menu") {
   window.open({path});
   REQUIRE(QTest::qWaitFor([&] { return window.document() != nullptr; }, kPatience));
   CHECK(QSettings().value("recent files").toStringList().front() == QString::fromStdString(path));
+  // What cannot be read is not.
+  window.open({folder.write("broken.json", "{")});
+  REQUIRE(QTest::qWaitFor([&] { return !window.is_loading(); }, kPatience));
+  CHECK(QSettings().value("recent files").toStringList().front() == QString::fromStdString(path));
 }
 
 TEST_CASE("window: a database may vanish while it is open") {
