@@ -26,7 +26,7 @@ constexpr std::array kCommands{
     CommandInfo{Id::toggle_path, "Views", "Critical path", "C"},
     CommandInfo{Id::toggle_theme, "Views", "Dark or light", "Ctrl+T"},
     CommandInfo{Id::show_knobs, "What if", "Knobs of the schedule", "K"},
-    CommandInfo{Id::pin_baseline, "What if", "Compare with what is shown now", "B"},
+    CommandInfo{Id::pin_baseline, "What if", "Pin baseline: compare with what is shown now", "B"},
     CommandInfo{Id::reset_knobs, "What if", "All knobs as the source has them", "Shift+K"},
     CommandInfo{Id::copy_command, "What if", "Copy as command line", "Ctrl+K"},
     CommandInfo{Id::zoom_in, "Moving", "Zoom in", "W; Ctrl++"},

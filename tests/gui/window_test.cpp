@@ -200,6 +200,10 @@ TEST_CASE("window: a drag selects a range with totals") {
   CHECK(cell(opened.window.details(), "peak memory", 1) == "1.0 KiB");
   opened.window.run(CommandId::copy_table);
   const QStringList lines = QApplication::clipboard()->text().split('\n', Qt::SkipEmptyParts);
+  QTest::keyClicks(words, "pin baseline");
+  REQUIRE(list->currentItem() != nullptr);
+  CHECK(list->currentItem()->text().startsWith("Pin baseline: compare"));
+  words->clear();
   CHECK(lines.filter("compute,30 ns,").size() == 1);
   for (const QString& line : lines) CHECK(line.count(',') == 2);
   CHECK(lines.filter("… at,").size() == 2);
