@@ -158,6 +158,7 @@ class MainWindow final : public QMainWindow {
   QPushButton* cancel_ = nullptr;
   WhatIfPanel* knobs_ = nullptr;
   QDockWidget* knobs_dock_ = nullptr;
+  QDockWidget* front_dock_ = nullptr;  ///< that of the tab which was chosen last
   QLabel* difference_ = nullptr;
   // Last: what they run is waited for before anything else goes.
   std::unique_ptr<Loader> loader_;

@@ -63,11 +63,17 @@ void MainWindow::build() {
   tabifyDockWidget(dock, knobs_dock_);
   dock->raise();
   setTabPosition(Qt::RightDockWidgetArea, QTabWidget::North);
-  for (QDockWidget* each : {dock, knobs_dock_}) {
-    each->hide();
-    connect(pages_, &QTabWidget::currentChanged, this,
-            [this, each] { each->setVisible(pages_->currentWidget() == timeline_); });
-  }
+  for (QDockWidget* each : {dock, knobs_dock_}) each->hide();
+  front_dock_ = dock;
+  connect(this, &QMainWindow::tabifiedDockWidgetActivated, this,
+          [this](QDockWidget* activated) { front_dock_ = activated; });
+  // Hiding one activates the other.
+  connect(pages_, &QTabWidget::currentChanged, this, [this, dock, front = front_dock_]() mutable {
+    const bool is_there = pages_->currentWidget() == timeline_;
+    if (!is_there && !dock->isHidden()) front = front_dock_;
+    for (QDockWidget* each : {dock, knobs_dock_}) each->setVisible(is_there);
+    if (is_there) front->raise();
+  });
 
   auto* bar = addToolBar("Runs and search");
   bar->setObjectName("runs");

@@ -29,6 +29,8 @@ void MainWindow::bind_what_if() {
     pages_->setCurrentWidget(timeline_);
     knobs_dock_->show();
     knobs_dock_->raise();
+    front_dock_ = knobs_dock_;
+    knobs_->focus_first();
   });
   bind(CommandId::reset_knobs, [this] {
     what_if_.reset();

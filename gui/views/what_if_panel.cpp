@@ -82,6 +82,10 @@ void WhatIfPanel::show_knobs(const WhatIf& what_if) {
   reset_->setEnabled(what_if.is_turned());
 }
 
+void WhatIfPanel::focus_first() {
+  if (!lines_.empty()) lines_.front().editor->setFocus();
+}
+
 void WhatIfPanel::build_lines(const WhatIf& what_if) {
   // The line that is being turned may be among those that go.
   std::string focused;

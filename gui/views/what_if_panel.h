@@ -26,6 +26,8 @@ class WhatIfPanel final : public QWidget {
   /// What is turned to what. Lines stay, and with them the keyboard's focus, while the knobs are
   /// the same.
   void show_knobs(const WhatIf& what_if);
+  /// The first line gets the keyboard's focus.
+  void focus_first();
   /// Now and the baseline; why there is nothing new.
   void show_figures(const WhatIfFigures& now, const WhatIfFigures& baseline);
   void show_message(const QString& message, bool is_error);
