@@ -15,7 +15,6 @@
 #include "core/base/text.h"
 #include "gui/app/load.h"
 #include "gui/app/palette.h"
-#include "gui/models/summary.h"
 #include "gui/views/details_panel.h"
 #include "gui/views/lists.h"
 #include "gui/views/picture.h"
@@ -150,14 +149,15 @@ void MainWindow::export_dialog() {
 Status MainWindow::save_page(const std::string& path) const {
   const QWidget* const page = pages_->currentWidget();
   const QWidget* const saved = page == segments_ ? &segments_->plane() : page;
-  return save_picture(path, saved->size(), devicePixelRatioF(), [&](QPainter& painter) {
+  const QSizeF size = page == summary_ ? summary_->whole() : QSizeF(saved->size());
+  return save_picture(path, size, devicePixelRatioF(), [&](QPainter& painter) {
     if (page == sweep_) return sweep_->paint(painter);
     if (page == segments_) return segments_->plane().paint(painter);
     if (page == timeline_) return timeline_->paint(painter);
     const Scene scene{*document_, timeline_->view(), theme_};
     if (page == residuals_)
-      return paint_picture(painter, saved->size(), scene, *residuals_->table().residuals());
-    paint_picture(painter, saved->size(), scene, PictureOf::summary);
+      return paint_picture(painter, size, scene, *residuals_->table().residuals());
+    paint_picture(painter, size, scene, PictureOf::summary);
   });
 }
 
@@ -181,7 +181,7 @@ void MainWindow::copy_table() {
   if (page == residuals_ || (page == summary_ && has_residuals))
     return copy(has_residuals ? residuals_->csv() : QString(), "the residuals",
                 "there are no residuals");
-  if (page == summary_) return copy(gui::shown(figures_csv(document_->session)), "the figures", "");
+  if (page == summary_) return copy(summary_->csv(), "the figures", "");
   copy(details_->csv(), "the details", "nothing is selected");
 }
 

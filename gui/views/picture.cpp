@@ -220,8 +220,10 @@ std::optional<PictureOf> picture_of(std::string_view word) {
 void paint_picture(QPainter& painter, const QSizeF& size, const Scene& scene, PictureOf what) {
   const QRectF whole(QPointF(0, 0), size);
   painter.fillRect(whole, scene.theme.ground);
-  if (what == PictureOf::summary)
-    return SummaryPainter(scene.document).paint(painter, whole, scene.theme);
+  if (what == PictureOf::summary) {
+    SummaryPainter(scene.document).paint(painter, whole, scene.theme);
+    return;
+  }
   if (what == PictureOf::residuals)
     return paint_picture(painter, size, scene, scene.document.residuals);
   paint_title(painter, {0, 0, size.width(), kTitle}, scene);

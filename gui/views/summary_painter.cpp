@@ -8,7 +8,7 @@
 namespace foregather::gui {
 namespace {
 
-constexpr double kMargin = 20, kLine = 19, kCard = 92, kGap = 12;
+constexpr double kMargin = 20, kLine = 19, kCard = 92, kGap = 12, kResidual = 18;
 
 void heading(QPainter& painter, const QRectF& line, const Theme& theme, const QString& text) {
   QFont font = picture_font(13);
@@ -30,7 +30,7 @@ SummaryPainter::SummaryPainter(const Document& document)
   residuals_.sort(ResidualColumn::difference, false);
 }
 
-void SummaryPainter::paint(QPainter& painter, const QRectF& area, const Theme& theme) {
+double SummaryPainter::paint(QPainter& painter, const QRectF& area, const Theme& theme) {
   painter.save();
   painter.fillRect(area, theme.ground);
   places_.clear();
@@ -38,18 +38,24 @@ void SummaryPainter::paint(QPainter& painter, const QRectF& area, const Theme& t
   for (const auto part : {&SummaryPainter::paint_about, &SummaryPainter::paint_figures,
                           &SummaryPainter::paint_badges})
     rest.setTop((this->*part)(painter, rest, theme) + kGap);
+  double wanted = rest.top() - kGap + kMargin - area.top();
+  if (residuals_.all() > 0) {
+    constexpr std::size_t kRows = 3;
+    wanted += kGap + kLine + 4 +
+              kResidual * static_cast<double>(std::min(residuals_.shown().size(), kRows) + 2);
+  }
   if (residuals_.all() > 0 && rest.height() > 4 * kLine) {
     heading(painter, {rest.left(), rest.top(), rest.width(), kLine}, theme, "Largest residuals");
     rest.setTop(rest.top() + kLine + 4);
     paint_residual_table(painter, rest, residuals_, theme);
-    constexpr double kRow = 18;
-    const auto fit = static_cast<std::size_t>(std::max(0.0, rest.height() / kRow - 2));
+    const auto fit = static_cast<std::size_t>(std::max(0.0, rest.height() / kResidual - 2));
     for (std::size_t i = 0; i < std::min(fit, residuals_.shown().size()); ++i)
-      places_.push_back(
-          {QRectF(rest.left(), rest.top() + kRow * static_cast<double>(i + 1), rest.width(), kRow),
-           false, i});
+      places_.push_back({QRectF(rest.left(), rest.top() + kResidual * static_cast<double>(i + 1),
+                                rest.width(), kResidual),
+                         false, i});
   }
   painter.restore();
+  return wanted;
 }
 
 double SummaryPainter::paint_about(QPainter& painter, const QRectF& area, const Theme& theme) {

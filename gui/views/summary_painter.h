@@ -14,7 +14,8 @@ namespace foregather::gui {
 class SummaryPainter {
  public:
   explicit SummaryPainter(const Document& document);
-  void paint(QPainter& painter, const QRectF& area, const Theme& theme);
+  /// Returns the height that it takes with some residuals; what has no room is not painted.
+  double paint(QPainter& painter, const QRectF& area, const Theme& theme);
 
   struct Place {
     QRectF box;

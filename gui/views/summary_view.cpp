@@ -2,14 +2,18 @@
 
 #include <QMouseEvent>
 #include <QPainter>
+#include <QScrollBar>
 #include <algorithm>
+#include <cmath>
 
 #include "gui/models/navigation.h"
 
 namespace foregather::gui {
 
-SummaryView::SummaryView(QWidget* parent) : QWidget(parent) {
-  setMouseTracking(true);
+SummaryView::SummaryView(QWidget* parent) : QAbstractScrollArea(parent) {
+  viewport()->setMouseTracking(true);
+  setFrameShape(QFrame::NoFrame);
+  setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   setFocusPolicy(Qt::StrongFocus);
   setAccessibleName("Summary");
 }
@@ -19,25 +23,46 @@ void SummaryView::set_document(std::shared_ptr<const Document> document) {
   current_.reset();
   document_ = std::move(document);
   if (document_) painter_.emplace(*document_);
-  update();
+  fit();
 }
 
 void SummaryView::set_theme(const Theme& theme) {
   theme_ = theme;
-  update();
+  viewport()->update();
 }
 
 void SummaryView::set_message(const QString& message, bool is_error) {
   message_ = message;
   is_error_ = is_error;
   setAccessibleDescription(message);
-  update();
+  viewport()->update();
 }
 
-void SummaryView::paintEvent(QPaintEvent*) {
-  QPainter painter(this);
+// How much there is shows when it is painted.
+void SummaryView::fit() {
+  height_ = viewport()->height();
   if (painter_) {
-    painter_->paint(painter, rect(), theme_);
+    QPixmap nowhere(1, 1);
+    QPainter painter(&nowhere);
+    height_ = std::max(height_, painter_->paint(painter, viewport()->rect(), theme_));
+  }
+  verticalScrollBar()->setRange(
+      0, std::max(0, static_cast<int>(std::ceil(height_)) - viewport()->height()));
+  verticalScrollBar()->setPageStep(viewport()->height());
+  verticalScrollBar()->setSingleStep(fontMetrics().lineSpacing());
+  viewport()->update();
+}
+
+QRectF SummaryView::area() const {
+  return {0, -double(verticalScrollBar()->value()), double(viewport()->width()), height_};
+}
+
+void SummaryView::resizeEvent(QResizeEvent*) { fit(); }
+
+void SummaryView::paintEvent(QPaintEvent*) {
+  QPainter painter(viewport());
+  if (painter_) {
+    painter_->paint(painter, area(), theme_);
     if (const SummaryPainter::Place* place = current(); place != nullptr && hasFocus()) {
       painter.setPen(QPen(theme_.text, 1, Qt::DotLine));
       painter.setBrush(Qt::NoBrush);
@@ -45,10 +70,15 @@ void SummaryView::paintEvent(QPaintEvent*) {
     }
     return;
   }
-  painter.fillRect(rect(), theme_.ground);
+  painter.fillRect(viewport()->rect(), theme_.ground);
   painter.setFont(picture_font(14));
   painter.setPen(is_error_ ? theme_.alarm : theme_.faint);
-  painter.drawText(rect().adjusted(40, 40, -40, -40), Qt::AlignCenter | Qt::TextWordWrap, message_);
+  painter.drawText(viewport()->rect().adjusted(40, 40, -40, -40),
+                   Qt::AlignCenter | Qt::TextWordWrap, message_);
+}
+
+QString SummaryView::csv() const {
+  return document_ ? shown(figures_csv(document_->session)) : QString();
 }
 
 const SummaryPainter::Place* SummaryView::place_at(QPointF point) const {
@@ -59,7 +89,8 @@ const SummaryPainter::Place* SummaryView::place_at(QPointF point) const {
 }
 
 void SummaryView::mouseMoveEvent(QMouseEvent* event) {
-  setCursor(place_at(event->position()) == nullptr ? Qt::ArrowCursor : Qt::PointingHandCursor);
+  viewport()->setCursor(place_at(event->position()) == nullptr ? Qt::ArrowCursor
+                                                               : Qt::PointingHandCursor);
 }
 
 void SummaryView::mousePressEvent(QMouseEvent* event) {
@@ -68,12 +99,8 @@ void SummaryView::mousePressEvent(QMouseEvent* event) {
 }
 
 void SummaryView::keyPressEvent(QKeyEvent* event) {
-  if (!painter_ || painter_->places().empty()) return QWidget::keyPressEvent(event);
+  if (!painter_ || painter_->places().empty()) return QAbstractScrollArea::keyPressEvent(event);
   const std::size_t last = painter_->places().size() - 1;
-  const auto go_to = [this](std::size_t place) {
-    current_ = place;
-    update();
-  };
   switch (event->key()) {
     case Qt::Key_Down:
     case Qt::Key_Right: return go_to(current_ ? std::min(*current_ + 1, last) : 0);
@@ -86,8 +113,19 @@ void SummaryView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Enter:
       if (const SummaryPainter::Place* place = current(); place != nullptr) follow(*place);
       return;
-    default: QWidget::keyPressEvent(event);
+    default: QAbstractScrollArea::keyPressEvent(event);
   }
+}
+
+// Where it is seen.
+void SummaryView::go_to(std::size_t place) {
+  current_ = place;
+  const QRectF box = painter_->places()[place].box;
+  const int above = static_cast<int>(std::floor(box.top())),
+            below = static_cast<int>(std::ceil(box.bottom())) - viewport()->height();
+  QScrollBar* const bar = verticalScrollBar();
+  if (above < 0 || below > 0) bar->setValue(bar->value() + (above < 0 ? above : below));
+  viewport()->update();
 }
 
 const SummaryPainter::Place* SummaryView::current() const {

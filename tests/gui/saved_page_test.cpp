@@ -3,6 +3,7 @@
 
 #include <QApplication>
 #include <QLineEdit>
+#include <QScrollBar>
 #include <QTabWidget>
 
 #include "gui/views/residual_view.h"
@@ -17,7 +18,7 @@ using test::slower;
 TEST_CASE("saved page: the summary at its size, before the timeline was ever shown") {
   const test::Scratch folder;
   MainWindow window;
-  window.resize(900, 500);
+  window.resize(900, 600);
   window.show();
   window.open({test::written(folder, "a", test::example_run()),
                test::written(folder, "b", slower(test::example_run()))});
@@ -25,6 +26,12 @@ TEST_CASE("saved page: the summary at its size, before the timeline was ever sho
   QApplication::processEvents();
   REQUIRE(window.pages().currentWidget() == &window.summary());
   CHECK(test::saved_page(window) == test::shown(window.summary()));
+  // All of it, also where it scrolls.
+  window.resize(900, 300);
+  QApplication::processEvents();
+  const QScrollBar& bar = *window.summary().verticalScrollBar();
+  REQUIRE(bar.maximum() > 0);
+  CHECK(test::saved_page(window).height() == window.summary().viewport()->height() + bar.maximum());
 }
 
 TEST_CASE("saved page: the timeline as it is scrolled, with memory or without") {

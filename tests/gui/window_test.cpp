@@ -9,6 +9,7 @@
 #include <QListWidget>
 #include <QNativeGestureEvent>
 #include <QPointingDevice>
+#include <QScrollBar>
 #include <QTabWidget>
 #include <QTableView>
 #include <QTimer>
@@ -123,7 +124,8 @@ TEST_CASE("window: badges and residuals of the summary follow keys and clicks") 
   REQUIRE(summary.current());
   REQUIRE(summary.current()->is_badge);
   QTest::keyClick(&summary, Qt::Key_Return);
-  QTest::mouseClick(&summary, Qt::LeftButton, {}, summary.current()->box.center().toPoint());
+  QTest::mouseClick(summary.viewport(), Qt::LeftButton, {},
+                    summary.current()->box.center().toPoint());
   CHECK(badges == 2);
   CHECK_FALSE(jumped);
   QTest::keyClick(&summary, Qt::Key_End);
@@ -133,10 +135,57 @@ TEST_CASE("window: badges and residuals of the summary follow keys and clicks") 
   REQUIRE(jumped);
   const Span by_key = *jumped;
   jumped.reset();
-  QTest::mouseClick(&summary, Qt::LeftButton, {}, summary.current()->box.center().toPoint());
+  QTest::mouseClick(summary.viewport(), Qt::LeftButton, {},
+                    summary.current()->box.center().toPoint());
   CHECK(jumped == by_key);
-  QTest::mouseMove(&summary, summary.current()->box.center().toPoint());
-  CHECK(summary.cursor().shape() == Qt::PointingHandCursor);
+  QTest::mouseMove(summary.viewport(), summary.current()->box.center().toPoint());
+  CHECK(summary.viewport()->cursor().shape() == Qt::PointingHandCursor);
+}
+
+TEST_CASE("window: a summary that has no room scrolls, and its keys lead to what is seen") {
+  Opened opened({test::example_run(), slower(test::example_run())}, {1280, 900});
+  SummaryView& summary = opened.window.summary();
+  opened.window.run(CommandId::show_summary);
+  QApplication::processEvents();
+  CHECK(summary.verticalScrollBar()->maximum() == 0);
+  opened.window.resize(1280, 300);
+  QApplication::processEvents();
+  REQUIRE(summary.viewport()->height() < 300);
+  CHECK(summary.verticalScrollBar()->maximum() > 0);
+  summary.grab();
+  QTest::keyClick(&summary, Qt::Key_End);
+  summary.grab();
+  REQUIRE(summary.current());
+  CHECK_FALSE(summary.current()->is_badge);
+  CHECK(summary.current()->box.top() >= 0);
+  CHECK(summary.current()->box.bottom() <= summary.viewport()->height());
+  CHECK(summary.verticalScrollBar()->value() > 0);
+}
+
+TEST_CASE("window: a panel stays in front while another page is shown") {
+  Opened opened({test::simulated_tiny({})});
+  MainWindow& window = opened.window;
+  const auto is_knobs_in_front = [&] {
+    QApplication::processEvents();
+    return !window.knobs().visibleRegion().isEmpty();
+  };
+  CHECK_FALSE(is_knobs_in_front());
+  const auto leave = [&] {
+    for (const CommandId page : {CommandId::show_summary, CommandId::show_residuals}) {
+      window.run(page);
+      QApplication::processEvents();
+    }
+    window.run(CommandId::show_timeline);
+  };
+  leave();
+  CHECK_FALSE(is_knobs_in_front());
+  window.run(CommandId::show_knobs);
+  CHECK(is_knobs_in_front());
+  // Its keys turn the first knob at once.
+  REQUIRE(QApplication::focusWidget() != nullptr);
+  CHECK(window.knobs().isAncestorOf(QApplication::focusWidget()));
+  leave();
+  CHECK(is_knobs_in_front());
 }
 
 TEST_CASE("window: a command is found by its words, and chosen by keys") {
@@ -151,6 +200,10 @@ TEST_CASE("window: a command is found by its words, and chosen by keys") {
   REQUIRE((words != nullptr && list != nullptr));
   dialog->activateWindow();
   REQUIRE(QTest::qWaitFor([&] { return words->hasFocus(); }, kPatience));
+  QTest::keyClicks(words, "pin baseline");
+  REQUIRE(list->currentItem() != nullptr);
+  CHECK(list->currentItem()->text().startsWith("Pin baseline: compare"));
+  words->clear();
   QTest::keyClicks(words, "in zoom");
   REQUIRE(list->currentItem() != nullptr);
   CHECK(list->currentItem()->text().startsWith("Zoom in"));
@@ -200,10 +253,6 @@ TEST_CASE("window: a drag selects a range with totals") {
   CHECK(cell(opened.window.details(), "peak memory", 1) == "1.0 KiB");
   opened.window.run(CommandId::copy_table);
   const QStringList lines = QApplication::clipboard()->text().split('\n', Qt::SkipEmptyParts);
-  QTest::keyClicks(words, "pin baseline");
-  REQUIRE(list->currentItem() != nullptr);
-  CHECK(list->currentItem()->text().startsWith("Pin baseline: compare"));
-  words->clear();
   CHECK(lines.filter("compute,30 ns,").size() == 1);
   for (const QString& line : lines) CHECK(line.count(',') == 2);
   CHECK(lines.filter("… at,").size() == 2);
