@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/base/text.h"
+#include "gui/models/time_axis.h"
 
 namespace foregather::gui {
 namespace {
