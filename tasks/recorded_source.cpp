@@ -12,6 +12,7 @@
 #include "core/store/reader.h"
 #include "tasks/import.h"
 #include "traces/text_source.h"
+#include "traces/timeline.h"
 
 namespace foregather::tasks {
 
@@ -133,6 +134,12 @@ Result<bool> is_recorded(const std::string& path) {
   const auto head = traces::format_head(path, begins_recorded_run);
   if (!head) return tl::unexpected(head.error());
   return begins_recorded_run(*head);
+}
+
+bool is_timeline(const std::string& path) {
+  if (store::is_run(path)) return false;
+  const auto head = traces::format_head(path, traces::is_timeline);
+  return head && traces::is_timeline(*head);
 }
 
 Result<RecordedFiles> read_recorded(const std::vector<std::string>& paths,

@@ -17,6 +17,10 @@ namespace foregather::tasks {
 /// begin as a recorded run of a tool that import reads? Errors: a file that cannot be read.
 Result<bool> is_recorded(const std::string& path);
 
+/// Does the file begin as the timeline of a pipeline, which is one rank and one step as a run, and
+/// the job that it is as a prediction? False: it cannot be read, too.
+bool is_timeline(const std::string& path);
+
 /// What a reader of a run must know: how its recording ended, unless it is complete, and what
 /// whoever made it said of it.
 std::vector<std::string> warnings_about(const run::RunInfo& about, const std::string& location);

@@ -64,6 +64,10 @@ Result<WhatIf> what_if_of(const OpenRun& open) {
   constexpr int kPickle = 0x80;
   if (std::ifstream(open.location, std::ios::binary).get() == kPickle)
     return fail_at(open.location, "is a memory snapshot: there is no schedule to turn knobs of");
+  if (tasks::is_timeline(open.location))
+    return fail_at(open.location,
+                   "is one rank and one step here: knobs turn the job that it is, which "
+                   "'foregather simulate' writes with -o RUN.db");
   source.is_recorded = tasks::is_recorded(open.location).value_or(false);
   source.step = step_to_turn(*open.run);
   return WhatIf(std::move(source), knob_names());

@@ -15,7 +15,8 @@ KnobNames knob_names();
 
 /// What can be turned of an open run: the workload that it was predicted from, as the run has it
 /// whatever became of the file; what else it was predicted from; of a recording the step that is
-/// compared. Errors: a memory snapshot; a prediction whose source is gone.
+/// compared. Errors: a memory snapshot; the timeline of a pipeline, which is another run than its
+/// prediction; a prediction whose source is gone.
 Result<WhatIf> what_if_of(const OpenRun& open);
 
 struct Resimulated {

@@ -342,6 +342,33 @@ TEST_CASE("what-if window: a prediction of a trace is turned as that trace, with
   CHECK(turning.window.knobs().message().contains("which cannot be read"));
 }
 
+TEST_CASE("what-if window: of a pipeline's timeline its prediction is turned, with its step") {
+  const test::Scratch folder;
+  const std::string timeline = test::source_dir() + "/tests/golden/inputs/pipeline_two.json";
+  {
+    Turning turning(timeline);  // one rank and one step
+    CHECK(turning.window.knobs().knob("scale=links:") == nullptr);
+    CHECK(turning.window.knobs().message().contains("-o RUN.db"));
+  }
+  const std::string stored = folder.path("stored.db");
+  printed_by("foregather simulate " + timeline + " --step 2 -o " + stored);
+  Turning turning(stored);
+  const auto step = [&](std::size_t side) {
+    return what_if_figures(turning.window.document()->session.run(side)).step;
+  };
+  const auto opened = step(0);
+  QTest::keyClick(&turning.knob<QAbstractSpinBox>("scale=links:"), Qt::Key_Up);
+  turning.wait();
+  turning.window.run(CommandId::copy_command);
+  const std::string command = QApplication::clipboard()->text().toStdString();
+  CHECK(command == "foregather simulate " + timeline + " --step 2 --what-if scale=links:2");
+  CHECK(step(0) == printed_by(command)["step_time_ns"].get<std::int64_t>());
+  CHECK(step(1) == opened);
+  turning.window.run(CommandId::reset_knobs);
+  turning.wait();
+  CHECK(step(0) == opened);
+}
+
 TEST_CASE("what-if window: of a recording of several steps the one that is shown is turned") {
   const test::Scratch folder;
   const std::string measured = test::written(folder.path("measured.db"), two_steps());
