@@ -138,11 +138,24 @@ TEST_CASE("what-if: a recording of several steps is a baseline as a whole beside
   run::Run replay = run_of(run::RunKind::predicted, {{0, 294}});
   replay.about.strategy = "recorded";
   CHECK(what_if_figures(measured, replay).step == 300);
-  CHECK(difference_text(what_if_figures(replay, measured), what_if_figures(measured, replay))
-            .find("(-2.0 %)") != std::string::npos);
+  const auto difference = [&] {
+    return difference_text(what_if_figures(replay, measured), what_if_figures(measured, replay));
+  };
+  CHECK(difference().starts_with("all steps 294 ns (-2.0 %)"));
   replay.about.options = "--step 1";
+  CHECK(difference().starts_with("step 294 ns"));
   CHECK(what_if_figures(measured, replay).step == 120);
   CHECK(what_if_figures(measured).step == 80);
+  // Turned is the step that is compared, which all ranks must have.
+  CHECK(step_to_turn(measured) == 2);
+  CHECK_FALSE(step_to_turn(run_of(run::RunKind::measured, {{0, 100}})));
+  run::Run uneven = measured;
+  uneven.classes.push_back({uneven.strings.intern("rank 1"), {1}});
+  run::StepInfo other = uneven.steps[0];
+  other.rank_class = run::ClassRow(1);
+  other.number = 9;
+  uneven.steps.push_back(other);
+  CHECK_FALSE(step_to_turn(uneven));
 }
 
 TEST_CASE("what-if: figures and how far they are from the baseline") {
