@@ -22,8 +22,7 @@ Status check_predicted(const WhatIfSource& source, tasks::SimulateRequest reques
       what_if_figures(now->run) == what_if_figures(before))
     return {};
   return fail_at(source.predicted->location,
-                 "cannot be turned: {} predicts something else than this run now, alone or as the "
-                 "file is",
+                 "cannot be turned: {} alone, as it is now, predicts something else",
                  source.location);
 }
 
