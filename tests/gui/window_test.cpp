@@ -9,7 +9,6 @@
 #include <QListWidget>
 #include <QNativeGestureEvent>
 #include <QPointingDevice>
-#include <QScrollBar>
 #include <QTabWidget>
 #include <QTableView>
 #include <QTimer>
@@ -111,83 +110,6 @@ TEST_CASE("window: keys scroll the lanes") {
   CHECK(timeline.view().scroll == 0);
 }
 
-TEST_CASE("window: badges and residuals of the summary follow keys and clicks") {
-  Opened opened({test::example_run(), slower(test::example_run())});
-  SummaryView& summary = opened.window.summary();
-  int badges = 0;
-  std::optional<Span> jumped;
-  summary.on_badge = [&](const Badge&) { ++badges; };
-  summary.on_jump = [&](const Span& span) { jumped = span; };
-  opened.window.run(CommandId::show_summary);
-  QApplication::processEvents();
-  QTest::keyClick(&summary, Qt::Key_Down);
-  REQUIRE(summary.current());
-  REQUIRE(summary.current()->is_badge);
-  QTest::keyClick(&summary, Qt::Key_Return);
-  QTest::mouseClick(summary.viewport(), Qt::LeftButton, {},
-                    summary.current()->box.center().toPoint());
-  CHECK(badges == 2);
-  CHECK_FALSE(jumped);
-  QTest::keyClick(&summary, Qt::Key_End);
-  REQUIRE(summary.current());
-  CHECK_FALSE(summary.current()->is_badge);
-  QTest::keyClick(&summary, Qt::Key_Space);
-  REQUIRE(jumped);
-  const Span by_key = *jumped;
-  jumped.reset();
-  QTest::mouseClick(summary.viewport(), Qt::LeftButton, {},
-                    summary.current()->box.center().toPoint());
-  CHECK(jumped == by_key);
-  QTest::mouseMove(summary.viewport(), summary.current()->box.center().toPoint());
-  CHECK(summary.viewport()->cursor().shape() == Qt::PointingHandCursor);
-}
-
-TEST_CASE("window: a summary that has no room scrolls, and its keys lead to what is seen") {
-  Opened opened({test::example_run(), slower(test::example_run())}, {1280, 900});
-  SummaryView& summary = opened.window.summary();
-  opened.window.run(CommandId::show_summary);
-  QApplication::processEvents();
-  CHECK(summary.verticalScrollBar()->maximum() == 0);
-  opened.window.resize(1280, 300);
-  QApplication::processEvents();
-  REQUIRE(summary.viewport()->height() < 300);
-  CHECK(summary.verticalScrollBar()->maximum() > 0);
-  summary.grab();
-  QTest::keyClick(&summary, Qt::Key_End);
-  summary.grab();
-  REQUIRE(summary.current());
-  CHECK_FALSE(summary.current()->is_badge);
-  CHECK(summary.current()->box.top() >= 0);
-  CHECK(summary.current()->box.bottom() <= summary.viewport()->height());
-  CHECK(summary.verticalScrollBar()->value() > 0);
-}
-
-TEST_CASE("window: a panel stays in front while another page is shown") {
-  Opened opened({test::simulated_tiny({})});
-  MainWindow& window = opened.window;
-  const auto is_knobs_in_front = [&] {
-    QApplication::processEvents();
-    return !window.knobs().visibleRegion().isEmpty();
-  };
-  CHECK_FALSE(is_knobs_in_front());
-  const auto leave = [&] {
-    for (const CommandId page : {CommandId::show_summary, CommandId::show_residuals}) {
-      window.run(page);
-      QApplication::processEvents();
-    }
-    window.run(CommandId::show_timeline);
-  };
-  leave();
-  CHECK_FALSE(is_knobs_in_front());
-  window.run(CommandId::show_knobs);
-  CHECK(is_knobs_in_front());
-  // Its keys turn the first knob at once.
-  REQUIRE(QApplication::focusWidget() != nullptr);
-  CHECK(window.knobs().isAncestorOf(QApplication::focusWidget()));
-  leave();
-  CHECK(is_knobs_in_front());
-}
-
 TEST_CASE("window: a command is found by its words, and chosen by keys") {
   Opened opened({test::simulated_tiny({})});
   const TimeRange before = opened.timeline().view().range;
@@ -257,29 +179,6 @@ TEST_CASE("window: a drag selects a range with totals") {
   for (const QString& line : lines) CHECK(line.count(',') == 2);
   CHECK(lines.filter("… at,").size() == 2);
   CHECK(lines.filter("… at,").front().endsWith(" ns"));
-}
-
-TEST_CASE("window: what is copied is what is in sight, and nothing is said so") {
-  Opened opened({test::example_run()});
-  MainWindow& window = opened.window;
-  const auto copied = [&](CommandId page) {
-    window.run(page);
-    QApplication::clipboard()->setText("what was there");
-    window.run(CommandId::copy_table);
-    return QApplication::clipboard()->text();
-  };
-  CHECK(copied(CommandId::show_residuals) == "what was there");
-  CHECK(window.status() == "nothing to copy: there are no residuals");
-  CHECK(copied(CommandId::show_timeline) == "what was there");
-  CHECK(window.status() == "nothing to copy: nothing is selected");
-  CHECK(copied(CommandId::show_summary).startsWith("figure,predicted\nstep_time_ns,"));
-  CHECK(window.status() == "copied the figures");
-  opened.timeline().select(Span{0, SpanKind::op, 2});
-  const QStringList lines = copied(CommandId::show_timeline).split('\n', Qt::SkipEmptyParts);
-  CHECK(lines.front() == "name,value");
-  CHECK(lines.contains("start,40 ns"));
-  CHECK(lines.contains("run,\"predicted, run0\""));
-  CHECK(lines.contains("duration,20 ns"));
 }
 
 TEST_CASE("window: an op of a run that is hidden is jumped to where it is seen") {
