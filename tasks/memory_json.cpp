@@ -74,14 +74,12 @@ struct DeviceFigures {
   alloc::Usage peak;
   Bytes final_reserved = 0;
   std::int64_t segment_events = 0, retries = 0, ooms = 0, recorded_ooms = 0;
-  double fragmentation = 0;
 
   void add(const alloc::WhatIfFigures& row) {
     for (Bytes alloc::Usage::*bytes : {&alloc::Usage::requested, &alloc::Usage::allocated,
                                        &alloc::Usage::active, &alloc::Usage::reserved})
       peak.*bytes = std::max(peak.*bytes, row.peak.*bytes);
     final_reserved = std::max(final_reserved, row.at_end.reserved);
-    fragmentation = std::max(fragmentation, row.fragmentation());
     segment_events += static_cast<std::int64_t>(row.segment_events);
     retries += row.retries;
     ooms += row.ooms;
@@ -91,8 +89,10 @@ struct DeviceFigures {
 
 void write_figures(JsonWriter& json, const DeviceFigures& figures) {
   write_usage(json, "peak_", figures.peak);
+  const double unused = static_cast<double>(figures.peak.reserved - figures.peak.active);
+  const double reserved = static_cast<double>(std::max<Bytes>(figures.peak.reserved, 1));
   json.field("final_reserved_bytes", figures.final_reserved)
-      .field("fragmentation", figures.fragmentation)
+      .field("fragmentation", unused / reserved)
       .field("segment_events", figures.segment_events)
       .field("retries", figures.retries)
       .field("ooms", figures.ooms)

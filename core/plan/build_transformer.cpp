@@ -305,6 +305,9 @@ Tape head_tape(const LayerContext& context) {
     const ValueIndex rows = copy(t, first, "first tokens, contiguous", false);
     const ValueIndex dense = linear(t, rows, linear_of(t, "pooled", path, c.hidden, c.hidden));
     loss = mean_loss(t, activation(t, dense, "pooled tanh", 8, true));
+    LayerContext of_pooled = context;
+    of_pooled.tokens = context.sequences;
+    return t.finish(loss, true, weight_flops(t, of_pooled));
   }
   return t.finish(loss, true, weight_flops(t, context));
 }

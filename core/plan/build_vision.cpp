@@ -118,6 +118,16 @@ ValueIndex attention_pool(TapeBuilder& t, const LayerContext& context, ValueInde
   return add(t, out, mlp, "pooled features");
 }
 
+// One row a sequence, but for the keys and values of a pool.
+std::int64_t head_flops(const TapeBuilder& t, const LayerContext& context) {
+  LayerContext pooled = context;
+  pooled.tokens = context.sequences;
+  const std::int64_t flops = weight_flops(t, pooled);
+  if (context.config.head != Head::attention_pool) return flops;
+  const std::int64_t keys = 2 * context.config.hidden * context.config.hidden;
+  return flops + times(6 * keys, context.tokens - context.sequences);
+}
+
 }  // namespace
 
 Tape image_embedding_tape(const LayerContext& context, std::int64_t features_before) {
@@ -176,7 +186,7 @@ Tape vision_head_tape(const LayerContext& context) {
     result = linear(t, rows, linear_of(t, "class logits", "classifier", width, c.classes));
   }
   t.enter("loss");
-  return t.finish(mean_loss(t, result), true, weight_flops(t, context));
+  return t.finish(mean_loss(t, result), true, head_flops(t, context));
 }
 
 Tape vision_features_tape(const LayerContext& context) {

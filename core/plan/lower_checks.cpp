@@ -251,8 +251,9 @@ Status check_plan(const Model& model, const Workload& workload) {
   const bool autocasts = may_autocast && parallel.param_dtype == DType::f32;
   if (!is_whole(parallel.strategy) && parallel.param_dtype != train.compute && !autocasts)
     return fail_at(workload.place_of({"parallel.param_dtype", "train.precision"}),
-                   "parallel.param_dtype is {} but train computes in {}: FSDP computes in the "
-                   "dtype of the gathered parameters",
+                   "parallel.param_dtype is {} but train computes in {}: autocast over gathered "
+                   "parameters is simulated of fp32 ones under FSDP1 and DeepCompile alone, others "
+                   "compute in their dtype",
                    key_name(parallel.param_dtype), key_name(train.compute));
   if (parallel.strategy == Strategy::zero3 || parallel.strategy == Strategy::zero2)
     return check_zero(workload);

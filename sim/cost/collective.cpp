@@ -196,7 +196,10 @@ double CollectivePricer::time(const Communicator& known, NcclChoice choice, Byte
   const auto size = static_cast<double>(bytes);
   // NCCL's latency of NVLS is what published tables show, that of the others is too short.
   const double longer = choice.algorithm == NcclAlgorithm::nvls ? 1 : slowdown(t.nodes);
-  const double start = started(estimate.latency * longer, known.tuning.channels(choice, bytes));
+  double latency = estimate.latency;
+  if (choice.algorithm == NcclAlgorithm::ring)
+    latency += known.carried.uncounted_latency(choice.protocol);
+  const double start = started(latency * longer, known.tuning.channels(choice, bytes));
   if (t.nodes > 1 && choice == NcclChoice{NcclAlgorithm::tree, NcclProtocol::simple}) {
     return start + streamed(known.carried, size) / link_scale_;
   }

@@ -101,6 +101,7 @@ void NcclTuning::fill_ring() {
     double latency = base(ring, protocol);
     if (chain) {
       latency += t.nodes > 1 ? inter : intra;
+      uncounted_[static_cast<std::size_t>(protocol)] = std::max(t.nodes - 2, 0) * inter;
     } else {
       latency += (steps - inter_steps) * std::max(intra, overhead) + inter_steps * inter;
     }

@@ -56,6 +56,12 @@ class NcclTuning {
   double ring_ratio() const;
   /// Share of a message that a step of the ring moves: all of it in a chain.
   double ring_part() const;
+  /// µs of a chain's transfers between nodes beyond the one that NCCL's estimate, which chooses
+  /// protocols, counts: each node hands on what it got. Within a node the published table of a
+  /// broadcast shows no more than counted. 0 of rings and trees.
+  double uncounted_latency(NcclProtocol protocol) const {
+    return uncounted_[static_cast<std::size_t>(protocol)];
+  }
   /// Transfers between nodes that follow one another, as NCCL's latency counts them: of a chain,
   /// which broadcast and reduce are, one. 0 on one node.
   int inter_hops(NcclAlgorithm algorithm) const;
@@ -76,6 +82,7 @@ class NcclTuning {
   double nic_latency_;  ///< µs
   OpKind collective_;
   std::array<std::array<NcclEstimate, kNcclProtocols>, kNcclAlgorithms> table_{};
+  std::array<double, kNcclProtocols> uncounted_{};
 };
 
 }  // namespace foregather::sim

@@ -22,6 +22,17 @@ std::string pcie_of(std::string_view text, std::string_view hardware) {
   return fmt::format("pcie{}", pcie_generation(hardware));
 }
 
+/// Between two PCIe cards; empty: they have no connector.
+std::string bridge_of(std::string_view hardware) {
+  constexpr std::string_view kGa102[] = {"rtx_3090", "rtx_3090_ti", "rtx_a5000", "rtx_a6000",
+                                         "a40"};
+  if (std::ranges::find(kGa102, hardware) != std::end(kGa102)) return "nvlink_bridge_ga102";
+  if (hardware == "a30") return "nvlink_bridge_a30";
+  const bool has_three = hardware.starts_with("a100_") || hardware.starts_with("h100_") ||
+                         hardware.starts_with("h200_") || hardware.starts_with("a800_");
+  return has_three ? "nvlink_bridge" : "";
+}
+
 std::string topology_of(std::string_view text, std::string_view hardware, bool has_nvlink,
                         int local) {
   constexpr std::string_view kNoPeers[] = {"no p2p",
@@ -49,7 +60,10 @@ std::string topology_of(std::string_view text, std::string_view hardware, bool h
   constexpr std::string_view kSockets[] = {"dual socket", "two sockets", "2 sockets", "2 socket",
                                            "cross socket"};
   const bool says_nvlink = text.find("nvlink") != std::string_view::npos || says(text, "nvswitch");
-  if (!has_nvlink && local == 2 && says_nvlink && says_any(text, kBridges)) return "nvlink_bridge";
+  if (!has_nvlink && local == 2 && says_nvlink && says_any(text, kBridges)) {
+    const std::string bridge = bridge_of(hardware);
+    if (!bridge.empty()) return bridge;
+  }
   if (!has_nvlink || (says(text, "pcie") && !says_nvlink)) {
     if (says_any(text, kNoPeers) && !says(text, "p2p disable=0"))
       return pcie_of(text, hardware) + "_host";
@@ -120,18 +134,20 @@ struct Share {
   double nics = 0;  ///< 0: not known
 };
 
-/// Of one GPU. A total of a node ("EFA 3200Gb/s") is shared by all its GPUs; what AWS states
-/// without a count is one, but for a node of one GPU, and a TCP network's is the node's one
-/// adapter.
+/// Of one GPU. A total of a node ("EFA 3200Gb/s") is shared by all its GPUs, but what one adapter
+/// can be by those that take part. What AWS states without a count is a total, but for a node of
+/// one GPU, and a TCP network's is the node's one adapter.
 Share share_of(const Adapters& adapters, std::string_view fabric, int local, double gpus_of_node) {
-  const double sharing = std::max<double>(gpus_of_node, local);
+  const bool is_one = adapters.gbps <= kFastestAdapter;
+  const double sharing = is_one ? local : std::max<double>(gpus_of_node, local);
   const auto each = [&](double nics) { return Share{adapters.gbps * nics, nics}; };
   if (adapters.is_of_gpu) return each(adapters.count.value_or(1));
   if (adapters.is_of_node) return {adapters.gbps / sharing};
-  if (adapters.count && *adapters.count > gpus_of_node) return each(*adapters.count / sharing);
+  if (adapters.count && *adapters.count > gpus_of_node)
+    return each(*adapters.count / std::max<double>(gpus_of_node, local));
   if (adapters.count) return each(std::min(1.0, *adapters.count / static_cast<double>(local)));
   if (fabric == kEthernet) return each(1.0 / local);
-  const bool is_total = adapters.gbps > kFastestAdapter || (fabric.starts_with("efa") && local > 1);
+  const bool is_total = !is_one || (fabric.starts_with("efa") && local > 1);
   return is_total ? Share{adapters.gbps / sharing} : Share{adapters.gbps};
 }
 

@@ -40,6 +40,18 @@ TEST_CASE("a collective never gets faster as its message grows") {
   }
 }
 
+TEST_CASE("a chain of nodes hands a message on from each to the next") {
+  const Hardware hw = load_hardware("h100_sxm").value();
+  for (const OpKind kind : {OpKind::broadcast, OpKind::reduce}) {
+    const auto of_nodes = [&](std::uint32_t nodes) {
+      return time_of(hw, 1, kind, 8, 8 * nodes, nodes);
+    };
+    CHECK(of_nodes(64) > of_nodes(32));
+    CHECK(of_nodes(128) - of_nodes(64) == Approx(2 * (of_nodes(64) - of_nodes(32))));
+    CHECK(of_nodes(128) < time_of(hw, 1, OpKind::all_gather, 8, 1024, 128));
+  }
+}
+
 TEST_CASE("what leaves a GPU on PCIe passes its one port") {
   const Hardware hw = load_hardware("l40s").value();
   for (const OpKind kind : {OpKind::all_to_all, OpKind::send_recv}) {

@@ -172,6 +172,31 @@ TEST_CASE("parameters are trained by parts of their names, and by what these beg
   CHECK(trained("layers.mlp.up") == Names{"mlp.up_proj.weight"});
 }
 
+TEST_CASE("what a head pools counts once a sequence") {
+  const auto head_of = [](const std::string& text) {
+    const TemporaryFile file(text);
+    const auto config = read_model_config(file.path());
+    if (!config) FAIL(config.error().text());
+    const Model model = build_model(*config, bf16_train(8, 64));
+    return std::pair{model.tapes.back(), *config};
+  };
+  const std::string sizes = R"("hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+ "intermediate_size": 128)";
+  const auto [vit, vit_config] =
+      head_of(R"({"architectures": ["ViTForImageClassification"], "model_type": "vit", )" + sizes +
+              R"(, "image_size": 32, "patch_size": 8, "num_labels": 10})");
+  CHECK(vit.model_flops == 6 * 8 * elements_of(vit));
+  const auto [bert, bert_config] =
+      head_of(R"({"architectures": ["BertModel"], "model_type": "bert", "vocab_size": 100, )" +
+              sizes + "}");
+  CHECK(bert.model_flops == 6 * 8 * elements_of(bert));
+  const auto [siglip, siglip_config] =
+      head_of(R"({"architectures": ["SiglipVisionModel"], "model_type": "siglip_vision_model", )" +
+              sizes + R"(, "image_size": 32, "patch_size": 8})");
+  const std::int64_t keys = 2 * 64 * 64;
+  CHECK(siglip.model_flops == 6 * 8 * (elements_of(siglip) + keys * (16 - 1)));
+}
+
 TEST_CASE("eager attention multiplies whole squares") {
   const ModelConfig c = sample("llama3_8b");
   Train train = bf16_train(1, 512);

@@ -117,6 +117,19 @@ TEST_CASE("words for interconnects set links") {
   CHECK(p5->inter.nic_bandwidth == Approx(50e9));
   const auto one = machine_of_interconnect("B200", "RoCE 1x400Gb/s per GPU, 1 GPU per node", 2, 2);
   CHECK(one->inter.nic_bandwidth == Approx(50e9));
+  // Bridges are of four links and more; some cards have no connector.
+  const auto bridged = [](const char* gpu) {
+    const auto machine = machine_of_interconnect(gpu, "NVLink bridge", 2, 1);
+    return machine->intra.kind == sim::IntraLink::nvlink
+               ? machine->intra.links * machine->intra.link_bandwidth / 1e9
+               : 0;
+  };
+  CHECK(bridged("A100-PCIE-80GB") == Approx(240));
+  CHECK(bridged("RTX 3090") == Approx(48));
+  CHECK(bridged("A40") == Approx(48));
+  CHECK(bridged("A30") == Approx(80));
+  CHECK(bridged("L40S") == 0);
+  CHECK(bridged("RTX 4090") == 0);
   const auto p2p = machine_of_interconnect("RTX 4090", "PCIe Gen4 x16, P2P enabled", 4, 1);
   CHECK(p2p->intra.kind == sim::IntraLink::pcie_p2p);
   CHECK(
@@ -204,6 +217,14 @@ TEST_CASE("adapters of eight GPUs share their node's, unless each has its own") 
     CHECK(gbps(text) == Approx(50));
   }
   CHECK(gbps("dual 100GbE RoCE") == Approx(25));
+  // One adapter is that of the GPUs that take part, however a table says so.
+  for (const char* text : {"PCIe4 + 200Gb/s IB per node", "PCIe4 + one 200Gb/s adapter per node",
+                           "PCIe4 + 1x200Gb/s IB", "PCIe4 + 200Gb/s EFA"})
+    for (const int local : {2, 4}) {
+      CAPTURE(text, local);
+      const auto node = machine_of_interconnect("L40S", text, 2 * local, 2);
+      CHECK(node->inter.nic_bandwidth * 8 / 1e9 == Approx(200.0 / local));
+    }
   const auto rack = machine_of_interconnect("GB200 NVL72", "MNNVL + IB 4x400Gb/s", 144, 36);
   CHECK(rack->inter.nic_bandwidth == Approx(50e9));
   const auto quad = machine_of_interconnect("GH200", "Slingshot 800 Gb/s per node", 16, 4);
