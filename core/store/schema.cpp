@@ -51,6 +51,13 @@ Status create_schema(Database& database, std::int64_t version) {
 Result<std::int64_t> check_schema(Database& database) {
   const auto application = database.integer("PRAGMA application_id");
   if (!application) return tl::unexpected(application.error());
+  if (*application == 0) {
+    const auto is_made =
+        database.integer("SELECT count(*) FROM (SELECT 1 FROM sqlite_schema LIMIT 1)");
+    if (!is_made) return tl::unexpected(is_made.error());
+    if (*is_made == 0)
+      return fail_at(database.path(), "holds nothing: what wrote it did not come to its first row");
+  }
   if (*application != kApplicationId)
     return fail_at(database.path(),
                    "is a database of another program, expected one that "

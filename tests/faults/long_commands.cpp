@@ -52,7 +52,8 @@ std::size_t sweep_rows(const std::string& file, const std::string& reference) {
   if (fs::file_size(file) == 0) return 0;
   const auto reader = store::SweepReader::open(file);
   if (!reader) {
-    FAIL_CHECK(reader.error().text());
+    // The first commit was under way: its journal took it back.
+    CHECK(reader.error().message.find("holds nothing") != std::string::npos);
     return 0;
   }
   const auto found = stored_points(file), expected = stored_points(reference);

@@ -145,6 +145,11 @@ TEST_CASE("newer and foreign databases are refused by name") {
   CHECK(error_of(path).find("has version 9, this program reads up to 8") != std::string::npos);
   change(path, "PRAGMA user_version = 8; PRAGMA application_id = 5");
   CHECK(error_of(path).find("another program") != std::string::npos);
+  change(path, "PRAGMA application_id = 0");
+  CHECK(error_of(path).find("another program") != std::string::npos);
+  const std::string empty = folder.file("empty.db");
+  change(empty, "PRAGMA user_version = 0");
+  CHECK(error_of(empty).find("holds nothing") != std::string::npos);
 }
 
 TEST_CASE("a database of version 1 reads as one whose newer tables are empty") {
