@@ -75,9 +75,8 @@ std::vector<std::string> padding_warnings(const Workload& workload, const ModelC
   if (2 * padded < 3 * count) return {};
   return {fmt::format(
       "{}: FSDP2 cuts dimension 0, so that {} ranks pad the {} experts that a layer stacks to {}: "
-      "gathers and reductions move {:.3g} times their bytes. Where torchtitan cuts another "
-      "dimension "
-      "of them is not simulated",
+      "gathers and reductions move {:.3g} times their bytes. That torchtitan then cuts another "
+      "dimension is not simulated",
       workload.place_of({"parallel.shard_size", "parallel.world_size"}), ranks, count, padded,
       static_cast<double>(padded) / static_cast<double>(count))};
 }
