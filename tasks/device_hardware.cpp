@@ -18,11 +18,13 @@ struct Device {
 constexpr std::array kDevices{
     Device{{"GB300"}, "gb300"},
     Device{{"GB200"}, "gb200"},
+    Device{{"GH200", "144G"}, "gh200_144"},
     Device{{"GH200"}, "gh200"},
     Device{{"B300"}, "b300_sxm"},
     Device{{"B200"}, "b200_sxm"},
     Device{{"H200", "NVL"}, "h200_nvl"},
     Device{{"H200"}, "h200_sxm"},
+    Device{{"H20-3e"}, "h20_141"},
     Device{{"H20"}, "h20_sxm"},
     Device{{"H800"}, "h800_sxm"},
     Device{{"H100", "NVL"}, "h100_nvl"},

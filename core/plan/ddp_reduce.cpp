@@ -35,15 +35,7 @@ void DdpSchedule::gradient_ready(std::uint32_t module, ParameterIndex index,
   Buffer share = gradient;
   if (place.is_cast) {
     share = target(place);
-    lowering_.alloc(share, lowering_.compute);
-    scratch_.assign({reads(gradient), writes(share)});
-    lowering_.launch({OpKind::cast,
-                      Role::cast,
-                      lowering_.compute,
-                      lowering_.copy_cost(OpKind::cast, stored_, gradient.bytes, share.bytes),
-                      {}},
-                     row_owners_[place.row], scratch_);
-    lowering_.free(gradient);
+    copies_->widen_gradient(place.row, gradient, share);
   }
   const Buffer* sum = keeps_gradient(place.row) ? &gradients_[place.row] : nullptr;
   if (const auto whole = tied_.take(place.row, share, row_owners_[place.row], place.is_cast, sum))

@@ -3,9 +3,11 @@
 // PyTorch 2.9 to 2.15, checked against recordings (tests/oracles, ddp.json).
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "core/plan/autocast_copies.h"
 #include "core/plan/ddp_buckets.h"
 #include "core/plan/module_writer.h"
 #include "core/plan/process_groups.h"
@@ -28,12 +30,10 @@ namespace foregather::plan {
 /// same. With gradient_as_bucket_view the first bucket is laid out in the memory of the later ones,
 /// so that the optimizer finds gradients at one place in both sections.
 ///
-/// Mixed precision is torch.autocast: stored parameters are fp32, matmuls read copies in the
-/// compute dtype, made once a forward (a tied weight once), kept for the backward, made again
-/// before a checkpointed module is recomputed; their gradients are cast back. Copies of frozen
-/// parameters that no backward will find end with their module's forward. All other parameters are
-/// used as stored. There is no zeroing of unused parameters, no broadcast of buffers (nor of
-/// parameters, which DDP sends once when it is made), no communication hook.
+/// Mixed precision is torch.autocast over stored fp32 parameters, with a cache (AutocastCopies);
+/// the gradients of what matmuls read are cast back. All other parameters are used as stored. There
+/// is no zeroing of unused parameters, no broadcast of buffers (nor of parameters, which DDP sends
+/// once when it is made), no communication hook.
 ///
 /// Strategy::single is the same without DDP: no buckets, gradients are what autograd makes.
 class DdpSchedule final : public StrategySchedule {
@@ -64,7 +64,6 @@ class DdpSchedule final : public StrategySchedule {
     std::uint32_t row = 0;  ///< of ShardLayout::parameters
     bool is_cast = false;   ///< read in the compute dtype
     bool is_first = false;  ///< the backward gets here first, of all places with this row
-    Buffer computed;        ///< the copy in the compute dtype, if is_cast
     Buffer gradient;        ///< in the stored dtype, freed when it is added or copied
   };
   struct Bucket {
@@ -80,13 +79,6 @@ class DdpSchedule final : public StrategySchedule {
   void add_buckets();
   void add_optimized();
 
-  std::span<Place> places_of(std::uint32_t module);
-  bool is_trained(const Place& place) const;
-  bool is_checkpointed(std::uint32_t module) const;
-  /// Does the module's backward find the copies of its forward?
-  bool saves_casts(std::uint32_t module) const;
-  void cast(Place& place);
-  void drop_cast(Place& place);
   bool keeps_gradient(std::uint32_t row) const;
   Buffer target(const Place& place) const;
 
@@ -107,12 +99,12 @@ class DdpSchedule final : public StrategySchedule {
   Lowering& lowering_;
   TiedGradients tied_;
   DType stored_ = DType::f32;  ///< of what is trained
-  DType computed_ = DType::f32;
-  bool reduces_ = true;  ///< false: Strategy::single
-  bool views_ = false;   ///< gradient_as_bucket_view
+  bool reduces_ = true;        ///< false: Strategy::single
+  bool views_ = false;         ///< gradient_as_bucket_view
   ProcessGroup world_;
   StreamId communication_;
   ModuleWriter* modules_ = nullptr;
+  std::optional<AutocastCopies> copies_;
   std::vector<Place> places_;               ///< modules in order, parameters in order
   std::vector<std::uint32_t> first_place_;  ///< by module, in places_
   std::vector<Owner> row_owners_;
@@ -129,7 +121,6 @@ class DdpSchedule final : public StrategySchedule {
   bool has_reduced_ = false;
   std::vector<bool> has_gradient_;  ///< by row: .grad is in gradients_
   std::vector<bool> is_view_;       ///< by row: .grad is in its bucket
-  std::vector<bool> is_cast_;       ///< by place: the copy is there
   std::uint32_t next_bucket_ = 0;   ///< to be reduced in this backward
   std::vector<AccessedTensor> scratch_;
 };

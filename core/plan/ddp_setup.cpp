@@ -1,5 +1,3 @@
-#include "core/plan/autocast.h"
-#include "core/plan/checkpoint.h"
 #include "core/plan/ddp_schedule.h"
 
 namespace foregather::plan {
@@ -7,7 +5,6 @@ namespace foregather::plan {
 DdpSchedule::DdpSchedule(Lowering& lowering) : lowering_(lowering), tied_(lowering) {
   const Workload& workload = lowering.workload;
   stored_ = trained_type(workload.train);
-  computed_ = workload.train.compute;
   reduces_ = workload.parallel.strategy != Strategy::single;
   views_ = reduces_ && workload.parallel.gradient_as_bucket_view;
   if (reduces_) {
@@ -26,7 +23,6 @@ void DdpSchedule::init(ModuleWriter& modules) {
   const std::size_t rows = parameters_.size();
   has_gradient_.assign(rows, false);
   is_view_.assign(rows, false);
-  is_cast_.assign(places_.size(), false);
 }
 
 void DdpSchedule::add_parameters() {
@@ -46,6 +42,7 @@ void DdpSchedule::add_parameters() {
 }
 
 void DdpSchedule::add_places() {
+  copies_.emplace(lowering_, *modules_, lowering_.workload.train.master, parameters_, row_owners_);
   std::vector<std::uint32_t> last_place(parameters_.size());
   for (std::uint32_t m = 0; m < lowering_.modules(); ++m) {
     first_place_.push_back(static_cast<std::uint32_t>(places_.size()));
@@ -55,15 +52,13 @@ void DdpSchedule::add_places() {
       place.module = m;
       place.index = p;
       place.row = lowering_.layout.row_of(m, p);
-      place.is_cast = computed_ != lowering_.workload.train.master && is_matmul_operand(tape, p);
+      place.is_cast = copies_->has(m, p);
       const std::string& name = tape.parameters[p].name;
       const std::int64_t elements = tape.parameters[p].elements;
       const Owner owner{modules_->scope(m), {}};
-      if (place.is_cast)
-        place.computed = lowering_.buffer(elements, computed_, name, Cause::cast_copy, owner);
       place.gradient =
           lowering_.buffer(elements, stored_, "gradient " + name, Cause::gradient, owner);
-      modules_->set_parameter(m, p, place.is_cast ? place.computed : parameters_[place.row]);
+      if (!place.is_cast) modules_->set_parameter(m, p, parameters_[place.row]);
       last_place[place.row] = static_cast<std::uint32_t>(places_.size());
       places_.push_back(place);
     }
@@ -122,70 +117,10 @@ void DdpSchedule::add_optimized() {
   }
 }
 
-// --- the copies of autocast ---
-
-std::span<DdpSchedule::Place> DdpSchedule::places_of(std::uint32_t module) {
-  return std::span(places_).subspan(first_place_[module],
-                                    lowering_.tape_of(module).parameters.size());
-}
-
-bool DdpSchedule::is_trained(const Place& place) const {
-  return lowering_.tape_of(place.module).parameters[place.index].trainable;
-}
-
-bool DdpSchedule::is_checkpointed(std::uint32_t module) const {
-  return modules_->policy(module) != SavePolicy::none;
-}
-
-void DdpSchedule::cast(Place& place) {
-  const auto index = static_cast<std::size_t>(&place - places_.data());
-  if (!place.is_cast || is_cast_[index]) return;
-  is_cast_[index] = true;
-  const Buffer& from = parameters_[place.row];
-  lowering_.alloc(place.computed, lowering_.compute);
-  scratch_.assign({reads(from), writes(place.computed)});
-  lowering_.launch({OpKind::cast,
-                    Role::cast,
-                    lowering_.compute,
-                    lowering_.copy_cost(OpKind::cast, computed_, from.bytes, place.computed.bytes),
-                    {}},
-                   row_owners_[place.row], scratch_);
-}
-
-void DdpSchedule::drop_cast(Place& place) {
-  const auto index = static_cast<std::size_t>(&place - places_.data());
-  if (!is_cast_[index]) return;
-  is_cast_[index] = false;
-  lowering_.free(place.computed);
-}
-
-void DdpSchedule::before_forward(std::uint32_t module) {
-  for (Place& place : places_of(module)) cast(place);
-}
-
-bool DdpSchedule::saves_casts(std::uint32_t module) const {
-  return lowering_.tape_of(module).has_output_grad && !is_checkpointed(module);
-}
-
-// Autocast caches copies of what is trained alone (autocast_mode.cpp, cached_cast).
-void DdpSchedule::after_forward(std::uint32_t module) {
-  if (saves_casts(module)) return;
-  for (Place& place : places_of(module))
-    if (!is_trained(place)) drop_cast(place);
-}
-
-// Autocast's cache ends with its context. What autograd saved stays.
-void DdpSchedule::end_forward() {
-  for (Place& place : places_)
-    if (!saves_casts(place.module)) drop_cast(place);
-}
-
-void DdpSchedule::before_backward(std::uint32_t module) {
-  for (Place& place : places_of(module)) cast(place);
-}
-
-void DdpSchedule::after_backward(std::uint32_t module) {
-  for (Place& place : places_of(module)) drop_cast(place);
-}
+void DdpSchedule::before_forward(std::uint32_t module) { copies_->before_forward(module); }
+void DdpSchedule::after_forward(std::uint32_t module) { copies_->after_forward(module); }
+void DdpSchedule::end_forward() { copies_->end_forward(); }
+void DdpSchedule::before_backward(std::uint32_t module) { copies_->before_backward(module); }
+void DdpSchedule::after_backward(std::uint32_t module) { copies_->after_backward(module); }
 
 }  // namespace foregather::plan

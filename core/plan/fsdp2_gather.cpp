@@ -16,6 +16,7 @@ void Fsdp2Schedule::begin_forward() {
 
 void Fsdp2Schedule::before_forward(std::uint32_t module) {
   for (const std::uint32_t u : lowering_.layout.begin_with[module]) pre_forward(units_[u]);
+  if (copies_) copies_->before_forward(module);
 }
 
 void Fsdp2Schedule::before_op(std::uint32_t module, Phase phase, std::uint32_t op) {
@@ -29,8 +30,13 @@ void Fsdp2Schedule::after_op(std::uint32_t module, Phase phase, std::uint32_t op
 }
 
 void Fsdp2Schedule::after_forward(std::uint32_t module) {
+  if (copies_) copies_->after_forward(module);
   if (!acts_between_ops(module)) end_units(module);
   if (!acts_between_ops(module) || root_has_loss_) end_root(module);
+}
+
+void Fsdp2Schedule::end_forward() {
+  if (copies_) copies_->end_forward();
 }
 
 void Fsdp2Schedule::end_units(std::uint32_t module) {
@@ -48,6 +54,7 @@ void Fsdp2Schedule::begin_backward() {
     for (std::size_t row = 0; row < last_place_.size(); ++row) {
       if (tied_.makes_sum(static_cast<std::uint32_t>(row))) continue;
       const LastPlace& place = last_place_[row];
+      if (copies_ && copies_->has(place.module, place.index)) continue;
       modules_->set_gradient(place.module, place.index,
                              lowering_.micro_batch == 0 ? accumulators_[row] : place.gradient);
     }
@@ -63,6 +70,7 @@ bool Fsdp2Schedule::root_ends_before_loss() const {
 // As in Fsdp1Schedule, an inner unit's hook runs first where both have one output.
 void Fsdp2Schedule::before_backward(std::uint32_t module) {
   if (!acts_between_ops(module)) reach_outputs(module);
+  if (copies_) copies_->before_backward(module);
 }
 
 void Fsdp2Schedule::reach_outputs(std::uint32_t module) {

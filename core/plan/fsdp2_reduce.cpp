@@ -11,11 +11,14 @@ void Fsdp2Schedule::gradient_ready(std::uint32_t module, ParameterIndex index,
                                    const Buffer& gradient) {
   const std::uint32_t row = lowering_.layout.row_of(module, index);
   const Owner owner = units_[lowering_.layout.unit_of_parameter[row]].owner;
+  const bool was_copied = copies_ && copies_->has(module, index);
   const bool casts = types_.casts_gradients();
-  const Buffer share = casts ? cast_gradient(row, gradient) : gradient;
+  const Buffer wide = was_copied ? widened(module, index, gradient) : gradient;
+  const Buffer share = casts ? cast_gradient(row, wide) : wide;
   Buffer& held = gradients_[row];
   const bool is_kept = accumulates_in_place_ && !held.storage;
-  const auto whole = tied_.take(row, share, owner, casts, is_kept ? &accumulators_[row] : nullptr);
+  const auto whole =
+      tied_.take(row, share, owner, casts || was_copied, is_kept ? &accumulators_[row] : nullptr);
   if (!whole) return;
   if (accumulates_wider_) return accumulate_wider(row, *whole);
   if (!held.storage) {
@@ -56,6 +59,7 @@ void Fsdp2Schedule::move_reduced(const Fsdp2Unit& unit, Role role, const Buffer&
 }
 
 void Fsdp2Schedule::after_backward(std::uint32_t module) {
+  if (copies_) copies_->after_backward(module);
   // The hook sits on the inputs' gradients; a unit whose input has none waits for the final
   // callback. An inner unit's hook is newer than that of the unit that begins with it.
   if (!lowering_.tape_of(module).has_input_grad) return;

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "core/plan/autocast_copies.h"
 #include "core/plan/fsdp2_unit.h"
 #include "core/plan/loss_place.h"
 #include "core/plan/module_writer.h"
@@ -30,6 +31,9 @@ namespace foregather::plan {
 /// the device once it is reduced; the host waits for the last one before the optimizer, and for
 /// each one that it adds to another micro-batch's.
 /// forward_prefetch: set_modules_to_forward_prefetch of each unit but the root to the next ones.
+/// Parameters gathered in fp32 that compute in a shorter dtype are torch.autocast without
+/// MixedPrecisionPolicy: its cache holds a copy of each matmul's unsharded parameters, a leaf, also
+/// behind a reshard, until the forward ends (AutocastCopies); their gradients are cast back.
 /// reshard_after_backward = false: set_reshard_after_backward(False) but in the last micro-batch.
 class Fsdp2Schedule final : public StrategySchedule {
  public:
@@ -39,6 +43,7 @@ class Fsdp2Schedule final : public StrategySchedule {
   void begin_forward() override;
   void before_forward(std::uint32_t module) override;
   void after_forward(std::uint32_t module) override;
+  void end_forward() override;
   bool acts_between_ops(std::uint32_t module) const override {
     return loss_ && loss_->module == module &&
            (!root_has_loss_ || !lowering_.layout.end_with[module].empty());
@@ -76,6 +81,11 @@ class Fsdp2Schedule final : public StrategySchedule {
   bool casts_in_parts(const Fsdp2Unit& unit) const;
   void price(Fsdp2Unit& unit, const Fsdp2Unit* before);
   void add_accumulators(ModuleWriter& modules);
+
+  // fsdp2_autocast.cpp
+  void add_copies(ModuleWriter& modules);
+  /// The gradient in the gathered dtype.
+  Buffer widened(std::uint32_t module, ParameterIndex index, const Buffer& gradient);
 
   // fsdp2_gather.cpp
   bool has_work(const Fsdp2Unit& unit) const { return unit.parameters.count > 0; }
@@ -140,6 +150,10 @@ class Fsdp2Schedule final : public StrategySchedule {
   std::vector<Buffer> accumulators_;  ///< unsharded, in the reduce dtype (no_sync, casts)
   /// What is cast and added to them (casts); of a tied parameter two shares at once.
   std::vector<std::array<Buffer, 2>> addends_;
+  std::optional<AutocastCopies> copies_;       ///< absent: no autocast
+  std::vector<Owner> owners_;                  ///< by row, under autocast
+  std::vector<Buffer> wide_gradients_;         ///< of places, under autocast
+  std::vector<std::uint32_t> first_gradient_;  ///< by module, in wide_gradients_
   /// The last module that has the parameter, its index there, and the gradient buffer of that
   /// place.
   struct LastPlace {

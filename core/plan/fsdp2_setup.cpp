@@ -90,6 +90,7 @@ bool Fsdp2Schedule::is_other_name(const Fsdp2Unit& unit) const {
 void Fsdp2Schedule::init(ModuleWriter& modules) {
   modules_ = &modules;
   add_parameters(modules);
+  if (types_.gathered != lowering_.workload.train.compute) add_copies(modules);
   const std::size_t parameters = lowering_.layout.parameters.size();
   const Fsdp2Unit* before = nullptr;
   for (Fsdp2Unit& unit : units_) {

@@ -246,13 +246,14 @@ Status check_plan(const Model& model, const Workload& workload) {
                    "train.activation_checkpointing: every {} layers, expected 1 or more",
                    train.checkpoint_every);
   if (const Status blocks = check_blocks(model, workload); !blocks) return blocks;
-  const bool may_autocast =
-      parallel.strategy == Strategy::fsdp1 || parallel.strategy == Strategy::deepcompile;
+  const bool may_autocast = parallel.strategy == Strategy::fsdp1 ||
+                            parallel.strategy == Strategy::fsdp2 ||
+                            parallel.strategy == Strategy::deepcompile;
   const bool autocasts = may_autocast && parallel.param_dtype == DType::f32;
   if (!is_whole(parallel.strategy) && parallel.param_dtype != train.compute && !autocasts)
     return fail_at(workload.place_of({"parallel.param_dtype", "train.precision"}),
                    "parallel.param_dtype is {} but train computes in {}: autocast over gathered "
-                   "parameters is simulated of fp32 ones under FSDP1 and DeepCompile alone, others "
+                   "parameters is simulated of fp32 ones under FSDP and DeepCompile alone, others "
                    "compute in their dtype",
                    key_name(parallel.param_dtype), key_name(train.compute));
   if (parallel.strategy == Strategy::zero3 || parallel.strategy == Strategy::zero2)

@@ -197,10 +197,10 @@ Status resolve_workload(Workload& workload, const ModelConfig& model) {
   const bool is_mixed = workload.train.compute != DType::f32;
   const Parallel& parallel = workload.parallel;
   workload.train.autocast =
-      is_mixed &&
-      ((is_whole(parallel.strategy) && workload.train.master == DType::f32) ||
-       ((parallel.strategy == Strategy::fsdp1 || parallel.strategy == Strategy::deepcompile) &&
-        parallel.param_dtype == DType::f32));
+      is_mixed && ((is_whole(parallel.strategy) && workload.train.master == DType::f32) ||
+                   ((parallel.strategy == Strategy::fsdp1 || parallel.strategy == Strategy::fsdp2 ||
+                     parallel.strategy == Strategy::deepcompile) &&
+                    parallel.param_dtype == DType::f32));
   // States of the parameters' own dtype are those that torch.optim makes.
   StateType& states = workload.train.optimizer_state;
   const DType master = trained_type(workload.train);

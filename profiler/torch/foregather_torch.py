@@ -585,9 +585,39 @@ def _train(optimizer, tree):
     return keys
 
 
-def _precision(own, param, reduce, tree):
+def _autocast_of(model):
+    """The dtype of a torch.autocast that is on, or that decorates the forward of a module (as accelerate's does); else None."""
+    for device in ("cuda", "cpu"):
+        if torch.is_autocast_enabled(device):
+            return torch.get_autocast_dtype(device)
+    for module in model.modules():
+        dtype = _autocast_around(module.__dict__.get("forward") or type(module).forward)
+        if dtype is not None:
+            return dtype
+    return None
+
+
+def _autocast_around(function, depth=4):
+    function = getattr(function, "__func__", function)
+    for cell in getattr(function, "__closure__", None) or () if depth else ():
+        try:
+            held = cell.cell_contents
+        except ValueError:
+            continue
+        if isinstance(held, torch.autocast):
+            return held.fast_dtype if held._enabled else None
+        dtype = _autocast_around(held, depth - 1) if callable(held) else None
+        if dtype is not None:
+            return dtype
+    return None
+
+
+def _precision(own, param, reduce, autocast, is_sharded, tree):
     """`own`: dtype of the sharded parameters; `param`, `reduce`: of the mixed precision policy or None."""
     compute = param or own
+    if autocast in (torch.bfloat16, torch.float16) and own == compute == torch.float32:
+        kept = {"param_dtype": "fp32", "reduce_dtype": _DTYPES.get(reduce or own, "fp32")}
+        return {"precision": f"{_DTYPES[autocast]}-mixed"}, kept if is_sharded else {}
     if own not in _DTYPES or compute not in _DTYPES or (own != torch.float32 and own != compute):
         tree.note(f"parameters in {own}, computed in {compute}, are written as bf16-mixed")
         return {"precision": "bf16-mixed"}, {}
@@ -599,7 +629,7 @@ def _precision(own, param, reduce, tree):
 
 
 def workload(model, *, optimizer=None, micro_batch=1, seq_len=None, target_len=None, loss=None, clip_grad_norm=False,
-             train=None, parallel=None, cluster=None):
+             autocast=None, train=None, parallel=None, cluster=None):
     """A workload for `foregather simulate`, as TOML: the modules of `model` as a tree, with shapes, ties and what is wrapped, and the
     settings of FSDP1, FSDP2 or DDP. Parameters are read, not copied; the meta device will do.
 
@@ -607,7 +637,8 @@ def workload(model, *, optimizer=None, micro_batch=1, seq_len=None, target_len=N
     Comments in the text say what was found and is not simulated.
 
     micro_batch, seq_len: sequences of a rank's micro-batch, tokens of a sequence. target_len: of a decoder's sequence. loss: "sum",
-    "mean" or "cross_entropy". train, parallel, cluster: further keys of these tables, over what was found."""
+    "mean" or "cross_entropy". autocast: the dtype of a torch.autocast around the forward; None: of one that is on, or that decorates a
+    forward, as accelerate's does. train, parallel, cluster: further keys of these tables, over what was found."""
     tree, ddp = _Tree(model, seq_len is not None, target_len), _ddp_of(model)
     is_fsdp2 = any(_fsdp2_state(m) for m in model.modules())
     if ddp is not None:
@@ -625,7 +656,8 @@ def workload(model, *, optimizer=None, micro_batch=1, seq_len=None, target_len=N
     if len(tree.dtypes) > 1:
         tree.note("parameters are of several dtypes: " + ", ".join(sorted(str(d) for d in tree.dtypes)))
     own = max(tree.dtypes, key=tree.dtypes.get, default=torch.float32)
-    precision, dtypes = _precision(own, param, reduce, tree)
+    is_sharded = found["strategy"] in ("fsdp1", "fsdp2")
+    precision, dtypes = _precision(own, param, reduce, autocast or _autocast_of(model), is_sharded, tree)
     tables = {
         "train": {"micro_batch": micro_batch, **({"seq_len": seq_len} if seq_len else {}), **precision, **_train(optimizer, tree),
                   **({"trainable": tree.trainable} if tree.trainable else {}), "clip_grad_norm": clip_grad_norm, **(train or {})},

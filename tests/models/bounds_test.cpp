@@ -49,6 +49,10 @@ std::vector<std::string> random_sets() {
       "cluster.hardware=" + one_of<std::string>({"h100_sxm", "rtx_4090", "v100_sxm"}),
       "cluster.link_bandwidth_scale=" + one_of<std::string>({"0.01", "1", "100"}),
   };
+  const bool is_mixed =
+      std::find(sets.begin(), sets.end(), "train.precision=bf16-mixed") != sets.end();
+  if (strategy.starts_with("fsdp") && is_mixed && one_of({false, true}))
+    sets.emplace_back("parallel.param_dtype=fp32");  // autocast
   if (strategy == "ddp") {
     sets.push_back("parallel.gradient_as_bucket_view=" + flag());
     sets.push_back(fmt::format("parallel.bucket_bytes={}", one_of({1, 100'000, 1'000'000})));

@@ -9,7 +9,9 @@
 
 #include "core/rebuild/host_collectives.h"
 #include "core/rebuild/range_labels.h"
+#include "core/run/op_shapes.h"
 #include "tasks/simulate.h"
+#include "tests/models/simulated.h"
 #include "tests/support/places.h"
 #include "traces/kineto.h"
 
@@ -19,10 +21,20 @@ namespace {
 const std::string kFolder = source_dir() + "/tests/oracles/data/sidecar/";
 constexpr std::int64_t kStep = 3;  // the recorded one
 
-const std::vector<std::string> kCases{"ddp",           "ddp_frozen",      "fsdp1",
-                                      "fsdp1_bf16",    "fsdp1_frozen",    "fsdp1_tied_flat",
-                                      "fsdp2",         "fsdp2_bf16_keep", "fsdp2_checkpointed",
-                                      "fsdp2_encoder", "fsdp2_frozen",    "fsdp2_list",
+const std::vector<std::string> kCases{"ddp",
+                                      "ddp_frozen",
+                                      "fsdp1",
+                                      "fsdp1_bf16",
+                                      "fsdp1_frozen",
+                                      "fsdp1_tied_flat",
+                                      "fsdp2",
+                                      "fsdp2_autocast",
+                                      "fsdp2_autocast_tied",
+                                      "fsdp2_bf16_keep",
+                                      "fsdp2_checkpointed",
+                                      "fsdp2_encoder",
+                                      "fsdp2_frozen",
+                                      "fsdp2_list",
                                       "fsdp2_tied"};
 
 template <class Value>
@@ -107,7 +119,60 @@ Counts recorded_matmuls(const std::string& name) {
   return counts;
 }
 
+/// Elements of the weights of a block's linears, and of the table of positions.
+bool is_of_weight(std::int64_t elements) {
+  return elements == 128 || elements == 256 || elements == 640;
+}
+
+std::string cast_row(Phase phase, std::int64_t elements, DType from) {
+  return fmt::format("{} {} of {}", foregather::name(phase), elements, foregather::name(from));
+}
+
+Counts predicted_casts(const std::string& name) {
+  const tasks::Schedule schedule =
+      required_value(tasks::load_schedule(kFolder + name + ".toml", {}, {}));
+  Counts counts;
+  for (const OpId id : body_ops(schedule.graph)) {
+    const Op& op = schedule.graph.at(id);
+    if (op.kind != OpKind::cast || op.role != Role::cast) continue;
+    const Cost& cost = schedule.graph.at(op.cost);
+    const DType from = cost.bytes_read < cost.bytes_written ? DType::bf16 : DType::f32;
+    const std::int64_t elements = cost.bytes_read / size_of(from);
+    if (is_of_weight(elements)) ++counts[cast_row(op.phase, elements, from)];
+  }
+  return counts;
+}
+
+// Weights and their gradients have two dimensions, activations three.
+Counts recorded_casts(const std::string& name) {
+  const run::Recording recording = sidecar_recording(name);
+  Counts counts;
+  for (const std::vector<std::uint32_t>& lane : rebuild::ranges_by_lane(recording)) {
+    rebuild::RangeWalk walk(recording, lane);
+    for (const std::uint32_t range : lane) {
+      const run::RangeColumns& ranges = recording.ranges;
+      if (recording.text(ranges.name[range]) != "aten::_to_copy") continue;
+      const auto arguments = run::shaped_arguments(recording.text(ranges.shapes[range]),
+                                                   recording.text(ranges.types[range]));
+      if (arguments.empty() || arguments[0].sizes.size() != 2) continue;
+      if (!is_of_weight(arguments[0].elements)) continue;
+      ++counts[cast_row(walk.at(ranges.start[range]).phase, arguments[0].elements,
+                        arguments[0].dtype)];
+    }
+  }
+  return counts;
+}
+
 }  // namespace
+
+TEST_CASE("autocast over FSDP2 casts what the prediction casts: weights once, gradients back") {
+  for (const char* const name : {"fsdp2_autocast", "fsdp2_autocast_tied"}) {
+    INFO(name);
+    const Counts counts = recorded_casts(name);
+    CHECK(counts.at("forward 128 of f32") == 4);
+    CHECK(counts == predicted_casts(name));
+  }
+}
 
 TEST_CASE("the side-car's workload predicts the collectives that its recording shows") {
   for (const std::string& name : kCases) {
@@ -145,7 +210,8 @@ TEST_CASE("the side-car's workload has the model's parameters, each once") {
 // Linears, parallel ones that the tree holds as parameters included: forward once, backward twice.
 TEST_CASE("the side-car's ranges say of each matmul the module and the phase of the prediction") {
   for (const char* const name :
-       {"fsdp1", "fsdp1_bf16", "fsdp1_tied_flat", "fsdp2", "fsdp2_bf16_keep", "fsdp2_tied"}) {
+       {"fsdp1", "fsdp1_bf16", "fsdp1_tied_flat", "fsdp2", "fsdp2_autocast", "fsdp2_autocast_tied",
+        "fsdp2_bf16_keep", "fsdp2_tied"}) {
     INFO(name);
     const Counts counts = recorded_matmuls(name);
     CHECK(counts.size() == 2 * (2 * 7 + 1));

@@ -16,6 +16,7 @@ import shutil
 import sys
 import tempfile
 import traceback
+import types
 import warnings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -152,7 +153,16 @@ def frozen(wrap, model, *parts):
     return wrap(model)
 
 
+def autocast(model):
+    """With a forward that torch.autocast decorates, as accelerate's."""
+    model.forward = types.MethodType(torch.autocast("cpu", torch.bfloat16)(type(model).forward), model)
+    return model
+
+
 CASES = {
+    "fsdp2_autocast": lambda: autocast(decoder2()),
+    "fsdp2_autocast_tied": lambda: autocast(decoder2(tied=True, mixed=(None, torch.bfloat16))),
+    "ddp_autocast": lambda: autocast(nn.parallel.DistributedDataParallel(Encoder(), bucket_cap_mb=0.005)),
     "fsdp2_list": listed2,
     "fsdp2_frozen": lambda: frozen(lambda m: sharded2(m, m.layers), Decoder(2, False), "attention", "embed", "positions"),
     "fsdp1_frozen": lambda: frozen(lambda m: sharded1(m, {Block}, use_orig_params=False), Decoder(2, False), "layers.0."),

@@ -94,5 +94,6 @@ TEST_CASE("each refusal names the place of its key") {
      "w.toml:6:1: ");
   at("[train]\nfloat8_all_gather = true\n", "w.toml:4:1: ");
   at("[parallel]\noffload = \"optimizer\"\n", "w.toml:4:1: ");
-  at("[parallel]\nparam_dtype = \"fp32\"\n", "w.toml:4:1: parallel.param_dtype is fp32 but");
+  at("[parallel]\nstrategy = \"zero3\"\nparam_dtype = \"fp32\"\n",
+     "w.toml:5:1: parallel.param_dtype is fp32 but");
 }

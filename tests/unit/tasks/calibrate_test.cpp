@@ -77,6 +77,8 @@ TEST_CASE("calibrate: GPUs by the names that drivers give them") {
   CHECK(of("NVIDIA RTX A4000") == "none");
   CHECK(of("NVIDIA H100 NVL") == "h100_nvl");
   CHECK(of("NVIDIA GH200 480GB") == "gh200");
+  CHECK(of("NVIDIA GH200 144G HBM3e") == "gh200_144");
+  CHECK(of("NVIDIA H20-3e") == "h20_141");
   CHECK(of("gb200") == "gb200");
   CHECK(of("NVIDIA GeForce GTX 1080") == "none");
   CHECK(of("") == "none");

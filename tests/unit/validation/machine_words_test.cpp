@@ -15,6 +15,9 @@ TEST_CASE("words for GPUs name hardware files") {
   CHECK(hardware_of_gpu("A100-SXM4-40GB") == "a100_40_sxm");
   CHECK(hardware_of_gpu("A100-PCIe-80GB") == "a100_80_pcie");
   CHECK(hardware_of_gpu("GH200-96GB") == "gh200");
+  CHECK(hardware_of_gpu("GH200 144 GB HBM3e") == "gh200_144");
+  CHECK(hardware_of_gpu("H20-141GB") == "h20_141");
+  CHECK(hardware_of_gpu("H20-SXM-96GB") == "h20_sxm");
   CHECK(hardware_of_gpu("RTX 5090-32GB") == "rtx_5090");
   CHECK(hardware_of_gpu("H100 80 GB PCIE") == "h100_pcie");
   CHECK(hardware_of_gpu("H100-NVL-94GB") == "h100_nvl");
