@@ -281,14 +281,19 @@ class Base {
 
   // derivatives.yaml: MmBackward0 yields mat2 (the weight) first, AddmmBackward0 mat1, mat2,
   // bias. Gradients are accumulated when the node has ended, the bias's first: the weight's
-  // passes a transpose (tests/oracles: the buckets of ddp/cap_1/gpt2_19m).
+  // passes a transpose (tests/oracles: the buckets of ddp/cap_1/gpt2_19m). Under autocast each
+  // passes the cast of its copy, of which the bias's was made first (the order in which GCC
+  // evaluates arguments) and so comes last.
   void backward(TapeBuilder& b, ValueIndex dy) const {
     if (float8_) return narrow_backward(b, dy);
     const bool trains = b.needs_gradient(weight_);
     if (bias_) {
       if (b.needs_gradient(x_)) input_gradient(b, dy);
       std::vector<ValueIndex> held;
-      if (trains) held.push_back(weight_gradient(b, dy));
+      if (trains) {
+        const ValueIndex gradient = weight_gradient(b, dy);
+        if (!b.train().autocast) held.push_back(gradient);
+      }
       if (b.needs_gradient(*bias_)) column_sum(b, dy, *bias_, std::move(held));
     } else {
       if (trains) weight_gradient(b, dy);

@@ -22,6 +22,7 @@ const std::string kFolder = source_dir() + "/tests/oracles/data/sidecar/";
 constexpr std::int64_t kStep = 3;  // the recorded one
 
 const std::vector<std::string> kCases{"ddp",
+                                      "ddp_autocast",
                                       "ddp_frozen",
                                       "fsdp1",
                                       "fsdp1_bf16",
