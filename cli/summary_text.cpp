@@ -68,9 +68,11 @@ std::string step_line(const Summary& summary) {
                                "newly exposed", "no longer exposed"));
   }
   if (const auto& range = summary.interval.step_time)
-    text += fmt::format(
-        "  between {} and {} in nine of ten cases, by how far published runs were off\n",
-        format_time(range->first), format_time(range->second));
+    text += fmt::format("  between {} and {}{}\n", format_time(range->first),
+                        format_time(range->second),
+                        summary.interval.is_validated
+                            ? " in nine of ten cases, by how far published runs were off"
+                            : ", a range assumed of a GPU of which few published steps are known");
   return text;
 }
 

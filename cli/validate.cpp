@@ -72,8 +72,8 @@ std::vector<Option> options(ValidateArguments& arguments) {
       {"--nccl-tests", "DIR", "a folder of nccl-tests tables as CSV", nullptr, &request.nccl_tests,
        nullptr},
       {"--predictions", "OUT.csv",
-       "writes id, step_time_s, peak_mem_gib, fits and skip_reason of every row, and "
-       "nccl_predictions.csv beside it",
+       "writes id, step_time_s, peak_mem_gib, fits and skip_reason of every row, and with "
+       "--nccl-tests nccl_predictions.csv beside it",
        nullptr, &request.predictions, nullptr},
       {"--report", "OUT.md",
        "writes the report for people, and its pictures into the folder OUT beside it", nullptr,

@@ -106,6 +106,11 @@ Result<CalibrateReport> calibrate_hardware(const CalibrateRequest& request) {
                      "expected another file to write");
   const auto base = sim::load_hardware(report.hardware);
   if (!base) return tl::unexpected(base.error());
+  const auto recorded_on = hardware_of_device(read->device);
+  if (recorded_on && *recorded_on != base->name && *recorded_on != report.hardware)
+    report.warnings.push_back(fmt::format(
+        "recorded on '{}', of which {} is the machine: figures are fitted over those of {}",
+        read->device, *recorded_on, base->name));
   report.calibration = sim::calibrate(report.samples.rows, *base, {request.holdout});
   for (const sim::FittedFigure& figure : report.calibration.figures) {
     const sim::FigureSpec& spec = sim::figure_specs()[figure.spec];

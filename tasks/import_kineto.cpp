@@ -173,9 +173,12 @@ Result<ImportedFile> import_kineto(const ImportSource& source) {
   file.rows.push_back({"communication", format_time(busy.comm),
                        fmt::format("exposed {}", format_time(busy.exposed()))});
   if (!imported->collectives.empty())
-    file.rows.push_back({"collectives",
-                         format_count(static_cast<std::int64_t>(imported->collectives.size())),
-                         counts_of(imported->collectives)});
+    file.rows.push_back(
+        {"collectives", format_count(static_cast<std::int64_t>(imported->collectives.size())),
+         counts_of(imported->collectives) +
+             (imported->collectives.size() < static_cast<std::size_t>(busy.comm_kernels)
+                  ? "; the host describes no others"
+                  : "")});
   for (const auto& [number, length] : imported->facts.steps)
     file.rows.push_back({fmt::format("step {}", number), format_time(length), ""});
   describe_memory(file, imported->memory);

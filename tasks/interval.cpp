@@ -85,13 +85,14 @@ Status fill_intervals(const Schedule& schedule, Summary& summary) {
     return peak_range(figures.memory.peaks.reserved, schedule.hardware);
   };
   for (std::size_t c = 0; c < ranges->size(); ++c)
-    summary.classes[c].interval = {(*ranges)[c], reserved(summary.classes[c])};
+    summary.classes[c].interval = {(*ranges)[c], reserved(summary.classes[c]),
+                                   schedule.hardware.interval.is_validated};
   std::pair<Ns, Ns> slowest = ranges->front();
   for (const auto& [low, high] : *ranges) {
     slowest.first = std::max(slowest.first, low);
     slowest.second = std::max(slowest.second, high);
   }
-  summary.interval = {slowest, reserved(summary.large())};
+  summary.interval = {slowest, reserved(summary.large()), schedule.hardware.interval.is_validated};
   return {};
 }
 

@@ -21,7 +21,11 @@ Status merge_runs(const std::vector<std::string>& paths, const std::string& outp
     if (!runs) return tl::unexpected(runs.error());
     for (const std::string& name : *runs) {
       if (!names.insert(name).second)
-        return fail_at(path, "holds a run '{}', as a database before it does", name);
+        return fail_at(path,
+                       "holds a run '{}', as a database before it does, expected runs of other "
+                       "names: 'foregather compare A B -o OUT' puts two of one name into one "
+                       "database",
+                       name);
       const auto run = store::read_run(path + ":" + name);
       if (!run) return tl::unexpected(run.error());
       if (const Status written = writer->write(*run); !written) return written;

@@ -46,6 +46,11 @@ Status add_run(const std::string& location, std::optional<std::int64_t> step,
     if (step && !row)
       return fail_at(location, "has no step {}, expected one of {}", *step,
                      fmt::join(numbers, ", "));
+    if (!step && !is_predicted && numbers.size() > 1 && c == 0)
+      files.warnings.push_back(
+          fmt::format("{}: has {} steps ({} to {}), which are taken as one: --step N takes one of "
+                      "them",
+                      location, numbers.size(), numbers.front(), numbers.back()));
     auto recording = rebuild::recording_of(*run, run::ClassRow(c), row);
     recording.source = location;
     files.recordings.push_back(std::make_shared<run::Recording>(std::move(recording)));

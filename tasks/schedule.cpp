@@ -202,7 +202,8 @@ Result<plan::Workload> read_recorded(const Sources& sources, const std::vector<s
   });
   std::vector<std::string> pricing, idle;
   for (const std::string& set : std::span(sets).subspan(sources.defaults.size()))
-    (set.starts_with("allocator.") ? idle : pricing).push_back(set);
+    if (!set.starts_with("cluster.link_bandwidth_scale="))  // of recorded collectives, too
+      (set.starts_with("allocator.") ? idle : pricing).push_back(set);
   if (!pricing.empty())
     schedule.warnings.push_back(
         fmt::format("recorded times stay what they are: {} only price{} what a pass adds",
@@ -309,10 +310,14 @@ Result<Schedule> load_schedule(const Sources& sources, const std::vector<std::st
   for (const std::string& input :
        {machine->cluster.hardware, machine->cluster.topology, machine->cluster.fabric})
     schedule.inputs.push_back(input);
-  if (!schedule.recorded.empty() && !what_if.empty())
+  const bool scales_links = machine->cluster.link_bandwidth_scale != 1;
+  if (!schedule.recorded.empty() && (!what_if.empty() || scales_links)) {
+    plan::Workload as_it_was = *machine;
+    as_it_was.cluster.link_bandwidth_scale = 1;
     schedule.as_recorded = {
         schedule.graph,
-        {priced(schedule.graph, *machine, {}, schedule.hardware, schedule.has_host)}};
+        {priced(schedule.graph, as_it_was, {}, schedule.hardware, schedule.has_host)}};
+  }
   const Status ready = finish_schedule(what_if, *machine, schedule);
   if (!ready) {
     Error error = ready.error();

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "core/alloc/rounding.h"
 #include "core/base/text.h"
 #include "sim/passes/arguments.h"
 #include "tasks/block_search.h"
@@ -53,6 +54,11 @@ GridRequest with_blocks_axis(const SearchRequest& request) {
 Status check(const SearchRequest& request) {
   if (!request.memory_limit && !request.time_limit)
     return fail("the limit is missing: expected --memory-limit 80GiB or --time-limit 300ms");
+  if (request.memory_limit && *request.memory_limit < alloc::kSmallBuffer)
+    return fail(
+        "--memory-limit {} is less than PyTorch allocates at once, expected a size such as "
+        "80GiB",
+        format_bytes(*request.memory_limit));
   if (request.memory_limit && request.time_limit)
     return fail("--memory-limit and --time-limit are both given, expected one");
   if (request.blocks && !workload_text(request.source).value_or(std::nullopt))

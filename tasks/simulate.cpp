@@ -107,14 +107,23 @@ void fill_memory_bounds(const Graph& graph, Summary& summary) {
   }
 }
 
-// The step of a recorded run is the span of its device work: it has no step before. One recording
-// of all ranks has one span.
-void begin_with_device(const Schedule& schedule, run::Run& run) {
+// By how much a what-if has a class begin later than it did.
+Ns late_by(const Schedule& schedule, std::size_t rank_class) {
+  if (!schedule.as_recorded) return 0;
+  const std::vector<RankClass>& before = schedule.as_recorded->graph.classes;
+  return schedule.graph.classes[rank_class].start_delay -
+         (rank_class < before.size() ? before[rank_class].start_delay : 0);
+}
+
+// The step of a recorded run is the span of its device work: it has no step before. What came late
+// by a what-if is waited for. One recording of all ranks has one span.
+void begin_with_device(const Schedule& schedule, run::Run& run, bool is_changed) {
   std::optional<Ns> first;
   for (std::size_t s = 0; s < run.steps.size(); ++s) {
     const run::OpSpan ops = run::ops_of(run, run::StepRow(s));
     if (ops.first == ops.last) continue;
     run.steps[s].begin = run.ops.start[ops.first];
+    if (is_changed) run.steps[s].begin -= late_by(schedule, run.steps[s].rank_class.row());
     first = std::min(first.value_or(run.steps[s].begin), run.steps[s].begin);
   }
   if (!schedule.is_one_recording || !first) return;
@@ -133,7 +142,7 @@ void state_group_sizes(const Schedule& schedule, run::Run& run) {
 
 // Bytes that the recording's own allocator held are not replayed.
 void fill_recorded(const Schedule& schedule, Outcome& outcome) {
-  begin_with_device(schedule, outcome.run);
+  begin_with_device(schedule, outcome.run, true);
   state_group_sizes(schedule, outcome.run);
   for (const rebuild::RebuiltRank& rank : schedule.recorded) {
     std::optional<ClockFigures> clock;
@@ -165,7 +174,7 @@ Status fill_as_recorded(const Schedule& schedule, Summary& summary) {
   const auto simulation = sim::simulate(before.graph, before.prices, schedule.engine);
   if (!simulation) return tl::unexpected(simulation.error());
   run::Run run = record_run(before.graph, before.prices, *simulation);
-  begin_with_device(schedule, run);
+  begin_with_device(schedule, run, false);
   Summary unchanged;
   unchanged.classes.resize(before.graph.classes.size());
   fill_times(run, unchanged);

@@ -7,6 +7,8 @@
 #include "core/plan/workload_toml.h"
 #include "core/store/reader.h"
 #include "tasks/thunder_source.h"
+#include "traces/execution_trace.h"
+#include "traces/pickle.h"
 
 namespace foregather::tasks {
 namespace {
@@ -43,11 +45,6 @@ bool is_model_config(std::string_view head) {
           head.find("\"architectures\"") != std::string_view::npos);
 }
 
-// Of protocol 2 to 5, as torch writes memory snapshots.
-bool is_pickle(std::string_view head) {
-  return head.size() > 1 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
-}
-
 }  // namespace
 
 Result<SourceKind> sniff(std::string_view content, const std::string& path) {
@@ -65,7 +62,11 @@ Result<SourceKind> sniff(std::string_view content, const std::string& path) {
     return fail_at(path,
                    "is a model's config.json, expected a workload (.toml) that names it: "
                    "[model] config = \"config.json\"");
-  if (is_pickle(head))
+  if (traces::is_execution_trace(head))
+    return fail_at(path,
+                   "is an execution trace, which says no times: 'foregather import' reads it, {}",
+                   kReadable);
+  if (traces::is_pickle(head))
     return fail_at(path, "is a pickle: 'foregather memory' reads memory snapshots, {}", kReadable);
   return fail_at(path, "is in no format that foregather reads, {}", kReadable);
 }

@@ -43,6 +43,7 @@ struct OomFigures {
 struct Interval {
   std::optional<std::pair<Ns, Ns>> step_time;
   std::optional<std::pair<Bytes, Bytes>> reserved;
+  bool is_validated = false;  ///< sim::Hardware::Interval::is_validated
 };
 
 /// What the job has as a whole and each rank class has as well.
@@ -87,7 +88,7 @@ struct CollectiveFigure {
   std::string scope;  ///< "-": the root
   Phase phase = Phase::other;
   OpKind kind = OpKind::other;
-  Bytes bytes = 0;  ///< NCCL's message size
+  Bytes bytes = 0;  ///< NCCL's message size; 0: a recording does not say it
   std::uint32_t ranks = 1;
 };
 

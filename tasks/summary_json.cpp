@@ -129,7 +129,11 @@ void write_collective_keys(JsonWriter& json, const Summary& summary) {
     json.field("scope", std::string_view(figure.scope));
     json.field("phase", name(figure.phase));
     json.field("kind", name(figure.kind));
-    json.field("bytes", figure.bytes);
+    json.key("bytes");
+    if (figure.bytes > 0)
+      json.value(figure.bytes);
+    else
+      json.null();
     json.field("ranks", std::int64_t{figure.ranks});
     json.end_object();
   }

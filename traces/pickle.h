@@ -32,6 +32,11 @@ struct PickleLimits {
   std::size_t marks = 64;                     ///< containers being filled at a time
 };
 
+/// Of protocol 2 to 5, as torch writes memory snapshots?
+inline bool is_pickle(std::string_view head) {
+  return head.size() > 1 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
+}
+
 /// Reads one pickle of protocol 2 to 5 to its end and returns the value it describes.
 ///
 /// A stack machine after the opcodes of Python's pickletools, of which only those for None,

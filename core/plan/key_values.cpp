@@ -115,7 +115,8 @@ Result<Bytes> to_bytes(const KeyValue& value, Bytes least, Bytes most) {
   std::optional<double> size;
   if (const auto* integer = std::get_if<std::int64_t>(&value.content))
     size = static_cast<double>(*integer);
-  if (const auto* text = std::get_if<std::string>(&value.content)) size = parsed_size(*text);
+  if (const auto* text = std::get_if<std::string>(&value.content))
+    size = parsed_size(value.is_text ? unquoted(*text) : *text);
   if (!size) return mismatch(value, kSizeForm);
   // Both limits are exact in a double: they are far below 2^53.
   if (*size < static_cast<double>(least) || *size > static_cast<double>(most))

@@ -63,6 +63,17 @@ std::vector<std::string> model_key_warnings(const Workload& workload, const Mode
       warnings.push_back(
           fmt::format("{} has no effect: it needs {}", placed(workload, key), key.models.text));
   }
+  const Train& train = workload.train;
+  const bool is_first = train.checkpointing == Checkpointing::first_layers;
+  const bool is_every = train.checkpointing == Checkpointing::selective_layers;
+  const std::int64_t named = is_first   ? std::int64_t{train.checkpoint_first}
+                             : is_every ? std::int64_t{train.checkpoint_every}
+                                        : 0;
+  if (model.causal && model.towers.empty() && named > model.layers)
+    warnings.push_back(fmt::format("{}: {}{}, of {} blocks: {} checkpointed",
+                                   workload.place_of({"train.activation_checkpointing"}),
+                                   is_first ? "first:" : "selective:", named, model.layers,
+                                   is_first ? "all are" : "none is"));
   return warnings;
 }
 

@@ -8,11 +8,16 @@ namespace {
 
 struct Use {
   StringId name;
-  Bytes bytes = 0;
+  std::int64_t size = 0;  ///< bytes of a copy or a message, threads of a kernel
   Ns duration = 0;
   std::uint32_t recording = 0, op = 0;
   bool is_collective = false;
 };
+
+/// Messages whose bytes nobody recorded are like no other.
+bool are_alike(const Use& a, const Use& b) {
+  return a.name == b.name && a.size == b.size && (a.size != 0 || !a.is_collective);
+}
 
 class Uses {
  public:
@@ -26,13 +31,16 @@ class Uses {
       const StringId own = from.activities.name[row];
       StringId& name = names[own.row()];
       if (!name) name = names_.intern(from.text(own));
-      Use use{name, from.activities.bytes[row], op.end - op.start, recording, i, false};
+      const std::int64_t size =
+          std::max<std::int64_t>(from.activities.bytes[row], from.activities.threads[row]);
+      Use use{name, size, op.end - op.start, recording, i, false};
       use.is_collective = is_collective(rank.labels.of(op).kind);
+      if (use.is_collective) use.size = 0;
       if (const run::CollectiveRow described = rank.labels.collective(op);
           use.is_collective && described)
-        use.bytes = message_bytes(from, from.collectives[described.row()]);
+        use.size = message_bytes(from, from.collectives[described.row()]);
       if (meetings[i]) {
-        use.bytes = meetings[i]->bytes;
+        use.size = meetings[i]->bytes;
         use.duration = op.end - meetings[i]->transfer;
       }
       uses_.push_back(use);
@@ -41,16 +49,14 @@ class Uses {
 
   void scatter(std::vector<std::vector<Ns>>& times) {
     std::sort(uses_.begin(), uses_.end(), [](const Use& a, const Use& b) {
-      return std::tie(a.name, a.bytes, a.recording, a.op) <
-             std::tie(b.name, b.bytes, b.recording, b.op);
+      return std::tie(a.name, a.size, a.recording, a.op) <
+             std::tie(b.name, b.size, b.recording, b.op);
     });
     std::vector<Ns> durations;
     for (std::size_t first = 0, end = 0; first < uses_.size(); first = end) {
       durations.clear();
-      for (; end < uses_.size() && uses_[end].name == uses_[first].name &&
-             uses_[end].bytes == uses_[first].bytes;
-           ++end)
-        durations.push_back(uses_[end].duration);
+      do durations.push_back(uses_[end++].duration);
+      while (end < uses_.size() && are_alike(uses_[first], uses_[end]));
       const Ns usual = usual_time(durations, uses_[first].is_collective);
       for (std::size_t i = first; i < end; ++i) times[uses_[i].recording][uses_[i].op] = usual;
     }

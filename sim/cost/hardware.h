@@ -186,6 +186,8 @@ struct Hardware {
     double inter_low = 1, inter_high = 1;      ///< of collectives of several nodes
     double host_low = 1, host_high = 1;        ///< host times
     double peak_low = 1, peak_high = 1;        ///< peaks of memory
+    /// Does compute's hold nine of ten published steps of such GPUs, as its source says?
+    bool is_validated = false;
   } interval;
 
   /// Of a calibrated machine: measured work, which goes before the model. Null: none.

@@ -67,6 +67,9 @@ constexpr Allowed allowed_in(CatalogueKind kind) {
   }
 }
 
+// What the sources of intervals that were counted say.
+constexpr std::string_view kValidated = "docs/validation.md";
+
 /// Reads one file into a Hardware that may already hold a base's figures.
 class HardwareReader {
  public:
@@ -222,7 +225,11 @@ class HardwareReader {
                      spec.section, spec.key, *number, *unit_text, spec.or_zero ? "0, or " : "",
                      spec.least / *factor, spec.most / *factor, *unit_text);
     }
-    spec.field(hardware_) = base;
+    double& field = spec.field(hardware_);
+    field = base;
+    if (&field == &hardware_.interval.compute_high)
+      hardware_.interval.is_validated =
+          (*table)->get("source")->value_or(std::string()).find(kValidated) != std::string::npos;
     return {};
   }
 

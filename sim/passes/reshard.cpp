@@ -53,7 +53,7 @@ PassNote edit(PassTarget& target, std::vector<Stage> stages, const std::function
     stage(rewriter);
     auto finished = rewriter.finish();
     if (!finished)
-      return {note().pass, "left as it is, or else " + finished.error().message, false};
+      return {note().pass, std::string(kNoSchedule) + finished.error().message + ")", false};
     graph = std::move(*finished);
   }
   PassNote done = note();

@@ -445,7 +445,8 @@ PassNote settle(PassTarget& target, Rewriter& rewriter, PassNote note) {
   if (graph)
     if (const auto problems = validate(*graph, 1); !problems.empty())
       problem = problems.front().message;
-  if (!problem.empty()) return {std::move(note.pass), "left as it is, or else " + problem, false};
+  if (!problem.empty())
+    return {std::move(note.pass), std::string(kNoSchedule) + problem + ")", false};
   target.graph = std::move(*graph);
   return note;
 }

@@ -105,6 +105,10 @@ class Rewriter {
   std::vector<ProgramId> new_ops_, new_storages_, new_events_;  ///< owner of each added row
 };
 
+/// What a note says of a change that could not be made; the problem and ")" follow.
+inline constexpr std::string_view kNoSchedule =
+    "left as it is: changed, it would be no schedule that could run (";
+
 /// Ends a pass: the edited graph takes the place of the target's, unless it would be no schedule
 /// that could run (see validate()) or has no numbers for its collectives. Then the target stays as
 /// it is, and the note says why nothing was done. `rewriter` has a copy of the target's graph.

@@ -406,4 +406,22 @@ TEST_CASE("copies to a shorter dtype are casts, to that dtype") {
   CHECK(graph.ops[2].kind == OpKind::copy);
 }
 
+TEST_CASE("what ops usually take: like kernels have as many threads, unsaid messages no like") {
+  RecordingWriter w;
+  const auto stream = w.lane("0", "7");
+  w.kernel(stream, "gemm", 0, 10);
+  w.kernel(stream, "gemm", 10, 40);
+  w.kernel(stream, "gemm", 40, 60);
+  w.kernel(stream, "ncclDevKernel_SendRecv", 60, 80);
+  w.kernel(stream, "ncclDevKernel_SendRecv", 80, 180);
+  w.recording.activities.threads = {128, 256, 128, 512, 512};
+  const run::Recording* const recording = &w.recording;
+  const auto rebuilt = rebuild::rebuild(std::span(&recording, 1), {});
+  REQUIRE(rebuilt);
+  std::vector<Ns> usual;
+  for (const Op& op : rebuilt->graph.ops)
+    usual.push_back(rebuilt->graph.at(op.cost).usual_time.value_or(-1) / 1000);
+  CHECK(usual == std::vector<Ns>{15, 30, 15, 20, 100});
+}
+
 }  // namespace foregather::test

@@ -164,10 +164,13 @@ TEST_CASE("that nothing fits is an answer with a database, that nothing can be i
   SearchRequest request;
   request.source = kSearchSamples + "tiny_fsdp2.toml";
   request.vary = {"train.micro_batch=1,2"};
-  request.memory_limit = MiB;
+  request.memory_limit = 2 * MiB;
   request.database = scratch.path("nothing_fits.db");
   CHECK(found(request).closest.has_value());
   CHECK(store::is_sweep(request.database));
+  request.memory_limit = 80;
+  CHECK(refused(request).find("80GiB") != std::string::npos);
+  request.memory_limit = 2 * MiB;
   request.database = scratch.path("nothing_meets.db");
   request.where = {"train.micro_batch > 2"};
   CHECK_FALSE(refused(request).empty());

@@ -70,6 +70,8 @@ TEST_CASE("what other commands read is named where simulate cannot") {
         std::string::npos);
   CHECK(message(std::string_view("\x80\x04\x95\0", 4)).find("foregather memory") !=
         std::string::npos);
+  CHECK(message(R"({"schema": "1.1.0-chakra.0.0.4", "pid": 1, "nodes": [)")
+            .starts_with("is an execution trace"));
   for (const char* content : {"{}", "\x80", "\x80\x06", "\"model_type\""})
     CHECK(message(content).starts_with("is in no format that foregather reads"));
 }
@@ -141,6 +143,22 @@ TEST_CASE("a schedule that says nothing of memory has no memory curve") {
   if (!outcome) FAIL(outcome.error().text());
   CHECK_FALSE(outcome->summary.has_memory);
   CHECK(outcome->run.memory.empty());
+}
+
+TEST_CASE("faster links make recorded collectives faster, beside what was recorded") {
+  SimulateRequest request;
+  request.sources = {{test::source_dir() + "/tests/golden/inputs/kineto_rank0.json"}, false, {}};
+  request.sets = {"cluster.link_bandwidth_scale=2"};
+  const auto faster = simulate(request);
+  REQUIRE(faster);
+  request.sets = {};
+  const auto recorded = simulate(request);
+  REQUIRE(recorded);
+  REQUIRE(faster->summary.as_recorded);
+  CHECK(faster->summary.as_recorded->step == recorded->summary.step_time());
+  CHECK(*faster->summary.step_time() < *recorded->summary.step_time());
+  CHECK_FALSE(recorded->summary.as_recorded);
+  CHECK(faster->summary.warnings == recorded->summary.warnings);
 }
 
 TEST_CASE("of a recording's steps it is said which are predicted, and what the host's had beside") {
