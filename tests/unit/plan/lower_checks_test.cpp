@@ -97,3 +97,21 @@ TEST_CASE("each refusal names the place of its key") {
   at("[parallel]\nstrategy = \"zero3\"\nparam_dtype = \"fp32\"\n",
      "w.toml:5:1: parallel.param_dtype is fp32 but");
 }
+
+TEST_CASE("ZeRO, DeepCompile and Thunder shard over all ranks, and reduce in each micro-batch") {
+  for (const char* strategy : {"zero2", "zero3", "deepcompile", "thunder_zero3"}) {
+    CAPTURE(strategy);
+    const std::string head = std::string("[parallel]\nstrategy = \"") + strategy + "\"\n";
+    const std::vector<std::string> bf16 = {"train.precision=bf16", "parallel.reduce_dtype=bf16"};
+    const auto refused = [&](const std::string& set) {
+      std::vector<std::string> sets = bf16;
+      sets.push_back(set);
+      return refusal_of(head, sets);
+    };
+    CHECK(refusal_of(head, bf16) == "");
+    CHECK_THAT(refused("parallel.shard_size=2"),
+               Catch::Contains("parallel.shard_size is 2, but") && Catch::Contains("all 4 ranks"));
+    CHECK_THAT(refused("train.no_sync=true"),
+               Catch::StartsWith("--set train.no_sync=true: train.no_sync is true, "));
+  }
+}

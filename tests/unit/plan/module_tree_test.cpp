@@ -264,6 +264,23 @@ TEST_CASE("what does not chain is named at its module") {
         std::string::npos);
 }
 
+TEST_CASE("what a tree's keys cannot be is said at their places") {
+  const auto complaint_of = [](const std::string& tree) {
+    return tree_complaint("tree = [" + tree + "]", "seq_len = 4");
+  };
+  CHECK_THAT(complaint_of("{ linear = [8] }"), Catch::Contains("expected two sizes"));
+  CHECK_THAT(complaint_of("{ linear = [8, 8] }, { dropout = 1 }"),
+             Catch::Contains("expected a number from 0 to below 1"));
+  CHECK_THAT(complaint_of("{ linear = [8, 8], name = 'a.b' }"),
+             Catch::Contains("expected a module's name without dots, slashes and blanks"));
+  CHECK_THAT(complaint_of("{ transformer = 8 }"),
+             Catch::Contains("expected a table such as { d_model = 16 }"));
+  CHECK_THAT(complaint_of("{ transformer = { d_modl = 8 } }"),
+             Catch::Contains("did you mean 'd_model'?"));
+  CHECK_THAT(complaint_of("{ linear = [8, 8] }, { embedding = [8, 8] }, { linear = [8, 8] }"),
+             Catch::Contains("module '1'"));
+}
+
 TEST_CASE("modules of one name are one unit, as fully_shard of a list makes them") {
   const std::string tree =
       "tree = [{ name = 'e', embedding = [32, 16], wrap = 'ends' }, { linear = [16, 16], wrap = "

@@ -1,9 +1,14 @@
+#include <fmt/ranges.h>
+
+#include <fstream>
 #include <catch2/catch.hpp>
 
 #include "core/plan/block_ranges.h"
 #include "core/plan/workload_keys.h"
 #include "core/plan/workload_toml.h"
 #include "core/plan/workload_warnings.h"
+#include "tests/support/places.h"
+#include "tests/support/scratch.h"
 
 using namespace foregather;
 using namespace foregather::plan;
@@ -404,6 +409,39 @@ TEST_CASE("of two keys that exclude each other one is expected") {
         "w.toml:3:10: model.layers: the list is empty, expected a number for each tower");
   CHECK(good("", {"model.layers=[2, 3]"}).tower_layers == std::vector<std::int64_t>{2, 3});
   CHECK(error_of("towers = []\n").starts_with("w.toml:3:10: model.towers: the list is empty"));
+}
+
+TEST_CASE("vision towers and a language model are joined, in that order") {
+  const test::Scratch scratch;
+  const std::string vision = scratch.path("vision.json");
+  std::ofstream(vision) << R"({"model_type": "siglip_vision_model", "hidden_size": 64,
+    "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 128, "image_size": 32,
+    "patch_size": 16})";
+  const std::string language = test::source_dir() + "/traces/samples/configs/tiny_llama.json";
+  const auto joined = [&](const std::vector<std::string>& towers, const std::string& layers = "") {
+    const auto workload = parse_workload(
+        fmt::format("[model]\ntowers = [\"{}\"]\n{}", fmt::join(towers, "\", \""), layers),
+        "w.toml", {});
+    REQUIRE(workload);
+    return read_model(*workload);
+  };
+  const auto model = joined({vision, language}, "layers = [1, 2]\n");
+  REQUIRE(model);
+  REQUIRE(model->towers.size() == 1);
+  CHECK(model->towers.front().layers == 1);
+  CHECK(model->layers == 2);
+  const auto refused = [&](const auto&... towers) {
+    const auto refusal = joined({towers...});
+    return refusal ? std::string() : refusal.error().message;
+  };
+  constexpr const char* kOrder = "expects vision towers and then one language model";
+  CHECK_THAT(refused(language, vision), Catch::Contains("is llama") && Catch::Contains(kOrder));
+  CHECK_THAT(refused(vision, vision), Catch::Contains(kOrder));
+  CHECK_THAT(refused(vision, test::source_dir() + "/traces/samples/configs/openvla.json"),
+             Catch::Contains("is openvla") && Catch::Contains(kOrder));
+  const auto layers = joined({vision, language}, "layers = [1, 2, 3]\n");
+  CHECK_THAT(layers.error().text(),
+             Catch::Contains("w.toml:3:1: model.layers names 3 towers, expected 2"));
 }
 
 TEST_CASE("each key takes or refuses any value, at its place") {
