@@ -170,7 +170,7 @@ list_schedule, what leaves the fewest bytes behind: both may need more than the 
 what they need. `program` changes nothing and says what the given order holds. A storage is allocated
 before its first op and freed after its last one; streams wait for each other where an op needs
 another's, and side streams for all that the main one did before. Schedules of several host threads or
-programs keep their order.
+programs, as those that are made of workloads, keep their order.
 
     order=memory      before  a1 a2 a3 b1 b2 b3 c1 c2 c3      after  a1 b1 c1 a2 b2 c2 a3 b3 c3
 
