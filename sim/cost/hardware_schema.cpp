@@ -16,7 +16,7 @@ constexpr bool kOrZero = true, kMayLack = true;
 
 constexpr std::array kFigures{
     FIGURE(memory, capacity, size, 1e8, 1e13),
-    FIGURE(memory, bandwidth, rate, 1e9, 1e15),
+    FIGURE(memory, bandwidth, rate, 1e9, 1e14),
     FIGURE(memory, l2, size, 1e5, 1e11),
     FIGURE(memory, workspace, size, 1e3, 1e10, kOrZero, kMayLack),
 
@@ -25,12 +25,12 @@ constexpr std::array kFigures{
     FIGURE(compute, boost_clock, frequency, 1e8, 1e11),
     FIGURE(compute, sustained_clock, number, 0.1, 1),
     FIGURE(compute, memory_bound_power, number, 0.1, 1, false, kMayLack),
-    FIGURE(compute, matmul_bf16, flops, 1e9, 1e18, kOrZero),
-    FIGURE(compute, matmul_f16, flops, 1e9, 1e18),
-    FIGURE(compute, matmul_f8, flops, 1e9, 1e18, kOrZero),
-    FIGURE(compute, matmul_f32, flops, 1e9, 1e18),
+    FIGURE(compute, matmul_bf16, flops, 1e9, 1e16, kOrZero),
+    FIGURE(compute, matmul_f16, flops, 1e9, 1e16),
+    FIGURE(compute, matmul_f8, flops, 1e9, 2e16, kOrZero),
+    FIGURE(compute, matmul_f32, flops, 1e9, 1e16),
     FIGURE(compute, matmul_f64, flops, 1e8, 1e18),
-    FIGURE(compute, vector_f32, flops, 1e9, 1e18),
+    FIGURE(compute, vector_f32, flops, 1e9, 1e15),
     FIGURE(compute, vector_f64, flops, 1e8, 1e18, kOrZero, kMayLack),
     FIGURE(compute, rank_spread, number, 0, 0.2),
 

@@ -128,8 +128,9 @@ TEST_CASE("values that cannot be are refused") {
   CHECK_THAT(bandwidth("nan", "TB/s"),
              Contains("my.toml:3:23: 'memory.bandwidth' = nan TB/s is not plausible"));
   CHECK_THAT(bandwidth("inf", "TB/s"), Contains("not plausible"));
-  CHECK_THAT(bandwidth("-3.35", "TB/s"), Contains("expected 0.001 to 1000 TB/s"));
+  CHECK_THAT(bandwidth("-3.35", "TB/s"), Contains("expected 0.001 to 100 TB/s"));
   CHECK_THAT(bandwidth("3.35e12", "TB/s"), Contains("not plausible"));
+  CHECK_THAT(bandwidth("3350", "TB/s"), Contains("not plausible"));  // GB/s were meant
   CHECK_THAT(bandwidth("3.35", "TFLOP/s"), Contains("needs a unit: B/s"));
   CHECK_THAT(bandwidth("\"fast\"", "TB/s"), Contains("must be a number"));
   CHECK_THAT(error_of(kBase + "[intra]\nkind = { value = \"nvswich\", source = \"x\" }\n"),
@@ -145,8 +146,8 @@ TEST_CASE("a rate is 0 where there is no such unit, and else one of a machine") 
   CHECK(parse_hardware(rate("matmul_f8", "0.0"), "my.toml").has_value());
   CHECK_THAT(error_of(rate("matmul_bf16", "1e-300")),
              Contains("my.toml:3:25: 'compute.matmul_bf16' = 1e-300 TFLOP/s is not plausible, "
-                      "expected 0, or 0.001 to 1000000 TFLOP/s"));
-  CHECK_THAT(error_of(rate("matmul_f16", "0")), Contains("expected 0.001 to 1000000 TFLOP/s"));
+                      "expected 0, or 0.001 to 10000 TFLOP/s"));
+  CHECK_THAT(error_of(rate("matmul_f16", "0")), Contains("expected 0.001 to 10000 TFLOP/s"));
   for (const char* value : {"nan", "inf", "-inf", "-1", "-0.0001", "1e300"})
     for (const char* key : {"matmul_bf16", "matmul_f16", "matmul_f8", "vector_f32"})
       CHECK_THAT(error_of(rate(key, value)), Contains("is not plausible"));
