@@ -64,7 +64,8 @@ OpLabel Labels::of(const RecordedOp& op) const {
 OpKind Labels::kind_of(const RecordedOp& op) const {
   const OpKind kind = *kinds_[kind_row(op.activity.row())];
   if (kind != OpKind::send_recv) return kind;
-  const run::CollectiveRow said = collective(op);
+  const run::CollectiveRow own = recording_.activities.collective[op.activity.row()];
+  const run::CollectiveRow said = own || !op.has_launch ? own : labels_[op.call].called;
   if (!said) return kind;
   const auto called = collective_called(recording_.text(recording_.collectives[said.row()].name));
   return called && is_collective(*called) ? *called : kind;

@@ -100,9 +100,10 @@ RangeLabel RangeWalk::at(Ns time) {
   for (const std::uint32_t i : open_) {
     const std::string_view name = recording_.text(rows.name[i]);
     const bool is_annotation = rows.kind[i] == run::RangeKind::annotation;
-    if (const run::CollectiveRow row = rows.collective[i];
-        row && !recording_.collectives[row.row()].is_of_shapes)
-      label.collective = row;
+    if (const run::CollectiveRow row = rows.collective[i]) {
+      label.called = row;
+      if (!recording_.collectives[row.row()].is_of_shapes) label.collective = row;
+    }
     if (rows.is_backward[i] != 0 || name.starts_with(kEngine)) label.phase = Phase::backward;
     if (name.starts_with(kFsdp1) && name.find("backward") != std::string_view::npos)
       label.phase = Phase::backward;

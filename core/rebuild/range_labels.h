@@ -23,6 +23,7 @@ struct RangeLabel {
   Phase phase = Phase::other;
   std::string_view scope;
   run::CollectiveRow collective;  ///< of the innermost range that says what it is, not by shapes
+  run::CollectiveRow called;      ///< or by shapes: then only its name is one
 };
 
 /// Rows of Recording::ranges by lane, without functions of Python.
