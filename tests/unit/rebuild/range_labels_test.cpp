@@ -96,7 +96,9 @@ TEST_CASE("an operator's shapes do not stand for what a range says of its collec
     w.recording.ranges.collective.back() = run::CollectiveRow(row);
   }
   rebuild::RangeWalk walk(w.recording, rebuild::ranges_by_lane(w.recording)[host.row()]);
-  CHECK(walk.at(20 * kMicrosecond).collective == run::CollectiveRow(0));
+  const rebuild::RangeLabel label = walk.at(20 * kMicrosecond);
+  CHECK(label.collective == run::CollectiveRow(0));
+  CHECK(label.called == run::CollectiveRow(1));
 }
 
 TEST_CASE("of ranges that overlap the one that began last counts") {
