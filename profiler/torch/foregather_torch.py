@@ -38,7 +38,7 @@ from torch import nn
 __all__ = ["workload", "write_workload", "Scopes", "scope", "Recorder"]
 
 # Modules that other tools put around a module of the user: they are not part of a path.
-_WRAPPERS = ("_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod")
+_WRAPPERS = ("_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod", "_forward_module")  # the last one is Lightning Fabric's
 _WRAPPER_IN_PATH = re.compile(r"(^|\.)(" + "|".join(_WRAPPERS) + r")(?=\.|$)")
 _DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 _BUFFER_DTYPES = {**_DTYPES, torch.int64: "i64", torch.int32: "i32", torch.bool: "bool"}
@@ -591,25 +591,34 @@ def _autocast_of(model):
         if torch.is_autocast_enabled(device):
             return torch.get_autocast_dtype(device)
     for module in model.modules():
-        dtype = _autocast_around(module.__dict__.get("forward") or type(module).forward)
+        dtype = _autocast_around(module.__dict__.get("forward") or type(module).forward) or _lightning_autocast(module)
         if dtype is not None:
             return dtype
     return None
 
 
-def _autocast_around(function, depth=4):
+def _lightning_autocast(module):
+    """The dtype of the autocast that Lightning's strategy puts around a module of Fabric or a LightningModule."""
+    strategy = getattr(module, "_strategy", None) or getattr(getattr(module, "_trainer", None), "strategy", None)
+    precision = getattr(strategy, "precision_plugin", None) or getattr(strategy, "precision", None)
+    context = precision.forward_context() if hasattr(precision, "forward_context") else None
+    return context.fast_dtype if isinstance(context, torch.autocast) else None
+
+
+def _autocast_around(function, depth=6):
+    """The same, in what a function closes over or wraps."""
     function = getattr(function, "__func__", function)
-    for cell in getattr(function, "__closure__", None) or () if depth else ():
+    held = [getattr(function, "__wrapped__", None)]
+    for cell in getattr(function, "__closure__", None) or ():
         try:
-            held = cell.cell_contents
-        except ValueError:
+            held.append(cell.cell_contents)
+        except ValueError:  # empty
             continue
-        if isinstance(held, torch.autocast):
-            return held.fast_dtype if held._enabled else None
-        dtype = _autocast_around(held, depth - 1) if callable(held) else None
-        if dtype is not None:
-            return dtype
-    return None
+    for each in held:
+        if isinstance(each, torch.autocast):
+            return each.fast_dtype if each._enabled else None
+    found = (_autocast_around(each, depth - 1) for each in held if callable(each) and not isinstance(each, nn.Module))
+    return next((dtype for dtype in found if dtype is not None), None) if depth else None
 
 
 def _precision(own, param, reduce, autocast, is_sharded, tree):
