@@ -113,6 +113,9 @@ class ConditionParser {
       for (const Operator& each : operators)
         if (found == nullptr && take(each.text)) found = &each;
       if (found == nullptr) break;
+      // A chain is as deep as it is long, and evaluated by recursion.
+      if (++operators_ > kMostOperators)
+        return fail_at(place_of(place), "more than {} operators with two sides", kMostOperators);
       const auto right = (this->*next)();
       if (!right) return right;
       left = add(found->kind, *left, *right, place);
@@ -262,10 +265,12 @@ class ConditionParser {
   }
 
   static constexpr int kDeepest = 100;
+  static constexpr int kMostOperators = 1000;
   const std::string& text_;
   const std::function<std::optional<std::size_t>(std::string_view)>& column_of_;
   std::size_t at_ = 0;
   int depth_ = 0;
+  int operators_ = 0;
   Condition condition_;
 };
 

@@ -148,6 +148,9 @@ TEST_CASE("a bad condition is refused at its place") {
       "--where:3: '=' compares nothing, did you mean '=='?"));
   CHECK(refused_condition(std::string(100'000, '(')).find("more than 100 levels") !=
         std::string::npos);
+  std::string chain = "1";
+  for (int i = 0; i < 20'000; ++i) chain += "||1";
+  CHECK(refused_condition(chain).find("more than 1000 operators") != std::string::npos);
   CHECK(refused_condition(std::string(100'000, '!')).find("more than 100 levels") !=
         std::string::npos);
   CHECK(refused_condition(std::string(100'000, '-')).find("more than 100 levels") !=
