@@ -112,7 +112,8 @@ std::string above_bound(const Summary& summary) {
   row("communication", path.comm - path.comm_contention);
   row("contention of overlapped work", path.compute_contention + path.comm_contention);
   row("waiting for the host's launches", path.host);
-  row(summary.recorded.empty() ? "work of the step before" : "waiting for nothing recorded",
+  row(summary.recorded.empty() ? "work of the step before"
+                               : "waiting for other ranks, or unexplained",
       path.other);
   row("compute, less the bound", path.compute - path.compute_contention - bound);
   return text + table.text(2);

@@ -36,13 +36,31 @@ Result<std::uint32_t> number_of(const Environment& environment, const char* name
   return number;
 }
 
+/// "node[03-07,9],other" -> "node03", "a,b" -> "a": the first host of Slurm's list.
+std::string first_host(std::string_view list) {
+  const auto end = list.find_first_of(",[");
+  std::string host(list.substr(0, end));
+  if (end == std::string_view::npos || list[end] == ',') return host;
+  const std::string_view rest = list.substr(end + 1);
+  host += rest.substr(0, rest.find_first_of("-,]"));
+  const auto close = rest.find(']');
+  if (close == std::string_view::npos) return host;
+  const std::string_view behind = rest.substr(close + 1);
+  return host + std::string(behind.substr(0, behind.find(',')));
+}
+
 Result<std::string> address_of(const Environment& environment, const Launcher& launcher,
                                std::uint32_t world_size) {
   if (const auto address = environment("MASTER_ADDR"); address && !address->empty())
     return *address;
-  if (const auto address = environment("SLURM_LAUNCH_NODE_IPADDR");
-      address && !address->empty() && launcher.name == std::string_view("srun"))
-    return *address;
+  if (launcher.name == std::string_view("srun")) {
+    // Rank 0 is on the first node; srun may have been typed elsewhere, on its "launch node".
+    if (environment("SLURM_STEP_NUM_NODES") == "1") return std::string("127.0.0.1");
+    if (const auto nodes = environment("SLURM_STEP_NODELIST"); nodes && !nodes->empty())
+      return first_host(*nodes);
+    if (const auto address = environment("SLURM_LAUNCH_NODE_IPADDR"); address && !address->empty())
+      return *address;
+  }
   if (launcher.local_size != nullptr) {
     const auto local = number_of(environment, launcher.local_size, 1U << 20U);
     if (local && *local == world_size) return std::string("127.0.0.1");

@@ -108,6 +108,11 @@ Result<MemoryReport> examine_snapshot(const MemoryRequest& request) {
   MemoryReport report;
   report.source = request.snapshot;
   report.start = request.start;
+  if (snapshot->unknown_actions > 0)
+    report.warnings.push_back(
+        fmt::format("{}: {} event{} of an unknown action: replays go on without what they did",
+                    request.snapshot, snapshot->unknown_actions,
+                    snapshot->unknown_actions == 1 ? " is" : "s are"));
   report.config = recorded_config(*snapshot, report.warnings);
   const auto questions = questions_of(request, report.config, report.warnings);
   if (!questions) return tl::unexpected(questions.error());

@@ -114,6 +114,7 @@ bool SnapshotShapes::read_action(SnapshotAction& action) const {
   action = SnapshotAction::other;
   for (const ActionName& known : kActions)
     if (known.name == text) action = known.action;
+  if (action == SnapshotAction::other && text != "snapshot") ++snapshot_.unknown_actions;
   return true;
 }
 

@@ -25,19 +25,22 @@ bool is_host(BoundReason reason) {
 
 /// What a device does in a step.
 struct Work {
-  IntervalSet compute, all;
+  IntervalSet compute, moving, all;  ///< moving: and transfers; all: and waits of collectives
 };
 
 Work work_of(run::RunView run, run::StepRow step) {
   const auto [first, last] = run::ops_of(run, step);
-  std::vector<Interval> compute, comm;
-  for (std::size_t i = first; i < last; ++i)
-    append(is_collective(run.ops.kind[i]) ? comm : compute, {run.ops.start[i], run.ops.end[i]});
-  Work work;
-  work.compute = united(compute);
-  compute.insert(compute.end(), comm.begin(), comm.end());
-  work.all = united(std::move(compute));
-  return work;
+  std::vector<Interval> compute, moving, all;
+  for (std::size_t i = first; i < last; ++i) {
+    const Interval whole{run.ops.start[i], run.ops.end[i]};
+    append(all, whole);
+    if (is_collective(run.ops.kind[i]))
+      append(moving, {std::max(whole.begin, run.ops.transfer[i]), whole.end});
+    else
+      append(compute, whole);
+  }
+  moving.insert(moving.end(), compute.begin(), compute.end());
+  return {united(std::move(compute)), united(std::move(moving)), united(std::move(all))};
 }
 
 }  // namespace
@@ -68,9 +71,11 @@ CriticalPath critical_path(run::RunView run, run::StepRow step) {
     auto [work, is_new] = works.try_emplace(of.row());
     if (is_new) work->second = work_of(run, of);
     const Ns compute = covered(work->second.compute, gap);
+    const Ns moving = covered(work->second.moving, gap);
     entry.beside = covered(work->second.all, gap);
     path.beside_compute += compute;
-    path.beside_comm += entry.beside - compute;
+    path.beside_comm += moving - compute;
+    path.other += entry.beside - moving;
     path.host += entry.gap - entry.beside;
   };
   while (path.steps.size() < most) {

@@ -19,7 +19,7 @@ struct PathStep {
 struct CriticalPath {
   std::vector<PathStep> steps;  ///< in order of time
   Ns host = 0;   ///< gaps that the host's launches explain, as far as the device had nothing to do
-  Ns other = 0;  ///< all other gaps (work of the step before)
+  Ns other = 0;  ///< all other gaps (work of the step before, waits for other ranks)
   Ns compute = 0, comm = 0;  ///< of the ops on the path, and:
   /// Parts of these: what the device did while the host was still on its way to the next op.
   Ns beside_compute = 0, beside_comm = 0;

@@ -15,4 +15,16 @@ bool is_matmul_operand(const Tape& tape, ParameterIndex index) {
   return false;
 }
 
+void cast_into(Lowering& lowering, const Buffer& from, const Buffer& to, DType type,
+               const Owner& owner, std::vector<AccessedTensor>& scratch) {
+  lowering.alloc(to, lowering.compute);
+  scratch.assign({reads(from), writes(to)});
+  lowering.launch({OpKind::cast,
+                   Role::cast,
+                   lowering.compute,
+                   lowering.copy_cost(OpKind::cast, type, from.bytes, to.bytes),
+                   {}},
+                  owner, scratch);
+}
+
 }  // namespace foregather::plan

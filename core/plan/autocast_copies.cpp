@@ -58,7 +58,8 @@ void AutocastCopies::make(std::uint32_t module) {
   for (Copy& copy : copies_of(module)) {
     if (!copy.computed.storage || copy.is_there) continue;
     copy.is_there = true;
-    cast(copy.row, lowering_.workload.train.compute, parameters_[copy.row], copy.computed);
+    cast_into(lowering_, parameters_[copy.row], copy.computed, lowering_.workload.train.compute,
+              owners_[copy.row], scratch_);
   }
 }
 
@@ -69,19 +70,8 @@ void AutocastCopies::drop(Copy& copy) {
 }
 
 void AutocastCopies::widen_gradient(std::uint32_t row, const Buffer& gradient, const Buffer& wide) {
-  cast(row, type_, gradient, wide);
+  cast_into(lowering_, gradient, wide, type_, owners_[row], scratch_);
   lowering_.free(gradient);
-}
-
-void AutocastCopies::cast(std::uint32_t row, DType type, const Buffer& from, const Buffer& to) {
-  lowering_.alloc(to, lowering_.compute);
-  scratch_.assign({reads(from), writes(to)});
-  lowering_.launch({OpKind::cast,
-                    Role::cast,
-                    lowering_.compute,
-                    lowering_.copy_cost(OpKind::cast, type, from.bytes, to.bytes),
-                    {}},
-                   owners_[row], scratch_);
 }
 
 }  // namespace foregather::plan

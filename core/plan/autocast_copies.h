@@ -50,7 +50,6 @@ class AutocastCopies {
   bool are_saved(std::uint32_t module) const;
   void make(std::uint32_t module);
   void drop(Copy& copy);
-  void cast(std::uint32_t row, DType type, const Buffer& from, const Buffer& to);
 
   Lowering& lowering_;
   const ModuleWriter& modules_;

@@ -44,7 +44,8 @@ void Fsdp1Schedule::make_copies(std::uint32_t module, std::uint32_t leaf) {
   for (Copy& copy : copies_of(module)) {
     if (!copy.computed.storage || copy.is_there || copy.leaf != leaf) continue;
     copy.is_there = true;
-    cast_copy(copy, copy.parameter, copy.computed, lowering_.workload.train.compute);
+    cast_into(lowering_, copy.parameter, copy.computed, lowering_.workload.train.compute,
+              copy.owner, scratch_);
   }
 }
 
@@ -68,20 +69,9 @@ Buffer Fsdp1Schedule::cast_gradient(std::uint32_t module, ParameterIndex index,
   if (copies_.empty()) return gradient;
   const Copy& copy = copies_of(module)[index];
   if (!copy.computed.storage) return gradient;
-  cast_copy(copy, gradient, copy.gradient, types_.gathered);
+  cast_into(lowering_, gradient, copy.gradient, types_.gathered, copy.owner, scratch_);
   lowering_.free(gradient);
   return copy.gradient;
-}
-
-void Fsdp1Schedule::cast_copy(const Copy& copy, const Buffer& from, const Buffer& to, DType type) {
-  lowering_.alloc(to, lowering_.compute);
-  scratch_.assign({reads(from), writes(to)});
-  lowering_.launch({OpKind::cast,
-                    Role::cast,
-                    lowering_.compute,
-                    lowering_.copy_cost(OpKind::cast, type, from.bytes, to.bytes),
-                    {}},
-                   copy.owner, scratch_);
 }
 
 }  // namespace foregather::plan

@@ -143,7 +143,6 @@ class Fsdp1Schedule final : public StrategySchedule {
   void drop_copies(std::uint32_t module);
   void drop_unsaved_copies(std::uint32_t module);
   Buffer cast_gradient(std::uint32_t module, ParameterIndex index, const Buffer& gradient);
-  void cast_copy(const Copy& copy, const Buffer& from, const Buffer& to, DType type);
 
   // fsdp1_leaves.cpp
   /// The ops of a pass, in one phase, that use a leaf's parameters or make their gradients.

@@ -14,6 +14,7 @@ FSDP1, FSDP2 (fully_shard), DDP and models that are not wrapped, on any device; 
 Foregather says more. PyTorch 2.6 and later.
 """
 
+import collections
 import contextlib
 import dataclasses
 import json
@@ -465,6 +466,7 @@ def _parallel_fsdp1(model, tree):
     if tree.is_root_wrapped:
         _note_ignored(tree, lambda module, name: name not in tree.flat.get(id(module), {}))
     mixed = root.mixed_precision
+    _note_policies([m.mixed_precision for m in model.modules() if _is_fsdp1(m)], tree)
     return keys, mixed.param_dtype, mixed.reduce_dtype or mixed.param_dtype
 
 
@@ -475,14 +477,15 @@ def _parallel_fsdp2(model, tree):
         return keys, None, None
     # A root with the default policy keeps its parameters; it says nothing of the others.
     others = [g for _, g in found[1:]] if tree.is_root_wrapped and len(found) > 1 else [g for _, g in found]
-    group = others[0]
+    count = collections.Counter(_reshard_size(g) for g in others)
+    group = max(others, key=lambda g: count[_reshard_size(g)])
     info, after = group.mesh_info, group.post_forward_mesh_info
     replicas = getattr(info, "replicate_mesh_size", 1)
     if replicas > 1:
         keys["shard_size"] = info.shard_mesh_size
-    sizes = {None if g.post_forward_mesh_info is None else g.post_forward_mesh_info.shard_mesh_size for g in others}
-    if len(sizes) > 1:
-        tree.note("modules differ in reshard_after_forward: all are written as the first one")
+    if len(count) > 1:
+        tree.note("modules differ in reshard_after_forward: all are written as most of them are")
+    _note_policies({g.fsdp_params[0].mp_policy for _, g in found if g.fsdp_params}, tree)
     if after is None and not (tree.is_root_wrapped and len(found) == 1):
         keys["reshard_after_forward"] = False
     elif after is not None and after.shard_mesh_size != info.shard_mesh_size:
@@ -497,6 +500,15 @@ def _parallel_fsdp2(model, tree):
     if policy.param_dtype and not policy.reduce_dtype:
         tree.note("reduce_dtype is not set: written as the parameters' own dtype, which older versions of PyTorch do not take")
     return keys, policy.param_dtype, policy.reduce_dtype
+
+
+def _reshard_size(group):
+    return group.post_forward_mesh_info and group.post_forward_mesh_info.shard_mesh_size
+
+
+def _note_policies(policies, tree):
+    if len({(p.param_dtype, p.reduce_dtype) for p in policies}) > 1:
+        tree.note("units differ in mixed precision: all are written as one of them, and bytes of the others are wrong")
 
 
 class _NoGroups:
@@ -601,7 +613,8 @@ def _lightning_autocast(module):
     """The dtype of the autocast that Lightning's strategy puts around a module of Fabric or a LightningModule."""
     strategy = getattr(module, "_strategy", None) or getattr(getattr(module, "_trainer", None), "strategy", None)
     precision = getattr(strategy, "precision_plugin", None) or getattr(strategy, "precision", None)
-    context = precision.forward_context() if hasattr(precision, "forward_context") else None
+    make = getattr(precision, "autocast_context_manager", None) or getattr(precision, "forward_context", None)
+    context = make() if make else None
     return context.fast_dtype if isinstance(context, torch.autocast) else None
 
 

@@ -40,8 +40,8 @@ const PassInfo kIdealPass{
     "ideal", "", "a recorded step without stragglers and without launch delays",
     R"(Every op of a recording takes what ops of its name (and of as many bytes, or threads) usually take
 on all recorded ranks: the mean of work, the median of collectives, from the last arrival on; a
-collective whose bytes nobody recorded takes what it took. In a timeline of
-a pipeline that is over all of its steps. An op begins as soon as all that it waits for has ended:
+collective whose bytes nobody recorded takes what it took. In a timeline of a pipeline that is over all
+of its steps. An op begins as soon as all that it waits for has ended:
 nothing is left of launch latencies, of delays that the recording does not explain, and of ranks that
 were not recorded and came late. What the host does in and between its calls stays. The recorded step
 less this one is what stragglers and delays cost.

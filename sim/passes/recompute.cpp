@@ -298,8 +298,8 @@ saved tensor do not run again, as with PyTorch's non-reentrant checkpoint.
 FLOPs rise by those of the ops that run again, which name their forward op as origin. `none` changes
 nothing where nothing is recomputed, and is refused elsewhere: the schedule does not say what it would
 have saved. A schedule that checkpoints already stays as it is, and so does one (of ZeRO-3) whose
-prefetched gathers would write what runs again. The host launches the ops again; what the hooks of checkpointing cost it beside that is in
-steps lowered with `train.activation_checkpointing` alone. Idempotent.
+prefetched gathers would write what runs again. The host launches the ops again; what the hooks of
+checkpointing cost it beside that is in steps lowered with `train.activation_checkpointing` alone. Idempotent.
 )",
     &parse_recompute};
 

@@ -82,9 +82,10 @@ TEST_CASE("a path of one op that the host launched late") {
   CHECK(path.steps[0].beside == 30);
   CHECK(path.host == 10);
   CHECK(path.beside_compute == 10);
-  CHECK(path.beside_comm == 20);
+  CHECK(path.beside_comm == 15);
+  CHECK(path.other == 5);  // of its collective, until the other rank comes
   CHECK(path.compute == 20 + 10);
-  CHECK(path.comm == 20);
+  CHECK(path.comm == 15);
 }
 
 TEST_CASE("what a set covers of an interval") {

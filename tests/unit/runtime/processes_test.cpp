@@ -56,6 +56,25 @@ TEST_CASE("launchers say which process this is") {
   CHECK((*srun)->launcher == "srun");
 }
 
+TEST_CASE("under srun rank 0 is on the first node of the step, wherever srun was typed") {
+  const auto address = [](const std::string& nodes, const std::string& count) {
+    const auto place = process_place(with({{"SLURM_PROCID", "1"},
+                                           {"SLURM_STEP_NUM_TASKS", "4"},
+                                           {"SLURM_LOCALID", "0"},
+                                           {"SLURM_STEP_NODELIST", nodes},
+                                           {"SLURM_STEP_NUM_NODES", count},
+                                           {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.1"}}));
+    REQUIRE((place && *place));
+    return (*place)->address;
+  };
+  CHECK(address("gpu[03-07,9],login", "6") == "gpu03");
+  CHECK(address("gpu[11,13]-ib", "2") == "gpu11-ib");
+  CHECK(address("a,b", "2") == "a");
+  CHECK(address("gpu[", "2") == "gpu");
+  CHECK(address("", "2") == "10.0.0.1");
+  CHECK(address("gpu7", "1") == "127.0.0.1");
+}
+
 TEST_CASE("without a launcher, or with one process, there is no place to have") {
   CHECK((process_place(with({})) && !*process_place(with({}))));
   const auto alone = process_place(with({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));

@@ -110,6 +110,7 @@ TEST_CASE("events become rows, equal stacks one stack") {
   CHECK(trace[3].action == SnapshotAction::oom);
   CHECK(trace[3].address == 77);
   CHECK(trace[3].time_us == 1234);
+  CHECK(snapshot->unknown_actions == 1);
   CHECK(snapshot->has_times);
   CHECK_FALSE(snapshot->settings);
 }
