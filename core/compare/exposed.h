@@ -8,7 +8,7 @@
 
 namespace foregather::compare {
 
-inline constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::other) + 1;
+inline constexpr std::size_t kOpKinds = static_cast<std::size_t>(kLastOpKind) + 1;
 
 struct CollectiveUse {
   std::int64_t count = 0;

@@ -91,7 +91,7 @@ void DumpReader::cost() {
   constexpr std::size_t kLaunchLead = 9;
   static_assert(kKeys[kLaunchLead] == "launch_lead"sv);
   Cost& row = graph_.costs.emplace_back();
-  row.kind = word_choice("kind of op", OpKind::other);
+  row.kind = word_choice("kind of op", kLastOpKind);
   if (in_.more()) row.dtype = choice("dtype", DType::boolean);
   const std::array numbers{
       &row.flops,      &row.bytes_read,  &row.bytes_written, &row.m,
@@ -185,7 +185,7 @@ void DumpReader::op() {
   static constexpr std::array kKeys{"read"sv,    "write"sv,       "accumulate"sv, "deps"sv,
                                     "origins"sv, "micro_batch"sv, "ordinal"sv,    "sequence"sv};
   Op row;
-  row.kind = word_choice("kind of op", OpKind::other);
+  row.kind = word_choice("kind of op", kLastOpKind);
   row.role = word_choice("role", Role::other);
   row.phase = word_choice("phase", Phase::other);
   row.accesses.first = static_cast<std::uint32_t>(graph_.accesses.size());

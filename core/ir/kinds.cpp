@@ -16,7 +16,7 @@ constexpr std::array kOpKinds{
     "embedding"sv,  "cross_entropy"sv,  "reduction"sv,  "optimizer"sv,      "copy"sv,
     "cast"sv,       "fill"sv,           "fused"sv,      "host_to_device"sv, "device_to_host"sv,
     "all_gather"sv, "reduce_scatter"sv, "all_reduce"sv, "broadcast"sv,      "reduce"sv,
-    "all_to_all"sv, "send_recv"sv,      "barrier"sv,    "other"sv};
+    "all_to_all"sv, "send_recv"sv,      "barrier"sv,    "other"sv,          "sleep"sv};
 constexpr std::array kRoles{"compute"sv,    "copy_in"sv,   "cast"sv,   "gather"sv,
                             "copy_out"sv,   "pre_scale"sv, "reduce"sv, "post_scale"sv,
                             "accumulate"sv, "optimizer"sv, "clip"sv,   "offload"sv,

@@ -37,7 +37,9 @@ enum class OpKind : std::uint8_t {
   send_recv,
   barrier,
   other,
+  sleep,  ///< takes time and nothing else: torch.cuda._sleep
 };
+inline constexpr OpKind kLastOpKind = OpKind::sleep;
 
 constexpr bool is_collective(OpKind kind) {
   return kind >= OpKind::all_gather && kind <= OpKind::barrier;

@@ -64,7 +64,7 @@ class DenseCounter {
 
  private:
   static constexpr std::size_t kPhases = static_cast<std::size_t>(Phase::other) + 1;
-  static constexpr std::size_t kKinds = static_cast<std::size_t>(OpKind::other) + 1;
+  static constexpr std::size_t kKinds = static_cast<std::size_t>(kLastOpKind) + 1;
 
   static std::size_t pair_of(const Op& op) {
     return static_cast<std::size_t>(op.phase) * kKinds + static_cast<std::size_t>(op.kind);

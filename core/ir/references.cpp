@@ -173,7 +173,7 @@ class ReferenceCheck {
   }
 
   void cost(const Cost& row) {
-    enumerator("kind", row.kind, OpKind::other);
+    enumerator("kind", row.kind, kLastOpKind);
     enumerator("dtype", row.dtype, DType::boolean);
     quantity("flops", row.flops, kMostWork);
     quantity("bytes read", row.bytes_read, kMostBytes);
@@ -274,7 +274,7 @@ class ReferenceCheck {
   }
 
   void op(const Program& program, const Op& row) {
-    if (!enumerator("kind", row.kind, OpKind::other)) return;
+    if (!enumerator("kind", row.kind, kLastOpKind)) return;
     enumerator("role", row.role, Role::other);
     enumerator("phase", row.phase, Phase::other);
     optional("scope", 's', row.scope, graph_.scopes.size());

@@ -17,7 +17,7 @@ using Kind = TreeNode::Kind;
 // torch.cuda._sleep: a kernel that waits and touches nothing.
 void wait_for(TapeBuilder& t, Ns time) {
   OpSpec spec;
-  spec.kind = OpKind::other;
+  spec.kind = OpKind::sleep;
   spec.dtype = t.compute();
   spec.fixed_time = time;
   t.op(std::move(spec));

@@ -31,7 +31,7 @@ std::string lower(std::string_view text) {
 }
 
 /// Looked for in this order in names of compute kernels, in lower case.
-constexpr std::array<std::pair<std::string_view, OpKind>, 41> kCompute{{
+constexpr std::array<std::pair<std::string_view, OpKind>, 42> kCompute{{
     {"bfloat16_copy", OpKind::cast},
     {"float16_copy", OpKind::cast},
     {"flash", OpKind::attention},
@@ -73,6 +73,7 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 41> kCompute{{
     {"vectorized", OpKind::elementwise},
     {"pointwise", OpKind::elementwise},
     {"triton", OpKind::fused},
+    {"spin_kernel", OpKind::sleep},
 }};
 
 OpKind collective_kind(std::string_view kind) {

@@ -78,7 +78,7 @@ class Loading {
           row.id(number);
           ComparedGroup group;
           group.level = row.maybe_choice(MatchLevel::phase);
-          group.kind = row.choice(OpKind::other);
+          group.kind = row.choice(kLastOpKind);
           group.phase = row.choice(Phase::other);
           group.key = row.text();
           for (std::size_t side = 0; side < 2; ++side) {

@@ -114,7 +114,7 @@ Status Loader::works() {
                     row.id(number);
                     KernelWork work;
                     work.kernel = row.row<StringId>(run_.strings.size());
-                    work.cost.kind = row.choice(OpKind::other);
+                    work.cost.kind = row.choice(kLastOpKind);
                     work.cost.dtype = row.choice(DType::boolean);
                     work.cost.kernels = row.number<std::uint16_t>();
                     for (std::int64_t* const value :

@@ -85,7 +85,7 @@ Status Loader::failures() {
                     failure.micro_batch = row.number<std::uint16_t>();
                     failure.scope = string(row);
                     failure.phase = row.choice(Phase::other);
-                    failure.kind = row.choice(OpKind::other);
+                    failure.kind = row.choice(kLastOpKind);
                     failure.ordinal = row.number<std::uint32_t>();
                     run_.failures.push_back(failure);
                   });

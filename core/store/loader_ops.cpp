@@ -103,7 +103,7 @@ OpRecord Loader::op(CellReader& row, std::size_t number) {
   op.micro_batch = row.number<std::uint16_t>();
   op.scope = string(row);
   op.phase = row.choice(Phase::other);
-  op.kind = row.choice(OpKind::other);
+  op.kind = row.choice(kLastOpKind);
   op.ordinal = row.number<std::uint32_t>();
   op.role = row.choice(Role::other);
   op.unit = string(row);

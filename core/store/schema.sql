@@ -17,7 +17,7 @@
 --   kind of op     0 gemm 1 attention 2 norm 3 elementwise 4 softmax 5 embedding 6 cross_entropy
 --                  7 reduction 8 optimizer 9 copy 10 cast 11 fill 12 fused 13 host_to_device
 --                  14 device_to_host 15 all_gather 16 reduce_scatter 17 all_reduce 18 broadcast
---                  19 reduce 20 all_to_all 21 send_recv 22 barrier 23 other
+--                  19 reduce 20 all_to_all 21 send_recv 22 barrier 23 other 24 sleep
 --   role           0 compute 1 copy_in 2 cast 3 gather 4 copy_out 5 pre_scale 6 reduce 7 post_scale
 --                  8 accumulate 9 optimizer 10 clip 11 offload 12 other
 --   phase          0 forward 1 backward 2 recompute 3 optimizer 4 other

@@ -57,7 +57,8 @@ Family family(OpKind kind) {
     case OpKind::all_to_all:
     case OpKind::send_recv:
     case OpKind::barrier: return Family::other_comm;
-    case OpKind::other: return Family::other;
+    case OpKind::other:
+    case OpKind::sleep: return Family::other;
   }
   return Family::other;
 }

@@ -107,6 +107,11 @@ void take_fixed_time(Work& work, Ns fixed, double speed) {
   work.time = time;
 }
 
+double speed_of(OpKind kind, const PriceOptions& options) {
+  if (kind == OpKind::sleep) return 1;
+  return is_collective(kind) ? options.link_bandwidth_scale : options.compute_scale;
+}
+
 Price rounded(const Work& work, double host, std::uint16_t source) {
   Price price;
   price.duration = round_ns(work.time);
@@ -182,6 +187,7 @@ Work compute_work(const Cost& cost, const Hardware& hardware) {
     case OpKind::attention: return attention_work(cost, hardware);
     case OpKind::host_to_device:
     case OpKind::device_to_host: return host_copy_work(cost, hardware);
+    case OpKind::sleep: return {};
     default: return memory_work(cost, hardware);
   }
 }
@@ -207,10 +213,7 @@ CostTable price(const Graph& graph, const Hardware& hardware, const PriceOptions
       const Calibrated calibrated = price_compute(cost, hardware, options, work);
       source = cost.is_fixed ? sources.fixed() : sources.compute(cost, calibrated);
     }
-    if (cost.is_fixed)
-      take_fixed_time(
-          work, cost.fixed_time,
-          is_collective(cost.kind) ? options.link_bandwidth_scale : options.compute_scale);
+    if (cost.is_fixed) take_fixed_time(work, cost.fixed_time, speed_of(cost.kind, options));
     Price& price = table.prices.emplace_back(rounded(work, host_time(cost, hardware), source));
     price.launch_lead = cost.launch_lead;
     price.lead = cost.lead;

@@ -129,7 +129,7 @@ std::vector<Spot> before_scope(const Graph& graph, ProgramId id, Section section
 OpId add_delay(Rewriter& rewriter, ProgramId program, OpId beside, CostId cost) {
   Op op;
   const Op& near = rewriter.graph().at(beside);
-  op.kind = OpKind::other;
+  op.kind = OpKind::sleep;
   op.phase = near.phase;
   op.micro_batch = near.micro_batch;
   op.scope = near.scope;
@@ -162,6 +162,7 @@ struct Delay {
   Result<PassNote> delay_ops(PassTarget& target) const {
     Rewriter rewriter(std::move(target.graph));
     Cost row;
+    row.kind = OpKind::sleep;
     row.is_fixed = true;
     row.fixed_time = time;
     const CostId cost = rewriter.add_cost(row);
@@ -267,7 +268,8 @@ const PassInfo kDelayPass{
 PyTorch's own FSDP tests: behind the last forward op of each micro-batch; on the stream of a reduction,
 right before it; behind the last use of a unit's unsharded parameters, right before they are freed;
 before the first op of each run of ops in matching modules (patterns as in `scale`). It touches no
-memory. `rank:N` gives the rank a class of its own that starts each step late.
+memory, takes nothing from what runs beside it, and no speed of compute shortens it. `rank:N` gives
+the rank a class of its own that starts each step late.
 
     delay=before-reduction:5ms    compute  |--backward--|-----
                                   reduce                |-5 ms-|reduce-scatter|

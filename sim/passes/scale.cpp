@@ -146,7 +146,7 @@ Result<Pass> parse_scale(const PassArguments& arguments) {
   scale.kind = parse<OpKind>(parts->name);
   if (scale.kind) return Pass(scale);
   std::vector<std::string_view> known{"links", "compute", "host", "scope:PATTERN", "op:PATTERN"};
-  for (std::size_t i = 0; i <= static_cast<std::size_t>(OpKind::other); ++i)
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(kLastOpKind); ++i)
     known.push_back(name(static_cast<OpKind>(i)));
   return bad_pass(arguments, "unknown target '{}'{}; known are {}", parts->name,
                   did_you_mean(parts->name, known), fmt::join(known, ", "));

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "sim/engine/engine.h"
@@ -22,7 +23,7 @@ sim::Simulation simulation_of(const tasks::Schedule& schedule) {
 std::vector<const Op*> delays(const Graph& graph) {
   std::vector<const Op*> found;
   for (const OpId op : launches(graph))
-    if (graph.at(op).kind == OpKind::other) found.push_back(&graph.at(op));
+    if (graph.at(op).kind == OpKind::sleep) found.push_back(&graph.at(op));
   return found;
 }
 
@@ -136,7 +137,7 @@ TEST_CASE("delays stand where PyTorch's tests sleep") {
     const auto order = launches(graph);
     for (std::size_t i = 0; i < order.size(); ++i)
       if (graph.at(order[i]).role == Role::reduce)
-        CHECK(graph.at(order[i - 1]).kind == OpKind::other);
+        CHECK(graph.at(order[i - 1]).kind == OpKind::sleep);
   }
   SECTION("before each free of unsharded parameters: two layers forward, all backward") {
     const Graph graph = passed(plain, {"delay=before-free:1ms"});
@@ -173,6 +174,16 @@ TEST_CASE("a rank that starts late is a class of its own") {
   REQUIRE(later.classes.size() == 2);
   CHECK(later.classes[1].start_delay == 8 * kMillisecond);
   CHECK_THROWS(passed(graph, {"delay=rank:4:1ms"}));
+}
+
+TEST_CASE("a delay takes its time at any speed of compute, and nothing of what runs beside it") {
+  const auto delayed =
+      sample_with("tiny_fsdp2", kSmall, {"scale=compute:2", "delay=before-reduction:5ms"});
+  const auto found = delays(delayed.graph);
+  REQUIRE_FALSE(found.empty());
+  const sim::Price& price = delayed.prices[0].prices[found[0]->cost.row()];
+  CHECK(price.duration == 5 * kMillisecond);
+  CHECK(std::ranges::all_of(price.demand, [](std::uint16_t share) { return share == 0; }));
 }
 
 TEST_CASE("a delay that nothing overlaps adds its time to the step") {
