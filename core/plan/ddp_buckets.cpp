@@ -1,5 +1,6 @@
 #include "core/plan/ddp_buckets.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace foregather::plan {
@@ -21,6 +22,14 @@ BucketPlan assign_buckets(std::span<const std::uint32_t> order, std::span<const 
     const Bytes most = plan.members.size() == 1 ? first_limit : limit;
     is_open = plan.elements.back() * element < most;
   }
+  return plan;
+}
+
+BucketPlan reversed(BucketPlan plan) {
+  std::ranges::reverse(plan.members);
+  std::ranges::reverse(plan.elements);
+  const auto last = static_cast<std::uint32_t>(plan.members.size() - 1);
+  for (BucketPlace& place : plan.places) place.bucket = last - place.bucket;
   return plan;
 }
 

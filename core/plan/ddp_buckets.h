@@ -29,6 +29,9 @@ struct BucketPlan {
 BucketPlan assign_buckets(std::span<const std::uint32_t> order, std::span<const std::int64_t> sizes,
                           Bytes element, Bytes first_limit, Bytes limit);
 
+/// The same buckets, the last one first.
+BucketPlan reversed(BucketPlan plan);
+
 /// One bucket of all rows: what DDP begins with unless it looks for unused parameters.
 BucketPlan single_bucket(std::span<const std::uint32_t> rows, std::span<const std::int64_t> sizes);
 

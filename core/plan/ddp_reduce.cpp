@@ -111,6 +111,28 @@ void DdpSchedule::reduce_ready_buckets() {
   while (next_bucket_ < buckets &&
          (is_rebuilt_ ? buckets_[next_bucket_] : first_bucket_).missing == 0)
     reduce(next_bucket_++);
+  if (finds_unused_ && next_bucket_ == buckets) reduce_used_map();
+}
+
+// Reducer::all_reduce_local_used_map.
+void DdpSchedule::reduce_used_map() {
+  if (world_.ranks <= 1) return;
+  Lowering& low = lowering_;
+  const Buffer& map = used_map_.buffer;
+  scratch_.assign({writes(map)});
+  low.launch({OpKind::host_to_device,
+              Role::other,
+              low.compute,
+              low.copy_cost(OpKind::host_to_device, DType::i32, map.bytes, map.bytes),
+              {}},
+             low.root, scratch_);
+  low.wait_stream(communication_, low.compute);
+  scratch_.assign({updates(map)});
+  low.launch({OpKind::all_reduce, Role::other, communication_,
+              low.collective_cost(OpKind::all_reduce, DType::i32, map.bytes, world_.group),
+              world_.communicator},
+             low.root, scratch_);
+  low.builder.record(used_map_.was_reduced, communication_);
 }
 
 void DdpSchedule::reduce(std::uint32_t bucket) {
@@ -134,6 +156,8 @@ void DdpSchedule::end_backward() {
                              (is_rebuilt_ ? buckets_[b] : first_bucket_).was_reduced);
     if (!views_) copy_back(b);
   }
+  if (finds_unused_ && world_.ranks > 1)
+    lowering_.builder.wait(lowering_.compute, used_map_.was_reduced);
   has_reduced_ = true;
 }
 
@@ -154,6 +178,12 @@ void DdpSchedule::copy_back(std::uint32_t bucket) {
 
 void DdpSchedule::begin_forward() {
   if (has_reduced_ && !is_rebuilt_) rebuild();
+  const bool follows_no_sync = lowering_.workload.train.no_sync && lowering_.micro_batch > 0;
+  if (lowering_.buffers.empty() || follows_no_sync || world_.ranks <= 1 ||
+      !lowering_.workload.parallel.broadcast_buffers)
+    return;
+  if (!buffer_broadcast_) buffer_broadcast_.emplace(lowering_, world_, communication_);
+  buffer_broadcast_->perform();
 }
 
 void DdpSchedule::end_first_step() {

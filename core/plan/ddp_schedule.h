@@ -9,6 +9,7 @@
 
 #include "core/plan/autocast_copies.h"
 #include "core/plan/ddp_buckets.h"
+#include "core/plan/ddp_buffers.h"
 #include "core/plan/module_writer.h"
 #include "core/plan/process_groups.h"
 #include "core/plan/strategy_schedule.h"
@@ -28,12 +29,17 @@ namespace foregather::plan {
 /// PyTorch does that in the next forward. Section body must be a steady step, so where that forward
 /// is the second step's, here it is the end of the first step; the state that it leaves is the
 /// same. With gradient_as_bucket_view the first bucket is laid out in the memory of the later ones,
-/// so that the optimizer finds gradients at one place in both sections.
+/// so that the optimizer finds gradients at one place in both sections. With find_unused_parameters
+/// nothing is rebuilt: buckets follow the order of the parameters, the last one first, and behind
+/// the last bucket goes an all-reduce of a number for each parameter, whether it was used.
+///
+/// The first forward of a step begins with the broadcast of a model's buffers; those of later
+/// micro-batches too, unless they follow one that did not reduce.
 ///
 /// Mixed precision is torch.autocast over stored fp32 parameters, with a cache (AutocastCopies);
 /// the gradients of what matmuls read are cast back. All other parameters are used as stored. There
-/// is no zeroing of unused parameters, no broadcast of buffers (nor of parameters, which DDP sends
-/// once when it is made), no communication hook.
+/// is no zeroing of unused parameters (and no host time of looking for them), no broadcast of
+/// parameters, which DDP sends once when it is made, no communication hook.
 ///
 /// Strategy::single is the same without DDP: no buckets, gradients are what autograd makes.
 class DdpSchedule final : public StrategySchedule {
@@ -88,6 +94,7 @@ class DdpSchedule final : public StrategySchedule {
   void accumulate(std::uint32_t row, const Buffer& gradient);
   void add(const Buffer& from, const AccessedTensor& to, const Owner& owner);
   void reduce_ready_buckets();
+  void reduce_used_map();
   void reduce(std::uint32_t bucket);
   void copy_back(std::uint32_t bucket);
   void rebuild();
@@ -101,6 +108,7 @@ class DdpSchedule final : public StrategySchedule {
   DType stored_ = DType::f32;  ///< of what is trained
   bool reduces_ = true;        ///< false: Strategy::single
   bool views_ = false;         ///< gradient_as_bucket_view
+  bool finds_unused_ = false;  ///< find_unused_parameters
   ProcessGroup world_;
   StreamId communication_;
   ModuleWriter* modules_ = nullptr;
@@ -114,6 +122,8 @@ class DdpSchedule final : public StrategySchedule {
   BucketPlan first_plan_, rebuilt_plan_;
   Bucket first_bucket_;  ///< its buffer is absent with gradient_as_bucket_view
   std::vector<Bucket> buckets_;
+  Bucket used_map_;  ///< of find_unused_parameters
+  std::optional<BufferBroadcast> buffer_broadcast_;
   std::vector<OptimizedTensor> optimized_;
 
   // State.

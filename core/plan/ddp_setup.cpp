@@ -7,6 +7,7 @@ DdpSchedule::DdpSchedule(Lowering& lowering) : lowering_(lowering), tied_(loweri
   stored_ = trained_type(workload.train);
   reduces_ = workload.parallel.strategy != Strategy::single;
   views_ = reduces_ && workload.parallel.gradient_as_bucket_view;
+  finds_unused_ = reduces_ && workload.parallel.find_unused_parameters;
   if (reduces_) {
     world_ = make_group(lowering.builder, "world", workload.parallel.world_size, 1, workload);
     communication_ = lowering.builder.stream("nccl");
@@ -84,8 +85,12 @@ void DdpSchedule::add_buckets() {
     sizes.push_back(parameter.elements);
   const Parallel& parallel = lowering_.workload.parallel;
   first_plan_ = single_bucket(trained_, sizes);
-  rebuilt_plan_ = assign_buckets(ready_order(), sizes, size_of(stored_),
-                                 parallel.first_bucket_bytes, parallel.bucket_bytes);
+  const auto assign = [&](std::span<const std::uint32_t> order) {
+    return assign_buckets(order, sizes, size_of(stored_), parallel.first_bucket_bytes,
+                          parallel.bucket_bytes);
+  };
+  rebuilt_plan_ = finds_unused_ ? reversed(assign(trained_)) : assign(ready_order());
+  is_rebuilt_ = finds_unused_;
   const Cause cause = views_ ? Cause::gradient : Cause::communication_buffer;
   const auto make = [&](std::int64_t elements) {
     return lowering_.buffer(elements, stored_, "gradient bucket", cause, lowering_.root);
@@ -93,7 +98,14 @@ void DdpSchedule::add_buckets() {
   first_bucket_.was_reduced = lowering_.builder.event();
   for (const std::int64_t elements : rebuilt_plan_.elements)
     buckets_.push_back({make(elements), lowering_.builder.event(), 0});
-  if (views_) {
+  if (finds_unused_) {
+    used_map_.buffer =
+        lowering_.buffer(static_cast<std::int64_t>(trained_.size()), DType::i32, "used parameters",
+                         Cause::communication_buffer, lowering_.root);
+    used_map_.was_reduced = lowering_.builder.event();
+    lowering_.alloc(used_map_.buffer, lowering_.compute);
+  }
+  if (views_ || is_rebuilt_) {
     for (const Bucket& bucket : buckets_) lowering_.alloc(bucket.buffer, lowering_.compute);
   } else {
     first_bucket_.buffer = make(first_plan_.elements.front());

@@ -40,9 +40,9 @@ void alloc_buffers(Lowering& lowering) {
   for (const ModelBuffer& buffer : lowering.model.buffers) {
     const Owner owner{lowering.builder.scope(buffer.module), {}};
     // Whole on each rank, as parameters of an unsharded model are.
-    lowering.alloc(lowering.buffer(buffer.elements, buffer.dtype, buffer.name,
-                                   Cause::unsharded_parameter, owner),
-                   lowering.compute);
+    lowering.buffers.push_back(lowering.buffer(buffer.elements, buffer.dtype, buffer.name,
+                                               Cause::unsharded_parameter, owner));
+    lowering.alloc(lowering.buffers.back(), lowering.compute);
   }
   if (lowering.model.workspace == 0) return;
   for (const std::string_view thread : {"cuBLAS workspace, forward", "cuBLAS workspace, backward"})

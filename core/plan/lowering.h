@@ -51,9 +51,10 @@ struct Lowering {
   StreamId compute;  ///< PyTorch's default stream
   std::uint32_t main_thread = 0;
   std::uint32_t autograd_thread = 0;
-  EventId join;               ///< of wait_stream; recorded anew each time
-  Owner root;                 ///< what belongs to no module
-  std::vector<Owner> owners;  ///< of the layout's units
+  EventId join;                 ///< of wait_stream; recorded anew each time
+  Owner root;                   ///< what belongs to no module
+  std::vector<Owner> owners;    ///< of the layout's units
+  std::vector<Buffer> buffers;  ///< the model's, in its order: there once init is written
   // Where the schedule is being written.
   std::uint32_t thread = 0;
   Section section = Section::init;

@@ -208,6 +208,8 @@ struct Parallel {
   Bytes bucket_bytes = 25 * MiB;              ///< DDP bucket_cap_mb
   Bytes first_bucket_bytes = 1 * MiB;
   bool gradient_as_bucket_view = false;  ///< DDP
+  bool find_unused_parameters = false;   ///< DDP
+  bool broadcast_buffers = true;         ///< DDP forward_sync_buffers
   Offload offload = Offload::none;
   ThunderBucketing thunder_bucketing = ThunderBucketing::none;
   DeepCompilePasses deepcompile_passes = DeepCompilePasses::fast_free;

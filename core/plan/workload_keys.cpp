@@ -261,6 +261,13 @@ constexpr std::array kKeys{
     WorkloadKey{"parallel.gradient_as_bucket_view", kFlag, "false",
                 "DDP: gradients live in the buckets",
                 set_bool<kParallel, &Parallel::gradient_as_bucket_view>, kOne, kDdp},
+    WorkloadKey{
+        "parallel.find_unused_parameters", kFlag, "false",
+        "DDP: buckets stay in the order of the parameters, which of them were used is reduced",
+        set_bool<kParallel, &Parallel::find_unused_parameters>, kOne, kDdp},
+    WorkloadKey{"parallel.broadcast_buffers", kFlag, "true",
+                "DDP: a module tree's buffers go from rank 0 to all when a forward begins",
+                set_bool<kParallel, &Parallel::broadcast_buffers>, kOne, kDdp},
     WorkloadKey{"parallel.deepspeed_config", "path", "",
                 "A DeepSpeed JSON that stands for the tables; keys given here go over it",
                 set_foreign_config<&Workload::deepspeed_config>},

@@ -569,12 +569,15 @@ def _parallel_ddp(ddp, tree):
         return keys, None, None
     if _inner(ddp.module)[0] is not tree.root:
         tree.note("modules outside of DistributedDataParallel are written as if they were in it")
-    for flag, text in (("find_unused_parameters", "the search for unused parameters, an all-reduce a step,"),
-                       ("_comm_hooks", "a communication hook, which may reduce in another dtype,")):
-        if getattr(ddp, flag, None):
-            tree.note(f"{text} is not in here")
-    return {**keys, "world_size": dist.get_world_size(ddp.process_group), "bucket_bytes": int(ddp.bucket_bytes_cap),
-            "gradient_as_bucket_view": bool(ddp.gradient_as_bucket_view)}, None, None
+    if getattr(ddp, "_comm_hooks", None):
+        tree.note("a communication hook, which may reduce in another dtype, is not in here")
+    keys |= {"world_size": dist.get_world_size(ddp.process_group), "bucket_bytes": int(ddp.bucket_bytes_cap),
+             "gradient_as_bucket_view": bool(ddp.gradient_as_bucket_view)}
+    if ddp.find_unused_parameters and not ddp.static_graph:
+        keys["find_unused_parameters"] = True
+    if not getattr(ddp, "forward_sync_buffers", getattr(ddp, "broadcast_buffers", True)):  # its name since 2.13
+        keys["broadcast_buffers"] = False
+    return keys, None, None
 
 
 def _train(optimizer, tree):

@@ -55,6 +55,7 @@ std::vector<std::string> random_sets() {
     sets.emplace_back("parallel.param_dtype=fp32");  // autocast
   if (strategy == "ddp") {
     sets.push_back("parallel.gradient_as_bucket_view=" + flag());
+    sets.push_back("parallel.find_unused_parameters=" + flag());
     sets.push_back(fmt::format("parallel.bucket_bytes={}", one_of({1, 100'000, 1'000'000})));
     return sets;
   }

@@ -247,6 +247,28 @@ TEST_CASE("gradients as views of DDP's buckets save a copy of all gradients") {
   }
 }
 
+TEST_CASE("DDP that finds unused parameters reduces the same bytes, and a number for each") {
+  for (const char* views : {"false", "true"}) {
+    const std::vector<std::string> sets{std::string("parallel.gradient_as_bucket_view=") + views};
+    const auto reduced = [&](const std::string& finds) {
+      const Graph graph =
+          sample("gpt2_ddp", with(sets, {"parallel.find_unused_parameters=" + finds})).graph;
+      CHECK(validate(graph).empty());
+      std::vector<Bytes> sizes;
+      for (const OpId id : body_ops(graph))
+        if (const Op& op = graph.at(id); op.kind == OpKind::all_reduce)
+          sizes.push_back(graph.at(op.cost).message_bytes);
+      return sizes;
+    };
+    const std::vector<Bytes> usual = reduced("false");
+    const std::vector<Bytes> found = reduced("true");
+    constexpr Bytes kTensors = 148;  // of GPT-2 with 12 layers
+    CHECK(found.back() == 4 * kTensors);
+    CHECK(std::accumulate(found.begin(), found.end() - 1, Bytes{0}) ==
+          std::accumulate(usual.begin(), usual.end(), Bytes{0}));
+  }
+}
+
 TEST_CASE("one GPU does what DDP's only rank does, without buckets") {
   for (const char* precision : {"fp32", "bf16-mixed", "bf16"})
     for (const char* accumulated : {"1", "3"}) {

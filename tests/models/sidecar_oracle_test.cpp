@@ -24,6 +24,7 @@ constexpr std::int64_t kStep = 3;  // the recorded one
 const std::vector<std::string> kCases{"ddp",
                                       "ddp_autocast",
                                       "ddp_frozen",
+                                      "ddp_unused",
                                       "fsdp1",
                                       "fsdp1_bf16",
                                       "fsdp1_frozen",
@@ -182,6 +183,24 @@ TEST_CASE("the side-car's workload predicts the collectives that its recording s
     CHECK(rows.size() >= 3);
     CHECK(rows == predicted_rows(name));
   }
+}
+
+// Its three buffers are two messages, the two of floats behind each other.
+TEST_CASE("DDP sends buffers in the forward of each step, and of what follows a reduction") {
+  const auto broadcasts = [](const std::vector<std::string>& sets) {
+    const tasks::Schedule schedule =
+        required_value(tasks::load_schedule(kFolder + "ddp_unused.toml", sets, {}));
+    std::vector<Bytes> sizes;
+    for (const OpId id : body_ops(schedule.graph))
+      if (const Op& op = schedule.graph.at(id); op.kind == OpKind::broadcast)
+        sizes.push_back(schedule.graph.at(op.cost).message_bytes);
+    return sizes;
+  };
+  const std::vector<Bytes> once{24, 24};
+  CHECK(broadcasts({}) == once);
+  CHECK(broadcasts({"train.grad_accum=3", "train.no_sync=true"}) == once);
+  CHECK(broadcasts({"train.grad_accum=3"}).size() == 6);
+  CHECK(broadcasts({"parallel.broadcast_buffers=false"}).empty());
 }
 
 TEST_CASE("every case of the side-car has a workload and a recording here") {

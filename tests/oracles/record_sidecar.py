@@ -159,7 +159,16 @@ def autocast(model):
     return model
 
 
+def buffered(model):
+    """With more buffers: two of one dtype, and one of another."""
+    model.layers[1].register_buffer("offset", torch.zeros(5))
+    model.register_buffer("places", torch.arange(3))
+    return model
+
+
 CASES = {
+    "ddp_unused": lambda: nn.parallel.DistributedDataParallel(buffered(Decoder(2, False)), bucket_cap_mb=0.005,
+                                                              find_unused_parameters=True),
     "fsdp2_autocast": lambda: autocast(decoder2()),
     "fsdp2_autocast_tied": lambda: autocast(decoder2(tied=True, mixed=(None, torch.bfloat16))),
     "ddp_autocast": lambda: autocast(nn.parallel.DistributedDataParallel(Encoder(), bucket_cap_mb=0.005)),
