@@ -127,13 +127,17 @@ class _Parameter:
     is_trained: bool = True
 
 
+def _parameter(p):
+    return _Parameter(tuple(p.shape), id(p), p.dtype, p.requires_grad)
+
+
 class _Tree:
     """Walks a model into nodes."""
 
     def __init__(self, model, is_sequence, target_len):
         self.is_sequence, self.target_len = is_sequence, target_len
         self.notes, self.uncosted, self.dtypes = [], {}, {}
-        self.flat = _flat_parameters(model)
+        self.sharded = _sharded_parameters(model)
         self.first = {}  # identity -> path of the weight that has it, as `tied` names it
         self.root, around = _inner(model)
         self.found_around("the model", around)
@@ -155,11 +159,8 @@ class _Tree:
 
     def own(self, module):
         """name -> _Parameter of a module's own parameters, in order of registration, whole and as they were before FSDP."""
-        own = dict(self.flat.get(id(module), {}))
-        for name, p in module._parameters.items():
-            if p is not None and name not in own and not hasattr(p, "_param_infos"):
-                own[name] = _Parameter(tuple(p.shape), id(p), p.dtype, p.requires_grad)
-        return own
+        registered = {name: _parameter(p) for name, p in module._parameters.items() if p is not None and not hasattr(p, "_param_infos")}
+        return {**registered, **self.sharded.get(id(module), {})}
 
     def find_what_is_trained(self):
         """train.trainable of the workload, if something is frozen."""
@@ -398,10 +399,15 @@ def _count(shape):
     return n
 
 
-def _flat_parameters(model):
-    """id(module) -> name -> _Parameter of what FSDP1 has flattened."""
-    flat = {}
+def _sharded_parameters(model):
+    """id(module) -> name -> _Parameter of what FSDP has taken, be it gathered now or not."""
+    sharded = {}
     for module in model.modules():
+        for group in _groups(_fsdp2_state(module) or _NoGroups):
+            for p in group.fsdp_params:
+                info = p._module_info
+                for holder, name in zip([info.module, *info.shared_modules], [info.param_name, *info.shared_param_names]):
+                    sharded.setdefault(id(holder), {})[name] = _parameter(p.sharded_param)
         handle = getattr(module, "_handle", None) if _is_fsdp1(module) else None
         if handle is None:
             continue
@@ -411,10 +417,10 @@ def _flat_parameters(model):
         for info, shape, original in zip(p._param_infos, p._shapes, originals):
             identity = (id(p), id(info.module), info.param_name)
             whole[identity] = _Parameter(tuple(shape), identity, handle._orig_param_dtype, original.requires_grad)
-            flat.setdefault(id(info.module), {})[info.param_name] = whole[identity]
+            sharded.setdefault(id(info.module), {})[info.param_name] = whole[identity]
         for info in p._shared_param_infos:
-            flat.setdefault(id(info.module), {})[info.param_name] = whole[(id(p), id(info.prim_module), info.prim_param_name)]
-    return flat
+            sharded.setdefault(id(info.module), {})[info.param_name] = whole[(id(p), id(info.prim_module), info.prim_param_name)]
+    return sharded
 
 
 def _units_of_lists(model):
@@ -464,7 +470,7 @@ def _parallel_fsdp1(model, tree):
     if root.cpu_offload.offload_params:
         keys["offload"] = "all"
     if tree.is_root_wrapped:
-        _note_ignored(tree, lambda module, name: name not in tree.flat.get(id(module), {}))
+        _note_ignored(tree)
     mixed = root.mixed_precision
     _note_policies([m.mixed_precision for m in model.modules() if _is_fsdp1(m)], tree)
     return keys, mixed.param_dtype, mixed.reduce_dtype or mixed.param_dtype
@@ -515,16 +521,15 @@ class _NoGroups:
     _fsdp_param_groups = ()
 
 
-def _note_ignored(tree, is_ignored):
-    ignored = [_plain(f"{path}.{name}") for path, module in tree.root.named_modules() for name in tree.own(module) if is_ignored(module, name)]
+def _note_ignored(tree):
+    ignored = [_plain(f"{path}.{name}") for path, module in tree.root.named_modules()
+               for name in tree.own(module) if name not in tree.sharded.get(id(module), {})]
     if ignored:
         tree.note(f"{ignored[0]}{', …' if len(ignored) > 1 else ''}: FSDP ignores {len(ignored)} parameters, which are written as sharded")
 
 
 def _note_fsdp2(found, tree):
     """What a workload has no key for."""
-    from torch.distributed.tensor import DTensor
-
     states = [_fsdp2_state(m) for m, _ in found]
     if any(getattr(s, "_states_to_forward_prefetch", ()) or getattr(s, "_states_to_backward_prefetch", ()) for s in states):
         tree.note("what is prefetched is set by hand: written as by itself")
@@ -533,7 +538,7 @@ def _note_fsdp2(found, tree):
     if any(getattr(p, "is_dtensor", False) for _, g in found for p in g.fsdp_params):
         tree.note("tensor parallelism is not in here: parameters are written whole, and its collectives are left out")
     if tree.is_root_wrapped:
-        _note_ignored(tree, lambda module, name: not isinstance(module._parameters.get(name), DTensor))
+        _note_ignored(tree)
 
 
 def _ddp_of(model):

@@ -1,6 +1,7 @@
-"""torch_sidecar_test.py FILE: the side-car is one file that needs torch and the standard library alone, and says so without torch.
+"""torch_sidecar_test.py FILE [SideCar | Models]: the side-car is one file that needs torch and the standard library alone, and says so
+without torch; and what it says of live models, where there is torch. Exits with 77 where a test was skipped.
 
-What it does with torch is recorded in tests/oracles/data/sidecar and tested by tests/models/sidecar_oracle_test.cpp."""
+What it records with torch is in tests/oracles/data/sidecar and tested by tests/models/sidecar_oracle_test.cpp."""
 
 import ast
 import contextlib
@@ -9,6 +10,7 @@ import py_compile
 import re
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -64,5 +66,36 @@ class SideCar(unittest.TestCase):
             __import__(os.path.splitext(os.path.basename(PATH))[0])
 
 
+class Models(unittest.TestCase):
+    """Jobs of torch_sidecar_jobs.py."""
+
+    @classmethod
+    def setUpClass(cls):
+        jobs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_sidecar_jobs.py")
+        with tempfile.TemporaryDirectory() as folder:
+            ended = subprocess.run([sys.executable, jobs, os.path.abspath(PATH), folder], stderr=subprocess.PIPE, text=True, timeout=300)
+            if ended.returncode == 77:
+                raise unittest.SkipTest(f"{sys.executable} has no torch")
+            if ended.returncode != 0:
+                raise RuntimeError(ended.stderr)
+            cls.texts = {}
+            for name in os.listdir(folder):
+                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                    cls.texts[name] = file.read()
+
+    def assert_says(self, job, *lines):
+        for line in lines:
+            self.assertIn(line, self.texts[job].splitlines(), self.texts[job])
+
+    def test_fsdp2_is_the_same_while_parameters_are_gathered(self):
+        sharded = self.texts["fsdp2_sharded"]
+        self.assert_says("fsdp2_sharded", 'precision = "bf16-mixed"', 'param_dtype = "bf16"', 'reduce_dtype = "fp32"',
+                         '  { name = "3", linear = [8, 32], tied = "0.weight" },')
+        self.assertNotIn("ignores", sharded)
+        self.assertEqual(self.texts["fsdp2_after_evaluation"], sharded)
+        self.assertEqual(self.texts["fsdp2_in_a_step"], sharded)
+
+
 if __name__ == "__main__":
-    unittest.main()
+    ended = unittest.main(exit=False).result
+    sys.exit((77 if ended.skipped else 0) if ended.wasSuccessful() else 1)

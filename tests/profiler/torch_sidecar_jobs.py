@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""torch_sidecar_jobs.py SIDECAR FOLDER: two processes (gloo, loopback) describe small jobs with the side-car; of each, rank 0 writes
+FOLDER/JOB, the workload or the traceback. Exits with 77 where there is no PyTorch. torch_sidecar_test.py says what is expected."""
+
+import importlib.util
+import os
+import sys
+import traceback
+import warnings
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+warnings.filterwarnings("ignore")
+sys.dont_write_bytecode = True
+
+try:
+    import torch
+except ImportError:
+    sys.exit(77)
+
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+SEQ, VOCABULARY, WIDTH = 4, 32, 8
+JOBS = {}
+
+
+def job(function):
+    """Of a function that takes the side-car and returns a text."""
+    JOBS[function.__name__] = function
+    return function
+
+
+class Block(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(WIDTH, WIDTH), nn.ReLU())
+
+
+def decoder():
+    return nn.Sequential(nn.Embedding(VOCABULARY, WIDTH), Block(), Block(), nn.Linear(WIDTH, VOCABULARY))
+
+
+def tokens():
+    return torch.randint(0, VOCABULARY, (2, SEQ))
+
+
+def sharded2(model, **options):
+    """fully_shard() of blocks and of the root."""
+    for module in [*model[1:-1], model]:
+        fully_shard(module, mesh=init_device_mesh("cpu", (dist.get_world_size(),)), **options)
+    return model
+
+
+# FSDP2 while parameters are gathered ---------------------------------------------------------------------------------------------
+
+
+def mixed2():
+    model = decoder()
+    model[3].weight = model[0].weight
+    return sharded2(model, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
+
+
+@job
+def fsdp2_sharded(fg):
+    return fg.workload(mixed2(), seq_len=SEQ)
+
+
+@job
+def fsdp2_after_evaluation(fg):
+    model = mixed2()
+    with torch.no_grad():
+        model(tokens())
+    return fg.workload(model, seq_len=SEQ)
+
+
+@job
+def fsdp2_in_a_step(fg):
+    model, texts = mixed2(), []
+    model[2].register_forward_hook(lambda *_: texts.append(fg.workload(model, seq_len=SEQ)))
+    model(tokens())
+    return texts[0]
+
+
+# --- running them -----------------------------------------------------------------------------------------------------------------
+
+
+def run(rank, sidecar, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=2, init_method=f"file://{os.path.join(folder, 'store')}")
+    spec = importlib.util.spec_from_file_location("foregather_torch", sidecar)
+    fg = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fg)
+    for name, function in JOBS.items():
+        torch.manual_seed(0)
+        try:
+            text = function(fg)
+        except Exception:
+            text = traceback.format_exc()
+        if rank == 0:
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        dist.barrier()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    mp.start_processes(run, sys.argv[1:], nprocs=2, start_method="fork")
