@@ -437,10 +437,10 @@ def _units_of_lists(model):
 
 
 def _world(model):
-    """Ranks that a model is sharded and replicated over."""
+    """Ranks over which a model is sharded and its gradients are reduced."""
     if _is_fsdp1(model):
-        between = getattr(model, "_inter_node_pg", None)
-        return model.process_group.size() * (between.size() if between is not None else 1)
+        size = model.process_group.size()
+        return size * (_replicas(model) if size > 1 else 1)  # of one rank FSDP1 makes NO_SHARD, which knows no replicas
     state = _fsdp2_state(model)
     for group in _groups(state) if state else []:
         return group.mesh_info.mesh.size()
@@ -450,6 +450,11 @@ def _world(model):
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
+def _replicas(fsdp1):
+    between = getattr(fsdp1, "_inter_node_pg", None)
+    return between.size() if between is not None else 1
+
+
 def _parallel_fsdp1(model, tree):
     from torch.distributed.fsdp import BackwardPrefetch, ShardingStrategy
 
@@ -457,16 +462,16 @@ def _parallel_fsdp1(model, tree):
     if len({m.sharding_strategy for m in model.modules() if _is_fsdp1(m)}) > 1:
         tree.note("units differ in their sharding strategy: all are written as the first one")
     sharding = {ShardingStrategy.FULL_SHARD: "full_shard", ShardingStrategy.SHARD_GRAD_OP: "shard_grad_op", ShardingStrategy.NO_SHARD: "no_shard",
-                ShardingStrategy.HYBRID_SHARD: "hybrid_shard"}.get(root.sharding_strategy)
-    if sharding is None:
-        tree.note(f"{root.sharding_strategy} is written as hybrid_shard")
-        sharding = "hybrid_shard"
+                ShardingStrategy.HYBRID_SHARD: "hybrid_shard", ShardingStrategy._HYBRID_SHARD_ZERO2: "shard_grad_op"}[root.sharding_strategy]
     prefetch = {BackwardPrefetch.BACKWARD_PRE: "pre", BackwardPrefetch.BACKWARD_POST: "post", None: "none"}[root.backward_prefetch]
     keys = {"strategy": "fsdp1", "world_size": _world(model), "sharding": sharding, "backward_prefetch": prefetch,
             "forward_prefetch": bool(root.forward_prefetch), "limit_all_gathers": bool(root.limit_all_gathers),
             "use_orig_params": bool(root._use_orig_params)}
-    if sharding == "hybrid_shard":
+    if "HYBRID" in root.sharding_strategy.name:
         keys["shard_size"] = root.process_group.size()
+    elif _replicas(root) > 1:
+        tree.note(f"a shard group is one rank, where FSDP1 reduces no gradients between the {_replicas(root)} replicas: "
+                  "each trains alone, and one is written")
     if root.cpu_offload.offload_params:
         keys["offload"] = "all"
     if tree.is_root_wrapped:

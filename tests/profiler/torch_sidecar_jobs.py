@@ -22,7 +22,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, ShardingStrategy, fully_shard
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
 SEQ, VOCABULARY, WIDTH = 4, 32, 8
 JOBS = {}
@@ -82,6 +83,33 @@ def fsdp2_in_a_step(fg):
     model[2].register_forward_hook(lambda *_: texts.append(fg.workload(model, seq_len=SEQ)))
     model(tokens())
     return texts[0]
+
+
+# FSDP1's replicas ----------------------------------------------------------------------------------------------------------------
+
+
+def sharded1(model, **options):
+    return FullyShardedDataParallel(model, auto_wrap_policy=ModuleWrapPolicy({Block}), device_id=torch.device("cpu"), **options)
+
+
+def hybrid1(strategy, *mesh):
+    return sharded1(decoder(), sharding_strategy=strategy, device_mesh=init_device_mesh("cpu", mesh))
+
+
+@job
+def fsdp1_replicas_of_one_rank(fg):
+    model = hybrid1(ShardingStrategy.HYBRID_SHARD, 2, 1)
+    torch.manual_seed(dist.get_rank())
+    model(tokens()).sum().backward()
+    gradients = [None, None]
+    dist.all_gather_object(gradients, [p.grad for p in model.parameters()])
+    assert not all(torch.equal(*pair) for pair in zip(*gradients)), "PyTorch reduces them"
+    return fg.workload(model, seq_len=SEQ)
+
+
+@job
+def fsdp1_replicas_zero2(fg):
+    return fg.workload(hybrid1(ShardingStrategy._HYBRID_SHARD_ZERO2, 1, 2), seq_len=SEQ)
 
 
 # --- running them -----------------------------------------------------------------------------------------------------------------

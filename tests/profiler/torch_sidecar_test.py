@@ -95,6 +95,16 @@ class Models(unittest.TestCase):
         self.assertEqual(self.texts["fsdp2_after_evaluation"], sharded)
         self.assertEqual(self.texts["fsdp2_in_a_step"], sharded)
 
+    def test_fsdp1_replicas_of_one_rank_are_as_pytorch_runs_them(self):
+        self.assert_says("fsdp1_replicas_of_one_rank", 'sharding = "no_shard"', "world_size = 1",
+                         "# Note: a shard group is one rank, where FSDP1 reduces no gradients between the 2 replicas: "
+                         "each trains alone, and one is written.", '  { name = "1", wrap = true, children = [')
+        self.assertNotIn("group_size", self.texts["fsdp1_replicas_of_one_rank"])
+
+    def test_fsdp1_replicas_may_keep_parameters_after_the_forward(self):
+        self.assert_says("fsdp1_replicas_zero2", 'sharding = "shard_grad_op"', "world_size = 2", "shard_size = 2")
+        self.assertNotIn("HYBRID", self.texts["fsdp1_replicas_zero2"])
+
 
 if __name__ == "__main__":
     ended = unittest.main(exit=False).result
