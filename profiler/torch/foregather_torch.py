@@ -17,6 +17,7 @@ Foregather says more. PyTorch 2.6 and later.
 import collections
 import contextlib
 import dataclasses
+import gc
 import json
 import os
 import re
@@ -101,6 +102,18 @@ def _inner(module):
         module = module._modules[name]
 
 
+def _root(model):
+    """The module that is a tree's root, and the one that says how it is wrapped: both with the FSDP1 or DDP that is on `model`. Such a
+    module holds parameters of those in it, or reduces their gradients, but they do not know what they are in."""
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    kinds = (FullyShardedDataParallel, nn.parallel.DistributedDataParallel)
+    around = [m for m in gc.get_objects() if issubclass(type(m), kinds) and any(each is model for each in m.modules())]
+    around.sort(key=lambda m: sum(1 for _ in m.modules()), reverse=True)
+    on_it = next((m for m in around if _inner(m)[0] is _inner(model)[0]), None)
+    return (on_it, on_it) if on_it is not None else (model, (around or [model])[0])
+
+
 # --- the workload -------------------------------------------------------------------------------------------------------------------
 
 
@@ -134,16 +147,16 @@ def _parameter(p):
 class _Tree:
     """Walks a model into nodes."""
 
-    def __init__(self, model, is_sequence, target_len):
+    def __init__(self, model, whole, is_sequence, target_len):
         self.is_sequence, self.target_len = is_sequence, target_len
         self.notes, self.uncosted, self.dtypes = [], {}, {}
-        self.sharded = _sharded_parameters(model)
+        self.sharded = _sharded_parameters(whole)
         self.first = {}  # identity -> path of the weight that has it, as `tied` names it
         self.root, around = _inner(model)
         self.found_around("the model", around)
         self.units = _units_of_lists(model)
         self.is_root_wrapped = "fsdp1" in around or "fsdp2" in around
-        self.alone_of = _world(model)
+        self.alone_of = _world(whole)
         uses = {}
         for module in model.modules():
             for p in self.own(module).values():
@@ -577,8 +590,10 @@ def _parallel_ddp(ddp, tree):
         if about.get("bucket_cap_mb"):
             keys["bucket_bytes"] = int(about["bucket_cap_mb"] * (1 << 20))
         return keys, None, None
-    if _inner(ddp.module)[0] is not tree.root:
+    if any(m is ddp for m in tree.root.modules()):
         tree.note("modules outside of DistributedDataParallel are written as if they were in it")
+    elif _inner(ddp.module)[0] is not tree.root:
+        tree.note("DistributedDataParallel is on more than this, and has it in its buckets")
     if getattr(ddp, "_comm_hooks", None):
         tree.note("a communication hook, which may reduce in another dtype, is not in here")
     keys |= {"world_size": dist.get_world_size(ddp.process_group), "bucket_bytes": int(ddp.bucket_bytes_cap),
@@ -674,16 +689,17 @@ def workload(model, *, optimizer=None, micro_batch=1, seq_len=None, target_len=N
     micro_batch, seq_len: sequences of a rank's micro-batch, tokens of a sequence. target_len: of a decoder's sequence. loss: "sum",
     "mean" or "cross_entropy". autocast: the dtype of a torch.autocast around the forward; None: of one that is on, or that decorates a
     forward, as accelerate's does. train, parallel, cluster: further keys of these tables, over what was found."""
-    tree, ddp = _Tree(model, seq_len is not None, target_len), _ddp_of(model)
-    is_fsdp2 = any(_fsdp2_state(m) for m in model.modules())
+    root, whole = _root(model)
+    tree, ddp = _Tree(root, whole, seq_len is not None, target_len), _ddp_of(whole)
+    is_fsdp2 = any(_fsdp2_state(m) for m in whole.modules())
     if ddp is not None:
         found, param, reduce = _parallel_ddp(ddp, tree)
-    elif any(_is_fsdp1(m) for m in model.modules()):
-        found, param, reduce = _parallel_fsdp1(model, tree)
-    elif _world(model) == 1 and not is_fsdp2:
+    elif any(_is_fsdp1(m) for m in whole.modules()):
+        found, param, reduce = _parallel_fsdp1(whole, tree)
+    elif _world(whole) == 1 and not is_fsdp2:
         found, param, reduce = {"strategy": "single"}, None, None
     else:
-        found, param, reduce = _parallel_fsdp2(model, tree)
+        found, param, reduce = _parallel_fsdp2(whole, tree)
     if found["strategy"] == "fsdp2" and not is_fsdp2:
         tree.note("neither FSDP nor DDP is on the model: written as FSDP2 of the whole of it")
     elif found["strategy"] in ("fsdp1", "fsdp2") and not tree.is_root_wrapped:
@@ -692,7 +708,7 @@ def workload(model, *, optimizer=None, micro_batch=1, seq_len=None, target_len=N
         tree.note("parameters are of several dtypes: " + ", ".join(sorted(str(d) for d in tree.dtypes)))
     own = max(tree.dtypes, key=tree.dtypes.get, default=torch.float32)
     is_sharded = found["strategy"] in ("fsdp1", "fsdp2")
-    precision, dtypes = _precision(own, param, reduce, autocast or _autocast_of(model), is_sharded, tree)
+    precision, dtypes = _precision(own, param, reduce, autocast or _autocast_of(whole), is_sharded, tree)
     tables = {
         "train": {"micro_batch": micro_batch, **({"seq_len": seq_len} if seq_len else {}), **precision, **_train(optimizer, tree),
                   **({"trainable": tree.trainable} if tree.trainable else {}), "clip_grad_norm": clip_grad_norm, **(train or {})},
@@ -796,6 +812,7 @@ class Scopes:
     ends it. What FSDP1 gathers and reduces lies in ranges of its unit; FSDP2 names its units itself. Not for compiled modules."""
 
     def __init__(self, model):
+        model = _root(model)[0]
         model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
         self._at, self._undo, seen = _Thread(), [], set()
         for name, module in model.named_modules():

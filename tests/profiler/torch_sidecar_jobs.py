@@ -112,6 +112,83 @@ def fsdp1_replicas_zero2(fg):
     return fg.workload(hybrid1(ShardingStrategy._HYBRID_SHARD_ZERO2, 1, 2), seq_len=SEQ)
 
 
+# Modules in what FSDP1 and DDP are on ----------------------------------------------------------------------------------------------
+
+
+class Around(nn.Module):
+    """A plain module around a net, as Lightning's are."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        return self.net(x)
+
+
+def around1(**options):
+    return sharded1(Around(decoder()), **options)
+
+
+@job
+def fsdp1(fg):
+    return fg.workload(sharded1(decoder()), seq_len=SEQ)
+
+
+@job
+def fsdp1_from_within(fg):
+    model = sharded1(decoder())
+    return fg.workload(model.module, seq_len=SEQ)
+
+
+@job
+def fsdp1_original_from_within(fg):
+    model = sharded1(decoder(), use_orig_params=True)
+    return fg.workload(model.module, seq_len=SEQ)
+
+
+@job
+def fsdp1_part(fg):
+    model = around1()
+    return fg.workload(model.module.net, seq_len=SEQ)
+
+
+@job
+def fsdp1_original_part(fg):
+    model = around1(use_orig_params=True)
+    return fg.workload(model.module.net, seq_len=SEQ)
+
+
+@job
+def fsdp1_unit(fg):
+    model = sharded1(decoder())
+    return fg.workload(model.module[1], seq_len=SEQ) + fg.workload(model.module[1].module, seq_len=SEQ)
+
+
+@job
+def ddp(fg):
+    return fg.workload(nn.parallel.DistributedDataParallel(decoder(), bucket_cap_mb=1), seq_len=SEQ)
+
+
+@job
+def ddp_from_within(fg):
+    model = nn.parallel.DistributedDataParallel(decoder(), bucket_cap_mb=1)
+    return fg.workload(model.module, seq_len=SEQ)
+
+
+@job
+def ddp_part(fg):
+    model = nn.parallel.DistributedDataParallel(decoder(), bucket_cap_mb=1)
+    return fg.workload(model.module[1], seq_len=SEQ)
+
+
+@job
+def no_ddp_any_more(fg):
+    model = decoder()
+    nn.parallel.DistributedDataParallel(model)
+    return fg.workload(model, seq_len=SEQ)
+
+
 # --- running them -----------------------------------------------------------------------------------------------------------------
 
 

@@ -105,6 +105,29 @@ class Models(unittest.TestCase):
         self.assert_says("fsdp1_replicas_zero2", 'sharding = "shard_grad_op"', "world_size = 2", "shard_size = 2")
         self.assertNotIn("HYBRID", self.texts["fsdp1_replicas_zero2"])
 
+    def test_a_module_within_fsdp1_has_its_whole_parameters(self):
+        whole = self.texts["fsdp1"]
+        self.assert_says("fsdp1", 'strategy = "fsdp1"', '  { name = "3", linear = [8, 32] },')
+        self.assertIn("688 parameters", whole)
+        part = whole.replace("\n", "\n# Note: the root is not wrapped; a tree's always is.\n", 1)
+        flat, original = "use_orig_params = false", "use_orig_params = true"
+        self.assertEqual(self.texts["fsdp1_from_within"], whole)
+        self.assertEqual(self.texts["fsdp1_original_from_within"], whole.replace(flat, original))
+        self.assertEqual(self.texts["fsdp1_part"], part)
+        self.assertEqual(self.texts["fsdp1_original_part"], part.replace(flat, original))
+
+    def test_a_unit_of_fsdp1_is_a_root(self):
+        unit = self.texts["fsdp1_unit"]
+        self.assert_says("fsdp1_unit", '  { name = "0", linear = [8, 8] },', "world_size = 2")
+        self.assertEqual(unit, 2 * unit[:len(unit) // 2])
+        self.assertNotIn("is not wrapped", unit)
+
+    def test_a_module_within_ddp_is_described_as_under_it(self):
+        self.assert_says("ddp", 'strategy = "ddp"', "bucket_bytes = 1048576")
+        self.assertEqual(self.texts["ddp_from_within"], self.texts["ddp"])
+        self.assert_says("ddp_part", 'strategy = "ddp"', "# Note: DistributedDataParallel is on more than this, and has it in its buckets.")
+        self.assert_says("no_ddp_any_more", "# Note: neither FSDP nor DDP is on the model: written as FSDP2 of the whole of it.")
+
 
 if __name__ == "__main__":
     ended = unittest.main(exit=False).result
