@@ -149,7 +149,8 @@ class _Tree:
 
     def __init__(self, model, whole, is_sequence, target_len):
         self.is_sequence, self.target_len = is_sequence, target_len
-        self.notes, self.uncosted, self.dtypes = [], {}, {}
+        self.notes, self.uncosted = [], {}
+        self.dtypes, self.trained_dtypes = collections.Counter(), collections.Counter()
         self.sharded = _sharded_parameters(whole)
         self.first = {}  # identity -> path of the weight that has it, as `tied` names it
         self.root, around = _inner(model)
@@ -161,7 +162,9 @@ class _Tree:
         for module in model.modules():
             for p in self.own(module).values():
                 uses[p.identity] = uses.get(p.identity, 0) + 1
-                self.dtypes[p.dtype] = self.dtypes.get(p.dtype, 0) + _count(p.shape)
+                self.dtypes[p.dtype] += _count(p.shape)
+                if p.is_trained:
+                    self.trained_dtypes[p.dtype] += _count(p.shape)
         self.shared = {i for i, n in uses.items() if n > 1}
         self.find_what_is_trained()
         whole = self.leaf("0", self.root, "0")
@@ -707,7 +710,11 @@ def workload(model, *, optimizer=None, micro_batch=1, seq_len=None, target_len=N
     if len(tree.dtypes) > 1:
         tree.note("parameters are of several dtypes: " + ", ".join(sorted(str(d) for d in tree.dtypes)))
     own = max(tree.dtypes, key=tree.dtypes.get, default=torch.float32)
+    trained = max(tree.trained_dtypes, key=tree.trained_dtypes.get, default=own)
     is_sharded = found["strategy"] in ("fsdp1", "fsdp2")
+    if trained != own:  # adapters of PEFT, say
+        tree.note(f"what is trained is in {trained}{', in which DDP reduces it' if ddp else ''}: written in {own}, as most parameters are")
+        reduce = reduce or (trained if is_sharded else None)
     precision, dtypes = _precision(own, param, reduce, autocast or _autocast_of(whole), is_sharded, tree)
     tables = {
         "train": {"micro_batch": micro_batch, **({"seq_len": seq_len} if seq_len else {}), **precision, **_train(optimizer, tree),

@@ -2,9 +2,12 @@
 """torch_sidecar_jobs.py SIDECAR FOLDER: two processes (gloo, loopback) describe small jobs with the side-car; of each, rank 0 writes
 FOLDER/JOB, the workload or the traceback. Exits with 77 where there is no PyTorch. torch_sidecar_test.py says what is expected."""
 
+import functools
 import importlib.util
+import json
 import os
 import sys
+import tempfile
 import traceback
 import warnings
 
@@ -23,7 +26,7 @@ import torch.multiprocessing as mp
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, ShardingStrategy, fully_shard
-from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy, lambda_auto_wrap_policy
 
 SEQ, VOCABULARY, WIDTH = 4, 32, 8
 JOBS = {}
@@ -187,6 +190,65 @@ def no_ddp_any_more(fg):
     model = decoder()
     nn.parallel.DistributedDataParallel(model)
     return fg.workload(model, seq_len=SEQ)
+
+
+# Adapters of fp32 on a base of bf16, as PEFT has them ----------------------------------------------------------------------------
+
+
+class Adapted(nn.Module):
+    def __init__(self, base):
+        super().__init__()
+        self.base, self.a, self.b = base, nn.Linear(WIDTH, 2, bias=False), nn.Linear(2, WIDTH, bias=False)
+
+    def forward(self, x):
+        return self.base(x) + self.b(self.a(x.float())).to(x.dtype)
+
+
+def adapted():
+    model = decoder().to(torch.bfloat16)
+    model.requires_grad_(False)
+    for block in model[1:-1]:
+        block[0] = Adapted(block[0])
+    return model
+
+
+def reduced_in(model):
+    """A line that says which dtype a step of `model` reduces its gradients in."""
+    with torch.profiler.profile(record_shapes=True) as profiler:
+        model(tokens()).sum().backward()
+    with tempfile.TemporaryDirectory() as folder:
+        profiler.export_chrome_trace(os.path.join(folder, "trace.json"))
+        with open(os.path.join(folder, "trace.json"), encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+    return f"reduced in {', '.join({e['args']['Input type'][0] for e in events if e['name'] == 'c10d::_reduce_scatter_base_'})}\n"
+
+
+@job
+def fsdp2_adapted(fg):
+    model = sharded2(adapted())
+    return fg.workload(model, seq_len=SEQ) + reduced_in(model)
+
+
+@job
+def fsdp2_adapted_mixed(fg):
+    return fg.workload(sharded2(adapted(), mp_policy=MixedPrecisionPolicy(torch.bfloat16)), seq_len=SEQ)
+
+
+@job
+def fsdp2_adapted_reduced_in_bf16(fg):
+    return fg.workload(sharded2(adapted(), mp_policy=MixedPrecisionPolicy(reduce_dtype=torch.bfloat16)), seq_len=SEQ)
+
+
+@job
+def fsdp1_adapted(fg):
+    is_unit = functools.partial(lambda_auto_wrap_policy, lambda_fn=lambda m: isinstance(m, nn.Linear) and m.weight.requires_grad)
+    model = FullyShardedDataParallel(adapted(), auto_wrap_policy=is_unit, device_id=torch.device("cpu"))
+    return fg.workload(model, seq_len=SEQ) + reduced_in(model)
+
+
+@job
+def ddp_adapted(fg):
+    return fg.workload(nn.parallel.DistributedDataParallel(adapted()), seq_len=SEQ)
 
 
 # --- running them -----------------------------------------------------------------------------------------------------------------

@@ -128,6 +128,15 @@ class Models(unittest.TestCase):
         self.assert_says("ddp_part", 'strategy = "ddp"', "# Note: DistributedDataParallel is on more than this, and has it in its buckets.")
         self.assert_says("no_ddp_any_more", "# Note: neither FSDP nor DDP is on the model: written as FSDP2 of the whole of it.")
 
+    def test_adapters_of_fp32_are_reduced_in_fp32(self):
+        note = "# Note: what is trained is in torch.float32: written in torch.bfloat16, as most parameters are."
+        for job in ("fsdp1_adapted", "fsdp2_adapted"):
+            self.assert_says(job, note, 'precision = "bf16"', 'param_dtype = "bf16"', 'reduce_dtype = "fp32"', "reduced in float")
+        self.assert_says("fsdp2_adapted_mixed", note, 'reduce_dtype = "fp32"')
+        self.assert_says("fsdp2_adapted_reduced_in_bf16", note, 'reduce_dtype = "bf16"')
+        self.assert_says("ddp_adapted", note.replace("float32", "float32, in which DDP reduces it"))
+        self.assertNotIn("_dtype", self.texts["ddp_adapted"])
+
 
 if __name__ == "__main__":
     ended = unittest.main(exit=False).result
