@@ -613,6 +613,10 @@ def _train(optimizer, tree):
         tree.note("the optimizer was not given")
         return {}
     optimizer = getattr(optimizer, "optimizer", optimizer)  # accelerate's wrapper
+    if type(optimizer).__name__ == "ZeroRedundancyOptimizer":
+        optimizer = optimizer.optim
+        tree.note("ZeroRedundancyOptimizer shards states over the ranks and broadcasts parameters after each step: here each rank has "
+                  "all states, and nothing is broadcast")
     name = type(optimizer).__name__
     if isinstance(optimizer, torch.optim.SGD):
         keys = {"optimizer": "sgd", "momentum": float(optimizer.defaults["momentum"])}

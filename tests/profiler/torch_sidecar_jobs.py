@@ -27,6 +27,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, ShardingStrategy, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy, lambda_auto_wrap_policy
+from torch.distributed.optim import ZeroRedundancyOptimizer
 
 SEQ, VOCABULARY, WIDTH = 4, 32, 8
 JOBS = {}
@@ -249,6 +250,16 @@ def fsdp1_adapted(fg):
 @job
 def ddp_adapted(fg):
     return fg.workload(nn.parallel.DistributedDataParallel(adapted()), seq_len=SEQ)
+
+
+# Optimizers ----------------------------------------------------------------------------------------------------------------------
+
+
+@job
+def zero_redundancy(fg):
+    model = nn.parallel.DistributedDataParallel(decoder())
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1, momentum=0.5)
+    return fg.workload(model, optimizer=optimizer, seq_len=SEQ)
 
 
 # --- running them -----------------------------------------------------------------------------------------------------------------
