@@ -103,15 +103,20 @@ def _inner(module):
 
 
 def _root(model):
-    """The module that is a tree's root, and the one that says how it is wrapped: both with the FSDP1 or DDP that is on `model`. Such a
-    module holds parameters of those in it, or reduces their gradients, but they do not know what they are in."""
+    """The module that is a tree's root, and the one that says how it is wrapped: both with the FSDP1 or DDP that is on `model`, whose module
+    does not know of it; the root without a plain module around FSDP's own root."""
     from torch.distributed.fsdp import FullyShardedDataParallel
 
     kinds = (FullyShardedDataParallel, nn.parallel.DistributedDataParallel)
     around = [m for m in gc.get_objects() if issubclass(type(m), kinds) and any(each is model for each in m.modules())]
     around.sort(key=lambda m: sum(1 for _ in m.modules()), reverse=True)
     on_it = next((m for m in around if _inner(m)[0] is _inner(model)[0]), None)
-    return (on_it, on_it) if on_it is not None else (model, (around or [model])[0])
+    if on_it is not None:
+        return on_it, on_it
+    if around:
+        return model, around[0]
+    sharded = next((m for m in model.modules() if _is_fsdp1(m) or _fsdp2_state(m) is not None), model)
+    return sharded if {id(p) for p in sharded.parameters()} == {id(p) for p in model.parameters()} else model, model
 
 
 # --- the workload -------------------------------------------------------------------------------------------------------------------
@@ -154,7 +159,7 @@ class _Tree:
         self.sharded = _sharded_parameters(whole)
         self.first = {}  # identity -> path of the weight that has it, as `tied` names it
         self.root, around = _inner(model)
-        self.found_around("the model", around)
+        self.found_around("the model", around + _inner(whole)[1])
         self.units = _units_of_lists(model)
         self.is_root_wrapped = "fsdp1" in around or "fsdp2" in around
         self.alone_of = _world(whole)
@@ -698,6 +703,9 @@ def workload(model, *, optimizer=None, micro_batch=1, seq_len=None, target_len=N
     forward, as accelerate's does. train, parallel, cluster: further keys of these tables, over what was found."""
     root, whole = _root(model)
     tree, ddp = _Tree(root, whole, seq_len is not None, target_len), _ddp_of(whole)
+    around = next(_plain(path) for path, m in model.named_modules() if m is root) if model is whole else ""
+    if around:
+        tree.note(f"FSDP's root is {around}: what is around that is left out")
     is_fsdp2 = any(_fsdp2_state(m) for m in whole.modules())
     if ddp is not None:
         found, param, reduce = _parallel_ddp(ddp, tree)

@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import json
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -191,6 +192,54 @@ def no_ddp_any_more(fg):
     model = decoder()
     nn.parallel.DistributedDataParallel(model)
     return fg.workload(model, seq_len=SEQ)
+
+
+# FSDP's root in a plain module ----------------------------------------------------------------------------------------------------
+
+
+def after_a_step(fg, model):
+    """The workload, and the names of ranges."""
+    with fg.Scopes(model), torch.profiler.profile() as profiler:
+        model(tokens()).sum().backward()
+    ranges = sorted({e.name for e in profiler.events() if re.fullmatch(r"\S+/(forward|backward)", e.name)})
+    return fg.workload(model, seq_len=SEQ) + " ".join(ranges) + "\n"
+
+
+@job
+def fsdp2(fg):
+    return after_a_step(fg, sharded2(decoder()))
+
+
+@job
+def fsdp2_in_a_plain_module(fg):
+    return after_a_step(fg, Around(sharded2(decoder())))
+
+
+@job
+def fsdp2_of_one_block_in_a_plain_module(fg):
+    model = decoder()
+    del model[2]
+    return after_a_step(fg, Around(sharded2(model)))
+
+
+@job
+def fsdp2_compiled(fg):
+    return fg.workload(torch.compile(sharded2(decoder())), seq_len=SEQ)
+
+
+@job
+def fsdp2_beside_parameters(fg):
+    return fg.workload(nn.Sequential(sharded2(decoder()), nn.Linear(VOCABULARY, 2)), seq_len=SEQ)
+
+
+@job
+def fsdp1_after_a_step(fg):
+    return after_a_step(fg, sharded1(decoder()))
+
+
+@job
+def fsdp1_in_a_plain_module(fg):
+    return after_a_step(fg, Around(sharded1(decoder())))
 
 
 # Adapters of fp32 on a base of bf16, as PEFT has them ----------------------------------------------------------------------------

@@ -128,6 +128,20 @@ class Models(unittest.TestCase):
         self.assert_says("ddp_part", 'strategy = "ddp"', "# Note: DistributedDataParallel is on more than this, and has it in its buckets.")
         self.assert_says("no_ddp_any_more", "# Note: neither FSDP nor DDP is on the model: written as FSDP2 of the whole of it.")
 
+    def test_a_plain_module_around_the_root_of_fsdp_is_left_out(self):
+        note = "\n# Note: FSDP's root is net: what is around that is left out.\n"
+        for inner, outer in (("fsdp1_after_a_step", "fsdp1_in_a_plain_module"), ("fsdp2", "fsdp2_in_a_plain_module")):
+            self.assertIn(" 1.0/backward 1.0/forward ", self.texts[inner])
+            self.assertEqual(self.texts[outer], self.texts[inner].replace("\n", note, 1))
+        self.assert_says("fsdp2_of_one_block_in_a_plain_module", note.strip(), '  { name = "1", wrap = true, children = [')
+        for job in ("fsdp2_in_a_plain_module", "fsdp2_of_one_block_in_a_plain_module"):
+            self.assertNotIn("reshard_after_forward", self.texts[job])
+
+    def test_compiled_and_partly_sharded_models_stay_as_they_are(self):
+        self.assertNotIn("left out", self.texts["fsdp2_compiled"])
+        self.assert_says("fsdp2_compiled", "# Note: torch.compile (of the model, …) is not in here: module trees have none.")
+        self.assert_says("fsdp2_beside_parameters", "# Note: the root is not wrapped; a tree's always is.", '  { name = "1", linear = [32, 2] },')
+
     def test_adapters_of_fp32_are_reduced_in_fp32(self):
         note = "# Note: what is trained is in torch.float32: written in torch.bfloat16, as most parameters are."
         for job in ("fsdp1_adapted", "fsdp2_adapted"):
