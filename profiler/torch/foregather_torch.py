@@ -103,8 +103,8 @@ def _inner(module):
 
 
 def _root(model):
-    """The module that is a tree's root, and the one that says how it is wrapped: both with the FSDP1 or DDP that is on `model`, whose module
-    does not know of it; the root without a plain module around FSDP's own root."""
+    """The module that is a tree's root, and the one that knows how it is wrapped: `model`, but for FSDP1 or DDP on it or around it, of which
+    a module does not know, and for a plain module around FSDP's own root, which is not in the tree."""
     from torch.distributed.fsdp import FullyShardedDataParallel
 
     kinds = (FullyShardedDataParallel, nn.parallel.DistributedDataParallel)
@@ -172,10 +172,10 @@ class _Tree:
                     self.trained_dtypes[p.dtype] += _count(p.shape)
         self.shared = {i for i, n in uses.items() if n > 1}
         self.find_what_is_trained()
-        whole = self.leaf("0", self.root, "0")
-        if whole is not None:
+        leaf = self.leaf("0", self.root, "0")
+        if leaf is not None:
             self.note("the model is one module, called 0 here")
-        self.nodes = [whole] if whole is not None else self.children_of(self.root, "")
+        self.nodes = [leaf] if leaf is not None else self.children_of(self.root, "")
         self.fit()
 
     def own(self, module):

@@ -90,6 +90,15 @@ def fsdp2_in_a_step(fg):
     return texts[0]
 
 
+@job
+def fsdp2_ignores(fg):
+    model = decoder()
+    sharded2(model, ignored_params={model[0].weight, model[1][0].bias})
+    with torch.no_grad():
+        model(tokens())
+    return fg.workload(model, seq_len=SEQ)
+
+
 # FSDP1's replicas ----------------------------------------------------------------------------------------------------------------
 
 

@@ -94,6 +94,7 @@ class Models(unittest.TestCase):
         self.assertNotIn("ignores", sharded)
         self.assertEqual(self.texts["fsdp2_after_evaluation"], sharded)
         self.assertEqual(self.texts["fsdp2_in_a_step"], sharded)
+        self.assert_says("fsdp2_ignores", "# Note: 0.weight, …: FSDP ignores 2 parameters, which are written as sharded.")
 
     def test_fsdp1_replicas_of_one_rank_are_as_pytorch_runs_them(self):
         self.assert_says("fsdp1_replicas_of_one_rank", 'sharding = "no_shard"', "world_size = 1",
