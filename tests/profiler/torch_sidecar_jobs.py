@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """torch_sidecar_jobs.py SIDECAR FOLDER: two processes (gloo, loopback) describe small jobs with the side-car; of each, rank 0 writes
-FOLDER/JOB, the workload or the traceback. Exits with 77 where there is no PyTorch. torch_sidecar_test.py says what is expected."""
+FOLDER/JOB, the workload or the traceback. Exits with 77 where there is no PyTorch 2.15 or later: in older ones jobs cannot run that
+the side-car describes (2.6: FSDP2 on CPUs, units of two dtypes). torch_sidecar_test.py says what is expected."""
 
 import functools
 import importlib.util
@@ -20,6 +21,8 @@ sys.dont_write_bytecode = True
 try:
     import torch
 except ImportError:
+    sys.exit(77)
+if torch.__version__ < "2.15":
     sys.exit(77)
 
 import torch.distributed as dist
@@ -325,7 +328,7 @@ def zero_redundancy(fg):
 
 def run(rank, sidecar, folder):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=2, init_method=f"file://{os.path.join(folder, 'store')}")
+    dist.init_process_group("gloo", rank=rank, world_size=2, init_method=f"file://{os.path.abspath(folder)}/store")
     spec = importlib.util.spec_from_file_location("foregather_torch", sidecar)
     fg = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(fg)

@@ -1,5 +1,5 @@
 """torch_sidecar_test.py FILE [SideCar | Models]: the side-car is one file that needs torch and the standard library alone, and says so
-without torch; and what it says of live models, where there is torch. Exits with 77 where a test was skipped.
+without torch; and what it says of live models, where there is torch 2.15. Exits with 77 where a test was skipped.
 
 What it records with torch is in tests/oracles/data/sidecar and tested by tests/models/sidecar_oracle_test.cpp."""
 
@@ -75,7 +75,7 @@ class Models(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             ended = subprocess.run([sys.executable, jobs, os.path.abspath(PATH), folder], stderr=subprocess.PIPE, text=True, timeout=300)
             if ended.returncode == 77:
-                raise unittest.SkipTest(f"{sys.executable} has no torch")
+                raise unittest.SkipTest(f"{sys.executable} has no torch of 2.15 or later")
             if ended.returncode != 0:
                 raise RuntimeError(ended.stderr)
             cls.texts = {}
