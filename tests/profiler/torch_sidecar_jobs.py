@@ -22,7 +22,7 @@ try:
     import torch
 except ImportError:
     sys.exit(77)
-if torch.__version__ < "2.15":
+if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15):
     sys.exit(77)
 
 import torch.distributed as dist
@@ -197,6 +197,18 @@ def ddp_from_within(fg):
 def ddp_part(fg):
     model = nn.parallel.DistributedDataParallel(decoder(), bucket_cap_mb=1)
     return fg.workload(model.module[1], seq_len=SEQ)
+
+
+@job
+def ddp_options(fg):
+    options = {"find_unused_parameters": True, "forward_sync_buffers": False}
+    return fg.workload(nn.parallel.DistributedDataParallel(decoder(), **options), seq_len=SEQ)
+
+
+@job
+def ddp_of_a_static_graph(fg):
+    options = {"find_unused_parameters": True, "static_graph": True}
+    return fg.workload(nn.parallel.DistributedDataParallel(decoder(), **options), seq_len=SEQ)
 
 
 @job

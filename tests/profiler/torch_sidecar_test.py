@@ -129,6 +129,12 @@ class Models(unittest.TestCase):
         self.assert_says("ddp_part", 'strategy = "ddp"', "# Note: DistributedDataParallel is on more than this, and has it in its buckets.")
         self.assert_says("no_ddp_any_more", "# Note: neither FSDP nor DDP is on the model: written as FSDP2 of the whole of it.")
 
+    def test_what_ddp_does_besides_reducing_is_said(self):
+        self.assert_says("ddp_options", "find_unused_parameters = true", "broadcast_buffers = false")
+        for job in ("ddp", "ddp_of_a_static_graph"):
+            self.assertNotIn("find_unused_parameters", self.texts[job])
+            self.assertNotIn("broadcast_buffers", self.texts[job])
+
     def test_a_plain_module_around_the_root_of_fsdp_is_left_out(self):
         note = "\n# Note: FSDP's root is net: what is around that is left out.\n"
         for inner, outer in (("fsdp1_after_a_step", "fsdp1_in_a_plain_module"), ("fsdp2", "fsdp2_in_a_plain_module")):
