@@ -99,8 +99,9 @@ struct LossInput {
 LossInput causal_input(TapeBuilder& t, const LayerContext& context, ValueIndex logits,
                        bool in_parts) {
   const Logits form = context.train.logits;
+  const bool is_as_computed = form == Logits::narrow || form == Logits::fused;
   const bool is_held = context.train.held_outputs != HeldOutputs::none;
-  if (form == Logits::narrow || (form == Logits::compute && in_parts)) {
+  if (is_as_computed || (form == Logits::compute && in_parts)) {
     if (is_held) t.return_beside_output({logits});
     return {logits, shifted_labels(t, context.tokens, context.sequences), {logits}};
   }
@@ -154,6 +155,44 @@ ValueIndex cross_entropy(TapeBuilder& t, ValueIndex logits, ValueIndex ids,
   return loss;
 }
 
+// The mean over the tokens of one kernel's losses.
+ValueIndex fused_cross_entropy(TapeBuilder& t, ValueIndex logits, ValueIndex ids,
+                               std::vector<ValueIndex> held) {
+  const std::int64_t n = t.elements(ids);
+  const ValueIndex losses = t.make("losses of tokens", n, DType::f32);
+  const ValueIndex sums = t.make("log of the exponentials' sums", n, DType::f32);
+  OpSpec each;
+  each.kind = OpKind::cross_entropy;
+  each.reads = {logits, ids};
+  each.writes = {losses, sums};
+  each.holds = std::move(held);
+  each.flops = times(5, t.elements(logits));
+  t.op(std::move(each));
+  t.node({losses}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex dx = b.make("grad " + b.name(logits), b.elements(logits), b.dtype(logits));
+    OpSpec spec;
+    spec.kind = OpKind::cross_entropy;
+    spec.reads = {*g[0], logits, sums, ids};
+    spec.writes = {dx};
+    spec.flops = times(4, b.elements(logits));
+    b.op(std::move(spec));
+    b.give(logits, dx);
+  });
+  const ValueIndex loss = t.make("loss", 1, DType::f32);
+  OpSpec mean;
+  mean.kind = OpKind::reduction;
+  mean.reads = {losses, ids};
+  mean.writes = {loss};
+  mean.kernels = 4;  // their sum, over the number of tokens that are not ignored
+  t.op(std::move(mean));
+  t.node({loss}, [=](TapeBuilder& b, TapeBuilder::Gradients g) {
+    const ValueIndex dx = b.make("grad losses of tokens", n, DType::f32);
+    b.elementwise({*g[0]}, {dx});
+    b.give(losses, dx);
+  });
+  return loss;
+}
+
 // torchtitan's chunked_cross_entropy_loss (torchtitan/components/loss.py, March 2025).
 ValueIndex loss_in_parts(TapeBuilder& t, const LayerContext& context, ValueIndex logits) {
   const std::int64_t vocab = t.elements(logits) / context.tokens;
@@ -165,12 +204,14 @@ ValueIndex loss_in_parts(TapeBuilder& t, const LayerContext& context, ValueIndex
     pieces.emplace_back("part of logits", (n / parts + (i < n % parts ? 1 : 0)) * vocab);
   std::vector<ValueIndex> losses;
   for (const ValueIndex part : split(t, in.logits, pieces)) {
-    const bool widens = context.train.logits != Logits::narrow;
+    const bool is_fused = context.train.logits == Logits::fused;
+    const bool widens = context.train.logits != Logits::narrow && !is_fused;
     const ValueIndex read = widens ? cast(t, part, DType::f32, "part of logits, fp32") : part;
     const ValueIndex ids = t.view("part of labels", in.labels.labels, t.elements(part) / vocab);
     std::vector<ValueIndex> held = in.held;
     held.push_back(read);
-    losses.push_back(cross_entropy(t, read, ids, std::move(held)));
+    losses.push_back(
+        (is_fused ? fused_cross_entropy : cross_entropy)(t, read, ids, std::move(held)));
   }
   const ValueIndex loss = t.make("mean loss", 1, DType::f32);
   t.elementwise(losses, {loss});
@@ -188,7 +229,9 @@ ValueIndex token_loss(TapeBuilder& t, const LayerContext& context, ValueIndex lo
   LossInput in = context.config.causal ? causal_input(t, context, logits, false)
                                        : masked_input(t, context, logits);
   in.held.insert(in.held.end(), in.labels.held.begin(), in.labels.held.end());
-  return cross_entropy(t, in.logits, in.labels.labels, std::move(in.held));
+  const bool is_fused = context.config.causal && context.train.logits == Logits::fused;
+  return (is_fused ? fused_cross_entropy : cross_entropy)(t, in.logits, in.labels.labels,
+                                                          std::move(in.held));
 }
 
 namespace {

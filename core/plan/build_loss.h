@@ -14,6 +14,9 @@ inline constexpr std::string_view kLossScope = "loss";
 /// is fp32 and the narrow ones die at once; before transformers 4.46 (LlamaForCausalLM.forward)
 /// not the labels are shifted but the logits, `logits[..., :-1, :].contiguous()`: a copy, which the
 /// model's frame holds until it returns, and whose gradient is put back into zeros.
+/// Logits::fused: one kernel makes the losses of the tokens and keeps, beside the logits, what
+/// their exponentials sum up to; one makes the gradient of the logits (flash-attn,
+/// losses/cross_entropy.py).
 /// Train::logits_chunks: the parts of what the model returns are widened one by one, unless they
 /// are to stay narrow; their log probabilities stay for the backward, where only one part at a time
 /// has gradients.

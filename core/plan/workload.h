@@ -64,6 +64,8 @@ enum class Logits : std::uint8_t {
   /// before 4.46).
   f32_shifted,
   narrow,  ///< as computed, and the loss reads them so (thunder/benchmarks/benchmark_litgpt.py)
+  /// The same, by one kernel each way (flash-attn's CrossEntropyLoss, inplace_backward=False).
+  fused,
 };
 enum class OptimizerImpl : std::uint8_t { foreach, fused };
 enum class Strategy : std::uint8_t {

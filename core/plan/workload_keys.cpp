@@ -25,7 +25,7 @@ constexpr std::array kOptimizerImpl{"foreach"sv, "fused"sv};
 constexpr std::array kStateType{"master"sv, "fp32"sv, "bf16"sv, "int8"sv};
 constexpr std::array kCompile{"none"sv, "per-block"sv, "full"sv, "thunder"sv};
 constexpr std::array kHeldOutputs{"none"sv, "logits"sv, "cache"sv};
-constexpr std::array kLogits{"compute"sv, "fp32"sv, "fp32-shifted"sv, "narrow"sv};
+constexpr std::array kLogits{"compute"sv, "fp32"sv, "fp32-shifted"sv, "narrow"sv, "fused"sv};
 constexpr std::array kFloat8{"none"sv, "tensorwise"sv, "rowwise"sv, "delayed"sv};
 constexpr std::array kStrategy{"ddp"sv,           "fsdp1"sv,       "fsdp2"sv,
                                "zero3"sv,         "zero2"sv,       "thunder_zero2"sv,
@@ -137,10 +137,11 @@ constexpr std::array kKeys{
                 "values of its cache, all this until the next call returns",
                 set_choice<kTrain, &Train::held_outputs, kHeldOutputs>, kOne, kEveryStrategy,
                 kNothing, kTokens},
-    WorkloadKey{"train.logits", "compute | fp32 | fp32-shifted | narrow", "compute",
+    WorkloadKey{"train.logits", "compute | fp32 | fp32-shifted | narrow | fused", "compute",
                 "What the model returns: logits as computed, or in fp32; shifted: the loss reads "
                 "a copy without each sequence's last (transformers before 4.46); narrow: as "
-                "computed, and the loss does not widen them",
+                "computed, and the loss does not widen them; fused: nor keep log probabilities "
+                "(flash-attn's)",
                 set_choice<kTrain, &Train::logits, kLogits>, kOne, kEveryStrategy, kWholeLogits,
                 kCausal},
     WorkloadKey{"train.logits_chunks", kCount, "1",

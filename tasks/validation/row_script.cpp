@@ -245,7 +245,8 @@ RowScript script_of_source(const MeasuredRow& row) {
   }
   if (is_mpt(row) && runs_foundry(row)) {
     RowScript script;
-    script.logits = Logits::narrow;
+    script.held_outputs = HeldOutputs::logits;
+    script.logits = Logits::fused;
     return script;
   }
   constexpr std::string_view kTorchtitanPaper = "arxiv.org/abs/2410.06511";

@@ -75,7 +75,9 @@ struct RowScript {
 ///   what float8 scales.
 /// - torchtune: its recipes' AdamW is fused; it compiles its chunked loss (8 parts) with the model,
 ///   the plain one it does not.
-/// - llm-foundry's MPT: its loss is flash-attn's fused kernel, which reads the logits as they are.
+/// - llm-foundry's MPT: its loss is flash-attn's fused kernel, which reads the logits as they are
+///   (models/mpt/modeling_mpt.py, loss_fn = fused_crossentropy), and Composer's trainer keeps the
+///   output (State.outputs).
 /// - YaFSDP (ya_fsdp.py): its column says bf16, but it widens gradients before it reduces them
 ///   unless bit16_reduce_scatter is set, which is off since its first release and in its patch of
 ///   accelerate. Assumed of the FSDP runs that it compares itself with, too.

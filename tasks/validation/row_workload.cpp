@@ -272,7 +272,8 @@ class Translator {
     if (script_.held_outputs != plan::HeldOutputs::none)
       set("train.held_outputs",
           std::string(script_.held_outputs == plan::HeldOutputs::cache ? "cache" : "logits"));
-    constexpr std::array<std::string_view, 4> kLogits{"compute", "fp32", "fp32-shifted", "narrow"};
+    constexpr std::array<std::string_view, 5> kLogits{"compute", "fp32", "fp32-shifted", "narrow",
+                                                      "fused"};
     if (script_.fuses_projection)
       set("train.loss_chunks", fused_parts());
     else if (script_.logits != plan::Logits::compute)

@@ -139,6 +139,30 @@ TEST_CASE("narrow logits are never widened") {
   CHECK(saved_logits(train) == kNarrow);
 }
 
+TEST_CASE("a fused loss keeps the logits as computed and a sum a token, and makes one gradient") {
+  Train train = loss_train();
+  train.logits = Logits::narrow;
+  const LiveBytes narrow = live_bytes(head_of(train), SavePolicy::none);
+  train.logits = Logits::fused;
+  const Tape tape = head_of(train);
+  CHECK(malformed(tape) == "");
+  CHECK(find(tape, "log probabilities") == nullptr);
+  CHECK(is_saved(tape, "logits"));
+  CHECK(is_saved(tape, "log of the exponentials' sums"));
+  CHECK_FALSE(is_saved(tape, "losses of tokens"));
+  const LiveBytes fused = live_bytes(tape, SavePolicy::none);
+  // Not the log probabilities beside the logits; in the backward not their gradient.
+  CHECK(narrow.forward_peak - fused.forward_peak > kNarrow - MiB);
+  CHECK(narrow.forward_peak - fused.forward_peak <= kNarrow);
+  CHECK(narrow.backward_peak - fused.backward_peak > kNarrow - MiB);
+  CHECK(narrow.backward_peak - fused.backward_peak <= kNarrow);
+  train.logits_chunks = 8;
+  const Tape parts = head_of(train);
+  CHECK(malformed(parts) == "");
+  CHECK(find(parts, "part of logits, fp32") == nullptr);
+  CHECK(find(parts, "log probabilities") == nullptr);
+}
+
 TEST_CASE("a loss over parts of the logits reads them in the form that the model returns") {
   Train train = loss_train();
   train.logits_chunks = 8;

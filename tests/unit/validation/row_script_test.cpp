@@ -73,7 +73,7 @@ TEST_CASE("llm-foundry's Triton attention and fused loss are not those of others
   CHECK_FALSE(sets(*workload_of(row), "train.attention_speed"));
   row.source = "https://github.com/mosaicml/llm-foundry/issues/1153";
   CHECK_FALSE(runs_triton(row));
-  CHECK(logits() == "\"narrow\"");
+  CHECK(logits() == "\"fused\"");
   row.notes = "Triton/flash attention";
   CHECK(runs_triton(row));
   CHECK(sets(*workload_of(row), "train.attention_speed"));
@@ -98,7 +98,7 @@ TEST_CASE("llm-foundry's Triton attention and fused loss are not those of others
   CHECK_FALSE(runs_triton(row));
   row.source.clear();
   row.group = "Databricks 2023";
-  CHECK(logits() == "\"narrow\"");
+  CHECK(logits() == "\"fused\"");
 }
 
 TEST_CASE("PyTorch 2.5.0 prefers cuDNN's attention on Hopper, 2.5.1 does not") {
