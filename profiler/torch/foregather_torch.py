@@ -604,6 +604,9 @@ def _parallel_ddp(ddp, tree):
         tree.note("DistributedDataParallel is on more than this, and has it in its buckets")
     if getattr(ddp, "_comm_hooks", None):
         tree.note("a communication hook, which may reduce in another dtype, is not in here")
+    for option in ("batched_grad_copy", "bucket_bytes_cap_list", "lazy_bucket_allocation", "mixed_precision"):
+        if getattr(ddp, option, None):
+            tree.note(f"DistributedDataParallel's {option} is not in here")
     keys |= {"world_size": dist.get_world_size(ddp.process_group), "bucket_bytes": int(ddp.bucket_bytes_cap),
              "gradient_as_bucket_view": bool(ddp.gradient_as_bucket_view)}
     if ddp.find_unused_parameters and not ddp.static_graph:

@@ -201,7 +201,7 @@ def ddp_part(fg):
 
 @job
 def ddp_options(fg):
-    options = {"find_unused_parameters": True, "forward_sync_buffers": False}
+    options = {"find_unused_parameters": True, "forward_sync_buffers": False, "batched_grad_copy": True}
     return fg.workload(nn.parallel.DistributedDataParallel(decoder(), **options), seq_len=SEQ)
 
 
