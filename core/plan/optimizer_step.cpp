@@ -16,6 +16,9 @@ bool is_adamw(const Lowering& lowering) {
 bool is_fused(const Lowering& lowering) {
   return lowering.workload.train.optimizer_impl == OptimizerImpl::fused;
 }
+bool is_loop(const Lowering& lowering) {
+  return lowering.workload.train.optimizer_impl == OptimizerImpl::for_loop;
+}
 
 constexpr std::int64_t kBlockOfStates = 256;
 
@@ -46,10 +49,7 @@ OptimizerStep::OptimizerStep(Lowering& lowering, std::span<const OptimizedTensor
     : lowering_(lowering), tensors_(tensors), type_(trained_type(lowering.workload.train)) {
   has_momentum_ = !is_adamw(lowering) && lowering.workload.train.momentum != 0;
   states_.reserve(tensors.size());
-  for (const OptimizedTensor& tensor : tensors) {
-    elements_ += tensor.elements;
-    add_state(tensor);
-  }
+  for (const OptimizedTensor& tensor : tensors) add_state(tensor);
 }
 
 bool OptimizerStep::is_mixed() const {
@@ -82,7 +82,10 @@ void OptimizerStep::add_state(const OptimizedTensor& tensor) {
   if (fused)
     state.step = add(1, DType::f32, "step", Cause::optimizer_state);
   else
-    state.temporary = add(tensor.elements, type_, "exp_avg_sq_sqrt", Cause::temporary);
+    state.temporary = add(tensor.elements, type_, is_loop(lowering_) ? "denom" : "exp_avg_sq_sqrt",
+                          Cause::temporary);
+  if (is_loop(lowering_))
+    state.root = add(tensor.elements, type_, "exp_avg_sq_sqrt", Cause::temporary);
 }
 
 const Buffer& OptimizerStep::of(std::size_t tensor, List list) const {
@@ -94,18 +97,33 @@ const Buffer& OptimizerStep::of(std::size_t tensor, List list) const {
     case List::first_scale: return states_[tensor].first_scale;
     case List::second_scale: return states_[tensor].second_scale;
     case List::step: return states_[tensor].step;
-    case List::temporary: break;
+    case List::temporary: return states_[tensor].temporary;
+    case List::root: break;
   }
-  return states_[tensor].temporary;
+  return states_[tensor].root;
 }
 
-void OptimizerStep::launch(OpKind kind, std::span<const Operand> operands,
-                           std::int64_t flops_an_element) {
+void OptimizerStep::launch(std::span<const Operand> operands, std::int64_t flops_an_element) {
+  launch_over(0, tensors_.size(), operands, flops_an_element);
+}
+
+void OptimizerStep::launch_by_impl(std::span<const Operand> operands,
+                                   std::int64_t flops_an_element) {
+  if (!is_loop(lowering_)) return launch(operands, flops_an_element);
+  for (std::size_t t = 0; t < tensors_.size(); ++t)
+    launch_over(t, t + 1, operands, flops_an_element);
+}
+
+void OptimizerStep::launch_over(std::size_t first, std::size_t last,
+                                std::span<const Operand> operands, std::int64_t flops_an_element) {
   scratch_.clear();
   Cost cost;
+  std::int64_t elements = 0;
+  for (std::size_t t = first; t < last; ++t) elements += tensors_[t].elements;
+  const std::size_t tensors = last - first;
   for (const Operand operand : operands) {
     Bytes total = 0;
-    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+    for (std::size_t t = first; t < last; ++t) {
       const Buffer& buffer = of(t, operand.list);
       const bool is_gradient = operand.list == List::gradient;
       const Bytes offset = is_gradient ? tensors_[t].gradient_offset : 0;
@@ -113,7 +131,8 @@ void OptimizerStep::launch(OpKind kind, std::span<const Operand> operands,
       if (bytes == 0) continue;
       total += bytes;
       // Neighbours in one buffer are one access.
-      if (t > 0 && is_gradient && !scratch_.empty() && scratch_.back().tensor == buffer.tensor &&
+      if (t > first && is_gradient && !scratch_.empty() &&
+          scratch_.back().tensor == buffer.tensor &&
           scratch_.back().offset + scratch_.back().bytes == offset)
         scratch_.back().bytes += bytes;
       else
@@ -122,15 +141,17 @@ void OptimizerStep::launch(OpKind kind, std::span<const Operand> operands,
     if (operand.mode != Access::write) cost.bytes_read += total;
     if (operand.mode != Access::read) cost.bytes_written += total;
   }
-  cost.kind = kind;
+  cost.kind = OpKind::optimizer;
   cost.dtype = type_;
-  cost.flops = elements_ * flops_an_element;
-  cost.kernels = is_mixed() ? kernel_count(std::ssize(tensors_))
-                            : foreach_kernels(operands.size(), tensors_.size(), elements_);
+  cost.flops = elements * flops_an_element;
+  if (is_mixed())
+    cost.kernels = kernel_count(static_cast<std::int64_t>(tensors));
+  else if (!is_loop(lowering_))
+    cost.kernels = foreach_kernels(operands.size(), tensors, elements);
   // One dispatched op, whose host time grows with the lists: measured (host_overhead.h).
   constexpr std::size_t kTensorsAnOp = 5;
   cost.host_ops = static_cast<std::uint16_t>(
-      std::min<std::size_t>(is_mixed() ? tensors_.size() : 1 + tensors_.size() / kTensorsAnOp,
+      std::min<std::size_t>(is_mixed() ? tensors : 1 + tensors / kTensorsAnOp,
                             std::numeric_limits<std::uint16_t>::max()));
   lowering_.launch(
       {OpKind::optimizer, Role::optimizer, lowering_.compute, lowering_.builder.cost(cost), {}},
@@ -168,6 +189,8 @@ void OptimizerStep::update() {
     adamw_mixed();
   else if (is_fused(lowering_))
     adamw_fused();
+  else if (is_loop(lowering_))
+    adamw_for_loop();
   else
     adamw_foreach();
 }
@@ -175,34 +198,55 @@ void OptimizerStep::update() {
 void OptimizerStep::adamw_foreach() {
   using enum List;
   constexpr Access r = Access::read, w = Access::write, u = Access::accumulate;
-  constexpr OpKind kind = OpKind::optimizer;
-  launch(kind, std::array{Operand{parameter, u}}, 1);                     // weight decay
-  launch(kind, std::array{Operand{first, u}, Operand{gradient, r}}, 3);   // lerp
-  launch(kind, std::array{Operand{second, u}}, 1);                        // × beta2
-  launch(kind, std::array{Operand{second, u}, Operand{gradient, r}}, 3);  // addcmul
+  launch(std::array{Operand{parameter, u}}, 1);                     // weight decay
+  launch(std::array{Operand{first, u}, Operand{gradient, r}}, 3);   // lerp
+  launch(std::array{Operand{second, u}}, 1);                        // × beta2
+  launch(std::array{Operand{second, u}, Operand{gradient, r}}, 3);  // addcmul
   for (const State& state : states_) lowering_.alloc(state.temporary, lowering_.compute);
-  launch(kind, std::array{Operand{temporary, w}, Operand{second, r}}, 1);  // sqrt
-  launch(kind, std::array{Operand{temporary, u}}, 1);                      // ÷ correction
-  launch(kind, std::array{Operand{temporary, u}}, 1);                      // + eps
-  launch(kind, std::array{Operand{parameter, u}, Operand{first, r}, Operand{temporary, r}}, 3);
+  launch(std::array{Operand{temporary, w}, Operand{second, r}}, 1);  // sqrt
+  launch(std::array{Operand{temporary, u}}, 1);                      // ÷ correction
+  launch(std::array{Operand{temporary, u}}, 1);                      // + eps
+  launch(std::array{Operand{parameter, u}, Operand{first, r}, Operand{temporary, r}}, 3);
   for (const State& state : states_) lowering_.free(state.temporary);
 }
 
 void OptimizerStep::adamw_fused() {
   using enum List;
   constexpr Access r = Access::read, u = Access::accumulate;
-  launch(OpKind::optimizer, std::array{Operand{step, u}}, 1);
-  launch(OpKind::optimizer,
-         std::array{Operand{parameter, u}, Operand{gradient, r}, Operand{first, u},
+  launch(std::array{Operand{step, u}}, 1);
+  launch(std::array{Operand{parameter, u}, Operand{gradient, r}, Operand{first, u},
                     Operand{second, u}, Operand{step, r}},
          12);
+}
+
+void OptimizerStep::adamw_for_loop() {
+  using enum List;
+  constexpr Access r = Access::read, w = Access::write, u = Access::accumulate;
+  const StreamId stream = lowering_.compute;
+  for (std::size_t t = 0; t < tensors_.size(); ++t) {
+    const auto one = [&](std::initializer_list<Operand> operands, std::int64_t flops_an_element) {
+      launch_over(t, t + 1, operands, flops_an_element);
+    };
+    one({{parameter, u}}, 1);              // weight decay
+    one({{first, u}, {gradient, r}}, 3);   // lerp
+    one({{second, u}}, 1);                 // × beta2
+    one({{second, u}, {gradient, r}}, 3);  // addcmul
+    lowering_.alloc(states_[t].root, stream);
+    one({{root, w}, {second, r}}, 1);  // sqrt
+    lowering_.alloc(states_[t].temporary, stream);
+    one({{temporary, w}, {root, r}}, 1);  // ÷ correction
+    lowering_.free(states_[t].root);
+    one({{temporary, u}}, 1);  // + eps
+    if (t > 0) lowering_.free(states_[t - 1].temporary);
+    one({{parameter, u}, {first, r}, {temporary, r}}, 3);
+  }
+  if (!states_.empty()) lowering_.free(states_.back().temporary);
 }
 
 void OptimizerStep::adamw_mixed() {
   using enum List;
   constexpr Access r = Access::read, u = Access::accumulate;
-  launch(OpKind::optimizer,
-         std::array{Operand{parameter, u}, Operand{gradient, r}, Operand{first, u},
+  launch(std::array{Operand{parameter, u}, Operand{gradient, r}, Operand{first, u},
                     Operand{second, u}, Operand{first_scale, u}, Operand{second_scale, u}},
          20);
 }
@@ -211,17 +255,16 @@ void OptimizerStep::sgd() {
   using enum List;
   constexpr Access r = Access::read, u = Access::accumulate;
   if (!has_momentum_) {
-    launch(OpKind::optimizer, std::array{Operand{parameter, u}, Operand{gradient, r}}, 2);
+    launch_by_impl(std::array{Operand{parameter, u}, Operand{gradient, r}}, 2);
     return;
   }
   if (is_fused(lowering_)) {
-    launch(OpKind::optimizer,
-           std::array{Operand{parameter, u}, Operand{gradient, r}, Operand{first, u}}, 4);
+    launch(std::array{Operand{parameter, u}, Operand{gradient, r}, Operand{first, u}}, 4);
     return;
   }
-  launch(OpKind::optimizer, std::array{Operand{first, u}}, 1);
-  launch(OpKind::optimizer, std::array{Operand{first, u}, Operand{gradient, r}}, 2);
-  launch(OpKind::optimizer, std::array{Operand{parameter, u}, Operand{first, r}}, 2);
+  launch_by_impl(std::array{Operand{first, u}}, 1);
+  launch_by_impl(std::array{Operand{first, u}, Operand{gradient, r}}, 2);
+  launch_by_impl(std::array{Operand{parameter, u}, Operand{first, r}}, 2);
 }
 
 bool OptimizerStep::first_update_is_usual() const { return !has_momentum_; }
@@ -231,8 +274,7 @@ void OptimizerStep::first_update() {
   constexpr Access r = Access::read, w = Access::write, u = Access::accumulate;
   if (is_fused(lowering_)) {
     for (const State& state : states_) lowering_.alloc(state.first, lowering_.compute);
-    launch(OpKind::optimizer,
-           std::array{Operand{parameter, u}, Operand{gradient, r}, Operand{first, w}}, 4);
+    launch(std::array{Operand{parameter, u}, Operand{gradient, r}, Operand{first, w}}, 4);
     return;
   }
   for (std::size_t t = 0; t < tensors_.size(); ++t) {
@@ -248,7 +290,7 @@ void OptimizerStep::first_update() {
                       {}},
                      tensors_[t].owner, scratch_);
   }
-  launch(OpKind::optimizer, std::array{Operand{parameter, u}, Operand{first, r}}, 2);
+  launch_by_impl(std::array{Operand{parameter, u}, Operand{first, r}}, 2);
 }
 
 }  // namespace foregather::plan

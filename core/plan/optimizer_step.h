@@ -15,11 +15,13 @@ bool has_block_states(const Train& train, std::int64_t elements);
 Bytes bytes_of_state(const Train& train, std::int64_t elements);
 
 /// AdamW and SGD with momentum as torch.optim runs them on CUDA (torch/optim/adam.py, sgd.py), each
-/// as one foreach call over all parameters or as one fused kernel family. States are in the
-/// parameters' dtype, or in Train::optimizer_state, and are made when step() first runs; `step`
-/// counters of the foreach AdamW are host tensors.
+/// as one foreach call over all parameters, as one fused kernel family, or as a loop over the
+/// parameters. States are in the parameters' dtype, or in Train::optimizer_state, and are made when
+/// step() first runs; `step` counters of the foreach AdamW and of the loop are host tensors.
 ///
 /// foreach AdamW allocates one temporary a parameter (the square roots) and frees all when it ends.
+/// The loop has the square roots of one parameter, their quotient, and that of the parameter before
+/// until its own is there (`denom`).
 /// SGD's momentum buffers begin as clones of the gradients.
 ///
 /// States of another dtype than the parameters' are updated as torchao's optimizers do
@@ -46,7 +48,8 @@ class OptimizerStep {
     Buffer second;                     ///< AdamW: mean of squares
     Buffer first_scale, second_scale;  ///< int8 states
     Buffer step;                       ///< fused AdamW: a device scalar
-    Buffer temporary;                  ///< foreach AdamW
+    Buffer temporary;                  ///< AdamW but for the fused one
+    Buffer root;                       ///< AdamW's loop
   };
   enum class List : std::uint8_t {
     parameter,
@@ -56,7 +59,8 @@ class OptimizerStep {
     first_scale,
     second_scale,
     step,
-    temporary
+    temporary,
+    root
   };
   struct Operand {
     List list;
@@ -67,17 +71,23 @@ class OptimizerStep {
   /// Are there states whose dtype is not the parameters'?
   bool is_mixed() const;
   void adamw_mixed();
-  void launch(OpKind kind, std::span<const Operand> operands, std::int64_t flops_an_element);
+  /// An op over all tensors.
+  void launch(std::span<const Operand> operands, std::int64_t flops_an_element);
+  /// An op over those from `first` to before `last`.
+  void launch_over(std::size_t first, std::size_t last, std::span<const Operand> operands,
+                   std::int64_t flops_an_element);
+  /// An op a tensor if the optimizer is a loop, else one over all.
+  void launch_by_impl(std::span<const Operand> operands, std::int64_t flops_an_element);
   void fill(const Buffer& buffer, const Owner& owner);
   void adamw_foreach();
   void adamw_fused();
+  void adamw_for_loop();
   void sgd();
   const Buffer& of(std::size_t tensor, List list) const;
 
   Lowering& lowering_;
   std::span<const OptimizedTensor> tensors_;
   std::vector<State> states_;
-  std::int64_t elements_ = 0;
   DType type_ = DType::f32;
   bool has_momentum_ = false;
   std::vector<std::pair<Bytes, CostId>> fills_;  ///< by size

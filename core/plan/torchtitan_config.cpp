@@ -161,7 +161,7 @@ class TorchtitanReader {
     }
     if (name == "optimizer.implementation") {
       const std::string how = text(name, node);
-      if (how != "fused" && how != "foreach") return false;
+      if (how != "fused" && how != "foreach" && how != "for-loop") return false;
       give("train.optimizer_impl", how, &node);
       return true;
     }

@@ -67,7 +67,7 @@ enum class Logits : std::uint8_t {
   /// The same, by one kernel each way (flash-attn's CrossEntropyLoss, inplace_backward=False).
   fused,
 };
-enum class OptimizerImpl : std::uint8_t { foreach, fused };
+enum class OptimizerImpl : std::uint8_t { foreach, fused, for_loop };
 enum class Strategy : std::uint8_t {
   ddp,
   fsdp1,

@@ -21,7 +21,7 @@ using namespace std::string_view_literals;
 // Names of the enumerators, in the order of the enum.
 constexpr std::array kAttention{"eager"sv, "sdpa"sv, "flash"sv, "cudnn"sv};
 constexpr std::array kOptimizer{"adamw"sv, "sgd"sv};
-constexpr std::array kOptimizerImpl{"foreach"sv, "fused"sv};
+constexpr std::array kOptimizerImpl{"foreach"sv, "fused"sv, "for-loop"sv};
 constexpr std::array kStateType{"master"sv, "fp32"sv, "bf16"sv, "int8"sv};
 constexpr std::array kCompile{"none"sv, "per-block"sv, "full"sv, "thunder"sv};
 constexpr std::array kHeldOutputs{"none"sv, "logits"sv, "cache"sv};
@@ -165,7 +165,8 @@ constexpr std::array kKeys{
                 set_bool<kTrain, &Train::reads_loss>},
     WorkloadKey{"train.optimizer", "adamw | sgd", "adamw", "Optimizer",
                 set_choice<kTrain, &Train::optimizer, kOptimizer>},
-    WorkloadKey{"train.optimizer_impl", "foreach | fused", "foreach", "How the optimizer runs",
+    WorkloadKey{"train.optimizer_impl", "foreach | fused | for-loop", "foreach",
+                "How the optimizer runs; for-loop: an op and a tensor at a time (foreach=False)",
                 set_choice<kTrain, &Train::optimizer_impl, kOptimizerImpl>, kOne, kEveryStrategy,
                 kTorchOptimizer},
     WorkloadKey{"train.optimizer_state", "master | fp32 | bf16 | int8", "master",

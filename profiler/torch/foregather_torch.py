@@ -634,9 +634,10 @@ def _train(optimizer, tree):
             tree.note(f"optimizer {name} is written as adamw")
     if optimizer.defaults.get("fused"):
         keys["optimizer_impl"] = "fused"
-    for option, text in (("amsgrad", "amsgrad=True, a third state, is"), ("foreach", "foreach=False is")):
-        if optimizer.defaults.get(option) is (option == "amsgrad"):
-            tree.note(f"{text} not in here")
+    elif optimizer.defaults.get("foreach") is False:
+        keys["optimizer_impl"] = "for-loop"
+    if optimizer.defaults.get("amsgrad"):
+        tree.note("amsgrad=True, a third state, is not in here")
     return keys
 
 

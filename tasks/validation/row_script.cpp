@@ -13,6 +13,7 @@ namespace {
 
 using plan::HeldOutputs;
 using plan::Logits;
+using plan::OptimizerImpl;
 
 /// A change of torchtitan: its pull request, and when it landed.
 struct Change {
@@ -247,6 +248,7 @@ RowScript script_of_source(const MeasuredRow& row) {
     RowScript script;
     script.held_outputs = HeldOutputs::logits;
     script.logits = Logits::fused;
+    script.optimizer_impl = OptimizerImpl::for_loop;
     return script;
   }
   constexpr std::string_view kTorchtitanPaper = "arxiv.org/abs/2410.06511";
@@ -254,7 +256,7 @@ RowScript script_of_source(const MeasuredRow& row) {
     return torchtitan_script(row);
   if (comes_from("torchtune")) {
     RowScript script;
-    script.fuses_optimizer = true;
+    script.optimizer_impl = OptimizerImpl::fused;
     script.compiles_loss = names_chunked_loss(row) && !names_fused_projection(row);
     return script;
   }

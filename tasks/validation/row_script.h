@@ -17,15 +17,16 @@ struct RowScript {
   bool compiles_loss = false;     ///< where it compiles the model
   bool chunks_loss = false;       ///< chunked cross-entropy, in the 8 parts of torchtitan
   bool fuses_projection = false;  ///< the loss's kernels have the vocabulary projection in them
-  bool fuses_optimizer = false;   ///< where the row does not say which kernels it has
-  bool turns_complex = false;     ///< torchtitan's rotary embedding
-  bool fuses_norms = false;       ///< RMSNorm, though it is not compiled
-  bool groups_keys = false;       ///< hands attention keys and values as they are
-  bool wraps_ends = false;        ///< FSDP2 units of the embedding, and of norm and head
-  bool calls_loss = false;        ///< by itself, with what the model returned
-  bool keeps_absolutes = false;   ///< Train::keep_absolute_values
-  bool mixes_frozen = false;      ///< FSDP1's flat parameters hold adapters, too (use_orig_params)
-  bool reenters = false;          ///< checkpoints of use_reentrant = True
+  /// Where the row does not say which kernels it has.
+  plan::OptimizerImpl optimizer_impl = plan::OptimizerImpl::foreach;
+  bool turns_complex = false;    ///< torchtitan's rotary embedding
+  bool fuses_norms = false;      ///< RMSNorm, though it is not compiled
+  bool groups_keys = false;      ///< hands attention keys and values as they are
+  bool wraps_ends = false;       ///< FSDP2 units of the embedding, and of norm and head
+  bool calls_loss = false;       ///< by itself, with what the model returned
+  bool keeps_absolutes = false;  ///< Train::keep_absolute_values
+  bool mixes_frozen = false;     ///< FSDP1's flat parameters hold adapters, too (use_orig_params)
+  bool reenters = false;         ///< checkpoints of use_reentrant = True
   /// The published time is of one of so many micro-batches, which one optimizer step accumulates:
   /// predicted as their mean, with a share of the optimizer.
   std::int64_t micro_batches = 1;
@@ -77,7 +78,7 @@ struct RowScript {
 ///   the plain one it does not.
 /// - llm-foundry's MPT: its loss is flash-attn's fused kernel, which reads the logits as they are
 ///   (models/mpt/modeling_mpt.py, loss_fn = fused_crossentropy), and Composer's trainer keeps the
-///   output (State.outputs).
+///   output (State.outputs). Composer's DecoupledAdamW (optim/decoupled_weight_decay.py) is a loop.
 /// - YaFSDP (ya_fsdp.py): its column says bf16, but it widens gradients before it reduces them
 ///   unless bit16_reduce_scatter is set, which is off since its first release and in its patch of
 ///   accelerate. Assumed of the FSDP runs that it compares itself with, too.

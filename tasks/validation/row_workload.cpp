@@ -85,6 +85,7 @@ constexpr Meaning kOptimizers[] = {
     {"unknown", "train.optimizer_impl", "foreach"},
     {"adamw", "train.optimizer_impl", "foreach"},
     {"adamw_fused", "train.optimizer_impl", "fused"},
+    {"adamw_for_loop", "train.optimizer_impl", "for-loop"},
 };
 
 constexpr std::string_view kNotStated = "unknown";
@@ -209,8 +210,10 @@ class Translator {
     script();
     // thunder/benchmarks/benchmark_litgpt.py and litgpt/pretrain.py print the loss of each step.
     if (runs_litgpt(row_)) set("train.reads_loss", std::string("true"));
-    const bool is_fused = script_.fuses_optimizer && row_.optimizer == "adamw";
-    const std::string_view optimizer = is_fused ? "adamw_fused" : std::string_view(row_.optimizer);
+    constexpr std::array<std::string_view, 3> kAdamw{"adamw", "adamw_fused", "adamw_for_loop"};
+    const std::string_view optimizer =
+        row_.optimizer == "adamw" ? kAdamw[static_cast<std::size_t>(script_.optimizer_impl)]
+                                  : std::string_view(row_.optimizer);
     if (Status done = set_by(kOptimizers, "optimizer", optimizer); !done) return done;
     // Thunder's strategies compile by themselves.
     if (row_.strategy.starts_with("thunder") && row_.compile == "thunder") return {};

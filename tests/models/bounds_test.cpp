@@ -42,7 +42,7 @@ std::vector<std::string> random_sets() {
                                        : one_of<std::string>({"bf16-mixed", "bf16", "fp32"})),
       "train.attention=" + one_of<std::string>({"eager", "sdpa"}),
       "train.optimizer=" + one_of<std::string>({"adamw", "sgd"}),
-      "train.optimizer_impl=" + one_of<std::string>({"foreach", "fused"}),
+      "train.optimizer_impl=" + one_of<std::string>({"foreach", "fused", "for-loop"}),
       "train.activation_checkpointing=" +
           one_of<std::string>({"none", "full", "selective", "selective:2"}),
       "cluster.contention=" + flag(),

@@ -38,7 +38,8 @@ Workload any_fsdp1_workload() {
                              Checkpointing::selective_layers});
   train.checkpoint_every = 2;
   train.optimizer = any({Optimizer::adamw, Optimizer::sgd});
-  train.optimizer_impl = any({OptimizerImpl::foreach, OptimizerImpl::fused});
+  train.optimizer_impl =
+      any({OptimizerImpl::foreach, OptimizerImpl::fused, OptimizerImpl::for_loop});
   train.clip_grad_norm = flag();
   return workload;
 }

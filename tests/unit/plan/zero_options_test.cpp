@@ -54,7 +54,8 @@ Workload any_zero_workload(std::initializer_list<Strategy> strategies) {
                              Checkpointing::selective_layers});
   train.checkpoint_every = 2;
   train.optimizer = any({Optimizer::adamw, Optimizer::sgd});
-  train.optimizer_impl = any({OptimizerImpl::foreach, OptimizerImpl::fused});
+  train.optimizer_impl =
+      any({OptimizerImpl::foreach, OptimizerImpl::fused, OptimizerImpl::for_loop});
   train.clip_grad_norm = flag();
   return workload;
 }

@@ -122,7 +122,10 @@ data_parallel_shard_degree = 8
       kModelSet);
   CHECK(ignores(whole, "parallel.offload"));
   CHECK(whole.parallel.offload == Offload::none);
-  CHECK(ignores(read("[job]\n[optimizer]\nimplementation = \"for-loop\"\n", kModelSet),
+  CHECK(
+      read("[job]\n[optimizer]\nimplementation = \"for-loop\"\n", kModelSet).train.optimizer_impl ==
+      OptimizerImpl::for_loop);
+  CHECK(ignores(read("[job]\n[optimizer]\nimplementation = \"fused_opt_states_bf16\"\n", kModelSet),
                 "optimizer.implementation"));
   CHECK(ignores(read("[job]\n[activation_checkpoint]\nmode = \"memory_budget\"\n", kModelSet),
                 "activation_checkpoint.mode: memory_budget"));
