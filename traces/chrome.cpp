@@ -124,9 +124,9 @@ class PartWriter {
                                      info.peak_requested, info.peak_allocated, info.peak_active,
                                      info.peak_reserved)
                        : std::string());
-    const ChromeTracks::HostStep& host = tracks_.host_times(row);
-    slice(tracks_.host_step(row), "user_annotation", fmt::format("ProfilerStep#{}", info.number),
-          host.begin, host.end, "");
+    if (const auto& host = tracks_.host_times(row))
+      slice(tracks_.host_step(row), "user_annotation", fmt::format("ProfilerStep#{}", info.number),
+            host->begin, host->end, "");
   }
 
   static std::string_view launch_name(std::string_view category) {

@@ -28,8 +28,8 @@ struct ChromePart {
 ///   recorded launch has none. An arrow leads from the launch to the op;
 /// - arrows lead from the op of another stream that held an op back, and from a gather to what
 ///   needs it first. Arrows to other classes are left out where these are;
-/// - a step is a slice on the device and, as "ProfilerStep#N", one from its first to its last
-///   launch; with it its memory peaks;
+/// - a step is a slice on the device and, as "ProfilerStep#N", where it has ops one from its first
+///   to its last launch; with it its memory peaks;
 /// - memory is counters, see write_counters(); an allocation that failed an instant.
 ///
 /// `ts` and `dur` are microseconds with three decimals: exact nanoseconds. Viewers drop what comes

@@ -106,13 +106,13 @@ void ChromeTracks::add_processes() {
 void ChromeTracks::add_host_times() {
   for (std::size_t s = 0; s < run_.steps.size(); ++s) {
     const run::OpSpan ops = run::ops_of(run_, run::StepRow(s));
-    HostStep host{run_.steps[s].begin, run_.steps[s].begin};
+    std::optional<HostStep>& host = host_times_.emplace_back();
     for (std::size_t row = ops.first; row < ops.last; ++row) {
       const Ns time = launch_time(run_, run::OpRow(row)).value_or(run_.ops.start[row]);
-      host.begin = row == ops.first ? time : std::min(host.begin, time);
-      host.end = row == ops.first ? time + 1 : std::max(host.end, time + 1);
+      if (!host) host = {time, time + 1};
+      host->begin = std::min(host->begin, time);
+      host->end = std::max(host->end, time + 1);
     }
-    host_times_.push_back(host);
   }
 }
 
@@ -123,27 +123,31 @@ ChromeTrack ChromeTracks::add_thread(std::uint32_t process, std::string name) {
 }
 
 void ChromeTracks::add_step_tracks(run::ClassRow rank_class, std::uint32_t process) {
-  std::vector<std::uint32_t> rows;
-  std::vector<LaneSlice> slices;
+  struct Group {
+    std::vector<std::uint32_t> rows;
+    std::vector<LaneSlice> slices;
+  } on_device, on_host;
   for (std::uint32_t s = 0; s < run_.steps.size(); ++s) {
     const run::StepInfo& step = run_.steps[s];
     if (step.rank_class != rank_class) continue;
-    rows.push_back(s);
-    slices.push_back({0, step.begin, step.end});
-    slices.push_back({1, host_times_[s].begin, host_times_[s].end});
+    on_device.rows.push_back(s);
+    on_device.slices.push_back({0, step.begin, step.end});
+    if (!host_times_[s]) continue;
+    on_host.rows.push_back(s);
+    on_host.slices.push_back({0, host_times_[s]->begin, host_times_[s]->end});
   }
-  const Lanes lanes = lay_out_lanes(slices, 2);
-  const auto add = [&](std::uint32_t group, const char* name, std::vector<ChromeTrack>& tracks) {
+  const auto add = [&](const Group& group, const char* name, std::vector<ChromeTrack>& tracks) {
+    const Lanes lanes = lay_out_lanes(group.slices, 1);
     ChromeTrack first;
-    for (std::uint32_t lane = 0; lane < lanes.count[group]; ++lane) {
+    for (std::uint32_t lane = 0; lane < lanes.count[0]; ++lane) {
       const ChromeTrack track = add_thread(process, numbered(name, lane));
       if (lane == 0) first = track;
     }
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      tracks[rows[i]] = {first.process, first.thread + lanes.lane[2 * i + group]};
+    for (std::size_t i = 0; i < group.rows.size(); ++i)
+      tracks[group.rows[i]] = {first.process, first.thread + lanes.lane[i]};
   };
-  add(0, "steps", steps_);
-  add(1, "host's steps", host_steps_);
+  add(on_device, "steps", steps_);
+  if (!on_host.rows.empty()) add(on_host, "host's steps", host_steps_);
   firsts_[rank_class.row()] = {process, 1};
 }
 

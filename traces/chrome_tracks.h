@@ -31,7 +31,7 @@ class ChromeTracks {
 
   ChromeTrack op(run::OpRow row) const;
   ChromeTrack step(run::StepRow row) const { return steps_[row.row()]; }
-  /// Of the host's part of a step.
+  /// Of the host's part of a step that has one, see host_times().
   ChromeTrack host_step(run::StepRow row) const { return host_steps_[row.row()]; }
   /// Of what a class has besides: its first track.
   ChromeTrack first(run::ClassRow row) const { return firsts_[row.row()]; }
@@ -45,11 +45,13 @@ class ChromeTracks {
     return processes_[streams_[row.row()].track.process - 1].device;
   }
   /// From the first launch of a step to just behind its last one; an op without one counts itself,
-  /// as readers do that tell by launches what belongs to a step.
+  /// as readers do that tell by launches what belongs to a step. Absent: the step has no ops.
   struct HostStep {
     Ns begin = 0, end = 0;
   };
-  const HostStep& host_times(run::StepRow row) const { return host_times_[row.row()]; }
+  const std::optional<HostStep>& host_times(run::StepRow row) const {
+    return host_times_[row.row()];
+  }
 
  private:
   struct Stream {
@@ -71,7 +73,7 @@ class ChromeTracks {
   std::vector<std::uint32_t> lanes_;  // by op
   std::vector<Stream> streams_;
   std::vector<ChromeTrack> steps_, host_steps_, firsts_, hosts_, calls_;
-  std::vector<HostStep> host_times_;
+  std::vector<std::optional<HostStep>> host_times_;
   std::vector<std::uint32_t> threads_of_;  // by process: numbers given out
 };
 

@@ -203,6 +203,26 @@ TEST_CASE("Chrome trace: recorded calls are slices, arrows lead from them, no ti
   CHECK(correlations == std::map<int, int>{{1, 3}, {2, 1}, {3, 2}});
 }
 
+TEST_CASE("Chrome trace: a step without device work has no launches of its own beside it") {
+  run::Run run;
+  run.about.kind = run::RunKind::measured;
+  const auto rank = run.add(run::ClassInfo{run.text("rank 0"), {0}});
+  run::StepInfo step;
+  step.rank_class = rank;
+  step.end = 100;
+  run.add(step);
+  const auto thread = run.add(run::ThreadInfo{rank, run.text("77"), run.text("1234")});
+  run.add(run::HostCallRecord{thread, run.text("ProfilerStep#0"), 10, 40});
+  run.add(run::HostCallRecord{thread, run.text("ProfilerStep#1"), 40, 90});
+  const auto view = test::read_chrome(test::chrome_text(run));
+  CHECK(view.faults.empty());
+  REQUIRE(view.named("ProfilerStep#0").size() == 1);
+  CHECK(view.named("ProfilerStep#0").front()->end == 40);
+  CHECK(view.named("step 0 (steady)").size() == 1);
+  CHECK(view.threads.at({1, 1}) == "steps");
+  CHECK(view.threads.at({1, 2}) == "thread 1234");
+}
+
 TEST_CASE("Chrome trace: only a trace of one class names its rank") {
   const auto head = [](const run::Run& run, const traces::ChromePart& part) {
     std::string text;
