@@ -51,6 +51,8 @@ int run_import(const ImportArguments& arguments) {
     return give_up({"--step", "needs -o OUT.db: it is of what is written", Fault::input});
   const auto files = tasks::import_files(arguments.files);
   if (!files) return give_up(files.error());
+  if (arguments.database.empty())  // else what is written is looked at
+    if (const Status sane = tasks::check_spans(*files); !sane) return give_up(sane.error());
   for (const tasks::ImportedFile& file : *files)
     for (const std::string& warning : file.warnings) complain("warning: " + warning);
   std::string clocks;

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/base/file.h"
+#include "core/rebuild/window.h"
 #include "core/store/reader.h"
 #include "sim/cost/hardware_schema.h"
 #include "sim/cost/overlay.h"
@@ -79,7 +80,11 @@ Result<CalibrateReport> calibrate_hardware(const CalibrateRequest& request) {
         "some of it is a prediction: figures fitted to one are those it was made with, of no "
         "device");
   std::vector<const run::Recording*> recordings;
-  for (const auto& recording : read->recordings) recordings.push_back(recording.get());
+  for (const auto& recording : read->recordings) {
+    if (const auto all = rebuild::window_of(*recording, std::nullopt); !all)
+      return tl::unexpected(all.error());
+    recordings.push_back(recording.get());
+  }
   report.samples = rebuild::work_samples(recordings);
   if (report.samples.rows.empty())
     return fail_at(request.sources.front(),

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "core/rebuild/window.h"
 #include "profiler/raw_file.h"
 #include "tasks/import_parts.h"
 #include "tasks/importers.h"
@@ -135,6 +136,14 @@ Result<std::vector<ImportedFile>> import_files(const std::vector<std::string>& p
   for (const std::string& path : left)
     files.front().warnings.push_back(fmt::format("{}: {}, and is left out", path, kNothing));
   return files;
+}
+
+Status check_spans(const std::vector<ImportedFile>& files) {
+  for (const ImportedFile& file : files)
+    if (file.recording)
+      if (const auto all = rebuild::window_of(*file.recording, std::nullopt); !all)
+        return tl::unexpected(all.error());
+  return {};
 }
 
 bool begins_recorded_run(std::string_view head) {

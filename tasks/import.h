@@ -38,6 +38,9 @@ struct ImportedFile {
 /// in no format that import knows; nothing was recorded.
 Result<std::vector<ImportedFile>> import_files(const std::vector<std::string>& paths);
 
+/// Of figures of whole files. Errors: a recording with a damaged time, see run::check_span().
+Status check_spans(const std::vector<ImportedFile>& files);
+
 /// Is this the beginning, at most 64 KiB, of a recorded run?
 bool begins_recorded_run(std::string_view head);
 

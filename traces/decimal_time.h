@@ -8,9 +8,6 @@
 
 namespace foregather::traces {
 
-/// The latest time that traces may have: 73 years.
-constexpr Ns kLatestTime = Ns{1} << 61;
-
 /// Why a number is no time.
 enum class BadTime : unsigned char { not_a_number, out_of_range };
 

@@ -93,8 +93,16 @@ void read_kineto_top(const JsonTop& top, run::Recording& recording, KinetoFacts&
     } else if (key == "deviceProperties" && value.is_array()) {
       read_devices(value, recording, facts);
     } else if (is_copied(key) && value.is_primitive()) {
-      if (key == "baseTimeNanoseconds" && value.is_number_integer())
-        recording.base = value.get<std::int64_t>();
+      if (key == "baseTimeNanoseconds" && value.is_number_integer()) {
+        const auto base = value.get<std::int64_t>();
+        if (base >= 0 && base <= kLatestTime)
+          recording.base = base;
+        else
+          recording.warnings.push_back(
+              fmt::format("{}: baseTimeNanoseconds is {}, expected a time: clocks of several files "
+                          "are put together without it",
+                          recording.source, value.dump()));
+      }
       facts.copied.emplace_back(key,
                                 value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
     }

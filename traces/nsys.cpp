@@ -62,7 +62,8 @@ Status read_machine(const ForeignDatabase& database, run::Recording& recording) 
   });
   if (!devices) return devices;
   return each_row(database, "TARGET_INFO_SESSION_START_TIME", kEpoch, [&](const ForeignRows& row) {
-    if (row.is_integer(0) && row.integer(0) > 0) recording.base = row.integer(0);
+    if (row.is_integer(0) && row.integer(0) > 0 && row.integer(0) <= kLatestTime)
+      recording.base = row.integer(0);
   });
 }
 

@@ -16,4 +16,7 @@ inline constexpr Ns kMicrosecond = 1000;
 inline constexpr Ns kMillisecond = 1000 * kMicrosecond;
 inline constexpr Ns kSecond = 1000 * kMillisecond;
 
+/// The latest time that recordings may have, and their earliest below 0: 73 years.
+inline constexpr Ns kLatestTime = Ns{1} << 61;
+
 }  // namespace foregather

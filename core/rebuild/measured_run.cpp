@@ -14,6 +14,7 @@
 #include "core/rebuild/meetings.h"
 #include "core/rebuild/memory_rows.h"
 #include "core/rebuild/rank_timeline.h"
+#include "core/run/span.h"
 
 namespace foregather::rebuild {
 namespace {
@@ -42,7 +43,7 @@ class RankWriting {
     if (!step && parts_.empty())
       if (const Status status = add_part({}); !status) return status;
     is_host_only_ = parts_.empty() && !recording_.host.empty() && recording_.ranges.size() > 0;
-    if (is_host_only_) return {};
+    if (is_host_only_) return run::check_span(recording_.source, host_end() - begin());
     if (parts_.empty())
       return fail_at(recording_.source, "has no device work{}, expected kernels",
                      step ? fmt::format(" in step {}", *step) : "");
@@ -79,11 +80,10 @@ class RankWriting {
     origin_ = origin;
     class_ = run_.add(run::ClassInfo{run_.text(fmt::format("rank {}", rank_)), {rank_}});
     if (is_host_only_) {
-      const auto& ends = recording_.ranges.end;
       run::StepInfo info;
       info.rank_class = class_;
       info.begin = begin() - origin_;
-      info.end = info.host_end = *std::max_element(ends.begin(), ends.end()) - origin_;
+      info.end = info.host_end = host_end() - origin_;
       host_window_.begin = begin();
       host_window_.end = info.end + origin_;
       memory_peaks(host_window_, info);
@@ -127,6 +127,10 @@ class RankWriting {
   }
 
  private:
+  Ns host_end() const {  // of a host-only recording
+    return *std::max_element(recording_.ranges.end.begin(), recording_.ranges.end.end());
+  }
+
   Status add_part(std::optional<std::int64_t> number) {
     auto window = window_of(recording_, number);
     if (!window) return tl::unexpected(window.error());

@@ -10,6 +10,7 @@
 #include "core/ir/builder.h"
 #include "core/rebuild/pipeline_events.h"
 #include "core/rebuild/usual_times.h"
+#include "core/run/span.h"
 
 namespace foregather::rebuild {
 namespace {
@@ -296,7 +297,10 @@ Result<Rebuilt> rebuild_pipeline(const run::Recording& recording,
     return fail_at(recording.source, "has no step {}, expected one of {}", chosen,
                    fmt::join(known, ", "));
   }
-  Rebuilt rebuilt = Rebuilding(recording, found, found.steps.at(chosen)).run();
+  const PipelineStep& replayed = found.steps.at(chosen);
+  if (const Status sane = run::check_span(recording.source, replayed.length()); !sane)
+    return tl::unexpected(sane.error());
+  Rebuilt rebuilt = Rebuilding(recording, found, replayed).run();
   if (!step && numbers.size() > 1)
     rebuilt.warnings.push_back(fmt::format(
         "{}: has {} steps; step {}, the one of median length, is replayed (--step chooses)",

@@ -7,7 +7,6 @@
 #include <deque>
 #include <map>
 
-#include "core/base/text.h"
 #include "core/ir/builder.h"
 #include "core/rebuild/drift.h"
 #include "core/rebuild/job.h"
@@ -20,10 +19,6 @@
 
 namespace foregather::rebuild {
 namespace {
-
-// Of a recording or a step. Host time that passes is an action every 4.3 s: a damaged time must not
-// become hundreds of millions of them.
-constexpr Ns kLongest = Ns{30} * 24 * 3600 * 1'000'000'000;
 
 // One for each chain of collectives in which recorded ranks meet.
 std::vector<CommunicatorId> add_communicators(const RankTimelines& ranks,
@@ -80,11 +75,6 @@ Result<Rebuilt> rebuild_ranks(std::span<const run::Recording* const> recordings,
     if (window->activities.empty())
       return fail_at(recordings[i]->source, "has no device work{}, expected kernels to replay",
                      options.step ? fmt::format(" in step {}", *options.step) : "");
-    if (window->length() > kLongest)
-      return fail_at(recordings[i]->source,
-                     "has {} between its first and its last device work, expected at most 30 days: "
-                     "the time of an event is damaged, or a step must be chosen",
-                     format_time(window->length()));
     timelines.push_back(&parts.emplace_back(*recordings[i], (*ranks)[i], *window));
   }
   const std::vector<Ns> epochs = epochs_of(recordings);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/run/span.h"
+
 namespace foregather::rebuild {
 namespace {
 
@@ -76,6 +78,8 @@ Result<Window> window_of(const run::Recording& recording, std::optional<std::int
   window.begin = window.end = rows.start[window.activities.front().row()];
   for (const run::ActivityRow row : window.activities)
     window.end = std::max(window.end, rows.end[row.row()]);
+  if (const Status sane = run::check_span(recording.source, window.length()); !sane)
+    return tl::unexpected(sane.error());
   return window;
 }
 

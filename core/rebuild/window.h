@@ -26,7 +26,7 @@ struct Window {
 std::vector<run::CallRow> calls_by_correlation(const run::Recording& recording);
 
 /// With a step: the activities whose launch begins inside the last host range "ProfilerStep#N", or
-/// that have no launch and begin inside it. Errors: no such step.
+/// that have no launch and begin inside it. Errors: no such step, those of run::check_span().
 Result<Window> window_of(const run::Recording& recording, std::optional<std::int64_t> step);
 
 /// A range "ProfilerStep#N" of the host.

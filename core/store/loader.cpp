@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/ir/references.h"
+#include "core/run/span.h"
 
 namespace foregather::store {
 
@@ -133,9 +134,9 @@ Status Loader::steps() {
                     step.rank_class = row.row<ClassRow>(run_.classes.size());
                     step.kind = row.choice(StepKind::other);
                     step.number = row.number<std::uint32_t>();
-                    step.begin = row.integer();
-                    step.end = row.integer();
-                    step.host_end = row.integer();
+                    step.begin = row.time();
+                    step.end = row.time_from(step.begin);
+                    step.host_end = row.time();
                     step.peak_requested = row.integer();
                     step.peak_allocated = row.integer();
                     step.peak_active = row.integer();
@@ -152,6 +153,18 @@ Status Loader::check_bounds() const {
     if (outside(run_.steps[i].peak_at)) return damaged("step", i);
   for (std::size_t i = 0; i < run_.ops.size(); ++i)
     if (outside(run_.ops.bound_by[i])) return damaged("op", i);
+  return {};
+}
+
+Status Loader::check_spans() const {
+  if (run_.about.kind != RunKind::measured) return {};
+  for (std::size_t i = 0; i < run_.steps.size(); ++i) {
+    const OpSpan ops = ops_of(run_, StepRow(i));
+    if (ops.first == ops.last) continue;
+    if (const Status sane = check_span(database_.path(), run_.steps[i].end - run_.steps[i].begin);
+        !sane)
+      return sane;
+  }
   return {};
 }
 
@@ -187,6 +200,7 @@ Result<Run> Loader::load() {
   if (is_disordered_ && version_ < 4) return tl::unexpected(damaged("op", 0).error());
   if (const Status done = check_bounds(); !done) return tl::unexpected(done.error());
   if (is_recording_) run::sort_steps(run_);
+  if (const Status done = check_spans(); !done) return tl::unexpected(done.error());
   return std::move(run_);
 }
 

@@ -64,6 +64,7 @@ class Loader {
   Status kernel_launches();
   Status state();
   Status check_bounds() const;
+  Status check_spans() const;
   StringId string(CellReader& row) { return row.maybe_row<StringId>(run_.strings.size()); }
 
   Database& database_;

@@ -24,8 +24,8 @@ Status Loader::calls() {
                     HostCallRecord call;
                     call.thread = row.row<ThreadRow>(run_.threads.size());
                     call.name = string(row);
-                    call.start = row.integer();
-                    call.end = row.integer();
+                    call.start = row.time();
+                    call.end = row.time_from(call.start);
                     run_.calls.push_back(call);
                   });
 }

@@ -20,8 +20,8 @@ Status Loader::bindings() {
                     binding.bytes = row.integer();
                     binding.block_bytes = row.within(0, std::numeric_limits<Bytes>::max());
                     binding.address = static_cast<std::uint64_t>(row.integer());
-                    binding.allocated = row.integer();
-                    binding.freed = row.integer();
+                    binding.allocated = row.time();
+                    binding.freed = row.time();
                     binding.before_op = row.maybe_row<OpRow>(run_.ops.size());
                     binding.from_before = row.flag();
                     binding.still_bound = row.flag();
@@ -39,7 +39,7 @@ Status Loader::segments() {
                     segment.change = row.choice(SegmentChange::unmapped);
                     segment.large = row.flag();
                     segment.expandable = row.flag();
-                    segment.time = row.integer();
+                    segment.time = row.time();
                     segment.address = static_cast<std::uint64_t>(row.integer());
                     segment.bytes = row.integer();
                     run_.segments.push_back(segment);
@@ -52,7 +52,7 @@ Status Loader::memory() {
                     row.id(number);
                     MemoryRecord point;
                     point.step = row.row<StepRow>(run_.steps.size());
-                    point.time = row.integer();
+                    point.time = row.time();
                     point.requested = row.integer();
                     point.allocated = row.integer();
                     point.active = row.integer();
@@ -81,7 +81,7 @@ Status Loader::failures() {
                     failure.step = row.row<StepRow>(run_.steps.size());
                     failure.name = string(row);
                     failure.bytes = row.integer();
-                    failure.time = row.integer();
+                    failure.time = row.time();
                     failure.micro_batch = row.number<std::uint16_t>();
                     failure.scope = string(row);
                     failure.phase = row.choice(Phase::other);

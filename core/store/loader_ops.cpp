@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <limits>
 #include <new>
 #include <string>
 #include <system_error>
@@ -109,11 +108,11 @@ OpRecord Loader::op(CellReader& row, std::size_t number) {
   op.unit = string(row);
   op.communicator = row.maybe_row<CommunicatorRow>(run_.communicators.size());
   op.sequence = row.number<std::uint32_t>();
-  op.issued = row.integer();
-  op.start = row.integer();
-  op.transfer = row.integer();
-  op.end = row.within(op.start, std::numeric_limits<Ns>::max());
-  op.alone = row.integer();
+  op.issued = row.time();
+  op.start = row.time();
+  op.transfer = row.time();
+  op.end = row.time_from(op.start);
+  op.alone = row.time();
   op.reason = row.choice(BoundReason::dependency);
   op.bound_by = row.maybe_row<OpRow>(kMostRows);
   op.bound_by_previous_step = row.flag();

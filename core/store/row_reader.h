@@ -8,6 +8,7 @@
 
 #include "core/base/ids.h"
 #include "core/base/result.h"
+#include "core/base/units.h"
 #include "core/store/sqlite.h"
 
 namespace foregather::store {
@@ -23,6 +24,9 @@ class BasicRowReader {
   std::int64_t within(std::int64_t least, std::int64_t most) {
     return within(integer(), least, most);
   }
+  Ns time() { return within(-kLatestTime, kLatestTime); }
+  /// Of what began at `begin`.
+  Ns time_from(Ns begin) { return within(begin, kLatestTime); }
   bool flag() { return within(integer(), 0, 1) == 1; }
   std::string text() { return std::string(columns_.text(column_++)); }
 

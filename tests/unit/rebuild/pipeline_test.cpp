@@ -113,6 +113,16 @@ TEST_CASE("a pipeline's timeline without a number is its median step") {
   CHECK(missing.error().text() == "t.json: has no step 3, expected one of 1, 2");
 }
 
+TEST_CASE("a step of years in a pipeline's timeline is a damaged time") {
+  TimelineWriter w = two_steps();
+  w.recording().activities.end.back() += 365 * 24 * 3600 * kSecond;
+  const run::Recording* const one = &w.recording();
+  const auto refused = rebuild::rebuild({&one, 1}, {2});
+  REQUIRE(!refused);
+  CHECK(refused.error().text().find("expected at most 30 days") != std::string::npos);
+  CHECK(rebuild::rebuild({&one, 1}, {1}));
+}
+
 TEST_CASE("an ideal step has the means and medians of all steps, and no delays") {
   TimelineWriter w = two_steps();
   const auto pass = sim::parse_pass("ideal");

@@ -2,6 +2,7 @@
 
 #include "recordings.h"
 #include "core/ir/validate.h"
+#include "core/rebuild/measured_run.h"
 #include "core/rebuild/rebuild.h"
 #include "sim/cost/hardware.h"
 #include "sim/cost/price.h"
@@ -161,6 +162,9 @@ TEST_CASE("a recording of years is an event whose time is damaged") {
   const auto refused = rebuild::rebuild({&one, 1}, {});
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().text().find("expected at most 30 days") != std::string::npos);
+  const auto not_written = rebuild::measured_run({&one, 1}, {});
+  REQUIRE_FALSE(not_written.has_value());
+  CHECK(not_written.error().text() == refused.error().text());
 }
 
 TEST_CASE("a synchronisation of the host moves with the work that it waited for") {

@@ -15,6 +15,7 @@
 #include "core/store/sqlite.h"
 #include "profiler/raw_file.h"
 #include "tasks/any_run.h"
+#include "tasks/calibrate.h"
 #include "tasks/import_run.h"
 #include "tasks/recorded_source.h"
 #include "tests/support/places.h"
@@ -172,6 +173,34 @@ TEST_CASE("import: what was warned of and dropped goes with the run") {
           location + ": 1 damaged event was dropped, and is in nothing here: neg_dur 1");
     CHECK(loaded->run.about.dropped == run::EventCounts{{"neg_dur", 1}});
   }
+}
+
+TEST_CASE("recordings with a damaged time are refused in the same words by all who read them") {
+  const test::Scratch folder;
+  const std::string years = folder.write(
+      "years.json", R"([{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":5,"dur":9},
+{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":31536000000000,"dur":9}])");
+  const auto files = tasks::import_files({years});
+  REQUIRE(files);
+  const auto listed = tasks::check_spans(*files);
+  REQUIRE_FALSE(listed);
+  const std::string fault = listed.error().text();
+  CHECK(fault.starts_with(years + ": has "));
+  CHECK(fault.find("expected at most 30 days: the time of an event is damaged") != fault.npos);
+  CHECK(listed.error().fault == Fault::input);
+  const auto imported = tasks::import_run(*files, std::nullopt, folder.path("run.db"));
+  REQUIRE_FALSE(imported);
+  CHECK(imported.error().text() == fault);
+  const auto loaded = tasks::load_any_run(years);
+  REQUIRE_FALSE(loaded);
+  CHECK(loaded.error().text() == fault);
+  const auto replayed = tasks::load_recorded({years}, std::nullopt);
+  REQUIRE_FALSE(replayed);
+  CHECK(replayed.error().text() == fault);
+  const auto fitted =
+      tasks::calibrate_hardware({{years}, "h100_sxm", {}, folder.path("fitted.toml")});
+  REQUIRE_FALSE(fitted);
+  CHECK(fitted.error().text() == fault);
 }
 
 TEST_CASE("import: busy times of several devices are said to be added up") {

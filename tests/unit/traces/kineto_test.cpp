@@ -76,6 +76,18 @@ TEST_CASE("kineto: bad times cost their event and are counted by reason") {
             {"neg_dur", 1}, {"nonnumeric_ts", 3}, {"nonnumeric_dur", 1}, {"time_out_of_range", 1}});
 }
 
+TEST_CASE("kineto: a base time beyond all times is said and left out") {
+  for (const char* base : {"-5", "9223372036854775807", "18446744073709551615"}) {
+    CAPTURE(base);
+    const KinetoTrace trace =
+        read_profile(fmt::format(R"({{"baseTimeNanoseconds": {}, "traceEvents": []}})", base));
+    CHECK(trace.recording.base == 0);
+    REQUIRE(trace.recording.warnings.size() == 1);
+    CHECK(trace.recording.warnings[0].starts_with(
+        fmt::format("t.json: baseTimeNanoseconds is {}, expected a time", base)));
+  }
+}
+
 TEST_CASE("kineto: events that are no list are said") {
   for (const char* other : {"null", "{}", R"("x")"}) {
     const KinetoTrace trace = read_profile(fmt::format(R"({{"traceEvents": {}}})", other));
