@@ -152,7 +152,7 @@ Result<ImportedFile> import_kineto(const ImportSource& source) {
   imported->file_bytes = source.file_bytes;
   const auto bang = source.member.name.find('!');
   if (bang != std::string::npos) imported->archive = source.member.name.substr(0, bang);
-  take_accounts(file, trace->recording);
+  take_accounts(file, trace->recording, imported->figures.duplicates);
   const auto recording = std::make_shared<const run::Recording>(std::move(trace->recording));
   file.recording = recording;
   imported->collectives = rebuild::host_collectives(*recording);

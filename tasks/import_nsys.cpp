@@ -146,7 +146,7 @@ Result<ImportedFile> import_nsys(const ImportSource& source) {
 
   ImportedFile file;
   describe(file, trace->recording, *imported);
-  take_accounts(file, trace->recording);
+  take_accounts(file, trace->recording, imported->figures.duplicates);
   const auto recording = std::make_shared<const run::Recording>(std::move(trace->recording));
   file.recording = recording;
   file.write_json = [imported, recording](JsonWriter& json) {

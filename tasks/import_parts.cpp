@@ -58,10 +58,15 @@ run::RecordedRows rows_of(std::size_t kept, const run::EventCounts& dropped) {
   return rows;
 }
 
-void take_accounts(ImportedFile& file, run::Recording& recording) {
+void take_accounts(ImportedFile& file, run::Recording& recording, std::int64_t duplicates) {
   file.read = std::move(recording.rows);
   file.dropped = std::move(recording.dropped);
   file.warnings = std::move(recording.warnings);
+  if (duplicates > 0)
+    file.warnings.push_back(fmt::format(
+        "{}: {} of {} activities {} recorded again (same name, lane, start and end), and counted "
+        "again: numbers of ops and sums of their times are too high by that",
+        recording.source, duplicates, recording.activities.size(), duplicates == 1 ? "is" : "are"));
 }
 
 }  // namespace foregather::tasks

@@ -24,8 +24,9 @@ void write_counts(JsonWriter& json, std::string_view key, const Counts& counts) 
   json.end_object();
 }
 
-/// Moves what the reader counted and warned of from the recording to the file.
-void take_accounts(ImportedFile& file, run::Recording& recording);
+/// Moves what the reader counted and warned of from the recording to the file, and warns of
+/// activities that are in it more than once, see compare::duplicate_activities().
+void take_accounts(ImportedFile& file, run::Recording& recording, std::int64_t duplicates);
 
 /// Of one device's allocator.
 struct MemoryUse {

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "core/base/text.h"
+#include "core/compare/recorded_busy.h"
 #include "core/compare/recorded_timeline.h"
 #include "tasks/import_parts.h"
 #include "tasks/importers.h"
@@ -59,7 +60,7 @@ Result<ImportedFile> import_timeline(const ImportSource& source) {
   auto trace = traces::read_timeline(source.text, source.member.name);
   if (!trace) return tl::unexpected(trace.error());
   ImportedFile file;
-  take_accounts(file, trace->recording);
+  take_accounts(file, trace->recording, compare::duplicate_activities(trace->recording));
   const auto recording = std::make_shared<const run::Recording>(std::move(trace->recording));
   file.recording = recording;
   auto imported = std::make_shared<ImportedTimeline>();

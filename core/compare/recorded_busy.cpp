@@ -43,19 +43,6 @@ void add(RecordedBusy& sum, const RecordedBusy& part) {
   }
 }
 
-std::int64_t count_duplicates(const run::ActivityColumns& rows) {
-  std::vector<std::uint32_t> order(rows.size());
-  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto key = [&](std::uint32_t i) {
-    return std::tuple(rows.start[i], rows.end[i], rows.lane[i], rows.name[i]);
-  };
-  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return key(a) < key(b); });
-  std::int64_t duplicates = 0;
-  for (std::size_t i = 1; i < order.size(); ++i)
-    duplicates += key(order[i]) == key(order[i - 1]) ? 1 : 0;
-  return duplicates;
-}
-
 class Measuring {
  public:
   explicit Measuring(const run::Recording& recording) : recording_(recording) {}
@@ -76,7 +63,7 @@ class Measuring {
     }
     std::stable_sort(figures_.streams.begin(), figures_.streams.end(),
                      [](const auto& a, const auto& b) { return a.activities > b.activities; });
-    figures_.duplicates = count_duplicates(rows);
+    figures_.duplicates = duplicate_activities(recording_);
     return std::move(figures_);
   }
 
@@ -158,6 +145,20 @@ class Measuring {
 };
 
 }  // namespace
+
+std::int64_t duplicate_activities(const run::Recording& recording) {
+  const run::ActivityColumns& rows = recording.activities;
+  std::vector<std::uint32_t> order(rows.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto key = [&](std::uint32_t i) {
+    return std::tuple(rows.start[i], rows.end[i], rows.lane[i], rows.name[i]);
+  };
+  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return key(a) < key(b); });
+  std::int64_t duplicates = 0;
+  for (std::size_t i = 1; i < order.size(); ++i)
+    duplicates += key(order[i]) == key(order[i - 1]) ? 1 : 0;
+  return duplicates;
+}
 
 RecordedFigures recorded_figures(const run::Recording& recording) {
   return Measuring(recording).run();

@@ -42,13 +42,16 @@ struct RecordedDevice {
   RecordedBusy busy;
 };
 
+/// Activities like one before: lane, name, start and end. n log n.
+std::int64_t duplicate_activities(const run::Recording& recording);
+
 struct RecordedFigures {
   RecordedBusy all;
   std::vector<RecordedDevice> devices;  ///< in order of appearance
   std::vector<RecordedStream> streams;  ///< most activities first
   Ns first_start = 0, last_end = 0;     ///< of the activities
   Ns first_kernel = 0, last_kernel = 0;
-  std::int64_t duplicates = 0;  ///< activities like one before: lane, name, start and end
+  std::int64_t duplicates = 0;  ///< see duplicate_activities()
 };
 
 /// n log n in the activities. Sums saturate.

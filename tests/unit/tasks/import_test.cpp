@@ -203,6 +203,33 @@ TEST_CASE("recordings with a damaged time are refused in the same words by all w
   CHECK(fitted.error().text() == fault);
 }
 
+TEST_CASE("device work that is recorded twice is warned of by all who add it up") {
+  const test::Scratch folder;
+  const std::string kernel =
+      R"({"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":5,"dur":9})";
+  const std::string twice = folder.write("twice.json", fmt::format("[{0},{0}]", kernel));
+  const std::string database = folder.path("run.db");
+  const std::string warning =
+      twice +
+      ": 1 of 2 activities is recorded again (same name, lane, start and end), and counted "
+      "again: numbers of ops and sums of their times are too high by that";
+  const auto files = tasks::import_files({twice});
+  REQUIRE(files);
+  CHECK(files->front().warnings == std::vector{warning});
+  const auto json = nlohmann::json::parse(tasks::to_json(*files));
+  CHECK(json["warnings"] == nlohmann::json::array({warning}));
+  CHECK(json["duplicate_gpu_events"] == 1);
+  REQUIRE(tasks::import_run(*files, std::nullopt, database));
+  for (const std::string& location : {twice, database}) {
+    const auto loaded = tasks::load_any_run(location);
+    REQUIRE(loaded);
+    CHECK(loaded->warnings == std::vector{warning});
+    const auto read = tasks::read_recorded({location}, std::nullopt);
+    REQUIRE(read);
+    CHECK(read->warnings == std::vector{warning});
+  }
+}
+
 TEST_CASE("import: busy times of several devices are said to be added up") {
   const test::Scratch folder;
   std::string events;
