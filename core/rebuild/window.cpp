@@ -20,6 +20,20 @@ std::optional<std::int64_t> step_number(std::string_view name) {
   return number;
 }
 
+// No call that begins in the window takes longer than a recording may.
+Status check_calls(const run::Recording& recording, const Window& window) {
+  const run::CallColumns& rows = recording.calls;
+  const auto length = [&](std::size_t i) { return rows.end[i] - rows.start[i]; };
+  std::optional<std::size_t> longest;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows.start[i] >= window.host_begin && rows.start[i] < window.host_end &&
+        (!longest || length(i) > length(*longest)))
+      longest = i;
+  if (!longest) return {};
+  return run::check_span(recording.source, length(*longest),
+                         fmt::format("in a {}", recording.text(rows.name[*longest])));
+}
+
 }  // namespace
 
 std::map<std::int64_t, HostStep> host_steps(const run::Recording& recording) {
@@ -74,6 +88,8 @@ Result<Window> window_of(const run::Recording& recording, std::optional<std::int
     return std::pair(rows.start[a.row()], rows.end[a.row()]) <
            std::pair(rows.start[b.row()], rows.end[b.row()]);
   });
+  if (const Status sane = check_calls(recording, window); !sane)
+    return tl::unexpected(sane.error());
   if (window.activities.empty()) return window;
   window.begin = window.end = rows.start[window.activities.front().row()];
   for (const run::ActivityRow row : window.activities)

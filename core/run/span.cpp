@@ -4,13 +4,13 @@
 
 namespace foregather::run {
 
-Status check_span(const std::string& source, Ns span) {
+Status check_span(const std::string& source, Ns span, std::string_view where) {
   constexpr Ns kLongest = Ns{30} * 24 * 3600 * kSecond;
   if (span <= kLongest) return {};
   return fail_at(source,
-                 "has {} between its first and its last device work, expected at most 30 days: the "
-                 "time of an event is damaged, or a step must be chosen",
-                 format_time(span));
+                 "has {} {}, expected at most 30 days: the time of an event is damaged, or a step "
+                 "must be chosen",
+                 format_time(span), where);
 }
 
 }  // namespace foregather::run

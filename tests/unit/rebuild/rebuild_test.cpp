@@ -167,6 +167,20 @@ TEST_CASE("a recording of years is an event whose time is damaged") {
   CHECK(not_written.error().text() == refused.error().text());
 }
 
+TEST_CASE("a call of years is one whose time is damaged") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  constexpr Ns kYear = 31'536'000'000'000;  // in microseconds
+  w.call(host, "cudaMemsetAsync", 0, kYear, 0);
+  w.call(host, "cudaLaunchKernel", 10, 15, 1);
+  w.kernel(stream, "gemm", 20, 105, 1);
+  const run::Recording* const one = &w.recording;
+  const auto refused = rebuild::rebuild({&one, 1}, {});
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().text().find("in a cudaMemsetAsync, expected at most 30 days") !=
+        std::string::npos);
+}
+
 TEST_CASE("a synchronisation of the host moves with the work that it waited for") {
   RecordingWriter w;
   const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
