@@ -167,7 +167,10 @@ Result<RecordedFiles> read_recorded(const std::vector<std::string>& paths,
     const auto imported = import_files(files);
     if (!imported) return tl::unexpected(imported.error());
     for (const ImportedFile& file : *imported) {
-      if (!file.recording) return fail_at(file.path, "is no recorded run");
+      if (!file.recording)
+        return fail_at(file.path,
+                       "is a program, no recorded run: expected torch.profiler traces, Nsight "
+                       "Systems exports (SQLite), timelines or a RUN.db");
       read.recordings.push_back(file.recording);
       read.is_predicted |= file.recording->is_predicted;
       read.warnings.insert(read.warnings.end(), file.warnings.begin(), file.warnings.end());

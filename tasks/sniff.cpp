@@ -9,6 +9,7 @@
 #include "tasks/thunder_source.h"
 #include "traces/execution_trace.h"
 #include "traces/pickle.h"
+#include "traces/text_source.h"
 
 namespace foregather::tasks {
 namespace {
@@ -45,6 +46,13 @@ bool is_model_config(std::string_view head) {
           head.find("\"architectures\"") != std::string_view::npos);
 }
 
+// As it lies, packed, or in an archive.
+bool is_execution_trace(std::string_view head, const std::string& path) {
+  if (is_text(head)) return traces::is_execution_trace(head);
+  const auto unpacked = traces::format_head(path, traces::is_execution_trace);
+  return unpacked && traces::is_execution_trace(*unpacked);
+}
+
 }  // namespace
 
 Result<SourceKind> sniff(std::string_view content, const std::string& path) {
@@ -62,7 +70,7 @@ Result<SourceKind> sniff(std::string_view content, const std::string& path) {
     return fail_at(path,
                    "is a model's config.json, expected a workload (.toml) that names it: "
                    "[model] config = \"config.json\"");
-  if (traces::is_execution_trace(head))
+  if (is_execution_trace(head, path))
     return fail_at(path,
                    "is an execution trace, which says no times: 'foregather import' reads it, {}",
                    kReadable);

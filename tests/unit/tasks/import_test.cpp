@@ -18,6 +18,7 @@
 #include "tasks/calibrate.h"
 #include "tasks/import_run.h"
 #include "tasks/recorded_source.h"
+#include "tasks/sniff.h"
 #include "tests/support/places.h"
 #include "tests/support/scratch.h"
 
@@ -114,6 +115,18 @@ TEST_CASE("import: members of an archive, those in no known format are named") {
   // simulate and compare take such an archive as well.
   CHECK(tasks::is_recorded(path).value());
   CHECK_FALSE(tasks::is_recorded(path + "!README").value());
+}
+
+TEST_CASE("a packed execution trace is known for one by commands that cannot read it") {
+  const test::Scratch folder;
+  const std::string path = folder.path("et.json.gz");
+  write_gzip(path, R"({"schema": "1.1.0-chakra.0.0.4", "pid": 1, "nodes": []})");
+  const auto kind = tasks::sniff(content(path), path);
+  REQUIRE_FALSE(kind);
+  CHECK(kind.error().text().starts_with(path + ": is an execution trace"));
+  const auto read = tasks::read_recorded({path}, std::nullopt);
+  REQUIRE_FALSE(read);
+  CHECK(read.error().text().starts_with(path + ": is a program, no recorded run: expected "));
 }
 
 TEST_CASE("import: a packed SQLite database must be unpacked first") {
