@@ -1,5 +1,6 @@
 #include "core/store/loader.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/ir/references.h"
@@ -161,9 +162,12 @@ Status Loader::check_spans() const {
   for (std::size_t i = 0; i < run_.steps.size(); ++i) {
     const OpSpan ops = ops_of(run_, StepRow(i));
     if (ops.first == ops.last) continue;
-    if (const Status sane = check_span(database_.path(), run_.steps[i].end - run_.steps[i].begin);
-        !sane)
-      return sane;
+    Ns begin = run_.steps[i].begin, end = run_.steps[i].end;
+    for (std::size_t op = ops.first; op < ops.last; ++op) {
+      begin = std::min({begin, run_.ops.start[op], run_.ops.transfer[op]});
+      end = std::max({end, run_.ops.end[op], run_.ops.transfer[op]});
+    }
+    if (const Status sane = check_span(database_.path(), end - begin); !sane) return sane;
   }
   return {};
 }

@@ -233,6 +233,8 @@ TEST_CASE("damaged content is refused, never followed") {
       "UPDATE call SET end_ns = start_ns - 1",
       "UPDATE memory SET time_ns = 9223372036854775807",
       "UPDATE run SET kind = 1; UPDATE step SET end_ns = begin_ns + 2592000000000001",
+      "UPDATE run SET kind = 1; UPDATE op SET end_ns = start_ns + 2592000000000001 WHERE id = 0",
+      "UPDATE run SET kind = 1; UPDATE op SET transfer_ns = -2592000000000001 WHERE id = 0",
       "UPDATE binding SET block_bytes = -512",
       "DELETE FROM op WHERE id = 2",
       "DELETE FROM class_ranks",
