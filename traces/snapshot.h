@@ -33,7 +33,7 @@ struct SnapshotEvent {
   std::int64_t address = 0;  ///< of an oom: bytes that the device had free
   Bytes size = 0;            ///< as requested; of segment_*: of the segment or the mapped range
   std::uint64_t stream = 0;  ///< the handle's value
-  std::int64_t time_us = 0;  ///< since 1970; 0 in old files
+  std::int64_t time_us = 0;  ///< since 1970, within ±kLatestTime; 0 in old files
   StackId stack;             ///< absent: not recorded
   SnapshotAction action = SnapshotAction::other;
 };

@@ -1,5 +1,6 @@
 #include "traces/snapshot_shapes.h"
 
+#include <algorithm>
 #include <limits>
 #include <string_view>
 
@@ -128,6 +129,8 @@ SnapshotShapes::Record SnapshotShapes::read_event() {
   if (row.action != SnapshotAction::other && !(has_address && has_size && has_stream))
     return std::nullopt;
   if (integer(SnapshotKey::time_us, row.time_us)) snapshot_.has_times = true;
+  constexpr std::int64_t kLatest = kLatestTime / kMicrosecond;
+  row.time_us = std::clamp(row.time_us, -kLatest, kLatest);
   row.stack = stack_of(at(SnapshotKey::frames));
   events.push_back(row);
   return PickleValue::of_record(event, static_cast<std::uint32_t>(events.size() - 1));

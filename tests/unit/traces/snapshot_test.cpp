@@ -1,5 +1,6 @@
 // Snapshots of all writer generations, and what is no snapshot.
 #include <functional>
+#include <limits>
 #include <string>
 #include <catch2/catch.hpp>
 
@@ -82,6 +83,25 @@ void segment(PickleWriter& writer, bool is_old, std::int64_t device = 1) {
 }
 
 }  // namespace
+
+TEST_CASE("times of a snapshot's events stay within those that recordings may have") {
+  const auto snapshot = read_memory(snapshot_of({}, [](PickleWriter& writer) {
+    for (const std::int64_t time : {std::int64_t{5}, std::numeric_limits<std::int64_t>::max(),
+                                    std::numeric_limits<std::int64_t>::min()})
+      writer.begin_dict()
+          .field("action", "alloc")
+          .field("addr", std::int64_t{1} << 40)
+          .field("size", 700)
+          .field("stream", 0)
+          .field("time_us", time)
+          .end_dict();
+  }));
+  REQUIRE(snapshot);
+  REQUIRE(snapshot->traces.at(0).size() == 3);
+  CHECK(snapshot->traces[0][0].time_us == 5);
+  CHECK(snapshot->traces[0][1].time_us == kLatestTime / kMicrosecond);
+  CHECK(snapshot->traces[0][2].time_us == -kLatestTime / kMicrosecond);
+}
 
 TEST_CASE("events become rows, equal stacks one stack") {
   const auto snapshot = read_memory(snapshot_of({}, [](PickleWriter& writer) {
