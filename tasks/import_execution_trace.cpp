@@ -95,6 +95,12 @@ Result<ImportedFile> import_execution_trace(const ImportSource& source) {
   file.dropped = trace->dropped;
   file.read = rows_of(trace->nodes.size(), trace->dropped);
   file.warnings = trace->warnings;
+  if (figures.duplicates > 0)
+    file.warnings.push_back(fmt::format(
+        "{}: {} of {} nodes {} the id of another one, and {} "
+        "counted again",
+        source.member.name, figures.duplicates, trace->nodes.size(),
+        figures.duplicates == 1 ? "has" : "have", figures.duplicates == 1 ? "is" : "are"));
   file.write_json = [trace, figures, bytes = source.file_bytes](JsonWriter& json) {
     write(json, *trace, figures, bytes);
   };

@@ -70,7 +70,11 @@ class NodeReader {
                                 ": what lies beside the nodes is no JSON, and is left out");
     else
       for (const auto& [key, value] : object.items())
-        if (value.is_primitive())
+        if (key == "nodes")
+          trace_.warnings.push_back(
+              fmt::format("{}: 'nodes' is {} {}, expected a list: it has none", trace_.source,
+                          value.is_object() ? "an" : "a", value.type_name()));
+        else if (value.is_primitive())
           trace_.header.emplace_back(key,
                                      value.dump(-1, ' ', false, Json::error_handler_t::replace));
     return std::move(trace_);

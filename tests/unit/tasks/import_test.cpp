@@ -117,6 +117,16 @@ TEST_CASE("import: members of an archive, those in no known format are named") {
   CHECK_FALSE(tasks::is_recorded(path + "!README").value());
 }
 
+TEST_CASE("nodes of an execution trace that share an id are warned of") {
+  const test::Scratch folder;
+  const std::string path = folder.write("et.json", R"({"schema": "1.0.1", "nodes": [
+{"id": 1, "name": "a"}, {"id": 1, "name": "a"}, {"id": 2, "name": "b"}]})");
+  const auto files = tasks::import_files({path});
+  REQUIRE(files);
+  CHECK(files->front().warnings ==
+        std::vector{path + ": 1 of 3 nodes has the id of another one, and is counted again"});
+}
+
 TEST_CASE("a packed execution trace is known for one by commands that cannot read it") {
   const test::Scratch folder;
   const std::string path = folder.path("et.json.gz");

@@ -70,6 +70,19 @@ TEST_CASE("damaged nodes are counted and cost only themselves") {
   CHECK(trace.dropped.front().second == 2);
 }
 
+TEST_CASE("nodes that are no list are said, and are no fields of the trace") {
+  for (const char* nodes : {"null", "{}", "5"}) {
+    CAPTURE(nodes);
+    const ExecutionTrace trace =
+        read_execution(fmt::format(R"({{"schema": "1.0.1", "nodes": {}}})", nodes));
+    CHECK(trace.elements == 0);
+    REQUIRE(trace.warnings.size() == 1);
+    CHECK(trace.warnings[0].find("'nodes' is a") != std::string::npos);
+    REQUIRE(trace.header.size() == 1);
+    CHECK(trace.header[0].first == "schema");
+  }
+}
+
 TEST_CASE("numbers are read whatever type they have, threads whole") {
   const ExecutionTrace trace = read_execution(R"json({"schema": "1.0.1", "nodes": [
     {"id": "5", "name": "a", "parent": 2.0, "tid": 1, "seq_id": "-1"},
