@@ -58,6 +58,22 @@ TEST_CASE("a step that launched nothing is an error, not all of the recording") 
   CHECK(none.error().message.starts_with("has no device work in step 5"));
 }
 
+TEST_CASE("a host-only recording of years is a range whose time is damaged") {
+  constexpr Ns kYear = 31'536'000'000'000;  // in microseconds
+  for (const bool is_damaged : {false, true}) {
+    RecordingWriter w;
+    w.recording.host = "node0";
+    const auto host = w.lane("1", "1");
+    w.range(host, "forward", 0, 10);
+    w.range(host, "backward", 10, is_damaged ? kYear : 30);
+    const run::Recording* const one = &w.recording;
+    const auto measured = rebuild::measured_run({&one, 1}, {});
+    REQUIRE(measured.has_value() == !is_damaged);
+    if (is_damaged)
+      CHECK(measured.error().text().find("expected at most 30 days") != std::string::npos);
+  }
+}
+
 TEST_CASE("a step's memory is what its host did, which runs ahead") {
   RecordingWriter w;
   const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
