@@ -67,7 +67,9 @@ std::string step_line(const Summary& summary) {
                         change(summary.slow().times->busy.exposed - before->exposed,
                                "newly exposed", "no longer exposed"));
   }
-  if (const auto& range = summary.interval.step_time)
+  // Of recorded times, which stay as they are, there is no range.
+  if (const auto& range = summary.interval.step_time;
+      range && format_time(range->first) != format_time(range->second))
     text += fmt::format("  between {} and {}{}\n", format_time(range->first),
                         format_time(range->second),
                         summary.interval.is_validated
