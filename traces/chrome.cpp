@@ -139,11 +139,17 @@ class PartWriter {
     return name.size() > 2 && name.starts_with("cu") && name[2] >= 'A' && name[2] <= 'Z';
   }
 
+  // A recording without device work is host-only: what it calls calls are ranges.
+  std::string_view category_of(std::string_view call) const {
+    if (is_driver(call)) return "cuda_driver";
+    return run_.ops.size() > 0 || call.starts_with("cuda") ? "cuda_runtime" : "user_annotation";
+  }
+
   void call(run::HostCallRow row) {
     const run::HostCallRecord& call = run_.calls[row.row()];
     set_correlation(std::uint64_t{row.row()} + 1);
-    slice(tracks_.call(row), is_driver(run_.text_of(call.name)) ? "cuda_driver" : "cuda_runtime",
-          names_.text(call.name), call.start, call.end, text_of(arguments_));
+    slice(tracks_.call(row), category_of(run_.text_of(call.name)), names_.text(call.name),
+          call.start, call.end, text_of(arguments_));
   }
 
   void set_correlation(std::uint64_t number) {

@@ -307,7 +307,8 @@ class KinetoBuilder {
   void memory(const KinetoEvent& event) {
     ++facts_.memory_events;
     const DecimalTime time = parse_microseconds(event.has_start ? event.start : "");
-    if (time.bad) return drop("nonnumeric_ts");
+    if (time.bad)
+      return drop(*time.bad == BadTime::out_of_range ? "time_out_of_range" : "nonnumeric_ts");
     run::MemoryColumns& rows = recording_.memory;
     const std::string device =
         fmt::format("{}:{}", event.device_type.value_or(0), event.device_index.value_or(0));

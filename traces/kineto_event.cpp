@@ -228,6 +228,7 @@ EventSpan span_of(const KinetoEvent& event) {
     return {0, 0, start.bad ? "nonnumeric_ts" : "nonnumeric_dur"};
   }
   if (length.time < 0) return {0, 0, "neg_dur"};
+  if (length.time > kLatestTime - start.time) return {0, 0, "time_out_of_range"};
   return {start.time, start.time + length.time, {}};
 }
 

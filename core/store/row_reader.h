@@ -24,9 +24,10 @@ class BasicRowReader {
   std::int64_t within(std::int64_t least, std::int64_t most) {
     return within(integer(), least, most);
   }
-  Ns time() { return within(-kLatestTime, kLatestTime); }
+  /// A difference of two times that recordings may have.
+  Ns time() { return within(-kFarthest, kFarthest); }
   /// Of what began at `begin`.
-  Ns time_from(Ns begin) { return within(begin, kLatestTime); }
+  Ns time_from(Ns begin) { return within(begin, kFarthest); }
   bool flag() { return within(integer(), 0, 1) == 1; }
   std::string text() { return std::string(columns_.text(column_++)); }
 
@@ -64,6 +65,7 @@ class BasicRowReader {
   bool ok() const { return ok_; }
 
  private:
+  static constexpr Ns kFarthest = 2 * kLatestTime - 1;  // two of them have a difference
   template <class Row>
   Row row_at(std::int64_t id, std::size_t rows) {
     ok_ = ok_ && id >= 0 && id < static_cast<std::int64_t>(rows);

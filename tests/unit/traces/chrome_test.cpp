@@ -218,6 +218,7 @@ TEST_CASE("Chrome trace: a step without device work has no launches of its own b
   CHECK(view.faults.empty());
   REQUIRE(view.named("ProfilerStep#0").size() == 1);
   CHECK(view.named("ProfilerStep#0").front()->end == 40);
+  CHECK(view.named("ProfilerStep#0").front()->category == "user_annotation");
   CHECK(view.named("step 0 (steady)").size() == 1);
   CHECK(view.threads.at({1, 1}) == "steps");
   CHECK(view.threads.at({1, 2}) == "thread 1234");

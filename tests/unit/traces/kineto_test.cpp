@@ -69,11 +69,12 @@ TEST_CASE("kineto: bad times cost their event and are counted by reason") {
       "[" + event("kernel", R"("ts": 1, "dur": -1)") + "," + event("kernel", R"("ts": "soon")") +
       "," + event("kernel", R"("dur": 1)") + "," + event("kernel", R"("ts": null)") + "," +
       event("kernel", R"("ts": 1, "dur": "long")") + "," + event("kernel", R"("ts": 1e30)") + "," +
+      event("kernel", R"("ts": 2305843009213000, "dur": 2305843009213000)") + "," +
       event("kernel", R"("ts": 1, "dur": 1)") + "]");
   CHECK(trace.recording.activities.size() == 1);
   CHECK(trace.recording.dropped ==
         run::EventCounts{
-            {"neg_dur", 1}, {"nonnumeric_ts", 3}, {"nonnumeric_dur", 1}, {"time_out_of_range", 1}});
+            {"neg_dur", 1}, {"nonnumeric_ts", 3}, {"nonnumeric_dur", 1}, {"time_out_of_range", 2}});
 }
 
 TEST_CASE("kineto: a base time beyond all times is said and left out") {
@@ -244,6 +245,7 @@ TEST_CASE("kineto: memory events") {
       R"([{"ph":"i","cat":"cpu_instant_event","name":"[memory]","pid":1,"tid":1,"ts":3,
 "args":{"Device Type":1,"Device Id":2,"Addr":140736,"Bytes":-512,"Total Allocated":1024,"Total Reserved":4096}},
 {"ph":"i","cat":"cpu_instant_event","name":"[memory]","pid":1,"tid":1,"ts":"never","args":{}},
+{"ph":"i","cat":"cpu_instant_event","name":"[memory]","pid":1,"tid":1,"ts":1e30,"args":{}},
 {"ph":"i","cat":"cpu_instant_event","name":"other","pid":1,"tid":1,"ts":3}])");
   const run::MemoryColumns& rows = trace.recording.memory;
   REQUIRE(rows.size() == 1);
@@ -251,7 +253,9 @@ TEST_CASE("kineto: memory events") {
   CHECK(rows.bytes[0] == -512);
   CHECK(rows.address[0] == 140736);
   CHECK(rows.total_allocated[0] == 1024);
-  CHECK(trace.facts.memory_events == 2);
+  CHECK(trace.facts.memory_events == 3);
+  CHECK(trace.recording.dropped ==
+        run::EventCounts{{"nonnumeric_ts", 1}, {"time_out_of_range", 1}});
   CHECK(trace.recording.rows.unused == run::EventCounts{{"phase i", 1}});
 }
 
