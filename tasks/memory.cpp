@@ -113,6 +113,10 @@ Result<MemoryReport> examine_snapshot(const MemoryRequest& request) {
         fmt::format("{}: {} event{} of an unknown action: replays go on without what they did",
                     request.snapshot, snapshot->unknown_actions,
                     snapshot->unknown_actions == 1 ? " is" : "s are"));
+  if (snapshot->damaged_times > 0)
+    report.warnings.push_back(fmt::format(
+        "{}: {} event{} of a time beyond 73 years: taken for one of then", request.snapshot,
+        snapshot->damaged_times, snapshot->damaged_times == 1 ? " is" : "s are"));
   report.config = recorded_config(*snapshot, report.warnings);
   const auto questions = questions_of(request, report.config, report.warnings);
   if (!questions) return tl::unexpected(questions.error());

@@ -62,8 +62,14 @@ Status read_machine(const ForeignDatabase& database, run::Recording& recording) 
   });
   if (!devices) return devices;
   return each_row(database, "TARGET_INFO_SESSION_START_TIME", kEpoch, [&](const ForeignRows& row) {
-    if (row.is_integer(0) && row.integer(0) > 0 && row.integer(0) <= kLatestTime)
+    if (!row.is_integer(0) || row.integer(0) <= 0) return;
+    if (row.integer(0) <= kLatestTime)
       recording.base = row.integer(0);
+    else
+      recording.warnings.push_back(
+          fmt::format("{}: utcEpochNs is {}, expected a time: clocks of several files are put "
+                      "together without it",
+                      recording.source, row.integer(0)));
   });
 }
 

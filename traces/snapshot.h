@@ -79,6 +79,7 @@ struct Snapshot {
   std::vector<SnapshotSegment> segments;           ///< by address
   std::vector<std::vector<SnapshotEvent>> traces;  ///< by device; empty: not in use
   std::int64_t unknown_actions = 0;                ///< events whose action is not known
+  std::int64_t damaged_times = 0;                  ///< events whose time lay beyond kLatestTime
   std::optional<SnapshotSettings> settings;        ///< absent in old files
   bool has_times = false;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 namespace foregather::traces {
 namespace {
@@ -130,7 +131,8 @@ SnapshotShapes::Record SnapshotShapes::read_event() {
     return std::nullopt;
   if (integer(SnapshotKey::time_us, row.time_us)) snapshot_.has_times = true;
   constexpr std::int64_t kLatest = kLatestTime / kMicrosecond;
-  row.time_us = std::clamp(row.time_us, -kLatest, kLatest);
+  const std::int64_t told = std::exchange(row.time_us, std::clamp(row.time_us, -kLatest, kLatest));
+  if (row.time_us != told) ++snapshot_.damaged_times;
   row.stack = stack_of(at(SnapshotKey::frames));
   events.push_back(row);
   return PickleValue::of_record(event, static_cast<std::uint32_t>(events.size() - 1));

@@ -117,22 +117,8 @@ void DdpSchedule::reduce_ready_buckets() {
 // Reducer::all_reduce_local_used_map.
 void DdpSchedule::reduce_used_map() {
   if (world_.ranks <= 1) return;
-  Lowering& low = lowering_;
-  const Buffer& map = used_map_.buffer;
-  scratch_.assign({writes(map)});
-  low.launch({OpKind::host_to_device,
-              Role::other,
-              low.compute,
-              low.copy_cost(OpKind::host_to_device, DType::i32, map.bytes, map.bytes),
-              {}},
-             low.root, scratch_);
-  low.wait_stream(communication_, low.compute);
-  scratch_.assign({updates(map)});
-  low.launch({OpKind::all_reduce, Role::other, communication_,
-              low.collective_cost(OpKind::all_reduce, DType::i32, map.bytes, world_.group),
-              world_.communicator},
-             low.root, scratch_);
-  low.builder.record(used_map_.was_reduced, communication_);
+  send_numbers(OpKind::all_reduce, used_map_.buffer);
+  lowering_.builder.record(used_map_.was_reduced, communication_);
 }
 
 void DdpSchedule::reduce(std::uint32_t bucket) {
@@ -209,27 +195,34 @@ void DdpSchedule::rebuild() {
 void DdpSchedule::broadcast(const Buffer& buffer) {
   if (world_.ranks <= 1) return;
   Lowering& low = lowering_;
-  const auto copy = [&](OpKind kind, const AccessedTensor& access) {
-    scratch_.assign({access});
-    low.launch({kind,
-                Role::other,
-                low.compute,
-                low.copy_cost(kind, DType::i32, buffer.bytes, buffer.bytes),
-                {}},
-               low.root, scratch_);
-  };
   low.alloc(buffer, low.compute);
-  copy(OpKind::host_to_device, writes(buffer));
-  low.wait_stream(communication_, low.compute);
-  scratch_.assign({updates(buffer)});
-  low.launch({OpKind::broadcast, Role::other, communication_,
-              low.collective_cost(OpKind::broadcast, DType::i32, buffer.bytes, world_.group),
-              world_.communicator},
-             low.root, scratch_);
+  send_numbers(OpKind::broadcast, buffer);
   low.wait_stream(low.compute, communication_);
-  copy(OpKind::device_to_host, reads(buffer));
+  copy_numbers(OpKind::device_to_host, reads(buffer));
   low.builder.host_wait_stream(low.compute);
   low.free(buffer);
+}
+
+void DdpSchedule::send_numbers(OpKind kind, const Buffer& buffer) {
+  Lowering& low = lowering_;
+  copy_numbers(OpKind::host_to_device, writes(buffer));
+  low.wait_stream(communication_, low.compute);
+  scratch_.assign({updates(buffer)});
+  low.launch(
+      {kind, Role::other, communication_,
+       low.collective_cost(kind, DType::i32, buffer.bytes, world_.group), world_.communicator},
+      low.root, scratch_);
+}
+
+void DdpSchedule::copy_numbers(OpKind kind, const AccessedTensor& access) {
+  Lowering& low = lowering_;
+  scratch_.assign({access});
+  low.launch({kind,
+              Role::other,
+              low.compute,
+              low.copy_cost(kind, DType::i32, access.bytes, access.bytes),
+              {}},
+             low.root, scratch_);
 }
 
 // zero_grad(set_to_none=True). Views let go of their buckets, which stay.

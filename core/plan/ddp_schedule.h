@@ -99,6 +99,9 @@ class DdpSchedule final : public StrategySchedule {
   void copy_back(std::uint32_t bucket);
   void rebuild();
   void broadcast(const Buffer& buffer);
+  /// Copies the host's numbers to the device, and sends them from there.
+  void send_numbers(OpKind kind, const Buffer& buffer);
+  void copy_numbers(OpKind kind, const AccessedTensor& access);
   AccessedTensor in_bucket(std::uint32_t row, Access mode) const;
   std::vector<AccessedTensor> whole_bucket(std::uint32_t bucket) const;
   const BucketPlan& plan() const { return is_rebuilt_ ? rebuilt_plan_ : first_plan_; }

@@ -329,6 +329,12 @@ def ddp_adapted(fg):
 
 
 @job
+def optimizer_that_loops(fg):
+    model = decoder()
+    return fg.workload(model, optimizer=torch.optim.AdamW(model.parameters(), foreach=False, fused=False), seq_len=SEQ)
+
+
+@job
 def zero_redundancy(fg):
     model = nn.parallel.DistributedDataParallel(decoder())
     optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1, momentum=0.5)

@@ -159,6 +159,9 @@ class Models(unittest.TestCase):
         self.assert_says("ddp_adapted", note.replace("float32", "float32, in which DDP reduces it"))
         self.assertNotIn("_dtype", self.texts["ddp_adapted"])
 
+    def test_an_optimizer_that_loops_over_parameters_is_one(self):
+        self.assert_says("optimizer_that_loops", 'optimizer = "adamw"', 'optimizer_impl = "for-loop"')
+
     def test_an_optimizer_that_shards_its_states_is_named(self):
         self.assert_says("zero_redundancy", 'optimizer = "sgd"', "momentum = 0.5", "# Note: ZeroRedundancyOptimizer shards states over the "
                          "ranks and broadcasts parameters after each step: here each rank has all states, and nothing is broadcast.")

@@ -101,6 +101,7 @@ TEST_CASE("times of a snapshot's events stay within those that recordings may ha
   CHECK(snapshot->traces[0][0].time_us == 5);
   CHECK(snapshot->traces[0][1].time_us == kLatestTime / kMicrosecond);
   CHECK(snapshot->traces[0][2].time_us == -kLatestTime / kMicrosecond);
+  CHECK(snapshot->damaged_times == 2);
 }
 
 TEST_CASE("events become rows, equal stacks one stack") {
