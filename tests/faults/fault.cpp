@@ -48,6 +48,20 @@ void sleep_for(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
+// Where a signal is passed on: until what it is passed to has said something. Where rows are
+// written as they come: until there is a file for them. A busy machine needs longer than it did
+// undisturbed.
+void wait_until_it_matters(const LongCommand& command, const Stage& stage) {
+  constexpr double kPause = 0.001, kPatience = 20;
+  const std::string output = stage.folder() + "/" + command.output;
+  for (double waited = 0; waited < kPatience * stage.seconds; waited += kPause) {
+    if (command.passes_signals ? !text_of(stage.said()).empty()
+                               : command.writes == LongCommand::Writes::whole || fs::exists(output))
+      return;
+    sleep_for(kPause);
+  }
+}
+
 void empty_place(const LongCommand& command, const Stage& stage) {
   std::error_code ignored;
   for (const std::string& folder : {stage.folder(), stage.scratch.path("tmp")}) {
@@ -58,6 +72,7 @@ void empty_place(const LongCommand& command, const Stage& stage) {
 }
 
 pid_t begin(const Texts& command, const Stage& stage) {
+  fs::remove(stage.said());
   return begin_process(command, stage.environment(), stage.said());
 }
 
@@ -103,9 +118,10 @@ Cell signal_meets(int signal, const LongCommand& command, const Stage& stage) {
     empty_place(command, stage);
     const Watch watch(stage.folder());
     const pid_t child = begin(command.command(stage.folder()), stage);
+    wait_until_it_matters(command, stage);
     if (command.writes_long)
       watch.wait(stage.seconds);
-    else
+    else if (!command.passes_signals)
       sleep_for(share * stage.seconds);
     ::kill(child, signal);
     const int code = end_of(child);

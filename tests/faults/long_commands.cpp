@@ -149,7 +149,7 @@ std::vector<LongCommand> long_commands(const Scratch& inputs) {
       fs::exists(program("../profiler/libforegather_inject.so"))) {
     all.push_back(
         {"record", {"record", "--host-only", "-o"}, "out.db", Writes::whole, is_complete_run});
-    all.back().behind = {"--", "/bin/sleep", "0.3"};
+    all.back().behind = {"--", "/bin/sh", "-c", "echo begun && exec sleep 1"};
     all.back().uses_clock = all.back().passes_signals = true;
     all.back().resume = {"new"};
   }
