@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "traces/pickle_opcodes.h"
+#include "traces/unpack.h"
 
 namespace foregather::traces {
 namespace {
@@ -66,7 +67,10 @@ class Machine {
   }
 
   bool begin() {
-    const std::string_view head = stream_.peek(2);
+    const std::string_view head = stream_.peek(4);
+    if (is_gzip(head) || is_zstd(head))
+      return refuse("is packed by {}, expected a pickle: unpack it first",
+                    is_gzip(head) ? "gzip" : "zstd");
     if (head.size() < 2 || static_cast<std::uint8_t>(head[0]) != 0x80)
       return refuse("begins with {}, expected a pickle of protocol 2 to 5", shown(head));
     const int protocol = static_cast<unsigned char>(head[1]);

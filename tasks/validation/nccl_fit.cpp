@@ -231,9 +231,11 @@ Result<NcclFit> fit_nccl(const std::string& directory) {
 std::string fit_text(const NcclFit& fit) {
   std::string text;
   for (const FittedFigure& figure : fit.figures)
-    text += fmt::format("{} = {:.2f}   {}; {} sources; {:.2f} to {:.2f} with one left out\n",
-                        figure.key, figure.value, figure.applies, figure.groups, figure.least,
-                        figure.most);
+    text += fmt::format("{} = {:.2f}   {}; ", figure.key, figure.value, figure.applies) +
+            (figure.groups == 0
+                 ? std::string("as it is: no table tells\n")
+                 : fmt::format("{} source{}; {:.2f} to {:.2f} with one left out\n", figure.groups,
+                               figure.groups == 1 ? "" : "s", figure.least, figure.most));
   const auto percent = [](std::optional<double> share) { return 100 * share.value_or(0); };
   text += fmt::format(
       "nccl-tests, median error: {:.1f} % below 1 MiB, {:.1f} % held out; from there on {:.1f} %, "

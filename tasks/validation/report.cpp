@@ -69,10 +69,10 @@ std::string collectives_text(const Validation& validation) {
   return fmt::format(
       "\n## Collectives\n\nMedian error of {} measurements of published nccl-tests tables: below "
       "64 KiB {}, to 1 MiB {}, to 64 MiB {}, larger {}; below 1 MiB {}, from there on {}.\n",
-      rows.size(), percent(nccl_median(rows, 0, 64 * KiB)),
-      percent(nccl_median(rows, 64 * KiB, 1 * MiB)), percent(nccl_median(rows, 1 * MiB, 64 * MiB)),
-      percent(nccl_median(rows, 64 * MiB, kAny)), percent(nccl_median(rows, 0, 1 * MiB)),
-      percent(nccl_median(rows, 1 * MiB, kAny)));
+      std::ranges::count_if(rows, [](const NcclRow& row) { return row.error().has_value(); }),
+      percent(nccl_median(rows, 0, 64 * KiB)), percent(nccl_median(rows, 64 * KiB, 1 * MiB)),
+      percent(nccl_median(rows, 1 * MiB, 64 * MiB)), percent(nccl_median(rows, 64 * MiB, kAny)),
+      percent(nccl_median(rows, 0, 1 * MiB)), percent(nccl_median(rows, 1 * MiB, kAny)));
 }
 
 /// The median error of every table by size.
@@ -244,13 +244,15 @@ std::string report_markdown(const Validation& validation, const std::string& fol
 std::string report_text(const Validation& validation) {
   if (validation.rows.empty() && validation.collectives.empty())
     return gpu_steps_text(validation.gpu_steps);
-  TextTable table;
-  table.row(kHeads);
-  for (const auto& row : tier_rows(validation)) table.row(row);
-  for (const auto& [group, rows] : by_group(validation.rows))
-    table.row(figure_cells("  " + group, figures_of(rows, false)));
-  std::string text = table.text();
-  text += fmt::format("wrong fit: {}\n", validation.wrong_fits());
+  std::string text;
+  if (!validation.rows.empty()) {
+    TextTable table;
+    table.row(kHeads);
+    for (const auto& row : tier_rows(validation)) table.row(row);
+    for (const auto& [group, rows] : by_group(validation.rows))
+      table.row(figure_cells("  " + group, figures_of(rows, false)));
+    text = fmt::format("{}wrong fit: {}\n", table.text(), validation.wrong_fits());
+  }
   text += pairs_text(validation.rows) + scaling_text(validation.rows);
   if (!validation.collectives.empty()) text += collectives_text(validation);
   text += skipped_text(validation);

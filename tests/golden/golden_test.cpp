@@ -76,6 +76,7 @@ TEST_CASE("a search of too many points to look at all") {
   check("search_large");
 }
 TEST_CASE("published effects") { check("reproduce"); }
+TEST_CASE("published results") { check("validate"); }
 TEST_CASE("schedules that cannot run") { check("run"); }
 TEST_CASE("module trees") { check("trees"); }
 TEST_CASE("module trees that cannot be") { check("trees_bad"); }
@@ -85,7 +86,7 @@ TEST_CASE("every transcript is a test") {
       "help",    "samples", "json",         "usage",    "bad_input", "outputs",   "oom",
       "what_if", "memory",  "foreign",      "warnings", "thunder",   "trees",     "trees_bad",
       "import",  "chakra",  "deepcompile",  "compare",  "ranks",     "calibrate", "sweep",
-      "run",     "search",  "search_large", "replayed", "reproduce"};
+      "run",     "search",  "search_large", "replayed", "reproduce", "validate"};
   std::set<std::string> found;
   for (const auto& entry :
        fs::directory_iterator(fs::path(source_dir()) / "tests/golden/transcripts"))

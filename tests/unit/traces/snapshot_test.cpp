@@ -176,6 +176,8 @@ TEST_CASE("settings are read as far as they are there") {
 TEST_CASE("what is no snapshot says where it is not") {
   CHECK(snapshot_error("{\"segments\": []}") ==
         "s.pickle: byte 0: begins with '{', expected a pickle of protocol 2 to 5");
+  CHECK(snapshot_error("\x1f\x8b\x08 and so on") ==
+        "s.pickle: byte 0: is packed by gzip, expected a pickle: unpack it first");
   PickleWriter list;
   list.begin_list().end_list().finish();
   CHECK(snapshot_error(list.take()).find("is a pickle of something else") != std::string::npos);
