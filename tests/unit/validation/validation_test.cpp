@@ -117,6 +117,31 @@ TEST_CASE("the columns of a row become keys of a workload") {
   CHECK_THAT(toml_of(*workload, "m.json", true), Contains("activation_checkpointing = \"full\""));
 }
 
+TEST_CASE("what columns leave open is what their sources do") {
+  const auto toml = [](auto change, bool too_large = false) {
+    MeasuredRow row = example_row();
+    change(row);
+    const auto workload = workload_of(row);
+    REQUIRE(workload.has_value());
+    return toml_of(*workload, "m.json", too_large);
+  };
+  CHECK_THAT(toml([](MeasuredRow& row) { row.gpu = "V100-SXM2-32GB"; }),
+             Contains("attention = \"sdpa\""));
+  const auto thunder = [](MeasuredRow& row) {
+    row.strategy = "thunder_zero3";
+    row.master = "unknown";
+  };
+  CHECK_THAT(toml(thunder), Contains("precision = \"bf16\""));
+  const auto compiled = [](MeasuredRow& row) {
+    row.strategy = "deepcompile";
+    row.checkpointing = "unknown";
+  };
+  CHECK_THAT(toml(compiled, true), Contains("activation_checkpointing = \"none\"") &&
+                                       Contains("# checkpointing is not stated: none"));
+  CHECK_THAT(toml([](MeasuredRow& row) { row.strategy_text = "ZeRO-3 on EPYC"; }),
+             Contains("strategy = \"fsdp1\""));
+}
+
 TEST_CASE("what cannot be expressed is named") {
   const auto reason = [](auto change) {
     MeasuredRow row = example_row();
@@ -128,6 +153,8 @@ TEST_CASE("what cannot be expressed is named") {
   CHECK_THAT(reason([](MeasuredRow& row) { row.tensor_parallel = 2; }), Contains("tensor"));
   CHECK_THAT(reason([](MeasuredRow& row) { row.strategy = "other"; }),
              Contains("strategy_key 'other'"));
+  CHECK_THAT(reason([](MeasuredRow& row) { row.strategy_text = "FSDP2 + EP 8"; }),
+             Contains("expert parallelism"));
   CHECK_THAT(reason([](MeasuredRow& row) { row.micro_batch.reset(); }), Contains("micro-batch"));
   CHECK_THAT(reason([](MeasuredRow& row) { row.gpu = "TPU v5e"; }), Contains("'TPU v5e'"));
   CHECK_THAT(reason([](MeasuredRow& row) { row.compute = "fp4"; }), Contains("compute 'fp4'"));
