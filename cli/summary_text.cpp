@@ -177,6 +177,15 @@ std::string memory(const Summary& summary) {
                      live ? " (live bytes, no allocator)" : "", table.text(2), causes(steady));
 }
 
+std::string retries(const Summary& summary) {
+  const std::uint64_t count = summary.large().memory.retries;
+  if (count == 0) return {};
+  return fmt::format(
+      "  {} allocation{} of each step {} the device full: all that is cached goes back to the "
+      "driver, and the device is waited for\n",
+      count, count == 1 ? "" : "s", count == 1 ? "finds" : "find");
+}
+
 std::string fits(const Summary& summary) {
   std::string text =
       fmt::format("\n{} of {}, {} outside the allocator: ", printable(summary.hardware),
@@ -189,7 +198,8 @@ std::string fits(const Summary& summary) {
     return text + "\n";
   }
   const Bytes margin = *summary.margin();
-  if (margin >= 0) return text + fmt::format("fits, {} left\n", format_bytes(margin));
+  if (margin >= 0)
+    return text + fmt::format("fits, {} left\n", format_bytes(margin)) + retries(summary);
   return text + fmt::format("does not fit, {} too much\n", format_bytes(-margin));
 }
 

@@ -18,6 +18,7 @@ std::optional<std::string> key_of(const Graph& graph, const RankClass& rank_clas
 StepMemory converted(const Graph& graph, const RankClass& rank_class, const sim::MemoryPeaks& peaks,
                      std::uint32_t step) {
   return {{peaks.requested, peaks.allocated, peaks.active, peaks.reserved},
+          peaks.retries,
           key_of(graph, rank_class, peaks.at, step),
           peaks.by_cause};
 }
@@ -25,6 +26,7 @@ StepMemory converted(const Graph& graph, const RankClass& rank_class, const sim:
 StepMemory converted(const Graph& graph, const RankClass& rank_class, const sim::LivePeak& peak,
                      std::uint32_t step) {
   return {{peak.bytes, peak.bytes, peak.bytes, peak.bytes},
+          0,
           key_of(graph, rank_class, peak.at, step),
           peak.by_cause};
 }
@@ -71,7 +73,7 @@ void fill_memory(const Graph& graph, const sim::Simulation& simulation, Summary&
 void fill_estimate(Bytes peak, Summary& summary) {
   for (ClassFigures& figures : summary.classes)
     for (StepMemory* memory : {&figures.memory, &figures.first_memory})
-      *memory = {{peak, peak, peak, peak}, std::nullopt, {}};
+      *memory = {{peak, peak, peak, peak}, 0, std::nullopt, {}};
 }
 
 }  // namespace foregather::tasks

@@ -28,6 +28,7 @@ struct StepTimes {
 
 struct StepMemory {
   Peaks peaks;
+  std::uint64_t retries = 0;  ///< allocations for which the allocator gave back all that it cached
   std::optional<std::string> peak_at;  ///< op key of the launch after `allocated` was largest
   std::array<Bytes, kScheduleCauses> by_cause{};
 };

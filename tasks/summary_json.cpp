@@ -38,6 +38,7 @@ void write_peaks(JsonWriter& json, const Peaks& peaks) {
 
 void write_memory(JsonWriter& json, const StepMemory& memory) {
   write_peaks(json, memory.peaks);
+  json.field("alloc_retries", memory.retries);
   optional_field(json, "peak_at", memory.peak_at);
   json.key("peak_by_cause").begin_object();
   for (std::size_t cause = 0; cause < kScheduleCauses; ++cause)
@@ -177,11 +178,8 @@ void write_fits(JsonWriter& json, const Summary& summary, std::optional<Bytes> m
 // Of a recording, or another schedule without memory: nothing is known of these. A recording's
 // first step is any.
 void write_unknown_memory(JsonWriter& json, const std::optional<Ns>& first_step) {
-  constexpr std::array kOfStep{"peak_requested_bytes",
-                               "peak_allocated_bytes",
-                               "peak_active_bytes",
-                               "peak_reserved_bytes",
-                               "peak_at",
+  constexpr std::array kOfStep{"peak_requested_bytes", "peak_allocated_bytes", "peak_active_bytes",
+                               "peak_reserved_bytes",  "alloc_retries",        "peak_at",
                                "peak_by_cause"};
   for (const char* key : kOfStep) json.key(key).null();
   for (const char* key :
