@@ -62,7 +62,9 @@ Result<std::vector<std::pair<Ns, Ns>>> step_ranges(const Schedule& schedule,
     if (!simulation) return tl::unexpected(simulation.error());
     if (simulation->oom) continue;
     for (std::size_t c = 0; c < ranges.size(); ++c) {
-      const Ns time = simulation->classes[c].steady.time();
+      const sim::StepResult& steady = simulation->classes[c].steady;
+      const bool is_widened = !factors.is_low && steady.peaks.retries > 0;
+      const Ns time = is_widened ? scaled(steady.time(), own.retry_high) : steady.time();
       ranges[c].first = std::min(ranges[c].first, time);
       ranges[c].second = std::max(ranges[c].second, time);
     }

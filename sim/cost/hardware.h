@@ -185,6 +185,7 @@ struct Hardware {
     double intra_low = 1, intra_high = 1;      ///< of collectives inside a node
     double inter_low = 1, inter_high = 1;      ///< of collectives of several nodes
     double host_low = 1, host_high = 1;        ///< host times
+    double retry_high = 1;                     ///< besides, of steps whose allocator retries
     double peak_low = 1, peak_high = 1;        ///< peaks of memory
     /// Does compute's hold nine of ten published steps of such GPUs, as its source says?
     bool is_validated = false;

@@ -113,6 +113,7 @@ constexpr std::array kFigures{
     FIGURE(interval, inter_high, number, 1, 100),
     FIGURE(interval, host_low, number, 0.01, 1),
     FIGURE(interval, host_high, number, 1, 100),
+    FIGURE(interval, retry_high, number, 1, 100, false, kMayLack),
     FIGURE(interval, peak_low, number, 0.01, 1),
     FIGURE(interval, peak_high, number, 1, 100),
 };
