@@ -102,4 +102,45 @@ TEST_CASE("ranks of one file have one clock") {
   CHECK(measured->run.ops.start[2] - measured->run.ops.start[0] == 1000);
 }
 
+TEST_CASE(
+    "what a second process of a rank recorded is put behind the first, by the first's clock") {
+  const auto part = [](std::int64_t process, Ns base) {
+    test::RecordingWriter w;
+    const auto thread = w.lane(std::to_string(process), "1"), stream = w.lane("0", "7");
+    w.call(thread, "cudaStreamWaitEvent", 1, 2, 0);
+    w.kernel(stream, "gemm", 3, 4, 0);
+    w.memory(thread, 5, 100, 200);
+    w.memory({}, 6, 300, 400);
+    run::SyncColumns& syncs = w.recording.syncs;
+    syncs.lane = {stream};
+    syncs.name = {w.recording.strings.intern("Stream Wait Event " + std::to_string(process))};
+    syncs.start = syncs.end = {3000};
+    syncs.correlation = {run::CorrelationId(0)};
+    syncs.recorded = {run::CorrelationId()};
+    syncs.awaited_stream = {w.recording.strings.intern(std::to_string(process))};
+    w.recording.devices = {"H100", std::to_string(process)};
+    w.recording.host = "node";
+    w.recording.base = base;
+    return std::make_shared<const run::Recording>(std::move(w.recording));
+  };
+  const auto ranks = one_a_rank(std::vector{part(10, 1'000'000), part(20, 1'500'000)});
+  REQUIRE(ranks.size() == 1);
+  const run::Recording& whole = *ranks[0];
+  CHECK(whole.devices == std::vector<std::string>{"H100", "10", "20"});
+  REQUIRE(whole.syncs.size() == 2);
+  CHECK(whole.syncs.start == std::vector<Ns>{3000, 503'000});
+  CHECK(whole.syncs.lane[1] == whole.syncs.lane[0]);  // the device's stream
+  CHECK(whole.syncs.correlation[1] == run::CorrelationId(1));
+  CHECK_FALSE(whole.syncs.recorded[1]);
+  CHECK(whole.text(whole.syncs.name[1]) == "Stream Wait Event 20");
+  CHECK(whole.text(whole.syncs.awaited_stream[1]) == "20");
+  REQUIRE(whole.memory.size() == 4);
+  CHECK(whole.memory.time == std::vector<Ns>{5000, 6000, 505'000, 506'000});
+  REQUIRE(whole.memory.lane[2]);
+  CHECK(whole.text(whole.lanes[whole.memory.lane[2].row()].process) == "20");
+  CHECK_FALSE(whole.memory.lane[3]);
+  CHECK(whole.memory.total_allocated == std::vector<Bytes>{100, 300, 100, 300});
+  CHECK(whole.memory.total_reserved == std::vector<Bytes>{200, 400, 200, 400});
+}
+
 }  // namespace foregather::rebuild

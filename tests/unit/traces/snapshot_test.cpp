@@ -268,6 +268,65 @@ TEST_CASE("a run is written as a snapshot of its last steps") {
   CHECK(snapshot->segments[1].blocks[0].state == SnapshotState::inactive);
 }
 
+TEST_CASE("a snapshot of a run shows ranges that met, were cut and went back") {
+  using namespace foregather::run;
+  using enum SegmentChange;
+  Run run;
+  const ClassRow rank_class = run.add(ClassInfo{run.text("all"), {0}});
+  const StreamRow stream = run.add(StreamInfo{rank_class, run.text("compute"), 0});
+  StepInfo info;
+  info.rank_class = rank_class;
+  info.end = 9000;
+  const StepRow step = run.add(info);
+  constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
+  constexpr Bytes kPage = 20 * MiB;
+  const auto change = [&](SegmentChange kind, bool is_mapped, Ns time, std::uint64_t page,
+                          Bytes pages) {
+    run.add(SegmentRecord{step, stream, kind, true, is_mapped, time, kBase + page * kPage,
+                          pages * kPage});
+  };
+  // Pages 0 1 2 3 become one range from both sides; without page 1 it is two, without 0 one of
+  // them.
+  change(held, true, 0, 0, 1);
+  change(held, false, 0, 8, 1);
+  change(held, false, 0, 9, 1);  // touches, and is a segment of its own
+  change(mapped, true, 1000, 3, 1);
+  change(mapped, true, 1000, 1, 2);
+  change(unmapped, true, 2000, 1, 1);
+  change(unmapped, true, 3000, 0, 1);
+  change(released, false, 4000, 8, 1);
+  BindingRecord row;
+  row.step = step;
+  row.name = run.text("kept");
+  row.bytes = row.block_bytes = kPage / 2;
+  row.address = kBase + 3 * kPage;
+  row.allocated = 1500;
+  row.freed = 9000;
+  row.still_bound = true;
+  run.add(row);
+  std::string bytes;
+  REQUIRE(write_memory_viz(run, "max_split_size_mb:64", [&](std::string_view part) {
+    bytes += part;
+    return Status{};
+  }));
+  const auto snapshot = read_memory(bytes);
+  if (!snapshot) FAIL(snapshot.error().text());
+  using A = SnapshotAction;
+  std::vector<A> actions;
+  for (const SnapshotEvent& event : snapshot->traces.at(0)) actions.push_back(event.action);
+  CHECK(actions == std::vector{A::segment_map, A::segment_map, A::alloc, A::segment_unmap,
+                               A::segment_unmap, A::segment_free});
+  std::vector<std::pair<Bytes, Bytes>> pages;  // where a segment begins, how long it is
+  for (const SnapshotSegment& each : snapshot->segments)
+    pages.emplace_back((each.address - static_cast<std::int64_t>(kBase)) / kPage,
+                       each.total / kPage);
+  CHECK(pages == std::vector<std::pair<Bytes, Bytes>>{{2, 2}, {9, 1}});
+  REQUIRE(snapshot->segments.at(0).blocks.size() == 3);
+  CHECK(snapshot->segments[0].blocks[1].requested == kPage / 2);
+  REQUIRE(snapshot->settings);
+  CHECK(snapshot->settings->conf == "expandable_segments:True,max_split_size_mb:64");
+}
+
 TEST_CASE("a run without recorded memory is no snapshot") {
   foregather::run::Run run = test::example_run();
   run.segments.clear();

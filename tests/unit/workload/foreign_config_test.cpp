@@ -1,5 +1,6 @@
 // Files of DeepSpeed that stand for the tables of a workload, and what holds for those of any tool.
 #include <algorithm>
+#include <limits>
 #include <catch2/catch.hpp>
 
 #include "core/plan/foreign_config.h"
@@ -247,6 +248,54 @@ TEST_CASE("errors of a DeepSpeed JSON have their place") {
         "ds.json:2:10: fp16.enabled is true, expected false, as bf16 is enabled, too");
   CHECK(foreign_error("{\"zero_optimization\": 3}") ==
         "ds.json:1:2: zero_optimization is 3, expected an object");
+}
+
+TEST_CASE("values of a DeepSpeed JSON that are none of theirs are errors with their places") {
+  const auto refuses = [](const std::string& value, const std::string& message) {
+    INFO(value);
+    CHECK(foreign_error("{\n" + value + "}") == "ds.json:2:" + message);
+  };
+  refuses(R"("bf16": true)", R"(1: bf16 is true, expected an object with "enabled")");
+  refuses(R"("fp16": {"enabled": "yes"})",
+          R"(10: fp16.enabled is "yes", expected true, false or "auto")");
+  refuses(R"("communication_data_type": "int8")",
+          R"(1: communication_data_type is "int8", expected fp32, bf16 or fp16)");
+  // Not where the name is a value.
+  refuses(R"("communication_data_type": "fp16", "fp16": 1)",
+          R"(36: fp16 is 1, expected an object with "enabled")");
+  refuses(R"("optimizer": "AdamW")", R"(1: optimizer is "AdamW", expected an object)");
+  refuses(R"("zero_optimization": {"offload_param": {"device": "disk"}})",
+          "41: zero_optimization.offload_param.device is \"disk\", expected cpu, nvme or none");
+  refuses(R"("train_batch_size": -1e30)",
+          R"(1: train_batch_size is -1e+30, expected a whole number or "auto")");
+  CHECK(foreign_error("{\"train_batch_size\": 1e999}") ==
+        "ds.json:1:1: not valid JSON, expected a DeepSpeed configuration");
+}
+
+TEST_CASE("sizes of a DeepSpeed JSON beyond 64 bits are the greatest size") {
+  for (const char* size : {"1e30", "9223372036854775808", "9223372036854775807"}) {
+    INFO(size);
+    const Workload workload =
+        read(R"({"zero_optimization": {"stage": 3, "stage3_max_live_parameters": )" +
+                 std::string(size) + "}}",
+             kModelSet);
+    CHECK(workload.zero.max_live_parameters == std::numeric_limits<std::int64_t>::max());
+  }
+}
+
+TEST_CASE("what a DeepSpeed JSON says and no prediction reads is named") {
+  const auto ignored = [](const std::string& value, const std::string& name) {
+    INFO(value);
+    CHECK(ignores(read(R"({"zero_optimization": {"stage": 3}, )" + value + "}", kModelSet), name));
+  };
+  ignored(R"("torch_autocast": {"lower_precision_safe_modules": []})",
+          "ignored: torch_autocast.lower_precision_safe_modules");
+  ignored(R"("data_types": {"checkpoint_dtype": "fp32"})", "ignored: data_types.checkpoint_dtype");
+  ignored(R"("optimizer": {"type": "Lion", "params": {"lr": 1}})", "ignored: optimizer.type");
+  CHECK(ignores(read(R"({"train_batch_size": "auto",
+                         "data_types": {"grad_accum_dtype": "bf16"}})",
+                     kModelSet),
+                "data_types.grad_accum_dtype (predicted as fp32)"));
 }
 
 TEST_CASE("a key that a DeepSpeed JSON has twice is an error") {
