@@ -140,6 +140,7 @@ class Fuser {
       padded.shape = {static_cast<std::uint32_t>(graph().dims.size()), 1};
       graph().dims.push_back(output.bytes / size_of(narrow));
       output.tensor = rewriter_.add_tensor(padded);
+      made.padded = output.tensor;
     }
 
     Cost wire = before;
@@ -187,6 +188,8 @@ class Fuser {
     rewriter_.insert_after(actions.all[fusion.gather].list, actions.all[fusion.gather].position,
                            {ActionKind::free, {}, made.shard.row(), 0});
     if (!into.end) return;
+    if (made.padded && into.by_release)
+      insert(*into.end, {ActionKind::release, {}, made.padded.row(), 0});
     std::vector<StreamId> users;
     for (const ActionIndex user : into.users) {
       const StreamId used = graph().at(actions.op(user)).stream;
@@ -204,6 +207,7 @@ class Fuser {
   struct Made {
     StorageId shard;  ///< the cast shard
     OpId cast;
+    TensorId padded;  ///< what the gather writes where that is more than the cast's output
   };
   const Graph& graph() const { return rewriter_.graph(); }
   Graph& graph() { return rewriter_.graph(); }

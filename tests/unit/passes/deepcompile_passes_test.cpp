@@ -275,3 +275,28 @@ TEST_CASE("DeepCompile's passes leave other schedules alone and say why") {
     CHECK(note.did.find("none of DeepCompile's") != std::string::npos);
   }
 }
+
+TEST_CASE("DeepCompile's passes leave its graphs alone where times or memory are not known") {
+  const Graph graph = unscheduled();
+  const auto did = [&](const char* pass, bool knows_times) {
+    INFO(pass);
+    sim::PassTarget target{graph};
+    if (knows_times)
+      target.context.price = [](const Graph& priced, const sim::PriceChanges&) {
+        return made_up_prices(priced);
+      };
+    const auto note = (*sim::parse_pass(pass))(target);
+    REQUIRE(note.has_value());
+    CHECK_FALSE(note->changed);
+    CHECK(keys(target.graph) == keys(graph));
+    return note->did;
+  };
+  const std::string unknown = "the times of gathers, or the device's memory, are not known";
+  CHECK(did("order=fast-free", false) ==
+        "the schedule keeps its order: the times of its ops are not known");
+  CHECK(did("prefetch=budget", false) == unknown);
+  CHECK(did("prefetch=budget", true) == unknown);
+  CHECK(did("selective-gather", true) == unknown);
+  CHECK(did("selective-gather=1GiB", false) == unknown);
+  CHECK(did("selective-gather=1", true) == "no parameter that is gathered and freed fits into 1 B");
+}

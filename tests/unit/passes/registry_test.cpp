@@ -81,6 +81,13 @@ TEST_CASE("bad passes are one clear error") {
                           "order=list,x=1",
                           "fuse-downcast,x",
                           "fuse-downcast,prefetch_dtype=bf16",
+                          "order=fast-free,x=1",
+                          "order=fast-free,rule=2024",
+                          "prefetch=budget,x=1",
+                          "prefetch=budget,prefetch_dtype=bf16",
+                          "in-flight=unlimited,x=1",
+                          "selective-gather=x",
+                          "selective-gather,x=1",
                           "",
                           "="}) {
     CAPTURE(bad);
