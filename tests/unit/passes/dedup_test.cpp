@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "sim/passes/registry.h"
 #include "tests/fixtures/parts.h"
 #include "tests/support/skip.h"
 #include "tests/unit/passes/schedules.h"
@@ -129,6 +130,20 @@ TEST_CASE("two names that the graph does not know as one are given") {
   CHECK(problems(after) == "");
   CHECK(count(after, Role::gather) == 1);
   CHECK_THROWS(passed(before, {"dedup-shared-params=l1.weight:l3.weight"}));
+}
+
+TEST_CASE("two names of unlike numbers of parameters are refused") {
+  sim::PassTarget target{two_linears(false, false)};
+  for (Storage& storage : target.graph.storages) {
+    if (target.graph.text(storage.name) != "x") continue;
+    storage.name = target.graph.strings.intern("l2.weight");
+    storage.cause = Cause::parameter_shard;
+  }
+  const auto note = (*sim::parse_pass("dedup-shared-params=l1.weight:l2.weight"))(target);
+  REQUIRE_FALSE(note);
+  CHECK(note.error().text() ==
+        "--what-if dedup-shared-params=l1.weight:l2.weight: 'l1.weight' names 1 parameters and "
+        "'l2.weight' 2");
 }
 
 TEST_CASE("the trace of PR 602 gathers its weight once") {

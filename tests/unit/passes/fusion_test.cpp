@@ -1,6 +1,7 @@
 // fusion=… on schedules: issue 1337 of lightning-thunder by its formulas, and what a region costs.
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <catch2/catch.hpp>
 
 #include "core/base/file.h"
@@ -41,9 +42,9 @@ class Chain {
     scope_ = builder_.scope("block");
     kept_ = value();
   }
-  // Value 0 is there before.
+  // Value 0 is there before. The op depends on those that make `after`.
   std::size_t op(const std::vector<std::size_t>& inputs, OpKind kind = OpKind::elementwise,
-                 Phase phase = Phase::forward) {
+                 Phase phase = Phase::forward, const std::vector<std::size_t>& after = {}) {
     const std::size_t made = value();
     Cost cost;
     cost.kind = kind;
@@ -60,7 +61,9 @@ class Chain {
     spec.scope = scope_;
     spec.stream = stream_;
     spec.cost = builder_.cost(cost);
-    ops_.push_back({builder_.op(spec, accesses), inputs, made});
+    std::vector<OpId> deps;
+    for (const std::size_t value : after) deps.push_back(OpId(value - 1));
+    ops_.push_back({builder_.op(spec, accesses, deps), inputs, made});
     return made;
   }
   Graph finish() {
@@ -188,6 +191,31 @@ TEST_CASE("a chain becomes one op that reads its input and writes its output") {
     CHECK(live_peak(again) == live_peak(before));
     CHECK(launches(again).size() == 3);
   }
+}
+
+TEST_CASE("a region depends on what its parts depend on, and others on the region") {
+  Chain chain;
+  const auto forward = Phase::forward;
+  const auto a = chain.op({0}), b = chain.op({a});
+  const auto product = chain.op({b}, OpKind::gemm, forward, {b});
+  const auto c = chain.op({product}, OpKind::elementwise, forward, {a, product});
+  const auto d = chain.op({c}, OpKind::elementwise, forward, {c, product});
+  chain.op({d}, OpKind::gemm, forward, {c, d});
+  const Graph before = chain.finish();
+  REQUIRE(problems(before) == "");
+  const Graph after = passed(before, {"fusion=consecutive"});
+  CHECK(problems(after) == "");
+  const auto order = launches(after);
+  REQUIRE(order.size() == 4);
+  const auto deps = [&](std::size_t at) {
+    const auto of = after.deps_of(after.at(order[at]));
+    return std::set<OpId>(of.begin(), of.end());
+  };
+  CHECK(deps(0).empty());
+  CHECK(deps(1) == std::set{order[0]});
+  CHECK(deps(2) == std::set{order[0], order[1]});
+  CHECK(deps(3) == std::set{order[2]});
+  CHECK(after.at(order[2]).deps.count == 2);
 }
 
 TEST_CASE("neither products nor another phase are fused") {

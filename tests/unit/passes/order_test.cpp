@@ -13,6 +13,7 @@ using namespace foregather::test;
 namespace {
 
 constexpr Bytes kTensor = 256 * 256 * 4;
+constexpr Ns kHostDelay = 1000;
 
 // Ops on one stream; each value is allocated before the op that makes it and freed after the last
 // that reads it.
@@ -62,6 +63,7 @@ class Program {
           builder.wait(steps[i].stream, event);
           last = steps[i].stream;
         }
+        if (has_delays) builder.host_delay(kHostDelay + static_cast<Ns>(i));
         builder.launch(steps[i].op);
         for (const Value& input : steps[i].inputs)
           if (input.storage != kept.storage && is_last_use(i, input)) {
@@ -100,13 +102,15 @@ class Program {
   };
   GraphBuilder builder;
   StreamId compute, side;
+  bool has_delays = false;  ///< of the host before the launch of op i: kHostDelay + i
   std::uint32_t thread = 0;
   std::vector<Step> steps;
 };
 
 // lightning-thunder issue 1337, stage by stage; the second stage runs on `stage_two`.
-Graph by_stage(std::uint32_t paths, bool on_side) {
+Graph by_stage(std::uint32_t paths, bool on_side, bool has_delays = false) {
   Program program;
+  program.has_delays = has_delays;
   std::vector<Program::Value> values;
   for (std::uint32_t i = 0; i < paths; ++i) values.push_back(program.op({}));
   for (auto& value : values) value = program.op({value}, on_side ? program.side : program.compute);
@@ -156,6 +160,25 @@ TEST_CASE("order=program keeps ten stages as they are and depth-first and list t
     passed(after, {order}, &notes);
     CHECK_FALSE(notes[0].changed);
   }
+}
+
+TEST_CASE("order=memory keeps the delays of the host before each launch") {
+  const Graph before = by_stage(10, true, true);
+  REQUIRE(problems(before) == "");
+  const Graph after = passed(before, {"order=memory"});
+  REQUIRE(problems(after) == "");
+  REQUIRE(launches(after) != launches(before));
+  std::size_t found = 0;
+  Ns delay = 0;
+  for (const Action& action : after.programs[0].threads[0].actions(Section::body)) {
+    if (action.kind == ActionKind::host_delay) delay += Ns{action.a};
+    if (action.kind != ActionKind::launch) continue;
+    CHECK(delay == kHostDelay + Ns{action.a});
+    delay = 0;
+    ++found;
+  }
+  CHECK(found == launches(before).size());
+  CHECK(delay == 0);
 }
 
 TEST_CASE("order=memory leaves schedules of several host threads and says so") {

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/passes/registry.h"
+#include "tests/fixtures/parts.h"
 #include "tests/unit/passes/schedules.h"
 
 using namespace foregather;
@@ -65,6 +66,61 @@ TEST_CASE("recompute finds nothing where nothing matches or is left, and says so
   }
   passed(plan("tiny_fsdp2", "full"), {"recompute=full"}, &notes);
   CHECK_FALSE(notes[0].changed);
+}
+
+// A block whose one op makes what its backward needs and what the head reads, which is kept.
+TEST_CASE("what the forward leaves to others is not written again") {
+  constexpr Bytes kIn = 4096, kOut = 2048, kSaved = 1024;
+  GraphBuilder b;
+  b.begin_program("rank");
+  const StreamId compute = b.stream("compute");
+  b.thread("main");
+  const ScopeId block = b.scope("layers.0"), head = b.scope("head");
+  const Buffer in = buffer(b, "in", kIn, Cause::activation);
+  const Buffer out = buffer(b, "out", kOut, Cause::activation);
+  const Buffer saved = buffer(b, "saved", kSaved, Cause::activation);
+  const auto add = [&](Phase phase, ScopeId scope, std::initializer_list<AccessedTensor> accesses) {
+    OpSpec spec;
+    spec.phase = phase;
+    spec.scope = scope;
+    spec.stream = compute;
+    spec.cost = streaming(b, OpKind::elementwise, kIn, kOut);
+    return op(b, spec, accesses);
+  };
+  const OpId forward = add(Phase::forward, block, {read(in), write(out), write(saved)});
+  const OpId loss = add(Phase::forward, head, {read(out)});
+  const OpId backward_head = add(Phase::backward, head, {read(out)});
+  const OpId backward = add(Phase::backward, block, {read(saved), read(out)});
+  b.select(0, Section::init);
+  b.alloc(in.storage, compute);
+  for (const Section section : {Section::first, Section::body}) {
+    b.select(0, section);
+    b.alloc(out.storage, compute);
+    b.alloc(saved.storage, compute);
+    for (const OpId each : {forward, loss, backward_head, backward}) b.launch(each);
+    b.free(saved.storage);
+    b.free(out.storage);
+  }
+  b.end_program();
+  one_class(b, ProgramId(0), 1);
+  const Graph before = b.finish();
+  REQUIRE(problems(before) == "");
+  const Graph after = passed(before, {"recompute=full"});
+  CHECK(problems(after) == "");
+  const auto order = launches(after);
+  REQUIRE(order.size() == 5);
+  const Op& again = after.at(order[3]);
+  CHECK(again.phase == Phase::recompute);
+  const auto parts = after.accesses_of(again);
+  REQUIRE(parts.size() == 3);
+  CHECK(after.at(parts[0].tensor).storage == in.storage);
+  const StorageId stand_in = after.at(parts[1].tensor).storage;
+  CHECK(stand_in != out.storage);
+  CHECK(after.at(stand_in).bytes == kOut);
+  CHECK(after.at(parts[2].tensor).storage == saved.storage);
+  // The stand-in is there while the forward runs again, beside the output.
+  CHECK(live_peak(before) == kIn + kOut + kSaved);
+  CHECK(live_peak(after) == kIn + 2 * kOut + kSaved);
 }
 
 TEST_CASE("recompute=none on a plan that recomputes names the key to set") {
