@@ -54,17 +54,15 @@ std::optional<std::vector<std::size_t>> permutation(const ThunderCall& call, std
   std::vector<std::size_t> order(rank);
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto first = integer_of(call.at(1)), second = integer_of(call.at(2));
-  if (first && second && rank != 2) {
+  const bool swaps = last_component(call.callee()).find("transpose") != std::string_view::npos;
+  if (first && second && (swaps || rank != 2)) {
     const auto a = dimension(*first, rank), b = dimension(*second, rank);
     if (!a || !b) return std::nullopt;
     std::swap(order[*a], order[*b]);
     return order;
   }
   const auto asked = shape_of(call, 1);
-  if (!asked || asked->size() != rank) {
-    if (!first || !second || rank != 2) return std::nullopt;
-    return std::vector<std::size_t>{1, 0};
-  }
+  if (!asked || asked->size() != rank) return std::nullopt;
   std::vector<bool> used(rank);
   for (std::size_t i = 0; i < rank; ++i) {
     const auto from = dimension((*asked)[i], rank);

@@ -21,9 +21,13 @@ bool is_float(const ThunderDType& dtype) {
   }
 }
 
-// The wider of the same sort, and floats over integers.
+// The wider of the same sort, and floats over integers over bool. As PyTorch has it, neither of two
+// halves is the wider one.
 ThunderDType promoted(const ThunderDType& a, const ThunderDType& b) {
   if (is_float(a) != is_float(b)) return is_float(a) ? a : b;
+  if (a.type == DType::boolean) return b;
+  if (b.type == DType::boolean) return a;
+  if (a.bits == 16 && b.bits == 16 && a.type != b.type) return kThunderFloat32;
   return a.bits >= b.bits ? a : b;
 }
 

@@ -8,11 +8,10 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "core/ir/validate.h"
-#include "sim/memory/live.h"
 #include "tests/support/places.h"
 #include "tests/support/skip.h"
 #include "tests/support/thunder_programs.h"
+#include "tests/unit/traces/lowered_thunder.h"
 #include "traces/thunder_facts.h"
 #include "traces/thunder_graph.h"
 #include "traces/thunder_shapes.h"
@@ -23,59 +22,11 @@ using namespace foregather::test;
 
 namespace {
 
-/// The graph of one or two texts; keeps what it has views into.
-struct Lowered {
-  std::vector<std::string> texts;
-  std::vector<ThunderFile> files;
-  ThunderGraph result;
-
-  explicit Lowered(std::vector<std::string> contents, ThunderGraphOptions options = {})
-      : texts(std::move(contents)) {
-    for (const std::string& text : texts) {
-      auto file = read_thunder(text, "t.txt");
-      REQUIRE(file);
-      files.push_back(std::move(*file));
-    }
-    std::vector<ThunderPart> parts;
-    for (const ThunderFile& file : files)
-      for (const ThunderPart& part : thunder_parts(file, "t.txt", result.warnings))
-        parts.push_back(part);
-    auto graph = thunder_graph(parts, options);
-    REQUIRE(graph);
-    result = std::move(*graph);
-    const auto problems = validate(result.graph, 1);
-    INFO((problems.empty() ? "" : problems.front().message));
-    REQUIRE(problems.empty());
-  }
-
-  const Graph& graph() const { return result.graph; }
-  Bytes live_peak() const { return sim::live_memory(graph()).front().steady.bytes; }
-  /// Kind of collective: count and bytes.
-  std::map<std::string, std::pair<int, Bytes>> collectives() const {
-    std::map<std::string, std::pair<int, Bytes>> all;
-    for (const Op& op : graph().ops) {
-      if (!is_collective(op.kind)) continue;
-      auto& [count, bytes] = all[std::string(name(op.kind))];
-      ++count;
-      bytes += graph().at(op.cost).message_bytes;
-    }
-    return all;
-  }
-  int ops_of(OpKind kind) const {
-    return static_cast<int>(std::count_if(graph().ops.begin(), graph().ops.end(),
-                                          [&](const Op& op) { return op.kind == kind; }));
-  }
-};
-
 std::string slurp(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream out;
   out << in.rdbuf();
   return out.str();
-}
-
-std::string head(const std::string& parameters) {
-  return "@torch.no_grad()\n@no_autocast\ndef computation(" + parameters + "):\n";
 }
 
 const std::filesystem::path kOracles =
