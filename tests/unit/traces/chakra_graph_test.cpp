@@ -74,6 +74,43 @@ TEST_CASE("an all-gather's size is a shard, the others' the whole buffer") {
   CHECK(graph.ranks_of(graph.classes.front().ranks).size() == 8);
 }
 
+TEST_CASE("each kind of collective is one of ours") {
+  // By the numbers of the schema: reduce, broadcast, all-to-all, barrier.
+  const Graph graph =
+      graph_of(read_chakra_trace(
+                   chakra_file({collective(1, "a", 1, 100, {}), collective(2, "b", 5, 100, {1}),
+                                collective(3, "c", 6, 100, {2}), collective(4, "d", 9, 0, {3})})),
+               8);
+  std::vector<OpKind> kinds;
+  for (const Op& op : graph.ops) kinds.push_back(op.kind);
+  CHECK(kinds ==
+        std::vector{OpKind::reduce, OpKind::broadcast, OpKind::all_to_all, OpKind::barrier});
+  CHECK(cost_of(graph, 0).message_bytes == 100);
+  CHECK(cost_of(graph, 1).message_bytes == 100);
+}
+
+TEST_CASE("ranks whose dependencies ask for other orders of collectives are an error") {
+  const auto ordered = [](bool first_waits) {
+    std::vector<std::uint64_t> none, after_b{2}, after_a{1};
+    return read_chakra_trace(
+        chakra_file({collective(1, "a", 0, 100, first_waits ? after_b : none),
+                     collective(2, "b", 0, 100, first_waits ? none : after_a)}));
+  };
+  const ChakraTrace one = ordered(false), other = ordered(true);
+  const ChakraClass classes[] = {{&one, {0}}, {&other, {1}}};
+  const auto made = chakra_graph(classes, {});
+  REQUIRE_FALSE(made);
+  CHECK(made.error().text() ==
+        "t.et: its dependencies do not allow the order of collectives that the first rank's have, "
+        "expected one order on all ranks");
+  ChakraGraphOptions options;
+  options.world_size = 0xffffffff;
+  const ChakraClass alone[] = {{&one, {0}}};
+  const auto many = chakra_graph(alone, options);
+  REQUIRE_FALSE(many);
+  CHECK(many.error().message.starts_with("names 4294967295 ranks, expected at most "));
+}
+
 TEST_CASE("process groups are the communicators of the nodes that name them") {
   ChakraTrace trace = read_chakra_trace(chakra_file(
       {{1,

@@ -258,6 +258,45 @@ TEST_CASE("process groups come out of the metadata nodes") {
   CHECK(trace.groups[1].ranks.empty());
 }
 
+TEST_CASE("process groups in a string of Python, and texts that hold none") {
+  const auto groups = [](std::string_view text) {
+    const std::string inputs = test::bytes_field(8, test::bytes_field(1, text));
+    return read_nodes(framed("") + framed(test::number_field(1, 1) +
+                                          test::bytes_field(2, "## process_group:init ##") +
+                                          test::number_field(3, 1) + inputs))
+        .groups;
+  };
+  CHECK(groups(R"(["[{\"pg_name\": \"7\", \"ranks\": [1, 3], \"group_size\": 2}]"])") ==
+        std::vector{ChakraGroup{"7", "", {1, 3}, 2}});
+  for (const char* none : {"", "}] [{", "[{not JSON}]"}) CHECK(groups(none).empty());
+}
+
+TEST_CASE("a source that cannot be read on is that error, wherever it is") {
+  class Failing final : public TextSource {
+   public:
+    Failing(std::string_view text, std::size_t at) : text_(text.substr(0, at)) {}
+    Result<std::size_t> read(std::span<char> buffer) override {
+      if (text_.size() < buffer.size()) return fail("the disk is on fire");
+      text_.copy(buffer.data(), buffer.size());
+      text_.remove_prefix(buffer.size());
+      return buffer.size();
+    }
+
+   private:
+    std::string_view text_;
+  };
+  const std::string bytes = test::chakra_file(
+      {{1, "a node", 4, {}, {}, 12, {}}, {2, "another node", 4, {}, {1}, 12, {}}});
+  for (const std::string& text :
+       {bytes, std::string(R"({"schema": "1.1", "nodes": [{"id": 1, "name": "a"}], "x": 1})")})
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      Failing source(text, at);
+      const auto trace = read_chakra(source, "t.et");
+      REQUIRE_FALSE(trace);
+      CHECK(trace.error().message == "the disk is on fire");
+    }
+}
+
 TEST_CASE("dependencies become rows, and those that cannot be are counted") {
   const ChakraTrace trace =
       read_nodes(chakra_file({{1, "a"}, {2, "b", 4, {1, 2, 99}, {1}}, {3, "c", 4, {98}, {2, 1}}}));

@@ -6,8 +6,10 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "core/run/kernel_names.h"
 #include "tests/support/chrome_trace.h"
 #include "tests/support/example_run.h"
+#include "traces/chrome_names.h"
 
 using namespace foregather;
 using test::ChromeSlice;
@@ -169,6 +171,28 @@ TEST_CASE("Chrome trace: recorded ops keep the names of their kernels, predicted
   CHECK(predicted.tracks.at({1, 5})[0].name == "-/other/copy");
   CHECK(predicted.tracks.at({1, 4})[1].name == "Memcpy HtoD -/other");
   CHECK(predicted.tracks.at({1, 4})[1].category == "gpu_memcpy");
+}
+
+TEST_CASE("Chrome trace: readers find each kind of collective by its name") {
+  for (const auto& [kind, name] : {std::pair(OpKind::all_gather, "ncclKernel_AllGather"),
+                                   std::pair(OpKind::reduce_scatter, "ncclKernel_ReduceScatter"),
+                                   std::pair(OpKind::all_reduce, "ncclKernel_AllReduce"),
+                                   std::pair(OpKind::broadcast, "ncclKernel_Broadcast"),
+                                   std::pair(OpKind::reduce, "ncclKernel_Reduce_"),
+                                   std::pair(OpKind::all_to_all, "ncclKernel_AllToAll"),
+                                   std::pair(OpKind::send_recv, "ncclKernel_SendRecv"),
+                                   std::pair(OpKind::barrier, "ncclKernel_Barrier")}) {
+    CAPTURE(name);
+    run::Run run = overlapping_run(run::RunKind::predicted);
+    run.ops.kind[0] = kind;
+    run.ops.scope[0] = run.text("layers.3");
+    std::string space;
+    const std::string title(traces::ChromeNames(run).title(run::OpRow(0), space));
+    CHECK(title == std::string(name) + " layers.3/other");
+    // Of barriers, which NCCL has none of, that it is communication.
+    CHECK(run::op_kind(run::ActivityKind::kernel, title) ==
+          (kind == OpKind::barrier ? OpKind::send_recv : kind));
+  }
 }
 
 TEST_CASE("Chrome trace: recorded calls are slices, arrows lead from them, no time is negative") {

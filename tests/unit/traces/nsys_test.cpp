@@ -261,6 +261,41 @@ TEST_CASE("nsys: reading leaves no file behind") {
   CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
 }
 
+TEST_CASE("nsys: what an export says that a reader should know is a warning") {
+  const auto warnings = [](const std::string& more) {
+    const Export file({kSchema, more});
+    const auto trace = read_nsys(file.path);
+    REQUIRE(trace);
+    std::string all;
+    for (const std::string& warning : trace->recording.warnings) {
+      CHECK(warning.starts_with(file.path + ": "));
+      all += warning.substr(file.path.size() + 2) + "\n";
+    }
+    return std::pair(all, trace->recording.base);
+  };
+  CHECK(warnings("INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (9000000000000000000)") ==
+        std::pair<std::string, Ns>(
+            "utcEpochNs is 9000000000000000000, expected a time: clocks of several files are put "
+            "together without it\n",
+            0));
+  CHECK(warnings("INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (-5), ('soon')") ==
+        std::pair<std::string, Ns>("", 0));
+  CHECK(warnings("CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, end INTEGER);"
+                 "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1, 2)")
+            .first ==
+        "CUDA graphs were recorded as wholes, their kernels are not there: nsys profile "
+        "--cuda-graph-trace=node records them\n");
+}
+
+TEST_CASE("nsys: a call without a name is a call") {
+  const Export file(
+      {kSchema, "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (0, 5, 77, 1, NULL)"});
+  const auto trace = read_nsys(file.path);
+  REQUIRE(trace);
+  REQUIRE(trace->recording.calls.size() == 1);
+  CHECK(trace->recording.text(trace->recording.calls.name[0]).empty());
+}
+
 TEST_CASE("nsys: what is no whole export is refused by name") {
   const Export file({kSchema, kRows});
   const auto message = [](const std::string& path) {

@@ -241,6 +241,31 @@ TEST_CASE("the writer's batches and references are read back") {
   CHECK(PickleText().read(writer.take()) == expected + "]");
 }
 
+TEST_CASE("values, and bytes of an integer, are refused at their limits") {
+  const auto refused = [](std::string_view body, PickleLimits limits) {
+    const std::string bytes = "\x80\x04" + std::string(body);
+    ByteStream stream = ByteStream::of(bytes);
+    PickleHeap heap;
+    NoShapes shapes;
+    const auto value = read_pickle(stream, heap, shapes, limits);
+    return value ? "" : value.error().message;
+  };
+  PickleLimits stack, values, text;
+  stack.stack = 2;
+  values.values = 3;
+  text.text = 2;
+  CHECK(refused("(NNt."sv, stack) == "");
+  CHECK(refused("(NNNt."sv, stack) ==
+        "byte 5: more than 2 values wait for a container, expected fewer");
+  CHECK(refused("(NNNt."sv, values) == "");
+  CHECK(refused("(NNNNt."sv, values) == "byte 7: more than 3 values in containers, expected fewer");
+  CHECK(refused("]N\x61N\x61(NNe."sv, values) ==
+        "byte 10: more than 3 values in containers, expected fewer");
+  CHECK(refused("\x8a\x02\x01\x01."sv, text) == "");
+  CHECK(refused("\x8a\x03\x01\x01\x01."sv, text) ==
+        "byte 2: an integer of 3 bytes, expected at most 2");
+}
+
 TEST_CASE("limits are options") {
   PickleLimits limits;
   limits.text = 3;

@@ -203,6 +203,69 @@ TEST_CASE("segments of devices that cannot be are refused, not left out") {
   }
 }
 
+TEST_CASE("each GPU of a process has its own history") {
+  const auto histories = [](bool has_more) {
+    PickleWriter writer;
+    writer.begin_dict().key("segments").begin_list().end_list();
+    writer.key("device_traces").begin_list();
+    for (const int device : {0, 1, 2}) {
+      writer.begin_list();
+      for (int i = 0; i < device; ++i) write_event(writer, "alloc", 1000 * device + i, false);
+      writer.end_list();
+    }
+    if (has_more) writer.value(5);
+    writer.end_list().end_dict().finish();
+    return writer.take();
+  };
+  const auto snapshot = read_memory(histories(false));
+  if (!snapshot) FAIL(snapshot.error().text());
+  std::vector<std::vector<std::int64_t>> addresses;
+  for (const auto& trace : snapshot->traces) {
+    addresses.emplace_back();
+    for (const SnapshotEvent& event : trace) addresses.back().push_back(event.address);
+  }
+  CHECK(addresses == std::vector<std::vector<std::int64_t>>{{}, {1000}, {2000, 2001}});
+  CHECK(snapshot_error(histories(true)) ==
+        "s.pickle: entry 3 of device_traces is no list, expected a list of events");
+}
+
+TEST_CASE("what only looks like frames or like a history is no stack") {
+  const auto odd = read_memory(snapshot_of({}, [](PickleWriter& writer) {
+    writer.begin_dict().field("action", "alloc").field("addr", 1).field("size", 2);
+    writer.field("stream", 0).key("frames").begin_list();
+    frame(writer, "inner", 3);
+    writer.value(5).end_list().end_dict();
+  }));
+  if (!odd) FAIL(odd.error().text());
+  REQUIRE(odd->traces.at(0).size() == 1);
+  CHECK_FALSE(odd->traces[0][0].stack);
+  const auto history = read_memory(snapshot_of(
+      [](PickleWriter& writer) {
+        writer.begin_dict()
+            .field("device", 0)
+            .field("address", std::int64_t{1} << 40)
+            .field("total_size", 1024)
+            .field("stream", 0)
+            .field("segment_type", "small")
+            .key("blocks")
+            .begin_list()
+            .begin_dict()
+            .field("size", 1024)
+            .field("state", "active_allocated")
+            .key("history")
+            .begin_list()
+            .value(5)
+            .end_list()
+            .end_dict()
+            .end_list()
+            .end_dict();
+      },
+      {}));
+  if (!history) FAIL(history.error().text());
+  CHECK(history->segments.at(0).blocks.at(0).requested == 1024);  // its size
+  CHECK_FALSE(history->segments[0].blocks[0].stack);
+}
+
 TEST_CASE("a snapshot cut anywhere is refused") {
   const std::string whole = snapshot_of([](PickleWriter& writer) { segment(writer, false); },
                                         [](PickleWriter& writer) {

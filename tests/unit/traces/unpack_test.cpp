@@ -178,6 +178,36 @@ TEST_CASE("unpack: an archive's members, long names, and what is no file") {
   CHECK(unread.files.size() == 4);
 }
 
+TEST_CASE("unpack: sizes in bytes instead of digits, and pax headers that say something else") {
+  const test::Scratch folder;
+  const auto with_size = [](std::string block, std::uint64_t size) {
+    for (std::size_t i = 0; i < 12; ++i) {
+      block[135 - i] = static_cast<char>(size & 0xffU);
+      size >>= 8U;
+    }
+    block[124] = static_cast<char>(0x80);
+    std::fill_n(&block[148], 8, ' ');
+    unsigned sum = 0;
+    for (const char c : block) sum += static_cast<unsigned char>(c);
+    fmt::format("{:06o}", sum).copy(&block[148], 6);
+    block[154] = '\0';
+    return block;
+  };
+  const std::string text(300, 't'), padding(kTarBlock - 300, '\0');
+  const std::string time = "20 mtime=1700000000\n", path = "11 path=in\n";
+  REQUIRE(time.size() == 20);
+  REQUIRE(path.size() == 11);
+  const std::string archive = with_size(header("a", 0, '0'), 300) + text + padding +
+                              member("pax", time, 'x') + member("b", "2") +
+                              member("pax", time + path, 'x') + member("c", "3") + kTarEnd;
+  const Visited visited = visit(folder.write("x.tar", archive));
+  REQUIRE(visited.status);
+  CHECK(visited.files == Files{{"a", text}, {"b", "2"}, {"in", "3"}});
+  const std::string huge = with_size(header("a", 0, '0'), std::uint64_t{1} << 63U);
+  CHECK(visit(folder.write("y.tar", huge + kTarEnd)).status.error().message ==
+        "has a damaged tar header");
+}
+
 TEST_CASE("unpack: FILE!MEMBER is one of an archive") {
   const test::Scratch folder;
   const std::string path =
