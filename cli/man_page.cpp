@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "cli/help.h"
@@ -37,15 +38,13 @@ std::string paragraphs(std::string_view text, std::string_view request) {
 // Lines of an option's text stay lines.
 std::string lines(std::string_view text) {
   std::string out;
-  for (const char c : text) out += c == '\n' ? std::string("\n\n.br\n") : std::string(1, c);
-  std::string kept;
-  for (std::size_t at = 0; at < out.size();) {
-    const auto end = std::min(out.find("\n\n.br\n", at), out.size());
-    kept += escaped(std::string_view(out).substr(at, end - at)) + "\n";
-    if (end != out.size()) kept += ".br\n";
-    at = end + std::string_view("\n\n.br\n").size();
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    out += escaped(text.substr(at, end - at)) + "\n";
+    if (end != text.size()) out += ".br\n";
+    at = end + 1;
   }
-  return kept;
+  return out;
 }
 
 std::string title(std::string_view page) {
