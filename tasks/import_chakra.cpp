@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <limits>
 #include <map>
 #include <memory>
 
@@ -33,6 +34,11 @@ struct ChakraFigures {
   std::string dangling_at, circle_at;
 };
 
+// Of damaged files a sum may be more than fits.
+void add(std::int64_t& sum, std::int64_t more) {
+  if (__builtin_add_overflow(sum, more, &sum)) sum = std::numeric_limits<std::int64_t>::max();
+}
+
 std::string kind_of(const ChakraTrace& trace, std::size_t row) {
   const traces::ChakraComm& comm = trace.nodes.comms[trace.nodes.comm[row].row()];
   if (trace.nodes.type[row] != traces::ChakraType::collective) return "send_recv";
@@ -46,19 +52,19 @@ void add_node(const ChakraTrace& trace, std::size_t row, ChakraFigures& figures)
   figures.data_edges += nodes.deps[row].count;
   if (nodes.on_host[row] != 0) {
     ++figures.on_host;
-    figures.host += nodes.duration[row];
+    add(figures.host, nodes.duration[row]);
     return;
   }
   if (!nodes.comm[row]) {
-    figures.compute += nodes.duration[row];
-    figures.operations += nodes.operations[row];
+    add(figures.compute, nodes.duration[row]);
+    add(figures.operations, nodes.operations[row]);
     return;
   }
-  figures.communication += nodes.duration[row];
+  add(figures.communication, nodes.duration[row]);
   const traces::ChakraComm& comm = nodes.comms[nodes.comm[row].row()];
   Use& use = figures.by_collective[kind_of(trace, row)];
   ++use.count;
-  use.bytes += comm.bytes.value_or(0);
+  add(use.bytes, comm.bytes.value_or(0));
   ++figures.by_group[std::string(trace.groups_used.text(comm.group))];
 }
 

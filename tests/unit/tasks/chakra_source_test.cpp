@@ -6,10 +6,15 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "tasks/chakra_rank.h"
+#include "tasks/import.h"
+#include "tasks/schedule.h"
 #include "tests/support/chakra_bytes.h"
+#include "tests/support/scratch.h"
 
 using namespace foregather;
 using test::chakra_file;
@@ -94,4 +99,59 @@ TEST_CASE("a file that is none is an error at its name") {
   const auto step = tasks::chakra_step({good, bad}, {});
   REQUIRE_FALSE(step);
   CHECK(step.error().place == bad);
+}
+
+TEST_CASE("import: a Chakra trace's nodes on the host, and its process groups, are told apart") {
+  const test::Scratch folder;
+  test::NodeBytes host{1, "aten::mm"};
+  host.attributes = {test::attribute("is_cpu_op", 1)};
+  host.duration_us = 7;
+  test::NodeBytes device{2, "gemm"};
+  device.attributes = {test::attribute("is_cpu_op", 0), test::attribute("num_ops", 300)};
+  device.duration_us = 5;
+  const std::string inputs = test::bytes_field(
+      8, test::bytes_field(1, R"(['[{"pg_name": "2", "pg_desc": "dp", "ranks": [0, 4], )"
+                              R"("group_size": 2}]'])"));
+  const std::string groups = test::number_field(1, 9) +
+                             test::bytes_field(2, "## process_group:init ##") +
+                             test::number_field(3, 1) + inputs;
+  const std::string path =
+      folder.write("trace.et", test::chakra_file({host, device}) + test::framed(groups));
+  const auto files = tasks::import_files({path});
+  REQUIRE(files);
+  const auto json = nlohmann::json::parse(tasks::to_json(*files));
+  CHECK(json["host_nodes"] == 1);
+  CHECK(json["host_ns"] == 7000);
+  CHECK(json["compute_ns"] == 5000);
+  CHECK(json["num_ops"] == 300);
+  CHECK(json["rank"].is_null());  // no number in the name
+  CHECK(json["process_groups"] == nlohmann::json::parse(R"([{"name": "2", "description": "dp",
+    "size": 2, "ranks": [0, 4]}])"));
+}
+
+TEST_CASE("import: sums over a damaged Chakra trace end where numbers do") {
+  const test::Scratch folder;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 62, kYear = 366ULL * 24 * 3600 * 1'000'000;
+  std::vector<test::NodeBytes> nodes;
+  for (std::uint64_t id = 0; id < 3; ++id)
+    nodes.push_back(test::collective(id, "all_gather", 2, kMost));
+  for (std::uint64_t id = 10; id < 310; ++id) {
+    nodes.push_back({id, "gemm"});
+    nodes.back().attributes = {test::attribute("is_cpu_op", 0), test::attribute("num_ops", kMost)};
+    nodes.back().duration_us = kYear;
+  }
+  const std::string path = folder.write("trace.et", test::chakra_file(nodes));
+  const auto files = tasks::import_files({path});
+  REQUIRE(files);
+  const auto json = nlohmann::json::parse(tasks::to_json(*files));
+  constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
+  CHECK(json["collectives"]["all_gather"]["bytes"] == kEnd);
+  CHECK(json["compute_ns"] == kEnd);
+  CHECK(json["num_ops"] == kEnd);
+  const auto schedule = tasks::load_schedule(path, {}, {});
+  REQUIRE_FALSE(schedule);
+  CHECK(schedule.error().text() ==
+        path +
+            ": is no schedule that could run: k0: message bytes 4611686018427387904 is out of "
+            "range, expected 0 to 4503599627370496");
 }
