@@ -7,7 +7,9 @@
 
 #include "core/base/text.h"
 #include "tasks/memory.h"
+#include "tasks/memory_json.h"
 #include "tasks/recordings.h"
+#include "tests/support/places.h"
 #include "tests/support/scratch.h"
 #include "tests/support/skip.h"
 #include "tests/support/snapshot_pickle.h"
@@ -181,4 +183,145 @@ TEST_CASE("a block from before a snapshot's window is called so in the report an
   CHECK(frames == std::map<Bytes, std::string>{{512, "(no stack recorded)"},
                                                {2048, "(allocated before the window)"}});
   CHECK(names == frames);
+}
+
+namespace {
+
+using Strings = std::vector<std::string>;
+
+MemoryReport examined(const std::string& path, const Strings& alloc_confs = {}) {
+  MemoryRequest request;
+  request.snapshot = path;
+  request.alloc_confs = alloc_confs;
+  const auto report = examine_snapshot(request);
+  if (!report) FAIL(report.error().text());
+  return *report;
+}
+
+}  // namespace
+
+TEST_CASE("events of a snapshot that mean nothing are counted in a warning") {
+  const test::Scratch scratch;
+  const std::string one = scratch.write(
+      "one.pickle",
+      test::snapshot_pickle({{"alloc", 0, 512, 10}, {"teleport", 0, 1, 11}}, {{512, true}}));
+  CHECK(examined(one).warnings ==
+        Strings{one + ": 1 event is of an unknown action: replays go on without what they did"});
+  const std::string two = scratch.write(
+      "two.pickle",
+      test::snapshot_pickle(
+          {{"alloc", 0, 512, 10}, {"teleport", 0, 1, 11}, {"beam", 0, 1, std::int64_t{1} << 62}},
+          {{512, true}}));
+  CHECK(examined(two).warnings ==
+        Strings{two + ": 2 events are of an unknown action: replays go on without what they did",
+                two + ": 1 event is of a time beyond 73 years: taken for one of then"});
+}
+
+TEST_CASE("a snapshot of nothing is refused") {
+  const test::Scratch scratch;
+  MemoryRequest request;
+  request.snapshot = scratch.write("a.pickle", test::empty_snapshot_pickle());
+  const auto report = examine_snapshot(request);
+  REQUIRE_FALSE(report);
+  CHECK(report.error().text() ==
+        request.snapshot + ": has neither events nor segments, expected a recorded history");
+}
+
+TEST_CASE("a block at a snapshot's end that waits for a stream is active and not allocated") {
+  const test::Scratch scratch;
+  const auto report = examined(
+      scratch.write("a.pickle", test::snapshot_pickle({}, {{1024, true}, {512, false, true}})));
+  const alloc::Replay& replay = report.traces.front().replay;
+  CHECK_FALSE(replay.first_divergence);
+  CHECK(replay.at_end.allocated == 1024);
+  CHECK(replay.at_end.active == 1536);
+}
+
+TEST_CASE("a snapshot that its own events contradict says where, in JSON as well") {
+  const test::Scratch scratch;
+  auto report = examined(
+      scratch.write("a.pickle", test::snapshot_pickle({{"alloc", 0, 512, 10}}, {{1024, true}})));
+  auto divergence = json::parse(to_json(report))["traces"][0]["first_divergence"];
+  CHECK(divergence["event"] == 1);  // behind the last one
+  CHECK(divergence["action"] == "end");
+  CHECK(divergence["reason"] ==
+        "the state at the end differs, first in the block at 0x10000000000");
+  CHECK(divergence["stack"] == json::array());
+
+  report = examined(test::source_dir() + "/tests/golden/inputs/diverges.pickle");
+  divergence = json::parse(to_json(report))["traces"][0]["first_divergence"];
+  CHECK(divergence["event"] == 1);
+  CHECK(divergence["action"] == "alloc");
+  CHECK(divergence["stack"] == json{"forward (model.py:12)", "main (train.py:3)"});
+}
+
+TEST_CASE("what a snapshot's configuration says is replayed where it can be, else a warning") {
+  const test::Scratch scratch;
+  const auto report_of = [&](const test::SnapshotConf& conf) {
+    return examined(scratch.write(
+        "a.pickle", test::snapshot_pickle({{"alloc", 0, 512, 10}}, {{512, true}}, conf)));
+  };
+  auto report = report_of({"backend:cudaMallocAsync"});
+  CHECK(report.config.native_backend);
+  CHECK(report.warnings ==
+        Strings{"recorded under the cudaMallocAsync backend, replayed under the native one"});
+  report = report_of({"no_such:1"});
+  CHECK(report.warnings == Strings{"the recorded configuration 'no_such:1' is not understood: "
+                                   "unknown allocator option 'no_such'"});
+  // The number is what the allocator used, the text what somebody asked for.
+  report = report_of({"max_split_size_mb:32", 64 * MiB});
+  CHECK(report.config.max_split_size == 64 * MiB);
+  CHECK(report.warnings.empty());
+  CHECK_FALSE(report_of({"max_split_size_mb:32", 64 * MiB + 1}).config.max_split_size);
+}
+
+TEST_CASE("a configuration that changes nothing without another figure is warned of once") {
+  const test::Scratch scratch;
+  const std::string path =
+      scratch.write("a.pickle", test::snapshot_pickle({{"alloc", 0, 512, 10}}, {{512, true}}));
+  const auto report =
+      examined(path, {"per_process_memory_fraction:0.5", "garbage_collection_threshold:0.8",
+                      "per_process_memory_fraction:0.5"});
+  CHECK(report.warnings ==
+        Strings{"--alloc-conf per_process_memory_fraction:0.5: a fraction of a device without a "
+                "limit, expected --capacity as well",
+                "--alloc-conf garbage_collection_threshold:0.8: PyTorch collects garbage only "
+                "where a fraction of the device is set, expected per_process_memory_fraction "
+                "below 1 as well"});
+  CHECK(report.traces.front().what_if.size() == 2);
+  MemoryRequest request;
+  request.snapshot = path;
+  request.capacity = 4 * MiB;
+  request.alloc_confs = {"per_process_memory_fraction:0.5"};
+  CHECK(examine_snapshot(request)->warnings.empty());
+}
+
+TEST_CASE("a what-if of several devices has the largest peaks and the sums of counts") {
+  const test::Scratch scratch;
+  auto report = examined(
+      scratch.write("a.pickle", test::snapshot_pickle({{"alloc", 0, 512, 10}}, {{512, true}})),
+      {"default"});
+  report.traces.push_back(report.traces.front());
+  alloc::WhatIfFigures &first = report.traces[0].what_if[0].figures,
+                       &second = report.traces[1].what_if[0].figures;
+  first.peak = {1, 2, 3, 10};
+  second.peak = {4, 3, 2, 8};
+  first.at_end.reserved = 6;
+  second.at_end.reserved = 7;
+  first.segment_events = 2;
+  second.segment_events = 3;
+  first.ooms = first.retries = 1;
+  second.ooms = second.retries = 4;
+  const auto row = json::parse(to_json(report))["what_if"]["default"];
+  CHECK(row["devices"].size() == 2);
+  CHECK(row["devices"][1]["peak_reserved_bytes"] == 8);
+  CHECK(row["peak_requested_bytes"] == 4);
+  CHECK(row["peak_allocated_bytes"] == 3);
+  CHECK(row["peak_active_bytes"] == 3);
+  CHECK(row["peak_reserved_bytes"] == 10);
+  CHECK(row["fragmentation"] == 0.7);
+  CHECK(row["final_reserved_bytes"] == 7);
+  CHECK(row["segment_events"] == 5);
+  CHECK(row["ooms"] == 5);
+  CHECK(row["retries"] == 5);
 }
