@@ -284,3 +284,29 @@ TEST_CASE("a search of blocks that cannot be says why") {
   request.source = kBlockSamples + "nested_fsdp1.toml";
   CHECK(refusal().find("no repeated blocks") != std::string::npos);
 }
+
+TEST_CASE("rows of blocks are none where a set changes what else is launched") {
+  const auto rows = block_rows(2, [](const sim::Choice& recomputed, std::optional<double>) {
+    ScheduleLoads loads;
+    loads.clock = 1;
+    loads.busy.resize(recomputed[1] ? 2 : 1);
+    loads.live.resize(1);
+    return Result<ScheduleLoads>(loads);
+  });
+  REQUIRE_FALSE(rows);
+  CHECK(rows.error().text() == "recomputing a block changes what else is launched");
+}
+
+TEST_CASE("a budget for sets of blocks lasts until the answer is proved") {
+  const BlockInstance instance{
+      kBlockSamples + "gpt2_ddp.toml", 3, {"model.layers=3", "train.seq_len=512"}};
+  SearchRequest request = request_for(instance);
+  request.memory_limit = 70 * GiB;
+  const SearchReport without = found_blocks(request);
+  request.budget = 3600;
+  const SearchReport with = found_blocks(request);
+  REQUIRE((with.best && without.best));
+  CHECK(with.blocks->is_proved);
+  CHECK(with.best->point.figures.times->step == without.best->point.figures.times->step);
+  CHECK(with.best->memory == without.best->memory);
+}

@@ -104,6 +104,12 @@ TEST_CASE("calibrate: what it refuses") {
       "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2, "args": {}}]})");
   CHECK(fault({{strange}, "", {}, out})
             .starts_with(strange + ": was recorded on 'Abacus', which no built-in machine has"));
+  const std::string nameless = folder.write(
+      "nameless.json", R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0,
+      "tid": 7, "ts": 1, "dur": 2, "args": {}}]})");
+  CHECK(fault({{nameless}, "", {}, out})
+            .starts_with(nameless + ": does not say which GPU it was recorded on: give --hw NAME, "
+                                    "one of a10, "));
   const auto of = [&](const char* file, const char* gpu) {
     return folder.write(file, fmt::format(R"({{"deviceProperties": [{{"name": "{}"}}],
       "traceEvents": [{{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1,
@@ -193,6 +199,45 @@ TEST_CASE("calibrate: JSON of the same figures") {
   CHECK(json["base"] == "a100_80_sxm");
   CHECK(json["all"]["shapes"] == report->samples.rows.size());
   CHECK(json["mechanisms"].size() == report->calibration.mechanisms.size());
+}
+
+TEST_CASE("calibrate: JSON has the figures that changed, and what is left of errors") {
+  tasks::CalibrateReport report;
+  report.figures = {{"efficiency.gemm", "gemm bf16", 0.5, 0.75}};
+  sim::Mechanism mechanism;
+  mechanism.name = "gemm bf16";
+  mechanism.shapes = 12;
+  mechanism.held_out = sim::Errors{6, 0.05, 0.125};
+  mechanism.extrapolated = 0.25;
+  report.calibration.mechanisms = {mechanism};
+  report.calibration.residuals = {{OpKind::gemm, 0.75, 1.5}};
+  const auto json = nlohmann::json::parse(tasks::to_json(report));
+  CHECK(json["device"].is_null());
+  CHECK(json["figures"] == nlohmann::json::parse(R"([{"figure": "efficiency.gemm",
+    "mechanism": "gemm bf16", "base": 0.5, "value": 0.75}])"));
+  const auto& row = json["mechanisms"][0];
+  CHECK(row["held_out"] == nlohmann::json::parse(R"({"shapes": 6, "median": 0.05, "p90": 0.125})"));
+  CHECK(row["extrapolated"] == 0.25);
+  CHECK(json["all"]["extrapolated"].is_null());
+  CHECK(json["residuals"] == nlohmann::json::parse(R"({"gemm": [0.75, 1.5]})"));
+}
+
+TEST_CASE("calibrate: a file of many sources names the first") {
+  const test::Scratch folder;
+  const auto text_of = [&](std::size_t sources) {
+    tasks::CalibrateRequest request{{}, "h100_sxm", {}, folder.path("hw.toml")};
+    for (std::size_t i = 0; i < sources; ++i)
+      request.sources.push_back(folder.write(
+          fmt::format("rank{}.json", i),
+          fmt::format(R"({{"distributedInfo": {{"rank": {}}}, "traceEvents": [{{"ph": "X",
+            "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}}]}})",
+                      i)));
+    const auto report = tasks::calibrate_hardware(request);
+    if (!report) FAIL(report.error().text());
+    return read_file(request.output, MiB).value();
+  };
+  CHECK_THAT(text_of(3), Catch::Contains("rank0.json, rank1.json, rank2.json"));
+  CHECK_THAT(text_of(4), Catch::Contains("rank0.json and 3 more"));
 }
 
 TEST_CASE("calibrate: half of a recording's shapes predict the others within 8 %") {

@@ -7,7 +7,9 @@
 
 #include "core/store/reader.h"
 #include "core/store/recording_writer.h"
+#include "runtime/host/rating.h"
 #include "tasks/any_run.h"
+#include "tasks/schedule.h"
 #include "tasks/simulate.h"
 #include "tests/support/places.h"
 #include "tests/support/scratch.h"
@@ -152,4 +154,59 @@ TEST_CASE("a recording that was cut short is read with a warning") {
   const auto failed = tasks::load_any_run(path);
   REQUIRE(failed);
   CHECK(failed->warnings.front().find("the job failed") != std::string::npos);
+}
+
+TEST_CASE(
+    "a run that is out of memory says what for, and before which op, as its prediction does") {
+  const test::Scratch scratch;
+  auto request = request_of(scratch, kExecuteSamples + "tiny_fsdp2.toml");
+  const auto runs_out = [&](const char* fraction) {
+    request.sets = {"cluster.hardware=host",
+                    fmt::format("allocator.conf=per_process_memory_fraction:{}", fraction)};
+    request.output = scratch.path(fmt::format("{}.db", fraction));
+    const auto report = tasks::execute(request);
+    if (!report) FAIL(report.error().text());
+    tasks::SimulateRequest simulate;
+    simulate.sources.paths = {request.source};
+    simulate.sets = request.sets;
+    const auto predicted = tasks::simulate(simulate);
+    REQUIRE(predicted);
+    const auto run = nlohmann::json::parse(tasks::to_json(*report));
+    auto expected = nlohmann::json::parse(tasks::to_json(predicted->summary))["oom"];
+    REQUIRE(expected.is_object());
+    CHECK(run["step_time_ns"].is_null());
+    CHECK(run["oom"]["storage"] == expected["storage"]);
+    CHECK(run["oom"]["requested_bytes"] == expected["requested_bytes"]);
+    return std::pair(run["oom"]["op"], expected["op"]);
+  };
+  const auto [ran, predicted] = runs_out("0.001");
+  // Any rank may be the first.
+  const auto behind_rank = [](const std::string& op) { return op.substr(op.find('/')); };
+  CHECK(behind_rank(ran) == behind_rank(predicted));
+  CHECK(behind_rank(ran).starts_with("/s0/m0/model.layers.3.mlp/forward/"));
+  // The parameters themselves do not fit: no op comes after.
+  CHECK(runs_out("0.0001").first.is_null());
+}
+
+TEST_CASE("a what-if that makes one kind of op slower slows the device alone") {
+  const test::Scratch scratch;
+  auto request = request_of(scratch, kExecuteSamples + "tiny_fsdp2.toml");
+  request.sets = {"train.seq_len=16", "model.layers=1"};
+  request.ranks = 2;
+  request.what_if = {"scale=host:2", "scale=gemm:0.1"};
+  const auto report = tasks::execute(request);
+  if (!report) FAIL(report.error().text());
+  CHECK(std::ranges::count(report->warnings,
+                           "--what-if scale=host changes prices alone: the host is as it is") == 1);
+  // A product takes as long as the device is rated for at least, whatever else the machine does.
+  const auto schedule = tasks::load_schedule(
+      request.source, {"train.seq_len=16", "model.layers=1", "parallel.world_size=2"}, {});
+  REQUIRE(schedule);
+  const Graph& graph = schedule->graph;
+  Ns products = 0;
+  for (const Op& op : graph.ops)
+    if (graph.at(op.cost).kind == OpKind::gemm)
+      products += 10 * runtime::rated_time(graph.at(op.cost), runtime::Rating());
+  CHECK(products > 300 * kMillisecond);
+  CHECK(*report->run.step_time >= products);
 }

@@ -364,3 +364,38 @@ TEST_CASE("a search that cannot be says why") {
         "--blocks: train.activation_checkpointing is set for all points, too (--set): expected one "
         "of the two");
 }
+
+TEST_CASE("a search with a budget looks at all that it has time for") {
+  SearchRequest request;
+  request.source = kSearchSamples + "tiny_fsdp2.toml";
+  request.sets = {"model.layers=1"};
+  request.vary = {"train.micro_batch=1,2", "train.seq_len=1..4100"};
+  request.memory_limit = 70 * GiB;
+  request.budget = 1e-9;
+  CHECK(refused(request) == "--budget: is over before the first point");
+  request.where = {"train.seq_len >= 4099"};
+  request.budget = 3600;
+  const SearchReport report = found(request);
+  // Without a budget a grid of so many points is not gone through.
+  CHECK(report.info.points > 4096);
+  CHECK(report.is_proved);
+  CHECK(report.excluded == 2 * 4098);
+  REQUIRE(report.best.has_value());
+  CHECK(report.best->point.values == std::vector<std::string>{"1", "4099"});
+}
+
+TEST_CASE("a search's command is one for a shell, whatever the names") {
+  const test::Scratch scratch;
+  std::filesystem::create_directory(scratch.path("it's a $HOME"));
+  const std::string folder = scratch.path("it's a $HOME/");
+  std::filesystem::copy(kSearchSamples + "tiny_fsdp2.toml", folder + "tiny.toml");
+  std::filesystem::copy(kSearchSamples + "configs", folder + "configs");
+  SearchRequest request;
+  request.source = folder + "tiny.toml";
+  request.sets = {"allocator.conf="};
+  request.vary = {"train.micro_batch=1"};
+  request.memory_limit = GiB;
+  const SearchReport report = found(request);
+  CHECK(report.best->command == "foregather simulate '" + scratch.path("it'\\''s a $HOME/") +
+                                    "tiny.toml' --set allocator.conf= --set train.micro_batch=1");
+}

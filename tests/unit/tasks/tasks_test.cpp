@@ -1,11 +1,17 @@
+#include <fstream>
 #include <catch2/catch.hpp>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "core/ir/builder.h"
+#include "tasks/recorded_source.h"
 #include "tasks/simulate.h"
 #include "tasks/sniff.h"
 #include "tasks/thunder_source.h"
 #include "tasks/wire_bytes.h"
 #include "tests/support/places.h"
+#include "tests/support/scratch.h"
+#include "tests/support/written_run.h"
 
 using namespace foregather;
 using namespace foregather::tasks;
@@ -178,4 +184,38 @@ TEST_CASE("of a recording's steps it is said which are predicted, and what the h
   CHECK_THAT(warned("kineto_small.json", 3),
              Catch::Contains("step 3 took the host 500.5 µs, and 189.9 µs from the first to the "
                              "last device work"));
+}
+
+TEST_CASE("what a device does for other steps during one of a recording is said, counted once") {
+  const test::Scratch scratch;
+  auto trace = nlohmann::json::parse(
+      std::ifstream(test::source_dir() + "/tests/golden/inputs/kineto_three_steps.json"));
+  // Step 5 is 1820 to 2050 on the device. Of step 4, the gather goes on until 1860 and the product,
+  // beside it, until 1850.
+  for (auto& event : trace["traceEvents"]) {
+    if (event["cat"] != "kernel") continue;
+    const int correlation = event["args"]["correlation"];
+    if (correlation == 102) event["ts"] = 1700, event["dur"] = 160;
+    if (correlation == 103) event["ts"] = 1730, event["dur"] = 120;
+  }
+  SimulateRequest request;
+  request.sources = {{scratch.write("a.json", trace.dump())}, false, 5};
+  const auto outcome = simulate(request);
+  if (!outcome) FAIL(outcome.error().text());
+  CHECK_THAT(fmt::format("{}", fmt::join(outcome->summary.warnings, "\n")),
+             Catch::Contains("in step 5 the device works on other steps, too, for 40.0 µs of "
+                             "230.0 µs: what waits for that stays where it was"));
+}
+
+TEST_CASE("of a prediction no step is chosen") {
+  const test::Scratch scratch;
+  SimulateRequest request;
+  request.sources.paths = {test::source_dir() + "/traces/samples/tiny_fsdp2.toml"};
+  auto outcome = simulate(request);
+  REQUIRE(outcome);
+  const std::string path = test::written(scratch.path("run.db"), outcome->run);
+  const auto read = read_recorded({path}, 3);
+  REQUIRE_FALSE(read);
+  CHECK(read.error().text() ==
+        "--step: chooses a step of a recorded run, and " + path + " is predicted");
 }
