@@ -155,3 +155,20 @@ TEST_CASE("import: sums over a damaged Chakra trace end where numbers do") {
             ": is no schedule that could run: k0: message bytes 4611686018427387904 is out of "
             "range, expected 0 to 4503599627370496");
 }
+
+TEST_CASE("traces that differ in a group's name alone are of two rank classes") {
+  const Folder folder;
+  const auto in_group = [](std::string_view name) {
+    test::NodeBytes gather = test::collective(1, "gather", 2, 1 << 20);
+    gather.attributes.push_back(test::attribute("pg_name", name));
+    return chakra_file({gather});
+  };
+  traces::ChakraGraphOptions options;
+  options.world_size = 3;
+  const auto step = tasks::chakra_step(
+      {folder.write("t.0.et", in_group("a")), folder.write("t.1.et", in_group("b")),
+       folder.write("t.2.et", in_group("a"))},
+      options);
+  REQUIRE(step);
+  CHECK(step->graph.classes.size() == 2);
+}

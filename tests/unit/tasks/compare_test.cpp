@@ -216,3 +216,47 @@ TEST_CASE("compare: two machines, or two numbers of ranks, are warned of") {
   CHECK(warned("", 1).empty());      // a recording that does not say
   CHECK(warned("mine", 4).empty());  // a calibrated file
 }
+
+TEST_CASE("compare: a step of nothing, and a run without ranks, are refused") {
+  const test::Scratch folder;
+  run::Run idle;
+  idle.about.name = "idle";
+  run::StepInfo step;
+  step.rank_class = idle.add(run::ClassInfo{idle.text("rank"), {0}});
+  step.kind = run::StepKind::steady;
+  step.number = 1;
+  step.end = 10;
+  idle.add(step);
+  const std::string good = written(folder, "good.db", whole_example());
+  const std::string path = written(folder, "idle.db", idle);
+  CHECK(compare_fault({path, good, {}, {}, {}}) ==
+        fmt::format("{}: has neither device work nor memory in step {} to compare", path,
+                    idle.steps.front().number));
+  run::Run empty;
+  empty.about.name = "empty";
+  const std::string none = written(folder, "none.db", empty);
+  CHECK(compare_fault({good, none, {}, {}, {}}) == none + ": has no ranks to compare");
+  CHECK(compare_fault({none, good, {}, {}, {}}) == none + ": has no ranks to compare");
+}
+
+TEST_CASE("compare: the error of a peak is that of reserved memory, or else of allocated") {
+  tasks::Comparison comparison;
+  CHECK_FALSE(comparison.peak_memory_error());
+  comparison.first.peak_allocated = 3 * GiB;
+  comparison.second.peak_allocated = 2 * GiB;
+  CHECK(comparison.peak_memory_error() == 0.5);
+  comparison.first.peak_reserved = 3 * GiB;
+  CHECK(comparison.peak_memory_error() == 0.5);
+  comparison.second.peak_reserved = 4 * GiB;
+  CHECK(comparison.peak_memory_error() == -0.25);
+}
+
+TEST_CASE("compare: the runs of a database are named where there are several") {
+  const test::Scratch folder;
+  const std::string one = written(folder, "one.db", whole_example());
+  const std::string two = folder.path("two.db");
+  compared({one, written(folder, "b.db", whole_example()), {}, {}, two});
+  CHECK(tasks::runs_in({one, two, two + ":example", "trace.json"}).value() ==
+        std::vector<std::string>{one, two + ":example", two + ":example-2", two + ":example",
+                                 "trace.json"});
+}

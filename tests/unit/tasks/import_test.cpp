@@ -342,3 +342,42 @@ TEST_CASE("import: every row of a program is kept, or dropped by reason") {
   CHECK(thunder.kept == 2);
   CHECK(thunder.read == 3);
 }
+
+TEST_CASE("import: an archive without anything to read is refused") {
+  const test::Scratch folder;
+  const std::string path = folder.path("job.tar.gz");
+  write_gzip(path, archive({{"README", "hello"}}));
+  CHECK_THAT(import_fault({path}),
+             Catch::StartsWith(path + ": has no member in a format that import reads, expected "));
+}
+
+TEST_CASE("import: a collective outside of steps has none") {
+  const test::Scratch folder;
+  auto trace = nlohmann::json::parse(content(input("kineto_three_steps.json")));
+  for (const int time : {500, 1430})  // before the steps, in the second
+    trace["traceEvents"].push_back(nlohmann::json::parse(
+        fmt::format(R"({{"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1,
+          "tid": 1, "ts": {}, "dur": 2, "args": {{"Collective name": "_allgather_base",
+          "dtype": "Float", "In msg nelems": 1024, "Out msg nelems": 2048, "Group size": 2}}}})",
+                    time)));
+  const auto files = tasks::import_files({folder.write("a.json", trace.dump())});
+  REQUIRE(files);
+  const auto keys = nlohmann::json::parse(tasks::to_json(*files))["collective_keys"];
+  REQUIRE(keys.size() == 2);
+  CHECK(keys[0]["step"].is_null());
+  CHECK(keys[0]["kind"] == "all_gather");
+  CHECK(keys[0]["bytes"] == 8192);
+  CHECK(keys[1]["step"] == 4);
+}
+
+TEST_CASE(
+    "import: lines of a Thunder trace that are not understood are counted by what they lack") {
+  const test::Scratch folder;
+  const auto files = tasks::import_files({folder.write(
+      "a.txt", "def f(a):\n  # a: \"cuda:0 f32[2]\"\n  t0 = = a\n  t1 = = a\n  return a\n")});
+  REQUIRE(files);
+  std::int64_t dropped = 0;
+  for (const auto& [what, count] : files->front().dropped) dropped += count;
+  CHECK(files->front().dropped.size() == 1);
+  CHECK(dropped == 2);
+}

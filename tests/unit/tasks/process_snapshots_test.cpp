@@ -113,3 +113,19 @@ TEST_CASE("a snapshot belongs to the raw recording whose name it begins with") {
   CHECK(snapshots_alone(scratch.path(".")).size() == 1);
   CHECK(snapshots_alone(scratch.path(".")).front().ends_with("rank1_host_123.step3.memory.pickle"));
 }
+
+TEST_CASE("a snapshot that contradicts itself is read by its replay, with a warning") {
+  const test::Scratch scratch;
+  run::Recording into = recording();
+  const std::string path = scratch.write(
+      "a", test::snapshot_pickle({{"alloc", 0, 512, kEpochUs + 10}, {"beam", 0, 1, kEpochUs + 20}},
+                                 {{1024, true}}, test::SnapshotConf{"no_such:1"}));
+  add_snapshots({path}, into);
+  CHECK(into.warnings ==
+        std::vector<std::string>{
+            path + ": the recorded configuration 'no_such:1' is not understood: unknown allocator "
+                   "option 'no_such'",
+            path + ": device 0: sizes and totals are of a replay, which differs from event 2 on: "
+                   "the state at the end differs, first in the block at 0x10000000000"});
+  CHECK(into.memory.size() == 1);
+}

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include <catch2/catch.hpp>
 
 #include "core/base/file.h"
 #include "tasks/simulate.h"
+#include "tasks/workload_files.h"
 #include "tests/support/places.h"
 #include "tests/support/scratch.h"
 #include "tests/support/written_run.h"
@@ -76,4 +78,45 @@ TEST_CASE("a stored prediction of a recording is replayed with a warning") {
             database +
                 ": is a prediction: its ops are replayed as they ran, without memory and with less "
                 "of collectives than what it was predicted from says: simulate that") == 1);
+}
+
+TEST_CASE("a stored prediction is the whole of what is asked") {
+  const test::Scratch scratch;
+  const auto outcome = again(test::source_dir() + "/traces/samples/tiny_fsdp2.toml");
+  REQUIRE(outcome);
+  const std::string database = test::written(scratch.path("run.db"), outcome->run);
+  SimulateRequest request;
+  request.sources.paths = {database, database};
+  const auto two = simulate(request);
+  REQUIRE_FALSE(two);
+  CHECK(two.error().text() == database + ": is the prediction of a whole job, expected it alone");
+  request.sources = {{database}, false, 2};
+  const auto step = simulate(request);
+  REQUIRE_FALSE(step);
+  CHECK(step.error().text() ==
+        "--step: chooses a step of a recorded run, and " + database + " is predicted");
+}
+
+TEST_CASE("a file of more than 64 MiB is known by its size, its beginning and its end") {
+  const test::Scratch scratch;
+  const std::string path = scratch.write("big.json", "first");
+  constexpr std::uintmax_t kSize = 65 << 20;
+  std::filesystem::resize_file(path, kSize);
+  const auto digest = [&] { return digests_of({path}, "").front().second; };
+  const auto put = [&](std::int64_t at, char byte) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(at);
+    file.put(byte);
+  };
+  const std::string before = digest();
+  put(kSize / 2, 'x');  // which no digest of the whole would miss
+  CHECK(digest() == before);
+  put(3, 'x');
+  const std::string begun = digest();
+  CHECK(begun != before);
+  put(kSize - 1, 'x');
+  const std::string ended = digest();
+  CHECK(ended != begun);
+  std::filesystem::resize_file(path, kSize + 1);
+  CHECK(digest() != ended);
 }

@@ -4,7 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/ir/builder.h"
+#include "tasks/interval.h"
+#include "tasks/pareto.h"
+#include "tasks/point_message.h"
 #include "tasks/recorded_source.h"
+#include "tasks/schedule.h"
 #include "tasks/simulate.h"
 #include "tasks/sniff.h"
 #include "tasks/thunder_source.h"
@@ -218,4 +222,74 @@ TEST_CASE("of a prediction no step is chosen") {
   REQUIRE_FALSE(read);
   CHECK(read.error().text() ==
         "--step: chooses a step of a recorded run, and " + path + " is predicted");
+}
+
+TEST_CASE("a calibrated machine's range is that of its own shapes, of their kinds of ops") {
+  auto schedule = load_schedule(test::source_dir() + "/traces/samples/tiny_fsdp2.toml",
+                                {"cluster.hardware=host"}, {});
+  REQUIRE(schedule);
+  schedule->hardware.interval = {};
+  const auto simulation = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
+  REQUIRE(simulation);
+  const Ns step = simulation->classes[0].steady.time();
+  const auto range = [&] { return step_ranges(*schedule, {step}).value().front(); };
+  CHECK(range() == std::pair(step, step));
+  schedule->hardware.residuals = {{OpKind::gemm, 0.5, 4}};
+  const auto [low, high] = range();
+  CHECK(low < step);
+  CHECK(high > step);
+  schedule->hardware.residuals = {{OpKind::all_gather, 0.5, 4}};  // a collective's is the links'
+  CHECK(range() == std::pair(step, step));
+}
+
+TEST_CASE("points of a sweep arrive as they were sent, or not at all") {
+  std::vector<run::SweepPoint> points(2);
+  points[0].index = 7;
+  points[0].values = {"1", "bf16"};
+  points[1].status = run::PointStatus::failed;
+  points[1].error = "no";
+  const std::string message = message_of(points);
+  CHECK(points_of(message) == points);
+  for (std::size_t size = 0; size < message.size(); ++size)
+    CHECK_FALSE(points_of(message.substr(0, size)));
+}
+
+TEST_CASE("a front forgets the points that others have beaten") {
+  PointFront front;
+  run::SweepPoint point;
+  point.status = run::PointStatus::fits;
+  for (int i = 0; i < 100; ++i) {
+    point.index = i;
+    point.figures.times.emplace();
+    point.figures.times->step = 1000 - i;
+    front.add(point);
+  }
+  REQUIRE(front.points().size() == 1);
+  CHECK(front.points().front().index == 99);
+}
+
+TEST_CASE("a summary's JSON names the model of its memory") {
+  SimulateRequest request;
+  request.sources.paths = {test::source_dir() + "/traces/samples/thunder_tied_linear.txt"};
+  for (const auto& [model, name] :
+       {std::pair(MemoryModel::allocator, "allocator"), std::pair(MemoryModel::live, "live"),
+        std::pair(MemoryModel::thunder_estimator, "thunder-estimator")}) {
+    request.memory_model = model;
+    const auto outcome = simulate(request);
+    if (!outcome) FAIL(outcome.error().text());
+    CHECK(nlohmann::json::parse(to_json(outcome->summary))["memory_model"] == name);
+  }
+}
+
+TEST_CASE("what no command reads as a schedule is refused by what it is") {
+  const auto database = sniff(std::string_view("SQLite format 3\0 and more", 25), "x.db");
+  REQUIRE_FALSE(database);
+  CHECK_THAT(database.error().text(),
+             Catch::StartsWith("x.db: is a database of another program, "));
+  const test::Scratch scratch;
+  const std::string path = scratch.write("long.toml", "[model]\n" + std::string(MiB, '#') + "\n");
+  const auto schedule = load_schedule(path, {}, {});
+  REQUIRE_FALSE(schedule);
+  CHECK(schedule.error().text() ==
+        path + ": is 1.0 MiB long, expected a workload of at most 1.0 MiB");
 }
