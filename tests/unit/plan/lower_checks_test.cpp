@@ -98,6 +98,36 @@ TEST_CASE("each refusal names the place of its key") {
      "w.toml:5:1: parallel.param_dtype is fp32 but");
 }
 
+TEST_CASE("numbers that no key takes are refused all the same") {
+  const auto refused = [](const auto& change) {
+    Workload workload = *parse_workload("[model]\nconfig = \"m.json\"\n", "w.toml", {});
+    REQUIRE(resolve_cluster(workload));
+    change(workload);
+    Model model;
+    model.modules.emplace_back();
+    const Status checked = check_plan(model, workload);
+    return checked ? "" : checked.error().message;
+  };
+  CHECK(refused([](Workload&) {}) == "");
+  CHECK(refused([](Workload& w) { w.parallel.reduce_buffers = 0; }) ==
+        "parallel.reduce_buffers is 0, expected at least 1");
+  for (const std::int64_t steps : {0, 65536})
+    CHECK(refused([&](Workload& w) { w.train.grad_accum = steps; }) ==
+          fmt::format("train.grad_accum is {}, expected 1 to 65535", steps));
+  CHECK(refused([](Workload& w) {
+          w.train.checkpointing = Checkpointing::selective_layers;
+          w.train.checkpoint_every = 0;
+        }) == "train.activation_checkpointing: every 0 layers, expected 1 or more");
+}
+
+TEST_CASE("float8 is gathered by FSDP2 alone") {
+  const std::string float8 = "[train]\nfloat8 = \"tensorwise\"\nfloat8_all_gather = true\n";
+  CHECK(refusal_of(float8) == "");
+  CHECK(refusal_of(float8 + "[parallel]\nstrategy = \"fsdp1\"\n") ==
+        "w.toml:5:1: train.float8_all_gather needs parallel.strategy fsdp2: only its parameters "
+        "can be float8");
+}
+
 TEST_CASE("ZeRO, DeepCompile and Thunder shard over all ranks, and reduce in each micro-batch") {
   for (const char* strategy : {"zero2", "zero3", "deepcompile", "thunder_zero3"}) {
     CAPTURE(strategy);

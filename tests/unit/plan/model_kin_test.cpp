@@ -92,6 +92,32 @@ TEST_CASE("OPT-350M's norms and embeddings are refused") {
              Catch::Contains("'do_layer_norm_before' is false, expected true"));
   CHECK_THAT(complaint_of_kin("opt", opt + R"("word_embed_proj_dim": 32)"),
              Catch::Contains("'word_embed_proj_dim' is not the hidden size"));
+  CHECK_THAT(complaint_of_kin("opt", opt + R"("layer_norm_elementwise_affine": false)"),
+             Catch::EndsWith("'layer_norm_elementwise_affine' is false, expected true: norms "
+                             "without weights are not simulated"));
+}
+
+TEST_CASE("RoBERTa's first position is 2, and llm-foundry's MPT may have one key head") {
+  CHECK(kin("roberta", R"("max_position_embeddings": 3)").max_positions == 1);
+  CHECK_THAT(complaint_of_kin("roberta", R"("max_position_embeddings": 2)"),
+             Catch::EndsWith("'max_position_embeddings' is 2, expected 3 or more: RoBERTa's first "
+                             "position is 2"));
+  const auto key_heads = [](const std::string& attention) {
+    return kin("mpt", R"("attn_config": {"attn_type": )" + attention + "}").kv_heads;
+  };
+  CHECK(key_heads(R"("multihead_attention")") == 4);
+  CHECK(key_heads(R"("multiquery_attention")") == 1);
+  CHECK(key_heads(R"("grouped_query_attention", "kv_n_heads": 2)") == 2);
+}
+
+TEST_CASE("parts of models that see images have to be what they stand for") {
+  CHECK_THAT(complaint_of_kin("llava", R"("vision_config": {})"),
+             Catch::EndsWith("'vision_config' or 'text_config' is missing, expected both objects"));
+  const std::string tower = R"({"model_type": "siglip_vision_model", "image_size": 32,
+ "patch_size": 16, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4,
+ "intermediate_size": 128})";
+  CHECK_THAT(complaint_of_kin("gemma3", "\"text_config\": " + tower + ", \"vision_config\": {}"),
+             Catch::EndsWith("'text_config' is expected to be a language model"));
 }
 
 TEST_CASE("a loss in parts multiplies Granite's logits and adds Phi's bias") {

@@ -264,6 +264,39 @@ TEST_CASE("what does not chain is named at its module") {
         std::string::npos);
 }
 
+TEST_CASE("token ids and batch norms are told where they cannot be") {
+  const std::string ids = "tree = [{ name = 'e', embedding = [8, 16], on = 'source' }, ";
+  const std::string target = "target_len = 4\n";
+  const std::string transformer = "{ transformer = { d_model = 16, nhead = 4 } }]";
+  CHECK(tree_complaint("tree = [{ batch_norm = 4 }]", "seq_len = 4") ==
+        "t:2:9: the tree begins with a batch_norm of sequences, which does not say how wide they "
+        "are, expected it after another module");
+  CHECK(tree_complaint(target + ids + "{ linear = [16, 16], on = 'target' }, " + transformer,
+                       "seq_len = 4") ==
+        "t:3:72: module '1': token ids come in, expected an embedding before it");
+  CHECK(tree_complaint(target + ids + transformer, "seq_len = 4") ==
+        "t:3:77: module '1': token ids come in, expected an embedding before it");
+  CHECK(tree_complaint(target + "tree = [{ transformer = { d_model = 16, nhead = 4, "
+                                "num_decoder_layers = 0 } }]",
+                       "seq_len = 4") ==
+        "t:3:25: module '0': a transformer without decoder layers takes no target, but "
+        "model.target_len is set");
+}
+
+TEST_CASE("trees of too many modules, layers or elements are refused before they are built") {
+  std::string many = "tree = [{ linear = [4, 4] }";
+  for (int i = 0; i < 4096; ++i) many += ", { relu = true }";
+  CHECK_THAT(tree_complaint(many + "]"), Catch::Contains("more than 4096 modules, expected fewer"));
+  const std::string layers =
+      "{ transformer = { d_model = 16, nhead = 4, num_encoder_layers = 1024, "
+      "num_decoder_layers = 0 } }, ";
+  CHECK_THAT(
+      tree_complaint("tree = [" + layers + layers + layers + layers + layers + "]", "seq_len = 4"),
+      Catch::Contains("module '4': more than 4096 layers, expected fewer"));
+  CHECK_THAT(tree_complaint("tree = [{ linear = [4, 4] }, { buffer = [65536, 65536] }]"),
+             Catch::Contains("buffer: more than 2147483648 elements, expected fewer"));
+}
+
 TEST_CASE("what a tree's keys cannot be is said at their places") {
   const auto complaint_of = [](const std::string& tree) {
     return tree_complaint("tree = [" + tree + "]", "seq_len = 4");
@@ -273,6 +306,10 @@ TEST_CASE("what a tree's keys cannot be is said at their places") {
              Catch::Contains("expected a number from 0 to below 1"));
   CHECK_THAT(complaint_of("{ linear = [8, 8], name = 'a.b' }"),
              Catch::Contains("expected a module's name without dots, slashes and blanks"));
+  CHECK_THAT(complaint_of("{ linear = [8, 8], on = 'both' }"),
+             Catch::EndsWith("on is 'both', expected source or target"));
+  CHECK_THAT(complaint_of("{ linear = [8, 8] }, { buffer = 4, dtype = 'int8' }"),
+             Catch::EndsWith("dtype is 'int8', expected fp32, bf16, fp16, i64, i32 or bool"));
   CHECK_THAT(complaint_of("{ transformer = 8 }"),
              Catch::Contains("expected a table such as { d_model = 16 }"));
   CHECK_THAT(complaint_of("{ transformer = { d_modl = 8 } }"),

@@ -119,6 +119,17 @@ TEST_CASE("of DeepSpeed's batch sizes and the ranks, the one that is missing fol
         std::string::npos);
   CHECK(refused(R"(, "train_micro_batch_size_per_gpu": 3)" + steps, "parallel.world_size=8")
             .find("a multiple of micro-batch 3 × accumulation 4") != std::string::npos);
+  CHECK(refused("", "parallel.world_size=24") ==
+        "f:1:2: train_batch_size 64 is no multiple of 24 ranks");
+  CHECK(refused(steps, "parallel.world_size=24") ==
+        "f:1:2: train_batch_size 64 is no multiple of 4 micro-batches on each of 24 ranks");
+  const auto huge =
+      parse_workload(R"({"train_batch_size": 1099511627776, "zero_optimization": {"stage": 3}})",
+                     "f", sets({"parallel.world_size=8"}));
+  REQUIRE_FALSE(huge.has_value());
+  CHECK(huge.error().text() ==
+        "f:1:2: train_batch_size 1099511627776: train.micro_batch: 137438953472 is out of range, "
+        "expected an integer from 1 to 1048576");
   const Workload fewer = read(config(micro + steps), sets({"parallel.world_size=4"}));
   CHECK(ignores(fewer, "train_batch_size 64, as 2 × 4 samples on each of 4 ranks are 32"));
 }

@@ -207,6 +207,36 @@ fqns = ["experts"]
   CHECK_FALSE(none.train.float8_all_gather);
 }
 
+TEST_CASE("torchtitan's float8 of 2024 is a switch, and DDP gathers none") {
+  const std::string head =
+      "[training]\nseq_len = 64\n[model]\nname = \"llama3\"\nflavor = \"8B\"\n";
+  const std::string float8 = "[float8]\nenable_fsdp_float8_all_gather = true\n";
+  const Workload on = read(head + float8 + "enable_float8_linear = true\n", {});
+  CHECK(on.train.float8 == Float8::tensorwise);
+  CHECK(on.train.float8_all_gather);
+  const Workload off = read(head + float8 + "enable_float8_linear = false\n", {});
+  CHECK(off.train.float8 == Float8::none);
+  CHECK_FALSE(off.train.float8_all_gather);
+  const Workload ddp = read(head + float8 +
+                                "enable_float8_linear = true\n[parallelism]\n"
+                                "data_parallel_replicate_degree = 8\n"
+                                "data_parallel_shard_degree = 1\n",
+                            {});
+  CHECK(ddp.parallel.strategy == Strategy::ddp);
+  CHECK(ddp.train.float8 == Float8::tensorwise);
+  CHECK_FALSE(ddp.train.float8_all_gather);
+  CHECK(ignores(ddp, "enable_fsdp_float8_all_gather (nothing is sharded)"));
+}
+
+TEST_CASE("what a torchtitan TOML says of compiler and checkpoints, and is not read, is named") {
+  const Workload workload = read(
+      "[training]\nseq_len = 64\n[compile]\nenable = true\nbackend = \"eager\"\n"
+      "[activation_checkpoint]\nmode = \"full\"\nvisualize_memory_budget_pareto = true\n",
+      kModelSet);
+  CHECK(ignores(workload, "compile.backend"));
+  CHECK(ignores(workload, "activation_checkpoint.visualize_memory_budget_pareto"));
+}
+
 TEST_CASE("torchtitan's checkpoints stop early until 0.2, or where the file says so") {
   const auto stops = [](const std::string& more) {
     return read("[activation_checkpoint]\nmode = \"full\"\n" + more, kModelSet).train.early_stop;

@@ -155,6 +155,11 @@ TEST_CASE("errors have a place, a reason and a remedy") {
       error_of("", {"nonsense_without_end=1"}).starts_with("--set nonsense_without_end: unknown"));
   CHECK(error_of("[parallel]\nworld_size = 10\n[cluster]\nnodes = 4\n").find("12") !=
         std::string::npos);
+  CHECK(error_of("[parallel]\nworld_size = 12\n[cluster]\nnodes = 3\ngpus_per_node = 8\n") ==
+        "w.toml:4:1: parallel.world_size 12 is not cluster.nodes 3 × cluster.gpus_per_node 8: "
+        "leave one of the three out");
+  CHECK(error_of("[train]\nmicro_batch = true\n") ==
+        "w.toml:4:15: train.micro_batch: true is not an integer from 1 to 1048576");
   CHECK(error_of("[oops\n").starts_with("w.toml:3:"));
 }
 
@@ -231,6 +236,12 @@ TEST_CASE("of two keys that exclude each other one is expected") {
       "[model]\ntowers = [\"v.json\", \"m.json\"]\nhidden_size = 64\n", "w.toml", {});
   REQUIRE_FALSE(towers.has_value());
   CHECK(towers.error().text().starts_with("w.toml:3:1: model.hidden_size stands for a key of one"));
+  const auto tree =
+      parse_workload("[model]\ntree = [{ linear = [8, 4] }]\nhidden_size = 64\n", "w.toml", {});
+  REQUIRE_FALSE(tree.has_value());
+  CHECK(tree.error().text() ==
+        "w.toml:3:1: model.hidden_size is a key of a config.json, but model.tree is the whole "
+        "model");
   CHECK(error_of("layers = []\n") ==
         "w.toml:3:10: model.layers: the list is empty, expected a number for each tower");
   CHECK(good("", {"model.layers=[2, 3]"}).tower_layers == std::vector<std::int64_t>{2, 3});
@@ -343,4 +354,8 @@ TEST_CASE("a ready schedule leaves only the machine open") {
   CHECK_FALSE(machine_of_sets({"train.micro_batch=2"}).has_value());
   CHECK(machine_of_sets({"train.attention=flash", "train.attention_speed=2"}).has_value());
   CHECK_FALSE(machine_of_sets({"train.attention=eager"}).has_value());
+  const auto unknown = machine_of_sets({"cluster.hw=a100_80_sxm", "cluster.harware=h100_sxm"});
+  REQUIRE_FALSE(unknown.has_value());
+  CHECK(unknown.error().text() ==
+        "--set cluster.harware: unknown key 'cluster.harware', did you mean 'cluster.hardware'?");
 }

@@ -1,6 +1,7 @@
 // What is said of keys that have no effect.
 #include <catch2/catch.hpp>
 
+#include "core/plan/module_tree.h"
 #include "core/plan/workload_keys.h"
 #include "core/plan/workload_warnings.h"
 #include "tests/unit/workload/good_workload.h"
@@ -116,6 +117,23 @@ TEST_CASE("a key is named where the model has nothing that it is of") {
   ModelConfig olmo = encoder;
   olmo.norm = ModelConfig::Norm::rms_wide;
   CHECK_FALSE(names("train.fused_rms_norm=false", olmo));
+  ModelConfig tree;
+  const auto of = [](TreeNode::Kind kind, std::vector<TreeNode> children = {}) {
+    TreeNode node;
+    node.kind = kind;
+    node.children = std::move(children);
+    return node;
+  };
+  using Kind = TreeNode::Kind;
+  const auto set_tree = [&](Kind norm) {
+    ModuleTree modules;
+    modules.children = {of(Kind::linear), of(Kind::container, {of(norm)})};
+    tree.tree = std::make_shared<const ModuleTree>(std::move(modules));
+  };
+  set_tree(Kind::rms_norm);
+  CHECK_FALSE(names("train.fused_rms_norm=false", tree));
+  set_tree(Kind::layer_norm);
+  CHECK(names("train.fused_rms_norm=false", tree));
   ModelConfig vision = encoder;
   vision.image.size = 224;
   for (const std::string set :
