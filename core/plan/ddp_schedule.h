@@ -59,7 +59,6 @@ class DdpSchedule final : public StrategySchedule {
   void end_first_step() override;
   void drop_gradients() override;
   std::span<const OptimizedTensor> optimized() const override { return optimized_; }
-  std::span<const CommunicatorId> norm_communicators() const override { return {}; }
   bool first_step_differs() const override { return reduces_; }
 
  private:

@@ -57,8 +57,6 @@ class DeepCompileSchedule final : public StrategySchedule {
   bool has_own_optimizer() const override { return true; }
   void optimizer_phase() override;
   void drop_gradients() override {}
-  std::span<const OptimizedTensor> optimized() const override { return {}; }
-  std::span<const CommunicatorId> norm_communicators() const override { return {}; }
 
  private:
   using Place = std::pair<std::uint32_t, std::uint32_t>;  ///< module, op of its pass

@@ -1,6 +1,7 @@
 #include "core/plan/gradient_clip.h"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 #include <vector>
 
@@ -18,7 +19,7 @@ class ClipWriter {
   }
 
   void write(std::span<const CommunicatorId> communicators) {
-    if (tensors_.empty()) return join(communicators);
+    assert(!tensors_.empty());  // of FSDP1's ranks the one whose optimizer holds most is lowered
     const auto count = static_cast<std::int64_t>(tensors_.size());
     const Buffer norms = scratch(count, "gradient norms");
     const Buffer total = scratch(1, "gradient norm");
@@ -40,18 +41,6 @@ class ClipWriter {
   }
 
  private:
-  // FSDP1's shard of a rank may have no trained parameter: its norm is 0, which the others sum.
-  void join(std::span<const CommunicatorId> communicators) {
-    const Buffer total = scratch(1, "gradient norm");
-    lowering_.alloc(total, lowering_.compute);
-    Cost zero;
-    zero.kind = OpKind::fill;
-    zero.bytes_written = total.bytes;
-    launch(OpKind::fill, zero, std::vector{writes(total)});
-    for (const CommunicatorId communicator : communicators) all_reduce(total, communicator);
-    lowering_.free(total);
-  }
-
   Buffer scratch(std::int64_t elements, std::string_view name) {
     return lowering_.buffer(elements, DType::f32, name, Cause::temporary, lowering_.root);
   }

@@ -1,5 +1,8 @@
 #include "core/plan/model_composites.h"
 
+#include <algorithm>
+#include <cassert>
+#include <iterator>
 #include <utility>
 
 #include "core/plan/model_families.h"
@@ -32,10 +35,11 @@ constexpr TimmTower kTimmTowers[] = {
     {"vit_large_patch14_clip", ModelConfig::Family::clip, 1024, 24, 16, 4096, 14, 0},
 };
 
-const ModelConfig* shape_of(ModelConfig::Family kind) {
-  for (const Family& family : families())
-    if (family.shape.family == kind) return &family.shape;
-  return nullptr;
+const ModelConfig& shape_of(ModelConfig::Family kind) {
+  const auto is_it = [kind](const Family& family) { return family.shape.family == kind; };
+  const auto found = std::ranges::find_if(families(), is_it);
+  assert(found != std::ranges::end(families()));
+  return found->shape;
 }
 
 ModelConfig timm_tower(const ConfigFile& file, std::string_view name, std::int64_t image) {
@@ -45,7 +49,7 @@ ModelConfig timm_tower(const ConfigFile& file, std::string_view name, std::int64
       file.complain("image_sizes", fmt::format("'image_sizes' has {}, expected at least the {} "
                                                "pixels of a patch of {}",
                                                image, row.patch, row.prefix));
-    ModelConfig tower = *shape_of(row.family);
+    ModelConfig tower = shape_of(row.family);
     tower.model_type = std::string(row.prefix);
     tower.hidden = row.hidden;
     tower.layers = row.layers;

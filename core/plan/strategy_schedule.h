@@ -56,10 +56,10 @@ class StrategySchedule {
   virtual void end_first_step() {}
   /// zero_grad(set_to_none=True), at the begin of each step but the first.
   virtual void drop_gradients() = 0;
-  /// What the optimizer updates; valid after init().
-  virtual std::span<const OptimizedTensor> optimized() const = 0;
+  /// What the optimizer updates; valid after init(). Nothing where the strategy has its own.
+  virtual std::span<const OptimizedTensor> optimized() const { return {}; }
   /// The communicators over which a norm of all gradients is summed, one after the other.
-  virtual std::span<const CommunicatorId> norm_communicators() const = 0;
+  virtual std::span<const CommunicatorId> norm_communicators() const { return {}; }
   /// Does clipping launch one op a tensor (FSDP1's own clip_grad_norm_) instead of foreach ops?
   virtual bool clips_by_tensor() const { return false; }
   /// Does the first step issue its ops in another order than the others? If not, section body is a

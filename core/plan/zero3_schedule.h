@@ -59,8 +59,6 @@ class Zero3Schedule final : public StrategySchedule {
   bool has_own_optimizer() const override { return true; }
   void optimizer_phase() override;
   void drop_gradients() override {}
-  std::span<const OptimizedTensor> optimized() const override { return {}; }
-  std::span<const CommunicatorId> norm_communicators() const override { return {}; }
   bool first_step_differs() const override { return true; }
 
  private:
