@@ -119,7 +119,7 @@ void convert(std::byte* to, DType to_type, const std::byte* from, DType from_typ
         if constexpr (is_number<To>)
           narrow(wide(value), converted);
         else if constexpr (is_number<From>)
-          converted = static_cast<To>(std::clamp(wide(value), 0.0F, 100.0F));
+          converted = static_cast<To>(std::min(std::max(0.0F, wide(value)), 100.0F));  // NaN: 0
         else
           converted = static_cast<To>(value);
         store(to, i, converted);

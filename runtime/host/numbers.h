@@ -19,8 +19,8 @@ std::uint64_t seed_of(std::uint64_t what, std::uint64_t rank, std::uint64_t when
 /// Fills `bytes` of elements with the known values from `first` on. Integers count up.
 void fill_known(std::byte* to, Bytes bytes, DType type, std::uint64_t seed, std::uint64_t first);
 
-/// Converts so many elements, rounding to nearest even, as the devices do. Float types only meet
-/// float types; other pairs are copied as far as their sizes go.
+/// Converts so many elements, rounding to nearest even, as the devices do. What becomes an integer
+/// is cut off, and is 0 to 100 where it was none: an index, as fill_known() makes them.
 void convert(std::byte* to, DType to_type, const std::byte* from, DType from_type,
              std::int64_t elements);
 

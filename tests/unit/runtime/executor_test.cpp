@@ -8,6 +8,7 @@
 #include "core/run/key.h"
 #include "core/store/reader.h"
 #include "core/store/recording_writer.h"
+#include "runtime/groups.h"
 #include "runtime/host/host_backend.h"
 #include "sim/engine/engine.h"
 #include "tests/fixtures/fixtures.h"
@@ -264,4 +265,92 @@ TEST_CASE("ranks of several classes run at their own speed") {
   const Executed executed = execute(graph);
   if (!executed.report) FAIL(executed.report.error().text());
   CHECK(executed.report->ranks.size() == 4);
+}
+
+TEST_CASE("what memory runs out for, and before which op, is in the run") {
+  GraphBuilder builder;
+  const ProgramId program = builder.begin_program("rank");
+  const StreamId stream = builder.stream("compute");
+  const std::uint32_t host = builder.thread("main");
+  const test::Buffer little = test::buffer(builder, "little", 4 * MiB, Cause::activation);
+  const test::Buffer large = test::buffer(builder, "large", 1 * GiB, Cause::activation);
+  OpSpec spec;
+  spec.stream = stream;
+  spec.cost = test::fixed(builder, OpKind::norm, kMicrosecond);
+  const OpId first = test::op(builder, spec, {test::write(little)});
+  spec.phase = Phase::backward;
+  spec.micro_batch = 3;
+  spec.scope = builder.scope("layers.7");
+  spec.cost = test::gemm(builder, 8, 8, 8);
+  const OpId second = test::op(builder, spec, {test::read(little), test::write(large)});
+  for (const Section section : {Section::first, Section::body}) {
+    builder.select(host, section);
+    builder.alloc(little.storage, stream);
+    builder.launch(first);
+    builder.alloc(large.storage, stream);  // no room for it
+    builder.launch(second);
+    builder.free(large.storage);
+    builder.free(little.storage);
+  }
+  builder.end_program();
+  test::one_class(builder, program, 1);
+  runtime::RunOptions options;
+  options.capacity = 64 * MiB;
+  const Executed executed = execute(builder.finish(), options);
+  if (!executed.report) FAIL(executed.report.error().text());
+  REQUIRE(executed.report->oom);
+  CHECK(executed.report->oom->next == second);
+  const run::Run& run = executed.run;
+  REQUIRE(run.failures.size() == 1);
+  const run::FailureRecord& failure = run.failures.front();
+  CHECK(run.text_of(failure.name) == "large");
+  CHECK(failure.bytes == 1 * GiB);
+  CHECK(failure.kind == OpKind::gemm);
+  CHECK(failure.phase == Phase::backward);
+  CHECK(failure.micro_batch == 3);
+  CHECK(run.text_of(failure.scope) == "layers.7");
+}
+
+TEST_CASE("a job of processes has one a rank, and each runs its own") {
+  const Graph graph = test::fsdp1_rate_limiter();
+  const std::size_t ranks = runtime::ranks_of(graph).ranks.size();
+  REQUIRE(ranks > 1);
+  runtime::RunOptions options;
+  options.process = runtime::ProcessPlace();
+  options.process->launcher = "torchrun";
+  options.process->world_size = 7;
+  const Executed executed = execute(graph, options);
+  REQUIRE_FALSE(executed.report);
+  CHECK(executed.report.error().text() ==
+        fmt::format("the schedule has {} ranks, and torchrun started 7 processes: expected one a "
+                    "rank",
+                    ranks));
+  options.process->world_size = static_cast<std::uint32_t>(ranks);
+  options.process->rank = 1;
+  const Executed own = execute(graph, options);
+  if (!own.report) FAIL(own.report.error().text());
+  REQUIRE(own.report->ranks.size() == 1);
+  CHECK(own.report->ranks.front().rank == 1);
+  REQUIRE(own.run.classes.size() == 1);
+  CHECK(own.run.classes.front().ranks == std::vector<std::uint32_t>{1});
+}
+
+TEST_CASE("a rank that meets others in a group without it is refused") {
+  GraphBuilder builder;
+  const GroupId group = builder.group("first", test::first_ranks(1), 1);
+  const ProgramId program = builder.begin_program("rank");
+  OpSpec spec;
+  spec.stream = builder.stream("comm");
+  const std::uint32_t host = builder.thread("main");
+  spec.communicator = builder.communicator("tensor parallel", group);
+  spec.cost = test::fixed(builder, OpKind::all_reduce, kMicrosecond, 8, group);
+  const OpId reduce = test::op(builder, spec, {});
+  builder.select(host, Section::body);
+  builder.launch(reduce);
+  builder.end_program();
+  test::one_class(builder, program, 2);
+  const Executed executed = execute(builder.finish());
+  REQUIRE_FALSE(executed.report);
+  CHECK(executed.report.error().text() ==
+        "rank 1 meets others on communicator 'tensor parallel', whose group has no place for it");
 }

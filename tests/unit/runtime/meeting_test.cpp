@@ -204,3 +204,25 @@ TEST_CASE("instances of a group are its list moved along") {
   CHECK(part[0].positions == std::vector<std::uint32_t>{1});
   CHECK(part[0].group_size == 2);
 }
+
+TEST_CASE("a sum that is overwritten is found, one of integers may wrap") {
+  const std::atomic<bool> failed = false;
+  const Clock clock;
+  const auto wrong_of = [&](DType type) {
+    MeetingRoom room({{0}, {0}, 1}, clock, kFastLinks, 1, failed);
+    Cost cost;
+    cost.kind = OpKind::all_reduce;
+    cost.dtype = type;
+    cost.message_bytes = 16;
+    std::array<float, 4> in{1, 2, 3, 4}, out{};
+    const auto bytes = [](auto& data) { return reinterpret_cast<std::byte*>(data.data()); };
+    const std::array accesses{BoundAccess{TensorId(0), Access::read, type, bytes(in), 16},
+                              BoundAccess{TensorId(1), Access::write, type, bytes(out), 8},
+                              BoundAccess{TensorId(2), Access::write, type, bytes(out), 8}};
+    const auto met = room.meet({0, OpId(0), 0, &cost, 1, accesses, 1});
+    REQUIRE(met);
+    return met->wrong;
+  };
+  CHECK(wrong_of(DType::f32) == "element 0 of a sum over 1 ranks is 3, expected 1");
+  CHECK(wrong_of(DType::i32).empty());
+}

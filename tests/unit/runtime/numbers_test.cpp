@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/host/blas.h"
+#include "runtime/host/kernels.h"
 
 using namespace foregather;
 using namespace foregather::runtime;
@@ -109,4 +110,38 @@ TEST_CASE("own products and OpenBLAS's are the same") {
   for (int k = 0; k < kBlock; ++k) sum += double{a[5 * kBlock + k]} * double{b[k * kBlock + 9]};
   CHECK(own[5 * kBlock + 9] == Approx(sum).epsilon(1e-4));
   for (std::size_t i = 0; i < own.size(); ++i) REQUIRE(std::abs(own[i] - other[i]) < 1e-4);
+}
+
+TEST_CASE("numbers become integers without being read beyond them, and integers each other") {
+  const std::array<float, 5> from{-1.5F, 7.9F, 1e9F, std::numeric_limits<float>::quiet_NaN(),
+                                  std::numeric_limits<float>::infinity()};
+  std::array<std::int32_t, 5> to{};
+  convert(reinterpret_cast<std::byte*>(to.data()), DType::i32,
+          reinterpret_cast<const std::byte*>(from.data()), DType::f32, 5);
+  CHECK(to == std::array{0, 7, 100, 0, 100});
+  const std::array<std::int64_t, 2> wide{-3, 65};
+  std::array<std::int32_t, 2> narrow{};
+  convert(reinterpret_cast<std::byte*>(narrow.data()), DType::i32,
+          reinterpret_cast<const std::byte*>(wide.data()), DType::i64, 2);
+  CHECK(narrow == std::array{-3, 65});
+  CHECK(rounding_error(DType::i32) == 0);
+  CHECK(rounding_error(DType::bf16) == 0x1p-8);
+}
+
+TEST_CASE("a cast whose result is overwritten is found") {
+  // The second tensor that is written lies where the first one does.
+  std::array<float, 4> from{0.5F, 0.25F, 0.125F, 0.75F};
+  std::array<std::uint16_t, 2> to{};
+  const auto bytes = [](auto& data) { return reinterpret_cast<std::byte*>(data.data()); };
+  Cost cost;
+  cost.kind = OpKind::cast;
+  const std::array accesses{BoundAccess{TensorId(0), Access::read, DType::f32, bytes(from), 16},
+                            BoundAccess{TensorId(1), Access::write, DType::bf16, bytes(to), 4},
+                            BoundAccess{TensorId(2), Access::write, DType::bf16, bytes(to), 4}};
+  Kernels kernels;
+  const Kernels::Outcome outcome = kernels.perform(cost, accesses, 0);
+  CHECK(outcome.is_checked_cast);
+  CHECK(outcome.checked_bytes == 8);
+  CHECK(outcome.wrong == "element 0 of 4 is 0.125 where 0.5 was cast to bf16");
+  CHECK(kernels.perform(cost, std::span(accesses).first(2), 0).wrong.empty());
 }

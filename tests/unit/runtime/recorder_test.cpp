@@ -143,3 +143,41 @@ TEST_CASE("an op bound by the step before says so") {
   CHECK_FALSE(run.ops.bound_by[0]);
   CHECK(run.ops.bound_by_previous_step[0] == 1);
 }
+
+TEST_CASE("an op that is let go while it waits for another rank goes on waiting") {
+  const Told ops = told();
+  const run::Run run = recorded(ops, [&](runtime::Recorder& recorder) {
+    recorder.done(done(0, ops.reduce, 10, BoundReason::rendezvous, ops.reduce, 1));
+    recorder.done(done(0, ops.second, 20, BoundReason::rendezvous, ops.second, 1));
+    recorder.done(done(1, ops.reduce, 10, BoundReason::host));
+    CHECK(recorder.ops() == 2);
+    recorder.done(done(1, ops.second, 20, BoundReason::host));
+    CHECK(recorder.ops() == 4);
+  });
+  const auto first = ops_of_rank(run, 0), other = ops_of_rank(run, 1);
+  REQUIRE(first.size() == 2);
+  REQUIRE(other.size() == 2);
+  CHECK(run.ops.bound_by[first[0]] == run::OpRow(other[0]));
+  CHECK(run.ops.bound_by[first[1]] == run::OpRow(other[1]));
+}
+
+TEST_CASE("a rank that meets one that has yet to begin its step waits for it") {
+  const Told ops = told();
+  const run::Run run = recorded(ops, [&](runtime::Recorder& recorder) {
+    const auto late = [&](runtime::OpDone event) {
+      event.step = kStep + 1;
+      return event;
+    };
+    recorder.begin_step(0, kStep + 1, 100);
+    recorder.done(late(done(0, ops.reduce, 110, BoundReason::rendezvous, ops.reduce, 1)));
+    CHECK(recorder.ops() == 0);
+    recorder.begin_step(1, kStep + 1, 100);
+    recorder.done(late(done(1, ops.reduce, 110, BoundReason::host)));
+    CHECK(recorder.ops() == 2);
+    for (std::uint32_t rank = 0; rank < 2; ++rank) recorder.end_step(rank, kStep + 1, 160, 1, {});
+  });
+  const auto first = ops_of_rank(run, 0), other = ops_of_rank(run, 1);
+  REQUIRE(first.size() == 1);
+  REQUIRE(other.size() == 1);
+  CHECK(run.ops.bound_by[first[0]] == run::OpRow(other[0]));
+}

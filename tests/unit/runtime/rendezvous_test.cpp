@@ -5,8 +5,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <map>
 #include <thread>
 #include <catch2/catch.hpp>
+
+#include "runtime/job.h"
 
 using namespace foregather;
 using runtime::ProcessPlace;
@@ -134,4 +137,39 @@ TEST_CASE("a process that goes away ends the exchange of the others") {
   const auto all = rendezvous->exchange("x");
   REQUIRE(!all);
   CHECK(all.error().text() == "rank 1 went away or is stuck: see what it says");
+}
+
+TEST_CASE("rank 0 of a job says which port is taken") {
+  const int taken = ::socket(AF_INET6, SOCK_STREAM, 0);
+  sockaddr_in6 any{};
+  any.sin6_family = AF_INET6;
+  any.sin6_addr = in6addr_any;
+  REQUIRE(::bind(taken, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0);
+  socklen_t size = sizeof any;
+  REQUIRE(::getsockname(taken, reinterpret_cast<sockaddr*>(&any), &size) == 0);
+  REQUIRE(::listen(taken, 1) == 0);
+  const int port = ntohs(any.sin6_port);
+  const auto job = [&](const char* rank) {
+    return runtime::join_job([&](const char* name) -> std::optional<std::string> {
+      const std::map<std::string, std::string> values{{"RANK", rank},
+                                                      {"WORLD_SIZE", "2"},
+                                                      {"LOCAL_RANK", rank},
+                                                      {"MASTER_ADDR", "127.0.0.1"},
+                                                      {"MASTER_PORT", std::to_string(port - 1)}};
+      const auto value = values.find(name);
+      return value == values.end() ? std::nullopt : std::optional(value->second);
+    });
+  };
+  const auto refused = job("0");
+  const auto other = job("1");  // listens at none
+  ::close(taken);
+  REQUIRE(!refused);
+  CHECK(refused.error().text() ==
+        fmt::format("the processes of the job cannot meet at port {}: Address already in use; set "
+                    "another MASTER_PORT",
+                    port));
+  REQUIRE(other);
+  REQUIRE(other->has_value());
+  CHECK((*other)->port == port);
+  CHECK((*other)->addresses == std::vector<std::string>{"127.0.0.1"});
 }
