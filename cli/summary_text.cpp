@@ -178,7 +178,7 @@ std::string memory(const Summary& summary) {
 }
 
 std::string retries(const Summary& summary) {
-  const std::uint64_t count = summary.large().memory.retries;
+  const std::uint64_t count = summary.large().memory.retries.value_or(0);
   if (count == 0) return {};
   return fmt::format(
       "  {} allocation{} of each step {} the device full: all that is cached goes back to the "

@@ -26,7 +26,7 @@ StepMemory converted(const Graph& graph, const RankClass& rank_class, const sim:
 StepMemory converted(const Graph& graph, const RankClass& rank_class, const sim::LivePeak& peak,
                      std::uint32_t step) {
   return {{peak.bytes, peak.bytes, peak.bytes, peak.bytes},
-          0,
+          std::nullopt,
           key_of(graph, rank_class, peak.at, step),
           peak.by_cause};
 }
@@ -73,7 +73,7 @@ void fill_memory(const Graph& graph, const sim::Simulation& simulation, Summary&
 void fill_estimate(Bytes peak, Summary& summary) {
   for (ClassFigures& figures : summary.classes)
     for (StepMemory* memory : {&figures.memory, &figures.first_memory})
-      *memory = {{peak, peak, peak, peak}, 0, std::nullopt, {}};
+      *memory = {{peak, peak, peak, peak}, {}, {}, {}};
 }
 
 }  // namespace foregather::tasks

@@ -28,7 +28,8 @@ struct StepTimes {
 
 struct StepMemory {
   Peaks peaks;
-  std::uint64_t retries = 0;  ///< allocations for which the allocator gave back all that it cached
+  /// Allocations for which the allocator gave back all that it cached; nothing without allocator.
+  std::optional<std::uint64_t> retries;
   std::optional<std::string> peak_at;  ///< op key of the launch after `allocated` was largest
   std::array<Bytes, kScheduleCauses> by_cause{};
 };

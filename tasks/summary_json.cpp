@@ -38,7 +38,7 @@ void write_peaks(JsonWriter& json, const Peaks& peaks) {
 
 void write_memory(JsonWriter& json, const StepMemory& memory) {
   write_peaks(json, memory.peaks);
-  json.field("alloc_retries", memory.retries);
+  optional_field(json, "alloc_retries", memory.retries);
   optional_field(json, "peak_at", memory.peak_at);
   json.key("peak_by_cause").begin_object();
   for (std::size_t cause = 0; cause < kScheduleCauses; ++cause)
