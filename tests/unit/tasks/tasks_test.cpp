@@ -277,7 +277,9 @@ TEST_CASE("a summary's JSON names the model of its memory") {
     request.memory_model = model;
     const auto outcome = simulate(request);
     if (!outcome) FAIL(outcome.error().text());
-    CHECK(nlohmann::json::parse(to_json(outcome->summary))["memory_model"] == name);
+    const auto json = nlohmann::json::parse(to_json(outcome->summary));
+    CHECK(json["memory_model"] == name);
+    CHECK(json["alloc_retries"].is_null() == (model != MemoryModel::allocator));
   }
 }
 
