@@ -7,6 +7,7 @@
 
 #include "core/ir/builder.h"
 #include "sim/cost/measured.h"
+#include "sim/cost/measured_toml.h"
 #include "sim/cost/overlay.h"
 #include "sim/cost/price.h"
 
@@ -364,6 +365,13 @@ TEST_CASE("calibrate: mistakes in measured sections are found at their place") {
   CHECK(fault(head + "rows = []\n") ==
         "x.toml:3:1: measured work has no source: say where it comes from, source = \"…\"");
   CHECK(fault(sourced) == "x.toml:3:1: measured work has no rows: write rows = [ … ]");
+  CHECK(fault(sourced + "rows = [{ read = 8, ns = 5, priced = 1 }]\n") ==
+        "x.toml:8:38: 'priced' must be true or false");
+  std::vector<WorkSample> samples;
+  std::vector<Residual> residuals;
+  const Status broken = read_measured("a = 1\n[[measured]\n", "x.toml", samples, residuals);
+  REQUIRE_FALSE(broken);
+  CHECK(broken.error().text().starts_with("x.toml:2:"));
   CHECK(fault(sourced + "rows = [{ read = 8 }]\n") ==
         "x.toml:8:9: a row needs its time: ns = …, above 0");
   CHECK(fault(sourced + "rows = [{ reads = 8, ns = 5 }]\n")

@@ -8,6 +8,7 @@
 #include "sim/cost/catalogue.h"
 #include "sim/cost/hardware.h"
 #include "sim/cost/roofline.h"
+#include "tests/support/scratch.h"
 
 using namespace foregather;
 using namespace foregather::sim;
@@ -163,4 +164,10 @@ TEST_CASE("topologies and fabrics that do not fit are refused") {
   CHECK_THAT(apply_topology(hw, "pcie4_p2q").error().text(),
              Contains("unknown topology 'pcie4_p2q', did you mean 'pcie4_p2p'?"));
   CHECK_THAT(apply_fabric(hw, "ib_xdr").error().text(), Contains("unknown fabric 'ib_xdr'"));
+  const test::Scratch scratch;
+  const std::string other = scratch.write("other.toml", "description = \"no links\"\n");
+  CHECK(apply_topology(hw, other).error().text() ==
+        other + ": is no topology, expected a section [intra]");
+  CHECK(apply_fabric(hw, other).error().text() ==
+        other + ": is no fabric, expected a section [inter]");
 }

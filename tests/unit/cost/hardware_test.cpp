@@ -116,6 +116,8 @@ TEST_CASE("a figure without a source is refused") {
              Contains("my.toml:3:1: 'memory.l2' has no source"));
   CHECK_THAT(error_of(kBase + "[memory]\nl2 = { value = 50, unit = \"MiB\", source = \" \" }\n"),
              Contains("has no source"));
+  CHECK_THAT(error_of(kBase + "[memory]\nl2 = { unit = \"MiB\", source = \"x\" }\n"),
+             EndsWith("my.toml:3:1: 'memory.l2' has no value"));
   CHECK_THAT(error_of(kBase + "[memory]\nl2 = 50\n"), Contains("must state its source"));
   CHECK_THAT(error_of(kBase + "[intra]\nkind = \"nvswitch\"\n"), Contains("must state its source"));
 }
@@ -135,6 +137,19 @@ TEST_CASE("values that cannot be are refused") {
   CHECK_THAT(bandwidth("\"fast\"", "TB/s"), Contains("must be a number"));
   CHECK_THAT(error_of(kBase + "[intra]\nkind = { value = \"nvswich\", source = \"x\" }\n"),
              Contains("unknown kind 'nvswich', did you mean 'nvswitch'?"));
+}
+
+TEST_CASE("a figure in a unit of something else is told its own") {
+  const auto units = [](const std::string& section, const std::string& key) {
+    return error_of(kBase + "[" + section + "]\n" + key +
+                    " = { value = 1, unit = \"parsec\", source = \"x\" }\n");
+  };
+  CHECK_THAT(units("memory", "l2"),
+             EndsWith("'memory.l2' needs a unit: B, KiB, MiB, GiB, MB or GB"));
+  CHECK_THAT(units("memory", "bandwidth"), EndsWith("needs a unit: B/s, MB/s, GB/s, TB/s or Gb/s"));
+  CHECK_THAT(units("compute", "matmul_bf16"), EndsWith("needs a unit: FLOP/s, GFLOP/s or TFLOP/s"));
+  CHECK_THAT(units("kernel", "floor"), EndsWith("needs a unit: ns, us, ms or s"));
+  CHECK_THAT(units("compute", "boost_clock"), EndsWith("needs a unit: Hz, MHz or GHz"));
 }
 
 TEST_CASE("a rate is 0 where there is no such unit, and else one of a machine") {
@@ -159,6 +174,9 @@ TEST_CASE("incomplete and broken hardware files are refused") {
   CHECK_THAT(error_of("name = \"a\nb\""), Contains("my.toml:1:"));
   CHECK_THAT(error_of("base = \"nothing\"\n"), Contains("my.toml:1:8: 'base': unknown hardware"));
   CHECK_THAT(error_of("base = 7\n"), Contains("'base' must name a hardware"));
+  CHECK(error_of("name = 7\n") == "my.toml:1:1: 'name' must be a text in quotes");
+  CHECK(error_of(kBase + "description = \"\"\n") ==
+        "my.toml:2:1: 'description' must be a text in quotes");
   CHECK_THAT(error_of("memory = 7\n"), Contains("write [memory]"));
 }
 

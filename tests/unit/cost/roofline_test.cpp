@@ -246,6 +246,9 @@ TEST_CASE("types without a unit run on the next wider one") {
   CHECK(matmul_rate(v100, DType::f8e4m3) == matmul_rate(v100, DType::f16));
   const Hardware h100 = load_hardware("h100_sxm").value();
   CHECK(matmul_rate(h100, DType::f8e4m3) > 1.9 * matmul_rate(h100, DType::bf16));
+  CHECK(matmul_rate(h100, DType::f8e5m2) == matmul_rate(h100, DType::f8e4m3));
+  CHECK(h100.compute.matmul_f64 == Approx(66.9e12));
+  CHECK(matmul_rate(h100, DType::f64) == h100.compute.matmul_f64 * h100.compute.sustained_clock);
 }
 
 TEST_CASE("a product without a shape counts its operations") {

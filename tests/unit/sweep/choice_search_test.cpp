@@ -76,7 +76,7 @@ TEST_CASE("a sum of choices, and what a set of them cannot go below") {
 
 TEST_CASE("the solver's floor is that of the best of all sets") {
   if (!solver_name()) FOREGATHER_SKIP("built without GLPK");
-  std::mt19937 random(4);
+  std::mt19937 random(7);
   int bounded = 0;
   for (int instance = 0; instance < 60; ++instance) {
     const std::size_t choices = 1 + random() % 10;
@@ -160,6 +160,51 @@ TEST_CASE("a search of sets finds the best of all, and its floor is one") {
   }
   if (solver_name()) CHECK(bounded > 20);
   if (solver_name()) CHECK(proved > 0);
+}
+
+TEST_CASE("a search of sets that time or a judge ends says no more than it knows") {
+  std::mt19937 random(7);
+  const std::size_t choices = 9;
+  const ChoiceRows rows = random_rows(random, choices);
+  const auto judging = [&](const Choice& choice) { return truth_of(rows, choice, 1); };
+  const auto expected = least_of(choices, judging);
+  REQUIRE(expected);
+  // The judge of one set fails: all, local moves, enumeration and solver, hand that on.
+  const auto failing_at = [&](std::int64_t at, const ChoiceLimits& limits) {
+    std::int64_t judged = 0;
+    const JudgeChoice judge = [&](const Choice& choice) -> Result<std::optional<Judgement>> {
+      if (judged++ == at) return fail("no such set");
+      return judging(choice);
+    };
+    return search_choices(rows, judge, std::nullopt, std::nullopt, limits);
+  };
+  for (const ChoiceLimits& limits : {ChoiceLimits{1'000, 0, 12, {}}, ChoiceLimits{8, 0, 12, {}}}) {
+    const auto whole = failing_at(-1, limits);
+    REQUIRE(whole);
+    REQUIRE(whole->judged > 5);
+    for (std::int64_t at = 0; at < whole->judged; ++at) {
+      const auto failed = failing_at(at, limits);
+      REQUIRE_FALSE(failed);
+      CHECK(failed.error().message == "no such set");
+    }
+  }
+  // Time is over after so many sets: what is left costs at least its floor.
+  const std::int64_t most = failing_at(-1, {0, 0, 12, {}})->judged;
+  REQUIRE(most > 0);
+  for (std::int64_t sets = 0; sets < most; ++sets) {
+    std::int64_t judged = 0;
+    const JudgeChoice judge = [&](const Choice& choice) -> Result<std::optional<Judgement>> {
+      ++judged;
+      return judging(choice);
+    };
+    const auto found = search_choices(rows, judge, std::nullopt, std::nullopt,
+                                      {0, 0, 12, [&] { return judged >= sets; }});
+    REQUIRE(found);
+    CHECK(found->judged == sets);
+    CHECK_FALSE(found->is_proved);
+    REQUIRE(found->cost_floor);
+    CHECK(*found->cost_floor <= *expected);
+  }
 }
 
 TEST_CASE("without rows a search of sets goes downhill and claims nothing") {
