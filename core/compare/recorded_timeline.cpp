@@ -1,11 +1,11 @@
 #include "core/compare/recorded_timeline.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <vector>
 
 #include "core/compare/intervals.h"
+#include "core/run/work_sample.h"
 
 namespace foregather::compare {
 namespace {
@@ -49,8 +49,7 @@ TimelineFigures timeline_figures(const run::Recording& recording) {
     lanes[rows.lane[i].row()].push_back(interval);
     TimelineUse& use = figures.names[recording.text(rows.name[i])];
     ++use.count;
-    if (__builtin_add_overflow(use.time, interval.end - interval.begin, &use.time))
-      use.time = std::numeric_limits<Ns>::max();
+    use.time = run::sum_of_times(use.time, interval.end - interval.begin);
     if (const auto number = recording.timeline.step[i]) {
       TimelineStep& step = figures.steps[*number];
       extend(step.first_start, step.last_end, interval, step.activities == 0);

@@ -159,11 +159,6 @@ std::optional<std::int64_t> Cells::maybe_integer(int column) const {
   return integer(column);
 }
 
-std::optional<double> Cells::maybe_real(int column) const {
-  if (sqlite3_value_type(values_[column]) == SQLITE_NULL) return std::nullopt;
-  return sqlite3_value_double(values_[column]);
-}
-
 std::string_view Cells::text(int column) const {
   const auto* text = reinterpret_cast<const char*>(sqlite3_value_text(values_[column]));
   if (text == nullptr) return {};

@@ -65,7 +65,6 @@ class Cells {
   explicit Cells(sqlite3_value* const* values) : values_(values) {}
   std::int64_t integer(int column) const;
   std::optional<std::int64_t> maybe_integer(int column) const;
-  std::optional<double> maybe_real(int column) const;
   std::string_view text(int column) const;
 
  private:

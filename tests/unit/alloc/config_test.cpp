@@ -74,6 +74,8 @@ TEST_CASE("bad values are refused with what was expected") {
         "max_non_split_rounding_mb: 5 is too small, expected at least 20");
   CHECK(config_error("expandable_segments:true") ==
         "expandable_segments: 'true' is neither True nor False");
+  CHECK(config_error("garbage_collection_threshold:0.8x") ==
+        "garbage_collection_threshold: '0.8x' is not a number");
   CHECK_FALSE(config_error("garbage_collection_threshold:1").empty());
   CHECK_FALSE(config_error("garbage_collection_threshold:0").empty());
   CHECK_FALSE(config_error("garbage_collection_threshold:nan").empty());

@@ -119,6 +119,19 @@ TEST_CASE("the recorded configuration at the recorded capacity repeats the recor
     }
 }
 
+TEST_CASE("addresses that leave no room above them are refused, but for a cold start") {
+  Recording recording = refused();
+  recording.at_end[0].address += Address{1} << 50;
+  recording.at_end[0].blocks[0].address += Address{1} << 50;
+  const auto replayed = replay(recording);
+  REQUIRE(replayed);
+  const auto result = what_if(recording, *replayed, {{}, WhatIfStart::recorded, {}});
+  REQUIRE_FALSE(result);
+  CHECK(result.error().message ==
+        "the recorded addresses reach 0x4100001e00000, expected less than 0x4000000000000");
+  CHECK(what_if(recording, *replayed, {{}, WhatIfStart::cold, {}}));
+}
+
 TEST_CASE("segments that come and go with each step do not use up addresses") {
   Recording recording;
   recording.streams = {0};

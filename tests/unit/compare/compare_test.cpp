@@ -1,3 +1,4 @@
+#include <limits>
 #include <random>
 #include <catch2/catch.hpp>
 
@@ -5,6 +6,7 @@
 #include "core/compare/exposed.h"
 #include "core/compare/intervals.h"
 #include "core/compare/memory_causes.h"
+#include "core/compare/recorded_timeline.h"
 #include "tests/support/example_run.h"
 
 using namespace foregather;
@@ -14,6 +16,25 @@ TEST_CASE("unions join what touches and forget what is empty") {
   CHECK(united({{5, 7}, {1, 3}, {3, 4}, {9, 9}}) == IntervalSet{{1, 4}, {5, 7}});
   CHECK(united({}).empty());
   CHECK(length(united({{0, 10}, {2, 3}})) == 10);
+}
+
+TEST_CASE("sums over a timeline saturate") {
+  constexpr Ns kLong = std::numeric_limits<Ns>::max() / 3;
+  run::Recording recording;
+  recording.lanes.push_back({});
+  for (int i = 0; i < 4; ++i) {
+    run::ActivityColumns& rows = recording.activities;
+    rows.lane.emplace_back(0);
+    rows.name.push_back(recording.strings.intern(i < 2 ? "some" : "all"));
+    rows.start.push_back(i < 2 ? 0 : -kLong);
+    rows.end.push_back(kLong);
+    recording.timeline.step.emplace_back();
+  }
+  const TimelineFigures figures = timeline_figures(recording);
+  CHECK(figures.names.at("some").time == 2 * kLong);
+  CHECK(figures.names.at("all").time == std::numeric_limits<Ns>::max());
+  CHECK(figures.names.at("all").count == 2);
+  CHECK(figures.overlapping_pairs == 3);
 }
 
 TEST_CASE("what grows while it is appended unites to the same") {

@@ -267,6 +267,18 @@ TEST_CASE("mistakes are told with their place") {
   CHECK(error_of(broken("free b0", "free b0 q0")) ==
         "x.fg:42:15: 'q0' is too much, expected the end of the line");
   CHECK(error_of(broken("    section init\n", "")) == "x.fg:29:7: an action outside a section");
+  const std::string head = "foregather-schedule 1\njob world=1\n";
+  CHECK(error_of(head + "section init\nend\n") ==
+        "x.fg:3:9: a section without a thread, expected h0 first");
+  CHECK(error_of(head + "p0\nsection init\nend\n") ==
+        "x.fg:4:9: a section without a thread, expected h0 first");
+  std::string streams = head + "p0\n", threads = streams;
+  for (int i = 0; i <= 256; ++i) {
+    streams += fmt::format("q{} \"s\"\n", i);
+    threads += fmt::format("h{} \"t\"\n", i);
+  }
+  CHECK(error_of(streams + "end\n").ends_with(": more than 256 streams in a program"));
+  CHECK(error_of(threads + "end\n").ends_with(": more than 256 threads in a program"));
   CHECK(error_of(broken("section init", "section body")) ==
         "x.fg:31:13: section body is given twice");
   CHECK(error_of(broken("end\n", "")) ==

@@ -53,6 +53,8 @@ const std::vector<Break>& breaks() {
       {"k0", "extent -5", [](Graph& g) { g.costs[0].batch = -5; }},
       {"k0", "fixed time", [](Graph& g) { g.costs[0].fixed_time = -1; }},
       {"k0", "has a fixed time but", [](Graph& g) { g.costs[0].fixed_time = 1; }},
+      {"k0", "has a lead but", [](Graph& g) { g.costs[0].lead = 1; }},
+      {"k0", "has a lead but", [](Graph& g) { g.costs[0].launch_lead = 1; }},
       {"k0", "has a usual time but", [](Graph& g) { g.costs[0].usual_time = 1; }},
       {"k0", "has late ranks but", [](Graph& g) { g.costs[0].lateness = 1; }},
       {"k1", "has no group", [](Graph& g) { g.costs[1].group = {}; }},

@@ -137,6 +137,35 @@ TEST_CASE("an ideal step has the means and medians of all steps, and no delays")
   CHECK(times[1] == std::vector<Ns>{10, 141, 266, 272, 397, 407});
 }
 
+TEST_CASE("collectives of a timeline that not all ranks of a group have do not meet") {
+  TimelineWriter w;
+  add_step(w, 1, 1000, 0);
+  w.event(0, "pp-comm", "forward-send", 1600, 1610);  // that nobody receives
+  w.event(0, "pp-comm", "flush", 1620, 1630);         // of one rank
+  w.recording().source = "t.json";
+  const auto step = rebuilt_pipeline(w.recording(), {});
+  CHECK(step.warnings ==
+        std::vector<std::string>{
+            "t.json: 5 collectives have no counterpart on the other ranks of their group"});
+  const auto times = ends(step.graph);
+  CHECK(times[0].back() == 630);
+}
+
+TEST_CASE("what a pipeline's timeline has outside its steps is left out, and said") {
+  TimelineWriter w = two_steps();
+  run::Recording& recording = w.recording();
+  recording.timeline.step.front().reset();
+  const auto step = rebuilt_pipeline(recording, 2);
+  CHECK(step.warnings ==
+        std::vector<std::string>{"t.json: 1 activities without a step or outside the lanes of a "
+                                 "rank are left out"});
+  for (auto& each : recording.timeline.step) each.reset();
+  const run::Recording* const one = &recording;
+  const auto none = rebuild::rebuild({&one, 1}, {});
+  REQUIRE(!none);
+  CHECK(none.error().text() == "t.json: has no activities of steps and ranks to replay");
+}
+
 TEST_CASE("a timeline of all ranks stands alone") {
   TimelineWriter w = two_steps();
   const std::array both{static_cast<const run::Recording*>(&w.recording()),

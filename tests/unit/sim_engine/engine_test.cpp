@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/ir/builder.h"
+#include "core/ir/op_key.h"
 #include "sim/engine/engine.h"
 
 namespace foregather::sim {
@@ -390,6 +391,29 @@ TEST_CASE("threads that wait for each other are a deadlock, named") {
   REQUIRE_FALSE(result);
   CHECK(result.error().message.find("deadlock") != std::string::npos);
   CHECK(result.error().message.find("'other'") != std::string::npos);
+}
+
+TEST_CASE("a launch that finds no room in the queue is named in the deadlock") {
+  Job job;
+  job.table.host.launch_queue = 1;
+  const CommunicatorId a = job.world(2);
+  const CommunicatorId b = job.world(2);
+  job.launch(1, job.compute, a);
+  const OpId first = job.launch(1, job.compute, b);
+  job.launch(1, job.compute, a);
+  job.b.end_program();
+  job.program();
+  job.launch(1, job.compute, b);
+  const OpId second = job.launch(1, job.compute, a);
+  job.launch(1, job.compute, b);
+  job.add_class(0, 0);
+  job.add_class(1, 1);
+  const auto result = job.run();
+  REQUIRE_FALSE(result);
+  CHECK(result.error().message ==
+        "deadlock: every host thread waits: class 0 thread 'main' at action 1 (" +
+            op_key(job.graph, first, 0, 0) + "), class 1 thread 'main' at action 1 (" +
+            op_key(job.graph, second, 1, 0) + ")");
 }
 
 TEST_CASE("ranks whose collectives have another order are a deadlock") {

@@ -143,6 +143,8 @@ TEST_CASE("newer and foreign databases are refused by name") {
   write(path, {"example"});
   change(path, "PRAGMA user_version = 9");
   CHECK(error_of(path).find("has version 9, this program reads up to 8") != std::string::npos);
+  change(path, "PRAGMA user_version = 0");
+  CHECK(error_of(path).find("has version 0, expected 1 to 8") != std::string::npos);
   change(path, "PRAGMA user_version = 8; PRAGMA application_id = 5");
   CHECK(error_of(path).find("another program") != std::string::npos);
   change(path, "PRAGMA application_id = 0");
