@@ -40,7 +40,6 @@ void TimelineView::mouseMoveEvent(QMouseEvent* event) {
   switch (drag_) {
     case Drag::none: return;
     case Drag::pan:
-      set_scroll(view_.scroll);
       return show_range(moved(view_.range, moved_by, document_->session.extent()), true);
     case Drag::zoom: return update();
     case Drag::minimap: {

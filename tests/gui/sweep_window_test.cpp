@@ -1,9 +1,12 @@
 // A sweep in the real window.
 #include <QApplication>
 #include <QClipboard>
+#include <QMouseEvent>
 #include <QTabWidget>
 #include <QTest>
+#include <QToolTip>
 #include <filesystem>
+#include <set>
 #include <catch2/catch.hpp>
 
 #include "core/base/file.h"
@@ -107,4 +110,57 @@ TEST_CASE("sweep window: points of one name in two sweeps are two runs") {
   folder.write("plan.toml", text);
   check_first_point(sweep_into("2.db"));
   check_first_point(sweep_into("1.db"));
+}
+
+TEST_CASE("sweep window: keys stop at the ends, and a tool tip has a point's settings") {
+  const test::Scratch folder;
+  MainWindow window;
+  window.resize(1280, 720);
+  window.show();
+  // Each is faster than the next one, and needs more.
+  const std::string path = folder.path("front.db");
+  const std::string command = test::program_path() + " sweep " + test::source_dir() +
+                              "/traces/samples/tiny_fsdp2.toml --vary "
+                              "train.activation_checkpointing=none,full --vary "
+                              "parallel.reshard_after_forward=true,false -o " +
+                              path + " >/dev/null 2>&1";
+  REQUIRE(std::system(command.c_str()) == 0);
+  window.open({path});
+  REQUIRE(QTest::qWaitFor([&] { return window.sweep().plot() != nullptr; }, kPatience));
+  SweepView& sweep = window.sweep();
+  const auto press = [&](Qt::Key key) {
+    QTest::keyClick(&sweep, key);
+    REQUIRE(sweep.current());
+    return *sweep.current();
+  };
+  CHECK(press(Qt::Key_Left) == 0);
+  CHECK(press(Qt::Key_Left) == 0);
+  CHECK(press(Qt::Key_Right) == 1);
+  CHECK(press(Qt::Key_Left) == 0);
+  CHECK(press(Qt::Key_End) == 3);
+  CHECK(press(Qt::Key_Right) == 3);
+  CHECK(press(Qt::Key_X) == 3);
+  REQUIRE(std::ranges::all_of(sweep.plot()->dots(), &SweepDot::on_front));
+  // Up is where more memory is needed.
+  const auto peak = [&] { return *sweep.plot()->dots()[*sweep.current()].peak; };
+  const Bytes least = peak();
+  press(Qt::Key_Up);
+  CHECK(peak() > least);
+  press(Qt::Key_Down);
+  CHECK(peak() == least);
+  press(Qt::Key_Down);
+  CHECK(peak() == least);
+
+  const SweepDot& dot = sweep.plot()->dots()[2];
+  const QPointF at(sweep.scale().x(dot.step), sweep.scale().y(dot.peak));
+  const auto tip_at = [&](QPointF place) {
+    QMouseEvent move(QEvent::MouseMove, place, sweep.mapToGlobal(place), Qt::NoButton, Qt::NoButton,
+                     {});
+    QApplication::sendEvent(&sweep, &move);
+    return QToolTip::text().toStdString();
+  };
+  const std::string text = tip_at(at);
+  CHECK(text.find(sweep.plot()->points()[dot.point].values[0]) != std::string::npos);
+  tip_at({3, 3});
+  CHECK(QTest::qWaitFor([] { return !QToolTip::isVisible(); }, kPatience));
 }

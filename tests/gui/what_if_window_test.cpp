@@ -3,7 +3,9 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QComboBox>
+#include <QLineEdit>
 #include <QTest>
+#include <QWheelEvent>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -393,4 +395,66 @@ TEST_CASE("what-if window: closing while a knob is simulated is clean") {
     turning.choose("parallel.backward_prefetch", "none");
     turning.window.close();
   }
+}
+
+TEST_CASE(
+    "what-if window: a value beside the choices is typed, and a wheel turns nothing unasked") {
+  Turning turning(kSamples + "tiny_fsdp2.toml");
+  auto& box = turning.knob<QComboBox>("parallel.reshard_after_forward");
+  REQUIRE(box.isEditable());
+  const auto type = [&](const char* text) {
+    box.setEditText(text);
+    QTest::keyClick(box.lineEdit(), Qt::Key_Return);
+    turning.wait();
+    return turning.window.knobs().command_line();
+  };
+  const QString before = turning.window.knobs().command_line();
+  CHECK(type("2").endsWith(" --set parallel.reshard_after_forward=2"));
+  CHECK(box.currentText() == "2");
+  CHECK(type("") == before);
+  CHECK(type("4").endsWith(" --set parallel.reshard_after_forward=4"));
+  CHECK(type(qPrintable(box.itemText(0))) == before);  // as it is
+  for (const char* name : {"train.micro_batch", "parallel.backward_prefetch"}) {
+    QWidget* const editor = turning.window.knobs().knob(name);
+    REQUIRE(editor != nullptr);
+    editor->clearFocus();
+    turning.window.timeline().setFocus();
+    const QPointF at(4, 4);
+    QWheelEvent wheel(at, editor->mapToGlobal(at), {}, {0, 120}, Qt::NoButton, {},
+                      Qt::NoScrollPhase, false);
+    QApplication::sendEvent(editor, &wheel);
+    turning.wait();
+    CHECK(turning.window.knobs().command_line() == before);
+  }
+  auto& number = turning.knob<QAbstractSpinBox>("train.micro_batch");
+  turning.window.activateWindow();
+  number.setFocus();
+  REQUIRE(QTest::qWaitFor([&] { return number.hasFocus(); }, kPatience));
+  const QPointF at(4, 4);
+  QWheelEvent wheel(at, number.mapToGlobal(at), {}, {0, 120}, Qt::NoButton, {}, Qt::NoScrollPhase,
+                    false);
+  QApplication::sendEvent(&number, &wheel);
+  turning.wait();
+  CHECK(turning.window.knobs().command_line().endsWith(" --set train.micro_batch=4"));
+}
+
+TEST_CASE("what-if window: further passes are typed as on the command line") {
+  Turning turning(kSamples + "tiny_fsdp2.toml");
+  QLineEdit* line = nullptr;
+  for (QLineEdit* each : turning.window.knobs().findChildren<QLineEdit*>())
+    if (each->accessibleName() == "Further passes") line = each;
+  REQUIRE(line != nullptr);
+  line->setText("scale=gemm:2 sort-waits");
+  QTest::keyClick(line, Qt::Key_Return);
+  turning.wait();
+  CHECK(turning.window.knobs().command_line().endsWith(
+      " --what-if scale=gemm:2 --what-if sort-waits"));
+  REQUIRE(turning.window.document()->session.sides() == 2);
+  const nlohmann::json cli = printed_by(turning.window.knobs().command_line().toStdString());
+  CHECK(what_if_figures(turning.window.document()->session.run(0)).step ==
+        cli["step_time_ns"].get<std::int64_t>());
+  turning.window.run(CommandId::reset_knobs);
+  turning.wait();
+  for (QLineEdit* each : turning.window.knobs().findChildren<QLineEdit*>())
+    if (each->accessibleName() == "Further passes") CHECK(each->text().isEmpty());
 }

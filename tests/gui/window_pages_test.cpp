@@ -2,6 +2,7 @@
 // them.
 #include <QApplication>
 #include <QClipboard>
+#include <QDialog>
 #include <QScrollBar>
 
 #include "gui/views/summary_view.h"
@@ -111,4 +112,51 @@ TEST_CASE("window: what is copied is what is in sight, and nothing is said so") 
   CHECK(lines.contains("start,40 ns"));
   CHECK(lines.contains("run,\"predicted, run0\""));
   CHECK(lines.contains("duration,20 ns"));
+}
+
+TEST_CASE("window: keys go through the summary's places one by one, and stop at its ends") {
+  Opened opened({test::example_run(), slower(test::example_run())}, {1280, 900});
+  SummaryView& summary = opened.window.summary();
+  opened.window.run(CommandId::show_summary);
+  QApplication::processEvents();
+  summary.grab();
+  const auto place = [&] {
+    REQUIRE(summary.current());
+    return summary.current()->box;
+  };
+  const auto press = [&](Qt::Key key) {
+    QTest::keyClick(&summary, key);
+    return place();
+  };
+  const QRectF first = press(Qt::Key_Right);
+  const QRectF second = press(Qt::Key_Down);
+  CHECK(second != first);
+  CHECK(press(Qt::Key_Up) == first);
+  CHECK(press(Qt::Key_Left) == first);
+  const QRectF last = press(Qt::Key_End);
+  CHECK(press(Qt::Key_Right) == last);
+  CHECK(press(Qt::Key_Home) == first);
+  QTest::keyClick(&summary, Qt::Key_X);
+  CHECK(place() == first);
+  QTest::mouseMove(summary.viewport(), QPoint(summary.viewport()->width() - 2, 2));
+  CHECK(summary.viewport()->cursor().shape() == Qt::ArrowCursor);
+}
+
+TEST_CASE("window: a badge of the summary opens its list") {
+  Opened opened({test::example_run()});
+  opened.window.run(CommandId::show_summary);
+  QApplication::processEvents();
+  SummaryView& summary = opened.window.summary();
+  summary.grab();
+  QTest::keyClick(&summary, Qt::Key_Home);
+  REQUIRE(summary.current());
+  REQUIRE(summary.current()->is_badge);
+  QTest::keyClick(&summary, Qt::Key_Return);
+  auto* const dialog = opened.window.findChild<QDialog*>();
+  REQUIRE(dialog != nullptr);
+  CHECK(dialog->isVisible());
+  const std::vector<Badge> all = badges(opened.window.document()->session);
+  CHECK(std::ranges::any_of(
+      all, [&](const Badge& badge) { return dialog->windowTitle().toStdString() == badge.text; }));
+  dialog->close();
 }

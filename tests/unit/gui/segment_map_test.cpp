@@ -151,3 +151,36 @@ TEST_CASE("segments: blocks of a prediction lie in what it held, and none over a
     }
   }
 }
+
+TEST_CASE("segments: a run that says where blocks lie, and not in what, has bands of blocks") {
+  run::Run run = two_segments();
+  run.segments.clear();
+  const Session session = test::opened({run});
+  const SegmentMap map = map_of(session);
+  REQUIRE(map.bands().size() == 3);
+  CHECK(map.bands()[0].address == 1000);
+  CHECK(map.bands()[0].bytes == 256);  // of the larger of two
+  CHECK(map.bands()[1].address == 5000);
+  CHECK(map.bands()[2].address == 9000);
+  CHECK(map.bands()[2].bytes == 50);
+  CHECK(map.blocks().size() == 4);
+}
+
+TEST_CASE("segments: what goes from the middle of a segment leaves both ends held") {
+  run::Run run = two_segments();
+  run::SegmentRecord middle = run.segments[1];
+  middle.change = SegmentChange::unmapped;
+  middle.time = 30;
+  middle.address = 1100;
+  middle.bytes = 200;
+  run.segments.insert(run.segments.begin() + 2, middle);
+  const Session session = test::opened({run});
+  const SegmentMap map = map_of(session);
+  std::vector<std::array<std::int64_t, 4>> held;
+  for (const SegmentMap::Held& each : map.held())
+    if (each.at < map.bands()[1].at)
+      held.push_back({each.at, each.bytes, each.time.begin, each.time.end});
+  std::sort(held.begin(), held.end());
+  CHECK(held == std::vector<std::array<std::int64_t, 4>>{
+                    {0, 100, 10, 80}, {100, 200, 10, 30}, {300, 100, 10, 80}});
+}

@@ -405,3 +405,17 @@ TEST_CASE("session: two jobs are called so among the warnings, as by compare") {
   CHECK(said[0].ends_with("they are two jobs"));
   CHECK(warnings(opened({test::example_run(), test::example_run()})).empty());
 }
+
+TEST_CASE("lanes: a class that meets several ranks has its work in the lanes of each") {
+  run::Run apart = measured_example();
+  apart.classes[0].ranks = {0};
+  apart.classes[1].ranks = {1};
+  const Session session = opened({test::example_run(), std::move(apart)});
+  REQUIRE(session.pairs().size() == 3);  // and rank 2, which the first run alone has
+  REQUIRE(session.pairs()[0].sides[0]->rank_class == session.pairs()[1].sides[0]->rank_class);
+  std::vector<std::size_t> spans(3);
+  for (const Lane& lane : build_lanes(session))
+    if (lane.sides[0].kind == SpanKind::op && !lane.is_host)
+      for (const Track& track : lane.sides[0].tracks) spans[lane.pair] += track.size();
+  CHECK(spans == std::vector<std::size_t>{3, 3, 3});
+}
