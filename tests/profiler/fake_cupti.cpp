@@ -3,6 +3,8 @@
 // FAKE_CUPTI_BUSY: another client is attached. FAKE_CUPTI_VERSION: of the API. FAKE_CUPTI_HOLDS: no
 // buffer is handed over before a forced flush. FAKE_CUPTI_LATE: kernels take as many milliseconds,
 // a flush hands over what has ended, and what has not is lost where kinds are switched off.
+// FAKE_CUPTI_REFUSES: a kind that cannot be recorded. FAKE_CUPTI_NOISE: each launch comes with two
+// calls that launch nothing, those that are switched off left out.
 // FAKE_CUPTI_GOES_ON: a thread reports until the process is gone. As CUPTI does, it holds a lock of
 // its own while it calls back, and takes it in each call; and it takes itself down at the exit,
 // when what was registered before it was opened has not run: who calls it then crashes.
@@ -12,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -35,6 +38,11 @@ std::recursive_mutex& own_lock() {
   return lock;
 }
 using Locked = std::lock_guard<std::recursive_mutex>;
+
+std::set<CUpti_CallbackId>& switched_off() {
+  static auto& calls = *new std::set<CUpti_CallbackId>;
+  return calls;
+}
 
 struct Held {
   std::uint8_t* buffer;
@@ -128,6 +136,12 @@ void launches(std::uint32_t first, int count) {
     call.threadId = static_cast<std::uint32_t>(::getpid());
     call.correlationId = kernel.correlationId;
     calls.add(call);
+    if (std::getenv("FAKE_CUPTI_NOISE") == nullptr) continue;
+    for (const CUpti_CallbackId id : {16U, 17U}) {
+      call.cbid = id;
+      call.correlationId = 0;
+      if (!switched_off().contains(id)) calls.add(call);
+    }
   }
 }
 
@@ -158,7 +172,16 @@ CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requ
   g_complete = complete;
   return CUPTI_SUCCESS;
 }
-CUptiResult cuptiActivityEnable(CUpti_ActivityKind) { return CUPTI_SUCCESS; }
+CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
+  const char* const refused = std::getenv("FAKE_CUPTI_REFUSES");
+  return refused != nullptr && std::atoi(refused) == static_cast<int>(kind)
+             ? CUPTI_ERROR_NOT_COMPATIBLE
+             : CUPTI_SUCCESS;
+}
+CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId call, uint8_t enable) {
+  if (enable == 0) switched_off().insert(call);
+  return CUPTI_SUCCESS;
+}
 CUptiResult cuptiActivityDisable(CUpti_ActivityKind) {
   need_no_exit();
   const Locked lock(own_lock());
@@ -185,7 +208,10 @@ CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t* dropp
 }
 CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType) { return CUPTI_SUCCESS; }
 CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain, uint32_t callback, const char** name) {
-  *name = callback == 211 ? "cudaLaunchKernel_v7000" : "other";
+  *name = callback == 211  ? "cudaLaunchKernel_v7000"
+          : callback == 16 ? "cudaGetDevice_v3020"
+          : callback == 17 ? "cudaGetDeviceCount_v3020"
+                           : "other";
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, CUpti_Activity** record) {

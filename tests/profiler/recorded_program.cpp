@@ -10,6 +10,7 @@
 //                                      fake_cupti.cpp; twice, as where two runtimes begin. Then it
 //                                      lives on for MS milliseconds
 //   recorded_program vocabulary        a range, mark or name by each of NVTX's functions
+//   recorded_program excess            more than the recorder keeps, and ends without begins
 //   recorded_program steps N           ranges "ProfilerStep#0" … with marks within and between
 #include <dlfcn.h>
 #include <sys/wait.h>
@@ -146,6 +147,27 @@ void vocabulary() {
   nvtxMarkEx(&extended);
 }
 
+// Ends without begins; 5,000 ranges within each other, then one; 65,540 at a time.
+void excess() {
+  nvtxRangePop();
+  nvtxRangePop();
+  for (int i = 0; i < 5000; ++i) nvtxRangePushA("deep");
+  for (int i = 0; i < 5000; ++i) nvtxRangePop();
+  nvtxRangePushA("after");
+  nvtxRangePop();
+  nvtxEventAttributes_t counted = attributes();
+  counted.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  counted.message.ascii = "unsigned";
+  counted.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT32;
+  counted.payload.uiValue = 4'000'000'000U;
+  nvtxMarkEx(&counted);
+  counted.message.ascii = "signed";
+  counted.payloadType = NVTX_PAYLOAD_TYPE_INT64;
+  counted.payload.llValue = -5'000'000'000;
+  nvtxMarkEx(&counted);
+  for (int i = 0; i < 65'540; ++i) nvtxRangeStartA("many");
+}
+
 int device(int count, int milliseconds) {
   const char* const path = std::getenv("CUDA_INJECTION64_PATH");
   if (path == nullptr) return 3;
@@ -172,6 +194,7 @@ int main(int argc, char** argv) {
   if (what == "fork") return fork_children(first, second);
   if (what == "steps") steps(first);
   if (what == "vocabulary") vocabulary();
+  if (what == "excess") excess();
   if (what == "device") return device(first, argc > 3 ? second : 0);
   if (what == "threads") {
     std::vector<std::thread> threads;

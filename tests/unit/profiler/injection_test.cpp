@@ -16,6 +16,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "profiler/cupti_abi.h"
 #include "profiler/recorder.h"
 #include "profiler/settings.h"
 #include "tests/support/skip.h"
@@ -374,6 +375,54 @@ TEST_CASE("injection: where another profiler is attached, NVTX is recorded and t
   REQUIRE(recording.run({"device", "5"}) == 0);
   CHECK(recording.complaints().find("another profiler is attached to CUPTI") != std::string::npos);
   CHECK(value(recording.only(), "SELECT count(*) FROM NVTX_EVENTS") == "10");
+}
+
+TEST_CASE("injection: kinds that CUPTI refuses are said, kernels that it refuses end it") {
+  Recording recording;
+  recording.variables["LD_LIBRARY_PATH"] = FOREGATHER_FAKE_CUPTI;
+  recording.variables["FAKE_CUPTI_REFUSES"] = std::to_string(cupti::kContext);
+  REQUIRE(recording.run({"device", "5"}) == 0);
+  CHECK(recording.complaints().find(fmt::format(
+            "records of kind {} are left out: CUPTI_ERROR_OF_THE_TEST", cupti::kContext)) !=
+        std::string::npos);
+  CHECK(value(recording.only(), "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL") == "10");
+  Recording without;
+  without.variables["LD_LIBRARY_PATH"] = FOREGATHER_FAKE_CUPTI;
+  without.variables["FAKE_CUPTI_REFUSES"] = std::to_string(cupti::kConcurrentKernel);
+  REQUIRE(without.run({"device", "5"}) == 0);
+  CHECK(without.complaints().find(
+            "no device work is recorded: cuptiActivityEnable failed with CUPTI_ERROR_OF_THE_TEST "
+            "(is there a driver? may this user read performance counters?)") != std::string::npos);
+  CHECK(value(without.only(), "SELECT count(*) FROM NVTX_EVENTS") == "10");
+}
+
+TEST_CASE("injection: calls that launch nothing are switched off, and no others") {
+  Recording recording;
+  recording.variables["LD_LIBRARY_PATH"] = FOREGATHER_FAKE_CUPTI;
+  recording.variables["FAKE_CUPTI_NOISE"] = "1";
+  REQUIRE(recording.run({"device", "50"}) == 0);
+  CHECK(query(recording.only(),
+              "SELECT value, count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME JOIN StringIds ON id = "
+              "nameId GROUP BY 1 ORDER BY 1") ==
+        Rows{{"cudaGetDeviceCount_v3020", "100"}, {"cudaLaunchKernel_v7000", "100"}});
+}
+
+TEST_CASE("injection: ranges beyond what is kept, and ends without a begin, are counted") {
+  Recording recording;
+  REQUIRE(recording.run({"excess"}) == 0);
+  const std::string raw = recording.only();
+  CHECK(query(raw,
+              "SELECT * FROM FOREGATHER_COUNT WHERE reason LIKE 'nvtx_pop%' OR reason LIKE "
+              "'nvtx_ranges_too%' ORDER BY reason") == Rows{{"nvtx_pop_without_push", "2"},
+                                                            {"nvtx_ranges_too_deep", "904"},
+                                                            {"nvtx_ranges_too_many", "4"}});
+  CHECK(query(raw,
+              "SELECT value, count(*) FROM NVTX_EVENTS JOIN StringIds ON id = textId WHERE "
+              "eventType = 59 GROUP BY 1 ORDER BY 1") == Rows{{"after", "1"}, {"deep", "4096"}});
+  CHECK(query(raw,
+              "SELECT value, uint64Value, int64Value FROM NVTX_EVENTS JOIN StringIds ON id = "
+              "textId WHERE eventType = 34 ORDER BY start") ==
+        Rows{{"unsigned", "4000000000", "-"}, {"signed", "-", "-5000000000"}});
 }
 
 TEST_CASE("injection: a CUPTI before CUDA 12.0 is refused by name") {

@@ -209,6 +209,90 @@ TEST_CASE("nccl: every callback, from several threads, becomes rows that know th
              {"nccl_stop_without_start", "1"}});
 }
 
+namespace {
+
+// A point-to-point call in a group of its own, and each wait of its proxy's steps.
+int replay_sends(const std::string& folder) {
+  ::setenv(kDirectoryVariable, folder.c_str(), 1);
+  std::string unknown;
+  ::setenv(kKindsVariable, std::to_string(*parse_kinds("+nccl-steps", unknown)).c_str(), 1);
+  void* const library = ::dlopen(FOREGATHER_INJECT, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return 10;
+  const auto* const plugin =
+      static_cast<const nccl::ProfilerV5*>(::dlsym(library, "ncclProfiler_v5"));
+  void* context = nullptr;
+  int mask = 0, stream = 0;
+  if (plugin->init(&context, 1, &mask, "pp", 1, 2, 0, nullptr) != 0) return 11;
+  const auto begun = [&](const nccl::Event& event) {
+    void* handle = nullptr;
+    plugin->start_event(context, &handle, &event);
+    return handle;
+  };
+  nccl::Event group{}, api{}, send{}, proxy{};
+  group.type = nccl::kGroup;
+  void* const in_group = begun(group);
+  api.type = nccl::kP2pApi;
+  api.parent = in_group;
+  api.p2p_api = {"Send", 512, "ncclFloat16", &stream, true};
+  void* const in_api = begun(api);
+  send.type = nccl::kP2p;
+  send.parent = in_api;
+  send.p2p = {"Send", nullptr, "ncclFloat16", 512, 1, 2, nullptr};
+  void* const sent = begun(send);
+  plugin->stop_event(sent);
+  plugin->stop_event(in_api);
+  plugin->stop_event(in_group);
+  proxy.type = nccl::kProxyOp;
+  proxy.parent = sent;
+  proxy.proxy_op = {::getpid(), 0, 1, 8, 4096, 1};
+  void* const in_proxy = begun(proxy);
+  int number = 0;
+  for (const int state : {nccl::kStepSendGpuWait, nccl::kStepSendPeerWait, nccl::kStepSendWait,
+                          nccl::kStepRecvGpuWait, nccl::kStepRecvWait, nccl::kStepRecvFlushWait}) {
+    nccl::Event step{};
+    step.type = nccl::kProxyStep;
+    step.parent = in_proxy;
+    step.proxy_step.step = number++;
+    void* const in_step = begun(step);
+    plugin->record_state(in_step, state, nullptr);
+    plugin->record_state(in_step, 99, nullptr);  // which nobody knows
+    plugin->stop_event(in_step);
+  }
+  plugin->stop_event(in_proxy);
+  const int done = plugin->finalize(context);
+  ::dlclose(library);
+  return done;
+}
+
+}  // namespace
+
+TEST_CASE("nccl: point-to-point calls lie in their groups, and steps wait for one thing each") {
+  const test::Scratch scratch;
+  const std::string folder = scratch.path("raw");
+  REQUIRE(::mkdir(folder.c_str(), 0700) == 0);
+  const pid_t pid = ::fork();
+  if (pid == 0) std::exit(replay_sends(folder));
+  REQUIRE(test::wait_for(pid) == 0);
+  const auto files = test::raw_files(folder);
+  REQUIRE(files.size() == 1);
+  const std::string& raw = files.front();
+  CHECK(query(raw,
+              "SELECT a.type, n.value, a.count, d.value, a.peer, a.stream != 0, a.captured, "
+              "g.type, g.nameId, p.peer, p.channels FROM FOREGATHER_NCCL_P2P p JOIN "
+              "FOREGATHER_NCCL_CALL a ON a.id = p.parent JOIN FOREGATHER_NCCL_CALL g ON g.id = "
+              "a.parent JOIN StringIds n ON n.id = a.nameId JOIN StringIds d ON d.id = "
+              "a.datatypeId") ==
+        Rows{{"1024", "Send", "512", "ncclFloat16", "-", "1", "1", "1", "-", "1", "2"}});
+  CHECK(query(raw,
+              "SELECT step, gpuWait > 0, peerWait > 0, networkWait > 0, flushWait > 0 FROM "
+              "FOREGATHER_NCCL_STEP ORDER BY step") == Rows{{"0", "1", "-", "-", "-"},
+                                                            {"1", "-", "1", "-", "-"},
+                                                            {"2", "-", "-", "1", "-"},
+                                                            {"3", "1", "-", "-", "-"},
+                                                            {"4", "-", "-", "1", "-"},
+                                                            {"5", "-", "-", "-", "1"}});
+}
+
 TEST_CASE("nccl: without a recording the plug-in asks for nothing") {
   const pid_t pid = ::fork();
   if (pid == 0) {

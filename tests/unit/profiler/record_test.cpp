@@ -15,6 +15,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "profiler/settings.h"
 #include "tests/support/example_run.h"
 #include "tests/support/places.h"
 #include "tests/support/skip.h"
@@ -219,6 +220,37 @@ TEST_CASE("record: --max-size takes bytes and any unit") {
   }
 }
 
+TEST_CASE("record: what is asked for is told to the command's processes") {
+  Foregather foregather;
+  const std::string said = foregather.scratch.path("said");
+  const auto variables_of = [&](std::vector<std::string> options) {
+    std::filesystem::remove(foregather.database);
+    CHECK(foregather.record(std::move(options), {"sh", "-c", "env > " + said}) == 0);
+    std::map<std::string, std::string> found;
+    std::ifstream file(said);
+    for (std::string line; std::getline(file, line);)
+      if (const auto equals = line.find('='); line.starts_with("FOREGATHER_"))
+        found[line.substr(0, equals)] = line.substr(equals + 1);
+    return found;
+  };
+  auto said_to = variables_of({"--host-only"});
+  CHECK(said_to[profiler::kDirectoryVariable] == foregather.raw);
+  CHECK(said_to[profiler::kHostOnlyVariable] == "1");
+  CHECK_FALSE(said_to.contains(profiler::kKindsVariable));
+  CHECK_FALSE(said_to.contains(profiler::kDelayVariable));
+  said_to = variables_of({"--kinds", "nvtx", "--delay", "0.5", "--duration", "2", "--steps", "3..5",
+                          "--max-size", "2GiB"});
+  std::string unknown;
+  CHECK(said_to[profiler::kKindsVariable] ==
+        std::to_string(*profiler::parse_kinds("nvtx", unknown)));
+  CHECK(said_to[profiler::kDelayVariable] == "500000000");
+  CHECK(said_to[profiler::kDurationVariable] == "2000000000");
+  CHECK(said_to[profiler::kStepsVariable] == "3..5");
+  CHECK(said_to[profiler::kBytesVariable] == "2147483648");
+  CHECK_FALSE(said_to.contains(profiler::kHostOnlyVariable));
+  CHECK(variables_of({"--range", "train"})[profiler::kRangeVariable] == "train");
+}
+
 TEST_CASE("record: a folder of the raw recordings' name is never followed or reused") {
   Foregather foregather;
   REQUIRE(::symlink(foregather.scratch.path("elsewhere").c_str(), foregather.raw.c_str()) == 0);
@@ -341,6 +373,12 @@ TEST_CASE("record: another tool's variables are left to it, and that is told") {
   foregather.variables["NVTX_INJECTION64_PATH"] = "/opt/nsys/libToolsInjection64.so";
   CHECK(foregather.record({"--host-only"}, {"true"}) == 0);
   CHECK(foregather.errors().find("NVTX_INJECTION64_PATH is set to /opt/nsys") != std::string::npos);
+  std::filesystem::remove(foregather.database);
+  foregather.variables["KINETO_USE_DAEMON"] = "1";
+  CHECK(foregather.record({}, {"true"}) == 0);
+  CHECK(foregather.errors().find("KINETO_USE_DAEMON is set: where another profiler is attached to "
+                                 "CUPTI, which takes one at a time, NVTX and NCCL are recorded and "
+                                 "device work is not") != std::string::npos);
 }
 
 }  // namespace

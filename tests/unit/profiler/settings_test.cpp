@@ -63,6 +63,23 @@ TEST_CASE("window: ranges open and close it, within each other and one after the
   CHECK_FALSE(window.contains(51));
 }
 
+TEST_CASE("window: of more stretches than are kept the last goes on for ever") {
+  Settings settings;
+  settings.range = "train";
+  RecordedWindow window(settings);
+  constexpr std::int64_t kStretches = 65'536;
+  for (std::int64_t i = 0; i < kStretches; ++i) {
+    window.opened(10 * i);
+    window.closed(10 * i + 5);
+  }
+  const std::int64_t last = 10 * (kStretches - 1);
+  CHECK_FALSE(window.contains(last + 7));
+  window.opened(last + 100);  // rather too much than too little
+  CHECK(window.contains(last + 7));
+  CHECK(window.contains(last + 1'000'000));
+  CHECK_FALSE(window.contains(17));
+}
+
 TEST_CASE("window: steps are ranges with a number") {
   Settings settings;
   settings.steps = {3, 4};
