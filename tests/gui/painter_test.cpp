@@ -273,3 +273,75 @@ TEST_CASE("fills: a line of pixels copied down, and textures begin where they di
   CHECK(picture.pixel(10, 4) == qRgb(255, 255, 255));
   CHECK(picture.pixel(10, 9) == qRgb(255, 255, 255));
 }
+
+TEST_CASE("painter: a rank of whose memory nothing is known says so, by cause, too") {
+  run::Run run = test::example_run();
+  run.bindings.clear();
+  const auto painted_words = [](run::Run of, bool by_cause) {
+    const auto open = *Document::open({{std::make_shared<const run::Run>(std::move(of)), "", {}}});
+    ViewState view = first_view(open->session, open->lanes);
+    view.by_cause = by_cause;
+    test::PaintList paper(QSize(600, 160));
+    QPainter painter(&paper);
+    paint_memory(painter, QRectF(0, 0, 600, 160), {*open, view, Theme::light()}, 0);
+    painter.end();
+    return paper.words();
+  };
+  CHECK(painted_words(run, true) ==
+        std::vector<std::string>{"No allocation of this rank is known"});
+  CHECK(std::ranges::count(painted_words(run, false),
+                           std::string("Nothing is known of this rank's memory")) == 0);
+  run.memory.clear();
+  CHECK(painted_words(run, false) ==
+        std::vector<std::string>{"Nothing is known of this rank's memory"});
+}
+
+TEST_CASE("painter: the place that was clicked in memory is a dotted line at its time") {
+  const auto open = document(false);
+  ViewState view = first_view(open->session, open->lanes);
+  const QRectF area(0, 0, 600, 160);
+  const auto lines = [&] {
+    test::PaintList paper(QSize(600, 160));
+    QPainter painter(&paper);
+    paint_selection(painter, area, {*open, view, Theme::light()});
+    painter.end();
+    return paper.text();
+  };
+  CHECK(lines().empty());
+  view.cursor = 20;
+  const long x = std::lround(std::floor(x_of(area, axis_of(area, view), 20)) + 0.5);
+  CHECK_THAT(lines(), Catch::Contains(
+                          fmt::format("line {0},0 {0},160 {1}", x,
+                                      Theme::light().faint.name(QColor::HexArgb).toStdString())));
+}
+
+TEST_CASE("painter: a sweep of which no point fits says so") {
+  const SweepPlot plot("s.db", run::SweepInfo(), {});
+  test::PaintList paper(QSize(600, 300));
+  QPainter painter(&paper);
+  paint_sweep(painter, QRectF(0, 0, 600, 300), plot, Theme::light());
+  painter.end();
+  CHECK(paper.words() == std::vector<std::string>{"No point fits"});
+}
+
+TEST_CASE("painter: the allocation that is chosen has a frame, in the colour of text") {
+  run::Run run = test::example_run();
+  run.bindings[0].address = run.segments[0].address;
+  const auto open = *Document::open({{std::make_shared<const run::Run>(std::move(run)), "", {}}});
+  const ViewState view = first_view(open->session, open->lanes);
+  const Theme theme = Theme::light();
+  const SegmentMap map(open->session, 0, *open->session.pairs()[0].sides[0]);
+  REQUIRE_FALSE(map.blocks().empty());
+  const auto picture = [&](std::optional<std::size_t> chosen) {
+    QImage image(600, 200, QImage::Format_RGB32);
+    QPainter painter(&image);
+    paint_segments(painter, QRectF(0, 0, 600, 200), {*open, view, theme},
+                   {map, 0, map.height(), chosen});
+    painter.end();
+    int count = 0;
+    for (int y = 0; y < 200; ++y)
+      for (int x = 0; x < 600; ++x) count += image.pixelColor(x, y) == theme.text ? 1 : 0;
+    return count;
+  };
+  CHECK(picture(0) > picture(std::nullopt) + 20);
+}

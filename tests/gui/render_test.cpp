@@ -236,3 +236,20 @@ TEST_CASE("render: ranges of time") {
   CHECK_FALSE(gui::parse_range("nan..1"));
   CHECK_FALSE(gui::parse_range("0..1e300s"));
 }
+
+TEST_CASE("render: options of the program behind it") {
+  const auto parsed = [](std::vector<std::string> options) {
+    options.insert(options.end(), {"run.db", "--output=out.png"});
+    return gui::parse_render(options);
+  };
+  CHECK(parsed({"--rank=0,3,12"})->ranks == std::vector<std::uint32_t>{0, 3, 12});
+  CHECK(parsed({"--dark"})->dark);
+  for (const auto& [option, message] :
+       {std::pair("--rank=0,", "--rank: '0,' is no list of ranks, expected one such as 0,3"),
+        std::pair("--colour=red", "--colour: is no option of --render"),
+        std::pair("--size", "--size: needs a value after '='")}) {
+    const auto refused = parsed({option});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().text() == message);
+  }
+}

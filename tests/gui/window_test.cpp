@@ -313,6 +313,9 @@ TEST_CASE("window: residuals jump to their ops, the largest first") {
       opened.window.residuals().table().index(0, static_cast<int>(ResidualColumn::error));
   CHECK(opened.window.residuals().table().data(worst, Qt::DisplayRole).toString() == "-50.0 %");
   CHECK(opened.window.residuals().csv().contains("20,40,-20,-0.500000"));
+  opened.timeline().select(std::nullopt);
+  emit opened.window.residuals().rows().activated(worst);
+  CHECK(opened.timeline().view().selected == Span{1, SpanKind::op, 2});
 }
 
 TEST_CASE("window: residuals of one run say what they need") {
