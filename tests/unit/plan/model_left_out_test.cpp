@@ -18,12 +18,14 @@ std::string config_with(const std::string& type, const std::string& lines) {
          lines + "}";
 }
 
-std::vector<std::string> warnings_of(const std::string& text, std::int64_t seq_len) {
+std::vector<std::string> warnings_of(const std::string& text, std::int64_t seq_len,
+                                     std::int64_t loss_chunks = 1) {
   const TemporaryFile file(text);
   const Result<ModelConfig> config = read_model_config(file.path());
   if (!config) FAIL(config.error().text());
   Train train;
   train.seq_len = seq_len;
+  train.loss_chunks = loss_chunks;
   std::vector<std::string> warnings = model_warnings(*config, train);
   for (std::string& warning : warnings)
     if (warning.starts_with(file.path())) warning = warning.substr(file.path().size() + 1);
@@ -44,6 +46,31 @@ TEST_CASE("keys that change the cost and are left out are named with their place
   // Of no cost.
   CHECK(warnings_of(config_with("llama", ", \"rope_scaling\": {\"rope_type\": \"new\"}"), 64)
             .empty());
+}
+
+TEST_CASE("of a loss in parts the caps of Gemma's logits are left out, which is said") {
+  const std::string capped = config_with("gemma2", ",\n\"final_logit_softcapping\": 30.0");
+  CHECK(warnings_of(capped, 64, 4) ==
+        std::vector<std::string>{"train.loss_chunks: the parts of gemma2's logits are not capped"});
+  CHECK(warnings_of(config_with("gemma2", ",\n\"final_logit_softcapping\": null"), 64, 4).empty());
+}
+
+TEST_CASE("a size of an image is a number, or a list of which the first counts") {
+  const auto patches = [](const std::string& image, const std::string& patch) {
+    const TemporaryFile file(
+        "{\"model_type\": \"siglip_vision_model\", \"hidden_size\": 64,\n"
+        "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+        "\"intermediate_size\": 160,\n\"image_size\": " +
+        image + ",\n\"patch_size\": " + patch + "}");
+    const Result<ModelConfig> config = read_model_config(file.path());
+    return config ? std::to_string(config->image.patches())
+                  : config.error().text().substr(file.path().size() + 1);
+  };
+  CHECK(patches("64", "16") == "16");
+  CHECK(patches("[64, 32]", "[16]") == "16");
+  for (const char* bad : {"[]", "[0]", "[\"64\"]", "[-64]"})
+    CHECK(patches(bad, "16").starts_with(
+        "3:1: 'image_size' is a list, expected one of integers of 1 to "));
 }
 
 TEST_CASE("a key that a config.json has twice is an error at its place") {

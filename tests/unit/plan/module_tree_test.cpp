@@ -283,6 +283,24 @@ TEST_CASE("token ids and batch norms are told where they cannot be") {
         "model.target_len is set");
 }
 
+TEST_CASE("keys that say of blocks what a tree says itself are refused, or of no effect") {
+  const std::string tree = "tree = [{ linear = [8, 4] }]";
+  const auto said = [&](const std::string& parallel, const std::string& train = "") {
+    Workload workload = *parse_workload(
+        "[model]\n" + tree + "\n[parallel]\n" + parallel + "\n[train]\n" + train, "t", {});
+    const auto config = read_model(workload);
+    if (!config) return config.error().text();
+    return config->left_out.empty() ? std::string() : config->left_out.front();
+  };
+  CHECK(said("") == "");
+  CHECK(said("wrap = \"model\"") == "");
+  CHECK(said("wrap = \"block_embed_head\"") ==
+        "t:4:1: parallel.wrap is set, but model.tree says itself what is wrapped: leave it out, or "
+        "set model");
+  CHECK(said("", "attention = \"eager\"") ==
+        "t:6:1: train.attention has no effect: torch.nn.Transformer calls a fused attention");
+}
+
 TEST_CASE("trees of too many modules, layers or elements are refused before they are built") {
   std::string many = "tree = [{ linear = [4, 4] }";
   for (int i = 0; i < 4096; ++i) many += ", { relu = true }";

@@ -180,6 +180,17 @@ TEST_CASE("Thunder graph: what two traces of a step do not agree on is said") {
   REQUIRE_FALSE(ranks.result.warnings.empty());
   CHECK(ranks.result.warnings.front() ==
         "t.txt: shows 2 ranks where another trace shows 4: 4 it is");
+  const std::string forward =
+      "def augmented_forward(x):\n  # x: \"cuda:0 f32[64]\"\n"
+      "  t1 = torch.sin(x)  # t1: \"cuda:0 f32[64]\"\n"
+      "  return {'output': t1}, ((x, t1), ())\n";
+  const std::string backward =
+      "def backward_fn(saved_for_backward, cotangents):\n  C0, _, = saved_for_backward\n"
+      "  g, = cotangents\n  # g: \"cuda:0 f32[64]\"\n  u1, = C0\n"
+      "  t3 = torch.mul(g, u1)  # t3: \"cuda:0 f32[64]\"\n  return (t3,)\n";
+  const Lowered saved({forward, backward});
+  REQUIRE(saved.result.warnings.size() == 1);
+  CHECK(saved.result.warnings.front() == "t.txt:5:1: takes 1 values where the forward saved 2");
   const auto file = read_thunder(head("a") + "  return a\n", "t.txt");
   REQUIRE(file);
   std::vector<std::string> warnings;

@@ -227,6 +227,19 @@ TEST_CASE("Thunder: styles of four years and artefacts of printing are survived"
     CHECK(thunder_facts(t.file).arguments == 6);
     const Parsed bare("def f(a, *, b):\n  return a\n");
     CHECK(thunder_facts(bare.file).arguments == 2);
+    const Parsed positional("def f(a, /, b):\n  return a\n");
+    CHECK(thunder_facts(positional.file).arguments == 2);
+  }
+  SECTION("texts with escaped quotes, and objects that do not end") {
+    const Parsed t = body("  t1 = f('it\\'s', \"a\\\"b\", a)\n  t2 = g(<object at 0x7f, a)\n");
+    CHECK(t.file.unparsed_lines == 1);
+    const ThunderValue& call = *t.file.call_of(t.row(0));
+    std::vector<std::string> texts;
+    each_child(call, [&](const ThunderValue& value) { texts.emplace_back(value.text); });
+    CHECK(texts == std::vector<std::string>{"'it\\'s'", "\"a\\\"b\"", "a"});
+    REQUIRE(t.file.problems.size() == 1);
+    CHECK(t.file.problems[0].line == 5);
+    CHECK(t.file.problems[0].what == "expected '>'");
   }
 }
 

@@ -267,6 +267,19 @@ TEST_CASE("vision towers and a language model are joined, in that order") {
   REQUIRE(model->towers.size() == 1);
   CHECK(model->towers.front().layers == 1);
   CHECK(model->layers == 2);
+  // Both towers see the same image.
+  const std::string finer = scratch.path("finer.json");
+  std::ofstream(finer) << R"({"model_type": "siglip_vision_model", "hidden_size": 64,
+    "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 128, "image_size": 32,
+    "patch_size": 8})";
+  const auto uneven = joined({vision, finer, language});
+  REQUIRE(uneven);
+  Train train;
+  train.seq_len = 64;
+  const Status size = check_model_size(*uneven, train);
+  REQUIRE_FALSE(size);
+  CHECK(size.error().text() ==
+        "model.towers: the vision towers make 4 and 16 patches, expected as many of each");
   const auto refused = [&](const auto&... towers) {
     const auto refusal = joined({towers...});
     return refusal ? std::string() : refusal.error().message;
