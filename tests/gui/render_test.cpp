@@ -218,6 +218,17 @@ TEST_CASE("render: needs no display, whatever platform Qt is told to take") {
   CHECK(outcome.code == 0);
 }
 
+TEST_CASE("the window's options are told, and others refused, before there is one") {
+  const std::string program = test::program_path();
+  const std::string gui = program.substr(0, program.rfind("cli/")) + "gui/app/foregather-gui";
+  const Outcome help = printed(gui + " --help");
+  CHECK(help.code == 0);
+  CHECK_THAT(help.output, Catch::StartsWith("usage: foregather-gui [--frame-time] [FILE...]\n"));
+  const Outcome refused = printed(gui + " --frametime run.db");
+  CHECK(refused.code == 2);
+  CHECK(refused.output == "foregather: --frametime: is no option\n");
+}
+
 TEST_CASE("the window says what it lacks where there is no display") {
   const std::string program = test::program_path();
   const Outcome outcome =

@@ -354,3 +354,45 @@ TEST_CASE("a rank that meets others in a group without it is refused") {
   CHECK(executed.report.error().text() ==
         "rank 1 meets others on communicator 'tensor parallel', whose group has no place for it");
 }
+
+TEST_CASE("wrong numbers end a job, and are told with the op that has them") {
+  GraphBuilder builder;
+  const ProgramId program = builder.begin_program("rank");
+  const StreamId stream = builder.stream("compute");
+  const std::uint32_t host = builder.thread("main");
+  const test::Buffer whole = test::buffer(builder, "whole", 32, Cause::activation),
+                     half = test::buffer(builder, "half", 16, Cause::activation);
+  const std::array<std::int64_t, 1> eight{8}, four{4};
+  const TensorId from = builder.tensor(whole.storage, DType::f32, eight);
+  // Two tensors of one place: what is cast into the first one is overwritten.
+  const TensorId first = builder.tensor(half.storage, DType::bf16, four),
+                 second = builder.tensor(half.storage, DType::bf16, four);
+  OpSpec spec;
+  spec.stream = stream;
+  spec.cost = test::streaming(builder, OpKind::elementwise, 0, 32);
+  const OpId make = test::op(builder, spec, {{from, Access::write, 0, 32}});
+  spec.scope = builder.scope("layers.7");
+  spec.phase = Phase::forward;
+  spec.cost = test::streaming(builder, OpKind::cast, 32, 16);
+  const OpId cast = test::op(
+      builder, spec,
+      {{from, Access::read, 0, 32}, {first, Access::write, 0, 8}, {second, Access::write, 0, 8}});
+  for (const Section section : {Section::first, Section::body}) {
+    builder.select(host, section);
+    builder.alloc(whole.storage, stream);
+    builder.alloc(half.storage, stream);
+    builder.launch(make);
+    builder.launch(cast);
+    builder.free(half.storage);
+    builder.free(whole.storage);
+  }
+  builder.end_program();
+  test::one_class(builder, program, 1);
+  const Executed executed = execute(builder.finish());
+  REQUIRE_FALSE(executed.report);
+  CHECK(executed.report.error().fault == Fault::work);
+  CHECK_THAT(
+      executed.report.error().text(),
+      Catch::StartsWith("r0/s0/m0/layers.7/forward/cast/0: wrong numbers: element 0 of 8 is ") &&
+          Catch::EndsWith(" was cast to bf16"));
+}
