@@ -381,3 +381,16 @@ TEST_CASE(
   CHECK(files->front().dropped.size() == 1);
   CHECK(dropped == 2);
 }
+
+TEST_CASE("import: a Thunder trace without a signature is of no function") {
+  const test::Scratch folder;
+  const auto files = tasks::import_files(
+      {folder.write("a.txt",
+                    "# Constructed by Delete Last Used\n# No signature available\n"
+                    "  t0 = torch.add(a, 1)  # t0: \"cuda:0 f32[2]\"\n  return t0\n")});
+  REQUIRE(files);
+  CHECK(files->front().what == "Thunder trace of no function");
+  const auto json = nlohmann::json::parse(tasks::to_json(*files));
+  CHECK(json["fn"].is_null());
+  CHECK(json["n_stmts"] == 2);  // with its return
+}

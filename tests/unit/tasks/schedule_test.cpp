@@ -1,6 +1,8 @@
 // What cannot become a schedule, in every form that a source has.
 #include "tasks/schedule.h"
 
+#include <algorithm>
+#include <array>
 #include <fstream>
 #include <sstream>
 #include <catch2/catch.hpp>
@@ -9,6 +11,7 @@
 #include "core/base/file.h"
 #include "tasks/simulate.h"
 #include "tasks/stages.h"
+#include "tasks/thunder_source.h"
 #include "tests/support/places.h"
 #include "tests/support/scratch.h"
 
@@ -131,4 +134,21 @@ TEST_CASE("what a simulation left open is warned of") {
         std::vector<std::string>{
             "the step had not settled after 9 steps",
             "2 allocator synchronisations with other rank classes taken as instant"});
+}
+
+TEST_CASE("a Thunder trace that ends without a return is warned of, and one of no ranks refused") {
+  const test::Scratch scratch;
+  const std::string path = scratch.write(
+      "a.txt",
+      "def f(a):\n  # a: \"cuda:0 f32[2]\"\n  t0 = torch.add(a, 1)  # t0: \"cuda:0 f32[2]\"\n");
+  const auto schedule = load_schedule(path, {}, {});
+  if (!schedule) FAIL(schedule.error().text());
+  CHECK(std::ranges::count(schedule->warnings, path + ":1:1: 'f' ends without a return") == 1);
+  tasks::ThunderText text{path, read_file(path, MiB).value()};
+  traces::ThunderGraphOptions options;
+  options.world_size = 1U << 30;
+  const auto step = tasks::thunder_step(std::array{text}, options);
+  REQUIRE_FALSE(step);
+  CHECK_THAT(step.error().text(),
+             Catch::StartsWith(path + ": a world of 1073741824 ranks, expected 1 to "));
 }

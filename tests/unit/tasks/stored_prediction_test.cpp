@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "core/base/file.h"
 #include "tasks/simulate.h"
@@ -119,4 +120,17 @@ TEST_CASE("a file of more than 64 MiB is known by its size, its beginning and it
   CHECK(ended != begun);
   std::filesystem::resize_file(path, kSize + 1);
   CHECK(digest() != ended);
+}
+
+TEST_CASE("a replay of a prediction has no measured step time") {
+  const test::Scratch scratch;
+  const auto recorded = again(test::source_dir() + "/tests/golden/inputs/kineto_small.json");
+  REQUIRE(recorded);
+  const auto json_of = [](const Outcome& outcome) {
+    return nlohmann::json::parse(to_json(outcome.summary));
+  };
+  CHECK(json_of(*recorded)["measured_step_time_ns"] == 189'875);
+  const auto replayed = again(test::written(scratch.path("replayed.db"), recorded->run));
+  REQUIRE(replayed);
+  CHECK(json_of(*replayed)["measured_step_time_ns"].is_null());
 }
