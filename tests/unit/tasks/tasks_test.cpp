@@ -289,9 +289,10 @@ TEST_CASE("what no command reads as a schedule is refused by what it is") {
   CHECK_THAT(database.error().text(),
              Catch::StartsWith("x.db: is a database of another program, "));
   const test::Scratch scratch;
-  const std::string path = scratch.write("long.toml", "[model]\n" + std::string(MiB, '#') + "\n");
+  const std::string path =
+      scratch.write("long.toml", "[model]\n" + std::string(3 * MiB, '#') + "\n");
   const auto schedule = load_schedule(path, {}, {});
   REQUIRE_FALSE(schedule);
   CHECK(schedule.error().text() ==
-        path + ": is 1.0 MiB long, expected a workload of at most 1.0 MiB");
+        path + ": is 3.0 MiB long, expected a workload of at most 1.0 MiB");
 }
