@@ -64,7 +64,7 @@ TEST_CASE("what a search has not proved is said in the unit of its goal") {
   report.info.points = 10;
   report.simulated = 4;
   report.best.emplace();
-  report.best->point.figures.times.emplace();
+  report.best->point.figures.times = run::PointFigures::Times();
   report.grid_gap = 0.25;
   report.blocks.emplace();
   report.blocks->floor = 31'400'000;  // ps

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "profiler/cupti_abi.h"
 #include "profiler/recorder.h"

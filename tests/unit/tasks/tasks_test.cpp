@@ -260,7 +260,7 @@ TEST_CASE("a front forgets the points that others have beaten") {
   point.status = run::PointStatus::fits;
   for (int i = 0; i < 100; ++i) {
     point.index = i;
-    point.figures.times.emplace();
+    point.figures.times = run::PointFigures::Times();
     point.figures.times->step = 1000 - i;
     front.add(point);
   }
