@@ -174,7 +174,7 @@ Result<Hardware> load_hardware(const std::string& name_or_path) {
   const Result<std::pair<std::string, std::string>> found =
       text_and_place(CatalogueKind::hardware, name_or_path);
   if (!found) return tl::unexpected(found.error());
-  const auto& [text, place] = *found;
+  const std::string &text = found->first, &place = found->second;
   if (is_path(name_or_path)) return parse_hardware(text, place);
   return built_in(name_or_path, text, place, 0).and_then([&](Described described) {
     return completed(std::move(described), place);
