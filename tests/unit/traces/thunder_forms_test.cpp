@@ -191,7 +191,8 @@ TEST_CASE("Thunder graph: what two traces of a step do not agree on is said") {
   const Lowered saved({forward, backward});
   REQUIRE(saved.result.warnings.size() == 1);
   CHECK(saved.result.warnings.front() == "t.txt:5:1: takes 1 values where the forward saved 2");
-  const auto file = read_thunder(head("a") + "  return a\n", "t.txt");
+  const std::string text = head("a") + "  return a\n";
+  const auto file = read_thunder(text, "t.txt");
   REQUIRE(file);
   std::vector<std::string> warnings;
   ThunderGraphOptions options;
