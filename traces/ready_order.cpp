@@ -5,6 +5,8 @@
 #include <queue>
 #include <utility>
 
+#include "core/run/work_sample.h"
+
 namespace foregather::traces {
 namespace {
 
@@ -75,7 +77,7 @@ class Scheduler {
     }
     resource.is_busy = true;
     order_.push_back(row);
-    running_.emplace(now + input_.duration[row], row);
+    running_.emplace(run::sum_of_times(now, input_.duration[row]), row);
   }
 
   const ReadyOrderInput& input_;
