@@ -48,6 +48,12 @@ std::string header(const Summary& summary) {
   return text;
 }
 
+const char* how_sure(const tasks::Interval& interval) {
+  return interval.is_validated
+             ? " in nine of ten cases, by how far published runs were off"
+             : ", a range assumed of a GPU of which few published steps are known";
+}
+
 std::string step_line(const Summary& summary) {
   std::string text = fmt::format("\nStep time  {}", format_time(*summary.step_time()));
   if (summary.tokens_per_second)
@@ -71,10 +77,7 @@ std::string step_line(const Summary& summary) {
   if (const auto& range = summary.interval.step_time;
       range && format_time(range->first) != format_time(range->second))
     text += fmt::format("  between {} and {}{}\n", format_time(range->first),
-                        format_time(range->second),
-                        summary.interval.is_validated
-                            ? " in nine of ten cases, by how far published runs were off"
-                            : ", a range assumed of a GPU of which few published steps are known");
+                        format_time(range->second), how_sure(summary.interval));
   return text;
 }
 
@@ -186,6 +189,13 @@ std::string retries(const Summary& summary) {
       count, count == 1 ? "" : "s", count == 1 ? "finds" : "find");
 }
 
+std::string close_call(const Summary& summary) {
+  if (!summary.interval.is_close_call) return {};
+  const auto& [low, high] = *summary.interval.reserved;
+  return fmt::format("  a close call: {} to {} are reserved{}\n", format_bytes(low),
+                     format_bytes(high), how_sure(summary.interval));
+}
+
 std::string fits(const Summary& summary) {
   std::string text =
       fmt::format("\n{} of {}, {} outside the allocator: ", printable(summary.hardware),
@@ -198,9 +208,9 @@ std::string fits(const Summary& summary) {
     return text + "\n";
   }
   const Bytes margin = *summary.margin();
-  if (margin >= 0)
-    return text + fmt::format("fits, {} left\n", format_bytes(margin)) + retries(summary);
-  return text + fmt::format("does not fit, {} too much\n", format_bytes(-margin));
+  text += margin >= 0 ? fmt::format("fits, {} left\n", format_bytes(margin))
+                      : fmt::format("does not fit, {} too much\n", format_bytes(-margin));
+  return text + close_call(summary) + (margin >= 0 ? retries(summary) : "");
 }
 
 std::string recorded(const Summary& summary) {

@@ -1,4 +1,5 @@
 #include "tasks/validation/validate.h"
+#include "tasks/validation/bars.h"
 
 #include <fmt/format.h>
 

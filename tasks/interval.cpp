@@ -77,24 +77,31 @@ std::pair<Bytes, Bytes> peak_range(Bytes peak, const sim::Hardware& hardware) {
   return {scaled(peak, hardware.interval.peak_low), scaled(peak, hardware.interval.peak_high)};
 }
 
+bool is_close_call(Bytes reserved, Bytes outside, Bytes capacity, const sim::Hardware& hardware) {
+  const auto [low, high] = peak_range(reserved, hardware);
+  return low <= capacity - outside && capacity - outside < high;
+}
+
 Status fill_intervals(const Schedule& schedule, Summary& summary) {
   if (summary.oom) return {};
   std::vector<Ns> steps;
   for (const ClassFigures& figures : summary.classes) steps.push_back(figures.times->step);
   const auto ranges = step_ranges(schedule, steps);
   if (!ranges) return tl::unexpected(ranges.error());
-  const auto reserved = [&](const ClassFigures& figures) {
-    return peak_range(figures.memory.peaks.reserved, schedule.hardware);
+  const auto interval = [&](const std::pair<Ns, Ns>& step, const ClassFigures& figures) {
+    return Interval{step, peak_range(figures.memory.peaks.reserved, schedule.hardware),
+                    is_close_call(figures.reserved(), summary.outside_allocator, summary.capacity,
+                                  schedule.hardware),
+                    schedule.hardware.interval.is_validated};
   };
   for (std::size_t c = 0; c < ranges->size(); ++c)
-    summary.classes[c].interval = {(*ranges)[c], reserved(summary.classes[c]),
-                                   schedule.hardware.interval.is_validated};
+    summary.classes[c].interval = interval((*ranges)[c], summary.classes[c]);
   std::pair<Ns, Ns> slowest = ranges->front();
   for (const auto& [low, high] : *ranges) {
     slowest.first = std::max(slowest.first, low);
     slowest.second = std::max(slowest.second, high);
   }
-  summary.interval = {slowest, reserved(summary.large()), schedule.hardware.interval.is_validated};
+  summary.interval = interval(slowest, summary.large());
   return {};
 }
 

@@ -20,6 +20,10 @@ Result<std::vector<std::pair<Ns, Ns>>> step_ranges(const Schedule& schedule,
 /// Nine of ten published values lie in such an interval (docs/validation.md counts them).
 std::pair<Bytes, Bytes> peak_range(Bytes peak, const sim::Hardware& hardware);
 
+/// Is the memory that a device has beside `outside` within peak_range() of what is reserved? Then
+/// the answer to "does it fit?" may as well be the other one.
+bool is_close_call(Bytes reserved, Bytes outside, Bytes capacity, const sim::Hardware& hardware);
+
 /// Fills the interval of the job and of each class; `summary` holds the prediction. Absent after an
 /// out-of-memory.
 Status fill_intervals(const Schedule& schedule, Summary& summary);

@@ -45,7 +45,8 @@ struct OomFigures {
 struct Interval {
   std::optional<std::pair<Ns, Ns>> step_time;
   std::optional<std::pair<Bytes, Bytes>> reserved;
-  bool is_validated = false;  ///< sim::Hardware::Interval::is_validated
+  bool is_close_call = false;  ///< is_close_call(), of the first and all later steps
+  bool is_validated = false;   ///< sim::Hardware::Interval::is_validated
 };
 
 /// What the job has as a whole and each rank class has as well.

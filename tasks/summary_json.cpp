@@ -166,10 +166,15 @@ void write_range(JsonWriter& json, std::string_view key,
   json.end_array();
 }
 
-void write_fits(JsonWriter& json, const Summary& summary, std::optional<Bytes> margin) {
+void write_fits(JsonWriter& json, const Summary& summary, const Interval& interval,
+                std::optional<Bytes> margin) {
   json.key("fits").begin_object();
   json.field("answer", margin && *margin >= 0 ? "yes" : "no");
   optional_field(json, "margin_bytes", margin);
+  if (interval.reserved)
+    json.field("close_call", interval.is_close_call);
+  else
+    json.key("close_call").null();
   json.end_object();
   json.field("capacity_bytes", summary.capacity);
   json.field("outside_allocator_bytes", summary.outside_allocator);
@@ -204,7 +209,7 @@ void write_figures(JsonWriter& json, const Summary& summary, const Figures& figu
     write_memory(json, large.memory);
     json.field("peak_memory_bound_bytes", figures.memory_bound);
     write_oom(json, figures.oom);
-    write_fits(json, summary, margin);
+    write_fits(json, summary, figures.interval, margin);
     write_first_step(json, first_step, large.first_memory);
   } else {
     write_unknown_memory(json, summary.recorded.empty() ? first_step : std::nullopt);

@@ -95,6 +95,8 @@ Status fill_ranges(const RowOutcome& outcome, const std::vector<Ns>& steps,
                    RowPrediction& prediction) {
   prediction.peak_range =
       peak_range(prediction.peak.value_or(prediction.allocated), outcome.schedule.hardware);
+  prediction.is_close_call = is_close_call(prediction.reserved, prediction.outside,
+                                           prediction.capacity, outcome.schedule.hardware);
   const auto ranges = step_ranges(outcome.schedule, steps);
   if (!ranges) return tl::unexpected(ranges.error());
   prediction.step_range = {};

@@ -25,6 +25,7 @@ struct RowPrediction {
   std::pair<Bytes, Bytes> peak_range;
   Bytes allocated = 0, reserved = 0, outside = 0, capacity = 0;
   bool fits = false;
+  bool is_close_call = false;  ///< tasks/interval.h
   StepShares shares;
   std::vector<std::string> assumptions;
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/base/text.h"
+#include "tasks/validation/bars.h"
 #include "tasks/validation/by_mechanism.h"
 #include "tasks/validation/markdown.h"
 #include "tasks/validation/mechanism.h"
@@ -195,9 +196,11 @@ std::string wrong_fits_text(const Validation& validation) {
   for (const RowResult& row : validation.rows) {
     if (!row.is_wrong_fit()) continue;
     const RowPrediction& p = row.prediction;
-    text += fmt::format("- `{}` {}; predicted to take {} of {}\n", row.row.id,
-                        p.fits ? "ran out of memory" : "ran", format_bytes(p.reserved + p.outside),
-                        format_bytes(p.capacity));
+    text += fmt::format(
+        "- `{}` {}; predicted to take {} of {}{}\n", row.row.id,
+        p.fits ? "ran out of memory" : "ran", format_bytes(p.reserved + p.outside),
+        format_bytes(p.capacity),
+        p.is_close_call ? ", a close call: the interval of the peak reaches across" : "");
   }
   return text;
 }

@@ -4,6 +4,7 @@
 
 #include "core/base/csv.h"
 #include "core/base/json_writer.h"
+#include "tasks/validation/bars.h"
 #include "tasks/validation/by_mechanism.h"
 #include "tasks/validation/pairs_report.h"
 #include "tasks/validation/scaling_report.h"

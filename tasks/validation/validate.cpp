@@ -1,7 +1,6 @@
 #include "tasks/validation/validate.h"
 
 #include <filesystem>
-#include <limits>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -11,24 +10,11 @@
 #include "tasks/parallel.h"
 #include "tasks/validation/fit.h"
 #include "tasks/validation/nccl_fit.h"
-#include "tasks/validation/pairs.h"
 #include "tasks/validation/report.h"
-#include "tasks/validation/scaling.h"
 #include "tasks/validation/tables_out.h"
 
 namespace foregather::tasks {
 namespace {
-
-constexpr double kPeakBar = 0.03;
-constexpr double kPeakWorstBar = 0.08;
-constexpr double kTimeBar = 0.06;
-constexpr double kTimeP90Bar = 0.15;
-constexpr double kNcclLargeBar = 0.10;
-constexpr double kNcclSmallBar = 0.25;
-constexpr double kLeastCoverage = 0.85;
-constexpr double kMostCoverage = 0.95;
-constexpr double kTierACoverage = 0.9;
-constexpr double kTierBCoverage = 0.6;
 
 /// The folder that holds the rows' workloads; removed at the end unless the user named it.
 class WorkloadFolder {
@@ -126,10 +112,6 @@ Result<std::string> text_of(const std::string& path) {
   return text;
 }
 
-double coverage(const GroupFigures& figures) {
-  return static_cast<double>(figures.predicted) / static_cast<double>(figures.n);
-}
-
 }  // namespace
 
 std::map<std::string, std::size_t> Validation::skipped() const {
@@ -145,45 +127,6 @@ std::size_t Validation::wrong_fits() const {
   std::size_t wrong = 0;
   for (const RowResult& row : rows) wrong += row.is_wrong_fit() ? 1 : 0;
   return wrong;
-}
-
-std::vector<Bar> bars(const Validation& validation) {
-  const GroupFigures a = figures_of(of_tier(validation.rows, "A"), true);
-  const GroupFigures b = figures_of(of_tier(validation.rows, "B"), true);
-  const auto within = [](const Spread& spread, double bar) {
-    return spread.median ? std::optional(*spread.median <= bar) : std::nullopt;
-  };
-  const auto covers = [](const GroupFigures& figures, double bar) {
-    return figures.n > 0 ? std::optional(coverage(figures) >= bar) : std::nullopt;
-  };
-  const auto holds = [&](std::optional<bool> (RowResult::*inside)() const) {
-    const auto share = coverage_of(validation.rows, inside).share();
-    return share ? std::optional(kLeastCoverage <= *share && *share <= kMostCoverage)
-                 : std::nullopt;
-  };
-  const auto at_most = [](std::optional<double> error, double bar) {
-    return error ? std::optional(*error <= bar) : std::nullopt;
-  };
-  const auto& nccl = validation.collectives;
-  const PairCounts what_ifs = count_what_ifs(validation.rows);
-  return {
-      {"tier A, median time error at most 6 %", within(a.time, kTimeBar)},
-      {"tier A, 90th percentile of the time error at most 15 %", at_most(a.time.p90, kTimeP90Bar)},
-      {"tier A, median peak error at most 3 %", within(a.peak, kPeakBar)},
-      {"tier A, worst peak error at most 8 %", at_most(a.peak.worst, kPeakWorstBar)},
-      {"intervals hold 85 to 95 % of step times", holds(&RowResult::time_inside)},
-      {"intervals hold 85 to 95 % of peaks", holds(&RowResult::peak_inside)},
-      {"collectives from 1 MiB on, median error at most 10 %",
-       at_most(nccl_median(nccl, 1 * MiB, std::numeric_limits<Bytes>::max()), kNcclLargeBar)},
-      {"collectives below 1 MiB, median error at most 25 %",
-       at_most(nccl_median(nccl, 0, 1 * MiB), kNcclSmallBar)},
-      {"what-if pairs: every sign right", what_ifs.are_signs_right()},
-      {"what-if pairs: every time within 2 points", what_ifs.are_times_within()},
-      {"what-if pairs: every difference of memory within 20 %", what_ifs.are_memories_within()},
-      {"scaling over GPUs: throughput within 10 %", find_scaling(validation.rows).are_within()},
-      {"at least 90 % of tier A predicted", covers(a, kTierACoverage)},
-      {"at least 60 % of tier B predicted", covers(b, kTierBCoverage)},
-  };
 }
 
 Result<std::string> fit_to(const ValidateRequest& request,

@@ -37,13 +37,6 @@ struct Validation {
   std::size_t wrong_fits() const;
 };
 
-/// What must hold on the published results; docs/validation.md states them.
-struct Bar {
-  std::string text;
-  std::optional<bool> holds;  ///< absent: the tables have nothing to compare with
-};
-std::vector<Bar> bars(const Validation& validation);
-
 /// Fits what of the cost model is fitted (fit.h, nccl_fit.h) to the table of measured runs, to
 /// tables of collectives or to both, and says how well. Errors: as of these; neither is given.
 Result<std::string> fit_to(const ValidateRequest& request,

@@ -242,6 +242,19 @@ TEST_CASE("a calibrated machine's range is that of its own shapes, of their kind
   CHECK(range() == std::pair(step, step));
 }
 
+TEST_CASE("whether it fits is a close call where the device ends within the range of the peak") {
+  sim::Hardware hardware;
+  hardware.interval.peak_low = 0.9;
+  hardware.interval.peak_high = 1.2;
+  const auto is_close = [&](Bytes capacity) {
+    return is_close_call(100 * GiB, 1 * GiB, capacity, hardware);
+  };
+  CHECK_FALSE(is_close(91 * GiB - 1));  // it takes more in any case
+  CHECK(is_close(91 * GiB));
+  CHECK(is_close(121 * GiB - 1));
+  CHECK_FALSE(is_close(121 * GiB));
+}
+
 TEST_CASE("points of a sweep arrive as they were sent, or not at all") {
   std::vector<run::SweepPoint> points(2);
   points[0].index = 7;

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "tasks/validation/bars.h"
 #include "tasks/validation/errors.h"
 #include "tasks/validation/fit.h"
 #include "tasks/validation/gpu_steps.h"
