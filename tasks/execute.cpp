@@ -86,7 +86,8 @@ Status check_machine(const Schedule& schedule, const sim::Simulation& simulation
     const Bytes peak = std::max(result.first.peaks.reserved, result.steady.peaks.reserved);
     constexpr Bytes kBuffers = 10;
     const Bytes rank = peak + kBuffers * std::min(message, kMostBytes / kBuffers);
-    memory += std::min(rank, kMostBytes) * rank_class.ranks.count;
+    const auto ranks = static_cast<Bytes>(rank_class.ranks.count);
+    memory += std::min(rank, kMostBytes / ranks) * ranks;
   }
   if (threads > kMostThreads)
     return fail(

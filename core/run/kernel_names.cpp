@@ -76,7 +76,9 @@ constexpr std::array<std::pair<std::string_view, OpKind>, 42> kCompute{{
     {"spin_kernel", OpKind::sleep},
 }};
 
-OpKind collective_kind(std::string_view kind) {
+// NCCL has no barriers; Chrome traces that this project writes do.
+OpKind collective_kind(const std::string& text) {
+  constexpr std::string_view kBarrier = "barrier";
   constexpr std::array<std::pair<std::string_view, OpKind>, 8> kCollectives{{
       {"allgather", OpKind::all_gather},
       {"reducescatter", OpKind::reduce_scatter},
@@ -87,6 +89,9 @@ OpKind collective_kind(std::string_view kind) {
       {"reduce", OpKind::reduce},
       {"other", OpKind::send_recv},
   }};
+  const std::string_view kind = communication_kind(text);
+  if (kind == kCollectives.back().first && text.find(kBarrier) != std::string::npos)
+    return OpKind::barrier;
   return std::find_if(kCollectives.begin(), kCollectives.end(),
                       [&](const auto& row) { return row.first == kind; })
       ->second;
@@ -155,7 +160,7 @@ OpKind op_kind(ActivityKind kind, std::string_view name) {
   if (kind == ActivityKind::memset) return OpKind::fill;
   const std::string text = lower(name);
   if (kind == ActivityKind::memcpy) return copy_kind(text);
-  if (is_communication_kernel(name)) return collective_kind(communication_kind(name));
+  if (is_communication_kernel(name)) return collective_kind(text);
   if (is_merged_by_inductor(text)) return OpKind::fused;
   const auto* const found = std::find_if(kCompute.begin(), kCompute.end(), [&](const auto& row) {
     return text.find(row.first) != std::string::npos;

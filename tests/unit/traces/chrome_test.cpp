@@ -189,9 +189,7 @@ TEST_CASE("Chrome trace: readers find each kind of collective by its name") {
     std::string space;
     const std::string title(traces::ChromeNames(run).title(run::OpRow(0), space));
     CHECK(title == std::string(name) + " layers.3/other");
-    // Of barriers, which NCCL has none of, that it is communication.
-    CHECK(run::op_kind(run::ActivityKind::kernel, title) ==
-          (kind == OpKind::barrier ? OpKind::send_recv : kind));
+    CHECK(run::op_kind(run::ActivityKind::kernel, title) == kind);
   }
 }
 
