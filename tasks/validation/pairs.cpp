@@ -23,16 +23,20 @@ std::string gathered_before_casts(const MeasuredRow& row) {
   return row.strategy == "deepcompile_fused" ? row.master : row.param_dtype;
 }
 
-std::string setup_of(const MeasuredRow& row) {
+// What decides its times.
+std::string machine_and_model_of(const MeasuredRow& row) {
   const auto number = [](const auto& count) {
     return count ? fmt::format("{}", *count) : std::string(kUnknown);
   };
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{} {} {} {}\n{} {} {} {}\n{}", row.group,
-                     row.gpu, gathered_before_casts(row), row.reduce_dtype, row.master,
-                     row.allocator_conf, row.config, row.link, row.fabric, row.tensor_parallel,
-                     row.context_parallel, row.pipeline_parallel, row.grad_accum, number(row.gpus),
-                     number(row.nodes), number(row.micro_batch), number(row.seq_len),
-                     number(row.fabric_gbps));
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{} {} {} {}\n{} {} {} {}\n{}", row.gpu,
+                     gathered_before_casts(row), row.reduce_dtype, row.master, row.config, row.link,
+                     row.fabric, row.tensor_parallel, row.context_parallel, row.pipeline_parallel,
+                     row.grad_accum, number(row.gpus), number(row.nodes), number(row.micro_batch),
+                     number(row.seq_len), number(row.fabric_gbps));
+}
+
+std::string setup_of(const MeasuredRow& row) {
+  return fmt::format("{}\n{}\n{}", row.group, row.allocator_conf, machine_and_model_of(row));
 }
 
 bool compiles(const std::string& strategy) {
@@ -163,6 +167,11 @@ void gather_alike(const std::vector<const RowResult*>& setup, Pairs& pairs) {
   }
 }
 
+bool are_one_setup(const RowResult& a, const RowResult& b) {
+  return machine_and_model_of(a.row) == machine_and_model_of(b.row) &&
+         contrast_of(a.row, b.row).choices.empty();
+}
+
 }  // namespace
 
 const std::vector<std::string> kWhatIfKinds{"reshard after forward", "checkpointing", "compile",
@@ -228,6 +237,20 @@ Pairs find_pairs(const std::vector<RowResult>& rows) {
     return std::pair(rank_of(a), a.kind) < std::pair(rank_of(b), b.kind);
   });
   return pairs;
+}
+
+std::vector<Contradiction> find_contradictions(const Pairs& pairs) {
+  std::vector<Contradiction> found;
+  for (std::size_t i = 0; i < pairs.judged.size(); ++i) {
+    const RowPair& a = pairs.judged[i];
+    for (std::size_t j = i + 1; a.what_if && a.time && j < pairs.judged.size(); ++j) {
+      const RowPair& b = pairs.judged[j];
+      if (!b.time || std::abs(a.time->published - b.time->published) <= 2 * kPairTimeBar) continue;
+      if (are_one_setup(*a.first, *b.first) && are_one_setup(*a.second, *b.second))
+        found.push_back({&a, &b});
+    }
+  }
+  return found;
 }
 
 }  // namespace foregather::tasks

@@ -59,6 +59,15 @@ struct Pairs {
 /// that is not stated makes no pair with one that is.
 Pairs find_pairs(const std::vector<RowResult>& rows);
 
+/// Two what-ifs of one choice and setup, published by two groups so far apart that no prediction is
+/// within 2 points of both.
+struct Contradiction {
+  const RowPair* a = nullptr;
+  const RowPair* b = nullptr;
+};
+/// Pointers into `pairs`.
+std::vector<Contradiction> find_contradictions(const Pairs& pairs);
+
 /// How many of `pairs` hold.
 struct PairCounts {
   std::size_t pairs = 0, times = 0, time_signs = 0, times_within = 0;

@@ -111,6 +111,21 @@ std::string worst_text(const Pairs& pairs, bool is_time) {
   return text;
 }
 
+std::string contradictions_text(const Pairs& pairs) {
+  std::string text;
+  const auto pair_text = [](const RowPair& pair) {
+    return fmt::format("`{}` to `{}` ({})", pair.first->row.id, pair.second->row.id,
+                       signed_percent(pair.time->published));
+  };
+  for (const Contradiction& each : find_contradictions(pairs))
+    text += fmt::format("- {}: {}, {}\n", each.a->kind, pair_text(*each.a), pair_text(*each.b));
+  if (text.empty()) return {};
+  return "\nPublished changes of one setup that differ by more than 4 points: at most one of the "
+         "two "
+         "can be predicted within 2.\n\n" +
+         text;
+}
+
 /// "step times up to 11.7 % apart"; nothing where fewer than two have the figure.
 void add_spread(const std::vector<const RowResult*>& rows,
                 std::optional<double> MeasuredRow::*figure, std::string_view name,
@@ -204,7 +219,7 @@ std::string pairs_markdown(const std::vector<RowResult>& rows) {
                      cells, "llllrrl");
   const std::string worst = worst_text(pairs, true) + worst_text(pairs, false);
   if (!worst.empty()) text += "\nThe worst what-ifs:\n\n" + worst;
-  return text + alike_text(pairs);
+  return text + contradictions_text(pairs) + alike_text(pairs);
 }
 
 std::string pairs_text(const std::vector<RowResult>& rows) {

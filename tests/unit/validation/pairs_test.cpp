@@ -53,6 +53,31 @@ RowResult base_result() { return with(result("base"), 1.0, 1.1, 50, 40); }
 
 }  // namespace
 
+TEST_CASE("of two publications that contradict each other one can be predicted") {
+  const auto compiled = [](RowResult row, const std::string& group) {
+    row.row.group = group;
+    row.row.id += '-' + group;
+    return row;
+  };
+  RowResult faster = with(result("compiled"), 0.9, 0.9, 50, 40);
+  faster.row.compile = "per_block";
+  RowResult fastest = with(result("compiled"), 0.85, 0.9, 50, 40);
+  fastest.row.compile = "per_block";
+  std::vector<RowResult> rows{compiled(base_result(), "a"), compiled(faster, "a"),
+                              compiled(base_result(), "b"), compiled(fastest, "b")};
+  const Pairs pairs = find_pairs(rows);
+  REQUIRE(find_contradictions(pairs).size() == 1);
+  CHECK(find_contradictions(pairs).front().b->second->row.id == "compiled-b");
+  CHECK_THAT(pairs_markdown(rows), Contains("differ by more than 4 points") &&
+                                       Contains("- compile: `base-a` to `compiled-a` (-10.0 %), "
+                                                "`base-b` to `compiled-b` (-15.0 %)"));
+  rows.back().row.step_time_s = 0.861;
+  CHECK(find_contradictions(find_pairs(rows)).empty());
+  rows.back().row.step_time_s = 0.85;
+  rows[2].row.seq_len = rows[3].row.seq_len = 8192;
+  CHECK_THAT(pairs_markdown(rows), !Contains("differ by more than 4 points"));
+}
+
 TEST_CASE("a pair's effects are shares of the first result") {
   RowResult never = with(result("never"), 0.9, 1.001, 60, 51);
   never.row.strategy = "fsdp2_never";
