@@ -99,6 +99,13 @@ Narrow turned(TapeBuilder& t, const Narrow& narrow) {
   return {copy, narrow.scale};
 }
 
+// For the backward.
+ValueIndex kept_turned(TapeBuilder& t, ValueIndex narrow) {
+  const ValueIndex copy = t.make(t.name(narrow) + " turned", t.elements(narrow), t.dtype(narrow));
+  t.op(pass(OpKind::copy, {narrow}, copy, 0));
+  return copy;
+}
+
 /// An operand in float8, as it lies and turned.
 struct Both {
   ValueIndex narrow, turned;
@@ -143,15 +150,19 @@ class Base {
     const ValueIndex y = t.make(spec.name, times(rows_, out_), t.dtype(x_));
     if (is_delayed(t)) return delayed_forward(t, y, spec);
     std::vector<ValueIndex> reads = {x_, read_};
+    std::optional<ValueIndex> kept;
     if (float8_) {
       const Narrow x = to_float8(t, x_, along(t), rows_, DType::f8e4m3);
-      reads = {x.value, narrow_weight(t, along(t), out_).value};
+      const Narrow weight = narrow_weight(t, along(t), out_);
+      reads = {x.value, weight.value};
+      if (keeps_weight(t)) kept = kept_turned(t, weight.value);
     }
     if (bias_) reads.push_back(*bias_);
     const bool keep = !bias_ && t.next_matmul_is_kept();
     t.gemm(std::move(reads), y, 1, rows_, out_, in_, kLinearHostOps, keep, spec.holds, type(t));
-    t.node({y},
-           [base = *this](TapeBuilder& b, TapeBuilder::Gradients g) { base.backward(b, *g[0]); });
+    t.node({y}, [base = *this, kept](TapeBuilder& b, TapeBuilder::Gradients g) {
+      base.backward(b, *g[0], kept);
+    });
     return y;
   }
 
@@ -228,9 +239,15 @@ class Base {
 
   // --- in float8, by torchao ---
 
-  void narrow_input_gradient(TapeBuilder& b, const Narrow& dy) const {
+  bool keeps_weight(const TapeBuilder& t) const {
+    return t.train().keep_float8_weights && !is_by_row(t) && is_inductors(t.train().compile) &&
+           t.train().checkpointing == Checkpointing::none;
+  }
+
+  void narrow_input_gradient(TapeBuilder& b, const Narrow& dy,
+                             std::optional<ValueIndex> kept) const {
     const std::string name = "grad " + b.name(x_);
-    const Narrow weight = across(b, narrow_weight(b, athwart(b), in_));
+    const Narrow weight = kept ? Narrow{*kept, {}} : across(b, narrow_weight(b, athwart(b), in_));
     const auto scale = product_of_scales(b, dy, weight, times(rows_, in_));
     const ValueIndex dx = b.make(scale ? name + ", not scaled" : name, b.elements(x_));
     b.gemm({dy.value, weight.value}, dx, 1, rows_, in_, out_, 1, false, {}, type(b));
@@ -284,8 +301,8 @@ class Base {
   // passes a transpose (tests/oracles: the buckets of ddp/cap_1/gpt2_19m). Under autocast each
   // passes the cast of its copy, of which the bias's was made first (the order in which GCC
   // evaluates arguments) and so comes last.
-  void backward(TapeBuilder& b, ValueIndex dy) const {
-    if (float8_) return narrow_backward(b, dy);
+  void backward(TapeBuilder& b, ValueIndex dy, std::optional<ValueIndex> kept) const {
+    if (float8_) return narrow_backward(b, dy, kept);
     const bool trains = b.needs_gradient(weight_);
     if (bias_) {
       if (b.needs_gradient(x_)) input_gradient(b, dy);
@@ -302,10 +319,10 @@ class Base {
   }
 
   // torchao/float8/float8_linear.py, matmul_with_hp_or_float8_args; the bias is added behind it.
-  void narrow_backward(TapeBuilder& b, ValueIndex dy) const {
+  void narrow_backward(TapeBuilder& b, ValueIndex dy, std::optional<ValueIndex> kept) const {
     if (bias_ && b.needs_gradient(*bias_)) column_sum(b, dy, *bias_);
     const Narrow narrow = to_float8(b, dy, along(b), rows_, gradient_type(b));
-    if (b.needs_gradient(x_)) narrow_input_gradient(b, narrow);
+    if (b.needs_gradient(x_)) narrow_input_gradient(b, narrow, kept);
     if (b.needs_gradient(weight_)) narrow_weight_gradient(b, gradient_across(b, dy, narrow));
   }
 

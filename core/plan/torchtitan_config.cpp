@@ -333,6 +333,8 @@ class TorchtitanReader {
       recipe_ = text(name, node);
       return recipe_.empty() || recipe_ == "tensorwise" || recipe_ == "rowwise";
     }
+    // PyTorch 2.8 and later do so by themselves.
+    if (key == "force_recompute_float8_weight_in_bwd") return flag(name, node);
     return key == "precompute_float8_dynamic_scale_for_fsdp" && !flag(name, node);
   }
 

@@ -161,6 +161,10 @@ struct Train {
   /// Selective checkpointing keeps the absolute values of what eager float8 scales, as torchtitan's
   /// did between its pull requests 701 (November 2024) and 820 (February 2025).
   bool keep_absolute_values = false;
+  /// torch.compile keeps the weights that forward multiplied with, in float8 and turned, for the
+  /// backward instead of making them anew: before PyTorch 2.8 (pytorch/pytorch 148922), unless
+  /// torchao's force_recompute_fp8_weight_in_bwd or checkpoints told it.
+  bool keep_float8_weights = false;
   std::int64_t loss_chunks = 1;  ///< parts of the tokens that go through the loss one by one
   HeldOutputs held_outputs = HeldOutputs::none;
   Logits logits = Logits::compute;

@@ -128,6 +128,11 @@ constexpr std::array kKeys{
                 "Checkpointing keeps what float8 took the largest of, as torchtitan for a while",
                 set_bool<kTrain, &Train::keep_absolute_values>, kOne, kEveryStrategy,
                 kSelectiveFloat8},
+    WorkloadKey{
+        "train.keep_float8_weights", kFlag, "false",
+        "torch.compile keeps float8 weights for the backward, as before PyTorch 2.8 without "
+        "force_recompute_fp8_weight_in_bwd",
+        set_bool<kTrain, &Train::keep_float8_weights>, kOne, kEveryStrategy, kCompiledTensorwise},
     WorkloadKey{"train.loss_chunks", kCount, "1",
                 "Parts of the tokens that pass the vocabulary projection and loss one by one",
                 set_integer<kTrain, &Train::loss_chunks, 1, kMostRanks>, kOne, kEveryStrategy,

@@ -74,6 +74,11 @@ inline constexpr KeyNeeds kOtherCompiler{
       const bool is_thunder = (set_of(w.parallel.strategy) & kThunder) != 0;
       return !is_thunder || w.train.compile == Compile::thunder;
     }};
+inline constexpr KeyNeeds kCompiledTensorwise{
+    "train.float8 = tensorwise, torch.compile and no checkpointing", [](const Workload& w) {
+      return w.train.float8 == Float8::tensorwise && is_inductors(w.train.compile) &&
+             w.train.checkpointing == Checkpointing::none;
+    }};
 inline constexpr KeyNeeds kSelectiveFloat8{
     "eager float8 under selective checkpointing", [](const Workload& w) {
       const bool is_torchaos = w.train.float8 != Float8::none && w.train.float8 != Float8::delayed;

@@ -25,6 +25,9 @@ constexpr Change kDeletesLogits{391, {2024, 6}};
 constexpr Change kCompilesLoss{1033, {2025, 4}};
 constexpr Change kWrapsEnds{1500, {2025, 8}};
 constexpr Change kGroupsKeys{2259, {2026, 1}};
+// When PyTorch's main had what Train::keep_float8_weights names.
+constexpr Change kTorchtitanRemakesWeights{1033, {2025, 4}};
+constexpr Change kThunderRemakesWeights{2000, {2025, 4}};
 constexpr int kTorchtitanKeepsAbsolutes = 701;
 constexpr int kTorchtitanDropsAbsolutes = 820;
 constexpr std::pair kTorchThen{2, 8};        // when it compiled its loss
@@ -55,6 +58,25 @@ std::optional<bool> comes_after(const Change& change, const MeasuredRow& row) {
   return std::nullopt;
 }
 
+/// Does the row's text name torchao's force_recompute_fp8_weight_in_bwd as what it measures? Notes
+/// of a baseline may name it, too.
+bool names_remade_weights(const MeasuredRow& row) {
+  constexpr std::string_view kWord = "recomp";
+  const std::string id = lower(row.id), precision = lower(row.precision_text);
+  for (const std::string& text : {id, precision})
+    if (text.find(kWord) != std::string::npos) return affirms(text, kWord);
+  for (const std::string_view other : {"main", "base", "before"})
+    if (id.find(other) != std::string::npos) return false;
+  return affirms(lower(row.notes), kWord);
+}
+
+/// `change`: when the project had a PyTorch that remakes them.
+bool keeps_float8_weights(const MeasuredRow& row, const Change& change) {
+  if (row.compute != "fp8_tensorwise" || names_remade_weights(row)) return false;
+  if (const auto torch = torch_version_of(row.notes)) return *torch < kTorchThen;
+  return !comes_after(change, row).value_or(true);
+}
+
 RowScript torchtitan_script(const MeasuredRow& row) {
   RowScript script;
   const auto request = pull_request_of(row.source);
@@ -72,6 +94,7 @@ RowScript torchtitan_script(const MeasuredRow& row) {
   script.groups_keys = comes_after(kGroupsKeys, row).value_or(false);
   script.wraps_ends = comes_after(kWrapsEnds, row).value_or(torch && *torch >= kTorchWrapsEnds);
   script.turns_complex = lower(row.config).find("qwen") == std::string::npos;
+  script.keeps_weights = keeps_float8_weights(row, kTorchtitanRemakesWeights);
   script.keeps_absolutes =
       request && *request >= kTorchtitanKeepsAbsolutes && *request < kTorchtitanDropsAbsolutes;
   script.compiles_loss =
@@ -89,6 +112,7 @@ RowScript litgpt_script(const MeasuredRow& row, bool is_litgpts) {
   if (is_pretrain && (row.strategy == "ddp" || row.strategy == "single"))
     script.micro_batches = kLitgptMicroBatches;
   script.mixes_frozen = true;
+  script.keeps_weights = keeps_float8_weights(row, kThunderRemakesWeights);
   const bool is_lora = affirms(lower(row.model + "; " + row.strategy_text), "lora");
   if (is_lora && row.strategy.starts_with("fsdp1") && row.grad_accum == 1)
     script.micro_batches = std::max<std::int64_t>(

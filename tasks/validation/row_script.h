@@ -25,6 +25,7 @@ struct RowScript {
   bool wraps_ends = false;       ///< FSDP2 units of the embedding, and of norm and head
   bool calls_loss = false;       ///< by itself, with what the model returned
   bool keeps_absolutes = false;  ///< Train::keep_absolute_values
+  bool keeps_weights = false;    ///< Train::keep_float8_weights
   bool mixes_frozen = false;     ///< FSDP1's flat parameters hold adapters, too (use_orig_params)
   bool reenters = false;         ///< checkpoints of use_reentrant = True
   /// The published time is of one of so many micro-batches, which one optimizer step accumulates:
@@ -53,6 +54,10 @@ struct RowScript {
 /// - Thunder (thunder/benchmarks/benchmark_litgpt.py): holds `logits`, and its loss reads them as
 ///   they are. It compiles the model, not the loss: as the blocks alone. Not expressed: neither
 ///   does Thunder.
+///   With PyTorch of before April 2025 compiled float8 linears keep their weights for the backward
+///   (pytorch/pytorch 148922), unless the row names torchao's force_recompute_fp8_weight_in_bwd:
+///   with or without it the peaks of pull request 1528 (December 2024) are predicted to 0.1 GB.
+///   So in torchtitan; checkpoints remake them in any case.
 /// - LitGPT: Fabric's wrapper of the model widens the logits (HalfPrecision.convert_output). The
 ///   loss is outside of what it compiles, but for extensions/thunder/pretrain.py: there one
 ///   function of model and loss returns the loss alone. Under Thunder that function is what is

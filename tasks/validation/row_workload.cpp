@@ -282,6 +282,9 @@ class Translator {
     else if (script_.logits != plan::Logits::compute)
       set("train.logits", std::string(kLogits[static_cast<std::size_t>(script_.logits)]));
     if (script_.turns_complex) set("train.complex_rotary", std::string("true"));
+    if (script_.keeps_weights && row_.checkpointing == "none" &&
+        (row_.compile == "per_block" || row_.compile == "full"))
+      set("train.keep_float8_weights", std::string("true"));
     if (script_.keeps_absolutes && row_.compute.starts_with("fp8") &&
         row_.checkpointing == "selective_op" && row_.compile == "none")
       set("train.keep_absolute_values", std::string("true"));

@@ -22,8 +22,10 @@ constexpr std::int64_t kWeights =
     kHidden * (kHidden + 1024 + 1024 + kHidden + 14'336 + 14'336 + 14'336);
 constexpr std::int64_t kInputs = kRows * (kHidden * 6 + 14'336);
 
-Tape block_of(Float8 float8, Compile compile, bool keeps_absolutes = false) {
+Tape block_of(Float8 float8, Compile compile, bool keeps_absolutes = false,
+              bool keeps_weights = false) {
   Train train;
+  train.keep_float8_weights = keeps_weights;
   train.micro_batch = 1;
   train.seq_len = kRows;
   train.float8 = float8;
@@ -80,6 +82,25 @@ TEST_CASE("every linear casts its input, compiled ones of one input share the co
   // Backward: the gradient of each output and each weight, beside the inputs.
   CHECK(count(eager, eager.backward, is_turned) == 3 * kLinears);
   CHECK(count(compiled, compiled.backward, is_turned) == 2 * kLinears + kDistinctInputs);
+}
+
+TEST_CASE("compiled tensorwise float8 may keep its weights for the backward, turned") {
+  const auto is_turned_weight = [](std::string_view name) {
+    return is_turned(name) && name.find("weight") != std::string_view::npos;
+  };
+  const Tape kept = block_of(Float8::tensorwise, Compile::per_block, false, true);
+  const Tape remade = block_of(Float8::tensorwise, Compile::per_block);
+  CHECK(written(kept, kept.forward, is_turned_weight) == kWeights);
+  CHECK(written(kept, kept.backward, is_turned_weight) == 0);
+  CHECK(written(remade, remade.forward, is_turned_weight) == 0);
+  CHECK(written(remade, remade.backward, is_turned_weight) == kWeights);
+  for (const Float8 other : {Float8::rowwise, Float8::delayed}) {
+    const Tape tape = block_of(other, Compile::per_block, false, true);
+    const Tape plain = block_of(other, Compile::per_block);
+    CHECK(tape.forward.size() == plain.forward.size());
+  }
+  const Tape eager = block_of(Float8::tensorwise, Compile::none, false, true);
+  CHECK(written(eager, eager.forward, is_turned_weight) == 0);
 }
 
 TEST_CASE("a scale of all values is there before the cast begins, a row's is made beside it") {

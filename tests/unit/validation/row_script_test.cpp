@@ -40,6 +40,45 @@ TEST_CASE("versions are read out of sources and notes") {
     CHECK_FALSE(month_of(none));
 }
 
+TEST_CASE("compiled float8 kept its weights with PyTorch of before April 2025") {
+  MeasuredRow row = full_row();
+  row.source = "https://github.com/Lightning-AI/lightning-thunder/pull/1528";
+  row.strategy = "fsdp2_never";
+  row.compute = "fp8_tensorwise";
+  row.compile = "full";
+  row.checkpointing = "none";
+  const auto keeps = [&] { return sets(*workload_of(row), "train.keep_float8_weights"); };
+  CHECK(keeps());
+  row.id = "thunder1528-recompute";
+  CHECK_FALSE(keeps());
+  row.id = "thunder1528-no-recompute";
+  CHECK(keeps());
+  row.id = "thunder1528-main";
+  row.notes = "this PR: force_recompute_fp8_weight_in_bwd";
+  CHECK(keeps());
+  row.id = "thunder1528";
+  CHECK_FALSE(keeps());
+  row.notes = "without force_recompute_fp8_weight_in_bwd";
+  CHECK(keeps());
+  row.notes = "2025-06";
+  CHECK_FALSE(keeps());
+  row.notes = "torch 2.8";
+  CHECK_FALSE(keeps());
+  row.notes = "torch 2.7.0a0";
+  CHECK(keeps());
+  row.compile = "none";
+  CHECK_FALSE(keeps());
+  row.compile = "per_block";
+  row.notes = "2024-12";
+  row.source = "https://github.com/pytorch/torchtitan/pull/808";
+  CHECK(keeps());
+  row.checkpointing = "selective_op";
+  CHECK_FALSE(keeps());
+  row.checkpointing = "none";
+  row.compute = "fp8_rowwise";
+  CHECK_FALSE(keeps());
+}
+
 TEST_CASE("transformers' checkpoints are around the units of accelerate's FSDP1") {
   MeasuredRow row = full_row();
   row.strategy = "fsdp1";

@@ -165,6 +165,7 @@ converters = ["float8"]
 [float8]
 enable_fsdp_float8_all_gather = true
 precompute_float8_dynamic_scale_for_fsdp = true
+force_recompute_float8_weight_in_bwd = true
 )",
                             {});
   CHECK(old.train.compile == Compile::per_block);
@@ -172,6 +173,7 @@ precompute_float8_dynamic_scale_for_fsdp = true
   CHECK(old.train.float8 == Float8::tensorwise);
   CHECK(old.train.float8_all_gather);
   CHECK(ignores(old, "float8.precompute_float8_dynamic_scale_for_fsdp"));
+  CHECK_FALSE(ignores(old, "float8.force_recompute_float8_weight_in_bwd"));
 
   const Workload newer = read(head + R"([model]
 name = "llama3"
