@@ -51,7 +51,8 @@ std::string side_name(const tasks::ComparedSide& side) {
 }
 
 std::string times(const tasks::Comparison& comparison) {
-  const auto& [a, b] = std::tie(comparison.first, comparison.second);
+  const tasks::ComparedSide& a = comparison.first;
+  const tasks::ComparedSide& b = comparison.second;
   TextTable table;
   table.row({"", side_name(a), side_name(b), "difference", ""});
   const auto row = [&](const std::string& what, Ns first, Ns second) {

@@ -90,7 +90,8 @@ RowScript torchtitan_script(const MeasuredRow& row) {
   const std::string gpu = lower(row.gpu);
   const bool is_blackwell =
       gpu.find("b200") != std::string::npos || gpu.find("b300") != std::string::npos;
-  script.fuses_norms = torch ? *torch >= kTorchFusesNorms : is_blackwell;
+  const bool is_of_2024 = row.source.find("docs/performance.md") != std::string::npos;
+  script.fuses_norms = torch ? *torch >= kTorchFusesNorms : is_blackwell || is_of_2024;
   script.groups_keys = comes_after(kGroupsKeys, row).value_or(false);
   script.wraps_ends = comes_after(kWrapsEnds, row).value_or(torch && *torch >= kTorchWrapsEnds);
   script.turns_complex = lower(row.config).find("qwen") == std::string::npos;

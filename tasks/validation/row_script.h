@@ -74,11 +74,12 @@ struct RowScript {
 ///   since 1033 (April 2025, when PyTorch's main was 2.8); hands keys and values to attention as
 ///   they are since 2259 (January 2026); wraps the embedding, and norm and head, since 1094 (August
 ///   2025, opened in April: its number tells nothing; those opened in August begin at 1500), before
-///   which they were the root's; its nn.RMSNorm is one kernel from PyTorch 2.9 on. A date
-///   in source or notes goes before the number, which is of when the request was opened. Its Llama
-///   and DeepSeek multiply by complex numbers for positions, its Qwen3
-///   (models/qwen3/model/model.py) does not. Pull requests 701 to 819 kept the absolute values of
-///   what float8 scales.
+///   which they were the root's; its nn.RMSNorm is one kernel from PyTorch 2.9 on, and was Triton's
+///   fused one (pull request 181) on its page docs/performance.md: otherwise Llama-2-13B, which ran
+///   without checkpointing, would not have fitted. A date in source or notes goes before the
+///   number, which is of when the request was opened. Its Llama and DeepSeek multiply by complex
+///   numbers for positions, its Qwen3 (models/qwen3/model/model.py) does not. Pull requests 701 to
+///   819 kept the absolute values of what float8 scales.
 /// - torchtune: its recipes' AdamW is fused; it compiles its chunked loss (8 parts) with the model,
 ///   the plain one it does not.
 /// - llm-foundry's MPT: its loss is flash-attn's fused kernel, which reads the logits as they are

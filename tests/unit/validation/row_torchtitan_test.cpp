@@ -105,6 +105,18 @@ TEST_CASE("torchtitan's Llamas turn by complex numbers, its Qwen3 and others' Ll
   CHECK_FALSE(sets(*workload_of(row), "train.complex_rotary"));
 }
 
+TEST_CASE("torchtitan's page of 2024 has Triton's norms") {
+  MeasuredRow row = full_row();
+  row.compile = "none";
+  const auto is_fused = [&] {
+    return value_of(*workload_of(row), "train.fused_rms_norm") != "false";
+  };
+  row.source = "https://github.com/pytorch/torchtitan/pull/355";
+  CHECK_FALSE(is_fused());
+  row.source = "https://github.com/pytorch/torchtitan/blob/main/docs/performance.md";
+  CHECK(is_fused());
+}
+
 TEST_CASE("torchtitan kept the absolute values of eager float8 from pull request 701 to 819") {
   MeasuredRow row = full_row();
   row.compute = "fp8_tensorwise";
