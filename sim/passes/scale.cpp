@@ -1,8 +1,12 @@
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/suggest.h"
 #include "core/ir/op_key.h"
@@ -42,15 +46,51 @@ double& speed_of(PriceChanges& prices, OpKind kind) {
   return prices.kinds.emplace_back(PriceChanges::KindSpeed{kind, 1.0}).speed;
 }
 
-void shorten_host_delays(Graph& graph, double speed) {
-  for (Program& program : graph.programs)
-    for (HostThread& thread : program.threads)
-      for (std::vector<Action>& section : thread.sections)
-        for (Action& action : section)
-          if (action.kind == ActionKind::host_delay)
-            action.a = static_cast<std::uint32_t>(
-                std::min(static_cast<double>(0xffffffffU),
-                         static_cast<double>(round_ns(static_cast<double>(action.a) / speed))));
+/// Actions that the delays of a graph may become more: 52 days of the host's work.
+constexpr std::size_t kMostParts = std::size_t{1} << 20;
+
+// Divides the delays of a list. An action holds 4.3 s, so a longer delay becomes several. Returns
+// where each action is now, of several the last; nothing: more of them than `parts` are left.
+std::optional<std::vector<std::uint32_t>> divide_delays(std::vector<Action>& actions, double speed,
+                                                        std::size_t& parts) {
+  constexpr Ns kMost = std::numeric_limits<std::uint32_t>::max();
+  std::vector<Action> divided;
+  divided.reserve(actions.size());
+  std::vector<std::uint32_t> places;
+  places.reserve(actions.size());
+  for (Action action : actions) {
+    if (action.kind == ActionKind::host_delay) {
+      Ns time = round_ns(static_cast<double>(action.a) / speed);
+      for (; time > kMost; time -= kMost, --parts) {
+        if (parts == 0) return std::nullopt;
+        divided.push_back({ActionKind::host_delay, {}, static_cast<std::uint32_t>(kMost), 0});
+      }
+      action.a = static_cast<std::uint32_t>(time);
+    }
+    places.push_back(static_cast<std::uint32_t>(divided.size()));
+    divided.push_back(action);
+  }
+  actions = std::move(divided);
+  return places;
+}
+
+// False: they would be too long, and the graph is unspecified.
+bool divide_host_delays(Graph& graph, double speed) {
+  std::size_t parts = kMostParts;
+  for (Program& program : graph.programs) {
+    for (std::size_t section = 0; section < kSections; ++section) {
+      std::vector<std::vector<std::uint32_t>> places;  // by thread
+      for (HostThread& thread : program.threads) {
+        auto moved = divide_delays(thread.sections[section], speed, parts);
+        if (!moved) return false;
+        places.push_back(std::move(*moved));
+      }
+      for (HostThread& thread : program.threads)
+        for (Action& action : thread.sections[section])
+          if (action.kind == ActionKind::host_wait_action) action.b = places[action.a][action.b];
+    }
+  }
+  return true;
 }
 
 // The op's key without rank and step, which its program does not have.
@@ -105,7 +145,9 @@ struct Scale {
       speed = target.prices.compute *= factor;
     } else if (what == "host") {
       speed = target.prices.host *= factor;
-      shorten_host_delays(target.graph, factor);
+      if (!divide_host_delays(target.graph, factor))
+        return fail_at("--what-if " + text,
+                       "the host would work for more than 52 days, expected a greater factor");
     } else if (kind) {
       if (!has_kind(target.graph, *kind)) {
         note.changed = false;

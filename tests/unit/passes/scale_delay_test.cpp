@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "core/ir/builder.h"
 #include "sim/engine/engine.h"
 #include "sim/passes/registry.h"
 #include "tests/fixtures/fixtures.h"
@@ -114,6 +115,50 @@ TEST_CASE("scale of the host divides its times and its delays") {
         simulation_of(before).classes[0].steady.time());
   for (std::size_t row = 0; row < before.prices[0].prices.size(); ++row)
     CHECK(after.prices[0].prices[row].duration == before.prices[0].prices[row].duration);
+}
+
+TEST_CASE("delays that scale makes longer than an action holds become several") {
+  const auto scaled = [](const std::string& what) -> Result<Graph> {
+    GraphBuilder b;
+    b.begin_program("rank");
+    const std::uint32_t main = b.thread("main"), other = b.thread("other");
+    b.select(main, Section::body);
+    b.host_delay(1'000);
+    b.host_delay(3'000'000'000);
+    b.host_delay(4'000'000'000);
+    b.select(other, Section::body);
+    b.host_wait_action(main, 1);
+    b.host_delay(7);
+    b.end_program();
+    b.rank_class({b.graph().strings.intern("all"), ProgramId(0), {}, 0, 1'000'000, 0},
+                 std::vector<std::uint32_t>{0});
+    sim::PassTarget target{b.finish()};
+    const auto pass = sim::parse_pass(what);
+    REQUIRE(pass.has_value());
+    if (auto note = (*pass)(target); !note) return tl::unexpected(note.error());
+    CHECK(problems(target.graph).empty());
+    return std::move(target.graph);
+  };
+  const Result<Graph> graph = scaled("scale=host:0.5");
+  REQUIRE(graph.has_value());
+  const auto actions = graph->programs[0].threads[0].actions(Section::body);
+  const auto waiting = graph->programs[0].threads[1].actions(Section::body);
+  const auto time_until = [&](std::size_t end) {
+    Ns time = 0;
+    for (const Action& action : actions.first(end)) time += action.a;
+    return time;
+  };
+  CHECK(time_until(actions.size()) == 14'000'002'000);
+  // The other thread waits for all of the delay that it waited for.
+  CHECK(time_until(waiting[0].b + 1) == 6'000'002'000);
+  CHECK(waiting[1].a == 14);
+  CHECK(scaled("scale=host:2")->programs[0].threads[0].actions(Section::body).size() == 3);
+
+  const Result<Graph> endless = scaled("scale=host:1e-6");
+  REQUIRE_FALSE(endless.has_value());
+  CHECK(endless.error().text() ==
+        "--what-if scale=host:1e-6: the host would work for more than 52 days, expected a greater "
+        "factor");
 }
 
 TEST_CASE("delays stand where PyTorch's tests sleep") {
