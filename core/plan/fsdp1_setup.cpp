@@ -78,8 +78,9 @@ void Fsdp1Schedule::describe(Fsdp1Unit& unit, const UnitPlan& plan) {
   const auto parameters = lowering_.layout.parameters_of(plan);
   // 16 bytes: the alignment that the compiler backend wants of a parameter's address.
   constexpr std::int64_t kAlignment = 16;
+  const std::uint32_t group = unit.is_sharded ? shards(unit) : whole_group(unit).ranks;
   unit.flat = flat_parameter(
-      parameters, shards(unit),
+      parameters, shards(unit), group,
       lowering_.workload.parallel.use_orig_params ? kAlignment / size_of(unit.types.gathered) : 0);
   Unit row;
   row.scope = plan.is_root ? lowering_.root.scope : lowering_.builder.scope(plan.path);

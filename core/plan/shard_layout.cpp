@@ -284,7 +284,7 @@ std::int64_t padded_shard_elements(const ShardedParameter& parameter, std::int64
 }
 
 FlatParameter flat_parameter(std::span<const ShardedParameter> parameters, std::int64_t ranks,
-                             std::int64_t alignment) {
+                             std::int64_t group, std::int64_t alignment) {
   FlatParameter flat;
   flat.offsets.reserve(parameters.size());
   for (const ShardedParameter& parameter : parameters) {
@@ -292,8 +292,8 @@ FlatParameter flat_parameter(std::span<const ShardedParameter> parameters, std::
     flat.offsets.push_back(flat.elements);
     flat.elements += parameter.elements;
   }
+  if (alignment > 0) flat.elements = (flat.elements + group - 1) / group * group;
   flat.shard = (flat.elements + ranks - 1) / ranks;
-  if (alignment > 0) flat.elements = flat.padded(ranks);
   return flat;
 }
 

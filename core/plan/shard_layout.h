@@ -99,8 +99,9 @@ struct FlatParameter {
 };
 
 /// With `alignment` > 0 (use_orig_params: 16 bytes in elements) each parameter starts at a multiple
-/// of it and the total is padded to a multiple of `ranks`; otherwise parameters are packed.
+/// of it and the total is padded to a multiple of the ranks of the unit's process group, `group`,
+/// though it is not sharded (`ranks` 1); otherwise parameters are packed.
 FlatParameter flat_parameter(std::span<const ShardedParameter> parameters, std::int64_t ranks,
-                             std::int64_t alignment);
+                             std::int64_t group, std::int64_t alignment);
 
 }  // namespace foregather::plan

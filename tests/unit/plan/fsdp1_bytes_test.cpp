@@ -219,6 +219,17 @@ TEST_CASE("under no_sync the flat gradient stays, in the compute dtype") {
   CHECK(launches(graph, OpKind::all_gather, kBlock * 2, "unshard") == 21);
 }
 
+TEST_CASE("NO_SHARD pads aligned parameters to a multiple of the ranks, too") {
+  // The root and three blocks have two linears of 9 elements: the second starts at 16 (16 bytes of
+  // bf16), and 25 are padded to 28.
+  const ToyShape shape{3, 3, 3};
+  Workload workload = fsdp1(4, 4);
+  workload.parallel.sharding = Fsdp1Sharding::no_shard;
+  CHECK(launches(lowered(workload, shape), OpKind::all_reduce, 28 * 4, "post_backward") == 4);
+  workload.parallel.use_orig_params = false;
+  CHECK(launches(lowered(workload, shape), OpKind::all_reduce, 18 * 4, "post_backward") == 4);
+}
+
 TEST_CASE("clipping sums one fp32 over the shard group, for NO_SHARD nothing") {
   Workload workload = fsdp1(16, 8);
   workload.train.clip_grad_norm = true;
