@@ -72,6 +72,13 @@ Status check_fsdp1(const Model& model, const Workload& workload) {
                    "parallel.shard_size {} has no meaning with parallel.sharding no_shard: leave "
                    "it out",
                    parallel.shard_size);
+  // Each reentrant checkpoint has a backward of its own, in which the unit's hooks end: with
+  // PyTorch 2.15 the block before computes with parameters that are gone.
+  if (parallel.reentrant_checkpoints && parallel.wrap == Wrap::model && parallel.world_size > 1)
+    return fail_at(
+        workload.place_of({"parallel.reentrant_checkpoints", "parallel.wrap"}),
+        "parallel.reentrant_checkpoints is true, but parallel.wrap is model: FSDP1 frees "
+        "and reduces the whole unit behind the backward of each block, expected block");
   return {};
 }
 

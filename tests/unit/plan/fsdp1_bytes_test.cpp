@@ -247,3 +247,16 @@ TEST_CASE("no_shard with a shard size is refused") {
   REQUIRE(!graph);
   CHECK(graph.error().message.find("parallel.shard_size") != std::string::npos);
 }
+
+TEST_CASE("reentrant checkpoints within one unit of all blocks are refused") {
+  Workload workload = fsdp1(8, 8);
+  workload.train.checkpointing = Checkpointing::full;
+  workload.parallel.reentrant_checkpoints = true;
+  CHECK(lower(toy_model({}), workload));
+  workload.parallel.wrap = Wrap::model;
+  const Result<Graph> graph = lower(toy_model({}), workload);
+  REQUIRE(!graph);
+  CHECK(graph.error().message ==
+        "parallel.reentrant_checkpoints is true, but parallel.wrap is model: FSDP1 frees and "
+        "reduces the whole unit behind the backward of each block, expected block");
+}
