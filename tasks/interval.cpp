@@ -1,6 +1,9 @@
 #include "tasks/interval.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "sim/passes/host_delays.h"
 
 namespace foregather::tasks {
 namespace {
@@ -45,6 +48,13 @@ std::vector<sim::CostTable> scaled_by(const Factors& factors, const Schedule& sc
   return tables;
 }
 
+// Delays that the model says. Where no op has a part of the host's (Cost::kernels), they were
+// recorded, or are the schedule's own.
+bool has_modelled_delays(const Graph& graph) {
+  return sim::has_host_delays(graph) &&
+         std::ranges::any_of(graph.costs, [](const Cost& cost) { return cost.kernels > 0; });
+}
+
 }  // namespace
 
 Result<std::vector<std::pair<Ns, Ns>>> step_ranges(const Schedule& schedule,
@@ -53,11 +63,18 @@ Result<std::vector<std::pair<Ns, Ns>>> step_ranges(const Schedule& schedule,
   for (const Ns time : step) ranges.emplace_back(time, time);
   sim::EngineOptions options = schedule.engine;
   options.record_memory = false;
-  sim::Engine engine(schedule.graph, options);
+  const bool has_delays = has_modelled_delays(schedule.graph);
   const sim::Hardware::Interval& own = schedule.hardware.interval;
   for (const Factors& factors :
        {Factors{true, own.compute_low, own.intra_low, own.inter_low, own.host_low},
         Factors{false, own.compute_high, own.intra_high, own.inter_high, own.host_high}}) {
+    std::optional<Graph> delayed;
+    if (has_delays && factors.host != 1) {
+      delayed = schedule.graph;
+      // A step of 52 days has no range.
+      if (!sim::divide_host_delays(*delayed, 1 / factors.host)) continue;
+    }
+    sim::Engine engine(delayed ? *delayed : schedule.graph, options);
     auto simulation = engine.simulate(scaled_by(factors, schedule));
     if (!simulation) return tl::unexpected(simulation.error());
     if (simulation->oom) continue;
@@ -68,7 +85,6 @@ Result<std::vector<std::pair<Ns, Ns>>> step_ranges(const Schedule& schedule,
       ranges[c].first = std::min(ranges[c].first, time);
       ranges[c].second = std::max(ranges[c].second, time);
     }
-    engine.recycle(std::move(*simulation));
   }
   return ranges;
 }

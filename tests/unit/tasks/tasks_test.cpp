@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/ir/builder.h"
+#include "sim/passes/host_delays.h"
 #include "tasks/interval.h"
 #include "tasks/pareto.h"
 #include "tasks/point_message.h"
@@ -253,6 +254,31 @@ TEST_CASE("whether it fits is a close call where the device ends within the rang
   CHECK(is_close(91 * GiB));
   CHECK(is_close(121 * GiB - 1));
   CHECK_FALSE(is_close(121 * GiB));
+}
+
+TEST_CASE("a range has all times of the host at their factors, its own delays as well") {
+  auto schedule = load_schedule(test::source_dir() + "/traces/samples/tiny_fsdp2.toml", {}, {});
+  REQUIRE(schedule);
+  REQUIRE(sim::has_host_delays(schedule->graph));
+  const auto simulation = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
+  REQUIRE(simulation);
+  const Ns step = simulation->classes[0].steady.time();
+  schedule->hardware.interval = {};
+  schedule->hardware.interval.host_low = 0.5;
+  schedule->hardware.interval.host_high = 2;
+  // The host is behind all of this step.
+  CHECK(step_ranges(*schedule, {step}).value().front() == std::pair(step / 2, step * 2));
+
+  // A recording's delays have all of the host's part, and stay.
+  for (Cost& cost : schedule->graph.costs) cost.kernels = 0;
+  for (sim::CostTable& table : schedule->prices) {
+    for (sim::Price& price : table.prices) price.host = 0;
+    table.host = {};
+  }
+  const auto recorded = sim::simulate(schedule->graph, schedule->prices, schedule->engine);
+  REQUIRE(recorded);
+  const Ns time = recorded->classes[0].steady.time();
+  CHECK(step_ranges(*schedule, {time}).value().front() == std::pair(time, time));
 }
 
 TEST_CASE("points of a sweep arrive as they were sent, or not at all") {
