@@ -26,6 +26,10 @@ bool has_tied(const Model& model) {
 
 Status check_fsdp2(const Model& model, const Workload& workload) {
   const Parallel& parallel = workload.parallel;
+  if (parallel.wrap == Wrap::leaf)
+    return fail_at(workload.place_of({"parallel.wrap", "parallel.strategy"}),
+                   "parallel.wrap leaf is simulated of FSDP1: expected parallel.strategy fsdp1, or "
+                   "block");
   if (parallel.reduce_buffers < 1)
     return fail_at(workload.place_of({"parallel.reduce_buffers"}),
                    "parallel.reduce_buffers is 0, expected at least 1");

@@ -260,7 +260,7 @@ Status check_tree_keys(const Workload& workload) {
   if (train.compile != Compile::none) return refuse("train.compile", kNoBlocks);
   if (train.float8 != Float8::none) return refuse("train.float8", kNoBlocks);
   if (train.trainable.kind == Trainable::Kind::lora) return refuse("train.trainable", kNoBlocks);
-  if (parallel.wrap == Wrap::block_embed_head)
+  if (parallel.wrap == Wrap::block_embed_head || parallel.wrap == Wrap::leaf)
     return refuse("parallel.wrap", "says itself what is wrapped: leave it out, or set model");
   return {};
 }

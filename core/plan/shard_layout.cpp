@@ -153,12 +153,12 @@ std::string_view leaf_of(const Parameter& parameter) {
   return std::string_view(parameter.name).substr(0, dot == std::string::npos ? 0 : dot);
 }
 
-void add_leaves_of(const Model& model, std::uint32_t module, ShardLayout& layout,
+void add_leaves_of(const Model& model, std::uint32_t module, bool takes_frozen, ShardLayout& layout,
                    std::vector<std::uint32_t>& unit_of) {
   const std::vector<Parameter>& parameters = tape_of(model, module).parameters;
   std::map<std::string_view, std::uint32_t> leaves;
   for (const Parameter& parameter : parameters) {
-    if (!parameter.trainable || !parameter.tie.empty()) continue;
+    if (!(parameter.trainable || takes_frozen) || !parameter.tie.empty()) continue;
     const std::string_view name = leaf_of(parameter);
     if (!leaves.try_emplace(name, static_cast<std::uint32_t>(layout.units.size())).second) continue;
     std::string path = model.modules[module].path;
@@ -179,10 +179,11 @@ void add_leaves_of(const Model& model, std::uint32_t module, ShardLayout& layout
 }
 
 /// Leaves come behind the unit that they are in, in the order in which all begin.
-void add_leaves(const Model& model, ShardLayout& layout, UnitsOfParameters& unit_of) {
+void add_leaves(const Model& model, Wrap wrap, ShardLayout& layout, UnitsOfParameters& unit_of) {
+  const bool all = wrap == Wrap::leaf;
   const std::vector<bool> in_part = trained_in_part(model, layout);
   for (std::uint32_t m = 0; m < model.modules.size(); ++m)
-    if (in_part[layout.unit_of_module[m]]) add_leaves_of(model, m, layout, unit_of[m]);
+    if (all || in_part[layout.unit_of_module[m]]) add_leaves_of(model, m, all, layout, unit_of[m]);
   std::vector<std::uint32_t> order(layout.units.size()), place(layout.units.size());
   std::iota(order.begin(), order.end(), 0U);
   std::stable_sort(order.begin() + 1, order.end(), [&](std::uint32_t a, std::uint32_t b) {
@@ -210,7 +211,7 @@ ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied, FrozenPa
     add_flat_units(model, wrap, tied, layout);
   layout.units[0].is_root = true;
   UnitsOfParameters unit_of = units_of_parameters(model, layout, tied);
-  if (frozen == FrozenParts::apart) add_leaves(model, layout, unit_of);
+  if (frozen == FrozenParts::apart || wrap == Wrap::leaf) add_leaves(model, wrap, layout, unit_of);
   const auto units = static_cast<std::uint32_t>(layout.units.size());
   const auto modules = static_cast<std::uint32_t>(model.modules.size());
   layout.begin_with.resize(modules);

@@ -29,7 +29,7 @@ struct ShardedParameter {
 struct UnitPlan {
   bool is_root = false;
   bool is_alone = false;           ///< its process group is one rank (of a module tree)
-  bool is_leaf = false;            ///< a part of one module, of FrozenParts::apart
+  bool is_leaf = false;            ///< a part of one module: FrozenParts::apart, Wrap::leaf
   std::string path;                ///< of the (first) module that is wrapped; "" for the root
   std::uint32_t first_module = 0;  ///< its forward begins before this one
   std::uint32_t last_module = 0;   ///< … and ends after this one

@@ -96,15 +96,16 @@ enum class DeepCompilePasses : std::uint8_t { none, fast_free, full };
 /// hybrid_shard: full_shard within a node, unless the workload says a shard size. resolve_cluster()
 /// makes it that.
 enum class Fsdp1Sharding : std::uint8_t { full_shard, shard_grad_op, no_shard, hybrid_shard };
-/// What one unit is: a repeated block (and the rest at the root), the whole model, or blocks with
-/// the embedding and the head as units of their own.
 /// FSDP2: how parameters that are one storage are wrapped.
 enum class Tied : std::uint8_t {
   one_unit,   ///< their modules are one unit: gathered once
   two_names,  ///< a unit for each name: the storage is gathered, and its gradient reduced, for each
 };
 
-enum class Wrap : std::uint8_t { block, model, block_embed_head };
+/// What one unit is: a repeated block (and the rest at the root), the whole model, or blocks with
+/// the embedding and the head as units of their own. leaf, of FSDP1: each module that has parameters
+/// of its own, as always_wrap_policy has it; tied ones are left to the root.
+enum class Wrap : std::uint8_t { block, model, block_embed_head, leaf };
 
 /// Which parameters are trained. A frozen one has neither gradient nor optimizer state.
 struct Trainable {

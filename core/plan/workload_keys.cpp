@@ -36,7 +36,7 @@ constexpr std::array kDeepCompilePasses{"none"sv, "fast-free"sv, "full"sv};
 constexpr std::array kPrefetch{"none"sv, "pre"sv, "post"sv};
 constexpr std::array kSharding{"full_shard"sv, "shard_grad_op"sv, "no_shard"sv, "hybrid_shard"sv};
 constexpr std::array kTied{"one-unit"sv, "two-names"sv};
-constexpr std::array kWrap{"block"sv, "model"sv, "block_embed_head"sv};
+constexpr std::array kWrap{"block"sv, "model"sv, "block_embed_head"sv, "leaf"sv};
 
 constexpr auto kTrain = &Workload::train;
 constexpr auto kZero = &Workload::zero;
@@ -207,9 +207,9 @@ constexpr std::array kKeys{
     WorkloadKey{"parallel.shard_size", kCount, "world_size",
                 "Ranks of a shard group; fewer than the world: hybrid sharding",
                 set_integer<kParallel, &Parallel::shard_size, 1, kMostRanks>, kOne, kSeveralRanks},
-    WorkloadKey{"parallel.wrap", "block | model | block_embed_head", "block",
-                "What one FSDP unit is", set_choice<kParallel, &Parallel::wrap, kWrap>, kOne,
-                kFsdp},
+    WorkloadKey{"parallel.wrap", "block | model | block_embed_head | leaf", "block",
+                "What one FSDP unit is; leaf, of FSDP1: each module that has parameters itself",
+                set_choice<kParallel, &Parallel::wrap, kWrap>, kOne, kFsdp},
     WorkloadKey{"parallel.sharding", "full_shard | shard_grad_op | no_shard | hybrid_shard",
                 "full_shard", "FSDP1's sharding strategy; hybrid: within a node",
                 set_choice<kParallel, &Parallel::sharding, kSharding>, kOne, kFsdp1},

@@ -27,7 +27,7 @@ constexpr Change kWrapsEnds{1500, {2025, 8}};
 constexpr Change kGroupsKeys{2259, {2026, 1}};
 // When PyTorch's main had what Train::keep_float8_weights names.
 constexpr Change kTorchtitanRemakesWeights{1033, {2025, 4}};
-constexpr Change kThunderRemakesWeights{2000, {2025, 4}};
+constexpr Change kThunderRemakesWeights{1529, {2025, 1}};  // its script sets the flag, since 1528
 constexpr int kTorchtitanKeepsAbsolutes = 701;
 constexpr int kTorchtitanDropsAbsolutes = 820;
 constexpr std::pair kTorchThen{2, 8};        // when it compiled its loss
@@ -114,6 +114,7 @@ RowScript litgpt_script(const MeasuredRow& row, bool is_litgpts) {
     script.micro_batches = kLitgptMicroBatches;
   script.mixes_frozen = true;
   script.keeps_weights = keeps_float8_weights(row, kThunderRemakesWeights);
+  script.wraps_leaves = !is_litgpts && row.strategy.starts_with("fsdp1");
   const bool is_lora = affirms(lower(row.model + "; " + row.strategy_text), "lora");
   if (is_lora && row.strategy.starts_with("fsdp1") && row.grad_accum == 1)
     script.micro_batches = std::max<std::int64_t>(

@@ -290,6 +290,7 @@ class Translator {
       set("train.keep_absolute_values", std::string("true"));
     if (script_.calls_loss && row_.strategy.starts_with("fsdp"))
       set("train.loss_in_call", std::string("false"));
+    if (script_.wraps_leaves) set("parallel.wrap", std::string("leaf"));
     if (script_.wraps_ends && row_.strategy.starts_with("fsdp2"))
       set("parallel.wrap", std::string("block_embed_head"));
     constexpr std::int64_t kParts = 8;

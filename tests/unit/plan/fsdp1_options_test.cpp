@@ -20,7 +20,7 @@ Workload any_fsdp1_workload() {
       any({Fsdp1Sharding::full_shard, Fsdp1Sharding::shard_grad_op, Fsdp1Sharding::no_shard});
   if (parallel.sharding != Fsdp1Sharding::no_shard)
     parallel.shard_size = parallel.world_size / (parallel.world_size % 2 == 0 ? any({1U, 2U}) : 1U);
-  parallel.wrap = any({Wrap::block, Wrap::model, Wrap::block_embed_head});
+  parallel.wrap = any({Wrap::block, Wrap::model, Wrap::block_embed_head, Wrap::leaf});
   parallel.backward_prefetch = any({Prefetch::none, Prefetch::pre, Prefetch::post});
   parallel.forward_prefetch = flag();
   parallel.limit_all_gathers = flag();
