@@ -43,6 +43,24 @@ Result<toml::table> parse(std::string_view text, const std::string& path) {
   }
 }
 
+enum class Tool : std::uint8_t { foregather, deepspeed, torchtitan };
+
+/// A workload, or the file of another tool.
+struct Source {
+  Tool tool = Tool::foregather;
+  toml::table document;  ///< empty where it is another tool's
+};
+
+Result<Source> parse_source(std::string_view text, const std::string& path) {
+  if (is_deepspeed_config(text)) return Source{Tool::deepspeed, {}};
+  auto document = parse(text, path);
+  if (!document) return tl::unexpected(document.error());
+  // torchtitan's have no [train]: most workloads are parsed once.
+  if (!document->contains("train") && is_torchtitan_config(text))
+    return Source{Tool::torchtitan, {}};
+  return Source{Tool::foregather, std::move(*document)};
+}
+
 // All leaves of the document, in the order of the file.
 std::vector<Entry> leaves(const toml::table& document) {
   std::vector<Entry> entries;
@@ -286,38 +304,41 @@ Result<ForeignConfig> read_foreign(const Workload& workload, std::string_view ke
 
 Result<Workload> parse_workload(std::string_view text, const std::string& path,
                                 const std::vector<std::string>& sets) {
-  // The source itself may be the other tool's file.
+  const auto source = parse_source(text, path);
+  if (!source) return tl::unexpected(source.error());
   std::vector<Result<ForeignConfig>> foreign;
-  if (is_deepspeed_config(text)) foreign.push_back(read_deepspeed_config(text, path));
-  if (is_torchtitan_config(text)) foreign.push_back(read_torchtitan_config(text, path));
-  const auto document = foreign.empty() ? parse(text, path) : Result<toml::table>(toml::table{});
-  if (!document) return tl::unexpected(document.error());
+  if (source->tool == Tool::deepspeed) foreign.push_back(read_deepspeed_config(text, path));
+  if (source->tool == Tool::torchtitan) foreign.push_back(read_torchtitan_config(text, path));
 
   std::shared_ptr<const ModuleTree> tree;
-  if (document->at_path(kTreeKey).node() != nullptr) {
+  if (source->document.at_path(kTreeKey).node() != nullptr) {
     auto read = read_tree(text, path);
     if (!read) return tl::unexpected(read.error());
     tree = std::make_shared<const ModuleTree>(std::move(*read));
   }
   Workload own;
   own.path = path;
-  own.tree = tree;
-  if (const Status applied = apply_own(own, *document, sets); !applied)
+  own.tree = std::move(tree);
+  if (const Status applied = apply_own(own, source->document, sets); !applied)
     return tl::unexpected(applied.error());
   if (!own.deepspeed_config.empty())
     foreign.push_back(read_foreign(own, kDeepSpeedKey, own.deepspeed_config));
   if (!own.torchtitan_config.empty())
     foreign.push_back(read_foreign(own, kTorchtitanKey, own.torchtitan_config));
   Workload workload;
-  workload.path = path;
-  workload.tree = std::move(tree);
-  for (const Result<ForeignConfig>& config : foreign) {
-    if (!config) return tl::unexpected(config.error());
-    if (const Status applied = apply_foreign(workload, *config, own); !applied)
+  if (foreign.empty()) {
+    workload = std::move(own);
+  } else {
+    workload.path = path;
+    workload.tree = own.tree;
+    for (const Result<ForeignConfig>& config : foreign) {
+      if (!config) return tl::unexpected(config.error());
+      if (const Status applied = apply_foreign(workload, *config, own); !applied)
+        return tl::unexpected(applied.error());
+    }
+    if (const Status applied = apply_own(workload, source->document, sets); !applied)
       return tl::unexpected(applied.error());
   }
-  if (const Status applied = apply_own(workload, *document, sets); !applied)
-    return tl::unexpected(applied.error());
 
   if (const Status chosen = check_alternatives(workload); !chosen)
     return tl::unexpected(chosen.error());
@@ -336,23 +357,21 @@ Result<Workload> parse_workload(std::string_view text, const std::string& path,
 
 Result<Workload> parse_own_keys(std::string_view text, const std::string& path,
                                 const std::vector<std::string>& sets) {
-  const bool is_foreign = is_deepspeed_config(text) || is_torchtitan_config(text);
-  const auto document = is_foreign ? Result<toml::table>(toml::table{}) : parse(text, path);
-  if (!document) return tl::unexpected(document.error());
+  const auto source = parse_source(text, path);
+  if (!source) return tl::unexpected(source.error());
   Workload own;
   own.path = path;
-  if (const Status applied = apply_own(own, *document, sets); !applied)
+  if (const Status applied = apply_own(own, source->document, sets); !applied)
     return tl::unexpected(applied.error());
   return own;
 }
 
 Result<std::map<std::string, std::string>> written_keys(std::string_view text,
                                                         const std::string& path) {
+  const auto source = parse_source(text, path);
+  if (!source) return tl::unexpected(source.error());
   std::map<std::string, std::string> keys;
-  if (is_deepspeed_config(text) || is_torchtitan_config(text)) return keys;
-  const auto document = parse(text, path);
-  if (!document) return tl::unexpected(document.error());
-  for (const Entry& entry : leaves(*document)) {
+  for (const Entry& entry : leaves(source->document)) {
     const auto value = value_of(*entry.node, false);
     if (!value) continue;
     const auto* content = std::get_if<std::string>(&value->content);
