@@ -1,5 +1,8 @@
 #include "sim/cost/clock.h"
 
+#include <cstdint>
+#include <vector>
+
 namespace foregather::sim {
 
 namespace {
@@ -26,12 +29,14 @@ double faster_by(double room, double most) {
 
 double clock_under_power_limit(const Graph& graph, std::span<const Price> prices,
                                const Hardware::Compute& compute) {
+  std::vector<std::uint32_t> ops(graph.costs.size());  // of each cost
+  for (const Op& op : graph.ops) ++ops[op.cost.row()];
   double matrices = 0, others = 0;
-  for (const Op& op : graph.ops) {
-    const Cost& cost = graph.costs[op.cost.row()];
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const Cost& cost = graph.costs[i];
     if (!runs_on_sms(cost)) continue;
     (multiplies_matrices(cost.kind) ? matrices : others) +=
-        static_cast<double>(prices[op.cost.row()].duration);
+        ops[i] * static_cast<double>(prices[i].duration);
   }
   const double clock = compute.sustained_clock;
   if (matrices == 0 || others == 0) return clock;
