@@ -76,16 +76,6 @@ run::PointFigures figures_of(const Summary& summary) {
   return figures;
 }
 
-void FigureReader::begin(const Graph& graph) {
-  graph_ = &graph;
-  places_.resize(graph.ops.size());
-  OpPlace* place = places_.data();
-  for (const Op& op : graph.ops) {
-    const bool is_collective = foregather::is_collective(op.kind);
-    *place++ = {is_collective ? wire_bytes(graph, op) : 0, op.stream.row(), is_collective};
-  }
-}
-
 // Ops of a stream follow each other, so each list is in order, or nearly.
 const std::vector<Span>& FigureReader::in_order(std::vector<std::vector<Span>>& by_stream) {
   merged_.clear();
@@ -109,26 +99,27 @@ const std::vector<Span>& FigureReader::in_order(std::vector<std::vector<Span>>& 
 StepTimes FigureReader::times_of(const sim::Simulation& simulation, std::uint32_t rank_class) {
   const sim::StepResult& step = simulation.classes[rank_class].steady;
   const Program& program = graph_->at(graph_->classes[rank_class].program);
+  const Op* const ops = graph_->ops.data() + program.ops.first;
   compute_.resize(program.streams.size());
   comm_.resize(program.streams.size());
   StepTimes times;
   times.step = step.time();
   const sim::OpTime* last = nullptr;
-  for (std::uint32_t local = 0; local < step.ops.size(); ++local) {
+  for (std::size_t local = 0; local < step.ops.size(); ++local) {
     if (step.ran[local] == 0) continue;
-    const OpPlace& op = places_[program.ops.first + local];
+    const Op& op = ops[local];
     const sim::OpTime& time = step.ops[local];
     ++times.busy.ops;
     if (last == nullptr || time.end > last->end ||
         (time.end == last->end && time.start >= last->start))
       last = &time;
-    if (!op.is_collective) {
-      compare::append(compute_[op.stream], {time.start, time.end});
+    if (!is_collective(op.kind)) {
+      compare::append(compute_[op.stream.row()], {time.start, time.end});
       continue;
     }
-    compare::append(comm_[op.stream], {time.transfer, time.end});
+    compare::append(comm_[op.stream.row()], {time.transfer, time.end});
     times.busy.wait += time.transfer - time.start;
-    times.busy.wire_bytes += op.wire_bytes;
+    times.busy.wire_bytes += wire_bytes(*graph_, op);
   }
   const IntervalSet computing = compare::united(in_order(compute_));
   const IntervalSet communicating = compare::united(in_order(comm_));
@@ -147,11 +138,11 @@ const IntervalSet& FigureReader::work_of(const sim::Simulation& simulation,
   if (!work.empty()) return work;
   const sim::StepResult& step = simulation.classes[rank_class].steady;
   const Program& program = graph_->at(graph_->classes[rank_class].program);
+  const Op* const ops = graph_->ops.data() + program.ops.first;
   all_.resize(program.streams.size());
-  for (std::uint32_t local = 0; local < step.ops.size(); ++local)
+  for (std::size_t local = 0; local < step.ops.size(); ++local)
     if (step.ran[local] != 0)
-      compare::append(all_[places_[program.ops.first + local].stream],
-                      {step.ops[local].start, step.ops[local].end});
+      compare::append(all_[ops[local].stream.row()], {step.ops[local].start, step.ops[local].end});
   return work = compare::united(in_order(all_));
 }
 

@@ -21,7 +21,7 @@ run::PointFigures figures_of(const Summary& summary);
 class FigureReader {
  public:
   /// What follows is of this graph, which is borrowed.
-  void begin(const Graph& graph);
+  void begin(const Graph& graph) { graph_ = &graph; }
 
   /// The same as figures_of() of the simulation's summary, without its warnings; `compute_scale` is
   /// PriceChanges::compute. Cost: linear in the ops.
@@ -37,15 +37,7 @@ class FigureReader {
   const std::vector<compare::Interval>& in_order(
       std::vector<std::vector<compare::Interval>>& by_stream);
 
-  /// What of an op decides where its time counts.
-  struct OpPlace {
-    Bytes wire_bytes = 0;
-    std::uint32_t stream = 0;
-    bool is_collective = false;
-  };
-
   const Graph* graph_ = nullptr;
-  std::vector<OpPlace> places_;                                       ///< by op
   std::vector<std::vector<compare::Interval>> compute_, comm_, all_;  ///< by stream
   std::vector<compare::Interval> merged_, spare_;
   std::vector<compare::IntervalSet> works_;  ///< by class; empty: not asked for yet

@@ -21,13 +21,14 @@ using IntervalSet = std::vector<Interval>;
 /// stream are few intervals.
 inline void append(std::vector<Interval>& intervals, const Interval& next) {
   if (next.begin >= next.end) return;
-  if (!intervals.empty() && next.begin <= intervals.back().end &&
-      intervals.back().begin <= next.end) {
-    intervals.back().begin = std::min(intervals.back().begin, next.begin);
-    intervals.back().end = std::max(intervals.back().end, next.end);
-  } else {
-    intervals.push_back(next);
+  if (!intervals.empty()) {
+    Interval& last = intervals.back();
+    if (next.begin <= last.end && last.begin <= next.end) {
+      last = {std::min(last.begin, next.begin), std::max(last.end, next.end)};
+      return;
+    }
   }
+  intervals.push_back(next);
 }
 
 /// The union. n log n.
