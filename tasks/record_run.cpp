@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tasks/wire_bytes.h"
+#include "tasks/steps/wire_bytes.h"
 
 namespace foregather::tasks {
 namespace {

@@ -10,20 +10,13 @@
 #include <vector>
 
 #include "core/base/units.h"
-#include "core/compare/exposed.h"
 #include "core/ir/kinds.h"
+#include "tasks/steps/step_times.h"
 
 namespace foregather::tasks {
 
 struct Peaks {
   Bytes requested = 0, allocated = 0, active = 0, reserved = 0;
-};
-
-/// Of one step of one rank class.
-struct StepTimes {
-  Ns step = 0;
-  compare::BusyTimes busy;
-  Ns host_bound = 0;  ///< CriticalPath::host
 };
 
 struct StepMemory {

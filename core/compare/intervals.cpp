@@ -4,6 +4,10 @@
 
 namespace foregather::compare {
 
+void append_apart(std::vector<Interval>& intervals, const Interval& next) {
+  intervals.push_back(next);
+}
+
 IntervalSet united(std::vector<Interval> intervals) {
   std::erase_if(intervals, [](const Interval& i) { return i.end <= i.begin; });
   const auto before = [](const Interval& a, const Interval& b) {

@@ -17,18 +17,16 @@ struct Interval {
 /// Disjoint intervals in ascending order; touching ones are joined, empty ones gone.
 using IntervalSet = std::vector<Interval>;
 
+/// Appends one that does not meet the last one.
+void append_apart(std::vector<Interval>& intervals, const Interval& next);
 /// Appends what is to be united. Where it meets the last one, that grows: many ops of a busy
 /// stream are few intervals.
 inline void append(std::vector<Interval>& intervals, const Interval& next) {
   if (next.begin >= next.end) return;
-  if (!intervals.empty()) {
-    Interval& last = intervals.back();
-    if (next.begin <= last.end && last.begin <= next.end) {
-      last = {std::min(last.begin, next.begin), std::max(last.end, next.end)};
-      return;
-    }
-  }
-  intervals.push_back(next);
+  if (intervals.empty()) return append_apart(intervals, next);
+  Interval& last = intervals.back();
+  if (next.begin > last.end || last.begin > next.end) return append_apart(intervals, next);
+  last = {std::min(last.begin, next.begin), std::max(last.end, next.end)};
 }
 
 /// The union. n log n.

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/ir/validate.h"
-#include "tasks/wire_bytes.h"
+#include "tasks/steps/wire_bytes.h"
 #include "tests/models/memory_walk.h"
 #include "tests/models/simulated.h"
 #include "tests/support/places.h"

@@ -1,4 +1,4 @@
-#include "tasks/wire_bytes.h"
+#include "tasks/steps/wire_bytes.h"
 
 namespace foregather::tasks {
 
