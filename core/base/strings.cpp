@@ -47,7 +47,7 @@ std::string_view StringTable::keep(std::string_view text) {
     to = pages_.back().get() + used_;
     used_ += text.size();
   }
-  std::ranges::copy(text, to);
+  text.copy(to, text.size());
   return {to, text.size()};
 }
 

@@ -48,7 +48,7 @@ CommunicatorId GraphBuilder::communicator(std::string_view name, GroupId group) 
 
 ScopeId GraphBuilder::scope(std::string_view path) {
   const StringId id = graph_.strings.intern(path);
-  if (scopes_.size() <= id.row()) scopes_.resize(graph_.strings.size());
+  if (scopes_.size() <= id.row()) scopes_.resize(2 * graph_.strings.size());
   ScopeId& scope = scopes_[id.row()];
   if (!scope) {
     scope = ScopeId(graph_.scopes.size());
@@ -121,34 +121,49 @@ TensorId GraphBuilder::tensor(StorageId storage, DType dtype, std::span<const st
   return TensorId(graph_.tensors.size() - 1);
 }
 
+TensorId GraphBuilder::flat(StorageId storage, DType dtype, std::int64_t elements, Bytes offset) {
+  const Range dims{static_cast<std::uint32_t>(graph_.dims.size()), 1};
+  graph_.dims.push_back(elements);
+  graph_.tensors.push_back({storage, offset, dims, dtype});
+  return TensorId(graph_.tensors.size() - 1);
+}
+
 TensorId GraphBuilder::whole(StorageId storage) {
-  const std::int64_t bytes = graph_.at(storage).bytes;
-  return tensor(storage, DType::u8, std::span(&bytes, 1));
+  return flat(storage, DType::u8, graph_.at(storage).bytes);
+}
+
+OpId GraphBuilder::op(const OpSpec& spec, std::span<const AccessedTensor> accesses) {
+  const Range range{static_cast<std::uint32_t>(graph_.accesses.size()),
+                    static_cast<std::uint32_t>(accesses.size())};
+  for (const AccessedTensor& access : accesses) graph_.accesses.push_back(access);  // few
+  const Range none{static_cast<std::uint32_t>(graph_.op_lists.size()), 0};
+  graph_.ops.push_back({.kind = spec.kind,
+                        .role = spec.role,
+                        .phase = spec.phase,
+                        .micro_batch = spec.micro_batch,
+                        .ordinal = 0,
+                        .scope = spec.scope,
+                        .unit = spec.unit,
+                        .stream = spec.stream,
+                        .communicator = spec.communicator,
+                        .sequence = spec.communicator ? sequences_[spec.communicator.row()]++ : 0,
+                        .cost = spec.cost,
+                        .accesses = range,
+                        .deps = none,
+                        .origins = none});
+  return OpId(graph_.ops.size() - 1);
 }
 
 OpId GraphBuilder::op(const OpSpec& spec, std::span<const AccessedTensor> accesses,
                       std::span<const OpId> deps, std::span<const OpId> origins) {
-  const auto append = [](auto& pool, auto rows) {
-    const Range range{static_cast<std::uint32_t>(pool.size()),
-                      static_cast<std::uint32_t>(rows.size())};
-    for (const auto& row : rows) pool.push_back(row);  // few or none
-    return range;
-  };
-  Op& op = graph_.ops.emplace_back();
-  op.kind = spec.kind;
-  op.role = spec.role;
-  op.phase = spec.phase;
-  op.micro_batch = spec.micro_batch;
-  op.scope = spec.scope;
-  op.unit = spec.unit;
-  op.stream = spec.stream;
-  op.communicator = spec.communicator;
-  if (spec.communicator) op.sequence = sequences_[spec.communicator.row()]++;
-  op.cost = spec.cost;
-  op.accesses = append(graph_.accesses, accesses);
-  op.deps = append(graph_.op_lists, deps);
-  op.origins = append(graph_.op_lists, origins);
-  return OpId(graph_.ops.size() - 1);
+  const OpId id = op(spec, accesses);
+  std::vector<OpId>& lists = graph_.op_lists;
+  graph_.ops.back().deps.count = static_cast<std::uint32_t>(deps.size());
+  lists.insert(lists.end(), deps.begin(), deps.end());
+  graph_.ops.back().origins = {static_cast<std::uint32_t>(lists.size()),
+                               static_cast<std::uint32_t>(origins.size())};
+  lists.insert(lists.end(), origins.begin(), origins.end());
+  return id;
 }
 
 void GraphBuilder::select(std::uint32_t thread, Section section) {

@@ -49,12 +49,15 @@ class GraphBuilder {
   StorageId storage(const Storage& storage);
   TensorId tensor(StorageId storage, DType dtype, std::span<const std::int64_t> shape,
                   Bytes offset = 0);
+  /// A tensor of one dimension.
+  TensorId flat(StorageId storage, DType dtype, std::int64_t elements, Bytes offset = 0);
   /// A tensor of bytes that covers the whole storage.
   TensorId whole(StorageId storage);
 
   /// An op of the current program. A collective gets its communicator's next sequence number.
-  OpId op(const OpSpec& spec, std::span<const AccessedTensor> accesses = {},
-          std::span<const OpId> deps = {}, std::span<const OpId> origins = {});
+  OpId op(const OpSpec& spec, std::span<const AccessedTensor> accesses = {});
+  OpId op(const OpSpec& spec, std::span<const AccessedTensor> accesses, std::span<const OpId> deps,
+          std::span<const OpId> origins = {});
 
   /// Where the action methods below append.
   void select(std::uint32_t thread, Section section);

@@ -168,7 +168,7 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
   if (casts) {
     low.alloc(cast, copy_in_stream_);
     scratch_.clear();
-    for (const Buffer& input : inputs) scratch_.push_back(reads(input));
+    append_reads(scratch_, inputs);
     scratch_.push_back(writes(cast));
     low.launch({kept ? OpKind::copy : OpKind::cast,
                 Role::cast,
@@ -182,7 +182,7 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
   if (casts)
     scratch_.push_back(reads(cast));
   else
-    for (const Buffer& input : inputs) scratch_.push_back(reads(input));
+    append_reads(scratch_, inputs);
   scratch_.push_back(writes(unit.gathered, 0, own));
   low.launch({OpKind::copy,
               Role::copy_in,
@@ -196,11 +196,10 @@ void Fsdp2Schedule::gather(Fsdp2Unit& unit) {
 
   low.wait_stream(gather_stream_, copy_in_stream_);
   // In place: this rank's part is already there.
-  scratch_.assign({reads(unit.gathered, 0, own), writes(unit.gathered)});
   low.launch(
       {OpKind::all_gather, Role::gather, gather_stream_, kept ? costs.regather : costs.gather,
        kept ? kept_group_.communicator : groups_.shard.communicator},
-      unit.owner, scratch_);
+      unit.owner, {reads(unit.gathered, 0, own), writes(unit.gathered)});
   low.builder.record(unit.was_gathered, gather_stream_);
 }
 
@@ -241,11 +240,10 @@ void Fsdp2Schedule::flush_held_gather() {
 
 void Fsdp2Schedule::copy_out(Fsdp2Unit& unit) {
   lowering_.builder.wait(lowering_.compute, unit.was_gathered);
+  const auto parameters = std::span(full_).subspan(unit.parameters.first, unit.parameters.count);
+  for (const Buffer& parameter : parameters) lowering_.alloc(parameter, lowering_.compute);
   scratch_.assign({reads(unit.gathered)});
-  for (std::uint32_t row = unit.parameters.first; row < unit.parameters.end(); ++row) {
-    lowering_.alloc(full_[row], lowering_.compute);
-    scratch_.push_back(writes(full_[row]));
-  }
+  append_writes(scratch_, parameters);
   lowering_.launch({OpKind::copy, Role::copy_out, lowering_.compute, unit.costs->copy_out, {}},
                    unit.owner, scratch_);
 }

@@ -126,8 +126,8 @@ void Fsdp2Schedule::add_parameters(ModuleWriter& modules) {
     const ShardedParameter& parameter = layout.parameters[row];
     const Owner owner{modules.scope(parameter.module),
                       units_[layout.unit_of_parameter[row]].owner.unit};
-    const std::string& name =
-        lowering_.tape_of(parameter.module).parameters[parameter.parameter].name;
+    const StringId name =
+        lowering_.id_of(lowering_.tape_of(parameter.module).parameters[parameter.parameter].name);
     const std::int64_t elements = padded_shard_elements(parameter, ranks);
     shards_.push_back(parameter.shares ? shards_[*parameter.shares]
                                        : lowering_.buffer(elements, types_.stored, name,

@@ -6,14 +6,10 @@ namespace foregather::plan {
 
 Buffer Lowering::buffer(std::int64_t elements, DType dtype, StringId name, Cause cause,
                         const Owner& owner) {
-  Storage storage;
-  storage.bytes = elements * size_of(dtype);
-  storage.name = name;
-  storage.scope = owner.scope;
-  storage.unit = owner.unit;
-  storage.cause = cause;
-  const StorageId id = builder.storage(storage);
-  return {id, builder.tensor(id, dtype, std::span(&elements, 1)), storage.bytes};
+  const Bytes bytes = elements * size_of(dtype);
+  const StorageId id =
+      builder.storage({bytes, name, owner.scope, owner.unit, cause, /*on_host=*/false});
+  return {id, builder.flat(id, dtype, elements), bytes};
 }
 
 StringId Lowering::id_of(std::string_view name) {
@@ -70,20 +66,18 @@ CostId Lowering::collective_cost(OpKind kind, DType dtype, Bytes message, GroupI
   return builder.cost(cost);
 }
 
-AccessedTensor reads(const Buffer& buffer) {
-  return {buffer.tensor, Access::read, 0, buffer.bytes};
+void append_reads(std::vector<AccessedTensor>& accesses, std::span<const Buffer> buffers) {
+  for (const Buffer& buffer : buffers) {
+    const AccessedTensor access = reads(buffer);
+    accesses.push_back(access);
+  }
 }
-AccessedTensor writes(const Buffer& buffer) {
-  return {buffer.tensor, Access::write, 0, buffer.bytes};
-}
-AccessedTensor updates(const Buffer& buffer) {
-  return {buffer.tensor, Access::accumulate, 0, buffer.bytes};
-}
-AccessedTensor reads(const Buffer& buffer, Bytes offset, Bytes bytes) {
-  return {buffer.tensor, Access::read, offset, bytes};
-}
-AccessedTensor writes(const Buffer& buffer, Bytes offset, Bytes bytes) {
-  return {buffer.tensor, Access::write, offset, bytes};
+
+void append_writes(std::vector<AccessedTensor>& accesses, std::span<const Buffer> buffers) {
+  for (const Buffer& buffer : buffers) {
+    const AccessedTensor access = writes(buffer);
+    accesses.push_back(access);
+  }
 }
 
 Buffer on_host(Lowering& lowering, const Buffer& buffer) {
@@ -94,8 +88,7 @@ Buffer on_host(Lowering& lowering, const Buffer& buffer) {
 Buffer slice(Lowering& lowering, const Buffer& buffer, std::int64_t first, std::int64_t elements,
              DType dtype) {
   const Bytes size = size_of(dtype);
-  const TensorId view =
-      lowering.builder.tensor(buffer.storage, dtype, std::span(&elements, 1), first * size);
+  const TensorId view = lowering.builder.flat(buffer.storage, dtype, elements, first * size);
   return {buffer.storage, view, elements * size};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,20 @@ struct Buffer {
   StorageId storage;
   TensorId tensor;
   Bytes bytes = 0;
+};
+
+/// A name that many buffers have: interned when the first one is made.
+class BufferName {
+ public:
+  explicit BufferName(std::string_view text) : text_(text) {}
+  StringId in(StringTable& strings) {
+    if (!id_) id_ = strings.intern(text_);
+    return id_;
+  }
+
+ private:
+  std::string_view text_;
+  StringId id_;
 };
 
 /// Whom an op or a buffer belongs to.
@@ -76,6 +91,11 @@ struct Lowering {
     return buffer(elements, dtype, id_of(name), cause, owner);
   }
 
+  Buffer buffer(std::int64_t elements, DType dtype, BufferName& name, Cause cause,
+                const Owner& owner) {
+    return buffer(elements, dtype, name.in(builder.graph().strings), cause, owner);
+  }
+
   void alloc(const Buffer& buffer, StreamId stream) {
     if (buffer.bytes > 0) builder.alloc(buffer.storage, stream);
   }
@@ -83,6 +103,10 @@ struct Lowering {
     if (buffer.bytes > 0) builder.free(buffer.storage);
   }
   OpId launch(const Work& work, const Owner& owner, std::span<const AccessedTensor> accesses);
+  OpId launch(const Work& work, const Owner& owner,
+              std::initializer_list<AccessedTensor> accesses) {
+    return launch(work, owner, std::span(accesses.begin(), accesses.size()));
+  }
   /// What is enqueued on `waiter` from now on runs after all that is enqueued on `other`.
   void wait_stream(StreamId waiter, StreamId other);
 
@@ -103,11 +127,21 @@ struct Lowering {
   std::array<StringId, 64> names_;  ///< by place
 };
 
-AccessedTensor reads(const Buffer& buffer);
-AccessedTensor writes(const Buffer& buffer);
-AccessedTensor updates(const Buffer& buffer);
-AccessedTensor reads(const Buffer& buffer, Bytes offset, Bytes bytes);
-AccessedTensor writes(const Buffer& buffer, Bytes offset, Bytes bytes);
+inline AccessedTensor reads(const Buffer& buffer, Bytes offset, Bytes bytes) {
+  return {buffer.tensor, Access::read, offset, bytes};
+}
+inline AccessedTensor writes(const Buffer& buffer, Bytes offset, Bytes bytes) {
+  return {buffer.tensor, Access::write, offset, bytes};
+}
+inline AccessedTensor reads(const Buffer& buffer) { return reads(buffer, 0, buffer.bytes); }
+inline AccessedTensor writes(const Buffer& buffer) { return writes(buffer, 0, buffer.bytes); }
+inline AccessedTensor updates(const Buffer& buffer) {
+  return {buffer.tensor, Access::accumulate, 0, buffer.bytes};
+}
+
+/// Whole buffers, one after the other.
+void append_reads(std::vector<AccessedTensor>& accesses, std::span<const Buffer> buffers);
+void append_writes(std::vector<AccessedTensor>& accesses, std::span<const Buffer> buffers);
 
 /// Makes a storage part of host memory; returns the buffer.
 Buffer on_host(Lowering& lowering, const Buffer& buffer);

@@ -60,32 +60,30 @@ void OptimizerStep::add_state(const OptimizedTensor& tensor) {
   const bool adamw = is_adamw(lowering_);
   const bool fused = is_fused(lowering_);
   State& state = states_.emplace_back();
-  const auto add = [&](std::int64_t elements, DType type, std::string_view name, Cause cause) {
+  const auto add = [&](std::int64_t elements, DType type, BufferName& name, Cause cause) {
     return lowering_.buffer(elements, type, name, cause, tensor.owner);
   };
   if (is_mixed()) {
     const bool blocks = has_block_states(lowering_.workload.train, tensor.elements);
     const DType type = state_type(lowering_.workload.train, tensor.elements);
-    state.first = add(tensor.elements, type, "exp_avg", Cause::optimizer_state);
-    state.second = add(tensor.elements, type, "exp_avg_sq", Cause::optimizer_state);
+    state.first = add(tensor.elements, type, mean_, Cause::optimizer_state);
+    state.second = add(tensor.elements, type, square_, Cause::optimizer_state);
     if (!blocks) return;
     const std::int64_t scales = tensor.elements / kBlockOfStates;
-    state.first_scale = add(scales, DType::f32, "exp_avg scale", Cause::optimizer_state);
-    state.second_scale = add(scales, DType::f32, "exp_avg_sq scale", Cause::optimizer_state);
+    state.first_scale = add(scales, DType::f32, mean_scale_, Cause::optimizer_state);
+    state.second_scale = add(scales, DType::f32, square_scale_, Cause::optimizer_state);
     return;
   }
   if (adamw || has_momentum_)
-    state.first =
-        add(tensor.elements, type_, adamw ? "exp_avg" : "momentum", Cause::optimizer_state);
+    state.first = add(tensor.elements, type_, adamw ? mean_ : momentum_, Cause::optimizer_state);
   if (!adamw) return;
-  state.second = add(tensor.elements, type_, "exp_avg_sq", Cause::optimizer_state);
+  state.second = add(tensor.elements, type_, square_, Cause::optimizer_state);
   if (fused)
-    state.step = add(1, DType::f32, "step", Cause::optimizer_state);
+    state.step = add(1, DType::f32, step_, Cause::optimizer_state);
   else
-    state.temporary = add(tensor.elements, type_, is_loop(lowering_) ? "denom" : "exp_avg_sq_sqrt",
-                          Cause::temporary);
-  if (is_loop(lowering_))
-    state.root = add(tensor.elements, type_, "exp_avg_sq_sqrt", Cause::temporary);
+    state.temporary =
+        add(tensor.elements, type_, is_loop(lowering_) ? quotient_ : root_, Cause::temporary);
+  if (is_loop(lowering_)) state.root = add(tensor.elements, type_, root_, Cause::temporary);
 }
 
 const Buffer& OptimizerStep::of(std::size_t tensor, List list) const {
@@ -130,13 +128,14 @@ void OptimizerStep::launch_over(std::size_t first, std::size_t last,
       const Bytes bytes = is_gradient ? tensors_[t].elements * size_of(type_) : buffer.bytes;
       if (bytes == 0) continue;
       total += bytes;
+      const AccessedTensor access{buffer.tensor, operand.mode, offset, bytes};
       // Neighbours in one buffer are one access.
       if (t > first && is_gradient && !scratch_.empty() &&
           scratch_.back().tensor == buffer.tensor &&
           scratch_.back().offset + scratch_.back().bytes == offset)
         scratch_.back().bytes += bytes;
       else
-        scratch_.push_back({buffer.tensor, operand.mode, offset, bytes});
+        scratch_.push_back(access);
     }
     if (operand.mode != Access::write) cost.bytes_read += total;
     if (operand.mode != Access::read) cost.bytes_written += total;
@@ -166,9 +165,8 @@ void OptimizerStep::fill(const Buffer& buffer, const Owner& owner) {
     fills_.emplace_back(buffer.bytes, lowering_.copy_cost(OpKind::fill, type_, 0, buffer.bytes));
     known = fills_.end() - 1;
   }
-  scratch_.assign({writes(buffer)});
   lowering_.launch({OpKind::fill, Role::optimizer, lowering_.compute, known->second, {}}, owner,
-                   scratch_);
+                   {writes(buffer)});
 }
 
 void OptimizerStep::create_states() {

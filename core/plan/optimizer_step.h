@@ -86,6 +86,9 @@ class OptimizerStep {
   const Buffer& of(std::size_t tensor, List list) const;
 
   Lowering& lowering_;
+  BufferName mean_{"exp_avg"}, square_{"exp_avg_sq"}, momentum_{"momentum"}, step_{"step"};
+  BufferName mean_scale_{"exp_avg scale"}, square_scale_{"exp_avg_sq scale"};
+  BufferName root_{"exp_avg_sq_sqrt"}, quotient_{"denom"};
   std::span<const OptimizedTensor> tensors_;
   std::vector<State> states_;
   DType type_ = DType::f32;
