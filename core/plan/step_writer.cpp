@@ -54,9 +54,8 @@ void StepWriter::load_batch() {
   const Buffer& batch = modules_.batch();
   if (batch.bytes == 0) return;
   lowering_.alloc(batch, lowering_.compute);
-  const AccessedTensor access = writes(batch);
   lowering_.launch({OpKind::host_to_device, Role::other, lowering_.compute, batch_cost_, {}},
-                   lowering_.root, std::span(&access, 1));
+                   lowering_.root, {writes(batch)});
 }
 
 void StepWriter::forward() {
@@ -77,13 +76,13 @@ void StepWriter::backward(Section section) {
   lowering_.phase = Phase::backward;
   const Buffer& gradient = modules_.loss_gradient();
   lowering_.alloc(gradient, lowering_.compute);
-  const AccessedTensor access = writes(gradient);
   lowering_.launch({OpKind::fill, Role::other, lowering_.compute, loss_cost_, {}}, lowering_.root,
-                   std::span(&access, 1));
+                   {writes(gradient)});
   const std::uint32_t begun = builder_.position();
   builder_.mark(lowering_.micro_batch, Phase::backward);
 
   lowering_.select(lowering_.autograd_thread, section);
+  if (section == Section::first) waits_.push_back(builder_.position());
   builder_.host_wait_action(lowering_.main_thread, begun);
   strategy_.begin_backward();
   for (std::uint32_t m = lowering_.modules(); m-- > 0;) {
@@ -147,10 +146,10 @@ void StepWriter::finish_body() {
     builder_.mark(lowering_.micro_batch, Phase::optimizer);
     clip();
   } else {
-    append(lowering_.main_thread, Section::body, clip_.first, clip_.end(), 0);
+    append(lowering_.main_thread, clip_.first, clip_.end());
   }
   if (optimizer_.first_update_is_usual()) {
-    append(lowering_.main_thread, Section::body, update_.first, update_.end(), 0);
+    append(lowering_.main_thread, update_.first, update_.end());
   } else {
     for_dtensors(host_overhead::kUpdateDTensor);
     optimizer_.update();
@@ -164,28 +163,23 @@ void StepWriter::read_loss() {
 
 void StepWriter::copy_step() {
   const std::uint32_t shift = builder_.position();
-  append(lowering_.main_thread, Section::body, 0, batches_end_, 0);
-  const Program& program = builder_.graph().programs.back();
-  const auto autograd = static_cast<std::uint32_t>(
-      program.threads[lowering_.autograd_thread].actions(Section::first).size());
-  append(lowering_.autograd_thread, Section::body, 0, autograd, shift);
+  append(lowering_.main_thread, 0, batches_end_);
+  HostThread& autograd = builder_.graph().programs.back().threads[lowering_.autograd_thread];
+  std::vector<Action>& body = autograd.sections[static_cast<std::size_t>(Section::body)];
+  const std::size_t begin = body.size();
+  append(lowering_.autograd_thread, 0,
+         static_cast<std::uint32_t>(autograd.actions(Section::first).size()));
+  for (const std::uint32_t wait : waits_) body[begin + wait].b += shift;
   strategy_.step_copied(shift);
   old_outputs_.step_copied(shift);
 }
 
-// Appends actions [first, end) of section first to another section. Waits for an action of the main
-// thread are moved by `shift_of_main`.
-void StepWriter::append(std::uint32_t thread, Section section, std::uint32_t first,
-                        std::uint32_t end, std::uint32_t shift_of_main) {
+// Appends actions [first, end) of section first to the body.
+void StepWriter::append(std::uint32_t thread, std::uint32_t first, std::uint32_t end) {
   HostThread& host = builder_.graph().programs.back().threads[thread];
   const std::vector<Action>& from = host.sections[static_cast<std::size_t>(Section::first)];
-  std::vector<Action>& to = host.sections[static_cast<std::size_t>(section)];
-  const std::size_t begin = to.size();
+  std::vector<Action>& to = host.sections[static_cast<std::size_t>(Section::body)];
   to.insert(to.end(), from.begin() + first, from.begin() + end);
-  if (shift_of_main == 0) return;
-  for (std::size_t i = begin; i < to.size(); ++i)
-    if (to[i].kind == ActionKind::host_wait_action && to[i].a == lowering_.main_thread)
-      to[i].b += shift_of_main;
 }
 
 }  // namespace foregather::plan

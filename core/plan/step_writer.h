@@ -31,8 +31,7 @@ class StepWriter {
   void for_dtensors(Ns time);
   void clip();
   void copy_step();
-  void append(std::uint32_t thread, Section section, std::uint32_t first, std::uint32_t end,
-              std::uint32_t shift_of_main);
+  void append(std::uint32_t thread, std::uint32_t first, std::uint32_t end);
 
   Lowering& lowering_;
   GraphBuilder& builder_;
@@ -42,6 +41,7 @@ class StepWriter {
   OldOutputs old_outputs_;
   CostId batch_cost_, loss_cost_;
   // Of section first: where the micro-batches end, and the optimizer's parts.
+  std::vector<std::uint32_t> waits_;  ///< of the autograd thread for the main one
   std::uint32_t batches_end_ = 0;
   Range clip_, update_;
 };
