@@ -69,29 +69,34 @@ void split_tied(const Model& model, std::vector<std::uint32_t>& unit_of) {
 
 /// Numbers the units 1, 2, … in order of their first module; the root is 0.
 std::uint32_t renumber(std::vector<std::uint32_t>& unit_of) {
-  std::map<std::uint32_t, std::uint32_t> numbers;
+  std::vector<std::uint32_t> numbers;  // by what a unit was called before; 0: not met yet
+  std::uint32_t units = 1;
   for (std::uint32_t& unit : unit_of) {
     if (unit == kNoUnit) {
       unit = 0;
       continue;
     }
-    unit = numbers.try_emplace(unit, static_cast<std::uint32_t>(numbers.size() + 1)).first->second;
+    if (unit >= numbers.size()) numbers.resize(2 * unit + 1);
+    if (numbers[unit] == 0) numbers[unit] = units++;
+    unit = numbers[unit];
   }
-  return static_cast<std::uint32_t>(numbers.size() + 1);
+  return units;
 }
 
 /// Those of a unit of modules that are no blocks, as PyTorch names such a list ("model.norm,
 /// lm_head"); the first module where they are many (vision towers).
-std::string path_of_ends(const Model& model, const std::vector<std::uint32_t>& modules) {
+std::string path_of_ends(const Model& model, const ShardLayout& layout, std::uint32_t unit) {
   constexpr std::size_t kMost = 4;
   std::vector<std::string> names;
-  for (const std::uint32_t m : modules)
+  for (std::uint32_t m = 0; m < model.modules.size(); ++m)
     for (const Parameter& parameter : tape_of(model, m).parameters) {
+      if (layout.unit_of_module[m] != unit) break;
       const std::string& path = model.modules[m].path;
       std::string name = (path.empty() ? path : path + '.') + module_of(parameter.name);
       if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
     }
-  if (names.empty() || names.size() > kMost) return model.modules[modules.front()].path;
+  if (names.empty() || names.size() > kMost)
+    return model.modules[layout.units[unit].first_module].path;
   std::string path;
   for (const std::string& name : names) path += (path.empty() ? "" : ", ") + name;
   return path;
@@ -106,15 +111,14 @@ void add_flat_units(const Model& model, Wrap wrap, TiedUnits tied, ShardLayout& 
     join_tied(model, tied, layout.unit_of_module);
   const auto modules = static_cast<std::uint32_t>(model.modules.size());
   layout.units.resize(renumber(layout.unit_of_module));
+  for (std::uint32_t m = modules; m-- > 0;) layout.units[layout.unit_of_module[m]].first_module = m;
+  layout.units[0].first_module = 0;
+  for (std::uint32_t m = 0; m < modules; ++m)
+    layout.units[layout.unit_of_module[m]].last_module = m;
   layout.units[0].last_module = modules - 1;
-  std::vector<std::vector<std::uint32_t>> members(layout.units.size());
-  for (std::uint32_t m = 0; m < modules; ++m) members[layout.unit_of_module[m]].push_back(m);
-  for (std::size_t u = 1; u < layout.units.size(); ++u) {
-    UnitPlan& unit = layout.units[u];
-    unit.first_module = members[u].front();
-    unit.last_module = members[u].back();
-    const Module& first = model.modules[unit.first_module];
-    unit.path = first.is_block ? first.path : path_of_ends(model, members[u]);
+  for (std::uint32_t u = 1; u < layout.units.size(); ++u) {
+    const Module& first = model.modules[layout.units[u].first_module];
+    layout.units[u].path = first.is_block ? first.path : path_of_ends(model, layout, u);
   }
 }
 
@@ -130,19 +134,28 @@ void add_tree_units(const Model& model, Wrap wrap, ShardLayout& layout) {
         {false, mark.is_alone, false, mark.path, mark.first_module, mark.last_module, {}});
 }
 
-/// The unit of each parameter, by module and place in its tape. Of a module that is split the unit
-/// has the tied ones and the root the others.
-using UnitsOfParameters = std::vector<std::vector<std::uint32_t>>;
+/// Where each module's parameters begin among those of all modules; returns how many there are.
+std::uint32_t place_parameters(const Model& model, ShardLayout& layout) {
+  std::uint32_t places = 0;
+  layout.first_parameter.reserve(model.modules.size());
+  for (std::size_t m = 0; m < model.modules.size(); ++m) {
+    layout.first_parameter.push_back(places);
+    places += static_cast<std::uint32_t>(tape_of(model, m).parameters.size());
+  }
+  return places;
+}
 
-UnitsOfParameters units_of_parameters(const Model& model, const ShardLayout& layout,
-                                      TiedUnits tied) {
-  UnitsOfParameters units;
+/// The unit of each parameter of each module. Of a module that is split the unit has the tied ones
+/// and the root the others.
+std::vector<std::uint32_t> units_of_parameters(const Model& model, const ShardLayout& layout,
+                                               TiedUnits tied, std::uint32_t places) {
+  std::vector<std::uint32_t> units(places);
   for (std::size_t m = 0; m < model.modules.size(); ++m) {
     const Tape& tape = tape_of(model, m);
     const bool is_split = tied == TiedUnits::two_names && has_tied(tape);
-    std::vector<std::uint32_t>& own = units.emplace_back();
-    for (const Parameter& parameter : tape.parameters)
-      own.push_back(is_split && parameter.tie.empty() ? 0 : layout.unit_of_module[m]);
+    for (ParameterIndex p = 0; p < tape.parameters.size(); ++p)
+      if (!is_split || !tape.parameters[p].tie.empty())
+        units[layout.first_parameter[m] + p] = layout.unit_of_module[m];
   }
   return units;
 }
@@ -154,7 +167,7 @@ std::string_view leaf_of(const Parameter& parameter) {
 }
 
 void add_leaves_of(const Model& model, std::uint32_t module, bool takes_frozen, ShardLayout& layout,
-                   std::vector<std::uint32_t>& unit_of) {
+                   std::span<std::uint32_t> unit_of) {
   const std::vector<Parameter>& parameters = tape_of(model, module).parameters;
   std::map<std::string_view, std::uint32_t> leaves;
   for (const Parameter& parameter : parameters) {
@@ -179,11 +192,13 @@ void add_leaves_of(const Model& model, std::uint32_t module, bool takes_frozen, 
 }
 
 /// Leaves come behind the unit that they are in, in the order in which all begin.
-void add_leaves(const Model& model, Wrap wrap, ShardLayout& layout, UnitsOfParameters& unit_of) {
+void add_leaves(const Model& model, Wrap wrap, ShardLayout& layout,
+                std::vector<std::uint32_t>& unit_of) {
   const bool all = wrap == Wrap::leaf;
   const std::vector<bool> in_part = trained_in_part(model, layout);
   for (std::uint32_t m = 0; m < model.modules.size(); ++m)
-    if (all || in_part[layout.unit_of_module[m]]) add_leaves_of(model, m, all, layout, unit_of[m]);
+    if (all || in_part[layout.unit_of_module[m]])
+      add_leaves_of(model, m, all, layout, std::span(unit_of).subspan(layout.first_parameter[m]));
   std::vector<std::uint32_t> order(layout.units.size()), place(layout.units.size());
   std::iota(order.begin(), order.end(), 0U);
   std::stable_sort(order.begin() + 1, order.end(), [&](std::uint32_t a, std::uint32_t b) {
@@ -196,8 +211,7 @@ void add_leaves(const Model& model, Wrap wrap, ShardLayout& layout, UnitsOfParam
   }
   layout.units = std::move(sorted);
   for (std::uint32_t& unit : layout.unit_of_module) unit = place[unit];
-  for (std::vector<std::uint32_t>& units : unit_of)
-    for (std::uint32_t& unit : units) unit = place[unit];
+  for (std::uint32_t& unit : unit_of) unit = place[unit];
 }
 
 }  // namespace
@@ -210,7 +224,8 @@ ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied, FrozenPa
   else
     add_flat_units(model, wrap, tied, layout);
   layout.units[0].is_root = true;
-  UnitsOfParameters unit_of = units_of_parameters(model, layout, tied);
+  const std::uint32_t places = place_parameters(model, layout);
+  std::vector<std::uint32_t> unit_of = units_of_parameters(model, layout, tied, places);
   if (frozen == FrozenParts::apart || wrap == Wrap::leaf) add_leaves(model, wrap, layout, unit_of);
   const auto units = static_cast<std::uint32_t>(layout.units.size());
   const auto modules = static_cast<std::uint32_t>(model.modules.size());
@@ -223,26 +238,26 @@ ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied, FrozenPa
 
   // Parameters by unit, in order: a unit's are consecutive rows.
   struct Place {
-    std::uint32_t module;
-    ParameterIndex parameter;
+    std::uint32_t module = 0;
+    ParameterIndex parameter = 0;
   };
-  std::vector<std::vector<Place>> members(units);
-  std::uint32_t places = 0;
-  layout.first_parameter.reserve(modules);
-  for (std::uint32_t m = 0; m < modules; ++m) {
-    layout.first_parameter.push_back(places);
-    places += static_cast<std::uint32_t>(unit_of[m].size());
-    for (ParameterIndex p = 0; p < unit_of[m].size(); ++p) members[unit_of[m][p]].push_back({m, p});
-  }
+  std::vector<std::uint32_t> ends(units + 1);  // of each unit's places, once they are in
+  for (const std::uint32_t unit : unit_of) ++ends[unit + 1];
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<Place> members(places);
+  for (std::uint32_t m = 0; m < modules; ++m)
+    for (ParameterIndex p = 0; p < tape_of(model, m).parameters.size(); ++p)
+      members[ends[unit_of[layout.first_parameter[m] + p]]++] = {m, p};
   layout.parameter_rows.resize(places);
   layout.parameters.reserve(places);
   layout.unit_of_parameter.reserve(places);
 
   std::map<std::string_view, std::uint32_t> ties;
-  for (std::uint32_t u = 0; u < units; ++u) {
+  for (std::uint32_t u = 0, next = 0; u < units; ++u) {
     Range& rows = layout.units[u].parameters;
     rows.first = static_cast<std::uint32_t>(layout.parameters.size());
-    for (const auto [m, p] : members[u]) {
+    for (; next < ends[u]; ++next) {
+      const auto [m, p] = members[next];
       const Parameter& parameter = tape_of(model, m).parameters[p];
       const auto row = static_cast<std::uint32_t>(layout.parameters.size());
       std::optional<std::uint32_t> shares;
