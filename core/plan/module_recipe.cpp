@@ -149,7 +149,7 @@ class RecipePlanner {
     if (tape_.values[root].bytes > 0) step(pass, RecipeStep::Kind::free, place_of(root));
   }
 
-  void launch(RecipePass& pass, const TapeOp& op, Phase phase, std::uint32_t origin) {
+  void launch(RecipePass& pass, const TapeOp& op, Phase phase, std::uint32_t forward_index) {
     touched(op);
     for (const auto& [root, mode] : touched_)
       if (mode != Access::read) bind(pass, root);
@@ -157,10 +157,11 @@ class RecipePlanner {
     Cost cost = op.cost;
     cost.host_ops = static_cast<std::uint16_t>(op.host_ops + 0.5F);
     planned.cost = builder_.cost(cost);
-    planned.scope = op.scope;
+    planned.scope_index = op.scope;
+    planned.forward_index = forward_index;
     planned.kind = op.cost.kind;
+    planned.role = Role::compute;
     planned.phase = phase;
-    planned.origin = origin;
     planned.accesses.first = static_cast<std::uint32_t>(pass.accesses.size());
     for (const auto& [root, mode] : touched_)
       if (tape_.values[root].bytes > 0)

@@ -45,14 +45,10 @@ struct RecipeAccess {
   Bytes bytes = 0;
 };
 
-/// An op without the things that differ between layers.
-struct RecipeOp {
-  CostId cost;
-  std::uint32_t scope = 0;  ///< index of Tape::scopes
-  OpKind kind = OpKind::other;
-  Phase phase = Phase::forward;
-  Range accesses;            ///< of the pass's list
-  std::uint32_t origin = 0;  ///< a recomputed op: the forward op's index
+/// An op without the things that differ between layers: its accesses are of the pass's list.
+struct RecipeOp : Op {
+  std::uint32_t scope_index = 0;    ///< of Tape::scopes
+  std::uint32_t forward_index = 0;  ///< of a forward op, also where it is recomputed
 };
 
 /// A storage that each stamp of the recipe has of its own.

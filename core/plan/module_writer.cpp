@@ -219,43 +219,39 @@ Buffer ModuleWriter::loss() const {
 void ModuleWriter::append_accesses(const Stamp& stamp, const RecipePass& pass) {
   std::vector<AccessedTensor>& accesses = builder_.graph().accesses;
   const TensorId* const tensors = tensors_.data() + stamp.first_place;
-  const std::size_t before = accesses.size();
-  accesses.resize(before + pass.accesses.size());
-  std::ranges::transform(pass.accesses, accesses.begin() + static_cast<std::ptrdiff_t>(before),
-                         [&](const RecipeAccess& access) -> AccessedTensor {
-                           return {tensors[access.place], access.mode, 0, access.bytes};
-                         });
-}
-
-void ModuleWriter::append_op(const Stamp& stamp, const RecipeOp& planned,
-                             std::uint32_t first_access, UnitId unit) {
-  Graph& graph = builder_.graph();
-  builder_.launch(OpId(graph.ops.size()));
-  Op& op = graph.ops.emplace_back();
-  op.kind = planned.kind;
-  op.role = Role::compute;
-  op.phase = planned.phase;
-  op.micro_batch = lowering_.micro_batch;
-  op.scope = scopes_[stamp.first_scope + planned.scope];
-  op.unit = unit;
-  op.stream = lowering_.compute;
-  op.cost = planned.cost;
-  op.accesses = {first_access + planned.accesses.first, planned.accesses.count};
-  if (planned.phase == Phase::recompute) {
-    op.origins = {static_cast<std::uint32_t>(graph.op_lists.size()), 1};
-    graph.op_lists.push_back(forward_ops_[stamp.forward_ops + planned.origin]);
-  }
+  for (const RecipeAccess& access : pass.accesses)
+    accesses.push_back({tensors[access.place], access.mode, 0, access.bytes});
 }
 
 void ModuleWriter::append_pass(std::uint32_t module, const RecipePass& pass,
                                StrategySchedule& strategy) {
-  const Stamp stamp = stamps_[module];
-  const std::uint32_t gradients = recipes_[stamp.recipe].first_gradient;
+  const Stamp& stamp = stamps_[module];
+  const Recipe& recipe = recipes_[stamp.recipe];
   const UnitId unit = lowering_.owners[lowering_.layout.unit_of_module[module]].unit;
   const StorageId* const storages = storages_.data() + stamp.first_place;
-  const auto first_access = static_cast<std::uint32_t>(builder_.graph().accesses.size());
+  const ScopeId* const scopes = scopes_.data() + stamp.first_scope;
+  OpId* const forward_ops = forward_ops_.data() + stamp.forward_ops;
+  Graph& graph = builder_.graph();
+  const auto first_access = static_cast<std::uint32_t>(graph.accesses.size());
   append_accesses(stamp, pass);
+  const auto launch = [&](const RecipeOp& planned) {
+    const OpId id(graph.ops.size());
+    builder_.launch(id);
+    Op& op = graph.ops.emplace_back(planned);
+    op.micro_batch = lowering_.micro_batch;
+    op.scope = scopes[planned.scope_index];
+    op.unit = unit;
+    op.stream = lowering_.compute;
+    op.accesses.first += first_access;
+    if (op.phase == Phase::forward) {
+      forward_ops[planned.forward_index] = id;
+    } else if (op.phase == Phase::recompute) {
+      op.origins = {static_cast<std::uint32_t>(graph.op_lists.size()), 1};
+      graph.op_lists.push_back(forward_ops[planned.forward_index]);
+    }
+  };
   const bool hooks = strategy.acts_between_ops(module);
+  const bool keeps = keeps_input(module);
   std::uint32_t op = 0;
   bool begun = false;  // the allocations of `op` have
   const auto begin = [&] {
@@ -271,7 +267,7 @@ void ModuleWriter::append_pass(std::uint32_t module, const RecipePass& pass,
         builder_.alloc(storages[step.place], lowering_.compute);
         break;
       case RecipeStep::Kind::free:
-        if (keeps(module, step.place))
+        if (keeps && step.place == recipe.input())
           kept_.push_back(storages[step.place]);
         else
           builder_.free(storages[step.place]);
@@ -279,21 +275,18 @@ void ModuleWriter::append_pass(std::uint32_t module, const RecipePass& pass,
       case RecipeStep::Kind::launch:
         begin();
         begun = false;
-        if (pass.ops[op].phase == Phase::forward)
-          forward_ops_[stamp.forward_ops + op] = OpId(builder_.graph().ops.size());
-        append_op(stamp, pass.ops[op++], first_access, unit);
+        launch(pass.ops[op++]);
         break;
       case RecipeStep::Kind::grad_ready:
-        strategy.gradient_ready(module, step.place, at(stamp, gradients + step.place));
+        strategy.gradient_ready(module, step.place, at(stamp, recipe.first_gradient + step.place));
         break;
     }
   }
   if (hooks && op > 0) strategy.after_op(module, pass.ops[op - 1].phase, op - 1);
 }
 
-bool ModuleWriter::keeps(std::uint32_t module, std::uint32_t place) const {
-  return module < kept_gradients_.size() && kept_gradients_[module].storage &&
-         place == recipe(module).input();
+bool ModuleWriter::keeps_input(std::uint32_t module) const {
+  return module < kept_gradients_.size() && kept_gradients_[module].storage;
 }
 
 void ModuleWriter::keep_input(std::uint32_t module) {
@@ -307,7 +300,7 @@ void ModuleWriter::keep_input(std::uint32_t module) {
 
 // The gradient of the next module's input was this one's.
 void ModuleWriter::keep_gradient(std::uint32_t module) {
-  if (module + 1 >= kept_gradients_.size() || !kept_gradients_[module + 1].storage) return;
+  if (!keeps_input(module + 1)) return;
   lowering_.alloc(kept_gradients_[module + 1], lowering_.compute);
   kept_.push_back(kept_gradients_[module + 1].storage);
 }

@@ -72,9 +72,7 @@ class ModuleWriter {
   std::uint32_t recipe_for(const RecipeKey& key, const SavedValues& saved);
   void append_accesses(const Stamp& stamp, const RecipePass& pass);
   void append_pass(std::uint32_t module, const RecipePass& pass, StrategySchedule& strategy);
-  void append_op(const Stamp& stamp, const RecipeOp& planned, std::uint32_t first_access,
-                 UnitId unit);
-  bool keeps(std::uint32_t module, std::uint32_t place) const;
+  bool keeps_input(std::uint32_t module) const;
   void keep_gradient(std::uint32_t module);
   Buffer at(const Stamp& stamp, std::uint32_t place) const;
   void place(const Stamp& stamp, std::uint32_t place, const Buffer& buffer);

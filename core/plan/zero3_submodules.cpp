@@ -30,7 +30,7 @@ class Membership {
   }
 
   bool has(const RecipePass& pass, const RecipeOp& op) const {
-    if (scopes_[op.scope]) return true;
+    if (scopes_[op.scope_index]) return true;
     for (std::uint32_t a = op.accesses.first; a < op.accesses.end(); ++a)
       if (is_own(pass.accesses[a].place)) return true;
     return false;
