@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/plan/model_parameters.h"
@@ -106,7 +107,7 @@ class TapeBuilder {
   /// A tensor that an op makes: an activation in the forward, a gradient in the backward.
   ValueIndex make(std::string name, std::int64_t elements, DType dtype);
   ValueIndex make(std::string name, std::int64_t elements) {
-    return make(name, elements, compute());
+    return make(std::move(name), elements, compute());
   }
   /// Scratch memory of one op, or of a few.
   ValueIndex scratch(std::string name, std::int64_t elements, DType dtype);

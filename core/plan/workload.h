@@ -103,8 +103,8 @@ enum class Tied : std::uint8_t {
 };
 
 /// What one unit is: a repeated block (and the rest at the root), the whole model, or blocks with
-/// the embedding and the head as units of their own. leaf, of FSDP1: each module that has parameters
-/// of its own, as always_wrap_policy has it; tied ones are left to the root.
+/// the embedding and the head as units of their own. leaf, of FSDP1: each module that has
+/// parameters of its own, as always_wrap_policy has it; tied ones are left to the root.
 enum class Wrap : std::uint8_t { block, model, block_embed_head, leaf };
 
 /// Which parameters are trained. A frozen one has neither gradient nor optimizer state.
