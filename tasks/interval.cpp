@@ -1,9 +1,6 @@
 #include "tasks/interval.h"
 
 #include <algorithm>
-#include <optional>
-
-#include "sim/passes/host_delays.h"
 
 namespace foregather::tasks {
 namespace {
@@ -29,8 +26,15 @@ double factor_of(const Cost& cost, const Graph& graph, const Factors& factors,
   return cost.group && graph.at(cost.group).nodes > 1 ? factors.inter : factors.intra;
 }
 
+// Whether delays are the model's. Where no op has a part of the host's (Cost::kernels), they were
+// recorded, or are the schedule's own.
+bool models_delays(const Graph& graph) {
+  return std::ranges::any_of(graph.costs, [](const Cost& cost) { return cost.kernels > 0; });
+}
+
 std::vector<sim::CostTable> scaled_by(const Factors& factors, const Schedule& schedule) {
   std::vector<sim::CostTable> tables = schedule.prices;
+  const double delays = models_delays(schedule.graph) ? factors.host : 1;
   for (sim::CostTable& table : tables) {
     for (std::size_t row = 0; row < table.prices.size(); ++row) {
       const Cost& cost = schedule.graph.costs[row];
@@ -44,15 +48,9 @@ std::vector<sim::CostTable> scaled_by(const Factors& factors, const Schedule& sc
          {&sim::HostPrices::alloc, &sim::HostPrices::free, &sim::HostPrices::record,
           &sim::HostPrices::wait, &sim::HostPrices::synchronize})
       table.host.*time = scaled(table.host.*time, factors.host);
+    table.host.delays *= delays;
   }
   return tables;
-}
-
-// Delays that the model says. Where no op has a part of the host's (Cost::kernels), they were
-// recorded, or are the schedule's own.
-bool has_modelled_delays(const Graph& graph) {
-  return sim::has_host_delays(graph) &&
-         std::ranges::any_of(graph.costs, [](const Cost& cost) { return cost.kernels > 0; });
 }
 
 }  // namespace
@@ -63,18 +61,11 @@ Result<std::vector<std::pair<Ns, Ns>>> step_ranges(const Schedule& schedule,
   for (const Ns time : step) ranges.emplace_back(time, time);
   sim::EngineOptions options = schedule.engine;
   options.record_memory = false;
-  const bool has_delays = has_modelled_delays(schedule.graph);
+  sim::Engine engine(schedule.graph, options);
   const sim::Hardware::Interval& own = schedule.hardware.interval;
   for (const Factors& factors :
        {Factors{true, own.compute_low, own.intra_low, own.inter_low, own.host_low},
         Factors{false, own.compute_high, own.intra_high, own.inter_high, own.host_high}}) {
-    std::optional<Graph> delayed;
-    if (has_delays && factors.host != 1) {
-      delayed = schedule.graph;
-      // A step of 52 days has no range.
-      if (!sim::divide_host_delays(*delayed, 1 / factors.host)) continue;
-    }
-    sim::Engine engine(delayed ? *delayed : schedule.graph, options);
     auto simulation = engine.simulate(scaled_by(factors, schedule));
     if (!simulation) return tl::unexpected(simulation.error());
     if (simulation->oom) continue;
@@ -85,6 +76,7 @@ Result<std::vector<std::pair<Ns, Ns>>> step_ranges(const Schedule& schedule,
       ranges[c].first = std::min(ranges[c].first, time);
       ranges[c].second = std::max(ranges[c].second, time);
     }
+    engine.recycle(std::move(*simulation));
   }
   return ranges;
 }

@@ -44,6 +44,7 @@ struct HostPrices {
   Ns device_malloc_per_gib = 0;
   Ns device_free = 0;  ///< cudaFree, each
   Ns device_map = 0;   ///< cuMemMap + cuMemSetAccess of one granule
+  double delays = 1;   ///< factor on the host's own delays
   /// Launches that one stream holds before the host must wait for the oldest to end; 0: no limit.
   /// CUDA does not document it; 1024 is what profiles of launch-ahead programs show.
   std::uint32_t launch_queue = 1024;

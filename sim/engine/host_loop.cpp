@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/cost/rounding.h"
 #include "sim/engine/list_device.h"
 #include "sim/engine/shared_device.h"
 
@@ -10,6 +11,10 @@ namespace foregather::sim {
 namespace {
 
 constexpr std::size_t to_index(ActionKind kind) { return static_cast<std::size_t>(kind); }
+
+Ns delay_of(const Action& action, const HostPrices& prices) {
+  return prices.delays == 1 ? action.a : round_ns(action.a * prices.delays);
+}
 
 }  // namespace
 
@@ -344,7 +349,7 @@ bool HostLoop<Device>::perform(Thread& thread) {
         return false;
       }
       break;
-    case ActionKind::host_delay: thread.time += action.a; break;
+    case ActionKind::host_delay: thread.time += delay_of(action, *run.prices); break;
     case ActionKind::empty_cache:
       if (run.memory) {
         run.memory->empty_cache(thread.time);
