@@ -1,5 +1,4 @@
 #include "tasks/validation/validate.h"
-#include "tasks/validation/bars.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/terminal.h"
+#include "tasks/validation/bars.h"
 #include "tasks/validation/report.h"
 #include "tasks/validation/tables_out.h"
 

@@ -121,8 +121,7 @@ std::string contradictions_text(const Pairs& pairs) {
     text += fmt::format("- {}: {}, {}\n", each.a->kind, pair_text(*each.a), pair_text(*each.b));
   if (text.empty()) return {};
   return "\nPublished changes of one setup that differ by more than 4 points: at most one of the "
-         "two "
-         "can be predicted within 2.\n\n" +
+         "two can be predicted within 2.\n\n" +
          text;
 }
 
