@@ -7,6 +7,7 @@
 
 #include "core/compare/caveats.h"
 #include "core/compare/replayed.h"
+#include "core/compare/step_begins.h"
 #include "core/run/key.h"
 #include "core/store/writer.h"
 #include "tasks/any_run.h"
@@ -86,7 +87,7 @@ void fill_path(run::RunView run, ComparedSide& side) {
 }
 
 ComparedSide side_of(run::RunView run, const std::string& location, std::uint32_t rank,
-                     run::StepRow row) {
+                     run::StepRow row, Ns begin) {
   const run::StepInfo& step = run.steps[row.row()];
   ComparedSide side;
   side.location = location;
@@ -98,8 +99,8 @@ ComparedSide side_of(run::RunView run, const std::string& location, std::uint32_
   side.busy = compare::busy_times(run, row);
   side.knows_waits = compare::knows_waits(run, side.busy);
   if (side.busy.ops > 0) {
-    side.step_time = step.end - step.begin;
-    side.path = compare::critical_path(run, row);
+    side.step_time = step.end - begin;
+    side.path = compare::critical_path(run, row, begin);
     fill_path(run, side);
   }
   side.peak_allocated = step.peak_allocated;
@@ -265,8 +266,9 @@ Result<Comparison> compare_runs(const CompareRequest& request) {
   if (!first) return tl::unexpected(first.error());
   const auto second = chosen_step(b->run, request.second, chosen->classes[1], *step);
   if (!second) return tl::unexpected(second.error());
-  comparison.first = side_of(a->run, request.first, chosen->ranks[0], *first);
-  comparison.second = side_of(b->run, request.second, chosen->ranks[1], *second);
+  const auto [first_begin, second_begin] = compare::step_begins(a->run, *first, b->run, *second);
+  comparison.first = side_of(a->run, request.first, chosen->ranks[0], *first, first_begin);
+  comparison.second = side_of(b->run, request.second, chosen->ranks[1], *second, second_begin);
   for (const ComparedSide* side : {&comparison.first, &comparison.second})
     if (side->is_cut)
       comparison.warnings.push_back(
@@ -274,9 +276,9 @@ Result<Comparison> compare_runs(const CompareRequest& request) {
                       side->location));
   const auto machine = hardware_of_device(a->run.about.hardware);
   const auto other_machine = hardware_of_device(b->run.about.hardware);
-  for (std::string& caveat :
-       compare::caveats({a->run, comparison.first.busy, request.first, machine},
-                        {b->run, comparison.second.busy, request.second, other_machine}))
+  for (std::string& caveat : compare::caveats(
+           {a->run, *first, first_begin, comparison.first.busy, request.first, machine},
+           {b->run, *second, second_begin, comparison.second.busy, request.second, other_machine}))
     comparison.warnings.push_back(std::move(caveat));
   if (comparison.first.memory.is_inferred || comparison.second.memory.is_inferred)
     for (ComparedSide* side : {&comparison.first, &comparison.second})

@@ -5,6 +5,7 @@
 #include "core/alloc/config.h"
 #include "core/compare/matching.h"
 #include "core/compare/replayed.h"
+#include "core/compare/step_begins.h"
 #include "core/plan/workload_toml.h"
 #include "core/store/location.h"
 #include "core/store/reader.h"
@@ -40,17 +41,26 @@ std::string allocator_conf_of(const run::RunInfo& about) {
   return alloc::parse_alloc_conf(about.options) ? about.options : "";
 }
 
-// The begin of what compare compares with the other run; 0 of a run without steps.
-Ns compared_begin(run::RunView run, const run::Run* other) {
-  if (run.classes.empty() || run.steps.empty()) return 0;
-  if (other != nullptr && compare::meets_all_steps(*other, run)) {
-    Ns begin = run.steps.front().begin;
-    for (const run::StepInfo& step : run.steps) begin = std::min(begin, step.begin);
-    return begin;
-  }
-  const run::StepRow step = compare::step_to_compare(
-      run, run::ClassRow(0), other == nullptr ? std::nullopt : compare::replayed_step(*other));
-  return step ? run.steps[step.row()].begin : 0;
+Ns first_begin(run::RunView run) {
+  Ns begin = run.steps.front().begin;
+  for (const run::StepInfo& step : run.steps) begin = std::min(begin, step.begin);
+  return begin;
+}
+
+// Where what compare compares of both begins; 0 of a run without steps.
+std::pair<Ns, Ns> compared_begins(run::RunView first, run::RunView second) {
+  const auto chosen = [](run::RunView run, run::RunView other) {
+    return run.classes.empty()
+               ? run::StepRow()
+               : compare::step_to_compare(run, run::ClassRow(0), compare::replayed_step(other));
+  };
+  const run::StepRow own = chosen(first, second), other = chosen(second, first);
+  std::pair<Ns, Ns> begins{own ? first.steps[own.row()].begin : 0,
+                           other ? second.steps[other.row()].begin : 0};
+  if (own && other) begins = compare::step_begins(first, own, second, other);
+  if (own && compare::meets_all_steps(second, first)) begins.first = first_begin(first);
+  if (other && compare::meets_all_steps(first, second)) begins.second = first_begin(second);
+  return begins;
 }
 
 }  // namespace
@@ -73,10 +83,10 @@ Status export_runs(const std::vector<std::string>& locations, const std::string&
     if (!run) return tl::unexpected(run.error());
     runs.push_back(std::move(*run));
   }
+  const auto [first, second] = compared_begins(runs.front(), runs.back());
   std::vector<traces::PlacedRun> placed;
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    placed.push_back({&runs[i], compared_begin(runs[i], runs.size() == 2 ? &runs[1 - i] : nullptr),
-                      allocator_conf_of(runs[i].about)});
+  for (const run::Run& run : runs)
+    placed.push_back({&run, placed.empty() ? first : second, allocator_conf_of(run.about)});
   const Status written =
       found->write(placed, [&](std::string_view text) { return file->write(text); });
   if (!written) return written;

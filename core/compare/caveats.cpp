@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/text.h"
 #include "core/run/replay.h"
 
 namespace foregather::compare {
@@ -20,6 +21,18 @@ void add_waits(const Side& side, const Side& other, std::vector<std::string>& ca
       "{}: does not tell what its collectives waited for other ranks: its times of communication "
       "are with that, those of {} without",
       side.location, other.location));
+}
+
+// The step of the one begins where the device ended the step before, and that of the other does not
+// say when that was.
+void add_time_before(const Side& side, const Side& other, std::vector<std::string>& caveats) {
+  const run::StepInfo& step = side.run.steps[side.row.row()];
+  const Ns before = side.begin - step.begin;
+  if (run::has_recorded_ops(side.run.about) || 100 * before <= step.end - step.begin) return;
+  caveats.push_back(fmt::format(
+      "{}: {} of its step are before its first op and not compared: {} does not tell when the step "
+      "before ended",
+      side.location, format_time(before), other.location));
 }
 
 }  // namespace
@@ -47,6 +60,8 @@ std::vector<std::string> caveats(const Side& first, const Side& second) {
                                   one.world_size, second.location, other.world_size));
   add_waits(first, second, caveats);
   add_waits(second, first, caveats);
+  add_time_before(first, second, caveats);
+  add_time_before(second, first, caveats);
   return caveats;
 }
 

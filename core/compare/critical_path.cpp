@@ -55,11 +55,15 @@ std::vector<PathStep> CriticalPath::longest(std::size_t most) const {
 }
 
 CriticalPath critical_path(run::RunView run, run::StepRow step) {
+  return critical_path(run, step, run.steps[step.row()].begin);
+}
+
+CriticalPath critical_path(run::RunView run, run::StepRow step, Ns begin) {
   CriticalPath path;
   const run::StepInfo& info = run.steps[step.row()];
   OpRow at = last_to_end(run, step);
   if (!at) {
-    path.host = info.end - info.begin;
+    path.host = info.end - begin;
     return path;
   }
   // `cursor` is the time that is explained from here to the step's end.
@@ -82,14 +86,13 @@ CriticalPath critical_path(run::RunView run, run::StepRow step) {
     const std::size_t row = at.row();
     const BoundReason reason = run.ops.reason[row];
     const bool met = reason == BoundReason::rendezvous;
-    const Ns from = std::max(met ? run.ops.transfer[row] : run.ops.start[row], info.begin);
+    const Ns from = std::max(met ? run.ops.transfer[row] : run.ops.start[row], begin);
     PathStep entry{at, std::max<Ns>(cursor - from, 0), 0, 0, reason};
     cursor = std::min(cursor, from);
     const OpRow next = run.ops.bound_by[row];
     const bool goes_on =
-        next && next != at && cursor > info.begin && run.ops.start[next.row()] <= cursor;
-    const Ns reached =
-        goes_on ? std::clamp(run.ops.end[next.row()], info.begin, cursor) : info.begin;
+        next && next != at && cursor > begin && run.ops.start[next.row()] <= cursor;
+    const Ns reached = goes_on ? std::clamp(run.ops.end[next.row()], begin, cursor) : begin;
     // The last rank's part of a collective begins where this one's wait ends.
     entry.gap = goes_on && met ? 0 : cursor - reached;
     if (!is_host(reason))

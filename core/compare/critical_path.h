@@ -29,8 +29,10 @@ struct CriticalPath {
 };
 
 /// Walks `bound_by` back from the op that ends the step last; among several the one added last.
-/// Times and gaps add up to the step's time, and so do the sums. Linear in the length of the path,
-/// and n log n in the ops of the steps that it passes.
+/// Times and gaps add up to the step's time from `begin` on, and so do the sums. Linear in the
+/// length of the path, and n log n in the ops of the steps that it passes.
+CriticalPath critical_path(run::RunView run, run::StepRow step, Ns begin);
+/// From the begin that its run says.
 CriticalPath critical_path(run::RunView run, run::StepRow step);
 
 }  // namespace foregather::compare

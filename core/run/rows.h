@@ -77,9 +77,11 @@ struct StepInfo {
   ClassRow rank_class;
   StepKind kind = StepKind::steady;
   std::uint32_t number = 0;  ///< the step of op keys
-  Ns begin = 0;              ///< the device end of the step before
-  Ns end = 0;                ///< the device end of this one
-  Ns host_end = 0;           ///< the host has issued everything
+  /// The device end of the step before; of one that was recorded, or replays such a one: the
+  /// first op's start (see compare::step_begins()).
+  Ns begin = 0;
+  Ns end = 0;       ///< the device end of this one
+  Ns host_end = 0;  ///< the host has issued everything
   Bytes peak_requested = 0, peak_allocated = 0, peak_active = 0, peak_reserved = 0;
   OpRow peak_at;                 ///< launched next after `allocated` was largest; may be absent
   bool causes_inferred = false;  ///< its causes are concluded from times, not known

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include "core/compare/replayed.h"
+#include "core/compare/step_begins.h"
 
 namespace foregather::gui {
 namespace {
@@ -67,8 +69,8 @@ RankStep rank_step(run::RunView run, run::ClassRow rank_class, std::optional<std
   }
   side.computing = compare::united(std::move(computing));
   if (!side.step) return side;
+  side.begin = run.steps[side.step.row()].begin;
   side.busy = compare::busy_times(run, side.step);
-  side.path = compare::critical_path(run, side.step);
   side.memory = compare::memory_at_peak(run, side.step);
   return side;
 }
@@ -138,8 +140,14 @@ void Session::add_pair(std::array<std::optional<run::ClassRow>, 2> classes) {
       const bool has = std::find(ranks.begin(), ranks.end(), pair.sides[1]->rank) != ranks.end();
       return has ? pair.sides[1]->rank : ranks.front();
     }();
-  if (pair.sides[0] && pair.sides[1] && pair.sides[0]->step && pair.sides[1]->step)
+  if (pair.sides[0] && pair.sides[1] && pair.sides[0]->step && pair.sides[1]->step) {
     pair.matching = compare::match(run(0), pair.sides[0]->step, run(1), pair.sides[1]->step);
+    std::tie(pair.sides[0]->begin, pair.sides[1]->begin) =
+        compare::step_begins(run(0), pair.sides[0]->step, run(1), pair.sides[1]->step);
+  }
+  for (std::size_t side = 0; side < 2; ++side)
+    if (std::optional<RankStep>& rank = pair.sides[side]; rank && rank->step)
+      rank->path = compare::critical_path(run(side), rank->step, rank->begin);
   pairs_.push_back(std::move(pair));
 }
 
@@ -214,8 +222,8 @@ void Session::set_axis() {
     TimeRange compared = kNothing, all = kNothing;
     for (const RankPair& pair : pairs_)
       if (pair.sides[side] && pair.sides[side]->step) {
-        const run::StepInfo& step = of.steps[pair.sides[side]->step.row()];
-        extend(compared, step.begin, step.end);
+        const RankStep& rank = *pair.sides[side];
+        extend(compared, rank.begin, of.steps[rank.step.row()].end);
       }
     for (std::size_t i = 0; i < of.ops.size(); ++i)
       extend(all,

@@ -31,6 +31,7 @@ struct RankStep {
   run::ClassRow rank_class;
   std::uint32_t rank = 0;
   run::StepRow step;        ///< absent: the class finished none
+  Ns begin = 0;             ///< of the step, as compare::step_begins() has it with another side
   compare::BusyTimes busy;  ///< of the step, as the next two
   compare::CriticalPath path;
   compare::MemoryAtPeak memory;

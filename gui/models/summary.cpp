@@ -33,7 +33,7 @@ Sides representative(const Session& session, std::size_t side) {
     const run::StepInfo& step = step_of(session.run(side), rank);
     const run::StepInfo& slowest = step_of(session.run(side), *found.time);
     const run::StepInfo& largest = step_of(session.run(side), *found.memory);
-    if (step.end - step.begin > slowest.end - slowest.begin) found.time = &rank;
+    if (step.end - rank.begin > slowest.end - found.time->begin) found.time = &rank;
     if (step.peak_reserved > largest.peak_reserved) found.memory = &rank;
   }
   return found;
@@ -103,7 +103,8 @@ std::string out_of_memory(const Session& session) {
 
 compare::Side side_of(const Session& session, std::size_t side, const RankPair& pair) {
   const OpenRun& open = session.open_run(side);
-  return {*open.run, pair.sides[side]->busy, open.location, open.machine};
+  const RankStep& rank = *pair.sides[side];
+  return {*open.run, rank.step, rank.begin, rank.busy, open.location, open.machine};
 }
 
 }  // namespace
@@ -130,7 +131,7 @@ std::array<Figure, 5> five_figures(const Session& session) {
     const run::StepInfo& step = step_of(session.run(side), *ranks.time);
     const bool is_cut = compare::is_cut_short(session.run(side), ranks.time->step);
     if (ranks.time->busy.ops > 0 && !is_cut) {
-      figures[0].value[side] = step.end - step.begin;
+      figures[0].value[side] = step.end - ranks.time->begin;
       figures[1].value[side] = ranks.time->busy.compute;
       if (knows_collectives(session, side)) {
         figures[2].value[side] = ranks.time->busy.comm;

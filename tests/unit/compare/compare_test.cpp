@@ -7,10 +7,31 @@
 #include "core/compare/intervals.h"
 #include "core/compare/memory_causes.h"
 #include "core/compare/recorded_timeline.h"
+#include "core/compare/step_begins.h"
+#include "core/run/replay.h"
 #include "tests/support/example_run.h"
 
 using namespace foregather;
 using namespace foregather::compare;
+
+namespace {
+
+// A recorded step whose work begins at 100, and one before it that ended at `before`.
+run::Run recorded_run(std::optional<Ns> before) {
+  run::Run run = test::example_run();
+  run.about.kind = run::RunKind::measured;
+  run.about.strategy.clear();
+  run.steps[0].begin = 100;
+  if (!before) return run;
+  run::StepInfo earlier = run.steps[0];
+  earlier.number = 0;
+  earlier.begin = 1;
+  earlier.end = *before;
+  run.add(earlier);
+  return run;
+}
+
+}  // namespace
 
 TEST_CASE("unions join what touches and forget what is empty") {
   CHECK(united({{5, 7}, {1, 3}, {3, 4}, {9, 9}}) == IntervalSet{{1, 4}, {5, 7}});
@@ -90,6 +111,35 @@ TEST_CASE("the critical path goes over to the rank that came last") {
   REQUIRE(longest.size() == 2);
   CHECK(longest[0].op == run::OpRow(3));  // 15 behind a gap of 10
   CHECK(longest[1].op == run::OpRow(2));
+}
+
+TEST_CASE("steps are compared from the end of the step before where both know it") {
+  using Begins = std::pair<Ns, Ns>;
+  const run::Run predicted = test::example_run();
+  const run::StepRow step(0);
+  const auto beside = [&](const run::Run& other) {
+    return step_begins(predicted, step, other, step);
+  };
+  CHECK(beside(predicted) == Begins{90, 90});
+  CHECK(beside(recorded_run(70)) == Begins{90, 70});
+  CHECK(beside(recorded_run(120)) == Begins{90, 120});  // its work began before that
+  CHECK(beside(recorded_run({})) == Begins{100, 100});
+  run::Run apart = recorded_run(70);
+  apart.steps[0].number = 2;
+  CHECK(beside(apart) == Begins{100, 100});  // a step between them was not recorded
+  CHECK(beside(recorded_run(151)) == Begins{100, 100});
+  run::Run replay = test::example_run();
+  replay.about.strategy = run::kReplay;
+  replay.steps[0].begin = 95;  // as a what-if delays its rank
+  CHECK(step_begins(replay, step, recorded_run(70), step) == Begins{95, 100});
+  CHECK(step_begins(recorded_run(70), step, recorded_run(60), step) == Begins{70, 60});
+}
+
+TEST_CASE("a critical path from another begin than its step's") {
+  const run::Run run = test::example_run();
+  const CriticalPath path = critical_path(run, run::StepRow(0), 70);
+  CHECK(path.steps[0].gap == 30);
+  CHECK(path.compute + path.comm + path.host + path.other == 80);
 }
 
 TEST_CASE("a path of one op that the host launched late") {
