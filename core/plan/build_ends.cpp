@@ -16,8 +16,32 @@ void fill(TapeBuilder& b, ValueIndex value) {
   b.op(std::move(spec));
 }
 
+// embedding_dense_backward of torch/_decomp/decompositions.py: rows are added in fp32, in place.
+void compiled_embedding_backward(TapeBuilder& b, ValueIndex ids, ValueIndex weight, ValueIndex dy) {
+  const bool is_wide = b.dtype(weight) == DType::f32;
+  const ValueIndex sum = is_wide ? b.gradient_of(weight)
+                                 : b.scratch("sum of the rows", b.elements(weight), DType::f32);
+  fill(b, sum);
+  OpSpec spread;
+  spread.kind = OpKind::embedding;
+  spread.reads = {dy, ids};
+  spread.updates = {sum};
+  spread.flops = b.elements(dy);
+  const Bytes added = times(b.elements(dy), size_of(DType::f32));
+  spread.bytes_read = b.size(dy) + added;
+  spread.bytes_written = added;
+  b.op(std::move(spread));
+  if (is_wide) return;
+  OpSpec cast;
+  cast.kind = OpKind::cast;
+  cast.reads = {sum};
+  cast.writes = {b.gradient_of(weight)};
+  b.op(std::move(cast));
+}
+
 // embedding_dense_backward_cuda. Left out: cub's own scratch of the sort, some 16 bytes an id.
 void embedding_backward(TapeBuilder& b, ValueIndex ids, ValueIndex weight, ValueIndex dy) {
+  if (b.train().compile == Compile::full) return compiled_embedding_backward(b, ids, weight, dy);
   const std::int64_t n = b.elements(ids);
   OpSpec spread;
   spread.kind = OpKind::embedding;

@@ -206,7 +206,8 @@ class ModelBuilder {
 
   void compile() {
     const bool is_whole = train_.compile == Compile::full || train_.compile == Compile::thunder;
-    if (train_.compile_loss && !is_whole)
+    const bool ends_before_loss = train_.compile == Compile::full && !train_.loss_in_call;
+    if (train_.compile_loss && (!is_whole || ends_before_loss))
       for (Tape& tape : model_.tapes) compile_scope(tape, kLossScope);
     if (train_.compile == Compile::none) return;
     const Partition partition =
@@ -215,7 +216,10 @@ class ModelBuilder {
     for (const Module& module : model_.modules)
       if (module.is_block) is_block[module.tape] = true;
     for (std::size_t i = 0; i < model_.tapes.size(); ++i)
-      if (is_whole || is_block[i]) compile_tape(model_.tapes[i], partition);
+      if (ends_before_loss)
+        compile_rest(model_.tapes[i], kLossScope);
+      else if (is_whole || is_block[i])
+        compile_tape(model_.tapes[i], partition);
   }
 
   std::uint32_t add_tape(Tape tape) {

@@ -12,7 +12,7 @@ namespace {
 
 class Sharing {
  public:
-  Sharing(Tape& tape, std::optional<std::uint32_t> scope) : tape_(tape), scope_(scope) {
+  Sharing(Tape& tape, const TapePart& part) : tape_(tape), part_(part) {
     updated_.resize(tape.values.size(), false);
     first_.resize(tape.values.size());
     for (ValueIndex value = 0; value < first_.size(); ++value) first_[value] = value;
@@ -38,7 +38,7 @@ class Sharing {
   bool is_shareable(const TapeOp& op) const {
     const OpKind kind = op.cost.kind;
     if (kind != OpKind::cast && kind != OpKind::copy && kind != OpKind::reduction) return false;
-    if (scope_ && op.scope != *scope_) return false;
+    if (!part_.has(op)) return false;
     if (!op.updates.empty() || op.writes.size() != 1 || op.reads.empty()) return false;
     const ValueIndex made = root(op.writes[0]);
     return tape_.values[made].kind == ValueKind::temporary && !updated_[made] &&
@@ -73,15 +73,13 @@ class Sharing {
   }
 
   Tape& tape_;
-  std::optional<std::uint32_t> scope_;
+  TapePart part_;
   std::vector<bool> updated_;      // by root
   std::vector<ValueIndex> first_;  // by root: what stands for it, or itself
 };
 
 }  // namespace
 
-void share_common_values(Tape& tape, std::optional<std::uint32_t> scope) {
-  Sharing(tape, scope).run();
-}
+void share_common_values(Tape& tape, const TapePart& part) { Sharing(tape, part).run(); }
 
 }  // namespace foregather::plan

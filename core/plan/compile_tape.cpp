@@ -33,15 +33,14 @@ void add_once(std::vector<ValueIndex>& list, ValueIndex value) {
 
 class Compiler {
  public:
-  /// Without a scope: all of the tape.
-  Compiler(Tape& tape, Partition partition, std::optional<std::uint32_t> scope = {})
-      : tape_(tape), partition_(partition), scope_(scope) {}
+  Compiler(Tape& tape, Partition partition, const TapePart& part = {})
+      : tape_(tape), partition_(partition), part_(part) {}
 
   void run() {
     for (auto* ops : {&tape_.forward, &tape_.backward})
       for (TapeOp& op : *ops)
         if (is_inside(op)) op.reads.resize(op.own_reads);
-    share_common_values(tape_, scope_);
+    share_common_values(tape_, part_);
     find_producers();
     if (is_thunder()) remake_log_probabilities();
     choose();
@@ -62,7 +61,7 @@ class Compiler {
  private:
   static constexpr std::uint32_t kNone = 0xffffffffU;
 
-  bool is_inside(const TapeOp& op) const { return !scope_ || op.scope == *scope_; }
+  bool is_inside(const TapeOp& op) const { return part_.has(op); }
   bool is_thunder() const { return partition_ == Partition::thunder; }
   bool is_fusible(const TapeOp& op) const {
     const OpKind kind = op.cost.kind;
@@ -413,7 +412,7 @@ class Compiler {
 
   Tape& tape_;
   Partition partition_;
-  std::optional<std::uint32_t> scope_;
+  TapePart part_;
   std::vector<std::uint32_t> producer_;           // by root: forward op
   std::vector<bool> needed_;                      // by root: saved, unless again_
   std::vector<bool> materialized_;                // by root: read by a matmul or so of backward
@@ -432,7 +431,16 @@ void compile_tape(Tape& tape, Partition partition) {
 void compile_scope(Tape& tape, std::string_view scope) {
   const auto found = std::find(tape.scopes.begin(), tape.scopes.end(), scope);
   if (found == tape.scopes.end()) return;
-  Compiler(tape, Partition::min_cut, static_cast<std::uint32_t>(found - tape.scopes.begin())).run();
+  const TapePart part{static_cast<std::uint32_t>(found - tape.scopes.begin())};
+  Compiler(tape, Partition::min_cut, part).run();
+}
+
+void compile_rest(Tape& tape, std::string_view scope) {
+  const auto found = std::find(tape.scopes.begin(), tape.scopes.end(), scope);
+  if (found == tape.scopes.end()) return compile_tape(tape);
+  const TapePart part{static_cast<std::uint32_t>(found - tape.scopes.begin()), true};
+  Compiler(tape, Partition::min_cut, part).run();
+  tape.is_compiled = true;
 }
 
 }  // namespace foregather::plan

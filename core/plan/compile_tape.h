@@ -47,4 +47,7 @@ void compile_tape(Tape& tape, Partition partition = Partition::min_cut);
 /// as it is. (A compiled loss: scope "loss".)
 void compile_scope(Tape& tape, std::string_view scope);
 
+/// The same of all ops but those of one scope. (A compiled model whose loss the script computes.)
+void compile_rest(Tape& tape, std::string_view scope);
+
 }  // namespace foregather::plan

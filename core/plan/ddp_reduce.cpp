@@ -52,15 +52,21 @@ void DdpSchedule::add(const Buffer& from, const AccessedTensor& to, const Owner&
                    owner, scratch_);
 }
 
+// AccumulateGrad of a parameter that has a gradient.
+void DdpSchedule::add_to_gradient(std::uint32_t row, const Buffer& gradient) {
+  add(gradient, is_view_[row] ? in_bucket(row, Access::accumulate) : updates(gradients_[row]),
+      row_owners_[row]);
+  lowering_.free(gradient);
+}
+
 // AccumulateGrad, then the reducer's hook.
 void DdpSchedule::accumulate(std::uint32_t row, const Buffer& gradient) {
   const bool was_view = is_view_[row];
   const bool had_gradient = has_gradient_[row];
-  if (was_view || had_gradient) {
-    add(gradient, was_view ? in_bucket(row, Access::accumulate) : updates(gradients_[row]),
-        row_owners_[row]);
-    lowering_.free(gradient);
-  }
+  if (had_gradient && is_one_node_)
+    waiting_.emplace_back(row, gradient);
+  else if (was_view || had_gradient)
+    add_to_gradient(row, gradient);
   has_gradient_[row] = !was_view && (had_gradient || gradient.storage == gradients_[row].storage);
   if (!fills_buckets()) return;
   const Buffer source = had_gradient ? gradients_[row] : gradient;
@@ -134,6 +140,8 @@ void DdpSchedule::reduce(std::uint32_t bucket) {
 }
 
 void DdpSchedule::end_backward() {
+  for (const auto& [row, gradient] : waiting_) add_to_gradient(row, gradient);
+  waiting_.clear();
   if (!fills_buckets()) return;
   const auto buckets = static_cast<std::uint32_t>(plan().members.size());
   for (std::uint32_t b = 0; b < buckets; ++b) {

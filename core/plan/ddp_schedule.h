@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/plan/autocast_copies.h"
@@ -42,6 +43,9 @@ namespace foregather::plan {
 /// parameters, which DDP sends once when it is made, no communication hook.
 ///
 /// Strategy::single is the same without DDP: no buckets, gradients are what autograd makes.
+/// Compiled as a whole its backward is one node of autograd (torch/_functorch/_aot_autograd, and
+/// Thunder's function): all gradients are there before the first is added to what other
+/// micro-batches made.
 class DdpSchedule final : public StrategySchedule {
  public:
   explicit DdpSchedule(Lowering& lowering);
@@ -91,6 +95,7 @@ class DdpSchedule final : public StrategySchedule {
   /// Does this micro-batch's backward fill buckets?
   bool fills_buckets() const { return reduces_ && !lowering_.is_unsynchronised(); }
   void accumulate(std::uint32_t row, const Buffer& gradient);
+  void add_to_gradient(std::uint32_t row, const Buffer& gradient);
   void add(const Buffer& from, const AccessedTensor& to, const Owner& owner);
   void reduce_ready_buckets();
   void reduce_used_map();
@@ -111,6 +116,7 @@ class DdpSchedule final : public StrategySchedule {
   bool reduces_ = true;        ///< false: Strategy::single
   bool views_ = false;         ///< gradient_as_bucket_view
   bool finds_unused_ = false;  ///< find_unused_parameters
+  bool is_one_node_ = false;   ///< all of the model's backward is, to autograd
   ProcessGroup world_;
   StreamId communication_;
   ModuleWriter* modules_ = nullptr;
@@ -134,6 +140,8 @@ class DdpSchedule final : public StrategySchedule {
   std::vector<bool> has_gradient_;  ///< by row: .grad is in gradients_
   std::vector<bool> is_view_;       ///< by row: .grad is in its bucket
   std::uint32_t next_bucket_ = 0;   ///< to be reduced in this backward
+  /// Of a backward of one node: by row, to be added when it ends.
+  std::vector<std::pair<std::uint32_t, Buffer>> waiting_;
   std::vector<AccessedTensor> scratch_;
 };
 

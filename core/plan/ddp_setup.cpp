@@ -8,6 +8,8 @@ DdpSchedule::DdpSchedule(Lowering& lowering) : lowering_(lowering), tied_(loweri
   reduces_ = workload.parallel.strategy != Strategy::single;
   views_ = reduces_ && workload.parallel.gradient_as_bucket_view;
   finds_unused_ = reduces_ && workload.parallel.find_unused_parameters;
+  const Compile compile = workload.train.compile;
+  is_one_node_ = !reduces_ && (compile == Compile::full || compile == Compile::thunder);
   if (reduces_) {
     world_ = make_group(lowering.builder, "world", workload.parallel.world_size, 1, workload);
     communication_ = lowering.builder.stream("nccl");

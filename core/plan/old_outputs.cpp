@@ -6,11 +6,14 @@
 
 namespace foregather::plan {
 
-OldOutputs::OldOutputs(Lowering& lowering, const ModuleWriter& modules) : lowering_(lowering) {
+OldOutputs::OldOutputs(Lowering& lowering, const ModuleWriter& modules)
+    : lowering_(lowering),
+      until_next_call_(lowering.workload.train.held_outputs == HeldOutputs::cache) {
   const Workload& workload = lowering.workload;
-  if (workload.train.held_outputs != HeldOutputs::cache ||
+  if (workload.train.held_outputs == HeldOutputs::none ||
       workload.parallel.strategy == Strategy::deepcompile)
     return;
+  const char* suffix = until_next_call_ ? " of the call before" : ", held";
   for (std::uint32_t m = 0; m < lowering.modules(); ++m) {
     const Tape& tape = lowering.tape_of(m);
     std::vector<ValueIndex> roots;
@@ -21,14 +24,14 @@ OldOutputs::OldOutputs(Lowering& lowering, const ModuleWriter& modules) : loweri
     const Owner owner{modules.scope(m), lowering.owners[lowering.layout.unit_of_module[m]].unit};
     for (const ValueIndex root : roots) {
       const Value& value = tape.values[root];
-      held_.push_back(
-          {m, lowering.buffer(value.bytes / size_of(value.dtype), value.dtype,
-                              value.name + " of the call before", Cause::activation, owner)});
+      held_.push_back({m, lowering.buffer(value.bytes / size_of(value.dtype), value.dtype,
+                                          value.name + suffix, Cause::activation, owner)});
     }
   }
 }
 
 void OldOutputs::call_returned() {
+  if (!until_next_call_) return;
   if (!has_been_called_) places_ = lowering_.builder.position();
   for (const Held& held : held_) {
     if (has_been_called_)
@@ -46,7 +49,13 @@ void OldOutputs::backward_ended(std::uint32_t module) {
     lowering_.builder.alloc(held->buffer.storage, lowering_.compute);
 }
 
+void OldOutputs::backward_over() {
+  if (until_next_call_) return;
+  for (const Held& held : held_) lowering_.builder.free(held.buffer.storage);
+}
+
 void OldOutputs::step_copied(std::uint32_t shift) {
+  if (!until_next_call_) return;
   HostThread& main = lowering_.builder.graph().programs.back().threads[lowering_.main_thread];
   std::vector<Action>& body = main.sections[static_cast<std::size_t>(Section::body)];
   for (std::size_t i = 0; i < held_.size(); ++i)

@@ -102,6 +102,7 @@ void StepWriter::backward(Section section) {
   lowering_.select(lowering_.main_thread, section);
   builder_.host_wait_action(lowering_.autograd_thread, last);
   lowering_.free(modules_.loss());
+  old_outputs_.backward_over();
 }
 
 // FSDP2's parameters and gradients are DTensors.

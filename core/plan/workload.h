@@ -172,7 +172,8 @@ struct Train {
   std::int64_t logits_chunks = 1;  ///< parts of the logits that the loss widens one by one
   bool compile_loss = false;       ///< torch.compile of the loss function by itself
   /// The model's own call computes the loss (transformers given labels); else the script does, of
-  /// what the call returned (torchtitan). FSDP's root unit ends with the call.
+  /// what the call returned (torchtitan). FSDP's root unit ends with the call, and so does the
+  /// graph of Compile::full.
   bool loss_in_call = true;
   bool reads_loss = false;  ///< the loop reads each step's loss: its host waits
   Compile compile = Compile::none;

@@ -163,8 +163,9 @@ constexpr std::array kKeys{
                 set_bool<kTrain, &Train::compile_loss>, kOne, kUncompiled, kWholeLoss, kTokens},
     WorkloadKey{"train.loss_in_call", kFlag, "true",
                 "The model's own call computes the loss (transformers given labels); false: the "
-                "script does, after it (torchtitan), and FSDP's root ends before",
-                set_bool<kTrain, &Train::loss_in_call>, kOne, kFsdp, kWholeLoss},
+                "script does, after it (torchtitan): FSDP's root ends before, and torch.compile of "
+                "the whole model",
+                set_bool<kTrain, &Train::loss_in_call>, kOne, kEveryStrategy, kLossOutside},
     WorkloadKey{"train.reads_loss", kFlag, "false",
                 "The loop reads the loss of every step, loss.item(): the host waits for the step",
                 set_bool<kTrain, &Train::reads_loss>},

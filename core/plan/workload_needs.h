@@ -87,6 +87,11 @@ inline constexpr KeyNeeds kSelectiveFloat8{
     }};
 inline constexpr KeyNeeds kWholeLoss{"train.loss_chunks = 1",
                                      [](const Workload& w) { return w.train.loss_chunks == 1; }};
+inline constexpr KeyNeeds kLossOutside{
+    "fsdp1, fsdp2 or train.compile = full, and train.loss_chunks = 1", [](const Workload& w) {
+      const bool is_known = (set_of(w.parallel.strategy) & kFsdp) != 0;
+      return kWholeLoss.holds(w) && (is_known || w.train.compile == Compile::full);
+    }};
 inline constexpr KeyNeeds kWholeLogits{
     "train.loss_chunks = 1, unless it is narrow", [](const Workload& w) {
       return w.train.loss_chunks == 1 || w.train.logits == Logits::compute ||

@@ -277,6 +277,13 @@ RowScript script_of_source(const MeasuredRow& row) {
     script.optimizer_impl = OptimizerImpl::for_loop;
     return script;
   }
+  if (comes_from("KempnerForge")) {
+    RowScript script;
+    script.held_outputs = HeldOutputs::logits;
+    script.logits = Logits::narrow;
+    script.calls_loss = true;
+    return script;
+  }
   constexpr std::string_view kTorchtitanPaper = "arxiv.org/abs/2410.06511";
   if (comes_from("pytorch/torchtitan") || comes_from("pytorch/ao") || comes_from(kTorchtitanPaper))
     return torchtitan_script(row);

@@ -88,6 +88,8 @@ struct RowScript {
 /// - llm-foundry's MPT: its loss is flash-attn's fused kernel, which reads the logits as they are
 ///   (models/mpt/modeling_mpt.py, loss_fn = fused_crossentropy), and Composer's trainer keeps the
 ///   output (State.outputs). Composer's DecoupledAdamW (optim/decoupled_weight_decay.py) is a loop.
+/// - KempnerForge (scripts/train.py): holds `logits`, and computes a plain cross entropy of them as
+///   they are. Where there is one GPU it compiles the model as a whole, without FSDP.
 /// - YaFSDP (ya_fsdp.py): its column says bf16, but it widens gradients before it reduces them
 ///   unless bit16_reduce_scatter is set, which is off since its first release and in its patch of
 ///   accelerate. Assumed of the FSDP runs that it compares itself with, too.

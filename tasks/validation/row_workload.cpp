@@ -288,7 +288,7 @@ class Translator {
     if (script_.keeps_absolutes && row_.compute.starts_with("fp8") &&
         row_.checkpointing == "selective_op" && row_.compile == "none")
       set("train.keep_absolute_values", std::string("true"));
-    if (script_.calls_loss && row_.strategy.starts_with("fsdp"))
+    if (script_.calls_loss && (row_.strategy.starts_with("fsdp") || row_.compile == "full"))
       set("train.loss_in_call", std::string("false"));
     if (script_.wraps_leaves) set("parallel.wrap", std::string("leaf"));
     if (script_.wraps_ends && row_.strategy.starts_with("fsdp2"))

@@ -22,15 +22,14 @@ Bytes activations_at_peak(const LiveStep& step) {
   return step.peak_of_passes.of(Cause::activation) + step.peak_of_passes.of(Cause::temporary);
 }
 
-bool is_of_call_before(const Graph& graph, std::uint32_t storage) {
-  return graph.text(graph.storages[storage].name).ends_with(" of the call before");
-}
-
-std::size_t count(const Graph& graph, Section section, ActionKind kind) {
+/// Of storages whose name ends so.
+std::size_t count(const Graph& graph, Section section, ActionKind kind,
+                  std::string_view suffix = " of the call before") {
   std::size_t number = 0;
   for (const HostThread& thread : graph.programs.front().threads)
     for (const Action& action : thread.actions(section))
-      if (action.kind == kind && is_of_call_before(graph, action.a)) ++number;
+      if (action.kind == kind && graph.text(graph.storages[action.a].name).ends_with(suffix))
+        ++number;
   return number;
 }
 
@@ -60,6 +59,29 @@ TEST_CASE("the old outputs are alive beside the next call, as those of transform
     const auto ours = static_cast<double>(activations_at_peak(steps.steady));
     CHECK(ours < static_cast<double>(second));
     CHECK(ours > 0.97 * static_cast<double>(second));
+  }
+}
+
+TEST_CASE("logits that a script holds outlive the backward of what made them") {
+  for (const std::string strategy : {"single", "ddp", "fsdp2", "zero3"}) {
+    CAPTURE(strategy);
+    const std::string ranks = strategy == "single" ? "1" : "8";
+    const auto graph_with = [&](const char* held) {
+      return sample("llama3_8b_fsdp2",
+                    {"model.layers=3", "train.seq_len=128", "train.precision=bf16",
+                     "train.logits=narrow", std::string("train.held_outputs=") + held,
+                     "parallel.strategy=" + strategy, "parallel.world_size=" + ranks,
+                     "cluster.gpus_per_node=" + ranks, "train.grad_accum=2"})
+          .graph;
+    };
+    const Graph graph = graph_with("logits");
+    for (const Section section : {Section::first, Section::body})
+      for (const ActionKind kind : {ActionKind::alloc, ActionKind::free})
+        CHECK(count(graph, section, kind, ", held") == 2);
+    // Gradients of one GPU grow until the backward ends, where the logits are still there.
+    if (strategy != "single") continue;
+    const auto peak = [](const Graph& of) { return live_steps(of).steady.peak_of_passes.total; };
+    CHECK(peak(graph) - peak(graph_with("none")) == Bytes{2} * 128 * 128'256);
   }
 }
 

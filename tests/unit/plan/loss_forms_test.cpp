@@ -79,6 +79,27 @@ TEST_CASE("compiling the loss leaves the rest of the head as it is, and all of a
   CHECK(both.is_compiled);
 }
 
+TEST_CASE("a compiled model whose loss the script computes leaves that eager") {
+  Train train = loss_train();
+  const Tape eager = head_of(train);
+  train.compile = Compile::full;
+  const Tape whole = head_of(train);
+  train.loss_in_call = false;
+  const Tape outside = head_of(train);
+  const auto ops = [](const Tape& tape, bool of_loss) {
+    return std::count_if(tape.forward.begin(), tape.forward.end(), [&](const TapeOp& op) {
+      return (tape.scopes[op.scope] == "loss") == of_loss;
+    });
+  };
+  CHECK(outside.is_compiled);
+  CHECK(malformed(outside).empty());
+  CHECK(ops(outside, true) == ops(eager, true));
+  CHECK(ops(outside, false) == ops(whole, false));
+  CHECK(is_saved(outside, "log probabilities"));
+  train.compile_loss = true;
+  CHECK_FALSE(is_saved(head_of(train), "log probabilities"));
+}
+
 TEST_CASE("a model that returns fp32 logits makes the script hold twice the bytes") {
   Train train = loss_train();
   train.held_outputs = HeldOutputs::logits;
