@@ -169,14 +169,18 @@ double CollectivePricer::streamed(const NcclTuning& carried, double bytes) const
 }
 
 double CollectivePricer::held(const Communicator& known, NcclChoice choice, Bytes bytes) const {
-  const int channels = known.tuning.channels(choice, bytes);
+  const NcclTopology& topology = known.tuning.topology();
   const auto size = static_cast<double>(bytes);
+  const double each = static_cast<double>(known.tuning.channel_part(choice));
+  const double channels = std::clamp(size / each, 1.0, static_cast<double>(topology.comm_channels));
   const double part =
       choice.algorithm == NcclAlgorithm::ring ? size * known.carried.ring_part() : size;
-  const double message = std::min(part, channels * kLlStep);
-  const double asked = kLlOnWire * message / channels > kEager ? hardware_.inter.rendezvous : 0;
+  const double of_channel = std::min(part / channels, kLlStep);
+  const double asked = kLlOnWire * of_channel > kEager ? hardware_.inter.rendezvous : 0;
+  // Each rank's own thread serves the channels that leave its node there.
+  const double of_rank = std::max(1.0, channels / topology.ranks_per_node()) * of_channel;
   return known.carried.inter_hops(choice.algorithm) *
-         (message / (hardware_.inter.ll_bandwidth / kGiga) / link_scale_ + asked);
+         (of_rank / (hardware_.inter.ll_bandwidth / kGiga) / link_scale_ + asked);
 }
 
 double CollectivePricer::slowdown(int nodes) const {

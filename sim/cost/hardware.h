@@ -138,7 +138,7 @@ struct Hardware {
     /// ns that a message takes longer whose receiver is asked first, because it is too long to be
     /// sent at once.
     double rendezvous = 0;
-    /// B/s at which a message by NCCL's LL crosses a hop, which passes it on when it is whole.
+    /// B/s of a message by NCCL's LL that a rank's thread passes on, once it is whole.
     double ll_bandwidth = 0;
     double simple_only = 0;  ///< 1 where NCCL's plug-in switches the other protocols off
   } inter;

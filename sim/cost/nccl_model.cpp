@@ -202,15 +202,19 @@ NcclChoice NcclTuning::choose(Bytes bytes) const {
   return best;
 }
 
-int NcclTuning::channels(NcclChoice choice, Bytes bytes) const {
-  if (choice.algorithm == nvls || choice.algorithm == nvls_tree) return topology_.nvls_channels;
+Bytes NcclTuning::channel_part(NcclChoice choice) const {
   const bool slow_ring = topology_.ring.channels * topology_.ring.intra <= 12;
   Bytes threads = choice.protocol == ll128 ? 640 : 512;
   Bytes per_thread = choice.protocol == simple ? 64 : 8;
   if (choice.protocol == ll && choice.algorithm == ring) per_thread *= topology_.ranks;
   if (choice.protocol == simple && choice.algorithm == ring && slow_ring) threads = 256;
-  const Bytes each = threads * per_thread;
-  return static_cast<int>(std::clamp<Bytes>(bytes / each, 1, topology_.comm_channels));
+  return threads * per_thread;
+}
+
+int NcclTuning::channels(NcclChoice choice, Bytes bytes) const {
+  if (choice.algorithm == nvls || choice.algorithm == nvls_tree) return topology_.nvls_channels;
+  return static_cast<int>(
+      std::clamp<Bytes>(bytes / channel_part(choice), 1, topology_.comm_channels));
 }
 
 }  // namespace foregather::sim

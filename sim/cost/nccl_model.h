@@ -49,6 +49,9 @@ class NcclTuning {
   /// little to do.
   int channels(NcclChoice choice, Bytes bytes) const;
 
+  /// Bytes of a message for which it takes one channel; not of NVLS, whose channels are fixed.
+  Bytes channel_part(NcclChoice choice) const;
+
   const NcclTopology& topology() const { return topology_; }
   OpKind collective() const { return collective_; }
   /// Steps of the ring, and the factor from bus to algorithm bandwidth of ring-like algorithms.

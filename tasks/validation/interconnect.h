@@ -18,6 +18,11 @@ namespace foregather::tasks {
 Result<sim::Hardware> machine_of_interconnect(const std::string& gpu, const std::string& text,
                                               int ranks, int nodes);
 
+/// Whether one process of a node drives all its GPUs ("1 process -g 8"), as nccl-tests does without
+/// MPI. So it is taken where the text of one node of A100 or older with NVLink says nothing: all
+/// published tables of such nodes whose logs tell are of that kind, of newer GPUs most are not.
+bool drives_all_gpus(const sim::Hardware& hardware, const std::string& text, int nodes);
+
 /// Nodes as a collective sees them: trays of one NVLink domain ("NVL72", "MNNVL") are one, of up to
 /// 72 GPUs.
 int domains_of(const std::string& gpu, const std::string& text, int ranks, int nodes);

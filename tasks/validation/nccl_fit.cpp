@@ -29,21 +29,31 @@ struct NcclFigure {
   double unit;  ///< of the values, in those of Hardware
   double least, step;
   std::size_t values;
+  bool is_of_each_process = false;  ///< told by tables with one process a GPU alone
 
   double value(std::size_t i) const { return least + step * static_cast<double>(i); }
 };
 
+bool is_hopper(const Hardware& hardware) { return hardware.generation() == Generation::hopper; }
 bool is_hopper_on(const Hardware& hardware) { return hardware.generation() >= Generation::hopper; }
 
 constexpr std::array kNcclFigures{
-    NcclFigure{"nccl.small_message_slowdown", "one node",
-               [](const Hardware&, int nodes) { return nodes == 1; },
-               [](Hardware& hw) -> double& { return hw.nccl.small_message_slowdown; }, 1, 1.0, 0.05,
-               21},
-    NcclFigure{"nccl.slowdown_between_nodes", "several nodes",
-               [](const Hardware&, int nodes) { return nodes > 1; },
-               [](Hardware& hw) -> double& { return hw.nccl.slowdown_between_nodes; }, 1, 1.0, 0.05,
-               21},
+    NcclFigure{"nccl.small_message_slowdown", "one node, but Hopper",
+               [](const Hardware& hw, int nodes) { return nodes == 1 && !is_hopper(hw); },
+               [](Hardware& hw) -> double& { return hw.nccl.small_message_slowdown; }, 1, 0.8, 0.05,
+               25, true},
+    NcclFigure{"nccl.small_message_slowdown", "one node of Hopper",
+               [](const Hardware& hw, int nodes) { return nodes == 1 && is_hopper(hw); },
+               [](Hardware& hw) -> double& { return hw.nccl.small_message_slowdown; }, 1, 0.8, 0.05,
+               25, true},
+    NcclFigure{"nccl.slowdown_between_nodes", "several nodes, but Hopper",
+               [](const Hardware& hw, int nodes) { return nodes > 1 && !is_hopper(hw); },
+               [](Hardware& hw) -> double& { return hw.nccl.slowdown_between_nodes; }, 1, 0.8, 0.05,
+               25, true},
+    NcclFigure{"nccl.slowdown_between_nodes", "several nodes of Hopper",
+               [](const Hardware& hw, int nodes) { return nodes > 1 && is_hopper(hw); },
+               [](Hardware& hw) -> double& { return hw.nccl.slowdown_between_nodes; }, 1, 0.8, 0.05,
+               25, true},
     NcclFigure{"nccl.nvls_fill", "Hopper and Blackwell with NVSwitch",
                [](const Hardware& hw, int) {
                  return is_hopper_on(hw) && hw.intra.kind == sim::IntraLink::nvswitch;
@@ -51,13 +61,21 @@ constexpr std::array kNcclFigures{
                [](Hardware& hw) -> double& { return hw.nccl.nvls_fill; }, 1, 0.0, 0.1, 21},
     NcclFigure{"nccl.channel_start (us)", "A100",
                [](const Hardware& hw, int) { return hw.has_nvlink() && !is_hopper_on(hw); },
-               [](Hardware& hw) -> double& { return hw.nccl.channel_start; }, 1000, 0.0, 0.1, 31},
+               [](Hardware& hw) -> double& { return hw.nccl.channel_start; }, 1000, 0.0, 0.1, 31,
+               true},
     NcclFigure{"nccl.channel_start (us)", "Hopper and Blackwell",
                [](const Hardware& hw, int) { return hw.has_nvlink() && is_hopper_on(hw); },
-               [](Hardware& hw) -> double& { return hw.nccl.channel_start; }, 1000, 0.0, 0.05, 21},
-    NcclFigure{"inter.ll_bandwidth (GB/s)", "several nodes, but on Slingshot",
+               [](Hardware& hw) -> double& { return hw.nccl.channel_start; }, 1000, 0.0, 0.05, 21,
+               true},
+    NcclFigure{"inter.ll_bandwidth (GB/s)", "several nodes on EFA",
                [](const Hardware& hw, int nodes) {
-                 return nodes > 1 && hw.inter.kind != sim::InterLink::slingshot;
+                 return nodes > 1 && hw.inter.kind == sim::InterLink::efa;
+               },
+               [](Hardware& hw) -> double& { return hw.inter.ll_bandwidth; }, 1e9, 0.5, 0.5, 21},
+    NcclFigure{"inter.ll_bandwidth (GB/s)", "several nodes on InfiniBand and RoCE",
+               [](const Hardware& hw, int nodes) {
+                 return nodes > 1 && (hw.inter.kind == sim::InterLink::infiniband ||
+                                      hw.inter.kind == sim::InterLink::roce);
                },
                [](Hardware& hw) -> double& { return hw.inter.ll_bandwidth; }, 1e9, 1.0, 1.0, 21},
     NcclFigure{"inter.ll_bandwidth (GB/s)", "several nodes on Slingshot",
@@ -80,7 +98,12 @@ struct Table {
   std::size_t source = 0;
   double weight = 1;  ///< 1 / tables of its source
 
-  bool is_of(const NcclFigure& figure) const { return figure.is_of(hardware, rows.front().nodes); }
+  /// What one process takes to launch on all GPUs tells nothing of the rest.
+  bool is_of(const NcclFigure& figure) const {
+    const NcclRow& row = rows.front();
+    return figure.is_of(hardware, row.nodes) &&
+           !(figure.is_of_each_process && drives_all_gpus(hardware, row.interconnect, row.nodes));
+  }
 };
 
 /// ln(predicted / published) of each row.

@@ -149,11 +149,11 @@ TEST_CASE("every topology and fabric goes over a machine that has its links") {
 
 TEST_CASE("what a message by LL takes between nodes is the fabric's, on any GPU") {
   Hardware hw = load("a100_80_sxm");
-  CHECK(hw.inter.ll_bandwidth == 3e9);
+  CHECK(hw.inter.ll_bandwidth == 2e9);
   REQUIRE(apply_fabric(hw, "slingshot"));
   CHECK(hw.inter.ll_bandwidth == load("gh200").inter.ll_bandwidth);
   REQUIRE(apply_fabric(hw, "ib_hdr"));
-  CHECK(hw.inter.ll_bandwidth == 3e9);
+  CHECK(hw.inter.ll_bandwidth == 2e9);
 }
 
 TEST_CASE("topologies and fabrics that do not fit are refused") {

@@ -140,9 +140,11 @@ TEST_CASE("each hop between nodes waits for the whole of an LL message") {
     CHECK(slow.choice.protocol == NcclProtocol::ll);
     return slow.work.time - fast.work.time;
   };
-  // A tree over 2 nodes has 2 hops, one over 16 nodes 8.
-  CHECK(more(OpKind::all_reduce, 16 * KiB, 2) == Approx(2 * 16384 / 8.0));
-  CHECK(more(OpKind::all_reduce, 16 * KiB, 16) == Approx(8 * 16384 / 8.0));
+  // A tree over 2 nodes has 2 hops, one over 16 nodes 8. Its four channels leave by four ranks.
+  CHECK(more(OpKind::all_reduce, 4 * KiB, 2) == Approx(2 * 4096 / 8.0));
+  CHECK(more(OpKind::all_reduce, 16 * KiB, 2) == Approx(2 * 4096 / 8.0));
+  CHECK(more(OpKind::all_reduce, 16 * KiB, 16) == Approx(8 * 4096 / 8.0));
+  CHECK(more(OpKind::all_reduce, 64 * KiB, 2) == Approx(2 * 8192 / 8.0));
   // A step of a ring moves the share of one rank.
   CHECK(more(OpKind::all_gather, 64 * KiB, 2) == Approx(65536 / 16 / 8.0));
 }

@@ -81,7 +81,11 @@ Hardware machine(const Row& row) {
   }
   if (has(row.interconnect, "P2P enabled")) REQUIRE(apply_topology(hw, "pcie4_p2p").has_value());
   // One process that launches on all GPUs, one after the other, sets a higher floor.
-  if (has(row.interconnect, "1 process")) hw.nccl.launch_floor = 4500.0 * row.ranks;
+  const bool is_a100 = has(row.gpu, "A100");
+  if (has(row.interconnect, "1 process") || (is_a100 && row.nodes == 1)) {
+    hw.nccl.launch_floor = (is_a100 ? 3900.0 : 5900.0) * row.ranks;
+    if (is_a100) hw.nccl.channel_start = 1300;
+  }
   return hw;
 }
 

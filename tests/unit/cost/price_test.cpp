@@ -89,10 +89,10 @@ TEST_CASE("prices of a sample on H100 are what they were") {
    165096  17000 16384 23856     0     0  roofline norm f32 h100_sxm
    718317 154500 16384 21932     0     0  roofline optimizer f32 h100_sxm
     22365   7000     0   459     0     0  roofline device_to_host f32 h100_sxm
-  1148148  25000  5958  6504 31196     0  nccl 2.26 all_gather ring Simple, 1 node, h100_sxm nvswitch
-  2442368  25000  3972  9827 31425 29820  nccl 2.26 reduce_scatter ring Simple, 2 nodes, h100_sxm infiniband
-    34373  25000   248     0     0     0  nccl 2.26 all_reduce tree LL, 2 nodes, h100_sxm infiniband
-   195067  25000  6951  6730 28248     0  nccl 2.26 all_to_all point-to-point, 1 node, h100_sxm nvswitch
+  1129678  25000  5958  6610 31706     0  nccl 2.26 all_gather ring Simple, 1 node, h100_sxm nvswitch
+  2423568  25000  3972  9903 31669 30051  nccl 2.26 reduce_scatter ring Simple, 2 nodes, h100_sxm infiniband
+    29034  25000   248     0     0     0  nccl 2.26 all_reduce tree LL, 2 nodes, h100_sxm infiniband
+   182537  25000  6951  7192 30187     0  nccl 2.26 all_to_all point-to-point, 1 node, h100_sxm nvswitch
     12345   7000 16384   831     0     0  given by the schedule
 )");
 }

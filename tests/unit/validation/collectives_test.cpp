@@ -1,10 +1,13 @@
 // Tables of collectives: what their texts say, what is fitted to them, how they are drawn.
+#include <filesystem>
 #include <catch2/catch.hpp>
 
 #include "sim/cost/collective.h"
 #include "tasks/validation/interconnect.h"
 #include "tasks/validation/nccl_fit.h"
 #include "tasks/validation/nccl_plot.h"
+#include "tests/support/places.h"
+#include "tests/support/scratch.h"
 #include "tests/support/skip.h"
 
 using namespace foregather;
@@ -48,7 +51,7 @@ TEST_CASE("free texts name fabrics, speeds and topologies in any case") {
   CHECK(machine("V100", "EFA 100Gb/s per node (p3dn)", 16, 2).inter.simple_only == 1);
   CHECK(machine("L40S", "PCIe Gen4 x16, no P2P", 4, 1).intra.kind == sim::IntraLink::pcie_host);
   CHECK(machine("H800", "NVLink", 8, 1).intra.links == 8);
-  CHECK(machine("H100", "nccl-tests -g 8", 8, 1).nccl.launch_floor == Approx(36000));
+  CHECK(machine("H100", "nccl-tests -g 8", 8, 1).nccl.launch_floor == Approx(8 * 5900));
   CHECK(machine("H100", "nccl-tests -g 1", 8, 1).nccl.launch_floor == Approx(8000));
   CHECK_THAT(machine_of_interconnect("TPU v5e", "ICI", 8, 1).error().message,
              Contains("no hardware file for the GPU 'TPU v5e'"));
@@ -82,19 +85,35 @@ TEST_CASE("without LL128 between nodes a GH200 takes another protocol") {
   CHECK(of(other).choice.protocol == sim::NcclProtocol::ll128);
 }
 
+TEST_CASE("collectives are near the tables of this repository") {
+  const auto rows = predict_nccl_tables(test::source_dir() + "/tests/oracles/data/nccl-tests");
+  REQUIRE(rows.has_value());
+  constexpr Bytes kAll = Bytes{1} << 50;
+  CHECK(nccl_median(*rows, 1, 1 * MiB).value() < 0.10);
+  CHECK(nccl_median(*rows, 1 * MiB, kAll).value() < 0.06);
+}
+
 TEST_CASE("fitted figures are those of the hardware files, and carry over") {
   const auto folder = test::shared_data("nccl-tests");
   if (!folder) FOREGATHER_SKIP("no nccl-tests tables");
-  const auto fit = fit_nccl(folder->string());
+  // As `./dev validate --fit` does: with the tables of this repository.
+  const test::Scratch all;
+  const std::filesystem::path own = test::source_dir() + "/tests/oracles/data/nccl-tests";
+  for (const auto& tables : {*folder, own}) std::filesystem::copy(tables, all.path(""));
+  const auto fit = fit_nccl(all.path(""));
   REQUIRE(fit.has_value());
   const sim::Hardware a100 = sim::load_hardware("a100_80_sxm").value();
   const sim::Hardware h100 = sim::load_hardware("h100_sxm").value();
   const sim::Hardware gh200 = sim::load_hardware("gh200").value();
-  const double files[] = {h100.nccl.small_message_slowdown,
+  const sim::Hardware efa = machine("H100", "EFA 3200Gb/s", 16, 2);
+  const double files[] = {a100.nccl.small_message_slowdown,
+                          h100.nccl.small_message_slowdown,
+                          a100.nccl.slowdown_between_nodes,
                           h100.nccl.slowdown_between_nodes,
                           h100.nccl.nvls_fill,
                           a100.nccl.channel_start / 1000,
                           h100.nccl.channel_start / 1000,
+                          efa.inter.ll_bandwidth / 1e9,
                           h100.inter.ll_bandwidth / 1e9,
                           gh200.inter.ll_bandwidth / 1e9,
                           gh200.inter.rendezvous / 1000};

@@ -139,7 +139,8 @@ TEST_CASE("words for interconnects set links") {
       machine_of_interconnect("H100-SXM5-80GB", "NVSwitch, NCCL_NVLS_ENABLE=0", 8, 1)->intra.kind ==
       sim::IntraLink::nvlink);
   const auto process = machine_of_interconnect("A100-SXM4-40GB", "1 process -g 8", 8, 1);
-  CHECK(process->nccl.launch_floor == Approx(36000));
+  CHECK(process->nccl.launch_floor == Approx(8 * 3900));
+  CHECK(process->nccl.channel_start == Approx(1300));
 }
 
 TEST_CASE("words for interconnects stand by themselves") {
@@ -170,10 +171,17 @@ TEST_CASE("words for interconnects stand by themselves") {
   const auto process = [](const char* words) {
     return machine_of_interconnect("A100-SXM4-80GB", words, 8, 1)->nccl.launch_floor;
   };
-  CHECK(process("NVSwitch, 1 process per GPU") == process("NVSwitch"));
-  CHECK(process("NVSwitch (-g 12)") == Approx(36000));
-  CHECK(process("-g 8, NVSwitch") == Approx(36000));
-  CHECK(process("NVSwitch, 100 G 8 NICs") == process("NVSwitch"));
+  CHECK(process("NVSwitch, 1 process per GPU") == Approx(8000));
+  CHECK(process("NVSwitch, started by mpirun") == Approx(8000));
+  CHECK(process("NVSwitch (-g 12)") == Approx(8 * 3900));
+  CHECK(process("-g 8, NVSwitch") == Approx(8 * 3900));
+  // One node of A100 that says nothing is as nccl-tests starts by itself; others are not.
+  CHECK(process("NVSwitch, 100 G 8 NICs") == Approx(8 * 3900));
+  const auto of = [](const char* gpu, int nodes) {
+    return machine_of_interconnect(gpu, "NVSwitch", 8 * nodes, nodes)->nccl.launch_floor;
+  };
+  CHECK(of("A100-SXM4-80GB", 2) == Approx(8000));
+  CHECK(of("H100-SXM5-80GB", 1) == Approx(8000));
 }
 
 TEST_CASE("adapters of eight GPUs share their node's, unless each has its own") {
