@@ -35,7 +35,9 @@ struct NcclFigure {
 };
 
 bool is_hopper(const Hardware& hardware) { return hardware.generation() == Generation::hopper; }
-bool is_hopper_on(const Hardware& hardware) { return hardware.generation() >= Generation::hopper; }
+bool is_hopper_or_later(const Hardware& hardware) {
+  return hardware.generation() >= Generation::hopper;
+}
 
 constexpr std::array kNcclFigures{
     NcclFigure{"nccl.small_message_slowdown", "one node, but Hopper",
@@ -56,15 +58,15 @@ constexpr std::array kNcclFigures{
                25, true},
     NcclFigure{"nccl.nvls_fill", "Hopper and Blackwell with NVSwitch",
                [](const Hardware& hw, int) {
-                 return is_hopper_on(hw) && hw.intra.kind == sim::IntraLink::nvswitch;
+                 return is_hopper_or_later(hw) && hw.intra.kind == sim::IntraLink::nvswitch;
                },
                [](Hardware& hw) -> double& { return hw.nccl.nvls_fill; }, 1, 0.0, 0.1, 21},
     NcclFigure{"nccl.channel_start (us)", "A100",
-               [](const Hardware& hw, int) { return hw.has_nvlink() && !is_hopper_on(hw); },
+               [](const Hardware& hw, int) { return hw.has_nvlink() && !is_hopper_or_later(hw); },
                [](Hardware& hw) -> double& { return hw.nccl.channel_start; }, 1000, 0.0, 0.1, 31,
                true},
     NcclFigure{"nccl.channel_start (us)", "Hopper and Blackwell",
-               [](const Hardware& hw, int) { return hw.has_nvlink() && is_hopper_on(hw); },
+               [](const Hardware& hw, int) { return hw.has_nvlink() && is_hopper_or_later(hw); },
                [](Hardware& hw) -> double& { return hw.nccl.channel_start; }, 1000, 0.0, 0.05, 21,
                true},
     NcclFigure{"inter.ll_bandwidth (GB/s)", "several nodes on EFA",
