@@ -71,4 +71,15 @@ Status check_unique_keys(std::string_view text, const std::string& path) {
   return {};
 }
 
+std::string without_last_commas(std::string_view text) {
+  std::string plain(text);
+  for (std::size_t at = after_blanks(text, 0); at < text.size();) {
+    const std::size_t next = after_blanks(text, text[at] == '"' ? after_string(text, at) : at + 1);
+    if (text[at] == ',' && next < text.size() && (text[next] == '}' || text[next] == ']'))
+      plain[at] = ' ';
+    at = next;
+  }
+  return plain;
+}
+
 }  // namespace foregather

@@ -18,4 +18,8 @@ std::string place_in_text(const std::string& path, std::string_view text, std::s
 /// written. n log n.
 Status check_unique_keys(std::string_view text, const std::string& path);
 
+/// The text with a blank for each comma before a closing bracket, which Hjson allows; comments may
+/// stand between.
+std::string without_last_commas(std::string_view text);
+
 }  // namespace foregather

@@ -42,22 +42,6 @@ const std::map<std::string_view, std::string_view>& dtypes() {
 // Parameters of an optimizer that change no cost.
 constexpr std::string_view kFreeParams[] = {"lr", "betas", "eps", "weight_decay", "adam_w_mode"};
 
-// DeepSpeed's own templates are Hjson: a comma may stand before a closing bracket.
-std::string without_last_commas(std::string_view text) {
-  std::string plain(text);
-  std::size_t comma = std::string::npos;
-  bool in_string = false;
-  for (std::size_t i = 0; i < plain.size(); ++i) {
-    const char c = plain[i];
-    if (c == '"') in_string = !in_string;
-    if (in_string && c == '\\') ++i;
-    if (in_string || c == ' ' || c == '\t' || c == '\r' || c == '\n') continue;
-    if ((c == '}' || c == ']') && comma != std::string::npos) plain[comma] = ' ';
-    comma = c == ',' ? i : std::string::npos;
-  }
-  return plain;
-}
-
 class DeepSpeedReader {
  public:
   DeepSpeedReader(std::string_view text, const std::string& path) : text_(text) {
@@ -86,6 +70,7 @@ class DeepSpeedReader {
   Status parse() {
     try {
       constexpr bool kThrows = true, kComments = true;
+      // DeepSpeed's own templates are Hjson: a comma may stand before a closing bracket.
       json_ = Json::parse(without_last_commas(text_), nullptr, kThrows, kComments);
     } catch (const Json::parse_error& error) {
       return fail_at(place_in_text(config_.path, text_, error.byte > 0 ? error.byte - 1 : 0),
@@ -331,9 +316,9 @@ class DeepSpeedReader {
     for (const auto& [inner, setting] : value.items()) {
       const std::string key = "zero_optimization." + inner;
       if (inner == "stage") continue;
-      if (inner == "offload_optimizer" || inner == "offload_param") {
-        take_offload(key, setting,
-                     inner == "offload_param" ? offloads_parameters_ : offloads_optimizer_);
+      const bool of_parameters = inner == "offload_param" || inner == "cpu_offload_param";
+      if (of_parameters || inner == "offload_optimizer" || inner == "cpu_offload") {
+        take_offload(key, setting, of_parameters ? offloads_parameters_ : offloads_optimizer_);
         continue;
       }
       if (std::find(std::begin(kSameName), std::end(kSameName), inner) == std::end(kSameName)) {
@@ -347,8 +332,7 @@ class DeepSpeedReader {
            std::string(!offloads_parameters_ ? "optimizer"
                        : offloads_optimizer_ ? "all"
                                              : "parameters"),
-           offloads_optimizer_ ? "zero_optimization.offload_optimizer"
-                               : "zero_optimization.offload_param");
+           offload_key_);
     return true;
   }
 
@@ -428,9 +412,17 @@ class DeepSpeedReader {
     autocasts_ = is_used && has_autocast_ && !has_bf16_ && !has_fp16_;
   }
 
+  // Earlier versions had true or false, as "cpu_offload" and "cpu_offload_param".
   void take_offload(const std::string& key, const Json& value, bool& offloads) {
     if (value.is_null()) return;
-    if (!value.is_object()) return complain(key, value, "an object");
+    const bool is_old = key.find(".cpu_") != std::string::npos;
+    if (is_old ? !value.is_boolean() : !value.is_object())
+      return complain(key, value, is_old ? "true or false" : "an object");
+    offload_key_ = key;
+    if (is_old) {
+      offloads = offloads || value.get<bool>();
+      return;
+    }
     for (const auto& [inner, setting] : value.items()) {
       if (inner != "device") {
         config_.ignored.push_back(key + "." + inner);
@@ -478,6 +470,7 @@ class DeepSpeedReader {
   bool has_deepcompile_ = false, has_autocast_ = false, has_autocast_f16_ = false;
   bool autocasts_ = false;
   bool offloads_optimizer_ = false, offloads_parameters_ = false;
+  std::string offload_key_;  ///< the last of these
   std::optional<std::int64_t> micro_batch_, accumulation_, batch_;
 };
 

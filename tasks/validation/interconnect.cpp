@@ -28,6 +28,7 @@ std::string bridge_of(std::string_view hardware) {
                                          "a40"};
   if (std::ranges::find(kGa102, hardware) != std::end(kGa102)) return "nvlink_bridge_ga102";
   if (hardware == "a30") return "nvlink_bridge_a30";
+  if (hardware == "rtx_2080_ti") return "nvlink_bridge_tu102";
   const bool has_three = hardware.starts_with("a100_") || hardware.starts_with("h100_") ||
                          hardware.starts_with("h200_") || hardware.starts_with("a800_");
   return has_three ? "nvlink_bridge" : "";

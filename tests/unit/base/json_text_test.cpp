@@ -36,6 +36,13 @@ TEST_CASE("the scan ends, whatever the text") {
   CHECK(twice(deep) == "");
 }
 
+TEST_CASE("commas before closing brackets become blanks, whatever stands between") {
+  CHECK(without_last_commas(R"({"a": [1, 2,], "b": {},})") == R"({"a": [1, 2 ], "b": {} })");
+  CHECK(without_last_commas("[1, // \"]\n /* , */ ]") == "[1  // \"]\n /* , */ ]");
+  CHECK(without_last_commas(R"(["a,]", "\",]"])") == R"(["a,]", "\",]"])");
+  CHECK(without_last_commas("[1,") == "[1,");
+}
+
 TEST_CASE("places count lines and bytes from 1") {
   CHECK(place_in_text("f", "ab\ncd", 0) == "f:1:1");
   CHECK(place_in_text("f", "ab\ncd", 2) == "f:1:3");

@@ -120,7 +120,7 @@ TEST_CASE("words for interconnects set links") {
   CHECK(p5->inter.nic_bandwidth == Approx(50e9));
   const auto one = machine_of_interconnect("B200", "RoCE 1x400Gb/s per GPU, 1 GPU per node", 2, 2);
   CHECK(one->inter.nic_bandwidth == Approx(50e9));
-  // Bridges are of four links and more; some cards have no connector.
+  // Bridges are of two links and more; some cards have no connector.
   const auto bridged = [](const char* gpu) {
     const auto machine = machine_of_interconnect(gpu, "NVLink bridge", 2, 1);
     return machine->intra.kind == sim::IntraLink::nvlink
@@ -130,6 +130,7 @@ TEST_CASE("words for interconnects set links") {
   CHECK(bridged("A100-PCIE-80GB") == Approx(240));
   CHECK(bridged("RTX 3090") == Approx(48));
   CHECK(bridged("A40") == Approx(48));
+  CHECK(bridged("RTX 2080 Ti") == Approx(40));
   CHECK(bridged("A30") == Approx(80));
   CHECK(bridged("L40S") == 0);
   CHECK(bridged("RTX 4090") == 0);

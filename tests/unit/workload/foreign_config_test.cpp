@@ -283,6 +283,21 @@ TEST_CASE("values of a DeepSpeed JSON that are none of theirs are errors with th
         "ds.json:1:1: not valid JSON, expected a DeepSpeed configuration");
 }
 
+TEST_CASE("earlier versions of DeepSpeed offload by true and false") {
+  const auto offload = [](const std::string& settings) {
+    return read(R"({"zero_optimization": {"stage": 3, )" + settings + "}}", kModelSet)
+        .parallel.offload;
+  };
+  CHECK(offload(R"("cpu_offload": false)") == Offload::none);
+  CHECK(offload(R"("cpu_offload": true, "cpu_offload_param": false)") == Offload::optimizer);
+  CHECK(offload(R"("cpu_offload_param": true)") == Offload::parameters);
+  CHECK(offload(R"("cpu_offload": true, "cpu_offload_param": true)") == Offload::all);
+  CHECK(foreign_error(R"({"zero_optimization": {"cpu_offload": 1}})") ==
+        "ds.json:1:24: zero_optimization.cpu_offload is 1, expected true or false");
+  CHECK(foreign_error(R"({"zero_optimization": {"offload_param": true}})") ==
+        "ds.json:1:24: zero_optimization.offload_param is true, expected an object");
+}
+
 TEST_CASE("sizes of a DeepSpeed JSON beyond 64 bits are the greatest size") {
   for (const char* size : {"1e30", "9223372036854775808", "9223372036854775807"}) {
     INFO(size);
