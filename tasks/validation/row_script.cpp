@@ -124,6 +124,15 @@ RowScript litgpt_script(const MeasuredRow& row, bool is_litgpts) {
 
 }  // namespace
 
+bool prefers_cudnn(const MeasuredRow& row) {
+  constexpr std::pair kSince{2024, 7}, kUntil{2024, 10};
+  if (lower(row.notes).find("torch 2.5.0") != std::string::npos) return true;
+  if (!row.strategy.starts_with("fsdp2")) return false;
+  const auto month = month_of(row.notes);
+  return row.source.find("lightning-thunder") != std::string::npos && month && kSince <= *month &&
+         *month < kUntil;
+}
+
 std::optional<int> pull_request_of(std::string_view source) {
   for (const std::string_view before : {"PR #", "pull/", "pulls/"}) {
     const auto at = source.find(before);

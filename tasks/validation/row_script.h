@@ -108,6 +108,12 @@ inline constexpr double kTritonAttention = 0.60;
 /// LitGPT's CausalSelfAttention; Thunder's benchmarks run LitGPT's models.
 bool runs_litgpt(const MeasuredRow& row);
 
+/// Had its PyTorch cuDNN's attention first on Hopper before 2.11: 2.5.0 had, and main from July
+/// (pull request 125343) to October 2024 (138522). Main is what NVIDIA's containers have in which
+/// Thunder's benchmarks run ("pjnl-20240814" in its pull request 940). Said of FSDP2 alone, where
+/// the times of requests 940 and 997 show it: compiled FSDP1's does not, which is not explained.
+bool prefers_cudnn(const MeasuredRow& row);
+
 /// N of "PR #N", "pull/N" or "pulls/N" in a source.
 std::optional<int> pull_request_of(std::string_view source);
 

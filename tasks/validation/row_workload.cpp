@@ -240,11 +240,10 @@ class Translator {
     return {};
   }
 
-  // PyTorch before 2.11 prefers FlashAttention-2 everywhere, but for 2.5.0 on Hopper (its
-  // announcement; undone in 2.5.1, pull request 138522); Thunder's default executors take cuDNN's
-  // attention first (thunder/__init__.py). No FlashAttention of PyTorch runs on what is older than
-  // Ampere. FlashAttention-3 and -4 are as fast as cuDNN's (FA3 paper; NVIDIA/cudnn-frontend,
-  // benchmark/attention_training: within 5 %).
+  // PyTorch before 2.11 prefers FlashAttention-2 everywhere, but for some months on Hopper;
+  // Thunder's default executors take cuDNN's attention first (thunder/__init__.py). No
+  // FlashAttention of PyTorch runs on what is older than Ampere. FlashAttention-3 and -4 are as
+  // fast as cuDNN's (FA3 paper; NVIDIA/cudnn-frontend, benchmark/attention_training: within 5 %).
   void choose_kernels() {
     const std::string hardware = hardware_of_gpu(row_.gpu);
     std::string& attention =
@@ -257,8 +256,7 @@ class Translator {
     if (attention != json_quote("sdpa") || row_.compute == "fp32") return;
     if (!is_hopper_or_b200(hardware)) return;
     constexpr std::pair kPrefersCudnn{2, 11};
-    const bool prefers_cudnn = lower(row_.notes).find("torch 2.5.0") != std::string::npos;
-    if (row_.compile == "thunder" || prefers_cudnn)
+    if (row_.compile == "thunder" || prefers_cudnn(row_))
       attention = json_quote("cudnn");
     else if (torch_version_of(row_.notes) < kPrefersCudnn)  // also where it is not stated
       attention = json_quote("flash");

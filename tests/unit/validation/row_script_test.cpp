@@ -154,6 +154,24 @@ TEST_CASE("PyTorch 2.5.0 prefers cuDNN's attention on Hopper, 2.5.1 does not") {
   CHECK(attention() == "\"sdpa\"");
 }
 
+TEST_CASE("so does its main of summer 2024, on which Thunder's benchmarks of FSDP2 run") {
+  MeasuredRow row = full_row();
+  const auto attention = [&] { return value_of(*workload_of(row), "train.attention"); };
+  row.notes = "2024-08";
+  CHECK(attention() == "\"flash\"");
+  row.source = "https://github.com/Lightning-AI/lightning-thunder/pull/940";
+  CHECK(attention() == "\"cudnn\"");
+  row.strategy = "fsdp1_grad_op";
+  CHECK(attention() == "\"flash\"");
+  row.strategy = "fsdp2_never";
+  CHECK(attention() == "\"cudnn\"");
+  for (const char* flash : {"", "2024-06", "2024-10", "2024-12"}) {
+    row.notes = flash;
+    CAPTURE(flash);
+    CHECK(attention() == "\"flash\"");
+  }
+}
+
 TEST_CASE("recipes of LoRA differ in what FSDP1 shards together") {
   MeasuredRow row = full_row();
   row.strategy = "fsdp1";
