@@ -187,7 +187,8 @@ Engine::Engine(const Graph& graph, const EngineOptions& options)
     }
     plan_ahead();
   }
-  look_for_repeats();
+  if (may_skip())
+    repeats_ = std::make_shared<const ProgramRepeats>(find_repeats(graph_, first_program()));
 }
 
 Engine::Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& options,
@@ -203,10 +204,20 @@ Engine::Engine(const std::shared_ptr<const Graph>& graph, const EngineOptions& o
     events_ = std::move(before->events_);
   }
   buffers_.resize(graph->classes.size());
-  look_for_repeats(before.get());
-  if (!options.memory || options.record_memory) return;
+  if (!may_skip()) return;
+  const auto actions_of = [&](std::size_t c) {
+    return actions_signature(graph->at(graph->classes[c].program));
+  };
+  const Signature actions = actions_of(0);
+  repeats_of_ = {actions, launches_signature(*graph, first_program())};
+  if (before != nullptr && before->repeats_ != nullptr && before->repeats_of_ == repeats_of_)
+    repeats_ = before->repeats_;
+  else
+    repeats_ = std::make_shared<const ProgramRepeats>(find_repeats(*graph, first_program()));
+  if (!options.memory) return;
   for (std::size_t c = 0; c < plans_.size(); ++c)
-    plans_[c] = plans.find(graph, graph->classes[c].program, options.alloc, options.capacity);
+    plans_[c] = plans.find(graph, graph->classes[c].program, c == 0 ? actions : actions_of(c),
+                           options.alloc, options.capacity);
 }
 
 // The steps that every simulation asks for, in the order in which it does. A plan whose step is
@@ -237,17 +248,8 @@ void Engine::plan_ahead() {
   }
 }
 
-void Engine::look_for_repeats(const Engine* before) {
-  if (graph_.classes.empty() || (options_.memory && options_.record_memory)) return;
-  const auto first_program = [](const Graph& graph) -> const Program& {
-    return graph.at(graph.classes.front().program);
-  };
-  const Program& program = first_program(graph_);
-  if (before != nullptr && before->keep_ != nullptr && before->repeats_ != nullptr &&
-      repeat_alike(graph_, program, before->graph_, first_program(before->graph_)))
-    repeats_ = before->repeats_;
-  else
-    repeats_ = std::make_shared<const ProgramRepeats>(find_repeats(graph_, program));
+bool Engine::may_skip() const {
+  return !graph_.classes.empty() && !(options_.memory && options_.record_memory);
 }
 
 Engine::~Engine() = default;

@@ -1,6 +1,7 @@
 // The discrete-event core: graph × prices -> times and memory.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "core/ir/graph.h"
 #include "sim/cost/cost_table.h"
 #include "sim/engine/repeats.h"
+#include "sim/engine/signature.h"
 #include "sim/engine/simulation.h"
 
 namespace foregather::sim {
@@ -59,7 +61,8 @@ class Engine {
   void recycle(Simulation&& simulation);
 
  private:
-  void look_for_repeats(const Engine* before = nullptr);
+  const Program& first_program() const { return graph_.at(graph_.classes.front().program); }
+  bool may_skip() const;
   void plan_ahead();
   template <class Device>
   Result<Simulation> run(std::span<const CostTable> prices);
@@ -72,6 +75,7 @@ class Engine {
   std::vector<EventRecord> events_;                 ///< memory of the last ones
   std::vector<std::shared_ptr<MemoryPlan>> plans_;  ///< by class; null: no plan
   std::shared_ptr<const ProgramRepeats> repeats_;   ///< of the first class, if any may be skipped
+  std::array<Signature, 2> repeats_of_{};           ///< what they follow from
   std::shared_ptr<const Graph> keep_;               ///< what holds the graph, where it is known
   std::jthread planner_;                            ///< ends before what it plans
 };

@@ -39,12 +39,20 @@ MemoryPlan::~MemoryPlan() = default;
 
 std::unique_ptr<MemoryPlan> MemoryPlan::make(const Graph& graph, const Program& program,
                                              const alloc::AllocConfig& config, Bytes capacity,
-                                             std::shared_ptr<const Graph> keep) {
+                                             std::shared_ptr<const Graph> keep,
+                                             std::shared_ptr<const Turns> turns) {
+  if (turns == nullptr) return nullptr;
   std::unique_ptr<MemoryPlan> plan(new MemoryPlan(graph, program, config, capacity));
-  for (std::size_t section = 0; section < kSections; ++section)
-    if (!take_turns(program, static_cast<Section>(section), plan->turns_[section])) return nullptr;
+  plan->turns_ = std::move(turns);
   plan->keep_ = std::move(keep);
   return plan;
+}
+
+std::shared_ptr<const MemoryPlan::Turns> MemoryPlan::take_turns(const Program& program) {
+  auto turns = std::make_shared<Turns>();
+  for (std::size_t section = 0; section < kSections; ++section)
+    if (!take_turns(program, static_cast<Section>(section), (*turns)[section])) return nullptr;
+  return turns;
 }
 
 // A turn lasts until the thread waits for an action that has not been performed. What it does after
@@ -193,7 +201,7 @@ MemoryPlan::Step MemoryPlan::plan(std::size_t number) {
   step.calls.resize(program_.threads.size());
   cuts_.clear();
   memory_->begin_step(0);
-  for (const Turn& turn : turns_[section])
+  for (const Turn& turn : (*turns_)[section])
     if (!perform(turn, static_cast<Section>(section), number + 1 >= kSections, step)) break;
   step.peaks = memory_->end_step(0).peaks;
   return step;

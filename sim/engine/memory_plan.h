@@ -38,11 +38,29 @@ class MemoryPlan {
     std::optional<Failure> failure;
   };
 
-  /// Null if times could matter. `graph` is borrowed, and not looked at any more once all steps are
-  /// planned; `keep`, if given, is what holds it until then.
+  /// Consecutive actions of one thread.
+  struct Turn {
+    std::uint32_t thread = 0;
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+  };
+  /// Of each section, in order.
+  using Turns = std::array<std::vector<Turn>, kSections>;
+
+  /// Follows from the actions alone. Null if two threads could launch or touch memory at one time,
+  /// or a stream is recorded.
+  static std::shared_ptr<const Turns> take_turns(const Program& program);
+  /// Null without turns, as times could matter. `graph` is borrowed, and not looked at any more
+  /// once all steps are planned; `keep`, if given, is what holds it until then.
   static std::unique_ptr<MemoryPlan> make(const Graph& graph, const Program& program,
                                           const alloc::AllocConfig& config, Bytes capacity,
-                                          std::shared_ptr<const Graph> keep = nullptr);
+                                          std::shared_ptr<const Graph> keep,
+                                          std::shared_ptr<const Turns> turns);
+  /// The same with the program's turns.
+  static std::unique_ptr<MemoryPlan> make(const Graph& graph, const Program& program,
+                                          const alloc::AllocConfig& config, Bytes capacity) {
+    return make(graph, program, config, capacity, nullptr, take_turns(program));
+  }
   ~MemoryPlan();
 
   /// Step 0 is init, 1 the first step, then bodies. Planned when first asked for; the reference
@@ -55,12 +73,6 @@ class MemoryPlan {
   bool holds_from(Bytes capacity);
 
  private:
-  /// Consecutive actions of one thread; the threads' turns in order.
-  struct Turn {
-    std::uint32_t thread = 0;
-    std::uint32_t begin = 0;
-    std::uint32_t end = 0;
-  };
   struct NoClock;
   /// An alloc of the latest step that took all or the front of something of at least the size of a
   /// small segment.
@@ -72,7 +84,6 @@ class MemoryPlan {
 
   MemoryPlan(const Graph& graph, const Program& program, const alloc::AllocConfig& config,
              Bytes capacity);
-  /// False if two threads could launch or touch memory at one time, or a stream is recorded.
   static bool take_turns(const Program& program, Section section, std::vector<Turn>& turns);
   Step plan(std::size_t number);
   /// False if it ends with an alloc that found no memory.
@@ -91,7 +102,7 @@ class MemoryPlan {
   std::unique_ptr<NoClock> clock_;
   std::optional<ClassMemory> memory_;  ///< until all steps are planned
   std::shared_ptr<const Graph> keep_;
-  std::array<std::vector<Turn>, kSections> turns_;
+  std::shared_ptr<const Turns> turns_;
   std::deque<Step> steps_;
   bool remembers_;  ///< the allocator's answers depend on more than on what is where
   bool scales_;     ///< its answers may depend on a capacity that is not reached

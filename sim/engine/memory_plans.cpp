@@ -1,87 +1,18 @@
 #include "sim/engine/memory_plans.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace foregather::sim {
-namespace {
-
-using Words = std::array<std::uint64_t, 2>;
-
-/// A sum of products of pairs of words: what differs by chance agrees once in 2^64.
-class Mixer {
- public:
-  void add(const Words& words) {
-    __extension__ using Wide = unsigned __int128;
-    const Wide product = static_cast<Wide>(sum_ ^ words[0]) * (words[1] ^ 0x9E3779B97F4A7C15U);
-    sum_ = static_cast<std::uint64_t>(product) + static_cast<std::uint64_t>(product >> 64) + 1;
-  }
-  std::uint64_t sum() const { return sum_; }
-
- private:
-  std::uint64_t sum_ = 0x243F6A8885A308D3U;
-};
-
-/// Several sums in turns: a sum waits for its last product, not for those of the others.
-class Mixers {
- public:
-  void add(const Words& words) { a_.add(words); }
-  /// `words_of` row 0, 1, …
-  template <class WordsOf>
-  void add(std::size_t rows, const WordsOf& words_of) {
-    Mixer a = a_, b = b_, c = c_, d = d_;
-    a.add({rows, 0});
-    std::size_t i = 0;
-    for (; i + 4 <= rows; i += 4) {
-      a.add(words_of(i));
-      b.add(words_of(i + 1));
-      c.add(words_of(i + 2));
-      d.add(words_of(i + 3));
-    }
-    for (; i < rows; ++i) a.add(words_of(i));
-    a_ = a, b_ = b, c_ = c, d_ = d;
-  }
-  Words sums() const {
-    Mixer a = a_, b = b_;
-    a.add({c_.sum(), 0});
-    b.add({d_.sum(), 0});
-    return {a.sum(), b.sum()};
-  }
-
- private:
-  Mixer a_, b_, c_, d_;
-};
-
-}  // namespace
-
-// All that ClassMemory and MemoryPlan look at, with rows counted from the program's first.
-MemoryPlans::Signature MemoryPlans::signature_of(const Graph& graph, const Program& program) {
-  Mixers mixers;
-  mixers.add({program.storages.first, program.ops.first});
-  mixers.add({graph.tensors.size(), program.threads.size()});
-  mixers.add(program.storages.count, [&](std::size_t i) -> Words {
-    const Storage& storage = graph.storages[program.storages.first + i];
-    return {static_cast<std::uint64_t>(storage.bytes),
-            static_cast<std::uint64_t>(storage.cause) << 1 | (storage.on_host ? 1 : 0)};
-  });
-  mixers.add(graph.tensors.size() / 2, [&](std::size_t i) -> Words {
-    return {graph.tensors[2 * i].storage.row(), graph.tensors[2 * i + 1].storage.row()};
-  });
-  if (!graph.tensors.empty()) mixers.add({graph.tensors.back().storage.row(), 0});
-  for (const HostThread& thread : program.threads)
-    for (const std::vector<Action>& actions : thread.sections)
-      mixers.add(actions.size(), [&](std::size_t i) { return std::bit_cast<Words>(actions[i]); });
-  return mixers.sums();
-}
 
 std::shared_ptr<MemoryPlan> MemoryPlans::find(const std::shared_ptr<const Graph>& graph,
-                                              ProgramId program, const alloc::AllocConfig& config,
-                                              Bytes capacity) {
+                                              ProgramId program, const Signature& actions,
+                                              const alloc::AllocConfig& config, Bytes capacity) {
   const Program& rows = graph->at(program);
-  const Signature signature = signature_of(*graph, rows);
+  const Signature storages = storages_signature(*graph, rows);
   const std::lock_guard lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-    if (entry->signature != signature || entry->config != config) continue;
+    if (entry->actions != actions || entry->storages != storages || entry->config != config)
+      continue;
     const bool fits =
         entry->capacity == capacity || entry->plan == nullptr ||
         (entry->plan->holds_from(capacity) && entry->plan->holds_from(entry->capacity));
@@ -89,8 +20,10 @@ std::shared_ptr<MemoryPlan> MemoryPlans::find(const std::shared_ptr<const Graph>
     entries_.splice(entries_.begin(), entries_, entry);
     return entry->plan;
   }
-  entries_.push_front(
-      {signature, config, capacity, MemoryPlan::make(*graph, rows, config, capacity, graph)});
+  const auto alike = std::ranges::find(entries_, actions, &Entry::actions);
+  auto turns = alike != entries_.end() ? alike->turns : MemoryPlan::take_turns(rows);
+  entries_.push_front({actions, storages, config, capacity, turns,
+                       MemoryPlan::make(*graph, rows, config, capacity, graph, turns)});
   if (entries_.size() > most_) entries_.pop_back();
   return entries_.front().plan;
 }

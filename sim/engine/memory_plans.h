@@ -1,8 +1,6 @@
 // Memory plans that schedules share.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -10,6 +8,7 @@
 #include "core/alloc/config.h"
 #include "core/ir/graph.h"
 #include "sim/engine/memory_plan.h"
+#include "sim/engine/signature.h"
 
 namespace foregather::sim {
 
@@ -21,19 +20,20 @@ class MemoryPlans {
   /// Keeps at most `most` plans: the ones asked for last.
   explicit MemoryPlans(std::size_t most = 32) : most_(most) {}
 
-  /// Null if times could matter. Cost: linear in the program, a byte in a fraction of a nanosecond.
+  /// Null if times could matter. `actions` of the program. Cost: linear in the program, a byte in a
+  /// fraction of a nanosecond.
   std::shared_ptr<MemoryPlan> find(const std::shared_ptr<const Graph>& graph, ProgramId program,
-                                   const alloc::AllocConfig& config, Bytes capacity);
+                                   const Signature& actions, const alloc::AllocConfig& config,
+                                   Bytes capacity);
 
  private:
-  using Signature = std::array<std::uint64_t, 2>;
   struct Entry {
-    Signature signature{};
+    Signature actions{}, storages{};
     alloc::AllocConfig config;
     Bytes capacity = 0;
+    std::shared_ptr<const MemoryPlan::Turns> turns;
     std::shared_ptr<MemoryPlan> plan;
   };
-  static Signature signature_of(const Graph& graph, const Program& program);
 
   std::mutex mutex_;
   std::size_t most_;

@@ -239,28 +239,6 @@ ProgramRepeats find_repeats(const Graph& graph, const Program& program) {
   return all;
 }
 
-bool repeat_alike(const Graph& graph, const Program& program, const Graph& other,
-                  const Program& of_other) {
-  const auto same_actions = [](const HostThread& a, const HostThread& b) {
-    return std::ranges::equal(
-        a.sections, b.sections, [](const std::vector<Action>& x, const std::vector<Action>& y) {
-          return x.size() == y.size() &&
-                 (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(Action)) == 0);
-        });
-  };
-  const auto same_launch = [](const Op& a, const Op& b) {
-    return a.cost == b.cost && a.kind == b.kind && a.communicator == b.communicator &&
-           a.deps.count == b.deps.count;
-  };
-  const auto ops_of = [](const Graph& of, const Program& rows) {
-    return std::span(of.ops).subspan(rows.ops.first, rows.ops.count);
-  };
-  return program.ops == of_other.ops && program.events == of_other.events &&
-         program.streams.size() == of_other.streams.size() &&
-         std::ranges::equal(program.threads, of_other.threads, same_actions) &&
-         std::ranges::equal(ops_of(graph, program), ops_of(other, of_other), same_launch);
-}
-
 std::vector<Repeat> find_repeats(const Graph& graph, const Program& program,
                                  std::span<const Action> actions) {
   return Finder(graph, program, actions).find().repeats;

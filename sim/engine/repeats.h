@@ -28,15 +28,9 @@ struct Repeat {
 };
 
 /// Of each section of each thread of a program. What a section does as the one before did is not
-/// looked for again.
+/// looked for again. Follows from actions_signature() and launches_signature().
 using ProgramRepeats = std::vector<std::array<std::vector<Repeat>, kSections>>;
 ProgramRepeats find_repeats(const Graph& graph, const Program& program);
-
-/// True only if find_repeats() gives the same for both: they perform the same actions and launch
-/// ops of the same costs, whatever the costs are. Cost: linear in the actions, a few bytes in a
-/// nanosecond.
-bool repeat_alike(const Graph& graph, const Program& program, const Graph& other,
-                  const Program& of_other);
 
 /// In order, apart from each other. Attention and collectives mark where blocks may begin. Periods
 /// hold no waits for other threads. Cost: linear in the actions.
