@@ -156,8 +156,12 @@ struct Summary : Figures {
   std::optional<Ns> first_step() const;
   /// Of the slowest rank of a recorded source, which must be one.
   Ns measured_step_time() const;
-  /// Whether it is known what the class waited for others.
-  bool knows_waits(std::size_t c) const { return recorded.empty() || recorded[c].knows_waits; }
+  /// Whether it is known what the class waited for others: not where it met none.
+  bool knows_waits(std::size_t c) const {
+    if (recorded.empty()) return true;
+    const bool communicates = classes[c].times && classes[c].times->busy.comm != 0;
+    return recorded[c].knows_waits && (recorded[c].matched != 0 || !communicates);
+  }
   /// Of the first and all later steps, of the class that needs most.
   Bytes reserved() const;
   /// Bytes left on the device, negative if too small; nothing after an out-of-memory.

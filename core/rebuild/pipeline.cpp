@@ -9,6 +9,7 @@
 
 #include "core/ir/builder.h"
 #include "core/rebuild/pipeline_events.h"
+#include "core/rebuild/stretches.h"
 #include "core/rebuild/usual_times.h"
 #include "core/run/span.h"
 
@@ -194,7 +195,7 @@ class Rebuilding {
     std::map<StringId, StreamId> streams;
     std::map<std::size_t, OpId> ops;
     const std::uint32_t thread = builder_.thread("launches");
-    Ns done = 0;
+    std::vector<Stretch> unexplained;
     for (const std::size_t i : of_rank_[rank]) {
       const auto [stream, is_new] = streams.try_emplace(event(i).stream);
       if (is_new) stream->second = builder_.stream(recording_.text(event(i).stream));
@@ -205,14 +206,14 @@ class Rebuilding {
       builder_.select(thread, Section::body);
       builder_.launch(op);
       figures.measured = std::max(figures.measured, end(i));
-      figures.unexplained += std::max<Ns>(start(i) - std::max(done, start(i) - lead_[i]), 0);
-      if (lead_[i] > 0) done = std::max(done, start(i));
+      unexplained.push_back({start(i) - lead_[i], start(i)});
       figures.pinned += !has_before_[i] && lead_[i] > 0 ? 1 : 0;
       figures.inferred_deps += std::ssize(deps);
       figures.matched += matched_[i] ? 1 : 0;
       ++figures.ops;
     }
     figures.streams = std::ssize(streams);
+    figures.unexplained = covered_by(std::move(unexplained));
     builder_.end_program();
     HostThread& host = builder_.graph().programs[program.row()].threads[thread];
     host.sections[static_cast<std::size_t>(Section::first)] =

@@ -14,6 +14,7 @@
 #include "core/rebuild/pipeline.h"
 #include "core/rebuild/rank_program.h"
 #include "core/rebuild/rank_timeline.h"
+#include "core/rebuild/stretches.h"
 #include "core/rebuild/usual_times.h"
 #include "core/rebuild/window.h"
 
@@ -49,13 +50,12 @@ RebuiltRank figures(const RankTimeline& rank) {
   figures.measured = timeline.length;
   figures.ops = static_cast<std::int64_t>(timeline.ops.size());
   figures.streams = static_cast<std::int64_t>(timeline.streams.size());
-  // By start: stretches before ops, each counted once where they overlap.
-  Ns done = 0;
+  std::vector<Stretch> unexplained;
   for (const RecordedOp& op : timeline.ops) {
-    figures.unexplained += std::max<Ns>(op.start - std::max(done, op.start - op.unexplained), 0);
-    if (op.unexplained > 0) done = std::max(done, op.start);
+    unexplained.push_back({op.start - op.unexplained, op.start});
     figures.pinned += op.is_pinned ? 1 : 0;
   }
+  figures.unexplained = covered_by(std::move(unexplained));
   figures.recorded_deps = timeline.recorded_deps;
   figures.inferred_deps = timeline.inferred_deps;
   figures.clock_shift = timeline.clock_shift;

@@ -72,11 +72,11 @@ class Joining {
   }
 
   // Rounded times let a call begin a little before the one before it ends.
-  bool is_within(std::uint32_t call, std::uint32_t outer) const {
+  bool is_within(std::uint32_t call, Ns end) const {
     const run::CallColumns& rows = recording_.calls;
-    const Ns overlap = rows.end[outer] - rows.start[call];
+    const Ns overlap = end - rows.start[call];
     if (overlap <= 0) return false;
-    return rows.end[call] <= rows.end[outer] || overlap > kRounding ||
+    return rows.end[call] <= end || overlap > kRounding ||
            2 * overlap > rows.end[call] - rows.start[call];
   }
 
@@ -131,17 +131,20 @@ class Joining {
     });
     outer_.assign(rows.size(), kNone);
     std::vector<std::uint32_t> last(timeline_.threads.size(), kNone);  // by thread, of calls
+    std::vector<Ns> ends(timeline_.threads.size());                    // of these, as recorded
     for (const std::uint32_t i : order) {
       const std::uint32_t thread = used.at(rows.lane[i].row()).thread;
       Ns start = std::max<Ns>(rows.start[i] - shift(), 0);
       const Ns end = std::max<Ns>(rows.end[i] - shift(), 0);
-      if (last[thread] != kNone && is_within(i, timeline_.calls[last[thread]].row.row())) {
+      if (last[thread] != kNone && is_within(i, ends[thread])) {
         RecordedCall& outer = timeline_.calls[last[thread]];
         outer.end = std::max(outer.end, end);
+        ends[thread] = std::max(ends[thread], rows.end[i]);
         if (outer.kind == CallClass::other) outer.kind = class_of(i);
       } else {
         if (last[thread] != kNone) start = std::max(start, timeline_.calls[last[thread]].end);
         last[thread] = static_cast<std::uint32_t>(timeline_.calls.size());
+        ends[thread] = rows.end[i];
         RecordedCall& call = timeline_.calls.emplace_back();
         call.row = run::CallRow(i);
         call.thread = thread;
@@ -164,7 +167,7 @@ class Joining {
       op.has_launch = call && outer_[call.row()] != kNone;
       if (op.has_launch) {
         op.call = outer_[call.row()];
-        op.launched = timeline_.calls[op.call].start;
+        op.launched = std::min(timeline_.calls[op.call].start, op.start);
         timeline_.calls[op.call].ops.push_back(static_cast<std::uint32_t>(timeline_.ops.size()));
       }
       timeline_.ops.push_back(std::move(op));

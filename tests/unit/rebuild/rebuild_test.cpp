@@ -359,6 +359,28 @@ TEST_CASE("ops that overlap on one stream stay side by side") {
   CHECK(replayed(step.graph) == std::vector<Ns>{100, 145, 199});
 }
 
+TEST_CASE("calls that overlap on one thread are one call, however many there are") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.call(host, "cudaLaunchKernel", 0, 53, 0);
+  w.call(host, "cudaLaunchKernel", 50, 203, 1);
+  w.call(host, "cudaLaunchKernel", 100, 104, 2);  // within the second one alone
+  w.kernel(stream, "gemm", 10, 13, 0);
+  w.kernel(stream, "gemm", 60, 63, 1);
+  w.kernel(stream, "gemm", 110, 112, 2);
+  CHECK(replayed(rebuilt(w.recording).graph) == std::vector<Ns>{3, 53, 102});
+}
+
+TEST_CASE("a short wait does not hide what another one leaves unexplained") {
+  RecordingWriter w;
+  const auto stream = w.lane("0", "7"), other = w.lane("0", "9");
+  w.kernel(other, "gemm", 0, 100);
+  w.kernel(stream, "gemm", 0, 480);
+  w.kernel(stream, "gemm", 490, 495);   // 5 µs of 10 are not usual
+  w.kernel(other, "gemm", 1100, 1200);  // from 105 on
+  CHECK(rebuilt(w.recording).ranks[0].unexplained == 995 * kMicrosecond);
+}
+
 TEST_CASE("work that nothing recorded explains waits as long as it did") {
   RecordingWriter w;
   const auto stream = w.lane("0", "7"), other = w.lane("0", "9");

@@ -43,6 +43,10 @@ TEST_CASE("decimal time: signs, exponents and short forms") {
   CHECK(time_of("-0.25") == -250);
   CHECK(time_of("2.5e3") == 2500000);
   CHECK(time_of("1E-3") == 1);
+  CHECK(time_of("1.706850123441707e15") == 1706850123441707000);  // no double has these digits
+  CHECK(time_of("-1706850123441707517E-3") == -1706850123441707517);
+  CHECK(time_of("0e5") == 0);
+  CHECK(time_of("25e-30") == 0);
   CHECK(time_of("0") == 0);
   CHECK(time_of("-0") == 0);
   CHECK(time_of(".5") == 500);
