@@ -255,9 +255,11 @@ class ConditionParser {
 
   static tl::unexpected<Error> without_value(const Condition::Node& word) {
     const bool is_key = plan::find_workload_key(word.text) != nullptr;
+    const std::string likely = is_key ? "" : plan::likely_key(word.text);
     return fail_at(place_of(word.place),
                    "'{}' has no value here: expected a key that is varied, set, or in the source{}",
-                   word.text, is_key ? "" : plan::likely_key(word.text));
+                   word.text,
+                   likely.find("'" + word.text + "'") == std::string::npos ? likely : "");
   }
 
   tl::unexpected<Error> too_deep() {

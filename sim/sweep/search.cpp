@@ -26,13 +26,16 @@ class GridSearch {
 
   Result<SearchOutcome> run() {
     auto start = first_allowed(0);
-    for (std::int64_t n = 1; start && *start && !is_over(); ++n) {
-      if (const Status done = descend(**start); !done) return tl::unexpected(done.error());
+    for (std::int64_t n = 1; start && !is_over(); ++n) {
+      if (*start)
+        if (const Status done = descend(**start); !done) return tl::unexpected(done.error());
       if (n == kMostStarts) break;
       start = first_allowed(far_from_others(n));
     }
     if (!start) return tl::unexpected(start.error());
-    if (grid_.size() <= limits_.enumerated)
+    const auto few = has_few_allowed();
+    if (!few) return tl::unexpected(few.error());
+    if (*few)
       if (const Status done = exhaust(); !done) return tl::unexpected(done.error());
     outcome_.is_over = is_over();
     for (const auto& [point, known] : known_)
@@ -220,10 +223,32 @@ class GridSearch {
   // ---- proof
   // --------------------------------------------------------------------------------------
 
+  // Conditions may leave few points of a large grid.
+  Result<bool> has_few_allowed() {
+    if (grid_.size() <= limits_.enumerated) return true;
+    if (grid_.size() > kMostTried) return false;
+    std::int64_t count = 0;
+    for (std::int64_t point = 0; point < grid_.size() && count <= limits_.enumerated; ++point) {
+      if (point % 1024 == 0 && limits_.is_over && limits_.is_over()) return false;
+      const auto allowed = judge_.is_allowed(point);
+      if (!allowed) return tl::unexpected(allowed.error());
+      count += *allowed ? 1 : 0;
+    }
+    return count <= limits_.enumerated;
+  }
+
   Status exhaust() {
     std::vector<JudgedPoint> left;
     for (std::int64_t point = 0; point < grid_.size(); ++point) {
       if (limits_.is_over && limits_.is_over()) return {};
+      if (!known_.contains(point)) {
+        const auto allowed = judge_.is_allowed(point);
+        if (!allowed) return tl::unexpected(allowed.error());
+        if (!*allowed) {
+          ++outcome_.excluded;
+          continue;
+        }
+      }
       const auto known = look_at(point);
       if (!known) return tl::unexpected(known.error());
       if (is_promising(point, **known)) left.push_back({point, *(*known)->floor});

@@ -35,8 +35,9 @@ class Judge {
 };
 
 struct SearchLimits {
-  std::int64_t judged = 0;        ///< points at most
-  std::int64_t enumerated = 0;    ///< a grid of at most so many points is gone through to prove
+  std::int64_t judged = 0;  ///< points at most
+  std::int64_t enumerated =
+      0;  ///< at most so many points that are allowed are gone through to prove
   std::function<bool()> is_over;  ///< asked before each point; empty: never
 };
 

@@ -33,7 +33,9 @@ class MadeUp final : public Judge {
     never_ = static_cast<std::int64_t>(random() % 7) + 5;
   }
 
-  Result<bool> is_allowed(std::int64_t point) override { return point % never_ != 1; }
+  Result<bool> is_allowed(std::int64_t point) override {
+    return point % never_ != 1 && point >= first_allowed && point % only_each == 0;
+  }
 
   std::optional<Judgement> floor(std::int64_t point) override {
     if (point % never_ == 2) return std::nullopt;
@@ -51,6 +53,7 @@ class MadeUp final : public Judge {
   }
 
   std::int64_t judged = 0;
+  std::int64_t first_allowed = 0, only_each = 1;
 
  private:
   Judgement sum(std::int64_t point, std::int64_t more) {
@@ -126,6 +129,28 @@ TEST_CASE("a search of a grid of 10^12 points ends") {
   const auto outcome = search(grid, judge, {500, 4096, {}}).value();
   CHECK(outcome.best.has_value());
   CHECK(judge.judged <= 500);
+}
+
+TEST_CASE("a search of a large grid goes through it where conditions leave few points") {
+  const Grid grid = grid_with({"a=1..40", "b=1..40", "c=1..40"});
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    CAPTURE(seed);
+    MadeUp judge(grid, seed, 250);
+    judge.only_each = 613;
+    const auto outcome = search(grid, judge, {200, 200, {}}).value();
+    CHECK(outcome.is_proved);
+    CHECK(outcome.best == best_of_all(grid, judge));
+    CHECK(std::ssize(outcome.judged) + outcome.ruled_out + outcome.excluded + outcome.impossible ==
+          grid.size());
+  }
+}
+
+TEST_CASE("a search finds what is allowed where the first million points are not") {
+  const Grid grid = grid_with({"a=1..8", "b=1..1000", "c=1..1000"});
+  MadeUp judge(grid, 3, 300);
+  judge.first_allowed = grid.size() / 4;
+  const auto outcome = search(grid, judge, {50, 10, {}}).value();
+  CHECK(outcome.best.has_value());
 }
 
 TEST_CASE("a search in which nothing fits proves it and says what comes closest") {
