@@ -159,12 +159,17 @@ class ChainFinder {
 
   void find_block() {
     ActionIndex begin = chain_.at;
-    while (begin > 0 && (belongs(begin - 1) || is_inner_wait(begin - 1))) --begin;
-    // A record that belongs to what comes before, with its wait outside.
-    while (begin < chain_.at && actions_.all[begin].action.kind == ActionKind::record) ++begin;
+    const auto go_back = [&] {
+      while (begin > 0 && (belongs(begin - 1) || is_inner_wait(begin - 1))) --begin;
+      // A record that belongs to what comes before, with its wait outside.
+      while (begin < chain_.at && actions_.all[begin].action.kind == ActionKind::record) ++begin;
+    };
+    go_back();
     if (begin > 0 && actions_.all[begin - 1].action.kind == ActionKind::host_delay &&
         actions_.all[begin - 1].list == actions_.all[chain_.at].list)
       --begin;
+    // FSDP1 casts its shard before that.
+    if (!chain_.inputs.empty() && *std::ranges::min_element(chain_.inputs) < begin) go_back();
     // Where kept parts are gathered, the waits for their copies.
     while (reads_kept_ && begin > 0 && actions_.all[begin - 1].action.kind == ActionKind::wait &&
            is_stream(actions_.all[begin - 1].action.stream) &&

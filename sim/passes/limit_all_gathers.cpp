@@ -94,7 +94,7 @@ class Limiter {
         const Lifetime& binding = part.actions.bindings[row];
         if (!binding.end) continue;
         if (!put || put->end < *binding.end)
-          put = Put{*binding.end, graph().at(part.actions.op(binding.users.back())).stream, {}, {}};
+          put = Put{*binding.end, user_of(part.actions, chain, binding), {}, {}};
       }
       if (put && ends.insert(put->end).second) part.puts.push_back(*put);
     }
@@ -102,6 +102,18 @@ class Limiter {
     for (Put& put : part.puts) find_events(part.actions, put);
     part.takes.assign(takes.begin(), takes.end());
     return part;
+  }
+
+  // The stream that uses a unit's parameters last; where nothing reads them after the gather, the
+  // one that computed last before they were freed.
+  StreamId user_of(const HostActions& actions, const GatherChain& chain,
+                   const Lifetime& binding) const {
+    const StreamId last = graph().at(actions.op(binding.users.back())).stream;
+    if (last != graph().at(chain.op).stream) return last;
+    for (ActionIndex at = *binding.end; at-- > chain.at;)
+      if (actions.is_launch(at) && graph().at(actions.op(at)).role == Role::compute)
+        return graph().at(actions.op(at)).stream;
+    return last;
   }
 
   // An event that at most the host, or a stream without work, waits for.

@@ -37,10 +37,10 @@ class Issues {
     const auto user = first_user(chain);
     if (!user || !is_same_list(*user, chain.at)) return std::nullopt;
     Places places;
-    const auto wait = awaited_at(chain, *user);
-    if (!wait) return std::nullopt;
-    places.at_use = *wait;
-    places.after_use = after_use(chain, *user);
+    const auto awaited = awaited_at(chain, *user);
+    if (!awaited) return std::nullopt;
+    places.at_use = awaited->by;
+    places.after_use = after_use(chain, *user, awaited->wait);
     places.before_reduction = before_reduction(chain, *user);
     return places;
   }
@@ -55,10 +55,17 @@ class Issues {
       if (earlier.phase != op.phase || earlier.micro_batch != op.micro_batch) break;
       first = at;
     }
+    // FSDP1's root has the stream of its gather waited for first.
+    const auto is_root_wait = [&](ActionIndex at) {
+      const Action& action = actions_.all[at].action;
+      return (action.kind == ActionKind::record && action.stream == op.stream) ||
+             (action.kind == ActionKind::wait && at > 0 && kind(at - 1) == ActionKind::record &&
+              actions_.all[at - 1].action.a == action.a);
+    };
     ActionIndex place = region_of(first);
     while (place < first &&
            (kind(place) == ActionKind::host_wait_action || kind(place) == ActionKind::mark ||
-            kind(place) == ActionKind::host_delay) &&
+            kind(place) == ActionKind::host_delay || is_root_wait(place)) &&
            !begins_block(place))
       ++place;
     return place;
@@ -68,6 +75,18 @@ class Issues {
   bool is_limited(const GatherChain& chain) const {
     return chain.block_begin > 0 && is_same_list(chain.block_begin - 1, chain.at) &&
            kind(chain.block_begin - 1) == ActionKind::host_wait_event;
+  }
+
+  // Is it issued there, but for delays of the host?
+  bool is_there(const GatherChain& chain, ActionIndex place) const {
+    const auto first = actions_.all.begin();
+    const auto only_delays = [&](ActionIndex from, ActionIndex to) {
+      return std::all_of(
+          first + static_cast<std::ptrdiff_t>(from), first + static_cast<std::ptrdiff_t>(to),
+          [](const auto& each) { return each.action.kind == ActionKind::host_delay; });
+    };
+    if (place < chain.block_begin) return only_delays(place, chain.block_begin);
+    return place <= chain.block_end || only_delays(chain.block_end, place);
   }
 
   // Would the storages that the issue allocates still be bound at its new place?
@@ -105,20 +124,39 @@ class Issues {
     return begin;
   }
 
-  // A wait for an event that was recorded behind the gather; or a record behind all gathers so far,
-  // right before the use.
-  std::optional<ActionIndex> awaited_at(const GatherChain& chain, ActionIndex user) const {
+  struct Awaited {
+    ActionIndex by = 0;    ///< before this it must be issued
+    ActionIndex wait = 0;  ///< of the stream that uses it
+  };
+
+  std::optional<ActionIndex> wait_for(std::uint32_t event, ActionIndex from,
+                                      ActionIndex user) const {
+    const StreamId stream = actions_.all[user].action.kind == ActionKind::launch
+                                ? graph_.at(actions_.op(user)).stream
+                                : StreamId();
+    for (ActionIndex at = from; at < user; ++at)
+      if (const Action& wait = actions_.all[at].action; wait.kind == ActionKind::wait &&
+                                                        wait.a == event && wait.stream == stream &&
+                                                        is_same_list(at, user))
+        return at;
+    return std::nullopt;
+  }
+
+  // A wait for an event that was recorded behind the gather; or the last record behind all gathers
+  // so far that the use waits for. What the unit computes first need not read its parameters.
+  std::optional<Awaited> awaited_at(const GatherChain& chain, ActionIndex user) const {
     const StreamId stream = graph_.at(chain.op).stream;
-    for (ActionIndex at = chain.at + 1; at < chain.block_end; ++at) {
-      const Action& record = actions_.all[at].action;
-      if (record.kind != ActionKind::record || record.stream != stream) continue;
-      for (ActionIndex wait = chain.block_end; wait < user; ++wait)
-        if (kind(wait) == ActionKind::wait && actions_.all[wait].action.a == record.a &&
-            is_same_list(wait, user))
-          return wait;
-    }
-    for (ActionIndex at = user; at-- > region_of(user);)
-      if (kind(at) == ActionKind::record && actions_.all[at].action.stream == stream) return at;
+    const auto is_record = [&](ActionIndex at) {
+      return kind(at) == ActionKind::record && actions_.all[at].action.stream == stream;
+    };
+    for (ActionIndex at = chain.at + 1; at < chain.block_end; ++at)
+      if (is_record(at))
+        if (const auto wait = wait_for(actions_.all[at].action.a, chain.block_end, user))
+          return Awaited{*wait, *wait};
+    for (ActionIndex at = user; at-- > chain.block_end;)
+      if (is_record(at))
+        if (const auto wait = wait_for(actions_.all[at].action.a, at, user))
+          return Awaited{at, *wait};
     return std::nullopt;
   }
 
@@ -127,16 +165,15 @@ class Issues {
                        [at](const GatherChain& chain) { return chain.block_begin == at; });
   }
 
-  ActionIndex after_use(const GatherChain& chain, ActionIndex user) const {
+  ActionIndex after_use(const GatherChain& chain, ActionIndex user, ActionIndex waited) const {
     const auto is_passed = [this](ActionIndex at) {
       return kind(at) == ActionKind::host_delay || kind(at) == ActionKind::record ||
              kind(at) == ActionKind::wait || kind(at) == ActionKind::free ||
              kind(at) == ActionKind::record_stream;
     };
-    ActionIndex at = 0;
+    ActionIndex at = waited + 1;
     if (chain.outputs.empty()) {
-      at = region_of(user);
-      for (ActionIndex wait = at; wait < user; ++wait)
+      for (ActionIndex wait = at; wait < user && !actions_.is_launch(wait); ++wait)
         if (kind(wait) == ActionKind::wait) at = wait + 1;
       return at;
     }
@@ -232,7 +269,7 @@ void move_section(Rewriter& rewriter, ProgramId program, Section section, bool f
     if (before != nullptr && when == When::after_use_of_previous) place = before->places.after_use;
     if (before != nullptr && when == When::before_reduction_of_previous)
       place = before->places.before_reduction.value_or(place);
-    if (place >= chain->block_begin && place <= chain->block_end) continue;
+    if (issues.is_there(*chain, place)) continue;
     if (forward && place > chain->block_begin) continue;
     if (place > own.at_use || issues.is_bound_at(*chain, place)) continue;
     if (actions.all[place].list != actions.all[chain->at].list) continue;

@@ -79,3 +79,13 @@ TEST_CASE("limit-all-gathers=N adds a limiter to schedules that have none") {
   CHECK_FALSE(notes.at(0).changed);
   CHECK(notes.at(0).did == "the schedule has no gathers");
 }
+
+TEST_CASE("limit-all-gathers=2 leaves units alone whose parameters nothing reads in the backward") {
+  for (const char* sample : {"wrap_everything_fsdp1", "late_prefetch_fsdp1"}) {
+    CAPTURE(sample);
+    const Graph limited = sample_with(sample, {}).graph;
+    std::vector<sim::PassNote> notes;
+    CHECK(dump(passed(limited, {"limit-all-gathers=2"}, &notes)) == dump(limited));
+    CHECK_FALSE(notes.at(0).changed);
+  }
+}

@@ -85,3 +85,26 @@ TEST_CASE("FSDP1 without its rate limiter") {
     CHECK(difference(after, lowered("llama2_7b_fsdp1", to)) == "");
   }
 }
+
+TEST_CASE("FSDP1 whose backward reads its parameters late, and whose shards are cast first") {
+  const auto lowered_as = [](const std::string& sample, const std::string& prefetch) {
+    return sample_with(
+               sample,
+               {"model.layers=4", "parallel.strategy=fsdp1", "parallel.limit_all_gathers=false",
+                "train.activation_checkpointing=none", "parallel.backward_prefetch=" + prefetch})
+        .graph;
+  };
+  const std::vector<std::pair<const char*, const char*>> modes{
+      {"none", "none"}, {"pre", "backward-pre"}, {"post", "backward-post"}};
+  for (const char* sample : {"llama2_7b_fsdp1", "llama3_8b_fsdp2"})
+    for (const auto& [from, unused] : modes)
+      for (const auto& [to, name] : modes) {
+        CAPTURE(sample, from, to);
+        std::vector<sim::PassNote> notes;
+        const Graph after =
+            passed(lowered_as(sample, from), {std::string("prefetch=") + name}, &notes);
+        CHECK(problems(after) == "");
+        CHECK(difference(after, lowered_as(sample, to)) == "");
+        CHECK(notes.at(0).changed == (from != to));
+      }
+}
