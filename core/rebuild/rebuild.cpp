@@ -6,6 +6,9 @@
 #include <array>
 #include <deque>
 #include <map>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "core/ir/builder.h"
 #include "core/rebuild/drift.h"
@@ -62,6 +65,17 @@ RebuiltRank figures(const RankTimeline& rank) {
   return figures;
 }
 
+// Some correlations are used again; where many launches come late, it is the clocks.
+std::optional<std::string> late_launches(const RankTimeline& rank) {
+  const std::int64_t late = rank.timeline.late_launches;
+  const std::int64_t ops = std::ssize(rank.timeline.ops);
+  if (10 * late < ops || late == 0) return std::nullopt;
+  return fmt::format(
+      "{}: {} of {} ops begin more than 1 ms before their launches, which are left out: the host's "
+      "clock may be ahead of the device's",
+      rank.recording->source, late, ops);
+}
+
 Result<Rebuilt> rebuild_ranks(std::span<const run::Recording* const> recordings,
                               const RebuildOptions& options, bool may_drift) {
   const auto ranks = ranks_of(recordings);
@@ -105,6 +119,7 @@ Result<Rebuilt> rebuild_ranks(std::span<const run::Recording* const> recordings,
     if (together.clocks[i]) first = std::min(first.value_or(begin(i)), begin(i));
   for (std::size_t i = 0; i < timelines.size(); ++i) {
     RebuiltRank& rank = rebuilt.ranks.emplace_back(figures(*timelines[i]));
+    if (auto late = late_launches(*timelines[i])) rebuilt.warnings.push_back(std::move(*late));
     rank.clock = together.clocks[i];
     rank.matched = std::count_if(meetings[i].begin(), meetings[i].end(),
                                  [](const auto& meeting) { return meeting.has_value(); });

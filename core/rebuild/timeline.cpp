@@ -64,11 +64,14 @@ class Joining {
   // Device and host clocks differ by some microseconds in some traces.
   void find_clock_shift() {
     calls_ = calls_by_correlation(recording_);
+    const auto& correlations = recording_.activities.correlation;
     for (const run::ActivityRow row : window_.activities)
       if (const run::CallRow call = launch_of(row))
         timeline_.clock_shift =
             std::max(timeline_.clock_shift,
                      recording_.calls.start[call.row()] - recording_.activities.start[row.row()]);
+      else if (correlations[row.row()] && calls_[correlations[row.row()].row()])
+        ++timeline_.late_launches;
   }
 
   // Rounded times let a call begin a little before the one before it ends.

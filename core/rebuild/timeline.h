@@ -67,6 +67,9 @@ struct Timeline {
   std::vector<std::uint32_t> unlaunched;
   Ns length = 0;
   Ns clock_shift = 0;  ///< by which host times were moved back, so that launches come first
+  /// Launches that are left out, since they were recorded so long after their op that they cannot
+  /// be its own.
+  std::int64_t late_launches = 0;
   std::int64_t inferred_deps = 0;  ///< deps that no record of the tool names
   std::int64_t recorded_deps = 0;
 };

@@ -371,6 +371,22 @@ TEST_CASE("calls that overlap on one thread are one call, however many there are
   CHECK(replayed(rebuilt(w.recording).graph) == std::vector<Ns>{3, 53, 102});
 }
 
+TEST_CASE("launches that a clock far ahead leaves out are named") {
+  const auto warnings = [](Ns ahead) {
+    RecordingWriter w;
+    const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      w.call(host, "cudaLaunchKernel", ahead + 10 * i, ahead + 10 * i + 5, i);
+      w.kernel(stream, "gemm", 100 * i + 20, 100 * i + 90, i);
+    }
+    return rebuilt(w.recording).warnings;
+  };
+  CHECK(warnings(0).empty());
+  CHECK(warnings(900).empty());
+  REQUIRE(warnings(3000).size() == 1);
+  CHECK(warnings(3000).front().find("3 of 3 ops begin more than 1 ms") != std::string::npos);
+}
+
 TEST_CASE("a short wait does not hide what another one leaves unexplained") {
   RecordingWriter w;
   const auto stream = w.lane("0", "7"), other = w.lane("0", "9");
