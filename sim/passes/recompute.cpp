@@ -52,6 +52,13 @@ class Recompute {
       const std::string block = block_of(pattern, graph().scope_name(op.scope));
       if (!block.empty()) blocks_[{op.micro_batch, block}].push_back(at);
     }
+    // Of those that recompute something, nothing tells what else they could.
+    for (ActionIndex at = 0; at < actions_.all.size(); ++at) {
+      if (!actions_.is_launch(at)) continue;
+      const Op& op = graph().at(actions_.op(at));
+      if (op.phase == Phase::recompute)
+        blocks_.erase({op.micro_batch, block_of(pattern, graph().scope_name(op.scope))});
+    }
   }
 
   std::size_t run() {
@@ -235,9 +242,12 @@ struct RecomputeBlocks {
       }
     }
     if (blocks == 0) {
+      const bool has_some = std::ranges::any_of(
+          target.graph.ops, [](const Op& op) { return op.phase == Phase::recompute; });
       note.did = fmt::format(
-          "no forward of {} saves activations that only its backward uses",
-          pattern.empty() ? "a numbered block" : "a module that " + pattern + " matches");
+          "no forward of {} saves activations that only its backward uses{}",
+          pattern.empty() ? "a numbered block" : "a module that " + pattern + " matches",
+          has_some ? ", but for those that recompute already" : "");
       return note;
     }
     const Bytes before = live_memory(target.graph).front().steady.bytes;
@@ -297,8 +307,8 @@ saved tensor do not run again, as with PyTorch's non-reentrant checkpoint.
 
 FLOPs rise by those of the ops that run again, which name their forward op as origin. `none` changes
 nothing where nothing is recomputed, and is refused elsewhere: the schedule does not say what it would
-have saved. A schedule that checkpoints already stays as it is, and so does one (of ZeRO-3) whose
-prefetched gathers would write what runs again. The host launches the ops again; what the hooks of
+have saved. A block that recomputes something already stays as it is, and so does a schedule (of ZeRO-3)
+whose prefetched gathers would write what runs again. The host launches the ops again; what the hooks of
 checkpointing cost it beside that is in steps lowered with `train.activation_checkpointing` alone. Idempotent.
 )",
     &parse_recompute};

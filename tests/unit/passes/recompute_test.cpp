@@ -64,8 +64,14 @@ TEST_CASE("recompute finds nothing where nothing matches or is left, and says so
     passed(before, {pass}, &notes);
     CHECK_FALSE(notes[0].changed);
   }
-  passed(plan("tiny_fsdp2", "full"), {"recompute=full"}, &notes);
-  CHECK_FALSE(notes[0].changed);
+  for (const char* checkpointing : {"full", "selective"}) {
+    passed(plan("tiny_fsdp2", checkpointing), {"recompute=full"}, &notes);
+    CHECK_FALSE(notes[0].changed);
+    CHECK(notes[0].did.find("recompute already") != std::string::npos);
+  }
+  const Graph one = plan("tiny_fsdp2", "first:1");
+  CHECK(recomputed_flops(passed(one, {"recompute=full"}, &notes)) == 3 * recomputed_flops(one));
+  CHECK(notes[0].did.find("2 blocks run") != std::string::npos);
 }
 
 // A block whose one op makes what its backward needs and what the head reads, which is kept.
