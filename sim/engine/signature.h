@@ -8,7 +8,7 @@
 
 namespace foregather::sim {
 
-/// Sums of rows, with rows counted from the first. What differs has the same once in 2^64 or less.
+/// Sums of the rows of tables. What differs has the same once in 2^64 or less.
 /// Cost: linear in the rows, a byte in a fraction of a nanosecond.
 using Signature = std::array<std::uint64_t, 2>;
 

@@ -131,9 +131,7 @@ class Issues {
 
   std::optional<ActionIndex> wait_for(std::uint32_t event, ActionIndex from,
                                       ActionIndex user) const {
-    const StreamId stream = actions_.all[user].action.kind == ActionKind::launch
-                                ? graph_.at(actions_.op(user)).stream
-                                : StreamId();
+    const StreamId stream = graph_.at(actions_.op(user)).stream;
     for (ActionIndex at = from; at < user; ++at)
       if (const Action& wait = actions_.all[at].action; wait.kind == ActionKind::wait &&
                                                         wait.a == event && wait.stream == stream &&
