@@ -25,12 +25,13 @@ class GridSearch {
   }
 
   Result<SearchOutcome> run() {
-    auto start = first_allowed(0);
+    auto start = first_allowed(0, kMostTried);
+    const bool is_rare = start && !*start;
     for (std::int64_t n = 1; start && !is_over(); ++n) {
       if (*start)
         if (const Status done = descend(**start); !done) return tl::unexpected(done.error());
       if (n == kMostStarts) break;
-      start = first_allowed(far_from_others(n));
+      start = first_allowed(far_from_others(n), is_rare ? kMostTried / kMostStarts : kMostTried);
     }
     if (!start) return tl::unexpected(start.error());
     const auto few = has_few_allowed();
@@ -197,8 +198,8 @@ class GridSearch {
   }
 
   // The next allowed point from this one on.
-  Result<std::optional<std::int64_t>> first_allowed(std::int64_t from) {
-    for (std::int64_t n = 0; n < std::min(grid_.size(), kMostTried); ++n) {
+  Result<std::optional<std::int64_t>> first_allowed(std::int64_t from, std::int64_t most) {
+    for (std::int64_t n = 0; n < std::min(grid_.size(), most); ++n) {
       if (n % 1024 == 0 && limits_.is_over && limits_.is_over()) break;
       const std::int64_t point = (from + n) % grid_.size();
       const auto allowed = judge_.is_allowed(point);

@@ -35,9 +35,8 @@ class Judge {
 };
 
 struct SearchLimits {
-  std::int64_t judged = 0;  ///< points at most
-  std::int64_t enumerated =
-      0;  ///< at most so many points that are allowed are gone through to prove
+  std::int64_t judged = 0;        ///< points at most
+  std::int64_t enumerated = 0;    ///< to prove, so many points that are allowed are gone through
   std::function<bool()> is_over;  ///< asked before each point; empty: never
 };
 

@@ -36,22 +36,27 @@ Graph lowered(const std::string& sample, const std::string& prefetch, bool forwa
       .graph;
 }
 
+// From each way of prefetching to each: what the lowering gives, and no change where it is that.
+template <class Lowered>
+void check_all_ways(const std::string& sample, const Lowered& lowered) {
+  const std::vector<std::pair<const char*, const char*>> ways{
+      {"none", "none"}, {"pre", "backward-pre"}, {"post", "backward-post"}};
+  for (const auto& [from, unused] : ways)
+    for (const auto& [to, name] : ways) {
+      CAPTURE(sample, from, to);
+      std::vector<sim::PassNote> notes;
+      const Graph after = passed(lowered(from), {std::string("prefetch=") + name}, &notes);
+      CHECK(problems(after) == "");
+      CHECK(difference(after, lowered(to)) == "");
+      CHECK(notes.at(0).changed == (from != to));
+    }
+}
+
 }  // namespace
 
 TEST_CASE("the pass gives the order that the lowering has") {
-  const std::vector<std::pair<const char*, const char*>> modes{
-      {"none", "none"}, {"pre", "backward-pre"}, {"post", "backward-post"}};
   for (const char* sample : {"tiny_fsdp2", "llama3_8b_fsdp2"})
-    for (const auto& [from, unused] : modes)
-      for (const auto& [to, name] : modes) {
-        CAPTURE(sample, from, to);
-        std::vector<sim::PassNote> notes;
-        const Graph after =
-            passed(lowered(sample, from), {std::string("prefetch=") + name}, &notes);
-        CHECK(problems(after) == "");
-        CHECK(difference(after, lowered(sample, to)) == "");
-        CHECK(notes.at(0).changed == (from != to));
-      }
+    check_all_ways(sample, [&](const char* prefetch) { return lowered(sample, prefetch); });
 }
 
 TEST_CASE("forward prefetch issues a gather before the layer before computes") {
@@ -87,24 +92,12 @@ TEST_CASE("FSDP1 without its rate limiter") {
 }
 
 TEST_CASE("FSDP1 whose backward reads its parameters late, and whose shards are cast first") {
-  const auto lowered_as = [](const std::string& sample, const std::string& prefetch) {
-    return sample_with(
-               sample,
-               {"model.layers=4", "parallel.strategy=fsdp1", "parallel.limit_all_gathers=false",
-                "train.activation_checkpointing=none", "parallel.backward_prefetch=" + prefetch})
-        .graph;
-  };
-  const std::vector<std::pair<const char*, const char*>> modes{
-      {"none", "none"}, {"pre", "backward-pre"}, {"post", "backward-post"}};
   for (const char* sample : {"llama2_7b_fsdp1", "llama3_8b_fsdp2"})
-    for (const auto& [from, unused] : modes)
-      for (const auto& [to, name] : modes) {
-        CAPTURE(sample, from, to);
-        std::vector<sim::PassNote> notes;
-        const Graph after =
-            passed(lowered_as(sample, from), {std::string("prefetch=") + name}, &notes);
-        CHECK(problems(after) == "");
-        CHECK(difference(after, lowered_as(sample, to)) == "");
-        CHECK(notes.at(0).changed == (from != to));
-      }
+    check_all_ways(sample, [&](const char* prefetch) {
+      return sample_with(sample,
+                         {"model.layers=4", "parallel.strategy=fsdp1",
+                          "parallel.limit_all_gathers=false", "train.activation_checkpointing=none",
+                          std::string("parallel.backward_prefetch=") + prefetch})
+          .graph;
+    });
 }
