@@ -100,6 +100,28 @@ std::optional<std::int64_t> profiler_step(std::string_view name) {
   return number;
 }
 
+/// Traces of several ranks that were put into one file count their launches alike.
+std::optional<std::string> warning_of_merged_ranks(const run::Recording& recording) {
+  const run::CallColumns& calls = recording.calls;
+  std::vector<StringId> process(recording.correlations);
+  std::vector<bool> is_mixed(recording.correlations);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (!calls.correlation[i]) continue;
+    const std::size_t number = calls.correlation[i].row();
+    const StringId own = recording.lanes[calls.lane[i].row()].process;
+    is_mixed[number] = is_mixed[number] || (process[number] && process[number] != own);
+    process[number] = own;
+  }
+  std::size_t mixed = 0;
+  for (const run::CorrelationId number : recording.activities.correlation)
+    mixed += number && is_mixed[number.row()] ? 1 : 0;
+  if (mixed == 0 || 10 * mixed < recording.activities.size()) return std::nullopt;
+  return fmt::format(
+      "{}: {} of {} device activities have the number of launches of several "
+      "processes, and may be taken for the wrong one's: expected a file a rank",
+      recording.source, mixed, recording.activities.size());
+}
+
 class KinetoBuilder {
  public:
   void event(const KinetoEvent& event) {
@@ -130,6 +152,8 @@ class KinetoBuilder {
     recording_.source = name;
     recording_.correlations = correlations_.size();
     recording_.externals = externals_.size();
+    if (auto merged = warning_of_merged_ranks(recording_))
+      recording_.warnings.push_back(std::move(*merged));
     read_kineto_top(top, recording_, facts_);
     // All ops have a key, or it is no export of ours.
     if (recording_.known.kind.size() != recording_.activities.size()) recording_.known = {};

@@ -90,9 +90,26 @@ class Rebuilding {
     if (!is_before) deps_[i].push_back(static_cast<std::uint32_t>(dep));
   }
 
+  using NamedEvents =
+      std::map<std::pair<std::string_view, std::string_view>, std::vector<std::size_t>>;
+
+  // Behind the compute that ended last before, of either direction.
+  void post_receives(NamedEvents& named) {
+    std::vector<std::size_t> computes = named[{"forward", "compute"}];
+    const auto& backward = named[{"backward", "compute"}];
+    computes.insert(computes.end(), backward.begin(), backward.end());
+    std::ranges::sort(computes, {}, [&](std::size_t i) { return end(i); });
+    for (const std::string_view direction : {"forward", "backward"})
+      for (const std::size_t receive : named[{direction, "recv"}]) {
+        const auto next = std::ranges::upper_bound(computes, start(receive) + kLaneSkew, {},
+                                                   [&](std::size_t i) { return end(i); });
+        if (next != computes.begin()) wait_for(receive, *(next - 1));
+      }
+  }
+
   void find_deps(std::uint32_t rank) {
     std::map<StringId, std::vector<std::size_t>> streams;
-    std::map<std::pair<std::string_view, std::string_view>, std::vector<std::size_t>> named;
+    NamedEvents named;
     for (const std::size_t i : of_rank_[rank]) {
       for (auto& [stream, before] : streams) {
         if (stream == event(i).stream) {
@@ -109,6 +126,7 @@ class Rebuilding {
       if (const PipelineName parts = pipeline_name(name(i)); !parts.direction.empty())
         named[{parts.direction, parts.what}].push_back(i);
     }
+    post_receives(named);
     for (const std::string_view direction : {"forward", "backward"}) {
       const auto& computes = named[{direction, "compute"}];
       const auto& receives = named[{direction, "recv"}];

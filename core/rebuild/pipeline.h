@@ -19,6 +19,7 @@ bool is_pipeline(const run::Recording& recording);
 ///   the one before it on its stream;
 ///   a compute op for the receive of its micro-batch, a send for its compute, a receive for the
 ///   compute before the one it is for, all of one direction ("forward-recv", "forward-compute", …);
+///   a receive for the compute op, of either direction, that ended last before it;
 ///   the op that ended last on each other lane of its rank (transfers between stages apart);
 /// and ranks wait for each other in each send and its receive, and in collectives: those of one
 /// name that begin at one time (within a microsecond) in every step of the recording. Durations are

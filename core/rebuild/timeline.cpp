@@ -1,6 +1,7 @@
 #include "core/rebuild/timeline.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <queue>
 #include <unordered_map>
@@ -39,6 +40,7 @@ class Joining {
     add_calls();
     add_ops();
     add_streams();
+    issue_in_stream_order();
     add_launch_order();
     find_waits(recording_, timeline_, shift());
     find_blocking_calls(recording_, timeline_);
@@ -214,6 +216,46 @@ class Joining {
     }
   }
 
+  // Of calls of two threads that overlap the later one may hand over its op first, which its stream
+  // shows. A round is one look at all ops; each but the last moves a call for good.
+  void issue_in_stream_order() {
+    constexpr int kMostRounds = 8;
+    bool is_moved = true;
+    for (int round = 0; round < kMostRounds && std::exchange(is_moved, false); ++round)
+      for (const RecordedStream& stream : timeline_.streams) {
+        std::uint32_t before = kNone;
+        for (const std::uint32_t op : stream.ops) {
+          if (!timeline_.ops[op].has_launch) continue;
+          const std::uint32_t at = timeline_.ops[op].call;
+          is_moved = (before != kNone && issue_behind(before, at)) || is_moved;
+          before = at;
+        }
+      }
+    for (RecordedOp& op : timeline_.ops)
+      if (op.has_launch) op.launched = std::min(timeline_.calls[op.call].issued, op.start);
+  }
+
+  // Whether that moved it.
+  bool issue_behind(std::uint32_t before, std::uint32_t at) {
+    RecordedCall& call = timeline_.calls[at];
+    const RecordedCall& other = timeline_.calls[before];
+    const auto order = [](const RecordedCall& of, std::uint32_t row) {
+      return std::pair(of.issued, row);
+    };
+    if (call.thread == other.thread || order(call, at) > order(other, before)) return false;
+    const Ns issued = other.issued + (at < before ? 1 : 0);
+    if (issued > call.end) return false;
+    call.issued = issued;
+    return true;
+  }
+
+  std::vector<std::uint32_t> calls_by_issue() const {
+    std::vector<std::uint32_t> rows(timeline_.calls.size());
+    std::iota(rows.begin(), rows.end(), 0U);
+    std::ranges::stable_sort(rows, {}, [&](std::uint32_t i) { return timeline_.calls[i].issued; });
+    return rows;
+  }
+
   // Ops whose launch has no record are launched right behind the one before them on their stream.
   void add_launch_order() {
     std::vector<std::uint32_t> next(timeline_.ops.size(), kNone);
@@ -231,8 +273,10 @@ class Joining {
     for (const RecordedStream& stream : timeline_.streams)
       if (!timeline_.ops[stream.ops.front()].has_launch)
         launch(stream.ops.front(), 0, timeline_.unlaunched);
-    for (RecordedCall& call : timeline_.calls)
-      for (const std::uint32_t op : std::exchange(call.ops, {})) launch(op, call.start, call.ops);
+    for (const std::uint32_t row : calls_by_issue()) {
+      RecordedCall& call = timeline_.calls[row];
+      for (const std::uint32_t op : std::exchange(call.ops, {})) launch(op, call.issued, call.ops);
+    }
   }
 
   void add_host_waits() {
@@ -306,7 +350,9 @@ class Joining {
                                    [&](std::uint32_t at) { return timeline_.ops[at].has_launch; });
     if (next == stream.end()) return timeline_.length;
     const RecordedOp& behind = timeline_.ops[*next];
-    return behind.call == timeline_.ops[op].call ? timeline_.length : behind.launched;
+    const std::uint32_t own = timeline_.ops[op].call;
+    if (behind.call == own) return timeline_.length;
+    return behind.launched - (behind.call < own ? 1 : 0);
   }
 
   void explain(RecordedOp& op) {

@@ -40,7 +40,7 @@ struct RecordedCall {
   CallClass kind = CallClass::other;
   Ns start = 0, end = 0;  ///< not before the window's begin
   /// It hands its ops to the device: at its start, but later where the device did not begin for
-  /// long while the call went on.
+  /// long while the call went on, and behind calls of other threads whose ops its stream ran first.
   Ns issued = 0;
   std::vector<std::uint32_t> ops;  ///< that it launched, each with those without launch behind it
   /// The op whose end the call waited for; absent: it did not wait.

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -5,6 +7,22 @@
 
 namespace foregather::sim {
 namespace {
+
+/// A pipeline's receives were posted behind what the rank happened to compute before: a delay,
+/// unless that is of their own direction.
+void post_at_once(Graph& graph) {
+  const auto is_receive = [&](const Op& op) {
+    return op.kind == OpKind::send_recv &&
+           graph.strings.text(graph.at(op.scope).name).ends_with("-recv");
+  };
+  for (Op& op : graph.ops) {
+    if (!is_receive(op)) continue;
+    const auto deps = std::span(graph.op_lists).subspan(op.deps.first, op.deps.count);
+    const auto dropped = std::ranges::stable_partition(
+        deps, [&](OpId dep) { return graph.at(dep).phase == op.phase; });
+    op.deps.count -= static_cast<std::uint32_t>(dropped.size());
+  }
+}
 
 struct Ideal {
   std::string text;
@@ -21,6 +39,7 @@ struct Ideal {
     }
     for (const Op& op : target.graph.ops) ops += has_usual[op.cost.row()] ? 1 : 0;
     if (ops == 0) return PassNote{text, "the schedule has no recorded durations", false};
+    post_at_once(target.graph);
     return PassNote{text, fmt::format("{} ops take what such ops usually take, at once", ops),
                     true};
   }
@@ -41,10 +60,10 @@ const PassInfo kIdealPass{
     R"(Every op of a recording takes what ops of its name (and of as many bytes, or threads) usually take
 on all recorded ranks: the mean of work, the median of collectives, from the last arrival on; a
 collective whose bytes nobody recorded takes what it took. In a timeline of a pipeline that is over all
-of its steps. An op begins as soon as all that it waits for has ended:
-nothing is left of launch latencies, of delays that the recording does not explain, and of ranks that
-were not recorded and came late. What the host does in and between its calls stays. The recorded step
-less this one is what stragglers and delays cost.
+of its steps, and its receives wait for compute of their own direction alone. An op begins as soon as all
+that it waits for has ended: nothing is left of launch latencies, of delays that the recording does not
+explain, and of ranks that were not recorded and came late. What the host does in and between its calls
+stays. The recorded step less this one is what stragglers and delays cost.
 
     rank 0  |--gemm--|··wait··|all-reduce|        |--gemm---|all-reduce|
     rank 1  |------gemm------||all-reduce|   ->   |--gemm---|all-reduce|

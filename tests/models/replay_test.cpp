@@ -201,6 +201,10 @@ TEST_CASE("the ideal step of the straggling pipeline is the published one") {
   const tasks::Outcome ideal = replayed_what_if({root->string()}, {"ideal"});
   const Ns published = 1'843'296 * kMicrosecond;
   CHECK(std::abs(*ideal.summary.step_time() - published) <= kMicrosecond);
+  // Nearly all of it is compute, and what ranks wait for.
+  const tasks::Outcome faster = replayed_what_if({root->string()}, {"scale=compute:2"});
+  CHECK(*faster.summary.step_time() > measured / 2);
+  CHECK(*faster.summary.step_time() < measured * 11 / 20);
 }
 
 }  // namespace foregather::test

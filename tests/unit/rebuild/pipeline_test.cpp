@@ -137,6 +137,26 @@ TEST_CASE("an ideal step has the means and medians of all steps, and no delays")
   CHECK(times[1] == std::vector<Ns>{10, 141, 266, 272, 397, 407});
 }
 
+TEST_CASE("a receive is posted behind what its rank computed before, but in an ideal step") {
+  TimelineWriter w;
+  for (const int stage : {0, 1}) w.event(stage, "dp-comm", "params-all-gather", 0, 10);
+  w.event(1, "compute", "backward-compute", 10, 110);
+  w.event(1, "pp-comm", "backward-send", 513, 517);
+  w.event(0, "compute", "forward-compute", 10, 510);
+  w.event(0, "pp-comm", "backward-recv", 513, 520);
+  w.event(0, "compute", "backward-compute", 520, 620);
+  w.recording().source = "t.json";
+  Graph graph = rebuilt_pipeline(w.recording(), {}).graph;
+  CHECK(replayed(graph) == std::vector<Ns>{10, 510, 520, 620});
+  CHECK(replayed(graph, 10) == std::vector<Ns>{10, 60, 70, 80});
+  const auto ideal = sim::parse_pass("ideal");
+  REQUIRE(ideal);
+  sim::PassTarget target{std::move(graph)};
+  REQUIRE((*ideal)(target));
+  CHECK(validate(target.graph).empty());
+  CHECK(replayed(target.graph) == std::vector<Ns>{10, 510, 117, 610});
+}
+
 TEST_CASE("collectives of a timeline that not all ranks of a group have do not meet") {
   TimelineWriter w;
   add_step(w, 1, 1000, 0);

@@ -1,57 +1,9 @@
 #include <catch2/catch.hpp>
 
 #include "recordings.h"
-#include "core/ir/validate.h"
 #include "core/rebuild/measured_run.h"
-#include "core/rebuild/rebuild.h"
-#include "sim/cost/hardware.h"
-#include "sim/cost/price.h"
-#include "sim/engine/engine.h"
 
 namespace foregather::test {
-namespace {
-
-template <class T>
-T value(Result<T> result) {
-  if (!result) FAIL(result.error().text());
-  return std::move(*result);
-}
-
-rebuild::Rebuilt rebuilt(const run::Recording& recording, std::optional<std::int64_t> step = {}) {
-  const run::Recording* const one = &recording;
-  auto result = value(rebuild::rebuild({&one, 1}, {step}));
-  CHECK(validate(result.graph).empty());
-  return result;
-}
-
-/// Ends of the ops in microseconds, in the order of the recording's starts, with compute, links and
-/// host so many times as fast.
-std::vector<Ns> replayed(const Graph& graph, double compute = 1, double links = 1) {
-  sim::PriceOptions options;
-  options.compute_scale = compute;
-  options.link_bandwidth_scale = links;
-  std::vector<sim::CostTable> prices{sim::price(graph, sim::Hardware(), options)};
-  prices[0].host = sim::HostPrices{.launch_queue = 0};
-  sim::EngineOptions engine;
-  engine.once = true;
-  engine.memory = false;
-  const auto simulation = value(sim::simulate(graph, prices, engine));
-  std::vector<Ns> ends;
-  for (const sim::OpTime& op : simulation.classes[0].steady.ops)
-    ends.push_back(op.end / kMicrosecond);
-  return ends;
-}
-
-/// As `scale=host` of a large factor.
-void without_host_time(Graph& graph) {
-  for (Program& program : graph.programs)
-    for (HostThread& thread : program.threads)
-      for (auto& section : thread.sections)
-        for (Action& action : section)
-          if (action.kind == ActionKind::host_delay) action.a = action.b = 0;
-}
-
-}  // namespace
 
 TEST_CASE("a recording before the clock's zero has its length") {
   RecordingWriter w;
@@ -126,30 +78,6 @@ TEST_CASE("what passes in a call before its op begins is the host's time") {
   CHECK(replayed(step.graph) == std::vector<Ns>{10, 111});
 }
 
-TEST_CASE("threads that share a stream during a long call do not wait for its end") {
-  RecordingWriter w;
-  const auto main = w.lane("1", "1"), other = w.lane("1", "2");
-  const auto stream = w.lane("0", "7"), second = w.lane("0", "9");
-  w.call(main, "cudaLaunchKernel", 0, 5, 0);
-  w.call(main, "cudaLaunchKernel", 50, 950, 1);  // loads a module
-  w.call(other, "cudaLaunchKernel", 100, 105, 2);
-  w.call(other, "cudaLaunchKernel", 120, 125, 3);
-  w.kernel(stream, "gemm", 0, 10, 0);
-  w.kernel(second, "gemm", 128, 628, 3);
-  SECTION("that launched before it") {
-    w.kernel(stream, "gemm", 108, 208, 2);
-    w.kernel(stream, "gemm", 940, 980, 1);
-    auto step = rebuilt(w.recording);
-    CHECK(replayed(step.graph) == std::vector<Ns>{10, 208, 628, 980});
-  }
-  SECTION("that launched behind it") {
-    w.kernel(stream, "gemm", 90, 108, 1);
-    w.kernel(stream, "gemm", 109, 209, 2);
-    auto step = rebuilt(w.recording);
-    CHECK(replayed(step.graph) == std::vector<Ns>{10, 108, 209, 628});
-  }
-}
-
 TEST_CASE("a recording of years is an event whose time is damaged") {
   RecordingWriter w;
   const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
@@ -181,59 +109,6 @@ TEST_CASE("a call of years is one whose time is damaged") {
         std::string::npos);
 }
 
-TEST_CASE("a synchronisation of the host moves with the work that it waited for") {
-  RecordingWriter w;
-  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
-  w.call(host, "cudaLaunchKernel", 0, 5, 0);
-  w.call(host, "cudaDeviceSynchronize", 10, 112, 1);
-  w.call(host, "cudaLaunchKernel", 120, 125, 2);
-  w.kernel(stream, "gemm", 5, 105, 0);
-  w.kernel(stream, "gemm", 130, 140, 2);
-  const auto step = rebuilt(w.recording);
-  CHECK(replayed(step.graph) == std::vector<Ns>{100, 135});
-  // The host goes on 50 µs earlier; its own 7 + 8 µs and the launch's 10 stay.
-  CHECK(replayed(step.graph, 2) == std::vector<Ns>{50, 80});
-}
-
-TEST_CASE("a synchronisation before the first op waits for what others launched") {
-  const bool has_record = GENERATE(false, true);
-  const char* const sync =
-      GENERATE("cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize");
-  CAPTURE(has_record, sync);
-  RecordingWriter w;
-  const auto host = w.lane("1", "1"), other = w.lane("1", "2");
-  const auto stream = w.lane("0", "7"), side = w.lane("0", "9");
-  if (has_record) w.call(host, "cudaLaunchKernel", -30, -25, 4);
-  w.call(host, "cudaLaunchKernel", -20, -15, 0);
-  if (has_record) w.call(other, "cudaLaunchKernel", -18, -16, 3);
-  w.call(host, sync, -10, 502, 1);
-  w.call(host, "cudaLaunchKernel", 508, 513, 2);
-  w.kernel(stream, "gemm", 0, 100);
-  w.kernel(side, "gemm", 1, 500);
-  if (has_record)
-    w.recording.activities.correlation = {run::CorrelationId(4), run::CorrelationId(3)};
-  w.kernel(stream, "gemm", 101, 110, 0);
-  w.kernel(stream, "gemm", 516, 600, 2);
-  const auto step = rebuilt(w.recording);
-  CHECK(replayed(step.graph) == std::vector<Ns>{100, 500, 110, 600});
-}
-
-TEST_CASE("a synchronisation before the first op waits for nothing that is launched after it") {
-  const Ns launch = GENERATE(-18, -5);
-  CAPTURE(launch);
-  RecordingWriter w;
-  const auto host = w.lane("1", "1"), other = w.lane("1", "2");
-  const auto stream = w.lane("0", "7"), side = w.lane("0", "9");
-  w.call(host, "cudaLaunchKernel", -30, -25, 0);
-  w.call(other, "cudaLaunchKernel", launch, launch + 2, 1);
-  w.call(host, "cudaStreamSynchronize", -10, 502, 2);
-  w.call(host, "cudaLaunchKernel", 508, 513, 3);
-  w.kernel(stream, "gemm", 0, 500, 0);
-  w.kernel(side, "gemm", 1, 501, 1);
-  w.kernel(stream, "gemm", 516, 600, 3);
-  CHECK(replayed(rebuilt(w.recording).graph).back() == 600);
-}
-
 TEST_CASE("a kernel that begins while the one before it runs out stays behind that") {
   RecordingWriter w;
   const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
@@ -255,36 +130,6 @@ TEST_CASE("a kernel that runs beside most of another one has a stream of its own
   w.kernel(stream, "gemm", 10, 110, 0);
   w.kernel(stream, "gemm", 40, 130, 1);
   CHECK(rebuilt(w.recording).ranks[0].streams == 2);
-}
-
-TEST_CASE("a thread's wait before its first launch moves with the work that it waited for") {
-  RecordingWriter w;
-  const auto host = w.lane("1", "1"), backward = w.lane("1", "2");
-  const auto stream = w.lane("0", "7"), side = w.lane("0", "9");
-  w.call(host, "cudaLaunchKernel", 0, 5, 0);
-  w.call(host, "cudaEventRecord", 6, 7, 1);
-  w.call(backward, "cudaEventSynchronize", 10, 107, 2);
-  w.call(backward, "cudaLaunchKernel", 112, 117, 3);
-  w.kernel(stream, "gemm", 5, 105, 0);
-  w.kernel(side, "gemm", 120, 130, 3);
-  const auto step = rebuilt(w.recording);
-  CHECK(replayed(step.graph) == std::vector<Ns>{100, 125});
-  CHECK(replayed(step.graph, 2) == std::vector<Ns>{50, 70});
-}
-
-TEST_CASE("a call that rounding begins before the end of the one ahead of it is no part of that") {
-  const Ns end = GENERATE(105, 106);
-  CAPTURE(end);
-  RecordingWriter w;
-  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
-  w.call(host, "cudaLaunchKernel", 0, 5, 0);
-  w.call(host, "cudaDeviceSynchronize", 5, end, 1);
-  w.call(host, "cudaLaunchKernel", 105, 115, 2);
-  w.kernel(stream, "gemm", 2, 102, 0);
-  w.kernel(stream, "gemm", 112, 122, 2);
-  const auto step = rebuilt(w.recording);
-  CHECK(replayed(step.graph) == std::vector<Ns>{100, 120});
-  CHECK(replayed(step.graph, 2).back() == 65);
 }
 
 TEST_CASE("recorded waits reach back before the first op") {
@@ -359,18 +204,6 @@ TEST_CASE("ops that overlap on one stream stay side by side") {
   CHECK(replayed(step.graph) == std::vector<Ns>{100, 145, 199});
 }
 
-TEST_CASE("calls that overlap on one thread are one call, however many there are") {
-  RecordingWriter w;
-  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
-  w.call(host, "cudaLaunchKernel", 0, 53, 0);
-  w.call(host, "cudaLaunchKernel", 50, 203, 1);
-  w.call(host, "cudaLaunchKernel", 100, 104, 2);  // within the second one alone
-  w.kernel(stream, "gemm", 10, 13, 0);
-  w.kernel(stream, "gemm", 60, 63, 1);
-  w.kernel(stream, "gemm", 110, 112, 2);
-  CHECK(replayed(rebuilt(w.recording).graph) == std::vector<Ns>{3, 53, 102});
-}
-
 TEST_CASE("launches that a clock far ahead leaves out are named") {
   const auto warnings = [](Ns ahead) {
     RecordingWriter w;
@@ -409,22 +242,6 @@ TEST_CASE("work that nothing recorded explains waits as long as it did") {
   CHECK(step.ranks[0].unexplained == 400 * kMicrosecond);
   CHECK(replayed(step.graph) == std::vector<Ns>{100, 250, 500});
   CHECK(replayed(step.graph, 2) == std::vector<Ns>{50, 200, 400});
-}
-
-TEST_CASE("a thread that took over from another one waits for it") {
-  RecordingWriter w;
-  const auto main = w.lane("1", "1"), backward = w.lane("1", "2"), stream = w.lane("0", "7");
-  w.call(main, "cudaLaunchKernel", 0, 5, 0);
-  w.call(main, "cudaStreamSynchronize", 6, 106, 1);
-  w.call(backward, "cudaLaunchKernel", 200, 205, 2);
-  w.call(main, "cudaLaunchKernel", 300, 305, 3);
-  w.kernel(stream, "gemm", 5, 105, 0);
-  w.kernel(stream, "gemm", 206, 216, 2);
-  w.kernel(stream, "gemm", 306, 316, 3);
-  const auto step = rebuilt(w.recording);
-  CHECK(replayed(step.graph) == std::vector<Ns>{100, 211, 311});
-  // The whole chain comes 50 µs earlier with the first op.
-  CHECK(replayed(step.graph, 2) == std::vector<Ns>{50, 156, 256});
 }
 
 TEST_CASE("a step of a recording is what was launched in it") {

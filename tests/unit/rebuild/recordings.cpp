@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "core/ir/validate.h"
 #include "sim/cost/hardware.h"
 #include "sim/cost/price.h"
 
@@ -98,6 +99,39 @@ sim::Simulation replayed_once(const Graph& graph) {
   const auto simulation = sim::simulate(graph, prices, engine);
   if (!simulation) FAIL(simulation.error().text());
   return *simulation;
+}
+
+rebuild::Rebuilt rebuilt(const run::Recording& recording, std::optional<std::int64_t> step) {
+  const run::Recording* const one = &recording;
+  auto result = rebuild::rebuild({&one, 1}, {step});
+  if (!result) FAIL(result.error().text());
+  CHECK(validate(result->graph).empty());
+  return std::move(*result);
+}
+
+std::vector<Ns> replayed(const Graph& graph, double compute, double links) {
+  sim::PriceOptions options;
+  options.compute_scale = compute;
+  options.link_bandwidth_scale = links;
+  std::vector<sim::CostTable> prices{sim::price(graph, sim::Hardware(), options)};
+  prices[0].host = sim::HostPrices{.launch_queue = 0};
+  sim::EngineOptions engine;
+  engine.once = true;
+  engine.memory = engine.contention = false;
+  const auto simulation = sim::simulate(graph, prices, engine);
+  if (!simulation) FAIL(simulation.error().text());
+  std::vector<Ns> ends;
+  for (const sim::OpTime& op : simulation->classes[0].steady.ops)
+    ends.push_back(op.end / kMicrosecond);
+  return ends;
+}
+
+void without_host_time(Graph& graph) {
+  for (Program& program : graph.programs)
+    for (HostThread& thread : program.threads)
+      for (auto& section : thread.sections)
+        for (Action& action : section)
+          if (action.kind == ActionKind::host_delay) action.a = action.b = 0;
 }
 
 }  // namespace foregather::test

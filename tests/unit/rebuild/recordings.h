@@ -1,9 +1,12 @@
 // Small recordings by hand.
 #pragma once
 
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "core/ir/graph.h"
+#include "core/rebuild/rebuild.h"
 #include "core/run/recording.h"
 #include "sim/engine/engine.h"
 
@@ -36,5 +39,14 @@ class RecordingWriter {
 
 /// One step at the recorded times: without memory, contention and a limit of launches.
 sim::Simulation replayed_once(const Graph& graph);
+
+rebuild::Rebuilt rebuilt(const run::Recording& recording, std::optional<std::int64_t> step = {});
+
+/// Ends of the ops of the first class in microseconds, in the order of the recording's starts, with
+/// compute and links so many times as fast.
+std::vector<Ns> replayed(const Graph& graph, double compute = 1, double links = 1);
+
+/// As `scale=host` of a large factor.
+void without_host_time(Graph& graph);
 
 }  // namespace foregather::test

@@ -325,6 +325,25 @@ TEST_CASE("kineto: a header of wrong types is as good as none") {
   CHECK(trace.recording.devices.empty());
 }
 
+TEST_CASE("kineto: ranks that were put into one file are named where their launches mix") {
+  const auto rank = [](int process, int device) {
+    return fmt::format(
+        R"({{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": {}, "tid": 1,
+"ts": 1, "dur": 1, "args": {{"correlation": 7}}}}, {{"ph": "X", "cat": "kernel", "name": "gemm", "pid": {},
+"tid": 7, "ts": 5, "dur": 1, "args": {{"correlation": 7}}}})",
+        process, device);
+  };
+  const auto warnings = [](const std::string& events) {
+    return read_profile("[" + events + "]").recording.warnings;
+  };
+  CHECK(warnings(rank(100, 0)).empty());
+  CHECK(
+      warnings(rank(100, 0) + ", " + rank(200, 1)) ==
+      std::vector<std::string>{
+          "t.json: 2 of 2 device activities have the number of launches of several processes, and "
+          "may be taken for the wrong one's: expected a file a rank"});
+}
+
 TEST_CASE("kineto: a bare array that was cut says so") {
   const KinetoTrace trace =
       read_profile("[" + event("kernel", R"("ts": 1, "dur": 1)") + ", {\"ph\": \"X\", \"na");
