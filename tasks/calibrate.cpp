@@ -119,9 +119,8 @@ Result<CalibrateReport> calibrate_hardware(const CalibrateRequest& request) {
   report.calibration = sim::calibrate(report.samples.rows, *base, {request.holdout});
   for (const sim::FittedFigure& figure : report.calibration.figures) {
     const sim::FigureSpec& spec = sim::figure_specs()[figure.spec];
-    report.figures.push_back({fmt::format("{}.{}", spec.section, spec.key),
-                              report.calibration.mechanisms[figure.mechanism].name, figure.base,
-                              figure.value});
+    report.figures.push_back({fmt::format("{}.{}", spec.section, spec.key), figure.from.name,
+                              figure.base, figure.value});
   }
   report.calibration.hardware.name = base->name + "_calibrated";
   const std::string text =

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -55,6 +56,9 @@ bool is_host_copy(OpKind kind) {
   return kind == OpKind::host_to_device || kind == OpKind::device_to_host;
 }
 
+/// All its figures are fitted to other kinds as well.
+bool has_common_figures(OpKind kind) { return is_host_copy(kind) || is_collective(kind); }
+
 std::optional<std::size_t> spec_of(std::string_view section, std::string_view key) {
   const auto specs = figure_specs();
   for (std::size_t i = 0; i < specs.size(); ++i)
@@ -66,7 +70,6 @@ std::optional<std::size_t> spec_of(std::string_view section, std::string_view ke
 struct Task {
   std::size_t spec = 0;
   Samples samples;
-  std::string mechanism;
 };
 
 class Fit {
@@ -90,9 +93,9 @@ class Fit {
 
  private:
   void add(std::string_view section, std::string_view key, const Samples& samples,
-           const std::string& mechanism, std::size_t least = kLeastShapes) {
+           std::size_t least = kLeastShapes) {
     const auto spec = spec_of(section, key);
-    if (spec && samples.size() >= least) tasks_.push_back({*spec, samples, mechanism});
+    if (spec && samples.size() >= least) tasks_.push_back({*spec, samples});
   }
 
   // One type of number has the efficiency, the others rates of their own.
@@ -108,42 +111,29 @@ class Fit {
       return found == by_mechanism_.end() ? nullptr : &found->second;
     };
     const Samples* main = nullptr;
-    std::string main_name;
     for (const DType type : {DType::bf16, DType::f16}) {
       const Samples* const samples = samples_of(type);
       if (samples == nullptr || (main != nullptr && samples->size() <= main->size())) continue;
       main = samples;
-      main_name = "gemm " + std::string(name(type));
     }
-    if (main != nullptr) add("efficiency", "gemm", *main, main_name);
+    if (main != nullptr) add("efficiency", "gemm", *main);
     // Both types of float8 have one figure.
     Samples float8;
-    std::string float8_name;
-    for (const DType type : {DType::f8e4m3, DType::f8e5m2}) {
-      const Samples* const samples = samples_of(type);
-      if (samples == nullptr) continue;
-      if (float8.empty()) float8_name = "gemm " + std::string(name(type));
-      float8.insert(float8.end(), samples->begin(), samples->end());
-    }
+    for (const DType type : {DType::f8e4m3, DType::f8e5m2})
+      if (const Samples* const samples = samples_of(type))
+        float8.insert(float8.end(), samples->begin(), samples->end());
     if (base_.efficiency.gemm_f8 > 0)
-      add("efficiency", "gemm_f8", float8, float8_name);
+      add("efficiency", "gemm_f8", float8);
     else
-      add("compute", "matmul_f8", float8, float8_name);
-    if (main == nullptr && !float8.empty()) {
-      main = &float8;
-      main_name = float8_name;
-    }
+      add("compute", "matmul_f8", float8);
+    if (main == nullptr && !float8.empty()) main = &float8;
     for (const auto& [type, key] : kRates) {
       const Samples* const samples = samples_of(type);
-      const std::string mechanism = "gemm " + std::string(name(type));
       if (samples == nullptr || samples == main) continue;
-      add("compute", key, *samples, mechanism);
-      if (main == nullptr) {
-        main = samples;
-        main_name = mechanism;
-      }
+      add("compute", key, *samples);
+      if (main == nullptr) main = samples;
     }
-    if (main != nullptr) add("kernel", "gemm_ramp", *main, main_name, kLeastShapes + 1);
+    if (main != nullptr) add("kernel", "gemm_ramp", *main, kLeastShapes + 1);
   }
 
   // The backward does five products where the forward does two. The figures are FlashAttention's:
@@ -160,9 +150,9 @@ class Fit {
       const bool is_backward = static_cast<double>(cost.flops) > 4.5 * triples;
       (is_backward ? backward : forward).push_back(sample);
     }
-    add("efficiency", "attention_forward", forward, found->first);
-    add("efficiency", "attention_backward", backward, found->first);
-    add("kernel", "attention_ramp", forward, found->first, kLeastShapes + 1);
+    add("efficiency", "attention_forward", forward);
+    add("efficiency", "attention_backward", backward);
+    add("kernel", "attention_ramp", forward, kLeastShapes + 1);
   }
 
   void list_memory() {
@@ -176,35 +166,27 @@ class Fit {
         {OpKind::fill, "fill"},
     }};
     Samples all;
-    std::string_view largest;
-    std::size_t most = 0;
     for (const auto& [kind, key] : kEfficiencies) {
       const auto found = by_mechanism_.find(std::string(name(kind)));
       if (found == by_mechanism_.end()) continue;
-      add("efficiency", key, found->second, found->first);
+      add("efficiency", key, found->second);
       all.insert(all.end(), found->second.begin(), found->second.end());
-      if (found->second.size() <= most) continue;
-      most = found->second.size();
-      largest = found->first;
     }
-    add("kernel", "floor", all, std::string(largest), kLeastShapes + 1);
+    add("kernel", "floor", all, kLeastShapes + 1);
   }
 
   void list_links() {
     Samples copies, collectives;
-    std::string copying, meeting;
     for (const auto& [mechanism, samples] : by_mechanism_) {
       const OpKind kind = samples.front()->cost.kind;
       Samples* const to = is_host_copy(kind)    ? &copies
                           : is_collective(kind) ? &collectives
                                                 : nullptr;
-      if (to == nullptr) continue;
-      to->insert(to->end(), samples.begin(), samples.end());
-      (is_host_copy(kind) ? copying : meeting) = mechanism;
+      if (to != nullptr) to->insert(to->end(), samples.begin(), samples.end());
     }
-    add("intra", "host_bandwidth", copies, copying);
-    add("intra", "efficiency", collectives, meeting);
-    add("nccl", "launch_floor", collectives, meeting, kLeastShapes + 1);
+    add("intra", "host_bandwidth", copies);
+    add("intra", "efficiency", collectives);
+    add("nccl", "launch_floor", collectives, kLeastShapes + 1);
   }
 
   double error_of(const Samples& samples) const {
@@ -417,15 +399,27 @@ class Calibrating {
       const FigureSpec& spec = figure_specs()[task.spec];
       const double base = spec.field(base_), value = spec.field(calibration_.hardware);
       if (value == base) continue;
-      calibration_.figures.push_back({task.spec, base, value, row_named(task)});
+      std::set<std::size_t> rows;
+      for (const WorkSample* sample : task.samples) rows.insert(row_of(*sample));
+      is_fitted_.insert(rows.begin(), rows.end());
+      calibration_.figures.push_back({task.spec, base, value, together(rows)});
     }
   }
 
-  /// Of several mechanisms the one that the task names.
-  std::size_t row_named(const Task& task) const {
-    for (std::size_t row = 0; row < calibration_.mechanisms.size(); ++row)
-      if (calibration_.mechanisms[row].name == task.mechanism) return row;
-    return row_of(*task.samples.front());
+  Mechanism together(const std::set<std::size_t>& rows) const {
+    Mechanism mechanism;
+    Tally tally;
+    for (const std::size_t row : rows) {
+      const Mechanism& one = calibration_.mechanisms[row];
+      mechanism.kind = one.kind;
+      mechanism.name += (mechanism.name.empty() ? "" : ", ") + one.name;
+      mechanism.shapes += one.shapes;
+      mechanism.priced_shapes += one.priced_shapes;
+      mechanism.total = run::sum_of_times(mechanism.total, one.total);
+      tally.add(tallies_[row]);
+    }
+    tally.write(mechanism);
+    return mechanism;
   }
 
   void write() {
@@ -441,7 +435,8 @@ class Calibrating {
       sum.total = run::sum_of_times(sum.total, mechanism.total);
       if (mechanism.priced_shapes == 0)
         mechanism.stays = "no shapes that a schedule would say were recorded";
-      else if (mechanism.priced_shapes < kLeastShapes)
+      else if (mechanism.priced_shapes < kLeastShapes &&
+               !(has_common_figures(mechanism.kind) && is_fitted_.contains(row)))
         mechanism.stays = "too few shapes";
       add_residual(mechanism.kind, tallies_[row].ratios);
     }
@@ -481,6 +476,7 @@ class Calibrating {
   CalibrationOptions options_;
   std::map<std::pair<OpKind, std::string>, std::size_t> rows_;
   std::vector<Tally> tallies_;
+  std::set<std::size_t> is_fitted_;  // mechanisms that a figure is fitted to
   Calibration calibration_;
 };
 

@@ -19,13 +19,6 @@ struct Errors {
   double median = 0, p90 = 0;
 };
 
-/// A figure that the samples say more of than the base did.
-struct FittedFigure {
-  std::size_t spec = 0;  ///< row of figure_specs()
-  double base = 0, value = 0;
-  std::size_t mechanism = 0;  ///< row of Calibration::mechanisms
-};
-
 /// Work that one model prices: a kind of op, of products with their type.
 struct Mechanism {
   std::string name;  ///< "gemm bf16"
@@ -41,6 +34,13 @@ struct Mechanism {
   std::optional<Errors> priced;  ///< as `simulate` prices them: it does not know the kernel
   double extrapolated = 0;       ///< share of the held-out shapes that are not inside
   std::string stays;             ///< why its figures stay the base's; empty: they do not
+};
+
+/// A figure that the samples say more of than the base did.
+struct FittedFigure {
+  std::size_t spec = 0;  ///< row of figure_specs()
+  double base = 0, value = 0;
+  Mechanism from;  ///< all that it is fitted to, together: "host_to_device, device_to_host"
 };
 
 struct Calibration {

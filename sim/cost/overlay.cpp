@@ -53,9 +53,9 @@ std::string overlay_text(const Calibration& calibration, std::span<const run::Wo
     const FigureSpec& spec = figure_specs()[figure.spec];
     if (spec.section != section) text += fmt::format("\n[{}]\n", spec.section);
     section = spec.section;
-    text += fmt::format("{} = {{ value = {}, unit = \"{}\", source = {} }}\n", spec.key,
-                        figure.value, base_unit(spec.dimension),
-                        overlay_quoted(source_of(calibration.mechanisms[figure.mechanism], from)));
+    text +=
+        fmt::format("{} = {{ value = {}, unit = \"{}\", source = {} }}\n", spec.key, figure.value,
+                    base_unit(spec.dimension), overlay_quoted(source_of(figure.from, from)));
   }
   return text + measured_text(samples, calibration.residuals, from);
 }

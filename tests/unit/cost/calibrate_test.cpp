@@ -225,6 +225,24 @@ TEST_CASE("calibrate: too few shapes stay at the base's figures, and say so") {
   CHECK(found.hardware.efficiency.elementwise == base().efficiency.elementwise);
 }
 
+TEST_CASE("calibrate: a figure of several mechanisms says so, and so do they") {
+  std::vector<WorkSample> copies;
+  for (Bytes bytes = 1 << 20; bytes <= 1 << 26; bytes *= 2) {
+    copies.push_back(timed("up", traffic(OpKind::host_to_device, bytes)));
+    if (bytes >= 1 << 25) copies.push_back(timed("down", traffic(OpKind::device_to_host, bytes)));
+  }
+  std::stable_sort(copies.begin(), copies.end(), run::is_before);
+  const Calibration found = calibrate(copies, base(), {});
+  REQUIRE(found.figures.size() == 1);
+  CHECK(found.figures[0].value == Approx(truth().intra.host_bandwidth).epsilon(0.02));
+  CHECK(found.figures[0].from.name == "host_to_device, device_to_host");
+  CHECK(found.figures[0].from.priced_shapes == 9);
+  CHECK(mechanism(found, "device_to_host").priced_shapes == 2);
+  CHECK(mechanism(found, "device_to_host").stays.empty());
+  CHECK_THAT(overlay_text(found, copies, "h100_sxm", "x"),
+             Catch::Contains("9 distinct shapes of host_to_device, device_to_host of x"));
+}
+
 TEST_CASE("calibrate: products that wait for their launch tell no rate") {
   std::vector<WorkSample> small;
   for (const std::int64_t rows : {8, 16, 32}) {
