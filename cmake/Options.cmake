@@ -84,4 +84,7 @@ if(FOREGATHER_SANITIZE)
     "-fsanitize=${FOREGATHER_SANITIZE}" -fno-sanitize-recover=all -fno-omit-frame-pointer
     "$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>")
   add_link_options("-fsanitize=${FOREGATHER_SANITIZE}")
+  # Each check has a place in the source: two million addresses, which a program that may lie anywhere
+  # corrects when it starts. Tests start programs some thousand times.
+  add_link_options("$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-no-pie>")
 endif()
