@@ -43,22 +43,26 @@ std::string_view long_name(const Option& option) {
   return std::string_view(option.names).substr(dashes == std::string::npos ? 0 : dashes);
 }
 
+bool is_argument(const Option& option) { return !option.rest && !option.names.starts_with('-'); }
+
 // "-o ''", as from an unset variable of a shell.
 const Option* find_empty(const CLI::App& app, const Command& command) {
-  for (const Option& option : command.options)
-    if (option.text != nullptr && option.names.starts_with('-') && option.text->empty() &&
-        app.count(std::string(long_name(option))) > 0)
-      return &option;
+  for (const Option& option : command.options) {
+    const bool is_empty = is_argument(option)
+                              ? option.texts != nullptr && std::ranges::count(*option.texts, "") > 0
+                              : option.text != nullptr && option.text->empty() &&
+                                    app.count(std::string(long_name(option))) > 0;
+    if (is_empty) return &option;
+  }
   return nullptr;
 }
 
 // "-", which stands for standard input or output elsewhere.
 const Option* find_dash(const Command& command) {
   for (const Option& option : command.options) {
-    const bool is_argument = !option.rest && !option.names.starts_with('-');
-    const bool is_dash =
-        (option.text != nullptr && *option.text == "-") ||
-        (is_argument && option.texts != nullptr && std::ranges::count(*option.texts, "-") > 0);
+    const bool is_dash = (option.text != nullptr && *option.text == "-") ||
+                         (is_argument(option) && option.texts != nullptr &&
+                          std::ranges::count(*option.texts, "-") > 0);
     if (is_dash && !option.takes_dash) return &option;
   }
   return nullptr;
@@ -90,7 +94,7 @@ std::string unexpected(const Command& command, const std::vector<std::string>& w
     if (is_missing_rest && !words.front().starts_with('-'))
       return fmt::format("{} goes behind '--', expected foregather {} -- {}", option.names,
                          command.name, fmt::join(words, " "));
-    if (!option.rest && !option.names.starts_with('-')) positional = option.names;
+    if (is_argument(option)) positional = option.names;
   }
   const auto is_option = [](const std::string& word) {
     return word.starts_with('-') && word.size() > 1 && word != "--";
@@ -140,7 +144,8 @@ int parse_and_run(const Command& command, std::vector<std::string> arguments) {
                        fmt::format("{} is missing: {}", long_name(option), option.doc));
   if (const Option* empty = find_empty(app, command))
     return bad_usage(std::string(command.name),
-                     fmt::format("{} is empty, expected {}", long_name(*empty), empty->value));
+                     fmt::format("{} is empty, expected {}", long_name(*empty),
+                                 empty->value.empty() ? "a file" : empty->value));
   if (const Option* dash = find_dash(command))
     return bad_usage(std::string(command.name),
                      fmt::format("{} is '-', expected {}: standard input is not read, and only "

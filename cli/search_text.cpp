@@ -17,6 +17,17 @@ std::string limit_text(const SearchReport& report) {
                                            : format_bytes(*report.request.memory_limit);
 }
 
+// So that what is beyond the limit never looks like it.
+std::string beyond_text(const SearchReport& report, std::int64_t need) {
+  const bool is_memory = report.goal == SearchGoal::memory;
+  const auto text = [&](std::int64_t value) {
+    return is_memory ? format_time(value) : format_bytes(value);
+  };
+  const std::int64_t limit = is_memory ? *report.request.time_limit : *report.request.memory_limit;
+  if (need <= limit || text(need) != text(limit)) return text(need);
+  return fmt::format("{}, and {} more", text(limit), text(need - limit));
+}
+
 std::string best_text(const SearchReport& report) {
   const tasks::SearchBest& best = *report.best;
   const bool is_memory = report.goal == SearchGoal::memory;
@@ -45,8 +56,7 @@ std::string miss_text(const SearchReport& report) {
     settings += fmt::format("{}{}={}", i == 0 ? "" : ", ", report.info.axes[i].first,
                             miss.values[i].empty() ? "(as it is)" : miss.values[i]);
   text += fmt::format("  closest: {} {}{}{}\n    {}\n", is_memory ? "takes" : "needs",
-                      miss.is_simulated ? "" : "at least ",
-                      is_memory ? format_time(miss.need) : format_bytes(miss.need),
+                      miss.is_simulated ? "" : "at least ", beyond_text(report, miss.need),
                       miss.runs_out_of_memory ? ", and the device has less memory" : "",
                       printable(settings));
   return text;

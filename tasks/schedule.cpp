@@ -9,6 +9,7 @@
 #include "core/ir/validate.h"
 #include "core/plan/workload_keys.h"
 #include "core/plan/workload_toml.h"
+#include "core/plan/workload_warnings.h"
 #include "core/store/location.h"
 #include "core/store/reader.h"
 #include "sim/cost/price.h"
@@ -65,6 +66,8 @@ Result<plan::Workload> read_workload(std::string text, const std::string& source
   auto graph = lower_workload(*read);
   if (!graph) return tl::unexpected(graph.error());
   schedule.warnings = std::move(read->warnings);
+  for (std::string& warning : plan::state_warnings(read->workload, *graph))
+    schedule.warnings.push_back(std::move(warning));
   schedule.hardware = *read->hardware;
   schedule.source_text = std::move(text);
   schedule.graph = std::move(*graph);

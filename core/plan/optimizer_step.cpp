@@ -20,8 +20,6 @@ bool is_loop(const Lowering& lowering) {
   return lowering.workload.train.optimizer_impl == OptimizerImpl::for_loop;
 }
 
-constexpr std::int64_t kBlockOfStates = 256;
-
 DType state_type(const Train& train, std::int64_t elements) {
   switch (train.optimizer_state) {
     case StateType::f32: return DType::f32;
@@ -36,8 +34,7 @@ DType state_type(const Train& train, std::int64_t elements) {
 }  // namespace
 
 bool has_block_states(const Train& train, std::int64_t elements) {
-  constexpr std::int64_t kFewest = 4096;
-  return train.optimizer_state == StateType::int8 && elements >= kFewest &&
+  return train.optimizer_state == StateType::int8 && elements >= kFewestOfBlockStates &&
          elements % kBlockOfStates == 0;
 }
 

@@ -9,6 +9,10 @@
 
 namespace foregather::plan {
 
+/// Of int8 states.
+inline constexpr std::int64_t kBlockOfStates = 256;
+inline constexpr std::int64_t kFewestOfBlockStates = 4096;
+
 /// Of int8 states of a parameter of so many elements: have they a scale for each block?
 bool has_block_states(const Train& train, std::int64_t elements);
 /// Of each of the states of a parameter of so many elements, without scales.

@@ -1,6 +1,10 @@
 #include "core/plan/workload_warnings.h"
 
+#include <algorithm>
+
+#include "core/ir/graph.h"
 #include "core/plan/model.h"
+#include "core/plan/optimizer_step.h"
 #include "core/plan/workload_keys.h"
 
 namespace foregather::plan {
@@ -74,7 +78,27 @@ std::vector<std::string> model_key_warnings(const Workload& workload, const Mode
                                    workload.place_of({"train.activation_checkpointing"}),
                                    is_first ? "first:" : "selective:", named, model.layers,
                                    is_first ? "all are" : "none is"));
+  const std::int64_t tokens = train.micro_batch * train.seq_len;
+  if (tokens > 0 && train.loss_chunks > tokens && workload.is_own("train.loss_chunks"))
+    warnings.push_back(fmt::format("{}: train.loss_chunks = {}, of {} tokens: each is a part",
+                                   workload.place_of({"train.loss_chunks"}), train.loss_chunks,
+                                   tokens));
   return warnings;
+}
+
+std::vector<std::string> state_warnings(const Workload& workload, const Graph& graph) {
+  const Offload offload = workload.parallel.offload;
+  const bool is_wanted = workload.train.optimizer == Optimizer::adamw &&
+                         workload.train.optimizer_state == StateType::int8 &&
+                         offload != Offload::optimizer && offload != Offload::all;
+  const auto is_narrow = [&](const Tensor& tensor) {
+    return tensor.dtype == DType::u8 && graph.at(tensor.storage).cause == Cause::optimizer_state;
+  };
+  if (!is_wanted || std::ranges::any_of(graph.tensors, is_narrow)) return {};
+  return {fmt::format(
+      "{}: train.optimizer_state = int8 has no effect: a tensor has int8 states "
+      "if it is {} elements or more, and a multiple of {}, and no rank trains one",
+      workload.place_of({"train.optimizer_state"}), kFewestOfBlockStates, kBlockOfStates)};
 }
 
 std::vector<std::string> padding_warnings(const Workload& workload, const ModelConfig& model) {

@@ -6,6 +6,10 @@
 
 #include "core/plan/workload.h"
 
+namespace foregather {
+struct Graph;
+}
+
 namespace foregather::plan {
 
 struct ModelConfig;
@@ -16,8 +20,11 @@ struct ModelConfig;
 std::vector<std::string> workload_warnings(const Workload& workload);
 
 /// The same of keys that `model` lacks what they need for, but those that workload_warnings()
-/// names.
+/// names; and of numbers that are more than there is to count.
 std::vector<std::string> model_key_warnings(const Workload& workload, const ModelConfig& model);
+
+/// Narrow optimizer states, of which the workload's schedule has none.
+std::vector<std::string> state_warnings(const Workload& workload, const Graph& graph);
 
 /// Experts that FSDP2 pads to the ranks: half as much again or more.
 std::vector<std::string> padding_warnings(const Workload& workload, const ModelConfig& model);

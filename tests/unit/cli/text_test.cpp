@@ -82,6 +82,24 @@ TEST_CASE("what a search has not proved is said in the unit of its goal") {
              Catch::Contains("no set that fits is below 3.00 GiB (GLPK)"));
 }
 
+TEST_CASE("what misses a limit by less than is printed says by how much") {
+  tasks::SearchReport report;
+  report.goal = tasks::SearchGoal::memory;
+  report.request.time_limit = kSecond;
+  report.closest.emplace();
+  report.closest->is_simulated = true;
+  report.closest->need = kSecond + 1234;
+  CHECK_THAT(cli::search_text(report),
+             Catch::Contains("closest: takes 1.000 s, and 1.23 µs more\n"));
+  report.closest->need = kSecond + kMillisecond;
+  CHECK_THAT(cli::search_text(report), Catch::Contains("closest: takes 1.001 s\n"));
+  report.goal = tasks::SearchGoal::step_time;
+  report.request.memory_limit = GiB;
+  report.closest->need = GiB + 512;
+  CHECK_THAT(cli::search_text(report),
+             Catch::Contains("closest: needs 1.00 GiB, and 512 B more\n"));
+}
+
 TEST_CASE("blocks that may be larger than a snapshot says are counted, with how much") {
   tasks::MemoryReport report;
   tasks::MemoryTrace& trace = report.traces.emplace_back();

@@ -63,6 +63,23 @@ TEST_CASE("a machine that is none is refused whatever the schedule comes from") 
   }
 }
 
+TEST_CASE("optimizer states that no tensor is large enough for are said to have no effect") {
+  const auto warnings = [](const std::string& sample, const std::vector<std::string>& sets) {
+    const auto schedule = load_schedule(Sources{{kSampleFolder + sample}, false, {}}, sets, {});
+    if (!schedule) FAIL(schedule.error().text());
+    return std::ranges::count_if(schedule->warnings, [](const std::string& warning) {
+      return warning.starts_with(
+          "--set train.optimizer_state=int8: train.optimizer_state = int8 has "
+          "no effect: a tensor has int8 states if it is 4096 elements");
+    });
+  };
+  const std::string narrow = "train.optimizer_state=int8";
+  CHECK(warnings("tiny_fsdp2.toml", {narrow}) == 0);
+  CHECK(warnings("openvla_zero3.toml", {narrow}) == 1);
+  CHECK(warnings("openvla_zero3.toml", {narrow, "parallel.offload=optimizer"}) == 0);
+  CHECK(warnings("openvla_zero3.toml", {narrow, "train.optimizer=sgd"}) == 0);
+}
+
 TEST_CASE("a dump that frees what is not there is no schedule") {
   const test::Scratch scratch;
   std::string dump = dump_of(kSampleFolder + "tiny_fsdp2.toml");

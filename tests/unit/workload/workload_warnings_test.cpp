@@ -149,6 +149,13 @@ TEST_CASE("a key is named where the model has nothing that it is of") {
   partly.head_dim = 64;
   partly.rotary_dim = 16;
   CHECK(names("train.complex_rotary=true", partly));
+  CHECK(
+      model_key_warnings(
+          good("", {"train.loss_chunks=100", "train.micro_batch=3", "train.seq_len=33"}), llama) ==
+      Sets{"--set train.loss_chunks=100: train.loss_chunks = 100, of 99 tokens: each is a part"});
+  CHECK(model_key_warnings(
+            good("", {"train.loss_chunks=99", "train.micro_batch=3", "train.seq_len=33"}), llama)
+            .empty());
   CHECK(model_key_warnings(good("", {"train.repeat_kv=true"}), encoder) ==
         Sets{"--set train.repeat_kv=true: train.repeat_kv has no effect: it needs a model with "
              "grouped-query attention"});
