@@ -211,16 +211,26 @@ double loss(const Group& group, const FitPoint& point) {
   return (steps + changes / static_cast<double>(group.what_ifs.size())) / 2;
 }
 
-FitPoint best(const Groups& groups, std::span<const FitPoint> points, const std::string& left_out) {
+/// By group, of each of the points.
+using Losses = std::map<std::string, std::vector<double>>;
+
+Losses losses_of(const Groups& groups, std::span<const FitPoint> points) {
+  Losses losses;
+  for (const auto& [name, group] : groups)
+    for (const FitPoint& point : points) losses[name].push_back(loss(group, point));
+  return losses;
+}
+
+FitPoint best(const Losses& losses, std::span<const FitPoint> points, const std::string& left_out) {
   FitPoint at{};
   double least = INFINITY;
-  for (const FitPoint& point : points) {
+  for (std::size_t i = 0; i < points.size(); ++i) {
     double sum = 0;
-    for (const auto& [name, group] : groups)
-      if (name != left_out) sum += loss(group, point);
+    for (const auto& [name, of] : losses)
+      if (name != left_out) sum += of[i];
     if (sum >= least) continue;
     least = sum;
-    at = point;
+    at = points[i];
   }
   return at;
 }
@@ -289,7 +299,8 @@ Result<Fit> fit(const std::string& measured, const std::string& directory,
       return tl::unexpected(done.error());
     for (const RowErrors& row : of_gpu.errors) groups[row.group()].rows.push_back(&row);
   }
-  const FitPoint all = best(groups, points, {});
+  const Losses losses = losses_of(groups, points);
+  const FitPoint all = best(losses, points, {});
   Fit result;
   for (std::size_t i = 0; i < kFigures.size(); ++i) {
     const double value = kFigures[i].value(all[i]);
@@ -298,7 +309,7 @@ Result<Fit> fit(const std::string& measured, const std::string& directory,
   std::vector<std::pair<double, double>> errors, held_out;
   for (const auto& [name, group] : groups) {
     const auto& own = group.rows;
-    const FitPoint without = best(groups, points, name);
+    const FitPoint without = best(losses, points, name);
     if (name != kGpuGroup) {
       add_errors(own, all, errors);
       add_errors(own, without, held_out);

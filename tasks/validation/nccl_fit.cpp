@@ -141,22 +141,32 @@ bool is_shown(const NcclFigure& figure, const std::vector<Table>& tables, std::s
 
 /// On the tables of all sources but one. What none of them shows stays as it is `at`.
 NcclPoint best(const std::vector<Table>& tables, std::size_t left_out, NcclPoint at) {
-  const auto all_but_one = [&](const NcclPoint& point) {
+  std::vector<const Table*> rest;
+  std::vector<double> losses;
+  for (const Table& table : tables) {
+    if (table.source == left_out) continue;
+    rest.push_back(&table);
+    losses.push_back(loss(table, at));
+  }
+  const auto sum_of = [&](const std::vector<double>& of) {
     double sum = 0;
-    for (const Table& table : tables)
-      if (table.source != left_out) sum += table.weight * loss(table, point);
+    for (std::size_t i = 0; i < rest.size(); ++i) sum += rest[i]->weight * of[i];
     return sum;
   };
-  double least = all_but_one(at);
+  double least = sum_of(losses);
   for (bool better = true; better;) {
     better = false;
     for (std::size_t figure = 0; figure < at.size(); ++figure) {
       if (!is_shown(kNcclFigures[figure], tables, left_out)) continue;
       NcclPoint tried = at;
+      std::vector<double> now = losses;
       for (tried[figure] = 0; tried[figure] < kNcclFigures[figure].values; ++tried[figure]) {
-        const double sum = all_but_one(tried);
+        for (std::size_t i = 0; i < rest.size(); ++i)
+          if (rest[i]->is_of(kNcclFigures[figure])) now[i] = loss(*rest[i], tried);
+        const double sum = sum_of(now);
         if (sum >= least) continue;
         least = sum;
+        losses = now;
         at = tried;
         better = true;
       }
