@@ -57,7 +57,7 @@ std::string miss_text(const SearchReport& report) {
                             miss.values[i].empty() ? "(as it is)" : miss.values[i]);
   text += fmt::format("  closest: {} {}{}{}\n    {}\n", is_memory ? "takes" : "needs",
                       miss.is_simulated ? "" : "at least ", beyond_text(report, miss.need),
-                      miss.runs_out_of_memory ? ", and the device has less memory" : "",
+                      miss.runs_out_of_memory ? ", and runs out of the device's memory" : "",
                       printable(settings));
   return text;
 }

@@ -166,17 +166,17 @@ Result<FoundBlocks> search_blocks(const SweepGrid& grid, const SearchRequest& re
       continue;
     }
     search.blocks = std::max(search.blocks, static_cast<std::int64_t>(repeated->count));
-    sim::ChoiceRows rows;
-    rows.choices = repeated->count;
-    if (auto measured = blocks.rows(repeated->count))
-      rows = std::move(*measured);
-    else
-      search.no_floor = measured.error().text();
+    auto measured = blocks.rows(repeated->count);
+    sim::ChoiceRows none;
+    none.choices = repeated->count;
     const auto sets = sim::search_choices(
-        rows, [&](const sim::Choice& recomputed) { return blocks.judge(recomputed); },
+        measured ? *measured : none,
+        [&](const sim::Choice& recomputed) { return blocks.judge(recomputed); },
         repeated->recomputed, least, limits);
     if (!sets) return tl::unexpected(sets.error());
+    if (!measured && sets->judged == 0) continue;  // settings that cannot be, whatever the set
     add_outcome(*sets, search);
+    if (!measured) search.no_floor = measured.error().text();
     if (!sets->best) continue;
     found.best = blocks.point(sets->best->choice);
     least = sets->best->judgement;

@@ -298,7 +298,8 @@ std::string_view name(SearchGoal goal) {
 Result<Ns> parse_time_limit(const std::string& text) {
   const auto limit = sim::parse_duration(text);
   if (limit) return *limit;
-  return fail("'{}' is no time, expected a number with ns, us, ms or s, as in 300ms", text);
+  return fail("'{}' is no time up to an hour, expected a number with ns, us, ms or s, as in 300ms",
+              text);
 }
 
 std::optional<Bytes> device_memory(const run::PointFigures& figures) {

@@ -67,6 +67,9 @@ class Runner {
     return done;
   }
 
+  /// Has any point figures?
+  bool has_predicted() const { return counts.predicted > progress_now_.failed; }
+
   SweepCounts counts;
 
  private:
@@ -330,7 +333,7 @@ Result<SweepCounts> Sweep::run(run::SweepSink& sink,
   if (done) done = check_counts(runner.counts, request_.shard);
   const SweepCounts& counts = runner.counts;
   if (!done) {
-    const bool is_of_use = counts.fits + counts.out_of_memory + counts.present != 0;
+    const bool is_of_use = runner.has_predicted() || counts.present != 0;
     if (writer && !is_of_use && done.error().fault == Fault::input) writer->abandon();
     return tl::unexpected(done.error());
   }

@@ -142,6 +142,15 @@ std::string_view Statement::text(int column) const {
   return {text, static_cast<std::size_t>(sqlite3_column_bytes(handle_, column))};
 }
 
+namespace {
+
+// SQLite takes one name for no file.
+std::string name_of_file(const std::string& path) {
+  return path == ":memory:" ? "./" + path : path;
+}
+
+}  // namespace
+
 Result<Database> Database::open_with(const std::string& path, const std::string& shown, int flags) {
   sqlite3* handle = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX, nullptr);
@@ -177,7 +186,7 @@ Result<Database> Database::create(const std::string& path, const std::string& sh
 
 Result<Database> Database::open_in_place(const std::string& path) {
   if (const Status checked = check_journal(path); !checked) return tl::unexpected(checked.error());
-  auto database = open_with(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  auto database = open_with(name_of_file(path), path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   if (!database) return database;
   constexpr int kLongestWait = 2000;  // ms: a process that was killed may still be going
   FOREGATHER_SQLITE(sqlite3_busy_timeout(database->handle_, kLongestWait), database->handle_, path);
@@ -248,7 +257,7 @@ Status Database::recover(const std::string& path) {
 Result<Database> Database::open(const std::string& path) {
   if (const Status recovered = recover(path); !recovered) return tl::unexpected(recovered.error());
   // A percent-encoded name would be a URI; plain names never are without SQLITE_OPEN_URI.
-  auto database = open_with(path, path, SQLITE_OPEN_READONLY);
+  auto database = open_with(name_of_file(path), path, SQLITE_OPEN_READONLY);
   if (!database) return database;
   if (const Status hardened = database->harden(); !hardened)
     return tl::unexpected(hardened.error());

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "core/base/file.h"
+#include "core/store/reader.h"
 #include "core/store/schema.h"
 #include "core/store/sweep_reader.h"
 
@@ -117,7 +118,9 @@ Status check_writable(const std::string& path) {
   int file = ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (file < 0 && errno == ENOENT)
     file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file < 0) return fail_at(path, "cannot be written: {}", std::strerror(errno));
+  if (file < 0)
+    return fail_at(path, "cannot be written: {}",
+                   errno == EEXIST ? "it is a link to nothing" : std::strerror(errno));
   struct stat status {};
   const bool is_regular = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
   ::close(file);
@@ -244,7 +247,8 @@ namespace {
 // What would be lost if a sweep that is there were replaced by one of these points, ascending.
 Status check_replaced(const std::string& path, const run::SweepInfo& info,
                       const std::vector<std::int64_t>& points) {
-  if (!is_sweep(path)) return {};
+  if (!is_run(path)) return {};
+  if (!is_sweep(path)) return fail_at(path, "exists, and holds no sweep: name another file");
   auto there = SweepReader::open(path);
   if (!there) return tl::unexpected(there.error());
   if (const std::string differs = difference(there->info(), info); !differs.empty())

@@ -3,11 +3,13 @@
 #include "core/store/comparisons.h"
 #include "core/store/row_inserts.h"
 #include "core/store/schema.h"
+#include "core/store/sweep_reader.h"
 
 namespace foregather::store {
 using run::RunView;
 
 Result<RunWriter> RunWriter::create(const std::string& path) {
+  if (is_sweep(path)) return fail_at(path, "holds a sweep, which stays: name another file");
   auto file = PendingFile::create(path);
   if (!file) return tl::unexpected(file.error());
   const bool in_memory = file->temporary_path().empty();

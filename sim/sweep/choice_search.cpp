@@ -29,7 +29,8 @@ class ChoiceSearch {
       }
     }
     if (const Status done = prove(); !done) return tl::unexpected(done.error());
-    outcome_.judged = std::ssize(known_);
+    outcome_.judged =
+        std::ranges::count_if(known_, [](const auto& known) { return known.second.has_value(); });
     return std::move(outcome_);
   }
 

@@ -29,8 +29,8 @@ struct JudgedChoice {
 
 struct ChoiceOutcome {
   std::optional<JudgedChoice> best;  ///< of those that fit and are better than what was to beat
-  std::int64_t judged = 0;
-  bool is_proved = false;                  ///< no set that fits is better; or none does
+  std::int64_t judged = 0;           ///< of those that can be
+  bool is_proved = false;            ///< no set that fits is better; or none does
   std::optional<std::int64_t> cost_floor;  ///< no set that fits costs less; absent: not known
   std::string no_floor;                    ///< why not
 };

@@ -155,6 +155,8 @@ Result<Axis> Axis::parse(const std::string& text) {
   Axis axis;
   axis.key_ = text.substr(0, equals);
   axis.written_ = text.substr(equals + 1);
+  if (text.find('\n') != std::string::npos)
+    return fail_at(place, "has a line end, expected values on one line");
   std::string_view rest = axis.written_;
   for (bool more = true; more;) {
     const bool quoted = rest.starts_with('"');

@@ -10,6 +10,7 @@ namespace {
 constexpr std::int64_t kShortAxis = 16;       // all of its values are tried
 constexpr std::int64_t kMostStarts = 12;      // descents
 constexpr std::int64_t kMostTried = 1 << 20;  // points looked through for an allowed one
+constexpr int kMostConfirmed = 16;            // points judged though they cannot meet the limit
 constexpr std::size_t kMostPairs = 2000;      // points that differ in two axes
 
 class GridSearch {
@@ -36,9 +37,11 @@ class GridSearch {
     if (!start) return tl::unexpected(start.error());
     const auto few = has_few_allowed();
     if (!few) return tl::unexpected(few.error());
+    if (*few && !limits_.is_over) most_judged_ = grid_.size();
     if (*few)
       if (const Status done = exhaust(); !done) return tl::unexpected(done.error());
     outcome_.is_over = is_over();
+    if (const Status done = confirm_closest(); !done) return tl::unexpected(done.error());
     for (const auto& [point, known] : known_)
       if (known.is_allowed && known.floor && !known.judged && !is_promising(point, known))
         ++outcome_.ruled_out;
@@ -53,7 +56,7 @@ class GridSearch {
   };
 
   bool is_over() const {
-    return std::ssize(outcome_.judged) >= limits_.judged || (limits_.is_over && limits_.is_over());
+    return std::ssize(outcome_.judged) >= most_judged_ || (limits_.is_over && limits_.is_over());
   }
 
   // ---- what is known of a point -----------------------------------------------------------------
@@ -270,9 +273,31 @@ class GridSearch {
     return {};
   }
 
+  std::optional<JudgedPoint> closest_known() const {
+    std::optional<JudgedPoint> closest;
+    for (const auto& [point, known] : known_)
+      if (const auto value = worth(known))
+        if (const JudgedPoint entry{point, *value}; !closest || entry < *closest) closest = entry;
+    return closest;
+  }
+
+  // A floor says little beside what another point was judged to need: those that could be closer
+  // are judged, the least floor first.
+  Status confirm_closest() {
+    for (int n = 0; !outcome_.best; ++n) {
+      outcome_.closest = closest_known();
+      if (!outcome_.closest || n == kMostConfirmed || (limits_.is_over && limits_.is_over())) break;
+      Known& known = known_.at(outcome_.closest->point);
+      if (known.judged) break;
+      if (const Status done = judge(outcome_.closest->point, known); !done) return done;
+    }
+    return {};
+  }
+
   const Grid& grid_;
   Judge& judge_;
   const SearchLimits& limits_;
+  std::int64_t most_judged_ = limits_.judged;
   std::vector<std::int64_t> stride_;  // by axis
   std::unordered_map<std::int64_t, Known> known_;
   SearchOutcome outcome_;

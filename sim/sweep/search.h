@@ -55,7 +55,7 @@ struct SearchOutcome {
   std::vector<JudgedPoint> judged;     ///< as they came
   std::optional<JudgedPoint> best;     ///< the least of them that fit
   std::vector<JudgedPoint> outside;    ///< those looked at that do not fit, as they came
-  std::optional<JudgedPoint> closest;  ///< the least of them
+  std::optional<JudgedPoint> closest;  ///< the least of them; judged, unless many came before it
   std::int64_t ruled_out = 0;          ///< by their floors
   std::int64_t impossible = 0;
   std::int64_t excluded = 0;  ///< of those looked at: not allowed
@@ -71,7 +71,8 @@ struct SearchOutcome {
 /// values those near the current one and some farther and farther away are tried. At last, where
 /// the grid is small enough, all points that are left come in the order of their floors, until the
 /// least floor is no better than the best: that proves it. Of equal points the one of the lowest
-/// number is the best, once it is proved.
+/// number is the best, once it is proved. Where none meets the limit, those whose floors come
+/// nearest to it are judged.
 ///
 /// Errors: those of the judge. Memory: some 100 bytes a point that is looked at.
 Result<SearchOutcome> search(const Grid& grid, Judge& judge, const SearchLimits& limits);

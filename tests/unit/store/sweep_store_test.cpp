@@ -1,11 +1,14 @@
 // Sweeps joined into a database, and rows that are no points.
 #include <unistd.h>
 
+#include <filesystem>
+
 #include <catch2/catch.hpp>
 
 #include "core/store/sqlite.h"
 #include "core/store/sweep_reader.h"
 #include "core/store/sweep_writer.h"
+#include "core/store/writer.h"
 #include "tests/support/scratch.h"
 
 namespace foregather::store {
@@ -75,6 +78,31 @@ TEST_CASE("a sweep is replaced by one that has all of its points alone") {
   CHECK(*reader->next() == sweep_point(0));
   CHECK(*reader->next() == sweep_point(1));
   CHECK_FALSE(reader->next()->has_value());
+}
+
+TEST_CASE("runs take no sweep's place, and sweeps none of runs") {
+  const test::Scratch scratch;
+  const std::string sweep = scratch.path("sweep.db"), run = scratch.path("run.db");
+  write_sweep(sweep, {sweep_point(0)});
+  const auto writer = RunWriter::create(sweep);
+  REQUIRE_FALSE(writer);
+  CHECK(writer.error().text() == sweep + ": holds a sweep, which stays: name another file");
+  CHECK(is_sweep(sweep));
+  {
+    auto runs = RunWriter::create(run);
+    REQUIRE(runs);
+    REQUIRE(runs->finish());
+  }
+  CHECK(refused_merge({sweep}, run) == run + ": exists, and holds no sweep: name another file");
+}
+
+TEST_CASE("a database may have the name that SQLite takes for none") {
+  const test::Scratch scratch;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(scratch.path(""));
+  write_sweep(":memory:", {sweep_point(0)});
+  CHECK(is_sweep(":memory:"));
+  std::filesystem::current_path(before);
 }
 
 TEST_CASE("a row that is no point of its sweep is damage") {

@@ -137,7 +137,7 @@ TEST_CASE("a search of a large grid goes through it where conditions leave few p
     CAPTURE(seed);
     MadeUp judge(grid, seed, 250);
     judge.only_each = 613;
-    const auto outcome = search(grid, judge, {200, 200, {}}).value();
+    const auto outcome = search(grid, judge, {20, 200, {}}).value();
     CHECK(outcome.is_proved);
     CHECK(outcome.best == best_of_all(grid, judge));
     CHECK(std::ssize(outcome.judged) + outcome.ruled_out + outcome.excluded + outcome.impossible ==
@@ -155,13 +155,29 @@ TEST_CASE("a search finds what is allowed where the first million points are not
 
 TEST_CASE("a search in which nothing fits proves it and says what comes closest") {
   const Grid grid = grid_with({"a=1..4", "b=1..4", "c=1..4"});
-  MadeUp judge(grid, 1, -1000);
-  const auto outcome = search(grid, judge, all_of(grid)).value();
-  CHECK(outcome.is_proved);
-  CHECK_FALSE(outcome.best.has_value());
-  REQUIRE(outcome.closest.has_value());
-  CHECK(outcome.closest->judgement.excess > 900);
-  CHECK(judge.judged == 0);  // the floors say it
+  constexpr std::int64_t kMostConfirmed = 16;
+  int exact = 0;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    MadeUp judge(grid, seed, -1000);
+    const auto outcome = search(grid, judge, all_of(grid)).value();
+    CHECK(outcome.is_proved);
+    CHECK_FALSE(outcome.best.has_value());
+    REQUIRE(outcome.closest.has_value());
+    CHECK(outcome.closest->judgement.excess > 900);
+    // That nothing fits is said by the floors alone.
+    CHECK(judge.judged <= kMostConfirmed);
+    CHECK(std::ssize(outcome.judged) + outcome.ruled_out + outcome.excluded + outcome.impossible ==
+          grid.size());
+    if (judge.judged == kMostConfirmed) continue;
+    ++exact;
+    std::optional<JudgedPoint> closest;
+    for (std::int64_t point = 0; point < grid.size(); ++point)
+      if (const auto truth = judge.truth(point); judge.is_allowed(point).value() && truth)
+        if (const JudgedPoint entry{point, *truth}; !closest || entry < *closest) closest = entry;
+    CHECK(outcome.closest == closest);
+  }
+  CHECK(exact > 10);
 }
 
 TEST_CASE("a search that is over at once has no answer") {

@@ -285,6 +285,25 @@ TEST_CASE("a search of blocks that cannot be says why") {
   CHECK(refusal().find("no repeated blocks") != std::string::npos);
 }
 
+TEST_CASE("settings that cannot be, or are excluded, leave what is said of the other sets") {
+  SearchRequest request;
+  request.source = kBlockSamples + "gpt2_ddp.toml";
+  request.sets = {"model.layers=5"};
+  request.memory_limit = Bytes{10'000'000'000};
+  request.blocks = true;
+  const BlockSearch alone = *found_blocks(request).blocks;
+  CHECK(alone.is_proved);
+  request.vary = {"parallel.reduce_dtype=fp32,bf16"};  // DDP reduces in fp32
+  const BlockSearch impossible = *found_blocks(request).blocks;
+  CHECK(impossible.is_proved);
+  CHECK(impossible.simulated == alone.simulated);
+  request.vary = {"train.seq_len=1024,512"};
+  request.where = {"train.seq_len == 1024"};
+  const BlockSearch excluded = *found_blocks(request).blocks;
+  CHECK(excluded.is_proved);
+  CHECK(excluded.simulated == alone.simulated);
+}
+
 TEST_CASE("rows of blocks are none where a set changes what else is launched") {
   const auto rows = block_rows(2, [](const sim::Choice& recomputed, std::optional<double>) {
     ScheduleLoads loads;

@@ -6,7 +6,9 @@
 #include "core/base/file.h"
 #include "core/store/sweep_reader.h"
 #include "tasks/merge.h"
+#include "tasks/simulate.h"
 #include "tests/support/scratch.h"
+#include "tests/support/written_run.h"
 #include "tests/unit/tasks/swept.h"
 
 using namespace foregather;
@@ -70,6 +72,29 @@ TEST_CASE("a sweep whose files changed is another sweep") {
   CHECK(refusal(request).find("is another sweep: another " + config) != std::string::npos);
   scratch.write("model.json", text_of(kSamples + "configs/tiny_llama.json"));
   CHECK(swept(request).counts->predicted == 4);
+}
+
+TEST_CASE("a sweep of a stored prediction is another one when a file of that changed") {
+  const test::Scratch scratch;
+  const std::string text = *read_file(kSamples + "configs/tiny_llama.json", 1 << 20);
+  const std::string config = scratch.write("model.json", text), run = scratch.path("run.db");
+  SimulateRequest predict;
+  predict.sources.paths = {kSamples + "tiny_fsdp2.toml"};
+  predict.sets = {"model.config=" + config};
+  const auto predicted = simulate(predict);
+  if (!predicted) FAIL(predicted.error().text());
+  test::written(run, predicted->run);
+  SweepRequest request = tiny({"train.micro_batch=1,2"});
+  request.source = run;
+  request.database = scratch.path("sweep.db");
+  request.resume = true;
+  request.shard = {1, 2};
+  if (const Swept first = swept(request); !first.counts) FAIL(first.counts.error().text());
+  request.shard = {};
+  scratch.write("model.json", text + " ");
+  CHECK(refusal(request).find("is another sweep: another " + config) != std::string::npos);
+  scratch.write("model.json", text);
+  CHECK(swept(request).counts->predicted == 1);
 }
 
 TEST_CASE("a resumed sweep knows the files of its axes by what they hold") {
