@@ -48,10 +48,16 @@ struct Played {
     return true;
   }
 
-  // Classes that met in the last step took different times over it: the faster one will have to
-  // wait for the slower one, but was still late, or had work of its own to do meanwhile.
+  // Hosts that take longer than the device still live on what they were ahead. Classes that met in
+  // the last step took different times over it: the faster one will have to wait for the slower
+  // one, but was still late, or had work of its own to do meanwhile.
   bool drifts(std::uint32_t last) {
     const auto took = [&](std::uint16_t c) { return end(c, last) - end(c, last - 1); };
+    const auto host_took = [&](std::uint16_t c) {
+      return host.record(c, last).host_end - host.record(c, last - 1).host_end;
+    };
+    for (std::uint16_t c = 0; c < graph.classes.size(); ++c)
+      if (host_took(c) > took(c)) return true;
     bool is_one = true;
     for (std::uint16_t c = 1; c < graph.classes.size() && is_one; ++c) is_one = took(c) == took(0);
     if (is_one) return false;

@@ -151,4 +151,20 @@ TEST_CASE("without contention faster links never slow the step of a random workl
   }));
 }
 
+// The device holds the first step up, and the ones behind it until the host is no longer ahead.
+TEST_CASE("a host that takes longer than the device is the bound in the end") {
+  const auto time = [](const char* links) {
+    return step_time(
+        "tiny_fsdp2",
+        {"parallel.strategy=thunder_zero3", "parallel.world_size=2", "cluster.gpus_per_node=1",
+         "train.clip_grad_norm=false", "train.precision=bf16", "train.attention=eager",
+         "train.optimizer=sgd", "train.optimizer_impl=for-loop", "train.seq_len=32",
+         "train.activation_checkpointing=selective:2", "cluster.contention=false",
+         "cluster.hardware=rtx_4090", "parallel.thunder_bucketing=none",
+         "model.config=" + source_dir() + "/tests/oracles/data/tiny_gpt2.json", "model.layers=2",
+         std::string("cluster.link_bandwidth_scale=") + links});
+  };
+  CHECK(time("10") == time("20"));
+}
+
 }  // namespace foregather::test
