@@ -75,7 +75,11 @@ class SectionCrossings {
       for (const ActionIndex user : binding.users)
         if (is_later_use(user)) crossing.first_after = std::min(crossing.first_after, user);
     }
-    if (crossing.first_after == actions_.all.size()) return std::nullopt;
+    if (crossing.first_after == actions_.all.size()) {
+      const auto begin = begin_of_backward(crossing.chain);
+      if (!begin) return std::nullopt;
+      crossing.first_after = *begin;
+    }
     for (const std::size_t row : crossing.chain.full)
       for (const ActionIndex user : actions_.bindings[row].users)
         if (user < crossing.first_after)
@@ -92,19 +96,35 @@ class SectionCrossings {
     return crossing;
   }
 
+  // Of the unit of parameters that it does not read, but that live until then.
+  std::optional<ActionIndex> begin_of_backward(const GatherChain& chain) const {
+    const Op& gather = graph().at(chain.op);
+    if (!gather.unit || !graph().at(gather.unit).scope) return std::nullopt;
+    ActionIndex first_end = actions_.all.size();
+    for (const std::size_t row : chain.full)
+      first_end = std::min(first_end, *actions_.bindings[row].end);
+    for (ActionIndex at = chain.at + 1; at < first_end; ++at)
+      if (actions_.is_launch(at) && is_later_use(at) && is_of_unit(op_at(at), gather)) return at;
+    return std::nullopt;
+  }
+
+  bool is_of_unit(const Op& op, const Op& gather) const {
+    if (op.micro_batch != gather.micro_batch || op.role != Role::compute) return false;
+    const std::string_view scope = graph().scope_name(graph().at(gather.unit).scope);
+    return scope.empty() || matches_scope(scope, graph().scope_name(op.scope));
+  }
+
   // The unit's forward may go on behind the last use of a parameter, and its backward begin before
   // the first.
   void widen(Crossing& crossing) const {
     const Op& gather = graph().at(crossing.chain.op);
     if (!gather.unit || !graph().at(gather.unit).scope) return;
-    const std::string_view scope = graph().scope_name(graph().at(gather.unit).scope);
     const ActionIndex last = crossing.last_before;
     const ActionIndex first = crossing.first_after;
     for (ActionIndex at = last + 1; at < first; ++at) {
       if (!actions_.is_launch(at)) continue;
       const Op& op = op_at(at);
-      if (op.micro_batch != gather.micro_batch || op.role != Role::compute) continue;
-      if (!scope.empty() && !matches_scope(scope, graph().scope_name(op.scope))) continue;
+      if (!is_of_unit(op, gather)) continue;
       if (op.phase == Phase::forward && is_same_list(at, crossing.chain.at))
         crossing.last_before = at;
       if (is_later_use(at) && is_same_list(at, first))

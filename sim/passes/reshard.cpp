@@ -185,7 +185,8 @@ const PassInfo kReshardPass{
     "reshard", "=always|never|N",
     "frees parameters after the forward and gathers them again, or keeps them, whole or in N parts",
     R"(`always` frees what a gather of the forward unsharded behind its last use there, and gathers it again
-right before its first use in the backward (`prefetch=` moves that); every unit, the root as well, as FSDP2's
+right before its first use in the backward (`prefetch=` moves that), or where the unit's backward begins
+if that uses none of it; every unit, the root as well, as FSDP2's
 `reshard_after_forward=True` does (its default leaves the root). `never` drops the second gather with
 its casts, copies and buffers; the first copy lives until the backward frees it. N does as `always`, but
 each rank keeps an N-th of the parameters after the forward (a copy), and the backward gathers over groups

@@ -92,6 +92,24 @@ TEST_CASE("reshard= does what the plan's reshard_after_forward does on FSDP2") {
     }
 }
 
+// FSDP gathers where a unit's backward begins, whatever that reads.
+TEST_CASE("reshard=always gathers an embedding again, whose backward does not read it") {
+  const Strings sets{"model.layers=3", "parallel.wrap=block_embed_head"};
+  const Strings passes{"reshard=always"};
+  const Graph graph = sample_with("llama3_8b_fsdp2", with(sets, "false"), passes).graph;
+  CHECK(problems(graph) == "");
+  const Graph plan = sample_with("llama3_8b_fsdp2", with(sets, "true")).graph;
+  CHECK(launches(graph).size() == launches(plan).size());
+  const tasks::Summary ours = simulated("llama3_8b_fsdp2", with(sets, "false"), passes);
+  const tasks::Summary lowered = simulated("llama3_8b_fsdp2", with(sets, "true"), {});
+  CHECK(wire_bytes(ours) == wire_bytes(lowered));
+  CHECK(ours.large().memory.peaks.allocated == lowered.large().memory.peaks.allocated);
+  const Graph again =
+      sample_with("llama3_8b_fsdp2", with(sets, "false"), {"reshard=always", "reshard=always"})
+          .graph;
+  CHECK(launches(again).size() == launches(graph).size());
+}
+
 TEST_CASE("reshard=never is FSDP1's SHARD_GRAD_OP") {
   for (const char* limit : {"true", "false"}) {
     const Strings sets = GENERATE(Strings{"model.layers=4"}, Strings{"model.layers=9"},
