@@ -447,6 +447,7 @@ class DeepSpeedReader {
     if (!batch_) return;
     if (*batch_ < 1) return complain("train_batch_size", *batch_, "a positive whole number");
     config_.of_all_ranks.batch = *batch_;
+    config_.of_all_ranks.batch_key = "train_batch_size";
     config_.of_all_ranks.batch_place = place("train_batch_size");
     if (!micro_batch_ || !accumulation_ || *micro_batch_ < 1 || *accumulation_ < 1) return;
     constexpr std::int64_t kMost = std::int64_t{1} << 31;

@@ -113,7 +113,19 @@ ModelConfig compose_llava(const ConfigFile& file) {
     file.complain("vision_config",
                   "'vision_config' and 'text_config' are expected to be a vision tower and a "
                   "language model");
-  return join_towers({std::move(vision)}, std::move(language));
+  ModelConfig joined = join_towers({std::move(vision)}, std::move(language));
+  const std::string strategy = file.shown("vision_feature_select_strategy");
+  if (strategy == "\"full\"") joined.towers.front().image.dropped = 0;
+  const auto leave_out = [&](std::string_view key, std::string_view usual, std::string_view what) {
+    if (file.has(key) && file.shown(key) != usual)
+      joined.left_out.push_back(
+          fmt::format("{}: '{}' has no effect: {}", file.place(key), file.label(key), what));
+  };
+  leave_out("vision_feature_layer", "-2", "features come from one layer of the tower");
+  leave_out("multimodal_projector_bias", "true", "the projector has biases");
+  if (strategy != "\"full\"")
+    leave_out("vision_feature_select_strategy", "\"default\"", "the class token is left out");
+  return joined;
 }
 
 ModelConfig compose_text(const ConfigFile& file) {

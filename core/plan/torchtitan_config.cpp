@@ -70,6 +70,7 @@ class TorchtitanReader {
     }
     degrees();
     linears();
+    stored();
     if (early_stop_) give("train.early_stop", *early_stop_, nullptr);
     if (error_) return tl::unexpected(*error_);
     return std::move(config_);
@@ -120,6 +121,20 @@ class TorchtitanReader {
     if (name == "training.local_batch_size" || name == "training.batch_size") {
       if (const auto size = whole(name, node)) give("train.micro_batch", *size, &node);
       return true;
+    }
+    if (name == "training.global_batch_size") {
+      const auto size = whole(name, node);
+      if (!size || *size == -1) return true;  // one micro-batch a step
+      if (*size < 1) complain(name, node, "1 or more, or -1");
+      config_.of_all_ranks.batch = std::max<std::int64_t>(*size, 0);
+      config_.of_all_ranks.batch_key = "global_batch_size";
+      config_.of_all_ranks.batch_place = place(&node);
+      return true;
+    }
+    if (name == "training.dtype") {
+      const std::string type = text(name, node);
+      if (type == "bfloat16") stored_ = &node;
+      return type == "float32" || type == "bfloat16";
     }
     if (name == "training.seq_len") {
       if (const auto size = whole(name, node)) give("train.seq_len", *size, &node);
@@ -346,6 +361,19 @@ class TorchtitanReader {
     if (gathers_float8_ && !is_rowwise) give("train.float8_all_gather", true, converter_);
   }
 
+  // Parameters of 16 bits are reduced in fp32 unless the file says otherwise, as others are.
+  void stored() {
+    if (stored_ == nullptr) return;
+    const auto is_given = [&](std::string_view key) {
+      return std::ranges::any_of(config_.keys,
+                                 [&](const ForeignKey& known) { return known.name == key; });
+    };
+    const bool is_sharded = !is_given("parallel.bucket_bytes");
+    if (is_sharded && !is_given("parallel.reduce_dtype"))
+      give("parallel.reduce_dtype", std::string("fp32"), stored_);
+    give("train.precision", std::string("bf16"), stored_);
+  }
+
   void model(const toml::table& table) {
     const std::string name = table["name"].value_or(std::string());
     const std::string flavor = table["flavor"].value_or(std::string());
@@ -386,6 +414,7 @@ class TorchtitanReader {
   const toml::node* shard_node_ = nullptr;
   const toml::node* replicate_node_ = nullptr;
   const toml::node* converter_ = nullptr;  // to float8 linears
+  const toml::node* stored_ = nullptr;     // says that parameters are stored in 16 bits
   bool gathers_float8_ = false;
   std::optional<bool> early_stop_;
   std::string recipe_;

@@ -276,9 +276,9 @@ struct KeySource {
 /// What another tool's file says of all ranks together: it is shared out once their number is
 /// known. 0: nothing.
 struct OfAllRanks {
-  std::int64_t batch = 0;     ///< samples of a step: DeepSpeed's train_batch_size
+  std::int64_t batch = 0;     ///< samples of a step, which the file calls batch_key
   std::int64_t replicas = 0;  ///< of the shards: torchtitan's data_parallel_replicate_degree
-  std::string batch_place, replicas_place;
+  std::string batch_key, batch_place, replicas_place;
 };
 
 /// A whole workload file. After resolve_workload() no field is "0: default" any more.

@@ -150,7 +150,7 @@ Status resolve_cluster(Workload& workload) {
   return {};
 }
 
-// runtime/config.py, _set_batch_related_parameters
+// DeepSpeed's runtime/config.py, _set_batch_related_parameters; torchtitan's train.py
 Status share_batch(Workload& workload) {
   const OfAllRanks& all = workload.of_all_ranks;
   if (all.batch == 0) return {};
@@ -162,16 +162,15 @@ Status share_batch(Workload& workload) {
     const std::int64_t each = train.micro_batch * train.grad_accum;
     if (each * world != all.batch)
       workload.warnings.push_back(fmt::format(
-          "{}: ignored: train_batch_size {}, as {} × {} samples on each of {} ranks are "
-          "{}",
-          all.batch_place, all.batch, train.micro_batch, train.grad_accum, world, each * world));
+          "{}: ignored: {} {}, as {} × {} samples on each of {} ranks are {}", all.batch_place,
+          all.batch_key, all.batch, train.micro_batch, train.grad_accum, world, each * world));
     return {};
   }
   const std::int64_t known = world * (has_micro   ? train.micro_batch
                                       : has_steps ? train.grad_accum
                                                   : 1);
   if (all.batch % known != 0)
-    return fail_at(all.batch_place, "train_batch_size {} is no multiple of {}{}", all.batch,
+    return fail_at(all.batch_place, "{} {} is no multiple of {}{}", all.batch_key, all.batch,
                    has_micro   ? fmt::format("{} samples on each of ", train.micro_batch)
                    : has_steps ? fmt::format("{} micro-batches on each of ", train.grad_accum)
                                : "",
@@ -179,7 +178,7 @@ Status share_batch(Workload& workload) {
   const std::string_view key = has_micro ? "train.grad_accum" : "train.micro_batch";
   const Status set = find_workload_key(key)->set(workload, {all.batch / known, false});
   if (!set)
-    return fail_at(all.batch_place, "train_batch_size {}: {}: {}", all.batch, key,
+    return fail_at(all.batch_place, "{} {}: {}: {}", all.batch_key, all.batch, key,
                    set.error().message);
   return {};
 }

@@ -120,6 +120,29 @@ TEST_CASE("parts of models that see images have to be what they stand for") {
              Catch::EndsWith("'text_config' is expected to be a language model"));
 }
 
+TEST_CASE("what LLaVA's config says of its features is followed, or named") {
+  const auto llava = [](const std::string& more) {
+    return kin("llava", R"("vision_config": {"model_type": "clip_vision_model", "image_size": 32,
+ "patch_size": 16, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+ "intermediate_size": 128}, "text_config": {"model_type": "llama", "hidden_size": 64,
+ "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 160, "vocab_size": 100})" +
+                            more);
+  };
+  const auto patches = [&](const std::string& more) {
+    const ModelConfig::Image& image = llava(more).towers.front().image;
+    return image.tokens() - image.dropped;
+  };
+  CHECK(patches("") == 4);
+  CHECK(patches(R"(, "vision_feature_select_strategy": "default")") == 4);
+  CHECK(patches(R"(, "vision_feature_select_strategy": "full")") == 5);
+  const auto named = [&](const std::string& more) { return llava(more).left_out.size(); };
+  CHECK(named("") == 0);
+  CHECK(named(R"(, "vision_feature_layer": -2, "multimodal_projector_bias": true)") == 0);
+  CHECK(named(R"(, "vision_feature_select_strategy": "full")") == 0);
+  CHECK(named(R"(, "vision_feature_select_strategy": "half")") == 1);
+  CHECK(named(R"(, "vision_feature_layer": [-2, -5], "multimodal_projector_bias": false)") == 2);
+}
+
 TEST_CASE("a loss in parts multiplies Granite's logits and adds Phi's bias") {
   Train train = small_train();
   train.loss_chunks = 4;

@@ -81,6 +81,29 @@ TEST_CASE("torchtitan's degrees of 2024 are in other tables") {
   CHECK(read(titan("data_parallel_degree = 16\n", 1), {}).parallel.shard_size == 16);
 }
 
+TEST_CASE("a global batch of a torchtitan TOML makes micro-batches") {
+  const auto titan = [](const std::string& size) {
+    return "[training]\nlocal_batch_size = 2\nglobal_batch_size = " + size + "\n";
+  };
+  const auto steps = [&](const std::string& size, std::vector<std::string> sets) {
+    for (const std::string& set : kModelSet) sets.push_back(set);
+    return read(titan(size), sets).train.grad_accum;
+  };
+  CHECK(steps("64", {"parallel.world_size=8"}) == 4);
+  CHECK(steps("64", {"parallel.world_size=8", "train.micro_batch=1"}) == 8);
+  CHECK(steps("-1", {"parallel.world_size=8"}) == 1);
+  std::vector<std::string> sets = kModelSet;
+  sets.emplace_back("parallel.world_size=24");
+  const auto refused = parse_workload(titan("64"), "f", sets);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().text() ==
+        "f:3:21: global_batch_size 64 is no multiple of 2 samples on each of 24 ranks");
+  CHECK_FALSE(parse_workload(titan("0"), "f", kModelSet));
+  const Workload narrow = read("[training]\ndtype = \"bfloat16\"\n", kModelSet);
+  CHECK(narrow.train.master == DType::bf16);
+  CHECK(narrow.parallel.reduce_dtype == DType::f32);
+}
+
 TEST_CASE("what a torchtitan TOML does not say is torchtitan's default") {
   const Workload bare = read("[job]\n", kModelSet);
   CHECK(bare.train.micro_batch == 8);
