@@ -218,7 +218,8 @@ wait, a reduction behind its producer, and the waits for reductions at the end.
     before  ag0 wait0 ag1 wait1 dx1 dw1 rs1 rwait1 dx0 dw0 rs0 rwait0
     after   ag1 wait1 dx1 dw1 rs1 ag0 wait0 dx0 dw0 rs0 rwait1 rwait0
 
-Nothing overlaps a gather: `in-flight=K` after it gives K gathers back. Idempotent.
+Nothing overlaps a gather: `in-flight=K` after it gives K gathers back. Idempotent on traces of Thunder;
+elsewhere a gather may move once more.
 )",
     &parse_sort_communication};
 
@@ -231,7 +232,8 @@ ZeRO-2. In memory are at most K in flight and the one in use.
     K = 1   ag0 wait0 lin0 ag1 wait1 lin1 ag2 wait2 lin2
     K = 2   ag0 ag1 wait0 lin0 ag2 wait1 lin1 wait2 lin2
 
-A gather that needs what the same stretch computes stays in its place. Idempotent.
+A gather that needs what the same stretch computes stays in its place. Idempotent on traces of Thunder;
+elsewhere a gather may move once more.
 )",
     &parse_in_flight};
 
