@@ -129,7 +129,7 @@ TEST_CASE("what LLaVA's config says of its features is followed, or named") {
                             more);
   };
   const auto patches = [&](const std::string& more) {
-    const ModelConfig::Image& image = llava(more).towers.front().image;
+    const ModelConfig::Image image = llava(more).towers.front().image;
     return image.tokens() - image.dropped;
   };
   CHECK(patches("") == 4);
