@@ -90,8 +90,8 @@ void RecordingWriter::range(run::LaneRow thread, std::string_view name, Ns start
   rows.values.emplace_back();
 }
 
-sim::Simulation replayed_once(const Graph& graph) {
-  std::vector<sim::CostTable> prices{sim::price(graph, sim::Hardware(), {})};
+sim::Simulation replayed_once(const Graph& graph, const sim::PriceOptions& options) {
+  std::vector<sim::CostTable> prices{sim::price(graph, sim::Hardware(), options)};
   prices[0].host = sim::HostPrices{.launch_queue = 0};
   sim::EngineOptions engine;
   engine.once = true;
@@ -113,15 +113,9 @@ std::vector<Ns> replayed(const Graph& graph, double compute, double links) {
   sim::PriceOptions options;
   options.compute_scale = compute;
   options.link_bandwidth_scale = links;
-  std::vector<sim::CostTable> prices{sim::price(graph, sim::Hardware(), options)};
-  prices[0].host = sim::HostPrices{.launch_queue = 0};
-  sim::EngineOptions engine;
-  engine.once = true;
-  engine.memory = engine.contention = false;
-  const auto simulation = sim::simulate(graph, prices, engine);
-  if (!simulation) FAIL(simulation.error().text());
+  const sim::Simulation simulation = replayed_once(graph, options);
   std::vector<Ns> ends;
-  for (const sim::OpTime& op : simulation->classes[0].steady.ops)
+  for (const sim::OpTime& op : simulation.classes[0].steady.ops)
     ends.push_back(op.end / kMicrosecond);
   return ends;
 }

@@ -8,6 +8,7 @@
 #include "core/ir/graph.h"
 #include "core/rebuild/rebuild.h"
 #include "core/run/recording.h"
+#include "sim/cost/price.h"
 #include "sim/engine/engine.h"
 
 namespace foregather::test {
@@ -38,7 +39,7 @@ class RecordingWriter {
 };
 
 /// One step at the recorded times: without memory, contention and a limit of launches.
-sim::Simulation replayed_once(const Graph& graph);
+sim::Simulation replayed_once(const Graph& graph, const sim::PriceOptions& options = {});
 
 rebuild::Rebuilt rebuilt(const run::Recording& recording, std::optional<std::int64_t> step = {});
 
