@@ -20,8 +20,10 @@ Tape gpt2_head_tape(const LayerContext& context);
 Tape image_embedding_tape(const LayerContext& context, std::int64_t features_before);
 /// What a vision tower ends in by itself.
 Tape vision_head_tape(const LayerContext& context);
-/// What it ends in before a projector: the patches of the last block's output. The final norm and
-/// pooling are unused there, so they get no gradient and no optimizer state.
+/// A block of a tower whose features come from before it: its forward runs.
+Tape idle_block_tape(const LayerContext& context);
+/// What it ends in before a projector: the patches of the hidden states. The final norm and
+/// pooling are unused there.
 Tape vision_features_tape(const LayerContext& context);
 /// Features of all towers to the language model's width: linears with GELU between. The features of
 /// the towers but the last (`features_before` elements) come from before.

@@ -53,6 +53,12 @@ std::vector<std::string> trained_ties(const Model& model) {
   return ties;
 }
 
+// A graph of all of the model has no op whose result nobody reads.
+void drop_idle_ops(Model& model) {
+  for (Tape& tape : model.tapes)
+    if (tape.is_idle) tape.forward.clear();
+}
+
 bool has_backward(const TapeBuilder& tape, const LayerContext& context) {
   return context.input_needs_gradient || tape.trained_elements() > 0;
 }
@@ -210,6 +216,7 @@ class ModelBuilder {
     if (train_.compile_loss && (!is_whole || ends_before_loss))
       for (Tape& tape : model_.tapes) compile_scope(tape, kLossScope);
     if (train_.compile == Compile::none) return;
+    if (is_whole) drop_idle_ops(model_);
     const Partition partition =
         train_.compile == Compile::thunder ? Partition::thunder : Partition::min_cut;
     std::vector<bool> is_block(model_.tapes.size(), false);
@@ -232,11 +239,12 @@ class ModelBuilder {
   }
 
   // Blocks of one kind share a tape; the first one may have no gradient to hand on.
-  void blocks(const ModelConfig& config, const std::string& path, std::int64_t positions) {
+  void blocks(const ModelConfig& config, const std::string& path, std::int64_t positions,
+              std::int64_t count) {
     std::array<std::optional<std::uint32_t>, 16> known;
     ModelConfig unrotated = config;
     unrotated.positions = ModelConfig::Positions::none;
-    for (std::int64_t i = 0; i < config.layers; ++i) {
+    for (std::int64_t i = 0; i < count; ++i) {
       const bool experts = config.has_experts(i);
       const bool rotates = config.has_positions(i);
       const bool windowed = config.has_window(i);
@@ -257,7 +265,13 @@ class ModelBuilder {
     std::string root(names.root);
     if (!config_.is_vision()) root = "vision_tower_" + std::to_string(++towers_);
     add(root, image_embedding_tape(image_context(tower, root), features_before));
-    blocks(tower, root + "." + std::string(names.blocks) + ".", tower.image.tokens());
+    const std::string list = root + "." + std::string(names.blocks) + ".";
+    const std::int64_t idle = std::min(tower.image.idle_blocks, tower.layers);
+    blocks(tower, list, tower.image.tokens(), tower.layers - idle);
+    for (std::int64_t i = tower.layers - idle; i < tower.layers; ++i) {
+      add(list + std::to_string(i), idle_block_tape(image_context(tower, list)));
+      model_.modules.back().is_block = true;
+    }
     if (!config_.is_vision()) add(root + ".features", vision_features_tape(image_context(tower)));
   }
 
@@ -283,7 +297,7 @@ class ModelBuilder {
     else
       add(root,
           is_gpt2 ? gpt2_embedding_tape(text_context(root)) : embedding_tape(text_context(root)));
-    blocks(config_, root + "." + list + ".", train_.seq_len);
+    blocks(config_, root + "." + list + ".", train_.seq_len, config_.layers);
     add("", is_gpt2 ? gpt2_head_tape(text_context()) : head_tape(text_context()));
   }
 
@@ -332,6 +346,7 @@ Model build_model(const ModelConfig& config, const Workload& workload,
   const Train& train = workload.train;
   const Parallel& parallel = workload.parallel;
   Model model = build_model(config, train, implementation);
+  if (parallel.strategy == Strategy::deepcompile) drop_idle_ops(model);
   if (parallel.strategy != Strategy::fsdp1 || train.trainable.kind == Trainable::Kind::all ||
       fsdp1_frozen_parts(parallel) != FrozenParts::mixed)
     return model;

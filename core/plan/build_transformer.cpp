@@ -267,6 +267,18 @@ Tape block_tape(const LayerContext& context, bool has_experts) {
   return t.finish(y, true, flops + attention_flops(t, context));
 }
 
+Tape idle_block_tape(const LayerContext& context) {
+  const ModelConfig& c = context.config;
+  TapeBuilder t(context.train, true, context.path);
+  t.add_parameters(block_parameters(c, 0), true);
+  const ValueIndex x = t.input("block input", times(context.tokens, c.hidden), t.stream(),
+                               context.input_needs_gradient);
+  Block(t, context, false).run(x);
+  Tape tape = t.finish(x, true, 0);
+  tape.is_idle = true;
+  return tape;
+}
+
 Tape head_tape(const LayerContext& context) {
   const ModelConfig& c = context.config;
   const ModelNames& names = names_of(c.family);

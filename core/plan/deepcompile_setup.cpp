@@ -44,7 +44,7 @@ void DeepCompileSchedule::add_parameters() {
     parameter.owner = {modules_->scope(sharded.module), lowering_.owners.front().unit};
     parameter.elements = sharded.elements;
     parameter.shard = (sharded.elements + ranks - 1) / ranks;
-    parameter.trained = sharded.trainable;
+    parameter.trained = requires_gradient(sharded);
     largest = std::max(largest, parameter.shard);
     const std::string& name = lowering_.tape_of(sharded.module).parameters[sharded.parameter].name;
     parameter.full = lowering_.buffer(parameter.shard * ranks, type_, name,

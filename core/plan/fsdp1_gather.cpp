@@ -126,9 +126,8 @@ void Fsdp1Schedule::post_forward(Fsdp1Unit& unit) {
   unit.forward_position = static_cast<std::uint32_t>(forward_order_.size());
   forward_order_.push_back(own);
   // An output without a gradient gets no hook (_register_pre_backward_hooks).
-  unit.needs_pre_backward =
-      !unit.is_in_checkpoint &&
-      lowering_.tape_of(lowering_.layout.units[own].last_module).has_output_grad;
+  unit.needs_pre_backward = !unit.is_in_checkpoint &&
+                            lowering_.tape_of(lowering_.layout.units[own].last_module).has_hooks();
 }
 
 void Fsdp1Schedule::reshard_after_forward(Fsdp1Unit& unit) {

@@ -55,7 +55,7 @@ const UnitPlan* mixed_unit(const ShardLayout& layout) {
   const auto found = std::ranges::find_if(layout.units, [&](const UnitPlan& unit) {
     const auto parameters = layout.parameters_of(unit);
     return std::ranges::any_of(parameters, [&](const ShardedParameter& parameter) {
-      return parameter.trainable != parameters.front().trainable;
+      return requires_gradient(parameter) != requires_gradient(parameters.front());
     });
   });
   return found == layout.units.end() ? nullptr : &*found;

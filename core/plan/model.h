@@ -143,6 +143,7 @@ struct ModelConfig {
     bool mask_token = false;   ///< DINOv2's, a parameter that supervised training does not use
     bool pre_norm = false;     ///< CLIP normalizes embeddings
     std::int64_t dropped = 0;  ///< tokens that the projector does not get (LLaVA: the class token)
+    std::int64_t idle_blocks = 0;  ///< blocks behind the one that features come from
 
     std::int64_t patches() const { return patch > 0 ? (size / patch) * (size / patch) : 0; }
     std::int64_t tokens() const { return prefix + patches(); }
@@ -281,7 +282,7 @@ Model build_model(const ModelConfig& config, const Train& train,
 /// The same as the workload's strategy has it: where FSDP1 flattens a part that is trained with one
 /// that is not (use_orig_params), all that it flattens are views of one parameter that requires a
 /// gradient (torch/distributed/fsdp/_flat_param.py, _use_unsharded_views), so that autograd
-/// computes theirs, too.
+/// computes theirs, too. DeepCompile's graphs have no idle ops.
 Model build_model(const ModelConfig& config, const Workload& workload,
                   const Implementation& implementation = {});
 

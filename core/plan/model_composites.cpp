@@ -95,7 +95,10 @@ ModelConfig join_towers(std::vector<ModelConfig> vision, ModelConfig language) {
     language.projector = {features, 4 * features, language.hidden, language.hidden};
   else
     language.projector = {features, language.hidden, language.hidden};
-  for (ModelConfig& tower : vision) tower.image.dropped = tower.image.prefix;
+  for (ModelConfig& tower : vision) {
+    tower.image.dropped = tower.image.prefix;
+    tower.image.idle_blocks = 1;
+  }
   language.towers = std::move(vision);
   return language;
 }
@@ -116,12 +119,15 @@ ModelConfig compose_llava(const ConfigFile& file) {
   ModelConfig joined = join_towers({std::move(vision)}, std::move(language));
   const std::string strategy = file.shown("vision_feature_select_strategy");
   if (strategy == "\"full\"") joined.towers.front().image.dropped = 0;
+  const std::string layer = file.shown("vision_feature_layer");
+  if (layer == "-1") joined.towers.front().image.idle_blocks = 0;
   const auto leave_out = [&](std::string_view key, std::string_view usual, std::string_view what) {
     if (file.has(key) && file.shown(key) != usual)
       joined.left_out.push_back(
           fmt::format("{}: '{}' has no effect: {}", file.place(key), file.label(key), what));
   };
-  leave_out("vision_feature_layer", "-2", "features come from one layer of the tower");
+  if (layer != "-1")
+    leave_out("vision_feature_layer", "-2", "features come from the tower's last layer but one");
   leave_out("multimodal_projector_bias", "true", "the projector has biases");
   if (strategy != "\"full\"")
     leave_out("vision_feature_select_strategy", "\"default\"", "the class token is left out");

@@ -27,6 +27,8 @@ ModelConfig read_tower(const ConfigFile& file);
 ModelConfig read_as(const ConfigFile& file, const NamedFamily& named);
 
 /// `vision` before `language`, with a projector: as OpenVLA's for two towers, as LLaVA's for one.
+/// Features come from the last block but one: PrismaticVisionBackbone asks timm for layer
+/// len(blocks) - 2 (modeling_prismatic.py), LLaVA's vision_feature_layer is -2 by default.
 ModelConfig join_towers(std::vector<ModelConfig> vision, ModelConfig language);
 
 }  // namespace foregather::plan

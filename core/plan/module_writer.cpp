@@ -12,9 +12,10 @@ namespace foregather::plan {
 namespace {
 
 /// Which policy a module is checkpointed with.
-SavePolicy policy_of(const Workload& workload, bool is_block, std::int64_t block) {
+SavePolicy policy_of(const Workload& workload, const Tape& tape, bool is_block,
+                     std::int64_t block) {
   const Train& train = workload.train;
-  if (!is_block) return SavePolicy::none;
+  if (!is_block || tape.is_idle) return SavePolicy::none;
   if (train.checkpointing == Checkpointing::selective_op) return SavePolicy::selective_op;
   if (!is_recomputed(train, block)) return SavePolicy::none;
   if (workload.parallel.reentrant_checkpoints) return SavePolicy::reentrant;
@@ -60,7 +61,7 @@ void ModuleWriter::choose_recipes() {
     const Module& module = model.modules[m];
     RecipeKey key;
     key.tape = module.tape;
-    key.policy = policy_of(lowering_.workload, module.is_block, block);
+    key.policy = policy_of(lowering_.workload, model.tapes[key.tape], module.is_block, block);
     if (module.is_block) ++block;
     const SavedValues& values = saved_by(key.tape, key.policy);
     const KeptBoundary kept = kept_boundary(model.tapes[key.tape], values);

@@ -171,7 +171,7 @@ void add_leaves_of(const Model& model, std::uint32_t module, bool takes_frozen, 
   const std::vector<Parameter>& parameters = tape_of(model, module).parameters;
   std::map<std::string_view, std::uint32_t> leaves;
   for (const Parameter& parameter : parameters) {
-    if (!(parameter.trainable || takes_frozen) || !parameter.tie.empty()) continue;
+    if (!(requires_gradient(parameter) || takes_frozen) || !parameter.tie.empty()) continue;
     const std::string_view name = leaf_of(parameter);
     if (!leaves.try_emplace(name, static_cast<std::uint32_t>(layout.units.size())).second) continue;
     std::string path = model.modules[module].path;
@@ -275,9 +275,9 @@ ShardLayout shard_layout(const Model& model, Wrap wrap, TiedUnits tied, FrozenPa
           continue;
         }
       }
-      layout.parameters.push_back({m, p, parameter.elements,
-                                   parameter.shape.empty() ? 1 : parameter.shape.front(),
-                                   parameter.trainable, parameter.gathered_f8, shares});
+      layout.parameters.push_back(
+          {m, p, parameter.elements, parameter.shape.empty() ? 1 : parameter.shape.front(),
+           parameter.trainable, parameter.is_unused, parameter.gathered_f8, shares});
       layout.unit_of_parameter.push_back(u);
     }
     rows.count = static_cast<std::uint32_t>(layout.parameters.size()) - rows.first;
@@ -289,7 +289,7 @@ std::vector<bool> trained_in_part(const Model& model, const ShardLayout& layout)
   std::vector<bool> trained(layout.units.size()), frozen(layout.units.size());
   for (std::size_t m = 0; m < model.modules.size(); ++m)
     for (const Parameter& parameter : tape_of(model, m).parameters)
-      (parameter.trainable ? trained : frozen)[layout.unit_of_module[m]] = true;
+      (requires_gradient(parameter) ? trained : frozen)[layout.unit_of_module[m]] = true;
   for (std::size_t u = 0; u < trained.size(); ++u) trained[u] = trained[u] && frozen[u];
   return trained;
 }

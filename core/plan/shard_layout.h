@@ -19,6 +19,7 @@ struct ShardedParameter {
   std::int64_t elements = 0;
   std::int64_t rows = 1;  ///< dimension 0
   bool trainable = true;
+  bool is_unused = false;    ///< as Parameter::is_unused
   bool gathered_f8 = false;  ///< as Parameter::gathered_f8
   /// Row of the parameter whose storage this is another name of.
   std::optional<std::uint32_t> shares = {};

@@ -86,7 +86,7 @@ void StepWriter::backward(Section section) {
   builder_.host_wait_action(lowering_.main_thread, begun);
   strategy_.begin_backward();
   for (std::uint32_t m = lowering_.modules(); m-- > 0;) {
-    if (!lowering_.tape_of(m).has_output_grad) {  // no hook fires
+    if (!lowering_.tape_of(m).has_hooks()) {
       modules_.backward(m, strategy_);
       old_outputs_.backward_ended(m);
       continue;

@@ -19,11 +19,16 @@ struct Parameter {
   std::string name;  ///< within the module: "attn.wq.weight"
   std::vector<std::int64_t> shape;
   std::int64_t elements = 0;
-  bool trainable = true;
+  bool trainable = true;     ///< the backward gives it a gradient
+  bool is_unused = false;    ///< it would be trained, but no loss depends on it
   bool gathered_f8 = false;  ///< FSDP2 gathers it in float8
   /// Parameters with one non-empty tie name are one storage (tied embeddings).
   std::string tie;
 };
+
+/// Is it trained as far as PyTorch knows before a backward? DeepSpeed keeps states for all that
+/// are, used or not; FSDP1 flattens them together. Of a Parameter or a ShardedParameter.
+bool requires_gradient(const auto& parameter) { return parameter.trainable || parameter.is_unused; }
 
 /// What a value is, which decides who allocates it and what its bytes are called.
 enum class ValueKind : std::uint8_t {
@@ -85,7 +90,10 @@ struct Tape {
   ValueIndex output_grad = 0;
   ValueIndex input_grad = 0;  ///< unused by a module whose input needs no gradient (embedding)
   bool has_input_grad = true;
-  bool is_compiled = false;     ///< by compile_tape
+  bool is_compiled = false;  ///< by compile_tape
+  /// Its forward runs beside the model: what it makes is dropped, its input is handed on, and no
+  /// hook of a backward fires.
+  bool is_idle = false;
   bool has_output_grad = true;  ///< false: nothing here is trained, backward is empty
   /// Forward values that live until the module's backward ends though no op there reads them.
   std::vector<ValueIndex> held;
@@ -93,6 +101,9 @@ struct Tape {
   /// first ones stay all the same.
   std::vector<ValueIndex> returned;
   std::int64_t model_flops = 0;  ///< forward + backward without recomputation, one micro-batch
+
+  /// Do hooks on what it makes fire in the backward?
+  bool has_hooks() const { return has_output_grad && !is_idle; }
 };
 
 /// A place in the model where a tape is stamped.

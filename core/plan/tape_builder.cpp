@@ -59,11 +59,17 @@ void TapeBuilder::push_adapter(std::string name, std::vector<std::int64_t> shape
 
 void TapeBuilder::add_parameters(const ParameterShapes& list, bool is_unused) {
   for (const ParameterShape& parameter : list) {
-    if (is_unused || parameter.is_unused)
-      push_parameter(parameter.name, parameter.shape, parameter.tie, false);
-    else
-      add_parameter(parameter.name, parameter.shape, parameter.tie);
+    const std::size_t first = tape_.parameters.size();
+    add_parameter(parameter.name, parameter.shape, parameter.tie);
+    for (std::size_t p = first; p < tape_.parameters.size(); ++p)
+      if (is_unused || parameter.is_unused) leave_unused(p);
   }
+}
+
+void TapeBuilder::leave_unused(std::size_t parameter) {
+  Parameter& unused = tape_.parameters[parameter];
+  unused.is_unused = std::exchange(unused.trainable, false);
+  needs_[parameter_values_[parameter]] = train_.trainable.frozen_get_gradients;
 }
 
 void TapeBuilder::push_parameter(std::string name, std::vector<std::int64_t> shape, std::string tie,
@@ -77,7 +83,7 @@ void TapeBuilder::push_parameter(std::string name, std::vector<std::int64_t> sha
   value.dtype = gathered_f8 ? DType::f8e4m3 : compute();
   value.parameter = static_cast<ParameterIndex>(tape_.parameters.size());
   tape_.parameters.push_back(
-      {std::move(name), std::move(shape), elements, trainable, gathered_f8, std::move(tie)});
+      {std::move(name), std::move(shape), elements, trainable, false, gathered_f8, std::move(tie)});
   parameter_values_.push_back(add_value(std::move(value), elements));
   needs_[parameter_values_.back()] = trainable || train_.trainable.frozen_get_gradients;
 }

@@ -167,6 +167,7 @@ class TapeBuilder {
   void push_parameter(std::string name, std::vector<std::int64_t> shape, std::string tie,
                       bool trainable);
   void push_adapter(std::string name, std::vector<std::int64_t> shape);
+  void leave_unused(std::size_t parameter);
   void run(const Node& node);
   void hold_through(std::size_t first_op, Gradients gradients);
   void accumulate(ValueIndex value, ValueIndex gradient);

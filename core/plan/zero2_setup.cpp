@@ -37,7 +37,7 @@ void Zero2Schedule::add_parameters(ModuleWriter& modules) {
     Parameter& parameter = parameters_.emplace_back();
     parameter.owner = {modules.scope(sharded.module), {}};
     parameter.elements = sharded.elements;
-    if (!sharded.trainable) continue;
+    if (!requires_gradient(sharded)) continue;
     parameter.offset = total;
     total += sharded.elements;
   }
@@ -50,7 +50,7 @@ void Zero2Schedule::add_parameters(ModuleWriter& modules) {
   std::vector<Buffer> places;
   for (std::uint32_t row = 0; row < parameters_.size(); ++row) {
     Parameter& parameter = parameters_[row];
-    if (!layout.parameters[row].trainable) {
+    if (!requires_gradient(layout.parameters[row])) {
       places.push_back(lowering_.buffer(parameter.elements, type_, "frozen parameter",
                                         Cause::unsharded_parameter, parameter.owner));
       lowering_.alloc(places.back(), lowering_.compute);

@@ -56,7 +56,7 @@ void Zero3Schedule::add_parameters() {
     parameter.owner = {modules_->scope(sharded.module), lowering_.owners.front().unit};
     parameter.elements = sharded.elements;
     parameter.shard = (sharded.elements + ranks - 1) / ranks;
-    const bool trained = sharded.trainable;
+    const bool trained = requires_gradient(sharded);
     if (trained) trained_.push_back(row);
     if (trained) total += parameter.shard;
     const std::string& name = lowering_.tape_of(sharded.module).parameters[sharded.parameter].name;

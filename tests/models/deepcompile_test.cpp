@@ -52,7 +52,10 @@ Bytes bytes(const Graph& graph, Role role) {
   return sum;
 }
 
-constexpr std::int64_t kTrained = 1'228'948'592;  // the weights that run
+// DeepSpeed has states for all parameters that ask for gradients. No loss depends on the vision
+// towers' last blocks, their final norms and SigLIP's pooling head.
+constexpr std::int64_t kTrained = 1'244'191'296;
+constexpr std::int64_t kUsed = kTrained - 12'598'272 - 15'239'504 - 15'242'704;
 
 }  // namespace
 
@@ -84,7 +87,8 @@ TEST_CASE("the gain holds for other batches and numbers of GPUs") {
     const Figures after = figures({"fuse-downcast"}, sets);
     CHECK(time_change(before, after) < -18);
     CHECK(time_change(before, after) > -28);
-    CHECK(peak_change(before, after) < -7);
+    CHECK(peak_change(before, after) < -6.5);
+    CHECK(before.peak - after.peak > 900'000'000);  // published: 9.5 GB less 8.5
     CHECK(peak_change(before, after) > -15);
   }
 }
@@ -117,7 +121,7 @@ TEST_CASE("before the fusion the casts of all parameters are held where the back
             Cause::unsharded_parameter)
       copies += parts[1].bytes;
   }
-  CHECK(copies > 2 * kTrained * 85 / 100);
+  CHECK(copies > 2 * kUsed * 85 / 100);
   CHECK(before.by_cause[cast] > copies * 95 / 100);
   CHECK(after.by_cause[cast] < copies / 3);
   CHECK(before.by_cause[cast] - after.by_cause[cast] >= (before.peak - after.peak) * 99 / 100);
@@ -135,9 +139,9 @@ TEST_CASE("states take 20 bytes a parameter, and every gradient is reduced once"
         states += storage.bytes;
       }
   CHECK(states == 20 * kTrained / 4);
-  CHECK(bytes(graph, Role::reduce) <= 4 * kTrained);
-  CHECK(bytes(graph, Role::reduce) >= 4 * kTrained - 4 * 4 * 200);
+  CHECK(bytes(graph, Role::reduce) <= 4 * kUsed);
+  CHECK(bytes(graph, Role::reduce) >= 4 * kUsed - 4 * 4 * 200);
   // Each parameter that runs is gathered by its forward, and by its backward unless nothing there
   // reads it (embeddings, biases).
-  CHECK(bytes(graph, Role::gather) > 2 * 4 * (kTrained - 3 * 32'064 * 4'096 / 2));
+  CHECK(bytes(graph, Role::gather) > 2 * 4 * (kUsed - 3 * 32'064 * 4'096 / 2));
 }

@@ -13,10 +13,11 @@ using namespace foregather::test;
 
 namespace {
 
-/// The graphs of a small OpenVLA as zero3_compile leaves them.
+/// The graphs of a small OpenVLA as zero3_compile leaves them. Of its vision towers' two blocks one
+/// runs: features come from in front of the last one.
 Graph unscheduled(std::vector<std::string> sets = {}) {
   sets.insert(sets.begin(), {"parallel.strategy=deepcompile", "parallel.deepcompile_passes=none",
-                             "model.layers=1,1,2"});
+                             "model.layers=2,2,2"});
   return sample_with("openvla_zero3", sets).graph;
 }
 
@@ -143,8 +144,10 @@ TEST_CASE("buckets are filled up to their size and flushed in the new order") {
       if (storage.cause == Cause::reduced_gradient &&
           graph.text(storage.name) == "gradient partitions")
         gradients = storage.bytes;
-    CHECK(reduced >= gradients * 4 - 4 * 4 * 200);
-    CHECK(reduced <= gradients * 4);
+    // The last blocks of DINOv2 and SigLIP, their final norms and SigLIP's pooling head.
+    constexpr Bytes kUnused = 12'598'272 + 15'239'504 + 15'242'704;
+    CHECK(reduced >= (gradients - kUnused) * 4 - 4 * 4 * 200);
+    CHECK(reduced <= (gradients - kUnused) * 4);
   }
 }
 

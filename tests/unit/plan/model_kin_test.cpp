@@ -138,9 +138,40 @@ TEST_CASE("what LLaVA's config says of its features is followed, or named") {
   const auto named = [&](const std::string& more) { return llava(more).left_out.size(); };
   CHECK(named("") == 0);
   CHECK(named(R"(, "vision_feature_layer": -2, "multimodal_projector_bias": true)") == 0);
+  CHECK(named(R"(, "vision_feature_layer": -1)") == 0);
+  CHECK(named(R"(, "vision_feature_layer": -3)") == 1);
   CHECK(named(R"(, "vision_feature_select_strategy": "full")") == 0);
   CHECK(named(R"(, "vision_feature_select_strategy": "half")") == 1);
   CHECK(named(R"(, "vision_feature_layer": [-2, -5], "multimodal_projector_bias": false)") == 2);
+}
+
+TEST_CASE("features come from the last block but one, or from the last") {
+  const auto idle = [](const std::string& more, std::int64_t layers) {
+    const Model model = build_model(
+        kin("llava", R"("vision_config": {"model_type": "clip_vision_model", "image_size": 32,
+ "patch_size": 16, "hidden_size": 64, "num_hidden_layers": )" +
+                         std::to_string(layers) + R"(, "num_attention_heads": 4,
+ "intermediate_size": 128}, "text_config": {"model_type": "llama", "hidden_size": 64,
+ "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 160, "vocab_size": 100})" +
+                         more),
+        small_train());
+    std::vector<std::string> paths;
+    for (const Module& module : model.modules) {
+      const Tape& tape = model.tapes[module.tape];
+      if (!tape.is_idle) continue;
+      CHECK(malformed(tape) == "");
+      CHECK(module.is_block);
+      CHECK(tape.backward.empty());
+      CHECK(std::ranges::all_of(tape.parameters, &Parameter::is_unused));
+      paths.push_back(module.path);
+    }
+    return paths;
+  };
+  using Paths = std::vector<std::string>;
+  const std::string last = "vision_tower_1.encoder.layers.";
+  CHECK(idle("", 2) == Paths{last + "1"});
+  CHECK(idle("", 1) == Paths{last + "0"});
+  CHECK(idle(R"(, "vision_feature_layer": -1)", 2).empty());
 }
 
 TEST_CASE("a loss in parts multiplies Granite's logits and adds Phi's bias") {
