@@ -88,7 +88,8 @@ Result<CalibrateReport> calibrate_hardware(const CalibrateRequest& request) {
   report.samples = rebuild::work_samples(recordings);
   if (report.samples.rows.empty())
     return fail_at(request.sources.front(),
-                   "holds no device work to fit: expected kernels or copies of a GPU");
+                   "holds no device work to fit: expected kernels or copies of a GPU{}{}",
+                   report.warnings.empty() ? "" : "; ", fmt::join(report.warnings, "; "));
 
   const auto has_shape = [](const run::WorkSample& sample) {
     return sample.has_cost && sample.cost.m > 0;

@@ -24,12 +24,20 @@ double error_of(Ns first, Ns second) {
   return second == 0 ? 0 : static_cast<double>(first - second) / static_cast<double>(second);
 }
 
+std::vector<std::uint32_t> numbers_of(run::RunView run, run::ClassRow rank_class) {
+  std::vector<std::uint32_t> numbers;
+  for (const run::StepInfo& info : run.steps)
+    if (info.rank_class == rank_class) numbers.push_back(info.number);
+  return numbers;
+}
+
 Result<run::StepRow> chosen_step(run::RunView run, const std::string& location,
                                  run::ClassRow rank_class, std::optional<std::int64_t> step) {
   const run::StepRow row = compare::step_to_compare(run, rank_class, step);
   if (!row) return fail_at(location, "has no finished step to compare");
   if (step && run.about.kind == run::RunKind::measured && run.steps[row.row()].number != *step)
-    return fail_at(location, "has no step {} of that rank", *step);
+    return fail_at(location, "has no step {} of that rank, expected one of {}", *step,
+                   fmt::join(numbers_of(run, rank_class), ", "));
   const run::OpSpan ops = run::ops_of(run, row);
   const bool has_memory = compare::memory_at_peak(run, row).total() > 0;
   if (ops.first == ops.last && !has_memory && !compare::is_cut_short(run, row))

@@ -47,7 +47,7 @@ Status add_run(const std::string& location, std::optional<std::int64_t> step,
       return fail_at(location, "has no step {}, expected one of {}", *step,
                      fmt::join(numbers, ", "));
     if (!step && !is_predicted && numbers.size() > 1 && c == 0)
-      files.warnings.push_back(
+      files.step_warnings.push_back(
           fmt::format("{}: has {} steps ({} to {}), which are taken as one: --step N takes one of "
                       "them",
                       location, numbers.size(), numbers.front(), numbers.back()));
@@ -203,6 +203,7 @@ Result<RecordedSource> load_recorded(const std::vector<std::string>& paths,
   auto rebuilt = rebuild::rebuild(recordings, {step});
   if (!rebuilt) return tl::unexpected(rebuilt.error());
   std::vector<std::string> warnings = std::move(read->warnings);
+  warnings.insert(warnings.end(), read->step_warnings.begin(), read->step_warnings.end());
   if (read->are_runs && read->is_predicted)
     warnings.push_back(fmt::format(
         "{}: is a prediction: its ops are replayed as they ran, without memory and with "

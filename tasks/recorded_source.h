@@ -36,6 +36,7 @@ struct RecordedFiles {
   bool are_runs = false;      ///< our own, else files of other tools
   bool is_predicted = false;  ///< one of them is a prediction
   std::vector<std::string> warnings;
+  std::vector<std::string> step_warnings;  ///< of runs whose steps are taken as one
 };
 
 /// Reads the files, one recording a rank, or the runs, one a rank class; `step` chooses that of a

@@ -19,6 +19,10 @@ OpRow last_to_end(run::RunView run, run::StepRow step) {
   return found;
 }
 
+run::ClassRow class_of(run::RunView run, OpRow op) {
+  return run.steps[run.ops.step[op.row()].row()].rank_class;
+}
+
 bool is_host(BoundReason reason) {
   return reason == BoundReason::host || reason == BoundReason::start;
 }
@@ -86,15 +90,19 @@ CriticalPath critical_path(run::RunView run, run::StepRow step, Ns begin) {
     const std::size_t row = at.row();
     const BoundReason reason = run.ops.reason[row];
     const bool met = reason == BoundReason::rendezvous;
-    const Ns from = std::max(met ? run.ops.transfer[row] : run.ops.start[row], begin);
+    // Of a collective the transfer: who waits in it may wait for a rank that nobody recorded.
+    const Ns from = std::max(
+        is_collective(run.ops.kind[row]) ? run.ops.transfer[row] : run.ops.start[row], begin);
     PathStep entry{at, std::max<Ns>(cursor - from, 0), 0, 0, reason};
     cursor = std::min(cursor, from);
     const OpRow next = run.ops.bound_by[row];
     const bool goes_on =
         next && next != at && cursor > begin && run.ops.start[next.row()] <= cursor;
     const Ns reached = goes_on ? std::clamp(run.ops.end[next.row()], begin, cursor) : begin;
-    // The last rank's part of a collective begins where this one's wait ends.
-    entry.gap = goes_on && met ? 0 : cursor - reached;
+    // The last rank's part of a collective begins where this one's wait ends. If that rank was not
+    // recorded, the op goes on from what it came behind itself.
+    const bool has_last = goes_on && met && class_of(run, next) != class_of(run, at);
+    entry.gap = has_last ? 0 : cursor - reached;
     if (!is_host(reason))
       path.other += entry.gap;
     else if (entry.gap > 0)

@@ -2,75 +2,183 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <unordered_map>
 
 namespace foregather::rebuild {
 namespace {
 
 /// Traces in whole microseconds: an end may be that much later than the call that waited for it.
 constexpr Ns kWaitRounding = 2 * kMicrosecond;
+/// A launch that takes longer does more than to hand over.
+constexpr Ns kLongLaunch = 20 * kMicrosecond;
+/// Half of what CUDA's queue takes: 1,134 to 1,141 kernels were in it where launches of an H100
+/// waited (other entries take places, too).
+constexpr std::size_t kManyQueued = 512;
+/// How soon a call that had to wait for the device returns once that is idle.
+constexpr Ns kReturns = 100 * kMicrosecond;
 
-/// Ends of ops, to search for the last one in a stretch of time.
-class Ends {
+class Finding {
  public:
-  /// `launched`: when each op was, in the recording's time.
-  Ends(const Timeline& timeline, const std::vector<Ns>& launched)
-      : timeline_(timeline), launched_(launched), order_(timeline.ops.size()) {
-    for (std::uint32_t i = 0; i < order_.size(); ++i) order_[i] = i;
-    std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return std::pair(timeline.ops[a].end, a) < std::pair(timeline.ops[b].end, b);
-    });
+  Finding(const run::Recording& recording, Timeline& timeline)
+      : recording_(recording),
+        timeline_(timeline),
+        launched_(timeline.ops.size(), std::numeric_limits<Ns>::min()),
+        by_end_(timeline.ops.size()),
+        of_thread_(timeline.threads.size()) {
+    for (const RecordedCall& call : timeline.calls)
+      for (const std::uint32_t op : call.ops) launched_[op] = called(call);
+    for (std::uint32_t i = 0; i < by_end_.size(); ++i) by_end_[i] = i;
+    by_launch_ = by_end_;
+    std::ranges::sort(by_end_, {}, [&](std::uint32_t op) { return std::pair(end(op), op); });
+    std::ranges::sort(by_launch_, {},
+                      [&](std::uint32_t op) { return std::pair(launched_[op], op); });
+    for (std::uint32_t i = 0; i < timeline.ops.size(); ++i) {
+      Queue& queue = queues_[device(i)];
+      queue.launches.push_back(launched_[i]);
+      queue.ends.push_back(end(i));
+    }
+    for (auto& [name, queue] : queues_) {
+      std::ranges::sort(queue.launches);
+      std::ranges::sort(queue.ends);
+    }
+    const run::SyncColumns& rows = recording.syncs;
+    for (std::uint32_t i = 0; i < rows.size(); ++i)
+      if (rows.correlation[i]) records_.emplace(rows.correlation[i].row(), i);
   }
 
-  /// The op that ended last in (begin, end], of those launched until `called`.
-  std::optional<std::uint32_t> last(Ns begin, Ns end, Ns called) const {
-    auto at = std::upper_bound(order_.begin(), order_.end(), end, [&](Ns time, std::uint32_t op) {
-      return time < timeline_.ops[op].end;
-    });
-    while (at != order_.begin() && timeline_.ops[*--at].end > begin)
-      if (launched_[*at] <= called) return *at;
-    return std::nullopt;
+  void run() {
+    std::vector<bool> has_recorded(timeline_.threads.size());  // an event, in its last call
+    for (RecordedCall& call : timeline_.calls) {
+      while (next_ < by_launch_.size() && launched_[by_launch_[next_]] < called(call))
+        if (const std::uint32_t op = by_launch_[next_++]; !last_ || end(op) >= end(*last_))
+          last_ = op;
+      switch (call.kind) {
+        case CallClass::synchronize_device: synchronize_device(call); break;
+        case CallClass::synchronize_stream:
+          synchronize(call);
+          if (!call.awaited) call.awaited = done(call, of_stream(call));
+          break;
+        case CallClass::synchronize_event:
+          synchronize(call);
+          if (!call.awaited && has_recorded[call.thread])
+            call.awaited = done(call, of_thread_[call.thread]);
+          break;
+        case CallClass::may_block: block(call); break;
+        default: launch(call);
+      }
+      has_recorded[call.thread] = call.kind == CallClass::record_event;
+      if (!call.ops.empty()) of_thread_[call.thread] = call.ops.back();
+    }
   }
 
  private:
-  const Timeline& timeline_;
-  const std::vector<Ns>& launched_;
-  std::vector<std::uint32_t> order_;
+  using MaybeOp = std::optional<std::uint32_t>;
+
+  // The timeline's own times of calls before the first device work are all 0.
+  Ns called(const RecordedCall& call) const { return recording_.calls.start[call.row.row()]; }
+  Ns end(std::uint32_t op) const { return timeline_.ops[op].end; }
+  StringId device(std::uint32_t op) const {
+    return recording_.lanes[timeline_.streams[timeline_.ops[op].stream].lane.row()].process;
+  }
+
+  // The op that ended last within the call, of those launched before that `matches` holds for.
+  template <class Matches>
+  MaybeOp last_within(const RecordedCall& call, Ns until, const Matches& matches) const {
+    auto at =
+        std::ranges::upper_bound(by_end_, until, {}, [&](std::uint32_t op) { return end(op); });
+    while (at != by_end_.begin() && end(*--at) > call.start)
+      if (launched_[*at] <= called(call) && matches(*at)) return *at;
+    return std::nullopt;
+  }
+
+  void synchronize(RecordedCall& call) const {
+    call.awaited = last_within(call, call.end + kWaitRounding, [](std::uint32_t) { return true; });
+  }
+
+  void synchronize_device(RecordedCall& call) const {
+    synchronize(call);
+    if (!call.awaited) call.awaited = done(call, last_);
+    call.awaits_device = call.awaited && end(*call.awaited) == end(*last_);
+  }
+
+  // The op, if it had ended when the call returned.
+  MaybeOp done(const RecordedCall& call, MaybeOp op) const {
+    return op && end(*op) <= call.end + kWaitRounding ? op : std::nullopt;
+  }
+
+  // The last op launched on the stream that the tool's record names, else by the thread.
+  MaybeOp of_stream(const RecordedCall& call) const {
+    const run::CorrelationId id = recording_.calls.correlation[call.row.row()];
+    const auto record = id ? records_.find(id.row()) : records_.end();
+    if (record == records_.end()) return of_thread_[call.thread];
+    MaybeOp last;
+    for (const RecordedStream& stream : timeline_.streams) {
+      if (stream.lane != recording_.syncs.lane[record->second]) continue;
+      for (auto op = stream.ops.rbegin(); op != stream.ops.rend(); ++op) {
+        if (launched_[*op] > called(call)) continue;
+        if (!last || end(*op) > end(*last)) last = *op;
+        break;
+      }
+    }
+    return last;
+  }
+
+  void block(RecordedCall& call) const {
+    if (!last_ || end(*last_) <= call.start || end(*last_) > call.end) return;
+    if (call.end - end(*last_) > kReturns) return;
+    call.awaited = last_;
+    call.awaits_device = true;
+  }
+
+  void launch(RecordedCall& call) const {
+    if (call.ops.empty()) {
+      if (is_copy(call)) block(call);
+      return;
+    }
+    const std::uint32_t own =
+        *std::find_if(call.ops.rbegin(), call.ops.rend(),
+                      [&](std::uint32_t op) { return timeline_.ops[op].has_launch; });
+    if (end(own) > call.start && end(own) <= call.end)
+      call.awaited = own;
+    else if (call.end - call.start > kLongLaunch && queued(call, device(own)) >= kManyQueued)
+      call.awaited =
+          last_within(call, call.end, [&](std::uint32_t op) { return device(op) == device(own); });
+  }
+
+  bool is_copy(const RecordedCall& call) const {
+    const std::string_view name = recording_.text(recording_.calls.name[call.row.row()]);
+    return name.find("emcpy") != std::string_view::npos;
+  }
+
+  // Ops of the device that were launched and had not ended when the call began.
+  std::size_t queued(const RecordedCall& call, StringId device) const {
+    const Queue& queue = queues_.at(device);
+    const auto launched = std::ranges::lower_bound(queue.launches, called(call));
+    const auto ended = std::ranges::upper_bound(queue.ends, call.start);
+    const auto count = (launched - queue.launches.begin()) - (ended - queue.ends.begin());
+    return static_cast<std::size_t>(std::max<std::ptrdiff_t>(count, 0));
+  }
+
+  struct Queue {
+    std::vector<Ns> launches, ends;  // each in order
+  };
+
+  const run::Recording& recording_;
+  Timeline& timeline_;
+  std::vector<Ns> launched_;  // by op, in the recording's time
+  std::vector<std::uint32_t> by_end_, by_launch_;
+  std::map<StringId, Queue> queues_;                          // by device
+  std::unordered_map<std::uint32_t, std::uint32_t> records_;  // of syncs, by correlation
+  std::size_t next_ = 0;                                      // of by_launch_
+  MaybeOp last_;                                              // to end, of those before it
+  std::vector<MaybeOp> of_thread_;                            // launched last
 };
 
 }  // namespace
 
 void find_blocking_calls(const run::Recording& recording, Timeline& timeline) {
-  // The timeline's own times of calls before the first device work are all 0.
-  const auto called = [&](const RecordedCall& call) {
-    return recording.calls.start[call.row.row()];
-  };
-  std::vector<Ns> launched_at(timeline.ops.size(), std::numeric_limits<Ns>::min());
-  for (const RecordedCall& call : timeline.calls)
-    for (const std::uint32_t op : call.ops) launched_at[op] = called(call);
-  const Ends ends(timeline, launched_at);
-  // The end of all that was launched before a time.
-  std::vector<std::uint32_t> by_launch(timeline.ops.size());
-  for (std::uint32_t i = 0; i < by_launch.size(); ++i) by_launch[i] = i;
-  std::sort(by_launch.begin(), by_launch.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return std::pair(launched_at[a], a) < std::pair(launched_at[b], b);
-  });
-  std::size_t launched = 0;
-  Ns last_end = 0;
-  for (RecordedCall& call : timeline.calls) {
-    while (launched < by_launch.size() && launched_at[by_launch[launched]] < called(call))
-      last_end = std::max(last_end, timeline.ops[by_launch[launched++]].end);
-    if (!call.ops.empty()) {
-      const std::uint32_t own =
-          *std::find_if(call.ops.rbegin(), call.ops.rend(),
-                        [&](std::uint32_t op) { return timeline.ops[op].has_launch; });
-      if (timeline.ops[own].end > call.start && timeline.ops[own].end <= call.end)
-        call.awaited = own;
-    } else if (call.kind == CallClass::synchronize || call.kind == CallClass::synchronize_device) {
-      call.awaited = ends.last(call.start, call.end + kWaitRounding, called(call));
-      call.awaits_device = call.kind == CallClass::synchronize_device && call.awaited &&
-                           timeline.ops[*call.awaited].end == last_end;
-    }
-  }
+  Finding(recording, timeline).run();
 }
 
 }  // namespace foregather::rebuild

@@ -7,7 +7,7 @@
 namespace foregather::rebuild {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, CallClass>, 10> kStems{{
+constexpr std::array<std::pair<std::string_view, CallClass>, 22> kStems{{
     {"Launch", CallClass::launch},
     {"Memcpy", CallClass::launch},
     {"Memset", CallClass::launch},
@@ -15,9 +15,21 @@ constexpr std::array<std::pair<std::string_view, CallClass>, 10> kStems{{
     {"StreamWaitEvent", CallClass::wait_event},
     {"DeviceSynchronize", CallClass::synchronize_device},
     {"CtxSynchronize", CallClass::synchronize_device},
-    {"StreamSynchronize", CallClass::synchronize},
-    {"EventSynchronize", CallClass::synchronize},
-    {"Synchronize", CallClass::synchronize},
+    {"ThreadSynchronize", CallClass::synchronize_device},
+    {"StreamSynchronize", CallClass::synchronize_stream},
+    {"EventSynchronize", CallClass::synchronize_event},
+    {"Synchronize", CallClass::synchronize_event},
+    {"FreeAsync", CallClass::other},
+    {"MemFreeAsync", CallClass::other},
+    {"Free", CallClass::may_block},
+    {"MemFree", CallClass::may_block},
+    {"MemUnmap", CallClass::may_block},
+    {"HostAlloc", CallClass::may_block},
+    {"MallocHost", CallClass::may_block},
+    {"HostMalloc", CallClass::may_block},
+    {"MemHostAlloc", CallClass::may_block},
+    {"HostRegister", CallClass::may_block},
+    {"HostUnregister", CallClass::may_block},
 }};
 
 }  // namespace

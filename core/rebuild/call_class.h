@@ -9,9 +9,11 @@ namespace foregather::rebuild {
 enum class CallClass : std::uint8_t {
   launch,  ///< kernels, graphs, copies, fills
   record_event,
-  wait_event,   ///< a stream waits for an event
-  synchronize,  ///< the host waits for a stream, an event or the device
+  wait_event,  ///< a stream waits for an event
   synchronize_device,
+  synchronize_stream,
+  synchronize_event,
+  may_block,  ///< gives memory back, or makes host memory: may wait for the device
   other,
 };
 

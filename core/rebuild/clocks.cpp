@@ -1,6 +1,7 @@
 #include "core/rebuild/clocks.h"
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <tuple>
 
@@ -83,6 +84,8 @@ Clock composed(const Clock& first, const Clock& second) {
   clock.rate = first.rate + second.rate + scaled(first.rate, second.rate);
   clock.uncertainty = first.uncertainty + second.uncertainty;
   clock.drift = first.drift + second.drift;
+  clock.island = first.island;
+  clock.has_few = first.has_few;
   return clock;
 }
 
@@ -97,13 +100,31 @@ Pair compared(std::span<const SharedEnd> ends) {  // of one pair, by time
   for (const SharedEnd& end : ends) ahead.push_back(end.ahead);
   const auto half = ahead.begin() + static_cast<std::ptrdiff_t>(ahead.size() / 2);
   Pair pair{ends.front().a, ends.front().b, ends.size(), {}};
-  pair.clock.drift = middle({half, ahead.end()}) - middle({ahead.begin(), half});
+  if (ends.size() > 1)
+    pair.clock.drift = middle({half, ahead.end()}) - middle({ahead.begin(), half});
   pair.clock.offset = middle(ahead);
   pair.clock.uncertainty = uncertainty_of(ends, pair.clock);
   if (ends.size() < kFewestForDrift) return pair;
   const Clock line = fitted(ends, pair.clock);
   if (2 * line.uncertainty < pair.clock.uncertainty) pair.clock = line;
   return pair;
+}
+
+// Puts the later one of two islands that a pair leads to on the clock of the earlier one.
+bool join_islands(const Pair& pair, std::vector<std::optional<Clock>>& clocks) {
+  const auto &a = clocks[pair.a], &b = clocks[pair.b];
+  if (!a || !b || a->island == b->island) return false;
+  const bool forward = a->island < b->island;
+  const Clock& near = forward ? *a : *b;
+  const Clock far = forward ? *b : *a;
+  const Clock between =
+      composed(composed(near, forward ? pair.clock : inverse(pair.clock)), inverse(far));
+  for (std::optional<Clock>& clock : clocks)
+    if (clock && clock->island == far.island) {
+      clock = composed(between, *clock);
+      clock->has_few = true;
+    }
+  return true;
 }
 
 }  // namespace
@@ -132,36 +153,44 @@ std::vector<std::optional<Clock>> align_clocks(std::size_t recordings,
   std::sort(ends.begin(), ends.end(), [](const SharedEnd& x, const SharedEnd& y) {
     return std::tie(x.a, x.b, x.time, x.ahead) < std::tie(y.a, y.b, y.time, y.ahead);
   });
-  std::vector<Pair> pairs;
+  std::vector<Pair> pairs, few;
   for (std::size_t i = 0; i < ends.size();) {
     std::size_t last = i;
     while (last < ends.size() && ends[last].a == ends[i].a && ends[last].b == ends[i].b) ++last;
-    if (last - i >= kFewestSharedCollectives)
-      pairs.push_back(compared(std::span(ends).subspan(i, last - i)));
+    (last - i >= kFewestSharedCollectives ? pairs : few)
+        .push_back(compared(std::span(ends).subspan(i, last - i)));
     i = last;
   }
   std::stable_sort(pairs.begin(), pairs.end(),
                    [](const Pair& x, const Pair& y) { return x.shared > y.shared; });
   std::vector<std::optional<Clock>> clocks(recordings);
-  if (pairs.empty()) return clocks;
-  const bool has_first =
-      std::any_of(pairs.begin(), pairs.end(), [](const Pair& pair) { return pair.a == 0; });
-  const std::uint32_t root = has_first ? 0 : pairs.front().a;
-  clocks[root] = Clock();
-  clocks[root]->at = std::find_if(pairs.begin(), pairs.end(), [&](const Pair& pair) {
-                       return pair.a == root;
-                     })->clock.at;
-  for (bool grows = true; grows;) {
-    grows = false;
-    for (const Pair& pair : pairs) {
-      if (clocks[pair.a].has_value() == clocks[pair.b].has_value()) continue;
-      const bool forward = clocks[pair.a].has_value();
-      clocks[forward ? pair.b : pair.a] = forward ? composed(*clocks[pair.a], pair.clock)
-                                                  : composed(*clocks[pair.b], inverse(pair.clock));
-      grows = true;
-      break;
+  std::uint32_t islands = 0;
+  const auto begin_island = [&](std::uint32_t root) {
+    const auto first =
+        std::ranges::find_if(pairs, [&](const Pair& pair) { return pair.a == root; });
+    if (first == pairs.end() || clocks[root]) return;
+    clocks[root] = Clock();
+    clocks[root]->at = first->clock.at;
+    clocks[root]->island = islands++;
+    for (bool grows = true; grows;) {
+      grows = false;
+      for (const Pair& pair : pairs) {
+        if (clocks[pair.a].has_value() == clocks[pair.b].has_value()) continue;
+        const bool forward = clocks[pair.a].has_value();
+        clocks[forward ? pair.b : pair.a] = forward
+                                                ? composed(*clocks[pair.a], pair.clock)
+                                                : composed(*clocks[pair.b], inverse(pair.clock));
+        grows = true;
+        break;
+      }
     }
-  }
+  };
+  begin_island(0);
+  if (!pairs.empty()) begin_island(pairs.front().a);
+  for (std::uint32_t i = 0; i < recordings; ++i) begin_island(i);
+  std::ranges::stable_sort(few, std::greater<>(), &Pair::shared);
+  for (bool joins = true; joins;)
+    joins = std::ranges::any_of(few, [&](const Pair& pair) { return join_islands(pair, clocks); });
   return clocks;
 }
 

@@ -24,6 +24,10 @@ struct Clock {
   /// value: the offset is then that of the first clock's time `at`. 0: no drift is to be seen.
   std::int64_t rate = 0;
   Ns at = 0;
+  /// 0: of the recordings that collectives tie to the first one; else of others, which are tied to
+  /// each other: "the first one" is then the first of these.
+  std::uint32_t island = 0;
+  bool has_few = false;  ///< fewer than kFewestSharedCollectives are on its way somewhere
 };
 
 /// What the drift added to a time of that clock since `at`.
@@ -41,7 +45,9 @@ struct SharedEnd {
 void add_shared_ends(const RankTimelines& ranks, const MatchedCollectives& matched,
                      const std::vector<Ns>& begins, std::vector<SharedEnd>& ends);
 
-/// By recording; absent: too few collectives lead from the first one to it. All ranks of a
+/// By recording; absent: too few collectives lead from any other one to it. Island 0 is that of the
+/// first recording or, where that is alone, of the pair that shares most. Islands (of two and more)
+/// are joined by any collective that members of both share. All ranks of a
 /// collective end nearly together, however long each one waited in it: so the median of the
 /// differences is the offset, over the pairs of recordings that share most. Ends differ by what the
 /// last piece of a message takes from rank to rank. A clock drifts where a line (least squares,

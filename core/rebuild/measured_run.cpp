@@ -62,6 +62,11 @@ class RankWriting {
       if (part.number == number) return &part.ops;
     return nullptr;
   }
+  void add_warnings() {
+    if (parts_.empty()) return;
+    if (auto devices = warning_of_devices(parts_.front().ops))
+      measured_.warnings.push_back(std::move(*devices));
+  }
   void add_numbers(std::set<std::int64_t>& numbers) const {
     for (const Part& part : parts_) numbers.insert(part.number);
   }
@@ -112,6 +117,12 @@ class RankWriting {
     for (std::size_t p = 0; p < parts_.size(); ++p)
       write_ops(parts_[p], steps_[p], host, *meetings.at(parts_[p].number));
     host.add_waits([this](run::LaneRow lane) { return stream(lane); }, run_);
+  }
+  /// The first row of a step's ops; absent: it has no such step.
+  std::optional<std::size_t> first_op(std::int64_t number) const {
+    for (std::size_t p = 0; p < parts_.size(); ++p)
+      if (parts_[p].number == number) return run::ops_of(run_, steps_[p]).first;
+    return std::nullopt;
   }
   void write_memory() {
     UnusedMemory unused;
@@ -220,7 +231,11 @@ class RankWriting {
       }
       const Ns base = part.window.begin - origin_;
       record.launch = host.launch(op.activity);
-      record.issued = base + (op.has_launch ? part.ops.timeline.calls[op.call].start : op.launched);
+      record.issued = base + op.launched;
+      if (op.has_launch) {  // maybe before the window: the host is ahead of its device
+        const Ns called = recording_.calls.start[timeline.calls[op.call].row.row()];
+        record.issued = std::min(called - timeline.clock_shift - origin_, base + op.start);
+      }
       // As recorded: the timeline moves starts behind the rounded end before them.
       record.start = record.transfer = recording_.activities.start[row] - origin_;
       if (meetings[i]) record.transfer = std::max(record.start, base + meetings[i]->transfer);
@@ -276,6 +291,24 @@ class RankWriting {
   std::map<std::string, run::CommunicatorRow> communicators_;
 };
 
+// Collectives that waited for a rank are bound by its part, or where none was recorded that came so
+// late, by nothing that the run has.
+void bind_to_last(const std::vector<RankWriting>& parts, std::int64_t number,
+                  const Meetings& meetings, run::Run& run) {
+  std::vector<std::optional<std::size_t>> firsts;  // by recording
+  for (const RankWriting& part : parts) firsts.push_back(part.first_op(number));
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    for (std::size_t op = 0; op < meetings[i].size(); ++op) {
+      const std::optional<Meeting>& meeting = meetings[i][op];
+      if (!meeting || !firsts[i] || !firsts[meeting->last]) continue;
+      const std::size_t row = *firsts[i] + op;
+      if (run.ops.transfer[row] <= run.ops.start[row]) continue;
+      run.ops.reason[row] = run::BoundReason::rendezvous;
+      if (meeting->last != i && meeting->lateness == 0)
+        run.ops.bound_by[row] = run::OpRow(*firsts[meeting->last] + meeting->last_op);
+    }
+}
+
 Result<MeasuredRun> measured_of(std::span<const run::Recording* const> recordings,
                                 std::optional<std::int64_t> step, bool may_drift) {
   const auto ranks = ranks_of(recordings);
@@ -311,9 +344,13 @@ Result<MeasuredRun> measured_of(std::span<const run::Recording* const> recording
                            together.warnings.end());
   const bool share_epoch =
       std::all_of(epochs.begin(), epochs.end(), [](const Ns epoch) { return epoch != 0; });
+  const auto compared = [&](std::size_t i) {
+    const std::optional<Clock>& clock = together.clocks[i];
+    return clock && clock->island == 0 ? clock : std::nullopt;
+  };
   // What makes the times of a recording those of the first one's clock, where they can be compared.
   const auto shift = [&](std::size_t i) -> std::optional<Ns> {
-    if (together.clocks[i]) return epochs[i] - together.clocks[i]->offset;
+    if (const auto clock = compared(i)) return epochs[i] - clock->offset;
     return share_epoch ? std::optional(epochs[i]) : std::nullopt;
   };
   std::optional<Ns> first;
@@ -323,7 +360,7 @@ Result<MeasuredRun> measured_of(std::span<const run::Recording* const> recording
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto shifted = shift(i);
     parts[i].write_tables(shifted ? *first - *shifted : parts[i].begin());
-    measured.clocks.push_back({(*ranks)[i], together.clocks[i]});
+    measured.clocks.push_back({(*ranks)[i], compared(i)});
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     std::map<std::int64_t, const std::vector<std::optional<Meeting>>*> meetings;
@@ -331,7 +368,12 @@ Result<MeasuredRun> measured_of(std::span<const run::Recording* const> recording
       meetings[number] = &together.meetings[w++][i];
     parts[i].write_ops(meetings);
   }
-  for (RankWriting& part : parts) part.write_memory();
+  for (std::size_t w = 0; const std::int64_t number : numbers)
+    bind_to_last(parts, number, together.meetings[w++], measured.run);
+  for (RankWriting& part : parts) {
+    part.write_memory();
+    part.add_warnings();
+  }
   const bool is_predicted = std::ranges::any_of(
       recordings, [](const run::Recording* recording) { return recording->is_predicted; });
   measured.run.about.kind = is_predicted ? run::RunKind::predicted : run::RunKind::measured;

@@ -22,7 +22,8 @@ std::vector<Ns> begins(const RankTimelines& ranks, const std::vector<Ns>& epochs
 
 /// A collective on the first recording's clock.
 struct Times {
-  Ns arrived = 0;  ///< the last recorded rank
+  Ns arrived = 0;              ///< the last recorded rank
+  std::size_t arrived_as = 0;  ///< which of the chain's recordings that is
   Ns first_end = 0;
   Ns lateness = 0;
   bool meets() const { return first_end >= arrived; }
@@ -87,14 +88,18 @@ class Putting {
 
   void meet(std::size_t w, std::uint32_t c, Meetings& meetings, std::vector<bool>& meets) {
     const CollectiveChain& chain = together_.matched[w].chains[c];
-    for (const std::uint32_t recording : chain.recordings)
-      if (!together_.clocks[recording]) return part(w, chain, chain.collectives());
+    const auto& first = together_.clocks[chain.recordings.front()];
+    for (const std::uint32_t recording : chain.recordings) {
+      const auto& clock = together_.clocks[recording];
+      if (!clock || clock->island != first->island) return part(w, chain, chain.collectives());
+    }
     std::vector<Times> times(chain.collectives());
     std::size_t apart = 0;
     for (std::size_t i = 0; i < times.size(); ++i) {
       for (std::size_t m = 0; m < chain.recordings.size(); ++m) {
         const Ns zero = origin(w, chain.recordings[m]);
         const Ns start = zero + op(w, chain, i, m).start, end = zero + op(w, chain, i, m).end;
+        if (m == 0 || start > times[i].arrived) times[i].arrived_as = m;
         times[i].arrived = m == 0 ? start : std::max(times[i].arrived, start);
         times[i].first_end = m == 0 ? end : std::min(times[i].first_end, end);
       }
@@ -112,8 +117,12 @@ class Putting {
         const std::uint32_t recording = chain.recordings[m];
         meets[recording] = true;
         meetings[recording][chain.op(i, m)] =
-            Meeting{c, times[i].arrived + times[i].lateness - origin(w, recording),
-                    times[i].lateness, bytes};
+            Meeting{c,
+                    times[i].arrived + times[i].lateness - origin(w, recording),
+                    times[i].lateness,
+                    bytes,
+                    chain.recordings[times[i].arrived_as],
+                    static_cast<std::uint32_t>(chain.op(i, times[i].arrived_as))};
       }
     }
   }
@@ -191,6 +200,16 @@ class Putting {
       warn(
           fmt::format("{}: shares fewer than {} collectives with the other ranks, so its clock "
                       "cannot be aligned: no figure compares it with them",
+                      rank->recording->source, kFewestSharedCollectives));
+    else if (clock->island != 0)
+      warn(
+          fmt::format("{}: no recording ties it to the first one by {} shared collectives, so its "
+                      "clock is aligned among others only: no figure compares it with the first",
+                      rank->recording->source, kFewestSharedCollectives));
+    else if (clock->has_few)
+      warn(
+          fmt::format("{}: is tied to the first one by fewer than {} shared collectives: its clock "
+                      "is as good as their ends",
                       rank->recording->source, kFewestSharedCollectives));
     else if (std::abs(clock->drift) > clock->uncertainty && clock->uncertainty > 0)
       warn(

@@ -19,14 +19,17 @@ struct Meeting {
   /// The part of the wait before `transfer` in which all recorded ranks were there: others were
   /// late.
   Ns lateness = 0;
-  Bytes bytes = 0;  ///< the largest that a rank says
+  Bytes bytes = 0;            ///< the largest that a rank says
+  std::uint32_t last = 0;     ///< the recording whose rank came last, …
+  std::uint32_t last_op = 0;  ///< … and its part, an op of its timeline
 };
 
 /// By recording, by op of its timeline; absent: an op of one rank alone.
 using Meetings = std::vector<std::vector<std::optional<Meeting>>>;
 
 struct PutTogether {
-  /// By recording; absent: its clock cannot be compared, and its collectives meet nobody's.
+  /// By recording; absent: its clock cannot be compared, and its collectives meet nobody's. Those
+  /// of one island meet among each other.
   std::vector<std::optional<Clock>> clocks;
   std::vector<MatchedCollectives> matched;  ///< by window
   std::vector<Meetings> meetings;           ///< by window

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "core/rebuild/labels.h"
@@ -25,6 +27,10 @@ struct RankTimeline {
   Timeline timeline;
   Labels labels;
 };
+
+/// What people must know of a rank that drives several devices: they count as one. Nothing of any
+/// other.
+std::optional<std::string> warning_of_devices(const RankTimeline& rank);
 
 /// One window of a job, by recording; null: the recording does not have it.
 using RankTimelines = std::vector<const RankTimeline*>;

@@ -111,23 +111,28 @@ Result<Rebuilt> rebuild_ranks(std::span<const run::Recording* const> recordings,
   builder.graph().world_size = world_size;
   const auto shared =
       add_communicators(timelines, together.matched.front(), rebuilt.group_sizes, builder);
-  std::optional<Ns> first;
+  std::map<std::uint32_t, Ns> firsts;  // by island: when its first rank begins
   const auto begin = [&](std::size_t i) {
     return timelines[i]->begin + epochs[i] - together.clocks[i]->offset;
   };
-  for (std::size_t i = 0; i < timelines.size(); ++i)
-    if (together.clocks[i]) first = std::min(first.value_or(begin(i)), begin(i));
+  for (std::size_t i = 0; i < timelines.size(); ++i) {
+    if (!together.clocks[i]) continue;
+    Ns& first = firsts.try_emplace(together.clocks[i]->island, begin(i)).first->second;
+    first = std::min(first, begin(i));
+  }
   for (std::size_t i = 0; i < timelines.size(); ++i) {
     RebuiltRank& rank = rebuilt.ranks.emplace_back(figures(*timelines[i]));
-    if (auto late = late_launches(*timelines[i])) rebuilt.warnings.push_back(std::move(*late));
-    rank.clock = together.clocks[i];
+    for (auto& warning : {late_launches(*timelines[i]), warning_of_devices(*timelines[i])})
+      if (warning) rebuilt.warnings.push_back(*warning);
+    const std::optional<Clock>& clock = together.clocks[i];
+    if (clock && clock->island == 0) rank.clock = clock;
     rank.matched = std::count_if(meetings[i].begin(), meetings[i].end(),
                                  [](const auto& meeting) { return meeting.has_value(); });
     RankClass rank_class;
     rank_class.program = add_program(
         *timelines[i], {world_size, meetings[i], shared, usual[i], rebuilt.group_sizes}, builder);
     rank_class.name = builder.graph().strings.intern(fmt::format("rank {}", rank.rank));
-    if (rank.clock) rank_class.start_delay = begin(i) - *first;
+    if (clock) rank_class.start_delay = begin(i) - firsts.at(clock->island);
     builder.rank_class(rank_class, std::array{rank.rank});
   }
   rebuilt.graph = builder.finish();

@@ -119,7 +119,9 @@ class Joining {
       if (use == used.end() || rows.start[i] < begin || rows.start[i] >= use->second.first)
         continue;
       const CallClass kind = class_of(i);
-      if (kind != CallClass::synchronize && kind != CallClass::synchronize_device) continue;
+      if (kind != CallClass::synchronize_device && kind != CallClass::synchronize_stream &&
+          kind != CallClass::synchronize_event)
+        continue;
       Ns& last = waits.try_emplace(rows.lane[i].row(), rows.start[i]).first->second;
       last = std::max(last, rows.start[i]);
     }
@@ -281,7 +283,8 @@ class Joining {
 
   void add_host_waits() {
     for (const RecordedCall& call : timeline_.calls)
-      if (call.awaited) host_waits_.emplace_back(call.end, *call.awaited);
+      if (call.awaited && timeline_.ops[*call.awaited].end > call.start)
+        host_waits_.emplace_back(call.end, *call.awaited);
     std::sort(host_waits_.begin(), host_waits_.end());
   }
 

@@ -96,23 +96,33 @@ class Finding {
   }
 
   void from_calls() {
+    struct Wait {
+      Ns recorded = 0;  // when the event was
+      std::optional<std::uint32_t> failed_on;
+    };
     for (const RecordedThread& thread : timeline_.threads) {
       std::optional<Ns> recorded;
-      std::vector<Ns> waits;  // when the events were recorded that the next launch waits for
+      std::vector<Wait> waits;
       for (const std::uint32_t row : thread.calls) {
         const RecordedCall& call = timeline_.calls[row];
         if (call.kind == CallClass::record_event) recorded = called(call.row);
         if (call.kind == CallClass::wait_event)
-          waits.push_back(recorded.value_or(called(call.row)));
+          waits.push_back({recorded.value_or(called(call.row)), {}});
         if (call.ops.empty()) continue;
-        for (const Ns time : waits) wait_for_last(call.ops.front(), time);
-        waits.clear();
+        const std::uint32_t op = call.ops.front(), stream = timeline_.ops[op].stream;
+        std::erase_if(waits, [&](Wait& wait) {
+          if (wait.failed_on == stream) return false;
+          if (wait_for_last(op, wait.recorded) || wait.failed_on) return true;
+          wait.failed_on = stream;
+          return false;
+        });
       }
     }
   }
 
-  // For the op of another stream of the device, launched before `time`, that ended last.
-  void wait_for_last(std::uint32_t op, Ns time) {
+  // For the op of another stream of the device, launched before `time`, that ended last. False:
+  // there is none.
+  bool wait_for_last(std::uint32_t op, Ns time) {
     std::optional<std::uint32_t> last;
     for (std::uint32_t s = 0; s < timeline_.streams.size(); ++s) {
       const auto dep = last_before(s, time);
@@ -120,7 +130,9 @@ class Finding {
       if (timeline_.ops[*dep].end > timeline_.ops[op].start) continue;
       if (!last || timeline_.ops[*dep].end > timeline_.ops[*last].end) last = dep;
     }
-    if (last && add(op, *last)) ++timeline_.inferred_deps;
+    const bool waits = last && add(op, *last);
+    timeline_.inferred_deps += waits ? 1 : 0;
+    return waits;
   }
 
   void from_times() {

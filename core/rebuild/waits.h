@@ -10,7 +10,8 @@ namespace foregather::rebuild {
 ///   that was launched before the event was recorded holds back the next one of the waiting stream;
 ///   calls that wait for events, where the tool has no such records: the next op that the thread
 ///   launches waits for the last one, of any other stream of its device, launched before the event
-///   was recorded (the last such call of the thread), whichever ended last;
+///   was recorded (the last such call of the thread), whichever ended last; where none of these had
+///   ended when it began, the wait is that of the next op on another stream;
 ///   times: an op that starts right behind the end of another stream's op, where nothing else
 ///   explains it.
 /// A dep that ends after its op starts is none. `shift` is the recording's time at time 0 of the

@@ -102,7 +102,7 @@ struct OpRecord {
   StringId unit;                 ///< module path of its shard group, absent: none
   CommunicatorRow communicator;  ///< of a collective
   std::uint32_t sequence = 0;    ///< of a collective on its communicator
-  Ns issued = 0;                 ///< the host finished launching it
+  Ns issued = 0;                 ///< the host had launched it; measured: its call began
   Ns start = 0;                  ///< it occupies its stream
   Ns transfer = 0;               ///< a collective: all ranks have arrived; else = start
   Ns end = 0;

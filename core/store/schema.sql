@@ -124,7 +124,7 @@ CREATE TABLE op (
   unit INTEGER,               -- string: module path of its shard group
   communicator INTEGER,       -- of a collective
   sequence INTEGER NOT NULL,  -- of a collective on its communicator
-  issued_ns INTEGER NOT NULL,    -- the host finished launching it
+  issued_ns INTEGER NOT NULL,    -- the host had launched it; measured: its call began
   start_ns INTEGER NOT NULL,     -- it occupies its stream
   transfer_ns INTEGER NOT NULL,  -- a collective: all ranks have arrived; else start_ns
   end_ns INTEGER NOT NULL,

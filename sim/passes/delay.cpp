@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -218,8 +220,18 @@ struct Delay {
       graph.classes.push_back(straggler);
       return note;
     }
-    return fail_at("--what-if " + text, "there is no rank {}, expected one of 0 to {}", rank,
-                   graph.world_size - 1);
+    std::vector<std::uint32_t> known;
+    for (const RankClass& each : graph.classes)
+      for (const std::uint32_t member : graph.ranks_of(each.ranks)) known.push_back(member);
+    std::ranges::sort(known);
+    if (known.size() == graph.world_size)
+      return fail_at("--what-if " + text, "there is no rank {}, expected one of 0 to {}", rank,
+                     graph.world_size - 1);
+    constexpr std::size_t kMostListed = 16;
+    const bool is_long = known.size() > kMostListed;
+    if (is_long) known.resize(kMostListed);
+    return fail_at("--what-if " + text, "rank {} was not recorded, expected one of {}{}", rank,
+                   fmt::join(known, ", "), is_long ? ", …" : "");
   }
 };
 

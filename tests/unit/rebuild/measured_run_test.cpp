@@ -148,6 +148,39 @@ TEST_CASE("what waits for its launch is bound by what the host waited for before
   CHECK(path.host == 98 * kMicrosecond);
 }
 
+TEST_CASE("a launch in front of the first device work has the time that was recorded") {
+  RecordingWriter w;
+  const auto host = w.lane("1", "1"), stream = w.lane("0", "7");
+  w.call(host, "cudaLaunchKernel", 0, 5, 0);
+  w.call(host, "cudaLaunchKernel", 10, 15, 1);
+  w.kernel(stream, "gemm", 1000, 1100, 0);
+  w.kernel(stream, "gemm", 1101, 1201, 1);
+  const run::Recording* const one = &w.recording;
+  const auto measured = rebuild::measured_run({&one, 1}, {});
+  REQUIRE(measured);
+  CHECK(measured->run.ops.start[0] == 0);
+  CHECK(measured->run.ops.issued[0] == -1000 * kMicrosecond);
+  CHECK(measured->run.ops.issued[1] == -990 * kMicrosecond);
+}
+
+TEST_CASE("a process that computes on two devices is said to be taken for one") {
+  const auto warnings = [](std::string_view kernel) {
+    RecordingWriter w;
+    const auto first = w.lane("0", "7"), second = w.lane("1", "7");
+    w.kernel(first, "gemm", 0, 100);
+    w.kernel(second, kernel, 50, 150);
+    const run::Recording* const one = &w.recording;
+    const auto measured = rebuild::measured_run({&one, 1}, {});
+    REQUIRE(measured);
+    const rebuild::Rebuilt step = rebuilt(w.recording);
+    CHECK(step.warnings == measured->warnings);
+    return step.warnings;
+  };
+  CHECK(warnings("Memcpy PtoP").empty());
+  REQUIRE(warnings("gemm").size() == 1);
+  CHECK_THAT(warnings("gemm")[0], Catch::Contains("one process drives 2 devices"));
+}
+
 TEST_CASE("numbers of one execution are no part of a scope, and calls are kept") {
   RecordingWriter w;
   const auto host = w.lane("1", "1"), stream = w.lane("0", "7");

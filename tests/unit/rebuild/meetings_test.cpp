@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "recordings.h"
+#include "core/compare/critical_path.h"
 #include "core/ir/validate.h"
 #include "core/rebuild/measured_run.h"
 #include "core/rebuild/rebuild.h"
@@ -192,6 +193,58 @@ TEST_CASE("two collectives are too few to align clocks") {
   CHECK(!step.ranks[1].clock);
 }
 
+namespace {
+
+/// Twice two_ranks(), each two of them a group; the clocks of the others are 7 and 9 ms ahead.
+std::vector<RecordingWriter> two_groups() {
+  std::vector<RecordingWriter> ranks = two_ranks(0);
+  ranks.push_back(rank_of(2, 7000, {{100, 140}, {200, 210}, {300, 340}, {400, 411}}));
+  ranks.push_back(rank_of(3, 9000, {{130, 141}, {180, 210}, {330, 340}, {390, 410}}));
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    ranks[r].recording.world_size = 4;
+    for (std::size_t i = 1; i < ranks[r].recording.activities.size(); i += 2)
+      ranks[r].describe(i, r < 2 ? "tp 0" : "tp 1", 2, static_cast<std::int64_t>(i), 1024);
+  }
+  return ranks;
+}
+
+}  // namespace
+
+TEST_CASE("ranks that nothing ties to the first one meet among each other") {
+  const auto step = rebuilt_ranks(two_groups());
+  CHECK(step.ranks[1].clock);
+  CHECK(!step.ranks[2].clock);  // nobody knows how it stands to the first one's
+  CHECK(!step.ranks[3].clock);
+  REQUIRE(step.warnings.size() == 2);
+  CHECK(step.warnings[0].find("rank2.json: no recording ties it to the first one") == 0);
+  for (const auto& rank : step.ranks) CHECK(rank.matched == 4);
+  const auto times = replayed_times(step.graph);
+  // As the first two, each from the begin of its own island.
+  CHECK(times[2] == times[0]);
+  CHECK(times[3] == times[1]);
+  CHECK(times[3][1] == Times{130, 130, 141});
+}
+
+TEST_CASE("groups of ranks are tied to each other by a single collective") {
+  std::vector<RecordingWriter> ranks = two_groups();
+  // Ranks 0 and 2 reduce once more; rank 2 is there 60 µs later.
+  constexpr std::size_t kLast = 8;
+  ranks[0].kernel(run::LaneRow(0), kAllReduce, 420, 500);
+  ranks[2].kernel(run::LaneRow(0), kAllReduce, 7480, 7500);
+  for (const std::size_t r : {0, 2}) ranks[r].describe(kLast, "dp", 2, 1, 4096);
+  const auto step = rebuilt_ranks(ranks);
+  REQUIRE(step.ranks[2].clock);
+  REQUIRE(step.ranks[3].clock);
+  CHECK(step.ranks[2].clock->offset == 7000 * kMicrosecond);
+  CHECK(step.ranks[3].clock->offset == 9000 * kMicrosecond);
+  CHECK(step.ranks[0].matched == 5);
+  REQUIRE(step.warnings.size() == 2);
+  CHECK(step.warnings[0].find("rank2.json: is tied to the first one by fewer than 3") == 0);
+  const auto times = replayed_times(step.graph);
+  CHECK(times[0][kLast] == Times{420, 480, 500});
+  CHECK(times[2][kLast] == Times{480, 480, 500});
+}
+
 TEST_CASE("sequence numbers match what two windows share") {
   // Rank 1's window begins one collective later.
   auto ranks = two_ranks(0);
@@ -248,6 +301,28 @@ TEST_CASE("a measured run splits the wait from the transfer") {
   CHECK(run.ops.start[9] == 130 * kMicrosecond);
   CHECK(run.ops.transfer[9] == 130 * kMicrosecond);
   CHECK(run.ops.end[9] == 141 * kMicrosecond);
+  // Whoever waited is bound by the part of the rank that came last.
+  CHECK(run.ops.reason[1] == run::BoundReason::rendezvous);
+  CHECK(run.ops.bound_by[1] == run::OpRow(9));
+  CHECK(run.ops.reason[9] != run::BoundReason::rendezvous);
+}
+
+TEST_CASE("the critical path of a measured rank counts transfers, not waits") {
+  auto ranks = two_ranks(0);
+  const auto path = [&](std::uint32_t rank) {
+    const auto measured = rebuild::measured_run(all(ranks), {});
+    REQUIRE(measured);
+    return compare::critical_path(measured->run, run::StepRow(rank));
+  };
+  // Rank 0 waits 30 µs twice, for kernels of rank 1 that are on its path instead.
+  CHECK(path(0).comm == (10 + 10 + 10 + 11) * kMicrosecond);
+  CHECK(path(0).other == 0);
+  // Nobody recorded who came 90 µs later than rank 1.
+  for (RecordingWriter& rank : ranks) rank.recording.world_size = 4;
+  ranks[0].kernel(run::LaneRow(0), kAllReduce, 430, 540);
+  ranks[1].kernel(run::LaneRow(0), kAllReduce, 440, 540);
+  CHECK(path(1).comm == (10 + 10 + 10 + 10 + 10) * kMicrosecond);
+  CHECK(path(1).other == (30 + 90) * kMicrosecond);
 }
 
 }  // namespace foregather::test

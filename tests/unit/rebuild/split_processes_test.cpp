@@ -22,7 +22,7 @@ run::Recording node() {
   w.call(a, "cudaLaunchKernel", 1, 2, 1);
   w.kernel(device0, "gemm of 30", 4, 24, 1);
   w.call(b, "cudaMemcpyPeerAsync", 3, 4, 2);
-  w.kernel(peer, "copy of 20", 16, 20, 2);
+  w.kernel(peer, "Memcpy PtoP of 20", 16, 20, 2);
   w.call(b, "cudaLaunchKernel", 4, 5, 3);
   w.kernel(device1, "norm of 20", 20, 30, 3);
   w.kernel(device0, "by nobody", 25, 26);
@@ -44,7 +44,7 @@ TEST_CASE("processes that work on devices are parts, in the order of their devic
   REQUIRE(parts.size() == 2);
   CHECK(kernels_of(*parts[0]) == std::vector<std::string>{"gemm of 30", "by nobody"});
   CHECK(kernels_of(*parts[1]) ==
-        std::vector<std::string>{"gemm of 20", "copy of 20", "norm of 20"});
+        std::vector<std::string>{"gemm of 20", "Memcpy PtoP of 20", "norm of 20"});
   CHECK(parts[0]->calls.size() == 1);
   CHECK(parts[1]->calls.size() == 3);
   CHECK(parts[0]->ranges.size() == 1);  // the launcher's
