@@ -80,6 +80,15 @@ std::vector<std::string> machine_warnings(const plan::Workload& workload,
                     "cluster.gpus_per_node",
                     workload.place_of({"parallel.world_size", "cluster.hardware"}),
                     workload.cluster.gpus_per_node, hardware.name, hardware.intra.gpus));
+  // A host has fewer than its links join: a node is all that they join.
+  constexpr std::uint32_t kMostOfHost = 8;
+  if (!is_assumed && hardware.intra.gpus > kMostOfHost && workload.cluster.nodes > 1 &&
+      workload.cluster.gpus_per_node < hardware.intra.gpus)
+    warnings.push_back(
+        fmt::format("{}: nodes of {} GPUs are joined by the network, but the links of {} join up "
+                    "to {}, of several hosts: cluster.gpus_per_node counts these",
+                    workload.place_of({"cluster.gpus_per_node", "cluster.nodes"}),
+                    workload.cluster.gpus_per_node, hardware.name, hardware.intra.gpus));
   return warnings;
 }
 

@@ -6,7 +6,8 @@ namespace foregather::plan {
 
 bool is_matmul_operand(const Tape& tape, ParameterIndex index) {
   for (const TapeOp& op : tape.forward) {
-    if (op.cost.kind != OpKind::gemm) continue;
+    // Products of fp32 numbers are those that autocast leaves alone.
+    if (op.cost.kind != OpKind::gemm || op.cost.dtype == DType::f32) continue;
     for (const ValueIndex value : op.reads) {
       const Value& root = tape.values[storage_of(tape, value)];
       if (root.kind == ValueKind::parameter && root.parameter == index) return true;

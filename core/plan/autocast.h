@@ -8,7 +8,8 @@
 
 namespace foregather::plan {
 
-/// Does the module's forward read the parameter in a matmul? Those are what autocast casts.
+/// Does the module's forward read the parameter in a matmul that autocast knows? Those are what it
+/// casts (grouped products of experts are none).
 bool is_matmul_operand(const Tape& tape, ParameterIndex index);
 
 /// Allocates `to`, which is of dtype `type`, and casts into it, on the compute stream.

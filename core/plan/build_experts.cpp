@@ -123,7 +123,7 @@ class Routed {
     t_.node({y}, [=, ends = ends_](TapeBuilder& b, TapeBuilder::Gradients g) {
       if (b.needs_gradient(weight))
         b.weight_gemm({*g[0], x, ends}, b.gradient_of(weight), experts, turned ? in : out,
-                      turned ? out : in, each);
+                      turned ? out : in, each, type);
       if (!b.needs_gradient(x)) return;
       const ValueIndex dx = b.make("grad " + b.name(x), b.elements(x), type);
       b.gemm({*g[0], weight, ends}, dx, experts, each, in, out);

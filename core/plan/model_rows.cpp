@@ -33,7 +33,7 @@ constexpr FamilyKeys kFalconKeys = {.hidden = "hidden_size n_embed",
                                     .layers = "num_hidden_layers n_layer",
                                     .heads = "num_attention_heads n_head",
                                     .kv_heads = {},
-                                    .intermediate = "ffn_hidden_size intermediate_size",
+                                    .intermediate = "ffn_hidden_size",
                                     .activation = "activation",
                                     .residual_dropout = "hidden_dropout"};
 constexpr FamilyKeys kMptKeys = {.hidden = "d_model hidden_size",

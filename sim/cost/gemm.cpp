@@ -37,9 +37,14 @@ double efficiency(const Hardware& hardware, DType type) {
 
 /// How much slower cuBLAS multiplies where rows of its operands do not begin at 16 bytes: measured
 /// on an H200 in bf16 (traces/measured/h200_products.csv), 2.4 to 3.1 times where they begin at 4
-/// or 8, 4.5 to 7.6 times at 2. Assumed for other GPUs.
+/// or 8, 4.5 to 7.6 times at 2. Assumed for other GPUs that load operands by TMA, which needs the
+/// 16 bytes.
 constexpr double kRowsOfFour = 2.8;
 constexpr double kRowsOfTwo = 5.5;
+/// Of GPUs without it, wherever the rows begin: timm's published training steps of vision
+/// transformers on an RTX 3090 (benchmark-train-amp-nchw-pt112-cu113-rtx3090.csv) say 2.1 to 2.6 of
+/// eager attention over 577 and 785 tokens, and 197 and 198 tokens take the same time.
+constexpr double kWithoutTma = 2.2;
 
 /// fp32 is, and bf16 where the hardware has no units for it.
 bool is_on_vector_units(const Cost& cost, const Hardware& hardware) {
@@ -52,6 +57,8 @@ double alignment(const Cost& cost, const Hardware& hardware) {
   constexpr std::int64_t kWord = 8;
   const std::int64_t rows = cost.n | cost.k;
   if (rows % kWord == 0) return 1;
+  const double capability = hardware.compute.compute_capability;
+  if (capability < 90 || capability >= 120) return kWithoutTma;
   return rows % 2 == 0 ? kRowsOfFour : kRowsOfTwo;
 }
 

@@ -201,7 +201,8 @@ const PassInfo kScalePass{
     "makes links, compute, host, one kind of op, scope:PATTERN or op:PATTERN FACTOR times as fast",
     R"(`links` multiplies the bandwidth of every link before collectives are priced, `compute` the speed
 of all device work that is no collective. `host` divides what launches, allocator calls, events and
-the framework's own delays take of the host; `cudaMalloc` and `cudaFree` stay. A kind (`gemm`,
+the framework's own delays take of the host; `cudaMalloc` and `cudaFree` stay, but in a recording,
+whose calls are all the host's time where they do not wait for the device. A kind (`gemm`,
 `all_gather`, …) or `scope:PATTERN` divides durations after they are priced, so that it also scales
 times that a recording gives. A pattern is a module path with everything below it
 (`scope:model.layers.3`), or has `*` and `?`. `op:PATTERN` does the same to the ops whose key matches,

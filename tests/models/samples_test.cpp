@@ -49,7 +49,7 @@ TEST_CASE("an odd number of tokens makes no product slow, an odd vocabulary does
   // traces/measured/h200_products.csv: 8,184 to 8,192 tokens within 8 %.
   CHECK(static_cast<double>(time("llama3_8b_fsdp2", {"train.seq_len=8185"})) <
         1.02 * static_cast<double>(time("llama3_8b_fsdp2", {"train.seq_len=8192"})));
-  CHECK(time("gpt2_ddp", {}) > time("gpt2_ddp", {"model.vocab_size=50304"}) * 5 / 4);
+  CHECK(time("gpt2_ddp", {}) > time("gpt2_ddp", {"model.vocab_size=50304"}) * 6 / 5);
 }
 
 TEST_CASE("where the script computes the loss, nothing is gathered ahead of the loss's backward") {

@@ -44,6 +44,26 @@ Bytes saved_logits(const Train& train) {
 
 }  // namespace
 
+TEST_CASE("a compiler pads products whose rows do not begin at 16 bytes, Thunder does not") {
+  ModelConfig config = sample("llama2_7b");
+  config.vocab = 50'257;
+  const auto unaligned = [&](Compile compile, DType dtype) {
+    Train train = loss_train();
+    train.compile = compile;
+    train.compute = dtype;
+    const Tape head = build_model(config, train).tapes.back();
+    std::int64_t count = 0;
+    for (const auto* ops : {&head.forward, &head.backward})
+      for (const TapeOp& op : *ops)
+        count += op.cost.kind == OpKind::gemm && (op.cost.n | op.cost.k) % 8 != 0 ? 1 : 0;
+    return count;
+  };
+  CHECK(unaligned(Compile::none, DType::bf16) == 3);
+  CHECK(unaligned(Compile::full, DType::bf16) == 0);
+  CHECK(unaligned(Compile::thunder, DType::bf16) == 3);
+  CHECK(unaligned(Compile::full, DType::f32) == 3);
+}
+
 TEST_CASE("a compiled loss keeps the logits as computed, an eager one the log probabilities") {
   Train train = loss_train();
   const Tape eager = head_of(train);

@@ -3,6 +3,7 @@
 #include <string>
 #include <catch2/catch.hpp>
 
+#include "core/plan/autocast.h"
 #include "core/plan/lower.h"
 #include "core/plan/model.h"
 #include "core/plan/model_left_out.h"
@@ -191,6 +192,20 @@ TEST_CASE("autocast knows no grouped_mm: experts multiply in the weights' fp32")
   CHECK(dtype_of(block, "query") == DType::bf16);
   CHECK(dtype_of(block, "experts' gate and up") == DType::f32);
   CHECK(dtype_of(block, "experts' sum") == DType::f32);
+  // Neither forward nor backward multiplies a copy: 2 products forward, 4 backward.
+  const auto grouped = [&](const std::vector<TapeOp>& ops) {
+    return std::ranges::count_if(ops, [](const TapeOp& op) {
+      return op.cost.kind == OpKind::gemm && op.cost.batch == 8 && op.cost.dtype == DType::f32;
+    });
+  };
+  CHECK(grouped(block.forward) == 2);
+  CHECK(grouped(block.backward) == 4);
+  for (ParameterIndex p = 0; p < block.parameters.size(); ++p) {
+    const std::string& name = block.parameters[p].name;
+    CAPTURE(name);
+    if (name.find(".experts.") != std::string::npos) CHECK(!is_matmul_operand(block, p));
+    if (name.find("_proj.weight") != std::string::npos) CHECK(is_matmul_operand(block, p));
+  }
 }
 
 TEST_CASE("routers take neither adapters nor float8") {

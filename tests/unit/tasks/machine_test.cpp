@@ -48,6 +48,10 @@ TEST_CASE("a node that is assumed to have fewer GPUs than the links join is warn
                           "--set parallel.world_size=72: 8 GPUs a node are assumed, but the links "
                           "of gb200 join up to 72: set cluster.gpus_per_node"});
   CHECK(warned({"cluster.gpus_per_node=72"}).empty());
-  CHECK(warned({"cluster.gpus_per_node=4"}).empty());
-  CHECK(warned({"cluster.nodes=9"}).empty());
+  // A host's share of the rack is no node: its links go on.
+  CHECK(warned({"cluster.gpus_per_node=4"}) ==
+        std::vector<std::string>{
+            "--set cluster.gpus_per_node=4: nodes of 4 GPUs are joined by the network, but the "
+            "links of gb200 join up to 72, of several hosts: cluster.gpus_per_node counts these"});
+  CHECK(warned({"cluster.nodes=9"}).size() == 1);
 }
