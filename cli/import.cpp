@@ -32,7 +32,7 @@ std::string text_of(const tasks::ImportedFile& file) {
   }
   for (const auto& [reason, count] : file.dropped)
     table.row({"dropped: " + printable(reason), format_count(count), ""});
-  return fmt::format("{}: {}\n", file.path, file.what) + table.text(2);
+  return fmt::format("{}: {}\n", printable(file.path), file.what) + table.text(2);
 }
 
 std::string text_of(const std::vector<tasks::RankClock>& clocks) {

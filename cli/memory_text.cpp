@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "core/base/printable.h"
 #include "core/base/text.h"
 
 namespace foregather::cli {
@@ -15,11 +16,19 @@ using tasks::MemoryTrace;
 constexpr std::size_t kMostFrames = 10;
 constexpr std::size_t kMostSizes = 6;
 constexpr std::size_t kMostStack = 8;
+constexpr std::size_t kLongestFrame = 160;
+
+std::string frame_text(std::string_view frame) {
+  return printable(shortened(frame, kLongestFrame));
+}
 
 std::string count(std::size_t number) { return format_count(static_cast<std::int64_t>(number)); }
 
 std::string verdict(const MemoryTrace& trace) {
   const alloc::Replay& replay = trace.replay;
+  if (trace.events == 0)
+    return "  no history was recorded, so nothing is replayed: expected a snapshot behind\n"
+           "  torch.cuda.memory._record_memory_history()\n";
   std::string text = fmt::format(
       "  replay: {} of {} addresses, {} of {} segment events, peak reserved off by {} B\n",
       count(replay.exact_addresses), count(replay.allocs), count(replay.segments_exact),
@@ -31,7 +40,7 @@ std::string verdict(const MemoryTrace& trace) {
                       trace.diverging_action, replay.first_divergence->reason);
   const std::span<const std::string> stack(trace.diverging_stack);
   for (const std::string& frame : stack.first(std::min(stack.size(), kMostStack)))
-    text += fmt::format("      {}\n", frame);
+    text += fmt::format("      {}\n", frame_text(frame));
   return text;
 }
 
@@ -46,6 +55,8 @@ std::string usage(const alloc::Replay& replay) {
   row("allocated", &alloc::Usage::allocated);
   row("active", &alloc::Usage::active);
   row("reserved", &alloc::Usage::reserved);
+  if (replay.peak.reserved != replay.peak_reserved_recorded)
+    table.row({"as recorded", "", format_bytes(replay.peak_reserved_recorded), ""});
   std::string text = "\n" + table.text(2);
   if (replay.retries > 0 || replay.ooms > 0)
     text += fmt::format("  retries: {}, out of memory: {}\n", format_count(replay.retries),
@@ -69,8 +80,8 @@ std::string holders(const MemoryTrace& trace) {
   TextTable frames;
   for (std::size_t i = 0; i < std::min(trace.holders.by_frame.size(), kMostFrames); ++i) {
     const tasks::Holder& holder = trace.holders.by_frame[i];
-    frames.row(
-        {holder.frame, count(holder.blocks), format_bytes(holder.bytes), share(holder.bytes)});
+    frames.row({frame_text(holder.frame), count(holder.blocks), format_bytes(holder.bytes),
+                share(holder.bytes)});
   }
   if (trace.holders.by_frame.size() > kMostFrames)
     frames.row({fmt::format("{} others", trace.holders.by_frame.size() - kMostFrames)});
@@ -93,6 +104,8 @@ std::string what_if(const MemoryTrace& trace, alloc::WhatIfStart start) {
                fmt::format("{:.1f} %", 100 * row.figures.fragmentation()),
                format_count(row.figures.retries), format_count(row.figures.ooms)});
   std::string text = "\n" + table.text(2);
+  if (!trace.replay.exact())
+    text += "  the replay is not exact: these compare with each other, less with the recording\n";
   if (const auto& capacity = trace.what_if.front().capacity)
     text += fmt::format("  with {} of device memory\n", format_bytes(*capacity));
   const Bytes warm = trace.replay.at_start.reserved;
@@ -108,7 +121,7 @@ std::string what_if(const MemoryTrace& trace, alloc::WhatIfStart start) {
 
 std::string memory_text(const tasks::MemoryReport& report) {
   const std::string conf = alloc::to_string(report.config);
-  std::string text = fmt::format("{}\n  recorded under {}\n", report.source,
+  std::string text = fmt::format("{}\n  recorded under {}\n", printable(report.source),
                                  conf.empty() ? "the default configuration" : conf);
   for (const MemoryTrace& trace : report.traces) {
     text += fmt::format("\nDevice {}: {} events\n", trace.device, count(trace.events));

@@ -102,10 +102,12 @@ std::string Recorder::open() {
     return settings_.directory + " " + reason;
   const std::string path = settings_.directory + "/" + raw_file_name(identity_);
   std::string error;
+  keep_off_foreign_files();
   file_ = RawFile::create(path, epoch_, error);
   if (!file_) return path + ": " + error;
   const std::string status = path + ".status";
-  status_ = ::open(status.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY, 0600);
+  status_ =
+      OwnFile(::open(status.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY, 0600));
   file_->run("INSERT INTO FOREGATHER_PROCESS VALUES (?, ?, ?, ?, ?, ?, ?, 0, NULL, 0)",
              identity_.pid, identity_.parent, identity_.rank, identity_.local_rank,
              identity_.world_size, std::string_view(identity_.host),
@@ -236,9 +238,10 @@ void Recorder::flush(bool is_last) {
 }
 
 void Recorder::write_status() {
-  if (status_ < 0) return;
+  const int descriptor = status_.descriptor();
+  if (descriptor < 0) return;
   const RecordingStatus status{file_->rows(), file_->dropped(), file_->bytes()};
-  [[maybe_unused]] const ssize_t written = ::pwrite(status_, &status, sizeof status, 0);
+  [[maybe_unused]] const ssize_t written = ::pwrite(descriptor, &status, sizeof status, 0);
 }
 
 void Recorder::stop() {

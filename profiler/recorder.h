@@ -14,6 +14,7 @@
 
 #include "profiler/host_events.h"
 #include "profiler/identity.h"
+#include "profiler/own_files.h"
 #include "profiler/raw_file.h"
 #include "profiler/recorded_window.h"
 #include "profiler/settings.h"
@@ -106,7 +107,7 @@ class Recorder {
 
   Recorder* before_ = nullptr;  // of the process that this one was forked from
   std::unique_ptr<RawFile> file_;
-  int status_ = -1;  // descriptor
+  OwnFile status_;
   std::int64_t told_dropped_ = 0, told_outside_ = 0;
   bool is_full_ = false;
   std::thread writer_;

@@ -69,9 +69,11 @@ void write_peak(JsonWriter& json, const MemoryTrace& trace) {
   json.end_object();
 }
 
-// Figures of one device, or of several: the largest peaks and the sums of the counts.
+// Figures of one device, or of several: the largest peaks and the sums of the counts. What is
+// unused is that of a device.
 struct DeviceFigures {
   alloc::Usage peak;
+  double fragmentation = 0;
   Bytes final_reserved = 0;
   std::int64_t segment_events = 0, retries = 0, ooms = 0, recorded_ooms = 0;
 
@@ -79,6 +81,7 @@ struct DeviceFigures {
     for (Bytes alloc::Usage::*bytes : {&alloc::Usage::requested, &alloc::Usage::allocated,
                                        &alloc::Usage::active, &alloc::Usage::reserved})
       peak.*bytes = std::max(peak.*bytes, row.peak.*bytes);
+    fragmentation = std::max(fragmentation, row.fragmentation());
     final_reserved = std::max(final_reserved, row.at_end.reserved);
     segment_events += static_cast<std::int64_t>(row.segment_events);
     retries += row.retries;
@@ -89,10 +92,8 @@ struct DeviceFigures {
 
 void write_figures(JsonWriter& json, const DeviceFigures& figures) {
   write_usage(json, "peak_", figures.peak);
-  const double unused = static_cast<double>(figures.peak.reserved - figures.peak.active);
-  const double reserved = static_cast<double>(std::max<Bytes>(figures.peak.reserved, 1));
   json.field("final_reserved_bytes", figures.final_reserved)
-      .field("fragmentation", unused / reserved)
+      .field("fragmentation", figures.fragmentation)
       .field("segment_events", figures.segment_events)
       .field("retries", figures.retries)
       .field("ooms", figures.ooms)

@@ -22,12 +22,14 @@
 #include "core/base/program_files.h"
 #include "core/base/temporary_names.h"
 #include "core/store/reader.h"
+#include "core/store/sweep_reader.h"
 #include "profiler/identity.h"
 #include "profiler/raw_file.h"
 #include "profiler/recorder.h"
 #include "profiler/settings.h"
 #include "sim/passes/arguments.h"
 #include "tasks/doctor.h"
+#include "tasks/outputs.h"
 #include "tasks/process_snapshots.h"
 #include "tasks/recorded_command.h"
 
@@ -218,9 +220,14 @@ Result<ImportedRun> merge(const RecordOptions& options, const std::string& folde
   std::vector<std::string> files;
   for (const std::string& file : *all)
     if (is_running(file))
-      tell(file + ": its process is still running, and is not in the run");
+      tell(fmt::format(
+          "{}: its process is still running, and is not in the run: once it has ended, 'foregather "
+          "import {} -o NEW.db' makes a run of it",
+          file, file));
     else if (!profiler::has_begun(file))
-      tell(file + ": its process was killed before it recorded anything");
+      tell(
+          file +
+          ": its process was killed, or closed the recording's files, before it recorded anything");
     else
       files.push_back(file);
   if (files.empty())
@@ -261,6 +268,11 @@ Result<Recorded> record(const RecordOptions& options, const Tell& tell,
       !store::holds_measured_alone(options.database))
     return fail_at(options.database,
                    "is there, and is no recording: expected -o with the name of the database");
+  if (store::is_sweep(options.database))
+    return fail_at(options.database, "holds a sweep, which stays: name another file");
+  for (const std::string& word : options.command)
+    if (is_same_file(word, options.database))
+      return fail_at(options.database, "is part of the command, expected another file to write");
   if (!options.host_only && !can_open("libcuda.so.1"))
     tell(
         "there is no NVIDIA driver (libcuda.so.1): NVTX ranges and processes are recorded, "

@@ -151,9 +151,9 @@ std::vector<DeviceRecording> recordings(const Snapshot& snapshot, const alloc::A
       out.push_back(std::move(row));
   }
   if (private_segments > 0)
-    warnings.push_back(
-        fmt::format("{} segments of private pools are replayed as if they were of the default pool",
-                    private_segments));
+    warnings.push_back(fmt::format(
+        "{} segment{} of private pools {} replayed as if of the default pool", private_segments,
+        private_segments == 1 ? "" : "s", private_segments == 1 ? "is" : "are"));
   return out;
 }
 

@@ -64,7 +64,9 @@ class Reading {
       recording_.host = row.text(3);
       recording_.process = row.integer(0);
       if (row.integer(7) == 0)
-        warn("its process was killed: the last second before that is missing");
+        warn(
+            "it was cut off: its process was killed, or closed the recording's files; what came "
+            "last is missing");
       if (!row.is_integer(5) || !row.is_integer(6) || row.integer(6) < row.integer(5)) return;
       const StringId pid = recording_.strings.intern(fmt::to_string(row.integer(0)));
       const run::LaneRow lane(recording_.lanes.size());

@@ -92,10 +92,14 @@ class Assembler {
       shapes_.events.clear();
       return {};
     }
-    trace.reserve(items.size());
+    trace.reserve(std::min(items.size(), shapes_.events.size()));
+    taken_.resize(shapes_.events.size());
     for (const PickleValue& item : items) {
-      if (item.row >= shapes_.events.size())
-        return fail("the trace of device {} is that of another device, expected its own", device);
+      if (item.row >= shapes_.events.size() || taken_[item.row])
+        return fail(
+            "the trace of device {} has events of another one, or one twice, expected its own",
+            device);
+      taken_[item.row] = true;
       trace.push_back(shapes_.events[item.row]);
     }
     return {};
@@ -134,6 +138,7 @@ class Assembler {
   const PickleHeap& heap_;
   SnapshotShapes& shapes_;
   Snapshot& snapshot_;
+  std::vector<bool> taken_;  // of the events: by a trace
 };
 
 }  // namespace

@@ -174,12 +174,14 @@ SnapshotShapes::Record SnapshotShapes::read_block() {
 }
 
 // Old files leave the addresses to the reader.
-bool SnapshotShapes::place_blocks(SnapshotSegment& row) const {
+bool SnapshotShapes::place_blocks(SnapshotSegment& row) {
   const PickleValue* const list = at(SnapshotKey::blocks);
   if (list == nullptr || !list->is(Kind::container)) return false;
   std::int64_t address = row.address;
+  placed_.resize(blocks_.size());
   for (const PickleValue& item : heap_.items(list->container())) {
-    if (!item.is_record(block)) return false;
+    if (!item.is_record(block) || placed_[item.row]) return false;  // each is of one segment
+    placed_[item.row] = true;
     SnapshotBlock placed = blocks_[item.row];
     if (placed.address == std::numeric_limits<std::int64_t>::min()) placed.address = address;
     if (placed.size < 0 || __builtin_add_overflow(placed.address, placed.size, &address))

@@ -70,12 +70,13 @@ class SnapshotShapes final : public PickleShapes {
   Record read_segment();
   bool read_action(SnapshotAction& action) const;
   void read_history(SnapshotBlock& block) const;
-  bool place_blocks(SnapshotSegment& segment) const;
+  bool place_blocks(SnapshotSegment& segment);
 
   PickleHeap& heap_;
   Snapshot& snapshot_;
   Fields fields_{};
   std::vector<SnapshotBlock> blocks_;
+  std::vector<bool> placed_;  ///< of these: in a segment
   std::vector<FrameId> scratch_;
 };
 

@@ -1,5 +1,6 @@
 #include "profiler/raw_file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "profiler/own_files.h"
 #include "tests/unit/profiler/raw.h"
 
 namespace foregather::profiler {
@@ -46,6 +48,37 @@ TEST_CASE("raw file: it is its owner's alone, and what is there is never written
   CHECK(RawFile::create(link, 0, error) == nullptr);
   CHECK(RawFile::create(raw.scratch.path("no/folder.sqlite"), 0, error) == nullptr);
   CHECK(error == "No such file or directory");
+}
+
+TEST_CASE("raw file: a descriptor that has become another file's is neither written nor closed") {
+  keep_off_foreign_files();
+  RawScratch raw;
+  REQUIRE(raw.file != nullptr);
+  const std::string path = raw.scratch.path("theirs");
+  const int theirs = ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  REQUIRE(::write(theirs, "theirs", 6) == 6);
+  const OwnFile own(theirs);
+  CHECK(own.descriptor() == theirs);
+  // As a program does that closes all descriptors and opens files of its own.
+  std::vector<int> taken;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string file = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (file.starts_with(raw.path)) taken.push_back(std::stoi(entry.path().filename().string()));
+  }
+  REQUIRE(taken.size() == 2);  // the database and its log
+  for (const int descriptor : taken) REQUIRE(::dup2(theirs, descriptor) == descriptor);
+  for (std::int64_t i = 0; i < 5000; ++i) raw.file->add(RawTable::clock, {i, i, i});
+  CHECK(!raw.file->commit());
+  CHECK(raw.file->dropped() > 0);
+  raw.file.reset();
+  for (const int descriptor : taken) {
+    CHECK(::fcntl(descriptor, F_GETFD) >= 0);
+    ::close(descriptor);
+  }
+  CHECK(std::filesystem::file_size(path) == 6);
+  ::close(theirs);
+  CHECK(own.descriptor() == -1);
 }
 
 TEST_CASE("raw file: what was committed is there without finish, and recover makes one file") {

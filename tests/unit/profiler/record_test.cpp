@@ -194,6 +194,9 @@ TEST_CASE("record: bad usage is told before anything runs") {
   CHECK(record_unnamed() == 0);                              // over a recording without device work
   foregather.scratch.write("run.db", "notes");
   CHECK(record_unnamed() == 2);
+  // Its name was given by mistake.
+  CHECK(foregather.record({"--host-only"}, {"cat", foregather.database}) == 2);
+  CHECK(foregather.errors().find("is part of the command") != std::string::npos);
   run::Run measured = test::example_run();
   measured.about.kind = run::RunKind::measured;
   test::written(foregather.database, measured);

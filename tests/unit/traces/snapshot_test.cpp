@@ -194,6 +194,40 @@ TEST_CASE("what is no snapshot says where it is not") {
         })).find("is no event") != std::string::npos);
 }
 
+TEST_CASE("an event is in one trace once, and a block in one segment") {
+  // By reference: what takes a few bytes in the file would be without end in memory.
+  constexpr std::string_view kTwice(
+      "\x80\x02}q\x00(X\x08\x00\x00\x00segmentsq\x01]q\x02X\x0d\x00\x00\x00"
+      "device_tracesq"
+      "\x03]q\x04]q\x05(}q\x06(X\x06\x00\x00\x00"
+      "actionq\x07X\x05\x00\x00\x00"
+      "allocq\x08X"
+      "\x04\x00\x00\x00"
+      "addrq\x09J\x00\x00\x10\x00X\x04\x00\x00\x00sizeq\x0aM\x00\x02X\x06"
+      "\x00\x00\x00streamq\x0bK\x00uh\x06"
+      "eau.",
+      132);
+  CHECK(
+      snapshot_error(std::string(kTwice)) ==
+      "s.pickle: the trace of device 0 has events of another one, or one twice, expected its own");
+  constexpr std::string_view kShared(
+      "\x80\x02}q\x00(X\x08\x00\x00\x00segmentsq\x01]q\x02(}q\x03(X\x07\x00\x00\x00"
+      "addres"
+      "sq\x04J\x00\x00\x10\x00X\x0a\x00\x00\x00total_sizeq\x05M\x00\x02X\x06\x00\x00\x00str"
+      "eamq\x06K\x00X\x0c\x00\x00\x00segment_typeq\x07X\x05\x00\x00\x00smallq\x08X\x06\x00"
+      "\x00\x00"
+      "deviceq\x09K\x00X\x06\x00\x00\x00"
+      "blocksq\x0a]q\x0b}q\x0c(h\x04J\x00\x00"
+      "\x10\x00X\x04\x00\x00\x00sizeq\x0dM\x00\x02X\x05\x00\x00\x00stateq\x0eX\x10\x00\x00"
+      "\x00"
+      "active_allocatedq\x0fuau}q\x10(h\x04J\x00\x00\x10\x00h\x05M\x00\x02h\x06K\x00h"
+      "\x07h\x08h\x09K\x00h\x0ah\x0bueX\x0d\x00\x00\x00"
+      "device_tracesq\x11]q\x12u.",
+      267);
+  CHECK(snapshot_error(std::string(kShared)).find("entry 1 of segments is no segment") !=
+        std::string::npos);
+}
+
 TEST_CASE("segments of devices that cannot be are refused, not left out") {
   for (const std::int64_t device : {std::int64_t{-1}, std::int64_t{4096}, std::int64_t{1} << 40}) {
     const std::string bytes =
