@@ -23,9 +23,9 @@ std::string text_of(const tasks::RecordProgress& progress) {
 }
 
 /// One line on a terminal that is written again and again; elsewhere nothing.
-class ProgressLine {
+class RecordLine {
  public:
-  ~ProgressLine() { clear(); }
+  ~RecordLine() { clear(); }
   void show(const tasks::RecordProgress& progress) {
     if (!is_terminal_) return;
     const auto now = std::chrono::steady_clock::now();
@@ -51,7 +51,7 @@ class ProgressLine {
 };
 
 int run_record(const tasks::RecordOptions& options) {
-  ProgressLine line;
+  RecordLine line;
   const auto recorded = tasks::record(
       options,
       [&](const std::string& text) {

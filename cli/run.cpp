@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <charconv>
 #include <memory>
 
 #include "cli/command.h"
 #include "cli/hardware.h"
+#include "cli/progress.h"
 #include "cli/terminal.h"
 #include "core/base/printable.h"
 #include "core/base/text.h"
@@ -81,7 +83,15 @@ std::string run_text(const tasks::ExecuteReport& report) {
 int run_run(const RunArguments& arguments) {
   const auto request = request_of(arguments);
   if (!request) return give_up(request.error());
-  const auto report = tasks::execute(*request);
+  auto line = std::make_unique<ProgressLine>();
+  const auto report = tasks::execute(*request, [&](const tasks::ExecuteProgress& progress) {
+    const double share = static_cast<double>(progress.ops) /
+                         static_cast<double>(std::max<std::int64_t>(progress.all, 1));
+    line->show(std::min(share, 1.0), [&] {
+      return fmt::format("{} of {} ops", format_count(progress.ops), format_count(progress.all));
+    });
+  });
+  line.reset();
   if (!report) return give_up(report.error());
   for (const std::string& warning : report->warnings) complain("warning: " + warning);
   return arguments.json ? print_json(tasks::to_json(*report)) : print(run_text(*report));

@@ -98,6 +98,7 @@ class Execution final : private DeviceEvents, private RankEvents {
       } else if (const std::int64_t now = recorder_->ops(); now != ops) {
         ops = now;
         since = clock_.now();
+        if (options_.progress) options_.progress(ops);
       } else if (clock_.now() - since > kStalled + 2 * longest) {
         failed(Error{{},
                      fmt::format("nothing has ended for {} s after {} ops: host threads or ranks "

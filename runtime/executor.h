@@ -1,6 +1,8 @@
 // Runs a schedule for real.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -23,6 +25,8 @@ struct RunOptions {
   std::optional<ProcessPlace> process;  ///< as Job::process
   // What changes what is kept of a run that is killed.
   Ns flush_interval = kSecond;
+  // What changes neither.
+  std::function<void(std::int64_t ops)> progress;  ///< ops that have ended; from one thread
 };
 
 struct RankFigures {

@@ -170,9 +170,30 @@ std::string output_of(const ExecuteRequest& request,
   return path;
 }
 
+std::int64_t launches(const Graph& graph, const RankClass& rank_class, Section section) {
+  std::int64_t count = 0;
+  for (const HostThread& thread : graph.at(rank_class.program).threads)
+    for (const Action& action : thread.actions(section))
+      count += action.kind == ActionKind::launch ? 1 : 0;
+  return count;
+}
+
+// Of all steps; of one rank where each process has one.
+std::int64_t ops_of(const Graph& graph, std::uint32_t steps, bool is_one_rank) {
+  std::int64_t ops = 0;
+  for (const RankClass& each : graph.classes) {
+    const std::int64_t of_rank = launches(graph, each, Section::first) +
+                                 (std::int64_t{steps} - 1) * launches(graph, each, Section::body);
+    ops += is_one_rank ? 0 : of_rank * each.ranks.count;
+    if (is_one_rank) ops = std::max(ops, of_rank);
+  }
+  return ops;
+}
+
 }  // namespace
 
-Result<ExecuteReport> execute(const ExecuteRequest& request) {
+Result<ExecuteReport> execute(const ExecuteRequest& request,
+                              const std::function<void(const ExecuteProgress&)>& progress) {
   std::optional<runtime::ProcessPlace> process;
   if (request.backend == "cuda") {
     auto place = runtime::process_place(runtime::process_environment());
@@ -206,7 +227,12 @@ Result<ExecuteReport> execute(const ExecuteRequest& request) {
   report.world_size = schedule->graph.world_size;
   report.has_memory = !schedule->graph.storages.empty();
   report.output = output;
-  const runtime::RunOptions options = options_of(request, *schedule, process);
+  runtime::RunOptions options = options_of(request, *schedule, process);
+  if (progress)
+    options.progress = [&progress, all = ops_of(schedule->graph, options.steps,
+                                                process.has_value())](std::int64_t ops) {
+      progress({ops, all});
+    };
   auto run = runtime::execute(schedule->graph, options, **backend, **writer);
   if (!run && !(*writer)->has_begun()) {
     (*writer)->discard();

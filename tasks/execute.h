@@ -1,6 +1,8 @@
 // The use case of `foregather run`: SOURCE in, a measured run out.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +22,11 @@ struct ExecuteRequest {
   std::string output;        ///< path of the database; RUN.db is RUN.rank3.db of process 3
 };
 
+struct ExecuteProgress {
+  std::int64_t ops = 0;  ///< that have ended
+  std::int64_t all = 0;  ///< of all steps of the ranks that run here
+};
+
 struct ExecuteReport {
   std::string source, name, backend, hardware, output;
   std::string description;  ///< of the backend
@@ -37,7 +44,10 @@ struct ExecuteReport {
 /// into a new database. Out of memory is a result. Errors: bad input; an unknown backend, or one
 /// whose plug-in is missing; more memory or threads than the machine has, before anything is
 /// allocated; wrong numbers (the database stays, marked as failed).
-Result<ExecuteReport> execute(const ExecuteRequest& request);
+///
+/// `progress` is called from another thread, now and then.
+Result<ExecuteReport> execute(const ExecuteRequest& request,
+                              const std::function<void(const ExecuteProgress&)>& progress = {});
 
 /// The JSON object of `run --json`, with a line end. See docs/formats.md.
 std::string to_json(const ExecuteReport& report);

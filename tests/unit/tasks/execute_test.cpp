@@ -47,6 +47,22 @@ TEST_CASE("a job that needs more memory than there is, is refused before it begi
   CHECK(error_of(request).find("and this machine has") != std::string::npos);
 }
 
+TEST_CASE("a job says how much of its work is done") {
+  const test::Scratch scratch;
+  auto request = request_of(scratch, kExecuteSamples + "tiny_fsdp2.toml");
+  request.sets = {"train.seq_len=16", "model.layers=1"};
+  request.ranks = 2;
+  std::int64_t all = 0, ops = 0;
+  const auto report = tasks::execute(request, [&](const tasks::ExecuteProgress& progress) {
+    CHECK(progress.ops >= ops);
+    CHECK(progress.ops <= progress.all);
+    ops = progress.ops;
+    all = progress.all;
+  });
+  REQUIRE(report);
+  CHECK(all == report->run.ops);
+}
+
 TEST_CASE("the ranks of a dump are those of its schedule") {
   const test::Scratch scratch;
   tasks::SimulateRequest simulate;
