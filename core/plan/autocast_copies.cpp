@@ -36,7 +36,7 @@ std::span<AutocastCopies::Copy> AutocastCopies::copies_of(std::uint32_t module) 
 }
 
 bool AutocastCopies::are_saved(std::uint32_t module) const {
-  return lowering_.tape_of(module).has_output_grad && modules_.policy(module) == SavePolicy::none;
+  return lowering_.tape_of(module).has_hooks() && modules_.policy(module) == SavePolicy::none;
 }
 
 void AutocastCopies::after_forward(std::uint32_t module) {

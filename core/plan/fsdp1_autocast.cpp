@@ -60,7 +60,7 @@ void Fsdp1Schedule::drop_copies(std::uint32_t module) {
 // Autograd saves the copy for the backward of the matmul.
 void Fsdp1Schedule::drop_unsaved_copies(std::uint32_t module) {
   if (copies_.empty()) return;
-  const bool has_backward = lowering_.tape_of(module).has_output_grad;
+  const bool has_backward = lowering_.tape_of(module).has_hooks();
   if (!has_backward || modules_->policy(module) != SavePolicy::none) drop_copies(module);
 }
 

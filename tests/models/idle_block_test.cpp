@@ -78,3 +78,28 @@ TEST_CASE("what nobody uses is one flat parameter with what is trained") {
   };
   CHECK(units("false") == units("true"));
 }
+
+TEST_CASE("copies that autocast made for a block without a backward end with the forward") {
+  for (const char* set :
+       {"parallel.strategy=ddp", "parallel.strategy=fsdp1,parallel.param_dtype=fp32",
+        "parallel.strategy=fsdp2,parallel.param_dtype=fp32"}) {
+    CAPTURE(set);
+    const std::string text = set;
+    const std::size_t comma = text.find(',');
+    std::vector<std::string> sets{text.substr(0, comma)};
+    if (comma != std::string::npos) sets.push_back(text.substr(comma + 1));
+    const Graph graph = openvla(sets);
+    std::vector<int> held(graph.storages.size());
+    std::size_t copies = 0;
+    for (const HostThread& thread : graph.programs.front().threads)
+      for (const Action& action : thread.actions(Section::first)) {
+        if (action.kind == ActionKind::free) --held[action.a];
+        if (action.kind != ActionKind::alloc) continue;
+        ++held[action.a];
+        copies += graph.storages[action.a].cause == Cause::cast_copy ? 1 : 0;
+      }
+    CHECK(copies > 20);
+    for (std::size_t s = 0; s < held.size(); ++s)
+      if (graph.storages[s].cause == Cause::cast_copy) CHECK(held[s] == 0);
+  }
+}
