@@ -191,9 +191,10 @@ class Fsdp1Schedule final : public StrategySchedule {
   void unload(const Fsdp1Unit& unit, StreamId stream);
 
   // fsdp1_reduce.cpp
-  /// Is the unit resharded by a hook on the gradient of its input?
+  /// Is the unit resharded by a hook on the gradient of its input? Frozen ones are
+  /// (_register_post_backward_reshard_only_hook: nothing where the flat parameter requires one).
   bool ends_at_input(const Fsdp1Unit& unit) const {
-    return !unit.is_trained && !unit.is_in_checkpoint;
+    return !unit.is_trained && !unit.is_unused && !unit.is_in_checkpoint;
   }
   void reach_inputs(std::uint32_t module);
   void post_backward(Fsdp1Unit& unit);

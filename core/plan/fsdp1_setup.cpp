@@ -65,6 +65,8 @@ void Fsdp1Schedule::add_units() {
     if (!has_work(unit)) continue;
     unit.is_trained =
         std::ranges::any_of(lowering_.layout.parameters_of(plan), &ShardedParameter::trainable);
+    unit.is_unused = !unit.is_trained && std::ranges::any_of(lowering_.layout.parameters_of(plan),
+                                                             &ShardedParameter::is_unused);
     unit.types = types_;
     if (const Train& train = lowering_.workload.train;
         unit.is_trained && train.trainable.wide_adapters)

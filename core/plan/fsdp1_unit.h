@@ -46,7 +46,8 @@ struct Fsdp1Unit {
   /// Some of its parameters have gradients; then the flat parameter has one of its whole size
   /// (torch/distributed/fsdp/_flat_param.py: requires_grad if any parameter's is).
   bool is_trained = true;
-  std::uint32_t trigger = 0;       ///< after this module's backward the flat gradient is complete
+  bool is_unused = false;     ///< it is not, though it asks for gradients: no loss depends on it
+  std::uint32_t trigger = 0;  ///< after this module's backward the flat gradient is complete
   std::uint32_t late_trigger = 0;  ///< the same where forward prefetch made the unit's views early
   const Fsdp1Costs* costs = nullptr;
 

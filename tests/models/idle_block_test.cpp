@@ -103,3 +103,19 @@ TEST_CASE("copies that autocast made for a block without a backward end with the
       if (graph.storages[s].cause == Cause::cast_copy) CHECK(held[s] == 0);
   }
 }
+
+// Each unshard may take one of the limiter's events out, each reshard puts one in: where a block
+// that was not gathered would put one in, the queue would grow with each step.
+TEST_CASE("FSDP1's limiter waits as often as it did in the step before") {
+  const Graph graph = openvla({"parallel.strategy=fsdp1"});
+  std::size_t waits = 0, reshards = 0;
+  for (const HostThread& thread : graph.programs.front().threads)
+    for (const Action& action : thread.actions(Section::body)) {
+      waits += action.kind == ActionKind::host_wait_event ? 1 : 0;
+      reshards += action.kind == ActionKind::record_stream &&
+                          graph.storages[action.a].cause == Cause::unsharded_parameter
+                      ? 1
+                      : 0;
+    }
+  CHECK(waits == reshards);
+}
