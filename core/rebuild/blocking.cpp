@@ -42,6 +42,12 @@ class Finding {
       std::ranges::sort(queue.launches);
       std::ranges::sort(queue.ends);
     }
+    for (const RecordedStream& stream : timeline.streams) {
+      Ns latest = std::numeric_limits<Ns>::min();
+      auto& launches = launches_.emplace_back();
+      for (const std::uint32_t op : stream.ops)
+        launches.push_back(latest = std::max(latest, launched_[op]));
+    }
     const run::SyncColumns& rows = recording.syncs;
     for (std::uint32_t i = 0; i < rows.size(); ++i)
       if (rows.correlation[i]) records_.emplace(rows.correlation[i].row(), i);
@@ -113,13 +119,14 @@ class Finding {
     const auto record = id ? records_.find(id.row()) : records_.end();
     if (record == records_.end()) return of_thread_[call.thread];
     MaybeOp last;
-    for (const RecordedStream& stream : timeline_.streams) {
+    for (std::size_t s = 0; s < timeline_.streams.size(); ++s) {
+      const RecordedStream& stream = timeline_.streams[s];
       if (stream.lane != recording_.syncs.lane[record->second]) continue;
-      for (auto op = stream.ops.rbegin(); op != stream.ops.rend(); ++op) {
-        if (launched_[*op] > called(call)) continue;
-        if (!last || end(*op) > end(*last)) last = *op;
-        break;
-      }
+      const auto later = std::ranges::upper_bound(launches_[s], called(call));
+      if (later == launches_[s].begin()) continue;
+      const std::uint32_t op =
+          stream.ops[static_cast<std::size_t>(later - launches_[s].begin()) - 1];
+      if (!last || end(op) > end(*last)) last = op;
     }
     return last;
   }
@@ -166,7 +173,8 @@ class Finding {
 
   const run::Recording& recording_;
   Timeline& timeline_;
-  std::vector<Ns> launched_;  // by op, in the recording's time
+  std::vector<Ns> launched_;               // by op, in the recording's time
+  std::vector<std::vector<Ns>> launches_;  // by stream: the latest so far, by op
   std::vector<std::uint32_t> by_end_, by_launch_;
   std::map<StringId, Queue> queues_;                          // by device
   std::unordered_map<std::uint32_t, std::uint32_t> records_;  // of syncs, by correlation
