@@ -76,6 +76,7 @@ int cut(int descriptor, off_t size) {
 int allocate(int descriptor, off_t at, off_t size) {
   return is_own(descriptor) ? ::posix_fallocate(descriptor, at, size) : EBADF;
 }
+// SQLite gives a lock's address or a number, which the system call takes as one word alike.
 int control(int descriptor, int command, ...) {
   va_list arguments;
   va_start(arguments, command);

@@ -73,17 +73,16 @@ std::vector<std::string> machine_warnings(const plan::Workload& workload,
         workload.cluster.gpus_per_node, hardware.name, hardware.intra.gpus));
   const bool is_assumed =
       !workload.is_set("cluster.gpus_per_node") && !workload.is_set("cluster.nodes");
-  if (is_assumed && workload.cluster.nodes > 1 &&
-      workload.cluster.gpus_per_node < hardware.intra.gpus)
+  const bool is_cut =
+      workload.cluster.nodes > 1 && workload.cluster.gpus_per_node < hardware.intra.gpus;
+  constexpr std::uint32_t kMostOfHost = 8;  // links of more GPUs join several hosts
+  if (is_cut && is_assumed)
     warnings.push_back(
         fmt::format("{}: {} GPUs a node are assumed, but the links of {} join up to {}: set "
                     "cluster.gpus_per_node",
                     workload.place_of({"parallel.world_size", "cluster.hardware"}),
                     workload.cluster.gpus_per_node, hardware.name, hardware.intra.gpus));
-  // A host has fewer than its links join: a node is all that they join.
-  constexpr std::uint32_t kMostOfHost = 8;
-  if (!is_assumed && hardware.intra.gpus > kMostOfHost && workload.cluster.nodes > 1 &&
-      workload.cluster.gpus_per_node < hardware.intra.gpus)
+  else if (is_cut && hardware.intra.gpus > kMostOfHost)
     warnings.push_back(
         fmt::format("{}: nodes of {} GPUs are joined by the network, but the links of {} join up "
                     "to {}, of several hosts: cluster.gpus_per_node counts these",

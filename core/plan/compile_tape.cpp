@@ -7,6 +7,7 @@
 
 #include "core/plan/checkpoint.h"
 #include "core/plan/common_values.h"
+#include "core/plan/padded_products.h"
 
 namespace foregather::plan {
 
@@ -56,25 +57,11 @@ class Compiler {
     }
     fuse(tape_.forward, true);
     fuse(tape_.backward, false);
-    if (!is_thunder()) pad_products();
+    if (!is_thunder()) pad_products(tape_, part_);
   }
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffffU;
-
-  // Inductor pads operands of 16-bit products whose rows begin at other places than multiples of 16
-  // bytes (torch/_inductor/fx_passes/pad_mm.py; buffers, as logits are, get padded rows by
-  // themselves: config.comprehensive_padding).
-  void pad_products() {
-    constexpr std::int64_t kWord = 8;
-    const auto padded = [](std::int64_t size) { return (size + kWord - 1) / kWord * kWord; };
-    for (auto* ops : {&tape_.forward, &tape_.backward})
-      for (TapeOp& op : *ops) {
-        if (!is_inside(op) || op.cost.kind != OpKind::gemm || size_of(op.cost.dtype) != 2) continue;
-        op.cost.n = padded(op.cost.n);
-        op.cost.k = padded(op.cost.k);
-      }
-  }
 
   bool is_inside(const TapeOp& op) const { return part_.has(op); }
   bool is_thunder() const { return partition_ == Partition::thunder; }

@@ -15,7 +15,7 @@ constexpr Ns kLongLaunch = 20 * kMicrosecond;
 /// Half of what CUDA's queue takes: 1,134 to 1,141 kernels were in it where launches of an H100
 /// waited (other entries take places, too).
 constexpr std::size_t kManyQueued = 512;
-/// How soon a call that had to wait for the device returns once that is idle.
+/// How soon a call that had to wait for the device returns once that is idle (assumed).
 constexpr Ns kReturns = 100 * kMicrosecond;
 
 class Finding {
