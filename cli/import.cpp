@@ -94,13 +94,17 @@ Command import_command() {
       "Thunder's own estimator (thunder.examine).\n\n"
       "Chakra execution traces (.et, or JSON with workload_graph): nodes by type, dependencies, "
       "collectives with their bytes, process groups.\n\n"
-      "PyTorch execution traces (JSON with schema and nodes): nodes, operators, communication.";
+      "PyTorch execution traces (JSON with schema and nodes): nodes, operators, communication.\n\n"
+      "PyTorch memory snapshots (pickles of torch.cuda.memory._dump_snapshot; nothing in them is "
+      "executed): segments, blocks, events and peaks of each device. 'foregather memory' replays "
+      "them.";
   command.options = {
       {"FILE", "", "a trace; may be repeated. The content decides", nullptr, nullptr,
        &arguments->files, true},
       {"-o,--output", "RUN.db",
        "writes the recorded runs, one file a rank (of Nsight Systems one process), as one "
-       "measured run; a Thunder, Chakra or execution trace is none",
+       "measured run, or memory snapshots, each as one; a Thunder, Chakra or execution trace is "
+       "none",
        nullptr, &arguments->database, nullptr},
       {"--step", "N", "with -o: only that step of the recorded runs", nullptr, &arguments->step,
        nullptr},

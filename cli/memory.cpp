@@ -68,7 +68,9 @@ Command memory_command() {
       "difference is reported with its reason.\n\nWith --alloc-conf the same program is replayed "
       "under other configurations: what would they have reserved, and would memory have run out?";
   command.options = {
-      {"SNAPSHOT", "", "a memory snapshot: a pickle of protocol 2 to 5. Nothing in it is executed",
+      {"SNAPSHOT", "",
+       "a memory snapshot: a pickle of protocol 2 to 5, packed by gzip or zstd or not, or "
+       "FILE!MEMBER of a tar archive. Nothing in it is executed",
        nullptr, &arguments->snapshot, nullptr, true},
       {"--alloc-conf", "CONF",
        "also replays under this configuration, written as in PYTORCH_CUDA_ALLOC_CONF; 'default' "

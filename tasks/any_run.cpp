@@ -1,7 +1,6 @@
 #include "tasks/any_run.h"
 
 #include <filesystem>
-#include <fstream>
 
 #include "core/store/location.h"
 #include "core/store/reader.h"
@@ -9,15 +8,15 @@
 #include "tasks/memory.h"
 #include "tasks/recorded_source.h"
 #include "tasks/simulate.h"
+#include "traces/pickle.h"
+#include "traces/text_source.h"
 
 namespace foregather::tasks {
 namespace {
 
-// Pickles of protocol 2 and later begin with its opcode.
-bool is_snapshot(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return false;  // a pipe is read once
-  return std::ifstream(path, std::ios::binary).get() == 0x80;
+bool is_snapshot(const std::string& source) {
+  const auto head = traces::format_head(source, traces::is_pickle);
+  return head && traces::is_pickle(*head);
 }
 
 AnyRun with_warnings(run::Run run, std::vector<std::string> inputs, const std::string& source) {

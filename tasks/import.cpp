@@ -60,10 +60,6 @@ Status import_member(const ImportSource& source, ImportedPath& imported) {
     for (const Foreign& foreign : kForeign)
       if (source.member.name.ends_with(foreign.ending))
         return fail_at(source.member.name, "{}", foreign.advice);
-    if (traces::is_pickle(*head))
-      return fail_at(source.member.name,
-                     "is a pickle: 'foregather memory' reads memory snapshots, expected {}",
-                     known_formats());
     return fail_at(source.member.name, "is in no format that import reads, expected {}",
                    known_formats());
   }

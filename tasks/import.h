@@ -15,6 +15,10 @@
 #include "core/base/result.h"
 #include "core/run/recording.h"
 
+namespace foregather::traces {
+struct Snapshot;
+}
+
 namespace foregather::tasks {
 
 /// One file, or one member of an archive.
@@ -26,9 +30,10 @@ struct ImportedFile {
   /// Its fields of `import --json`, into an open object.
   std::function<void(JsonWriter&)> write_json;
   bool has_schema = false;  ///< one of those fields is "schema", and is the file's
-  std::shared_ptr<const run::Recording> recording;  ///< null: a program, no recorded run
-  std::optional<run::RecordedRows> read;            ///< of a recorded run
-  run::EventCounts dropped;                         ///< reason, rows
+  std::shared_ptr<const run::Recording> recording;   ///< null: a program, no recorded run
+  std::shared_ptr<const traces::Snapshot> snapshot;  ///< of memory: a run of its own
+  std::optional<run::RecordedRows> read;             ///< of a recorded run
+  run::EventCounts dropped;                          ///< reason, rows
   std::vector<std::string> warnings;
 };
 

@@ -28,7 +28,9 @@ struct ImportedRun {
   std::vector<std::string> warnings;
 };
 
-/// Writes that run to a new database. Errors also: a file is the database itself.
+/// Writes that run to a new database; of memory snapshots a run each, the recorded window. Errors
+/// also: a file is the database itself; snapshots beside other recordings; those of
+/// examine_snapshot().
 Result<ImportedRun> import_run(const std::vector<ImportedFile>& files,
                                std::optional<std::int64_t> step, const std::string& database);
 

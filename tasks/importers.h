@@ -31,10 +31,11 @@ extern const Importer kKinetoImporter;          // import_kineto.cpp
 extern const Importer kNsysImporter;            // import_nsys.cpp
 extern const Importer kChakraImporter;          // import_chakra.cpp
 extern const Importer kExecutionTraceImporter;  // import_execution_trace.cpp
+extern const Importer kSnapshotImporter;        // import_snapshot.cpp
 
 /// The first whose is_format() says yes reads a file.
-inline constexpr std::array kImporters{&kThunderImporter, &kTimelineImporter,
-                                       &kKinetoImporter,  &kNsysImporter,
-                                       &kChakraImporter,  &kExecutionTraceImporter};
+inline constexpr std::array kImporters{
+    &kThunderImporter, &kTimelineImporter,       &kKinetoImporter,  &kNsysImporter,
+    &kChakraImporter,  &kExecutionTraceImporter, &kSnapshotImporter};
 
 }  // namespace foregather::tasks

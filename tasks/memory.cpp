@@ -103,24 +103,29 @@ Status answer(const MemoryRequest& request, const std::vector<Question>& questio
 }  // namespace
 
 Result<MemoryReport> examine_snapshot(const MemoryRequest& request) {
-  auto snapshot = traces::read_snapshot(request.snapshot);
+  const auto snapshot = traces::read_snapshot(request.snapshot);
   if (!snapshot) return tl::unexpected(snapshot.error());
+  return examine_snapshot(*snapshot, request);
+}
+
+Result<MemoryReport> examine_snapshot(const traces::Snapshot& snapshot,
+                                      const MemoryRequest& request) {
   MemoryReport report;
   report.source = request.snapshot;
   report.start = request.start;
-  if (snapshot->unknown_actions > 0)
+  if (snapshot.unknown_actions > 0)
     report.warnings.push_back(
         fmt::format("{}: {} event{} of an unknown action: replays go on without what they did",
-                    request.snapshot, snapshot->unknown_actions,
-                    snapshot->unknown_actions == 1 ? " is" : "s are"));
-  if (snapshot->damaged_times > 0)
+                    request.snapshot, snapshot.unknown_actions,
+                    snapshot.unknown_actions == 1 ? " is" : "s are"));
+  if (snapshot.damaged_times > 0)
     report.warnings.push_back(fmt::format(
         "{}: {} event{} of a time beyond 73 years: taken for one of then", request.snapshot,
-        snapshot->damaged_times, snapshot->damaged_times == 1 ? " is" : "s are"));
-  report.config = recorded_config(*snapshot, report.warnings);
+        snapshot.damaged_times, snapshot.damaged_times == 1 ? " is" : "s are"));
+  report.config = recorded_config(snapshot, report.warnings);
   const auto questions = questions_of(request, report.config, report.warnings);
   if (!questions) return tl::unexpected(questions.error());
-  const auto devices = recordings(*snapshot, report.config, report.warnings);
+  const auto devices = recordings(snapshot, report.config, report.warnings);
   if (devices.empty())
     return fail_at(request.snapshot,
                    "has neither events nor segments, expected a recorded history");
@@ -132,14 +137,14 @@ Result<MemoryReport> examine_snapshot(const MemoryRequest& request) {
     trace.device = device.device;
     trace.events = device.recording.events.size();
     trace.replay = std::move(*replay);
-    trace.holders = holders_at_peak(*snapshot, device.device, trace.replay);
-    explain_divergence(*snapshot, device, trace);
+    trace.holders = holders_at_peak(snapshot, device.device, trace.replay);
+    explain_divergence(snapshot, device, trace);
     if (Status large_enough = check_capacity(request, trace); !large_enough)
       return tl::unexpected(large_enough.error());
     if (Status done = answer(request, *questions, device, trace); !done)
       return tl::unexpected(done.error());
   }
-  if (request.record_runs) report.runs.push_back(snapshot_run(*snapshot, devices, report));
+  if (request.record_runs) report.runs.push_back(snapshot_run(snapshot, devices, report));
   return report;
 }
 

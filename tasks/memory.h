@@ -10,6 +10,7 @@
 #include "core/base/result.h"
 #include "core/run/run.h"
 #include "tasks/holders.h"
+#include "traces/snapshot.h"
 
 namespace foregather::tasks {
 
@@ -55,6 +56,9 @@ struct MemoryReport {
 /// Reads, rewinds and replays. Errors: an unreadable snapshot, events that contradict its segments,
 /// an unknown configuration.
 Result<MemoryReport> examine_snapshot(const MemoryRequest& request);
+/// The same of one that was read from MemoryRequest::snapshot.
+Result<MemoryReport> examine_snapshot(const traces::Snapshot& snapshot,
+                                      const MemoryRequest& request);
 
 /// "80GiB", "40000MiB", "85899345920": a positive number of bytes.
 Result<Bytes> parse_capacity(const std::string& text);

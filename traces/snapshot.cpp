@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "traces/read_all.h"
 #include "traces/snapshot_shapes.h"
 
 namespace foregather::traces {
@@ -24,6 +25,8 @@ class Assembler {
     if (segments == nullptr || traces == nullptr)
       return fail("has no {}, expected a dict with segments and device_traces",
                   segments == nullptr ? "segments" : "device_traces");
+    for_each(root,
+             [&](std::string_view key, const PickleValue&) { snapshot_.keys.emplace_back(key); });
     if (Status done = take_segments(*segments); !done) return done;
     if (Status done = take_traces(*traces); !done) return done;
     if (const PickleValue* settings = find(root, "allocator_settings"))
@@ -41,6 +44,13 @@ class Assembler {
     for (std::size_t i = 0; i + 1 < items.size(); i += 2)
       if (heap_.strings.text(items[i].text()) == key) return &items[i + 1];
     return nullptr;
+  }
+
+  template <class Visit>
+  void for_each(const PickleValue& dict, Visit visit) const {
+    const auto items = heap_.items(dict.container());
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2)
+      visit(heap_.strings.text(items[i].text()), items[i + 1]);
   }
 
   Status take_segments(const PickleValue& list) {
@@ -124,6 +134,31 @@ class Assembler {
       settings.expandable_segments = expandable->integer != 0;
     const PickleValue* const divisions = find(dict, "roundup_power2_divisions");
     if (divisions != nullptr && is(*divisions, PickleContainer::dict)) take_divisions(*divisions);
+    list_options(dict);
+  }
+
+  void list_options(const PickleValue& dict) {
+    for_each(dict, [&](std::string_view key, const PickleValue& value) {
+      if (!is(value, PickleContainer::dict)) return list_option("", key, value);
+      for_each(value, [&](std::string_view inner, const PickleValue& option) {
+        list_option(key, inner, option);
+      });
+    });
+  }
+
+  void list_option(std::string_view group, std::string_view name, const PickleValue& value) {
+    const auto add = [&](auto content) {
+      snapshot_.settings->all.push_back(
+          {std::string(group), std::string(name), std::move(content)});
+    };
+    switch (value.kind) {
+      case Kind::boolean: return add(value.integer != 0);
+      case Kind::integer: return add(value.integer);
+      case Kind::unsigned_integer: return add(static_cast<std::uint64_t>(value.integer));
+      case Kind::real: return add(value.real);
+      case Kind::text: return add(std::string(heap_.strings.text(value.text())));
+      default: return;
+    }
   }
 
   void take_divisions(const PickleValue& dict) {
@@ -143,14 +178,12 @@ class Assembler {
 
 }  // namespace
 
-Result<Snapshot> read_snapshot(const std::string& path) {
-  Result<ByteStream> stream = ByteStream::open(path);
-  if (!stream) return tl::unexpected(stream.error());
-  return read_snapshot(std::move(*stream), path);
-}
-
 Result<Snapshot> read_snapshot(ByteStream stream, const std::string& path) {
+  constexpr std::size_t kHead = 2;  // an opcode and the protocol
   Snapshot snapshot;
+  snapshot.bytes = stream.remaining();
+  if (const std::string_view head = stream.peek(kHead); is_pickle(head))
+    snapshot.protocol = head[1];
   PickleHeap heap;
   SnapshotShapes shapes(heap, snapshot);
   const Result<PickleValue> root = read_pickle(stream, heap, shapes);
@@ -159,6 +192,33 @@ Result<Snapshot> read_snapshot(ByteStream stream, const std::string& path) {
     return fail_at(path, "{}", done.error().message);
   snapshot.strings = std::move(heap.strings);
   return snapshot;
+}
+
+Result<Snapshot> read_snapshot(const TextMember& member, TextSource& text) {
+  const std::string& name = member.name;
+  if (!member.is_packed) {
+    auto stream = ByteStream::open(name);
+    if (!stream) return tl::unexpected(stream.error());
+    return read_snapshot(std::move(*stream), name);
+  }
+  constexpr Bytes kMostUnpacked = 4 * GiB;
+  const auto all = read_all(text, name, kMostUnpacked);
+  if (!all) return tl::unexpected(all.error());
+  return read_snapshot(ByteStream::of(*all), name);
+}
+
+Result<Snapshot> read_snapshot(const std::string& path) {
+  std::optional<Snapshot> found;
+  const Status visited = visit_texts(path, [&](const TextMember& member, TextSource& text) {
+    if (found)
+      return Status(fail_at(path, "is an archive of several files, expected one: {}", member.name));
+    auto read = read_snapshot(member, text);
+    if (!read) return Status(tl::unexpected(read.error()));
+    found = std::move(*read);
+    return Status();
+  });
+  if (!visited) return tl::unexpected(visited.error());
+  return std::move(*found);
 }
 
 }  // namespace foregather::traces

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/base/result.h"
@@ -13,6 +14,7 @@
 #include "core/base/units.h"
 #include "traces/byte_stream.h"
 #include "traces/stacks.h"
+#include "traces/text_source.h"
 
 namespace foregather::traces {
 
@@ -63,6 +65,13 @@ struct SnapshotSegment {
   std::vector<SnapshotBlock> blocks;  ///< by address; they fill the segment
 };
 
+/// A value of allocator_settings that is no container.
+struct SnapshotOption {
+  std::string group;  ///< the dict in it that holds this one; empty: it stands there itself
+  std::string name;
+  std::variant<bool, std::int64_t, std::uint64_t, double, std::string> value;
+};
+
 /// The options in force at the dump.
 struct SnapshotSettings {
   std::string conf;                            ///< PYTORCH_CUDA_ALLOC_CONF
@@ -71,9 +80,13 @@ struct SnapshotSettings {
   std::optional<bool> expandable_segments;
   /// By interval: [2^k MiB, 2^(k+1) MiB).
   std::optional<std::array<std::int64_t, 16>> roundup_power2_divisions;
+  std::vector<SnapshotOption> all;  ///< as in the file
 };
 
 struct Snapshot {
+  int protocol = 0;               ///< of the pickle
+  Bytes bytes = 0;                ///< unpacked
+  std::vector<std::string> keys;  ///< of the outermost dict
   StringTable strings;
   StackTable stacks;
   std::vector<SnapshotSegment> segments;           ///< by address
@@ -87,7 +100,12 @@ struct Snapshot {
 /// Reads a snapshot pickle of any writer generation; see traces/pickle.h for what is refused.
 /// Rows are made while reading: a file is never held as a whole, and stacks exist once.
 /// Errors have `path` as their place.
-Result<Snapshot> read_snapshot(const std::string& path);
 Result<Snapshot> read_snapshot(ByteStream stream, const std::string& path);
+/// A file, packed by gzip or zstd or not, or FILE!MEMBER of a tar archive; an archive of one file
+/// is that file. What is packed is held as a whole while it is read, and is at most 4 GiB. Errors
+/// also: those of visit_texts(), an archive of several.
+Result<Snapshot> read_snapshot(const std::string& path);
+/// A member as visit_texts() has it.
+Result<Snapshot> read_snapshot(const TextMember& member, TextSource& text);
 
 }  // namespace foregather::traces

@@ -11,6 +11,7 @@
 #include "core/alloc/what_if.h"
 #include "tasks/recordings.h"
 #include "traces/snapshot.h"
+#include "traces/snapshot_facts.h"
 
 using namespace foregather;
 
@@ -18,6 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const auto snapshot = traces::read_snapshot(traces::ByteStream::of(bytes), "input");
   if (!snapshot) return 0;
+  (void)traces::snapshot_facts(*snapshot);
   std::vector<std::string> warnings;
   const alloc::AllocConfig config = tasks::recorded_config(*snapshot, warnings);
   for (const auto& device : tasks::recordings(*snapshot, config, warnings)) {

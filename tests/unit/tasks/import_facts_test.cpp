@@ -17,9 +17,10 @@ namespace {
 
 // Objects whose keys are data: none may be missing, none too many.
 bool is_closed(const std::string& key) {
-  static const std::set<std::string> keys{"streams",    "step_us", "cats",       "ph",
-                                          "comm_kinds", "memory",  "per_device", "collective_args",
-                                          "tables",     "kinds",   "names",      "lane_kinds"};
+  static const std::set<std::string> keys{
+      "streams",           "step_us", "cats",  "ph",    "comm_kinds", "memory",  "per_device",
+      "collective_args",   "tables",  "kinds", "names", "lane_kinds", "actions", "block_states",
+      "allocator_settings"};
   return keys.contains(key);
 }
 
@@ -95,6 +96,12 @@ TEST_CASE("import facts: pipeline timelines") {
 TEST_CASE("import facts: Nsight Systems exports") {
   if (!compare_folder(
           "nsys/", [](const Json&) { return true; }, 5))
+    FOREGATHER_SKIP("the shared data are absent");
+}
+
+TEST_CASE("import facts: memory snapshots") {
+  if (!compare_folder(
+          "memsnap/", [](const Json&) { return true; }, 7))
     FOREGATHER_SKIP("the shared data are absent");
 }
 

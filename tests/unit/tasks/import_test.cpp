@@ -11,16 +11,19 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "core/store/reader.h"
 #include "core/store/schema.h"
 #include "core/store/sqlite.h"
 #include "profiler/raw_file.h"
 #include "tasks/any_run.h"
 #include "tasks/calibrate.h"
 #include "tasks/import_run.h"
+#include "tasks/memory.h"
 #include "tasks/recorded_source.h"
 #include "tasks/sniff.h"
 #include "tests/support/places.h"
 #include "tests/support/scratch.h"
+#include "tests/support/snapshot_pickle.h"
 
 using namespace foregather;
 
@@ -115,6 +118,65 @@ TEST_CASE("import: members of an archive, those in no known format are named") {
   // simulate and compare take such an archive as well.
   CHECK(tasks::is_recorded(path).value());
   CHECK_FALSE(tasks::is_recorded(path + "!README").value());
+}
+
+TEST_CASE("import: memory snapshots are runs of their own, packed or not") {
+  const test::Scratch folder;
+  const std::string pickle = test::snapshot_pickle({{"alloc", 0, 1 * MiB, 10},
+                                                    {"alloc", 1 * MiB, 512 * KiB, 25},
+                                                    {"free_requested", 0, 1 * MiB, 30},
+                                                    {"free_completed", 0, 1 * MiB, 40}},
+                                                   {{1 * MiB, false}, {512 * KiB, true}});
+  const std::string plain = folder.write("a.pickle", pickle);
+  const std::string packed = folder.path("a.pickle.gz");
+  write_gzip(packed, pickle);
+  const std::string shelf = folder.write("b.tar", archive({{"a.pickle", pickle}}));
+  const auto files = tasks::import_files({plain, packed, shelf});
+  REQUIRE(files);
+  REQUIRE(files->size() == 3);
+  for (const tasks::ImportedFile& file : *files) {
+    const auto json = nlohmann::json::parse(tasks::to_json({file}));
+    CHECK(json["format"] == "memory-snapshot");
+    CHECK(json["raw_bytes"] == pickle.size());
+    const auto& history = json["per_device"][0];
+    CHECK(history["span_us"] == 30);
+    CHECK(history["base_active_before_window"] == 0);
+    CHECK(history["peak_live_from_trace_only"] == 1536 * KiB);
+    CHECK(history["end_active"] == 512 * KiB);
+  }
+  const auto examine = [](const std::string& path) {
+    tasks::MemoryRequest request;
+    request.snapshot = path;
+    return tasks::examine_snapshot(request);
+  };
+  const std::string database = folder.path("runs.db");
+  REQUIRE(tasks::import_run(*files, {}, database));
+  CHECK(store::run_names(database).value() ==
+        std::vector<std::string>{"a.pickle", "a.pickle.gz", "b.tar!a.pickle"});
+  // What takes a snapshot takes it packed.
+  for (const std::string& path : {packed, shelf, shelf + "!a.pickle"}) {
+    CHECK(examine(path).value().traces[0].replay.exact());
+    CHECK(tasks::load_any_run(path).value().run.bindings.size() == 2);
+  }
+
+  const auto twice = tasks::import_files({plain, plain, plain});
+  CHECK(tasks::import_run(twice.value(), {}, folder.path("c.db")).error().text() ==
+        plain + ": is named twice, expected once");
+  CHECK(tasks::import_run(*files, 1, folder.path("c.db")).error().text() ==
+        "--step: is of recorded steps: a memory snapshot has none");
+  const auto mixed = tasks::import_files({plain, input("kineto_small.json")});
+  CHECK(tasks::import_run(mixed.value(), {}, folder.path("c.db"))
+            .error()
+            .text()
+            .starts_with(input("kineto_small.json") + ": is no memory snapshot"));
+  CHECK(tasks::recorded_run(mixed.value(), {})
+            .error()
+            .text()
+            .starts_with(plain + ": is a memory snapshot"));
+  folder.write("b.tar", archive({{"a.pickle", pickle}, {"b.pickle", pickle}}));
+  CHECK(examine(shelf).error().text() ==
+        shelf + ": is an archive of several files, expected one: " + shelf + "!b.pickle");
+  CHECK_FALSE(std::filesystem::exists(folder.path("c.db")));
 }
 
 TEST_CASE("nodes of an execution trace that share an id are warned of") {
