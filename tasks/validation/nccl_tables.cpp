@@ -28,6 +28,10 @@ std::string publisher(std::string_view url) {
   return std::string(url.substr(0, end));
 }
 
+bool is_blank(const std::string& cell) {
+  return is_no_number(cell) || lower(trimmed(cell)) == "nan";
+}
+
 /// Reads the cells of one table.
 class NcclTable {
  public:
@@ -50,16 +54,22 @@ class NcclTable {
       constexpr double kMostRanks = 1 << 20;
       constexpr double kMostBytes = 1e15;
       const auto ranks = whole(i, "nranks", kMostRanks);
-      const auto nodes = is_no_number(text(i, "nnodes")) ? assumed_nodes(ranks, row.gpu)
-                                                         : whole(i, "nnodes", kMostRanks);
+      const auto nodes = is_blank(text(i, "nnodes")) ? assumed_nodes(ranks, row.gpu)
+                                                     : whole(i, "nnodes", kMostRanks);
       const auto size = number(i, "size_bytes", 0, kMostBytes);
+      for (const char* needed : {"nranks", "size_bytes"})
+        if (is_blank(text(i, needed))) row.skipped = fmt::format("{} is not stated", needed);
+      if (!row.skipped.empty()) {
+        rows.push_back(std::move(row));
+        continue;
+      }
       for (const auto* value : {&ranks, &nodes, &size})
         if (!*value) return tl::unexpected(value->error());
       row.ranks = static_cast<int>(*ranks);
       row.nodes = static_cast<int>(*nodes);
       row.domains = domains_of(row.gpu, row.interconnect, row.ranks, row.nodes);
       row.size = static_cast<Bytes>(*size);
-      if (!is_no_number(text(i, "time_us"))) {
+      if (!is_blank(text(i, "time_us"))) {
         const auto time = number(i, "time_us", 0, 1e12);
         if (!time) return tl::unexpected(time.error());
         if (*time > 0) row.published_us = *time;
@@ -117,6 +127,7 @@ void predict(std::vector<NcclRow>& rows) {
     if (hardware) pricer.emplace(*hardware, 1.0);
     for (std::size_t i = first; i < end; ++i) {
       NcclRow& row = rows[i];
+      if (!row.skipped.empty()) continue;
       if (!row.kind)
         row.skipped = fmt::format("collective '{}' is not known", row.collective);
       else if (row.nodes > row.ranks)

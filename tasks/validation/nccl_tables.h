@@ -31,7 +31,8 @@ struct NcclRow {
 /// Reads every .csv of a folder, in order of their names. Columns: collective, nranks, size_bytes;
 /// nnodes (without a number, as many GPUs a node as intra.gpus); gpu, interconnect, time_us,
 /// source_url as far
-/// as they are known. Errors at FILE:LINE:COL; a folder that does not exist is one.
+/// as they are known. Rows without a number of ranks or a size are
+/// skipped. Errors at FILE:LINE:COL; a folder that does not exist is one.
 Result<std::vector<NcclRow>> read_nccl_tables(const std::string& directory);
 
 /// What the pricer says, in µs. The row has a kind.

@@ -216,6 +216,20 @@ std::string hardware_of_gpu(const std::string& gpu) {
   return {};
 }
 
+namespace {
+
+bool names_a_gpu(const std::string& gpu) {
+  const std::string word = lower(gpu);
+  return !word.empty() && word != "unknown" && word != "n/a" && !says(word, "not stated");
+}
+
+}  // namespace
+
+std::string hardware_of(const MeasuredRow& row) {
+  const std::string hardware = hardware_of_gpu(row.gpu);
+  return hardware.empty() && !names_a_gpu(row.gpu) ? "h100_sxm" : hardware;
+}
+
 std::int64_t gpus_of_node(const std::string& hardware) {
   const auto known = sim::load_hardware(hardware);
   return known ? static_cast<std::int64_t>(known->intra.gpus) : 8;
@@ -224,7 +238,7 @@ std::int64_t gpus_of_node(const std::string& hardware) {
 std::int64_t nodes_of(const MeasuredRow& row) {
   if (row.nodes) return *row.nodes;
   if (row.fabric == "none") return 1;
-  const std::int64_t each = gpus_of_node(hardware_of_gpu(row.gpu));
+  const std::int64_t each = gpus_of_node(hardware_of(row));
   return (row.gpus.value_or(1) + each - 1) / each;
 }
 
@@ -233,12 +247,8 @@ Result<RowMachine> machine_of(const MeasuredRow& row) {
   const auto assume = [&](const std::string& text) {
     machine.assumed += machine.assumed.empty() ? text : "; " + text;
   };
-  machine.hardware = hardware_of_gpu(row.gpu);
-  if (machine.hardware.empty() && (row.gpu.empty() || lower(row.gpu) == "unknown" ||
-                                   lower(row.gpu) == "n/a" || says(row.gpu, "not stated"))) {
-    machine.hardware = "h100_sxm";
-    assume("the GPU is not stated: H100 SXM");
-  }
+  machine.hardware = hardware_of(row);
+  if (hardware_of_gpu(row.gpu).empty()) assume("the GPU is not stated: H100 SXM");
   if (machine.hardware.empty()) return fail("no hardware file for the GPU '{}'", row.gpu);
 
   const std::string text = usual_words(row.gpu);

@@ -41,6 +41,9 @@ std::int64_t nodes_of(const MeasuredRow& row);
 /// or not; empty: none.
 std::string hardware_of_gpu(const std::string& gpu);
 
+/// The same of the row's GPU; of one that is not stated, what it is taken as.
+std::string hardware_of(const MeasuredRow& row);
+
 /// The generation of the PCIe port of a built-in GPU: what its server most likely has.
 int pcie_generation(std::string_view hardware);
 

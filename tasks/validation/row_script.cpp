@@ -77,6 +77,15 @@ bool keeps_float8_weights(const MeasuredRow& row, const Change& change) {
   return !comes_after(change, row).value_or(true);
 }
 
+/// "bucketing=block", "--bucketing_mode block": a unit a block in thunder/benchmarks.
+bool names_block_buckets(const MeasuredRow& row) {
+  const std::string words = spaced(lower(row.id + "; " + row.strategy_text + "; " + row.notes));
+  for (const std::string_view name : {"bucketing=block", "bucketing mode=block", "bucketing block",
+                                      "bucketing mode block", "block bucketing", "bucket block"})
+    if (says(words, name)) return true;
+  return false;
+}
+
 RowScript torchtitan_script(const MeasuredRow& row) {
   RowScript script;
   const auto request = pull_request_of(row.source);
@@ -114,7 +123,8 @@ RowScript litgpt_script(const MeasuredRow& row, bool is_litgpts) {
     script.micro_batches = kLitgptMicroBatches;
   script.mixes_frozen = true;
   script.keeps_weights = keeps_float8_weights(row, kThunderRemakesWeights);
-  script.wraps_leaves = !is_litgpts && row.strategy.starts_with("fsdp1");
+  script.wraps_leaves =
+      !is_litgpts && row.strategy.starts_with("fsdp1") && !names_block_buckets(row);
   const bool is_lora = affirms(lower(row.model + "; " + row.strategy_text), "lora");
   if (is_lora && row.strategy.starts_with("fsdp1") && row.grad_accum == 1)
     script.micro_batches = std::max<std::int64_t>(
@@ -222,6 +232,15 @@ bool names_fused_projection(const MeasuredRow& row) {
          affirms(words, "cut cross");
 }
 
+bool names_fused_loss(const MeasuredRow& row) {
+  static constexpr std::string_view kNames[] = {"fused cross entropy", "fused crossentropy",
+                                                "fusedcrossentropy",   "fused ce",
+                                                "fused loss",          "fused softmax cross"};
+  const std::string words =
+      spaced(lower(row.precision_text + "; " + row.strategy_text + "; " + row.notes));
+  return std::ranges::any_of(kNames, [&](std::string_view name) { return affirms(words, name); });
+}
+
 bool names_fused_norms(const MeasuredRow& row) {
   const std::string words = lower(row.precision_text + "; " + row.strategy_text + "; " + row.notes);
   const bool is_liger = affirms(words, "liger kernel") || affirms(words, "liger kernels") ||
@@ -310,6 +329,8 @@ RowScript script_of_source(const MeasuredRow& row) {
 RowScript script_of(const MeasuredRow& row) {
   RowScript script = script_of_source(row);
   script.fuses_projection = names_fused_projection(row);
+  if (!script.fuses_projection && script.logits != Logits::narrow && names_fused_loss(row))
+    script.logits = Logits::fused;
   script.fuses_norms = script.fuses_norms || names_fused_norms(row);
   script.reenters = names_reentrant_checkpoints(row);
   script.chunks_loss = !script.fuses_projection && names_chunked_loss(row);

@@ -57,6 +57,7 @@ struct RowScript {
 ///   does Thunder.
 ///   Its FSDP1 wraps every module that has parameters (zero_bucket_wrap_policy, the default of
 ///   2024): with that the peaks of issue 474 are predicted to 0.01 GB, with blocks 1.2 GB too high.
+///   Where the row names --bucketing_mode=block, it wraps blocks.
 ///   With PyTorch of before April 2025 compiled float8 linears keep their weights for the backward
 ///   (pytorch/pytorch 148922), unless the row names torchao's force_recompute_fp8_weight_in_bwd:
 ///   with or without it the peaks of pull request 1528 (December 2024) are predicted to 0.1 GB.

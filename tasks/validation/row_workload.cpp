@@ -4,7 +4,9 @@
 #include <array>
 #include <bit>
 
+#include "core/alloc/config.h"
 #include "core/base/json_writer.h"
+#include "core/base/text.h"
 #include "core/plan/workload_keys.h"
 #include "tasks/validation/row_machine.h"
 #include "tasks/validation/row_model.h"
@@ -83,6 +85,7 @@ constexpr Meaning kAttentions[] = {
 
 constexpr Meaning kOptimizers[] = {
     {"unknown", "train.optimizer_impl", "foreach"},
+    {"adam", "train.optimizer_impl", "foreach"},
     {"adamw", "train.optimizer_impl", "foreach"},
     {"adamw_fused", "train.optimizer_impl", "fused"},
     {"adamw_for_loop", "train.optimizer_impl", "for-loop"},
@@ -123,9 +126,7 @@ class Translator {
          {&Translator::train, &Translator::precision, &Translator::checkpointing,
           &Translator::parallel, &Translator::cluster})
       if (Status done = (this->*part)(); !done) return tl::unexpected(done.error());
-    constexpr std::string_view kNoConf[] = {"", "unknown", "none", "default"};
-    if (std::ranges::find(kNoConf, lower(row_.allocator_conf)) == std::end(kNoConf))
-      set("allocator.conf", row_.allocator_conf);
+    allocator();
     if (unknown_key_.empty()) return std::move(out_);
     return fail("'{}' cannot be expressed yet", unknown_key_);
   }
@@ -245,7 +246,7 @@ class Translator {
   // FlashAttention of PyTorch runs on what is older than Ampere. FlashAttention-3 and -4 are as
   // fast as cuDNN's (FA3 paper; NVIDIA/cudnn-frontend, benchmark/attention_training: within 5 %).
   void choose_kernels() {
-    const std::string hardware = hardware_of_gpu(row_.gpu);
+    const std::string hardware = hardware_of(row_);
     std::string& attention =
         std::ranges::find(out_.settings, "train.attention", &Setting::key)->value;
     const bool is_old =
@@ -341,13 +342,21 @@ class Translator {
       const auto is_type = [&](const std::string& word) {
         return std::ranges::find(kTypes, word) != std::end(kTypes);
       };
-      if (is_type(gathered))
+      // DeepSpeed gathers in the dtype it computes in, under its torch_autocast, too.
+      const bool is_zero = row_.strategy.starts_with("zero");
+      // Thunder reduces in the dtype of the stored parameters.
+      const bool is_narrow = row_.strategy.starts_with("thunder") && row_.master == "bf16";
+      if (is_zero && gathered == "fp32" && row_.compute != "fp32")
+        assume("param_dtype is fp32: ZeRO gathers what it computes in");
+      else if (is_type(gathered))
         set("parallel.param_dtype", gathered);
       else if (is_stated(gathered))
         return fail("param_dtype '{}' cannot be expressed", gathered);
       else
         assume("param_dtype is not stated");
-      if (is_type(reduced))
+      if (is_narrow && reduced == "fp32")
+        assume("reduce_dtype is fp32: Thunder reduces what it stores");
+      else if (is_type(reduced))
         set("parallel.reduce_dtype", reduced);
       else if (is_stated(reduced) && reduced != "none")
         return fail("reduce_dtype '{}' cannot be expressed", reduced);
@@ -400,6 +409,19 @@ class Translator {
     if (row_.strategy.ends_with("_hybrid"))
       set("parallel.shard_size", std::max<std::int64_t>(1, *row_.gpus / nodes_of(row_)));
     return {};
+  }
+
+  void allocator() {
+    constexpr std::string_view kNoConf[] = {"", "unknown", "none", "default"};
+    std::string_view conf = trimmed(row_.allocator_conf);
+    if (const auto name = conf.find("ALLOC_CONF="); name != std::string_view::npos)
+      conf.remove_prefix(conf.find('=') + 1);
+    if (std::ranges::find(kNoConf, lower(conf)) != std::end(kNoConf)) return;
+    const auto read = alloc::parse_alloc_conf(conf);
+    if (read && !read->native_backend)
+      assume(fmt::format("alloc_conf is {}: PyTorch's own allocator instead", conf));
+    else
+      set("allocator.conf", std::string(conf));
   }
 
   Status cluster() {

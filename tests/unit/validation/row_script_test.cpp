@@ -356,6 +356,81 @@ TEST_CASE("Liger's loss makes the logits in parts that are no larger than the hi
   CHECK(parts("").empty());
 }
 
+TEST_CASE("a fused cross-entropy is told by a row's words") {
+  MeasuredRow row = full_row();
+  row.source = "https://github.com/someone/else";
+  const auto logits = [&](const char* notes) {
+    row.notes = notes;
+    return value_of(*workload_of(row), "train.logits");
+  };
+  CHECK(logits("fused cross entropy; FlashAttention-2") == "\"fused\"");
+  CHECK(logits("flash-attn's fused CE") == "\"fused\"");
+  for (const char* notes :
+       {"", "without fused cross-entropy", "fused AdamW, chunked CE", "fused linear cross entropy"})
+    CHECK(logits(notes).empty());
+}
+
+TEST_CASE("Thunder's benchmark wraps blocks where a row says so") {
+  MeasuredRow row = full_row();
+  row.source = "https://github.com/Lightning-AI/lightning-thunder/pull/1261";
+  row.strategy = "fsdp1";
+  const auto wrap = [&](const char* notes) {
+    row.notes = notes;
+    return value_of(*workload_of(row), "parallel.wrap");
+  };
+  CHECK(wrap("") == "\"leaf\"");
+  CHECK(wrap("--bucketing_mode none") == "\"leaf\"");
+  for (const char* notes : {"--bucketing_mode=block", "bucketing mode block, zero3"})
+    CHECK(wrap(notes).empty());
+}
+
+TEST_CASE("dtypes that a strategy has not are those that it has, and said to be assumed") {
+  MeasuredRow row = full_row();
+  row.nodes = 1;
+  row.param_dtype = "fp32";
+  row.strategy = "zero3";
+  auto workload = workload_of(row).value();
+  CHECK_FALSE(sets(workload, "parallel.param_dtype"));
+  CHECK(workload.assumptions ==
+        std::vector<std::string>{"param_dtype is fp32: ZeRO gathers what it computes in"});
+  row.compute = "fp32";
+  CHECK(value_of(*workload_of(row), "parallel.param_dtype") == "\"fp32\"");
+
+  row = full_row();
+  row.nodes = 1;
+  row.strategy = "thunder_zero3";
+  row.compile = "thunder";
+  row.master = "bf16";
+  workload = workload_of(row).value();
+  CHECK_FALSE(sets(workload, "parallel.reduce_dtype"));
+  CHECK(workload.assumptions ==
+        std::vector<std::string>{"reduce_dtype is fp32: Thunder reduces what it stores"});
+}
+
+TEST_CASE("an allocator's configuration that is not PyTorch's own one is left out") {
+  MeasuredRow row = full_row();
+  row.nodes = 1;
+  const auto conf = [&](const char* text) {
+    row.allocator_conf = text;
+    return value_of(*workload_of(row), "allocator.conf");
+  };
+  CHECK(conf("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True") == "\"expandable_segments:True\"");
+  CHECK(conf("backend:cudaMallocAsync").empty());
+  CHECK(workload_of(row)->assumptions ==
+        std::vector<std::string>{
+            "alloc_conf is backend:cudaMallocAsync: PyTorch's own allocator instead"});
+}
+
+TEST_CASE("a GPU that is not stated attends as the one that it is taken for") {
+  MeasuredRow row = full_row();
+  for (const char* gpu : {"", "unknown", "n/a", "not stated (H-something)", "H100-SXM-80GB"}) {
+    CAPTURE(gpu);
+    row.gpu = gpu;
+    CHECK(value_of(*workload_of(row), "train.attention") == "\"flash\"");
+    CHECK(value_of(*workload_of(row), "cluster.hardware") == "\"h100_sxm\"");
+  }
+}
+
 TEST_CASE("FSDP accumulates without reducing where a row says so") {
   MeasuredRow row = full_row();
   row.strategy = "fsdp2";

@@ -295,13 +295,19 @@ TEST_CASE("tables of collectives are predicted") {
                "collective,nranks,nnodes,gpu,interconnect,size_bytes,time_us\n"
                "all_gather,8,1,H100-SXM5-80GB,NVLink4 NVSwitch,1073741824,3000\n"
                "all_gather,8,1,TPU,ICI,1048576,\nfold,8,1,H100,NVLink,8,1\n"
-               "all_gather,8,100,H100,NVLink,8,1\n");
+               "all_gather,8,100,H100,NVLink,8,1\n"
+               "all_gather,unknown,1,H100,NVLink,8,1\nall_gather,8,1,H100,NVLink,n/a,1\n"
+               "all_gather,8,1,H100,NVLink,8,NaN\n");
   const auto rows = predict_nccl_tables(folder.path.string());
   REQUIRE(rows.has_value());
   CHECK(rows->at(0).error().value() < 0.2);
   CHECK(rows->at(1).skipped == "no hardware file for the GPU 'TPU'");
   CHECK(rows->at(2).skipped == "collective 'fold' is not known");
   CHECK(rows->at(3).skipped == "8 ranks cannot be on 100 nodes");
+  CHECK(rows->at(4).skipped == "nranks is not stated");
+  CHECK(rows->at(5).skipped == "size_bytes is not stated");
+  CHECK(rows->at(6).predicted_us.has_value());
+  CHECK_FALSE(rows->at(6).published_us.has_value());
   CHECK_THAT(nccl_predictions_csv(*rows),
              Contains("t,all_gather,8,1,TPU,ICI,1048576,,no hardware file for the GPU 'TPU'\n"));
   folder.write("t.csv",
