@@ -62,6 +62,9 @@ class DeepSpeedReader {
     if (!has_zero_) choose("ddp", {});
     without_zero();
     world();
+    // transformers' Trainer fills these in, and its models' norms are Python.
+    const bool is_trainers = text_.find("\"auto\"") != std::string_view::npos;
+    if (is_trainers && strategy_ != "deepcompile") give("train.fused_rms_norm", false, {});
     if (error_) return tl::unexpected(*error_);
     return std::move(config_);
   }

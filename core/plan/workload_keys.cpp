@@ -184,7 +184,8 @@ constexpr std::array kKeys{
     WorkloadKey{"train.clip_grad_norm", kFlag, "true", "Clips the norm of the gradients",
                 set_bool<kTrain, &Train::clip_grad_norm>, kOne, kTorch | kThunder},
     WorkloadKey{"train.fused_rms_norm", kFlag, "true",
-                "RMSNorm is one kernel (PyTorch 2.9 and later); false: one an operator",
+                "RMSNorm is one kernel (torch.nn's since PyTorch 2.9); false: one an operator, as "
+                "in transformers' models",
                 set_bool<kTrain, &Train::fused_rms_norm>, kOne, kEveryStrategy, kNothing, kRmsNorm},
     WorkloadKey{"train.repeat_kv", kFlag, "false",
                 "Grouped-query attention copies keys and values to all heads",
