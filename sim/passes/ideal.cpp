@@ -18,9 +18,9 @@ void post_at_once(Graph& graph) {
   for (Op& op : graph.ops) {
     if (!is_receive(op)) continue;
     const auto deps = std::span(graph.op_lists).subspan(op.deps.first, op.deps.count);
-    const auto dropped = std::ranges::stable_partition(
-        deps, [&](OpId dep) { return graph.at(dep).phase == op.phase; });
-    op.deps.count -= static_cast<std::uint32_t>(dropped.size());
+    const auto kept = std::stable_partition(
+        deps.begin(), deps.end(), [&](OpId dep) { return graph.at(dep).phase == op.phase; });
+    op.deps.count = static_cast<std::uint32_t>(kept - deps.begin());
   }
 }
 
