@@ -45,7 +45,8 @@ std::vector<std::string> workload_warnings(const Workload& workload) {
       warnings.push_back(
           fmt::format("{} has no effect: it needs {}", placed(workload, key), key.needs.text));
   }
-  if (workload.train.compute == DType::f16)
+  const bool checks_overflow = strategy == Strategy::zero2 || strategy == Strategy::zero3;
+  if (workload.train.compute == DType::f16 && !checks_overflow)
     warnings.push_back(
         fmt::format("{}: training in fp16 scales the loss: the scaler's pass over the gradients, "
                     "and the host's wait for it, are left out",

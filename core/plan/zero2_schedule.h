@@ -54,9 +54,15 @@ class Zero2Schedule final : public StrategySchedule {
     std::int64_t elements = 0;
   };
 
+  /// What a test of fp16 gradients for numbers that are none allocates, in order.
+  struct OverflowCheck {
+    Buffer widened, is_nan, absolutes, is_infinite, is_either, as_numbers;
+  };
+
   // zero2_setup.cpp
   void add_parameters(ModuleWriter& modules);
   void add_gradient_buffers();
+  void add_overflow_checks();
   void add_update();
   bool offloads() const { return lowering_.workload.parallel.offload != Offload::none; }
   Buffer cached(std::int64_t elements, DType type, std::string_view name);
@@ -79,6 +85,7 @@ class Zero2Schedule final : public StrategySchedule {
 
   // zero2_step.cpp
   void accumulate();
+  void check_overflow();
   void gather_parameters();
 
   Lowering& lowering_;
@@ -97,6 +104,8 @@ class Zero2Schedule final : public StrategySchedule {
   Buffer host_gradients_;     ///< accumulated, pinned
   Buffer loaded_;             ///< one accumulated gradient on the device
   Buffer norms_;
+  std::vector<OverflowCheck> checks_;  ///< by own_rows_; of fp16 gradients on the device
+  Buffer overflow_flag_;               ///< fp16
   std::unique_ptr<ZeroUpdate> update_;
 
   // State.

@@ -83,6 +83,7 @@ void Zero2Schedule::add_gradient_buffers() {
       parameter.widened = add(parameter.own, workload.train.master, "gradient", Cause::temporary);
   }
   norms_ = add(std::ssize(own_rows_) + 1, DType::f64, "norms", Cause::temporary);
+  if (type_ == DType::f16) add_overflow_checks();
   if (offloads()) {
     host_gradients_ =
         on_host(lowering_, add(kept, type_, "accumulated gradients", Cause::reduced_gradient));
@@ -94,6 +95,19 @@ void Zero2Schedule::add_gradient_buffers() {
   kept_ = add(kept, type_, "gradient partition", Cause::reduced_gradient);
   if (workload.train.grad_accum > 1)
     kept_again_ = add(kept, type_, "gradient partition of a micro-batch", Cause::reduced_gradient);
+}
+
+void Zero2Schedule::add_overflow_checks() {
+  const auto add = [&](std::int64_t elements, DType type) {
+    return lowering_.buffer(elements, type, "overflow check", Cause::temporary, lowering_.root);
+  };
+  overflow_flag_ = add(1, DType::u8);
+  if (offloads()) return;
+  for (const std::uint32_t row : own_rows_) {
+    const std::int64_t n = parameters_[row].own;
+    checks_.push_back({add(n, DType::f32), add(n, DType::boolean), add(n, DType::f32),
+                       add(n, DType::boolean), add(n, DType::boolean), add(n, DType::f32)});
+  }
 }
 
 void Zero2Schedule::add_update() {

@@ -33,7 +33,45 @@ void Zero2Schedule::accumulate() {
   lowering_.free(kept_again_);
 }
 
+// _has_inf_or_nan of each gradient; under offloading the backward has looked already.
+void Zero2Schedule::check_overflow() {
+  Lowering& low = lowering_;
+  const auto launch = [&](OpKind kind, const Parameter& parameter, const Buffer& from,
+                          const Buffer& to, Bytes read) {
+    low.alloc(to, low.compute);
+    scratch_.assign({reads(from), writes(to)});
+    low.launch({kind, Role::clip, low.compute, low.copy_cost(kind, DType::f32, read, to.bytes), {}},
+               parameter.owner, scratch_);
+  };
+  for (std::size_t i = 0; i < checks_.size(); ++i) {
+    const Parameter& parameter = parameters_[own_rows_[i]];
+    const OverflowCheck& check = checks_[i];
+    const Buffer gradient = slice(low, kept_, parameter.offset, parameter.own, type_);
+    launch(OpKind::cast, parameter, gradient, check.widened, gradient.bytes);
+    launch(OpKind::elementwise, parameter, check.widened, check.is_nan, check.widened.bytes);
+    launch(OpKind::elementwise, parameter, check.widened, check.absolutes, check.widened.bytes);
+    launch(OpKind::elementwise, parameter, check.absolutes, check.is_infinite,
+           check.absolutes.bytes);
+    low.free(check.absolutes);
+    launch(OpKind::elementwise, parameter, check.is_infinite, check.is_either,
+           2 * check.is_infinite.bytes);
+    launch(OpKind::cast, parameter, check.is_either, check.as_numbers, check.is_either.bytes);
+    scratch_.assign({reads(check.as_numbers)});
+    low.launch({OpKind::reduction,
+                Role::clip,
+                low.compute,
+                low.copy_cost(OpKind::reduction, DType::f32, check.as_numbers.bytes, 4),
+                {}},
+               parameter.owner, scratch_);
+    for (const Buffer* buffer :
+         {&check.as_numbers, &check.is_either, &check.is_infinite, &check.is_nan, &check.widened})
+      low.free(*buffer);
+  }
+  write_overflow_flag(low, overflow_flag_, world_.communicator, low.compute);
+}
+
 void Zero2Schedule::optimizer_phase() {
+  if (overflow_flag_.storage) check_overflow();
   std::vector<Buffer> gradients, doubles;
   for (const std::uint32_t row : own_rows_) {
     if (offloads()) break;

@@ -171,7 +171,7 @@ class Zero3Schedule final : public StrategySchedule {
   Buffer bucket_;
   std::vector<Buffer> norm_doubles_;  ///< by row; absent for frozen parameters
   Buffer norms_;
-  Buffer overflow_;
+  Buffer overflow_, overflow_flag_;  ///< fp16
   struct HookTable {
     std::vector<SubmoduleSpan> spans;
     std::vector<std::uint32_t> submodules;  ///< of the coordinator, by index of spans' submodule

@@ -172,9 +172,11 @@ void Zero3Schedule::add_norms() {
                                           Cause::temporary, parameters_[row].owner);
   norms_ = lowering_.buffer(std::ssize(trained_) + 1, DType::f64, "norms", Cause::temporary,
                             lowering_.owners[0]);
-  if (type_ == DType::f16)
-    overflow_ = lowering_.buffer(gradient_partitions_.bytes / size_of(accumulated_), DType::boolean,
-                                 "overflow check", Cause::temporary, lowering_.owners[0]);
+  if (type_ != DType::f16) return;
+  overflow_flag_ =
+      lowering_.buffer(1, DType::u8, "overflow flag", Cause::temporary, lowering_.owners[0]);
+  overflow_ = lowering_.buffer(gradient_partitions_.bytes / size_of(accumulated_), DType::boolean,
+                               "overflow check", Cause::temporary, lowering_.owners[0]);
 }
 
 void Zero3Schedule::place_parameters() {

@@ -30,7 +30,7 @@ void Zero3Schedule::check_overflow() {
         lowering_.owners[0], scratch_);
     lowering_.free(overflow_);
   }
-  lowering_.builder.host_wait_stream(reduce_stream_);
+  write_overflow_flag(lowering_, overflow_flag_, world_.communicator, reduce_stream_);
 }
 
 void Zero3Schedule::norm() {

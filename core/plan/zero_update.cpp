@@ -155,4 +155,25 @@ void write_zero_norm(Lowering& lowering, const std::vector<Buffer>& gradients,
   lowering.free(norms);
 }
 
+void write_overflow_flag(Lowering& lowering, const Buffer& flag, CommunicatorId communicator,
+                         StreamId stream) {
+  GraphBuilder& builder = lowering.builder;
+  lowering.alloc(flag, stream);
+  lowering.launch({OpKind::cast,
+                   Role::clip,
+                   stream,
+                   lowering.copy_cost(OpKind::cast, DType::u8, 1, flag.bytes),
+                   {}},
+                  lowering.root, std::vector{writes(flag)});
+  if (communicator) {
+    const GroupId group = builder.graph().at(communicator).group;
+    lowering.launch(
+        {OpKind::all_reduce, Role::clip, stream,
+         lowering.collective_cost(OpKind::all_reduce, DType::u8, flag.bytes, group), communicator},
+        lowering.root, std::vector{updates(flag)});
+  }
+  builder.host_wait_stream(stream);
+  lowering.free(flag);
+}
+
 }  // namespace foregather::plan

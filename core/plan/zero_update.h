@@ -67,6 +67,11 @@ class ZeroUpdate {
   bool offloads_parameters_;
 };
 
+/// Of fp16: whether a gradient of any rank overflowed, a byte that is all-reduced on `stream` and
+/// read by the host (has_overflow of stage_1_and_2.py and stage3.py). `flag` has one byte.
+void write_overflow_flag(Lowering& lowering, const Buffer& flag, CommunicatorId communicator,
+                         StreamId stream);
+
 /// The norm of a list of gradient tensors as get_grad_norm_direct computes it: each is copied to
 /// double precision, the sum of squares is all-reduced over `communicator` (if there is one) in
 /// `summed` (stage 3: f64, stage 2: f32), and nothing waits for the device.

@@ -100,3 +100,23 @@ TEST_CASE("a ZeRO step ends with what it began with") {
     for (const int left : bound) RC_ASSERT(left == 0);
   }));
 }
+
+TEST_CASE("ZeRO in fp16 asks all ranks whether gradients overflowed before it sums their norm") {
+  for (const Strategy strategy : {Strategy::zero2, Strategy::zero3})
+    for (const DType type : {DType::f16, DType::bf16}) {
+      CAPTURE(static_cast<int>(strategy), static_cast<int>(type));
+      Workload workload = toy_workload(4);
+      workload.parallel.strategy = strategy;
+      workload.train.compute = workload.parallel.param_dtype = type;
+      const Graph graph = lower(toy_model({}), workload).value();
+      std::vector<Bytes> reduced;
+      for (const Action& action : graph.programs[0].threads[0].actions(Section::body)) {
+        if (action.kind != ActionKind::launch) continue;
+        const Op& op = graph.ops[action.a];
+        if (op.kind == OpKind::all_reduce && op.role == Role::clip)
+          reduced.push_back(graph.at(op.cost).message_bytes);
+      }
+      const Bytes norm = strategy == Strategy::zero2 ? 4 : 8;
+      CHECK(reduced == (type == DType::f16 ? std::vector<Bytes>{1, norm} : std::vector{norm}));
+    }
+}
