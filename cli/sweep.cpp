@@ -83,6 +83,7 @@ class Report final : public run::SweepSink {
     if (streams_) {
       constexpr std::size_t kFlushAt = 1 << 16;
       text_ += line(point);
+      has_rows_ = true;
       return text_.size() < kFlushAt ? Status{} : flush();
     }
     if (point.status != run::PointStatus::fits || !point.figures.times) return {};
@@ -96,6 +97,11 @@ class Report final : public run::SweepSink {
 
   /// Standard output takes no more, and the user knows.
   bool is_cut() const { return is_cut_; }
+
+  /// The rows that came before a failure, none of them left out.
+  void give_rows() {
+    if (has_rows_) static_cast<void>(flush());
+  }
 
   int finish(const tasks::SweepCounts& counts) {
     if (!arguments_.svg.empty())
@@ -146,6 +152,7 @@ class Report final : public run::SweepSink {
   const SweepArguments& arguments_;
   const run::SweepInfo& info_;
   bool streams_;
+  bool has_rows_ = false;  ///< of the stream
   bool is_cut_ = false;
   std::string text_;
   tasks::PointFront front_;
@@ -183,7 +190,10 @@ int run_sweep(const SweepArguments& arguments) {
         *job ? &**job : nullptr);
   }
   if (report.is_cut()) return 1;
-  if (!counts) return give_up(counts.error());
+  if (!counts) {
+    report.give_rows();
+    return give_up(counts.error());
+  }
   for (const std::string& warning : counts->warnings) complain("warning: " + warning);
   return report.finish(*counts);
 }

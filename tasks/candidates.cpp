@@ -5,6 +5,7 @@
 #include "core/plan/block_ranges.h"
 #include "core/plan/lower.h"
 #include "core/plan/workload_keys.h"
+#include "core/plan/workload_warnings.h"
 #include "sim/engine/bounds.h"
 #include "sim/memory/host_order.h"
 #include "sim/memory/live.h"
@@ -79,8 +80,9 @@ Result<Candidates::Shared> Candidates::lowered(const ReadWorkload& read,
   const CandidateGroup::Lowering key = lowering_of(read);
   if (const auto found = group.lowered_.find(key); found != group.lowered_.end())
     return found->second;
-  auto made = lower_workload(read).map([](Graph graph) {
+  auto made = lower_workload(read).map([&](Graph graph) {
     auto shared = std::make_shared<SharedSchedule>();
+    shared->warnings = plan::state_warnings(read.workload, graph);
     shared->graph = std::make_shared<const Graph>(std::move(graph));
     return Shared(std::move(shared));
   });
@@ -109,7 +111,9 @@ Result<Candidates::Shared> Candidates::rewritten(const ReadWorkload& read,
   auto shared = std::make_shared<SharedSchedule>();
   shared->graph = std::make_shared<const Graph>(std::move(after->graph));
   shared->prices = std::move(after->prices);
-  shared->warnings = warnings_of(after->notes);
+  shared->warnings = (*before)->warnings;
+  for (std::string& warning : warnings_of(after->notes))
+    shared->warnings.push_back(std::move(warning));
   if (after->asked_prices) return Shared(std::move(shared));
   return group.rewritten_.emplace(key, Shared(std::move(shared))).first->second;
 }

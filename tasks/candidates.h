@@ -28,7 +28,7 @@ struct Candidate {
 struct SharedSchedule {
   std::shared_ptr<const Graph> graph;
   sim::PriceChanges prices;
-  std::vector<std::string> warnings;  ///< of its passes
+  std::vector<std::string> warnings;  ///< of its states and passes
 };
 
 /// Candidates whose schedule_key() is equal: the schedule before passes, and for the passes asked

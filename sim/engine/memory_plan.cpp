@@ -13,6 +13,16 @@ bool calls_driver(const MemoryPlan::Step& step) {
   return !std::ranges::all_of(step.calls, [](const auto& calls) { return calls.empty(); });
 }
 
+// An allocation found the device full, whether it released everything or only what is oversize.
+bool met_limit(const MemoryPlan::Step& step) {
+  const auto has_failed = [](const MemoryPlan::DriverCall& call) {
+    return call.calls.failed_mallocs != 0;
+  };
+  return step.peaks.retries != 0 || std::ranges::any_of(step.calls, [&](const auto& calls) {
+           return std::ranges::any_of(calls, has_failed);
+         });
+}
+
 }  // namespace
 
 // Without recorded streams the allocator never asks.
@@ -133,7 +143,7 @@ const MemoryPlan::Step& MemoryPlan::step(std::uint32_t number) {
     }
     repeats_ = is_settled;
     most_reserved_ = std::max(most_reserved_, step.peaks.reserved);
-    retried_ = retried_ || step.peaks.retries != 0;
+    met_limit_ = met_limit_ || met_limit(step);
     if (repeats_ || step.failure) {
       memory_.reset();
       keep_.reset();
@@ -152,7 +162,7 @@ const MemoryPlan::Step& MemoryPlan::step(std::uint32_t number) {
 
 bool MemoryPlan::holds_from(Bytes capacity) {
   const std::lock_guard lock(mutex_);
-  return repeats_ && !scales_ && !retried_ && most_reserved_ <= capacity;
+  return repeats_ && !scales_ && !met_limit_ && most_reserved_ <= capacity;
 }
 
 bool MemoryPlan::keeps_places(std::size_t number, const Step& step) {

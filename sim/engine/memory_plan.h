@@ -109,7 +109,7 @@ class MemoryPlan {
   bool is_plain_;   ///< they are best fits, in segments that stay as they are
   bool repeats_ = false;
   Bytes most_reserved_ = 0;
-  bool retried_ = false;
+  bool met_limit_ = false;
   std::vector<std::pair<std::uint32_t, ClassMemory::Place>> places_;  ///< after the last step
   std::vector<Cut> cuts_;  ///< of the last step, in order
 };

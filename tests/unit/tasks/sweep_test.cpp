@@ -80,6 +80,25 @@ TEST_CASE("rows of a sweep are what simulate says of the same settings") {
   check_against_simulate(request, 60);
 }
 
+// A full device may be answered by releasing oversize blocks alone, which is no retry.
+TEST_CASE("a memory plan that met the limit of one device is not that of a larger one") {
+  SweepRequest request;
+  request.source = kSamples + "llama3_8b_fsdp2.toml";
+  request.sets = {"parallel.strategy=ddp", "allocator.conf=max_split_size_mb:256",
+                  "model.layers=10", "train.seq_len=2048"};
+  request.vary = {"parallel.world_size=8,16", "hw=h100_96_sxm,h100_sxm"};
+  request.jobs = 1;
+  check_against_simulate(request, 16);
+}
+
+TEST_CASE("a state that is wanted in vain is among the warnings of a row") {
+  SweepRequest request;
+  request.source = kSamples + "gpt2_two_names.toml";
+  request.sets = {"parallel.strategy=zero3", "model.layers=2"};
+  request.vary = {"train.optimizer_state=int8,fp32"};
+  check_against_simulate(request, 6);
+}
+
 TEST_CASE("so they are for every sample") {
   for (const char* sample :
        {"gpt2_ddp.toml", "llama2_7b_fsdp1.toml", "mixtral_8x7b_zero3.toml", "moe_fsdp1.toml",
