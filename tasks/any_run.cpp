@@ -15,6 +15,10 @@ namespace foregather::tasks {
 namespace {
 
 bool is_snapshot(const std::string& source) {
+  std::error_code ignored;
+  const bool is_there = std::filesystem::exists(source, ignored);
+  if (is_there && !std::filesystem::is_regular_file(source, ignored))
+    return false;  // a pipe is read once
   const auto head = traces::format_head(source, traces::is_pickle);
   return head && traces::is_pickle(*head);
 }

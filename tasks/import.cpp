@@ -14,7 +14,6 @@
 #include "tasks/importers.h"
 #include "tasks/parallel.h"
 #include "traces/perfetto.h"
-#include "traces/pickle.h"
 
 namespace foregather::tasks {
 namespace {

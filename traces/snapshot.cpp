@@ -25,12 +25,17 @@ class Assembler {
     if (segments == nullptr || traces == nullptr)
       return fail("has no {}, expected a dict with segments and device_traces",
                   segments == nullptr ? "segments" : "device_traces");
-    for_each(root,
-             [&](std::string_view key, const PickleValue&) { snapshot_.keys.emplace_back(key); });
+    for_each(root, [&](std::string_view key, const PickleValue&) {
+      if (keeps(key)) snapshot_.keys.emplace_back(key);
+    });
     if (Status done = take_segments(*segments); !done) return done;
     if (Status done = take_traces(*traces); !done) return done;
     if (const PickleValue* settings = find(root, "allocator_settings"))
       if (is(*settings, PickleContainer::dict)) take_settings(*settings);
+    if (kept_ > kMostKept)
+      return fail(
+          "has more than {} KiB of keys and allocator_settings, expected some dozens of them",
+          kMostKept / KiB);
     return {};
   }
 
@@ -137,11 +142,19 @@ class Assembler {
     list_options(dict);
   }
 
+  // A few bytes of a pickle can name a long text, or a dict, again and again.
+  bool keeps(std::string_view text) {
+    constexpr Bytes kEntry = 64;
+    if (kept_ <= kMostKept) kept_ += static_cast<Bytes>(text.size()) + kEntry;
+    return kept_ <= kMostKept;
+  }
+
   void list_options(const PickleValue& dict) {
     for_each(dict, [&](std::string_view key, const PickleValue& value) {
+      if (!keeps(key)) return;
       if (!is(value, PickleContainer::dict)) return list_option("", key, value);
       for_each(value, [&](std::string_view inner, const PickleValue& option) {
-        list_option(key, inner, option);
+        if (keeps(key) && keeps(inner)) list_option(key, inner, option);
       });
     });
   }
@@ -156,7 +169,11 @@ class Assembler {
       case Kind::integer: return add(value.integer);
       case Kind::unsigned_integer: return add(static_cast<std::uint64_t>(value.integer));
       case Kind::real: return add(value.real);
-      case Kind::text: return add(std::string(heap_.strings.text(value.text())));
+      case Kind::text: {
+        const std::string_view text = heap_.strings.text(value.text());
+        if (keeps(text)) add(std::string(text));
+        return;
+      }
       default: return;
     }
   }
@@ -170,9 +187,11 @@ class Assembler {
     }
   }
 
+  static constexpr Bytes kMostKept = MiB;
   const PickleHeap& heap_;
   SnapshotShapes& shapes_;
   Snapshot& snapshot_;
+  Bytes kept_ = 0;           // of keys and settings, as text
   std::vector<bool> taken_;  // of the events: by a trace
 };
 

@@ -431,3 +431,26 @@ TEST_CASE("a run without recorded memory is no snapshot") {
   REQUIRE_FALSE(written);
   CHECK(written.error().message.find("has no segments") != std::string::npos);
 }
+
+TEST_CASE("settings are listed as they are, and not without end") {
+  const auto with_settings = [](int count) {
+    return snapshot_of({}, {}, [&](PickleWriter& writer) {
+      writer.key("allocator_settings").begin_dict().field("expandable_segments", true);
+      writer.key("group").begin_dict();
+      for (int i = 0; i < count; ++i) writer.field("option " + std::to_string(i), i);
+      writer.end_dict().end_dict();
+    });
+  };
+  const auto snapshot = read_memory(with_settings(2));
+  REQUIRE(snapshot);
+  CHECK(snapshot->keys ==
+        std::vector<std::string>{"segments", "device_traces", "allocator_settings"});
+  REQUIRE(snapshot->settings->all.size() == 3);
+  CHECK(std::get<bool>(snapshot->settings->all[0].value));
+  CHECK(snapshot->settings->all[2].group == "group");
+  CHECK(snapshot->settings->all[2].name == "option 1");
+  CHECK(std::get<std::int64_t>(snapshot->settings->all[2].value) == 1);
+  CHECK(snapshot_error(with_settings(20'000)) ==
+        "s.pickle: has more than 1024 KiB of keys and allocator_settings, expected some dozens of "
+        "them");
+}
